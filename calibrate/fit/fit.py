@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Fits the curves of calibrate/profiles and calibrate/links to the tables of calibrate/measured.
+
+    python3 calibrate/fit/fit.py
+
+Prints each fitted number with the mean and the worst relative error over its table. The numbers are
+copied into the YAML files by hand, rounded to two or three digits, so that a file can be read and
+argued with on its own. Standard library only; a second or two.
+
+Every form is linear in its unknowns once the non-linear one (half_size) is on a grid, so a fit is a
+weighted least squares of t = sum(x_i c_i), weights 1/t^2 (relative error), made robust by a few
+rounds of reweighting towards the least mean absolute error, with every c_i >= 0.
+"""
+import csv
+from pathlib import Path
+
+MEASURED = Path(__file__).resolve().parent.parent / "measured"
+
+# Peak dense bf16 FLOP/s with fp32 accumulation, memory bandwidth in bytes/s (datasheets).
+DEVICES = {
+    "a100": (312e12, 2039e9),
+    "a100-pcie": (312e12, 1935e9),
+    "h100": (989.4e12, 3350e9),
+    "h100-sxm": (989.4e12, 3350e9),
+    "a40": (149.7e12, 696e9),
+}
+
+
+def read(name):
+    def value(text):
+        try:
+            return float(text)
+        except ValueError:
+            return text
+
+    with open(MEASURED / name) as file:
+        return [{k: value(v) for k, v in row.items()} for row in csv.DictReader(file)]
+
+
+def solve(a, b):
+    """Gaussian elimination with pivoting; None where the columns depend on each other."""
+    n = len(b)
+    m = [row[:] + [y] for row, y in zip(a, b)]
+    for i in range(n):
+        p = max(range(i, n), key=lambda r: abs(m[r][i]))
+        if abs(m[p][i]) < 1e-300:
+            return None
+        m[i], m[p] = m[p], m[i]
+        for r in range(n):
+            if r != i:
+                f = m[r][i] / m[i][i]
+                m[r] = [x - f * y for x, y in zip(m[r], m[i])]
+    return [m[i][n] / m[i][i] for i in range(n)]
+
+
+def fit_linear(rows, times):
+    """c >= 0 that minimises the mean of |sum(x c) - t| / t, nearly; and (mean, worst) error."""
+    columns = list(range(len(rows[0])))
+    scale = [max(abs(r[j]) for r in rows) or 1.0 for j in columns]
+    active = columns[:]
+    weights = [1 / (t * t) for t in times]
+    while True:
+        w = weights[:]
+        for _ in range(60):
+            a = [[sum(wi * r[i] * r[j] / scale[i] / scale[j] for wi, r in zip(w, rows))
+                  for j in active] for i in active]
+            b = [sum(wi * r[i] / scale[i] * t for wi, r, t in zip(w, rows, times)) for i in active]
+            c = solve(a, b)
+            if c is None:  # two columns tell the same (one group size: startup and latency)
+                break
+            error = [abs(sum(r[j] / scale[j] * cj for j, cj in zip(active, c)) - t) / t
+                     for r, t in zip(rows, times)]
+            w = [wi / max(e, 0.01) for wi, e in zip(weights, error)]
+        if c is None:
+            active.pop(1)
+            continue
+        negative = [j for j, cj in zip(active, c) if cj < 0]
+        if not negative:
+            break
+        active.remove(negative[0])
+    full = [0.0] * len(columns)
+    for j, cj in zip(active, c):
+        full[j] = cj / scale[j]
+    return full, (sum(error) / len(error), max(error))
+
+
+def percent(error):
+    return f"mean {100 * error[0]:.1f} %, worst {100 * error[1]:.0f} %"
+
+
+def products():
+    print("# matmul: startup + flop / (flop_efficiency peak) + bytes / (byte_efficiency bandwidth)")
+    table = read("products.csv")
+    for device in ("a100", "h100", "a40", "a100-pcie"):
+        peak, bandwidth = DEVICES[device]
+        mine = [r for r in table if r["device"] == device and r["part"] != "weight_grad"]
+        x = [(1.0, 2 * r["m"] * r["n"] * r["k"] / peak * 1e6,
+              2 * (r["m"] * r["k"] + r["k"] * r["n"] + r["m"] * r["n"]) / bandwidth * 1e6)
+             for r in mine]
+        c, error = fit_linear(x, [r["us"] for r in mine])
+        print(f"{device}: startup {c[0]:.1f} us, flop_efficiency {1 / c[1]:.3f}, byte_efficiency "
+              f"{1 / c[2]:.2f}; {len(mine)} shapes, {percent(error)}")
+        ignore, error = fit_linear([r[:2] for r in x], [r["us"] for r in mine])
+        print(f"   without the bytes: {ignore[0]:.1f} us, {1 / ignore[1]:.3f}; {percent(error)}")
+        apart = [r for r in table if r["device"] == device and r["part"] == "weight_grad"]
+        if apart:  # accumulates in fp32: 8 bytes per element of the output
+            ratios = sorted(
+                (r["us"] - c[0]) / (
+                    c[1] * 2 * r["m"] * r["n"] * r["k"] / peak * 1e6 +
+                    c[2] * (2 * (r["m"] * r["k"] + r["k"] * r["n"]) + 8 * r["m"] * r["n"])
+                    / bandwidth * 1e6) for r in apart)
+            print(f"   weight_gradient_factor: median {ratios[len(ratios) // 2]:.3f} over "
+                  f"{len(ratios)} shapes, from {ratios[0]:.2f} to {ratios[-1]:.2f}")
+
+
+def memory_bound():
+    print("# memory_bound: max(floor, startup + bytes / (efficiency bandwidth))")
+    table = read("memory_bound.csv")
+    for device in ("a100", "h100", "a40"):
+        bandwidth = DEVICES[device][1]
+        for op in ("add", "swiglu", "rope", "rms_norm", "embedding"):
+            mine = [r for r in table if r["device"] == device and r["op"] == op]
+            floor = min(r["us"] for r in mine)
+            large = [r for r in mine if r["bytes"] >= 24e6]  # times are in whole microseconds
+            x = [(1.0, r["bytes"] / bandwidth * 1e6) for r in large]
+            c, error = fit_linear(x, [r["us"] for r in large])
+            print(f"{device} {op}: floor {floor:.0f} us, startup {c[0]:.1f} us, efficiency "
+                  f"{1 / c[1]:.2f}; {len(large)} sizes, {percent(error)}")
+
+
+def attention():
+    print("# flash_attention: startup + (flop + tail sqrt(head_dim flop / batch)) / (efficiency"
+          " peak)\n#                  + bytes / (byte_efficiency bandwidth); startup held at 8 us")
+    table = read("attention.csv")
+
+    def one(device, kernel, part, head_dim, causal):
+        peak, bandwidth = DEVICES[device]
+        mine = [r for r in table if (r["device"], r["kernel"], r["part"], r["head_dim"],
+                                     r["causal"]) == (device, kernel, part, head_dim, causal)]
+        forward = part == "fwd"
+        rows, times = [], []
+        for r in mine:
+            batch = r["batch"] * r["heads"]
+            flop = (4 if forward else 10) * batch * r["seq_len"] ** 2 * head_dim
+            flop *= 0.5 if causal else 1
+            # forward: q, k, v, o; backward: those, do, dq, dk, dv.
+            moved = 2 * r["batch"] * r["seq_len"] * head_dim * (
+                2 * (r["heads"] + r["kv_heads"]) if forward else 4 * (r["heads"] + r["kv_heads"]))
+            rows.append((flop / peak * 1e6, (head_dim * flop / batch) ** 0.5 / peak * 1e6,
+                         moved / bandwidth * 1e6))
+            times.append(r["us"] - 8)
+        c, error = fit_linear(rows, times)
+        moved = f"{1 / c[2]:.2f}" if c[2] else "no such term"
+        print(f"{device} {kernel} {part} head_dim {head_dim:.0f} causal {causal:.0f}: efficiency "
+              f"{1 / c[0]:.3f}, tail {c[1] / c[0]:.0f}, byte_efficiency {moved}; {len(mine)} shapes,"
+              f" {percent(error)}")
+
+    for part in ("fwd", "bwd"):
+        one("a100-pcie", "flash-attention-2", part, 128, 1)
+    for kernel in ("cudnn", "flash-attention-2"):
+        one("h100-sxm", kernel, "fwd", 128, 1)
+        one("h100-sxm", kernel, "fwd", 128, 0)
+        one("h100-sxm", kernel, "bwd", 128, 0)
+    one("h100-sxm", "cudnn", "fwd", 64, 1)
+
+
+def links():
+    print("# collective: startup + steps latency + volume / (efficiency_by_ranks bandwidth)")
+    table = [r for r in read("links.csv") if r["bytes"] >= 1e6]  # below, launches of 10 to 40 us
+
+    def all_reduce(machine, nominal):
+        """One startup and latency, one efficiency per number of ranks."""
+        mine = [r for r in table if r["machine"] == machine and r["kind"] == "all_reduce"]
+        groups = sorted({int(r["ranks"]) for r in mine})
+        rows = [[1.0, 2 * (r["ranks"] - 1)] +
+                [2 * (n - 1) / n * r["bytes"] / nominal / 1e3 if n == r["ranks"] else 0.0
+                 for n in groups] for r in mine]
+        c, error = fit_linear(rows, [r["us"] for r in mine])
+        efficiencies = ", ".join(f"{n}: {1 / x:.3f}" for n, x in zip(groups, c[2:]))
+        print(f"{machine} all_reduce: startup {c[0]:.1f} us, latency {c[1]:.2f} us, of {nominal} "
+              f"GB/s {{{efficiencies}}}; {len(mine)} points, {percent(error)}")
+        return c, groups
+
+    def send_recv(machine, nodes, nominal):
+        mine = [r for r in table if (r["machine"], r["kind"], r["nodes"]) ==
+                (machine, "send_recv", nodes)]
+        c, error = fit_linear([(1.0, r["bytes"] / nominal / 1e3) for r in mine],
+                              [r["us"] for r in mine])
+        print(f"{machine} send_recv, {nodes} node(s): startup {c[0]:.1f} us, efficiency "
+              f"{1 / c[1]:.3f} of {nominal} GB/s; {len(mine)} points, {percent(error)}")
+
+    c, groups = all_reduce("a100-nvswitch", 300)
+    again = [r for r in table if r["machine"] == "a100-nvswitch-2" and r["kind"] == "all_reduce"]
+    ratios = [(c[0] + c[1] * 2 * (r["ranks"] - 1) + c[2 + groups.index(int(r["ranks"]))] * 2 *
+               (r["ranks"] - 1) / r["ranks"] * r["bytes"] / 300e3) / r["us"] for r in again]
+    print(f"   on another A100 machine, up to 64 MB: fitted / measured {min(ratios):.2f} to "
+          f"{max(ratios):.2f}, mean {sum(ratios) / len(ratios):.2f}")
+    all_reduce("h100-nvswitch", 450)
+    all_reduce("v100-cube-mesh", 150)
+    all_reduce("a100-nvlink-pairs", 300)
+    all_reduce("h100-nvlink-pairs", 300)
+    send_recv("a100-nvswitch-2", 1, 300)
+    send_recv("h100-nvswitch", 1, 450)
+    send_recv("h100-nvswitch", 2, 50)
+
+
+if __name__ == "__main__":
+    products()
+    memory_bound()
+    attention()
+    links()

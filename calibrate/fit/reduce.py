@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Thins the published raw tables to the medians that fit.py reads.
+
+    python3 calibrate/fit/reduce.py RAW_FOLDER
+
+RAW_FOLDER holds gemm/ and network/ as downloaded (calibrate/measured/README.md has the addresses).
+Writes calibrate/measured/{products,memory_bound,attention,links}.csv. Needed again only when a raw
+table is added; standard library only.
+"""
+import csv
+import json
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+from statistics import median
+
+OUT = Path(__file__).resolve().parent.parent / "measured"
+TOKENS = (256, 512, 1024, 1536, 2048, 3072, 4096)  # of the serving tables: up to 4096
+MODELS = {  # heads, kv heads, hidden, width of the gated MLP
+    "Llama-2-7b-hf": (32, 32, 4096, 11008),
+    "Llama-2-70b-hf": (64, 8, 8192, 28672),
+}
+
+
+def write(name, header, rows):
+    with open(OUT / name, "w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(sorted(set(rows)))
+
+
+def vidur_layers(raw):
+    """Products and memory-bound kernels of Llama-2 layers, bf16, by tokens and tensor degree."""
+    products, kernels = [], []
+    for path in sorted(raw.glob("gemm/vidur_mlp_*.csv")):
+        device, model = re.match(r"vidur_mlp_(\w+?)_(.+)", path.stem).groups()
+        heads, kv_heads, hidden, ffn = MODELS[model]
+        head = hidden // heads
+        times = defaultdict(list)
+        for row in csv.DictReader(open(path)):
+            tokens, degree = int(row["num_tokens"]), int(row["num_tensor_parallel_workers"])
+            if tokens not in TOKENS:
+                continue
+            for key, value in row.items():
+                if key.endswith(".median") and value:
+                    times[key.split(".")[1], tokens, degree].append(float(value) * 1e3)
+        for (op, tokens, degree), values in times.items():
+            us = round(median(values), 2)
+            h, q, kv, f = hidden, heads * head // degree, kv_heads * head // degree, ffn // degree
+            shape = {
+                "attn_pre_proj": (h, q + 2 * kv),
+                "attn_post_proj": (q, h),
+                "mlp_up_proj": (h, 2 * f),
+                "mlp_down_proj": (f, h),
+            }.get(op)
+            if shape:
+                products.append((device, tokens, shape[0], shape[1], "forward", us))
+            # Bytes read and written, 2 per element, as the op table counts them.
+            elements = {
+                "add": 3 * h,
+                "mlp_act": 3 * f,
+                "attn_rope": 2 * (q + kv),
+                "input_layernorm": 2 * h,
+                "emb": 2 * h,
+            }.get(op)
+            if elements and (op in ("mlp_act", "attn_rope") or degree == 1):
+                name = {"add": "add", "mlp_act": "swiglu", "attn_rope": "rope",
+                        "input_layernorm": "rms_norm", "emb": "embedding"}[op]
+                kernels.append((device, name, 2 * tokens * elements, us))
+    return products, kernels
+
+
+def simumax_products(raw):
+    """A100 PCIe: efficiencies of 312 TFLOP/s by shape, layout and accumulation."""
+    ops = json.load(open(raw / "gemm/simumax_a100_pcie.json"))["accelerator"]["op"]
+    products, attention = [], []
+    for key, efficiency in ops["matmul"]["accurate_efficient_factor"].items():
+        f = dict(re.findall(r"(\w+)=(\w+)", key))
+        b, m, k, n = (int(f[x]) for x in "bmkn")
+        if b != 1 or m < 256 or f["accumulate"] == "True" and f["layout"] != "NT":
+            continue
+        part = {"TN": "forward", "NN": "input_grad", "NT": "weight_grad"}[f["layout"]]
+        if part == "weight_grad" and f["out_dtype"] != "fp32":
+            continue
+        products.append(("a100-pcie", m, k, n, part, round(2 * m * n * k / efficiency / 312e6, 2)))
+    for part, flops in (("fwd", 2), ("bwd", 5)):  # per b s^2 heads (d_qk + d_v): the full square
+        for key, efficiency in ops["sdp_" + part]["accurate_efficient_factor"].items():
+            f = dict(re.findall(r"(\w+)=(\w+)", key))
+            b, s, heads, kv = (int(f[x]) for x in ("batch", "seq_len", "head_num", "kv_head_num"))
+            d_qk, d_v = int(f["qk_head_dim"]), int(f["v_head_dim"])
+            full = flops * b * s * s * heads * (d_qk + d_v)
+            if d_qk == d_v:
+                attention.append(("a100-pcie", "flash-attention-2", part, b, s, heads, kv, d_v, 1,
+                                  round(full / efficiency / 312e6, 1)))
+    return products, attention
+
+
+def flash3_charts():
+    """H100 SXM, TFLOP/s read from the bars of Shah et al. 2024 (arXiv:2407.08608), figures 5 and 6.
+    16,384 tokens and 2048 / head size heads at every length; causal counts half the square."""
+    charts = {
+        ("cudnn", "fwd", 128, 1): (315, 410, 484, 518, 529, 539),
+        ("cudnn", "fwd", 128, 0): (497, 574, 617, 609, 600, 595),
+        ("cudnn", "fwd", 64, 1): (225, 288, 334, 363, 379, 388),
+        ("cudnn", "fwd", 64, 0): (335, 373, 395, 408, 412, 413),
+        ("cudnn", "bwd", 128, 0): (305, 408, 465, 499, 518, 516),
+        ("flash-attention-2", "fwd", 128, 1): (191, 260, 298, 319, 333, 335),
+        ("flash-attention-2", "fwd", 128, 0): (309, 350, 362, 368, 370, 370),
+        ("flash-attention-2", "bwd", 128, 0): (214, 260, 291, 310, 318, 322),
+    }
+    rows = []
+    for (kernel, part, d, causal), rates in charts.items():
+        for s, rate in zip((512, 1024, 2048, 4096, 8192, 16384), rates):
+            b, heads = 16384 // s, 2048 // d
+            flop = (4 if part == "fwd" else 10) * b * heads * s * s * d * (0.5 if causal else 1)
+            rows.append(("h100-sxm", kernel, part, b, s, heads, heads, d, causal,
+                         round(flop / rate / 1e6, 1)))
+    return rows
+
+
+def nccl_tests(raw):
+    """All-reduce within an A100 NVSwitch or V100 cube-mesh node, 2 to 8 GPUs, 1 MiB to 1 GiB."""
+    rows = []
+    for path in sorted(raw.glob("network/nccl_allreduce_*.csv")):
+        gpu, n = re.match(r"nccl_allreduce_(\w\d+)_(\d)gpu", path.stem).groups()
+        machine = {"a100": "a100-nvswitch", "v100": "v100-cube-mesh"}[gpu]
+        lines = list(csv.reader(open(path)))[1:]
+        by_size = {int(line[0]): float(line[3]) / 1e3 for line in lines}  # out of place
+        size = 1 << 20
+        while size <= max(by_size):
+            if size in by_size:
+                rows.append((machine, "all_reduce", int(n), 1, size, round(by_size[size], 2)))
+            size *= 2
+    return rows
+
+
+def vidur_links(raw):
+    """All-reduce and send/recv, medians of 12 log-spaced sizes up to 4 MB and one each 4 MB."""
+    machines = {"a100_dgx": "a100-nvswitch-2", "h100_dgx": "h100-nvswitch",
+                "a100_pairwise_nvlink": "a100-nvlink-pairs",
+                "h100_pairwise_nvlink": "h100-nvlink-pairs"}
+    rows = []
+    for path in sorted(raw.glob("network/vidur_*.csv")):
+        name, kind = re.match(r"vidur_(\w+?)_(all_reduce|send_recv)", path.stem).groups()
+        times = defaultdict(list)
+        for row in csv.DictReader(open(path)):
+            n, per_node = int(row["num_workers"]), int(row["devices_per_node"])
+            value = float(row[f"time_stats.{kind}.median"]) * 1e3
+            times[n, n // per_node, int(row["size"])].append(value)
+        sizes = sorted({key[2] for key in times})
+        targets = [2048 * 2 ** i for i in range(12)] + [i << 22 for i in range(1, 17)] + \
+                  [i << 26 for i in range(2, 9)]
+        wanted = {min(sizes, key=lambda s: abs(s - t)) for t in targets if t <= 1.1 * sizes[-1]}
+        for (n, nodes, size), values in times.items():
+            # The A100 machines' networks between nodes are not described: those rows are left out.
+            if size in wanted and (nodes == 1 or name == "h100_dgx"):
+                rows.append((machines[name], kind, n, nodes, size, round(median(values), 2)))
+    return rows
+
+
+def main():
+    raw = Path(sys.argv[1])
+    products, kernels = vidur_layers(raw)
+    more_products, attention = simumax_products(raw)
+    write("products.csv", ("device", "m", "k", "n", "part", "us"), products + more_products)
+    write("memory_bound.csv", ("device", "op", "bytes", "us"), kernels)
+    write("attention.csv", ("device", "kernel", "part", "batch", "seq_len", "heads", "kv_heads",
+                            "head_dim", "causal", "us"), attention + flash3_charts())
+    write("links.csv", ("machine", "kind", "ranks", "nodes", "bytes", "us"),
+          nccl_tests(raw) + vidur_links(raw))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+#include "cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <new>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+
+namespace trainyard {
+
+namespace {
+
+/// Commands of the contract that later versions bring; named so that nobody hunts for a typo.
+constexpr const char* kNotYet[] = {"plan",  "sweep", "train",  "emulate",
+                                   "calibrate", "validate", "solve", "report"};
+
+int fail(int exit, const std::string& message, const std::string& where, bool json) {
+  std::fprintf(stderr, "trainyard: %s\n", message.c_str());
+  if (json) {
+    const nlohmann::ordered_json error = {
+        {"error", {{"exit", exit}, {"message", message}, {"where", where}}}};
+    std::printf("%s\n", error.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  }
+  return exit;
+}
+
+int guarded(const StudyOptions& options, const std::function<int()>& command) {
+  try {
+    return command();
+  } catch (const ConfigError& error) {
+    return fail(kWrongInput, error.what(), to_string(error.where()), options.json);
+  } catch (const BackendError& error) {
+    return fail(kBackendFailed, error.what(), "", options.json);
+  } catch (const std::bad_alloc&) {
+    return fail(kBackendFailed, "out of memory on this machine while answering " + options.study, "",
+                options.json);
+  }
+}
+
+void add_study_options(CLI::App& command, StudyOptions& options) {
+  command.add_option("STUDY", options.study, "the study, a YAML file")->required();
+  command.add_option("--set", options.sets, "path=value: replaces a value of the study; repeatable")
+      ->take_all()->allow_extra_args(false);
+  command.add_flag("--json", options.json, "answer as JSON on stdout");
+  command.add_option("--out", options.out, "folder for summary.json, trace.json, program.txt, ...");
+}
+
+}  // namespace
+
+int run_command_line(int argc, const char* const* argv) {
+  StudyOptions options;
+  options.begin = std::chrono::steady_clock::now();
+  std::string what;
+  int exit = kDone;
+
+  CLI::App app{"Trainyard: what a training step of a parallel plan costs, from one YAML"};
+  app.require_subcommand(1);
+  CLI::App* simulate = app.add_subcommand("simulate", "time one training step of a study");
+  add_study_options(*simulate, options);
+  simulate->add_option("--fidelity", options.fidelity, "analytic (this version's only executor)");
+  simulate->add_flag("--no-fold", options.no_fold, "simulate every rank, not one of each kind");
+  simulate->add_flag("--no-reuse", options.no_reuse, "time every call (the analytic executor always does)");
+  CLI::App* compile = app.add_subcommand(
+      "compile", "the partition, the schedule, memory, the program text and its digest; runs nothing");
+  add_study_options(*compile, options);
+  CLI::App* list = app.add_subcommand("list", "what names mean: models, clusters, profiles, ...");
+  list->add_option("WHAT", what, "models, clusters, profiles, links, frameworks, schedules, partitioners, recompute");
+
+  for (const char* name : kNotYet) {
+    CLI::App* later = app.add_subcommand(name, "not in this version")->allow_extras();
+    later->callback([&exit, &options, name] {
+      exit = fail(kWrongInput, std::string("'") + name + "' is not in this version; it has simulate, compile, list and test", "", options.json);
+    });
+  }
+  simulate->callback([&] { exit = guarded(options, [&] { return run_simulate(options); }); });
+  compile->callback([&] { exit = guarded(options, [&] { return run_compile(options); }); });
+  list->callback([&] { exit = guarded(options, [&] { return run_list(what); }); });
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    app.exit(error);
+    return kWrongInput;
+  }
+  return exit;
+}
+
+}  // namespace trainyard

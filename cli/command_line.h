@@ -1,0 +1,34 @@
+// Parses the command line, runs the command, prints what went wrong, and answers the exit code:
+// 0 done, 2 the input is wrong, 3 a backend failed, 4 the plan cannot run.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace trainyard {
+
+int run_command_line(int argc, const char* const* argv);
+
+inline constexpr int kDone = 0;
+inline constexpr int kWrongInput = 2;
+inline constexpr int kBackendFailed = 3;
+inline constexpr int kCannotRun = 4;
+
+/// What the commands that take a study share.
+struct StudyOptions {
+  std::string study;
+  std::vector<std::string> sets;
+  std::string fidelity;  // "": as the study says
+  std::string out;       // "": write no files
+  bool json = false;
+  bool no_fold = false;
+  bool no_reuse = false;
+  std::chrono::steady_clock::time_point begin;  // of the process
+};
+
+int run_simulate(const StudyOptions& options);
+int run_compile(const StudyOptions& options);
+int run_list(const std::string& what);
+
+}  // namespace trainyard

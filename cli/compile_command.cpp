@@ -1,0 +1,107 @@
+// `trainyard compile`: what the Program is, without running it.
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/command_line.h"
+#include "cli/files.h"
+#include "cli/prepare.h"
+#include "engine/compile.h"
+#include "engine/config/study_writer.h"
+#include "engine/memory/memory.h"
+#include "engine/program/program_text.h"
+
+namespace trainyard {
+
+namespace {
+
+std::string partition_text(const PassLog& log, const Study& study) {
+  std::string text = "partition\n";
+  const std::size_t stages = log.first_layer.size() - 1;
+  for (std::size_t s = 0; s < stages; ++s) {
+    text += "  stage " + std::to_string(s) + " on pipeline rank " +
+            std::to_string(s % static_cast<std::size_t>(study.parallel.pipeline)) + ": ";
+    if (s == 0) text += "embedding, ";
+    text += "layers " + std::to_string(log.first_layer[s]) + " to " + std::to_string(log.first_layer[s + 1] - 1);
+    if (log.first_layer[s] == log.first_layer[s + 1]) text.replace(text.rfind("layers"), std::string::npos, "no layer");
+    if (s + 1 == stages) text += ", head and loss";
+    text += '\n';
+  }
+  return text;
+}
+
+/// One row per pipeline rank; a long step is cut in the middle.
+std::string schedule_text(const PassLog& log) {
+  constexpr std::size_t kShown = 40;
+  std::string text = "schedule (stage, phase, microbatch)\n";
+  for (std::size_t rank = 0; rank < log.schedule.size(); ++rank) {
+    const auto& actions = log.schedule[rank];
+    text += "  rank " + std::to_string(rank) + ":";
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      if (actions.size() > kShown && i == kShown / 2) text += " ... " + std::to_string(actions.size() - kShown) + " more ...";
+      if (actions.size() > kShown && i >= kShown / 2 && i + kShown / 2 < actions.size()) continue;
+      text += " " + actions[i];
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+std::string memory_text(const std::vector<MemoryPeak>& peaks) {
+  std::string text = "memory, peak per GPU\n";
+  for (std::size_t rank = 0; rank < peaks.size(); ++rank) {
+    char line[160];
+    std::snprintf(line, sizeof line, "  rank %zu: %.2f GiB at %s\n", rank,
+                  static_cast<double>(peaks[rank].total) / kGiB, peaks[rank].instant.c_str());
+    text += line;
+  }
+  return text;
+}
+
+}  // namespace
+
+int run_compile(const StudyOptions& options) {
+  const Prepared prepared = prepare(options.study, options.sets);
+  for (const std::string& warning : prepared.study.warnings) {
+    std::fprintf(stderr, "warning: %s\n", warning.c_str());
+  }
+  PassLog log;
+  const auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
+  if (const auto* reason = std::get_if<Infeasible>(&compiled)) {
+    std::fprintf(stderr, "trainyard: %s: the plan cannot run: %s\n", options.study.c_str(), reason->reason.c_str());
+    if (options.json) {
+      const nlohmann::ordered_json error = {
+          {"error", {{"exit", kCannotRun}, {"message", reason->reason}, {"where", options.study}}}};
+      std::printf("%s\n", error.dump(2).c_str());
+    }
+    return kCannotRun;
+  }
+  const auto& program = std::get<Program>(compiled);
+  const std::string digest = program_digest(program);
+  const auto peaks = memory_peaks(program, prepared.software.context_bytes);
+  if (!options.out.empty()) {
+    make_folder(options.out);
+    write_file(options.out + "/study.resolved.yaml", resolved_study_text(prepared.study));
+    write_file(options.out + "/program.txt", [&](const auto& sink) { write_text(program, true, sink); });
+  }
+  if (options.json) {
+    nlohmann::ordered_json out;
+    out["program_digest"] = digest;
+    out["num_ranks"] = program.mesh.num_ranks();
+    out["first_layer"] = log.first_layer;
+    out["schedule"] = log.schedule;
+    out["peak_memory_bytes"] = nlohmann::ordered_json::array();
+    for (const MemoryPeak& peak : peaks) out["peak_memory_bytes"].push_back(peak.total);
+    std::printf("%s\n", out.dump(2).c_str());
+    return kDone;
+  }
+  std::printf("%s\n%s\n%s\npasses\n", partition_text(log, prepared.study).c_str(),
+              schedule_text(log).c_str(), memory_text(peaks).c_str());
+  for (const PassLog::Entry& entry : log.entries) std::printf("  %-14s %8.2f ms\n", entry.pass.c_str(), entry.wall * 1e3);
+  std::printf("\ndigest %s\n\n", digest.c_str());
+  write_text(program, true, [](std::string_view piece) { std::fwrite(piece.data(), 1, piece.size(), stdout); });
+  return kDone;
+}
+
+}  // namespace trainyard

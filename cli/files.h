@@ -1,0 +1,18 @@
+// Output files appear whole or not at all.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace trainyard {
+
+/// Creates the folder (and its parents). Throws BackendError with the system's message.
+void make_folder(const std::string& folder);
+
+/// Writes beside the file under another name, then renames. Throws BackendError.
+void write_file(const std::string& path,
+                const std::function<void(const std::function<void(std::string_view)>&)>& produce);
+void write_file(const std::string& path, std::string_view text);
+
+}  // namespace trainyard

@@ -1,0 +1,84 @@
+// `trainyard list`: what names mean, one line each.
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/command_line.h"
+#include "cli/data_root.h"
+#include "engine/base/error.h"
+#include "engine/config/cluster_preset.h"
+#include "engine/config/profile_reader.h"
+#include "models/presets.h"
+
+namespace trainyard {
+
+namespace {
+
+using List = std::vector<NamedDescription>;
+
+List models() {
+  List list;
+  for (const ModelPreset& preset : model_presets()) list.push_back({preset.name, preset.description});
+  return list;
+}
+
+const std::vector<std::pair<std::string, std::function<List()>>>& topics() {
+  static const std::vector<std::pair<std::string, std::function<List()>>> kTopics = {
+      {"models", models},
+      {"clusters", [] { return list_clusters(data_root()); }},
+      {"profiles", [] { return list_profiles(data_root()); }},
+      {"links", [] { return list_links(data_root()); }},
+      {"frameworks", [] { return list_frameworks(data_root()); }},
+      {"schedules", [] {
+         return List{{"gpipe", "all forwards, then all backwards"},
+                     {"1f1b", "one forward, one backward: activations of at most p microbatches"},
+                     {"interleaved", "1f1b over several stages per rank (parallel.virtual_stages)"}};
+       }},
+      {"partitioners", [] {
+         return List{{"uniform", "the same number of layers on every stage"},
+                     {"{method: uniform, ends: layers}", "embedding and head count as a layer each"},
+                     {"{method: uniform, uneven: true}", "layers rounded up, the rest on the last stage"},
+                     {"[12, 24, ...]", "the first layer of every stage but stage 0"}};
+       }},
+      {"recompute", [] {
+         return List{{"none", "every value that the backward reads is kept"},
+                     {"selective", "the attention core is computed again in the backward"},
+                     {"full", "every layer is computed again from its input"}};
+       }},
+  };
+  return kTopics;
+}
+
+void print(const List& list) {
+  std::size_t width = 0;
+  for (const auto& entry : list) width = std::max(width, entry.name.size());
+  for (const auto& entry : list) {
+    std::printf("  %-*s  %s\n", static_cast<int>(width), entry.name.c_str(), entry.description.c_str());
+  }
+}
+
+}  // namespace
+
+int run_list(const std::string& what) {
+  if (what.empty()) {
+    for (const auto& [name, make] : topics()) {
+      std::printf("%s\n", name.c_str());
+      print(make());
+    }
+    return kDone;
+  }
+  std::string known;
+  for (const auto& [name, make] : topics()) {
+    if (name == what) {
+      print(make());
+      return kDone;
+    }
+    known += (known.empty() ? "" : ", ") + name;
+  }
+  throw ConfigError("list knows nothing called '" + what + "'; it has " + known);
+}
+
+}  // namespace trainyard

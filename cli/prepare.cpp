@@ -1,0 +1,91 @@
+#include "cli/prepare.h"
+
+#include <utility>
+
+#include "cli/data_root.h"
+#include "engine/config/cluster_preset.h"
+#include "engine/config/profile_reader.h"
+#include "models/hugging_face.h"
+#include "models/model.h"
+#include "models/presets.h"
+
+namespace trainyard {
+
+namespace {
+
+std::vector<std::string> names_of(const std::vector<NamedDescription>& list) {
+  std::vector<std::string> names;
+  for (const NamedDescription& entry : list) names.push_back(entry.name);
+  return names;
+}
+
+std::vector<std::string> known_names(const std::string& root, StudyResolvers::Names which) {
+  switch (which) {
+    case StudyResolvers::Names::kModels: {
+      std::vector<std::string> names;
+      for (const ModelPreset& preset : model_presets()) names.push_back(preset.name);
+      return names;
+    }
+    case StudyResolvers::Names::kClusters: return names_of(list_clusters(root));
+    case StudyResolvers::Names::kLinks: return names_of(list_links(root));
+    case StudyResolvers::Names::kHardware: return names_of(list_profiles(root));
+    case StudyResolvers::Names::kSoftware: return names_of(list_frameworks(root));
+  }
+  return {};
+}
+
+}  // namespace
+
+StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>& warnings) {
+  StudyResolvers resolvers;
+  resolvers.model_preset = [](const std::string& name) -> std::optional<ModelConfig> {
+    const ModelPreset* preset = find_model_preset(name);
+    if (preset == nullptr) return std::nullopt;
+    return preset->config;
+  };
+  resolvers.model_file = [&warnings](const std::string& path) {
+    HuggingFaceModel imported = read_hugging_face_config(path);
+    warnings.insert(warnings.end(), imported.warnings.begin(), imported.warnings.end());
+    return imported.config;
+  };
+  resolvers.cluster_preset = [root](const std::string& name) { return find_cluster_preset(root, name); };
+  resolvers.cluster_file = [root](const std::string& path) { return read_cluster_file(root, path); };
+  resolvers.link = [root](const std::string& kind, const std::string& device) {
+    return find_link(root, kind, device);
+  };
+  resolvers.hardware = [root](const std::string& device) { return find_hardware_profile(root, device); };
+  resolvers.software = [root](const std::string& name, const std::string& version) {
+    return find_software_profile(root, name, version);
+  };
+  resolvers.model_problem = [](const ModelConfig& config) -> std::optional<StudyResolvers::Problem> {
+    const auto problem = find_problem(config);
+    if (!problem) return std::nullopt;
+    return StudyResolvers::Problem{problem->key, problem->problem};
+  };
+  resolvers.names = [root](StudyResolvers::Names which) { return known_names(root, which); };
+  return resolvers;
+}
+
+Prepared prepare_study(Study study, const StudyResolvers& resolvers) {
+  Prepared out;
+  const auto hardware = resolvers.hardware(study.cluster.device);
+  const auto software = resolvers.software(study.framework.name, study.framework.version);
+  // The reader has looked both up already.
+  check(hardware.has_value() && software.has_value(), "a checked study names unknown profiles");
+  out.hardware = *hardware;
+  out.software = *software;
+  out.model = build_model(study.model, {study.training.microbatch, study.training.precision,
+                                        study.training.dropout});
+  out.study = std::move(study);
+  return out;
+}
+
+Prepared prepare(const std::string& path, const std::vector<std::string>& sets) {
+  std::vector<std::string> warnings;
+  const StudyResolvers resolvers = make_resolvers(data_root(), warnings);
+  Study study = read_study(path, sets, resolvers);
+  study.warnings.insert(study.warnings.end(), warnings.begin(), warnings.end());
+  return prepare_study(std::move(study), resolvers);
+}
+
+}  // namespace trainyard

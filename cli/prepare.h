@@ -1,0 +1,31 @@
+// From a study's file to everything a command works with: the checked Study, the model's graph, the
+// profiles. The only place where models/, calibrate/, topologies/ and engine/ meet.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/config/study.h"
+#include "engine/config/study_reader.h"
+#include "engine/cost/hardware_profile.h"
+#include "engine/cost/software_profile.h"
+#include "engine/graph/graph.h"
+
+namespace trainyard {
+
+struct Prepared {
+  Study study;
+  Graph model;
+  HardwareProfile hardware;
+  SoftwareProfile software;
+};
+
+/// Look-ups of names in the folder `root` (data_root()) and in models/. What an imported model asks for
+/// and its graph leaves out is added to `warnings`, which must outlive the resolvers.
+StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>& warnings);
+
+/// Throws ConfigError for anything wrong in the study or in what it names.
+Prepared prepare(const std::string& path, const std::vector<std::string>& sets);
+Prepared prepare_study(Study study, const StudyResolvers& resolvers);
+
+}  // namespace trainyard

@@ -1,0 +1,86 @@
+#include "cli/simulate_command.h"
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cli/command_line.h"
+#include "cli/files.h"
+#include "engine/config/study_writer.h"
+#include "engine/exec/analytic_executor.h"
+#include "engine/memory/memory.h"
+#include "engine/program/program_text.h"
+#include "engine/report/trace_json.h"
+
+namespace trainyard {
+
+namespace {
+
+Seconds since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void write_results(const std::string& folder, const Prepared& prepared, const Simulation& result,
+                   Seconds wall) {
+  make_folder(folder);
+  write_file(folder + "/study.resolved.yaml", resolved_study_text(prepared.study));
+  write_file(folder + "/program.txt", [&](const auto& sink) { write_text(result.program, true, sink); });
+  write_file(folder + "/trace.json",
+             [&](const auto& sink) { write_trace_json(result.program, result.trace, sink); });
+  write_file(folder + "/summary.json", summary_json(result.summary, wall));
+}
+
+}  // namespace
+
+std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, bool fold, bool record_rows) {
+  PassLog log;
+  auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
+  if (auto* reason = std::get_if<Infeasible>(&compiled)) return *reason;
+  Simulation out;
+  out.program = std::move(std::get<Program>(compiled));
+  SourceLog sources;
+  const Costs costs = make_costs(out.program, prepared.hardware, prepared.software,
+                                 prepared.study.cluster, sources);
+  RunOptions options;
+  options.fold = fold;
+  options.record_rows = record_rows;
+  const std::array<Job, 1> jobs = {Job{&out.program, 0}};
+  out.trace = AnalyticExecutor().run(jobs, costs, options);
+  const auto memory = memory_peaks(out.program, prepared.software.context_bytes);
+  out.summary = summarise({prepared.study, prepared.model, out.program, out.trace, memory,
+                           prepared.hardware, sources});
+  return out;
+}
+
+int run_simulate(const StudyOptions& options) {
+  std::vector<std::string> sets = options.sets;
+  if (!options.fidelity.empty()) sets.push_back("fidelity=" + options.fidelity);
+  const Prepared prepared = prepare(options.study, sets);
+  for (const std::string& warning : prepared.study.warnings) {
+    std::fprintf(stderr, "warning: %s\n", warning.c_str());
+  }
+  auto answer = simulate(prepared, !options.no_fold, !options.out.empty());
+  if (const auto* reason = std::get_if<Infeasible>(&answer)) {
+    std::fprintf(stderr, "trainyard: %s: the plan cannot run: %s\n", options.study.c_str(), reason->reason.c_str());
+    if (options.json) {
+      const nlohmann::ordered_json error = {
+          {"error", {{"exit", kCannotRun}, {"message", reason->reason}, {"where", options.study}}}};
+      std::printf("%s\n", error.dump(2).c_str());
+    }
+    return kCannotRun;
+  }
+  const auto& result = std::get<Simulation>(answer);
+  const Seconds wall = since(options.begin);
+  if (!options.out.empty()) write_results(options.out, prepared, result, wall);
+  const std::string text = options.json ? summary_json(result.summary, wall)
+                                        : summary_text(result.summary, prepared.study, wall);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (result.summary.fits) return kDone;
+  std::fprintf(stderr, "trainyard: %s: the plan does not fit in memory\n%s\n", options.study.c_str(),
+               explain_misfit(result.summary).c_str());
+  return kCannotRun;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,23 @@
+// `trainyard simulate` without its printing: what tests, sweeps and benchmarks call.
+#pragma once
+
+#include <variant>
+
+#include "cli/prepare.h"
+#include "engine/compile.h"
+#include "engine/exec/trace.h"
+#include "engine/report/summary.h"
+
+namespace trainyard {
+
+struct Simulation {
+  Program program;
+  Trace trace;
+  Summary summary;
+};
+
+/// Compiles and times one study. A plan that does not fit in memory is a result (summary.fits);
+/// Infeasible is a plan that has no Program.
+std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, bool fold, bool record_rows);
+
+}  // namespace trainyard

@@ -1,0 +1,40 @@
+// Element types of tensors.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace trainyard {
+
+enum class DType : std::uint8_t { kFp64, kFp32, kTf32, kFp16, kBf16, kFp8, kInt64, kInt32, kUint8 };
+
+constexpr int size_in_bytes(DType type) {
+  switch (type) {
+    case DType::kFp64:
+    case DType::kInt64: return 8;
+    case DType::kFp32:
+    case DType::kTf32:
+    case DType::kInt32: return 4;
+    case DType::kFp16:
+    case DType::kBf16: return 2;
+    case DType::kFp8:
+    case DType::kUint8: return 1;
+  }
+  return 0;
+}
+
+constexpr std::string_view to_string(DType type) {
+  constexpr std::string_view kNames[] = {"fp64", "fp32", "tf32",  "fp16", "bf16",
+                                         "fp8",  "int64", "int32", "uint8"};
+  return kNames[static_cast<int>(type)];
+}
+
+inline std::optional<DType> parse_dtype(std::string_view text) {
+  for (int i = 0; i <= static_cast<int>(DType::kUint8); ++i) {
+    if (to_string(static_cast<DType>(i)) == text) return static_cast<DType>(i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace trainyard

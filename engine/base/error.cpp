@@ -1,0 +1,38 @@
+#include "engine/base/error.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace trainyard {
+
+namespace {
+
+std::string with_place(const SourcePos& pos, const std::string& key_path,
+                       const std::string& problem) {
+  std::string text = to_string(pos);
+  if (!text.empty()) text += ": ";
+  if (!key_path.empty()) text += key_path + ": ";
+  return text + problem;
+}
+
+}  // namespace
+
+std::string to_string(const SourcePos& pos) {
+  if (pos.line <= 0) return pos.file;
+  return pos.file + ":" + std::to_string(pos.line) + ":" + std::to_string(pos.column);
+}
+
+ConfigError::ConfigError(const SourcePos& pos, const std::string& key_path,
+                         const std::string& problem)
+    : std::runtime_error(with_place(pos, key_path, problem)), where_(pos) {}
+
+void check(bool condition, const char* what, std::source_location where) {
+  if (!condition) bug(what, where);
+}
+
+void bug(const std::string& what, std::source_location where) {
+  std::fprintf(stderr, "%s:%u: trainyard bug: %s\n", where.file_name(), where.line(), what.c_str());
+  std::abort();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,49 @@
+// Who must act decides the type of an error: the user (ConfigError, exit 2), the user's plan
+// (Infeasible, exit 4), a library underneath (BackendError, exit 3), or we (check).
+#pragma once
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+
+namespace trainyard {
+
+/// A place in a text that the user wrote; lines and columns count from 1, 0 means unknown.
+struct SourcePos {
+  std::string file;
+  int line = 0;
+  int column = 0;
+};
+
+std::string to_string(const SourcePos& pos);  // "configs/gpt.yaml:9:3", or "configs/gpt.yaml"
+
+/// The user wrote something wrong. what() is `file:line:column: key.path: problem`.
+class ConfigError : public std::runtime_error {
+ public:
+  ConfigError(const SourcePos& pos, const std::string& key_path, const std::string& problem);
+  explicit ConfigError(const std::string& problem) : std::runtime_error(problem) {}
+
+  const SourcePos& where() const { return where_; }
+
+ private:
+  SourcePos where_;
+};
+
+/// A plan that is well written but cannot run: returned, never thrown, since planners expect it.
+struct Infeasible {
+  std::string reason;  // with the values involved and by how much
+};
+
+/// A library or device underneath refused: the call, the rank, and its own message.
+class BackendError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Our own bug: aborts with the place and `what`. Not for anything that a user can cause.
+void check(bool condition, const char* what,
+           std::source_location where = std::source_location::current());
+[[noreturn]] void bug(const std::string& what,
+                      std::source_location where = std::source_location::current());
+
+}  // namespace trainyard

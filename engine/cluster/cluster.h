@@ -1,0 +1,61 @@
+// A cluster as plain data: equal nodes of equal devices, the links inside a node, the network
+// between nodes, and per-device speeds. topologies/ holds one small file per preset.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "engine/base/provenance.h"
+#include "engine/base/units.h"
+
+namespace trainyard {
+
+/// One class of links, with the curve that its transfers follow.
+///
+///   time = startup + steps * latency + volume / (efficiency * bandwidth) * (1 + sqrt(half_size / message))
+///
+/// where steps and volume are the collective's (ring all-reduce: 2(n-1) and 2(n-1)/n S), message is
+/// S, and bandwidth is one direction, per device (between nodes: the node's share for that device).
+/// With startup 0, efficiency 1 and half_size 0 it is the textbook alpha-beta model.
+struct LinkCurve {
+  Seconds startup = 0;      // once per call
+  Seconds latency = 0;      // per step of the algorithm (alpha)
+  double efficiency = 1;    // (0, 1]: reached share of the nominal bandwidth at large size
+  Bytes half_size = 0;      // see above; 0: constant bandwidth
+  /// Collectives inside a node: the efficiency of a group of so many ranks, where it depends on it
+  /// (a cube mesh closes more rings for 8 than for 4; a bridge joins 2 only). Other sizes take the
+  /// entry of the next smaller one, and `efficiency` below the smallest.
+  std::map<std::int64_t, double> efficiency_by_ranks = {};
+  Provenance provenance = {};
+};
+
+struct LinkClass {
+  std::string kind;               // nvswitch, nvlink, pcie, infiniband, roce, ethernet, none, ...
+  BytesPerSecond bandwidth = 0;   // nominal, one direction: per device inside a node, per node between nodes
+  LinkCurve collective;
+  LinkCurve point_to_point;
+  std::string source;             // where the figures come from
+  std::string provenance = "datasheet";  // measured | fitted | datasheet | derived
+  std::string name = {};          // of the file under calibrate/links/, "nvswitch-ampere"; may be empty
+};
+
+struct Fabric {
+  std::string kind = "single-switch";  // single-switch | fat-tree
+  std::int64_t nodes_per_leaf = 16;    // fat-tree only
+  double oversubscription = 1;         // >= 1: bandwidth out of a leaf is divided by it
+};
+
+struct Cluster {
+  std::string name = "custom";
+  std::string device;          // name of the hardware profile, e.g. a100-sxm-80g
+  std::int64_t num_nodes = 1;
+  std::int64_t devices_per_node = 1;
+  std::int64_t num_devices = 1;      // <= num_nodes * devices_per_node (a part-filled last node)
+  LinkClass intra;
+  LinkClass inter;
+  Fabric fabric;
+  std::map<std::int64_t, double> speed;  // device index before placement -> factor on compute rate
+};
+
+}  // namespace trainyard

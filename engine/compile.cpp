@@ -1,0 +1,104 @@
+#include "engine/compile.h"
+
+#include <chrono>
+#include <utility>
+
+#include "engine/graph/differentiate.h"
+#include "engine/graph/select_kernels.h"
+#include "engine/partition/stage_partition.h"
+#include "engine/program/instantiate.h"
+#include "engine/program/lower.h"
+#include "engine/program/step_segments.h"
+#include "engine/program/verify.h"
+#include "engine/recompute/recompute.h"
+#include "engine/schedule/pipeline_schedule.h"
+#include "engine/sharding/shard_megatron.h"
+
+namespace trainyard {
+
+namespace {
+
+template <typename Pass>
+auto run_pass(const std::string& name, PassLog& log, const Pass& pass) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto result = pass();
+  log.entries.push_back(
+      {name, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()});
+  return result;
+}
+
+void verify(const Graph& graph, const std::string& pass) {
+  if (const std::string problem = find_violation(graph); !problem.empty()) {
+    bug("after pass " + pass + ": " + problem);
+  }
+}
+
+void verify(const Program& program, const std::string& pass) {
+  if (const auto problem = find_violation(program)) bug("after pass " + pass + ": " + *problem);
+}
+
+}  // namespace
+
+std::variant<Program, Infeasible> compile(const Graph& model, const Study& study,
+                                          const SoftwareProfile& software, PassLog& log) {
+  const ParallelConfig& parallel = study.parallel;
+  const int num_stages = parallel.pipeline * parallel.virtual_stages;
+  const DType grad_dtype = study.training.grad_dtype;
+
+  const Graph kernels = run_pass("kernels", log, [&] {
+    return select_kernels(model, software, study.training.flash_attention == FlashAttention::kOn);
+  });
+  verify(kernels, "kernels");
+
+  auto sharded = run_pass("shard", log, [&] {
+    return shard_megatron(kernels, parallel.tensor, parallel.sequence_parallel);
+  });
+  if (auto* reason = std::get_if<Infeasible>(&sharded)) return *reason;
+  verify(std::get<Graph>(sharded), "shard");
+
+  auto staged = run_pass("partition", log, [&] {
+    return partition_stages(std::get<Graph>(sharded), num_stages, study.partition, parallel.tensor,
+                            parallel.scatter_gather);
+  });
+  if (auto* reason = std::get_if<Infeasible>(&staged)) return *reason;
+  verify(std::get<StagedGraph>(staged).graph, "partition");
+  log.first_layer = std::get<std::vector<std::int64_t>>(
+      layer_ranges(model.num_layers, num_stages, study.partition));
+
+  TrainingGraph training = run_pass("differentiate", log, [&] {
+    return differentiate(std::get<StagedGraph>(staged), software, grad_dtype);
+  });
+  run_pass("recompute", log, [&] {
+    recompute(training, study.recompute, software);
+    return 0;
+  });
+
+  auto schedule = run_pass("schedule", log, [&] {
+    return make_schedule(study.schedule.method, parallel.pipeline, parallel.virtual_stages,
+                         static_cast<int>(study.num_microbatches()));
+  });
+  if (auto* reason = std::get_if<Infeasible>(&schedule)) return *reason;
+  const auto& order = std::get<PipelineSchedule>(schedule);
+
+  ProgramDraft draft = run_pass("instantiate", log, [&] {
+    return instantiate(training, parallel, study.training, grad_dtype);
+  });
+  const StepSegments step = run_pass("step", log, [&] {
+    return add_step_segments(draft, parallel, study.training, software);
+  });
+  const auto lowered = run_pass("lower", log, [&] { return lower(draft, step, order, software); });
+  if (const auto* reason = std::get_if<Infeasible>(&lowered)) return *reason;
+  draft.program.placement = make_placement(draft.program.mesh, parallel.placement);
+  run_pass("verify", log, [&] {
+    verify(draft.program, "lower");
+    return 0;
+  });
+
+  log.schedule.resize(order.actions.size());
+  for (std::size_t rank = 0; rank < order.actions.size(); ++rank) {
+    for (const Action& action : order.actions[rank]) log.schedule[rank].push_back(to_string(action));
+  }
+  return std::move(draft.program);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,35 @@
+// Graph + study + software profile -> Program: the passes, in order, each timed and then verified.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/base/units.h"
+#include "engine/config/study.h"
+#include "engine/cost/software_profile.h"
+#include "engine/graph/graph.h"
+#include "engine/program/program.h"
+
+namespace trainyard {
+
+/// What compile() did, for `trainyard compile` and for finding slow passes.
+struct PassLog {
+  struct Entry {
+    std::string pass;
+    Seconds wall = 0;
+  };
+  std::vector<Entry> entries;
+  std::vector<std::int64_t> first_layer;  // of each stage, and the number of layers at the end
+  std::vector<std::vector<std::string>> schedule;  // [pipeline rank]: actions as text
+};
+
+/// Compiles one training step. Reads the study only, never the machine; nothing in it costs
+/// O(ranks x ops): the Program holds one list per pipeline rank, whatever the other degrees.
+/// Infeasible: the plan cannot be built, with the reason. A Program that fails verification is a bug
+/// of ours and aborts with what is wrong.
+std::variant<Program, Infeasible> compile(const Graph& model, const Study& study,
+                                          const SoftwareProfile& software, PassLog& log);
+
+}  // namespace trainyard

@@ -1,0 +1,152 @@
+#include "engine/config/cluster_preset.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "engine/config/profile_reader.h"
+
+namespace trainyard {
+
+namespace {
+
+LinkCurve read_curve(const YamlNode& node) {
+  LinkCurve curve;
+  for (const auto& [key, value] : {std::pair<std::string_view, Seconds*>{"startup", &curve.startup},
+                                   {"latency", &curve.latency}}) {
+    const std::optional<YamlNode> found = node.find(key);
+    if (!found) continue;
+    *value = found->as_duration();
+    if (*value < 0) found->fail("expected a duration of at least 0");
+  }
+  curve.efficiency = read_factor(node, "efficiency", 1, 1);
+  if (const auto half_size = node.find("half_size")) {
+    curve.half_size = half_size->as_bytes();
+    if (curve.half_size < 0) half_size->fail("expected a size of at least 0");
+  }
+  if (const auto by_ranks = node.find("efficiency_by_ranks")) {
+    for (const std::string& ranks : by_ranks->keys()) {
+      const bool number = !ranks.empty() && ranks.size() < 7 &&
+                          ranks.find_first_not_of("0123456789") == std::string::npos;
+      const double efficiency = read_factor(*by_ranks, ranks, 1, 1);
+      if (!number) by_ranks->at(ranks).fail("expected a number of ranks as the key");
+      curve.efficiency_by_ranks[std::stoll(ranks)] = efficiency;
+    }
+  }
+  curve.provenance = read_provenance(node);
+  node.finish();
+  return curve;
+}
+
+LinkClass read_link_class(const std::string& kind, const std::string& name, const YamlNode& node) {
+  LinkClass link;
+  link.kind = kind;
+  link.name = name;
+  node.at("description");
+  if (const auto bandwidth = node.find("bandwidth")) {
+    link.bandwidth = bandwidth->as_bandwidth();
+    if (link.bandwidth <= 0) bandwidth->fail("expected more than 0 bytes/s");
+  }
+  link.collective = read_curve(node.at("collective"));
+  link.point_to_point = read_curve(node.at("point_to_point"));
+  link.source = link.collective.provenance.note;
+  link.provenance = link.collective.provenance.kind;
+  node.finish();
+  return link;
+}
+
+/// `intra: nvswitch` with the link's own bandwidth, or `{kind: infiniband, bandwidth: 200 GB/s}`.
+LinkClass read_link_of_cluster(const std::string& root, const YamlNode& node,
+                               const std::string& device) {
+  const YamlNode kind = node.is_map() ? node.at("kind") : node;
+  std::optional<LinkClass> link = find_link(root, kind.as_string(), device);
+  if (!link) {
+    kind.fail("no curves for links of kind '" + kind.as_string() + "' between devices " + device +
+              "; calibrate/links/ has those that are known");
+  }
+  if (node.is_map()) {
+    if (const auto bandwidth = node.find("bandwidth")) link->bandwidth = bandwidth->as_bandwidth();
+    node.finish();
+  }
+  if (link->bandwidth <= 0 && link->kind != "none") {
+    node.fail("links of kind '" + link->kind + "' have no usual bandwidth; write {kind: " +
+              link->kind + ", bandwidth: 25 GB/s}");
+  }
+  return *std::move(link);
+}
+
+Fabric read_fabric(const YamlNode& node) {
+  Fabric fabric;
+  const YamlNode kind = node.at("kind");
+  fabric.kind = kind.as_string();
+  if (fabric.kind != "single-switch" && fabric.kind != "fat-tree") {
+    kind.fail("expected single-switch or fat-tree, got '" + fabric.kind + "'");
+  }
+  if (const auto leaf = node.find("leaf")) {
+    fabric.nodes_per_leaf = leaf->as_num_nodes();
+    if (fabric.nodes_per_leaf < 1) leaf->fail("expected at least 1 node");
+  }
+  if (const auto ratio = node.find("oversubscription")) {
+    fabric.oversubscription = ratio->as_number();
+    if (fabric.oversubscription < 1) ratio->fail("expected at least 1");
+  }
+  node.finish();
+  return fabric;
+}
+
+}  // namespace
+
+std::optional<LinkClass> find_link(const std::string& root, const std::string& kind,
+                                   const std::string& device) {
+  const std::string folder = root + "/calibrate/links";
+  // The profile knows the device's own name (rtx3090-24g is rtx-3090) and its architecture.
+  std::string device_name = device;
+  std::string architecture;
+  if (const auto profile = find_yaml(root + "/calibrate/profiles", device)) {
+    device_name = profile->name;
+    architecture = profile->root.at("architecture").as_string();
+  }
+  for (const std::string& suffix : {"-" + device_name, "-" + architecture, std::string()}) {
+    if (suffix == "-") continue;
+    const auto file = find_yaml(folder, kind + suffix);
+    if (file) return read_link_class(kind, file->name, file->root);
+  }
+  return std::nullopt;
+}
+
+Cluster read_cluster_preset(const std::string& root, const std::string& name, const YamlNode& node) {
+  Cluster cluster;
+  cluster.name = name;
+  node.at("description");
+  const YamlNode device = node.at("device");
+  const auto profile = find_yaml(root + "/calibrate/profiles", device.as_string());
+  if (!profile) device.fail("no profile of a device '" + device.as_string() + "'");
+  cluster.device = profile->name;
+  cluster.devices_per_node = node.at("devices_per_node").as_integer(1, 1 << 20);
+  cluster.num_devices = cluster.devices_per_node;
+  cluster.intra = read_link_of_cluster(root, node.at("intra"), cluster.device);
+  cluster.inter = read_link_of_cluster(root, node.at("inter"), cluster.device);
+  if (const auto fabric = node.find("fabric")) cluster.fabric = read_fabric(*fabric);
+  if (node.at("source").as_string().empty()) node.at("source").fail("expected a source");
+  node.finish();
+  return cluster;
+}
+
+std::optional<Cluster> find_cluster_preset(const std::string& root, const std::string& name) {
+  const auto found = find_yaml(root + "/topologies", name);
+  if (!found) return std::nullopt;
+  return read_cluster_preset(root, found->name, found->root);
+}
+
+Cluster read_cluster_file(const std::string& root, const std::string& path) {
+  return read_cluster_preset(root, std::filesystem::path(path).stem().string(), YamlNode::load_file(path));
+}
+
+std::vector<NamedDescription> list_clusters(const std::string& root) {
+  return list_yaml(root + "/topologies");
+}
+
+std::vector<NamedDescription> list_links(const std::string& root) {
+  return list_yaml(root + "/calibrate/links");
+}
+
+}  // namespace trainyard

@@ -1,0 +1,303 @@
+#include "engine/config/profile_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "engine/config/quantity.h"
+#include "engine/graph/op_kind.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::array<std::string_view, 4> kKinds = {"measured", "fitted", "datasheet", "derived"};
+
+// byte_efficiency may exceed 1 (operands that stay in cache); beyond this it is a slip of the pen.
+constexpr double kMostByteEfficiency = 10;
+
+Seconds duration(const YamlNode& node, std::string_view key) {
+  const std::optional<YamlNode> found = node.find(key);
+  if (!found) return 0;
+  const Seconds value = found->as_duration();
+  if (value < 0) found->fail("expected a duration of at least 0");
+  return value;
+}
+
+DType read_dtype(const YamlNode& node) {
+  const std::optional<DType> type = parse_dtype(node.as_string());
+  if (!type) node.fail("expected a type such as bf16, got '" + node.as_string() + "'");
+  return *type;
+}
+
+MatmulCurve read_matmul(const YamlNode& node) {
+  MatmulCurve curve;
+  curve.startup = duration(node, "startup");
+  curve.flop_efficiency = read_factor(node, "flop_efficiency", 1, 1);
+  curve.byte_efficiency = read_factor(node, "byte_efficiency", 1, kMostByteEfficiency);
+  curve.weight_gradient_factor = read_factor(node, "weight_gradient_factor", 1, 10);
+  curve.provenance = read_provenance(node);
+  node.finish();
+  return curve;
+}
+
+AttentionCurve read_attention(const YamlNode& node) {
+  AttentionCurve curve;
+  curve.startup = duration(node, "startup");
+  curve.forward_efficiency = read_factor(node, "forward_efficiency", 1, 1);
+  curve.backward_efficiency = read_factor(node, "backward_efficiency", 1, 1);
+  curve.tail = read_factor(node, "tail", 0, 1e7);
+  curve.forward_byte_efficiency = read_factor(node, "forward_byte_efficiency", 0, kMostByteEfficiency);
+  curve.backward_byte_efficiency =
+      read_factor(node, "backward_byte_efficiency", 0, kMostByteEfficiency);
+  curve.small_head_factor = read_factor(node, "small_head_factor", 1, 1);
+  curve.provenance = read_provenance(node);
+  node.finish();
+  return curve;
+}
+
+MemoryCurve read_memory_curve(const YamlNode& node) {
+  MemoryCurve curve;
+  curve.floor = duration(node, "floor");
+  curve.startup = duration(node, "startup");
+  curve.efficiency = read_factor(node, "efficiency", 1, 1);
+  curve.provenance = read_provenance(node);
+  node.finish();
+  return curve;
+}
+
+void read_peak(const YamlNode& node, HardwareProfile& profile) {
+  profile.peak_provenance = read_provenance(node);
+  for (const std::string& key : node.keys()) {
+    const std::optional<DType> type = parse_dtype(key);
+    if (!type) continue;  // kind, note, or unknown: finish() says so
+    const YamlNode rate = node.at(key);
+    profile.peak[*type] = rate.as_flop_per_second();
+    if (profile.peak[*type] <= 0) rate.fail("expected more than 0 FLOP/s");
+  }
+  node.finish();
+  if (profile.peak.empty()) node.fail("expected a rate for at least one type, e.g. fp32");
+}
+
+void read_memory(const YamlNode& node, HardwareProfile& profile) {
+  profile.memory_capacity = node.at("capacity").as_bytes();
+  profile.memory_reserved = node.at("reserved").as_bytes();
+  if (profile.memory_reserved < 0 || profile.memory_reserved >= profile.memory_capacity) {
+    node.at("reserved").fail("expected at least 0 and less than the capacity");
+  }
+  profile.memory_provenance = read_provenance(node);
+  node.finish();
+}
+
+void read_bandwidth(const YamlNode& node, HardwareProfile& profile) {
+  profile.memory_bandwidth = node.at("rate").as_bandwidth();
+  if (profile.memory_bandwidth <= 0) node.at("rate").fail("expected more than 0 bytes/s");
+  profile.bandwidth_provenance = read_provenance(node);
+  node.finish();
+}
+
+void read_memory_bound(const YamlNode& node, HardwareProfile& profile) {
+  for (const std::string& key : node.keys()) {
+    const YamlNode entry = node.at(key);
+    const std::optional<KindAndPart> op = parse_op_name(key);
+    if (key != "default" && (!op || op->part != OpPart::kForward)) {
+      entry.fail("no op kind is called that; \"default\" is for those without an entry");
+    }
+    profile.memory_bound.insert_or_assign(key, read_memory_curve(entry));
+  }
+}
+
+/// Takes the curves of another device, marked as such.
+void take_curves(const HardwareProfile& other, const std::string& why, HardwareProfile& profile) {
+  profile.matmul = other.matmul;
+  profile.batched_matmul = other.batched_matmul;
+  profile.flash_attention = other.flash_attention;
+  profile.other_flash_attention = other.other_flash_attention;
+  profile.memory_bound = other.memory_bound;
+  profile.optimizer = other.optimizer;
+  profile.launch = other.launch;
+  const auto mark = [&](Provenance& provenance) {
+    provenance = {"derived", "as on " + other.name + " (" + why + "): " + provenance.note};
+  };
+  mark(profile.matmul.provenance);
+  mark(profile.batched_matmul.provenance);
+  mark(profile.flash_attention.provenance);
+  for (auto& [name, curve] : profile.other_flash_attention) mark(curve.provenance);
+  for (auto& [name, curve] : profile.memory_bound) mark(curve.provenance);
+  mark(profile.optimizer.provenance);
+  profile.launch_provenance = other.launch_provenance;  // the host's, whatever the device
+}
+
+void read_like(const std::string& root, const YamlNode& node, HardwareProfile& profile) {
+  const std::string why = node.at("like_because").as_string();
+  const std::string name = node.at("like").as_string();
+  const auto found = find_yaml(root + "/calibrate/profiles", name);
+  if (!found || found->root.has("like")) {
+    node.at("like").fail("expected a profile that has curves of its own, got '" + name + "'");
+  }
+  take_curves(read_hardware_profile(root, found->name, found->root), why, profile);
+}
+
+/// A value with its provenance: {value: true, kind: ..., note: ...}, or the bare value, which then
+/// rests on `basis`, the note for the whole file.
+template <typename Read>
+void read_entry(const YamlNode& root, std::string_view key, SoftwareProfile& profile, Read&& read) {
+  const std::optional<YamlNode> found = root.find(key);
+  if (!found) return;
+  if (!found->is_map() || !found->has("value")) {
+    read(*found);
+    return;
+  }
+  profile.provenance.emplace(key, read_provenance(*found));
+  read(found->at("value"));
+  found->finish();
+}
+
+void read_gradient_types(const YamlNode& node, SoftwareProfile& profile) {
+  if (!node.is_map()) {
+    profile.grad_dtype = read_dtype(node);
+    return;
+  }
+  for (const std::string& key : node.keys()) {
+    const std::optional<DType> precision = parse_dtype(key);
+    if (precision) profile.grad_dtype_by_precision[*precision] = read_dtype(node.at(key));
+  }
+  node.finish();
+}
+
+}  // namespace
+
+Provenance read_provenance(const YamlNode& node) {
+  const YamlNode kind = node.at("kind");
+  Provenance provenance{kind.as_string(), node.at("note").as_string()};
+  if (std::find(kKinds.begin(), kKinds.end(), provenance.kind) == kKinds.end()) {
+    kind.fail("expected measured, fitted, datasheet or derived, got '" + provenance.kind + "'");
+  }
+  if (provenance.note.empty()) node.at("note").fail("expected how this number was found");
+  return provenance;
+}
+
+double read_factor(const YamlNode& node, std::string_view key, double fallback, double most) {
+  const std::optional<YamlNode> found = node.find(key);
+  if (!found) return fallback;
+  const double value = found->as_number();
+  if (value <= 0) found->fail("expected more than 0, got " + number_text(value));
+  if (value > most) {
+    found->fail("expected at most " + number_text(most) + ", got " + number_text(value));
+  }
+  return value;
+}
+
+HardwareProfile read_hardware_profile(const std::string& root, const std::string& name,
+                                      const YamlNode& node) {
+  HardwareProfile profile;
+  profile.name = name;
+  profile.description = node.at("description").as_string();
+  profile.architecture = node.at("architecture").as_string();
+  read_peak(node.at("peak"), profile);
+  read_memory(node.at("memory"), profile);
+  read_bandwidth(node.at("bandwidth"), profile);
+
+  // Curves: each required unless another profile has given it.
+  const bool like = node.has("like");
+  if (like) read_like(root, node, profile);
+  const auto curve = [&](std::string_view key) {
+    return like ? node.find(key) : std::optional<YamlNode>(node.at(key));
+  };
+  if (const auto entry = curve("matmul")) profile.matmul = read_matmul(*entry);
+  if (const auto entry = curve("batched_matmul")) profile.batched_matmul = read_matmul(*entry);
+  if (const auto entry = curve("flash_attention")) profile.flash_attention = read_attention(*entry);
+  if (const auto entry = node.find("other_flash_attention")) {
+    for (const std::string& kernel : entry->keys()) {
+      profile.other_flash_attention[kernel] = read_attention(entry->at(kernel));
+    }
+  }
+  if (const auto entry = curve("memory_bound")) read_memory_bound(*entry, profile);
+  if (profile.memory_bound.count("default") == 0) node.at("memory_bound").at("default");
+  if (const auto entry = curve("optimizer")) profile.optimizer = read_memory_curve(*entry);
+  if (const auto entry = curve("launch")) {
+    profile.launch = duration(*entry, "time");
+    profile.launch_provenance = read_provenance(*entry);
+    entry->finish();
+  }
+  node.finish();
+  return profile;
+}
+
+std::optional<HardwareProfile> find_hardware_profile(const std::string& root,
+                                                     const std::string& device) {
+  const auto found = find_yaml(root + "/calibrate/profiles", device);
+  if (!found) return std::nullopt;
+  return read_hardware_profile(root, found->name, found->root);
+}
+
+SoftwareProfile read_software_profile(const YamlNode& node) {
+  SoftwareProfile profile;
+  profile.name = node.at("name").as_string();
+  if (const auto version = node.find("version")) profile.version = version->as_string();
+  profile.description = node.at("description").as_string();
+  const YamlNode basis = node.at("basis");
+  profile.provenance.emplace("description", read_provenance(basis));
+  basis.finish();
+
+  const auto flag = [&](std::string_view key, bool& value) {
+    read_entry(node, key, profile, [&](const YamlNode& entry) { value = entry.as_bool(); });
+  };
+  flag("fused_bias_gelu", profile.fused_bias_gelu);
+  flag("fused_bias_dropout_add", profile.fused_bias_dropout_add);
+  flag("saves_dropout_mask", profile.saves_dropout_mask);
+  flag("attention_transposes", profile.attention_transposes);
+  flag("flash_attention", profile.flash_attention);
+  flag("fused_gradient_accumulation", profile.fused_gradient_accumulation);
+  flag("overlap_data_parallel", profile.overlap_data_parallel);
+  flag("overlap_tensor_gradient", profile.overlap_tensor_gradient);
+  flag("clip_reads_norm", profile.clip_reads_norm);
+  read_entry(node, "flash_kernel", profile,
+             [&](const YamlNode& entry) { profile.flash_kernel = entry.as_string(); });
+  read_entry(node, "placement", profile,
+             [&](const YamlNode& entry) { profile.placement = entry.as_string(); });
+  read_entry(node, "grad_dtype", profile,
+             [&](const YamlNode& entry) { read_gradient_types(entry, profile); });
+
+  // Numbers always say where they come from.
+  if (const auto entry = node.find("memory_bound_factor")) {
+    profile.memory_bound_factor = read_factor(*entry, "value", 1, 100);
+    profile.provenance.emplace("memory_bound_factor", read_provenance(*entry));
+    entry->finish();
+  }
+  if (const auto entry = node.find("launch_factor")) {
+    profile.launch_factor = read_factor(*entry, "value", 1, 1000);
+    profile.provenance.emplace("launch_factor", read_provenance(*entry));
+    entry->finish();
+  }
+  if (const auto entry = node.find("context")) {
+    profile.context_bytes = entry->at("value").as_bytes();
+    profile.provenance.emplace("context", read_provenance(*entry));
+    entry->finish();
+  }
+  node.finish();
+  return profile;
+}
+
+std::optional<SoftwareProfile> find_software_profile(const std::string& root,
+                                                     const std::string& name,
+                                                     const std::string& version) {
+  const auto found =
+      find_yaml(root + "/calibrate/software", version.empty() ? name : name + "-" + version);
+  if (!found) return std::nullopt;
+  SoftwareProfile profile = read_software_profile(found->root);
+  if (profile.name != name) return std::nullopt;  // "megatron-lm-2021" is no framework's name
+  return profile;
+}
+
+std::vector<NamedDescription> list_profiles(const std::string& root) {
+  return list_yaml(root + "/calibrate/profiles");
+}
+
+std::vector<NamedDescription> list_frameworks(const std::string& root) {
+  return list_yaml(root + "/calibrate/software");
+}
+
+}  // namespace trainyard

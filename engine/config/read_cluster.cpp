@@ -1,0 +1,305 @@
+// The `cluster:` block. Four forms come down to one Cluster: a preset scaled to some nodes, a file
+// of topologies/, written out in place, and a case's flat words (gpu, gpus, gpus_per_node, ...).
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "engine/config/quantity.h"
+#include "engine/config/read_link.h"
+#include "engine/config/study_limits.h"
+#include "engine/config/study_origin.h"
+#include "engine/config/study_parts.h"
+#include "engine/config/study_words.h"
+#include "engine/config/user_text.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr double kFastestFactor = 1000;  // a device 1000 times its profile is a slip of the hand
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+Cluster load_cluster(const Study& study, const YamlNode& node, const StudyResolvers& resolvers) {
+  const std::string name = node.as_string();
+  if (name == "local") {
+    node.fail(
+        "local runs on this machine's own devices, which is not in this version; name a "
+        "preset, or write the cluster out");
+  }
+  if (is_path(name)) return resolvers.cluster_file(path_from_study(study, name));
+  std::optional<Cluster> cluster = resolvers.cluster_preset(name);
+  if (!cluster)
+    fail_unknown_name(node, "cluster", name, resolvers, StudyResolvers::Names::kClusters);
+  return *cluster;
+}
+
+void record_preset(Study& study, const YamlNode& node) {
+  const std::string name = node.as_string();
+  Origin origin{is_path(name) ? Origin::Kind::kFile : Origin::Kind::kPreset, node.pos(), name};
+  for (const std::string_view key :
+       {"name", "device", "nodes", "devices_per_node", "devices", "intra", "inter", "fabric.kind",
+        "fabric.leaf", "fabric.oversubscription", "speed"}) {
+    study.origins["cluster." + std::string(key)] = origin;
+  }
+}
+
+void require_network(const Cluster& cluster, const YamlNode& node, const std::string& remedy) {
+  if (cluster.num_nodes > 1 && cluster.inter.kind == "none") {
+    node.fail(std::to_string(cluster.num_nodes) + " nodes but no network between them; " + remedy);
+  }
+}
+
+/// Counts, from `nodes` and `devices` where given: `devices` may leave the last node part-filled.
+void read_counts(Section& section, Cluster& cluster) {
+  const auto nodes = section.given("nodes");
+  const auto devices = section.given("devices");
+  const std::int64_t per_node = cluster.devices_per_node;
+  if (nodes) cluster.num_nodes = nodes->as_integer(1, kMaxRanks);
+  if (product_exceeds(kMaxRanks, {cluster.num_nodes, per_node})) {
+    section.node()->fail(std::to_string(cluster.num_nodes) + " nodes of " +
+                         std::to_string(per_node) + " devices are more than 2^20 devices");
+  }
+  if (!devices) {
+    if (nodes) cluster.num_devices = cluster.num_nodes * per_node;
+    section.study().origins["cluster.devices"] = derived_origin("nodes x devices_per_node");
+    return;
+  }
+  cluster.num_devices = devices->as_integer(1, kMaxRanks);
+  if (!nodes) {
+    cluster.num_nodes = divide_up(cluster.num_devices, per_node);
+    section.study().origins["cluster.nodes"] = derived_origin("devices / devices_per_node");
+  }
+  const std::int64_t room = cluster.num_nodes * per_node;
+  if (cluster.num_devices > room || cluster.num_devices <= room - per_node) {
+    devices->fail(std::to_string(cluster.num_devices) + " devices do not need exactly " +
+                  std::to_string(cluster.num_nodes) + " nodes of " + std::to_string(per_node) +
+                  "; " + std::to_string(divide_up(cluster.num_devices, per_node)) + " do");
+  }
+}
+
+void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
+  const YamlNode preset = section.required("preset");
+  cluster = load_cluster(section.study(), preset, resolvers);
+  record_preset(section.study(), preset);
+  read_counts(section, cluster);
+  read_link(section, "intra", cluster.intra);
+  read_link(section, "inter", cluster.inter);
+  require_network(cluster, section.node()->find("nodes").value_or(*section.node()),
+                  "say inter, or take one node");
+}
+
+void read_written_out(Section& section, Cluster& cluster) {
+  cluster.device = section.required("device").as_string();
+  section.text("name", cluster.name);
+  std::int64_t per_node = 1;
+  section.integer("devices_per_node", per_node, 1, kMaxRanks);
+  cluster.devices_per_node = per_node;
+  section.study().origins["cluster.nodes"] = default_origin();
+  cluster.num_devices = per_node;
+  read_counts(section, cluster);
+  cluster.intra.kind = cluster.inter.kind = "none";
+  if (per_node > 1) section.required("intra");
+  if (cluster.num_nodes > 1) section.required("inter");
+  read_link(section, "intra", cluster.intra);
+  read_link(section, "inter", cluster.inter);
+}
+
+/// A case's bandwidth of the link `key`, from `rate_key` in `unit` bytes/s, else the usual one.
+void read_flat_bandwidth(Section& section, const std::string& key, std::string_view rate_key,
+                         double unit, double usual, const std::string& rule, LinkClass& link) {
+  auto& origins = section.study().origins;
+  const std::string bandwidth_path = section.key_path(key) + ".bandwidth";
+  if (const auto node = section.given(rate_key)) {
+    const double value = node->as_number();
+    if (!(value > 0) || !std::isfinite(value * unit)) {
+      node->fail("expected more than 0, got " + number_text(value));
+    }
+    link.bandwidth = value * unit;
+    origins[bandwidth_path] = origin_of(*node);
+    return;
+  }
+  if (!(usual > 0)) {
+    fail_at(
+        section.study(), "cluster",
+        "does not say " + std::string(rate_key) + ", and " + link.kind + " has no usual bandwidth");
+  }
+  link.bandwidth = usual;
+  origins[bandwidth_path] = default_origin(rule);
+  section.study().warnings.push_back(section.key_path(rate_key) + " is not given: " +
+                                     number_text(usual / unit) + " is taken, " + rule);
+}
+
+/// The curves of the kind of link that a case names in `key`; none, where it names none.
+LinkClass read_flat_link(Section& section, const std::string& key,
+                         const StudyResolvers& resolvers) {
+  LinkClass none;
+  none.kind = "none";
+  const auto node = section.given(key);
+  if (!node) return none;
+  const std::string kind = node->as_string();
+  if (kind == "none") return none;
+  const std::optional<LinkClass> link = resolvers.link(kind, section.study().cluster.device);
+  if (!link)
+    fail_unknown_name(*node, "kind of link", kind, resolvers, StudyResolvers::Names::kLinks);
+  auto& origins = section.study().origins;
+  origins[section.key_path(key) + ".kind"] = origin_of(*node);
+  origins[section.key_path(key)] = {Origin::Kind::kPreset, node->pos(), "links of " + kind};
+  return *link;
+}
+
+void read_flat_intra(Section& section, LinkClass& intra, const StudyResolvers& resolvers) {
+  const Cluster& cluster = section.study().cluster;
+  if (cluster.num_devices > 1 && cluster.devices_per_node > 1) section.required("intra");
+  intra = read_flat_link(section, "intra", resolvers);
+  if (intra.kind == "none") {
+    section.given("intra_gb_per_s");
+    return;
+  }
+  read_flat_bandwidth(section, "intra", "intra_gb_per_s", kGB, intra.bandwidth,
+                      "usual for " + intra.kind, intra);
+}
+
+/// contract.md section 2: infiniband and roce have 100 Gbit/s per GPU where a case does not say.
+void read_flat_inter(Section& section, LinkClass& inter, const StudyResolvers& resolvers) {
+  constexpr double kGbitPerSecond = 1e9 / 8;
+  constexpr double kUsualGbitPerDevice = 100;
+  inter = read_flat_link(section, "inter", resolvers);
+  if (inter.kind == "none") {
+    section.given("inter_gbit_per_s_per_node");
+    return;
+  }
+  const bool per_device = inter.kind == "infiniband" || inter.kind == "roce";
+  const auto devices = static_cast<double>(section.study().cluster.devices_per_node);
+  const double usual =
+      per_device ? kUsualGbitPerDevice * devices * kGbitPerSecond : inter.bandwidth;
+  read_flat_bandwidth(section, "inter", "inter_gbit_per_s_per_node", kGbitPerSecond, usual,
+                      per_device ? "100 per GPU" : "usual for " + inter.kind, inter);
+}
+
+/// GPUs on one NVLink switch network that is larger than a host are a node of the Cluster: what
+/// leaves it is the hosts' networks together.
+void widen_to_nvlink_domain(Section& section, Cluster& cluster) {
+  const auto domain = section.given("nvlink_domain");
+  if (!domain) return;
+  const std::int64_t per_host = cluster.devices_per_node;
+  const std::int64_t size = domain->as_integer(per_host, kMaxRanks);
+  if (size % per_host != 0) {
+    domain->fail("expected a multiple of gpus_per_node, " + std::to_string(per_host) + ", got " +
+                 std::to_string(size));
+  }
+  cluster.devices_per_node = size;
+  cluster.inter.bandwidth *= static_cast<double>(size / per_host);
+}
+
+void read_flat(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
+  cluster.device = section.required("gpu").as_string();
+  cluster.num_devices = section.required("gpus").as_integer(1, kMaxRanks);
+  cluster.devices_per_node = section.required("gpus_per_node").as_integer(1, kMaxRanks);
+  read_flat_intra(section, cluster.intra, resolvers);
+  read_flat_inter(section, cluster.inter, resolvers);
+  widen_to_nvlink_domain(section, cluster);
+  cluster.num_nodes = divide_up(cluster.num_devices, cluster.devices_per_node);
+  require_network(cluster, section.node()->find("inter").value_or(*section.node()),
+                  "say inter, such as infiniband");
+  auto& origins = section.study().origins;
+  for (const auto& [to, from] :
+       {std::pair("device", "gpu"), std::pair("devices", "gpus"), std::pair("nodes", "gpus"),
+        std::pair("devices_per_node", "gpus_per_node")}) {
+    origins[section.key_path(to)] = origins[section.key_path(from)];
+  }
+}
+
+void read_fabric(Section& cluster_section, Cluster& cluster, bool has_preset) {
+  if (!has_preset) {
+    cluster.fabric = {"fat-tree", 16, 1};
+    for (const char* key : {"fabric.kind", "fabric.leaf", "fabric.oversubscription"}) {
+      cluster_section.study().origins[cluster_section.key_path(key)] = default_origin();
+    }
+  }
+  Section section = cluster_section.child("fabric");
+  Fabric& fabric = cluster.fabric;
+  section.word("kind", fabric.kind, kFabricWords);
+  if (const auto leaf = section.given("leaf")) fabric.nodes_per_leaf = leaf->as_num_nodes();
+  section.number("oversubscription", fabric.oversubscription, 1, 1e6);
+  section.finish();
+}
+
+void read_speed(Section& cluster_section, Cluster& cluster) {
+  const auto node = cluster_section.given("speed");
+  if (!node) return;
+  cluster.speed.clear();
+  for (const std::string& key : node->keys()) {
+    const YamlNode value = node->at(key);
+    const std::optional<double> index = parse_number(key);
+    const bool whole =
+        index && std::trunc(*index) == *index && key.find_first_of(".eE+-") == std::string::npos;
+    if (!whole || *index >= static_cast<double>(cluster.num_devices)) {
+      value.fail("expected a device from 0 to " + std::to_string(cluster.num_devices - 1) +
+                 ", got " + quoted(key));
+    }
+    const double factor = value.as_number();
+    if (!(factor > 0) || factor > kFastestFactor) {
+      value.fail("expected a factor on the compute rate, more than 0 and at most 1000, got " +
+                 number_text(factor));
+    }
+    const auto device = static_cast<std::int64_t>(*index);
+    if (!cluster.speed.emplace(device, factor).second) {
+      value.fail("device " + std::to_string(device) + " appears twice");
+    }
+  }
+}
+
+/// `auto` is the fastest of the algorithms there are, and ring is the only one so far.
+void read_collectives(Section& cluster_section) {
+  Section section = cluster_section.child("collectives");
+  for (const std::string_view collective : kCollectives) {
+    std::string algorithm = "auto";
+    section.word(collective, algorithm, kCollectiveWords, kPlannedCollectives);
+  }
+  section.finish();
+}
+
+void require_profile(const Study& study, const StudyResolvers& resolvers) {
+  const std::string& device = study.cluster.device;
+  if (resolvers.hardware(device)) return;
+  std::string known;
+  if (resolvers.names)
+    known = "; known: " + join_words(resolvers.names(StudyResolvers::Names::kHardware));
+  fail_at(study, "cluster.device", "no hardware profile is named " + quoted(device) + known);
+}
+
+}  // namespace
+
+void read_cluster(Section& root, const StudyResolvers& resolvers) {
+  Study& study = root.study();
+  const YamlNode node = root.required("cluster");
+  Cluster& cluster = study.cluster;
+  if (node.is_scalar()) {
+    cluster = load_cluster(study, node, resolvers);
+    record_preset(study, node);
+    require_profile(study, resolvers);
+    return;
+  }
+  Section section(study, "cluster", node);
+  const bool has_preset = section.contains("preset");
+  if (has_preset) {
+    read_preset(section, cluster, resolvers);
+  } else if (section.contains("gpu")) {
+    read_flat(section, cluster, resolvers);
+  } else if (section.contains("device")) {
+    read_written_out(section, cluster);
+  } else {
+    node.fail(
+        "expected one of: preset (dgx-a100-80g, ...), device (written out in place), gpu (a case)");
+  }
+  section.refuse("profile", "a calibrated profile of this machine is not in this version");
+  read_fabric(section, cluster, has_preset);
+  read_speed(section, cluster);
+  read_collectives(section);
+  section.finish();
+  require_profile(study, resolvers);
+}
+
+}  // namespace trainyard

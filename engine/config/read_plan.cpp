@@ -1,0 +1,87 @@
+// `partition`, `schedule` and `recompute`, each a word or a map with its details.
+#include <string>
+
+#include "engine/config/study_limits.h"
+#include "engine/config/study_origin.h"
+#include "engine/config/study_parts.h"
+#include "engine/config/study_words.h"
+#include "engine/config/user_text.h"
+
+namespace trainyard {
+
+namespace {
+
+/// First layer of stage 1, 2, ...
+void read_cuts(const YamlNode& node, PartitionConfig& partition) {
+  partition.method = "cuts";
+  for (const YamlNode& item : node.items()) {
+    const std::int64_t least = partition.cuts.empty() ? 1 : partition.cuts.back() + 1;
+    partition.cuts.push_back(item.as_integer(least, 2 * kMaxLayers));
+  }
+}
+
+/// `ends: layers` or `ends: true`: embedding and head count as layers.
+void read_ends(Section& section, PartitionConfig& partition) {
+  const auto node = section.given("ends");
+  if (!node) return;
+  partition.ends = (node->is_scalar() && node->as_string() == "layers") || node->as_bool();
+}
+
+void read_partition(Section& root) {
+  PartitionConfig& partition = root.study().partition;
+  const auto node = root.given("partition");
+  if (!node) return;
+  if (node->is_sequence()) return read_cuts(*node, partition);
+  if (node->is_scalar()) {
+    read_word(*node, "partition", kPartitionWords, kPlannedPartitions);
+    return;
+  }
+  Section section(root.study(), "partition", node);
+  section.required("method");
+  section.word("method", partition.method, kPartitionWords, kPlannedPartitions);
+  read_ends(section, partition);
+  section.boolean("uneven", partition.uneven);
+  section.finish();
+}
+
+void read_schedule(Section& root) {
+  ScheduleConfig& schedule = root.study().schedule;
+  const auto node = root.given("schedule");
+  if (!node || node->is_scalar()) {
+    root.word("schedule", schedule.method, kScheduleWords, kPlannedSchedules);
+    return;
+  }
+  Section section(root.study(), "schedule", node);
+  section.refuse("file", "a schedule from a file is not in this version; name a method");
+  for (const char* key :
+       {"active_microbatches", "memory_limit", "microbatch_group", "mode", "post_validation"}) {
+    section.refuse(key, "is not in this version, whose schedules take no parameters; leave it out");
+  }
+  section.required("method");
+  section.word("method", schedule.method, kScheduleWords, kPlannedSchedules);
+  section.finish();
+}
+
+void read_recompute(Section& root) {
+  RecomputeConfig& recompute = root.study().recompute;
+  const auto node = root.given("recompute");
+  if (!node) return;
+  const auto read = [&](const YamlNode& word) {
+    recompute.method = static_cast<RecomputeConfig::Method>(
+        read_word(word, "recompute", kRecomputeWords, kPlannedRecomputes));
+  };
+  if (node->is_scalar()) return read(*node);
+  Section section(root.study(), "recompute", node);
+  read(section.required("method"));
+  section.finish();
+}
+
+}  // namespace
+
+void read_plan(Section& root) {
+  read_partition(root);
+  read_schedule(root);
+  read_recompute(root);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,136 @@
+// A study: everything one YAML file says, as plain structs with the defaults visible here.
+//
+// The reader (study_reader.h) fills every field and remembers where each value came from, so that
+// study.resolved.yaml can say it and a cross-field check can point at the line.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/dtype.h"
+#include "engine/base/error.h"
+#include "engine/base/units.h"
+#include "engine/cluster/cluster.h"
+#include "engine/config/model_config.h"
+
+namespace trainyard {
+
+/// Where a value of the study came from; study.resolved.yaml prints it beside the value.
+struct Origin {
+  enum class Kind : std::uint8_t { kStudy, kSet, kPreset, kFile, kDefault, kDerived };
+  Kind kind = Kind::kDefault;
+  SourcePos pos;      // kStudy, kPreset, kFile: the line
+  std::string note;   // kDefault, kDerived: the rule; kSet: the option as typed
+};
+
+struct ZeroConfig {
+  int stage = 0;                     // 0..3; this version runs 0 and 1
+  enum class By : std::uint8_t { kShard, kParameter } by = By::kShard;
+};
+
+struct ParallelConfig {
+  int tensor = 1;
+  int pipeline = 1;
+  int data = 1;            // default: devices / (tensor x pipeline x context)
+  int virtual_stages = 1;  // stages per pipeline rank
+  int context = 1;
+  int expert = 1;
+  bool sequence_parallel = false;
+  ZeroConfig zero;
+  std::string placement = "DPT";   // letters D P C E T, rightmost fastest, missing ones left of T
+  bool scatter_gather = true;      // pipeline sends are split over the tensor group
+  std::string tensor_method = "megatron";
+  std::int64_t num_ranks() const {
+    return std::int64_t{tensor} * pipeline * data * context;
+  }
+};
+
+enum class FlashAttention : std::uint8_t { kOff, kOn, kAuto };
+enum class KernelSet : std::uint8_t { kCpu, kCuda };
+enum class Optimizer : std::uint8_t { kAdamW, kSgd };
+
+struct LearningRate {
+  double peak = 3e-4;
+  std::string schedule = "constant";  // constant | cosine
+  std::int64_t warmup = 0;            // steps
+};
+
+struct TrainingConfig {
+  std::int64_t global_batch = 0;  // sequences per optimizer step
+  std::int64_t microbatch = 1;    // sequences per microbatch and data-parallel replica
+  DType precision = DType::kBf16;
+  Optimizer optimizer = Optimizer::kAdamW;
+  FlashAttention flash_attention = FlashAttention::kAuto;
+  DType grad_dtype = DType::kFp32;  // accumulation and reduction; framework profiles may say other
+  double clip_norm = 1.0;           // 0: off
+  std::int64_t bucket_elements = 40'000'000;  // gradients reduced together
+  double dropout = 0.0;             // default 0.1 for gpt, bert, t5; 0 for llama
+  KernelSet kernels = KernelSet::kCuda;
+  std::int64_t steps = 100;
+  LearningRate lr;
+  std::array<double, 2> betas = {0.9, 0.95};
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  std::int64_t seed = 1;
+  std::string loss_scale = "dynamic";  // fp16 only; or a number
+  double timeout_s = 300;
+};
+
+struct PartitionConfig {
+  std::string method = "uniform";  // uniform, or stage cuts in `cuts`
+  bool ends = false;               // embedding and head count as layers
+  bool uneven = false;             // ceil(L / stages) layers each, the rest on the last
+  std::vector<std::int64_t> cuts;  // first layer of stage 1, 2, ...; empty unless given
+};
+
+struct ScheduleConfig {
+  std::string method = "1f1b";  // gpipe | 1f1b | interleaved
+};
+
+struct RecomputeConfig {
+  enum class Method : std::uint8_t { kNone, kSelective, kFull } method = Method::kNone;
+};
+
+struct FrameworkConfig {
+  std::string name = "trainyard";
+  std::string version;  // chosen by the rule of the contract unless said
+};
+
+struct DataConfig {
+  std::string path = "generated";  // a file, or: generated | synthetic
+  std::string format = "text";     // megatron | u16 | u32 | text
+  bool shuffle = true;
+};
+
+struct CheckpointConfig {
+  std::int64_t every = 100;  // steps
+  std::int64_t keep = 2;
+};
+
+struct Study {
+  std::string file;
+  ModelConfig model;
+  Cluster cluster;
+  ParallelConfig parallel;
+  TrainingConfig training;
+  PartitionConfig partition;
+  ScheduleConfig schedule;
+  RecomputeConfig recompute;
+  FrameworkConfig framework;
+  DataConfig data;
+  CheckpointConfig checkpoint;
+  std::string fidelity = "analytic";
+
+  std::vector<std::string> warnings;
+  std::map<std::string, Origin> origins;  // by key path, e.g. "parallel.pipeline"
+  std::int64_t num_microbatches() const {
+    return training.global_batch / (training.microbatch * parallel.data);
+  }
+};
+
+}  // namespace trainyard

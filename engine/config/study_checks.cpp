@@ -1,0 +1,300 @@
+// Checks across the parts of a study. Every message says the values involved and, where one can be
+// computed, a value that would work.
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/config/study_limits.h"
+#include "engine/config/study_origin.h"
+#include "engine/config/study_parts.h"
+#include "engine/config/user_text.h"
+
+namespace trainyard {
+
+namespace {
+
+std::string text(std::int64_t value) { return std::to_string(value); }
+
+/// The nearest values below and above `value`, from 1 to `most`, for which `works` holds: "6 and 8
+/// do", "6 does", or "" when there is none.
+template <class Works>
+std::string nearest_that_do(std::int64_t value, std::int64_t most, Works works) {
+  std::vector<std::string> found;
+  for (std::int64_t below = std::min(value - 1, most); below >= 1; --below) {
+    if (!works(below)) continue;
+    found.push_back(text(below));
+    break;
+  }
+  for (std::int64_t above = value + 1; above <= most; ++above) {
+    if (!works(above)) continue;
+    found.push_back(text(above));
+    break;
+  }
+  if (found.empty()) return "";
+  return join_words(found) + (found.size() == 1 ? " does" : " do");
+}
+
+std::string with_remedy(const std::string& problem, const std::string& remedy) {
+  return remedy.empty() ? problem : problem + "; " + remedy;
+}
+
+/// The model's numbers that tensor parallelism divides, with their keys.
+std::vector<std::pair<std::string, std::int64_t>> divided_by_tensor(const Study& study) {
+  const ModelConfig& model = study.model;
+  std::vector<std::pair<std::string, std::int64_t>> numbers = {
+      {"heads", model.heads}, {"kv_heads", model.kv_heads}, {"ffn", model.ffn}};
+  if (study.parallel.sequence_parallel) {
+    numbers.emplace_back("seq_len", model.seq_len);
+    if (model.decoder_seq_len > 0) numbers.emplace_back("decoder_seq_len", model.decoder_seq_len);
+  }
+  return numbers;
+}
+
+void check_tensor(const Study& study) {
+  const std::int64_t tensor = study.parallel.tensor;
+  std::int64_t common = 0;
+  for (const auto& [key, number] : divided_by_tensor(study)) common = std::gcd(common, number);
+  for (const auto& [key, number] : divided_by_tensor(study)) {
+    if (number % tensor == 0) continue;
+    const std::string remedy = nearest_that_do(tensor, std::min<std::int64_t>(common, kMaxRanks),
+                                               [&](std::int64_t d) { return common % d == 0; });
+    fail_at(study, "parallel.tensor",
+            with_remedy(text(tensor) + " ranks do not divide " + key + " " + text(number), remedy));
+  }
+  const std::int64_t padded = study.model.pad_vocab_to;
+  if (padded < study.model.vocab || padded % tensor != 0) {
+    const std::int64_t least = (study.model.vocab + tensor - 1) / tensor * tensor;
+    fail_at(study, "model.pad_vocab_to",
+            text(padded) + " is not a multiple of tensor(" + text(tensor) + ") that holds vocab " +
+                text(study.model.vocab) + "; " + text(least) + " is");
+  }
+}
+
+void check_batch(const Study& study) {
+  const TrainingConfig& training = study.training;
+  const std::string degrees =
+      "data(" + text(study.parallel.data) + ") * microbatch(" + text(training.microbatch) + ")";
+  const std::int64_t samples = training.microbatch * study.parallel.data;
+  const std::int64_t batch = training.global_batch;
+  if (batch % samples != 0) {
+    const std::int64_t above = (batch / samples + 1) * samples;
+    const std::string remedy = batch < samples
+                                   ? text(above) + " is"
+                                   : text(above - samples) + " and " + text(above) + " are";
+    fail_at(
+        study, "training.global_batch",
+        text(batch) + " is not a multiple of " + degrees + " = " + text(samples) + "; " + remedy);
+  }
+  if (study.num_microbatches() > kMaxMicrobatches) {
+    fail_at(study, "training.global_batch",
+            text(batch) + " sequences over " + degrees + " are " + text(study.num_microbatches()) +
+                " microbatches; at most " + text(kMaxMicrobatches) + " are allowed");
+  }
+}
+
+void check_cuts(const Study& study, std::int64_t layers, std::int64_t stages) {
+  const std::vector<std::int64_t>& cuts = study.partition.cuts;
+  const auto num_cuts = static_cast<std::int64_t>(cuts.size());
+  if (num_cuts != stages - 1) {
+    fail_at(study, "partition",
+            text(num_cuts) + " cuts make " + text(num_cuts + 1) +
+                " stages, but pipeline x virtual_stages = " + text(stages) + "; write " +
+                text(stages - 1) + " cuts");
+  }
+  if (!cuts.empty() && cuts.back() >= layers) {
+    fail_at(study, "partition",
+            "the last stage would begin at layer " + text(cuts.back()) +
+                ", but layers count from 0 to " + text(layers - 1));
+  }
+}
+
+[[noreturn]] void fail_uneven_stages(const Study& study, std::int64_t layers) {
+  const std::int64_t pipeline = study.parallel.pipeline;
+  const std::int64_t v = study.parallel.virtual_stages;
+  const std::string layers_text =
+      text(layers) + " layers" + (study.partition.ends ? ", embedding and head counted" : "");
+  const std::string remedy =
+      nearest_that_do(pipeline, std::min<std::int64_t>(layers / v, kMaxRanks),
+                      [&](std::int64_t degree) { return layers % (degree * v) == 0; });
+  std::string problem = text(pipeline) + " stages do not divide " + layers_text;
+  if (v > 1) {
+    problem = text(pipeline) + " ranks of " + text(v) + " virtual stages = " + text(pipeline * v) +
+              " stages do not divide " + layers_text;
+  }
+  fail_at(
+      study, v > 1 && pipeline == 1 ? "parallel.virtual_stages" : "parallel.pipeline",
+      with_remedy(problem, remedy.empty() ? "partition: {method: uniform, uneven: true} allows it"
+                                          : remedy));
+}
+
+void check_partition(const Study& study) {
+  const std::int64_t stages = std::int64_t{study.parallel.pipeline} * study.parallel.virtual_stages;
+  const std::int64_t own_layers = study.model.layers + study.model.decoder_layers;
+  const std::int64_t layers = own_layers + (study.partition.ends ? 2 : 0);
+  if (study.partition.method == "cuts") return check_cuts(study, own_layers, stages);
+  if (!study.partition.uneven) {
+    if (layers % stages != 0) fail_uneven_stages(study, layers);
+    return;
+  }
+  const std::int64_t each = (layers + stages - 1) / stages;
+  if ((stages - 1) * each < layers) return;
+  fail_at(study, "parallel.pipeline",
+          text(stages) + " stages of " + text(each) + " layers leave none of " + text(layers) +
+              " for the last; " + text((layers + each - 1) / each) + " stages would fill");
+}
+
+/// Megatron's and PyTorch's interleaved schedules go in rounds of about one microbatch per rank:
+/// rounds = max(1, m / p) (whole division) must divide the m microbatches.
+bool interleaves(std::int64_t microbatches, std::int64_t pipeline) {
+  return microbatches % std::max<std::int64_t>(1, microbatches / pipeline) == 0;
+}
+
+void check_schedule(const Study& study) {
+  const ParallelConfig& parallel = study.parallel;
+  const std::string& method = study.schedule.method;
+  if (method != "interleaved") {
+    if (parallel.virtual_stages == 1) return;
+    fail_at(study, "schedule",
+            method + " has one stage per rank, but parallel.virtual_stages is " +
+                text(parallel.virtual_stages) + "; interleaved takes them");
+  }
+  if (parallel.virtual_stages < 2) {
+    fail_at(
+        study, "parallel.virtual_stages",
+        "interleaved needs at least 2 stages per rank, got 1; with 1, schedule: 1f1b is the same");
+  }
+}
+
+void check_rounds(const Study& study) {
+  if (study.schedule.method != "interleaved") return;
+  const std::int64_t m = study.num_microbatches();
+  const std::int64_t p = study.parallel.pipeline;
+  if (interleaves(m, p)) return;
+  const std::int64_t samples = study.training.microbatch * study.parallel.data;
+  std::int64_t below = m;
+  while (!interleaves(below, p)) --below;
+  std::int64_t above = m;
+  while (!interleaves(above, p)) ++above;
+  fail_at(study, "training.global_batch",
+          text(m) + " microbatches do not divide into the " + text(m / p) +
+              " rounds of the interleaved schedule on " + text(p) + " ranks; global_batch " +
+              text(below * samples) + " and " + text(above * samples) + " do");
+}
+
+void warn_of_recompute(Study& study) {
+  if (study.recompute.method == RecomputeConfig::Method::kSelective &&
+      study.training.flash_attention == FlashAttention::kOn) {
+    study.warnings.push_back(
+        "recompute: selective changes nothing with flash attention, which "
+        "keeps no scores to recompute");
+  }
+}
+
+/// The sizes of a tensor's dimensions, each with the key that says it; key "": a constant.
+struct TensorSize {
+  struct Factor {
+    std::string key;
+    std::int64_t size;
+  };
+  std::string name;
+  std::vector<Factor> factors;
+};
+
+/// The largest tensors of the unsharded graph of one microbatch.
+std::vector<TensorSize> largest_tensors(const Study& study) {
+  using Factor = TensorSize::Factor;
+  const ModelConfig& m = study.model;
+  const bool gated = m.activation == Activation::kSwiglu || m.activation == Activation::kGeglu;
+  const Factor batch{"training.microbatch", study.training.microbatch};
+  const Factor length = m.decoder_seq_len > m.seq_len
+                            ? Factor{"model.decoder_seq_len", m.decoder_seq_len}
+                            : Factor{"model.seq_len", m.seq_len};
+  const Factor hidden{"model.hidden", m.hidden};
+  const Factor heads{"model.heads", m.heads};
+  const Factor head_dim{"model.head_dim", m.head_dim};
+  const Factor vocab{"model.pad_vocab_to", m.pad_vocab_to};
+  const Factor ffn{"model.ffn", m.ffn};
+  const Factor projections{"", gated ? 2 : 1};  // into the MLP
+  const Factor query_key_value{"", 3};          // an upper bound with fewer key and value heads
+  std::vector<TensorSize> tensors = {
+      {"the embedding table", {vocab, hidden}},
+      {"the position table", {{"model.max_positions", m.max_positions}, hidden}},
+      {"the weight of query, key and value", {query_key_value, heads, head_dim, hidden}},
+      {"the MLP's weight", {projections, ffn, hidden}},
+      {"a layer's input", {batch, length, hidden}},
+      {"query, key and value", {query_key_value, batch, length, heads, head_dim}},
+      {"the MLP's inner tensor", {projections, batch, length, ffn}},
+      {"the logits", {batch, length, vocab}}};
+  if (study.training.flash_attention == FlashAttention::kOff) {
+    tensors.push_back({"the attention scores", {batch, heads, length, length}});
+  }
+  return tensors;
+}
+
+[[noreturn]] void fail_too_large(const Study& study, const TensorSize& tensor) {
+  std::string product;
+  TensorSize::Factor largest{"", 0};  // of those the user said, to point at
+  for (const TensorSize::Factor& factor : tensor.factors) {
+    if (!product.empty()) product += " * ";
+    const std::string name = factor.key.substr(factor.key.find('.') + 1);
+    product += name.empty() ? text(factor.size) : name + "(" + text(factor.size) + ")";
+    if (is_said(study, factor.key) && factor.size > largest.size) largest = factor;
+  }
+  fail_at(study, largest.size > 0 ? largest.key : tensor.factors.back().key,
+          tensor.name + " would have " + product + " elements, more than 2^40");
+}
+
+void check_tensor_sizes(const Study& study) {
+  for (const TensorSize& tensor : largest_tensors(study)) {
+    std::vector<std::int64_t> sizes;
+    for (const TensorSize::Factor& factor : tensor.factors) sizes.push_back(factor.size);
+    if (product_exceeds(kMaxTensorElements, sizes)) fail_too_large(study, tensor);
+  }
+}
+
+void check_model(const Study& study, const StudyResolvers& resolvers) {
+  const ModelConfig& model = study.model;
+  if (model.max_positions > 0 && model.seq_len > model.max_positions) {
+    fail_at(study, "model.seq_len",
+            text(model.seq_len) + " is longer than the " + text(model.max_positions) +
+                " positions of the model; say model.max_positions: " + text(model.seq_len) +
+                " to enlarge their table");
+  }
+  if (!resolvers.model_problem) return;
+  if (const auto problem = resolvers.model_problem(model)) {
+    fail_at(study, "model." + problem->key, problem->text);
+  }
+}
+
+void check_precision(const Study& study, const StudyResolvers& resolvers) {
+  const std::optional<HardwareProfile> hardware = resolvers.hardware(study.cluster.device);
+  if (!hardware || hardware->peak.empty() || hardware->peak.contains(study.training.precision))
+    return;
+  std::vector<std::string> known;
+  for (const auto& [type, rate] : hardware->peak) known.emplace_back(to_string(type));
+  fail_at(study, "training.precision",
+          study.cluster.device + " has no " + std::string(to_string(study.training.precision)) +
+              "; it has " + join_words(known));
+}
+
+}  // namespace
+
+void check_model_fits(Study& study, const StudyResolvers& resolvers) {
+  check_tensor_sizes(study);
+  check_model(study, resolvers);
+  check_precision(study, resolvers);
+  check_tensor(study);
+  check_schedule(study);
+  check_partition(study);
+  warn_of_recompute(study);
+}
+
+void check_batch_fits(const Study& study) {
+  check_batch(study);
+  check_rounds(study);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,35 @@
+// The contract's limits on a study, so that no product of its numbers overflows further on.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+
+namespace trainyard {
+
+inline constexpr int kMaxRanks = 1 << 20;
+inline constexpr std::int64_t kMaxLayers = 100'000;
+inline constexpr std::int64_t kMaxMicrobatches = 100'000;
+inline constexpr std::int64_t kMaxTensorElements = std::int64_t{1} << 40;
+inline constexpr std::int64_t kMaxModelNumber = (std::int64_t{1} << 31) - 1;  // hidden, vocab, ...
+inline constexpr std::int64_t kMaxBatch = std::int64_t{1} << 40;              // sequences
+inline constexpr std::int64_t kMaxMicrobatch = (std::int64_t{1} << 31) - 1;   // sequences
+
+/// Whether the product of non-negative factors exceeds `limit`, without computing it.
+constexpr bool product_exceeds(std::int64_t limit, std::span<const std::int64_t> factors) {
+  std::int64_t product = 1;
+  for (const std::int64_t factor : factors) {
+    if (factor == 0) return false;
+  }
+  for (const std::int64_t factor : factors) {
+    if (factor > limit / product) return true;
+    product *= factor;
+  }
+  return false;
+}
+
+constexpr bool product_exceeds(std::int64_t limit, std::initializer_list<std::int64_t> factors) {
+  return product_exceeds(limit, std::span(factors.begin(), factors.size()));
+}
+
+}  // namespace trainyard

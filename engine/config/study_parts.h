@@ -1,0 +1,47 @@
+// The steps of read_study(), in the order in which they run. Private to the study reader.
+#pragma once
+
+#include <string>
+
+#include "engine/config/study_reader.h"
+#include "engine/config/study_section.h"
+
+namespace trainyard {
+
+// Each reads its part of the root map and records origins; keys that depend on another part stay
+// at 0 or empty until resolve_defaults().
+void read_model(Section& root, const StudyResolvers& resolvers);
+void read_cluster(Section& root, const StudyResolvers& resolvers);
+void read_parallel(Section& root);
+void read_training(Section& root);
+void read_plan(Section& root);  // partition, schedule, recompute
+void read_run(Section& root);   // framework, data, checkpoint, fidelity
+
+/// Fills what depends on several parts: framework.version, parallel.placement, training.kernels,
+/// dropout, grad_dtype, flash_attention, model.pad_vocab_to, a case's partition.
+void resolve_defaults(Study& study, const StudyResolvers& resolvers);
+
+/// The model by itself, on these devices, and divided by tensor and pipeline. Sizes are bounded
+/// before anything multiplies them.
+void check_model_fits(Study& study, const StudyResolvers& resolvers);
+
+/// parallel.data, or whether the one given has the devices it needs.
+void resolve_data_parallel(Study& study);
+
+/// The global batch divided by data, microbatch and the rounds of the schedule.
+void check_batch_fits(const Study& study);
+
+/// `text` names a file rather than a preset.
+bool is_path(const std::string& text);
+/// A path of the study, relative to the study's folder.
+std::string path_from_study(const Study& study, const std::string& path);
+
+/// Placement letters with those that are missing put just left of T: "DPT" -> "DPCET".
+std::string full_placement(std::string letters);
+
+/// Refuses a name that a resolver did not know.
+[[noreturn]] void fail_unknown_name(const YamlNode& node, const std::string& noun,
+                                    const std::string& name, const StudyResolvers& resolvers,
+                                    StudyResolvers::Names which);
+
+}  // namespace trainyard

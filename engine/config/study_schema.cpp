@@ -1,0 +1,289 @@
+#include "engine/config/study_schema.h"
+
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "engine/config/study_limits.h"
+#include "engine/config/study_words.h"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Keys = std::initializer_list<std::pair<const char*, Json>>;
+
+constexpr std::int64_t kAnyInteger = std::numeric_limits<std::int64_t>::max();
+
+Json typed(const char* type, const char* description) {
+  return {{"type", type}, {"description", description}};
+}
+
+Json integer(const char* description, std::int64_t least, std::int64_t most = kAnyInteger) {
+  Json schema = typed("integer", description);
+  schema["minimum"] = least;
+  if (most != kAnyInteger) schema["maximum"] = most;
+  return schema;
+}
+
+Json number(const char* description) { return typed("number", description); }
+Json flag(const char* description) { return typed("boolean", description); }
+Json text(const char* description) { return typed("string", description); }
+
+Json quantity(const char* description) {
+  Json schema = text(description);
+  schema["pattern"] = "^[-+.0-9eE]+ *[A-Za-zµ/]+$";
+  return schema;
+}
+
+Json word(const char* description, std::span<const std::string_view> words) {
+  return {{"enum", words}, {"description", description}};
+}
+
+Json map(const char* description, Keys keys, std::initializer_list<const char*> required = {}) {
+  Json properties = Json::object();
+  for (const auto& [key, schema] : keys) properties[key] = schema;
+  Json schema = typed("object", description);
+  schema["properties"] = properties;
+  if (required.size() > 0) schema["required"] = required;
+  schema["additionalProperties"] = false;
+  return schema;
+}
+
+/// A value, or null for the default; several schemas: any of them.
+Json either(std::initializer_list<Json> schemas) { return {{"anyOf", schemas}}; }
+
+Json model_schema() {
+  return either(
+      {text("a preset, or the path of a Hugging Face config.json"),
+       map("the architecture in numbers, or a preset with some of them replaced",
+           {{"preset", text("a preset or path whose numbers hold where none is given here")},
+            {"name", text("what reports call the model")},
+            {"family", word("architecture", kFamilyWords)},
+            {"layers", integer("transformer layers; t5: of the encoder", 1, kMaxLayers)},
+            {"hidden", integer("width of the residual stream", 1, kMaxModelNumber)},
+            {"heads", integer("attention heads", 1, kMaxModelNumber)},
+            {"kv_heads", integer("key and value heads; default heads", 1, kMaxModelNumber)},
+            {"head_dim", integer("width of a head; default hidden / heads", 1, kMaxModelNumber)},
+            {"ffn",
+             integer("width of the MLP's hidden layer; default 4 x hidden", 1, kMaxModelNumber)},
+            {"vocab", integer("vocabulary size", 1, kMaxModelNumber)},
+            {"pad_vocab_to",
+             integer("vocabulary with padding; default the next multiple of parallel.tensor", 1,
+                     kMaxModelNumber)},
+            {"seq_len", integer("tokens per sequence", 1, kMaxModelNumber)},
+            {"decoder_layers", integer("t5: layers of the decoder; default layers", 0, kMaxLayers)},
+            {"decoder_seq_len",
+             integer("t5: tokens of the decoder; default seq_len", 0, kMaxModelNumber)},
+            {"max_positions",
+             integer("rows of the learned position table; 0: none", 0, kMaxModelNumber)},
+            {"token_types", integer("bert: rows of the token type table", 0, kMaxModelNumber)},
+            {"relative_buckets",
+             integer("t5: buckets of the relative attention bias", 0, kMaxModelNumber)},
+            {"activation", word("of the MLP; default the family's", kActivationWords)},
+            {"tied_embeddings", flag("the LM head shares the token embedding")},
+            {"linear_bias", flag("projections and MLP have biases")},
+            {"qkv_bias", flag("query, key and value have biases; default linear_bias")},
+            {"next_sentence", flag("bert: train the next-sentence head too")}})});
+}
+
+Json curve_schema(const char* description) {
+  return map(description,
+             {{"startup", quantity("once per call, such as 10 us")},
+              {"latency", quantity("per step of the algorithm, such as 5 us")},
+              {"half_size", quantity("message size of half the bandwidth, such as 1 MiB")},
+              {"efficiency", number("reached share of the bandwidth, at most 1")}});
+}
+
+Json link_schema(const char* description) {
+  Json schema = map(
+      description,
+      {{"kind", text("nvswitch, nvlink, pcie, infiniband, roce, ethernet, none, ...")},
+       {"bandwidth",
+        quantity(
+            "one direction, such as 300 GB/s; per device inside a node, per node between nodes")},
+       {"collective", curve_schema("curve of collectives")},
+       {"point_to_point", curve_schema("curve of sends")},
+       {"source", text("where the figures come from")},
+       {"provenance", word("kind of source", kProvenanceWords)}});
+  const Json both = curve_schema("");
+  for (const auto& [key, value] : both["properties"].items()) schema["properties"][key] = value;
+  return schema;
+}
+
+Json collectives_schema() {
+  Json schema = map("algorithm per collective", {});
+  for (const std::string_view collective : kCollectives) {
+    schema["properties"][std::string(collective)] = word("auto: the fastest", kCollectiveWords);
+  }
+  return schema;
+}
+
+Json speed_schema() {
+  Json schema = typed("object", "device, counted before placement: factor on its compute rate");
+  schema["patternProperties"] = {{"^[0-9]+$", {{"type", "number"}, {"exclusiveMinimum", 0}}}};
+  schema["additionalProperties"] = false;
+  return schema;
+}
+
+Json cluster_schema() {
+  return either(
+      {text("a preset, or the path of a file of topologies/"),
+       map("a preset scaled to some nodes, or written out in place, or a case's flat words",
+           {{"preset", text("a preset such as dgx-a100-80g, or a path")},
+            {"nodes", integer("number of nodes", 1, kMaxRanks)},
+            {"devices",
+             integer("number of devices, where the last node is part-filled", 1, kMaxRanks)},
+            {"name", text("what reports call the cluster")},
+            {"device", text("hardware profile of the devices, such as a100-sxm-80g")},
+            {"devices_per_node", integer("devices of a node", 1, kMaxRanks)},
+            {"intra", either({link_schema("links inside a node"),
+                              text("in a case: the kind of link inside a node")})},
+            {"inter", either({link_schema("network between nodes"),
+                              text("in a case: the kind of network between nodes")})},
+            {"gpu", text("in a case: hardware profile of the devices")},
+            {"gpus", integer("in a case: number of devices", 1, kMaxRanks)},
+            {"gpus_per_node", integer("in a case: devices of a node", 1, kMaxRanks)},
+            {"intra_gb_per_s",
+             {{"type", {"number", "null"}},
+              {"description", "in a case: 10^9 bytes/s, one direction, per device"}}},
+            {"inter_gbit_per_s_per_node",
+             {{"type", {"number", "null"}},
+              {"description", "in a case: 10^9 bit/s, one direction, per node"}}},
+            {"nvlink_domain",
+             integer("in a case: devices on one NVLink switch network", 1, kMaxRanks)},
+            {"fabric", map("network between nodes",
+                           {{"kind", word("shape", kFabricWords)},
+                            {"leaf", either({quantity("nodes under one switch, such as 16 nodes"),
+                                             integer("the same", 1)})},
+                            {"oversubscription",
+                             number("bandwidth out of a leaf is divided by it; at least 1")}})},
+            {"speed", speed_schema()},
+            {"collectives", collectives_schema()}})});
+}
+
+Json parallel_schema() {
+  return map(
+      "degrees and placement",
+      {{"tensor", integer("ranks that share each layer", 1, kMaxRanks)},
+       {"pipeline", integer("ranks that share the stack of layers", 1, kMaxRanks)},
+       {"data", integer("replicas; default devices / (tensor x pipeline)", 1, kMaxRanks)},
+       {"virtual_stages",
+        integer("stages per pipeline rank, for schedule interleaved", 1, kMaxLayers)},
+       {"context", integer("1 in this version", 1, 1)},
+       {"expert", integer("1 in this version", 1, 1)},
+       {"sequence_parallel", flag("activations between layers are split over the tensor group")},
+       {"zero", either({integer("stage of ZeRO", 0, 1),
+                        map("ZeRO",
+                            {{"stage", integer("stage", 0, 1)},
+                             {"by", word("how shards are cut", std::span(kZeroByWords).first(1))}},
+                            {"stage"})})},
+       {"placement",
+        text("letters D, P, C, E, T, rightmost fastest, such as DPT; or cluster, spread")},
+       {"scatter_gather", flag("pipeline sends are split over the tensor group; default true")},
+       {"tensor_method", word("how layers are split", kTensorMethodWords)},
+       {"tensor_overlap", word("sub-pipelining", kTensorOverlapWords)}});
+}
+
+Json training_schema() {
+  return map(
+      "one optimizer step",
+      {{"global_batch", integer("sequences per step", 1, kMaxBatch)},
+       {"microbatch", integer("sequences per microbatch and replica", 1, kMaxMicrobatch)},
+       {"precision", word("of weights and activations", kPrecisionWords)},
+       {"grad_dtype", word("of accumulated and reduced gradients", kPrecisionWords)},
+       {"optimizer", word("update rule", kOptimizerWords)},
+       {"flash_attention",
+        {{"enum", {true, false, "auto"}}, {"description", "auto: where the kernels support it"}}},
+       {"clip_norm", number("gradient norm to clip at; 0: off")},
+       {"bucket_elements", integer("gradients reduced together", 1, kMaxTensorElements)},
+       {"dropout", number("rate; default 0.1, llama 0")},
+       {"kernels", word("kernel set; default from the cluster's devices", kKernelWords)},
+       {"steps", integer("steps of a training run", 1)},
+       {"lr", either({number("learning rate"),
+                      map("learning rate over the run",
+                          {{"peak", number("highest rate")},
+                           {"schedule", word("after the warm-up", kLearningRateWords)},
+                           {"warmup", integer("steps of linear increase", 0)}})})},
+       {"betas",
+        {{"type", "array"},
+         {"items", {{"type", "number"}}},
+         {"minItems", 2},
+         {"maxItems", 2},
+         {"description", "of adamw"}}},
+       {"eps", number("of adamw")},
+       {"weight_decay", number("of matrices; biases and norms have none")},
+       {"seed", integer("of every random draw", 0)},
+       {"loss_scale", either({word("fp16: adapted to overflows",
+                                   std::initializer_list<std::string_view>{"dynamic"}),
+                              number("fp16: fixed")})},
+       {"timeout_s", number("seconds until a collective gives up")},
+       {"cpu_offload", {{"enum", {false}}, {"description", "false in this version"}}},
+       {"compiled", flag("a word of cases; no effect in this version")},
+       {"async_tp", flag("a word of cases; no effect in this version")}},
+      {"global_batch"});
+}
+
+Json partition_schema() {
+  return either({word("how layers become stages", kPartitionWords),
+                 {{"type", "array"},
+                  {"items", integer("layer", 1)},
+                  {"description", "first layer of stage 1, 2, ..."}},
+                 map("how layers become stages",
+                     {{"method", word("method", kPartitionWords)},
+                      {"ends",
+                       {{"enum", {true, false, "layers"}},
+                        {"description", "embedding and head count as layers"}}},
+                      {"uneven", flag("the last stage takes what is left")}},
+                     {"method"})});
+}
+
+Json word_or_method(const char* description, std::span<const std::string_view> words) {
+  return either({word(description, words),
+                 map(description, {{"method", word(description, words)}}, {"method"})});
+}
+
+Json annotation(const char* description) { return {{"description", description}}; }
+
+}  // namespace
+
+std::string study_schema_text() {
+  Json schema = map(
+      "what to train, on what, and how it is divided",
+      {{"model", model_schema()},
+       {"cluster", cluster_schema()},
+       {"parallel", parallel_schema()},
+       {"training", training_schema()},
+       {"partition", partition_schema()},
+       {"schedule", word_or_method("order of microbatches on each rank", kScheduleWords)},
+       {"recompute", word_or_method("what the backward computes again", kRecomputeWords)},
+       {"framework",
+        either({text("software profile; default trainyard"),
+                map("software profile",
+                    {{"name", text("framework")},
+                     {"version",
+                      {{"type", {"string", "integer", "number"}}, {"description", "of it"}}}},
+                    {"name"})})},
+       {"data", map("training data", {{"path", text("a file, generated or synthetic")},
+                                      {"format", word("of the file", kDataFormatWords)},
+                                      {"shuffle", flag("draw sequences in random order")}})},
+       {"checkpoint",
+        map("checkpoints of a training run",
+            {{"every", integer("steps between them", 1)}, {"keep", integer("how many stay", 1)}})},
+       {"fidelity", word("executor", kFidelityWords)}},
+      {"model", "cluster", "training"});
+  for (const std::string_view key : kAnnotations) {
+    schema["properties"][std::string(key)] = annotation("a note that nothing reads");
+  }
+  Json document = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                   {"title", "Trainyard study"}};
+  document.update(schema);
+  return document.dump(2) + "\n";
+}
+
+}  // namespace trainyard

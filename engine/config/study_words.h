@@ -1,0 +1,61 @@
+// The words that a study's keys take, and the words of the contract that this version does not
+// have yet. The reader, the writer and the JSON schema share these lists.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace trainyard {
+
+// In the order of the enumerators that they name.
+inline constexpr std::array<std::string_view, 4> kFamilyWords = {"gpt", "bert", "t5", "llama"};
+inline constexpr std::array<std::string_view, 5> kActivationWords = {"gelu", "gelu-tanh", "relu",
+                                                                     "swiglu", "geglu"};
+inline constexpr std::array<std::string_view, 2> kKernelWords = {"cpu", "cuda"};
+inline constexpr std::array<std::string_view, 2> kOptimizerWords = {"adamw", "sgd"};
+inline constexpr std::array<std::string_view, 2> kZeroByWords = {"shard", "parameter"};
+inline constexpr std::array<std::string_view, 3> kRecomputeWords = {"none", "selective", "full"};
+
+inline constexpr std::array<std::string_view, 4> kPrecisionWords = {"fp32", "fp16", "bf16", "fp64"};
+inline constexpr std::array<std::string_view, 3> kScheduleWords = {"gpipe", "1f1b", "interleaved"};
+inline constexpr std::array<std::string_view, 1> kPartitionWords = {"uniform"};
+inline constexpr std::array<std::string_view, 1> kTensorMethodWords = {"megatron"};
+inline constexpr std::array<std::string_view, 1> kTensorOverlapWords = {"none"};
+inline constexpr std::array<std::string_view, 1> kFidelityWords = {"analytic"};
+inline constexpr std::array<std::string_view, 2> kFabricWords = {"single-switch", "fat-tree"};
+inline constexpr std::array<std::string_view, 2> kCollectiveWords = {"auto", "ring"};
+inline constexpr std::array<std::string_view, 2> kLearningRateWords = {"constant", "cosine"};
+inline constexpr std::array<std::string_view, 4> kDataFormatWords = {"megatron", "u16", "u32",
+                                                                     "text"};
+inline constexpr std::array<std::string_view, 4> kProvenanceWords = {"measured", "fitted",
+                                                                     "datasheet", "derived"};
+inline constexpr std::array<std::string_view, 5> kCollectives = {
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"};
+inline constexpr std::array<std::string_view, 7> kAnnotations = {
+    "id", "source", "confidence", "note", "suspect", "era", "measured"};
+
+// Of the contract, not in this version.
+inline constexpr std::array<std::string_view, 1> kPlannedPrecisions = {"fp8"};
+inline constexpr std::array<std::string_view, 10> kPlannedSchedules = {"zb-h1",
+                                                                       "zb-1p",
+                                                                       "zb-2p",
+                                                                       "interleaved-zb1p",
+                                                                       "zb-v",
+                                                                       "dualpipe-v",
+                                                                       "scp",
+                                                                       "pre-recompute-1f1b",
+                                                                       "last-no-recompute-1f1b",
+                                                                       "opportunistic"};
+inline constexpr std::array<std::string_view, 6> kPlannedPartitions = {
+    "smp", "rannc", "autopipe", "uniform-floor", "parameters", "search"};
+inline constexpr std::array<std::string_view, 7> kPlannedTensorMethods = {
+    "auto", "atp", "smp", "map", "summa-2d", "summa-2.5d", "3d"};
+inline constexpr std::array<std::string_view, 2> kPlannedTensorOverlaps = {"block",
+                                                                           "across-blocks"};
+inline constexpr std::array<std::string_view, 2> kPlannedFidelities = {"fluid", "step"};
+inline constexpr std::array<std::string_view, 3> kPlannedCollectives = {"tree", "halving-doubling",
+                                                                        "hierarchical"};
+inline constexpr std::array<std::string_view, 3> kPlannedRecomputes = {"rotor", "stage-aware",
+                                                                       "group"};
+
+}  // namespace trainyard

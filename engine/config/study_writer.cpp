@@ -1,0 +1,266 @@
+#include "engine/config/study_writer.h"
+
+#include <string_view>
+#include <vector>
+
+#include "engine/config/quantity.h"
+#include "engine/config/study_origin.h"
+#include "engine/config/study_words.h"
+#include "engine/config/user_text.h"
+
+namespace trainyard {
+
+namespace {
+
+/// Text as YAML reads it back: bare where it is plainly a word, else in double quotes.
+std::string yaml_text(std::string_view text) {
+  const std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./";
+  const bool bare = !text.empty() && text.find_first_not_of(plain) == std::string::npos &&
+                    text.front() != '-' && text.front() != '.' && text != "null" &&
+                    text != "Null" && text != "NULL";
+  if (bare) return std::string(text);
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string shown = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      shown += '\\';
+      shown += c;
+    } else if (byte < 0x20 || byte == 0x7F) {
+      shown += "\\x";
+      shown += kHex[byte >> 4];
+      shown += kHex[byte & 15];
+    } else {
+      shown += c;
+    }
+  }
+  return shown + "\"";
+}
+
+/// In the largest unit in which the number is short and exact.
+std::string bandwidth_text(BytesPerSecond value) {
+  for (const std::string_view unit : {"GB/s", "MB/s"}) {
+    const double factor = unit == "GB/s" ? 1e9 : 1e6;
+    const std::string number = number_text(value / factor);
+    if (number.size() <= 6 && value >= factor && parse_number(number).value() * factor == value) {
+      return number + " " + std::string(unit);
+    }
+  }
+  return number_text(value) + " B/s";
+}
+
+std::string duration_text(Seconds value) {
+  const std::string number = number_text(value * 1e6);
+  if (number.size() <= 6 && value > 0 && parse_number(number).value() / 1e6 == value) {
+    return number + " us";
+  }
+  return number_text(value) + " s";
+}
+
+std::string bool_text(bool value) { return value ? "true" : "false"; }
+
+class ResolvedText {
+ public:
+  explicit ResolvedText(const Study& study) : study_(study) {
+    text_ = "# " + printable(study.file) +
+            " with every default filled in. It is a study itself and means the same.\n";
+  }
+
+  void open(const std::string& key) {
+    indent();
+    text_ += key + ":\n";
+    path_.push_back(key);
+  }
+  void close() { path_.pop_back(); }
+
+  /// `yaml` is written as it is.
+  void line(const std::string& key, const std::string& yaml) {
+    indent();
+    text_ += key + ": " + yaml + "  # " + to_string(origin(key)) + "\n";
+  }
+  void text(const std::string& key, std::string_view value) { line(key, yaml_text(value)); }
+  void integer(const std::string& key, std::int64_t value) { line(key, std::to_string(value)); }
+  void number(const std::string& key, double value) { line(key, number_text(value)); }
+  void flag(const std::string& key, bool value) { line(key, bool_text(value)); }
+
+  std::string take() { return std::move(text_); }
+
+ private:
+  void indent() { text_ += std::string(2 * path_.size(), ' '); }
+
+  /// Of the key itself, else of the link it is part of: a preset's links are recorded whole.
+  Origin origin(const std::string& key) const {
+    std::string path;
+    for (const std::string& part : path_) path += part + ".";
+    const auto own = study_.origins.find(path + key);
+    if (own != study_.origins.end()) return own->second;
+    const bool in_link = path_.size() >= 2 && (path_[1] == "intra" || path_[1] == "inter");
+    const auto link = study_.origins.find(in_link ? path_[0] + "." + path_[1] : "");
+    return in_link && link != study_.origins.end() ? link->second : default_origin();
+  }
+
+  const Study& study_;
+  std::string text_;
+  std::vector<std::string> path_;
+};
+
+void write_model(ResolvedText& out, const ModelConfig& model) {
+  out.open("model");
+  out.text("name", model.name);
+  out.text("family", to_string(model.family));
+  out.integer("layers", model.layers);
+  out.integer("decoder_layers", model.decoder_layers);
+  out.integer("hidden", model.hidden);
+  out.integer("heads", model.heads);
+  out.integer("kv_heads", model.kv_heads);
+  out.integer("head_dim", model.head_dim);
+  out.integer("ffn", model.ffn);
+  out.integer("vocab", model.vocab);
+  out.integer("pad_vocab_to", model.pad_vocab_to);
+  out.integer("seq_len", model.seq_len);
+  out.integer("decoder_seq_len", model.decoder_seq_len);
+  out.integer("max_positions", model.max_positions);
+  out.integer("token_types", model.token_types);
+  out.integer("relative_buckets", model.relative_buckets);
+  out.text("activation", to_string(model.activation));
+  out.flag("tied_embeddings", model.tied_embeddings);
+  out.flag("linear_bias", model.linear_bias);
+  out.flag("qkv_bias", model.qkv_bias);
+  out.flag("next_sentence", model.next_sentence);
+  out.close();
+}
+
+void write_curve(ResolvedText& out, const std::string& key, const LinkCurve& curve) {
+  out.open(key);
+  out.line("startup", duration_text(curve.startup));
+  out.line("latency", duration_text(curve.latency));
+  out.number("efficiency", curve.efficiency);
+  out.line("half_size", std::to_string(curve.half_size) + " B");
+  out.close();
+}
+
+void write_link(ResolvedText& out, const std::string& key, const LinkClass& link) {
+  out.open(key);
+  out.text("kind", link.kind);
+  out.line("bandwidth", bandwidth_text(link.bandwidth));
+  write_curve(out, "collective", link.collective);
+  write_curve(out, "point_to_point", link.point_to_point);
+  out.text("source", link.source);
+  out.text("provenance", link.provenance);
+  out.close();
+}
+
+void write_cluster(ResolvedText& out, const Cluster& cluster) {
+  out.open("cluster");
+  out.text("name", cluster.name);
+  out.text("device", cluster.device);
+  out.integer("nodes", cluster.num_nodes);
+  out.integer("devices_per_node", cluster.devices_per_node);
+  out.integer("devices", cluster.num_devices);
+  write_link(out, "intra", cluster.intra);
+  write_link(out, "inter", cluster.inter);
+  out.open("fabric");
+  out.text("kind", cluster.fabric.kind);
+  out.line("leaf", std::to_string(cluster.fabric.nodes_per_leaf) + " nodes");
+  out.number("oversubscription", cluster.fabric.oversubscription);
+  out.close();
+  std::string speed;
+  for (const auto& [device, factor] : cluster.speed) {
+    speed += (speed.empty() ? "" : ", ") + std::to_string(device) + ": " + number_text(factor);
+  }
+  out.line("speed", "{" + speed + "}");
+  out.close();
+}
+
+void write_parallel(ResolvedText& out, const ParallelConfig& parallel) {
+  out.open("parallel");
+  out.integer("tensor", parallel.tensor);
+  out.integer("pipeline", parallel.pipeline);
+  out.integer("data", parallel.data);
+  out.integer("virtual_stages", parallel.virtual_stages);
+  out.integer("context", parallel.context);
+  out.integer("expert", parallel.expert);
+  out.flag("sequence_parallel", parallel.sequence_parallel);
+  out.open("zero");
+  out.integer("stage", parallel.zero.stage);
+  out.text("by", kZeroByWords[static_cast<std::size_t>(parallel.zero.by)]);
+  out.close();
+  out.text("placement", parallel.placement);
+  out.flag("scatter_gather", parallel.scatter_gather);
+  out.text("tensor_method", parallel.tensor_method);
+  out.close();
+}
+
+void write_training(ResolvedText& out, const TrainingConfig& training) {
+  out.open("training");
+  out.integer("global_batch", training.global_batch);
+  out.integer("microbatch", training.microbatch);
+  out.text("precision", to_string(training.precision));
+  out.text("optimizer", kOptimizerWords[static_cast<std::size_t>(training.optimizer)]);
+  out.flag("flash_attention", training.flash_attention == FlashAttention::kOn);
+  out.text("grad_dtype", to_string(training.grad_dtype));
+  out.number("clip_norm", training.clip_norm);
+  out.integer("bucket_elements", training.bucket_elements);
+  out.number("dropout", training.dropout);
+  out.text("kernels", kKernelWords[static_cast<std::size_t>(training.kernels)]);
+  out.integer("steps", training.steps);
+  out.open("lr");
+  out.number("peak", training.lr.peak);
+  out.text("schedule", training.lr.schedule);
+  out.integer("warmup", training.lr.warmup);
+  out.close();
+  out.line("betas",
+           "[" + number_text(training.betas[0]) + ", " + number_text(training.betas[1]) + "]");
+  out.number("eps", training.eps);
+  out.number("weight_decay", training.weight_decay);
+  out.integer("seed", training.seed);
+  out.text("loss_scale", training.loss_scale);
+  out.number("timeout_s", training.timeout_s);
+  out.close();
+}
+
+void write_partition(ResolvedText& out, const PartitionConfig& partition) {
+  if (partition.method == "cuts") {
+    std::string cuts;
+    for (const std::int64_t cut : partition.cuts) {
+      cuts += (cuts.empty() ? "" : ", ") + std::to_string(cut);
+    }
+    out.line("partition", "[" + cuts + "]");
+    return;
+  }
+  out.line("partition", "{method: " + partition.method + ", ends: " + bool_text(partition.ends) +
+                            ", uneven: " + bool_text(partition.uneven) + "}");
+}
+
+}  // namespace
+
+std::string resolved_study_text(const Study& study) {
+  ResolvedText out(study);
+  write_model(out, study.model);
+  write_cluster(out, study.cluster);
+  write_parallel(out, study.parallel);
+  write_training(out, study.training);
+  write_partition(out, study.partition);
+  out.text("schedule", study.schedule.method);
+  out.text("recompute", kRecomputeWords[static_cast<std::size_t>(study.recompute.method)]);
+  out.open("framework");
+  out.text("name", study.framework.name);
+  if (!study.framework.version.empty()) {
+    out.text("version", study.framework.version);
+  }
+  out.close();
+  out.open("data");
+  out.text("path", study.data.path);
+  out.text("format", study.data.format);
+  out.flag("shuffle", study.data.shuffle);
+  out.close();
+  out.open("checkpoint");
+  out.integer("every", study.checkpoint.every);
+  out.integer("keep", study.checkpoint.keep);
+  out.close();
+  out.text("fidelity", study.fidelity);
+  return out.take();
+}
+
+}  // namespace trainyard

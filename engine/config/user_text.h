@@ -1,0 +1,24 @@
+// What a user wrote, made fit to appear inside a message: valid UTF-8, printable, not too long.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainyard {
+
+/// Length of the UTF-8 sequence at text[i] (i < size), 0 when there is none. Overlong forms and
+/// surrogates are not UTF-8.
+std::size_t utf8_length(std::string_view text, std::size_t i);
+
+/// Unprintable bytes become '?', and what exceeds `longest` bytes becomes "...".
+std::string printable(std::string_view text, std::size_t longest = 200);
+
+/// printable() in single quotes, of at most 60 bytes.
+std::string quoted(std::string_view text);
+
+/// "a, b and c".
+std::string join_words(const std::vector<std::string>& words);
+
+}  // namespace trainyard

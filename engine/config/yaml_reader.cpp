@@ -1,0 +1,270 @@
+#include "engine/config/yaml_reader.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include "engine/config/quantity.h"
+#include "engine/config/user_text.h"
+#include "engine/config/yaml_tree.h"
+
+namespace trainyard {
+
+namespace {
+
+using Kind = YamlNode::State::Kind;
+
+std::string describe(const YamlNode::State& node) {
+  switch (node.kind) {
+    case Kind::kNull:
+      return "nothing";
+    case Kind::kSequence:
+      return "a list";
+    case Kind::kMap:
+      return "a map";
+    case Kind::kScalar:
+      break;
+  }
+  return quoted(node.text);
+}
+
+[[noreturn]] void expected(const YamlNode::State& node, const std::string& what) {
+  const bool number_in_quotes = node.kind == Kind::kScalar && node.quoted;
+  node.fail("expected " + what + ", got " + (number_in_quotes ? "the text " : "") + describe(node));
+}
+
+/// Unquoted text of a scalar that should be `what`.
+const std::string& plain_text(const YamlNode::State& node, const std::string& what) {
+  if (node.kind != Kind::kScalar || node.quoted) expected(node, what);
+  return node.text;
+}
+
+/// "1536", "+8", "-1", or a whole number with an exponent ("40e6"), exact; nullopt otherwise.
+std::optional<std::int64_t> parse_integer(std::string_view text) {
+  if (!text.empty() && text.front() == '+') text.remove_prefix(1);
+  std::int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc{} && stop == end) return value;
+  if (text.find_first_of("eE") == std::string_view::npos) return std::nullopt;
+  const std::optional<double> number = parse_number(text);
+  constexpr double kExactLimit = 9007199254740992.0;  // 2^53: every integer below it is a double
+  if (!number || std::abs(*number) > kExactLimit || std::trunc(*number) != *number) {
+    return std::nullopt;
+  }
+  return static_cast<std::int64_t>(*number);
+}
+
+double read_quantity(const YamlNode::State& node, Dimension dimension) {
+  if (node.kind != Kind::kScalar) expected(node, "a number with its unit");
+  const Quantity quantity = parse_quantity(node.text, dimension);
+  if (!quantity.problem.empty()) node.fail(quantity.problem);
+  return quantity.value;
+}
+
+void mark_set_by(YamlNode::State& node, const SourcePos& pos, const std::string& path,
+                 const std::string& option) {
+  node.pos = pos;
+  node.key_path = path;
+  node.set_by = option;
+  for (std::size_t i = 0; i < node.items.size(); ++i) {
+    mark_set_by(*node.items[i], pos, path + "[" + std::to_string(i) + "]", option);
+  }
+  for (YamlNode::State::Entry& entry : node.entries) {
+    entry.key_pos = pos;
+    mark_set_by(*entry.value, pos, path + "." + entry.key, option);
+  }
+}
+
+/// The value of `key` in `parent` for an option to replace or to go on into; absent, it is made.
+std::shared_ptr<YamlNode::State>& slot_to_set(YamlNode::State& parent, const std::string& key,
+                                              const std::string& path, const std::string& option) {
+  const SourcePos option_pos{option, 0, 0};
+  if (key.empty()) throw ConfigError(option_pos, "", "an empty name in the path");
+  if (parent.kind == Kind::kNull) parent.kind = Kind::kMap;
+  if (parent.kind != Kind::kMap) {
+    const std::string where = parent.pos.line > 0 ? ", at " + to_string(parent.pos) : "";
+    throw ConfigError(option_pos, parent.key_path,
+                      "is " + describe(parent) + where + "; it has no " + quoted(key) + " to set");
+  }
+  const auto [found, absent] = parent.index.emplace(key, parent.entries.size());
+  if (absent) {
+    auto node = std::make_shared<YamlNode::State>();
+    node->pos = option_pos;
+    node->key_path = path;
+    node->set_by = option;
+    parent.entries.push_back({key, option_pos, std::move(node)});
+  }
+  return parent.entries[found->second].value;
+}
+
+}  // namespace
+
+YamlNode YamlNode::load_file(const std::string& path) {
+  const SourcePos place{path, 0, 0};
+  errno = 0;
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) throw ConfigError(place, "", std::string("cannot open: ") + std::strerror(errno));
+  std::string text(kMaxYamlBytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (stream.bad() || (stream.gcount() == 0 && errno != 0)) {
+    throw ConfigError(place, "", std::string("cannot read: ") + std::strerror(errno));
+  }
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  return parse(text, path);
+}
+
+YamlNode YamlNode::parse(const std::string& text, const std::string& file_name) {
+  return YamlNode(parse_yaml_tree(text, file_name));
+}
+
+bool YamlNode::is_null() const { return state_->kind == Kind::kNull; }
+bool YamlNode::is_scalar() const { return state_->kind == Kind::kScalar; }
+bool YamlNode::is_sequence() const { return state_->kind == Kind::kSequence; }
+bool YamlNode::is_map() const { return state_->kind == Kind::kMap; }
+SourcePos YamlNode::pos() const { return state_->pos; }
+const std::string& YamlNode::key_path() const { return state_->key_path; }
+const std::string& YamlNode::set_by() const { return state_->set_by; }
+void YamlNode::fail(const std::string& problem) const { state_->fail(problem); }
+
+bool YamlNode::has(std::string_view key) const { return find(key).has_value(); }
+
+std::optional<YamlNode> YamlNode::find(std::string_view key) const {
+  if (state_->kind != Kind::kMap) expected(*state_, "a map");
+  const std::string name(key);
+  state_->asked.insert(name);
+  const auto found = state_->index.find(name);
+  if (found == state_->index.end()) return std::nullopt;
+  return YamlNode(state_->entries[found->second].value);
+}
+
+YamlNode YamlNode::at(std::string_view key) const {
+  std::optional<YamlNode> node = find(key);
+  if (!node) fail("missing required key " + quoted(key));
+  return *std::move(node);
+}
+
+std::vector<std::string> YamlNode::keys() const {
+  if (state_->kind != Kind::kMap) expected(*state_, "a map");
+  std::vector<std::string> names;
+  for (const State::Entry& entry : state_->entries) names.push_back(entry.key);
+  return names;
+}
+
+void YamlNode::finish() const {
+  for (const State::Entry& entry : state_->entries) {
+    if (state_->asked.contains(entry.key)) continue;
+    std::string known;
+    for (const std::string& key : state_->asked) known += (known.empty() ? "" : ", ") + key;
+    State unknown = *entry.value;
+    unknown.pos = entry.key_pos;
+    unknown.fail("unknown key; this map takes: " + known);
+  }
+}
+
+std::vector<YamlNode> YamlNode::items() const {
+  if (state_->kind != Kind::kSequence) expected(*state_, "a list");
+  std::vector<YamlNode> nodes;
+  for (const std::shared_ptr<State>& item : state_->items) nodes.push_back(YamlNode(item));
+  return nodes;
+}
+
+std::string YamlNode::as_string() const {
+  if (state_->kind != Kind::kScalar) expected(*state_, "text");
+  return state_->text;
+}
+
+std::int64_t YamlNode::as_integer(std::int64_t least, std::int64_t most) const {
+  const std::string& text = plain_text(*state_, "an integer");
+  const std::optional<std::int64_t> value = parse_integer(text);
+  if (!value) {
+    const std::optional<double> number = parse_number(text);
+    if (number && std::trunc(*number) == *number && std::abs(*number) > 1e15) {
+      fail("too large an integer: " + quoted(text));
+    }
+    expected(*state_, "an integer");
+  }
+  if (*value < least) {
+    fail("expected at least " + std::to_string(least) + ", got " + std::to_string(*value));
+  }
+  if (*value > most) {
+    fail("expected at most " + std::to_string(most) + ", got " + std::to_string(*value));
+  }
+  return *value;
+}
+
+double YamlNode::as_number() const {
+  const std::optional<double> value = parse_number(plain_text(*state_, "a number"));
+  if (!value) expected(*state_, "a finite number");
+  return *value;
+}
+
+bool YamlNode::as_bool() const {
+  const std::string& text = plain_text(*state_, "true or false");
+  if (text == "true" || text == "True" || text == "TRUE") return true;
+  if (text == "false" || text == "False" || text == "FALSE") return false;
+  expected(*state_, "true or false");
+}
+
+Seconds YamlNode::as_duration() const { return read_quantity(*state_, Dimension::kDuration); }
+
+BytesPerSecond YamlNode::as_bandwidth() const {
+  return read_quantity(*state_, Dimension::kBandwidth);
+}
+
+Bytes YamlNode::as_bytes() const {
+  const double bytes = std::round(read_quantity(*state_, Dimension::kBytes));
+  constexpr double kLimit = 9e18;  // below 2^63
+  if (bytes > kLimit) fail("too large: " + quoted(state_->text));
+  return static_cast<Bytes>(bytes);
+}
+
+FlopPerSecond YamlNode::as_flop_per_second() const {
+  return read_quantity(*state_, Dimension::kFlopRate);
+}
+
+std::int64_t YamlNode::as_num_nodes() const {
+  if (state_->kind == Kind::kScalar && parse_integer(state_->text)) return as_integer(1);
+  const double nodes = read_quantity(*state_, Dimension::kNodes);
+  constexpr double kLimit = 1e9;
+  if (nodes < 1 || nodes > kLimit || std::trunc(nodes) != nodes) {
+    fail("expected a whole number of nodes, got " + quoted(state_->text));
+  }
+  return static_cast<std::int64_t>(nodes);
+}
+
+void YamlNode::set(const std::string& assignment) {
+  const std::string option = "--set " + printable(assignment);
+  const SourcePos option_pos{option, 0, 0};
+  const std::size_t equals = assignment.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw ConfigError(option_pos, "", "expected path=value, such as parallel.pipeline=8");
+  }
+  const std::string path = assignment.substr(0, equals);
+  if (std::count(path.begin(), path.end(), '.') >= kMaxYamlDepth) {
+    throw ConfigError(option_pos, "", "the path is too long");
+  }
+  std::shared_ptr<State> value = parse_yaml_tree(assignment.substr(equals + 1), option);
+
+  State* parent = state_.get();
+  for (std::size_t start = 0;;) {
+    const std::size_t dot = path.find('.', start);
+    std::shared_ptr<State>& slot =
+        slot_to_set(*parent, path.substr(start, dot - start), path.substr(0, dot), option);
+    if (dot == std::string::npos) {
+      const SourcePos place = slot->pos.line > 0 ? slot->pos : option_pos;
+      mark_set_by(*value, place, path, option);
+      slot = std::move(value);
+      return;
+    }
+    parent = slot.get();
+    start = dot + 1;
+  }
+}
+
+}  // namespace trainyard

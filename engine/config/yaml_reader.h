@@ -1,0 +1,69 @@
+// Typed reads from YAML that know where they are: every failure is a ConfigError with
+// file:line:column, the key path, what was expected and what was found. Keys that nobody asked for
+// and keys that appear twice are errors too. yaml-cpp appears only behind this file.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/base/units.h"
+
+namespace trainyard {
+
+class YamlNode {
+ public:
+  struct State;  // yaml_tree.h
+
+  static YamlNode load_file(const std::string& path);  // throws ConfigError
+  static YamlNode parse(const std::string& text, const std::string& file_name);
+
+  bool is_null() const;
+  bool is_scalar() const;
+  bool is_sequence() const;
+  bool is_map() const;
+  SourcePos pos() const;
+  const std::string& key_path() const;  // "parallel.pipeline"; "" at the root
+
+  // Maps. Asking for a key marks it as known; finish() refuses keys that were never asked for.
+  bool has(std::string_view key) const;
+  std::optional<YamlNode> find(std::string_view key) const;  // nullopt: absent
+  YamlNode at(std::string_view key) const;                   // absent: "missing required key"
+  std::vector<std::string> keys() const;
+  void finish() const;  // "unknown key; this map takes: ..."
+
+  std::vector<YamlNode> items() const;  // sequences
+
+  // Scalars. Out of range or of another type: ConfigError.
+  std::string as_string() const;
+  std::int64_t as_integer(std::int64_t least = std::numeric_limits<std::int64_t>::min(),
+                          std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
+  double as_number() const;  // finite
+  bool as_bool() const;
+  // Quantities with a unit: "5 us", "300 GB/s" (10^9), "200 Gbit/s", "80 GiB" (2^30), "80 GB"
+  // (10^9).
+  Seconds as_duration() const;
+  BytesPerSecond as_bandwidth() const;
+  Bytes as_bytes() const;
+  FlopPerSecond as_flop_per_second() const;  // "312 TFLOP/s"
+  std::int64_t as_num_nodes() const;         // "16 nodes", or 16
+
+  /// Applies `path=value`, as typed after --set, to the map under this root; value is YAML. Call it
+  /// before anything is read: nodes handed out earlier keep what they had.
+  void set(const std::string& assignment);
+  /// "--set parallel.pipeline=7" where such an option wrote this value, else "".
+  const std::string& set_by() const;
+
+  [[noreturn]] void fail(const std::string& problem) const;
+
+ private:
+  explicit YamlNode(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,79 @@
+// What a device can do: peaks, memory, and the curves of its kernels, each with its source.
+// One YAML file per device under calibrate/profiles/; engine/config/profile_reader.h reads it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "engine/base/dtype.h"
+#include "engine/base/provenance.h"
+#include "engine/base/units.h"
+
+namespace trainyard {
+
+/// Time of a matrix product: startup + flop / (flop_efficiency * peak) + bytes / (byte_efficiency * memory bandwidth).
+/// byte_efficiency may exceed 1: part of the operands comes from cache (facts fitted to tables of products).
+struct MatmulCurve {
+  Seconds startup = 0;
+  double flop_efficiency = 1;
+  double byte_efficiency = 1;
+  double weight_gradient_factor = 1;  // >= 1: the layout that accumulates into a gradient
+  Provenance provenance;
+};
+
+/// Time of one flash-attention kernel:
+///
+///   startup + (flop + tail * sqrt(head_dim * flop / batch)) / (efficiency * peak)
+///           + bytes / (byte_efficiency * memory bandwidth)
+///
+/// with batch = sequences x heads. flop / batch is 2 S^2 head_dim (causal forward), so the square
+/// root grows with S * head_dim: the FLOP of one block of query rows, the last of which keeps one
+/// multiprocessor busy while the others wait. With tail and the byte efficiencies 0 (no such term)
+/// it is startup + flop / (efficiency * peak).
+struct AttentionCurve {
+  Seconds startup = 0;
+  double forward_efficiency = 1;        // of peak; FLOP halved for causal masks
+  double backward_efficiency = 1;       // backward does 2.5 x the forward's FLOP
+  double tail = 0;
+  double forward_byte_efficiency = 0;   // 0: no such term
+  double backward_byte_efficiency = 0;  // 0: no such term
+  double small_head_factor = 1;         // on both efficiencies where head_dim <= 64
+  Provenance provenance;
+};
+
+/// Time of a memory-bound kernel: max(floor, startup + bytes / (efficiency * memory bandwidth)).
+struct MemoryCurve {
+  Seconds floor = 0;
+  Seconds startup = 0;
+  double efficiency = 1;
+  Provenance provenance;
+};
+
+struct HardwareProfile {
+  std::string name;                         // a100-sxm-80g
+  std::string description;
+  std::string architecture;                 // volta, ampere, hopper, blackwell, cpu
+  std::map<DType, FlopPerSecond> peak;      // dense, with fp32 accumulation
+  Provenance peak_provenance;
+  Bytes memory_capacity = 0;                // nominal
+  Bytes memory_reserved = 0;                // context, libraries: what a job cannot use
+  Provenance memory_provenance;
+  BytesPerSecond memory_bandwidth = 0;      // nominal
+  Provenance bandwidth_provenance;
+  MatmulCurve matmul;                       // dense linear layers
+  MatmulCurve batched_matmul;               // products inside unfused attention
+  AttentionCurve flash_attention;           // the device's best kernel
+  std::map<std::string, AttentionCurve> other_flash_attention;  // by kernel: SoftwareProfile::flash_kernel
+  std::map<std::string, MemoryCurve, std::less<>> memory_bound;  // by op kind; "default" for the rest
+  MemoryCurve optimizer;
+  Seconds launch = 0;                       // host time to issue one op
+  Provenance launch_provenance;
+};
+
+/// Why this device cannot multiply matrices of this type ("v100-sxm-32g has no bf16 rate; it has fp32
+/// and fp16"); nullopt where it can. kernel_time() requires nullopt for the type of every product.
+std::optional<std::string> unsupported(const HardwareProfile& hardware, DType type);
+
+}  // namespace trainyard

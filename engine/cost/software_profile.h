@@ -1,0 +1,52 @@
+// What a training framework does with the same model: which kernels it fuses, what it keeps for the
+// backward, what it overlaps. One YAML file per framework and version under calibrate/software/.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "engine/base/dtype.h"
+#include "engine/base/units.h"
+#include "engine/cost/hardware_profile.h"
+
+namespace trainyard {
+
+struct SoftwareProfile {
+  std::string name = "trainyard";
+  std::string version;
+  std::string description;
+
+  // Kernels: they change which ops the Program holds and what they save.
+  bool fused_bias_gelu = false;          // the bias is added inside the activation's kernel
+  bool fused_bias_dropout_add = false;   // bias, dropout and residual in one kernel
+  bool saves_dropout_mask = false;       // one byte per element; else the mask is drawn again
+  bool attention_transposes = false;     // unfused attention copies q, k, v and its output
+  bool flash_attention = true;           // false: the framework has none
+  std::string flash_kernel;              // "flash-attention-2"; empty, or unknown to the device: its best
+
+  bool recompute_runs_all_ops = false;   // full recompute repeats a layer's ops whose result nobody reads
+
+  // Gradients and overlap.
+  std::optional<DType> grad_dtype;       // nullopt: training.grad_dtype
+  std::map<DType, DType> grad_dtype_by_precision;  // by training.precision; wins over grad_dtype
+  bool fused_gradient_accumulation = true;  // the weight-gradient product adds into the accumulator
+  bool overlap_data_parallel = true;     // buckets are reduced during the backward
+  bool overlap_tensor_gradient = true;   // input-gradient all-reduce behind the weight gradient
+  bool clip_reads_norm = false;          // the host waits for the gradient norm
+  std::string placement = "DPT";
+
+  // Global factors, each with its source in `provenance`.
+  double memory_bound_factor = 1;        // on bytes of memory-bound ops (eager frameworks > 1)
+  double launch_factor = 1;              // on the device profile's launch time per op
+  Bytes context_bytes = 0;               // allocator slack, workspaces, communicators per rank
+  std::map<std::string, Provenance> provenance;  // by field name; "description" for the rest
+};
+
+/// Type in which this framework accumulates and reduces gradients, nullopt where the study says.
+inline std::optional<DType> gradient_dtype(const SoftwareProfile& software, DType precision) {
+  const auto found = software.grad_dtype_by_precision.find(precision);
+  return found != software.grad_dtype_by_precision.end() ? found->second : software.grad_dtype;
+}
+
+}  // namespace trainyard

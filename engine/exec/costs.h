@@ -1,0 +1,36 @@
+// What every executor that does not run real kernels needs to know about durations: one table of
+// kernel times, host launch times, and the cluster whose links time the rest.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/cluster/cluster.h"
+#include "engine/cost/cost_model.h"
+#include "engine/program/program.h"
+
+namespace trainyard {
+
+struct OpCost {
+  Seconds kernel = 0;  // on the device; 0 for communication
+  Seconds launch = 0;  // on the host
+  Flop flop = 0;
+  Bytes bytes = 0;
+};
+
+struct Costs {
+  // By compute rate of a device (1: as the profile says): [segment][op].
+  std::map<double, std::vector<std::vector<OpCost>>> ops;
+  Cluster cluster;
+};
+
+/// Costs of every op of `program` for every speed that a device of the cluster has.
+Costs make_costs(const Program& program, const HardwareProfile& hardware,
+                 const SoftwareProfile& software, const Cluster& cluster, SourceLog& log);
+
+/// Bytes that the cost model counts for a communication: the gathered size for all_gather and
+/// reduce_scatter, the buffer for the rest.
+Bytes message_bytes(const Program& program, const ProgramOp& op);
+
+}  // namespace trainyard

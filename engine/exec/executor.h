@@ -1,0 +1,30 @@
+// The seam: Program -> Trace. Simulators and real devices stand behind it.
+#pragma once
+
+#include <span>
+
+#include "engine/exec/costs.h"
+#include "engine/exec/trace.h"
+
+namespace trainyard {
+
+/// One Program on its ranks. Several jobs share a cluster.
+struct Job {
+  const Program* program = nullptr;
+  Seconds start = 0;
+};
+
+struct RunOptions {
+  int max_steps = 8;         // until two successive periods agree to 1e-9
+  bool compute_only = false; // one step of segments F and B and their transfers: what makespan laws say
+  bool record_rows = false;
+  bool fold = true;          // simulate one rank of each class that behaves alike
+};
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  virtual Trace run(std::span<const Job> jobs, const Costs& costs, const RunOptions& options) = 0;
+};
+
+}  // namespace trainyard

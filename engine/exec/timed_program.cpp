@@ -1,0 +1,178 @@
+#include "engine/exec/timed_program.h"
+
+#include <algorithm>
+#include <string>
+
+namespace trainyard {
+
+namespace {
+
+class Preparer {
+ public:
+  Preparer(const Program& program, const Costs& costs) : program_(program), costs_(costs) {
+    root_.resize(program.values.size());
+    for (std::size_t v = 0; v < root_.size(); ++v) root_[v] = storage_root(program, static_cast<ValueId>(v));
+  }
+
+  TimedProgram run(const std::vector<FoldClass>& folds) {
+    for (const FoldClass& fold : folds) out_.ranks.push_back(rank(fold));
+    return std::move(out_);
+  }
+
+ private:
+  const Value& value(ValueId id) const { return program_.values[static_cast<std::size_t>(id)]; }
+  ValueId root(const Operand& operand) const { return root_[static_cast<std::size_t>(operand.value)]; }
+
+  std::vector<SegmentId> called(const RankClass& list) const {
+    std::vector<bool> seen(program_.segments.size(), false);
+    for (const Call& call : list.calls) {
+      seen[static_cast<std::size_t>(call.segment)] = true;
+      for (const auto& [at, inner] : call.inside) seen[static_cast<std::size_t>(inner)] = true;
+    }
+    std::vector<SegmentId> ids;
+    for (std::size_t s = 0; s < seen.size(); ++s) {
+      if (seen[s]) ids.push_back(static_cast<SegmentId>(s));
+    }
+    return ids;
+  }
+
+  template <typename Visit>
+  static void for_operands(const ProgramOp& op, const Visit& visit) {
+    for (const Operand& operand : op.reads) visit(operand);
+    for (const Operand& operand : op.writes) visit(operand);
+    for (const Operand& operand : op.accumulates) visit(operand);
+    if (op.guard) visit(*op.guard);
+  }
+
+  TimedRank rank(const FoldClass& fold) {
+    const std::vector<SegmentId> segments = called(program_.body[fold.list]);
+    TimedRank out;
+    out.segments.resize(program_.segments.size());
+    // Streams that touch each storage on this rank.
+    streams_.assign(program_.values.size(), 0);
+    for (SegmentId s : segments) {
+      for (const ProgramOp& op : program_.segments[static_cast<std::size_t>(s)].ops) {
+        const auto bit = static_cast<std::uint8_t>(1U << static_cast<unsigned>(op.stream));
+        for_operands(op, [&](const Operand& o) { streams_[static_cast<std::size_t>(root(o))] |= bit; });
+      }
+    }
+    slot_.assign(program_.values.size(), -1);
+    const auto& costs = costs_.ops.at(fold.speed);
+    for (SegmentId s : segments) {
+      const Segment& segment = program_.segments[static_cast<std::size_t>(s)];
+      TimedSegment& timed = out.segments[static_cast<std::size_t>(s)];
+      timed.ops.reserve(segment.ops.size());
+      for (std::size_t k = 0; k < segment.ops.size(); ++k) {
+        timed.ops.push_back(op(segment, segment.ops[k], costs[static_cast<std::size_t>(s)][k], fold, out));
+      }
+    }
+    return out;
+  }
+
+  bool tracked(ValueId storage) const {
+    const std::uint8_t set = streams_[static_cast<std::size_t>(storage)];
+    return (set & (set - 1)) != 0;
+  }
+
+  std::uint32_t slot(ValueId storage, TimedRank& out) {
+    std::int64_t& known = slot_[static_cast<std::size_t>(storage)];
+    if (known < 0) {
+      known = static_cast<std::int64_t>(out.num_slots);
+      out.num_slots += value(storage).scope == Scope::kMicrobatch
+                           ? static_cast<std::size_t>(program_.num_microbatches) : 1;
+    }
+    return static_cast<std::uint32_t>(known);
+  }
+
+  void depend(const Operands& operands, bool reads, bool writes, TimedOp& op, TimedRank& out) {
+    for (const Operand& operand : operands) {
+      const ValueId storage = root(operand);
+      if (!tracked(storage)) continue;
+      Dependency d;
+      d.slot = slot(storage, out);
+      d.per_microbatch = value(storage).scope == Scope::kMicrobatch;
+      d.reads = reads;
+      d.writes = writes;
+      out.dependencies.push_back(d);
+      ++op.num_dependencies;
+    }
+  }
+
+  TimedOp op(const Segment& segment, const ProgramOp& source, const OpCost& cost,
+             const FoldClass& fold, TimedRank& out) {
+    TimedOp op;
+    op.duration = cost.kernel;
+    op.launch = cost.launch;
+    op.flop = cost.flop;
+    op.stream = source.stream;
+    op.host_sync = source.host_sync;
+    op.update = segment.phase == Phase::kUpdate;
+    op.first_dependency = static_cast<std::uint32_t>(out.dependencies.size());
+    if (source.kind == OpKind::kFree) {
+      op.kind = TimedKind::kFree;
+      depend(source.reads, true, true, op, out);
+      op.first_pool_given = static_cast<std::uint32_t>(out.pools_given.size());
+      for (const Operand& operand : source.reads) {
+        const PoolId pool = value(operand.value).pool;
+        if (pool < 0) continue;
+        out.pools_given.push_back(pool);
+        ++op.num_pools_given;
+      }
+      return op;
+    }
+    depend(source.reads, true, false, op, out);
+    if (source.guard) depend(Operands{*source.guard}, true, false, op, out);
+    depend(source.writes, false, true, op, out);
+    depend(source.accumulates, true, true, op, out);
+    if (is_communication(source.kind)) communication(source, cost, fold, op);
+    if (source.stream != StreamId::kMain) {
+      for (const Operand& operand : source.writes) {
+        const Value& v = value(operand.value);
+        op.takes_arena = op.takes_arena || (!v.alias && v.pool < 0 && v.scope != Scope::kPersistent);
+      }
+    }
+    return op;
+  }
+
+  void communication(const ProgramOp& source, const OpCost& cost, const FoldClass& fold, TimedOp& op) {
+    if (is_transfer(source.kind)) {
+      op.kind = source.kind == OpKind::kSend ? TimedKind::kSend : TimedKind::kReceive;
+      op.transfer = source.transfer;
+      const FoldedPeer& peer = fold.peers[static_cast<std::size_t>(source.transfer)];
+      op.duration = transfer_time(cost.bytes, peer.distance, costs_.cluster, log_);
+      op.exposed_kind = kind_index(std::string(to_string(source.kind)) + ":pp");
+      if (source.kind == OpKind::kRecv) op.pool_taken = value(source.writes[0].value).pool;
+      return;
+    }
+    const FoldedGroup& group = fold.groups[static_cast<std::size_t>(source.group)];
+    op.kind = group.members.size() > 1 ? TimedKind::kJointCollective : TimedKind::kLocalCommunication;
+    op.group = source.group;
+    op.duration = collective_time(source.kind, cost.bytes, group.layout, costs_.cluster, log_);
+    op.exposed_kind = kind_index(std::string(to_string(source.kind)) + ":" +
+                                 program_.groups[static_cast<std::size_t>(source.group)].name);
+  }
+
+  std::int32_t kind_index(const std::string& name) {
+    auto& kinds = out_.exposed_kinds;
+    const auto it = std::find(kinds.begin(), kinds.end(), name);
+    if (it != kinds.end()) return static_cast<std::int32_t>(it - kinds.begin());
+    kinds.push_back(name);
+    return static_cast<std::int32_t>(kinds.size() - 1);
+  }
+
+  const Program& program_;
+  const Costs& costs_;
+  TimedProgram out_;
+  SourceLog log_;
+  std::vector<ValueId> root_;           // [value]
+  std::vector<std::uint8_t> streams_;   // [storage root], of the rank being prepared
+  std::vector<std::int64_t> slot_;      // [storage root]; -1: not tracked yet
+};
+
+}  // namespace
+
+TimedProgram prepare(const Program& program, const Costs& costs, const std::vector<FoldClass>& folds) {
+  return Preparer(program, costs).run(folds);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,65 @@
+// A Program prepared for timing: per rank class, flat ops with their durations and only those
+// dependencies that stream order does not already imply.
+//
+// A storage needs tracking only where two streams touch it; everything else is ordered by the stream
+// it lives on. Most ops have no tracked operand, so that timing one costs a few compares.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/exec/costs.h"
+#include "engine/exec/fold.h"
+#include "engine/program/program.h"
+
+namespace trainyard {
+
+enum class TimedKind : std::uint8_t { kKernel, kFree, kLocalCommunication, kJointCollective, kSend, kReceive };
+
+/// One tracked operand: a slot of the rank's state.
+struct Dependency {
+  std::uint32_t slot = 0;       // first instance; microbatch-scoped storages have one per microbatch
+  bool per_microbatch = false;
+  bool reads = false;
+  bool writes = false;
+};
+
+struct TimedOp {
+  Seconds duration = 0;
+  Seconds launch = 0;
+  TimedKind kind = TimedKind::kKernel;
+  StreamId stream = StreamId::kMain;
+  bool host_sync = false;
+  bool update = false;        // phase U: counts as optimizer
+  bool takes_arena = false;   // side stream writes arena storage: waits for the frees issued before
+  std::int32_t pool_taken = -1;      // receives: pool whose next slot it fills
+  std::int32_t exposed_kind = -1;    // communication: index into TimedProgram::exposed_kinds
+  std::int16_t group = -1;           // joint collectives
+  std::int16_t transfer = -1;        // sends, receives
+  std::uint32_t first_dependency = 0;
+  std::uint16_t num_dependencies = 0;
+  std::uint16_t num_pools_given = 0;  // frees: pools given back, in pools_given
+  std::uint32_t first_pool_given = 0;
+  Flop flop = 0;
+};
+
+struct TimedSegment {
+  std::vector<TimedOp> ops;
+};
+
+/// Timing form of one fold class.
+struct TimedRank {
+  std::vector<TimedSegment> segments;    // [SegmentId]; empty for segments the class never calls
+  std::vector<Dependency> dependencies;
+  std::vector<std::int32_t> pools_given;
+  std::size_t num_slots = 0;             // instances of tracked storages
+};
+
+struct TimedProgram {
+  std::vector<TimedRank> ranks;            // [fold class]
+  std::vector<std::string> exposed_kinds;  // "all_reduce:tp"
+};
+
+TimedProgram prepare(const Program& program, const Costs& costs, const std::vector<FoldClass>& folds);
+
+}  // namespace trainyard

@@ -1,0 +1,236 @@
+#include "engine/graph/graph.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace trainyard {
+
+namespace {
+
+std::string to_text(const Shape& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+std::string describe(const Graph& graph, OpId op) {
+  const Op& it = graph.ops[static_cast<std::size_t>(op)];
+  return "op " + std::to_string(op) + " " + std::string(to_string(it.kind)) + " (" +
+         graph.modules[static_cast<std::size_t>(it.module)] + ")";
+}
+
+template <typename Items>
+bool is_index(std::int32_t id, const Items& items) {
+  return id >= 0 && static_cast<std::size_t>(id) < items.size();
+}
+
+std::string find_tensor_violation(const Graph& graph) {
+  for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
+    const Tensor& tensor = graph.tensors[i];
+    const auto fail = [&](const std::string& problem) {
+      return "tensor " + std::to_string(i) + " '" + tensor.name + "': " + problem;
+    };
+    if (tensor.shape.empty() || std::any_of(tensor.shape.begin(), tensor.shape.end(),
+                                            [](std::int64_t size) { return size < 1; })) {
+      return fail("shape " + to_text(tensor.shape) + " has no elements");
+    }
+    const bool is_parameter = tensor.role == TensorRole::kParameter;
+    if (is_parameter && (!is_index(tensor.parameter, graph.parameters) ||
+                         graph.parameters[static_cast<std::size_t>(tensor.parameter)].tensor !=
+                             static_cast<TensorId>(i))) {
+      return fail("its parameter names another tensor");
+    }
+    if ((is_parameter || tensor.role == TensorRole::kInput) && tensor.producer >= 0) {
+      return fail("data and parameters have no producer");
+    }
+  }
+  return {};
+}
+
+/// Inputs exist before they are read, and each activation is written at most once, by its producer.
+/// Tensors that no op touches are allowed: passes that fuse ops leave them behind.
+std::string find_order_violation(const Graph& graph) {
+  std::vector<bool> is_written(graph.tensors.size(), false);
+  for (OpId id = 0; is_index(id, graph.ops); ++id) {
+    const Op& op = graph.ops[static_cast<std::size_t>(id)];
+    if (!is_index(op.module, graph.modules)) return "op " + std::to_string(id) + ": no module";
+    for (const TensorId input : op.inputs) {
+      if (!is_index(input, graph.tensors)) return describe(graph, id) + ": reads no tensor";
+      const Tensor& tensor = graph.tensors[static_cast<std::size_t>(input)];
+      if (tensor.role == TensorRole::kActivation && !is_written[static_cast<std::size_t>(input)]) {
+        return describe(graph, id) + ": reads '" + tensor.name + "' before it is produced";
+      }
+    }
+    if (op.outputs.empty()) return describe(graph, id) + ": produces nothing";
+    for (const TensorId output : op.outputs) {
+      if (!is_index(output, graph.tensors)) return describe(graph, id) + ": writes no tensor";
+      const auto index = static_cast<std::size_t>(output);
+      if (graph.tensors[index].producer != id || is_written[index]) {
+        return describe(graph, id) + ": writes '" + graph.tensors[index].name +
+               "', which another op produces";
+      }
+      is_written[index] = true;
+    }
+  }
+  return {};
+}
+
+/// Execution order runs through the embeddings (-1), layers 0, 1, ..., and the head (-1), so that a
+/// pipeline stage can be any run of consecutive layers.
+std::string find_layer_violation(const Graph& graph) {
+  std::int32_t last = -1;
+  bool in_head = false;
+  for (OpId id = 0; is_index(id, graph.ops); ++id) {
+    const std::int32_t layer = graph.ops[static_cast<std::size_t>(id)].layer;
+    if (layer < 0) {
+      in_head = last >= 0;
+      continue;
+    }
+    if (in_head) {
+      return describe(graph, id) + ": layer " + std::to_string(layer) + " after the head";
+    }
+    if (layer != last && layer != last + 1) {
+      return describe(graph, id) + ": layer " + std::to_string(layer) + " after layer " +
+             std::to_string(last);
+    }
+    last = layer;
+  }
+  if (graph.num_layers != last + 1) {
+    return "num_layers is " + std::to_string(graph.num_layers) + ", but the last layer is " +
+           std::to_string(last);
+  }
+  return {};
+}
+
+/// What is trained, or was computed on the way to the loss, is read by something.
+std::string find_use_violation(const Graph& graph) {
+  if (!is_index(graph.loss, graph.tensors)) return "the graph has no loss";
+  const Tensor& loss = graph.tensors[static_cast<std::size_t>(graph.loss)];
+  if (loss.role != TensorRole::kActivation || !loss.needs_gradient ||
+      num_elements(loss.shape) != 1) {
+    return "loss '" + loss.name + "' is not a scalar that depends on a parameter";
+  }
+  std::vector<bool> is_read(graph.tensors.size(), false);
+  std::vector<bool> exists(graph.tensors.size(), false);
+  is_read[static_cast<std::size_t>(graph.loss)] = true;
+  for (const Op& op : graph.ops) {
+    for (const TensorId input : op.inputs) is_read[static_cast<std::size_t>(input)] = true;
+    for (const TensorId output : op.outputs) exists[static_cast<std::size_t>(output)] = true;
+  }
+  if (!exists[static_cast<std::size_t>(graph.loss)]) return "no op produces the loss";
+  for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
+    const Tensor& tensor = graph.tensors[i];
+    const bool matters = exists[i] || tensor.role == TensorRole::kParameter;
+    if (matters && tensor.needs_gradient && !is_read[i]) {
+      return "tensor " + std::to_string(i) + " '" + tensor.name +
+             "': needs a gradient, but nothing reads it";
+    }
+  }
+  return {};
+}
+
+/// What the shapes of `op` break, for the kinds that models are made of; other kinds pass.
+std::string find_shape_problem(const Graph& graph, const Op& op) {
+  const auto input = [&](std::size_t i) -> const Shape& {
+    return graph.tensors[static_cast<std::size_t>(op.inputs[i])].shape;
+  };
+  const auto has_inputs = [&](std::size_t least) { return op.inputs.size() >= least; };
+  const Shape& y = graph.tensors[static_cast<std::size_t>(op.outputs[0])].shape;
+  switch (op.kind) {
+    case OpKind::kLinear: {
+      if (!has_inputs(op.attrs.has_bias ? 3 : 2)) return "too few inputs";
+      const Shape& w = input(1);
+      if (w.size() != 2 || input(0).back() != w[1] || y.back() != w[0]) {
+        return "weight " + to_text(w) + " does not take " + to_text(input(0)) + " to " + to_text(y);
+      }
+      if (op.attrs.has_bias && input(2) != Shape{w[0]}) {
+        return "bias " + to_text(input(2)) + " does not match weight " + to_text(w);
+      }
+      return {};
+    }
+    case OpKind::kLayerNorm:
+    case OpKind::kRmsNorm:
+      if (!has_inputs(op.kind == OpKind::kLayerNorm ? 3 : 2)) return "too few inputs";
+      if (op.outputs.size() != 2) return "a norm has two outputs, y and its statistics";
+      if (input(1) != Shape{input(0).back()}) {
+        return "weight " + to_text(input(1)) + " does not match " + to_text(input(0));
+      }
+      [[fallthrough]];
+    case OpKind::kDropout:
+    case OpKind::kGelu:
+    case OpKind::kRelu:
+    case OpKind::kTanh:
+    case OpKind::kRope:
+      if (!has_inputs(1)) return "too few inputs";
+      if (y != input(0)) return "takes " + to_text(input(0)) + " to " + to_text(y);
+      return {};
+    case OpKind::kAdd:
+      if (!has_inputs(2)) return "too few inputs";
+      if (input(0) != input(1) || y != input(0)) {
+        return "adds " + to_text(input(0)) + " and " + to_text(input(1)) + " to " + to_text(y);
+      }
+      return {};
+    case OpKind::kSwiglu:
+    case OpKind::kGeglu:
+      if (!has_inputs(1)) return "too few inputs";
+      if (input(0).back() != 2 * y.back()) {
+        return "takes " + to_text(input(0)) + " to " + to_text(y);
+      }
+      return {};
+    case OpKind::kAttention: {
+      if (!has_inputs(op.attrs.packed ? 1 : 2)) return "too few inputs";
+      const std::int64_t q = std::int64_t{op.attrs.heads} * op.attrs.head_dim;
+      const std::int64_t kv = 2 * std::int64_t{op.attrs.kv_heads} * op.attrs.head_dim;
+      const bool fits = op.attrs.packed ? input(0).back() == q + kv
+                                        : input(0).back() == q && input(1).back() == kv;
+      if (!fits || y.back() != q) return "heads do not match " + to_text(input(0));
+      return {};
+    }
+    default:
+      return {};
+  }
+}
+
+std::string find_shape_violation(const Graph& graph) {
+  for (OpId id = 0; is_index(id, graph.ops); ++id) {
+    const std::string problem = find_shape_problem(graph, graph.ops[static_cast<std::size_t>(id)]);
+    if (!problem.empty()) return describe(graph, id) + ": " + problem;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::int64_t num_elements(const Shape& shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) {
+    if (__builtin_mul_overflow(count, size, &count)) {
+      return std::numeric_limits<std::int64_t>::max();
+    }
+  }
+  return count;
+}
+
+ParameterCount count_parameters(const Graph& graph) {
+  ParameterCount count;
+  for (const Parameter& parameter : graph.parameters) {
+    const std::int64_t size = num_elements(parameter.shape);
+    if (!parameter.head) count.base += size;
+    if (parameter.tensor >= 0) count.with_head += size;
+  }
+  return count;
+}
+
+std::string find_violation(const Graph& graph) {
+  // Each check relies on those before it: past the second, every index can be followed.
+  for (const auto find : {find_tensor_violation, find_order_violation, find_layer_violation,
+                          find_use_violation, find_shape_violation}) {
+    if (std::string violation = find(graph); !violation.empty()) return violation;
+  }
+  return {};
+}
+
+}  // namespace trainyard

@@ -1,0 +1,117 @@
+// A model as a directed acyclic graph of tensor ops on one device, before any parallelism; the
+// sharding pass turns it into the graph of one tensor-parallel rank (local shapes, collectives).
+//
+// Shapes: B = sequences of one microbatch, S = sequence, D = model dim (hidden), F = ffn width,
+// V = vocabulary, N = heads, H = head dim.
+#pragma once
+
+#include <boost/container/small_vector.hpp>
+#include <boost/container/static_vector.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/dtype.h"
+#include "engine/base/units.h"
+#include "engine/graph/op_kind.h"
+#include "engine/sharding/sharding_spec.h"
+
+namespace trainyard {
+
+using TensorId = std::int32_t;  // index into Graph::tensors; -1: none
+using OpId = std::int32_t;      // index into Graph::ops; -1: none
+using Shape = boost::container::static_vector<std::int64_t, 5>;
+
+std::int64_t num_elements(const Shape& shape);  // saturates instead of overflowing
+
+/// What an op needs to know beside its operands. Unused fields keep their defaults, so that two ops
+/// that do the same compare equal.
+struct OpAttrs {
+  std::int32_t heads = 0;      // attention ops, rope: query heads (of this rank, after sharding)
+  std::int32_t kv_heads = 0;   // the same for key and value heads
+  std::int32_t head_dim = 0;
+  bool packed = false;         // attention ops: one input holds q, k and v; else q and kv apart
+  bool causal = false;
+  bool has_mask = false;       // padding mask [B, S_k] among the inputs
+  bool has_bias = false;       // linear, bias_dropout_add: a bias; attention: a trained score bias
+  float rate = 0;              // dropout probability
+  float share = 1;             // sum_squares: 1/n for gradients that n ranks of the norm hold alike
+  std::int8_t dim = -1;        // all_gather, reduce_scatter, slice: the tensor dim concerned; -1: flat
+  bool partial_gradient = false;  // all_gather: its gradient arrives as partial sums (column linear)
+  float scale = 1;             // attention: of q k^T (T5: 1); linear: of x w^T (T5's tied LM head)
+  bool tanh_gelu = false;      // gelu, bias_gelu, geglu: the tanh approximation (GPT-2, T5 1.1)
+  friend bool operator==(const OpAttrs&, const OpAttrs&) = default;
+};
+
+enum class TensorRole : std::uint8_t {
+  kActivation,  // computed for one microbatch, gradients of activations among them
+  kParameter,
+  kInput,             // data
+  kParameterGradient  // accumulated over the microbatches of a step
+};
+
+/// How Megatron's tensor parallelism splits the parameter's op; other methods choose for themselves.
+enum class SplitHint : std::uint8_t {
+  kNone,        // replicated
+  kColumn,      // output features (linear weight dim 0, its bias)
+  kRow,         // input features (linear weight dim 1; the bias stays whole)
+  kVocabulary,  // rows of the token table or of the LM head
+  kHeads,       // T5's relative bias: table dim 1
+};
+
+struct Tensor {
+  std::string name;  // activations: "decoder.layers.3.mlp.fc1.linear"; else as registered
+  Shape shape;       // of this device; global before sharding
+  DType dtype = DType::kBf16;
+  TensorRole role = TensorRole::kActivation;
+  OpId producer = -1;           // kActivation
+  std::int32_t parameter = -1;  // kParameter, kParameterGradient: index into Graph::parameters
+  TensorId alias = -1;          // shares the storage of this tensor: in place, or a view into it
+  std::int64_t alias_offset = 0;  // of a view: first element, along the last dim
+  bool needs_gradient = false;
+  ShardingSpec spec;
+};
+
+struct Parameter {
+  std::string name;         // "decoder.layers.3.mlp.fc1.weight"
+  Shape shape;              // global, without padding of the vocabulary
+  Shape padded;             // global, with it; equal to shape for all other parameters
+  TensorId tensor = -1;     // -1: counted but not trained (BERT's pooler without next-sentence head)
+  SplitHint split = SplitHint::kNone;
+  bool head = false;        // belongs to the training head, not to the base model
+  bool decay = true;        // weight decay applies (not to biases and norms)
+  bool partial_gradient = false;  // set by sharding: each tp rank holds a partial sum of its gradient
+};
+
+struct Op {
+  OpKind kind = OpKind::kAdd;
+  OpAttrs attrs;
+  boost::container::small_vector<TensorId, 4> inputs;
+  boost::container::small_vector<TensorId, 2> outputs;
+  std::int32_t module = 0;  // index into Graph::modules
+  std::int32_t layer = -1;  // transformer layer in execution order (T5: encoder then decoder); -1: ends
+};
+
+struct Graph {
+  std::string name;
+  std::vector<Tensor> tensors;
+  std::vector<Op> ops;  // in execution order: an op's inputs are produced before it
+  std::vector<Parameter> parameters;
+  std::vector<std::string> modules;  // paths: "decoder.layers.3.mlp.fc1"
+  TensorId loss = -1;
+  std::int32_t num_layers = 0;       // 1 + largest Op::layer
+  Flop model_flop_per_microbatch = 0;  // forward, matrix products of the unsharded, unpadded model
+};
+
+struct ParameterCount {
+  std::int64_t base = 0;       // as the family's base class counts it
+  std::int64_t with_head = 0;  // as trained, tied weights once
+};
+ParameterCount count_parameters(const Graph& graph);
+
+/// Why `graph` is not a well-formed graph (the op and tensor at fault); empty when it is.
+/// Checks execution order, one producer each, layers in ascending order, shapes, that whatever needs
+/// a gradient is read by something, and that the loss exists.
+std::string find_violation(const Graph& graph);
+
+}  // namespace trainyard

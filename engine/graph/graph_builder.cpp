@@ -1,0 +1,282 @@
+#include "engine/graph/graph_builder.h"
+
+#include <cmath>
+#include <utility>
+
+#include "engine/base/error.h"
+
+namespace trainyard {
+
+namespace {
+
+Shape with_last(Shape shape, std::int64_t size) {
+  shape.back() = size;
+  return shape;
+}
+
+}  // namespace
+
+GraphBuilder::GraphBuilder(std::string name, DType compute) : compute_(compute) {
+  graph_.name = std::move(name);
+}
+
+void GraphBuilder::set_layer(std::int32_t layer) {
+  if (layer == layer_) return;
+  layer_ = layer;
+  module_indices_.clear();
+  num_uses_.clear();
+}
+
+TensorId GraphBuilder::input(std::string_view name, const Shape& shape, DType dtype) {
+  Tensor tensor;
+  tensor.name = name;
+  tensor.shape = shape;
+  tensor.dtype = dtype;
+  tensor.role = TensorRole::kInput;
+  return add_tensor(std::move(tensor));
+}
+
+TensorId GraphBuilder::parameter(std::string_view name, const Shape& shape, SplitHint split,
+                                 bool decay, std::int64_t padded_rows) {
+  Parameter parameter;
+  parameter.name = name;
+  parameter.shape = shape;
+  parameter.padded = shape;
+  if (padded_rows > shape.front()) parameter.padded.front() = padded_rows;
+  parameter.split = split;
+  parameter.head = head_;
+  parameter.decay = decay;
+
+  Tensor tensor;
+  tensor.name = name;
+  tensor.shape = parameter.padded;
+  tensor.dtype = compute_;
+  tensor.role = TensorRole::kParameter;
+  tensor.parameter = static_cast<std::int32_t>(graph_.parameters.size());
+  tensor.needs_gradient = true;
+  parameter.tensor = add_tensor(std::move(tensor));
+  graph_.parameters.push_back(std::move(parameter));
+  return graph_.parameters.back().tensor;
+}
+
+void GraphBuilder::unused_parameter(std::string_view name, const Shape& shape) {
+  Parameter parameter;
+  parameter.name = name;
+  parameter.shape = shape;
+  parameter.padded = shape;
+  parameter.head = head_;
+  graph_.parameters.push_back(std::move(parameter));
+}
+
+TensorId GraphBuilder::embedding(std::string_view module, TensorId tokens, TensorId table) {
+  Shape output = shape(tokens);
+  output.push_back(shape(table).back());
+  return add_op(module, OpKind::kEmbedding, {}, {tokens, table}, output, compute_);
+}
+
+TensorId GraphBuilder::linear(std::string_view module, TensorId x, std::int64_t out, bool bias,
+                              SplitHint split) {
+  const std::string name(module);
+  const TensorId w = parameter(name + ".weight", {out, shape(x).back()}, split);
+  TensorId b = -1;
+  if (bias) {
+    // Split by input features, every rank holds a partial sum of all outputs: the bias stays whole.
+    const SplitHint bias_split = split == SplitHint::kRow ? SplitHint::kNone : split;
+    b = parameter(name + ".bias", {out}, bias_split, /*decay=*/false);
+  }
+  count_product(x, out);
+  OpAttrs attrs;
+  attrs.has_bias = bias;
+  return add_op(module, OpKind::kLinear, attrs, {x, w, b}, with_last(shape(x), out), compute_);
+}
+
+TensorId GraphBuilder::lm_head(std::string_view module, TensorId x, TensorId table, TensorId bias,
+                               double scale) {
+  const std::int32_t index = graph_.tensors[static_cast<std::size_t>(table)].parameter;
+  check(index >= 0, "the table of an LM head is a parameter");
+  count_product(x, graph_.parameters[static_cast<std::size_t>(index)].shape.front());
+  OpAttrs attrs;
+  attrs.has_bias = bias >= 0;
+  attrs.scale = static_cast<float>(scale);
+  const Shape logits = with_last(shape(x), shape(table).front());
+  return add_op(module, OpKind::kLinear, attrs, {x, table, bias}, logits, compute_);
+}
+
+TensorId GraphBuilder::layer_norm(std::string_view module, TensorId x) {
+  return norm(module, OpKind::kLayerNorm, x, /*num_statistics=*/2);  // mean, 1 / deviation
+}
+
+TensorId GraphBuilder::rms_norm(std::string_view module, TensorId x) {
+  return norm(module, OpKind::kRmsNorm, x, /*num_statistics=*/1);  // 1 / root mean square
+}
+
+TensorId GraphBuilder::norm(std::string_view module, OpKind kind, TensorId x,
+                            std::int64_t num_statistics) {
+  const std::string name(module);
+  const Shape features = {shape(x).back()};
+  const TensorId w = parameter(name + ".weight", features, SplitHint::kNone, /*decay=*/false);
+  TensorId b = -1;
+  if (kind == OpKind::kLayerNorm) {
+    b = parameter(name + ".bias", features, SplitHint::kNone, /*decay=*/false);
+  }
+  const TensorId y = add_op(module, kind, {}, {x, w, b}, shape(x), compute_);
+
+  Tensor statistics;  // saved for the backward, which has no gradient for them
+  statistics.name = name + ".statistics";
+  statistics.shape = with_last(shape(x), num_statistics);
+  statistics.dtype = DType::kFp32;
+  statistics.producer = static_cast<OpId>(graph_.ops.size()) - 1;
+  graph_.ops.back().outputs.push_back(add_tensor(std::move(statistics)));
+  return y;
+}
+
+TensorId GraphBuilder::attention(std::string_view module, TensorId qkv,
+                                 const AttentionShape& attention, TensorId mask, TensorId bias) {
+  return attention_op(module, qkv, /*kv=*/-1, attention, mask, bias);
+}
+
+TensorId GraphBuilder::cross_attention(std::string_view module, TensorId q, TensorId kv,
+                                       const AttentionShape& attention, TensorId mask,
+                                       TensorId bias) {
+  return attention_op(module, q, kv, attention, mask, bias);
+}
+
+TensorId GraphBuilder::attention_op(std::string_view module, TensorId q, TensorId kv,
+                                    const AttentionShape& attention, TensorId mask, TensorId bias) {
+  OpAttrs attrs;
+  attrs.heads = attention.heads;
+  attrs.kv_heads = attention.kv_heads;
+  attrs.head_dim = attention.head_dim;
+  attrs.packed = kv < 0;
+  attrs.causal = attention.causal;
+  attrs.has_mask = mask >= 0;
+  attrs.has_bias = bias >= 0;
+  attrs.rate = static_cast<float>(attention.dropout);
+  if (attention.scaled) attrs.scale = static_cast<float>(1.0 / std::sqrt(attention.head_dim));
+
+  // Scores q k^T and context p v: each a product [Sq, H] x [H, Sk] per head, in the full square.
+  const Shape& queries = shape(q);
+  const std::int64_t width = std::int64_t{attention.heads} * attention.head_dim;
+  const std::int64_t key_length = shape(kv < 0 ? q : kv)[1];
+  graph_.model_flop_per_microbatch += 2 * 2.0 * static_cast<double>(queries[0]) *
+                                      static_cast<double>(queries[1]) *
+                                      static_cast<double>(key_length) * static_cast<double>(width);
+  return add_op(module, OpKind::kAttention, attrs, {q, kv, mask, bias}, with_last(queries, width),
+                compute_);
+}
+
+TensorId GraphBuilder::relative_bias(std::string_view module, TensorId table,
+                                     std::int64_t query_length, std::int64_t key_length,
+                                     bool causal) {
+  OpAttrs attrs;
+  attrs.heads = static_cast<std::int32_t>(shape(table).back());
+  attrs.causal = causal;
+  return add_op(module, OpKind::kRelativeBias, attrs, {table},
+                {shape(table).back(), query_length, key_length}, compute_);
+}
+
+TensorId GraphBuilder::rope(std::string_view module, TensorId qkv,
+                            const AttentionShape& attention) {
+  OpAttrs attrs;
+  attrs.heads = attention.heads;
+  attrs.kv_heads = attention.kv_heads;
+  attrs.head_dim = attention.head_dim;
+  attrs.packed = true;
+  return add_op(module, OpKind::kRope, attrs, {qkv}, shape(qkv), compute_);
+}
+
+TensorId GraphBuilder::dropout(std::string_view module, TensorId x, double rate) {
+  if (rate == 0) return x;
+  OpAttrs attrs;
+  attrs.rate = static_cast<float>(rate);
+  return add_op(module, OpKind::kDropout, attrs, {x}, shape(x), compute_);
+}
+
+TensorId GraphBuilder::add(std::string_view module, TensorId a, TensorId b) {
+  const DType dtype = graph_.tensors[static_cast<std::size_t>(a)].dtype;  // fp32 for losses
+  return add_op(module, OpKind::kAdd, {}, {a, b}, shape(a), dtype);
+}
+
+TensorId GraphBuilder::activation(std::string_view module, OpKind kind, TensorId x,
+                                  bool tanh_gelu) {
+  const bool is_gated = kind == OpKind::kSwiglu || kind == OpKind::kGeglu;
+  OpAttrs attrs;
+  attrs.tanh_gelu = tanh_gelu;
+  const Shape& in = shape(x);
+  return add_op(module, kind, attrs, {x}, is_gated ? with_last(in, in.back() / 2) : in, compute_);
+}
+
+TensorId GraphBuilder::select_first(std::string_view module, TensorId x) {
+  return add_op(module, OpKind::kSelectFirst, {}, {x}, {shape(x).front(), shape(x).back()},
+                compute_);
+}
+
+TensorId GraphBuilder::cross_entropy(std::string_view module, TensorId logits, TensorId labels) {
+  return add_op(module, OpKind::kCrossEntropy, {}, {logits, labels}, {1}, DType::kFp32);
+}
+
+const Shape& GraphBuilder::shape(TensorId tensor) const {
+  return graph_.tensors[static_cast<std::size_t>(tensor)].shape;
+}
+
+Graph GraphBuilder::finish(TensorId loss) {
+  graph_.loss = loss;
+  return std::move(graph_);
+}
+
+TensorId GraphBuilder::add_op(std::string_view module, OpKind kind, const OpAttrs& attrs,
+                              std::initializer_list<TensorId> inputs, const Shape& output,
+                              DType dtype) {
+  Op op;
+  op.kind = kind;
+  op.attrs = attrs;
+  op.module = module_index(module);
+  op.layer = layer_;
+
+  Tensor tensor;
+  tensor.name = activation_name(op.module, kind);
+  tensor.shape = output;
+  tensor.dtype = dtype;
+  tensor.producer = static_cast<OpId>(graph_.ops.size());
+  for (const TensorId input : inputs) {
+    if (input < 0) continue;
+    op.inputs.push_back(input);
+    tensor.needs_gradient |= graph_.tensors[static_cast<std::size_t>(input)].needs_gradient;
+  }
+  const TensorId id = add_tensor(std::move(tensor));
+  op.outputs.push_back(id);
+  graph_.ops.push_back(std::move(op));
+  if (layer_ >= graph_.num_layers) graph_.num_layers = layer_ + 1;
+  return id;
+}
+
+TensorId GraphBuilder::add_tensor(Tensor tensor) {
+  graph_.tensors.push_back(std::move(tensor));
+  return static_cast<TensorId>(graph_.tensors.size()) - 1;
+}
+
+std::int32_t GraphBuilder::module_index(std::string_view module) {
+  if (const auto known = module_indices_.find(module); known != module_indices_.end()) {
+    return known->second;
+  }
+  const auto index = static_cast<std::int32_t>(graph_.modules.size());
+  graph_.modules.emplace_back(module);
+  module_indices_.emplace(module, index);
+  return index;
+}
+
+std::string GraphBuilder::activation_name(std::int32_t module, OpKind kind) {
+  std::string name = graph_.modules[static_cast<std::size_t>(module)];
+  name += '.';
+  name += to_string(kind);
+  const auto key = static_cast<std::uint64_t>(module) * kNumOpKinds + static_cast<unsigned>(kind);
+  if (const int uses = num_uses_[key]++; uses > 0) name += ":" + std::to_string(uses);
+  return name;
+}
+
+void GraphBuilder::count_product(TensorId x, std::int64_t out) {
+  graph_.model_flop_per_microbatch +=
+      2.0 * static_cast<double>(num_elements(shape(x))) * static_cast<double>(out);
+}
+
+}  // namespace trainyard

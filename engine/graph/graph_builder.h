@@ -1,0 +1,105 @@
+// Builds a Graph op by op: infers shapes, names tensors after their module, registers parameters,
+// and counts the model FLOP (2 per multiply-add of every matrix product, forward, vocabulary
+// unpadded, attention as the full square). models/ holds the architectures that call it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "engine/graph/graph.h"
+
+namespace trainyard {
+
+struct AttentionShape {
+  std::int32_t heads = 0;
+  std::int32_t kv_heads = 0;
+  std::int32_t head_dim = 0;
+  bool causal = false;
+  double dropout = 0;  // of the probabilities
+  bool scaled = true;  // scores over sqrt(head_dim); T5 folds this into its initialisation
+};
+
+class GraphBuilder {
+ public:
+  /// Activations and weights are of type `compute`; norms' statistics and the loss are fp32.
+  GraphBuilder(std::string name, DType compute);
+
+  /// Ops built from now on belong to this transformer layer (execution order); -1: model ends.
+  /// A module lies within one layer: what it is called there is forgotten here.
+  void set_layer(std::int32_t layer);
+  /// Parameters registered from now on belong to the training head, not to the base model.
+  void set_head(bool head) { head_ = head; }
+
+  TensorId input(std::string_view name, const Shape& shape, DType dtype);  // data, no gradient
+
+  /// Registers a parameter. `padded_rows` > shape[0] pads dim 0 (vocabulary).
+  TensorId parameter(std::string_view name, const Shape& shape, SplitHint split = SplitHint::kNone,
+                     bool decay = true, std::int64_t padded_rows = 0);
+  /// A parameter that the base model counts but this training run does not touch.
+  void unused_parameter(std::string_view name, const Shape& shape);
+
+  TensorId embedding(std::string_view module, TensorId tokens, TensorId table);  // [B,S] -> [B,S,D]
+  /// x [.., in] -> [.., out]; creates module.weight [out, in] and, with bias, module.bias [out].
+  TensorId linear(std::string_view module, TensorId x, std::int64_t out, bool bias,
+                  SplitHint split);
+  /// LM head: `scale` x [B,S,D] times `table` [V,D] (tied or own), optional bias parameter [V].
+  TensorId lm_head(std::string_view module, TensorId x, TensorId table, TensorId bias = -1,
+                   double scale = 1);
+  TensorId layer_norm(std::string_view module, TensorId x);
+  TensorId rms_norm(std::string_view module, TensorId x);
+  /// Self-attention over packed qkv [B,S,(N+2Nkv)H] -> [B,S,NH]. mask [B,S], bias [N,S,S]: -1 none.
+  TensorId attention(std::string_view module, TensorId qkv, const AttentionShape& attention,
+                     TensorId mask = -1, TensorId bias = -1);
+  /// Attention of q [B,Sq,NH] over kv [B,Sk,2NkvH] (T5's cross-attention).
+  TensorId cross_attention(std::string_view module, TensorId q, TensorId kv,
+                           const AttentionShape& attention, TensorId mask = -1, TensorId bias = -1);
+  /// table [buckets, N] -> bias [N, Sq, Sk]; causal: all buckets look back, else half look ahead.
+  TensorId relative_bias(std::string_view module, TensorId table, std::int64_t query_length,
+                         std::int64_t key_length, bool causal);
+  TensorId rope(std::string_view module, TensorId qkv, const AttentionShape& attention);
+  TensorId dropout(std::string_view module, TensorId x, double rate);  // rate 0: returns x
+  TensorId add(std::string_view module, TensorId a, TensorId b);
+  /// gelu, relu, tanh (same shape); swiglu, geglu ([.., 2F] -> [.., F]).
+  TensorId activation(std::string_view module, OpKind kind, TensorId x, bool tanh_gelu = false);
+  TensorId select_first(std::string_view module, TensorId x);  // [B,S,D] -> [B,D]
+  /// Mean over predicted tokens of the negative log-likelihood: logits [.., V], labels [..].
+  TensorId cross_entropy(std::string_view module, TensorId logits, TensorId labels);
+
+  const Shape& shape(TensorId tensor) const;
+
+  /// Ends the graph. `loss` is a scalar (several losses: add() them).
+  Graph finish(TensorId loss);
+
+ private:
+  struct StringHash {  // lets module_index() look a string_view up without copying it
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>{}(text);
+    }
+  };
+
+  /// Appends an op with one output; inputs of -1 are left out.
+  TensorId add_op(std::string_view module, OpKind kind, const OpAttrs& attrs,
+                  std::initializer_list<TensorId> inputs, const Shape& output, DType dtype);
+  TensorId norm(std::string_view module, OpKind kind, TensorId x, std::int64_t num_statistics);
+  TensorId attention_op(std::string_view module, TensorId q, TensorId kv,
+                        const AttentionShape& attention, TensorId mask, TensorId bias);
+  TensorId add_tensor(Tensor tensor);
+  std::int32_t module_index(std::string_view module);
+  std::string activation_name(std::int32_t module, OpKind kind);
+  void count_product(TensorId x, std::int64_t out);
+
+  Graph graph_;
+  DType compute_;
+  std::int32_t layer_ = -1;
+  bool head_ = false;
+  // Of the current layer only, so that they stay small where models have 10^5 layers.
+  std::unordered_map<std::string, std::int32_t, StringHash, std::equal_to<>> module_indices_;
+  std::unordered_map<std::uint64_t, int> num_uses_;  // of a name, by (module, kind)
+};
+
+}  // namespace trainyard

@@ -1,0 +1,173 @@
+#include "engine/graph/op_table.h"
+
+#include <array>
+
+#include "engine/base/error.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::uint8_t bits(std::initializer_list<int> positions) {
+  std::uint8_t mask = 0;
+  for (int position : positions) mask = static_cast<std::uint8_t>(mask | (1U << position));
+  return mask;
+}
+
+OpInfo make_info(OpKind kind) {
+  using enum OpKind;
+  using F = BackwardForm;
+  using K = KernelClass;
+  switch (kind) {
+    case kLoad: return {};
+    case kEmbedding: return {.backward = F::kApart, .dw_saved_inputs = bits({0})};
+    case kLinear:
+      return {.backward = F::kApart, .kernel = K::kMatmul, .dx_saved_inputs = bits({1}),
+              .dw_saved_inputs = bits({0})};
+    case kAddBias: return {.backward = F::kApart, .alias_input = 0};
+    case kLayerNorm:
+    case kRmsNorm:
+      return {.backward = F::kFused, .dx_saved_inputs = bits({0, 1}), .dx_saved_outputs = bits({1})};
+    case kFlashAttention:
+      return {.backward = F::kApart, .kernel = K::kFlashAttention,
+              .dx_saved_inputs = bits({0, 1, 2, 3}), .dx_saved_outputs = bits({0, 1})};
+    case kTranspose: return {.backward = F::kApart};
+    case kScores:
+      return {.backward = F::kApart, .kernel = K::kBatchedMatmul, .dx_saved_inputs = bits({0, 1})};
+    case kAddAttentionBias: return {.backward = F::kApart, .alias_input = 0};
+    case kSoftmax: return {.backward = F::kApart, .dx_saved_outputs = bits({0})};
+    case kContext:
+      return {.backward = F::kApart, .kernel = K::kBatchedMatmul, .dx_saved_inputs = bits({0, 1})};
+    case kRelativeBias: return {.backward = F::kApart};
+    case kRope: return {.backward = F::kApart};
+    case kDropout: return {.backward = F::kApart, .dx_saved_outputs = bits({1})};
+    case kAdd: return {.backward = F::kAlias};
+    case kBiasDropoutAdd:  // x[, bias], residual: the last input is the residual
+      return {.backward = F::kFused, .dx_saved_outputs = bits({1}), .alias_input = 2};
+    case kGelu:
+    case kSwiglu:
+    case kGeglu: return {.backward = F::kApart, .dx_saved_inputs = bits({0})};
+    case kBiasGelu: return {.backward = F::kFused, .dx_saved_inputs = bits({0, 1})};
+    case kRelu:
+    case kTanh: return {.backward = F::kApart, .dx_saved_outputs = bits({0})};
+    case kSelectFirst: return {.backward = F::kApart};
+    case kCrossEntropyMax:
+    case kCrossEntropySum: return {};
+    case kCrossEntropy:
+      return {.backward = F::kApart, .gradient_in = false, .dx_saved_inputs = bits({1}),
+              .dx_saved_outputs = bits({1})};
+    case kEnterTensor:
+    case kSplit: return {.backward = F::kSpecial, .kernel = K::kNone};
+    case kSlice: return {.backward = F::kSpecial, .kernel = K::kNone};
+    case kAllReduce:
+    case kAllGather:
+    case kReduceScatter:
+    case kAllToAll:
+    case kBroadcast:
+    case kSend:
+    case kRecv: return {.backward = F::kSpecial, .kernel = K::kNone};
+    case kZero:
+    case kCast:
+    case kSumSquares: return {};
+    case kFree:
+    case kAttention: return {.kernel = K::kNone};
+    case kAdamW:
+    case kSgd: return {.kernel = K::kOptimizer};
+  }
+  bug("op kind without an entry in the op table");
+}
+
+std::int64_t last(const Shape& shape) { return shape.back(); }
+std::int64_t rows(const Shape& shape) {
+  return shape.empty() || shape.back() == 0 ? 0 : num_elements(shape) / shape.back();
+}
+
+Bytes size(const OperandShape& operand) {
+  return num_elements(*operand.shape) * size_in_bytes(operand.dtype);
+}
+
+void set_linear(KernelWork& work, OpPart part, std::span<const OperandShape> reads) {
+  // forward: x, w [out, in]; dx: dy, w; dw: dy, x.
+  const Shape& a = *reads[0].shape;
+  const Shape& b = *reads[1].shape;
+  work.dtype = reads[1].dtype;
+  switch (part) {
+    case OpPart::kForward: work.m = rows(a), work.n = b[0], work.k = last(a); break;
+    case OpPart::kInputGrad: work.m = rows(a), work.n = last(b), work.k = last(a); break;
+    default: work.m = last(a), work.n = last(b), work.k = rows(a); break;
+  }
+  work.flop = 2.0 * static_cast<double>(work.m) * static_cast<double>(work.n) *
+              static_cast<double>(work.k);
+}
+
+void set_attention(KernelWork& work, OpKind kind, OpPart part, const OpAttrs& attrs,
+                   std::span<const OperandShape> reads, std::span<const OperandShape> writes) {
+  work.head_dim = attrs.head_dim;
+  const bool forward = part == OpPart::kForward;
+  const double heads = attrs.heads;
+  const double head_dim = attrs.head_dim;
+  if (kind == OpKind::kFlashAttention) {
+    // forward reads qkv | q, kv; backward reads do first.
+    const Shape& q = *reads[forward ? 0 : 1].shape;
+    const Shape& kv = attrs.packed ? q : *reads[forward ? 1 : 2].shape;
+    work.dtype = reads[0].dtype;
+    work.batch = q[0] * attrs.heads;
+    const double square = static_cast<double>(q[0]) * heads * static_cast<double>(q[1]) *
+                          static_cast<double>(kv[1]) * head_dim;
+    work.flop = (forward ? 4.0 : 10.0) * square * (attrs.causal ? 0.5 : 1.0);
+    return;
+  }
+  // The [B, N, Sq, Sk] operand: what scores writes (reads first in its backward), what context reads.
+  const Shape* square = nullptr;
+  if (kind == OpKind::kScores) square = forward ? writes[0].shape : reads[0].shape;
+  if (kind == OpKind::kContext) square = forward ? reads[0].shape : reads[1].shape;
+  work.dtype = reads[0].dtype;
+  work.batch = (*square)[0] * (*square)[1] * (forward ? 1 : 2);
+  work.m = (*square)[2];
+  work.n = kind == OpKind::kScores ? (*square)[3] : attrs.head_dim;
+  work.k = kind == OpKind::kScores ? attrs.head_dim : (*square)[3];
+  work.flop = 2.0 * static_cast<double>(num_elements(*square)) * head_dim * (forward ? 1.0 : 2.0);
+}
+
+}  // namespace
+
+const OpInfo& op_info(OpKind kind) {
+  static const auto kTable = [] {
+    std::array<OpInfo, kNumOpKinds> table;
+    for (int i = 0; i < kNumOpKinds; ++i) table[static_cast<std::size_t>(i)] = make_info(OpKind(i));
+    return table;
+  }();
+  return kTable[static_cast<std::size_t>(kind)];
+}
+
+KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
+                       std::span<const OperandShape> reads, std::span<const OperandShape> writes,
+                       std::span<const OperandShape> accumulates) {
+  KernelWork work;
+  work.cls = op_info(kind).kernel;
+  work.kind = kind;
+  work.part = part;
+  if (work.cls == KernelClass::kNone) return work;
+  for (const OperandShape& operand : reads) work.bytes += size(operand);
+  for (const OperandShape& operand : writes) work.bytes += size(operand);
+  for (const OperandShape& operand : accumulates) work.bytes += 2 * size(operand);
+  if (!reads.empty()) work.dtype = reads[0].dtype;
+  switch (kind) {
+    case OpKind::kLinear: set_linear(work, part, reads); break;
+    case OpKind::kEmbedding:
+      // Only the rows looked up are touched, not the whole table: tokens, rows in, rows out.
+      if (part == OpPart::kForward) {
+        work.bytes = size(reads[0]) + 2 * size(writes[0]);
+      } else {
+        work.bytes = size(reads[1]) + 3 * size(reads[0]);  // gradient rows read, table rows updated
+      }
+      break;
+    case OpKind::kFlashAttention:
+    case OpKind::kScores:
+    case OpKind::kContext: set_attention(work, kind, part, attrs, reads, writes); break;
+    default: break;
+  }
+  return work;
+}
+
+}  // namespace trainyard

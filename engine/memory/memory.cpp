@@ -1,0 +1,152 @@
+#include "engine/memory/memory.h"
+
+#include <algorithm>
+#include <array>
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::size_t kClasses = 5;
+using Parts = std::array<Bytes, kClasses>;  // by MemoryClass
+
+Bytes sum(const Parts& parts) {
+  Bytes total = 0;
+  for (Bytes part : parts) total += part;
+  return total;
+}
+
+void add(Parts& to, const Parts& part) {
+  for (std::size_t i = 0; i < kClasses; ++i) to[i] += part[i];
+}
+
+/// What one run of a segment does to the bytes alive.
+struct Profile {
+  Parts net{};             // after the last op
+  Parts at_peak{};         // at the op after which the total is largest
+  Bytes peak = 0;          // sum(at_peak), >= 0: the start counts too
+  std::size_t peak_op = 0;
+};
+
+class MemoryCounter {
+ public:
+  explicit MemoryCounter(const Program& program) : program_(program) {
+    first_write_.assign(program.values.size(), false);
+    for (const Segment& segment : program.segments) profiles_.push_back(profile(segment));
+  }
+
+  MemoryPeak count(const RankClass& list, Bytes fixed_buffers) {
+    Parts now = standing(list);
+    now[static_cast<std::size_t>(MemoryClass::kBuffer)] += fixed_buffers;
+    Parts best = now;
+    std::string instant = "start of the step";
+    const auto run = [&](SegmentId id, Microbatch mb) {
+      const Profile& p = profiles_[static_cast<std::size_t>(id)];
+      if (sum(now) + p.peak > sum(best)) {
+        best = now;
+        add(best, p.at_peak);
+        instant = program_.segments[static_cast<std::size_t>(id)].name +
+                  (mb >= 0 ? std::to_string(mb) : "") + " op " + std::to_string(p.peak_op);
+      }
+      add(now, p.net);
+    };
+    for (const Call& call : list.calls) {
+      run(call.segment, call.mb[0]);
+      for (const auto& [at, inner] : call.inside) run(inner, -1);
+    }
+    MemoryPeak peak;
+    peak.total = sum(best);
+    peak.parameters = best[static_cast<std::size_t>(MemoryClass::kParameter)];
+    peak.gradients = best[static_cast<std::size_t>(MemoryClass::kGradient)];
+    peak.optimizer_state = best[static_cast<std::size_t>(MemoryClass::kOptimizerState)];
+    peak.activations = best[static_cast<std::size_t>(MemoryClass::kActivation)];
+    peak.buffers = best[static_cast<std::size_t>(MemoryClass::kBuffer)];
+    peak.instant = instant;
+    return peak;
+  }
+
+ private:
+  const Value& value(ValueId id) const { return program_.values[static_cast<std::size_t>(id)]; }
+
+  bool in_arena(const Value& v) const {
+    return v.pool < 0 && v.space == Space::kDevice && v.scope != Scope::kPersistent;
+  }
+
+  /// A storage starts to live with the first write to it or to a view of it, in any segment: the
+  /// segment that writes it before all others is the one that does not read it first.
+  Profile profile(const Segment& segment) {
+    Profile p;
+    const auto born = [&](ValueId id) {
+      const ValueId root = storage_root(program_, id);
+      const Value& v = value(root);
+      if (!in_arena(v) || first_write_[static_cast<std::size_t>(root)]) return;
+      first_write_[static_cast<std::size_t>(root)] = true;
+      p.net[static_cast<std::size_t>(v.memory)] += size_in_bytes(v);
+    };
+    for (std::size_t k = 0; k < segment.ops.size(); ++k) {
+      const ProgramOp& op = segment.ops[k];
+      if (op.kind == OpKind::kFree) {
+        for (const Operand& operand : op.reads) {
+          const Value& v = value(operand.value);
+          if (in_arena(v)) p.net[static_cast<std::size_t>(v.memory)] -= size_in_bytes(v);
+        }
+        continue;
+      }
+      for (const Operand& operand : op.writes) born(operand.value);
+      if (sum(p.net) > p.peak) {
+        p.peak = sum(p.net);
+        p.at_peak = p.net;
+        p.peak_op = k;
+      }
+    }
+    return p;
+  }
+
+  /// Persistent values and pools of the rank that runs this list, whatever the call.
+  Parts standing(const RankClass& list) const {
+    std::vector<bool> segments(program_.segments.size(), false);
+    for (const Call& call : list.calls) {
+      segments[static_cast<std::size_t>(call.segment)] = true;
+      for (const auto& [at, inner] : call.inside) segments[static_cast<std::size_t>(inner)] = true;
+    }
+    Parts parts{};
+    std::vector<bool> counted(program_.values.size(), false);
+    std::vector<Bytes> slot(program_.pools.size(), 0);
+    const auto see = [&](const Operand& operand) {
+      const ValueId root = storage_root(program_, operand.value);
+      const Value& v = value(root);
+      if (v.space != Space::kDevice) return;
+      if (v.pool >= 0) slot[static_cast<std::size_t>(v.pool)] = std::max(slot[static_cast<std::size_t>(v.pool)], size_in_bytes(v));
+      if (v.scope != Scope::kPersistent || counted[static_cast<std::size_t>(root)]) return;
+      counted[static_cast<std::size_t>(root)] = true;
+      parts[static_cast<std::size_t>(v.memory)] += size_in_bytes(v);
+    };
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+      if (!segments[s]) continue;
+      for (const ProgramOp& op : program_.segments[s].ops) {
+        for (const Operand& operand : op.reads) see(operand);
+        for (const Operand& operand : op.writes) see(operand);
+        for (const Operand& operand : op.accumulates) see(operand);
+      }
+    }
+    for (std::size_t p = 0; p < slot.size(); ++p) {
+      parts[static_cast<std::size_t>(MemoryClass::kBuffer)] += slot[p] * program_.pools[p].slots;
+    }
+    return parts;
+  }
+
+  const Program& program_;
+  std::vector<bool> first_write_;  // [storage root]: its first write has been seen
+  std::vector<Profile> profiles_;  // [segment]
+};
+
+}  // namespace
+
+std::vector<MemoryPeak> memory_peaks(const Program& program, Bytes fixed_buffers) {
+  MemoryCounter counter(program);
+  std::vector<MemoryPeak> peaks;
+  for (const RankClass& list : program.body) peaks.push_back(counter.count(list, fixed_buffers));
+  return peaks;
+}
+
+}  // namespace trainyard

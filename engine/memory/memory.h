@@ -1,0 +1,30 @@
+// Pass: how much device memory every pipeline rank needs, when, and for what.
+//
+// Counted in issue order from the Program alone (engine/program/README.md, rule 3): an arena value
+// takes its storage at the first write in issue order and gives it back at its `free`; pools hold all
+// their slots all the time. So the peak is the same in every executor.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/base/units.h"
+#include "engine/program/program.h"
+
+namespace trainyard {
+
+/// Bytes alive at the instant of the largest total on one rank.
+struct MemoryPeak {
+  Bytes total = 0;
+  Bytes parameters = 0;
+  Bytes gradients = 0;
+  Bytes optimizer_state = 0;  // fp32 master weights and moments
+  Bytes activations = 0;
+  Bytes buffers = 0;          // pools, and what the software profile adds (context, communicators)
+  std::string instant;        // call and op: "0F7 op 41"
+};
+
+/// One entry per rank class. `fixed_buffers`: bytes added to every rank's buffers.
+std::vector<MemoryPeak> memory_peaks(const Program& program, Bytes fixed_buffers);
+
+}  // namespace trainyard

@@ -1,0 +1,210 @@
+#include "engine/partition/stage_partition.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+namespace trainyard {
+
+namespace {
+
+/// Copies a graph op by op, with a stage for each, and inserts what connects the stages.
+class StageCutter {
+ public:
+  StageCutter(const Graph& in, int num_stages, int tensor, bool scatter)
+      : in_(in), tensor_(tensor), scatter_(scatter && tensor > 1) {
+    out_.num_stages = num_stages;
+    Graph& graph = out_.graph;
+    graph.name = in.name;
+    graph.tensors = in.tensors;
+    graph.parameters = in.parameters;
+    graph.modules = in.modules;
+    graph.loss = in.loss;
+    graph.num_layers = in.num_layers;
+    graph.model_flop_per_microbatch = in.model_flop_per_microbatch;
+    graph.ops.reserve(in.ops.size() + 64);
+    home_.assign(in.tensors.size(), -1);
+  }
+
+  StagedGraph run(const std::vector<std::int32_t>& stage_of_op) {
+    for (std::size_t i = 0; i < in_.ops.size(); ++i) {
+      Op op = in_.ops[i];
+      const std::int32_t stage = stage_of_op[i];
+      for (TensorId& input : op.inputs) input = at_stage(input, stage, op);
+      for (TensorId output : op.outputs) home_[static_cast<std::size_t>(output)] = stage;
+      for (TensorId output : op.outputs) {
+        TensorId& alias = tensor(output).alias;
+        if (alias >= 0) alias = op.inputs[0];  // a view of what arrived here
+      }
+      emit(std::move(op), stage);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  Tensor& tensor(TensorId id) { return out_.graph.tensors[static_cast<std::size_t>(id)]; }
+
+  void emit(Op op, std::int32_t stage) {
+    const auto id = static_cast<OpId>(out_.graph.ops.size());
+    for (TensorId output : op.outputs) tensor(output).producer = id;
+    out_.graph.ops.push_back(std::move(op));
+    out_.stage.push_back(stage);
+  }
+
+  TensorId copy_of(TensorId source, const std::string& suffix, std::int32_t stage) {
+    Tensor t = tensor(source);
+    t.name += suffix;
+    t.alias = -1;
+    t.role = TensorRole::kActivation;
+    out_.graph.tensors.push_back(std::move(t));
+    home_.push_back(stage);
+    return static_cast<TensorId>(out_.graph.tensors.size() - 1);
+  }
+
+  Op connecting(OpKind kind, const Op& reader, TensorId from, TensorId to) const {
+    Op op;
+    op.kind = kind;
+    op.module = reader.module;
+    op.layer = reader.layer;
+    op.inputs = {from};
+    op.outputs = {to};
+    return op;
+  }
+
+  /// The tensor that stands for `id` on `stage`: itself, its local copy, or the value received.
+  TensorId at_stage(TensorId id, std::int32_t stage, const Op& reader) {
+    if (tensor(id).role == TensorRole::kParameter) return id;
+    const auto key = std::pair(id, stage);
+    if (const auto known = local_.find(key); known != local_.end()) return known->second;
+    TensorId here = id;
+    if (tensor(id).role == TensorRole::kInput) {
+      here = copy_of(id, "@" + std::to_string(stage), stage);
+      Op load = connecting(OpKind::kLoad, reader, id, here);
+      load.inputs.clear();
+      emit(std::move(load), stage);
+    } else if (home_[static_cast<std::size_t>(id)] < stage) {
+      here = receive(id, stage, reader);
+    }
+    local_.emplace(key, here);
+    return here;
+  }
+
+  bool sends_slices(TensorId id) {
+    return scatter_ && tensor(id).spec[Axis::kTp].kind == AxisPlacement::Kind::kReplicate &&
+           num_elements(tensor(id).shape) % tensor_ == 0;
+  }
+
+  TensorId receive(TensorId id, std::int32_t stage, const Op& reader) {
+    const std::int32_t home = home_[static_cast<std::size_t>(id)];
+    TensorId sent = id;
+    const bool slices = sends_slices(id);
+    if (slices) {
+      // One slice per sending stage, however many tensors and stages read it.
+      const auto known = slice_.find(id);
+      if (known != slice_.end()) {
+        sent = known->second;
+      } else {
+        sent = copy_of(id, ".slice", home);
+        tensor(sent).alias = id;
+        tensor(sent).shape = {num_elements(tensor(id).shape) / tensor_};
+        tensor(sent).spec = {};
+        tensor(sent).spec[Axis::kTp] = shard(0);
+        emit(connecting(OpKind::kSlice, reader, id, sent), home);
+        slice_.emplace(id, sent);
+      }
+    }
+    for (std::int32_t at = home + 1; at <= stage; ++at) {
+      const auto key = std::pair(sent, at);
+      const auto known = relayed_.find(key);
+      if (known != relayed_.end()) {
+        continue;
+      }
+      const TensorId from = at == home + 1 ? sent : relayed_.at(std::pair(sent, at - 1));
+      const TensorId to = copy_of(sent, "@" + std::to_string(at), at);
+      emit(connecting(OpKind::kSend, reader, from, to), at);
+      relayed_.emplace(key, to);
+    }
+    const TensorId arrived = relayed_.at(std::pair(sent, stage));
+    if (!slices) return arrived;
+    const TensorId whole = copy_of(id, "@" + std::to_string(stage), stage);
+    emit(connecting(OpKind::kAllGather, reader, arrived, whole), stage);
+    return whole;
+  }
+
+  struct PairHash {
+    std::size_t operator()(const std::pair<TensorId, std::int32_t>& key) const {
+      return std::hash<std::int64_t>()((std::int64_t{key.first} << 32) ^ key.second);
+    }
+  };
+  using ByStage = std::unordered_map<std::pair<TensorId, std::int32_t>, TensorId, PairHash>;
+
+  const Graph& in_;
+  StagedGraph out_;
+  int tensor_;
+  bool scatter_;
+  std::vector<std::int32_t> home_;  // [tensor]: stage that produces it; -1: parameter or input
+  ByStage local_;                   // (tensor, stage) -> what ops of that stage read
+  ByStage relayed_;                 // (sent tensor, stage) -> what arrives there
+  std::unordered_map<TensorId, TensorId> slice_;
+};
+
+}  // namespace
+
+std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t num_layers,
+                                                                 int num_stages,
+                                                                 const PartitionConfig& partition) {
+  std::vector<std::int64_t> first;
+  if (!partition.cuts.empty()) {
+    first.push_back(0);
+    first.insert(first.end(), partition.cuts.begin(), partition.cuts.end());
+  } else {
+    const std::int64_t units = num_layers + (partition.ends ? 2 : 0);
+    const std::int64_t each = partition.uneven ? (units + num_stages - 1) / num_stages
+                                               : units / num_stages;
+    for (std::int64_t stage = 0; stage < num_stages; ++stage) {
+      const std::int64_t before = stage * each - (partition.ends && stage > 0 ? 1 : 0);
+      first.push_back(std::min(before, num_layers));
+    }
+  }
+  first.push_back(num_layers);
+  if (static_cast<int>(first.size()) != num_stages + 1) {
+    return Infeasible{"the partition has " + std::to_string(first.size() - 1) +
+                      " stages, the pipeline " + std::to_string(num_stages)};
+  }
+  for (int stage = 0; stage < num_stages; ++stage) {
+    const auto s = static_cast<std::size_t>(stage);
+    // With `ends`, the first and last stage have the embedding and the head to do.
+    const bool has_end = partition.ends && (stage == 0 || stage == num_stages - 1);
+    if (first[s] > first[s + 1] || (first[s] == first[s + 1] && !has_end)) {
+      return Infeasible{"stage " + std::to_string(stage) + " of " + std::to_string(num_stages) +
+                        " gets no layer of the model's " + std::to_string(num_layers)};
+    }
+  }
+  return first;
+}
+
+std::variant<StagedGraph, Infeasible> partition_stages(const Graph& graph, int num_stages,
+                                                       const PartitionConfig& partition, int tensor,
+                                                       bool scatter_gather) {
+  auto ranges = layer_ranges(graph.num_layers, num_stages, partition);
+  if (auto* reason = std::get_if<Infeasible>(&ranges)) return *reason;
+  const auto& first = std::get<std::vector<std::int64_t>>(ranges);
+
+  // Ops outside layers belong to the model's ends: before the first layer, or after the last.
+  std::vector<std::int32_t> stage_of_op(graph.ops.size(), 0);
+  bool seen_layer = false;
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    const std::int32_t layer = graph.ops[i].layer;
+    seen_layer = seen_layer || layer >= 0;
+    if (layer < 0) {
+      stage_of_op[i] = seen_layer ? num_stages - 1 : 0;
+    } else {
+      const auto after = std::upper_bound(first.begin(), first.end() - 1, layer);
+      stage_of_op[i] = static_cast<std::int32_t>(after - first.begin()) - 1;
+    }
+  }
+  return StageCutter(graph, num_stages, tensor, scatter_gather).run(stage_of_op);
+}
+
+}  // namespace trainyard

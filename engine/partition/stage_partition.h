@@ -1,0 +1,38 @@
+// Pass: which pipeline stage runs which op, and the transfers between neighbouring stages.
+//
+// A value that a later stage reads crosses every cut on its way (relayed, so that transfers connect
+// neighbours only, and its gradients add up on the way back). Data inputs are loaded where they are
+// read. Under tensor parallelism a replicated value is sent as one slice per rank and gathered where
+// it is read (`scatter_gather`).
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/config/study.h"
+#include "engine/graph/graph.h"
+
+namespace trainyard {
+
+struct StagedGraph {
+  Graph graph;                      // with load, slice, send (the transfer; forward half) and all_gather ops
+  std::vector<std::int32_t> stage;  // [op]: for a transfer the receiving stage
+  int num_stages = 1;
+};
+
+/// First layer of each stage, and num_layers at the end: uniform as `partition` says (contract, key
+/// `partition: uniform`), or its cuts. Infeasible when some stage would get nothing.
+///   plain:   L / stages layers each
+///   ends:    (L + 2) / stages units each, embedding and head counting as one
+///   uneven:  ceil(L / stages) each, what is left on the last
+std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t num_layers,
+                                                                 int num_stages,
+                                                                 const PartitionConfig& partition);
+
+std::variant<StagedGraph, Infeasible> partition_stages(const Graph& graph, int num_stages,
+                                                       const PartitionConfig& partition, int tensor,
+                                                       bool scatter_gather);
+
+}  // namespace trainyard

@@ -1,0 +1,285 @@
+#include "engine/program/instantiate.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "engine/base/error.h"
+
+namespace trainyard {
+
+namespace {
+
+/// Where a storage is touched. One stage runs its phases in this order for a microbatch.
+enum Touch : std::uint8_t {
+  kReceiveF = 1, kForward = 2, kSendF = 4, kReceiveB = 8, kBackward = 16, kSendB = 32
+};
+
+class Instantiator {
+ public:
+  Instantiator(const TrainingGraph& training, const ParallelConfig& parallel,
+               const TrainingConfig& config, DType grad_dtype)
+      : training_(training), parallel_(parallel), config_(config), grad_dtype_(grad_dtype),
+        value_of_(training.graph.tensors.size(), -1), touched_(training.graph.tensors.size(), 0),
+        last_use_(training.graph.tensors.size(), 0) {}
+
+  ProgramDraft run() {
+    set_up();
+    draft_.plan = plan_buckets(training_, parallel_, config_, grad_dtype_, draft_.program);
+    find_touches();
+    draft_.stages.resize(static_cast<std::size_t>(training_.num_stages));
+    split_by_stage();
+    for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) {
+      StageSegments& segments = draft_.stages[static_cast<std::size_t>(stage)];
+      segments.forward = compute_segment(stage, Phase::kForward, forward_[static_cast<std::size_t>(stage)]);
+      segments.backward = compute_segment(stage, Phase::kBackward, backward_[static_cast<std::size_t>(stage)]);
+    }
+    for (const Instruction& op : training_.forward) {
+      if (op.kind == OpKind::kSend) add_transfer(op, op.stage - 1, op.stage, true);
+    }
+    for (const Instruction& op : training_.backward) {
+      if (op.kind == OpKind::kSend) add_transfer(op, op.stage, op.stage - 1, false);
+    }
+    for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) add_late_frees(stage);
+    return std::move(draft_);
+  }
+
+ private:
+  Program& program() { return draft_.program; }
+  const Tensor& tensor(TensorId id) const {
+    return training_.graph.tensors[static_cast<std::size_t>(id)];
+  }
+  std::int32_t rank_of(std::int32_t stage) const { return stage % parallel_.pipeline; }
+
+  void set_up() {
+    draft_.num_ranks = parallel_.pipeline;
+    Program& p = program();
+    p.mesh.size = {parallel_.pipeline, parallel_.data, parallel_.context, 1, parallel_.tensor};
+    p.modules = training_.graph.modules;
+    p.groups = {{"tp", {Axis::kTp}, {}}, {"dp", {Axis::kDp}, {}}};
+    p.transfers = {{Axis::kPp, 1}, {Axis::kPp, -1}};
+    p.attrs.emplace_back();
+    p.values.reserve(training_.graph.tensors.size());
+  }
+
+  TensorId root(TensorId id) const {
+    while (tensor(id).alias >= 0) id = tensor(id).alias;
+    return id;
+  }
+
+  void touch(TensorId id, std::uint8_t how) {
+    touched_[static_cast<std::size_t>(root(id))] |= how;
+  }
+
+  void find_touches() {
+    for (const Instruction& op : training_.forward) {
+      const bool transfer = op.kind == OpKind::kSend;
+      for (TensorId id : op.reads) touch(id, transfer ? kSendF : kForward);
+      for (TensorId id : op.writes) touch(id, transfer ? kReceiveF : kForward);
+    }
+    for (const Instruction& op : training_.backward) {
+      const bool transfer = op.kind == OpKind::kSend;
+      for (TensorId id : op.reads) touch(id, transfer ? kSendB : kBackward);
+      for (TensorId id : op.writes) touch(id, transfer ? kReceiveB : kBackward);
+    }
+  }
+
+  void split_by_stage() {
+    forward_.resize(static_cast<std::size_t>(training_.num_stages));
+    backward_.resize(static_cast<std::size_t>(training_.num_stages));
+    for (const Instruction& op : training_.forward) {
+      if (op.kind != OpKind::kSend) forward_[static_cast<std::size_t>(op.stage)].push_back(&op);
+    }
+    for (const Instruction& op : training_.backward) {
+      if (op.kind != OpKind::kSend) backward_[static_cast<std::size_t>(op.stage)].push_back(&op);
+    }
+  }
+
+  /// The value that stands for a tensor on the rank of `stage`; made on first sight.
+  ValueId value(TensorId id, std::int32_t stage) {
+    const Tensor& t = tensor(id);
+    if (t.role == TensorRole::kParameter || t.role == TensorRole::kParameterGradient) {
+      return draft_.plan.values.at({id, rank_of(stage)});
+    }
+    ValueId& known = value_of_[static_cast<std::size_t>(id)];
+    if (known >= 0) return known;
+    Value v;
+    v.name = t.name;
+    for (std::int64_t extent : t.shape) v.dims.push_back({extent, extent, -1});
+    v.dtype = t.dtype;
+    v.spec = t.spec;
+    const std::uint8_t touched = touched_[static_cast<std::size_t>(root(id))];
+    const bool one_call = touched == kForward || touched == kBackward;
+    v.scope = one_call ? Scope::kLocal : Scope::kMicrobatch;
+    if (id == training_.graph.loss) v.scope = Scope::kStep;
+    if (t.alias >= 0) v.alias = Alias{value(t.alias, stage), t.alias_offset, std::nullopt};
+    if (v.alias) v.pool = program().values[static_cast<std::size_t>(v.alias->in)].pool;
+    if (t.alias < 0 && (touched & (kReceiveF | kReceiveB)) != 0) {
+      v.pool = static_cast<PoolId>(program().pools.size());
+      program().pools.push_back({"recv." + t.name, 0, Space::kDevice});
+      v.memory = MemoryClass::kBuffer;
+    }
+    program().values.push_back(std::move(v));
+    known = static_cast<ValueId>(program().values.size() - 1);
+    if (id == training_.graph.loss) draft_.loss = known;
+    return known;
+  }
+
+  AttrId intern(const OpAttrs& attrs) {
+    auto& table = program().attrs;
+    const auto it = std::find(table.begin(), table.end(), attrs);
+    if (it != table.end()) return static_cast<AttrId>(it - table.begin());
+    table.push_back(attrs);
+    return static_cast<AttrId>(table.size() - 1);
+  }
+
+  SegmentId add_segment(std::int32_t stage, const std::string& name, Phase phase) {
+    Segment segment;
+    segment.name = std::to_string(stage) + name;
+    segment.stage = stage;
+    segment.phase = phase;
+    program().segments.push_back(std::move(segment));
+    return static_cast<SegmentId>(program().segments.size() - 1);
+  }
+
+  ProgramOp make_op(const Instruction& source, std::int32_t stage) {
+    ProgramOp op;
+    op.kind = source.kind;
+    op.part = source.part;
+    op.attrs = intern(source.attrs);
+    op.module = source.module;
+    for (TensorId id : source.reads) op.reads.push_back({value(id, stage), 0});
+    for (TensorId id : source.writes) {
+      // The loss adds up over the microbatches of a step.
+      (id == training_.graph.loss ? op.accumulates : op.writes).push_back({value(id, stage), 0});
+    }
+    for (TensorId id : source.accumulates) op.accumulates.push_back({value(id, stage), 0});
+    if (is_collective(op.kind)) {
+      op.stream = StreamId::kTp;
+      op.group = kTensorGroup;
+    }
+    return op;
+  }
+
+  SegmentId compute_segment(std::int32_t stage, Phase phase,
+                            const std::vector<const Instruction*>& instructions) {
+    const SegmentId id = add_segment(stage, std::string(1, letter(phase)), phase);
+    std::vector<ProgramOp> ops;
+    ops.reserve(instructions.size() * 2);
+    // Last instruction of this segment that touches each storage.
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      const auto mark = [&](TensorId t) { last_use_[static_cast<std::size_t>(root(t))] = i; };
+      for (TensorId t : instructions[i]->reads) mark(t);
+      for (TensorId t : instructions[i]->writes) mark(t);
+    }
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      ops.push_back(make_op(*instructions[i], stage));
+      ProgramOp free;
+      free.kind = OpKind::kFree;
+      const auto consider = [&](TensorId t) {
+        const TensorId r = root(t);
+        if (last_use_[static_cast<std::size_t>(r)] != i || !ends_in(r, phase)) return;
+        const Operand operand{value(r, stage), 0};
+        if (std::find(free.reads.begin(), free.reads.end(), operand) == free.reads.end()) {
+          free.reads.push_back(operand);
+        }
+      };
+      for (TensorId t : instructions[i]->reads) consider(t);
+      for (TensorId t : instructions[i]->writes) consider(t);
+      if (!free.reads.empty()) ops.push_back(std::move(free));
+    }
+    program().segments[static_cast<std::size_t>(id)].ops = std::move(ops);
+    return id;
+  }
+
+  /// Whether the storage of `r` is done with after its last use in this phase.
+  bool ends_in(TensorId r, Phase phase) const {
+    const Tensor& t = tensor(r);
+    if (t.role != TensorRole::kActivation || r == training_.graph.loss) return false;
+    const std::uint8_t touched = touched_[static_cast<std::size_t>(r)];
+    if (phase == Phase::kForward) return (touched & (kSendF | kReceiveB | kBackward | kSendB)) == 0;
+    return (touched & kSendB) == 0;
+  }
+
+  SegmentId one_op_segment(SegmentId known, std::int32_t stage, const std::string& name,
+                           ProgramOp op) {
+    if (known < 0) known = add_segment(stage, name, Phase::kCommunicate);
+    program().segments[static_cast<std::size_t>(known)].ops.push_back(std::move(op));
+    return known;
+  }
+
+  void add_transfer(const Instruction& source, std::int32_t from, std::int32_t to, bool forward) {
+    StageSegments& sender = draft_.stages[static_cast<std::size_t>(from)];
+    StageSegments& receiver = draft_.stages[static_cast<std::size_t>(to)];
+    ProgramOp op;
+    op.module = source.module;
+    op.stream = forward ? StreamId::kFwd : StreamId::kBwd;
+    ProgramOp receive = op;
+    op.kind = OpKind::kSend;
+    op.transfer = forward ? kToNext : kToPrevious;
+    op.reads.push_back({value(source.reads[0], from), 0});
+    receive.kind = OpKind::kRecv;
+    receive.transfer = forward ? kToPrevious : kToNext;
+    receive.writes.push_back({value(source.writes[0], to), 0});
+    if (forward) {
+      sender.send_forward = one_op_segment(sender.send_forward, from, "SEND_F", std::move(op));
+      receiver.receive_forward = one_op_segment(receiver.receive_forward, to, "RECV_F", std::move(receive));
+    } else {
+      sender.send_backward = one_op_segment(sender.send_backward, from, "SEND_B", std::move(op));
+      receiver.receive_backward = one_op_segment(receiver.receive_backward, to, "RECV_B", std::move(receive));
+    }
+  }
+
+  /// Sent values whose last use is the send: freed by the compute stream, later (see lower.h).
+  void add_late_frees(std::int32_t stage) {
+    StageSegments& segments = draft_.stages[static_cast<std::size_t>(stage)];
+    segments.free_forward = late_free(stage, segments.send_forward, "FREE_F", kReceiveB | kBackward | kSendB);
+    segments.free_backward = late_free(stage, segments.send_backward, "FREE_B", 0);
+  }
+
+  SegmentId late_free(std::int32_t stage, SegmentId send, const std::string& name, int used_later) {
+    if (send < 0) return -1;
+    ProgramOp free;
+    free.kind = OpKind::kFree;
+    for (const ProgramOp& op : program().segments[static_cast<std::size_t>(send)].ops) {
+      const ValueId r = storage_root(program(), op.reads[0].value);
+      if ((touched_of(r) & used_later) != 0) continue;
+      const Operand operand{r, 0};
+      if (std::find(free.reads.begin(), free.reads.end(), operand) == free.reads.end()) {
+        free.reads.push_back(operand);
+      }
+    }
+    if (free.reads.empty()) return -1;
+    return one_op_segment(-1, stage, name, std::move(free));
+  }
+
+  std::uint8_t touched_of(ValueId value) {
+    if (tensor_of_.empty()) {
+      tensor_of_.assign(program().values.size(), -1);
+      for (std::size_t t = 0; t < value_of_.size(); ++t) {
+        if (value_of_[t] >= 0) tensor_of_[static_cast<std::size_t>(value_of_[t])] = static_cast<TensorId>(t);
+      }
+    }
+    return touched_[static_cast<std::size_t>(root(tensor_of_[static_cast<std::size_t>(value)]))];
+  }
+
+  const TrainingGraph& training_;
+  const ParallelConfig& parallel_;
+  const TrainingConfig& config_;
+  DType grad_dtype_;
+  ProgramDraft draft_;
+  std::vector<ValueId> value_of_;          // [tensor]
+  std::vector<std::uint8_t> touched_;      // [storage root]: set of Touch
+  std::vector<std::size_t> last_use_;      // [storage root]: in the segment being made
+  std::vector<TensorId> tensor_of_;        // [value]
+  std::vector<std::vector<const Instruction*>> forward_, backward_;  // [stage]
+};
+
+}  // namespace
+
+ProgramDraft instantiate(const TrainingGraph& training, const ParallelConfig& parallel,
+                         const TrainingConfig& config, DType grad_dtype) {
+  return Instantiator(training, parallel, config, grad_dtype).run();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,250 @@
+#include "engine/program/lower.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace trainyard {
+
+namespace {
+
+/// One transfer of the step: which call sends, which receives, when the unit-time run produces it.
+struct TransferEvent {
+  double time = 0;
+  bool backward = false;
+  std::int32_t from_stage = 0;
+  std::int32_t to_stage = 0;
+  Microbatch mb = 0;
+};
+
+/// A send or receive of one rank, on its way to a place in the list of calls.
+struct PlacedCall {
+  SegmentId segment = -1;
+  Microbatch mb = 0;
+  std::int64_t earliest = 0;  // sends: after their producer. Counted in actions: issued before action k
+  std::int64_t desired = 0;
+  std::int64_t latest = 0;    // receives: before their consumer
+  SegmentId free = -1;        // sends: freed one action later
+};
+
+class Lowering {
+ public:
+  Lowering(ProgramDraft& draft, const StepSegments& step, const PipelineSchedule& schedule,
+           const SoftwareProfile& software)
+      : draft_(draft), step_(step), schedule_(schedule), software_(software) {}
+
+  std::optional<Infeasible> run() {
+    auto timed = time_schedule(schedule_, {});
+    if (auto* reason = std::get_if<Infeasible>(&timed)) return *reason;
+    index_actions();
+    const auto events = transfers(std::get<ScheduleTiming>(timed));
+    const auto placed = place(events);
+    Program& program = draft_.program;
+    program.num_microbatches = schedule_.num_microbatches;
+    for (std::int32_t rank = 0; rank < draft_.num_ranks; ++rank) {
+      RankClass& list = program.body.emplace_back();
+      list.ranks.at[index(Axis::kPp)] = rank;
+      add_calls(rank, placed[static_cast<std::size_t>(rank)], list.calls);
+    }
+    count_slots();
+    return std::nullopt;
+  }
+
+ private:
+  const StageSegments& segments(std::int32_t stage) const {
+    return draft_.stages[static_cast<std::size_t>(stage)];
+  }
+  std::int32_t num_stages() const { return static_cast<std::int32_t>(draft_.stages.size()); }
+
+  std::int32_t& position(const Action& action) {
+    const bool forward = action.phase == ActionPhase::kForward;
+    return position_[(static_cast<std::size_t>(action.stage) * 2 + (forward ? 0 : 1)) *
+                         static_cast<std::size_t>(schedule_.num_microbatches) +
+                     static_cast<std::size_t>(action.microbatch)];
+  }
+
+  void index_actions() {
+    position_.resize(static_cast<std::size_t>(num_stages()) * 2 *
+                     static_cast<std::size_t>(schedule_.num_microbatches));
+    for (const auto& actions : schedule_.actions) {
+      for (std::size_t i = 0; i < actions.size(); ++i) {
+        position(actions[i]) = static_cast<std::int32_t>(i);
+      }
+    }
+  }
+
+  std::vector<TransferEvent> transfers(const ScheduleTiming& timing) const {
+    std::vector<TransferEvent> events;
+    const ActionDurations durations;
+    for (std::size_t rank = 0; rank < schedule_.actions.size(); ++rank) {
+      for (std::size_t i = 0; i < schedule_.actions[rank].size(); ++i) {
+        const Action& action = schedule_.actions[rank][i];
+        const bool forward = action.phase == ActionPhase::kForward;
+        const SegmentId send = forward ? segments(action.stage).send_forward
+                                       : segments(action.stage).send_backward;
+        if (send < 0) continue;
+        const double end = timing.starts[rank][i] + (forward ? durations.forward : durations.backward);
+        events.push_back({end, !forward, action.stage, action.stage + (forward ? 1 : -1),
+                          action.microbatch});
+      }
+    }
+    std::sort(events.begin(), events.end(), [](const TransferEvent& a, const TransferEvent& b) {
+      return std::tie(a.time, a.backward, a.from_stage, a.mb) <
+             std::tie(b.time, b.backward, b.from_stage, b.mb);
+    });
+    return events;
+  }
+
+  std::vector<std::vector<PlacedCall>> place(const std::vector<TransferEvent>& events) {
+    std::vector<std::vector<PlacedCall>> placed(static_cast<std::size_t>(draft_.num_ranks));
+    constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+    for (const TransferEvent& event : events) {
+      const ActionPhase phase = event.backward ? ActionPhase::kBackward : ActionPhase::kForward;
+      const StageSegments& from = segments(event.from_stage);
+      const StageSegments& to = segments(event.to_stage);
+      const std::int64_t producer = position({event.from_stage, phase, event.mb});
+      const std::int64_t consumer = position({event.to_stage, phase, event.mb});
+      placed[static_cast<std::size_t>(schedule_.rank_of(event.from_stage))].push_back(
+          {event.backward ? from.send_backward : from.send_forward, event.mb, producer + 1,
+           producer + 1, kNever, event.backward ? from.free_backward : from.free_forward});
+      placed[static_cast<std::size_t>(schedule_.rank_of(event.to_stage))].push_back(
+          {event.backward ? to.receive_backward : to.receive_forward, event.mb, 0,
+           std::max<std::int64_t>(0, consumer - 1), consumer, -1});
+    }
+    for (auto& calls : placed) {
+      std::int64_t cap = kNever;
+      for (auto it = calls.rbegin(); it != calls.rend(); ++it) it->latest = cap = std::min(cap, it->latest);
+      std::int64_t before = 0;
+      for (PlacedCall& call : calls) {
+        before = call.desired = std::min(std::max(call.desired, before), call.latest);
+        check(call.desired >= call.earliest, "a transfer is placed before what it sends");
+      }
+    }
+    return placed;
+  }
+
+  void add_calls(std::int32_t rank, const std::vector<PlacedCall>& transfers, std::vector<Call>& calls) {
+    const auto& actions = schedule_.actions[static_cast<std::size_t>(rank)];
+    const auto add = [&](SegmentId segment, Microbatch mb) {
+      if (segment < 0) return;
+      Call call;
+      call.segment = segment;
+      call.mb = {mb, -1};
+      calls.push_back(std::move(call));
+    };
+    for (std::int32_t stage = rank; stage < num_stages(); stage += draft_.num_ranks) {
+      add(step_.zero[static_cast<std::size_t>(stage)], -1);
+    }
+    std::vector<std::int64_t> last_backward(static_cast<std::size_t>(num_stages()), -1);
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      if (actions[i].phase != ActionPhase::kForward) {
+        last_backward[static_cast<std::size_t>(actions[i].stage)] = static_cast<std::int64_t>(i);
+      }
+    }
+    std::vector<std::pair<SegmentId, Microbatch>> to_free;   // sent before the action just issued
+    std::size_t next = 0;
+    for (std::size_t i = 0; i <= actions.size(); ++i) {
+      std::vector<std::pair<SegmentId, Microbatch>> sent;
+      for (; next < transfers.size() && transfers[next].desired <= static_cast<std::int64_t>(i); ++next) {
+        add(transfers[next].segment, transfers[next].mb);
+        if (transfers[next].free >= 0) sent.emplace_back(transfers[next].free, transfers[next].mb);
+      }
+      if (i == actions.size()) {
+        to_free.insert(to_free.end(), sent.begin(), sent.end());
+      } else {
+        const Action& action = actions[i];
+        const StageSegments& stage = segments(action.stage);
+        add(action.phase == ActionPhase::kForward ? stage.forward : stage.backward, action.microbatch);
+        if (last_backward[static_cast<std::size_t>(action.stage)] == static_cast<std::int64_t>(i)) {
+          attach_buckets(action.stage, calls.back());
+        }
+      }
+      // What was sent before the previous action has had a whole action's time to leave.
+      for (const auto& [segment, mb] : to_free) add(segment, mb);
+      to_free = std::move(sent);
+      if (i == actions.size()) to_free.clear();
+    }
+    add_tail(rank, add);
+  }
+
+  bool overlaps(const Bucket& bucket) const {
+    return software_.overlap_data_parallel && !bucket.partial;
+  }
+
+  void attach_buckets(std::int32_t stage, Call& call) {
+    for (std::size_t i = 0; i < draft_.plan.buckets.size(); ++i) {
+      const Bucket& bucket = draft_.plan.buckets[i];
+      if (bucket.stage != stage || !overlaps(bucket) || step_.buckets[i].reduce < 0) continue;
+      call.inside.emplace_back(step_.buckets[i].complete_at, step_.buckets[i].reduce);
+    }
+    std::stable_sort(call.inside.begin(), call.inside.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+  }
+
+  template <typename Add>
+  void add_tail(std::int32_t rank, const Add& add) {
+    const auto& buckets = draft_.plan.buckets;
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      if (buckets[i].rank != rank) continue;
+      add(step_.buckets[i].reduce_tensor, -1);
+      if (!overlaps(buckets[i])) add(step_.buckets[i].reduce, -1);
+    }
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      if (buckets[i].rank == rank) add(step_.buckets[i].reduce_tied, -1);
+    }
+    add(step_.loss[static_cast<std::size_t>(rank)], -1);
+    add(step_.norm[static_cast<std::size_t>(rank)], -1);
+    add(step_.update[static_cast<std::size_t>(rank)], -1);
+  }
+
+  void count_slots() {
+    Program& program = draft_.program;
+    std::vector<std::vector<PoolId>> takes(program.segments.size());
+    std::vector<std::vector<PoolId>> gives(program.segments.size());
+    const auto pool_of = [&](const Operand& operand) {
+      return program.values[static_cast<std::size_t>(operand.value)].pool;
+    };
+    for (std::size_t s = 0; s < program.segments.size(); ++s) {
+      for (const ProgramOp& op : program.segments[s].ops) {
+        if (op.kind == OpKind::kRecv) takes[s].push_back(pool_of(op.writes[0]));
+        if (op.kind != OpKind::kFree) continue;
+        for (const Operand& read : op.reads) {
+          if (pool_of(read) >= 0) gives[s].push_back(pool_of(read));
+        }
+      }
+    }
+    std::vector<int> alive(program.pools.size(), 0);
+    for (const RankClass& list : program.body) {
+      for (const Call& call : list.calls) {
+        for (PoolId pool : takes[static_cast<std::size_t>(call.segment)]) {
+          int& now = alive[static_cast<std::size_t>(pool)];
+          int& slots = program.pools[static_cast<std::size_t>(pool)].slots;
+          slots = std::max(slots, ++now);
+        }
+        for (PoolId pool : gives[static_cast<std::size_t>(call.segment)]) {
+          --alive[static_cast<std::size_t>(pool)];
+        }
+      }
+    }
+  }
+
+  ProgramDraft& draft_;
+  const StepSegments& step_;
+  const PipelineSchedule& schedule_;
+  const SoftwareProfile& software_;
+  std::vector<std::int32_t> position_;  // [stage][forward, backward][microbatch] -> index on its rank
+};
+
+}  // namespace
+
+std::variant<bool, Infeasible> lower(ProgramDraft& draft, const StepSegments& step,
+                                     const PipelineSchedule& schedule,
+                                     const SoftwareProfile& software) {
+  if (auto reason = Lowering(draft, step, schedule, software).run()) return *reason;
+  return true;
+}
+
+}  // namespace trainyard

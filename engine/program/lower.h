@@ -1,0 +1,25 @@
+// Pass: schedule -> the list of calls of each rank class, with sends, receives, gradient buckets, late
+// frees and the optimizer step in place.
+//
+// [Note: one global order of communication] Transfers are ordered by when a unit-time run of the
+// schedule produces them (forward before backward on ties), and every rank issues its sends and
+// receives in that order. So no two ranks ever wait for each other crosswise, whatever the schedule.
+// Within that order a send follows its producer at once, and a receive is posted one action ahead of
+// its consumer, so that it can run beside the action before.
+#pragma once
+
+#include "engine/config/study.h"
+#include "engine/cost/software_profile.h"
+#include "engine/program/instantiate.h"
+#include "engine/program/step_segments.h"
+#include "engine/schedule/pipeline_schedule.h"
+
+namespace trainyard {
+
+/// Fills draft.program.body, and the number of slots of each receive pool: the most instances alive
+/// at once in issue order. Infeasible: the schedule deadlocks.
+std::variant<bool, Infeasible> lower(ProgramDraft& draft, const StepSegments& step,
+                                     const PipelineSchedule& schedule,
+                                     const SoftwareProfile& software);
+
+}  // namespace trainyard

@@ -1,0 +1,181 @@
+#include "engine/program/parameter_buckets.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <tuple>
+
+namespace trainyard {
+
+namespace {
+
+Dims one_dim(std::int64_t extent) { return {Dim{extent, extent, -1}}; }
+
+class BucketPlanner {
+ public:
+  BucketPlanner(const TrainingGraph& training, const ParallelConfig& parallel,
+                const TrainingConfig& config, DType grad_dtype, Program& program)
+      : training_(training), parallel_(parallel), config_(config), grad_dtype_(grad_dtype),
+        program_(program) {}
+
+  BucketPlan run() {
+    find_users();
+    for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) fill_stage(stage);
+    for (std::size_t i = 0; i < plan_.buckets.size(); ++i) add_values(i);
+    return std::move(plan_);
+  }
+
+ private:
+  const Tensor& tensor(TensorId id) const {
+    return training_.graph.tensors[static_cast<std::size_t>(id)];
+  }
+  const Parameter& parameter(std::int32_t index) const {
+    return training_.graph.parameters[static_cast<std::size_t>(index)];
+  }
+  std::int32_t rank_of(std::int32_t stage) const { return stage % parallel_.pipeline; }
+
+  /// Which stages use which parameter, in forward order; a rank's first stage keeps it.
+  void find_users() {
+    by_stage_.resize(static_cast<std::size_t>(training_.num_stages));
+    ranks_.resize(training_.graph.parameters.size());
+    std::set<std::pair<std::int32_t, std::int32_t>> placed;  // (parameter, rank)
+    for (const Instruction& op : training_.forward) {
+      for (TensorId read : op.reads) {
+        if (tensor(read).role != TensorRole::kParameter) continue;
+        const std::int32_t index = tensor(read).parameter;
+        const std::int32_t rank = rank_of(op.stage);
+        if (!placed.emplace(index, rank).second) continue;
+        by_stage_[static_cast<std::size_t>(op.stage)].push_back(index);
+        ranks_[static_cast<std::size_t>(index)].push_back(rank);
+      }
+    }
+    for (auto& ranks : ranks_) std::sort(ranks.begin(), ranks.end());
+  }
+
+  void fill_stage(std::int32_t stage) {
+    // Parameters that are treated alike share buckets; the latest in the forward comes first.
+    using Key = std::tuple<std::vector<std::int32_t>, bool, bool>;
+    std::map<Key, std::size_t> open;
+    auto& users = by_stage_[static_cast<std::size_t>(stage)];
+    for (auto it = users.rbegin(); it != users.rend(); ++it) {
+      const Parameter& p = parameter(*it);
+      const auto& ranks = ranks_[static_cast<std::size_t>(*it)];
+      const std::vector<std::int32_t> tied = ranks.size() > 1 ? ranks : std::vector<std::int32_t>{};
+      const bool replicated = parallel_.tensor > 1 && tensor(p.tensor).spec[Axis::kTp].kind ==
+                                                          AxisPlacement::Kind::kReplicate;
+      const Key key{tied, replicated, p.partial_gradient};
+      const std::int64_t elements = num_elements(tensor(p.tensor).shape);
+      const auto known = open.find(key);
+      if (known == open.end() ||
+          plan_.buckets[known->second].elements + elements > config_.bucket_elements) {
+        Bucket bucket;
+        bucket.stage = stage;
+        bucket.rank = rank_of(stage);
+        bucket.replicated = replicated;
+        bucket.partial = p.partial_gradient;
+        bucket.tied = tied;
+        open[key] = plan_.buckets.size();
+        plan_.buckets.push_back(std::move(bucket));
+      }
+      Bucket& bucket = plan_.buckets[open[key]];
+      plan_.bucket_of[{*it, bucket.rank}] = open[key];
+      bucket.parameters.push_back(*it);
+      bucket.elements += elements;
+    }
+  }
+
+  ValueId add_value(Value value) {
+    program_.values.push_back(std::move(value));
+    return static_cast<ValueId>(program_.values.size() - 1);
+  }
+
+  ValueId buffer(const std::string& name, std::int64_t elements, DType dtype, Scope scope,
+                 MemoryClass memory, bool sharded) {
+    Value value;
+    value.name = name;
+    value.dims = one_dim(elements);
+    value.dtype = dtype;
+    value.scope = scope;
+    value.memory = memory;
+    if (sharded) value.spec[Axis::kDp] = shard(0);
+    return add_value(std::move(value));
+  }
+
+  ValueId own_shard(const std::string& name, ValueId of, std::int64_t elements) {
+    Value value = program_.values[static_cast<std::size_t>(of)];
+    value.name = name;
+    value.dims = one_dim(elements);
+    value.spec[Axis::kDp] = shard(0);
+    value.alias = Alias{of, 0, Axis::kDp};
+    return add_value(std::move(value));
+  }
+
+  void add_values(std::size_t index) {
+    Bucket& bucket = plan_.buckets[index];
+    const bool zero = parallel_.zero.stage >= 1 && parallel_.data > 1;
+    const std::int64_t filled = bucket.elements;
+    if (zero) bucket.elements = (filled + parallel_.data - 1) / parallel_.data * parallel_.data;
+    const std::int64_t shard_elements = zero ? bucket.elements / parallel_.data : bucket.elements;
+    const std::string name = "b" + std::to_string(index);
+    const bool half = config_.precision == DType::kFp16 || config_.precision == DType::kBf16;
+    const DType state = config_.precision == DType::kFp64 ? DType::kFp64 : DType::kFp32;
+
+    bucket.parameter = buffer(name + ".param", bucket.elements, config_.precision,
+                              Scope::kPersistent, MemoryClass::kParameter, false);
+    bucket.gradient = buffer(name + ".grad", bucket.elements, grad_dtype_, Scope::kStep,
+                             MemoryClass::kGradient, false);
+    if (zero) {
+      bucket.parameter_shard = own_shard(name + ".param_shard", bucket.parameter, shard_elements);
+      bucket.gradient_shard = own_shard(name + ".grad_shard", bucket.gradient, shard_elements);
+    }
+    const auto state_buffer = [&](const std::string& suffix) {
+      return buffer(name + suffix, shard_elements, state, Scope::kPersistent,
+                    MemoryClass::kOptimizerState, zero);
+    };
+    if (half) bucket.master = state_buffer(".master");
+    if (config_.optimizer == Optimizer::kAdamW) {
+      bucket.first_moment = state_buffer(".exp_avg");
+      bucket.second_moment = state_buffer(".exp_avg_sq");
+    }
+    std::int64_t offset = 0;
+    for (std::int32_t p : bucket.parameters) {
+      const TensorId weight = parameter(p).tensor;
+      const TensorId gradient = training_.parameter_gradient[static_cast<std::size_t>(p)];
+      const bool replica = !bucket.tied.empty() && bucket.tied.front() != bucket.rank;
+      const std::string suffix = replica ? "@" + std::to_string(bucket.stage) : "";
+      add_view(weight, bucket, bucket.parameter, offset, suffix);
+      add_view(gradient, bucket, bucket.gradient, offset, suffix);
+      offset += num_elements(tensor(weight).shape);
+    }
+  }
+
+  void add_view(TensorId id, const Bucket& bucket, ValueId in, std::int64_t offset,
+                const std::string& suffix) {
+    const Tensor& t = tensor(id);
+    Value value = program_.values[static_cast<std::size_t>(in)];
+    value.name = t.name + suffix;
+    value.dims.clear();
+    for (std::int64_t extent : t.shape) value.dims.push_back({extent, extent, -1});
+    value.spec = t.spec;
+    value.alias = Alias{in, offset, std::nullopt};
+    plan_.values[{id, bucket.rank}] = add_value(std::move(value));
+  }
+
+  const TrainingGraph& training_;
+  const ParallelConfig& parallel_;
+  const TrainingConfig& config_;
+  DType grad_dtype_;
+  Program& program_;
+  BucketPlan plan_;
+  std::vector<std::vector<std::int32_t>> by_stage_;  // [stage] -> parameters it keeps
+  std::vector<std::vector<std::int32_t>> ranks_;     // [parameter] -> pipeline ranks that use it
+};
+
+}  // namespace
+
+BucketPlan plan_buckets(const TrainingGraph& training, const ParallelConfig& parallel,
+                        const TrainingConfig& config, DType grad_dtype, Program& program) {
+  return BucketPlanner(training, parallel, config, grad_dtype, program).run();
+}
+
+}  // namespace trainyard

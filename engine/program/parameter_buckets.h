@@ -1,0 +1,46 @@
+// Parameters, their gradients and the optimizer's state, laid out in buckets.
+//
+// A bucket is one contiguous gradient buffer (and one of parameters, master weights, moments) for
+// parameters of one stage that are treated alike: reduced over the same ranks, counted alike in the
+// gradient norm. Single parameters are views into it. Buckets fill in backward order up to
+// training.bucket_elements, so that the first is complete early in the last backward.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "engine/config/study.h"
+#include "engine/cost/software_profile.h"
+#include "engine/graph/differentiate.h"
+#include "engine/program/program.h"
+
+namespace trainyard {
+
+struct Bucket {
+  std::int32_t stage = 0;
+  std::int32_t rank = 0;                 // along pp
+  std::vector<std::int32_t> parameters;  // indices into Graph::parameters, in storage order
+  std::int64_t elements = 0;             // padded to a multiple of the data-parallel degree under ZeRO-1
+  bool replicated = false;               // held alike by all tensor-parallel ranks
+  bool partial = false;                  // gradient is a partial sum on each tensor-parallel rank
+  std::vector<std::int32_t> tied;        // pipeline ranks that share these weights; empty: only this one
+  // Values; -1: does not exist under this precision, optimizer or ZeRO stage.
+  ValueId gradient = -1, gradient_shard = -1;
+  ValueId parameter = -1, parameter_shard = -1;
+  ValueId master = -1, first_moment = -1, second_moment = -1;
+};
+
+struct BucketPlan {
+  std::vector<Bucket> buckets;
+  // (tensor of a parameter or of its gradient, pipeline rank) -> value and bucket that hold it there
+  std::map<std::pair<TensorId, std::int32_t>, ValueId> values;
+  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> bucket_of;  // (parameter, rank)
+};
+
+/// Adds the values to `program` and returns the layout. Ranks of stages: stage % pipeline ranks.
+BucketPlan plan_buckets(const TrainingGraph& training, const ParallelConfig& parallel,
+                        const TrainingConfig& config, DType grad_dtype, Program& program);
+
+}  // namespace trainyard

@@ -1,0 +1,212 @@
+// The Program: what compile() produces and every executor runs. For every rank class the exact
+// stream of kernels, collectives, sends, receives and buffer lifetimes of a training step.
+//
+// It says everything that a machine needs and nothing that only a simulator understands. README.md in
+// this folder has the rules (issue, start, static memory, segments, steps), one worked example, and
+// how each hard case is written. The text form (program_text.h) prints and parses back.
+#pragma once
+
+#include <array>
+#include <boost/container/small_vector.hpp>
+#include <boost/container/static_vector.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/dtype.h"
+#include "engine/graph/graph.h"
+#include "engine/mesh/axis.h"
+#include "engine/sharding/sharding_spec.h"
+
+namespace trainyard {
+
+using ValueId = std::int32_t;
+using PoolId = std::int32_t;
+using GroupId = std::int16_t;
+using TransferId = std::int16_t;
+using AttrId = std::int32_t;
+using PathId = std::int32_t;
+using SegmentId = std::int32_t;
+using Microbatch = std::int32_t;
+
+enum class Scope : std::uint8_t { kPersistent, kStep, kMicrobatch, kLocal };
+enum class Space : std::uint8_t { kDevice, kHost };
+
+/// What the memory report counts a value as.
+enum class MemoryClass : std::uint8_t { kParameter, kGradient, kOptimizerState, kActivation, kBuffer };
+
+/// At most 8 streams: CUDA devices have 8 hardware queues by default.
+enum class StreamId : std::uint8_t {
+  kMain,  // compute, and every free
+  kTp,    // tensor-parallel collectives
+  kFwd,   // activations between stages
+  kBwd,   // gradients between stages
+  kDp,    // gradient buckets, parameter gathers
+  kNorm   // gradient norm, loss, tied weights
+};
+inline constexpr int kNumStreams = 6;
+
+/// Extent of a tensor's dim. A symbol marks extents known only at run time (routed tokens): time
+/// uses `expected`, memory uses `bound`.
+struct Dim {
+  std::int64_t expected = 0;
+  std::int64_t bound = 0;
+  std::int16_t symbol = -1;
+  friend bool operator==(const Dim&, const Dim&) = default;
+};
+using Dims = boost::container::static_vector<Dim, 5>;
+
+/// Storage inside another value: in place, a bucket view, a rank's shard of a bucket.
+struct Alias {
+  ValueId in = -1;
+  std::int64_t offset = 0;            // elements
+  std::optional<Axis> own_shard;      // offset is this rank's coordinate on the axis times the size
+  friend bool operator==(const Alias&, const Alias&) = default;
+};
+
+struct Value {
+  std::string name;
+  Dims dims;  // local shape
+  DType dtype = DType::kBf16;
+  ShardingSpec spec;
+  Scope scope = Scope::kLocal;
+  Space space = Space::kDevice;
+  MemoryClass memory = MemoryClass::kActivation;
+  std::optional<Alias> alias;
+  PoolId pool = -1;  // fixed slots; -1: arena
+  friend bool operator==(const Value&, const Value&) = default;
+};
+
+struct Pool {
+  std::string name;
+  int slots = 0;  // each as large as the largest value of the pool
+  Space space = Space::kDevice;
+  friend bool operator==(const Pool&, const Pool&) = default;
+};
+
+/// Ranks that communicate: those that differ only along `axes`. `members` keeps, along pp, only the
+/// listed coordinates (stages that share a weight).
+struct Group {
+  std::string name;
+  std::vector<Axis> axes;
+  std::vector<std::int32_t> members;
+  friend bool operator==(const Group&, const Group&) = default;
+};
+
+/// A transfer's peer: the rank whose coordinate on `axis` differs by `offset`, cyclically.
+struct Transfer {
+  Axis axis = Axis::kPp;
+  std::int32_t offset = 1;
+  friend bool operator==(const Transfer&, const Transfer&) = default;
+};
+
+struct Operand {
+  ValueId value = -1;
+  std::uint8_t slot = 0;  // which of the call's microbatches
+  friend bool operator==(const Operand&, const Operand&) = default;
+};
+using Operands = boost::container::small_vector<Operand, 3>;
+
+struct ProgramOp {
+  OpKind kind = OpKind::kAdd;
+  OpPart part = OpPart::kForward;
+  StreamId stream = StreamId::kMain;
+  bool host_sync = false;      // the host waits for the end
+  GroupId group = -1;          // collectives
+  TransferId transfer = -1;    // sends and receives
+  AttrId attrs = 0;
+  PathId module = 0;
+  Operands reads;
+  Operands writes;
+  Operands accumulates;        // read and written
+  boost::container::small_vector<std::uint32_t, 1> after;  // ops of this segment that must have ended
+  std::optional<Operand> guard;  // device flag; false: the op does nothing
+  friend bool operator==(const ProgramOp&, const ProgramOp&) = default;
+};
+
+enum class Phase : std::uint8_t {
+  kForward,         // F
+  kBackward,        // B: both halves
+  kBackwardInput,   // I
+  kBackwardWeight,  // W
+  kRecompute,       // R
+  kPrepare,         // P: once, before a step
+  kUpdate,          // U: once, after a step
+  kCommunicate      // sends, receives, buckets
+};
+char letter(Phase phase);
+
+/// Ops of one (stage, phase), as a function of `slots` microbatches (0: once per step).
+struct Segment {
+  std::string name;  // "3B"; calls print it with their microbatch, "3B7"
+  std::int32_t stage = 0;
+  Phase phase = Phase::kForward;
+  std::uint8_t slots = 1;
+  std::vector<ProgramOp> ops;
+  friend bool operator==(const Segment&, const Segment&) = default;
+};
+
+struct CallRef {
+  std::uint32_t call;  // index into the class's list
+  friend bool operator==(const CallRef&, const CallRef&) = default;
+};
+
+/// A segment run for its microbatches (the field's word: action).
+struct Call {
+  SegmentId segment = -1;
+  std::array<Microbatch, 2> mb = {-1, -1};
+  std::vector<std::pair<std::int16_t, std::int64_t>> dims;  // symbol -> extent of this call
+  std::vector<CallRef> after;
+  std::vector<std::pair<std::uint32_t, SegmentId>> inside;  // issued right before op k of this call
+  friend bool operator==(const Call&, const Call&) = default;
+};
+
+/// Coordinates on the mesh; -1: all of that axis.
+struct RankSet {
+  std::array<std::int32_t, kNumAxes> at = {-1, -1, -1, -1, -1};
+  friend bool operator==(const RankSet&, const RankSet&) = default;
+};
+
+/// Ranks that run the same list. One list per class, in the order in which the host issues.
+struct RankClass {
+  RankSet ranks;
+  std::vector<Call> calls;
+  friend bool operator==(const RankClass&, const RankClass&) = default;
+};
+
+struct Mesh {
+  std::array<std::int32_t, kNumAxes> size = {1, 1, 1, 1, 1};
+  std::int64_t num_ranks() const;
+  std::int32_t operator[](Axis axis) const { return size[static_cast<std::size_t>(axis)]; }
+  friend bool operator==(const Mesh&, const Mesh&) = default;
+};
+
+/// Which rank holds which coordinates: rank = sum of coordinate * stride. Not part of the digest.
+struct Placement {
+  std::array<std::int64_t, kNumAxes> stride = {0, 0, 0, 0, 0};
+  friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+struct Program {
+  Mesh mesh;
+  Placement placement;
+  std::vector<OpAttrs> attrs;
+  std::vector<std::string> modules;
+  std::vector<Value> values;
+  std::vector<Pool> pools;
+  std::vector<Group> groups;
+  std::vector<Transfer> transfers;
+  std::vector<Segment> segments;
+  std::vector<RankClass> body;  // one step; consecutive steps may overlap
+  int num_microbatches = 0;
+};
+
+std::int64_t num_elements(const Dims& dims);         // expected
+Bytes size_in_bytes(const Value& value);             // of the bound
+ValueId storage_root(const Program& program, ValueId value);  // follows aliases
+
+/// "DPT" and the like -> strides of the axes, rightmost letter fastest. Letters: D P C E T.
+Placement make_placement(const Mesh& mesh, std::string_view letters);
+
+}  // namespace trainyard

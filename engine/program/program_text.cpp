@@ -1,0 +1,293 @@
+#include "engine/program/program_text.h"
+
+#include <charconv>
+#include <cstdint>
+
+#include "engine/base/hash.h"
+#include "engine/program/program_words.h"
+
+namespace trainyard {
+
+namespace {
+
+namespace words = program_words;
+
+class Writer {
+ public:
+  Writer(const Program& program, const std::function<void(std::string_view)>& sink)
+      : program_(program), sink_(sink) {
+    buffer_.reserve(kFlushAt + 4096);
+    for (int kind = 0; kind < kNumOpKinds; ++kind) {
+      for (int part = 0; part < 4; ++part) {
+        op_names_.push_back(op_name(static_cast<OpKind>(kind), static_cast<OpPart>(part)));
+      }
+    }
+  }
+
+  void write(bool placement) {
+    text("program 1\nmesh");
+    axes(program_.mesh.size);
+    text("\nmicrobatches ");
+    number(program_.num_microbatches);
+    text("\n");
+    for (const Group& group : program_.groups) write_group(group);
+    for (std::size_t i = 0; i < program_.transfers.size(); ++i) {
+      text("transfer ");
+      number(static_cast<std::int64_t>(i));
+      text(" ");
+      text(to_string(program_.transfers[i].axis));
+      if (program_.transfers[i].offset >= 0) text("+");
+      number(program_.transfers[i].offset);
+      text("\n");
+    }
+    for (const Pool& pool : program_.pools) {
+      text("pool ");
+      text(pool.name);
+      text(":");
+      number(pool.slots);
+      text(pool.space == Space::kHost ? " host\n" : "\n");
+    }
+    for (const Value& value : program_.values) write_value(value);
+    for (const Segment& segment : program_.segments) write_segment(segment);
+    for (const RankClass& list : program_.body) write_class(list);
+    if (placement) {
+      text("placement");
+      axes(program_.placement.stride);
+      text("\n");
+    }
+    flush();
+  }
+
+ private:
+  static constexpr std::size_t kFlushAt = 1 << 16;
+
+  void flush() {
+    sink_(buffer_);
+    buffer_.clear();
+  }
+  void text(std::string_view piece) { buffer_ += piece; }
+  template <typename Number>
+  void number(Number value) {
+    char digits[32];
+    const auto [end, error] = std::to_chars(digits, digits + sizeof digits, value);
+    buffer_.append(digits, end);
+  }
+  template <typename Numbers>
+  void axes(const Numbers& numbers) {
+    for (Axis axis : kAllAxes) {
+      text(" ");
+      text(to_string(axis));
+      text(":");
+      number(numbers[static_cast<std::size_t>(axis)]);
+    }
+  }
+
+  void write_group(const Group& group) {
+    text("group ");
+    text(group.name);
+    text("[");
+    for (std::size_t i = 0; i < group.axes.size(); ++i) {
+      if (i > 0) text(",");
+      text(to_string(group.axes[i]));
+    }
+    text("]");
+    for (std::size_t i = 0; i < group.members.size(); ++i) {
+      text(i == 0 ? "{" : ",");
+      number(group.members[i]);
+    }
+    text(group.members.empty() ? "\n" : "}\n");
+  }
+
+  void write_value(const Value& value) {
+    text("value ");
+    text(value.name);
+    text(" ");
+    text(to_string(value.dtype));
+    text("[");
+    for (std::size_t i = 0; i < value.dims.size(); ++i) {
+      const Dim& dim = value.dims[i];
+      if (i > 0) text(",");
+      number(dim.expected);
+      if (dim.symbol < 0 && dim.bound == dim.expected) continue;
+      text("~");
+      number(dim.bound);
+      text("?");
+      number(dim.symbol);
+    }
+    text("] ");
+    text(words::kScopes[static_cast<std::size_t>(value.scope)]);
+    text(" ");
+    text(words::kMemory[static_cast<std::size_t>(value.memory)]);
+    if (value.spec != ShardingSpec{}) {
+      text(" ");
+      text(to_string(value.spec));
+    }
+    if (value.alias) {
+      text(" in:");
+      text(program_.values[static_cast<std::size_t>(value.alias->in)].name);
+      text("+");
+      number(value.alias->offset);
+      if (value.alias->own_shard) {
+        text(" own:");
+        text(to_string(*value.alias->own_shard));
+      }
+    }
+    if (value.pool >= 0) {
+      text(" pool:");
+      text(program_.pools[static_cast<std::size_t>(value.pool)].name);
+    }
+    if (value.space == Space::kHost) text(" host");
+    text("\n");
+    if (buffer_.size() > kFlushAt) flush();
+  }
+
+  void write_attrs(const OpAttrs& attrs) {
+    bool first = true;
+    const auto item = [&](std::string_view name, auto value, auto unset) {
+      if (value == unset) return;
+      text(first ? "{" : " ");
+      first = false;
+      text(name);
+      if constexpr (!std::is_same_v<decltype(value), bool>) {
+        text("=");
+        number(value);
+      }
+    };
+    item("heads", attrs.heads, 0);
+    item("kv_heads", attrs.kv_heads, 0);
+    item("head_dim", attrs.head_dim, 0);
+    item("packed", attrs.packed, false);
+    item("causal", attrs.causal, false);
+    item("mask", attrs.has_mask, false);
+    item("bias", attrs.has_bias, false);
+    item("rate", attrs.rate, 0.0F);
+    item("scale", attrs.scale, OpAttrs{}.scale);
+    item("tanh", attrs.tanh_gelu, false);
+    item("share", attrs.share, 1.0F);
+    item("dim", static_cast<int>(attrs.dim), -1);
+    item("partial", attrs.partial_gradient, false);
+    if (!first) text("}");
+  }
+
+  void operands(std::string_view before, const Operands& list) {
+    if (list.empty()) return;
+    text(before);
+    for (const Operand& operand : list) {
+      const Value& value = program_.values[static_cast<std::size_t>(operand.value)];
+      text(" ");
+      text(value.name);
+      if (value.scope == Scope::kMicrobatch) text(words::kSlots[operand.slot]);
+    }
+  }
+
+  void write_segment(const Segment& segment) {
+    text("segment ");
+    text(segment.name);
+    text(segment.slots == 0 ? "() stage:" : segment.slots == 1 ? "(m) stage:" : "(m,n) stage:");
+    number(segment.stage);
+    text(" ");
+    buffer_ += letter(segment.phase);
+    text("\n");
+    PathId module = -1;
+    for (const ProgramOp& op : segment.ops) {
+      if (op.kind != OpKind::kFree && op.module != module) {
+        module = op.module;
+        text("  @");
+        text(program_.modules[static_cast<std::size_t>(module)]);
+        text("\n");
+      }
+      text("  ");
+      text(words::kStreams[static_cast<std::size_t>(op.stream)]);
+      text(" ");
+      text(op_names_[static_cast<std::size_t>(op.kind) * 4 + static_cast<std::size_t>(op.part)]);
+      if (op.group >= 0) {
+        text(":");
+        text(program_.groups[static_cast<std::size_t>(op.group)].name);
+      }
+      if (op.transfer >= 0) {
+        text(":");
+        number(op.transfer);
+      }
+      write_attrs(program_.attrs[static_cast<std::size_t>(op.attrs)]);
+      operands("", op.reads);
+      operands(" ->", op.writes);
+      operands(" +>", op.accumulates);
+      for (std::size_t i = 0; i < op.after.size(); ++i) {
+        text(" after:");
+        number(op.after[i]);
+      }
+      if (op.guard) operands(" guard", Operands{*op.guard});
+      text(op.host_sync ? " host_sync\n" : "\n");
+    }
+    if (buffer_.size() > kFlushAt) flush();
+  }
+
+  void write_class(const RankClass& list) {
+    text("class");
+    for (Axis axis : kAllAxes) {
+      const std::int32_t at = list.ranks.at[static_cast<std::size_t>(axis)];
+      if (at < 0) continue;
+      text(" ");
+      text(to_string(axis));
+      text(":");
+      number(at);
+    }
+    text("\n ");
+    for (const Call& call : list.calls) {
+      const Segment& segment = program_.segments[static_cast<std::size_t>(call.segment)];
+      text(" ");
+      text(segment.name);
+      if (segment.slots > 0) number(call.mb[0]);
+      if (segment.slots > 1) {
+        text(",");
+        number(call.mb[1]);
+      }
+      for (std::size_t i = 0; i < call.dims.size(); ++i) {
+        text(i == 0 ? "(" : ",");
+        number(call.dims[i].first);
+        text("=");
+        number(call.dims[i].second);
+      }
+      if (!call.dims.empty()) text(")");
+      for (const CallRef& before : call.after) {
+        text("^");
+        number(before.call);
+      }
+      for (std::size_t i = 0; i < call.inside.size(); ++i) {
+        text(i == 0 ? "{@" : ";@");
+        number(call.inside[i].first);
+        text(":");
+        text(program_.segments[static_cast<std::size_t>(call.inside[i].second)].name);
+      }
+      if (!call.inside.empty()) text("}");
+      if (buffer_.size() > kFlushAt) flush();
+    }
+    text("\n");
+  }
+
+  const Program& program_;
+  const std::function<void(std::string_view)>& sink_;
+  std::string buffer_;
+  std::vector<std::string> op_names_;  // [kind][part]
+};
+
+}  // namespace
+
+void write_text(const Program& program, bool placement,
+                const std::function<void(std::string_view)>& sink) {
+  Writer(program, sink).write(placement);
+}
+
+std::string to_text(const Program& program) {
+  std::string text;
+  write_text(program, true, [&](std::string_view piece) { text += piece; });
+  return text;
+}
+
+std::string program_digest(const Program& program) {
+  Sha256 hash;
+  write_text(program, false, [&](std::string_view piece) { hash.update(piece); });
+  return hash.hex();
+}
+
+}  // namespace trainyard

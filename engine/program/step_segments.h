@@ -1,0 +1,32 @@
+// What happens once per step around the microbatches: gradients are zeroed, reduced bucket by bucket,
+// their norm is taken, the optimizer updates the weights. Each is a segment; lower() places the calls.
+#pragma once
+
+#include <vector>
+
+#include "engine/config/study.h"
+#include "engine/cost/software_profile.h"
+#include "engine/program/instantiate.h"
+
+namespace trainyard {
+
+/// Segments of one bucket; -1: not needed for it.
+struct BucketSegments {
+  SegmentId reduce = -1;         // over data parallelism: all_reduce, or reduce_scatter under ZeRO-1
+  SegmentId reduce_tensor = -1;  // partial sums of replicated parameters, over tensor parallelism
+  SegmentId reduce_tied = -1;    // over the pipeline ranks that share the weights
+  std::uint32_t complete_at = 0;  // op of its stage's backward before which its gradient is complete
+};
+
+struct StepSegments {
+  std::vector<SegmentId> zero;          // [stage]
+  std::vector<BucketSegments> buckets;  // [bucket]
+  std::vector<SegmentId> loss;          // [pipeline rank]: reduces the reported loss; -1: none
+  std::vector<SegmentId> norm;          // [pipeline rank]; -1: no clipping, no overflow check
+  std::vector<SegmentId> update;        // [pipeline rank]
+};
+
+StepSegments add_step_segments(ProgramDraft& draft, const ParallelConfig& parallel,
+                               const TrainingConfig& config, const SoftwareProfile& software);
+
+}  // namespace trainyard

@@ -1,0 +1,402 @@
+#include "engine/program/verify.h"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace trainyard {
+
+namespace {
+
+struct Violation : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// What one segment does to one value that outlives the call.
+struct Use {
+  bool needs_written = false;  // reads it before it writes it
+  bool writes = false;
+  bool frees = false;
+};
+
+enum class State : std::uint8_t { kUnwritten, kWritten, kFreed };
+
+class Verifier {
+ public:
+  explicit Verifier(const Program& program) : program_(program) {}
+
+  void run() {
+    check_ids();
+    find_anchors();
+    for (std::size_t s = 0; s < program_.segments.size(); ++s) check_segment(static_cast<SegmentId>(s));
+    group_values();
+    for (const RankClass& list : program_.body) check_lifetimes(list);
+    check_pools();
+    check_communication();
+  }
+
+ private:
+  template <typename... Parts>
+  [[noreturn]] static void fail(const Parts&... parts) {
+    std::string text;
+    ((text += parts), ...);
+    throw Violation(text);
+  }
+
+  const Value& value(ValueId id) const { return program_.values[static_cast<std::size_t>(id)]; }
+  const Segment& segment(SegmentId id) const {
+    return program_.segments[static_cast<std::size_t>(id)];
+  }
+
+  void check_operand(const Segment& s, std::size_t k, const Operand& operand) const {
+    if (operand.value < 0 || static_cast<std::size_t>(operand.value) >= program_.values.size()) {
+      fail("segment ", s.name, " op ", std::to_string(k), ": no value ", std::to_string(operand.value));
+    }
+  }
+
+  void check_ids() const {
+    for (std::size_t v = 0; v < program_.values.size(); ++v) {
+      const Value& item = program_.values[v];
+      std::size_t steps = 0;
+      for (const Value* at = &item; at->alias; at = &value(at->alias->in)) {
+        if (at->alias->in < 0 || static_cast<std::size_t>(at->alias->in) >= program_.values.size() ||
+            ++steps > program_.values.size()) {
+          fail("value ", item.name, ": its storage leads nowhere");
+        }
+      }
+      for (const Dim& dim : item.dims) {
+        if (dim.expected < 0 || dim.bound < dim.expected) fail("value ", item.name, ": bad extent");
+      }
+      if (item.pool >= static_cast<PoolId>(program_.pools.size())) fail("value ", item.name, ": no such pool");
+    }
+    for (const Segment& s : program_.segments) {
+      for (std::size_t k = 0; k < s.ops.size(); ++k) {
+        const ProgramOp& op = s.ops[k];
+        for (const auto* operands : {&op.reads, &op.writes, &op.accumulates}) {
+          for (const Operand& operand : *operands) check_operand(s, k, operand);
+        }
+        if (is_collective(op.kind) && (op.group < 0 || op.group >= static_cast<GroupId>(program_.groups.size()))) {
+          fail("segment ", s.name, ": ", op_name(op.kind, op.part), " has no group");
+        }
+        if (is_transfer(op.kind) && (op.transfer < 0 || op.transfer >= static_cast<TransferId>(program_.transfers.size()))) {
+          fail("segment ", s.name, ": ", op_name(op.kind, op.part), " has no peer");
+        }
+        for (std::uint32_t before : op.after) {
+          if (before >= k) fail("segment ", s.name, " op ", std::to_string(k), ": waits for a later op");
+        }
+      }
+    }
+    for (const RankClass& list : program_.body) {
+      for (const Call& call : list.calls) {
+        if (call.segment < 0 || static_cast<std::size_t>(call.segment) >= program_.segments.size()) {
+          fail("a call of no segment");
+        }
+        for (const auto& [at, inner] : call.inside) {
+          if (at > segment(call.segment).ops.size()) fail("segment ", segment(call.segment).name, ": a call inside at no op");
+        }
+      }
+    }
+  }
+
+  /// The value whose write makes `v` readable: itself, or the storage it is a view of.
+  void find_anchors() {
+    std::vector<bool> written(program_.values.size(), false);
+    for (const Segment& s : program_.segments) {
+      for (const ProgramOp& op : s.ops) {
+        for (const Operand& operand : op.writes) written[static_cast<std::size_t>(operand.value)] = true;
+      }
+    }
+    anchor_.resize(program_.values.size());
+    family_.resize(program_.values.size());
+    for (std::size_t v = 0; v < anchor_.size(); ++v) {
+      auto at = static_cast<ValueId>(v);
+      while (!written[static_cast<std::size_t>(at)] && value(at).alias) at = value(at).alias->in;
+      anchor_[v] = at;
+      const ValueId root = storage_root(program_, static_cast<ValueId>(v));
+      if (anchor_[v] == static_cast<ValueId>(v)) family_[static_cast<std::size_t>(root)].push_back(at);
+    }
+    state_.assign(program_.values.size(), State::kUnwritten);
+    signature_.resize(program_.values.size());
+  }
+
+  bool outlives_call(ValueId v) const { return value(v).scope != Scope::kLocal; }
+
+  /// Walks one segment op by op; values from outside count as written at the start.
+  void check_segment(SegmentId id) {
+    const Segment& s = segment(id);
+    std::vector<ValueId> seen;
+    const auto use = [&](ValueId v) -> Use& {
+      auto& list = signature_[static_cast<std::size_t>(v)];
+      if (list.empty() || list.back().first != id) {
+        list.emplace_back(id, Use{});
+        state_[static_cast<std::size_t>(v)] = State::kUnwritten;
+        seen.push_back(v);
+      }
+      return list.back().second;
+    };
+    const auto read = [&](const ProgramOp& op, ValueId v) {
+      const ValueId a = anchor_[static_cast<std::size_t>(v)];
+      Use& u = use(a);
+      State& state = state_[static_cast<std::size_t>(a)];
+      if (state == State::kFreed) {
+        fail("segment ", s.name, ": ", op_name(op.kind, op.part), " reads ", value(v).name, " after it was freed");
+      }
+      if (state == State::kWritten) return;
+      if (!outlives_call(a)) {
+        fail("segment ", s.name, ": ", op_name(op.kind, op.part), " reads ", value(v).name, ", which nothing has written");
+      }
+      u.needs_written = true;
+      state = State::kWritten;
+    };
+    for (const ProgramOp& op : s.ops) {
+      if (op.kind == OpKind::kFree) {
+        for (const Operand& operand : op.reads) free_storage(s, operand.value, use);
+        continue;
+      }
+      for (const Operand& operand : op.reads) read(op, operand.value);
+      for (const Operand& operand : op.accumulates) read(op, operand.value);
+      if (op.guard) read(op, op.guard->value);
+      for (const Operand& operand : op.writes) {
+        Use& u = use(operand.value);
+        State& state = state_[static_cast<std::size_t>(operand.value)];
+        const bool persistent = value(operand.value).scope == Scope::kPersistent;
+        if (state != State::kUnwritten && !persistent) {
+          fail("segment ", s.name, ": ", op_name(op.kind, op.part), " writes ", value(operand.value).name, " a second time");
+        }
+        state = State::kWritten;
+        u.writes = true;
+      }
+    }
+    for (ValueId v : seen) {
+      if (!outlives_call(v) && state_[static_cast<std::size_t>(v)] != State::kFreed) {
+        fail("segment ", s.name, ": ", value(v).name, " is never freed");
+      }
+      if (!outlives_call(v)) signature_[static_cast<std::size_t>(v)].clear();
+    }
+  }
+
+  template <typename UseOf>
+  void free_storage(const Segment& s, ValueId root, const UseOf& use) {
+    if (storage_root(program_, root) != root) fail("segment ", s.name, ": frees ", value(root).name, ", a view");
+    if (value(root).scope == Scope::kPersistent) fail("segment ", s.name, ": frees ", value(root).name, ", which is persistent");
+    for (ValueId member : family_[static_cast<std::size_t>(root)]) {
+      Use& u = use(member);
+      State& state = state_[static_cast<std::size_t>(member)];
+      if (state == State::kFreed) fail("segment ", s.name, ": frees ", value(root).name, " twice");
+      if (state == State::kUnwritten && outlives_call(member)) u.needs_written = true;
+      state = State::kFreed;
+      u.frees = true;
+    }
+  }
+
+  /// Values with the same scope and the same uses by the same segments share one token.
+  void group_values() {
+    std::map<std::pair<Scope, std::vector<std::pair<SegmentId, int>>>, std::size_t> tokens;
+    uses_.resize(program_.segments.size());
+    for (std::size_t v = 0; v < signature_.size(); ++v) {
+      const auto& uses = signature_[v];
+      const Scope scope = program_.values[v].scope;
+      if (uses.empty() || scope == Scope::kPersistent) continue;
+      std::vector<std::pair<SegmentId, int>> key;
+      for (const auto& [s, u] : uses) key.emplace_back(s, u.needs_written + 2 * u.writes + 4 * u.frees);
+      const auto [it, fresh] = tokens.emplace(std::pair(scope, std::move(key)), tokens.size());
+      if (!fresh) continue;
+      tokens_.push_back({static_cast<ValueId>(v), scope == Scope::kMicrobatch});
+      for (const auto& [s, u] : uses) uses_[static_cast<std::size_t>(s)].emplace_back(it->second, u);
+    }
+  }
+
+  void check_lifetimes(const RankClass& list) {
+    const auto microbatches = static_cast<std::size_t>(std::max(1, program_.num_microbatches));
+    std::map<std::size_t, std::vector<State>> states;  // by token; [microbatch], or one for the step
+    const auto apply = [&](SegmentId id, Microbatch mb) {
+      const Segment& s = segment(id);
+      if ((s.slots > 0) != (mb >= 0) || mb >= static_cast<Microbatch>(microbatches)) {
+        fail("class pp:", std::to_string(list.ranks.at[0]), ": ", s.name, " called with microbatch ", std::to_string(mb));
+      }
+      for (const auto& [token, u] : uses_[static_cast<std::size_t>(id)]) {
+        const auto& [representative, per_microbatch] = tokens_[token];
+        auto& instances = states[token];
+        if (instances.empty()) instances.assign(per_microbatch ? microbatches : 1, State::kUnwritten);
+        if (per_microbatch && mb < 0) fail("segment ", s.name, ": ", value(representative).name, " without a microbatch");
+        State& state = instances[per_microbatch ? static_cast<std::size_t>(mb) : 0];
+        const auto where = [&] {
+          return "class pp:" + std::to_string(list.ranks.at[0]) + ": " + s.name +
+                 (mb >= 0 ? std::to_string(mb) : "") + ": " + value(representative).name;
+        };
+        if (u.needs_written && state != State::kWritten) {
+          fail(where(), state == State::kFreed ? " is used after it was freed" : " is used before it is written");
+        }
+        if (u.writes && !u.needs_written && state != State::kUnwritten) fail(where(), " is written a second time");
+        if (u.writes) state = State::kWritten;
+        if (u.frees) state = State::kFreed;
+      }
+    };
+    for (const Call& call : list.calls) {
+      apply(call.segment, call.mb[0]);
+      for (const auto& [at, inner] : call.inside) apply(inner, -1);
+    }
+    for (const auto& [token, instances] : states) {
+      for (std::size_t i = 0; i < instances.size(); ++i) {
+        if (instances[i] == State::kWritten) {
+          fail("class pp:", std::to_string(list.ranks.at[0]), ": ", value(tokens_[token].first).name,
+               instances.size() > 1 ? " of microbatch " + std::to_string(i) : std::string(), " is never freed");
+        }
+      }
+    }
+  }
+
+  void check_pools() const {
+    std::vector<std::vector<std::pair<PoolId, int>>> change(program_.segments.size());
+    for (std::size_t s = 0; s < program_.segments.size(); ++s) {
+      for (const ProgramOp& op : program_.segments[s].ops) {
+        for (const Operand& operand : op.writes) {
+          const Value& v = value(operand.value);
+          if (v.pool >= 0 && !v.alias) change[s].emplace_back(v.pool, 1);
+        }
+        if (op.kind != OpKind::kFree) continue;
+        for (const Operand& operand : op.reads) {
+          if (value(operand.value).pool >= 0) change[s].emplace_back(value(operand.value).pool, -1);
+        }
+      }
+    }
+    for (const RankClass& list : program_.body) {
+      std::map<PoolId, int> alive;
+      for (const Call& call : list.calls) {
+        for (const auto& [pool, by] : change[static_cast<std::size_t>(call.segment)]) {
+          const Pool& p = program_.pools[static_cast<std::size_t>(pool)];
+          if ((alive[pool] += by) > p.slots) {
+            fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(call.segment).name,
+                 ": pool ", p.name, " has ", std::to_string(p.slots), " slots, all in use");
+          }
+        }
+      }
+    }
+  }
+
+  struct Communication {
+    const ProgramOp* op;
+    SegmentId segment;
+    Microbatch mb;
+  };
+
+  bool crosses_classes(const ProgramOp& op) const {
+    if (is_transfer(op.kind)) return true;
+    if (!is_collective(op.kind)) return false;
+    const Group& group = program_.groups[static_cast<std::size_t>(op.group)];
+    return std::find(group.axes.begin(), group.axes.end(), Axis::kPp) != group.axes.end();
+  }
+
+  void check_communication() const {
+    // Communication with other classes, per segment and then per class, in issue order.
+    std::vector<std::vector<const ProgramOp*>> crossing(program_.segments.size());
+    for (std::size_t s = 0; s < program_.segments.size(); ++s) {
+      for (const ProgramOp& op : program_.segments[s].ops) {
+        if (crosses_classes(op)) crossing[s].push_back(&op);
+      }
+    }
+    std::vector<std::vector<Communication>> lists;
+    for (const RankClass& list : program_.body) {
+      auto& out = lists.emplace_back();
+      for (const Call& call : list.calls) {
+        for (const ProgramOp* op : crossing[static_cast<std::size_t>(call.segment)]) out.push_back({op, call.segment, call.mb[0]});
+        for (const auto& [at, inner] : call.inside) {
+          for (const ProgramOp* op : crossing[static_cast<std::size_t>(inner)]) out.push_back({op, inner, -1});
+        }
+      }
+    }
+    run_in_order(lists);
+  }
+
+  Bytes bytes(const ProgramOp& op) const {
+    const auto& operands = op.kind == OpKind::kRecv ? op.writes : op.reads;
+    return size_in_bytes(value(operands[0].value));
+  }
+
+  void run_in_order(const std::vector<std::vector<Communication>>& lists) const {
+    const auto ranks = static_cast<std::int32_t>(lists.size());
+    std::vector<std::size_t> next(lists.size(), 0);
+    const auto head = [&](std::int32_t rank) -> const Communication* {
+      const auto& list = lists[static_cast<std::size_t>(rank)];
+      const std::size_t at = next[static_cast<std::size_t>(rank)];
+      return at < list.size() ? &list[at] : nullptr;
+    };
+    for (bool progress = true; progress;) {
+      progress = false;
+      for (std::int32_t rank = 0; rank < ranks; ++rank) {
+        while (const Communication* mine = head(rank)) {
+          const auto members = partners(*mine->op, rank, ranks);
+          const bool ready = std::all_of(members.begin(), members.end(), [&](std::int32_t other) {
+            const Communication* theirs = head(other);
+            return theirs != nullptr && matches(*mine, *theirs, rank, other, ranks);
+          });
+          if (!ready) break;
+          for (std::int32_t member : members) ++next[static_cast<std::size_t>(member)];
+          if (std::find(members.begin(), members.end(), rank) == members.end()) ++next[static_cast<std::size_t>(rank)];
+          progress = true;
+        }
+      }
+    }
+    std::string stuck;
+    for (std::int32_t rank = 0; rank < ranks; ++rank) {
+      const Communication* at = head(rank);
+      if (at == nullptr) continue;
+      if (!stuck.empty()) stuck += "; ";
+      stuck += "class pp:" + std::to_string(rank) + " is stuck at " + segment(at->segment).name +
+               (at->mb >= 0 ? std::to_string(at->mb) : "");
+    }
+    if (!stuck.empty()) fail("no order of communication suits every rank: ", stuck);
+  }
+
+  std::vector<std::int32_t> partners(const ProgramOp& op, std::int32_t rank, std::int32_t ranks) const {
+    if (is_transfer(op.kind)) {
+      const std::int32_t offset = program_.transfers[static_cast<std::size_t>(op.transfer)].offset;
+      return {rank, (rank + offset % ranks + ranks) % ranks};
+    }
+    const Group& group = program_.groups[static_cast<std::size_t>(op.group)];
+    if (!group.members.empty()) return group.members;
+    std::vector<std::int32_t> all(static_cast<std::size_t>(ranks));
+    for (std::int32_t r = 0; r < ranks; ++r) all[static_cast<std::size_t>(r)] = r;
+    return all;
+  }
+
+  bool matches(const Communication& a, const Communication& b, std::int32_t rank, std::int32_t other,
+               std::int32_t ranks) const {
+    if (rank == other) return true;
+    if (a.mb != b.mb) return false;
+    if (is_transfer(a.op->kind)) {
+      const auto opposite = a.op->kind == OpKind::kSend ? OpKind::kRecv : OpKind::kSend;
+      if (b.op->kind != opposite) return false;
+      const auto back = partners(*b.op, other, ranks);
+      if (back.back() != rank || a.op->stream != b.op->stream) return false;
+      if (bytes(*a.op) != bytes(*b.op)) {
+        fail(segment(a.segment).name, " and ", segment(b.segment).name, " do not agree on the bytes of their transfer");
+      }
+      return true;
+    }
+    return a.op->kind == b.op->kind && a.op->group == b.op->group && bytes(*a.op) == bytes(*b.op);
+  }
+
+  const Program& program_;
+  std::vector<ValueId> anchor_;                                     // [value]
+  std::vector<std::vector<ValueId>> family_;                        // [storage root] -> anchors in it
+  std::vector<State> state_;                                        // [value], within one segment
+  std::vector<std::vector<std::pair<SegmentId, Use>>> signature_;   // [value]
+  std::vector<std::pair<ValueId, bool>> tokens_;                    // representative, per microbatch?
+  std::vector<std::vector<std::pair<std::size_t, Use>>> uses_;      // [segment] -> tokens it touches
+};
+
+}  // namespace
+
+std::optional<std::string> find_violation(const Program& program) {
+  try {
+    Verifier(program).run();
+  } catch (const Violation& violation) {
+    return violation.what();
+  }
+  return std::nullopt;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,171 @@
+#include "engine/recompute/recompute.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace trainyard {
+
+namespace {
+
+using Region = std::vector<std::size_t>;  // indices into TrainingGraph::forward, ascending
+
+class Recomputer {
+ public:
+  explicit Recomputer(TrainingGraph& training) : training_(training) {}
+
+  /// Every region is recomputed at once; `all` repeats ops whose result nobody reads, too.
+  void run(const std::vector<Region>& regions, bool all) {
+    index_readers();
+    for (const Region& region : regions) recompute_region(region, all);
+    insert_clones();
+  }
+
+ private:
+  Tensor& tensor(TensorId id) { return training_.graph.tensors[static_cast<std::size_t>(id)]; }
+
+  void index_readers() {
+    readers_.assign(training_.graph.tensors.size(), {});
+    clones_.assign(training_.backward.size() + 1, {});
+    first_of_origin_.assign(training_.graph.ops.size(), training_.backward.size());
+    for (std::size_t i = 0; i < training_.backward.size(); ++i) {
+      auto& first = first_of_origin_[static_cast<std::size_t>(training_.backward[i].origin)];
+      first = std::min(first, i);
+      for (TensorId read : training_.backward[i].reads) {
+        readers_[static_cast<std::size_t>(read)].push_back(static_cast<std::uint32_t>(i));
+      }
+    }
+  }
+
+  void recompute_region(const Region& region, bool all) {
+    // Needed: written here and read by the backward; then what the needed ones are computed from.
+    std::unordered_map<TensorId, bool> needed;  // every tensor written here -> needed?
+    std::size_t first_reader = training_.backward.size();
+    bool any = false;
+    for (std::size_t i : region) {
+      for (TensorId write : training_.forward[i].writes) {
+        const auto& readers = readers_[static_cast<std::size_t>(write)];
+        needed[write] = !readers.empty();
+        if (readers.empty()) continue;
+        any = true;
+        first_reader = std::min<std::size_t>(first_reader, readers.front());
+      }
+    }
+    if (!any) return;
+    std::vector<bool> included(region.size(), all);
+    for (std::size_t k = region.size(); k-- > 0;) {
+      const Instruction& op = training_.forward[region[k]];
+      for (TensorId write : op.writes) included[k] = included[k] || needed[write];
+      if (!included[k]) continue;
+      for (TensorId read : op.reads) {
+        if (const auto it = needed.find(read); it != needed.end()) it->second = true;
+      }
+    }
+
+    // Where: before the first instruction of the op whose backward reads first, so that its
+    // input-gradient half can run beside a gather that only its weight-gradient half waits for.
+    const auto origin = static_cast<std::size_t>(training_.backward[first_reader].origin);
+    const std::size_t at = std::min(first_reader, first_of_origin_[origin]);
+
+    std::unordered_map<TensorId, TensorId> again;
+    for (std::size_t k = 0; k < region.size(); ++k) {
+      if (included[k]) clones_[at].push_back(clone(training_.forward[region[k]], again));
+    }
+    for (const auto& [old_id, new_id] : again) {
+      for (std::uint32_t reader : readers_[static_cast<std::size_t>(old_id)]) {
+        for (TensorId& read : training_.backward[reader].reads) {
+          if (read == old_id) read = new_id;
+        }
+      }
+    }
+  }
+
+  Instruction clone(const Instruction& op, std::unordered_map<TensorId, TensorId>& again) {
+    Instruction copy = op;
+    for (TensorId& read : copy.reads) {
+      if (const auto it = again.find(read); it != again.end()) read = it->second;
+    }
+    for (TensorId& write : copy.writes) {
+      Tensor t = tensor(write);
+      t.name += "'";
+      if (const auto it = again.find(t.alias); it != again.end()) t.alias = it->second;
+      training_.graph.tensors.push_back(std::move(t));
+      const auto fresh = static_cast<TensorId>(training_.graph.tensors.size() - 1);
+      again.emplace(write, fresh);
+      write = fresh;
+    }
+    return copy;
+  }
+
+  void insert_clones() {
+    std::vector<Instruction> merged;
+    for (std::size_t i = 0; i <= training_.backward.size(); ++i) {
+      for (Instruction& clone : clones_[i]) merged.push_back(std::move(clone));
+      if (i < training_.backward.size()) merged.push_back(std::move(training_.backward[i]));
+    }
+    training_.backward = std::move(merged);
+  }
+
+  TrainingGraph& training_;
+  std::vector<boost::container::small_vector<std::uint32_t, 4>> readers_;  // [tensor] -> backward
+  std::vector<std::size_t> first_of_origin_;      // [forward op] -> first of its backward
+  std::vector<std::vector<Instruction>> clones_;  // [place in backward]: inserted before it
+};
+
+bool connects_stages(const Instruction& op) {
+  const bool flat = op.attrs.dim < 0;
+  return op.kind == OpKind::kLoad || op.kind == OpKind::kSend ||
+         (flat && (op.kind == OpKind::kSlice || op.kind == OpKind::kAllGather));
+}
+
+std::vector<Region> sequence_gathers(const TrainingGraph& training) {
+  std::vector<Region> regions;
+  for (std::size_t i = 0; i < training.forward.size(); ++i) {
+    const Instruction& op = training.forward[i];
+    if (op.kind == OpKind::kAllGather && op.attrs.partial_gradient) regions.push_back({i});
+  }
+  return regions;
+}
+
+std::vector<Region> attention_cores(const TrainingGraph& training) {
+  std::map<std::pair<std::int32_t, std::int32_t>, Region> by_module;  // (layer, module)
+  for (std::size_t i = 0; i < training.forward.size(); ++i) {
+    const Instruction& op = training.forward[i];
+    const bool core = op.attrs.heads > 0 && op.kind != OpKind::kRope &&
+                      op.kind != OpKind::kRelativeBias && op.kind != OpKind::kFlashAttention;
+    if (core) by_module[{op.layer, op.module}].push_back(i);
+  }
+  std::vector<Region> regions;
+  for (auto& [key, region] : by_module) regions.push_back(std::move(region));
+  return regions;
+}
+
+std::vector<Region> whole_layers(const TrainingGraph& training) {
+  std::vector<Region> by_layer(static_cast<std::size_t>(training.graph.num_layers));
+  for (std::size_t i = 0; i < training.forward.size(); ++i) {
+    const Instruction& op = training.forward[i];
+    if (op.layer < 0 || connects_stages(op) || op.kind == OpKind::kEmbedding) continue;
+    by_layer[static_cast<std::size_t>(op.layer)].push_back(i);
+  }
+  return by_layer;
+}
+
+}  // namespace
+
+void recompute(TrainingGraph& training, const RecomputeConfig& config,
+               const SoftwareProfile& software) {
+  if (const auto gathers = sequence_gathers(training); !gathers.empty()) {
+    Recomputer(training).run(gathers, false);
+  }
+  switch (config.method) {
+    case RecomputeConfig::Method::kNone: return;
+    case RecomputeConfig::Method::kSelective:
+      return Recomputer(training).run(attention_cores(training), false);
+    case RecomputeConfig::Method::kFull:
+      return Recomputer(training).run(whole_layers(training), software.recompute_runs_all_ops);
+  }
+}
+
+}  // namespace trainyard

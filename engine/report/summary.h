@@ -1,0 +1,65 @@
+// The answer to a study: every number that `simulate` prints, computed from Program, trace, memory
+// and costs. contract.md's table of answers says exactly what each key means.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/base/units.h"
+#include "engine/config/study.h"
+#include "engine/cost/cost_model.h"
+#include "engine/exec/trace.h"
+#include "engine/graph/graph.h"
+#include "engine/memory/memory.h"
+#include "engine/program/program.h"
+
+namespace trainyard {
+
+struct Summary {
+  std::string study;                  // its file
+  Seconds iteration_time = 0;
+  double samples_per_s = 0;
+  double tokens_per_s = 0;
+  Flop model_flop = 0;                // per step
+  double tflops_per_gpu = 0;
+  double mfu = 0;                     // of the dense peak of training.precision
+  double hardware_tflops_per_gpu = 0; // FLOP of executed ops
+  TimeClasses time;                   // mean over ranks; adds up to iteration_time
+  std::vector<TimeClasses> time_by_pipeline_rank;
+  double bubble_fraction = 0;
+  double exposed_communication_fraction = 0;
+  std::vector<MemoryPeak> peak_memory;      // [pipeline rank]
+  Bytes memory_capacity = 0;                // nominal less what the profile reserves
+  std::vector<Bytes> memory_headroom;       // [pipeline rank]; negative: does not fit by so much
+  bool fits = true;
+  std::int64_t num_ranks = 0;
+  std::int64_t num_events = 0;
+  std::string program_digest;
+  ParameterCount num_parameters;
+  std::vector<std::string> warnings;
+  std::vector<SourceEntry> sources;
+};
+
+struct SummaryInputs {
+  const Study& study;
+  const Graph& model;
+  const Program& program;
+  const Trace& trace;
+  const std::vector<MemoryPeak>& memory;
+  const HardwareProfile& hardware;
+  const SourceLog& sources;
+};
+
+Summary summarise(const SummaryInputs& in);
+
+/// What does not fit and by how much, one line per pipeline rank concerned; empty when all fits.
+std::string explain_misfit(const Summary& summary);
+
+/// The terminal's answer; `wall` is process start to answer.
+std::string summary_text(const Summary& summary, const Study& study, Seconds wall);
+
+/// summary.json and --json: the keys of the contract, in a fixed order.
+std::string summary_json(const Summary& summary, Seconds wall);
+
+}  // namespace trainyard

@@ -1,0 +1,79 @@
+// summary.json: the keys that scripts rely on.
+#include <nlohmann/json.hpp>
+
+#include "engine/report/summary.h"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json time_json(const TimeClasses& time) {
+  Json exposed = Json::object();
+  for (const auto& [kind, seconds] : time.exposed) exposed[kind] = seconds;
+  return {{"compute", time.compute},
+          {"optimizer", time.optimizer},
+          {"exposed_communication", exposed},
+          {"host", time.host},
+          {"bubble", time.bubble}};
+}
+
+Json memory_json(const MemoryPeak& peak) {
+  return {{"total", peak.total},
+          {"parameters", peak.parameters},
+          {"gradients", peak.gradients},
+          {"optimizer_state", peak.optimizer_state},
+          {"activations", peak.activations},
+          {"buffers", peak.buffers},
+          {"instant", peak.instant}};
+}
+
+Json sources_json(const std::vector<SourceEntry>& sources) {
+  Json out = {{"measured", 0}, {"fitted", 0}, {"datasheet", 0}, {"derived", 0}, {"extrapolated", 0}};
+  Json entries = Json::array();
+  for (const SourceEntry& entry : sources) {
+    out[entry.kind] = out.value(entry.kind, 0) + 1;
+    entries.push_back({{"name", entry.name}, {"kind", entry.kind}, {"used_for", entry.used_for},
+                       {"note", entry.note}});
+  }
+  out["entries"] = entries;
+  return out;
+}
+
+}  // namespace
+
+std::string summary_json(const Summary& summary, Seconds wall) {
+  Json out;
+  out["study"] = summary.study;
+  out["iteration_time_s"] = summary.iteration_time;
+  out["samples_per_s"] = summary.samples_per_s;
+  out["tokens_per_s"] = summary.tokens_per_s;
+  out["model_flop"] = summary.model_flop;
+  out["tflops_per_gpu"] = summary.tflops_per_gpu;
+  out["mfu"] = summary.mfu;
+  out["hardware_tflops_per_gpu"] = summary.hardware_tflops_per_gpu;
+  out["time"] = time_json(summary.time);
+  out["time_by_pipeline_rank"] = Json::array();
+  for (const TimeClasses& time : summary.time_by_pipeline_rank) {
+    out["time_by_pipeline_rank"].push_back(time_json(time));
+  }
+  out["bubble_fraction"] = summary.bubble_fraction;
+  out["exposed_communication_fraction"] = summary.exposed_communication_fraction;
+  out["peak_memory_bytes"] = Json::array();
+  for (const MemoryPeak& peak : summary.peak_memory) out["peak_memory_bytes"].push_back(memory_json(peak));
+  out["memory_capacity_bytes"] = summary.memory_capacity;
+  out["memory_headroom_bytes"] = summary.memory_headroom;
+  out["fits"] = summary.fits;
+  out["num_ranks"] = summary.num_ranks;
+  out["num_events"] = summary.num_events;
+  out["wall_s"] = wall;
+  out["program_digest"] = summary.program_digest;
+  out["num_parameters"] = {{"base", summary.num_parameters.base},
+                           {"with_head", summary.num_parameters.with_head}};
+  out["warnings"] = summary.warnings;
+  out["sources"] = sources_json(summary.sources);
+  return out.dump(2) + "\n";
+}
+
+}  // namespace trainyard

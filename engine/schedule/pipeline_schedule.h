@@ -1,0 +1,95 @@
+// Pipeline schedules: which stage computes which microbatch, and in what order on each rank.
+//
+// A schedule is a value, compute only, made by one short function. Sends, receives and buffer
+// lifetimes are added by the lowering pass (engine/program/lower.h), so that every schedule shares one
+// notion of communication. The text form ("2F0": stage 2, forward, microbatch 0) is what logs, error
+// messages and golden tests show; parse_action() reads it back.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "engine/base/error.h"
+
+namespace trainyard {
+
+enum class ActionPhase : std::uint8_t {
+  kForward,         // F
+  kBackward,        // B: I and W in one
+  kBackwardInput,   // I: gradient of the stage's input; the previous stage waits for it
+  kBackwardWeight,  // W: gradient of the weights; no other stage waits for it
+};
+
+/// One uninterrupted piece of compute. The default ordering makes sorted output reproducible.
+struct Action {
+  std::int32_t stage = 0;
+  ActionPhase phase = ActionPhase::kForward;
+  std::int32_t microbatch = 0;
+  friend auto operator<=>(const Action&, const Action&) = default;
+};
+
+std::string to_string(const Action& action);                // "2F0"
+std::optional<Action> parse_action(std::string_view text);  // nullopt: not an action
+
+struct PipelineSchedule {
+  int num_stages = 0;                        // all stages of the pipeline, virtual ones included
+  int num_microbatches = 0;                  // per optimizer step and data-parallel replica
+  std::vector<std::vector<Action>> actions;  // [pipeline rank][issue order]
+
+  int num_ranks() const { return static_cast<int>(actions.size()); }
+  int rank_of(int stage) const { return stage % num_ranks(); }
+};
+
+/// GPipe: all forwards, then all backwards. In flight at the peak: every microbatch.
+/// Huang et al. 2019 (arXiv:1811.06965). bubble_fraction = (p-1)/(m+p-1), p stages, m microbatches.
+PipelineSchedule gpipe(int num_stages, int num_microbatches);
+
+/// 1F1B with flush (PipeDream-Flush), one stage per rank. With p stages, m microbatches, s the stage:
+///   warmup(s)    = min(m, p - s - 1)   forwards before the first backward
+///   in_flight(s) = min(m, p - s)       activations held at the peak, in microbatches
+///   bubble_fraction = (p-1)/(m+p-1)    of the step, when every stage takes equally long
+/// one_f_one_b(3, 4) is:
+///   rank 0: 0F0 0F1 0F2 0B0 0F3 0B1 0B2 0B3
+///   rank 1: 1F0 1F1 1B0 1F2 1B1 1F3 1B2 1B3
+///   rank 2: 2F0 2B0 2F1 2B1 2F2 2B2 2F3 2B3
+/// Narayanan et al., SC'21 (arXiv:2104.04473), section 2.2.1.
+PipelineSchedule one_f_one_b(int num_stages, int num_microbatches);
+
+/// Interleaved 1F1B: rank r runs stages r, r + ranks, r + 2 ranks, ... Microbatches go in groups of
+/// g = m / max(1, m / ranks); m must be a multiple of that number of groups.
+///   warmup(r) = min(v m, (v-1) g + 2 (ranks - 1 - r))
+///   makespan with equal stages (F + B per microbatch and rank = t): m t + (ranks-1) t / v, where
+///   g = ranks
+/// Narayanan et al., SC'21, section 2.2.2; groups that do not equal the ranks as PyTorch has them.
+PipelineSchedule interleaved(int num_ranks, int stages_per_rank, int num_microbatches);
+
+/// The schedule that a study names. Infeasible for combinations that the schedule cannot serve.
+std::variant<PipelineSchedule, Infeasible> make_schedule(const std::string& method, int num_ranks,
+                                                         int stages_per_rank, int num_microbatches);
+
+/// Durations of actions, in any unit; the same on every stage.
+struct ActionDurations {
+  double forward = 1;
+  double backward = 2;
+  double input = 1;
+  double weight = 1;
+};
+
+/// When every action starts, each as early as its rank and its producers allow; no transfer time.
+struct ScheduleTiming {
+  std::vector<std::vector<double>> starts;  // [rank][position]
+  std::vector<double> idle;                 // [rank]: makespan less work
+  double makespan = 0;
+};
+/// Infeasible: an action appears twice or is missing, or every rank that is stuck and what it waits for.
+std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& schedule,
+                                                       const ActionDurations& durations);
+
+/// Most microbatches with F done and B (or W) not yet done, at any one time on this pipeline rank.
+int peak_in_flight(const PipelineSchedule& schedule, int pipeline_rank);
+
+}  // namespace trainyard

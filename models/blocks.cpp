@@ -1,0 +1,100 @@
+#include "models/blocks.h"
+
+namespace trainyard {
+
+namespace {
+
+struct ActivationOp {
+  OpKind kind;
+  bool tanh_gelu;
+  bool gated;  // reads [gate up], twice as wide as what it writes
+};
+
+ActivationOp activation_op(Activation activation) {
+  switch (activation) {
+    case Activation::kGelu:
+      return {OpKind::kGelu, false, false};
+    case Activation::kGeluTanh:
+      return {OpKind::kGelu, true, false};
+    case Activation::kRelu:
+      return {OpKind::kRelu, false, false};
+    case Activation::kSwiglu:
+      return {OpKind::kSwiglu, false, true};
+    case Activation::kGeglu:
+      return {OpKind::kGeglu, true, true};  // T5 1.1 gates with gelu_new
+  }
+  return {OpKind::kGelu, false, false};
+}
+
+}  // namespace
+
+TensorId token_input(ModelBuilder& m, std::string_view name, std::int64_t length) {
+  return m.graph.input(name, {m.options.microbatch, length}, DType::kInt64);
+}
+
+TensorId vocabulary_table(ModelBuilder& m, std::string_view name) {
+  return m.graph.parameter(name, {m.config.vocab, m.config.hidden}, SplitHint::kVocabulary,
+                           /*decay=*/true, m.config.pad_vocab_to);
+}
+
+TensorId small_embedding(ModelBuilder& m, std::string_view module, TensorId ids,
+                         std::int64_t rows) {
+  const TensorId table =
+      m.graph.parameter(std::string(module) + ".weight", {rows, m.config.hidden});
+  return m.graph.embedding(module, ids, table);
+}
+
+AttentionShape attention_shape(const ModelBuilder& m, bool causal, bool scaled) {
+  return {.heads = static_cast<std::int32_t>(m.config.heads),
+          .kv_heads = static_cast<std::int32_t>(m.config.kv_heads),
+          .head_dim = static_cast<std::int32_t>(m.config.head_dim),
+          .causal = causal,
+          .dropout = m.options.dropout,
+          .scaled = scaled};
+}
+
+TensorId self_attention(ModelBuilder& m, const std::string& module, TensorId x,
+                        const SelfAttention& how) {
+  const ModelConfig& config = m.config;
+  const AttentionShape shape = attention_shape(m, how.causal, how.scaled);
+  const std::int64_t qkv_width = (config.heads + 2 * config.kv_heads) * config.head_dim;
+  TensorId qkv = m.graph.linear(module + ".qkv", x, qkv_width, config.qkv_bias, SplitHint::kColumn);
+  if (how.rope) qkv = m.graph.rope(module, qkv, shape);
+  const TensorId context = m.graph.attention(module, qkv, shape, how.mask, how.bias);
+  return m.graph.linear(module + ".proj", context, config.hidden, config.linear_bias,
+                        SplitHint::kRow);
+}
+
+TensorId mlp(ModelBuilder& m, const std::string& module, TensorId x, double inner_dropout) {
+  const ModelConfig& config = m.config;
+  const ActivationOp op = activation_op(config.activation);
+  const std::string up = op.gated ? ".gate_up" : ".fc1";
+  const std::string down = op.gated ? ".down" : ".fc2";
+  TensorId h = m.graph.linear(module + up, x, op.gated ? 2 * config.ffn : config.ffn,
+                              config.linear_bias, SplitHint::kColumn);
+  h = m.graph.activation(module, op.kind, h, op.tanh_gelu);
+  h = m.graph.dropout(module, h, inner_dropout);
+  return m.graph.linear(module + down, h, config.hidden, config.linear_bias, SplitHint::kRow);
+}
+
+TensorId add_residual(ModelBuilder& m, const std::string& layer, const std::string& module,
+                      TensorId residual, TensorId branch) {
+  return m.graph.add(layer, residual, m.graph.dropout(module, branch, m.options.dropout));
+}
+
+TensorId output_table(ModelBuilder& m, std::string_view name, TensorId tokens) {
+  if (m.config.tied_embeddings) return tokens;
+  m.graph.set_head(true);
+  const TensorId table = vocabulary_table(m, name);
+  m.graph.set_head(false);
+  return table;
+}
+
+TensorId language_model_loss(ModelBuilder& m, TensorId x, TensorId tokens, double scale) {
+  const TensorId table = output_table(m, "lm_head.weight", tokens);
+  const TensorId logits = m.graph.lm_head("lm_head", x, table, /*bias=*/-1, scale);
+  const TensorId labels = token_input(m, "labels", m.graph.shape(x)[1]);
+  return m.graph.cross_entropy("loss", logits, labels);
+}
+
+}  // namespace trainyard

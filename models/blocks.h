@@ -1,0 +1,61 @@
+// What several families are made of, each block a short run of ops.
+//
+// Shapes: B = sequences of one microbatch, S = sequence, D = hidden, F = ffn, V = vocabulary,
+// N = heads, H = head dim.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "engine/graph/graph_builder.h"
+#include "models/model.h"
+
+namespace trainyard {
+
+/// A model under construction.
+struct ModelBuilder {
+  ModelBuilder(const ModelConfig& c, const BuildOptions& o)
+      : graph(c.name, o.compute), config(c), options(o) {}
+
+  GraphBuilder graph;
+  const ModelConfig& config;
+  const BuildOptions& options;
+};
+
+/// Data input of integers [B, length]: tokens, positions, labels.
+TensorId token_input(ModelBuilder& m, std::string_view name, std::int64_t length);
+
+/// Parameter [V, D], split by rows, padded to config.pad_vocab_to.
+TensorId vocabulary_table(ModelBuilder& m, std::string_view name);
+
+/// Looks `ids` up in a new table `module`.weight [rows, D] that every rank holds whole.
+TensorId small_embedding(ModelBuilder& m, std::string_view module, TensorId ids, std::int64_t rows);
+
+struct SelfAttention {
+  bool causal = false;
+  bool rope = false;   // rotary positions on q and k
+  bool scaled = true;  // scores over sqrt(H)
+  TensorId mask = -1;  // padding mask [B, S]; -1: none
+  TensorId bias = -1;  // trained score bias [N, S, S]; -1: none
+};
+AttentionShape attention_shape(const ModelBuilder& m, bool causal, bool scaled);
+
+/// x [B,S,D] -> fused qkv projection -> attention -> output projection -> [B,S,D].
+TensorId self_attention(ModelBuilder& m, const std::string& module, TensorId x,
+                        const SelfAttention& how);
+
+/// x [B,S,D] -> up to F (2F where gated) -> activation -> down to D.
+TensorId mlp(ModelBuilder& m, const std::string& module, TensorId x, double inner_dropout = 0);
+
+/// residual + dropout(branch): the dropout belongs to `module`, the sum to `layer`.
+TensorId add_residual(ModelBuilder& m, const std::string& layer, const std::string& module,
+                      TensorId residual, TensorId branch);
+
+/// The table that turns hidden states into logits: `tokens` where tied, else `name`, a new one of
+/// the training head.
+TensorId output_table(ModelBuilder& m, std::string_view name, TensorId tokens);
+
+/// Next-token loss of x [B,S,D] against the input `labels` [B,S], through output_table().
+TensorId language_model_loss(ModelBuilder& m, TensorId x, TensorId tokens, double scale = 1);
+
+}  // namespace trainyard

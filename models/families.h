@@ -1,0 +1,13 @@
+// The builder of each family, for build_model() alone: they rely on find_problem() finding none.
+#pragma once
+
+#include "models/model.h"
+
+namespace trainyard {
+
+Graph build_gpt(const ModelConfig& config, const BuildOptions& options);
+Graph build_bert(const ModelConfig& config, const BuildOptions& options);
+Graph build_t5(const ModelConfig& config, const BuildOptions& options);
+Graph build_llama(const ModelConfig& config, const BuildOptions& options);
+
+}  // namespace trainyard

@@ -1,0 +1,246 @@
+#include "models/hugging_face.h"
+
+#include <fstream>
+
+#include "engine/base/error.h"
+#include "models/json_object.h"
+#include "models/model.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::size_t kMaxFileBytes = 1 << 20;  // real ones are a few KB
+
+/// Refuses a switch that would change the architecture into one that no family here has.
+void expect_off(const JsonObject& json, const std::string& key) {
+  if (json.boolean(key, false)) json.fail(key, "true is not modelled; expected false");
+}
+
+std::int64_t share(const JsonObject& json, const char* total_key, std::int64_t total,
+                   const char* parts_key, std::int64_t parts) {
+  if (total % parts != 0) {
+    json.fail(parts_key, std::to_string(parts) + " does not divide " + total_key + ", " +
+                             std::to_string(total));
+  }
+  return total / parts;
+}
+
+Activation gelu_or_relu(const JsonObject& json, const char* key, const char* otherwise) {
+  const std::string name = json.text(key, otherwise);
+  if (name == "gelu") return Activation::kGelu;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") {
+    return Activation::kGeluTanh;
+  }
+  if (name == "relu") return Activation::kRelu;
+  json.fail(key, "unknown activation '" + name +
+                     "'; expected gelu, gelu_new, gelu_pytorch_tanh, gelu_fast or relu");
+}
+
+ModelConfig read_gpt2(const JsonObject& json) {
+  expect_off(json, "add_cross_attention");
+  ModelConfig c;
+  c.family = Family::kGpt;
+  c.layers = json.integer("n_layer", 12);
+  c.hidden = json.integer("n_embd", 768);
+  c.heads = json.integer("n_head", 12);
+  c.kv_heads = c.heads;
+  c.head_dim = share(json, "n_embd", c.hidden, "n_head", c.heads);
+  c.ffn = json.integer("n_inner", 4 * c.hidden);
+  c.vocab = json.integer("vocab_size", 50257);
+  c.max_positions = json.integer("n_positions", 1024);
+  c.seq_len = c.max_positions;
+  c.activation = gelu_or_relu(json, "activation_function", "gelu_new");
+  c.tied_embeddings = json.boolean("tie_word_embeddings", true);
+  return c;
+}
+
+ModelConfig read_bert(const JsonObject& json) {
+  expect_off(json, "is_decoder");
+  expect_off(json, "add_cross_attention");
+  const std::string positions = json.text("position_embedding_type", "absolute");
+  if (positions != "absolute") {
+    json.fail("position_embedding_type", "'" + positions + "' is not modelled; expected absolute");
+  }
+  ModelConfig c;
+  c.family = Family::kBert;
+  c.layers = json.integer("num_hidden_layers", 12);
+  c.hidden = json.integer("hidden_size", 768);
+  c.heads = json.integer("num_attention_heads", 12);
+  c.kv_heads = c.heads;
+  c.head_dim = share(json, "hidden_size", c.hidden, "num_attention_heads", c.heads);
+  c.ffn = json.integer("intermediate_size", 3072);
+  c.vocab = json.integer("vocab_size", 30522);
+  c.max_positions = json.integer("max_position_embeddings", 512);
+  c.seq_len = c.max_positions;
+  c.token_types = json.integer("type_vocab_size", 2);
+  c.activation = gelu_or_relu(json, "hidden_act", "gelu");
+  c.tied_embeddings = json.boolean("tie_word_embeddings", true);
+  return c;
+}
+
+ModelConfig read_roberta(const JsonObject& json) {
+  ModelConfig c = read_bert(json);
+  c.vocab = json.integer("vocab_size", 50265);
+  // The padding token's position and those before it are never used by a token.
+  const std::int64_t reserved = json.integer("pad_token_id", 1) + 1;
+  if (c.max_positions <= reserved) {
+    json.fail("max_position_embeddings", "expected more than the " + std::to_string(reserved) +
+                                             " up to the padding token, got " +
+                                             std::to_string(c.max_positions));
+  }
+  c.seq_len = c.max_positions - reserved;
+  return c;
+}
+
+Activation t5_activation(const JsonObject& json) {
+  const std::string name = json.text("feed_forward_proj", "relu");
+  if (name == "relu") return Activation::kRelu;
+  if (name == "gelu") return Activation::kGelu;
+  if (name == "gated-gelu") return Activation::kGeglu;
+  if (name == "gated-silu") return Activation::kSwiglu;
+  json.fail("feed_forward_proj",
+            "unknown activation '" + name + "'; expected relu, gelu, gated-gelu or gated-silu");
+}
+
+ModelConfig read_t5(const JsonObject& json) {
+  if (!json.boolean("is_encoder_decoder", true)) {
+    json.fail("is_encoder_decoder", "an encoder alone is not modelled; expected true");
+  }
+  ModelConfig c;
+  c.family = Family::kT5;
+  c.layers = json.integer("num_layers", 6);
+  c.decoder_layers = json.integer("num_decoder_layers", c.layers);
+  c.hidden = json.integer("d_model", 512);
+  c.heads = json.integer("num_heads", 8);
+  c.kv_heads = c.heads;
+  c.head_dim = json.integer("d_kv", 64);
+  c.ffn = json.integer("d_ff", 2048);
+  c.vocab = json.integer("vocab_size", 32128);
+  c.seq_len = json.integer("n_positions", 512);
+  c.decoder_seq_len = c.seq_len;
+  c.relative_buckets = json.integer("relative_attention_num_buckets", 32);
+  c.activation = t5_activation(json);
+  c.tied_embeddings = json.boolean("tie_word_embeddings", true);
+  c.linear_bias = false;
+  c.qkv_bias = false;
+  return c;
+}
+
+struct LlamaDefaults {
+  std::int64_t vocab;
+  std::int64_t ffn;
+  std::int64_t kv_heads;  // 0: as many as heads
+  std::int64_t max_positions;
+};
+
+/// What Llama, Mistral and Qwen2 have in common; biases are left to each.
+ModelConfig read_llama_like(const JsonObject& json, const LlamaDefaults& defaults) {
+  ModelConfig c;
+  c.family = Family::kLlama;
+  c.layers = json.integer("num_hidden_layers", 32);
+  c.hidden = json.integer("hidden_size", 4096);
+  c.heads = json.integer("num_attention_heads", 32);
+  // Where the key is there, null means ungrouped whatever the default.
+  const bool grouped_by_default = defaults.kv_heads > 0 && !json.is_null("num_key_value_heads");
+  c.kv_heads =
+      json.integer("num_key_value_heads", grouped_by_default ? defaults.kv_heads : c.heads);
+  share(json, "num_attention_heads", c.heads, "num_key_value_heads", c.kv_heads);
+  c.head_dim = json.is_set("head_dim")
+                   ? json.integer("head_dim", 0)
+                   : share(json, "hidden_size", c.hidden, "num_attention_heads", c.heads);
+  c.ffn = json.integer("intermediate_size", defaults.ffn);
+  c.vocab = json.integer("vocab_size", defaults.vocab);
+  c.seq_len = json.integer("max_position_embeddings", defaults.max_positions);
+  const std::string activation = json.text("hidden_act", "silu");
+  if (activation != "silu" && activation != "swish") {
+    json.fail("hidden_act", "'" + activation + "' is not modelled; expected silu");
+  }
+  c.activation = Activation::kSwiglu;
+  c.tied_embeddings = json.boolean("tie_word_embeddings", false);
+  c.linear_bias = false;
+  c.qkv_bias = false;
+  return c;
+}
+
+ModelConfig read_llama(const JsonObject& json) {
+  ModelConfig c =
+      read_llama_like(json, {.vocab = 32000, .ffn = 11008, .kv_heads = 0, .max_positions = 2048});
+  c.linear_bias = json.boolean("attention_bias", false);
+  c.qkv_bias = c.linear_bias;
+  if (json.boolean("mlp_bias", false) != c.linear_bias) {
+    json.fail(c.linear_bias ? "attention_bias" : "mlp_bias",
+              "biases in only one of attention and MLP are not modelled; expected attention_bias "
+              "and mlp_bias to be equal");
+  }
+  return c;
+}
+
+void warn_window(const JsonObject& json, std::int64_t window, HuggingFaceModel& model) {
+  if (window >= model.config.seq_len) return;
+  model.warnings.push_back(to_string(json.where("sliding_window")) +
+                           ": sliding_window: the window of " + std::to_string(window) +
+                           " tokens is not modelled; attention covers the whole sequence");
+}
+
+HuggingFaceModel read_model(const JsonObject& json) {
+  const std::string type = json.text("model_type", "");
+  HuggingFaceModel model;
+  if (type == "gpt2") {
+    model.config = read_gpt2(json);
+  } else if (type == "bert") {
+    model.config = read_bert(json);
+  } else if (type == "roberta") {
+    model.config = read_roberta(json);
+  } else if (type == "t5") {
+    model.config = read_t5(json);
+  } else if (type == "llama") {
+    model.config = read_llama(json);
+  } else if (type == "mistral") {
+    model.config = read_llama_like(
+        json, {.vocab = 32000, .ffn = 14336, .kv_heads = 8, .max_positions = 131072});
+    if (!json.is_null("sliding_window")) {  // null, unlike absent: no window
+      warn_window(json, json.integer("sliding_window", 4096), model);
+    }
+  } else if (type == "qwen2") {
+    model.config = read_llama_like(
+        json, {.vocab = 151936, .ffn = 22016, .kv_heads = 32, .max_positions = 32768});
+    model.config.qkv_bias = true;
+    if (json.boolean("use_sliding_window", false)) {
+      warn_window(json, json.integer("sliding_window", 4096), model);
+    }
+  } else {
+    json.fail("model_type", (type.empty() ? "missing" : "unknown model type '" + type + "'") +
+                                std::string("; expected gpt2, bert, roberta, t5, llama, mistral "
+                                            "or qwen2"));
+  }
+  return model;
+}
+
+}  // namespace
+
+HuggingFaceModel parse_hugging_face_config(const std::string& text, const std::string& file_name) {
+  const JsonObject json(text, file_name);
+  HuggingFaceModel model = read_model(json);
+  model.config.name = file_name;
+  if (const std::optional<ModelProblem> problem = find_problem(model.config)) {
+    json.fail(problem->key, problem->problem);
+  }
+  return model;
+}
+
+HuggingFaceModel read_hugging_face_config(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMaxFileBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad() || !file.is_open() || (file.fail() && !file.eof())) {
+    throw ConfigError(SourcePos{path}, "", "cannot be read");
+  }
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kMaxFileBytes) {
+    throw ConfigError(SourcePos{path}, "", "larger than 1 MiB; expected a config.json");
+  }
+  return parse_hugging_face_config(text, path);
+}
+
+}  // namespace trainyard

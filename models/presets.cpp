@@ -1,0 +1,189 @@
+#include "models/presets.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace trainyard {
+
+namespace {
+
+ModelPreset preset(const char* name, const char* description, ModelConfig config) {
+  config.name = name;
+  if (config.kv_heads == 0) config.kv_heads = config.heads;
+  if (config.head_dim == 0) config.head_dim = config.hidden / config.heads;
+  return {name, description, config};
+}
+
+ModelConfig gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
+  ModelConfig c;
+  c.family = Family::kGpt;
+  c.layers = layers;
+  c.hidden = hidden;
+  c.heads = heads;
+  c.ffn = 4 * hidden;
+  c.vocab = 51200;  // GPT-2's 50257 as Megatron-LM pads it for eight tensor-parallel ranks
+  c.seq_len = 2048;
+  c.max_positions = c.seq_len;
+  return c;
+}
+
+ModelConfig gpt2(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
+  ModelConfig c = gpt(layers, hidden, heads);
+  c.vocab = 50257;
+  c.seq_len = 1024;
+  c.max_positions = c.seq_len;
+  c.activation = Activation::kGeluTanh;
+  return c;
+}
+
+ModelConfig bert(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
+  ModelConfig c;
+  c.family = Family::kBert;
+  c.layers = layers;
+  c.hidden = hidden;
+  c.heads = heads;
+  c.ffn = 4 * hidden;
+  c.vocab = 30522;
+  c.seq_len = 512;
+  c.max_positions = c.seq_len;
+  c.token_types = 2;
+  return c;
+}
+
+ModelConfig roberta(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
+  ModelConfig c = bert(layers, hidden, heads);
+  c.vocab = 50265;
+  c.max_positions = c.seq_len + 2;  // positions start at 2, past the padding token's
+  c.token_types = 1;
+  return c;
+}
+
+ModelConfig t5(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t head_dim,
+               std::int64_t ffn) {
+  ModelConfig c;
+  c.family = Family::kT5;
+  c.layers = layers;
+  c.decoder_layers = layers;
+  c.hidden = hidden;
+  c.heads = heads;
+  c.head_dim = head_dim;
+  c.ffn = ffn;
+  c.vocab = 32128;
+  c.seq_len = 512;
+  c.decoder_seq_len = c.seq_len;
+  c.relative_buckets = 32;
+  c.activation = Activation::kRelu;
+  c.linear_bias = false;
+  c.qkv_bias = false;
+  return c;
+}
+
+ModelConfig llama(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
+                  std::int64_t kv_heads, std::int64_t ffn, std::int64_t vocab,
+                  std::int64_t seq_len) {
+  ModelConfig c;
+  c.family = Family::kLlama;
+  c.layers = layers;
+  c.hidden = hidden;
+  c.heads = heads;
+  c.kv_heads = kv_heads;
+  c.ffn = ffn;
+  c.vocab = vocab;
+  c.seq_len = seq_len;
+  c.activation = Activation::kSwiglu;
+  c.tied_embeddings = false;
+  c.linear_bias = false;
+  c.qkv_bias = false;
+  return c;
+}
+
+ModelConfig tied(ModelConfig c) {
+  c.tied_embeddings = true;
+  return c;
+}
+
+ModelConfig qwen2(ModelConfig c) {
+  c.qkv_bias = true;
+  return c;
+}
+
+std::vector<ModelPreset> make_presets() {
+  return {
+      preset("gpt2", "GPT-2 small, 124 M parameters", gpt2(12, 768, 12)),
+      preset("gpt2-medium", "GPT-2, 355 M parameters", gpt2(24, 1024, 16)),
+      preset("gpt2-large", "GPT-2, 774 M parameters", gpt2(36, 1280, 20)),
+      preset("gpt2-xl", "GPT-2, 1.6 B parameters", gpt2(48, 1600, 25)),
+
+      // Brown et al. 2020, table 2.1, where hidden is heads x head dim: at 1.3 B the table's 24
+      // heads of 128 are not, and 16 is what implementations take; at 13 B they take 5120 for 5140.
+      preset("gpt3-125m", "GPT-3 Small, 125 M parameters", gpt(12, 768, 12)),
+      preset("gpt3-350m", "GPT-3 Medium, 350 M parameters", gpt(24, 1024, 16)),
+      preset("gpt3-760m", "GPT-3 Large, 760 M parameters", gpt(24, 1536, 16)),
+      preset("gpt3-1.3b", "GPT-3 XL, 1.3 B parameters, 16 heads", gpt(24, 2048, 16)),
+      preset("gpt3-2.7b", "GPT-3, 2.7 B parameters", gpt(32, 2560, 32)),
+      preset("gpt3-6.7b", "GPT-3, 6.7 B parameters", gpt(32, 4096, 32)),
+      preset("gpt3-13b", "GPT-3, 13 B parameters, hidden 5120", gpt(40, 5120, 40)),
+      preset("gpt3-175b", "GPT-3, 175 B parameters", gpt(96, 12288, 96)),
+
+      // Narayanan et al., SC'21 (arXiv:2104.04473), table 1.
+      preset("gpt-1.7b", "Megatron-LM, SC'21 table 1, 1.7 B parameters", gpt(24, 2304, 24)),
+      preset("gpt-3.6b", "Megatron-LM, SC'21 table 1, 3.6 B parameters", gpt(30, 3072, 32)),
+      preset("gpt-7.5b", "Megatron-LM, SC'21 table 1, 7.5 B parameters", gpt(36, 4096, 32)),
+      preset("gpt-18b", "Megatron-LM, SC'21 table 1, 18.4 B parameters", gpt(40, 6144, 48)),
+      // Korthikanti et al. 2022 (arXiv:2205.05198), table 3; its other sizes are among these.
+      preset("gpt-22b", "Megatron-LM, activation recomputation paper, 22 B parameters",
+             gpt(48, 6144, 64)),
+      preset("gpt-39b", "Megatron-LM, SC'21 table 1, 39.1 B parameters", gpt(48, 8192, 64)),
+      preset("gpt-76b", "Megatron-LM, SC'21 table 1, 76.1 B parameters", gpt(60, 10240, 80)),
+      preset("gpt-145b", "Megatron-LM, SC'21 table 1, 145.6 B parameters", gpt(80, 12288, 96)),
+      preset("gpt-310b", "Megatron-LM, SC'21 table 1, 310.1 B parameters", gpt(96, 16384, 128)),
+      preset("gpt-530b", "Megatron-LM, SC'21 table 1, 529.6 B parameters", gpt(105, 20480, 128)),
+      preset("gpt-1t", "Megatron-LM, SC'21 table 1, 1008 B parameters", gpt(128, 25600, 160)),
+
+      preset("bert-base", "BERT base uncased, 109 M parameters", bert(12, 768, 12)),
+      preset("bert-large", "BERT large uncased, 335 M parameters", bert(24, 1024, 16)),
+      preset("roberta-base", "RoBERTa base, 125 M parameters", roberta(12, 768, 12)),
+      preset("roberta-large", "RoBERTa large, 355 M parameters", roberta(24, 1024, 16)),
+
+      preset("t5-small", "T5 1.0, 60.5 M parameters", t5(6, 512, 8, 64, 2048)),
+      preset("t5-base", "T5 1.0, 223 M parameters", t5(12, 768, 12, 64, 3072)),
+      preset("t5-large", "T5 1.0, 738 M parameters", t5(24, 1024, 16, 64, 4096)),
+      preset("t5-3b", "T5 1.0, 2.85 B parameters", t5(24, 1024, 32, 128, 16384)),
+      preset("t5-11b", "T5 1.0, 11.3 B parameters", t5(24, 1024, 128, 128, 65536)),
+
+      preset("llama2-7b", "Llama 2, 6.7 B parameters", llama(32, 4096, 32, 32, 11008, 32000, 4096)),
+      preset("llama2-13b", "Llama 2, 13 B parameters", llama(40, 5120, 40, 40, 13824, 32000, 4096)),
+      preset("llama2-70b", "Llama 2, 69 B parameters, 8 key-value heads",
+             llama(80, 8192, 64, 8, 28672, 32000, 4096)),
+      preset("llama3.2-1b", "Llama 3.2, 1.24 B parameters, tied embeddings",
+             tied(llama(16, 2048, 32, 8, 8192, 128256, 8192))),
+      preset("llama3-8b", "Llama 3, 8 B parameters", llama(32, 4096, 32, 8, 14336, 128256, 8192)),
+      preset("llama3-70b", "Llama 3, 71 B parameters", llama(80, 8192, 64, 8, 28672, 128256, 8192)),
+      preset("llama3-405b", "Llama 3.1, 406 B parameters",
+             llama(126, 16384, 128, 8, 53248, 128256, 8192)),
+      preset("mistral-7b", "Mistral 0.1, 7.2 B parameters, attention window not modelled",
+             llama(32, 4096, 32, 8, 14336, 32000, 8192)),
+      preset("qwen2-0.5b", "Qwen2, 494 M parameters, tied embeddings",
+             tied(qwen2(llama(24, 896, 14, 2, 4864, 151936, 32768)))),
+      preset("qwen2-7b", "Qwen2, 7.6 B parameters",
+             qwen2(llama(28, 3584, 28, 4, 18944, 152064, 32768))),
+      preset("qwen2-72b", "Qwen2, 72.7 B parameters",
+             qwen2(llama(80, 8192, 64, 8, 29568, 152064, 32768))),
+  };
+}
+
+}  // namespace
+
+std::span<const ModelPreset> model_presets() {
+  static const std::vector<ModelPreset> kPresets = make_presets();
+  return kPresets;
+}
+
+const ModelPreset* find_model_preset(std::string_view name) {
+  const std::span<const ModelPreset> presets = model_presets();
+  const auto found = std::find_if(presets.begin(), presets.end(),
+                                  [&](const ModelPreset& it) { return it.name == name; });
+  return found == presets.end() ? nullptr : &*found;
+}
+
+}  // namespace trainyard
