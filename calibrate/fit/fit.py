@@ -152,8 +152,8 @@ def attention():
         c, error = fit_linear(rows, times)
         moved = f"{1 / c[2]:.2f}" if c[2] else "no such term"
         print(f"{device} {kernel} {part} head_dim {head_dim:.0f} causal {causal:.0f}: efficiency "
-              f"{1 / c[0]:.3f}, tail {c[1] / c[0]:.0f}, byte_efficiency {moved}; {len(mine)} shapes,"
-              f" {percent(error)}")
+              f"{1 / c[0]:.3f}, tail {c[1] / c[0]:.0f}, byte_efficiency {moved}; {len(mine)} "
+              f"shapes, {percent(error)}")
 
     for part in ("fwd", "bwd"):
         one("a100-pcie", "flash-attention-2", part, 128, 1)

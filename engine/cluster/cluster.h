@@ -13,7 +13,8 @@ namespace trainyard {
 
 /// One class of links, with the curve that its transfers follow.
 ///
-///   time = startup + steps * latency + volume / (efficiency * bandwidth) * (1 + sqrt(half_size / message))
+///   time = startup + steps * latency
+///          + volume / (efficiency * bandwidth) * (1 + sqrt(half_size / message))
 ///
 /// where steps and volume are the collective's (ring all-reduce: 2(n-1) and 2(n-1)/n S), message is
 /// S, and bandwidth is one direction, per device (between nodes: the node's share for that device).
@@ -32,12 +33,12 @@ struct LinkCurve {
 
 struct LinkClass {
   std::string kind;               // nvswitch, nvlink, pcie, infiniband, roce, ethernet, none, ...
-  BytesPerSecond bandwidth = 0;   // nominal, one direction: per device inside a node, per node between nodes
+  BytesPerSecond bandwidth = 0;   // nominal, one direction: per device inside, per node outside
   LinkCurve collective;
   LinkCurve point_to_point;
   std::string source;             // where the figures come from
   std::string provenance = "datasheet";  // measured | fitted | datasheet | derived
-  std::string name = {};          // of the file under calibrate/links/, "nvswitch-ampere"; may be empty
+  std::string name = {};          // file under calibrate/links/, "nvswitch-ampere"; may be empty
 };
 
 struct Fabric {

@@ -68,8 +68,8 @@ LinkClass read_link_of_cluster(const std::string& root, const YamlNode& node,
     node.finish();
   }
   if (link->bandwidth <= 0 && link->kind != "none") {
-    node.fail("links of kind '" + link->kind + "' have no usual bandwidth; write {kind: " +
-              link->kind + ", bandwidth: 25 GB/s}");
+    node.fail("links of kind '" + link->kind +
+              "' have no usual bandwidth; write {kind: " + link->kind + ", bandwidth: 25 GB/s}");
   }
   return *std::move(link);
 }
@@ -113,7 +113,8 @@ std::optional<LinkClass> find_link(const std::string& root, const std::string& k
   return std::nullopt;
 }
 
-Cluster read_cluster_preset(const std::string& root, const std::string& name, const YamlNode& node) {
+Cluster read_cluster_preset(const std::string& root, const std::string& name,
+                            const YamlNode& node) {
   Cluster cluster;
   cluster.name = name;
   node.at("description");
@@ -138,7 +139,8 @@ std::optional<Cluster> find_cluster_preset(const std::string& root, const std::s
 }
 
 Cluster read_cluster_file(const std::string& root, const std::string& path) {
-  return read_cluster_preset(root, std::filesystem::path(path).stem().string(), YamlNode::load_file(path));
+  return read_cluster_preset(root, std::filesystem::path(path).stem().string(),
+                             YamlNode::load_file(path));
 }
 
 std::vector<NamedDescription> list_clusters(const std::string& root) {

@@ -1,5 +1,5 @@
-// Reads cluster presets (topologies/*.yaml) and link classes (calibrate/links/*.yaml). `root` is the
-// folder that holds both.
+// Reads cluster presets (topologies/*.yaml) and link classes (calibrate/links/*.yaml). `root` is
+// the folder that holds both.
 #pragma once
 
 #include <optional>
@@ -20,8 +20,8 @@ Cluster read_cluster_file(const std::string& root, const std::string& path);
 Cluster read_cluster_preset(const std::string& root, const std::string& name, const YamlNode& node);
 
 /// Curves of one kind of link between such devices: the first of KIND-DEVICE, KIND-ARCHITECTURE and
-/// KIND among calibrate/links/*.yaml. bandwidth is that of a device inside a node, and 0 where only a
-/// cluster can say it (networks between nodes). nullopt: none of the three.
+/// KIND among calibrate/links/*.yaml. bandwidth is that of a device inside a node, and 0 where only
+/// a cluster can say it (networks between nodes). nullopt: none of the three.
 std::optional<LinkClass> find_link(const std::string& root, const std::string& kind,
                                    const std::string& device);
 

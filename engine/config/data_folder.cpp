@@ -9,10 +9,9 @@ namespace trainyard {
 namespace {
 
 bool can_be_name(const std::string& name) {
-  return !name.empty() && name.front() != '.' &&
-         std::all_of(name.begin(), name.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
-         });
+  return !name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+  });
 }
 
 std::string file_of(const std::string& folder, const std::string& name) {

@@ -1,5 +1,5 @@
-// Folders of small YAML files that are looked up by name: device profiles, software profiles, links,
-// cluster presets. A new entry is a new file; nothing else lists them.
+// Folders of small YAML files that are looked up by name: device profiles, software profiles,
+// links, cluster presets. A new entry is a new file; nothing else lists them.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,8 @@ struct NamedDescription {
 
 /// A file found by name.
 struct NamedYaml {
-  std::string name;  // of the file that was read: `same_as: rtx-3090` in rtx3090-24g.yaml leads there
+  std::string
+      name;  // of the file that was read: `same_as: rtx-3090` in rtx3090-24g.yaml leads there
   YamlNode root;
 };
 

@@ -49,7 +49,8 @@ AttentionCurve read_attention(const YamlNode& node) {
   curve.forward_efficiency = read_factor(node, "forward_efficiency", 1, 1);
   curve.backward_efficiency = read_factor(node, "backward_efficiency", 1, 1);
   curve.tail = read_factor(node, "tail", 0, 1e7);
-  curve.forward_byte_efficiency = read_factor(node, "forward_byte_efficiency", 0, kMostByteEfficiency);
+  curve.forward_byte_efficiency =
+      read_factor(node, "forward_byte_efficiency", 0, kMostByteEfficiency);
   curve.backward_byte_efficiency =
       read_factor(node, "backward_byte_efficiency", 0, kMostByteEfficiency);
   curve.small_head_factor = read_factor(node, "small_head_factor", 1, 1);
@@ -250,6 +251,7 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   flag("saves_dropout_mask", profile.saves_dropout_mask);
   flag("attention_transposes", profile.attention_transposes);
   flag("flash_attention", profile.flash_attention);
+  flag("recompute_runs_all_ops", profile.recompute_runs_all_ops);
   flag("fused_gradient_accumulation", profile.fused_gradient_accumulation);
   flag("overlap_data_parallel", profile.overlap_data_parallel);
   flag("overlap_tensor_gradient", profile.overlap_tensor_gradient);

@@ -1,6 +1,6 @@
-// Reads the profiles of devices and frameworks from calibrate/ into plain structs. Strict: a key that
-// means nothing, a number out of its range or an entry without `kind` and `note` is a ConfigError at
-// its line. `root` is the folder that holds calibrate/.
+// Reads the profiles of devices and frameworks from calibrate/ into plain structs. Strict: a key
+// that means nothing, a number out of its range or an entry without `kind` and `note` is a
+// ConfigError at its line. `root` is the folder that holds calibrate/.
 #pragma once
 
 #include <optional>

@@ -42,6 +42,7 @@ void read_link(Section& parent, std::string_view key, LinkClass& link) {
   }
   if (fresh) link.source = "written in the study";
   if (fresh) link.provenance = "derived";
+  section.text("name", link.name);
   section.text("source", link.source);
   section.word("provenance", link.provenance, kProvenanceWords);
   read_own_curve(section, "collective", link.collective);

@@ -213,7 +213,7 @@ void read_model(Section& root, const StudyResolvers& resolvers) {
   read_required_number(section, "layers", model.layers, kMaxLayers);
   read_required_number(section, "hidden", model.hidden, kMaxModelNumber);
   read_required_number(section, "heads", model.heads, kMaxModelNumber);
-  read_required_number(section, "vocab", model.vocab, kMaxModelNumber);
+  read_required_number(section, "vocab", model.vocab, kMaxVocab);
   read_required_number(section, "seq_len", model.seq_len, kMaxModelNumber);
   for (const DependentNumber& number : dependent_numbers()) {
     read_dependent_number(section, model, base, preset.has_value(), number);

@@ -12,6 +12,7 @@ inline constexpr std::int64_t kMaxLayers = 100'000;
 inline constexpr std::int64_t kMaxMicrobatches = 100'000;
 inline constexpr std::int64_t kMaxTensorElements = std::int64_t{1} << 40;
 inline constexpr std::int64_t kMaxModelNumber = (std::int64_t{1} << 31) - 1;  // hidden, vocab, ...
+inline constexpr std::int64_t kMaxVocab = kMaxModelNumber - kMaxRanks;        // room to pad it
 inline constexpr std::int64_t kMaxBatch = std::int64_t{1} << 40;              // sequences
 inline constexpr std::int64_t kMaxMicrobatch = (std::int64_t{1} << 31) - 1;   // sequences
 

@@ -72,7 +72,7 @@ Json model_schema() {
             {"head_dim", integer("width of a head; default hidden / heads", 1, kMaxModelNumber)},
             {"ffn",
              integer("width of the MLP's hidden layer; default 4 x hidden", 1, kMaxModelNumber)},
-            {"vocab", integer("vocabulary size", 1, kMaxModelNumber)},
+            {"vocab", integer("vocabulary size", 1, kMaxVocab)},
             {"pad_vocab_to",
              integer("vocabulary with padding; default the next multiple of parallel.tensor", 1,
                      kMaxModelNumber)},
@@ -109,6 +109,7 @@ Json link_schema(const char* description) {
             "one direction, such as 300 GB/s; per device inside a node, per node between nodes")},
        {"collective", curve_schema("curve of collectives")},
        {"point_to_point", curve_schema("curve of sends")},
+       {"name", text("what reports call these links")},
        {"source", text("where the figures come from")},
        {"provenance", word("kind of source", kProvenanceWords)}});
   const Json both = curve_schema("");

@@ -146,6 +146,7 @@ void write_link(ResolvedText& out, const std::string& key, const LinkClass& link
   out.line("bandwidth", bandwidth_text(link.bandwidth));
   write_curve(out, "collective", link.collective);
   write_curve(out, "point_to_point", link.point_to_point);
+  out.text("name", link.name);
   out.text("source", link.source);
   out.text("provenance", link.provenance);
   out.close();

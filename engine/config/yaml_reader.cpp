@@ -229,10 +229,12 @@ FlopPerSecond YamlNode::as_flop_per_second() const {
 }
 
 std::int64_t YamlNode::as_num_nodes() const {
-  if (state_->kind == Kind::kScalar && parse_integer(state_->text)) return as_integer(1);
+  constexpr std::int64_t kMostNodes = 1'000'000'000;
+  if (state_->kind == Kind::kScalar && parse_integer(state_->text)) {
+    return as_integer(1, kMostNodes);
+  }
   const double nodes = read_quantity(*state_, Dimension::kNodes);
-  constexpr double kLimit = 1e9;
-  if (nodes < 1 || nodes > kLimit || std::trunc(nodes) != nodes) {
+  if (nodes < 1 || nodes > static_cast<double>(kMostNodes) || std::trunc(nodes) != nodes) {
     fail("expected a whole number of nodes, got " + quoted(state_->text));
   }
   return static_cast<std::int64_t>(nodes);

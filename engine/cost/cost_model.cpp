@@ -89,24 +89,29 @@ BytesPerSecond share_of_node(const Cluster& cluster, std::int64_t ranks, bool ac
   return across_leaves ? share / cluster.fabric.oversubscription : share;
 }
 
-void use_link(const LinkClass& link, const LinkCurve& curve, std::string_view entry,
-              SourceLog& log) {
-  log.use(curve.provenance, link.name.empty() ? link.kind : link.name, entry,
-          entry == "collective" ? "collectives" : "sends and receives");
-}
-
 }  // namespace
+
+bool SourceLog::knows(const void* id) const {
+  return std::any_of(uses_.begin(), uses_.end(), [id](const Use& use) { return use.id == id; });
+}
 
 void SourceLog::use(const Provenance& provenance, std::string_view owner, std::string_view entry,
                     std::string_view used_for) {
-  for (const Use& use : uses_) {
-    if (use.provenance == &provenance) return;
-  }
+  if (knows(&provenance)) return;
   std::string name(owner);
   name += '.';
   name += entry;
-  uses_.push_back({&provenance,
-                   {std::move(name), provenance.kind, std::string(used_for), provenance.note}});
+  uses_.push_back(
+      {&provenance, {std::move(name), provenance.kind, std::string(used_for), provenance.note}});
+}
+
+void SourceLog::use(const LinkClass& link, const LinkCurve& curve, std::string_view entry,
+                    std::string_view used_for) {
+  if (knows(&curve.provenance)) return;
+  use(curve.provenance, link.name.empty() ? link.kind : link.name, entry, used_for);
+  if (!curve.provenance.note.empty()) return;
+  uses_.back().entry.kind = link.provenance;
+  uses_.back().entry.note = link.source;
 }
 
 std::vector<SourceEntry> SourceLog::entries() const {
@@ -115,11 +120,10 @@ std::vector<SourceEntry> SourceLog::entries() const {
   for (const Use& use : uses_) entries.push_back(use.entry);
   std::stable_sort(entries.begin(), entries.end(),
                    [](const SourceEntry& a, const SourceEntry& b) { return a.name < b.name; });
-  entries.erase(std::unique(entries.begin(), entries.end(),
-                            [](const SourceEntry& a, const SourceEntry& b) {
-                              return a.name == b.name;
-                            }),
-                entries.end());
+  entries.erase(
+      std::unique(entries.begin(), entries.end(),
+                  [](const SourceEntry& a, const SourceEntry& b) { return a.name == b.name; }),
+      entries.end());
   return entries;
 }
 
@@ -143,7 +147,8 @@ Seconds kernel_time(const KernelWork& work, const HardwareProfile& hardware,
     log.use(hardware.bandwidth_provenance, device, "bandwidth", "kernels");
   };
   switch (work.cls) {
-    case KernelClass::kNone: return 0;
+    case KernelClass::kNone:
+      return 0;
     case KernelClass::kMatmul:
       use_rates("products");
       log.use(hardware.matmul.provenance, device, "matmul", "linear layers");
@@ -204,18 +209,18 @@ Seconds collective_time(OpKind kind, Bytes bytes, const GroupLayout& group, cons
   const LinkCurve& intra = cluster.intra.collective;
   const LinkCurve& inter = cluster.inter.collective;
   Seconds startup = 0;
-  double per_byte = 0;  // of the slowest edge
+  double per_byte = 0;              // of the slowest edge
   if (group.ranks > group.nodes) {  // some edge of the ring stays inside a node
-    use_link(cluster.intra, intra, "collective", log);
+    log.use(cluster.intra, intra, "collective", "collectives");
     const std::int64_t inside = group.nodes == 1 ? group.ranks : group.ranks_per_node;
     startup = intra.startup;
-    per_byte = seconds_per_byte(intra, group_efficiency(intra, inside), cluster.intra.bandwidth, bytes);
+    per_byte =
+        seconds_per_byte(intra, group_efficiency(intra, inside), cluster.intra.bandwidth, bytes);
   }
   if (group.nodes > 1) {
-    use_link(cluster.inter, inter, "collective", log);
+    log.use(cluster.inter, inter, "collective", "collectives");
     startup = std::max(startup, inter.startup);
-    const BytesPerSecond bandwidth =
-        share_of_node(cluster, group.ranks_per_node, group.leaves > 1);
+    const BytesPerSecond bandwidth = share_of_node(cluster, group.ranks_per_node, group.leaves > 1);
     per_byte = std::max(per_byte, seconds_per_byte(inter, inter.efficiency, bandwidth, bytes));
   }
   const double latency = (nodes - 1) * inter.latency + (n - nodes) * intra.latency;
@@ -227,10 +232,9 @@ Seconds transfer_time(Bytes bytes, Distance distance, const Cluster& cluster, So
   const bool inside = distance == Distance::kSameNode;
   const LinkClass& link = inside ? cluster.intra : cluster.inter;
   const LinkCurve& curve = link.point_to_point;
-  use_link(link, curve, "point_to_point", log);
+  log.use(link, curve, "point_to_point", "sends and receives");
   const BytesPerSecond bandwidth =
-      inside ? link.bandwidth
-             : share_of_node(cluster, 1, distance == Distance::kAcrossLeaves);
+      inside ? link.bandwidth : share_of_node(cluster, 1, distance == Distance::kAcrossLeaves);
   return curve.startup + curve.latency +
          static_cast<double>(bytes) * seconds_per_byte(curve, curve.efficiency, bandwidth, bytes);
 }

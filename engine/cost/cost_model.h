@@ -23,20 +23,25 @@ struct SourceEntry {
   std::string note;
 };
 
-/// The profile entries used so far. An entry is known by the address of its provenance, so that
-/// noting it again costs a few compares; profiles and clusters must outlive the log.
+/// The profile entries used so far. An entry is known by its address, so that noting it again costs
+/// a few compares; profiles and clusters must outlive the log.
 class SourceLog {
  public:
+  /// The entry called `owner`.`entry`.
   void use(const Provenance& provenance, std::string_view owner, std::string_view entry,
+           std::string_view used_for);
+  /// The same for a curve without a provenance of its own: its class of links has one.
+  void use(const LinkClass& link, const LinkCurve& curve, std::string_view entry,
            std::string_view used_for);
 
   std::vector<SourceEntry> entries() const;  // in the order of their names, each once
 
  private:
   struct Use {
-    const Provenance* provenance;
+    const void* id;
     SourceEntry entry;
   };
+  bool knows(const void* id) const;
   std::vector<Use> uses_;
 };
 
@@ -44,7 +49,7 @@ class SourceLog {
 struct GroupLayout {
   std::int64_t ranks = 1;           // n
   std::int64_t nodes = 1;           // nodes that hold at least one of them
-  std::int64_t ranks_per_node = 1;  // least number of them on any of those nodes: rings that can share the NICs
+  std::int64_t ranks_per_node = 1;  // least number of them on any of those nodes: its NICs in use
   std::int64_t leaves = 1;          // leaf switches that the nodes hang from
   friend bool operator==(const GroupLayout&, const GroupLayout&) = default;
   friend auto operator<=>(const GroupLayout&, const GroupLayout&) = default;

@@ -13,8 +13,11 @@
 
 namespace trainyard {
 
-/// Time of a matrix product: startup + flop / (flop_efficiency * peak) + bytes / (byte_efficiency * memory bandwidth).
-/// byte_efficiency may exceed 1: part of the operands comes from cache (facts fitted to tables of products).
+/// Time of a matrix product:
+///
+///   startup + flop / (flop_efficiency * peak) + bytes / (byte_efficiency * memory bandwidth)
+///
+/// byte_efficiency may exceed 1: part of the operands comes from cache.
 struct MatmulCurve {
   Seconds startup = 0;
   double flop_efficiency = 1;
@@ -65,15 +68,15 @@ struct HardwareProfile {
   MatmulCurve matmul;                       // dense linear layers
   MatmulCurve batched_matmul;               // products inside unfused attention
   AttentionCurve flash_attention;           // the device's best kernel
-  std::map<std::string, AttentionCurve> other_flash_attention;  // by kernel: SoftwareProfile::flash_kernel
-  std::map<std::string, MemoryCurve, std::less<>> memory_bound;  // by op kind; "default" for the rest
+  std::map<std::string, AttentionCurve> other_flash_attention;  // by SoftwareProfile::flash_kernel
+  std::map<std::string, MemoryCurve, std::less<>> memory_bound;  // by op kind, or "default"
   MemoryCurve optimizer;
   Seconds launch = 0;                       // host time to issue one op
   Provenance launch_provenance;
 };
 
-/// Why this device cannot multiply matrices of this type ("v100-sxm-32g has no bf16 rate; it has fp32
-/// and fp16"); nullopt where it can. kernel_time() requires nullopt for the type of every product.
+/// Why this device cannot multiply matrices of this type (a V100 and bf16); nullopt where it can.
+/// kernel_time() requires nullopt for the type of every product.
 std::optional<std::string> unsupported(const HardwareProfile& hardware, DType type);
 
 }  // namespace trainyard

@@ -23,7 +23,7 @@ struct SoftwareProfile {
   bool saves_dropout_mask = false;       // one byte per element; else the mask is drawn again
   bool attention_transposes = false;     // unfused attention copies q, k, v and its output
   bool flash_attention = true;           // false: the framework has none
-  std::string flash_kernel;              // "flash-attention-2"; empty, or unknown to the device: its best
+  std::string flash_kernel;              // "flash-attention-2"; empty or unknown: the device's best
 
   bool recompute_runs_all_ops = false;   // full recompute repeats a layer's ops whose result nobody reads
 

@@ -29,6 +29,8 @@ struct RankState {
   Seconds last_free = 0;              // main stream's time at the latest free issued
   std::vector<Seconds> written, read; // [slot]: latest end of a writer, of a reader
   std::vector<PoolState> pools;
+  std::vector<Seconds> call_end;      // [call of the list]: latest end of its ops, this step
+  Seconds not_before = 0;             // what the current call's `after` edges allow
 
   // Cursor: next op to evaluate.
   std::size_t call = 0;
@@ -68,6 +70,7 @@ class AnalyticRun {
       state.host = state.last_free = start;
       state.written.assign(timed_.ranks[r].num_slots, start);
       state.read.assign(timed_.ranks[r].num_slots, start);
+      state.call_end.assign(list(r).size(), start);
       for (const Pool& pool : program_.pools) {
         state.pools.push_back({std::vector<Seconds>(static_cast<std::size_t>(std::max(1, pool.slots)), start), 0, 0});
       }
@@ -137,6 +140,10 @@ class AnalyticRun {
         next_call(state);
         continue;
       }
+      state.not_before = 0;
+      for (const CallRef& before : call.after) {
+        state.not_before = std::max(state.not_before, state.call_end[before.call]);
+      }
       for (;;) {
         if (state.inside < call.inside.size() && call.inside[state.inside].first <= state.op) {
           const SegmentId inner = call.inside[state.inside].second;
@@ -183,7 +190,8 @@ class AnalyticRun {
     }
     state.host += op.launch;
     state.issued = state.host;
-    Seconds ready = std::max(state.issued, state.stream[static_cast<std::size_t>(op.stream)]);
+    Seconds ready = std::max({state.issued, state.not_before,
+                              state.stream[static_cast<std::size_t>(op.stream)]});
     const Dependency* d = timed_.ranks[r].dependencies.data() + op.first_dependency;
     for (std::size_t i = 0; i < op.num_dependencies; ++i) {
       const std::size_t at = instance(d[i], mb);
@@ -243,6 +251,8 @@ class AnalyticRun {
     }
     if (op.host_sync) state.host = std::max(state.host, end);
     state.step_end = std::max(state.step_end, end);
+    Seconds& call_end = state.call_end[state.call];
+    call_end = std::max(call_end, end);
     state.flop += op.flop;
     ++trace_.num_events;
     if (options_.record_rows) {

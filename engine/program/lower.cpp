@@ -129,11 +129,12 @@ class Lowering {
   void add_calls(std::int32_t rank, const std::vector<PlacedCall>& transfers, std::vector<Call>& calls) {
     const auto& actions = schedule_.actions[static_cast<std::size_t>(rank)];
     const auto add = [&](SegmentId segment, Microbatch mb) {
-      if (segment < 0) return;
+      if (segment < 0) return false;
       Call call;
       call.segment = segment;
       call.mb = {mb, -1};
       calls.push_back(std::move(call));
+      return true;
     };
     for (std::int32_t stage = rank; stage < num_stages(); stage += draft_.num_ranks) {
       add(step_.zero[static_cast<std::size_t>(stage)], -1);
@@ -167,7 +168,16 @@ class Lowering {
       to_free = std::move(sent);
       if (i == actions.size()) to_free.clear();
     }
-    add_tail(rank, add);
+    add_tail(rank, calls, add);
+  }
+
+  std::size_t last_compute_call(const std::vector<Call>& calls) const {
+    std::size_t last = 0;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      const Phase phase = draft_.program.segments[static_cast<std::size_t>(calls[i].segment)].phase;
+      if (phase == Phase::kForward || phase == Phase::kBackward) last = i;
+    }
+    return last;
   }
 
   bool overlaps(const Bucket& bucket) const {
@@ -185,12 +195,15 @@ class Lowering {
   }
 
   template <typename Add>
-  void add_tail(std::int32_t rank, const Add& add) {
+  void add_tail(std::int32_t rank, std::vector<Call>& calls, const Add& add) {
     const auto& buckets = draft_.plan.buckets;
+    // A framework that does not overlap starts its reductions when the whole backward has ended.
+    const CallRef last_compute{static_cast<std::uint32_t>(last_compute_call(calls))};
     for (std::size_t i = 0; i < buckets.size(); ++i) {
       if (buckets[i].rank != rank) continue;
       add(step_.buckets[i].reduce_tensor, -1);
-      if (!overlaps(buckets[i])) add(step_.buckets[i].reduce, -1);
+      if (overlaps(buckets[i]) || !add(step_.buckets[i].reduce, -1)) continue;
+      if (!software_.overlap_data_parallel) calls.back().after.push_back(last_compute);
     }
     for (std::size_t i = 0; i < buckets.size(); ++i) {
       if (buckets[i].rank == rank) add(step_.buckets[i].reduce_tied, -1);

@@ -148,7 +148,7 @@ struct Segment {
 };
 
 struct CallRef {
-  std::uint32_t call;  // index into the class's list
+  std::uint32_t call = 0;  // index into the class's list
   friend bool operator==(const CallRef&, const CallRef&) = default;
 };
 
@@ -157,7 +157,7 @@ struct Call {
   SegmentId segment = -1;
   std::array<Microbatch, 2> mb = {-1, -1};
   std::vector<std::pair<std::int16_t, std::int64_t>> dims;  // symbol -> extent of this call
-  std::vector<CallRef> after;
+  std::vector<CallRef> after;  // earlier calls of the list that must have ended
   std::vector<std::pair<std::uint32_t, SegmentId>> inside;  // issued right before op k of this call
   friend bool operator==(const Call&, const Call&) = default;
 };

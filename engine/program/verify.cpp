@@ -89,7 +89,11 @@ class Verifier {
       }
     }
     for (const RankClass& list : program_.body) {
-      for (const Call& call : list.calls) {
+      for (std::size_t i = 0; i < list.calls.size(); ++i) {
+        const Call& call = list.calls[i];
+        for (const CallRef& before : call.after) {
+          if (before.call >= i) fail("call ", std::to_string(i), " waits for a call after it");
+        }
         if (call.segment < 0 || static_cast<std::size_t>(call.segment) >= program_.segments.size()) {
           fail("a call of no segment");
         }

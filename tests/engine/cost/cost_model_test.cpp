@@ -24,7 +24,8 @@ HardwareProfile round_device() {
   return device;
 }
 
-/// Textbook links: 2 us and 100 GB/s per device inside a node of 4, 5 us and 40 GB/s per node between.
+/// Textbook links: 2 us and 100 GB/s per device inside a node of 4, 5 us and 40 GB/s per node
+/// between.
 Cluster textbook(std::int64_t devices_per_node = 4) {
   Cluster cluster;
   cluster.devices_per_node = devices_per_node;
@@ -95,7 +96,8 @@ TEST_CASE("a ring across nodes advances at its slowest edge and pays each hop's 
   }
   SECTION("all 4 ranks in each of 2 nodes have all of it") {
     // n = 8, B = min(100, 40) GB/s. Once round: 1 hop between nodes, 6 inside.
-    // all-gather: 5 us + 6 * 2 us + 7/8 * 80 MB / 40 GB/s = 17 us + 1750 us; all-reduce: twice that.
+    // all-gather: 5 us + 6 * 2 us + 7/8 * 80 MB / 40 GB/s = 17 us + 1750 us; all-reduce: twice
+    // that.
     CHECK(close(collective(OpKind::kAllGather, 80 * kMB, {8, 2, 4, 1}, cluster), 1767e-6));
     CHECK(close(collective(OpKind::kAllReduce, 80 * kMB, {8, 2, 4, 1}, cluster), 3534e-6));
   }
@@ -174,7 +176,8 @@ TEST_CASE("a collective never gets faster with more bytes, more ranks or fewer l
     CHECK(time >= previous);
     previous = time;
   }
-  CHECK(collective(kind, kMB, {8, 8, 1, 1}, cluster) > collective(kind, kMB, {8, 1, 8, 1}, cluster));
+  CHECK(collective(kind, kMB, {8, 8, 1, 1}, cluster) >
+        collective(kind, kMB, {8, 1, 8, 1}, cluster));
 }
 
 TEST_CASE("a product takes startup, FLOP and bytes") {
@@ -247,7 +250,8 @@ TEST_CASE("a memory-bound kernel takes its bytes, at least the floor") {
   // gelu has no curve of its own: max(4 us, 1 us + 10 MB / 0.5 TB/s).
   const KernelWork gelu = work_of(KernelClass::kMemoryBound, OpKind::kGelu, 0, 10 * kMB);
   CHECK(close(kernel(gelu, device), 21e-6));
-  CHECK(close(kernel(work_of(KernelClass::kMemoryBound, OpKind::kAdd, 0, 10 * kMB), device), 10e-6));
+  CHECK(
+      close(kernel(work_of(KernelClass::kMemoryBound, OpKind::kAdd, 0, 10 * kMB), device), 10e-6));
   CHECK(close(kernel(work_of(KernelClass::kMemoryBound, OpKind::kGelu, 0, 1), device), 4e-6));
   // A framework that moves twice the bytes, on a device of another compute rate: 1 us + 40 us.
   software.memory_bound_factor = 2;
@@ -296,6 +300,16 @@ TEST_CASE("the log names each entry that was used once, in order") {
   CHECK(matmul.kind == "fitted");
   CHECK(matmul.used_for == "linear layers");
   CHECK(matmul.note == "to a table");
+
+  // A link written by hand has one source for both curves.
+  Cluster written = textbook();
+  written.intra.source = "written in the study";
+  written.intra.provenance = "derived";
+  SourceLog other;
+  transfer_time(kMB, Distance::kSameNode, written, other);
+  CHECK(other.entries()[0].name == "nvswitch.point_to_point");
+  CHECK(other.entries()[0].kind == "derived");
+  CHECK(other.entries()[0].note == "written in the study");
 }
 
 }  // namespace trainyard

@@ -1,6 +1,7 @@
-// One layer of the 22B model on 8 A100, composed kernel by kernel with the shipped profiles, against
-// the times of Korthikanti et al. 2022 (arXiv:2205.05198), table 4. The efficiency of memory-bound
-// kernels without a table of their own was chosen here; everything else comes from kernel tables.
+// One layer of the 22B model on 8 A100, composed kernel by kernel with the shipped profiles,
+// against the times of Korthikanti et al. 2022 (arXiv:2205.05198), table 4. The efficiency of
+// memory-bound kernels without a table of their own was chosen here; everything else comes from
+// kernel tables.
 #include <catch2/catch.hpp>
 
 #include "engine/config/cluster_preset.h"
@@ -28,9 +29,9 @@ class Layer {
     const std::int64_t rows = sequence_parallel ? kM / kT : kM;
     // 2 x (norm 4 bytes per element; bias, dropout, residual 7 with the mask); the two products of
     // attention and of the MLP; communication after (and, split over the sequence, before) each.
-    return attention_core() + attention_projections() + memory(OpKind::kBiasGelu, 4 * kM * kF / kT) +
-           linear(kM, kH, kF / kT) + linear(kM, kF / kT, kH) +
-           2 * memory(OpKind::kLayerNorm, 4 * rows * kH) +
+    return attention_core() + attention_projections() +
+           memory(OpKind::kBiasGelu, 4 * kM * kF / kT) + linear(kM, kH, kF / kT) +
+           linear(kM, kF / kT, kH) + 2 * memory(OpKind::kLayerNorm, 4 * rows * kH) +
            2 * memory(OpKind::kBiasDropoutAdd, 7 * rows * kH) +
            2 * (sequence_parallel
                     ? collective(OpKind::kAllGather) + collective(OpKind::kReduceScatter)
@@ -42,10 +43,10 @@ class Layer {
     // Gradients of inputs and weights of four products; two of each of the core's products. The
     // communication of input gradients hides behind the weight gradients, except that sequence
     // parallelism gathers each block's output gradient first.
-    const Seconds products =
-        linear(kM, 3 * kH / kT, kH) + linear(kM, kH, kH / kT) + linear(kM, kF / kT, kH) +
-        linear(kM, kH, kF / kT) + gradient(3 * kH / kT, kH) + gradient(kH, kH / kT) +
-        gradient(kF / kT, kH) + gradient(kH, kF / kT);
+    const Seconds products = linear(kM, 3 * kH / kT, kH) + linear(kM, kH, kH / kT) +
+                             linear(kM, kF / kT, kH) + linear(kM, kH, kF / kT) +
+                             gradient(3 * kH / kT, kH) + gradient(kH, kH / kT) +
+                             gradient(kF / kT, kH) + gradient(kH, kF / kT);
     const Seconds core = 2 * batched_products() + memory(OpKind::kSoftmax, 6 * kScores) +
                          memory(OpKind::kDropout, 5 * kScores);
     return products + core + 4 * memory(OpKind::kTranspose, 4 * kM * kH / kT) +
@@ -63,9 +64,7 @@ class Layer {
   }
 
  private:
-  Seconds kernel(const KernelWork& work) {
-    return kernel_time(work, device_, software_, 1, log_);
-  }
+  Seconds kernel(const KernelWork& work) { return kernel_time(work, device_, software_, 1, log_); }
 
   Seconds linear(std::int64_t m, std::int64_t k, std::int64_t n) {
     KernelWork work;
