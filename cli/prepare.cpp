@@ -1,5 +1,8 @@
 #include "cli/prepare.h"
 
+#include <map>
+#include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "cli/data_root.h"
@@ -12,6 +15,21 @@
 namespace trainyard {
 
 namespace {
+
+/// Remembers what a look-up answered: the reader asks for the same profile several times, and parsing
+/// it takes a millisecond.
+template <typename LookUp>
+auto remembered(LookUp look_up) {
+  using Answer = std::invoke_result_t<LookUp, const std::string&, const std::string&>;
+  using Names = std::pair<std::string, std::string>;
+  auto known = std::make_shared<std::map<Names, Answer>>();
+  return [known, look_up](const std::string& first, const std::string& second) -> Answer {
+    const Names names(first, second);
+    const auto it = known->find(names);
+    if (it != known->end()) return it->second;
+    return known->emplace(names, look_up(first, second)).first->second;
+  };
+}
 
 std::vector<std::string> names_of(const std::vector<NamedDescription>& list) {
   std::vector<std::string> names;
@@ -50,13 +68,16 @@ StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>&
   };
   resolvers.cluster_preset = [root](const std::string& name) { return find_cluster_preset(root, name); };
   resolvers.cluster_file = [root](const std::string& path) { return read_cluster_file(root, path); };
-  resolvers.link = [root](const std::string& kind, const std::string& device) {
+  resolvers.link = remembered([root](const std::string& kind, const std::string& device) {
     return find_link(root, kind, device);
-  };
-  resolvers.hardware = [root](const std::string& device) { return find_hardware_profile(root, device); };
-  resolvers.software = [root](const std::string& name, const std::string& version) {
+  });
+  resolvers.software = remembered([root](const std::string& name, const std::string& version) {
     return find_software_profile(root, name, version);
-  };
+  });
+  const auto hardware = remembered([root](const std::string& device, const std::string&) {
+    return find_hardware_profile(root, device);
+  });
+  resolvers.hardware = [hardware](const std::string& device) { return hardware(device, ""); };
   resolvers.model_problem = [](const ModelConfig& config) -> std::optional<StudyResolvers::Problem> {
     const auto problem = find_problem(config);
     if (!problem) return std::nullopt;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/config/profile_reader.h"
+#include "engine/config/read_link.h"
 
 namespace trainyard {
 
@@ -24,13 +25,7 @@ LinkCurve read_curve(const YamlNode& node) {
     if (curve.half_size < 0) half_size->fail("expected a size of at least 0");
   }
   if (const auto by_ranks = node.find("efficiency_by_ranks")) {
-    for (const std::string& ranks : by_ranks->keys()) {
-      const bool number = !ranks.empty() && ranks.size() < 7 &&
-                          ranks.find_first_not_of("0123456789") == std::string::npos;
-      const double efficiency = read_factor(*by_ranks, ranks, 1, 1);
-      if (!number) by_ranks->at(ranks).fail("expected a number of ranks as the key");
-      curve.efficiency_by_ranks[std::stoll(ranks)] = efficiency;
-    }
+    curve.efficiency_by_ranks = read_efficiency_by_ranks(*by_ranks);
   }
   curve.provenance = read_provenance(node);
   node.finish();

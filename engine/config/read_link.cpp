@@ -17,17 +17,43 @@ void read_curve(Section& section, LinkCurve& curve) {
       node->fail("expected a share of the bandwidth, more than 0 and at most 1, got " +
                  number_text(curve.efficiency));
     }
+    curve.efficiency_by_ranks.clear();  // one figure for all groups
+  }
+}
+
+void read_by_ranks(Section& section, LinkCurve& curve) {
+  if (const auto node = section.given("efficiency_by_ranks")) {
+    curve.efficiency_by_ranks = read_efficiency_by_ranks(*node);
   }
 }
 
 void read_own_curve(Section& link_section, std::string_view key, LinkCurve& curve) {
   read_curve(link_section, curve);
+  read_by_ranks(link_section, curve);
   Section section = link_section.child(key);
   read_curve(section, curve);
+  read_by_ranks(section, curve);
   section.finish();
 }
 
 }  // namespace
+
+std::map<std::int64_t, double> read_efficiency_by_ranks(const YamlNode& node) {
+  std::map<std::int64_t, double> efficiencies;
+  for (const std::string& ranks : node.keys()) {
+    const YamlNode entry = node.at(ranks);
+    const bool number = !ranks.empty() && ranks.size() < 7 &&
+                        ranks.find_first_not_of("0123456789") == std::string::npos;
+    if (!number) entry.fail("expected a number of ranks as the key");
+    const double efficiency = entry.as_number();
+    if (!(efficiency > 0) || efficiency > 1) {
+      entry.fail("expected a share of the bandwidth, more than 0 and at most 1, got " +
+                 number_text(efficiency));
+    }
+    efficiencies[std::stoll(ranks)] = efficiency;
+  }
+  return efficiencies;
+}
 
 void read_link(Section& parent, std::string_view key, LinkClass& link) {
   Section section = parent.child(key);

@@ -60,8 +60,9 @@ void resolve_training(Study& study, const HardwareProfile& hardware,
     study.origins["training.dropout"] = default_origin("0.1 for gpt, bert, t5; 0 for llama");
   }
   if (is_said(study, "training.grad_dtype")) return;
-  training.grad_dtype = software.grad_dtype.value_or(DType::kFp32);
-  std::string rule = software.grad_dtype ? study.framework.name + "'s" : "";
+  const std::optional<DType> of_framework = gradient_dtype(software, training.precision);
+  training.grad_dtype = of_framework.value_or(DType::kFp32);
+  std::string rule = of_framework ? study.framework.name + "'s" : "";
   if (training.precision == DType::kFp64) {
     training.grad_dtype = DType::kFp64;
     rule = "fp64 with precision fp64";

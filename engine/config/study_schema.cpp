@@ -92,12 +92,20 @@ Json model_schema() {
             {"next_sentence", flag("bert: train the next-sentence head too")}})});
 }
 
+Json by_ranks_schema() {
+  Json schema = map("efficiency of a group of so many ranks; {2: 0.64, 8: 0.75}", {});
+  schema["patternProperties"] = {
+      {"^[0-9]+$", {{"type", "number"}, {"exclusiveMinimum", 0}, {"maximum", 1}}}};
+  return schema;
+}
+
 Json curve_schema(const char* description) {
   return map(description,
              {{"startup", quantity("once per call, such as 10 us")},
               {"latency", quantity("per step of the algorithm, such as 5 us")},
               {"half_size", quantity("message size of half the bandwidth, such as 1 MiB")},
-              {"efficiency", number("reached share of the bandwidth, at most 1")}});
+              {"efficiency", number("reached share of the bandwidth, at most 1")},
+              {"efficiency_by_ranks", by_ranks_schema()}});
 }
 
 Json link_schema(const char* description) {

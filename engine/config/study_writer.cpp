@@ -137,6 +137,13 @@ void write_curve(ResolvedText& out, const std::string& key, const LinkCurve& cur
   out.line("latency", duration_text(curve.latency));
   out.number("efficiency", curve.efficiency);
   out.line("half_size", std::to_string(curve.half_size) + " B");
+  if (!curve.efficiency_by_ranks.empty()) {
+    std::string by_ranks;
+    for (const auto& [ranks, efficiency] : curve.efficiency_by_ranks) {
+      by_ranks += (by_ranks.empty() ? "" : ", ") + std::to_string(ranks) + ": " + number_text(efficiency);
+    }
+    out.line("efficiency_by_ranks", "{" + by_ranks + "}");
+  }
   out.close();
 }
 

@@ -85,7 +85,7 @@ class AnalyticRun {
       before = end;
       trace_.steady = step_ > 0 && std::abs(trace_.period - last_period) <= 1e-9 * trace_.period;
       if (trace_.steady) break;
-      last_period = step_ == 0 ? -1 : trace_.period;
+      last_period = trace_.period;
     }
     for (std::size_t r = 0; r < folds_.size(); ++r) trace_.ranks.push_back(report(r));
     return std::move(trace_);
@@ -135,7 +135,10 @@ class AnalyticRun {
     const auto& calls = list(r);
     while (state.call < calls.size()) {
       const Call& call = calls[state.call];
-      const auto& ops = timed_.ranks[r].segments[static_cast<std::size_t>(call.segment)].ops;
+      const TimedSegment& segment = timed_.ranks[r].segments[static_cast<std::size_t>(call.segment)];
+      const auto& ops = segment.ops;
+      // Whole runs at once, unless every op is to be seen, or something is issued in their midst.
+      const bool whole_runs = !options_.record_rows && call.inside.empty();
       if (skipped(program_.segments[static_cast<std::size_t>(call.segment)])) {
         next_call(state);
         continue;
@@ -159,7 +162,12 @@ class AnalyticRun {
           continue;
         }
         if (state.op >= ops.size()) break;
-        if (!evaluate(rank, ops[state.op], call.segment, call.mb[0], state.op)) return;
+        const TimedOp& op = ops[state.op];
+        if (whole_runs && op.run >= 0 && evaluate_run(state, op, segment.runs[static_cast<std::size_t>(op.run)])) {
+          state.op += segment.runs[static_cast<std::size_t>(op.run)].num_ops;
+          continue;
+        }
+        if (!evaluate(rank, op, call.segment, call.mb[0], state.op)) return;
         ++state.op;
       }
       next_call(state);
@@ -211,6 +219,26 @@ class AnalyticRun {
       case TimedKind::kReceive: return meet_peer(rank, op);
       default: finish(r, op, segment, mb, k, ready); return true;
     }
+  }
+
+  /// False: the host would hold the run up, so its ops are timed one by one.
+  bool evaluate_run(RankState& state, const TimedOp& first, const TimedRun& run) {
+    Seconds& main = state.stream[static_cast<std::size_t>(StreamId::kMain)];
+    const Seconds issued = state.host + run.first_launch;
+    const Seconds start = std::max({issued, state.not_before, main});
+    if (state.host + run.slack > start) return false;
+    if (start > main) state.gaps.push_back({main, start, issued});
+    const Seconds end = start + run.duration;
+    (first.update ? state.optimizer : state.compute) += run.duration;
+    if (run.last_free >= 0) state.last_free = start + run.last_free;
+    main = end;
+    state.host += run.launch;
+    state.step_end = std::max(state.step_end, end);
+    Seconds& call_end = state.call_end[state.call];
+    call_end = std::max(call_end, end);
+    state.flop += run.flop;
+    trace_.num_events += run.num_events;
+    return true;
   }
 
   void free(std::size_t r, const TimedOp& op, Microbatch mb) {

@@ -65,8 +65,47 @@ class Preparer {
       for (std::size_t k = 0; k < segment.ops.size(); ++k) {
         timed.ops.push_back(op(segment, segment.ops[k], costs[static_cast<std::size_t>(s)][k], fold, out));
       }
+      find_runs(timed);
     }
     return out;
+  }
+
+  static bool plain_kernel(const TimedOp& op) {
+    return op.kind == TimedKind::kKernel && op.stream == StreamId::kMain && !op.host_sync &&
+           op.num_dependencies == 0;
+  }
+  static bool plain_free(const TimedOp& op) {
+    return op.kind == TimedKind::kFree && op.num_dependencies == 0 && op.num_pools_given == 0;
+  }
+
+  static void find_runs(TimedSegment& segment) {
+    auto& ops = segment.ops;
+    for (std::size_t first = 0; first < ops.size();) {
+      if (!plain_kernel(ops[first])) {
+        ++first;
+        continue;
+      }
+      TimedRun run;
+      run.first_launch = ops[first].launch;
+      std::size_t k = first;
+      for (; k < ops.size() && (plain_kernel(ops[k]) || plain_free(ops[k])); ++k) {
+        if (plain_free(ops[k])) {
+          run.last_free = run.duration;
+          continue;
+        }
+        run.launch += ops[k].launch;
+        if (k > first) run.slack = std::max(run.slack, run.launch - run.duration);
+        run.duration += ops[k].duration;
+        run.flop += ops[k].flop;
+        ++run.num_events;
+      }
+      run.num_ops = static_cast<std::uint32_t>(k - first);
+      if (run.num_ops > 1) {
+        ops[first].run = static_cast<std::int32_t>(segment.runs.size());
+        segment.runs.push_back(run);
+      }
+      first = k;
+    }
   }
 
   bool tracked(ValueId storage) const {

@@ -40,11 +40,28 @@ struct TimedOp {
   std::uint16_t num_dependencies = 0;
   std::uint16_t num_pools_given = 0;  // frees: pools given back, in pools_given
   std::uint32_t first_pool_given = 0;
+  std::int32_t run = -1;      // index into TimedSegment::runs of the run that begins here; -1: none
+  Flop flop = 0;
+};
+
+/// Kernels (and frees between them) that follow one another on the main stream with no tracked
+/// operand. Once the first has started they run back to back, unless the host issues too late:
+///   end = start + duration,   if host + slack <= start   (host: its time before the first launch)
+/// so that a whole run is timed by one addition; otherwise its ops are timed one by one.
+struct TimedRun {
+  std::uint32_t num_ops = 0;
+  std::int64_t num_events = 0;    // without frees
+  Seconds duration = 0;
+  Seconds launch = 0;             // of all its ops
+  Seconds first_launch = 0;
+  Seconds slack = 0;              // max over later ops of (launches up to it) - (durations before it)
+  Seconds last_free = -1;         // from the start to its last free; < 0: it has none
   Flop flop = 0;
 };
 
 struct TimedSegment {
   std::vector<TimedOp> ops;
+  std::vector<TimedRun> runs;
 };
 
 /// Timing form of one fold class.

@@ -47,7 +47,7 @@ struct RankTrace {
 struct Trace {
   std::vector<RankTrace> ranks;
   std::vector<Seconds> step_ends;  // latest end of any op of each step
-  Seconds period = 0;              // of the last two steps run (of the first, where only one ran)
+  Seconds period = 0;              // from the end of the last step but one (or the start) to the last end
   bool steady = false;             // two successive periods agreed to 1e-9
   std::int64_t num_events = 0;     // ops processed, after folding
 };

@@ -7,27 +7,27 @@
 #include "engine/base/error.h"
 #include "engine/config/profile_reader.h"
 #include "engine/cost/cost_model.h"
-#include "tests/support/data_root.h"
+#include "tests/support/source_root.h"
 
 namespace trainyard {
 
 namespace {
 
 Cluster preset(const std::string& name) {
-  const auto cluster = find_cluster_preset(data_root(), name);
+  const auto cluster = find_cluster_preset(source_root(), name);
   REQUIRE(cluster.has_value());
   return *cluster;
 }
 
 LinkClass link(const std::string& kind, const std::string& device) {
-  const auto found = find_link(data_root(), kind, device);
+  const auto found = find_link(source_root(), kind, device);
   REQUIRE(found.has_value());
   return *found;
 }
 
 std::string error_of(const std::string& text) {
   try {
-    read_cluster_preset(data_root(), "c", YamlNode::parse(text, "c.yaml"));
+    read_cluster_preset(source_root(), "c", YamlNode::parse(text, "c.yaml"));
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -37,7 +37,7 @@ std::string error_of(const std::string& text) {
 }  // namespace
 
 TEST_CASE("every preset reads as one node of a known device with links in use") {
-  const auto names = yaml_names(data_root() + "/topologies");
+  const auto names = yaml_names(source_root() + "/topologies");
   REQUIRE(names.size() >= 7);
   for (const std::string& name : names) {
     CAPTURE(name);
@@ -45,7 +45,7 @@ TEST_CASE("every preset reads as one node of a known device with links in use") 
     CHECK(cluster.name == name);
     CHECK(cluster.num_nodes == 1);
     CHECK(cluster.num_devices == cluster.devices_per_node);
-    CHECK(find_hardware_profile(data_root(), cluster.device).has_value());
+    CHECK(find_hardware_profile(source_root(), cluster.device).has_value());
     CHECK(cluster.intra.bandwidth > 0);
     CHECK(cluster.inter.bandwidth > 0);
     CHECK_FALSE(cluster.intra.source.empty());
@@ -53,7 +53,7 @@ TEST_CASE("every preset reads as one node of a known device with links in use") 
 }
 
 TEST_CASE("every kind of link reads, and each of its curves has a provenance") {
-  for (const std::string& name : yaml_names(data_root() + "/calibrate/links")) {
+  for (const std::string& name : yaml_names(source_root() + "/calibrate/links")) {
     CAPTURE(name);
     const LinkClass found = link(name, "");
     for (const LinkCurve* curve : {&found.collective, &found.point_to_point}) {
@@ -85,8 +85,8 @@ TEST_CASE("a kind of link takes the curves of the device or of its architecture"
   CHECK(link("infiniband", "a100-sxm-80g").name == "infiniband");
   CHECK(link("infiniband", "a100-sxm-80g").bandwidth == 0);  // the cluster says it
   CHECK(link("none", "a100-sxm-80g").kind == "none");
-  CHECK_FALSE(find_link(data_root(), "nvswitch", "rtx-3090-ti-of-the-future").has_value());
-  CHECK_FALSE(find_link(data_root(), "string", "a100-sxm-80g").has_value());
+  CHECK_FALSE(find_link(source_root(), "nvswitch", "rtx-3090-ti-of-the-future").has_value());
+  CHECK_FALSE(find_link(source_root(), "string", "a100-sxm-80g").has_value());
 }
 
 TEST_CASE("measured all-reduces come out of the presets within a tenth") {

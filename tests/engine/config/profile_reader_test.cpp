@@ -7,20 +7,20 @@
 #include <set>
 
 #include "engine/base/error.h"
-#include "tests/support/data_root.h"
+#include "tests/support/source_root.h"
 
 namespace trainyard {
 
 namespace {
 
 HardwareProfile device(const std::string& name) {
-  const auto profile = find_hardware_profile(data_root(), name);
+  const auto profile = find_hardware_profile(source_root(), name);
   REQUIRE(profile.has_value());
   return *profile;
 }
 
 SoftwareProfile framework(const std::string& name, const std::string& version = "") {
-  const auto profile = find_software_profile(data_root(), name, version);
+  const auto profile = find_software_profile(source_root(), name, version);
   REQUIRE(profile.has_value());
   return *profile;
 }
@@ -44,7 +44,7 @@ const std::string kOptimizer = "optimizer: {kind: derived, note: n}\n";
 
 std::string error_of(const std::string& text) {
   try {
-    read_hardware_profile(data_root(), "d", YamlNode::parse(text, "d.yaml"));
+    read_hardware_profile(source_root(), "d", YamlNode::parse(text, "d.yaml"));
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -54,7 +54,7 @@ std::string error_of(const std::string& text) {
 }  // namespace
 
 TEST_CASE("every device profile reads, and each of its numbers has a provenance") {
-  const auto names = yaml_names(data_root() + "/calibrate/profiles");
+  const auto names = yaml_names(source_root() + "/calibrate/profiles");
   REQUIRE(names.size() >= 9);
   for (const std::string& name : names) {
     CAPTURE(name);
@@ -80,10 +80,10 @@ TEST_CASE("every device profile reads, and each of its numbers has a provenance"
 }
 
 TEST_CASE("every framework profile reads, and each of its numbers has a provenance") {
-  for (const NamedDescription& file : list_frameworks(data_root())) {
+  for (const NamedDescription& file : list_frameworks(source_root())) {
     CAPTURE(file.name);
     const SoftwareProfile profile = read_software_profile(
-        YamlNode::load_file(data_root() + "/calibrate/software/" + file.name + ".yaml"));
+        YamlNode::load_file(source_root() + "/calibrate/software/" + file.name + ".yaml"));
     CHECK(file.name == profile.name + (profile.version.empty() ? "" : "-" + profile.version));
     for (const auto& [field, provenance] : profile.provenance) check_provenance(provenance);
     CHECK(profile.provenance.count("description") == 1);
@@ -96,7 +96,7 @@ TEST_CASE("every framework profile reads, and each of its numbers has a provenan
 
 TEST_CASE("profile files stay small: they are read at every start") {
   for (const std::string folder : {"calibrate/profiles", "calibrate/software", "calibrate/links"}) {
-    for (const auto& file : std::filesystem::directory_iterator(data_root() + "/" + folder)) {
+    for (const auto& file : std::filesystem::directory_iterator(source_root() + "/" + folder)) {
       CAPTURE(file.path().string());
       CHECK(file.file_size() <= 3072);
     }
@@ -136,8 +136,8 @@ TEST_CASE("curves taken from another device are marked as derived") {
 
 TEST_CASE("a device may have two names") {
   CHECK(device("rtx3090-24g").name == "rtx-3090");
-  CHECK_FALSE(find_hardware_profile(data_root(), "a1000").has_value());
-  CHECK_FALSE(find_hardware_profile(data_root(), "../software/trainyard").has_value());
+  CHECK_FALSE(find_hardware_profile(source_root(), "a1000").has_value());
+  CHECK_FALSE(find_hardware_profile(source_root(), "../software/trainyard").has_value());
 }
 
 TEST_CASE("Megatron-LM differs by year as its releases do") {
@@ -172,13 +172,13 @@ TEST_CASE("Trainyard itself fuses nothing, draws masks again and follows the stu
 }
 
 TEST_CASE("a framework or version that is not there is nullopt") {
-  CHECK_FALSE(find_software_profile(data_root(), "megatron-lm", "1999").has_value());
-  CHECK_FALSE(find_software_profile(data_root(), "megatron-lm-2021", "").has_value());
-  CHECK_FALSE(find_software_profile(data_root(), "tensorflow", "").has_value());
+  CHECK_FALSE(find_software_profile(source_root(), "megatron-lm", "1999").has_value());
+  CHECK_FALSE(find_software_profile(source_root(), "megatron-lm-2021", "").has_value());
+  CHECK_FALSE(find_software_profile(source_root(), "tensorflow", "").has_value());
 }
 
 TEST_CASE("lists give each device and framework once, with a line about it") {
-  const auto devices = list_profiles(data_root());
+  const auto devices = list_profiles(source_root());
   REQUIRE_FALSE(devices.empty());
   CHECK(devices[0].name == "a100-pcie-40g");
   CHECK(devices[0].description == "NVIDIA A100 PCIe 40 GB");

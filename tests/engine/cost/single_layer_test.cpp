@@ -7,7 +7,7 @@
 #include "engine/config/cluster_preset.h"
 #include "engine/config/profile_reader.h"
 #include "engine/cost/cost_model.h"
-#include "tests/support/data_root.h"
+#include "tests/support/source_root.h"
 
 namespace trainyard {
 
@@ -21,9 +21,9 @@ constexpr std::int64_t kScores = kBatch * kHeads / kT * kSequence * kSequence;  
 class Layer {
  public:
   Layer()
-      : device_(*find_hardware_profile(data_root(), "a100-sxm-80g")),
-        software_(*find_software_profile(data_root(), "megatron-lm", "2022")),
-        cluster_(*find_cluster_preset(data_root(), "selene")) {}
+      : device_(*find_hardware_profile(source_root(), "a100-sxm-80g")),
+        software_(*find_software_profile(source_root(), "megatron-lm", "2022")),
+        cluster_(*find_cluster_preset(source_root(), "selene")) {}
 
   Seconds forward(bool sequence_parallel) {
     const std::int64_t rows = sequence_parallel ? kM / kT : kM;

@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-inline std::string data_root() {
+inline std::string source_root() {
 #ifdef TRAINYARD_SOURCE_DIR
   return TRAINYARD_SOURCE_DIR;
 #else

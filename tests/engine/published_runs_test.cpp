@@ -1,0 +1,35 @@
+// Published Megatron-LM runs, predicted end to end from kernel, link and datasheet figures alone:
+// nothing in the profiles was fitted on whole runs, so these rows are a check, not a fit.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <string>
+#include <variant>
+
+#include "cli/prepare.h"
+#include "cli/simulate_command.h"
+#include "engine/config/yaml_reader.h"
+#include "tests/support/source_root.h"
+
+namespace trainyard {
+
+TEST_CASE("the nine rows of SC'21 Table 1 are predicted within 15 % each") {
+  std::vector<std::string> warnings;
+  const StudyResolvers resolvers = make_resolvers(source_root(), warnings);
+  const YamlNode cases = YamlNode::load_file(source_root() + "/tests/golden/megatron_sc21.yaml");
+  int rows = 0;
+  for (const YamlNode& row : cases.items()) {
+    const std::string id = row.at("id").as_string();
+    if (id.find("_t1_") == std::string::npos) continue;
+    const double measured = row.at("measured").at("iteration_time_s").as_number();
+    const Prepared prepared = prepare_study(read_study_node(row, {}, resolvers), resolvers);
+    const auto answer = simulate(prepared, /*fold=*/true, /*record_rows=*/false);
+    REQUIRE(std::holds_alternative<Simulation>(answer));
+    const double predicted = std::get<Simulation>(answer).summary.iteration_time;
+    INFO(id << ": predicted " << predicted << " s, measured " << measured << " s");
+    CHECK(std::abs(predicted / measured - 1) < 0.15);
+    ++rows;
+  }
+  CHECK(rows == 9);
+}
+
+}  // namespace trainyard
