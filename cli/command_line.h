@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct StudyOptions {
   std::string out;       // "": write no files
   bool json = false;
   bool no_fold = false;
+  std::vector<std::int64_t> trace_ranks;
   bool no_reuse = false;
   std::chrono::steady_clock::time_point begin;  // of the process
 };

@@ -34,7 +34,7 @@ void write_results(const std::string& folder, const Prepared& prepared, const Si
 
 }  // namespace
 
-std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, bool fold, bool record_rows) {
+std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const RunOptions& options) {
   PassLog log;
   auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
   if (auto* reason = std::get_if<Infeasible>(&compiled)) return *reason;
@@ -43,9 +43,6 @@ std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, bool fol
   SourceLog sources;
   const Costs costs = make_costs(out.program, prepared.hardware, prepared.software,
                                  prepared.study.cluster, sources);
-  RunOptions options;
-  options.fold = fold;
-  options.record_rows = record_rows;
   const std::array<Job, 1> jobs = {Job{&out.program, 0}};
   out.trace = AnalyticExecutor().run(jobs, costs, options);
   const auto memory = memory_peaks(out.program, prepared.software.context_bytes);
@@ -61,7 +58,11 @@ int run_simulate(const StudyOptions& options) {
   for (const std::string& warning : prepared.study.warnings) {
     std::fprintf(stderr, "warning: %s\n", warning.c_str());
   }
-  auto answer = simulate(prepared, !options.no_fold, !options.out.empty());
+  RunOptions run;
+  run.fold = !options.no_fold;
+  run.record_rows = !options.out.empty();
+  run.trace_ranks = options.trace_ranks;
+  auto answer = simulate(prepared, run);
   if (const auto* reason = std::get_if<Infeasible>(&answer)) {
     std::fprintf(stderr, "trainyard: %s: the plan cannot run: %s\n", options.study.c_str(), reason->reason.c_str());
     if (options.json) {

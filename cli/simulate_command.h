@@ -5,7 +5,7 @@
 
 #include "cli/prepare.h"
 #include "engine/compile.h"
-#include "engine/exec/trace.h"
+#include "engine/exec/executor.h"
 #include "engine/report/summary.h"
 
 namespace trainyard {
@@ -18,6 +18,6 @@ struct Simulation {
 
 /// Compiles and times one study. A plan that does not fit in memory is a result (summary.fits);
 /// Infeasible is a plan that has no Program.
-std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, bool fold, bool record_rows);
+std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const RunOptions& options);
 
 }  // namespace trainyard

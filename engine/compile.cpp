@@ -88,6 +88,7 @@ std::variant<Program, Infeasible> compile(const Graph& model, const Study& study
   });
   const auto lowered = run_pass("lower", log, [&] { return lower(draft, step, order, software); });
   if (const auto* reason = std::get_if<Infeasible>(&lowered)) return *reason;
+  renumber_tables(draft.program);
   draft.program.placement = make_placement(draft.program.mesh, parallel.placement);
   run_pass("verify", log, [&] {
     verify(draft.program, "lower");

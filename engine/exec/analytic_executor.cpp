@@ -41,6 +41,8 @@ struct RankState {
   Seconds issued = 0, ready = 0;  // of the op under the cursor, while it waits
   Seconds met = 0;                // when all members were ready
 
+  bool records = false;  // keep rows
+
   // Of the step being run.
   Seconds step_end = 0;
   Seconds compute = 0, optimizer = 0;
@@ -66,6 +68,7 @@ class AnalyticRun {
   Trace run(Seconds start) {
     for (std::size_t r = 0; r < folds_.size(); ++r) {
       RankState& state = states_.emplace_back();
+      state.records = options_.record_rows && (options_.fold || wants_rows(r));
       state.stream.fill(start);
       state.host = state.last_free = start;
       state.written.assign(timed_.ranks[r].num_slots, start);
@@ -92,6 +95,14 @@ class AnalyticRun {
   }
 
  private:
+  /// Unfolded: the first rank of each list, and those asked for.
+  bool wants_rows(std::size_t r) const {
+    const auto& asked = options_.trace_ranks;
+    if (std::find(asked.begin(), asked.end(), folds_[r].rank) != asked.end()) return true;
+    return std::none_of(folds_.begin(), folds_.begin() + static_cast<std::ptrdiff_t>(r),
+                        [&](const FoldClass& before) { return before.list == folds_[r].list; });
+  }
+
   Seconds run_step() {
     for (RankState& state : states_) begin_step(state);
     runnable_.clear();
@@ -138,7 +149,7 @@ class AnalyticRun {
       const TimedSegment& segment = timed_.ranks[r].segments[static_cast<std::size_t>(call.segment)];
       const auto& ops = segment.ops;
       // Whole runs at once, unless every op is to be seen, or something is issued in their midst.
-      const bool whole_runs = !options_.record_rows && call.inside.empty();
+      const bool whole_runs = !state.records && call.inside.empty();
       if (skipped(program_.segments[static_cast<std::size_t>(call.segment)])) {
         next_call(state);
         continue;
@@ -283,7 +294,7 @@ class AnalyticRun {
     call_end = std::max(call_end, end);
     state.flop += op.flop;
     ++trace_.num_events;
-    if (options_.record_rows) {
+    if (state.records) {
       state.rows.push_back({step_, segment, mb, static_cast<std::uint32_t>(k), state.issued, state.ready, start, end});
     }
   }

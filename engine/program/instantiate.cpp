@@ -55,10 +55,9 @@ class Instantiator {
     draft_.num_ranks = parallel_.pipeline;
     Program& p = program();
     p.mesh.size = {parallel_.pipeline, parallel_.data, parallel_.context, 1, parallel_.tensor};
-    p.modules = training_.graph.modules;
+    p.modules.insert(p.modules.end(), training_.graph.modules.begin(), training_.graph.modules.end());
     p.groups = {{"tp", {Axis::kTp}, {}}, {"dp", {Axis::kDp}, {}}};
     p.transfers = {{Axis::kPp, 1}, {Axis::kPp, -1}};
-    p.attrs.emplace_back();
     p.values.reserve(training_.graph.tensors.size());
   }
 
@@ -147,7 +146,7 @@ class Instantiator {
     op.kind = source.kind;
     op.part = source.part;
     op.attrs = intern(source.attrs);
-    op.module = source.module;
+    op.module = source.module + 1;  // 0: none
     for (TensorId id : source.reads) op.reads.push_back({value(id, stage), 0});
     for (TensorId id : source.writes) {
       // The loss adds up over the microbatches of a step.
@@ -212,7 +211,7 @@ class Instantiator {
     StageSegments& sender = draft_.stages[static_cast<std::size_t>(from)];
     StageSegments& receiver = draft_.stages[static_cast<std::size_t>(to)];
     ProgramOp op;
-    op.module = source.module;
+    op.module = source.module + 1;  // 0: none
     op.stream = forward ? StreamId::kFwd : StreamId::kBwd;
     ProgramOp receive = op;
     op.kind = OpKind::kSend;

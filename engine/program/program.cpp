@@ -1,12 +1,16 @@
 #include "engine/program/program.h"
 
+#include <algorithm>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 
 #include "engine/base/error.h"
+#include "engine/program/program_words.h"
 
 namespace trainyard {
 
-char letter(Phase phase) { return "FBIWRPUC"[static_cast<int>(phase)]; }
+char letter(Phase phase) { return program_words::kPhases[static_cast<std::size_t>(phase)]; }
 
 std::int64_t Mesh::num_ranks() const {
   std::int64_t product = 1;
@@ -31,6 +35,35 @@ ValueId storage_root(const Program& program, ValueId value) {
     value = program.values[static_cast<std::size_t>(value)].alias->in;
   }
   return value;
+}
+
+void renumber_tables(Program& program) {
+  std::vector<OpAttrs> attrs = {OpAttrs{}};
+  std::vector<AttrId> new_attrs(program.attrs.size(), -1);
+  std::vector<std::string> modules = {""};
+  std::unordered_map<std::string, PathId> module_ids = {{"", 0}};
+  for (Segment& segment : program.segments) {
+    for (ProgramOp& op : segment.ops) {
+      AttrId& known = new_attrs[static_cast<std::size_t>(op.attrs)];
+      if (known < 0) {
+        const auto& entry = program.attrs[static_cast<std::size_t>(op.attrs)];
+        const auto it = std::find(attrs.begin(), attrs.end(), entry);
+        known = static_cast<AttrId>(it - attrs.begin());
+        if (it == attrs.end()) attrs.push_back(entry);
+      }
+      op.attrs = known;
+      if (op.kind == OpKind::kFree) {
+        op.module = 0;
+        continue;
+      }
+      const std::string& name = program.modules[static_cast<std::size_t>(op.module)];
+      const auto [it, fresh] = module_ids.emplace(name, static_cast<PathId>(modules.size()));
+      if (fresh) modules.push_back(name);
+      op.module = it->second;
+    }
+  }
+  program.attrs = std::move(attrs);
+  program.modules = std::move(modules);
 }
 
 Placement make_placement(const Mesh& mesh, std::string_view letters) {

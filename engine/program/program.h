@@ -191,8 +191,8 @@ struct Placement {
 struct Program {
   Mesh mesh;
   Placement placement;
-  std::vector<OpAttrs> attrs;
-  std::vector<std::string> modules;
+  std::vector<OpAttrs> attrs = {OpAttrs{}};    // [0]: nothing said
+  std::vector<std::string> modules = {""};     // paths; [0]: no module
   std::vector<Value> values;
   std::vector<Pool> pools;
   std::vector<Group> groups;
@@ -200,11 +200,16 @@ struct Program {
   std::vector<Segment> segments;
   std::vector<RankClass> body;  // one step; consecutive steps may overlap
   int num_microbatches = 0;
+  friend bool operator==(const Program&, const Program&) = default;
 };
 
 std::int64_t num_elements(const Dims& dims);         // expected
 Bytes size_in_bytes(const Value& value);             // of the bound
 ValueId storage_root(const Program& program, ValueId value);  // follows aliases
+
+/// Drops attributes and modules that no op uses and sorts the rest by first use: then two Programs
+/// that do the same are equal, and a Program equals what its text parses to.
+void renumber_tables(Program& program);
 
 /// "DPT" and the like -> strides of the axes, rightmost letter fastest. Letters: D P C E T.
 Placement make_placement(const Mesh& mesh, std::string_view letters);

@@ -143,29 +143,17 @@ class Writer {
 
   void write_attrs(const OpAttrs& attrs) {
     bool first = true;
-    const auto item = [&](std::string_view name, auto value, auto unset) {
-      if (value == unset) return;
+    words::for_attributes([&](std::string_view name, auto member) {
+      const auto value = attrs.*member;
+      if (value == OpAttrs{}.*member) return;
       text(first ? "{" : " ");
       first = false;
       text(name);
-      if constexpr (!std::is_same_v<decltype(value), bool>) {
+      if constexpr (!std::is_same_v<decltype(value), const bool>) {
         text("=");
         number(value);
       }
-    };
-    item("heads", attrs.heads, 0);
-    item("kv_heads", attrs.kv_heads, 0);
-    item("head_dim", attrs.head_dim, 0);
-    item("packed", attrs.packed, false);
-    item("causal", attrs.causal, false);
-    item("mask", attrs.has_mask, false);
-    item("bias", attrs.has_bias, false);
-    item("rate", attrs.rate, 0.0F);
-    item("scale", attrs.scale, OpAttrs{}.scale);
-    item("tanh", attrs.tanh_gelu, false);
-    item("share", attrs.share, 1.0F);
-    item("dim", static_cast<int>(attrs.dim), -1);
-    item("partial", attrs.partial_gradient, false);
+    });
     if (!first) text("}");
   }
 
@@ -183,12 +171,13 @@ class Writer {
   void write_segment(const Segment& segment) {
     text("segment ");
     text(segment.name);
-    text(segment.slots == 0 ? "() stage:" : segment.slots == 1 ? "(m) stage:" : "(m,n) stage:");
+    text(words::kParameters[segment.slots]);
+    text(" stage:");
     number(segment.stage);
     text(" ");
     buffer_ += letter(segment.phase);
     text("\n");
-    PathId module = -1;
+    PathId module = 0;
     for (const ProgramOp& op : segment.ops) {
       if (op.kind != OpKind::kFree && op.module != module) {
         module = op.module;

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "engine/graph/graph.h"
 #include "engine/program/program.h"
 
 namespace trainyard::program_words {
@@ -14,5 +15,44 @@ inline constexpr std::array<std::string_view, 5> kMemory = {"parameter", "gradie
 inline constexpr std::array<std::string_view, kNumStreams> kStreams = {"main", "tp", "fwd",
                                                                        "bwd",  "dp", "norm"};
 inline constexpr std::array<std::string_view, 2> kSlots = {"[m]", "[n]"};
+inline constexpr std::array<std::string_view, 3> kParameters = {"()", "(m)", "(m,n)"};  // by slots
+inline constexpr std::string_view kPhases = "FBIWRPUC";  // by Phase
+
+/// Calls visit(name, member of OpAttrs) for every attribute, in the order of the text.
+template <typename Visit>
+void for_attributes(const Visit& visit) {
+  visit("heads", &OpAttrs::heads);
+  visit("kv_heads", &OpAttrs::kv_heads);
+  visit("head_dim", &OpAttrs::head_dim);
+  visit("packed", &OpAttrs::packed);
+  visit("causal", &OpAttrs::causal);
+  visit("mask", &OpAttrs::has_mask);
+  visit("bias", &OpAttrs::has_bias);
+  visit("rate", &OpAttrs::rate);
+  visit("scale", &OpAttrs::scale);
+  visit("tanh", &OpAttrs::tanh_gelu);
+  visit("share", &OpAttrs::share);
+  visit("dim", &OpAttrs::dim);
+  visit("partial", &OpAttrs::partial_gradient);
+}
+
+/// Parts of an op's line after its name, in order; all but the first start with a keyword.
+enum class OperandPart : std::uint8_t { kReads, kWrites, kAccumulates, kAfter, kGuard, kHostSync };
+
+/// The part that `word` starts; kReads: none, it names a value.
+constexpr OperandPart operand_part(std::string_view word) {
+  if (word == "->") return OperandPart::kWrites;
+  if (word == "+>") return OperandPart::kAccumulates;
+  if (word.starts_with("after:")) return OperandPart::kAfter;
+  if (word == "guard") return OperandPart::kGuard;
+  if (word == "host_sync") return OperandPart::kHostSync;
+  return OperandPart::kReads;
+}
+
+/// Whether a value of this name would be read back as something else.
+constexpr bool is_reserved(std::string_view name) {
+  return operand_part(name) != OperandPart::kReads || name.ends_with(kSlots[0]) ||
+         name.ends_with(kSlots[1]);
+}
 
 }  // namespace trainyard::program_words

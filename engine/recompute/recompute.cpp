@@ -16,15 +16,28 @@ class Recomputer {
  public:
   explicit Recomputer(TrainingGraph& training) : training_(training) {}
 
-  /// Every region is recomputed at once; `all` repeats ops whose result nobody reads, too.
-  void run(const std::vector<Region>& regions, bool all) {
+  struct Rule {
+    bool all_ops = false;       // repeats ops whose result nobody reads, too
+    bool keep_outputs = true;   // what the backward of ops outside the region reads is not recomputed
+  };
+
+  /// Recomputes each region for itself, from what it keeps.
+  void run(const std::vector<Region>& regions, Rule rule) {
     index_readers();
-    for (const Region& region : regions) recompute_region(region, all);
+    region_of_.assign(training_.graph.ops.size(), -1);
+    for (std::size_t r = 0; r < regions.size(); ++r) {
+      for (std::size_t i : regions[r]) region_of(training_.forward[i]) = static_cast<std::int32_t>(r);
+    }
+    for (const Region& region : regions) recompute_region(region, rule);
     insert_clones();
   }
 
  private:
   Tensor& tensor(TensorId id) { return training_.graph.tensors[static_cast<std::size_t>(id)]; }
+
+  std::int32_t& region_of(const Instruction& op) {
+    return region_of_[static_cast<std::size_t>(op.origin)];
+  }
 
   void index_readers() {
     readers_.assign(training_.graph.tensors.size(), {});
@@ -39,22 +52,28 @@ class Recomputer {
     }
   }
 
-  void recompute_region(const Region& region, bool all) {
+  void recompute_region(const Region& region, Rule rule) {
+    if (region.empty()) return;
     // Needed: written here and read by the backward; then what the needed ones are computed from.
     std::unordered_map<TensorId, bool> needed;  // every tensor written here -> needed?
+    const std::int32_t here = region_of(training_.forward[region.front()]);
+    const auto takes_clone = [&](std::uint32_t reader) {
+      return !rule.keep_outputs || region_of(training_.backward[reader]) == here;
+    };
     std::size_t first_reader = training_.backward.size();
     bool any = false;
     for (std::size_t i : region) {
       for (TensorId write : training_.forward[i].writes) {
         const auto& readers = readers_[static_cast<std::size_t>(write)];
-        needed[write] = !readers.empty();
-        if (readers.empty()) continue;
+        const auto first = std::find_if(readers.begin(), readers.end(), takes_clone);
+        needed[write] = first != readers.end();
+        if (first == readers.end()) continue;
         any = true;
-        first_reader = std::min<std::size_t>(first_reader, readers.front());
+        first_reader = std::min<std::size_t>(first_reader, *first);
       }
     }
     if (!any) return;
-    std::vector<bool> included(region.size(), all);
+    std::vector<bool> included(region.size(), rule.all_ops);
     for (std::size_t k = region.size(); k-- > 0;) {
       const Instruction& op = training_.forward[region[k]];
       for (TensorId write : op.writes) included[k] = included[k] || needed[write];
@@ -75,6 +94,7 @@ class Recomputer {
     }
     for (const auto& [old_id, new_id] : again) {
       for (std::uint32_t reader : readers_[static_cast<std::size_t>(old_id)]) {
+        if (!takes_clone(reader)) continue;
         for (TensorId& read : training_.backward[reader].reads) {
           if (read == old_id) read = new_id;
         }
@@ -111,6 +131,7 @@ class Recomputer {
   TrainingGraph& training_;
   std::vector<boost::container::small_vector<std::uint32_t, 4>> readers_;  // [tensor] -> backward
   std::vector<std::size_t> first_of_origin_;      // [forward op] -> first of its backward
+  std::vector<std::int32_t> region_of_;           // [forward op]; -1: in none
   std::vector<std::vector<Instruction>> clones_;  // [place in backward]: inserted before it
 };
 
@@ -157,14 +178,15 @@ std::vector<Region> whole_layers(const TrainingGraph& training) {
 void recompute(TrainingGraph& training, const RecomputeConfig& config,
                const SoftwareProfile& software) {
   if (const auto gathers = sequence_gathers(training); !gathers.empty()) {
-    Recomputer(training).run(gathers, false);
+    Recomputer(training).run(gathers, {.keep_outputs = false});
   }
+  const bool all_ops = software.recompute_runs_all_ops;
   switch (config.method) {
     case RecomputeConfig::Method::kNone: return;
     case RecomputeConfig::Method::kSelective:
-      return Recomputer(training).run(attention_cores(training), false);
+      return Recomputer(training).run(attention_cores(training), {.all_ops = all_ops});
     case RecomputeConfig::Method::kFull:
-      return Recomputer(training).run(whole_layers(training), software.recompute_runs_all_ops);
+      return Recomputer(training).run(whole_layers(training), {.all_ops = all_ops});
   }
 }
 

@@ -6,6 +6,7 @@
 //     (Korthikanti et al. 2022, section 4.2.2);
 //   - selective: the ops between the qkv projection and the output projection;
 //   - full: a whole layer from its input; embedding and head are kept.
+// What a core or a layer passes on (the output projection's input, the next layer's) is kept.
 #pragma once
 
 #include "engine/config/study.h"

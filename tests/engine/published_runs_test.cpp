@@ -22,7 +22,7 @@ TEST_CASE("the nine rows of SC'21 Table 1 are predicted within 15 % each") {
     if (id.find("_t1_") == std::string::npos) continue;
     const double measured = row.at("measured").at("iteration_time_s").as_number();
     const Prepared prepared = prepare_study(read_study_node(row, {}, resolvers), resolvers);
-    const auto answer = simulate(prepared, /*fold=*/true, /*record_rows=*/false);
+    const auto answer = simulate(prepared, RunOptions{});
     REQUIRE(std::holds_alternative<Simulation>(answer));
     const double predicted = std::get<Simulation>(answer).summary.iteration_time;
     INFO(id << ": predicted " << predicted << " s, measured " << measured << " s");

@@ -1,0 +1,56 @@
+#include "tests/support/studies.h"
+
+#include <stdexcept>
+#include <utility>
+#include <variant>
+
+#include "engine/graph/select_kernels.h"
+#include "engine/recompute/recompute.h"
+#include "engine/sharding/shard_megatron.h"
+
+namespace trainyard {
+
+namespace {
+
+template <typename Result>
+Result value_of(std::variant<Result, Infeasible> answer) {
+  if (const auto* reason = std::get_if<Infeasible>(&answer)) throw std::runtime_error(reason->reason);
+  return std::get<Result>(std::move(answer));
+}
+
+}  // namespace
+
+Prepared prepare_text(const std::string& yaml, const std::vector<std::string>& sets) {
+  std::vector<std::string> warnings;
+  const StudyResolvers resolvers = make_resolvers(TRAINYARD_SOURCE_DIR, warnings);
+  return prepare_study(read_study_text(yaml, "study.yaml", sets, resolvers), resolvers);
+}
+
+Graph sharded_graph(const Prepared& prepared) {
+  const Study& study = prepared.study;
+  const bool flash = study.training.flash_attention == FlashAttention::kOn;
+  return value_of(shard_megatron(select_kernels(prepared.model, prepared.software, flash),
+                                 study.parallel.tensor, study.parallel.sequence_parallel));
+}
+
+StagedGraph staged_graph(const Prepared& prepared) {
+  const Study& study = prepared.study;
+  return value_of(partition_stages(sharded_graph(prepared),
+                                   study.parallel.pipeline * study.parallel.virtual_stages,
+                                   study.partition, study.parallel.tensor,
+                                   study.parallel.scatter_gather));
+}
+
+TrainingGraph training_graph(const Prepared& prepared) {
+  TrainingGraph training = differentiate(staged_graph(prepared), prepared.software,
+                                         prepared.study.training.grad_dtype);
+  recompute(training, prepared.study.recompute, prepared.software);
+  return training;
+}
+
+Program compiled_program(const Prepared& prepared) {
+  PassLog log;
+  return value_of(compile(prepared.model, prepared.study, prepared.software, log));
+}
+
+}  // namespace trainyard
