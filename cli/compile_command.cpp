@@ -35,13 +35,13 @@ std::string partition_text(const PassLog& log, const Study& study) {
 std::string schedule_text(const PassLog& log) {
   constexpr std::size_t kShown = 40;
   std::string text = "schedule (stage, phase, microbatch)\n";
-  for (std::size_t rank = 0; rank < log.schedule.size(); ++rank) {
-    const auto& actions = log.schedule[rank];
+  for (std::size_t rank = 0; rank < log.schedule.actions.size(); ++rank) {
+    const auto& actions = log.schedule.actions[rank];
     text += "  rank " + std::to_string(rank) + ":";
     for (std::size_t i = 0; i < actions.size(); ++i) {
       if (actions.size() > kShown && i == kShown / 2) text += " ... " + std::to_string(actions.size() - kShown) + " more ...";
       if (actions.size() > kShown && i >= kShown / 2 && i + kShown / 2 < actions.size()) continue;
-      text += " " + actions[i];
+      text += " " + to_string(actions[i]);
     }
     text += '\n';
   }
@@ -90,7 +90,11 @@ int run_compile(const StudyOptions& options) {
     out["program_digest"] = digest;
     out["num_ranks"] = program.mesh.num_ranks();
     out["first_layer"] = log.first_layer;
-    out["schedule"] = log.schedule;
+    out["schedule"] = nlohmann::ordered_json::array();
+    for (const auto& actions : log.schedule.actions) {
+      auto& row = out["schedule"].emplace_back(nlohmann::ordered_json::array());
+      for (const Action& action : actions) row.push_back(to_string(action));
+    }
     out["peak_memory_bytes"] = nlohmann::ordered_json::array();
     for (const MemoryPeak& peak : peaks) out["peak_memory_bytes"].push_back(peak.total);
     std::printf("%s\n", out.dump(2).c_str());

@@ -95,10 +95,7 @@ std::variant<Program, Infeasible> compile(const Graph& model, const Study& study
     return 0;
   });
 
-  log.schedule.resize(order.actions.size());
-  for (std::size_t rank = 0; rank < order.actions.size(); ++rank) {
-    for (const Action& action : order.actions[rank]) log.schedule[rank].push_back(to_string(action));
-  }
+  log.schedule = order;
   return std::move(draft.program);
 }
 

@@ -11,6 +11,7 @@
 #include "engine/cost/software_profile.h"
 #include "engine/graph/graph.h"
 #include "engine/program/program.h"
+#include "engine/schedule/pipeline_schedule.h"
 
 namespace trainyard {
 
@@ -22,7 +23,7 @@ struct PassLog {
   };
   std::vector<Entry> entries;
   std::vector<std::int64_t> first_layer;  // of each stage, and the number of layers at the end
-  std::vector<std::vector<std::string>> schedule;  // [pipeline rank]: actions as text
+  PipelineSchedule schedule;
 };
 
 /// Compiles one training step. Reads the study only, never the machine; nothing in it costs

@@ -47,8 +47,7 @@ struct RankState {
   Seconds step_end = 0;
   Seconds compute = 0, optimizer = 0;
   Flop flop = 0;
-  std::vector<MainGap> gaps;
-  std::vector<CommunicationSpan> spans, previous_spans;
+  GapClassifier gaps;
   std::vector<TraceRow> rows;
 };
 
@@ -74,6 +73,7 @@ class AnalyticRun {
       state.written.assign(timed_.ranks[r].num_slots, start);
       state.read.assign(timed_.ranks[r].num_slots, start);
       state.call_end.assign(list(r).size(), start);
+      state.gaps = GapClassifier(timed_.exposed_kinds.size());
       for (const Pool& pool : program_.pools) {
         state.pools.push_back({std::vector<Seconds>(static_cast<std::size_t>(std::max(1, pool.slots)), start), 0, 0});
       }
@@ -104,7 +104,7 @@ class AnalyticRun {
   }
 
   Seconds run_step() {
-    for (RankState& state : states_) begin_step(state);
+    for (std::size_t r = 0; r < states_.size(); ++r) begin_step(states_[r]);
     runnable_.clear();
     for (std::size_t r = states_.size(); r-- > 0;) runnable_.push_back(static_cast<std::int32_t>(r));
     while (!runnable_.empty()) {
@@ -120,15 +120,14 @@ class AnalyticRun {
     return end;
   }
 
-  static void begin_step(RankState& state) {
+  void begin_step(RankState& state) {
+    TimeClasses last_step;
+    state.gaps.end_step(timed_.exposed_kinds, last_step);
     state.call = state.op = state.inside = state.inside_op = 0;
     state.waiting = false;
     state.compute = state.optimizer = 0;
     state.flop = 0;
-    state.gaps.clear();
     state.rows.clear();
-    state.previous_spans = std::move(state.spans);
-    state.spans.clear();
   }
 
   const std::vector<Call>& list(std::size_t rank) const { return program_.body[folds_[rank].list].calls; }
@@ -238,7 +237,7 @@ class AnalyticRun {
     const Seconds issued = state.host + run.first_launch;
     const Seconds start = std::max({issued, state.not_before, main});
     if (state.host + run.slack > start) return false;
-    if (start > main) state.gaps.push_back({main, start, issued});
+    if (start > main) state.gaps.gap(main, start, issued);
     const Seconds end = start + run.duration;
     (first.update ? state.optimizer : state.compute) += run.duration;
     if (run.last_free >= 0) state.last_free = start + run.last_free;
@@ -261,7 +260,7 @@ class AnalyticRun {
       const std::size_t at = instance(d[i], mb);
       until = std::max({until, state.written[at], state.read[at]});
     }
-    if (until > main) state.gaps.push_back({main, until, main});
+    if (until > main) state.gaps.gap(main, until, main);
     main = state.last_free = until;
     for (std::size_t i = 0; i < op.num_pools_given; ++i) {
       PoolState& pool = state.pools[static_cast<std::size_t>(
@@ -277,10 +276,13 @@ class AnalyticRun {
     const Seconds end = start + op.duration;
     Seconds& stream = state.stream[static_cast<std::size_t>(op.stream)];
     if (op.stream == StreamId::kMain) {
-      if (start > stream) state.gaps.push_back({stream, start, state.issued});
+      if (start > stream) state.gaps.gap(stream, start, state.issued);
       (op.update ? state.optimizer : state.compute) += op.duration;
     }
-    if (op.exposed_kind >= 0 && end > start) state.spans.push_back({start, end, op.exposed_kind});
+    if (op.exposed_kind >= 0 && end > start) {
+      state.gaps.communication(start, end, op.exposed_kind,
+                               state.stream[static_cast<std::size_t>(StreamId::kMain)]);
+    }
     stream = end;
     const Dependency* d = timed_.ranks[r].dependencies.data() + op.first_dependency;
     for (std::size_t i = 0; i < op.num_dependencies; ++i) {
@@ -338,10 +340,7 @@ class AnalyticRun {
     out.executed_flop = state.flop;
     out.time.compute = state.compute;
     out.time.optimizer = state.optimizer;
-    // What the previous step left running counts where it overlaps this step's gaps.
-    std::vector<CommunicationSpan> spans = std::move(state.previous_spans);
-    spans.insert(spans.end(), state.spans.begin(), state.spans.end());
-    classify_gaps(state.gaps, std::move(spans), timed_.exposed_kinds, out.time);
+    state.gaps.end_step(timed_.exposed_kinds, out.time);
     // After its last op a rank waits for the slowest until the period ends.
     out.time.bubble += std::max(0.0, trace_.period - out.time.total());
     out.rows = std::move(state.rows);

@@ -1,4 +1,9 @@
-// Sorts one rank's period into compute, optimizer, exposed communication, host and bubble.
+// Sorts one rank's idle time into exposed communication, host and bubble, while the ops are timed.
+//
+// The main stream's gaps come in order of time, communication in order of issue. Where several
+// collectives or transfers cover the same instant of a gap, the one issued first has it. What none
+// covers by the end of the step was host, as long as the next op was not issued, and then bubble.
+// Only what is still open is kept, so memory does not grow with the number of microbatches.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +14,37 @@
 
 namespace trainyard {
 
-/// The main stream did nothing between `begin` and `end`; its next op was issued at `issued`.
-struct MainGap {
-  Seconds begin = 0;
-  Seconds end = 0;
-  Seconds issued = 0;
-};
+class GapClassifier {
+ public:
+  explicit GapClassifier(std::size_t num_kinds = 0) : exposed_(num_kinds, 0) {}
 
-/// One collective or transfer of this rank between its start and its end.
-struct CommunicationSpan {
-  Seconds start = 0;
-  Seconds end = 0;
-  std::int32_t kind = 0;  // index into the names of kinds
-};
+  /// The main stream did nothing in [begin, end); its next op was issued at `issued`.
+  void gap(Seconds begin, Seconds end, Seconds issued);
 
-/// Distributes the gaps over communication (of several at once the one that started first), host and
-/// bubble. `spans` need not be sorted.
-void classify_gaps(const std::vector<MainGap>& gaps, std::vector<CommunicationSpan> spans,
-                   const std::vector<std::string>& kinds, TimeClasses& into);
+  /// A collective or transfer of this rank ran in [start, end). `main`: the main stream's time, before
+  /// which no further gap can begin.
+  void communication(Seconds start, Seconds end, std::int32_t kind, Seconds main);
+
+  /// Settles the gaps of the step and adds them to `into`; the next step starts from zero. Spans that
+  /// still run are kept: they may cover gaps of the next step.
+  void end_step(const std::vector<std::string>& kinds, TimeClasses& into);
+
+ private:
+  struct Span {
+    Seconds start, end;
+    std::int32_t kind;
+  };
+  struct OpenGap {
+    Seconds begin, end, issued;
+  };
+
+  /// What `span` leaves open of `gap`, appended to `rest`; what it covers is counted.
+  void cover(const Span& span, const OpenGap& gap, std::vector<OpenGap>& rest);
+
+  std::vector<Span> running_;     // may cover gaps still to come, in issue order
+  std::vector<OpenGap> open_;     // parts of gaps that nothing covers so far, ascending
+  std::vector<OpenGap> scratch_, rest_;
+  std::vector<Seconds> exposed_;  // [kind]
+};
 
 }  // namespace trainyard

@@ -86,13 +86,21 @@ class KernelSelector {
   TensorId masked_dropout(const Op& origin, TensorId x, TensorId y) {
     Op op = derived(origin, OpKind::kDropout);
     op.inputs = {x};
-    if (y < 0) y = new_tensor(origin, "dropout", tensor(x).shape, tensor(x).dtype);
+    if (y < 0) y = new_tensor(origin, "kept_probabilities", tensor(x).shape, tensor(x).dtype);
     op.outputs = {y};
-    if (software_.saves_dropout_mask) {
-      op.outputs.push_back(new_tensor(origin, "dropout_mask", tensor(x).shape, DType::kUint8, false));
-    }
+    if (software_.saves_dropout_mask) op.outputs.push_back(mask_of(y));
     emit(std::move(op));
     return y;
+  }
+
+  /// Which elements of the dropout's output `y` were kept.
+  TensorId mask_of(TensorId y) {
+    Tensor mask;
+    mask.name = tensor(y).name + ".mask";
+    mask.shape = tensor(y).shape;
+    mask.dtype = DType::kUint8;
+    out_.tensors.push_back(std::move(mask));
+    return static_cast<TensorId>(out_.tensors.size() - 1);
   }
 
   void dropout(const Op& origin) { masked_dropout(origin, origin.inputs[0], origin.outputs[0]); }
@@ -209,10 +217,7 @@ class KernelSelector {
     const TensorId residual = add.inputs[0] == x ? add.inputs[1] : add.inputs[0];
     op.inputs = {linear.outputs[0], linear.inputs[2], residual};
     op.outputs = {add.outputs[0]};
-    if (software_.saves_dropout_mask && drops) {
-      op.outputs.push_back(new_tensor(add, "dropout_mask", tensor(add.outputs[0]).shape,
-                                      DType::kUint8, false));
-    }
+    if (software_.saves_dropout_mask && drops) op.outputs.push_back(mask_of(add.outputs[0]));
     emit(std::move(op));
     return drops ? 3 : 2;
   }

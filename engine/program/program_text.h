@@ -5,18 +5,25 @@
 //   mesh pp:2 dp:1 cp:1 ep:1 tp:2
 //   microbatches 2
 //   group tp[tp]
+//   group tied0[pp]{0,1}                    # of pp, these coordinates only
 //   transfer 0 pp+1
-//   pool recv.x@1:2
+//   pool recv.x@1:2                         # slots; then " host", if it lies there
 //   value x@1 bf16[4,1024] mb buffer dp:S0 pool:recv.x@1
+//   value n bf16[96~128?3] local activation   # expected 96, at most 128; symbol 3
 //   value y bf16[4,1024] local activation tp:P in:x@1+0
 //   segment 1F(m) stage:1 F
-//     @layers.3.mlp.fc1                     # module of the ops that follow
-//     main linear x@1[m] w -> y[m]          # stream, op{attributes}, reads -> writes +> accumulates
-//     tp all_reduce:tp y[m] -> z[m]
-//     main free x@1[m]
+//     @layers.3.mlp.fc1                     # module of the ops that follow; alone: no module
+//     main linear{bias} x@1[m] w -> y       # stream, op{attributes}, reads -> writes +> accumulates
+//     tp all_reduce:tp y -> z after:0 guard ok host_sync
+//     main free x@1[m]                      # has neither module nor attributes
 //   class pp:0
-//     0ZERO 0F0 0SEND_F0 0B0{@41:0REDUCE_GRAD.2} ...
+//     0ZERO 0F0 0SEND_F0^1 0B0{@41:0REDUCE_GRAD.2} ...   # ^: after that call of the list
 //   placement pp:2 dp:4 cp:4 ep:4 tp:1      # strides; not covered by the digest
+//
+// (Comments are not part of the form.) Lines stand in this order, values below those they lie in. What
+// is left out has its default. Names hold no spaces; those of segments none of ()[]{}^,; and, where the
+// segment takes a microbatch, no digit at the end. Tables of attributes and modules are numbered by
+// first use (renumber_tables()).
 #pragma once
 
 #include <functional>
@@ -32,7 +39,8 @@ void write_text(const Program& program, bool placement,
                 const std::function<void(std::string_view)>& sink);
 std::string to_text(const Program& program);
 
-/// Throws ConfigError with file:line for text that is not a Program.
+/// Throws ConfigError with file:line:column for text that is not of this form; verify.h says whether the
+/// Program that it holds can run.
 Program parse_program(std::string_view text, const std::string& file_name);
 
 /// SHA-256 of the text without the placement, lowercase hex.

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <utility>
 #include <vector>
+
+#include "engine/program/program_form.h"
 
 namespace trainyard {
 
@@ -28,11 +31,14 @@ class Verifier {
   explicit Verifier(const Program& program) : program_(program) {}
 
   void run() {
-    check_ids();
+    if (const auto problem = find_malformed(program_)) fail(*problem);
     find_anchors();
     for (std::size_t s = 0; s < program_.segments.size(); ++s) check_segment(static_cast<SegmentId>(s));
     group_values();
-    for (const RankClass& list : program_.body) check_lifetimes(list);
+    for (const RankClass& list : program_.body) {
+      check_lifetimes(list);
+      check_inside(list);
+    }
     check_pools();
     check_communication();
   }
@@ -48,60 +54,6 @@ class Verifier {
   const Value& value(ValueId id) const { return program_.values[static_cast<std::size_t>(id)]; }
   const Segment& segment(SegmentId id) const {
     return program_.segments[static_cast<std::size_t>(id)];
-  }
-
-  void check_operand(const Segment& s, std::size_t k, const Operand& operand) const {
-    if (operand.value < 0 || static_cast<std::size_t>(operand.value) >= program_.values.size()) {
-      fail("segment ", s.name, " op ", std::to_string(k), ": no value ", std::to_string(operand.value));
-    }
-  }
-
-  void check_ids() const {
-    for (std::size_t v = 0; v < program_.values.size(); ++v) {
-      const Value& item = program_.values[v];
-      std::size_t steps = 0;
-      for (const Value* at = &item; at->alias; at = &value(at->alias->in)) {
-        if (at->alias->in < 0 || static_cast<std::size_t>(at->alias->in) >= program_.values.size() ||
-            ++steps > program_.values.size()) {
-          fail("value ", item.name, ": its storage leads nowhere");
-        }
-      }
-      for (const Dim& dim : item.dims) {
-        if (dim.expected < 0 || dim.bound < dim.expected) fail("value ", item.name, ": bad extent");
-      }
-      if (item.pool >= static_cast<PoolId>(program_.pools.size())) fail("value ", item.name, ": no such pool");
-    }
-    for (const Segment& s : program_.segments) {
-      for (std::size_t k = 0; k < s.ops.size(); ++k) {
-        const ProgramOp& op = s.ops[k];
-        for (const auto* operands : {&op.reads, &op.writes, &op.accumulates}) {
-          for (const Operand& operand : *operands) check_operand(s, k, operand);
-        }
-        if (is_collective(op.kind) && (op.group < 0 || op.group >= static_cast<GroupId>(program_.groups.size()))) {
-          fail("segment ", s.name, ": ", op_name(op.kind, op.part), " has no group");
-        }
-        if (is_transfer(op.kind) && (op.transfer < 0 || op.transfer >= static_cast<TransferId>(program_.transfers.size()))) {
-          fail("segment ", s.name, ": ", op_name(op.kind, op.part), " has no peer");
-        }
-        for (std::uint32_t before : op.after) {
-          if (before >= k) fail("segment ", s.name, " op ", std::to_string(k), ": waits for a later op");
-        }
-      }
-    }
-    for (const RankClass& list : program_.body) {
-      for (std::size_t i = 0; i < list.calls.size(); ++i) {
-        const Call& call = list.calls[i];
-        for (const CallRef& before : call.after) {
-          if (before.call >= i) fail("call ", std::to_string(i), " waits for a call after it");
-        }
-        if (call.segment < 0 || static_cast<std::size_t>(call.segment) >= program_.segments.size()) {
-          fail("a call of no segment");
-        }
-        for (const auto& [at, inner] : call.inside) {
-          if (at > segment(call.segment).ops.size()) fail("segment ", segment(call.segment).name, ": a call inside at no op");
-        }
-      }
-    }
   }
 
   /// The value whose write makes `v` readable: itself, or the storage it is a view of.
@@ -217,14 +169,10 @@ class Verifier {
     std::map<std::size_t, std::vector<State>> states;  // by token; [microbatch], or one for the step
     const auto apply = [&](SegmentId id, Microbatch mb) {
       const Segment& s = segment(id);
-      if ((s.slots > 0) != (mb >= 0) || mb >= static_cast<Microbatch>(microbatches)) {
-        fail("class pp:", std::to_string(list.ranks.at[0]), ": ", s.name, " called with microbatch ", std::to_string(mb));
-      }
       for (const auto& [token, u] : uses_[static_cast<std::size_t>(id)]) {
         const auto& [representative, per_microbatch] = tokens_[token];
         auto& instances = states[token];
         if (instances.empty()) instances.assign(per_microbatch ? microbatches : 1, State::kUnwritten);
-        if (per_microbatch && mb < 0) fail("segment ", s.name, ": ", value(representative).name, " without a microbatch");
         State& state = instances[per_microbatch ? static_cast<std::size_t>(mb) : 0];
         const auto where = [&] {
           return "class pp:" + std::to_string(list.ranks.at[0]) + ": " + s.name +
@@ -252,31 +200,68 @@ class Verifier {
     }
   }
 
-  void check_pools() const {
-    std::vector<std::vector<std::pair<PoolId, int>>> change(program_.segments.size());
-    for (std::size_t s = 0; s < program_.segments.size(); ++s) {
-      for (const ProgramOp& op : program_.segments[s].ops) {
-        for (const Operand& operand : op.writes) {
-          const Value& v = value(operand.value);
-          if (v.pool >= 0 && !v.alias) change[s].emplace_back(v.pool, 1);
+  /// What is issued inside a call may only write what the rest of the call leaves alone.
+  void check_inside(const RankClass& list) const {
+    for (const Call& call : list.calls) {
+      for (const auto& [at, inner] : call.inside) {
+        std::set<ValueId> taken;
+        for (const ProgramOp& op : segment(inner).ops) {
+          for (const auto* operands : {&op.writes, &op.accumulates}) {
+            for (const Operand& operand : *operands) taken.insert(storage_root(program_, operand.value));
+          }
         }
-        if (op.kind != OpKind::kFree) continue;
-        for (const Operand& operand : op.reads) {
-          if (value(operand.value).pool >= 0) change[s].emplace_back(value(operand.value).pool, -1);
+        const Segment& s = segment(call.segment);
+        for (std::size_t k = at; k < s.ops.size(); ++k) {
+          for (const auto* operands : {&s.ops[k].reads, &s.ops[k].writes, &s.ops[k].accumulates}) {
+            for (const Operand& operand : *operands) {
+              if (taken.count(storage_root(program_, operand.value)) == 0) continue;
+              fail("class pp:", std::to_string(list.ranks.at[0]), ": ", s.name, " op ", std::to_string(k), " uses ",
+                   value(operand.value).name, ", which ", segment(inner).name, " inside it has taken over");
+            }
+          }
+        }
+      }
+    }
+  }
+
+  /// Things to look at in a segment, with the op at which they happen, ascending.
+  template <typename Item>
+  using ByOp = std::vector<std::pair<std::size_t, Item>>;
+
+  /// Calls visit(segment, microbatch, item) for the items of a class's calls, in issue order.
+  template <typename Item, typename Visit>
+  void in_issue_order(const RankClass& list, const std::vector<ByOp<Item>>& items, const Visit& visit) const {
+    for (const Call& call : list.calls) {
+      const auto& own = items[static_cast<std::size_t>(call.segment)];
+      auto next = own.begin();
+      for (const auto& [at, inner] : call.inside) {
+        for (; next != own.end() && next->first < at; ++next) visit(call.segment, call.mb[0], next->second);
+        for (const auto& [k, item] : items[static_cast<std::size_t>(inner)]) visit(inner, -1, item);
+      }
+      for (; next != own.end(); ++next) visit(call.segment, call.mb[0], next->second);
+    }
+  }
+
+  void check_pools() const {
+    std::vector<ByOp<std::pair<PoolId, int>>> changes(program_.segments.size());
+    for (std::size_t s = 0; s < program_.segments.size(); ++s) {
+      const auto& ops = program_.segments[s].ops;
+      for (std::size_t k = 0; k < ops.size(); ++k) {
+        const bool frees = ops[k].kind == OpKind::kFree;
+        for (const Operand& operand : frees ? ops[k].reads : ops[k].writes) {
+          const Value& v = value(operand.value);
+          if (v.pool >= 0 && !v.alias) changes[s].emplace_back(k, std::pair(v.pool, frees ? -1 : 1));
         }
       }
     }
     for (const RankClass& list : program_.body) {
       std::map<PoolId, int> alive;
-      for (const Call& call : list.calls) {
-        for (const auto& [pool, by] : change[static_cast<std::size_t>(call.segment)]) {
-          const Pool& p = program_.pools[static_cast<std::size_t>(pool)];
-          if ((alive[pool] += by) > p.slots) {
-            fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(call.segment).name,
-                 ": pool ", p.name, " has ", std::to_string(p.slots), " slots, all in use");
-          }
-        }
-      }
+      in_issue_order(list, changes, [&](SegmentId id, Microbatch, const std::pair<PoolId, int>& change) {
+        const Pool& pool = program_.pools[static_cast<std::size_t>(change.first)];
+        if ((alive[change.first] += change.second) <= pool.slots) return;
+        fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name, ": pool ", pool.name, " has ",
+             std::to_string(pool.slots), " slots, all in use");
+      });
     }
   }
 
@@ -294,24 +279,30 @@ class Verifier {
   }
 
   void check_communication() const {
-    // Communication with other classes, per segment and then per class, in issue order.
-    std::vector<std::vector<const ProgramOp*>> crossing(program_.segments.size());
+    std::vector<ByOp<const ProgramOp*>> crossing(program_.segments.size());
     for (std::size_t s = 0; s < program_.segments.size(); ++s) {
-      for (const ProgramOp& op : program_.segments[s].ops) {
-        if (crosses_classes(op)) crossing[s].push_back(&op);
+      const auto& ops = program_.segments[s].ops;
+      for (std::size_t k = 0; k < ops.size(); ++k) {
+        if (crosses_classes(ops[k])) crossing[s].emplace_back(k, &ops[k]);
       }
     }
     std::vector<std::vector<Communication>> lists;
     for (const RankClass& list : program_.body) {
       auto& out = lists.emplace_back();
-      for (const Call& call : list.calls) {
-        for (const ProgramOp* op : crossing[static_cast<std::size_t>(call.segment)]) out.push_back({op, call.segment, call.mb[0]});
-        for (const auto& [at, inner] : call.inside) {
-          for (const ProgramOp* op : crossing[static_cast<std::size_t>(inner)]) out.push_back({op, inner, -1});
-        }
-      }
+      in_issue_order(list, crossing, [&](SegmentId id, Microbatch mb, const ProgramOp* op) {
+        check_membership(list, *op, id);
+        out.push_back({op, id, mb});
+      });
     }
     run_in_order(lists);
+  }
+
+  void check_membership(const RankClass& list, const ProgramOp& op, SegmentId id) const {
+    if (!is_collective(op.kind)) return;
+    const Group& group = program_.groups[static_cast<std::size_t>(op.group)];
+    const auto& members = group.members;
+    if (members.empty() || std::find(members.begin(), members.end(), list.ranks.at[0]) != members.end()) return;
+    fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name, ": is not in group ", group.name);
   }
 
   Bytes bytes(const ProgramOp& op) const {
@@ -338,7 +329,6 @@ class Verifier {
           });
           if (!ready) break;
           for (std::int32_t member : members) ++next[static_cast<std::size_t>(member)];
-          if (std::find(members.begin(), members.end(), rank) == members.end()) ++next[static_cast<std::size_t>(rank)];
           progress = true;
         }
       }
@@ -369,12 +359,12 @@ class Verifier {
   bool matches(const Communication& a, const Communication& b, std::int32_t rank, std::int32_t other,
                std::int32_t ranks) const {
     if (rank == other) return true;
-    if (a.mb != b.mb) return false;
+    if (a.mb != b.mb || a.op->stream != b.op->stream) return false;
     if (is_transfer(a.op->kind)) {
       const auto opposite = a.op->kind == OpKind::kSend ? OpKind::kRecv : OpKind::kSend;
       if (b.op->kind != opposite) return false;
       const auto back = partners(*b.op, other, ranks);
-      if (back.back() != rank || a.op->stream != b.op->stream) return false;
+      if (back.back() != rank) return false;
       if (bytes(*a.op) != bytes(*b.op)) {
         fail(segment(a.segment).name, " and ", segment(b.segment).name, " do not agree on the bytes of their transfer");
       }

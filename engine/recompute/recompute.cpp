@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@ class Recomputer {
   struct Rule {
     bool all_ops = false;       // repeats ops whose result nobody reads, too
     bool keep_outputs = true;   // what the backward of ops outside the region reads is not recomputed
+    std::string_view mark = "'";  // behind the name of what is computed again
   };
 
   /// Recomputes each region for itself, from what it keeps.
@@ -90,7 +92,7 @@ class Recomputer {
 
     std::unordered_map<TensorId, TensorId> again;
     for (std::size_t k = 0; k < region.size(); ++k) {
-      if (included[k]) clones_[at].push_back(clone(training_.forward[region[k]], again));
+      if (included[k]) clones_[at].push_back(clone(training_.forward[region[k]], rule.mark, again));
     }
     for (const auto& [old_id, new_id] : again) {
       for (std::uint32_t reader : readers_[static_cast<std::size_t>(old_id)]) {
@@ -102,14 +104,15 @@ class Recomputer {
     }
   }
 
-  Instruction clone(const Instruction& op, std::unordered_map<TensorId, TensorId>& again) {
+  Instruction clone(const Instruction& op, std::string_view mark,
+                    std::unordered_map<TensorId, TensorId>& again) {
     Instruction copy = op;
     for (TensorId& read : copy.reads) {
       if (const auto it = again.find(read); it != again.end()) read = it->second;
     }
     for (TensorId& write : copy.writes) {
       Tensor t = tensor(write);
-      t.name += "'";
+      t.name += mark;
       if (const auto it = again.find(t.alias); it != again.end()) t.alias = it->second;
       training_.graph.tensors.push_back(std::move(t));
       const auto fresh = static_cast<TensorId>(training_.graph.tensors.size() - 1);
@@ -178,7 +181,7 @@ std::vector<Region> whole_layers(const TrainingGraph& training) {
 void recompute(TrainingGraph& training, const RecomputeConfig& config,
                const SoftwareProfile& software) {
   if (const auto gathers = sequence_gathers(training); !gathers.empty()) {
-    Recomputer(training).run(gathers, {.keep_outputs = false});
+    Recomputer(training).run(gathers, {.keep_outputs = false, .mark = "^"});
   }
   const bool all_ops = software.recompute_runs_all_ops;
   switch (config.method) {

@@ -148,32 +148,48 @@ std::optional<Action> waits_for(const Action& action, EndTimes& ends, int last_s
     if (need(input)) return input;
     return std::nullopt;
   }
-  const Action own{stage, ActionPhase::kForward, mb};
-  if (need(own)) return own;
   if (stage < last_stage) {
     const Action whole{stage + 1, ActionPhase::kBackward, mb};
     const Action half{stage + 1, ActionPhase::kBackwardInput, mb};
     if (ends.of(whole) < 0 && ends.of(half) < 0) return whole;
     ready = std::max({ready, ends.of(whole), ends.of(half)});
   }
+  const Action own{stage, ActionPhase::kForward, mb};
+  if (need(own)) return own;
   return std::nullopt;
 }
 
+/// Every action once: F, and B or both of its halves, of every stage and microbatch.
 std::optional<std::string> malformed(const PipelineSchedule& schedule) {
   std::vector<bool> seen(static_cast<std::size_t>(schedule.num_stages) * kLetters.size() *
                          static_cast<std::size_t>(schedule.num_microbatches));
+  const auto at = [&](const Action& action) {
+    return (static_cast<std::size_t>(action.stage) * kLetters.size() +
+            static_cast<std::size_t>(action.phase)) * static_cast<std::size_t>(schedule.num_microbatches) +
+           static_cast<std::size_t>(action.microbatch);
+  };
   for (int rank = 0; rank < schedule.num_ranks(); ++rank) {
     for (const Action& action : schedule.actions[static_cast<std::size_t>(rank)]) {
       if (action.stage < 0 || action.stage >= schedule.num_stages || action.microbatch < 0 ||
           action.microbatch >= schedule.num_microbatches) {
         return "rank " + std::to_string(rank) + ": " + to_string(action) + " is out of range";
       }
-      const std::size_t at =
-          (static_cast<std::size_t>(action.stage) * kLetters.size() +
-           static_cast<std::size_t>(action.phase)) * static_cast<std::size_t>(schedule.num_microbatches) +
-          static_cast<std::size_t>(action.microbatch);
-      if (seen[at]) return to_string(action) + " appears twice";
-      seen[at] = true;
+      if (seen[at(action)]) return to_string(action) + " appears twice";
+      seen[at(action)] = true;
+    }
+  }
+  for (int stage = 0; stage < schedule.num_stages; ++stage) {
+    for (int mb = 0; mb < schedule.num_microbatches; ++mb) {
+      const Action forward{stage, ActionPhase::kForward, mb};
+      const Action whole{stage, ActionPhase::kBackward, mb};
+      const Action input{stage, ActionPhase::kBackwardInput, mb};
+      const Action weight{stage, ActionPhase::kBackwardWeight, mb};
+      if (!seen[at(forward)]) return to_string(forward) + " is missing";
+      const bool halves = seen[at(input)] || seen[at(weight)];
+      if (halves && seen[at(whole)]) return to_string(whole) + " is there in whole and in halves";
+      if (!halves && !seen[at(whole)]) return to_string(whole) + " is missing";
+      if (halves && !seen[at(input)]) return to_string(input) + " is missing";
+      if (halves && !seen[at(weight)]) return to_string(weight) + " is missing";
     }
   }
   return std::nullopt;

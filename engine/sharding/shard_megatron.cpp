@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 namespace trainyard {
@@ -101,6 +102,7 @@ class MegatronSharder {
   TensorId like(TensorId source, std::string_view suffix, const AxisPlacement& tp) {
     Tensor t = tensor(source);
     t.name += "." + std::string(suffix);
+    if (const int copies = ++copies_[t.name]; copies > 1) t.name += ":" + std::to_string(copies - 1);
     t.alias = -1;
     t.spec[Axis::kTp] = tp;
     t.role = TensorRole::kActivation;
@@ -267,6 +269,7 @@ class MegatronSharder {
     op.inputs = {logits, labels, max};
     op.outputs = {statistic("sums", sums_shape)};
     const TensorId part_sums = op.outputs[0];
+    tensor(part_sums).spec[Axis::kDp] = shard(1);  // the batch stands behind the pair
     emit(op);
     const TensorId sums = reduced(part_sums, "all");
     op = origin;
@@ -316,6 +319,7 @@ class MegatronSharder {
   Graph out_;
   int degree_;
   bool sequence_;
+  std::unordered_map<std::string, int> copies_;  // of tensors that several ops enter or gather
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace {
 
 const std::string kRest =
     "cluster: {preset: dgx-a100-80g, nodes: 2}\n"
-    "training: {global_batch: 16, microbatch: 2, precision: bf16}\n";
+    "training: {global_batch: 32, microbatch: 2, precision: bf16}\n";
 
 const std::map<std::string, std::string> kModels = {
     {"gpt", "model: {family: gpt, layers: 8, hidden: 64, heads: 4, vocab: 96, seq_len: 32}\n"},
@@ -171,6 +171,23 @@ TEST_CASE("every backward instruction reads what exists on its stage, and writes
   const TrainingGraph t = training(model, sets);
   CHECK(find_misplaced(t) == "");
   check_parameter_gradients(t);
+}
+
+TEST_CASE("no two tensors share a name") {
+  // The Program's text names values; it parses back because their names differ.
+  const auto model = GENERATE(from_range(model_names()));
+  const auto recompute = GENERATE(as<std::string>(), "none", "full");
+  const auto framework = GENERATE(as<std::string>(), "trainyard", "{name: megatron-lm, version: 2022}");
+  const auto sequence = GENERATE(as<std::string>(), "true", "false");
+  CAPTURE(model, recompute, framework, sequence);
+  const TrainingGraph t = training(model, {"parallel.tensor=2", "parallel.pipeline=2",
+                                           "parallel.sequence_parallel=" + sequence,
+                                           "recompute=" + recompute, "framework=" + framework});
+  std::set<std::string> names;
+  for (const Tensor& tensor : t.graph.tensors) {
+    CAPTURE(tensor.name);
+    CHECK(names.insert(tensor.name).second);
+  }
 }
 
 TEST_CASE("gradients have the shape and type of their values") {

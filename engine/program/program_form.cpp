@@ -1,0 +1,183 @@
+#include "engine/program/program_form.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+namespace trainyard {
+
+namespace {
+
+using Problem = std::optional<std::string>;
+
+template <typename Id, typename Table>
+bool is_index(Id id, const Table& table) {
+  return id >= 0 && static_cast<std::size_t>(id) < table.size();
+}
+
+/// The strides of the axes, least first, are the products of the sizes of those before.
+bool numbers_ranks(const Mesh& mesh, const Placement& placement) {
+  std::array<Axis, kNumAxes> axes = kAllAxes;
+  const auto stride = [&](Axis axis) { return placement.stride[static_cast<std::size_t>(axis)]; };
+  std::sort(axes.begin(), axes.end(), [&](Axis a, Axis b) { return stride(a) < stride(b); });
+  std::int64_t next = 1;
+  for (Axis axis : axes) {
+    if (mesh[axis] == 1) continue;
+    if (stride(axis) != next) return false;
+    next *= mesh[axis];
+  }
+  return true;
+}
+
+Problem check_mesh(const Program& program) {
+  for (Axis axis : kAllAxes) {
+    if (program.mesh[axis] < 1) return "the mesh has no rank along " + std::string(to_string(axis));
+  }
+  if (!numbers_ranks(program.mesh, program.placement)) {
+    return "the placement does not give every rank its own number";
+  }
+  const auto stages = static_cast<std::size_t>(program.mesh[Axis::kPp]);
+  if (program.body.size() != stages) {
+    return std::to_string(program.body.size()) + " classes for " + std::to_string(stages) + " pipeline ranks";
+  }
+  for (std::size_t i = 0; i < stages; ++i) {
+    RankSet expected;
+    expected.at[static_cast<std::size_t>(Axis::kPp)] = static_cast<std::int32_t>(i);
+    if (program.body[i].ranks != expected) return "class " + std::to_string(i) + " is not that of pp:" + std::to_string(i);
+  }
+  for (std::size_t t = 0; t < program.transfers.size(); ++t) {
+    const Transfer& transfer = program.transfers[t];
+    const std::string name = "transfer " + std::to_string(t);
+    if (transfer.axis != Axis::kPp) return name + " leaves the pipeline; this version has none that do";
+  }
+  for (const Group& group : program.groups) {
+    const bool along_pp = std::find(group.axes.begin(), group.axes.end(), Axis::kPp) != group.axes.end();
+    for (std::size_t i = 0; i < group.members.size(); ++i) {
+      const bool ascending = i == 0 || group.members[i] > group.members[i - 1];
+      if (!along_pp || !ascending || !is_index(group.members[i], program.body)) return "group " + group.name + ": bad members";
+    }
+  }
+  return std::nullopt;
+}
+
+Problem check_value(const Program& program, ValueId id) {
+  const Value& value = program.values[static_cast<std::size_t>(id)];
+  const auto problem = [&](const std::string& text) { return "value " + value.name + ": " + text; };
+  for (const Dim& dim : value.dims) {
+    if (dim.expected < 0 || dim.bound < dim.expected) return problem("bad extent");
+  }
+  if (value.pool != -1 && !is_index(value.pool, program.pools)) return problem("no such pool");
+  if (!value.alias) return std::nullopt;
+  if (value.alias->in < 0 || value.alias->in >= id) return problem("its storage leads nowhere");
+  const Value& in = program.values[static_cast<std::size_t>(value.alias->in)];
+  const auto element = static_cast<Bytes>(size_in_bytes(value.dtype));
+  if (value.alias->offset < 0 || value.alias->offset * element > size_in_bytes(in) - size_in_bytes(value)) {
+    return problem("reaches past the end of " + in.name);
+  }
+  if (value.scope != in.scope) return problem("does not live as long as " + in.name);
+  return std::nullopt;
+}
+
+/// How many operands communication takes: what it sends, what it fills.
+Problem check_communication(const Program& program, const ProgramOp& op) {
+  if (is_collective(op.kind)) {
+    if (!is_index(op.group, program.groups)) return "has no group";
+  } else if (op.group != -1) {
+    return "has a group";
+  }
+  if (is_transfer(op.kind)) {
+    if (!is_index(op.transfer, program.transfers)) return "has no peer";
+    if (program.transfers[static_cast<std::size_t>(op.transfer)].offset % program.mesh[Axis::kPp] == 0) {
+      return "is its own peer";
+    }
+  } else if (op.transfer != -1) {
+    return "has a peer";
+  }
+  if (!is_communication(op.kind)) return std::nullopt;
+  const std::size_t reads = op.kind == OpKind::kRecv ? 0 : 1;
+  const std::size_t writes = op.kind == OpKind::kSend ? 0 : 1;
+  if (op.reads.size() != reads || op.writes.size() != writes || !op.accumulates.empty()) {
+    return "reads " + std::to_string(reads) + " and writes " + std::to_string(writes) + " value";
+  }
+  return std::nullopt;
+}
+
+Problem check_operand(const Program& program, const Segment& segment, const Operand& operand) {
+  if (!is_index(operand.value, program.values)) return "no value " + std::to_string(operand.value);
+  const Value& value = program.values[static_cast<std::size_t>(operand.value)];
+  const bool per_microbatch = value.scope == Scope::kMicrobatch;
+  if (operand.slot >= (per_microbatch ? segment.slots : 1)) {
+    return value.name + (segment.slots == 0 ? " without a microbatch" : " of no such microbatch");
+  }
+  return std::nullopt;
+}
+
+Problem check_op(const Program& program, const Segment& segment, std::size_t k) {
+  const ProgramOp& op = segment.ops[k];
+  Problem problem;
+  const auto check_list = [&](const Operands& operands) {
+    for (const Operand& operand : operands) {
+      if (!problem) problem = check_operand(program, segment, operand);
+    }
+  };
+  check_list(op.reads);
+  check_list(op.writes);
+  check_list(op.accumulates);
+  if (op.guard) check_list({*op.guard});
+  if (problem) return problem;
+  if (!is_index(op.attrs, program.attrs)) return "no attributes " + std::to_string(op.attrs);
+  if (!is_index(op.module, program.modules)) return "no module " + std::to_string(op.module);
+  if (std::any_of(op.after.begin(), op.after.end(), [&](std::uint32_t before) { return before >= k; })) {
+    return "waits for a later op";
+  }
+  if (op.kind == OpKind::kFree && op.stream != StreamId::kMain) return "is not on the main stream";
+  return check_communication(program, op);
+}
+
+Problem check_call(const Program& program, const RankClass& list, std::size_t i) {
+  const Call& call = list.calls[i];
+  const std::string name = "class pp:" + std::to_string(list.ranks.at[0]) + " call " + std::to_string(i);
+  if (!is_index(call.segment, program.segments)) return name + ": no segment " + std::to_string(call.segment);
+  const Segment& segment = program.segments[static_cast<std::size_t>(call.segment)];
+  if (segment.slots > 1) return name + ": " + segment.name + " takes two microbatches; this version runs none that do";
+  const bool fits = segment.slots == 0 ? call.mb[0] == -1 : call.mb[0] >= 0 && call.mb[0] < program.num_microbatches;
+  if (!fits) return name + ": " + segment.name + " called with microbatch " + std::to_string(call.mb[0]);
+  for (const CallRef& before : call.after) {
+    if (before.call >= i) return name + ": " + segment.name + " waits for a call after it";
+  }
+  std::uint32_t earliest = 0;
+  for (const auto& [at, inner] : call.inside) {
+    if (!is_index(inner, program.segments) || program.segments[static_cast<std::size_t>(inner)].slots != 0) {
+      return name + ": " + segment.name + ": no segment to call inside";
+    }
+    if (at < earliest) return name + ": " + segment.name + ": calls inside that are not in order";
+    earliest = at;
+    if (at > segment.ops.size()) return name + ": " + segment.name + ": a call inside at no op";
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> find_malformed(const Program& program) {
+  if (auto problem = check_mesh(program)) return problem;
+  for (std::size_t v = 0; v < program.values.size(); ++v) {
+    if (auto problem = check_value(program, static_cast<ValueId>(v))) return problem;
+  }
+  for (const Segment& segment : program.segments) {
+    for (std::size_t k = 0; k < segment.ops.size(); ++k) {
+      const auto problem = check_op(program, segment, k);
+      if (!problem) continue;
+      const ProgramOp& op = segment.ops[k];
+      return "segment " + segment.name + " op " + std::to_string(k) + ": " + op_name(op.kind, op.part) + ": " + *problem;
+    }
+  }
+  for (const RankClass& list : program.body) {
+    for (std::size_t i = 0; i < list.calls.size(); ++i) {
+      if (auto problem = check_call(program, list, i)) return problem;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace trainyard
