@@ -1,6 +1,7 @@
 #include "cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -80,6 +81,13 @@ int run_command_line(int argc, const char* const* argv) {
   compile->callback([&] { exit = guarded(options, [&] { return run_compile(options); }); });
   list->callback([&] { exit = guarded(options, [&] { return run_list(what); }); });
 
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  const bool known = argc < 2 || argv[1][0] == '-' ||
+                     std::any_of(commands.begin(), commands.end(),
+                                 [&](const CLI::App* command) { return command->get_name() == argv[1]; });
+  if (!known) {
+    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, list and test", "", false);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -87,6 +95,10 @@ int run_command_line(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     app.exit(error);
     return kWrongInput;
+  }
+  // An answer that did not reach its reader is no answer.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    return fail(kBackendFailed, "cannot write the answer to stdout", "", false);
   }
   return exit;
 }

@@ -260,8 +260,13 @@ class AnalyticRun {
       const std::size_t at = instance(d[i], mb);
       until = std::max({until, state.written[at], state.read[at]});
     }
-    if (until > main) state.gaps.gap(main, until, main);
+    if (until > main) state.gaps.gap(main, until, state.host);
     main = state.last_free = until;
+    for (std::size_t i = 0; i < op.num_dependencies; ++i) {
+      if (d[i].writes) state.written[instance(d[i], mb)] = until;
+    }
+    Seconds& call_end = state.call_end[state.call];
+    call_end = std::max(call_end, until);
     for (std::size_t i = 0; i < op.num_pools_given; ++i) {
       PoolState& pool = state.pools[static_cast<std::size_t>(
           timed_.ranks[r].pools_given[op.first_pool_given + i])];
@@ -341,8 +346,13 @@ class AnalyticRun {
     out.time.compute = state.compute;
     out.time.optimizer = state.optimizer;
     state.gaps.end_step(timed_.exposed_kinds, out.time);
-    // After its last op a rank waits for the slowest until the period ends.
-    out.time.bubble += std::max(0.0, trace_.period - out.time.total());
+    // After its last op on main a rank waits for its own communication and the slowest rank.
+    const Seconds rest = trace_.period - out.time.total();
+    if (rest > 0) {
+      const Seconds main = state.stream[static_cast<std::size_t>(StreamId::kMain)];
+      state.gaps.gap(main, main + rest, main);
+      state.gaps.end_step(timed_.exposed_kinds, out.time);
+    }
     out.rows = std::move(state.rows);
     return out;
   }

@@ -62,8 +62,10 @@ class Preparer {
       const Segment& segment = program_.segments[static_cast<std::size_t>(s)];
       TimedSegment& timed = out.segments[static_cast<std::size_t>(s)];
       timed.ops.reserve(segment.ops.size());
+      find_awaited(segment, out);
       for (std::size_t k = 0; k < segment.ops.size(); ++k) {
         timed.ops.push_back(op(segment, segment.ops[k], costs[static_cast<std::size_t>(s)][k], fold, out));
+        depend_on_ops(segment, k, timed.ops.back(), out);
       }
       find_runs(timed);
     }
@@ -72,7 +74,7 @@ class Preparer {
 
   static bool plain_kernel(const TimedOp& op) {
     return op.kind == TimedKind::kKernel && op.stream == StreamId::kMain && !op.host_sync &&
-           op.num_dependencies == 0;
+           op.num_dependencies == 0 && op.pool_taken < 0;
   }
   static bool plain_free(const TimedOp& op) {
     return op.kind == TimedKind::kFree && op.num_dependencies == 0 && op.num_pools_given == 0;
@@ -137,6 +139,32 @@ class Preparer {
     }
   }
 
+  /// Gives a slot to every op that a later op of another stream names in `after`.
+  void find_awaited(const Segment& segment, TimedRank& out) {
+    awaited_.assign(segment.ops.size(), -1);
+    for (const ProgramOp& op : segment.ops) {
+      for (std::uint32_t before : op.after) {
+        if (segment.ops[before].stream == op.stream || awaited_[before] >= 0) continue;
+        awaited_[before] = static_cast<std::int64_t>(out.num_slots++);
+      }
+    }
+  }
+
+  /// Right after op(), whose dependencies are the last ones so far.
+  void depend_on_ops(const Segment& segment, std::size_t k, TimedOp& op, TimedRank& out) const {
+    const auto add = [&](std::int64_t slot, bool writes) {
+      Dependency d;
+      d.slot = static_cast<std::uint32_t>(slot);
+      d.writes = writes;
+      out.dependencies.push_back(d);
+      ++op.num_dependencies;
+    };
+    if (awaited_[k] >= 0) add(awaited_[k], true);
+    for (std::uint32_t before : segment.ops[k].after) {
+      if (segment.ops[before].stream != segment.ops[k].stream) add(awaited_[before], false);
+    }
+  }
+
   TimedOp op(const Segment& segment, const ProgramOp& source, const OpCost& cost,
              const FoldClass& fold, TimedRank& out) {
     TimedOp op;
@@ -164,11 +192,11 @@ class Preparer {
     depend(source.writes, false, true, op, out);
     depend(source.accumulates, true, true, op, out);
     if (is_communication(source.kind)) communication(source, cost, fold, op);
-    if (source.stream != StreamId::kMain) {
-      for (const Operand& operand : source.writes) {
-        const Value& v = value(operand.value);
-        op.takes_arena = op.takes_arena || (!v.alias && v.pool < 0 && v.scope != Scope::kPersistent);
-      }
+    for (const Operand& operand : source.writes) {
+      const Value& v = value(operand.value);
+      if (v.alias || v.scope == Scope::kPersistent) continue;
+      if (v.pool >= 0) op.pool_taken = v.pool;
+      else if (source.stream != StreamId::kMain) op.takes_arena = true;
     }
     return op;
   }
@@ -180,7 +208,6 @@ class Preparer {
       const FoldedPeer& peer = fold.peers[static_cast<std::size_t>(source.transfer)];
       op.duration = transfer_time(cost.bytes, peer.distance, costs_.cluster, log_);
       op.exposed_kind = kind_index(std::string(to_string(source.kind)) + ":pp");
-      if (source.kind == OpKind::kRecv) op.pool_taken = value(source.writes[0].value).pool;
       return;
     }
     const FoldedGroup& group = fold.groups[static_cast<std::size_t>(source.group)];
@@ -206,6 +233,7 @@ class Preparer {
   std::vector<ValueId> root_;           // [value]
   std::vector<std::uint8_t> streams_;   // [storage root], of the rank being prepared
   std::vector<std::int64_t> slot_;      // [storage root]; -1: not tracked yet
+  std::vector<std::int64_t> awaited_;   // [op of the segment being prepared]: slot of its end; -1: none
 };
 
 }  // namespace

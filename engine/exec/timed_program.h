@@ -16,7 +16,9 @@ namespace trainyard {
 
 enum class TimedKind : std::uint8_t { kKernel, kFree, kLocalCommunication, kJointCollective, kSend, kReceive };
 
-/// One tracked operand: a slot of the rank's state.
+/// One tracked operand: a slot of the rank's state. An `after` edge to an op of another stream is one
+/// too: that op writes a slot of its own, and the op with the edge waits for it, neither a reader nor a
+/// writer.
 struct Dependency {
   std::uint32_t slot = 0;       // first instance; microbatch-scoped storages have one per microbatch
   bool per_microbatch = false;
@@ -32,7 +34,7 @@ struct TimedOp {
   bool host_sync = false;
   bool update = false;        // phase U: counts as optimizer
   bool takes_arena = false;   // side stream writes arena storage: waits for the frees issued before
-  std::int32_t pool_taken = -1;      // receives: pool whose next slot it fills
+  std::int32_t pool_taken = -1;      // pool whose next slot it fills
   std::int32_t exposed_kind = -1;    // communication: index into TimedProgram::exposed_kinds
   std::int16_t group = -1;           // joint collectives
   std::int16_t transfer = -1;        // sends, receives

@@ -10,6 +10,7 @@ namespace trainyard {
 
 std::string LineScanner::found() const {
   if (at_end()) return "the line ends";
+  if (line_[at_] == ' ') return "found a space";
   const std::size_t end = line_.find(' ', at_ + 1);
   return "found " + quoted(line_.substr(at_, end - at_));
 }

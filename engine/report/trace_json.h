@@ -1,5 +1,5 @@
 // trace.json: Chrome trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing open. One
-// process per recorded rank, one thread per stream and one for the host.
+// process per recorded rank, one thread per stream; each event says when its op was issued and ready.
 #pragma once
 
 #include <functional>
