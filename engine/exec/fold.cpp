@@ -46,21 +46,31 @@ class Folder {
   std::size_t at(std::int64_t rank) const { return static_cast<std::size_t>(rank); }
 
   void locate() {
-    coordinates_.resize(at(num_ranks_));
+    // Ranks count up like an odometer whose fastest digit is the axis with the smallest stride.
+    std::array<std::size_t, kNumAxes> fastest_first = {0, 1, 2, 3, 4};
+    std::sort(fastest_first.begin(), fastest_first.end(), [&](std::size_t a, std::size_t b) {
+      return program_.placement.stride[a] < program_.placement.stride[b];
+    });
+    Coordinates now{};
+    const bool leaves = cluster_.fabric.kind == "fat-tree";
+    coordinates_.reserve(at(num_ranks_));
+    node_.reserve(at(num_ranks_));
+    leaf_.reserve(at(num_ranks_));
     for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
-      for (Axis axis : kAllAxes) {
-        const auto a = static_cast<std::size_t>(axis);
-        const std::int64_t stride = program_.placement.stride[a];
-        coordinates_[at(rank)][a] =
-            stride == 0 ? 0 : static_cast<std::int32_t>(rank / stride % program_.mesh.size[a]);
+      coordinates_.push_back(now);
+      const bool new_node = rank % cluster_.devices_per_node == 0;
+      node_.push_back(rank == 0 ? 0 : node_.back() + (new_node ? 1 : 0));
+      const bool new_leaf = leaves && new_node && node_.back() % cluster_.fabric.nodes_per_leaf == 0;
+      leaf_.push_back(rank == 0 ? 0 : leaf_.back() + (new_leaf ? 1 : 0));
+      for (std::size_t a : fastest_first) {
+        if (++now[a] < program_.mesh.size[a]) break;
+        now[a] = 0;
       }
     }
   }
 
-  std::int64_t node(std::int64_t rank) const { return rank / cluster_.devices_per_node; }
-  std::int64_t leaf(std::int64_t rank) const {
-    return cluster_.fabric.kind == "fat-tree" ? node(rank) / cluster_.fabric.nodes_per_leaf : 0;
-  }
+  std::int32_t node(std::int64_t rank) const { return node_[at(rank)]; }
+  std::int32_t leaf(std::int64_t rank) const { return leaf_[at(rank)]; }
 
   /// Ranks are visited in ascending order, so the nodes of each group come in runs.
   ConcreteGroups concrete(const Group& group) const {
@@ -76,7 +86,8 @@ class Folder {
     }
     count = next;
     struct Run {
-      std::int64_t node = -1, leaf = -1, length = 0, shortest = 0;
+      std::int32_t node = -1, leaf = -1;
+      std::int64_t length = 0, shortest = 0;
     };
     std::vector<Run> runs(at(count));
     out.layout.assign(at(count), GroupLayout{0, 0, 0, 0});
@@ -113,7 +124,9 @@ class Folder {
     const auto a = static_cast<std::size_t>(transfer.axis);
     const std::int32_t size = program_.mesh.size[a];
     const std::int32_t here = coordinates_[at(rank)][a];
-    const std::int32_t there = ((here + transfer.offset) % size + size) % size;
+    std::int32_t there = here + transfer.offset;
+    while (there >= size) there -= size;
+    while (there < 0) there += size;
     return rank + (there - here) * program_.placement.stride[a];
   }
 
@@ -154,9 +167,20 @@ class Folder {
     return static_cast<std::size_t>(std::unique(sorted.begin(), sorted.end()) - sorted.begin());
   }
 
+  /// The usual case: the ranks of a list lie alike, so that lists and classes are the same.
+  bool one_class_per_list() const {
+    std::vector<Colour> of_list(program_.body.size(), 0);
+    for (std::size_t r = 0; r < colour_.size(); ++r) {
+      Colour& first = of_list[static_cast<std::size_t>(coordinates_[r][0])];
+      if (first == 0) first = colour_[r];
+      if (first != colour_[r]) return false;
+    }
+    return true;
+  }
+
   void refine() {
+    if (one_class_per_list()) return;
     std::size_t classes = count_colours();
-    if (classes == program_.body.size()) return;  // one class per list: nothing to tell apart
     for (;;) {
       std::vector<Colour> next = colour_;
       for (ConcreteGroups& groups : groups_) {
@@ -190,16 +214,22 @@ class Folder {
     std::unordered_map<Colour, std::int32_t> id;
     std::vector<FoldClass> out;
     std::vector<std::int32_t> class_of(colour_.size());
+    Colour last_colour = 0;
+    std::int32_t last_class = -1;
     for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
-      const auto [it, fresh] = id.emplace(colour_[at(rank)], static_cast<std::int32_t>(out.size()));
-      class_of[at(rank)] = it->second;
-      if (fresh) {
-        FoldClass& c = out.emplace_back();
-        c.rank = rank;
-        c.speed = speed(rank);
-        c.list = static_cast<std::size_t>(coordinates_[at(rank)][0]);
+      if (last_class < 0 || colour_[at(rank)] != last_colour) {
+        last_colour = colour_[at(rank)];
+        const auto [it, fresh] = id.emplace(last_colour, static_cast<std::int32_t>(out.size()));
+        last_class = it->second;
+        if (fresh) {
+          FoldClass& c = out.emplace_back();
+          c.rank = rank;
+          c.speed = speed(rank);
+          c.list = static_cast<std::size_t>(coordinates_[at(rank)][0]);
+        }
       }
-      ++out[static_cast<std::size_t>(it->second)].multiplicity;
+      class_of[at(rank)] = last_class;
+      ++out[static_cast<std::size_t>(last_class)].multiplicity;
     }
     std::map<std::pair<std::size_t, std::vector<std::int32_t>>, std::int32_t> keys;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -243,6 +273,7 @@ class Folder {
   const Cluster& cluster_;
   std::int64_t num_ranks_;
   std::vector<Coordinates> coordinates_;  // [rank]
+  std::vector<std::int32_t> node_, leaf_; // [rank]
   std::vector<ConcreteGroups> groups_;    // [GroupId]
   std::vector<Colour> colour_;            // [rank]
 };
