@@ -28,6 +28,14 @@ int fail(int exit, const std::string& message, const std::string& where, bool js
   return exit;
 }
 
+}  // namespace
+
+int report_infeasible(const StudyOptions& options, const std::string& reason) {
+  return fail(kCannotRun, options.study + ": the plan cannot run: " + reason, options.study, options.json);
+}
+
+namespace {
+
 int guarded(const StudyOptions& options, const std::function<int()>& command) {
   try {
     return command();

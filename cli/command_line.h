@@ -29,6 +29,9 @@ struct StudyOptions {
   std::chrono::steady_clock::time_point begin;  // of the process
 };
 
+/// Says why a plan cannot run, on stderr and with --json on stdout. Returns kCannotRun.
+int report_infeasible(const StudyOptions& options, const std::string& reason);
+
 int run_simulate(const StudyOptions& options);
 int run_compile(const StudyOptions& options);
 int run_list(const std::string& what);

@@ -69,13 +69,7 @@ int run_compile(const StudyOptions& options) {
   PassLog log;
   const auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
   if (const auto* reason = std::get_if<Infeasible>(&compiled)) {
-    std::fprintf(stderr, "trainyard: %s: the plan cannot run: %s\n", options.study.c_str(), reason->reason.c_str());
-    if (options.json) {
-      const nlohmann::ordered_json error = {
-          {"error", {{"exit", kCannotRun}, {"message", reason->reason}, {"where", options.study}}}};
-      std::printf("%s\n", error.dump(2).c_str());
-    }
-    return kCannotRun;
+    return report_infeasible(options, reason->reason);
   }
   const auto& program = std::get<Program>(compiled);
   const std::string digest = program_digest(program);

@@ -3,7 +3,6 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "cli/command_line.h"
@@ -64,13 +63,7 @@ int run_simulate(const StudyOptions& options) {
   run.trace_ranks = options.trace_ranks;
   auto answer = simulate(prepared, run);
   if (const auto* reason = std::get_if<Infeasible>(&answer)) {
-    std::fprintf(stderr, "trainyard: %s: the plan cannot run: %s\n", options.study.c_str(), reason->reason.c_str());
-    if (options.json) {
-      const nlohmann::ordered_json error = {
-          {"error", {{"exit", kCannotRun}, {"message", reason->reason}, {"where", options.study}}}};
-      std::printf("%s\n", error.dump(2).c_str());
-    }
-    return kCannotRun;
+    return report_infeasible(options, reason->reason);
   }
   const auto& result = std::get<Simulation>(answer);
   const Seconds wall = since(options.begin);

@@ -62,12 +62,14 @@ std::variant<Program, Infeasible> compile(const Graph& model, const Study& study
   });
   if (auto* reason = std::get_if<Infeasible>(&staged)) return *reason;
   verify(std::get<StagedGraph>(staged).graph, "partition");
+  sharded = Graph{};  // deep models: a graph of 10^5 layers is a gigabyte
   log.first_layer = std::get<std::vector<std::int64_t>>(
       layer_ranges(model.num_layers, num_stages, study.partition));
 
   TrainingGraph training = run_pass("differentiate", log, [&] {
     return differentiate(std::get<StagedGraph>(staged), software, grad_dtype);
   });
+  staged = StagedGraph{};
   run_pass("recompute", log, [&] {
     recompute(training, study.recompute, software);
     return 0;

@@ -214,6 +214,18 @@ std::int64_t num_elements(const Shape& shape) {
   return count;
 }
 
+Graph without_ops(const Graph& graph) {
+  Graph copy;
+  copy.name = graph.name;
+  copy.tensors = graph.tensors;
+  copy.parameters = graph.parameters;
+  copy.modules = graph.modules;
+  copy.loss = graph.loss;
+  copy.num_layers = graph.num_layers;
+  copy.model_flop_per_microbatch = graph.model_flop_per_microbatch;
+  return copy;
+}
+
 ParameterCount count_parameters(const Graph& graph) {
   ParameterCount count;
   for (const Parameter& parameter : graph.parameters) {

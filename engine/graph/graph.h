@@ -103,6 +103,9 @@ struct Graph {
   Flop model_flop_per_microbatch = 0;  // forward, matrix products of the unsharded, unpadded model
 };
 
+/// Everything of `graph` but its ops: what a pass that rewrites a graph op by op starts from.
+Graph without_ops(const Graph& graph);
+
 struct ParameterCount {
   std::int64_t base = 0;       // as the family's base class counts it
   std::int64_t with_head = 0;  // as trained, tied weights once

@@ -12,13 +12,7 @@ class KernelSelector {
  public:
   KernelSelector(const Graph& model, const SoftwareProfile& software, bool flash)
       : model_(model), software_(software), flash_(flash), uses_(model.tensors.size(), 0) {
-    out_.name = model.name;
-    out_.tensors = model.tensors;
-    out_.parameters = model.parameters;
-    out_.modules = model.modules;
-    out_.loss = model.loss;
-    out_.num_layers = model.num_layers;
-    out_.model_flop_per_microbatch = model.model_flop_per_microbatch;
+    out_ = without_ops(model);
     out_.ops.reserve(model.ops.size() + model.ops.size() / 2);
     for (const Op& op : model.ops) {
       for (TensorId input : op.inputs) ++uses_[static_cast<std::size_t>(input)];

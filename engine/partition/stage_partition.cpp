@@ -16,13 +16,7 @@ class StageCutter {
       : in_(in), tensor_(tensor), scatter_(scatter && tensor > 1) {
     out_.num_stages = num_stages;
     Graph& graph = out_.graph;
-    graph.name = in.name;
-    graph.tensors = in.tensors;
-    graph.parameters = in.parameters;
-    graph.modules = in.modules;
-    graph.loss = in.loss;
-    graph.num_layers = in.num_layers;
-    graph.model_flop_per_microbatch = in.model_flop_per_microbatch;
+    graph = without_ops(in);
     graph.ops.reserve(in.ops.size() + 64);
     home_.assign(in.tensors.size(), -1);
   }

@@ -19,13 +19,7 @@ class MegatronSharder {
  public:
   MegatronSharder(const Graph& in, int tensor, bool sequence_parallel)
       : in_(in), degree_(tensor), sequence_(sequence_parallel && tensor > 1) {
-    out_.name = in.name;
-    out_.tensors = in.tensors;
-    out_.parameters = in.parameters;
-    out_.modules = in.modules;
-    out_.loss = in.loss;
-    out_.num_layers = in.num_layers;
-    out_.model_flop_per_microbatch = in.model_flop_per_microbatch;
+    out_ = without_ops(in);
     out_.ops.reserve(in.ops.size() + in.ops.size() / 2);
   }
 

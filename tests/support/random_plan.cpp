@@ -1,0 +1,280 @@
+#include "tests/support/random_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <random>
+
+#include "tests/support/studies.h"
+
+namespace trainyard {
+
+namespace {
+
+class PlanMaker {
+ public:
+  explicit PlanMaker(std::uint64_t seed) : random_(seed) {}
+
+  std::string make() {
+    choose_model();
+    choose_degrees();
+    if (chance(12)) spoil();
+    return model_text() + cluster_text() + parallel_text() + training_text() + plan_text();
+  }
+
+ private:
+  // Not std::uniform_int_distribution, whose numbers differ between standard libraries.
+  std::int64_t below(std::int64_t bound) {
+    return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(bound));
+  }
+  bool chance(int percent) { return below(100) < percent; }
+
+  template <typename T>
+  T one_of(std::initializer_list<T> items) {
+    return items.begin()[below(static_cast<std::int64_t>(items.size()))];
+  }
+  std::string word(std::initializer_list<const char*> items) { return one_of(items); }
+
+  /// A divisor of `number`, at most `most`.
+  std::int64_t divisor(std::int64_t number, std::int64_t most) {
+    std::vector<std::int64_t> all;
+    for (std::int64_t d = 1; d <= std::min(number, most); ++d) {
+      if (number % d == 0) all.push_back(d);
+    }
+    return all[static_cast<std::size_t>(below(static_cast<std::int64_t>(all.size())))];
+  }
+
+  void choose_model() {
+    family_ = word({"gpt", "gpt", "llama", "bert", "t5"});
+    heads_ = one_of<std::int64_t>({1, 2, 3, 4, 6, 8, 12, 16});
+    head_dim_ = one_of<std::int64_t>({8, 16, 64});
+    layers_ = 1 + below(16);
+    sequence_ = one_of<std::int64_t>({8, 24, 128, 512});
+    vocab_ = one_of<std::int64_t>({50, 97, 1000, 32000});
+  }
+
+  std::int64_t all_layers() const { return family_ == "t5" ? 2 * layers_ : layers_; }
+
+  void choose_degrees() {
+    tensor_ = chance(50) ? 1 : divisor(heads_, 8);
+    partition_ = "";
+    const auto kind = below(10);
+    if (kind < 6) {
+      pipeline_ = divisor(all_layers(), 8);
+    } else if (kind < 7) {
+      pipeline_ = divisor(all_layers() + 2, 8);
+      partition_ = "{method: uniform, ends: layers}";
+    } else if (kind < 8) {
+      pipeline_ = 1 + below(std::min<std::int64_t>(all_layers(), 6));
+      partition_ = "{method: uniform, uneven: true}";
+    } else {
+      choose_cuts();
+    }
+    schedule_ = word({"1f1b", "1f1b", "gpipe"});
+    virtual_stages_ = 1;
+    const std::int64_t per_rank = all_layers() / pipeline_;
+    if (partition_.empty() && pipeline_ > 1 && per_rank > 1 && all_layers() % pipeline_ == 0 && chance(50)) {
+      virtual_stages_ = divisor(per_rank, 4);
+      if (virtual_stages_ > 1) schedule_ = "interleaved";
+    }
+    data_ = one_of<std::int64_t>({1, 1, 2, 3, 4, 8});
+    microbatches_ = schedule_ == "interleaved" ? pipeline_ * (1 + below(4)) : 1 + below(24);
+    microbatch_ = one_of<std::int64_t>({1, 1, 2, 4});
+    batch_ = microbatches_ * microbatch_ * data_;
+  }
+
+  void choose_cuts() {
+    pipeline_ = 1;
+    for (std::int64_t layer = 1; layer < all_layers() && pipeline_ < 6; ++layer) {
+      if (!chance(40)) continue;
+      partition_ += (partition_.empty() ? "[" : ", ") + std::to_string(layer);
+      ++pipeline_;
+    }
+    if (!partition_.empty()) partition_ += "]";
+  }
+
+  /// Makes the study impossible, or so large that it may not fit.
+  void spoil() {
+    switch (below(10)) {
+      case 0: ++tensor_; break;
+      case 1: pipeline_ += 1 + below(3); break;
+      case 2: ++batch_; break;
+      case 3: batch_ = 1 + below(3); break;
+      case 4: schedule_ = "interleaved"; break;
+      case 5: ++virtual_stages_; break;
+      case 6: partition_ = "[" + std::to_string(all_layers()) + "]"; break;
+      case 7: spare_devices_ = -1; break;
+      case 8: vocab_ = 3'000'000'000; break;
+      default:  // too much for any device
+        vocab_ = 4'000'000;
+        head_dim_ = 1024;
+        break;
+    }
+  }
+
+  std::string model_text() {
+    std::string text = "model: {family: " + family_ + ", layers: " + std::to_string(layers_) + ", hidden: " +
+                       std::to_string(heads_ * head_dim_) + ", heads: " + std::to_string(heads_) + ", vocab: " +
+                       std::to_string(vocab_) + ", seq_len: " + std::to_string(sequence_);
+    if (family_ == "llama") text += ", kv_heads: " + std::to_string(tensor_ * divisor(std::max<std::int64_t>(1, heads_ / tensor_), 16));
+    if (family_ == "bert" && chance(50)) text += ", next_sentence: true";
+    if (family_ == "t5" && chance(50)) text += ", decoder_seq_len: " + std::to_string(one_of<std::int64_t>({8, 24, 64}));
+    if (family_ == "t5" && chance(50)) text += ", activation: geglu";
+    if (chance(25)) text += ", tied_embeddings: " + word({"true", "false"});
+    if (chance(10)) text += ", linear_bias: " + word({"true", "false"});
+    return text + "}\n";
+  }
+
+  std::string cluster_text() {
+    const std::int64_t ranks = std::max<std::int64_t>(1, tensor_ * pipeline_ * data_);
+    const std::int64_t devices = std::max<std::int64_t>(1, ranks + spare_devices_ + (chance(20) ? below(5) : 0));
+    std::string text = "cluster: {";
+    const auto kind = below(4);
+    if (kind == 0) {
+      text += "preset: " + word({"dgx-a100-80g", "dgx-h100", "dgx-1v", "p4d.24xlarge", "selene"});
+      text += chance(50) ? ", nodes: " + std::to_string((devices + 7) / 8) : ", devices: " + std::to_string(devices);
+    } else if (kind == 1) {
+      const auto per_node = one_of<std::int64_t>({2, 4, 8});
+      text += "gpu: " + word({"a100-sxm-80g", "h100-sxm-80g", "v100-sxm-32g"}) + ", gpus: " + std::to_string(devices) +
+              ", gpus_per_node: " + std::to_string(per_node) + ", intra: " + word({"nvswitch", "nvlink", "pcie"}) +
+              ", intra_gb_per_s: " + std::to_string(10 + below(400)) + ", inter: " + word({"infiniband", "roce", "ethernet"}) +
+              ", inter_gbit_per_s_per_node: " + std::to_string(10 + below(800));
+    } else {
+      const auto per_node = one_of<std::int64_t>({1, 3, 4, 8});
+      text += "device: " + word({"a100-sxm-40g", "h100-pcie-80g", "rtx-3090"}) + ", devices: " + std::to_string(devices) +
+              ", devices_per_node: " + std::to_string(per_node);
+      if (per_node > 1) text += ", intra: {kind: pcie, bandwidth: " + std::to_string(8 + below(40)) + " GB/s, latency: 4 us}";
+      if (devices > per_node) text += ", inter: {kind: ethernet, bandwidth: " + std::to_string(1 + below(20)) + " GB/s, latency: 20 us}";
+    }
+    if (chance(30)) {
+      text += ", fabric: {kind: fat-tree, leaf: " + std::to_string(1 + below(4)) + " nodes, oversubscription: " +
+              word({"1", "2", "4.5"}) + "}";
+    }
+    if (chance(30)) {
+      text += ", speed: {" + std::to_string(below(devices)) + ": " + word({"0.5", "0.9", "1.1"}) + "}";
+    }
+    return text + "}\n";
+  }
+
+  std::string parallel_text() {
+    std::string text = "parallel: {tensor: " + std::to_string(tensor_) + ", pipeline: " + std::to_string(pipeline_) +
+                       ", data: " + std::to_string(data_);
+    if (virtual_stages_ > 1) text += ", virtual_stages: " + std::to_string(virtual_stages_);
+    if (tensor_ > 1 && sequence_ % tensor_ == 0 && chance(50)) text += ", sequence_parallel: true";
+    if (chance(40)) text += ", zero: " + word({"0", "1", "{stage: 1, by: shard}"});
+    if (chance(40)) text += ", placement: " + word({"DPT", "PDT", "TPD", "DTP", "PTD", "TDP", "cluster", "spread"});
+    if (chance(20)) text += ", scatter_gather: false";
+    return text + "}\n";
+  }
+
+  std::string training_text() {
+    std::string text = "training: {global_batch: " + std::to_string(batch_) + ", microbatch: " + std::to_string(microbatch_);
+    if (chance(60)) text += ", precision: " + word({"bf16", "fp16", "fp32", "fp16"});
+    if (chance(20)) text += ", optimizer: sgd";
+    if (chance(30)) text += ", flash_attention: " + word({"true", "false", "auto"});
+    if (chance(20) && family_ != "llama") text += ", dropout: 0";
+    if (chance(20)) text += ", clip_norm: 0";
+    if (chance(40)) text += ", bucket_elements: " + word({"1", "5000", "100e3", "25e6"});
+    if (chance(15)) text += ", grad_dtype: " + word({"fp32", "fp16", "bf16"});
+    return text + "}\n";
+  }
+
+  std::string plan_text() {
+    std::string text = "schedule: " + schedule_ + "\n";
+    if (!partition_.empty()) text += "partition: " + partition_ + "\n";
+    if (chance(50)) text += "recompute: " + word({"none", "selective", "full"}) + "\n";
+    if (chance(50)) {
+      text += "framework: " + word({"trainyard", "megatron-lm", "nemo", "{name: megatron-lm, version: 2021}",
+                                    "{name: megatron-lm, version: 2022}", "{name: megatron-lm, version: current}"}) + "\n";
+    }
+    return text;
+  }
+
+  std::mt19937_64 random_;
+  std::string family_, schedule_, partition_;
+  std::int64_t heads_ = 1, head_dim_ = 8, layers_ = 1, sequence_ = 8, vocab_ = 50;
+  std::int64_t tensor_ = 1, pipeline_ = 1, virtual_stages_ = 1, data_ = 1;
+  std::int64_t microbatches_ = 1, microbatch_ = 1, batch_ = 1, spare_devices_ = 0;
+};
+
+bool is_positive(double number) { return std::isfinite(number) && number > 0; }
+
+std::string find_implausible_time(const TimeClasses& time, Seconds period) {
+  std::vector<Seconds> parts = {time.compute, time.optimizer, time.host, time.bubble};
+  for (const auto& [kind, seconds] : time.exposed) parts.push_back(seconds);
+  Seconds sum = 0;
+  for (const Seconds part : parts) {
+    if (!(part >= -1e-12 * period)) return "a time class is negative: " + std::to_string(part);
+    sum += part;
+  }
+  if (!(std::abs(sum - period) <= 1e-9 * period)) {
+    return "time classes add up to " + std::to_string(sum) + ", the step takes " + std::to_string(period);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string random_study(std::uint64_t seed) { return PlanMaker(seed).make(); }
+
+const char* to_string(Outcome::Kind kind) {
+  constexpr const char* kNames[] = {"fits", "does not fit", "infeasible", "config error"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+Outcome run_study(const std::string& yaml, const std::vector<std::string>& sets, const RunOptions& options) {
+  Outcome outcome;
+  try {
+    const Prepared prepared = prepare_text(yaml, sets);
+    outcome.study = prepared.study;
+    auto answer = simulate(prepared, options);
+    if (const auto* reason = std::get_if<Infeasible>(&answer)) {
+      outcome.kind = Outcome::Kind::kInfeasible;
+      outcome.reason = reason->reason;
+      return outcome;
+    }
+    outcome.simulation = std::move(std::get<Simulation>(answer));
+    outcome.kind = outcome.simulation->summary.fits ? Outcome::Kind::kFits : Outcome::Kind::kDoesNotFit;
+  } catch (const ConfigError& error) {
+    outcome.kind = Outcome::Kind::kConfigError;
+    outcome.reason = error.what();
+  }
+  return outcome;
+}
+
+std::string find_implausible(const Outcome& outcome) {
+  if (!outcome.simulation) return outcome.reason.empty() ? "no result and no reason" : "";
+  const Summary& s = outcome.simulation->summary;
+  for (const auto& [name, number] :
+       {std::pair("iteration_time", s.iteration_time), std::pair("samples_per_s", s.samples_per_s),
+        std::pair("tokens_per_s", s.tokens_per_s), std::pair("model_flop", s.model_flop),
+        std::pair("tflops_per_gpu", s.tflops_per_gpu), std::pair("mfu", s.mfu),
+        std::pair("hardware_tflops_per_gpu", s.hardware_tflops_per_gpu)}) {
+    if (!is_positive(number)) return std::string(name) + " is " + std::to_string(number);
+  }
+  // The model's FLOP count causal attention as the full square; flash attention executes half of it.
+  if (s.mfu > 2) return "mfu is " + std::to_string(s.mfu);
+  if (auto problem = find_implausible_time(s.time, s.iteration_time); !problem.empty()) return problem;
+  for (const TimeClasses& time : s.time_by_pipeline_rank) {
+    if (auto problem = find_implausible_time(time, s.iteration_time); !problem.empty()) return problem;
+  }
+  if (s.peak_memory.empty() || s.peak_memory.size() != s.memory_headroom.size()) return "no memory peaks";
+  bool fits = true;
+  for (std::size_t rank = 0; rank < s.peak_memory.size(); ++rank) {
+    const MemoryPeak& peak = s.peak_memory[rank];
+    if (peak.total != peak.parameters + peak.gradients + peak.optimizer_state + peak.activations + peak.buffers) {
+      return "memory parts do not add up to their total";
+    }
+    if (std::min({peak.gradients, peak.optimizer_state, peak.activations, peak.buffers}) < 0 || peak.parameters <= 0) {
+      return "a part of the memory is negative";
+    }
+    if (s.memory_headroom[rank] != s.memory_capacity - peak.total) return "headroom is not capacity less total";
+    fits = fits && s.memory_headroom[rank] >= 0;
+  }
+  if (fits != s.fits) return "fits does not follow from the headroom";
+  if (s.program_digest.size() != 64) return "no digest";
+  if (s.num_ranks < 1 || s.num_events < 1) return "no ranks or events";
+  return {};
+}
+
+}  // namespace trainyard

@@ -1,0 +1,37 @@
+// Studies drawn at random, each from its seed alone: families, sizes, degrees, schedules, clusters of
+// every form. Most can run; some are impossible on purpose, in one place.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/simulate_command.h"
+
+namespace trainyard {
+
+/// The study of `seed`, as YAML. The same on every machine.
+std::string random_study(std::uint64_t seed);
+
+/// How a study ended: a result (that fits in memory or not), or a reason.
+struct Outcome {
+  enum class Kind : std::uint8_t { kFits, kDoesNotFit, kInfeasible, kConfigError };
+  Kind kind = Kind::kConfigError;
+  std::string reason;                    // of the last two
+  std::optional<Simulation> simulation;  // of the first two
+  std::optional<Study> study;            // of all but the last
+};
+inline constexpr int kNumOutcomes = 4;
+const char* to_string(Outcome::Kind kind);
+
+/// The whole path from text to summary, as `trainyard simulate` takes it.
+Outcome run_study(const std::string& yaml, const std::vector<std::string>& sets = {},
+                  const RunOptions& options = {});
+
+/// What a result breaks of that which holds for every result: numbers are finite and positive, a
+/// rank's time classes add up to its step, memory parts to their total, nothing runs faster than the
+/// device's peak. Empty when nothing.
+std::string find_implausible(const Outcome& outcome);
+
+}  // namespace trainyard
