@@ -98,7 +98,7 @@ class Instantiator {
   ValueId value(TensorId id, std::int32_t stage) {
     const Tensor& t = tensor(id);
     if (t.role == TensorRole::kParameter || t.role == TensorRole::kParameterGradient) {
-      return draft_.plan.values.at({id, rank_of(stage)});
+      return draft_.plan.value(id, rank_of(stage));
     }
     ValueId& known = value_of_[static_cast<std::size_t>(id)];
     if (known >= 0) return known;

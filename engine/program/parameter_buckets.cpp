@@ -78,7 +78,6 @@ class BucketPlanner {
         plan_.buckets.push_back(std::move(bucket));
       }
       Bucket& bucket = plan_.buckets[open[key]];
-      plan_.bucket_of[{*it, bucket.rank}] = open[key];
       bucket.parameters.push_back(*it);
       bucket.elements += elements;
     }
@@ -158,7 +157,7 @@ class BucketPlanner {
     for (std::int64_t extent : t.shape) value.dims.push_back({extent, extent, -1});
     value.spec = t.spec;
     value.alias = Alias{in, offset, std::nullopt};
-    plan_.values[{id, bucket.rank}] = add_value(std::move(value));
+    plan_.place(id, bucket.rank, add_value(std::move(value)));
   }
 
   const TrainingGraph& training_;
@@ -172,6 +171,21 @@ class BucketPlanner {
 };
 
 }  // namespace
+
+void BucketPlan::place(TensorId tensor, std::int32_t rank, ValueId value) {
+  const auto t = static_cast<std::size_t>(tensor);
+  if (t >= first_.size()) first_.resize(std::max(t + 1, first_.size() * 2), {-1, -1});
+  if (first_[t].second < 0) {
+    first_[t] = {rank, value};
+  } else {
+    on_further_ranks_[{tensor, rank}] = value;
+  }
+}
+
+ValueId BucketPlan::value(TensorId tensor, std::int32_t rank) const {
+  const auto& [first_rank, first_value] = first_[static_cast<std::size_t>(tensor)];
+  return first_rank == rank ? first_value : on_further_ranks_.at({tensor, rank});
+}
 
 BucketPlan plan_buckets(const TrainingGraph& training, const ParallelConfig& parallel,
                         const TrainingConfig& config, DType grad_dtype, Program& program) {

@@ -32,11 +32,17 @@ struct Bucket {
   ValueId master = -1, first_moment = -1, second_moment = -1;
 };
 
-struct BucketPlan {
+/// Buckets, and which value holds a parameter or its gradient on a pipeline rank.
+class BucketPlan {
+ public:
   std::vector<Bucket> buckets;
-  // (tensor of a parameter or of its gradient, pipeline rank) -> value and bucket that hold it there
-  std::map<std::pair<TensorId, std::int32_t>, ValueId> values;
-  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> bucket_of;  // (parameter, rank)
+
+  void place(TensorId tensor, std::int32_t rank, ValueId value);
+  ValueId value(TensorId tensor, std::int32_t rank) const;  // placed before
+
+ private:
+  std::vector<std::pair<std::int32_t, ValueId>> first_;                    // [tensor]: (rank, value)
+  std::map<std::pair<TensorId, std::int32_t>, ValueId> on_further_ranks_;  // shared weights
 };
 
 /// Adds the values to `program` and returns the layout. Ranks of stages: stage % pipeline ranks.

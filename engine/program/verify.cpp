@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <stdexcept>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -52,6 +52,7 @@ class Verifier {
   }
 
   const Value& value(ValueId id) const { return program_.values[static_cast<std::size_t>(id)]; }
+  ValueId root(ValueId id) const { return root_[static_cast<std::size_t>(id)]; }
   const Segment& segment(SegmentId id) const {
     return program_.segments[static_cast<std::size_t>(id)];
   }
@@ -65,13 +66,15 @@ class Verifier {
       }
     }
     anchor_.resize(program_.values.size());
+    for (std::size_t v = 0; v < program_.values.size(); ++v) {
+      root_.push_back(storage_root(program_, static_cast<ValueId>(v)));
+    }
     family_.resize(program_.values.size());
     for (std::size_t v = 0; v < anchor_.size(); ++v) {
       auto at = static_cast<ValueId>(v);
       while (!written[static_cast<std::size_t>(at)] && value(at).alias) at = value(at).alias->in;
       anchor_[v] = at;
-      const ValueId root = storage_root(program_, static_cast<ValueId>(v));
-      if (anchor_[v] == static_cast<ValueId>(v)) family_[static_cast<std::size_t>(root)].push_back(at);
+      if (anchor_[v] == static_cast<ValueId>(v)) family_[static_cast<std::size_t>(root_[v])].push_back(at);
     }
     state_.assign(program_.values.size(), State::kUnwritten);
     signature_.resize(program_.values.size());
@@ -135,7 +138,7 @@ class Verifier {
 
   template <typename UseOf>
   void free_storage(const Segment& s, ValueId root, const UseOf& use) {
-    if (storage_root(program_, root) != root) fail("segment ", s.name, ": frees ", value(root).name, ", a view");
+    if (root_[static_cast<std::size_t>(root)] != root) fail("segment ", s.name, ": frees ", value(root).name, ", a view");
     if (value(root).scope == Scope::kPersistent) fail("segment ", s.name, ": frees ", value(root).name, ", which is persistent");
     for (ValueId member : family_[static_cast<std::size_t>(root)]) {
       Use& u = use(member);
@@ -203,21 +206,23 @@ class Verifier {
   /// What is issued inside a call may only write what the rest of the call leaves alone.
   void check_inside(const RankClass& list) const {
     for (const Call& call : list.calls) {
+      if (call.inside.empty()) continue;
+      std::unordered_map<ValueId, std::pair<std::size_t, SegmentId>> taken;  // storage -> from which op on
       for (const auto& [at, inner] : call.inside) {
-        std::set<ValueId> taken;
         for (const ProgramOp& op : segment(inner).ops) {
           for (const auto* operands : {&op.writes, &op.accumulates}) {
-            for (const Operand& operand : *operands) taken.insert(storage_root(program_, operand.value));
+            for (const Operand& operand : *operands) taken.emplace(root(operand.value), std::pair(at, inner));
           }
         }
-        const Segment& s = segment(call.segment);
-        for (std::size_t k = at; k < s.ops.size(); ++k) {
-          for (const auto* operands : {&s.ops[k].reads, &s.ops[k].writes, &s.ops[k].accumulates}) {
-            for (const Operand& operand : *operands) {
-              if (taken.count(storage_root(program_, operand.value)) == 0) continue;
-              fail("class pp:", std::to_string(list.ranks.at[0]), ": ", s.name, " op ", std::to_string(k), " uses ",
-                   value(operand.value).name, ", which ", segment(inner).name, " inside it has taken over");
-            }
+      }
+      const Segment& s = segment(call.segment);
+      for (std::size_t k = 0; k < s.ops.size(); ++k) {
+        for (const auto* operands : {&s.ops[k].reads, &s.ops[k].writes, &s.ops[k].accumulates}) {
+          for (const Operand& operand : *operands) {
+            const auto it = taken.find(root(operand.value));
+            if (it == taken.end() || k < it->second.first) continue;
+            fail("class pp:", std::to_string(list.ranks.at[0]), ": ", s.name, " op ", std::to_string(k), " uses ",
+                 value(operand.value).name, ", which ", segment(it->second.second).name, " inside it has taken over");
           }
         }
       }
@@ -374,6 +379,7 @@ class Verifier {
   }
 
   const Program& program_;
+  std::vector<ValueId> root_;                                       // [value]
   std::vector<ValueId> anchor_;                                     // [value]
   std::vector<std::vector<ValueId>> family_;                        // [storage root] -> anchors in it
   std::vector<State> state_;                                        // [value], within one segment

@@ -222,10 +222,11 @@ const char* to_string(Outcome::Kind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-Outcome run_study(const std::string& yaml, const std::vector<std::string>& sets, const RunOptions& options) {
+Outcome run_study(const std::string& yaml, const std::vector<std::string>& sets, const RunOptions& options,
+                  const std::string& name) {
   Outcome outcome;
   try {
-    const Prepared prepared = prepare_text(yaml, sets);
+    const Prepared prepared = prepare_text(yaml, sets, name);
     outcome.study = prepared.study;
     auto answer = simulate(prepared, options);
     if (const auto* reason = std::get_if<Infeasible>(&answer)) {

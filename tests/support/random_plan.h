@@ -25,9 +25,9 @@ struct Outcome {
 inline constexpr int kNumOutcomes = 4;
 const char* to_string(Outcome::Kind kind);
 
-/// The whole path from text to summary, as `trainyard simulate` takes it.
+/// The whole path from the text of the file `name` to the summary, as `trainyard simulate` takes it.
 Outcome run_study(const std::string& yaml, const std::vector<std::string>& sets = {},
-                  const RunOptions& options = {});
+                  const RunOptions& options = {}, const std::string& name = "study.yaml");
 
 /// What a result breaks of that which holds for every result: numbers are finite and positive, a
 /// rank's time classes add up to its step, memory parts to their total, nothing runs faster than the

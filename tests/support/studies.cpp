@@ -20,10 +20,11 @@ Result value_of(std::variant<Result, Infeasible> answer) {
 
 }  // namespace
 
-Prepared prepare_text(const std::string& yaml, const std::vector<std::string>& sets) {
+Prepared prepare_text(const std::string& yaml, const std::vector<std::string>& sets,
+                      const std::string& name) {
   std::vector<std::string> warnings;
   const StudyResolvers resolvers = make_resolvers(TRAINYARD_SOURCE_DIR, warnings);
-  return prepare_study(read_study_text(yaml, "study.yaml", sets, resolvers), resolvers);
+  return prepare_study(read_study_text(yaml, name, sets, resolvers), resolvers);
 }
 
 Graph sharded_graph(const Prepared& prepared) {

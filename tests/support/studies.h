@@ -12,9 +12,10 @@
 
 namespace trainyard {
 
-/// Reads `yaml` as study.yaml, with the profiles and topologies of this repository. Throws
+/// Reads `yaml` as the file `name`, with the profiles and topologies of this repository. Throws
 /// ConfigError as `trainyard simulate` would.
-Prepared prepare_text(const std::string& yaml, const std::vector<std::string>& sets = {});
+Prepared prepare_text(const std::string& yaml, const std::vector<std::string>& sets = {},
+                      const std::string& name = "study.yaml");
 
 /// The graph of one tensor-parallel rank: kernels selected, sharded. These throw std::runtime_error
 /// where a pass answers Infeasible.

@@ -1,0 +1,23 @@
+// 100,000 mistyped versions of the shipped studies (tests/support/mutated_study.h), through the whole
+// path in one process; meant for the asan preset.
+//   mutated_studies [--from SEED] [--count N]
+#include "bench/outcome_count.h"
+#include "tests/support/mutated_study.h"
+
+int main(int argc, char** argv) {
+  using namespace trainyard;
+  const SeedRange range = parse_range(argc, argv, 100'000);
+  const auto studies = shipped_studies();
+  OutcomeCount count;
+  bool good = true;
+  for (std::uint64_t i = 0; i < range.count; ++i) {
+    const std::uint64_t seed = range.first + i;
+    const StudyFile& study = studies[seed % studies.size()];
+    const std::string yaml = mutate(study.text, seed);
+    count.begin(seed, yaml);
+    good = count.end(run_study(yaml, {}, {}, study.path)) && good;
+    if ((i + 1) % 1000 == 0) count.print_progress(range.count);
+  }
+  count.print_table();
+  return good ? 0 : 1;
+}

@@ -1,0 +1,160 @@
+// What holds for every study, whatever its numbers: each rank's period is accounted for, folding and
+// other shortcuts do not change the answer, and the same inputs give the same bytes.
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "cli/simulate_command.h"
+#include "engine/report/trace_json.h"
+#include "tests/support/studies.h"
+#include "tests/support/timing.h"
+
+namespace trainyard {
+
+namespace {
+
+/// A small study; `cluster` continues "preset: dgx-a100-80g, ".
+std::string study(const std::string& cluster, const std::string& parallel, const std::string& rest = "") {
+  return "model: {family: gpt, layers: 12, hidden: 256, heads: 8, vocab: 512, seq_len: 64}\n"
+         "cluster: {preset: dgx-a100-80g, " + cluster + "}\nparallel: {" + parallel +
+         "}\ntraining: {global_batch: 24, microbatch: 1}\n" + rest;
+}
+
+struct Compiled {
+  Program program;
+  Costs costs;
+};
+
+Compiled compile_text(const std::string& yaml) {
+  const Prepared prepared = prepare_text(yaml);
+  Compiled out;
+  out.program = compiled_program(prepared);
+  SourceLog log;
+  out.costs = make_costs(out.program, prepared.hardware, prepared.software, prepared.study.cluster, log);
+  return out;
+}
+
+const std::vector<std::string> kStudies = {
+    study("nodes: 1", "tensor: 2, pipeline: 2, data: 2"),
+    study("nodes: 1", "tensor: 1, pipeline: 1, data: 1"),
+    study("nodes: 1", "tensor: 1, pipeline: 1, data: 8, zero: 1"),
+    study("nodes: 1", "tensor: 8, pipeline: 1, sequence_parallel: true"),
+    study("nodes: 2", "tensor: 2, pipeline: 4, data: 2, sequence_parallel: true", "recompute: full\n"),
+    study("nodes: 2", "tensor: 1, pipeline: 4, data: 3, zero: 1, placement: PDT", "schedule: gpipe\n"),
+    study("nodes: 2", "tensor: 2, pipeline: 4, data: 2, virtual_stages: 3", "schedule: interleaved\n"),
+    study("nodes: 2", "tensor: 2, pipeline: 3, data: 2", "framework: megatron-lm\n"),
+    study("nodes: 1, speed: {1: 0.5, 6: 0.25}", "tensor: 2, pipeline: 2, data: 2"),
+};
+
+bool close(double a, double b, double scale) { return std::abs(a - b) <= 1e-12 * scale; }
+
+/// What differs between the time classes of two ranks, in units of `scale`.
+std::string difference(const TimeClasses& a, const TimeClasses& b, double scale) {
+  std::string text;
+  const auto compare = [&](const std::string& name, double x, double y) {
+    if (!close(x, y, scale)) text += name + ": " + std::to_string(x) + " and " + std::to_string(y) + "; ";
+  };
+  compare("compute", a.compute, b.compute);
+  compare("optimizer", a.optimizer, b.optimizer);
+  compare("host", a.host, b.host);
+  compare("bubble", a.bubble, b.bubble);
+  auto kinds = a.exposed;
+  kinds.insert(b.exposed.begin(), b.exposed.end());
+  for (const auto& [kind, seconds] : kinds) {
+    const auto of = [&](const TimeClasses& time) { return time.exposed.count(kind) ? time.exposed.at(kind) : 0; };
+    compare(kind, of(a), of(b));
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("time classes add up to the period on every rank") {
+  for (const std::string& yaml : kStudies) {
+    CAPTURE(yaml);
+    const Compiled c = compile_text(yaml);
+    const Trace trace = run(c.program, c.costs);
+    CHECK(trace.steady);
+    std::int64_t ranks = 0;
+    for (const RankTrace& rank : trace.ranks) {
+      CAPTURE(rank.rank);
+      CHECK(std::abs(rank.time.total() - trace.period) <= 1e-9 * trace.period);
+      CHECK(rank.time.compute > 0);
+      for (double part : {rank.time.optimizer, rank.time.host, rank.time.bubble}) CHECK(part >= 0);
+      ranks += rank.multiplicity;
+    }
+    CHECK(ranks == c.program.mesh.num_ranks());
+  }
+}
+
+TEST_CASE("folded and unfolded agree to 12 digits, rank by rank") {
+  const std::string placement = GENERATE("DPT", "PDT", "TPD");
+  const std::string cluster = GENERATE(
+      "nodes: 3",                                                                  // part-filled
+      "nodes: 3, speed: {3: 0.6, 17: 0.9}",                                        // stragglers
+      "nodes: 3, devices_per_node: 8, fabric: {kind: fat-tree, leaf: 2 nodes, oversubscription: 3}");
+  const std::string parallel = GENERATE("tensor: 2, pipeline: 3, data: 3", "tensor: 2, pipeline: 3, data: 4, zero: 1");
+  CAPTURE(placement, cluster, parallel);
+  const Compiled c = compile_text(study(cluster, parallel + ", placement: " + placement));
+  RunOptions options;
+  const Trace folded = run(c.program, c.costs, options);
+  options.fold = false;
+  const Trace unfolded = run(c.program, c.costs, options);
+  REQUIRE(unfolded.ranks.size() == static_cast<std::size_t>(c.program.mesh.num_ranks()));
+  CHECK(folded.ranks.size() < unfolded.ranks.size());
+  CHECK(close(folded.period, unfolded.period, unfolded.period));
+  CHECK(folded.step_ends.size() == unfolded.step_ends.size());
+  std::int64_t ranks = 0;
+  TimeClasses sum_folded;
+  TimeClasses sum_unfolded;
+  const auto add = [](TimeClasses& to, const TimeClasses& part, double times) {
+    to.compute += times * part.compute;
+    to.optimizer += times * part.optimizer;
+    to.host += times * part.host;
+    to.bubble += times * part.bubble;
+    for (const auto& [kind, seconds] : part.exposed) to.exposed[kind] += times * seconds;
+  };
+  for (const RankTrace& rank : folded.ranks) {
+    const RankTrace& same = unfolded.ranks[static_cast<std::size_t>(rank.rank)];
+    CHECK(same.rank == rank.rank);
+    CHECK(difference(rank.time, same.time, unfolded.period) == "");
+    CHECK(rank.executed_flop == same.executed_flop);
+    add(sum_folded, rank.time, static_cast<double>(rank.multiplicity));
+    ranks += rank.multiplicity;
+  }
+  for (const RankTrace& rank : unfolded.ranks) add(sum_unfolded, rank.time, 1);
+  CHECK(ranks == c.program.mesh.num_ranks());
+  CHECK(difference(sum_folded, sum_unfolded, static_cast<double>(ranks) * unfolded.period) == "");
+}
+
+TEST_CASE("timing runs of kernels at once gives what timing each op gives") {
+  for (const std::string& yaml : kStudies) {
+    CAPTURE(yaml);
+    const Compiled c = compile_text(yaml);
+    RunOptions options;
+    const Trace at_once = run(c.program, c.costs, options);
+    options.record_rows = true;
+    const Trace each = run(c.program, c.costs, options);
+    CHECK(close(at_once.period, each.period, each.period));
+    CHECK(at_once.num_events == each.num_events);
+    for (std::size_t r = 0; r < each.ranks.size(); ++r) {
+      CHECK(difference(at_once.ranks[r].time, each.ranks[r].time, each.period) == "");
+    }
+  }
+}
+
+TEST_CASE("the same study gives the same bytes twice") {
+  const auto answer = [] {
+    RunOptions options;
+    options.record_rows = true;
+    const auto simulated = simulate(prepare_text(kStudies.front()), options);
+    const auto& result = std::get<Simulation>(simulated);
+    std::string text = summary_json(result.summary, 0);
+    write_trace_json(result.program, result.trace, [&](std::string_view piece) { text += piece; });
+    return text;
+  };
+  const std::string first = answer();
+  CHECK(first.size() > 10'000);
+  CHECK(answer() == first);
+}
+
+}  // namespace trainyard
