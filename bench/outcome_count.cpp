@@ -61,6 +61,10 @@ bool OutcomeCount::end(const Outcome& outcome) {
     slowest_s_ = wall;
     slowest_seed_ = seed_;
   }
+  if (wall > 5) {
+    std::fprintf(stderr, "seed %llu took %.1f s (%s):\n%s\n", static_cast<unsigned long long>(seed_), wall,
+                 to_string(outcome.kind), yaml_.c_str());
+  }
   const long peak = peak_rss_kib();
   if (peak > peak_kib_) {
     peak_kib_ = peak;

@@ -26,12 +26,12 @@ ConfigError::ConfigError(const SourcePos& pos, const std::string& key_path,
                          const std::string& problem)
     : std::runtime_error(with_place(pos, key_path, problem)), where_(pos) {}
 
-void check(bool condition, const char* what, std::source_location where) {
-  if (!condition) bug(what, where);
+void check(bool condition, const char* what, const char* file, int line) {
+  if (!condition) bug(what, file, line);
 }
 
-void bug(const std::string& what, std::source_location where) {
-  std::fprintf(stderr, "%s:%u: trainyard bug: %s\n", where.file_name(), where.line(), what.c_str());
+void bug(const std::string& what, const char* file, int line) {
+  std::fprintf(stderr, "%s:%d: trainyard bug: %s\n", file, line, what.c_str());
   std::abort();
 }
 

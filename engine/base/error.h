@@ -2,7 +2,6 @@
 // (Infeasible, exit 4), a library underneath (BackendError, exit 3), or we (check).
 #pragma once
 
-#include <source_location>
 #include <stdexcept>
 #include <string>
 
@@ -41,9 +40,10 @@ class BackendError : public std::runtime_error {
 };
 
 /// Our own bug: aborts with the place and `what`. Not for anything that a user can cause.
-void check(bool condition, const char* what,
-           std::source_location where = std::source_location::current());
-[[noreturn]] void bug(const std::string& what,
-                      std::source_location where = std::source_location::current());
+/// (std::source_location would say it shorter, but clang 14, which runs the checks, lacks it.)
+void check(bool condition, const char* what, const char* file = __builtin_FILE(),
+           int line = __builtin_LINE());
+[[noreturn]] void bug(const std::string& what, const char* file = __builtin_FILE(),
+                      int line = __builtin_LINE());
 
 }  // namespace trainyard

@@ -62,11 +62,14 @@ enum class OpKind : std::uint8_t {
 #undef TRAINYARD_ENUMERATOR
 };
 
-inline constexpr int kNumOpKinds = 0
-#define TRAINYARD_COUNT(enumerator, name) +1
-    TRAINYARD_OP_KINDS(TRAINYARD_COUNT)
-#undef TRAINYARD_COUNT
-    ;
+inline constexpr int kNumOpKinds = [] {
+  constexpr OpKind kAll[] = {
+#define TRAINYARD_ELEMENT(enumerator, name) OpKind::enumerator,
+      TRAINYARD_OP_KINDS(TRAINYARD_ELEMENT)
+#undef TRAINYARD_ELEMENT
+  };
+  return static_cast<int>(sizeof kAll / sizeof kAll[0]);
+}();
 
 /// Which part of an op an instruction runs. Printed as a suffix: linear, linear_dx, linear_dw,
 /// layer_norm_b (both halves in one kernel).

@@ -76,25 +76,28 @@ TEST_CASE("whole steps without communication idle for (p - 1)/(m + p - 1) of the
   CHECK(bubble / (p * trace.period) == Approx((p - 1.0) / (m + p - 1)).epsilon(1e-9));
 }
 
-TEST_CASE("a slow stage sets the pace: 1F1B takes m of its turns and what leads there and back") {
-  // The bottleneck s is busy m (F_s + B_s) from its first forward on; before it the forwards of stages
-  // 0..s-1, after it their backwards. True where no other stage ever holds s up, as here (3 to 1).
+TEST_CASE("a slow stage sets the pace of 1F1B") {
+  // The bottleneck s is busy for m (F_s + B_s) at least; before it the first microbatch passes stages
+  // 0..s-1 forward, after it the last one passes them backward. Behind a slow stage nothing is lost;
+  // a stage before it may wait to hand over gradients, since a send waits for its receiver's slot.
   const int p = 4;
   const int slow = GENERATE(0, 1, 2, 3);
   const int m = 12;
+  CAPTURE(slow);
   const Program program = pipeline("1f1b", p, 1, m);
   Costs costs = flat_costs(program, 1, 2);
   for (std::size_t s = 0; s < program.segments.size(); ++s) {
-    if (program.segments[s].stage != slow || program.segments[s].slots != 1) continue;
-    if (program.segments[s].phase == Phase::kForward) costs.ops[1.0][s][0].kernel = 3;
-    if (program.segments[s].phase == Phase::kBackward) costs.ops[1.0][s][0].kernel = 6;
+    const Segment& segment = program.segments[s];
+    if (segment.stage == slow && segment.phase == Phase::kForward) costs.ops[1.0][s][0].kernel = 3;
+    if (segment.stage == slow && segment.phase == Phase::kBackward) costs.ops[1.0][s][0].kernel = 6;
   }
   RunOptions options;
   options.compute_only = true;
-  CAPTURE(slow);
-  // Until its first backward the slow stage also waits for the stages behind it, but has warm-up
-  // forwards to do meanwhile: min(m, p - s - 1) of them, 3 s each, against (p - s - 1)(1 + 2) s.
-  CHECK(run(program, costs, options).period == Approx(slow * 3 + m * 9).epsilon(1e-9));
+  const Seconds least = slow * (1 + 2) + m * (3 + 6);
+  const Seconds makespan = run(program, costs, options).period;
+  CHECK(makespan >= least);
+  CHECK(makespan <= least + (p - 1 - slow) * (1 + 2));  // at most once around the stages behind
+  if (slow >= 2) CHECK(makespan == Approx(least).epsilon(1e-9));
 }
 
 }  // namespace trainyard
