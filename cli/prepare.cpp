@@ -33,6 +33,7 @@ auto remembered(LookUp look_up) {
 
 std::vector<std::string> names_of(const std::vector<NamedDescription>& list) {
   std::vector<std::string> names;
+  names.reserve(list.size());
   for (const NamedDescription& entry : list) names.push_back(entry.name);
   return names;
 }

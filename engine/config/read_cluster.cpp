@@ -190,7 +190,8 @@ void widen_to_nvlink_domain(Section& section, Cluster& cluster) {
                  std::to_string(size));
   }
   cluster.devices_per_node = size;
-  cluster.inter.bandwidth *= static_cast<double>(size / per_host);
+  const std::int64_t hosts = size / per_host;
+  cluster.inter.bandwidth *= static_cast<double>(hosts);
 }
 
 void read_flat(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {

@@ -28,7 +28,7 @@ Origin default_origin(const std::string& rule) { return {Origin::Kind::kDefault,
 Origin derived_origin(const std::string& rule) { return {Origin::Kind::kDerived, {}, rule}; }
 
 std::string to_string(const Origin& origin) {
-  const std::string note = printable(origin.note);
+  std::string note = printable(origin.note);
   switch (origin.kind) {
     case Origin::Kind::kStudy:
       return "from " + printable(to_string(origin.pos));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace trainyard {
 
@@ -30,7 +31,9 @@ struct Profile {
 
 class MemoryCounter {
  public:
-  explicit MemoryCounter(const Program& program) : program_(program) {
+  explicit MemoryCounter(const Program& program)
+      : program_(program), value_mark_(program.values.size(), 0), segment_mark_(program.segments.size(), 0),
+        pool_mark_(program.pools.size(), 0), slot_(program.pools.size(), 0) {
     first_write_.assign(program.values.size(), false);
     for (const Segment& segment : program.segments) profiles_.push_back(profile(segment));
   }
@@ -102,42 +105,56 @@ class MemoryCounter {
     return p;
   }
 
-  /// Persistent values and pools of the rank that runs this list, whatever the call.
-  Parts standing(const RankClass& list) const {
-    std::vector<bool> segments(program_.segments.size(), false);
-    for (const Call& call : list.calls) {
-      segments[static_cast<std::size_t>(call.segment)] = true;
-      for (const auto& [at, inner] : call.inside) segments[static_cast<std::size_t>(inner)] = true;
-    }
+  /// Persistent values and pools of the rank that runs this list, whatever the call. Marks, not sets:
+  /// a pipeline may have as many lists as the Program has layers.
+  Parts standing(const RankClass& list) {
+    ++mark_;
     Parts parts{};
-    std::vector<bool> counted(program_.values.size(), false);
-    std::vector<Bytes> slot(program_.pools.size(), 0);
+    pools_.clear();
     const auto see = [&](const Operand& operand) {
       const ValueId root = storage_root(program_, operand.value);
       const Value& v = value(root);
       if (v.space != Space::kDevice) return;
-      if (v.pool >= 0) slot[static_cast<std::size_t>(v.pool)] = std::max(slot[static_cast<std::size_t>(v.pool)], size_in_bytes(v));
-      if (v.scope != Scope::kPersistent || counted[static_cast<std::size_t>(root)]) return;
-      counted[static_cast<std::size_t>(root)] = true;
+      if (v.pool >= 0) {
+        if (first(pool_mark_, v.pool)) pools_.push_back(v.pool);
+        Bytes& slot = slot_[static_cast<std::size_t>(v.pool)];
+        slot = std::max(slot, size_in_bytes(v));
+      }
+      if (v.scope != Scope::kPersistent || !first(value_mark_, root)) return;
       parts[static_cast<std::size_t>(v.memory)] += size_in_bytes(v);
     };
-    for (std::size_t s = 0; s < segments.size(); ++s) {
-      if (!segments[s]) continue;
-      for (const ProgramOp& op : program_.segments[s].ops) {
+    const auto see_segment = [&](SegmentId id) {
+      if (!first(segment_mark_, id)) return;
+      for (const ProgramOp& op : program_.segments[static_cast<std::size_t>(id)].ops) {
         for (const Operand& operand : op.reads) see(operand);
         for (const Operand& operand : op.writes) see(operand);
         for (const Operand& operand : op.accumulates) see(operand);
       }
+    };
+    for (const Call& call : list.calls) {
+      see_segment(call.segment);
+      for (const auto& [at, inner] : call.inside) see_segment(inner);
     }
-    for (std::size_t p = 0; p < slot.size(); ++p) {
-      parts[static_cast<std::size_t>(MemoryClass::kBuffer)] += slot[p] * program_.pools[p].slots;
+    for (const PoolId pool : pools_) {
+      Bytes& slot = slot_[static_cast<std::size_t>(pool)];
+      parts[static_cast<std::size_t>(MemoryClass::kBuffer)] += slot * program_.pools[static_cast<std::size_t>(pool)].slots;
+      slot = 0;
     }
     return parts;
+  }
+
+  /// Whether `id` has no mark of this list yet; it has one afterwards.
+  bool first(std::vector<std::int32_t>& marks, std::int32_t id) const {
+    return std::exchange(marks[static_cast<std::size_t>(id)], mark_) != mark_;
   }
 
   const Program& program_;
   std::vector<bool> first_write_;  // [storage root]: its first write has been seen
   std::vector<Profile> profiles_;  // [segment]
+  std::int32_t mark_ = 0;                                            // of the list being counted
+  std::vector<std::int32_t> value_mark_, segment_mark_, pool_mark_;  // the last list that touched it
+  std::vector<Bytes> slot_;    // [pool]: its largest value on this list; 0 between lists
+  std::vector<PoolId> pools_;  // that this list touches
 };
 
 }  // namespace

@@ -185,9 +185,8 @@ class Lowering {
   }
 
   void attach_buckets(std::int32_t stage, Call& call) {
-    for (std::size_t i = 0; i < draft_.plan.buckets.size(); ++i) {
-      const Bucket& bucket = draft_.plan.buckets[i];
-      if (bucket.stage != stage || !overlaps(bucket) || step_.buckets[i].reduce < 0) continue;
+    for (const std::size_t i : draft_.plan.of_stage[static_cast<std::size_t>(stage)]) {
+      if (!overlaps(draft_.plan.buckets[i]) || step_.buckets[i].reduce < 0) continue;
       call.inside.emplace_back(step_.buckets[i].complete_at, step_.buckets[i].reduce);
     }
     std::stable_sort(call.inside.begin(), call.inside.end(),
@@ -196,18 +195,15 @@ class Lowering {
 
   template <typename Add>
   void add_tail(std::int32_t rank, std::vector<Call>& calls, const Add& add) {
-    const auto& buckets = draft_.plan.buckets;
+    const auto& own = draft_.plan.of_rank[static_cast<std::size_t>(rank)];
     // A framework that does not overlap starts its reductions when the whole backward has ended.
     const CallRef last_compute{static_cast<std::uint32_t>(last_compute_call(calls))};
-    for (std::size_t i = 0; i < buckets.size(); ++i) {
-      if (buckets[i].rank != rank) continue;
+    for (const std::size_t i : own) {
       add(step_.buckets[i].reduce_tensor, -1);
-      if (overlaps(buckets[i]) || !add(step_.buckets[i].reduce, -1)) continue;
+      if (overlaps(draft_.plan.buckets[i]) || !add(step_.buckets[i].reduce, -1)) continue;
       if (!software_.overlap_data_parallel) calls.back().after.push_back(last_compute);
     }
-    for (std::size_t i = 0; i < buckets.size(); ++i) {
-      if (buckets[i].rank == rank) add(step_.buckets[i].reduce_tied, -1);
-    }
+    for (const std::size_t i : own) add(step_.buckets[i].reduce_tied, -1);
     add(step_.loss[static_cast<std::size_t>(rank)], -1);
     add(step_.norm[static_cast<std::size_t>(rank)], -1);
     add(step_.update[static_cast<std::size_t>(rank)], -1);

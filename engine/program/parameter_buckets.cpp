@@ -21,7 +21,13 @@ class BucketPlanner {
   BucketPlan run() {
     find_users();
     for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) fill_stage(stage);
-    for (std::size_t i = 0; i < plan_.buckets.size(); ++i) add_values(i);
+    plan_.of_stage.resize(static_cast<std::size_t>(training_.num_stages));
+    plan_.of_rank.resize(static_cast<std::size_t>(parallel_.pipeline));
+    for (std::size_t i = 0; i < plan_.buckets.size(); ++i) {
+      plan_.of_stage[static_cast<std::size_t>(plan_.buckets[i].stage)].push_back(i);
+      plan_.of_rank[static_cast<std::size_t>(plan_.buckets[i].rank)].push_back(i);
+      add_values(i);
+    }
     return std::move(plan_);
   }
 

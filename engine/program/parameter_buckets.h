@@ -36,6 +36,8 @@ struct Bucket {
 class BucketPlan {
  public:
   std::vector<Bucket> buckets;
+  std::vector<std::vector<std::size_t>> of_stage;  // indices into buckets, ascending
+  std::vector<std::vector<std::size_t>> of_rank;   // along pp
 
   void place(TensorId tensor, std::int32_t rank, ValueId value);
   ValueId value(TensorId tensor, std::int32_t rank) const;  // placed before

@@ -83,8 +83,8 @@ class StepBuilder {
   SegmentId add_zero(std::int32_t stage) {
     ProgramOp zero;
     zero.kind = OpKind::kZero;
-    for (const Bucket& bucket : draft_.plan.buckets) {
-      if (bucket.stage == stage) zero.writes.push_back({bucket.gradient, 0});
+    for (const std::size_t i : draft_.plan.of_stage[static_cast<std::size_t>(stage)]) {
+      zero.writes.push_back({draft_.plan.buckets[i].gradient, 0});
     }
     if (stage + 1 == static_cast<std::int32_t>(draft_.stages.size()) && draft_.loss >= 0) {
       zero.writes.push_back({draft_.loss, 0});
@@ -193,10 +193,10 @@ class StepBuilder {
     std::vector<ProgramOp> ops(1);
     ops[0].kind = OpKind::kZero;
     ops[0].writes.push_back({sum, 0});
-    for (std::size_t i = 0; i < draft_.plan.buckets.size(); ++i) {
+    for (const std::size_t i : draft_.plan.of_rank[static_cast<std::size_t>(rank)]) {
       const Bucket& bucket = draft_.plan.buckets[i];
       // Weights shared by several pipeline ranks count once, on the first of them.
-      if (bucket.rank != rank || (!bucket.tied.empty() && bucket.tied.front() != rank)) continue;
+      if (!bucket.tied.empty() && bucket.tied.front() != rank) continue;
       ProgramOp op;
       op.kind = OpKind::kSumSquares;
       OpAttrs attrs;
@@ -224,9 +224,8 @@ class StepBuilder {
     ProgramOp free;
     free.kind = OpKind::kFree;
     const ValueId norm = norm_[static_cast<std::size_t>(rank)];
-    for (std::size_t i = 0; i < draft_.plan.buckets.size(); ++i) {
+    for (const std::size_t i : draft_.plan.of_rank[static_cast<std::size_t>(rank)]) {
       const Bucket& bucket = draft_.plan.buckets[i];
-      if (bucket.rank != rank) continue;
       const ValueId weights = bucket.parameter_shard >= 0 ? bucket.parameter_shard : bucket.parameter;
       ProgramOp op;
       op.kind = config_.optimizer == Optimizer::kAdamW ? OpKind::kAdamW : OpKind::kSgd;

@@ -173,7 +173,8 @@ class Verifier {
     const auto apply = [&](SegmentId id, Microbatch mb) {
       const Segment& s = segment(id);
       for (const auto& [token, u] : uses_[static_cast<std::size_t>(id)]) {
-        const auto& [representative, per_microbatch] = tokens_[token];
+        const bool per_microbatch = tokens_[token].second;
+        const ValueId representative = tokens_[token].first;
         auto& instances = states[token];
         if (instances.empty()) instances.assign(per_microbatch ? microbatches : 1, State::kUnwritten);
         State& state = instances[per_microbatch ? static_cast<std::size_t>(mb) : 0];
@@ -323,20 +324,41 @@ class Verifier {
       const std::size_t at = next[static_cast<std::size_t>(rank)];
       return at < list.size() ? &list[at] : nullptr;
     };
-    for (bool progress = true; progress;) {
-      progress = false;
-      for (std::int32_t rank = 0; rank < ranks; ++rank) {
-        while (const Communication* mine = head(rank)) {
-          const auto members = partners(*mine->op, rank, ranks);
-          const bool ready = std::all_of(members.begin(), members.end(), [&](std::int32_t other) {
-            const Communication* theirs = head(other);
-            return theirs != nullptr && matches(*mine, *theirs, rank, other, ranks);
-          });
-          if (!ready) break;
-          for (std::int32_t member : members) ++next[static_cast<std::size_t>(member)];
-          progress = true;
-        }
+    // A rank is looked at once for each communication that comes to the head of its list: whoever
+    // comes last finds the others there.
+    std::vector<std::size_t> num_seen(lists.size(), 0);
+    std::vector<std::vector<std::int32_t>> waiting(program_.groups.size());
+    std::vector<std::int32_t> to_look_at;
+    for (std::int32_t rank = ranks; rank-- > 0;) to_look_at.push_back(rank);
+    const auto let_go = [&](std::int32_t rank) {
+      ++next[static_cast<std::size_t>(rank)];
+      to_look_at.push_back(rank);
+    };
+    while (!to_look_at.empty()) {
+      const std::int32_t rank = to_look_at.back();
+      to_look_at.pop_back();
+      const Communication* mine = head(rank);
+      std::size_t& seen = num_seen[static_cast<std::size_t>(rank)];
+      if (mine == nullptr || seen > next[static_cast<std::size_t>(rank)]) continue;
+      seen = next[static_cast<std::size_t>(rank)] + 1;
+      if (is_transfer(mine->op->kind)) {
+        const std::int32_t other = peer(*mine->op, rank, ranks);
+        const Communication* theirs = head(other);
+        if (theirs == nullptr || !matches(*mine, *theirs, rank, other, ranks)) continue;
+        let_go(rank);
+        if (other != rank) let_go(other);
+        continue;
       }
+      const auto& members = program_.groups[static_cast<std::size_t>(mine->op->group)].members;
+      auto& there = waiting[static_cast<std::size_t>(mine->op->group)];
+      there.push_back(rank);
+      if (there.size() < (members.empty() ? lists.size() : members.size())) continue;
+      const bool alike = std::all_of(there.begin(), there.end(), [&](std::int32_t other) {
+        return matches(*mine, *head(other), rank, other, ranks);
+      });
+      if (!alike) continue;
+      const auto all = std::exchange(there, {});
+      for (const std::int32_t member : all) let_go(member);
     }
     std::string stuck;
     for (std::int32_t rank = 0; rank < ranks; ++rank) {
@@ -349,16 +371,9 @@ class Verifier {
     if (!stuck.empty()) fail("no order of communication suits every rank: ", stuck);
   }
 
-  std::vector<std::int32_t> partners(const ProgramOp& op, std::int32_t rank, std::int32_t ranks) const {
-    if (is_transfer(op.kind)) {
-      const std::int32_t offset = program_.transfers[static_cast<std::size_t>(op.transfer)].offset;
-      return {rank, (rank + offset % ranks + ranks) % ranks};
-    }
-    const Group& group = program_.groups[static_cast<std::size_t>(op.group)];
-    if (!group.members.empty()) return group.members;
-    std::vector<std::int32_t> all(static_cast<std::size_t>(ranks));
-    for (std::int32_t r = 0; r < ranks; ++r) all[static_cast<std::size_t>(r)] = r;
-    return all;
+  std::int32_t peer(const ProgramOp& op, std::int32_t rank, std::int32_t ranks) const {
+    const std::int32_t offset = program_.transfers[static_cast<std::size_t>(op.transfer)].offset;
+    return (rank + offset % ranks + ranks) % ranks;
   }
 
   bool matches(const Communication& a, const Communication& b, std::int32_t rank, std::int32_t other,
@@ -368,8 +383,7 @@ class Verifier {
     if (is_transfer(a.op->kind)) {
       const auto opposite = a.op->kind == OpKind::kSend ? OpKind::kRecv : OpKind::kSend;
       if (b.op->kind != opposite) return false;
-      const auto back = partners(*b.op, other, ranks);
-      if (back.back() != rank) return false;
+      if (peer(*b.op, other, ranks) != rank) return false;
       if (bytes(*a.op) != bytes(*b.op)) {
         fail(segment(a.segment).name, " and ", segment(b.segment).name, " do not agree on the bytes of their transfer");
       }

@@ -162,6 +162,7 @@ std::vector<Region> attention_cores(const TrainingGraph& training) {
     if (core) by_module[{op.layer, op.module}].push_back(i);
   }
   std::vector<Region> regions;
+  regions.reserve(by_module.size());
   for (auto& [key, region] : by_module) regions.push_back(std::move(region));
   return regions;
 }

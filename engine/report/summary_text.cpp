@@ -1,5 +1,6 @@
 // The terminal's form of a summary: what a person reads first.
 #include <algorithm>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <vector>
@@ -64,7 +65,7 @@ std::string lost_to(const Summary& summary) {
   for (const Part& part : parts) {
     const double share = part.seconds / summary.iteration_time;
     if (share < 5e-5) continue;
-    const std::string bar(static_cast<std::size_t>(share * 40 + 0.5), '#');
+    const std::string bar(static_cast<std::size_t>(std::lround(share * 40)), '#');
     text += format("    %-28s %12s %6.2f %%  %s\n", part.name.c_str(), duration(part.seconds).c_str(),
                    share * 100, bar.c_str());
   }
