@@ -75,6 +75,14 @@ std::variant<Program, Infeasible> compile(const Graph& model, const Study& study
     return 0;
   });
 
+  // Lists of calls are explicit, so their length is what a Program costs.
+  constexpr std::int64_t kMostActions = std::int64_t{1} << 23U;
+  const std::int64_t actions = 2 * static_cast<std::int64_t>(num_stages) * study.num_microbatches();
+  if (actions > kMostActions) {
+    return Infeasible{std::to_string(num_stages) + " stages x " + std::to_string(study.num_microbatches()) +
+                      " microbatches are " + std::to_string(actions) +
+                      " actions a step; this version compiles up to " + std::to_string(kMostActions)};
+  }
   auto schedule = run_pass("schedule", log, [&] {
     return make_schedule(study.schedule.method, parallel.pipeline, parallel.virtual_stages,
                          static_cast<int>(study.num_microbatches()));

@@ -74,8 +74,8 @@ class AnalyticRun {
       state.read.assign(timed_.ranks[r].num_slots, start);
       state.call_end.assign(list(r).size(), start);
       state.gaps = GapClassifier(timed_.exposed_kinds.size());
-      for (const Pool& pool : program_.pools) {
-        state.pools.push_back({std::vector<Seconds>(static_cast<std::size_t>(std::max(1, pool.slots)), start), 0, 0});
+      for (const int slots : timed_.ranks[r].pool_slots) {
+        state.pools.push_back({std::vector<Seconds>(static_cast<std::size_t>(std::max(1, slots)), start), 0, 0});
       }
     }
     const int steps = options_.compute_only ? 1 : std::max(1, options_.max_steps);
@@ -145,7 +145,7 @@ class AnalyticRun {
     const auto& calls = list(r);
     while (state.call < calls.size()) {
       const Call& call = calls[state.call];
-      const TimedSegment& segment = timed_.ranks[r].segments[static_cast<std::size_t>(call.segment)];
+      const TimedSegment& segment = timed_.ranks[r].segments.at(call.segment);
       const auto& ops = segment.ops;
       // Whole runs at once, unless every op is to be seen, or something is issued in their midst.
       const bool whole_runs = !state.records && call.inside.empty();
@@ -160,7 +160,7 @@ class AnalyticRun {
       for (;;) {
         if (state.inside < call.inside.size() && call.inside[state.inside].first <= state.op) {
           const SegmentId inner = call.inside[state.inside].second;
-          const auto& inner_ops = timed_.ranks[r].segments[static_cast<std::size_t>(inner)].ops;
+          const auto& inner_ops = timed_.ranks[r].segments.at(inner).ops;
           if (!skipped(program_.segments[static_cast<std::size_t>(inner)])) {
             while (state.inside_op < inner_ops.size()) {
               if (!evaluate(rank, inner_ops[state.inside_op], inner, -1, state.inside_op)) return;

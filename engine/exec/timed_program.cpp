@@ -47,7 +47,7 @@ class Preparer {
   TimedRank rank(const FoldClass& fold) {
     const std::vector<SegmentId> segments = called(program_.body[fold.list]);
     TimedRank out;
-    out.segments.resize(program_.segments.size());
+    pool_.clear();
     // Streams that touch each storage on this rank.
     streams_.assign(program_.values.size(), 0);
     for (SegmentId s : segments) {
@@ -60,7 +60,7 @@ class Preparer {
     const auto& costs = costs_.ops.at(fold.speed);
     for (SegmentId s : segments) {
       const Segment& segment = program_.segments[static_cast<std::size_t>(s)];
-      TimedSegment& timed = out.segments[static_cast<std::size_t>(s)];
+      TimedSegment& timed = out.segments[s];
       timed.ops.reserve(segment.ops.size());
       find_awaited(segment, out);
       for (std::size_t k = 0; k < segment.ops.size(); ++k) {
@@ -182,7 +182,7 @@ class Preparer {
       for (const Operand& operand : source.reads) {
         const PoolId pool = value(operand.value).pool;
         if (pool < 0) continue;
-        out.pools_given.push_back(pool);
+        out.pools_given.push_back(pool_of_rank(pool, out));
         ++op.num_pools_given;
       }
       return op;
@@ -195,10 +195,16 @@ class Preparer {
     for (const Operand& operand : source.writes) {
       const Value& v = value(operand.value);
       if (v.alias || v.scope == Scope::kPersistent) continue;
-      if (v.pool >= 0) op.pool_taken = v.pool;
+      if (v.pool >= 0) op.pool_taken = pool_of_rank(v.pool, out);
       else if (source.stream != StreamId::kMain) op.takes_arena = true;
     }
     return op;
+  }
+
+  std::int32_t pool_of_rank(PoolId pool, TimedRank& out) {
+    const auto [it, fresh] = pool_.emplace(pool, static_cast<std::int32_t>(out.pool_slots.size()));
+    if (fresh) out.pool_slots.push_back(program_.pools[static_cast<std::size_t>(pool)].slots);
+    return it->second;
   }
 
   void communication(const ProgramOp& source, const OpCost& cost, const FoldClass& fold, TimedOp& op) {
@@ -233,6 +239,7 @@ class Preparer {
   std::vector<ValueId> root_;           // [value]
   std::vector<std::uint8_t> streams_;   // [storage root], of the rank being prepared
   std::vector<std::int64_t> slot_;      // [storage root]; -1: not tracked yet
+  std::unordered_map<PoolId, std::int32_t> pool_;  // of the rank being prepared
   std::vector<std::int64_t> awaited_;   // [op of the segment being prepared]: slot of its end; -1: none
 };
 

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/exec/costs.h"
@@ -34,7 +36,7 @@ struct TimedOp {
   bool host_sync = false;
   bool update = false;        // phase U: counts as optimizer
   bool takes_arena = false;   // side stream writes arena storage: waits for the frees issued before
-  std::int32_t pool_taken = -1;      // pool whose next slot it fills
+  std::int32_t pool_taken = -1;      // pool of this rank whose next slot it fills
   std::int32_t exposed_kind = -1;    // communication: index into TimedProgram::exposed_kinds
   std::int16_t group = -1;           // joint collectives
   std::int16_t transfer = -1;        // sends, receives
@@ -68,9 +70,10 @@ struct TimedSegment {
 
 /// Timing form of one fold class.
 struct TimedRank {
-  std::vector<TimedSegment> segments;    // [SegmentId]; empty for segments the class never calls
+  std::unordered_map<SegmentId, TimedSegment> segments;  // those the class calls
   std::vector<Dependency> dependencies;
-  std::vector<std::int32_t> pools_given;
+  std::vector<int> pool_slots;           // [pool of this rank]: the pools it uses, numbered from 0
+  std::vector<std::int32_t> pools_given; // pools of this rank
   std::size_t num_slots = 0;             // instances of tracked storages
 };
 

@@ -139,11 +139,13 @@ class Lowering {
     for (std::int32_t stage = rank; stage < num_stages(); stage += draft_.num_ranks) {
       add(step_.zero[static_cast<std::size_t>(stage)], -1);
     }
-    std::vector<std::int64_t> last_backward(static_cast<std::size_t>(num_stages()), -1);
+    // Of the k-th stage of this rank, rank + k x ranks.
+    std::vector<std::int64_t> last_backward(static_cast<std::size_t>(num_stages() / draft_.num_ranks), -1);
+    const auto last_of = [&](const Action& action) -> std::int64_t& {
+      return last_backward[static_cast<std::size_t>(action.stage / draft_.num_ranks)];
+    };
     for (std::size_t i = 0; i < actions.size(); ++i) {
-      if (actions[i].phase != ActionPhase::kForward) {
-        last_backward[static_cast<std::size_t>(actions[i].stage)] = static_cast<std::int64_t>(i);
-      }
+      if (actions[i].phase != ActionPhase::kForward) last_of(actions[i]) = static_cast<std::int64_t>(i);
     }
     std::vector<std::pair<SegmentId, Microbatch>> to_free;   // sent before the action just issued
     std::size_t next = 0;
@@ -159,7 +161,7 @@ class Lowering {
         const Action& action = actions[i];
         const StageSegments& stage = segments(action.stage);
         add(action.phase == ActionPhase::kForward ? stage.forward : stage.backward, action.microbatch);
-        if (last_backward[static_cast<std::size_t>(action.stage)] == static_cast<std::int64_t>(i)) {
+        if (last_of(action) == static_cast<std::int64_t>(i)) {
           attach_buckets(action.stage, calls.back());
         }
       }
