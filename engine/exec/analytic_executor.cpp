@@ -173,7 +173,7 @@ class AnalyticRun {
         }
         if (state.op >= ops.size()) break;
         const TimedOp& op = ops[state.op];
-        if (whole_runs && op.run >= 0 && evaluate_run(state, op, segment.runs[static_cast<std::size_t>(op.run)])) {
+        if (whole_runs && op.run >= 0 && evaluate_run(r, op, segment.runs[static_cast<std::size_t>(op.run)], call.mb[0])) {
           state.op += segment.runs[static_cast<std::size_t>(op.run)].num_ops;
           continue;
         }
@@ -212,10 +212,12 @@ class AnalyticRun {
                               state.stream[static_cast<std::size_t>(op.stream)]});
     const Dependency* d = timed_.ranks[r].dependencies.data() + op.first_dependency;
     for (std::size_t i = 0; i < op.num_dependencies; ++i) {
+      if (!d[i].waits) continue;
       const std::size_t at = instance(d[i], mb);
       ready = std::max(ready, state.written[at]);
       if (d[i].writes) ready = std::max(ready, state.read[at]);
     }
+    if (op.waits != 0) ready = std::max(ready, latest_of(state, op.waits));
     if (op.takes_arena) ready = std::max(ready, state.last_free);
     if (op.pool_taken >= 0) {
       PoolState& pool = state.pools[static_cast<std::size_t>(op.pool_taken)];
@@ -231,16 +233,33 @@ class AnalyticRun {
     }
   }
 
+  static Seconds latest_of(const RankState& state, unsigned streams) {
+    Seconds latest = 0;
+    for (std::size_t s = 0; streams >> s != 0; ++s) {
+      if ((streams >> s & 1U) != 0) latest = std::max(latest, state.stream[s]);
+    }
+    return latest;
+  }
+
   /// False: the host would hold the run up, so its ops are timed one by one.
-  bool evaluate_run(RankState& state, const TimedOp& first, const TimedRun& run) {
+  bool evaluate_run(std::size_t r, const TimedOp& first, const TimedRun& run, Microbatch mb) {
+    RankState& state = states_[r];
     Seconds& main = state.stream[static_cast<std::size_t>(StreamId::kMain)];
     const Seconds issued = state.host + run.first_launch;
-    const Seconds start = std::max({issued, state.not_before, main});
+    Seconds start = std::max({issued, state.not_before, main});
+    if (first.waits != 0) start = std::max(start, latest_of(state, first.waits));
     if (state.host + run.slack > start) return false;
     if (start > main) state.gaps.gap(main, start, issued);
     const Seconds end = start + run.duration;
     (first.update ? state.optimizer : state.compute) += run.duration;
     if (run.last_free >= 0) state.last_free = start + run.last_free;
+    const RunNote* note = timed_.ranks[r].notes.data() + run.first_note;
+    for (std::size_t i = 0; i < run.num_notes; ++i) {
+      const std::size_t at = instance(note[i].dependency, mb);
+      const Seconds ended = start + note[i].offset;
+      if (note[i].dependency.reads) state.read[at] = std::max(state.read[at], ended);
+      if (note[i].dependency.writes) state.written[at] = std::max(state.written[at], ended);
+    }
     main = end;
     state.host += run.launch;
     state.step_end = std::max(state.step_end, end);
@@ -254,7 +273,7 @@ class AnalyticRun {
   void free(std::size_t r, const TimedOp& op, Microbatch mb) {
     RankState& state = states_[r];
     Seconds& main = state.stream[static_cast<std::size_t>(StreamId::kMain)];
-    Seconds until = main;
+    Seconds until = std::max(main, latest_of(state, op.waits));
     const Dependency* d = timed_.ranks[r].dependencies.data() + op.first_dependency;
     for (std::size_t i = 0; i < op.num_dependencies; ++i) {
       const std::size_t at = instance(d[i], mb);

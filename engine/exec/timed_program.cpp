@@ -1,7 +1,10 @@
 #include "engine/exec/timed_program.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
+
+#include "engine/exec/stream_waits.h"
 
 namespace trainyard {
 
@@ -56,6 +59,9 @@ class Preparer {
         for_operands(op, [&](const Operand& o) { streams_[static_cast<std::size_t>(root(o))] |= bit; });
       }
     }
+    shared_.assign(program_.values.size(), false);
+    for (std::size_t v = 0; v < shared_.size(); ++v) shared_[v] = tracked(static_cast<ValueId>(v));
+    find_call_order(program_.body[fold.list]);
     slot_.assign(program_.values.size(), -1);
     const auto& costs = costs_.ops.at(fold.speed);
     for (SegmentId s : segments) {
@@ -63,49 +69,110 @@ class Preparer {
       TimedSegment& timed = out.segments[s];
       timed.ops.reserve(segment.ops.size());
       find_awaited(segment, out);
+      const StreamWaits waits = find_stream_waits(program_, segment, root_, shared_, interrupted_[s]);
+      covered_ = waits.covered;
       for (std::size_t k = 0; k < segment.ops.size(); ++k) {
         timed.ops.push_back(op(segment, segment.ops[k], costs[static_cast<std::size_t>(s)][k], fold, out));
+        timed.ops.back().waits = waits.of_op[k];
         depend_on_ops(segment, k, timed.ops.back(), out);
       }
-      find_runs(timed);
+      find_runs(timed, out);
     }
     return out;
   }
 
-  static bool plain_kernel(const TimedOp& op) {
-    return op.kind == TimedKind::kKernel && op.stream == StreamId::kMain && !op.host_sync &&
-           op.num_dependencies == 0 && op.pool_taken < 0;
-  }
-  static bool plain_free(const TimedOp& op) {
-    return op.kind == TimedKind::kFree && op.num_dependencies == 0 && op.num_pools_given == 0;
+  /// When segments are first and last called, and which streams calls inside them use.
+  void find_call_order(const RankClass& list) {
+    constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
+    first_call_.clear();
+    last_call_.clear();
+    interrupted_.clear();
+    const auto see = [&](SegmentId id, std::size_t call) {
+      first_call_.emplace(id, call);
+      last_call_[id] = call;
+    };
+    for (std::size_t i = 0; i < list.calls.size(); ++i) {
+      see(list.calls[i].segment, i);
+      for (const auto& [at, inner] : list.calls[i].inside) {
+        see(inner, i);
+        for (const ProgramOp& op : program_.segments[static_cast<std::size_t>(inner)].ops) {
+          interrupted_[list.calls[i].segment] |= static_cast<std::uint8_t>(1U << static_cast<unsigned>(op.stream));
+        }
+      }
+    }
+    // Gradients: zeroed on main, added to on main, and only then touched by another stream.
+    zeroed_.assign(program_.values.size(), false);
+    std::vector<std::size_t> last_added(program_.values.size(), 0);
+    std::vector<std::size_t> first_reduced(program_.values.size(), kNever);
+    for (const auto& [id, first] : first_call_) {
+      const Segment& segment = program_.segments[static_cast<std::size_t>(id)];
+      for (const ProgramOp& op : segment.ops) {
+        const bool main = op.stream == StreamId::kMain;
+        if (main && segment.phase == Phase::kPrepare) {
+          for (const Operand& o : op.writes) zeroed_[static_cast<std::size_t>(root(o))] = true;
+        }
+        for_operands(op, [&](const Operand& o) {
+          const auto storage = static_cast<std::size_t>(root(o));
+          if (!shared_[storage] || program_.values[storage].scope != Scope::kStep) return;
+          if (!main) first_reduced[storage] = std::min(first_reduced[storage], first);
+          if (main && adds_gradients(segment)) last_added[storage] = std::max(last_added[storage], last_call_[id]);
+        });
+      }
+    }
+    for (std::size_t v = 0; v < zeroed_.size(); ++v) {
+      zeroed_[v] = zeroed_[v] && program_.values[v].scope == Scope::kStep && last_added[v] <= first_reduced[v];
+    }
   }
 
-  static void find_runs(TimedSegment& segment) {
+  static bool adds_gradients(const Segment& segment) {
+    return segment.phase == Phase::kForward || segment.phase == Phase::kBackward ||
+           segment.phase == Phase::kBackwardInput || segment.phase == Phase::kBackwardWeight;
+  }
+
+  static bool waits_for_values(const TimedOp& op, const TimedRank& rank) {
+    for (std::size_t i = 0; i < op.num_dependencies; ++i) {
+      if (rank.dependencies[op.first_dependency + i].waits) return true;
+    }
+    return false;
+  }
+  static bool runs_on(const TimedOp& op, const TimedRank& rank) {
+    return op.kind == TimedKind::kKernel && op.stream == StreamId::kMain && !op.host_sync &&
+           op.pool_taken < 0 && !waits_for_values(op, rank);
+  }
+  static bool plain_free(const TimedOp& op) {
+    return op.kind == TimedKind::kFree && op.num_dependencies == 0 && op.num_pools_given == 0 && op.waits == 0;
+  }
+
+  static void find_runs(TimedSegment& segment, TimedRank& rank) {
     auto& ops = segment.ops;
     for (std::size_t first = 0; first < ops.size();) {
-      if (!plain_kernel(ops[first])) {
+      if (!runs_on(ops[first], rank)) {
         ++first;
         continue;
       }
       TimedRun run;
       run.first_launch = ops[first].launch;
+      run.first_note = static_cast<std::uint32_t>(rank.notes.size());
       std::size_t k = first;
-      for (; k < ops.size() && (plain_kernel(ops[k]) || plain_free(ops[k])); ++k) {
+      for (; k < ops.size(); ++k) {
         if (plain_free(ops[k])) {
           run.last_free = run.duration;
           continue;
         }
+        if (!runs_on(ops[k], rank) || (k > first && ops[k].waits != 0)) break;
         run.launch += ops[k].launch;
         if (k > first) run.slack = std::max(run.slack, run.launch - run.duration);
         run.duration += ops[k].duration;
         run.flop += ops[k].flop;
         ++run.num_events;
+        for (std::size_t i = 0; i < ops[k].num_dependencies; ++i) {
+          rank.notes.push_back({rank.dependencies[ops[k].first_dependency + i], run.duration});
+        }
       }
       run.num_ops = static_cast<std::uint32_t>(k - first);
-      if (run.num_ops > 1) {
-        ops[first].run = static_cast<std::int32_t>(segment.runs.size());
-        segment.runs.push_back(run);
-      }
+      run.num_notes = static_cast<std::uint32_t>(rank.notes.size()) - run.first_note;
+      ops[first].run = static_cast<std::int32_t>(segment.runs.size());
+      segment.runs.push_back(run);
       first = k;
     }
   }
@@ -125,15 +192,18 @@ class Preparer {
     return static_cast<std::uint32_t>(known);
   }
 
-  void depend(const Operands& operands, bool reads, bool writes, TimedOp& op, TimedRank& out) {
+  void depend(const Operands& operands, bool reads, bool writes, TimedOp& op, TimedRank& out,
+              bool adds = false) {
     for (const Operand& operand : operands) {
       const ValueId storage = root(operand);
-      if (!tracked(storage)) continue;
+      if (!shared_[static_cast<std::size_t>(storage)]) continue;
+      if (std::binary_search(covered_.begin(), covered_.end(), storage)) continue;
       Dependency d;
       d.slot = slot(storage, out);
       d.per_microbatch = value(storage).scope == Scope::kMicrobatch;
       d.reads = reads;
       d.writes = writes;
+      d.waits = !(adds && zeroed_[static_cast<std::size_t>(storage)]);
       out.dependencies.push_back(d);
       ++op.num_dependencies;
     }
@@ -187,10 +257,11 @@ class Preparer {
       }
       return op;
     }
-    depend(source.reads, true, false, op, out);
+    const bool adds = source.stream == StreamId::kMain && adds_gradients(segment);
+    depend(source.reads, true, false, op, out, adds);
     if (source.guard) depend(Operands{*source.guard}, true, false, op, out);
-    depend(source.writes, false, true, op, out);
-    depend(source.accumulates, true, true, op, out);
+    depend(source.writes, false, true, op, out, adds);
+    depend(source.accumulates, true, true, op, out, adds);
     if (is_communication(source.kind)) communication(source, cost, fold, op);
     for (const Operand& operand : source.writes) {
       const Value& v = value(operand.value);
@@ -238,6 +309,11 @@ class Preparer {
   SourceLog log_;
   std::vector<ValueId> root_;           // [value]
   std::vector<std::uint8_t> streams_;   // [storage root], of the rank being prepared
+  std::vector<bool> shared_;            // [storage root]: touched by several streams of this rank
+  std::vector<bool> zeroed_;            // [storage root]: see find_call_order
+  std::vector<ValueId> covered_;        // storages that need no tracking in the segment being prepared
+  std::unordered_map<SegmentId, std::size_t> first_call_, last_call_;
+  std::unordered_map<SegmentId, std::uint8_t> interrupted_;
   std::vector<std::int64_t> slot_;      // [storage root]; -1: not tracked yet
   std::unordered_map<PoolId, std::int32_t> pool_;  // of the rank being prepared
   std::vector<std::int64_t> awaited_;   // [op of the segment being prepared]: slot of its end; -1: none

@@ -2,7 +2,8 @@
 // dependencies that stream order does not already imply.
 //
 // A storage needs tracking only where two streams touch it; everything else is ordered by the stream
-// it lives on. Most ops have no tracked operand, so that timing one costs a few compares.
+// it lives on. Of those, most are local to a call and come down to waiting for a stream
+// (stream_waits.h). So most ops have no tracked operand, and timing one costs a few compares.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,7 @@ struct Dependency {
   bool per_microbatch = false;
   bool reads = false;
   bool writes = false;
+  bool waits = true;            // false: nobody else touches it before; only its time is noted
 };
 
 struct TimedOp {
@@ -35,6 +37,7 @@ struct TimedOp {
   StreamId stream = StreamId::kMain;
   bool host_sync = false;
   bool update = false;        // phase U: counts as optimizer
+  std::uint8_t waits = 0;     // bit s: for the latest op of stream s
   bool takes_arena = false;   // side stream writes arena storage: waits for the frees issued before
   std::int32_t pool_taken = -1;      // pool of this rank whose next slot it fills
   std::int32_t exposed_kind = -1;    // communication: index into TimedProgram::exposed_kinds
@@ -48,8 +51,8 @@ struct TimedOp {
   Flop flop = 0;
 };
 
-/// Kernels (and frees between them) that follow one another on the main stream with no tracked
-/// operand. Once the first has started they run back to back, unless the host issues too late:
+/// Kernels (and frees between them) that follow one another on the main stream with nothing to wait for
+/// but, the first, other streams. Once the first has started they run back to back, unless the host issues too late:
 ///   end = start + duration,   if host + slack <= start   (host: its time before the first launch)
 /// so that a whole run is timed by one addition; otherwise its ops are timed one by one.
 struct TimedRun {
@@ -61,6 +64,14 @@ struct TimedRun {
   Seconds slack = 0;              // max over later ops of (launches up to it) - (durations before it)
   Seconds last_free = -1;         // from the start to its last free; < 0: it has none
   Flop flop = 0;
+  std::uint32_t first_note = 0;   // in TimedRank::notes
+  std::uint32_t num_notes = 0;
+};
+
+/// A run's op that ends `offset` after the run's start touches a tracked storage.
+struct RunNote {
+  Dependency dependency;
+  Seconds offset = 0;
 };
 
 struct TimedSegment {
@@ -72,6 +83,7 @@ struct TimedSegment {
 struct TimedRank {
   std::unordered_map<SegmentId, TimedSegment> segments;  // those the class calls
   std::vector<Dependency> dependencies;
+  std::vector<RunNote> notes;
   std::vector<int> pool_slots;           // [pool of this rank]: the pools it uses, numbered from 0
   std::vector<std::int32_t> pools_given; // pools of this rank
   std::size_t num_slots = 0;             // instances of tracked storages

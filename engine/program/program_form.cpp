@@ -38,23 +38,28 @@ Problem check_mesh(const Program& program) {
   }
   const auto stages = static_cast<std::size_t>(program.mesh[Axis::kPp]);
   if (program.body.size() != stages) {
-    return std::to_string(program.body.size()) + " classes for " + std::to_string(stages) + " pipeline ranks";
+    return std::to_string(program.body.size()) + " classes for " + std::to_string(stages) +
+           " pipeline ranks";
   }
   for (std::size_t i = 0; i < stages; ++i) {
     RankSet expected;
     expected.at[static_cast<std::size_t>(Axis::kPp)] = static_cast<std::int32_t>(i);
-    if (program.body[i].ranks != expected) return "class " + std::to_string(i) + " is not that of pp:" + std::to_string(i);
+    if (program.body[i].ranks != expected)
+      return "class " + std::to_string(i) + " is not that of pp:" + std::to_string(i);
   }
   for (std::size_t t = 0; t < program.transfers.size(); ++t) {
     const Transfer& transfer = program.transfers[t];
     const std::string name = "transfer " + std::to_string(t);
-    if (transfer.axis != Axis::kPp) return name + " leaves the pipeline; this version has none that do";
+    if (transfer.axis != Axis::kPp)
+      return name + " leaves the pipeline; this version has none that do";
   }
   for (const Group& group : program.groups) {
-    const bool along_pp = std::find(group.axes.begin(), group.axes.end(), Axis::kPp) != group.axes.end();
+    const bool along_pp =
+        std::find(group.axes.begin(), group.axes.end(), Axis::kPp) != group.axes.end();
     for (std::size_t i = 0; i < group.members.size(); ++i) {
       const bool ascending = i == 0 || group.members[i] > group.members[i - 1];
-      if (!along_pp || !ascending || !is_index(group.members[i], program.body)) return "group " + group.name + ": bad members";
+      if (!along_pp || !ascending || !is_index(group.members[i], program.body))
+        return "group " + group.name + ": bad members";
     }
   }
   return std::nullopt;
@@ -71,7 +76,8 @@ Problem check_value(const Program& program, ValueId id) {
   if (value.alias->in < 0 || value.alias->in >= id) return problem("its storage leads nowhere");
   const Value& in = program.values[static_cast<std::size_t>(value.alias->in)];
   const auto element = static_cast<Bytes>(size_in_bytes(value.dtype));
-  if (value.alias->offset < 0 || value.alias->offset * element > size_in_bytes(in) - size_in_bytes(value)) {
+  if (value.alias->offset < 0 ||
+      value.alias->offset * element > size_in_bytes(in) - size_in_bytes(value)) {
     return problem("reaches past the end of " + in.name);
   }
   if (value.scope != in.scope) return problem("does not live as long as " + in.name);
@@ -87,7 +93,8 @@ Problem check_communication(const Program& program, const ProgramOp& op) {
   }
   if (is_transfer(op.kind)) {
     if (!is_index(op.transfer, program.transfers)) return "has no peer";
-    if (program.transfers[static_cast<std::size_t>(op.transfer)].offset % program.mesh[Axis::kPp] == 0) {
+    if (program.transfers[static_cast<std::size_t>(op.transfer)].offset % program.mesh[Axis::kPp] ==
+        0) {
       return "is its own peer";
     }
   } else if (op.transfer != -1) {
@@ -127,7 +134,8 @@ Problem check_op(const Program& program, const Segment& segment, std::size_t k) 
   if (problem) return problem;
   if (!is_index(op.attrs, program.attrs)) return "no attributes " + std::to_string(op.attrs);
   if (!is_index(op.module, program.modules)) return "no module " + std::to_string(op.module);
-  if (std::any_of(op.after.begin(), op.after.end(), [&](std::uint32_t before) { return before >= k; })) {
+  if (std::any_of(op.after.begin(), op.after.end(),
+                  [&](std::uint32_t before) { return before >= k; })) {
     return "waits for a later op";
   }
   if (op.kind == OpKind::kFree && op.stream != StreamId::kMain) return "is not on the main stream";
@@ -136,18 +144,24 @@ Problem check_op(const Program& program, const Segment& segment, std::size_t k) 
 
 Problem check_call(const Program& program, const RankClass& list, std::size_t i) {
   const Call& call = list.calls[i];
-  const std::string name = "class pp:" + std::to_string(list.ranks.at[0]) + " call " + std::to_string(i);
-  if (!is_index(call.segment, program.segments)) return name + ": no segment " + std::to_string(call.segment);
+  const std::string name =
+      "class pp:" + std::to_string(list.ranks.at[0]) + " call " + std::to_string(i);
+  if (!is_index(call.segment, program.segments))
+    return name + ": no segment " + std::to_string(call.segment);
   const Segment& segment = program.segments[static_cast<std::size_t>(call.segment)];
-  if (segment.slots > 1) return name + ": " + segment.name + " takes two microbatches; this version runs none that do";
-  const bool fits = segment.slots == 0 ? call.mb[0] == -1 : call.mb[0] >= 0 && call.mb[0] < program.num_microbatches;
-  if (!fits) return name + ": " + segment.name + " called with microbatch " + std::to_string(call.mb[0]);
+  if (segment.slots > 1)
+    return name + ": " + segment.name + " takes two microbatches; this version runs none that do";
+  const bool fits = segment.slots == 0 ? call.mb[0] == -1
+                                       : call.mb[0] >= 0 && call.mb[0] < program.num_microbatches;
+  if (!fits)
+    return name + ": " + segment.name + " called with microbatch " + std::to_string(call.mb[0]);
   for (const CallRef& before : call.after) {
     if (before.call >= i) return name + ": " + segment.name + " waits for a call after it";
   }
   std::uint32_t earliest = 0;
   for (const auto& [at, inner] : call.inside) {
-    if (!is_index(inner, program.segments) || program.segments[static_cast<std::size_t>(inner)].slots != 0) {
+    if (!is_index(inner, program.segments) ||
+        program.segments[static_cast<std::size_t>(inner)].slots != 0) {
       return name + ": " + segment.name + ": no segment to call inside";
     }
     if (at < earliest) return name + ": " + segment.name + ": calls inside that are not in order";
@@ -169,7 +183,8 @@ std::optional<std::string> find_malformed(const Program& program) {
       const auto problem = check_op(program, segment, k);
       if (!problem) continue;
       const ProgramOp& op = segment.ops[k];
-      return "segment " + segment.name + " op " + std::to_string(k) + ": " + op_name(op.kind, op.part) + ": " + *problem;
+      return "segment " + segment.name + " op " + std::to_string(k) + ": " +
+             op_name(op.kind, op.part) + ": " + *problem;
     }
   }
   for (const RankClass& list : program.body) {

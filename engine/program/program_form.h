@@ -1,5 +1,6 @@
 // The part of verify() that needs no execution: whether every id of a Program names something, and
-// every op has the operands that its kind takes. The other checks index by these ids without asking.
+// every op has the operands that its kind takes. The other checks index by these ids without
+// asking.
 #pragma once
 
 #include <optional>

@@ -16,7 +16,9 @@ inline constexpr std::array<std::string_view, kNumStreams> kStreams = {"main", "
                                                                        "bwd",  "dp", "norm"};
 inline constexpr std::array<std::string_view, 2> kSlots = {"[m]", "[n]"};
 inline constexpr std::array<std::string_view, 3> kParameters = {"()", "(m)", "(m,n)"};  // by slots
-inline constexpr std::string_view kPhases = "FBIWRPUC";  // by Phase
+inline constexpr std::string_view kPhases = "FBIWRPUC";                                 // by Phase
+
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// Calls visit(name, member of OpAttrs) for every attribute, in the order of the text.
 template <typename Visit>

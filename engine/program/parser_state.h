@@ -1,0 +1,75 @@
+// What the parts of the Program's parser share: the Program so far, the names in it, and how words
+// and names are read.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "engine/config/user_text.h"
+#include "engine/graph/op_kind.h"
+#include "engine/program/line_scanner.h"
+#include "engine/program/program.h"
+
+namespace trainyard {
+
+inline constexpr std::int64_t kMaxElements = std::int64_t{1}
+                                             << 50;  // of a value: bytes fit 64 bits
+
+/// Names of one kind of thing -> ids in order of appearance. Keys are pieces of the text.
+class Names {
+ public:
+  std::optional<std::int32_t> find(std::string_view name) const {
+    const auto it = ids_.find(name);
+    if (it == ids_.end()) return std::nullopt;
+    return it->second;
+  }
+  bool add(std::string_view name) {
+    return ids_.emplace(name, static_cast<std::int32_t>(ids_.size())).second;
+  }
+
+ private:
+  std::unordered_map<std::string_view, std::int32_t> ids_;
+};
+
+struct ParserState {
+  Program program;
+  Names groups, pools, values, segments, modules;
+  std::string_view module;                                     // of the ops that follow
+  std::unordered_map<std::string_view, KindAndPart> op_names;  // seen so far
+};
+
+template <std::size_t N>
+std::optional<std::size_t> find_word(const std::array<std::string_view, N>& list,
+                                     std::string_view word) {
+  const auto it = std::find(list.begin(), list.end(), word);
+  if (it == list.end()) return std::nullopt;
+  return static_cast<std::size_t>(it - list.begin());
+}
+
+/// One of `list`; as an enumerator, the one with that number.
+template <typename Word, std::size_t N>
+Word read_word(LineScanner& line, const std::array<std::string_view, N>& list,
+               const std::string& what) {
+  const std::size_t at = line.position();
+  const std::string_view word = line.take(what);
+  const auto found = find_word(list, word);
+  if (found) return static_cast<Word>(*found);
+  line.fail_at(at, quoted(word) + " is not " + what + "; there are " +
+                       join_words({list.begin(), list.end()}));
+}
+
+Axis read_axis(LineScanner& line);
+
+/// A name that no other of its kind has; messages about the line say it from here on.
+std::string_view read_new_name(LineScanner& line, const std::string& kind, std::string_view stops,
+                               Names& names);
+/// The id of a name read before.
+std::int32_t read_known_name(LineScanner& line, const std::string& kind, std::string_view stops,
+                             const Names& names);
+
+}  // namespace trainyard
