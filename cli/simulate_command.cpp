@@ -44,6 +44,12 @@ std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const Ru
                                  prepared.study.cluster, sources);
   const std::array<Job, 1> jobs = {Job{&out.program, 0}};
   out.trace = AnalyticExecutor().run(jobs, costs, options);
+  sources.use(prepared.hardware.memory_provenance, prepared.hardware.name, "memory",
+              "capacity and what is reserved of it");
+  if (const auto context = prepared.software.provenance.find("context");
+      context != prepared.software.provenance.end() && prepared.software.context_bytes > 0) {
+    sources.use(context->second, prepared.software.name, "context", "bytes beside the Program's values");
+  }
   const auto memory = memory_peaks(out.program, prepared.software.context_bytes);
   out.summary = summarise({prepared.study, prepared.model, out.program, out.trace, memory,
                            prepared.hardware, sources});

@@ -107,7 +107,11 @@ std::optional<double> parse_number(std::string_view text) {
 std::string number_text(double value) {
   std::array<char, 32> buffer{};
   const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-  return {buffer.data(), result.ptr};
+  std::string text(buffer.data(), result.ptr);
+  // YAML 1.1 takes 3e-04 for text; a point makes it a number for every reader.
+  const std::size_t exponent = text.find('e');
+  if (exponent != std::string::npos && text.find('.') == std::string::npos) text.insert(exponent, ".0");
+  return text;
 }
 
 Quantity parse_quantity(std::string_view text, Dimension dimension) {

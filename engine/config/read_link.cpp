@@ -60,7 +60,12 @@ void read_link(Section& parent, std::string_view key, LinkClass& link) {
   if (!section.node()) return;
   const bool fresh = link.kind.empty() || link.kind == "none";
   if (fresh) section.required("kind");
+  const std::string kind_before = link.kind;
   section.text("kind", link.kind);
+  if (!fresh && link.kind != kind_before) {
+    section.required("kind").fail("the preset's links are " + kind_before +
+                                  ", and so are their curves; write the cluster out to have others");
+  }
   if (fresh && link.kind != "none") section.required("bandwidth");
   if (const auto node = section.given("bandwidth")) {
     link.bandwidth = node->as_bandwidth();

@@ -1,5 +1,6 @@
 // The `model:` block: a preset or file by name, numbers written out, or a preset with some of its
 // numbers replaced.
+#include <array>
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -178,13 +179,28 @@ void record_preset(Study& study, const YamlNode& node) {
   }
 }
 
-void check_decoder_numbers(const Study& study, const YamlNode& node) {
+/// Numbers that mean nothing to the family must not seem to mean something.
+void check_family_numbers(const Study& study, const YamlNode& node) {
   const ModelConfig& model = study.model;
-  if (model.family == Family::kT5) return;
-  for (const auto& [key, value] : {std::pair("decoder_layers", model.decoder_layers),
-                                   std::pair("decoder_seq_len", model.decoder_seq_len)}) {
-    if (value == 0) continue;
-    node.at(key).fail("only family t5 has a decoder of its own; leave this key out");
+  const bool t5 = model.family == Family::kT5;
+  const bool bert = model.family == Family::kBert;
+  struct FamilyNumber {
+    const char* key;
+    std::int64_t value;
+    bool belongs;
+    const char* why;
+  };
+  const std::array<FamilyNumber, 5> numbers = {{
+      {"decoder_layers", model.decoder_layers, t5, "only family t5 has a decoder of its own"},
+      {"decoder_seq_len", model.decoder_seq_len, t5, "only family t5 has a decoder of its own"},
+      {"relative_buckets", model.relative_buckets, t5, "only family t5 has a relative attention bias"},
+      {"token_types", model.token_types, bert, "only family bert has token types"},
+      {"max_positions", model.max_positions, bert || model.family == Family::kGpt,
+       "only families gpt and bert have a table of positions"},
+  }};
+  for (const FamilyNumber& number : numbers) {
+    if (number.value == 0 || number.belongs || !node.has(number.key)) continue;
+    node.at(number.key).fail(std::string(number.why) + "; leave this key out");
   }
 }
 
@@ -223,7 +239,7 @@ void read_model(Section& root, const StudyResolvers& resolvers) {
     model.pad_vocab_to = padded->as_integer(1, kMaxModelNumber);
   }
   section.finish();
-  check_decoder_numbers(study, node);
+  check_family_numbers(study, node);
 }
 
 }  // namespace trainyard

@@ -157,7 +157,7 @@ void check_schedule(const Study& study) {
   const std::string& method = study.schedule.method;
   if (method != "interleaved") {
     if (parallel.virtual_stages == 1) return;
-    fail_at(study, "schedule",
+    fail_at(study, is_said(study, "schedule") ? "schedule" : "parallel.virtual_stages",
             method + " has one stage per rank, but parallel.virtual_stages is " +
                 text(parallel.virtual_stages) + "; interleaved takes them");
   }
@@ -165,6 +165,10 @@ void check_schedule(const Study& study) {
     fail_at(
         study, "parallel.virtual_stages",
         "interleaved needs at least 2 stages per rank, got 1; with 1, schedule: 1f1b is the same");
+  }
+  if (parallel.pipeline < 2) {
+    fail_at(study, is_said(study, "parallel.pipeline") ? "parallel.pipeline" : "schedule",
+            "interleaved needs at least 2 pipeline ranks, got 1; with 1, schedule: 1f1b is the same");
   }
 }
 
@@ -263,10 +267,27 @@ void check_model(const Study& study, const StudyResolvers& resolvers) {
                 " positions of the model; say model.max_positions: " + text(model.seq_len) +
                 " to enlarge their table");
   }
+  if (model.family == Family::kLlama && study.training.dropout != 0) {
+    fail_at(study, "training.dropout", "family llama has no dropout; write 0, or leave the key out");
+  }
   if (!resolvers.model_problem) return;
   if (const auto problem = resolvers.model_problem(model)) {
     fail_at(study, "model." + problem->key, problem->text);
   }
+}
+
+/// Ranks that have to talk need links: inside a node, and between nodes.
+void check_links(const Study& study) {
+  const Cluster& cluster = study.cluster;
+  const std::int64_t ranks = study.parallel.num_ranks();
+  const auto need = [&](const char* key, const LinkClass& link, const std::string& where) {
+    if (link.bandwidth > 0) return;
+    fail_at(study, is_said(study, key) ? key : "cluster",
+            "the plan's " + text(ranks) + " ranks talk " + where + ", but the links there are '" +
+                link.kind + "'; name links with a bandwidth");
+  };
+  if (std::min(ranks, cluster.devices_per_node) > 1) need("cluster.intra", cluster.intra, "inside a node");
+  if (ranks > cluster.devices_per_node) need("cluster.inter", cluster.inter, "between nodes");
 }
 
 void check_precision(const Study& study, const StudyResolvers& resolvers) {
@@ -293,6 +314,7 @@ void check_model_fits(Study& study, const StudyResolvers& resolvers) {
 }
 
 void check_batch_fits(const Study& study) {
+  check_links(study);
   check_batch(study);
   check_rounds(study);
 }

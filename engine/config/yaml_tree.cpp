@@ -48,7 +48,12 @@ void require_text(std::string_view text, const std::string& file_name) {
 /// duplicate keys and lets an alias contain itself.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(std::string file_name) : file_name_(std::move(file_name)) {}
+  TreeBuilder(std::string file_name, std::string_view text)
+      : file_name_(std::move(file_name)), text_(text) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (i == 0 || text[i - 1] == '\n') line_begin_.push_back(i);
+    }
+  }
 
   NodePtr take_root() { return std::move(root_); }
 
@@ -64,6 +69,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     refuse_tag(mark, tag);
+    require_whole(mark, value);
     const NodePtr node = make(mark, State::Kind::kScalar);
     node->text = value;
     node->quoted = tag == "!";  // yaml-cpp's mark of quoted and block text
@@ -121,6 +127,30 @@ class TreeBuilder : public YAML::EventHandler {
     node->kind = kind;
     node->pos = place(mark);
     return node;
+  }
+
+  /// yaml-cpp takes a quote that is never closed, and a last line without its colon, for whole.
+  void require_whole(const YAML::Mark& mark, const std::string& value) const {
+    if (mark.line < 0 || static_cast<std::size_t>(mark.line) >= line_begin_.size()) return;
+    const std::size_t begin = line_begin_[static_cast<std::size_t>(mark.line)] + static_cast<std::size_t>(mark.column);
+    if (begin >= text_.size()) return;
+    std::size_t end = begin;
+    const char quote = text_[begin];
+    if (quote == '"' || quote == '\'') {
+      for (end = begin + 1; end < text_.size() && text_[end] != quote; ++end) {
+        if (quote == '"' && text_[end] == '\\') ++end;
+        if (quote == '\'' && text_.substr(end, 2) == "''") ++end;
+      }
+      if (end >= text_.size()) fail(mark, "the quote that opens here is never closed");
+      ++end;
+    } else if (text_.substr(begin, value.size()) == value) {
+      end = begin + value.size();
+    } else {
+      return;  // an anchor, or text folded over lines
+    }
+    if (!expects_key()) return;
+    while (end < text_.size() && (text_[end] == ' ' || text_[end] == '\t')) ++end;
+    if (end >= text_.size() || text_[end] != ':') fail(mark, "expected ':' after the key " + quoted(value));
   }
 
   bool expects_key() const {
@@ -203,6 +233,8 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   std::string file_name_;
+  std::string_view text_;
+  std::vector<std::size_t> line_begin_;  // [line]: offset in the text
   NodePtr root_;
   std::vector<NodePtr> open_;  // maps and sequences not yet ended, outermost first
   std::map<YAML::anchor_t, NodePtr> anchors_;
@@ -226,7 +258,7 @@ NodePtr parse_yaml_tree(const std::string& text, const std::string& file_name) {
                       "larger than " + std::to_string(kMaxYamlBytes >> 20) + " MiB");
   }
   require_text(text, file_name);
-  TreeBuilder builder(file_name);
+  TreeBuilder builder(file_name, text);
   try {
     std::istringstream stream(text);
     YAML::Parser parser(stream);

@@ -91,6 +91,7 @@ class AnalyticRun {
       last_period = trace_.period;
     }
     for (std::size_t r = 0; r < folds_.size(); ++r) trace_.ranks.push_back(report(r));
+    trace_.sources = timed_.sources;
     return std::move(trace_);
   }
 

@@ -19,6 +19,7 @@ class Preparer {
 
   TimedProgram run(const std::vector<FoldClass>& folds) {
     for (const FoldClass& fold : folds) out_.ranks.push_back(rank(fold));
+    out_.sources = log_.entries();
     return std::move(out_);
   }
 

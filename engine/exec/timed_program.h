@@ -92,6 +92,7 @@ struct TimedRank {
 struct TimedProgram {
   std::vector<TimedRank> ranks;            // [fold class]
   std::vector<std::string> exposed_kinds;  // "all_reduce:tp"
+  std::vector<SourceEntry> sources;        // of the links used
 };
 
 TimedProgram prepare(const Program& program, const Costs& costs, const std::vector<FoldClass>& folds);

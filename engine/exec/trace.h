@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/units.h"
+#include "engine/cost/cost_model.h"
 #include "engine/program/program.h"
 
 namespace trainyard {
@@ -50,6 +51,7 @@ struct Trace {
   Seconds period = 0;              // from the end of the last step but one (or the start) to the last end
   bool steady = false;             // two successive periods agreed to 1e-9
   std::int64_t num_events = 0;     // ops processed, after folding
+  std::vector<SourceEntry> sources;  // entries of link profiles that the times rest on
 };
 
 }  // namespace trainyard

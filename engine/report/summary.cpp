@@ -80,6 +80,9 @@ Summary summarise(const SummaryInputs& in) {
   out.program_digest = program_digest(in.program);
   out.num_parameters = count_parameters(in.model);
   out.sources = in.sources.entries();
+  out.sources.insert(out.sources.end(), in.trace.sources.begin(), in.trace.sources.end());
+  std::sort(out.sources.begin(), out.sources.end(),
+            [](const SourceEntry& a, const SourceEntry& b) { return a.name < b.name; });
   return out;
 }
 

@@ -207,21 +207,32 @@ std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& s
   timing.idle.assign(static_cast<std::size_t>(ranks), 0);
   std::vector<double> free(static_cast<std::size_t>(ranks), 0);
   std::vector<std::size_t> next(static_cast<std::size_t>(ranks), 0);
-  for (bool progress = true; progress;) {
-    progress = false;
-    for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r) {
-      const auto& actions = schedule.actions[r];
-      while (next[r] < actions.size()) {
-        const Action& action = actions[next[r]];
-        double ready = free[r];
-        if (waits_for(action, ends, schedule.num_stages - 1, ready)) break;
-        const double time = duration(action, durations);
-        timing.starts[r].push_back(ready);
-        timing.idle[r] -= time;
-        free[r] = ends.of(action) = ready + time;
-        ++next[r];
-        progress = true;
-      }
+  // A rank runs as far as it can; what it did can only set going the ranks of neighbouring stages.
+  std::vector<bool> listed(static_cast<std::size_t>(ranks), true);
+  std::vector<std::size_t> to_run;
+  for (auto r = static_cast<std::size_t>(ranks); r-- > 0;) to_run.push_back(r);
+  while (!to_run.empty()) {
+    const std::size_t r = to_run.back();
+    to_run.pop_back();
+    listed[r] = false;
+    const auto& actions = schedule.actions[r];
+    const std::size_t before = next[r];
+    while (next[r] < actions.size()) {
+      const Action& action = actions[next[r]];
+      double ready = free[r];
+      if (waits_for(action, ends, schedule.num_stages - 1, ready)) break;
+      const double time = duration(action, durations);
+      timing.starts[r].push_back(ready);
+      timing.idle[r] -= time;
+      free[r] = ends.of(action) = ready + time;
+      ++next[r];
+    }
+    if (next[r] == before) continue;
+    const auto p = static_cast<std::size_t>(ranks);
+    for (const std::size_t neighbour : {(r + 1) % p, (r + p - 1) % p}) {
+      if (listed[neighbour]) continue;
+      listed[neighbour] = true;
+      to_run.push_back(neighbour);
     }
   }
   std::string stuck;

@@ -260,7 +260,8 @@ TEST_CASE("fp16 updates are guarded by the norm; a framework may have the host r
     if (op.kind == OpKind::kAdamW) CHECK(op.guard.has_value());
   }
   CHECK(find_segment(p, "0NORM").ops.back().host_sync);
-  for (const ProgramOp& op : find_segment(program(gpt("{data: 1}", 2)), "0UPDATE").ops) CHECK_FALSE(op.guard.has_value());
+  const Program bf16 = program(gpt("{data: 1}", 2));
+  for (const ProgramOp& op : find_segment(bf16, "0UPDATE").ops) CHECK_FALSE(op.guard.has_value());
 }
 
 }  // namespace trainyard
