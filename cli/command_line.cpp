@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <new>
+#include <string_view>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
@@ -93,16 +94,17 @@ int run_command_line(int argc, const char* const* argv) {
   const bool known = argc < 2 || argv[1][0] == '-' ||
                      std::any_of(commands.begin(), commands.end(),
                                  [&](const CLI::App* command) { return command->get_name() == argv[1]; });
+  // Parsing may have failed before it saw the option.
+  const bool json = std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
   if (!known) {
-    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, list and test", "", false);
+    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, list and test", "", json);
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    app.exit(error);
-    return kWrongInput;
+    return fail(kWrongInput, error.what(), "", json);
   }
   // An answer that did not reach its reader is no answer.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {

@@ -1,5 +1,6 @@
 #include "cli/prepare.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <type_traits>
@@ -48,7 +49,18 @@ std::vector<std::string> known_names(const std::string& root, StudyResolvers::Na
     case StudyResolvers::Names::kClusters: return names_of(list_clusters(root));
     case StudyResolvers::Names::kLinks: return names_of(list_links(root));
     case StudyResolvers::Names::kHardware: return names_of(list_profiles(root));
-    case StudyResolvers::Names::kSoftware: return names_of(list_frameworks(root));
+    case StudyResolvers::Names::kSoftware: {
+      // Files are called NAME-VERSION; a study names the framework.
+      std::vector<std::string> names;
+      for (std::string name : names_of(list_frameworks(root))) {
+        const std::size_t version = name.find_last_of('-');
+        const bool versioned = version != std::string::npos &&
+                               (name.ends_with("-current") || name.find_first_not_of("0123456789", version + 1) == std::string::npos);
+        if (versioned) name.resize(version);
+        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+      }
+      return names;
+    }
   }
   return {};
 }

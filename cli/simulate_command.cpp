@@ -63,6 +63,15 @@ int run_simulate(const StudyOptions& options) {
   for (const std::string& warning : prepared.study.warnings) {
     std::fprintf(stderr, "warning: %s\n", warning.c_str());
   }
+  const std::int64_t num_ranks = prepared.study.parallel.num_ranks();
+  for (const std::int64_t rank : options.trace_ranks) {
+    if (rank < 0 || rank >= num_ranks) {
+      throw ConfigError("--trace-ranks: the plan has ranks 0 to " + std::to_string(num_ranks - 1) + ", not " + std::to_string(rank));
+    }
+  }
+  if (!options.trace_ranks.empty() && !options.no_fold) {
+    throw ConfigError("--trace-ranks: ranks that behave alike are folded into one; write --no-fold too");
+  }
   RunOptions run;
   run.fold = !options.no_fold;
   run.record_rows = !options.out.empty();

@@ -54,6 +54,7 @@ void write_trace_json(const Program& program, const Trace& trace,
     out += "}}";
   };
   for (const RankTrace& rank : trace.ranks) {
+    if (rank.rows.empty()) continue;
     metadata("process_name", rank.rank, 0,
              "rank " + std::to_string(rank.rank) + " (pipeline rank " + std::to_string(rank.list) +
                  ", stands for " + std::to_string(rank.multiplicity) + ")");
