@@ -336,7 +336,7 @@ class AnalyticRun {
     const bool sends = op.kind == TimedKind::kSend;
     const std::int32_t from = sends ? rank : peer;
     const std::int32_t to = sends ? peer : rank;
-    return meet({1, from, to, static_cast<std::int32_t>(op.stream)}, rank, 2);
+    return meet({1, from, to, static_cast<std::int32_t>(transfer_stream(op.stream))}, rank, 2);
   }
 
   /// Registers this rank; the last to arrive sets all going. Members evaluate their op again then, and

@@ -11,7 +11,11 @@ namespace trainyard {
 namespace {
 
 using Latest = std::array<std::int32_t, kNumStreams>;  // by stream: index of an op; -1: none
-constexpr Latest kNothing = {-1, -1, -1, -1, -1, -1};
+constexpr Latest kNothing = [] {
+  Latest latest{};
+  for (std::int32_t& op : latest) op = -1;
+  return latest;
+}();
 
 /// Latest accesses to one storage, by stream.
 struct Accesses {

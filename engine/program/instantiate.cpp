@@ -218,6 +218,7 @@ class Instantiator {
     op.transfer = forward ? kToNext : kToPrevious;
     op.reads.push_back({value(source.reads[0], from), 0});
     receive.kind = OpKind::kRecv;
+    receive.stream = forward ? StreamId::kFwdIn : StreamId::kBwdIn;
     receive.transfer = forward ? kToPrevious : kToNext;
     receive.writes.push_back({value(source.writes[0], to), 0});
     if (forward) {

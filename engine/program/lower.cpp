@@ -91,10 +91,12 @@ class Lowering {
                           action.microbatch});
       }
     }
-    std::sort(events.begin(), events.end(), [](const TransferEvent& a, const TransferEvent& b) {
-      return std::tie(a.time, a.backward, a.from_stage, a.mb) <
-             std::tie(b.time, b.backward, b.from_stage, b.mb);
-    });
+    // At equal times what comes in goes before what goes out: each direction from its far end on.
+    const auto key = [](const TransferEvent& e) {
+      return std::tuple(e.time, e.backward, e.backward ? -e.from_stage : e.from_stage, e.mb);
+    };
+    std::sort(events.begin(), events.end(),
+              [&](const TransferEvent& a, const TransferEvent& b) { return key(a) < key(b); });
     return events;
   }
 

@@ -38,14 +38,22 @@ enum class MemoryClass : std::uint8_t { kParameter, kGradient, kOptimizerState, 
 
 /// At most 8 streams: CUDA devices have 8 hardware queues by default.
 enum class StreamId : std::uint8_t {
-  kMain,  // compute, and every free
-  kTp,    // tensor-parallel collectives
-  kFwd,   // activations between stages
-  kBwd,   // gradients between stages
-  kDp,    // gradient buckets, parameter gathers
-  kNorm   // gradient norm, loss, tied weights
+  kMain,   // compute, and every free
+  kTp,     // tensor-parallel collectives
+  kFwd,    // activations to the next stage
+  kBwd,    // gradients to the previous stage
+  kDp,     // gradient buckets, parameter gathers
+  kNorm,   // gradient norm, loss, tied weights
+  kFwdIn,  // activations from the previous stage: a send does not queue behind a receive
+  kBwdIn   // gradients from the next stage
 };
-inline constexpr int kNumStreams = 6;
+inline constexpr int kNumStreams = 8;
+
+/// The stream that stands for both ends of a transfer: that of the sender.
+constexpr StreamId transfer_stream(StreamId stream) {
+  if (stream == StreamId::kFwdIn) return StreamId::kFwd;
+  return stream == StreamId::kBwdIn ? StreamId::kBwd : stream;
+}
 
 /// Extent of a tensor's dim. A symbol marks extents known only at run time (routed tokens): time
 /// uses `expected`, memory uses `bound`.

@@ -379,7 +379,7 @@ class Verifier {
   bool matches(const Communication& a, const Communication& b, std::int32_t rank, std::int32_t other,
                std::int32_t ranks) const {
     if (rank == other) return true;
-    if (a.mb != b.mb || a.op->stream != b.op->stream) return false;
+    if (a.mb != b.mb || transfer_stream(a.op->stream) != transfer_stream(b.op->stream)) return false;
     if (is_transfer(a.op->kind)) {
       const auto opposite = a.op->kind == OpKind::kSend ? OpKind::kRecv : OpKind::kSend;
       if (b.op->kind != opposite) return false;

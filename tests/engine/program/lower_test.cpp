@@ -226,9 +226,9 @@ TEST_CASE("a pipeline transfer over the tensor group: slice, send, receive, gath
   const Program p = program(gpt("{pipeline: 2, tensor: 2, data: 1}", 2));
   const std::string x = "decoder.layers.0.add:1";
   CHECK(segment_text(p, "0SEND_F") == "fwd send:0 " + x + ".slice[m]\n");
-  CHECK(segment_text(p, "1RECV_F") == "fwd recv:1 -> " + x + ".slice@1[m]\n");
+  CHECK(segment_text(p, "1RECV_F") == "fwd_in recv:1 -> " + x + ".slice@1[m]\n");
   CHECK(segment_text(p, "1SEND_B") == "bwd send:1 d." + x + ".slice@1[m]\n");
-  CHECK(segment_text(p, "0RECV_B") == "bwd recv:0 -> d." + x + ".slice[m]\n");
+  CHECK(segment_text(p, "0RECV_B") == "bwd_in recv:0 -> d." + x + ".slice[m]\n");
   // The gather is the first op of the receiving segment, on tp; the slice the last of the sending one.
   const std::string forward = segment_text(p, "1F");
   CHECK(forward.starts_with("tp all_gather:tp " + x + ".slice@1[m] -> " + x + "@1[m]\n"));
