@@ -12,10 +12,9 @@ int main(int argc, char** argv) {
   bool good = true;
   for (std::uint64_t i = 0; i < range.count; ++i) {
     const std::uint64_t seed = range.first + i;
-    const StudyFile& study = studies[seed % studies.size()];
-    const std::string yaml = mutate(study.text, seed);
-    count.begin(seed, yaml);
-    good = count.end(run_study(yaml, {}, {}, study.path)) && good;
+    const StudyFile study = mutated_study(studies, seed);
+    count.begin(seed, study.text);
+    good = count.end(run_study(study.text, {}, {}, study.path)) && good;
     if ((i + 1) % 1000 == 0) count.print_progress(range.count);
   }
   count.print_table();

@@ -14,10 +14,9 @@ TEST_CASE("mistyped studies end in a message, a reason or a plausible result") {
   const auto studies = shipped_studies();
   std::array<int, kNumOutcomes> count{};
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
-    const StudyFile& study = studies[seed % studies.size()];
-    const std::string yaml = mutate(study.text, seed);
-    CAPTURE(seed, yaml);
-    const Outcome outcome = run_study(yaml, {}, {}, study.path);
+    const StudyFile study = mutated_study(studies, seed);
+    CAPTURE(seed, study.path, study.text);
+    const Outcome outcome = run_study(study.text, {}, {}, study.path);
     CAPTURE(to_string(outcome.kind), outcome.reason);
     ++count[static_cast<std::size_t>(outcome.kind)];
     REQUIRE(find_implausible(outcome) == "");

@@ -86,16 +86,18 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                       YAML::EmitterStyle::value) override {
+                       YAML::EmitterStyle::value style) override {
     refuse_tag(mark, tag);
     open(mark, State::Kind::kSequence, anchor);
+    in_block_.push_back(style != YAML::EmitterStyle::Flow);
   }
   void OnSequenceEnd() override { close(); }
 
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value) override {
+                  YAML::EmitterStyle::value style) override {
     refuse_tag(mark, tag);
     open(mark, State::Kind::kMap, anchor);
+    in_block_.push_back(style != YAML::EmitterStyle::Flow);
   }
   void OnMapEnd() override { close(); }
 
@@ -148,7 +150,7 @@ class TreeBuilder : public YAML::EventHandler {
     } else {
       return;  // an anchor, or text folded over lines
     }
-    if (!expects_key()) return;
+    if (!expects_key() || !in_block_.back()) return;  // {a, b} is short for {a: null, b: null}
     while (end < text_.size() && (text_[end] == ' ' || text_[end] == '\t')) ++end;
     if (end >= text_.size() || text_[end] != ':') fail(mark, "expected ':' after the key " + quoted(value));
   }
@@ -203,6 +205,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void close() {
     open_.pop_back();
+    in_block_.pop_back();
     has_key_ = false;
   }
 
@@ -236,6 +239,7 @@ class TreeBuilder : public YAML::EventHandler {
   std::string_view text_;
   std::vector<std::size_t> line_begin_;  // [line]: offset in the text
   NodePtr root_;
+  std::vector<bool> in_block_; // [of open_]: written over lines, not in brackets
   std::vector<NodePtr> open_;  // maps and sequences not yet ended, outermost first
   std::map<YAML::anchor_t, NodePtr> anchors_;
   std::string key_;  // of the entry whose value comes next, when has_key_

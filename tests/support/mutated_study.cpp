@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/base/error.h"
+
 namespace trainyard {
 
 namespace {
@@ -163,5 +165,16 @@ std::vector<StudyFile> shipped_studies() {
 }
 
 std::string mutate(std::string text, std::uint64_t seed) { return Mutator(seed).run(std::move(text)); }
+
+StudyFile mutated_study(const std::vector<StudyFile>& shipped, std::uint64_t seed) {
+  std::vector<const StudyFile*> turns;
+  for (const StudyFile& study : shipped) {
+    const bool large = study.path.find("gpt-1t") != std::string::npos;
+    if (large == (seed % 25 == 0)) turns.push_back(&study);
+  }
+  check(!turns.empty(), "configs/ has a trillion-parameter study and others");
+  const StudyFile& study = *turns[seed % turns.size()];
+  return {study.path, mutate(study.text, seed)};
+}
 
 }  // namespace trainyard
