@@ -228,6 +228,13 @@ Outcome run_study(const std::string& yaml, const std::vector<std::string>& sets,
   try {
     const Prepared prepared = prepare_text(yaml, sets, name);
     outcome.study = prepared.study;
+    const std::int64_t actions = 2 * std::int64_t{prepared.study.parallel.pipeline} *
+                                 prepared.study.parallel.virtual_stages * prepared.study.num_microbatches();
+    if (prepared.model.ops.size() > kMostOps || actions > kMostActions) {
+      outcome.kind = Outcome::Kind::kInfeasible;
+      outcome.reason = kTooLarge;
+      return outcome;
+    }
     auto answer = simulate(prepared, options);
     if (const auto* reason = std::get_if<Infeasible>(&answer)) {
       outcome.kind = Outcome::Kind::kInfeasible;
