@@ -161,7 +161,7 @@ void read_flat_intra(Section& section, LinkClass& intra, const StudyResolvers& r
                       "usual for " + intra.kind, intra);
 }
 
-/// contract.md section 2: infiniband and roce have 100 Gbit/s per GPU where a case does not say.
+/// docs/contract.md section 2: infiniband and roce have 100 Gbit/s per GPU where a case does not say.
 void read_flat_inter(Section& section, LinkClass& inter, const StudyResolvers& resolvers) {
   constexpr double kGbitPerSecond = 1e9 / 8;
   constexpr double kUsualGbitPerDevice = 100;

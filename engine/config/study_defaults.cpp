@@ -12,7 +12,7 @@ namespace trainyard {
 
 namespace {
 
-/// contract.md section 2, row `framework`: the code of the time when such runs were made.
+/// docs/contract.md section 2, row `framework`: the code of the time when such runs were made.
 void choose_framework_version(Study& study, const HardwareProfile& hardware) {
   if (study.framework.name != "megatron-lm" || !study.framework.version.empty()) return;
   const bool hopper = hardware.architecture == "hopper" || hardware.architecture == "blackwell";
@@ -73,13 +73,16 @@ void resolve_training(Study& study, const HardwareProfile& hardware,
 /// Why no flash kernel computes this study's attention; empty: one does.
 std::string flash_obstacle(const Study& study) {
   if (study.model.relative_buckets > 0) return "no flash kernel takes a trained attention bias";
+  if (study.training.kernels == KernelSet::kCuda && study.training.precision == DType::kFp64) {
+    return "no flash kernel of the cuda set takes fp64";
+  }
   if (study.training.kernels == KernelSet::kCpu && study.training.dropout > 0) {
     return "the CPU's flash kernel has no attention dropout";
   }
   return "";
 }
 
-/// contract.md section 2, row `training.flash_attention`.
+/// docs/contract.md section 2, row `training.flash_attention`.
 void resolve_flash_attention(Study& study, const SoftwareProfile& software) {
   FlashAttention& flash = study.training.flash_attention;
   const std::string obstacle = flash_obstacle(study);

@@ -379,8 +379,9 @@ class Verifier {
   bool matches(const Communication& a, const Communication& b, std::int32_t rank, std::int32_t other,
                std::int32_t ranks) const {
     if (rank == other) return true;
-    if (a.mb != b.mb || transfer_stream(a.op->stream) != transfer_stream(b.op->stream)) return false;
+    if (a.mb != b.mb) return false;
     if (is_transfer(a.op->kind)) {
+      if (transfer_stream(a.op->stream) != transfer_stream(b.op->stream)) return false;
       const auto opposite = a.op->kind == OpKind::kSend ? OpKind::kRecv : OpKind::kSend;
       if (b.op->kind != opposite) return false;
       if (peer(*b.op, other, ranks) != rank) return false;
@@ -389,7 +390,8 @@ class Verifier {
       }
       return true;
     }
-    return a.op->kind == b.op->kind && a.op->group == b.op->group && bytes(*a.op) == bytes(*b.op);
+    return a.op->kind == b.op->kind && a.op->group == b.op->group && a.op->stream == b.op->stream &&
+           bytes(*a.op) == bytes(*b.op);
   }
 
   const Program& program_;

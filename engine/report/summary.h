@@ -1,5 +1,5 @@
 // The answer to a study: every number that `simulate` prints, computed from Program, trace, memory
-// and costs. contract.md's table of answers says exactly what each key means.
+// and costs. docs/contract.md, section 3, says exactly what each key means.
 #pragma once
 
 #include <map>

@@ -122,6 +122,9 @@ TEST_CASE("both ends of a transfer are there, for the same microbatch, in the sa
     CHECK(violation("value x1 fp32[16,4]", "value x1 fp32[16,2]") ==
           "0SEND_F and 1RECV_F do not agree on the bytes of their transfer");
   }
+  SECTION("a receive may have a stream of its own") {
+    CHECK(violation("fwd recv:1", "fwd_in recv:1") == "none");
+  }
   SECTION("different streams") {
     CHECK(violation("fwd recv:1", "bwd recv:1") ==
           "no order of communication suits every rank: class pp:0 is stuck at 0SEND_F0; "
@@ -141,6 +144,8 @@ TEST_CASE("a collective of several pipeline ranks has all its members, in one or
   CHECK(violation("value n1 fp32[1]", "value n1 fp32[2]") == different);
   CHECK(violation("norm all_reduce:all n1", "norm reduce_scatter:all n1") == different);
   CHECK(violation("norm all_reduce:all n1", "dp all_reduce:all n1") == different);
+  CHECK(violation(with(with(kExampleProgram, "norm all_reduce:all n0", "fwd all_reduce:all n0"),
+                       "norm all_reduce:all n1", "fwd_in all_reduce:all n1")) == different);
   CHECK(violation("group all[pp,tp]", "group all[pp,tp]{0}") == "class pp:1: 1NORM: is not in group all");
 }
 
