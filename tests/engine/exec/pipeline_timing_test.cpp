@@ -77,9 +77,9 @@ TEST_CASE("whole steps without communication idle for (p - 1)/(m + p - 1) of the
 }
 
 TEST_CASE("a slow stage sets the pace of 1F1B") {
-  // The bottleneck s is busy for m (F_s + B_s) at least; before it the first microbatch passes stages
-  // 0..s-1 forward, after it the last one passes them backward. Behind a slow stage nothing is lost;
-  // a stage before it may wait to hand over gradients, since a send waits for its receiver's slot.
+  // The bottleneck s is busy for m (F_s + B_s) without a pause: its warm-up forwards cover the way to the
+  // last stage and back. Before it the first microbatch passes stages 0..s-1 forward, after it the last
+  // one passes them backward.
   const int p = 4;
   const int slow = GENERATE(0, 1, 2, 3);
   const int m = 12;
@@ -93,9 +93,8 @@ TEST_CASE("a slow stage sets the pace of 1F1B") {
   }
   RunOptions options;
   options.compute_only = true;
-  const Seconds least = slow * (1 + 2) + m * (3 + 6);
-  const Seconds makespan = run(program, costs, options).period;
-  CHECK(makespan == Approx(least).epsilon(1e-9));
+  const Seconds expected = slow * (1 + 2) + m * (3 + 6);
+  CHECK(run(program, costs, options).period == Approx(expected).epsilon(1e-9));
 }
 
 }  // namespace trainyard
