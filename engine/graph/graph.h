@@ -37,6 +37,7 @@ struct OpAttrs {
   float rate = 0;              // dropout probability
   float share = 1;             // sum_squares: 1/n for gradients that n ranks of the norm hold alike
   std::int8_t dim = -1;        // all_gather, reduce_scatter, slice: the tensor dim concerned; -1: flat
+  bool maximum = false;           // all_reduce: the largest, not the sum
   bool partial_gradient = false;  // all_gather: its gradient arrives as partial sums (column linear)
   float scale = 1;             // attention: of q k^T (T5: 1); linear: of x w^T (T5's tied LM head)
   bool tanh_gelu = false;      // gelu, bias_gelu, geglu: the tanh approximation (GPT-2, T5 1.1)

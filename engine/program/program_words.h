@@ -35,6 +35,7 @@ void for_attributes(const Visit& visit) {
   visit("tanh", &OpAttrs::tanh_gelu);
   visit("share", &OpAttrs::share);
   visit("dim", &OpAttrs::dim);
+  visit("maximum", &OpAttrs::maximum);
   visit("partial", &OpAttrs::partial_gradient);
 }
 

@@ -257,6 +257,7 @@ class MegatronSharder {
     const TensorId part_max = op.outputs[0];
     emit(op);
     const TensorId max = reduced(part_max, "all");
+    out_.ops.back().attrs.maximum = true;
     Shape sums_shape = {2};  // sum of exponentials, logit of the label
     for (std::int64_t extent : rows) sums_shape.push_back(extent);
     op.kind = OpKind::kCrossEntropySum;
