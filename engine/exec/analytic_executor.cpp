@@ -44,6 +44,7 @@ struct RankState {
   bool records = false;  // keep rows
 
   // Of the step being run.
+  Seconds main_before = 0;  // the main stream's time when the step began
   Seconds step_end = 0;
   Seconds compute = 0, optimizer = 0;
   Flop flop = 0;
@@ -86,7 +87,8 @@ class AnalyticRun {
       trace_.step_ends.push_back(end);
       trace_.period = end - before;
       before = end;
-      trace_.steady = step_ > 0 && std::abs(trace_.period - last_period) <= 1e-9 * trace_.period;
+      trace_.steady = step_ > 0 && std::abs(trace_.period - last_period) <= 1e-9 * trace_.period &&
+                      every_rank_keeps_pace();
       if (trace_.steady) break;
       last_period = trace_.period;
     }
@@ -102,6 +104,15 @@ class AnalyticRun {
     if (std::find(asked.begin(), asked.end(), folds_[r].rank) != asked.end()) return true;
     return std::none_of(folds_.begin(), folds_.begin() + static_cast<std::ptrdiff_t>(r),
                         [&](const FoldClass& before) { return before.list == folds_[r].list; });
+  }
+
+  /// Ranks that nothing ties together once a step may still be drifting apart when the latest end has
+  /// settled already.
+  bool every_rank_keeps_pace() const {
+    return std::all_of(states_.begin(), states_.end(), [&](const RankState& state) {
+      const Seconds own = state.stream[static_cast<std::size_t>(StreamId::kMain)] - state.main_before;
+      return std::abs(own - trace_.period) <= 1e-9 * trace_.period;
+    });
   }
 
   Seconds run_step() {
@@ -126,6 +137,7 @@ class AnalyticRun {
     state.gaps.end_step(timed_.exposed_kinds, last_step);
     state.call = state.op = state.inside = state.inside_op = 0;
     state.waiting = false;
+    state.main_before = state.stream[static_cast<std::size_t>(StreamId::kMain)];
     state.compute = state.optimizer = 0;
     state.flop = 0;
     state.rows.clear();
@@ -356,6 +368,18 @@ class AnalyticRun {
     return false;
   }
 
+  /// A rank that is still catching up (`steady` is false then) has idle time from before the period.
+  static void cut_idle_time(TimeClasses& time, Seconds excess) {
+    const auto cut = [&](Seconds& part) {
+      const Seconds by = std::min(part, excess);
+      part -= by;
+      excess -= by;
+    };
+    cut(time.bubble);
+    cut(time.host);
+    for (auto& [kind, seconds] : time.exposed) cut(seconds);
+  }
+
   RankTrace report(std::size_t r) {
     RankState& state = states_[r];
     RankTrace out;
@@ -368,6 +392,7 @@ class AnalyticRun {
     state.gaps.end_step(timed_.exposed_kinds, out.time);
     // After its last op on main a rank waits for its own communication and the slowest rank.
     const Seconds rest = trace_.period - out.time.total();
+    if (rest < 0) cut_idle_time(out.time, -rest);
     if (rest > 0) {
       const Seconds main = state.stream[static_cast<std::size_t>(StreamId::kMain)];
       state.gaps.gap(main, main + rest, main);

@@ -49,7 +49,7 @@ struct Trace {
   std::vector<RankTrace> ranks;
   std::vector<Seconds> step_ends;  // latest end of any op of each step
   Seconds period = 0;              // from the end of the last step but one (or the start) to the last end
-  bool steady = false;             // two successive periods agreed to 1e-9
+  bool steady = false;             // two successive periods agreed to 1e-9, and every rank with them
   std::int64_t num_events = 0;     // ops processed, after folding
   std::vector<SourceEntry> sources;  // entries of link profiles that the times rest on
 };
