@@ -24,6 +24,11 @@ constexpr int size_in_bytes(DType type) {
   return 0;
 }
 
+/// Type of sums over elements of `type`: statistics, losses, probabilities.
+constexpr DType accumulation_type(DType type) {
+  return type == DType::kFp64 ? DType::kFp64 : DType::kFp32;
+}
+
 constexpr std::string_view to_string(DType type) {
   constexpr std::string_view kNames[] = {"fp64", "fp32", "tf32",  "fp16", "bf16",
                                          "fp8",  "int64", "int32", "uint8"};

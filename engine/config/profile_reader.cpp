@@ -256,6 +256,7 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   flag("overlap_data_parallel", profile.overlap_data_parallel);
   flag("overlap_tensor_gradient", profile.overlap_tensor_gradient);
   flag("clip_reads_norm", profile.clip_reads_norm);
+  flag("always_norm", profile.always_norm);
   read_entry(node, "flash_kernel", profile,
              [&](const YamlNode& entry) { profile.flash_kernel = entry.as_string(); });
   read_entry(node, "placement", profile,

@@ -34,6 +34,7 @@ struct SoftwareProfile {
   bool overlap_data_parallel = true;     // buckets are reduced during the backward
   bool overlap_tensor_gradient = true;   // input-gradient all-reduce behind the weight gradient
   bool clip_reads_norm = false;          // the host waits for the gradient norm
+  bool always_norm = false;              // the update is guarded by a finite norm, clipped or not
   std::string placement = "DPT";
 
   // Global factors, each with its source in `provenance`.

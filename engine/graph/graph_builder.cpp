@@ -133,7 +133,7 @@ TensorId GraphBuilder::norm(std::string_view module, OpKind kind, TensorId x,
   Tensor statistics;  // saved for the backward, which has no gradient for them
   statistics.name = name + ".statistics";
   statistics.shape = with_last(shape(x), num_statistics);
-  statistics.dtype = DType::kFp32;
+  statistics.dtype = accumulation_type(compute_);
   statistics.producer = static_cast<OpId>(graph_.ops.size()) - 1;
   graph_.ops.back().outputs.push_back(add_tensor(std::move(statistics)));
   return y;
@@ -225,7 +225,8 @@ TensorId GraphBuilder::cross_entropy(std::string_view module, TensorId logits, T
                                      std::int64_t vocab) {
   OpAttrs attrs;
   attrs.vocab = static_cast<std::int32_t>(vocab > 0 ? vocab : shape(logits).back());
-  return add_op(module, OpKind::kCrossEntropy, attrs, {logits, labels}, {1}, DType::kFp32);
+  return add_op(module, OpKind::kCrossEntropy, attrs, {logits, labels}, {1},
+                accumulation_type(compute_));
 }
 
 const Shape& GraphBuilder::shape(TensorId tensor) const {

@@ -70,9 +70,9 @@ class KernelSelector {
     Op op = derived(origin, OpKind::kFlashAttention);
     op.inputs = origin.inputs;
     const Tensor& out = tensor(origin.outputs[0]);
-    // lse: the log-sum-exp of each query row, fp32.
+    // lse: the log-sum-exp of each query row.
     const TensorId lse = new_tensor(origin, "lse", {out.shape[0], origin.attrs.heads, out.shape[1]},
-                                    DType::kFp32, false);
+                                    accumulation_type(out.dtype), false);
     op.outputs = {origin.outputs[0], lse};
     emit(std::move(op));
   }
@@ -99,11 +99,12 @@ class KernelSelector {
 
   void dropout(const Op& origin) { masked_dropout(origin, origin.inputs[0], origin.outputs[0]); }
 
-  /// The softmax of the logits, fp32, is what its backward reads.
+  /// The log of the softmax of the logits is what its backward reads.
   void cross_entropy(const Op& origin) {
     Op op = origin;
-    op.outputs.push_back(new_tensor(origin, "probabilities", tensor(op.inputs[0]).shape,
-                                    DType::kFp32, false));
+    const Tensor& logits = tensor(op.inputs[0]);
+    op.outputs.push_back(new_tensor(origin, "log_probabilities", logits.shape,
+                                    accumulation_type(logits.dtype), false));
     emit(std::move(op));
   }
 

@@ -158,7 +158,7 @@ class StepBuilder {
   }
 
   bool takes_norm() const {
-    return config_.clip_norm > 0 || config_.precision == DType::kFp16;
+    return config_.clip_norm > 0 || config_.precision == DType::kFp16 || software_.always_norm;
   }
 
   void add_norm_group() {
@@ -231,7 +231,8 @@ class StepBuilder {
       op.kind = config_.optimizer == Optimizer::kAdamW ? OpKind::kAdamW : OpKind::kSgd;
       if (norm >= 0) op.reads.push_back({norm, 0});
       op.reads.push_back({reduced_[i], 0});
-      if (norm >= 0 && config_.precision == DType::kFp16) op.guard = Operand{norm, 0};
+      const bool guarded = config_.precision == DType::kFp16 || software_.always_norm;
+      if (norm >= 0 && guarded) op.guard = Operand{norm, 0};
       for (ValueId state : {bucket.master, bucket.first_moment, bucket.second_moment}) {
         if (state >= 0) op.accumulates.push_back({state, 0});
       }

@@ -242,7 +242,7 @@ class MegatronSharder {
     const auto statistic = [&](std::string_view name, const Shape& shape) {
       const TensorId id = like(logits, name, partial());
       tensor(id).shape = shape;
-      tensor(id).dtype = DType::kFp32;
+      tensor(id).dtype = accumulation_type(tensor(logits).dtype);
       tensor(id).needs_gradient = false;
       return id;
     };

@@ -1,0 +1,37 @@
+// What a rank's streams need from the library that moves data between ranks. One communicator serves
+// one stream and one group, so that nothing on it can overtake.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "real/torch.h"
+
+namespace trainyard {
+
+/// Calls block until the local tensors may be used again. All tensors are contiguous. Failures are
+/// BackendErrors with the library's own message.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual void all_reduce(at::Tensor& tensor, bool maximum) = 0;               // in place
+  virtual void all_gather(const at::Tensor& part, at::Tensor& whole) = 0;      // whole: parts by member
+  virtual void reduce_scatter(const at::Tensor& whole, at::Tensor& part) = 0;  // sum of the own part
+  virtual void all_to_all(const at::Tensor& from, at::Tensor& to) = 0;         // equal parts
+  virtual void broadcast(at::Tensor& tensor, int root) = 0;
+  virtual void send(const at::Tensor& tensor, int member) = 0;
+  virtual void receive(at::Tensor& tensor, int member) = 0;
+};
+
+/// Makes the communicators of one rank. Every member of a group makes it, in the same order.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  /// `name`: the same on all members, unlike those of other groups of these ranks.
+  virtual std::unique_ptr<Communicator> make(const std::string& name, const std::vector<std::int64_t>& ranks,
+                                             int member) = 0;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,165 @@
+#include "real/exec/rank_plan.h"
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "real/parameters/initial_values.h"
+
+namespace trainyard {
+
+namespace {
+
+std::size_t find_list(const Program& program, const RankCoordinates& at) {
+  for (std::size_t i = 0; i < program.body.size(); ++i) {
+    const auto& wanted = program.body[i].ranks.at;
+    bool matches = true;
+    for (std::size_t k = 0; k < wanted.size(); ++k) matches = matches && (wanted[k] < 0 || wanted[k] == at[k]);
+    if (matches) return i;
+  }
+  bug("every rank has a list");
+}
+
+/// "tokens@0" -> "tokens": values carry the stage that loads them.
+std::string input_name(const std::string& value) { return value.substr(0, value.find('@')); }
+
+std::vector<std::int64_t> shape_of(const Value& value) {
+  std::vector<std::int64_t> shape;
+  for (const Dim& dim : value.dims) shape.push_back(dim.expected);
+  return shape;
+}
+
+}  // namespace
+
+RankPlan::RankPlan(const Program& program, const Graph& model, const Study& study, std::int64_t rank,
+                   const LossDivisors& divisors, Transport& transport)
+    : program_(program), rank_(rank), at_(coordinates_of(program, rank)), list_(find_list(program, at_)) {
+  buckets_ = bucket_states(program, model, at_);
+  segments_.resize(program.segments.size());
+  for (const Call& call : calls()) {
+    plan_segment(call.segment, study, divisors, transport);
+    for (const auto& [place, segment] : call.inside) plan_segment(segment, study, divisors, transport);
+  }
+}
+
+void RankPlan::plan_segment(SegmentId id, const Study& study, const LossDivisors& divisors,
+                            Transport& transport) {
+  const Segment& segment = program_.segments[static_cast<std::size_t>(id)];
+  std::vector<OpPlan>& ops = segments_[static_cast<std::size_t>(id)];
+  if (!ops.empty() || segment.ops.empty()) return;
+  for (const ProgramOp& op : segment.ops) ops.push_back(plan_op(segment, op, study, divisors, transport));
+}
+
+ShardPlace RankPlan::place_of(ValueId id) const {
+  const Value& value = program_.values[static_cast<std::size_t>(id)];
+  ShardPlace place;
+  for (std::size_t d = 0; d < value.dims.size(); ++d) {
+    const std::int64_t extent = value.dims[d].expected;
+    place.start[d] = shard_start(value.spec, static_cast<int>(d), extent, program_.mesh, at_);
+    place.whole[d] = global_extent(value.spec, static_cast<int>(d), extent, program_.mesh);
+  }
+  return place;
+}
+
+OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Study& study,
+                         const LossDivisors& divisors, Transport& transport) {
+  OpPlan plan;
+  plan.op = &op;
+  plan.attrs = &program_.attrs[static_cast<std::size_t>(op.attrs)];
+  for (const Operand& operand : op.reads) plan.read_places.push_back(place_of(operand.value));
+  for (const Operand& operand : op.writes.empty() ? op.accumulates : op.writes) {
+    plan.write_places.push_back(place_of(operand.value));
+  }
+  for (const Operand& operand : op.writes) {
+    const Value& value = program_.values[static_cast<std::size_t>(operand.value)];
+    plan.write_types.push_back(to_torch(value.dtype));
+    plan.write_shapes.push_back(shape_of(value));
+  }
+  const std::string& module = program_.modules[static_cast<std::size_t>(op.module)];
+  switch (op.kind) {
+    case OpKind::kLoad:
+      plan.input = input_name(program_.values[static_cast<std::size_t>(op.writes[0].value)].name);
+      return plan;
+    case OpKind::kFree:
+    case OpKind::kSplit:
+    case OpKind::kEnterTensor:
+    case OpKind::kSlice: return plan;  // the executor's own: no kernel
+    case OpKind::kDropout: {
+      // Of the probabilities of an attention and of its output: heads tell them apart.
+      const std::string what = plan.attrs->heads > 0 ? "attention_dropout" : "dropout";
+      plan.mask_key = philox_key(what, module, study.training.seed);
+      break;
+    }
+    case OpKind::kCrossEntropy: {
+      const bool next_sentence = module.starts_with("next_sentence");
+      plan.loss_divisor = next_sentence ? divisors.next_sentence : divisors.tokens;
+      if (op.part == OpPart::kForward) loss_ = storage_root(program_, op.accumulates[0].value);
+      break;
+    }
+    case OpKind::kSumSquares: norm_ = storage_root(program_, op.accumulates[0].value); break;
+    case OpKind::kAdamW:
+    case OpKind::kSgd: plan_optimizer(plan); break;
+    default: break;
+  }
+  if (is_communication(op.kind)) {
+    plan_communication(plan, transport);
+    return plan;
+  }
+  plan.kernel = find_kernel(op.kind, op.part);
+  if (plan.kernel == nullptr) {
+    throw ConfigError("segment " + segment.name + ": " + op_name(op.kind, op.part) +
+                      " has no kernel in this version's real backend");
+  }
+  return plan;
+}
+
+void RankPlan::plan_communication(OpPlan& plan, Transport& transport) {
+  const ProgramOp& op = *plan.op;
+  std::vector<std::int64_t> ranks;
+  std::string name;
+  std::int64_t peer = -1;
+  if (is_transfer(op.kind)) {
+    const Transfer& transfer = program_.transfers[static_cast<std::size_t>(op.transfer)];
+    ranks = members_of(program_, Group{"", {transfer.axis}, {}}, at_);
+    peer = peer_of(program_, transfer, at_);
+    name = "transfer." + std::to_string(static_cast<int>(transfer_stream(op.stream)));
+  } else {
+    const Group& group = program_.groups[static_cast<std::size_t>(op.group)];
+    ranks = members_of(program_, group, at_);
+    name = group.name + "." + std::to_string(static_cast<int>(op.stream));
+  }
+  const auto place = [&](std::int64_t rank) {
+    const auto it = std::find(ranks.begin(), ranks.end(), rank);
+    check(it != ranks.end(), "a rank that communicates is a member");
+    return static_cast<int>(it - ranks.begin());
+  };
+  auto& communicator = communicators_[name];
+  if (!communicator) communicator = transport.make(name, ranks, place(rank_));
+  plan.communicator = communicator.get();
+  if (peer >= 0) plan.peer = place(peer);
+}
+
+void RankPlan::plan_optimizer(OpPlan& plan) {
+  const ProgramOp& op = *plan.op;
+  plan.has_norm = op.reads.size() > 1;
+  const ValueId gradient = storage_root(program_, op.reads.back().value);
+  const auto bucket = std::find_if(buckets_.begin(), buckets_.end(),
+                                   [&](const BucketState& it) { return it.gradient == gradient; });
+  check(bucket != buckets_.end(), "an optimizer updates a bucket");
+  // Runs of elements treated alike; padding between and behind weights goes with what is before it.
+  for (const WeightPiece& piece : bucket->pieces) {
+    const std::int64_t begin = std::max(piece.offset, bucket->own_begin) - bucket->own_begin;
+    if (!plan.decay.empty() && plan.decay.back().decay == piece.decay) continue;
+    if (piece.offset >= bucket->own_end) break;
+    if (!plan.decay.empty() && plan.decay.back().begin == begin) {
+      plan.decay.back().decay = piece.decay;  // the one before lies in front of the own part
+      continue;
+    }
+    plan.decay.push_back({plan.decay.empty() ? 0 : begin, 0, piece.decay});
+  }
+  for (std::size_t i = 0; i < plan.decay.size(); ++i) {
+    plan.decay[i].end =
+        i + 1 < plan.decay.size() ? plan.decay[i + 1].begin : bucket->own_end - bucket->own_begin;
+  }
+}
+
+}  // namespace trainyard

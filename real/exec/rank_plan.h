@@ -1,0 +1,78 @@
+// A rank's Program made ready to run: kernels found, operands resolved to storage, groups to
+// communicators. Everything that is the same in every step is worked out here, once.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/config/study.h"
+#include "engine/program/program.h"
+#include "real/exec/communicator.h"
+#include "real/kernels/kernel.h"
+#include "real/parameters/parameter_layout.h"
+#include "real/parameters/rank_coordinates.h"
+
+namespace trainyard {
+
+/// One op of a segment as this rank runs it.
+struct OpPlan {
+  const ProgramOp* op = nullptr;
+  const OpAttrs* attrs = nullptr;
+  Kernel kernel = nullptr;
+  Communicator* communicator = nullptr;
+  int peer = 0;                         // transfers: the peer's place in the communicator's group
+  std::vector<ShardPlace> read_places;
+  std::vector<ShardPlace> write_places;  // of writes; where there are none, of accumulates
+  std::vector<at::ScalarType> write_types;
+  std::vector<std::vector<std::int64_t>> write_shapes;
+  PhiloxKey mask_key{};
+  double loss_divisor = 1;
+  std::vector<DecayRange> decay;        // optimizers
+  bool has_norm = false;
+  std::string input;                    // load: name of the model's input
+};
+
+/// What the Program does not say about the run: the divisor of each loss.
+struct LossDivisors {
+  double tokens = 1;         // predicted tokens of the global batch
+  double next_sentence = 1;  // sequences of the global batch
+};
+
+class RankPlan {
+ public:
+  /// Throws ConfigError where an op has no kernel in this version.
+  RankPlan(const Program& program, const Graph& model, const Study& study, std::int64_t rank,
+           const LossDivisors& divisors, Transport& transport);
+
+  const Program& program() const { return program_; }
+  const RankCoordinates& at() const { return at_; }
+  std::int64_t rank() const { return rank_; }
+  const std::vector<Call>& calls() const { return program_.body[list_].calls; }
+  std::size_t list() const { return list_; }
+  const std::vector<OpPlan>& segment(SegmentId id) const { return segments_[static_cast<std::size_t>(id)]; }
+  const std::vector<BucketState>& buckets() const { return buckets_; }
+  ValueId loss() const { return loss_; }  // storage root of the accumulated loss; -1: on other ranks
+  ValueId norm() const { return norm_; }  // of the squared gradient norm; -1: none is taken
+
+ private:
+  void plan_segment(SegmentId id, const Study& study, const LossDivisors& divisors, Transport& transport);
+  OpPlan plan_op(const Segment& segment, const ProgramOp& op, const Study& study,
+                 const LossDivisors& divisors, Transport& transport);
+  void plan_communication(OpPlan& plan, Transport& transport);
+  void plan_optimizer(OpPlan& plan);
+  ShardPlace place_of(ValueId value) const;
+
+  const Program& program_;
+  std::int64_t rank_;
+  RankCoordinates at_;
+  std::size_t list_ = 0;
+  std::vector<std::vector<OpPlan>> segments_;  // empty where this rank does not run them
+  std::vector<BucketState> buckets_;
+  std::map<std::string, std::unique_ptr<Communicator>> communicators_;
+  ValueId loss_ = -1, norm_ = -1;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,153 @@
+#include "real/exec/rank_values.h"
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "real/kernels/kernel.h"
+
+namespace trainyard {
+
+namespace {
+
+std::vector<std::int64_t> shape_of(const Value& value) {
+  std::vector<std::int64_t> shape;
+  for (const Dim& dim : value.dims) shape.push_back(dim.expected);
+  return shape;
+}
+
+}  // namespace
+
+RankValues::RankValues(const Program& program, const RankCoordinates& at)
+    : program_(program), at_(at), lies_in_(program.values.size()), instances_(program.values.size()),
+      pools_(program.pools.size()), slot_bytes_(program.pools.size(), 0) {
+  for (std::size_t v = 0; v < program.values.size(); ++v) {
+    const auto id = static_cast<ValueId>(v);
+    roots_.push_back(storage_root(program, id));
+    if (roots_.back() != id) lies_in_[static_cast<std::size_t>(roots_.back())].push_back(id);
+    const Value& value = program.values[v];
+    if (value.pool >= 0) {
+      std::int64_t& bytes = slot_bytes_[static_cast<std::size_t>(value.pool)];
+      bytes = std::max(bytes, size_in_bytes(value));
+    }
+  }
+}
+
+RankValues::Instance& RankValues::instance(ValueId value, Microbatch mb) {
+  std::vector<Instance>& all = instances_[static_cast<std::size_t>(value)];
+  const bool each = program_.values[static_cast<std::size_t>(value)].scope == Scope::kMicrobatch;
+  if (all.empty()) all.resize(each ? static_cast<std::size_t>(program_.num_microbatches) : 1);
+  return all[each ? static_cast<std::size_t>(mb) : 0];
+}
+
+at::Tensor& RankValues::tensor(ValueId value, Microbatch mb) {
+  Instance& one = instance(value, mb);
+  if (!one.tensor.defined() && program_.values[static_cast<std::size_t>(value)].alias) {
+    one.tensor = view_of(value, mb);
+  }
+  if (!one.tensor.defined()) {
+    bug("value " + program_.values[static_cast<std::size_t>(value)].name + " is read before it is written");
+  }
+  return one.tensor;
+}
+
+at::Tensor RankValues::prepare(ValueId id, Microbatch mb) {
+  const Value& value = program_.values[static_cast<std::size_t>(id)];
+  Instance& one = instance(id, mb);
+  if (one.tensor.defined()) return one.tensor;
+  if (value.alias) {
+    const ValueId root = roots_[static_cast<std::size_t>(id)];
+    if (!instance(root, mb).tensor.defined()) allocate(root, mb);
+    one.tensor = view_of(id, mb);
+    return one.tensor;
+  }
+  if (value.pool >= 0) return allocate(id, mb);
+  return {};
+}
+
+at::Tensor RankValues::allocate(ValueId id, Microbatch mb) {
+  const Value& value = program_.values[static_cast<std::size_t>(id)];
+  Instance& one = instance(id, mb);
+  if (value.pool < 0) {
+    one.tensor = at::empty(shape_of(value), at::TensorOptions(to_torch(value.dtype)));
+    live_bytes_ += size_in_bytes(value);
+    return one.tensor;
+  }
+  const auto p = static_cast<std::size_t>(value.pool);
+  PoolStorage& pool = pools_[p];
+  if (pool.slots.empty()) {
+    const auto slots = static_cast<std::size_t>(program_.pools[p].slots);
+    for (std::size_t i = 0; i < slots; ++i) {
+      pool.slots.push_back(at::empty({slot_bytes_[p]}, at::TensorOptions(at::kByte)));
+    }
+    pool.taken.assign(slots, false);
+    live_bytes_ += slot_bytes_[p] * static_cast<std::int64_t>(slots);
+  }
+  const auto free = std::find(pool.taken.begin(), pool.taken.end(), false);
+  check(free != pool.taken.end(), "a pool has a free slot when the Program takes one");
+  *free = true;
+  one.slot = static_cast<int>(free - pool.taken.begin());
+  one.tensor = pool.slots[static_cast<std::size_t>(one.slot)]
+                   .narrow(0, 0, size_in_bytes(value))
+                   .view(to_torch(value.dtype))
+                   .view(shape_of(value));
+  return one.tensor;
+}
+
+at::Tensor RankValues::view_of(ValueId id, Microbatch mb) {
+  const Value& value = program_.values[static_cast<std::size_t>(id)];
+  const Alias& alias = *value.alias;
+  const at::Tensor& whole = tensor(alias.in, mb);
+  const std::vector<std::int64_t> shape = shape_of(value);
+  const std::int64_t elements = num_elements(value.dims);
+  if (elements == whole.numel()) return whole.view(shape);
+  if (whole.dim() > 1 && shape.size() == static_cast<std::size_t>(whole.dim())) {
+    return whole.narrow(-1, alias.offset, shape.back());  // of a packed tensor, along its last dim
+  }
+  std::int64_t offset = alias.offset;
+  if (alias.own_shard) offset += at_[static_cast<std::size_t>(*alias.own_shard)] * elements;
+  // A slice of an activation: which part is this rank's, its sharding says.
+  if (whole.dim() > 1) offset += shard_start(value.spec, 0, elements, program_.mesh, at_);
+  return whole.view({-1}).narrow(0, offset, elements).view(shape);
+}
+
+void RankValues::adopt(ValueId id, Microbatch mb, at::Tensor tensor) {
+  const Value& value = program_.values[static_cast<std::size_t>(id)];
+  Instance& one = instance(id, mb);
+  check(one.tensor.defined() || !value.alias, "an alias is prepared before it is written");
+  if (one.tensor.defined()) return;  // written into the storage that was prepared
+  live_bytes_ += size_in_bytes(value);
+  one.tensor = std::move(tensor);
+}
+
+void RankValues::free(ValueId id, Microbatch mb) {
+  const ValueId root = roots_[static_cast<std::size_t>(id)];
+  const Value& value = program_.values[static_cast<std::size_t>(root)];
+  Instance& one = instance(root, mb);
+  check(one.tensor.defined(), "what is freed is alive");
+  if (one.slot >= 0) {
+    pools_[static_cast<std::size_t>(value.pool)].taken[static_cast<std::size_t>(one.slot)] = false;
+    one.slot = -1;
+  } else {
+    live_bytes_ -= size_in_bytes(value);
+  }
+  one.tensor.reset();
+  one.pending = {};
+  for (const ValueId inner : lies_in_[static_cast<std::size_t>(root)]) {
+    // A microbatch's view into storage of the whole step would be freed with all its microbatches.
+    std::vector<Instance>& all = instances_[static_cast<std::size_t>(inner)];
+    if (all.empty()) continue;
+    const bool each = program_.values[static_cast<std::size_t>(inner)].scope == Scope::kMicrobatch;
+    const bool of_root = value.scope == Scope::kMicrobatch;
+    if (each && of_root) {
+      all[static_cast<std::size_t>(mb)].tensor.reset();
+    } else {
+      for (Instance& view : all) view.tensor.reset();
+    }
+  }
+}
+
+RankValues::Pending& RankValues::pending(ValueId value, Microbatch mb) {
+  return instance(roots_[static_cast<std::size_t>(value)], mb).pending;
+}
+
+}  // namespace trainyard

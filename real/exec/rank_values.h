@@ -1,0 +1,64 @@
+// The tensors of a rank: which storage a value of the Program has at this moment, where aliases lie in
+// it, and which communication still writes or reads it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/program/program.h"
+#include "real/exec/completion.h"
+#include "real/parameters/rank_coordinates.h"
+#include "real/torch.h"
+
+namespace trainyard {
+
+class RankValues {
+ public:
+  RankValues(const Program& program, const RankCoordinates& at);
+
+  /// The tensor of a value that has been written; `mb` where it is of a microbatch.
+  at::Tensor& tensor(ValueId value, Microbatch mb);
+  /// The storage that `value` is about to be written into, undefined where the kernel brings its own:
+  /// slots of pools and aliases have theirs.
+  at::Tensor prepare(ValueId value, Microbatch mb);
+  void adopt(ValueId value, Microbatch mb, at::Tensor tensor);
+  /// Gives back the storage of the value and of all that lie in it.
+  void free(ValueId value, Microbatch mb);
+
+  /// Communication that touches the storage; what waits for it may forget it.
+  struct Pending {
+    CompletionPtr writer;
+    std::vector<CompletionPtr> readers;
+  };
+  Pending& pending(ValueId value, Microbatch mb);
+
+  ValueId root(ValueId value) const { return roots_[static_cast<std::size_t>(value)]; }
+  /// Bytes of live values, as the Program counts them: storage roots, and pools whole.
+  std::int64_t live_bytes() const { return live_bytes_; }
+
+ private:
+  struct Instance {
+    at::Tensor tensor;
+    int slot = -1;
+    Pending pending;  // roots only
+  };
+  Instance& instance(ValueId value, Microbatch mb);
+  at::Tensor allocate(ValueId value, Microbatch mb);
+  at::Tensor view_of(ValueId value, Microbatch mb);
+
+  struct PoolStorage {
+    std::vector<at::Tensor> slots;
+    std::vector<bool> taken;
+  };
+
+  const Program& program_;
+  RankCoordinates at_;
+  std::vector<ValueId> roots_;
+  std::vector<std::vector<ValueId>> lies_in_;  // [root]: values whose storage it is
+  std::vector<std::vector<Instance>> instances_;
+  std::vector<PoolStorage> pools_;
+  std::vector<std::int64_t> slot_bytes_;       // [pool]
+  std::int64_t live_bytes_ = 0;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,100 @@
+// Ops that compute each element by itself. swiglu and geglu read [gate up], 2F wide.
+#include "real/kernels/kernels.h"
+
+namespace trainyard {
+
+namespace {
+
+const char* approximation(const OpAttrs& attrs) { return attrs.tanh_gelu ? "tanh" : "none"; }
+
+struct GateUp {
+  at::Tensor gate, up;
+};
+
+GateUp halves(const at::Tensor& x) {
+  const std::int64_t width = x.size(-1) / 2;
+  return {x.narrow(-1, 0, width), x.narrow(-1, width, width)};
+}
+
+void set_halves(KernelCall& call, const at::Tensor& gate, const at::Tensor& up) {
+  const GateUp out = halves(call.out(0));
+  out.gate.copy_(gate);
+  out.up.copy_(up);
+}
+
+}  // namespace
+
+void add(KernelCall& call) {
+  if (!call.accumulates.empty()) {
+    call.accumulates[0].add_(call.read(0));
+    return;
+  }
+  at::Tensor y = call.out(0);
+  at::add_out(y, call.read(0), call.read(1));
+}
+
+void gelu(KernelCall& call) {
+  at::Tensor y = call.out(0);
+  at::gelu_out(y, call.read(0), approximation(*call.attrs));
+}
+
+void gelu_dx(KernelCall& call) {
+  at::Tensor dx = call.out(0);
+  at::gelu_backward_out(dx, call.read(0), call.read(1), approximation(*call.attrs));
+}
+
+void relu(KernelCall& call) {
+  at::Tensor y = call.out(0);
+  at::clamp_min_out(y, call.read(0), 0);
+}
+
+void relu_dx(KernelCall& call) {  // reads dy, y
+  at::Tensor dx = call.out(0);
+  at::threshold_backward_out(dx, call.read(0), call.read(1), 0);
+}
+
+void tanh(KernelCall& call) {
+  at::Tensor y = call.out(0);
+  at::tanh_out(y, call.read(0));
+}
+
+void tanh_dx(KernelCall& call) {  // reads dy, y
+  at::Tensor dx = call.out(0);
+  at::tanh_backward_out(dx, call.read(0), call.read(1));
+}
+
+void swiglu(KernelCall& call) {
+  const GateUp in = halves(call.read(0));
+  call.set(0, at::silu(in.gate).mul_(in.up));
+}
+
+void swiglu_dx(KernelCall& call) {  // reads dy, [gate up]
+  const GateUp in = halves(call.read(1));
+  const at::Tensor& dy = call.read(0);
+  set_halves(call, at::silu_backward(at::mul(dy, in.up), in.gate), at::silu(in.gate).mul_(dy));
+}
+
+void geglu(KernelCall& call) {
+  const GateUp in = halves(call.read(0));
+  call.set(0, at::gelu(in.gate, approximation(*call.attrs)).mul_(in.up));
+}
+
+void geglu_dx(KernelCall& call) {
+  const GateUp in = halves(call.read(1));
+  const at::Tensor& dy = call.read(0);
+  const char* how = approximation(*call.attrs);
+  set_halves(call, at::gelu_backward(at::mul(dy, in.up), in.gate, how), at::gelu(in.gate, how).mul_(dy));
+}
+
+void zero(KernelCall& call) {
+  for (std::size_t i = 0; i < call.writes.size(); ++i) call.out(i).zero_();
+}
+
+void cast(KernelCall& call) {
+  at::Tensor y = call.out(0);
+  y.copy_(call.read(0));
+}
+
+void transpose(KernelCall& call) { cast(call); }
+
+}  // namespace trainyard

@@ -1,0 +1,92 @@
+#include "real/kernels/kernel.h"
+
+#include "engine/base/error.h"
+#include "real/kernels/kernels.h"
+
+namespace trainyard {
+
+void KernelCall::set(std::size_t i, at::Tensor result) {
+  check(result.scalar_type() == write_types[i], "a kernel's result has the Program's type");
+  if (writes[i].defined()) {
+    writes[i].copy_(result.sizes() == writes[i].sizes() ? result : result.reshape(writes[i].sizes()));
+    return;
+  }
+  // Not a view of something larger: its storage would outlive what the Program frees.
+  if (!result.is_contiguous()) result = result.contiguous();
+  writes[i] = result.sizes() == c10::IntArrayRef(write_shapes[i]) ? std::move(result)
+                                                                  : result.view(write_shapes[i]);
+}
+
+at::Tensor KernelCall::out(std::size_t i) {
+  if (!writes[i].defined()) {
+    writes[i] = at::empty(write_shapes[i], at::TensorOptions(write_types[i]).device(
+                                               reads.empty() ? at::kCPU : reads[0].device()));
+  }
+  return writes[i];
+}
+
+at::ScalarType to_torch(DType type) {
+  switch (type) {
+    case DType::kFp64: return at::kDouble;
+    case DType::kFp32:
+    case DType::kTf32: return at::kFloat;
+    case DType::kFp16: return at::kHalf;
+    case DType::kBf16: return at::kBFloat16;
+    case DType::kFp8: return at::kFloat8_e4m3fn;
+    case DType::kInt64: return at::kLong;
+    case DType::kInt32: return at::kInt;
+    case DType::kUint8: return at::kByte;
+  }
+  bug("no such type");
+}
+
+Kernel find_kernel(OpKind kind, OpPart part) {
+  struct Parts {
+    Kernel forward = nullptr, input_grad = nullptr, weight_grad = nullptr, backward = nullptr;
+  };
+  const auto of_kind = [](OpKind k) -> Parts {
+    using enum OpKind;
+    switch (k) {
+      case kEmbedding: return {.forward = embedding, .weight_grad = embedding_dw};
+      case kLinear: return {.forward = linear, .input_grad = linear_dx, .weight_grad = linear_dw};
+      case kAddBias: return {.forward = add_bias, .weight_grad = add_bias_dw};
+      case kLayerNorm: return {.forward = layer_norm, .backward = layer_norm_b};
+      case kRmsNorm: return {.forward = rms_norm, .backward = rms_norm_b};
+      case kFlashAttention: return {.forward = flash_attention, .input_grad = flash_attention_dx};
+      case kTranspose: return {.forward = transpose, .input_grad = transpose};
+      case kScores: return {.forward = scores, .input_grad = scores_dx};
+      case kAddAttentionBias: return {.forward = add_attention_bias, .input_grad = add_attention_bias_dx};
+      case kSoftmax: return {.forward = softmax, .input_grad = softmax_dx};
+      case kContext: return {.forward = context, .input_grad = context_dx};
+      case kRelativeBias: return {.forward = relative_bias, .weight_grad = relative_bias_dw};
+      case kRope: return {.forward = rope, .input_grad = rope_dx};
+      case kDropout: return {.forward = dropout, .input_grad = dropout_dx};
+      case kAdd: return {.forward = add};
+      case kGelu: return {.forward = gelu, .input_grad = gelu_dx};
+      case kRelu: return {.forward = relu, .input_grad = relu_dx};
+      case kTanh: return {.forward = tanh, .input_grad = tanh_dx};
+      case kSwiglu: return {.forward = swiglu, .input_grad = swiglu_dx};
+      case kGeglu: return {.forward = geglu, .input_grad = geglu_dx};
+      case kSelectFirst: return {.forward = select_first, .input_grad = select_first_dx};
+      case kCrossEntropyMax: return {.forward = cross_entropy_max};
+      case kCrossEntropySum: return {.forward = cross_entropy_sum};
+      case kCrossEntropy: return {.forward = cross_entropy, .input_grad = cross_entropy_dx};
+      case kZero: return {.forward = zero};
+      case kCast: return {.forward = cast};
+      case kSumSquares: return {.forward = sum_squares};
+      case kAdamW: return {.forward = adamw};
+      case kSgd: return {.forward = sgd};
+      default: return {};
+    }
+  };
+  const Parts parts = of_kind(kind);
+  switch (part) {
+    case OpPart::kForward: return parts.forward;
+    case OpPart::kInputGrad: return parts.input_grad;
+    case OpPart::kWeightGrad: return parts.weight_grad;
+    case OpPart::kBackward: return parts.backward;
+  }
+  return nullptr;
+}
+
+}  // namespace trainyard

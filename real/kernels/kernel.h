@@ -1,0 +1,69 @@
+// A kernel runs one op of a Program on LibTorch: one entry per op kind and part, under the op table's
+// name. Kernels know tensors, attributes and where a shard lies in the whole; they know nothing of
+// segments, streams or ranks.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/philox.h"
+#include "engine/graph/graph.h"
+#include "real/torch.h"
+
+namespace trainyard {
+
+/// Which part of a whole tensor an operand is: per dim its first index there and the whole extent.
+/// Dim 0 of an activation counts samples of this data-parallel rank's microbatch from 0.
+struct ShardPlace {
+  std::array<std::int64_t, 5> start{};
+  std::array<std::int64_t, 5> whole{};
+};
+
+/// What changes from step to step or call to call and is not in the Program.
+struct StepState {
+  std::int64_t step = 0;           // counts from 0
+  std::int64_t seed = 1;
+  std::int64_t first_sample = 0;   // of this call's microbatch, counted through the whole run
+  double learning_rate = 0;
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
+  double clip_norm = 0;            // 0: off
+  double loss_scale = 1;           // gradients are this times too large until the optimizer
+};
+
+/// Consecutive elements of an optimizer's shard that are treated alike.
+struct DecayRange {
+  std::int64_t begin = 0, end = 0;  // elements of the shard
+  bool decay = true;
+};
+
+struct KernelCall {
+  const OpAttrs* attrs = nullptr;
+  const StepState* state = nullptr;
+  std::vector<at::Tensor> reads, accumulates;
+  std::vector<at::Tensor> writes;  // defined: storage that is given (a pool slot, a view); else the kernel's
+  std::vector<at::ScalarType> write_types;
+  std::vector<std::vector<std::int64_t>> write_shapes;
+  const ShardPlace* read_places = nullptr;   // [read]
+  const ShardPlace* write_places = nullptr;  // [write]
+  PhiloxKey mask_key{};                      // dropout: of (seed, module, kind); the step is in the counter
+  double loss_divisor = 1;                   // cross_entropy: predicted tokens of the global batch
+  const std::vector<DecayRange>* decay = nullptr;  // optimizers
+  bool has_norm = false;                     // optimizers, reads[0]: squared norm of all gradients
+
+  const at::Tensor& read(std::size_t i) const { return reads[i]; }
+  /// Hands over the i-th result: adopted where no storage was given, copied there otherwise.
+  void set(std::size_t i, at::Tensor result);
+  /// An uninitialised tensor for the i-th result, in its storage where one was given.
+  at::Tensor out(std::size_t i);
+};
+
+using Kernel = void (*)(KernelCall&);
+
+/// nullptr: this version has none (calls that move data between ranks are not kernels).
+Kernel find_kernel(OpKind kind, OpPart part);
+
+at::ScalarType to_torch(DType type);
+
+}  // namespace trainyard

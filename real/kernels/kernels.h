@@ -1,0 +1,76 @@
+// The kernels, by the op table's names. Operands stand in the order of engine/graph/op_table.h:
+// backward parts read the gradients of the outputs, the saved inputs, the saved outputs, write the
+// gradients of activations and add to those of parameters.
+#pragma once
+
+#include "real/kernels/kernel.h"
+
+namespace trainyard {
+
+// linear.cpp
+void linear(KernelCall& call);
+void linear_dx(KernelCall& call);
+void linear_dw(KernelCall& call);
+void add_bias(KernelCall& call);
+void add_bias_dw(KernelCall& call);
+
+// embedding.cpp
+void embedding(KernelCall& call);
+void embedding_dw(KernelCall& call);
+void select_first(KernelCall& call);
+void select_first_dx(KernelCall& call);
+
+// norm.cpp
+void layer_norm(KernelCall& call);
+void layer_norm_b(KernelCall& call);
+void rms_norm(KernelCall& call);
+void rms_norm_b(KernelCall& call);
+
+// attention.cpp
+void flash_attention(KernelCall& call);
+void flash_attention_dx(KernelCall& call);
+void scores(KernelCall& call);
+void scores_dx(KernelCall& call);
+void add_attention_bias(KernelCall& call);
+void add_attention_bias_dx(KernelCall& call);
+void softmax(KernelCall& call);
+void softmax_dx(KernelCall& call);
+void context(KernelCall& call);
+void context_dx(KernelCall& call);
+void relative_bias(KernelCall& call);
+void relative_bias_dw(KernelCall& call);
+void rope(KernelCall& call);
+void rope_dx(KernelCall& call);
+
+// elementwise.cpp
+void add(KernelCall& call);
+void gelu(KernelCall& call);
+void gelu_dx(KernelCall& call);
+void relu(KernelCall& call);
+void relu_dx(KernelCall& call);
+void tanh(KernelCall& call);
+void tanh_dx(KernelCall& call);
+void swiglu(KernelCall& call);
+void swiglu_dx(KernelCall& call);
+void geglu(KernelCall& call);
+void geglu_dx(KernelCall& call);
+void zero(KernelCall& call);
+void cast(KernelCall& call);
+void transpose(KernelCall& call);
+
+// dropout.cpp
+void dropout(KernelCall& call);
+void dropout_dx(KernelCall& call);
+
+// loss.cpp
+void cross_entropy_max(KernelCall& call);
+void cross_entropy_sum(KernelCall& call);
+void cross_entropy(KernelCall& call);
+void cross_entropy_dx(KernelCall& call);
+
+// optimizer.cpp
+void sum_squares(KernelCall& call);
+void adamw(KernelCall& call);
+void sgd(KernelCall& call);
+
+}  // namespace trainyard

@@ -1,0 +1,57 @@
+// Normalisation over the last dim. Statistics are saved in accumulation type: mean and 1 / deviation
+// of each row [.., 2], or 1 / root mean square [.., 1].
+#include "real/kernels/kernels.h"
+
+namespace trainyard {
+
+void layer_norm(KernelCall& call) {
+  const at::Tensor& x = call.read(0);
+  const auto type = call.write_types[1];
+  // Weights in the type of the statistics make LibTorch keep those in it too.
+  auto [y, mean, rstd] = at::native_layer_norm(x, {x.size(-1)}, call.read(1).to(type),
+                                               call.read(2).to(type), call.attrs->eps);
+  call.set(0, std::move(y));
+  at::Tensor statistics = call.out(1);
+  statistics.select(-1, 0).copy_(mean.squeeze(-1));
+  statistics.select(-1, 1).copy_(rstd.squeeze(-1));
+}
+
+void layer_norm_b(KernelCall& call) {
+  // Reads dy, x, w, statistics.
+  const at::Tensor& x = call.read(1);
+  const at::Tensor& statistics = call.read(3);
+  const at::Tensor w = call.read(2).to(statistics.scalar_type());
+  const at::Tensor mean = statistics.select(-1, 0).unsqueeze(-1).contiguous();
+  const at::Tensor rstd = statistics.select(-1, 1).unsqueeze(-1).contiguous();
+  const bool wants_dx = !call.writes.empty();
+  auto [dx, dw, db] = at::native_layer_norm_backward(call.read(0).contiguous(), x, {x.size(-1)}, mean,
+                                                     rstd, w, at::zeros_like(w),
+                                                     {wants_dx, true, true});
+  if (wants_dx) call.set(0, std::move(dx));
+  call.accumulates[0].add_(dw);
+  call.accumulates[1].add_(db);
+}
+
+void rms_norm(KernelCall& call) {
+  const auto type = call.write_types[1];
+  const at::Tensor x = call.read(0).to(type);
+  const at::Tensor rstd = at::mean(at::square(x), {-1}, /*keepdim=*/true).add_(call.attrs->eps).rsqrt_();
+  call.set(0, at::mul(x, rstd).mul_(call.read(1).to(type)).to(call.write_types[0]));
+  call.set(1, rstd);
+}
+
+void rms_norm_b(KernelCall& call) {
+  // Reads dy, x, w, 1 / rms. With n = x r: dw = sum dy n; dx = r (dy w - n mean(dy w n)).
+  const at::Tensor& rstd = call.read(3);
+  const auto type = rstd.scalar_type();
+  const at::Tensor dy = call.read(0).to(type);
+  const at::Tensor n = at::mul(call.read(1).to(type), rstd);
+  const at::Tensor dyn = at::mul(dy, n);
+  call.accumulates[0].add_(at::sum(dyn.view({-1, dyn.size(-1)}), {0}));
+  if (call.writes.empty()) return;
+  const at::Tensor w = call.read(2).to(type);
+  const at::Tensor mean = at::mean(at::mul(dyn, w), {-1}, /*keepdim=*/true);
+  call.set(0, at::mul(dy, w).sub_(at::mul(n, mean)).mul_(rstd).to(call.write_types[0]));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,98 @@
+// The update of one bucket's shard. Gradients are loss_scale times too large and are clipped by the
+// global norm, whose square all ranks have added up in reads[0].
+#include <cmath>
+
+#include "engine/base/error.h"
+#include "real/kernels/kernels.h"
+
+namespace trainyard {
+
+namespace {
+
+template <typename T>
+double square_sum(const at::Tensor& x) {
+  const T* data = x.const_data_ptr<T>();
+  constexpr std::int64_t kBlock = 4096;  // summed apart, so that rounding does not grow with the size
+  double total = 0;
+  for (std::int64_t begin = 0; begin < x.numel(); begin += kBlock) {
+    const std::int64_t end = std::min(begin + kBlock, x.numel());
+    std::array<double, 8> lanes{};
+    std::int64_t i = begin;
+    for (; i + 8 <= end; i += 8) {
+      for (std::size_t k = 0; k < 8; ++k) {
+        const auto v = static_cast<double>(data[i + static_cast<std::int64_t>(k)]);
+        lanes[k] += v * v;
+      }
+    }
+    for (; i < end; ++i) lanes[0] += static_cast<double>(data[i]) * static_cast<double>(data[i]);
+    for (const double lane : lanes) total += lane;
+  }
+  return total;
+}
+
+/// What the gradient is multiplied by: clipping and the loss scale in one.
+double gradient_factor(const KernelCall& call) {
+  const double unscale = 1.0 / call.state->loss_scale;
+  if (!call.has_norm || call.state->clip_norm == 0) return unscale;
+  const double norm = std::sqrt(call.read(0).item<double>()) * unscale;
+  // torch.nn.utils.clip_grad_norm_'s: 1e-6 keeps the quotient finite.
+  return std::min(1.0, call.state->clip_norm / (norm + 1e-6)) * unscale;
+}
+
+struct Update {
+  at::Tensor gradient;
+  std::vector<at::Tensor> state;  // accumulates, in order
+};
+
+}  // namespace
+
+void sum_squares(KernelCall& call) {
+  const at::Tensor x = call.read(0).contiguous();
+  double sum = 0;
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, x.scalar_type(), "sum_squares",
+                                  [&] { sum = square_sum<scalar_t>(x); });
+  call.accumulates[0].add_(sum * double{call.attrs->share});
+}
+
+void adamw(KernelCall& call) {
+  // Reads [norm,] gradient. Accumulates [master,] exp_avg, exp_avg_sq [, weights]; writes the working
+  // copy where there are master weights.
+  const StepState& s = *call.state;
+  const at::Tensor& gradient = call.reads.back();
+  const bool has_master = !call.writes.empty();
+  check(call.accumulates.size() == 3, "weights or master weights and two moments");
+  at::Tensor& weights = has_master ? call.accumulates[0] : call.accumulates[2];
+  at::Tensor& first = call.accumulates[has_master ? 1 : 0];
+  at::Tensor& second = call.accumulates[has_master ? 2 : 1];
+  const at::Tensor inverse = at::scalar_tensor(1.0 / gradient_factor(call), gradient.options());
+  const at::Tensor step = at::scalar_tensor(static_cast<double>(s.step + 1), at::kFloat);
+  for (const bool decay : {true, false}) {
+    std::vector<at::Tensor> w, g, m, v, steps;
+    for (const DecayRange& range : *call.decay) {
+      if (range.decay != decay) continue;
+      const auto part = [&](const at::Tensor& t) { return t.narrow(0, range.begin, range.end - range.begin); };
+      w.push_back(part(weights)), g.push_back(part(gradient)), m.push_back(part(first)), v.push_back(part(second));
+      steps.push_back(step);
+    }
+    if (w.empty()) continue;
+    at::_fused_adamw_(w, g, m, v, {}, steps, s.learning_rate, s.beta1, s.beta2, decay ? s.weight_decay : 0.0,
+                      s.eps, /*amsgrad=*/false, /*maximize=*/false, inverse);
+  }
+  if (has_master) call.out(0).copy_(weights);
+}
+
+void sgd(KernelCall& call) {
+  // Reads [norm,] gradient. Accumulates [master or] weights; writes the working copy of a master.
+  const StepState& s = *call.state;
+  const double factor = gradient_factor(call);
+  at::Tensor& weights = call.accumulates[0];
+  for (const DecayRange& range : *call.decay) {
+    const std::int64_t size = range.end - range.begin;
+    at::Tensor w = weights.narrow(0, range.begin, size);
+    if (range.decay && s.weight_decay != 0) w.mul_(1.0 - s.learning_rate * s.weight_decay);
+    w.add_(call.reads.back().narrow(0, range.begin, size), -s.learning_rate * factor);
+  }
+  if (!call.writes.empty()) call.out(0).copy_(weights);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,165 @@
+#include "real/parameters/parameter_layout.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "engine/base/error.h"
+
+namespace trainyard {
+
+namespace {
+
+/// Values carry the stage behind an @ where several pipeline ranks hold the weight.
+std::string without_stage(const std::string& value) { return value.substr(0, value.find('@')); }
+
+class BucketReader {
+ public:
+  BucketReader(const Program& program, const Graph& model, const RankCoordinates& at)
+      : program_(program), model_(model), at_(at) {
+    for (std::size_t i = 0; i < model.parameters.size(); ++i) by_name_[model.parameters[i].name] = i;
+  }
+
+  std::vector<BucketState> run() {
+    find_used();
+    std::vector<BucketState> out;
+    for (std::size_t v = 0; v < program_.values.size(); ++v) {
+      const Value& value = program_.values[v];
+      const bool root = value.memory == MemoryClass::kParameter && !value.alias;
+      if (root && used_[v]) out.push_back(read(static_cast<ValueId>(v)));
+    }
+    return out;
+  }
+
+ private:
+  /// Values that this rank's calls touch, and all that lie in the same storage.
+  void find_used() {
+    used_.assign(program_.values.size(), false);
+    std::vector<bool> roots(program_.values.size(), false);
+    const auto touch = [&](const Operands& operands) {
+      for (const Operand& operand : operands) {
+        roots[static_cast<std::size_t>(storage_root(program_, operand.value))] = true;
+      }
+    };
+    const auto visit = [&](SegmentId id) {
+      for (const ProgramOp& op : program_.segments[static_cast<std::size_t>(id)].ops) {
+        touch(op.reads), touch(op.writes), touch(op.accumulates);
+        note_optimizer(op);
+      }
+    };
+    const std::int32_t pp = at_[static_cast<std::size_t>(Axis::kPp)];
+    for (const RankClass& list : program_.body) {
+      const std::int32_t only = list.ranks.at[static_cast<std::size_t>(Axis::kPp)];
+      if (only >= 0 && only != pp) continue;
+      for (const Call& call : list.calls) {
+        visit(call.segment);
+        for (const auto& [place, segment] : call.inside) visit(segment);
+      }
+    }
+    for (std::size_t v = 0; v < used_.size(); ++v) {
+      const auto id = static_cast<ValueId>(v);
+      used_[v] = roots[static_cast<std::size_t>(storage_root(program_, id))];
+      if (used_[v] && program_.values[v].alias) views_[storage_root(program_, id)].push_back(id);
+    }
+  }
+
+  /// An optimizer op names what belongs together: gradient read, state and weights changed.
+  void note_optimizer(const ProgramOp& op) {
+    if (op.kind != OpKind::kAdamW && op.kind != OpKind::kSgd) return;
+    BucketState state;
+    state.gradient = storage_root(program_, op.reads.back().value);
+    Operands changed = op.accumulates;
+    changed.insert(changed.end(), op.writes.begin(), op.writes.end());
+    std::vector<ValueId> states;
+    for (const Operand& operand : changed) {
+      const ValueId root = storage_root(program_, operand.value);
+      const Value& value = program_.values[static_cast<std::size_t>(root)];
+      if (value.memory == MemoryClass::kParameter) {
+        state.parameter = root;
+      } else {
+        states.push_back(root);
+      }
+    }
+    // In this order, each only where it exists: master weights, first and second moment.
+    const std::size_t moments = op.kind == OpKind::kAdamW ? 2 : 0;
+    check(states.size() >= moments, "AdamW has two moments");
+    if (states.size() > moments) state.master = states.front();
+    if (moments == 2) state.first_moment = states[states.size() - 2], state.second_moment = states.back();
+    optimizer_[state.parameter] = state;
+  }
+
+  BucketState read(ValueId root) {
+    const auto known = optimizer_.find(root);
+    check(known != optimizer_.end(), "every bucket of weights is updated");
+    BucketState state = known->second;
+    state.elements = num_elements(program_.values[static_cast<std::size_t>(root)].dims);
+    state.own_end = state.elements;
+    for (const ValueId view : views_[root]) {
+      const Value& value = program_.values[static_cast<std::size_t>(view)];
+      if (value.alias->own_shard) {
+        const std::int64_t shard = num_elements(value.dims);
+        state.own_begin = at_[static_cast<std::size_t>(*value.alias->own_shard)] * shard;
+        state.own_end = state.own_begin + shard;
+      } else if (const auto found = by_name_.find(without_stage(value.name)); found != by_name_.end()) {
+        add_pieces(state, value, model_.parameters[found->second]);
+      }
+    }
+    std::sort(state.pieces.begin(), state.pieces.end(),
+              [](const WeightPiece& a, const WeightPiece& b) { return a.offset < b.offset; });
+    return state;
+  }
+
+  void add_pieces(BucketState& state, const Value& value, const Parameter& parameter) {
+    const std::int64_t local_rows = value.dims[0].expected;
+    const std::int64_t columns = value.dims.size() > 1 ? value.dims[1].expected : 1;
+    const bool by_row = value.spec[Axis::kTp] == shard(0);
+    const std::int64_t degree = by_row ? program_.mesh[Axis::kTp] : 1;
+    std::vector<ParameterPart> parts(parameter.parts.begin(), parameter.parts.end());
+    if (parts.empty()) parts.push_back({"", parameter.padded[0], parameter.deviation});
+    std::int64_t offset = value.alias->offset;
+    for (const ParameterPart& part : parts) {
+      WeightPiece piece;
+      piece.weight = parameter.parts.empty() ? parameter.name : part_name(parameter.name, part.name);
+      const std::int64_t rows = part.rows / degree;  // with padding
+      const std::int64_t real = parameter.parts.empty() ? parameter.shape[0] : part.rows;
+      piece.shape = {real};
+      if (parameter.shape.size() > 1) piece.shape.push_back(parameter.shape[1]);
+      piece.global_columns = parameter.shape.size() > 1 ? parameter.shape[1] : 1;
+      piece.first_row = by_row ? at_[static_cast<std::size_t>(Axis::kTp)] * rows : 0;
+      piece.first_column =
+          value.dims.size() > 1 ? shard_start(value.spec, 1, columns, program_.mesh, at_) : 0;
+      piece.rows = std::clamp<std::int64_t>(real - piece.first_row, 0, rows);
+      piece.columns = columns;
+      piece.offset = offset;
+      piece.init = parameter.init;
+      piece.deviation = part.deviation;
+      piece.decay = parameter.decay;
+      piece.counted = value.name.find('@') == std::string::npos;
+      offset += rows * columns;
+      if (piece.rows > 0) state.pieces.push_back(std::move(piece));
+    }
+    check(offset - value.alias->offset == local_rows * columns, "the parts fill the parameter");
+  }
+
+  const Program& program_;
+  const Graph& model_;
+  const RankCoordinates& at_;
+  std::unordered_map<std::string, std::size_t> by_name_;
+  std::vector<bool> used_;
+  std::map<ValueId, std::vector<ValueId>> views_;   // by storage root
+  std::map<ValueId, BucketState> optimizer_;        // by parameter buffer
+};
+
+}  // namespace
+
+std::vector<BucketState> bucket_states(const Program& program, const Graph& model, const RankCoordinates& at) {
+  return BucketReader(program, model, at).run();
+}
+
+std::string part_name(const std::string& parameter, const std::string& part) {
+  const std::size_t leaf = parameter.rfind('.');
+  const std::size_t module = parameter.rfind('.', leaf - 1);
+  return parameter.substr(0, module + 1) + part + parameter.substr(leaf);
+}
+
+}  // namespace trainyard
