@@ -35,14 +35,16 @@ Cluster load_cluster(const Study& study, const YamlNode& node, const StudyResolv
   return *cluster;
 }
 
-void record_preset(Study& study, const YamlNode& node) {
+void record_preset(Section& cluster_section, const YamlNode& node) {
   const std::string name = node.as_string();
   Origin origin{is_path(name) ? Origin::Kind::kFile : Origin::Kind::kPreset, node.pos(), name};
   for (const std::string_view key :
-       {"name", "device", "nodes", "devices_per_node", "devices", "intra", "inter", "fabric.kind",
-        "fabric.leaf", "fabric.oversubscription", "speed"}) {
-    study.origins["cluster." + std::string(key)] = origin;
+       {"name", "device", "nodes", "devices_per_node", "devices", "fabric.kind", "fabric.leaf",
+        "fabric.oversubscription"}) {
+    cluster_section.study().origins[cluster_section.key_path(key)] = origin;
   }
+  record_link(cluster_section, "intra", origin);
+  record_link(cluster_section, "inter", origin);
 }
 
 void require_network(const Cluster& cluster, const YamlNode& node, const std::string& remedy) {
@@ -82,7 +84,7 @@ void read_counts(Section& section, Cluster& cluster) {
 void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
   const YamlNode preset = section.required("preset");
   cluster = load_cluster(section.study(), preset, resolvers);
-  record_preset(section.study(), preset);
+  record_preset(section, preset);
   read_counts(section, cluster);
   read_link(section, "intra", cluster.intra);
   read_link(section, "inter", cluster.inter);
@@ -143,9 +145,8 @@ LinkClass read_flat_link(Section& section, const std::string& key,
   const std::optional<LinkClass> link = resolvers.link(kind, section.study().cluster.device);
   if (!link)
     fail_unknown_name(*node, "kind of link", kind, resolvers, StudyResolvers::Names::kLinks);
-  auto& origins = section.study().origins;
-  origins[section.key_path(key) + ".kind"] = origin_of(*node);
-  origins[section.key_path(key)] = {Origin::Kind::kPreset, node->pos(), "links of " + kind};
+  record_link(section, key, {Origin::Kind::kPreset, node->pos(), "links of " + kind});
+  section.study().origins[section.key_path(key) + ".kind"] = origin_of(*node);
   return *link;
 }
 
@@ -253,10 +254,11 @@ void read_speed(Section& cluster_section, Cluster& cluster) {
 }
 
 /// `auto` is the fastest of the algorithms there are, and ring is the only one so far.
-void read_collectives(Section& cluster_section) {
+void read_collectives(Section& cluster_section, Cluster& cluster) {
   Section section = cluster_section.child("collectives");
   for (const std::string_view collective : kCollectives) {
-    std::string algorithm = "auto";
+    std::string& algorithm = cluster.collectives[std::string(collective)];
+    algorithm = "auto";
     section.word(collective, algorithm, kCollectiveWords, kPlannedCollectives);
   }
   section.finish();
@@ -279,7 +281,8 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
   Cluster& cluster = study.cluster;
   if (node.is_scalar()) {
     cluster = load_cluster(study, node, resolvers);
-    record_preset(study, node);
+    Section preset(study, "cluster", std::nullopt);
+    record_preset(preset, node);
     require_profile(study, resolvers);
     return;
   }
@@ -298,7 +301,7 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
   section.refuse("profile", "a calibrated profile of this machine is not in this version");
   read_fabric(section, cluster, has_preset);
   read_speed(section, cluster);
-  read_collectives(section);
+  read_collectives(section, cluster);
   section.finish();
   require_profile(study, resolvers);
 }

@@ -1,6 +1,7 @@
 // The `training:` block.
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "engine/config/quantity.h"
 #include "engine/config/study_limits.h"
@@ -79,13 +80,16 @@ void read_optimizer(Section& section, TrainingConfig& training) {
 }
 
 /// Words of published cases that change nothing that this version models.
-void read_words_without_effect(Section& section) {
-  section.refuse_unless_false("cpu_offload",
-                              "offloading to the CPU is not in this version; write false");
-  for (const char* key : {"compiled", "async_tp"}) {
-    bool value = false;
-    section.boolean(key, value);
-    if (!value) continue;
+void read_words_without_effect(Section& section, TrainingConfig& training) {
+  section.boolean("cpu_offload", training.cpu_offload);
+  if (training.cpu_offload) {
+    section.required("cpu_offload")
+        .fail("offloading to the CPU is not in this version; write false");
+  }
+  for (const auto& [key, value] : {std::pair<const char*, bool*>{"compiled", &training.compiled},
+                                   {"async_tp", &training.async_tp}}) {
+    section.boolean(key, *value);
+    if (!*value) continue;
     section.study().warnings.push_back("training." + std::string(key) +
                                        " has no effect in this version");
   }
@@ -109,7 +113,7 @@ void read_training(Section& root) {
   section.integer("steps", training.steps, 1, std::int64_t{1} << 40);
   section.integer("seed", training.seed, 0, std::numeric_limits<std::int64_t>::max());
   section.number("timeout_s", training.timeout_s, 1e-3, 1e9);
-  read_words_without_effect(section);
+  read_words_without_effect(section, training);
   section.finish();
 }
 

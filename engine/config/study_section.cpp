@@ -117,12 +117,6 @@ void Section::refuse(std::string_view key, const std::string& why) const {
   if (contains(key)) node_->at(key).fail(why);
 }
 
-void Section::refuse_unless_false(std::string_view key, const std::string& why) {
-  bool value = false;
-  boolean(key, value);
-  if (value) node_->at(key).fail(why);
-}
-
 void Section::finish() const {
   if (node_) node_->finish();
 }

@@ -45,7 +45,6 @@ class Section {
 
   /// Refuses a key of the contract that this version does not have.
   void refuse(std::string_view key, const std::string& why) const;
-  void refuse_unless_false(std::string_view key, const std::string& why);
 
   void finish() const;  // refuses unknown keys
 
