@@ -67,6 +67,16 @@ double read_quantity(const YamlNode::State& node, Dimension dimension) {
   return quantity.value;
 }
 
+/// The value of an option, which has no lines: its faults are the option's.
+std::shared_ptr<YamlNode::State> parse_value(const std::string& text, const std::string& path,
+                                             const std::string& option) {
+  try {
+    return parse_yaml_tree(text, option);
+  } catch (const ConfigError& error) {
+    throw ConfigError({option, 0, 0}, printable(path), error.problem());
+  }
+}
+
 void mark_set_by(YamlNode::State& node, const SourcePos& pos, const std::string& path,
                  const std::string& option) {
   node.pos = pos;
@@ -241,7 +251,10 @@ std::int64_t YamlNode::as_num_nodes() const {
 }
 
 void YamlNode::set(const std::string& assignment) {
-  const std::string option = "--set " + printable(assignment);
+  set(assignment, "--set " + printable(assignment));
+}
+
+void YamlNode::set(const std::string& assignment, const std::string& option) {
   const SourcePos option_pos{option, 0, 0};
   const std::size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0) {
@@ -251,7 +264,7 @@ void YamlNode::set(const std::string& assignment) {
   if (std::count(path.begin(), path.end(), '.') >= kMaxYamlDepth) {
     throw ConfigError(option_pos, "", "the path is too long");
   }
-  std::shared_ptr<State> value = parse_yaml_tree(assignment.substr(equals + 1), option);
+  std::shared_ptr<State> value = parse_value(assignment.substr(equals + 1), path, option);
 
   State* parent = state_.get();
   for (std::size_t start = 0;;) {

@@ -54,8 +54,10 @@ class YamlNode {
   std::int64_t as_num_nodes() const;         // "16 nodes", or 16
 
   /// Applies `path=value`, as typed after --set, to the map under this root; value is YAML. Call it
-  /// before anything is read: nodes handed out earlier keep what they had.
+  /// before anything is read: nodes handed out earlier keep what they had. `option` is what messages
+  /// call it, where it was not --set.
   void set(const std::string& assignment);
+  void set(const std::string& assignment, const std::string& option);
   /// "--set parallel.pipeline=7" where such an option wrote this value, else "".
   const std::string& set_by() const;
 

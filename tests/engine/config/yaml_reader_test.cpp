@@ -134,6 +134,14 @@ TEST_CASE("an option replaces or adds a value, and later ones win") {
         "--set c.d={e: [1, 2]}: c.d.e[1]: expected at least 4, got 2");
 }
 
+TEST_CASE("an option of another name is called by it") {
+  YamlNode root = YamlNode::parse("a: 1\n", "f.yaml");
+  root.set("a=2", "--a 2");
+  CHECK(root.at("a").set_by() == "--a 2");
+  CHECK(failure([&] { root.set("b=[", "--b ["); }) ==
+        "--b [: b: a key must be a name; is a bracket before it not closed?");
+}
+
 TEST_CASE("an option that leads nowhere says so") {
   const auto set = [](const std::string& option) {
     return failure([&] { YamlNode::parse("a: word\n", "f.yaml").set(option); });
@@ -142,7 +150,11 @@ TEST_CASE("an option that leads nowhere says so") {
   CHECK(set("novalue") == "--set novalue: expected path=value, such as parallel.pipeline=8");
   CHECK(set("a..b=1") == "--set a..b=1: an empty name in the path");
   CHECK(set("=1") == "--set =1: expected path=value, such as parallel.pipeline=8");
-  CHECK(set("c=[") == "--set c=[:1:1: a key must be a name; is a bracket before it not closed?");
+  CHECK(set("c=[") == "--set c=[: c: a key must be a name; is a bracket before it not closed?");
+  CHECK(set("c=[2,4") ==
+        "--set c=[2,4: c: a key must be a name; is a bracket before it not closed?");
+  CHECK(set("c={d: [1}") == "--set c={d: [1}: c: not YAML: illegal flow end");
+  CHECK(set("c='x") == "--set c='x: c: not YAML: illegal EOF in scalar");
 }
 
 TEST_CASE("text that is not one YAML document of reasonable size is refused") {
