@@ -28,7 +28,7 @@ Cluster load_cluster(const Study& study, const YamlNode& node, const StudyResolv
         "local runs on this machine's own devices, which is not in this version; name a "
         "preset, or write the cluster out");
   }
-  if (is_path(name)) return resolvers.cluster_file(path_from_study(study, name));
+  if (is_path(name)) return read_named_file(study, node, resolvers.cluster_file);
   std::optional<Cluster> cluster = resolvers.cluster_preset(name);
   if (!cluster)
     fail_unknown_name(node, "cluster", name, resolvers, StudyResolvers::Names::kClusters);
@@ -45,6 +45,16 @@ void record_preset(Section& cluster_section, const YamlNode& node) {
   }
   record_link(cluster_section, "intra", origin);
   record_link(cluster_section, "inter", origin);
+}
+
+/// `key` says the device. Checked before its links, whose curves depend on it.
+void require_profile(const Study& study, const std::string& key, const StudyResolvers& resolvers) {
+  const std::string& device = study.cluster.device;
+  if (resolvers.hardware(device)) return;
+  std::string known;
+  if (resolvers.names)
+    known = "; known: " + join_words(resolvers.names(StudyResolvers::Names::kHardware));
+  fail_at(study, key, "no hardware profile is named " + quoted(device) + known);
 }
 
 void require_network(const Cluster& cluster, const YamlNode& node, const std::string& remedy) {
@@ -85,6 +95,7 @@ void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resol
   const YamlNode preset = section.required("preset");
   cluster = load_cluster(section.study(), preset, resolvers);
   record_preset(section, preset);
+  require_profile(section.study(), "cluster.device", resolvers);
   read_counts(section, cluster);
   read_link(section, "intra", cluster.intra);
   read_link(section, "inter", cluster.inter);
@@ -92,8 +103,9 @@ void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resol
                   "say inter, or take one node");
 }
 
-void read_written_out(Section& section, Cluster& cluster) {
+void read_written_out(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
   cluster.device = section.required("device").as_string();
+  require_profile(section.study(), "cluster.device", resolvers);
   section.text("name", cluster.name);
   std::int64_t per_node = 1;
   section.integer("devices_per_node", per_node, 1, kMaxRanks);
@@ -140,11 +152,16 @@ LinkClass read_flat_link(Section& section, const std::string& key,
   none.kind = "none";
   const auto node = section.given(key);
   if (!node) return none;
-  const std::string kind = node->as_string();
+  const std::string kind(kLinkWords[read_word(*node, "kind of link", kLinkWords)]);
   if (kind == "none") return none;
-  const std::optional<LinkClass> link = resolvers.link(kind, section.study().cluster.device);
-  if (!link)
-    fail_unknown_name(*node, "kind of link", kind, resolvers, StudyResolvers::Names::kLinks);
+  const std::string& device = section.study().cluster.device;
+  const std::optional<LinkClass> link = resolvers.link(kind, device);
+  if (!link) {
+    std::string known;
+    if (resolvers.names)
+      known = "; known: " + join_words(resolvers.names(StudyResolvers::Names::kLinks));
+    node->fail("no curves for links of kind " + quoted(kind) + " between devices " + device + known);
+  }
   record_link(section, key, {Origin::Kind::kPreset, node->pos(), "links of " + kind});
   section.study().origins[section.key_path(key) + ".kind"] = origin_of(*node);
   return *link;
@@ -197,6 +214,7 @@ void widen_to_nvlink_domain(Section& section, Cluster& cluster) {
 
 void read_flat(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
   cluster.device = section.required("gpu").as_string();
+  require_profile(section.study(), "cluster.gpu", resolvers);
   cluster.num_devices = section.required("gpus").as_integer(1, kMaxRanks);
   cluster.devices_per_node = section.required("gpus_per_node").as_integer(1, kMaxRanks);
   read_flat_intra(section, cluster.intra, resolvers);
@@ -264,15 +282,6 @@ void read_collectives(Section& cluster_section, Cluster& cluster) {
   section.finish();
 }
 
-void require_profile(const Study& study, const StudyResolvers& resolvers) {
-  const std::string& device = study.cluster.device;
-  if (resolvers.hardware(device)) return;
-  std::string known;
-  if (resolvers.names)
-    known = "; known: " + join_words(resolvers.names(StudyResolvers::Names::kHardware));
-  fail_at(study, "cluster.device", "no hardware profile is named " + quoted(device) + known);
-}
-
 }  // namespace
 
 void read_cluster(Section& root, const StudyResolvers& resolvers) {
@@ -283,7 +292,7 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
     cluster = load_cluster(study, node, resolvers);
     Section preset(study, "cluster", std::nullopt);
     record_preset(preset, node);
-    require_profile(study, resolvers);
+    require_profile(study, "cluster.device", resolvers);
     return;
   }
   Section section(study, "cluster", node);
@@ -293,7 +302,7 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
   } else if (section.contains("gpu")) {
     read_flat(section, cluster, resolvers);
   } else if (section.contains("device")) {
-    read_written_out(section, cluster);
+    read_written_out(section, cluster, resolvers);
   } else {
     node.fail(
         "expected one of: preset (dgx-a100-80g, ...), device (written out in place), gpu (a case)");
@@ -303,7 +312,6 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
   read_speed(section, cluster);
   read_collectives(section, cluster);
   section.finish();
-  require_profile(study, resolvers);
 }
 
 }  // namespace trainyard

@@ -99,7 +99,7 @@ void read_link(Section& parent, std::string_view key, LinkClass& link) {
     section.required("kind");
   }
   const std::string kind_before = link.kind;
-  section.text("kind", link.kind);
+  section.word("kind", link.kind, kLinkWords);
   if (!fresh && link.kind != kind_before) {
     section.required("kind").fail("the preset's links are " + kind_before +
                                   ", and so are their curves; write the cluster out to have others");

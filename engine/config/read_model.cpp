@@ -28,7 +28,7 @@ ModelConfig load_model(const Study& study, const YamlNode& node, const StudyReso
         "ONNX models are not in this version; it reads a Hugging Face config.json, a preset, "
         "or {family: ..., layers: ...}");
   }
-  return resolvers.model_file(path_from_study(study, name));
+  return read_named_file(study, node, resolvers.model_file);
 }
 
 /// A number of the model that follows from others unless said. nullopt: it does not follow.

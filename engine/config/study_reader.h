@@ -19,7 +19,8 @@ namespace trainyard {
 
 /// What a study may name. Each look-up by name answers nullopt for a name that it does not know;
 /// the reader then refuses it at its line with the list of those it does. Each look-up by path
-/// throws a ConfigError that names the place in that file.
+/// throws a ConfigError that names the place in that file, without a line where it cannot be read:
+/// that is then refused at the study's line.
 struct StudyResolvers {
   enum class Names : std::uint8_t { kModels, kClusters, kLinks, kHardware, kSoftware };
   struct Problem {

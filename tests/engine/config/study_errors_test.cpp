@@ -250,8 +250,20 @@ TEST_CASE("devices, links and kernels exist") {
         "study.yaml:3:10: cluster: does not say intra_gb_per_s, and pcie has no usual bandwidth");
   CHECK(
       with_cluster("{gpu: a100, gpus: 2, gpus_per_node: 2, intra: string}") ==
-      "study.yaml:3:56: cluster.intra: unknown kind of link 'string'; known: ethernet, infiniband, "
-      "nvswitch, pcie and roce");
+      "study.yaml:3:56: cluster.intra: unknown kind of link 'string'; this version has nvswitch, "
+      "nvlink, nvlink-bridge, nvlink-cube-mesh, pcie, pcie-switch, loopback, infiniband, roce, "
+      "ethernet, efa, omni-path and none");
+  CHECK(with_cluster("{device: a100, devices_per_node: 2, intra: {kind: rope, bandwidth: 1 GB/s}}") ==
+        "study.yaml:3:60: cluster.intra.kind: unknown kind 'rope'; this version has nvswitch, "
+        "nvlink, nvlink-bridge, nvlink-cube-mesh, pcie, pcie-switch, loopback, infiniband, roce, "
+        "ethernet, efa, omni-path and none");
+  CHECK(
+      with_cluster("{gpu: a100, gpus: 2, gpus_per_node: 2, intra: nvlink-bridge}") ==
+      "study.yaml:3:56: cluster.intra: no curves for links of kind 'nvlink-bridge' between devices "
+      "a100; known: ethernet, infiniband, nvswitch, pcie and roce");
+  CHECK(
+      with_cluster("{gpu: a101, gpus: 2, gpus_per_node: 2, intra: nvswitch}") ==
+      "study.yaml:3:16: cluster.gpu: no hardware profile is named 'a101'; known: a100, cpu and h100");
   CHECK(with_cluster("{preset: box, speed: {8: 0.5}}") ==
         "study.yaml:3:35: cluster.speed.8: expected a device from 0 to 7, got '8'");
   CHECK(
@@ -267,6 +279,16 @@ TEST_CASE("devices, links and kernels exist") {
                "training: {global_batch: 8, precision: fp32, flash_attention: true}\n") ==
       "study.yaml:3:63: training.flash_attention: the CPU's flash kernel has no attention dropout; "
       "write auto or false");
+}
+
+TEST_CASE("a file that a study names and that cannot be read is wrong at the study's line") {
+  CHECK(with_model("missing.json") ==
+        "study.yaml:3:8: model: missing.json: cannot be read");
+  CHECK(with_model("{preset: missing.json, layers: 4}") ==
+        "study.yaml:3:17: model.preset: missing.json: cannot be read");
+  CHECK(with_cluster("missing.yaml") ==
+        "study.yaml:3:10: cluster: missing.yaml: cannot open: No such file or directory");
+  CHECK(with_model("broken.json") == "broken.json:3:7: n_head: expected an integer");
 }
 
 TEST_CASE("numbers of the training block are in range") {

@@ -134,7 +134,7 @@ TEST_CASE("the resolved study reads back as the same study") {
       {"schedule=interleaved", "parallel.virtual_stages=3", "framework=megatron-lm"},
       {"cluster={gpu: h100, gpus: 12, gpus_per_node: 8, intra: nvswitch, inter: roce}",
        "parallel={tensor: 4}", "training.global_batch=33"},
-      {"cluster={device: cpu, devices_per_node: 3, intra: {kind: shm, bandwidth: 7.77 GiB/s, "
+      {"cluster={device: cpu, devices_per_node: 3, intra: {kind: loopback, bandwidth: 7.77 GiB/s, "
        "latency: 0.123456789 us, half_size: 3 MiB, efficiency: 0.7}}",
        "parallel={pipeline: 3}", "training.precision=fp64"},
       {"training.lr={peak: 0.123, schedule: cosine, warmup: 7}", "training.betas=[0.1, 0.2]",
