@@ -14,8 +14,6 @@ namespace trainyard {
 
 namespace {
 
-constexpr double kAnyPositive = std::numeric_limits<double>::max();
-
 DType read_precision(const YamlNode& node) {
   const std::size_t word = read_word(node, "precision", kPrecisionWords, kPlannedPrecisions);
   return parse_dtype(kPrecisionWords[word]).value();
@@ -32,8 +30,9 @@ void read_batch(Section& section, TrainingConfig& training) {
 void read_flash_attention(Section& section, TrainingConfig& training) {
   training.flash_attention = FlashAttention::kAuto;
   const auto node = section.given("flash_attention");
-  if (!node || (node->is_scalar() && node->as_string() == "auto")) return;
-  training.flash_attention = node->as_bool() ? FlashAttention::kOn : FlashAttention::kOff;
+  if (!node) return;
+  const std::optional<bool> on = read_bool_or(*node, "auto");
+  if (on) training.flash_attention = *on ? FlashAttention::kOn : FlashAttention::kOff;
 }
 
 /// `lr: 3e-4`, or `lr: {peak: 3e-4, schedule: cosine, warmup: 100}`.
@@ -64,6 +63,16 @@ void read_betas(Section& section, std::array<double, 2>& betas) {
   }
 }
 
+/// `dynamic`, or a number.
+void read_loss_scale(Section& section, std::string& loss_scale) {
+  const auto node = section.given("loss_scale");
+  if (!node || (node->is_scalar() && node->as_string() == "dynamic")) return;
+  const std::string expected = "dynamic or a number more than 0";
+  const double scale = node->as_number(expected);
+  if (!(scale > 0)) node->fail("expected " + expected + ", got " + number_text(scale));
+  loss_scale = number_text(scale);
+}
+
 void read_optimizer(Section& section, TrainingConfig& training) {
   if (const auto node = section.given("optimizer")) {
     training.optimizer = static_cast<Optimizer>(read_word(*node, "optimizer", kOptimizerWords));
@@ -72,11 +81,8 @@ void read_optimizer(Section& section, TrainingConfig& training) {
   read_betas(section, training.betas);
   section.number("eps", training.eps, 0, 1);
   section.number("weight_decay", training.weight_decay, 0, 1e6);
-  section.number("clip_norm", training.clip_norm, 0, kAnyPositive);
-  if (const auto node = section.given("loss_scale"); node && node->as_string() != "dynamic") {
-    if (!(node->as_number() > 0)) node->fail("expected dynamic or a number more than 0");
-    training.loss_scale = number_text(node->as_number());
-  }
+  section.number("clip_norm", training.clip_norm, 0);
+  read_loss_scale(section, training.loss_scale);
 }
 
 /// Words of published cases that change nothing that this version models.

@@ -208,17 +208,17 @@ std::int64_t YamlNode::as_integer(std::int64_t least, std::int64_t most) const {
   return *value;
 }
 
-double YamlNode::as_number() const {
-  const std::optional<double> value = parse_number(plain_text(*state_, "a number"));
-  if (!value) expected(*state_, "a finite number");
+double YamlNode::as_number(const std::string& expected_words) const {
+  const std::optional<double> value = parse_number(plain_text(*state_, expected_words));
+  if (!value) expected(*state_, expected_words);
   return *value;
 }
 
-bool YamlNode::as_bool() const {
-  const std::string& text = plain_text(*state_, "true or false");
+bool YamlNode::as_bool(const std::string& expected_words) const {
+  const std::string& text = plain_text(*state_, expected_words);
   if (text == "true" || text == "True" || text == "TRUE") return true;
   if (text == "false" || text == "False" || text == "FALSE") return false;
-  expected(*state_, "true or false");
+  expected(*state_, expected_words);
 }
 
 Seconds YamlNode::as_duration() const { return read_quantity(*state_, Dimension::kDuration); }

@@ -43,8 +43,9 @@ class YamlNode {
   std::string as_string() const;
   std::int64_t as_integer(std::int64_t least = std::numeric_limits<std::int64_t>::min(),
                           std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
-  double as_number() const;  // finite
-  bool as_bool() const;
+  // `expected` is what the message says of a key that takes words too: "auto, true or false".
+  double as_number(const std::string& expected = "a finite number") const;
+  bool as_bool(const std::string& expected = "true or false") const;
   // Quantities with a unit: "5 us", "300 GB/s" (10^9), "200 Gbit/s", "80 GiB" (2^30), "80 GB"
   // (10^9).
   Seconds as_duration() const;

@@ -133,6 +133,13 @@ TEST_CASE("cuts agree with the stages and the layers") {
       with("partition: [3, 6]\n") ==
       "study.yaml:5:12: partition: 2 cuts make 3 stages, but pipeline x virtual_stages = 4; write "
       "3 cuts");
+  CHECK(error_of(kSmallStudy + "partition: [4]\n", {"parallel.pipeline=1"}) ==
+        "study.yaml:5:12: partition: 1 cut makes 2 stages, but pipeline x virtual_stages = 1; write "
+        "partition: uniform");
+  CHECK(error_of(kSmallStudy + "partition: []\n", {"parallel.pipeline=2"}) ==
+        "study.yaml:5:12: partition: 0 cuts make 1 stage, but pipeline x virtual_stages = 2; write 1 "
+        "cut");
+  CHECK(error_of(kSmallStudy + "partition: []\n", {"parallel.pipeline=1"}) == "no error");
   CHECK(with("partition: [3, 6, 12]\n") ==
         "study.yaml:5:12: partition: the last stage would begin at layer 12, but layers count from "
         "0 to 11");
@@ -302,12 +309,36 @@ TEST_CASE("numbers of the training block are in range") {
       "version has constant and cosine");
   CHECK(
       set("training.loss_scale=0") ==
-      "--set training.loss_scale=0: training.loss_scale: expected dynamic or a number more than 0");
+      "--set training.loss_scale=0: training.loss_scale: expected dynamic or a number more than 0, "
+      "got 0");
   CHECK(set("parallel.placement=DPX") ==
         "--set parallel.placement=DPX: parallel.placement: expected letters of D, P, C, E, T, each "
         "at most once, such as DPT, or cluster or spread, got 'DPX'");
+  CHECK(
+      set("training.clip_norm=-1") ==
+      "--set training.clip_norm=-1: training.clip_norm: expected at least 0, got -1");
+}
+
+TEST_CASE("keys that take words beside values name them") {
+  CHECK(set("training.loss_scale=static") ==
+        "--set training.loss_scale=static: training.loss_scale: expected dynamic or a number more "
+        "than 0, got 'static'");
+  CHECK(set("training.flash_attention=yes") ==
+        "--set training.flash_attention=yes: training.flash_attention: expected auto, true or "
+        "false, got 'yes'");
+  CHECK(set("partition={method: uniform, ends: layer}") ==
+        "--set partition={method: uniform, ends: layer}: partition.ends: expected layers, true or "
+        "false, got 'layer'");
+}
+
+TEST_CASE("an option into a name says how the name takes it") {
   CHECK(set("model.layers=4") ==
-        "--set model.layers=4: model: is 'gpt-tiny', at study.yaml:1:8; it has no 'layers' to set");
+        "--set model.layers=4: model.layers: model is the name 'gpt-tiny', at study.yaml:1:8; put "
+        "--set model={preset: gpt-tiny} before this option");
+  CHECK(error_of(kSmallStudy, {"model={preset: gpt-tiny}", "model.layers=4"}) == "no error");
+  CHECK(error_of(kSmallStudy, {"cluster=box", "cluster.nodes=2"}) ==
+        "--set cluster.nodes=2: cluster.nodes: cluster is the name 'box', at study.yaml:2:10; put "
+        "--set cluster={preset: box} before this option");
 }
 
 }  // namespace trainyard
