@@ -17,12 +17,10 @@ namespace trainyard {
 
 namespace {
 
-constexpr double kFastestFactor = 1000;  // a device 1000 times its profile is a slip of the hand
-
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 Cluster load_cluster(const Study& study, const YamlNode& node, const StudyResolvers& resolvers) {
-  const std::string name = node.as_string();
+  const std::string name = node.as_text();
   if (name == "local") {
     node.fail(
         "local runs on this machine's own devices, which is not in this version; name a "
@@ -38,9 +36,8 @@ Cluster load_cluster(const Study& study, const YamlNode& node, const StudyResolv
 void record_preset(Section& cluster_section, const YamlNode& node) {
   const std::string name = node.as_string();
   Origin origin{is_path(name) ? Origin::Kind::kFile : Origin::Kind::kPreset, node.pos(), name};
-  for (const std::string_view key :
-       {"name", "device", "nodes", "devices_per_node", "devices", "fabric.kind", "fabric.leaf",
-        "fabric.oversubscription"}) {
+  for (const std::string_view key : {"name", "device", "nodes", "devices_per_node", "devices",
+                                     "fabric.kind", "fabric.leaf", "fabric.oversubscription"}) {
     cluster_section.study().origins[cluster_section.key_path(key)] = origin;
   }
   record_link(cluster_section, "intra", origin);
@@ -104,7 +101,7 @@ void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resol
 }
 
 void read_written_out(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
-  cluster.device = section.required("device").as_string();
+  cluster.device = section.required("device").as_text();
   require_profile(section.study(), "cluster.device", resolvers);
   section.text("name", cluster.name);
   std::int64_t per_node = 1;
@@ -160,7 +157,8 @@ LinkClass read_flat_link(Section& section, const std::string& key,
     std::string known;
     if (resolvers.names)
       known = "; known: " + join_words(resolvers.names(StudyResolvers::Names::kLinks));
-    node->fail("no curves for links of kind " + quoted(kind) + " between devices " + device + known);
+    node->fail("no curves for links of kind " + quoted(kind) + " between devices " + device +
+               known);
   }
   record_link(section, key, {Origin::Kind::kPreset, node->pos(), "links of " + kind});
   section.study().origins[section.key_path(key) + ".kind"] = origin_of(*node);
@@ -213,7 +211,7 @@ void widen_to_nvlink_domain(Section& section, Cluster& cluster) {
 }
 
 void read_flat(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
-  cluster.device = section.required("gpu").as_string();
+  cluster.device = section.required("gpu").as_text();
   require_profile(section.study(), "cluster.gpu", resolvers);
   cluster.num_devices = section.required("gpus").as_integer(1, kMaxRanks);
   cluster.devices_per_node = section.required("gpus_per_node").as_integer(1, kMaxRanks);
@@ -242,7 +240,7 @@ void read_fabric(Section& cluster_section, Cluster& cluster, bool has_preset) {
   Fabric& fabric = cluster.fabric;
   section.word("kind", fabric.kind, kFabricWords);
   if (const auto leaf = section.given("leaf")) fabric.nodes_per_leaf = leaf->as_num_nodes();
-  section.number("oversubscription", fabric.oversubscription, 1, 1e6);
+  section.number("oversubscription", fabric.oversubscription, 1, kOversubscriptionBelow);
   section.finish();
 }
 

@@ -39,13 +39,13 @@ void read_flash_attention(Section& section, TrainingConfig& training) {
 void read_learning_rate(Section& training, LearningRate& lr) {
   const auto node = training.given("lr");
   if (node && node->is_scalar()) {
-    training.number("lr", lr.peak, 0, 1e6);
+    training.number("lr", lr.peak, 0, kRateBelow);
     const Origin origin = training.study().origins[training.key_path("lr")];
     training.study().origins[training.key_path("lr.peak")] = origin;
     return;
   }
   Section section(training.study(), training.key_path("lr"), node);
-  section.number("peak", lr.peak, 0, 1e6);
+  section.number("peak", lr.peak, 0, kRateBelow);
   section.word("schedule", lr.schedule, kLearningRateWords);
   section.integer("warmup", lr.warmup, 0, std::numeric_limits<std::int64_t>::max());
   section.finish();
@@ -80,7 +80,7 @@ void read_optimizer(Section& section, TrainingConfig& training) {
   read_learning_rate(section, training.lr);
   read_betas(section, training.betas);
   section.number("eps", training.eps, 0, 1);
-  section.number("weight_decay", training.weight_decay, 0, 1e6);
+  section.number("weight_decay", training.weight_decay, 0, kRateBelow);
   section.number("clip_norm", training.clip_norm, 0);
   read_loss_scale(section, training.loss_scale);
 }
@@ -116,9 +116,9 @@ void read_training(Section& root) {
   if (const auto node = section.given("kernels")) {
     training.kernels = static_cast<KernelSet>(read_word(*node, "kernel set", kKernelWords));
   }
-  section.integer("steps", training.steps, 1, std::int64_t{1} << 40);
+  section.integer("steps", training.steps, 1, kMaxSteps);
   section.integer("seed", training.seed, 0, std::numeric_limits<std::int64_t>::max());
-  section.number("timeout_s", training.timeout_s, 1e-3, 1e9);
+  section.number("timeout_s", training.timeout_s, kMinTimeoutSeconds, kTimeoutBelowSeconds);
   read_words_without_effect(section, training);
   section.finish();
 }

@@ -57,11 +57,6 @@ Study read_study_node(YamlNode document, const std::vector<std::string>& sets,
   return study;
 }
 
-Study read_study(const std::string& path, const std::vector<std::string>& sets,
-                 const StudyResolvers& resolvers) {
-  return read_study_node(YamlNode::load_file(path), sets, resolvers);
-}
-
 Study read_study_text(const std::string& text, const std::string& file_name,
                       const std::vector<std::string>& sets, const StudyResolvers& resolvers) {
   return read_study_node(YamlNode::parse(text, file_name), sets, resolvers);

@@ -52,13 +52,10 @@ struct StudyResolvers {
 };
 
 /// `sets` are the arguments of --set, "path=value", in their order: a later one wins.
-Study read_study(const std::string& path, const std::vector<std::string>& sets,
-                 const StudyResolvers& resolvers);
-
 Study read_study_text(const std::string& text, const std::string& file_name,
                       const std::vector<std::string>& sets, const StudyResolvers& resolvers);
 
-/// One study inside a larger document: a case of a list of cases.
+/// The same of a document read already, or of a part of one: a case of a list of cases.
 Study read_study_node(YamlNode root, const std::vector<std::string>& sets,
                       const StudyResolvers& resolvers);
 

@@ -102,7 +102,7 @@ void Section::boolean(std::string_view key, bool& value) {
 
 void Section::text(std::string_view key, std::string& value) {
   if (const auto node = given(key)) {
-    value = node->as_string();
+    value = node->as_text();
   } else {
     record_default(key);
   }

@@ -44,7 +44,7 @@ class Section {
   void number(std::string_view key, double& value, double least,
               double below = std::numeric_limits<double>::infinity());
   void boolean(std::string_view key, bool& value);
-  void text(std::string_view key, std::string& value);
+  void text(std::string_view key, std::string& value);  // YamlNode::as_text()
   void word(std::string_view key, std::string& value, std::span<const std::string_view> words,
             std::span<const std::string_view> planned = {});
 

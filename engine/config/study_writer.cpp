@@ -13,12 +13,13 @@ namespace trainyard {
 namespace {
 
 /// Text as YAML reads it back: bare where it is plainly a word, else in double quotes.
+/// Text that a key may also say as a number goes through ResolvedText::line().
 std::string yaml_text(std::string_view text) {
   const std::string_view plain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./";
   const bool bare = !text.empty() && text.find_first_not_of(plain) == std::string::npos &&
                     text.front() != '-' && text.front() != '.' && text != "null" &&
-                    text != "Null" && text != "NULL";
+                    text != "Null" && text != "NULL" && reads_as_text(text);
   if (bare) return std::string(text);
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string shown = "\"";
@@ -179,7 +180,8 @@ void write_cluster(ResolvedText& out, const Cluster& cluster) {
   out.open("collectives");
   for (const std::string_view collective : kCollectives) {
     const auto chosen = cluster.collectives.find(std::string(collective));
-    out.text(std::string(collective), chosen != cluster.collectives.end() ? chosen->second : "auto");
+    out.text(std::string(collective),
+             chosen != cluster.collectives.end() ? chosen->second : "auto");
   }
   out.close();
   out.close();
@@ -228,7 +230,7 @@ void write_training(ResolvedText& out, const TrainingConfig& training) {
   out.number("eps", training.eps);
   out.number("weight_decay", training.weight_decay);
   out.integer("seed", training.seed);
-  out.text("loss_scale", training.loss_scale);
+  out.line("loss_scale", training.loss_scale);
   out.number("timeout_s", training.timeout_s);
   out.flag("cpu_offload", training.cpu_offload);
   out.flag("compiled", training.compiled);

@@ -69,18 +69,20 @@ TEST_CASE("what a study leaves of a preset's link still comes from the preset") 
   const std::string option = "# --set cluster.inter={bandwidth: 50 GB/s, efficiency: 0.5}\n";
   CHECK_THAT(text, Catch::Contains("  inter:\n"
                                    "    kind: infiniband  # preset box\n"
-                                   "    bandwidth: 50 GB/s  " + option +
+                                   "    bandwidth: 50 GB/s  " +
+                                   option +
                                    "    collective:\n"
                                    "      startup: 20 us  # preset box\n"
                                    "      latency: 3 us  # preset box\n"
-                                   "      efficiency: 0.5  " + option));
+                                   "      efficiency: 0.5  " +
+                                   option));
   CHECK_THAT(text, Catch::Contains("    source: fixture  # preset box\n"));
 }
 
 TEST_CASE("a case's link comes from the links of its kind") {
-  const std::string text = resolved_study_text(
-      read("model: gpt-tiny\ntraining: {global_batch: 8}\n"
-           "cluster: {gpu: a100, gpus: 8, gpus_per_node: 8, intra: nvswitch, intra_gb_per_s: 250}\n"));
+  const std::string text = resolved_study_text(read(
+      "model: gpt-tiny\ntraining: {global_batch: 8}\n"
+      "cluster: {gpu: a100, gpus: 8, gpus_per_node: 8, intra: nvswitch, intra_gb_per_s: 250}\n"));
   CAPTURE(text);
   CHECK_THAT(text, Catch::Contains("  intra:\n"
                                    "    kind: nvswitch  # from study.yaml:3:56\n"
@@ -127,6 +129,8 @@ TEST_CASE("the resolved study reads back as the same study") {
       {"model={family: t5, layers: 2, hidden: 64, heads: 4, vocab: 99, seq_len: 32}"},
       {"model={family: bert, layers: 4, hidden: 64, heads: 4, vocab: 99, seq_len: 32}"},
       {"model={preset: gpt-tiny, name: 'a \"b\": #c'}", "data.path=corpus.bin"},
+      {"model={preset: gpt-tiny, name: '3e5'}", "framework={name: megatron-lm, version: 2021}"},
+      {"model={preset: gpt-tiny, name: 'true'}"},
       {"partition=[1, 2, 3]", "cluster.speed={3: 0.85, 1: 2}"},
       {"cluster.collectives={all_reduce: ring}", "training.async_tp=true",
        "parallel.tensor_overlap=none"},

@@ -65,6 +65,8 @@ TEST_CASE("integers are whole, unquoted and in range") {
   CHECK(value("1536").as_integer() == 1536);
   CHECK(value("+8").as_integer() == 8);
   CHECK(value("40e6").as_integer() == 40'000'000);
+  CHECK(value("2.0").as_integer() == 2);
+  CHECK(value("2e0").as_integer() == 2);
   CHECK(value("-9223372036854775808").as_integer() == std::numeric_limits<std::int64_t>::min());
 
   CHECK(integer_failure("four") == "f.yaml:1:6: key: expected an integer, got 'four'");
@@ -80,6 +82,17 @@ TEST_CASE("integers are whole, unquoted and in range") {
   CHECK(failure([] { value("0").as_integer(1); }) == "f.yaml:1:6: key: expected at least 1, got 0");
   CHECK(failure([] { value("9").as_integer(1, 8); }) ==
         "f.yaml:1:6: key: expected at most 8, got 9");
+}
+
+TEST_CASE("text that looks like a number or a truth value is text in quotes") {
+  CHECK(value("gpt3-175b").as_text() == "gpt3-175b");
+  CHECK(value("1f1b").as_text() == "1f1b");
+  CHECK(value("'3'").as_text() == "3");
+  CHECK(value("\"true\"").as_text() == "true");
+  for (const std::string text : {"3", "-1.5e3", "1e999", "0x1F", "true", "False", ".inf", ".nan"}) {
+    CHECK(failure([&] { value(text).as_text(); }) ==
+          "f.yaml:1:6: key: expected text, got " + text + "; in quotes it is text");
+  }
 }
 
 TEST_CASE("numbers are finite and booleans are true or false") {
