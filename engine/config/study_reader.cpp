@@ -24,8 +24,8 @@ void refuse_option_into_name(const YamlNode& document, const std::string& assign
     const std::string path = assignment.substr(0, assignment.find('='));
     throw ConfigError({"--set " + printable(assignment), 0, 0}, printable(path),
                       key + " is the name " + quoted(node->as_string()) + ", at " +
-                          to_string(node->pos()) + "; put --set " + key +
-                          "={preset: " + printable(node->as_string()) + "} before this option");
+                          to_string(node->pos()) + "; put --set '" + key +
+                          "={preset: " + printable(node->as_string()) + "}' before this option");
   }
 }
 

@@ -334,11 +334,11 @@ TEST_CASE("keys that take words beside values name them") {
 TEST_CASE("an option into a name says how the name takes it") {
   CHECK(set("model.layers=4") ==
         "--set model.layers=4: model.layers: model is the name 'gpt-tiny', at study.yaml:1:8; put "
-        "--set model={preset: gpt-tiny} before this option");
+        "--set 'model={preset: gpt-tiny}' before this option");
   CHECK(error_of(kSmallStudy, {"model={preset: gpt-tiny}", "model.layers=4"}) == "no error");
   CHECK(error_of(kSmallStudy, {"cluster=box", "cluster.nodes=2"}) ==
         "--set cluster.nodes=2: cluster.nodes: cluster is the name 'box', at study.yaml:2:10; put "
-        "--set cluster={preset: box} before this option");
+        "--set 'cluster={preset: box}' before this option");
 }
 
 }  // namespace trainyard
