@@ -114,10 +114,13 @@ Prepared prepare_study(Study study, const StudyResolvers& resolvers) {
   return out;
 }
 
-Prepared prepare(const std::string& path, const std::vector<std::string>& sets) {
+Prepared prepare(const std::string& path, const std::vector<std::string>& sets,
+                 const std::string& fidelity) {
   std::vector<std::string> warnings;
   const StudyResolvers resolvers = make_resolvers(data_root(), warnings);
-  Study study = read_study(path, sets, resolvers);
+  YamlNode document = YamlNode::load_file(path);
+  if (!fidelity.empty()) document.set("fidelity=" + fidelity, "--fidelity " + fidelity);
+  Study study = read_study_node(std::move(document), sets, resolvers);
   study.warnings.insert(study.warnings.end(), warnings.begin(), warnings.end());
   return prepare_study(std::move(study), resolvers);
 }

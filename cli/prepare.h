@@ -24,8 +24,10 @@ struct Prepared {
 /// and its graph leaves out is added to `warnings`, which must outlive the resolvers.
 StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>& warnings);
 
-/// Throws ConfigError for anything wrong in the study or in what it names.
-Prepared prepare(const std::string& path, const std::vector<std::string>& sets);
+/// Throws ConfigError for anything wrong in the study or in what it names. `sets` as read_study_node();
+/// `fidelity` is the argument of --fidelity, "": as the study says.
+Prepared prepare(const std::string& path, const std::vector<std::string>& sets,
+                 const std::string& fidelity = "");
 Prepared prepare_study(Study study, const StudyResolvers& resolvers);
 
 }  // namespace trainyard

@@ -57,9 +57,7 @@ std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const Ru
 }
 
 int run_simulate(const StudyOptions& options) {
-  std::vector<std::string> sets = options.sets;
-  if (!options.fidelity.empty()) sets.push_back("fidelity=" + options.fidelity);
-  const Prepared prepared = prepare(options.study, sets);
+  const Prepared prepared = prepare(options.study, options.sets, options.fidelity);
   for (const std::string& warning : prepared.study.warnings) {
     std::fprintf(stderr, "warning: %s\n", warning.c_str());
   }

@@ -24,7 +24,7 @@ std::string to_string(const SourcePos& pos) {
 
 ConfigError::ConfigError(const SourcePos& pos, const std::string& key_path,
                          const std::string& problem)
-    : std::runtime_error(with_place(pos, key_path, problem)), where_(pos) {}
+    : std::runtime_error(with_place(pos, key_path, problem)), where_(pos), problem_(problem) {}
 
 void check(bool condition, const char* what, const char* file, int line) {
   if (!condition) bug(what, file, line);

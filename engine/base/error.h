@@ -20,12 +20,15 @@ std::string to_string(const SourcePos& pos);  // "configs/gpt.yaml:9:3", or "con
 class ConfigError : public std::runtime_error {
  public:
   ConfigError(const SourcePos& pos, const std::string& key_path, const std::string& problem);
-  explicit ConfigError(const std::string& problem) : std::runtime_error(problem) {}
+  explicit ConfigError(const std::string& problem)
+      : std::runtime_error(problem), problem_(problem) {}
 
   const SourcePos& where() const { return where_; }
+  const std::string& problem() const { return problem_; }  // what() without place and key path
 
  private:
   SourcePos where_;
+  std::string problem_;
 };
 
 /// A plan that is well written but cannot run: returned, never thrown, since planners expect it.

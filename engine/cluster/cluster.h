@@ -57,6 +57,7 @@ struct Cluster {
   LinkClass inter;
   Fabric fabric;
   std::map<std::int64_t, double> speed;  // device index before placement -> factor on compute rate
+  std::map<std::string, std::string> collectives = {};  // all_reduce, ... -> auto (absent) | ring
 };
 
 }  // namespace trainyard

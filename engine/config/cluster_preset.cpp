@@ -5,6 +5,8 @@
 
 #include "engine/config/profile_reader.h"
 #include "engine/config/read_link.h"
+#include "engine/config/study_section.h"
+#include "engine/config/study_words.h"
 
 namespace trainyard {
 
@@ -53,9 +55,10 @@ LinkClass read_link_class(const std::string& kind, const std::string& name, cons
 LinkClass read_link_of_cluster(const std::string& root, const YamlNode& node,
                                const std::string& device) {
   const YamlNode kind = node.is_map() ? node.at("kind") : node;
-  std::optional<LinkClass> link = find_link(root, kind.as_string(), device);
+  const std::string word(kLinkWords[read_word(kind, "kind of link", kLinkWords)]);
+  std::optional<LinkClass> link = find_link(root, word, device);
   if (!link) {
-    kind.fail("no curves for links of kind '" + kind.as_string() + "' between devices " + device +
+    kind.fail("no curves for links of kind '" + word + "' between devices " + device +
               "; calibrate/links/ has those that are known");
   }
   if (node.is_map()) {

@@ -104,6 +104,23 @@ std::optional<double> parse_number(std::string_view text) {
   return value;
 }
 
+bool reads_as_text(std::string_view text) {
+  for (const std::string_view word :
+       {"true", "True", "TRUE", "false", "False", "FALSE", ".nan", ".NaN", ".NAN"}) {
+    if (text == word) return false;
+  }
+  const bool other_base = text.starts_with("0x") || text.starts_with("0o");
+  if (other_base && text.find_first_not_of("0123456789abcdefABCDEF", 2) == std::string_view::npos) {
+    return false;
+  }
+  std::string_view unsigned_text = text;
+  if (!text.empty() && (text.front() == '+' || text.front() == '-')) unsigned_text.remove_prefix(1);
+  for (const std::string_view word : {".inf", ".Inf", ".INF"}) {
+    if (unsigned_text == word) return false;
+  }
+  return text.empty() || number_length(text) != text.size();
+}
+
 std::string number_text(double value) {
   std::array<char, 32> buffer{};
   const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);

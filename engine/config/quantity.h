@@ -23,6 +23,9 @@ Quantity parse_quantity(std::string_view text, Dimension dimension);
 /// The whole text as a finite decimal number ("1536", "-0.5", "40e6"), nullopt otherwise.
 std::optional<double> parse_number(std::string_view text);
 
+/// Whether YAML 1.2 reads `text`, unquoted, as text: not as a number or a truth value.
+bool reads_as_text(std::string_view text);
+
 /// The shortest decimal text that parse_number() reads back to exactly `value`.
 std::string number_text(double value);
 

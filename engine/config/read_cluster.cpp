@@ -17,32 +17,41 @@ namespace trainyard {
 
 namespace {
 
-constexpr double kFastestFactor = 1000;  // a device 1000 times its profile is a slip of the hand
-
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 Cluster load_cluster(const Study& study, const YamlNode& node, const StudyResolvers& resolvers) {
-  const std::string name = node.as_string();
+  const std::string name = node.as_text();
   if (name == "local") {
     node.fail(
         "local runs on this machine's own devices, which is not in this version; name a "
         "preset, or write the cluster out");
   }
-  if (is_path(name)) return resolvers.cluster_file(path_from_study(study, name));
+  if (is_path(name)) return read_named_file(study, node, resolvers.cluster_file);
   std::optional<Cluster> cluster = resolvers.cluster_preset(name);
   if (!cluster)
     fail_unknown_name(node, "cluster", name, resolvers, StudyResolvers::Names::kClusters);
   return *cluster;
 }
 
-void record_preset(Study& study, const YamlNode& node) {
+void record_preset(Section& cluster_section, const YamlNode& node) {
   const std::string name = node.as_string();
   Origin origin{is_path(name) ? Origin::Kind::kFile : Origin::Kind::kPreset, node.pos(), name};
-  for (const std::string_view key :
-       {"name", "device", "nodes", "devices_per_node", "devices", "intra", "inter", "fabric.kind",
-        "fabric.leaf", "fabric.oversubscription", "speed"}) {
-    study.origins["cluster." + std::string(key)] = origin;
+  for (const std::string_view key : {"name", "device", "nodes", "devices_per_node", "devices",
+                                     "fabric.kind", "fabric.leaf", "fabric.oversubscription"}) {
+    cluster_section.study().origins[cluster_section.key_path(key)] = origin;
   }
+  record_link(cluster_section, "intra", origin);
+  record_link(cluster_section, "inter", origin);
+}
+
+/// `key` says the device. Checked before its links, whose curves depend on it.
+void require_profile(const Study& study, const std::string& key, const StudyResolvers& resolvers) {
+  const std::string& device = study.cluster.device;
+  if (resolvers.hardware(device)) return;
+  std::string known;
+  if (resolvers.names)
+    known = "; known: " + join_words(resolvers.names(StudyResolvers::Names::kHardware));
+  fail_at(study, key, "no hardware profile is named " + quoted(device) + known);
 }
 
 void require_network(const Cluster& cluster, const YamlNode& node, const std::string& remedy) {
@@ -82,7 +91,8 @@ void read_counts(Section& section, Cluster& cluster) {
 void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
   const YamlNode preset = section.required("preset");
   cluster = load_cluster(section.study(), preset, resolvers);
-  record_preset(section.study(), preset);
+  record_preset(section, preset);
+  require_profile(section.study(), "cluster.device", resolvers);
   read_counts(section, cluster);
   read_link(section, "intra", cluster.intra);
   read_link(section, "inter", cluster.inter);
@@ -90,8 +100,9 @@ void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resol
                   "say inter, or take one node");
 }
 
-void read_written_out(Section& section, Cluster& cluster) {
-  cluster.device = section.required("device").as_string();
+void read_written_out(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
+  cluster.device = section.required("device").as_text();
+  require_profile(section.study(), "cluster.device", resolvers);
   section.text("name", cluster.name);
   std::int64_t per_node = 1;
   section.integer("devices_per_node", per_node, 1, kMaxRanks);
@@ -138,14 +149,19 @@ LinkClass read_flat_link(Section& section, const std::string& key,
   none.kind = "none";
   const auto node = section.given(key);
   if (!node) return none;
-  const std::string kind = node->as_string();
+  const std::string kind(kLinkWords[read_word(*node, "kind of link", kLinkWords)]);
   if (kind == "none") return none;
-  const std::optional<LinkClass> link = resolvers.link(kind, section.study().cluster.device);
-  if (!link)
-    fail_unknown_name(*node, "kind of link", kind, resolvers, StudyResolvers::Names::kLinks);
-  auto& origins = section.study().origins;
-  origins[section.key_path(key) + ".kind"] = origin_of(*node);
-  origins[section.key_path(key)] = {Origin::Kind::kPreset, node->pos(), "links of " + kind};
+  const std::string& device = section.study().cluster.device;
+  const std::optional<LinkClass> link = resolvers.link(kind, device);
+  if (!link) {
+    std::string known;
+    if (resolvers.names)
+      known = "; known: " + join_words(resolvers.names(StudyResolvers::Names::kLinks));
+    node->fail("no curves for links of kind " + quoted(kind) + " between devices " + device +
+               known);
+  }
+  record_link(section, key, {Origin::Kind::kPreset, node->pos(), "links of " + kind});
+  section.study().origins[section.key_path(key) + ".kind"] = origin_of(*node);
   return *link;
 }
 
@@ -195,7 +211,8 @@ void widen_to_nvlink_domain(Section& section, Cluster& cluster) {
 }
 
 void read_flat(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
-  cluster.device = section.required("gpu").as_string();
+  cluster.device = section.required("gpu").as_text();
+  require_profile(section.study(), "cluster.gpu", resolvers);
   cluster.num_devices = section.required("gpus").as_integer(1, kMaxRanks);
   cluster.devices_per_node = section.required("gpus_per_node").as_integer(1, kMaxRanks);
   read_flat_intra(section, cluster.intra, resolvers);
@@ -223,7 +240,7 @@ void read_fabric(Section& cluster_section, Cluster& cluster, bool has_preset) {
   Fabric& fabric = cluster.fabric;
   section.word("kind", fabric.kind, kFabricWords);
   if (const auto leaf = section.given("leaf")) fabric.nodes_per_leaf = leaf->as_num_nodes();
-  section.number("oversubscription", fabric.oversubscription, 1, 1e6);
+  section.number("oversubscription", fabric.oversubscription, 1, kOversubscriptionBelow);
   section.finish();
 }
 
@@ -253,22 +270,14 @@ void read_speed(Section& cluster_section, Cluster& cluster) {
 }
 
 /// `auto` is the fastest of the algorithms there are, and ring is the only one so far.
-void read_collectives(Section& cluster_section) {
+void read_collectives(Section& cluster_section, Cluster& cluster) {
   Section section = cluster_section.child("collectives");
   for (const std::string_view collective : kCollectives) {
-    std::string algorithm = "auto";
+    std::string& algorithm = cluster.collectives[std::string(collective)];
+    algorithm = "auto";
     section.word(collective, algorithm, kCollectiveWords, kPlannedCollectives);
   }
   section.finish();
-}
-
-void require_profile(const Study& study, const StudyResolvers& resolvers) {
-  const std::string& device = study.cluster.device;
-  if (resolvers.hardware(device)) return;
-  std::string known;
-  if (resolvers.names)
-    known = "; known: " + join_words(resolvers.names(StudyResolvers::Names::kHardware));
-  fail_at(study, "cluster.device", "no hardware profile is named " + quoted(device) + known);
 }
 
 }  // namespace
@@ -279,8 +288,9 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
   Cluster& cluster = study.cluster;
   if (node.is_scalar()) {
     cluster = load_cluster(study, node, resolvers);
-    record_preset(study, node);
-    require_profile(study, resolvers);
+    Section preset(study, "cluster", std::nullopt);
+    record_preset(preset, node);
+    require_profile(study, "cluster.device", resolvers);
     return;
   }
   Section section(study, "cluster", node);
@@ -290,7 +300,7 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
   } else if (section.contains("gpu")) {
     read_flat(section, cluster, resolvers);
   } else if (section.contains("device")) {
-    read_written_out(section, cluster);
+    read_written_out(section, cluster, resolvers);
   } else {
     node.fail(
         "expected one of: preset (dgx-a100-80g, ...), device (written out in place), gpu (a case)");
@@ -298,9 +308,8 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
   section.refuse("profile", "a calibrated profile of this machine is not in this version");
   read_fabric(section, cluster, has_preset);
   read_speed(section, cluster);
-  read_collectives(section);
+  read_collectives(section, cluster);
   section.finish();
-  require_profile(study, resolvers);
 }
 
 }  // namespace trainyard

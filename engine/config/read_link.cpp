@@ -1,11 +1,35 @@
 #include "engine/config/read_link.h"
 
+#include <array>
+#include <string>
+
 #include "engine/config/quantity.h"
+#include "engine/config/study_origin.h"
 #include "engine/config/study_words.h"
 
 namespace trainyard {
 
 namespace {
+
+constexpr std::array<std::string_view, 5> kCurveKeys = {"startup", "latency", "efficiency",
+                                                        "half_size", "efficiency_by_ranks"};
+constexpr std::array<std::string_view, 2> kCurves = {"collective", "point_to_point"};
+
+std::string in_curve(std::string_view curve, std::string_view key) {
+  return std::string(curve) + "." + std::string(key);
+}
+
+/// What the link says of both its curves comes from there in each.
+void record_shared_keys(Section& link_section) {
+  auto& origins = link_section.study().origins;
+  for (const std::string_view key : kCurveKeys) {
+    const auto origin = link_section.given(key);
+    if (!origin) continue;
+    for (const std::string_view curve : kCurves) {
+      origins[link_section.key_path(in_curve(curve, key))] = origin_of(*origin);
+    }
+  }
+}
 
 void read_curve(Section& section, LinkCurve& curve) {
   if (const auto node = section.given("startup")) curve.startup = node->as_duration();
@@ -38,6 +62,17 @@ void read_own_curve(Section& link_section, std::string_view key, LinkCurve& curv
 
 }  // namespace
 
+void record_link(Section& parent, std::string_view key, const Origin& origin) {
+  auto& origins = parent.study().origins;
+  const std::string link = parent.key_path(key) + ".";
+  for (const char* value : {"kind", "bandwidth", "name", "source", "provenance"}) {
+    origins[link + value] = origin;
+  }
+  for (const std::string_view curve : kCurves) {
+    for (const std::string_view value : kCurveKeys) origins[link + in_curve(curve, value)] = origin;
+  }
+}
+
 std::map<std::int64_t, double> read_efficiency_by_ranks(const YamlNode& node) {
   std::map<std::int64_t, double> efficiencies;
   for (const std::string& ranks : node.keys()) {
@@ -59,9 +94,12 @@ void read_link(Section& parent, std::string_view key, LinkClass& link) {
   Section section = parent.child(key);
   if (!section.node()) return;
   const bool fresh = link.kind.empty() || link.kind == "none";
-  if (fresh) section.required("kind");
+  if (fresh) {
+    record_link(parent, key, default_origin());
+    section.required("kind");
+  }
   const std::string kind_before = link.kind;
-  section.text("kind", link.kind);
+  section.word("kind", link.kind, kLinkWords);
   if (!fresh && link.kind != kind_before) {
     section.required("kind").fail("the preset's links are " + kind_before +
                                   ", and so are their curves; write the cluster out to have others");
@@ -76,8 +114,9 @@ void read_link(Section& parent, std::string_view key, LinkClass& link) {
   section.text("name", link.name);
   section.text("source", link.source);
   section.word("provenance", link.provenance, kProvenanceWords);
-  read_own_curve(section, "collective", link.collective);
-  read_own_curve(section, "point_to_point", link.point_to_point);
+  record_shared_keys(section);
+  read_own_curve(section, kCurves[0], link.collective);
+  read_own_curve(section, kCurves[1], link.point_to_point);
   section.finish();
 }
 

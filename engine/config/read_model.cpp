@@ -17,7 +17,7 @@ namespace trainyard {
 namespace {
 
 ModelConfig load_model(const Study& study, const YamlNode& node, const StudyResolvers& resolvers) {
-  const std::string name = node.as_string();
+  const std::string name = node.as_text();
   if (!is_path(name)) {
     std::optional<ModelConfig> model = resolvers.model_preset(name);
     if (!model) fail_unknown_name(node, "model", name, resolvers, StudyResolvers::Names::kModels);
@@ -28,7 +28,7 @@ ModelConfig load_model(const Study& study, const YamlNode& node, const StudyReso
         "ONNX models are not in this version; it reads a Hugging Face config.json, a preset, "
         "or {family: ..., layers: ...}");
   }
-  return resolvers.model_file(path_from_study(study, name));
+  return read_named_file(study, node, resolvers.model_file);
 }
 
 /// A number of the model that follows from others unless said. nullopt: it does not follow.
@@ -148,7 +148,7 @@ void read_switches(Section& section, ModelConfig& model, bool has_base) {
   section.boolean("qkv_bias", model.qkv_bias);
   section.boolean("next_sentence", model.next_sentence);
   section.number("norm_eps", model.norm_eps, 0, 1);
-  section.number("rope_base", model.rope_base, 1, 1e12);
+  section.number("rope_base", model.rope_base, 1, kRotaryBaseBelow);
 }
 
 void read_required_number(Section& section, std::string_view key, std::int64_t& value,

@@ -31,12 +31,11 @@ void read_zero_stage(const YamlNode& node, ZeroConfig& zero) {
 /// `zero: 1`, or `zero: {stage: 1, by: shard}`.
 void read_zero(Section& parallel, ZeroConfig& zero) {
   const auto node = parallel.given("zero");
-  Origin origin = node ? origin_of(*node) : default_origin();
-  for (const char* key : {"stage", "by"}) {
-    parallel.study().origins[parallel.key_path("zero") + "." + key] = origin;
-  }
   if (!node) return;
-  if (node->is_scalar()) return read_zero_stage(*node, zero);
+  if (node->is_scalar()) {
+    parallel.study().origins[parallel.key_path("zero.stage")] = origin_of(*node);
+    return read_zero_stage(*node, zero);
+  }
   Section section(parallel.study(), parallel.key_path("zero"), node);
   read_zero_stage(section.required("stage"), zero);
   if (const auto by = section.given("by")) {
@@ -98,8 +97,8 @@ void read_parallel(Section& root) {
   }
   section.boolean("scatter_gather", parallel.scatter_gather);
   section.word("tensor_method", parallel.tensor_method, kTensorMethodWords, kPlannedTensorMethods);
-  std::string overlap = "none";
-  section.word("tensor_overlap", overlap, kTensorOverlapWords, kPlannedTensorOverlaps);
+  section.word("tensor_overlap", parallel.tensor_overlap, kTensorOverlapWords,
+               kPlannedTensorOverlaps);
   section.refuse(
       "tensor_modules",
       "selecting modules is not in this version; tensor_method megatron splits every layer");

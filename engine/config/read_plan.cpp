@@ -22,9 +22,9 @@ void read_cuts(const YamlNode& node, PartitionConfig& partition) {
 
 /// `ends: layers` or `ends: true`: embedding and head count as layers.
 void read_ends(Section& section, PartitionConfig& partition) {
-  const auto node = section.given("ends");
-  if (!node) return;
-  partition.ends = (node->is_scalar() && node->as_string() == "layers") || node->as_bool();
+  if (const auto node = section.given("ends")) {
+    partition.ends = read_bool_or(*node, "layers").value_or(true);
+  }
 }
 
 void read_partition(Section& root) {

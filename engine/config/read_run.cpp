@@ -22,12 +22,12 @@ void read_framework(Section& root) {
     return;
   }
   if (node->is_scalar()) {
-    framework.name = node->as_string();
+    framework.name = node->as_text();
     study.origins["framework.name"] = origin_of(*node);
     return;
   }
   Section section(study, "framework", node);
-  framework.name = section.required("name").as_string();
+  framework.name = section.required("name").as_text();
   if (const auto version = section.given("version")) framework.version = version->as_string();
   section.finish();
 }

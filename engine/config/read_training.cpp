@@ -1,6 +1,7 @@
 // The `training:` block.
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "engine/config/quantity.h"
 #include "engine/config/study_limits.h"
@@ -12,8 +13,6 @@
 namespace trainyard {
 
 namespace {
-
-constexpr double kAnyPositive = std::numeric_limits<double>::max();
 
 DType read_precision(const YamlNode& node) {
   const std::size_t word = read_word(node, "precision", kPrecisionWords, kPlannedPrecisions);
@@ -31,21 +30,22 @@ void read_batch(Section& section, TrainingConfig& training) {
 void read_flash_attention(Section& section, TrainingConfig& training) {
   training.flash_attention = FlashAttention::kAuto;
   const auto node = section.given("flash_attention");
-  if (!node || (node->is_scalar() && node->as_string() == "auto")) return;
-  training.flash_attention = node->as_bool() ? FlashAttention::kOn : FlashAttention::kOff;
+  if (!node) return;
+  const std::optional<bool> on = read_bool_or(*node, "auto");
+  if (on) training.flash_attention = *on ? FlashAttention::kOn : FlashAttention::kOff;
 }
 
 /// `lr: 3e-4`, or `lr: {peak: 3e-4, schedule: cosine, warmup: 100}`.
 void read_learning_rate(Section& training, LearningRate& lr) {
   const auto node = training.given("lr");
   if (node && node->is_scalar()) {
-    training.number("lr", lr.peak, 0, 1e6);
+    training.number("lr", lr.peak, 0, kRateBelow);
     const Origin origin = training.study().origins[training.key_path("lr")];
     training.study().origins[training.key_path("lr.peak")] = origin;
     return;
   }
   Section section(training.study(), training.key_path("lr"), node);
-  section.number("peak", lr.peak, 0, 1e6);
+  section.number("peak", lr.peak, 0, kRateBelow);
   section.word("schedule", lr.schedule, kLearningRateWords);
   section.integer("warmup", lr.warmup, 0, std::numeric_limits<std::int64_t>::max());
   section.finish();
@@ -63,6 +63,16 @@ void read_betas(Section& section, std::array<double, 2>& betas) {
   }
 }
 
+/// `dynamic`, or a number.
+void read_loss_scale(Section& section, std::string& loss_scale) {
+  const auto node = section.given("loss_scale");
+  if (!node || (node->is_scalar() && node->as_string() == "dynamic")) return;
+  const std::string expected = "dynamic or a number more than 0";
+  const double scale = node->as_number(expected);
+  if (!(scale > 0)) node->fail("expected " + expected + ", got " + number_text(scale));
+  loss_scale = number_text(scale);
+}
+
 void read_optimizer(Section& section, TrainingConfig& training) {
   if (const auto node = section.given("optimizer")) {
     training.optimizer = static_cast<Optimizer>(read_word(*node, "optimizer", kOptimizerWords));
@@ -70,22 +80,22 @@ void read_optimizer(Section& section, TrainingConfig& training) {
   read_learning_rate(section, training.lr);
   read_betas(section, training.betas);
   section.number("eps", training.eps, 0, 1);
-  section.number("weight_decay", training.weight_decay, 0, 1e6);
-  section.number("clip_norm", training.clip_norm, 0, kAnyPositive);
-  if (const auto node = section.given("loss_scale"); node && node->as_string() != "dynamic") {
-    if (!(node->as_number() > 0)) node->fail("expected dynamic or a number more than 0");
-    training.loss_scale = number_text(node->as_number());
-  }
+  section.number("weight_decay", training.weight_decay, 0, kRateBelow);
+  section.number("clip_norm", training.clip_norm, 0);
+  read_loss_scale(section, training.loss_scale);
 }
 
 /// Words of published cases that change nothing that this version models.
-void read_words_without_effect(Section& section) {
-  section.refuse_unless_false("cpu_offload",
-                              "offloading to the CPU is not in this version; write false");
-  for (const char* key : {"compiled", "async_tp"}) {
-    bool value = false;
-    section.boolean(key, value);
-    if (!value) continue;
+void read_words_without_effect(Section& section, TrainingConfig& training) {
+  section.boolean("cpu_offload", training.cpu_offload);
+  if (training.cpu_offload) {
+    section.required("cpu_offload")
+        .fail("offloading to the CPU is not in this version; write false");
+  }
+  for (const auto& [key, value] : {std::pair<const char*, bool*>{"compiled", &training.compiled},
+                                   {"async_tp", &training.async_tp}}) {
+    section.boolean(key, *value);
+    if (!*value) continue;
     section.study().warnings.push_back("training." + std::string(key) +
                                        " has no effect in this version");
   }
@@ -106,10 +116,10 @@ void read_training(Section& root) {
   if (const auto node = section.given("kernels")) {
     training.kernels = static_cast<KernelSet>(read_word(*node, "kernel set", kKernelWords));
   }
-  section.integer("steps", training.steps, 1, std::int64_t{1} << 40);
+  section.integer("steps", training.steps, 1, kMaxSteps);
   section.integer("seed", training.seed, 0, std::numeric_limits<std::int64_t>::max());
-  section.number("timeout_s", training.timeout_s, 1e-3, 1e9);
-  read_words_without_effect(section);
+  section.number("timeout_s", training.timeout_s, kMinTimeoutSeconds, kTimeoutBelowSeconds);
+  read_words_without_effect(section, training);
   section.finish();
 }
 

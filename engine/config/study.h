@@ -45,6 +45,7 @@ struct ParallelConfig {
   std::string placement = "DPT";   // letters D P C E T, rightmost fastest, missing ones left of T
   bool scatter_gather = true;      // pipeline sends are split over the tensor group
   std::string tensor_method = "megatron";
+  std::string tensor_overlap = "none";
   std::int64_t num_ranks() const {
     return std::int64_t{tensor} * pipeline * data * context;
   }
@@ -79,6 +80,9 @@ struct TrainingConfig {
   std::int64_t seed = 1;
   std::string loss_scale = "dynamic";  // fp16 only; or a number
   double timeout_s = 300;
+  bool cpu_offload = false;  // this version refuses true
+  bool compiled = false;     // without effect in this version, as async_tp
+  bool async_tp = false;
 };
 
 struct PartitionConfig {

@@ -99,10 +99,13 @@ void check_cuts(const Study& study, std::int64_t layers, std::int64_t stages) {
   const std::vector<std::int64_t>& cuts = study.partition.cuts;
   const auto num_cuts = static_cast<std::int64_t>(cuts.size());
   if (num_cuts != stages - 1) {
+    const std::string made = num_cuts == 1 ? "1 cut makes " : text(num_cuts) + " cuts make ";
+    const std::string remedy = stages == 1   ? "write partition: uniform"
+                               : stages == 2 ? "write 1 cut"
+                                             : "write " + text(stages - 1) + " cuts";
     fail_at(study, "partition",
-            text(num_cuts) + " cuts make " + text(num_cuts + 1) +
-                " stages, but pipeline x virtual_stages = " + text(stages) + "; write " +
-                text(stages - 1) + " cuts");
+            made + text(num_cuts + 1) + (num_cuts == 0 ? " stage" : " stages") +
+                ", but pipeline x virtual_stages = " + text(stages) + "; " + remedy);
   }
   if (!cuts.empty() && cuts.back() >= layers) {
     fail_at(study, "partition",

@@ -16,6 +16,16 @@ inline constexpr std::int64_t kMaxVocab = kMaxModelNumber - kMaxRanks;        //
 inline constexpr std::int64_t kMaxBatch = std::int64_t{1} << 40;              // sequences
 inline constexpr std::int64_t kMaxMicrobatch = (std::int64_t{1} << 31) - 1;   // sequences
 
+// Not the contract's: beyond them a number is a slip of the hand. "Below": exclusive.
+inline constexpr std::int64_t kMaxSteps = std::int64_t{1} << 40;
+inline constexpr std::int64_t kMaxNodesPerLeaf = 1'000'000'000;
+inline constexpr double kFastestFactor = 1000;  // cluster.speed
+inline constexpr double kOversubscriptionBelow = 1e6;
+inline constexpr double kRateBelow = 1e6;  // lr, weight_decay
+inline constexpr double kRotaryBaseBelow = 1e12;
+inline constexpr double kMinTimeoutSeconds = 1e-3;
+inline constexpr double kTimeoutBelowSeconds = 1e9;
+
 /// Whether the product of non-negative factors exceeds `limit`, without computing it.
 constexpr bool product_exceeds(std::int64_t limit, std::span<const std::int64_t> factors) {
   std::int64_t product = 1;

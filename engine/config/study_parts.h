@@ -1,4 +1,4 @@
-// The steps of read_study(), in the order in which they run. Private to the study reader.
+// The steps of read_study_node(), in the order in which they run. Private to the study reader.
 #pragma once
 
 #include <string>
@@ -38,6 +38,18 @@ std::string path_from_study(const Study& study, const std::string& path);
 
 /// Placement letters with those that are missing put just left of T: "DPT" -> "DPCET".
 std::string full_placement(std::string letters);
+
+/// What `look_up` reads from the file that `node` names. That there is no such file, or nothing
+/// that can be read, is wrong at the node; what is wrong inside the file has a line there.
+template <class LookUp>
+auto read_named_file(const Study& study, const YamlNode& node, const LookUp& look_up) {
+  try {
+    return look_up(path_from_study(study, node.as_string()));
+  } catch (const ConfigError& error) {
+    if (error.where().line > 0) throw;
+    node.fail(error.what());
+  }
+}
 
 /// Refuses a name that a resolver did not know.
 [[noreturn]] void fail_unknown_name(const YamlNode& node, const std::string& noun,

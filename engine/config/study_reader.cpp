@@ -5,6 +5,7 @@
 #include "engine/config/study_origin.h"
 #include "engine/config/study_parts.h"
 #include "engine/config/study_words.h"
+#include "engine/config/user_text.h"
 
 namespace trainyard {
 
@@ -14,11 +15,28 @@ void skip_annotations(const Section& root) {
   for (const std::string_view key : kAnnotations) root.node()->has(key);
 }
 
+/// `model: gpt3-175b` is a name and has no keys for an option to set, but {preset: ...} would.
+void refuse_option_into_name(const YamlNode& document, const std::string& assignment) {
+  for (const std::string key : {"model", "cluster"}) {
+    if (!document.is_map() || !assignment.starts_with(key + ".")) continue;
+    const std::optional<YamlNode> node = document.find(key);
+    if (!node || !node->is_scalar()) continue;
+    const std::string path = assignment.substr(0, assignment.find('='));
+    throw ConfigError({"--set " + printable(assignment), 0, 0}, printable(path),
+                      key + " is the name " + quoted(node->as_string()) + ", at " +
+                          to_string(node->pos()) + "; put --set '" + key +
+                          "={preset: " + printable(node->as_string()) + "}' before this option");
+  }
+}
+
 }  // namespace
 
 Study read_study_node(YamlNode document, const std::vector<std::string>& sets,
                       const StudyResolvers& resolvers) {
-  for (const std::string& assignment : sets) document.set(assignment);
+  for (const std::string& assignment : sets) {
+    refuse_option_into_name(document, assignment);
+    document.set(assignment);
+  }
   Study study;
   study.file = document.pos().file;
   Section root(study, "", document);
@@ -37,11 +55,6 @@ Study read_study_node(YamlNode document, const std::vector<std::string>& sets,
   resolve_data_parallel(study);
   check_batch_fits(study);
   return study;
-}
-
-Study read_study(const std::string& path, const std::vector<std::string>& sets,
-                 const StudyResolvers& resolvers) {
-  return read_study_node(YamlNode::load_file(path), sets, resolvers);
 }
 
 Study read_study_text(const std::string& text, const std::string& file_name,

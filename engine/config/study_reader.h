@@ -19,7 +19,8 @@ namespace trainyard {
 
 /// What a study may name. Each look-up by name answers nullopt for a name that it does not know;
 /// the reader then refuses it at its line with the list of those it does. Each look-up by path
-/// throws a ConfigError that names the place in that file.
+/// throws a ConfigError that names the place in that file, without a line where it cannot be read:
+/// that is then refused at the study's line.
 struct StudyResolvers {
   enum class Names : std::uint8_t { kModels, kClusters, kLinks, kHardware, kSoftware };
   struct Problem {
@@ -51,13 +52,10 @@ struct StudyResolvers {
 };
 
 /// `sets` are the arguments of --set, "path=value", in their order: a later one wins.
-Study read_study(const std::string& path, const std::vector<std::string>& sets,
-                 const StudyResolvers& resolvers);
-
 Study read_study_text(const std::string& text, const std::string& file_name,
                       const std::vector<std::string>& sets, const StudyResolvers& resolvers);
 
-/// One study inside a larger document: a case of a list of cases.
+/// The same of a document read already, or of a part of one: a case of a list of cases.
 Study read_study_node(YamlNode root, const std::vector<std::string>& sets,
                       const StudyResolvers& resolvers);
 

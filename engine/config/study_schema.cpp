@@ -1,5 +1,7 @@
 #include "engine/config/study_schema.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
@@ -31,13 +33,34 @@ Json integer(const char* description, std::int64_t least, std::int64_t most = kA
   return schema;
 }
 
-Json number(const char* description) { return typed("number", description); }
+/// At least `least` and, where it is finite, less than `below`: the range of Section::number().
+Json number(const char* description, double least,
+            double below = std::numeric_limits<double>::infinity()) {
+  Json schema = typed("number", description);
+  schema["minimum"] = least;
+  if (std::isfinite(below)) schema["exclusiveMaximum"] = below;
+  return schema;
+}
+
+Json positive(const char* description) {
+  Json schema = typed("number", description);
+  schema["exclusiveMinimum"] = 0;
+  return schema;
+}
+
+/// More than 0 and at most `most`.
+Json factor(const char* description, double most) {
+  Json schema = positive(description);
+  schema["maximum"] = most;
+  return schema;
+}
+
 Json flag(const char* description) { return typed("boolean", description); }
 Json text(const char* description) { return typed("string", description); }
 
 Json quantity(const char* description) {
   Json schema = text(description);
-  schema["pattern"] = "^[-+.0-9eE]+ *[A-Za-zµ/]+$";
+  schema["pattern"] = R"(^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)? *[A-Za-zµ/]+$)";
   return schema;
 }
 
@@ -45,9 +68,27 @@ Json word(const char* description, std::span<const std::string_view> words) {
   return {{"enum", words}, {"description", description}};
 }
 
+/// The same or null: a key that has a default takes it then.
+Json or_null(Json schema) {
+  if (schema.contains("anyOf")) {
+    schema["anyOf"].push_back({{"type", "null"}});
+  } else if (schema.contains("enum")) {
+    schema["enum"].push_back(Json(nullptr));
+  } else if (schema.contains("type")) {
+    if (!schema["type"].is_array()) schema["type"] = Json::array({schema["type"]});
+    schema["type"].push_back("null");
+  }
+  return schema;
+}
+
+/// Every key but those in `required` may be left out or null.
 Json map(const char* description, Keys keys, std::initializer_list<const char*> required = {}) {
   Json properties = Json::object();
-  for (const auto& [key, schema] : keys) properties[key] = schema;
+  for (const auto& [key, schema] : keys) {
+    const bool always = std::any_of(required.begin(), required.end(),
+                                    [&](std::string_view name) { return name == key; });
+    properties[key] = always ? schema : or_null(schema);
+  }
   Json schema = typed("object", description);
   schema["properties"] = properties;
   if (required.size() > 0) schema["required"] = required;
@@ -55,49 +96,55 @@ Json map(const char* description, Keys keys, std::initializer_list<const char*> 
   return schema;
 }
 
-/// A value, or null for the default; several schemas: any of them.
+/// Any of them.
 Json either(std::initializer_list<Json> schemas) { return {{"anyOf", schemas}}; }
 
+Json model_map(const char* description, std::initializer_list<const char*> required) {
+  return map(
+      description,
+      {{"preset", text("a preset or path whose numbers hold where none is given here")},
+       {"name", text("what reports call the model")},
+       {"family", word("architecture", kFamilyWords)},
+       {"layers", integer("transformer layers; t5: of the encoder", 1, kMaxLayers)},
+       {"hidden", integer("width of the residual stream", 1, kMaxModelNumber)},
+       {"heads", integer("attention heads", 1, kMaxModelNumber)},
+       {"kv_heads", integer("key and value heads; default heads", 1, kMaxModelNumber)},
+       {"head_dim", integer("width of a head; default hidden / heads", 1, kMaxModelNumber)},
+       {"ffn", integer("width of the MLP's hidden layer; default 4 x hidden", 1, kMaxModelNumber)},
+       {"vocab", integer("vocabulary size", 1, kMaxVocab)},
+       {"pad_vocab_to",
+        integer("vocabulary with padding; default the next multiple of parallel.tensor", 1,
+                kMaxModelNumber)},
+       {"seq_len", integer("tokens per sequence", 1, kMaxModelNumber)},
+       {"decoder_layers", integer("t5: layers of the decoder; default layers", 0, kMaxLayers)},
+       {"decoder_seq_len",
+        integer("t5: tokens of the decoder; default seq_len", 0, kMaxModelNumber)},
+       {"max_positions",
+        integer("rows of the learned position table; 0: none", 0, kMaxModelNumber)},
+       {"token_types", integer("bert: rows of the token type table", 0, kMaxModelNumber)},
+       {"relative_buckets",
+        integer("t5: buckets of the relative attention bias", 0, kMaxModelNumber)},
+       {"activation", word("of the MLP; default the family's", kActivationWords)},
+       {"tied_embeddings", flag("the LM head shares the token embedding")},
+       {"linear_bias", flag("projections and MLP have biases")},
+       {"qkv_bias", flag("query, key and value have biases; default linear_bias")},
+       {"next_sentence", flag("bert: train the next-sentence head too")},
+       {"norm_eps", number("added to the variance by the norms; default the family's", 0, 1)},
+       {"rope_base",
+        number("llama: base of the rotary angles; default 10000", 1, kRotaryBaseBelow)}},
+      required);
+}
+
 Json model_schema() {
-  return either(
-      {text("a preset, or the path of a Hugging Face config.json"),
-       map("the architecture in numbers, or a preset with some of them replaced",
-           {{"preset", text("a preset or path whose numbers hold where none is given here")},
-            {"name", text("what reports call the model")},
-            {"family", word("architecture", kFamilyWords)},
-            {"layers", integer("transformer layers; t5: of the encoder", 1, kMaxLayers)},
-            {"hidden", integer("width of the residual stream", 1, kMaxModelNumber)},
-            {"heads", integer("attention heads", 1, kMaxModelNumber)},
-            {"kv_heads", integer("key and value heads; default heads", 1, kMaxModelNumber)},
-            {"head_dim", integer("width of a head; default hidden / heads", 1, kMaxModelNumber)},
-            {"ffn",
-             integer("width of the MLP's hidden layer; default 4 x hidden", 1, kMaxModelNumber)},
-            {"vocab", integer("vocabulary size", 1, kMaxVocab)},
-            {"pad_vocab_to",
-             integer("vocabulary with padding; default the next multiple of parallel.tensor", 1,
-                     kMaxModelNumber)},
-            {"seq_len", integer("tokens per sequence", 1, kMaxModelNumber)},
-            {"decoder_layers", integer("t5: layers of the decoder; default layers", 0, kMaxLayers)},
-            {"decoder_seq_len",
-             integer("t5: tokens of the decoder; default seq_len", 0, kMaxModelNumber)},
-            {"max_positions",
-             integer("rows of the learned position table; 0: none", 0, kMaxModelNumber)},
-            {"token_types", integer("bert: rows of the token type table", 0, kMaxModelNumber)},
-            {"relative_buckets",
-             integer("t5: buckets of the relative attention bias", 0, kMaxModelNumber)},
-            {"activation", word("of the MLP; default the family's", kActivationWords)},
-            {"tied_embeddings", flag("the LM head shares the token embedding")},
-            {"linear_bias", flag("projections and MLP have biases")},
-            {"qkv_bias", flag("query, key and value have biases; default linear_bias")},
-            {"next_sentence", flag("bert: train the next-sentence head too")},
-            {"norm_eps", number("added to the variance by the norms; default the family's")},
-            {"rope_base", number("llama: base of the rotary angles; default 10000")}})});
+  return either({text("a preset, or the path of a Hugging Face config.json"),
+                 model_map("a preset with some of its numbers replaced", {"preset"}),
+                 model_map("the architecture in numbers",
+                           {"family", "layers", "hidden", "heads", "vocab", "seq_len"})});
 }
 
 Json by_ranks_schema() {
   Json schema = map("efficiency of a group of so many ranks; {2: 0.64, 8: 0.75}", {});
-  schema["patternProperties"] = {
-      {"^[0-9]+$", {{"type", "number"}, {"exclusiveMinimum", 0}, {"maximum", 1}}}};
+  schema["patternProperties"] = {{"^[0-9]{1,6}$", factor("efficiency", 1)}};
   return schema;
 }
 
@@ -106,14 +153,14 @@ Json curve_schema(const char* description) {
              {{"startup", quantity("once per call, such as 10 us")},
               {"latency", quantity("per step of the algorithm, such as 5 us")},
               {"half_size", quantity("message size of half the bandwidth, such as 1 MiB")},
-              {"efficiency", number("reached share of the bandwidth, at most 1")},
+              {"efficiency", factor("reached share of the bandwidth", 1)},
               {"efficiency_by_ranks", by_ranks_schema()}});
 }
 
-Json link_schema(const char* description) {
+Json link_schema(const char* description, std::initializer_list<const char*> required) {
   Json schema = map(
       description,
-      {{"kind", text("nvswitch, nvlink, pcie, infiniband, roce, ethernet, none, ...")},
+      {{"kind", word("kind of link", kLinkWords)},
        {"bandwidth",
         quantity(
             "one direction, such as 300 GB/s; per device inside a node, per node between nodes")},
@@ -121,7 +168,8 @@ Json link_schema(const char* description) {
        {"point_to_point", curve_schema("curve of sends")},
        {"name", text("what reports call these links")},
        {"source", text("where the figures come from")},
-       {"provenance", word("kind of source", kProvenanceWords)}});
+       {"provenance", word("kind of source", kProvenanceWords)}},
+      required);
   const Json both = curve_schema("");
   for (const auto& [key, value] : both["properties"].items()) schema["properties"][key] = value;
   return schema;
@@ -130,52 +178,77 @@ Json link_schema(const char* description) {
 Json collectives_schema() {
   Json schema = map("algorithm per collective", {});
   for (const std::string_view collective : kCollectives) {
-    schema["properties"][std::string(collective)] = word("auto: the fastest", kCollectiveWords);
+    schema["properties"][std::string(collective)] =
+        or_null(word("auto: the fastest", kCollectiveWords));
   }
   return schema;
 }
 
 Json speed_schema() {
   Json schema = typed("object", "device, counted before placement: factor on its compute rate");
-  schema["patternProperties"] = {{"^[0-9]+$", {{"type", "number"}, {"exclusiveMinimum", 0}}}};
+  schema["patternProperties"] = {{"^[0-9]+$", factor("on the compute rate", kFastestFactor)}};
   schema["additionalProperties"] = false;
   return schema;
 }
 
+Json fabric_schema() {
+  return map("network between nodes",
+             {{"kind", word("shape", kFabricWords)},
+              {"leaf", either({quantity("nodes under one switch, such as 16 nodes"),
+                               integer("the same", 1, kMaxNodesPerLeaf)})},
+              {"oversubscription",
+               number("bandwidth out of a leaf is divided by it", 1, kOversubscriptionBelow)}});
+}
+
+/// One of the forms of a cluster, with the keys that all of them have.
+Json cluster_form(const char* description, Keys keys, std::initializer_list<const char*> required) {
+  Json form = map(description, keys, required);
+  const Json shared = map("", {{"fabric", fabric_schema()},
+                               {"speed", speed_schema()},
+                               {"collectives", collectives_schema()}});
+  for (const auto& [key, schema] : shared["properties"].items()) form["properties"][key] = schema;
+  return form;
+}
+
 Json cluster_schema() {
+  const Json nodes = integer("number of nodes", 1, kMaxRanks);
+  const Json devices =
+      integer("number of devices, where the last node is part-filled", 1, kMaxRanks);
   return either(
       {text("a preset, or the path of a file of topologies/"),
-       map("a preset scaled to some nodes, or written out in place, or a case's flat words",
-           {{"preset", text("a preset such as dgx-a100-80g, or a path")},
-            {"nodes", integer("number of nodes", 1, kMaxRanks)},
-            {"devices",
-             integer("number of devices, where the last node is part-filled", 1, kMaxRanks)},
-            {"name", text("what reports call the cluster")},
-            {"device", text("hardware profile of the devices, such as a100-sxm-80g")},
-            {"devices_per_node", integer("devices of a node", 1, kMaxRanks)},
-            {"intra", either({link_schema("links inside a node"),
-                              text("in a case: the kind of link inside a node")})},
-            {"inter", either({link_schema("network between nodes"),
-                              text("in a case: the kind of network between nodes")})},
-            {"gpu", text("in a case: hardware profile of the devices")},
-            {"gpus", integer("in a case: number of devices", 1, kMaxRanks)},
-            {"gpus_per_node", integer("in a case: devices of a node", 1, kMaxRanks)},
-            {"intra_gb_per_s",
-             {{"type", {"number", "null"}},
-              {"description", "in a case: 10^9 bytes/s, one direction, per device"}}},
-            {"inter_gbit_per_s_per_node",
-             {{"type", {"number", "null"}},
-              {"description", "in a case: 10^9 bit/s, one direction, per node"}}},
-            {"nvlink_domain",
-             integer("in a case: devices on one NVLink switch network", 1, kMaxRanks)},
-            {"fabric", map("network between nodes",
-                           {{"kind", word("shape", kFabricWords)},
-                            {"leaf", either({quantity("nodes under one switch, such as 16 nodes"),
-                                             integer("the same", 1)})},
-                            {"oversubscription",
-                             number("bandwidth out of a leaf is divided by it; at least 1")}})},
-            {"speed", speed_schema()},
-            {"collectives", collectives_schema()}})});
+       cluster_form("a preset scaled to some nodes",
+                    {{"preset", text("a preset such as dgx-a100-80g, or a path")},
+                     {"nodes", nodes},
+                     {"devices", devices},
+                     {"intra", link_schema("what is other than the preset's inside a node", {})},
+                     {"inter", link_schema("what is other than the preset's between nodes", {})}},
+                    {"preset"}),
+       cluster_form("written out in place",
+                    {{"device", text("hardware profile of the devices, such as a100-sxm-80g")},
+                     {"name", text("what reports call the cluster")},
+                     {"devices_per_node", integer("devices of a node", 1, kMaxRanks)},
+                     {"nodes", nodes},
+                     {"devices", devices},
+                     {"intra", link_schema("links inside a node", {"kind"})},
+                     {"inter", link_schema("network between nodes", {"kind"})}},
+                    {"device"}),
+       cluster_form(
+           "a case's flat words",
+           {{"gpu", text("hardware profile of the devices")},
+            {"gpus", integer("number of devices", 1, kMaxRanks)},
+            {"gpus_per_node", integer("devices of a node", 1, kMaxRanks)},
+            {"intra", word("kind of link inside a node", kLinkWords)},
+            {"intra_gb_per_s", positive("10^9 bytes/s, one direction, per device")},
+            {"inter", word("kind of network between nodes", kLinkWords)},
+            {"inter_gbit_per_s_per_node", positive("10^9 bit/s, one direction, per node")},
+            {"nvlink_domain", integer("devices on one NVLink switch network", 1, kMaxRanks)}},
+           {"gpu", "gpus", "gpus_per_node"})});
+}
+
+Json placement_schema() {
+  Json schema = text("letters D, P, C, E, T, rightmost fastest, such as DPT; or cluster, spread");
+  schema["pattern"] = R"(^(cluster|spread|(?!.*(.).*\2)[DPCET]+)$)";
+  return schema;
 }
 
 Json parallel_schema() {
@@ -194,8 +267,7 @@ Json parallel_schema() {
                             {{"stage", integer("stage", 0, 1)},
                              {"by", word("how shards are cut", std::span(kZeroByWords).first(1))}},
                             {"stage"})})},
-       {"placement",
-        text("letters D, P, C, E, T, rightmost fastest, such as DPT; or cluster, spread")},
+       {"placement", placement_schema()},
        {"scatter_gather", flag("pipeline sends are split over the tensor group; default true")},
        {"tensor_method", word("how layers are split", kTensorMethodWords)},
        {"tensor_overlap", word("sub-pipelining", kTensorOverlapWords)}});
@@ -211,29 +283,30 @@ Json training_schema() {
        {"optimizer", word("update rule", kOptimizerWords)},
        {"flash_attention",
         {{"enum", {true, false, "auto"}}, {"description", "auto: where the kernels support it"}}},
-       {"clip_norm", number("gradient norm to clip at; 0: off")},
+       {"clip_norm", number("gradient norm to clip at; 0: off", 0)},
        {"bucket_elements", integer("gradients reduced together", 1, kMaxTensorElements)},
-       {"dropout", number("rate; default 0.1, llama 0")},
+       {"dropout", number("rate; default 0.1, llama 0", 0, 1)},
        {"kernels", word("kernel set; default from the cluster's devices", kKernelWords)},
-       {"steps", integer("steps of a training run", 1)},
-       {"lr", either({number("learning rate"),
+       {"steps", integer("steps of a training run", 1, kMaxSteps)},
+       {"lr", either({number("learning rate", 0, kRateBelow),
                       map("learning rate over the run",
-                          {{"peak", number("highest rate")},
+                          {{"peak", number("highest rate", 0, kRateBelow)},
                            {"schedule", word("after the warm-up", kLearningRateWords)},
                            {"warmup", integer("steps of linear increase", 0)}})})},
        {"betas",
         {{"type", "array"},
-         {"items", {{"type", "number"}}},
+         {"items", number("beta", 0, 1)},
          {"minItems", 2},
          {"maxItems", 2},
          {"description", "of adamw"}}},
-       {"eps", number("of adamw")},
-       {"weight_decay", number("of matrices; biases and norms have none")},
+       {"eps", number("of adamw", 0, 1)},
+       {"weight_decay", number("of matrices; biases and norms have none", 0, kRateBelow)},
        {"seed", integer("of every random draw", 0)},
        {"loss_scale", either({word("fp16: adapted to overflows",
                                    std::initializer_list<std::string_view>{"dynamic"}),
-                              number("fp16: fixed")})},
-       {"timeout_s", number("seconds until a collective gives up")},
+                              positive("fp16: fixed")})},
+       {"timeout_s",
+        number("seconds until a collective gives up", kMinTimeoutSeconds, kTimeoutBelowSeconds)},
        {"cpu_offload", {{"enum", {false}}, {"description", "false in this version"}}},
        {"compiled", flag("a word of cases; no effect in this version")},
        {"async_tp", flag("a word of cases; no effect in this version")}},
@@ -243,7 +316,7 @@ Json training_schema() {
 Json partition_schema() {
   return either({word("how layers become stages", kPartitionWords),
                  {{"type", "array"},
-                  {"items", integer("layer", 1)},
+                  {"items", integer("layer", 1, 2 * kMaxLayers)},
                   {"description", "first layer of stage 1, 2, ..."}},
                  map("how layers become stages",
                      {{"method", word("method", kPartitionWords)},

@@ -1,6 +1,7 @@
 #include "engine/config/study_section.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,11 @@ std::size_t read_word(const YamlNode& node, std::string_view noun,
     node.fail(named + " is not in this version, which has " + available);
   }
   node.fail("unknown " + named + "; this version has " + available);
+}
+
+std::optional<bool> read_bool_or(const YamlNode& node, std::string_view word) {
+  if (node.is_scalar() && node.as_string() == word) return std::nullopt;
+  return node.as_bool(std::string(word) + ", true or false");
 }
 
 Section::Section(Study& study, std::string path, std::optional<YamlNode> node)
@@ -81,10 +87,9 @@ void Section::number(std::string_view key, double& value, double least, double b
   const auto node = given(key);
   if (!node) return record_default(key);
   value = node->as_number();
-  if (value < least || value >= below) {
-    node->fail("expected at least " + number_text(least) + " and less than " + number_text(below) +
-               ", got " + number_text(value));
-  }
+  if (value >= least && value < below) return;
+  const std::string bound = std::isfinite(below) ? " and less than " + number_text(below) : "";
+  node->fail("expected at least " + number_text(least) + bound + ", got " + number_text(value));
 }
 
 void Section::boolean(std::string_view key, bool& value) {
@@ -97,7 +102,7 @@ void Section::boolean(std::string_view key, bool& value) {
 
 void Section::text(std::string_view key, std::string& value) {
   if (const auto node = given(key)) {
-    value = node->as_string();
+    value = node->as_text();
   } else {
     record_default(key);
   }
@@ -115,12 +120,6 @@ void Section::word(std::string_view key, std::string& value,
 
 void Section::refuse(std::string_view key, const std::string& why) const {
   if (contains(key)) node_->at(key).fail(why);
-}
-
-void Section::refuse_unless_false(std::string_view key, const std::string& why) {
-  bool value = false;
-  boolean(key, value);
-  if (value) node_->at(key).fail(why);
 }
 
 void Section::finish() const {

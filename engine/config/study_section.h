@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,9 @@ namespace trainyard {
 std::size_t read_word(const YamlNode& node, std::string_view noun,
                       std::span<const std::string_view> words,
                       std::span<const std::string_view> planned = {});
+
+/// true or false, or nullopt for the one word that the key takes beside them.
+std::optional<bool> read_bool_or(const YamlNode& node, std::string_view word);
 
 class Section {
  public:
@@ -37,15 +41,15 @@ class Section {
   // Each leaves `value` alone, and records "default", where the key is absent.
   void integer(std::string_view key, std::int64_t& value, std::int64_t least, std::int64_t most);
   void integer(std::string_view key, int& value, int least, int most);
-  void number(std::string_view key, double& value, double least, double below);
+  void number(std::string_view key, double& value, double least,
+              double below = std::numeric_limits<double>::infinity());
   void boolean(std::string_view key, bool& value);
-  void text(std::string_view key, std::string& value);
+  void text(std::string_view key, std::string& value);  // YamlNode::as_text()
   void word(std::string_view key, std::string& value, std::span<const std::string_view> words,
             std::span<const std::string_view> planned = {});
 
   /// Refuses a key of the contract that this version does not have.
   void refuse(std::string_view key, const std::string& why) const;
-  void refuse_unless_false(std::string_view key, const std::string& why);
 
   void finish() const;  // refuses unknown keys
 

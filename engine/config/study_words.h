@@ -22,6 +22,11 @@ inline constexpr std::array<std::string_view, 1> kPartitionWords = {"uniform"};
 inline constexpr std::array<std::string_view, 1> kTensorMethodWords = {"megatron"};
 inline constexpr std::array<std::string_view, 1> kTensorOverlapWords = {"none"};
 inline constexpr std::array<std::string_view, 1> kFidelityWords = {"analytic"};
+// Inside a node, then between nodes. Files of calibrate/links/ begin with one of them.
+inline constexpr std::array<std::string_view, 13> kLinkWords = {
+    "nvswitch", "nvlink",     "nvlink-bridge", "nvlink-cube-mesh", "pcie", "pcie-switch",
+    "loopback", "infiniband", "roce",          "ethernet",         "efa",  "omni-path",
+    "none"};
 inline constexpr std::array<std::string_view, 2> kFabricWords = {"single-switch", "fat-tree"};
 inline constexpr std::array<std::string_view, 2> kCollectiveWords = {"auto", "ring"};
 inline constexpr std::array<std::string_view, 2> kLearningRateWords = {"constant", "cosine"};

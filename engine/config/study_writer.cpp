@@ -13,12 +13,13 @@ namespace trainyard {
 namespace {
 
 /// Text as YAML reads it back: bare where it is plainly a word, else in double quotes.
+/// Text that a key may also say as a number goes through ResolvedText::line().
 std::string yaml_text(std::string_view text) {
   const std::string_view plain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./";
   const bool bare = !text.empty() && text.find_first_not_of(plain) == std::string::npos &&
                     text.front() != '-' && text.front() != '.' && text != "null" &&
-                    text != "Null" && text != "NULL";
+                    text != "Null" && text != "NULL" && reads_as_text(text);
   if (bare) return std::string(text);
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string shown = "\"";
@@ -89,15 +90,11 @@ class ResolvedText {
  private:
   void indent() { text_ += std::string(2 * path_.size(), ' '); }
 
-  /// Of the key itself, else of the link it is part of: a preset's links are recorded whole.
   Origin origin(const std::string& key) const {
     std::string path;
     for (const std::string& part : path_) path += part + ".";
     const auto own = study_.origins.find(path + key);
-    if (own != study_.origins.end()) return own->second;
-    const bool in_link = path_.size() >= 2 && (path_[1] == "intra" || path_[1] == "inter");
-    const auto link = study_.origins.find(in_link ? path_[0] + "." + path_[1] : "");
-    return in_link && link != study_.origins.end() ? link->second : default_origin();
+    return own != study_.origins.end() ? own->second : default_origin();
   }
 
   const Study& study_;
@@ -180,6 +177,13 @@ void write_cluster(ResolvedText& out, const Cluster& cluster) {
     speed += (speed.empty() ? "" : ", ") + std::to_string(device) + ": " + number_text(factor);
   }
   out.line("speed", "{" + speed + "}");
+  out.open("collectives");
+  for (const std::string_view collective : kCollectives) {
+    const auto chosen = cluster.collectives.find(std::string(collective));
+    out.text(std::string(collective),
+             chosen != cluster.collectives.end() ? chosen->second : "auto");
+  }
+  out.close();
   out.close();
 }
 
@@ -199,6 +203,7 @@ void write_parallel(ResolvedText& out, const ParallelConfig& parallel) {
   out.text("placement", parallel.placement);
   out.flag("scatter_gather", parallel.scatter_gather);
   out.text("tensor_method", parallel.tensor_method);
+  out.text("tensor_overlap", parallel.tensor_overlap);
   out.close();
 }
 
@@ -225,8 +230,11 @@ void write_training(ResolvedText& out, const TrainingConfig& training) {
   out.number("eps", training.eps);
   out.number("weight_decay", training.weight_decay);
   out.integer("seed", training.seed);
-  out.text("loss_scale", training.loss_scale);
+  out.line("loss_scale", training.loss_scale);
   out.number("timeout_s", training.timeout_s);
+  out.flag("cpu_offload", training.cpu_offload);
+  out.flag("compiled", training.compiled);
+  out.flag("async_tp", training.async_tp);
   out.close();
 }
 

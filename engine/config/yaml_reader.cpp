@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine/config/quantity.h"
+#include "engine/config/study_limits.h"
 #include "engine/config/user_text.h"
 #include "engine/config/yaml_tree.h"
 
@@ -44,14 +45,14 @@ const std::string& plain_text(const YamlNode::State& node, const std::string& wh
   return node.text;
 }
 
-/// "1536", "+8", "-1", or a whole number with an exponent ("40e6"), exact; nullopt otherwise.
+/// "1536", "+8", "-1", or a whole number in another spelling ("40e6", "2.0"), exact; nullopt
+/// otherwise.
 std::optional<std::int64_t> parse_integer(std::string_view text) {
   if (!text.empty() && text.front() == '+') text.remove_prefix(1);
   std::int64_t value = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error == std::errc{} && stop == end) return value;
-  if (text.find_first_of("eE") == std::string_view::npos) return std::nullopt;
   const std::optional<double> number = parse_number(text);
   constexpr double kExactLimit = 9007199254740992.0;  // 2^53: every integer below it is a double
   if (!number || std::abs(*number) > kExactLimit || std::trunc(*number) != *number) {
@@ -65,6 +66,16 @@ double read_quantity(const YamlNode::State& node, Dimension dimension) {
   const Quantity quantity = parse_quantity(node.text, dimension);
   if (!quantity.problem.empty()) node.fail(quantity.problem);
   return quantity.value;
+}
+
+/// The value of an option, which has no lines: its faults are the option's.
+std::shared_ptr<YamlNode::State> parse_value(const std::string& text, const std::string& path,
+                                             const std::string& option) {
+  try {
+    return parse_yaml_tree(text, option);
+  } catch (const ConfigError& error) {
+    throw ConfigError({option, 0, 0}, printable(path), error.problem());
+  }
 }
 
 void mark_set_by(YamlNode::State& node, const SourcePos& pos, const std::string& path,
@@ -179,6 +190,12 @@ std::string YamlNode::as_string() const {
   return state_->text;
 }
 
+std::string YamlNode::as_text() const {
+  std::string text = as_string();
+  if (state_->quoted || reads_as_text(text)) return text;
+  fail("expected text, got " + printable(text, 60) + "; in quotes it is text");
+}
+
 std::int64_t YamlNode::as_integer(std::int64_t least, std::int64_t most) const {
   const std::string& text = plain_text(*state_, "an integer");
   const std::optional<std::int64_t> value = parse_integer(text);
@@ -198,17 +215,17 @@ std::int64_t YamlNode::as_integer(std::int64_t least, std::int64_t most) const {
   return *value;
 }
 
-double YamlNode::as_number() const {
-  const std::optional<double> value = parse_number(plain_text(*state_, "a number"));
-  if (!value) expected(*state_, "a finite number");
+double YamlNode::as_number(const std::string& expected_words) const {
+  const std::optional<double> value = parse_number(plain_text(*state_, expected_words));
+  if (!value) expected(*state_, expected_words);
   return *value;
 }
 
-bool YamlNode::as_bool() const {
-  const std::string& text = plain_text(*state_, "true or false");
+bool YamlNode::as_bool(const std::string& expected_words) const {
+  const std::string& text = plain_text(*state_, expected_words);
   if (text == "true" || text == "True" || text == "TRUE") return true;
   if (text == "false" || text == "False" || text == "FALSE") return false;
-  expected(*state_, "true or false");
+  expected(*state_, expected_words);
 }
 
 Seconds YamlNode::as_duration() const { return read_quantity(*state_, Dimension::kDuration); }
@@ -229,19 +246,22 @@ FlopPerSecond YamlNode::as_flop_per_second() const {
 }
 
 std::int64_t YamlNode::as_num_nodes() const {
-  constexpr std::int64_t kMostNodes = 1'000'000'000;
   if (state_->kind == Kind::kScalar && parse_integer(state_->text)) {
-    return as_integer(1, kMostNodes);
+    return as_integer(1, kMaxNodesPerLeaf);
   }
   const double nodes = read_quantity(*state_, Dimension::kNodes);
-  if (nodes < 1 || nodes > static_cast<double>(kMostNodes) || std::trunc(nodes) != nodes) {
+  if (nodes < 1 || nodes > static_cast<double>(kMaxNodesPerLeaf) || std::trunc(nodes) != nodes) {
     fail("expected a whole number of nodes, got " + quoted(state_->text));
   }
   return static_cast<std::int64_t>(nodes);
 }
 
 void YamlNode::set(const std::string& assignment) {
-  const std::string option = "--set " + printable(assignment);
+  set(assignment, "--set " + assignment);
+}
+
+void YamlNode::set(const std::string& assignment, const std::string& typed) {
+  const std::string option = printable(typed, 206);
   const SourcePos option_pos{option, 0, 0};
   const std::size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0) {
@@ -251,7 +271,7 @@ void YamlNode::set(const std::string& assignment) {
   if (std::count(path.begin(), path.end(), '.') >= kMaxYamlDepth) {
     throw ConfigError(option_pos, "", "the path is too long");
   }
-  std::shared_ptr<State> value = parse_yaml_tree(assignment.substr(equals + 1), option);
+  std::shared_ptr<State> value = parse_value(assignment.substr(equals + 1), path, option);
 
   State* parent = state_.get();
   for (std::size_t start = 0;;) {

@@ -40,11 +40,14 @@ class YamlNode {
   std::vector<YamlNode> items() const;  // sequences
 
   // Scalars. Out of range or of another type: ConfigError.
-  std::string as_string() const;
+  std::string as_string() const;  // as written: 3 is "3"
+  std::string as_text() const;    // 3 and true are text in quotes only
+  // A whole number however it is spelled, as for JSON Schema: 2, 2.0 and 2e0 are the same.
   std::int64_t as_integer(std::int64_t least = std::numeric_limits<std::int64_t>::min(),
                           std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
-  double as_number() const;  // finite
-  bool as_bool() const;
+  // `expected` is what the message says of a key that takes words too: "auto, true or false".
+  double as_number(const std::string& expected = "a finite number") const;
+  bool as_bool(const std::string& expected = "true or false") const;
   // Quantities with a unit: "5 us", "300 GB/s" (10^9), "200 Gbit/s", "80 GiB" (2^30), "80 GB"
   // (10^9).
   Seconds as_duration() const;
@@ -54,8 +57,10 @@ class YamlNode {
   std::int64_t as_num_nodes() const;         // "16 nodes", or 16
 
   /// Applies `path=value`, as typed after --set, to the map under this root; value is YAML. Call it
-  /// before anything is read: nodes handed out earlier keep what they had.
+  /// before anything is read: nodes handed out earlier keep what they had. `option` is what
+  /// messages call it, where it was not --set.
   void set(const std::string& assignment);
+  void set(const std::string& assignment, const std::string& option);
   /// "--set parallel.pipeline=7" where such an option wrote this value, else "".
   const std::string& set_by() const;
 

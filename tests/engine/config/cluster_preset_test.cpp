@@ -2,10 +2,12 @@
 // node and per node between nodes.
 #include "engine/config/cluster_preset.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "engine/base/error.h"
 #include "engine/config/profile_reader.h"
+#include "engine/config/study_words.h"
 #include "engine/cost/cost_model.h"
 #include "tests/support/source_root.h"
 
@@ -55,6 +57,9 @@ TEST_CASE("every preset reads as one node of a known device with links in use") 
 TEST_CASE("every kind of link reads, and each of its curves has a provenance") {
   for (const std::string& name : yaml_names(source_root() + "/calibrate/links")) {
     CAPTURE(name);
+    CHECK(std::any_of(kLinkWords.begin(), kLinkWords.end(), [&](std::string_view kind) {
+      return name == kind || name.starts_with(std::string(kind) + "-");
+    }));
     const LinkClass found = link(name, "");
     for (const LinkCurve* curve : {&found.collective, &found.point_to_point}) {
       CHECK(curve->efficiency <= 1);
@@ -113,8 +118,11 @@ TEST_CASE("a slip in a cluster file is refused at its line") {
   const std::string device = "description: D\ndevice: a100-sxm-80g\ndevices_per_node: 8\n";
   const std::string rest = "inter: {kind: infiniband, bandwidth: 200 GB/s}\nsource: s\n";
   CHECK(error_of(device + "intra: nvswitch\n" + rest) == "no error");
-  CHECK(error_of(device + "intra: rope\n" + rest).find("c.yaml:4:8: intra: no curves for links") ==
+  CHECK(error_of(device + "intra: rope\n" + rest)
+            .find("c.yaml:4:8: intra: unknown kind of link 'rope'; this version has nvswitch, ") ==
         0);
+  CHECK(error_of(device + "intra: nvlink-cube-mesh\n" + rest) == "no error");
+  CHECK(error_of(device + "intra: nvlink-bridge\n" + rest) == "no error");
   CHECK(error_of(device + "intra: infiniband\n" + rest).find("have no usual bandwidth") !=
         std::string::npos);
   CHECK(error_of("description: D\ndevice: a1000\n").find("c.yaml:2:9: device: no profile") == 0);

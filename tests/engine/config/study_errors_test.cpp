@@ -133,6 +133,15 @@ TEST_CASE("cuts agree with the stages and the layers") {
       with("partition: [3, 6]\n") ==
       "study.yaml:5:12: partition: 2 cuts make 3 stages, but pipeline x virtual_stages = 4; write "
       "3 cuts");
+  CHECK(
+      error_of(kSmallStudy + "partition: [4]\n", {"parallel.pipeline=1"}) ==
+      "study.yaml:5:12: partition: 1 cut makes 2 stages, but pipeline x virtual_stages = 1; write "
+      "partition: uniform");
+  CHECK(
+      error_of(kSmallStudy + "partition: []\n", {"parallel.pipeline=2"}) ==
+      "study.yaml:5:12: partition: 0 cuts make 1 stage, but pipeline x virtual_stages = 2; write 1 "
+      "cut");
+  CHECK(error_of(kSmallStudy + "partition: []\n", {"parallel.pipeline=1"}) == "no error");
   CHECK(with("partition: [3, 6, 12]\n") ==
         "study.yaml:5:12: partition: the last stage would begin at layer 12, but layers count from "
         "0 to 11");
@@ -248,10 +257,22 @@ TEST_CASE("devices, links and kernels exist") {
       "study.yaml:3:79: cluster.intra.bandwidth: '300' has no unit; write 300 GB/s or 300 Gbit/s");
   CHECK(with_cluster("{gpu: a100, gpus: 2, gpus_per_node: 2, intra: pcie}") ==
         "study.yaml:3:10: cluster: does not say intra_gb_per_s, and pcie has no usual bandwidth");
+  CHECK(with_cluster("{gpu: a100, gpus: 2, gpus_per_node: 2, intra: string}") ==
+        "study.yaml:3:56: cluster.intra: unknown kind of link 'string'; this version has nvswitch, "
+        "nvlink, nvlink-bridge, nvlink-cube-mesh, pcie, pcie-switch, loopback, infiniband, roce, "
+        "ethernet, efa, omni-path and none");
   CHECK(
-      with_cluster("{gpu: a100, gpus: 2, gpus_per_node: 2, intra: string}") ==
-      "study.yaml:3:56: cluster.intra: unknown kind of link 'string'; known: ethernet, infiniband, "
-      "nvswitch, pcie and roce");
+      with_cluster("{device: a100, devices_per_node: 2, intra: {kind: rope, bandwidth: 1 GB/s}}") ==
+      "study.yaml:3:60: cluster.intra.kind: unknown kind 'rope'; this version has nvswitch, "
+      "nvlink, nvlink-bridge, nvlink-cube-mesh, pcie, pcie-switch, loopback, infiniband, roce, "
+      "ethernet, efa, omni-path and none");
+  CHECK(
+      with_cluster("{gpu: a100, gpus: 2, gpus_per_node: 2, intra: nvlink-bridge}") ==
+      "study.yaml:3:56: cluster.intra: no curves for links of kind 'nvlink-bridge' between devices "
+      "a100; known: ethernet, infiniband, nvswitch, pcie and roce");
+  CHECK(with_cluster("{gpu: a101, gpus: 2, gpus_per_node: 2, intra: nvswitch}") ==
+        "study.yaml:3:16: cluster.gpu: no hardware profile is named 'a101'; known: a100, cpu and "
+        "h100");
   CHECK(with_cluster("{preset: box, speed: {8: 0.5}}") ==
         "study.yaml:3:35: cluster.speed.8: expected a device from 0 to 7, got '8'");
   CHECK(
@@ -269,6 +290,15 @@ TEST_CASE("devices, links and kernels exist") {
       "write auto or false");
 }
 
+TEST_CASE("a file that a study names and that cannot be read is wrong at the study's line") {
+  CHECK(with_model("missing.json") == "study.yaml:3:8: model: missing.json: cannot be read");
+  CHECK(with_model("{preset: missing.json, layers: 4}") ==
+        "study.yaml:3:17: model.preset: missing.json: cannot be read");
+  CHECK(with_cluster("missing.yaml") ==
+        "study.yaml:3:10: cluster: missing.yaml: cannot open: No such file or directory");
+  CHECK(with_model("broken.json") == "broken.json:3:7: n_head: expected an integer");
+}
+
 TEST_CASE("numbers of the training block are in range") {
   CHECK(set("training.dropout=1") ==
         "--set training.dropout=1: training.dropout: expected at least 0 and less than 1, got 1");
@@ -280,12 +310,35 @@ TEST_CASE("numbers of the training block are in range") {
       "version has constant and cosine");
   CHECK(
       set("training.loss_scale=0") ==
-      "--set training.loss_scale=0: training.loss_scale: expected dynamic or a number more than 0");
+      "--set training.loss_scale=0: training.loss_scale: expected dynamic or a number more than 0, "
+      "got 0");
   CHECK(set("parallel.placement=DPX") ==
         "--set parallel.placement=DPX: parallel.placement: expected letters of D, P, C, E, T, each "
         "at most once, such as DPT, or cluster or spread, got 'DPX'");
+  CHECK(set("training.clip_norm=-1") ==
+        "--set training.clip_norm=-1: training.clip_norm: expected at least 0, got -1");
+}
+
+TEST_CASE("keys that take words beside values name them") {
+  CHECK(set("training.loss_scale=static") ==
+        "--set training.loss_scale=static: training.loss_scale: expected dynamic or a number more "
+        "than 0, got 'static'");
+  CHECK(set("training.flash_attention=yes") ==
+        "--set training.flash_attention=yes: training.flash_attention: expected auto, true or "
+        "false, got 'yes'");
+  CHECK(set("partition={method: uniform, ends: layer}") ==
+        "--set partition={method: uniform, ends: layer}: partition.ends: expected layers, true or "
+        "false, got 'layer'");
+}
+
+TEST_CASE("an option into a name says how the name takes it") {
   CHECK(set("model.layers=4") ==
-        "--set model.layers=4: model: is 'gpt-tiny', at study.yaml:1:8; it has no 'layers' to set");
+        "--set model.layers=4: model.layers: model is the name 'gpt-tiny', at study.yaml:1:8; put "
+        "--set 'model={preset: gpt-tiny}' before this option");
+  CHECK(error_of(kSmallStudy, {"model={preset: gpt-tiny}", "model.layers=4"}) == "no error");
+  CHECK(error_of(kSmallStudy, {"cluster=box", "cluster.nodes=2"}) ==
+        "--set cluster.nodes=2: cluster.nodes: cluster is the name 'box', at study.yaml:2:10; put "
+        "--set 'cluster={preset: box}' before this option");
 }
 
 }  // namespace trainyard

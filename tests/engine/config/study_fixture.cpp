@@ -123,12 +123,15 @@ StudyResolvers fixture_resolvers() {
     return std::nullopt;
   };
   resolvers.model_file = [](const std::string& path) {
+    if (path == "broken.json") throw ConfigError({path, 3, 7}, "n_head", "expected an integer");
+    if (path == "missing.json") throw ConfigError({path}, "", "cannot be read");
     ModelConfig model = gpt_tiny();
     model.name = path;
     return model;
   };
   resolvers.cluster_preset = find_cluster;
   resolvers.cluster_file = [](const std::string& path) {
+    if (path == "missing.yaml") YamlNode::load_file(path);
     Cluster cluster = *find_cluster("box");
     cluster.name = path;
     cluster.num_nodes = 4;

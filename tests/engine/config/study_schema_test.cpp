@@ -1,12 +1,15 @@
 // The JSON schema: the committed file is the generated text, and the schema and the reader know the
-// same keys. Run with UPDATE_GOLDEN=1 to write the file again.
+// same keys and take the same values. Run with UPDATE_GOLDEN=1 to write the file again.
 #include "engine/config/study_schema.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -55,6 +58,94 @@ Keys reader_keys(const std::string& path, const std::vector<std::string>& sets) 
   return keys;
 }
 
+bool is_of_type(const Json& value, const std::string& type) {
+  if (type == "integer") {
+    return value.is_number() && std::trunc(value.get<double>()) == value.get<double>();
+  }
+  if (type == "number") return value.is_number();
+  return type == value.type_name();
+}
+
+bool validates(const Json& schema, const Json& value);
+
+bool members_validate(const Json& schema, const Json& object) {
+  for (const Json& key : schema.value("required", Json::array())) {
+    if (!object.contains(key.get<std::string>())) return false;
+  }
+  const Json properties = schema.value("properties", Json::object());
+  const Json patterns = schema.value("patternProperties", Json::object());
+  for (const auto& [key, member] : object.items()) {
+    bool known = properties.contains(key);
+    if (known && !validates(properties[key], member)) return false;
+    for (const auto& [pattern, of_pattern] : patterns.items()) {
+      if (!std::regex_search(key, std::regex(pattern))) continue;
+      known = true;
+      if (!validates(of_pattern, member)) return false;
+    }
+    if (!known) return false;  // additionalProperties is false in every map
+  }
+  return true;
+}
+
+/// Whether `value` is what `schema` describes, in the words of JSON Schema that the study's uses.
+bool validates(const Json& schema, const Json& value) {
+  const auto any = [](const Json& options, const auto& holds) {
+    return std::any_of(options.begin(), options.end(), holds);
+  };
+  if (schema.contains("anyOf") &&
+      !any(schema["anyOf"], [&](const Json& option) { return validates(option, value); })) {
+    return false;
+  }
+  if (schema.contains("enum") &&
+      !any(schema["enum"], [&](const Json& word) { return word == value; })) {
+    return false;
+  }
+  const Json type = schema.value("type", Json());
+  const Json types = type.is_string() ? Json::array({type}) : type;
+  if (!types.is_null() &&
+      !any(types, [&](const Json& name) { return is_of_type(value, name.get<std::string>()); })) {
+    return false;
+  }
+  if (value.is_number()) {
+    const double number = value.get<double>();
+    if (schema.contains("minimum") && number < schema["minimum"]) return false;
+    if (schema.contains("maximum") && number > schema["maximum"]) return false;
+    if (schema.contains("exclusiveMinimum") && number <= schema["exclusiveMinimum"]) return false;
+    if (schema.contains("exclusiveMaximum") && number >= schema["exclusiveMaximum"]) return false;
+  }
+  if (value.is_string() && schema.contains("pattern")) {
+    const std::regex pattern(schema["pattern"].get<std::string>());
+    if (!std::regex_search(value.get<std::string>(), pattern)) return false;
+  }
+  if (value.is_array() && schema.contains("items")) {
+    if (value.size() < schema.value("minItems", 0U)) return false;
+    if (value.size() > schema.value("maxItems", value.size())) return false;
+    for (const Json& item : value) {
+      if (!validates(schema["items"], item)) return false;
+    }
+  }
+  return !value.is_object() || !schema.contains("additionalProperties") ||
+         members_validate(schema, value);
+}
+
+/// A small study in which the key path `key` is `value`.
+Json study_with(const std::string& key, const Json& value) {
+  Json study = {{"model", {{"preset", "gpt-tiny"}}},
+                {"cluster", {{"preset", "box"}, {"nodes", 2}}},
+                {"parallel", {{"tensor", 2}, {"pipeline", 4}}},
+                {"training", {{"global_batch", 32}}}};
+  // What these keys need beside them.
+  if (key == "partition.ends") study["partition"]["method"] = "uniform";
+  if (key == "partition.ends" && value == "layers") study["parallel"]["pipeline"] = 2;
+  if (key == "framework.version") study["framework"]["name"] = "megatron-lm";
+  Json* node = &study;
+  std::istringstream parts(key);
+  std::string part;
+  while (std::getline(parts, part, '.')) node = &(*node)[part];
+  *node = value;
+  return study;
+}
+
 }  // namespace
 
 TEST_CASE("the committed schema is the generated one") {
@@ -97,11 +188,92 @@ TEST_CASE("the schema and the reader know the same keys") {
   }
 }
 
-TEST_CASE("the three forms of a cluster together have the schema's keys") {
-  Keys keys = reader_keys("cluster", {});
-  keys.merge(reader_keys("cluster", {"cluster={device: a100}"}));
-  keys.merge(reader_keys("cluster", {"cluster={gpu: a100, gpus: 1, gpus_per_node: 1}"}));
-  CHECK(schema_keys("cluster") == keys);
+TEST_CASE("each form of a cluster has the schema's keys") {
+  const Json forms = Json::parse(study_schema_text())["properties"]["cluster"]["anyOf"];
+  const std::vector<std::string> blocks = {"{preset: box}", "{device: a100}",
+                                           "{gpu: a100, gpus: 1, gpus_per_node: 1}"};
+  REQUIRE(forms.size() == blocks.size() + 1);  // and a name
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    CAPTURE(blocks[i]);
+    Keys keys;
+    for (const auto& [key, value] : forms[i + 1]["properties"].items()) keys.insert(key);
+    CHECK(keys == reader_keys("cluster", {"cluster=" + blocks[i]}));
+  }
+}
+
+TEST_CASE("the schema and the reader take the same values") {
+  // Values are JSON, which is YAML too. The base study leaves all of them room.
+  struct Row {
+    std::string key;
+    std::vector<std::string> taken;
+    std::vector<std::string> refused;
+  };
+  const std::vector<Row> rows = {
+      {"model",
+       {R"("gpt-tiny")", R"({"preset": "gpt-tiny", "layers": null})"},
+       {"3", "null", "{}"}},
+      {"model.name", {R"("x")", R"("3")", "null"}, {"3", "true", "[]"}},
+      {"model.layers", {"4", "4.0", "4e0", "null"}, {"0", "4.5", R"("4")", "100001"}},
+      {"model.norm_eps", {"0", "1e-6", "null"}, {"1", "-1e-6"}},
+      {"model.rope_base", {"1", "5e5", "null"}, {"0.5", "1e12"}},
+      {"model.tied_embeddings", {"true", "null"}, {"1", R"("true")"}},
+      {"cluster", {R"("box")"}, {"3", "null", "{}", R"({"preset": null})"}},
+      {"cluster.preset", {R"("box")"}, {"null", "3"}},
+      {"cluster.nodes", {"2", "2.0", "null"}, {"0", "1048577", "1.5"}},
+      {"cluster.intra",
+       {R"({"kind": null, "latency": "2 us"})", "null", R"({"bandwidth": null})"},
+       {R"({"latency": 2})", R"({"latency": "-2 us"})", R"({"efficiency": 0})",
+        R"({"efficiency": 1.5})", R"("nvswitch")", R"({"kind": "rope"})",
+        R"({"efficiency_by_ranks": {"2": 0}})"}},
+      {"cluster.fabric.oversubscription", {"1", "2.5", "null"}, {"0.5", "1e6"}},
+      {"cluster.fabric.leaf", {"4", R"("4 nodes")", "null"}, {"0", "1000000001"}},
+      {"cluster.speed", {R"({"1": 0.5})", "{}", "null"}, {R"({"1": 0})", R"({"1": 1001})"}},
+      {"cluster.collectives.all_reduce", {R"("ring")", "null"}, {R"("tree")", "1"}},
+      {"parallel", {"{}", "null"}, {"1", "[]"}},
+      {"parallel.data", {"1", "null"}, {"0"}},
+      {"parallel.context", {"1", "null"}, {"2"}},
+      {"parallel.zero", {"1", "null", R"({"stage": 1, "by": null})"}, {"2", "{}", "true"}},
+      {"parallel.placement",
+       {R"("DPT")", R"("T")", R"("cluster")", "null"},
+       {R"("DPD")", R"("")", R"("dpt")", R"("DPX")", "3"}},
+      {"training.global_batch", {"32", "3.2e1"}, {"null", "0", R"("32")"}},
+      {"training.precision", {R"("bf16")", "null"}, {R"("fp8")", "16"}},
+      {"training.flash_attention", {"true", R"("auto")", "null"}, {"1", R"("on")"}},
+      {"training.clip_norm", {"0", "1e9", "null"}, {"-1", R"("off")"}},
+      {"training.dropout", {"0", "0.5", "null"}, {"1", "-0.1"}},
+      {"training.steps", {"1", "null"}, {"0", "1099511627777"}},
+      {"training.seed", {"0", "null"}, {"-1", "0.5"}},
+      {"training.lr", {"0", "1e-3", "null", "{}", R"({"peak": null})"}, {"-1e-3", "1e6"}},
+      {"training.lr.warmup", {"0", "null"}, {"-1"}},
+      {"training.betas",
+       {"[0, 0.5]", "null"},
+       {"[0.5]", "[0.5, 1]", "[-1, 0]", "[null, 0]", "0.9"}},
+      {"training.eps", {"0", "1e-8", "null"}, {"1", "-1e-8"}},
+      {"training.weight_decay", {"0", "null"}, {"-1", "1e6"}},
+      {"training.loss_scale", {R"("dynamic")", "1024", "null"}, {"0", R"("static")", "true"}},
+      {"training.timeout_s", {"0.001", "null"}, {"0", "1e9"}},
+      {"training.cpu_offload", {"false", "null"}, {"true"}},
+      {"partition", {R"("uniform")", "[3, 6, 9]", "null"}, {"[0, 6, 9]", R"("smp")", "3"}},
+      {"partition.ends", {R"("layers")", "false", "null"}, {R"("layer")", "1"}},
+      {"schedule", {R"("gpipe")", "null", R"({"method": "1f1b"})"}, {"{}", "1"}},
+      {"recompute.method", {R"("full")"}, {"null", R"("rotor")"}},
+      {"framework", {R"("trainyard")", "null"}, {"3", "{}"}},
+      {"framework.version", {"2021", R"("2021")"}, {"[]"}},
+      {"data.path", {R"("generated")", R"("3")", "null"}, {"3"}},
+      {"checkpoint.keep", {"1", "1.0", "null"}, {"0"}},
+      {"fidelity", {R"("analytic")", "null"}, {R"("fluid")"}},
+      {"era", {"3", "null", "[]"}, {}}};
+  const Json schema = Json::parse(study_schema_text());
+  for (const Row& row : rows) {
+    for (const bool taken : {true, false}) {
+      for (const std::string& value : taken ? row.taken : row.refused) {
+        const std::string text = study_with(row.key, Json::parse(value)).dump();
+        CAPTURE(row.key, value, text);
+        CHECK((error_of(text) == "no error") == taken);
+        CHECK(validates(schema, Json::parse(text)) == taken);
+      }
+    }
+  }
 }
 
 }  // namespace trainyard

@@ -41,6 +41,87 @@ TEST_CASE("the resolved study says each value and its origin") {
   }
 }
 
+TEST_CASE("a link written out says which of its figures the study left to their defaults") {
+  const std::string text = resolved_study_text(
+      read("model: gpt-tiny\ntraining: {global_batch: 8}\n"
+           "cluster: {device: a100, devices_per_node: 4,\n"
+           "          intra: {kind: nvlink, bandwidth: 300 GB/s, latency: 2 us,\n"
+           "                  point_to_point: {startup: 1 us}}}\n"));
+  CAPTURE(text);
+  CHECK_THAT(text, Catch::Contains("  intra:\n"
+                                   "    kind: nvlink  # from study.yaml:4:25\n"
+                                   "    bandwidth: 300 GB/s  # from study.yaml:4:44\n"
+                                   "    collective:\n"
+                                   "      startup: 0 s  # default\n"
+                                   "      latency: 2 us  # from study.yaml:4:63\n"
+                                   "      efficiency: 1  # default\n"
+                                   "      half_size: 0 B  # default\n"
+                                   "    point_to_point:\n"
+                                   "      startup: 1 us  # from study.yaml:5:45\n"
+                                   "      latency: 2 us  # from study.yaml:4:63\n"
+                                   "      efficiency: 1  # default\n"));
+}
+
+TEST_CASE("what a study leaves of a preset's link still comes from the preset") {
+  const std::string text = resolved_study_text(
+      read(kSmallStudy, {"cluster.inter={bandwidth: 50 GB/s, efficiency: 0.5}"}));
+  CAPTURE(text);
+  const std::string option = "# --set cluster.inter={bandwidth: 50 GB/s, efficiency: 0.5}\n";
+  CHECK_THAT(text, Catch::Contains("  inter:\n"
+                                   "    kind: infiniband  # preset box\n"
+                                   "    bandwidth: 50 GB/s  " +
+                                   option +
+                                   "    collective:\n"
+                                   "      startup: 20 us  # preset box\n"
+                                   "      latency: 3 us  # preset box\n"
+                                   "      efficiency: 0.5  " +
+                                   option));
+  CHECK_THAT(text, Catch::Contains("    source: fixture  # preset box\n"));
+}
+
+TEST_CASE("a case's link comes from the links of its kind") {
+  const std::string text = resolved_study_text(read(
+      "model: gpt-tiny\ntraining: {global_batch: 8}\n"
+      "cluster: {gpu: a100, gpus: 8, gpus_per_node: 8, intra: nvswitch, intra_gb_per_s: 250}\n"));
+  CAPTURE(text);
+  CHECK_THAT(text, Catch::Contains("  intra:\n"
+                                   "    kind: nvswitch  # from study.yaml:3:56\n"
+                                   "    bandwidth: 250 GB/s  # from study.yaml:3:82\n"
+                                   "    collective:\n"
+                                   "      startup: 20 us  # preset links of nvswitch\n"));
+}
+
+TEST_CASE("ZeRO's way to divide and an even cluster are defaults unless said") {
+  const auto text = [](const std::vector<std::string>& sets) {
+    return resolved_study_text(read(kSmallStudy, sets));
+  };
+  CHECK_THAT(text({}), Catch::Contains("    stage: 0  # default\n    by: shard  # default\n"));
+  CHECK_THAT(text({"parallel.zero=1"}),
+             Catch::Contains("    stage: 1  # --set parallel.zero=1\n    by: shard  # default\n"));
+  const std::string option = "  # --set parallel.zero={stage: 1, by: shard}\n";
+  CHECK_THAT(text({"parallel.zero={stage: 1, by: shard}"}),
+             Catch::Contains("    stage: 1" + option + "    by: shard" + option));
+  CHECK_THAT(text({}), Catch::Contains("  speed: {}  # default\n"));
+}
+
+TEST_CASE("words that this version has one of are written too") {
+  const auto text = [](const std::vector<std::string>& sets) {
+    return resolved_study_text(read(kSmallStudy, sets));
+  };
+  for (const char* line :
+       {"  collectives:\n    all_reduce: auto  # default\n    all_gather: auto  # default\n",
+        "  tensor_overlap: none  # default\n", "  cpu_offload: false  # default\n",
+        "  compiled: false  # default\n", "  async_tp: false  # default\n"}) {
+    CAPTURE(line);
+    CHECK_THAT(text({}), Catch::Contains(line));
+  }
+  CHECK_THAT(text({"cluster.collectives={all_gather: ring}"}),
+             Catch::Contains("    all_reduce: auto  # default\n    all_gather: ring  # --set "
+                             "cluster.collectives={all_gather: ring}\n"));
+  CHECK_THAT(text({"training.compiled=true"}),
+             Catch::Contains("  compiled: true  # --set training.compiled=true\n"));
+}
+
 TEST_CASE("the resolved study reads back as the same study") {
   const std::vector<std::vector<std::string>> variants = {
       {},
@@ -48,12 +129,16 @@ TEST_CASE("the resolved study reads back as the same study") {
       {"model={family: t5, layers: 2, hidden: 64, heads: 4, vocab: 99, seq_len: 32}"},
       {"model={family: bert, layers: 4, hidden: 64, heads: 4, vocab: 99, seq_len: 32}"},
       {"model={preset: gpt-tiny, name: 'a \"b\": #c'}", "data.path=corpus.bin"},
+      {"model={preset: gpt-tiny, name: '3e5'}", "framework={name: megatron-lm, version: 2021}"},
+      {"model={preset: gpt-tiny, name: 'true'}"},
       {"partition=[1, 2, 3]", "cluster.speed={3: 0.85, 1: 2}"},
+      {"cluster.collectives={all_reduce: ring}", "training.async_tp=true",
+       "parallel.tensor_overlap=none"},
       {"partition={method: uniform, uneven: true}", "parallel.zero=1", "recompute=full"},
       {"schedule=interleaved", "parallel.virtual_stages=3", "framework=megatron-lm"},
       {"cluster={gpu: h100, gpus: 12, gpus_per_node: 8, intra: nvswitch, inter: roce}",
        "parallel={tensor: 4}", "training.global_batch=33"},
-      {"cluster={device: cpu, devices_per_node: 3, intra: {kind: shm, bandwidth: 7.77 GiB/s, "
+      {"cluster={device: cpu, devices_per_node: 3, intra: {kind: loopback, bandwidth: 7.77 GiB/s, "
        "latency: 0.123456789 us, half_size: 3 MiB, efficiency: 0.7}}",
        "parallel={pipeline: 3}", "training.precision=fp64"},
       {"training.lr={peak: 0.123, schedule: cosine, warmup: 7}", "training.betas=[0.1, 0.2]",

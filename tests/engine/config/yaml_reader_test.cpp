@@ -65,6 +65,8 @@ TEST_CASE("integers are whole, unquoted and in range") {
   CHECK(value("1536").as_integer() == 1536);
   CHECK(value("+8").as_integer() == 8);
   CHECK(value("40e6").as_integer() == 40'000'000);
+  CHECK(value("2.0").as_integer() == 2);
+  CHECK(value("2e0").as_integer() == 2);
   CHECK(value("-9223372036854775808").as_integer() == std::numeric_limits<std::int64_t>::min());
 
   CHECK(integer_failure("four") == "f.yaml:1:6: key: expected an integer, got 'four'");
@@ -80,6 +82,17 @@ TEST_CASE("integers are whole, unquoted and in range") {
   CHECK(failure([] { value("0").as_integer(1); }) == "f.yaml:1:6: key: expected at least 1, got 0");
   CHECK(failure([] { value("9").as_integer(1, 8); }) ==
         "f.yaml:1:6: key: expected at most 8, got 9");
+}
+
+TEST_CASE("text that looks like a number or a truth value is text in quotes") {
+  CHECK(value("gpt3-175b").as_text() == "gpt3-175b");
+  CHECK(value("1f1b").as_text() == "1f1b");
+  CHECK(value("'3'").as_text() == "3");
+  CHECK(value("\"true\"").as_text() == "true");
+  for (const std::string text : {"3", "-1.5e3", "1e999", "0x1F", "true", "False", ".inf", ".nan"}) {
+    CHECK(failure([&] { value(text).as_text(); }) ==
+          "f.yaml:1:6: key: expected text, got " + text + "; in quotes it is text");
+  }
 }
 
 TEST_CASE("numbers are finite and booleans are true or false") {
@@ -134,6 +147,14 @@ TEST_CASE("an option replaces or adds a value, and later ones win") {
         "--set c.d={e: [1, 2]}: c.d.e[1]: expected at least 4, got 2");
 }
 
+TEST_CASE("an option of another name is called by it") {
+  YamlNode root = YamlNode::parse("a: 1\n", "f.yaml");
+  root.set("a=2", "--a 2");
+  CHECK(root.at("a").set_by() == "--a 2");
+  CHECK(failure([&] { root.set("b=[", "--b ["); }) ==
+        "--b [: b: a key must be a name; is a bracket before it not closed?");
+}
+
 TEST_CASE("an option that leads nowhere says so") {
   const auto set = [](const std::string& option) {
     return failure([&] { YamlNode::parse("a: word\n", "f.yaml").set(option); });
@@ -142,7 +163,11 @@ TEST_CASE("an option that leads nowhere says so") {
   CHECK(set("novalue") == "--set novalue: expected path=value, such as parallel.pipeline=8");
   CHECK(set("a..b=1") == "--set a..b=1: an empty name in the path");
   CHECK(set("=1") == "--set =1: expected path=value, such as parallel.pipeline=8");
-  CHECK(set("c=[") == "--set c=[:1:1: a key must be a name; is a bracket before it not closed?");
+  CHECK(set("c=[") == "--set c=[: c: a key must be a name; is a bracket before it not closed?");
+  CHECK(set("c=[2,4") ==
+        "--set c=[2,4: c: a key must be a name; is a bracket before it not closed?");
+  CHECK(set("c={d: [1}") == "--set c={d: [1}: c: not YAML: illegal flow end");
+  CHECK(set("c='x") == "--set c='x: c: not YAML: illegal EOF in scalar");
 }
 
 TEST_CASE("text that is not one YAML document of reasonable size is refused") {
