@@ -21,11 +21,6 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b;
 
 Cluster load_cluster(const Study& study, const YamlNode& node, const StudyResolvers& resolvers) {
   const std::string name = node.as_text();
-  if (name == "local") {
-    node.fail(
-        "local runs on this machine's own devices, which is not in this version; name a "
-        "preset, or write the cluster out");
-  }
   if (is_path(name)) return read_named_file(study, node, resolvers.cluster_file);
   std::optional<Cluster> cluster = resolvers.cluster_preset(name);
   if (!cluster)
@@ -88,12 +83,30 @@ void read_counts(Section& section, Cluster& cluster) {
   }
 }
 
+/// This machine: as many devices as ranks, all on one node. A rank is a CPU core unless `device` says a
+/// GPU.
+void read_local_counts(Section& section, Cluster& cluster) {
+  std::int64_t ranks = 1;
+  section.integer("ranks", ranks, 1, kMaxRanks);
+  cluster.num_nodes = 1;
+  cluster.devices_per_node = cluster.num_devices = ranks;
+  auto& origins = section.study().origins;
+  for (const char* key : {"devices", "devices_per_node"}) {
+    origins[section.key_path(key)] = origins[section.key_path("ranks")];
+  }
+  if (const auto device = section.given("device")) cluster.device = device->as_text();
+  section.study().warnings.push_back(
+      "cluster: local: step times rest on estimates of this machine, not on measurements of it");
+}
+
 void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
   const YamlNode preset = section.required("preset");
   cluster = load_cluster(section.study(), preset, resolvers);
   record_preset(section, preset);
+  const bool local = preset.as_text() == kLocalCluster;
+  if (local) read_local_counts(section, cluster);
   require_profile(section.study(), "cluster.device", resolvers);
-  read_counts(section, cluster);
+  if (!local) read_counts(section, cluster);
   read_link(section, "intra", cluster.intra);
   read_link(section, "inter", cluster.inter);
   require_network(cluster, section.node()->find("nodes").value_or(*section.node()),
@@ -290,6 +303,7 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
     cluster = load_cluster(study, node, resolvers);
     Section preset(study, "cluster", std::nullopt);
     record_preset(preset, node);
+    if (node.as_text() == kLocalCluster) read_local_counts(preset, cluster);
     require_profile(study, "cluster.device", resolvers);
     return;
   }

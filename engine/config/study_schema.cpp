@@ -220,6 +220,8 @@ Json cluster_schema() {
                     {{"preset", text("a preset such as dgx-a100-80g, or a path")},
                      {"nodes", nodes},
                      {"devices", devices},
+                     {"ranks", integer("preset local: how many ranks", 1, kMaxRanks)},
+                     {"device", text("preset local: hardware profile; default cpu")},
                      {"intra", link_schema("what is other than the preset's inside a node", {})},
                      {"inter", link_schema("what is other than the preset's between nodes", {})}},
                     {"preset"}),

@@ -96,10 +96,6 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
   CHECK(set("cluster.collectives={all_reduce: tree}") ==
         "--set cluster.collectives={all_reduce: tree}: cluster.collectives.all_reduce: all_reduce "
         "'tree' is not in this version, which has auto and ring");
-  CHECK(
-      with_cluster("{preset: local, ranks: 4}") ==
-      "study.yaml:3:19: cluster.preset: local runs on this machine's own devices, which is not in "
-      "this version; name a preset, or write the cluster out");
   CHECK(with_model("model.onnx") ==
         "study.yaml:3:8: model: ONNX models are not in this version; it reads a Hugging Face "
         "config.json, a preset, or {family: ..., layers: ...}");
