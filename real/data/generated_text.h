@@ -8,8 +8,8 @@
 // Every state therefore has the entropy
 //     h = -sum_k p_k ln p_k = ln H_K + (1 / H_K) sum_k (ln k) / k = 1.8158 nats,
 // which is the entropy rate. A model that only looks at the current token cannot know the class: it
-// stays above the entropy of the next token given the current one, g(A). From 3.0 nats down to h is
-// what attention is worth.
+// stays above the entropy of the next token given the current one, g(A). From 2.93 nats (A = 64)
+// down to h is what attention is worth.
 //
 // Windows begin in the stationary distribution pi over the C A states: in the first prediction only
 // one token is known, so its entropy is g; all later ones have h. Hence, exactly,
