@@ -1,0 +1,32 @@
+// Samples of GPT and Llama: predict every token from those before it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "real/data/samples.h"
+#include "real/data/token_windows.h"
+
+namespace trainyard {
+
+/// Inputs tokens, labels and positions, [S] each. A window has S + 1 tokens, of which the first S
+/// are read and the last S predicted; the next window begins with this one's last token.
+class CausalSamples final : public Samples {
+ public:
+  explicit CausalSamples(const Study& study);
+
+  void fill(std::string_view name, std::int64_t index, std::span<std::int64_t> out) const override;
+  std::int64_t predicted_per_sample() const override { return seq_len_; }
+  std::optional<double> best_loss() const override { return windows_->best_causal_loss(seq_len_); }
+  std::string description() const override { return windows_->description(); }
+
+ private:
+  std::int64_t seq_len_;  // S
+  std::unique_ptr<TokenWindows> windows_;
+};
+
+}  // namespace trainyard

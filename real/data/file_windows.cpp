@@ -1,0 +1,76 @@
+#include "real/data/file_windows.h"
+
+#include <utility>
+
+#include "engine/base/error.h"
+#include "real/data/draws.h"
+#include "real/data/permutation.h"
+
+namespace trainyard {
+
+namespace {
+
+std::string text(std::int64_t value) { return std::to_string(value); }
+
+std::int64_t count_windows(const TokenFile& file, const WindowShape& shape) {
+  const std::int64_t tokens = file.num_tokens();
+  return tokens < shape.length ? 0 : (tokens - shape.length) / shape.stride + 1;
+}
+
+}  // namespace
+
+FileWindows::FileWindows(TokenFile file, std::int64_t num_symbols, const WindowShape& shape,
+                         const Order& order)
+    : file_(std::move(file)),
+      num_symbols_(num_symbols),
+      shape_(shape),
+      order_(order),
+      num_windows_(count_windows(file_, shape)) {
+  if (num_windows_ >= shape.least_count) return;
+  const std::int64_t needed = shape.length + (shape.least_count - 1) * shape.stride;
+  throw ConfigError(file_.path() + ": has " + text(file_.num_tokens()) + " tokens; " +
+                    (shape.least_count == 1
+                         ? "a sample of this model needs "
+                         : text(shape.least_count) + " samples of this model need ") +
+                    text(needed));
+}
+
+std::int64_t FileWindows::window_at(std::int64_t index) const {
+  const std::int64_t place = index % num_windows_;
+  if (!order_.shuffle) return place;
+  return KeyedPermutation(num_windows_, order_.seed, index / num_windows_)(place);
+}
+
+void FileWindows::read(std::int64_t index, std::span<std::int64_t> out) const {
+  read_window(window_at(index), out);
+}
+
+void FileWindows::read_other(std::int64_t index, std::span<std::int64_t> out) const {
+  check(num_windows_ > 1, "a file with another window");
+  const std::int64_t own = window_at(index);
+  const std::int64_t other =
+      Draws(order_.seed, DrawPurpose::kOtherText, index).below(num_windows_ - 1);
+  read_window(other < own ? other : other + 1, out);
+}
+
+void FileWindows::read_window(std::int64_t window, std::span<std::int64_t> out) const {
+  const std::int64_t begin = window * shape_.stride;
+  file_.read(begin, out);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (out[i] >= 0 && out[i] < num_symbols_) continue;
+    throw ConfigError(file_.path() + ": token " + text(begin + static_cast<std::int64_t>(i)) +
+                      " is " + text(out[i]) + "; model.vocab leaves the ids 0 to " +
+                      text(num_symbols_ - 1) + " to the data");
+  }
+}
+
+std::string FileWindows::description() const {
+  const std::string documents = file_.num_documents() > 0
+                                    ? " in " + text(file_.num_documents()) +
+                                          (file_.num_documents() == 1 ? " document" : " documents")
+                                    : "";
+  return file_.path() + ": " + text(file_.num_tokens()) + " tokens" + documents + ", " +
+         text(num_windows_) + " samples an epoch, " + (order_.shuffle ? "shuffled" : "in order");
+}
+
+}  // namespace trainyard

@@ -1,0 +1,49 @@
+// Windows of a token file: consecutive, in the file's order or shuffled anew in every epoch.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "real/data/token_file.h"
+#include "real/data/token_windows.h"
+
+namespace trainyard {
+
+/// With n = num_windows(), index i is place i % n of epoch i / n. Window w of the file begins at
+/// token w * stride; what is left behind the last whole window is not used.
+class FileWindows final : public TokenWindows {
+ public:
+  struct Order {
+    bool shuffle = true;
+    std::int64_t seed = 1;
+  };
+
+  /// Throws ConfigError where the file has fewer than shape.least_count windows.
+  FileWindows(TokenFile file, std::int64_t num_symbols, const WindowShape& shape,
+              const Order& order);
+
+  std::int64_t num_windows() const { return num_windows_; }
+
+  /// Both reads throw ConfigError with file, position and id where a token is outside
+  /// [0, num_symbols()): a file is too large to be checked as a whole before training starts.
+  void read(std::int64_t index, std::span<std::int64_t> out) const override;
+  void read_other(std::int64_t index, std::span<std::int64_t> out) const override;
+
+  std::int64_t num_symbols() const override { return num_symbols_; }
+  std::optional<double> best_causal_loss(std::int64_t) const override { return std::nullopt; }
+  std::string description() const override;
+
+ private:
+  std::int64_t window_at(std::int64_t index) const;  // number of the window in the file
+  void read_window(std::int64_t window, std::span<std::int64_t> out) const;
+
+  TokenFile file_;
+  std::int64_t num_symbols_;
+  WindowShape shape_;
+  Order order_;
+  std::int64_t num_windows_;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,22 @@
+#include "engine/base/error.h"
+#include "real/data/causal_samples.h"
+#include "real/data/masked_samples.h"
+#include "real/data/samples.h"
+#include "real/data/span_samples.h"
+
+namespace trainyard {
+
+std::unique_ptr<Samples> make_samples(const Study& study) {
+  switch (study.model.family) {
+    case Family::kGpt:
+    case Family::kLlama:
+      return std::make_unique<CausalSamples>(study);
+    case Family::kBert:
+      return std::make_unique<MaskedSamples>(study);
+    case Family::kT5:
+      return std::make_unique<SpanSamples>(study);
+  }
+  bug("a family without samples");
+}
+
+}  // namespace trainyard

@@ -1,0 +1,53 @@
+#include "real/data/token_windows.h"
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "engine/config/study_origin.h"
+#include "real/data/byte_tokens.h"
+#include "real/data/file_windows.h"
+#include "real/data/generated_text.h"
+#include "real/data/uniform_tokens.h"
+
+namespace trainyard {
+
+namespace {
+
+void need_ids(const Study& study, std::int64_t num_ids, std::int64_t needed,
+              const std::string& what) {
+  if (num_ids >= needed) return;
+  const std::int64_t vocab = study.model.vocab;
+  const std::string special =
+      num_ids == vocab ? ""
+                       : " and " + std::to_string(vocab - num_ids) + " special tokens of the model";
+  fail_at(study, "model.vocab",
+          std::to_string(vocab) + " ids are too few for " + what + " (" + std::to_string(needed) +
+              " ids)" + special + "; " + std::to_string(vocab + needed - num_ids) + " are enough");
+}
+
+}  // namespace
+
+std::unique_ptr<TokenWindows> make_token_windows(const Study& study, std::int64_t num_ids,
+                                                 const WindowShape& shape) {
+  const DataConfig& data = study.data;
+  const std::int64_t seed = study.training.seed;
+  if (data.path == "synthetic") {
+    need_ids(study, num_ids, 1, "uniform tokens");
+    return std::make_unique<UniformTokens>(num_ids, seed);
+  }
+  if (data.path == "generated") {
+    need_ids(study, num_ids, GeneratedText::kLeastSymbols, "generated text");
+    return std::make_unique<GeneratedText>(std::min(num_ids, GeneratedText::kMostSymbols), seed);
+  }
+  const bool is_text = data.format == "text";
+  need_ids(study, num_ids, is_text ? kByteVocabulary : 1, "bytes as tokens");
+  try {
+    const std::int64_t num_symbols = is_text ? kByteVocabulary : num_ids;
+    return std::make_unique<FileWindows>(TokenFile::open(data.path, data.format), num_symbols,
+                                         shape, FileWindows::Order{data.shuffle, seed});
+  } catch (const ConfigError& error) {
+    fail_at(study, "data.path", error.what());
+  }
+}
+
+}  // namespace trainyard
