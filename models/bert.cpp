@@ -41,10 +41,12 @@ TensorId masked_token_loss(ModelBuilder& m, TensorId x, TensorId tokens) {
   x = m.graph.activation("mlm_head", OpKind::kGelu, x);
   x = m.graph.layer_norm("mlm_head.norm", x);
   const TensorId bias = m.graph.parameter("mlm_head.bias", {config.vocab}, SplitHint::kVocabulary,
-                                          /*decay=*/false, config.pad_vocab_to);
+                                          /*decay=*/false, config.pad_vocab_to,
+                                          {.init = Init::kZeros});
   m.graph.set_head(false);
   const TensorId logits = m.graph.lm_head("mlm_head", x, table, bias);
-  return m.graph.cross_entropy("loss", logits, token_input(m, "labels", config.seq_len));
+  return m.graph.cross_entropy("loss", logits, token_input(m, "labels", config.seq_len),
+                               config.vocab);
 }
 
 /// The pooler belongs to the base model, the classifier over it to the training head.

@@ -1,5 +1,7 @@
 #include "models/blocks.h"
 
+#include <cmath>
+
 namespace trainyard {
 
 namespace {
@@ -26,15 +28,38 @@ ActivationOp activation_op(Activation activation) {
   return {OpKind::kGelu, false, false};
 }
 
+constexpr double kUsualDeviation = 0.02;  // Radford et al. 2019; Devlin et al. 2019; Hugging Face's
+
 }  // namespace
+
+double input_deviation(const ModelConfig& config) {
+  if (config.family != Family::kT5) return kUsualDeviation;
+  return 1.0 / std::sqrt(static_cast<double>(config.hidden));
+}
+
+double output_deviation(const ModelConfig& config, std::int64_t width) {
+  if (config.family == Family::kT5) return 1.0 / std::sqrt(static_cast<double>(width));
+  if (config.family != Family::kGpt) return kUsualDeviation;
+  return kUsualDeviation / std::sqrt(2.0 * static_cast<double>(config.layers));
+}
+
+std::array<float, 3> query_key_value_deviation(const ModelConfig& config) {
+  const auto usual = static_cast<float>(input_deviation(config));
+  if (config.family != Family::kT5) return {usual, usual, usual};
+  // T5 does not scale its scores: the queries start smaller instead.
+  const auto query = usual / std::sqrt(static_cast<float>(config.head_dim));
+  return {query, usual, usual};
+}
 
 TensorId token_input(ModelBuilder& m, std::string_view name, std::int64_t length) {
   return m.graph.input(name, {m.options.microbatch, length}, DType::kInt64);
 }
 
 TensorId vocabulary_table(ModelBuilder& m, std::string_view name) {
+  // T5's rows are of unit variance; its LM head scales them down on the way out.
+  const double deviation = m.config.family == Family::kT5 ? 1.0 : kUsualDeviation;
   return m.graph.parameter(name, {m.config.vocab, m.config.hidden}, SplitHint::kVocabulary,
-                           /*decay=*/true, m.config.pad_vocab_to);
+                           /*decay=*/true, m.config.pad_vocab_to, {.deviation = deviation});
 }
 
 TensorId small_embedding(ModelBuilder& m, std::string_view module, TensorId ids,
@@ -50,7 +75,8 @@ AttentionShape attention_shape(const ModelBuilder& m, bool causal, bool scaled) 
           .head_dim = static_cast<std::int32_t>(m.config.head_dim),
           .causal = causal,
           .dropout = m.options.dropout,
-          .scaled = scaled};
+          .scaled = scaled,
+          .rope_base = m.config.rope_base};
 }
 
 TensorId self_attention(ModelBuilder& m, const std::string& module, TensorId x,
@@ -58,11 +84,17 @@ TensorId self_attention(ModelBuilder& m, const std::string& module, TensorId x,
   const ModelConfig& config = m.config;
   const AttentionShape shape = attention_shape(m, how.causal, how.scaled);
   const std::int64_t qkv_width = (config.heads + 2 * config.kv_heads) * config.head_dim;
-  TensorId qkv = m.graph.linear(module + ".qkv", x, qkv_width, config.qkv_bias, SplitHint::kColumn);
+  const std::int64_t kv_width = config.kv_heads * config.head_dim;
+  const auto [q, k, v] = query_key_value_deviation(config);
+  TensorId qkv = m.graph.linear(module + ".qkv", x, qkv_width, config.qkv_bias, SplitHint::kColumn,
+                                {.parts = {{"q", config.heads * config.head_dim, q},
+                                           {"k", kv_width, k},
+                                           {"v", kv_width, v}}});
   if (how.rope) qkv = m.graph.rope(module, qkv, shape);
   const TensorId context = m.graph.attention(module, qkv, shape, how.mask, how.bias);
   return m.graph.linear(module + ".proj", context, config.hidden, config.linear_bias,
-                        SplitHint::kRow);
+                        SplitHint::kRow,
+                        {.deviation = output_deviation(config, config.heads * config.head_dim)});
 }
 
 TensorId mlp(ModelBuilder& m, const std::string& module, TensorId x, double inner_dropout) {
@@ -70,11 +102,16 @@ TensorId mlp(ModelBuilder& m, const std::string& module, TensorId x, double inne
   const ActivationOp op = activation_op(config.activation);
   const std::string up = op.gated ? ".gate_up" : ".fc1";
   const std::string down = op.gated ? ".down" : ".fc2";
+  const double deviation = input_deviation(config);
+  const auto narrow = static_cast<float>(deviation);
+  ParameterForm form{.deviation = deviation};
+  if (op.gated) form.parts = {{"gate", config.ffn, narrow}, {"up", config.ffn, narrow}};
   TensorId h = m.graph.linear(module + up, x, op.gated ? 2 * config.ffn : config.ffn,
-                              config.linear_bias, SplitHint::kColumn);
+                              config.linear_bias, SplitHint::kColumn, form);
   h = m.graph.activation(module, op.kind, h, op.tanh_gelu);
   h = m.graph.dropout(module, h, inner_dropout);
-  return m.graph.linear(module + down, h, config.hidden, config.linear_bias, SplitHint::kRow);
+  return m.graph.linear(module + down, h, config.hidden, config.linear_bias, SplitHint::kRow,
+                        {.deviation = output_deviation(config, config.ffn)});
 }
 
 TensorId add_residual(ModelBuilder& m, const std::string& layer, const std::string& module,
@@ -94,7 +131,7 @@ TensorId language_model_loss(ModelBuilder& m, TensorId x, TensorId tokens, doubl
   const TensorId table = output_table(m, "lm_head.weight", tokens);
   const TensorId logits = m.graph.lm_head("lm_head", x, table, /*bias=*/-1, scale);
   const TensorId labels = token_input(m, "labels", m.graph.shape(x)[1]);
-  return m.graph.cross_entropy("loss", logits, labels);
+  return m.graph.cross_entropy("loss", logits, labels, m.config.vocab);
 }
 
 }  // namespace trainyard

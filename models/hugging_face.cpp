@@ -52,6 +52,7 @@ ModelConfig read_gpt2(const JsonObject& json) {
   c.seq_len = c.max_positions;
   c.activation = gelu_or_relu(json, "activation_function", "gelu_new");
   c.tied_embeddings = json.boolean("tie_word_embeddings", true);
+  c.norm_eps = json.number("layer_norm_epsilon", 1e-5);
   return c;
 }
 
@@ -76,6 +77,7 @@ ModelConfig read_bert(const JsonObject& json) {
   c.token_types = json.integer("type_vocab_size", 2);
   c.activation = gelu_or_relu(json, "hidden_act", "gelu");
   c.tied_embeddings = json.boolean("tie_word_embeddings", true);
+  c.norm_eps = json.number("layer_norm_eps", 1e-12);
   return c;
 }
 
@@ -124,6 +126,7 @@ ModelConfig read_t5(const JsonObject& json) {
   c.tied_embeddings = json.boolean("tie_word_embeddings", true);
   c.linear_bias = false;
   c.qkv_bias = false;
+  c.norm_eps = json.number("layer_norm_epsilon", 1e-6);
   return c;
 }
 
@@ -160,6 +163,8 @@ ModelConfig read_llama_like(const JsonObject& json, const LlamaDefaults& default
   c.tied_embeddings = json.boolean("tie_word_embeddings", false);
   c.linear_bias = false;
   c.qkv_bias = false;
+  c.norm_eps = json.number("rms_norm_eps", 1e-6);
+  c.rope_base = json.number("rope_theta", 10000);
   return c;
 }
 

@@ -1,6 +1,7 @@
 #include "models/json_object.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -82,6 +83,17 @@ std::int64_t JsonObject::integer(const std::string& key, std::int64_t otherwise)
     fail(key, "expected 1 to " + std::to_string(kMaxInteger) + ", got " + value->dump());
   }
   return value->get<std::int64_t>();
+}
+
+double JsonObject::number(const std::string& key, double otherwise) const {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_number()) fail(key, "expected a number, got " + shorten(value->dump()));
+  const double number = value->get<double>();
+  if (!std::isfinite(number) || number <= 0) {
+    fail(key, "expected a number greater than 0, got " + shorten(value->dump()));
+  }
+  return number;
 }
 
 bool JsonObject::boolean(const std::string& key, bool otherwise) const {

@@ -19,6 +19,7 @@ class JsonObject {
   bool is_set(const std::string& key) const { return find(key) != nullptr; }
 
   std::int64_t integer(const std::string& key, std::int64_t otherwise) const;  // in [1, 2^30]
+  double number(const std::string& key, double otherwise) const;  // finite, greater than 0
   bool boolean(const std::string& key, bool otherwise) const;
   std::string text(const std::string& key, const std::string& otherwise) const;
 

@@ -47,6 +47,7 @@ ModelConfig bert(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
   c.seq_len = 512;
   c.max_positions = c.seq_len;
   c.token_types = 2;
+  c.norm_eps = 1e-12;
   return c;
 }
 
@@ -55,6 +56,7 @@ ModelConfig roberta(std::int64_t layers, std::int64_t hidden, std::int64_t heads
   c.vocab = 50265;
   c.max_positions = c.seq_len + 2;  // positions start at 2, past the padding token's
   c.token_types = 1;
+  c.norm_eps = 1e-5;
   return c;
 }
 
@@ -72,6 +74,7 @@ ModelConfig t5(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std
   c.seq_len = 512;
   c.decoder_seq_len = c.seq_len;
   c.relative_buckets = 32;
+  c.norm_eps = 1e-6;
   c.activation = Activation::kRelu;
   c.linear_bias = false;
   c.qkv_bias = false;
@@ -102,8 +105,15 @@ ModelConfig tied(ModelConfig c) {
   return c;
 }
 
+ModelConfig llama3(ModelConfig c) {
+  c.rope_base = 500'000;
+  return c;
+}
+
 ModelConfig qwen2(ModelConfig c) {
   c.qkv_bias = true;
+  c.norm_eps = 1e-6;
+  c.rope_base = 1'000'000;
   return c;
 }
 
@@ -156,11 +166,12 @@ std::vector<ModelPreset> make_presets() {
       preset("llama2-70b", "Llama 2, 69 B parameters, 8 key-value heads",
              llama(80, 8192, 64, 8, 28672, 32000, 4096)),
       preset("llama3.2-1b", "Llama 3.2, 1.24 B parameters, tied embeddings",
-             tied(llama(16, 2048, 32, 8, 8192, 128256, 8192))),
-      preset("llama3-8b", "Llama 3, 8 B parameters", llama(32, 4096, 32, 8, 14336, 128256, 8192)),
-      preset("llama3-70b", "Llama 3, 71 B parameters", llama(80, 8192, 64, 8, 28672, 128256, 8192)),
+             tied(llama3(llama(16, 2048, 32, 8, 8192, 128256, 8192)))),
+      preset("llama3-8b", "Llama 3, 8 B parameters", llama3(llama(32, 4096, 32, 8, 14336, 128256, 8192))),
+      preset("llama3-70b", "Llama 3, 71 B parameters",
+             llama3(llama(80, 8192, 64, 8, 28672, 128256, 8192))),
       preset("llama3-405b", "Llama 3.1, 406 B parameters",
-             llama(126, 16384, 128, 8, 53248, 128256, 8192)),
+             llama3(llama(126, 16384, 128, 8, 53248, 128256, 8192))),
       preset("mistral-7b", "Mistral 0.1, 7.2 B parameters, attention window not modelled",
              llama(32, 4096, 32, 8, 14336, 32000, 8192)),
       preset("qwen2-0.5b", "Qwen2, 494 M parameters, tied embeddings",

@@ -16,7 +16,8 @@ namespace {
 TensorId stack_bias(ModelBuilder& m, const std::string& stack, std::int64_t length, bool causal) {
   const std::string module = stack + ".layers.0.self_attention.relative_bias";
   const TensorId table = m.graph.parameter(
-      module + ".weight", {m.config.relative_buckets, m.config.heads}, SplitHint::kHeads);
+      module + ".weight", {m.config.relative_buckets, m.config.heads}, SplitHint::kHeads,
+      /*decay=*/true, 0, {.deviation = input_deviation(m.config)});
   return m.graph.relative_bias(module, table, length, length, causal);
 }
 
@@ -40,13 +41,16 @@ TensorId cross_attention(ModelBuilder& m, const std::string& module, TensorId x,
                          TensorId mask) {
   const ModelConfig& config = m.config;
   const std::int64_t width = config.heads * config.head_dim;
-  const TensorId q = m.graph.linear(module + ".q", x, width, config.qkv_bias, SplitHint::kColumn);
+  const auto [q_deviation, k_deviation, v_deviation] = query_key_value_deviation(config);
+  const TensorId q = m.graph.linear(module + ".q", x, width, config.qkv_bias, SplitHint::kColumn,
+                                    {.deviation = q_deviation});
   const TensorId kv =
-      m.graph.linear(module + ".kv", encoded, 2 * width, config.qkv_bias, SplitHint::kColumn);
+      m.graph.linear(module + ".kv", encoded, 2 * width, config.qkv_bias, SplitHint::kColumn,
+                     {.parts = {{"k", width, k_deviation}, {"v", width, v_deviation}}});
   const TensorId context = m.graph.cross_attention(
       module, q, kv, attention_shape(m, /*causal=*/false, /*scaled=*/false), mask);
   return m.graph.linear(module + ".proj", context, config.hidden, config.linear_bias,
-                        SplitHint::kRow);
+                        SplitHint::kRow, {.deviation = output_deviation(config, width)});
 }
 
 TensorId decoder_layer(ModelBuilder& m, const std::string& layer, TensorId x, TensorId encoded,

@@ -1,4 +1,4 @@
-// 2,000 mistyped versions of the shipped studies, through the whole path: each ends in a ConfigError,
+// 2,000 mistyped versions of small and of the shipped studies, through the whole path: each ends in a ConfigError,
 // in a reason why the plan cannot run, or in a plausible result. bench/mutated_studies.cpp takes
 // 100,000 of them under the sanitizers.
 #include <array>
@@ -11,10 +11,10 @@
 namespace trainyard {
 
 TEST_CASE("mistyped studies end in a message, a reason or a plausible result") {
-  const auto studies = shipped_studies();
+  const StudyCorpus corpus = read_corpus();
   std::array<int, kNumOutcomes> count{};
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
-    const StudyFile study = mutated_study(studies, seed);
+    const StudyFile study = mutated_study(corpus, seed);
     CAPTURE(seed, study.path, study.text);
     const Outcome outcome = run_study(study.text, {}, {}, study.path);
     CAPTURE(to_string(outcome.kind), outcome.reason);

@@ -42,6 +42,8 @@ struct ModelConfig {
   bool linear_bias = true;      // biases of projections and MLP
   bool qkv_bias = true;         // biases of query, key, value (Qwen2: true with linear_bias false)
   bool next_sentence = false;   // BERT: train the pooler and the next-sentence head too
+  double norm_eps = 1e-5;       // added to the variance by layer norm and RMS norm
+  double rope_base = 10000;     // Llama: base of the rotary angles; no meaning elsewhere
 };
 
 }  // namespace trainyard

@@ -112,17 +112,18 @@ struct FamilyHabits {
   Activation activation;
   bool tied_embeddings;
   bool linear_bias;
+  double norm_eps;
 };
 
 FamilyHabits habits(Family family) {
   switch (family) {
     case Family::kGpt:
     case Family::kBert:
-      return {Activation::kGelu, true, true};
+      return {Activation::kGelu, true, true, family == Family::kGpt ? 1e-5 : 1e-12};
     case Family::kT5:
-      return {Activation::kRelu, true, false};
+      return {Activation::kRelu, true, false, 1e-6};
     case Family::kLlama:
-      return {Activation::kSwiglu, false, false};
+      return {Activation::kSwiglu, false, false, 1e-5};
   }
   return {};
 }
@@ -133,6 +134,7 @@ void read_switches(Section& section, ModelConfig& model, bool has_base) {
     model.activation = usual.activation;
     model.tied_embeddings = usual.tied_embeddings;
     model.linear_bias = usual.linear_bias;
+    model.norm_eps = usual.norm_eps;
   }
   const bool biases_agree = !has_base || model.qkv_bias == model.linear_bias;
   if (const auto node = section.given("activation")) {
@@ -145,6 +147,8 @@ void read_switches(Section& section, ModelConfig& model, bool has_base) {
   if (biases_agree) model.qkv_bias = model.linear_bias;
   section.boolean("qkv_bias", model.qkv_bias);
   section.boolean("next_sentence", model.next_sentence);
+  section.number("norm_eps", model.norm_eps, 0, 1);
+  section.number("rope_base", model.rope_base, 1, 1e12);
 }
 
 void read_required_number(Section& section, std::string_view key, std::int64_t& value,
@@ -171,7 +175,7 @@ void record_preset(Study& study, const YamlNode& node) {
   if (!node.set_by().empty()) origin = origin_of(node);
   for (const std::string_view key :
        {"name", "family", "layers", "hidden", "heads", "vocab", "seq_len", "activation",
-        "tied_embeddings", "linear_bias", "qkv_bias", "next_sentence"}) {
+        "tied_embeddings", "linear_bias", "qkv_bias", "next_sentence", "norm_eps", "rope_base"}) {
     study.origins["model." + std::string(key)] = origin;
   }
   for (const DependentNumber& number : dependent_numbers()) {

@@ -89,7 +89,9 @@ Json model_schema() {
             {"tied_embeddings", flag("the LM head shares the token embedding")},
             {"linear_bias", flag("projections and MLP have biases")},
             {"qkv_bias", flag("query, key and value have biases; default linear_bias")},
-            {"next_sentence", flag("bert: train the next-sentence head too")}})});
+            {"next_sentence", flag("bert: train the next-sentence head too")},
+            {"norm_eps", number("added to the variance by the norms; default the family's")},
+            {"rope_base", number("llama: base of the rotary angles; default 10000")}})});
 }
 
 Json by_ranks_schema() {

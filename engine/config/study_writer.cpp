@@ -128,6 +128,8 @@ void write_model(ResolvedText& out, const ModelConfig& model) {
   out.flag("linear_bias", model.linear_bias);
   out.flag("qkv_bias", model.qkv_bias);
   out.flag("next_sentence", model.next_sentence);
+  out.number("norm_eps", model.norm_eps);
+  out.number("rope_base", model.rope_base);
   out.close();
 }
 

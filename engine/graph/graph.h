@@ -41,6 +41,9 @@ struct OpAttrs {
   bool partial_gradient = false;  // all_gather: its gradient arrives as partial sums (column linear)
   float scale = 1;             // attention: of q k^T (T5: 1); linear: of x w^T (T5's tied LM head)
   bool tanh_gelu = false;      // gelu, bias_gelu, geglu: the tanh approximation (GPT-2, T5 1.1)
+  float eps = 0;               // layer_norm, rms_norm: added to the variance
+  float rope_base = 0;         // rope: angle of pair i is position * base^(-2i / head_dim)
+  std::int32_t vocab = 0;      // cross_entropy and its parts: classes; further columns are padding
   friend bool operator==(const OpAttrs&, const OpAttrs&) = default;
 };
 
@@ -73,6 +76,17 @@ struct Tensor {
   ShardingSpec spec;
 };
 
+/// One of several weights that a parameter holds one behind the other along dim 0: q, k, v; gate, up.
+/// Split by columns, a rank holds its share of each, in the same order.
+struct ParameterPart {
+  const char* name = "";      // replaces the last component of the module's path: "q"
+  std::int64_t rows = 0;      // global
+  float deviation = 0.02F;    // of its normal initial values
+};
+
+/// Initial values.
+enum class Init : std::uint8_t { kNormal, kZeros, kOnes };
+
 struct Parameter {
   std::string name;         // "decoder.layers.3.mlp.fc1.weight"
   Shape shape;              // global, without padding of the vocabulary
@@ -81,6 +95,9 @@ struct Parameter {
   SplitHint split = SplitHint::kNone;
   bool head = false;        // belongs to the training head, not to the base model
   bool decay = true;        // weight decay applies (not to biases and norms)
+  Init init = Init::kNormal;
+  float deviation = 0.02F;  // kNormal, where there are no parts
+  boost::container::small_vector<ParameterPart, 3> parts;  // empty: one weight
   bool partial_gradient = false;  // set by sharding: each tp rank holds a partial sum of its gradient
 };
 

@@ -37,7 +37,7 @@ TensorId GraphBuilder::input(std::string_view name, const Shape& shape, DType dt
 }
 
 TensorId GraphBuilder::parameter(std::string_view name, const Shape& shape, SplitHint split,
-                                 bool decay, std::int64_t padded_rows) {
+                                 bool decay, std::int64_t padded_rows, const ParameterForm& form) {
   Parameter parameter;
   parameter.name = name;
   parameter.shape = shape;
@@ -46,6 +46,9 @@ TensorId GraphBuilder::parameter(std::string_view name, const Shape& shape, Spli
   parameter.split = split;
   parameter.head = head_;
   parameter.decay = decay;
+  parameter.init = form.init;
+  parameter.deviation = static_cast<float>(form.deviation);
+  parameter.parts = form.parts;
 
   Tensor tensor;
   tensor.name = name;
@@ -75,14 +78,16 @@ TensorId GraphBuilder::embedding(std::string_view module, TensorId tokens, Tenso
 }
 
 TensorId GraphBuilder::linear(std::string_view module, TensorId x, std::int64_t out, bool bias,
-                              SplitHint split) {
+                              SplitHint split, const ParameterForm& form) {
   const std::string name(module);
-  const TensorId w = parameter(name + ".weight", {out, shape(x).back()}, split);
+  const TensorId w =
+      parameter(name + ".weight", {out, shape(x).back()}, split, /*decay=*/true, 0, form);
   TensorId b = -1;
   if (bias) {
     // Split by input features, every rank holds a partial sum of all outputs: the bias stays whole.
     const SplitHint bias_split = split == SplitHint::kRow ? SplitHint::kNone : split;
-    b = parameter(name + ".bias", {out}, bias_split, /*decay=*/false);
+    b = parameter(name + ".bias", {out}, bias_split, /*decay=*/false, 0,
+                  {.init = Init::kZeros, .parts = form.parts});
   }
   count_product(x, out);
   OpAttrs attrs;
@@ -114,12 +119,16 @@ TensorId GraphBuilder::norm(std::string_view module, OpKind kind, TensorId x,
                             std::int64_t num_statistics) {
   const std::string name(module);
   const Shape features = {shape(x).back()};
-  const TensorId w = parameter(name + ".weight", features, SplitHint::kNone, /*decay=*/false);
+  const TensorId w = parameter(name + ".weight", features, SplitHint::kNone, /*decay=*/false, 0,
+                               {.init = Init::kOnes});
   TensorId b = -1;
   if (kind == OpKind::kLayerNorm) {
-    b = parameter(name + ".bias", features, SplitHint::kNone, /*decay=*/false);
+    b = parameter(name + ".bias", features, SplitHint::kNone, /*decay=*/false, 0,
+                  {.init = Init::kZeros});
   }
-  const TensorId y = add_op(module, kind, {}, {x, w, b}, shape(x), compute_);
+  OpAttrs attrs;
+  attrs.eps = static_cast<float>(norm_eps_);
+  const TensorId y = add_op(module, kind, attrs, {x, w, b}, shape(x), compute_);
 
   Tensor statistics;  // saved for the backward, which has no gradient for them
   statistics.name = name + ".statistics";
@@ -182,6 +191,7 @@ TensorId GraphBuilder::rope(std::string_view module, TensorId qkv,
   attrs.kv_heads = attention.kv_heads;
   attrs.head_dim = attention.head_dim;
   attrs.packed = true;
+  attrs.rope_base = static_cast<float>(attention.rope_base);
   return add_op(module, OpKind::kRope, attrs, {qkv}, shape(qkv), compute_);
 }
 
@@ -211,8 +221,11 @@ TensorId GraphBuilder::select_first(std::string_view module, TensorId x) {
                 compute_);
 }
 
-TensorId GraphBuilder::cross_entropy(std::string_view module, TensorId logits, TensorId labels) {
-  return add_op(module, OpKind::kCrossEntropy, {}, {logits, labels}, {1}, DType::kFp32);
+TensorId GraphBuilder::cross_entropy(std::string_view module, TensorId logits, TensorId labels,
+                                     std::int64_t vocab) {
+  OpAttrs attrs;
+  attrs.vocab = static_cast<std::int32_t>(vocab > 0 ? vocab : shape(logits).back());
+  return add_op(module, OpKind::kCrossEntropy, attrs, {logits, labels}, {1}, DType::kFp32);
 }
 
 const Shape& GraphBuilder::shape(TensorId tensor) const {

@@ -21,6 +21,14 @@ struct AttentionShape {
   bool causal = false;
   double dropout = 0;  // of the probabilities
   bool scaled = true;  // scores over sqrt(head_dim); T5 folds this into its initialisation
+  double rope_base = 10000;
+};
+
+/// How a parameter starts, and what it consists of.
+struct ParameterForm {
+  Init init = Init::kNormal;
+  double deviation = 0.02;           // of kNormal
+  boost::container::small_vector<ParameterPart, 3> parts = {};  // of a fused weight
 };
 
 class GraphBuilder {
@@ -33,19 +41,22 @@ class GraphBuilder {
   void set_layer(std::int32_t layer);
   /// Parameters registered from now on belong to the training head, not to the base model.
   void set_head(bool head) { head_ = head; }
+  /// Added to the variance by the norms built from now on.
+  void set_norm_eps(double eps) { norm_eps_ = eps; }
 
   TensorId input(std::string_view name, const Shape& shape, DType dtype);  // data, no gradient
 
   /// Registers a parameter. `padded_rows` > shape[0] pads dim 0 (vocabulary).
   TensorId parameter(std::string_view name, const Shape& shape, SplitHint split = SplitHint::kNone,
-                     bool decay = true, std::int64_t padded_rows = 0);
+                     bool decay = true, std::int64_t padded_rows = 0,
+                     const ParameterForm& form = {});
   /// A parameter that the base model counts but this training run does not touch.
   void unused_parameter(std::string_view name, const Shape& shape);
 
   TensorId embedding(std::string_view module, TensorId tokens, TensorId table);  // [B,S] -> [B,S,D]
   /// x [.., in] -> [.., out]; creates module.weight [out, in] and, with bias, module.bias [out].
   TensorId linear(std::string_view module, TensorId x, std::int64_t out, bool bias,
-                  SplitHint split);
+                  SplitHint split, const ParameterForm& form = {});
   /// LM head: `scale` x [B,S,D] times `table` [V,D] (tied or own), optional bias parameter [V].
   TensorId lm_head(std::string_view module, TensorId x, TensorId table, TensorId bias = -1,
                    double scale = 1);
@@ -66,8 +77,10 @@ class GraphBuilder {
   /// gelu, relu, tanh (same shape); swiglu, geglu ([.., 2F] -> [.., F]).
   TensorId activation(std::string_view module, OpKind kind, TensorId x, bool tanh_gelu = false);
   TensorId select_first(std::string_view module, TensorId x);  // [B,S,D] -> [B,D]
-  /// Mean over predicted tokens of the negative log-likelihood: logits [.., V], labels [..].
-  TensorId cross_entropy(std::string_view module, TensorId logits, TensorId labels);
+  /// Mean over predicted tokens of the negative log-likelihood: logits [.., V], labels [..]. Of the
+  /// logits the first `vocab` are classes (0: all), the rest padding.
+  TensorId cross_entropy(std::string_view module, TensorId logits, TensorId labels,
+                         std::int64_t vocab = 0);
 
   const Shape& shape(TensorId tensor) const;
 
@@ -97,6 +110,7 @@ class GraphBuilder {
   DType compute_;
   std::int32_t layer_ = -1;
   bool head_ = false;
+  double norm_eps_ = 1e-5;
   // Of the current layer only, so that they stay small where models have 10^5 layers.
   std::unordered_map<std::string, std::int32_t, StringHash, std::equal_to<>> module_indices_;
   std::unordered_map<std::uint64_t, int> num_uses_;  // of a name, by (module, kind)

@@ -33,6 +33,9 @@ void for_attributes(const Visit& visit) {
   visit("rate", &OpAttrs::rate);
   visit("scale", &OpAttrs::scale);
   visit("tanh", &OpAttrs::tanh_gelu);
+  visit("eps", &OpAttrs::eps);
+  visit("base", &OpAttrs::rope_base);
+  visit("vocab", &OpAttrs::vocab);
   visit("share", &OpAttrs::share);
   visit("dim", &OpAttrs::dim);
   visit("maximum", &OpAttrs::maximum);

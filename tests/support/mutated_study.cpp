@@ -151,29 +151,29 @@ class Mutator {
 
 }  // namespace
 
-std::vector<StudyFile> shipped_studies() {
+std::vector<StudyFile> read_studies(const std::string& folder) {
   std::vector<StudyFile> files;
-  for (const auto& entry : std::filesystem::directory_iterator(TRAINYARD_SOURCE_DIR "/configs")) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() != ".yaml") continue;
     std::ostringstream text;
     text << std::ifstream(entry.path()).rdbuf();
     files.push_back({entry.path().string(), text.str()});
   }
   std::sort(files.begin(), files.end(), [](const StudyFile& a, const StudyFile& b) { return a.path < b.path; });
-  if (files.empty()) throw std::runtime_error("no studies in " TRAINYARD_SOURCE_DIR "/configs");
+  if (files.empty()) throw std::runtime_error("no studies in " + folder);
   return files;
 }
 
 std::string mutate(std::string text, std::uint64_t seed) { return Mutator(seed).run(std::move(text)); }
 
-StudyFile mutated_study(const std::vector<StudyFile>& shipped, std::uint64_t seed) {
-  std::vector<const StudyFile*> turns;
-  for (const StudyFile& study : shipped) {
-    const bool large = study.path.find("gpt-1t") != std::string::npos;
-    if (large == (seed % 25 == 0)) turns.push_back(&study);
-  }
-  check(!turns.empty(), "configs/ has a trillion-parameter study and others");
-  const StudyFile& study = *turns[seed % turns.size()];
+StudyCorpus read_corpus() {
+  return {read_studies(TRAINYARD_SOURCE_DIR "/tests/studies"), read_studies(TRAINYARD_SOURCE_DIR "/configs")};
+}
+
+StudyFile mutated_study(const StudyCorpus& corpus, std::uint64_t seed) {
+  const bool turn_of_shipped = seed % kShippedEvery == 0;
+  const std::vector<StudyFile>& studies = turn_of_shipped ? corpus.shipped : corpus.small;
+  const StudyFile& study = studies[(turn_of_shipped ? seed / kShippedEvery : seed) % studies.size()];
   return {study.path, mutate(study.text, seed)};
 }
 
