@@ -82,21 +82,31 @@ float load_brain(const std::byte* from) {
 
 double load_as_double(DType type, const std::byte* from) {
   switch (type) {
-    case DType::kFp64: return load<double>(from);
-    case DType::kFp32: return load<float>(from);
-    case DType::kFp16: return decode_half(load<std::uint16_t>(from));
-    case DType::kBf16: return load_brain(from);
-    default: bug("not a floating-point type");
+    case DType::kFp64:
+      return load<double>(from);
+    case DType::kFp32:
+      return load<float>(from);
+    case DType::kFp16:
+      return decode_half(load<std::uint16_t>(from));
+    case DType::kBf16:
+      return load_brain(from);
+    default:
+      bug("not a floating-point type");
   }
 }
 
 void store_double(DType type, std::byte* to, double value) {
   switch (type) {
-    case DType::kFp64: return store(to, value);
-    case DType::kFp32: return store(to, static_cast<float>(value));
-    case DType::kFp16: return store(to, encode(value, kHalf));
-    case DType::kBf16: return store(to, encode(value, kBrain));
-    default: bug("not a floating-point type");
+    case DType::kFp64:
+      return store(to, value);
+    case DType::kFp32:
+      return store(to, static_cast<float>(value));
+    case DType::kFp16:
+      return store(to, encode(value, kHalf));
+    case DType::kBf16:
+      return store(to, encode(value, kBrain));
+    default:
+      bug("not a floating-point type");
   }
 }
 
@@ -126,7 +136,8 @@ void convert(DType from, const std::byte* in, DType to, std::byte* out, std::int
       store(out + i * out_size, encode_brain(load<float>(in + i * in_size)));
     }
   } else if (from == DType::kBf16 && to == DType::kFp32) {
-    for (std::int64_t i = 0; i < count; ++i) store(out + i * out_size, load_brain(in + i * in_size));
+    for (std::int64_t i = 0; i < count; ++i)
+      store(out + i * out_size, load_brain(in + i * in_size));
   } else {
     check(is_convertible(from, to), "convert() takes floating-point types");
     for (std::int64_t i = 0; i < count; ++i) {

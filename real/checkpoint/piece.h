@@ -1,6 +1,7 @@
 // A part of one global tensor, as one rank holds it: the unit that checkpoints are written and read
 // in. Tensors are named and shaped as the unpartitioned, unpadded, unfused model has them
-// ("decoder.layers.0.attention.q.weight"), so that every parallel layout can read what any other wrote.
+// ("decoder.layers.0.attention.q.weight"), so that every parallel layout can read what any other
+// wrote.
 //
 // Tensor parallelism leaves a rank a rectangle of the tensor, the sharded optimizer a range of that
 // rectangle's elements, counted row by row:
@@ -50,14 +51,15 @@ bool is_storable(DType type);
 /// Why `piece` is not a part of the tensor that it names; empty when it is.
 std::string find_problem(const Piece& piece);
 
-/// "embedding.tokens.weight", "...weight[0:4, 2:4]", "...weight[0:4, 2:4](3:6)": distinct for distinct
-/// parts of one tensor, so it names the part in a file too.
+/// "embedding.tokens.weight", "...weight[0:4, 2:4]", "...weight[0:4, 2:4](3:6)": distinct for
+/// distinct parts of one tensor, so it names the part in a file too.
 std::string to_string(const Piece& piece);
 
 std::string shape_text(const std::vector<std::int64_t>& shape);  // "[4, 6]"
 
-/// Why `pieces` of one tensor do not make up the whole of it, each element once; empty when they do.
-/// Rectangles must be equal or disjoint, and the ranges of one rectangle must follow each other.
+/// Why `pieces` of one tensor do not make up the whole of it, each element once; empty when they
+/// do. Rectangles must be equal or disjoint, and the ranges of one rectangle must follow each
+/// other.
 std::string find_cover_problem(const std::vector<const Piece*>& pieces);
 
 }  // namespace trainyard

@@ -69,9 +69,9 @@ TEST_CASE("known values") {
   CHECK(to_half(1e300) == 0x7c00);
   CHECK(to_brain(3.4e38) == 0x7f80);
   CHECK(to_half(-0.0) == 0x8000);
-  CHECK(to_half(0x1p-25) == 0);               // a tie with the even zero
+  CHECK(to_half(0x1p-25) == 0);  // a tie with the even zero
   CHECK(to_half(std::nextafter(0x1p-25, 1)) == 1);
-  CHECK(to_half(0x1.ffcp-15) == 0x0400);      // rounds up into the normal numbers
+  CHECK(to_half(0x1.ffcp-15) == 0x0400);  // rounds up into the normal numbers
   CHECK(to_brain(0x1p-134) == 0);
   CHECK(to_brain(0x1.8p-133) == 2);
 }
@@ -107,7 +107,8 @@ TEST_CASE("fp32 to bf16 is the same from fp32 and from fp64") {
 }
 
 TEST_CASE("fp64 to bf16 rounds once") {
-  // Just above a tie of bf16, by less than fp32 can see: through fp32 it would fall back on the tie.
+  // Just above a tie of bf16, by less than fp32 can see: through fp32 it would fall back on the
+  // tie.
   CHECK(to_brain(1 + 0x1p-8 + 0x1p-40) == 0x3f81);
   CHECK(to_brain(1 + 0x1p-8) == 0x3f80);
 }

@@ -38,10 +38,12 @@ TEST_CASE("a piece's name says which part it is") {
 TEST_CASE("a piece lies within its tensor") {
   CHECK(find_problem(part({0, 2}, {4, 4})).empty());
   CHECK(find_problem(part({4, 0}, {0, 6})).empty());
-  CHECK(find_problem(part({0, 3}, {4, 4})) == "w: start [0, 3] and extent [4, 4] leave shape [4, 6]");
+  CHECK(find_problem(part({0, 3}, {4, 4})) ==
+        "w: start [0, 3] and extent [4, 4] leave shape [4, 6]");
   CHECK(find_problem(part({-1, 0}, {4, 6})) ==
         "w: start [-1, 0] and extent [4, 6] leave shape [4, 6]");
-  CHECK(find_problem(part({0}, {4, 6})) == "w: start [0] and extent [4, 6] do not fit shape [4, 6]");
+  CHECK(find_problem(part({0}, {4, 6})) ==
+        "w: start [0] and extent [4, 6] do not fit shape [4, 6]");
   CHECK(find_problem(range(part({0, 0}, {2, 2}), 3, 5)) ==
         "w: range 3:5 is not one of the 4 elements of its rectangle");
   CHECK(find_problem(range(part({0, 0}, {2, 2}), 3, 2)) ==
@@ -59,7 +61,8 @@ TEST_CASE("pieces cover a tensor when each element is in exactly one") {
             .empty());
   CHECK(cover_problem({whole_tensor("scalar", DType::kFp32, {})}).empty());
   CHECK(cover_problem({}) == "no piece of it is there");
-  CHECK(cover_problem({part({0, 0}, {4, 2}), part({0, 3}, {4, 3})}) == "4 elements of 24 are missing");
+  CHECK(cover_problem({part({0, 0}, {4, 2}), part({0, 3}, {4, 3})}) ==
+        "4 elements of 24 are missing");
   CHECK(cover_problem({part({0, 0}, {4, 3}), part({0, 2}, {4, 4})}) ==
         "w[0:4, 0:3] and w[0:4, 2:6] overlap");
   CHECK(cover_problem({part({0, 0}, {4, 6}), part({0, 0}, {4, 6})}) == "w and w overlap");
@@ -72,7 +75,8 @@ TEST_CASE("pieces cover a tensor when each element is in exactly one") {
 }
 
 TEST_CASE("the runs of the drawn example") {
-  // 4 x 6, columns 2 and 3, elements 3 to 5: (1, 3) is 9 in the tensor, (2, 2) and (2, 3) are 14, 15.
+  // 4 x 6, columns 2 and 3, elements 3 to 5: (1, 3) is 9 in the tensor, (2, 2) and (2, 3) are
+  // 14, 15.
   const Piece piece = range(part({0, 2}, {4, 2}), 3, 6);
   RunCursor cursor(piece);
   CHECK((cursor.global() == 9 && cursor.local() == 0 && cursor.length() == 1));
@@ -91,9 +95,11 @@ TEST_CASE("full rows are one run, whatever the number of dims") {
 }
 
 TEST_CASE("common runs are the elements that both pieces hold") {
-  const std::vector<Piece> pieces = {part({0, 0}, {4, 6}), part({1, 2}, {2, 3}),
+  const std::vector<Piece> pieces = {part({0, 0}, {4, 6}),
+                                     part({1, 2}, {2, 3}),
                                      range(part({0, 2}, {4, 2}), 3, 6),
-                                     range(part({0, 0}, {4, 6}), 5, 17), part({0, 5}, {4, 1}),
+                                     range(part({0, 0}, {4, 6}), 5, 17),
+                                     part({0, 5}, {4, 1}),
                                      range(part({0, 0}, {4, 6}), 7, 7)};
   const auto elements = [](const Piece& piece) {  // global -> local, by counting
     std::map<std::int64_t, std::int64_t> result;
