@@ -1,0 +1,59 @@
+#include "real/checkpoint/checkpoint_folder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "engine/base/error.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kDraftPrefix = ".tmp-";
+
+std::string padded(std::int64_t number, std::size_t digits) {
+  const std::string text = std::to_string(number);
+  return std::string(text.size() < digits ? digits - text.size() : 0, '0') + text;
+}
+
+}  // namespace
+
+std::string checkpoint_name(std::int64_t step) { return std::string(kPrefix) + padded(step, 8); }
+
+std::string draft_name(std::int64_t step) {
+  return std::string(kDraftPrefix) + checkpoint_name(step);
+}
+
+bool is_draft_name(std::string_view name) { return name.starts_with(kDraftPrefix); }
+
+std::optional<std::int64_t> parse_checkpoint_name(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const std::string_view digits = name.substr(kPrefix.size());
+  std::int64_t step = -1;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  if (error != std::errc() || step < 0 || checkpoint_name(step) != name) return std::nullopt;
+  return step;
+}
+
+std::string shard_name(std::int32_t rank) { return "rank-" + padded(rank, 5) + ".safetensors"; }
+
+std::vector<std::int64_t> complete_steps(const std::string& folder) {
+  std::vector<std::int64_t> steps;
+  std::error_code error;
+  std::filesystem::directory_iterator entries(folder, error);
+  if (error == std::errc::no_such_file_or_directory) return steps;
+  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+    const auto step = parse_checkpoint_name(entries->path().filename().string());
+    std::error_code ignored;
+    if (step && std::filesystem::exists(entries->path() / kIndexName, ignored)) {
+      steps.push_back(*step);
+    }
+  }
+  if (error) throw BackendError(folder + ": cannot list: " + error.message());
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+}  // namespace trainyard

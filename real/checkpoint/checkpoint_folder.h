@@ -1,0 +1,22 @@
+// Names in a folder of checkpoints.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainyard {
+
+std::string checkpoint_name(std::int64_t step);  // "step-00000100"
+std::string draft_name(std::int64_t step);       // ".tmp-step-00000100"
+bool is_draft_name(std::string_view name);
+std::optional<std::int64_t> parse_checkpoint_name(std::string_view name);
+std::string shard_name(std::int32_t rank);  // "rank-00003.safetensors"
+inline constexpr const char* kIndexName = "index.json";
+
+/// Steps of the complete checkpoints in `folder`, ascending; none where there is no such folder.
+std::vector<std::int64_t> complete_steps(const std::string& folder);
+
+}  // namespace trainyard

@@ -1,0 +1,112 @@
+#include "real/checkpoint/host_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "engine/base/error.h"
+
+namespace trainyard {
+
+namespace {
+
+std::string_view as_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+void fail_with_errno(const std::string& path, const std::string& action) {
+  const int code = errno;
+  throw BackendError(path + ": cannot " + action + ": " + std::generic_category().message(code));
+}
+
+void refuse(const std::string& path, const std::string& reason) {
+  throw ConfigError(SourcePos{path}, "", reason);
+}
+
+OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail_with_errno(path_, "create");
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(path_.c_str());
+}
+
+void OutputFile::append(std::span<const std::byte> bytes) {
+  constexpr std::size_t kMostAtOnce = std::size_t{64} << 20U;  // hashed while it is in the cache
+  while (!bytes.empty()) {
+    const std::size_t size = std::min(bytes.size(), kMostAtOnce);
+    const ssize_t written = ::write(descriptor_, bytes.data(), size);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail_with_errno(path_, "write");
+    }
+    const auto done = static_cast<std::size_t>(written);
+    sha256_.update(as_text(bytes.first(done)));
+    bytes_ += written;
+    bytes = bytes.subspan(done);
+  }
+}
+
+FileStamp OutputFile::finish() {
+  if (::fsync(descriptor_) != 0) fail_with_errno(path_, "flush");
+  if (::close(std::exchange(descriptor_, -1)) != 0) {
+    const int code = errno;
+    ::unlink(path_.c_str());
+    errno = code;
+    fail_with_errno(path_, "close");
+  }
+  return {bytes_, sha256_.hex()};
+}
+
+MappedFile::MappedFile(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail_with_errno(path, "open");
+  struct stat status = {};
+  void* mapped = nullptr;
+  const bool is_known = ::fstat(descriptor, &status) == 0;
+  const bool is_file = is_known && S_ISREG(status.st_mode);
+  const auto size = static_cast<std::size_t>(is_file ? status.st_size : 0);
+  if (size > 0) mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  const int code = errno;
+  ::close(descriptor);
+  errno = code;
+  if (!is_known || mapped == MAP_FAILED) fail_with_errno(path, "read");
+  if (!is_file) refuse(path, "is not a file");
+  bytes_ = {static_cast<const std::byte*>(mapped), size};
+}
+
+MappedFile::~MappedFile() {
+  if (bytes_.empty()) return;
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+std::string sha256_hex(std::span<const std::byte> bytes) {
+  Sha256 sha256;
+  sha256.update(as_text(bytes));
+  return sha256.hex();
+}
+
+void flush_folder(const std::string& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail_with_errno(folder, "open");
+  const int result = ::fsync(descriptor);
+  const int code = errno;
+  ::close(descriptor);
+  errno = code;
+  // Some network file systems cannot flush a folder, and need not.
+  if (result != 0 && errno != EINVAL) fail_with_errno(folder, "flush");
+}
+
+}  // namespace trainyard

@@ -1,0 +1,63 @@
+// Files written so that they are on disk when we say so, and read through memory maps. Where the
+// system refuses, BackendError with the path, what was tried and the system's reason.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "engine/base/hash.h"
+
+namespace trainyard {
+
+/// What tells a file apart from a damaged copy of itself.
+struct FileStamp {
+  std::int64_t bytes = 0;
+  std::string sha256;  // lowercase hex
+};
+
+/// A new file, written from its first byte to its last. Removed again unless finish() was reached.
+class OutputFile {
+ public:
+  explicit OutputFile(std::string path);  // replaces a file of that name
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void append(std::span<const std::byte> bytes);
+  FileStamp finish();  // flushed to the device, then closed
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+  std::int64_t bytes_ = 0;
+  Sha256 sha256_;
+};
+
+/// A whole file, read-only. It must not be cut while this lives.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+std::string sha256_hex(std::span<const std::byte> bytes);
+
+/// Makes names that were created, renamed or removed in `folder` outlast a power cut.
+void flush_folder(const std::string& folder);
+
+/// "PATH: cannot ACTION: No space left on device", from errno.
+[[noreturn]] void fail_with_errno(const std::string& path, const std::string& action);
+
+/// The file is there but not what it should be: ConfigError, "PATH: REASON".
+[[noreturn]] void refuse(const std::string& path, const std::string& reason);
+
+}  // namespace trainyard
