@@ -109,6 +109,7 @@ void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resol
   if (!local) read_counts(section, cluster);
   read_link(section, "intra", cluster.intra);
   read_link(section, "inter", cluster.inter);
+  if (local) return;
   require_network(cluster, section.node()->find("nodes").value_or(*section.node()),
                   "say inter, or take one node");
 }

@@ -28,6 +28,7 @@ inline constexpr std::array<std::string_view, 13> kLinkWords = {
     "loopback", "infiniband", "roce",          "ethernet",         "efa",  "omni-path",
     "none"};
 inline constexpr std::string_view kLocalCluster = "local";  // the preset that is this machine
+inline constexpr std::array<std::string_view, 1> kLocalWords = {kLocalCluster};
 inline constexpr std::array<std::string_view, 2> kFabricWords = {"single-switch", "fat-tree"};
 inline constexpr std::array<std::string_view, 2> kCollectiveWords = {"auto", "ring"};
 inline constexpr std::array<std::string_view, 2> kLearningRateWords = {"constant", "cosine"};

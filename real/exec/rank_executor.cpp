@@ -298,6 +298,9 @@ void RankExecutor::compute(const OpPlan& plan, const Call& call) {
     k.loss_divisor = plan.loss_divisor;
     k.decay = &plan.decay;
     k.has_norm = plan.has_norm;
+    if (plan.bucket >= 0 && watch_gradient_) {
+      watch_gradient_(plan_.buckets()[static_cast<std::size_t>(plan.bucket)], k.reads.back());
+    }
     plan.kernel(k);
   }
   for (std::size_t i = 0; i < op.writes.size(); ++i) {

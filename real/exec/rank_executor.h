@@ -57,6 +57,10 @@ class RankExecutor {
   /// Called after every op of the main stream with its results: finds where numbers go bad.
   using Inspect = std::function<void(const ProgramOp&, Microbatch, const at::Tensor&)>;
   void inspect(Inspect inspect) { inspect_ = std::move(inspect); }
+  /// Called before a bucket is updated with this rank's part of its reduced gradient, which is
+  /// loss_scale times too large and not clipped.
+  using WatchGradient = std::function<void(const BucketState&, const at::Tensor&)>;
+  void watch_gradients(WatchGradient watch) { watch_gradient_ = std::move(watch); }
 
  private:
   void run_call(const Call& call, std::size_t index);
@@ -90,6 +94,7 @@ class RankExecutor {
   std::vector<OpenRow> open_rows_;
   bool records_ = false;
   Inspect inspect_;
+  WatchGradient watch_gradient_;
   Whereabouts whereabouts_;
   Clock::time_point origin_ = Clock::now();
   KernelCall kernel_call_;

@@ -145,6 +145,7 @@ void RankPlan::plan_optimizer(OpPlan& plan) {
   const auto bucket = std::find_if(buckets_.begin(), buckets_.end(),
                                    [&](const BucketState& it) { return it.gradient == gradient; });
   check(bucket != buckets_.end(), "an optimizer updates a bucket");
+  plan.bucket = bucket - buckets_.begin();
   // Runs of elements treated alike; padding between and behind weights goes with what is before it.
   for (const WeightPiece& piece : bucket->pieces) {
     const std::int64_t begin = std::max(piece.offset, bucket->own_begin) - bucket->own_begin;

@@ -31,6 +31,7 @@ struct OpPlan {
   PhiloxKey mask_key{};
   double loss_divisor = 1;
   std::vector<DecayRange> decay;        // optimizers
+  std::ptrdiff_t bucket = -1;           // optimizers: index into RankPlan::buckets()
   bool has_norm = false;
   std::string input;                    // load: name of the model's input
 };

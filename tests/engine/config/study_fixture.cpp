@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "engine/config/study_words.h"
+
 namespace trainyard {
 
 namespace {
@@ -50,7 +52,7 @@ std::optional<LinkClass> find_link(const std::string& kind, const std::string&) 
 }
 
 std::optional<Cluster> find_cluster(const std::string& name) {
-  if (name != "box" && name != "lone") return std::nullopt;
+  if (name != "box" && name != "lone" && name != kLocalCluster) return std::nullopt;
   Cluster cluster;
   cluster.name = name;
   cluster.device = "a100";

@@ -190,7 +190,7 @@ TEST_CASE("the schema and the reader know the same keys") {
 
 TEST_CASE("each form of a cluster has the schema's keys") {
   const Json forms = Json::parse(study_schema_text())["properties"]["cluster"]["anyOf"];
-  const std::vector<std::string> blocks = {"{preset: box}", "{device: a100}",
+  const std::vector<std::string> blocks = {"{preset: box}", "{preset: local}", "{device: a100}",
                                            "{gpu: a100, gpus: 1, gpus_per_node: 1}"};
   REQUIRE(forms.size() == blocks.size() + 1);  // and a name
   for (std::size_t i = 0; i < blocks.size(); ++i) {

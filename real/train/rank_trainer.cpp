@@ -1,0 +1,73 @@
+#include "real/train/rank_trainer.h"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+
+namespace trainyard {
+
+namespace {
+
+LossDivisors divisors(const Study& study, const Samples& samples) {
+  const auto batch = static_cast<double>(study.training.global_batch);
+  return {batch * static_cast<double>(samples.predicted_per_sample()), batch};
+}
+
+}  // namespace
+
+RankTrainer::RankTrainer(const Program& program, const Graph& model, const Study& study,
+                         const Samples& samples, std::int64_t rank, Transport& transport)
+    : study_(study), samples_(samples),
+      plan_(program, model, study, rank, divisors(study, samples), transport),
+      executor_(plan_, study,
+                [this](const std::string& name, std::int64_t first, at::Tensor& out) { load(name, first, out); }),
+      loss_scale_(study.training) {
+  executor_.initialise(study);
+}
+
+void RankTrainer::load(const std::string& name, std::int64_t first, at::Tensor& out) {
+  const std::int64_t samples = out.size(0);
+  const std::int64_t each = out.numel() / samples;
+  std::vector<std::int64_t> values(static_cast<std::size_t>(out.numel()));
+  for (std::int64_t i = 0; i < samples; ++i) {
+    samples_.fill(name, first + i,
+                  std::span(values).subspan(static_cast<std::size_t>(i * each), static_cast<std::size_t>(each)));
+  }
+  out.copy_(at::from_blob(values.data(), out.sizes(), at::TensorOptions(at::kLong)));
+}
+
+StepState RankTrainer::state() const {
+  const TrainingConfig& training = study_.training;
+  StepState state;
+  state.step = steps_done_;
+  state.seed = training.seed;
+  state.learning_rate = learning_rate(training.lr, steps_done_, training.steps);
+  state.beta1 = training.betas[0];
+  state.beta2 = training.betas[1];
+  state.eps = training.eps;
+  state.weight_decay = training.weight_decay;
+  state.clip_norm = training.clip_norm;
+  state.loss_scale = loss_scale_.value();
+  return state;
+}
+
+StepReport RankTrainer::step() {
+  const StepState now = state();
+  StepResult result = executor_.run_step(now);
+  ++steps_done_;
+  StepReport report;
+  report.step = steps_done_;
+  report.loss = result.loss;
+  check(result.norm_sq.has_value(), "the Program of a training run takes the gradient norm");
+  report.gradient_norm = std::sqrt(*result.norm_sq) / now.loss_scale;
+  report.learning_rate = now.learning_rate;
+  report.updated = result.updated;
+  report.loss_scale = now.loss_scale;
+  report.rows = std::move(result.rows);
+  loss_scale_.step_done(result.updated);
+  return report;
+}
+
+}  // namespace trainyard

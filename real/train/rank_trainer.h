@@ -1,0 +1,56 @@
+// One rank of a training run: its executor, fed with samples, step after step.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/config/study.h"
+#include "engine/graph/graph.h"
+#include "engine/program/program.h"
+#include "real/data/samples.h"
+#include "real/exec/rank_executor.h"
+#include "real/exec/rank_plan.h"
+#include "real/train/step_schedule.h"
+
+namespace trainyard {
+
+struct StepReport {
+  std::int64_t step = 0;              // counts from 1
+  std::optional<double> loss;         // mean over predicted tokens; on ranks of the last stage
+  double gradient_norm = 0;           // before clipping
+  double learning_rate = 0;
+  bool updated = true;                // false: the gradients were not finite
+  double loss_scale = 1;
+  std::vector<TraceRow> rows;         // if asked for
+};
+
+class RankTrainer {
+ public:
+  /// Throws ConfigError where this version cannot train the study, BackendError where a peer fails.
+  RankTrainer(const Program& program, const Graph& model, const Study& study, const Samples& samples,
+              std::int64_t rank, Transport& transport);
+
+  /// The next step.
+  StepReport step();
+
+  std::int64_t steps_done() const { return steps_done_; }
+  RankExecutor& executor() { return executor_; }
+  LossScale& loss_scale() { return loss_scale_; }
+  void resume_at(std::int64_t steps_done) { steps_done_ = steps_done; }
+  const Study& study() const { return study_; }
+
+ private:
+  void load(const std::string& name, std::int64_t first, at::Tensor& out);
+  StepState state() const;
+
+  const Study& study_;
+  const Samples& samples_;
+  RankPlan plan_;
+  RankExecutor executor_;
+  LossScale loss_scale_;
+  std::int64_t steps_done_ = 0;
+};
+
+}  // namespace trainyard

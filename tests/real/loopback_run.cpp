@@ -1,0 +1,103 @@
+#include "tests/real/loopback_run.h"
+
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <variant>
+
+#include "cli/data_root.h"
+#include "engine/base/error.h"
+#include "engine/compile.h"
+#include "real/exec/loopback.h"
+#include "real/train/rank_trainer.h"
+
+namespace trainyard {
+
+namespace {
+
+/// Copies what the bucket's part [own_begin, own_end) holds of each weight to its place in the whole.
+void collect(const BucketState& bucket, const at::Tensor& part, double factor,
+             std::map<std::string, std::vector<double>>& out) {
+  const at::Tensor values = part.to(at::kDouble).contiguous();
+  const double* data = values.const_data_ptr<double>();
+  for (const WeightPiece& piece : bucket.pieces) {
+    std::int64_t size = 1;
+    for (const std::int64_t extent : piece.shape) size *= extent;
+    auto& whole = out[piece.weight];
+    whole.resize(static_cast<std::size_t>(size));
+    for (std::int64_t i = 0; i < piece.rows * piece.columns; ++i) {
+      const std::int64_t at = piece.offset + i;
+      if (at < bucket.own_begin || at >= bucket.own_end) continue;
+      const std::int64_t row = piece.first_row + i / piece.columns;
+      const std::int64_t column = piece.first_column + i % piece.columns;
+      whole[static_cast<std::size_t>(row * piece.global_columns + column)] = data[at - bucket.own_begin] * factor;
+    }
+  }
+}
+
+}  // namespace
+
+LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>& sets,
+                         const LoopbackOptions& options) {
+  std::vector<std::string> warnings;
+  const StudyResolvers resolvers = make_resolvers(data_root(), warnings);
+  const Prepared prepared = prepare_study(
+      read_study_node(YamlNode::parse(yaml, "study.yaml"), sets, resolvers), resolvers);
+  PassLog log;
+  auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
+  if (const auto* infeasible = std::get_if<Infeasible>(&compiled)) throw ConfigError(infeasible->reason);
+
+  LoopbackRun run;
+  run.program = std::get<Program>(std::move(compiled));
+  const std::int64_t ranks = run.program.mesh.num_ranks();
+  const std::unique_ptr<Samples> samples = make_samples(prepared.study);
+  const auto steps = static_cast<std::size_t>(options.steps);
+  run.losses.resize(steps);
+  run.gradient_norms.resize(steps);
+  run.rows.resize(static_cast<std::size_t>(ranks));
+  LoopbackHub hub;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  std::vector<std::thread> threads;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const at::AutoDispatchBelowADInplaceOrView no_autograd;
+      try {
+        const std::unique_ptr<Transport> transport = hub.transport();
+        RankTrainer trainer(run.program, prepared.model, prepared.study, *samples, rank, *transport);
+        RankExecutor& executor = trainer.executor();
+        executor.record_rows(options.record_rows);
+        for (std::size_t step = 0; step < steps; ++step) {
+          if (step == 0) {
+            const double unscale = 1.0 / trainer.loss_scale().value();
+            executor.watch_gradients([&, unscale](const BucketState& bucket, const at::Tensor& part) {
+              const std::lock_guard lock(mutex);
+              collect(bucket, part, unscale, run.gradients);
+            });
+          }
+          const StepReport report = trainer.step();
+          executor.watch_gradients(nullptr);
+          const std::lock_guard lock(mutex);
+          if (report.loss) run.losses[step] = *report.loss;
+          run.gradient_norms[step] = report.gradient_norm;
+          run.rows[static_cast<std::size_t>(rank)] = report.rows;
+        }
+        const std::lock_guard lock(mutex);
+        for (BucketState bucket : executor.plan().buckets()) {
+          bucket.own_begin = 0;
+          bucket.own_end = bucket.elements;
+          collect(bucket, executor.values().tensor(bucket.parameter, 0), 1.0, run.weights);
+        }
+      } catch (const std::exception& error) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        hub.abort(error.what());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+  return run;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,32 @@
+// A training run with all its ranks in this process.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cli/prepare.h"
+#include "engine/program/program.h"
+#include "engine/exec/trace.h"
+
+namespace trainyard {
+
+struct LoopbackRun {
+  std::vector<double> losses;          // per step
+  std::vector<double> gradient_norms;
+  std::map<std::string, std::vector<double>> gradients;  // of the first step, by weight, whole
+  std::map<std::string, std::vector<double>> weights;    // after the last step
+  std::vector<std::vector<TraceRow>> rows;               // [rank], of the last step, if asked for
+  Program program;
+};
+
+struct LoopbackOptions {
+  int steps = 1;
+  bool record_rows = false;
+};
+
+/// Trains the study; `sets` as --set. Throws what a rank throws.
+LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>& sets,
+                         const LoopbackOptions& options);
+
+}  // namespace trainyard
