@@ -13,8 +13,8 @@ namespace trainyard {
 using PhiloxCounter = std::array<std::uint32_t, 4>;
 using PhiloxKey = std::array<std::uint32_t, 2>;
 
-/// Four 32-bit words, each uniform over all values: ten rounds of multiply and exchange. For a fixed
-/// key a bijection of the counter.
+/// Four 32-bit words, each uniform over all values: ten rounds of multiply and exchange. For a
+/// fixed key a bijection of the counter.
 inline PhiloxCounter philox(PhiloxCounter counter, PhiloxKey key) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t even = std::uint64_t{0xD2511F53} * counter[0];

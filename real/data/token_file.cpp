@@ -27,6 +27,7 @@ std::int64_t size_in_bytes(const MappedFile& file) {
 template <class T>
 void copy_tokens(const std::byte* from, std::span<std::int64_t> out) {
   for (std::int64_t& token : out) {
+    // int8 is a number here and keeps its sign. NOLINTNEXTLINE(bugprone-signed-char-misuse)
     token = load_unaligned<T>(from);
     from += sizeof(T);
   }
