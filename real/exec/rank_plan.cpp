@@ -74,6 +74,7 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
     plan.write_types.push_back(to_torch(value.dtype));
     plan.write_shapes.push_back(shape_of(value));
   }
+  note_loss(op);
   const std::string& module = program_.modules[static_cast<std::size_t>(op.module)];
   switch (op.kind) {
     case OpKind::kLoad:
@@ -92,7 +93,6 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
     case OpKind::kCrossEntropy: {
       const bool next_sentence = module.starts_with("next_sentence");
       plan.loss_divisor = next_sentence ? divisors.next_sentence : divisors.tokens;
-      if (op.part == OpPart::kForward) loss_ = storage_root(program_, op.accumulates[0].value);
       break;
     }
     case OpKind::kSumSquares: norm_ = storage_root(program_, op.accumulates[0].value); break;
@@ -110,6 +110,13 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
                       " has no kernel in this version's real backend");
   }
   return plan;
+}
+
+void RankPlan::note_loss(const ProgramOp& op) {
+  if (op.part != OpPart::kForward || op.accumulates.empty()) return;
+  if (op.kind != OpKind::kCrossEntropy && op.kind != OpKind::kAdd) return;
+  const ValueId root = storage_root(program_, op.accumulates[0].value);
+  if (program_.values[static_cast<std::size_t>(root)].memory == MemoryClass::kActivation) loss_ = root;
 }
 
 void RankPlan::plan_communication(OpPlan& plan, Transport& transport) {

@@ -64,6 +64,7 @@ class RankPlan {
                  const LossDivisors& divisors, Transport& transport);
   void plan_communication(OpPlan& plan, Transport& transport);
   void plan_optimizer(OpPlan& plan);
+  void note_loss(const ProgramOp& op);
   ShardPlace place_of(ValueId value) const;
 
   const Program& program_;

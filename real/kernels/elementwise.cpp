@@ -26,7 +26,7 @@ void set_halves(KernelCall& call, const at::Tensor& gate, const at::Tensor& up) 
 
 void add(KernelCall& call) {
   if (!call.accumulates.empty()) {
-    call.accumulates[0].add_(call.read(0));
+    for (const at::Tensor& part : call.reads) call.accumulates[0].add_(part);
     return;
   }
   at::Tensor y = call.out(0);

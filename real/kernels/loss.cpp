@@ -76,8 +76,14 @@ void cross_entropy(KernelCall& call) {  // reads logits, labels [, max, sums]
     const LocalLabels local = local_labels(labels, log_probabilities, call.read_places[0]);
     loss = at_labels(rows_of(log_probabilities), local).sum().neg_();
   }
-  call.accumulates[0].add_(loss, 1.0 / call.loss_divisor);
-  call.set(0, std::move(log_probabilities));
+  // The only loss of a model is added up here; of several, an add op does that.
+  const bool only = !call.accumulates.empty();
+  if (only) {
+    call.accumulates[0].add_(loss, 1.0 / call.loss_divisor);
+  } else {
+    call.set(0, loss.mul_(1.0 / call.loss_divisor).view({1}));
+  }
+  call.set(only ? 0 : 1, std::move(log_probabilities));
 }
 
 void cross_entropy_dx(KernelCall& call) {  // reads labels, log-probabilities
