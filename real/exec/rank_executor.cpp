@@ -10,6 +10,12 @@ namespace trainyard {
 
 namespace {
 
+Seconds seconds(Clock::time_point time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+
+Seconds now() { return seconds(Clock::now()); }
+
 Microbatch microbatch_of(const Operand& operand, const Call& call) { return call.mb[operand.slot]; }
 
 /// [.., dim, ..] of `parts` members as they lie in a flat gather, one behind the other -> joined
@@ -60,7 +66,6 @@ RankExecutor::RankExecutor(const RankPlan& plan, const Study& study, LoadInput l
 
 RankExecutor::~RankExecutor() = default;
 
-Seconds RankExecutor::now() const { return std::chrono::duration<double>(Clock::now() - origin_).count(); }
 
 void RankExecutor::initialise(const Study& study) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
@@ -114,8 +119,8 @@ StepResult RankExecutor::run_step(StepState state) {
   }
   for (const OpenRow& open : open_rows_) {
     TraceRow& row = result_.rows[open.row];
-    row.start = std::chrono::duration<double>(open.completion->start() - origin_).count();
-    row.end = std::chrono::duration<double>(open.completion->end() - origin_).count();
+    row.start = seconds(open.completion->start());
+    row.end = seconds(open.completion->end());
     row.ready = row.start;
   }
   return std::move(result_);

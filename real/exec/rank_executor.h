@@ -28,7 +28,7 @@ struct StepResult {
   std::optional<double> loss;     // on ranks of the last stage
   std::optional<double> norm_sq;  // of the gradients, loss scale in
   bool updated = true;            // false: the gradients were not finite, the update did nothing
-  std::vector<TraceRow> rows;     // times in seconds since the executor was made
+  std::vector<TraceRow> rows;     // times in seconds of the steady clock
 };
 
 /// Where a rank is, for whoever watches it: written by it, read by another thread.
@@ -76,7 +76,6 @@ class RankExecutor {
   void release(const OpPlan& plan, const Call& call);
   bool guard_holds(const OpPlan& plan, const Call& call);
   std::int64_t first_sample(const Call& call) const;
-  Seconds now() const;
 
   const RankPlan& plan_;
   LoadInput load_;
@@ -96,7 +95,6 @@ class RankExecutor {
   Inspect inspect_;
   WatchGradient watch_gradient_;
   Whereabouts whereabouts_;
-  Clock::time_point origin_ = Clock::now();
   KernelCall kernel_call_;
 };
 

@@ -24,6 +24,7 @@ struct ShardPlace {
 /// What changes from step to step or call to call and is not in the Program.
 struct StepState {
   std::int64_t step = 0;           // counts from 0
+  std::int64_t updates = 0;        // made before this step: fewer than steps where gradients overflowed
   std::int64_t seed = 1;
   std::int64_t first_sample = 0;   // of this call's microbatch, counted through the whole run
   double learning_rate = 0;

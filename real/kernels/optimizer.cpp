@@ -65,7 +65,7 @@ void adamw(KernelCall& call) {
   at::Tensor& first = call.accumulates[has_master ? 1 : 0];
   at::Tensor& second = call.accumulates[has_master ? 2 : 1];
   const at::Tensor inverse = at::scalar_tensor(1.0 / gradient_factor(call), gradient.options());
-  const at::Tensor step = at::scalar_tensor(static_cast<double>(s.step + 1), at::kFloat);
+  const at::Tensor step = at::scalar_tensor(static_cast<double>(s.updates + 1), at::kFloat);
   for (const bool decay : {true, false}) {
     std::vector<at::Tensor> w, g, m, v, steps;
     for (const DecayRange& range : *call.decay) {

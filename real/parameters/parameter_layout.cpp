@@ -134,7 +134,9 @@ class BucketReader {
       piece.init = parameter.init;
       piece.deviation = part.deviation;
       piece.decay = parameter.decay;
-      piece.counted = value.name.find('@') == std::string::npos;
+      const bool first_of_group = at_[static_cast<std::size_t>(Axis::kTp)] == 0;
+      const bool split = value.spec[Axis::kTp].kind == AxisPlacement::Kind::kShard;
+      piece.owned = value.name.find('@') == std::string::npos && (split || first_of_group);
       offset += rows * columns;
       if (piece.rows > 0) state.pieces.push_back(std::move(piece));
     }

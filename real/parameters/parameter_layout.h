@@ -29,7 +29,7 @@ struct WeightPiece {
   Init init = Init::kNormal;
   float deviation = 0;
   bool decay = true;
-  bool counted = true;               // false: another stage holds the same shared weight and owns it
+  bool owned = true;                 // false: a rank of another stage or tensor coordinate stores it
 };
 
 /// The values of one bucket on a rank; -1: does not exist in this Program.

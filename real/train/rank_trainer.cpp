@@ -42,6 +42,7 @@ StepState RankTrainer::state() const {
   const TrainingConfig& training = study_.training;
   StepState state;
   state.step = steps_done_;
+  state.updates = updates_done_;
   state.seed = training.seed;
   state.learning_rate = learning_rate(training.lr, steps_done_, training.steps);
   state.beta1 = training.betas[0];
@@ -57,6 +58,7 @@ StepReport RankTrainer::step() {
   const StepState now = state();
   StepResult result = executor_.run_step(now);
   ++steps_done_;
+  if (result.updated) ++updates_done_;
   StepReport report;
   report.step = steps_done_;
   report.loss = result.loss;
@@ -68,6 +70,23 @@ StepReport RankTrainer::step() {
   report.rows = std::move(result.rows);
   loss_scale_.step_done(result.updated);
   return report;
+}
+
+void RankTrainer::find_bad_op() {
+  const Program& program = plan_.program();
+  executor_.inspect([&](const ProgramOp& op, Microbatch mb, const at::Tensor& result) {
+    if (!at::isFloatingType(result.scalar_type()) || at::isfinite(result).all().item<bool>()) return;
+    const std::string& module = program.modules[static_cast<std::size_t>(op.module)];
+    throw BackendError("step " + std::to_string(steps_done_) + ": " + op_name(op.kind, op.part) +
+                       (module.empty() ? "" : " of " + module) +
+                       (mb < 0 ? "" : ", microbatch " + std::to_string(mb)) +
+                       ": its result is not finite, and all before it were");
+  });
+  --steps_done_;
+  const StepState again = state();
+  ++steps_done_;
+  executor_.run_step(again);
+  executor_.inspect(nullptr);
 }
 
 }  // namespace trainyard

@@ -38,7 +38,14 @@ class RankTrainer {
   std::int64_t steps_done() const { return steps_done_; }
   RankExecutor& executor() { return executor_; }
   LossScale& loss_scale() { return loss_scale_; }
-  void resume_at(std::int64_t steps_done) { steps_done_ = steps_done; }
+  std::int64_t updates_done() const { return updates_done_; }
+  void resume_at(std::int64_t steps_done, std::int64_t updates_done) {
+    steps_done_ = steps_done;
+    updates_done_ = updates_done;
+  }
+  /// Runs the step that was done last once more, whose update was not made, and stops with a
+  /// BackendError at the first op whose result is not finite. Returns if there is none here.
+  void find_bad_op();
   const Study& study() const { return study_; }
 
  private:
@@ -51,6 +58,7 @@ class RankTrainer {
   RankExecutor executor_;
   LossScale loss_scale_;
   std::int64_t steps_done_ = 0;
+  std::int64_t updates_done_ = 0;
 };
 
 }  // namespace trainyard

@@ -1,0 +1,122 @@
+#include "real/comm/gloo.h"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "real/comm/rendezvous_store.h"
+
+namespace trainyard {
+
+namespace {
+
+class GlooCommunicator final : public Communicator {
+ public:
+  GlooCommunicator(c10::intrusive_ptr<c10d::ProcessGroupGloo> group, std::string name,
+                   std::vector<std::int64_t> ranks)
+      : group_(std::move(group)), name_(std::move(name)), ranks_(std::move(ranks)) {}
+
+  void all_reduce(at::Tensor& tensor, bool maximum) override {
+    run("all_reduce", [&] {
+      std::vector<at::Tensor> tensors = {tensor};
+      c10d::AllreduceOptions options;
+      options.reduceOp = maximum ? c10d::ReduceOp::MAX : c10d::ReduceOp::SUM;
+      return group_->allreduce(tensors, options);
+    });
+  }
+  void all_gather(const at::Tensor& part, at::Tensor& whole) override {
+    run("all_gather", [&] {
+      at::Tensor in = part, out = whole.view({-1});
+      at::Tensor flat = in.view({-1});
+      return group_->_allgather_base(out, flat);
+    });
+  }
+  void reduce_scatter(const at::Tensor& whole, at::Tensor& part) override {
+    run("reduce_scatter", [&] {
+      at::Tensor in = whole.view({-1}), out = part.view({-1});
+      return group_->_reduce_scatter_base(out, in);
+    });
+  }
+  void all_to_all(const at::Tensor& from, at::Tensor& to) override {
+    run("all_to_all", [&] {
+      at::Tensor in = from.view({-1}), out = to.view({-1});
+      std::vector<std::int64_t> equal;
+      return group_->alltoall_base(out, in, equal, equal);
+    });
+  }
+  void broadcast(at::Tensor& tensor, int root) override {
+    run("broadcast", [&] {
+      std::vector<at::Tensor> tensors = {tensor};
+      c10d::BroadcastOptions options;
+      options.rootRank = root;
+      return group_->broadcast(tensors, options);
+    });
+  }
+  void send(const at::Tensor& tensor, int member) override {
+    run("send to rank " + std::to_string(ranks_[static_cast<std::size_t>(member)]), [&] {
+      std::vector<at::Tensor> tensors = {tensor};
+      return group_->send(tensors, member, /*tag=*/0);
+    });
+  }
+  void receive(at::Tensor& tensor, int member) override {
+    run("receive from rank " + std::to_string(ranks_[static_cast<std::size_t>(member)]), [&] {
+      std::vector<at::Tensor> tensors = {tensor};
+      return group_->recv(tensors, member, /*tag=*/0);
+    });
+  }
+
+ private:
+  /// Gloo's own messages never say between whom.
+  template <typename Call>
+  void run(const std::string& what, const Call& call) {
+    try {
+      call()->wait();
+    } catch (const std::exception& error) {
+      throw BackendError("Gloo: " + what + " on " + name_ + ": " + error.what());
+    }
+  }
+
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+  std::string name_;
+  std::vector<std::int64_t> ranks_;
+};
+
+class GlooTransport final : public Transport {
+ public:
+  GlooTransport(Rendezvous& rendezvous, std::int64_t rank, std::string host, std::chrono::milliseconds timeout)
+      : rendezvous_(rendezvous), rank_(rank), host_(std::move(host)), timeout_(timeout) {}
+
+  std::unique_ptr<Communicator> make(const std::string& name, const std::vector<std::int64_t>& ranks,
+                                     int member) override {
+    std::string key = name;
+    for (const std::int64_t rank : ranks) key.append(1, '.').append(std::to_string(rank));
+    try {
+      auto options = c10d::ProcessGroupGloo::Options::create();
+      options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(host_));
+      options->threads = 1;
+      options->timeout = timeout_;
+      auto store = c10::make_intrusive<c10d::PrefixStore>(key, rendezvous_.store().tcp);
+      auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(store, member, static_cast<int>(ranks.size()),
+                                                               options);
+      return std::make_unique<GlooCommunicator>(std::move(group), key, ranks);
+    } catch (const std::exception& error) {
+      throw BackendError("Gloo: rank " + std::to_string(rank_) + " making group " + key + ": " + error.what());
+    }
+  }
+
+ private:
+  Rendezvous& rendezvous_;
+  std::int64_t rank_;
+  std::string host_;
+  std::chrono::milliseconds timeout_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_gloo_transport(Rendezvous& rendezvous, std::int64_t rank,
+                                               const std::string& host, std::chrono::milliseconds timeout) {
+  return std::make_unique<GlooTransport>(rendezvous, rank, host, timeout);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,110 @@
+#include "real/launch/beats.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <sstream>
+#include <utility>
+
+#include "engine/base/error.h"
+
+namespace trainyard {
+
+namespace {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string key_of(std::int64_t rank) { return "beat/" + std::to_string(rank); }
+
+}  // namespace
+
+std::vector<Beat> read_beats(Rendezvous& rendezvous, std::int64_t ranks) {
+  std::vector<Beat> beats;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    Beat beat;
+    beat.rank = rank;
+    if (const auto text = rendezvous.try_get(key_of(rank))) {
+      std::istringstream in(*text);
+      in >> beat.beat_s >> beat.changed_s;
+      in.get();
+      std::getline(in, beat.where);
+    }
+    beats.push_back(std::move(beat));
+  }
+  std::stable_sort(beats.begin(), beats.end(),
+                   [](const Beat& a, const Beat& b) { return a.changed_s < b.changed_s; });
+  return beats;
+}
+
+std::string name_culprit(const std::vector<Beat>& beats) {
+  check(!beats.empty(), "a run has ranks");
+  const Beat& oldest = beats.front();
+  const std::string rank = "rank " + std::to_string(oldest.rank);
+  if (oldest.changed_s == 0) return rank + ", which has not begun its first step";
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.0f", seconds_now() - oldest.changed_s);
+  return rank + ", for " + seconds + " s at " + oldest.where;
+}
+
+std::string describe(const Program& program, const RankPlan& plan, const Whereabouts& whereabouts) {
+  const std::int32_t call = whereabouts.call, segment_id = whereabouts.segment, index = whereabouts.op;
+  std::string text = "step " + std::to_string(whereabouts.step + 1);
+  if (segment_id < 0 || call < 0) return text + ", before its first op";
+  const Segment& segment = program.segments[static_cast<std::size_t>(segment_id)];
+  const Microbatch mb = plan.calls()[static_cast<std::size_t>(call)].mb[0];
+  text += ", " + segment.name + (segment.slots == 0 || mb < 0 ? "" : std::to_string(mb));
+  if (index < 0 || static_cast<std::size_t>(index) >= segment.ops.size()) return text;
+  const ProgramOp& op = segment.ops[static_cast<std::size_t>(index)];
+  text += " op " + std::to_string(index) + " " + op_name(op.kind, op.part);
+  const std::string& module = program.modules[static_cast<std::size_t>(op.module)];
+  return module.empty() ? text : text + " of " + module;
+}
+
+BeatSender::BeatSender(Rendezvous& rendezvous, std::int64_t rank, const Program& program, const RankPlan& plan,
+                       const Whereabouts& whereabouts, std::chrono::duration<double> timeout,
+                       std::function<void()> on_hang)
+    : rendezvous_(rendezvous), rank_(rank), program_(program), plan_(plan), whereabouts_(whereabouts),
+      timeout_(timeout), on_hang_(std::move(on_hang)), thread_([this] { run(); }) {}
+
+BeatSender::~BeatSender() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  stop_changed_.notify_all();
+  thread_.join();
+}
+
+void BeatSender::send() {
+  const std::array<std::int64_t, 4> place = {whereabouts_.step, whereabouts_.call, whereabouts_.segment,
+                                             whereabouts_.op};
+  const double now = seconds_now();
+  if (place != place_) {
+    place_ = place;
+    changed_s_ = now;
+  }
+  char times[64];
+  std::snprintf(times, sizeof times, "%.3f %.3f ", now, changed_s_);
+  rendezvous_.set(key_of(rank_), times + describe(program_, plan_, whereabouts_));
+}
+
+void BeatSender::run() {
+  constexpr auto kInterval = std::chrono::seconds(1);
+  for (;;) {
+    try {
+      send();
+    } catch (const BackendError&) {
+      // Whoever keeps the store has gone; the main thread finds out by itself.
+    }
+    // A rank that waits for its first step (others load, or compile kernels) is not timed.
+    if (place_[0] >= 0 && seconds_now() - changed_s_ > timeout_.count()) {
+      on_hang_();
+      return;
+    }
+    std::unique_lock lock(mutex_);
+    if (stop_changed_.wait_for(lock, kInterval, [&] { return stopping_; })) return;
+  }
+}
+
+}  // namespace trainyard

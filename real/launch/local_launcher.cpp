@@ -1,0 +1,170 @@
+#include "real/launch/local_launcher.h"
+
+#include <csignal>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "real/comm/rendezvous.h"
+#include "real/launch/beats.h"
+
+extern char** environ;
+
+namespace trainyard {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+volatile std::sig_atomic_t interrupted = 0;
+void note_interrupt(int signal) { interrupted = signal; }
+
+struct RankProcess {
+  std::int64_t rank = 0;
+  pid_t pid = -1;
+};
+
+class Supervisor {
+ public:
+  Supervisor(std::vector<std::string> arguments, std::int64_t ranks)
+      : arguments_(std::move(arguments)), ranks_(ranks), store_({"127.0.0.1", 0, true}, 60s) {}
+
+  int run() {
+    std::signal(SIGINT, note_interrupt);
+    std::signal(SIGTERM, note_interrupt);
+    for (std::int64_t rank = 0; rank < ranks_; ++rank) running_.emplace_back(start(rank));
+    while (!running_.empty()) {
+      if (interrupted != 0) {
+        stop_all();
+        return 128 + interrupted;
+      }
+      if (const int exit = reap(); exit != 0) return exit;
+      std::this_thread::sleep_for(20ms);
+    }
+    return 0;
+  }
+
+ private:
+  RankProcess start(std::int64_t rank) {
+    std::vector<std::string> variables;
+    for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
+    variables.push_back("TRAINYARD_RANK=" + std::to_string(rank));
+    variables.push_back("TRAINYARD_WORLD_SIZE=" + std::to_string(ranks_));
+    variables.push_back("TRAINYARD_MASTER=127.0.0.1:" + std::to_string(store_.port()));
+    variables.push_back("TRAINYARD_SUPERVISOR=" + std::to_string(getpid()));
+    std::vector<char*> argv, env;
+    for (std::string& argument : arguments_) argv.push_back(argument.data());
+    for (std::string& variable : variables) env.push_back(variable.data());
+    argv.push_back(nullptr);
+    env.push_back(nullptr);
+    RankProcess process{rank, -1};
+    const int error = posix_spawn(&process.pid, "/proc/self/exe", nullptr, nullptr, argv.data(), env.data());
+    if (error != 0) throw BackendError("starting rank " + std::to_string(rank) + ": " + std::strerror(error));
+    return process;
+  }
+
+  /// Looks whether a rank has ended. 0: none has failed.
+  int reap() {
+    for (std::size_t i = 0; i < running_.size(); ++i) {
+      int status = 0;
+      const RankProcess process = running_[i];
+      if (waitpid(process.pid, &status, WNOHANG) != process.pid) continue;
+      running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+      if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return reap();
+      return explain(process, status);
+    }
+    return 0;
+  }
+
+  /// A rank that was killed is what went wrong; one that failed may have only met the first.
+  int explain(const RankProcess& process, int status) {
+    if (WIFEXITED(status)) std::this_thread::sleep_for(200ms);
+    std::optional<RankProcess> killed;
+    int signal = 0;
+    if (WIFSIGNALED(status)) {
+      killed = process;
+      signal = WTERMSIG(status);
+    }
+    for (auto it = running_.begin(); it != running_.end() && !killed;) {
+      int other = 0;
+      if (waitpid(it->pid, &other, WNOHANG) != it->pid) {
+        ++it;
+        continue;
+      }
+      if (WIFSIGNALED(other)) killed = *it, signal = WTERMSIG(other);
+      it = running_.erase(it);
+    }
+    int exit = 3;
+    if (killed) {
+      say("rank " + std::to_string(killed->rank) + " was killed by signal " + std::to_string(signal) + " (" +
+          strsignal(signal) + "), last seen at " + last_place(killed->rank));
+    } else if (const auto first = store_.try_get("error/first")) {
+      exit = std::atoi(first->c_str());
+      say(first->substr(first->find(' ') + 1));
+    } else {
+      say("rank " + std::to_string(process.rank) + " ended with exit code " +
+          std::to_string(WEXITSTATUS(status)) + ", last seen at " + last_place(process.rank));
+    }
+    stop_all();
+    return exit;
+  }
+
+  std::string last_place(std::int64_t rank) {
+    for (const Beat& beat : read_beats(store_, ranks_)) {
+      if (beat.rank == rank) return beat.where.empty() ? "its start" : beat.where;
+    }
+    return "its start";
+  }
+
+  static void say(const std::string& message) { std::fprintf(stderr, "trainyard: %s\n", message.c_str()); }
+
+  void stop_all() {
+    for (const int signal : {SIGTERM, SIGKILL}) {
+      for (const RankProcess& process : running_) kill(process.pid, signal);
+      const auto until = std::chrono::steady_clock::now() + 1s;
+      while (!running_.empty() && std::chrono::steady_clock::now() < until) {
+        std::erase_if(running_, [](const RankProcess& process) {
+          int status = 0;
+          return waitpid(process.pid, &status, WNOHANG) == process.pid;
+        });
+        std::this_thread::sleep_for(10ms);
+      }
+    }
+  }
+
+  std::vector<std::string> arguments_;
+  std::int64_t ranks_;
+  Rendezvous store_;
+  std::vector<RankProcess> running_;
+};
+
+}  // namespace
+
+int run_local_ranks(const std::vector<std::string>& arguments, std::int64_t ranks) {
+  return Supervisor(arguments, ranks).run();
+}
+
+void report_rank_error(const RankEnvironment& environment, int exit, const std::string& message) {
+  try {
+    Rendezvous store({environment.master_host, environment.master_port, false}, 2s);
+    const std::string text = std::to_string(exit) + " rank " + std::to_string(environment.rank) + ": " + message;
+    if (!store.try_get("error/first")) store.set("error/first", text);
+  } catch (const BackendError&) {
+    // Nobody keeps the store any more; the message has been printed.
+  }
+}
+
+}  // namespace trainyard

@@ -1,0 +1,187 @@
+#include "real/train/run_checkpoint.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "real/checkpoint/checkpoint_writer.h"
+
+namespace trainyard {
+
+namespace {
+
+DType stored_type(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kDouble ? DType::kFp64 : DType::kFp32;
+}
+
+/// A tensor of a bucket: its elements are those of the bucket from `begin` on.
+struct BucketPart {
+  std::string prefix;  // of the names of what is stored
+  at::Tensor tensor;
+  std::int64_t begin = 0;
+};
+
+/// Weights in the precision in which they are updated, and the optimizer's state.
+std::vector<BucketPart> parts_of(RankExecutor& executor, const BucketState& bucket) {
+  std::vector<BucketPart> parts;
+  const auto add = [&](const char* prefix, ValueId value) {
+    if (value < 0) return;
+    const at::Tensor tensor = executor.values().tensor(value, 0);
+    parts.push_back({prefix, tensor, tensor.numel() == bucket.elements ? 0 : bucket.own_begin});
+  };
+  add("", bucket.master >= 0 ? bucket.master : bucket.parameter);
+  add("exp_avg.", bucket.first_moment);
+  add("exp_avg_sq.", bucket.second_moment);
+  return parts;
+}
+
+/// The elements of `weight` that lie in [begin, end) of the bucket.
+Piece piece_of(const WeightPiece& weight, const BucketPart& part, std::int64_t begin, std::int64_t end) {
+  Piece piece;
+  piece.tensor = part.prefix + weight.weight;
+  piece.dtype = stored_type(part.tensor);
+  piece.shape = weight.shape;
+  piece.start = {weight.first_row};
+  piece.extent = {weight.rows};
+  if (weight.shape.size() > 1) {
+    piece.start.push_back(weight.first_column);
+    piece.extent.push_back(weight.columns);
+  }
+  const std::int64_t size = weight.rows * weight.columns;
+  piece.flat_begin = std::clamp<std::int64_t>(begin - weight.offset, 0, size);
+  piece.flat_end = std::clamp<std::int64_t>(end - weight.offset, 0, size);
+  return piece;
+}
+
+at::Tensor elements_of(const WeightPiece& weight, const BucketPart& part, const Piece& piece) {
+  return part.tensor.narrow(0, weight.offset + piece.flat_begin - part.begin, num_elements(piece));
+}
+
+struct Written {
+  Piece piece;
+  at::Tensor elements;
+};
+
+/// What this rank writes: of replicas the first, each element once over all ranks.
+std::vector<Written> pieces_to_write(RankTrainer& trainer) {
+  RankExecutor& executor = trainer.executor();
+  const bool first_replica = executor.plan().at()[static_cast<std::size_t>(Axis::kDp)] == 0;
+  std::vector<Written> out;
+  for (const BucketState& bucket : executor.plan().buckets()) {
+    const bool sharded = bucket.own_end - bucket.own_begin < bucket.elements;
+    if (!sharded && !first_replica) continue;
+    for (const BucketPart& part : parts_of(executor, bucket)) {
+      for (const WeightPiece& weight : bucket.pieces) {
+        if (!weight.owned) continue;
+        Piece piece = piece_of(weight, part, bucket.own_begin, bucket.own_end);
+        if (num_elements(piece) == 0) continue;
+        const at::Tensor elements = elements_of(weight, part, piece);
+        out.push_back({std::move(piece), elements});
+      }
+    }
+  }
+  return out;
+}
+
+std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), static_cast<std::size_t>(tensor.nbytes())};
+}
+
+}  // namespace
+
+void save_checkpoint(const std::string& folder, RankTrainer& trainer, const std::string& digest,
+                     std::int64_t rank, std::int64_t ranks, Rendezvous& rendezvous) {
+  const std::int64_t step = trainer.steps_done();
+  const std::string name = "checkpoint/" + std::to_string(step);
+  if (rank == 0) begin_checkpoint(folder, step);
+  rendezvous.barrier(name + "/begun", ranks);
+  std::vector<Written> written = pieces_to_write(trainer);
+  std::string shard;
+  if (!written.empty()) {
+    std::vector<Piece> pieces;
+    std::map<std::string, at::Tensor> elements;
+    for (const Written& one : written) {
+      pieces.push_back(one.piece);
+      elements.emplace(to_string(one.piece), one.elements);
+    }
+    ShardWriter writer(folder, step, static_cast<std::int32_t>(rank), std::move(pieces));
+    while (const Piece* piece = writer.next()) {
+      writer.append(bytes_of(elements.at(to_string(*piece)).contiguous()));
+    }
+    shard = writer.finish();
+  }
+  const std::vector<std::string> all = rendezvous.all_gather(name + "/shard", rank, ranks, shard);
+  if (rank == 0) {
+    std::vector<std::string> shards;
+    for (const std::string& text : all) {
+      if (!text.empty()) shards.push_back(text);
+    }
+    CheckpointInfo info;
+    info.step = step;
+    info.samples = step * trainer.study().training.global_batch;
+    info.program_digest = digest;
+    info.study = "study.resolved.yaml";
+    info.seed = static_cast<std::uint64_t>(trainer.study().training.seed);
+    info.state = nlohmann::json{{"updates", trainer.updates_done()},
+                                {"loss_scale", trainer.loss_scale().value()},
+                                {"good_steps", trainer.loss_scale().good_steps()}}
+                     .dump();
+    commit_checkpoint(folder, info, shards, static_cast<int>(trainer.study().checkpoint.keep));
+  }
+  rendezvous.barrier(name + "/done", ranks);
+}
+
+void load_checkpoint(const Checkpoint& checkpoint, RankTrainer& trainer) {
+  const CheckpointInfo& info = checkpoint.info();
+  const std::int64_t batch = trainer.study().training.global_batch;
+  if (info.samples != info.step * batch) {
+    throw ConfigError(checkpoint.path() + ": written after " + std::to_string(info.samples) + " samples in " +
+                      std::to_string(info.step) + " steps, which training.global_batch " +
+                      std::to_string(batch) + " does not continue");
+  }
+  if (info.seed != static_cast<std::uint64_t>(trainer.study().training.seed)) {
+    throw ConfigError(checkpoint.path() + ": written with training.seed " + std::to_string(info.seed) +
+                      ", the study says " + std::to_string(trainer.study().training.seed));
+  }
+  RankExecutor& executor = trainer.executor();
+  for (const BucketState& bucket : executor.plan().buckets()) {
+    for (const BucketPart& part : parts_of(executor, bucket)) {
+      const bool weights = part.prefix.empty();
+      const std::int64_t end = part.begin + part.tensor.numel();
+      for (const WeightPiece& weight : bucket.pieces) {
+        const Piece piece = piece_of(weight, part, part.begin, end);
+        if (num_elements(piece) == 0) continue;
+        at::Tensor read = at::empty({num_elements(piece)}, part.tensor.options());
+        checkpoint.read(piece, {static_cast<std::byte*>(read.mutable_data_ptr()),
+                                static_cast<std::size_t>(read.nbytes())});
+        elements_of(weight, part, piece).copy_(read);
+      }
+      if (!weights || bucket.master < 0) continue;
+      // The working copy is whole on every rank, the master perhaps a shard of it.
+      BucketPart working{"", executor.values().tensor(bucket.parameter, 0), 0};
+      for (const WeightPiece& weight : bucket.pieces) {
+        Piece piece = piece_of(weight, working, 0, bucket.elements);
+        if (num_elements(piece) == 0) continue;
+        at::Tensor read = at::empty({num_elements(piece)}, part.tensor.options());
+        piece.dtype = stored_type(read);
+        checkpoint.read(piece, {static_cast<std::byte*>(read.mutable_data_ptr()),
+                                static_cast<std::size_t>(read.nbytes())});
+        elements_of(weight, working, piece).copy_(read);
+      }
+    }
+  }
+  const auto state = nlohmann::json::parse(info.state, nullptr, false);
+  if (!state.is_object() || !state.contains("updates")) {
+    throw ConfigError(checkpoint.path() + ": its state is not that of a training run");
+  }
+  trainer.resume_at(info.step, state.value("updates", info.step));
+  if (trainer.loss_scale().dynamic()) {
+    trainer.loss_scale().resume(state.value("loss_scale", trainer.loss_scale().value()),
+                                state.value("good_steps", std::int64_t{0}));
+  }
+}
+
+}  // namespace trainyard

@@ -1,0 +1,271 @@
+#include "real/train/training_run.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include "cli/files.h"
+#include "engine/base/error.h"
+#include "engine/compile.h"
+#include "engine/config/study_writer.h"
+#include "engine/program/program_text.h"
+#include "real/checkpoint/checkpoint.h"
+#include "real/comm/gloo.h"
+#include "real/comm/rendezvous.h"
+#include "real/data/samples.h"
+#include "real/launch/beats.h"
+#include "real/train/loss_file.h"
+#include "real/train/rank_trainer.h"
+#include "real/train/run_checkpoint.h"
+#include "real/train/run_trace.h"
+
+namespace trainyard {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string checkpoint_folder(const TrainingPlan& plan) { return plan.out + "/checkpoints"; }
+
+/// The rank that hears the loss: of the last stage, first of its replicas and tensor group.
+std::int64_t reporter(const Program& program) {
+  RankCoordinates at{};
+  at[static_cast<std::size_t>(Axis::kPp)] = program.mesh[Axis::kPp] - 1;
+  return rank_at(program, at);
+}
+
+class Run {
+ public:
+  Run(const TrainingPlan& plan, const TrainOptions& options, const RankEnvironment& environment)
+      : plan_(plan), options_(options), environment_(environment), study_(plan.prepared.study),
+        timeout_(std::chrono::milliseconds(std::llround(study_.training.timeout_s * 1000))),
+        rendezvous_(address(), timeout_), beats_(client_address(), timeout_) {}
+
+  void run() {
+    check_same_program();
+    const std::unique_ptr<Samples> samples = make_samples(study_);
+    const std::unique_ptr<Transport> transport =
+        make_gloo_transport(rendezvous_, rank(), own_host(), timeout_);
+    RankTrainer trainer(plan_.program, plan_.prepared.model, study_, *samples, rank(), *transport);
+    if (options_.resume) resume(trainer);
+    const bool reports = rank() == reporter(plan_.program);
+    std::optional<LossFile> losses;
+    if (reports) losses.emplace(plan_.out + "/losses.csv", trainer.steps_done());
+    rendezvous_.barrier("ready", ranks());
+    const BeatSender beats(beats_, rank(), plan_.program, trainer.executor().plan(),
+                           trainer.executor().whereabouts(), std::chrono::duration<double>(timeout_),
+                           [this] { report_hang(); });
+    if (reports) say_what_runs(*samples, trainer);
+    const auto begin = std::chrono::steady_clock::now();
+    const std::int64_t first = trainer.steps_done();
+    std::optional<double> last_loss;
+    while (trainer.steps_done() < study_.training.steps) {
+      const auto step_begin = std::chrono::steady_clock::now();
+      const bool last = trainer.steps_done() + 1 == study_.training.steps;
+      trainer.executor().record_rows(last);
+      StepReport report = trainer.step();
+      check_finite(report, trainer);
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - step_begin).count();
+      if (losses) {
+        last_loss = report.loss;
+        losses->add(report, tokens_per_step() / seconds);
+        show_progress(report, seconds);
+      }
+      if (last) save_trace(plan_.out, plan_.program, rank(), ranks(), report.rows, rendezvous_);
+      if (last || trainer.steps_done() % study_.checkpoint.every == 0) {
+        save_checkpoint(checkpoint_folder(plan_), trainer, plan_.digest, rank(), ranks(), rendezvous_);
+      }
+    }
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (reports) answer(*samples, trainer, first, last_loss, seconds);
+    rendezvous_.barrier("end", ranks());
+  }
+
+ private:
+  std::int64_t rank() const { return environment_.rank; }
+  std::int64_t ranks() const { return environment_.world_size; }
+
+  RendezvousAddress address() const {
+    return {environment_.master_host, environment_.master_port, environment_.serves_store};
+  }
+  RendezvousAddress client_address() const {
+    return {environment_.master_host, environment_.master_port, false};
+  }
+  /// By which address other ranks reach this one.
+  std::string own_host() const {
+    const auto host = environment_variable("TRAINYARD_HOST");
+    if (host) return *host;
+    const bool local = environment_.master_host == "127.0.0.1" || environment_.master_host == "localhost";
+    if (local) return "127.0.0.1";
+    char name[256] = {};
+    if (gethostname(name, sizeof name - 1) != 0) return "127.0.0.1";
+    return name;
+  }
+
+  void check_same_program() {
+    const std::vector<std::string> digests = rendezvous_.all_gather("digest", rank(), ranks(), plan_.digest);
+    for (std::size_t other = 0; other < digests.size(); ++other) {
+      if (digests[other] == plan_.digest) continue;
+      throw BackendError("rank " + std::to_string(other) + " has another program than rank " +
+                         std::to_string(rank()) + ": their studies or versions differ");
+    }
+  }
+
+  void resume(RankTrainer& trainer) {
+    const std::optional<std::string> latest = latest_complete(checkpoint_folder(plan_));
+    if (!latest) throw ConfigError(checkpoint_folder(plan_) + ": no complete checkpoint to resume from");
+    load_checkpoint(Checkpoint::open(*latest, rank() == 0 ? Verify::kChecksums : Verify::kStructure), trainer);
+  }
+
+  double tokens_per_step() const {
+    return static_cast<double>(study_.training.global_batch) *
+           static_cast<double>(study_.model.seq_len + study_.model.decoder_seq_len);
+  }
+
+  /// Without loss scaling, gradients that are not finite end the run with the op that made them so.
+  void check_finite(const StepReport& report, RankTrainer& trainer) {
+    if (report.updated) return;
+    if (study_.training.precision == DType::kFp16 && report.loss_scale > 1) return;
+    trainer.find_bad_op();
+    // Another rank's op it is; its error ends the run.
+    rendezvous_.get("error/first");
+    throw BackendError("step " + std::to_string(report.step) + ": the gradients are not finite");
+  }
+
+  void report_hang() {
+    std::string culprit = "a rank";
+    try {
+      culprit = name_culprit(read_beats(beats_, ranks()));
+    } catch (const BackendError& error) {
+      culprit = error.what();
+    }
+    std::fprintf(stderr, "trainyard: rank %lld: no progress for %g s (training.timeout_s); held up by %s\n",
+                 static_cast<long long>(rank()), study_.training.timeout_s, culprit.c_str());
+    std::fflush(stderr);
+    std::_Exit(3);
+  }
+
+  void say_what_runs(const Samples& samples, const RankTrainer& trainer) const {
+    std::fprintf(stderr, "training on %s; %lld ranks (%s), program %.12s\n", samples.description().c_str(),
+                 static_cast<long long>(ranks()), environment_.launcher.c_str(), plan_.digest.c_str());
+    if (const auto best = samples.best_loss()) {
+      std::fprintf(stderr, "the best possible loss on this data is %.4f\n", *best);
+    }
+    if (trainer.steps_done() > 0) {
+      std::fprintf(stderr, "resumed after step %lld\n", static_cast<long long>(trainer.steps_done()));
+    }
+  }
+
+  void show_progress(const StepReport& report, double seconds) {
+    const auto now = std::chrono::steady_clock::now();
+    const bool last = report.step == study_.training.steps;
+    if (!last && report.step > 1 && now - shown_ < std::chrono::seconds(1)) return;
+    shown_ = now;
+    std::fprintf(stderr, "step %lld/%lld  loss %.4f  %.0f tokens/s  norm %.3f  lr %.3g%s\n",
+                 static_cast<long long>(report.step), static_cast<long long>(study_.training.steps),
+                 report.loss.value_or(NAN), tokens_per_step() / seconds, report.gradient_norm,
+                 report.learning_rate, report.updated ? "" : "  (overflow: no update)");
+  }
+
+  void answer(const Samples& samples, const RankTrainer& trainer, std::int64_t first,
+              std::optional<double> loss, double seconds) const {
+    const std::int64_t steps = trainer.steps_done() - first;
+    const double rate = steps > 0 ? tokens_per_step() * static_cast<double>(steps) / seconds : 0;
+    nlohmann::ordered_json json;
+    json["steps"] = trainer.steps_done();
+    json["loss"] = loss ? nlohmann::json(*loss) : nlohmann::json();
+    json["best_loss"] = samples.best_loss() ? nlohmann::json(*samples.best_loss()) : nlohmann::json();
+    json["tokens_per_s"] = rate;
+    json["iteration_time_s"] = steps > 0 ? nlohmann::json(seconds / static_cast<double>(steps)) : nlohmann::json();
+    json["num_ranks"] = ranks();
+    json["program_digest"] = plan_.digest;
+    json["out"] = plan_.out;
+    write_file(plan_.out + "/summary.json", json.dump(2) + "\n");
+    if (options_.json) {
+      std::printf("%s\n", json.dump(2).c_str());
+    } else {
+      std::printf("%lld steps in %s: loss %s, %.0f tokens/s\n", static_cast<long long>(trainer.steps_done()),
+                  plan_.out.c_str(), loss ? std::to_string(*loss).c_str() : "not trained further", rate);
+      std::printf("program %s\n", plan_.digest.c_str());
+    }
+    std::fflush(stdout);
+  }
+
+  const TrainingPlan& plan_;
+  const TrainOptions& options_;
+  const RankEnvironment& environment_;
+  const Study& study_;
+  std::chrono::milliseconds timeout_;
+  Rendezvous rendezvous_;
+  Rendezvous beats_;  // a connection of its own: the other may be waiting
+  std::chrono::steady_clock::time_point shown_;
+};
+
+}  // namespace
+
+TrainingPlan plan_training(const TrainOptions& options) {
+  TrainingPlan plan;
+  std::vector<std::string> sets = options.sets;
+  if (options.ranks) sets.push_back("cluster.ranks=" + std::to_string(*options.ranks));
+  if (options.steps) sets.push_back("training.steps=" + std::to_string(*options.steps));
+  plan.prepared = prepare(options.study, sets);
+  const Study& study = plan.prepared.study;
+  if (study.framework.name != "trainyard") {
+    throw ConfigError(options.study + ": framework: " + study.framework.name +
+                      " can be simulated only; train runs framework trainyard");
+  }
+  const std::string kernels = study.training.kernels == KernelSet::kCpu ? "cpu" : "cuda";
+  if (!options.device.empty() && options.device != kernels) {
+    throw ConfigError("--device " + options.device + ": the study's training.kernels are " + kernels +
+                      "; its Program is another on other devices");
+  }
+  if (kernels != "cpu") {
+    throw ConfigError(options.study + ": training.kernels: cuda is not in this version's real backend; "
+                      "write cluster: {preset: local, ranks: " + std::to_string(study.parallel.num_ranks()) + "}");
+  }
+  PassLog log;
+  auto compiled = compile(plan.prepared.model, study, plan.prepared.software, log);
+  if (const auto* infeasible = std::get_if<Infeasible>(&compiled)) {
+    throw PlanError(options.study + ": the plan cannot run: " + infeasible->reason);
+  }
+  plan.program = std::get<Program>(std::move(compiled));
+  plan.digest = program_digest(plan.program);
+  plan.num_ranks = study.parallel.num_ranks();
+  plan.out = options.out.empty() ? "runs/" + fs::path(options.study).stem().string() : options.out;
+  return plan;
+}
+
+void prepare_folder(const TrainingPlan& plan, const TrainOptions& options) {
+  const bool holds_run = fs::exists(plan.out + "/losses.csv") || fs::exists(checkpoint_folder(plan));
+  if (holds_run && !options.resume && !options.overwrite) {
+    throw ConfigError(plan.out + ": holds a run; say --resume to go on with it, --overwrite to begin again, or "
+                      "another --out");
+  }
+  if (options.resume && !latest_complete(checkpoint_folder(plan))) {
+    throw ConfigError(checkpoint_folder(plan) + ": no complete checkpoint to resume from");
+  }
+  if (options.overwrite && holds_run) {
+    fs::remove_all(checkpoint_folder(plan));
+    for (const char* file : {"losses.csv", "trace.json", "summary.json"}) fs::remove(plan.out + "/" + file);
+  }
+  make_folder(plan.out);
+  write_file(plan.out + "/study.resolved.yaml", resolved_study_text(plan.prepared.study));
+  write_file(plan.out + "/program.txt", [&](const auto& sink) { write_text(plan.program, true, sink); });
+}
+
+void run_rank(const TrainingPlan& plan, const TrainOptions& options, const RankEnvironment& environment) {
+  Run(plan, options, environment).run();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,50 @@
+// One rank's part of `trainyard train`: from the study to the last step, with checkpoints, losses.csv
+// and traces.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/prepare.h"
+#include "engine/program/program.h"
+#include "real/launch/rank_environment.h"
+
+namespace trainyard {
+
+struct TrainOptions {
+  std::string study;
+  std::vector<std::string> sets;
+  std::optional<std::int64_t> ranks;
+  std::string device;                 // "": the study's
+  std::optional<std::int64_t> steps;
+  bool resume = false;
+  bool overwrite = false;
+  std::string out;                    // "": runs/<study name>
+  bool json = false;
+};
+
+/// A study that can be trained: compiled, and checked against the options.
+struct TrainingPlan {
+  Prepared prepared;
+  Program program;
+  std::string digest;
+  std::string out;
+  std::int64_t num_ranks = 1;
+};
+
+/// Throws ConfigError where the study cannot be trained by this version, with what would work;
+/// Infeasible as ConfigError's sibling PlanError.
+struct PlanError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+TrainingPlan plan_training(const TrainOptions& options);
+
+/// Refuses a folder that holds a run, unless it is to be resumed or overwritten; else makes it ready.
+void prepare_folder(const TrainingPlan& plan, const TrainOptions& options);
+
+/// Runs this process's rank to the end. Throws ConfigError and BackendError.
+void run_rank(const TrainingPlan& plan, const TrainOptions& options, const RankEnvironment& environment);
+
+}  // namespace trainyard
