@@ -1,0 +1,24 @@
+// The tensors that a model's parameters are stored as: global, unpadded, and unfused.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/graph/graph.h"
+
+namespace trainyard {
+
+/// "decoder.layers.0.attention.k.weight" lies in the parameter
+/// "decoder.layers.0.attention.qkv.weight" from the row after those of q.
+struct StoredWeight {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::size_t parameter = 0;   // index into Graph::parameters
+  std::int64_t first_row = 0;  // in the parameter's global shape; 0 where it holds one weight
+};
+
+/// In the order of the graph's parameters; those that are not trained are not stored.
+std::vector<StoredWeight> stored_weights(const Graph& graph);
+
+}  // namespace trainyard
