@@ -177,20 +177,6 @@ TEST_CASE("every weight of every preset has a name") {
   }
 }
 
-TEST_CASE("fused parameters are stored as their parts") {
-  std::map<std::string, std::int64_t> first_rows;
-  for (const StoredWeight& weight : stored_weights(build_model(tiny(Family::kT5), {}))) {
-    first_rows[weight.name] = weight.first_row;
-  }
-  CHECK(first_rows.at("encoder.layers.1.self_attention.q.weight") == 0);
-  CHECK(first_rows.at("encoder.layers.1.self_attention.v.weight") == 12);
-  CHECK(first_rows.at("decoder.layers.0.cross_attention.q.weight") == 0);
-  CHECK(first_rows.at("decoder.layers.0.cross_attention.k.weight") == 0);
-  CHECK(first_rows.at("decoder.layers.0.cross_attention.v.weight") == 6);
-  CHECK(first_rows.at("decoder.layers.0.mlp.up.weight") == 10);
-  CHECK_FALSE(first_rows.contains("encoder.layers.1.self_attention.qkv.weight"));
-}
-
 TEST_CASE("GPT-2 stacks q, k and v and transposes them; Llama does neither") {
   const HuggingFaceWeight k = find(tiny(Family::kGpt), "decoder.layers.1.attention.k.weight");
   CHECK(k.theirs == "transformer.h.1.attn.c_attn.weight");
