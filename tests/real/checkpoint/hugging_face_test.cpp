@@ -105,7 +105,7 @@ void save_numbered(const ModelConfig& config, const ScratchFolder& scratch, DTyp
 }
 
 /// What config.json can hold, in one line.
-std::string essence(ModelConfig c) {
+std::string essence(const ModelConfig& c) {
   nlohmann::json json = {to_string(c.family),
                          c.layers,
                          c.decoder_layers,
@@ -137,6 +137,7 @@ std::string error_of_type(ModelConfig config) {
 void write_tensors(const std::string& path,
                    const std::map<std::string, SafetensorsTensor>& tensors) {
   std::vector<SafetensorsEntry> entries;
+  entries.reserve(tensors.size());
   for (const auto& [name, tensor] : tensors) entries.push_back({name, *tensor.dtype, tensor.shape});
   SafetensorsWriter writer(path, entries, {});
   for (const auto& [name, tensor] : tensors) writer.append(tensor.data);
