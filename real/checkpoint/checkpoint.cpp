@@ -103,7 +103,8 @@ void check_size(const std::string& path, const FileStamp& stamp) {
 struct Checkpoint::Parts {
   std::string path;
   CheckpointIndex index;
-  std::vector<std::unique_ptr<SafetensorsFile>> files;  // parallel to index.shards
+  std::vector<std::unique_ptr<SafetensorsFile>> files;        // parallel to index.shards
+  std::map<std::string, std::vector<const std::byte*>> data;  // parallel to a tensor's pieces
   std::map<std::string, CheckpointTensor> tensors;
 };
 
@@ -143,6 +144,10 @@ Checkpoint Checkpoint::open(const std::string& path, Verify verify) {
   }
   for (const auto& [name, tensor] : parts->index.tensors) {
     parts->tensors[name] = {tensor.dtype, tensor.shape};
+    std::vector<const std::byte*>& data = parts->data[name];
+    for (const StoredPiece& stored : tensor.pieces) {
+      data.push_back(parts->files[stored.shard]->tensors().at(to_string(stored.piece)).data.data());
+    }
   }
   return Checkpoint(std::move(parts));
 }
@@ -162,15 +167,15 @@ void Checkpoint::read(const Piece& wanted, std::span<std::byte> out) const {
     refuse(path(), wanted.tensor + ": is " + std::string(to_string(tensor.dtype)) + ", expected " +
                        std::string(to_string(wanted.dtype)));
   }
+  const std::vector<const std::byte*>& data = parts_->data.at(wanted.tensor);
   std::int64_t filled = 0;
-  for (const StoredPiece& stored : tensor.pieces) {
-    const std::span<const std::byte> data =
-        parts_->files[stored.shard]->tensors().at(to_string(stored.piece)).data;
-    filled += for_common_runs(
-        stored.piece, wanted, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
-          convert(tensor.dtype, data.data() + from * size_in_bytes(tensor.dtype), wanted.dtype,
-                  out.data() + to * size_in_bytes(wanted.dtype), count);
-        });
+  for (std::size_t i = 0; i < tensor.pieces.size(); ++i) {
+    filled += for_common_runs(tensor.pieces[i].piece, wanted,
+                              [&](std::int64_t from, std::int64_t to, std::int64_t count) {
+                                convert(tensor.dtype, data[i] + from * size_in_bytes(tensor.dtype),
+                                        wanted.dtype, out.data() + to * size_in_bytes(wanted.dtype),
+                                        count);
+                              });
   }
   check(filled == num_elements(wanted), "the pieces of a tensor hold all of it");
 }

@@ -67,7 +67,7 @@ std::vector<Piece> read_pieces(const JsonFields& fields) {
 
 /// The name of a file beside index.json, under `key`.
 std::string read_file_name(const JsonFields& fields, const char* key) {
-  const std::string name = fields.text(key);
+  std::string name = fields.text(key);
   if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos) {
     fields.fail(key, "expected the name of a file beside index.json, got '" + name + "'");
   }
@@ -137,7 +137,10 @@ void collect_tensors(CheckpointIndex& index, const std::string& file) {
     std::vector<const Piece*> pieces;
     for (const StoredPiece& stored : tensor.pieces) pieces.push_back(&stored.piece);
     const std::string problem = find_cover_problem(pieces);
-    if (!problem.empty()) refuse(file, name + ": " + problem);
+    if (problem.empty()) continue;
+    std::string reason = name;
+    reason += ": ";
+    refuse(file, reason += problem);
   }
 }
 

@@ -48,6 +48,7 @@ std::vector<Piece> in_file_order(std::vector<Piece> pieces) {
 
 std::vector<SafetensorsEntry> entries_of(const std::vector<Piece>& pieces) {
   std::vector<SafetensorsEntry> entries;
+  entries.reserve(pieces.size());
   for (const Piece& piece : pieces) {
     entries.push_back({to_string(piece), piece.dtype,
                        is_whole_rectangle(piece) ? piece.extent

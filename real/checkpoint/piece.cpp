@@ -136,14 +136,12 @@ std::string find_cover_problem(const std::vector<const Piece*>& pieces) {
   std::map<std::pair<Sizes, Sizes>, std::vector<const Piece*>> rectangles;
   for (const Piece* piece : pieces) rectangles[{piece->start, piece->extent}].push_back(piece);
 
-  std::int64_t covered = 0;
   for (auto& [where, ranges] : rectangles) {
     std::sort(ranges.begin(), ranges.end(), [](const Piece* a, const Piece* b) {
       return std::tie(a->flat_begin, a->flat_end) < std::tie(b->flat_begin, b->flat_end);
     });
-    const std::string problem = find_range_problem(ranges);
+    std::string problem = find_range_problem(ranges);
     if (!problem.empty()) return problem;
-    covered += product(where.second);
   }
   for (auto a = rectangles.begin(); a != rectangles.end(); ++a) {
     for (auto b = std::next(a); b != rectangles.end(); ++b) {
@@ -153,6 +151,8 @@ std::string find_cover_problem(const std::vector<const Piece*>& pieces) {
     }
   }
   // Disjoint rectangles inside the tensor cover it when their sizes add up to its own.
+  std::int64_t covered = 0;
+  for (const auto& [where, ranges] : rectangles) covered += product(where.second);
   const std::int64_t size = product(pieces.front()->shape);
   if (covered < size) {
     return count(size - covered) + " of " + std::to_string(size) + " are missing";

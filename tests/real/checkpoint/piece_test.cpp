@@ -22,6 +22,7 @@ Piece range(Piece piece, std::int64_t begin, std::int64_t end) {
 
 std::string cover_problem(const std::vector<Piece>& pieces) {
   std::vector<const Piece*> pointers;
+  pointers.reserve(pieces.size());
   for (const Piece& piece : pieces) pointers.push_back(&piece);
   return find_cover_problem(pointers);
 }

@@ -95,7 +95,7 @@ TEST_CASE("any layout reads what any other wrote") {
 TEST_CASE("a rectangle with cuts in every dim is read from parts cut along one") {
   const ScratchFolder scratch;
   const std::vector<std::int64_t> shape = {5, 6, 7};
-  std::vector<float> elements(5 * 6 * 7);
+  std::vector<float> elements(std::size_t{5} * 6 * 7);
   for (std::size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<float>(i);
   write_checkpoint(scratch.path(), at_step(1),
                    {{rectangle("w", DType::kFp32, shape, {0, 0, 0}, {5, 2, 7})},

@@ -21,7 +21,7 @@ std::string reason(const std::string& text) {
   const ScratchFolder folder;
   const std::string path = folder / "t.safetensors";
   write_text(path, text);
-  const std::string error = error_of([&] { const SafetensorsFile file(path); });
+  std::string error = error_of([&] { const SafetensorsFile file(path); });
   if (error == "none") return error;
   REQUIRE(error.starts_with(path + ": "));
   return error.substr(path.size() + 2);

@@ -1,0 +1,303 @@
+#include "real/checkpoint/hugging_face_names.h"
+
+#include <map>
+#include <optional>
+#include <span>
+
+#include "engine/base/error.h"
+#include "real/checkpoint/stored_weights.h"
+
+namespace trainyard {
+
+namespace {
+
+/// `ours` and `theirs` are modules, to whose names .weight and .bias are added, or whole names. A *
+/// is the layer. The first row that fits counts, and the rows with `untied` that fit, if the head
+/// has a table of its own: then transformers keeps its bias twice, and computes with the decoder's.
+struct Row {
+  std::string_view ours;
+  std::string_view theirs;
+  bool transposed = false;  // of weights; their biases are vectors
+  bool untied = false;
+};
+
+constexpr Row kGpt2[] = {
+    {"embedding.tokens", "transformer.wte"},
+    {"embedding.positions", "transformer.wpe"},
+    {"decoder.layers.*.norm_1", "transformer.h.*.ln_1"},
+    // Conv1D: weights are [in, out]; c_attn is q, k and v beside each other.
+    {"decoder.layers.*.attention.q", "transformer.h.*.attn.c_attn", true},
+    {"decoder.layers.*.attention.k", "transformer.h.*.attn.c_attn", true},
+    {"decoder.layers.*.attention.v", "transformer.h.*.attn.c_attn", true},
+    {"decoder.layers.*.attention.proj", "transformer.h.*.attn.c_proj", true},
+    {"decoder.layers.*.norm_2", "transformer.h.*.ln_2"},
+    {"decoder.layers.*.mlp.fc1", "transformer.h.*.mlp.c_fc", true},
+    {"decoder.layers.*.mlp.fc2", "transformer.h.*.mlp.c_proj", true},
+    {"decoder.final_norm", "transformer.ln_f"},
+    {"lm_head", "lm_head"},  // nn.Linear
+};
+
+constexpr Row kBert[] = {
+    {"embedding.tokens", "bert.embeddings.word_embeddings"},
+    {"embedding.token_types", "bert.embeddings.token_type_embeddings"},
+    {"embedding.positions", "bert.embeddings.position_embeddings"},
+    {"embedding.norm", "bert.embeddings.LayerNorm"},
+    {"encoder.layers.*.attention.q", "bert.encoder.layer.*.attention.self.query"},
+    {"encoder.layers.*.attention.k", "bert.encoder.layer.*.attention.self.key"},
+    {"encoder.layers.*.attention.v", "bert.encoder.layer.*.attention.self.value"},
+    {"encoder.layers.*.attention.proj", "bert.encoder.layer.*.attention.output.dense"},
+    {"encoder.layers.*.norm_1", "bert.encoder.layer.*.attention.output.LayerNorm"},
+    {"encoder.layers.*.mlp.fc1", "bert.encoder.layer.*.intermediate.dense"},
+    {"encoder.layers.*.mlp.fc2", "bert.encoder.layer.*.output.dense"},
+    {"encoder.layers.*.norm_2", "bert.encoder.layer.*.output.LayerNorm"},
+    {"pooler", "bert.pooler.dense"},
+    {"mlm_head.dense", "cls.predictions.transform.dense"},
+    {"mlm_head.norm", "cls.predictions.transform.LayerNorm"},
+    {"mlm_head.bias", "cls.predictions.decoder.bias", false, /*untied=*/true},
+    {"mlm_head.bias", "cls.predictions.bias"},
+    {"mlm_head.weight", "cls.predictions.decoder.weight"},
+    {"next_sentence_head", "cls.seq_relationship"},
+};
+
+constexpr Row kRoberta[] = {
+    {"embedding.tokens", "roberta.embeddings.word_embeddings"},
+    {"embedding.token_types", "roberta.embeddings.token_type_embeddings"},
+    {"embedding.positions", "roberta.embeddings.position_embeddings"},
+    {"embedding.norm", "roberta.embeddings.LayerNorm"},
+    {"encoder.layers.*.attention.q", "roberta.encoder.layer.*.attention.self.query"},
+    {"encoder.layers.*.attention.k", "roberta.encoder.layer.*.attention.self.key"},
+    {"encoder.layers.*.attention.v", "roberta.encoder.layer.*.attention.self.value"},
+    {"encoder.layers.*.attention.proj", "roberta.encoder.layer.*.attention.output.dense"},
+    {"encoder.layers.*.norm_1", "roberta.encoder.layer.*.attention.output.LayerNorm"},
+    {"encoder.layers.*.mlp.fc1", "roberta.encoder.layer.*.intermediate.dense"},
+    {"encoder.layers.*.mlp.fc2", "roberta.encoder.layer.*.output.dense"},
+    {"encoder.layers.*.norm_2", "roberta.encoder.layer.*.output.LayerNorm"},
+    {"mlm_head.dense", "lm_head.dense"},
+    {"mlm_head.norm", "lm_head.layer_norm"},
+    {"mlm_head.bias", "lm_head.decoder.bias", false, /*untied=*/true},
+    {"mlm_head.bias", "lm_head.bias"},
+    {"mlm_head.weight", "lm_head.decoder.weight"},
+};
+
+constexpr Row kT5[] = {
+    {"embedding.tokens", "shared"},
+    {"encoder.layers.*.norm_1", "encoder.block.*.layer.0.layer_norm"},
+    {"encoder.layers.*.self_attention.q", "encoder.block.*.layer.0.SelfAttention.q"},
+    {"encoder.layers.*.self_attention.k", "encoder.block.*.layer.0.SelfAttention.k"},
+    {"encoder.layers.*.self_attention.v", "encoder.block.*.layer.0.SelfAttention.v"},
+    {"encoder.layers.*.self_attention.proj", "encoder.block.*.layer.0.SelfAttention.o"},
+    {"encoder.layers.*.self_attention.relative_bias",
+     "encoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
+    {"encoder.layers.*.norm_2", "encoder.block.*.layer.1.layer_norm"},
+    {"encoder.layers.*.mlp.fc1", "encoder.block.*.layer.1.DenseReluDense.wi"},
+    {"encoder.layers.*.mlp.gate", "encoder.block.*.layer.1.DenseReluDense.wi_0"},  // activated
+    {"encoder.layers.*.mlp.up", "encoder.block.*.layer.1.DenseReluDense.wi_1"},
+    {"encoder.layers.*.mlp.fc2", "encoder.block.*.layer.1.DenseReluDense.wo"},
+    {"encoder.layers.*.mlp.down", "encoder.block.*.layer.1.DenseReluDense.wo"},
+    {"encoder.final_norm", "encoder.final_layer_norm"},
+    {"decoder.layers.*.norm_1", "decoder.block.*.layer.0.layer_norm"},
+    {"decoder.layers.*.self_attention.q", "decoder.block.*.layer.0.SelfAttention.q"},
+    {"decoder.layers.*.self_attention.k", "decoder.block.*.layer.0.SelfAttention.k"},
+    {"decoder.layers.*.self_attention.v", "decoder.block.*.layer.0.SelfAttention.v"},
+    {"decoder.layers.*.self_attention.proj", "decoder.block.*.layer.0.SelfAttention.o"},
+    {"decoder.layers.*.self_attention.relative_bias",
+     "decoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
+    {"decoder.layers.*.norm_2", "decoder.block.*.layer.1.layer_norm"},
+    {"decoder.layers.*.cross_attention.q", "decoder.block.*.layer.1.EncDecAttention.q"},
+    {"decoder.layers.*.cross_attention.k", "decoder.block.*.layer.1.EncDecAttention.k"},
+    {"decoder.layers.*.cross_attention.v", "decoder.block.*.layer.1.EncDecAttention.v"},
+    {"decoder.layers.*.cross_attention.proj", "decoder.block.*.layer.1.EncDecAttention.o"},
+    {"decoder.layers.*.norm_3", "decoder.block.*.layer.2.layer_norm"},
+    {"decoder.layers.*.mlp.fc1", "decoder.block.*.layer.2.DenseReluDense.wi"},
+    {"decoder.layers.*.mlp.gate", "decoder.block.*.layer.2.DenseReluDense.wi_0"},
+    {"decoder.layers.*.mlp.up", "decoder.block.*.layer.2.DenseReluDense.wi_1"},
+    {"decoder.layers.*.mlp.fc2", "decoder.block.*.layer.2.DenseReluDense.wo"},
+    {"decoder.layers.*.mlp.down", "decoder.block.*.layer.2.DenseReluDense.wo"},
+    {"decoder.final_norm", "decoder.final_layer_norm"},
+    {"lm_head", "lm_head"},
+};
+
+constexpr Row kLlama[] = {
+    // and Mistral, Qwen2
+    {"embedding.tokens", "model.embed_tokens"},
+    {"decoder.layers.*.norm_1", "model.layers.*.input_layernorm"},
+    {"decoder.layers.*.attention.q", "model.layers.*.self_attn.q_proj"},
+    {"decoder.layers.*.attention.k", "model.layers.*.self_attn.k_proj"},
+    {"decoder.layers.*.attention.v", "model.layers.*.self_attn.v_proj"},
+    {"decoder.layers.*.attention.proj", "model.layers.*.self_attn.o_proj"},
+    {"decoder.layers.*.norm_2", "model.layers.*.post_attention_layernorm"},
+    {"decoder.layers.*.mlp.gate", "model.layers.*.mlp.gate_proj"},
+    {"decoder.layers.*.mlp.up", "model.layers.*.mlp.up_proj"},
+    {"decoder.layers.*.mlp.down", "model.layers.*.mlp.down_proj"},
+    {"decoder.final_norm", "model.norm"},
+    {"lm_head", "lm_head"},
+};
+
+std::span<const Row> table(HuggingFaceType type) {
+  switch (type) {
+    case HuggingFaceType::kGpt2:
+      return kGpt2;
+    case HuggingFaceType::kBert:
+      return kBert;
+    case HuggingFaceType::kRoberta:
+      return kRoberta;
+    case HuggingFaceType::kT5:
+      return kT5;
+    case HuggingFaceType::kLlama:
+    case HuggingFaceType::kQwen2:
+      return kLlama;
+  }
+  bug("a model type without names");
+}
+
+/// What the * of `pattern` stands for in `name`; empty where it has none, nullopt where they
+/// differ.
+std::optional<std::string> match(std::string_view pattern, std::string_view name) {
+  const std::size_t star = pattern.find('*');
+  if (star == std::string_view::npos) {
+    return pattern == name ? std::optional<std::string>("") : std::nullopt;
+  }
+  if (!name.starts_with(pattern.substr(0, star))) return std::nullopt;
+  const std::size_t end = name.find_first_not_of("0123456789", star);
+  if (end == star || end == std::string_view::npos) return std::nullopt;
+  if (name.substr(end) != pattern.substr(star + 1)) return std::nullopt;
+  return std::string(name.substr(star, end - star));
+}
+
+std::string fill(std::string_view pattern, const std::string& layer) {
+  std::string name(pattern);
+  if (const std::size_t star = name.find('*'); star != std::string::npos) {
+    name.replace(star, 1, layer);
+  }
+  return name;
+}
+
+/// Their name for `ours` by this row; nullopt: it is about another weight.
+std::optional<std::string> rename(const Row& row, const std::string& ours) {
+  if (const auto layer = match(row.ours, ours)) return fill(row.theirs, *layer);
+  const std::size_t dot = ours.rfind('.');
+  if (const auto layer = match(row.ours, ours.substr(0, dot))) {
+    return fill(row.theirs, *layer) + ours.substr(dot);
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void refuse_model(const std::string& key, const std::string& problem) {
+  throw ConfigError({}, "model." + key, problem);
+}
+
+void check_gpt2_or_bert(const ModelConfig& c) {
+  const std::string name = c.family == Family::kGpt ? "GPT-2" : "BERT";
+  if (c.activation != Activation::kGelu && c.activation != Activation::kGeluTanh &&
+      c.activation != Activation::kRelu) {
+    refuse_model("activation", "Hugging Face's " + name + " has no " +
+                                   std::string(to_string(c.activation)) +
+                                   "; expected gelu, gelu-tanh or relu");
+  }
+  if (!c.linear_bias || !c.qkv_bias) {
+    refuse_model("linear_bias", "Hugging Face's " + name + " has all biases; expected true");
+  }
+  if (c.kv_heads != c.heads) {
+    refuse_model("kv_heads", "Hugging Face's " + name + " has as many as heads, " +
+                                 std::to_string(c.heads) + ", got " + std::to_string(c.kv_heads));
+  }
+  if (c.head_dim * c.heads != c.hidden) {
+    refuse_model("head_dim", "Hugging Face's " + name + " has hidden / heads, got " +
+                                 std::to_string(c.head_dim));
+  }
+}
+
+void check_t5(const ModelConfig& c) {
+  if (c.activation == Activation::kGeluTanh) {
+    refuse_model("activation",
+                 "Hugging Face's T5 has no gelu-tanh; expected relu, gelu, geglu or swiglu");
+  }
+  if (c.linear_bias || c.qkv_bias) {
+    refuse_model("linear_bias", "Hugging Face's T5 has no biases; expected false");
+  }
+}
+
+void check_llama(const ModelConfig& c) {
+  if (c.activation != Activation::kSwiglu) {
+    refuse_model("activation",
+                 "Hugging Face's Llama has swiglu, got " + std::string(to_string(c.activation)));
+  }
+  if (c.linear_bias && !c.qkv_bias) {
+    refuse_model("qkv_bias",
+                 "Hugging Face's Llama has biases everywhere or nowhere, Qwen2 on "
+                 "query, key and value only; expected true");
+  }
+}
+
+}  // namespace
+
+HuggingFaceType hugging_face_type(const ModelConfig& config) {
+  switch (config.family) {
+    case Family::kGpt:
+      check_gpt2_or_bert(config);
+      return HuggingFaceType::kGpt2;
+    case Family::kBert:
+      check_gpt2_or_bert(config);
+      if (config.token_types != 1) return HuggingFaceType::kBert;
+      if (config.next_sentence) {
+        refuse_model("next_sentence",
+                     "Hugging Face's RoBERTa, BERT with one token type, has no "
+                     "next-sentence head; expected false");
+      }
+      return HuggingFaceType::kRoberta;
+    case Family::kT5:
+      check_t5(config);
+      return HuggingFaceType::kT5;
+    case Family::kLlama:
+      check_llama(config);
+      return config.qkv_bias && !config.linear_bias ? HuggingFaceType::kQwen2
+                                                    : HuggingFaceType::kLlama;
+  }
+  bug("a family without a model type");
+}
+
+std::vector<HuggingFaceWeight> hugging_face_weights(HuggingFaceType type, const Graph& graph) {
+  std::vector<HuggingFaceWeight> weights;
+  bool is_untied = false;
+  const std::vector<StoredWeight> stored = stored_weights(graph);
+  for (const StoredWeight& weight : stored) is_untied |= weight.name == "mlm_head.weight";
+  for (const StoredWeight& weight : stored) {
+    bool is_found = false;
+    for (const Row& row : table(type)) {
+      if (row.untied ? !is_untied : is_found) continue;
+      const auto theirs = rename(row, weight.name);
+      if (!theirs) continue;
+      is_found |= !row.untied;
+      weights.push_back(
+          {weight.name, weight.shape, *theirs, row.transposed && weight.shape.size() == 2, 0, 0});
+    }
+    if (!is_found) bug("no name in Hugging Face's models for " + weight.name);
+  }
+  std::map<std::string, std::int64_t> rows;  // of each tensor of theirs, so far
+  for (HuggingFaceWeight& weight : weights) {
+    std::int64_t& stacked = rows[weight.theirs];
+    weight.first_row = stacked;
+    stacked += weight.shape.front();
+  }
+  for (HuggingFaceWeight& weight : weights) weight.rows = rows[weight.theirs];
+  return weights;
+}
+
+std::string_view base_prefix(HuggingFaceType type) {
+  switch (type) {
+    case HuggingFaceType::kGpt2:
+      return "transformer.";
+    case HuggingFaceType::kBert:
+      return "bert.";
+    case HuggingFaceType::kRoberta:
+      return "roberta.";
+    case HuggingFaceType::kT5:
+      return "";
+    case HuggingFaceType::kLlama:
+    case HuggingFaceType::kQwen2:
+      return "model.";
+  }
+  bug("a model type without a prefix");
+}
+
+}  // namespace trainyard

@@ -1,0 +1,200 @@
+#include "real/checkpoint/hugging_face_weights.h"
+
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "models/model.h"
+#include "real/checkpoint/convert.h"
+#include "real/checkpoint/host_file.h"
+#include "real/checkpoint/hugging_face_names.h"
+#include "real/checkpoint/json_fields.h"
+#include "real/checkpoint/piece_runs.h"
+#include "real/checkpoint/safetensors.h"
+
+namespace trainyard {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Files to open for `path`; with an index, those that it names.
+std::vector<std::string> files_of(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return {path};
+  const fs::path folder = path;
+  const std::string single = (folder / "model.safetensors").string();
+  if (fs::exists(single, error)) return {single};
+  const std::string index = (folder / "model.safetensors.index.json").string();
+  if (!fs::exists(index, error)) {
+    refuse(path, "has neither model.safetensors nor model.safetensors.index.json");
+  }
+  const MappedFile file(index);
+  const nlohmann::json root = parse_strictly(
+      {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, index);
+  const nlohmann::json map = JsonFields(root, index, "").object("weight_map").json();
+  std::set<std::string> names;
+  for (const auto& [weight, value] : map.items()) {
+    const std::string name = value.is_string() ? value.get<std::string>() : "";
+    if (name.empty() || name.find('/') != std::string::npos) {
+      refuse(index, "weight_map." + weight + ": expected the name of a file beside it, got " +
+                        shorten(value));
+    }
+    names.insert((folder / name).string());
+  }
+  return {names.begin(), names.end()};
+}
+
+/// What `theirs` may be called: without the prefix in files of the base class, with gamma and beta
+/// in files that were converted from TensorFlow.
+std::vector<std::string> spellings(const std::string& theirs, std::string_view prefix) {
+  std::vector<std::string> names = {theirs};
+  if (!prefix.empty() && theirs.starts_with(prefix)) names.push_back(theirs.substr(prefix.size()));
+  for (std::size_t i = 0, known = names.size(); i < known; ++i) {
+    const std::string& name = names[i];
+    if (name.ends_with("LayerNorm.weight")) {
+      names.push_back(name.substr(0, name.rfind('.')) + ".gamma");
+    } else if (name.ends_with("LayerNorm.bias")) {
+      names.push_back(name.substr(0, name.rfind('.')) + ".beta");
+    }
+  }
+  return names;
+}
+
+std::vector<std::int64_t> their_shape(const HuggingFaceWeight& weight) {
+  std::vector<std::int64_t> shape = weight.shape;
+  shape.front() = weight.rows;
+  if (weight.transposed) std::swap(shape[0], shape[1]);
+  return shape;
+}
+
+struct FoundTensor {
+  const SafetensorsTensor* tensor = nullptr;
+  std::string file;
+};
+using FoundTensors = std::map<std::string, FoundTensor>;  // by their name
+
+/// The tensor that holds `weight`, checked; nullptr: there is none.
+const SafetensorsTensor* find_tensor(const FoundTensors& theirs, const HuggingFaceWeight& weight,
+                                     std::string_view prefix) {
+  for (const std::string& name : spellings(weight.theirs, prefix)) {
+    const auto found = theirs.find(name);
+    if (found == theirs.end()) continue;
+    const auto& [tensor, file] = found->second;
+    if (tensor->shape != their_shape(weight)) {
+      refuse(file, name + ": of shape " + shape_text(tensor->shape) + ", where " + weight.ours +
+                       " needs " + shape_text(their_shape(weight)));
+    }
+    if (!tensor->dtype || !is_convertible(*tensor->dtype, DType::kFp32)) {
+      refuse(file, name + ": is " + tensor->dtype_name +
+                       ", expected a floating-point type of 16 bits or more");
+    }
+    return tensor;
+  }
+  return nullptr;
+}
+
+struct Source {
+  HuggingFaceWeight weight;
+  const SafetensorsTensor* tensor = nullptr;
+};
+
+/// Theirs is ours with other rows around it.
+void read_rows(const Source& source, const Piece& wanted, std::span<std::byte> out) {
+  Piece theirs = wanted;
+  theirs.shape.front() = source.weight.rows;
+  theirs.start.front() += source.weight.first_row;
+  const DType dtype = *source.tensor->dtype;
+  for (RunCursor run(theirs); !run.done(); run.advance(run.length())) {
+    convert(dtype, source.tensor->data.data() + run.global() * size_in_bytes(dtype), wanted.dtype,
+            out.data() + run.local() * size_in_bytes(wanted.dtype), run.length());
+  }
+}
+
+/// Theirs is [in, rows]: what is a row of ours is a column there.
+void read_columns(const Source& source, const Piece& wanted, std::span<std::byte> out) {
+  const std::int64_t width = wanted.shape[1];
+  const DType dtype = *source.tensor->dtype;
+  const auto size = static_cast<std::size_t>(size_in_bytes(dtype));
+  std::vector<std::byte> row(static_cast<std::size_t>(width) * size);
+  for (RunCursor run(wanted); !run.done();) {
+    const std::int64_t r = run.global() / width;
+    const std::int64_t c = run.global() % width;
+    const std::int64_t count = std::min(run.length(), width - c);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t at = (c + i) * source.weight.rows + source.weight.first_row + r;
+      std::memcpy(row.data() + static_cast<std::size_t>(i) * size,
+                  source.tensor->data.data() + static_cast<std::size_t>(at) * size, size);
+    }
+    convert(dtype, row.data(), wanted.dtype, out.data() + run.local() * size_in_bytes(wanted.dtype),
+            count);
+    run.advance(count);
+  }
+}
+
+}  // namespace
+
+struct HuggingFaceWeights::Parts {
+  std::string path;
+  std::vector<std::unique_ptr<SafetensorsFile>> files;
+  std::map<std::string, Source> sources;  // by our name
+};
+
+HuggingFaceWeights::HuggingFaceWeights(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+HuggingFaceWeights::HuggingFaceWeights(HuggingFaceWeights&&) noexcept = default;
+HuggingFaceWeights& HuggingFaceWeights::operator=(HuggingFaceWeights&&) noexcept = default;
+HuggingFaceWeights::~HuggingFaceWeights() = default;
+
+HuggingFaceWeights HuggingFaceWeights::open(const std::string& path, const ModelConfig& config) {
+  auto parts = std::make_unique<Parts>();
+  parts->path = path;
+  FoundTensors theirs;
+  for (const std::string& file : files_of(path)) {
+    parts->files.push_back(std::make_unique<SafetensorsFile>(file));
+    for (const auto& [name, tensor] : parts->files.back()->tensors()) {
+      theirs[name] = {&tensor, parts->files.back()->path()};
+    }
+  }
+  const HuggingFaceType type = hugging_face_type(config);
+  const std::vector<HuggingFaceWeight> weights =
+      hugging_face_weights(type, build_model(config, {}));
+  for (const HuggingFaceWeight& weight : weights) {
+    if (parts->sources.contains(weight.ours)) continue;  // the copy of what they keep twice
+    const SafetensorsTensor* tensor = find_tensor(theirs, weight, base_prefix(type));
+    if (tensor != nullptr) parts->sources[weight.ours] = {weight, tensor};
+  }
+  for (const HuggingFaceWeight& weight : weights) {
+    if (parts->sources.contains(weight.ours)) continue;
+    refuse(path, "has no " + weight.theirs + ", which " + weight.ours + " is read from");
+  }
+  return HuggingFaceWeights(std::move(parts));
+}
+
+void HuggingFaceWeights::read(const Piece& wanted, std::span<std::byte> out) const {
+  const std::string problem = find_problem(wanted);
+  check(problem.empty(), problem.c_str());
+  check(static_cast<std::int64_t>(out.size()) == num_bytes(wanted), "room for the piece");
+  const auto found = parts_->sources.find(wanted.tensor);
+  if (found == parts_->sources.end()) refuse(parts_->path, "has no tensor " + wanted.tensor);
+  const Source& source = found->second;
+  if (source.weight.shape != wanted.shape) {
+    refuse(parts_->path, wanted.tensor + ": of shape " + shape_text(source.weight.shape) +
+                             ", expected " + shape_text(wanted.shape));
+  }
+  if (!is_convertible(*source.tensor->dtype, wanted.dtype)) {
+    refuse(parts_->path, wanted.tensor + ": is " + source.tensor->dtype_name + ", expected " +
+                             std::string(to_string(wanted.dtype)));
+  }
+  if (source.weight.transposed) {
+    read_columns(source, wanted, out);
+  } else {
+    read_rows(source, wanted, out);
+  }
+}
+
+}  // namespace trainyard
