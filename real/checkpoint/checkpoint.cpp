@@ -1,3 +1,4 @@
+#include "engine/base/mapped_file.h"
 #include "real/checkpoint/checkpoint.h"
 
 #include <filesystem>

@@ -1,7 +1,6 @@
 #include "real/checkpoint/host_file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,28 +67,6 @@ FileStamp OutputFile::finish() {
     fail_with_errno(path_, "close");
   }
   return {bytes_, sha256_.hex()};
-}
-
-MappedFile::MappedFile(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) fail_with_errno(path, "open");
-  struct stat status = {};
-  void* mapped = nullptr;
-  const bool is_known = ::fstat(descriptor, &status) == 0;
-  const bool is_file = is_known && S_ISREG(status.st_mode);
-  const auto size = static_cast<std::size_t>(is_file ? status.st_size : 0);
-  if (size > 0) mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-  const int code = errno;
-  ::close(descriptor);
-  errno = code;
-  if (!is_known || mapped == MAP_FAILED) fail_with_errno(path, "read");
-  if (!is_file) refuse(path, "is not a file");
-  bytes_ = {static_cast<const std::byte*>(mapped), size};
-}
-
-MappedFile::~MappedFile() {
-  if (bytes_.empty()) return;
-  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 std::string sha256_hex(std::span<const std::byte> bytes) {

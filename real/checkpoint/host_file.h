@@ -1,5 +1,5 @@
-// Files written so that they are on disk when we say so, and read through memory maps. Where the
-// system refuses, BackendError with the path, what was tried and the system's reason.
+// Files written so that they are on disk when we say so. Where the system refuses, BackendError with the
+// path, what was tried and the system's reason.
 #pragma once
 
 #include <cstddef>
@@ -33,20 +33,6 @@ class OutputFile {
   int descriptor_ = -1;
   std::int64_t bytes_ = 0;
   Sha256 sha256_;
-};
-
-/// A whole file, read-only. It must not be cut while this lives.
-class MappedFile {
- public:
-  explicit MappedFile(const std::string& path);
-  ~MappedFile();
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-
-  std::span<const std::byte> bytes() const { return bytes_; }
-
- private:
-  std::span<const std::byte> bytes_;
 };
 
 std::string sha256_hex(std::span<const std::byte> bytes);

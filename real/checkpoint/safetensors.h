@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/mapped_file.h"
 #include "engine/base/dtype.h"
 #include "real/checkpoint/host_file.h"
 

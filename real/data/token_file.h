@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "real/data/mapped_file.h"
+#include "engine/base/mapped_file.h"
 #include "real/data/token_type.h"
 
 namespace trainyard {

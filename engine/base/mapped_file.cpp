@@ -1,4 +1,4 @@
-#include "real/data/mapped_file.h"
+#include "engine/base/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
