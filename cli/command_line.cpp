@@ -1,9 +1,14 @@
 #include "cli/command_line.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <new>
 #include <string_view>
@@ -16,8 +21,7 @@ namespace trainyard {
 namespace {
 
 /// Commands of the contract that later versions bring; named so that nobody hunts for a typo.
-constexpr const char* kNotYet[] = {"plan",  "sweep", "train",  "emulate",
-                                   "calibrate", "validate", "solve", "report"};
+constexpr const char* kNotYet[] = {"plan", "sweep", "emulate", "calibrate", "validate", "solve", "report"};
 
 int fail(int exit, const std::string& message, const std::string& where, bool json) {
   std::fprintf(stderr, "trainyard: %s\n", message.c_str());
@@ -50,6 +54,16 @@ int guarded(const StudyOptions& options, const std::function<int()>& command) {
   }
 }
 
+/// Becomes the program that is linked with LibTorch, beside this one, under the same arguments.
+int run_real(const char* const* argv) {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string real = (self.parent_path() / "trainyard-real").string();
+  execv(real.c_str(), const_cast<char* const*>(argv));
+  return fail(kBackendFailed, real + ": " + std::strerror(errno) +
+              "; ./trainyard train installs LibTorch and builds it", "", false);
+}
+
 void add_study_options(CLI::App& command, StudyOptions& options) {
   command.add_option("STUDY", options.study, "the study, a YAML file")->required();
   command.add_option("--set", options.sets, "path=value: replaces a value of the study; repeatable")
@@ -80,10 +94,14 @@ int run_command_line(int argc, const char* const* argv) {
   CLI::App* list = app.add_subcommand("list", "what names mean: models, clusters, profiles, ...");
   list->add_option("WHAT", what, "models, clusters, profiles, links, frameworks, schedules, partitioners, recompute");
 
+  CLI::App* train = app.add_subcommand("train", "train the study's model for real (trainyard train --help)");
+  train->allow_extras()->prefix_command()->set_help_flag();
+  train->callback([&exit, argv] { exit = run_real(argv); });
+
   for (const char* name : kNotYet) {
     CLI::App* later = app.add_subcommand(name, "not in this version")->allow_extras();
     later->callback([&exit, &options, name] {
-      exit = fail(kWrongInput, std::string("'") + name + "' is not in this version; it has simulate, compile, list and test", "", options.json);
+      exit = fail(kWrongInput, std::string("'") + name + "' is not in this version; it has simulate, compile, train, list and test", "", options.json);
     });
   }
   simulate->callback([&] { exit = guarded(options, [&] { return run_simulate(options); }); });
@@ -97,7 +115,7 @@ int run_command_line(int argc, const char* const* argv) {
   // Parsing may have failed before it saw the option.
   const bool json = std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
   if (!known) {
-    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, list and test", "", json);
+    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, train, list and test", "", json);
   }
   try {
     app.parse(argc, argv);
