@@ -68,6 +68,8 @@ int train(const TrainOptions& options, int argc, char** argv) {
     return fail(kCannotRun, error.what(), options, environment);
   } catch (const BackendError& error) {
     return fail(kBackendFailed, error.what(), options, environment);
+  } catch (const c10::Error& error) {
+    return fail(kBackendFailed, std::string("LibTorch: ") + error.what_without_backtrace(), options, environment);
   } catch (const std::exception& error) {
     return fail(kBackendFailed, error.what(), options, environment);
   }

@@ -306,7 +306,7 @@ void RankExecutor::compute(const OpPlan& plan, const Call& call) {
     if (plan.bucket >= 0 && watch_gradient_) {
       watch_gradient_(plan_.buckets()[static_cast<std::size_t>(plan.bucket)], k.reads.back());
     }
-    plan.kernel(k);
+    run_kernel(plan, k);
   }
   for (std::size_t i = 0; i < op.writes.size(); ++i) {
     const Microbatch mb = microbatch_of(op.writes[i], call);
@@ -314,6 +314,16 @@ void RankExecutor::compute(const OpPlan& plan, const Call& call) {
     values_.adopt(op.writes[i].value, mb, std::move(k.writes[i]));
   }
   k.reads.clear(), k.accumulates.clear(), k.writes.clear();
+}
+
+void RankExecutor::run_kernel(const OpPlan& plan, KernelCall& call) const {
+  try {
+    plan.kernel(call);
+  } catch (const c10::Error& error) {
+    const std::string& module = plan_.program().modules[static_cast<std::size_t>(plan.op->module)];
+    throw BackendError("step " + std::to_string(state_.step + 1) + ": " + op_name(plan.op->kind, plan.op->part) +
+                       (module.empty() ? "" : " of " + module) + ": LibTorch: " + error.what_without_backtrace());
+  }
 }
 
 void RankExecutor::release(const OpPlan& plan, const Call& call) {

@@ -71,6 +71,7 @@ class RankExecutor {
   void compute(const OpPlan& plan, const Call& call);
   void communicate(const OpPlan& plan, const Call& call, std::vector<CompletionPtr>& ended,
                    std::uint32_t index);
+  void run_kernel(const OpPlan& plan, KernelCall& call) const;
   void wait_for(const OpPlan& plan, const Call& call);
   void collect(const OpPlan& plan, const Call& call, std::vector<CompletionPtr>& before);
   void release(const OpPlan& plan, const Call& call);

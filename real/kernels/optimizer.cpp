@@ -39,11 +39,6 @@ double gradient_factor(const KernelCall& call) {
   return std::min(1.0, call.state->clip_norm / (norm + 1e-6)) * unscale;
 }
 
-struct Update {
-  at::Tensor gradient;
-  std::vector<at::Tensor> state;  // accumulates, in order
-};
-
 }  // namespace
 
 void sum_squares(KernelCall& call) {
@@ -58,13 +53,13 @@ void adamw(KernelCall& call) {
   // Reads [norm,] gradient. Accumulates [master,] exp_avg, exp_avg_sq [, weights]; writes the working
   // copy where there are master weights.
   const StepState& s = *call.state;
-  const at::Tensor& gradient = call.reads.back();
+  const at::Tensor gradient = call.reads.back();  // scaled in place: nobody reads it afterwards
   const bool has_master = !call.writes.empty();
   check(call.accumulates.size() == 3, "weights or master weights and two moments");
   at::Tensor& weights = has_master ? call.accumulates[0] : call.accumulates[2];
   at::Tensor& first = call.accumulates[has_master ? 1 : 0];
   at::Tensor& second = call.accumulates[has_master ? 2 : 1];
-  const at::Tensor inverse = at::scalar_tensor(1.0 / gradient_factor(call), gradient.options());
+  if (const double factor = gradient_factor(call); factor != 1) gradient.mul_(factor);
   const at::Tensor step = at::scalar_tensor(static_cast<double>(s.updates + 1), at::kFloat);
   for (const bool decay : {true, false}) {
     std::vector<at::Tensor> w, g, m, v, steps;
@@ -76,7 +71,7 @@ void adamw(KernelCall& call) {
     }
     if (w.empty()) continue;
     at::_fused_adamw_(w, g, m, v, {}, steps, s.learning_rate, s.beta1, s.beta2, decay ? s.weight_decay : 0.0,
-                      s.eps, /*amsgrad=*/false, /*maximize=*/false, inverse);
+                      s.eps, /*amsgrad=*/false, /*maximize=*/false);
   }
   if (has_master) call.out(0).copy_(weights);
 }

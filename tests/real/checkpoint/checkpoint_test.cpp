@@ -10,7 +10,7 @@
 
 #include "engine/base/error.h"
 #include "tests/real/checkpoint/checkpoint_fixture.h"
-#include "tests/real/checkpoint/scratch_folder.h"
+#include "tests/support/scratch_folder.h"
 
 namespace trainyard {
 

@@ -11,7 +11,7 @@
 #include "real/checkpoint/save_hugging_face.h"
 #include "real/checkpoint/stored_weights.h"
 #include "tests/real/checkpoint/checkpoint_fixture.h"
-#include "tests/real/checkpoint/scratch_folder.h"
+#include "tests/support/scratch_folder.h"
 
 namespace trainyard {
 

@@ -4,7 +4,7 @@
 
 #include "real/checkpoint/checkpoint.h"
 #include "tests/real/checkpoint/checkpoint_fixture.h"
-#include "tests/real/checkpoint/scratch_folder.h"
+#include "tests/support/scratch_folder.h"
 
 namespace trainyard {
 

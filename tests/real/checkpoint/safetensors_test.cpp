@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "engine/base/error.h"
-#include "tests/real/checkpoint/scratch_folder.h"
+#include "tests/support/scratch_folder.h"
 
 namespace trainyard {
 

@@ -5,7 +5,7 @@
 #include "real/data/samples.h"
 #include "tests/engine/config/study_fixture.h"
 #include "tests/real/data/data_studies.h"
-#include "tests/real/data/scratch_folder.h"
+#include "tests/real/data/file_bytes.h"
 
 namespace trainyard {
 

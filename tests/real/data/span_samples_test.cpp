@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "tests/real/data/data_studies.h"
-#include "tests/real/data/scratch_folder.h"
+#include "tests/real/data/file_bytes.h"
 
 namespace trainyard {
 

@@ -1,0 +1,80 @@
+// One Program, two machines: what a rank did for real are the rows of the simulated trace, op by op and
+// stream by stream.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cli/data_root.h"
+#include "cli/simulate_command.h"
+#include "tests/real/loopback_run.h"
+
+namespace trainyard {
+
+namespace {
+
+using Instruction = std::tuple<SegmentId, Microbatch, std::uint32_t>;  // segment, microbatch, op
+using ByStream = std::map<int, std::vector<Instruction>>;
+
+/// What a rank ran on each stream, in the order in which it started.
+ByStream instructions(const Program& program, std::vector<TraceRow> rows) {
+  std::stable_sort(rows.begin(), rows.end(), [](const TraceRow& a, const TraceRow& b) { return a.issued < b.issued; });
+  ByStream out;
+  for (const TraceRow& row : rows) {
+    const ProgramOp& op = program.segments[static_cast<std::size_t>(row.segment)].ops[row.op];
+    if (op.kind == OpKind::kFree) continue;  // takes no time; simulated traces leave it out
+    out[static_cast<int>(op.stream)].emplace_back(row.segment, row.mb, row.op);
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a real and a simulated trace have the same instructions in the same order") {
+  const std::string text =
+      "model: {family: gpt, layers: 4, hidden: 32, heads: 4, vocab: 62, seq_len: 8}\n"
+      "cluster: {preset: local, ranks: 1}\n"
+      "training: {global_batch: 8, microbatch: 1, precision: fp32}\ndata: {path: synthetic}\n";
+  const std::vector<std::vector<std::string>> layouts = {
+      {},
+      {"recompute=full"},
+      {"cluster.ranks=2", "parallel.data=2"},
+      {"cluster.ranks=2", "parallel.data=2", "parallel.zero=1"},
+      {"cluster.ranks=2", "parallel.tensor=2"},
+      {"cluster.ranks=2", "parallel.tensor=2", "parallel.sequence_parallel=true"},
+      {"cluster.ranks=2", "parallel.pipeline=2"},
+      {"cluster.ranks=2", "parallel.pipeline=2", "schedule=gpipe"},
+      {"cluster.ranks=2", "parallel.pipeline=2", "parallel.virtual_stages=2", "schedule=interleaved"},
+      {"cluster.ranks=4", "parallel.pipeline=4", "recompute=selective"},
+      {"cluster.ranks=4", "parallel.tensor=2", "parallel.pipeline=2", "training.microbatch=2"},
+      {"cluster.ranks=8", "parallel.tensor=2", "parallel.pipeline=2", "parallel.data=2", "parallel.zero=1",
+       "parallel.sequence_parallel=true", "training.precision=bf16"}};
+  for (const auto& sets : layouts) {
+    CAPTURE(sets);
+    const LoopbackRun real = run_loopback(text, sets, {.steps = 1, .record_rows = true});
+    std::vector<std::string> warnings;
+    const StudyResolvers resolvers = make_resolvers(data_root(), warnings);
+    const Prepared prepared =
+        prepare_study(read_study_node(YamlNode::parse(text, "study.yaml"), sets, resolvers), resolvers);
+    RunOptions options;
+    options.fold = false;
+    options.record_rows = true;
+    for (std::size_t rank = 0; rank < real.rows.size(); ++rank) options.trace_ranks.push_back(static_cast<std::int64_t>(rank));
+    const auto answer = simulate(prepared, options);
+    const auto& simulated = std::get<Simulation>(answer);
+    CHECK(simulated.program == real.program);
+    std::size_t compared = 0;
+    for (const RankTrace& rank : simulated.trace.ranks) {
+      if (rank.rows.empty()) continue;
+      CAPTURE(rank.rank);
+      CHECK(instructions(real.program, real.rows[static_cast<std::size_t>(rank.rank)]) ==
+            instructions(real.program, rank.rows));
+      ++compared;
+    }
+    CHECK(compared == real.rows.size());
+  }
+}
+
+}  // namespace trainyard

@@ -1,0 +1,194 @@
+// `trainyard train` from end to end: processes over Gloo, losses.csv, checkpoints, resuming under the same and
+// another layout, and what is said when something goes wrong.
+#include <sys/wait.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/scratch_folder.h"
+
+namespace trainyard {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Answer {
+  int exit = 0;
+  std::string out, err;
+};
+
+std::string read_file(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+class TrainingFolder {
+ public:
+  TrainingFolder() {
+    write("study.yaml",
+          "model: {family: gpt, layers: 4, hidden: 32, heads: 4, vocab: 64, seq_len: 16}\n"
+          "cluster: {preset: local, ranks: 1}\n"
+          "training: {global_batch: 8, microbatch: 1, precision: fp64, dropout: 0.1, steps: 4, timeout_s: 60}\n"
+          "data: {path: generated}\ncheckpoint: {every: 2, keep: 2}\n");
+  }
+  std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
+  void write(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
+
+  std::string command(const std::string& arguments) const {
+    return std::string(TRAINYARD_REAL) + " train " + path("study.yaml") + " " + arguments;
+  }
+  Answer train(const std::string& arguments) const { return shell(command(arguments)); }
+  Answer shell(const std::string& command) const {
+    const int status = std::system((command + " > " + path("out.txt") + " 2> " + path("err.txt")).c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(path("out.txt")), read_file(path("err.txt"))};
+  }
+  /// Columns loss and grad_norm of losses.csv.
+  std::vector<std::array<double, 2>> losses(const std::string& run) const {
+    std::ifstream in(path(run) + "/losses.csv");
+    std::string line;
+    std::getline(in, line);
+    CHECK(line == "step,loss,tokens_per_s,grad_norm");
+    std::vector<std::array<double, 2>> out;
+    while (std::getline(in, line)) {
+      std::array<double, 2> row{};
+      REQUIRE(std::sscanf(line.c_str(), "%*d,%lf,%*f,%lf", row.data(), &row[1]) == 2);
+      out.push_back(row);
+    }
+    return out;
+  }
+
+ private:
+  ScratchFolder folder_;
+};
+
+void check_close(const std::vector<std::array<double, 2>>& a, const std::vector<std::array<double, 2>>& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    // losses.csv has nine digits.
+    CHECK(b[i][0] == Approx(a[i][0]).epsilon(2e-9));
+    CHECK(b[i][1] == Approx(a[i][1]).epsilon(2e-9));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("processes over Gloo train as one device does") {
+  const TrainingFolder folder;
+  REQUIRE(folder.train("--out " + folder.path("one")).exit == 0);
+  const auto one = folder.losses("one");
+  REQUIRE(one.size() == 4);
+  const std::vector<std::string> layouts = {
+      "--ranks 2 --set parallel.data=2 --set parallel.zero=1",
+      "--ranks 2 --set parallel.tensor=2 --set parallel.sequence_parallel=true",
+      "--ranks 2 --set parallel.pipeline=2 --set recompute=full",
+      "--ranks 4 --set parallel.tensor=2 --set parallel.pipeline=2",
+      "--ranks 4 --set parallel.data=2 --set parallel.pipeline=2 --set parallel.virtual_stages=2 --set schedule=interleaved",
+      "--ranks 8 --set parallel.data=2 --set parallel.tensor=2 --set parallel.pipeline=2 --set parallel.zero=1"};
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    CAPTURE(layouts[i]);
+    const std::string run = "layout" + std::to_string(i);
+    const Answer answer = folder.train("--out " + folder.path(run) + " " + layouts[i]);
+    CAPTURE(answer.err);
+    REQUIRE(answer.exit == 0);
+    check_close(one, folder.losses(run));
+  }
+}
+
+TEST_CASE("a run that is resumed goes on as if it had not stopped") {
+  const TrainingFolder folder;
+  const std::string plan = " --ranks 2 --set parallel.tensor=2";
+  REQUIRE(folder.train("--steps 6 --out " + folder.path("whole") + plan).exit == 0);
+  // The learning rate is constant, so that the number of steps changes nothing before they are over.
+  REQUIRE(folder.train("--steps 4 --out " + folder.path("parts") + plan).exit == 0);
+  const Answer answer = folder.train("--steps 6 --resume --out " + folder.path("parts") + plan);
+  CAPTURE(answer.err);
+  REQUIRE(answer.exit == 0);
+  const auto whole = folder.losses("whole"), parts = folder.losses("parts");
+  REQUIRE(whole.size() == 6);
+  CHECK(whole == parts);  // bit for bit, as far as nine digits tell
+  // The weights are: same bytes in the files of both last checkpoints.
+  for (const char* rank : {"rank-00000.safetensors", "rank-00001.safetensors"}) {
+    const std::string file = std::string("/checkpoints/step-00000006/") + rank;
+    CHECK(read_file(folder.path("whole") + file) == read_file(folder.path("parts") + file));
+  }
+  // Of the checkpoints after 2, 4 and 6 steps the last two are kept.
+  CHECK_FALSE(fs::exists(folder.path("whole") + "/checkpoints/step-00000002"));
+  CHECK(fs::exists(folder.path("whole") + "/checkpoints/step-00000004/index.json"));
+}
+
+TEST_CASE("a run goes on under another layout") {
+  const TrainingFolder folder;
+  REQUIRE(folder.train("--steps 6 --out " + folder.path("one")).exit == 0);
+  const std::string out = " --out " + folder.path("many");
+  REQUIRE(folder.train("--steps 2 --ranks 4 --set parallel.tensor=2 --set parallel.pipeline=2" + out).exit == 0);
+  REQUIRE(folder.train("--steps 4 --resume --ranks 4 --set parallel.data=4 --set parallel.zero=1" + out).exit == 0);
+  const Answer last = folder.train("--steps 6 --resume --ranks 4 --set parallel.tensor=4" + out);
+  CAPTURE(last.err);
+  REQUIRE(last.exit == 0);
+  check_close(folder.losses("one"), folder.losses("many"));
+}
+
+TEST_CASE("a folder that holds a run is not written over") {
+  const TrainingFolder folder;
+  REQUIRE(folder.train("--steps 1 --out " + folder.path("run")).exit == 0);
+  const Answer again = folder.train("--steps 1 --out " + folder.path("run"));
+  CHECK(again.exit == 2);
+  CHECK(again.err.find("holds a run; say --resume") != std::string::npos);
+  CHECK(folder.train("--steps 1 --overwrite --out " + folder.path("run")).exit == 0);
+  CHECK(folder.train("--resume --out " + folder.path("none")).exit == 2);
+  CHECK_FALSE(fs::exists(folder.path("none")));
+}
+
+TEST_CASE("train answers with the digest that simulate answers with") {
+  const TrainingFolder folder;
+  const std::string plan = " --set cluster.ranks=2 --set parallel.pipeline=2";
+  const Answer real = folder.train("--json --steps 1 --out " + folder.path("run") + plan);
+  const Answer simulated = folder.shell(std::string(TRAINYARD) + " simulate " + folder.path("study.yaml") + " --json" + plan);
+  CHECK(nlohmann::json::parse(real.out)["program_digest"] ==
+        nlohmann::json::parse(simulated.out)["program_digest"]);
+  const auto trace = nlohmann::json::parse(read_file(folder.path("run") + "/trace.json"));
+  CHECK(trace["traceEvents"].size() > 100);
+}
+
+TEST_CASE("studies that cannot be trained are refused") {
+  const TrainingFolder folder;
+  const std::string out = " --out " + folder.path("run");
+  const Answer framework = folder.train("--set framework=megatron-lm" + out);
+  CHECK(framework.exit == 2);
+  CHECK(framework.err.find("train runs framework trainyard") != std::string::npos);
+  CHECK(folder.train("--device cuda" + out).exit == 2);
+  CHECK(folder.train("--set model.heads=5" + out).exit == 2);
+  CHECK_FALSE(fs::exists(folder.path("run")));
+}
+
+TEST_CASE("under torchrun's variables the ranks find each other") {
+  const TrainingFolder folder;
+  const auto rank = [&](int i) {
+    return "RANK=" + std::to_string(i) + " WORLD_SIZE=2 LOCAL_RANK=" + std::to_string(i) +
+           " MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(20000 + getpid() % 20000) + " " +
+           folder.command("--steps 2 --set cluster.ranks=2 --set parallel.data=2 --out " + folder.path("run"));
+  };
+  std::thread second([&] { CHECK(std::system((rank(1) + " > /dev/null 2>&1").c_str()) == 0); });
+  const Answer first = folder.shell(rank(0));
+  second.join();
+  CAPTURE(first.err);
+  CHECK(first.exit == 0);
+  CHECK(folder.losses("run").size() == 2);
+  const Answer wrong = folder.shell("RANK=0 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 " +
+                                    folder.command("--out " + folder.path("run2")));
+  CHECK(wrong.exit == 2);
+  CHECK(wrong.err.find("the plan has 1 ranks, torchrun started 3") != std::string::npos);
+}
+
+}  // namespace trainyard
