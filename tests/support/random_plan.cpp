@@ -226,15 +226,18 @@ Outcome run_study(const std::string& yaml, const std::vector<std::string>& sets,
                   const std::string& name) {
   Outcome outcome;
   try {
-    const Prepared prepared = prepare_text(yaml, sets, name);
-    outcome.study = prepared.study;
-    const std::int64_t actions = 2 * std::int64_t{prepared.study.parallel.pipeline} *
-                                 prepared.study.parallel.virtual_stages * prepared.study.num_microbatches();
-    if (prepared.model.ops.size() > kMostOps || actions > kMostActions) {
+    std::vector<std::string> warnings;
+    const StudyResolvers resolvers = make_resolvers(TRAINYARD_SOURCE_DIR, warnings);
+    const Study study = read_study_node(YamlNode::parse(yaml, name), sets, resolvers);
+    outcome.study = study;
+    const std::int64_t actions =
+        2 * std::int64_t{study.parallel.pipeline} * study.parallel.virtual_stages * study.num_microbatches();
+    if (study.model.layers + study.model.decoder_layers > kMostLayers || actions > kMostActions) {
       outcome.kind = Outcome::Kind::kInfeasible;
       outcome.reason = kTooLarge;
       return outcome;
     }
+    const Prepared prepared = prepare_study(study, resolvers);
     auto answer = simulate(prepared, options);
     if (const auto* reason = std::get_if<Infeasible>(&answer)) {
       outcome.kind = Outcome::Kind::kInfeasible;

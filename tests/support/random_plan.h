@@ -26,9 +26,9 @@ inline constexpr int kNumOutcomes = 4;
 const char* to_string(Outcome::Kind kind);
 
 /// The whole path from the text of the file `name` to the summary, as `trainyard simulate` takes it.
-/// Steps that the limits allow but that take gigabytes and a minute (more than kMostOps ops in the model,
-/// or kMostActions actions) end before they are compiled, as kInfeasible with kTooLarge as the reason.
-inline constexpr std::size_t kMostOps = 8'000;
+/// Steps that the limits allow but that take gigabytes and a minute (more than kMostLayers layers, or
+/// kMostActions actions) end before the model is built, as kInfeasible with kTooLarge as the reason.
+inline constexpr std::int64_t kMostLayers = 500;
 inline constexpr std::int64_t kMostActions = 20'000;
 inline constexpr const char* kTooLarge = "larger than is run by the thousand";
 Outcome run_study(const std::string& yaml, const std::vector<std::string>& sets = {},
