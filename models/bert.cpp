@@ -33,12 +33,21 @@ TensorId bert_layer(ModelBuilder& m, const std::string& layer, TensorId x, Tenso
   return m.graph.layer_norm(layer + ".norm_2", x);
 }
 
+/// BERT's head activates as its MLPs do, RoBERTa's by exact gelu whatever those do (Hugging Face's
+/// BertPredictionHeadTransform and RobertaLMHead). Beside a gated MLP, which neither has, gelu too.
+TensorId head_activation(ModelBuilder& m, TensorId x) {
+  const bool is_roberta = m.config.token_types == 1;
+  const Activation activation = is_roberta ? Activation::kGelu : m.config.activation;
+  const OpKind kind = activation == Activation::kRelu ? OpKind::kRelu : OpKind::kGelu;
+  return m.graph.activation("mlm_head", kind, x, activation == Activation::kGeluTanh);
+}
+
 TensorId masked_token_loss(ModelBuilder& m, TensorId x, TensorId tokens) {
   const ModelConfig& config = m.config;
   const TensorId table = output_table(m, "mlm_head.weight", tokens);
   m.graph.set_head(true);
   x = m.graph.linear("mlm_head.dense", x, config.hidden, /*bias=*/true, SplitHint::kNone);
-  x = m.graph.activation("mlm_head", OpKind::kGelu, x);
+  x = head_activation(m, x);
   x = m.graph.layer_norm("mlm_head.norm", x);
   const TensorId bias = m.graph.parameter("mlm_head.bias", {config.vocab}, SplitHint::kVocabulary,
                                           /*decay=*/false, config.pad_vocab_to,

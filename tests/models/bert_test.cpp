@@ -1,5 +1,7 @@
 // BERT and RoBERTa: published parameter counts, what belongs to the head, and the post-LN layer.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <utility>
 
 #include "models/model.h"
 #include "models/presets.h"
@@ -45,6 +47,23 @@ TEST_CASE("with next sentence, BERT trains pooler and classifier too") {
   CHECK(num_ops(graph, OpKind::kCrossEntropy) == 2);
   CHECK(graph.ops.back().kind == OpKind::kAdd);  // of the two losses
   CHECK(tensor_of(graph, graph.loss).dtype == DType::kFp32);
+}
+
+TEST_CASE("BERT's head activates as its layers do, RoBERTa's by exact gelu") {
+  const auto head_of = [](const std::string& preset, Activation activation) {
+    ModelConfig config = find_model_preset(preset)->config;
+    config.activation = activation;
+    const Graph graph = build_model(config, {});
+    const auto op = std::find_if(graph.ops.begin(), graph.ops.end(), [&](const Op& it) {
+      return graph.modules[static_cast<std::size_t>(it.module)] == "mlm_head";
+    });
+    REQUIRE(op != graph.ops.end());
+    return std::pair(op->kind, op->attrs.tanh_gelu);
+  };
+  CHECK(head_of("bert-base", Activation::kGelu) == std::pair(OpKind::kGelu, false));
+  CHECK(head_of("bert-base", Activation::kGeluTanh) == std::pair(OpKind::kGelu, true));
+  CHECK(head_of("bert-base", Activation::kRelu) == std::pair(OpKind::kRelu, false));
+  CHECK(head_of("roberta-base", Activation::kRelu) == std::pair(OpKind::kGelu, false));
 }
 
 TEST_CASE("a BERT layer normalises after each sum and masks padding") {

@@ -1,5 +1,7 @@
 #include "tests/real/loopback_run.h"
 
+#include <ATen/Parallel.h>
+
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -9,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/compile.h"
 #include "real/exec/loopback.h"
+#include "real/parameters/initial_values.h"
 #include "real/train/rank_trainer.h"
 
 namespace trainyard {
@@ -35,14 +38,37 @@ void collect(const BucketState& bucket, const at::Tensor& part, double factor,
   }
 }
 
+/// The noise of an element depends on its weight and its place there alone, as its initial value does.
+/// Their sum is rounded to fp32, so that it is the same whatever the precision of the run.
+void add_noise(RankExecutor& executor, float deviation, std::int64_t seed) {
+  for (const BucketState& bucket : executor.plan().buckets()) {
+    check(bucket.master < 0, "noise is for runs without master weights");
+    at::Tensor& values = executor.values().tensor(bucket.parameter, 0);
+    for (WeightPiece piece : bucket.pieces) {
+      piece.init = Init::kNormal;
+      piece.deviation = deviation;
+      const PhiloxKey key = philox_key("noise", piece.weight, seed);
+      std::vector<float> row(static_cast<std::size_t>(piece.columns));
+      for (std::int64_t i = 0; i < piece.rows; ++i) {
+        fill_initial_row(piece, key, i, row);
+        at::Tensor to = values.narrow(0, piece.offset + i * piece.columns, piece.columns);
+        to.copy_(to.to(at::kFloat).add_(at::from_blob(row.data(), {piece.columns}, at::kFloat)));
+      }
+    }
+  }
+}
+
 }  // namespace
+
+Prepared prepare_text(const std::string& yaml, const std::vector<std::string>& sets) {
+  std::vector<std::string> warnings;
+  const StudyResolvers resolvers = make_resolvers(data_root(), warnings);
+  return prepare_study(read_study_node(YamlNode::parse(yaml, "study.yaml"), sets, resolvers), resolvers);
+}
 
 LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>& sets,
                          const LoopbackOptions& options) {
-  std::vector<std::string> warnings;
-  const StudyResolvers resolvers = make_resolvers(data_root(), warnings);
-  const Prepared prepared = prepare_study(
-      read_study_node(YamlNode::parse(yaml, "study.yaml"), sets, resolvers), resolvers);
+  const Prepared prepared = prepare_text(yaml, sets);
   PassLog log;
   auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
   if (const auto* infeasible = std::get_if<Infeasible>(&compiled)) throw ConfigError(infeasible->reason);
@@ -61,12 +87,14 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
   std::vector<std::thread> threads;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
+      at::set_num_threads(1);  // of this rank: there are as many as share the machine's cores
       const at::AutoDispatchBelowADInplaceOrView no_autograd;
       try {
         const std::unique_ptr<Transport> transport = hub.transport();
         RankTrainer trainer(run.program, prepared.model, prepared.study, *samples, rank, *transport);
         RankExecutor& executor = trainer.executor();
         executor.record_rows(options.record_rows);
+        if (options.noise > 0) add_noise(executor, options.noise, prepared.study.training.seed);
         for (std::size_t step = 0; step < steps; ++step) {
           if (step == 0) {
             const double unscale = 1.0 / trainer.loss_scale().value();

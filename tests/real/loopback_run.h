@@ -21,9 +21,15 @@ struct LoopbackRun {
 };
 
 struct LoopbackOptions {
-  int steps = 1;
+  int steps = 1;  // 0: `weights` are the initial ones
   bool record_rows = false;
+  /// Standard deviation of noise that every initial weight gets, of whatever layout: no bias is 0
+  /// then, no norm's weight 1, and what attention learns is not small beside the rest.
+  float noise = 0;
 };
+
+/// The study of a test, checked, and its model.
+Prepared prepare_text(const std::string& yaml, const std::vector<std::string>& sets);
 
 /// Trains the study; `sets` as --set. Throws what a rank throws.
 LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>& sets,

@@ -1,0 +1,70 @@
+#include "tests/real/oracle/oracle_studies.h"
+
+namespace trainyard {
+
+namespace {
+
+OracleStudy study(const std::string& name, const std::string& model,
+                  const std::string& sgd_rate = "0.1", const std::string& adamw_rate = "1e-3") {
+  return {name,
+          "model: {" + model +
+              "}\n"
+              "cluster: {preset: local, ranks: 1}\n"
+              "training: {global_batch: 8, microbatch: 2, precision: fp32, dropout: 0}\n"
+              "data: {path: generated}\n",
+          sgd_rate, adamw_rate};
+}
+
+}  // namespace
+
+// Epsilons are large where a norm's must not be mixed up with another's or with a default.
+// Vocabularies are even, so that two tensor-parallel ranks need no padding.
+const std::vector<OracleStudy>& oracle_studies() {
+  static const std::vector<OracleStudy> kStudies = {
+      study("gpt2",
+            "family: gpt, layers: 2, hidden: 48, heads: 4, vocab: 90, seq_len: 24, "
+            "activation: gelu-tanh, norm_eps: 0.01"),
+      study("gpt-exact-gelu",
+            "family: gpt, layers: 2, hidden: 32, heads: 4, ffn: 80, vocab: 70, "
+            "seq_len: 24, max_positions: 40, tied_embeddings: false"),
+      study("llama-grouped",
+            "family: llama, layers: 2, hidden: 48, heads: 6, kv_heads: 2, ffn: 80, "
+            "vocab: 90, seq_len: 32, norm_eps: 0.01, rope_base: 500"),
+      study("llama-tied",
+            "family: llama, layers: 3, hidden: 32, heads: 4, head_dim: 12, ffn: 64, "
+            "vocab: 70, seq_len: 24, tied_embeddings: true"),
+      study("qwen2",
+            "family: llama, layers: 2, hidden: 32, heads: 4, kv_heads: 2, ffn: 64, vocab: 70, "
+            "seq_len: 24, qkv_bias: true, norm_eps: 1e-6, rope_base: 1e6"),
+      study("bert-masked", "family: bert, layers: 2, hidden: 48, heads: 4, vocab: 90, seq_len: 32"),
+      study("bert-next-sentence",
+            "family: bert, layers: 2, hidden: 32, heads: 4, vocab: 70, seq_len: 32, "
+            "next_sentence: true, activation: gelu-tanh, norm_eps: 0.01"),
+      study("roberta",
+            "family: bert, layers: 2, hidden: 48, heads: 4, vocab: 90, seq_len: 32, "
+            "token_types: 1, max_positions: 34, norm_eps: 1e-5, activation: gelu-tanh"),
+      // The decoder is full before the encoder is: what is left of the encoder is masked.
+      study("t5-relu",
+            "family: t5, layers: 2, decoder_layers: 2, hidden: 32, heads: 4, head_dim: 12, "
+            "ffn: 64, vocab: 90, seq_len: 40, decoder_seq_len: 8, relative_buckets: 16"),
+      // And here the other way round: the end of the decoder predicts nothing.
+      study("t5-gated",
+            "family: t5, layers: 2, decoder_layers: 2, hidden: 32, heads: 4, head_dim: 8, "
+            "ffn: 80, vocab: 90, seq_len: 48, decoder_seq_len: 32, relative_buckets: 8, "
+            "activation: geglu, tied_embeddings: false, norm_eps: 0.01",
+            // Its head's rows are of unit variance and nothing scales them down: steps are steep.
+            "0.002", "3e-4"),
+  };
+  return kStudies;
+}
+
+std::vector<OracleTraining> oracle_trainings(const OracleStudy& study) {
+  return {{"sgd",
+           {"training.optimizer=sgd", "training.lr.peak=" + study.sgd_rate,
+            "training.weight_decay=0", "training.clip_norm=0"}},
+          {"adamw",
+           {"training.optimizer=adamw", "training.lr.peak=" + study.adamw_rate,
+            "training.weight_decay=0.1", "training.clip_norm=1"}}};
+}
+
+}  // namespace trainyard
