@@ -63,7 +63,11 @@ const Segment& find_segment(const Program& program, const std::string& name) {
 
 TEST_CASE("one rank runs its microbatches, then the norm and the update") {
   CHECK(calls(program(gpt("{data: 1}", 3))) == "0ZERO 0F0 0B0 0F1 0B1 0F2 0B2 0LOSS 0NORM 0UPDATE\n");
-  CHECK(calls(program(gpt("{data: 1}", 2), {"training.clip_norm=0"})) == "0ZERO 0F0 0B0 0F1 0B1 0LOSS 0UPDATE\n");
+  // Ours takes the norm whether it clips or not: the update is guarded by it. Others only to clip.
+  CHECK(calls(program(gpt("{data: 1}", 2), {"training.clip_norm=0"})) ==
+        "0ZERO 0F0 0B0 0F1 0B1 0LOSS 0NORM 0UPDATE\n");
+  CHECK(calls(program(gpt("{data: 1}", 2), {"training.clip_norm=0", "framework=megatron-lm"})) ==
+        "0ZERO 0F0 0B0 0F1 0B1 0LOSS 0UPDATE\n");
 }
 
 TEST_CASE("1F1B: sends follow their producers, receives and frees keep one action's distance") {
@@ -214,7 +218,8 @@ TEST_CASE("ZeRO-1 reduces to shards, updates them, and gathers the weights") {
   CHECK(calls(p) == "0ZERO 0F0 0B0{0REDUCE_GRAD.0} 0LOSS 0NORM 0UPDATE\n");
   CHECK(segment_text(p, "0REDUCE_GRAD.0") == "dp reduce_scatter:dp b0.grad -> b0.grad_shard.dp_sum\n");
   CHECK(segment_text(p, "0UPDATE") ==
-        "main adamw norm_sq@0.all b0.grad_shard.dp_sum -> b0.param_shard +> b0.master b0.exp_avg b0.exp_avg_sq\n"
+        "main adamw norm_sq@0.all b0.grad_shard.dp_sum -> b0.param_shard +> b0.master b0.exp_avg b0.exp_avg_sq "
+        "guard norm_sq@0.all\n"
         "dp all_gather:dp b0.param_shard -> b0.param\n"
         "main free b0.grad norm_sq@0\n");
   // Shards differ along dp, so the norm is summed over it too.
@@ -253,15 +258,17 @@ TEST_CASE("T5 sends the encoder's output beside the decoder's, and takes both gr
         "bwd send:1 d.decoder.layers.0.add:2@3.sum[m]\n");
 }
 
-TEST_CASE("fp16 updates are guarded by the norm; a framework may have the host read it") {
+TEST_CASE("fp16 updates are guarded by the norm, ours always; a framework may have the host read it") {
   const Program p = program(gpt("{data: 1}", 2), {"training.precision=fp16", "training.clip_norm=0",
                                                   "framework={name: megatron-lm, version: 2022}"});
   for (const ProgramOp& op : find_segment(p, "0UPDATE").ops) {
     if (op.kind == OpKind::kAdamW) CHECK(op.guard.has_value());
   }
   CHECK(find_segment(p, "0NORM").ops.back().host_sync);
-  const Program bf16 = program(gpt("{data: 1}", 2));
+  const Program bf16 = program(gpt("{data: 1}", 2), {"framework={name: megatron-lm, version: 2022}"});
   for (const ProgramOp& op : find_segment(bf16, "0UPDATE").ops) CHECK_FALSE(op.guard.has_value());
+  const Program ours = program(gpt("{data: 1}", 2));
+  CHECK(find_segment(ours, "0UPDATE").ops.front().guard.has_value());
 }
 
 }  // namespace trainyard

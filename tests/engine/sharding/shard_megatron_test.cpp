@@ -141,7 +141,7 @@ TEST_CASE("the loss works on logit shards: row maxima, then two sums, are reduce
         "all_reduce lm_head.linear.max -> lm_head.linear.max.all[1,8] dp:S0\n"
         "cross_entropy_sum lm_head.linear -> lm_head.linear.sums[2,1,8] dp:S1,tp:P\n"
         "all_reduce lm_head.linear.sums -> lm_head.linear.sums.all[2,1,8] dp:S1\n"
-        "cross_entropy lm_head.linear -> loss.cross_entropy[1] R -> loss.probabilities[1,8,20] dp:S0,tp:S2\n");
+        "cross_entropy lm_head.linear -> loss.cross_entropy[1] R -> loss.log_probabilities[1,8,20] dp:S0,tp:S2\n");
 }
 
 TEST_CASE("on one tensor-parallel rank nothing is inserted") {
