@@ -24,7 +24,7 @@ namespace {
 /// One message per run: the supervisor prints that of the rank that failed first.
 int fail(int exit, const std::string& message, const TrainOptions& options,
          const std::optional<RankEnvironment>& environment) {
-  const bool supervised = environment && environment->launcher == "trainyard";
+  const bool supervised = environment && environment->launcher == kOwnLauncher;
   if (environment) report_rank_error(*environment, exit, message);
   if (!supervised) {
     const std::string rank = environment ? "rank " + std::to_string(environment->rank) + ": " : "";
@@ -53,7 +53,7 @@ int train(const TrainOptions& options, int argc, char** argv) {
       prepare_folder(plan, options);
       return run_local_ranks({argv, argv + argc}, plan.num_ranks);
     }
-    if (environment->launcher == "trainyard") {
+    if (environment->launcher == kOwnLauncher) {
       // Nobody is left to run for when the supervisor has gone.
       prctl(PR_SET_PDEATHSIG, SIGKILL);
     } else if (environment->rank == 0) {
@@ -107,6 +107,8 @@ int run(int argc, char** argv) {
 }  // namespace trainyard
 
 int main(int argc, char** argv) {
+  // A file that may not grow is an error of the write, not the end of the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   const int exit = trainyard::run(argc, argv);
   std::fflush(nullptr);
   // Threads of a process group whose peers are gone may never end; nothing is left to be saved.

@@ -32,8 +32,14 @@ std::vector<Beat> read_beats(Rendezvous& rendezvous, std::int64_t ranks) {
     }
     beats.push_back(std::move(beat));
   }
-  std::stable_sort(beats.begin(), beats.end(),
-                   [](const Beat& a, const Beat& b) { return a.changed_s < b.changed_s; });
+  // Who no longer beats comes before who waits for him.
+  constexpr double kMissed = 2;
+  double newest = 0;
+  for (const Beat& beat : beats) newest = std::max(newest, beat.beat_s);
+  std::stable_sort(beats.begin(), beats.end(), [&](const Beat& a, const Beat& b) {
+    const bool a_silent = newest - a.beat_s > kMissed, b_silent = newest - b.beat_s > kMissed;
+    return a_silent != b_silent ? a_silent : a.changed_s < b.changed_s;
+  });
   return beats;
 }
 

@@ -68,7 +68,7 @@ std::optional<RankEnvironment> read_rank_environment(const ReadVariable& read_va
   const Reader read(read_variable);
   RankEnvironment out;
   if (const auto rank = read.number("TRAINYARD_RANK")) {
-    out.launcher = "trainyard";
+    out.launcher = kOwnLauncher;
     out.rank = out.local_rank = *rank;
     out.world_size = read.required("TRAINYARD_WORLD_SIZE", "TRAINYARD_RANK");
     const std::string master = read.text("TRAINYARD_MASTER").value_or("");

@@ -8,6 +8,8 @@
 
 namespace trainyard {
 
+inline constexpr const char* kOwnLauncher = "trainyard";
+
 struct RankEnvironment {
   std::string launcher;       // "torchrun", "Slurm", "mpirun", "trainyard"
   std::int64_t rank = 0;

@@ -25,6 +25,7 @@
 #include "real/comm/rendezvous.h"
 #include "real/data/samples.h"
 #include "real/launch/beats.h"
+#include "real/launch/local_launcher.h"
 #include "real/train/loss_file.h"
 #include "real/train/rank_trainer.h"
 #include "real/train/run_checkpoint.h"
@@ -35,6 +36,11 @@ namespace trainyard {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Gloo gives up later than the watch over the beats, which can say whom everybody waits for.
+constexpr auto kGrace = std::chrono::seconds(30);
+/// After this long the beats of a process that died are older than those of any that lives.
+constexpr auto kBeatsMissed = std::chrono::milliseconds(2500);
 
 std::string checkpoint_folder(const TrainingPlan& plan) { return plan.out + "/checkpoints"; }
 
@@ -56,39 +62,20 @@ class Run {
     check_same_program();
     const std::unique_ptr<Samples> samples = make_samples(study_);
     const std::unique_ptr<Transport> transport =
-        make_gloo_transport(rendezvous_, rank(), own_host(), timeout_);
+        make_gloo_transport(rendezvous_, rank(), own_host(), timeout_ + kGrace);
     RankTrainer trainer(plan_.program, plan_.prepared.model, study_, *samples, rank(), *transport);
     if (options_.resume) resume(trainer);
-    const bool reports = rank() == reporter(plan_.program);
-    std::optional<LossFile> losses;
-    if (reports) losses.emplace(plan_.out + "/losses.csv", trainer.steps_done());
+    std::optional<LossFile> losses;  // of the rank that hears the loss
+    if (rank() == reporter(plan_.program)) losses.emplace(plan_.out + "/losses.csv", trainer.steps_done());
     rendezvous_.barrier("ready", ranks());
     const BeatSender beats(beats_, rank(), plan_.program, trainer.executor().plan(),
                            trainer.executor().whereabouts(), std::chrono::duration<double>(timeout_),
                            [this] { report_hang(); });
-    if (reports) say_what_runs(*samples, trainer);
-    const auto begin = std::chrono::steady_clock::now();
-    const std::int64_t first = trainer.steps_done();
-    std::optional<double> last_loss;
-    while (trainer.steps_done() < study_.training.steps) {
-      const auto step_begin = std::chrono::steady_clock::now();
-      const bool last = trainer.steps_done() + 1 == study_.training.steps;
-      trainer.executor().record_rows(last);
-      StepReport report = trainer.step();
-      check_finite(report, trainer);
-      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - step_begin).count();
-      if (losses) {
-        last_loss = report.loss;
-        losses->add(report, tokens_per_step() / seconds);
-        show_progress(report, seconds);
-      }
-      if (last) save_trace(plan_.out, plan_.program, rank(), ranks(), report.rows, rendezvous_);
-      if (last || trainer.steps_done() % study_.checkpoint.every == 0) {
-        save_checkpoint(checkpoint_folder(plan_), trainer, plan_.digest, rank(), ranks(), rendezvous_);
-      }
+    try {
+      train(trainer, *samples, losses);
+    } catch (const BackendError& error) {
+      throw BackendError(error.what() + last_to_move());
     }
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (reports) answer(*samples, trainer, first, last_loss, seconds);
     rendezvous_.barrier("end", ranks());
   }
 
@@ -128,6 +115,32 @@ class Run {
     load_checkpoint(Checkpoint::open(*latest, rank() == 0 ? Verify::kChecksums : Verify::kStructure), trainer);
   }
 
+  void train(RankTrainer& trainer, const Samples& samples, std::optional<LossFile>& losses) {
+    if (losses) say_what_runs(samples, trainer);
+    const auto begin = std::chrono::steady_clock::now();
+    const std::int64_t first = trainer.steps_done();
+    std::optional<double> last_loss;
+    while (trainer.steps_done() < study_.training.steps) {
+      const auto step_begin = std::chrono::steady_clock::now();
+      const bool last = trainer.steps_done() + 1 == study_.training.steps;
+      trainer.executor().record_rows(last);
+      StepReport report = trainer.step();
+      check_finite(report, trainer);
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - step_begin).count();
+      if (losses) {
+        last_loss = report.loss;
+        losses->add(report, tokens_per_step() / seconds);
+        show_progress(report, seconds);
+      }
+      if (last) save_trace(plan_.out, plan_.program, rank(), ranks(), report.rows, rendezvous_);
+      if (last || trainer.steps_done() % study_.checkpoint.every == 0) {
+        save_checkpoint(checkpoint_folder(plan_), trainer, plan_.digest, rank(), ranks(), rendezvous_);
+      }
+    }
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (losses) answer(samples, trainer, first, last_loss, seconds);
+  }
+
   double tokens_per_step() const {
     return static_cast<double>(study_.training.global_batch) *
            static_cast<double>(study_.model.seq_len + study_.model.decoder_seq_len);
@@ -143,17 +156,37 @@ class Run {
     throw BackendError("step " + std::to_string(report.step) + ": the gradients are not finite");
   }
 
+  bool supervised() const { return environment_.launcher == kOwnLauncher; }
+
+  /// Ends this process, whose main thread waits for a rank that does not come.
   void report_hang() {
-    std::string culprit = "a rank";
+    std::string culprit;
     try {
       culprit = name_culprit(read_beats(beats_, ranks()));
     } catch (const BackendError& error) {
-      culprit = error.what();
+      culprit = std::string("what keeps the store: ") + error.what();
     }
-    std::fprintf(stderr, "trainyard: rank %lld: no progress for %g s (training.timeout_s); held up by %s\n",
-                 static_cast<long long>(rank()), study_.training.timeout_s, culprit.c_str());
-    std::fflush(stderr);
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, "%g", study_.training.timeout_s);
+    const std::string message =
+        std::string("no progress for ") + seconds + " s (training.timeout_s); held up by " + culprit;
+    report_rank_error(environment_, 3, message);
+    if (!supervised()) {
+      std::fprintf(stderr, "trainyard: rank %lld: %s\n", static_cast<long long>(rank()), message.c_str());
+    }
+    std::fflush(nullptr);
     std::_Exit(3);
+  }
+
+  /// Where there is no supervisor that sees which process died, the survivors find out: its beats stop.
+  std::string last_to_move() {
+    if (supervised()) return "";
+    std::this_thread::sleep_for(kBeatsMissed);
+    try {
+      return "; last to move: " + name_culprit(read_beats(rendezvous_, ranks()));
+    } catch (const BackendError&) {
+      return "; rank 0, which keeps the run's store, cannot be reached";
+    }
   }
 
   void say_what_runs(const Samples& samples, const RankTrainer& trainer) const {

@@ -5,11 +5,8 @@
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <variant>
 
-#include "cli/data_root.h"
 #include "engine/base/error.h"
-#include "engine/compile.h"
 #include "real/exec/loopback.h"
 #include "real/parameters/initial_values.h"
 #include "real/train/rank_trainer.h"
@@ -60,21 +57,13 @@ void add_noise(RankExecutor& executor, float deviation, std::int64_t seed) {
 
 }  // namespace
 
-Prepared prepare_text(const std::string& yaml, const std::vector<std::string>& sets) {
-  std::vector<std::string> warnings;
-  const StudyResolvers resolvers = make_resolvers(data_root(), warnings);
-  return prepare_study(read_study_node(YamlNode::parse(yaml, "study.yaml"), sets, resolvers), resolvers);
-}
-
 LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>& sets,
                          const LoopbackOptions& options) {
   const Prepared prepared = prepare_text(yaml, sets);
-  PassLog log;
-  auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
-  if (const auto* infeasible = std::get_if<Infeasible>(&compiled)) throw ConfigError(infeasible->reason);
 
   LoopbackRun run;
-  run.program = std::get<Program>(std::move(compiled));
+  run.program = compiled_program(prepared);
+  if (options.plant) options.plant(run.program);
   const std::int64_t ranks = run.program.mesh.num_ranks();
   const std::unique_ptr<Samples> samples = make_samples(prepared.study);
   const auto steps = static_cast<std::size_t>(options.steps);

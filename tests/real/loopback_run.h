@@ -1,12 +1,13 @@
 // A training run with all its ranks in this process.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "cli/prepare.h"
 #include "engine/program/program.h"
+#include "tests/support/studies.h"
 #include "engine/exec/trace.h"
 
 namespace trainyard {
@@ -26,10 +27,8 @@ struct LoopbackOptions {
   /// Standard deviation of noise that every initial weight gets, of whatever layout: no bias is 0
   /// then, no norm's weight 1, and what attention learns is not small beside the rest.
   float noise = 0;
+  std::function<void(Program&)> plant = {};  // changes the Program before it runs
 };
-
-/// The study of a test, checked, and its model.
-Prepared prepare_text(const std::string& yaml, const std::vector<std::string>& sets);
 
 /// Trains the study; `sets` as --set. Throws what a rank throws.
 LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>& sets,

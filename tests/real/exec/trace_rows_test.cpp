@@ -7,7 +7,6 @@
 #include <tuple>
 #include <vector>
 
-#include "cli/data_root.h"
 #include "cli/simulate_command.h"
 #include "tests/real/loopback_run.h"
 
@@ -54,10 +53,7 @@ TEST_CASE("a real and a simulated trace have the same instructions in the same o
   for (const auto& sets : layouts) {
     CAPTURE(sets);
     const LoopbackRun real = run_loopback(text, sets, {.steps = 1, .record_rows = true});
-    std::vector<std::string> warnings;
-    const StudyResolvers resolvers = make_resolvers(data_root(), warnings);
-    const Prepared prepared =
-        prepare_study(read_study_node(YamlNode::parse(text, "study.yaml"), sets, resolvers), resolvers);
+    const Prepared prepared = prepare_text(text, sets);
     RunOptions options;
     options.fold = false;
     options.record_rows = true;

@@ -1,76 +1,20 @@
 // `trainyard train` from end to end: processes over Gloo, losses.csv, checkpoints, resuming under the same and
 // another layout, and what is said when something goes wrong.
-#include <sys/wait.h>
-
 #include <array>
 #include <catch2/catch.hpp>
-#include <csignal>
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "tests/support/scratch_folder.h"
+#include "tests/real/run/training_folder.h"
 
 namespace trainyard {
 
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Answer {
-  int exit = 0;
-  std::string out, err;
-};
-
-std::string read_file(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
-class TrainingFolder {
- public:
-  TrainingFolder() {
-    write("study.yaml",
-          "model: {family: gpt, layers: 4, hidden: 32, heads: 4, vocab: 64, seq_len: 16}\n"
-          "cluster: {preset: local, ranks: 1}\n"
-          "training: {global_batch: 8, microbatch: 1, precision: fp64, dropout: 0.1, steps: 4, timeout_s: 60}\n"
-          "data: {path: generated}\ncheckpoint: {every: 2, keep: 2}\n");
-  }
-  std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
-  void write(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
-
-  std::string command(const std::string& arguments) const {
-    return std::string(TRAINYARD_REAL) + " train " + path("study.yaml") + " " + arguments;
-  }
-  Answer train(const std::string& arguments) const { return shell(command(arguments)); }
-  Answer shell(const std::string& command) const {
-    const int status = std::system((command + " > " + path("out.txt") + " 2> " + path("err.txt")).c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(path("out.txt")), read_file(path("err.txt"))};
-  }
-  /// Columns loss and grad_norm of losses.csv.
-  std::vector<std::array<double, 2>> losses(const std::string& run) const {
-    std::ifstream in(path(run) + "/losses.csv");
-    std::string line;
-    std::getline(in, line);
-    CHECK(line == "step,loss,tokens_per_s,grad_norm");
-    std::vector<std::array<double, 2>> out;
-    while (std::getline(in, line)) {
-      std::array<double, 2> row{};
-      REQUIRE(std::sscanf(line.c_str(), "%*d,%lf,%*f,%lf", row.data(), &row[1]) == 2);
-      out.push_back(row);
-    }
-    return out;
-  }
-
- private:
-  ScratchFolder folder_;
-};
 
 void check_close(const std::vector<std::array<double, 2>>& a, const std::vector<std::array<double, 2>>& b) {
   REQUIRE(a.size() == b.size());
@@ -120,7 +64,7 @@ TEST_CASE("a run that is resumed goes on as if it had not stopped") {
   // The weights are: same bytes in the files of both last checkpoints.
   for (const char* rank : {"rank-00000.safetensors", "rank-00001.safetensors"}) {
     const std::string file = std::string("/checkpoints/step-00000006/") + rank;
-    CHECK(read_file(folder.path("whole") + file) == read_file(folder.path("parts") + file));
+    CHECK(read_text(folder.path("whole") + file) == read_text(folder.path("parts") + file));
   }
   // Of the checkpoints after 2, 4 and 6 steps the last two are kept.
   CHECK_FALSE(fs::exists(folder.path("whole") + "/checkpoints/step-00000002"));
@@ -157,7 +101,7 @@ TEST_CASE("train answers with the digest that simulate answers with") {
   const Answer simulated = folder.shell(std::string(TRAINYARD) + " simulate " + folder.path("study.yaml") + " --json" + plan);
   CHECK(nlohmann::json::parse(real.out)["program_digest"] ==
         nlohmann::json::parse(simulated.out)["program_digest"]);
-  const auto trace = nlohmann::json::parse(read_file(folder.path("run") + "/trace.json"));
+  const auto trace = nlohmann::json::parse(read_text(folder.path("run") + "/trace.json"));
   CHECK(trace["traceEvents"].size() > 100);
 }
 

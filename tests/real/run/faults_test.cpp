@@ -1,0 +1,159 @@
+// What happens when a rank dies, hangs, meets a full disk or computes nonsense: the run ends soon, says
+// who, where and why (exit 3), leaves no process behind and the last complete checkpoint whole.
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "real/checkpoint/checkpoint.h"
+#include "tests/real/run/training_folder.h"
+
+namespace trainyard {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// A run in the background, with the processes of its ranks.
+class BackgroundRun {
+ public:
+  BackgroundRun(const TrainingFolder& folder, const std::string& arguments) : folder_(folder) {
+    thread_ = std::thread([this, arguments] {
+      answer_ = folder_.shell("exec " + folder_.command(arguments));
+      done_ = true;
+    });
+  }
+  ~BackgroundRun() { thread_.join(); }
+
+  /// Waits until the run has done `steps` steps; false when it ended before.
+  bool wait_for_steps(const std::string& run, std::size_t steps) const {
+    const auto begin = std::chrono::steady_clock::now();
+    while (!done_ && seconds_since(begin) < 60) {
+      std::ifstream in(folder_.path(run) + "/losses.csv");
+      std::size_t lines = 0;
+      for (std::string line; std::getline(in, line);) ++lines;
+      if (lines > steps) return true;
+      std::this_thread::sleep_for(5ms);
+    }
+    return false;
+  }
+
+  /// Processes whose command line names this folder's study, ranks (told by TRAINYARD_RANK) only.
+  std::vector<pid_t> ranks() const { return processes("TRAINYARD_RANK="); }
+  pid_t rank(std::int64_t number) const {
+    const auto found = processes("TRAINYARD_RANK=" + std::to_string(number) + std::string(1, '\0'));
+    return found.empty() ? -1 : found.front();
+  }
+
+  Answer answer() {
+    const auto begin = std::chrono::steady_clock::now();
+    while (!done_ && seconds_since(begin) < 60) std::this_thread::sleep_for(5ms);
+    return answer_;
+  }
+
+ private:
+  std::vector<pid_t> processes(const std::string& variable) const {
+    std::vector<pid_t> found;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      const std::string name = entry.path().filename();
+      if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+      const std::string command = read_text(entry.path() / "cmdline");
+      if (command.find(folder_.path("study.yaml")) == std::string::npos) continue;
+      const std::string environment = read_text(entry.path() / "environ");
+      if (environment.find(variable) != std::string::npos) found.push_back(std::stoi(name));
+    }
+    return found;
+  }
+
+  const TrainingFolder& folder_;
+  Answer answer_;
+  std::atomic<bool> done_ = false;
+  std::thread thread_;
+};
+
+const std::string kEndless = "--steps 100000 --set checkpoint.every=3 --ranks 4 --set parallel.tensor=2 --set parallel.pipeline=2";
+
+}  // namespace
+
+TEST_CASE("a rank that is killed ends the run at once, and nothing before the last checkpoint is lost") {
+  for (const int round : {0, 1, 2, 3, 4}) {
+    CAPTURE(round);
+    const TrainingFolder folder;
+    std::chrono::steady_clock::time_point killed;
+    Answer answer;
+    {
+      BackgroundRun run(folder, kEndless + " --out " + folder.path("run"));
+      // Somewhere in the steps, or in the writing of a checkpoint, which is done after every third.
+      REQUIRE(run.wait_for_steps("run", 4 + static_cast<std::size_t>(round)));
+      std::this_thread::sleep_for(std::chrono::milliseconds(7 * round));
+      const pid_t victim = run.rank(round % 4);
+      REQUIRE(victim > 0);
+      killed = std::chrono::steady_clock::now();
+      REQUIRE(kill(victim, SIGKILL) == 0);
+      answer = run.answer();
+      CHECK(seconds_since(killed) < 5);
+      CHECK(run.ranks().empty());
+    }
+    CAPTURE(answer.err);
+    CHECK(answer.exit == 3);
+    CHECK(answer.err.find("rank " + std::to_string(round % 4) + " was killed by signal 9") != std::string::npos);
+    const auto latest = latest_complete(folder.path("run") + "/checkpoints");
+    REQUIRE(latest.has_value());
+    const auto checkpoint = Checkpoint::open(*latest, Verify::kChecksums);
+    CHECK(checkpoint.info().step % 3 == 0);
+    const std::string more = std::to_string(checkpoint.info().step + 2);
+    CHECK(folder.train("--resume --steps " + more + " --out " + folder.path("run")).exit == 0);
+  }
+}
+
+TEST_CASE("a rank that hangs is named by the others") {
+  const TrainingFolder folder;
+  Answer answer;
+  {
+    BackgroundRun run(folder, kEndless + " --set training.timeout_s=3 --out " + folder.path("run"));
+    REQUIRE(run.wait_for_steps("run", 2));
+    const pid_t victim = run.rank(1);
+    REQUIRE(victim > 0);
+    REQUIRE(kill(victim, SIGSTOP) == 0);
+    const auto stopped = std::chrono::steady_clock::now();
+    answer = run.answer();
+    CHECK(seconds_since(stopped) < 15);
+    CHECK(run.ranks().empty());
+  }
+  CAPTURE(answer.err);
+  CHECK(answer.exit == 3);
+  CHECK(answer.err.find("held up by rank 1, for ") != std::string::npos);
+  CHECK(answer.err.find(" s at step ") != std::string::npos);
+}
+
+TEST_CASE("gradients that are not finite end the run at the op that made them so") {
+  const TrainingFolder folder;
+  const Answer answer = folder.train("--steps 50 --set training.precision=fp32 --set training.optimizer=sgd "
+                                     "--set training.clip_norm=0 --set training.lr.peak=9e5 --out " + folder.path("run"));
+  CAPTURE(answer.err);
+  CHECK(answer.exit == 3);
+  CHECK(answer.err.find("its result is not finite, and all before it were") != std::string::npos);
+  CHECK(answer.err.find("rank 0: step ") != std::string::npos);
+}
+
+TEST_CASE("a full disk ends the run, and the checkpoint before it is whole") {
+  const TrainingFolder folder;
+  REQUIRE(folder.train("--steps 2 --out " + folder.path("run")).exit == 0);
+  // Files may not grow beyond 64 KiB: the next checkpoint cannot be written.
+  const Answer answer = folder.shell("ulimit -f 128; " + folder.command("--resume --steps 10 --out " + folder.path("run")));
+  CAPTURE(answer.err);
+  CHECK(answer.exit == 3);
+  CHECK(answer.err.find("rank-00000.safetensors: cannot write: File too large") != std::string::npos);
+  const auto latest = latest_complete(folder.path("run") + "/checkpoints");
+  REQUIRE(latest.has_value());
+  CHECK(Checkpoint::open(*latest, Verify::kChecksums).info().step == 2);
+}
+
+}  // namespace trainyard
