@@ -94,6 +94,12 @@ int run_command_line(int argc, const char* const* argv) {
   CLI::App* list = app.add_subcommand("list", "what names mean: models, clusters, profiles, ...");
   list->add_option("WHAT", what, "models, clusters, profiles, links, frameworks, schedules, partitioners, recompute");
 
+  ExportOptions exported;
+  CLI::App* export_ = app.add_subcommand("export", "a run's weights as Hugging Face's transformers loads them");
+  export_->add_option("RUN", exported.run, "folder of a training run")->required();
+  export_->add_option("--out", exported.out, "folder for config.json and model.safetensors")->required();
+  export_->add_option("--precision", exported.precision, "fp32, fp16 or bf16");
+  export_->callback([&] { exit = guarded(options, [&] { return run_export(exported); }); });
   CLI::App* train = app.add_subcommand("train", "train the study's model for real (trainyard train --help)");
   train->allow_extras()->prefix_command()->set_help_flag();
   train->callback([&exit, argv] { exit = run_real(argv); });
@@ -101,7 +107,7 @@ int run_command_line(int argc, const char* const* argv) {
   for (const char* name : kNotYet) {
     CLI::App* later = app.add_subcommand(name, "not in this version")->allow_extras();
     later->callback([&exit, &options, name] {
-      exit = fail(kWrongInput, std::string("'") + name + "' is not in this version; it has simulate, compile, train, list and test", "", options.json);
+      exit = fail(kWrongInput, std::string("'") + name + "' is not in this version; it has simulate, compile, train, export, list and test", "", options.json);
     });
   }
   simulate->callback([&] { exit = guarded(options, [&] { return run_simulate(options); }); });
@@ -115,7 +121,7 @@ int run_command_line(int argc, const char* const* argv) {
   // Parsing may have failed before it saw the option.
   const bool json = std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
   if (!known) {
-    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, train, list and test", "", json);
+    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, train, export, list and test", "", json);
   }
   try {
     app.parse(argc, argv);

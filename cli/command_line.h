@@ -36,4 +36,11 @@ int run_simulate(const StudyOptions& options);
 int run_compile(const StudyOptions& options);
 int run_list(const std::string& what);
 
+struct ExportOptions {
+  std::string run;                 // folder of a training run
+  std::string out;
+  std::string precision = "fp32";  // of the weights in the file
+};
+int run_export(const ExportOptions& options);
+
 }  // namespace trainyard

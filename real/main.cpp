@@ -89,6 +89,8 @@ int run(int argc, char** argv) {
   command->add_flag("--resume", options.resume, "go on from the last checkpoint in --out");
   command->add_flag("--overwrite", options.overwrite, "begin again in a folder that holds a run");
   command->add_option("--out", options.out, "folder of the run; default runs/<study name>");
+  command->add_option("--weights", options.weights,
+                      "weights to start from: a checkpoint's folder, or a folder or file as Hugging Face saves them");
   command->add_flag("--json", options.json, "answer as JSON on stdout");
   int exit = kDone;
   command->callback([&] { exit = train(options, argc, argv); });

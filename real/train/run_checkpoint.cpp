@@ -86,6 +86,20 @@ std::vector<Written> pieces_to_write(RankTrainer& trainer) {
   return out;
 }
 
+/// Reads all elements of weights that lie in `part`.
+void fill(const BucketPart& part, const BucketState& bucket, const ReadPiece& read) {
+  const DType type = part.tensor.scalar_type() == at::kDouble ? DType::kFp64 : DType::kFp32;
+  const auto options = at::TensorOptions(type == DType::kFp64 ? at::kDouble : at::kFloat);
+  for (const WeightPiece& weight : bucket.pieces) {
+    Piece piece = piece_of(weight, part, part.begin, part.begin + part.tensor.numel());
+    if (num_elements(piece) == 0) continue;
+    piece.dtype = type;
+    const at::Tensor elements = at::empty({num_elements(piece)}, options);
+    read(piece, {static_cast<std::byte*>(elements.mutable_data_ptr()), static_cast<std::size_t>(elements.nbytes())});
+    elements_of(weight, part, piece).copy_(elements);
+  }
+}
+
 std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), static_cast<std::size_t>(tensor.nbytes())};
 }
@@ -134,6 +148,17 @@ void save_checkpoint(const std::string& folder, RankTrainer& trainer, const std:
   rendezvous.barrier(name + "/done", ranks);
 }
 
+void load_weights(const ReadPiece& read, RankTrainer& trainer) {
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  RankExecutor& executor = trainer.executor();
+  for (const BucketState& bucket : executor.plan().buckets()) {
+    fill({"", executor.values().tensor(bucket.parameter, 0), 0}, bucket, read);
+    if (bucket.master >= 0) {
+      fill({"", executor.values().tensor(bucket.master, 0), bucket.own_begin}, bucket, read);
+    }
+  }
+}
+
 void load_checkpoint(const Checkpoint& checkpoint, RankTrainer& trainer) {
   const CheckpointInfo& info = checkpoint.info();
   const std::int64_t batch = trainer.study().training.global_batch;
@@ -146,31 +171,12 @@ void load_checkpoint(const Checkpoint& checkpoint, RankTrainer& trainer) {
     throw ConfigError(checkpoint.path() + ": written with training.seed " + std::to_string(info.seed) +
                       ", the study says " + std::to_string(trainer.study().training.seed));
   }
+  const auto read = [&](const Piece& piece, std::span<std::byte> out) { checkpoint.read(piece, out); };
+  load_weights(read, trainer);
   RankExecutor& executor = trainer.executor();
   for (const BucketState& bucket : executor.plan().buckets()) {
     for (const BucketPart& part : parts_of(executor, bucket)) {
-      const bool weights = part.prefix.empty();
-      const std::int64_t end = part.begin + part.tensor.numel();
-      for (const WeightPiece& weight : bucket.pieces) {
-        const Piece piece = piece_of(weight, part, part.begin, end);
-        if (num_elements(piece) == 0) continue;
-        at::Tensor read = at::empty({num_elements(piece)}, part.tensor.options());
-        checkpoint.read(piece, {static_cast<std::byte*>(read.mutable_data_ptr()),
-                                static_cast<std::size_t>(read.nbytes())});
-        elements_of(weight, part, piece).copy_(read);
-      }
-      if (!weights || bucket.master < 0) continue;
-      // The working copy is whole on every rank, the master perhaps a shard of it.
-      BucketPart working{"", executor.values().tensor(bucket.parameter, 0), 0};
-      for (const WeightPiece& weight : bucket.pieces) {
-        Piece piece = piece_of(weight, working, 0, bucket.elements);
-        if (num_elements(piece) == 0) continue;
-        at::Tensor read = at::empty({num_elements(piece)}, part.tensor.options());
-        piece.dtype = stored_type(read);
-        checkpoint.read(piece, {static_cast<std::byte*>(read.mutable_data_ptr()),
-                                static_cast<std::size_t>(read.nbytes())});
-        elements_of(weight, working, piece).copy_(read);
-      }
+      if (!part.prefix.empty()) fill(part, bucket, read);
     }
   }
   const auto state = nlohmann::json::parse(info.state, nullptr, false);

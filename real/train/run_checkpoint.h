@@ -2,7 +2,10 @@
 // reader.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 
 #include "real/checkpoint/checkpoint.h"
@@ -15,6 +18,12 @@ namespace trainyard {
 /// checkpoint is complete, and so do the others.
 void save_checkpoint(const std::string& folder, RankTrainer& trainer, const std::string& digest,
                      std::int64_t rank, std::int64_t ranks, Rendezvous& rendezvous);
+
+/// Fills the bytes of a piece of a weight: a checkpoint's read(), or that of published weights.
+using ReadPiece = std::function<void(const Piece&, std::span<std::byte>)>;
+
+/// All weights of the rank, from wherever `read` has them.
+void load_weights(const ReadPiece& read, RankTrainer& trainer);
 
 /// Weights, optimizer state, loss scale and position of the run that wrote it. Throws ConfigError where
 /// the checkpoint is of another model or another global batch.

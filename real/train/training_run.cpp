@@ -21,6 +21,7 @@
 #include "engine/config/study_writer.h"
 #include "engine/program/program_text.h"
 #include "real/checkpoint/checkpoint.h"
+#include "real/checkpoint/hugging_face_weights.h"
 #include "real/comm/gloo.h"
 #include "real/comm/rendezvous.h"
 #include "real/data/samples.h"
@@ -64,7 +65,11 @@ class Run {
     const std::unique_ptr<Transport> transport =
         make_gloo_transport(rendezvous_, rank(), own_host(), timeout_ + kGrace);
     RankTrainer trainer(plan_.program, plan_.prepared.model, study_, *samples, rank(), *transport);
-    if (options_.resume) resume(trainer);
+    if (options_.resume) {
+      resume(trainer);
+    } else if (!options_.weights.empty()) {
+      start_from(options_.weights, trainer);
+    }
     std::optional<LossFile> losses;  // of the rank that hears the loss
     if (rank() == reporter(plan_.program)) losses.emplace(plan_.out + "/losses.csv", trainer.steps_done());
     rendezvous_.barrier("ready", ranks());
@@ -113,6 +118,17 @@ class Run {
     const std::optional<std::string> latest = latest_complete(checkpoint_folder(plan_));
     if (!latest) throw ConfigError(checkpoint_folder(plan_) + ": no complete checkpoint to resume from");
     load_checkpoint(Checkpoint::open(*latest, rank() == 0 ? Verify::kChecksums : Verify::kStructure), trainer);
+  }
+
+  /// Weights of another run, or published ones; optimizer state and position are a new run's.
+  void start_from(const std::string& path, RankTrainer& trainer) {
+    if (fs::exists(path + "/index.json")) {
+      const Checkpoint checkpoint = Checkpoint::open(path, rank() == 0 ? Verify::kChecksums : Verify::kStructure);
+      load_weights([&](const Piece& piece, std::span<std::byte> out) { checkpoint.read(piece, out); }, trainer);
+      return;
+    }
+    const HuggingFaceWeights weights = HuggingFaceWeights::open(path, study_.model);
+    load_weights([&](const Piece& piece, std::span<std::byte> out) { weights.read(piece, out); }, trainer);
   }
 
   void train(RankTrainer& trainer, const Samples& samples, std::optional<LossFile>& losses) {

@@ -22,6 +22,7 @@ struct TrainOptions {
   bool resume = false;
   bool overwrite = false;
   std::string out;                    // "": runs/<study name>
+  std::string weights;                // "": drawn; a checkpoint, or a folder or file of Hugging Face's
   bool json = false;
 };
 

@@ -105,6 +105,25 @@ TEST_CASE("train answers with the digest that simulate answers with") {
   CHECK(trace["traceEvents"].size() > 100);
 }
 
+TEST_CASE("weights leave in Hugging Face's form and come back") {
+  const TrainingFolder folder;
+  REQUIRE(folder.train("--steps 2 --out " + folder.path("run") + " --ranks 2 --set parallel.tensor=2").exit == 0);
+  const std::string trainyard = TRAINYARD;
+  const Answer out = folder.shell(trainyard + " export " + folder.path("run") + " --out " + folder.path("hf"));
+  CAPTURE(out.err);
+  REQUIRE(out.exit == 0);
+  CHECK(fs::exists(folder.path("hf") + "/config.json"));
+  // The step after is of new data from the same weights, so both ways of starting lose the same on it.
+  const std::string plan = " --steps 1 --ranks 2 --set parallel.pipeline=2";
+  REQUIRE(folder.train("--weights " + folder.path("hf") + " --out " + folder.path("a") + plan).exit == 0);
+  REQUIRE(folder.train("--weights " + folder.path("run") + "/checkpoints/step-00000002 --out " + folder.path("b") + plan).exit == 0);
+  REQUIRE(folder.train("--out " + folder.path("c") + plan).exit == 0);
+  CHECK(folder.losses("a")[0][0] == Approx(folder.losses("b")[0][0]).epsilon(1e-6));  // fp32 in the file
+  CHECK(folder.losses("a")[0][0] < folder.losses("c")[0][0]);
+  CHECK(folder.shell(trainyard + " export " + folder.path("none") + " --out " + folder.path("x")).exit == 2);
+  CHECK(folder.train("--weights " + folder.path("none") + " --out " + folder.path("d") + plan).exit == 2);
+}
+
 TEST_CASE("studies that cannot be trained are refused") {
   const TrainingFolder folder;
   const std::string out = " --out " + folder.path("run");
