@@ -133,6 +133,7 @@ void RankExecutor::run_call(const Call& call, std::size_t index) {
   }
   current_ = &calls_[index];
   run_segment(call.segment, call);
+  if (hooks_.call_done) hooks_.call_done(index);
 }
 
 void RankExecutor::run_inside(const Call& call, std::uint32_t place) {
@@ -303,14 +304,14 @@ void RankExecutor::compute(const OpPlan& plan, const Call& call) {
     k.loss_divisor = plan.loss_divisor;
     k.decay = &plan.decay;
     k.has_norm = plan.has_norm;
-    if (plan.bucket >= 0 && watch_gradient_) {
-      watch_gradient_(plan_.buckets()[static_cast<std::size_t>(plan.bucket)], k.reads.back());
+    if (plan.bucket >= 0 && hooks_.gradient) {
+      hooks_.gradient(plan_.buckets()[static_cast<std::size_t>(plan.bucket)], k.reads.back());
     }
     run_kernel(plan, k);
   }
   for (std::size_t i = 0; i < op.writes.size(); ++i) {
     const Microbatch mb = microbatch_of(op.writes[i], call);
-    if (inspect_) inspect_(op, call.mb[0], k.writes[i]);
+    if (hooks_.result) hooks_.result(op, call.mb[0], k.writes[i]);
     values_.adopt(op.writes[i].value, mb, std::move(k.writes[i]));
   }
   k.reads.clear(), k.accumulates.clear(), k.writes.clear();

@@ -39,6 +39,17 @@ struct Whereabouts {
   std::atomic<std::int32_t> op{-1};
 };
 
+/// What others may look at while a step runs; unset: nobody does.
+struct ExecutorHooks {
+  /// Each result of an op of the main stream: finds where numbers go bad.
+  std::function<void(const ProgramOp&, Microbatch, const at::Tensor&)> result;
+  /// This rank's part of a bucket's reduced gradient before the update, loss_scale times too large and
+  /// not clipped.
+  std::function<void(const BucketState&, const at::Tensor&)> gradient;
+  /// A call of the list has been issued, and on the main stream has ended.
+  std::function<void(std::size_t call)> call_done;
+};
+
 class RankExecutor {
  public:
   RankExecutor(const RankPlan& plan, const Study& study, LoadInput load);
@@ -54,13 +65,7 @@ class RankExecutor {
   const RankPlan& plan() const { return plan_; }
   Whereabouts& whereabouts() { return whereabouts_; }
   void record_rows(bool on) { records_ = on; }
-  /// Called after every op of the main stream with its results: finds where numbers go bad.
-  using Inspect = std::function<void(const ProgramOp&, Microbatch, const at::Tensor&)>;
-  void inspect(Inspect inspect) { inspect_ = std::move(inspect); }
-  /// Called before a bucket is updated with this rank's part of its reduced gradient, which is
-  /// loss_scale times too large and not clipped.
-  using WatchGradient = std::function<void(const BucketState&, const at::Tensor&)>;
-  void watch_gradients(WatchGradient watch) { watch_gradient_ = std::move(watch); }
+  ExecutorHooks& hooks() { return hooks_; }
 
  private:
   void run_call(const Call& call, std::size_t index);
@@ -93,8 +98,7 @@ class RankExecutor {
   };
   std::vector<OpenRow> open_rows_;
   bool records_ = false;
-  Inspect inspect_;
-  WatchGradient watch_gradient_;
+  ExecutorHooks hooks_;
   Whereabouts whereabouts_;
   KernelCall kernel_call_;
 };

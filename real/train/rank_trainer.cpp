@@ -74,19 +74,19 @@ StepReport RankTrainer::step() {
 
 void RankTrainer::find_bad_op() {
   const Program& program = plan_.program();
-  executor_.inspect([&](const ProgramOp& op, Microbatch mb, const at::Tensor& result) {
+  executor_.hooks().result = [&](const ProgramOp& op, Microbatch mb, const at::Tensor& result) {
     if (!at::isFloatingType(result.scalar_type()) || at::isfinite(result).all().item<bool>()) return;
     const std::string& module = program.modules[static_cast<std::size_t>(op.module)];
     throw BackendError("step " + std::to_string(steps_done_) + ": " + op_name(op.kind, op.part) +
                        (module.empty() ? "" : " of " + module) +
                        (mb < 0 ? "" : ", microbatch " + std::to_string(mb)) +
                        ": its result is not finite, and all before it were");
-  });
+  };
   --steps_done_;
   const StepState again = state();
   ++steps_done_;
   executor_.run_step(again);
-  executor_.inspect(nullptr);
+  executor_.hooks().result = nullptr;
 }
 
 }  // namespace trainyard

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "engine/base/error.h"
+#include "real/exec/counting_allocator.h"
 #include "real/exec/loopback.h"
 #include "real/parameters/initial_values.h"
 #include "real/train/rank_trainer.h"
@@ -80,20 +81,28 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
       const at::AutoDispatchBelowADInplaceOrView no_autograd;
       try {
         const std::unique_ptr<Transport> transport = hub.transport();
+        if (options.watch_memory) count_cpu_allocations();
+        const std::int64_t before = live_cpu_bytes();
         RankTrainer trainer(run.program, prepared.model, prepared.study, *samples, rank, *transport);
         RankExecutor& executor = trainer.executor();
+        if (options.watch_memory) {
+          executor.hooks().call_done = [&](std::size_t call) {
+            options.watch_memory(executor.plan().calls()[call], live_cpu_bytes() - before,
+                                 executor.values().live_bytes());
+          };
+        }
         executor.record_rows(options.record_rows);
         if (options.noise > 0) add_noise(executor, options.noise, prepared.study.training.seed);
         for (std::size_t step = 0; step < steps; ++step) {
           if (step == 0) {
             const double unscale = 1.0 / trainer.loss_scale().value();
-            executor.watch_gradients([&, unscale](const BucketState& bucket, const at::Tensor& part) {
+            executor.hooks().gradient = [&, unscale](const BucketState& bucket, const at::Tensor& part) {
               const std::lock_guard lock(mutex);
               collect(bucket, part, unscale, run.gradients);
-            });
+            };
           }
           const StepReport report = trainer.step();
-          executor.watch_gradients(nullptr);
+          executor.hooks().gradient = nullptr;
           const std::lock_guard lock(mutex);
           if (report.loss) run.losses[step] = *report.loss;
           run.gradient_norms[step] = report.gradient_norm;

@@ -27,6 +27,8 @@ struct LoopbackOptions {
   /// Standard deviation of noise that every initial weight gets, of whatever layout: no bias is 0
   /// then, no norm's weight 1, and what attention learns is not small beside the rest.
   float noise = 0;
+  /// One rank only: bytes allocated, and bytes of live values of the Program, after each call.
+  std::function<void(const Call&, std::int64_t allocated, std::int64_t live)> watch_memory = {};
   std::function<void(Program&)> plant = {};  // changes the Program before it runs
 };
 
