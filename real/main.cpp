@@ -7,7 +7,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <algorithm>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cli/command_line.h"
@@ -37,6 +39,14 @@ int fail(int exit, const std::string& message, const TrainOptions& options,
   return exit;
 }
 
+/// The cores of the machine, shared out among its ranks; OMP_NUM_THREADS wins. More threads than cores
+/// would make every op wait for the slowest of them.
+int threads_per_rank(const RankEnvironment& environment) {
+  if (environment_variable("OMP_NUM_THREADS")) return at::get_num_threads();
+  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  return static_cast<int>(std::max<std::int64_t>(1, cores / environment.local_size));
+}
+
 int train(const TrainOptions& options, int argc, char** argv) {
   std::optional<RankEnvironment> environment;
   try {
@@ -59,7 +69,7 @@ int train(const TrainOptions& options, int argc, char** argv) {
     } else if (environment->rank == 0) {
       prepare_folder(plan, options);
     }
-    at::set_num_threads(1);
+    at::set_num_threads(threads_per_rank(*environment));
     run_rank(plan, options, *environment);
     return kDone;
   } catch (const ConfigError& error) {

@@ -1,5 +1,6 @@
 #include "real/launch/rank_environment.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -70,7 +71,7 @@ std::optional<RankEnvironment> read_rank_environment(const ReadVariable& read_va
   if (const auto rank = read.number("TRAINYARD_RANK")) {
     out.launcher = kOwnLauncher;
     out.rank = out.local_rank = *rank;
-    out.world_size = read.required("TRAINYARD_WORLD_SIZE", "TRAINYARD_RANK");
+    out.world_size = out.local_size = read.required("TRAINYARD_WORLD_SIZE", "TRAINYARD_RANK");
     const std::string master = read.text("TRAINYARD_MASTER").value_or("");
     const std::size_t colon = master.rfind(':');
     if (colon == std::string::npos) throw ConfigError("environment variable TRAINYARD_MASTER: expected host:port");
@@ -83,6 +84,7 @@ std::optional<RankEnvironment> read_rank_environment(const ReadVariable& read_va
     out.rank = *rank;
     out.world_size = read.required("WORLD_SIZE", "RANK");
     out.local_rank = read.number("LOCAL_RANK").value_or(*rank);
+    out.local_size = read.number("LOCAL_WORLD_SIZE").value_or(out.world_size);
     read_master(read, out);
     // torchrun's agent keeps a store of its own at that port; ours is beside it.
     if (read.text("TORCHELASTIC_RUN_ID") && out.master_port < 65535) ++out.master_port;
@@ -93,19 +95,23 @@ std::optional<RankEnvironment> read_rank_environment(const ReadVariable& read_va
     out.rank = read.required("SLURM_PROCID", "SLURM_STEP_ID");
     out.world_size = read.required("SLURM_NTASKS", "SLURM_PROCID");
     out.local_rank = read.number("SLURM_LOCALID").value_or(0);
+    // "4(x2)" or "4,3": ranks of the first node are a fair guess for the others.
+    if (const auto tasks = read.text("SLURM_TASKS_PER_NODE")) out.local_size = std::max(1, std::atoi(tasks->c_str()));
     if (const auto host = read.text("SLURM_LAUNCH_NODE_IPADDR")) out.master_host = *host;
     read_master(read, out);
     return checked(out);
   }
-  for (const auto& [rank_name, size_name, local_name] :
-       {std::array{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-        std::array{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"}}) {
+  for (const auto& [rank_name, size_name, local_name, local_size_name] :
+       {std::array{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                   "OMPI_COMM_WORLD_LOCAL_SIZE"},
+        std::array{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"}}) {
     const auto rank = read.number(rank_name);
     if (!rank) continue;
     out.launcher = "mpirun";
     out.rank = *rank;
     out.world_size = read.required(size_name, rank_name);
     out.local_rank = read.number(local_name).value_or(0);
+    out.local_size = read.number(local_size_name).value_or(out.world_size);
     read_master(read, out);
     return checked(out);
   }

@@ -15,6 +15,7 @@ struct RankEnvironment {
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
   std::int64_t local_rank = 0;
+  std::int64_t local_size = 1;        // ranks on this machine
   std::string master_host = "127.0.0.1";
   int master_port = 29500;    // torchrun's own default
   bool serves_store = false;  // rank 0, unless a supervisor keeps the store
