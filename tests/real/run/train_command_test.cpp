@@ -106,19 +106,18 @@ TEST_CASE("train answers with the digest that simulate answers with") {
 }
 
 TEST_CASE("a small GPT learns the generated language") {
-  // The shipped study for half of its steps, the learning rate held: within 10 % of the entropy of the text, 1.8333 nats a token
+  // The shipped study, for somewhat more steps than it asks for: within 10 % of the entropy of the text, 1.8333 nats a token
   // for 64 of them (real/data/README.md derives it). A model that knew only which token came before
   // would stay at 2.93.
   const TrainingFolder folder;
-  const Answer answer = folder.shell(std::string(TRAINYARD_REAL) + " train " TRAINYARD_SOURCE_DIR "/configs/tiny-gpt-cpu.yaml --steps 500 "
-                                     "--set training.lr.schedule=constant --out " +
+  const Answer answer = folder.shell(std::string(TRAINYARD_REAL) + " train " TRAINYARD_SOURCE_DIR "/configs/tiny-gpt-cpu.yaml --steps 550 --out " +
                                      folder.path("run"));
   CAPTURE(answer.err);
   REQUIRE(answer.exit == 0);
   const auto losses = folder.losses("run");
-  REQUIRE(losses.size() == 500);
+  REQUIRE(losses.size() == 550);
   double mean = 0;
-  for (std::size_t i = 480; i < 500; ++i) mean += losses[i][0] / 20;
+  for (std::size_t i = 530; i < 550; ++i) mean += losses[i][0] / 20;
   CHECK(losses[0][0] > 4);
   CHECK(mean < 1.1 * 1.8333);
   CHECK(mean > 1.8333 * 0.98);  // no model does better; single batches scatter
