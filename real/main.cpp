@@ -60,6 +60,7 @@ int train(const TrainOptions& options, int argc, char** argv) {
       for (const std::string& warning : plan.prepared.study.warnings) {
         std::fprintf(stderr, "warning: %s\n", warning.c_str());
       }
+      check_inputs(plan, options);
       prepare_folder(plan, options);
       return run_local_ranks({argv, argv + argc}, plan.num_ranks);
     }
@@ -67,6 +68,7 @@ int train(const TrainOptions& options, int argc, char** argv) {
       // Nobody is left to run for when the supervisor has gone.
       prctl(PR_SET_PDEATHSIG, SIGKILL);
     } else if (environment->rank == 0) {
+      check_inputs(plan, options);
       prepare_folder(plan, options);
     }
     at::set_num_threads(threads_per_rank(*environment));

@@ -160,7 +160,9 @@ int run_local_ranks(const std::vector<std::string>& arguments, std::int64_t rank
 void report_rank_error(const RankEnvironment& environment, int exit, const std::string& message) {
   try {
     Rendezvous store({environment.master_host, environment.master_port, false}, 2s);
-    const std::string text = std::to_string(exit) + " rank " + std::to_string(environment.rank) + ": " + message;
+    // What the user wrote is wrong on every rank alike.
+    const std::string who = exit == 2 ? "" : "rank " + std::to_string(environment.rank) + ": ";
+    const std::string text = std::to_string(exit) + " " + who + message;
     if (!store.try_get("error/first")) store.set("error/first", text);
   } catch (const BackendError&) {
     // Nobody keeps the store any more; the message has been printed.

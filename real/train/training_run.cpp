@@ -295,6 +295,16 @@ TrainingPlan plan_training(const TrainOptions& options) {
   return plan;
 }
 
+void check_inputs(const TrainingPlan& plan, const TrainOptions& options) {
+  make_samples(plan.prepared.study);
+  if (options.weights.empty() || options.resume) return;
+  if (fs::exists(options.weights + "/index.json")) {
+    Checkpoint::open(options.weights, Verify::kStructure);
+  } else {
+    HuggingFaceWeights::open(options.weights, plan.prepared.study.model);
+  }
+}
+
 void prepare_folder(const TrainingPlan& plan, const TrainOptions& options) {
   const bool holds_run = fs::exists(plan.out + "/losses.csv") || fs::exists(checkpoint_folder(plan));
   if (holds_run && !options.resume && !options.overwrite) {

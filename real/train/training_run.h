@@ -42,6 +42,9 @@ struct PlanError : std::runtime_error {
 };
 TrainingPlan plan_training(const TrainOptions& options);
 
+/// Opens what the run will read, so that what is wrong with it is said before anything is written.
+void check_inputs(const TrainingPlan& plan, const TrainOptions& options);
+
 /// Refuses a folder that holds a run, unless it is to be resumed or overwritten; else makes it ready.
 void prepare_folder(const TrainingPlan& plan, const TrainOptions& options);
 
