@@ -1,6 +1,10 @@
 // The update of one bucket's shard. Gradients are loss_scale times too large and are clipped by the
 // global norm, whose square all ranks have added up in reads[0].
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
+#include <type_traits>
 
 #include "engine/base/error.h"
 #include "real/kernels/kernels.h"
@@ -9,25 +13,36 @@ namespace trainyard {
 
 namespace {
 
+/// Of one block, in lanes that the compiler turns into vector instructions.
+template <typename T>
+double square_sum(const T* data, std::int64_t size) {
+  using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  std::array<Sum, 16> lanes{};
+  std::int64_t i = 0;
+  for (; i + 16 <= size; i += 16) {
+    for (std::size_t k = 0; k < 16; ++k) {
+      const auto v = static_cast<Sum>(data[i + static_cast<std::int64_t>(k)]);
+      lanes[k] += v * v;
+    }
+  }
+  double total = 0;
+  for (; i < size; ++i) total += static_cast<double>(data[i]) * static_cast<double>(data[i]);
+  for (const Sum lane : lanes) total += lane;
+  return total;
+}
+
 template <typename T>
 double square_sum(const at::Tensor& x) {
   const T* data = x.const_data_ptr<T>();
   constexpr std::int64_t kBlock = 4096;  // summed apart, so that rounding does not grow with the size
-  double total = 0;
-  for (std::int64_t begin = 0; begin < x.numel(); begin += kBlock) {
-    const std::int64_t end = std::min(begin + kBlock, x.numel());
-    std::array<double, 8> lanes{};
-    std::int64_t i = begin;
-    for (; i + 8 <= end; i += 8) {
-      for (std::size_t k = 0; k < 8; ++k) {
-        const auto v = static_cast<double>(data[i + static_cast<std::int64_t>(k)]);
-        lanes[k] += v * v;
-      }
+  const std::int64_t blocks = (x.numel() + kBlock - 1) / kBlock;
+  const auto of_blocks = [&](std::int64_t begin, std::int64_t end, double sum) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      sum += square_sum(data + i * kBlock, std::min(kBlock, x.numel() - i * kBlock));
     }
-    for (; i < end; ++i) lanes[0] += static_cast<double>(data[i]) * static_cast<double>(data[i]);
-    for (const double lane : lanes) total += lane;
-  }
-  return total;
+    return sum;
+  };
+  return at::parallel_reduce(0, blocks, /*grain=*/16, 0.0, of_blocks, std::plus<double>());
 }
 
 /// What the gradient is multiplied by: clipping and the loss scale in one.

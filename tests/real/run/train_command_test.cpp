@@ -150,7 +150,8 @@ TEST_CASE("studies that cannot be trained are refused") {
   CHECK(framework.err.find("train runs framework trainyard") != std::string::npos);
   CHECK(folder.train("--device cuda" + out).exit == 2);
   CHECK(folder.train("--set model.heads=5" + out).exit == 2);
-  const Answer data = folder.train("--set data.path=no.txt" + out);
+  const Answer data = folder.train("--set model.vocab=300 --set data.path=no.txt" + out);
+  CAPTURE(data.err);
   CHECK(data.exit == 2);
   CHECK(data.err.find("no.txt: No such file or directory (set by --set data.path=no.txt)") != std::string::npos);
   CHECK(folder.train("--weights no --ranks 1" + out).exit == 2);
