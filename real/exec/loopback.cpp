@@ -99,14 +99,6 @@ class LoopbackCommunicator final : public Communicator {
     to.view({-1}).copy_(result);
   }
 
-  void broadcast(at::Tensor& tensor, int root) override {
-    at::Tensor result;
-    group_->meet(member_, tensor, [&](const std::vector<at::Tensor>& all) {
-      result = all[static_cast<std::size_t>(root)].clone();
-    });
-    tensor.copy_(result);
-  }
-
   void send(const at::Tensor& tensor, int member) override {
     const std::lock_guard lock(group_->mutex);
     group_->mail[{member_, member}].push_back(tensor.clone());

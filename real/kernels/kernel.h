@@ -25,7 +25,6 @@ struct ShardPlace {
 struct StepState {
   std::int64_t step = 0;           // counts from 0
   std::int64_t updates = 0;        // made before this step: fewer than steps where gradients overflowed
-  std::int64_t seed = 1;
   std::int64_t first_sample = 0;   // of this call's microbatch, counted through the whole run
   double learning_rate = 0;
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;

@@ -2,17 +2,14 @@
 
 #include <csignal>
 #include <spawn.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -64,7 +61,6 @@ class Supervisor {
     variables.push_back("TRAINYARD_RANK=" + std::to_string(rank));
     variables.push_back("TRAINYARD_WORLD_SIZE=" + std::to_string(ranks_));
     variables.push_back("TRAINYARD_MASTER=127.0.0.1:" + std::to_string(store_.port()));
-    variables.push_back("TRAINYARD_SUPERVISOR=" + std::to_string(getpid()));
     std::vector<char*> argv, env;
     for (std::string& argument : arguments_) argv.push_back(argument.data());
     for (std::string& variable : variables) env.push_back(variable.data());

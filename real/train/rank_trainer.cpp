@@ -43,7 +43,6 @@ StepState RankTrainer::state() const {
   StepState state;
   state.step = steps_done_;
   state.updates = updates_done_;
-  state.seed = training.seed;
   state.learning_rate = learning_rate(training.lr, steps_done_, training.steps);
   state.beta1 = training.betas[0];
   state.beta2 = training.betas[1];

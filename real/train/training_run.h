@@ -35,11 +35,11 @@ struct TrainingPlan {
   std::int64_t num_ranks = 1;
 };
 
-/// Throws ConfigError where the study cannot be trained by this version, with what would work;
-/// Infeasible as ConfigError's sibling PlanError.
+/// The plan cannot run; what() is the reason.
 struct PlanError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+/// Throws ConfigError where this version cannot train the study, with what would work, and PlanError.
 TrainingPlan plan_training(const TrainOptions& options);
 
 /// Opens what the run will read, so that what is wrong with it is said before anything is written.
