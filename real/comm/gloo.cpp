@@ -2,6 +2,7 @@
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <cstdlib>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -108,6 +109,10 @@ class GlooTransport final : public Transport {
 
 std::unique_ptr<Transport> make_gloo_transport(Rendezvous& rendezvous, std::int64_t rank,
                                                const std::string& host, std::chrono::milliseconds timeout) {
+  // LibTorch 2.11's flight recorder, on unless its buffer is empty, adds each process group to a map without
+  // a lock when it first sees it (FlightRecorderDetail.hpp, recordWithResetEnabled()). Our streams are threads,
+  // so two would do that at once.
+  setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1);
   return std::make_unique<GlooTransport>(rendezvous, rank, host, timeout);
 }
 

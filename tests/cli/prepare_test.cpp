@@ -8,7 +8,7 @@
 
 namespace trainyard {
 
-TEST_CASE("--fidelity is called so where it is refused") {
+TEST_CASE("the option --fidelity is called so where it is refused") {
   const std::string study = source_root() + "/configs/gpt3-175b-dgx-a100.yaml";
   CHECK_THROWS_WITH(
       prepare(study, {}, "fluid"),

@@ -46,7 +46,7 @@ TEST_CASE("below(n) is uniform over 0 .. n-1") {
   }
 }
 
-TEST_CASE("uniform() lies in [0, 1) with mean 1/2 and variance 1/12") {
+TEST_CASE("uniform() lies from 0 to 1 with mean 1/2 and variance 1/12") {
   constexpr int kDraws = 100'000;
   Draws draws(1, DrawPurpose::kMasking, 0);
   double sum = 0;
