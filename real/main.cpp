@@ -27,7 +27,7 @@ namespace {
 int fail(int exit, const std::string& message, const TrainOptions& options,
          const std::optional<RankEnvironment>& environment) {
   const bool supervised = environment && environment->launcher == kOwnLauncher;
-  if (environment) report_rank_error(*environment, exit, message);
+  if (supervised) report_rank_error(*environment, exit, message);
   if (!supervised) {
     const std::string rank = environment ? "rank " + std::to_string(environment->rank) + ": " : "";
     std::fprintf(stderr, "trainyard: %s%s\n", rank.c_str(), message.c_str());

@@ -24,9 +24,11 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 /// A run in the background, with the processes of its ranks.
 class BackgroundRun {
  public:
-  BackgroundRun(const TrainingFolder& folder, const std::string& arguments) : folder_(folder) {
-    thread_ = std::thread([this, arguments] {
-      answer_ = folder_.shell("exec " + folder_.command(arguments));
+  /// `variables`: of the environment, "NAME=value ".
+  BackgroundRun(const TrainingFolder& folder, const std::string& arguments, const std::string& variables = "")
+      : folder_(folder) {
+    thread_ = std::thread([this, arguments, variables] {
+      answer_ = folder_.shell(variables + "exec " + folder_.command(arguments));
       done_ = true;
     });
   }
@@ -47,8 +49,8 @@ class BackgroundRun {
 
   /// Processes whose command line names this folder's study, ranks (told by TRAINYARD_RANK) only.
   std::vector<pid_t> ranks() const { return processes("TRAINYARD_RANK="); }
-  pid_t rank(std::int64_t number) const {
-    const auto found = processes("TRAINYARD_RANK=" + std::to_string(number) + std::string(1, '\0'));
+  pid_t rank(std::int64_t number, const std::string& variable = "TRAINYARD_RANK=") const {
+    const auto found = processes(variable + std::to_string(number) + std::string(1, '\0'));
     return found.empty() ? -1 : found.front();
   }
 
@@ -131,6 +133,31 @@ TEST_CASE("a rank that hangs is named by the others") {
   CHECK(answer.exit == 3);
   CHECK(answer.err.find("held up by rank 1, for ") != std::string::npos);
   CHECK(answer.err.find(" s at step ") != std::string::npos);
+}
+
+TEST_CASE("without a supervisor the survivors name the rank that died") {
+  const TrainingFolder folder;
+  const std::string variables = "WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(20001 + getpid() % 12000) + " ";
+  // Ranks that wait in a checkpoint for each other hear of it only after training.timeout_s.
+  const std::string arguments = "--steps 100000 --set checkpoint.every=1000000 --set cluster.ranks=2 --set parallel.data=2 --out " + folder.path("run");
+  std::thread other([&] {
+    std::system((variables + "RANK=1 " + folder.command(arguments) + " > /dev/null 2>&1").c_str());
+  });
+  Answer answer;
+  {
+    BackgroundRun run(folder, arguments, variables + "RANK=0 ");
+    REQUIRE(run.wait_for_steps("run", 20));
+    const pid_t victim = run.rank(1, "RANK=");
+    REQUIRE(victim > 0);
+    REQUIRE(kill(victim, SIGKILL) == 0);
+    const auto killed = std::chrono::steady_clock::now();
+    answer = run.answer();
+    CHECK(seconds_since(killed) < 5);
+  }
+  other.join();
+  CAPTURE(answer.err);
+  CHECK(answer.exit == 3);
+  CHECK(answer.err.find("last to move: rank 1, for ") != std::string::npos);
 }
 
 TEST_CASE("gradients that are not finite end the run at the op that made them so") {

@@ -162,7 +162,7 @@ TEST_CASE("under torchrun's variables the ranks find each other") {
   const TrainingFolder folder;
   const auto rank = [&](int i) {
     return "RANK=" + std::to_string(i) + " WORLD_SIZE=2 LOCAL_RANK=" + std::to_string(i) +
-           " MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(20000 + getpid() % 20000) + " " +
+           " MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(20000 + getpid() % 12000) + " " +
            folder.command("--steps 2 --set cluster.ranks=2 --set parallel.data=2 --out " + folder.path("run"));
   };
   std::thread second([&] { CHECK(std::system((rank(1) + " > /dev/null 2>&1").c_str()) == 0); });
