@@ -3,7 +3,6 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
-#include <algorithm>
 #include <mutex>
 #include <unordered_map>
 
@@ -14,7 +13,7 @@ namespace {
 struct Counts {
   std::mutex mutex;
   std::unordered_map<void*, std::int64_t> sizes;
-  std::int64_t live = 0, peak = 0;
+  std::int64_t live = 0;
 };
 
 Counts& counts() {
@@ -35,7 +34,6 @@ class CountingAllocator final : public c10::Allocator {
       const std::lock_guard lock(all.mutex);
       all.sizes[data] = static_cast<std::int64_t>(size);
       all.live += static_cast<std::int64_t>(size);
-      all.peak = std::max(all.peak, all.live);
     }
     return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
   }
@@ -70,16 +68,6 @@ void count_cpu_allocations() {
 std::int64_t live_cpu_bytes() {
   const std::lock_guard lock(counts().mutex);
   return counts().live;
-}
-
-std::int64_t peak_cpu_bytes() {
-  const std::lock_guard lock(counts().mutex);
-  return counts().peak;
-}
-
-void reset_cpu_peak() {
-  const std::lock_guard lock(counts().mutex);
-  counts().peak = counts().live;
 }
 
 }  // namespace trainyard

@@ -9,9 +9,7 @@ namespace trainyard {
 /// while others allocate.
 void count_cpu_allocations();
 
-/// Bytes of live tensors that were allocated since; the largest that this was since the last reset.
+/// Bytes of live tensors that were allocated since.
 std::int64_t live_cpu_bytes();
-std::int64_t peak_cpu_bytes();
-void reset_cpu_peak();
 
 }  // namespace trainyard

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "real/exec/rank_values.h"
 #include "real/parameters/initial_values.h"
 
 namespace trainyard {
@@ -21,12 +22,6 @@ std::size_t find_list(const Program& program, const RankCoordinates& at) {
 
 /// "tokens@0" -> "tokens": values carry the stage that loads them.
 std::string input_name(const std::string& value) { return value.substr(0, value.find('@')); }
-
-std::vector<std::int64_t> shape_of(const Value& value) {
-  std::vector<std::int64_t> shape;
-  for (const Dim& dim : value.dims) shape.push_back(dim.expected);
-  return shape;
-}
 
 }  // namespace
 

@@ -7,15 +7,11 @@
 
 namespace trainyard {
 
-namespace {
-
 std::vector<std::int64_t> shape_of(const Value& value) {
   std::vector<std::int64_t> shape;
   for (const Dim& dim : value.dims) shape.push_back(dim.expected);
   return shape;
 }
-
-}  // namespace
 
 RankValues::RankValues(const Program& program, const RankCoordinates& at)
     : program_(program), at_(at), lies_in_(program.values.size()), instances_(program.values.size()),

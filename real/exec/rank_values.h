@@ -12,6 +12,9 @@
 
 namespace trainyard {
 
+/// Extents of a value, as LibTorch takes them.
+std::vector<std::int64_t> shape_of(const Value& value);
+
 class RankValues {
  public:
   RankValues(const Program& program, const RankCoordinates& at);

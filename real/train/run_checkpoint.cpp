@@ -88,7 +88,7 @@ std::vector<Written> pieces_to_write(RankTrainer& trainer) {
 
 /// Reads all elements of weights that lie in `part`.
 void fill(const BucketPart& part, const BucketState& bucket, const ReadPiece& read) {
-  const DType type = part.tensor.scalar_type() == at::kDouble ? DType::kFp64 : DType::kFp32;
+  const DType type = stored_type(part.tensor);
   const auto options = at::TensorOptions(type == DType::kFp64 ? at::kDouble : at::kFloat);
   for (const WeightPiece& weight : bucket.pieces) {
     Piece piece = piece_of(weight, part, part.begin, part.begin + part.tensor.numel());
