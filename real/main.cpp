@@ -60,6 +60,7 @@ int train(const TrainOptions& options, int argc, char** argv) {
       for (const std::string& warning : plan.prepared.study.warnings) {
         std::fprintf(stderr, "warning: %s\n", warning.c_str());
       }
+      check_devices(plan);
       check_inputs(plan, options);
       prepare_folder(plan, options);
       return run_local_ranks({argv, argv + argc}, plan.num_ranks);

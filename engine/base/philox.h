@@ -15,7 +15,7 @@ using PhiloxKey = std::array<std::uint32_t, 2>;
 
 /// Four 32-bit words, each uniform over all values: ten rounds of multiply and exchange. For a
 /// fixed key a bijection of the counter.
-inline PhiloxCounter philox(PhiloxCounter counter, PhiloxKey key) {
+constexpr PhiloxCounter philox(PhiloxCounter counter, PhiloxKey key) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t even = std::uint64_t{0xD2511F53} * counter[0];
     const std::uint64_t odd = std::uint64_t{0xCD9E8D57} * counter[2];

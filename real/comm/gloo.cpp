@@ -82,8 +82,7 @@ class GlooTransport final : public Transport {
 
   std::unique_ptr<Communicator> make(const std::string& name, const std::vector<std::int64_t>& ranks,
                                      int member) override {
-    std::string key = name;
-    for (const std::int64_t rank : ranks) key.append(1, '.').append(std::to_string(rank));
+    const std::string key = group_key(name, ranks);
     try {
       auto options = c10d::ProcessGroupGloo::Options::create();
       options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(host_));

@@ -11,8 +11,8 @@
 
 namespace trainyard {
 
-/// Calls block until the local tensors may be used again. All tensors are contiguous. Failures are
-/// BackendErrors with the library's own message.
+/// On a CPU calls block until the local tensors may be used again; on a GPU they enqueue on the current stream.
+/// All tensors are contiguous. Failures are BackendErrors with the library's own message.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -22,7 +22,12 @@ class Communicator {
   virtual void all_to_all(const at::Tensor& from, at::Tensor& to) = 0;         // equal parts
   virtual void send(const at::Tensor& tensor, int member) = 0;
   virtual void receive(at::Tensor& tensor, int member) = 0;
+  /// Throws what has gone wrong with calls that have returned. Calls that block say it themselves.
+  virtual void check() {}
 };
+
+/// "tp.1", {0, 2} -> "tp.1.0.2": names a group among those of all ranks.
+std::string group_key(const std::string& name, const std::vector<std::int64_t>& ranks);
 
 /// Makes the communicators of one rank. Every member of a group makes it, in the same order.
 class Transport {

@@ -151,8 +151,7 @@ std::unique_ptr<Transport> LoopbackHub::transport() { return std::make_unique<Lo
 
 std::shared_ptr<LoopbackHub::Group> LoopbackHub::group(const std::string& name,
                                                        const std::vector<std::int64_t>& ranks) {
-  std::string key = name;
-  for (const std::int64_t rank : ranks) key.append(1, ',').append(std::to_string(rank));
+  const std::string key = group_key(name, ranks);
   const std::lock_guard lock(mutex_);
   auto& group = groups_[key];
   if (!group) {

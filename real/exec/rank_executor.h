@@ -1,11 +1,7 @@
-// Runs a rank's calls of the Program on real devices, in the order in which its host issues them.
-//
-// On a CPU the host is the compute thread: ops of the main stream run at once, each communication
-// stream is a thread of its own. An op starts when its stream is free, what it reads is written,
-// earlier users of the storage that it writes have ended, and its `after` edges have.
+// Runs a rank's step of the Program on a real device, op by op in the order in which its host issues them
+// (issue_order.h). Which op waits for which is worked out before; when they run is the device's business.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -15,7 +11,7 @@
 #include <vector>
 
 #include "engine/exec/trace.h"
-#include "real/exec/communication_stream.h"
+#include "real/exec/device.h"
 #include "real/exec/rank_plan.h"
 #include "real/exec/rank_values.h"
 
@@ -46,14 +42,18 @@ struct ExecutorHooks {
   /// This rank's part of a bucket's reduced gradient before the update, loss_scale times too large and
   /// not clipped.
   std::function<void(const BucketState&, const at::Tensor&)> gradient;
-  /// A call of the list has been issued, and on the main stream has ended.
+  /// A call of the list has been issued, and on a CPU's main stream has ended.
   std::function<void(std::size_t call)> call_done;
 };
 
 class RankExecutor {
  public:
-  RankExecutor(const RankPlan& plan, const Study& study, LoadInput load);
+  /// Of `device`, driven by the thread that calls; both outlive the executor.
+  RankExecutor(const RankPlan& plan, Device& device, const Study& study, LoadInput load);
+  /// Waits for what a step that failed has left on the device.
   ~RankExecutor();
+  RankExecutor(const RankExecutor&) = delete;
+  RankExecutor& operator=(const RankExecutor&) = delete;
 
   /// Allocates parameters and optimizer state: weights from their initial values, state zero.
   void initialise(const Study& study);
@@ -68,35 +68,26 @@ class RankExecutor {
   ExecutorHooks& hooks() { return hooks_; }
 
  private:
-  void run_call(const Call& call, std::size_t index);
-  void run_segment(SegmentId segment, const Call& call);
-  void run_inside(const Call& call, std::uint32_t place);
-  void run_op(SegmentId segment, std::uint32_t index, const OpPlan& plan, const Call& call,
-              std::vector<CompletionPtr>& ended);
-  void compute(const OpPlan& plan, const Call& call);
-  void communicate(const OpPlan& plan, const Call& call, std::vector<CompletionPtr>& ended,
-                   std::uint32_t index);
+  void issue(const IssuedOp& issued);
+  void communicate(const OpPlan& plan, const IssuedOp& issued);
+  void compute(const OpPlan& plan, const IssuedOp& issued);
+  void run(const OpPlan& plan, const IssuedOp& issued);
   void run_kernel(const OpPlan& plan, KernelCall& call) const;
-  void wait_for(const OpPlan& plan, const Call& call);
-  void collect(const OpPlan& plan, const Call& call, std::vector<CompletionPtr>& before);
-  void release(const OpPlan& plan, const Call& call);
-  bool guard_holds(const OpPlan& plan, const Call& call);
-  std::int64_t first_sample(const Call& call) const;
+  void release(const OpPlan& plan, const IssuedOp& issued);
+  void watch();
+  std::int64_t first_sample(const IssuedOp& issued) const;
+  const OpPlan& plan_of(const IssuedOp& issued) const { return plan_.segment(issued.segment)[issued.op]; }
 
   const RankPlan& plan_;
+  Device& device_;
   LoadInput load_;
   std::int64_t global_batch_, samples_per_replica_, microbatch_;
   RankValues values_;
-  std::array<std::unique_ptr<CommunicationStream>, kNumStreams> streams_;
+  at::Tensor loss_, norm_sq_;  // on the host
+  bool has_loss_ = false, has_norm_ = false;
   StepState state_;
   StepResult result_;
-  std::vector<std::vector<CompletionPtr>> calls_;  // [call]: its communication
-  std::vector<CompletionPtr>* current_ = nullptr;
-  struct OpenRow {
-    std::size_t row;
-    CompletionPtr completion;
-  };
-  std::vector<OpenRow> open_rows_;
+  std::size_t watched_ = 0;    // ops before it have ended, as far as events tell
   bool records_ = false;
   ExecutorHooks hooks_;
   Whereabouts whereabouts_;

@@ -27,21 +27,28 @@ std::string input_name(const std::string& value) { return value.substr(0, value.
 
 RankPlan::RankPlan(const Program& program, const Graph& model, const Study& study, std::int64_t rank,
                    const LossDivisors& divisors, Transport& transport)
-    : program_(program), rank_(rank), at_(coordinates_of(program, rank)), list_(find_list(program, at_)) {
+    : program_(program), rank_(rank), at_(coordinates_of(program, rank)), list_(find_list(program, at_)),
+      order_(issue_order(program, program.body[list_])) {
   buckets_ = bucket_states(program, model, at_);
   segments_.resize(program.segments.size());
-  for (const Call& call : calls()) {
-    plan_segment(call.segment, study, divisors, transport);
-    for (const auto& [place, segment] : call.inside) plan_segment(segment, study, divisors, transport);
+  // Making a group's communicator waits for its other members. All ranks communicate in an order that fits one
+  // order of the whole Program, so making them at their first use cannot end in a circle.
+  for (const IssuedOp& issued : order_.ops) {
+    plan_segment(issued.segment, study, divisors);
+    OpPlan& plan = segments_[static_cast<std::size_t>(issued.segment)][issued.op];
+    if (is_communication(plan.op->kind) && plan.communicator == nullptr) plan_communication(plan, transport);
   }
 }
 
-void RankPlan::plan_segment(SegmentId id, const Study& study, const LossDivisors& divisors,
-                            Transport& transport) {
+void RankPlan::check_communication() const {
+  for (const auto& [name, communicator] : communicators_) communicator->check();
+}
+
+void RankPlan::plan_segment(SegmentId id, const Study& study, const LossDivisors& divisors) {
   const Segment& segment = program_.segments[static_cast<std::size_t>(id)];
   std::vector<OpPlan>& ops = segments_[static_cast<std::size_t>(id)];
-  if (!ops.empty() || segment.ops.empty()) return;
-  for (const ProgramOp& op : segment.ops) ops.push_back(plan_op(segment, op, study, divisors, transport));
+  if (!ops.empty()) return;
+  for (const ProgramOp& op : segment.ops) ops.push_back(plan_op(segment, op, study, divisors));
 }
 
 ShardPlace RankPlan::place_of(ValueId id) const {
@@ -56,7 +63,7 @@ ShardPlace RankPlan::place_of(ValueId id) const {
 }
 
 OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Study& study,
-                         const LossDivisors& divisors, Transport& transport) {
+                         const LossDivisors& divisors) {
   OpPlan plan;
   plan.op = &op;
   plan.attrs = &program_.attrs[static_cast<std::size_t>(op.attrs)];
@@ -70,6 +77,7 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
     plan.write_shapes.push_back(shape_of(value));
   }
   note_loss(op);
+  guards_update_ = guards_update_ || op.guard.has_value();
   const std::string& module = program_.modules[static_cast<std::size_t>(op.module)];
   switch (op.kind) {
     case OpKind::kLoad:
@@ -95,10 +103,7 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
     case OpKind::kSgd: plan_optimizer(plan); break;
     default: break;
   }
-  if (is_communication(op.kind)) {
-    plan_communication(plan, transport);
-    return plan;
-  }
+  if (is_communication(op.kind)) return plan;
   plan.kernel = find_kernel(op.kind, op.part);
   if (plan.kernel == nullptr) {
     throw ConfigError("segment " + segment.name + ": " + op_name(op.kind, op.part) +
@@ -120,10 +125,11 @@ void RankPlan::plan_communication(OpPlan& plan, Transport& transport) {
   std::string name;
   std::int64_t peer = -1;
   if (is_transfer(op.kind)) {
-    const Transfer& transfer = program_.transfers[static_cast<std::size_t>(op.transfer)];
-    ranks = members_of(program_, Group{"", {transfer.axis}, {}}, at_);
-    peer = peer_of(program_, transfer, at_);
-    name = "transfer." + std::to_string(static_cast<int>(transfer_stream(op.stream)));
+    // Of the sender and the receiver alone: each of the two uses it on one stream.
+    peer = peer_of(program_, program_.transfers[static_cast<std::size_t>(op.transfer)], at_);
+    ranks = op.kind == OpKind::kSend ? std::vector{rank_, peer} : std::vector{peer, rank_};
+    name = "transfer." + std::to_string(static_cast<int>(transfer_stream(op.stream))) + "." +
+           std::to_string(ranks[0]) + "." + std::to_string(ranks[1]);
   } else {
     const Group& group = program_.groups[static_cast<std::size_t>(op.group)];
     ranks = members_of(program_, group, at_);

@@ -11,6 +11,7 @@
 #include "engine/config/study.h"
 #include "engine/program/program.h"
 #include "real/exec/communicator.h"
+#include "real/exec/issue_order.h"
 #include "real/kernels/kernel.h"
 #include "real/parameters/parameter_layout.h"
 #include "real/parameters/rank_coordinates.h"
@@ -52,16 +53,20 @@ class RankPlan {
   const RankCoordinates& at() const { return at_; }
   std::int64_t rank() const { return rank_; }
   const std::vector<Call>& calls() const { return program_.body[list_].calls; }
+  const IssueOrder& order() const { return order_; }
   std::size_t list() const { return list_; }
   const std::vector<OpPlan>& segment(SegmentId id) const { return segments_[static_cast<std::size_t>(id)]; }
   const std::vector<BucketState>& buckets() const { return buckets_; }
   ValueId loss() const { return loss_; }  // storage root of the accumulated loss; -1: on other ranks
   ValueId norm() const { return norm_; }  // of the squared gradient norm; -1: none is taken
+  /// Whether the update looks at the norm and is left out where it is not finite.
+  bool guards_update() const { return guards_update_; }
+  /// Throws what has gone wrong with communication that is under way.
+  void check_communication() const;
 
  private:
-  void plan_segment(SegmentId id, const Study& study, const LossDivisors& divisors, Transport& transport);
-  OpPlan plan_op(const Segment& segment, const ProgramOp& op, const Study& study,
-                 const LossDivisors& divisors, Transport& transport);
+  void plan_segment(SegmentId id, const Study& study, const LossDivisors& divisors);
+  OpPlan plan_op(const Segment& segment, const ProgramOp& op, const Study& study, const LossDivisors& divisors);
   void plan_communication(OpPlan& plan, Transport& transport);
   void plan_optimizer(OpPlan& plan);
   void note_loss(const ProgramOp& op);
@@ -71,10 +76,12 @@ class RankPlan {
   std::int64_t rank_;
   RankCoordinates at_;
   std::size_t list_ = 0;
+  IssueOrder order_;
   std::vector<std::vector<OpPlan>> segments_;  // empty where this rank does not run them
   std::vector<BucketState> buckets_;
   std::map<std::string, std::unique_ptr<Communicator>> communicators_;
   ValueId loss_ = -1, norm_ = -1;
+  bool guards_update_ = false;
 };
 
 }  // namespace trainyard

@@ -1,6 +1,7 @@
 #include "real/exec/rank_values.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "engine/base/error.h"
 #include "real/kernels/kernel.h"
@@ -13,8 +14,8 @@ std::vector<std::int64_t> shape_of(const Value& value) {
   return shape;
 }
 
-RankValues::RankValues(const Program& program, const RankCoordinates& at)
-    : program_(program), at_(at), lies_in_(program.values.size()), instances_(program.values.size()),
+RankValues::RankValues(const Program& program, const RankCoordinates& at, at::Device device)
+    : program_(program), at_(at), device_(device), lies_in_(program.values.size()), instances_(program.values.size()),
       pools_(program.pools.size()), slot_bytes_(program.pools.size(), 0) {
   for (std::size_t v = 0; v < program.values.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
@@ -64,7 +65,7 @@ at::Tensor RankValues::allocate(ValueId id, Microbatch mb) {
   const Value& value = program_.values[static_cast<std::size_t>(id)];
   Instance& one = instance(id, mb);
   if (value.pool < 0) {
-    one.tensor = at::empty(shape_of(value), at::TensorOptions(to_torch(value.dtype)));
+    one.tensor = at::empty(shape_of(value), options(to_torch(value.dtype)));
     live_bytes_ += size_in_bytes(value);
     return one.tensor;
   }
@@ -73,15 +74,16 @@ at::Tensor RankValues::allocate(ValueId id, Microbatch mb) {
   if (pool.slots.empty()) {
     const auto slots = static_cast<std::size_t>(program_.pools[p].slots);
     for (std::size_t i = 0; i < slots; ++i) {
-      pool.slots.push_back(at::empty({slot_bytes_[p]}, at::TensorOptions(at::kByte)));
+      pool.slots.push_back(at::empty({slot_bytes_[p]}, options(at::kByte)));
     }
-    pool.taken.assign(slots, false);
+    pool.free.resize(slots);
+    std::iota(pool.free.begin(), pool.free.end(), 0);
     live_bytes_ += slot_bytes_[p] * static_cast<std::int64_t>(slots);
   }
-  const auto free = std::find(pool.taken.begin(), pool.taken.end(), false);
-  check(free != pool.taken.end(), "a pool has a free slot when the Program takes one");
-  *free = true;
-  one.slot = static_cast<int>(free - pool.taken.begin());
+  check(!pool.free.empty(), "a pool has a free slot when the Program takes one");
+  // The one that was given back first, as issue_order() has it: its last user has had the most time to end.
+  one.slot = pool.free.front();
+  pool.free.pop_front();
   one.tensor = pool.slots[static_cast<std::size_t>(one.slot)]
                    .narrow(0, 0, size_in_bytes(value))
                    .view(to_torch(value.dtype))
@@ -121,13 +123,12 @@ void RankValues::free(ValueId id, Microbatch mb) {
   Instance& one = instance(root, mb);
   check(one.tensor.defined(), "what is freed is alive");
   if (one.slot >= 0) {
-    pools_[static_cast<std::size_t>(value.pool)].taken[static_cast<std::size_t>(one.slot)] = false;
+    pools_[static_cast<std::size_t>(value.pool)].free.push_back(one.slot);
     one.slot = -1;
   } else {
     live_bytes_ -= size_in_bytes(value);
   }
   one.tensor.reset();
-  one.pending = {};
   for (const ValueId inner : lies_in_[static_cast<std::size_t>(root)]) {
     // A microbatch's view into storage of the whole step would be freed with all its microbatches.
     std::vector<Instance>& all = instances_[static_cast<std::size_t>(inner)];
@@ -140,10 +141,6 @@ void RankValues::free(ValueId id, Microbatch mb) {
       for (Instance& view : all) view.tensor.reset();
     }
   }
-}
-
-RankValues::Pending& RankValues::pending(ValueId value, Microbatch mb) {
-  return instance(roots_[static_cast<std::size_t>(value)], mb).pending;
 }
 
 }  // namespace trainyard

@@ -1,12 +1,12 @@
-// The tensors of a rank: which storage a value of the Program has at this moment, where aliases lie in
-// it, and which communication still writes or reads it.
+// The tensors of a rank: which storage a value of the Program has at this moment, as far as the host has issued
+// the step, and where aliases lie in it.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "engine/program/program.h"
-#include "real/exec/completion.h"
 #include "real/parameters/rank_coordinates.h"
 #include "real/torch.h"
 
@@ -17,7 +17,7 @@ std::vector<std::int64_t> shape_of(const Value& value);
 
 class RankValues {
  public:
-  RankValues(const Program& program, const RankCoordinates& at);
+  RankValues(const Program& program, const RankCoordinates& at, at::Device device);
 
   /// The tensor of a value that has been written; `mb` where it is of a microbatch.
   at::Tensor& tensor(ValueId value, Microbatch mb);
@@ -28,13 +28,6 @@ class RankValues {
   /// Gives back the storage of the value and of all that lie in it.
   void free(ValueId value, Microbatch mb);
 
-  /// Communication that touches the storage; what waits for it may forget it.
-  struct Pending {
-    CompletionPtr writer;
-    std::vector<CompletionPtr> readers;
-  };
-  Pending& pending(ValueId value, Microbatch mb);
-
   ValueId root(ValueId value) const { return roots_[static_cast<std::size_t>(value)]; }
   /// Bytes of live values, as the Program counts them: storage roots, and pools whole.
   std::int64_t live_bytes() const { return live_bytes_; }
@@ -43,19 +36,20 @@ class RankValues {
   struct Instance {
     at::Tensor tensor;
     int slot = -1;
-    Pending pending;  // roots only
   };
   Instance& instance(ValueId value, Microbatch mb);
+  at::TensorOptions options(at::ScalarType type) const { return at::TensorOptions(type).device(device_); }
   at::Tensor allocate(ValueId value, Microbatch mb);
   at::Tensor view_of(ValueId value, Microbatch mb);
 
   struct PoolStorage {
     std::vector<at::Tensor> slots;
-    std::vector<bool> taken;
+    std::deque<int> free;  // in the order in which they were given back
   };
 
   const Program& program_;
   RankCoordinates at_;
+  at::Device device_;
   std::vector<ValueId> roots_;
   std::vector<std::vector<ValueId>> lies_in_;  // [root]: values whose storage it is
   std::vector<std::vector<Instance>> instances_;

@@ -1,101 +1,11 @@
-// Attention. Features of a head lie side by side: q [B, Sq, N H], k and v [B, Sk, Nkv H], packed as
-// [q k v] or [k v] along the last dim. Scores are [B, N, Sq, Sk]. Query heads share key-value heads in
-// runs of N / Nkv.
+// Attention whose scores are kept: [B, N, Sq, Sk]. Operands lie as heads.h says.
 #include <cmath>
 #include <limits>
 
+#include "real/kernels/heads.h"
 #include "real/kernels/kernels.h"
 
 namespace trainyard {
-
-namespace {
-
-/// [B, S, heads * H] -> [B, heads, S, H], a view.
-at::Tensor by_head(const at::Tensor& x, std::int64_t heads) {
-  return x.view({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
-}
-
-/// [B, N, S, H] -> [B, S, N H].
-at::Tensor by_token(const at::Tensor& x) {
-  return x.transpose(1, 2).reshape({x.size(0), x.size(2), x.size(1) * x.size(3)});
-}
-
-struct Projections {
-  at::Tensor q, k, v;
-};
-
-/// Views of q, k and v by head: operands `first` on, one packed tensor or q and [k v].
-Projections projections(const KernelCall& call, std::size_t first) {
-  const OpAttrs& attrs = *call.attrs;
-  const std::int64_t width = std::int64_t{attrs.heads} * attrs.head_dim;
-  const std::int64_t kv_width = std::int64_t{attrs.kv_heads} * attrs.head_dim;
-  const at::Tensor& packed = call.read(attrs.packed ? first : first + 1);
-  const std::int64_t offset = attrs.packed ? width : 0;
-  const at::Tensor q = attrs.packed ? packed.narrow(-1, 0, width) : call.read(first);
-  return {by_head(q, attrs.heads), by_head(packed.narrow(-1, offset, kv_width), attrs.kv_heads),
-          by_head(packed.narrow(-1, offset + kv_width, kv_width), attrs.kv_heads)};
-}
-
-/// Padding mask [B, Sk], 1: attend, as what is added to scores [B, 1, Sq, Sk].
-std::optional<at::Tensor> additive_mask(const KernelCall& call, std::size_t i, const at::Tensor& q) {
-  if (!call.attrs->has_mask) return std::nullopt;
-  const at::Tensor& mask = call.read(i);
-  at::Tensor out = at::zeros({mask.size(0), 1, 1, mask.size(1)}, q.options());
-  out.masked_fill_((mask == 0).view(out.sizes()), -std::numeric_limits<double>::infinity());
-  return out.expand({mask.size(0), 1, q.size(2), mask.size(1)});
-}
-
-/// k or v [B, Nkv, S, H] for every query head: [B, N, S, H].
-at::Tensor for_query_heads(const at::Tensor& x, const OpAttrs& attrs) {
-  if (attrs.kv_heads == attrs.heads) return x;
-  return x.repeat_interleave(attrs.heads / attrs.kv_heads, 1);
-}
-
-/// Sums the gradients [B, N, S, H] of query heads that share a key-value head.
-at::Tensor for_kv_heads(const at::Tensor& x, const OpAttrs& attrs) {
-  if (attrs.kv_heads == attrs.heads) return x;
-  return x.view({x.size(0), attrs.kv_heads, attrs.heads / attrs.kv_heads, x.size(2), x.size(3)}).sum(2);
-}
-
-/// [B, N, Sq, Sk] as a batch of matrices.
-at::Tensor batched(const at::Tensor& x) { return x.reshape({-1, x.size(-2), x.size(-1)}); }
-
-at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
-  return at::bmm(batched(a), batched(b)).view({a.size(0), a.size(1), a.size(2), b.size(3)});
-}
-
-}  // namespace
-
-void flash_attention(KernelCall& call) {
-  const auto [q, k, v] = projections(call, 0);
-  const std::optional<at::Tensor> mask = additive_mask(call, call.attrs->packed ? 1 : 2, q);
-  auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
-      q, k, v, /*dropout_p=*/0.0, call.attrs->causal, mask, double{call.attrs->scale});
-  call.set(0, by_token(out));
-  call.set(1, lse.to(call.write_types[1]));
-}
-
-void flash_attention_dx(KernelCall& call) {
-  // Reads do, [qkv | q, kv], [mask,] out, lse.
-  const OpAttrs& attrs = *call.attrs;
-  const auto [q, k, v] = projections(call, 1);
-  std::size_t next = attrs.packed ? 2 : 3;
-  const std::optional<at::Tensor> mask = additive_mask(call, next, q);
-  if (mask) ++next;
-  const at::Tensor grad = by_head(call.read(0), attrs.heads);
-  const at::Tensor out = by_head(call.read(next), attrs.heads);
-  const at::Tensor lse = call.read(next + 1);
-  auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-      grad, q, k, v, out, lse, /*dropout_p=*/0.0, attrs.causal, mask, double{attrs.scale});
-  const std::int64_t width = std::int64_t{attrs.heads} * attrs.head_dim;
-  const std::int64_t kv_width = std::int64_t{attrs.kv_heads} * attrs.head_dim;
-  if (!attrs.packed) call.set(0, by_token(dq));
-  at::Tensor packed = call.out(attrs.packed ? 0 : 1);
-  const std::int64_t offset = attrs.packed ? width : 0;
-  if (attrs.packed) packed.narrow(-1, 0, width).copy_(by_token(dq));
-  packed.narrow(-1, offset, kv_width).copy_(by_token(dk));
-  packed.narrow(-1, offset + kv_width, kv_width).copy_(by_token(dv));
-}
 
 void scores(KernelCall& call) {
   const OpAttrs& attrs = *call.attrs;
@@ -210,8 +120,12 @@ void relative_bias_dw(KernelCall& call) {  // reads d bias [N, Sq, Sk]
   const at::Tensor& grad = call.read(0);
   at::Tensor& table = call.accumulates[0];
   const at::Tensor index = relative_buckets(grad.size(1), grad.size(2), table.size(0), call.attrs->causal);
-  table.index_add_(0, index.to(grad.device()),
-                   grad.reshape({grad.size(0), -1}).t().to(table.scalar_type()));
+  const at::Tensor rows = grad.reshape({grad.size(0), -1}).t().to(table.scalar_type());
+  if (table.is_cuda()) {
+    table.index_put_({index.to(grad.device())}, rows, /*accumulate=*/true);  // in the same order every time
+  } else {
+    table.index_add_(0, index, rows);
+  }
 }
 
 namespace {

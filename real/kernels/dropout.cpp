@@ -1,57 +1,51 @@
-// Dropout whose mask is a pure function of seed, step, op, global sample and element index, so that
-// every layout draws the same mask, recompute replays it, and nothing is saved.
+// Dropout by the mask of dropout_mask.h.
+#include <algorithm>
 #include <cmath>
 #include <type_traits>
 
 #include "engine/base/error.h"
+#include "real/cuda/cuda.h"
+#include "real/kernels/dropout_mask.h"
 #include "real/kernels/kernels.h"
 
 namespace trainyard {
 
 namespace {
 
-/// y = x / (1 - rate) where the element is kept, else 0. Dim 0 counts samples.
-template <typename T>
-void drop(const KernelCall& call, const at::Tensor& x, at::Tensor& y) {
+DropoutMask mask_of(const KernelCall& call, const at::Tensor& x) {
+  DropoutMask mask;
+  mask.dims = static_cast<int>(x.dim());
+  check(mask.dims >= 1 && mask.dims <= DropoutMask::kMaxDims, "a dropout has 1 to 5 dims");
   const ShardPlace& place = call.write_places[0];
-  const double rate = call.attrs->rate;
-  // An element is dropped when its word is below this.
-  const auto limit = static_cast<std::uint64_t>(std::llround(rate * 0x1p32));
-  const double scale = 1.0 / (1.0 - rate);
-  const auto sizes = x.sizes();
-  const std::int64_t dims = x.dim();
-  const std::int64_t run = sizes[static_cast<std::size_t>(dims - 1)];
-  std::int64_t runs_per_sample = 1;
-  for (std::int64_t d = 1; d + 1 < dims; ++d) runs_per_sample *= sizes[static_cast<std::size_t>(d)];
+  for (int d = 0; d < mask.dims; ++d) {
+    mask.sizes[d] = x.size(d);
+    mask.start[d] = place.start[static_cast<std::size_t>(d)];
+    mask.whole[d] = place.whole[static_cast<std::size_t>(d)];
+    if (d > 0 && d + 1 < mask.dims) mask.runs_per_sample *= x.size(d);
+  }
+  mask.first_sample = static_cast<std::uint64_t>(call.state->first_sample);
+  mask.limit = static_cast<std::uint64_t>(std::llround(double{call.attrs->rate} * 0x1p32));
+  mask.scale = 1.0 / (1.0 - double{call.attrs->rate});
+  mask.key = call.mask_key;
+  return mask;
+}
+
+template <typename T>
+void drop(const DropoutMask& mask, const at::Tensor& x, at::Tensor& y) {
   using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
   const T* from = x.const_data_ptr<T>();
   T* to = y.mutable_data_ptr<T>();
-  const std::uint64_t first_sample = static_cast<std::uint64_t>(call.state->first_sample);
+  const std::int64_t run = mask.run_length();
   constexpr std::int64_t kGrain = 16;
-  at::parallel_for(0, sizes[0] * runs_per_sample, kGrain, [&](std::int64_t begin, std::int64_t end) {
+  at::parallel_for(0, mask.num_runs(), kGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
-      // Index of the run's first element in the whole sample.
-      std::int64_t rest = r % runs_per_sample;
-      std::int64_t first = dims > 1 ? place.start[static_cast<std::size_t>(dims - 1)] : 0;
-      std::int64_t stride = dims > 1 ? place.whole[static_cast<std::size_t>(dims - 1)] : 1;
-      for (std::int64_t d = dims - 2; d >= 1; --d) {
-        const auto k = static_cast<std::size_t>(d);
-        first += (place.start[k] + rest % sizes[k]) * stride;
-        rest /= sizes[k];
-        stride *= place.whole[k];
-      }
-      const std::uint64_t sample = first_sample + static_cast<std::uint64_t>(r / runs_per_sample);
-      auto element = static_cast<std::uint64_t>(first);
+      std::uint64_t element = first_element(mask, r);
       for (std::int64_t i = 0; i < run;) {
-        // 2^34 elements of a sample, 2^64 samples of a run: a sample is of one step.
-        const PhiloxCounter words = philox({static_cast<std::uint32_t>(element / 4),
-                                            static_cast<std::uint32_t>(element >> 34),
-                                            static_cast<std::uint32_t>(sample),
-                                            static_cast<std::uint32_t>(sample >> 32)},
-                                           call.mask_key);
+        const PhiloxCounter words = dropout_words(mask, r, element);
         for (std::uint64_t k = element % 4; k < 4 && i < run; ++k, ++element, ++i) {
           const std::int64_t at = r * run + i;
-          to[at] = words[k] < limit ? T(0) : static_cast<T>(static_cast<Sum>(from[at]) * static_cast<Sum>(scale));
+          to[at] = words[k] < mask.limit ? T(0)
+                                         : static_cast<T>(static_cast<Sum>(from[at]) * static_cast<Sum>(mask.scale));
         }
       }
     }
@@ -61,9 +55,11 @@ void drop(const KernelCall& call, const at::Tensor& x, at::Tensor& y) {
 void drop_any(KernelCall& call) {
   const at::Tensor x = call.read(0).contiguous();
   at::Tensor y = call.out(0);
-  check(x.device().is_cpu() && y.is_contiguous(), "dropout's kernel is the CPU's");
+  check(y.is_contiguous(), "a dropout's result is contiguous");
+  const DropoutMask mask = mask_of(call, x);
+  if (x.is_cuda()) return drop_on_cuda(x, y, mask);
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, x.scalar_type(), "dropout",
-                                  [&] { drop<scalar_t>(call, x, y); });
+                                  [&] { drop<scalar_t>(mask, x, y); });
 }
 
 }  // namespace

@@ -19,8 +19,7 @@ void KernelCall::set(std::size_t i, at::Tensor result) {
 
 at::Tensor KernelCall::out(std::size_t i) {
   if (!writes[i].defined()) {
-    writes[i] = at::empty(write_shapes[i], at::TensorOptions(write_types[i]).device(
-                                               reads.empty() ? at::kCPU : reads[0].device()));
+    writes[i] = at::empty(write_shapes[i], at::TensorOptions(write_types[i]).device(device));
   }
   return writes[i];
 }

@@ -51,6 +51,8 @@ struct KernelCall {
   double loss_divisor = 1;                   // cross_entropy: predicted tokens of the global batch
   const std::vector<DecayRange>* decay = nullptr;  // optimizers
   bool has_norm = false;                     // optimizers, reads[0]: squared norm of all gradients
+  at::Tensor guard;                          // optimizers: not finite: nothing is updated; undefined: always
+  at::Device device = at::kCPU;              // where results lie
 
   const at::Tensor& read(std::size_t i) const { return reads[i]; }
   /// Hands over the i-th result: adopted where no storage was given, copied there otherwise.

@@ -45,19 +45,40 @@ double square_sum(const at::Tensor& x) {
   return at::parallel_reduce(0, blocks, /*grain=*/16, 0.0, of_blocks, std::plus<double>());
 }
 
+// torch.nn.utils.clip_grad_norm_'s: keeps the quotient finite.
+constexpr double kClipEps = 1e-6;
+
 /// What the gradient is multiplied by: clipping and the loss scale in one.
 double gradient_factor(const KernelCall& call) {
   const double unscale = 1.0 / call.state->loss_scale;
   if (!call.has_norm || call.state->clip_norm == 0) return unscale;
   const double norm = std::sqrt(call.read(0).item<double>()) * unscale;
-  // torch.nn.utils.clip_grad_norm_'s: 1e-6 keeps the quotient finite.
-  return std::min(1.0, call.state->clip_norm / (norm + 1e-6)) * unscale;
+  return std::min(1.0, call.state->clip_norm / (norm + kClipEps)) * unscale;
+}
+
+/// The same on the device, 0-dim: the host does not wait for the norm.
+at::Tensor gradient_factor_on_device(const KernelCall& call) {
+  const double unscale = 1.0 / call.state->loss_scale;
+  if (!call.has_norm || call.state->clip_norm == 0) {
+    return at::full({}, unscale, at::TensorOptions(at::kDouble).device(call.device));
+  }
+  const at::Tensor norm = call.read(0).to(at::kDouble).squeeze().sqrt().mul_(unscale);
+  return at::reciprocal(norm.add_(kClipEps)).mul_(call.state->clip_norm).clamp_max_(1.0).mul_(unscale);
+}
+
+bool guard_fails(const KernelCall& call) {
+  return call.guard.defined() && !std::isfinite(call.guard.item<double>());
 }
 
 }  // namespace
 
 void sum_squares(KernelCall& call) {
   const at::Tensor x = call.read(0).contiguous();
+  if (x.is_cuda()) {
+    const at::Tensor norm = at::linalg_vector_norm(x, 2).to(call.accumulates[0].scalar_type());
+    call.accumulates[0].add_(norm.square(), double{call.attrs->share});
+    return;
+  }
   double sum = 0;
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, x.scalar_type(), "sum_squares",
                                   [&] { sum = square_sum<scalar_t>(x); });
@@ -74,8 +95,22 @@ void adamw(KernelCall& call) {
   at::Tensor& weights = has_master ? call.accumulates[0] : call.accumulates[2];
   at::Tensor& first = call.accumulates[has_master ? 1 : 0];
   at::Tensor& second = call.accumulates[has_master ? 2 : 1];
-  if (const double factor = gradient_factor(call); factor != 1) gradient.mul_(factor);
-  const at::Tensor step = at::scalar_tensor(static_cast<double>(s.updates + 1), at::kFloat);
+  const auto on_device = [&](at::ScalarType type) { return at::TensorOptions(type).device(call.device); };
+  std::optional<at::Tensor> unscale, overflow;  // what the fused update divides by; 1: it does nothing
+  if (call.device.is_cuda()) {
+    const at::Tensor factor = gradient_factor_on_device(call);
+    // The fused update's own factor is fp32.
+    if (gradient.scalar_type() == at::kFloat) {
+      unscale = factor.reciprocal().to(at::kFloat);
+    } else {
+      gradient.mul_(factor.to(gradient.scalar_type()));
+    }
+    if (call.guard.defined()) overflow = at::logical_not(at::isfinite(call.guard)).squeeze().to(at::kFloat);
+  } else {
+    if (guard_fails(call)) return;
+    if (const double factor = gradient_factor(call); factor != 1) gradient.mul_(factor);
+  }
+  const at::Tensor step = at::full({}, static_cast<double>(s.updates + 1), on_device(at::kFloat));
   for (const bool decay : {true, false}) {
     std::vector<at::Tensor> w, g, m, v, steps;
     for (const DecayRange& range : *call.decay) {
@@ -86,7 +121,7 @@ void adamw(KernelCall& call) {
     }
     if (w.empty()) continue;
     at::_fused_adamw_(w, g, m, v, {}, steps, s.learning_rate, s.beta1, s.beta2, decay ? s.weight_decay : 0.0,
-                      s.eps, /*amsgrad=*/false, /*maximize=*/false);
+                      s.eps, /*amsgrad=*/false, /*maximize=*/false, unscale, overflow);
   }
   if (has_master) call.out(0).copy_(weights);
 }
@@ -94,13 +129,29 @@ void adamw(KernelCall& call) {
 void sgd(KernelCall& call) {
   // Reads [norm,] gradient. Accumulates [master or] weights; writes the working copy of a master.
   const StepState& s = *call.state;
-  const double factor = gradient_factor(call);
   at::Tensor& weights = call.accumulates[0];
-  for (const DecayRange& range : *call.decay) {
-    const std::int64_t size = range.end - range.begin;
-    at::Tensor w = weights.narrow(0, range.begin, size);
-    if (range.decay && s.weight_decay != 0) w.mul_(1.0 - s.learning_rate * s.weight_decay);
-    w.add_(call.reads.back().narrow(0, range.begin, size), -s.learning_rate * factor);
+  const auto for_ranges = [&](const auto& update) {
+    for (const DecayRange& range : *call.decay) {
+      const std::int64_t size = range.end - range.begin;
+      at::Tensor w = weights.narrow(0, range.begin, size);
+      update(w, call.reads.back().narrow(0, range.begin, size),
+             range.decay ? 1.0 - s.learning_rate * s.weight_decay : 1.0);
+    }
+  };
+  if (call.device.is_cuda()) {
+    const at::Tensor factor = gradient_factor_on_device(call).to(weights.scalar_type());
+    const at::Tensor holds = call.guard.defined() ? at::isfinite(call.guard).squeeze() : at::Tensor{};
+    for_ranges([&](at::Tensor& w, const at::Tensor& g, double keep) {
+      const at::Tensor updated = at::mul(w, keep).sub_(at::mul(g, factor), s.learning_rate);
+      w.copy_(holds.defined() ? at::where(holds, updated, w) : updated);
+    });
+  } else {
+    if (guard_fails(call)) return;
+    const double factor = gradient_factor(call);
+    for_ranges([&](at::Tensor& w, const at::Tensor& g, double keep) {
+      if (keep != 1) w.mul_(keep);
+      w.add_(g, -s.learning_rate * factor);
+    });
   }
   if (!call.writes.empty()) call.out(0).copy_(weights);
 }

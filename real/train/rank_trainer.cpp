@@ -18,10 +18,10 @@ LossDivisors divisors(const Study& study, const Samples& samples) {
 }  // namespace
 
 RankTrainer::RankTrainer(const Program& program, const Graph& model, const Study& study,
-                         const Samples& samples, std::int64_t rank, Transport& transport)
+                         const Samples& samples, std::int64_t rank, Device& device, Transport& transport)
     : study_(study), samples_(samples),
       plan_(program, model, study, rank, divisors(study, samples), transport),
-      executor_(plan_, study,
+      executor_(plan_, device, study,
                 [this](const std::string& name, std::int64_t first, at::Tensor& out) { load(name, first, out); }),
       loss_scale_(study.training) {
   executor_.initialise(study);

@@ -30,7 +30,7 @@ class RankTrainer {
  public:
   /// Throws ConfigError where this version cannot train the study, BackendError where a peer fails.
   RankTrainer(const Program& program, const Graph& model, const Study& study, const Samples& samples,
-              std::int64_t rank, Transport& transport);
+              std::int64_t rank, Device& device, Transport& transport);
 
   /// The next step.
   StepReport step();

@@ -24,7 +24,11 @@
 #include "real/checkpoint/hugging_face_weights.h"
 #include "real/comm/gloo.h"
 #include "real/comm/rendezvous.h"
+#include "real/cuda/cuda.h"
+#include "real/cuda/cuda_device.h"
+#include "real/cuda/nccl.h"
 #include "real/data/samples.h"
+#include "real/exec/host_device.h"
 #include "real/launch/beats.h"
 #include "real/launch/local_launcher.h"
 #include "real/train/loss_file.h"
@@ -62,9 +66,9 @@ class Run {
   void run() {
     check_same_program();
     const std::unique_ptr<Samples> samples = make_samples(study_);
-    const std::unique_ptr<Transport> transport =
-        make_gloo_transport(rendezvous_, rank(), own_host(), timeout_ + kGrace);
-    RankTrainer trainer(plan_.program, plan_.prepared.model, study_, *samples, rank(), *transport);
+    const std::unique_ptr<Device> device = make_device();
+    const std::unique_ptr<Transport> transport = make_transport(*device);
+    RankTrainer trainer(plan_.program, plan_.prepared.model, study_, *samples, rank(), *device, *transport);
     if (options_.resume) {
       resume(trainer);
     } else if (!options_.weights.empty()) {
@@ -103,6 +107,20 @@ class Run {
     char name[256] = {};
     if (gethostname(name, sizeof name - 1) != 0) return "127.0.0.1";
     return name;
+  }
+
+  bool on_gpu() const { return study_.training.kernels == KernelSet::kCuda; }
+
+  std::unique_ptr<Device> make_device() const {
+    if (!on_gpu()) return std::make_unique<HostDevice>();
+    // Slurm may show each rank one GPU, its own.
+    const bool own_only = environment_.launcher != kOwnLauncher && num_cuda_devices() == 1;
+    return make_cuda_device(own_only ? 0 : static_cast<int>(environment_.local_rank));
+  }
+
+  std::unique_ptr<Transport> make_transport(const Device& device) {
+    if (!on_gpu()) return make_gloo_transport(rendezvous_, rank(), own_host(), timeout_ + kGrace);
+    return make_nccl_transport(rendezvous_, device.where().index(), timeout_ + kGrace);
   }
 
   void check_same_program() {
@@ -279,10 +297,6 @@ TrainingPlan plan_training(const TrainOptions& options) {
     throw ConfigError("--device " + options.device + ": the study's training.kernels are " + kernels +
                       "; its Program is another on other devices");
   }
-  if (kernels != "cpu") {
-    throw ConfigError(options.study + ": training.kernels: cuda is not in this version's real backend; "
-                      "write cluster: {preset: local, ranks: " + std::to_string(study.parallel.num_ranks()) + "}");
-  }
   PassLog log;
   auto compiled = compile(plan.prepared.model, study, plan.prepared.software, log);
   if (const auto* infeasible = std::get_if<Infeasible>(&compiled)) {
@@ -293,6 +307,16 @@ TrainingPlan plan_training(const TrainOptions& options) {
   plan.num_ranks = study.parallel.num_ranks();
   plan.out = options.out.empty() ? "runs/" + fs::path(options.study).stem().string() : options.out;
   return plan;
+}
+
+void check_devices(const TrainingPlan& plan) {
+  if (plan.prepared.study.training.kernels != KernelSet::kCuda) return;
+  const int devices = num_cuda_devices();
+  if (devices == 0) throw BackendError("the study is one of GPUs, and this process sees none: " + why_no_cuda());
+  if (devices < plan.num_ranks) {
+    throw BackendError("the plan has " + std::to_string(plan.num_ranks) + " ranks and this machine has " +
+                       std::to_string(devices) + " GPUs; start it by torchrun, srun or mpirun on enough of them");
+  }
 }
 
 void check_inputs(const TrainingPlan& plan, const TrainOptions& options) {

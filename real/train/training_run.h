@@ -42,6 +42,9 @@ struct PlanError : std::runtime_error {
 /// Throws ConfigError where this version cannot train the study, with what would work, and PlanError.
 TrainingPlan plan_training(const TrainOptions& options);
 
+/// Throws BackendError where this machine alone lacks the GPUs of the plan.
+void check_devices(const TrainingPlan& plan);
+
 /// Opens what the run will read, so that what is wrong with it is said before anything is written.
 void check_inputs(const TrainingPlan& plan, const TrainOptions& options);
 

@@ -4,10 +4,12 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "engine/base/error.h"
 #include "real/exec/counting_allocator.h"
+#include "real/exec/host_device.h"
 #include "real/exec/loopback.h"
 #include "real/parameters/initial_values.h"
 #include "real/train/rank_trainer.h"
@@ -79,11 +81,13 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
     threads.emplace_back([&, rank] {
       at::set_num_threads(1);  // of this rank: there are as many as share the machine's cores
       const at::AutoDispatchBelowADInplaceOrView no_autograd;
+      HostDevice device;
+      const std::unique_ptr<Transport> transport = hub.transport();
+      std::optional<RankTrainer> started;  // ends after a failure has been said: then nobody waits for it
       try {
-        const std::unique_ptr<Transport> transport = hub.transport();
         if (options.watch_memory) count_cpu_allocations();
         const std::int64_t before = live_cpu_bytes();
-        RankTrainer trainer(run.program, prepared.model, prepared.study, *samples, rank, *transport);
+        RankTrainer& trainer = started.emplace(run.program, prepared.model, prepared.study, *samples, rank, device, *transport);
         RankExecutor& executor = trainer.executor();
         if (options.watch_memory) {
           executor.hooks().call_done = [&](std::size_t call) {

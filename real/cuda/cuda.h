@@ -1,0 +1,22 @@
+// What kernels need of CUDA itself. A build without it (no_cuda.cpp) has no devices and refuses.
+#pragma once
+
+#include <string>
+
+#include "real/kernels/dropout_mask.h"
+#include "real/torch.h"
+
+namespace trainyard {
+
+/// GPUs that this process can use.
+int num_cuda_devices();
+/// Why num_cuda_devices() is 0, for a message.
+std::string why_no_cuda();
+
+/// Ten times the compute capability, 80 for 8.0.
+int cuda_capability(at::Device device);
+
+/// y = x scaled where the element is kept, else 0; tensors on a GPU, contiguous, of one floating type.
+void drop_on_cuda(const at::Tensor& x, at::Tensor& y, const DropoutMask& mask);
+
+}  // namespace trainyard

@@ -1,0 +1,152 @@
+#include "real/cuda/cuda_device.h"
+
+#include <c10/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <array>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "real/cuda/cuda.h"
+#include "real/cuda/dropout_cuda.h"
+
+namespace trainyard {
+
+namespace {
+
+using c10::cuda::CUDAEvent;
+using c10::cuda::CUDAStream;
+
+Seconds now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(int index)
+      : where_(at::kCUDA, static_cast<c10::DeviceIndex>(index)),
+        streams_{make_stream(index, StreamId::kMain),   make_stream(index, StreamId::kTp),
+                 make_stream(index, StreamId::kFwd),    make_stream(index, StreamId::kBwd),
+                 make_stream(index, StreamId::kDp),     make_stream(index, StreamId::kNorm),
+                 make_stream(index, StreamId::kFwdIn),  make_stream(index, StreamId::kBwdIn)} {
+    c10::cuda::set_device(where_.index());
+    // Memory is taken from the main stream's share and given back to it: a `free` of the Program is on main.
+    c10::cuda::setCurrentCUDAStream(stream(StreamId::kMain));
+  }
+
+  at::Device where() const override { return where_; }
+
+  void begin_step(std::size_t num_events, bool timed) override {
+    while (events_.size() < num_events) events_.emplace_back(cudaEventDisableTiming);
+    launches_ = 0;
+    timed_ = timed;
+    if (!timed) return;
+    // Nothing runs now, so the event and the clock are read together.
+    if (times_.empty()) times_.emplace_back(cudaEventDefault);
+    times_[0].record(stream(StreamId::kMain));
+    times_[0].synchronize();
+    begin_ = now();
+  }
+
+  void launch(const ProgramOp& op, std::function<void()> work) override {
+    const CUDAStream on = stream(op.stream);
+    if (timed_) time_event(2 * launches_ + 1).record(on);
+    if (op.stream == StreamId::kMain) {
+      work();
+    } else {
+      const c10::cuda::CUDAStreamGuard guard(on);
+      work();
+    }
+    if (timed_) time_event(2 * launches_ + 2).record(on);
+    ++launches_;
+  }
+
+  void wait(StreamId waiting, EventId event) override { events_[static_cast<std::size_t>(event)].block(stream(waiting)); }
+  void record(StreamId on, EventId event) override { events_[static_cast<std::size_t>(event)].record(stream(on)); }
+  bool happened(EventId event) override { return events_[static_cast<std::size_t>(event)].query(); }
+
+  void end_step(const std::function<void()>& while_waiting) override {
+    constexpr auto kLook = std::chrono::microseconds(50);
+    constexpr int kLooksPerCall = 200;  // of while_waiting
+    int looks = 0;
+    for (const CUDAStream& one : streams_) {
+      while (!one.query()) {
+        std::this_thread::sleep_for(kLook);
+        if (++looks % kLooksPerCall == 0) while_waiting();
+      }
+    }
+  }
+
+  TimeSpan span(std::size_t launch) const override {
+    const Seconds start = begin_ + elapsed(2 * launch + 1);
+    return {start, start, begin_ + elapsed(2 * launch + 2)};
+  }
+
+  at::Tensor host_number() override { return at::zeros({}, at::TensorOptions(at::kDouble).pinned_memory(true)); }
+
+ private:
+  static CUDAStream make_stream(int index, StreamId id) {
+    // Communication first: whole groups wait for it.
+    return c10::cuda::getStreamFromPool(/*isHighPriority=*/id != StreamId::kMain, static_cast<c10::DeviceIndex>(index));
+  }
+  const CUDAStream& stream(StreamId id) const { return streams_[static_cast<std::size_t>(id)]; }
+  CUDAEvent& time_event(std::size_t i) {
+    while (times_.size() <= i) times_.emplace_back(cudaEventDefault);
+    return times_[i];
+  }
+  Seconds elapsed(std::size_t i) const {
+    constexpr Seconds kMillisecond = 1e-3;
+    return times_[0].elapsed_time(times_[i]) * kMillisecond;
+  }
+
+  at::Device where_;
+  std::array<CUDAStream, kNumStreams> streams_;
+  std::vector<CUDAEvent> events_;
+  std::vector<CUDAEvent> times_;  // of the step's begin, then of begin and end of each launch
+  Seconds begin_ = 0;
+  std::size_t launches_ = 0;
+  bool timed_ = false;
+};
+
+DType to_dtype(at::ScalarType type) {
+  switch (type) {
+    case at::kDouble: return DType::kFp64;
+    case at::kFloat: return DType::kFp32;
+    case at::kHalf: return DType::kFp16;
+    case at::kBFloat16: return DType::kBf16;
+    default: bug("dropout is of floating types");
+  }
+}
+
+}  // namespace
+
+int num_cuda_devices() { return c10::cuda::device_count(); }
+
+std::string why_no_cuda() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  return error == cudaSuccess && count > 0 ? "" : std::string("CUDA: ") + cudaGetErrorString(error);
+}
+
+int cuda_capability(at::Device device) {
+  int major = 0, minor = 0;
+  C10_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index()));
+  C10_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device.index()));
+  return 10 * major + minor;
+}
+
+std::unique_ptr<Device> make_cuda_device(int index) {
+  if (index >= num_cuda_devices()) {
+    throw BackendError("GPU " + std::to_string(index) + " is not there: this process sees " +
+                       std::to_string(num_cuda_devices()) + (num_cuda_devices() == 0 ? " (" + why_no_cuda() + ")" : ""));
+  }
+  return std::make_unique<CudaDevice>(index);
+}
+
+void drop_on_cuda(const at::Tensor& x, at::Tensor& y, const DropoutMask& mask) {
+  C10_CUDA_CHECK(launch_dropout(to_dtype(x.scalar_type()), x.const_data_ptr(), y.mutable_data_ptr(), mask,
+                                c10::cuda::getCurrentCUDAStream(x.device().index())));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,81 @@
+#include "real/exec/host_device.h"
+
+#include <string>
+#include <utility>
+
+namespace trainyard {
+
+namespace {
+
+Seconds seconds(Clock::time_point time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+
+}  // namespace
+
+void HostDevice::begin_step(std::size_t num_events, bool timed) {
+  events_.assign(num_events, nullptr);
+  launched_.clear();
+  timed_ = timed;
+}
+
+void HostDevice::launch(const ProgramOp& op, std::function<void()> work) {
+  if (op.stream == StreamId::kMain) {
+    Launched main;
+    if (timed_) main.span.ready = main.span.start = seconds(Clock::now());
+    work();
+    if (!timed_) return;
+    main.span.end = seconds(Clock::now());
+    launched_.push_back(std::move(main));
+    return;
+  }
+  Stream& stream = streams_[static_cast<std::size_t>(op.stream)];
+  if (!stream.thread) {
+    stream.thread = std::make_unique<CommunicationStream>("comm" + std::to_string(static_cast<int>(op.stream)));
+  }
+  stream.last = stream.thread->enqueue(std::exchange(stream.waits, {}), std::move(work));
+  if (timed_) launched_.push_back({{}, stream.last});
+}
+
+void HostDevice::wait(StreamId stream, EventId event) {
+  const CompletionPtr& completion = events_[static_cast<std::size_t>(event)];
+  if (!completion) return;
+  if (stream == StreamId::kMain) {
+    completion->wait();
+  } else {
+    streams_[static_cast<std::size_t>(stream)].waits.push_back(completion);
+  }
+}
+
+void HostDevice::record(StreamId stream, EventId event) {
+  // Work on the main stream has ended when its launch returns.
+  if (stream == StreamId::kMain) return;
+  events_[static_cast<std::size_t>(event)] = streams_[static_cast<std::size_t>(stream)].last;
+}
+
+bool HostDevice::happened(EventId event) {
+  const CompletionPtr& completion = events_[static_cast<std::size_t>(event)];
+  return !completion || completion->done();
+}
+
+void HostDevice::end_step(const std::function<void()>&) {
+  for (const Stream& stream : streams_) {
+    if (stream.last) stream.last->wait();
+  }
+}
+
+TimeSpan HostDevice::span(std::size_t launch) const {
+  const Launched& one = launched_[launch];
+  if (!one.completion) return one.span;
+  const Seconds start = seconds(one.completion->start());
+  return {start, start, seconds(one.completion->end())};
+}
+
+at::Tensor HostDevice::host_number() {
+  // Not LibTorch's allocator: what it has allocated is what the Program says is alive.
+  auto* number = new double(0);
+  return at::from_blob(number, at::IntArrayRef{}, [](void* data) { delete static_cast<double*>(data); },
+                       at::TensorOptions(at::kDouble));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,197 @@
+#include "real/exec/issue_order.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "engine/base/error.h"
+
+namespace trainyard {
+
+namespace {
+
+using Place = std::int32_t;  // of an op in the order of issue; -1: none
+
+/// How much of each stream has ended before an op starts, itself included: [stream] ops of it.
+using Progress = std::array<std::uint32_t, kNumStreams>;
+
+struct Storage {
+  Place writer = -1;
+  std::array<Place, kNumStreams> readers;  // the latest of each stream since it was written
+  bool alive = false;
+  Storage() { readers.fill(-1); }
+};
+
+class Builder {
+ public:
+  Builder(const Program& program, const RankClass& list)
+      : program_(program), list_(list), storages_(program.values.size()), slots_(program.pools.size()) {
+    for (std::size_t v = 0; v < program.values.size(); ++v) {
+      roots_.push_back(storage_root(program, static_cast<ValueId>(v)));
+    }
+    // Nobody has freed the slots of a pool yet: they are given in order.
+    for (std::size_t p = 0; p < slots_.size(); ++p) {
+      slots_[p].assign(static_cast<std::size_t>(program.pools[p].slots), Place{-1});
+    }
+    last_.fill(-1);
+  }
+
+  IssueOrder run() {
+    std::vector<std::array<Place, kNumStreams>> ends;  // [call]: the last op of each stream so far
+    for (const Call& call : list_.calls) {
+      out_.first_op.push_back(static_cast<std::uint32_t>(out_.ops.size()));
+      after_call_.clear();
+      for (const CallRef& before : call.after) {
+        after_call_.insert(after_call_.end(), ends[before.call].begin(), ends[before.call].end());
+      }
+      const auto first = static_cast<Place>(out_.ops.size());
+      segment(call.segment, call.mb, &call);
+      ends.emplace_back();
+      for (std::size_t s = 0; s < kNumStreams; ++s) ends.back()[s] = last_[s] >= first ? last_[s] : -1;
+    }
+    out_.first_op.push_back(static_cast<std::uint32_t>(out_.ops.size()));
+    number_events();
+    return std::move(out_);
+  }
+
+ private:
+  void segment(SegmentId id, const std::array<Microbatch, 2>& mb, const Call* call) {
+    const auto& ops = program_.segments[static_cast<std::size_t>(id)].ops;
+    std::vector<Place> places;
+    const auto inside = [&](std::uint32_t at) {
+      if (call == nullptr) return;
+      for (const auto& [place, inner] : call->inside) {
+        if (place == at) segment(inner, {-1, -1}, nullptr);
+      }
+    };
+    for (std::uint32_t i = 0; i < ops.size(); ++i) {
+      inside(i);
+      before_ = after_call_;
+      for (const std::uint32_t earlier : ops[i].after) before_.push_back(places[earlier]);
+      places.push_back(issue(id, i, ops[i], mb));
+    }
+    inside(static_cast<std::uint32_t>(ops.size()));
+  }
+
+  /// Issues one op: before_ holds what it waits for beside its operands.
+  Place issue(SegmentId segment, std::uint32_t index, const ProgramOp& op, const std::array<Microbatch, 2>& mb) {
+    const auto place = static_cast<Place>(out_.ops.size());
+    const bool frees = op.kind == OpKind::kFree;
+    for (const Operand& operand : op.reads) touch(operand, mb, frees);
+    if (op.guard) touch(*op.guard, mb, false);
+    for (const Operand& operand : op.writes) {
+      take_memory(operand, op, mb);
+      touch(operand, mb, true);
+    }
+    for (const Operand& operand : op.accumulates) touch(operand, mb, true);
+
+    out_.ops.push_back({segment, index, mb, -1, 0, 0});
+    const auto s = static_cast<std::size_t>(op.stream);
+    streams_.push_back(op.stream);
+    wait_for_streams(place, s);
+    last_[s] = place;
+
+    for (const Operand& operand : op.reads) {
+      if (!frees) storage(operand, mb).readers[s] = place;
+    }
+    if (op.guard) storage(*op.guard, mb).readers[s] = place;
+    for (const Operands* operands : {&op.writes, &op.accumulates}) {
+      for (const Operand& operand : *operands) {
+        Storage& written = storage(operand, mb);
+        written.writer = place;
+        written.readers.fill(-1);
+      }
+    }
+    if (frees) {
+      for (const Operand& operand : op.reads) give_memory(operand, mb, place);
+    }
+    return place;
+  }
+
+  void touch(const Operand& operand, const std::array<Microbatch, 2>& mb, bool changes) {
+    const Storage& touched = storage(operand, mb);
+    before_.push_back(touched.writer);
+    if (changes) before_.insert(before_.end(), touched.readers.begin(), touched.readers.end());
+  }
+
+  void take_memory(const Operand& operand, const ProgramOp& op, const std::array<Microbatch, 2>& mb) {
+    const ValueId root = roots_[static_cast<std::size_t>(operand.value)];
+    const Value& value = program_.values[static_cast<std::size_t>(root)];
+    Storage& taken = storage(operand, mb);
+    if (taken.alive || value.scope == Scope::kPersistent) return;
+    taken = {};
+    taken.alive = true;
+    if (value.pool >= 0) {
+      std::deque<Place>& slots = slots_[static_cast<std::size_t>(value.pool)];
+      check(!slots.empty(), "a pool has a free slot when the Program takes one");
+      before_.push_back(slots.front());
+      slots.pop_front();
+    } else if (op.stream != StreamId::kMain) {
+      before_.push_back(last_free_);
+    }
+  }
+
+  void give_memory(const Operand& operand, const std::array<Microbatch, 2>& mb, Place place) {
+    const ValueId root = roots_[static_cast<std::size_t>(operand.value)];
+    const Value& value = program_.values[static_cast<std::size_t>(root)];
+    storage(operand, mb) = {};
+    if (value.pool >= 0) {
+      slots_[static_cast<std::size_t>(value.pool)].push_back(place);
+    } else {
+      last_free_ = place;
+    }
+  }
+
+  Storage& storage(const Operand& operand, const std::array<Microbatch, 2>& mb) {
+    const auto root = static_cast<std::size_t>(roots_[static_cast<std::size_t>(operand.value)]);
+    const bool each = program_.values[root].scope == Scope::kMicrobatch;
+    std::vector<Storage>& all = storages_[root];
+    if (all.empty()) all.resize(each ? static_cast<std::size_t>(program_.num_microbatches) : 1);
+    return all[each ? static_cast<std::size_t>(mb[operand.slot]) : 0];
+  }
+
+  /// Of before_, what neither the order of the stream nor another wait implies becomes a wait.
+  void wait_for_streams(Place place, std::size_t stream) {
+    Progress clock = last_[stream] >= 0 ? clocks_[static_cast<std::size_t>(last_[stream])] : Progress{};
+    // The later an op was issued, the more it may imply of what was issued before it.
+    std::sort(before_.begin(), before_.end(), std::greater<>());
+    IssuedOp& issued = out_.ops[static_cast<std::size_t>(place)];
+    issued.first_wait = static_cast<std::uint32_t>(out_.waits.size());
+    for (const Place before : before_) {
+      if (before < 0) break;
+      const Progress& other = clocks_[static_cast<std::size_t>(before)];
+      const auto its = static_cast<std::size_t>(streams_[static_cast<std::size_t>(before)]);
+      if (clock[its] >= other[its]) continue;
+      for (std::size_t s = 0; s < kNumStreams; ++s) clock[s] = std::max(clock[s], other[s]);
+      out_.waits.push_back(before);  // its place; number_events() turns it into its event
+      ++issued.num_waits;
+    }
+    ++clock[stream];
+    clocks_.push_back(clock);
+  }
+
+  void number_events() {
+    for (EventId& wait : out_.waits) {
+      IssuedOp& waited = out_.ops[static_cast<std::size_t>(wait)];
+      if (waited.event < 0) waited.event = static_cast<EventId>(out_.num_events++);
+      wait = waited.event;
+    }
+  }
+
+  const Program& program_;
+  const RankClass& list_;
+  IssueOrder out_;
+  std::vector<ValueId> roots_;
+  std::vector<std::vector<Storage>> storages_;  // [root][microbatch]
+  std::vector<std::deque<Place>> slots_;        // [pool]: who freed each free slot, in the order of giving
+  Place last_free_ = -1;                        // of arena storage
+  std::array<Place, kNumStreams> last_{};       // [stream]
+  std::vector<StreamId> streams_;               // [place]
+  std::vector<Progress> clocks_;                   // [place]
+  std::vector<Place> before_, after_call_;
+};
+
+}  // namespace
+
+IssueOrder issue_order(const Program& program, const RankClass& list) { return Builder(program, list).run(); }
+
+}  // namespace trainyard
