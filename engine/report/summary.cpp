@@ -26,6 +26,19 @@ std::string gib(Bytes bytes) {
 
 }  // namespace
 
+Flop model_flop_per_step(const Study& study, const Graph& model) {
+  return 3.0 * model.model_flop_per_microbatch * static_cast<double>(study.num_microbatches()) *
+         study.parallel.data;
+}
+
+double model_flop_utilisation(const Study& study, const Graph& model, const HardwareProfile& hardware,
+                              Seconds iteration_time) {
+  const auto peak = hardware.peak.find(study.training.precision);
+  if (peak == hardware.peak.end() || peak->second <= 0) return 0;
+  const double rank_seconds = iteration_time * static_cast<double>(study.parallel.num_ranks());
+  return model_flop_per_step(study, model) / rank_seconds / peak->second;
+}
+
 Summary summarise(const SummaryInputs& in) {
   const Study& study = in.study;
   Summary out;
@@ -41,16 +54,10 @@ Summary summarise(const SummaryInputs& in) {
   const double tokens = static_cast<double>(study.model.seq_len + study.model.decoder_seq_len);
   out.samples_per_s = static_cast<double>(study.training.global_batch) / out.iteration_time;
   out.tokens_per_s = out.samples_per_s * tokens;
-  // Forward once, backward twice; every data-parallel replica runs all its microbatches.
-  out.model_flop = 3.0 * in.model.model_flop_per_microbatch *
-                   static_cast<double>(study.num_microbatches()) * study.parallel.data;
+  out.model_flop = model_flop_per_step(study, in.model);
   const double rank_seconds = out.iteration_time * static_cast<double>(out.num_ranks);
   out.tflops_per_gpu = out.model_flop / rank_seconds / 1e12;
-  double peak = 0;
-  if (const auto it = in.hardware.peak.find(study.training.precision); it != in.hardware.peak.end()) {
-    peak = it->second;
-  }
-  out.mfu = peak > 0 ? out.model_flop / rank_seconds / peak : 0;
+  out.mfu = model_flop_utilisation(study, in.model, in.hardware, out.iteration_time);
 
   Flop executed = 0;
   out.time_by_pipeline_rank.resize(in.program.body.size());

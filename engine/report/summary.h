@@ -41,6 +41,13 @@ struct Summary {
   std::vector<SourceEntry> sources;
 };
 
+/// Of one step: forward once, backward twice; every data-parallel replica runs all its microbatches.
+Flop model_flop_per_step(const Study& study, const Graph& model);
+
+/// Share of the dense peak of training.precision over all ranks; 0 where the profile has no such peak.
+double model_flop_utilisation(const Study& study, const Graph& model, const HardwareProfile& hardware,
+                              Seconds iteration_time);
+
 struct SummaryInputs {
   const Study& study;
   const Graph& model;

@@ -36,6 +36,7 @@ class CudaDevice final : public Device {
   }
 
   at::Device where() const override { return where_; }
+  bool immediate() const override { return false; }
 
   void begin_step(std::size_t num_events, bool timed) override {
     while (events_.size() < num_events) events_.emplace_back(cudaEventDisableTiming);

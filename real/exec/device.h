@@ -22,6 +22,9 @@ class Device {
 
   /// Where tensors lie.
   virtual at::Device where() const = 0;
+  /// Whether what is launched on main has run when launch() returns, so that kernels may look at numbers. Where it
+  /// has not, looking would make the host wait for the device.
+  virtual bool immediate() const = 0;
 
   /// Forgets the events of the step before. `timed`: notes when each launch ran.
   virtual void begin_step(std::size_t num_events, bool timed) = 0;

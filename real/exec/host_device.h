@@ -11,9 +11,10 @@
 
 namespace trainyard {
 
-class HostDevice final : public Device {
+class HostDevice : public Device {
  public:
   at::Device where() const override { return at::kCPU; }
+  bool immediate() const override { return true; }
   void begin_step(std::size_t num_events, bool timed) override;
   void launch(const ProgramOp& op, std::function<void()> work) override;
   void wait(StreamId stream, EventId event) override;

@@ -76,6 +76,9 @@ void RankExecutor::initialise(const Study& study) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   constexpr std::int64_t kStagedElements = 1 << 20;  // drawn on the host, then copied at once
   std::vector<float> staged;
+  for (const IssuedOp& issued : plan_.order().ops) {
+    for (const Operand& operand : plan_of(issued).op->writes) values_.make_pool_of(operand.value);
+  }
   for (const BucketState& bucket : plan_.buckets()) {
     const auto make = [&](ValueId id) {
       const Value& value = plan_.program().values[static_cast<std::size_t>(id)];
@@ -231,6 +234,7 @@ void RankExecutor::compute(const OpPlan& plan, const IssuedOp& issued) {
     k.writes.push_back(values_.prepare(operand.value, microbatch_of(operand, issued)));
   }
   k.device = device_.where();
+  k.immediate = device_.immediate();
   k.write_types = plan.write_types;
   k.write_shapes = plan.write_shapes;
   run(plan, issued);

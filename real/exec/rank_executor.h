@@ -55,7 +55,7 @@ class RankExecutor {
   RankExecutor(const RankExecutor&) = delete;
   RankExecutor& operator=(const RankExecutor&) = delete;
 
-  /// Allocates parameters and optimizer state: weights from their initial values, state zero.
+  /// Allocates pools, parameters and optimizer state: weights from their initial values, state zero.
   void initialise(const Study& study);
 
   /// One training step; `state.first_sample` is set per call.

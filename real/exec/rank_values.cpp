@@ -1,7 +1,6 @@
 #include "real/exec/rank_values.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "engine/base/error.h"
 #include "real/kernels/kernel.h"
@@ -61,6 +60,19 @@ at::Tensor RankValues::prepare(ValueId id, Microbatch mb) {
   return {};
 }
 
+void RankValues::make_pool_of(ValueId id) {
+  const PoolId pool = program_.values[static_cast<std::size_t>(roots_[static_cast<std::size_t>(id)])].pool;
+  if (pool < 0) return;
+  const auto p = static_cast<std::size_t>(pool);
+  PoolStorage& storage = pools_[p];
+  if (!storage.slots.empty()) return;
+  for (int i = 0; i < program_.pools[p].slots; ++i) {
+    storage.slots.push_back(at::empty({slot_bytes_[p]}, options(at::kByte)));
+    storage.free.push_back(i);
+    live_bytes_ += slot_bytes_[p];
+  }
+}
+
 at::Tensor RankValues::allocate(ValueId id, Microbatch mb) {
   const Value& value = program_.values[static_cast<std::size_t>(id)];
   Instance& one = instance(id, mb);
@@ -71,15 +83,6 @@ at::Tensor RankValues::allocate(ValueId id, Microbatch mb) {
   }
   const auto p = static_cast<std::size_t>(value.pool);
   PoolStorage& pool = pools_[p];
-  if (pool.slots.empty()) {
-    const auto slots = static_cast<std::size_t>(program_.pools[p].slots);
-    for (std::size_t i = 0; i < slots; ++i) {
-      pool.slots.push_back(at::empty({slot_bytes_[p]}, options(at::kByte)));
-    }
-    pool.free.resize(slots);
-    std::iota(pool.free.begin(), pool.free.end(), 0);
-    live_bytes_ += slot_bytes_[p] * static_cast<std::int64_t>(slots);
-  }
   check(!pool.free.empty(), "a pool has a free slot when the Program takes one");
   // The one that was given back first, as issue_order() has it: its last user has had the most time to end.
   one.slot = pool.free.front();

@@ -19,6 +19,9 @@ class RankValues {
  public:
   RankValues(const Program& program, const RankCoordinates& at, at::Device device);
 
+  /// Allocates the slots of the pool that `value` is given one of, if it has one and they are not there yet. Not
+  /// within a step: what a slot lies in may have been freed by an op that the slot's first user does not wait for.
+  void make_pool_of(ValueId value);
   /// The tensor of a value that has been written; `mb` where it is of a microbatch.
   at::Tensor& tensor(ValueId value, Microbatch mb);
   /// The storage that `value` is about to be written into, undefined where the kernel brings its own:

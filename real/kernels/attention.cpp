@@ -121,7 +121,7 @@ void relative_bias_dw(KernelCall& call) {  // reads d bias [N, Sq, Sk]
   at::Tensor& table = call.accumulates[0];
   const at::Tensor index = relative_buckets(grad.size(1), grad.size(2), table.size(0), call.attrs->causal);
   const at::Tensor rows = grad.reshape({grad.size(0), -1}).t().to(table.scalar_type());
-  if (table.is_cuda()) {
+  if (!call.immediate) {
     table.index_put_({index.to(grad.device())}, rows, /*accumulate=*/true);  // in the same order every time
   } else {
     table.index_add_(0, index, rows);

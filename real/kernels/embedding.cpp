@@ -39,8 +39,8 @@ void embedding_dw(KernelCall& call) {
   auto [index, outside] =
       local_tokens(call.read(1), table.start[0], gradient.size(0), table.whole[0]);
   at::Tensor dy = call.read(0).reshape({-1, gradient.size(1)}).to(gradient.scalar_type());
-  if (gradient.is_cuda()) {
-    // Sorted by row, so that every run adds in the same order; picking what is inside would make the host wait.
+  if (!call.immediate) {
+    // Sorted by row, so that every run adds in the same order. Picking what is inside would make the host wait.
     if (outside.defined()) {
       dy = dy.masked_fill(outside.unsqueeze(1), 0);
       index = at::where(outside, at::remainder(call.read(1).reshape({-1}), gradient.size(0)), index);

@@ -36,11 +36,12 @@ enum class Method : std::uint8_t {
   kCpuFlash,
   kCudaFlash,      // 16-bit types, no mask, compute capability 8.0
   kCudaEfficient,  // fp32 too, masks, any capability
-  kPlain           // whole scores for the length of the op: fp64 on a GPU, and heads that the others refuse
+  kPlain           // whole scores for the length of the op: fp64 on a GPU, and heads that the others refuse; of
+                   // LibTorch's general operators, so that it runs on any device
 };
 
-Method method_for(const at::Tensor& q, bool has_mask) {
-  if (q.is_cpu()) return Method::kCpuFlash;
+Method method_for(const at::Tensor& q, bool has_mask, bool immediate) {
+  if (q.is_cpu()) return immediate ? Method::kCpuFlash : Method::kPlain;
   const std::int64_t head_dim = q.size(3);
   if (q.scalar_type() == at::kDouble || head_dim % 8 != 0) return Method::kPlain;
   const bool short_type = q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16;
@@ -81,10 +82,10 @@ struct Attended {
   at::Tensor lse;  // [B, N, Sq]
 };
 
-Attended attend(const Projections& in, const std::optional<at::Tensor>& mask, const OpAttrs& attrs,
+Attended attend(Method method, const Projections& in, const std::optional<at::Tensor>& mask, const OpAttrs& attrs,
                 at::ScalarType lse_type) {
   const auto& [q, k, v] = in;
-  switch (method_for(q, mask.has_value())) {
+  switch (method) {
     case Method::kCpuFlash: {
       auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, /*dropout_p=*/0.0, attrs.causal,
                                                                         mask, double{attrs.scale});
@@ -116,10 +117,10 @@ struct Gradients {
   at::Tensor q, k, v;  // as the projections
 };
 
-Gradients attend_backward(const at::Tensor& grad, const Projections& in, const Attended& saved,
+Gradients attend_backward(Method method, const at::Tensor& grad, const Projections& in, const Attended& saved,
                           const std::optional<at::Tensor>& mask, const OpAttrs& attrs) {
   const auto& [q, k, v] = in;
-  switch (method_for(q, mask.has_value())) {
+  switch (method) {
     case Method::kCpuFlash: {
       auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
           grad, q, k, v, saved.out, saved.lse, /*dropout_p=*/0.0, attrs.causal, mask, double{attrs.scale});
@@ -168,7 +169,8 @@ Gradients attend_backward(const at::Tensor& grad, const Projections& in, const A
 void flash_attention(KernelCall& call) {
   const Projections in = projections(call, 0);
   const std::optional<at::Tensor> mask = additive_mask(call, call.attrs->packed ? 1 : 2, in.q);
-  const Attended attended = attend(in, mask, *call.attrs, call.write_types[1]);
+  const Method method = method_for(in.q, mask.has_value(), call.immediate);
+  const Attended attended = attend(method, in, mask, *call.attrs, call.write_types[1]);
   call.set(0, by_token(attended.out));
   call.set(1, attended.lse.to(call.write_types[1]));
 }
@@ -181,7 +183,8 @@ void flash_attention_dx(KernelCall& call) {
   const std::optional<at::Tensor> mask = additive_mask(call, next, in.q);
   if (mask) ++next;
   const Attended saved = {by_head(call.read(next), attrs.heads), call.read(next + 1)};
-  const Gradients gradients = attend_backward(by_head(call.read(0), attrs.heads), in, saved, mask, attrs);
+  const Method method = method_for(in.q, mask.has_value(), call.immediate);
+  const Gradients gradients = attend_backward(method, by_head(call.read(0), attrs.heads), in, saved, mask, attrs);
   const std::int64_t width = std::int64_t{attrs.heads} * attrs.head_dim;
   const std::int64_t kv_width = std::int64_t{attrs.kv_heads} * attrs.head_dim;
   if (!attrs.packed) call.set(0, by_token(gradients.q));

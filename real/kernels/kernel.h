@@ -53,6 +53,7 @@ struct KernelCall {
   bool has_norm = false;                     // optimizers, reads[0]: squared norm of all gradients
   at::Tensor guard;                          // optimizers: not finite: nothing is updated; undefined: always
   at::Device device = at::kCPU;              // where results lie
+  bool immediate = true;                     // numbers may be looked at; false: the host would wait for the device
 
   const at::Tensor& read(std::size_t i) const { return reads[i]; }
   /// Hands over the i-th result: adopted where no storage was given, copied there otherwise.

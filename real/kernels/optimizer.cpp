@@ -56,7 +56,7 @@ double gradient_factor(const KernelCall& call) {
   return std::min(1.0, call.state->clip_norm / (norm + kClipEps)) * unscale;
 }
 
-/// The same on the device, 0-dim: the host does not wait for the norm.
+/// The same as a tensor, 0-dim: the host does not wait for the norm.
 at::Tensor gradient_factor_on_device(const KernelCall& call) {
   const double unscale = 1.0 / call.state->loss_scale;
   if (!call.has_norm || call.state->clip_norm == 0) {
@@ -74,7 +74,7 @@ bool guard_fails(const KernelCall& call) {
 
 void sum_squares(KernelCall& call) {
   const at::Tensor x = call.read(0).contiguous();
-  if (x.is_cuda()) {
+  if (!call.immediate) {
     const at::Tensor norm = at::linalg_vector_norm(x, 2).to(call.accumulates[0].scalar_type());
     call.accumulates[0].add_(norm.square(), double{call.attrs->share});
     return;
@@ -97,7 +97,7 @@ void adamw(KernelCall& call) {
   at::Tensor& second = call.accumulates[has_master ? 2 : 1];
   const auto on_device = [&](at::ScalarType type) { return at::TensorOptions(type).device(call.device); };
   std::optional<at::Tensor> unscale, overflow;  // what the fused update divides by; 1: it does nothing
-  if (call.device.is_cuda()) {
+  if (!call.immediate) {
     const at::Tensor factor = gradient_factor_on_device(call);
     // The fused update's own factor is fp32.
     if (gradient.scalar_type() == at::kFloat) {
@@ -138,7 +138,7 @@ void sgd(KernelCall& call) {
              range.decay ? 1.0 - s.learning_rate * s.weight_decay : 1.0);
     }
   };
-  if (call.device.is_cuda()) {
+  if (!call.immediate) {
     const at::Tensor factor = gradient_factor_on_device(call).to(weights.scalar_type());
     const at::Tensor holds = call.guard.defined() ? at::isfinite(call.guard).squeeze() : at::Tensor{};
     for_ranges([&](at::Tensor& w, const at::Tensor& g, double keep) {

@@ -123,7 +123,7 @@ void save_checkpoint(const std::string& folder, RankTrainer& trainer, const std:
     }
     ShardWriter writer(folder, step, static_cast<std::int32_t>(rank), std::move(pieces));
     while (const Piece* piece = writer.next()) {
-      writer.append(bytes_of(elements.at(to_string(*piece)).contiguous()));
+      writer.append(bytes_of(elements.at(to_string(*piece)).cpu().contiguous()));
     }
     shard = writer.finish();
   }

@@ -20,6 +20,7 @@
 #include "engine/compile.h"
 #include "engine/config/study_writer.h"
 #include "engine/program/program_text.h"
+#include "engine/report/summary.h"
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/hugging_face_weights.h"
 #include "real/comm/gloo.h"
@@ -255,6 +256,13 @@ class Run {
     json["best_loss"] = samples.best_loss() ? nlohmann::json(*samples.best_loss()) : nlohmann::json();
     json["tokens_per_s"] = rate;
     json["iteration_time_s"] = steps > 0 ? nlohmann::json(seconds / static_cast<double>(steps)) : nlohmann::json();
+    if (steps > 0) {
+      const Prepared& prepared = plan_.prepared;
+      const double step = seconds / static_cast<double>(steps);
+      json["tflops_per_gpu"] =
+          model_flop_per_step(study_, prepared.model) / step / static_cast<double>(ranks()) / 1e12;
+      json["mfu"] = model_flop_utilisation(study_, prepared.model, prepared.hardware, step);
+    }
     json["num_ranks"] = ranks();
     json["program_digest"] = plan_.digest;
     json["out"] = plan_.out;
@@ -264,6 +272,11 @@ class Run {
     } else {
       std::printf("%lld steps in %s: loss %s, %.0f tokens/s\n", static_cast<long long>(trainer.steps_done()),
                   plan_.out.c_str(), loss ? std::to_string(*loss).c_str() : "not trained further", rate);
+      if (steps > 0) {
+        std::printf("%.4f TFLOP/s of the model per rank, MFU %.1f %% of the peak in profile %s\n",
+                    json["tflops_per_gpu"].get<double>(), 100 * json["mfu"].get<double>(),
+                    plan_.prepared.hardware.name.c_str());
+      }
       std::printf("program %s\n", plan_.digest.c_str());
     }
     std::fflush(stdout);

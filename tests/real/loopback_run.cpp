@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "engine/base/error.h"
+#include "real/cuda/cuda_device.h"
 #include "real/exec/counting_allocator.h"
 #include "real/exec/host_device.h"
 #include "real/exec/loopback.h"
@@ -18,10 +19,16 @@ namespace trainyard {
 
 namespace {
 
+/// The host's device, of which kernels hear that numbers are not there yet.
+class DeferredDevice final : public HostDevice {
+ public:
+  bool immediate() const override { return false; }
+};
+
 /// Copies what the bucket's part [own_begin, own_end) holds of each weight to its place in the whole.
 void collect(const BucketState& bucket, const at::Tensor& part, double factor,
              std::map<std::string, std::vector<double>>& out) {
-  const at::Tensor values = part.to(at::kDouble).contiguous();
+  const at::Tensor values = part.to(at::kCPU, at::kDouble).contiguous();
   const double* data = values.const_data_ptr<double>();
   for (const WeightPiece& piece : bucket.pieces) {
     std::int64_t size = 1;
@@ -52,7 +59,7 @@ void add_noise(RankExecutor& executor, float deviation, std::int64_t seed) {
       for (std::int64_t i = 0; i < piece.rows; ++i) {
         fill_initial_row(piece, key, i, row);
         at::Tensor to = values.narrow(0, piece.offset + i * piece.columns, piece.columns);
-        to.copy_(to.to(at::kFloat).add_(at::from_blob(row.data(), {piece.columns}, at::kFloat)));
+        to.copy_(to.to(at::kCPU, at::kFloat).add_(at::from_blob(row.data(), {piece.columns}, at::kFloat)));
       }
     }
   }
@@ -81,13 +88,23 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
     threads.emplace_back([&, rank] {
       at::set_num_threads(1);  // of this rank: there are as many as share the machine's cores
       const at::AutoDispatchBelowADInplaceOrView no_autograd;
-      HostDevice device;
-      const std::unique_ptr<Transport> transport = hub.transport();
+      std::unique_ptr<Device> device;
+      if (options.gpu) {
+        device = make_cuda_device(0);
+      } else if (options.deferred) {
+        device = std::make_unique<DeferredDevice>();
+      } else {
+        device = std::make_unique<HostDevice>();
+      }
+      std::unique_ptr<Transport> transport = hub.transport();
+      if (options.device) device = options.device(rank, std::move(device));
+      if (options.transport) transport = options.transport(rank, std::move(transport));
       std::optional<RankTrainer> started;  // ends after a failure has been said: then nobody waits for it
       try {
         if (options.watch_memory) count_cpu_allocations();
         const std::int64_t before = live_cpu_bytes();
-        RankTrainer& trainer = started.emplace(run.program, prepared.model, prepared.study, *samples, rank, device, *transport);
+        RankTrainer& trainer = started.emplace(run.program, prepared.model, prepared.study, *samples, rank, *device,
+                                               *transport);
         RankExecutor& executor = trainer.executor();
         if (options.watch_memory) {
           executor.hooks().call_done = [&](std::size_t call) {
@@ -96,6 +113,7 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
           };
         }
         executor.record_rows(options.record_rows);
+        if (options.ready) options.ready(rank, executor);
         if (options.noise > 0) add_noise(executor, options.noise, prepared.study.training.seed);
         for (std::size_t step = 0; step < steps; ++step) {
           if (step == 0) {

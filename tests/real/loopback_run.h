@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,10 @@
 #include "engine/exec/trace.h"
 
 namespace trainyard {
+
+class Device;
+class RankExecutor;
+class Transport;
 
 struct LoopbackRun {
   std::vector<double> losses;          // per step
@@ -27,9 +32,16 @@ struct LoopbackOptions {
   /// Standard deviation of noise that every initial weight gets, of whatever layout: no bias is 0
   /// then, no norm's weight 1, and what attention learns is not small beside the rest.
   float noise = 0;
+  /// Kernels as on a GPU: none may look at a number.
+  bool deferred = false;
   /// One rank only: bytes allocated, and bytes of live values of the Program, after each call.
   std::function<void(const Call&, std::int64_t allocated, std::int64_t live)> watch_memory = {};
   std::function<void(Program&)> plant = {};  // changes the Program before it runs
+  bool gpu = false;  // one rank only: on this machine's first
+  /// Put between a rank and its device and transport, or in their place.
+  std::function<std::unique_ptr<Device>(std::int64_t rank, std::unique_ptr<Device>)> device = {};
+  std::function<std::unique_ptr<Transport>(std::int64_t rank, std::unique_ptr<Transport>)> transport = {};
+  std::function<void(std::int64_t rank, RankExecutor&)> ready = {};  // before the first step
 };
 
 /// Trains the study; `sets` as --set. Throws what a rank throws.

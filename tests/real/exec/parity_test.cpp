@@ -225,4 +225,57 @@ TEST_CASE("layouts in 16-bit types have the same losses, as near as those types 
   }
 }
 
+// A GPU's kernels may not look at numbers, so some of them are others than a CPU's. They are LibTorch's general
+// operators, which run here too.
+TEST_CASE("kernels that look at no number train as those that do") {
+  for (const std::string family : {"gpt", "llama", "bert", "bert-next", "t5"}) {
+    for (const std::string optimizer : {"sgd, clip_norm: 0.1, lr: {peak: 0.05}", "adamw, lr: {peak: 1e-3}"}) {
+      const std::string dropout = family == "llama" ? "0" : "0.1";
+      const std::string text = study(family, "precision: fp64, dropout: " + dropout + ", optimizer: " + optimizer);
+      for (const std::string tensor : {"1", "2"}) {
+        const std::vector<std::string> sets = {"cluster.ranks=" + tensor, "parallel.tensor=" + tensor};
+        CAPTURE(family, optimizer, tensor);
+        const LoopbackRun usual = run_loopback(text, sets, {.steps = 3});
+        check_same(usual, run_loopback(text, sets, {.steps = 3, .deferred = true}), kFp64);
+      }
+    }
+  }
+}
+
+TEST_CASE("an update whose gradients overflowed is left out, with and without a look at the norm") {
+  // The gradient of a logit is about (p - 1) times the scale over 64 tokens: far beyond fp16's 65504.
+  for (const std::string optimizer : {"sgd", "adamw"}) {
+    const std::string text = study("gpt", "precision: fp16, dropout: 0, loss_scale: 1073741824, optimizer: " + optimizer);
+    const LoopbackRun before = run_loopback(text, {}, {.steps = 0});
+    for (const bool deferred : {false, true}) {
+      CAPTURE(optimizer, deferred);
+      const LoopbackRun run = run_loopback(text, {}, {.steps = 2, .deferred = deferred});
+      CHECK_FALSE(std::isfinite(run.gradient_norms[0]));
+      CHECK(run.weights == before.weights);
+    }
+  }
+}
+
+// Run by hand where there is a GPU: real_test "[gpu]".
+TEST_CASE("a GPU trains as a CPU does", "[.gpu]") {
+  for (const std::string family : {"gpt", "llama", "bert", "bert-next", "t5"}) {
+    for (const std::string recompute : {"none", "full"}) {
+      const std::string dropout = family == "llama" ? "0" : "0.1";
+      const auto train = [&](const std::string& precision, const std::string& optimizer, int steps, bool gpu) {
+        return run_loopback(study(family, "precision: " + precision + ", dropout: " + dropout + ", optimizer: " + optimizer),
+                            {"recompute=" + recompute}, {.steps = steps, .gpu = gpu});
+      };
+      CAPTURE(family, recompute);
+      const std::string sgd = "sgd, clip_norm: 0, lr: {peak: 0.05}", adamw = "adamw, lr: {peak: 1e-3}";
+      check_same(train("fp64", sgd, 3, false), train("fp64", sgd, 3, true), kFp64);
+      check_same(train("fp32", sgd, 20, false), train("fp32", sgd, 20, true), kFp32);
+      check_same(train("fp32", adamw, 20, false), train("fp32", adamw, 20, true), kFp32);
+      const LoopbackRun host = train("bf16", adamw, 20, false), gpu = train("bf16", adamw, 20, true);
+      for (std::size_t step = 0; step < host.losses.size(); ++step) {
+        CHECK(gpu.losses[step] == Approx(host.losses[step]).epsilon(2e-2));
+      }
+    }
+  }
+}
+
 }  // namespace trainyard

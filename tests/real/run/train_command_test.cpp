@@ -149,6 +149,11 @@ TEST_CASE("studies that cannot be trained are refused") {
   CHECK(framework.exit == 2);
   CHECK(framework.err.find("train runs framework trainyard") != std::string::npos);
   CHECK(folder.train("--device cuda" + out).exit == 2);
+  // More GPUs than this machine has, if it has any and the build is for them.
+  const Answer gpus = folder.train("--set training.kernels=cuda --ranks 64 --set training.global_batch=64" + out);
+  CAPTURE(gpus.err);
+  CHECK(gpus.exit == 3);
+  CHECK(gpus.err.find("GPUs") != std::string::npos);
   CHECK(folder.train("--set model.heads=5" + out).exit == 2);
   const Answer data = folder.train("--set model.vocab=300 --set data.path=no.txt" + out);
   CAPTURE(data.err);
