@@ -127,10 +127,10 @@ Gradients attend_backward(Method method, const at::Tensor& grad, const Projectio
       return {dq, dk, dv};
     }
     case Method::kCudaFlash: {
-      const at::Tensor none = at::empty({0}, q.options().dtype(at::kInt));
+      const at::Tensor same_lengths;  // undefined: sequences of one length
       const at::Tensor no_seed = at::empty({2}, q.options().dtype(at::kUInt64));  // there is no dropout to replay
       auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_backward(
-          grad, q, k, v, saved.out, saved.lse, none, none, q.size(2), k.size(2), /*dropout_p=*/0.0, attrs.causal,
+          grad, q, k, v, saved.out, saved.lse, same_lengths, same_lengths, q.size(2), k.size(2), /*dropout_p=*/0.0, attrs.causal,
           no_seed, no_seed, double{attrs.scale});
       return {dq, dk, dv};
     }

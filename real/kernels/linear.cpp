@@ -42,6 +42,9 @@ void linear_dw(KernelCall& call) {
   at::Tensor& gradient = call.accumulates[0];
   if (gradient.scalar_type() == x.scalar_type()) {
     gradient.addmm_(dy.t(), x, /*beta=*/1, /*alpha=*/call.attrs->scale);
+  } else if (gradient.is_cuda() && gradient.scalar_type() == at::kFloat) {
+    // 16-bit operands added to an fp32 gradient by the product itself: no CPU has that.
+    at::addmm_out(gradient, gradient, dy.t(), x, at::kFloat, /*beta=*/1, /*alpha=*/call.attrs->scale);
   } else {
     gradient.add_(at::mm(dy.t(), x), /*alpha=*/call.attrs->scale);
   }

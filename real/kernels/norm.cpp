@@ -4,10 +4,19 @@
 
 namespace trainyard {
 
+namespace {
+
+/// In which type LibTorch takes the weights of a layer norm: on a CPU that of the statistics, which makes it keep
+/// those in it too; on a GPU that of x, and the statistics are wide anyway.
+at::ScalarType weight_type(const at::Tensor& x, at::ScalarType statistics) {
+  return x.is_cpu() ? statistics : x.scalar_type();
+}
+
+}  // namespace
+
 void layer_norm(KernelCall& call) {
   const at::Tensor& x = call.read(0);
-  const auto type = call.write_types[1];
-  // Weights in the type of the statistics make LibTorch keep those in it too.
+  const auto type = weight_type(x, call.write_types[1]);
   auto [y, mean, rstd] = at::native_layer_norm(x, {x.size(-1)}, call.read(1).to(type),
                                                call.read(2).to(type), call.attrs->eps);
   call.set(0, std::move(y));
@@ -20,7 +29,7 @@ void layer_norm_b(KernelCall& call) {
   // Reads dy, x, w, statistics.
   const at::Tensor& x = call.read(1);
   const at::Tensor& statistics = call.read(3);
-  const at::Tensor w = call.read(2).to(statistics.scalar_type());
+  const at::Tensor w = call.read(2).to(weight_type(x, statistics.scalar_type()));
   const at::Tensor mean = statistics.select(-1, 0).unsqueeze(-1).contiguous();
   const at::Tensor rstd = statistics.select(-1, 1).unsqueeze(-1).contiguous();
   const bool wants_dx = !call.writes.empty();

@@ -13,6 +13,8 @@ namespace trainyard {
 
 namespace {
 
+constexpr std::int64_t kBlock = 4096;  // summed apart, so that rounding does not grow with the size
+
 /// Of one block, in lanes that the compiler turns into vector instructions.
 template <typename T>
 double square_sum(const T* data, std::int64_t size) {
@@ -34,7 +36,6 @@ double square_sum(const T* data, std::int64_t size) {
 template <typename T>
 double square_sum(const at::Tensor& x) {
   const T* data = x.const_data_ptr<T>();
-  constexpr std::int64_t kBlock = 4096;  // summed apart, so that rounding does not grow with the size
   const std::int64_t blocks = (x.numel() + kBlock - 1) / kBlock;
   const auto of_blocks = [&](std::int64_t begin, std::int64_t end, double sum) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -75,8 +76,14 @@ bool guard_fails(const KernelCall& call) {
 void sum_squares(KernelCall& call) {
   const at::Tensor x = call.read(0).contiguous();
   if (!call.immediate) {
-    const at::Tensor norm = at::linalg_vector_norm(x, 2).to(call.accumulates[0].scalar_type());
-    call.accumulates[0].add_(norm.square(), double{call.attrs->share});
+    const std::int64_t whole = x.numel() / kBlock * kBlock;
+    const auto add_blocks = [&](const at::Tensor& blocks) {
+      if (blocks.numel() == 0) return;
+      const at::Tensor norms = at::linalg_vector_norm(blocks, 2, at::IntArrayRef{1}).to(at::kDouble);
+      call.accumulates[0].add_(norms.square().sum(), double{call.attrs->share});
+    };
+    add_blocks(x.view({-1}).narrow(0, 0, whole).view({-1, kBlock}));
+    add_blocks(x.view({1, x.numel()}).narrow(1, whole, x.numel() - whole));
     return;
   }
   double sum = 0;

@@ -294,6 +294,20 @@ class Run {
 
 }  // namespace
 
+namespace {
+
+/// LibTorch's flash kernels for GPUs draw a mask of their own for dropout.
+bool drops_in_flash_attention(const Program& program) {
+  for (const Segment& segment : program.segments) {
+    for (const ProgramOp& op : segment.ops) {
+      if (op.kind == OpKind::kFlashAttention && program.attrs[static_cast<std::size_t>(op.attrs)].rate > 0) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 TrainingPlan plan_training(const TrainOptions& options) {
   TrainingPlan plan;
   std::vector<std::string> sets = options.sets;
@@ -316,6 +330,11 @@ TrainingPlan plan_training(const TrainOptions& options) {
     throw PlanError(options.study + ": the plan cannot run: " + infeasible->reason);
   }
   plan.program = std::get<Program>(std::move(compiled));
+  if (drops_in_flash_attention(plan.program)) {
+    throw ConfigError(options.study + ": training.dropout: a flash kernel of the cuda set draws a mask of its own, which "
+                      "no other layout and no resumed run would draw again; write training.flash_attention: false, "
+                      "or training.dropout: 0");
+  }
   plan.digest = program_digest(plan.program);
   plan.num_ranks = study.parallel.num_ranks();
   plan.out = options.out.empty() ? "runs/" + fs::path(options.study).stem().string() : options.out;

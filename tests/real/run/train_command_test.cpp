@@ -150,7 +150,10 @@ TEST_CASE("studies that cannot be trained are refused") {
   CHECK(framework.err.find("train runs framework trainyard") != std::string::npos);
   CHECK(folder.train("--device cuda" + out).exit == 2);
   // More GPUs than this machine has, if it has any and the build is for them.
-  const Answer gpus = folder.train("--set training.kernels=cuda --ranks 64 --set training.global_batch=64" + out);
+  const Answer gpus = folder.train("--set training.kernels=cuda --set training.dropout=0 --ranks 64 --set training.global_batch=64" + out);
+  const Answer dropout = folder.train("--set training.kernels=cuda --set training.precision=bf16 --set training.dropout=0.1" + out);
+  CHECK(dropout.exit == 2);
+  CHECK(dropout.err.find("draws a mask of its own") != std::string::npos);
   CAPTURE(gpus.err);
   CHECK(gpus.exit == 3);
   CHECK(gpus.err.find("GPUs") != std::string::npos);
