@@ -89,18 +89,19 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
       at::set_num_threads(1);  // of this rank: there are as many as share the machine's cores
       const at::AutoDispatchBelowADInplaceOrView no_autograd;
       std::unique_ptr<Device> device;
-      if (options.gpu) {
-        device = make_cuda_device(0);
-      } else if (options.deferred) {
-        device = std::make_unique<DeferredDevice>();
-      } else {
-        device = std::make_unique<HostDevice>();
-      }
-      std::unique_ptr<Transport> transport = hub.transport();
-      if (options.device) device = options.device(rank, std::move(device));
-      if (options.transport) transport = options.transport(rank, std::move(transport));
+      std::unique_ptr<Transport> transport;
       std::optional<RankTrainer> started;  // ends after a failure has been said: then nobody waits for it
       try {
+        if (options.gpu) {
+          device = make_cuda_device(0);
+        } else if (options.deferred) {
+          device = std::make_unique<DeferredDevice>();
+        } else {
+          device = std::make_unique<HostDevice>();
+        }
+        transport = hub.transport();
+        if (options.device) device = options.device(rank, std::move(device));
+        if (options.transport) transport = options.transport(rank, std::move(transport));
         if (options.watch_memory) count_cpu_allocations();
         const std::int64_t before = live_cpu_bytes();
         RankTrainer& trainer = started.emplace(run.program, prepared.model, prepared.study, *samples, rank, *device,
