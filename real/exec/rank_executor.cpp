@@ -179,7 +179,9 @@ void RankExecutor::run_op(SegmentId segment, std::uint32_t index, const OpPlan& 
   }
   wait_for(plan, call);
   if (records_) row.ready = row.start = now();
+  if (hooks_.op) hooks_.op(plan, false);
   compute(plan, call);
+  if (hooks_.op) hooks_.op(plan, true);
   if (!records_) return;
   row.end = now();
   result_.rows.push_back(row);

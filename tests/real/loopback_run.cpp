@@ -2,11 +2,14 @@
 
 #include <ATen/Parallel.h>
 
+#include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "engine/base/error.h"
+#include "real/comm/gloo.h"
 #include "real/exec/counting_allocator.h"
 #include "real/exec/loopback.h"
 #include "real/parameters/initial_values.h"
@@ -56,12 +59,36 @@ void add_noise(RankExecutor& executor, float deviation, std::int64_t seed) {
   }
 }
 
+constexpr auto kGlooTimeout = std::chrono::seconds(60);
+
+/// Where the ranks meet: in memory, or at a store.
+class Meeting {
+ public:
+  explicit Meeting(bool over_gloo) {
+    if (over_gloo) store_.emplace(RendezvousAddress{.server = true}, kGlooTimeout);
+  }
+  /// What one rank joins through. Outlives its transport.
+  std::unique_ptr<Rendezvous> connect() const {
+    if (!store_) return nullptr;
+    return std::make_unique<Rendezvous>(RendezvousAddress{.port = store_->port()}, kGlooTimeout);
+  }
+  std::unique_ptr<Transport> transport(Rendezvous* store, std::int64_t rank) {
+    return store == nullptr ? hub_.transport() : make_gloo_transport(*store, rank, "127.0.0.1", kGlooTimeout);
+  }
+  void abort(const std::string& why) { hub_.abort(why); }
+
+ private:
+  LoopbackHub hub_;
+  std::optional<Rendezvous> store_;
+};
+
 }  // namespace
 
 LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>& sets,
                          const LoopbackOptions& options) {
   const Prepared prepared = prepare_text(yaml, sets);
 
+  if (options.watch_memory || options.watch_ops) count_cpu_allocations();
   LoopbackRun run;
   run.program = compiled_program(prepared);
   if (options.plant) options.plant(run.program);
@@ -71,17 +98,17 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
   run.losses.resize(steps);
   run.gradient_norms.resize(steps);
   run.rows.resize(static_cast<std::size_t>(ranks));
-  LoopbackHub hub;
+  Meeting meeting(options.over_gloo);
   std::mutex mutex;
   std::exception_ptr failure;
   std::vector<std::thread> threads;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      at::set_num_threads(1);  // of this rank: there are as many as share the machine's cores
+      at::set_num_threads(options.threads);  // of this rank: there are as many as share the machine's cores
       const at::AutoDispatchBelowADInplaceOrView no_autograd;
       try {
-        const std::unique_ptr<Transport> transport = hub.transport();
-        if (options.watch_memory) count_cpu_allocations();
+        const std::unique_ptr<Rendezvous> store = meeting.connect();
+        const std::unique_ptr<Transport> transport = meeting.transport(store.get(), rank);
         const std::int64_t before = live_cpu_bytes();
         RankTrainer trainer(run.program, prepared.model, prepared.study, *samples, rank, *transport);
         RankExecutor& executor = trainer.executor();
@@ -89,6 +116,14 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
           executor.hooks().call_done = [&](std::size_t call) {
             options.watch_memory(executor.plan().calls()[call], live_cpu_bytes() - before,
                                  executor.values().live_bytes());
+          };
+        }
+        if (options.watch_ops) {
+          executor.hooks().op = [&](const OpPlan& op, bool done) {
+            if (op.op->kind == OpKind::kFree) return;
+            if (!done) return begin_thread_peak();
+            const std::lock_guard lock(mutex);
+            options.watch_ops(run.program, *op.op, thread_peak_over_now());
           };
         }
         executor.record_rows(options.record_rows);
@@ -117,7 +152,7 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
       } catch (const std::exception& error) {
         const std::lock_guard lock(mutex);
         if (!failure) failure = std::current_exception();
-        hub.abort(error.what());
+        meeting.abort(error.what());
       }
     });
   }
