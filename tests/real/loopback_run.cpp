@@ -129,7 +129,7 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
         executor.record_rows(options.record_rows);
         if (options.noise > 0) add_noise(executor, options.noise, prepared.study.training.seed);
         for (std::size_t step = 0; step < steps; ++step) {
-          if (step == 0) {
+          if (step == 0 && !options.watch_ops) {  // what the hook allocates is no op's
             const double unscale = 1.0 / trainer.loss_scale().value();
             executor.hooks().gradient = [&, unscale](const BucketState& bucket, const at::Tensor& part) {
               const std::lock_guard lock(mutex);
