@@ -105,6 +105,18 @@ Activation t5_activation(const JsonObject& json) {
             "unknown activation '" + name + "'; expected relu, gelu, gated-gelu or gated-silu");
 }
 
+/// transformers 5 ties every T5 in its config and says apart whether the head is scaled as that of a tied
+/// model. What is not scaled (T5 1.1) has a head of its own in the published files.
+bool t5_is_tied(const JsonObject& json) {
+  const bool tied = json.boolean("tie_word_embeddings", true);
+  const bool scaled = json.boolean("scale_decoder_outputs", tied);
+  if (scaled && !tied) {
+    json.fail("scale_decoder_outputs", "a head of its own that is scaled is not modelled; expected false where "
+                                       "tie_word_embeddings is false");
+  }
+  return scaled;
+}
+
 ModelConfig read_t5(const JsonObject& json) {
   if (!json.boolean("is_encoder_decoder", true)) {
     json.fail("is_encoder_decoder", "an encoder alone is not modelled; expected true");
@@ -123,11 +135,35 @@ ModelConfig read_t5(const JsonObject& json) {
   c.decoder_seq_len = c.seq_len;
   c.relative_buckets = json.integer("relative_attention_num_buckets", 32);
   c.activation = t5_activation(json);
-  c.tied_embeddings = json.boolean("tie_word_embeddings", true);
+  c.tied_embeddings = t5_is_tied(json);
   c.linear_bias = false;
   c.qkv_bias = false;
   c.norm_eps = json.number("layer_norm_epsilon", 1e-6);
   return c;
+}
+
+/// Refuses angles that are anything but position * base^(-2i/H).
+void expect_plain_rope(const JsonObject& rope) {
+  for (const std::string key : {"full_attention", "sliding_attention"}) {
+    if (rope.is_set(key)) rope.fail(key, "rotary embeddings that differ from layer to layer are not modelled");
+  }
+  const std::string type = rope.text("rope_type", rope.text("type", "default"));
+  if (type != "default") {
+    rope.fail(rope.is_set("rope_type") ? "rope_type" : "type", "'" + type + "' is not modelled; expected default");
+  }
+  if (rope.number("partial_rotary_factor", 1) != 1) {
+    rope.fail("partial_rotary_factor", "rotary embeddings of a part of a head are not modelled; expected 1");
+  }
+}
+
+/// The base of the rotary angles: transformers 5 keeps it in rope_parameters, earlier versions at the top.
+double rope_base(const JsonObject& json) {
+  if (const auto scaling = json.object("rope_scaling")) expect_plain_rope(*scaling);
+  const double base = json.number("rope_theta", 10000);
+  const auto rope = json.object("rope_parameters");
+  if (!rope) return base;
+  expect_plain_rope(*rope);
+  return rope->number("rope_theta", base);
 }
 
 struct LlamaDefaults {
@@ -164,7 +200,7 @@ ModelConfig read_llama_like(const JsonObject& json, const LlamaDefaults& default
   c.linear_bias = false;
   c.qkv_bias = false;
   c.norm_eps = json.number("rms_norm_eps", 1e-6);
-  c.rope_base = json.number("rope_theta", 10000);
+  c.rope_base = rope_base(json);
   return c;
 }
 

@@ -110,14 +110,27 @@ std::string JsonObject::text(const std::string& key, const std::string& otherwis
   return value->get<std::string>();
 }
 
+std::optional<JsonObject> JsonObject::object(const std::string& key) const {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_object()) fail(key, "expected an object, got " + shorten(value->dump()));
+  JsonObject inner;
+  inner.file_name_ = file_name_;
+  inner.root_ = *value;
+  inner.outer_ = where(key);
+  inner.prefix_ = prefix_ + key + ".";
+  return inner;
+}
+
 SourcePos JsonObject::where(const std::string& key) const {
+  if (outer_) return *outer_;
   const std::size_t offset = find_key(text_, key);
   if (offset == std::string_view::npos) return {file_name_};
   return position(text_, offset, file_name_);
 }
 
 void JsonObject::fail(const std::string& key, const std::string& problem) const {
-  throw ConfigError(where(key), key, problem);
+  throw ConfigError(where(key), prefix_ + key, problem);
 }
 
 const nlohmann::json* JsonObject::find(const std::string& key) const {

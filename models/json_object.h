@@ -1,10 +1,11 @@
-// Typed reads from the top level of a JSON object that somebody else wrote: unknown keys are fine,
+// Typed reads from a JSON object that somebody else wrote: unknown keys are fine,
 // absent and null ones take the caller's default, and a value of another type or out of range is a
 // ConfigError with file:line:column and the key.
 #pragma once
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "engine/base/error.h"
@@ -22,15 +23,21 @@ class JsonObject {
   double number(const std::string& key, double otherwise) const;  // finite, greater than 0
   bool boolean(const std::string& key, bool otherwise) const;
   std::string text(const std::string& key, const std::string& otherwise) const;
+  /// The object that is the value of `key`; what is wrong in it is reported as "key.inner" where `key`
+  /// stands. nullopt: absent or null.
+  std::optional<JsonObject> object(const std::string& key) const;
 
   SourcePos where(const std::string& key) const;  // of the key; of the file where it is absent
   [[noreturn]] void fail(const std::string& key, const std::string& problem) const;
 
  private:
+  JsonObject() = default;
   const nlohmann::json* find(const std::string& key) const;  // nullptr: absent or null
 
   std::string text_;
   std::string file_name_;
+  std::optional<SourcePos> outer_;  // of an inner object: where its key is
+  std::string prefix_;              // and "key."
   nlohmann::json root_;
 };
 

@@ -35,9 +35,13 @@ class Verifier {
     find_anchors();
     for (std::size_t s = 0; s < program_.segments.size(); ++s) check_segment(static_cast<SegmentId>(s));
     group_values();
+    for (const Segment& s : program_.segments) {
+      has_reduction_.push_back(std::any_of(s.ops.begin(), s.ops.end(), [&](const ProgramOp& op) { return reduces_gradient(op); }));
+    }
     for (const RankClass& list : program_.body) {
       check_lifetimes(list);
       check_inside(list);
+      check_reductions(list);
     }
     check_pools();
     check_communication();
@@ -230,6 +234,72 @@ class Verifier {
     }
   }
 
+  /// Elements [begin, end) of a storage.
+  struct Range {
+    ValueId root = -1;
+    std::int64_t begin = 0, end = 0;
+  };
+
+  /// A rank's own shard lies somewhere in what it is a shard of: all of that.
+  Range range_of(ValueId id) const {
+    Range range{root(id), 0, num_elements(value(id).dims)};
+    for (; value(id).alias; id = value(id).alias->in) {
+      if (value(id).alias->own_shard) {
+        range.begin = 0;
+        range.end = num_elements(value(value(id).alias->in).dims);
+        continue;
+      }
+      range.begin += value(id).alias->offset;
+      range.end += value(id).alias->offset;
+    }
+    return range;
+  }
+
+  /// Sums up a gradient over ranks.
+  bool reduces_gradient(const ProgramOp& op) const {
+    if (op.kind != OpKind::kAllReduce && op.kind != OpKind::kReduceScatter) return false;
+    const Value& storage = value(root(op.reads[0].value));
+    return storage.memory == MemoryClass::kGradient && storage.scope == Scope::kStep;
+  }
+
+  /// What a rank adds to a gradient after it has been summed over the ranks, the others do not get.
+  void check_reductions(const RankClass& list) const {
+    std::vector<std::pair<Range, SegmentId>> reduced;
+    const auto look_at = [&](SegmentId id, Microbatch mb, const ProgramOp& op) {
+      if (op.kind == OpKind::kFree) {
+        for (const Operand& operand : op.reads) {
+          std::erase_if(reduced, [&](const auto& one) { return one.first.root == root(operand.value); });
+        }
+        return;
+      }
+      for (const Operand& operand : op.accumulates) {
+        const Range added = range_of(operand.value);
+        for (const auto& [range, by] : reduced) {
+          if (added.root != range.root || added.begin >= range.end || range.begin >= added.end) continue;
+          fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name, mb >= 0 ? std::to_string(mb) : "",
+               ": ", op_name(op.kind, op.part), " adds to ", value(operand.value).name, ", which ",
+               segment(by).name, " has reduced");
+        }
+      }
+      if (reduces_gradient(op)) reduced.emplace_back(range_of(op.reads[0].value), id);
+    };
+    const auto may_matter = [&](SegmentId id) { return !reduced.empty() || has_reduction_[static_cast<std::size_t>(id)]; };
+    for (const Call& call : list.calls) {
+      const bool any = may_matter(call.segment) || std::any_of(call.inside.begin(), call.inside.end(), [&](const auto& inner) {
+                         return may_matter(inner.second);
+                       });
+      if (!any) continue;  // most calls come before the first reduction
+      const auto& ops = segment(call.segment).ops;
+      auto next = call.inside.begin();
+      for (std::size_t k = 0; k <= ops.size(); ++k) {
+        for (; next != call.inside.end() && next->first == k; ++next) {
+          for (const ProgramOp& op : segment(next->second).ops) look_at(next->second, -1, op);
+        }
+        if (k < ops.size()) look_at(call.segment, call.mb[0], ops[k]);
+      }
+    }
+  }
+
   /// Things to look at in a segment, with the op at which they happen, ascending.
   template <typename Item>
   using ByOp = std::vector<std::pair<std::size_t, Item>>;
@@ -402,6 +472,7 @@ class Verifier {
   std::vector<std::vector<std::pair<SegmentId, Use>>> signature_;   // [value]
   std::vector<std::pair<ValueId, bool>> tokens_;                    // representative, per microbatch?
   std::vector<std::vector<std::pair<std::size_t, Use>>> uses_;      // [segment] -> tokens it touches
+  std::vector<bool> has_reduction_;                                 // [segment]: of a gradient
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 //   - a value is written once per instance, read only while it is written and not freed, and every
 //     step, microbatch and local value is freed by the end of its step (nothing leaks);
 //   - what is issued inside a call leaves alone what the rest of that call still uses;
+//   - nothing is added to a gradient after it has been summed over ranks;
 //   - pools never hold more instances than they have slots, in issue order;
 //   - there is one global order of all communication that every rank's issue order respects, so
 //     blocking, in-order communicators make progress; matching ends agree on kind and bytes.

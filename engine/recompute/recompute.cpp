@@ -167,11 +167,20 @@ std::vector<Region> attention_cores(const TrainingGraph& training) {
   return regions;
 }
 
+/// What an embedding found, summed over the tensor group where it lies: not to be done again when the
+/// embedding itself is kept, since its storage holds the sum already.
+bool sums_embedding(const TrainingGraph& training, const Instruction& op) {
+  if (op.kind != OpKind::kAllReduce) return false;
+  const OpId producer = training.graph.tensors[static_cast<std::size_t>(op.reads[0])].producer;
+  return producer >= 0 && training.graph.ops[static_cast<std::size_t>(producer)].kind == OpKind::kEmbedding;
+}
+
 std::vector<Region> whole_layers(const TrainingGraph& training) {
   std::vector<Region> by_layer(static_cast<std::size_t>(training.graph.num_layers));
   for (std::size_t i = 0; i < training.forward.size(); ++i) {
     const Instruction& op = training.forward[i];
     if (op.layer < 0 || connects_stages(op) || op.kind == OpKind::kEmbedding) continue;
+    if (sums_embedding(training, op)) continue;
     by_layer[static_cast<std::size_t>(op.layer)].push_back(i);
   }
   return by_layer;

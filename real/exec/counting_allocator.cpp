@@ -3,6 +3,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
+#include <algorithm>
 #include <mutex>
 #include <unordered_map>
 
@@ -21,6 +22,17 @@ Counts& counts() {
   return *kCounts;
 }
 
+/// Of one thread: allocated less freed, and the most of it.
+struct ThreadCounts {
+  std::int64_t live = 0, peak = 0;
+};
+thread_local ThreadCounts thread_counts;
+
+void count_for_thread(std::int64_t bytes) {
+  thread_counts.live += bytes;
+  thread_counts.peak = std::max(thread_counts.peak, thread_counts.live);
+}
+
 /// Hands out what the usual allocator hands out. Its tensors are freed by a function that finds the
 /// size by the address: LibTorch wants the address itself as the context.
 class CountingAllocator final : public c10::Allocator {
@@ -34,6 +46,7 @@ class CountingAllocator final : public c10::Allocator {
       const std::lock_guard lock(all.mutex);
       all.sizes[data] = static_cast<std::int64_t>(size);
       all.live += static_cast<std::int64_t>(size);
+      count_for_thread(static_cast<std::int64_t>(size));
     }
     return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
   }
@@ -50,6 +63,7 @@ class CountingAllocator final : public c10::Allocator {
       const std::lock_guard lock(all.mutex);
       const auto known = all.sizes.find(data);
       all.live -= known->second;
+      count_for_thread(-known->second);
       all.sizes.erase(known);
     }
     c10::GetDefaultCPUAllocator()->raw_deallocate(data);
@@ -69,5 +83,9 @@ std::int64_t live_cpu_bytes() {
   const std::lock_guard lock(counts().mutex);
   return counts().live;
 }
+
+void begin_thread_peak() { thread_counts.peak = thread_counts.live; }
+
+std::int64_t thread_peak_over_now() { return thread_counts.peak - thread_counts.live; }
 
 }  // namespace trainyard

@@ -12,4 +12,10 @@ void count_cpu_allocations();
 /// Bytes of live tensors that were allocated since.
 std::int64_t live_cpu_bytes();
 
+/// The most that the calling thread has had allocated since it last called begin_thread_peak(), over what it
+/// has now: what a kernel used beside its results. LibTorch's operators allocate on the thread that calls
+/// them, so that this is right also where other ranks are threads of the same process.
+void begin_thread_peak();
+std::int64_t thread_peak_over_now();
+
 }  // namespace trainyard

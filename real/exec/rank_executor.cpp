@@ -172,7 +172,11 @@ void RankExecutor::issue(const IssuedOp& issued) {
   if (is_communication(op.kind)) {
     communicate(plan, issued);
   } else {
-    device_.launch(op, [&] { compute(plan, issued); });
+    device_.launch(op, [&] {
+      if (hooks_.op) hooks_.op(plan, false);
+      compute(plan, issued);
+      if (hooks_.op) hooks_.op(plan, true);
+    });
   }
   if (issued.event >= 0) device_.record(op.stream, issued.event);
 }

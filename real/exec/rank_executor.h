@@ -42,6 +42,8 @@ struct ExecutorHooks {
   /// This rank's part of a bucket's reduced gradient before the update, loss_scale times too large and
   /// not clipped.
   std::function<void(const BucketState&, const at::Tensor&)> gradient;
+  /// An op of the main stream is about to run, or to be enqueued, and has been.
+  std::function<void(const OpPlan&, bool done)> op;
   /// A call of the list has been issued, and on a CPU's main stream has ended.
   std::function<void(std::size_t call)> call_done;
 };

@@ -69,6 +69,49 @@ TEST_CASE("absent keys take the defaults of the model type") {
   CHECK(parse(R"({"model_type": "llama", "head_dim": 64})").config.head_dim == 64);
 }
 
+TEST_CASE("a T5's head is tied where its outputs are scaled, as transformers 5 says it") {
+  // transformers 5 writes tie_word_embeddings: true for all; only scale_decoder_outputs tells 1.1 apart.
+  const auto tied = [](const std::string& keys) {
+    return parse(R"({"model_type": "t5", )" + keys + "}").config.tied_embeddings;
+  };
+  CHECK_FALSE(tied(R"("tie_word_embeddings": true, "scale_decoder_outputs": false)"));
+  CHECK(tied(R"("tie_word_embeddings": true, "scale_decoder_outputs": true)"));
+  CHECK_FALSE(tied(R"("tie_word_embeddings": false, "scale_decoder_outputs": false)"));
+  CHECK_FALSE(tied(R"("tie_word_embeddings": false)"));  // transformers 4
+  CHECK(tied(R"("tie_word_embeddings": true)"));
+  CHECK(error_of(R"({"model_type": "t5", "tie_word_embeddings": false, "scale_decoder_outputs": true})") ==
+        "c.json:1:52: scale_decoder_outputs: a head of its own that is scaled is not modelled; expected false where "
+        "tie_word_embeddings is false");
+}
+
+TEST_CASE("the base of rotary angles is read where either version of transformers writes it") {
+  for (const std::string type : {"llama", "mistral", "qwen2"}) {
+    const auto base = [&](const std::string& keys) {
+      return parse(R"({"model_type": ")" + type + "\", " + keys + "}").config.rope_base;
+    };
+    CHECK(base(R"("vocab_size": 100)") == 10000);
+    CHECK(base(R"("rope_theta": 500000.0, "rope_scaling": null)") == 500000);
+    CHECK(base(R"("rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"})") == 500000);
+    CHECK(base(R"("rope_theta": 20000, "rope_parameters": {"rope_type": "default"})") == 20000);
+  }
+}
+
+TEST_CASE("rotary angles of another kind are refused") {
+  const auto error = [](const std::string& keys) { return error_of("{\"model_type\": \"llama\",\n " + keys + "}"); };
+  CHECK(error(R"("rope_parameters": {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8})") ==
+        "c.json:2:2: rope_parameters.rope_type: 'llama3' is not modelled; expected default");
+  CHECK(error(R"("rope_scaling": {"type": "linear", "factor": 2})") ==
+        "c.json:2:2: rope_scaling.type: 'linear' is not modelled; expected default");
+  CHECK(error(R"("rope_parameters": {"rope_theta": 5e5, "partial_rotary_factor": 0.5})") ==
+        "c.json:2:2: rope_parameters.partial_rotary_factor: rotary embeddings of a part of a head are not modelled; "
+        "expected 1");
+  CHECK(error(R"("rope_parameters": {"full_attention": {"rope_theta": 5e5}})") ==
+        "c.json:2:2: rope_parameters.full_attention: rotary embeddings that differ from layer to layer are not modelled");
+  CHECK(error(R"("rope_parameters": {"rope_theta": -1})") ==
+        "c.json:2:2: rope_parameters.rope_theta: expected a number greater than 0, got -1");
+  CHECK(error(R"("rope_parameters": 3)") == "c.json:2:2: rope_parameters: expected an object, got 3");
+}
+
 TEST_CASE("a sliding window is noted, once it is narrower than the sequence") {
   const auto warnings = [](const std::string& text) { return parse(text).warnings; };
   CHECK(warnings("{\"model_type\": \"mistral\",\n \"sliding_window\": 1024}") ==

@@ -2,12 +2,14 @@
 
 #include <ATen/Parallel.h>
 
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
 
 #include "engine/base/error.h"
+#include "real/comm/gloo.h"
 #include "real/cuda/cuda_device.h"
 #include "real/exec/counting_allocator.h"
 #include "real/exec/host_device.h"
@@ -65,12 +67,36 @@ void add_noise(RankExecutor& executor, float deviation, std::int64_t seed) {
   }
 }
 
+constexpr auto kGlooTimeout = std::chrono::seconds(60);
+
+/// Where the ranks meet: in memory, or at a store.
+class Meeting {
+ public:
+  explicit Meeting(bool over_gloo) {
+    if (over_gloo) store_.emplace(RendezvousAddress{.server = true}, kGlooTimeout);
+  }
+  /// What one rank joins through. Outlives its transport.
+  std::unique_ptr<Rendezvous> connect() const {
+    if (!store_) return nullptr;
+    return std::make_unique<Rendezvous>(RendezvousAddress{.port = store_->port()}, kGlooTimeout);
+  }
+  std::unique_ptr<Transport> transport(Rendezvous* store, std::int64_t rank) {
+    return store == nullptr ? hub_.transport() : make_gloo_transport(*store, rank, "127.0.0.1", kGlooTimeout);
+  }
+  void abort(const std::string& why) { hub_.abort(why); }
+
+ private:
+  LoopbackHub hub_;
+  std::optional<Rendezvous> store_;
+};
+
 }  // namespace
 
 LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>& sets,
                          const LoopbackOptions& options) {
   const Prepared prepared = prepare_text(yaml, sets);
 
+  if (options.watch_memory || options.watch_ops) count_cpu_allocations();
   LoopbackRun run;
   run.program = compiled_program(prepared);
   if (options.plant) options.plant(run.program);
@@ -80,15 +106,16 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
   run.losses.resize(steps);
   run.gradient_norms.resize(steps);
   run.rows.resize(static_cast<std::size_t>(ranks));
-  LoopbackHub hub;
+  Meeting meeting(options.over_gloo);
   std::mutex mutex;
   std::exception_ptr failure;
   std::vector<std::thread> threads;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      at::set_num_threads(1);  // of this rank: there are as many as share the machine's cores
+      at::set_num_threads(options.threads);  // of this rank: there are as many as share the machine's cores
       const at::AutoDispatchBelowADInplaceOrView no_autograd;
       std::unique_ptr<Device> device;
+      std::unique_ptr<Rendezvous> store;
       std::unique_ptr<Transport> transport;
       std::optional<RankTrainer> started;  // ends after a failure has been said: then nobody waits for it
       try {
@@ -99,10 +126,10 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
         } else {
           device = std::make_unique<HostDevice>();
         }
-        transport = hub.transport();
+        store = meeting.connect();
+        transport = meeting.transport(store.get(), rank);
         if (options.device) device = options.device(rank, std::move(device));
         if (options.transport) transport = options.transport(rank, std::move(transport));
-        if (options.watch_memory) count_cpu_allocations();
         const std::int64_t before = live_cpu_bytes();
         RankTrainer& trainer = started.emplace(run.program, prepared.model, prepared.study, *samples, rank, *device,
                                                *transport);
@@ -113,11 +140,19 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
                                  executor.values().live_bytes());
           };
         }
+        if (options.watch_ops) {
+          executor.hooks().op = [&](const OpPlan& op, bool done) {
+            if (op.op->kind == OpKind::kFree) return;
+            if (!done) return begin_thread_peak();
+            const std::lock_guard lock(mutex);
+            options.watch_ops(run.program, *op.op, thread_peak_over_now());
+          };
+        }
         executor.record_rows(options.record_rows);
         if (options.ready) options.ready(rank, executor);
         if (options.noise > 0) add_noise(executor, options.noise, prepared.study.training.seed);
         for (std::size_t step = 0; step < steps; ++step) {
-          if (step == 0) {
+          if (step == 0 && !options.watch_ops) {  // what the hook allocates is no op's
             const double unscale = 1.0 / trainer.loss_scale().value();
             executor.hooks().gradient = [&, unscale](const BucketState& bucket, const at::Tensor& part) {
               const std::lock_guard lock(mutex);
@@ -140,7 +175,7 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
       } catch (const std::exception& error) {
         const std::lock_guard lock(mutex);
         if (!failure) failure = std::current_exception();
-        hub.abort(error.what());
+        meeting.abort(error.what());
       }
     });
   }

@@ -1,4 +1,4 @@
-// A training run with all its ranks in this process.
+// A training run with all its ranks in this process, a thread each.
 #pragma once
 
 #include <functional>
@@ -29,6 +29,7 @@ struct LoopbackRun {
 struct LoopbackOptions {
   int steps = 1;  // 0: `weights` are the initial ones
   bool record_rows = false;
+  bool over_gloo = false;  // the ranks talk through Gloo and this machine's network instead of in memory
   /// Standard deviation of noise that every initial weight gets, of whatever layout: no bias is 0
   /// then, no norm's weight 1, and what attention learns is not small beside the rest.
   float noise = 0;
@@ -36,6 +37,10 @@ struct LoopbackOptions {
   bool deferred = false;
   /// One rank only: bytes allocated, and bytes of live values of the Program, after each call.
   std::function<void(const Call&, std::int64_t allocated, std::int64_t live)> watch_memory = {};
+  /// After each op of a main stream, frees apart: the most it has allocated beyond its results. Called
+  /// by one rank at a time.
+  std::function<void(const Program&, const ProgramOp&, std::int64_t)> watch_ops = {};
+  int threads = 1;  // of each rank, inside an op
   std::function<void(Program&)> plant = {};  // changes the Program before it runs
   bool gpu = false;  // one rank only: on this machine's first
   /// Put between a rank and its device and transport, or in their place.

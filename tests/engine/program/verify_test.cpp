@@ -160,6 +160,41 @@ TEST_CASE("what is issued inside a call leaves alone what the call still uses") 
         "class pp:0: 0B op 1 uses gw2, which 0NORM inside it has taken over");
 }
 
+TEST_CASE("nothing is added to a gradient that has been reduced") {
+  // The bucket's reduction moves from the last backward into the one before: what the last one adds
+  // would reach no other rank.
+  Program program = compiled_program(prepare_text(
+      "model: {family: gpt, layers: 1, hidden: 8, heads: 2, vocab: 16, seq_len: 4}\n"
+      "cluster: {preset: dgx-a100-80g, nodes: 1}\nparallel: {data: 2}\n"
+      "training: {global_batch: 4, microbatch: 1}\n"));
+  CHECK(find_violation(program).value_or("none") == "none");
+  std::vector<Call*> backwards;
+  for (Call& call : program.body[0].calls) {
+    if (program.segments[static_cast<std::size_t>(call.segment)].name == "0B") backwards.push_back(&call);
+  }
+  REQUIRE(backwards.size() == 2);
+  REQUIRE(backwards[1]->inside.size() == 1);
+  backwards[0]->inside.swap(backwards[1]->inside);
+  CHECK(find_violation(program).value_or("none") ==
+        "class pp:0: 0B1: linear_dw adds to grad.embedding.tokens.weight, which 0REDUCE_GRAD.0 has reduced");
+}
+
+TEST_CASE("a bucket may be added to beside the part of it that has been reduced") {
+  // One storage g: gw1, gw2, and 32 more elements that nobody adds to.
+  std::string text = with(kExampleProgram, "value gw1 fp32[8,4] step gradient tp:S0\nvalue gw2 fp32[4,8] step gradient tp:S1\n",
+                          "value g fp32[96] step gradient\nvalue gw1 fp32[8,4] step gradient tp:S0 in:g+0\n"
+                          "value gw2 fp32[4,8] step gradient tp:S1 in:g+32\nvalue r fp32[32] step gradient in:g+64\n"
+                          "value R fp32[32] step gradient in:g+64\n");
+  text = with(with(text, "zero -> gw1 gw2", "zero -> g"), "free gw1 gw2 n0", "free g n0");
+  text = with(text, "0B1 ", "0REDUCE 0B1 ");
+  const auto reducing = [&](const std::string& part) {
+    return violation(with(text, "segment 0NORM()", "segment 0REDUCE() stage:0 C\n  tp all_reduce:tp " + part + " -> R\nsegment 0NORM()"));
+  };
+  CHECK(reducing("r") == "none");
+  CHECK(reducing("gw2") == "class pp:0: 0B1: linear_dw adds to gw2, which 0REDUCE has reduced");
+  CHECK(reducing("g") == "class pp:0: 0B1: linear_dw adds to gw2, which 0REDUCE has reduced");
+}
+
 TEST_CASE("a view lies inside its storage and lives as long") {
   CHECK(violation("N0 fp32[1] step gradient in:n0+0", "N0 fp32[1] step gradient in:n0+1") ==
         "value N0: reaches past the end of n0");

@@ -95,6 +95,25 @@ TEST_CASE("full recompute runs a layer's forward before its backward, from its i
         "layer_norm linear bias_gelu linear bias_dropout_add");
 }
 
+TEST_CASE("what is summed over ranks in place is summed once for each time it is computed") {
+  // T5's second embedding belongs to its decoder's first layer. It is kept, and so is its sum: summed again where it
+  // lies, it would be twice as large.
+  const TrainingGraph t = training_graph(prepare_text(
+      "model: {family: t5, layers: 2, hidden: 16, heads: 4, head_dim: 4, ffn: 32, vocab: 40, seq_len: 8, decoder_seq_len: 8}\n"
+      "cluster: dgx-a100-80g\nparallel: {tensor: 2, data: 1}\ntraining: {global_batch: 1}\nrecompute: full\n"));
+  int sums = 0;
+  for (const Instruction& op : t.backward) {
+    if (op.kind != OpKind::kAllReduce || !is_clone(t, op)) continue;
+    ++sums;
+    const std::string& read = t.graph.tensors[static_cast<std::size_t>(op.reads[0])].name;
+    CAPTURE(read);
+    CHECK(read.back() == '\'');
+  }
+  // Of each layer that of its attentions, two in the decoder; an MLP's only where a norm of the same layer reads the
+  // layer's end: the encoder's final norm.
+  CHECK(sums == 2 * 1 + 1 + 2 * 2);
+}
+
 TEST_CASE("embedding and head are never recomputed") {
   const TrainingGraph t = training({"recompute=full"});
   CHECK(clones(t, -1) == "");

@@ -1,0 +1,106 @@
+// What an op allocates beside its results is never more than its declared workspace, and the declarations are
+// not larger than they have to be.
+#include "real/kernels/workspace.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/real/loopback_run.h"
+
+namespace trainyard {
+
+namespace {
+
+/// The largest use of one op kind and part in a run.
+struct Use {
+  std::int64_t seen = 0, declared = 0;
+};
+using Uses = std::map<std::string, Use>;
+
+const std::vector<std::string> kModels = {
+    "{family: gpt, layers: 1, hidden: 192, heads: 4, vocab: 1000, seq_len: 96}",
+    "{family: llama, layers: 1, hidden: 192, heads: 4, kv_heads: 2, ffn: 400, vocab: 1000, seq_len: 96}",
+    "{family: bert, layers: 1, hidden: 192, heads: 4, vocab: 1000, seq_len: 96, next_sentence: true}",
+    "{family: t5, layers: 1, hidden: 192, heads: 4, head_dim: 48, ffn: 400, activation: geglu, vocab: 1000, seq_len: 96, "
+    "decoder_seq_len: 64}",
+    "{family: t5, layers: 1, hidden: 192, heads: 4, head_dim: 48, ffn: 400, vocab: 1000, seq_len: 64, decoder_seq_len: 96}"};
+
+Uses uses_of(const std::string& model, const std::string& training, const std::vector<std::string>& sets, int threads) {
+  Uses uses;
+  LoopbackOptions options;
+  options.threads = threads;
+  options.watch_ops = [&](const Program& program, const ProgramOp& op, std::int64_t seen) {
+    const std::int64_t declared = workspace_bytes(program, op, threads);
+    const std::string name = op_name(op.kind, op.part);
+    CAPTURE(name, program.modules[static_cast<std::size_t>(op.module)]);
+    CHECK(seen <= declared);
+    Use& use = uses[name];
+    use.seen = std::max(use.seen, seen);
+    use.declared = std::max(use.declared, declared);
+  };
+  run_loopback("model: " + model + "\ncluster: {preset: local, ranks: 1}\ntraining: {global_batch: 4, microbatch: 4, " +
+                   training + "}\ndata: {path: synthetic}\n",
+               sets, options);
+  return uses;
+}
+
+void check_tight(const std::string& name, const Use& use, int threads) {
+  // The staging of inputs is of the host's heap, which LibTorch's allocator does not see.
+  if (name != "load") CHECK(use.declared <= 2 * use.seen + threads * 65536);
+}
+
+}  // namespace
+
+TEST_CASE("no op allocates more than its declared workspace, and declarations are at most twice of what is used") {
+  std::set<std::string> kinds;
+  for (const std::string precision : {"fp32", "bf16", "fp64"}) {
+    for (const int threads : {1, 2}) {
+      for (const std::string& model : kModels) {
+        for (const std::string more : {"", ", dropout: 0, optimizer: sgd", ", flash_attention: false"}) {
+          CAPTURE(precision, threads, model, more);
+          for (const auto& [name, use] : uses_of(model, "precision: " + precision + more, {}, threads)) {
+            CAPTURE(name);
+            kinds.insert(name);
+            check_tight(name, use, threads);
+          }
+        }
+      }
+    }
+  }
+  const std::set<std::string> all = {
+      "adamw", "add", "add_attention_bias", "add_attention_bias_dx", "context", "context_dx", "cross_entropy",
+      "cross_entropy_dx", "dropout", "dropout_dx", "embedding", "embedding_dw", "flash_attention", "flash_attention_dx",
+      "geglu", "geglu_dx", "gelu", "gelu_dx", "layer_norm", "layer_norm_b", "linear", "linear_dw", "linear_dx", "load",
+      "relative_bias", "relative_bias_dw", "relu", "relu_dx", "rms_norm", "rms_norm_b", "rope", "rope_dx", "scores",
+      "scores_dx", "select_first", "select_first_dx", "sgd", "softmax", "softmax_dx", "split", "split_dx",
+      "sum_squares", "swiglu", "swiglu_dx", "tanh", "tanh_dx", "zero"};
+  CHECK(kinds == all);
+}
+
+TEST_CASE("nor does an op of a shard") {
+  std::set<std::string> kinds;
+  for (const std::string precision : {"fp32", "bf16"}) {
+    for (const std::string& model : kModels) {
+      for (const std::string sequence : {"false", "true"}) {
+        CAPTURE(precision, model, sequence);
+        for (const auto& [name, use] :
+             uses_of(model, "precision: " + precision,
+                     {"cluster.ranks=2", "parallel.tensor=2", "parallel.sequence_parallel=" + sequence, "model.vocab=1001"}, 1)) {
+          CAPTURE(name);
+          kinds.insert(name);
+          check_tight(name, use, 1);
+        }
+      }
+    }
+  }
+  for (const std::string name : {"cross_entropy_max", "cross_entropy_sum", "add_bias", "add_bias_dw", "slice", "enter_tensor"}) {
+    CAPTURE(name);
+    CHECK(kinds.contains(name));
+  }
+}
+
+}  // namespace trainyard

@@ -1,0 +1,31 @@
+// The layouts that have to train as one device does, and the small models they are tried on.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace trainyard {
+
+/// Factors of a layout and their values.
+struct Layout {
+  int data, tensor, pipeline, virtual_stages;
+  bool sequence_parallel, zero;
+  std::string recompute;
+  int microbatch;
+  std::string schedule;
+  bool dropout;
+};
+
+/// All layouts on at most 8 ranks that can run, in a fixed order.
+std::vector<Layout> all_layouts();
+
+/// As --set; dropout is in the study.
+std::vector<std::string> sets_of(const Layout& layout);
+
+/// Llama drops out nothing.
+bool fits(const std::string& family, const Layout& layout);
+
+/// A study of one rank. `family`: gpt, llama, bert, bert-next, t5; `training`: further keys.
+std::string parity_study(const std::string& family, const std::string& training);
+
+}  // namespace trainyard
