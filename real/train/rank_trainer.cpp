@@ -30,12 +30,22 @@ RankTrainer::RankTrainer(const Program& program, const Graph& model, const Study
 void RankTrainer::load(const std::string& name, std::int64_t first, at::Tensor& out) {
   const std::int64_t samples = out.size(0);
   const std::int64_t each = out.numel() / samples;
-  std::vector<std::int64_t> values(static_cast<std::size_t>(out.numel()));
-  for (std::int64_t i = 0; i < samples; ++i) {
-    samples_.fill(name, first + i,
-                  std::span(values).subspan(static_cast<std::size_t>(i * each), static_cast<std::size_t>(each)));
+  const auto fill = [&](std::span<std::int64_t> values) {
+    for (std::int64_t i = 0; i < samples; ++i) {
+      samples_.fill(name, first + i, values.subspan(static_cast<std::size_t>(i * each), static_cast<std::size_t>(each)));
+    }
+  };
+  const auto size = static_cast<std::size_t>(out.numel());
+  if (out.is_cpu()) {
+    std::vector<std::int64_t> values(size);
+    fill(values);
+    out.copy_(at::from_blob(values.data(), out.sizes(), at::TensorOptions(at::kLong)));
+    return;
   }
-  out.copy_(at::from_blob(values.data(), out.sizes(), at::TensorOptions(at::kLong)));
+  // Memory that a GPU reads by itself: the host goes on, and LibTorch keeps it until it has been read.
+  const at::Tensor values = at::empty(out.sizes(), at::TensorOptions(at::kLong).pinned_memory(true));
+  fill({values.mutable_data_ptr<std::int64_t>(), size});
+  out.copy_(values, /*non_blocking=*/true);
 }
 
 StepState RankTrainer::state() const {
