@@ -14,6 +14,7 @@
 
 #include "cli/command_line.h"
 #include "engine/base/error.h"
+#include "real/exec/retained_memory.h"
 #include "real/launch/local_launcher.h"
 #include "real/launch/rank_environment.h"
 #include "real/torch.h"
@@ -72,6 +73,7 @@ int train(const TrainOptions& options, int argc, char** argv) {
       check_inputs(plan, options);
       prepare_folder(plan, options);
     }
+    retain_cpu_memory();
     at::set_num_threads(threads_per_rank(*environment));
     run_rank(plan, options, *environment);
     return kDone;

@@ -24,7 +24,7 @@ std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begi
 }  // namespace
 
 Rendezvous::Rendezvous(const RendezvousAddress& address, std::chrono::milliseconds timeout)
-    : store_(std::make_unique<Store>()) {
+    : store_(std::make_unique<Store>()), timeout_(timeout) {
   const std::string where = address.host + ":" + std::to_string(address.port);
   guarded(std::string(address.server ? "opening " : "reaching ") + where, [&] {
     c10d::TCPStoreOptions options;
@@ -45,7 +45,10 @@ void Rendezvous::set(const std::string& key, const std::string& value) {
 }
 
 std::string Rendezvous::get(const std::string& key) {
-  return guarded("waiting for " + key, [&] { return text_of(store_->tcp->get(key)); });
+  return guarded("waiting for " + key, [&] {
+    wait(key);
+    return text_of(store_->tcp->get(key));
+  });
 }
 
 std::optional<std::string> Rendezvous::try_get(const std::string& key) {
@@ -58,8 +61,22 @@ std::optional<std::string> Rendezvous::try_get(const std::string& key) {
 void Rendezvous::barrier(const std::string& name, std::int64_t ranks) {
   guarded("barrier " + name, [&] {
     if (store_->tcp->add("barrier/" + name, 1) == ranks) store_->tcp->set("barrier/" + name + "/open", bytes_of("1"));
-    store_->tcp->wait({"barrier/" + name + "/open"});
+    wait("barrier/" + name + "/open");
   });
+}
+
+void Rendezvous::wait(const std::string& key) {
+  if (!look_) return store_->tcp->wait({key});
+  const auto until = std::chrono::steady_clock::now() + timeout_;
+  for (;;) {
+    try {
+      return store_->tcp->wait({key}, std::chrono::seconds(1));
+    } catch (const c10::DistStoreError&) {
+      // Not there yet, or the connection is lost, which what looks finds out.
+      if (std::chrono::steady_clock::now() > until) throw;
+    }
+    look_();
+  }
 }
 
 std::vector<std::string> Rendezvous::all_gather(const std::string& name, std::int64_t rank, std::int64_t ranks,

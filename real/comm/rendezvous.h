@@ -4,9 +4,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trainyard {
@@ -26,6 +28,8 @@ class Rendezvous {
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   int port() const;
+  /// Called about once a second while this rank waits for a key; what it throws ends the wait.
+  void while_waiting(std::function<void()> look) { look_ = std::move(look); }
   void set(const std::string& key, const std::string& value);
   /// Waits for the key.
   std::string get(const std::string& key);
@@ -40,7 +44,11 @@ class Rendezvous {
   Store& store() { return *store_; }
 
  private:
+  void wait(const std::string& key);
+
   std::unique_ptr<Store> store_;
+  std::chrono::milliseconds timeout_;
+  std::function<void()> look_;
 };
 
 }  // namespace trainyard

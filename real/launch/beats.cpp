@@ -53,6 +53,27 @@ std::string name_culprit(const std::vector<Beat>& beats) {
   return rank + ", for " + seconds + " s at " + oldest.where;
 }
 
+void PeerWatch::look() {
+  // Beats come once a second; a machine that is busy may hold one up.
+  constexpr auto kSilence = std::chrono::milliseconds(3500);
+  const auto now = std::chrono::steady_clock::now();
+  const bool anew = now - looked_ > kSilence;
+  looked_ = now;
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    Peer& peer = peers_[rank];
+    std::string beat = rendezvous_.try_get(key_of(static_cast<std::int64_t>(rank))).value_or("");
+    if (anew || beat != peer.beat) peer = {std::move(beat), now};
+    if (now - peer.changed < kSilence) continue;
+    std::istringstream in(peer.beat);
+    double sent = 0, changed = 0;
+    std::string where;
+    in >> sent >> changed >> std::ws;
+    std::getline(in, where);
+    throw PeerLost("rank " + std::to_string(rank) + " has not been heard of for 3.5 s; last to move: rank " +
+                   std::to_string(rank) + ", at " + (where.empty() ? "its start" : where));
+  }
+}
+
 std::string describe(const Program& program, const RankPlan& plan, const Whereabouts& whereabouts) {
   const std::int32_t call = whereabouts.call, segment_id = whereabouts.segment, index = whereabouts.op;
   std::string text = "step " + std::to_string(whereabouts.step + 1);

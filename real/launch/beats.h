@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/program/program.h"
 #include "real/comm/rendezvous.h"
 #include "real/exec/rank_executor.h"
@@ -31,6 +32,29 @@ std::vector<Beat> read_beats(Rendezvous& rendezvous, std::int64_t ranks);
 
 /// "rank 3, which has been at step 12, ... for 31 s", of the rank that holds the others up.
 std::string name_culprit(const std::vector<Beat>& beats);
+
+/// Whose beats stop while this rank waits for them.
+class PeerWatch {
+ public:
+  PeerWatch(Rendezvous& rendezvous, std::int64_t ranks) : rendezvous_(rendezvous), peers_(static_cast<std::size_t>(ranks)) {}
+  /// Reads all beats. Throws PeerLost for a rank whose beat has stayed the same for kSilence. Looks further apart than
+  /// that begin anew: nobody watched between them.
+  void look();
+
+ private:
+  struct Peer {
+    std::string beat;
+    std::chrono::steady_clock::time_point changed;
+  };
+  Rendezvous& rendezvous_;
+  std::vector<Peer> peers_;
+  std::chrono::steady_clock::time_point looked_{};
+};
+
+/// A rank is gone; the message says which and where it was.
+struct PeerLost : BackendError {
+  using BackendError::BackendError;
+};
 
 std::string describe(const Program& program, const RankPlan& plan, const Whereabouts& whereabouts);
 

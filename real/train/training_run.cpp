@@ -81,11 +81,16 @@ class Run {
     const BeatSender beats(beats_, rank(), plan_.program, trainer.executor().plan(),
                            trainer.executor().whereabouts(), std::chrono::duration<double>(timeout_),
                            [this] { report_hang(); });
+    PeerWatch peers(rendezvous_, ranks());
+    if (!supervised()) rendezvous_.while_waiting([&] { peers.look(); });
     try {
       train(trainer, *samples, losses);
+    } catch (const PeerLost&) {
+      throw;
     } catch (const BackendError& error) {
       throw BackendError(error.what() + last_to_move());
     }
+    rendezvous_.while_waiting(nullptr);
     rendezvous_.barrier("end", ranks());
   }
 

@@ -138,7 +138,6 @@ TEST_CASE("a rank that hangs is named by the others") {
 TEST_CASE("without a supervisor the survivors name the rank that died") {
   const TrainingFolder folder;
   const std::string variables = "WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(20001 + getpid() % 12000) + " ";
-  // Ranks that wait in a checkpoint for each other hear of it only after training.timeout_s.
   const std::string arguments = "--steps 100000 --set checkpoint.every=1000000 --set cluster.ranks=2 --set parallel.data=2 --out " + folder.path("run");
   std::thread other([&] {
     std::system((variables + "RANK=1 " + folder.command(arguments) + " > /dev/null 2>&1").c_str());
@@ -158,6 +157,39 @@ TEST_CASE("without a supervisor the survivors name the rank that died") {
   CAPTURE(answer.err);
   CHECK(answer.exit == 3);
   CHECK(answer.err.find("last to move: rank 1, for ") != std::string::npos);
+}
+
+TEST_CASE("without a supervisor a rank that waits in a checkpoint hears of a dead one") {
+  // A checkpoint after every step: writing it takes longer than the step, so that most kills meet a rank there.
+  int heard_in_checkpoint = 0;
+  for (int round = 0; round < 4 || (heard_in_checkpoint == 0 && round < 12); ++round) {
+    CAPTURE(round);
+    const TrainingFolder folder;
+    const std::string variables = "WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(20003 + (getpid() + 17 * round) % 12000) + " ";
+    const std::string arguments = "--steps 100000 --set checkpoint.every=1 --set cluster.ranks=2 --set parallel.data=2 --out " + folder.path("run");
+    std::thread other([&] {
+      std::system((variables + "RANK=1 " + folder.command(arguments) + " > /dev/null 2>&1").c_str());
+    });
+    Answer answer;
+    {
+      BackgroundRun run(folder, arguments, variables + "RANK=0 ");
+      REQUIRE(run.wait_for_steps("run", 5));
+      std::this_thread::sleep_for(std::chrono::milliseconds(11 * round));
+      const pid_t victim = run.rank(1, "RANK=");
+      REQUIRE(victim > 0);
+      REQUIRE(kill(victim, SIGKILL) == 0);
+      const auto killed = std::chrono::steady_clock::now();
+      answer = run.answer();
+      CHECK(seconds_since(killed) < 7);
+    }
+    other.join();
+    CAPTURE(answer.err);
+    CHECK(answer.exit == 3);
+    CHECK(answer.err.find("last to move: rank 1, ") != std::string::npos);
+    if (answer.err.find("rank 1 has not been heard of") != std::string::npos) ++heard_in_checkpoint;
+    CHECK(latest_complete(folder.path("run") + "/checkpoints").has_value());
+  }
+  CHECK(heard_in_checkpoint > 0);
 }
 
 TEST_CASE("gradients that are not finite end the run at the op that made them so") {
