@@ -18,6 +18,7 @@
 #include "engine/memory/memory.h"
 #include "real/comm/gloo.h"
 #include "real/comm/rendezvous.h"
+#include "real/exec/host_device.h"
 #include "real/exec/retained_memory.h"
 #include "real/kernels/workspace.h"
 #include "real/launch/rank_environment.h"
@@ -106,7 +107,8 @@ void run(const TrainOptions& options, bool trains) {
   at::set_num_threads(1);
   at::mm(at::ones({64, 64}), at::ones({64, 64}));  // LibTorch sets itself up with its first op
   say_process("loaded");
-  RankTrainer trainer(plan.program, plan.prepared.model, study, *samples, rank, *transport);
+  HostDevice device;
+  RankTrainer trainer(plan.program, plan.prepared.model, study, *samples, rank, device, *transport);
   say_process("initialised");
   say("shard", trainer.executor().values().live_bytes());
   if (trains) {
