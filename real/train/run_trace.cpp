@@ -30,7 +30,7 @@ std::vector<TraceRow> unpacked(const std::string& bytes) {
 }  // namespace
 
 void save_trace(const std::string& folder, const Program& program, std::int64_t rank, std::int64_t ranks,
-                const std::vector<TraceRow>& rows, Rendezvous& rendezvous) {
+                const std::vector<TraceRow>& rows, Bytes fixed_buffers, Rendezvous& rendezvous) {
   const Seconds offset = clock_offset(rendezvous, "trace/clock", rank, ranks);
   std::vector<TraceRow> shifted = rows;
   for (TraceRow& row : shifted) {
@@ -47,7 +47,8 @@ void save_trace(const std::string& folder, const Program& program, std::int64_t 
     one.rows = unpacked(rendezvous.get(key + std::to_string(other)));
     trace.ranks.push_back(std::move(one));
   }
-  write_file(folder + "/trace.json", [&](const auto& sink) { write_trace_json(program, trace, sink); });
+  const Timeline timeline = make_timeline(program, trace, fixed_buffers);
+  write_file(folder + "/trace.json", [&](const auto& sink) { write_trace_json(timeline, sink); });
 }
 
 }  // namespace trainyard

@@ -148,7 +148,10 @@ class Run {
         losses->add(report, tokens_per_step() / seconds);
         show_progress(report, seconds);
       }
-      if (last) save_trace(plan_.out, plan_.program, rank(), ranks(), report.rows, rendezvous_);
+      if (last) {
+        save_trace(plan_.out, plan_.program, rank(), ranks(), report.rows, plan_.prepared.software.context_bytes,
+                   rendezvous_);
+      }
       if (last || trainer.steps_done() % study_.checkpoint.every == 0) {
         save_checkpoint(checkpoint_folder(plan_), trainer, plan_.digest, rank(), ranks(), rendezvous_);
       }
