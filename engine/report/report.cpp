@@ -72,12 +72,13 @@ std::string html_text(std::string_view text) {
   return out;
 }
 
-/// "configs/gpt3-175b.yaml" is shown as "gpt3-175b".
+/// "configs/gpt3-175b.yaml" is shown as "gpt3-175b"; a run whose study is not known by its folder.
 std::string title_of(const Json& summary, const std::string& folder) {
   const std::string study = summary.value("study", "");
-  const auto path = std::filesystem::path(study.empty() ? folder : study).lexically_normal();
-  if (study.empty() && path.filename().empty()) return path.parent_path().filename().string();
-  return (study.empty() ? path.filename() : path.stem()).string();
+  std::filesystem::path path = std::filesystem::path(study.empty() ? folder : study).lexically_normal();
+  if (path.filename().empty()) path = path.parent_path();
+  if (path.extension() == ".yaml" || path.extension() == ".yml") path.replace_extension();
+  return path.filename().string();
 }
 
 Json report_data(const RunFiles& files, const Timeline* timeline, const TimelineLimits& limits) {

@@ -4,9 +4,9 @@
 // times since the call's start, and a call only says which pattern it follows. A thousand microbatches
 // of a hundred layers are then a few patterns and a list of calls. Where that is still too much, parts
 // are left out and the page says which:
-//   ops of calls beyond the first kMaxPatternOps ops (the call keeps one box per stream),
-//   ranks, of which evenly spaced ones stay, and the middle of a rank's calls, beyond kMaxCalls,
-//   all but the highest of the memory points in each slice of the step, beyond kMaxMemoryPoints.
+//   ops of calls beyond the first max_pattern_ops ops (the call keeps one box per stream),
+//   ranks, of which evenly spaced ones stay, and the middle of a rank's calls, beyond max_calls,
+//   all but the highest of the memory points in each slice of the step, beyond max_memory_points.
 //
 //   {unit_s: 1e-9, end: of the step in units, names: [...], modules: [...],
 //    segments: [[name, stage, phase]], groups: [[name, axes]], streams: [...],
@@ -29,10 +29,11 @@
 
 namespace trainyard {
 
+/// Numbers of up to ten digits each, so that all of it is about 9 MB.
 struct TimelineLimits {
-  std::size_t max_pattern_ops = 90'000;
-  std::size_t max_calls = 150'000;
-  std::size_t max_memory_points = 30'000;
+  std::size_t max_pattern_ops = 80'000;
+  std::size_t max_calls = 110'000;
+  std::size_t max_memory_points = 25'000;
 };
 
 nlohmann::ordered_json timeline_blob(const Timeline& timeline, const TimelineLimits& limits = {});

@@ -235,6 +235,7 @@ class Run {
     const std::int64_t steps = trainer.steps_done() - first;
     const double rate = steps > 0 ? tokens_per_step() * static_cast<double>(steps) / seconds : 0;
     nlohmann::ordered_json json;
+    json["study"] = study_.file;
     json["steps"] = trainer.steps_done();
     json["loss"] = loss ? nlohmann::json(*loss) : nlohmann::json();
     json["best_loss"] = samples.best_loss() ? nlohmann::json(*samples.best_loss()) : nlohmann::json();

@@ -16,12 +16,14 @@ function drawMemory() {
   byId("memory").hidden = false;
   const capacity = run.summary.memory_capacity_bytes || 0;
   const peak = Math.max(...ranks.map((rank) => Math.max(...rank.memory.map(bytesAlive))));
-  byId("memory-lead").textContent = "Bytes that the Program keeps alive on one GPU of each pipeline rank, by what they are for." +
-    (capacity ? " The dashed line is what the device has for it, " + formatBytes(capacity) + "." : " Counted from the Program, at the times of the run's last step.") +
-    (timeline.leftOut.memory_points ? " Of each short stretch of the step the highest point is drawn." : "");
-  byId("memory-legend").append(...STACK.map((i) => element("span", {}, swatch(MEMORY_PARTS[i].colour), MEMORY_PARTS[i].name)));
   // A device that is far larger than what is used would flatten the chart; then its line is only named.
   const scale = {capacity, top: capacity && capacity < 4 * peak ? Math.max(capacity, peak) * 1.06 : peak * 1.12};
+  byId("memory-lead").textContent = "Bytes that the Program keeps alive on one GPU of each pipeline rank, by what they are for." +
+    (!capacity ? " Counted from the Program, at the times of the run's last step."
+      : capacity <= scale.top ? " The dashed line is what the device has for it, " + formatBytes(capacity) + "."
+      : " The device has " + formatBytes(capacity) + " for it, far above these charts.") +
+    (timeline.leftOut.memory_points ? " Of each short stretch of the step the highest point is drawn." : "");
+  byId("memory-legend").append(...STACK.map((i) => element("span", {}, swatch(MEMORY_PARTS[i].colour), MEMORY_PARTS[i].name)));
   let shown = Math.min(CHARTS_SHOWN, ranks.length);
   const paint = () => {
     byId("memory-charts").replaceChildren(...ranks.slice(0, shown).map((rank) => memoryChart(rank, scale)));

@@ -15,9 +15,9 @@ function drawSources() {
     kinds.map((kind) => formatCount(counts.get(kind)) + " " + kind + (SOURCE_KINDS[kind] ? " (" + SOURCE_KINDS[kind] + ")" : "")).join(", ") + ".";
   const sorted = [...sources].sort((a, b) => order(a.kind) - order(b.kind) || a.name.localeCompare(b.name));
   byId("sources-table").append(element("div", {class: "scroll"}, element("table", {},
-    element("thead", {}, element("tr", {}, ["kind", "entry", "used for", "where it is from"].map((name, i) => element("th", {scope: "col", class: i === 3 ? "wide" : ""}, name)))),
+    element("thead", {}, element("tr", {}, ["kind", "entry", "used for", "where it is from"].map((name) => element("th", {scope: "col"}, name)))),
     element("tbody", {}, sorted.map((source) => element("tr", {}, element("td", {}, source.kind), element("td", {}, element("code", {}, source.name)),
-      element("td", {}, source.used_for), element("td", {class: "wide"}, source.note)))))));
+      element("td", {}, source.used_for), element("td", {}, source.note)))))));
 }
 
 // The least certain first: that is what to measure next.

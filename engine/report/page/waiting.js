@@ -130,6 +130,8 @@ function explainStrip(lane, strip) {
   } else {
     lines.push("in use " + formatShare(strips.busy[strip] / length) + " of that time");
   }
+  const causes = [];
+  if (lane.stream === 0) addMainWait(lane, first, lines, causes);
   let longest = first;
   for (let i = first; i <= strips.last[strip]; ++i) {
     if (lane.end[i] - lane.start[i] > lane.end[longest] - lane.start[longest]) longest = i;
@@ -140,8 +142,6 @@ function explainStrip(lane, strip) {
     lines.push("longest op: " + opWords(timeline.names[pattern.name[k]]) + " " + timeline.modules[pattern.module[k]] + ", " +
       formatTime(pattern.duration[k]));
   }
-  const causes = [];
-  if (lane.stream === 0) addMainWait(lane, first, lines, causes);
   return {title: callWords(segment, rank.calls.microbatch[call]), lines, causes};
 }
 
