@@ -1,4 +1,5 @@
-// `trainyard report`: report.html of a run, made again from the files in its folder.
+#include "cli/report_command.h"
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -30,7 +31,7 @@ std::string read_if_there(const std::string& path) { return fs::exists(path) ? r
 
 }  // namespace
 
-int run_report(const std::string& folder) {
+void write_report(const std::string& folder) {
   if (!fs::is_directory(folder)) throw ConfigError(folder + ": no such folder");
   RunFiles files;
   files.folder = folder;
@@ -45,6 +46,10 @@ int run_report(const std::string& folder) {
   const std::string trace = folder + "/trace.json";
   if (files.losses.empty() || fs::exists(trace)) timeline = read_trace_json(trace);
   write_file(folder + "/report.html", report_html(files, timeline ? &*timeline : nullptr));
+}
+
+int run_report(const std::string& folder) {
+  write_report(folder);
   std::printf("%s/report.html\n", folder.c_str());
   return kDone;
 }

@@ -24,16 +24,17 @@ std::string axes_text(const std::vector<Axis>& axes) {
   return text;
 }
 
-/// When the calls of one rank ran on its main stream.
+/// When a call ran on its rank's main stream, as far as memory asks for it.
 struct MainRows {
-  std::vector<std::pair<std::uint32_t, Ticks>> starts;  // of ops, by index
+  Ticks peak_at = 0;  // the start of its op with the most memory, or of the next one that has a row; else `end`
+  bool peak_seen = false;
   Ticks end = 0;
 };
 
 class TimelineMaker {
  public:
-  TimelineMaker(const Program& program, const Trace& trace, Bytes fixed_buffers)
-      : program_(program), trace_(trace), fixed_buffers_(fixed_buffers), names_(out_.names), modules_(out_.modules),
+  TimelineMaker(const Program& program, Trace trace, Bytes fixed_buffers)
+      : program_(program), trace_(std::move(trace)), fixed_buffers_(fixed_buffers), names_(out_.names), modules_(out_.modules),
         segment_number_(program.segments.size(), -1), group_number_(program.groups.size(), -1),
         transfer_number_(program.transfers.size(), -1) {}
 
@@ -45,11 +46,16 @@ class TimelineMaker {
         any = true;
       }
     }
+    peak_op_.resize(program_.body.size());
+    follow_memory(program_, fixed_buffers_, [&](std::size_t list, const MemoryStep& step) {
+      peak_op_[list][call_key(step.segment, step.mb)] = step.peak_op;
+    });
     std::vector<std::vector<std::size_t>> ranks_of_list(program_.body.size());
-    for (const RankTrace& rank : trace_.ranks) {
+    for (RankTrace& rank : trace_.ranks) {
       if (rank.rows.empty()) continue;
       ranks_of_list[rank.list].push_back(out_.ranks.size());
       add_rank(rank);
+      std::vector<TraceRow>().swap(rank.rows);  // there are millions
     }
     std::vector<Ticks> now(out_.ranks.size(), 0);
     follow_memory(program_, fixed_buffers_, [&](std::size_t list, const MemoryStep& step) {
@@ -111,6 +117,7 @@ class TimelineMaker {
     }
     std::unordered_map<std::uint64_t, std::uint32_t> calls;
     auto& main = main_rows_.emplace_back();
+    rank.ops.reserve(from.rows.size());
     for (const TraceRow& row : from.rows) {
       const ProgramOp& op = program_.segments[static_cast<std::size_t>(row.segment)].ops[row.op];
       TimelineOp one;
@@ -131,8 +138,11 @@ class TimelineMaker {
       rank.ops.push_back(one);
       if (op.stream != StreamId::kMain) continue;
       MainRows& rows = main[key];
-      rows.starts.emplace_back(row.op, one.start);
       rows.end = std::max(rows.end, one.end);
+      if (!rows.peak_seen && row.op >= peak_op_[from.list][key]) {
+        rows.peak_at = one.start;
+        rows.peak_seen = true;
+      }
     }
   }
 
@@ -148,11 +158,7 @@ class TimelineMaker {
     Ticks peak_at = now;
     if (const auto found = main_rows_[r].find(call_key(step.segment, step.mb)); found != main_rows_[r].end()) {
       const MainRows& rows = found->second;
-      peak_at = rows.end;
-      for (const auto& [op, start] : rows.starts) {
-        if (op >= step.peak_op) peak_at = std::min(peak_at, start);
-      }
-      peak_at = std::max(peak_at, now);
+      peak_at = std::max(rows.peak_seen ? rows.peak_at : rows.end, now);
       now = std::max(now, rows.end);
     }
     if (sum(step.at_peak) > (points.empty() ? 0 : sum(points.back().bytes))) add(peak_at, step.at_peak);
@@ -160,13 +166,14 @@ class TimelineMaker {
   }
 
   const Program& program_;
-  const Trace& trace_;
+  Trace trace_;
   Bytes fixed_buffers_;
   Timeline out_;
   NameTable names_, modules_;
   std::vector<std::int32_t> segment_number_;  // [SegmentId]; -1: not used so far
   std::vector<std::int16_t> group_number_, transfer_number_;
-  std::vector<std::unordered_map<std::uint64_t, MainRows>> main_rows_;  // [rank][call]
+  std::vector<std::unordered_map<std::uint64_t, std::size_t>> peak_op_;  // [list][call]
+  std::vector<std::unordered_map<std::uint64_t, MainRows>> main_rows_;   // [rank][call]
   Seconds origin_ = 0;
 };
 
@@ -184,8 +191,8 @@ std::string call_name(const TimelineSegment& segment, Microbatch mb) {
   return mb >= 0 ? segment.name + std::to_string(mb) : segment.name;
 }
 
-Timeline make_timeline(const Program& program, const Trace& trace, Bytes fixed_buffers) {
-  return TimelineMaker(program, trace, fixed_buffers).make();
+Timeline make_timeline(const Program& program, Trace trace, Bytes fixed_buffers) {
+  return TimelineMaker(program, std::move(trace), fixed_buffers).make();
 }
 
 }  // namespace trainyard

@@ -85,8 +85,9 @@ struct Timeline {
 /// "3B7": the segment's name and the microbatch, if it has one.
 std::string call_name(const TimelineSegment& segment, Microbatch mb);
 
-/// Ranks of `trace` that have rows. Ops that take no time are left out. `fixed_buffers` as for
+/// Ranks of `trace` that have rows, which are given up one after the other: pass it with std::move where
+/// they are many. Ops that take no time are left out. `fixed_buffers` as for
 /// memory_peaks(); bytes follow issue order, so that their peak is the Program's whatever the times.
-Timeline make_timeline(const Program& program, const Trace& trace, Bytes fixed_buffers);
+Timeline make_timeline(const Program& program, Trace trace, Bytes fixed_buffers);
 
 }  // namespace trainyard

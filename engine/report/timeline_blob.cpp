@@ -126,7 +126,21 @@ class BlobMaker {
       const auto share = static_cast<double>(limits_.max_calls) / static_cast<double>(calls);
       count = std::clamp(static_cast<std::size_t>(share * static_cast<double>(total)), std::min<std::size_t>(total, 8), total);
     }
-    for (const std::size_t i : evenly(count, total)) ranks_.push_back({&timeline_.ranks[i], {}, {}, {}, {}});
+    for (const std::size_t i : some_of_ranks(count)) ranks_.push_back({&timeline_.ranks[i], {}, {}, {}, {}});
+  }
+
+  /// The first rank of as many pipeline ranks as may be, then others; ascending.
+  std::vector<std::size_t> some_of_ranks(std::size_t count) const {
+    std::vector<std::size_t> first, others, chosen;
+    std::set<std::int32_t> seen;
+    for (std::size_t i = 0; i < timeline_.ranks.size(); ++i) {
+      (seen.insert(timeline_.ranks[i].pipeline_rank).second ? first : others).push_back(i);
+    }
+    const std::size_t firsts = std::min(count, first.size());
+    for (const std::size_t i : evenly(firsts, first.size())) chosen.push_back(first[i]);
+    for (const std::size_t i : evenly(count - firsts, others.size())) chosen.push_back(others[i]);
+    std::sort(chosen.begin(), chosen.end());
+    return chosen;
   }
 
   /// Groups ops by call and orders them by start: calls inside others stand between their ops.

@@ -5,7 +5,8 @@
 // of a hundred layers are then a few patterns and a list of calls. Where that is still too much, parts
 // are left out and the page says which:
 //   ops of calls beyond the first max_pattern_ops ops (the call keeps one box per stream),
-//   ranks, of which evenly spaced ones stay, and the middle of a rank's calls, beyond max_calls,
+//   ranks, of which one of each pipeline rank stays, then evenly spaced ones, and the middle of a rank's
+//   calls, beyond max_calls,
 //   all but the highest of the memory points in each slice of the step, beyond max_memory_points.
 //
 //   {unit_s: 1e-9, end: of the step in units, names: [...], modules: [...],

@@ -30,7 +30,7 @@ std::vector<TraceRow> unpacked(const std::string& bytes) {
 }  // namespace
 
 void save_trace(const std::string& folder, const Program& program, std::int64_t rank, std::int64_t ranks,
-                const std::vector<TraceRow>& rows, Bytes fixed_buffers, Rendezvous& rendezvous) {
+                const std::vector<TraceRow>& rows, Rendezvous& rendezvous) {
   const Seconds offset = clock_offset(rendezvous, "trace/clock", rank, ranks);
   std::vector<TraceRow> shifted = rows;
   for (TraceRow& row : shifted) {
@@ -47,7 +47,7 @@ void save_trace(const std::string& folder, const Program& program, std::int64_t 
     one.rows = unpacked(rendezvous.get(key + std::to_string(other)));
     trace.ranks.push_back(std::move(one));
   }
-  const Timeline timeline = make_timeline(program, trace, fixed_buffers);
+  const Timeline timeline = make_timeline(program, std::move(trace), 0);  // memory: what the Program keeps alive
   write_file(folder + "/trace.json", [&](const auto& sink) { write_trace_json(timeline, sink); });
 }
 

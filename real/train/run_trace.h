@@ -12,8 +12,8 @@
 namespace trainyard {
 
 /// All ranks call it with their rows; rank 0 writes `folder`/trace.json. Times are counted from the
-/// earliest of all ranks' rows, on rank 0's clock. `fixed_buffers` as for memory_peaks().
+/// earliest of all ranks' rows, on rank 0's clock.
 void save_trace(const std::string& folder, const Program& program, std::int64_t rank, std::int64_t ranks,
-                const std::vector<TraceRow>& rows, Bytes fixed_buffers, Rendezvous& rendezvous);
+                const std::vector<TraceRow>& rows, Rendezvous& rendezvous);
 
 }  // namespace trainyard

@@ -16,6 +16,7 @@
 #include <variant>
 
 #include "cli/files.h"
+#include "cli/report_command.h"
 #include "engine/base/error.h"
 #include "engine/compile.h"
 #include "engine/config/study_writer.h"
@@ -82,6 +83,7 @@ class Run {
       throw BackendError(error.what() + last_to_move());
     }
     rendezvous_.barrier("end", ranks());
+    if (rank() == 0) draw_report();
   }
 
  private:
@@ -148,16 +150,23 @@ class Run {
         losses->add(report, tokens_per_step() / seconds);
         show_progress(report, seconds);
       }
-      if (last) {
-        save_trace(plan_.out, plan_.program, rank(), ranks(), report.rows, plan_.prepared.software.context_bytes,
-                   rendezvous_);
-      }
+      if (last) save_trace(plan_.out, plan_.program, rank(), ranks(), report.rows, rendezvous_);
       if (last || trainer.steps_done() % study_.checkpoint.every == 0) {
         save_checkpoint(checkpoint_folder(plan_), trainer, plan_.digest, rank(), ranks(), rendezvous_);
       }
     }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (losses) answer(samples, trainer, first, last_loss, seconds);
+  }
+
+  /// Ranks may lie on machines that do not share the folder: then it is `trainyard report`'s to draw, where
+  /// all files have come together.
+  void draw_report() const {
+    try {
+      write_report(plan_.out);
+    } catch (const ConfigError& error) {
+      std::fprintf(stderr, "no report.html: %s\n", error.what());
+    }
   }
 
   double tokens_per_step() const {
@@ -320,7 +329,7 @@ void prepare_folder(const TrainingPlan& plan, const TrainOptions& options) {
   }
   if (options.overwrite && holds_run) {
     fs::remove_all(checkpoint_folder(plan));
-    for (const char* file : {"losses.csv", "trace.json", "summary.json"}) fs::remove(plan.out + "/" + file);
+    for (const char* file : {"losses.csv", "trace.json", "summary.json", "report.html"}) fs::remove(plan.out + "/" + file);
   }
   make_folder(plan.out);
   write_file(plan.out + "/study.resolved.yaml", resolved_study_text(plan.prepared.study));

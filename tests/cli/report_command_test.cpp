@@ -1,13 +1,13 @@
 // `trainyard report`: the page that simulate wrote, made again from the files; exit codes and messages.
-#include <array>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "cli/command_line.h"
+#include "cli/report_command.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/simulated.h"
-#include "tests/support/source_root.h"
 
 namespace trainyard {
 
@@ -19,7 +19,7 @@ int run(const std::vector<std::string>& words) {
   return run_command_line(static_cast<int>(argv.size()), argv.data());
 }
 
-std::string problem(const std::string& folder) { return error_of([&] { run_report(folder); }); }
+std::string problem(const std::string& folder) { return error_of([&] { write_report(folder); }); }
 
 }  // namespace
 

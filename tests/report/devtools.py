@@ -99,6 +99,9 @@ class Browser:
             if time.monotonic() > end:
                 raise RuntimeError(f"{path} was not drawn: {self.problems()}")
             time.sleep(0.05)
+        # What was drawn is on the screen two frames later.
+        self.call("Runtime.evaluate", awaitPromise=True,
+                  expression="new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def key(self, *keys):
         for key in keys:

@@ -9,6 +9,7 @@ function drawHeader() {
   };
   if (run.kind === "simulated") simulatedFigures(summary, figure);
   else trainedFigures(summary, figure);
+  figures.dataset.count = figures.children.length;
   if (summary.program_digest) {
     byId("digest").append("Program ", element("code", {}, summary.program_digest),
       run.kind === "simulated" ? " (simulated)" : " (trained for real)");

@@ -50,7 +50,7 @@ function keyHelp() {
 function sayLeftOut() {
   const {ranks, calls, calls_without_ops: withoutOps} = timeline.leftOut;
   const said = [];
-  if (ranks) said.push(plural(ranks, "recorded rank is", "recorded ranks are") + " left out, evenly spaced");
+  if (ranks) said.push(plural(ranks, "recorded rank is", "recorded ranks are") + " left out (one of each pipeline rank stays, if that fits)");
   if (calls) said.push(plural(calls, "call") + " in the middle of the step " + (calls === 1 ? "is" : "are") + " left out (hatched)");
   if (withoutOps) said.push(plural(withoutOps, "call is", "calls are") + " shown without single ops");
   if (said.length === 0) return;

@@ -177,9 +177,11 @@ function addPeerWait(rank, call, k, lines, causes, subject = "ready ") {
   const {wait, last, others} = waitForPeers(rank, call, k);
   const transfer = isTransfer(timeline.names[pattern.name[k]]);
   if (wait <= CLOSE) {
-    if (transfer && others.length && others[0].ready + CLOSE < member(rank, call, k).ready) {
-      lines.push(rankWords(others[0].rank) + " was ready before and waited for this rank");
-      addCause(others[0], "the other end", causes);
+    const own = member(rank, call, k);
+    const first = others.reduce((a, b) => (a && a.ready <= b.ready ? a : b), null);
+    if (first && first.ready + CLOSE < own.ready) {
+      lines.push("last to be ready: " + rankWords(first.rank) + " waited " + formatTime(own.ready - first.ready) + " for this rank");
+      addCause(first, transfer ? "the other end" : "the rank that waited", causes);
     }
     return;
   }

@@ -157,6 +157,12 @@ TEST_CASE("ranks and calls beyond the limit are left out evenly and counted") {
   CHECK(some_ranks["ranks"].front()["rank"] == 0);
   CHECK(some_ranks["ranks"].back()["rank"] == 19);
   CHECK(some_ranks["left_out"]["ranks"] == 10);
+  // Of two ranks of each of ten pipeline ranks, the first stays.
+  Timeline pairs = long_timeline(20, 10, 2, false);
+  for (TimelineRank& rank : pairs.ranks) rank.pipeline_rank /= 2;
+  const Json one_each = timeline_blob(pairs, limits);
+  REQUIRE(one_each["ranks"].size() == 10);
+  for (int r = 0; r < 10; ++r) CHECK(one_each["ranks"][static_cast<std::size_t>(r)]["rank"] == 2 * r);
   // 2 ranks x 6 x 100 = 1,200 calls: of each rank 300 of 600, from both ends of the step.
   const Json ends = timeline_blob(long_timeline(2, 100, 2, false), limits);
   REQUIRE(ends["ranks"].size() == 2);
