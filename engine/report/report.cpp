@@ -122,10 +122,10 @@ std::string report_html(const RunFiles& files, const Timeline* timeline) {
         case PagePart::What::kData: page += for_script(data); break;
       }
     }
-    // Numbers longer than those that the limits were made for: less of them.
-    limits.max_pattern_ops /= 2;
-    limits.max_calls /= 2;
-    limits.max_memory_points /= 2;
+    const auto less = [](std::size_t& limit) { limit = limit * 2 / 3; };
+    less(limits.max_pattern_ops);
+    less(limits.max_calls);
+    less(limits.max_memory_points);
   } while (page.size() > kMaxReportBytes && limits.max_calls > 1000);
   return page;
 }

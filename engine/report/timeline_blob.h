@@ -30,11 +30,11 @@
 
 namespace trainyard {
 
-/// Numbers of up to ten digits each, so that all of it is about 9 MB.
+/// About 10 MB where numbers are short; report_html() takes less where they are long.
 struct TimelineLimits {
-  std::size_t max_pattern_ops = 80'000;
-  std::size_t max_calls = 110'000;
-  std::size_t max_memory_points = 25'000;
+  std::size_t max_pattern_ops = 120'000;
+  std::size_t max_calls = 320'000;
+  std::size_t max_memory_points = 30'000;
 };
 
 nlohmann::ordered_json timeline_blob(const Timeline& timeline, const TimelineLimits& limits = {});

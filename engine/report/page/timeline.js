@@ -74,7 +74,7 @@ function buildTools() {
       element("option", {value: "one", selected: !chart.every}, "one per pipeline rank"), element("option", {value: "all", selected: chart.every}, "all recorded (" + timeline.ranks.length + ")"))));
   }
   tools.append(element("label", {}, "Follow microbatch", element("input", {type: "number", id: "timeline-follow", min: "0", placeholder: "-",
-    oninput: (event) => { chart.follow = event.target.value === "" ? null : Number(event.target.value); paintTimeline(); }})));
+    oninput: (event) => { chart.follow = event.target.value === "" ? null : Number(event.target.value); paintSoon(); }})));
   tools.append(element("span", {class: "group", id: "timeline-pages", hidden: true},
     button("page-back", "\u2191", "Ranks before", () => turnPage(-1)), element("span", {id: "page-words"}), button("page-on", "\u2193", "Ranks after", () => turnPage(1))));
 }
@@ -112,7 +112,7 @@ function chooseRows() {
     y += ROW_GAP;
   }
   chart.height = y;
-  paintTimeline();
+  paintSoon();
 }
 
 // --- view -----------------------------------------------------------------------------------------
@@ -121,13 +121,24 @@ const plotWidth = () => chart.width - chart.labelWidth;
 const xOf = (time) => chart.labelWidth + (time - chart.from) / (chart.to - chart.from) * plotWidth();
 const timeAt = (x) => chart.from + (x - chart.labelWidth) / plotWidth() * (chart.to - chart.from);
 
+// Many events may come between two frames.
+let paintAsked = false;
+function paintSoon() {
+  if (paintAsked) return;
+  paintAsked = true;
+  requestAnimationFrame(() => {
+    paintAsked = false;
+    paintTimeline();
+  });
+}
+
 function setView(from, to) {
   const shortest = Math.min(timeline.end, 200);
   const length = Math.min(timeline.end, Math.max(shortest, to - from));
   const start = Math.min(Math.max(0, from + (to - from - length) / 2), timeline.end - length);
   chart.from = start;
   chart.to = start + length;
-  paintTimeline();
+  paintSoon();
 }
 function zoom(factor, around = null) {
   const {chosen} = chart;
@@ -434,7 +445,7 @@ function choose(item, withTooltip = false) {
       setView((start + end) / 2 - half, (start + end) / 2 + half);
     }
   }
-  paintTimeline();
+  paintSoon();
   describe(item);
   if (!item || !withTooltip) return tooltip.hide();
   const place = chart.laneBoxes.find((box) => box.lane === item.lane);

@@ -142,9 +142,14 @@ function explainStrip(lane, strip) {
     lines.push("longest op: " + opWords(timeline.names[pattern.name[k]]) + " " + timeline.modules[pattern.module[k]] + ", " +
       formatTime(pattern.duration[k]));
   }
-  return {title: callWords(segment, rank.calls.microbatch[call]), lines, causes};
+  const title = callWords(segment, rank.calls.microbatch[call]);
+  return {title: lane.stream === 0 ? title : streamWords(lane) + " during: " + title.charAt(0).toLowerCase() + title.slice(1), lines, causes};
 }
 
+const streamWords = (lane) => {
+  const words = STREAM_WORDS[timeline.streams[lane.stream]] || timeline.streams[lane.stream];
+  return words.charAt(0).toUpperCase() + words.slice(1);
+};
 const place = (lane) => "rank " + lane.rank.rank + (lane.rank.standsFor > 1 ? " (stands for " + formatCount(lane.rank.standsFor, 7) + ")" : "") +
   ", pipeline rank " + lane.rank.pipelineRank + ", " + (STREAM_WORDS[timeline.streams[lane.stream]] || timeline.streams[lane.stream]);
 const span = (from, to) => formatTime(to - from) + " long, from " + formatTime(from, 7) + " to " + formatTime(to, 7);
