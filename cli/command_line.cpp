@@ -21,7 +21,7 @@ namespace trainyard {
 namespace {
 
 /// Commands of the contract that later versions bring; named so that nobody hunts for a typo.
-constexpr const char* kNotYet[] = {"plan", "sweep", "emulate", "calibrate", "validate", "solve", "report"};
+constexpr const char* kNotYet[] = {"plan", "sweep", "emulate", "calibrate", "validate", "solve"};
 
 int fail(int exit, const std::string& message, const std::string& where, bool json) {
   std::fprintf(stderr, "trainyard: %s\n", message.c_str());
@@ -69,7 +69,7 @@ void add_study_options(CLI::App& command, StudyOptions& options) {
   command.add_option("--set", options.sets, "path=value: replaces a value of the study; repeatable")
       ->take_all()->allow_extra_args(false);
   command.add_flag("--json", options.json, "answer as JSON on stdout");
-  command.add_option("--out", options.out, "folder for summary.json, trace.json, program.txt, ...");
+  command.add_option("--out", options.out, "folder for report.html, summary.json, trace.json, program.txt, ...");
 }
 
 }  // namespace
@@ -94,6 +94,11 @@ int run_command_line(int argc, const char* const* argv) {
   CLI::App* list = app.add_subcommand("list", "what names mean: models, clusters, profiles, ...");
   list->add_option("WHAT", what, "models, clusters, profiles, links, frameworks, schedules, partitioners, recompute");
 
+  std::string run;
+  CLI::App* report = app.add_subcommand("report", "make report.html of a run again, from the files in its folder");
+  report->add_option("DIR", run, "folder that simulate --out or train wrote")->required();
+  report->callback([&] { exit = guarded(options, [&] { return run_report(run); }); });
+
   ExportOptions exported;
   CLI::App* export_ = app.add_subcommand("export", "a run's weights as Hugging Face's transformers loads them");
   export_->add_option("RUN", exported.run, "folder of a training run")->required();
@@ -107,7 +112,7 @@ int run_command_line(int argc, const char* const* argv) {
   for (const char* name : kNotYet) {
     CLI::App* later = app.add_subcommand(name, "not in this version")->allow_extras();
     later->callback([&exit, &options, name] {
-      exit = fail(kWrongInput, std::string("'") + name + "' is not in this version; it has simulate, compile, train, export, list and test", "", options.json);
+      exit = fail(kWrongInput, std::string("'") + name + "' is not in this version; it has simulate, compile, train, export, report, list and test", "", options.json);
     });
   }
   simulate->callback([&] { exit = guarded(options, [&] { return run_simulate(options); }); });
@@ -121,7 +126,7 @@ int run_command_line(int argc, const char* const* argv) {
   // Parsing may have failed before it saw the option.
   const bool json = std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
   if (!known) {
-    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, train, export, list and test", "", json);
+    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, train, export, report, list and test", "", json);
   }
   try {
     app.parse(argc, argv);

@@ -35,6 +35,7 @@ int report_infeasible(const StudyOptions& options, const std::string& reason);
 int run_simulate(const StudyOptions& options);
 int run_compile(const StudyOptions& options);
 int run_list(const std::string& what);
+int run_report(const std::string& folder);  // of a run
 
 struct ExportOptions {
   std::string run;                 // folder of a training run

@@ -11,6 +11,7 @@
 #include "engine/exec/analytic_executor.h"
 #include "engine/memory/memory.h"
 #include "engine/program/program_text.h"
+#include "engine/report/report.h"
 #include "engine/report/trace_json.h"
 
 namespace trainyard {
@@ -21,14 +22,20 @@ Seconds since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-void write_results(const std::string& folder, const Prepared& prepared, const Simulation& result,
+/// Uses up the rows of the trace.
+void write_results(const std::string& folder, const Prepared& prepared, Simulation& result,
                    Seconds wall) {
   make_folder(folder);
-  write_file(folder + "/study.resolved.yaml", resolved_study_text(prepared.study));
+  RunFiles files;
+  files.folder = folder;
+  files.study = resolved_study_text(prepared.study);
+  files.summary = summary_json(result.summary, wall);
+  write_file(folder + "/study.resolved.yaml", files.study);
   write_file(folder + "/program.txt", [&](const auto& sink) { write_text(result.program, true, sink); });
-  write_file(folder + "/trace.json",
-             [&](const auto& sink) { write_trace_json(result.program, result.trace, sink); });
-  write_file(folder + "/summary.json", summary_json(result.summary, wall));
+  const Timeline timeline = make_timeline(result.program, std::move(result.trace), prepared.software.context_bytes);
+  write_file(folder + "/trace.json", [&](const auto& sink) { write_trace_json(timeline, sink); });
+  write_file(folder + "/summary.json", files.summary);
+  write_file(folder + "/report.html", report_html(files, &timeline));
 }
 
 }  // namespace
@@ -78,7 +85,7 @@ int run_simulate(const StudyOptions& options) {
   if (const auto* reason = std::get_if<Infeasible>(&answer)) {
     return report_infeasible(options, reason->reason);
   }
-  const auto& result = std::get<Simulation>(answer);
+  auto& result = std::get<Simulation>(answer);
   const Seconds wall = since(options.begin);
   if (!options.out.empty()) write_results(options.out, prepared, result, wall);
   const std::string text = options.json ? summary_json(result.summary, wall)

@@ -1,30 +1,20 @@
 #include "engine/memory/memory.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 namespace trainyard {
 
 namespace {
 
-constexpr std::size_t kClasses = 5;
-using Parts = std::array<Bytes, kClasses>;  // by MemoryClass
-
-Bytes sum(const Parts& parts) {
-  Bytes total = 0;
-  for (Bytes part : parts) total += part;
-  return total;
-}
-
-void add(Parts& to, const Parts& part) {
-  for (std::size_t i = 0; i < kClasses; ++i) to[i] += part[i];
+void add(MemoryParts& to, const MemoryParts& part) {
+  for (std::size_t i = 0; i < kNumMemoryClasses; ++i) to[i] += part[i];
 }
 
 /// What one run of a segment does to the bytes alive.
 struct Profile {
-  Parts net{};             // after the last op
-  Parts at_peak{};         // at the op after which the total is largest
+  MemoryParts net{};             // after the last op
+  MemoryParts at_peak{};         // at the op after which the total is largest
   Bytes peak = 0;          // sum(at_peak), >= 0: the start counts too
   std::size_t peak_op = 0;
 };
@@ -38,25 +28,43 @@ class MemoryCounter {
     for (const Segment& segment : program.segments) profiles_.push_back(profile(segment));
   }
 
-  MemoryPeak count(const RankClass& list, Bytes fixed_buffers) {
-    Parts now = standing(list);
-    now[static_cast<std::size_t>(MemoryClass::kBuffer)] += fixed_buffers;
-    Parts best = now;
-    std::string instant = "start of the step";
+  /// Calls visit(const MemoryStep&) for what lives before the step, then for every call.
+  template <typename Visit>
+  void follow(const RankClass& list, Bytes fixed_buffers, const Visit& visit) {
+    MemoryStep step;
+    step.after = standing(list);
+    step.after[static_cast<std::size_t>(MemoryClass::kBuffer)] += fixed_buffers;
+    step.at_peak = step.after;
+    visit(step);
     const auto run = [&](SegmentId id, Microbatch mb) {
       const Profile& p = profiles_[static_cast<std::size_t>(id)];
-      if (sum(now) + p.peak > sum(best)) {
-        best = now;
-        add(best, p.at_peak);
-        instant = program_.segments[static_cast<std::size_t>(id)].name +
-                  (mb >= 0 ? std::to_string(mb) : "") + " op " + std::to_string(p.peak_op);
-      }
-      add(now, p.net);
+      step.segment = id;
+      step.mb = mb;
+      step.peak_op = p.peak_op;
+      step.at_peak = step.after;
+      add(step.at_peak, p.at_peak);
+      add(step.after, p.net);
+      visit(step);
     };
     for (const Call& call : list.calls) {
       run(call.segment, call.mb[0]);
       for (const auto& [at, inner] : call.inside) run(inner, -1);
     }
+  }
+
+  MemoryPeak count(const RankClass& list, Bytes fixed_buffers) {
+    MemoryParts best{};
+    std::string instant;
+    follow(list, fixed_buffers, [&](const MemoryStep& step) {
+      if (step.segment < 0) {
+        best = step.after;
+        instant = "start of the step";
+      } else if (sum(step.at_peak) > sum(best)) {
+        best = step.at_peak;
+        instant = program_.segments[static_cast<std::size_t>(step.segment)].name +
+                  (step.mb >= 0 ? std::to_string(step.mb) : "") + " op " + std::to_string(step.peak_op);
+      }
+    });
     MemoryPeak peak;
     peak.total = sum(best);
     peak.parameters = best[static_cast<std::size_t>(MemoryClass::kParameter)];
@@ -107,9 +115,9 @@ class MemoryCounter {
 
   /// Persistent values and pools of the rank that runs this list, whatever the call. Marks, not sets:
   /// a pipeline may have as many lists as the Program has layers.
-  Parts standing(const RankClass& list) {
+  MemoryParts standing(const RankClass& list) {
     ++mark_;
-    Parts parts{};
+    MemoryParts parts{};
     pools_.clear();
     const auto see = [&](const Operand& operand) {
       const ValueId root = storage_root(program_, operand.value);
@@ -158,6 +166,20 @@ class MemoryCounter {
 };
 
 }  // namespace
+
+Bytes sum(const MemoryParts& parts) {
+  Bytes total = 0;
+  for (Bytes part : parts) total += part;
+  return total;
+}
+
+void follow_memory(const Program& program, Bytes fixed_buffers,
+                   const std::function<void(std::size_t list, const MemoryStep&)>& visit) {
+  MemoryCounter counter(program);
+  for (std::size_t list = 0; list < program.body.size(); ++list) {
+    counter.follow(program.body[list], fixed_buffers, [&](const MemoryStep& step) { visit(list, step); });
+  }
+}
 
 std::vector<MemoryPeak> memory_peaks(const Program& program, Bytes fixed_buffers) {
   MemoryCounter counter(program);

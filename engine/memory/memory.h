@@ -5,6 +5,8 @@
 // their slots all the time. So the peak is the same in every executor.
 #pragma once
 
+#include <array>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,5 +28,23 @@ struct MemoryPeak {
 
 /// One entry per rank class. `fixed_buffers`: bytes added to every rank's buffers.
 std::vector<MemoryPeak> memory_peaks(const Program& program, Bytes fixed_buffers);
+
+inline constexpr std::size_t kNumMemoryClasses = 5;
+using MemoryParts = std::array<Bytes, kNumMemoryClasses>;  // bytes alive, by MemoryClass
+Bytes sum(const MemoryParts& parts);
+
+/// What one run of a segment does to the bytes alive; the first of a list has no segment (-1) and is
+/// what lives before the step: persistent values, pools, fixed buffers.
+struct MemoryStep {
+  SegmentId segment = -1;
+  Microbatch mb = -1;
+  std::size_t peak_op = 0;  // after its writes the total is largest
+  MemoryParts at_peak{};    // the total is at least that of the step before
+  MemoryParts after{};
+};
+
+/// Visits the steps of every list of Program::body, one list after the other, in issue order.
+void follow_memory(const Program& program, Bytes fixed_buffers,
+                   const std::function<void(std::size_t list, const MemoryStep&)>& visit);
 
 }  // namespace trainyard

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "engine/graph/graph.h"
 #include "engine/memory/memory.h"
 #include "engine/program/program.h"
+#include "engine/report/link_use.h"
 
 namespace trainyard {
 
@@ -39,6 +41,7 @@ struct Summary {
   ParameterCount num_parameters;
   std::vector<std::string> warnings;
   std::vector<SourceEntry> sources;
+  std::vector<LinkUse> links;         // empty: the executor knows no links
 };
 
 /// Of one step: forward once, backward twice; every data-parallel replica runs all its microbatches.
@@ -65,6 +68,9 @@ std::string explain_misfit(const Summary& summary);
 
 /// The terminal's answer; `wall` is process start to answer.
 std::string summary_text(const Summary& summary, const Study& study, Seconds wall);
+
+/// {compute, optimizer, exposed_communication: {kind: seconds}, host, bubble}
+nlohmann::ordered_json time_json(const TimeClasses& time);
 
 /// summary.json and --json: the keys of the contract, in a fixed order.
 std::string summary_json(const Summary& summary, Seconds wall);

@@ -1,4 +1,5 @@
 // summary.json: the keys that scripts rely on.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "engine/report/summary.h"
@@ -8,16 +9,6 @@ namespace trainyard {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json time_json(const TimeClasses& time) {
-  Json exposed = Json::object();
-  for (const auto& [kind, seconds] : time.exposed) exposed[kind] = seconds;
-  return {{"compute", time.compute},
-          {"optimizer", time.optimizer},
-          {"exposed_communication", exposed},
-          {"host", time.host},
-          {"bubble", time.bubble}};
-}
 
 Json memory_json(const MemoryPeak& peak) {
   return {{"total", peak.total},
@@ -41,7 +32,30 @@ Json sources_json(const std::vector<SourceEntry>& sources) {
   return out;
 }
 
+/// `links`, and the busiest of them as `worst_link`.
+void add_links(const std::vector<LinkUse>& links, Json& out) {
+  if (links.empty()) return;
+  out["links"] = Json::array();
+  for (const LinkUse& link : links) {
+    out["links"].push_back({{"name", link.name}, {"bytes", link.bytes}, {"busy_fraction", link.busy_fraction},
+                            {"shared_s", link.shared}, {"capacity_bytes_per_s", link.capacity}});
+  }
+  out["worst_link"] = std::max_element(links.begin(), links.end(), [](const LinkUse& a, const LinkUse& b) {
+                        return a.busy_fraction < b.busy_fraction;
+                      })->name;
+}
+
 }  // namespace
+
+Json time_json(const TimeClasses& time) {
+  Json exposed = Json::object();
+  for (const auto& [kind, seconds] : time.exposed) exposed[kind] = seconds;
+  return {{"compute", time.compute},
+          {"optimizer", time.optimizer},
+          {"exposed_communication", exposed},
+          {"host", time.host},
+          {"bubble", time.bubble}};
+}
 
 std::string summary_json(const Summary& summary, Seconds wall) {
   Json out;
@@ -73,6 +87,7 @@ std::string summary_json(const Summary& summary, Seconds wall) {
                            {"with_head", summary.num_parameters.with_head}};
   out["warnings"] = summary.warnings;
   out["sources"] = sources_json(summary.sources);
+  add_links(summary.links, out);
   return out.dump(2) + "\n";
 }
 

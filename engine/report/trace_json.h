@@ -1,17 +1,24 @@
 // trace.json: Chrome trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing open. One
-// process per recorded rank, one thread per stream; each event says when its op was issued and ready.
+// process per recorded rank, one thread per stream; each event says when its op was issued and ready,
+// and counters show the bytes alive. `trainyard report` reads it back.
+//
+// Beyond what viewers ask for it has metadata events "trainyard_segment" and "trainyard_group" (the
+// tables of Timeline), and where a rank lies in the args of its "process_name".
 #pragma once
 
 #include <functional>
+#include <string>
 #include <string_view>
 
-#include "engine/exec/trace.h"
-#include "engine/program/program.h"
+#include "engine/report/timeline.h"
 
 namespace trainyard {
 
-/// Writes the rows of the last step, times in microseconds from its first op.
-void write_trace_json(const Program& program, const Trace& trace,
-                      const std::function<void(std::string_view)>& sink);
+/// Times in microseconds to four decimals: a tick is the last of them.
+void write_trace_json(const Timeline& timeline, const std::function<void(std::string_view)>& sink);
+
+/// What write_trace_json() wrote. Throws ConfigError, `path:line:column: problem` where it is not JSON
+/// and `path: event 12: problem` where it is not a trace of ours.
+Timeline read_trace_json(const std::string& path);
 
 }  // namespace trainyard

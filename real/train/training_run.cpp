@@ -16,6 +16,7 @@
 #include <variant>
 
 #include "cli/files.h"
+#include "cli/report_command.h"
 #include "engine/base/error.h"
 #include "engine/compile.h"
 #include "engine/config/study_writer.h"
@@ -92,6 +93,7 @@ class Run {
     }
     rendezvous_.while_waiting(nullptr);
     rendezvous_.barrier("end", ranks());
+    if (rank() == 0) draw_report();
   }
 
  private:
@@ -181,6 +183,16 @@ class Run {
     if (losses) answer(samples, trainer, first, last_loss, seconds);
   }
 
+  /// Ranks may lie on machines that do not share the folder: then it is `trainyard report`'s to draw, where
+  /// all files have come together.
+  void draw_report() const {
+    try {
+      write_report(plan_.out);
+    } catch (const ConfigError& error) {
+      std::fprintf(stderr, "no report.html: %s\n", error.what());
+    }
+  }
+
   double tokens_per_step() const {
     return static_cast<double>(study_.training.global_batch) *
            static_cast<double>(study_.model.seq_len + study_.model.decoder_seq_len);
@@ -256,6 +268,7 @@ class Run {
     const std::int64_t steps = trainer.steps_done() - first;
     const double rate = steps > 0 ? tokens_per_step() * static_cast<double>(steps) / seconds : 0;
     nlohmann::ordered_json json;
+    json["study"] = study_.file;
     json["steps"] = trainer.steps_done();
     json["loss"] = loss ? nlohmann::json(*loss) : nlohmann::json();
     json["best_loss"] = samples.best_loss() ? nlohmann::json(*samples.best_loss()) : nlohmann::json();
@@ -377,7 +390,7 @@ void prepare_folder(const TrainingPlan& plan, const TrainOptions& options) {
   }
   if (options.overwrite && holds_run) {
     fs::remove_all(checkpoint_folder(plan));
-    for (const char* file : {"losses.csv", "trace.json", "summary.json"}) fs::remove(plan.out + "/" + file);
+    for (const char* file : {"losses.csv", "trace.json", "summary.json", "report.html"}) fs::remove(plan.out + "/" + file);
   }
   make_folder(plan.out);
   write_file(plan.out + "/study.resolved.yaml", resolved_study_text(plan.prepared.study));

@@ -6,7 +6,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "tests/engine/config/study_fixture.h"
+#include "tests/support/source_root.h"
 
 namespace trainyard {
 
@@ -149,8 +149,7 @@ Json study_with(const std::string& key, const Json& value) {
 }  // namespace
 
 TEST_CASE("the committed schema is the generated one") {
-  const auto path =
-      std::filesystem::path(__FILE__).parent_path() / "../../../schemas/study.schema.json";
+  const std::string path = source_root() + "/schemas/study.schema.json";
   if (std::getenv("UPDATE_GOLDEN") != nullptr) std::ofstream(path) << study_schema_text();
   std::ifstream file(path);
   std::stringstream text;

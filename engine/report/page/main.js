@@ -1,0 +1,10 @@
+// Draws the page; what depends on its width draws itself again when that changes.
+drawHeader();
+drawLosses();
+drawBreakdown();
+drawTimeline();
+drawMemory();
+drawLinks();
+drawSources();
+for (const redraw of redraws) redraw();
+document.documentElement.dataset.drawn = "yes";

@@ -1,0 +1,133 @@
+#include "engine/report/report.h"
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "engine/base/error.h"
+#include "engine/report/checked_summary.h"
+#include "engine/report/loss_curve.h"
+#include "engine/report/plan_facts.h"
+#include "engine/report/report_page.h"
+#include "engine/report/row_classes.h"
+#include "engine/report/summary.h"
+#include "engine/report/timeline_blob.h"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxLossPoints = 4000;
+constexpr std::size_t kMaxStudyText = 300'000;  // a cluster may name the speed of a million devices
+
+Json losses_json(const LossCurve& whole) {
+  const LossCurve curve = thinned(whole, kMaxLossPoints);
+  // JSON has no NaN: null stands for what is not finite.
+  const auto finite = [](const std::vector<double>& numbers) {
+    Json out = Json::array();
+    for (const double number : numbers) out.push_back(std::isfinite(number) ? Json(number) : Json());
+    return out;
+  };
+  return {{"steps", whole.step.size()}, {"step", curve.step}, {"loss", finite(curve.loss)},
+          {"tokens_per_s", finite(curve.tokens_per_s)}, {"gradient_norm", finite(curve.gradient_norm)}};
+}
+
+Json times_by_rank(const Timeline& timeline) {
+  Json out = Json::array();
+  for (const TimelineRank& rank : timeline.ranks) {
+    out.push_back({{"rank", rank.rank}, {"pipeline_rank", rank.pipeline_rank},
+                   {"time", time_json(classes_of_rows(timeline, rank, timeline.end()))}});
+  }
+  return out;
+}
+
+/// JSON that may stand inside a script element: no "</script", no "<!--", however the study is called.
+std::string for_script(const Json& data) {
+  const std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string out;
+  out.reserve(text.size() + text.size() / 64);
+  for (const char c : text) {
+    if (c == '<') {
+      out += "\\u003c";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string html_text(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      default: out += c;
+    }
+  }
+  return out;
+}
+
+/// "configs/gpt3-175b.yaml" is shown as "gpt3-175b"; a run whose study is not known by its folder.
+std::string title_of(const Json& summary, const std::string& folder) {
+  const std::string study = summary.value("study", "");
+  std::filesystem::path path = std::filesystem::path(study.empty() ? folder : study).lexically_normal();
+  if (path.filename().empty()) path = path.parent_path();
+  if (path.extension() == ".yaml" || path.extension() == ".yml") path.replace_extension();
+  return path.filename().string();
+}
+
+Json report_data(const RunFiles& files, const Timeline* timeline, const TimelineLimits& limits) {
+  Json summary = Json::object();
+  if (!files.summary.empty()) summary = checked_summary(files.summary, files.folder + "/summary.json");
+  Json out;
+  out["version"] = 1;
+  out["kind"] = summary.value("kind", "trained");
+  out["title"] = title_of(summary, files.folder);
+  out["plan"] = Json::array();
+  for (const PlanFact& fact : plan_facts(files.study, files.folder + "/study.resolved.yaml")) {
+    out["plan"].push_back({fact.name, fact.value});
+  }
+  out["summary"] = summary;
+  out["study_text"] = files.study.substr(0, kMaxStudyText);
+  if (files.study.size() > kMaxStudyText) out["study_text_cut"] = files.study.size();
+  if (timeline != nullptr) {
+    out["timeline"] = timeline_blob(*timeline, limits);
+    if (out["kind"] == "trained") out["time_by_rank"] = times_by_rank(*timeline);
+  }
+  if (!files.losses.empty()) out["losses"] = losses_json(read_losses(files.losses, files.folder + "/losses.csv"));
+  return out;
+}
+
+}  // namespace
+
+std::string report_json(const RunFiles& files, const Timeline* timeline, const TimelineLimits& limits) {
+  return for_script(report_data(files, timeline, limits));
+}
+
+std::string report_html(const RunFiles& files, const Timeline* timeline) {
+  TimelineLimits limits;
+  std::string page;
+  do {
+    const Json data = report_data(files, timeline, limits);
+    page.clear();
+    for (const PagePart& part : kReportPage) {
+      switch (part.what) {
+        case PagePart::What::kText: page += part.text; break;
+        case PagePart::What::kTitle: page += html_text(data["title"].get<std::string>()); break;
+        case PagePart::What::kData: page += for_script(data); break;
+      }
+    }
+    const auto less = [](std::size_t& limit) { limit = limit * 2 / 3; };
+    less(limits.max_pattern_ops);
+    less(limits.max_calls);
+    less(limits.max_memory_points);
+  } while (page.size() > kMaxReportBytes && limits.max_calls > 1000);
+  return page;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,198 @@
+#include "engine/report/timeline.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "engine/program/program_words.h"
+#include "engine/report/name_table.h"
+
+namespace trainyard {
+
+namespace {
+
+std::uint64_t call_key(SegmentId segment, Microbatch mb) {
+  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(segment)) << 32U | static_cast<std::uint32_t>(mb);
+}
+
+std::string axes_text(const std::vector<Axis>& axes) {
+  std::string text;
+  for (const Axis axis : axes) text += (text.empty() ? "" : ",") + std::string(to_string(axis));
+  return text;
+}
+
+/// When a call ran on its rank's main stream, as far as memory asks for it.
+struct MainRows {
+  Ticks peak_at = 0;  // the start of its op with the most memory, or of the next one that has a row; else `end`
+  bool peak_seen = false;
+  Ticks end = 0;
+};
+
+class TimelineMaker {
+ public:
+  TimelineMaker(const Program& program, Trace trace, Bytes fixed_buffers)
+      : program_(program), trace_(std::move(trace)), fixed_buffers_(fixed_buffers), names_(out_.names), modules_(out_.modules),
+        segment_number_(program.segments.size(), -1), group_number_(program.groups.size(), -1),
+        transfer_number_(program.transfers.size(), -1) {}
+
+  Timeline make() {
+    bool any = false;
+    for (const RankTrace& rank : trace_.ranks) {
+      for (const TraceRow& row : rank.rows) {
+        origin_ = any ? std::min(origin_, row.start) : row.start;
+        any = true;
+      }
+    }
+    peak_op_.resize(program_.body.size());
+    follow_memory(program_, fixed_buffers_, [&](std::size_t list, const MemoryStep& step) {
+      peak_op_[list][call_key(step.segment, step.mb)] = step.peak_op;
+    });
+    std::vector<std::vector<std::size_t>> ranks_of_list(program_.body.size());
+    for (RankTrace& rank : trace_.ranks) {
+      if (rank.rows.empty()) continue;
+      ranks_of_list[rank.list].push_back(out_.ranks.size());
+      add_rank(rank);
+      std::vector<TraceRow>().swap(rank.rows);  // there are millions
+    }
+    std::vector<Ticks> now(out_.ranks.size(), 0);
+    follow_memory(program_, fixed_buffers_, [&](std::size_t list, const MemoryStep& step) {
+      for (const std::size_t r : ranks_of_list[list]) add_memory(r, step, now[r]);
+    });
+    return std::move(out_);
+  }
+
+ private:
+  Ticks ticks(Seconds time) const { return std::llround((time - origin_) * kTicksPerSecond); }
+
+  std::uint32_t segment(SegmentId id) {
+    std::int32_t& number = segment_number_[static_cast<std::size_t>(id)];
+    if (number < 0) {
+      number = static_cast<std::int32_t>(out_.segments.size());
+      const Segment& s = program_.segments[static_cast<std::size_t>(id)];
+      out_.segments.push_back({s.name, s.stage, letter(s.phase), s.slots > 0});
+    }
+    return static_cast<std::uint32_t>(number);
+  }
+
+  std::int16_t group_of(const ProgramOp& op) {
+    if (op.group < 0 && op.transfer < 0) return -1;
+    const bool collective = op.group >= 0;
+    std::int16_t& number = collective ? group_number_[static_cast<std::size_t>(op.group)]
+                                      : transfer_number_[static_cast<std::size_t>(op.transfer)];
+    if (number >= 0) return number;
+    TimelineGroup group;
+    if (collective) {
+      const Group& g = program_.groups[static_cast<std::size_t>(op.group)];
+      group = {g.name, axes_text(g.axes)};
+    } else {
+      group.name = group.axes = to_string(program_.transfers[static_cast<std::size_t>(op.transfer)].axis);
+    }
+    // Transfers to the next and to the previous stage are of one kind.
+    const auto known = std::find(out_.groups.begin(), out_.groups.end(), group);
+    number = static_cast<std::int16_t>(known - out_.groups.begin());
+    if (known == out_.groups.end()) out_.groups.push_back(group);
+    return number;
+  }
+
+  std::int64_t peer_of(const TimelineRank& rank, const ProgramOp& op) const {
+    if (op.transfer < 0) return -1;
+    const Transfer& transfer = program_.transfers[static_cast<std::size_t>(op.transfer)];
+    const auto axis = static_cast<std::size_t>(transfer.axis);
+    const std::int64_t size = program_.mesh.size[axis];
+    const std::int64_t other = ((rank.at[axis] + transfer.offset) % size + size) % size;
+    return rank.rank + (other - rank.at[axis]) * program_.placement.stride[axis];
+  }
+
+  void add_rank(const RankTrace& from) {
+    TimelineRank& rank = out_.ranks.emplace_back();
+    rank.rank = from.rank;
+    rank.multiplicity = from.multiplicity;
+    rank.pipeline_rank = static_cast<std::int32_t>(from.list);
+    for (std::size_t i = 0; i < rank.at.size(); ++i) {
+      const std::int64_t size = program_.mesh.size[i];
+      rank.at[i] = size == 1 ? 0 : static_cast<std::int32_t>(from.rank / program_.placement.stride[i] % size);
+    }
+    std::unordered_map<std::uint64_t, std::uint32_t> calls;
+    auto& main = main_rows_.emplace_back();
+    rank.ops.reserve(from.rows.size());
+    for (const TraceRow& row : from.rows) {
+      const ProgramOp& op = program_.segments[static_cast<std::size_t>(row.segment)].ops[row.op];
+      TimelineOp one;
+      one.issued = ticks(row.issued);
+      one.ready = ticks(row.ready);
+      one.start = ticks(row.start);
+      one.end = ticks(row.end);
+      if (one.end <= one.start) continue;
+      const std::uint64_t key = call_key(row.segment, row.mb);
+      const auto [call, is_new] = calls.try_emplace(key, static_cast<std::uint32_t>(rank.calls.size()));
+      if (is_new) rank.calls.push_back({segment(row.segment), row.mb});
+      one.call = call->second;
+      one.name = names_.number(op_name(op.kind, op.part));
+      one.module = modules_.number(program_.modules[static_cast<std::size_t>(op.module)]);
+      one.stream = op.stream;
+      one.group = group_of(op);
+      one.peer = peer_of(rank, op);
+      rank.ops.push_back(one);
+      if (op.stream != StreamId::kMain) continue;
+      MainRows& rows = main[key];
+      rows.end = std::max(rows.end, one.end);
+      if (!rows.peak_seen && row.op >= peak_op_[from.list][key]) {
+        rows.peak_at = one.start;
+        rows.peak_seen = true;
+      }
+    }
+  }
+
+  /// Puts what the call does to memory at the times of its ops on main. A call without one there (frees
+  /// only, transfers) does it where main has got to, `now`.
+  void add_memory(std::size_t r, const MemoryStep& step, Ticks& now) {
+    std::vector<MemoryPoint>& points = out_.ranks[r].memory;
+    const auto add = [&](Ticks at, const MemoryParts& bytes) {
+      if (!points.empty() && points.back().bytes == bytes) return;
+      if (!points.empty() && points.back().at == at && sum(points.back().bytes) <= sum(bytes)) points.pop_back();
+      points.push_back({at, bytes});
+    };
+    Ticks peak_at = now;
+    if (const auto found = main_rows_[r].find(call_key(step.segment, step.mb)); found != main_rows_[r].end()) {
+      const MainRows& rows = found->second;
+      peak_at = std::max(rows.peak_seen ? rows.peak_at : rows.end, now);
+      now = std::max(now, rows.end);
+    }
+    if (sum(step.at_peak) > (points.empty() ? 0 : sum(points.back().bytes))) add(peak_at, step.at_peak);
+    add(now, step.after);
+  }
+
+  const Program& program_;
+  Trace trace_;
+  Bytes fixed_buffers_;
+  Timeline out_;
+  NameTable names_, modules_;
+  std::vector<std::int32_t> segment_number_;  // [SegmentId]; -1: not used so far
+  std::vector<std::int16_t> group_number_, transfer_number_;
+  std::vector<std::unordered_map<std::uint64_t, std::size_t>> peak_op_;  // [list][call]
+  std::vector<std::unordered_map<std::uint64_t, MainRows>> main_rows_;   // [rank][call]
+  Seconds origin_ = 0;
+};
+
+}  // namespace
+
+Ticks Timeline::end() const {
+  Ticks latest = 0;
+  for (const TimelineRank& rank : ranks) {
+    for (const TimelineOp& op : rank.ops) latest = std::max(latest, op.end);
+  }
+  return latest;
+}
+
+std::string call_name(const TimelineSegment& segment, Microbatch mb) {
+  return mb >= 0 ? segment.name + std::to_string(mb) : segment.name;
+}
+
+Timeline make_timeline(const Program& program, Trace trace, Bytes fixed_buffers) {
+  return TimelineMaker(program, std::move(trace), fixed_buffers).make();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,18 @@
+// The words of trace.json that only we read, shared by writer and reader.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "engine/memory/memory.h"
+
+namespace trainyard::trace_words {
+
+inline constexpr std::string_view kSegment = "trainyard_segment";
+inline constexpr std::string_view kGroup = "trainyard_group";
+
+/// Counters, by MemoryClass; as in summary.json.
+inline constexpr std::array<std::string_view, kNumMemoryClasses> kMemory = {
+    "parameters", "gradients", "optimizer_state", "activations", "buffers"};
+
+}  // namespace trainyard::trace_words

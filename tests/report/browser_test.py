@@ -1,0 +1,162 @@
+"""report.html in headless Chromium: `python3 tests/report/browser_test.py build/release/trainyard [--keep DIR]`.
+
+No console errors, no requests, the figures are there with the summary's numbers, boxes and tooltips are
+reached by keyboard, nothing is wider than a phone, a study's name cannot break the page. Exit 77 (ctest:
+skipped) where no Chromium is installed. --keep: screenshots go there."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from devtools import Browser, find_chromium
+
+# Two replicas of two pipeline stages, tensor parallel 2. Device 5 is slow: its pipeline holds up the other.
+STUDY = """
+model: {family: gpt, layers: 8, hidden: 1024, heads: 16, vocab: 1024, seq_len: 512}
+cluster: {device: a100-sxm-80g, nodes: 2, devices_per_node: 4, intra: {kind: nvlink, bandwidth: 300 GB/s, latency: 2 us}, inter: {kind: infiniband, bandwidth: 100 GB/s, latency: 5 us}, speed: {5: 0.5}}
+parallel: {tensor: 2, pipeline: 2, data: 2, sequence_parallel: true}
+training: {global_batch: 16, microbatch: 1}
+"""
+EVIL = "</script><img src=x onerror=document.title='broken'>"
+
+failures = []
+
+
+def check(name, holds, *values):
+    if not holds:
+        failures.append(name)
+        print(f"FAILED: {name}", *values, file=sys.stderr)
+
+
+def simulate(trainyard, folder, name="study.yaml"):
+    study = os.path.join(folder, name)
+    with open(study, "w") as file:
+        file.write(STUDY)
+    out = os.path.join(folder, "out")
+    done = subprocess.run([trainyard, "simulate", study, "--out", out, "--json"], capture_output=True, text=True)
+    check("simulate --out", done.returncode == 0, done.stderr)
+    return out
+
+
+def test_figures(browser, out):
+    """The numbers of the page are those of summary.json."""
+    with open(os.path.join(out, "summary.json")) as file:
+        summary = json.load(file)
+    figures = browser.text("figures")
+    check("MFU is shown", f"{summary['mfu'] * 100:.1f}"[:4] in figures, figures)
+    check("the digest is shown", summary["program_digest"] in browser.text("digest"))
+    for section in ("breakdown", "timeline", "memory", "sources"):
+        check(section + " is shown", browser.evaluate(f"!document.getElementById('{section}').hidden"))
+    bars = browser.evaluate("document.querySelectorAll('#breakdown-bars .bar').length")
+    check("a bar for the mean and each pipeline rank", bars == 1 + len(summary["time_by_pipeline_rank"]), bars)
+    widths = browser.evaluate("[...document.querySelector('#breakdown-bars .bar').children].map((part) => parseFloat(part.style.width))")
+    check("the mean's parts are at most the bar", 50 < sum(widths) <= 100.01, widths)
+    charts = browser.evaluate("document.querySelectorAll('#memory-charts svg').length")
+    check("memory of each pipeline rank", charts == len(summary["peak_memory_bytes"]), charts)
+    rows = browser.evaluate("document.querySelectorAll('#sources-table tbody tr').length")
+    check("every source has a row", rows == len(summary["sources"]["entries"]), rows)
+    check("warnings are shown", len(summary["warnings"]) == browser.evaluate("document.querySelectorAll('#warning-list li').length"))
+    # Something is painted: not every pixel of the timeline has the same colour.
+    colours = browser.evaluate("(() => { const c = document.getElementById('timeline-canvas');"
+                               "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; const seen = new Set();"
+                               "for (let i = 0; i < d.length; i += 4) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return seen.size; })()")
+    check("the timeline is painted", colours > 20, colours)
+
+
+def test_keyboard(browser):
+    """All that the pointer can do, the keyboard can."""
+    browser.evaluate("document.getElementById('timeline-canvas').focus()")
+    browser.key("ArrowRight")
+    tooltip = "!document.getElementById('tooltip').hidden"
+    check("an arrow key chooses a box and shows its tooltip", browser.evaluate(tooltip))
+    first = browser.text("timeline-detail")
+    check("the detail says what and how long", " long, from " in first, first)
+    check("tooltip and detail agree", browser.text("tooltip").split("\n")[0] == first.split("\n")[0])
+    browser.key("ArrowRight")
+    check("the next box is another", browser.text("timeline-detail") != first)
+    waited = ""
+    for _ in range(40):
+        browser.key("ArrowRight")
+        waited = browser.text("timeline-detail")
+        if "waited for rank" in waited:
+            break
+    check("a box says whom it waited for", "waited for rank" in waited, waited)
+    browser.key("w")
+    check("W goes to the cause", browser.text("timeline-detail") != waited)
+    browser.key("+", "+", "ArrowDown", "PageDown", "0", "Enter")
+    check("zooming shows single ops", "op" in browser.text("timeline-detail"))
+    browser.key("Escape")
+    check("Escape closes the tooltip", not browser.evaluate(tooltip))
+    for selector in ("#breakdown-bars .bar", "#memory-charts svg"):
+        browser.key("Tab")  # so that the focus counts as the keyboard's
+        browser.evaluate(f"document.querySelector('{selector}').focus()")
+        browser.key("ArrowRight")
+        check(selector + " has a tooltip by keyboard", browser.evaluate(tooltip))
+        browser.key("Escape")
+
+
+def test_pointer(browser):
+    browser.evaluate("document.getElementById('timeline').scrollIntoView()")
+    box = browser.evaluate("(() => { const b = document.getElementById('timeline-canvas').getBoundingClientRect(); return [b.left, b.top, b.width]; })()")
+    # Somewhere on the first rank's compute lane lies a box.
+    for share in (0.3, 0.4, 0.5, 0.6, 0.7):
+        browser.pointer("mouseMoved", box[0] + box[2] * share, box[1] + 36)
+        if browser.evaluate("!document.getElementById('tooltip').hidden"):
+            break
+    check("hovering shows a tooltip", browser.evaluate("!document.getElementById('tooltip').hidden"))
+
+
+def test_widths(browser, out, width):
+    wide = browser.evaluate("document.documentElement.scrollWidth")
+    check(f"nothing is wider than {width} pixels", wide <= width, wide)
+
+
+def main():
+    chromium = find_chromium()
+    if chromium is None:
+        print("skipped: no Chromium is installed (apt-get install chromium)")
+        return 77
+    trainyard = os.path.abspath(sys.argv[1])
+    keep = sys.argv[3] if len(sys.argv) > 3 and sys.argv[2] == "--keep" else None
+    with tempfile.TemporaryDirectory() as folder:
+        out = simulate(trainyard, folder)
+        page = os.path.join(out, "report.html")
+        for width, height, dark in ((1280, 900, False), (1280, 900, True), (390, 844, False)):
+            with Browser(chromium, width, height, dark) as browser:
+                browser.open(page)
+                test_figures(browser, out)
+                test_widths(browser, out, width)
+                if not dark:
+                    test_keyboard(browser)
+                if width > 600 and not dark:
+                    test_pointer(browser)
+                if keep:
+                    browser.evaluate("window.scrollTo(0, 0)")
+                    browser.screenshot(os.path.join(keep, f"report-{width}{'-dark' if dark else ''}.png"))
+                check(f"no errors, no requests at {width} pixels", not browser.problems(), browser.problems())
+        # The study's text, its file name and what it calls things, all hostile.
+        with open(os.path.join(out, "study.resolved.yaml"), "a") as file:
+            file.write(f"# {EVIL}\n")
+        with open(os.path.join(out, "summary.json")) as file:
+            summary = json.load(file)
+        summary["study"] = EVIL.replace("/", "")
+        summary["warnings"] = [EVIL]
+        summary["links"] = [{"name": EVIL, "bytes": 10, "busy_fraction": 0.5, "shared_s": 0.1}]
+        with open(os.path.join(out, "summary.json"), "w") as file:
+            json.dump(summary, file)
+        done = subprocess.run([trainyard, "report", out], capture_output=True, text=True)
+        check("report", done.returncode == 0, done.stderr)
+        with Browser(chromium, 1280, 900) as browser:
+            browser.open(page)
+            check("hostile text stays text", browser.text("title") == EVIL.replace("/", ""), browser.text("title"))
+            check("a hostile warning stays text", browser.text("warning-list") == EVIL)
+            check("a hostile link's name stays text", EVIL in browser.text("links-table"))
+            check("no element was made of it", browser.evaluate("document.querySelectorAll('img').length") == 0)
+            check("no errors beside hostile text", not browser.problems(), browser.problems())
+    print(f"{len(failures)} failures" if failures else "the page is drawn, told and operated as it should be")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,24 @@
+// Studies of every kind of timeline, simulated with their rows.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/simulate_command.h"
+#include "engine/report/timeline.h"
+
+namespace trainyard {
+
+struct Simulated {
+  Prepared prepared;
+  Simulation result;
+  Timeline timeline;
+};
+
+/// Simulates the study `yaml` with all rows kept. Throws where it cannot run.
+Simulated simulate_text(const std::string& yaml, bool fold, const std::vector<std::string>& sets = {});
+
+/// 1F1B with tensor parallelism on two replicas; interleaved with ZeRO-1 and recompute; a straggler; one rank.
+extern const std::vector<std::string> kReportStudies;
+
+}  // namespace trainyard
