@@ -145,7 +145,10 @@ std::string report_html(const RunFiles& files, const Timeline* timeline) {
           break;
       }
     }
-    const auto less = [](std::size_t& limit) { limit = limit * 2 / 3; };
+    const double share = 0.9 * static_cast<double>(kMaxReportBytes) / static_cast<double>(page.size());
+    const auto less = [&](std::size_t& limit) {
+      limit = static_cast<std::size_t>(static_cast<double>(limit) * share);
+    };
     less(limits.max_pattern_ops);
     less(limits.max_calls);
     less(limits.max_memory_points);
