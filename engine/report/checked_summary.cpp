@@ -205,6 +205,8 @@ Json checked_summary(const std::string& text, const std::string& path) {
     summary = Json::parse(text);
   } catch (const Json::parse_error& error) {
     throw_bad_json(path, text, error.byte, error.what());
+  } catch (const Json::out_of_range&) {
+    throw ConfigError(path + ": has a number that is too large");
   }
   const Checker check(path);
   if (!summary.is_object()) throw ConfigError(path + ": expected an object");

@@ -169,6 +169,7 @@ TEST_CASE("damaged files are named with the place or the key") {
   CHECK(problem(whole) == "none");
   CHECK(summary("{\n  \"study\": ").starts_with("out/summary.json:2:12: is not JSON: "));
   CHECK(summary("[1]") == "out/summary.json: expected an object");
+  CHECK(summary("{\"mfu\": 1e999}") == "out/summary.json: has a number that is too large");
   CHECK(summary("{}") == "out/summary.json: study: missing");
   CHECK(summary(with(whole.summary, "\"mfu\": ", "\"mfu\": \"x\", \"mfu2\": ")) ==
         "out/summary.json: mfu: expected a number, got \"x\"");
