@@ -27,7 +27,9 @@ std::string read_whole(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-std::string read_if_there(const std::string& path) { return fs::exists(path) ? read_whole(path) : std::string(); }
+std::string read_if_there(const std::string& path) {
+  return fs::exists(path) ? read_whole(path) : std::string();
+}
 
 }  // namespace
 
@@ -38,7 +40,9 @@ void write_report(const std::string& folder) {
   files.summary = read_if_there(folder + "/summary.json");
   files.losses = read_if_there(folder + "/losses.csv");
   if (files.summary.empty() && files.losses.empty()) {
-    throw ConfigError(folder + ": holds no run: it has neither summary.json (simulate --out) nor losses.csv (train)");
+    throw ConfigError(
+        folder +
+        ": holds no run: it has neither summary.json (simulate --out) nor losses.csv (train)");
   }
   files.study = read_whole(folder + "/study.resolved.yaml");
   // A training run writes its trace with its last step; a simulation has one from the start.

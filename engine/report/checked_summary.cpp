@@ -43,17 +43,19 @@ class Checker {
   }
   /// A number, or null where the run has none.
   const Json& number_or_null(const Json& from, const std::string& key) const {
-    return checked(from, key, "", "a number or null", [](const Json& v) { return v.is_number() || v.is_null(); });
+    return checked(from, key, "", "a number or null",
+                   [](const Json& v) { return v.is_number() || v.is_null(); });
   }
 
  private:
   template <typename Fits>
-  const Json& checked(const Json& from, const std::string& key, const std::string& in, const char* expected,
-                      const Fits& fits) const {
+  const Json& checked(const Json& from, const std::string& key, const std::string& in,
+                      const char* expected, const Fits& fits) const {
     const std::string name = in.empty() ? key : in + "." + key;
     const auto found = from.find(key);
     if (found == from.end()) fail(name, "missing");
-    if (!fits(*found)) fail(name, std::string("expected ") + expected + ", got " + found->dump().substr(0, 40));
+    if (!fits(*found))
+      fail(name, std::string("expected ") + expected + ", got " + found->dump().substr(0, 40));
     return *found;
   }
 
@@ -63,7 +65,8 @@ class Checker {
 Json checked_time(const Checker& check, const Json& time, const std::string& in) {
   if (!time.is_object()) check.fail(in, "expected an object");
   Json out;
-  for (const char* key : {"compute", "optimizer", "host", "bubble"}) out[key] = check.number(time, key, in);
+  for (const char* key : {"compute", "optimizer", "host", "bubble"})
+    out[key] = check.number(time, key, in);
   out["exposed_communication"] = Json::object();
   const Json& exposed = check.object(time, "exposed_communication", in);
   for (const auto& [kind, seconds] : exposed.items()) {
@@ -78,7 +81,8 @@ Json checked_sources(const Checker& check, const Json& sources) {
     if (!entry.is_object()) check.fail("sources.entries", "expected objects");
     if (out.size() == kMaxSources) break;
     Json one;
-    for (const char* key : {"name", "kind", "used_for", "note"}) one[key] = check.text(entry, key, "sources.entries");
+    for (const char* key : {"name", "kind", "used_for", "note"})
+      one[key] = check.text(entry, key, "sources.entries");
     out.push_back(one);
   }
   return out;
@@ -92,8 +96,10 @@ void take_links(const Checker& check, const Json& summary, Json& out) {
     if (!link.is_object()) check.fail("links", "expected objects");
     Json one;
     one["name"] = check.text(link, "name", "links");
-    for (const char* key : {"bytes", "busy_fraction", "shared_s"}) one[key] = check.number(link, key, "links");
-    if (link.contains("capacity_bytes_per_s")) one["capacity_bytes_per_s"] = check.number(link, "capacity_bytes_per_s", "links");
+    for (const char* key : {"bytes", "busy_fraction", "shared_s"})
+      one[key] = check.number(link, key, "links");
+    if (link.contains("capacity_bytes_per_s"))
+      one["capacity_bytes_per_s"] = check.number(link, "capacity_bytes_per_s", "links");
     links.push_back(one);
   }
   std::stable_sort(links.begin(), links.end(), [](const Json& a, const Json& b) {
@@ -113,7 +119,8 @@ std::vector<std::size_t> shown_ranks(const Json& list, const Matters& matters) {
     if (matters(list[i]) > matters(list[most])) most = i;
   }
   const std::size_t count = std::min(list.size(), kMaxPipelineRanks);
-  for (std::size_t i = 0; i < count; ++i) shown.push_back(count == 1 ? 0 : i * (list.size() - 1) / (count - 1));
+  for (std::size_t i = 0; i < count; ++i)
+    shown.push_back(count == 1 ? 0 : i * (list.size() - 1) / (count - 1));
   if (!list.empty() && !std::binary_search(shown.begin(), shown.end(), most)) {
     shown.insert(std::lower_bound(shown.begin(), shown.end(), most), most);
   }
@@ -125,22 +132,28 @@ Json pipeline_ranks(const Checker& check, const Json& summary) {
   const Json& times = check.list(summary, "time_by_pipeline_rank");
   const Json& peaks = check.list(summary, "peak_memory_bytes");
   if (times.size() != peaks.size()) {
-    check.fail("peak_memory_bytes", "expected as many as time_by_pipeline_rank has, " + std::to_string(times.size()));
+    check.fail("peak_memory_bytes",
+               "expected as many as time_by_pipeline_rank has, " + std::to_string(times.size()));
   }
   for (const Json& peak : peaks) {
     if (!peak.is_object()) check.fail("peak_memory_bytes", "expected objects");
-    for (const char* key : {"total", "parameters", "gradients", "optimizer_state", "activations", "buffers"}) {
+    for (const char* key :
+         {"total", "parameters", "gradients", "optimizer_state", "activations", "buffers"}) {
       check.number(peak, key, "peak_memory_bytes");
     }
     check.text(peak, "instant", "peak_memory_bytes");
   }
   Json out = Json::array();
-  for (const std::size_t r : shown_ranks(peaks, [](const Json& peak) { return peak["total"].get<double>(); })) {
+  for (const std::size_t r :
+       shown_ranks(peaks, [](const Json& peak) { return peak["total"].get<double>(); })) {
     Json peak;
-    for (const char* key : {"total", "parameters", "gradients", "optimizer_state", "activations", "buffers", "instant"}) {
+    for (const char* key : {"total", "parameters", "gradients", "optimizer_state", "activations",
+                            "buffers", "instant"}) {
       peak[key] = peaks[r][key];
     }
-    out.push_back({{"pipeline_rank", r}, {"time", checked_time(check, times[r], "time_by_pipeline_rank")}, {"peak", peak}});
+    out.push_back({{"pipeline_rank", r},
+                   {"time", checked_time(check, times[r], "time_by_pipeline_rank")},
+                   {"peak", peak}});
   }
   return out;
 }
@@ -149,9 +162,10 @@ Json simulated(const Checker& check, const Json& summary) {
   Json out;
   out["kind"] = "simulated";
   out["study"] = check.text(summary, "study");
-  for (const char* key : {"iteration_time_s", "samples_per_s", "tokens_per_s", "model_flop", "tflops_per_gpu", "mfu",
-                          "hardware_tflops_per_gpu", "bubble_fraction", "exposed_communication_fraction",
-                          "memory_capacity_bytes", "num_ranks", "num_events"}) {
+  for (const char* key :
+       {"iteration_time_s", "samples_per_s", "tokens_per_s", "model_flop", "tflops_per_gpu", "mfu",
+        "hardware_tflops_per_gpu", "bubble_fraction", "exposed_communication_fraction",
+        "memory_capacity_bytes", "num_ranks", "num_events"}) {
     out[key] = check.number(summary, key);
   }
   out["time"] = checked_time(check, check.object(summary, "time"), "time");
@@ -159,7 +173,8 @@ Json simulated(const Checker& check, const Json& summary) {
   out["num_pipeline_ranks"] = summary["peak_memory_bytes"].size();
   out["fits"] = check.truth(summary, "fits");
   out["program_digest"] = check.text(summary, "program_digest");
-  out["num_parameters"] = check.number(check.object(summary, "num_parameters"), "with_head", "num_parameters");
+  out["num_parameters"] =
+      check.number(check.object(summary, "num_parameters"), "with_head", "num_parameters");
   out["warnings"] = Json::array();
   for (const Json& warning : check.list(summary, "warnings")) {
     if (!warning.is_string()) check.fail("warnings", "expected texts");
@@ -174,8 +189,10 @@ Json trained(const Checker& check, const Json& summary) {
   Json out;
   out["kind"] = "trained";
   if (summary.contains("study")) out["study"] = check.text(summary, "study");
-  for (const char* key : {"steps", "tokens_per_s", "num_ranks"}) out[key] = check.number(summary, key);
-  for (const char* key : {"loss", "best_loss", "iteration_time_s"}) out[key] = check.number_or_null(summary, key);
+  for (const char* key : {"steps", "tokens_per_s", "num_ranks"})
+    out[key] = check.number(summary, key);
+  for (const char* key : {"loss", "best_loss", "iteration_time_s"})
+    out[key] = check.number_or_null(summary, key);
   out["program_digest"] = check.text(summary, "program_digest");
   return out;
 }
@@ -188,6 +205,8 @@ Json checked_summary(const std::string& text, const std::string& path) {
     summary = Json::parse(text);
   } catch (const Json::parse_error& error) {
     throw_bad_json(path, text, error.byte, error.what());
+  } catch (const Json::out_of_range&) {
+    throw ConfigError(path + ": has a number that is too large");
   }
   const Checker check(path);
   if (!summary.is_object()) throw ConfigError(path + ": expected an object");

@@ -11,8 +11,8 @@ struct LinkUse {
   std::string name;
   BytesPerSecond capacity = 0;  // one direction
   Bytes bytes = 0;
-  double busy_fraction = 0;     // bytes / (capacity x period)
-  Seconds shared = 0;           // how long more than one flow was on it
+  double busy_fraction = 0;  // bytes / (capacity x period)
+  Seconds shared = 0;        // how long more than one flow was on it
 };
 
 }  // namespace trainyard

@@ -17,7 +17,8 @@ constexpr std::string_view kHeader = "step,loss,tokens_per_s,grad_norm";
 double number(const std::string& field, const SourcePos& where) {
   char* end = nullptr;
   const double value = std::strtod(field.c_str(), &end);
-  if (field.empty() || *end != '\0') throw ConfigError(where, "", "expected a number, got '" + field + "'");
+  if (field.empty() || *end != '\0')
+    throw ConfigError(where, "", "expected a number, got '" + field + "'");
   return value;
 }
 
@@ -33,17 +34,20 @@ LossCurve read_losses(const std::string& text, const std::string& path) {
     begin = end + 1;
     ++line_number;
     if (line_number == 1) {
-      if (line != kHeader) throw ConfigError({path, 1, 1}, "", "expected the header '" + std::string(kHeader) + "'");
+      if (line != kHeader)
+        throw ConfigError({path, 1, 1}, "", "expected the header '" + std::string(kHeader) + "'");
       continue;
     }
     std::vector<double> fields;
     for (std::size_t at = 0; at <= line.size();) {
       const std::size_t comma = std::min(line.find(',', at), line.size());
-      fields.push_back(number(std::string(line.substr(at, comma - at)), {path, line_number, static_cast<int>(at) + 1}));
+      fields.push_back(number(std::string(line.substr(at, comma - at)),
+                              {path, line_number, static_cast<int>(at) + 1}));
       at = comma + 1;
     }
     if (fields.size() != 4) {
-      throw ConfigError({path, line_number, 1}, "", "expected 4 fields, got " + std::to_string(fields.size()));
+      throw ConfigError({path, line_number, 1}, "",
+                        "expected 4 fields, got " + std::to_string(fields.size()));
     }
     if (!(fields[0] >= 0 && fields[0] < 9e15) || fields[0] != std::floor(fields[0])) {
       throw ConfigError({path, line_number, 1}, "", "expected the number of a step");
@@ -53,7 +57,8 @@ LossCurve read_losses(const std::string& text, const std::string& path) {
     curve.tokens_per_s.push_back(fields[2]);
     curve.gradient_norm.push_back(fields[3]);
   }
-  if (line_number == 0) throw ConfigError({path, 1, 1}, "", "expected the header '" + std::string(kHeader) + "'");
+  if (line_number == 0)
+    throw ConfigError({path, 1, 1}, "", "expected the header '" + std::string(kHeader) + "'");
   return curve;
 }
 

@@ -13,8 +13,8 @@ struct LossCurve {
   std::vector<double> loss, tokens_per_s, gradient_norm;
 };
 
-/// Throws ConfigError `path:line:column: problem`. A last line that is cut short, by a run that still
-/// writes or was ended, is left out.
+/// Throws ConfigError `path:line:column: problem`. A last line that is cut short, by a run that
+/// still writes or was ended, is left out.
 LossCurve read_losses(const std::string& text, const std::string& path);
 
 /// At most `most` steps: of each slice the one with the highest and the one with the lowest loss.

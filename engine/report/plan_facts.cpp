@@ -18,7 +18,8 @@ class Facts {
     std::optional<YamlNode> node = root_.find(section);
     if (node && !key.empty()) node = node->is_map() ? node->find(key) : std::nullopt;
     if (node && node->is_map()) {
-      const std::optional<YamlNode> name = node->find("method") ? node->find("method") : node->find("name");
+      const std::optional<YamlNode> name =
+          node->find("method") ? node->find("method") : node->find("name");
       node = name ? name : node->find("stage");
     }
     return node && node->is_scalar() ? node->as_string() : "";
@@ -33,7 +34,8 @@ class Facts {
 };
 
 /// "before" value "after", behind a comma; nothing where there is no value.
-void append(std::string& to, const std::string& before, const std::string& value, const std::string& after = "") {
+void append(std::string& to, const std::string& before, const std::string& value,
+            const std::string& after = "") {
   if (value.empty()) return;
   if (!to.empty()) to += ", ";
   to += before + value + after;
@@ -52,7 +54,8 @@ std::vector<PlanFact> plan_facts(const std::string& yaml, const std::string& pat
   std::vector<PlanFact> out;
 
   std::string model = facts.text("model", "family");
-  if (const std::string name = facts.text("model", "name"); !name.empty() && name != "custom") model = name;
+  if (const std::string name = facts.text("model", "name"); !name.empty() && name != "custom")
+    model = name;
   append(model, "", facts.text("model", "layers"), " layers");
   append(model, "hidden ", facts.text("model", "hidden"));
   append(model, "", facts.text("model", "heads"), " heads");
@@ -62,28 +65,34 @@ std::vector<PlanFact> plan_facts(const std::string& yaml, const std::string& pat
 
   std::string cluster = facts.text("cluster", "name");
   if (const std::int64_t nodes = facts.integer("cluster", "nodes"); nodes > 0) {
-    append(cluster, "", counted(nodes, "node", "s") + " of " + facts.text("cluster", "devices_per_node") + " x " +
-                            facts.text("cluster", "device"));
+    append(cluster, "",
+           counted(nodes, "node", "s") + " of " + facts.text("cluster", "devices_per_node") +
+               " x " + facts.text("cluster", "device"));
   }
   out.push_back({"Cluster", cluster});
 
   std::string parallel;
   append(parallel, "tensor ", facts.text("parallel", "tensor"));
   append(parallel, "pipeline ", facts.text("parallel", "pipeline"));
-  if (const std::string stages = facts.text("parallel", "virtual_stages"); !stages.empty() && stages != "1") {
+  if (const std::string stages = facts.text("parallel", "virtual_stages");
+      !stages.empty() && stages != "1") {
     parallel += " x " + stages + " stages each";
   }
   append(parallel, "data ", facts.text("parallel", "data"));
-  if (facts.text("parallel", "sequence_parallel") == "true") append(parallel, "", "sequence parallel");
+  if (facts.text("parallel", "sequence_parallel") == "true")
+    append(parallel, "", "sequence parallel");
   append(parallel, "ZeRO ", facts.text("parallel", "zero"));
   append(parallel, "placement ", facts.text("parallel", "placement"));
   out.push_back({"Parallel", parallel});
 
   std::string schedule = facts.text("schedule");
   const std::int64_t batch = facts.integer("training", "global_batch");
-  const std::int64_t per_round = facts.integer("training", "microbatch") * facts.integer("parallel", "data");
+  const std::int64_t per_round =
+      facts.integer("training", "microbatch") * facts.integer("parallel", "data");
   if (batch > 0 && per_round > 0) {
-    append(schedule, "", counted(batch / per_round, "microbatch", "es") + " of " + facts.text("training", "microbatch"));
+    append(schedule, "",
+           counted(batch / per_round, "microbatch", "es") + " of " +
+               facts.text("training", "microbatch"));
   }
   append(schedule, "partition ", facts.text("partition"));
   append(schedule, "recompute ", facts.text("recompute"));

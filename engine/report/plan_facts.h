@@ -11,8 +11,8 @@ struct PlanFact {
   std::string value;  // "tensor 8, pipeline 8, data 16"
 };
 
-/// Throws ConfigError where `yaml` is not YAML, or a key that it has is not of its type. A key that it
-/// does not have is left out.
+/// Throws ConfigError where `yaml` is not YAML, or a key that it has is not of its type. A key that
+/// it does not have is left out.
 std::vector<PlanFact> plan_facts(const std::string& yaml, const std::string& path);
 
 }  // namespace trainyard

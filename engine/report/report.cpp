@@ -28,23 +28,29 @@ Json losses_json(const LossCurve& whole) {
   // JSON has no NaN: null stands for what is not finite.
   const auto finite = [](const std::vector<double>& numbers) {
     Json out = Json::array();
-    for (const double number : numbers) out.push_back(std::isfinite(number) ? Json(number) : Json());
+    for (const double number : numbers)
+      out.push_back(std::isfinite(number) ? Json(number) : Json());
     return out;
   };
-  return {{"steps", whole.step.size()}, {"step", curve.step}, {"loss", finite(curve.loss)},
-          {"tokens_per_s", finite(curve.tokens_per_s)}, {"gradient_norm", finite(curve.gradient_norm)}};
+  return {{"steps", whole.step.size()},
+          {"step", curve.step},
+          {"loss", finite(curve.loss)},
+          {"tokens_per_s", finite(curve.tokens_per_s)},
+          {"gradient_norm", finite(curve.gradient_norm)}};
 }
 
 Json times_by_rank(const Timeline& timeline) {
   Json out = Json::array();
   for (const TimelineRank& rank : timeline.ranks) {
-    out.push_back({{"rank", rank.rank}, {"pipeline_rank", rank.pipeline_rank},
+    out.push_back({{"rank", rank.rank},
+                   {"pipeline_rank", rank.pipeline_rank},
                    {"time", time_json(classes_of_rows(timeline, rank, timeline.end()))}});
   }
   return out;
 }
 
-/// JSON that may stand inside a script element: no "</script", no "<!--", however the study is called.
+/// JSON that may stand inside a script element: no "</script", no "<!--", however the study is
+/// called.
 std::string for_script(const Json& data) {
   const std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
   std::string out;
@@ -63,10 +69,17 @@ std::string html_text(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;
@@ -75,7 +88,8 @@ std::string html_text(std::string_view text) {
 /// "configs/gpt3-175b.yaml" is shown as "gpt3-175b"; a run whose study is not known by its folder.
 std::string title_of(const Json& summary, const std::string& folder) {
   const std::string study = summary.value("study", "");
-  std::filesystem::path path = std::filesystem::path(study.empty() ? folder : study).lexically_normal();
+  std::filesystem::path path =
+      std::filesystem::path(study.empty() ? folder : study).lexically_normal();
   if (path.filename().empty()) path = path.parent_path();
   if (path.extension() == ".yaml" || path.extension() == ".yml") path.replace_extension();
   return path.filename().string();
@@ -83,7 +97,8 @@ std::string title_of(const Json& summary, const std::string& folder) {
 
 Json report_data(const RunFiles& files, const Timeline* timeline, const TimelineLimits& limits) {
   Json summary = Json::object();
-  if (!files.summary.empty()) summary = checked_summary(files.summary, files.folder + "/summary.json");
+  if (!files.summary.empty())
+    summary = checked_summary(files.summary, files.folder + "/summary.json");
   Json out;
   out["version"] = 1;
   out["kind"] = summary.value("kind", "trained");
@@ -99,13 +114,15 @@ Json report_data(const RunFiles& files, const Timeline* timeline, const Timeline
     out["timeline"] = timeline_blob(*timeline, limits);
     if (out["kind"] == "trained") out["time_by_rank"] = times_by_rank(*timeline);
   }
-  if (!files.losses.empty()) out["losses"] = losses_json(read_losses(files.losses, files.folder + "/losses.csv"));
+  if (!files.losses.empty())
+    out["losses"] = losses_json(read_losses(files.losses, files.folder + "/losses.csv"));
   return out;
 }
 
 }  // namespace
 
-std::string report_json(const RunFiles& files, const Timeline* timeline, const TimelineLimits& limits) {
+std::string report_json(const RunFiles& files, const Timeline* timeline,
+                        const TimelineLimits& limits) {
   return for_script(report_data(files, timeline, limits));
 }
 
@@ -117,12 +134,21 @@ std::string report_html(const RunFiles& files, const Timeline* timeline) {
     page.clear();
     for (const PagePart& part : kReportPage) {
       switch (part.what) {
-        case PagePart::What::kText: page += part.text; break;
-        case PagePart::What::kTitle: page += html_text(data["title"].get<std::string>()); break;
-        case PagePart::What::kData: page += for_script(data); break;
+        case PagePart::What::kText:
+          page += part.text;
+          break;
+        case PagePart::What::kTitle:
+          page += html_text(data["title"].get<std::string>());
+          break;
+        case PagePart::What::kData:
+          page += for_script(data);
+          break;
       }
     }
-    const auto less = [](std::size_t& limit) { limit = limit * 2 / 3; };
+    const double share = 0.9 * static_cast<double>(kMaxReportBytes) / static_cast<double>(page.size());
+    const auto less = [&](std::size_t& limit) {
+      limit = static_cast<std::size_t>(static_cast<double>(limit) * share);
+    };
     less(limits.max_pattern_ops);
     less(limits.max_calls);
     less(limits.max_memory_points);

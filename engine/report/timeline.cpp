@@ -15,7 +15,8 @@ namespace trainyard {
 namespace {
 
 std::uint64_t call_key(SegmentId segment, Microbatch mb) {
-  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(segment)) << 32U | static_cast<std::uint32_t>(mb);
+  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(segment)) << 32U |
+         static_cast<std::uint32_t>(mb);
 }
 
 std::string axes_text(const std::vector<Axis>& axes) {
@@ -26,7 +27,8 @@ std::string axes_text(const std::vector<Axis>& axes) {
 
 /// When a call ran on its rank's main stream, as far as memory asks for it.
 struct MainRows {
-  Ticks peak_at = 0;  // the start of its op with the most memory, or of the next one that has a row; else `end`
+  Ticks peak_at =
+      0;  // the start of its op with the most memory, or of the next one that has a row; else `end`
   bool peak_seen = false;
   Ticks end = 0;
 };
@@ -34,8 +36,13 @@ struct MainRows {
 class TimelineMaker {
  public:
   TimelineMaker(const Program& program, Trace trace, Bytes fixed_buffers)
-      : program_(program), trace_(std::move(trace)), fixed_buffers_(fixed_buffers), names_(out_.names), modules_(out_.modules),
-        segment_number_(program.segments.size(), -1), group_number_(program.groups.size(), -1),
+      : program_(program),
+        trace_(std::move(trace)),
+        fixed_buffers_(fixed_buffers),
+        names_(out_.names),
+        modules_(out_.modules),
+        segment_number_(program.segments.size(), -1),
+        group_number_(program.groups.size(), -1),
         transfer_number_(program.transfers.size(), -1) {}
 
   Timeline make() {
@@ -88,7 +95,8 @@ class TimelineMaker {
       const Group& g = program_.groups[static_cast<std::size_t>(op.group)];
       group = {g.name, axes_text(g.axes)};
     } else {
-      group.name = group.axes = to_string(program_.transfers[static_cast<std::size_t>(op.transfer)].axis);
+      group.name = group.axes =
+          to_string(program_.transfers[static_cast<std::size_t>(op.transfer)].axis);
     }
     // Transfers to the next and to the previous stage are of one kind.
     const auto known = std::find(out_.groups.begin(), out_.groups.end(), group);
@@ -113,7 +121,9 @@ class TimelineMaker {
     rank.pipeline_rank = static_cast<std::int32_t>(from.list);
     for (std::size_t i = 0; i < rank.at.size(); ++i) {
       const std::int64_t size = program_.mesh.size[i];
-      rank.at[i] = size == 1 ? 0 : static_cast<std::int32_t>(from.rank / program_.placement.stride[i] % size);
+      rank.at[i] = size == 1
+                       ? 0
+                       : static_cast<std::int32_t>(from.rank / program_.placement.stride[i] % size);
     }
     std::unordered_map<std::uint64_t, std::uint32_t> calls;
     auto& main = main_rows_.emplace_back();
@@ -127,7 +137,8 @@ class TimelineMaker {
       one.end = ticks(row.end);
       if (one.end <= one.start) continue;
       const std::uint64_t key = call_key(row.segment, row.mb);
-      const auto [call, is_new] = calls.try_emplace(key, static_cast<std::uint32_t>(rank.calls.size()));
+      const auto [call, is_new] =
+          calls.try_emplace(key, static_cast<std::uint32_t>(rank.calls.size()));
       if (is_new) rank.calls.push_back({segment(row.segment), row.mb});
       one.call = call->second;
       one.name = names_.number(op_name(op.kind, op.part));
@@ -146,22 +157,25 @@ class TimelineMaker {
     }
   }
 
-  /// Puts what the call does to memory at the times of its ops on main. A call without one there (frees
-  /// only, transfers) does it where main has got to, `now`.
+  /// Puts what the call does to memory at the times of its ops on main. A call without one there
+  /// (frees only, transfers) does it where main has got to, `now`.
   void add_memory(std::size_t r, const MemoryStep& step, Ticks& now) {
     std::vector<MemoryPoint>& points = out_.ranks[r].memory;
     const auto add = [&](Ticks at, const MemoryParts& bytes) {
       if (!points.empty() && points.back().bytes == bytes) return;
-      if (!points.empty() && points.back().at == at && sum(points.back().bytes) <= sum(bytes)) points.pop_back();
+      if (!points.empty() && points.back().at == at && sum(points.back().bytes) <= sum(bytes))
+        points.pop_back();
       points.push_back({at, bytes});
     };
     Ticks peak_at = now;
-    if (const auto found = main_rows_[r].find(call_key(step.segment, step.mb)); found != main_rows_[r].end()) {
+    if (const auto found = main_rows_[r].find(call_key(step.segment, step.mb));
+        found != main_rows_[r].end()) {
       const MainRows& rows = found->second;
       peak_at = std::max(rows.peak_seen ? rows.peak_at : rows.end, now);
       now = std::max(now, rows.end);
     }
-    if (sum(step.at_peak) > (points.empty() ? 0 : sum(points.back().bytes))) add(peak_at, step.at_peak);
+    if (sum(step.at_peak) > (points.empty() ? 0 : sum(points.back().bytes)))
+      add(peak_at, step.at_peak);
     add(now, step.after);
   }
 

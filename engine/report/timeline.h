@@ -1,8 +1,9 @@
-// The recorded step as reports show it: per rank its calls, their ops on streams, and the bytes alive.
+// The recorded step as reports show it: per rank its calls, their ops on streams, and the bytes
+// alive.
 //
-// It holds what trace.json holds and no more, so that a report that is made again from the file is the
-// same as the first one: times are whole ticks, as the file has them, and tables are numbered by first
-// use. Simulated and real runs are alike here.
+// It holds what trace.json holds and no more, so that a report that is made again from the file is
+// the same as the first one: times are whole ticks, as the file has them, and tables are numbered
+// by first use. Simulated and real runs are alike here.
 #pragma once
 
 #include <array>
@@ -49,7 +50,7 @@ struct TimelineOp {
   std::uint32_t call = 0;    // TimelineRank::calls
   std::int16_t group = -1;   // communication only: Timeline::groups
   StreamId stream = StreamId::kMain;
-  std::int64_t peer = -1;    // transfers only: the rank at the other end
+  std::int64_t peer = -1;                           // transfers only: the rank at the other end
   Ticks issued = 0, ready = 0, start = 0, end = 0;  // TraceRow
   friend bool operator==(const TimelineOp&, const TimelineOp&) = default;
 };
@@ -63,7 +64,7 @@ struct MemoryPoint {
 
 struct TimelineRank {
   std::int64_t rank = 0;
-  std::int64_t multiplicity = 1;   // ranks that it stands for
+  std::int64_t multiplicity = 1;  // ranks that it stands for
   std::int32_t pipeline_rank = 0;
   std::array<std::int32_t, kNumAxes> at{};  // its coordinates on the mesh
   std::vector<TimelineCall> calls;          // by first op
@@ -85,9 +86,9 @@ struct Timeline {
 /// "3B7": the segment's name and the microbatch, if it has one.
 std::string call_name(const TimelineSegment& segment, Microbatch mb);
 
-/// Ranks of `trace` that have rows, which are given up one after the other: pass it with std::move where
-/// they are many. Ops that take no time are left out. `fixed_buffers` as for
-/// memory_peaks(); bytes follow issue order, so that their peak is the Program's whatever the times.
+/// Ranks of `trace` that have rows, which are given up one after the other: pass it with std::move
+/// where they are many. Ops that take no time are left out. `fixed_buffers` as for memory_peaks();
+/// bytes follow issue order, so that their peak is the Program's whatever the times.
 Timeline make_timeline(const Program& program, Trace trace, Bytes fixed_buffers);
 
 }  // namespace trainyard

@@ -71,13 +71,15 @@ Pattern without_ops(const Pattern& whole) {
 /// `count` of `total` indices, evenly spaced, the first and the last among them.
 std::vector<std::size_t> evenly(std::size_t count, std::size_t total) {
   std::vector<std::size_t> chosen;
-  for (std::size_t i = 0; i < count; ++i) chosen.push_back(count == 1 ? 0 : i * (total - 1) / (count - 1));
+  for (std::size_t i = 0; i < count; ++i)
+    chosen.push_back(count == 1 ? 0 : i * (total - 1) / (count - 1));
   return chosen;
 }
 
 class BlobMaker {
  public:
-  BlobMaker(const Timeline& timeline, const TimelineLimits& limits) : timeline_(timeline), limits_(limits) {}
+  BlobMaker(const Timeline& timeline, const TimelineLimits& limits)
+      : timeline_(timeline), limits_(limits) {}
 
   Json make() {
     choose_ranks();
@@ -124,9 +126,11 @@ class BlobMaker {
     if (calls > limits_.max_calls) {
       // Rather the ends of a few ranks' steps than the whole of one.
       const auto share = static_cast<double>(limits_.max_calls) / static_cast<double>(calls);
-      count = std::clamp(static_cast<std::size_t>(share * static_cast<double>(total)), std::min<std::size_t>(total, 8), total);
+      count = std::clamp(static_cast<std::size_t>(share * static_cast<double>(total)),
+                         std::min<std::size_t>(total, 8), total);
     }
-    for (const std::size_t i : some_of_ranks(count)) ranks_.push_back({&timeline_.ranks[i], {}, {}, {}, {}});
+    for (const std::size_t i : some_of_ranks(count))
+      ranks_.push_back({&timeline_.ranks[i], {}, {}, {}, {}});
   }
 
   /// The first rank of as many pipeline ranks as may be, then others; ascending.
@@ -158,15 +162,19 @@ class BlobMaker {
     }
   }
 
-  const TimelineOp& op(const Rank& rank, std::size_t at) const { return rank.from->ops[rank.ops[at]]; }
+  const TimelineOp& op(const Rank& rank, std::size_t at) const {
+    return rank.from->ops[rank.ops[at]];
+  }
   Ticks start(const Rank& rank, std::size_t call) const { return op(rank, rank.first[call]).start; }
 
   void choose_calls() {
-    const std::size_t most = std::max<std::size_t>(2, limits_.max_calls / std::max<std::size_t>(1, ranks_.size()));
+    const std::size_t most =
+        std::max<std::size_t>(2, limits_.max_calls / std::max<std::size_t>(1, ranks_.size()));
     for (Rank& rank : ranks_) {
       for (std::size_t c = 0; c + 1 < rank.first.size(); ++c) rank.kept.push_back(c);
-      std::stable_sort(rank.kept.begin(), rank.kept.end(),
-                       [&](std::size_t a, std::size_t b) { return start(rank, a) < start(rank, b); });
+      std::stable_sort(rank.kept.begin(), rank.kept.end(), [&](std::size_t a, std::size_t b) {
+        return start(rank, a) < start(rank, b);
+      });
       // Ranks have about as many calls each; the ranks were chosen so that all of them fit.
       if (ranks_.size() > 8 || rank.kept.size() <= most) continue;
       calls_left_out_ += rank.kept.size() - most;
@@ -200,7 +208,8 @@ class BlobMaker {
     // Of real runs hardly two calls are alike: not worth a long search.
     constexpr std::size_t kLatest = 16;
     std::vector<std::size_t>& known = patterns_of_[pattern.segment];
-    for (std::size_t i = known.size(); i-- > (known.size() > kLatest ? known.size() - kLatest : 0);) {
+    for (std::size_t i = known.size();
+         i-- > (known.size() > kLatest ? known.size() - kLatest : 0);) {
       if (alike(patterns_[known[i]], pattern)) return known[i];
     }
     known.push_back(patterns_.size());
@@ -209,8 +218,8 @@ class BlobMaker {
     return known.back();
   }
 
-  /// All ranks' first calls, then all ranks' second ones: where ops have to be left out, they are of the
-  /// same part of the step on all ranks.
+  /// All ranks' first calls, then all ranks' second ones: where ops have to be left out, they are
+  /// of the same part of the step on all ranks.
   void find_patterns() {
     std::size_t most = 0;
     for (const Rank& rank : ranks_) most = std::max(most, rank.kept.size());
@@ -274,9 +283,10 @@ class BlobMaker {
     Json out = Json::array();
     std::int64_t before = 0;
     for (const PatternOp& op : pattern.ops) {
-      for (const std::int64_t number : {std::int64_t{op.name}, std::int64_t{op.stream}, std::int64_t{op.group},
-                                        std::int64_t{op.module}, op.start - before, op.duration, op.wait,
-                                        std::int64_t{op.host}}) {
+      for (const std::int64_t number :
+           {std::int64_t{op.name}, std::int64_t{op.stream}, std::int64_t{op.group},
+            std::int64_t{op.module}, op.start - before, op.duration, op.wait,
+            std::int64_t{op.host}}) {
         out.push_back(number);
       }
       before = op.start;
@@ -287,7 +297,9 @@ class BlobMaker {
   Json rank_json(std::size_t r, bool with_memory) {
     const Rank& rank = ranks_[r];
     const TimelineRank& from = *rank.from;
-    Json out = {{"rank", from.rank}, {"stands_for", from.multiplicity}, {"pipeline_rank", from.pipeline_rank},
+    Json out = {{"rank", from.rank},
+                {"stands_for", from.multiplicity},
+                {"pipeline_rank", from.pipeline_rank},
                 {"at", from.at}};
     Json calls = Json::array();
     std::int64_t before = 0;
@@ -305,7 +317,8 @@ class BlobMaker {
     out["calls"] = std::move(calls);
     if (rank.kept.size() < from.calls.size()) {
       const std::size_t half = (rank.kept.size()) / 2;
-      out["left_out"] = {in_units(start(rank, rank.kept[half - 1])), in_units(start(rank, rank.kept[half])),
+      out["left_out"] = {in_units(start(rank, rank.kept[half - 1])),
+                         in_units(start(rank, rank.kept[half])),
                          from.calls.size() - rank.kept.size()};
     }
     if (with_memory) out["memory"] = memory_json(from);
@@ -315,14 +328,16 @@ class BlobMaker {
   Json memory_json(const TimelineRank& rank) {
     std::set<std::int32_t> pipeline_ranks;
     for (const Rank& other : ranks_) pipeline_ranks.insert(other.from->pipeline_rank);
-    const std::size_t most = std::max<std::size_t>(2, limits_.max_memory_points / pipeline_ranks.size());
+    const std::size_t most =
+        std::max<std::size_t>(2, limits_.max_memory_points / pipeline_ranks.size());
     const std::vector<MemoryPoint>& points = rank.memory;
     const Ticks end = std::max<Ticks>(1, timeline_.end());
     Json out = Json::array();
     MemoryPoint before;
     const auto add = [&](const MemoryPoint& point) {
       out.push_back(in_units(point.at) - in_units(before.at));
-      for (std::size_t i = 0; i < kNumMemoryClasses; ++i) out.push_back(point.bytes[i] - before.bytes[i]);
+      for (std::size_t i = 0; i < kNumMemoryClasses; ++i)
+        out.push_back(point.bytes[i] - before.bytes[i]);
       before = point;
     };
     if (points.size() <= most) {
@@ -330,7 +345,8 @@ class BlobMaker {
       return out;
     }
     const auto slice = [&](const MemoryPoint& point) {
-      return static_cast<std::size_t>(static_cast<double>(point.at) / static_cast<double>(end) * static_cast<double>(most - 1));
+      return static_cast<std::size_t>(static_cast<double>(point.at) / static_cast<double>(end) *
+                                      static_cast<double>(most - 1));
     };
     for (std::size_t i = 0; i < points.size();) {
       std::size_t highest = i, next = i;

@@ -94,11 +94,13 @@ class TraceWriter {
 
   void write_names(const TimelineRank& rank) {
     begin_metadata("process_name", rank.rank, 0,
-                   "rank " + std::to_string(rank.rank) + " (pipeline rank " + std::to_string(rank.pipeline_rank) +
-                       ", stands for " + std::to_string(rank.multiplicity) + ")");
+                   "rank " + std::to_string(rank.rank) + " (pipeline rank " +
+                       std::to_string(rank.pipeline_rank) + ", stands for " +
+                       std::to_string(rank.multiplicity) + ")");
     add_integer("pipeline_rank", rank.pipeline_rank);
     add_integer("stands_for", rank.multiplicity);
-    for (const Axis axis : kAllAxes) add_integer(to_string(axis), rank.at[static_cast<std::size_t>(axis)]);
+    for (const Axis axis : kAllAxes)
+      add_integer(to_string(axis), rank.at[static_cast<std::size_t>(axis)]);
     out_ += "}}";
     for (int stream = 0; stream < kNumStreams; ++stream) {
       begin_metadata("thread_name", rank.rank, stream,

@@ -1,5 +1,5 @@
-// Reads trace.json back. Events come by the hundred thousand, so they are taken one by one as the parser
-// meets them and never all held.
+// Reads trace.json back. Events come by the hundred thousand, so they are taken one by one as the
+// parser meets them and never all held.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -55,7 +55,8 @@ class Event {
 
 class TraceReader {
  public:
-  explicit TraceReader(const std::string& path) : path_(path), names_(out_.names), modules_(out_.modules) {}
+  explicit TraceReader(const std::string& path)
+      : path_(path), names_(out_.names), modules_(out_.modules) {}
 
   void take(const Event& event) {
     event_ = &event;
@@ -96,7 +97,8 @@ class TraceReader {
   std::int64_t integer(std::string_view key, std::int64_t least, std::int64_t most) const {
     const double value = number(key);
     // Doubles hold whole numbers up to 2^53.
-    if (value != std::floor(value) || value < static_cast<double>(least) || value > static_cast<double>(most)) {
+    if (value != std::floor(value) || value < static_cast<double>(least) ||
+        value > static_cast<double>(most)) {
       fail(std::string(key) + ": expected a whole number from " + std::to_string(least) + " to " +
            std::to_string(most));
     }
@@ -135,7 +137,8 @@ class TraceReader {
       rank.at[static_cast<std::size_t>(axis)] =
           static_cast<std::int32_t>(integer("args." + std::string(to_string(axis)), 0, kMostRanks));
     }
-    if (!ranks_.emplace(rank.rank, out_.ranks.size()).second) fail("rank " + std::to_string(rank.rank) + " comes twice");
+    if (!ranks_.emplace(rank.rank, out_.ranks.size()).second)
+      fail("rank " + std::to_string(rank.rank) + " comes twice");
     out_.ranks.push_back(std::move(rank));
     calls_.clear();
   }
@@ -158,7 +161,8 @@ class TraceReader {
       const std::size_t digits = name.find_last_not_of("0123456789") + 1;
       segment = segments_.find(name.substr(0, digits));
       if (segment == segments_.end() || digits == name.size() || name.size() - digits > 9) {
-        fail("args.call: no segment for '" + name + "'; the file is of another version or damaged, so run it again");
+        fail("args.call: no segment for '" + name +
+             "'; the file is of another version or damaged, so run it again");
       }
       call.mb = std::stoi(name.substr(digits));
     }
@@ -181,7 +185,8 @@ class TraceReader {
     op.module = modules_.number(text("args.module"));
     if (event_->find("args.group") != nullptr) {
       const auto group = groups_.find(text("args.group"));
-      if (group == groups_.end()) fail("args.group: no group is called '" + text("args.group") + "'");
+      if (group == groups_.end())
+        fail("args.group: no group is called '" + text("args.group") + "'");
       op.group = group->second;
     }
     if (event_->find("args.peer") != nullptr) op.peer = integer("args.peer", 0, kMostRanks);
@@ -195,14 +200,17 @@ class TraceReader {
     TimelineRank& of = rank();
     MemoryPoint point;
     point.at = ticks("ts");
-    if (!of.memory.empty() && point.at < of.memory.back().at) fail("ts: before the memory event in front of it");
+    if (!of.memory.empty() && point.at < of.memory.back().at)
+      fail("ts: before the memory event in front of it");
     for (std::size_t i = 0; i < kNumMemoryClasses; ++i) {
-      point.bytes[i] = integer("args." + std::string(trace_words::kMemory[i]), 0, std::int64_t{1} << 53U);
+      point.bytes[i] =
+          integer("args." + std::string(trace_words::kMemory[i]), 0, std::int64_t{1} << 53U);
     }
     of.memory.push_back(point);
   }
 
-  static constexpr double kMost = 1e15;  // ticks: doubles in the file tell neighbours apart up to here
+  static constexpr double kMost =
+      1e15;  // ticks: doubles in the file tell neighbours apart up to here
   static constexpr std::int64_t kMostRanks = 1 << 20;  // engine/config/study_limits.h
 
   const std::string& path_;
@@ -262,7 +270,8 @@ class EventParser : public nlohmann::json_sax<nlohmann::json> {
     --depth_;
     return true;
   }
-  bool parse_error(std::size_t at, const std::string&, const nlohmann::detail::exception& error) override {
+  bool parse_error(std::size_t at, const std::string&,
+                   const nlohmann::detail::exception& error) override {
     throw_bad_json(path_, text_, at, error.what());
   }
 
@@ -293,7 +302,8 @@ class EventParser : public nlohmann::json_sax<nlohmann::json> {
 
 Timeline read_trace_json(const std::string& path) {
   const MappedFile file(path);
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
+                              file.bytes().size());
   TraceReader reader(path);
   EventParser parser(reader, path, text);
   nlohmann::json::sax_parse(text, &parser);

@@ -1,11 +1,13 @@
-// `trainyard report`: the page that simulate wrote, made again from the files; exit codes and messages.
+// `trainyard report`: the page that simulate wrote, made again from the files; exit codes and
+// messages.
+#include "cli/report_command.h"
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "cli/command_line.h"
-#include "cli/report_command.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/simulated.h"
 
@@ -19,7 +21,9 @@ int run(const std::vector<std::string>& words) {
   return run_command_line(static_cast<int>(argv.size()), argv.data());
 }
 
-std::string problem(const std::string& folder) { return error_of([&] { write_report(folder); }); }
+std::string problem(const std::string& folder) {
+  return error_of([&] { write_report(folder); });
+}
 
 }  // namespace
 
@@ -45,7 +49,9 @@ TEST_CASE("a folder without a run, or with a damaged one, is refused with the fi
   const std::string& dir = folder.path();
   CHECK(problem(folder / "none") == folder / "none" + ": no such folder");
   CHECK(run({"report", folder / "none"}) == kWrongInput);
-  CHECK(problem(dir) == dir + ": holds no run: it has neither summary.json (simulate --out) nor losses.csv (train)");
+  CHECK(problem(dir) ==
+        dir +
+            ": holds no run: it has neither summary.json (simulate --out) nor losses.csv (train)");
   write_text(folder / "study.yaml", kReportStudies[3]);
   const std::string out = folder / "out";
   REQUIRE(run({"simulate", folder / "study.yaml", "--out", out, "--json"}) == 0);

@@ -15,21 +15,26 @@ Simulated simulate_text(const std::string& yaml, bool fold, const std::vector<st
   options.record_rows = true;
   options.fold = fold;
   auto answer = simulate(out.prepared, options);
-  if (const auto* infeasible = std::get_if<Infeasible>(&answer)) throw std::runtime_error(infeasible->reason);
+  if (const auto* infeasible = std::get_if<Infeasible>(&answer))
+    throw std::runtime_error(infeasible->reason);
   out.result = std::move(std::get<Simulation>(answer));
-  out.timeline = make_timeline(out.result.program, out.result.trace, out.prepared.software.context_bytes);
+  out.timeline =
+      make_timeline(out.result.program, out.result.trace, out.prepared.software.context_bytes);
   return out;
 }
 
 const std::vector<std::string> kReportStudies = {
     "model: {family: gpt, layers: 4, hidden: 256, heads: 4, vocab: 512, seq_len: 128}\n"
-    "cluster: {preset: dgx-a100-80g, nodes: 1}\nparallel: {tensor: 2, pipeline: 2, data: 2, sequence_parallel: true}\n"
+    "cluster: {preset: dgx-a100-80g, nodes: 1}\nparallel: {tensor: 2, pipeline: 2, data: 2, "
+    "sequence_parallel: true}\n"
     "training: {global_batch: 16, microbatch: 1}\n",
     "model: {family: llama, layers: 8, hidden: 256, heads: 4, vocab: 512, seq_len: 128}\n"
-    "cluster: {preset: dgx-a100-80g, nodes: 1}\nparallel: {pipeline: 4, data: 2, virtual_stages: 2, zero: 1}\n"
+    "cluster: {preset: dgx-a100-80g, nodes: 1}\nparallel: {pipeline: 4, data: 2, virtual_stages: "
+    "2, zero: 1}\n"
     "training: {global_batch: 16, microbatch: 1}\nschedule: interleaved\nrecompute: full\n",
     "model: {family: gpt, layers: 4, hidden: 256, heads: 4, vocab: 512, seq_len: 128}\n"
-    "cluster: {device: a100-sxm-80g, nodes: 2, devices_per_node: 4, intra: {kind: nvlink, bandwidth: 300 GB/s, latency: 2 us}, "
+    "cluster: {device: a100-sxm-80g, nodes: 2, devices_per_node: 4, intra: {kind: nvlink, "
+    "bandwidth: 300 GB/s, latency: 2 us}, "
     "inter: {kind: infiniband, bandwidth: 100 GB/s, latency: 5 us}, speed: {5: 0.5}}\n"
     "parallel: {tensor: 2, pipeline: 2, data: 2}\ntraining: {global_batch: 8, microbatch: 1}\n",
     "model: {family: gpt, layers: 2, hidden: 64, heads: 4, vocab: 64, seq_len: 16}\n"

@@ -16,9 +16,11 @@ struct Simulated {
 };
 
 /// Simulates the study `yaml` with all rows kept. Throws where it cannot run.
-Simulated simulate_text(const std::string& yaml, bool fold, const std::vector<std::string>& sets = {});
+Simulated simulate_text(const std::string& yaml, bool fold,
+                        const std::vector<std::string>& sets = {});
 
-/// 1F1B with tensor parallelism on two replicas; interleaved with ZeRO-1 and recompute; a straggler; one rank.
+/// 1F1B with tensor parallelism on two replicas; interleaved with ZeRO-1 and recompute; a
+/// straggler; one rank.
 extern const std::vector<std::string> kReportStudies;
 
 }  // namespace trainyard

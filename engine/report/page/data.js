@@ -5,9 +5,16 @@ const run = JSON.parse(document.getElementById("run-data").textContent);
 function unpackPattern(flat) {
   const count = flat.length / 8;
   const pattern = {
-    count, name: new Int32Array(count), stream: new Int8Array(count), group: new Int16Array(count),
-    module: new Int32Array(count), start: new Float64Array(count), duration: new Float64Array(count),
-    wait: new Float64Array(count), host: new Int8Array(count), end: 0,
+    count,
+    name: new Int32Array(count),
+    stream: new Int8Array(count),
+    group: new Int16Array(count),
+    module: new Int32Array(count),
+    start: new Float64Array(count),
+    duration: new Float64Array(count),
+    wait: new Float64Array(count),
+    host: new Int8Array(count),
+    end: 0,
   };
   let start = 0;
   for (let i = 0; i < count; ++i) {
@@ -29,8 +36,13 @@ function unpackPattern(flat) {
 function unpackRank(packed) {
   const count = packed.calls.length / 5;
   const calls = {
-    count, segment: new Int32Array(count), microbatch: new Int32Array(count), start: new Float64Array(count),
-    pattern: new Int32Array(count), wait: new Float64Array(count), find: new Map(),
+    count,
+    segment: new Int32Array(count),
+    microbatch: new Int32Array(count),
+    start: new Float64Array(count),
+    pattern: new Int32Array(count),
+    wait: new Float64Array(count),
+    find: new Map(),
   };
   let start = 0;
   for (let i = 0; i < count; ++i) {
@@ -50,8 +62,13 @@ function unpackRank(packed) {
     memory.push({at: point[0], bytes: point.slice(1)});  // parameters, gradients, optimizer state, activations, buffers
   }
   return {
-    rank: packed.rank, standsFor: packed.stands_for, pipelineRank: packed.pipeline_rank, at: packed.at,
-    leftOut: packed.left_out || null, calls, memory,
+    rank: packed.rank,
+    standsFor: packed.stands_for,
+    pipelineRank: packed.pipeline_rank,
+    at: packed.at,
+    leftOut: packed.left_out || null,
+    calls,
+    memory,
   };
 }
 
@@ -59,10 +76,17 @@ function unpackTimeline(packed) {
   if (!packed) return null;
   const segments = packed.segments.map(([name, stage, phase]) => ({name, stage, phase}));
   return {
-    unit: packed.unit_s, end: Math.max(1, packed.end), names: packed.names, modules: packed.modules,
-    segments, segmentByName: new Map(segments.map((s, i) => [s.name, i])),
-    groups: packed.groups.map(([name, axes]) => ({name, axes: axes.split(",")})), streams: packed.streams,
-    patterns: packed.patterns.map(unpackPattern), ranks: packed.ranks.map(unpackRank), leftOut: packed.left_out,
+    unit: packed.unit_s,
+    end: Math.max(1, packed.end),
+    names: packed.names,
+    modules: packed.modules,
+    segments,
+    segmentByName: new Map(segments.map((s, i) => [s.name, i])),
+    groups: packed.groups.map(([name, axes]) => ({name, axes: axes.split(",")})),
+    streams: packed.streams,
+    patterns: packed.patterns.map(unpackPattern),
+    ranks: packed.ranks.map(unpackRank),
+    leftOut: packed.left_out,
   };
 }
 

@@ -2,10 +2,14 @@
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (name === "style") made.style.cssText = value;
-    else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else if (value === true) made.setAttribute(name, "");
-    else if (value !== false && value !== null && value !== undefined) made.setAttribute(name, value);
+    if (name === "style")
+      made.style.cssText = value;
+    else if (name.startsWith("on"))
+      made.addEventListener(name.slice(2), value);
+    else if (value === true)
+      made.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined)
+      made.setAttribute(name, value);
   }
   for (const child of children.flat()) made.append(child);
   return made;
@@ -40,12 +44,14 @@ function niceStep(from, to, count) {
   const raw = (to - from) / Math.max(1, count);
   if (!(raw > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(raw));
-  for (const factor of [1, 2, 5]) if (factor * power >= raw * 0.999) return factor * power;
+  for (const factor of [1, 2, 5])
+    if (factor * power >= raw * 0.999) return factor * power;
   return 10 * power;
 }
 function ticksBetween(from, to, step) {
   const ticks = [];
-  for (let tick = Math.ceil(from / step - 1e-9) + 0; tick * step <= to * (1 + 1e-12); ++tick) ticks.push(tick * step + 0);
+  for (let tick = Math.ceil(from / step - 1e-9) + 0; tick * step <= to * (1 + 1e-12); ++tick)
+    ticks.push(tick * step + 0);
   return ticks;
 }
 // A round step of bytes: powers of two times 1, 2, 4, ...
@@ -60,7 +66,10 @@ function lowerBound(values, limit) {
   let low = 0, high = values.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (values[middle] < limit) low = middle + 1; else high = middle;
+    if (values[middle] < limit)
+      low = middle + 1;
+    else
+      high = middle;
   }
   return low;
 }

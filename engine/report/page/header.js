@@ -4,18 +4,27 @@ function drawHeader() {
   for (const [name, value] of run.plan) byId("plan").append(element("dt", {}, name), element("dd", {}, value));
   const figures = byId("figures");
   const figure = (name, value, note, bad = false, extra = null) => {
-    figures.append(element("div", {class: "figure"}, element("div", {class: "name"}, name),
-      element("div", {class: "value" + (bad ? " bad" : "")}, value[0], value[1] ? element("small", {}, " " + value[1]) : ""), extra || "", element("div", {class: "note"}, note)));
+    figures.append(element(
+        "div", {class: "figure"}, element("div", {class: "name"}, name),
+        element(
+            "div", {class: "value" + (bad ? " bad" : "")}, value[0],
+            value[1] ? element("small", {}, " " + value[1]) : ""),
+        extra || "", element("div", {class: "note"}, note)));
   };
-  if (run.kind === "simulated") simulatedFigures(summary, figure);
-  else trainedFigures(summary, figure);
+  if (run.kind === "simulated")
+    simulatedFigures(summary, figure);
+  else
+    trainedFigures(summary, figure);
   figures.dataset.count = figures.children.length;
   if (summary.program_digest) {
-    byId("digest").append("Program ", element("code", {}, summary.program_digest),
-      run.kind === "simulated" ? " (simulated)" : " (trained for real)");
+    byId("digest").append(
+        "Program ", element("code", {}, summary.program_digest),
+        run.kind === "simulated" ? " (simulated)" : " (trained for real)");
   }
-  byId("study-text").textContent = run.study_text + (run.study_text_cut
-    ? "\n# cut here: the whole of it, " + formatBytes(run.study_text_cut) + ", is in study.resolved.yaml" : "");
+  byId("study-text").textContent = run.study_text +
+      (run.study_text_cut ?
+           "\n# cut here: the whole of it, " + formatBytes(run.study_text_cut) + ", is in study.resolved.yaml" :
+           "");
   drawWarnings(summary.warnings || []);
 }
 
@@ -27,21 +36,30 @@ function withUnit(words) {
 
 function simulatedFigures(summary, figure) {
   figure("Step time", withUnit(formatSeconds(summary.iteration_time_s)), "one optimizer step, steady state");
-  figure("Throughput", [formatCount(summary.tokens_per_s), "tokens/s"], formatCount(summary.samples_per_s) + " samples/s");
-  figure("MFU", withUnit(formatShare(summary.mfu)), trimmed(summary.tflops_per_gpu, 4) + " TFLOP/s per GPU of the model; " +
-    trimmed(summary.hardware_tflops_per_gpu, 4) + " executed");
+  figure(
+      "Throughput", [formatCount(summary.tokens_per_s), "tokens/s"], formatCount(summary.samples_per_s) + " samples/s");
+  figure(
+      "MFU", withUnit(formatShare(summary.mfu)),
+      trimmed(summary.tflops_per_gpu, 4) + " TFLOP/s per GPU of the model; " +
+          trimmed(summary.hardware_tflops_per_gpu, 4) + " executed");
   const fullest = summary.pipeline.reduce((a, b) => (b.peak.total > a.peak.total ? b : a), summary.pipeline[0]);
   const capacity = summary.memory_capacity_bytes;
   if (fullest) {
     const over = fullest.peak.total > capacity;
-    const meter = element("div", {class: "meter" + (over ? " over" : "")},
-      element("i", {style: "width:" + Math.min(100, 100 * fullest.peak.total / capacity) + "%"}));
-    figure("Memory, fullest GPU", withUnit(formatBytes(fullest.peak.total)), (over
-      ? "does not fit: " + formatBytes(fullest.peak.total - capacity) + " too much" : "fits: " + formatBytes(capacity - fullest.peak.total) + " left") +
-      " of " + formatBytes(capacity) + " (pipeline rank " + fullest.pipeline_rank + ")", over, meter);
+    const meter = element(
+        "div", {class: "meter" + (over ? " over" : "")},
+        element("i", {style: "width:" + Math.min(100, 100 * fullest.peak.total / capacity) + "%"}));
+    figure(
+        "Memory, fullest GPU", withUnit(formatBytes(fullest.peak.total)),
+        (over ? "does not fit: " + formatBytes(fullest.peak.total - capacity) + " too much" :
+                "fits: " + formatBytes(capacity - fullest.peak.total) + " left") +
+            " of " + formatBytes(capacity) + " (pipeline rank " + fullest.pipeline_rank + ")",
+        over, meter);
   }
   figure("Bubble", withUnit(formatShare(summary.bubble_fraction)), "of all ranks' time is spent waiting for a peer");
-  figure("Exposed communication", withUnit(formatShare(summary.exposed_communication_fraction)), "of all ranks' time is communication with nothing to compute");
+  figure(
+      "Exposed communication", withUnit(formatShare(summary.exposed_communication_fraction)),
+      "of all ranks' time is communication with nothing to compute");
   figure("GPUs", [formatCount(summary.num_ranks, 7)], "ranks of the plan");
   figure("Parameters", withUnit(formatCount(summary.num_parameters)), "of the model, as trained");
 }
@@ -51,12 +69,19 @@ function trainedFigures(summary, figure) {
   const count = losses ? losses.step.length : 0;
   const last = count ? losses.loss[count - 1] : null;
   if (count) {
-    figure("Loss", [last === null ? "not finite" : trimmed(last, 5)], "at step " + losses.step[count - 1] +
-      (summary.best_loss ? "; the best possible is " + trimmed(summary.best_loss, 5) : ""), last === null);
+    figure(
+        "Loss", [last === null ? "not finite" : trimmed(last, 5)],
+        "at step " + losses.step[count - 1] +
+            (summary.best_loss ? "; the best possible is " + trimmed(summary.best_loss, 5) : ""),
+        last === null);
   }
-  if (summary.tokens_per_s) figure("Throughput", [formatCount(summary.tokens_per_s), "tokens/s"], "over all steps of the latest start");
-  if (summary.iteration_time_s) figure("Step time", withUnit(formatSeconds(summary.iteration_time_s)), "mean, measured");
-  if (losses) figure("Steps", [formatCount(losses.steps, 7)], summary.steps ? "the run is over" : "so far: the run has not ended");
+  if (summary.tokens_per_s)
+    figure("Throughput", [formatCount(summary.tokens_per_s), "tokens/s"], "over all steps of the latest start");
+  if (summary.iteration_time_s)
+    figure("Step time", withUnit(formatSeconds(summary.iteration_time_s)), "mean, measured");
+  if (losses)
+    figure(
+        "Steps", [formatCount(losses.steps, 7)], summary.steps ? "the run is over" : "so far: the run has not ended");
   if (summary.num_ranks) figure("Ranks", [formatCount(summary.num_ranks, 7)], "processes of the run");
 }
 

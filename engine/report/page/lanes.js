@@ -16,9 +16,14 @@ function buildLanes(rank) {
     for (let k = 0; k < pattern.count; ++k) ++counts[pattern.stream[k]];
   }
   const lanes = Array.from(counts, (count, stream) => (count === 0 ? null : {
-    rank, stream, start: new Float64Array(count), end: new Float64Array(count), call: new Int32Array(count),
-    op: new Int32Array(count), strips: null,
-  }));
+                                     rank,
+                                     stream,
+                                     start: new Float64Array(count),
+                                     end: new Float64Array(count),
+                                     call: new Int32Array(count),
+                                     op: new Int32Array(count),
+                                     strips: null,
+                                   }));
   const filled = new Int32Array(lanes.length);
   for (let c = 0; c < calls.count; ++c) {
     const pattern = timeline.patterns[calls.pattern[c]];
@@ -31,7 +36,8 @@ function buildLanes(rank) {
       lane.op[at] = k;
     }
   }
-  for (const lane of lanes) if (lane) finishLane(lane);
+  for (const lane of lanes)
+    if (lane) finishLane(lane);
   return lanes;
 }
 
@@ -41,13 +47,19 @@ function finishLane(lane) {
   for (let i = 1; i < count && sorted; ++i) sorted = lane.start[i] >= lane.start[i - 1];
   if (!sorted) {  // calls inside calls
     const order = Array.from({length: count}, (_, i) => i).sort((a, b) => lane.start[a] - lane.start[b] || a - b);
-    for (const key of ["start", "end", "call", "op"]) lane[key] = lane[key].constructor.from(order, (i) => lane[key][i]);
+    for (const key of ["start", "end", "call", "op"])
+      lane[key] = lane[key].constructor.from(order, (i) => lane[key][i]);
   }
   const firsts = [];
-  for (let i = 0; i < count; ++i) if (i === 0 || lane.call[i] !== lane.call[i - 1]) firsts.push(i);
+  for (let i = 0; i < count; ++i)
+    if (i === 0 || lane.call[i] !== lane.call[i - 1]) firsts.push(i);
   const strips = {
-    count: firsts.length, first: Int32Array.from(firsts), last: new Int32Array(firsts.length),
-    start: new Float64Array(firsts.length), end: new Float64Array(firsts.length), busy: new Float64Array(firsts.length),
+    count: firsts.length,
+    first: Int32Array.from(firsts),
+    last: new Int32Array(firsts.length),
+    start: new Float64Array(firsts.length),
+    end: new Float64Array(firsts.length),
+    busy: new Float64Array(firsts.length),
     call: new Int32Array(firsts.length),
   };
   for (let s = 0; s < firsts.length; ++s) {

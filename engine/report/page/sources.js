@@ -1,7 +1,10 @@
 // Which profile entries the answer rests on, and how well each is known.
 const SOURCE_KINDS = {
-  measured: "timed on the hardware", fitted: "a curve through published or measured points", datasheet: "the maker's figure",
-  derived: "computed from other entries", assumed: "nobody measured it",
+  measured: "timed on the hardware",
+  fitted: "a curve through published or measured points",
+  datasheet: "the maker's figure",
+  derived: "computed from other entries",
+  assumed: "nobody measured it",
 };
 
 function drawSources() {
@@ -11,13 +14,32 @@ function drawSources() {
   const counts = new Map();
   for (const source of sources) counts.set(source.kind, (counts.get(source.kind) || 0) + 1);
   const kinds = [...counts.keys()].sort((a, b) => order(a) - order(b));
-  byId("sources-lead").textContent = "The times and sizes above rest on " + plural(sources.length, "profile entry", "profile entries") + ": " +
-    kinds.map((kind) => formatCount(counts.get(kind)) + " " + kind + (SOURCE_KINDS[kind] ? " (" + SOURCE_KINDS[kind] + ")" : "")).join(", ") + ".";
+  byId("sources-lead").textContent = "The times and sizes above rest on " +
+      plural(sources.length, "profile entry", "profile entries") + ": " +
+      kinds
+          .map(
+              (kind) => formatCount(counts.get(kind)) + " " + kind +
+                  (SOURCE_KINDS[kind] ? " (" + SOURCE_KINDS[kind] + ")" : ""))
+          .join(", ") +
+      ".";
   const sorted = [...sources].sort((a, b) => order(a.kind) - order(b.kind) || a.name.localeCompare(b.name));
-  byId("sources-table").append(element("div", {class: "scroll"}, element("table", {},
-    element("thead", {}, element("tr", {}, ["kind", "entry", "used for", "where it is from"].map((name) => element("th", {scope: "col"}, name)))),
-    element("tbody", {}, sorted.map((source) => element("tr", {}, element("td", {}, source.kind), element("td", {}, element("code", {}, source.name)),
-      element("td", {}, source.used_for), element("td", {}, source.note)))))));
+  byId("sources-table")
+      .append(element(
+          "div", {class: "scroll"},
+          element(
+              "table", {},
+              element(
+                  "thead", {},
+                  element(
+                      "tr", {},
+                      ["kind", "entry", "used for", "where it is from"].map(
+                          (name) => element("th", {scope: "col"}, name)))),
+              element(
+                  "tbody", {},
+                  sorted.map(
+                      (source) => element(
+                          "tr", {}, element("td", {}, source.kind), element("td", {}, element("code", {}, source.name)),
+                          element("td", {}, source.used_for), element("td", {}, source.note)))))));
 }
 
 // The least certain first: that is what to measure next.

@@ -4,8 +4,10 @@ const theme = {
   button: byId("theme"),
 
   apply(choice) {
-    if (choice === "auto") delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = choice;
+    if (choice === "auto")
+      delete document.documentElement.dataset.theme;
+    else
+      document.documentElement.dataset.theme = choice;
     redrawAll();
   },
 

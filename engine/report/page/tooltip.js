@@ -4,7 +4,8 @@ const tooltip = {
 
   // `lines`: the first is the heading. x and y are places on the page; the box stays inside the window.
   show(x, y, lines) {
-    this.box.replaceChildren(element("strong", {}, lines[0]), ...lines.slice(1).map((line) => element("div", {}, line)));
+    this.box.replaceChildren(
+        element("strong", {}, lines[0]), ...lines.slice(1).map((line) => element("div", {}, line)));
     this.box.hidden = false;
     const {width, height} = this.box.getBoundingClientRect();
     const left = Math.min(Math.max(8, x + 14), document.documentElement.clientWidth - width - 8);
@@ -21,4 +22,6 @@ const tooltip = {
 
   hide() { this.box.hidden = true; },
 };
-document.addEventListener("keydown", (event) => { if (event.key === "Escape") tooltip.hide(); });
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") tooltip.hide();
+});

@@ -9,7 +9,8 @@ function membersBeside(rank, call, k) {
   const pattern = patternOf(rank, call);
   if (pattern.group[k] < 0 || pattern.name[k] < 0) return [];
   const start = rank.calls.start[call] + pattern.start[k];
-  return isTransfer(timeline.names[pattern.name[k]]) ? otherEnd(rank, call, k, start) : otherMembers(rank, call, k, start);
+  return isTransfer(timeline.names[pattern.name[k]]) ? otherEnd(rank, call, k, start) :
+                                                       otherMembers(rank, call, k, start);
 }
 
 function member(rank, call, k) {
@@ -48,14 +49,16 @@ function otherMembers(rank, call, k, start) {
   const found = [];
   for (const candidate of timeline.ranks) {
     if (candidate === rank) continue;
-    const segments = along ? timeline.segments.flatMap((s, i) => (s.name.replace(/^\d+/, "") === rest ? [i] : [])) : [rank.calls.segment[call]];
+    const segments = along ? timeline.segments.flatMap((s, i) => (s.name.replace(/^\d+/, "") === rest ? [i] : [])) :
+                             [rank.calls.segment[call]];
     for (const number of segments) {
       const at = candidate.calls.find.get(number + "," + rank.calls.microbatch[call]);
       if (at === undefined) continue;
       const other = patternOf(candidate, at);
       let op = k;
       if (along) op = other.group.findIndex((g, i) => g === pattern.group[k] && other.name[i] === pattern.name[k]);
-      if (op < 0 || op >= other.count || other.group[op] !== pattern.group[k] || other.name[op] !== pattern.name[k]) continue;
+      if (op < 0 || op >= other.count || other.group[op] !== pattern.group[k] || other.name[op] !== pattern.name[k])
+        continue;
       const one = member(candidate, at, op);
       const meets = AXES.every((axis, i) => group.axes.includes(axis) || candidate.at[i] === rank.at[i]);
       if (meets || Math.abs(one.start - start) <= CLOSE) found.push(one);
@@ -69,7 +72,8 @@ function waitForPeers(rank, call, k) {
   const own = member(rank, call, k);
   const others = membersBeside(rank, call, k);
   let last = null;
-  for (const other of others) if (!last || other.ready > last.ready) last = other;
+  for (const other of others)
+    if (!last || other.ready > last.ready) last = other;
   const wait = Math.max(waitOf(rank, call, k), last ? last.ready - own.ready : 0);
   return {wait, last: last && last.ready > own.ready + CLOSE ? last : null, others};
 }
@@ -104,15 +108,21 @@ function explainOp(lane, index) {
   const brief = pattern.name[k] < 0;
   const module = !brief && pattern.module[k] >= 0 ? timeline.modules[pattern.module[k]] : "";
   const single = pattern.count === 1 && !brief;
-  const title = single ? callWords(segment, rank.calls.microbatch[call])
-    : brief ? plural(pattern.module[k], "op") + " of " + callName(segment, rank.calls.microbatch[call])
-    : opWords(timeline.names[pattern.name[k]]) + (module ? " - " + module : "");
-  const lines = [place(lane) + (single ? ": " + opWords(timeline.names[pattern.name[k]]) : ", " + callWords(segment, rank.calls.microbatch[call]).toLowerCase()),
-    span(lane.start[index], lane.end[index])];
+  const title = single ? callWords(segment, rank.calls.microbatch[call]) :
+      brief            ? plural(pattern.module[k], "op") + " of " + callName(segment, rank.calls.microbatch[call]) :
+                         opWords(timeline.names[pattern.name[k]]) + (module ? " - " + module : "");
+  const lines = [
+    place(lane) +
+        (single ? ": " + opWords(timeline.names[pattern.name[k]]) :
+                  ", " + callWords(segment, rank.calls.microbatch[call]).toLowerCase()),
+    span(lane.start[index], lane.end[index])
+  ];
   if (pattern.group[k] >= 0) lines[0] += ", " + groupWords(timeline.groups[pattern.group[k]].name);
   const causes = [];
-  if (lane.stream === 0) addMainWait(lane, index, lines, causes);
-  else addPeerWait(rank, call, k, lines, causes);
+  if (lane.stream === 0)
+    addMainWait(lane, index, lines, causes);
+  else
+    addPeerWait(rank, call, k, lines, causes);
   return {title, lines, causes};
 }
 
@@ -123,10 +133,12 @@ function explainStrip(lane, strip) {
   const segment = segmentOf(rank, call);
   const length = strips.end[strip] - strips.start[strip];
   const idle = length - strips.busy[strip];
-  const lines = [place(lane) + ", " + plural(strips.last[strip] - first + 1, "op"), span(strips.start[strip], strips.end[strip])];
+  const lines =
+      [place(lane) + ", " + plural(strips.last[strip] - first + 1, "op"), span(strips.start[strip], strips.end[strip])];
   if (lane.stream === 0) {
-    lines.push(formatTime(strips.busy[strip]) + " of it computing" + (idle > CLOSE
-      ? "; " + formatTime(idle) + " (" + formatShare(idle / length) + ") waiting in between" : ""));
+    lines.push(
+        formatTime(strips.busy[strip]) + " of it computing" +
+        (idle > CLOSE ? "; " + formatTime(idle) + " (" + formatShare(idle / length) + ") waiting in between" : ""));
   } else {
     lines.push("in use " + formatShare(strips.busy[strip] / length) + " of that time");
   }
@@ -139,19 +151,25 @@ function explainStrip(lane, strip) {
   const pattern = patternOf(rank, call);
   const k = lane.op[longest];
   if (pattern.name[k] >= 0) {
-    lines.push("longest op: " + opWords(timeline.names[pattern.name[k]]) + " " + timeline.modules[pattern.module[k]] + ", " +
-      formatTime(pattern.duration[k]));
+    lines.push(
+        "longest op: " + opWords(timeline.names[pattern.name[k]]) + " " + timeline.modules[pattern.module[k]] + ", " +
+        formatTime(pattern.duration[k]));
   }
   const title = callWords(segment, rank.calls.microbatch[call]);
-  return {title: lane.stream === 0 ? title : streamWords(lane) + " during: " + title.charAt(0).toLowerCase() + title.slice(1), lines, causes};
+  return {
+    title: lane.stream === 0 ? title : streamWords(lane) + " during: " + title.charAt(0).toLowerCase() + title.slice(1),
+    lines,
+    causes
+  };
 }
 
 const streamWords = (lane) => {
   const words = STREAM_WORDS[timeline.streams[lane.stream]] || timeline.streams[lane.stream];
   return words.charAt(0).toUpperCase() + words.slice(1);
 };
-const place = (lane) => "rank " + lane.rank.rank + (lane.rank.standsFor > 1 ? " (stands for " + formatCount(lane.rank.standsFor, 7) + ")" : "") +
-  ", pipeline rank " + lane.rank.pipelineRank + ", " + (STREAM_WORDS[timeline.streams[lane.stream]] || timeline.streams[lane.stream]);
+const place = (lane) => "rank " + lane.rank.rank +
+    (lane.rank.standsFor > 1 ? " (stands for " + formatCount(lane.rank.standsFor, 7) + ")" : "") + ", pipeline rank " +
+    lane.rank.pipelineRank + ", " + (STREAM_WORDS[timeline.streams[lane.stream]] || timeline.streams[lane.stream]);
 const span = (from, to) => formatTime(to - from) + " long, from " + formatTime(from, 7) + " to " + formatTime(to, 7);
 
 function addMainWait(lane, index, lines, causes) {
@@ -169,9 +187,11 @@ function addMainWait(lane, index, lines, causes) {
   const call = other.call[at];
   const pattern = patternOf(lane.rank, call);
   const name = pattern.name[other.op[at]];
-  const words = pattern.count === 1 || name < 0 ? callWords(segmentOf(lane.rank, call), lane.rank.calls.microbatch[call])
-    : opWords(timeline.names[name]) + " of the " + groupWords(timeline.groups[pattern.group[other.op[at]]].name);
-  lines.push("idle " + formatTime(wait.gap) + " before it, waiting for: " + words.charAt(0).toLowerCase() + words.slice(1));
+  const words = pattern.count === 1 || name < 0 ?
+      callWords(segmentOf(lane.rank, call), lane.rank.calls.microbatch[call]) :
+      opWords(timeline.names[name]) + " of the " + groupWords(timeline.groups[pattern.group[other.op[at]]].name);
+  lines.push(
+      "idle " + formatTime(wait.gap) + " before it, waiting for: " + words.charAt(0).toLowerCase() + words.slice(1));
   causes.push({words: "what it waited for", lane: other, index: at});
   addPeerWait(lane.rank, call, other.op[at], lines, causes, "that was ready here ");
 }
@@ -185,7 +205,9 @@ function addPeerWait(rank, call, k, lines, causes, subject = "ready ") {
     const own = member(rank, call, k);
     const first = others.reduce((a, b) => (a && a.ready <= b.ready ? a : b), null);
     if (first && first.ready + CLOSE < own.ready) {
-      lines.push("last to be ready: " + rankWords(first.rank) + " waited " + formatTime(own.ready - first.ready) + " for this rank");
+      lines.push(
+          "last to be ready: " + rankWords(first.rank) + " waited " + formatTime(own.ready - first.ready) +
+          " for this rank");
       addCause(first, transfer ? "the other end" : "the rank that waited", causes);
     }
     return;
@@ -194,8 +216,10 @@ function addPeerWait(rank, call, k, lines, causes, subject = "ready ") {
     lines.push(subject + formatTime(wait) + " before it started: another member, not recorded here, came last");
     return;
   }
-  lines.push(subject + formatTime(wait) + " before it started, and waited for " + rankWords(last.rank) +
-    (transfer ? ", which was not ready to " + (timeline.names[pattern.name[k]] === "recv" ? "send" : "receive") : ", the last of its group"));
+  lines.push(
+      subject + formatTime(wait) + " before it started, and waited for " + rankWords(last.rank) +
+      (transfer ? ", which was not ready to " + (timeline.names[pattern.name[k]] === "recv" ? "send" : "receive") :
+                  ", the last of its group"));
   addCause(last, "the rank it waited for", causes);
 }
 

@@ -1,7 +1,5 @@
 // Numbers with their units, and plain words for the Program's.
-function trimmed(number, digits) {
-  return number.toLocaleString("en-US", {maximumSignificantDigits: digits});
-}
+function trimmed(number, digits) { return number.toLocaleString("en-US", {maximumSignificantDigits: digits}); }
 
 function formatSeconds(seconds, digits = 4) {
   const size = Math.abs(seconds);
@@ -17,9 +15,13 @@ const formatTime = (units, digits) => formatSeconds(units * timeline.unit, digit
 
 // A place on an axis whose ticks are `step` seconds apart: all ticks have the unit and the digits of the step.
 function formatTick(seconds, step) {
-  const [unit, name] = step >= 1 ? [1, "s"] : step >= 1e-3 ? [1e-3, "ms"] : step >= 1e-6 ? [1e-6, "\u00b5s"] : [1e-9, "ns"];
+  const [unit, name] = step >= 1 ? [1, "s"] :
+      step >= 1e-3               ? [1e-3, "ms"] :
+      step >= 1e-6               ? [1e-6, "\u00b5s"] :
+                                   [1e-9, "ns"];
   const digits = Math.max(0, -Math.floor(Math.log10(step / unit) + 1e-9));
-  return (seconds / unit).toLocaleString("en-US", {maximumFractionDigits: digits, minimumFractionDigits: digits}) + " " + name;
+  return (seconds / unit).toLocaleString("en-US", {maximumFractionDigits: digits, minimumFractionDigits: digits}) +
+      " " + name;
 }
 
 function formatBytes(bytes, digits = 4) {
@@ -47,15 +49,32 @@ const formatShare = (share) => {
 const plural = (count, one, many = one + "s") => formatCount(count) + " " + (count === 1 ? one : many);
 
 const STREAM_WORDS = {
-  main: "compute", tp: "tensor group", fwd: "send to next", bwd: "send to previous", dp: "data group",
-  norm: "norm, tied", fwd_in: "from previous", bwd_in: "from next",
+  main: "compute",
+  tp: "tensor group",
+  fwd: "send to next",
+  bwd: "send to previous",
+  dp: "data group",
+  norm: "norm, tied",
+  fwd_in: "from previous",
+  bwd_in: "from next",
 };
 const PHASE_WORDS = {
-  F: "Forward", B: "Backward", I: "Backward (input gradient)", W: "Backward (weight gradient)", R: "Recompute",
-  P: "Prepare", U: "Update", C: "Communication",
+  F: "Forward",
+  B: "Backward",
+  I: "Backward (input gradient)",
+  W: "Backward (weight gradient)",
+  R: "Recompute",
+  P: "Prepare",
+  U: "Update",
+  C: "Communication",
 };
 const GROUP_WORDS = {
-  tp: "tensor group", dp: "data-parallel group", pp: "pipeline", norm: "gradient norm", cp: "context group", ep: "expert group",
+  tp: "tensor group",
+  dp: "data-parallel group",
+  pp: "pipeline",
+  norm: "gradient norm",
+  cp: "context group",
+  ep: "expert group",
 };
 const groupWords = (name) => GROUP_WORDS[name] || (name.startsWith("tied") ? "tied weights" : name);
 const opWords = (name) => name.replace(/_/g, "-");
@@ -67,13 +86,6 @@ function kindWords(kind) {
   if (op === "recv") return "receiving, pipeline";
   return opWords(op) + ", " + groupWords(group || "");
 }
-
-const stagesPerRank = () => {
-  if (!timeline) return 1;
-  const ranks = new Set(timeline.ranks.map((r) => r.pipelineRank)).size;
-  const stages = new Set(timeline.segments.map((s) => s.stage)).size;
-  return stages > ranks ? 2 : 1;
-};
 
 // What a call is, for a heading: "Forward of microbatch 3, stage 0".
 function callWords(segment, microbatch) {
@@ -88,12 +100,16 @@ function callWords(segment, microbatch) {
   if (rest.startsWith("RECV_F")) return "Activations" + of + " received from stage " + (stage - 1);
   if (rest.startsWith("SEND_B")) return "Gradients" + of + " sent to stage " + (stage - 1);
   if (rest.startsWith("RECV_B")) return "Gradients" + of + " received from stage " + (stage + 1);
-  if (rest.startsWith("REDUCE_GRAD")) return "Gradient bucket " + rest.split(".").slice(1).join(".") + " reduced, stage " + stage;
+  if (rest.startsWith("REDUCE_GRAD"))
+    return "Gradient bucket " + rest.split(".").slice(1).join(".") + " reduced, stage " + stage;
   return opWords(rest.toLowerCase()) + of + ", stage " + stage;
 }
 
 // What a box says: "F3", with several stages per rank "2F3".
-const SEVERAL_STAGES = stagesPerRank() > 1;
+const distinct = (values) => new Set(values).size;
+const SEVERAL_STAGES = timeline !== null &&
+    distinct(timeline.segments.map((segment) => segment.stage)) >
+        distinct(timeline.ranks.map((rank) => rank.pipelineRank));
 function callLabel(segment, microbatch) {
   const name = SEVERAL_STAGES ? segment.name : segment.name.replace(/^\d+/, "");
   return microbatch >= 0 ? name + microbatch : name;

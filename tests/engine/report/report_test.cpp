@@ -1,5 +1,5 @@
-// report.html as a whole: escaping, what it takes from the run's files, its size, and what it says of files
-// that are damaged.
+// report.html as a whole: escaping, what it takes from the run's files, its size, and what it says
+// of files that are damaged.
 #include "engine/report/report.h"
 
 #include <catch2/catch.hpp>
@@ -21,7 +21,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 RunFiles files_of(const Simulated& simulated) {
-  return {"out", resolved_study_text(simulated.prepared.study), summary_json(simulated.result.summary, 1.5), ""};
+  return {"out", resolved_study_text(simulated.prepared.study),
+          summary_json(simulated.result.summary, 1.5), ""};
 }
 
 /// The page's data, as a browser reads it.
@@ -32,7 +33,8 @@ Json data_of(const std::string& page) {
 }
 
 const std::string kTrainSummary =
-    "{\"steps\": 2, \"loss\": 1.5, \"best_loss\": null, \"tokens_per_s\": 10, \"iteration_time_s\": 0.5, "
+    "{\"steps\": 2, \"loss\": 1.5, \"best_loss\": null, \"tokens_per_s\": 10, "
+    "\"iteration_time_s\": 0.5, "
     "\"num_ranks\": 1, \"program_digest\": \"ab\", \"out\": \"x\"}";
 
 }  // namespace
@@ -42,8 +44,10 @@ TEST_CASE("a page is whole: data, style and scripts are in it, and nothing is fe
   const std::string page = report_html(files_of(simulated), &simulated.timeline);
   CHECK(page.size() < kMaxReportBytes);
   CHECK(page.starts_with("<!doctype html>"));
-  for (const char* place : {"[[title]]", "[[data]]", "[[style]]", "[[scripts]]"}) CHECK(page.find(place) == std::string::npos);
-  for (const char* fetched : {"src=", "href=\"http", "@import", "url(", "fetch(", "XMLHttpRequest"}) {
+  for (const char* place : {"[[title]]", "[[data]]", "[[style]]", "[[scripts]]"})
+    CHECK(page.find(place) == std::string::npos);
+  for (const char* fetched :
+       {"src=", "href=\"http", "@import", "url(", "fetch(", "XMLHttpRequest"}) {
     CAPTURE(fetched);
     CHECK(page.find(fetched) == std::string::npos);
   }
@@ -75,30 +79,39 @@ TEST_CASE("text of a study cannot break the page") {
   const std::string page = report_html(files, &simulated.timeline);
   // Of the page's own: the two script elements' ends; the title twice, escaped.
   std::size_t ends = 0;
-  for (std::size_t at = page.find("</script"); at != std::string::npos; at = page.find("</script", at + 1)) ++ends;
+  for (std::size_t at = page.find("</script"); at != std::string::npos;
+       at = page.find("</script", at + 1))
+    ++ends;
   CHECK(ends == 2);
   CHECK(page.find("<script>alert") == std::string::npos);
   // A path's last part is what stands behind its last slash.
-  CHECK(page.find("<title>script&gt;&lt;!-- \" ' &amp; \xE2\x80\xA8 - Trainyard report</title>") != std::string::npos);
+  CHECK(page.find("<title>script&gt;&lt;!-- \" ' &amp; \xE2\x80\xA8 - Trainyard report</title>") !=
+        std::string::npos);
   const Json data = data_of(page);
   CHECK(data["summary"]["warnings"][0] == evil);
   CHECK(data["summary"]["study"] == "configs/" + evil + ".yaml");
   // Bytes that are no UTF-8 end here.
   files.summary = with(files.summary, "alert(1)", "\xFF");
-  CHECK(error_of([&] { report_html(files, &simulated.timeline); }).find("is not JSON") != std::string::npos);
+  CHECK(error_of([&] { report_html(files, &simulated.timeline); }).find("is not JSON") !=
+        std::string::npos);
 }
 
 TEST_CASE("links are shown when the summary has them, the busiest first") {
   Simulated simulated = simulate_text(kReportStudies[0], true);
   CHECK_FALSE(data_of(report_html(files_of(simulated), nullptr))["summary"].contains("links"));
-  simulated.result.summary.links = {{"node 0 nic 0", 25e9, 1000, 0.25, 0}, {"leaf 0 up", 100e9, 9000, 0.75, 0.125}};
+  simulated.result.summary.links = {{"node 0 nic 0", 25e9, 1000, 0.25, 0},
+                                    {"leaf 0 up", 100e9, 9000, 0.75, 0.125}};
   const Json summary = data_of(report_html(files_of(simulated), nullptr))["summary"];
   REQUIRE(summary["links"].size() == 2);
-  CHECK(summary["links"][0] == Json({{"name", "leaf 0 up"}, {"bytes", 9000}, {"busy_fraction", 0.75},
-                                     {"shared_s", 0.125}, {"capacity_bytes_per_s", 100e9}}));
+  CHECK(summary["links"][0] == Json({{"name", "leaf 0 up"},
+                                     {"bytes", 9000},
+                                     {"busy_fraction", 0.75},
+                                     {"shared_s", 0.125},
+                                     {"capacity_bytes_per_s", 100e9}}));
   CHECK(Json::parse(files_of(simulated).summary)["worst_link"] == "leaf 0 up");
   // Of 500 links 200 are named.
-  for (int i = 0; i < 498; ++i) simulated.result.summary.links.push_back({"link " + std::to_string(i), 1e9, 1, 0.01, 0});
+  for (int i = 0; i < 498; ++i)
+    simulated.result.summary.links.push_back({"link " + std::to_string(i), 1e9, 1, 0.01, 0});
   const Json many = data_of(report_html(files_of(simulated), nullptr))["summary"];
   CHECK(many["links"].size() == 200);
   CHECK(many["num_links"] == 500);
@@ -116,7 +129,8 @@ TEST_CASE("a training run's page has its losses and time classes of the rows") {
   CHECK(data["losses"]["gradient_norm"] == Json({1.0, nullptr}));
   REQUIRE(data["time_by_rank"].size() == 1);
   double total = 0;
-  for (const char* key : {"compute", "optimizer", "host", "bubble"}) total += data["time_by_rank"][0]["time"][key].get<double>();
+  for (const char* key : {"compute", "optimizer", "host", "bubble"})
+    total += data["time_by_rank"][0]["time"][key].get<double>();
   CHECK(total == Approx(static_cast<double>(simulated.timeline.end()) / kTicksPerSecond));
   // A run that has not ended: neither summary nor trace.
   files.summary = "";
@@ -144,7 +158,9 @@ TEST_CASE("long loss curves keep the extremes of each stretch") {
 TEST_CASE("damaged files are named with the place or the key") {
   const Simulated simulated = simulate_text(kReportStudies[0], true);
   const RunFiles whole = files_of(simulated);
-  const auto problem = [&](RunFiles files) { return error_of([&] { report_html(files, &simulated.timeline); }); };
+  const auto problem = [&](RunFiles files) {
+    return error_of([&] { report_html(files, &simulated.timeline); });
+  };
   const auto summary = [&](const std::string& text) {
     RunFiles files = whole;
     files.summary = text;
@@ -153,18 +169,23 @@ TEST_CASE("damaged files are named with the place or the key") {
   CHECK(problem(whole) == "none");
   CHECK(summary("{\n  \"study\": ").starts_with("out/summary.json:2:12: is not JSON: "));
   CHECK(summary("[1]") == "out/summary.json: expected an object");
+  CHECK(summary("{\"mfu\": 1e999}") == "out/summary.json: has a number that is too large");
   CHECK(summary("{}") == "out/summary.json: study: missing");
   CHECK(summary(with(whole.summary, "\"mfu\": ", "\"mfu\": \"x\", \"mfu2\": ")) ==
         "out/summary.json: mfu: expected a number, got \"x\"");
-  CHECK(summary(with(whole.summary, "\"bubble\": ", "\"bubbles\": ")) == "out/summary.json: time.bubble: missing");
-  CHECK(summary(with(whole.summary, "\"entries\": [", "\"entries\": [1, ")) == "out/summary.json: sources.entries: expected objects");
-  CHECK(summary(with(kTrainSummary, "\"steps\": 2", "\"steps\": []")) == "out/summary.json: steps: expected a number, got []");
+  CHECK(summary(with(whole.summary, "\"bubble\": ", "\"bubbles\": ")) ==
+        "out/summary.json: time.bubble: missing");
+  CHECK(summary(with(whole.summary, "\"entries\": [", "\"entries\": [1, ")) ==
+        "out/summary.json: sources.entries: expected objects");
+  CHECK(summary(with(kTrainSummary, "\"steps\": 2", "\"steps\": []")) ==
+        "out/summary.json: steps: expected a number, got []");
   RunFiles files = whole;
   files.study = "model: [";
   CHECK(problem(files).starts_with("out/study.resolved.yaml:1:"));
   files = whole;
   files.losses = "step,loss\n1,2\n";
-  CHECK(problem(files) == "out/losses.csv:1:1: expected the header 'step,loss,tokens_per_s,grad_norm'");
+  CHECK(problem(files) ==
+        "out/losses.csv:1:1: expected the header 'step,loss,tokens_per_s,grad_norm'");
   files.losses = "step,loss,tokens_per_s,grad_norm\n1,2,x,4\n";
   CHECK(problem(files) == "out/losses.csv:2:5: expected a number, got 'x'");
   files.losses = "step,loss,tokens_per_s,grad_norm\n1,2,3\n";
@@ -174,7 +195,8 @@ TEST_CASE("damaged files are named with the place or the key") {
 TEST_CASE("a plan is told in a few lines, without what the study does not say") {
   const Simulated simulated = simulate_text(kReportStudies[1], true);
   std::string text;
-  for (const PlanFact& fact : plan_facts(resolved_study_text(simulated.prepared.study), "s")) text += fact.name + ": " + fact.value + "\n";
+  for (const PlanFact& fact : plan_facts(resolved_study_text(simulated.prepared.study), "s"))
+    text += fact.name + ": " + fact.value + "\n";
   CHECK(text ==
         "Model: llama, 8 layers, hidden 256, 4 heads, vocabulary 512, sequences of 128 tokens\n"
         "Cluster: dgx-a100-80g, 1 node of 8 x a100-sxm-80g\n"

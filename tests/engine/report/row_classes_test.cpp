@@ -1,4 +1,5 @@
-// Time classes from rows alone: by hand where a reader can add up, and against the executor's own tally.
+// Time classes from rows alone: by hand where a reader can add up, and against the executor's own
+// tally.
 #include "engine/report/row_classes.h"
 
 #include <catch2/catch.hpp>
@@ -15,7 +16,8 @@ TEST_CASE("each instant of a rank's rows is in exactly one class") {
   timeline.groups = {{"tp", "tp"}};
   TimelineRank rank;
   rank.calls = {{0, 0}, {1, -1}};
-  const auto op = [&](std::uint32_t name, std::uint32_t call, StreamId stream, Ticks issued, Ticks start, Ticks end) {
+  const auto op = [&](std::uint32_t name, std::uint32_t call, StreamId stream, Ticks issued,
+                      Ticks start, Ticks end) {
     TimelineOp one;
     one.name = name;
     one.call = call;
@@ -26,8 +28,8 @@ TEST_CASE("each instant of a rank's rows is in exactly one class") {
     one.end = end;
     rank.ops.push_back(one);
   };
-  // Ticks of 1e-10 s: main [0,10) host (issued at 10), [10,40) computes, [40,60) all_reduce, [60,75) waits for
-  // a peer, [75,85) updates, [85,100) nothing more.
+  // Ticks of 1e-10 s: main [0,10) host (issued at 10), [10,40) computes, [40,60) all_reduce,
+  // [60,75) waits for a peer, [75,85) updates, [85,100) nothing more.
   op(0, 0, StreamId::kMain, 10, 10, 40);
   op(1, 0, StreamId::kTp, 0, 35, 60);
   op(0, 1, StreamId::kMain, 20, 75, 85);
@@ -46,7 +48,8 @@ TEST_CASE("rows tell the same compute and optimizer time as the executor") {
     const Simulated simulated = simulate_text(study, true);
     const Ticks end = simulated.timeline.end();
     for (std::size_t r = 0; r < simulated.timeline.ranks.size(); ++r) {
-      const TimeClasses rows = classes_of_rows(simulated.timeline, simulated.timeline.ranks[r], end);
+      const TimeClasses rows =
+          classes_of_rows(simulated.timeline, simulated.timeline.ranks[r], end);
       const TimeClasses& tally = simulated.result.trace.ranks[r].time;
       // Each of at most 1,000 ops is rounded to half a tick of 0.1 ns.
       CHECK(rows.compute == Approx(tally.compute).margin(1e-7));

@@ -1,5 +1,5 @@
-// The page's form of a timeline: patterns unpack to the ops that were packed, and what is too much is left
-// out by a rule and counted.
+// The page's form of a timeline: patterns unpack to the ops that were packed, and what is too much
+// is left out by a rule and counted.
 #include "engine/report/timeline_blob.h"
 
 #include <catch2/catch.hpp>
@@ -35,10 +35,13 @@ std::multimap<Op, Times> unpacked(const Json& blob, const Json& rank) {
     std::string call = blob["segments"][static_cast<std::size_t>(calls[c])][0];
     if (calls[c + 1] >= 0) call += std::to_string(calls[c + 1]);
     std::int64_t start = call_start;
-    const auto pattern = blob["patterns"][static_cast<std::size_t>(calls[c + 3])].get<std::vector<std::int64_t>>();
+    const auto pattern =
+        blob["patterns"][static_cast<std::size_t>(calls[c + 3])].get<std::vector<std::int64_t>>();
     for (std::size_t k = 0; k < pattern.size(); k += 8) {
       start += pattern[k + 4];
-      const std::string name = pattern[k] < 0 ? "" : blob["names"][static_cast<std::size_t>(pattern[k])].get<std::string>();
+      const std::string name =
+          pattern[k] < 0 ? ""
+                         : blob["names"][static_cast<std::size_t>(pattern[k])].get<std::string>();
       ops.insert({{call, name, static_cast<int>(pattern[k + 1])},
                   {start, start + pattern[k + 5], k == 0 ? calls[c + 4] : pattern[k + 6]}});
     }
@@ -46,7 +49,8 @@ std::multimap<Op, Times> unpacked(const Json& blob, const Json& rank) {
   return ops;
 }
 
-/// `ranks` pipeline ranks with `microbatches` forward and backward calls of `ops` ops and four transfers each.
+/// `ranks` pipeline ranks with `microbatches` forward and backward calls of `ops` ops and four
+/// transfers each.
 Timeline long_timeline(std::int32_t ranks, std::int32_t microbatches, int ops, bool irregular) {
   Timeline timeline;
   timeline.names = {"linear", "send"};
@@ -58,7 +62,8 @@ Timeline long_timeline(std::int32_t ranks, std::int32_t microbatches, int ops, b
     rank.rank = rank.pipeline_rank = rank.at[0] = r;
     const auto first = static_cast<std::uint32_t>(timeline.segments.size());
     for (const char* name : {"F", "B", "SEND_F", "RECV_F", "SEND_B", "RECV_B"}) {
-      timeline.segments.push_back({std::to_string(r) + name, r, name[1] == '\0' ? name[0] : 'C', true});
+      timeline.segments.push_back(
+          {std::to_string(r) + name, r, name[1] == '\0' ? name[0] : 'C', true});
     }
     Ticks now = r * 1'000'000;
     for (std::int32_t m = 0; m < microbatches; ++m) {
@@ -79,7 +84,8 @@ Timeline long_timeline(std::int32_t ranks, std::int32_t microbatches, int ops, b
           rank.ops.push_back(op);
         }
         rank.calls.push_back({first + s, m});
-        rank.memory.push_back({now, {1'000'000'000, 2'000'000'000, 6'000'000'000, now % 1'000'000'007, 12'345}});
+        rank.memory.push_back(
+            {now, {1'000'000'000, 2'000'000'000, 6'000'000'000, now % 1'000'000'007, 12'345}});
       }
     }
   }
@@ -102,11 +108,17 @@ TEST_CASE("patterns unpack to the ops that were packed, within two units") {
       std::size_t close = 0;
       for (const TimelineOp& op : rank.ops) {
         const TimelineCall& call = rank.calls[op.call];
-        const auto [from, to] = ops.equal_range({call_name(timeline.segments[call.segment], call.mb), timeline.names[op.name], static_cast<int>(op.stream)});
+        const auto [from, to] =
+            ops.equal_range({call_name(timeline.segments[call.segment], call.mb),
+                             timeline.names[op.name], static_cast<int>(op.stream)});
         // A unit is 1 ns, 10 ticks: half a unit from rounding, one from the pattern it shares.
         for (auto at = from; at != to; ++at) {
-          const auto near = [](std::int64_t units, Ticks ticks) { return std::abs(10 * units - ticks) <= 20; };
-          if (!near(at->second.start, op.start) || !near(at->second.end, op.end) || !near(at->second.wait, op.start - op.ready)) continue;
+          const auto near = [](std::int64_t units, Ticks ticks) {
+            return std::abs(10 * units - ticks) <= 20;
+          };
+          if (!near(at->second.start, op.start) || !near(at->second.end, op.end) ||
+              !near(at->second.wait, op.start - op.ready))
+            continue;
           ++close;
           break;
         }
@@ -114,7 +126,8 @@ TEST_CASE("patterns unpack to the ops that were packed, within two units") {
       CHECK(close == rank.ops.size());
       CHECK(blob["ranks"][r].contains("memory") == seen.insert(rank.pipeline_rank).second);
     }
-    CHECK(blob["left_out"] == Json({{"ranks", 0}, {"calls", 0}, {"calls_without_ops", 0}, {"memory_points", 0}}));
+    CHECK(blob["left_out"] ==
+          Json({{"ranks", 0}, {"calls", 0}, {"calls_without_ops", 0}, {"memory_points", 0}}));
   }
 }
 
@@ -127,12 +140,14 @@ TEST_CASE("microbatches that run alike share one pattern") {
   CHECK(timeline_blob(long_timeline(2, 50, 10, true))["patterns"].size() > 2 * 50 * 2);
 }
 
-TEST_CASE("ops beyond the limit become one box per stream, the same part of the step on all ranks") {
+TEST_CASE(
+    "ops beyond the limit become one box per stream, the same part of the step on all ranks") {
   TimelineLimits limits;
   limits.max_pattern_ops = 600;
   const Timeline timeline = long_timeline(2, 50, 10, true);
   const Json blob = timeline_blob(timeline, limits);
-  // A microbatch of a rank has 10 + 10 + 4 ops: 2 ranks x 24 ops x 12 microbatches = 576 fit, 13 do not.
+  // A microbatch of a rank has 10 + 10 + 4 ops: 2 ranks x 24 ops x 12 microbatches = 576 fit, 13 do
+  // not.
   CHECK(blob["left_out"]["calls_without_ops"].get<int>() >= 2 * 2 * (50 - 13));
   CHECK(blob["left_out"]["calls_without_ops"].get<int>() <= 2 * 2 * (50 - 12));
   for (const Json& rank : blob["ranks"]) {
@@ -164,14 +179,15 @@ TEST_CASE("ranks and calls beyond the limit are left out evenly and counted") {
   for (TimelineRank& rank : pairs.ranks) rank.pipeline_rank /= 2;
   const Json one_each = timeline_blob(pairs, limits);
   REQUIRE(one_each["ranks"].size() == 10);
-  for (int r = 0; r < 10; ++r) CHECK(one_each["ranks"][static_cast<std::size_t>(r)]["rank"] == 2 * r);
+  for (int r = 0; r < 10; ++r)
+    CHECK(one_each["ranks"][static_cast<std::size_t>(r)]["rank"] == 2 * r);
   // 2 ranks x 6 x 100 = 1,200 calls: of each rank 300 of 600, from both ends of the step.
   const Json ends = timeline_blob(long_timeline(2, 100, 2, false), limits);
   REQUIRE(ends["ranks"].size() == 2);
   CHECK(ends["ranks"][0]["calls"].size() == 5 * 300);
   CHECK(ends["ranks"][0]["left_out"][2] == 300);
   CHECK(ends["left_out"]["calls"] == 600);
-  CHECK(ends["ranks"][0]["calls"][1] == 0);       // microbatch of the first call
+  CHECK(ends["ranks"][0]["calls"][1] == 0);  // microbatch of the first call
   CHECK(ends["ranks"][0]["calls"][5 * 299 + 1] == 99);
 }
 
@@ -183,7 +199,8 @@ TEST_CASE("of too many memory points the highest of each slice stays") {
   const auto memory = blob["ranks"][0]["memory"].get<std::vector<std::int64_t>>();
   CHECK(memory.size() <= 6 * 41);
   Bytes highest = 0, shown = 0, now = 0;
-  for (const MemoryPoint& point : timeline.ranks[0].memory) highest = std::max(highest, sum(point.bytes));
+  for (const MemoryPoint& point : timeline.ranks[0].memory)
+    highest = std::max(highest, sum(point.bytes));
   for (std::size_t i = 0; i < memory.size(); i += 6) {
     for (std::size_t k = 1; k < 6; ++k) now += memory[i + k];
     shown = std::max(shown, now);
@@ -194,7 +211,8 @@ TEST_CASE("of too many memory points the highest of each slice stays") {
 
 TEST_CASE("a page of 1,024 recorded ranks and 96 microbatches is at most 10 MB, alike or not") {
   const Simulated any = simulate_text(kReportStudies[0], true);
-  const RunFiles files = {"out", resolved_study_text(any.prepared.study), summary_json(any.result.summary, 0), ""};
+  const RunFiles files = {"out", resolved_study_text(any.prepared.study),
+                          summary_json(any.result.summary, 0), ""};
   for (const bool irregular : {false, true}) {
     CAPTURE(irregular);
     const Timeline timeline = long_timeline(1024, 96, 3, irregular);

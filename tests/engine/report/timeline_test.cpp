@@ -1,5 +1,5 @@
-// The timeline and trace.json: what a file holds is what was written, memory points are those of the
-// Program, and a file that is not ours is refused with the place.
+// The timeline and trace.json: what a file holds is what was written, memory points are those of
+// the Program, and a file that is not ours is refused with the place.
 #include "engine/report/timeline.h"
 
 #include <algorithm>
@@ -22,7 +22,8 @@ std::string trace_text(const Timeline& timeline) {
   return text;
 }
 
-/// The example's rank 0 in two of its calls: 0F0, of which two products and the all-reduce, and 0SEND_F0.
+/// The example's rank 0 in two of its calls: 0F0, of which two products and the all-reduce, and
+/// 0SEND_F0.
 Timeline small_timeline() {
   const Program program = parse_program(kExampleProgram, "example");
   const auto segment = [&](const std::string& name) {
@@ -52,12 +53,13 @@ TEST_CASE("a timeline counts ticks from the earliest op and numbers names by fir
   REQUIRE(timeline.ranks.size() == 1);
   const TimelineRank& rank = timeline.ranks[0];
   CHECK(timeline.names == std::vector<std::string>{"load", "linear", "all_reduce", "send"});
-  CHECK(timeline.segments == std::vector<TimelineSegment>{{"0F", 0, 'F', true}, {"0SEND_F", 0, 'C', true}});
+  CHECK(timeline.segments ==
+        std::vector<TimelineSegment>{{"0F", 0, 'F', true}, {"0SEND_F", 0, 'C', true}});
   CHECK(timeline.groups == std::vector<TimelineGroup>{{"tp", "tp"}, {"pp", "pp"}});
   CHECK(rank.calls == std::vector<TimelineCall>{{0, 0}, {1, 0}});
   REQUIRE(rank.ops.size() == 4);
-  // A tick is 0.1 ns: 1 us is 10,000. Issued half a second before the first start. Rounding of 10 s in
-  // double leaves less than a tick.
+  // A tick is 0.1 ns: 1 us is 10,000. Issued half a second before the first start. Rounding of 10 s
+  // in double leaves less than a tick.
   CHECK(rank.ops[0].issued == -5'000'000'000);
   CHECK(rank.ops[0].start == 0);
   CHECK(rank.ops[0].end == 10'000);
@@ -72,17 +74,18 @@ TEST_CASE("what is alive is shown at the times of the ops that make it so") {
   const Timeline timeline = small_timeline();
   const std::vector<MemoryPoint>& memory = timeline.ranks[0].memory;
   REQUIRE(!memory.empty());
-  // Before the step: w1 and w2, 2 x 8 x 4 fp32 = 256 bytes; the pool rb, 1 slot of dy0, 16 x 4 fp32 = 256,
-  // and the 1,000 fixed bytes.
-  // 0ZERO, which has no row, makes the gradients at the same time: 256 bytes.
+  // Before the step: w1 and w2, 2 x 8 x 4 fp32 = 256 bytes; the pool rb, 1 slot of dy0, 16 x 4 fp32
+  // = 256, and the 1,000 fixed bytes. 0ZERO, which has no row, makes the gradients at the same
+  // time: 256 bytes.
   CHECK(memory[0] == MemoryPoint{0, {256, 256, 0, 0, 1256}});
-  // 0F0 makes x0 (256), h0 and a0 (512 each) and p0 (256): highest at its second product, which has no row
-  // either, so where its last row on main ends.
+  // 0F0 makes x0 (256), h0 and a0 (512 each) and p0 (256): highest at its second product, which has
+  // no row either, so where its last row on main ends.
   REQUIRE(memory.size() > 1);
   CHECK(memory[1].at == 30'000);
   Bytes highest = 0;
   for (const MemoryPoint& point : memory) highest = std::max(highest, sum(point.bytes));
-  const std::vector<MemoryPeak> peaks = memory_peaks(parse_program(kExampleProgram, "example"), 1000);
+  const std::vector<MemoryPeak> peaks =
+      memory_peaks(parse_program(kExampleProgram, "example"), 1000);
   CHECK(highest == peaks[0].total);
 }
 
@@ -106,7 +109,9 @@ TEST_CASE("the highest point of memory is the Program's peak and the last is the
     for (const TimelineRank& rank : simulated.timeline.ranks) {
       Bytes highest = 0;
       for (const MemoryPoint& point : rank.memory) highest = std::max(highest, sum(point.bytes));
-      CHECK(highest == simulated.result.summary.peak_memory[static_cast<std::size_t>(rank.pipeline_rank)].total);
+      CHECK(
+          highest ==
+          simulated.result.summary.peak_memory[static_cast<std::size_t>(rank.pipeline_rank)].total);
       CHECK(sum(rank.memory.back().bytes) <= highest);
       CHECK(std::is_sorted(rank.memory.begin(), rank.memory.end(),
                            [](const MemoryPoint& a, const MemoryPoint& b) { return a.at < b.at; }));
@@ -129,10 +134,14 @@ TEST_CASE("a trace that is damaged is refused with the place") {
   CHECK(problem("{\"traceEvents\":[]}") == path + ": has no rank");
   CHECK(problem("{\"traceEvents\":[{\"name\":\"x\"}]}") == path + ": event 0: ph: missing");
   // Events of the file, from 0: 2 segments, 2 groups, the rank's name, 8 threads, then the ops.
-  CHECK(problem(with(whole, "\"dur\":1.0000", "\"dur\":-1")) == path + ": event 13: dur: expected a positive number");
-  CHECK(problem(with(whole, "\"dur\":1.0000", "\"dur\":\"1\"")) == path + ": event 13: dur: expected a number");
+  CHECK(problem(with(whole, "\"dur\":1.0000", "\"dur\":-1")) ==
+        path + ": event 13: dur: expected a positive number");
+  CHECK(problem(with(whole, "\"dur\":1.0000", "\"dur\":\"1\"")) ==
+        path + ": event 13: dur: expected a number");
   CHECK(problem(with(whole, "\"call\":\"0F0\"", "\"call\":\"0X0\"")) ==
-        path + ": event 13: args.call: no segment for '0X0'; the file is of another version or damaged, so run it again");
+        path +
+            ": event 13: args.call: no segment for '0X0'; the file is of another version or "
+            "damaged, so run it again");
   CHECK(problem(with(whole, "\"tid\":0,\"ts\"", "\"tid\":8,\"ts\"")) ==
         path + ": event 13: tid: expected a whole number from 0 to 7");
   CHECK(problem(with(whole, "\"group\":\"tp\"", "\"group\":\"xx\"")) ==

@@ -65,6 +65,10 @@ TEST_CASE("processes over Gloo train as one device does") {
   REQUIRE(folder.train("--out " + folder.path("one")).exit == 0);
   const auto one = folder.losses("one");
   REQUIRE(one.size() == 4);
+  // The run's own page, with its losses and the last step.
+  const std::string page = read_text(folder.path("one") + "/report.html");
+  CHECK(page.find("\"losses\":{\"steps\":4,") != std::string::npos);
+  CHECK(page.find("\"timeline\":{") != std::string::npos);
   const std::vector<std::string> layouts = {
       "--ranks 2 --set parallel.data=2 --set parallel.zero=1",
       "--ranks 2 --set parallel.tensor=2 --set parallel.sequence_parallel=true",
