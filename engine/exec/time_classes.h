@@ -29,6 +29,18 @@ class GapClassifier {
   /// still run are kept: they may cover gaps of the next step.
   void end_step(const std::vector<std::string>& kinds, TimeClasses& into);
 
+  /// Settles the gaps of the step against the spans so far: adds what they cover to `exposed` [kind], and
+  /// hands on what they leave open, `open(begin, end, issued)`, in order of time.
+  template <typename Open>
+  void end_layer(std::vector<Seconds>& exposed, const Open& open) {
+    for (std::size_t kind = 0; kind < exposed_.size(); ++kind) {
+      exposed[kind] += exposed_[kind];
+      exposed_[kind] = 0;
+    }
+    for (const OpenGap& gap : open_) open(gap.begin, gap.end, gap.issued);
+    open_.clear();
+  }
+
  private:
   struct Span {
     Seconds start, end;
