@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <memory>
 #include <utility>
 
 #include "cli/command_line.h"
@@ -12,6 +13,7 @@
 #include "engine/memory/memory.h"
 #include "engine/program/program_text.h"
 #include "engine/report/trace_json.h"
+#include "sim/simgrid_executor.h"
 
 namespace trainyard {
 
@@ -19,6 +21,12 @@ namespace {
 
 Seconds since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+std::unique_ptr<Executor> executor(const std::string& fidelity) {
+  if (fidelity == "fluid") return std::make_unique<SimGridExecutor>(Fidelity::kFluid);
+  if (fidelity == "step") return std::make_unique<SimGridExecutor>(Fidelity::kStep);
+  return std::make_unique<AnalyticExecutor>();
 }
 
 void write_results(const std::string& folder, const Prepared& prepared, const Simulation& result,
@@ -43,7 +51,7 @@ std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const Ru
   const Costs costs = make_costs(out.program, prepared.hardware, prepared.software,
                                  prepared.study.cluster, sources);
   const std::array<Job, 1> jobs = {Job{&out.program, 0}};
-  out.trace = AnalyticExecutor().run(jobs, costs, options);
+  out.trace = executor(prepared.study.fidelity)->run(jobs, costs, options);
   sources.use(prepared.hardware.memory_provenance, prepared.hardware.name, "memory",
               "capacity and what is reserved of it");
   if (const auto context = prepared.software.provenance.find("context");
@@ -72,6 +80,7 @@ int run_simulate(const StudyOptions& options) {
   }
   RunOptions run;
   run.fold = !options.no_fold;
+  run.reuse = !options.no_reuse;
   run.record_rows = !options.out.empty();
   run.trace_ranks = options.trace_ranks;
   auto answer = simulate(prepared, run);

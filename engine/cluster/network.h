@@ -45,6 +45,7 @@ class Network {
   /// The only device whose traffic passes this link; -1: several.
   std::int64_t owner(LinkId link) const;
 
+  std::int64_t devices_per_node() const { return per_node_; }
   std::int64_t node(std::int64_t device) const { return device / per_node_; }
   std::int64_t leaf(std::int64_t device) const { return num_leaves_ == 0 ? 0 : node(device) / nodes_per_leaf_; }
   std::int64_t nic(std::int64_t device) const;  // number within the node

@@ -21,7 +21,7 @@ inline constexpr std::array<std::string_view, 3> kScheduleWords = {"gpipe", "1f1
 inline constexpr std::array<std::string_view, 1> kPartitionWords = {"uniform"};
 inline constexpr std::array<std::string_view, 1> kTensorMethodWords = {"megatron"};
 inline constexpr std::array<std::string_view, 1> kTensorOverlapWords = {"none"};
-inline constexpr std::array<std::string_view, 1> kFidelityWords = {"analytic"};
+inline constexpr std::array<std::string_view, 3> kFidelityWords = {"analytic", "fluid", "step"};
 // Inside a node, then between nodes. Files of calibrate/links/ begin with one of them.
 inline constexpr std::array<std::string_view, 13> kLinkWords = {
     "nvswitch", "nvlink",     "nvlink-bridge", "nvlink-cube-mesh", "pcie", "pcie-switch",
@@ -59,7 +59,6 @@ inline constexpr std::array<std::string_view, 7> kPlannedTensorMethods = {
     "auto", "atp", "smp", "map", "summa-2d", "summa-2.5d", "3d"};
 inline constexpr std::array<std::string_view, 2> kPlannedTensorOverlaps = {"block",
                                                                            "across-blocks"};
-inline constexpr std::array<std::string_view, 2> kPlannedFidelities = {"fluid", "step"};
 inline constexpr std::array<std::string_view, 3> kPlannedCollectives = {"tree", "halving-doubling",
                                                                         "hierarchical"};
 inline constexpr std::array<std::string_view, 3> kPlannedRecomputes = {"rotor", "stage-aware",

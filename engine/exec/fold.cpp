@@ -446,6 +446,7 @@ class Folder {
       }
     }
     if (network_ != nullptr) fold_links(channel_class, out);
+    out.class_of = std::move(class_of);
     return out;
   }
 

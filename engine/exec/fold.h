@@ -89,6 +89,7 @@ struct FoldClass {
 struct Folds {
   std::vector<FoldClass> classes;
   std::vector<Channel> channels;
+  std::vector<std::int32_t> class_of;            // [rank]
   // Only with a network:
   std::vector<std::vector<ChannelEdges>> edges;  // [channel]: one entry per shape that its messages take
   std::vector<FoldedLink> links;

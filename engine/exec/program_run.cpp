@@ -584,6 +584,7 @@ class Run {
 
   void end_step(std::int32_t step, Seconds end) {
     completed_ = step;
+    if (interconnect_ != nullptr) interconnect_->end_step();
     trace_.step_ends.push_back(end);
     const Seconds last_period = trace_.period;
     trace_.period = end - before_;

@@ -35,6 +35,9 @@ class Interconnect {
 
   /// Appends what ends next; at least one ending, as long as something is under way.
   virtual void next(std::vector<Ending>& endings) = 0;
+
+  /// A step has been completed by all ranks.
+  virtual void end_step() {}
 };
 
 /// A Program prepared for one run: its fold classes and the queues of their streams.
