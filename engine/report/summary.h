@@ -37,6 +37,7 @@ struct Summary {
   std::int64_t num_events = 0;
   std::string program_digest;
   ParameterCount num_parameters;
+  std::vector<LinkLoad> links;              // the busiest first; empty where the executor has no network
   std::vector<std::string> warnings;
   std::vector<SourceEntry> sources;
 };
