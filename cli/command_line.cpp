@@ -84,10 +84,10 @@ int run_command_line(int argc, const char* const* argv) {
   app.require_subcommand(1);
   CLI::App* simulate = app.add_subcommand("simulate", "time one training step of a study");
   add_study_options(*simulate, options);
-  simulate->add_option("--fidelity", options.fidelity, "analytic (this version's only executor)");
+  simulate->add_option("--fidelity", options.fidelity, "analytic: closed forms; fluid: messages share links; step: every message of a collective");
   simulate->add_flag("--no-fold", options.no_fold, "simulate every rank, not one of each kind");
   simulate->add_option("--trace-ranks", options.trace_ranks, "with --no-fold: more ranks for trace.json")->delimiter(',');
-  simulate->add_flag("--no-reuse", options.no_reuse, "time every call (the analytic executor always does)");
+  simulate->add_flag("--no-reuse", options.no_reuse, "time every call op by op, and every message in SimGrid");
   CLI::App* compile = app.add_subcommand(
       "compile", "the partition, the schedule, memory, the program text and its digest; runs nothing");
   add_study_options(*compile, options);

@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <memory>
 #include <utility>
 
 #include "cli/command_line.h"
@@ -13,6 +14,7 @@
 #include "engine/program/program_text.h"
 #include "engine/report/report.h"
 #include "engine/report/trace_json.h"
+#include "sim/simgrid_executor.h"
 
 namespace trainyard {
 
@@ -20,6 +22,12 @@ namespace {
 
 Seconds since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+std::unique_ptr<Executor> executor(const std::string& fidelity) {
+  if (fidelity == "fluid") return std::make_unique<SimGridExecutor>(Fidelity::kFluid);
+  if (fidelity == "step") return std::make_unique<SimGridExecutor>(Fidelity::kStep);
+  return std::make_unique<AnalyticExecutor>();
 }
 
 /// Uses up the rows of the trace.
@@ -50,7 +58,7 @@ std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const Ru
   const Costs costs = make_costs(out.program, prepared.hardware, prepared.software,
                                  prepared.study.cluster, sources);
   const std::array<Job, 1> jobs = {Job{&out.program, 0}};
-  out.trace = AnalyticExecutor().run(jobs, costs, options);
+  out.trace = executor(prepared.study.fidelity)->run(jobs, costs, options);
   sources.use(prepared.hardware.memory_provenance, prepared.hardware.name, "memory",
               "capacity and what is reserved of it");
   if (const auto context = prepared.software.provenance.find("context");
@@ -79,6 +87,7 @@ int run_simulate(const StudyOptions& options) {
   }
   RunOptions run;
   run.fold = !options.no_fold;
+  run.reuse = !options.no_reuse;
   run.record_rows = !options.out.empty();
   run.trace_ranks = options.trace_ranks;
   auto answer = simulate(prepared, run);

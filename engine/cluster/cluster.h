@@ -1,5 +1,6 @@
 // A cluster as plain data: equal nodes of equal devices, the links inside a node, the network
-// between nodes, and per-device speeds. topologies/ holds one small file per preset.
+// between nodes, and per-device speeds. topologies/ holds one small file per preset; network.h makes
+// the graph of links of it.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +45,13 @@ struct LinkClass {
 struct Fabric {
   std::string kind = "single-switch";  // single-switch | fat-tree
   std::int64_t nodes_per_leaf = 16;    // fat-tree only
-  double oversubscription = 1;         // >= 1: bandwidth out of a leaf is divided by it
+  double oversubscription = 1;         // >= 1: bandwidth out of a leaf is divided by it; 1: no bottleneck
+};
+
+/// PCIe switches of a node, each with an equal part of its devices and NICs behind it.
+struct PcieTree {
+  std::int64_t switches = 0;    // 0: none that could be a bottleneck
+  BytesPerSecond uplink = 0;    // from one switch to the rest of the node, one direction
 };
 
 struct Cluster {
@@ -55,9 +62,12 @@ struct Cluster {
   std::int64_t num_devices = 1;      // <= num_nodes * devices_per_node (a part-filled last node)
   LinkClass intra;
   LinkClass inter;
+  std::int64_t nics = 0;             // per node, each with an equal part of inter.bandwidth; 0: one per device
+  PcieTree pcie;
   Fabric fabric;
+  std::int64_t num_nics() const { return nics > 0 && nics < devices_per_node ? nics : devices_per_node; }
   std::map<std::int64_t, double> speed;  // device index before placement -> factor on compute rate
-  std::map<std::string, std::string> collectives = {};  // all_reduce, ... -> auto (absent) | ring
+  std::map<std::string, std::string> collectives = {};  // all_reduce, ... -> algorithm; absent: ring
 };
 
 }  // namespace trainyard

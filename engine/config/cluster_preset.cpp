@@ -72,6 +72,18 @@ LinkClass read_link_of_cluster(const std::string& root, const YamlNode& node,
   return *std::move(link);
 }
 
+PcieTree read_pcie(const YamlNode& node, std::int64_t devices) {
+  PcieTree pcie;
+  const YamlNode switches = node.at("switches");
+  pcie.switches = switches.as_integer(1, devices);
+  if (devices % pcie.switches != 0) switches.fail("expected a divisor of devices_per_node");
+  const YamlNode uplink = node.at("uplink");
+  pcie.uplink = uplink.as_bandwidth();
+  if (!(pcie.uplink > 0)) uplink.fail("expected more than 0");
+  node.finish();
+  return pcie;
+}
+
 Fabric read_fabric(const YamlNode& node) {
   Fabric fabric;
   const YamlNode kind = node.at("kind");
@@ -124,6 +136,11 @@ Cluster read_cluster_preset(const std::string& root, const std::string& name,
   cluster.num_devices = cluster.devices_per_node;
   cluster.intra = read_link_of_cluster(root, node.at("intra"), cluster.device);
   cluster.inter = read_link_of_cluster(root, node.at("inter"), cluster.device);
+  if (const auto nics = node.find("nics")) {
+    cluster.nics = nics->as_integer(1, cluster.devices_per_node);
+    if (cluster.devices_per_node % cluster.nics != 0) nics->fail("expected a divisor of devices_per_node");
+  }
+  if (const auto pcie = node.find("pcie")) cluster.pcie = read_pcie(*pcie, cluster.devices_per_node);
   if (const auto fabric = node.find("fabric")) cluster.fabric = read_fabric(*fabric);
   if (node.at("source").as_string().empty()) node.at("source").fail("expected a source");
   node.finish();

@@ -32,7 +32,8 @@ void record_preset(Section& cluster_section, const YamlNode& node) {
   const std::string name = node.as_string();
   Origin origin{is_path(name) ? Origin::Kind::kFile : Origin::Kind::kPreset, node.pos(), name};
   for (const std::string_view key : {"name", "device", "nodes", "devices_per_node", "devices",
-                                     "fabric.kind", "fabric.leaf", "fabric.oversubscription"}) {
+                                     "nics", "pcie.switches", "pcie.uplink", "fabric.kind",
+                                     "fabric.leaf", "fabric.oversubscription"}) {
     cluster_section.study().origins[cluster_section.key_path(key)] = origin;
   }
   record_link(cluster_section, "intra", origin);
@@ -258,6 +259,34 @@ void read_fabric(Section& cluster_section, Cluster& cluster, bool has_preset) {
   section.finish();
 }
 
+void read_nics(Section& cluster_section, Cluster& cluster) {
+  if (const auto nics = cluster_section.given("nics")) {
+    cluster.nics = nics->as_integer(1, kMaxRanks);
+    if (cluster.nics > cluster.devices_per_node || cluster.devices_per_node % cluster.nics != 0) {
+      nics->fail("expected a divisor of the " + std::to_string(cluster.devices_per_node) +
+                 " devices of a node; more NICs than devices count as one wider one per device");
+    }
+  } else {
+    cluster_section.study().origins.try_emplace(cluster_section.key_path("nics"), default_origin("one per device"));
+  }
+  Section section = cluster_section.child("pcie");
+  PcieTree& pcie = cluster.pcie;
+  if (const auto switches = section.given("switches")) {
+    pcie.switches = switches->as_integer(0, kMaxRanks);
+    if (pcie.switches > 0 && cluster.devices_per_node % pcie.switches != 0) {
+      switches->fail("expected a divisor of the " + std::to_string(cluster.devices_per_node) + " devices of a node");
+    }
+  } else {
+    section.study().origins.try_emplace(section.key_path("switches"), default_origin());
+  }
+  if (const auto uplink = section.given("uplink")) {
+    pcie.uplink = uplink->as_bandwidth();
+    if (!(pcie.uplink > 0)) uplink->fail("expected more than 0");
+  }
+  if (pcie.switches > 0 && !(pcie.uplink > 0)) section.required("uplink");
+  section.finish();
+}
+
 void read_speed(Section& cluster_section, Cluster& cluster) {
   const auto node = cluster_section.given("speed");
   if (!node) return;
@@ -283,13 +312,12 @@ void read_speed(Section& cluster_section, Cluster& cluster) {
   }
 }
 
-/// `auto` is the fastest of the algorithms there are, and ring is the only one so far.
 void read_collectives(Section& cluster_section, Cluster& cluster) {
   Section section = cluster_section.child("collectives");
   for (const std::string_view collective : kCollectives) {
     std::string& algorithm = cluster.collectives[std::string(collective)];
     algorithm = "auto";
-    section.word(collective, algorithm, kCollectiveWords, kPlannedCollectives);
+    section.word(collective, algorithm, collective_words(collective));
   }
   section.finish();
 }
@@ -306,6 +334,7 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
     record_preset(preset, node);
     if (node.as_text() == kLocalCluster) read_local_counts(preset, cluster);
     require_profile(study, "cluster.device", resolvers);
+    read_collectives(preset, cluster);
     return;
   }
   Section section(study, "cluster", node);
@@ -321,6 +350,7 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
         "expected one of: preset (dgx-a100-80g, ...), device (written out in place), gpu (a case)");
   }
   section.refuse("profile", "a calibrated profile of this machine is not in this version");
+  read_nics(section, cluster);
   read_fabric(section, cluster, has_preset);
   read_speed(section, cluster);
   read_collectives(section, cluster);

@@ -74,7 +74,7 @@ void read_run(Section& root) {
   read_framework(root);
   read_data(root);
   read_checkpoint(root);
-  root.word("fidelity", root.study().fidelity, kFidelityWords, kPlannedFidelities);
+  root.word("fidelity", root.study().fidelity, kFidelityWords);
 }
 
 }  // namespace trainyard

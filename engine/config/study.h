@@ -128,7 +128,7 @@ struct Study {
   FrameworkConfig framework;
   DataConfig data;
   CheckpointConfig checkpoint;
-  std::string fidelity = "analytic";
+  std::string fidelity = "fluid";  // analytic | fluid | step
 
   std::vector<std::string> warnings;
   std::map<std::string, Origin> origins;  // by key path, e.g. "parallel.pipeline"

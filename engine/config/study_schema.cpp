@@ -179,7 +179,7 @@ Json collectives_schema() {
   Json schema = map("algorithm per collective", {});
   for (const std::string_view collective : kCollectives) {
     schema["properties"][std::string(collective)] =
-        or_null(word("auto: the fastest", kCollectiveWords));
+        or_null(word("auto: the fastest", collective_words(collective)));
   }
   return schema;
 }
@@ -200,10 +200,18 @@ Json fabric_schema() {
                number("bandwidth out of a leaf is divided by it", 1, kOversubscriptionBelow)}});
 }
 
+Json pcie_schema() {
+  return map("PCIe switches of a node, with equal parts of its devices and NICs behind each",
+             {{"switches", integer("0: none that could be a bottleneck", 0, kMaxRanks)},
+              {"uplink", quantity("of one switch, one direction, such as 25 GB/s")}});
+}
+
 /// One of the forms of a cluster, with the keys that all of them have.
 Json cluster_form(const char* description, Keys keys, std::initializer_list<const char*> required) {
   Json form = map(description, keys, required);
   const Json shared = map("", {{"fabric", fabric_schema()},
+                               {"nics", integer("per node; default one per device", 1, kMaxRanks)},
+                               {"pcie", pcie_schema()},
                                {"speed", speed_schema()},
                                {"collectives", collectives_schema()}});
   for (const auto& [key, schema] : shared["properties"].items()) form["properties"][key] = schema;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <string_view>
 
 namespace trainyard {
@@ -21,7 +22,7 @@ inline constexpr std::array<std::string_view, 3> kScheduleWords = {"gpipe", "1f1
 inline constexpr std::array<std::string_view, 1> kPartitionWords = {"uniform"};
 inline constexpr std::array<std::string_view, 1> kTensorMethodWords = {"megatron"};
 inline constexpr std::array<std::string_view, 1> kTensorOverlapWords = {"none"};
-inline constexpr std::array<std::string_view, 1> kFidelityWords = {"analytic"};
+inline constexpr std::array<std::string_view, 3> kFidelityWords = {"analytic", "fluid", "step"};
 // Inside a node, then between nodes. Files of calibrate/links/ begin with one of them.
 inline constexpr std::array<std::string_view, 13> kLinkWords = {
     "nvswitch", "nvlink",     "nvlink-bridge", "nvlink-cube-mesh", "pcie", "pcie-switch",
@@ -30,7 +31,10 @@ inline constexpr std::array<std::string_view, 13> kLinkWords = {
 inline constexpr std::string_view kLocalCluster = "local";  // the preset that is this machine
 inline constexpr std::array<std::string_view, 1> kLocalWords = {kLocalCluster};
 inline constexpr std::array<std::string_view, 2> kFabricWords = {"single-switch", "fat-tree"};
-inline constexpr std::array<std::string_view, 2> kCollectiveWords = {"auto", "ring"};
+inline constexpr std::array<std::string_view, 5> kAllReduceWords = {
+    "auto", "ring", "tree", "halving-doubling", "hierarchical"};
+inline constexpr std::array<std::string_view, 2> kAllToAllWords = {"auto", "pairwise"};
+inline constexpr std::array<std::string_view, 2> kCollectiveWords = {"auto", "ring"};  // the others
 inline constexpr std::array<std::string_view, 2> kLearningRateWords = {"constant", "cosine"};
 inline constexpr std::array<std::string_view, 4> kDataFormatWords = {"megatron", "u16", "u32",
                                                                      "text"};
@@ -38,6 +42,11 @@ inline constexpr std::array<std::string_view, 4> kProvenanceWords = {"measured",
                                                                      "datasheet", "derived"};
 inline constexpr std::array<std::string_view, 5> kCollectives = {
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"};
+constexpr std::span<const std::string_view> collective_words(std::string_view collective) {
+  if (collective == "all_reduce") return kAllReduceWords;
+  if (collective == "all_to_all") return kAllToAllWords;
+  return kCollectiveWords;
+}
 inline constexpr std::array<std::string_view, 7> kAnnotations = {
     "id", "source", "confidence", "note", "suspect", "era", "measured"};
 
@@ -59,9 +68,6 @@ inline constexpr std::array<std::string_view, 7> kPlannedTensorMethods = {
     "auto", "atp", "smp", "map", "summa-2d", "summa-2.5d", "3d"};
 inline constexpr std::array<std::string_view, 2> kPlannedTensorOverlaps = {"block",
                                                                            "across-blocks"};
-inline constexpr std::array<std::string_view, 2> kPlannedFidelities = {"fluid", "step"};
-inline constexpr std::array<std::string_view, 3> kPlannedCollectives = {"tree", "halving-doubling",
-                                                                        "hierarchical"};
 inline constexpr std::array<std::string_view, 3> kPlannedRecomputes = {"rotor", "stage-aware",
                                                                        "group"};
 

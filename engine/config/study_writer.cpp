@@ -167,6 +167,11 @@ void write_cluster(ResolvedText& out, const Cluster& cluster) {
   out.integer("devices", cluster.num_devices);
   write_link(out, "intra", cluster.intra);
   write_link(out, "inter", cluster.inter);
+  out.integer("nics", cluster.num_nics());
+  out.open("pcie");
+  out.integer("switches", cluster.pcie.switches);
+  if (cluster.pcie.switches > 0) out.line("uplink", bandwidth_text(cluster.pcie.uplink));
+  out.close();
   out.open("fabric");
   out.text("kind", cluster.fabric.kind);
   out.line("leaf", std::to_string(cluster.fabric.nodes_per_leaf) + " nodes");

@@ -1,9 +1,5 @@
 // The executor without contention: every op takes the time that the cost model says, collectives and
 // transfers their closed form. Oracle of the tests and inner loop of the planner.
-//
-// Since streams are first-in first-out and the Program fixes every order, no event queue is needed:
-// each rank's ops are evaluated in issue order, each as early as program rule 2 allows, and ranks wait
-// for one another only at communication that they share, which verify() has shown to be in one order.
 #pragma once
 
 #include "engine/exec/executor.h"

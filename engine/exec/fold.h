@@ -1,42 +1,110 @@
-// Fold classes: ranks that behave alike are simulated once.
+// Fold classes: ranks that behave alike are simulated once, and so are channels (a group of ranks that
+// communicate, or the two ends of a transfer) and links.
 //
-// The coarsest equitable partition of ranks: two ranks share a class when they run the same list at
-// the same speed, their groups lie alike on the cluster and have members of the same classes, and
-// their transfers cover the same distance to peers of the same class. Found by colour refinement,
-// O(rounds x ranks x groups); the answer is the same as without folding.
+// The coarsest equitable partition, found by colour refinement: two ranks share a class when they run
+// the same list at the same speed and their channels are of the same classes; two channels when they
+// lie alike on the cluster, join ranks of the same classes and pass the same number of links of each
+// class; two links when they are as wide and channels of the same classes pass them equally often.
+// Max-min rates are then equal within a class, so one flow stands for all of its class and counts on
+// each link as often as the class has flows there. The answer is the same as without folding.
+// O(rounds x (ranks x lanes + links passed)).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
-#include "engine/cluster/cluster.h"
+#include "engine/cluster/network.h"
 #include "engine/cost/cost_model.h"
 #include "engine/program/program.h"
 
 namespace trainyard {
 
-/// A group as one of its members sees it.
-struct FoldedGroup {
-  GroupLayout layout;
-  std::vector<std::int32_t> members;  // distinct classes, ascending; one: nobody else to wait for
-  std::int32_t key = -1;              // equal for all members: where they meet
+using LaneId = std::int16_t;
+using ChannelId = std::int32_t;
+
+/// A kind of communication: one Group, or one Transfer as its sender sees it, on one stream.
+struct Lane {
+  GroupId group = -1;       // -1: a transfer
+  Axis axis = Axis::kPp;    // transfers: along this axis
+  std::int32_t offset = 0;  // transfers: to the coordinate so much higher, cyclically; in [0, size)
+  StreamId stream = StreamId::kMain;
+  friend bool operator==(const Lane&, const Lane&) = default;
 };
 
-struct FoldedPeer {
-  std::int32_t fold_class = -1;
-  Distance distance = Distance::kSameNode;
+/// What is sent over a lane.
+struct Message {
+  LaneId lane = -1;
+  OpKind kind = OpKind::kSend;  // a collective, or kSend
+  Bytes bytes = 0;              // as message_bytes()
+  friend bool operator==(const Message&, const Message&) = default;
+};
+
+/// Lanes and messages of a Program; one pass over its segments.
+struct Lanes {
+  std::vector<Lane> lanes;
+  std::vector<Message> messages;
+  std::vector<std::vector<std::int32_t>> of_op;  // [segment][op]: index into messages; -1: none
+};
+Lanes find_lanes(const Program& program);
+
+/// The concrete channels of one class, seen through one of them.
+struct Channel {
+  LaneId lane = -1;
+  std::int64_t rank = 0;              // a member of it; transfers: the sender
+  GroupLayout layout;                 // groups
+  Distance distance = Distance::kSameDevice;  // transfers
+  std::int32_t num_classes = 1;       // distinct fold classes that meet in it
+  std::int64_t multiplicity = 1;      // channels of this class
+};
+
+/// What the edges of one shape (EdgeShape) of a channel pass.
+struct ChannelUse {
+  std::int32_t link = -1;   // class of links
+  std::int64_t times = 1;   // by one channel, on one link
+  std::int64_t load = 1;    // by all channels of the class together, on one link
+  std::int64_t links = 1;   // links of that class that one channel passes
+};
+struct ChannelEdges {
+  EdgeShape shape = EdgeShape::kRing;
+  std::int64_t distance = 1;
+  std::int64_t unit = 1;            // bytes on each edge for which the uses count
+  std::vector<ChannelUse> uses;     // ascending link
+};
+
+struct FoldedLink {
+  LinkId link = -1;                 // the first of its class
+  std::int64_t multiplicity = 0;
 };
 
 struct FoldClass {
-  std::int64_t rank = 0;  // the lowest of its ranks
+  std::int64_t rank = 0;            // the lowest of its ranks
   std::int64_t multiplicity = 0;
-  std::size_t list = 0;   // index into Program::body
+  std::size_t list = 0;             // index into Program::body
   double speed = 1;
-  std::vector<FoldedGroup> groups;  // [GroupId]
-  std::vector<FoldedPeer> peers;    // [TransferId]
+  std::vector<ChannelId> channel;   // [lane]: as a member or sender; -1: none
+  std::vector<ChannelId> incoming;  // [lane]: as a receiver; -1: none
 };
 
-/// `fold` false: every rank is its own class.
-std::vector<FoldClass> fold_ranks(const Program& program, const Cluster& cluster, bool fold);
+struct Folds {
+  std::vector<FoldClass> classes;
+  std::vector<Channel> channels;
+  std::vector<std::int32_t> class_of;            // [rank]
+  // Only with a network:
+  std::vector<std::vector<ChannelEdges>> edges;  // [channel]: one entry per shape that its messages take
+  std::vector<FoldedLink> links;
+  std::vector<std::int32_t> link_class;          // [link]; -1: nothing passes it
+};
+
+/// `fold` false: every rank is its own class. `network`: distinguish what shares links unlike.
+Folds fold_ranks(const Program& program, const Lanes& lanes, const Cluster& cluster,
+                 const Network* network, bool fold);
+
+/// Ranks of the representative of `channel`, ascending; transfers: sender, receiver.
+std::vector<std::int64_t> members(const Program& program, const Lanes& lanes, const Channel& channel);
+
+/// Edges of one shape among `devices` (ascending; their nodes matter for inner and outer rings).
+std::vector<GroupEdge> shape_edges(EdgeShape shape, std::int64_t distance,
+                                   const std::vector<std::int64_t>& devices, std::int64_t devices_per_node);
 
 }  // namespace trainyard

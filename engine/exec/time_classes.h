@@ -1,7 +1,8 @@
 // Sorts one rank's idle time into exposed communication, host and bubble, while the ops are timed.
 //
 // The main stream's gaps come in order of time, communication in order of issue. Where several
-// collectives or transfers cover the same instant of a gap, the one issued first has it. What none
+// collectives or transfers cover the same instant of a gap, the one issued first has it; program_run.cpp
+// asks twice, first for those of stream tp and then, with what is open, for all others. What none
 // covers by the end of the step was host, as long as the next op was not issued, and then bubble.
 // Only what is still open is kept, so memory does not grow with the number of microbatches.
 #pragma once
@@ -28,6 +29,18 @@ class GapClassifier {
   /// Settles the gaps of the step and adds them to `into`; the next step starts from zero. Spans that
   /// still run are kept: they may cover gaps of the next step.
   void end_step(const std::vector<std::string>& kinds, TimeClasses& into);
+
+  /// Settles the gaps of the step against the spans so far: adds what they cover to `exposed` [kind], and
+  /// hands on what they leave open, `open(begin, end, issued)`, in order of time.
+  template <typename Open>
+  void end_layer(std::vector<Seconds>& exposed, const Open& open) {
+    for (std::size_t kind = 0; kind < exposed_.size(); ++kind) {
+      exposed[kind] += exposed_[kind];
+      exposed_[kind] = 0;
+    }
+    for (const OpenGap& gap : open_) open(gap.begin, gap.end, gap.issued);
+    open_.clear();
+  }
 
  private:
   struct Span {

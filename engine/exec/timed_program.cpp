@@ -12,15 +12,44 @@ namespace {
 
 class Preparer {
  public:
-  Preparer(const Program& program, const Costs& costs) : program_(program), costs_(costs) {
+  Preparer(const Program& program, const Costs& costs, const Lanes& lanes)
+      : program_(program), costs_(costs), lanes_(lanes) {
     root_.resize(program.values.size());
     for (std::size_t v = 0; v < root_.size(); ++v) root_[v] = storage_root(program, static_cast<ValueId>(v));
   }
 
-  TimedProgram run(const std::vector<FoldClass>& folds) {
-    for (const FoldClass& fold : folds) out_.ranks.push_back(rank(fold));
-    out_.sources = log_.entries();
-    return std::move(out_);
+  TimedRank rank(std::size_t list, double speed) {
+    const std::vector<SegmentId> segments = called(program_.body[list]);
+    TimedRank out;
+    // Streams that touch each storage on this rank.
+    streams_.assign(program_.values.size(), 0);
+    for (SegmentId s : segments) {
+      for (const ProgramOp& op : program_.segments[static_cast<std::size_t>(s)].ops) {
+        const auto bit = static_cast<std::uint8_t>(1U << static_cast<unsigned>(op.stream));
+        for_operands(op, [&](const Operand& o) { streams_[static_cast<std::size_t>(root(o))] |= bit; });
+      }
+    }
+    shared_.assign(program_.values.size(), false);
+    for (std::size_t v = 0; v < shared_.size(); ++v) shared_[v] = tracked(static_cast<ValueId>(v));
+    find_call_order(program_.body[list]);
+    slot_.assign(program_.values.size(), -1);
+    const auto& costs = costs_.ops.at(speed);
+    for (SegmentId s : segments) {
+      const Segment& segment = program_.segments[static_cast<std::size_t>(s)];
+      const auto& messages = lanes_.of_op[static_cast<std::size_t>(s)];
+      TimedSegment& timed = out.segments[s];
+      timed.ops.reserve(segment.ops.size());
+      find_awaited(segment, out);
+      const StreamWaits waits = find_stream_waits(program_, segment, root_, shared_, interrupted_[s]);
+      covered_ = waits.covered;
+      for (std::size_t k = 0; k < segment.ops.size(); ++k) {
+        timed.ops.push_back(op(segment, segment.ops[k], costs[static_cast<std::size_t>(s)][k], messages[k], out));
+        timed.ops.back().waits = waits.of_op[k];
+        depend_on_ops(segment, k, timed.ops.back(), out);
+      }
+      find_runs(timed, out);
+    }
+    return out;
   }
 
  private:
@@ -46,40 +75,6 @@ class Preparer {
     for (const Operand& operand : op.writes) visit(operand);
     for (const Operand& operand : op.accumulates) visit(operand);
     if (op.guard) visit(*op.guard);
-  }
-
-  TimedRank rank(const FoldClass& fold) {
-    const std::vector<SegmentId> segments = called(program_.body[fold.list]);
-    TimedRank out;
-    pool_.clear();
-    // Streams that touch each storage on this rank.
-    streams_.assign(program_.values.size(), 0);
-    for (SegmentId s : segments) {
-      for (const ProgramOp& op : program_.segments[static_cast<std::size_t>(s)].ops) {
-        const auto bit = static_cast<std::uint8_t>(1U << static_cast<unsigned>(op.stream));
-        for_operands(op, [&](const Operand& o) { streams_[static_cast<std::size_t>(root(o))] |= bit; });
-      }
-    }
-    shared_.assign(program_.values.size(), false);
-    for (std::size_t v = 0; v < shared_.size(); ++v) shared_[v] = tracked(static_cast<ValueId>(v));
-    find_call_order(program_.body[fold.list]);
-    slot_.assign(program_.values.size(), -1);
-    const auto& costs = costs_.ops.at(fold.speed);
-    for (SegmentId s : segments) {
-      const Segment& segment = program_.segments[static_cast<std::size_t>(s)];
-      TimedSegment& timed = out.segments[s];
-      timed.ops.reserve(segment.ops.size());
-      find_awaited(segment, out);
-      const StreamWaits waits = find_stream_waits(program_, segment, root_, shared_, interrupted_[s]);
-      covered_ = waits.covered;
-      for (std::size_t k = 0; k < segment.ops.size(); ++k) {
-        timed.ops.push_back(op(segment, segment.ops[k], costs[static_cast<std::size_t>(s)][k], fold, out));
-        timed.ops.back().waits = waits.of_op[k];
-        depend_on_ops(segment, k, timed.ops.back(), out);
-      }
-      find_runs(timed, out);
-    }
-    return out;
   }
 
   /// When segments are first and last called, and which streams calls inside them use.
@@ -155,9 +150,10 @@ class Preparer {
       run.first_launch = ops[first].launch;
       run.first_note = static_cast<std::uint32_t>(rank.notes.size());
       std::size_t k = first;
+      std::int32_t latest = 0;  // kernel of the run
       for (; k < ops.size(); ++k) {
         if (plain_free(ops[k])) {
-          run.last_free = run.duration;
+          run.last_free = latest;
           continue;
         }
         if (!runs_on(ops[k], rank) || (k > first && ops[k].waits != 0)) break;
@@ -166,8 +162,10 @@ class Preparer {
         run.duration += ops[k].duration;
         run.flop += ops[k].flop;
         ++run.num_events;
+        latest = static_cast<std::int32_t>(k - first);
         for (std::size_t i = 0; i < ops[k].num_dependencies; ++i) {
-          rank.notes.push_back({rank.dependencies[ops[k].first_dependency + i], run.duration});
+          rank.notes.push_back({rank.dependencies[ops[k].first_dependency + i], run.duration,
+                                static_cast<std::uint32_t>(k - first)});
         }
       }
       run.num_ops = static_cast<std::uint32_t>(k - first);
@@ -237,7 +235,7 @@ class Preparer {
   }
 
   TimedOp op(const Segment& segment, const ProgramOp& source, const OpCost& cost,
-             const FoldClass& fold, TimedRank& out) {
+             std::int32_t message, TimedRank& out) {
     TimedOp op;
     op.duration = cost.kernel;
     op.launch = cost.launch;
@@ -263,7 +261,7 @@ class Preparer {
     if (source.guard) depend(Operands{*source.guard}, true, false, op, out);
     depend(source.writes, false, true, op, out, adds);
     depend(source.accumulates, true, true, op, out, adds);
-    if (is_communication(source.kind)) communication(source, cost, fold, op);
+    if (message >= 0) communication(source, message, op);
     for (const Operand& operand : source.writes) {
       const Value& v = value(operand.value);
       if (v.alias || v.scope == Scope::kPersistent) continue;
@@ -279,35 +277,18 @@ class Preparer {
     return it->second;
   }
 
-  void communication(const ProgramOp& source, const OpCost& cost, const FoldClass& fold, TimedOp& op) {
-    if (is_transfer(source.kind)) {
-      op.kind = source.kind == OpKind::kSend ? TimedKind::kSend : TimedKind::kReceive;
-      op.transfer = source.transfer;
-      const FoldedPeer& peer = fold.peers[static_cast<std::size_t>(source.transfer)];
-      op.duration = transfer_time(cost.bytes, peer.distance, costs_.cluster, log_);
-      op.exposed_kind = kind_index(std::string(to_string(source.kind)) + ":pp");
-      return;
-    }
-    const FoldedGroup& group = fold.groups[static_cast<std::size_t>(source.group)];
-    op.kind = group.members.size() > 1 ? TimedKind::kJointCollective : TimedKind::kLocalCommunication;
-    op.group = source.group;
-    op.duration = collective_time(source.kind, cost.bytes, group.layout, costs_.cluster, log_);
-    op.exposed_kind = kind_index(std::string(to_string(source.kind)) + ":" +
-                                 program_.groups[static_cast<std::size_t>(source.group)].name);
-  }
-
-  std::int32_t kind_index(const std::string& name) {
-    auto& kinds = out_.exposed_kinds;
-    const auto it = std::find(kinds.begin(), kinds.end(), name);
-    if (it != kinds.end()) return static_cast<std::int32_t>(it - kinds.begin());
-    kinds.push_back(name);
-    return static_cast<std::int32_t>(kinds.size() - 1);
+  static void communication(const ProgramOp& source, std::int32_t message, TimedOp& op) {
+    const bool receives = source.kind == OpKind::kRecv;
+    op.kind = receives                       ? TimedKind::kReceive
+              : source.kind == OpKind::kSend ? TimedKind::kSend
+                                             : TimedKind::kCollective;
+    op.message = message;
+    op.exposed_kind = 2 * message + (receives ? 1 : 0);
   }
 
   const Program& program_;
   const Costs& costs_;
-  TimedProgram out_;
-  SourceLog log_;
+  const Lanes& lanes_;
   std::vector<ValueId> root_;           // [value]
   std::vector<std::uint8_t> streams_;   // [storage root], of the rank being prepared
   std::vector<bool> shared_;            // [storage root]: touched by several streams of this rank
@@ -322,8 +303,24 @@ class Preparer {
 
 }  // namespace
 
-TimedProgram prepare(const Program& program, const Costs& costs, const std::vector<FoldClass>& folds) {
-  return Preparer(program, costs).run(folds);
+std::vector<std::string> exposed_kinds(const Program& program, const Lanes& lanes) {
+  std::vector<std::string> out;
+  for (const Message& message : lanes.messages) {
+    const Lane& lane = lanes.lanes[static_cast<std::size_t>(message.lane)];
+    if (lane.group < 0) {
+      const std::string axis(to_string(lane.axis));
+      out.push_back("send:" + axis);
+      out.push_back("recv:" + axis);
+      continue;
+    }
+    out.push_back(std::string(to_string(message.kind)) + ":" + program.groups[static_cast<std::size_t>(lane.group)].name);
+    out.push_back(out.back());
+  }
+  return out;
+}
+
+TimedRank prepare(const Program& program, const Costs& costs, const Lanes& lanes, std::size_t list, double speed) {
+  return Preparer(program, costs, lanes).rank(list, speed);
 }
 
 }  // namespace trainyard

@@ -1,5 +1,5 @@
-// A Program prepared for timing: per rank class, flat ops with their durations and only those
-// dependencies that stream order does not already imply.
+// A Program's segments prepared for timing: flat ops with the durations of their kernels and only those
+// dependencies that stream order does not already imply. stream_list.h makes lists of calls of them.
 //
 // A storage needs tracking only where two streams touch it; everything else is ordered by the stream
 // it lives on. Of those, most are local to a call and come down to waiting for a stream
@@ -17,7 +17,7 @@
 
 namespace trainyard {
 
-enum class TimedKind : std::uint8_t { kKernel, kFree, kLocalCommunication, kJointCollective, kSend, kReceive };
+enum class TimedKind : std::uint8_t { kKernel, kFree, kCollective, kSend, kReceive };
 
 /// One tracked operand: a slot of the rank's state. An `after` edge to an op of another stream is one
 /// too: that op writes a slot of its own, and the op with the edge waits for it, neither a reader nor a
@@ -31,7 +31,7 @@ struct Dependency {
 };
 
 struct TimedOp {
-  Seconds duration = 0;
+  Seconds duration = 0;       // of a kernel; communication is timed per channel
   Seconds launch = 0;
   TimedKind kind = TimedKind::kKernel;
   StreamId stream = StreamId::kMain;
@@ -40,9 +40,8 @@ struct TimedOp {
   std::uint8_t waits = 0;     // bit s: for the latest op of stream s
   bool takes_arena = false;   // side stream writes arena storage: waits for the frees issued before
   std::int32_t pool_taken = -1;      // pool of this rank whose next slot it fills
-  std::int32_t exposed_kind = -1;    // communication: index into TimedProgram::exposed_kinds
-  std::int16_t group = -1;           // joint collectives
-  std::int16_t transfer = -1;        // sends, receives
+  std::int32_t exposed_kind = -1;    // communication: index into exposed_kinds()
+  std::int32_t message = -1;         // communication: index into Lanes::messages
   std::uint32_t first_dependency = 0;
   std::uint16_t num_dependencies = 0;
   std::uint16_t num_pools_given = 0;  // frees: pools given back, in pools_given
@@ -62,7 +61,7 @@ struct TimedRun {
   Seconds launch = 0;             // of all its ops
   Seconds first_launch = 0;
   Seconds slack = 0;              // max over later ops of (launches up to it) - (durations before it)
-  Seconds last_free = -1;         // from the start to its last free; < 0: it has none
+  std::int32_t last_free = -1;    // of its ops the last before its last free; -1: it has none
   Flop flop = 0;
   std::uint32_t first_note = 0;   // in TimedRank::notes
   std::uint32_t num_notes = 0;
@@ -72,6 +71,7 @@ struct TimedRun {
 struct RunNote {
   Dependency dependency;
   Seconds offset = 0;
+  std::uint32_t op = 0;  // of the run
 };
 
 struct TimedSegment {
@@ -79,9 +79,9 @@ struct TimedSegment {
   std::vector<TimedRun> runs;
 };
 
-/// Timing form of one fold class.
+/// Timing form of the segments that one list calls, on a device of one speed.
 struct TimedRank {
-  std::unordered_map<SegmentId, TimedSegment> segments;  // those the class calls
+  std::unordered_map<SegmentId, TimedSegment> segments;
   std::vector<Dependency> dependencies;
   std::vector<RunNote> notes;
   std::vector<int> pool_slots;           // [pool of this rank]: the pools it uses, numbered from 0
@@ -89,12 +89,10 @@ struct TimedRank {
   std::size_t num_slots = 0;             // instances of tracked storages
 };
 
-struct TimedProgram {
-  std::vector<TimedRank> ranks;            // [fold class]
-  std::vector<std::string> exposed_kinds;  // "all_reduce:tp"
-  std::vector<SourceEntry> sources;        // of the links used
-};
+/// What communication is called where it is exposed, "all_reduce:tp": the index of a name is
+/// TimedOp::exposed_kind. Of message m: 2 m, and 2 m + 1 at its receiver.
+std::vector<std::string> exposed_kinds(const Program& program, const Lanes& lanes);
 
-TimedProgram prepare(const Program& program, const Costs& costs, const std::vector<FoldClass>& folds);
+TimedRank prepare(const Program& program, const Costs& costs, const Lanes& lanes, std::size_t list, double speed);
 
 }  // namespace trainyard

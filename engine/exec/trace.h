@@ -45,6 +45,17 @@ struct RankTrace {
   std::vector<TraceRow> rows;  // of the last step; only if asked for
 };
 
+/// What one link, or each of several that are used alike, carried in the last period. A link is one
+/// direction.
+struct LinkLoad {
+  std::string name;                // of the first of them
+  std::int64_t multiplicity = 1;   // links that are used alike
+  BytesPerSecond capacity = 0;     // nominal
+  double bytes = 0;
+  double busy_fraction = 0;        // bytes / (capacity x period)
+  Seconds shared = 0;              // in which several messages at once were on it, per period
+};
+
 struct Trace {
   std::vector<RankTrace> ranks;
   std::vector<Seconds> step_ends;  // latest end of any op of each step
@@ -52,6 +63,7 @@ struct Trace {
   bool steady = false;             // two successive periods agreed to 1e-9, and every rank with them
   std::int64_t num_events = 0;     // ops processed, after folding
   std::vector<SourceEntry> sources;  // entries of link profiles that the times rest on
+  std::vector<LinkLoad> links;     // the busiest first; executors without a network: empty
 };
 
 }  // namespace trainyard

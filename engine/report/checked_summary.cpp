@@ -96,7 +96,7 @@ void take_links(const Checker& check, const Json& summary, Json& out) {
     if (!link.is_object()) check.fail("links", "expected objects");
     Json one;
     one["name"] = check.text(link, "name", "links");
-    for (const char* key : {"bytes", "busy_fraction", "shared_s"})
+    for (const char* key : {"multiplicity", "bytes", "busy_fraction", "shared_s"})
       one[key] = check.number(link, key, "links");
     if (link.contains("capacity_bytes_per_s"))
       one["capacity_bytes_per_s"] = check.number(link, "capacity_bytes_per_s", "links");
@@ -106,6 +106,9 @@ void take_links(const Checker& check, const Json& summary, Json& out) {
     return a["busy_fraction"].get<double>() > b["busy_fraction"].get<double>();
   });
   out["num_links"] = links.size();
+  if (summary.contains("links_left_out")) {
+    out["num_links"] = static_cast<double>(links.size()) + check.number(summary, "links_left_out").get<double>();
+  }
   if (links.size() > kMaxLinks) links.resize(kMaxLinks);
   out["links"] = links;
 }

@@ -46,6 +46,7 @@ Summary summarise(const SummaryInputs& in) {
   out.num_ranks = in.program.mesh.num_ranks();
   out.num_events = in.trace.num_events;
   out.iteration_time = in.trace.period;
+  out.links = in.trace.links;
   out.warnings = study.warnings;
   if (!in.trace.steady) {
     out.warnings.push_back("step times had not settled to 1e-9 after " +

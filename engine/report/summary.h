@@ -14,7 +14,6 @@
 #include "engine/graph/graph.h"
 #include "engine/memory/memory.h"
 #include "engine/program/program.h"
-#include "engine/report/link_use.h"
 
 namespace trainyard {
 
@@ -39,9 +38,9 @@ struct Summary {
   std::int64_t num_events = 0;
   std::string program_digest;
   ParameterCount num_parameters;
+  std::vector<LinkLoad> links;              // the busiest first; empty where the executor has no network
   std::vector<std::string> warnings;
   std::vector<SourceEntry> sources;
-  std::vector<LinkUse> links;         // empty: the executor knows no links
 };
 
 /// Of one step: forward once, backward twice; every data-parallel replica runs all its microbatches.

@@ -32,17 +32,13 @@ Json sources_json(const std::vector<SourceEntry>& sources) {
   return out;
 }
 
-/// `links`, and the busiest of them as `worst_link`.
-void add_links(const std::vector<LinkUse>& links, Json& out) {
-  if (links.empty()) return;
-  out["links"] = Json::array();
-  for (const LinkUse& link : links) {
-    out["links"].push_back({{"name", link.name}, {"bytes", link.bytes}, {"busy_fraction", link.busy_fraction},
-                            {"shared_s", link.shared}, {"capacity_bytes_per_s", link.capacity}});
-  }
-  out["worst_link"] = std::max_element(links.begin(), links.end(), [](const LinkUse& a, const LinkUse& b) {
-                        return a.busy_fraction < b.busy_fraction;
-                      })->name;
+Json link_json(const LinkLoad& link) {
+  return {{"name", link.name},
+          {"multiplicity", link.multiplicity},
+          {"capacity_bytes_per_s", link.capacity},
+          {"bytes", link.bytes},
+          {"busy_fraction", link.busy_fraction},
+          {"shared_s", link.shared}};
 }
 
 }  // namespace
@@ -85,9 +81,18 @@ std::string summary_json(const Summary& summary, Seconds wall) {
   out["program_digest"] = summary.program_digest;
   out["num_parameters"] = {{"base", summary.num_parameters.base},
                            {"with_head", summary.num_parameters.with_head}};
+  if (!summary.links.empty()) {
+    // One entry per link class; unfolded there may be thousands, and the busiest say it all.
+    constexpr std::size_t kMostLinks = 256;
+    out["links"] = Json::array();
+    for (std::size_t i = 0; i < std::min(kMostLinks, summary.links.size()); ++i) {
+      out["links"].push_back(link_json(summary.links[i]));
+    }
+    out["links_left_out"] = summary.links.size() - out["links"].size();
+    out["worst_link"] = summary.links.front().name;
+  }
   out["warnings"] = summary.warnings;
   out["sources"] = sources_json(summary.sources);
-  add_links(summary.links, out);
   return out.dump(2) + "\n";
 }
 

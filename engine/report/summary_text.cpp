@@ -98,6 +98,25 @@ std::string memory_table(const Summary& summary) {
   return text;
 }
 
+std::string link_table(const Summary& summary) {
+  if (summary.links.empty()) return "";
+  std::string text = "\n  busiest links                          busy  shared by several  GB per step\n";
+  // The busiest, and the one that several messages wanted at once for the longest time.
+  std::vector<const LinkLoad*> rows;
+  for (std::size_t i = 0; i < std::min<std::size_t>(4, summary.links.size()); ++i) rows.push_back(&summary.links[i]);
+  const auto most_shared = std::max_element(summary.links.begin(), summary.links.end(),
+                                            [](const LinkLoad& a, const LinkLoad& b) { return a.shared < b.shared; });
+  if (most_shared - summary.links.begin() >= 4 && most_shared->shared > 0) rows.push_back(&*most_shared);
+  for (const LinkLoad* row : rows) {
+    const LinkLoad& link = *row;
+    std::string name = link.name;
+    if (link.multiplicity > 1) name += " (" + std::to_string(link.multiplicity) + " alike)";
+    text += format("    %-34s %6.2f %%  %17s %12.3f\n", name.c_str(), link.busy_fraction * 100,
+                   duration(link.shared).c_str(), link.bytes / 1e9);
+  }
+  return text;
+}
+
 std::string source_lines(const Summary& summary) {
   int measured = 0, fitted = 0, datasheet = 0, derived = 0;
   for (const SourceEntry& entry : summary.sources) {
@@ -123,6 +142,7 @@ std::string summary_text(const Summary& summary, const Study& study, Seconds wal
                  summary.bubble_fraction * 100, summary.exposed_communication_fraction * 100);
   text += lost_to(summary);
   text += memory_table(summary);
+  text += link_table(summary);
   text += source_lines(summary);
   text += "  program          " + summary.program_digest.substr(0, 16) + "\n";
   text += format("  answered in      %s, %s ops timed\n", duration(wall).c_str(),

@@ -11,9 +11,9 @@ namespace trainyard {
 TEST_CASE("the option --fidelity is called so where it is refused") {
   const std::string study = source_root() + "/configs/gpt3-175b-dgx-a100.yaml";
   CHECK_THROWS_WITH(
-      prepare(study, {}, "fluid"),
-      "--fidelity fluid: fidelity: fidelity 'fluid' is not in this version, which has "
-      "analytic");
+      prepare(study, {}, "exact"),
+      "--fidelity exact: fidelity: unknown fidelity 'exact'; this version has "
+      "analytic, fluid and step");
   CHECK(prepare(study, {}, "analytic").study.fidelity == "analytic");
 }
 

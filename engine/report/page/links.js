@@ -14,11 +14,11 @@ function drawLinks() {
       formatShare(worst.busy_fraction) + " of the step, " + formatBytes(worst.bytes) + " carried" +
       (worst.shared_s > 0 ? ", shared by several flows for " + formatSeconds(worst.shared_s) : "") + "." +
       (total > links.length ?
-           " The " + links.length + " busiest of " + formatCount(total, 7) + " are listed; summary.json has all." :
+           " The " + links.length + " busiest of " + formatCount(total, 7) + " are listed." :
            "");
   const rows = links.map(
       (link) => element(
-          "tr", {}, element("td", {}, link.name),
+          "tr", {}, element("td", {}, link.name + (link.multiplicity > 1 ? " ×" + formatCount(link.multiplicity, 7) : "")),
           element(
               "td", {style: "min-width:110px"},
               element("div", {class: "meter"}, element("i", {

@@ -59,8 +59,6 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
   CHECK(with("recompute: {method: rotor}\n") ==
         "study.yaml:5:21: recompute.method: recompute 'rotor' is not in this version, which has "
         "none, selective and full");
-  CHECK(with("fidelity: fluid\n") ==
-        "study.yaml:5:11: fidelity: fidelity 'fluid' is not in this version, which has analytic");
   CHECK(with("offload: {activations: true}\n") ==
         "study.yaml:5:10: offload: offloading is not in this version; leave this key out");
   CHECK(
@@ -93,9 +91,6 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
       set("training.cpu_offload=true") ==
       "--set training.cpu_offload=true: training.cpu_offload: offloading to the CPU is not in this "
       "version; write false");
-  CHECK(set("cluster.collectives={all_reduce: tree}") ==
-        "--set cluster.collectives={all_reduce: tree}: cluster.collectives.all_reduce: all_reduce "
-        "'tree' is not in this version, which has auto and ring");
   CHECK(with_model("model.onnx") ==
         "study.yaml:3:8: model: ONNX models are not in this version; it reads a Hugging Face "
         "config.json, a preset, or {family: ..., layers: ...}");

@@ -43,7 +43,7 @@ TEST_CASE("the smallest study takes every default") {
   CHECK(study.training.flash_attention == FlashAttention::kOn);
   CHECK(study.schedule.method == "1f1b");
   CHECK(study.recompute.method == RecomputeConfig::Method::kNone);
-  CHECK(study.fidelity == "analytic");
+  CHECK(study.fidelity == "fluid");
   CHECK(study.warnings.empty());
 }
 

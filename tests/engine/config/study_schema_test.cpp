@@ -171,6 +171,7 @@ TEST_CASE("the schema and the reader know the same keys") {
       {"cluster.intra.point_to_point", {"cluster.intra={point_to_point: {}}"}},
       {"cluster.fabric", {"cluster.fabric={}"}},
       {"cluster.collectives", {"cluster.collectives={}"}},
+      {"cluster.pcie", {"cluster.pcie={}"}},
       {"parallel", {}},
       {"parallel.zero", {"parallel.zero={stage: 1}"}},
       {"training", {}},
@@ -227,7 +228,10 @@ TEST_CASE("the schema and the reader take the same values") {
       {"cluster.fabric.oversubscription", {"1", "2.5", "null"}, {"0.5", "1e6"}},
       {"cluster.fabric.leaf", {"4", R"("4 nodes")", "null"}, {"0", "1000000001"}},
       {"cluster.speed", {R"({"1": 0.5})", "{}", "null"}, {R"({"1": 0})", R"({"1": 1001})"}},
-      {"cluster.collectives.all_reduce", {R"("ring")", "null"}, {R"("tree")", "1"}},
+      {"cluster.collectives.all_reduce", {R"("ring")", R"("tree")", R"("halving-doubling")", "null"}, {R"("pairwise")", "1"}},
+      {"cluster.collectives.all_to_all", {R"("pairwise")", "null"}, {R"("tree")"}},
+      {"cluster.nics", {"1", "null"}, {"0", R"("2")"}},
+      {"cluster.pcie", {R"({"switches": 2, "uplink": "25 GB/s"})", R"({"switches": 0})", "null"}, {R"({"switches": -1})", "2"}},
       {"parallel", {"{}", "null"}, {"1", "[]"}},
       {"parallel.data", {"1", "null"}, {"0"}},
       {"parallel.context", {"1", "null"}, {"2"}},
@@ -260,7 +264,7 @@ TEST_CASE("the schema and the reader take the same values") {
       {"framework.version", {"2021", R"("2021")"}, {"[]"}},
       {"data.path", {R"("generated")", R"("3")", "null"}, {"3"}},
       {"checkpoint.keep", {"1", "1.0", "null"}, {"0"}},
-      {"fidelity", {R"("analytic")", "null"}, {R"("fluid")"}},
+      {"fidelity", {R"("analytic")", R"("fluid")", R"("step")", "null"}, {R"("exact")"}},
       {"era", {"3", "null", "[]"}, {}}};
   const Json schema = Json::parse(study_schema_text());
   for (const Row& row : rows) {

@@ -132,6 +132,7 @@ TEST_CASE("the resolved study reads back as the same study") {
       {"model={preset: gpt-tiny, name: '3e5'}", "framework={name: megatron-lm, version: 2021}"},
       {"model={preset: gpt-tiny, name: 'true'}"},
       {"partition=[1, 2, 3]", "cluster.speed={3: 0.85, 1: 2}"},
+      {"cluster.nics=2", "cluster.pcie={switches: 2, uplink: 25 GB/s}", "cluster.collectives={all_reduce: tree}", "fidelity=step"},
       {"cluster.collectives={all_reduce: ring}", "training.async_tp=true",
        "parallel.tensor_overlap=none"},
       {"partition={method: uniform, uneven: true}", "parallel.zero=1", "recompute=full"},

@@ -99,19 +99,20 @@ TEST_CASE("text of a study cannot break the page") {
 TEST_CASE("links are shown when the summary has them, the busiest first") {
   Simulated simulated = simulate_text(kReportStudies[0], true);
   CHECK_FALSE(data_of(report_html(files_of(simulated), nullptr))["summary"].contains("links"));
-  simulated.result.summary.links = {{"node 0 nic 0", 25e9, 1000, 0.25, 0},
-                                    {"leaf 0 up", 100e9, 9000, 0.75, 0.125}};
+  simulated.result.summary.links = {{"leaf 0 up", 4, 100e9, 9000, 0.75, 0.125},
+                                    {"node 0 nic 0", 1, 25e9, 1000, 0.25, 0}};
   const Json summary = data_of(report_html(files_of(simulated), nullptr))["summary"];
   REQUIRE(summary["links"].size() == 2);
   CHECK(summary["links"][0] == Json({{"name", "leaf 0 up"},
+                                     {"multiplicity", 4},
                                      {"bytes", 9000},
                                      {"busy_fraction", 0.75},
                                      {"shared_s", 0.125},
                                      {"capacity_bytes_per_s", 100e9}}));
   CHECK(Json::parse(files_of(simulated).summary)["worst_link"] == "leaf 0 up");
-  // Of 500 links 200 are named.
+  // Of 500 links 200 are named. summary.json itself has 256 and says how many it leaves out.
   for (int i = 0; i < 498; ++i)
-    simulated.result.summary.links.push_back({"link " + std::to_string(i), 1e9, 1, 0.01, 0});
+    simulated.result.summary.links.push_back({"link " + std::to_string(i), 1, 1e9, 1, 0.01, 0});
   const Json many = data_of(report_html(files_of(simulated), nullptr))["summary"];
   CHECK(many["links"].size() == 200);
   CHECK(many["num_links"] == 500);

@@ -1,0 +1,66 @@
+// Random plans on random clusters with contention: contended_plans [plans] [first seed]. Fluid is never faster
+// than analytic; unfolded (up to 64 ranks) the answer is the same; nobody is stuck. The first that breaks
+// this ends the program with exit 1. SimGrid's clock goes on from run to run, so the plans are run in
+// processes of 100.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "tests/support/random_plan.h"
+
+using namespace trainyard;
+
+namespace {
+
+bool holds(std::uint64_t seed, int& run, int& compared) {
+  const std::string yaml = random_study(seed);
+  const Outcome analytic = run_study(yaml, {"fidelity=analytic"});
+  if (!analytic.simulation) return true;
+  const Outcome fluid = run_study(yaml, {"fidelity=fluid"});
+  if (!fluid.simulation) return false;
+  ++run;
+  const double a = analytic.simulation->summary.iteration_time;
+  const double b = fluid.simulation->summary.iteration_time;
+  if (!(b >= a * (1 - 1e-9)) || !find_implausible(fluid).empty()) {
+    std::printf("seed %llu: analytic %.15g, fluid %.15g %s\n%s\n", static_cast<unsigned long long>(seed), a, b,
+                find_implausible(fluid).c_str(), yaml.c_str());
+    return false;
+  }
+  if (fluid.simulation->summary.num_ranks > 64) return true;
+  RunOptions options;
+  options.fold = false;
+  const double c = run_study(yaml, {"fidelity=fluid"}, options).simulation->summary.iteration_time;
+  ++compared;
+  if (std::abs(b - c) <= 1e-9 * b) return true;
+  std::printf("seed %llu: folded %.15g, unfolded %.15g\n%s\n", static_cast<unsigned long long>(seed), b, c, yaml.c_str());
+  return false;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::uint64_t plans = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 5000;
+  const std::uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
+  constexpr std::uint64_t kPerProcess = 100;
+  for (std::uint64_t begin = first; begin < first + plans; begin += kPerProcess) {
+    std::fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+      int run = 0, compared = 0;
+      for (std::uint64_t seed = begin; seed < std::min(begin + kPerProcess, first + plans); ++seed) {
+        if (!holds(seed, run, compared)) std::_Exit(1);
+      }
+      std::printf("seeds from %llu: %d run, %d unfolded too\n", static_cast<unsigned long long>(begin), run, compared);
+      std::fflush(stdout);
+      std::_Exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return 1;
+  }
+}

@@ -1,0 +1,47 @@
+#include "engine/exec/message_times.h"
+
+#include <map>
+#include <tuple>
+
+namespace trainyard {
+
+namespace {
+
+MessageTime time_of(const Message& message, const Channel& channel, const Cluster& cluster, SourceLog& log) {
+  MessageTime out;
+  if (message.kind == OpKind::kSend) {
+    const TransferTime parts = transfer_parts(message.bytes, channel.distance, cluster, log);
+    out.phases.push_back({EdgeShape::kChain, 1, 1, static_cast<double>(message.bytes), parts.latency, parts.transfer});
+    if (channel.distance == Distance::kSameDevice) out.phases.clear();
+  } else {
+    out.phases = collective_phases(message.kind, message.bytes, channel.layout, cluster, log);
+  }
+  for (const CollectivePhase& phase : out.phases) out.total += phase.latency + phase.transfer;
+  return out;
+}
+
+}  // namespace
+
+MessageTimes::MessageTimes(const Lanes& lanes, const Folds& folds, const Cluster& cluster) {
+  std::vector<std::vector<std::int32_t>> of_lane(lanes.lanes.size());
+  for (std::size_t m = 0; m < lanes.messages.size(); ++m) {
+    auto& list = of_lane[static_cast<std::size_t>(lanes.messages[m].lane)];
+    within_.push_back(list.size());
+    list.push_back(static_cast<std::int32_t>(m));
+  }
+  SourceLog log;
+  // Channels that lie alike take equally long.
+  std::map<std::tuple<LaneId, GroupLayout, Distance>, std::size_t> alike;
+  for (const Channel& channel : folds.channels) {
+    first_.push_back(times_.size());
+    const auto [it, fresh] = alike.emplace(std::tuple(channel.lane, channel.layout, channel.distance), times_.size());
+    const auto& messages = of_lane[static_cast<std::size_t>(channel.lane)];
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      if (fresh) times_.push_back(time_of(lanes.messages[static_cast<std::size_t>(messages[i])], channel, cluster, log));
+      else times_.push_back(MessageTime(times_[it->second + i]));
+    }
+  }
+  sources_ = log.entries();
+}
+
+}  // namespace trainyard

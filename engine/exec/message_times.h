@@ -1,0 +1,36 @@
+// How long each message takes on each class of channels when nothing else is on its way: the closed
+// forms of the cost model, looked up once.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/exec/fold.h"
+
+namespace trainyard {
+
+struct MessageTime {
+  std::vector<CollectivePhase> phases;  // of a transfer: one, of shape kChain
+  Seconds total = 0;
+};
+
+class MessageTimes {
+ public:
+  MessageTimes(const Lanes& lanes, const Folds& folds, const Cluster& cluster);
+
+  const MessageTime& of(ChannelId channel, std::int32_t message) const { return times_[index(channel, message)]; }
+  /// Dense number of a pair; the message goes over the channel's lane.
+  std::size_t index(ChannelId channel, std::int32_t message) const {
+    return first_[static_cast<std::size_t>(channel)] + within_[static_cast<std::size_t>(message)];
+  }
+  std::size_t size() const { return times_.size(); }
+  const std::vector<SourceEntry>& sources() const { return sources_; }
+
+ private:
+  std::vector<MessageTime> times_;
+  std::vector<std::size_t> first_;   // [channel]
+  std::vector<std::size_t> within_;  // [message]: place among those of its lane
+  std::vector<SourceEntry> sources_;
+};
+
+}  // namespace trainyard

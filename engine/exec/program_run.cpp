@@ -1,0 +1,749 @@
+#include "engine/exec/program_run.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/exec/time_classes.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr Seconds kUnknown = std::numeric_limits<Seconds>::quiet_NaN();
+constexpr std::size_t kMainStream = static_cast<std::size_t>(StreamId::kMain);
+
+// Steps of one rank whose state is kept: streams are at most one step apart, marks of the step before
+// are read, and one slot is being cleared.
+constexpr std::size_t kKeptSteps = 4;
+
+/// What GapClassifier is told, once everything issued before is known.
+struct TimedEvent {
+  std::uint32_t item;
+  std::int32_t kind;  // communication; -1: a gap of the main stream
+  bool first;         // communication: on stream tp, which has an instant before all others
+  Seconds begin, end, issued;
+};
+
+/// What one rank did in one step.
+struct StepAccount {
+  int streams_left = 0;
+  Seconds compute = 0, optimizer = 0, end = 0;
+  Seconds main_before = 0, main_end = 0;  // when the main stream began and ended the step
+  Flop flop = 0;
+  std::vector<TimedEvent> events;
+  std::vector<TimedEvent> open_events;  // gaps of bodies that no collective of theirs covers
+  std::vector<Seconds> exposed;         // [kind]: of bodies, by collectives of theirs
+  std::vector<std::pair<std::uint32_t, TraceRow>> rows;  // by item
+};
+
+struct StreamState {
+  std::uint32_t next = 0;   // place in its queue
+  std::int32_t step = 0;
+  Seconds end = 0;          // of its latest item
+  Seconds issued = 0, ready = 0;  // of the next item, while it waits for others
+  bool gathered = false;    // waits for the other members, or for the interconnect
+};
+
+struct RankState {
+  const StreamList* list = nullptr;
+  std::array<StreamState, kNumStreams> streams;
+  std::vector<Seconds> marks;          // [kept step][mark]
+  std::vector<std::uint8_t> awaited;   // [kept step][mark]: streams that wait for it
+  std::array<StepAccount, kKeptSteps> accounts;
+  std::int32_t entered = -1;           // latest step that one of its streams is in
+  GapClassifier first_gaps, gaps;      // against stream tp, then against all others
+  Flop flop = 0;
+  TimeClasses time;                    // of the step that was completed last
+  std::vector<TraceRow> rows;
+  Seconds main_before = 0, main_end = 0;
+
+  StepAccount& account(std::int32_t step) { return accounts[static_cast<std::size_t>(step) % kKeptSteps]; }
+  std::size_t mark_index(std::int32_t step, std::uint32_t mark) const {
+    return static_cast<std::size_t>(step + static_cast<std::int32_t>(kKeptSteps)) % kKeptSteps * list->num_marks + mark;
+  }
+};
+
+/// One stream of one rank.
+struct Cursor {
+  std::int32_t rank;
+  std::uint8_t stream;
+};
+
+/// Where the members of a channel gather.
+struct Gathering {
+  std::vector<Cursor> arrived;
+  Seconds ready = 0;
+  std::vector<const std::vector<BodyMap>*> maps;  // [body]; null: not needed so far
+};
+
+class Run {
+ public:
+  Run(const RunPlan& plan, const RunOptions& options, Interconnect* interconnect)
+      : plan_(plan), options_(options), interconnect_(interconnect),
+        kinds_(exposed_kinds(*plan.program, plan.lanes)) {}
+
+  RunResult run(Seconds start) {
+    start_ = before_ = start;
+    num_steps_ = options_.compute_only ? 1 : std::max(1, options_.max_steps);
+    ahead_ = interconnect_ == nullptr ? 0 : 1;
+    gate_ = std::min(num_steps_ - 1, ahead_);
+    gatherings_.resize(plan_.folds.channels.size());
+    for (auto& sent : sent_) sent.assign(plan_.times.size(), 0);
+    ranks_.resize(plan_.folds.classes.size());
+    ranks_left_.fill(static_cast<std::int64_t>(ranks_.size()));
+    for (std::size_t r = ranks_.size(); r-- > 0;) begin_rank(static_cast<std::int32_t>(r));
+    while (!finished_) {
+      while (!runnable_.empty() && !finished_) {
+        const Cursor cursor = runnable_.back();
+        runnable_.pop_back();
+        advance(cursor);
+      }
+      if (finished_) break;
+      check(interconnect_ != nullptr && num_under_way_ > 0, "ranks wait for each other; verify() should have said so");
+      endings_.clear();
+      interconnect_->next(endings_);
+      check(!endings_.empty(), "something is under way, and nothing of it ends");
+      for (const auto& ending : endings_) end_message(ending);
+    }
+    RunResult out;
+    for (std::size_t r = 0; r < ranks_.size(); ++r) trace_.ranks.push_back(report(r));
+    trace_.sources = plan_.times.sources();
+    out.trace = std::move(trace_);
+    out.sent = std::move(sent_[static_cast<std::size_t>(completed_) % kKeptSteps]);
+    return out;
+  }
+
+ private:
+  RankState& rank(std::int32_t r) { return ranks_[static_cast<std::size_t>(r)]; }
+
+  void begin_rank(std::int32_t r) {
+    RankState& state = rank(r);
+    state.list = &plan_.lists[plan_.list_of[static_cast<std::size_t>(r)]];
+    state.marks.assign(kKeptSteps * state.list->num_marks, start_);
+    state.awaited.assign(kKeptSteps * state.list->num_marks, 0);
+    state.gaps = state.first_gaps = GapClassifier(kinds_.size());
+    state.main_end = start_;
+    bool any = false;
+    for (std::size_t s = kNumStreams; s-- > 0;) {
+      state.streams[s].end = start_;
+      if (state.list->streams[s].empty()) continue;
+      any = true;
+      runnable_.push_back({r, static_cast<std::uint8_t>(s)});
+    }
+    check(any, "a rank has something to do");
+    enter(r, 0);
+  }
+
+  /// The first stream of a rank to begin a step clears what was kept of an older one.
+  void enter(std::int32_t r, std::int32_t step) {
+    RankState& state = rank(r);
+    if (state.entered >= step) return;
+    state.entered = step;
+    const std::size_t first = state.mark_index(step, 0);
+    std::fill_n(state.marks.begin() + static_cast<std::ptrdiff_t>(first), state.list->num_marks, kUnknown);
+    std::fill_n(state.awaited.begin() + static_cast<std::ptrdiff_t>(first), state.list->num_marks, std::uint8_t{0});
+    StepAccount& account = state.account(step);
+    account.streams_left = 0;
+    for (const auto& queue : state.list->streams) account.streams_left += queue.empty() ? 0 : 1;
+    account.compute = account.optimizer = account.end = 0;
+    account.flop = 0;
+    account.main_before = account.main_end = state.streams[kMainStream].end;
+    account.events.clear();
+    account.open_events.clear();
+    account.exposed.assign(kinds_.size(), 0);
+    account.rows.clear();
+  }
+
+  /// Items of one stream, until it has to wait.
+  void advance(Cursor cursor) {
+    RankState& state = rank(cursor.rank);
+    StreamState& stream = state.streams[cursor.stream];
+    const auto& queue = state.list->streams[cursor.stream];
+    if (stream.gathered) return;
+    for (;;) {
+      if (stream.next == queue.size()) {
+        if (!next_step(cursor, state, stream)) return;
+      }
+      const StreamItem& item = state.list->items[queue[stream.next]];
+      Seconds ready = item.kind == ItemKind::kBody ? start_ : stream.end;
+      if (!reached(cursor, state, stream, item, ready)) return;
+      Seconds host = host_delay(state, stream, item);
+      host += static_cast<double>(stream.step) * state.list->launch + item.issued;
+      switch (item.kind) {
+        case ItemKind::kRun: run_kernels(state, stream, item, host, ready); break;
+        case ItemKind::kFree: free(state, stream, item, host, ready); break;
+        case ItemKind::kBody:
+          stream.issued = host;
+          stream.ready = ready;
+          meet_in_body(cursor, state, stream, item);
+          return;
+        case ItemKind::kFollow:
+          stream.end = ready;
+          give_end(state, stream, item, ready);
+          break;
+        case ItemKind::kKernel:
+          stream.issued = host;
+          stream.ready = std::max(ready, host);
+          finish(state, stream, item, stream.ready, stream.ready + item.op->duration);
+          break;
+        default:
+          stream.issued = host;
+          stream.ready = std::max(ready, host);
+          if (!communicate(cursor, state, stream, item)) return;
+          continue;  // the item is finished
+      }
+      ++stream.next;
+    }
+  }
+
+  /// False: the stream may not begin its next step yet.
+  bool next_step(Cursor cursor, RankState& state, StreamState& stream) {
+    const std::int32_t step = stream.step++;
+    stream.next = 0;
+    StepAccount& account = state.account(step);
+    if (cursor.stream == kMainStream) account.main_end = stream.end;
+    if (--account.streams_left == 0) end_step_of(cursor.rank, step);
+    if (finished_) return false;
+    if (stream.step > gate_) {
+      parked_.push_back(cursor);
+      return false;
+    }
+    enter(cursor.rank, stream.step);
+    if (cursor.stream == kMainStream) state.account(stream.step).main_before = stream.end;
+    return true;
+  }
+
+  bool reached(Cursor cursor, RankState& state, const StreamState& stream, const StreamItem& item, Seconds& ready) {
+    const MarkRef* wait = state.list->waits.data() + item.first_wait;
+    for (std::uint32_t i = 0; i < item.num_waits; ++i) {
+      const std::size_t at = state.mark_index(stream.step - static_cast<std::int32_t>(wait[i] & 1U), wait[i] >> 1U);
+      const Seconds time = state.marks[at];
+      if (std::isnan(time)) {
+        state.awaited[at] |= static_cast<std::uint8_t>(1U << cursor.stream);
+        return false;
+      }
+      ready = std::max(ready, time);
+    }
+    return true;
+  }
+
+  Seconds host_delay(const RankState& state, const StreamState& stream, const StreamItem& item) const {
+    if (item.host < 0) return start_;
+    return state.marks[state.mark_index(stream.step - static_cast<std::int32_t>(item.host & 1),
+                                        static_cast<std::uint32_t>(item.host >> 1))];
+  }
+
+  void reach(RankState& state, std::int32_t step, std::uint32_t mark, Seconds time) {
+    const std::size_t at = state.mark_index(step, mark);
+    state.marks[at] = time;
+    std::uint8_t waiting = state.awaited[at];
+    if (waiting == 0) return;
+    state.awaited[at] = 0;
+    const auto r = static_cast<std::int32_t>(&state - ranks_.data());
+    for (std::uint8_t s = 0; waiting != 0; ++s, waiting = static_cast<std::uint8_t>(waiting >> 1U)) {
+      if ((waiting & 1U) != 0) runnable_.push_back({r, s});
+    }
+  }
+
+  /// A gap of the main stream, or a message of this rank.
+  static void note(StepAccount& account, const StreamState& stream, const RankState& state, std::size_t s,
+                   std::int32_t kind, Seconds begin, Seconds end, Seconds issued) {
+    const bool first = s == static_cast<std::size_t>(StreamId::kTp);
+    account.events.push_back({state.list->streams[s][stream.next], kind, first, begin, end, issued});
+  }
+
+  void run_kernels(RankState& state, StreamState& stream, const StreamItem& item, Seconds issued, Seconds ready) {
+    const TimedRun& run = *item.run;
+    StepAccount& account = state.account(stream.step);
+    const Seconds start = std::max(ready, issued);
+    const Seconds host = issued - run.first_launch;
+    const GivenMark* given = state.list->given.data() + item.first_given;
+    (item.op->update ? account.optimizer : account.compute) += run.duration;
+    account.flop += run.flop;
+    trace_.num_events += run.num_events;
+    if (host + run.slack <= start) {
+      if (start > stream.end) note(account, stream, state, kMainStream, -1, stream.end, start, issued);
+      stream.end = start + run.duration;
+      for (std::uint32_t i = 0; i < item.num_given; ++i) {
+        reach(state, stream.step, given[i].mark, given[i].offset < 0 ? stream.end : start + given[i].offset);
+      }
+    } else {  // the host holds up some of them
+      Seconds launched = host;
+      std::uint32_t mark = 0;
+      for (std::uint32_t k = 0; k < run.num_ops; ++k) {
+        const TimedOp& op = item.op[k];
+        if (op.kind == TimedKind::kKernel) {
+          launched += op.launch;
+          const Seconds begin = std::max(k == 0 ? start : stream.end, launched);
+          if (begin > stream.end) note(account, stream, state, kMainStream, -1, stream.end, begin, launched);
+          stream.end = begin + op.duration;
+        }
+        while (mark < item.num_given && given[mark].op == k) reach(state, stream.step, given[mark++].mark, stream.end);
+      }
+      while (mark < item.num_given) reach(state, stream.step, given[mark++].mark, stream.end);
+    }
+    account.end = std::max(account.end, stream.end);
+  }
+
+  void free(RankState& state, StreamState& stream, const StreamItem& item, Seconds host, Seconds ready) {
+    StepAccount& account = state.account(stream.step);
+    if (ready > stream.end) note(account, stream, state, kMainStream, -1, stream.end, ready, host);
+    stream.end = ready;
+    give_end(state, stream, item, ready);
+  }
+
+  void give_end(RankState& state, const StreamState& stream, const StreamItem& item, Seconds end) {
+    const GivenMark* given = state.list->given.data() + item.first_given;
+    for (std::uint32_t i = 0; i < item.num_given; ++i) reach(state, stream.step, given[i].mark, end);
+  }
+
+  /// An op that is an item of its own. The caller goes on to the next item.
+  void finish(RankState& state, StreamState& stream, const StreamItem& item, Seconds start, Seconds end) {
+    StepAccount& account = state.account(stream.step);
+    const TimedOp& op = *item.op;
+    const auto s = static_cast<std::size_t>(item.stream);
+    if (s == kMainStream) {
+      if (start > stream.end) note(account, stream, state, s, -1, stream.end, start, stream.issued);
+      (op.update ? account.optimizer : account.compute) += op.duration;
+    }
+    if (op.exposed_kind >= 0 && end > start) note(account, stream, state, s, op.exposed_kind, start, end, 0);
+    stream.end = end;
+    if (item.gives_host >= 0) {
+      const Seconds delay = host_delay(state, stream, item);
+      const Seconds launches = static_cast<double>(stream.step) * state.list->launch + item.issued;
+      reach(state, stream.step, static_cast<std::uint32_t>(item.gives_host), std::max(delay, end - launches));
+    }
+    give_end(state, stream, item, end);
+    account.end = std::max(account.end, end);
+    account.flop += op.flop;
+    ++trace_.num_events;
+    if (plan_.records[static_cast<std::size_t>(&state - ranks_.data())]) {
+      account.rows.emplace_back(state.list->streams[s][stream.next],
+                                TraceRow{stream.step, item.segment, item.mb, item.op_index, stream.issued, stream.ready, start, end});
+    }
+  }
+
+  /// True: the message has ended, and the stream is past it. False: the stream waits.
+  bool communicate(Cursor cursor, RankState& state, StreamState& stream, const StreamItem& item) {
+    const std::int32_t message = item.op->message;
+    const auto lane = static_cast<std::size_t>(plan_.lanes.messages[static_cast<std::size_t>(message)].lane);
+    const FoldClass& own = plan_.folds.classes[static_cast<std::size_t>(cursor.rank)];
+    const ChannelId channel = item.kind == ItemKind::kReceive ? own.incoming[lane] : own.channel[lane];
+    const auto c = static_cast<std::size_t>(channel);
+    const bool flows = !plan_.contends.empty() && plan_.contends[c];
+    const std::int32_t meeting = plan_.folds.channels[c].num_classes;
+    if (meeting == 1 && !flows) {
+      count(channel, message, stream.step);
+      finish(state, stream, item, stream.ready, stream.ready + plan_.times.of(channel, message).total);
+      ++stream.next;
+      return true;
+    }
+    Gathering& place = gatherings_[c];
+    place.ready = place.arrived.empty() ? stream.ready : std::max(place.ready, stream.ready);
+    place.arrived.push_back(cursor);
+    stream.gathered = true;
+    if (static_cast<std::int32_t>(place.arrived.size()) < meeting) return false;
+    count(channel, message, stream.step);
+    if (flows) {
+      under_way(channel, message, place);
+      return false;
+    }
+    const Seconds start = place.ready;
+    const Seconds end = start + plan_.times.of(channel, message).total;
+    for (const Cursor member : place.arrived) pass_message(member, start, end);
+    place.arrived.clear();
+    return false;  // all members are runnable again, this one too
+  }
+
+  /// All members time their part of the body together, once the last has come.
+  void meet_in_body(Cursor cursor, RankState& state, StreamState& stream, const StreamItem& item) {
+    const auto lane = static_cast<std::size_t>(plan_.lanes.messages[static_cast<std::size_t>(item.op->message)].lane);
+    const ChannelId channel = plan_.folds.classes[static_cast<std::size_t>(cursor.rank)].channel[lane];
+    Gathering& place = gatherings_[static_cast<std::size_t>(channel)];
+    stream.gathered = true;
+    place.arrived.push_back(cursor);
+    if (static_cast<std::int32_t>(place.arrived.size()) < plan_.folds.channels[static_cast<std::size_t>(channel)].num_classes) return;
+    std::sort(place.arrived.begin(), place.arrived.end(), [](Cursor a, Cursor b) { return a.rank < b.rank; });
+    const TimedBody& body = state.list->bodies[static_cast<std::size_t>(item.body)];
+    for (std::uint32_t k = 0; k < body.num_ops; ++k) {
+      if (item.op[k].message >= 0) count(channel, item.op[k].message, stream.step);
+    }
+    const std::vector<BodyMap>& maps = body_maps(channel, place, item.body, body);
+    Seconds start = start_;  // of the first collective
+    for (const Cursor member : place.arrived) {
+      const StreamState& its = rank(member.rank).streams[kMainStream];
+      start = std::max({start, its.ready, its.issued + item_at(member).op->launch});
+    }
+    bool constant = true;
+    for (std::size_t i = 0; i < maps.size() && constant; ++i) {
+      const StreamState& its = rank(place.arrived[i].rank).streams[kMainStream];
+      const BodyCourse& course = maps[i].course;
+      constant = its.issued + course.slack <= start &&
+                 (body.main_follows ? its.end <= start + course.first_kernel : its.end == start) &&
+                 // Else the gap before the first kernel is the host's in part, which depends on the ops in it.
+                 (its.issued + course.first_launch <= its.end || its.end == start + course.first_kernel);
+    }
+    if (constant) {
+      for (std::size_t i = 0; i < maps.size(); ++i) pass_mapped(place.arrived[i], body, maps[i], start);
+    } else {
+      entries_.clear();
+      for (const Cursor member : place.arrived) {
+        const StreamState& its = rank(member.rank).streams[kMainStream];
+        entries_.push_back({item_at(member).op, its.ready, its.end, its.issued});
+      }
+      const auto courses = time_body(body, entries_, [&](std::int32_t message) { return plan_.times.of(channel, message).total; });
+      for (std::size_t i = 0; i < courses.size(); ++i) pass_timed(place.arrived[i], courses[i]);
+    }
+    for (const Cursor member : place.arrived) runnable_.push_back(member);
+    place.arrived.clear();
+  }
+
+  const StreamItem& item_at(Cursor cursor) {
+    RankState& state = rank(cursor.rank);
+    return state.list->items[state.list->streams[cursor.stream][state.streams[cursor.stream].next]];
+  }
+
+  /// Of the body that begins where the members are, one per member.
+  const std::vector<BodyMap>& body_maps(ChannelId channel, Gathering& place, std::int32_t number, const TimedBody& body) {
+    if (place.maps.size() <= static_cast<std::size_t>(number)) place.maps.resize(static_cast<std::size_t>(number) + 1, nullptr);
+    const std::vector<BodyMap>*& known = place.maps[static_cast<std::size_t>(number)];
+    if (known != nullptr) return *known;
+    const GroupLayout& layout = plan_.folds.channels[static_cast<std::size_t>(channel)].layout;
+    std::vector<std::int64_t> key = {layout.ranks, layout.nodes, layout.ranks_per_node, layout.leaves, layout.nics};
+    entries_.clear();
+    for (const Cursor member : place.arrived) {
+      key.push_back(static_cast<std::int64_t>(plan_.list_of[static_cast<std::size_t>(member.rank)]));
+      key.push_back(item_at(member).body);
+      constexpr Seconds kLongAgo = -1e30;
+      entries_.push_back({item_at(member).op, 0, body.main_follows ? kLongAgo : 0, kLongAgo});
+    }
+    const auto [it, fresh] = all_maps_.try_emplace(std::move(key));
+    if (fresh) {
+      it->second = map_body(time_body(body, entries_, [&](std::int32_t message) { return plan_.times.of(channel, message).total; }),
+                            kinds_.size());
+    }
+    known = &it->second;
+    return *known;
+  }
+
+  void pass_mapped(Cursor member, const TimedBody& body, const BodyMap& map, Seconds start) {
+    RankState& state = rank(member.rank);
+    StreamState& stream = state.streams[kMainStream];
+    const StreamItem& item = item_at(member);
+    const BodyCourse& course = map.course;
+    StepAccount& account = state.account(stream.step);
+    const std::uint32_t at = state.list->streams[kMainStream][stream.next];
+    const Seconds begin = start + course.first_kernel;
+    const Seconds entry = stream.end;
+    if (begin > entry) account.events.push_back({at, -1, false, entry, begin, stream.issued + course.first_launch});
+    const bool first = body.stream == StreamId::kTp;
+    for (const BodyEvent& event : map.reaching) {
+      account.events.push_back({at, event.kind, first, start + event.begin, start + event.end, 0});
+    }
+    for (const BodyEvent& event : map.open) {
+      account.open_events.push_back({at, -1, false, start + event.begin, start + event.end, stream.issued + event.issued});
+    }
+    for (const auto& [kind, seconds] : map.exposed) account.exposed[static_cast<std::size_t>(kind)] += seconds;
+    pass_body(state, stream, course, start + course.main, start + course.other);
+    const GivenMark* given = state.list->given.data() + item.first_given;
+    for (std::uint32_t i = 0; i < item.num_given; ++i) {
+      Seconds end = stream.end;
+      if (given[i].op < body.num_ops) {
+        end = start + course.op_end[given[i].op];
+        if (item.op[given[i].op].kind != TimedKind::kCollective) end = std::max(end, entry);
+      }
+      reach(state, stream.step, given[i].mark, end);
+    }
+    ++stream.next;
+  }
+
+  void pass_timed(Cursor member, const BodyCourse& course) {
+    RankState& state = rank(member.rank);
+    StreamState& stream = state.streams[kMainStream];
+    const StreamItem& item = item_at(member);
+    StepAccount& account = state.account(stream.step);
+    const std::uint32_t at = state.list->streams[kMainStream][stream.next];
+    const bool first = state.list->bodies[static_cast<std::size_t>(item.body)].stream == StreamId::kTp;
+    for (const BodyEvent& event : course.events) {
+      account.events.push_back({at, event.kind, first, event.begin, event.end, stream.issued + event.issued});
+    }
+    pass_body(state, stream, course, course.main, course.other);
+    const GivenMark* given = state.list->given.data() + item.first_given;
+    for (std::uint32_t i = 0; i < item.num_given; ++i) {
+      reach(state, stream.step, given[i].mark, given[i].op < course.op_end.size() ? course.op_end[given[i].op] : stream.end);
+    }
+    ++stream.next;
+  }
+
+  void pass_body(RankState& state, StreamState& stream, const BodyCourse& course, Seconds main, Seconds other) {
+    StepAccount& account = state.account(stream.step);
+    account.compute += course.compute;
+    account.flop += course.flop;
+    account.end = std::max({account.end, main, other});
+    trace_.num_events += course.num_events;
+    stream.end = main;
+    stream.gathered = false;
+  }
+
+  void count(ChannelId channel, std::int32_t message, std::int32_t step) {
+    auto& sent = sent_[static_cast<std::size_t>(step) % kKeptSteps];
+    ++sent[plan_.times.index(channel, message)];
+  }
+
+  void pass_message(Cursor member, Seconds start, Seconds end) {
+    RankState& state = rank(member.rank);
+    StreamState& stream = state.streams[member.stream];
+    stream.gathered = false;
+    finish(state, stream, state.list->items[state.list->streams[member.stream][stream.next]], start, end);
+    ++stream.next;
+    runnable_.push_back(member);
+  }
+
+  struct UnderWay {
+    std::vector<Cursor> members;
+    Seconds start = 0;
+  };
+
+  void under_way(ChannelId channel, std::int32_t message, Gathering& place) {
+    std::int32_t call;
+    if (free_calls_.empty()) {
+      call = static_cast<std::int32_t>(under_way_.size());
+      under_way_.emplace_back();
+    } else {
+      call = free_calls_.back();
+      free_calls_.pop_back();
+    }
+    UnderWay& entry = under_way_[static_cast<std::size_t>(call)];
+    entry.start = place.ready;
+    entry.members.swap(place.arrived);
+    place.arrived.clear();
+    ++num_under_way_;
+    interconnect_->start(call, channel, message, entry.start);
+  }
+
+  void end_message(const Interconnect::Ending& ending) {
+    UnderWay& entry = under_way_[static_cast<std::size_t>(ending.call)];
+    std::erase_if(entry.members, [&](const Cursor member) {
+      const std::int64_t own = plan_.folds.classes[static_cast<std::size_t>(member.rank)].rank;
+      if (ending.rank >= 0 && own != ending.rank) return false;
+      pass_message(member, entry.start, ending.end);
+      return true;
+    });
+    if (!entry.members.empty()) return;
+    --num_under_way_;
+    free_calls_.push_back(ending.call);
+  }
+
+  void end_step_of(std::int32_t r, std::int32_t step) {
+    RankState& state = rank(r);
+    StepAccount& account = state.account(step);
+    std::stable_sort(account.events.begin(), account.events.end(),
+                     [](const TimedEvent& a, const TimedEvent& b) { return a.item < b.item; });
+    state.time = {};
+    state.time.compute = account.compute;
+    state.time.optimizer = account.optimizer;
+    // Gaps against stream tp; what is open then, against the others in the order of issue.
+    for (const TimedEvent& event : account.events) {
+      if (event.kind < 0) state.first_gaps.gap(event.begin, event.end, event.issued);
+      else if (event.first) state.first_gaps.communication(event.begin, event.end, event.kind, 0);
+    }
+    open_gaps_.clear();
+    state.first_gaps.end_layer(account.exposed, [&](Seconds begin, Seconds end, Seconds issued) {
+      open_gaps_.push_back({0, -1, false, begin, end, issued});
+    });
+    open_gaps_.insert(open_gaps_.end(), account.open_events.begin(), account.open_events.end());
+    std::sort(open_gaps_.begin(), open_gaps_.end(), [](const TimedEvent& a, const TimedEvent& b) { return a.begin < b.begin; });
+    for (const TimedEvent& gap : open_gaps_) state.gaps.gap(gap.begin, gap.end, gap.issued);
+    for (const TimedEvent& event : account.events) {
+      if (event.kind >= 0 && !event.first) state.gaps.communication(event.begin, event.end, event.kind, account.main_end);
+    }
+    for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
+      if (account.exposed[kind] > 0) state.time.exposed[kinds_[kind]] += account.exposed[kind];
+    }
+    state.gaps.end_step(kinds_, state.time);
+    state.flop = account.flop;
+    state.main_before = account.main_before;
+    state.main_end = account.main_end;
+    std::stable_sort(account.rows.begin(), account.rows.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    state.rows.clear();
+    for (auto& [item, row] : account.rows) state.rows.push_back(row);
+    Seconds& end = step_ends_[static_cast<std::size_t>(step) % kKeptSteps];
+    std::int64_t& left = ranks_left_[static_cast<std::size_t>(step) % kKeptSteps];
+    end = std::max(end, account.end);
+    if (--left > 0) return;
+    left = static_cast<std::int64_t>(ranks_.size());
+    end_step(step, std::exchange(end, 0));
+  }
+
+  void end_step(std::int32_t step, Seconds end) {
+    completed_ = step;
+    if (interconnect_ != nullptr) interconnect_->end_step();
+    trace_.step_ends.push_back(end);
+    const Seconds last_period = trace_.period;
+    trace_.period = end - before_;
+    before_ = end;
+    trace_.steady = step > 0 && std::abs(trace_.period - last_period) <= 1e-9 * trace_.period && every_rank_keeps_pace();
+    finished_ = trace_.steady || step + 1 == num_steps_;
+    if (finished_) return;
+    gate_ = std::min(num_steps_ - 1, step + 1 + ahead_);
+    auto& sent = sent_[static_cast<std::size_t>(gate_) % kKeptSteps];
+    if (gate_ == step + 1 + ahead_) std::fill(sent.begin(), sent.end(), 0);
+    std::erase_if(parked_, [&](const Cursor cursor) {
+      StreamState& stream = rank(cursor.rank).streams[cursor.stream];
+      if (stream.step > gate_) return false;
+      enter(cursor.rank, stream.step);
+      if (cursor.stream == kMainStream) rank(cursor.rank).account(stream.step).main_before = stream.end;
+      runnable_.push_back(cursor);
+      return true;
+    });
+  }
+
+  /// Ranks that nothing ties together once a step may still be drifting apart when the latest end has
+  /// settled already.
+  bool every_rank_keeps_pace() const {
+    return std::all_of(ranks_.begin(), ranks_.end(), [&](const RankState& state) {
+      return std::abs(state.main_end - state.main_before - trace_.period) <= 1e-9 * trace_.period;
+    });
+  }
+
+  /// A rank that is still catching up (`steady` is false then) has idle time from before the period.
+  static void cut_idle_time(TimeClasses& time, Seconds excess) {
+    const auto cut = [&](Seconds& part) {
+      const Seconds by = std::min(part, excess);
+      part -= by;
+      excess -= by;
+    };
+    cut(time.bubble);
+    cut(time.host);
+    for (auto& [kind, seconds] : time.exposed) cut(seconds);
+  }
+
+  RankTrace report(std::size_t r) {
+    RankState& state = ranks_[r];
+    RankTrace out;
+    out.rank = plan_.folds.classes[r].rank;
+    out.multiplicity = plan_.folds.classes[r].multiplicity;
+    out.list = plan_.folds.classes[r].list;
+    out.executed_flop = state.flop;
+    out.time = state.time;
+    // After its last op on main a rank waits for its own communication and the slowest rank.
+    const Seconds rest = trace_.period - out.time.total();
+    if (rest < 0) cut_idle_time(out.time, -rest);
+    if (rest > 0) {
+      state.first_gaps.gap(state.main_end, state.main_end + rest, state.main_end);
+      std::vector<Seconds> exposed(kinds_.size(), 0);
+      state.first_gaps.end_layer(exposed, [&](Seconds begin, Seconds end, Seconds issued) { state.gaps.gap(begin, end, issued); });
+      for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
+        if (exposed[kind] > 0) out.time.exposed[kinds_[kind]] += exposed[kind];
+      }
+      state.gaps.end_step(kinds_, out.time);
+    }
+    out.rows = std::move(state.rows);
+    return out;
+  }
+
+  const RunPlan& plan_;
+  const RunOptions& options_;
+  Interconnect* interconnect_;
+  std::vector<std::string> kinds_;
+  std::vector<RankState> ranks_;          // [fold class]
+  std::vector<Gathering> gatherings_;     // [channel]
+  std::map<std::vector<std::int64_t>, std::vector<BodyMap>> all_maps_;  // by layout, lists and bodies of the members
+  std::vector<BodyEntry> entries_;
+  std::vector<TimedEvent> open_gaps_;
+  std::vector<Cursor> runnable_;
+  std::vector<Cursor> parked_;            // wait for steps to be completed
+  std::vector<UnderWay> under_way_;       // by number of the call
+  std::vector<std::int32_t> free_calls_;
+  std::vector<Interconnect::Ending> endings_;
+  std::int64_t num_under_way_ = 0;
+  std::array<std::vector<std::int64_t>, kKeptSteps> sent_;  // messages of each step
+  std::array<Seconds, kKeptSteps> step_ends_{};
+  std::array<std::int64_t, kKeptSteps> ranks_left_{};
+  Seconds start_ = 0, before_ = 0;
+  int num_steps_ = 1;
+  std::int32_t ahead_ = 0;       // steps that a stream may be ahead of the slowest rank
+  std::int32_t gate_ = 0;        // latest step that may be begun
+  std::int32_t completed_ = 0;
+  bool finished_ = false;
+  Trace trace_;
+};
+
+/// Unfolded: the first rank of each list, and those asked for.
+std::vector<bool> recorded(const Folds& folds, const RunOptions& options) {
+  std::vector<bool> out(folds.classes.size(), options.record_rows);
+  if (options.fold || !options.record_rows) return out;
+  std::vector<std::size_t> seen;
+  for (std::size_t r = 0; r < out.size(); ++r) {
+    const FoldClass& c = folds.classes[r];
+    const bool first = std::find(seen.begin(), seen.end(), c.list) == seen.end();
+    if (first) seen.push_back(c.list);
+    out[r] = first || std::find(options.trace_ranks.begin(), options.trace_ranks.end(), c.rank) != options.trace_ranks.end();
+  }
+  return out;
+}
+
+/// Lanes of a rank whose collectives may be in bodies: a group that nobody else gets in the way of, and of
+/// which nobody is asked for rows.
+std::vector<std::uint64_t> reusable_lanes(const RunPlan& plan, bool reuse) {
+  std::vector<std::uint64_t> out(plan.folds.classes.size(), 0);
+  if (!reuse) return out;
+  std::vector<bool> refused = plan.contends;
+  refused.resize(plan.folds.channels.size(), false);
+  for (std::size_t r = 0; r < out.size(); ++r) {
+    if (!plan.records[r]) continue;
+    for (const ChannelId channel : plan.folds.classes[r].channel) {
+      if (channel >= 0) refused[static_cast<std::size_t>(channel)] = true;
+    }
+  }
+  for (std::size_t r = 0; r < out.size(); ++r) {
+    const auto& channels = plan.folds.classes[r].channel;
+    for (std::size_t l = 0; l < channels.size(); ++l) {
+      const bool group = plan.lanes.lanes[l].group >= 0;
+      if (group && channels[l] >= 0 && !refused[static_cast<std::size_t>(channels[l])]) out[r] |= std::uint64_t{1} << l;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
+  const std::vector<std::uint64_t> lanes = reusable_lanes(plan, options.reuse);
+  plan.lists.clear();
+  plan.list_of.clear();
+  std::map<std::tuple<std::size_t, double, bool, std::uint64_t>, std::size_t> known;
+  for (std::size_t r = 0; r < plan.folds.classes.size(); ++r) {
+    const FoldClass& c = plan.folds.classes[r];
+    const bool records = plan.records[r];
+    const auto [it, fresh] = known.emplace(std::tuple(c.list, c.speed, records, lanes[r]), plan.lists.size());
+    if (fresh) {
+      const StreamListOptions how{!records, options.compute_only, lanes[r]};
+      plan.lists.push_back(make_stream_list(*plan.program, costs, plan.lanes, c.list, c.speed, how));
+    }
+    plan.list_of.push_back(it->second);
+  }
+}
+
+RunPlan make_run_plan(const Program& program, const Costs& costs, const RunOptions& options, const Network* network) {
+  Lanes lanes = find_lanes(program);
+  Folds folds = fold_ranks(program, lanes, costs.cluster, network, options.fold);
+  MessageTimes times(lanes, folds, costs.cluster);
+  RunPlan out{&program, std::move(lanes), std::move(folds), std::move(times), {}, {}, {}, {}};
+  out.records = recorded(out.folds, options);
+  make_lists(out, costs, options);
+  return out;
+}
+
+RunResult run_plan(const RunPlan& plan, const RunOptions& options, Seconds start, Interconnect* interconnect) {
+  return Run(plan, options, interconnect).run(start);
+}
+
+}  // namespace trainyard

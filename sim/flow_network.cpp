@@ -1,0 +1,138 @@
+#include "sim/flow_network.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "engine/base/error.h"
+
+namespace trainyard {
+
+FlowNetwork::FlowNetwork(std::vector<double> capacities, bool everything_shared)
+    : capacities_(std::move(capacities)), everything_shared_(everything_shared), links_(capacities_.size()) {}
+
+void FlowNetwork::run(const std::function<void()>& body) {
+  simgrid_ = std::make_unique<SharedLinks>(capacities_);
+  simgrid_->run(body);
+  simgrid_.reset();
+}
+
+void FlowNetwork::push(Seconds time, std::int32_t slot) {
+  events_.push({time, num_made_++, slot, active_[static_cast<std::size_t>(slot)].version});
+}
+
+void FlowNetwork::start(const Flow& flow, Seconds at, std::uint64_t cookie) {
+  // Times are sums of some millions of terms; what is not a rounding error is a bug.
+  check(at >= now_ - 1e-9 * std::max(1.0, now_), "a message starts in the past of the network");
+  std::int32_t slot;
+  if (free_slots_.empty()) {
+    slot = static_cast<std::int32_t>(active_.size());
+    active_.emplace_back();
+  } else {
+    slot = free_slots_.back();
+    free_slots_.pop_back();
+  }
+  Active& entry = active_[static_cast<std::size_t>(slot)];
+  entry.flow = &flow;
+  entry.cookie = cookie;
+  entry.state = State::kLatency;
+  ++entry.version;
+  push(std::max(at, now_) + flow.latency, slot);
+}
+
+void FlowNetwork::drop_void_events() {
+  while (!events_.empty() && active_[static_cast<std::size_t>(events_.top().slot)].version != events_.top().version) events_.pop();
+}
+
+void FlowNetwork::next(std::vector<Ended>& ended) {
+  const std::size_t before = ended.size();
+  while (ended.size() == before) {
+    drop_void_events();
+    if (simgrid_->num_active() > 0) {
+      const Seconds until = events_.empty() ? std::numeric_limits<double>::infinity() : events_.top().time;
+      ended_slots_.clear();
+      simgrid_->wait(until, ended_slots_);
+      if (!ended_slots_.empty()) {
+        now_ = std::max(now_, std::min(simgrid_->now(), until));
+        for (const std::int32_t slot : ended_slots_) end(slot, ended);
+        continue;
+      }
+    }
+    check(!events_.empty(), "nothing is under way");
+    const Event event = events_.top();
+    events_.pop();
+    now_ = event.time;
+    ++num_events_;
+    if (active_[static_cast<std::size_t>(event.slot)].state == State::kLatency && active_[static_cast<std::size_t>(event.slot)].flow->work > 0) {
+      begin(event.slot);
+    } else {
+      end(event.slot, ended);
+    }
+  }
+}
+
+void FlowNetwork::begin(std::int32_t slot) {
+  Active& entry = active_[static_cast<std::size_t>(slot)];
+  entry.begin = now_;
+  bool alone = !everything_shared_;
+  for (const SharedLinkUse& use : entry.flow->links) alone = alone && links_[static_cast<std::size_t>(use.link)].users.empty();
+  if (alone) {
+    entry.state = State::kAlone;
+    ++entry.version;
+    push(now_ + entry.flow->alone, slot);
+  } else {
+    if (simgrid_->now() < now_) {
+      ended_slots_.clear();
+      simgrid_->wait(now_, ended_slots_);
+      check(ended_slots_.empty(), "nothing ended while nothing was shared");
+    }
+    for (const SharedLinkUse& use : entry.flow->links) {
+      for (const std::int32_t user : links_[static_cast<std::size_t>(use.link)].users) {
+        Active& other = active_[static_cast<std::size_t>(user)];
+        if (other.state != State::kAlone) continue;
+        const double left = other.flow->alone - (now_ - other.begin);
+        share(user, other.flow->work * std::max(0.0, left) / other.flow->alone);
+      }
+    }
+    share(slot, entry.flow->work);
+  }
+  for (const SharedLinkUse& use : entry.flow->links) {
+    Link& link = links_[static_cast<std::size_t>(use.link)];
+    link.users.push_back(slot);
+    if (link.users.size() == 2) link.shared_since = now_;
+  }
+}
+
+void FlowNetwork::share(std::int32_t slot, double work) {
+  Active& entry = active_[static_cast<std::size_t>(slot)];
+  ++entry.version;
+  entry.state = State::kShared;
+  if (work <= 0) {  // it ends at this very instant
+    push(now_, slot);
+    return;
+  }
+  simgrid_->start(slot, work, entry.flow->links);
+}
+
+void FlowNetwork::end(std::int32_t slot, std::vector<Ended>& ended) {
+  Active& entry = active_[static_cast<std::size_t>(slot)];
+  if (entry.state != State::kLatency) {
+    for (const SharedLinkUse& use : entry.flow->links) {
+      Link& link = links_[static_cast<std::size_t>(use.link)];
+      const auto it = std::find(link.users.begin(), link.users.end(), slot);
+      *it = link.users.back();
+      link.users.pop_back();
+      if (link.users.size() == 1) link.shared += now_ - link.shared_since;
+    }
+  }
+  ++entry.version;
+  free_slots_.push_back(slot);
+  ended.push_back({entry.cookie, now_});
+}
+
+Seconds FlowNetwork::shared(std::int32_t link) const {
+  const Link& known = links_[static_cast<std::size_t>(link)];
+  return known.shared + (known.users.size() > 1 ? now_ - known.shared_since : 0);
+}
+
+}  // namespace trainyard

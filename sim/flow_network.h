@@ -1,0 +1,94 @@
+// Flows on links: alone a flow takes a known time, and only where it meets another does SimGrid say how
+// they share (shared_links.h).
+//
+// A flow that has all its links to itself keeps the time it takes alone, and no simulation is needed for
+// it. The moment another one wants one of its links, both (the first with what is left of it) go to
+// SimGrid. Exact, since max-min rates of flows that share nothing, directly or through others, do not
+// depend on each other.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <vector>
+
+#include "sim/shared_links.h"
+
+namespace trainyard {
+
+struct Flow {
+  Seconds latency = 0;   // before its transfer begins
+  double work = 0;       // of the transfer; 0: it is over with the latency
+  Seconds alone = 0;     // the transfer, nobody else on its links
+  std::vector<SharedLinkUse> links;
+};
+
+class FlowNetwork {
+ public:
+  struct Ended {
+    std::uint64_t cookie;
+    Seconds end;
+  };
+
+  /// [link]: capacity. `everything_shared`: SimGrid times every flow, alone or not (slow, equal).
+  FlowNetwork(std::vector<double> capacities, bool everything_shared);
+
+  /// Calls `body`, from inside which alone the other functions may be called. Once per object.
+  void run(const std::function<void()>& body);
+
+  /// `flow` must live until it has ended. `at`: not before the latest end that next() has said.
+  void start(const Flow& flow, Seconds at, std::uint64_t cookie);
+
+  /// Appends the flows that end next, all at one instant; at least one. Something must be under way.
+  void next(std::vector<Ended>& ended);
+
+  Seconds now() const { return now_; }
+  std::int64_t num_events() const { return num_events_; }
+
+  /// Seconds so far in which several flows were on the link at once.
+  Seconds shared(std::int32_t link) const;
+
+ private:
+  struct Event {
+    Seconds time;
+    std::uint64_t order;  // of events at the same time: as they were made
+    std::int32_t slot;
+    std::uint32_t version;
+    bool operator<(const Event& other) const {  // the earliest on top of a priority queue
+      return time != other.time ? time > other.time : order > other.order;
+    }
+  };
+  enum class State : std::uint8_t { kLatency, kAlone, kShared };
+  struct Active {
+    const Flow* flow = nullptr;
+    std::uint64_t cookie = 0;
+    Seconds begin = 0;          // of the transfer
+    std::uint32_t version = 0;  // events of other versions are void
+    State state = State::kLatency;
+  };
+  struct Link {
+    std::vector<std::int32_t> users;
+    Seconds shared = 0, shared_since = 0;
+  };
+
+  void push(Seconds time, std::int32_t slot);
+  void begin(std::int32_t slot);
+  void share(std::int32_t slot, double work);
+  void end(std::int32_t slot, std::vector<Ended>& ended);
+  void drop_void_events();
+
+  std::vector<double> capacities_;
+  bool everything_shared_;
+  std::unique_ptr<SharedLinks> simgrid_;
+  std::priority_queue<Event> events_;
+  std::vector<Active> active_;
+  std::vector<std::int32_t> free_slots_;
+  std::vector<Link> links_;
+  std::vector<std::int32_t> ended_slots_;
+  Seconds now_ = 0;
+  std::uint64_t num_made_ = 0;
+  std::int64_t num_events_ = 0;
+};
+
+}  // namespace trainyard

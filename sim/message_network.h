@@ -1,0 +1,98 @@
+// Messages of a Program as flows on the links of a cluster, in two ways.
+//
+// Fluid: a phase of a collective (a whole ring) is ONE flow over all links of its edges, so that it
+// advances at its slowest edge; transfers are one flow each. A channel class counts on each link as often
+// as it has channels there. Step: every message of the algorithm is a flow of its own; a rank goes on to
+// its next step when its messages of this one, out and in, have ended.
+//
+// How much work a message is for its links follows from the time that it takes alone (MessageTimes), so
+// that curves of efficiency need no second form here: the narrowest link on its way is busy with it for
+// just that time.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "engine/exec/contention.h"
+#include "engine/exec/program_run.h"
+#include "sim/flow_network.h"
+
+namespace trainyard {
+
+class MessageNetwork : public Interconnect {
+ public:
+  /// `everything_shared` as FlowNetwork. All arguments must outlive the object. Step needs an unfolded
+  /// plan.
+  MessageNetwork(const RunPlan& plan, const Network& network, const Contention& contention, bool step,
+                 bool everything_shared);
+
+  void run(const std::function<void()>& body) { flows_->run(body); }
+
+  void start(std::int32_t call, ChannelId channel, std::int32_t message, Seconds at) override;
+  void next(std::vector<Ending>& endings) override;
+  void end_step() override;
+
+  /// [link class]: seconds of the last step in which several flows were on it at once.
+  std::vector<Seconds> shared() const;
+  std::int64_t num_events() const { return flows_->num_events(); }
+
+ private:
+  /// Edges that are active together, with what they pass.
+  struct StepEdges {
+    struct Edge {
+      GroupEdge ends;
+      std::vector<LinkUse> links;
+      std::int64_t unit = 1;
+    };
+    std::vector<std::vector<Edge>> rounds;                           // one, or one per step of a shift
+    std::vector<std::vector<std::vector<std::int32_t>>> of_member;   // [round][member]: edges, out or in
+  };
+  struct Phase {
+    std::int64_t steps = 1;
+    std::vector<std::vector<Flow>> flows;     // fluid: one; step: [round][edge]
+    const StepEdges* edges = nullptr;         // step
+  };
+  struct Course {                             // of one message on one channel
+    std::vector<Phase> phases;
+  };
+  struct Member {
+    std::int64_t round = -1;                  // over all phases
+    std::int32_t pending = 0;
+  };
+  struct Call {
+    const Course* course = nullptr;
+    std::size_t phase = 0;                    // fluid
+    ChannelId channel = -1;
+    std::vector<Member> members;              // step
+  };
+
+  const Course& course(ChannelId channel, std::int32_t message);
+  Phase fluid_phase(ChannelId channel, const CollectivePhase& phase) const;
+  Phase step_phase(ChannelId channel, const CollectivePhase& phase);
+  const StepEdges& step_edges(ChannelId channel, const CollectivePhase& phase);
+  const std::vector<std::int64_t>& devices(ChannelId channel);
+  Flow make_flow(Seconds latency, Seconds transfer, const std::vector<ChannelUse>& uses) const;
+  void enter_round(std::int32_t call, std::int32_t member, Seconds at, std::vector<Ending>& endings);
+  void end_message(std::int32_t call, std::int32_t from, Seconds at, std::vector<Ending>& endings);
+  /// Phase and its round (step of it) that `round` over all phases is.
+  static std::pair<const Phase*, std::size_t> phase_at(const Course& course, std::int64_t round);
+
+  const RunPlan& plan_;
+  const Network& network_;
+  const Contention& contention_;
+  bool step_;
+  std::vector<std::int64_t> divisors_;        // [link class]: of all loads on it
+  std::vector<BytesPerSecond> capacities_;    // [link class]
+  std::unique_ptr<FlowNetwork> flows_;
+  std::map<std::size_t, Course> courses_;     // by MessageTimes::index()
+  std::map<std::tuple<ChannelId, EdgeShape, std::int64_t>, StepEdges> edges_;
+  std::map<ChannelId, std::vector<std::int64_t>> devices_;
+  std::vector<Call> calls_;
+  std::vector<FlowNetwork::Ended> ended_;
+  std::vector<Ending> waiting_;               // ended while starting
+  std::vector<Seconds> shared_before_, shared_;
+};
+
+}  // namespace trainyard

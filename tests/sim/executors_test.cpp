@@ -1,0 +1,164 @@
+// The executors with contention against the analytic one, and against themselves: where nothing contends
+// they agree, contention never makes a step faster, and neither folding nor reuse changes an answer.
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "cli/simulate_command.h"
+#include "sim/simgrid_executor.h"
+#include "tests/support/random_plan.h"
+#include "tests/support/studies.h"
+#include "tests/support/timing.h"
+
+namespace trainyard {
+
+namespace {
+
+Approx exactly(double value) { return Approx(value).epsilon(1e-9).margin(0); }
+
+struct Compiled {
+  Program program;
+  Costs costs;
+};
+
+Compiled compile_text(const std::string& yaml) {
+  const Prepared prepared = prepare_text(yaml);
+  Compiled out;
+  out.program = compiled_program(prepared);
+  SourceLog log;
+  out.costs = make_costs(out.program, prepared.hardware, prepared.software, prepared.study.cluster, log);
+  return out;
+}
+
+/// A small study; `cluster` continues "preset: dgx-a100-80g, ".
+std::string study(const std::string& cluster, const std::string& parallel, const std::string& rest = "") {
+  return "model: {family: gpt, layers: 12, hidden: 256, heads: 8, vocab: 512, seq_len: 64}\n"
+         "cluster: {preset: dgx-a100-80g, " + cluster + "}\nparallel: {" + parallel +
+         "}\ntraining: {global_batch: 24, microbatch: 1}\n" + rest;
+}
+
+Trace simulate(const Compiled& c, Fidelity fidelity, bool fold = true, bool reuse = true) {
+  RunOptions options;
+  options.fold = fold;
+  options.reuse = reuse;
+  const std::array<Job, 1> jobs = {Job{&c.program, 0}};
+  return SimGridExecutor(fidelity).run(jobs, c.costs, options);
+}
+
+}  // namespace
+
+TEST_CASE("analytic equals fluid and step where nothing contends") {
+  // One group at a time: tensor parallelism alone, data parallelism alone, a pipeline over nodes whose
+  // transfers never meet (one microbatch).
+  const std::string yaml = GENERATE(
+      study("nodes: 1", "tensor: 8, pipeline: 1, sequence_parallel: true"),
+      study("nodes: 1", "tensor: 1, pipeline: 1, data: 8"),
+      study("nodes: 2", "tensor: 8, pipeline: 1, data: 2"),
+      study("nodes: 1", "tensor: 1, pipeline: 1"));
+  CAPTURE(yaml);
+  const Compiled c = compile_text(yaml);
+  const Trace analytic = run(c.program, c.costs);
+  for (const Fidelity fidelity : {Fidelity::kFluid, Fidelity::kStep}) {
+    for (const bool reuse : {true, false}) {
+      CAPTURE(static_cast<int>(fidelity), reuse);
+      const Trace trace = simulate(c, fidelity, true, reuse);
+      CHECK(trace.period == exactly(analytic.period));
+      CHECK(trace.steady);
+      CHECK(!trace.links.empty());
+    }
+  }
+}
+
+TEST_CASE("time classes add up to the period with contention too") {
+  const std::string yaml = GENERATE(
+      study("nodes: 2", "tensor: 2, pipeline: 4, data: 2, sequence_parallel: true"),
+      study("nodes: 2", "tensor: 1, pipeline: 4, data: 4, zero: 1, placement: PDT"),
+      study("nodes: 4, fabric: {kind: fat-tree, leaf: 1 nodes, oversubscription: 8}", "tensor: 4, pipeline: 4, data: 2"));
+  CAPTURE(yaml);
+  const Compiled c = compile_text(yaml);
+  const Trace trace = simulate(c, Fidelity::kFluid);
+  const Trace analytic = run(c.program, c.costs);
+  CHECK(trace.period >= analytic.period * (1 - 1e-9));
+  for (const RankTrace& rank : trace.ranks) CHECK(std::abs(rank.time.total() - trace.period) <= 1e-9 * trace.period);
+}
+
+TEST_CASE("a straggler sets the pace of a pipeline") {
+  // Stage 0 takes 1 s and stage 1 as long at full speed; three microbatches, transfers and launches free:
+  // 1 + 3. On a device of half the speed stage 1 takes 2 s: 1 + 3 * 2.
+  const Program program = verified(
+      "program 1\nmesh pp:2 dp:1 cp:1 ep:1 tp:1\nmicrobatches 3\ntransfer 0 pp+1\ntransfer 1 pp-1\npool in:3\n"
+      "value x uint8[3] mb activation\nvalue y uint8[3] mb buffer pool:in\nvalue z uint8[1] local activation\n"
+      "segment 0F(m) stage:0 F\n  main gelu -> x[m]\nsegment 0SEND(m) stage:0 C\n  fwd send:0 x[m]\n"
+      "segment 0FREE(m) stage:0 C\n  main free x[m]\nsegment 1RECV(m) stage:1 C\n  fwd recv:1 -> y[m]\n"
+      "segment 1F(m) stage:1 F\n  main gelu y[m] -> z\n  main free z y[m]\n"
+      "class pp:0\n  0F0 0SEND0 0F1 0SEND1 0F2 0SEND2 0FREE0 0FREE1 0FREE2\n"
+      "class pp:1\n  1RECV0 1RECV1 1RECV2 1F0 1F1 1F2\nplacement pp:1 dp:2 cp:2 ep:2 tp:2\n");
+  const double factor = GENERATE(1.0, 0.5);
+  Compiled c{program, zero_costs(program, free_links(2, 1))};
+  if (factor != 1) c.costs.cluster.speed = {{1, factor}};
+  c.costs.ops[factor] = c.costs.ops[1.0];
+  for (auto& [speed, segments] : c.costs.ops) {
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+      if (program.segments[s].phase == Phase::kForward) segments[s][0].kernel = 1 / speed;
+    }
+  }
+  RunOptions options;
+  options.max_steps = 1;
+  const std::array<Job, 1> jobs = {Job{&c.program, 0}};
+  for (const Fidelity fidelity : {Fidelity::kFluid, Fidelity::kStep}) {
+    CHECK(SimGridExecutor(fidelity).run(jobs, c.costs, options).period == exactly(1 + 3 / factor));
+  }
+}
+
+TEST_CASE("folding and reuse change no answer, over placements, remainder leaves and stragglers") {
+  const std::string placement = GENERATE("DPT", "PDT", "TPD");
+  const std::string cluster = GENERATE(
+      "nodes: 3",                                                                  // part-filled
+      "nodes: 3, speed: {3: 0.6, 17: 0.9}",                                        // stragglers
+      "nodes: 3, fabric: {kind: fat-tree, leaf: 2 nodes, oversubscription: 8}",    // a leaf half full
+      "nodes: 3, nics: 2, fabric: {kind: fat-tree, leaf: 2 nodes, oversubscription: 4}");
+  const std::string parallel = GENERATE("tensor: 2, pipeline: 3, data: 3", "tensor: 2, pipeline: 3, data: 4, zero: 1");
+  CAPTURE(placement, cluster, parallel);
+  const Compiled c = compile_text(study(cluster, parallel + ", placement: " + placement));
+  const Trace folded = simulate(c, Fidelity::kFluid);
+  const Trace unfolded = simulate(c, Fidelity::kFluid, false);
+  const Trace op_by_op = simulate(c, Fidelity::kFluid, true, false);
+  CHECK(unfolded.period == exactly(folded.period));
+  CHECK(op_by_op.period == exactly(folded.period));
+  REQUIRE(unfolded.ranks.size() == static_cast<std::size_t>(c.program.mesh.num_ranks()));
+  for (const RankTrace& rank : folded.ranks) {
+    const TimeClasses& same = unfolded.ranks[static_cast<std::size_t>(rank.rank)].time;
+    CHECK(std::abs(rank.time.bubble - same.bubble) <= 1e-9 * folded.period);
+    CHECK(std::abs(rank.time.exposed_total() - same.exposed_total()) <= 1e-9 * folded.period);
+  }
+}
+
+TEST_CASE("200 random plans: contention never helps, folding and reuse change nothing, nobody is stuck") {
+  constexpr std::uint64_t kFirstSeed = 20'261'122'000;
+  int compared = 0, unfolded = 0, slower = 0;
+  for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + 200; ++seed) {
+    const std::string yaml = random_study(seed);
+    CAPTURE(seed, yaml);
+    const Outcome analytic = run_study(yaml, {"fidelity=analytic"});
+    if (!analytic.simulation) continue;
+    const Outcome fluid = run_study(yaml, {"fidelity=fluid"});
+    REQUIRE(fluid.simulation);
+    REQUIRE(find_implausible(fluid) == "");
+    const Summary &a = analytic.simulation->summary, &b = fluid.simulation->summary;
+    CHECK(b.iteration_time >= a.iteration_time * (1 - 1e-9));
+    slower += b.iteration_time > a.iteration_time * (1 + 1e-9);
+    ++compared;
+    if (b.num_ranks > 48 || b.num_events > 200'000) continue;
+    RunOptions each;
+    each.fold = false;
+    CHECK(run_study(yaml, {"fidelity=fluid"}, each).simulation->summary.iteration_time == exactly(b.iteration_time));
+    RunOptions all;
+    all.reuse = false;
+    CHECK(run_study(yaml, {"fidelity=fluid"}, all).simulation->summary.iteration_time == exactly(b.iteration_time));
+    ++unfolded;
+  }
+  CHECK(compared > 120);
+  CHECK(unfolded > 80);
+  CHECK(slower > 10);
+}
+
+}  // namespace trainyard
