@@ -717,16 +717,31 @@ std::vector<std::uint64_t> reusable_lanes(const RunPlan& plan, bool reuse) {
 
 void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
   const std::vector<std::uint64_t> lanes = reusable_lanes(plan, options.reuse);
-  plan.lists.clear();
+  std::deque<StreamList> before = std::exchange(plan.lists, {});
+  std::vector<RunPlan::ListKey> keys_before = std::exchange(plan.list_keys, {});
   plan.list_of.clear();
-  std::map<std::tuple<std::size_t, double, bool, std::uint64_t>, std::size_t> known;
+  // A list that was made with more lanes allowed serves if it made nothing of the others.
+  const auto make = [&](const RunPlan::ListKey& key) {
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const RunPlan::ListKey& known = keys_before[i];
+      if (known.list != key.list || known.speed != key.speed || known.records != key.records) continue;
+      if ((key.lanes & ~known.lanes) != 0 || (before[i].body_lanes & ~key.lanes) != 0) continue;
+      StreamList found = std::move(before[i]);
+      before.erase(before.begin() + static_cast<std::ptrdiff_t>(i));
+      keys_before.erase(keys_before.begin() + static_cast<std::ptrdiff_t>(i));
+      return found;
+    }
+    const StreamListOptions how{!key.records, options.compute_only, key.lanes};
+    return make_stream_list(*plan.program, costs, plan.lanes, key.list, key.speed, how);
+  };
+  std::map<RunPlan::ListKey, std::size_t> known;
   for (std::size_t r = 0; r < plan.folds.classes.size(); ++r) {
     const FoldClass& c = plan.folds.classes[r];
-    const bool records = plan.records[r];
-    const auto [it, fresh] = known.emplace(std::tuple(c.list, c.speed, records, lanes[r]), plan.lists.size());
+    const RunPlan::ListKey key{c.list, c.speed, plan.records[r], lanes[r]};
+    const auto [it, fresh] = known.emplace(key, plan.lists.size());
     if (fresh) {
-      const StreamListOptions how{!records, options.compute_only, lanes[r]};
-      plan.lists.push_back(make_stream_list(*plan.program, costs, plan.lanes, c.list, c.speed, how));
+      plan.lists.push_back(make(key));
+      plan.list_keys.push_back(key);
     }
     plan.list_of.push_back(it->second);
   }
@@ -736,7 +751,7 @@ RunPlan make_run_plan(const Program& program, const Costs& costs, const RunOptio
   Lanes lanes = find_lanes(program);
   Folds folds = fold_ranks(program, lanes, costs.cluster, network, options.fold);
   MessageTimes times(lanes, folds, costs.cluster);
-  RunPlan out{&program, std::move(lanes), std::move(folds), std::move(times), {}, {}, {}, {}};
+  RunPlan out{&program, std::move(lanes), std::move(folds), std::move(times), {}, {}, {}, {}, {}};
   out.records = recorded(out.folds, options);
   make_lists(out, costs, options);
   return out;

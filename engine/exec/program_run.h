@@ -9,6 +9,7 @@
 // earliest of its endings.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -47,6 +48,14 @@ struct RunPlan {
   Folds folds;
   MessageTimes times;
   std::deque<StreamList> lists;       // never moved: items point into them
+  struct ListKey {
+    std::size_t list = 0;             // index into Program::body
+    double speed = 1;
+    bool records = false;
+    std::uint64_t lanes = 0;          // that bodies may be made of
+    friend auto operator<=>(const ListKey&, const ListKey&) = default;
+  };
+  std::vector<ListKey> list_keys;     // [list]
   std::vector<std::size_t> list_of;   // [fold class]: index into lists
   std::vector<bool> records;          // [fold class]: rows are kept
   std::vector<bool> contends;         // [channel]: over the interconnect; empty: none

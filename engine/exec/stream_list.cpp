@@ -362,6 +362,8 @@ class ListMaker {
     const auto it = std::find(known.begin(), known.end(), body_);
     if (it != known.end()) return static_cast<std::int32_t>(it - known.begin());
     known.push_back(body_);
+    const TimedOp& first = out_.timed.segments.at(body_.segment).ops[body_.first];
+    out_.body_lanes |= std::uint64_t{1} << lanes_.messages[static_cast<std::size_t>(first.message)].lane;
     return static_cast<std::int32_t>(known.size() - 1);
   }
 

@@ -57,6 +57,7 @@ struct StreamList {
   std::vector<MarkRef> waits;
   std::vector<GivenMark> given;      // of each item, ascending op
   std::vector<TimedBody> bodies;
+  std::uint64_t body_lanes = 0;      // of their collectives, as a bit mask
   std::size_t num_marks = 0;
   Seconds launch = 0;                // of a step
   /// [lane]: bit m: a message on lane m may be under way at the same time on this rank.

@@ -96,10 +96,10 @@ void take_links(const Checker& check, const Json& summary, Json& out) {
     if (!link.is_object()) check.fail("links", "expected objects");
     Json one;
     one["name"] = check.text(link, "name", "links");
-    for (const char* key : {"multiplicity", "bytes", "busy_fraction", "shared_s"})
+    for (const char* key : {"bytes", "busy_fraction", "shared_s"})
       one[key] = check.number(link, key, "links");
-    if (link.contains("capacity_bytes_per_s"))
-      one["capacity_bytes_per_s"] = check.number(link, "capacity_bytes_per_s", "links");
+    for (const char* key : {"multiplicity", "capacity_bytes_per_s"})
+      if (link.contains(key)) one[key] = check.number(link, key, "links");
     links.push_back(one);
   }
   std::stable_sort(links.begin(), links.end(), [](const Json& a, const Json& b) {
