@@ -105,10 +105,10 @@ TEST_CASE("links are shown when the summary has them, the busiest first") {
   const Json summary = data_of(report_html(files_of(simulated), nullptr))["summary"];
   REQUIRE(summary["links"].size() == 2);
   CHECK(summary["links"][0] == Json({{"name", "leaf 0 up"},
-                                     {"multiplicity", 4},
                                      {"bytes", 9000},
                                      {"busy_fraction", 0.75},
                                      {"shared_s", 0.125},
+                                     {"multiplicity", 4},
                                      {"capacity_bytes_per_s", 100e9}}));
   CHECK(Json::parse(files_of(simulated).summary)["worst_link"] == "leaf 0 up");
   // Of 500 links 200 are named. summary.json itself has 256 and says how many it leaves out.
