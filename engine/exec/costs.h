@@ -8,6 +8,7 @@
 
 #include "engine/cluster/cluster.h"
 #include "engine/cost/cost_model.h"
+#include "engine/exec/op_work.h"
 #include "engine/program/program.h"
 
 namespace trainyard {
@@ -28,9 +29,5 @@ struct Costs {
 /// Costs of every op of `program` for every speed that a device of the cluster has.
 Costs make_costs(const Program& program, const HardwareProfile& hardware,
                  const SoftwareProfile& software, const Cluster& cluster, SourceLog& log);
-
-/// Bytes that the cost model counts for a communication: the gathered size for all_gather and
-/// reduce_scatter, the buffer for the rest.
-Bytes message_bytes(const Program& program, const ProgramOp& op);
 
 }  // namespace trainyard

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "engine/exec/op_work.h"
 #include "engine/program/program_words.h"
 #include "engine/report/name_table.h"
 
@@ -33,10 +34,17 @@ struct MainRows {
   Ticks end = 0;
 };
 
+/// TimelineOp's.
+struct Amount {
+  std::int64_t flop = 0, bytes = 0;
+};
+
 class TimelineMaker {
  public:
   TimelineMaker(const Program& program, Trace trace, Bytes fixed_buffers)
       : program_(program),
+        work_of_(program),
+        amounts_(program.segments.size()),
         trace_(std::move(trace)),
         fixed_buffers_(fixed_buffers),
         names_(out_.names),
@@ -105,6 +113,20 @@ class TimelineMaker {
     return number;
   }
 
+  /// What each op of the segment computes or moves.
+  const std::vector<Amount>& amounts(SegmentId id) {
+    std::vector<Amount>& of = amounts_[static_cast<std::size_t>(id)];
+    if (!of.empty()) return of;
+    for (const ProgramOp& op : program_.segments[static_cast<std::size_t>(id)].ops) {
+      const KernelWork work = work_of_(op);
+      const bool multiplies = work.cls == KernelClass::kMatmul || work.cls == KernelClass::kBatchedMatmul ||
+                              work.cls == KernelClass::kFlashAttention;
+      of.push_back(multiplies ? Amount{std::llround(work.flop), 0}
+                              : Amount{0, static_cast<std::int64_t>(work.bytes)});
+    }
+    return of;
+  }
+
   std::int64_t peer_of(const TimelineRank& rank, const ProgramOp& op) const {
     if (op.transfer < 0) return -1;
     const Transfer& transfer = program_.transfers[static_cast<std::size_t>(op.transfer)];
@@ -146,6 +168,9 @@ class TimelineMaker {
       one.stream = op.stream;
       one.group = group_of(op);
       one.peer = peer_of(rank, op);
+      const Amount& amount = amounts(row.segment)[row.op];
+      one.flop = amount.flop;
+      one.bytes = amount.bytes;
       rank.ops.push_back(one);
       if (op.stream != StreamId::kMain) continue;
       MainRows& rows = main[key];
@@ -180,6 +205,8 @@ class TimelineMaker {
   }
 
   const Program& program_;
+  OpWork work_of_;
+  std::vector<std::vector<Amount>> amounts_;  // [segment]; empty: not asked for yet
   Trace trace_;
   Bytes fixed_buffers_;
   Timeline out_;

@@ -126,6 +126,8 @@ class TraceWriter {
     add_text("module", timeline_.modules[op.module]);
     if (op.group >= 0) add_text("group", timeline_.groups[static_cast<std::size_t>(op.group)].name);
     if (op.peer >= 0) add_integer("peer", op.peer);
+    if (op.flop > 0) add_integer("flop", op.flop);
+    if (op.bytes > 0) add_integer("bytes", op.bytes);
     out_ += ",\"issued_us\":";
     append_microseconds(out_, op.issued);
     out_ += ",\"ready_us\":";

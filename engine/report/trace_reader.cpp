@@ -190,6 +190,8 @@ class TraceReader {
       op.group = group->second;
     }
     if (event_->find("args.peer") != nullptr) op.peer = integer("args.peer", 0, kMostRanks);
+    if (event_->find("args.flop") != nullptr) op.flop = integer("args.flop", 1, std::int64_t{1} << 53U);
+    if (event_->find("args.bytes") != nullptr) op.bytes = integer("args.bytes", 1, std::int64_t{1} << 53U);
     op.issued = ticks("args.issued_us");
     op.ready = ticks("args.ready_us");
     of.ops.push_back(op);

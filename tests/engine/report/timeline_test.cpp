@@ -68,6 +68,11 @@ TEST_CASE("a timeline counts ticks from the earliest op and numbers names by fir
   CHECK(rank.ops[3].end == 50'000);
   CHECK(rank.ops[3].peer == 2);  // pp+1: the placement's stride of pp is 2
   CHECK(timeline.end() == 50'000);
+  // x0 [16, 4] times w1 [8, 4]: 2 x 16 x 8 x 4. The messages are p0 and y0, fp32 [16, 4].
+  CHECK(rank.ops[1].flop == 1024);
+  CHECK(rank.ops[1].bytes == 0);
+  CHECK(rank.ops[2].bytes == 256);
+  CHECK(rank.ops[3].bytes == 256);
 }
 
 TEST_CASE("what is alive is shown at the times of the ops that make it so") {

@@ -1,0 +1,49 @@
+#include "engine/exec/op_work.h"
+
+#include <utility>
+
+namespace trainyard {
+
+OpWork::OpWork(const Program& program) : program_(program) {
+  shapes_.reserve(program.values.size());
+  for (const Value& value : program.values) {
+    Shape shape;
+    for (const Dim& dim : value.dims) shape.push_back(dim.expected);
+    shapes_.push_back(std::move(shape));
+  }
+}
+
+KernelWork OpWork::operator()(const ProgramOp& op) {
+  if (op.kind == OpKind::kFree) return {};
+  if (is_communication(op.kind)) {
+    KernelWork work;
+    work.bytes = message_bytes(program_, op);
+    return work;
+  }
+  operands(op.reads, reads_);
+  operands(op.writes, writes_);
+  operands(op.accumulates, accumulates_);
+  return kernel_work(op.kind, op.part, program_.attrs[static_cast<std::size_t>(op.attrs)], reads_, writes_,
+                     accumulates_);
+}
+
+void OpWork::operands(const Operands& list, std::vector<OperandShape>& out) const {
+  out.clear();
+  for (const Operand& operand : list) {
+    const auto v = static_cast<std::size_t>(operand.value);
+    out.push_back({&shapes_[v], program_.values[v].dtype});
+  }
+}
+
+Bytes message_bytes(const Program& program, const ProgramOp& op) {
+  const auto size = [&](const Operands& operands) {
+    return size_in_bytes(program.values[static_cast<std::size_t>(operands[0].value)]);
+  };
+  switch (op.kind) {
+    case OpKind::kAllGather:
+    case OpKind::kRecv: return size(op.writes);
+    default: return size(op.reads);
+  }
+}
+
+}  // namespace trainyard

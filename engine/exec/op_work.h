@@ -1,0 +1,32 @@
+// How much an op of a Program computes and moves: from its operands' local shapes alone.
+#pragma once
+
+#include <vector>
+
+#include "engine/cost/kernel_work.h"
+#include "engine/graph/op_table.h"
+#include "engine/program/program.h"
+
+namespace trainyard {
+
+class OpWork {
+ public:
+  /// `program` must outlive it.
+  explicit OpWork(const Program& program);
+
+  /// Of a communication only `bytes`: message_bytes(). Nothing of a free.
+  KernelWork operator()(const ProgramOp& op);
+
+ private:
+  void operands(const Operands& list, std::vector<OperandShape>& out) const;
+
+  const Program& program_;
+  std::vector<Shape> shapes_;  // [value]
+  std::vector<OperandShape> reads_, writes_, accumulates_;
+};
+
+/// Bytes that the cost model counts for a communication: the gathered size for all_gather and
+/// reduce_scatter, the buffer for the rest.
+Bytes message_bytes(const Program& program, const ProgramOp& op);
+
+}  // namespace trainyard
