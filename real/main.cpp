@@ -126,6 +126,8 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   // A file that may not grow is an error of the write, not the end of the process.
   std::signal(SIGXFSZ, SIG_IGN);
+  // Nor is a peer that has gone: the store's server writes to sockets as libuv does, which leaves this to programs.
+  std::signal(SIGPIPE, SIG_IGN);
   const int exit = trainyard::run(argc, argv);
   std::fflush(nullptr);
   // Threads of a process group whose peers are gone may never end; nothing is left to be saved.

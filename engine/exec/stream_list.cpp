@@ -187,8 +187,8 @@ class ListMaker {
     }
   }
 
-  /// What the first op of a body needs, as add() would say; leaves it in needed_.
-  void need_of_collective(const TimedOp& op, Microbatch mb) {
+  /// What an op needs but for its slot of a pool; leaves it in needed_.
+  void need_of(const TimedOp& op, Microbatch mb) {
     begin(op.stream);
     const Dependency* d = out_.timed.dependencies.data() + op.first_dependency;
     for (std::size_t i = 0; i < op.num_dependencies; ++i) {
@@ -227,7 +227,7 @@ class ListMaker {
     constexpr auto kMain = static_cast<std::size_t>(StreamId::kMain);
     const TimedOp& first = ops[k];
     const auto other = static_cast<std::size_t>(first.stream);
-    need_of_collective(first, mb);
+    need_of(first, mb);
     const Point before_main = end_of(kMain);
     body_after_main_ = !needed_[kMain].before(before_main) && before_main.at >= 0;
     entry_needs_ = needed_;
@@ -440,15 +440,8 @@ class ListMaker {
       add_free(id, mb, k, op);
       return;
     }
-    begin(op.stream);
     const Dependency* d = out_.timed.dependencies.data() + op.first_dependency;
-    for (std::size_t i = 0; i < op.num_dependencies; ++i) {
-      if (!d[i].waits) continue;
-      need(written_[slot(d[i], mb)]);
-      if (d[i].writes) need(read_[slot(d[i], mb)]);
-    }
-    need_streams(op.waits);
-    if (op.takes_arena) need(last_free_);
+    need_of(op, mb);
     if (op.pool_taken >= 0) {
       PoolTurns& pool = pools_[static_cast<std::size_t>(op.pool_taken)];
       const auto slots = static_cast<std::size_t>(std::max(1, out_.timed.pool_slots[static_cast<std::size_t>(op.pool_taken)]));
