@@ -76,7 +76,8 @@ void use_number(std::string_view name, std::string_view used_for, const Software
 Seconds batched_matmul_time(const KernelWork& work, const HardwareProfile& hardware,
                             const SoftwareProfile& software, double speed, SourceLog& log) {
   constexpr std::int64_t kAlignedElements = 8;
-  const Seconds time = matmul_time(work, hardware.batched_matmul, hardware, speed);
+  use_number("attention_factor", "unfused attention", software, log);
+  const Seconds time = software.attention_factor * matmul_time(work, hardware.batched_matmul, hardware, speed);
   if (work.head_dim % kAlignedElements == 0) return time;
   use_number("unaligned_attention_factor", "heads of " + std::to_string(work.head_dim), software, log);
   return time * software.unaligned_attention_factor;
@@ -369,8 +370,12 @@ Seconds kernel_time(const KernelWork& work, const HardwareProfile& hardware,
       log.use(hardware.bandwidth_provenance, device, "bandwidth", "kernels");
       log.use(curve.provenance, device, entry, "memory-bound kernels");
       use_number("memory_bound_factor", "memory-bound kernels", software, log);
-      return memory_time(static_cast<double>(work.bytes) * software.memory_bound_factor, curve,
-                         hardware);
+      double factor = software.memory_bound_factor;
+      if (work.head_dim > 0) {
+        use_number("attention_factor", "unfused attention", software, log);
+        factor *= software.attention_factor;
+      }
+      return memory_time(static_cast<double>(work.bytes) * factor, curve, hardware);
     }
     case KernelClass::kOptimizer:
       log.use(hardware.bandwidth_provenance, device, "bandwidth", "kernels");
