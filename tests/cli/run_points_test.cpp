@@ -73,7 +73,7 @@ TEST_CASE("no process outlives the one that started it") {
   close(ends[1]);
   char byte = 0;
   for (int started = 0; started < 3; ++started) REQUIRE(read(ends[0], &byte, 1) == 1);
-  kill(middle, SIGTERM);
+  kill(middle, SIGKILL);
   waitpid(middle, nullptr, 0);
   CHECK(read(ends[0], &byte, 1) == 0);
   close(ends[0]);
