@@ -24,12 +24,6 @@ Seconds since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-std::unique_ptr<Executor> executor(const std::string& fidelity) {
-  if (fidelity == "fluid") return std::make_unique<SimGridExecutor>(Fidelity::kFluid);
-  if (fidelity == "step") return std::make_unique<SimGridExecutor>(Fidelity::kStep);
-  return std::make_unique<AnalyticExecutor>();
-}
-
 /// Uses up the rows of the trace.
 void write_results(const std::string& folder, const Prepared& prepared, Simulation& result,
                    Seconds wall) {
@@ -48,6 +42,12 @@ void write_results(const std::string& folder, const Prepared& prepared, Simulati
 
 }  // namespace
 
+std::unique_ptr<Executor> make_executor(const std::string& fidelity) {
+  if (fidelity == "fluid") return std::make_unique<SimGridExecutor>(Fidelity::kFluid);
+  if (fidelity == "step") return std::make_unique<SimGridExecutor>(Fidelity::kStep);
+  return std::make_unique<AnalyticExecutor>();
+}
+
 std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const RunOptions& options) {
   PassLog log;
   auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
@@ -58,7 +58,7 @@ std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const Ru
   const Costs costs = make_costs(out.program, prepared.hardware, prepared.software,
                                  prepared.study.cluster, sources);
   const std::array<Job, 1> jobs = {Job{&out.program, 0}};
-  out.trace = executor(prepared.study.fidelity)->run(jobs, costs, options);
+  out.trace = make_executor(prepared.study.fidelity)->run(jobs, costs, options);
   sources.use(prepared.hardware.memory_provenance, prepared.hardware.name, "memory",
               "capacity and what is reserved of it");
   if (const auto context = prepared.software.provenance.find("context_gib");
