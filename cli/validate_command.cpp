@@ -64,6 +64,7 @@ int run_validate(const ValidateOptions& options) {
     make_folder(options.out);
     write_file(options.out + "/summary.json", json);
     write_file(options.out + "/cases.csv", validation_csv(validation));
+    write_file(options.out + "/report.html", validation_report(validation));
   }
   const std::string text = options.json ? json : validation_text(validation);
   std::fwrite(text.data(), 1, text.size(), stdout);

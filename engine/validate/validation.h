@@ -3,6 +3,7 @@
 // Pure data: validate_command.cpp makes the predictions, the other files of this folder print.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -84,10 +85,13 @@ Validation validate(std::string file, std::vector<CaseOutcome> outcomes);
 std::string scale_of(std::int64_t num_gpus);
 
 /// {cases, summary} of docs/contract.md, section 3, with more keys.
+nlohmann::ordered_json validation_data(const Validation& validation);
 std::string validation_json(const Validation& validation);
 /// For a terminal.
 std::string validation_text(const Validation& validation);
 /// One line per row, with a header.
 std::string validation_csv(const Validation& validation);
+/// report.html: the same as a page that needs nothing else.
+std::string validation_report(const Validation& validation);
 
 }  // namespace trainyard

@@ -106,7 +106,7 @@ Json regression_json(const ErrorRegression& regression) {
 
 }  // namespace
 
-std::string validation_json(const Validation& validation) {
+Json validation_data(const Validation& validation) {
   Json out;
   out["file"] = validation.file;
   out["summary"] = summary_of(validation.time);
@@ -117,7 +117,15 @@ std::string validation_json(const Validation& validation) {
   for (const ErrorRow& row : validation.rows) {
     out["cases"].push_back(row_json(row, validation.outcomes[row.outcome]));
   }
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  out["skipped"] = Json::array();
+  for (const Skipped& skipped : validation.skipped) {
+    out["skipped"].push_back({{"reason", skipped.reason}, {"ids", skipped.ids}});
+  }
+  return out;
+}
+
+std::string validation_json(const Validation& validation) {
+  return validation_data(validation).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace trainyard
