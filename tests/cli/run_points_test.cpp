@@ -53,7 +53,9 @@ TEST_CASE("an item that throws or ends its process fails alone, and says how") {
   }
 }
 
-TEST_CASE("no process outlives the one that started it") {
+TEST_CASE("no process outlives the one that started it, whether that can clean up or not") {
+  const int signal_number = GENERATE(SIGKILL, SIGINT, SIGTERM);
+  CAPTURE(signal_number);
   // The middle process forks workers that wait for ever, and is killed; each worker holds the write
   // end of a pipe, so the pipe ends when, and only when, all of them are gone.
   int ends[2];
@@ -61,6 +63,7 @@ TEST_CASE("no process outlives the one that started it") {
   const pid_t middle = fork();
   if (middle == 0) {
     close(ends[0]);
+    for (const int one : {SIGINT, SIGTERM}) signal(one, SIG_DFL);  // Catch has handlers of its own
     run_points(
         3,
         [&](std::size_t) -> std::string {
@@ -73,8 +76,11 @@ TEST_CASE("no process outlives the one that started it") {
   close(ends[1]);
   char byte = 0;
   for (int started = 0; started < 3; ++started) REQUIRE(read(ends[0], &byte, 1) == 1);
-  kill(middle, SIGKILL);
-  waitpid(middle, nullptr, 0);
+  kill(middle, signal_number);
+  int status = 0;
+  waitpid(middle, &status, 0);
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == signal_number);
   CHECK(read(ends[0], &byte, 1) == 0);
   close(ends[0]);
 }

@@ -60,7 +60,7 @@ function drawScatter() {
   const box = byId("scatter");
   const focused = box.contains(document.activeElement);
   const width = Math.max(280, box.clientWidth), height = Math.min(620, Math.max(340, width * 0.6));
-  const left = 62, right = 14, above = 14, bottom = 44;
+  const left = 62, right = 26, above = 14, bottom = 44;
   const {words, format} = KINDS[view.kind];
   const values = points.flatMap((row) => [row.predicted, row.measured]);
   const low = values.length ? Math.min(...values) / 1.25 : 0.1, high = values.length ? Math.max(...values) * 1.25 : 10;
