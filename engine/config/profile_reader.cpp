@@ -264,6 +264,7 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   read_entry(node, "grad_dtype", profile,
              [&](const YamlNode& entry) { read_gradient_types(entry, profile); });
 
+  flag("synchronous_transfers", profile.synchronous_transfers);
   flag("scatter_gather", profile.scatter_gather);
 
   // Numbers always say where they come from.
