@@ -1,0 +1,153 @@
+#include "engine/validate/robust_fit.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/base/error.h"
+
+namespace trainyard {
+
+namespace {
+
+struct Normal {
+  Matrix matrix;              // J^T W J
+  std::vector<double> right;  // -J^T W r
+};
+
+double weight(double residual, double threshold) {
+  const double size = std::abs(residual);
+  return size <= threshold ? 1 : threshold / size;
+}
+
+Normal normal_equations(const Matrix& jacobian, const std::vector<double>& residuals,
+                        const std::vector<double>& weights) {
+  const std::size_t n = jacobian.empty() ? 0 : jacobian.front().size();
+  Normal out{Matrix(n, std::vector<double>(n, 0)), std::vector<double>(n, 0)};
+  for (std::size_t row = 0; row < jacobian.size(); ++row) {
+    for (std::size_t i = 0; i < n; ++i) {
+      if (jacobian[row][i] == 0) continue;
+      const double scaled = weights[row] * jacobian[row][i];
+      out.right[i] -= scaled * residuals[row];
+      for (std::size_t j = 0; j < n; ++j) out.matrix[i][j] += scaled * jacobian[row][j];
+    }
+  }
+  return out;
+}
+
+/// The point that the damped normal equations lead to from `at`. Those not `free` stay; one that comes
+/// to a bound stops there, and the others are solved for again.
+std::vector<double> bounded_step(const Normal& normal, double damping, const std::vector<double>& at,
+                                 std::vector<bool> free, const std::vector<Bounds>& bounds) {
+  std::vector<double> point = at;
+  for (std::size_t round = 0; round <= at.size(); ++round) {
+    std::vector<std::size_t> index;
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      if (free[i]) index.push_back(i);
+    }
+    Matrix matrix(index.size(), std::vector<double>(index.size()));
+    std::vector<double> right(index.size());
+    for (std::size_t i = 0; i < index.size(); ++i) {
+      right[i] = normal.right[index[i]];
+      // What has been stopped moves too, by as much as it could.
+      for (std::size_t k = 0; k < at.size(); ++k) {
+        if (!free[k]) right[i] -= normal.matrix[index[i]][k] * (point[k] - at[k]);
+      }
+      for (std::size_t j = 0; j < index.size(); ++j) matrix[i][j] = normal.matrix[index[i]][index[j]];
+      matrix[i][i] *= 1 + damping;
+    }
+    const std::vector<double> step = solve_positive_definite(std::move(matrix), std::move(right));
+    bool stopped = false;
+    for (std::size_t i = 0; i < index.size(); ++i) {
+      const std::size_t k = index[i];
+      const double to = at[k] + step[i];
+      point[k] = std::clamp(to, bounds[k].low, bounds[k].high);
+      if (point[k] == to) continue;
+      free[k] = false;
+      stopped = true;
+    }
+    if (!stopped) break;
+  }
+  return point;
+}
+
+std::vector<double> weights_of(const std::vector<double>& residuals, double threshold) {
+  std::vector<double> weights;
+  weights.reserve(residuals.size());
+  for (const double residual : residuals) weights.push_back(weight(residual, threshold));
+  return weights;
+}
+
+}  // namespace
+
+double huber_loss(const std::vector<double>& residuals, double threshold) {
+  double loss = 0;
+  for (const double residual : residuals) {
+    const double size = std::abs(residual);
+    loss += size <= threshold ? size * size / 2 : threshold * (size - threshold / 2);
+  }
+  return loss;
+}
+
+FitResult robust_fit(std::vector<double> start, const std::vector<Bounds>& bounds,
+                     const Residuals& residuals, const Jacobian& jacobian, const FitOptions& options) {
+  check(start.size() == bounds.size(), "bounds for each parameter");
+  FitResult fit;
+  fit.parameters = std::move(start);
+  fit.residuals = residuals(fit.parameters);
+  fit.loss = huber_loss(fit.residuals, options.threshold);
+  const std::vector<bool> all(fit.parameters.size(), true);
+  double damping = 1e-3;
+  constexpr double kMostDamping = 1e6;
+  bool moved = false;  // since the Jacobian was computed
+  for (bool going = !all.empty(); going && fit.iterations < options.max_iterations;) {
+    fit.jacobian = jacobian(fit.parameters, fit.residuals);
+    ++fit.iterations;
+    moved = false;
+    const Normal normal =
+        normal_equations(fit.jacobian, fit.residuals, weights_of(fit.residuals, options.threshold));
+    going = false;
+    for (; damping <= kMostDamping; damping *= 8) {
+      const std::vector<double> point = bounded_step(normal, damping, fit.parameters, all, bounds);
+      if (point == fit.parameters) break;
+      std::vector<double> there = residuals(point);
+      check(there.size() == fit.residuals.size(), "as many residuals everywhere");
+      const double loss = huber_loss(there, options.threshold);
+      if (!(loss < fit.loss)) continue;
+      going = fit.loss - loss > options.least_gain * fit.loss;
+      fit.parameters = point;
+      fit.residuals = std::move(there);
+      fit.loss = loss;
+      damping /= 4;
+      moved = true;
+      break;
+    }
+  }
+  if (moved) fit.jacobian = jacobian(fit.parameters, fit.residuals);
+  return fit;
+}
+
+std::vector<double> linear_fit(const std::vector<double>& at, const std::vector<double>& residuals,
+                               const Matrix& jacobian, const std::vector<bool>& included,
+                               const std::vector<bool>& free, const std::vector<Bounds>& bounds,
+                               double threshold, int rounds) {
+  std::vector<double> point = at;
+  std::vector<double> there = residuals;
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<double> weights = weights_of(there, threshold);
+    for (std::size_t row = 0; row < weights.size(); ++row) {
+      if (!included[row]) weights[row] = 0;
+    }
+    const std::vector<double> next =
+        bounded_step(normal_equations(jacobian, there, weights), 1e-9, point, free, bounds);
+    double moved = 0;
+    for (std::size_t k = 0; k < point.size(); ++k) moved = std::max(moved, std::abs(next[k] - point[k]));
+    for (std::size_t row = 0; row < there.size(); ++row) {
+      for (std::size_t k = 0; k < point.size(); ++k) there[row] += jacobian[row][k] * (next[k] - point[k]);
+    }
+    point = next;
+    if (moved < 1e-9) break;
+  }
+  return point;
+}
+
+}  // namespace trainyard

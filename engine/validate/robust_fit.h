@@ -1,0 +1,53 @@
+// A bounded, robust least-squares fit of a few parameters to many residuals that are costly to compute.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "engine/validate/linear_solve.h"
+
+namespace trainyard {
+
+struct Bounds {
+  double low = 0;
+  double high = 0;
+};
+
+/// sum over residuals of Huber's loss: r^2 / 2 up to `threshold`, threshold (|r| - threshold / 2) beyond.
+double huber_loss(const std::vector<double>& residuals, double threshold);
+
+struct FitOptions {
+  double threshold = 0.1;      // of Huber's loss
+  int max_iterations = 15;
+  double least_gain = 1e-4;    // a step that lowers the loss by less, relatively, is the last
+};
+
+struct FitResult {
+  std::vector<double> parameters;
+  std::vector<double> residuals;  // there
+  Matrix jacobian;                // [residual][parameter], there
+  double loss = 0;
+  int iterations = 0;
+};
+
+using Residuals = std::function<std::vector<double>(const std::vector<double>&)>;
+using Jacobian = std::function<Matrix(const std::vector<double>&, const std::vector<double>& residuals)>;
+
+/// Levenberg-Marquardt with Huber's weights min(1, threshold / |r|):
+///
+///   (J^T W J + lambda diag(J^T W J)) step = -J^T W r
+///
+/// A parameter that a step would take out of its bounds stops there, and the others' step is computed
+/// again without it. The number of residuals must not change. `start` lies within the bounds.
+FitResult robust_fit(std::vector<double> start, const std::vector<Bounds>& bounds,
+                     const Residuals& residuals, const Jacobian& jacobian,
+                     const FitOptions& options = {});
+
+/// The minimum of the same loss of residuals + J (x - at) over those rows for which `included`, moving
+/// only parameters that are `free`, within the bounds: weights and solution in turn, `rounds` times.
+std::vector<double> linear_fit(const std::vector<double>& at, const std::vector<double>& residuals,
+                               const Matrix& jacobian, const std::vector<bool>& included,
+                               const std::vector<bool>& free, const std::vector<Bounds>& bounds,
+                               double threshold, int rounds = 20);
+
+}  // namespace trainyard
