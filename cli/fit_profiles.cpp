@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <utility>
@@ -179,9 +180,13 @@ ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& optio
   const std::vector<double> before = problem.residuals(start);
   fit.before = stats_of(problem, before, false, any);
   fit.memory_before = stats_of(problem, before, true, any);
+  FitOptions how;
+  how.progress = [](int iteration, double loss) {
+    std::fprintf(stderr, "iteration %d: loss %.6g\n", iteration, loss);
+  };
   const FitResult result = robust_fit(
       start, bounds, [&](const LogValues& logs) { return problem.residuals(logs); },
-      [&](const LogValues& logs, const std::vector<double>& there) { return problem.jacobian(logs, there, bounds); });
+      [&](const LogValues& logs, const std::vector<double>& there) { return problem.jacobian(logs, there, bounds); }, how);
   fit.iterations = result.iterations;
 
   // From here on with the values that the files will hold.

@@ -119,6 +119,7 @@ FitResult robust_fit(std::vector<double> start, const std::vector<Bounds>& bound
       fit.loss = loss;
       damping /= 4;
       moved = true;
+      if (options.progress) options.progress(fit.iterations, fit.loss);
       break;
     }
   }

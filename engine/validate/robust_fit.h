@@ -20,6 +20,7 @@ struct FitOptions {
   double threshold = 0.1;      // of Huber's loss
   int max_iterations = 15;
   double least_gain = 1e-4;    // a step that lowers the loss by less, relatively, is the last
+  std::function<void(int iteration, double loss)> progress;  // after each accepted step; may be empty
 };
 
 struct FitResult {

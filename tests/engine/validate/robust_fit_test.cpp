@@ -29,7 +29,7 @@ struct Line {
 };
 
 const std::vector<Bounds> kWide = {{-100, 100}, {-100, 100}};
-const FitOptions kExact{0.1, 60, 1e-14};
+const FitOptions kExact{0.1, 60, 1e-14, {}};
 
 }  // namespace
 
@@ -48,7 +48,7 @@ TEST_CASE("an exact line is found") {
 TEST_CASE("a bound stops a parameter and the other one makes up for it") {
   // With b at most 1: the a that minimises sum (a + x - (1 + 2x))^2 is 1 + mean(x) = 2.5; residuals are
   // below the threshold of 10, so the loss is quadratic.
-  const FitResult fit = Line{{1, 3, 5, 7}}.fit({0, 0}, {{-100, 100}, {-1, 1}}, {10, 60, 1e-14});
+  const FitResult fit = Line{{1, 3, 5, 7}}.fit({0, 0}, {{-100, 100}, {-1, 1}}, {10, 60, 1e-14, {}});
   CHECK(fit.parameters[1] == 1);
   CHECK(fit.parameters[0] == Approx(2.5));
 }
@@ -72,7 +72,7 @@ TEST_CASE("a curved problem converges, its Jacobian is the one at the answer") {
   const auto jacobian = [](const std::vector<double>& p, const std::vector<double>&) {
     return Matrix{{std::exp(p[0])}, {2 * std::exp(2 * p[0])}};
   };
-  const FitResult fit = robust_fit({0.2}, {{0, 3}}, residuals, jacobian, {100, 60, 1e-14});
+  const FitResult fit = robust_fit({0.2}, {{0, 3}}, residuals, jacobian, {100, 60, 1e-14, {}});
   CHECK(fit.parameters[0] == Approx(1).epsilon(1e-6));
   CHECK(fit.jacobian[1][0] == Approx(2 * std::exp(2)).epsilon(1e-5));
 }
