@@ -77,6 +77,63 @@ std::vector<double> weights_of(const std::vector<double>& residuals, double thre
   return weights;
 }
 
+/// Broyden's update: the least change of each row with which `step` explains what its residual did. What
+/// a residual does not depend on stays so.
+void update(Matrix& jacobian, const std::vector<double>& step, const std::vector<double>& before,
+            const std::vector<double>& after) {
+  for (std::size_t row = 0; row < jacobian.size(); ++row) {
+    double square = 0;
+    double missing = after[row] - before[row];
+    for (std::size_t k = 0; k < step.size(); ++k) {
+      if (jacobian[row][k] == 0) continue;
+      square += step[k] * step[k];
+      missing -= jacobian[row][k] * step[k];
+    }
+    for (std::size_t k = 0; k < step.size() && square > 0; ++k) {
+      if (jacobian[row][k] != 0) jacobian[row][k] += missing * step[k] / square;
+    }
+  }
+}
+
+/// By how much the weighted squares that the equations are of become less.
+double promised_gain(const Normal& normal, const std::vector<double>& at, const std::vector<double>& point) {
+  double gain = 0;
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    const double step = point[i] - at[i];
+    gain += step * normal.right[i];
+    for (std::size_t j = 0; j < at.size(); ++j) gain -= step * normal.matrix[i][j] * (point[j] - at[j]) / 2;
+  }
+  return gain;
+}
+
+/// Moves `fit` by the first step that lowers its loss, with more and more damping, and updates the
+/// Jacobian by what came of it. By how much it is lower; 0: no step is, or none promises to be.
+double one_step(FitResult& fit, double& damping, const std::vector<bool>& free, const std::vector<Bounds>& bounds,
+                const Residuals& residuals, const FitOptions& options) {
+  constexpr double kMostDamping = 1e6;
+  const Normal normal =
+      normal_equations(fit.jacobian, fit.residuals, weights_of(fit.residuals, options.threshold));
+  for (; damping <= kMostDamping; damping *= 8) {
+    const std::vector<double> point = bounded_step(normal, damping, fit.parameters, free, bounds);
+    if (promised_gain(normal, fit.parameters, point) < options.least_gain * fit.loss / 2) break;
+    std::vector<double> there = residuals(point);
+    check(there.size() == fit.residuals.size(), "as many residuals everywhere");
+    const double loss = huber_loss(there, options.threshold);
+    if (!(loss < fit.loss)) continue;
+    std::vector<double> step = point;
+    for (std::size_t k = 0; k < step.size(); ++k) step[k] -= fit.parameters[k];
+    update(fit.jacobian, step, fit.residuals, there);
+    const double gain = fit.loss - loss;
+    fit.parameters = point;
+    fit.residuals = std::move(there);
+    fit.loss = loss;
+    damping /= 4;
+    return gain;
+  }
+  damping = 1e-3;
+  return 0;
+}
+
 }  // namespace
 
 double huber_loss(const std::vector<double>& residuals, double threshold) {
@@ -95,35 +152,28 @@ FitResult robust_fit(std::vector<double> start, const std::vector<Bounds>& bound
   fit.parameters = std::move(start);
   fit.residuals = residuals(fit.parameters);
   fit.loss = huber_loss(fit.residuals, options.threshold);
+  if (fit.parameters.empty()) return fit;
   const std::vector<bool> all(fit.parameters.size(), true);
   double damping = 1e-3;
-  constexpr double kMostDamping = 1e6;
-  bool moved = false;  // since the Jacobian was computed
-  for (bool going = !all.empty(); going && fit.iterations < options.max_iterations;) {
-    fit.jacobian = jacobian(fit.parameters, fit.residuals);
+  bool exact = false;  // the Jacobian is the one at the parameters, not a guess
+  while (fit.iterations < options.max_iterations) {
+    if (fit.jacobian.empty()) {
+      fit.jacobian = jacobian(fit.parameters, fit.residuals);
+      exact = true;
+    }
     ++fit.iterations;
-    moved = false;
-    const Normal normal =
-        normal_equations(fit.jacobian, fit.residuals, weights_of(fit.residuals, options.threshold));
-    going = false;
-    for (; damping <= kMostDamping; damping *= 8) {
-      const std::vector<double> point = bounded_step(normal, damping, fit.parameters, all, bounds);
-      if (point == fit.parameters) break;
-      std::vector<double> there = residuals(point);
-      check(there.size() == fit.residuals.size(), "as many residuals everywhere");
-      const double loss = huber_loss(there, options.threshold);
-      if (!(loss < fit.loss)) continue;
-      going = fit.loss - loss > options.least_gain * fit.loss;
-      fit.parameters = point;
-      fit.residuals = std::move(there);
-      fit.loss = loss;
-      damping /= 4;
-      moved = true;
-      if (options.progress) options.progress(fit.iterations, fit.loss);
+    const double gain = one_step(fit, damping, all, bounds, residuals, options);
+    if (options.progress) options.progress(fit.iterations, fit.loss);
+    const bool goes_on = gain > options.least_gain * (fit.loss + gain);
+    if (!goes_on && exact) {
+      if (gain > 0) fit.jacobian.clear();
       break;
     }
+    // A guess that leads nowhere gives way to the exact Jacobian.
+    if (!goes_on) fit.jacobian.clear();
+    exact = false;
   }
-  if (moved) fit.jacobian = jacobian(fit.parameters, fit.residuals);
+  if (fit.jacobian.empty() || !exact) fit.jacobian = jacobian(fit.parameters, fit.residuals);
   return fit;
 }
 

@@ -20,7 +20,7 @@ struct FitOptions {
   double threshold = 0.1;      // of Huber's loss
   int max_iterations = 15;
   double least_gain = 1e-4;    // a step that lowers the loss by less, relatively, is the last
-  std::function<void(int iteration, double loss)> progress;  // after each accepted step; may be empty
+  std::function<void(int iteration, double loss)> progress;  // after each iteration; may be empty
 };
 
 struct FitResult {
@@ -38,7 +38,8 @@ using Jacobian = std::function<Matrix(const std::vector<double>&, const std::vec
 ///
 ///   (J^T W J + lambda diag(J^T W J)) step = -J^T W r
 ///
-/// A parameter that a step would take out of its bounds stops there, and the others' step is computed
+/// Between exact Jacobians, which cost one set of residuals per parameter, Broyden's updates are used; only
+/// a step from an exact one that gains too little ends the fit. A parameter that a step would take out of its bounds stops there, and the others' step is computed
 /// again without it. The number of residuals must not change. `start` lies within the bounds.
 FitResult robust_fit(std::vector<double> start, const std::vector<Bounds>& bounds,
                      const Residuals& residuals, const Jacobian& jacobian,
