@@ -11,11 +11,13 @@ namespace trainyard {
 int run_calibrate(const CalibrateOptions& options) {
   if (options.fit.empty()) {
     throw ConfigError(
-        "measuring this machine is not in this version; calibrate --fit CASES.yaml fits software profiles to "
+        "measuring this machine is not in this version; calibrate --fit CASES.yaml fits software "
+        "profiles to "
         "published runs");
   }
   if (options.leave_one_out && !options.leave_out.empty()) {
-    throw ConfigError("--leave-out leaves out one family, --leave-one-out each in turn; write one of them");
+    throw ConfigError(
+        "--leave-out leaves out one family, --leave-one-out each in turn; write one of them");
   }
   FitProfilesOptions fit_options;
   fit_options.selections = options.selections;
@@ -26,7 +28,8 @@ int run_calibrate(const CalibrateOptions& options) {
   const std::string json = fit_json(fit);
   if (!options.out.empty()) {
     make_folder(options.out + "/software");
-    for (const ProfileFit::File& file : fit.files) write_file(options.out + "/software/" + file.name, file.text);
+    for (const ProfileFit::File& file : fit.files)
+      write_file(options.out + "/software/" + file.name, file.text);
     write_file(options.out + "/fit.json", json);
   }
   const std::string text = options.json ? json : fit_text(fit);

@@ -14,7 +14,8 @@ namespace {
 
 constexpr double kStep = 0.02;  // of ln(value), for differences
 
-void apply(const std::vector<FreeParameter>& parameters, const LogValues& logs, SoftwareProfile& software) {
+void apply(const std::vector<FreeParameter>& parameters, const LogValues& logs,
+           SoftwareProfile& software) {
   const std::string key = profile_key(software);
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     for (const ParameterPlace& place : parameters[p].places) {
@@ -55,7 +56,8 @@ Predictor::Predictor(std::vector<PublishedCase> cases, std::vector<FreeParameter
 
 std::vector<Prediction> Predictor::first() const {
   const auto answers = run_points(
-      cases_.size(), [&](std::size_t i) { return to_text(predict_case(cases_[i], options_, resolvers_)); },
+      cases_.size(),
+      [&](std::size_t i) { return to_text(predict_case(cases_[i], options_, resolvers_)); },
       {jobs_, "cases"});
   std::vector<Prediction> out;
   for (const PointAnswer& answer : answers) {
@@ -78,15 +80,15 @@ std::vector<std::vector<Predictor::Answer>> Predictor::predict(
   for (std::size_t i = 0; i < rows.size(); ++i) {
     for (std::size_t k = 0; k < variations[i].size(); ++k) items.push_back({i, k});
   }
-  const auto answers = run_points(
-      items.size(),
-      [&](std::size_t i) {
-        const auto [row, variation] = items[i];
-        Prepared prepared = prepare_case(cases_[rows[row].at], options_, resolvers_);
-        apply(parameters_, variations[row][variation], prepared.software);
-        return to_text(predict_prepared(prepared));
-      },
-      {jobs_, "predictions"});
+  const auto answers =
+      run_points(items.size(),
+                 [&](std::size_t i) {
+                   const auto [row, variation] = items[i];
+                   Prepared prepared = prepare_case(cases_[rows[row].at], options_, resolvers_);
+                   apply(parameters_, variations[row][variation], prepared.software);
+                   return to_text(predict_prepared(prepared));
+                 },
+                 {jobs_, "predictions"});
   std::vector<std::vector<Answer>> out(rows.size());
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::string& id = rows[items[i].row].id;
@@ -112,7 +114,7 @@ std::vector<double> FitProblem::residuals(const LogValues& logs) const {
 }
 
 Matrix FitProblem::jacobian(const LogValues& logs, const std::vector<double>& there,
-                             const std::vector<Bounds>& bounds) const {
+                            const std::vector<Bounds>& bounds) const {
   std::vector<std::vector<std::size_t>> moved(rows_.size());
   std::vector<std::vector<LogValues>> variations(rows_.size());
   std::vector<double> steps(logs.size());

@@ -1,5 +1,5 @@
-// The rows that profiles are fitted to, as residuals ln(predicted / measured) and their derivatives by the
-// logarithms of the free parameters.
+// The rows that profiles are fitted to, as residuals ln(predicted / measured) and their derivatives
+// by the logarithms of the free parameters.
 #pragma once
 
 #include <optional>
@@ -16,8 +16,8 @@ using LogValues = std::vector<double>;  // ln of each parameter's value
 
 /// One case that is fitted to, or held out.
 struct FitRow {
-  std::size_t at = 0;                  // index into Predictor::cases()
-  std::string profile;                 // profile_key()
+  std::size_t at = 0;   // index into Predictor::cases()
+  std::string profile;  // profile_key()
   std::string family;
   std::string id;
   std::optional<double> time, memory;  // measured: seconds, GiB
@@ -41,8 +41,8 @@ class Predictor {
   std::vector<Prediction> first() const;
 
   /// [row][variation], for the variations that each row asks for.
-  std::vector<std::vector<Answer>> predict(const std::vector<FitRow>& rows,
-                                           const std::vector<std::vector<LogValues>>& variations) const;
+  std::vector<std::vector<Answer>> predict(
+      const std::vector<FitRow>& rows, const std::vector<std::vector<LogValues>>& variations) const;
 
  private:
   std::vector<PublishedCase> cases_;
@@ -65,8 +65,12 @@ class FitProblem {
   FitProblem(const Predictor& predictor, std::vector<FitRow> rows);
 
   const std::vector<FitRow>& rows() const { return rows_; }
-  const std::vector<FitResidual>& list() const { return list_; }  // times, then memory, in the rows' order
-  const std::string& family_of(std::size_t residual) const { return rows_[list_[residual].row].family; }
+  const std::vector<FitResidual>& list() const {
+    return list_;
+  }  // times, then memory, in the rows' order
+  const std::string& family_of(std::size_t residual) const {
+    return rows_[list_[residual].row].family;
+  }
 
   std::vector<double> residuals(const LogValues& logs) const;
 

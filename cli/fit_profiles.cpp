@@ -22,15 +22,18 @@ const std::vector<std::string> kFitSelections = {
 
 namespace {
 
-constexpr double kNoEffect = 1e-7;  // |d residual / d ln(value)| below it: the row does not depend on it
+constexpr double kNoEffect =
+    1e-7;  // |d residual / d ln(value)| below it: the row does not depend on it
 
 /// Statistics of residuals of one kind for which `take` holds.
 template <typename Take>
-ErrorStats stats_of(const FitProblem& problem, const std::vector<double>& residuals, bool memory, const Take& take) {
+ErrorStats stats_of(const FitProblem& problem, const std::vector<double>& residuals, bool memory,
+                    const Take& take) {
   std::vector<NamedError> errors;
   for (std::size_t r = 0; r < residuals.size(); ++r) {
     if (problem.list()[r].memory != memory || !take(r)) continue;
-    errors.push_back({problem.rows()[problem.list()[r].row].id, 100 * (std::exp(residuals[r]) - 1)});
+    errors.push_back(
+        {problem.rows()[problem.list()[r].row].id, 100 * (std::exp(residuals[r]) - 1)});
   }
   return error_stats(errors);
 }
@@ -48,21 +51,24 @@ bool depends(const Matrix& jacobian, std::size_t residual, std::size_t parameter
 }
 
 /// Which rows and families a parameter rests on.
-void describe(const FitProblem& problem, const Matrix& jacobian, std::size_t p, FittedParameter& out) {
+void describe(const FitProblem& problem, const Matrix& jacobian, std::size_t p,
+              FittedParameter& out) {
   std::vector<std::pair<std::string, double>> weights;
   for (std::size_t r = 0; r < jacobian.size(); ++r) {
     if (!depends(jacobian, r, p)) continue;
     ++out.rows;
     const std::string& family = problem.family_of(r);
-    auto at = std::find_if(weights.begin(), weights.end(), [&](const auto& w) { return w.first == family; });
+    auto at = std::find_if(weights.begin(), weights.end(),
+                           [&](const auto& w) { return w.first == family; });
     if (at == weights.end()) at = weights.insert(at, {family, 0});
     at->second += jacobian[r][p] * jacobian[r][p];
   }
   out.families = weights.size();
   if (weights.empty() || (weights.size() > 1 && !out.parameter.range.one_source)) return;
-  out.only_family = std::max_element(weights.begin(), weights.end(), [](const auto& a, const auto& b) {
-                      return a.second < b.second;
-                    })->first;
+  out.only_family =
+      std::max_element(weights.begin(), weights.end(), [](const auto& a, const auto& b) {
+        return a.second < b.second;
+      })->first;
 }
 
 std::string read_whole(const std::string& path) {
@@ -77,8 +83,11 @@ std::vector<ProfileFit::File> written_profiles(const std::vector<FreeParameter>&
   for (const FreeParameter& parameter : parameters) {
     for (const ParameterPlace& place : parameter.places) {
       const std::string name = place.profile + ".yaml";
-      if (std::any_of(files.begin(), files.end(), [&](const auto& file) { return file.name == name; })) continue;
-      files.push_back({name, with_values(read_whole(place.path), place.profile, parameters, values)});
+      if (std::any_of(files.begin(), files.end(),
+                      [&](const auto& file) { return file.name == name; }))
+        continue;
+      files.push_back(
+          {name, with_values(read_whole(place.path), place.profile, parameters, values)});
     }
   }
   return files;
@@ -99,16 +108,18 @@ std::vector<FitRow> scored_rows(const Predictor& predictor, ProfileFit& fit) {
       SoftwareProfile named;
       named.name = first[i].framework;
       named.version = first[i].framework_version;
-      rows.push_back({i, profile_key(named), facts.family, facts.id, facts.iteration_time, facts.peak_memory_gib});
+      rows.push_back({i, profile_key(named), facts.family, facts.id, facts.iteration_time,
+                      facts.peak_memory_gib});
     }
   }
-  if (rows.empty()) throw ConfigError("none of the selected cases can be predicted and is not suspect");
+  if (rows.empty())
+    throw ConfigError("none of the selected cases can be predicted and is not suspect");
   return rows;
 }
 
 /// What `fit_profiles` works with once the shared optimum is known.
 struct Optimum {
-  LogValues logs;                    // of the values as written
+  LogValues logs;                 // of the values as written
   std::vector<double> residuals;  // of all rows, left-out ones too
   Matrix jacobian;
 };
@@ -119,11 +130,14 @@ void hold_out(const Predictor& predictor, const FitProblem& problem, const Optim
               const std::vector<FittedParameter>& parameters, std::vector<double>& held_out,
               std::vector<bool>& counted) {
   std::vector<bool> included, free;
-  for (std::size_t r = 0; r < problem.list().size(); ++r) included.push_back(problem.family_of(r) != family.family);
-  for (const FittedParameter& parameter : parameters) free.push_back(parameter.only_family != family.family);
+  for (std::size_t r = 0; r < problem.list().size(); ++r)
+    included.push_back(problem.family_of(r) != family.family);
+  for (const FittedParameter& parameter : parameters)
+    free.push_back(parameter.only_family != family.family);
   LogValues logs = optimum.logs;
   if (refit) {
-    logs = linear_fit(optimum.logs, optimum.residuals, optimum.jacobian, included, free, bounds, FitOptions{}.threshold);
+    logs = linear_fit(optimum.logs, optimum.residuals, optimum.jacobian, included, free, bounds,
+                      FitOptions{}.threshold);
   }
   std::vector<FitRow> rows;
   for (const FitRow& row : problem.rows()) {
@@ -136,7 +150,8 @@ void hold_out(const Predictor& predictor, const FitProblem& problem, const Optim
   for (std::size_t r = 0; r < included.size(); ++r) {
     if (included[r]) continue;
     bool counts = true;
-    for (std::size_t p = 0; p < parameters.size(); ++p) counts = counts && (free[p] || !depends(optimum.jacobian, r, p));
+    for (std::size_t p = 0; p < parameters.size(); ++p)
+      counts = counts && (free[p] || !depends(optimum.jacobian, r, p));
     // Both lists have times first, then memory, each in the order of the rows.
     own_counted[k] = counts;
     held_out[r] = residuals[k++];
@@ -144,7 +159,8 @@ void hold_out(const Predictor& predictor, const FitProblem& problem, const Optim
     if (!counts && !problem.list()[r].memory) ++family.own_rows;
   }
   family.held_out = stats_of(own, residuals, false, [&](std::size_t r) { return own_counted[r]; });
-  family.memory_held_out = stats_of(own, residuals, true, [&](std::size_t r) { return own_counted[r]; });
+  family.memory_held_out =
+      stats_of(own, residuals, true, [&](std::size_t r) { return own_counted[r]; });
 }
 
 }  // namespace
@@ -152,10 +168,12 @@ void hold_out(const Predictor& predictor, const FitProblem& problem, const Optim
 ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& options) {
   ProfileFit fit;
   const Predictor predictor(
-      select_cases(read_cases(path), options.selections.empty() ? kFitSelections : options.selections),
+      select_cases(read_cases(path),
+                   options.selections.empty() ? kFitSelections : options.selections),
       free_parameters(data_root()), options.predict, options.jobs);
   const std::vector<FreeParameter>& parameters = predictor.parameters();
-  if (parameters.empty()) throw ConfigError("no software profile has an entry of kind fitted: there is nothing to fit");
+  if (parameters.empty())
+    throw ConfigError("no software profile has an entry of kind fitted: there is nothing to fit");
 
   const FitProblem all(predictor, scored_rows(predictor, fit));
   std::vector<FitRow> fitted_rows = all.rows();
@@ -164,9 +182,11 @@ ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& optio
     if (fitted_rows.size() == all.rows().size()) {
       std::vector<std::string> known;
       for (const std::string& family : families_of(all.rows())) known.push_back(quoted(family));
-      throw ConfigError("--leave-out: no row is of the family " + quoted(options.leave_out) + "; there are " + join_words(known));
+      throw ConfigError("--leave-out: no row is of the family " + quoted(options.leave_out) +
+                        "; there are " + join_words(known));
     }
-    if (fitted_rows.empty()) throw ConfigError("--leave-out: every row is of this family; none is left to fit to");
+    if (fitted_rows.empty())
+      throw ConfigError("--leave-out: every row is of this family; none is left to fit to");
   }
   const FitProblem problem(predictor, fitted_rows);
 
@@ -186,7 +206,10 @@ ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& optio
   };
   const FitResult result = robust_fit(
       start, bounds, [&](const LogValues& logs) { return problem.residuals(logs); },
-      [&](const LogValues& logs, const std::vector<double>& there) { return problem.jacobian(logs, there, bounds); }, how);
+      [&](const LogValues& logs, const std::vector<double>& there) {
+        return problem.jacobian(logs, there, bounds);
+      },
+      how);
   fit.iterations = result.iterations;
 
   // From here on with the values that the files will hold.
@@ -199,7 +222,8 @@ ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& optio
     FittedParameter& one = fit.parameters.emplace_back();
     one.parameter = parameters[p];
     one.value = values[p];
-    one.at_bound = moved && (result.parameters[p] <= bounds[p].low || result.parameters[p] >= bounds[p].high);
+    one.at_bound =
+        moved && (result.parameters[p] <= bounds[p].low || result.parameters[p] >= bounds[p].high);
     describe(problem, result.jacobian, p, one);
   }
   fit.files = written_profiles(parameters, values);
@@ -229,7 +253,8 @@ ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& optio
   }
   for (FittedFamily& family : fit.families) {
     if (!options.leave_one_out && family.family != options.leave_out) continue;
-    hold_out(predictor, all, optimum, bounds, options.leave_one_out, family, fit.parameters, held_out, counted);
+    hold_out(predictor, all, optimum, bounds, options.leave_one_out, family, fit.parameters,
+             held_out, counted);
   }
   const auto held = [&](std::size_t r) { return counted[r]; };
   fit.held_out = stats_of(all, held_out, false, held);

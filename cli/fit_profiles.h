@@ -1,8 +1,8 @@
-// `trainyard calibrate --fit` without its printing: the free numbers of the software profiles, fitted to
-// the step times and the memory of published runs.
+// `trainyard calibrate --fit` without its printing: the free numbers of the software profiles,
+// fitted to the step times and the memory of published runs.
 //
-// Residuals are ln(predicted / measured). Families of sources are left out one at a time, each time from
-// the common optimum with the common Jacobian, and their rows are then predicted anew.
+// Residuals are ln(predicted / measured). Families of sources are left out one at a time, each time
+// from the common optimum with the common Jacobian, and their rows are then predicted anew.
 #pragma once
 
 #include <optional>
@@ -23,16 +23,17 @@ struct FitProfilesOptions {
   int jobs = 0;
 };
 
-/// Dense transformers under the frameworks and schedules that this version times; suspect rows never count.
+/// Dense transformers under the frameworks and schedules that this version times; suspect rows
+/// never count.
 extern const std::vector<std::string> kFitSelections;
 
 struct FittedParameter {
-  FreeParameter parameter;    // as its files have it
-  double value = 0;           // fitted
+  FreeParameter parameter;  // as its files have it
+  double value = 0;         // fitted
   bool at_bound = false;
-  std::size_t rows = 0;       // whose prediction depends on it
-  std::size_t families = 0;   // of those rows
-  std::string only_family;    // the one that it rests on; "": several
+  std::size_t rows = 0;      // whose prediction depends on it
+  std::size_t families = 0;  // of those rows
+  std::string only_family;   // the one that it rests on; "": several
 };
 
 /// Errors of the step times of one family; memory of the same family apart.
@@ -40,27 +41,27 @@ struct FittedFamily {
   std::string family;
   ErrorStats in_sample;
   std::optional<ErrorStats> held_out;  // of rows that were not fitted to; nullopt: not asked for
-  std::size_t own_rows = 0;            // left out of held_out: a parameter rests on this family alone
+  std::size_t own_rows = 0;  // left out of held_out: a parameter rests on this family alone
   ErrorStats memory;
   std::optional<ErrorStats> memory_held_out;
 };
 
 struct ProfileFit {
   std::vector<FittedParameter> parameters;
-  std::size_t num_cases = 0;   // selected
-  std::size_t skipped = 0;     // that cannot be predicted
+  std::size_t num_cases = 0;  // selected
+  std::size_t skipped = 0;    // that cannot be predicted
   std::size_t suspect = 0;
-  ErrorStats before, after;    // step times of the rows that were fitted to
+  ErrorStats before, after;  // step times of the rows that were fitted to
   std::optional<ErrorStats> held_out;
   ErrorStats memory_before, memory_after;
   std::optional<ErrorStats> memory_held_out;
   std::vector<FittedFamily> families;
   int iterations = 0;
   struct File {
-    std::string name;          // megatron-lm-2021.yaml
-    std::string text;          // with the fitted values
+    std::string name;  // megatron-lm-2021.yaml
+    std::string text;  // with the fitted values
   };
-  std::vector<File> files;     // those with free parameters
+  std::vector<File> files;  // those with free parameters
 };
 
 ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& options);

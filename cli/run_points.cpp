@@ -73,7 +73,8 @@ void serve(int socket, const std::function<std::string(std::size_t)>& work) {
     }
     if (header.failed && text.empty()) text = "an error without a message";
     header.size = text.size();
-    if (!send_all(socket, &header, sizeof header) || !send_all(socket, text.data(), text.size())) return;
+    if (!send_all(socket, &header, sizeof header) || !send_all(socket, text.data(), text.size()))
+      return;
   }
 }
 
@@ -211,7 +212,9 @@ class Worker {
 class Progress {
  public:
   Progress(std::size_t count, std::string noun)
-      : count_(count), noun_(std::move(noun)), shown_(!noun_.empty() && isatty(STDERR_FILENO) == 1) {}
+      : count_(count),
+        noun_(std::move(noun)),
+        shown_(!noun_.empty() && isatty(STDERR_FILENO) == 1) {}
   ~Progress() {
     if (shown_) std::fputs("\r\033[K", stderr);
   }
@@ -234,7 +237,8 @@ class Progress {
   std::chrono::steady_clock::time_point last_{};
 };
 
-std::vector<PointAnswer> spread(std::size_t count, const std::function<std::string(std::size_t)>& work,
+std::vector<PointAnswer> spread(std::size_t count,
+                                const std::function<std::string(std::size_t)>& work,
                                 const PointsOptions& options) {
   std::vector<PointAnswer> answers(count);
   const auto jobs = static_cast<std::size_t>(options.jobs > 0 ? options.jobs : num_usable_cores());

@@ -29,7 +29,8 @@ struct Selection {
 Selection parse(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    throw ConfigError("--select " + printable(text) + ": expected path=value,value such as framework=nemo");
+    throw ConfigError("--select " + printable(text) +
+                      ": expected path=value,value such as framework=nemo");
   }
   return {split(text.substr(0, equals), '.'), split(text.substr(equals + 1), ',')};
 }
@@ -52,7 +53,8 @@ std::vector<PublishedCase> select_cases(std::vector<PublishedCase> cases,
     const Selection selection = parse(text);
     std::erase_if(cases, [&](const PublishedCase& one) {
       const std::string found = text_under(one.node, selection.path);
-      return std::find(selection.values.begin(), selection.values.end(), found) == selection.values.end();
+      return std::find(selection.values.begin(), selection.values.end(), found) ==
+             selection.values.end();
     });
   }
   if (cases.empty()) throw ConfigError("--select: no case meets all selections");

@@ -60,8 +60,8 @@ Validation validate_cases(const std::string& path, const PredictOptions& options
 }
 
 int run_validate(const ValidateOptions& options) {
-  const Validation validation = validate_cases(options.cases, {options.sets, options.fidelity}, options.jobs,
-                                               options.selections);
+  const Validation validation = validate_cases(options.cases, {options.sets, options.fidelity},
+                                               options.jobs, options.selections);
   const std::string json = validation_json(validation);
   if (!options.out.empty()) {
     make_folder(options.out);

@@ -21,7 +21,8 @@ void add(std::vector<FreeParameter>& all, const YamlNode& entry, FreeParameter o
     all.push_back(std::move(one));
     return;
   }
-  if (same->value != one.value || same->range.low != one.range.low || same->range.high != one.range.high) {
+  if (same->value != one.value || same->range.low != one.range.low ||
+      same->range.high != one.range.high) {
     entry.fail("shared as " + one.range.shared + " with " + to_string(same->places.front().pos) +
                ", which has another value or range");
   }
@@ -29,7 +30,8 @@ void add(std::vector<FreeParameter>& all, const YamlNode& entry, FreeParameter o
   same->places.push_back(std::move(one.places.front()));
 }
 
-void add_numbers(std::vector<FreeParameter>& all, const std::string& folder, const std::string& profile) {
+void add_numbers(std::vector<FreeParameter>& all, const std::string& folder,
+                 const std::string& profile) {
   const std::string path = folder + "/" + profile + ".yaml";
   const YamlNode root = YamlNode::load_file(path);
   for (const SoftwareNumber& number : kSoftwareNumbers) {
@@ -40,12 +42,14 @@ void add_numbers(std::vector<FreeParameter>& all, const std::string& folder, con
     one.number = number;
     one.value = value.as_number();
     one.range = read_fit_range(*entry, one.value, number.most);
-    one.name = (one.range.shared.empty() ? profile : one.range.shared) + "." + std::string(number.name);
+    one.name =
+        (one.range.shared.empty() ? profile : one.range.shared) + "." + std::string(number.name);
     one.note = entry->at("note").as_string();
     one.places.push_back({profile, path, value.pos(), value.as_string()});
     add(all, *entry, std::move(one));
     if (all.size() > kMostFreeParameters) {
-      entry->fail("the " + std::to_string(all.size()) + "th free parameter of the software profiles; " +
+      entry->fail("the " + std::to_string(all.size()) +
+                  "th free parameter of the software profiles; " +
                   std::to_string(kMostFreeParameters) +
                   " are allowed, and entries with the same `shared` count once");
     }
@@ -120,7 +124,8 @@ std::string with_values(const std::string& text, const std::string& profile,
       if (place.profile != profile) continue;
       const std::size_t at = lines.at(static_cast<std::size_t>(place.pos.line - 1)) +
                              static_cast<std::size_t>(place.pos.column - 1);
-      check(text.compare(at, place.text.size(), place.text) == 0, "a value stands where it was read");
+      check(text.compare(at, place.text.size(), place.text) == 0,
+            "a value stands where it was read");
       edits.push_back({at, place.text.size(), number_text(values[p])});
     }
   }

@@ -1,4 +1,5 @@
-// The numbers of software profiles that `trainyard calibrate --fit` may change: those of kind `fitted`.
+// The numbers of software profiles that `trainyard calibrate --fit` may change: those of kind
+// `fitted`.
 //
 //   launch_factor: {value: 3.5, kind: fitted, fit: [1, 10], shared: launch, note: "..."}
 //
@@ -25,39 +26,41 @@ struct FitRange {
   std::string shared;  // "": of this profile alone
 };
 
-/// The fit keys of one entry, whose number is `value` and may be `most`. Entries of other kinds than
-/// `fitted` have none. Throws ConfigError.
+/// The fit keys of one entry, whose number is `value` and may be `most`. Entries of other kinds
+/// than `fitted` have none. Throws ConfigError.
 FitRange read_fit_range(const YamlNode& entry, double value, double most);
 
 /// Where a parameter's value stands in a file.
 struct ParameterPlace {
   std::string profile;  // the file's name without .yaml: profile_key()
   std::string path;
-  SourcePos pos;        // of the value
-  std::string text;     // the value as written
+  SourcePos pos;     // of the value
+  std::string text;  // the value as written
 };
 
 struct FreeParameter {
-  std::string name;     // "megatron-lm-2021.launch_factor", or of shared ones "launch.launch_factor"
+  std::string name;  // "megatron-lm-2021.launch_factor", or of shared ones "launch.launch_factor"
   SoftwareNumber number{};
   double value = 0;
   FitRange range;
-  std::string note;     // of the first place
+  std::string note;  // of the first place
   std::vector<ParameterPlace> places;
 };
 
 /// The file's name of a profile: "megatron-lm-2021", "nemo".
 std::string profile_key(const SoftwareProfile& profile);
 
-/// Of all profiles in `root`/calibrate/software, in the order of files and numbers. Throws ConfigError
-/// for more than kMostFreeParameters, and for shared entries that differ in value or range.
+/// Of all profiles in `root`/calibrate/software, in the order of files and numbers. Throws
+/// ConfigError for more than kMostFreeParameters, and for shared entries that differ in value or
+/// range.
 std::vector<FreeParameter> free_parameters(const std::string& root);
 
 /// To four digits, which are more than a fit on whole runs knows.
 double rounded_value(double value);
 
-/// The text of a profile's file with the values of its parameters replaced, everything else as it was.
-/// Requires `text` to be the file that `parameters` were read from; `values`: one for each parameter.
+/// The text of a profile's file with the values of its parameters replaced, everything else as it
+/// was. Requires `text` to be the file that `parameters` were read from; `values`: one for each
+/// parameter.
 std::string with_values(const std::string& text, const std::string& profile,
                         const std::vector<FreeParameter>& parameters,
                         const std::vector<double>& values);

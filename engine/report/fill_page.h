@@ -10,7 +10,8 @@
 
 namespace trainyard {
 
-/// JSON that may stand inside a script element: no "</script", no "<!--", however a study is called.
+/// JSON that may stand inside a script element: no "</script", no "<!--", however a study is
+/// called.
 std::string for_script(const nlohmann::ordered_json& data);
 
 std::string fill_page(std::span<const PagePart> page, std::string_view title,

@@ -34,10 +34,11 @@ Normal normal_equations(const Matrix& jacobian, const std::vector<double>& resid
   return out;
 }
 
-/// The point that the damped normal equations lead to from `at`. Those not `free` stay; one that comes
-/// to a bound stops there, and the others are solved for again.
-std::vector<double> bounded_step(const Normal& normal, double damping, const std::vector<double>& at,
-                                 std::vector<bool> free, const std::vector<Bounds>& bounds) {
+/// The point that the damped normal equations lead to from `at`. Those not `free` stay; one that
+/// comes to a bound stops there, and the others are solved for again.
+std::vector<double> bounded_step(const Normal& normal, double damping,
+                                 const std::vector<double>& at, std::vector<bool> free,
+                                 const std::vector<Bounds>& bounds) {
   std::vector<double> point = at;
   for (std::size_t round = 0; round <= at.size(); ++round) {
     std::vector<std::size_t> index;
@@ -52,7 +53,8 @@ std::vector<double> bounded_step(const Normal& normal, double damping, const std
       for (std::size_t k = 0; k < at.size(); ++k) {
         if (!free[k]) right[i] -= normal.matrix[index[i]][k] * (point[k] - at[k]);
       }
-      for (std::size_t j = 0; j < index.size(); ++j) matrix[i][j] = normal.matrix[index[i]][index[j]];
+      for (std::size_t j = 0; j < index.size(); ++j)
+        matrix[i][j] = normal.matrix[index[i]][index[j]];
       matrix[i][i] *= 1 + damping;
     }
     const std::vector<double> step = solve_positive_definite(std::move(matrix), std::move(right));
@@ -77,8 +79,8 @@ std::vector<double> weights_of(const std::vector<double>& residuals, double thre
   return weights;
 }
 
-/// Broyden's update: the least change of each row with which `step` explains what its residual did. What
-/// a residual does not depend on stays so.
+/// Broyden's update: the least change of each row with which `step` explains what its residual did.
+/// What a residual does not depend on stays so.
 void update(Matrix& jacobian, const std::vector<double>& step, const std::vector<double>& before,
             const std::vector<double>& after) {
   for (std::size_t row = 0; row < jacobian.size(); ++row) {
@@ -96,20 +98,23 @@ void update(Matrix& jacobian, const std::vector<double>& step, const std::vector
 }
 
 /// By how much the weighted squares that the equations are of become less.
-double promised_gain(const Normal& normal, const std::vector<double>& at, const std::vector<double>& point) {
+double promised_gain(const Normal& normal, const std::vector<double>& at,
+                     const std::vector<double>& point) {
   double gain = 0;
   for (std::size_t i = 0; i < at.size(); ++i) {
     const double step = point[i] - at[i];
     gain += step * normal.right[i];
-    for (std::size_t j = 0; j < at.size(); ++j) gain -= step * normal.matrix[i][j] * (point[j] - at[j]) / 2;
+    for (std::size_t j = 0; j < at.size(); ++j)
+      gain -= step * normal.matrix[i][j] * (point[j] - at[j]) / 2;
   }
   return gain;
 }
 
 /// Moves `fit` by the first step that lowers its loss, with more and more damping, and updates the
 /// Jacobian by what came of it. By how much it is lower; 0: no step is, or none promises to be.
-double one_step(FitResult& fit, double& damping, const std::vector<bool>& free, const std::vector<Bounds>& bounds,
-                const Residuals& residuals, const FitOptions& options) {
+double one_step(FitResult& fit, double& damping, const std::vector<bool>& free,
+                const std::vector<Bounds>& bounds, const Residuals& residuals,
+                const FitOptions& options) {
   constexpr double kMostDamping = 1e6;
   const Normal normal =
       normal_equations(fit.jacobian, fit.residuals, weights_of(fit.residuals, options.threshold));
@@ -146,7 +151,8 @@ double huber_loss(const std::vector<double>& residuals, double threshold) {
 }
 
 FitResult robust_fit(std::vector<double> start, const std::vector<Bounds>& bounds,
-                     const Residuals& residuals, const Jacobian& jacobian, const FitOptions& options) {
+                     const Residuals& residuals, const Jacobian& jacobian,
+                     const FitOptions& options) {
   check(start.size() == bounds.size(), "bounds for each parameter");
   FitResult fit;
   fit.parameters = std::move(start);
@@ -191,9 +197,11 @@ std::vector<double> linear_fit(const std::vector<double>& at, const std::vector<
     const std::vector<double> next =
         bounded_step(normal_equations(jacobian, there, weights), 1e-9, point, free, bounds);
     double moved = 0;
-    for (std::size_t k = 0; k < point.size(); ++k) moved = std::max(moved, std::abs(next[k] - point[k]));
+    for (std::size_t k = 0; k < point.size(); ++k)
+      moved = std::max(moved, std::abs(next[k] - point[k]));
     for (std::size_t row = 0; row < there.size(); ++row) {
-      for (std::size_t k = 0; k < point.size(); ++k) there[row] += jacobian[row][k] * (next[k] - point[k]);
+      for (std::size_t k = 0; k < point.size(); ++k)
+        there[row] += jacobian[row][k] * (next[k] - point[k]);
     }
     point = next;
     if (moved < 1e-9) break;

@@ -1,4 +1,5 @@
-// A bounded, robust least-squares fit of a few parameters to many residuals that are costly to compute.
+// A bounded, robust least-squares fit of a few parameters to many residuals that are costly to
+// compute.
 #pragma once
 
 #include <functional>
@@ -13,13 +14,14 @@ struct Bounds {
   double high = 0;
 };
 
-/// sum over residuals of Huber's loss: r^2 / 2 up to `threshold`, threshold (|r| - threshold / 2) beyond.
+/// sum over residuals of Huber's loss: r^2 / 2 up to `threshold`, threshold (|r| - threshold / 2)
+/// beyond.
 double huber_loss(const std::vector<double>& residuals, double threshold);
 
 struct FitOptions {
-  double threshold = 0.1;      // of Huber's loss
+  double threshold = 0.1;  // of Huber's loss
   int max_iterations = 15;
-  double least_gain = 1e-4;    // a step that lowers the loss by less, relatively, is the last
+  double least_gain = 1e-4;  // a step that lowers the loss by less, relatively, is the last
   std::function<void(int iteration, double loss)> progress;  // after each iteration; may be empty
 };
 
@@ -32,21 +34,24 @@ struct FitResult {
 };
 
 using Residuals = std::function<std::vector<double>(const std::vector<double>&)>;
-using Jacobian = std::function<Matrix(const std::vector<double>&, const std::vector<double>& residuals)>;
+using Jacobian =
+    std::function<Matrix(const std::vector<double>&, const std::vector<double>& residuals)>;
 
 /// Levenberg-Marquardt with Huber's weights min(1, threshold / |r|):
 ///
 ///   (J^T W J + lambda diag(J^T W J)) step = -J^T W r
 ///
-/// Between exact Jacobians, which cost one set of residuals per parameter, Broyden's updates are used; only
-/// a step from an exact one that gains too little ends the fit. A parameter that a step would take out of its bounds stops there, and the others' step is computed
-/// again without it. The number of residuals must not change. `start` lies within the bounds.
+/// Between exact Jacobians, which cost one set of residuals per parameter, Broyden's updates are
+/// used; only a step from an exact one that gains too little ends the fit. A parameter that a step
+/// would take out of its bounds stops there, and the others' step is computed again without it. The
+/// number of residuals must not change. `start` lies within the bounds.
 FitResult robust_fit(std::vector<double> start, const std::vector<Bounds>& bounds,
                      const Residuals& residuals, const Jacobian& jacobian,
                      const FitOptions& options = {});
 
-/// The minimum of the same loss of residuals + J (x - at) over those rows for which `included`, moving
-/// only parameters that are `free`, within the bounds: weights and solution in turn, `rounds` times.
+/// The minimum of the same loss of residuals + J (x - at) over those rows for which `included`,
+/// moving only parameters that are `free`, within the bounds: weights and solution in turn,
+/// `rounds` times.
 std::vector<double> linear_fit(const std::vector<double>& at, const std::vector<double>& residuals,
                                const Matrix& jacobian, const std::vector<bool>& included,
                                const std::vector<bool>& free, const std::vector<Bounds>& bounds,

@@ -1,5 +1,5 @@
-// The fit from profiles and cases to profiles: measurements that were made with known values give these
-// values back, and what one source alone says is not counted as held out.
+// The fit from profiles and cases to profiles: measurements that were made with known values give
+// these values back, and what one source alone says is not counted as held out.
 #include "cli/fit_profiles.h"
 
 #include <catch2/catch.hpp>
@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Profiles of devices and links as they ship, and one software profile `made`; data_root() while it lives.
+/// Profiles of devices and links as they ship, and one software profile `made`; data_root() while
+/// it lives.
 class MadeRoot {
  public:
   MadeRoot() {
@@ -35,12 +36,13 @@ class MadeRoot {
 
   void write_profile(double memory_bound_factor, double product_factor, double context_gib) const {
     const auto entry = [](const char* name, double value) {
-      return std::string(name) + ": {value: " + std::to_string(value) + ", kind: fitted, fit: [0.5, 8], note: made}\n";
+      return std::string(name) + ": {value: " + std::to_string(value) +
+             ", kind: fitted, fit: [0.5, 8], note: made}\n";
     };
     write_text(folder_ / "calibrate/software/made.yaml",
                "name: made\ndescription: made up\nbasis: {kind: derived, note: made up}\n" +
-                   entry("memory_bound_factor", memory_bound_factor) + entry("product_factor", product_factor) +
-                   entry("context_gib", context_gib));
+                   entry("memory_bound_factor", memory_bound_factor) +
+                   entry("product_factor", product_factor) + entry("context_gib", context_gib));
   }
   std::string operator/(const std::string& name) const { return folder_ / name; }
 
@@ -54,9 +56,10 @@ struct MadeCase {
   int hidden, tensor, microbatch;
   bool memory;
 };
-constexpr MadeCase kCases[] = {{"a1", "paper row 1", 1024, 1, 4, false}, {"a2", "paper row 2", 4096, 2, 2, false},
-                               {"a3", "paper row 3", 2048, 1, 8, false}, {"b1", "page line 1", 1024, 2, 8, true},
-                               {"b2", "page line 2", 4096, 1, 1, true},  {"b3", "page line 3", 2048, 2, 4, true}};
+constexpr MadeCase kCases[] = {
+    {"a1", "paper row 1", 1024, 1, 4, false}, {"a2", "paper row 2", 4096, 2, 2, false},
+    {"a3", "paper row 3", 2048, 1, 8, false}, {"b1", "page line 1", 1024, 2, 8, true},
+    {"b2", "page line 2", 4096, 1, 1, true},  {"b3", "page line 3", 2048, 2, 4, true}};
 
 /// The cases, with `measured` from the predictions of `with`, or 1 where there are none.
 std::string cases_text(const Validation* with) {
@@ -69,15 +72,24 @@ std::string cases_text(const Validation* with) {
       std::snprintf(buffer, sizeof buffer, "%.17g", value);
       return std::string(buffer);
     };
-    text += std::string("- id: ") + one.id + "\n  source: " + one.source +
-            "\n  framework: made\n"
-            "  model: {family: gpt, layers: 4, hidden: " + std::to_string(one.hidden) +
-            ", heads: 16, vocab: 4096, seq_len: 512}\n"
-            "  cluster: {gpu: a100-sxm-80g, gpus: 2, gpus_per_node: 8, intra: nvswitch, intra_gb_per_s: 300, inter: none}\n"
-            "  parallel: {tensor: " + std::to_string(one.tensor) + "}\n"
-            "  training: {global_batch: 16, microbatch: " + std::to_string(one.microbatch) + ", precision: bf16}\n"
-            "  measured: {iteration_time_s: " + figure(p == nullptr ? 1 : p->iteration_time) +
-            (one.memory ? ", peak_memory_gib: " + figure(p == nullptr ? 1 : p->peak_memory_gib) : "") + "}\n";
+    text +=
+        std::string("- id: ") + one.id + "\n  source: " + one.source +
+        "\n  framework: made\n"
+        "  model: {family: gpt, layers: 4, hidden: " +
+        std::to_string(one.hidden) +
+        ", heads: 16, vocab: 4096, seq_len: 512}\n"
+        "  cluster: {gpu: a100-sxm-80g, gpus: 2, gpus_per_node: 8, intra: nvswitch, "
+        "intra_gb_per_s: 300, inter: none}\n"
+        "  parallel: {tensor: " +
+        std::to_string(one.tensor) +
+        "}\n"
+        "  training: {global_batch: 16, microbatch: " +
+        std::to_string(one.microbatch) +
+        ", precision: bf16}\n"
+        "  measured: {iteration_time_s: " +
+        figure(p == nullptr ? 1 : p->iteration_time) +
+        (one.memory ? ", peak_memory_gib: " + figure(p == nullptr ? 1 : p->peak_memory_gib) : "") +
+        "}\n";
   }
   return text;
 }
@@ -124,7 +136,8 @@ TEST_CASE("measurements made with known values give them back, in one process an
   REQUIRE(fit.files.size() == 1);
   CHECK(fit.files[0].name == "made.yaml");
   write_text(root / "calibrate/software/made.yaml", fit.files[0].text);
-  CHECK(validate_cases(path, {}, 2).time.all.stats.mean_abs == Approx(fit.after.mean_abs).margin(1e-9));
+  CHECK(validate_cases(path, {}, 2).time.all.stats.mean_abs ==
+        Approx(fit.after.mean_abs).margin(1e-9));
 
   root.write_profile(1.2, 1, 1);
   options.jobs = 1;
@@ -149,7 +162,8 @@ TEST_CASE("a family that is left out is predicted only") {
   CHECK(fit.parameters[2].rows == 0);
   CHECK(fit.parameters[2].value == 3);  // nothing says otherwise
   REQUIRE(fit.memory_held_out);
-  CHECK(fit.memory_held_out->n == 0);   // the context that the page's memory depends on has seen the page
+  CHECK(fit.memory_held_out->n ==
+        0);  // the context that the page's memory depends on has seen the page
   options.leave_out = "leaflet";
   CHECK_THROWS_WITH(fit_profiles(path, options),
                     "--leave-out: no row is of the family 'leaflet'; there are 'paper' and 'page'");
@@ -157,10 +171,11 @@ TEST_CASE("a family that is left out is predicted only") {
 
 TEST_CASE("selections compare the case's own words") {
   const auto cases = [] {
-    return read_cases(YamlNode::parse("- {id: a, framework: nemo, training: {precision: fp8}, measured: {}}\n"
-                                      "- {id: b, framework: nemo, training: {precision: bf16}, measured: {}}\n"
-                                      "- {id: c, framework: null, measured: {}}\n",
-                                      "cases.yaml"));
+    return read_cases(
+        YamlNode::parse("- {id: a, framework: nemo, training: {precision: fp8}, measured: {}}\n"
+                        "- {id: b, framework: nemo, training: {precision: bf16}, measured: {}}\n"
+                        "- {id: c, framework: null, measured: {}}\n",
+                        "cases.yaml"));
   };
   const auto ids = [&](const std::vector<std::string>& selections) {
     std::string out;

@@ -32,16 +32,15 @@ TEST_CASE("no items, no answers") {
 
 TEST_CASE("an item that throws or ends its process fails alone, and says how") {
   const int jobs = GENERATE(1, 3);
-  const auto answers = run_points(
-      12,
-      [](std::size_t i) -> std::string {
-        if (i == 2) throw std::runtime_error("two is odd");
-        if (i == 4) kill(getpid(), SIGKILL);
-        if (i == 5) _exit(7);
-        if (i == 11) throw std::runtime_error("");
-        return std::to_string(i * i);
-      },
-      {jobs, ""});
+  const auto answers = run_points(12,
+                                  [](std::size_t i) -> std::string {
+                                    if (i == 2) throw std::runtime_error("two is odd");
+                                    if (i == 4) kill(getpid(), SIGKILL);
+                                    if (i == 5) _exit(7);
+                                    if (i == 11) throw std::runtime_error("");
+                                    return std::to_string(i * i);
+                                  },
+                                  {jobs, ""});
   REQUIRE(answers.size() == 12);
   CHECK(answers[2].failure == "two is odd");
   CHECK(answers[4].failure == "its process was ended by a signal: Killed");
@@ -64,13 +63,12 @@ TEST_CASE("no process outlives the one that started it, whether that can clean u
   if (middle == 0) {
     close(ends[0]);
     for (const int one : {SIGINT, SIGTERM}) signal(one, SIG_DFL);  // Catch has handlers of its own
-    run_points(
-        3,
-        [&](std::size_t) -> std::string {
-          if (write(ends[1], "x", 1) != 1) _exit(1);
-          for (;;) pause();
-        },
-        {3, ""});
+    run_points(3,
+               [&](std::size_t) -> std::string {
+                 if (write(ends[1], "x", 1) != 1) _exit(1);
+                 for (;;) pause();
+               },
+               {3, ""});
     _exit(0);
   }
   close(ends[1]);

@@ -13,14 +13,16 @@ namespace trainyard {
 
 namespace {
 
-const std::string kHead = "name: made\ndescription: made up\nbasis: {kind: derived, note: made up}\n";
+const std::string kHead =
+    "name: made\ndescription: made up\nbasis: {kind: derived, note: made up}\n";
 
 /// A root whose software profiles have these texts behind kHead.
 class Root {
  public:
   Root(std::initializer_list<std::pair<std::string, std::string>> profiles) {
     std::filesystem::create_directories(folder_ / "calibrate/software");
-    for (const auto& [name, text] : profiles) write_text(folder_ / ("calibrate/software/" + name + ".yaml"), kHead + text);
+    for (const auto& [name, text] : profiles)
+      write_text(folder_ / ("calibrate/software/" + name + ".yaml"), kHead + text);
   }
   const std::string& path() const { return folder_.path(); }
 
@@ -30,7 +32,8 @@ class Root {
 
 }  // namespace
 
-TEST_CASE("the shipped profiles: at most 30 free parameters, each within its bounds and with its basis") {
+TEST_CASE(
+    "the shipped profiles: at most 30 free parameters, each within its bounds and with its basis") {
   const auto parameters = free_parameters(source_root());
   CHECK(parameters.size() <= kMostFreeParameters);
   for (const FreeParameter& parameter : parameters) {
@@ -56,7 +59,8 @@ TEST_CASE("the shipped profiles: at most 30 free parameters, each within its bou
 TEST_CASE("only numbers of kind fitted are free, with their bounds or the usual ones") {
   const Root root{{"a",
                    "launch_factor: {value: 2, kind: measured, note: n}\n"
-                   "product_factor: {value: 1.2, kind: fitted, fit: [0.9, 2], one_source: true, note: rows of x}\n"
+                   "product_factor: {value: 1.2, kind: fitted, fit: [0.9, 2], one_source: true, "
+                   "note: rows of x}\n"
                    "gradient_traffic: {value: 10, kind: fitted, note: n}\n"},
                   {"b", ""}};
   const auto parameters = free_parameters(root.path());
@@ -72,8 +76,11 @@ TEST_CASE("only numbers of kind fitted are free, with their bounds or the usual 
 }
 
 TEST_CASE("shared entries are one parameter") {
-  const std::string entry = "launch_factor: {value: 2, kind: fitted, fit: [1, 9], shared: python, note: n}\n";
-  const Root root{{"a", entry}, {"b", entry + "gradient_traffic: {value: 4, kind: fitted, shared: python, note: n}\n"}};
+  const std::string entry =
+      "launch_factor: {value: 2, kind: fitted, fit: [1, 9], shared: python, note: n}\n";
+  const Root root{
+      {"a", entry},
+      {"b", entry + "gradient_traffic: {value: 4, kind: fitted, shared: python, note: n}\n"}};
   const auto parameters = free_parameters(root.path());
   REQUIRE(parameters.size() == 2);
   CHECK(parameters[0].name == "python.launch_factor");
@@ -94,14 +101,17 @@ TEST_CASE("what is wrong with a free number is said at its place") {
              Catch::EndsWith("expected 0 < lowest < highest <= 1000"));
   CHECK_THAT(problem("launch_factor: {value: 2, kind: fitted, fit: [1], note: n}\n"),
              Catch::EndsWith("expected [lowest, highest]"));
-  const Root root{{"a", "launch_factor: {value: 2, kind: fitted, fit: [1, 9], shared: s, note: n}\n"},
-                  {"b", "launch_factor: {value: 3, kind: fitted, fit: [1, 9], shared: s, note: n}\n"}};
-  CHECK_THAT(error_of([&] { free_parameters(root.path()); }), Catch::Contains("which has another value or range"));
-  CHECK_THAT(error_of([] {
-               read_software_profile(YamlNode::parse(
-                   kHead + "launch_factor: {value: 2, kind: measured, fit: [1, 3], note: n}\n", "a.yaml"));
-             }),
-             Catch::EndsWith("only an entry of kind fitted has this"));
+  const Root root{
+      {"a", "launch_factor: {value: 2, kind: fitted, fit: [1, 9], shared: s, note: n}\n"},
+      {"b", "launch_factor: {value: 3, kind: fitted, fit: [1, 9], shared: s, note: n}\n"}};
+  CHECK_THAT(error_of([&] { free_parameters(root.path()); }),
+             Catch::Contains("which has another value or range"));
+  CHECK_THAT(
+      error_of([] {
+        read_software_profile(YamlNode::parse(
+            kHead + "launch_factor: {value: 2, kind: measured, fit: [1, 3], note: n}\n", "a.yaml"));
+      }),
+      Catch::EndsWith("only an entry of kind fitted has this"));
 }
 
 TEST_CASE("more than 30 free parameters are refused") {
@@ -117,7 +127,8 @@ TEST_CASE("more than 30 free parameters are refused") {
   for (std::size_t i = 0; i < files; ++i) {
     write_text(folder / ("calibrate/software/p" + std::to_string(i) + ".yaml"), kHead + text);
   }
-  CHECK_THAT(error_of([&] { free_parameters(folder.path()); }), Catch::Contains("the 31th free parameter"));
+  CHECK_THAT(error_of([&] { free_parameters(folder.path()); }),
+             Catch::Contains("the 31th free parameter"));
 }
 
 TEST_CASE("values are replaced where they stand, everything else stays") {

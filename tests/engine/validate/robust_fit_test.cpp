@@ -1,4 +1,5 @@
-// The fit: known minima of small problems, bounds, and outliers that do not count for more than they are.
+// The fit: known minima of small problems, bounds, and outliers that do not count for more than
+// they are.
 #include "engine/validate/robust_fit.h"
 
 #include <catch2/catch.hpp>
@@ -13,7 +14,8 @@ struct Line {
   std::vector<double> y;
   std::vector<double> residuals(const std::vector<double>& p) const {
     std::vector<double> out;
-    for (std::size_t x = 0; x < y.size(); ++x) out.push_back(p[0] + p[1] * static_cast<double>(x) - y[x]);
+    for (std::size_t x = 0; x < y.size(); ++x)
+      out.push_back(p[0] + p[1] * static_cast<double>(x) - y[x]);
     return out;
   }
   Matrix jacobian() const {
@@ -21,10 +23,11 @@ struct Line {
     for (std::size_t x = 0; x < y.size(); ++x) out.push_back({1, static_cast<double>(x)});
     return out;
   }
-  FitResult fit(const std::vector<double>& start, const std::vector<Bounds>& bounds, const FitOptions& options) const {
+  FitResult fit(const std::vector<double>& start, const std::vector<Bounds>& bounds,
+                const FitOptions& options) const {
     return robust_fit(
-        start, bounds, [&](const auto& p) { return residuals(p); }, [&](const auto&, const auto&) { return jacobian(); },
-        options);
+        start, bounds, [&](const auto& p) { return residuals(p); },
+        [&](const auto&, const auto&) { return jacobian(); }, options);
   }
 };
 
@@ -46,21 +49,22 @@ TEST_CASE("an exact line is found") {
 }
 
 TEST_CASE("a bound stops a parameter and the other one makes up for it") {
-  // With b at most 1: the a that minimises sum (a + x - (1 + 2x))^2 is 1 + mean(x) = 2.5; residuals are
-  // below the threshold of 10, so the loss is quadratic.
+  // With b at most 1: the a that minimises sum (a + x - (1 + 2x))^2 is 1 + mean(x) = 2.5; residuals
+  // are below the threshold of 10, so the loss is quadratic.
   const FitResult fit = Line{{1, 3, 5, 7}}.fit({0, 0}, {{-100, 100}, {-1, 1}}, {10, 60, 1e-14, {}});
   CHECK(fit.parameters[1] == 1);
   CHECK(fit.parameters[0] == Approx(2.5));
 }
 
 TEST_CASE("one outlier does not carry the fit away") {
-  // A constant: of residuals a, a, a, a - 9 with threshold 0.1 the three pull back with 3 a, the outlier
-  // with 0.1 at most: a = 0.1 / 3. Least squares would say 9 / 4.
+  // A constant: of residuals a, a, a, a - 9 with threshold 0.1 the three pull back with 3 a, the
+  // outlier with 0.1 at most: a = 0.1 / 3. Least squares would say 9 / 4.
   const auto residuals = [](const std::vector<double>& p) {
     return std::vector<double>{p[0], p[0], p[0], p[0] - 9};
   };
   const Matrix ones(4, std::vector<double>(1, 1));
-  const FitResult fit = robust_fit({1}, {{-50, 50}}, residuals, [&](const auto&, const auto&) { return ones; }, kExact);
+  const FitResult fit = robust_fit(
+      {1}, {{-50, 50}}, residuals, [&](const auto&, const auto&) { return ones; }, kExact);
   CHECK(fit.parameters[0] == Approx(0.1 / 3).epsilon(1e-4));
 }
 
@@ -79,23 +83,28 @@ TEST_CASE("a curved problem converges, its Jacobian is the one at the answer") {
 
 TEST_CASE("a parameter that nothing depends on stays where it was") {
   const auto residuals = [](const std::vector<double>& p) { return std::vector<double>{p[0] - 1}; };
-  const FitResult fit =
-      robust_fit({0, 7}, kWide, residuals, [](const auto&, const auto&) { return Matrix{{1, 0}}; }, kExact);
+  const FitResult fit = robust_fit(
+      {0, 7}, kWide, residuals,
+      [](const auto&, const auto&) {
+        return Matrix{{1, 0}};
+      },
+      kExact);
   CHECK(fit.parameters[0] == Approx(1));
   CHECK(fit.parameters[1] == 7);
 }
 
 TEST_CASE("rows are left out by the same Jacobian") {
-  // From the fit of all (1, 3, 5, 11) at (0, 3.2) say: leaving out the last row, the line is 1 + 2x.
+  // From the fit of all (1, 3, 5, 11) at (0, 3.2) say: leaving out the last row, the line is 1 +
+  // 2x.
   const Line line{{1, 3, 5, 11}};
   const std::vector<double> at = {0, 3.2};
-  const std::vector<double> moved = linear_fit(at, line.residuals(at), line.jacobian(), {true, true, true, false},
-                                               {true, true}, kWide, 10);
+  const std::vector<double> moved = linear_fit(at, line.residuals(at), line.jacobian(),
+                                               {true, true, true, false}, {true, true}, kWide, 10);
   CHECK(moved[0] == Approx(1).epsilon(1e-6));
   CHECK(moved[1] == Approx(2).epsilon(1e-6));
   // With b not free: a = mean of y - 3.2 x = (1 - 0.2 - 1.4) / 3 = -0.2.
-  const std::vector<double> held = linear_fit(at, line.residuals(at), line.jacobian(), {true, true, true, false},
-                                              {true, false}, kWide, 10);
+  const std::vector<double> held = linear_fit(at, line.residuals(at), line.jacobian(),
+                                              {true, true, true, false}, {true, false}, kWide, 10);
   CHECK(held[1] == 3.2);
   CHECK(held[0] == Approx(-0.2).epsilon(1e-6));
 }
