@@ -48,8 +48,7 @@ void add_numbers(std::vector<FreeParameter>& all, const std::string& folder,
     one.places.push_back({profile, path, value.pos(), value.as_string()});
     add(all, *entry, std::move(one));
     if (all.size() > kMostFreeParameters) {
-      entry->fail("the " + std::to_string(all.size()) +
-                  "th free parameter of the software profiles; " +
+      entry->fail("free parameter " + std::to_string(all.size()) + " of the software profiles; " +
                   std::to_string(kMostFreeParameters) +
                   " are allowed, and entries with the same `shared` count once");
     }

@@ -112,6 +112,7 @@ Json regression_json(const ErrorRegression& regression) {
 Json validation_data(const Validation& validation) {
   Json out;
   out["file"] = validation.file;
+  out["num_cases"] = validation.outcomes.size();
   out["summary"] = summary_of(validation.time);
   out["summary"]["memory"] = summary_of(validation.memory);
   out["summary"]["order"] = order_json(validation);

@@ -38,8 +38,8 @@ const CASE_COLUMNS = [
 ];
 
 function drawFigures() {
-  const skipped = new Set(rows.filter((row) => row.skipped !== null).map((row) => row.id)).size;
-  byId("lead").textContent = `${plural(new Set(rows.map((row) => row.id)).size, "case")}` +
+  const skipped = run.skipped.reduce((sum, {ids}) => sum + ids.length, 0);
+  byId("lead").textContent = plural(run.num_cases, "case") +
       (skipped ? `, ${formatCount(skipped)} of which this version cannot express` : "") + ". Errors are of step times.";
   const figure = (name, value, note) => element(
       "div", {class: "figure"}, element("div", {class: "name"}, name), element("div", {class: "value"}, value),

@@ -128,7 +128,7 @@ TEST_CASE("more than 30 free parameters are refused") {
     write_text(folder / ("calibrate/software/p" + std::to_string(i) + ".yaml"), kHead + text);
   }
   CHECK_THAT(error_of([&] { free_parameters(folder.path()); }),
-             Catch::Contains("the 31th free parameter"));
+             Catch::Contains("free parameter 31 of the software profiles; 30 are allowed"));
 }
 
 TEST_CASE("values are replaced where they stand, everything else stays") {

@@ -117,6 +117,7 @@ TEST_CASE("order is asked of families of five, within each") {
 TEST_CASE("JSON has the keys of the contract") {
   const auto json = nlohmann::json::parse(validation_json(example()));
   const auto& summary = json.at("summary");
+  CHECK(json.at("num_cases") == 5);
   CHECK(summary.at("n") == 2);
   CHECK(summary.at("mean_abs_percent").get<double>() == Approx(20));
   CHECK(summary.at("median_abs_percent").get<double>() == Approx(20));
