@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "cli/data_root.h"
@@ -72,30 +73,47 @@ std::vector<Prediction> Predictor::first() const {
 
 std::vector<std::vector<Predictor::Answer>> Predictor::predict(
     const std::vector<FitRow>& rows, const std::vector<std::vector<LogValues>>& variations) const {
+  using Key = std::pair<std::size_t, LogValues>;
+  const auto key_of = [&](const FitRow& row, const LogValues& logs) {
+    Key key(row.at, {});
+    for (std::size_t p = 0; p < parameters_.size(); ++p) {
+      if (concerns(parameters_[p], row.profile)) key.second.push_back(logs[p]);
+    }
+    return key;
+  };
   // One item each, so that no process ends up with a long row's many variations.
   struct Item {
-    std::size_t row, variation;
+    const FitRow* row;
+    const LogValues* logs;
+    Key key;
   };
   std::vector<Item> items;
+  std::set<Key> asked;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    for (std::size_t k = 0; k < variations[i].size(); ++k) items.push_back({i, k});
+    for (const LogValues& logs : variations[i]) {
+      Key key = key_of(rows[i], logs);
+      if (known_.contains(key) || !asked.insert(key).second) continue;
+      items.push_back({&rows[i], &logs, std::move(key)});
+    }
   }
   const auto answers =
       run_points(items.size(),
                  [&](std::size_t i) {
-                   const auto [row, variation] = items[i];
-                   Prepared prepared = prepare_case(cases_[rows[row].at], options_, resolvers_);
-                   apply(parameters_, variations[row][variation], prepared.software);
+                   Prepared prepared = prepare_case(cases_[items[i].row->at], options_, resolvers_);
+                   apply(parameters_, *items[i].logs, prepared.software);
                    return to_text(predict_prepared(prepared));
                  },
                  {jobs_, "predictions"});
-  std::vector<std::vector<Answer>> out(rows.size());
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const std::string& id = rows[items[i].row].id;
-    if (!answers[i].failure.empty()) throw BackendError(id + ": " + answers[i].failure);
+    if (!answers[i].failure.empty())
+      throw BackendError(items[i].row->id + ": " + answers[i].failure);
     const Prediction prediction = prediction_from_text(answers[i].text);
     check(prediction.skipped.empty(), "a case that was predicted once can be predicted again");
-    out[items[i].row].push_back({prediction.iteration_time, prediction.peak_memory_gib});
+    known_[items[i].key] = {prediction.iteration_time, prediction.peak_memory_gib};
+  }
+  std::vector<std::vector<Answer>> out(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (const LogValues& logs : variations[i]) out[i].push_back(known_.at(key_of(rows[i], logs)));
   }
   return out;
 }

@@ -2,8 +2,10 @@
 // by the logarithms of the free parameters.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/predict_case.h"
@@ -40,7 +42,8 @@ class Predictor {
   /// Every case under the profiles as they are.
   std::vector<Prediction> first() const;
 
-  /// [row][variation], for the variations that each row asks for.
+  /// [row][variation], for the variations that each row asks for. What has been predicted once
+  /// under the same values of its profile's parameters is remembered.
   std::vector<std::vector<Answer>> predict(
       const std::vector<FitRow>& rows, const std::vector<std::vector<LogValues>>& variations) const;
 
@@ -51,6 +54,8 @@ class Predictor {
   int jobs_;
   std::vector<std::string> warnings_;
   StudyResolvers resolvers_;
+  mutable std::map<std::pair<std::size_t, LogValues>, Answer>
+      known_;  // [case, values of its profile]
 };
 
 /// One residual of a row.

@@ -23,7 +23,8 @@ const std::vector<std::string> kFitSelections = {
 namespace {
 
 constexpr double kNoEffect =
-    1e-7;  // |d residual / d ln(value)| below it: the row does not depend on it
+    1e-7;                       // |d residual / d ln(value)| of a row that does not depend on it
+constexpr int kRefitSteps = 6;  // without a family
 
 /// Statistics of residuals of one kind for which `take` holds.
 template <typename Take>
@@ -124,43 +125,63 @@ struct Optimum {
   Matrix jacobian;
 };
 
-/// Predicts `family` with parameters that have not seen it, and notes its errors.
-void hold_out(const Predictor& predictor, const FitProblem& problem, const Optimum& optimum,
-              const std::vector<Bounds>& bounds, bool refit, FittedFamily& family,
-              const std::vector<FittedParameter>& parameters, std::vector<double>& held_out,
-              std::vector<bool>& counted) {
-  std::vector<bool> included, free;
-  for (std::size_t r = 0; r < problem.list().size(); ++r)
-    included.push_back(problem.family_of(r) != family.family);
-  for (const FittedParameter& parameter : parameters)
-    free.push_back(parameter.only_family != family.family);
-  LogValues logs = optimum.logs;
-  if (refit) {
-    logs = linear_fit(optimum.logs, optimum.residuals, optimum.jacobian, included, free, bounds,
-                      FitOptions{}.threshold);
-  }
+/// Rows of `family` alone, or of all others.
+std::vector<FitRow> rows_of(const FitProblem& problem, const std::string& family, bool its_own) {
   std::vector<FitRow> rows;
   for (const FitRow& row : problem.rows()) {
-    if (row.family == family.family) rows.push_back(row);
+    if ((row.family == family) == its_own) rows.push_back(row);
   }
-  const FitProblem own(predictor, rows);
+  return rows;
+}
+
+/// The parameters that fit all families but one: from the common optimum, with its Jacobian (and
+/// what Broyden's updates make of it), a few steps. Those that rest on this family alone stay.
+LogValues refitted_without(const std::string& family, const Predictor& predictor,
+                           const FitProblem& problem, const Optimum& optimum,
+                           std::vector<Bounds> bounds,
+                           const std::vector<FittedParameter>& parameters) {
+  const FitProblem others(predictor, rows_of(problem, family, false));
+  if (others.rows().empty()) return optimum.logs;
+  Matrix jacobian;
+  for (std::size_t r = 0; r < problem.list().size(); ++r) {
+    if (problem.family_of(r) != family) jacobian.push_back(optimum.jacobian[r]);
+  }
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    if (parameters[p].only_family == family) bounds[p] = {optimum.logs[p], optimum.logs[p]};
+  }
+  FitOptions options;
+  options.max_iterations = kRefitSteps;
+  return robust_fit(
+             optimum.logs, bounds, [&](const LogValues& logs) { return others.residuals(logs); },
+             [&](const LogValues&, const std::vector<double>&) { return jacobian; }, options)
+      .parameters;
+}
+
+/// Predicts `family` with the parameters `logs`, and notes its errors. A row that depends on a
+/// parameter that rests on this family alone does not count.
+void hold_out(const Predictor& predictor, const FitProblem& problem, const Optimum& optimum,
+              const LogValues& logs, const std::vector<FittedParameter>& parameters,
+              FittedFamily& family, std::vector<double>& held_out, std::vector<bool>& counted) {
+  const FitProblem own(predictor, rows_of(problem, family.family, true));
   const std::vector<double> residuals = own.residuals(logs);
   std::vector<bool> own_counted(residuals.size(), true);
   std::size_t k = 0;
-  for (std::size_t r = 0; r < included.size(); ++r) {
-    if (included[r]) continue;
+  for (std::size_t r = 0; r < problem.list().size(); ++r) {
+    if (problem.family_of(r) != family.family) continue;
     bool counts = true;
-    for (std::size_t p = 0; p < parameters.size(); ++p)
-      counts = counts && (free[p] || !depends(optimum.jacobian, r, p));
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      if (parameters[p].only_family != family.family) continue;
+      counts = counts && !depends(optimum.jacobian, r, p);
+    }
     // Both lists have times first, then memory, each in the order of the rows.
     own_counted[k] = counts;
     held_out[r] = residuals[k++];
     counted[r] = counts;
     if (!counts && !problem.list()[r].memory) ++family.own_rows;
   }
-  family.held_out = stats_of(own, residuals, false, [&](std::size_t r) { return own_counted[r]; });
-  family.memory_held_out =
-      stats_of(own, residuals, true, [&](std::size_t r) { return own_counted[r]; });
+  const auto take = [&](std::size_t r) { return own_counted[r]; };
+  family.held_out = stats_of(own, residuals, false, take);
+  family.memory_held_out = stats_of(own, residuals, true, take);
 }
 
 }  // namespace
@@ -253,8 +274,11 @@ ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& optio
   }
   for (FittedFamily& family : fit.families) {
     if (!options.leave_one_out && family.family != options.leave_out) continue;
-    hold_out(predictor, all, optimum, bounds, options.leave_one_out, family, fit.parameters,
-             held_out, counted);
+    const LogValues logs = options.leave_one_out ? refitted_without(family.family, predictor, all,
+                                                                    optimum, bounds, fit.parameters)
+                                                 : optimum.logs;
+    hold_out(predictor, all, optimum, logs, fit.parameters, family, held_out, counted);
+    std::fprintf(stderr, "left out: %s\n", printable(family.family).c_str());
   }
   const auto held = [&](std::size_t r) { return counted[r]; };
   fit.held_out = stats_of(all, held_out, false, held);

@@ -183,30 +183,4 @@ FitResult robust_fit(std::vector<double> start, const std::vector<Bounds>& bound
   return fit;
 }
 
-std::vector<double> linear_fit(const std::vector<double>& at, const std::vector<double>& residuals,
-                               const Matrix& jacobian, const std::vector<bool>& included,
-                               const std::vector<bool>& free, const std::vector<Bounds>& bounds,
-                               double threshold, int rounds) {
-  std::vector<double> point = at;
-  std::vector<double> there = residuals;
-  for (int round = 0; round < rounds; ++round) {
-    std::vector<double> weights = weights_of(there, threshold);
-    for (std::size_t row = 0; row < weights.size(); ++row) {
-      if (!included[row]) weights[row] = 0;
-    }
-    const std::vector<double> next =
-        bounded_step(normal_equations(jacobian, there, weights), 1e-9, point, free, bounds);
-    double moved = 0;
-    for (std::size_t k = 0; k < point.size(); ++k)
-      moved = std::max(moved, std::abs(next[k] - point[k]));
-    for (std::size_t row = 0; row < there.size(); ++row) {
-      for (std::size_t k = 0; k < point.size(); ++k)
-        there[row] += jacobian[row][k] * (next[k] - point[k]);
-    }
-    point = next;
-    if (moved < 1e-9) break;
-  }
-  return point;
-}
-
 }  // namespace trainyard

@@ -49,12 +49,4 @@ FitResult robust_fit(std::vector<double> start, const std::vector<Bounds>& bound
                      const Residuals& residuals, const Jacobian& jacobian,
                      const FitOptions& options = {});
 
-/// The minimum of the same loss of residuals + J (x - at) over those rows for which `included`,
-/// moving only parameters that are `free`, within the bounds: weights and solution in turn,
-/// `rounds` times.
-std::vector<double> linear_fit(const std::vector<double>& at, const std::vector<double>& residuals,
-                               const Matrix& jacobian, const std::vector<bool>& included,
-                               const std::vector<bool>& free, const std::vector<Bounds>& bounds,
-                               double threshold, int rounds = 20);
-
 }  // namespace trainyard
