@@ -21,7 +21,7 @@ double huber_loss(const std::vector<double>& residuals, double threshold);
 struct FitOptions {
   double threshold = 0.1;  // of Huber's loss
   int max_iterations = 15;
-  double least_gain = 5e-4;  // a step that lowers the loss by less, relatively, is the last
+  double least_gain = 1e-3;  // a step that lowers the loss by less, relatively, is the last
   std::function<void(int iteration, double loss)> progress;  // after each iteration; may be empty
 };
 
