@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/config/free_parameters.h"
 #include "engine/config/quantity.h"
 #include "engine/graph/op_kind.h"
 
@@ -273,6 +274,7 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
     if (!entry) continue;
     profile.*number.value = read_factor(*entry, "value", profile.*number.value, number.most);
     profile.provenance.emplace(number.name, read_provenance(*entry));
+    read_fit_range(*entry, profile.*number.value, number.most);
     entry->finish();
   }
   node.finish();

@@ -3,10 +3,10 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "engine/base/error.h"
 #include "engine/report/checked_summary.h"
+#include "engine/report/fill_page.h"
 #include "engine/report/loss_curve.h"
 #include "engine/report/plan_facts.h"
 #include "engine/report/report_page.h"
@@ -45,42 +45,6 @@ Json times_by_rank(const Timeline& timeline) {
     out.push_back({{"rank", rank.rank},
                    {"pipeline_rank", rank.pipeline_rank},
                    {"time", time_json(classes_of_rows(timeline, rank, timeline.end()))}});
-  }
-  return out;
-}
-
-/// JSON that may stand inside a script element: no "</script", no "<!--", however the study is
-/// called.
-std::string for_script(const Json& data) {
-  const std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
-  std::string out;
-  out.reserve(text.size() + text.size() / 64);
-  for (const char c : text) {
-    if (c == '<') {
-      out += "\\u003c";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
-std::string html_text(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      default:
-        out += c;
-    }
   }
   return out;
 }
@@ -131,20 +95,7 @@ std::string report_html(const RunFiles& files, const Timeline* timeline) {
   std::string page;
   do {
     const Json data = report_data(files, timeline, limits);
-    page.clear();
-    for (const PagePart& part : kReportPage) {
-      switch (part.what) {
-        case PagePart::What::kText:
-          page += part.text;
-          break;
-        case PagePart::What::kTitle:
-          page += html_text(data["title"].get<std::string>());
-          break;
-        case PagePart::What::kData:
-          page += for_script(data);
-          break;
-      }
-    }
+    page = fill_page(kReportPage, data["title"].get<std::string>(), data);
     const double share = 0.9 * static_cast<double>(kMaxReportBytes) / static_cast<double>(page.size());
     const auto less = [&](std::size_t& limit) {
       limit = static_cast<std::size_t>(static_cast<double>(limit) * share);

@@ -1,4 +1,4 @@
-// The page of report.html, as the build made it from page/ (embed_page.cmake).
+// Pages as the build made them from report/page/ and validate/page/ (embed_page.cmake).
 #pragma once
 
 #include <span>
@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// A stretch of the page: text as it stands, or a place for the run's title or data.
+/// A stretch of a page: text as it stands, or a place for the title or the data.
 struct PagePart {
   enum class What { kText, kTitle, kData };
   What what = What::kText;
@@ -14,5 +14,6 @@ struct PagePart {
 };
 
 extern const std::span<const PagePart> kReportPage;
+extern const std::span<const PagePart> kValidationPage;
 
 }  // namespace trainyard
