@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "engine/base/provenance.h"
@@ -15,21 +16,39 @@ namespace trainyard {
 /// One class of links, with the curve that its transfers follow.
 ///
 ///   time = startup + steps * latency
-///          + volume / (efficiency * bandwidth) * (1 + sqrt(half_size / message))
+///          + volume / (e(message) * bandwidth) * (1 + sqrt(half_size / message))
 ///
 /// where steps and volume are the collective's (ring all-reduce: 2(n-1) and 2(n-1)/n S), message is
 /// S, and bandwidth is one direction, per device (between nodes: the node's share for that device).
-/// With startup 0, efficiency 1 and half_size 0 it is the textbook alpha-beta model.
+/// e(message) is `efficiency`, unless bytes beyond some size move at another one: then the message's
+/// bytes up to the first size move at `efficiency`, those up to the next at its entry, and so on, so that
+/// the time grows steadily with the message: at most three straight lines in a row, which is what
+/// NCCL's protocols look like from outside.
+/// With startup 0, efficiency 1 and nothing else it is the textbook alpha-beta model.
 struct LinkCurve {
   Seconds startup = 0;      // once per call
   Seconds latency = 0;      // per step of the algorithm (alpha)
-  double efficiency = 1;    // (0, 1]: reached share of the nominal bandwidth at large size
+  double efficiency = 1;    // (0, 1]: reached share of the nominal bandwidth
   Bytes half_size = 0;      // see above; 0: constant bandwidth
   /// Collectives inside a node: the efficiency of a group of so many ranks, where it depends on it
   /// (a cube mesh closes more rings for 8 than for 4; a bridge joins 2 only). Other sizes take the
   /// entry of the next smaller one, and `efficiency` below the smallest.
   std::map<std::int64_t, double> efficiency_by_ranks = {};
   Provenance provenance = {};
+  std::map<Bytes, double> efficiency_beyond = {};  // message size -> of the bytes beyond it; may exceed 1
+  /// Between nodes: latency of a ring's step from rank to rank of one node, where the ring goes on to
+  /// others; 0: that of the link inside the node.
+  Seconds rank_latency = 0;
+
+  /// Groups of so many ranks, where more than the efficiency depends on it. Looked up as
+  /// efficiency_by_ranks, which it goes before.
+  struct Group {
+    Seconds startup = 0;
+    double efficiency = 1;
+    std::map<Bytes, double> efficiency_beyond = {};
+    friend bool operator==(const Group&, const Group&) = default;
+  };
+  std::map<std::int64_t, Group> by_ranks = {};
 };
 
 struct LinkClass {
@@ -40,6 +59,7 @@ struct LinkClass {
   std::string source;             // where the figures come from
   std::string provenance = "datasheet";  // measured | fitted | datasheet | derived
   std::string name = {};          // file under calibrate/links/, "nvswitch-ampere"; may be empty
+  std::optional<LinkCurve> in_switch = {};  // all-reduces that the switches add up (NVLS); absent: they cannot
 };
 
 struct Fabric {

@@ -15,7 +15,8 @@ namespace {
 LinkCurve read_curve(const YamlNode& node) {
   LinkCurve curve;
   for (const auto& [key, value] : {std::pair<std::string_view, Seconds*>{"startup", &curve.startup},
-                                   {"latency", &curve.latency}}) {
+                                   {"latency", &curve.latency},
+                                   {"rank_latency", &curve.rank_latency}}) {
     const std::optional<YamlNode> found = node.find(key);
     if (!found) continue;
     *value = found->as_duration();
@@ -29,6 +30,8 @@ LinkCurve read_curve(const YamlNode& node) {
   if (const auto by_ranks = node.find("efficiency_by_ranks")) {
     curve.efficiency_by_ranks = read_efficiency_by_ranks(*by_ranks);
   }
+  if (const auto beyond = node.find("efficiency_beyond")) curve.efficiency_beyond = read_efficiency_beyond(*beyond);
+  if (const auto groups = node.find("by_ranks")) curve.by_ranks = read_groups(*groups);
   curve.provenance = read_provenance(node);
   node.finish();
   return curve;
@@ -45,6 +48,7 @@ LinkClass read_link_class(const std::string& kind, const std::string& name, cons
   }
   link.collective = read_curve(node.at("collective"));
   link.point_to_point = read_curve(node.at("point_to_point"));
+  if (const auto in_switch = node.find("in_switch")) link.in_switch = read_curve(*in_switch);
   link.source = link.collective.provenance.note;
   link.provenance = link.collective.provenance.kind;
   node.finish();

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "engine/config/study_limits.h"
+#include "engine/config/read_link.h"
 #include "engine/config/study_words.h"
 
 namespace trainyard {
@@ -148,13 +149,33 @@ Json by_ranks_schema() {
   return schema;
 }
 
+Json beyond_schema() {
+  Json schema = map("message size: efficiency of the bytes beyond it; {16 MiB: 0.7}", {});
+  schema["patternProperties"] = {{R"(^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)? *[A-Za-z]+$)",
+                                  factor("efficiency", kMostEfficiencyBeyond)}};
+  return schema;
+}
+
+Json groups_schema() {
+  Json schema = map("ranks of a group: its start-up and efficiencies", {});
+  schema["patternProperties"] = {{"^[0-9]{1,6}$", map("",
+                                                      {{"startup", quantity("once per call, such as 10 us")},
+                                                       {"efficiency", factor("reached share of the bandwidth", kMostEfficiencyBeyond)},
+                                                       {"efficiency_beyond", beyond_schema()}},
+                                                      {"efficiency"})}};
+  return schema;
+}
+
 Json curve_schema(const char* description) {
   return map(description,
              {{"startup", quantity("once per call, such as 10 us")},
               {"latency", quantity("per step of the algorithm, such as 5 us")},
               {"half_size", quantity("message size of half the bandwidth, such as 1 MiB")},
               {"efficiency", factor("reached share of the bandwidth", 1)},
-              {"efficiency_by_ranks", by_ranks_schema()}});
+              {"rank_latency", quantity("between nodes: of a ring's step inside a node, such as 2 us")},
+              {"efficiency_by_ranks", by_ranks_schema()},
+              {"efficiency_beyond", beyond_schema()},
+              {"by_ranks", groups_schema()}});
 }
 
 Json link_schema(const char* description, std::initializer_list<const char*> required) {
@@ -166,6 +187,7 @@ Json link_schema(const char* description, std::initializer_list<const char*> req
             "one direction, such as 300 GB/s; per device inside a node, per node between nodes")},
        {"collective", curve_schema("curve of collectives")},
        {"point_to_point", curve_schema("curve of sends")},
+       {"in_switch", curve_schema("curve of all-reduces that the switches add up")},
        {"name", text("what reports call these links")},
        {"source", text("where the figures come from")},
        {"provenance", word("kind of source", kProvenanceWords)}},

@@ -31,8 +31,8 @@ inline constexpr std::array<std::string_view, 13> kLinkWords = {
 inline constexpr std::string_view kLocalCluster = "local";  // the preset that is this machine
 inline constexpr std::array<std::string_view, 1> kLocalWords = {kLocalCluster};
 inline constexpr std::array<std::string_view, 2> kFabricWords = {"single-switch", "fat-tree"};
-inline constexpr std::array<std::string_view, 5> kAllReduceWords = {
-    "auto", "ring", "tree", "halving-doubling", "hierarchical"};
+inline constexpr std::array<std::string_view, 9> kAllReduceWords = {
+    "auto", "ring", "tree", "halving-doubling", "hierarchical", "double-tree", "nvls", "nvls-tree", "sharp"};
 inline constexpr std::array<std::string_view, 2> kAllToAllWords = {"auto", "pairwise"};
 inline constexpr std::array<std::string_view, 2> kCollectiveWords = {"auto", "ring"};  // the others
 inline constexpr std::array<std::string_view, 2> kLearningRateWords = {"constant", "cosine"};

@@ -130,18 +130,38 @@ void write_model(ResolvedText& out, const ModelConfig& model) {
   out.close();
 }
 
+template <typename Map, typename Entry>
+std::string map_text(const Map& map, const Entry& entry) {
+  std::string text;
+  for (const auto& [key, value] : map) text += (text.empty() ? "" : ", ") + entry(key, value);
+  return "{" + text + "}";
+}
+
+std::string beyond_text(const std::map<Bytes, double>& efficiencies) {
+  return map_text(efficiencies, [](Bytes size, double efficiency) {
+    return std::to_string(size) + " B: " + number_text(efficiency);
+  });
+}
+
 void write_curve(ResolvedText& out, const std::string& key, const LinkCurve& curve) {
   out.open(key);
   out.line("startup", duration_text(curve.startup));
   out.line("latency", duration_text(curve.latency));
   out.number("efficiency", curve.efficiency);
   out.line("half_size", std::to_string(curve.half_size) + " B");
+  if (curve.rank_latency > 0) out.line("rank_latency", duration_text(curve.rank_latency));
   if (!curve.efficiency_by_ranks.empty()) {
-    std::string by_ranks;
-    for (const auto& [ranks, efficiency] : curve.efficiency_by_ranks) {
-      by_ranks += (by_ranks.empty() ? "" : ", ") + std::to_string(ranks) + ": " + number_text(efficiency);
-    }
-    out.line("efficiency_by_ranks", "{" + by_ranks + "}");
+    out.line("efficiency_by_ranks", map_text(curve.efficiency_by_ranks, [](std::int64_t ranks, double efficiency) {
+               return std::to_string(ranks) + ": " + number_text(efficiency);
+             }));
+  }
+  if (!curve.efficiency_beyond.empty()) out.line("efficiency_beyond", beyond_text(curve.efficiency_beyond));
+  if (!curve.by_ranks.empty()) {
+    out.line("by_ranks", map_text(curve.by_ranks, [](std::int64_t ranks, const LinkCurve::Group& group) {
+               return std::to_string(ranks) + ": {startup: " + duration_text(group.startup) +
+                      ", efficiency: " + number_text(group.efficiency) +
+                      (group.efficiency_beyond.empty() ? "}" : ", efficiency_beyond: " + beyond_text(group.efficiency_beyond) + "}");
+             }));
   }
   out.close();
 }
@@ -152,6 +172,7 @@ void write_link(ResolvedText& out, const std::string& key, const LinkClass& link
   out.line("bandwidth", bandwidth_text(link.bandwidth));
   write_curve(out, "collective", link.collective);
   write_curve(out, "point_to_point", link.point_to_point);
+  if (link.in_switch) write_curve(out, "in_switch", *link.in_switch);
   out.text("name", link.name);
   out.text("source", link.source);
   out.text("provenance", link.provenance);

@@ -26,7 +26,17 @@ struct GroupLayout {
 enum class Distance : std::uint8_t { kSameDevice, kSameNode, kAcrossSwitches, kSameLeaf, kAcrossLeaves };
 
 /// How a collective is done (cluster.collectives).
-enum class Algorithm : std::uint8_t { kRing, kTree, kHalvingDoubling, kHierarchical, kPairwise };
+enum class Algorithm : std::uint8_t {
+  kRing,
+  kTree,
+  kHalvingDoubling,
+  kHierarchical,
+  kDoubleTree,    // between nodes, as NCCL runs its trees
+  kInSwitch,      // NVSwitches add up (NVLS)
+  kInSwitchTree,  // NVLS in the nodes, a double tree between them
+  kInNetwork,     // NVLS in the nodes, and switches between them that add up too (SHARP)
+  kPairwise
+};
 
 /// Which members of a group of n send to which, all at the same time.
 enum class EdgeShape : std::uint8_t {
@@ -51,10 +61,11 @@ struct CollectivePhase {
 };
 
 /// The algorithm that `cluster` takes for this collective in this group. `auto`: the fastest uncontended
-/// one, ties in the order of the enumerators; but where a link class in use has a fitted curve (startup,
-/// efficiency or half_size), the ring, because such a curve is the library's own choice, written as a
-/// ring. An algorithm that the group is not made for (halving-doubling where n is no power of two,
-/// hierarchical where nodes hold unlike numbers of members) gives way to the ring.
+/// one, ties in the order of the enumerators: of the first four on links that have no fitted curve; of
+/// those that NCCL runs by itself (ring, double tree, NVLS) on links that have one, where a curve written as
+/// a ring's is that of the library's own protocols. An algorithm that the group is not made for
+/// (halving-doubling where n is no power of two, hierarchical where nodes hold unlike numbers of members,
+/// NVLS where the links have no curve for it) gives way to the ring.
 Algorithm algorithm_of(OpKind kind, Bytes bytes, const GroupLayout& group, const Cluster& cluster);
 
 /// Messages per chunked broadcast: it is a pipelined ring of so many chunks.
@@ -68,6 +79,11 @@ inline constexpr std::int64_t kBroadcastChunks = 8;
 ///               tree              2 ceil(log2 n) (alpha + S/B)
 ///               halving-doubling  2 log2 n alpha + 2(n-1)/n S/B
 ///               hierarchical      reduce_scatter in each node, ring of S/local between nodes, all_gather
+///               double-tree       2 (local-1 + ceil(log2 nodes)) alpha + 2(n-1)/n S/B
+///               nvls              2 alpha + (n+1)/n S/B, one node
+///               nvls-tree         2 (1 + ceil(log2 nodes)) alpha + the larger of nvls's transfer in a node and
+///                                 2(nodes-1)/nodes S/B through the NICs of a node
+///               sharp             4 alpha + the larger of nvls's transfer in a node and S/B through the NICs
 ///   all_gather, reduce_scatter    (n-1) alpha + (n-1)/n S/B
 ///   all_to_all  pairwise          (n-1) (alpha + S/(nB))
 ///   broadcast   of c chunks       (n-2+c) (alpha + S/(cB))
