@@ -65,6 +65,23 @@ Seconds attention_time(const KernelWork& work, const AttentionCurve& curve,
   return time;
 }
 
+void use_number(std::string_view name, std::string_view used_for, const SoftwareProfile& software, SourceLog& log) {
+  const auto found = software.provenance.find(std::string(name));
+  if (found != software.provenance.end()) log.use(found->second, software.name, found->first, used_for);
+}
+
+/// Tensor cores want rows of 16 bytes: where a head is no multiple of 8 elements, a framework that does not
+/// pad runs the products of its attention on slower kernels.
+Seconds batched_matmul_time(const KernelWork& work, const HardwareProfile& hardware,
+                            const SoftwareProfile& software, double speed, SourceLog& log) {
+  constexpr std::int64_t kAlignedElements = 8;
+  use_number("attention_factor", "unfused attention", software, log);
+  const Seconds time = software.attention_factor * matmul_time(work, hardware.batched_matmul, hardware, speed);
+  if (work.head_dim % kAlignedElements == 0) return time;
+  use_number("unaligned_attention_factor", "heads of " + std::to_string(work.head_dim), software, log);
+  return time * software.unaligned_attention_factor;
+}
+
 }  // namespace
 
 bool SourceLog::knows(const void* id) const {
@@ -132,7 +149,7 @@ Seconds kernel_time(const KernelWork& work, const HardwareProfile& hardware,
     case KernelClass::kBatchedMatmul:
       use_rates("products");
       log.use(hardware.batched_matmul.provenance, device, "batched_matmul", "unfused attention");
-      return matmul_time(work, hardware.batched_matmul, hardware, speed);
+      return batched_matmul_time(work, hardware, software, speed, log);
     case KernelClass::kFlashAttention: {
       use_rates("products");
       const AttentionCurve& curve = attention_curve(hardware, software);
@@ -146,12 +163,13 @@ Seconds kernel_time(const KernelWork& work, const HardwareProfile& hardware,
       const MemoryCurve& curve = memory_curve(hardware, work.kind, entry);
       log.use(hardware.bandwidth_provenance, device, "bandwidth", "kernels");
       log.use(curve.provenance, device, entry, "memory-bound kernels");
-      const auto factor = software.provenance.find("memory_bound_factor");
-      if (factor != software.provenance.end()) {
-        log.use(factor->second, software.name, factor->first, "memory-bound kernels");
+      use_number("memory_bound_factor", "memory-bound kernels", software, log);
+      double factor = software.memory_bound_factor;
+      if (work.head_dim > 0) {
+        use_number("attention_factor", "unfused attention", software, log);
+        factor *= software.attention_factor;
       }
-      return memory_time(static_cast<double>(work.bytes) * software.memory_bound_factor, curve,
-                         hardware);
+      return memory_time(static_cast<double>(work.bytes) * factor, curve, hardware);
     }
     case KernelClass::kOptimizer:
       log.use(hardware.bandwidth_provenance, device, "bandwidth", "kernels");
@@ -161,14 +179,25 @@ Seconds kernel_time(const KernelWork& work, const HardwareProfile& hardware,
   bug("a kernel class without a form");
 }
 
+Seconds gradient_copy_time(std::int64_t elements, const HardwareProfile& hardware,
+                           const SoftwareProfile& software, SourceLog& log) {
+  if (elements == 0 || software.gradient_traffic == 0) return 0;
+  use_number("gradient_traffic", "copies of gradients", software, log);
+  std::string_view entry;
+  const MemoryCurve& curve = memory_curve(hardware, OpKind::kCast, entry);
+  log.use(curve.provenance, hardware.name, entry, "memory-bound kernels");
+  return static_cast<double>(elements) * software.gradient_traffic /
+         (curve.efficiency * hardware.memory_bandwidth);
+}
+
 Seconds launch_time(const HardwareProfile& hardware, const SoftwareProfile& software,
-                    SourceLog& log) {
+                    std::int64_t tensor, SourceLog& log) {
   log.use(hardware.launch_provenance, hardware.name, "launch", "issuing ops");
-  const auto factor = software.provenance.find("launch_factor");
-  if (factor != software.provenance.end()) {
-    log.use(factor->second, software.name, factor->first, "issuing ops");
-  }
-  return hardware.launch * software.launch_factor;
+  use_number("launch_factor", "issuing ops", software, log);
+  if (tensor > 1) use_number("launch_growth", "issuing ops", software, log);
+  const auto degree = static_cast<double>(std::min<std::int64_t>(tensor, 8));
+  const double growth = tensor > 1 ? software.launch_growth * degree * degree : 0;
+  return hardware.launch * software.launch_factor * (1 + growth);
 }
 
 }  // namespace trainyard

@@ -51,8 +51,15 @@ class SourceLog {
 Seconds kernel_time(const KernelWork& work, const HardwareProfile& hardware,
                     const SoftwareProfile& software, double speed, SourceLog& log);
 
-/// Seconds in which the host issues one op.
+/// Seconds that a backward op takes longer because the framework copies or casts the `elements` gradients
+/// that it has just accumulated: SoftwareProfile::gradient_traffic bytes each, streamed.
+Seconds gradient_copy_time(std::int64_t elements, const HardwareProfile& hardware,
+                           const SoftwareProfile& software, SourceLog& log);
+
+/// Seconds in which the host issues one op, on a rank of `tensor` tensor-parallel ones:
+///
+///   launch x launch_factor x (1 + launch_growth x min(tensor, 8)^2)
 Seconds launch_time(const HardwareProfile& hardware, const SoftwareProfile& software,
-                    SourceLog& log);
+                    std::int64_t tensor, SourceLog& log);
 
 }  // namespace trainyard

@@ -135,7 +135,7 @@ TEST_CASE("the host takes the device's launch time times the framework's factor"
   SoftwareProfile software;
   software.launch_factor = 3;
   SourceLog log;
-  CHECK(close(launch_time(device, software, log), 15e-6));
+  CHECK(close(launch_time(device, software, 1, log), 15e-6));
 }
 
 TEST_CASE("a type without a rate is said to be unsupported, with those that are") {
