@@ -264,7 +264,6 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   read_entry(node, "grad_dtype", profile,
              [&](const YamlNode& entry) { read_gradient_types(entry, profile); });
 
-  flag("host_runs_ahead", profile.host_runs_ahead);
   flag("synchronous_transfers", profile.synchronous_transfers);
   flag("scatter_gather", profile.scatter_gather);
 

@@ -131,7 +131,10 @@ std::optional<std::string> unsupported(const HardwareProfile& hardware, DType ty
          "; it has " + has;
 }
 
-Seconds kernel_time(const KernelWork& work, const HardwareProfile& hardware,
+namespace {
+
+/// Of the curve that the kernel follows.
+Seconds curve_time(const KernelWork& work, const HardwareProfile& hardware,
                     const SoftwareProfile& software, double speed, SourceLog& log) {
   check(speed > 0, "a device has a speed");
   const std::string& device = hardware.name;
@@ -145,7 +148,8 @@ Seconds kernel_time(const KernelWork& work, const HardwareProfile& hardware,
     case KernelClass::kMatmul:
       use_rates("products");
       log.use(hardware.matmul.provenance, device, "matmul", "linear layers");
-      return matmul_time(work, hardware.matmul, hardware, speed);
+      use_number("product_factor", "linear layers", software, log);
+      return software.product_factor * matmul_time(work, hardware.matmul, hardware, speed);
     case KernelClass::kBatchedMatmul:
       use_rates("products");
       log.use(hardware.batched_matmul.provenance, device, "batched_matmul", "unfused attention");
@@ -177,6 +181,15 @@ Seconds kernel_time(const KernelWork& work, const HardwareProfile& hardware,
       return memory_time(static_cast<double>(work.bytes), hardware.optimizer, hardware);
   }
   bug("a kernel class without a form");
+}
+
+}  // namespace
+
+Seconds kernel_time(const KernelWork& work, const HardwareProfile& hardware,
+                    const SoftwareProfile& software, double speed, SourceLog& log) {
+  if (work.cls == KernelClass::kNone) return 0;
+  use_number("kernel_floor_us", "small kernels", software, log);
+  return std::max(software.kernel_floor_us * 1e-6, curve_time(work, hardware, software, speed, log));
 }
 
 Seconds gradient_copy_time(std::int64_t elements, const HardwareProfile& hardware,

@@ -37,12 +37,13 @@ struct SoftwareProfile {
   bool overlap_tensor_gradient = true;   // input-gradient all-reduce behind the weight gradient
   bool clip_reads_norm = false;          // the host waits for the gradient norm
   bool always_norm = false;              // the update is guarded by a finite norm, clipped or not
-  bool host_runs_ahead = true;           // false: no kernel is shorter than its launch
   bool synchronous_transfers = false;    // the host waits for the device at every pipeline transfer
   bool scatter_gather = true;            // pipeline sends are split over the tensor group
   std::string placement = "DPT";
 
   // Global factors, each with its source in `provenance`.
+  double product_factor = 1;             // on linear layers: a step's clocks and caches are not a table's
+  double kernel_floor_us = 0;            // no op of the Program takes the device less: it is several small kernels
   double memory_bound_factor = 1;        // on bytes of memory-bound ops (eager frameworks > 1)
   double launch_factor = 1;              // on the device profile's launch time per op
   double launch_growth = 0;              // launches take 1 + launch_growth x min(tensor, 8)^2 as long
@@ -62,6 +63,8 @@ struct SoftwareNumber {
   double most;  // above it: refused
 };
 inline constexpr std::array kSoftwareNumbers = {
+    SoftwareNumber{"product_factor", &SoftwareProfile::product_factor, 100},
+    SoftwareNumber{"kernel_floor_us", &SoftwareProfile::kernel_floor_us, 1e6},
     SoftwareNumber{"memory_bound_factor", &SoftwareProfile::memory_bound_factor, 100},
     SoftwareNumber{"launch_factor", &SoftwareProfile::launch_factor, 1000},
     SoftwareNumber{"launch_growth", &SoftwareProfile::launch_growth, 1},

@@ -1,6 +1,5 @@
 #include "engine/exec/costs.h"
 
-#include <algorithm>
 #include <set>
 
 namespace trainyard {
@@ -42,7 +41,6 @@ Costs make_costs(const Program& program, const HardwareProfile& hardware,
           cost.kernel = kernel_time(work, hardware, software, speed, log) +
                         gradient_copy_time(gradient_elements(program, op), hardware, software, log);
           cost.launch = launch;
-          if (!software.host_runs_ahead) cost.kernel = std::max(cost.kernel, launch);
         }
         segments[s].push_back(cost);
       }
