@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/base/provenance.h"
 #include "engine/base/units.h"
@@ -59,13 +60,31 @@ struct LinkClass {
   std::string source;             // where the figures come from
   std::string provenance = "datasheet";  // measured | fitted | datasheet | derived
   std::string name = {};          // file under calibrate/links/, "nvswitch-ampere"; may be empty
+  BytesPerSecond bandwidth_per_nic = 0;  // between nodes: usual, one direction; 0: only a cluster can say
   std::optional<LinkCurve> in_switch = {};  // all-reduces that the switches add up (NVLS); absent: they cannot
 };
 
+/// The network between nodes. What its links carry, and on which way a message goes, is in fabric_links.h.
 struct Fabric {
-  std::string kind = "single-switch";  // single-switch | fat-tree
-  std::int64_t nodes_per_leaf = 16;    // fat-tree only
+  std::string kind = "single-switch";  // single-switch | fat-tree | rail-optimised | dragonfly | torus
+  /// Nodes under one leaf (fat-tree), on one set of rail switches (rail-optimised: a leaf for each NIC of a
+  /// node), on one router (dragonfly).
+  std::int64_t nodes_per_leaf = 16;
   double oversubscription = 1;         // >= 1: bandwidth out of a leaf is divided by it; 1: no bottleneck
+  std::int64_t leaves_per_pod = 0;     // fat-tree: leaves under one set of spine switches; 0: all
+  double pod_oversubscription = 1;     // fat-tree: bandwidth out of a pod is divided by it once more
+  std::int64_t routers_per_group = 0;  // dragonfly
+  std::vector<std::int64_t> dimensions = {};  // torus: nodes along each of its 2 or 3, the first the fastest
+  BytesPerSecond link = 0;             // torus, dragonfly: of a link between neighbours or in a group
+  BytesPerSecond global_link = 0;      // dragonfly: between two groups
+};
+
+/// Memory of the hosts, through which devices without peer access (`p2p: off`) send: one device writes it,
+/// the other, or the NIC, reads it.
+struct HostMemory {
+  std::int64_t sockets = 1;      // per node, each with an equal part of its devices
+  BytesPerSecond memory = 0;     // of one socket, reads and writes together
+  BytesPerSecond link = 0;       // between sockets, one direction; 0: no bottleneck
 };
 
 /// PCIe switches of a node, each with an equal part of its devices and NICs behind it.
@@ -86,6 +105,8 @@ struct Cluster {
   PcieTree pcie;
   Fabric fabric;
   std::int64_t num_nics() const { return nics > 0 && nics < devices_per_node ? nics : devices_per_node; }
+  bool p2p = true;                   // devices of a node read each other's memory
+  HostMemory host;
   std::map<std::int64_t, double> speed;  // device index before placement -> factor on compute rate
   std::map<std::string, std::string> collectives = {};  // all_reduce, ... -> algorithm; absent: ring
 };

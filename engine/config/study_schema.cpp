@@ -219,7 +219,25 @@ Json fabric_schema() {
               {"leaf", either({quantity("nodes under one switch, such as 16 nodes"),
                                integer("the same", 1, kMaxNodesPerLeaf)})},
               {"oversubscription",
-               number("bandwidth out of a leaf is divided by it", 1, kOversubscriptionBelow)}});
+               number("bandwidth out of a leaf is divided by it", 1, kOversubscriptionBelow)},
+              {"pod", integer("fat-tree: leaves under one set of spines", 1, kMaxRanks)},
+              {"pod_oversubscription",
+               number("fat-tree: bandwidth out of a pod is divided by it once more", 1, kOversubscriptionBelow)},
+              {"group", integer("dragonfly: routers of a group, with `leaf` nodes each", 1, 1 << 15)},
+              {"dimensions", {{"type", "array"},
+                              {"items", integer("nodes", 1, kMaxRanks)},
+                              {"minItems", 2},
+                              {"maxItems", 3},
+                              {"description", "torus: nodes along each dimension"}}},
+              {"link", quantity("torus: to a neighbour; dragonfly: between routers of a group; such as 25 GB/s")},
+              {"global_link", quantity("dragonfly: between two groups, such as 50 GB/s")}});
+}
+
+Json host_schema() {
+  return map("memory of the hosts, through which devices without peer access send",
+             {{"sockets", integer("per node", 1, kMaxRanks)},
+              {"memory", quantity("of one socket, reads and writes together, such as 100 GB/s")},
+              {"link", quantity("between sockets, one direction, such as 20 GB/s")}});
 }
 
 Json pcie_schema() {
@@ -234,6 +252,9 @@ Json cluster_form(const char* description, Keys keys, std::initializer_list<cons
   const Json shared = map("", {{"fabric", fabric_schema()},
                                {"nics", integer("per node; default one per device", 1, kMaxRanks)},
                                {"pcie", pcie_schema()},
+                               {"p2p", {{"enum", {true, false, "on", "off"}},
+                                        {"description", "devices of a node read each other's memory"}}},
+                               {"host", host_schema()},
                                {"speed", speed_schema()},
                                {"collectives", collectives_schema()}});
   for (const auto& [key, schema] : shared["properties"].items()) form["properties"][key] = schema;
@@ -250,6 +271,7 @@ Json cluster_schema() {
                     {{"preset", text("a preset such as dgx-a100-80g, or a path")},
                      {"nodes", nodes},
                      {"devices", devices},
+                     {"nvlink_domain", integer("devices on one NVLink network", 1, kMaxRanks)},
                      {"intra", link_schema("what is other than the preset's inside a node", {})},
                      {"inter", link_schema("what is other than the preset's between nodes", {})}},
                     {"preset"}),
@@ -266,6 +288,7 @@ Json cluster_schema() {
                      {"devices_per_node", integer("devices of a node", 1, kMaxRanks)},
                      {"nodes", nodes},
                      {"devices", devices},
+                     {"nvlink_domain", integer("devices on one NVLink network", 1, kMaxRanks)},
                      {"intra", link_schema("links inside a node", {"kind"})},
                      {"inter", link_schema("network between nodes", {"kind"})}},
                     {"device"}),

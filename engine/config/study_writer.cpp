@@ -179,6 +179,35 @@ void write_link(ResolvedText& out, const std::string& key, const LinkClass& link
   out.close();
 }
 
+void write_host(ResolvedText& out, const HostMemory& host) {
+  out.open("host");
+  out.integer("sockets", host.sockets);
+  if (host.memory > 0) out.line("memory", bandwidth_text(host.memory));
+  if (host.link > 0) out.line("link", bandwidth_text(host.link));
+  out.close();
+}
+
+void write_fabric(ResolvedText& out, const Fabric& fabric) {
+  out.open("fabric");
+  out.text("kind", fabric.kind);
+  const bool torus = fabric.kind == "torus", dragonfly = fabric.kind == "dragonfly";
+  if (!torus) out.line("leaf", std::to_string(fabric.nodes_per_leaf) + " nodes");
+  if (!torus && !dragonfly) out.number("oversubscription", fabric.oversubscription);
+  if (fabric.kind == "fat-tree" && fabric.leaves_per_pod > 0) {
+    out.integer("pod", fabric.leaves_per_pod);
+    out.number("pod_oversubscription", fabric.pod_oversubscription);
+  }
+  if (torus) {
+    std::string sizes;
+    for (const std::int64_t size : fabric.dimensions) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+    out.line("dimensions", "[" + sizes + "]");
+  }
+  if (dragonfly) out.integer("group", fabric.routers_per_group);
+  if (torus || dragonfly) out.line("link", bandwidth_text(fabric.link));
+  if (dragonfly) out.line("global_link", bandwidth_text(fabric.global_link));
+  out.close();
+}
+
 void write_cluster(ResolvedText& out, const Cluster& cluster) {
   out.open("cluster");
   out.text("name", cluster.name);
@@ -193,11 +222,9 @@ void write_cluster(ResolvedText& out, const Cluster& cluster) {
   out.integer("switches", cluster.pcie.switches);
   if (cluster.pcie.switches > 0) out.line("uplink", bandwidth_text(cluster.pcie.uplink));
   out.close();
-  out.open("fabric");
-  out.text("kind", cluster.fabric.kind);
-  out.line("leaf", std::to_string(cluster.fabric.nodes_per_leaf) + " nodes");
-  out.number("oversubscription", cluster.fabric.oversubscription);
-  out.close();
+  out.line("p2p", cluster.p2p ? "on" : "off");
+  if (cluster.host.sockets > 1 || !cluster.p2p) write_host(out, cluster.host);
+  write_fabric(out, cluster.fabric);
   std::string speed;
   for (const auto& [device, factor] : cluster.speed) {
     speed += (speed.empty() ? "" : ", ") + std::to_string(device) + ": " + number_text(factor);

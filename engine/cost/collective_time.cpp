@@ -14,14 +14,27 @@ namespace trainyard {
 namespace {
 
 /// Bandwidth between two devices of one node.
-BytesPerSecond inside_bandwidth(const Cluster& cluster, bool across_switches) {
-  const BytesPerSecond port = cluster.intra.bandwidth;
-  return across_switches ? std::min(port, cluster.pcie.uplink) : port;
+BytesPerSecond inside_bandwidth(const Cluster& cluster, bool across_switches, bool across_sockets) {
+  BytesPerSecond bandwidth = cluster.intra.bandwidth;
+  if (across_switches) bandwidth = std::min(bandwidth, cluster.pcie.uplink);
+  if (across_sockets && cluster.host.link > 0) bandwidth = std::min(bandwidth, cluster.host.link);
+  return bandwidth;
+}
+
+/// Bandwidth of each of `edges` messages at once through the memory of one socket, written and read.
+BytesPerSecond staged_bandwidth(const Cluster& cluster, BytesPerSecond bandwidth, std::int64_t edges) {
+  return cluster.p2p ? bandwidth : std::min(bandwidth, cluster.host.memory / (2 * static_cast<double>(edges)));
 }
 
 /// Whether `ranks` devices of a node hang from several PCIe switches.
 bool spans_switches(const Cluster& cluster, std::int64_t ranks) {
   return cluster.pcie.switches > 1 && ranks * cluster.pcie.switches > cluster.devices_per_node;
+}
+
+/// Sockets that `ranks` devices of a node hang from.
+std::int64_t sockets_of(const Cluster& cluster, std::int64_t ranks) {
+  const std::int64_t per_socket = cluster.devices_per_node / cluster.host.sockets;
+  return (ranks + per_socket - 1) / per_socket;
 }
 
 /// Bandwidth of `nics` NICs of a node together. `edges`: how many such flows leave a leaf at once.
@@ -89,7 +102,7 @@ class Phases {
     const std::int64_t levels = network_adds ? 1 : ceil_log2(group_.nodes);
     const double inside_volume = (local + 1) / local * size_;
     const double between_volume = network_adds ? size_ : 2 * (nodes - 1) / nodes * size_;
-    const Seconds transfer = std::max(inside_volume * switch_rate(group_.ranks_per_node), between_volume * between(nics(), 1));
+    const Seconds transfer = std::max(inside_volume * switch_rate(group_.ranks_per_node), between_volume * between(nics(), 1, group_.fabric_ring));
     const Seconds latency = 2 * cluster_.intra.in_switch->latency +
                             static_cast<double>(2 * levels) * cluster_.inter.collective.latency;
     phases_.push_back({EdgeShape::kRing, 1, 2 * levels, between_volume / static_cast<double>(2 * levels), latency, transfer});
@@ -131,7 +144,7 @@ class Phases {
     const auto n = static_cast<double>(group_.ranks);
     const std::int64_t steps = group_.ranks - 1;
     const bool apart = group_.nodes > 1;
-    const double per_byte = apart ? own_nic(most_per_leaf()) : inside(group_.ranks);
+    const double per_byte = apart ? own_nic(most_per_leaf()) : inside_all(group_.ranks);
     phases_.push_back({EdgeShape::kShift, 1, steps, size_ / n, static_cast<double>(steps) * latency(apart),
                        static_cast<double>(steps) * size_ / n * per_byte});
   }
@@ -161,15 +174,34 @@ class Phases {
     return group_.nodes > 1 && across > 0 ? across : cluster_.intra.collective.latency;
   }
 
-  double inside(std::int64_t ranks) const {
-    const LinkCurve& curve = cluster_.intra.collective;
-    return seconds_per_byte(curve, rates_of_group(curve, ranks),
-                            inside_bandwidth(cluster_, spans_switches(cluster_, ranks)), bytes_);
+  /// Edges of a ring that pass the memory of one socket, or of a round in which everybody sends.
+  std::int64_t staged_edges(std::int64_t ranks) const {
+    const std::int64_t sockets = sockets_of(cluster_, ranks);
+    return (ranks + (group_.nodes > 1 ? 1 : 0) + sockets - 1) / sockets;
   }
-  double between(std::int64_t nics, std::int64_t edges) const {
+
+  /// `crossing`: edges from one socket to another.
+  double inside(std::int64_t ranks, std::int64_t crossing = 1) const {
+    const LinkCurve& curve = cluster_.intra.collective;
+    const bool sockets = sockets_of(cluster_, ranks) > 1;
+    BytesPerSecond bandwidth = inside_bandwidth(cluster_, spans_switches(cluster_, ranks), false);
+    if (sockets && cluster_.host.link > 0) {
+      bandwidth = std::min(bandwidth, cluster_.host.link / static_cast<double>(crossing));
+    }
+    return seconds_per_byte(curve, rates_of_group(curve, ranks),
+                            staged_bandwidth(cluster_, bandwidth, staged_edges(ranks)), bytes_);
+  }
+  /// Where any of them may send to the other socket.
+  double inside_all(std::int64_t ranks) const {
+    return inside(ranks, (ranks + 1) / 2);
+  }
+  /// `fabric`: seconds per byte of the busiest link between the NICs.
+  double between(std::int64_t nics, std::int64_t edges, double fabric) const {
     const LinkCurve& curve = cluster_.inter.collective;
-    return seconds_per_byte(curve, rates_of_group(curve, 1),
-                            between_bandwidth(cluster_, nics, edges, group_.leaves > 1), bytes_);
+    BytesPerSecond bandwidth = between_bandwidth(cluster_, nics, edges, group_.leaves > 1);
+    bandwidth = staged_bandwidth(cluster_, bandwidth, staged_edges(group_.ranks_per_node));
+    if (fabric > 0) bandwidth = std::min(bandwidth, 1 / fabric);
+    return seconds_per_byte(curve, rates_of_group(curve, 1), bandwidth, bytes_);
   }
   double switch_rate(std::int64_t ranks) const {
     const LinkCurve& curve = *cluster_.intra.in_switch;
@@ -179,13 +211,13 @@ class Phases {
   double slowest_edge() const {
     double per_byte = 0;
     if (group_.ranks > group_.nodes) per_byte = inside(group_.nodes == 1 ? group_.ranks : group_.ranks_per_node);
-    if (group_.nodes > 1) per_byte = std::max(per_byte, between(nics(), 1));
+    if (group_.nodes > 1) per_byte = std::max(per_byte, between(nics(), 1, group_.fabric_ring));
     return per_byte;
   }
   /// Every rank sends over the NIC next to it, which others of its node may share. `edges` leave a leaf.
   double own_nic(std::int64_t edges) const {
     const auto sharing = static_cast<double>(group_.ranks_per_node) / static_cast<double>(nics());
-    return between(1, edges) * std::max(1.0, sharing);
+    return between(1, edges, group_.fabric_spread) * std::max(1.0, sharing);
   }
 
   void level(EdgeShape shape, std::int64_t distance, double part) {
@@ -193,9 +225,9 @@ class Phases {
                                              distance < group_.ranks_per_node);
     const bool all = shape == EdgeShape::kExchange;
     const std::int64_t out_of_leaf = all ? most_per_leaf() : 1;
-    const double per_byte = !apart ? inside(group_.nodes == 1 ? group_.ranks : group_.ranks_per_node)
+    const double per_byte = !apart ? inside_all(group_.nodes == 1 ? group_.ranks : group_.ranks_per_node)
                             : all  ? own_nic(out_of_leaf)
-                                   : between(1, out_of_leaf);
+                                   : between(1, out_of_leaf, group_.fabric_spread);
     phases_.push_back({shape, distance, 1, part, latency(apart), part * per_byte});
   }
 
@@ -330,17 +362,29 @@ Seconds collective_time(OpKind kind, Bytes bytes, const GroupLayout& group, cons
   return sum(collective_phases(kind, bytes, group, cluster, log));
 }
 
-TransferTime transfer_parts(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log) {
+bool leaves_ring(OpKind kind, const Cluster& cluster) {
+  if (kind == OpKind::kAllToAll) return true;
+  const auto said = cluster.collectives.find(std::string(to_string(kind)));
+  if (kind != OpKind::kAllReduce || said == cluster.collectives.end()) return false;
+  if (said->second == "auto") return is_plain(cluster.inter.collective) && is_plain(cluster.intra.collective);
+  return said->second == "tree" || said->second == "halving-doubling" || said->second == "hierarchical";
+}
+
+TransferTime transfer_parts(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log,
+                            double fabric_seconds) {
   if (distance == Distance::kSameDevice) return {};
-  const bool inside = distance == Distance::kSameNode || distance == Distance::kAcrossSwitches;
+  const bool sockets = distance == Distance::kAcrossSockets;
+  const bool switches = distance == Distance::kAcrossSwitches || (sockets && cluster.pcie.switches > 1);
+  const bool inside = sockets || switches || distance == Distance::kSameNode;
   const LinkClass& link = inside ? cluster.intra : cluster.inter;
   const LinkCurve& curve = link.point_to_point;
   log.use(link, curve, "point_to_point", "sends and receives");
-  const BytesPerSecond bandwidth =
-      inside ? inside_bandwidth(cluster, distance == Distance::kAcrossSwitches)
-             : between_bandwidth(cluster, 1, 1, distance == Distance::kAcrossLeaves);
-  return {curve.startup + curve.latency,
-          static_cast<double>(bytes) * seconds_per_byte(curve, rates_of_group(curve, 2), bandwidth, bytes)};
+  BytesPerSecond bandwidth = inside ? inside_bandwidth(cluster, switches, sockets)
+                                    : between_bandwidth(cluster, 1, 1, distance == Distance::kAcrossLeaves);
+  bandwidth = staged_bandwidth(cluster, bandwidth, 1);
+  if (fabric_seconds > 0) bandwidth = std::min(bandwidth, 1 / fabric_seconds);
+  const LinkCurve::Group rates = rates_of_group(curve, 2);
+  return {rates.startup + curve.latency, static_cast<double>(bytes) * seconds_per_byte(curve, rates, bandwidth, bytes)};
 }
 
 Seconds transfer_time(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log) {

@@ -18,12 +18,16 @@ struct GroupLayout {
   std::int64_t ranks_per_node = 1;  // least number of them on any of those nodes: its NICs in use
   std::int64_t leaves = 1;          // leaf switches that the nodes hang from
   std::int64_t nics = 0;            // least number of NICs next to them on any node; 0: one per rank
+  // Network::fabric_seconds() where the fabric needs routes: of the ring through all ranks, and of the worst
+  // round in which everybody sends to another (Network's fabrics without such links: 0).
+  double fabric_ring = 0;
+  double fabric_spread = 0;
   friend bool operator==(const GroupLayout&, const GroupLayout&) = default;
   friend auto operator<=>(const GroupLayout&, const GroupLayout&) = default;
 };
 
 /// Where the two ends of a transfer lie.
-enum class Distance : std::uint8_t { kSameDevice, kSameNode, kAcrossSwitches, kSameLeaf, kAcrossLeaves };
+enum class Distance : std::uint8_t { kSameDevice, kSameNode, kAcrossSwitches, kSameLeaf, kAcrossLeaves, kAcrossSockets };
 
 /// How a collective is done (cluster.collectives).
 enum class Algorithm : std::uint8_t {
@@ -68,6 +72,10 @@ struct CollectivePhase {
 /// NVLS where the links have no curve for it) gives way to the ring.
 Algorithm algorithm_of(OpKind kind, Bytes bytes, const GroupLayout& group, const Cluster& cluster);
 
+/// Whether such a collective may go over other edges than those of the ring through all ranks, so that it
+/// needs GroupLayout::fabric_spread.
+bool leaves_ring(OpKind kind, const Cluster& cluster);
+
 /// Messages per chunked broadcast: it is a pipelined ring of so many chunks.
 inline constexpr std::int64_t kBroadcastChunks = 8;
 
@@ -92,7 +100,8 @@ inline constexpr std::int64_t kBroadcastChunks = 8;
 /// PCIe uplink, if less, where it spans several switches). Across nodes a ring advances at its slowest
 /// edge: the intra link, or the node's NICs next to the group's ranks together, or the trunk of a leaf. A
 /// chunk that goes once round crosses nodes - 1 times between nodes and n - nodes times inside one, and
-/// pays the latency of each: of the steps above, that share has the inter link's latency. Other
+/// pays the latency of each: of the steps above, that share has the inter link's latency. Without peer access
+/// each edge passes the memory of its socket twice, and all edges of a node share it. Other
 /// algorithms between nodes send over the NIC next to each rank, at the inter link's latency. Startup is
 /// the larger of the two. Empty for one rank.
 std::vector<CollectivePhase> collective_phases(OpKind kind, Bytes bytes, const GroupLayout& group,
@@ -103,12 +112,14 @@ Seconds collective_time(OpKind kind, Bytes bytes, const GroupLayout& group, cons
                         SourceLog& log);
 
 /// One send/receive of `bytes`, both ends ready and nobody else on the way: latency (startup included)
-/// and bytes / bandwidth of the slowest link: between nodes the NIC next to the device, or the trunk.
+/// and bytes / bandwidth of the slowest link: between nodes the NIC next to the device, or the trunk, or one
+/// that takes `fabric_seconds` per byte (0: none such on the way).
 struct TransferTime {
   Seconds latency = 0;
   Seconds transfer = 0;
 };
-TransferTime transfer_parts(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log);
+TransferTime transfer_parts(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log,
+                            double fabric_seconds = 0);
 Seconds transfer_time(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log);
 
 }  // namespace trainyard

@@ -250,13 +250,13 @@ TEST_CASE("devices, links and kernels exist") {
         "study.yaml:3:10: cluster: does not say intra_gb_per_s, and pcie has no usual bandwidth");
   CHECK(with_cluster("{gpu: a100, gpus: 2, gpus_per_node: 2, intra: string}") ==
         "study.yaml:3:56: cluster.intra: unknown kind of link 'string'; this version has nvswitch, "
-        "nvlink, nvlink-bridge, nvlink-cube-mesh, pcie, pcie-switch, loopback, infiniband, roce, "
-        "ethernet, efa, omni-path and none");
+        "nvlink, nvlink-bridge, nvlink-cube-mesh, pcie, pcie-switch, pcie-host, loopback, nvlink-network, "
+        "infiniband, infiniband-edr, infiniband-hdr, infiniband-ndr, roce, ethernet, efa, omni-path and none");
   CHECK(
       with_cluster("{device: a100, devices_per_node: 2, intra: {kind: rope, bandwidth: 1 GB/s}}") ==
       "study.yaml:3:60: cluster.intra.kind: unknown kind 'rope'; this version has nvswitch, "
-      "nvlink, nvlink-bridge, nvlink-cube-mesh, pcie, pcie-switch, loopback, infiniband, roce, "
-      "ethernet, efa, omni-path and none");
+      "nvlink, nvlink-bridge, nvlink-cube-mesh, pcie, pcie-switch, pcie-host, loopback, nvlink-network, "
+      "infiniband, infiniband-edr, infiniband-hdr, infiniband-ndr, roce, ethernet, efa, omni-path and none");
   CHECK(
       with_cluster("{gpu: a100, gpus: 2, gpus_per_node: 2, intra: nvlink-bridge}") ==
       "study.yaml:3:56: cluster.intra: no curves for links of kind 'nvlink-bridge' between devices "
