@@ -23,6 +23,7 @@ DEVICES = {
     "h100": (989.4e12, 3350e9),
     "h100-sxm": (989.4e12, 3350e9),
     "a40": (149.7e12, 696e9),
+    "b200": (2250e12, 8000e9),
 }
 
 
@@ -88,19 +89,36 @@ def percent(error):
     return f"mean {100 * error[0]:.1f} %, worst {100 * error[1]:.0f} %"
 
 
+FOLDS = 5
+
+
+def held_out(x, times):
+    """Mean and worst error where each fifth of the shapes is predicted from the others."""
+    each = []
+    for fold in range(FOLDS):
+        rest = [i for i in range(len(x)) if i % FOLDS != fold]
+        c, _ = fit_linear([x[i] for i in rest], [times[i] for i in rest])
+        each += [abs(sum(a * b for a, b in zip(x[i], c)) / times[i] - 1)
+                 for i in range(len(x)) if i % FOLDS == fold]
+    return sum(each) / len(each), max(each)
+
+
 def products():
     print("# matmul: startup + flop / (flop_efficiency peak) + bytes / (byte_efficiency bandwidth)")
     table = read("products.csv")
-    for device in ("a100", "h100", "a40", "a100-pcie"):
+    for device in ("a100", "h100", "a40", "a100-pcie", "b200"):
         peak, bandwidth = DEVICES[device]
         mine = [r for r in table if r["device"] == device and r["part"] != "weight_grad"]
         x = [(1.0, 2 * r["m"] * r["n"] * r["k"] / peak * 1e6,
               2 * (r["m"] * r["k"] + r["k"] * r["n"] + r["m"] * r["n"]) / bandwidth * 1e6)
              for r in mine]
-        c, error = fit_linear(x, [r["us"] for r in mine])
+        times = [r["us"] for r in mine]
+        c, error = fit_linear(x, times)
+        byte_efficiency = f"{1 / c[2]:.2f}" if c[2] else "no such term"
         print(f"{device}: startup {c[0]:.1f} us, flop_efficiency {1 / c[1]:.3f}, byte_efficiency "
-              f"{1 / c[2]:.2f}; {len(mine)} shapes, {percent(error)}")
-        ignore, error = fit_linear([r[:2] for r in x], [r["us"] for r in mine])
+              f"{byte_efficiency}; {len(mine)} shapes, {percent(error)}; left out: "
+              f"{percent(held_out(x, times))}")
+        ignore, error = fit_linear([r[:2] for r in x], times)
         print(f"   without the bytes: {ignore[0]:.1f} us, {1 / ignore[1]:.3f}; {percent(error)}")
         apart = [r for r in table if r["device"] == device and r["part"] == "weight_grad"]
         if apart:  # accumulates in fp32: 8 bytes per element of the output
@@ -157,6 +175,7 @@ def attention():
 
     for part in ("fwd", "bwd"):
         one("a100-pcie", "flash-attention-2", part, 128, 1)
+        one("b200", "flash-attention-2", part, 128, 1)
     for kernel in ("cudnn", "flash-attention-2"):
         one("h100-sxm", kernel, "fwd", 128, 1)
         one("h100-sxm", kernel, "fwd", 128, 0)
@@ -165,7 +184,7 @@ def attention():
 
 
 MIB = 1 << 20
-KNOTS = [1 << i for i in range(20, 29)]  # 1 to 256 MiB
+KNOTS = [(part << i) // 2 for i in range(20, 29) for part in (2, 3)]  # 1 to 384 MiB
 NOMINAL = {  # GB/s, one direction, per device; a NIC for sends between nodes
     "a100-nvswitch": 300, "h100-nvswitch": 450, "v100-cube-mesh": 150, "a100-nvlink-pairs": 300,
     "h100-nvlink-pairs": 300, "h200-nvls": 450, "blackwell-nvls": 900,
@@ -207,7 +226,7 @@ def fit_regimes(rows, most, largest_share=None):
         c, _ = fit_linear(x, times, 25)
         if largest_share:
             c = [*c, 1 / largest_share]
-        if min(c[1:]) <= 0:  # no time for further bytes
+        if min(c[1:]) < 0.01:  # (nearly) no time for further bytes
             continue
         fitted = (c[0], knots, [1 / y for y in c[1:]])
         error = errors(rows, fitted)
@@ -234,7 +253,7 @@ def yaml_of(fitted, latency_steps=(0, 0)):
     startup, knots, efficiencies = fitted
     text = f"startup: {max(0.0, startup - latency * steps):.1f} us, efficiency: {efficiencies[0]:.3g}"
     if knots:
-        beyond = ", ".join(f"{k // MIB} MiB: {e:.3g}" for k, e in zip(knots, efficiencies[1:]))
+        beyond = ", ".join(f"{k / MIB:g} MiB: {e:.3g}" for k, e in zip(knots, efficiencies[1:]))
         text += f", efficiency_beyond: {{{beyond}}}"
     return text
 

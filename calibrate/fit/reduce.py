@@ -71,9 +71,9 @@ def vidur_layers(raw):
     return products, kernels
 
 
-def simumax_products(raw):
-    """A100 PCIe: efficiencies of 312 TFLOP/s by shape, layout and accumulation."""
-    ops = json.load(open(raw / "gemm/simumax_a100_pcie.json"))["accelerator"]["op"]
+def simumax_products(raw, device, name, peak):
+    """A100 PCIe and B200: efficiencies of `peak` TFLOP/s by shape, layout and accumulation."""
+    ops = json.load(open(raw / f"gemm/simumax_{name}.json"))["accelerator"]["op"]
     products, attention = [], []
     for key, efficiency in ops["matmul"]["accurate_efficient_factor"].items():
         f = dict(re.findall(r"(\w+)=(\w+)", key))
@@ -83,7 +83,7 @@ def simumax_products(raw):
         part = {"TN": "forward", "NN": "input_grad", "NT": "weight_grad"}[f["layout"]]
         if part == "weight_grad" and f["out_dtype"] != "fp32":
             continue
-        products.append(("a100-pcie", m, k, n, part, round(2 * m * n * k / efficiency / 312e6, 2)))
+        products.append((device, m, k, n, part, round(2 * m * n * k / efficiency / (peak * 1e6), 2)))
     for part, flops in (("fwd", 2), ("bwd", 5)):  # per b s^2 heads (d_qk + d_v): the full square
         for key, efficiency in ops["sdp_" + part]["accurate_efficient_factor"].items():
             f = dict(re.findall(r"(\w+)=(\w+)", key))
@@ -91,8 +91,8 @@ def simumax_products(raw):
             d_qk, d_v = int(f["qk_head_dim"]), int(f["v_head_dim"])
             full = flops * b * s * s * heads * (d_qk + d_v)
             if d_qk == d_v:
-                attention.append(("a100-pcie", "flash-attention-2", part, b, s, heads, kv, d_v, 1,
-                                  round(full / efficiency / 312e6, 1)))
+                attention.append((device, "flash-attention-2", part, b, s, heads, kv, d_v, 1,
+                                  round(full / efficiency / (peak * 1e6), 1)))
     return products, attention
 
 
@@ -183,11 +183,12 @@ def vidur_links(raw):
 def main():
     raw = Path(sys.argv[1])
     products, kernels = vidur_layers(raw)
-    more_products, attention = simumax_products(raw)
-    write("products.csv", ("device", "m", "k", "n", "part", "us"), products + more_products)
+    more_products, attention = simumax_products(raw, "a100-pcie", "a100_pcie", 312)
+    b200_products, b200_attention = simumax_products(raw, "b200", "b200", 2250)
+    write("products.csv", ("device", "m", "k", "n", "part", "us"), products + more_products + b200_products)
     write("memory_bound.csv", ("device", "op", "bytes", "us"), kernels)
     write("attention.csv", ("device", "kernel", "part", "batch", "seq_len", "heads", "kv_heads",
-                            "head_dim", "causal", "us"), attention + flash3_charts())
+                            "head_dim", "causal", "us"), attention + b200_attention + flash3_charts())
     write("links.csv", ("machine", "kind", "ranks", "nodes", "bytes", "us"),
           nccl_tests(raw) + vidur_links(raw) + nvls_tables())
 
