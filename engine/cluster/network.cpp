@@ -67,7 +67,10 @@ std::string Network::name(LinkId link) const {
     return "node " + std::to_string(index / per_node) + " " + what + " " + std::to_string(index % per_node);
   };
   if (link >= first_memory_ && link < first_socket_) return of_node(link - first_memory_, sockets_, "host memory");
-  const LinkId first = link < first_nic_ ? 0 : link < first_uplink_ ? first_nic_ : link < first_memory_ ? first_uplink_ : first_socket_;
+  const LinkId first = link < first_nic_      ? 0
+                       : link < first_uplink_ ? first_nic_
+                       : link < first_memory_ ? first_uplink_
+                                              : first_socket_;
   const std::int64_t index = (link - first) / 2;
   const std::string way = (link - first) % 2 == 0 ? " out" : " in";
   if (link < first_nic_) return "device " + std::to_string(index) + " " + cluster_.intra.kind + way;

@@ -93,7 +93,9 @@ void read_p2p(Section& cluster_section, Cluster& cluster) {
   const auto node = cluster_section.given("p2p");
   if (!node) return;
   const std::string word = node->as_string();
-  if (word != "on" && word != "true" && word != "off" && word != "false") node->fail("expected on or off, got " + quoted(word));
+  if (word != "on" && word != "true" && word != "off" && word != "false") {
+    node->fail("expected on or off, got " + quoted(word));
+  }
   cluster.p2p = word == "on" || word == "true";
   if (!cluster.p2p && cluster.intra.kind != "none" && !cluster.intra.kind.starts_with("pcie")) {
     node->fail("links of kind " + cluster.intra.kind + " are peer access; p2p: off goes with intra: pcie");

@@ -102,10 +102,12 @@ class Phases {
     const std::int64_t levels = network_adds ? 1 : ceil_log2(group_.nodes);
     const double inside_volume = (local + 1) / local * size_;
     const double between_volume = network_adds ? size_ : 2 * (nodes - 1) / nodes * size_;
-    const Seconds transfer = std::max(inside_volume * switch_rate(group_.ranks_per_node), between_volume * between(nics(), 1, group_.fabric_ring));
+    const Seconds transfer = std::max(inside_volume * switch_rate(group_.ranks_per_node),
+                                      between_volume * between(nics(), 1, group_.fabric_ring));
     const Seconds latency = 2 * cluster_.intra.in_switch->latency +
                             static_cast<double>(2 * levels) * cluster_.inter.collective.latency;
-    phases_.push_back({EdgeShape::kRing, 1, 2 * levels, between_volume / static_cast<double>(2 * levels), latency, transfer});
+    const auto steps = static_cast<double>(2 * levels);
+    phases_.push_back({EdgeShape::kRing, 1, 2 * levels, between_volume / steps, latency, transfer});
   }
 
   /// ceil(log2 n) levels up to rank 0 and as many down, the whole buffer on each.
@@ -350,8 +352,11 @@ std::vector<CollectivePhase> collective_phases(OpKind kind, Bytes bytes, const G
   if (group.ranks == 1) return {};
   const Algorithm algorithm = algorithm_of(kind, bytes, group, cluster);
   if (group.ranks > group.nodes) {
-    if (is_in_switch(algorithm)) log.use(cluster.intra, *cluster.intra.in_switch, "in_switch", "all-reduces in the switches");
-    else log.use(cluster.intra, cluster.intra.collective, "collective", "collectives");
+    if (is_in_switch(algorithm)) {
+      log.use(cluster.intra, *cluster.intra.in_switch, "in_switch", "all-reduces in the switches");
+    } else {
+      log.use(cluster.intra, cluster.intra.collective, "collective", "collectives");
+    }
   }
   if (group.nodes > 1) log.use(cluster.inter, cluster.inter.collective, "collective", "collectives");
   return phases_of(kind, algorithm, bytes, group, cluster);

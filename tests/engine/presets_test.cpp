@@ -62,7 +62,8 @@ TEST_CASE("the cluster of every published run reads, each spelling of it once") 
 
 TEST_CASE("GPUs of one NVLink domain stay on NVLink, whatever their hosts") {
   const std::string rest = "parallel: {tensor: 8}\ntraining: {global_batch: 8, precision: bf16}\nfidelity: analytic\n";
-  const std::string words = "gpu: gb200-186g, gpus: 8, gpus_per_node: 4, intra: nvlink, inter: infiniband, inter_gbit_per_s_per_node: 1600";
+  const std::string words =
+      "gpu: gb200-186g, gpus: 8, gpus_per_node: 4, intra: nvlink, inter: infiniband, inter_gbit_per_s_per_node: 1600";
   const Seconds apart = step_of(kModel + ("cluster: {" + words + "}\n") + rest);
   const Seconds together = step_of(kModel + ("cluster: {" + words + ", nvlink_domain: 72}\n") + rest);
   CHECK(together < apart);

@@ -206,7 +206,8 @@ TEST_CASE("transfers of a pipeline that never meet take as long in all executors
   const std::string fabric = GENERATE("{kind: torus, dimensions: [2, 2], link: 3 GB/s}",
                                       "{kind: dragonfly, leaf: 1 nodes, group: 2, link: 3 GB/s, global_link: 2 GB/s}",
                                       "{kind: rail-optimised, leaf: 1 nodes, oversubscription: 8}",
-                                      "{kind: fat-tree, leaf: 1 nodes, oversubscription: 2, pod: 2, pod_oversubscription: 3}");
+                                      "{kind: fat-tree, leaf: 1 nodes, oversubscription: 2, pod: 2, "
+                                      "pod_oversubscription: 3}");
   const std::string node = GENERATE("intra: {kind: nvlink, bandwidth: 100 GB/s}",
                                     "p2p: off, host: {sockets: 2, memory: 20 GB/s, link: 5 GB/s}, "
                                     "intra: {kind: pcie, bandwidth: 20 GB/s}");
@@ -214,14 +215,16 @@ TEST_CASE("transfers of a pipeline that never meet take as long in all executors
   const Prepared prepared = prepare_text(
       "model: {family: gpt, layers: 8, hidden: 256, heads: 8, vocab: 512, seq_len: 64}\n"
       "cluster: {device: a100-sxm-40g, nodes: 4, devices_per_node: 2, inter: {kind: infiniband, bandwidth: 25 GB/s}, "
-      "collectives: {all_reduce: ring}, fabric: " + fabric + ", " + node + "}\nparallel: {pipeline: 8, placement: TPD}\ntraining: {global_batch: 1, clip_norm: 0}\n");
+      "collectives: {all_reduce: ring}, fabric: " + fabric + ", " + node +
+      "}\nparallel: {pipeline: 8, placement: TPD}\ntraining: {global_batch: 1, clip_norm: 0}\n");
   const Program program = compiled_program(prepared);
   SourceLog log;
   const Costs costs = make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, log);
   const Trace analytic = run(program, costs);
   for (const Fidelity fidelity : {Fidelity::kFluid, Fidelity::kStep}) {
     const std::array<Job, 1> jobs = {Job{&program, 0}};
-    CHECK(SimGridExecutor(fidelity).run(jobs, costs, RunOptions{}).period == Approx(analytic.period).epsilon(1e-9).margin(4e-9));
+    const Seconds period = SimGridExecutor(fidelity).run(jobs, costs, RunOptions{}).period;
+    CHECK(period == Approx(analytic.period).epsilon(1e-9).margin(4e-9));
   }
 }
 
