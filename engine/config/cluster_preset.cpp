@@ -122,6 +122,7 @@ Cluster read_cluster_preset(const std::string& root, const std::string& name,
   Section section(scratch, "", node);
   read_node_paths(section, cluster);
   read_fabric(section, cluster.fabric);
+  if (node.has("collectives")) read_collectives(section, cluster);
   if (const auto domain = node.find("nvlink_domain")) widen_to_nvlink_domain(*domain, cluster);
   cluster.num_devices = cluster.devices_per_node;
   if (node.at("source").as_string().empty()) node.at("source").fail("expected a source");

@@ -275,21 +275,6 @@ void read_speed(Section& cluster_section, Cluster& cluster) {
   }
 }
 
-void read_collectives(Section& cluster_section, Cluster& cluster) {
-  Section section = cluster_section.child("collectives");
-  for (const std::string_view collective : kCollectives) {
-    std::string& algorithm = cluster.collectives[std::string(collective)];
-    algorithm = "auto";
-    section.word(collective, algorithm, collective_words(collective));
-    const bool in_switch = algorithm == "nvls" || algorithm == "nvls-tree" || algorithm == "sharp";
-    if (in_switch && !cluster.intra.in_switch) {
-      section.required(collective).fail("links of kind " + cluster.intra.kind + " on " + cluster.device +
-                                        " do not add up in their switches; NVSwitch on Hopper and Blackwell does");
-    }
-  }
-  section.finish();
-}
-
 }  // namespace
 
 void read_cluster(Section& root, const StudyResolvers& resolvers) {

@@ -157,6 +157,26 @@ void read_node_paths(Section& cluster_section, Cluster& cluster) {
   read_host(cluster_section, cluster);
 }
 
+void read_collectives(Section& cluster_section, Cluster& cluster) {
+  Section section = cluster_section.child("collectives");
+  for (const std::string_view collective : kCollectives) {
+    std::string& algorithm = cluster.collectives[std::string(collective)];
+    const bool preset_says = !algorithm.empty();
+    if (!preset_says) algorithm = "auto";
+    section.word(collective, algorithm, collective_words(collective));
+    if (preset_says && !section.contains(collective)) {
+      auto& origins = section.study().origins;
+      origins[section.key_path(collective)] = origins[cluster_section.key_path("device")];
+    }
+    const bool in_switch = algorithm == "nvls" || algorithm == "nvls-tree" || algorithm == "sharp";
+    if (in_switch && !cluster.intra.in_switch) {
+      section.required(collective).fail("links of kind " + cluster.intra.kind + " on " + cluster.device +
+                                        " do not add up in their switches; NVSwitch on Hopper and Blackwell does");
+    }
+  }
+  section.finish();
+}
+
 void check_fabric(const Section& cluster_section, const Cluster& cluster) {
   const Fabric& fabric = cluster.fabric;
   if (fabric.kind == "torus") {

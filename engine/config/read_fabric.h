@@ -1,5 +1,5 @@
-// What a cluster says beside its devices and links: fabric, NICs, PCIe switches, host memory. Studies and the
-// files of topologies/ use the same words.
+// What a cluster says beside its devices and links: fabric, NICs, PCIe switches, host memory, algorithms of
+// collectives. Studies and the files of topologies/ use the same words.
 #pragma once
 
 #include "engine/cluster/cluster.h"
@@ -12,6 +12,9 @@ void read_fabric(Section& cluster_section, Fabric& fabric);
 
 /// `nics:`, `pcie:`, `p2p:` and `host:` over what `cluster` holds; the links are known already.
 void read_node_paths(Section& cluster_section, Cluster& cluster);
+
+/// `collectives:`, over what a preset says; auto where nobody does.
+void read_collectives(Section& cluster_section, Cluster& cluster);
 
 /// Refuses a torus that has fewer places than the cluster has nodes, and what only a finished cluster shows.
 void check_fabric(const Section& cluster_section, const Cluster& cluster);

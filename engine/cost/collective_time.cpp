@@ -100,12 +100,15 @@ class Phases {
     const auto local = static_cast<double>(group_.ranks_per_node);
     const auto nodes = static_cast<double>(group_.nodes);
     const std::int64_t levels = network_adds ? 1 : ceil_log2(group_.nodes);
-    const double inside_volume = (local + 1) / local * size_;
+    const bool alone = group_.ranks_per_node == 1;
+    const double inside_volume = alone ? 0 : (local + 1) / local * size_;
     const double between_volume = network_adds ? size_ : 2 * (nodes - 1) / nodes * size_;
-    const Seconds transfer = std::max(inside_volume * switch_rate(group_.ranks_per_node),
-                                      between_volume * between(nics(), 1, group_.fabric_ring));
-    const Seconds latency = 2 * cluster_.intra.in_switch->latency +
-                            static_cast<double>(2 * levels) * cluster_.inter.collective.latency;
+    Seconds transfer = between_volume * between(nics(), 1, group_.fabric_ring);
+    Seconds latency = static_cast<double>(2 * levels) * cluster_.inter.collective.latency;
+    if (!alone) {
+      transfer = std::max(transfer, inside_volume * switch_rate(group_.ranks_per_node));
+      latency += 2 * cluster_.intra.in_switch->latency;
+    }
     const auto steps = static_cast<double>(2 * levels);
     phases_.push_back({EdgeShape::kRing, 1, 2 * levels, between_volume / steps, latency, transfer});
   }
@@ -264,8 +267,8 @@ bool is_made_for(Algorithm algorithm, const GroupLayout& group, const Cluster& c
     case Algorithm::kHierarchical: return group.nodes > 1 && group.ranks_per_node > 1 && uniform;
     case Algorithm::kDoubleTree: return group.nodes > 1;
     case Algorithm::kInSwitch: return group.nodes == 1 && adds;
-    case Algorithm::kInSwitchTree:
-    case Algorithm::kInNetwork: return group.nodes > 1 && adds && uniform;
+    case Algorithm::kInSwitchTree: return group.nodes > 1 && adds && uniform;
+    case Algorithm::kInNetwork: return group.nodes > 1 && (adds || group.ranks_per_node == 1) && uniform;
     default: return true;
   }
 }
@@ -326,11 +329,15 @@ Algorithm algorithm_of(OpKind kind, Bytes bytes, const GroupLayout& group, const
   if (kind == OpKind::kAllToAll) return Algorithm::kPairwise;
   const auto said = cluster.collectives.find(std::string(to_string(kind)));
   if (kind != OpKind::kAllReduce || said == cluster.collectives.end()) return Algorithm::kRing;
+  bool of_library = false;
   for (const auto& [algorithm, name] : kAllReduceAlgorithms) {
-    if (said->second == name) return is_made_for(algorithm, group, cluster) ? algorithm : Algorithm::kRing;
+    if (said->second != name) continue;
+    if (is_made_for(algorithm, group, cluster)) return algorithm;
+    of_library = algorithm == Algorithm::kInSwitchTree || algorithm == Algorithm::kInNetwork;
+    if (!of_library) return Algorithm::kRing;
   }
-  check(said->second == "auto", "the reader knows the algorithms of an all_reduce");
-  const bool fitted = (group.ranks > group.nodes && !is_plain(cluster.intra.collective)) ||
+  check(of_library || said->second == "auto", "the reader knows the algorithms of an all_reduce");
+  const bool fitted = of_library || (group.ranks > group.nodes && !is_plain(cluster.intra.collective)) ||
                       (group.nodes > 1 && !is_plain(cluster.inter.collective));
   Algorithm best = Algorithm::kRing;
   Seconds fastest = sum(phases_of(kind, best, bytes, group, cluster));

@@ -69,7 +69,8 @@ struct CollectivePhase {
 /// those that NCCL runs by itself (ring, double tree, NVLS) on links that have one, where a curve written as
 /// a ring's is that of the library's own protocols. An algorithm that the group is not made for
 /// (halving-doubling where n is no power of two, hierarchical where nodes hold unlike numbers of members,
-/// NVLS where the links have no curve for it) gives way to the ring.
+/// NVLS where the links have no curve for it) gives way to the ring; nvls-tree and sharp, in groups on one
+/// node or unevenly on several, to what NCCL runs by itself.
 Algorithm algorithm_of(OpKind kind, Bytes bytes, const GroupLayout& group, const Cluster& cluster);
 
 /// Whether such a collective may go over other edges than those of the ring through all ranks, so that it
@@ -91,7 +92,8 @@ inline constexpr std::int64_t kBroadcastChunks = 8;
 ///               nvls              2 alpha + (n+1)/n S/B, one node
 ///               nvls-tree         2 (1 + ceil(log2 nodes)) alpha + the larger of nvls's transfer in a node and
 ///                                 2(nodes-1)/nodes S/B through the NICs of a node
-///               sharp             4 alpha + the larger of nvls's transfer in a node and S/B through the NICs
+///               sharp             4 alpha + the larger of nvls's transfer in a node and S/B through the NICs;
+///                                 with one rank per node 2 alpha + S/B
 ///   all_gather, reduce_scatter    (n-1) alpha + (n-1)/n S/B
 ///   all_to_all  pairwise          (n-1) (alpha + S/(nB))
 ///   broadcast   of c chunks       (n-2+c) (alpha + S/(cB))

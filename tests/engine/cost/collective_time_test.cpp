@@ -164,7 +164,13 @@ TEST_CASE("auto takes what the library would on links with a fitted curve") {
   // Only where they are named: trees of switches.
   cluster.collectives["all_reduce"] = "nvls-tree";
   CHECK(taken(kMB, {512, 64, 8, 1}) == Algorithm::kInSwitchTree);
-  CHECK(taken(kMB, {511, 64, 7, 1}) == Algorithm::kRing);  // nodes hold unlike numbers
+  CHECK(taken(kMB, {511, 64, 7, 1}) == Algorithm::kDoubleTree);  // nodes hold unlike numbers
+  CHECK(taken(kMB, {8, 1, 8, 1}) == Algorithm::kInSwitch);
+  cluster.collectives["all_reduce"] = "sharp";
+  CHECK(taken(kMB, {64, 64, 1, 1}) == Algorithm::kInNetwork);
+  CHECK(taken(100 * kMB, {8, 1, 8, 1}) == Algorithm::kRing);
+  // One rank per node: there and back 5 us each, the start-up, and S at 40 GB/s / 8 devices.
+  CHECK(close(collective(OpKind::kAllReduce, 10 * kMB, {64, 64, 1, 1}, cluster), 11e-6 + 2e-3));
 }
 
 TEST_CASE("the larger startup counts once in a group across nodes") {
