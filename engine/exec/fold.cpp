@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <unordered_map>
 
@@ -80,6 +82,7 @@ struct LaneChannels {
   std::vector<std::int32_t> into_rank;  // [rank]: receiver of; -1: none. Groups: empty
   std::vector<GroupLayout> layout;      // [channel], groups
   std::vector<Distance> distance;       // [channel], transfers
+  std::vector<double> fabric;           // [channel], transfers: Network::fabric_seconds(); empty: none
   std::vector<std::int64_t> first;      // [channel]: lowest member, or sender
   std::vector<Colour> colour;           // [channel]
   std::size_t size() const { return first.size(); }
@@ -97,7 +100,11 @@ class Folder {
  public:
   Folder(const Program& program, const Lanes& lanes, const Cluster& cluster, const Network* network)
       : program_(program), lanes_(lanes), cluster_(cluster), network_(network),
-        num_ranks_(program.mesh.num_ranks()), coordinates_(all_coordinates(program)) {}
+        num_ranks_(program.mesh.num_ranks()), coordinates_(all_coordinates(program)) {
+    if (network == nullptr) own_network_.emplace(cluster);
+    const Network& any = network == nullptr ? *own_network_ : *network;
+    if (any.fabric_needs_routes()) routes_ = &any;
+  }
 
   Folds run(bool fold) {
     fold_ = fold;
@@ -119,13 +126,13 @@ class Folder {
   std::size_t at(std::int64_t rank) const { return static_cast<std::size_t>(rank); }
 
   void locate() {
-    const bool leaves = cluster_.fabric.kind == "fat-tree" && cluster_.fabric.oversubscription > 1;
+    const FabricLinks fabric(cluster_);
     node_.reserve(at(num_ranks_));
     leaf_.reserve(at(num_ranks_));
     for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
       const std::int64_t node = rank / cluster_.devices_per_node;
       node_.push_back(static_cast<std::int32_t>(node));
-      leaf_.push_back(leaves ? static_cast<std::int32_t>(node / cluster_.fabric.nodes_per_leaf) : 0);
+      leaf_.push_back(static_cast<std::int32_t>(fabric.leaf(node)));
     }
   }
   std::int64_t local(std::int64_t rank, std::int64_t parts) const {
@@ -207,7 +214,41 @@ class Folder {
       layout.ranks_per_node = run.shortest;
       layout.nics = run.fewest_nics;
     }
+    if (routes_ != nullptr) find_fabric_loads(l, out);
     return out;
+  }
+
+  /// What the busiest link of the fabric carries for each group.
+  void find_fabric_loads(std::size_t l, LaneChannels& channels) const {
+    const bool spreads = std::any_of(lanes_.messages.begin(), lanes_.messages.end(), [&](const Message& message) {
+      return static_cast<std::size_t>(message.lane) == l && leaves_ring(message.kind, cluster_);
+    });
+    std::vector<std::vector<std::int64_t>> devices(channels.size());
+    for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
+      const std::int32_t c = channels.of_rank[at(rank)];
+      if (c >= 0) devices[static_cast<std::size_t>(c)].push_back(rank);
+    }
+    for (std::size_t c = 0; c < channels.size(); ++c) {
+      GroupLayout& layout = channels.layout[c];
+      if (layout.nodes < 2) continue;
+      layout.fabric_ring = routes_->fabric_seconds(
+          devices[c], shape_edges(EdgeShape::kRing, 1, devices[c], cluster_.devices_per_node), true);
+      if (spreads) layout.fabric_spread = worst_round(devices[c]);
+    }
+  }
+
+  /// Among the rounds in which everybody sends to the rank so many further: 1, 2, 4, ... and half way round.
+  double worst_round(const std::vector<std::int64_t>& devices) const {
+    const auto n = static_cast<std::int32_t>(devices.size());
+    double slowest = 0;
+    std::vector<GroupEdge> edges(devices.size());
+    const auto round = [&](std::int32_t by) {
+      for (std::int32_t i = 0; i < n; ++i) edges[static_cast<std::size_t>(i)] = {i, (i + by) % n};
+      slowest = std::max(slowest, routes_->fabric_seconds(devices, edges, false));
+    };
+    for (std::int32_t by = 1; by < n; by *= 2) round(by);
+    round(n / 2);
+    return slowest;
   }
 
   LaneChannels transfers(std::size_t l) const {
@@ -223,6 +264,10 @@ class Folder {
       out.into_rank[at(peer)] = channel;
       out.first.push_back(rank);
       out.distance.push_back(distance(rank, peer));
+      if (routes_ == nullptr) continue;
+      const std::array<std::int64_t, 2> ends = {rank, peer};
+      const std::array<GroupEdge, 1> edge = {GroupEdge{0, 1}};
+      out.fabric.push_back(routes_->fabric_seconds(ends, edge, false));
     }
     return out;
   }
@@ -230,6 +275,8 @@ class Folder {
   Distance distance(std::int64_t a, std::int64_t b) const {
     if (a == b) return Distance::kSameDevice;
     if (node_[at(a)] == node_[at(b)]) {
+      const std::int64_t sockets = cluster_.host.sockets;
+      if (sockets > 1 && local(a, sockets) != local(b, sockets)) return Distance::kAcrossSockets;
       const std::int64_t switches = cluster_.pcie.switches;
       return switches > 0 && local(a, switches) != local(b, switches) ? Distance::kAcrossSwitches : Distance::kSameNode;
     }
@@ -322,8 +369,10 @@ class Folder {
           const GroupLayout& y = channels.layout[c];
           colour = mix(colour, static_cast<std::uint64_t>(y.ranks));
           colour = mix(colour, static_cast<std::uint64_t>(((y.nodes * 1'000'003 + y.ranks_per_node) * 1009 + y.leaves) * 1013 + y.nics));
+          colour = mix(mix(colour, std::bit_cast<std::uint64_t>(y.fabric_ring)), std::bit_cast<std::uint64_t>(y.fabric_spread));
         } else {
           colour = mix(colour, static_cast<std::uint64_t>(channels.distance[c]));
+          if (!channels.fabric.empty()) colour = mix(colour, std::bit_cast<std::uint64_t>(channels.fabric[c]));
         }
         channel_colour_[id] = fold_ ? colour : mix(colour, c);
       }
@@ -417,6 +466,7 @@ class Folder {
         channel.rank = channels_[l].first[c];
         if (!channels_[l].layout.empty()) channel.layout = channels_[l].layout[c];
         else channel.distance = channels_[l].distance[c];
+        if (!channels_[l].fabric.empty()) channel.layout.fabric_ring = channels_[l].fabric[c];
         channel.num_classes = 0;
         first_of_class_.push_back(id);
       }
@@ -502,6 +552,8 @@ class Folder {
   const Lanes& lanes_;
   const Cluster& cluster_;
   const Network* network_;
+  std::optional<Network> own_network_;    // where the caller has none
+  const Network* routes_ = nullptr;       // set where routes through the fabric decide how long something takes
   bool fold_ = true;
   std::int64_t num_ranks_;
   std::vector<Coordinates> coordinates_;  // [rank]

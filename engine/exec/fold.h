@@ -52,7 +52,7 @@ Lanes find_lanes(const Program& program);
 struct Channel {
   LaneId lane = -1;
   std::int64_t rank = 0;              // a member of it; transfers: the sender
-  GroupLayout layout;                 // groups
+  GroupLayout layout;                 // groups; transfers: its fabric_ring is their one edge's
   Distance distance = Distance::kSameDevice;  // transfers
   std::int32_t num_classes = 1;       // distinct fold classes that meet in it
   std::int64_t multiplicity = 1;      // channels of this class

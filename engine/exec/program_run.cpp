@@ -1,6 +1,7 @@
 #include "engine/exec/program_run.h"
 
 #include <algorithm>
+#include <bit>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -415,7 +416,9 @@ class Run {
     const std::vector<BodyMap>*& known = place.maps[static_cast<std::size_t>(number)];
     if (known != nullptr) return *known;
     const GroupLayout& layout = plan_.folds.channels[static_cast<std::size_t>(channel)].layout;
-    std::vector<std::int64_t> key = {layout.ranks, layout.nodes, layout.ranks_per_node, layout.leaves, layout.nics};
+    std::vector<std::int64_t> key = {layout.ranks, layout.nodes, layout.ranks_per_node, layout.leaves, layout.nics,
+                                     std::bit_cast<std::int64_t>(layout.fabric_ring),
+                                     std::bit_cast<std::int64_t>(layout.fabric_spread)};
     entries_.clear();
     for (const Cursor member : place.arrived) {
       key.push_back(static_cast<std::int64_t>(plan_.list_of[static_cast<std::size_t>(member.rank)]));
