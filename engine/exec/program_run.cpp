@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -371,8 +372,8 @@ class Run {
     if (static_cast<std::int32_t>(place.arrived.size()) < plan_.folds.channels[static_cast<std::size_t>(channel)].num_classes) return;
     std::sort(place.arrived.begin(), place.arrived.end(), [](Cursor a, Cursor b) { return a.rank < b.rank; });
     const TimedBody& body = state.list->bodies[static_cast<std::size_t>(item.body)];
-    for (std::uint32_t k = 0; k < body.num_ops; ++k) {
-      if (item.op[k].message >= 0) count(channel, item.op[k].message, stream.step);
+    for (const auto& [message, times] : state.list->body_messages[static_cast<std::size_t>(item.body)]) {
+      count(channel, message, stream.step, times);
     }
     const std::vector<BodyMap>& maps = body_maps(channel, place, item.body, body);
     Seconds start = start_;  // of the first collective
@@ -491,9 +492,9 @@ class Run {
     stream.gathered = false;
   }
 
-  void count(ChannelId channel, std::int32_t message, std::int32_t step) {
+  void count(ChannelId channel, std::int32_t message, std::int32_t step, std::int64_t times = 1) {
     auto& sent = sent_[static_cast<std::size_t>(step) % kKeptSteps];
-    ++sent[plan_.times.index(channel, message)];
+    sent[plan_.times.index(channel, message)] += times;
   }
 
   void pass_message(Cursor member, Seconds start, Seconds end) {
@@ -720,6 +721,7 @@ void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
   std::deque<StreamList> before = std::exchange(plan.lists, {});
   std::vector<RunPlan::ListKey> keys_before = std::exchange(plan.list_keys, {});
   plan.list_of.clear();
+  std::optional<TimedRanks> timed;
   // A list that was made with more lanes allowed serves if it made nothing of the others.
   const auto make = [&](const RunPlan::ListKey& key) {
     for (std::size_t i = 0; i < before.size(); ++i) {
@@ -732,7 +734,8 @@ void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
       return found;
     }
     const StreamListOptions how{!key.records, options.compute_only, key.lanes};
-    return make_stream_list(*plan.program, costs, plan.lanes, key.list, key.speed, how);
+    if (!timed) timed.emplace(*plan.program, costs, plan.lanes);
+    return make_stream_list(*plan.program, plan.lanes, key.list, timed->make(key.list, key.speed), how);
   };
   std::map<RunPlan::ListKey, std::size_t> known;
   for (std::size_t r = 0; r < plan.folds.classes.size(); ++r) {

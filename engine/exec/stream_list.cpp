@@ -216,6 +216,14 @@ class ListMaker {
     const auto it = std::find(known.begin(), known.end(), body);
     if (it != known.end()) return static_cast<std::int32_t>(it - known.begin());
     known.push_back(body);
+    auto& messages = out_.body_messages.emplace_back();
+    for (std::uint32_t j = 0; j < body.num_ops; ++j) {
+      const std::int32_t message = (&first)[j].message;
+      if (message < 0) continue;
+      const auto same = std::find_if(messages.begin(), messages.end(), [&](const auto& m) { return m.first == message; });
+      if (same != messages.end()) ++same->second;
+      else messages.emplace_back(message, 1);
+    }
     out_.body_lanes |= std::uint64_t{1} << lanes_.messages[static_cast<std::size_t>(first.message)].lane;
     return static_cast<std::int32_t>(known.size() - 1);
   }
@@ -263,9 +271,19 @@ class ListMaker {
   MarkRef mark(const StreamPoint& point) {
     const bool previous = point.at < per_pass_;
     const std::int64_t item = previous ? point.at : point.at - per_pass_;
-    const auto key = static_cast<std::uint64_t>(item) << 32U | point.op;
-    const auto [it, fresh] = marks_.emplace(key, static_cast<std::uint32_t>(marks_.size()));
-    return 2 * it->second + (previous ? 1 : 0);
+    constexpr std::uint32_t kNone = ~0U;
+    std::uint32_t* known = nullptr;
+    if (point.op == kEnd) {
+      end_marks_.resize(static_cast<std::size_t>(per_pass_), kNone);
+      known = &end_marks_[static_cast<std::size_t>(item)];
+    } else {
+      known = &inner_marks_.emplace(static_cast<std::uint64_t>(item) << 32U | point.op, kNone).first->second;
+    }
+    if (*known == kNone) {
+      *known = static_cast<std::uint32_t>(marks_.size());
+      marks_.push_back({static_cast<std::uint32_t>(item), point.op, *known});
+    }
+    return 2 * *known + (previous ? 1 : 0);
   }
 
   void add_run(SegmentId id, Microbatch mb, std::size_t k, const TimedOp& op, const TimedRun& run) {
@@ -374,11 +392,10 @@ class ListMaker {
       if (item.host >= 0) item.host += 2 * static_cast<std::int64_t>(num_points);
       if (item.gives_host >= 0) item.gives_host += static_cast<std::int32_t>(num_points);
     }
-    std::vector<std::pair<std::uint64_t, std::uint32_t>> sorted(marks_.begin(), marks_.end());
-    std::sort(sorted.begin(), sorted.end());
-    for (const auto& [key, mark] : sorted) {
-      StreamItem& item = out_.items[key >> 32U];
-      const auto op = static_cast<std::uint32_t>(key);
+    std::sort(marks_.begin(), marks_.end());
+    out_.given.reserve(num_points);
+    for (const auto& [at, op, mark] : marks_) {
+      StreamItem& item = out_.items[at];
       if (item.num_given == 0) item.first_given = static_cast<std::uint32_t>(out_.given.size());
       ++item.num_given;
       const bool inside = op != kEnd && item.kind == ItemKind::kRun;
@@ -416,17 +433,23 @@ class ListMaker {
   std::vector<StreamNeeds> call_ends_;
   std::array<std::vector<std::pair<std::int64_t, std::size_t>>, kNumStreams> sent_;  // item, lane
   std::array<std::uint64_t, kNumStreams> sent_over_{};  // lanes of each stream so far
-  std::unordered_map<std::uint64_t, std::uint32_t> marks_;
+  struct Mark {
+    std::uint32_t item, op, number;
+    friend auto operator<=>(const Mark&, const Mark&) = default;
+  };
+  std::vector<Mark> marks_;
+  std::vector<std::uint32_t> end_marks_;                         // [item]: of its end
+  std::unordered_map<std::uint64_t, std::uint32_t> inner_marks_; // of item << 32 | op
 };
 
 }  // namespace
 
-StreamList make_stream_list(const Program& program, const Costs& costs, const Lanes& lanes, std::size_t list,
-                            double speed, const StreamListOptions& options) {
+StreamList make_stream_list(const Program& program, const Lanes& lanes, std::size_t list, TimedRank timed,
+                            const StreamListOptions& options) {
   check(lanes.lanes.size() <= 64, "more kinds of communication than lanes are told apart");
   StreamListOptions how = options;
   ListContext context;
-  context.timed = prepare(program, costs, lanes, list, speed);
+  context.timed = std::move(timed);
   constexpr int kMostTries = 8;
   for (int tries = 1;; ++tries) {
     StreamList out;
