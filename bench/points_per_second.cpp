@@ -76,6 +76,7 @@ int main(int argc, char** argv) {
   for (std::size_t i = 0; i < points.size(); ++i) {
     read += reading[i];
     answered += answering[i];
+    if (std::getenv("EACH")) std::printf("%s %.2f\n", points[i].name.c_str(), 1e3 * answering[i]);
     if (reading[i] + answering[i] <= worst) continue;
     worst = reading[i] + answering[i];
     slowest = i;
