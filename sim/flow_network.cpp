@@ -12,7 +12,7 @@ FlowNetwork::FlowNetwork(std::vector<double> capacities, bool everything_shared)
     : capacities_(std::move(capacities)), everything_shared_(everything_shared), links_(capacities_.size()) {}
 
 void FlowNetwork::run(const std::function<void()>& body) {
-  simgrid_ = std::make_unique<SharedLinks>(capacities_);
+  simgrid_ = make_shared_links(capacities_);
   simgrid_->run(body);
   simgrid_.reset();
 }
