@@ -1,4 +1,4 @@
-// How many plans a process answers per second: points_per_second [rounds]. GPT-3 175B on 1,024 GPUs, every
+// How many plans a process answers per second: points_per_second [rounds [point]]. GPT-3 175B on 1,024 GPUs, every
 // tensor x pipeline x microbatch that the study's batch can be cut into, at analytic fidelity; each point is read,
 // compiled, timed and reported as `trainyard simulate` would. Prints CPU milliseconds of a point, and a sum of the step times by
 // which two builds can be compared.
@@ -39,7 +39,7 @@ std::vector<Point> all_points() {
         const auto set = [](const std::string& key, int value) { return key + "=" + std::to_string(value); };
         points.push_back({{set("parallel.tensor", tensor), set("parallel.pipeline", pipeline),
                            set("parallel.data", data), set("training.microbatch", microbatch),
-                           "parallel.sequence_parallel=" + std::string(tensor > 1 ? "true" : "false")},
+                           "fidelity=analytic", "parallel.sequence_parallel=" + std::string(tensor > 1 ? "true" : "false")},
                           "t" + std::to_string(tensor) + " p" + std::to_string(pipeline) + " b" + std::to_string(microbatch)});
       }
     }
@@ -52,14 +52,17 @@ std::vector<Point> all_points() {
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 5;
   const std::string study = std::string(TRAINYARD_SOURCE_DIR) + "/configs/gpt3-175b-dgx-a100.yaml";
-  const std::vector<Point> points = all_points();
+  std::vector<std::string> warnings;
+  const StudyResolvers resolvers = make_resolvers(TRAINYARD_SOURCE_DIR, warnings);
+  std::vector<Point> points = all_points();
+  if (argc > 2) std::erase_if(points, [&](const Point& point) { return point.name != argv[2]; });
   std::vector<double> reading(points.size(), 1e300), answering(points.size(), 1e300);
   double steps = 0;
   for (int round = 0; round < rounds; ++round) {
     steps = 0;
     for (std::size_t i = 0; i < points.size(); ++i) {
       const double begin = cpu_seconds();
-      const Prepared prepared = prepare(study, points[i].sets, "analytic");
+      const Prepared prepared = prepare_study(read_study_node(YamlNode::load_file(study), points[i].sets, resolvers), resolvers);
       const double read = cpu_seconds();
       const auto answer = simulate(prepared, RunOptions{});
       if (const auto* result = std::get_if<Simulation>(&answer)) {
@@ -76,7 +79,6 @@ int main(int argc, char** argv) {
   for (std::size_t i = 0; i < points.size(); ++i) {
     read += reading[i];
     answered += answering[i];
-    if (std::getenv("EACH")) std::printf("%s %.2f\n", points[i].name.c_str(), 1e3 * answering[i]);
     if (reading[i] + answering[i] <= worst) continue;
     worst = reading[i] + answering[i];
     slowest = i;

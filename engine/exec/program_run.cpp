@@ -156,6 +156,7 @@ class Run {
     account.flop = 0;
     account.main_before = account.main_end = state.streams[kMainStream].end;
     account.events.clear();
+    if (step > 0) account.events.reserve(state.account(step - 1).events.size());
     account.open_events.clear();
     account.exposed.assign(kinds_.size(), 0);
     account.rows.clear();

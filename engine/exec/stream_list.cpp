@@ -13,6 +13,7 @@ namespace trainyard {
 namespace {
 
 constexpr std::uint32_t kEnd = StreamPoint::kEnd;
+constexpr std::uint32_t kNoMark = ~0U;
 constexpr auto kMainStream = static_cast<std::size_t>(StreamId::kMain);
 
 struct PoolTurns {
@@ -270,20 +271,11 @@ class ListMaker {
 
   MarkRef mark(const StreamPoint& point) {
     const bool previous = point.at < per_pass_;
-    const std::int64_t item = previous ? point.at : point.at - per_pass_;
-    constexpr std::uint32_t kNone = ~0U;
-    std::uint32_t* known = nullptr;
-    if (point.op == kEnd) {
-      end_marks_.resize(static_cast<std::size_t>(per_pass_), kNone);
-      known = &end_marks_[static_cast<std::size_t>(item)];
-    } else {
-      known = &inner_marks_.emplace(static_cast<std::uint64_t>(item) << 32U | point.op, kNone).first->second;
-    }
-    if (*known == kNone) {
-      *known = static_cast<std::uint32_t>(marks_.size());
-      marks_.push_back({static_cast<std::uint32_t>(item), point.op, *known});
-    }
-    return 2 * *known + (previous ? 1 : 0);
+    const auto item = static_cast<std::size_t>(previous ? point.at : point.at - per_pass_);
+    if (end_marks_.empty()) end_marks_.assign(static_cast<std::size_t>(per_pass_), kNoMark);
+    std::uint32_t& known = point.op == kEnd ? end_marks_[item] : inner_marks_.try_emplace({item, point.op}, kNoMark).first->second;
+    if (known == kNoMark) known = num_points_++;
+    return 2 * known + (previous ? 1 : 0);
   }
 
   void add_run(SegmentId id, Microbatch mb, std::size_t k, const TimedOp& op, const TimedRun& run) {
@@ -386,20 +378,21 @@ class ListMaker {
   }
 
   void settle_marks() {
-    const std::size_t num_points = marks_.size();
-    out_.num_marks = num_points + num_host_marks_;
-    for (StreamItem& item : out_.items) {
-      if (item.host >= 0) item.host += 2 * static_cast<std::int64_t>(num_points);
-      if (item.gives_host >= 0) item.gives_host += static_cast<std::int32_t>(num_points);
-    }
-    std::sort(marks_.begin(), marks_.end());
-    out_.given.reserve(num_points);
-    for (const auto& [at, op, mark] : marks_) {
-      StreamItem& item = out_.items[at];
-      if (item.num_given == 0) item.first_given = static_cast<std::uint32_t>(out_.given.size());
-      ++item.num_given;
-      const bool inside = op != kEnd && item.kind == ItemKind::kRun;
-      out_.given.push_back({mark, op, inside ? offset(item, op) : -1});
+    out_.num_marks = num_points_ + num_host_marks_;
+    out_.given.reserve(num_points_);
+    end_marks_.resize(out_.items.size(), kNoMark);
+    auto inner = inner_marks_.begin();
+    for (std::size_t i = 0; i < out_.items.size(); ++i) {
+      StreamItem& item = out_.items[i];
+      if (item.host >= 0) item.host += 2 * static_cast<std::int64_t>(num_points_);
+      if (item.gives_host >= 0) item.gives_host += static_cast<std::int32_t>(num_points_);
+      item.first_given = static_cast<std::uint32_t>(out_.given.size());
+      for (; inner != inner_marks_.end() && inner->first.first == i; ++inner) {
+        const std::uint32_t op = inner->first.second;
+        out_.given.push_back({inner->second, op, item.kind == ItemKind::kRun ? offset(item, op) : -1});
+      }
+      if (end_marks_[i] != kNoMark) out_.given.push_back({end_marks_[i], kEnd, -1});
+      item.num_given = static_cast<std::uint32_t>(out_.given.size()) - item.first_given;
     }
   }
 
@@ -433,13 +426,9 @@ class ListMaker {
   std::vector<StreamNeeds> call_ends_;
   std::array<std::vector<std::pair<std::int64_t, std::size_t>>, kNumStreams> sent_;  // item, lane
   std::array<std::uint64_t, kNumStreams> sent_over_{};  // lanes of each stream so far
-  struct Mark {
-    std::uint32_t item, op, number;
-    friend auto operator<=>(const Mark&, const Mark&) = default;
-  };
-  std::vector<Mark> marks_;
-  std::vector<std::uint32_t> end_marks_;                         // [item]: of its end
-  std::unordered_map<std::uint64_t, std::uint32_t> inner_marks_; // of item << 32 | op
+  std::uint32_t num_points_ = 0;          // marks so far
+  std::vector<std::uint32_t> end_marks_;  // [item]: of its end; kNoMark: nobody waits for it
+  std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> inner_marks_;  // (item, op)
 };
 
 }  // namespace
