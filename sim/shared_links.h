@@ -30,6 +30,9 @@ class SharedLinks {
   /// Starts a flow at this instant. `work` > 0; at least one link.
   virtual void start(std::int32_t flow, double work, const std::vector<SharedLinkUse>& links) = 0;
 
+  /// What is left of an active flow becomes `factor` times as much.
+  virtual void stretch(std::int32_t flow, double factor) = 0;
+
   virtual std::size_t num_active() const = 0;
 
   /// Lets time pass until `until` or until a flow ends, whichever is first, and appends what has ended.

@@ -65,6 +65,7 @@ class SimGridLinks : public SharedLinks {
   void run(const std::function<void()>& body) override;
   Seconds now() const override { return sg::Engine::get_clock(); }
   void start(std::int32_t flow, double work, const std::vector<SharedLinkUse>& links) override;
+  void stretch(std::int32_t flow, double factor) override;
   std::size_t num_active() const override { return active_.size(); }
   void wait(Seconds until, std::vector<std::int32_t>& ended) override;
 
@@ -72,6 +73,7 @@ class SimGridLinks : public SharedLinks {
   struct Flow {
     SimGridLinks* owner;
     std::int32_t number;
+    std::vector<SharedLinkUse> links;
     sg::CommPtr comm;
   };
 
@@ -170,7 +172,7 @@ void SimGridLinks::start(std::int32_t flow, double work, const std::vector<Share
     route.insert(route.end(), static_cast<std::size_t>(use.times), links_[static_cast<std::size_t>(use.link)]);
   }
   zone_->take(std::move(route));
-  auto entry = std::make_unique<Flow>(Flow{this, flow, nullptr});
+  auto entry = std::make_unique<Flow>(Flow{this, flow, links, nullptr});
   // In kernel mode: of an activity that an actor starts nobody hears when it ends, unless the actor waits.
   simgrid::kernel::actor::simcall_answered([&] {
     sg::CommPtr comm = sg::Comm::sendto_init();
@@ -181,6 +183,21 @@ void SimGridLinks::start(std::int32_t flow, double work, const std::vector<Share
     active_.emplace(flow, std::move(entry));
     comm->set_destination(other_);  // starts it
   });
+}
+
+/// SimGrid cannot change what is left of a flow: it is ended, and another takes its place.
+void SimGridLinks::stretch(std::int32_t flow, double factor) {
+  const auto it = active_.find(flow);
+  double left = 0;
+  simgrid::kernel::actor::simcall_answered([&] {
+    it->second->comm->set_data(nullptr);
+    left = it->second->comm->get_remaining() / kBytesPerWork;
+    it->second->comm->cancel();
+  });
+  const std::vector<SharedLinkUse> links = it->second->links;
+  graveyard_.push_back(std::move(it->second));
+  active_.erase(it);
+  start(flow, left * factor, links);
 }
 
 void SimGridLinks::wait(Seconds until, std::vector<std::int32_t>& ended) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/exec/slowdown_clock.h"
 #include "engine/exec/time_classes.h"
 
 namespace trainyard {
@@ -85,8 +86,9 @@ struct Gathering {
 
 class Run {
  public:
-  Run(const RunPlan& plan, const RunOptions& options, Interconnect* interconnect)
-      : plan_(plan), options_(options), interconnect_(interconnect),
+  /// `clock`: the interconnect too, where kernels slow down; else null.
+  Run(const RunPlan& plan, const RunOptions& options, Interconnect* interconnect, SlowdownClock* clock)
+      : plan_(plan), options_(options), interconnect_(interconnect), clock_(clock),
         kinds_(exposed_kinds(*plan.program, plan.lanes)) {}
 
   RunResult run(Seconds start) {
@@ -108,7 +110,7 @@ class Run {
       if (finished_) break;
       check(interconnect_ != nullptr && num_under_way_ > 0, "ranks wait for each other; verify() should have said so");
       endings_.clear();
-      interconnect_->next(endings_);
+      interconnect_->next(endings_, std::numeric_limits<double>::infinity());
       check(!endings_.empty(), "something is under way, and nothing of it ends");
       for (const auto& ending : endings_) end_message(ending);
     }
@@ -192,6 +194,10 @@ class Run {
         case ItemKind::kKernel:
           stream.issued = host;
           stream.ready = std::max(ready, host);
+          if (clock_ != nullptr && item.op->duration > 0) {
+            begin_kernel(cursor, stream, *item.op);
+            return;
+          }
           finish(state, stream, item, stream.ready, stream.ready + item.op->duration);
           break;
         default:
@@ -312,7 +318,7 @@ class Run {
     const auto s = static_cast<std::size_t>(item.stream);
     if (s == kMainStream) {
       if (start > stream.end) note(account, stream, state, s, -1, stream.end, start, stream.issued);
-      (op.update ? account.optimizer : account.compute) += op.duration;
+      (op.update ? account.optimizer : account.compute) += clock_ == nullptr ? op.duration : end - start;
     }
     if (op.exposed_kind >= 0 && end > start) note(account, stream, state, s, op.exposed_kind, start, end, 0);
     stream.end = end;
@@ -338,7 +344,7 @@ class Run {
     const FoldClass& own = plan_.folds.classes[static_cast<std::size_t>(cursor.rank)];
     const ChannelId channel = item.kind == ItemKind::kReceive ? own.incoming[lane] : own.channel[lane];
     const auto c = static_cast<std::size_t>(channel);
-    const bool flows = !plan_.contends.empty() && plan_.contends[c];
+    const bool flows = clock_ != nullptr || (!plan_.contends.empty() && plan_.contends[c]);
     const std::int32_t meeting = plan_.folds.channels[c].num_classes;
     if (meeting == 1 && !flows) {
       count(channel, message, stream.step);
@@ -512,20 +518,32 @@ class Run {
     Seconds start = 0;
   };
 
-  void under_way(ChannelId channel, std::int32_t message, Gathering& place) {
-    std::int32_t call;
+  std::int32_t new_call() {
+    ++num_under_way_;
     if (free_calls_.empty()) {
-      call = static_cast<std::int32_t>(under_way_.size());
       under_way_.emplace_back();
-    } else {
-      call = free_calls_.back();
-      free_calls_.pop_back();
+      return static_cast<std::int32_t>(under_way_.size() - 1);
     }
+    const std::int32_t call = free_calls_.back();
+    free_calls_.pop_back();
+    return call;
+  }
+
+  void begin_kernel(Cursor cursor, StreamState& stream, const TimedOp& op) {
+    const std::int32_t call = new_call();
+    UnderWay& entry = under_way_[static_cast<std::size_t>(call)];
+    entry.start = stream.ready;
+    entry.members.assign(1, cursor);
+    stream.gathered = true;
+    clock_->start_kernel(call, cursor.rank, op.duration, stream.ready);
+  }
+
+  void under_way(ChannelId channel, std::int32_t message, Gathering& place) {
+    const std::int32_t call = new_call();
     UnderWay& entry = under_way_[static_cast<std::size_t>(call)];
     entry.start = place.ready;
     entry.members.swap(place.arrived);
     place.arrived.clear();
-    ++num_under_way_;
     interconnect_->start(call, channel, message, entry.start);
   }
 
@@ -654,6 +672,7 @@ class Run {
   const RunPlan& plan_;
   const RunOptions& options_;
   Interconnect* interconnect_;
+  SlowdownClock* clock_;
   std::vector<std::string> kinds_;
   std::vector<RankState> ranks_;          // [fold class]
   std::vector<Gathering> gatherings_;     // [channel]
@@ -696,7 +715,7 @@ std::vector<bool> recorded(const Folds& folds, const RunOptions& options) {
 /// which nobody is asked for rows.
 std::vector<std::uint64_t> reusable_lanes(const RunPlan& plan, bool reuse) {
   std::vector<std::uint64_t> out(plan.folds.classes.size(), 0);
-  if (!reuse) return out;
+  if (!reuse || plan.slowdown.any()) return out;
   std::vector<bool> refused = plan.contends;
   refused.resize(plan.folds.channels.size(), false);
   for (std::size_t r = 0; r < out.size(); ++r) {
@@ -734,7 +753,7 @@ void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
       keys_before.erase(keys_before.begin() + static_cast<std::ptrdiff_t>(i));
       return found;
     }
-    const StreamListOptions how{!key.records, options.compute_only, key.lanes};
+    const StreamListOptions how{!key.records && !plan.slowdown.any(), options.compute_only, key.lanes};
     if (!timed) timed.emplace(*plan.program, costs, plan.lanes);
     return make_stream_list(*plan.program, plan.lanes, key.list, timed->make(key.list, key.speed), how);
   };
@@ -755,14 +774,16 @@ RunPlan make_run_plan(const Program& program, const Costs& costs, const RunOptio
   Lanes lanes = find_lanes(program);
   Folds folds = fold_ranks(program, lanes, costs.cluster, network, options.fold);
   MessageTimes times(lanes, folds, costs.cluster);
-  RunPlan out{&program, std::move(lanes), std::move(folds), std::move(times), {}, {}, {}, {}, {}};
+  RunPlan out{&program, std::move(lanes), std::move(folds), std::move(times), {}, {}, {}, {}, {}, costs.slowdown};
   out.records = recorded(out.folds, options);
   make_lists(out, costs, options);
   return out;
 }
 
 RunResult run_plan(const RunPlan& plan, const RunOptions& options, Seconds start, Interconnect* interconnect) {
-  return Run(plan, options, interconnect).run(start);
+  if (!plan.slowdown.any()) return Run(plan, options, interconnect, nullptr).run(start);
+  SlowdownClock clock(plan, interconnect);
+  return Run(plan, options, &clock, &clock).run(start);
 }
 
 }  // namespace trainyard

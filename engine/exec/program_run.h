@@ -34,8 +34,11 @@ class Interconnect {
   /// All members of `channel` are ready for `message` at `at`. Not in order of time.
   virtual void start(std::int32_t call, ChannelId channel, std::int32_t message, Seconds at) = 0;
 
-  /// Appends what ends next; at least one ending, as long as something is under way.
-  virtual void next(std::vector<Ending>& endings) = 0;
+  /// Appends what ends next, unless that is later than `until`. Something is under way.
+  virtual void next(std::vector<Ending>& endings, Seconds until) = 0;
+
+  /// From the instant that next() has come to on, what is left of `call` takes `factor` times as long as alone.
+  virtual void slow(std::int32_t call, double factor) = 0;
 
   /// A step has been completed by all ranks.
   virtual void end_step() {}
@@ -59,6 +62,7 @@ struct RunPlan {
   std::vector<std::size_t> list_of;   // [fold class]: index into lists
   std::vector<bool> records;          // [fold class]: rows are kept
   std::vector<bool> contends;         // [channel]: over the interconnect; empty: none
+  Slowdown slowdown;                  // any(): every op is an item, timed in order (slowdown_clock.h)
 };
 
 /// `network`: distinguish ranks and channels by what they share; null: by closed forms alone.
