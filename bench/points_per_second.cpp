@@ -2,6 +2,8 @@
 // tensor x pipeline x microbatch that the study's batch can be cut into, at analytic fidelity; each point is read,
 // compiled, timed and reported as `trainyard simulate` would. Prints CPU milliseconds of a point, and a sum of the step times by
 // which two builds can be compared.
+#include <malloc.h>
+
 #include <ctime>
 
 #include <algorithm>
@@ -50,6 +52,8 @@ std::vector<Point> all_points() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_MMAP_THRESHOLD, 1 << 28);
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 5;
   const std::string study = std::string(TRAINYARD_SOURCE_DIR) + "/configs/gpt3-175b-dgx-a100.yaml";
   std::vector<std::string> warnings;
