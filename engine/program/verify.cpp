@@ -1,6 +1,7 @@
 #include "engine/program/verify.h"
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <map>
 #include <stdexcept>
 #include <unordered_map>
@@ -12,6 +13,8 @@
 namespace trainyard {
 
 namespace {
+
+using boost::container::small_vector;
 
 struct Violation : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -472,9 +475,9 @@ class Verifier {
   const Program& program_;
   std::vector<ValueId> root_;                                       // [value]
   std::vector<ValueId> anchor_;                                     // [value]
-  std::vector<std::vector<ValueId>> family_;                        // [storage root] -> anchors in it
+  std::vector<small_vector<ValueId, 2>> family_;                    // [storage root] -> anchors in it
   std::vector<State> state_;                                        // [value], within one segment
-  std::vector<std::vector<std::pair<SegmentId, Use>>> signature_;   // [value]
+  std::vector<small_vector<std::pair<SegmentId, Use>, 4>> signature_;  // [value]
   std::vector<std::pair<ValueId, bool>> tokens_;                    // representative, per microbatch?
   std::vector<std::vector<std::pair<std::size_t, Use>>> uses_;      // [segment] -> tokens it touches
   std::vector<std::vector<State>> instances_;                       // [token]: of the list being checked; empty: not touched
