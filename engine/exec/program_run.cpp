@@ -10,66 +10,12 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/exec/rank_state.h"
 #include "engine/exec/slowdown_clock.h"
-#include "engine/exec/time_classes.h"
 
 namespace trainyard {
 
 namespace {
-
-constexpr Seconds kUnknown = std::numeric_limits<Seconds>::quiet_NaN();
-constexpr std::size_t kMainStream = static_cast<std::size_t>(StreamId::kMain);
-
-// Steps of one rank whose state is kept: streams are at most one step apart, marks of the step before
-// are read, and one slot is being cleared.
-constexpr std::size_t kKeptSteps = 4;
-
-/// What GapClassifier is told, once everything issued before is known.
-struct TimedEvent {
-  std::uint32_t item;
-  std::int32_t kind;  // communication; -1: a gap of the main stream
-  bool first;         // communication: on stream tp, which has an instant before all others
-  Seconds begin, end, issued;
-};
-
-/// What one rank did in one step.
-struct StepAccount {
-  int streams_left = 0;
-  Seconds compute = 0, optimizer = 0, end = 0;
-  Seconds main_before = 0, main_end = 0;  // when the main stream began and ended the step
-  Flop flop = 0;
-  std::vector<TimedEvent> events;
-  std::vector<TimedEvent> open_events;  // gaps of bodies that no collective of theirs covers
-  std::vector<Seconds> exposed;         // [kind]: of bodies, by collectives of theirs
-  std::vector<std::pair<std::uint32_t, TraceRow>> rows;  // by item
-};
-
-struct StreamState {
-  std::uint32_t next = 0;   // place in its queue
-  std::int32_t step = 0;
-  Seconds end = 0;          // of its latest item
-  Seconds issued = 0, ready = 0;  // of the next item, while it waits for others
-  bool gathered = false;    // waits for the other members, or for the interconnect
-};
-
-struct RankState {
-  const StreamList* list = nullptr;
-  std::array<StreamState, kNumStreams> streams;
-  std::vector<Seconds> marks;          // [kept step][mark]
-  std::vector<std::uint8_t> awaited;   // [kept step][mark]: streams that wait for it
-  std::array<StepAccount, kKeptSteps> accounts;
-  std::int32_t entered = -1;           // latest step that one of its streams is in
-  GapClassifier first_gaps, gaps;      // against stream tp, then against all others
-  Flop flop = 0;
-  TimeClasses time;                    // of the step that was completed last
-  std::vector<TraceRow> rows;
-  Seconds main_before = 0, main_end = 0;
-
-  StepAccount& account(std::int32_t step) { return accounts[static_cast<std::size_t>(step) % kKeptSteps]; }
-  std::size_t mark_index(std::int32_t step, std::uint32_t mark) const {
-    return static_cast<std::size_t>(step + static_cast<std::int32_t>(kKeptSteps)) % kKeptSteps * list->num_marks + mark;
-  }
-};
 
 /// One stream of one rank.
 struct Cursor {
@@ -697,88 +643,7 @@ class Run {
   Trace trace_;
 };
 
-/// Unfolded: the first rank of each list, and those asked for.
-std::vector<bool> recorded(const Folds& folds, const RunOptions& options) {
-  std::vector<bool> out(folds.classes.size(), options.record_rows);
-  if (options.fold || !options.record_rows) return out;
-  std::vector<std::size_t> seen;
-  for (std::size_t r = 0; r < out.size(); ++r) {
-    const FoldClass& c = folds.classes[r];
-    const bool first = std::find(seen.begin(), seen.end(), c.list) == seen.end();
-    if (first) seen.push_back(c.list);
-    out[r] = first || std::find(options.trace_ranks.begin(), options.trace_ranks.end(), c.rank) != options.trace_ranks.end();
-  }
-  return out;
-}
-
-/// Lanes of a rank whose collectives may be in bodies: a group that nobody else gets in the way of, and of
-/// which nobody is asked for rows.
-std::vector<std::uint64_t> reusable_lanes(const RunPlan& plan, bool reuse) {
-  std::vector<std::uint64_t> out(plan.folds.classes.size(), 0);
-  if (!reuse || plan.slowdown.any()) return out;
-  std::vector<bool> refused = plan.contends;
-  refused.resize(plan.folds.channels.size(), false);
-  for (std::size_t r = 0; r < out.size(); ++r) {
-    if (!plan.records[r]) continue;
-    for (const ChannelId channel : plan.folds.classes[r].channel) {
-      if (channel >= 0) refused[static_cast<std::size_t>(channel)] = true;
-    }
-  }
-  for (std::size_t r = 0; r < out.size(); ++r) {
-    const auto& channels = plan.folds.classes[r].channel;
-    for (std::size_t l = 0; l < channels.size(); ++l) {
-      const bool group = plan.lanes.lanes[l].group >= 0;
-      if (group && channels[l] >= 0 && !refused[static_cast<std::size_t>(channels[l])]) out[r] |= std::uint64_t{1} << l;
-    }
-  }
-  return out;
-}
-
 }  // namespace
-
-void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
-  const std::vector<std::uint64_t> lanes = reusable_lanes(plan, options.reuse);
-  std::deque<StreamList> before = std::exchange(plan.lists, {});
-  std::vector<RunPlan::ListKey> keys_before = std::exchange(plan.list_keys, {});
-  plan.list_of.clear();
-  std::optional<TimedRanks> timed;
-  // A list that was made with more lanes allowed serves if it made nothing of the others.
-  const auto make = [&](const RunPlan::ListKey& key) {
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      const RunPlan::ListKey& known = keys_before[i];
-      if (known.list != key.list || known.speed != key.speed || known.records != key.records) continue;
-      if ((key.lanes & ~known.lanes) != 0 || (before[i].body_lanes & ~key.lanes) != 0) continue;
-      StreamList found = std::move(before[i]);
-      before.erase(before.begin() + static_cast<std::ptrdiff_t>(i));
-      keys_before.erase(keys_before.begin() + static_cast<std::ptrdiff_t>(i));
-      return found;
-    }
-    const StreamListOptions how{!key.records && !plan.slowdown.any(), options.compute_only, key.lanes};
-    if (!timed) timed.emplace(*plan.program, costs, plan.lanes);
-    return make_stream_list(*plan.program, plan.lanes, key.list, timed->make(key.list, key.speed), how);
-  };
-  std::map<RunPlan::ListKey, std::size_t> known;
-  for (std::size_t r = 0; r < plan.folds.classes.size(); ++r) {
-    const FoldClass& c = plan.folds.classes[r];
-    const RunPlan::ListKey key{c.list, c.speed, plan.records[r], lanes[r]};
-    const auto [it, fresh] = known.emplace(key, plan.lists.size());
-    if (fresh) {
-      plan.lists.push_back(make(key));
-      plan.list_keys.push_back(key);
-    }
-    plan.list_of.push_back(it->second);
-  }
-}
-
-RunPlan make_run_plan(const Program& program, const Costs& costs, const RunOptions& options, const Network* network) {
-  Lanes lanes = find_lanes(program);
-  Folds folds = fold_ranks(program, lanes, costs.cluster, network, options.fold);
-  MessageTimes times(lanes, folds, costs.cluster);
-  RunPlan out{&program, std::move(lanes), std::move(folds), std::move(times), {}, {}, {}, {}, {}, costs.slowdown};
-  out.records = recorded(out.folds, options);
-  make_lists(out, costs, options);
-  return out;
-}
 
 RunResult run_plan(const RunPlan& plan, const RunOptions& options, Seconds start, Interconnect* interconnect) {
   if (!plan.slowdown.any()) return Run(plan, options, interconnect, nullptr).run(start);

@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::uint32_t kEnd = StreamPoint::kEnd;
 constexpr std::uint32_t kNoMark = ~0U;
-constexpr auto kMainStream = static_cast<std::size_t>(StreamId::kMain);
 
 struct PoolTurns {
   std::vector<StreamPoint> given;

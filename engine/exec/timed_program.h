@@ -18,6 +18,8 @@
 
 namespace trainyard {
 
+inline constexpr auto kMainStream = static_cast<std::size_t>(StreamId::kMain);
+
 enum class TimedKind : std::uint8_t { kKernel, kFree, kCollective, kSend, kReceive };
 
 /// One tracked operand: a slot of the rank's state. An `after` edge to an op of another stream is one
