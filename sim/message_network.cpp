@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/exec/shape_edges.h"
 
 namespace trainyard {
 
@@ -158,6 +159,7 @@ void MessageNetwork::start(std::int32_t call, ChannelId channel, std::int32_t me
   entry.course = &course(channel, message);
   entry.phase = 0;
   entry.channel = channel;
+  flows_->slow(static_cast<std::uint32_t>(call), 1);
   if (!step_ || entry.course->phases.front().edges == nullptr) {
     entry.members.clear();
     flows_->start(entry.course->phases.front().flows[0][0], at, static_cast<std::uint64_t>(call) << 32U);
@@ -212,12 +214,13 @@ void MessageNetwork::end_message(std::int32_t call, std::int32_t from, Seconds a
   }
 }
 
-void MessageNetwork::next(std::vector<Ending>& endings) {
+void MessageNetwork::next(std::vector<Ending>& endings, Seconds until) {
   endings.insert(endings.end(), waiting_.begin(), waiting_.end());
   waiting_.clear();
   while (endings.empty()) {
     ended_.clear();
-    flows_->next(ended_);
+    flows_->next(ended_, until);
+    if (ended_.empty()) return;
     for (const FlowNetwork::Ended& flow : ended_) {
       const auto call = static_cast<std::int32_t>(flow.cookie >> 32U);
       Call& entry = calls_[static_cast<std::size_t>(call)];

@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "engine/base/error.h"
-#include "engine/exec/costs.h"
+#include "engine/exec/shape_edges.h"
 
 namespace trainyard {
 
@@ -573,44 +573,6 @@ class Folder {
 
 }  // namespace
 
-Lanes find_lanes(const Program& program) {
-  Lanes out;
-  out.of_op.resize(program.segments.size());
-  const auto index_in = [](auto& list, const auto& entry) {
-    const auto it = std::find(list.begin(), list.end(), entry);
-    if (it != list.end()) return static_cast<std::size_t>(it - list.begin());
-    list.push_back(entry);
-    return list.size() - 1;
-  };
-  for (std::size_t s = 0; s < program.segments.size(); ++s) {
-    auto& of_op = out.of_op[s];
-    of_op.reserve(program.segments[s].ops.size());
-    for (const ProgramOp& op : program.segments[s].ops) {
-      if (!is_communication(op.kind)) {
-        of_op.push_back(-1);
-        continue;
-      }
-      Lane lane;
-      lane.stream = transfer_stream(op.stream);
-      if (is_transfer(op.kind)) {
-        const Transfer& transfer = program.transfers[static_cast<std::size_t>(op.transfer)];
-        const std::int32_t size = program.mesh[transfer.axis];
-        lane.axis = transfer.axis;
-        const std::int32_t to = op.kind == OpKind::kSend ? transfer.offset : -transfer.offset;
-        lane.offset = (to % size + size) % size;
-      } else {
-        lane.group = op.group;
-      }
-      Message message;
-      message.lane = static_cast<LaneId>(index_in(out.lanes, lane));
-      message.kind = op.kind == OpKind::kRecv ? OpKind::kSend : op.kind;
-      message.bytes = message_bytes(program, op);
-      of_op.push_back(static_cast<std::int32_t>(index_in(out.messages, message)));
-    }
-  }
-  return out;
-}
-
 Folds fold_ranks(const Program& program, const Lanes& lanes, const Cluster& cluster, const Network* network,
                  bool fold) {
   check(program.mesh.num_ranks() > 0, "a mesh without ranks");
@@ -629,48 +591,6 @@ std::vector<std::int64_t> members(const Program& program, const Lanes& lanes, co
     if (is_member(group, coordinates[rank]) && index.of(coordinates[rank]) == index.of(own)) {
       out.push_back(static_cast<std::int64_t>(rank));
     }
-  }
-  return out;
-}
-
-std::vector<GroupEdge> shape_edges(EdgeShape shape, std::int64_t distance, const std::vector<std::int64_t>& devices,
-                                   std::int64_t devices_per_node) {
-  std::vector<GroupEdge> out;
-  const auto n = static_cast<std::int64_t>(devices.size());
-  const auto add = [&](std::int64_t from, std::int64_t to) {
-    out.push_back({static_cast<std::int32_t>(from), static_cast<std::int32_t>(to)});
-  };
-  const auto node = [&](std::int64_t i) { return devices[static_cast<std::size_t>(i)] / devices_per_node; };
-  const auto ring = [&](std::int64_t first, std::int64_t count, std::int64_t stride) {
-    for (std::int64_t i = 0; i < count && count > 1; ++i) add(first + i * stride, first + (i + 1) % count * stride);
-  };
-  std::int64_t local = 1;  // members of the first node
-  while (local < n && node(local) == node(0)) ++local;
-  switch (shape) {
-    case EdgeShape::kRing: ring(0, n, 1); break;
-    case EdgeShape::kInnerRing:
-      for (std::int64_t first = 0; first < n; first += local) ring(first, local, 1);
-      break;
-    case EdgeShape::kOuterRing:
-      for (std::int64_t k = 0; k < local; ++k) ring(k, n / local, local);
-      break;
-    case EdgeShape::kExchange:
-      for (std::int64_t i = 0; i < n; ++i) add(i, i ^ distance);
-      break;
-    case EdgeShape::kTreeUp:
-    case EdgeShape::kTreeDown:
-      for (std::int64_t i = distance; i < n; i += 2 * distance) {
-        shape == EdgeShape::kTreeUp ? add(i, i - distance) : add(i - distance, i);
-      }
-      break;
-    case EdgeShape::kShift:
-      for (std::int64_t by = 1; by < n; ++by) {
-        for (std::int64_t i = 0; i < n; ++i) add(i, (i + by) % n);
-      }
-      break;
-    case EdgeShape::kChain:
-      for (std::int64_t i = 0; i + 1 < n; ++i) add(i, i + 1);
-      break;
   }
   return out;
 }
