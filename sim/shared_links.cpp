@@ -12,7 +12,6 @@ namespace {
 
 using MakeLinks = SharedLinks* (*)(const std::vector<double>&);
 
-/// Programs that link this library have the module's folder in their run path (CMakeLists.txt).
 MakeLinks load_module() {
   void* module = dlopen(TRAINYARD_SIMGRID_MODULE, RTLD_LAZY | RTLD_LOCAL);
   if (module == nullptr) throw BackendError(std::string("SimGrid: ") + dlerror());
