@@ -203,6 +203,11 @@ Seconds gradient_copy_time(std::int64_t elements, const HardwareProfile& hardwar
          (curve.efficiency * hardware.memory_bandwidth);
 }
 
+double tensor_exposed(const SoftwareProfile& software, SourceLog& log) {
+  use_number("tensor_exposed", "tensor-parallel collectives", software, log);
+  return software.tensor_exposed;
+}
+
 Seconds launch_time(const HardwareProfile& hardware, const SoftwareProfile& software,
                     std::int64_t tensor, SourceLog& log) {
   log.use(hardware.launch_provenance, hardware.name, "launch", "issuing ops");

@@ -56,6 +56,10 @@ Seconds kernel_time(const KernelWork& work, const HardwareProfile& hardware,
 Seconds gradient_copy_time(std::int64_t elements, const HardwareProfile& hardware,
                            const SoftwareProfile& software, SourceLog& log);
 
+/// Share of a tensor-parallel collective's time that is left where the framework runs it in pieces beside
+/// the product before or behind it: SoftwareProfile::tensor_exposed.
+double tensor_exposed(const SoftwareProfile& software, SourceLog& log);
+
 /// Seconds in which the host issues one op, on a rank of `tensor` tensor-parallel ones:
 ///
 ///   launch x launch_factor x (1 + launch_growth x min(tensor, 8)^2)

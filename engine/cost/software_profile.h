@@ -49,6 +49,7 @@ struct SoftwareProfile {
   double launch_growth = 0;              // launches take 1 + launch_growth x min(tensor, 8)^2 as long
   double unaligned_attention_factor = 1; // on unfused attention's products where head_dim % 8 != 0
   double attention_factor = 1;           // on softmax, dropout and products of unfused attention
+  double tensor_exposed = 1;             // of a tensor-parallel collective: not hidden behind its product
   double gradient_traffic = 0;           // bytes per gradient element and microbatch, beside accumulating it
   double context_gib = 0;                // allocator slack, workspaces, communicators per rank
   std::map<std::string, Provenance> provenance;  // by field name; "description" for the rest
@@ -70,6 +71,7 @@ inline constexpr std::array kSoftwareNumbers = {
     SoftwareNumber{"launch_growth", &SoftwareProfile::launch_growth, 1},
     SoftwareNumber{"attention_factor", &SoftwareProfile::attention_factor, 100},
     SoftwareNumber{"unaligned_attention_factor", &SoftwareProfile::unaligned_attention_factor, 100},
+    SoftwareNumber{"tensor_exposed", &SoftwareProfile::tensor_exposed, 1},
     SoftwareNumber{"gradient_traffic", &SoftwareProfile::gradient_traffic, 1000},
     SoftwareNumber{"context_gib", &SoftwareProfile::context_gib, 1000},
 };

@@ -22,6 +22,7 @@ Costs make_costs(const Program& program, const HardwareProfile& hardware,
                  const SoftwareProfile& software, const Cluster& cluster, SourceLog& log) {
   Costs costs;
   costs.cluster = cluster;
+  costs.tensor_exposed = tensor_exposed(software, log);
   costs.slowdown = hardware.slowdown;
   if (costs.slowdown.any()) log.use(hardware.slowdown.provenance, hardware.name, "slowdown", "kernels and communication side by side");
   std::set<double> speeds = {1.0};

@@ -24,6 +24,7 @@ struct Costs {
   // By compute rate of a device (1: as the profile says): [segment][op].
   std::map<double, std::vector<std::vector<OpCost>>> ops;
   Cluster cluster;
+  double tensor_exposed = 1;  // share of a tensor-parallel collective's time that is left (SoftwareProfile)
   Slowdown slowdown;  // of kernels and communication side by side
 };
 

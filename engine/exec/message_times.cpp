@@ -7,7 +7,7 @@ namespace trainyard {
 
 namespace {
 
-MessageTime time_of(const Message& message, const Channel& channel, const Cluster& cluster, SourceLog& log) {
+MessageTime time_of(const Message& message, const Channel& channel, const Cluster& cluster, double exposed, SourceLog& log) {
   MessageTime out;
   if (message.kind == OpKind::kSend) {
     const TransferTime parts = transfer_parts(message.bytes, channel.distance, cluster, log, channel.layout.fabric_ring);
@@ -16,13 +16,17 @@ MessageTime time_of(const Message& message, const Channel& channel, const Cluste
   } else {
     out.phases = collective_phases(message.kind, message.bytes, channel.layout, cluster, log);
   }
+  for (CollectivePhase& phase : out.phases) {
+    phase.latency *= exposed;
+    phase.transfer *= exposed;
+  }
   for (const CollectivePhase& phase : out.phases) out.total += phase.latency + phase.transfer;
   return out;
 }
 
 }  // namespace
 
-MessageTimes::MessageTimes(const Lanes& lanes, const Folds& folds, const Cluster& cluster) {
+MessageTimes::MessageTimes(const Lanes& lanes, const Folds& folds, const Costs& costs) {
   std::vector<std::vector<std::int32_t>> of_lane(lanes.lanes.size());
   for (std::size_t m = 0; m < lanes.messages.size(); ++m) {
     auto& list = of_lane[static_cast<std::size_t>(lanes.messages[m].lane)];
@@ -35,9 +39,11 @@ MessageTimes::MessageTimes(const Lanes& lanes, const Folds& folds, const Cluster
   for (const Channel& channel : folds.channels) {
     first_.push_back(times_.size());
     const auto [it, fresh] = alike.emplace(std::tuple(channel.lane, channel.layout, channel.distance), times_.size());
+    const bool tensor = lanes.lanes[static_cast<std::size_t>(channel.lane)].stream == StreamId::kTp;
+    const double exposed = tensor ? costs.tensor_exposed : 1;
     const auto& messages = of_lane[static_cast<std::size_t>(channel.lane)];
     for (std::size_t i = 0; i < messages.size(); ++i) {
-      if (fresh) times_.push_back(time_of(lanes.messages[static_cast<std::size_t>(messages[i])], channel, cluster, log));
+      if (fresh) times_.push_back(time_of(lanes.messages[static_cast<std::size_t>(messages[i])], channel, costs.cluster, exposed, log));
       else times_.push_back(MessageTime(times_[it->second + i]));
     }
   }

@@ -1,10 +1,11 @@
 // How long each message takes on each class of channels when nothing else is on its way: the closed
-// forms of the cost model, looked up once.
+// forms of the cost model, looked up once; of tensor-parallel ones the part that the framework does not hide.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "engine/exec/costs.h"
 #include "engine/exec/fold.h"
 
 namespace trainyard {
@@ -16,7 +17,7 @@ struct MessageTime {
 
 class MessageTimes {
  public:
-  MessageTimes(const Lanes& lanes, const Folds& folds, const Cluster& cluster);
+  MessageTimes(const Lanes& lanes, const Folds& folds, const Costs& costs);
 
   const MessageTime& of(ChannelId channel, std::int32_t message) const { return times_[index(channel, message)]; }
   /// Dense number of a pair; the message goes over the channel's lane.
