@@ -41,12 +41,16 @@ void refuse_option_into_name(const YamlNode& document, const std::string& assign
 
 }  // namespace
 
-Study read_study_node(YamlNode document, const std::vector<std::string>& sets,
-                      const StudyResolvers& resolvers) {
+void apply_options(YamlNode& document, const std::vector<std::string>& sets) {
   for (const std::string& assignment : sets) {
     refuse_option_into_name(document, assignment);
     document.set(assignment);
   }
+}
+
+Study read_study_node(YamlNode document, const std::vector<std::string>& sets,
+                      const StudyResolvers& resolvers) {
+  apply_options(document, sets);
   Study study;
   study.file = document.pos().file;
   Section root(study, "", document);

@@ -1,12 +1,12 @@
 #include "engine/report/report.h"
 
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "engine/base/error.h"
 #include "engine/report/checked_summary.h"
+#include "engine/report/fill_page.h"
 #include "engine/report/loss_curve.h"
 #include "engine/report/plan_facts.h"
 #include "engine/report/report_page.h"
@@ -49,50 +49,10 @@ Json times_by_rank(const Timeline& timeline) {
   return out;
 }
 
-/// JSON that may stand inside a script element: no "</script", no "<!--", however the study is
-/// called.
-std::string for_script(const Json& data) {
-  const std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
-  std::string out;
-  out.reserve(text.size() + text.size() / 64);
-  for (const char c : text) {
-    if (c == '<') {
-      out += "\\u003c";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
-std::string html_text(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
-/// "configs/gpt3-175b.yaml" is shown as "gpt3-175b"; a run whose study is not known by its folder.
+/// A run whose study is not known is called by its folder.
 std::string title_of(const Json& summary, const std::string& folder) {
   const std::string study = summary.value("study", "");
-  std::filesystem::path path =
-      std::filesystem::path(study.empty() ? folder : study).lexically_normal();
-  if (path.filename().empty()) path = path.parent_path();
-  if (path.extension() == ".yaml" || path.extension() == ".yml") path.replace_extension();
-  return path.filename().string();
+  return page_title(study.empty() ? folder : study);
 }
 
 Json report_data(const RunFiles& files, const Timeline* timeline, const TimelineLimits& limits) {
@@ -123,7 +83,7 @@ Json report_data(const RunFiles& files, const Timeline* timeline, const Timeline
 
 std::string report_json(const RunFiles& files, const Timeline* timeline,
                         const TimelineLimits& limits) {
-  return for_script(report_data(files, timeline, limits));
+  return json_for_script(report_data(files, timeline, limits));
 }
 
 std::string report_html(const RunFiles& files, const Timeline* timeline) {
@@ -131,20 +91,7 @@ std::string report_html(const RunFiles& files, const Timeline* timeline) {
   std::string page;
   do {
     const Json data = report_data(files, timeline, limits);
-    page.clear();
-    for (const PagePart& part : kReportPage) {
-      switch (part.what) {
-        case PagePart::What::kText:
-          page += part.text;
-          break;
-        case PagePart::What::kTitle:
-          page += html_text(data["title"].get<std::string>());
-          break;
-        case PagePart::What::kData:
-          page += for_script(data);
-          break;
-      }
-    }
+    page = fill_page(kReportPage, data["title"].get<std::string>(), data);
     const double share = 0.9 * static_cast<double>(kMaxReportBytes) / static_cast<double>(page.size());
     const auto less = [&](std::size_t& limit) {
       limit = static_cast<std::size_t>(static_cast<double>(limit) * share);

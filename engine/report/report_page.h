@@ -1,4 +1,4 @@
-// The page of report.html, as the build made it from page/ (embed_page.cmake).
+// The pages of report.html, as the build made them from page/ and sweep_page/ (page/embed_page.cmake).
 #pragma once
 
 #include <span>
@@ -13,6 +13,7 @@ struct PagePart {
   std::string_view text;
 };
 
-extern const std::span<const PagePart> kReportPage;
+extern const std::span<const PagePart> kReportPage;  // of a run
+extern const std::span<const PagePart> kSweepPage;
 
 }  // namespace trainyard

@@ -1,10 +1,15 @@
-# Makes report_page.cpp of the page's files: `cmake -DPAGE=... -DSTYLE=... -DSCRIPTS="a.js;b.js" -DOUT=... -P`.
-# The style and the scripts go into the page at [[style]] and [[scripts]]; the program fills in [[title]]
+# Makes OUT, which defines NAME, of a page's files: `cmake -DNAME=kReportPage -DPAGE=... -DSTYLES="a.css b.css"
+# -DSCRIPTS="a.js b.js" -DOUT=... -P`. The styles and the scripts go into the page at [[style]] and [[scripts]]; the program fills in [[title]]
 # and [[data]] for each run.
 cmake_minimum_required(VERSION 3.22)
 
 file(READ "${PAGE}" page)
-file(READ "${STYLE}" style)
+set(style "")
+separate_arguments(STYLES)
+foreach(file IN LISTS STYLES)
+  file(READ "${file}" text)
+  string(APPEND style "${text}")
+endforeach()
 set(scripts "")
 separate_arguments(SCRIPTS)
 foreach(script IN LISTS SCRIPTS)
@@ -35,7 +40,7 @@ while(TRUE)
   string(SUBSTRING "${page}" ${rest} -1 page)
   string(APPEND parts "    {PagePart::What::kText, R\"page(${before})page\"},\n    {PagePart::What::${what}, \"\"},\n")
 endwhile()
-file(WRITE "${OUT}" "// Made from engine/report/page/ by embed_page.cmake.
+file(WRITE "${OUT}" "// Made of ${PAGE} by embed_page.cmake.
 #include \"engine/report/report_page.h\"
 
 namespace trainyard {
@@ -45,7 +50,7 @@ constexpr PagePart kParts[] = {
 ${parts}    {PagePart::What::kText, R\"page(${page})page\"}};
 }  // namespace
 
-const std::span<const PagePart> kReportPage = kParts;
+const std::span<const PagePart> ${NAME} = kParts;
 
 }  // namespace trainyard
 ")
