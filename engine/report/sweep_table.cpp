@@ -144,15 +144,15 @@ std::string sweep_json(const SweepTable& table) {
                      {"by_status", by_status},
                      {"fastest", first(fastest(table))},
                      {"most_per_gpu", first(most_per_gpu(table))}};
-  const auto dump = [](const Json& json, int indent) {
-    return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+  const auto dump = [](const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
   };
-  // One line per point, so that the file can be read by eye and by line.
-  std::string text = dump(head, 2);
-  text.resize(text.size() - 2);
-  text += ",\n  \"points\": [";
+  // One line per key and per point, so that the file can be read by eye and by line.
+  std::string text = "{\n";
+  for (const auto& [key, value] : head.items()) text += "  " + dump(key) + ": " + dump(value) + ",\n";
+  text += "  \"points\": [";
   for (std::size_t i = 0; i < table.points.size(); ++i) {
-    text += (i == 0 ? "\n    " : ",\n    ") + dump(point_json(table, i), -1);
+    text += (i == 0 ? "\n    " : ",\n    ") + dump(point_json(table, i));
   }
   return text + "\n  ]\n}\n";
 }

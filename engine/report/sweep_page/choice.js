@@ -61,7 +61,7 @@ function drawChoice() {
     const found = counted();
     const best = bestOf(found);
     byId("choice-count").textContent = best < 0 ? "No point of this choice fits." :
-        plural(found.length, "point") + "; the best by " + choice.metric.name.toLowerCase() + " is " +
+        plural(found.length, "point") + "; the best by " + choice.metric.inText + " is " +
             pointName(best).toLowerCase() + ": " + choice.metric.words(choice.metric.of(best)) + ", " + pointPlan(best);
   };
   followers.push(tell);

@@ -12,10 +12,10 @@ const valueText = (key, i) => keys[key].values[points.values[key][i]];
 
 // What the figures compare: where the best is low, and how it is told.
 const METRICS = [
-  {name: "Step time", of: (i) => points.time[i], least: true, words: (v) => formatSeconds(v), log: true},
-  {name: "Tokens/s per GPU", of: (i) => points.per_gpu[i], least: false, words: (v) => trimmed(v, 4), log: false},
-  {name: "MFU", of: (i) => points.mfu[i], least: false, words: (v) => formatShare(v), log: false},
-  {name: "Peak memory", of: (i) => points.memory[i], least: true, words: (v) => formatBytes(v), log: true},
+  {name: "Step time", inText: "step time", of: (i) => points.time[i], least: true, words: (v) => formatSeconds(v), log: true},
+  {name: "Tokens/s per GPU", inText: "tokens/s per GPU", of: (i) => points.per_gpu[i], least: false, words: (v) => trimmed(v, 4), log: false},
+  {name: "MFU", inText: "MFU", of: (i) => points.mfu[i], least: false, words: (v) => formatShare(v), log: false},
+  {name: "Peak memory", inText: "peak memory", of: (i) => points.memory[i], least: true, words: (v) => formatBytes(v), log: true},
 ];
 
 // "point 17: tensor 8, pipeline 4"

@@ -44,6 +44,7 @@ function drawFront() {
     tooltip.show(box.left + mark[1], box.top + scrollY + mark[2], pointLines(choice.chosen));
   });
   canvas.addEventListener("blur", () => tooltip.hide());
+  byId("front-detail").append(element("p", {class: "bests"}, "A click, or an arrow key, chooses a point."));
   followers.push(paintFront);
   redraws.push(paintFront);
 }
@@ -64,7 +65,7 @@ function showPoint(i) {
   paintFront();
 }
 
-// Ticks of a logarithmic axis at 1, 2, 5 times powers of ten.
+// Ticks of a logarithmic axis at 1, 2, 5 times powers of ten; of a short one, at round steps.
 function logTicks(low, high) {
   const ticks = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); ++power)
@@ -72,7 +73,7 @@ function logTicks(low, high) {
       const tick = factor * 10 ** power;
       if (tick >= low * 0.999 && tick <= high * 1.001) ticks.push(tick);
     }
-  return ticks.length >= 2 ? ticks : [low, high];
+  return ticks.length >= 3 ? ticks : ticksBetween(low, high, niceStep(low, high, 5));
 }
 
 function paintFront() {

@@ -12,7 +12,7 @@ function drawHeat() {
   byId("heat-tools").append(labelled("down", pick("rows", 0)), labelled("across", pick("columns", 1)));
   const paint = () => {
     byId("heat-table").replaceChildren(heatTable(shown.rows, shown.columns));
-    byId("heat-lead").textContent = "The best " + choice.metric.name.toLowerCase().replace("mfu", "MFU") +
+    byId("heat-lead").textContent = "The best " + choice.metric.inText +
         " over all other keys; the stronger the colour the better, the best of all is framed.";
   };
   followers.push(paint);

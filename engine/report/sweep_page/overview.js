@@ -18,7 +18,7 @@ function drawOverview() {
     if (points.status[i] === FITS) fits.push(i);
   for (const metric of METRICS) {
     const best = fits.reduce((a, b) => (a < 0 || (metric.of(b) < metric.of(a)) === metric.least && metric.of(b) !== metric.of(a) ? b : a), -1);
-    if (best >= 0) figure((metric.least ? "Least " : "Most ") + metric.name.toLowerCase().replace("mfu", "MFU"), metric.words(metric.of(best)), pointName(best).toLowerCase() + ": " + pointPlan(best));
+    if (best >= 0) figure((metric.least ? "Least " : "Most ") + metric.inText, metric.words(metric.of(best)), pointName(best).toLowerCase() + ": " + pointPlan(best));
   }
   byId("figures").dataset.count = byId("figures").children.length;
 }

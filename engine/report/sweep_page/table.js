@@ -1,6 +1,6 @@
 // All points of the choice, sorted by any column, a page at a time.
 const PAGE_ROWS = 50;
-const table = {sort: null, down: false, page: 0, status: -1};
+const table = {sort: null, down: false, page: 0, status: points.status.includes(FITS) ? FITS : -1};
 
 function tableColumns() {
   const number = (name, of, words) => ({name, of, words, number: true});
@@ -23,7 +23,7 @@ function drawTable() {
   const columns = tableColumns();
   table.sort = columns.find((column) => column.name === "step time");
   const tools = byId("points-tools");
-  tools.append(labelled("show", select("status", ["all points", ...run.statuses], 0, (s) => {
+  tools.append(labelled("show", select("status", ["all points", ...run.statuses], table.status + 1, (s) => {
     table.status = s - 1;
     table.page = 0;
     paint();
