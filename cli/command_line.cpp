@@ -21,7 +21,7 @@ namespace trainyard {
 namespace {
 
 /// Commands of the contract that later versions bring; named so that nobody hunts for a typo.
-constexpr const char* kNotYet[] = {"plan", "emulate", "calibrate", "validate", "solve"};
+constexpr const char* kNotYet[] = {"plan", "emulate", "calibrate", "solve"};
 
 int fail(int exit, const std::string& message, const std::string& where, bool json) {
   std::fprintf(stderr, "trainyard: %s\n", message.c_str());
@@ -72,6 +72,26 @@ void add_study_options(CLI::App& command, StudyOptions& options) {
   command.add_option("--out", options.out, "folder for report.html, summary.json, trace.json, program.txt, ...");
 }
 
+void add_validate_options(CLI::App& command, ValidateOptions& options) {
+  command.add_option("CASES", options.cases, "a YAML list of cases: studies, and what was measured of them");
+  command.add_option("--run", options.run, "a training run against its own simulation: not in this version");
+  command.add_option("--set", options.sets, "path=value: replaces a value of every case; repeatable")
+      ->take_all()->allow_extra_args(false);
+  command.add_option("--fidelity", options.fidelity, "analytic (the default here), fluid or step");
+  command.add_option("--jobs", options.jobs, "processes at once (default: one per core); the answer is the same")
+      ->check(CLI::Range(1, 4096));
+  command.add_flag("--json", options.json, "answer as JSON on stdout");
+  command.add_option("--out", options.out, "folder for report.html, summary.json, cases.csv");
+}
+
+int checked_validate(const ValidateOptions& options) {
+  if (!options.run.empty()) {
+    throw ConfigError("--run: this version validates case files only: trainyard validate CASES.yaml");
+  }
+  if (options.cases.empty()) throw ConfigError("CASES is required: a YAML list of published runs");
+  return run_validate(options);
+}
+
 }  // namespace
 
 int run_command_line(int argc, const char* const* argv) {
@@ -113,10 +133,19 @@ int run_command_line(int argc, const char* const* argv) {
   train->allow_extras()->prefix_command()->set_help_flag();
   train->callback([&exit, argv] { exit = run_real(argv); });
 
+  ValidateOptions validated;
+  CLI::App* validate = app.add_subcommand("validate", "published runs: predicted, measured, error");
+  add_validate_options(*validate, validated);
+  validate->callback([&] {
+    options.study = validated.cases;
+    options.json = validated.json;
+    exit = guarded(options, [&] { return checked_validate(validated); });
+  });
+
   for (const char* name : kNotYet) {
     CLI::App* later = app.add_subcommand(name, "not in this version")->allow_extras();
     later->callback([&exit, &options, name] {
-      exit = fail(kWrongInput, std::string("'") + name + "' is not in this version; it has simulate, compile, sweep, train, export, report, list and test", "", options.json);
+      exit = fail(kWrongInput, std::string("'") + name + "' is not in this version; it has simulate, compile, sweep, validate, train, export, report, list and test", "", options.json);
     });
   }
   simulate->callback([&] { exit = guarded(options, [&] { return run_simulate(options); }); });
@@ -131,7 +160,7 @@ int run_command_line(int argc, const char* const* argv) {
   // Parsing may have failed before it saw the option.
   const bool json = std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
   if (!known) {
-    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, sweep, train, export, report, list and test", "", json);
+    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, sweep, validate, train, export, report, list and test", "", json);
   }
   try {
     app.parse(argc, argv);

@@ -39,6 +39,17 @@ int run_sweep(const StudyOptions& options);
 int run_list(const std::string& what);
 int run_report(const std::string& folder);  // of a run
 
+struct ValidateOptions {
+  std::string cases;               // a YAML list of published runs
+  std::string run;                 // --run, which a later version takes
+  std::vector<std::string> sets;
+  std::string fidelity;            // "": analytic, unless a case says another
+  std::string out;
+  int jobs = 0;                    // processes; 0: one per core
+  bool json = false;
+};
+int run_validate(const ValidateOptions& options);
+
 struct ExportOptions {
   std::string run;                 // folder of a training run
   std::string out;

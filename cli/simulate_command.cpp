@@ -24,12 +24,6 @@ Seconds since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-std::unique_ptr<Executor> executor(const std::string& fidelity) {
-  if (fidelity == "fluid") return std::make_unique<SimGridExecutor>(Fidelity::kFluid);
-  if (fidelity == "step") return std::make_unique<SimGridExecutor>(Fidelity::kStep);
-  return std::make_unique<AnalyticExecutor>();
-}
-
 /// Uses up the rows of the trace.
 void write_results(const std::string& folder, const Prepared& prepared, Simulation& result,
                    Seconds wall) {
@@ -40,7 +34,7 @@ void write_results(const std::string& folder, const Prepared& prepared, Simulati
   files.summary = summary_json(result.summary, wall);
   write_file(folder + "/study.resolved.yaml", files.study);
   write_file(folder + "/program.txt", [&](const auto& sink) { write_text(result.program, true, sink); });
-  const Timeline timeline = make_timeline(result.program, std::move(result.trace), prepared.software.context_bytes);
+  const Timeline timeline = make_timeline(result.program, std::move(result.trace), prepared.software.context_bytes());
   write_file(folder + "/trace.json", [&](const auto& sink) { write_trace_json(timeline, sink); });
   write_file(folder + "/summary.json", files.summary);
   write_file(folder + "/report.html", report_html(files, &timeline));
@@ -48,20 +42,26 @@ void write_results(const std::string& folder, const Prepared& prepared, Simulati
 
 }  // namespace
 
+std::unique_ptr<Executor> make_executor(const std::string& fidelity) {
+  if (fidelity == "fluid") return std::make_unique<SimGridExecutor>(Fidelity::kFluid);
+  if (fidelity == "step") return std::make_unique<SimGridExecutor>(Fidelity::kStep);
+  return std::make_unique<AnalyticExecutor>();
+}
+
 void time_program(const Prepared& prepared, const RunOptions& options, Simulation& simulation) {
   const Program& program = simulation.program;
   SourceLog sources;
   const Costs costs = make_costs(program, prepared.hardware, prepared.software,
                                  prepared.study.cluster, sources);
   const std::array<Job, 1> jobs = {Job{&program, 0}};
-  simulation.trace = executor(prepared.study.fidelity)->run(jobs, costs, options);
+  simulation.trace = make_executor(prepared.study.fidelity)->run(jobs, costs, options);
   sources.use(prepared.hardware.memory_provenance, prepared.hardware.name, "memory",
               "capacity and what is reserved of it");
-  if (const auto context = prepared.software.provenance.find("context");
-      context != prepared.software.provenance.end() && prepared.software.context_bytes > 0) {
-    sources.use(context->second, prepared.software.name, "context", "bytes beside the Program's values");
+  if (const auto context = prepared.software.provenance.find("context_gib");
+      context != prepared.software.provenance.end() && prepared.software.context_bytes() > 0) {
+    sources.use(context->second, prepared.software.name, "context_gib", "bytes beside the Program's values");
   }
-  const auto memory = memory_peaks(program, prepared.software.context_bytes);
+  const auto memory = memory_peaks(program, prepared.software.context_bytes());
   simulation.summary = summarise({prepared.study, prepared.model, program, simulation.trace, memory,
                                   prepared.hardware, sources});
 }

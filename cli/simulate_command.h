@@ -1,6 +1,8 @@
 // `trainyard simulate` without its printing: what tests, sweeps and benchmarks call.
 #pragma once
 
+#include <memory>
+#include <string>
 #include <variant>
 
 #include "cli/prepare.h"
@@ -23,5 +25,8 @@ void time_program(const Prepared& prepared, const RunOptions& options, Simulatio
 /// Compiles and times one study. A plan that does not fit in memory is a result (summary.fits);
 /// Infeasible is a plan that has no Program.
 std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const RunOptions& options);
+
+/// analytic, fluid or step.
+std::unique_ptr<Executor> make_executor(const std::string& fidelity);
 
 }  // namespace trainyard

@@ -6,6 +6,7 @@
 #include "engine/graph/differentiate.h"
 #include "engine/graph/select_kernels.h"
 #include "engine/partition/stage_partition.h"
+#include "engine/program/host_waits.h"
 #include "engine/program/instantiate.h"
 #include "engine/program/lower.h"
 #include "engine/program/step_segments.h"
@@ -98,6 +99,7 @@ std::variant<Program, Infeasible> compile(const Graph& model, const Study& study
   ProgramDraft draft = run_pass("instantiate", log, [&] {
     return instantiate(training, parallel, study.training, grad_dtype);
   });
+  if (software.synchronous_transfers && parallel.pipeline > 1) add_host_waits(draft);
   const StepSegments step = run_pass("step", log, [&] {
     return add_step_segments(draft, parallel, study.training, software);
   });

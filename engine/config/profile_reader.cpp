@@ -264,20 +264,15 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   read_entry(node, "grad_dtype", profile,
              [&](const YamlNode& entry) { read_gradient_types(entry, profile); });
 
+  flag("synchronous_transfers", profile.synchronous_transfers);
+  flag("scatter_gather", profile.scatter_gather);
+
   // Numbers always say where they come from.
-  if (const auto entry = node.find("memory_bound_factor")) {
-    profile.memory_bound_factor = read_factor(*entry, "value", 1, 100);
-    profile.provenance.emplace("memory_bound_factor", read_provenance(*entry));
-    entry->finish();
-  }
-  if (const auto entry = node.find("launch_factor")) {
-    profile.launch_factor = read_factor(*entry, "value", 1, 1000);
-    profile.provenance.emplace("launch_factor", read_provenance(*entry));
-    entry->finish();
-  }
-  if (const auto entry = node.find("context")) {
-    profile.context_bytes = entry->at("value").as_bytes();
-    profile.provenance.emplace("context", read_provenance(*entry));
+  for (const SoftwareNumber& number : kSoftwareNumbers) {
+    const auto entry = node.find(number.name);
+    if (!entry) continue;
+    profile.*number.value = read_factor(*entry, "value", profile.*number.value, number.most);
+    profile.provenance.emplace(number.name, read_provenance(*entry));
     entry->finish();
   }
   node.finish();

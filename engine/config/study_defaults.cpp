@@ -195,6 +195,10 @@ void resolve_defaults(Study& study, const StudyResolvers& resolvers) {
     study.parallel.placement = full_placement(software.placement);
     study.origins["parallel.placement"] = default_origin(study.framework.name + "'s");
   }
+  if (!is_said(study, "parallel.scatter_gather") && !software.scatter_gather) {
+    study.parallel.scatter_gather = false;
+    study.origins["parallel.scatter_gather"] = default_origin(study.framework.name + "'s");
+  }
   resolve_case_partition(study);
   if (study.model.pad_vocab_to == 0) {
     const std::int64_t tensor = study.parallel.tensor;

@@ -27,7 +27,7 @@ struct KernelWork {
   Flop flop = 0;                // executed: flash attention counts half the square where causal
   Bytes bytes = 0;              // read plus written
   std::int64_t m = 0, n = 0, k = 0, batch = 1;  // products only
-  std::int64_t head_dim = 0;    // attention only
+  std::int64_t head_dim = 0;    // attention's own ops: products, softmax, dropout of probabilities
 };
 
 }  // namespace trainyard

@@ -2,9 +2,11 @@
 // backward, what it overlaps. One YAML file per framework and version under calibrate/software/.
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "engine/base/dtype.h"
 #include "engine/base/units.h"
@@ -35,13 +37,41 @@ struct SoftwareProfile {
   bool overlap_tensor_gradient = true;   // input-gradient all-reduce behind the weight gradient
   bool clip_reads_norm = false;          // the host waits for the gradient norm
   bool always_norm = false;              // the update is guarded by a finite norm, clipped or not
+  bool synchronous_transfers = false;    // the host waits for the device at every pipeline transfer
+  bool scatter_gather = true;            // pipeline sends are split over the tensor group
   std::string placement = "DPT";
 
   // Global factors, each with its source in `provenance`.
+  double product_factor = 1;             // on linear layers: a step's clocks and caches are not a table's
+  double kernel_floor_us = 0;            // no op of the Program takes the device less: it is several small kernels
   double memory_bound_factor = 1;        // on bytes of memory-bound ops (eager frameworks > 1)
   double launch_factor = 1;              // on the device profile's launch time per op
-  Bytes context_bytes = 0;               // allocator slack, workspaces, communicators per rank
+  double launch_growth = 0;              // launches take 1 + launch_growth x min(tensor, 8)^2 as long
+  double unaligned_attention_factor = 1; // on unfused attention's products where head_dim % 8 != 0
+  double attention_factor = 1;           // on softmax, dropout and products of unfused attention
+  double gradient_traffic = 0;           // bytes per gradient element and microbatch, beside accumulating it
+  double context_gib = 0;                // allocator slack, workspaces, communicators per rank
   std::map<std::string, Provenance> provenance;  // by field name; "description" for the rest
+
+  Bytes context_bytes() const { return static_cast<Bytes>(context_gib * 1024 * 1024 * 1024); }
+};
+
+/// The numbers of a software profile under the names that its file gives them.
+struct SoftwareNumber {
+  std::string_view name;
+  double SoftwareProfile::*value;
+  double most;  // above it: refused
+};
+inline constexpr std::array kSoftwareNumbers = {
+    SoftwareNumber{"product_factor", &SoftwareProfile::product_factor, 100},
+    SoftwareNumber{"kernel_floor_us", &SoftwareProfile::kernel_floor_us, 1e6},
+    SoftwareNumber{"memory_bound_factor", &SoftwareProfile::memory_bound_factor, 100},
+    SoftwareNumber{"launch_factor", &SoftwareProfile::launch_factor, 1000},
+    SoftwareNumber{"launch_growth", &SoftwareProfile::launch_growth, 1},
+    SoftwareNumber{"attention_factor", &SoftwareProfile::attention_factor, 100},
+    SoftwareNumber{"unaligned_attention_factor", &SoftwareProfile::unaligned_attention_factor, 100},
+    SoftwareNumber{"gradient_traffic", &SoftwareProfile::gradient_traffic, 1000},
+    SoftwareNumber{"context_gib", &SoftwareProfile::context_gib, 1000},
 };
 
 /// Type in which this framework accumulates and reduces gradients, nullopt where the study says.

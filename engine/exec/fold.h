@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "engine/cluster/network.h"
-#include "engine/cost/cost_model.h"
+#include "engine/cost/collective_time.h"
 #include "engine/program/program.h"
 
 namespace trainyard {

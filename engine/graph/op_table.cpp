@@ -165,6 +165,9 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
     case OpKind::kFlashAttention:
     case OpKind::kScores:
     case OpKind::kContext: set_attention(work, kind, part, attrs, reads, writes); break;
+    case OpKind::kSoftmax:
+    case OpKind::kAddAttentionBias:
+    case OpKind::kDropout: work.head_dim = attrs.head_dim; break;  // of probabilities; else 0
     default: break;
   }
   return work;

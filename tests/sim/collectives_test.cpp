@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "engine/cost/collective_time.h"
 #include "sim/simgrid_executor.h"
 #include "tests/support/timing.h"
 

@@ -8,7 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/config/profile_reader.h"
 #include "engine/config/study_words.h"
-#include "engine/cost/cost_model.h"
+#include "engine/cost/collective_time.h"
 #include "tests/support/source_root.h"
 
 namespace trainyard {

@@ -90,7 +90,7 @@ TEST_CASE("every framework profile reads, and each of its numbers has a provenan
     CHECK((profile.launch_factor == 1 || profile.provenance.count("launch_factor") == 1));
     CHECK(
         (profile.memory_bound_factor == 1 || profile.provenance.count("memory_bound_factor") == 1));
-    CHECK((profile.context_bytes == 0 || profile.provenance.count("context") == 1));
+    CHECK((profile.context_gib == 0 || profile.provenance.count("context_gib") == 1));
   }
 }
 

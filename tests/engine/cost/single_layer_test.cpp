@@ -6,7 +6,7 @@
 
 #include "engine/config/cluster_preset.h"
 #include "engine/config/profile_reader.h"
-#include "engine/cost/cost_model.h"
+#include "engine/cost/collective_time.h"
 #include "tests/support/source_root.h"
 
 namespace trainyard {

@@ -1,0 +1,28 @@
+// One published run, predicted: what `trainyard validate` and `calibrate --fit` do with each case.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/prepare.h"
+#include "engine/validate/case_list.h"
+#include "engine/validate/prediction.h"
+
+namespace trainyard {
+
+struct PredictOptions {
+  std::vector<std::string> sets;  // as read_study_node()
+  std::string fidelity;           // "": as the case says, else analytic
+};
+
+/// The case's study, checked, with its graph and profiles. Throws ConfigError.
+Prepared prepare_case(const PublishedCase& one, const PredictOptions& options,
+                      const StudyResolvers& resolvers);
+
+/// Compiles and times the case; never throws for what is wrong with it: that is `skipped`.
+Prediction predict_case(const PublishedCase& one, const PredictOptions& options,
+                        const StudyResolvers& resolvers);
+/// The same of a case that has been read.
+Prediction predict_prepared(const Prepared& prepared);
+
+}  // namespace trainyard

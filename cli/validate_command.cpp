@@ -1,0 +1,73 @@
+#include "cli/validate_command.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "cli/command_line.h"
+#include "cli/data_root.h"
+#include "cli/files.h"
+#include "cli/run_points.h"
+#include "engine/base/error.h"
+#include "engine/config/user_text.h"
+
+namespace trainyard {
+
+namespace {
+
+/// An option that no case could take is the command line's fault, not each case's.
+void check_options(const PredictOptions& options) {
+  for (const std::string& assignment : options.sets) {
+    YamlNode::parse("{}", "").set(assignment);
+  }
+  const std::string& fidelity = options.fidelity;
+  if (!fidelity.empty() && fidelity != "analytic" && fidelity != "fluid" && fidelity != "step") {
+    throw ConfigError("--fidelity: unknown fidelity " + quoted(fidelity) +
+                      "; this version has analytic, fluid and step");
+  }
+}
+
+Prediction prediction_of(const PointAnswer& answer, const CaseFacts& facts) {
+  if (answer.failure.empty()) return prediction_from_text(answer.text);
+  Prediction failed;
+  failed.reason = answer.failure;
+  failed.skipped = facts.place + ": " + answer.failure;
+  return failed;
+}
+
+}  // namespace
+
+Validation validate_cases(const std::string& path, const PredictOptions& options, int jobs) {
+  check_options(options);
+  const std::vector<PublishedCase> cases = read_cases(path);
+  std::vector<std::string> warnings;
+  const StudyResolvers resolvers = make_resolvers(data_root(), warnings);
+  const auto answers = run_points(
+      cases.size(),
+      [&](std::size_t i) {
+        warnings.clear();
+        Prediction prediction = predict_case(cases[i], options, resolvers);
+        prediction.warnings.insert(prediction.warnings.end(), warnings.begin(), warnings.end());
+        return to_text(prediction);
+      },
+      {jobs, "cases"});
+  std::vector<CaseOutcome> outcomes;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    outcomes.push_back({cases[i].facts, prediction_of(answers[i], cases[i].facts)});
+  }
+  return validate(path, std::move(outcomes));
+}
+
+int run_validate(const ValidateOptions& options) {
+  const Validation validation = validate_cases(options.cases, {options.sets, options.fidelity}, options.jobs);
+  const std::string json = validation_json(validation);
+  if (!options.out.empty()) {
+    make_folder(options.out);
+    write_file(options.out + "/summary.json", json);
+    write_file(options.out + "/cases.csv", validation_csv(validation));
+  }
+  const std::string text = options.json ? json : validation_text(validation);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return kDone;
+}
+
+}  // namespace trainyard

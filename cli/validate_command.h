@@ -1,0 +1,17 @@
+// `trainyard validate` without its printing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/predict_case.h"
+#include "engine/validate/validation.h"
+
+namespace trainyard {
+
+/// Reads the cases of `path` and predicts them in `jobs` processes (0: one per core). The answer does
+/// not depend on `jobs`. Throws ConfigError where the file is no list of cases, or no case could take
+/// one of the options.
+Validation validate_cases(const std::string& path, const PredictOptions& options, int jobs);
+
+}  // namespace trainyard

@@ -1,0 +1,98 @@
+// Seconds of collectives and transfers on the links of a cluster: which algorithm, its phases, and what
+// each takes with nobody else on the way.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/cluster/cluster.h"
+#include "engine/cost/cost_model.h"
+#include "engine/graph/op_kind.h"
+
+namespace trainyard {
+
+/// How the ranks of one group lie on the cluster.
+struct GroupLayout {
+  std::int64_t ranks = 1;           // n
+  std::int64_t nodes = 1;           // nodes that hold at least one of them
+  std::int64_t ranks_per_node = 1;  // least number of them on any of those nodes: its NICs in use
+  std::int64_t leaves = 1;          // leaf switches that the nodes hang from
+  std::int64_t nics = 0;            // least number of NICs next to them on any node; 0: one per rank
+  friend bool operator==(const GroupLayout&, const GroupLayout&) = default;
+  friend auto operator<=>(const GroupLayout&, const GroupLayout&) = default;
+};
+
+/// Where the two ends of a transfer lie.
+enum class Distance : std::uint8_t { kSameDevice, kSameNode, kAcrossSwitches, kSameLeaf, kAcrossLeaves };
+
+/// How a collective is done (cluster.collectives).
+enum class Algorithm : std::uint8_t { kRing, kTree, kHalvingDoubling, kHierarchical, kPairwise };
+
+/// Which members of a group of n send to which, all at the same time.
+enum class EdgeShape : std::uint8_t {
+  kRing,       // i to i + 1, the last to the first
+  kInnerRing,  // such a ring among the members of each node
+  kOuterRing,  // such a ring among the members that are k-th on their nodes, for every k
+  kExchange,   // i and i xor distance, both ways
+  kTreeUp,     // i to i - distance, where i is an odd multiple of distance
+  kTreeDown,   // back
+  kShift,      // i to i + 1, then to i + 2, ...: `steps` of them
+  kChain       // i to i + 1, not the last
+};
+
+/// A part of a collective: `steps` messages on each edge, one after the other.
+struct CollectivePhase {
+  EdgeShape shape = EdgeShape::kRing;
+  std::int64_t distance = 1;
+  std::int64_t steps = 1;
+  double bytes = 0;      // of one message
+  Seconds latency = 0;   // of all steps; the call's startup is in the first phase's
+  Seconds transfer = 0;  // of all steps, uncontended
+};
+
+/// The algorithm that `cluster` takes for this collective in this group. `auto`: the fastest uncontended
+/// one, ties in the order of the enumerators; but where a link class in use has a fitted curve (startup,
+/// efficiency or half_size), the ring, because such a curve is the library's own choice, written as a
+/// ring. An algorithm that the group is not made for (halving-doubling where n is no power of two,
+/// hierarchical where nodes hold unlike numbers of members) gives way to the ring.
+Algorithm algorithm_of(OpKind kind, Bytes bytes, const GroupLayout& group, const Cluster& cluster);
+
+/// Messages per chunked broadcast: it is a pipelined ring of so many chunks.
+inline constexpr std::int64_t kBroadcastChunks = 8;
+
+/// One collective, uncontended, as its phases in order. With alpha the latency of a step, B the
+/// bandwidth of one direction, n ranks, S bytes (of the buffer; the gathered size for all_gather and
+/// reduce_scatter; sent per rank for all_to_all):
+///
+///   all_reduce  ring              2(n-1) alpha + 2(n-1)/n S/B
+///               tree              2 ceil(log2 n) (alpha + S/B)
+///               halving-doubling  2 log2 n alpha + 2(n-1)/n S/B
+///               hierarchical      reduce_scatter in each node, ring of S/local between nodes, all_gather
+///   all_gather, reduce_scatter    (n-1) alpha + (n-1)/n S/B
+///   all_to_all  pairwise          (n-1) (alpha + S/(nB))
+///   broadcast   of c chunks       (n-2+c) (alpha + S/(cB))
+///
+/// LinkCurve says what curves add. A group inside one node runs at the intra link's rate (that of the
+/// PCIe uplink, if less, where it spans several switches). Across nodes a ring advances at its slowest
+/// edge: the intra link, or the node's NICs next to the group's ranks together, or the trunk of a leaf. A
+/// chunk that goes once round crosses nodes - 1 times between nodes and n - nodes times inside one, and
+/// pays the latency of each: of the steps above, that share has the inter link's latency. Other
+/// algorithms between nodes send over the NIC next to each rank, at the inter link's latency. Startup is
+/// the larger of the two. Empty for one rank.
+std::vector<CollectivePhase> collective_phases(OpKind kind, Bytes bytes, const GroupLayout& group,
+                                               const Cluster& cluster, SourceLog& log);
+
+/// Seconds of all phases. 0 for one rank.
+Seconds collective_time(OpKind kind, Bytes bytes, const GroupLayout& group, const Cluster& cluster,
+                        SourceLog& log);
+
+/// One send/receive of `bytes`, both ends ready and nobody else on the way: latency (startup included)
+/// and bytes / bandwidth of the slowest link: between nodes the NIC next to the device, or the trunk.
+struct TransferTime {
+  Seconds latency = 0;
+  Seconds transfer = 0;
+};
+TransferTime transfer_parts(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log);
+Seconds transfer_time(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log);
+
+}  // namespace trainyard

@@ -1,0 +1,76 @@
+// What has been issued so far while a list of calls is walked: the latest accesses to every tracked
+// storage, and what each stream knows to have ended. stream_list.cpp walks, body_finder.cpp tries.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <boost/container/small_vector.hpp>
+#include <cstdint>
+#include <vector>
+
+#include "engine/exec/timed_program.h"
+
+namespace trainyard {
+
+/// An end on some stream: of op `op` of item `at`. Items are numbered through both passes.
+struct StreamPoint {
+  static constexpr std::uint32_t kEnd = ~0U;  // the end of an item, rather than of one of its ops
+  std::int64_t at = -1;  // -1: before everything
+  std::uint32_t op = kEnd;
+  std::int8_t stream = -1;
+  bool before(const StreamPoint& other) const { return at != other.at ? at < other.at : op < other.op; }
+};
+
+/// Latest accesses, one per stream.
+struct StreamAccesses {
+  boost::container::small_vector<StreamPoint, 2> latest;
+  void see(const StreamPoint& point) {
+    for (StreamPoint& known : latest) {
+      if (known.stream != point.stream) continue;
+      known = point;
+      return;
+    }
+    latest.push_back(point);
+  }
+};
+
+using StreamClock = std::array<std::int64_t, kNumStreams>;  // [stream]: latest item known to have ended
+using StreamNeeds = std::array<StreamPoint, kNumStreams>;   // [stream]: what has to be reached
+
+struct IssueState {
+  std::vector<StreamAccesses> written, read;   // [slot]
+  std::array<StreamClock, kNumStreams> clock = all_before();
+  std::vector<StreamClock> clocks;             // [item]: what was known when it became ready
+  StreamClock last = all_before()[0];          // latest item of each stream
+  StreamPoint last_free, host_sync;
+  std::int64_t next = 0;                       // number of the next item
+
+  StreamPoint end_of(std::size_t stream) const {
+    return {last[stream], StreamPoint::kEnd, static_cast<std::int8_t>(stream)};
+  }
+
+  /// What is known to have ended once what `needs` names has, to somebody who knew `known`.
+  StreamClock behind(const StreamNeeds& needs, StreamClock known) const {
+    for (std::size_t t = 0; t < kNumStreams; ++t) {
+      const StreamPoint& point = needs[t];
+      if (point.at < 0 || known[t] >= point.at) continue;
+      const StreamClock& then = clocks[static_cast<std::size_t>(point.at)];
+      for (std::size_t u = 0; u < kNumStreams; ++u) known[u] = std::max(known[u], then[u]);
+      if (point.op == StreamPoint::kEnd) known[t] = point.at;
+    }
+    return known;
+  }
+
+  static std::size_t slot(const Dependency& d, Microbatch mb) {
+    return d.slot + (d.per_microbatch ? static_cast<std::size_t>(mb) : 0);
+  }
+
+ private:
+  static std::array<StreamClock, kNumStreams> all_before() {
+    std::array<StreamClock, kNumStreams> out{};
+    for (StreamClock& clock : out) clock.fill(-1);
+    return out;
+  }
+};
+
+}  // namespace trainyard

@@ -1,0 +1,26 @@
+#include "engine/program/host_waits.h"
+
+#include <algorithm>
+
+namespace trainyard {
+
+namespace {
+
+void wait_for_last_kernel(Segment& segment) {
+  const auto last = std::find_if(segment.ops.rbegin(), segment.ops.rend(), [](const ProgramOp& op) {
+    return op.stream == StreamId::kMain && op.kind != OpKind::kFree;
+  });
+  if (last != segment.ops.rend()) last->host_sync = true;
+}
+
+}  // namespace
+
+void add_host_waits(ProgramDraft& draft) {
+  for (const auto& stage : draft.stages) {
+    for (const SegmentId segment : {stage.forward, stage.backward}) {
+      if (segment >= 0) wait_for_last_kernel(draft.program.segments[static_cast<std::size_t>(segment)]);
+    }
+  }
+}
+
+}  // namespace trainyard

@@ -1,0 +1,13 @@
+// Where the host waits for the device between microbatches.
+#pragma once
+
+#include "engine/program/instantiate.h"
+
+namespace trainyard {
+
+/// A framework that synchronises the device around its pipeline transfers (SoftwareProfile::synchronous_transfers)
+/// cannot issue ahead of a microbatch's segment: the last kernel of every forward and backward segment
+/// becomes one that the host waits for.
+void add_host_waits(ProgramDraft& draft);
+
+}  // namespace trainyard
