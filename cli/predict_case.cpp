@@ -57,7 +57,7 @@ Prediction predict_prepared(const Prepared& prepared) {
   out.iteration_time = trace.period;
   out.time = ingredients_of(program, costs, trace);
   const Bytes capacity = prepared.hardware.memory_capacity - prepared.hardware.memory_reserved;
-  for (const MemoryPeak& peak : memory_peaks(program, prepared.software.context_bytes)) {
+  for (const MemoryPeak& peak : memory_peaks(program, prepared.software.context_bytes())) {
     out.peak_memory_gib = std::max(out.peak_memory_gib, static_cast<double>(peak.total) / kGiB);
     out.fits = out.fits && peak.total <= capacity;
   }
