@@ -21,7 +21,7 @@ namespace trainyard {
 namespace {
 
 /// Commands of the contract that later versions bring; named so that nobody hunts for a typo.
-constexpr const char* kNotYet[] = {"plan", "emulate", "calibrate", "solve"};
+constexpr const char* kNotYet[] = {"plan", "emulate", "calibrate"};
 
 int fail(int exit, const std::string& message, const std::string& where, bool json) {
   std::fprintf(stderr, "trainyard: %s\n", message.c_str());
@@ -142,10 +142,22 @@ int run_command_line(int argc, const char* const* argv) {
     exit = guarded(options, [&] { return checked_validate(validated); });
   });
 
+  SolveOptions solved;
+  CLI::App* solve = app.add_subcommand("solve", "one algorithm on a problem written by hand (trainyard solve --help)");
+  solve->set_help_flag();
+  solve->add_option("PROBLEM", solved.problem, "the problem, a YAML file");
+  solve->add_flag("--json", solved.json, "answer as JSON on stdout");
+  CLI::Option* topic = solve->add_option("-h,--help", solved.topic, "a problem's keys and an example")->expected(0, 1);
+  solve->callback([&] {
+    solved.help = topic->count() > 0;
+    options.json = solved.json;
+    exit = guarded(options, [&] { return run_solve(solved); });
+  });
+
   for (const char* name : kNotYet) {
     CLI::App* later = app.add_subcommand(name, "not in this version")->allow_extras();
     later->callback([&exit, &options, name] {
-      exit = fail(kWrongInput, std::string("'") + name + "' is not in this version; it has simulate, compile, sweep, validate, train, export, report, list and test", "", options.json);
+      exit = fail(kWrongInput, std::string("'") + name + "' is not in this version; it has simulate, compile, sweep, validate, solve, train, export, report, list and test", "", options.json);
     });
   }
   simulate->callback([&] { exit = guarded(options, [&] { return run_simulate(options); }); });
@@ -160,7 +172,7 @@ int run_command_line(int argc, const char* const* argv) {
   // Parsing may have failed before it saw the option.
   const bool json = std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
   if (!known) {
-    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, sweep, validate, train, export, report, list and test", "", json);
+    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, sweep, validate, solve, train, export, report, list and test", "", json);
   }
   try {
     app.parse(argc, argv);

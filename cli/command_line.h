@@ -50,6 +50,14 @@ struct ValidateOptions {
 };
 int run_validate(const ValidateOptions& options);
 
+struct SolveOptions {
+  std::string problem;  // a YAML file
+  bool json = false;
+  bool help = false;
+  std::string topic;    // of --help: a problem's name, or ""
+};
+int run_solve(const SolveOptions& options);
+
 struct ExportOptions {
   std::string run;                 // folder of a training run
   std::string out;
