@@ -44,7 +44,12 @@ const std::vector<SolveProblem>& solve_problems() {
       {"stage-recompute", "", "what each stage keeps under stage-aware recompute",
        "stages    of the pipeline\nfirst     share of its activations that stage 0 keeps\n"
        "layers    of all stages, or a list with those of each\nschedule  scp, or 1f1b (default)\n",
-       "problem: stage-recompute\nstages: 4\nfirst: 0.25\nlayers: 96\nschedule: scp\n", solve_stage_recompute}};
+       "problem: stage-recompute\nstages: 4\nfirst: 0.25\nlayers: 96\nschedule: scp\n", solve_stage_recompute},
+      {"checkpoint-groups", "", "modules that are recomputed as one",
+       "modules   [{name, stage}, ...] of a sequential module, in order\nstrategy  each, contiguous, or group_2, group_3, ...\n",
+       "problem: checkpoint-groups\nstrategy: group_3\n"
+       "modules: [{name: a, stage: 0}, {name: b, stage: 0}, {name: c, stage: 1}, {name: d, stage: 1}, {name: e, stage: 1}]\n",
+       solve_checkpoint_groups}};
   return kProblems;
 }
 
@@ -70,7 +75,7 @@ std::string solve_help(const std::string& name) {
   if (name.empty()) {
     std::string text = "trainyard solve PROBLEM.yaml [--json]; problems, each with solve --help NAME:\n";
     for (const SolveProblem& problem : solve_problems()) {
-      text += "  " + std::string(problem.name) + std::string(18 - problem.name.size(), ' ') + std::string(problem.description) + "\n";
+      text += "  " + std::string(problem.name) + std::string(20 - problem.name.size(), ' ') + std::string(problem.description) + "\n";
     }
     return text;
   }

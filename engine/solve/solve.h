@@ -38,5 +38,6 @@ nlohmann::ordered_json solve_d_hondt(const YamlNode& problem);
 nlohmann::ordered_json solve_segment(const YamlNode& problem);
 nlohmann::ordered_json solve_batch_split(const YamlNode& problem);
 nlohmann::ordered_json solve_stage_recompute(const YamlNode& problem);
+nlohmann::ordered_json solve_checkpoint_groups(const YamlNode& problem);
 
 }  // namespace trainyard

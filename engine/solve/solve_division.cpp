@@ -1,4 +1,6 @@
-// solve: problems that deal something out: d-hondt, segment, batch-split, stage-recompute.
+// solve: problems that deal something out: d-hondt, segment, batch-split, stage-recompute, checkpoint-groups.
+#include <charconv>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -6,6 +8,7 @@
 #include "engine/partition/batch_split.h"
 #include "engine/partition/d_hondt.h"
 #include "engine/partition/min_max_segments.h"
+#include "engine/recompute/checkpoint_groups.h"
 #include "engine/recompute/stage_aware.h"
 #include "engine/solve/solve.h"
 
@@ -115,6 +118,34 @@ Json solve_stage_recompute(const YamlNode& problem) {
   std::vector<int> recomputed;
   for (std::size_t i = 0; i < shares.size(); ++i) recomputed.push_back(recomputed_layers(layers[i], shares[i]));
   return {{"kept", shares}, {"recomputed_layers", recomputed}};
+}
+
+Json solve_checkpoint_groups(const YamlNode& problem) {
+  std::vector<std::string> names;
+  std::vector<int> stages;
+  for (const YamlNode& module : problem.at("modules").items()) {
+    names.push_back(module.at("name").as_string());
+    stages.push_back(static_cast<int>(module.at("stage").as_integer(0, kMostItems)));
+    module.finish();
+  }
+  const YamlNode node = problem.at("strategy");
+  const std::string strategy = node.as_string();
+  std::size_t most = strategy == "each" ? 1 : std::numeric_limits<std::size_t>::max();
+  if (strategy != "each" && strategy != "contiguous") {
+    const char* const end = strategy.data() + strategy.size();
+    const bool group = strategy.starts_with("group_");
+    const auto parsed = std::from_chars(strategy.data() + (group ? 6 : 0), end, most);
+    if (!group || parsed.ec != std::errc{} || parsed.ptr != end || most == 0) {
+      node.fail("expected each, contiguous or group_2, group_3, ..., got '" + strategy + "'");
+    }
+  }
+  Json groups = Json::array();
+  for (const auto& group : checkpoint_groups(stages, most)) {
+    Json list = Json::array();
+    for (const std::size_t module : group) list.push_back(names[module]);
+    groups.push_back(list);
+  }
+  return {{"groups", groups}};
 }
 
 }  // namespace trainyard

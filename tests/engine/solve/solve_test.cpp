@@ -127,9 +127,26 @@ TEST_CASE("stage-aware recompute keeps what Merak's rule says") {
   CHECK(answer("{problem: stage-recompute, stages: 2, first: 0.5, layers: [3, 5]}")["recomputed_layers"].dump() == "[1,0]");
 }
 
+TEST_CASE("modules are grouped within their stage") {
+  // The examples of the paper (Karakus et al., appendix): [a, b | c, d], and group_3 of [a, b | c, d, e].
+  const auto groups = [](const std::string& strategy, const std::string& stages) {
+    std::string modules;
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      modules += (i == 0 ? "" : ", ") + std::string("{name: ") + static_cast<char>('a' + i) + ", stage: " + stages[i] + "}";
+    }
+    return answer("{problem: checkpoint-groups, strategy: " + strategy + ", modules: [" + modules + "]}")["groups"].dump();
+  };
+  CHECK(groups("each", "0011") == R"([["a"],["b"],["c"],["d"]])");
+  CHECK(groups("contiguous", "0011") == R"([["a","b"],["c","d"]])");
+  CHECK(groups("group_3", "00111") == R"([["a","b"],["c","d","e"]])");
+  CHECK(groups("group_2", "00111") == R"([["a","b"],["c","d"],["e"]])");
+  CHECK(groups("contiguous", "010") == R"([["a"],["b"],["c"]])");
+  CHECK(problem_of("{problem: checkpoint-groups, modules: [], strategy: group_0}").starts_with("p.yaml:1:53: strategy: expected each"));
+}
+
 TEST_CASE("what is wrong with a problem is said at its place") {
   CHECK(problem_of("{problem: zigzag}") ==
-        "p.yaml:1:11: problem: no problem is called 'zigzag'; this version has schedule, d-hondt, segment, batch-split and stage-recompute");
+        "p.yaml:1:11: problem: no problem is called 'zigzag'; this version has schedule, d-hondt, segment, batch-split, stage-recompute and checkpoint-groups");
   CHECK(problem_of("{ranks: 2}") == "p.yaml:1:1: missing required key 'problem'");
   CHECK(problem_of("{problem: d-hondt, devices: 2, costs: [1, -1]}") == "p.yaml:1:43: costs[1]: expected at least 0, got -1");
   CHECK(problem_of("{problem: segment, costs: [1], segments: 1, colour: red}").starts_with("p.yaml:1:45: colour: unknown key; this map takes: "));
