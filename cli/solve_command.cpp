@@ -12,7 +12,8 @@ int run_solve(const SolveOptions& options) {
     std::fputs(solve_help(options.topic).c_str(), stdout);
     return kDone;
   }
-  if (options.problem.empty()) throw ConfigError("solve needs a problem, a YAML file; solve --help lists the problems");
+  if (options.problem.empty())
+    throw ConfigError("solve needs a problem, a YAML file; solve --help lists the problems");
   const nlohmann::ordered_json answer = solve(YamlNode::load_file(options.problem));
   const std::string text = options.json ? answer.dump(2) + "\n" : solve_text(answer);
   std::fwrite(text.data(), 1, text.size(), stdout);

@@ -22,17 +22,22 @@ SweepJob read_job(const StudyOptions& options) {
   apply_options(study, sets);
   const auto block = study.find("sweep");
   if (!block || block->is_null()) {
-    throw ConfigError({options.study, 0, 0}, "sweep", "the study has no such block; write the keys to vary with their values, such as sweep: {parallel.tensor: [1, 2, 4, 8]}");
+    throw ConfigError({options.study, 0, 0}, "sweep",
+                      "the study has no such block; write the keys to vary with their values, such "
+                      "as sweep: {parallel.tensor: [1, 2, 4, 8]}");
   }
   Sweep sweep = read_sweep(*block);
   for (const std::string& assignment : sets) {
-    for (const std::string& key : drop_keys_under(sweep, assignment.substr(0, assignment.find('=')))) {
+    for (const std::string& key :
+         drop_keys_under(sweep, assignment.substr(0, assignment.find('=')))) {
       std::fprintf(stderr, "note: %s is not swept: --set %s\n", key.c_str(), assignment.c_str());
     }
   }
   if (sweep.axes.empty()) block->fail("options replace all keys that it sweeps");
   study.erase("sweep");
-  std::erase_if(sets, [](const std::string& set) { return set.starts_with("sweep=") || set.starts_with("sweep."); });
+  std::erase_if(sets, [](const std::string& set) {
+    return set.starts_with("sweep=") || set.starts_with("sweep.");
+  });
   const auto fidelity = study.find("fidelity");
   if (!fidelity || fidelity->is_null()) study.put("fidelity", YamlNode::scalar("analytic", {}), {});
   return {std::move(study), std::move(sweep), std::move(sets), options.jobs};
@@ -47,10 +52,14 @@ std::string fidelity_of_all(const SweepJob& job) {
 
 /// What the process answers: whether any point could be timed.
 int exit_of(const SweepTable& table) {
-  const auto any = [&](const auto& holds) { return std::any_of(table.points.begin(), table.points.end(), holds); };
+  const auto any = [&](const auto& holds) {
+    return std::any_of(table.points.begin(), table.points.end(), holds);
+  };
   if (any([](const SweepPoint& point) { return point.timed(); })) return kDone;
-  if (any([](const SweepPoint& point) { return point.status == PointStatus::kNoProgram; })) return kCannotRun;
-  if (any([](const SweepPoint& point) { return point.status == PointStatus::kFailed; })) return kBackendFailed;
+  if (any([](const SweepPoint& point) { return point.status == PointStatus::kNoProgram; }))
+    return kCannotRun;
+  if (any([](const SweepPoint& point) { return point.status == PointStatus::kFailed; }))
+    return kBackendFailed;
   return kWrongInput;
 }
 
@@ -72,7 +81,9 @@ int run_sweep(const StudyOptions& options) {
   const std::string text = options.json ? sweep_json(table) : sweep_text(table, kBest);
   std::fwrite(text.data(), 1, text.size(), stdout);
   const int exit = exit_of(table);
-  if (exit != kDone) std::fprintf(stderr, "trainyard: %s: none of the %zu points can run\n", options.study.c_str(), table.points.size());
+  if (exit != kDone)
+    std::fprintf(stderr, "trainyard: %s: none of the %zu points can run\n", options.study.c_str(),
+                 table.points.size());
   return exit;
 }
 

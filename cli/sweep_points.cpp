@@ -26,9 +26,10 @@ struct Outcome {
 
 Json to_json(const Outcome& outcome) {
   const SweepPoint& p = outcome.point;
-  return Json::array({p.status, p.reason, p.warnings, p.iteration_time, p.tokens_per_s, p.tflops_per_gpu,
-                      p.mfu, p.peak_memory, p.bubble_fraction, p.exposed_communication_fraction,
-                      p.num_ranks, p.program_digest, outcome.unknown_key});
+  return Json::array({p.status, p.reason, p.warnings, p.iteration_time, p.tokens_per_s,
+                      p.tflops_per_gpu, p.mfu, p.peak_memory, p.bubble_fraction,
+                      p.exposed_communication_fraction, p.num_ranks, p.program_digest,
+                      outcome.unknown_key});
 }
 
 Outcome from_json(const Json& json) {
@@ -110,7 +111,8 @@ class PointRunner {
     point.tokens_per_s = summary.tokens_per_s;
     point.tflops_per_gpu = summary.tflops_per_gpu;
     point.mfu = summary.mfu;
-    for (const MemoryPeak& peak : summary.peak_memory) point.peak_memory = std::max(point.peak_memory, peak.total);
+    for (const MemoryPeak& peak : summary.peak_memory)
+      point.peak_memory = std::max(point.peak_memory, peak.total);
     point.bubble_fraction = summary.bubble_fraction;
     point.exposed_communication_fraction = summary.exposed_communication_fraction;
     point.num_ranks = summary.num_ranks;
@@ -122,7 +124,8 @@ class PointRunner {
     const GraphInputs inputs(study);
     if (graph_inputs_ == inputs) {
       prepared_.hardware = resolvers_.hardware(study.cluster.device).value();
-      prepared_.software = resolvers_.software(study.framework.name, study.framework.version).value();
+      prepared_.software =
+          resolvers_.software(study.framework.name, study.framework.version).value();
       prepared_.study = std::move(study);
       return;
     }
@@ -149,15 +152,15 @@ class PointRunner {
   const SweepJob& job_;
   std::vector<std::string> warnings_;
   StudyResolvers resolvers_;
-  std::optional<GraphInputs> graph_inputs_;      // of prepared_.model
+  std::optional<GraphInputs> graph_inputs_;  // of prepared_.model
   Prepared prepared_;
   std::optional<ProgramInputs> program_inputs_;  // of simulation_.program, or of infeasible_
   std::optional<std::string> infeasible_;
   Simulation simulation_;
 };
 
-/// Points in groups that one process runs in a row: those that differ in the cluster or the fidelity
-/// alone, which no Program knows.
+/// Points in groups that one process runs in a row: those that differ in the cluster or the
+/// fidelity alone, which no Program knows.
 std::vector<std::vector<std::int64_t>> groups_of_points(const Sweep& sweep) {
   const auto outside_program = [](const SweepAxis& axis) {
     return std::all_of(axis.keys.begin(), axis.keys.end(), [](const SweepKey& key) {
@@ -171,7 +174,8 @@ std::vector<std::vector<std::int64_t>> groups_of_points(const Sweep& sweep) {
     const bool shared = outside_program(axis);
     std::vector<std::int64_t> next;
     for (const std::int64_t group : group_of) {
-      for (std::int64_t i = 0; i < axis.size(); ++i) next.push_back(shared ? group : group * axis.size() + i);
+      for (std::int64_t i = 0; i < axis.size(); ++i)
+        next.push_back(shared ? group : group * axis.size() + i);
     }
     group_of = std::move(next);
     if (!shared) num_groups *= axis.size();
@@ -203,7 +207,8 @@ class SweepRun {
     const int jobs = job_.jobs > 0 ? job_.jobs : num_usable_cores();
     auto groups = groups_of_points(job_.sweep);
     spread(groups, jobs);
-    // What brought a process down is one point's: the others of its group get a process of their own.
+    // What brought a process down is one point's: the others of its group get a process of their
+    // own.
     const std::vector<std::int64_t> lost = run_groups(groups, jobs, false);
     std::vector<std::vector<std::int64_t>> again;
     for (const std::int64_t point : lost) again.push_back({point});
@@ -226,15 +231,19 @@ class SweepRun {
 
  private:
   /// Answers the points whose process ended; with `last`, these are rows that failed.
-  std::vector<std::int64_t> run_groups(const std::vector<std::vector<std::int64_t>>& groups, int jobs, bool last) {
+  std::vector<std::int64_t> run_groups(const std::vector<std::vector<std::int64_t>>& groups,
+                                       int jobs, bool last) {
     PointsOptions options;
     options.jobs = jobs;
     options.noun = groups.size() == outcomes_.size() ? "points" : "groups of points";
-    const auto answers = run_points(groups.size(), [&](std::size_t g) {
-      Json rows = Json::array();
-      for (const std::int64_t point : groups[g]) rows.push_back(to_json(runner_.run(point)));
-      return rows.dump(-1, ' ', false, Json::error_handler_t::replace);
-    }, options);
+    const auto answers = run_points(
+        groups.size(),
+        [&](std::size_t g) {
+          Json rows = Json::array();
+          for (const std::int64_t point : groups[g]) rows.push_back(to_json(runner_.run(point)));
+          return rows.dump(-1, ' ', false, Json::error_handler_t::replace);
+        },
+        options);
     std::vector<std::int64_t> lost;
     for (std::size_t g = 0; g < groups.size(); ++g) {
       const PointAnswer& answer = answers[g];
@@ -261,7 +270,8 @@ class SweepRun {
     YamlNode document = job_.study.copy();
     put_point(job_.sweep, static_cast<std::int64_t>(point), document);
     std::vector<std::string> warnings;
-    const Study study = read_study_node(std::move(document), job_.sets, make_resolvers(data_root(), warnings));
+    const Study study =
+        read_study_node(std::move(document), job_.sets, make_resolvers(data_root(), warnings));
     bug("a point was refused by its process and is taken here: " + study.file);
   }
 

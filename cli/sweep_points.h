@@ -11,7 +11,7 @@
 namespace trainyard {
 
 struct SweepJob {
-  YamlNode study;                 // without its sweep block
+  YamlNode study;  // without its sweep block
   Sweep sweep;
   std::vector<std::string> sets;  // --set: applied to each point, over what it sweeps
   int jobs = 0;                   // processes; 0: one per core

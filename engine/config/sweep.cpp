@@ -38,11 +38,13 @@ std::vector<YamlNode> read_range(const YamlNode& node) {
     node.fail("expected times (a factor) or step beside from and to, got " +
               std::string(times ? "both" : "neither"));
   }
-  if (from > to) node.at("to").fail("expected at least from, " + number_text(from) + ", got " + number_text(to));
+  if (from > to)
+    node.at("to").fail("expected at least from, " + number_text(from) + ", got " + number_text(to));
   double steps = 0;  // behind the first value
   const double by = (times ? *times : *step).as_number();
   if (times) {
-    if (!(from > 0)) node.at("from").fail("expected more than 0 with times, got " + number_text(from));
+    if (!(from > 0))
+      node.at("from").fail("expected more than 0 with times, got " + number_text(from));
     if (!(by > 1)) times->fail("expected more than 1, got " + number_text(by));
     steps = std::floor(std::log(to / from) / std::log(by) + kRounding);
   } else {
@@ -54,18 +56,21 @@ std::vector<YamlNode> read_range(const YamlNode& node) {
   }
   std::vector<YamlNode> values;
   for (double i = 0; i <= steps; ++i) {
-    values.push_back(YamlNode::scalar(value_text(times ? from * std::pow(by, i) : from + i * by), node.pos()));
+    values.push_back(
+        YamlNode::scalar(value_text(times ? from * std::pow(by, i) : from + i * by), node.pos()));
   }
   return values;
 }
 
 SweepKey read_key(const YamlNode& map, const std::string& path) {
   const YamlNode node = map.at(path);
-  if (is_under(path, "sweep")) throw ConfigError(map.key_pos(path), node.key_path(), "a sweep is no value of a study");
+  if (is_under(path, "sweep"))
+    throw ConfigError(map.key_pos(path), node.key_path(), "a sweep is no value of a study");
   if (node.is_map()) return {path, map.key_pos(path), read_range(node)};
   if (!node.is_sequence()) {
-    node.fail("expected a list of values, or a range such as {from: 1, to: 8, times: 2}; a key is "
-              "written whole, as parallel.tensor");
+    node.fail(
+        "expected a list of values, or a range such as {from: 1, to: 8, times: 2}; a key is "
+        "written whole, as parallel.tensor");
   }
   std::vector<YamlNode> values = node.items();
   if (values.empty()) node.fail("expected at least one value");
@@ -125,7 +130,8 @@ std::vector<const YamlNode*> Sweep::values(std::int64_t point) const {
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
     const auto at = static_cast<std::size_t>(point % axis->size());
     point /= axis->size();
-    for (auto key = axis->keys.rbegin(); key != axis->keys.rend(); ++key) reversed.push_back(&key->values[at]);
+    for (auto key = axis->keys.rbegin(); key != axis->keys.rend(); ++key)
+      reversed.push_back(&key->values[at]);
   }
   return {reversed.rbegin(), reversed.rend()};
 }
@@ -141,11 +147,13 @@ Sweep read_sweep(const YamlNode& block) {
     if (groups.is_null()) continue;
     for (const YamlNode& map : groups.items()) sweep.axes.push_back(read_axis(map));
   }
-  if (sweep.axes.empty()) block.fail("expected keys with their values, such as parallel.tensor: [1, 2, 4, 8]");
+  if (sweep.axes.empty())
+    block.fail("expected keys with their values, such as parallel.tensor: [1, 2, 4, 8]");
   double points = 1;
   for (const SweepAxis& axis : sweep.axes) points *= static_cast<double>(axis.size());
   if (points > static_cast<double>(kMaxSweepPoints)) {
-    block.fail(number_text(points) + " combinations; at most " + std::to_string(kMaxSweepPoints) + " are run");
+    block.fail(number_text(points) + " combinations; at most " + std::to_string(kMaxSweepPoints) +
+               " are run");
   }
   refuse_hidden_keys(sweep);
   return sweep;

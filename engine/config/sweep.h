@@ -4,7 +4,8 @@
 //     parallel.tensor: [1, 2, 4, 8]                        # a list of any values, maps too
 //     cluster.nodes: {from: 16, to: 128, times: 2}         # 16, 32, 64, 128
 //     training.dropout: {from: 0, to: 0.3, step: 0.1}      # 0, 0.1, 0.2, 0.3
-//     together:                                            # these go in step: one axis of two points
+//     together:                                            # these go in step: one axis of two
+//     points
 //       - {parallel.pipeline: [8, 16], training.microbatch: [2, 1]}
 //
 // A point takes one value of every axis. Points count as nested loops over the axes as they are

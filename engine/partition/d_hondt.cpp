@@ -9,7 +9,9 @@ std::vector<std::vector<std::int64_t>> d_hondt(const std::vector<double>& costs,
   std::vector<std::vector<std::int64_t>> seats(costs.size());
   if (costs.empty()) return seats;
   for (const std::int64_t device : devices) {
-    const auto quotient = [&](std::size_t i) { return costs[i] / static_cast<double>(seats[i].size() + 1); };
+    const auto quotient = [&](std::size_t i) {
+      return costs[i] / static_cast<double>(seats[i].size() + 1);
+    };
     std::size_t best = 0;
     for (std::size_t i = 1; i < costs.size(); ++i) {
       if (quotient(i) > quotient(best)) best = i;

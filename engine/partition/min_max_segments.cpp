@@ -13,7 +13,8 @@ Segments min_max_segments(const std::vector<double>& costs, std::size_t num_segm
   std::vector<double> sum(n + 1, 0);  // of the first i
   for (std::size_t i = 0; i < n; ++i) sum[i + 1] = sum[i] + costs[i];
   // [k-1][i]: the best of the first i elements in k segments, and where the last of them begins.
-  std::vector<std::vector<double>> best(count, std::vector<double>(n + 1, std::numeric_limits<double>::infinity()));
+  std::vector<std::vector<double>> best(
+      count, std::vector<double>(n + 1, std::numeric_limits<double>::infinity()));
   std::vector<std::vector<std::size_t>> begin(count, std::vector<std::size_t>(n + 1, 0));
   best[0] = sum;
   for (std::size_t k = 1; k < count; ++k) {

@@ -11,8 +11,9 @@ struct Segments {
   double minmax = 0;              // the largest sum
 };
 
-/// c(k, i) = min over j of max(c(k-1, j), costs[j] + ... + costs[i-1]), the first such j. At most as many
-/// segments as there are costs. Karakus et al. (arXiv:2111.05972), algorithm 2. O(num_segments n^2).
+/// c(k, i) = min over j of max(c(k-1, j), costs[j] + ... + costs[i-1]), the first such j. At most
+/// as many segments as there are costs. Karakus et al. (arXiv:2111.05972), algorithm 2.
+/// O(num_segments n^2).
 Segments min_max_segments(const std::vector<double>& costs, std::size_t num_segments);
 
 }  // namespace trainyard

@@ -9,7 +9,8 @@
 
 namespace trainyard {
 
-/// JSON that may stand inside a script element: no "</script", no "<!--", however the study is called.
+/// JSON that may stand inside a script element: no "</script", no "<!--", however the study is
+/// called.
 std::string json_for_script(const nlohmann::ordered_json& data);
 
 /// "configs/gpt3-175b.yaml" is shown as "gpt3-175b".

@@ -14,8 +14,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr PointStatus kStatuses[] = {PointStatus::kFits, PointStatus::kMisfit, PointStatus::kNoProgram,
-                                     PointStatus::kRefused, PointStatus::kFailed};
+constexpr PointStatus kStatuses[] = {PointStatus::kFits, PointStatus::kMisfit,
+                                     PointStatus::kNoProgram, PointStatus::kRefused,
+                                     PointStatus::kFailed};
 
 /// Texts by number, in the order in which they come.
 class Words {
@@ -53,7 +54,8 @@ Json short_number(double value) {
   return std::round(value / unit) * unit;
 }
 
-Json columns(const SweepTable& table, const std::vector<std::size_t>& drawn, std::vector<Words>& values, Words& reasons) {
+Json columns(const SweepTable& table, const std::vector<std::size_t>& drawn,
+             std::vector<Words>& values, Words& reasons) {
   Json out = {{"point", drawn}};
   const auto column = [&](const char* name, const auto& of) {
     Json list = Json::array();
@@ -61,7 +63,9 @@ Json columns(const SweepTable& table, const std::vector<std::size_t>& drawn, std
     out[name] = std::move(list);
   };
   const auto of_timed = [&](const char* name, const auto& of) {
-    column(name, [&](const SweepPoint& point) { return point.timed() ? short_number(static_cast<double>(of(point))) : Json(); });
+    column(name, [&](const SweepPoint& point) {
+      return point.timed() ? short_number(static_cast<double>(of(point))) : Json();
+    });
   };
   out["values"] = Json::array();
   for (std::size_t k = 0; k < table.keys.size(); ++k) {
@@ -70,7 +74,9 @@ Json columns(const SweepTable& table, const std::vector<std::size_t>& drawn, std
     out["values"].push_back(std::move(list));
   }
   column("status", [](const SweepPoint& point) { return static_cast<int>(point.status); });
-  column("reason", [&](const SweepPoint& point) { return point.reason.empty() ? -1 : static_cast<int>(reasons.number(point.reason)); });
+  column("reason", [&](const SweepPoint& point) {
+    return point.reason.empty() ? -1 : static_cast<int>(reasons.number(point.reason));
+  });
   of_timed("time", [](const SweepPoint& point) { return point.iteration_time; });
   of_timed("per_gpu", [](const SweepPoint& point) { return point.tokens_per_s_per_gpu(); });
   of_timed("mfu", [](const SweepPoint& point) { return point.mfu; });
@@ -96,8 +102,9 @@ std::string sweep_html(const SweepTable& table) {
   for (const PointStatus status : kStatuses) {
     const std::string word(to_string(status));
     data["statuses"].push_back(word);
-    data["by_status"][word] = std::count_if(table.points.begin(), table.points.end(),
-                                            [&](const SweepPoint& point) { return point.status == status; });
+    data["by_status"][word] =
+        std::count_if(table.points.begin(), table.points.end(),
+                      [&](const SweepPoint& point) { return point.status == status; });
   }
   data["points"] = columns(table, drawn_points(table), values, reasons);
   data["keys"] = Json::array();

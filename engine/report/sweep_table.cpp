@@ -44,14 +44,17 @@ Json value_json(const std::string& text) {
 Json point_json(const SweepTable& table, std::size_t index) {
   const SweepPoint& point = table.points[index];
   Json set = Json::object();
-  for (std::size_t k = 0; k < table.keys.size(); ++k) set[table.keys[k]] = value_json(point.values[k]);
+  for (std::size_t k = 0; k < table.keys.size(); ++k)
+    set[table.keys[k]] = value_json(point.values[k]);
   Json out = {{"point", index},
               {"set", set},
               {"status", to_string(point.status)},
               {"exit", exit_code(point.status)},
               {"reason", point.reason.empty() ? Json() : Json(point.reason)}};
   const bool timed = point.timed();
-  const auto of_timed = [&](const char* key, const Json& value) { out[key] = timed ? value : Json(); };
+  const auto of_timed = [&](const char* key, const Json& value) {
+    out[key] = timed ? value : Json();
+  };
   of_timed("iteration_time_s", point.iteration_time);
   of_timed("tokens_per_s", point.tokens_per_s);
   of_timed("tflops_per_gpu", point.tflops_per_gpu);
@@ -70,22 +73,31 @@ Json point_json(const SweepTable& table, std::size_t index) {
 
 std::string_view to_string(PointStatus status) {
   switch (status) {
-    case PointStatus::kFits: return "fits";
-    case PointStatus::kMisfit: return "does-not-fit";
-    case PointStatus::kNoProgram: return "cannot-run";
-    case PointStatus::kRefused: return "refused";
-    case PointStatus::kFailed: return "failed";
+    case PointStatus::kFits:
+      return "fits";
+    case PointStatus::kMisfit:
+      return "does-not-fit";
+    case PointStatus::kNoProgram:
+      return "cannot-run";
+    case PointStatus::kRefused:
+      return "refused";
+    case PointStatus::kFailed:
+      return "failed";
   }
   return "";
 }
 
 int exit_code(PointStatus status) {
   switch (status) {
-    case PointStatus::kFits: return 0;
+    case PointStatus::kFits:
+      return 0;
     case PointStatus::kMisfit:
-    case PointStatus::kNoProgram: return 4;
-    case PointStatus::kRefused: return 2;
-    case PointStatus::kFailed: return 3;
+    case PointStatus::kNoProgram:
+      return 4;
+    case PointStatus::kRefused:
+      return 2;
+    case PointStatus::kFailed:
+      return 3;
   }
   return 3;
 }
@@ -103,14 +115,16 @@ bool orders_differ(const SweepTable& table) { return fastest(table) != most_per_
 std::string sweep_csv(const SweepTable& table) {
   std::string text = "point,";
   for (const std::string& key : table.keys) text += csv_field(key) + ",";
-  text += "status,exit,reason,iteration_time_s,tokens_per_s,tflops_per_gpu,mfu,peak_memory_max_gib,fits,"
-          "bubble_fraction,exposed_communication_fraction,num_ranks,program_digest\n";
+  text +=
+      "status,exit,reason,iteration_time_s,tokens_per_s,tflops_per_gpu,mfu,peak_memory_max_gib,"
+      "fits,"
+      "bubble_fraction,exposed_communication_fraction,num_ranks,program_digest\n";
   for (std::size_t i = 0; i < table.points.size(); ++i) {
     const SweepPoint& point = table.points[i];
     text += std::to_string(i) + ",";
     for (const std::string& value : point.values) text += csv_field(value) + ",";
-    text += std::string(to_string(point.status)) + "," + std::to_string(exit_code(point.status)) + "," +
-            csv_field(point.reason);
+    text += std::string(to_string(point.status)) + "," + std::to_string(exit_code(point.status)) +
+            "," + csv_field(point.reason);
     if (!point.timed()) {
       text += ",,,,,,,,,,\n";
       continue;
@@ -118,17 +132,18 @@ std::string sweep_csv(const SweepTable& table) {
     text += "," + number(point.iteration_time) + "," + number(point.tokens_per_s) + "," +
             number(point.tflops_per_gpu) + "," + number(point.mfu) + "," +
             number(static_cast<double>(point.peak_memory) / kGiB) + "," +
-            (point.status == PointStatus::kFits ? "true" : "false") + "," + number(point.bubble_fraction) +
-            "," + number(point.exposed_communication_fraction) + "," + std::to_string(point.num_ranks) +
-            "," + point.program_digest + "\n";
+            (point.status == PointStatus::kFits ? "true" : "false") + "," +
+            number(point.bubble_fraction) + "," + number(point.exposed_communication_fraction) +
+            "," + std::to_string(point.num_ranks) + "," + point.program_digest + "\n";
   }
   return text;
 }
 
 std::string sweep_json(const SweepTable& table) {
   Json by_status = Json::object();
-  for (const PointStatus status : {PointStatus::kFits, PointStatus::kMisfit, PointStatus::kNoProgram,
-                                   PointStatus::kRefused, PointStatus::kFailed}) {
+  for (const PointStatus status :
+       {PointStatus::kFits, PointStatus::kMisfit, PointStatus::kNoProgram, PointStatus::kRefused,
+        PointStatus::kFailed}) {
     by_status[std::string(to_string(status))] =
         std::count_if(table.points.begin(), table.points.end(),
                       [&](const SweepPoint& point) { return point.status == status; });
@@ -149,7 +164,8 @@ std::string sweep_json(const SweepTable& table) {
   };
   // One line per key and per point, so that the file can be read by eye and by line.
   std::string text = "{\n";
-  for (const auto& [key, value] : head.items()) text += "  " + dump(key) + ": " + dump(value) + ",\n";
+  for (const auto& [key, value] : head.items())
+    text += "  " + dump(key) + ": " + dump(value) + ",\n";
   text += "  \"points\": [";
   for (std::size_t i = 0; i < table.points.size(); ++i) {
     text += (i == 0 ? "\n    " : ",\n    ") + dump(point_json(table, i));

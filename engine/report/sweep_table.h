@@ -48,25 +48,27 @@ struct SweepTable {
   std::vector<SweepPoint> points;
 };
 
-/// Indices of the points that fit, by step time, or by tokens/s per GPU; the best first, ties by index.
+/// Indices of the points that fit, by step time, or by tokens/s per GPU; the best first, ties by
+/// index.
 std::vector<std::size_t> fastest(const SweepTable& table);
 std::vector<std::size_t> most_per_gpu(const SweepTable& table);
 
 /// The two orders differ where points differ in ranks, or in the tokens of a step.
 bool orders_differ(const SweepTable& table);
 
-/// sweep.csv: a header, then one row per point; RFC 4180 with line feeds. Numbers read back exactly;
-/// what a point does not have is empty.
+/// sweep.csv: a header, then one row per point; RFC 4180 with line feeds. Numbers read back
+/// exactly; what a point does not have is empty.
 std::string sweep_csv(const SweepTable& table);
 
-/// sweep.json and --json: {study, fidelity, keys, num_points, by_status, fastest, most_per_gpu, points}.
+/// sweep.json and --json: {study, fidelity, keys, num_points, by_status, fastest, most_per_gpu,
+/// points}.
 std::string sweep_json(const SweepTable& table);
 
 /// The terminal's answer: the `best` first points of each order, and why the others fell.
 std::string sweep_text(const SweepTable& table, std::size_t best);
 
-/// report.html of a sweep: one file that needs nothing else. Of more points than kMaxPagePoints the best
-/// are drawn, and the page says so.
+/// report.html of a sweep: one file that needs nothing else. Of more points than kMaxPagePoints the
+/// best are drawn, and the page says so.
 std::string sweep_html(const SweepTable& table);
 inline constexpr std::size_t kMaxPagePoints = 20'000;
 

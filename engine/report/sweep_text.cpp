@@ -30,8 +30,9 @@ std::string step_time(Seconds seconds) {
 /// "parallel.tensor" is shown as "tensor" where no other key ends so.
 std::string short_name(const SweepTable& table, const std::string& key) {
   const auto last = [](const std::string& path) { return path.substr(path.rfind('.') + 1); };
-  const auto alike = std::count_if(table.keys.begin(), table.keys.end(),
-                                   [&](const std::string& other) { return last(other) == last(key); });
+  const auto alike =
+      std::count_if(table.keys.begin(), table.keys.end(),
+                    [&](const std::string& other) { return last(other) == last(key); });
   return alike == 1 ? last(key) : key;
 }
 
@@ -52,15 +53,18 @@ std::string aligned(const std::vector<Row>& rows) {
   return text;
 }
 
-std::string best_table(const SweepTable& table, const std::vector<std::size_t>& order, std::size_t best) {
+std::string best_table(const SweepTable& table, const std::vector<std::size_t>& order,
+                       std::size_t best) {
   Row head = {"point"};
   for (const std::string& key : table.keys) head.push_back(short_name(table, key));
-  head.insert(head.end(), {"GPUs", "step time", "tokens/s/GPU", "TFLOP/s/GPU", "MFU", "memory GiB", "bubble", "exposed"});
+  head.insert(head.end(), {"GPUs", "step time", "tokens/s/GPU", "TFLOP/s/GPU", "MFU", "memory GiB",
+                           "bubble", "exposed"});
   std::vector<Row> rows = {head};
   for (std::size_t i = 0; i < std::min(best, order.size()); ++i) {
     const SweepPoint& point = table.points[order[i]];
     Row row = {std::to_string(order[i])};
-    for (const std::string& value : point.values) row.push_back(value.size() > 24 ? value.substr(0, 21) + "..." : value);
+    for (const std::string& value : point.values)
+      row.push_back(value.size() > 24 ? value.substr(0, 21) + "..." : value);
     row.insert(row.end(), {std::to_string(point.num_ranks), step_time(point.iteration_time),
                            fixed(point.tokens_per_s_per_gpu(), 1), fixed(point.tflops_per_gpu, 1),
                            fixed(point.mfu * 100, 1) + " %",
@@ -79,7 +83,8 @@ std::string why_not(const SweepTable& table) {
     if (!point.timed()) ++counts[point.reason];
   }
   std::vector<std::pair<std::string, std::size_t>> reasons(counts.begin(), counts.end());
-  std::stable_sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::stable_sort(reasons.begin(), reasons.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
   if (reasons.empty()) return "";
   std::string text = "\n  why points could not run (every point's reason is in sweep.csv)\n";
   for (std::size_t i = 0; i < std::min<std::size_t>(4, reasons.size()); ++i) {
@@ -92,7 +97,8 @@ std::string why_not(const SweepTable& table) {
 std::string headline(const SweepTable& table) {
   std::map<PointStatus, std::size_t> counts;
   for (const SweepPoint& point : table.points) ++counts[point.status];
-  std::string text = table.study + ": " + grouped(table.points.size()) + (table.points.size() == 1 ? " point" : " points");
+  std::string text = table.study + ": " + grouped(table.points.size()) +
+                     (table.points.size() == 1 ? " point" : " points");
   if (!table.fidelity.empty()) text += ", " + table.fidelity;
   text += ": " + grouped(counts[PointStatus::kFits]) + " fit";
   const auto add = [&](PointStatus status, const char* words) {

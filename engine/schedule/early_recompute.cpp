@@ -10,14 +10,16 @@ namespace {
 enum class Recompute { kNo, kLate, kEarly };
 
 /// Puts what `rule(stage, microbatch)` says in front of every backward.
-PipelineSchedule recomputed(PipelineSchedule schedule, const std::function<Recompute(int stage, int microbatch)>& rule) {
+PipelineSchedule recomputed(PipelineSchedule schedule,
+                            const std::function<Recompute(int stage, int microbatch)>& rule) {
   for (std::vector<Action>& actions : schedule.actions) {
     std::vector<Action> with;
     for (const Action& action : actions) {
       if (action.phase == ActionPhase::kBackward || action.phase == ActionPhase::kBackwardInput) {
         const Recompute when = rule(action.stage, action.microbatch);
         if (when != Recompute::kNo) {
-          const auto phase = when == Recompute::kEarly ? ActionPhase::kEarlyRecompute : ActionPhase::kRecompute;
+          const auto phase =
+              when == Recompute::kEarly ? ActionPhase::kEarlyRecompute : ActionPhase::kRecompute;
           with.push_back({action.stage, phase, action.microbatch});
         }
       }

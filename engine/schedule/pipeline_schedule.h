@@ -77,7 +77,8 @@ PipelineSchedule one_f_one_b(int num_stages, int num_microbatches);
 /// Narayanan et al., SC'21, section 2.2.2; groups that do not equal the ranks as PyTorch has them.
 PipelineSchedule interleaved(int num_ranks, int stages_per_rank, int num_microbatches);
 
-/// The schedule that a study names, of those that a Program can run; schedule_names.h has all. Infeasible for combinations that the schedule cannot serve.
+/// The schedule that a study names, of those that a Program can run; schedule_names.h has all.
+/// Infeasible for combinations that the schedule cannot serve.
 std::variant<PipelineSchedule, Infeasible> make_schedule(const std::string& method, int num_ranks,
                                                          int stages_per_rank, int num_microbatches);
 

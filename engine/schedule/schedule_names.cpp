@@ -11,13 +11,18 @@ namespace trainyard {
 namespace {
 
 /// Why `name` cannot serve these numbers, beyond what make_schedule() says of its own.
-std::optional<std::string> obstacle(const std::string& name, int ranks, int stages_per_rank, int microbatches) {
+std::optional<std::string> obstacle(const std::string& name, int ranks, int stages_per_rank,
+                                    int microbatches) {
   if (microbatches < 1) return "the step has no microbatch";
-  const auto numbers = [](int count, const char* noun) { return std::to_string(count) + " " + noun; };
+  const auto numbers = [](int count, const char* noun) {
+    return std::to_string(count) + " " + noun;
+  };
   if (name == "zb-v" || name == "dualpipe-v") {
-    if (stages_per_rank != 2) return name + " has exactly 2 stages per rank, not " + std::to_string(stages_per_rank);
+    if (stages_per_rank != 2)
+      return name + " has exactly 2 stages per rank, not " + std::to_string(stages_per_rank);
     if (name == "dualpipe-v" && microbatches < 2 * ranks) {
-      return "dualpipe-v needs at least 2 microbatches per rank: " + numbers(2 * ranks, "of them") + ", not " + std::to_string(microbatches);
+      return "dualpipe-v needs at least 2 microbatches per rank: " + numbers(2 * ranks, "of them") +
+             ", not " + std::to_string(microbatches);
     }
     return std::nullopt;
   }
@@ -27,11 +32,13 @@ std::optional<std::string> obstacle(const std::string& name, int ranks, int stag
     return "interleaved-zb1p cannot divide " + numbers(microbatches, "microbatches") + " into " +
            numbers(groups, "equal groups") + " for " + numbers(ranks, "ranks");
   }
-  if (stages_per_rank != 1) return "schedule " + name + " runs one stage per rank, not " + std::to_string(stages_per_rank);
-  if ((name == "scp" || name == "last-no-recompute-1f1b") && ranks < 2) return name + " needs at least 2 stages";
+  if (stages_per_rank != 1)
+    return "schedule " + name + " runs one stage per rank, not " + std::to_string(stages_per_rank);
+  if ((name == "scp" || name == "last-no-recompute-1f1b") && ranks < 2)
+    return name + " needs at least 2 stages";
   if (name == "scp" && microbatches < std::max(4, ranks)) {
-    return "scp needs at least as many microbatches as stages, and 4: " + numbers(std::max(4, ranks), "of them") + ", not " +
-           std::to_string(microbatches);
+    return "scp needs at least as many microbatches as stages, and 4: " +
+           numbers(std::max(4, ranks), "of them") + ", not " + std::to_string(microbatches);
   }
   return std::nullopt;
 }
@@ -48,37 +55,45 @@ const std::vector<ScheduleName>& schedule_names() {
       {"zb-v", "zbv", "two stages per rank in a V, weight gradients put off"},
       {"dualpipe-v", "dualpipev", "two stages per rank in a V, a forward and a backward together"},
       {"pre-recompute-1f1b", "pre_recompute_1f1b", "1f1b that recomputes early in the cool-down"},
-      {"last-no-recompute-1f1b", "last_no_recompute_1f1b", "the same, and the last stage keeps its activations"},
+      {"last-no-recompute-1f1b", "last_no_recompute_1f1b",
+       "the same, and the last stage keeps its activations"},
       {"scp", "full_critical_path_1f1b", "Merak's shifted critical path"}};
   return kNames;
 }
 
-std::variant<PipelineSchedule, Infeasible> schedule_by_name(const std::string& given, int num_ranks, int stages_per_rank,
+std::variant<PipelineSchedule, Infeasible> schedule_by_name(const std::string& given, int num_ranks,
+                                                            int stages_per_rank,
                                                             int num_microbatches, bool recompute) {
   std::string name = given;
   if (name == "pre-recompute" || name == "last-no-recompute") name += "-1f1b";
-  const auto known = std::find_if(schedule_names().begin(), schedule_names().end(), [&](const ScheduleName& entry) {
-    return entry.name == name || (entry.other_name == name && !name.empty());
-  });
+  const auto known = std::find_if(
+      schedule_names().begin(), schedule_names().end(), [&](const ScheduleName& entry) {
+        return entry.name == name || (entry.other_name == name && !name.empty());
+      });
   if (known == schedule_names().end()) {
     std::string names;
-    for (const ScheduleName& entry : schedule_names()) names += (names.empty() ? "" : ", ") + std::string(entry.name);
+    for (const ScheduleName& entry : schedule_names())
+      names += (names.empty() ? "" : ", ") + std::string(entry.name);
     return Infeasible{"no schedule is called '" + given + "'; there are " + names};
   }
   name = known->name;
   if (name == "gpipe" || name == "1f1b" || name == "interleaved") {
     auto made = make_schedule(name, num_ranks, stages_per_rank, num_microbatches);
-    if (recompute && std::holds_alternative<PipelineSchedule>(made)) return with_recompute(std::get<PipelineSchedule>(made));
+    if (recompute && std::holds_alternative<PipelineSchedule>(made))
+      return with_recompute(std::get<PipelineSchedule>(made));
     return made;
   }
-  if (const auto problem = obstacle(name, num_ranks, stages_per_rank, num_microbatches)) return Infeasible{*problem};
+  if (const auto problem = obstacle(name, num_ranks, stages_per_rank, num_microbatches))
+    return Infeasible{*problem};
   PipelineSchedule made;
   if (name == "zb-h1") made = zb_h1(num_ranks, num_microbatches);
-  if (name == "interleaved-zb1p") made = interleaved_zb1p(num_ranks, stages_per_rank, num_microbatches);
+  if (name == "interleaved-zb1p")
+    made = interleaved_zb1p(num_ranks, stages_per_rank, num_microbatches);
   if (name == "zb-v") made = zb_v(num_ranks, num_microbatches);
   if (name == "dualpipe-v") made = dualpipe_v(num_ranks, num_microbatches);
   if (name == "pre-recompute-1f1b") made = pre_recompute_one_f_one_b(num_ranks, num_microbatches);
-  if (name == "last-no-recompute-1f1b") made = last_no_recompute_one_f_one_b(num_ranks, num_microbatches);
+  if (name == "last-no-recompute-1f1b")
+    made = last_no_recompute_one_f_one_b(num_ranks, num_microbatches);
   if (name == "scp") made = shifted_critical_path(num_ranks, num_microbatches);
   return made;
 }

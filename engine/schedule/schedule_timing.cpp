@@ -10,7 +10,8 @@ namespace {
 
 /// Place of an action in an array over all stages, phases and microbatches.
 std::size_t place_of(const PipelineSchedule& schedule, const Action& action) {
-  return (static_cast<std::size_t>(action.stage) * kNumActionPhases + static_cast<std::size_t>(action.phase)) *
+  return (static_cast<std::size_t>(action.stage) * kNumActionPhases +
+          static_cast<std::size_t>(action.phase)) *
              static_cast<std::size_t>(schedule.num_microbatches) +
          static_cast<std::size_t>(action.microbatch);
 }
@@ -23,7 +24,8 @@ std::size_t num_places(const PipelineSchedule& schedule) {
 /// Times at which actions end, by what they are; -1: not yet.
 class EndTimes {
  public:
-  explicit EndTimes(const PipelineSchedule& schedule) : schedule_(schedule), ends_(num_places(schedule), -1.0) {}
+  explicit EndTimes(const PipelineSchedule& schedule)
+      : schedule_(schedule), ends_(num_places(schedule), -1.0) {}
   double& of(const Action& action) { return ends_[place_of(schedule_, action)]; }
 
  private:
@@ -33,12 +35,17 @@ class EndTimes {
 
 double duration(const Action& action, const ActionDurations& durations) {
   switch (action.phase) {
-    case ActionPhase::kForward: return durations.forward;
-    case ActionPhase::kBackward: return durations.backward;
-    case ActionPhase::kBackwardInput: return durations.input;
-    case ActionPhase::kBackwardWeight: return durations.weight;
+    case ActionPhase::kForward:
+      return durations.forward;
+    case ActionPhase::kBackward:
+      return durations.backward;
+    case ActionPhase::kBackwardInput:
+      return durations.input;
+    case ActionPhase::kBackwardWeight:
+      return durations.weight;
     case ActionPhase::kRecompute:
-    case ActionPhase::kEarlyRecompute: return durations.recompute;
+    case ActionPhase::kEarlyRecompute:
+      return durations.recompute;
   }
   return 0;
 }
@@ -46,7 +53,8 @@ double duration(const Action& action, const ActionDurations& durations) {
 /// The run of a schedule: how far each rank has come.
 class ScheduleRun {
  public:
-  ScheduleRun(const PipelineSchedule& schedule, std::span<const ActionDurations> of_stage, double transfer)
+  ScheduleRun(const PipelineSchedule& schedule, std::span<const ActionDurations> of_stage,
+              double transfer)
       : schedule_(schedule), of_stage_(of_stage), transfer_(transfer), ends_(schedule) {
     const std::size_t ranks = schedule.actions.size();
     timing_.starts.resize(ranks);
@@ -57,7 +65,8 @@ class ScheduleRun {
   }
 
   std::variant<ScheduleTiming, Infeasible> run() {
-    // A rank runs as far as it can; what it did can only set going the ranks of neighbouring stages.
+    // A rank runs as far as it can; what it did can only set going the ranks of neighbouring
+    // stages.
     const std::size_t ranks = schedule_.actions.size();
     std::vector<bool> listed(ranks, true);
     std::vector<std::size_t> to_run;
@@ -102,7 +111,8 @@ class ScheduleRun {
     return next_[r] != before;
   }
 
-  /// What the next `count` actions of rank `r` wait for, the first that has not ended; `ready`: when all have.
+  /// What the next `count` actions of rank `r` wait for, the first that has not ended; `ready`:
+  /// when all have.
   std::optional<Action> blocked_by(std::size_t r, std::size_t count, double& ready) {
     for (std::size_t i = 0; i < count; ++i) {
       if (const auto cause = waits_for(schedule_.actions[r][next_[r] + i], ready)) return cause;
@@ -118,7 +128,8 @@ class ScheduleRun {
       if (stage == 0) return std::nullopt;
       return need({stage - 1, ActionPhase::kForward, mb}, stage, ready);
     }
-    if (action.phase == ActionPhase::kBackwardWeight) return need({stage, ActionPhase::kBackwardInput, mb}, stage, ready);
+    if (action.phase == ActionPhase::kBackwardWeight)
+      return need({stage, ActionPhase::kBackwardInput, mb}, stage, ready);
     if (action.phase != ActionPhase::kEarlyRecompute && stage + 1 < schedule_.num_stages) {
       const Action whole{stage + 1, ActionPhase::kBackward, mb};
       const Action half{stage + 1, ActionPhase::kBackwardInput, mb};
@@ -144,8 +155,8 @@ class ScheduleRun {
       double ready = 0;
       const auto cause = blocked_by(r, action.with_next ? 2 : 1, ready);
       if (!stuck.empty()) stuck += "; ";
-      stuck += "rank " + std::to_string(r) + " step " + std::to_string(next_[r]) + ": " + to_string(action) +
-               " waits for " + (cause ? to_string(*cause) : "its rank");
+      stuck += "rank " + std::to_string(r) + " step " + std::to_string(next_[r]) + ": " +
+               to_string(action) + " waits for " + (cause ? to_string(*cause) : "its rank");
     }
     return stuck;
   }
@@ -168,8 +179,8 @@ class ScheduleRun {
   std::vector<std::size_t> next_;  // [rank]: position
 };
 
-/// An action of a stage or microbatch that is not there, on another rank than its stage, twice, or a pair
-/// that is none.
+/// An action of a stage or microbatch that is not there, on another rank than its stage, twice, or
+/// a pair that is none.
 std::optional<std::string> misplaced(const PipelineSchedule& schedule, std::vector<bool>& seen) {
   for (int rank = 0; rank < schedule.num_ranks(); ++rank) {
     const auto& actions = schedule.actions[static_cast<std::size_t>(rank)];
@@ -181,10 +192,13 @@ std::optional<std::string> misplaced(const PipelineSchedule& schedule, std::vect
       }
       if (seen[place_of(schedule, action)]) return to_string(action) + " appears twice";
       seen[place_of(schedule, action)] = true;
-      const bool pair = action.with_next && action.phase == ActionPhase::kForward && i + 1 < actions.size() &&
-                        actions[i + 1].phase == ActionPhase::kBackward && !actions[i + 1].with_next;
-      if (action.with_next && !pair) return to_string(action) + " has no backward behind it to run with";
-      const bool again = action.phase == ActionPhase::kRecompute || action.phase == ActionPhase::kEarlyRecompute;
+      const bool pair = action.with_next && action.phase == ActionPhase::kForward &&
+                        i + 1 < actions.size() && actions[i + 1].phase == ActionPhase::kBackward &&
+                        !actions[i + 1].with_next;
+      if (action.with_next && !pair)
+        return to_string(action) + " has no backward behind it to run with";
+      const bool again =
+          action.phase == ActionPhase::kRecompute || action.phase == ActionPhase::kEarlyRecompute;
       const Action backward{action.stage, ActionPhase::kBackward, action.microbatch};
       const Action input{action.stage, ActionPhase::kBackwardInput, action.microbatch};
       if (again && (seen[place_of(schedule, backward)] || seen[place_of(schedule, input)])) {
@@ -222,14 +236,16 @@ std::optional<std::string> malformed(const PipelineSchedule& schedule) {
 std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& schedule,
                                                        std::span<const ActionDurations> of_stage,
                                                        double transfer) {
-  check(of_stage.size() == static_cast<std::size_t>(schedule.num_stages), "durations of every stage");
+  check(of_stage.size() == static_cast<std::size_t>(schedule.num_stages),
+        "durations of every stage");
   if (auto problem = malformed(schedule)) return Infeasible{*problem};
   return ScheduleRun(schedule, of_stage, transfer).run();
 }
 
 std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& schedule,
                                                        const ActionDurations& durations) {
-  const std::vector<ActionDurations> of_stage(static_cast<std::size_t>(schedule.num_stages), durations);
+  const std::vector<ActionDurations> of_stage(static_cast<std::size_t>(schedule.num_stages),
+                                              durations);
   return time_schedule(schedule, of_stage, 0);
 }
 
@@ -238,7 +254,8 @@ int peak_in_flight(const PipelineSchedule& schedule, int pipeline_rank) {
   int peak = 0;
   for (const Action& action : schedule.actions[static_cast<std::size_t>(pipeline_rank)]) {
     if (action.phase == ActionPhase::kForward) peak = std::max(peak, ++now);
-    if (action.phase == ActionPhase::kBackward || action.phase == ActionPhase::kBackwardWeight) --now;
+    if (action.phase == ActionPhase::kBackward || action.phase == ActionPhase::kBackwardWeight)
+      --now;
   }
   return peak;
 }

@@ -10,8 +10,8 @@
 
 namespace trainyard {
 
-/// Durations of one stage's actions, in any unit. A forward and a backward that run together take as long
-/// as one after the other, and both end then: the pair costs its stages' transfers nothing, no more.
+/// Durations of one stage's actions, in any unit. A forward and a backward that run together take
+/// as long as one after the other, and both end then.
 struct ActionDurations {
   double forward = 1;
   double backward = 2;
@@ -24,13 +24,13 @@ struct ActionDurations {
 struct ScheduleTiming {
   std::vector<std::vector<double>> starts;  // [rank][position]
   std::vector<double> idle;                 // [rank]: makespan less work
-  std::vector<double> span_idle;            // [rank]: the same between its first start and its last end
+  std::vector<double> span_idle;  // [rank]: the same between its first start and its last end
   double makespan = 0;
 };
 
-/// `of_stage`: [stage]. `transfer`: from the end of an action to when a stage on another rank has its
-/// output. Infeasible: an action appears twice or is missing, or every rank that is stuck and what it
-/// waits for.
+/// `of_stage`: [stage]. `transfer`: from the end of an action to when a stage on another rank has
+/// its output. Infeasible: an action appears twice or is missing, or every rank that is stuck and
+/// what it waits for.
 std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& schedule,
                                                        std::span<const ActionDurations> of_stage,
                                                        double transfer);

@@ -26,14 +26,16 @@ class VRank {
   }
   /// W of the longest waiting input half, of `half` or of either.
   void weight(int half) {
-    const auto oldest = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.half == half; });
+    const auto oldest = std::find_if(waiting_.begin(), waiting_.end(),
+                                     [&](const Waiting& w) { return w.half == half; });
     put(oldest);
   }
   void weight() { put(waiting_.begin()); }
 
   int forwards(int half) const { return forwards_[at(half)]; }
   bool owes(int half) const {
-    return std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.half == half; });
+    return std::any_of(waiting_.begin(), waiting_.end(),
+                       [&](const Waiting& w) { return w.half == half; });
   }
   std::vector<Action> take() { return std::move(actions_); }
 
@@ -126,7 +128,9 @@ std::vector<Action> dualpipe_v_rank(int rank, int num_ranks, int num_microbatche
     list.backward(0);
   }
   // In the middle of what is left, backwards begin to leave their W for the end.
-  const auto backward = [&](int half, int done) { done < rank + 1 ? list.backward(half) : list.input(half); };
+  const auto backward = [&](int half, int done) {
+    done < rank + 1 ? list.backward(half) : list.input(half);
+  };
   for (int i = 0; i < rank + 1; ++i) {
     backward(1, 2 * i);
     backward(0, 2 * i + 1);
@@ -150,7 +154,8 @@ PipelineSchedule interleaved_zb1p(int num_ranks, int stages_per_rank, int num_mi
     const auto add = [&](ActionPhase phase, int k) {
       const int round = k / group % stages_per_rank;
       const int chunk = phase == ActionPhase::kForward ? round : stages_per_rank - 1 - round;
-      actions.push_back({chunk * num_ranks + rank, phase, k / (group * stages_per_rank) * group + k % group});
+      actions.push_back(
+          {chunk * num_ranks + rank, phase, k / (group * stages_per_rank) * group + k % group});
     };
     const int warmup = std::min(total, (stages_per_rank - 1) * group + num_ranks - 1 - rank);
     for (int k = 0; k < warmup; ++k) add(ActionPhase::kForward, k);

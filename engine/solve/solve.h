@@ -1,4 +1,5 @@
-// `trainyard solve`: one algorithm of the engine on a problem that is written by hand. docs/contract.md, section 5.
+// `trainyard solve`: one algorithm of the engine on a problem that is written by hand.
+// docs/contract.md, section 5.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -23,7 +24,8 @@ const std::vector<SolveProblem>& solve_problems();
 /// The problem that `name` means; nullptr: none.
 const SolveProblem* find_problem_kind(const std::string& name);
 
-/// The answer to the problem that the map `document` names. Throws ConfigError for what is wrong in it.
+/// The answer to the problem that the map `document` names. Throws ConfigError for what is wrong in
+/// it.
 nlohmann::ordered_json solve(const YamlNode& document);
 
 /// What `solve --help NAME` prints; "": the list of problems.

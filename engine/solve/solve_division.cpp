@@ -1,4 +1,5 @@
-// solve: problems that deal something out: d-hondt, segment, batch-split, stage-recompute, checkpoint-groups.
+// solve: problems that deal something out: d-hondt, segment, batch-split, stage-recompute,
+// checkpoint-groups.
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -53,7 +54,8 @@ Json solve_d_hondt(const YamlNode& problem) {
   const auto seats = d_hondt(costs, devices);
   Json loads = Json::array();
   for (std::size_t i = 0; i < costs.size(); ++i) {
-    loads.push_back(seats[i].empty() ? Json() : Json(costs[i] / static_cast<double>(seats[i].size())));
+    loads.push_back(seats[i].empty() ? Json()
+                                     : Json(costs[i] / static_cast<double>(seats[i].size())));
   }
   return {{"seats", seats}, {"loads", loads}};
 }
@@ -64,7 +66,8 @@ Json solve_segment(const YamlNode& problem) {
   const std::int64_t count = node.as_integer(1, kMostItems);
   const auto n = static_cast<std::int64_t>(costs.size());
   if (n > kMostItems || count > kMostSegmentSteps / n / n) {
-    problem.fail(std::to_string(count) + " segments of " + std::to_string(n) + " costs are too many to try");
+    problem.fail(std::to_string(count) + " segments of " + std::to_string(n) +
+                 " costs are too many to try");
   }
   const Segments segments = min_max_segments(costs, static_cast<std::size_t>(count));
   Json lists = Json::array();
@@ -79,12 +82,14 @@ Json solve_segment(const YamlNode& problem) {
 }
 
 Json solve_batch_split(const YamlNode& problem) {
-  const std::int64_t batch = at_either(problem, "global_batch", "BS").as_integer(0, std::int64_t{1} << 40);
+  const std::int64_t batch =
+      at_either(problem, "global_batch", "BS").as_integer(0, std::int64_t{1} << 40);
   const YamlNode node = at_either(problem, "microbatches", "pipeline");
   const std::int64_t microbatches = node.as_integer(1, kMostItems);
   const YamlNode of_ranks = problem.at("ranks");
   const std::int64_t ranks = of_ranks.as_integer(1, kMostItems);
-  if (ranks * microbatches > 10 * kMostItems) of_ranks.fail("too many ranks x microbatches to list");
+  if (ranks * microbatches > 10 * kMostItems)
+    of_ranks.fail("too many ranks x microbatches to list");
   const BatchSplit split = split_batch(batch, microbatches, ranks);
   return {{"micro", split.micro}, {"local", split.local}};
 }
@@ -93,7 +98,8 @@ Json solve_stage_recompute(const YamlNode& problem) {
   const auto stages = static_cast<int>(at_either(problem, "stages", "S").as_integer(1, kMostItems));
   const YamlNode of_first = problem.at("first");
   const double first = of_first.as_number();
-  if (!(first >= 0 && first <= 1)) of_first.fail("expected a share from 0 to 1, got " + number_text(first));
+  if (!(first >= 0 && first <= 1))
+    of_first.fail("expected a share from 0 to 1, got " + number_text(first));
   bool shifted = false;
   if (const auto node = problem.find("schedule"); node && !node->is_null()) {
     const std::string name = node->as_string();
@@ -103,20 +109,24 @@ Json solve_stage_recompute(const YamlNode& problem) {
   const YamlNode of_layers = problem.at("layers");
   std::vector<int> layers;
   if (of_layers.is_sequence()) {
-    for (const YamlNode& item : of_layers.items()) layers.push_back(static_cast<int>(item.as_integer(0, kMostItems)));
+    for (const YamlNode& item : of_layers.items())
+      layers.push_back(static_cast<int>(item.as_integer(0, kMostItems)));
     if (layers.size() != static_cast<std::size_t>(stages)) {
-      of_layers.fail("expected the layers of each of " + std::to_string(stages) + " stages, got " + std::to_string(layers.size()));
+      of_layers.fail("expected the layers of each of " + std::to_string(stages) + " stages, got " +
+                     std::to_string(layers.size()));
     }
   } else {
     const auto total = static_cast<int>(of_layers.as_integer(0, kMostItems));
     if (total % stages != 0) {
-      of_layers.fail(std::to_string(stages) + " stages do not divide " + std::to_string(total) + " layers; write a list, one number per stage");
+      of_layers.fail(std::to_string(stages) + " stages do not divide " + std::to_string(total) +
+                     " layers; write a list, one number per stage");
     }
     layers.assign(static_cast<std::size_t>(stages), total / stages);
   }
   const std::vector<double> shares = stage_aware_shares(stages, first, shifted);
   std::vector<int> recomputed;
-  for (std::size_t i = 0; i < shares.size(); ++i) recomputed.push_back(recomputed_layers(layers[i], shares[i]));
+  for (std::size_t i = 0; i < shares.size(); ++i)
+    recomputed.push_back(recomputed_layers(layers[i], shares[i]));
   return {{"kept", shares}, {"recomputed_layers", recomputed}};
 }
 

@@ -37,8 +37,8 @@ bool read_durations(const YamlNode& map, const char* key, double ActionDurations
   }
   const std::vector<YamlNode> items = node->items();
   if (items.size() != of_stage.size()) {
-    node->fail("expected a number, or one for each of " + std::to_string(of_stage.size()) + " stages, got " +
-               std::to_string(items.size()));
+    node->fail("expected a number, or one for each of " + std::to_string(of_stage.size()) +
+               " stages, got " + std::to_string(items.size()));
   }
   for (std::size_t i = 0; i < items.size(); ++i) of_stage[i].*field = read_time(items[i]);
   return true;
@@ -63,8 +63,9 @@ Counts read_counts(const YamlNode& problem) {
   if (!ranks) counts.ranks = total / counts.stages_per_rank;
   if (!each) counts.stages_per_rank = total / std::max(1, counts.ranks);
   if (counts.ranks * counts.stages_per_rank != total) {
-    stages->fail(std::to_string(counts.ranks) + " ranks of " + std::to_string(counts.stages_per_rank) +
-                 " stages are not " + std::to_string(total));
+    stages->fail(std::to_string(counts.ranks) + " ranks of " +
+                 std::to_string(counts.stages_per_rank) + " stages are not " +
+                 std::to_string(total));
   }
   return counts;
 }
@@ -94,12 +95,13 @@ Json starts_of(const PipelineSchedule& schedule, const ScheduleTiming& timing) {
 Json solve_schedule(const YamlNode& problem) {
   const YamlNode name = problem.at("schedule");
   const Counts counts = read_counts(problem);
-  const auto microbatches = static_cast<int>(problem.at("microbatches").as_integer(1, kMostActions));
+  const auto microbatches =
+      static_cast<int>(problem.at("microbatches").as_integer(1, kMostActions));
   const std::int64_t stages = std::int64_t{counts.ranks} * counts.stages_per_rank;
   if (stages > kMostStages || 3 * stages * microbatches > kMostActions) {
     problem.fail(std::to_string(stages) + " stages x " + std::to_string(microbatches) +
-                 " microbatches are more than " + std::to_string(kMostActions) + " actions, or than " +
-                 std::to_string(kMostStages) + " stages");
+                 " microbatches are more than " + std::to_string(kMostActions) +
+                 " actions, or than " + std::to_string(kMostStages) + " stages");
   }
   std::vector<ActionDurations> of_stage(static_cast<std::size_t>(stages));
   bool recompute = false;
@@ -112,11 +114,14 @@ Json solve_schedule(const YamlNode& problem) {
     durations->finish();
   }
   double transfer = 0;
-  if (const auto node = problem.find("transfer"); node && !node->is_null()) transfer = read_time(*node);
-  if (const auto node = problem.find("communication"); node && !node->is_null() && node->as_bool()) {
+  if (const auto node = problem.find("transfer"); node && !node->is_null())
+    transfer = read_time(*node);
+  if (const auto node = problem.find("communication");
+      node && !node->is_null() && node->as_bool()) {
     node->fail("sends and receives as actions are not in this version; write false");
   }
-  const auto made = schedule_by_name(name.as_string(), counts.ranks, counts.stages_per_rank, microbatches, recompute);
+  const auto made = schedule_by_name(name.as_string(), counts.ranks, counts.stages_per_rank,
+                                     microbatches, recompute);
   if (const auto* reason = std::get_if<Infeasible>(&made)) name.fail(reason->reason);
   const auto& schedule = std::get<PipelineSchedule>(made);
   const auto timed = time_schedule(schedule, of_stage, transfer);
@@ -124,7 +129,8 @@ Json solve_schedule(const YamlNode& problem) {
   const auto& timing = std::get<ScheduleTiming>(timed);
 
   Json peaks = Json::array();
-  for (int rank = 0; rank < schedule.num_ranks(); ++rank) peaks.push_back(peak_in_flight(schedule, rank));
+  for (int rank = 0; rank < schedule.num_ranks(); ++rank)
+    peaks.push_back(peak_in_flight(schedule, rank));
   const double idle = std::accumulate(timing.idle.begin(), timing.idle.end(), 0.0);
   return {{"rows", rows_of(schedule)},
           {"starts", starts_of(schedule, timing)},

@@ -1,5 +1,5 @@
-// The sweep block: how many points there are, in which order, what ranges hold, which keys go together,
-// and what is wrong with a block, at its place.
+// The sweep block: how many points there are, in which order, what ranges hold, which keys go
+// together, and what is wrong with a block, at its place.
 #include "engine/config/sweep.h"
 
 #include <algorithm>
@@ -19,7 +19,8 @@ std::string points_of(const std::string& block) {
   std::string text;
   for (std::int64_t point = 0; point < sweep.num_points(); ++point) {
     std::string values;
-    for (const YamlNode* value : sweep.values(point)) values += (values.empty() ? "" : " ") + value->flow_text();
+    for (const YamlNode* value : sweep.values(point))
+      values += (values.empty() ? "" : " ") + value->flow_text();
     text += (point == 0 ? "" : "|") + values;
   }
   return text;
@@ -63,31 +64,40 @@ TEST_CASE("ranges reach from one end to the other, however their steps round") {
 }
 
 TEST_CASE("values may be lists and maps") {
-  CHECK(points_of("model: [gpt3-175b, {preset: gpt3-175b, layers: 48}]\npartition: [uniform, [3, 6]]\n") ==
-        "gpt3-175b uniform|gpt3-175b [3, 6]|{preset: gpt3-175b, layers: 48} uniform|"
-        "{preset: gpt3-175b, layers: 48} [3, 6]");
+  CHECK(
+      points_of(
+          "model: [gpt3-175b, {preset: gpt3-175b, layers: 48}]\npartition: [uniform, [3, 6]]\n") ==
+      "gpt3-175b uniform|gpt3-175b [3, 6]|{preset: gpt3-175b, layers: 48} uniform|"
+      "{preset: gpt3-175b, layers: 48} [3, 6]");
   CHECK(points_of("a: ['8', null, \"it's, so\"]\n") == "'8'|null|'it''s, so'");
 }
 
 TEST_CASE("what is wrong with a block is said at its place") {
   CHECK(problem_of("a: 3\n") ==
-        "s.yaml:1:4: a: expected a list of values, or a range such as {from: 1, to: 8, times: 2}; a key is "
+        "s.yaml:1:4: a: expected a list of values, or a range such as {from: 1, to: 8, times: 2}; "
+        "a key is "
         "written whole, as parallel.tensor");
   CHECK(problem_of("a: []\n") == "s.yaml:1:4: a: expected at least one value");
-  CHECK(problem_of("{}\n") == "s.yaml:1:1: expected keys with their values, such as parallel.tensor: [1, 2, 4, 8]");
+  CHECK(problem_of("{}\n") ==
+        "s.yaml:1:1: expected keys with their values, such as parallel.tensor: [1, 2, 4, 8]");
   CHECK(problem_of("a: {from: 1, to: 8}\n") ==
         "s.yaml:1:4: a: expected times (a factor) or step beside from and to, got neither");
   CHECK(problem_of("a: {from: 1, to: 8, times: 2, step: 1}\n") ==
         "s.yaml:1:4: a: expected times (a factor) or step beside from and to, got both");
   CHECK(problem_of("a: {from: 1, to: 8, by: 2}\n") ==
         "s.yaml:1:21: a.by: unknown key; this map takes: from, step, times, to");
-  CHECK(problem_of("a: {from: 9, to: 8, step: 1}\n") == "s.yaml:1:18: a.to: expected at least from, 9, got 8");
-  CHECK(problem_of("a: {from: 0, to: 8, times: 2}\n") == "s.yaml:1:11: a.from: expected more than 0 with times, got 0");
-  CHECK(problem_of("a: {from: 1, to: 8, times: 1}\n") == "s.yaml:1:28: a.times: expected more than 1, got 1");
-  CHECK(problem_of("a: {from: 1, to: 8, step: 0}\n") == "s.yaml:1:27: a.step: expected more than 0, got 0");
+  CHECK(problem_of("a: {from: 9, to: 8, step: 1}\n") ==
+        "s.yaml:1:18: a.to: expected at least from, 9, got 8");
+  CHECK(problem_of("a: {from: 0, to: 8, times: 2}\n") ==
+        "s.yaml:1:11: a.from: expected more than 0 with times, got 0");
+  CHECK(problem_of("a: {from: 1, to: 8, times: 1}\n") ==
+        "s.yaml:1:28: a.times: expected more than 1, got 1");
+  CHECK(problem_of("a: {from: 1, to: 8, step: 0}\n") ==
+        "s.yaml:1:27: a.step: expected more than 0, got 0");
   CHECK(problem_of("together: [{a: [1, 2], b: [3]}]\n") ==
         "s.yaml:1:24: together[0].b: 1 values cannot go together with the 2 of a");
-  CHECK(problem_of("a: [1]\ntogether: [{a: [2]}]\n") == "s.yaml:2:13: sweep.a: is swept twice; the other is at s.yaml:1:1");
+  CHECK(problem_of("a: [1]\ntogether: [{a: [2]}]\n") ==
+        "s.yaml:2:13: sweep.a: is swept twice; the other is at s.yaml:1:1");
   CHECK(problem_of("a.b: [1]\na: [{b: 2}]\n") ==
         "s.yaml:2:1: sweep.a: would replace a.b, at s.yaml:1:1; write it before that key");
   CHECK(problem_of("a: [{b: 2}]\na.b: [1]\n") == "none");
@@ -122,16 +132,20 @@ TEST_CASE("a value of a point is wrong at its place in the block, an unknown key
     }
     return std::string("none");
   };
-  CHECK(error("{parallel.tensor: [1, two]}", 1) == "study.yaml:5:30: parallel.tensor: expected an integer, got 'two'");
-  CHECK(error("{parallel.tensr: [1]}", 0).starts_with("study.yaml:5:9: parallel.tensr: unknown key; this map takes: "));
+  CHECK(error("{parallel.tensor: [1, two]}", 1) ==
+        "study.yaml:5:30: parallel.tensor: expected an integer, got 'two'");
+  CHECK(error("{parallel.tensr: [1]}", 0)
+            .starts_with("study.yaml:5:9: parallel.tensr: unknown key; this map takes: "));
   CHECK(error("{model: [{preset: gpt-tiny, layerz: 2}]}", 0)
             .starts_with("study.yaml:5:36: model.layerz: unknown key"));
 }
 
 TEST_CASE("a study with a sweep block is the study without it, with a warning") {
-  const Study study = read(std::string(kSmallStudy) + "sweep: {parallel.tensor: [1, 2], training.microbatch: [1, 2, 4]}\n");
+  const Study study = read(std::string(kSmallStudy) +
+                           "sweep: {parallel.tensor: [1, 2], training.microbatch: [1, 2, 4]}\n");
   CHECK(std::count(study.warnings.begin(), study.warnings.end(),
-                   "sweep: is left out: this is the study without it; `trainyard sweep` runs its 6 combinations") == 1);
+                   "sweep: is left out: this is the study without it; `trainyard sweep` runs its 6 "
+                   "combinations") == 1);
   CHECK(error_of(std::string(kSmallStudy) + "sweep: {parallel.tensor: 3}\n")
             .starts_with("study.yaml:5:26: sweep.parallel.tensor: expected a list of values"));
 }

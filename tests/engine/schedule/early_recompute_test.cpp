@@ -27,7 +27,8 @@ ScheduleTiming timing(const PipelineSchedule& schedule) {
 }
 
 /// "F0@0 R0*@3 B0@4": the golden table's form of a row.
-std::string timed_row(const PipelineSchedule& schedule, const ScheduleTiming& timed, std::size_t rank) {
+std::string timed_row(const PipelineSchedule& schedule, const ScheduleTiming& timed,
+                      std::size_t rank) {
   std::string row;
   for (std::size_t i = 0; i < schedule.actions[rank].size(); ++i) {
     const std::string action = to_string(schedule.actions[rank][i]);
@@ -75,7 +76,9 @@ TEST_CASE("makespans with recompute are Merak's formulas") {
   }
 }
 
-TEST_CASE("recompute after the backward that needs it is refused, and so is what a schedule cannot serve") {
+TEST_CASE(
+    "recompute after the backward that needs it is refused, and so is what a schedule cannot "
+    "serve") {
   PipelineSchedule schedule = with_recompute(one_f_one_b(1, 1));
   CHECK(to_text(schedule.actions[0]) == std::vector<std::string>{"0F0", "0R0", "0B0"});
   std::swap(schedule.actions[0][1], schedule.actions[0][2]);
@@ -83,7 +86,8 @@ TEST_CASE("recompute after the backward that needs it is refused, and so is what
   REQUIRE(std::holds_alternative<Infeasible>(late));
   CHECK(std::get<Infeasible>(late).reason == "0R0 comes after the backward that needs it");
 
-  const auto reason = [](const std::string& name, int ranks, int stages_per_rank, int microbatches) {
+  const auto reason = [](const std::string& name, int ranks, int stages_per_rank,
+                         int microbatches) {
     const auto made = schedule_by_name(name, ranks, stages_per_rank, microbatches, false);
     const auto* infeasible = std::get_if<Infeasible>(&made);
     return infeasible == nullptr ? "none" : infeasible->reason;
@@ -94,7 +98,8 @@ TEST_CASE("recompute after the backward that needs it is refused, and so is what
   CHECK_THAT(reason("scp", 1, 1, 8), Catch::Contains("at least 2 stages"));
   CHECK_THAT(reason("zb-v", 4, 1, 8), Catch::Contains("exactly 2 stages per rank, not 1"));
   CHECK_THAT(reason("dualpipe-v", 4, 2, 7), Catch::Contains("8 of them, not 7"));
-  CHECK_THAT(reason("interleaved-zb1p", 4, 2, 13), Catch::Contains("13 microbatches into 3 equal groups"));
+  CHECK_THAT(reason("interleaved-zb1p", 4, 2, 13),
+             Catch::Contains("13 microbatches into 3 equal groups"));
   CHECK_THAT(reason("zb-h1", 4, 2, 8), Catch::Contains("one stage per rank, not 2"));
   CHECK_THAT(reason("zigzag", 2, 1, 4), Catch::Contains("'zigzag'"));
 }

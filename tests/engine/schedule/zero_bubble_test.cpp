@@ -1,5 +1,5 @@
-// Schedules with split backwards: idle times as formulas over many sizes, activations, PyTorch's own table,
-// pairs that run together. The golden tables are in pipeline_schedule_test.cpp.
+// Schedules with split backwards: idle times as formulas over many sizes, activations, PyTorch's
+// own table, pairs that run together. The golden tables are in pipeline_schedule_test.cpp.
 #include "engine/schedule/zero_bubble.h"
 
 #include <algorithm>
@@ -25,19 +25,21 @@ TEST_CASE("ZB-H1 idles (p-1)(F + I - W) with 1F1B's most activations on every ra
   // Qi et al., table 1: p-1 times F + I - W in place of 1F1B's F + I + W.
   const int p = GENERATE(1, 2, 3, 4, 8);
   const int m = p * GENERATE(1, 2, 3) + GENERATE(0, 1);
-  const auto durations = GENERATE(ActionDurations{1, 2, 1, 1}, ActionDurations{3, 3, 2, 1}, ActionDurations{2, 3, 2, 1.5});
+  const auto durations = GENERATE(ActionDurations{1, 2, 1, 1}, ActionDurations{3, 3, 2, 1},
+                                  ActionDurations{2, 3, 2, 1.5});
   CAPTURE(p, m, durations.forward, durations.input, durations.weight);
   const PipelineSchedule schedule = zb_h1(p, m);
   const ScheduleTiming timed = timing(schedule, durations);
   for (int rank = 0; rank < p; ++rank) {
-    CHECK(timed.idle[static_cast<std::size_t>(rank)] == (p - 1) * (durations.forward + durations.input - durations.weight));
+    CHECK(timed.idle[static_cast<std::size_t>(rank)] ==
+          (p - 1) * (durations.forward + durations.input - durations.weight));
     CHECK(peak_in_flight(schedule, rank) == std::min(m, p));
   }
 }
 
 TEST_CASE("interleaved ZB1P is PyTorch's table") {
-  // test/distributed/pipelining/artifacts/zb1p_2rank_2stagep_compute.csv of PyTorch (a8e954a5); an empty cell
-  // is an idle slot.
+  // test/distributed/pipelining/artifacts/zb1p_2rank_2stagep_compute.csv of PyTorch (a8e954a5); an
+  // empty cell is an idle slot.
   std::ifstream file(TRAINYARD_SOURCE_DIR "/tests/golden/pytorch_zb1p_2rank_2stagep_compute.csv");
   const PipelineSchedule schedule = interleaved_zb1p(2, 2, 8);
   std::string line;
@@ -72,8 +74,8 @@ TEST_CASE("V-shaped schedules run every action once, however few microbatches th
 }
 
 TEST_CASE("DualPipeV idles as its authors say") {
-  // DualPipe's README, halved: (PP/2 - 1)(F&B + B - 3W) with PP = 2p stages; F&B = F + B = 3 here, B = 2, W = 1:
-  // (p-1) 2 on every rank. 10 microbatches of 8 stages: 2 x 10 x 3 + 3 x 2 = 66.
+  // DualPipe's README, halved: (PP/2 - 1)(F&B + B - 3W) with PP = 2p stages; F&B = F + B = 3 here,
+  // B = 2, W = 1: (p-1) 2 on every rank. 10 microbatches of 8 stages: 2 x 10 x 3 + 3 x 2 = 66.
   const int p = GENERATE(2, 4);
   const int m = GENERATE(8, 10);
   CAPTURE(p, m);
@@ -83,21 +85,26 @@ TEST_CASE("DualPipeV idles as its authors say") {
 }
 
 TEST_CASE("a pair starts when both may, and ends after both") {
-  // Stage 0 and 1 on one rank. 0F0 0-1, 1F0 1-2, 1B0 needs only that: the pair (0F1;1B0) 2-5, then 1F1 5-6, and so on.
-  PipelineSchedule schedule{2, 2, {{{0, ActionPhase::kForward, 0},
-                                    {1, ActionPhase::kForward, 0},
-                                    {0, ActionPhase::kForward, 1, true},
-                                    {1, ActionPhase::kBackward, 0},
-                                    {1, ActionPhase::kForward, 1},
-                                    {0, ActionPhase::kBackward, 0},
-                                    {1, ActionPhase::kBackward, 1},
-                                    {0, ActionPhase::kBackward, 1}}}, true};
+  // Stage 0 and 1 on one rank. 0F0 0-1, 1F0 1-2, 1B0 needs only that: the pair (0F1;1B0) 2-5, then
+  // 1F1 5-6, and so on.
+  PipelineSchedule schedule{2,
+                            2,
+                            {{{0, ActionPhase::kForward, 0},
+                              {1, ActionPhase::kForward, 0},
+                              {0, ActionPhase::kForward, 1, true},
+                              {1, ActionPhase::kBackward, 0},
+                              {1, ActionPhase::kForward, 1},
+                              {0, ActionPhase::kBackward, 0},
+                              {1, ActionPhase::kBackward, 1},
+                              {0, ActionPhase::kBackward, 1}}},
+                            true};
   CHECK(to_text(schedule.actions[0])[2] == "(0F1;1B0)OVERLAP_F_B");
   const ScheduleTiming timed = timing(schedule, {1, 2, 1, 1});
   CHECK(timed.starts[0] == std::vector<double>{0, 1, 2, 2, 5, 6, 8, 10});
   CHECK(timed.makespan == 12);
   schedule.actions[0][4].with_next = true;
-  std::swap(schedule.actions[0][5], schedule.actions[0][6]);  // (1F1;1B1): the backward needs the forward beside it
+  std::swap(schedule.actions[0][5],
+            schedule.actions[0][6]);  // (1F1;1B1): the backward needs the forward beside it
   const auto stuck = time_schedule(schedule, ActionDurations{});
   REQUIRE(std::holds_alternative<Infeasible>(stuck));
   CHECK(std::get<Infeasible>(stuck).reason == "rank 0 step 4: 1F1 waits for 1F1");
@@ -108,7 +115,8 @@ TEST_CASE("a pair starts when both may, and ends after both") {
 }
 
 TEST_CASE("transfers are between ranks, and durations are of stages") {
-  // 1F1B of 2 stages, F 1 and 2, B 3 and 4, transfers of 0.5. 0F0 0-1, 1F0 1.5-3.5, 1B0 3.5-7.5, 0B0 8-11.
+  // 1F1B of 2 stages, F 1 and 2, B 3 and 4, transfers of 0.5. 0F0 0-1, 1F0 1.5-3.5, 1B0 3.5-7.5,
+  // 0B0 8-11.
   const std::vector<ActionDurations> of_stage = {{1, 3, 1, 1}, {2, 4, 1, 1}};
   const auto timed = std::get<ScheduleTiming>(time_schedule(one_f_one_b(2, 1), of_stage, 0.5));
   CHECK(timed.starts[0] == std::vector<double>{0, 8});
