@@ -21,7 +21,7 @@ namespace trainyard {
 namespace {
 
 /// Commands of the contract that later versions bring; named so that nobody hunts for a typo.
-constexpr const char* kNotYet[] = {"plan", "emulate", "calibrate"};
+constexpr const char* kNotYet[] = {"plan", "emulate"};
 
 int fail(int exit, const std::string& message, const std::string& where, bool json) {
   std::fprintf(stderr, "trainyard: %s\n", message.c_str());
@@ -77,11 +77,29 @@ void add_validate_options(CLI::App& command, ValidateOptions& options) {
   command.add_option("--run", options.run, "a training run against its own simulation: not in this version");
   command.add_option("--set", options.sets, "path=value: replaces a value of every case; repeatable")
       ->take_all()->allow_extra_args(false);
+  command.add_option("--select", options.selections, "path=value,value: only cases that say one of these; repeatable")
+      ->take_all()->allow_extra_args(false);
   command.add_option("--fidelity", options.fidelity, "analytic (the default here), fluid or step");
   command.add_option("--jobs", options.jobs, "processes at once (default: one per core); the answer is the same")
       ->check(CLI::Range(1, 4096));
   command.add_flag("--json", options.json, "answer as JSON on stdout");
   command.add_option("--out", options.out, "folder for report.html, summary.json, cases.csv");
+}
+
+void add_calibrate_options(CLI::App& command, CalibrateOptions& options) {
+  command.add_option("--fit", options.fit, "a YAML list of published runs, to fit software profiles to");
+  command.add_option("--select", options.selections, "path=value,value: only cases that say one of these; repeatable; "
+                     "default: Megatron-LM, Megatron-DeepSpeed and NeMo, not fp8, context 1, 1f1b or interleaved")
+      ->take_all()->allow_extra_args(false);
+  command.add_option("--leave-out", options.leave_out, "a family of sources that is predicted only");
+  command.add_flag("--leave-one-out", options.leave_one_out, "every family in turn");
+  command.add_option("--jobs", options.jobs, "processes at once (default: one per core); the answer is the same")
+      ->check(CLI::Range(1, 4096));
+  command.add_flag("--json", options.json, "answer as JSON on stdout");
+  command.add_option("--out", options.out, "folder for fit.json and software/, the profiles with the fitted values");
+  // Of measuring, which a later version brings.
+  command.add_option("--device", "not in this version");
+  command.add_option("--minutes", "not in this version");
 }
 
 int checked_validate(const ValidateOptions& options) {
@@ -154,10 +172,19 @@ int run_command_line(int argc, const char* const* argv) {
     exit = guarded(options, [&] { return run_solve(solved); });
   });
 
+  CalibrateOptions calibrated;
+  CLI::App* calibrate = app.add_subcommand("calibrate", "fit software profiles to published runs (--fit)");
+  add_calibrate_options(*calibrate, calibrated);
+  calibrate->callback([&] {
+    options.study = calibrated.fit;
+    options.json = calibrated.json;
+    exit = guarded(options, [&] { return run_calibrate(calibrated); });
+  });
+
   for (const char* name : kNotYet) {
     CLI::App* later = app.add_subcommand(name, "not in this version")->allow_extras();
     later->callback([&exit, &options, name] {
-      exit = fail(kWrongInput, std::string("'") + name + "' is not in this version; it has simulate, compile, sweep, validate, solve, train, export, report, list and test", "", options.json);
+      exit = fail(kWrongInput, std::string("'") + name + "' is not in this version; it has simulate, compile, sweep, validate, calibrate, solve, train, export, report, list and test", "", options.json);
     });
   }
   simulate->callback([&] { exit = guarded(options, [&] { return run_simulate(options); }); });
@@ -172,7 +199,7 @@ int run_command_line(int argc, const char* const* argv) {
   // Parsing may have failed before it saw the option.
   const bool json = std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
   if (!known) {
-    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, sweep, validate, solve, train, export, report, list and test", "", json);
+    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, sweep, validate, calibrate, solve, train, export, report, list and test", "", json);
   }
   try {
     app.parse(argc, argv);

@@ -43,12 +43,24 @@ struct ValidateOptions {
   std::string cases;               // a YAML list of published runs
   std::string run;                 // --run, which a later version takes
   std::vector<std::string> sets;
+  std::vector<std::string> selections;  // which cases: select_cases()
   std::string fidelity;            // "": analytic, unless a case says another
   std::string out;
   int jobs = 0;                    // processes; 0: one per core
   bool json = false;
 };
 int run_validate(const ValidateOptions& options);
+
+struct CalibrateOptions {
+  std::string fit;                      // a YAML list of published runs; "": measure this machine
+  std::vector<std::string> selections;  // which cases; empty: kFitSelections
+  std::string leave_out;                // a family of sources
+  bool leave_one_out = false;
+  std::string out;
+  int jobs = 0;
+  bool json = false;
+};
+int run_calibrate(const CalibrateOptions& options);
 
 struct SolveOptions {
   std::string problem;  // a YAML file

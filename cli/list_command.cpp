@@ -25,11 +25,45 @@ List models() {
   return list;
 }
 
+/// Files of a folder that only say `same_as`.
+void add_aliases(const std::string& folder, List& list) {
+  for (const std::string& name : yaml_names(folder)) {
+    const auto file = find_yaml(folder, name);
+    if (file && file->name != name) list.push_back({name, "the same as " + file->name});
+  }
+  std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+}
+
+/// What each cluster is, and who says so.
+List clusters() {
+  List list = list_clusters(data_root());
+  for (auto& entry : list) {
+    const auto file = find_yaml(data_root() + "/topologies", entry.name);
+    entry.description += " [" + file->root.at("source").as_string() + "]";
+  }
+  add_aliases(data_root() + "/topologies", list);
+  return list;
+}
+
+/// What each device is, and what kind of source its figures have.
+List profiles() {
+  List list = list_profiles(data_root());
+  for (auto& entry : list) {
+    const HardwareProfile profile = *find_hardware_profile(data_root(), entry.name);
+    entry.description += " [peaks: " + profile.peak_provenance.kind + ", memory bandwidth: " +
+                         profile.bandwidth_provenance.kind + ", products: " + profile.matmul.provenance.kind +
+                         ", attention: " + profile.flash_attention.provenance.kind +
+                         ", memory-bound kernels: " + profile.memory_bound.at("default").provenance.kind + "]";
+  }
+  add_aliases(data_root() + "/calibrate/profiles", list);
+  return list;
+}
+
 const std::vector<std::pair<std::string, std::function<List()>>>& topics() {
   static const std::vector<std::pair<std::string, std::function<List()>>> kTopics = {
       {"models", models},
-      {"clusters", [] { return list_clusters(data_root()); }},
-      {"profiles", [] { return list_profiles(data_root()); }},
+      {"clusters", clusters},
+      {"profiles", profiles},
       {"links", [] { return list_links(data_root()); }},
       {"frameworks", [] { return list_frameworks(data_root()); }},
       {"schedules", [] {

@@ -1,4 +1,12 @@
 // The trainyard program; command_line.h says what it does.
 #include "cli/command_line.h"
 
-int main(int argc, char** argv) { return trainyard::run_command_line(argc, argv); }
+#include <malloc.h>
+
+int main(int argc, char** argv) {
+  // Freed memory is kept: a Program is a hundred thousand small pieces, and the next one needs as many.
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_MMAP_THRESHOLD, 1 << 28);
+  mallopt(M_TOP_PAD, 1 << 22);
+  return trainyard::run_command_line(argc, argv);
+}

@@ -27,9 +27,11 @@ Prediction skipped(Prediction prediction, const std::string& message, const std:
 Prepared prepare_case(const PublishedCase& one, const PredictOptions& options,
                       const StudyResolvers& resolvers) {
   YamlNode node = one.node;
-  if (!options.fidelity.empty()) node.set("fidelity=" + options.fidelity, "--fidelity " + options.fidelity);
+  if (!options.fidelity.empty())
+    node.set("fidelity=" + options.fidelity, "--fidelity " + options.fidelity);
   Study study = read_study_node(std::move(node), options.sets, resolvers);
-  // Closed forms answer hundreds of cases in seconds, and published runs are alone on their machines.
+  // Closed forms answer hundreds of cases in seconds, and published runs are alone on their
+  // machines.
   if (!is_said(study, "fidelity")) study.fidelity = "analytic";
   return prepare_study(std::move(study), resolvers);
 }
@@ -46,14 +48,19 @@ Prediction predict_prepared(const Prepared& prepared) {
   PassLog log;
   const auto compiled = compile(prepared.model, study, prepared.software, log);
   if (const auto* reason = std::get_if<Infeasible>(&compiled)) {
-    return skipped(std::move(out), study.file + ": the plan cannot run: " + reason->reason, reason->reason);
+    return skipped(std::move(out), study.file + ": the plan cannot run: " + reason->reason,
+                   reason->reason);
   }
   const auto& program = std::get<Program>(compiled);
   SourceLog sources;
-  const Costs costs = make_costs(program, prepared.hardware, prepared.software, study.cluster, sources);
+  const Costs costs =
+      make_costs(program, prepared.hardware, prepared.software, study.cluster, sources);
   const std::array<Job, 1> jobs = {Job{&program, 0}};
   const Trace trace = make_executor(study.fidelity)->run(jobs, costs, RunOptions{});
-  if (!trace.steady) out.warnings.push_back("step times had not settled to 1e-9 after " + std::to_string(trace.step_ends.size()) + " steps");
+  if (!trace.steady) {
+    out.warnings.push_back("step times had not settled to 1e-9 after " +
+                           std::to_string(trace.step_ends.size()) + " steps");
+  }
   out.iteration_time = trace.period;
   out.time = ingredients_of(program, costs, trace);
   const Bytes capacity = prepared.hardware.memory_capacity - prepared.hardware.memory_reserved;

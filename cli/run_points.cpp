@@ -2,15 +2,16 @@
 
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -72,15 +73,67 @@ void serve(int socket, const std::function<std::string(std::size_t)>& work) {
     }
     if (header.failed && text.empty()) text = "an error without a message";
     header.size = text.size();
-    if (!send_all(socket, &header, sizeof header) || !send_all(socket, text.data(), text.size())) return;
+    if (!send_all(socket, &header, sizeof header) || !send_all(socket, text.data(), text.size()))
+      return;
   }
 }
+
+// The one process-wide state here: a signal handler can say things in no other way.
+volatile std::sig_atomic_t noted_signal = 0;
+extern "C" void note_signal(int signal) { noted_signal = signal; }
+
+struct Interrupted {
+  int signal;
+};
+
+/// While it lives, Ctrl-C and friends arrive only in wait(), which then throws Interrupted, so that
+/// workers are ended and waited for before this process goes.
+class SignalWait {
+ public:
+  SignalWait() {
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    struct sigaction action = {};
+    action.sa_handler = note_signal;
+    noted_signal = 0;
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      sigaction(kSignals[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler == SIG_IGN) continue;  // in the background, under nohup
+      sigaddset(&blocked, kSignals[i]);
+      sigaction(kSignals[i], &action, nullptr);
+    }
+    sigprocmask(SIG_BLOCK, &blocked, &unblocked_);
+  }
+  ~SignalWait() { restore(); }
+  SignalWait(const SignalWait&) = delete;
+  SignalWait& operator=(const SignalWait&) = delete;
+
+  void restore() const {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+    sigprocmask(SIG_SETMASK, &unblocked_, nullptr);
+  }
+
+  void wait(std::vector<pollfd>& sockets) const {
+    for (pollfd& socket : sockets) socket.revents = 0;  // where a signal ends the wait
+    const int ready = ppoll(sockets.data(), sockets.size(), nullptr, &unblocked_);
+    if (noted_signal != 0) throw Interrupted{noted_signal};
+    if (ready < 0 && errno != EINTR) {
+      throw BackendError(std::string("cannot wait for worker processes: ") + std::strerror(errno));
+    }
+  }
+
+ private:
+  static constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
+  std::array<struct sigaction, 3> before_{};
+  sigset_t unblocked_{};
+};
 
 /// One forked process and the socket to it. Gone when this is destroyed.
 class Worker {
  public:
   /// `others`: sockets that belong to this process alone.
-  Worker(const std::function<std::string(std::size_t)>& work, const std::vector<int>& others) {
+  Worker(const std::function<std::string(std::size_t)>& work, const std::vector<int>& others,
+         const SignalWait& signals) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) {
       throw BackendError(std::string("no socket to a worker process: ") + std::strerror(errno));
@@ -96,6 +149,7 @@ class Worker {
     if (process_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) _exit(0);  // it ended before it could be told to
+      signals.restore();
       close(ends[0]);
       for (const int socket : others) close(socket);
       serve(ends[1], work);
@@ -158,7 +212,9 @@ class Worker {
 class Progress {
  public:
   Progress(std::size_t count, std::string noun)
-      : count_(count), noun_(std::move(noun)), shown_(!noun_.empty() && isatty(STDERR_FILENO) == 1) {}
+      : count_(count),
+        noun_(std::move(noun)),
+        shown_(!noun_.empty() && isatty(STDERR_FILENO) == 1) {}
   ~Progress() {
     if (shown_) std::fputs("\r\033[K", stderr);
   }
@@ -181,29 +237,18 @@ class Progress {
   std::chrono::steady_clock::time_point last_{};
 };
 
-}  // namespace
-
-int num_usable_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-}
-
-std::vector<PointAnswer> run_points(std::size_t count,
-                                    const std::function<std::string(std::size_t)>& work,
-                                    const PointsOptions& options) {
+std::vector<PointAnswer> spread(std::size_t count,
+                                const std::function<std::string(std::size_t)>& work,
+                                const PointsOptions& options) {
   std::vector<PointAnswer> answers(count);
   const auto jobs = static_cast<std::size_t>(options.jobs > 0 ? options.jobs : num_usable_cores());
-  // What this process has not written yet must not be written by its children too.
-  std::fflush(stdout);
-  std::fflush(stderr);
-
+  const SignalWait signals;
   std::vector<std::unique_ptr<Worker>> workers;
   std::size_t next = 0;
   const auto start = [&] {
     std::vector<int> others;
     for (const auto& worker : workers) others.push_back(worker->socket());
-    workers.push_back(std::make_unique<Worker>(work, others));
+    workers.push_back(std::make_unique<Worker>(work, others, signals));
     // A worker that is gone already is found out when its answer is awaited.
     workers.back()->give(next++);
   };
@@ -213,10 +258,7 @@ std::vector<PointAnswer> run_points(std::size_t count,
   while (!workers.empty()) {
     std::vector<pollfd> waiting;
     for (const auto& worker : workers) waiting.push_back({worker->socket(), POLLIN, 0});
-    if (poll(waiting.data(), waiting.size(), -1) < 0) {
-      if (errno == EINTR) continue;
-      throw BackendError(std::string("cannot wait for worker processes: ") + std::strerror(errno));
-    }
+    signals.wait(waiting);
     for (std::size_t w = waiting.size(); w-- > 0;) {
       if (waiting[w].revents == 0) continue;
       Worker& worker = *workers[w];
@@ -233,6 +275,29 @@ std::vector<PointAnswer> run_points(std::size_t count,
     }
   }
   return answers;
+}
+
+}  // namespace
+
+int num_usable_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+std::vector<PointAnswer> run_points(std::size_t count,
+                                    const std::function<std::string(std::size_t)>& work,
+                                    const PointsOptions& options) {
+  // What this process has not written yet must not be written by its children too.
+  std::fflush(stdout);
+  std::fflush(stderr);
+  try {
+    return spread(count, work, options);
+  } catch (const Interrupted& by) {
+    // The workers are gone and the signal's own action is back: as if it had come now.
+    std::raise(by.signal);
+    throw BackendError(std::string("ended by a signal: ") + strsignal(by.signal));
+  }
 }
 
 }  // namespace trainyard

@@ -12,8 +12,8 @@
 namespace trainyard {
 
 struct PointsOptions {
-  int jobs = 0;       // processes at once; 0: as many as this process may use cores
-  std::string noun;   // "cases": what the progress on a terminal counts; "": no progress
+  int jobs = 0;      // processes at once; 0: as many as this process may use cores
+  std::string noun;  // "cases": what the progress on a terminal counts; "": no progress
 };
 
 /// What became of one item: its answer, or why there is none.

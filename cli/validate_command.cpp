@@ -7,6 +7,7 @@
 #include "cli/data_root.h"
 #include "cli/files.h"
 #include "cli/run_points.h"
+#include "cli/select_cases.h"
 #include "engine/base/error.h"
 #include "engine/config/user_text.h"
 
@@ -36,9 +37,10 @@ Prediction prediction_of(const PointAnswer& answer, const CaseFacts& facts) {
 
 }  // namespace
 
-Validation validate_cases(const std::string& path, const PredictOptions& options, int jobs) {
+Validation validate_cases(const std::string& path, const PredictOptions& options, int jobs,
+                          const std::vector<std::string>& selections) {
   check_options(options);
-  const std::vector<PublishedCase> cases = read_cases(path);
+  const std::vector<PublishedCase> cases = select_cases(read_cases(path), selections);
   std::vector<std::string> warnings;
   const StudyResolvers resolvers = make_resolvers(data_root(), warnings);
   const auto answers = run_points(
@@ -58,12 +60,14 @@ Validation validate_cases(const std::string& path, const PredictOptions& options
 }
 
 int run_validate(const ValidateOptions& options) {
-  const Validation validation = validate_cases(options.cases, {options.sets, options.fidelity}, options.jobs);
+  const Validation validation = validate_cases(options.cases, {options.sets, options.fidelity},
+                                               options.jobs, options.selections);
   const std::string json = validation_json(validation);
   if (!options.out.empty()) {
     make_folder(options.out);
     write_file(options.out + "/summary.json", json);
     write_file(options.out + "/cases.csv", validation_csv(validation));
+    write_file(options.out + "/report.html", validation_report(validation));
   }
   const std::string text = options.json ? json : validation_text(validation);
   std::fwrite(text.data(), 1, text.size(), stdout);

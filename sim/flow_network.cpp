@@ -12,7 +12,7 @@ FlowNetwork::FlowNetwork(std::vector<double> capacities, bool everything_shared)
     : capacities_(std::move(capacities)), everything_shared_(everything_shared), links_(capacities_.size()) {}
 
 void FlowNetwork::run(const std::function<void()>& body) {
-  simgrid_ = std::make_unique<SharedLinks>(capacities_);
+  simgrid_ = make_shared_links(capacities_);
   simgrid_->run(body);
   simgrid_.reset();
 }
@@ -36,20 +36,58 @@ void FlowNetwork::start(const Flow& flow, Seconds at, std::uint64_t cookie) {
   entry.flow = &flow;
   entry.cookie = cookie;
   entry.state = State::kLatency;
+  entry.begin = std::max(at, now_);
+  entry.left = flow.latency;
+  entry.factor = factor(cookie);
   ++entry.version;
-  push(std::max(at, now_) + flow.latency, slot);
+  push(entry.begin + flow.latency * entry.factor, slot);
+}
+
+double FlowNetwork::factor(std::uint64_t cookie) const {
+  const std::size_t call = cookie >> 32U;
+  return call < slowed_.size() ? slowed_[call] : 1;
+}
+
+void FlowNetwork::slow(std::uint32_t call, double factor) {
+  if (slowed_.size() <= call) slowed_.resize(call + std::size_t{1}, 1);
+  if (slowed_[call] == factor) return;
+  slowed_[call] = factor;
+  for (std::size_t i = 0; i < active_.size(); ++i) {
+    Active& entry = active_[i];
+    if (entry.state == State::kNone || entry.cookie >> 32U != call) continue;
+    const auto slot = static_cast<std::int32_t>(i);
+    const double before = std::exchange(entry.factor, factor);
+    if (entry.state == State::kShared) {
+      catch_up();
+      simgrid_->stretch(slot, factor / before);
+      continue;
+    }
+    entry.left = std::max(0.0, entry.left - (now_ - entry.begin) / before);
+    entry.begin = now_;
+    ++entry.version;
+    push(now_ + entry.left * factor, slot);
+  }
+}
+
+/// SimGrid's clock to now_, while nothing that it knows of ends.
+void FlowNetwork::catch_up() {
+  if (simgrid_->now() >= now_) return;
+  ended_slots_.clear();
+  simgrid_->wait(now_, ended_slots_);
+  check(ended_slots_.empty(), "nothing ended while nothing was shared");
 }
 
 void FlowNetwork::drop_void_events() {
   while (!events_.empty() && active_[static_cast<std::size_t>(events_.top().slot)].version != events_.top().version) events_.pop();
 }
 
-void FlowNetwork::next(std::vector<Ended>& ended) {
+void FlowNetwork::next(std::vector<Ended>& ended, Seconds limit) {
   const std::size_t before = ended.size();
   while (ended.size() == before) {
     drop_void_events();
+    const Seconds own = events_.empty() ? std::numeric_limits<double>::infinity() : events_.top().time;
     if (simgrid_->num_active() > 0) {
-      const Seconds until = events_.empty() ? std::numeric_limits<double>::infinity() : events_.top().time;
+      const Seconds until = std::min(own, limit);
       ended_slots_.clear();
       simgrid_->wait(until, ended_slots_);
       if (!ended_slots_.empty()) {
@@ -57,6 +95,10 @@ void FlowNetwork::next(std::vector<Ended>& ended) {
         for (const std::int32_t slot : ended_slots_) end(slot, ended);
         continue;
       }
+    }
+    if (own > limit) {
+      now_ = std::max(now_, limit);
+      return;
     }
     check(!events_.empty(), "nothing is under way");
     const Event event = events_.top();
@@ -78,23 +120,20 @@ void FlowNetwork::begin(std::int32_t slot) {
   for (const SharedLinkUse& use : entry.flow->links) alone = alone && links_[static_cast<std::size_t>(use.link)].users.empty();
   if (alone) {
     entry.state = State::kAlone;
+    entry.left = entry.flow->alone;
     ++entry.version;
-    push(now_ + entry.flow->alone, slot);
+    push(now_ + entry.flow->alone * entry.factor, slot);
   } else {
-    if (simgrid_->now() < now_) {
-      ended_slots_.clear();
-      simgrid_->wait(now_, ended_slots_);
-      check(ended_slots_.empty(), "nothing ended while nothing was shared");
-    }
+    catch_up();
     for (const SharedLinkUse& use : entry.flow->links) {
       for (const std::int32_t user : links_[static_cast<std::size_t>(use.link)].users) {
         Active& other = active_[static_cast<std::size_t>(user)];
         if (other.state != State::kAlone) continue;
-        const double left = other.flow->alone - (now_ - other.begin);
-        share(user, other.flow->work * std::max(0.0, left) / other.flow->alone);
+        const double left = other.left - (now_ - other.begin) / other.factor;
+        share(user, other.flow->work * std::max(0.0, left) / other.flow->alone * other.factor);
       }
     }
-    share(slot, entry.flow->work);
+    share(slot, entry.flow->work * entry.factor);
   }
   for (const SharedLinkUse& use : entry.flow->links) {
     Link& link = links_[static_cast<std::size_t>(use.link)];
@@ -126,6 +165,7 @@ void FlowNetwork::end(std::int32_t slot, std::vector<Ended>& ended) {
     }
   }
   ++entry.version;
+  entry.state = State::kNone;
   free_slots_.push_back(slot);
   ended.push_back({entry.cookie, now_});
 }

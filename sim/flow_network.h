@@ -37,11 +37,17 @@ class FlowNetwork {
   /// Calls `body`, from inside which alone the other functions may be called. Once per object.
   void run(const std::function<void()>& body);
 
-  /// `flow` must live until it has ended. `at`: not before the latest end that next() has said.
+  /// `flow` must live until it has ended. `at`: not before the latest instant that next() has come to. `cookie` comes
+  /// back when the flow ends; its upper half is what slow() calls it by.
   void start(const Flow& flow, Seconds at, std::uint64_t cookie);
 
-  /// Appends the flows that end next, all at one instant; at least one. Something must be under way.
-  void next(std::vector<Ended>& ended);
+  /// From now on all flows whose cookie begins with `call`, those to come too, progress at 1/factor of their rate,
+  /// and keep their share of the links.
+  void slow(std::uint32_t call, double factor);
+
+  /// Appends the flows that end next, all at one instant; none, if that is later than `until`, and time has come to
+  /// `until` then. Something must be under way.
+  void next(std::vector<Ended>& ended, Seconds until);
 
   Seconds now() const { return now_; }
   std::int64_t num_events() const { return num_events_; }
@@ -59,22 +65,26 @@ class FlowNetwork {
       return time != other.time ? time > other.time : order > other.order;
     }
   };
-  enum class State : std::uint8_t { kLatency, kAlone, kShared };
+  enum class State : std::uint8_t { kNone, kLatency, kAlone, kShared };
   struct Active {
     const Flow* flow = nullptr;
     std::uint64_t cookie = 0;
-    Seconds begin = 0;          // of the transfer
+    Seconds begin = 0;          // of the transfer, or of the pace it goes at
+    Seconds left = 0;           // of the latency or of the transfer, at `begin`, at full pace and alone
+    double factor = 1;          // by which it is slowed
     std::uint32_t version = 0;  // events of other versions are void
-    State state = State::kLatency;
+    State state = State::kNone;
   };
   struct Link {
     std::vector<std::int32_t> users;
     Seconds shared = 0, shared_since = 0;
   };
 
+  double factor(std::uint64_t cookie) const;
   void push(Seconds time, std::int32_t slot);
   void begin(std::int32_t slot);
   void share(std::int32_t slot, double work);
+  void catch_up();
   void end(std::int32_t slot, std::vector<Ended>& ended);
   void drop_void_events();
 
@@ -86,6 +96,7 @@ class FlowNetwork {
   std::vector<std::int32_t> free_slots_;
   std::vector<Link> links_;
   std::vector<std::int32_t> ended_slots_;
+  std::vector<double> slowed_;  // by call
   Seconds now_ = 0;
   std::uint64_t num_made_ = 0;
   std::int64_t num_events_ = 0;

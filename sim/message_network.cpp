@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/exec/shape_edges.h"
 
 namespace trainyard {
 
@@ -106,25 +107,29 @@ const MessageNetwork::StepEdges& MessageNetwork::step_edges(ChannelId channel, c
   return out;
 }
 
-/// An edge takes what its own links take, slowed by as much as the curve slows the slowest of them.
+/// An edge is as much work as keeps the busiest link of the round busy for the time of a step, where all of
+/// the round's edges pass it that do.
 MessageNetwork::Phase MessageNetwork::step_phase(ChannelId channel, const CollectivePhase& phase) {
   Phase out;
   out.steps = phase.steps;
   out.edges = &step_edges(channel, phase);
   const auto steps = static_cast<double>(phase.steps);
+  const auto seconds = [&](const StepEdges::Edge& edge, const LinkUse& use) {
+    return static_cast<double>(use.times) / capacities_[static_cast<std::size_t>(use.link)] / static_cast<double>(edge.unit);
+  };
   const auto per_unit = [&](const StepEdges::Edge& edge) {
     double slowest = 0;
-    for (const LinkUse& use : edge.links) {
-      slowest = std::max(slowest, static_cast<double>(use.times) / capacities_[static_cast<std::size_t>(use.link)]);
-    }
-    return slowest / static_cast<double>(edge.unit);
+    for (const LinkUse& use : edge.links) slowest = std::max(slowest, seconds(edge, use));
+    return slowest;
   };
-  double slowest = 0;
-  for (const auto& round : out.edges->rounds) {
-    for (const auto& edge : round) slowest = std::max(slowest, per_unit(edge));
-  }
   std::vector<ChannelUse> uses;
+  std::map<std::int32_t, double> busy;  // [link class], of one link: step runs are not folded
   for (const auto& round : out.edges->rounds) {
+    double slowest = 0;
+    busy.clear();
+    for (const auto& edge : round) {
+      for (const LinkUse& use : edge.links) slowest = std::max(slowest, busy[use.link] += seconds(edge, use));
+    }
     auto& flows = out.flows.emplace_back();
     for (const auto& edge : round) {
       uses.clear();
@@ -154,6 +159,7 @@ void MessageNetwork::start(std::int32_t call, ChannelId channel, std::int32_t me
   entry.course = &course(channel, message);
   entry.phase = 0;
   entry.channel = channel;
+  flows_->slow(static_cast<std::uint32_t>(call), 1);
   if (!step_ || entry.course->phases.front().edges == nullptr) {
     entry.members.clear();
     flows_->start(entry.course->phases.front().flows[0][0], at, static_cast<std::uint64_t>(call) << 32U);
@@ -208,12 +214,13 @@ void MessageNetwork::end_message(std::int32_t call, std::int32_t from, Seconds a
   }
 }
 
-void MessageNetwork::next(std::vector<Ending>& endings) {
+void MessageNetwork::next(std::vector<Ending>& endings, Seconds until) {
   endings.insert(endings.end(), waiting_.begin(), waiting_.end());
   waiting_.clear();
   while (endings.empty()) {
     ended_.clear();
-    flows_->next(ended_);
+    flows_->next(ended_, until);
+    if (ended_.empty()) return;
     for (const FlowNetwork::Ended& flow : ended_) {
       const auto call = static_cast<std::int32_t>(flow.cookie >> 32U);
       Call& entry = calls_[static_cast<std::size_t>(call)];

@@ -31,7 +31,8 @@ class MessageNetwork : public Interconnect {
   void run(const std::function<void()>& body) { flows_->run(body); }
 
   void start(std::int32_t call, ChannelId channel, std::int32_t message, Seconds at) override;
-  void next(std::vector<Ending>& endings) override;
+  void next(std::vector<Ending>& endings, Seconds until) override;
+  void slow(std::int32_t call, double factor) override { flows_->slow(static_cast<std::uint32_t>(call), factor); }
   void end_step() override;
 
   /// [link class]: seconds of the last step in which several flows were on it at once.

@@ -1,5 +1,7 @@
-// Flows that share links, on SimGrid: max-min fair rates, where a flow that passes a link k times counts
-// there k times. Only this file's .cpp knows SimGrid; times are relative to when the object was made.
+// Flows that share links: max-min fair rates, where a flow that passes a link k times counts there k times.
+// SimGrid computes them (simgrid_links.cpp); it is loaded when the first object is made, because SimGrid
+// brings so many libraries along that loading them takes as long as a simulation without contention.
+// Times are relative to when the object was made.
 #pragma once
 
 #include <functional>
@@ -17,30 +19,28 @@ struct SharedLinkUse {
 
 class SharedLinks {
  public:
-  /// [link]: capacity, in units of work per second. At most one object lives at a time, because a process
-  /// has one s4u::Engine.
-  explicit SharedLinks(const std::vector<double>& capacities);
-  ~SharedLinks();
-  SharedLinks(const SharedLinks&) = delete;
-  SharedLinks& operator=(const SharedLinks&) = delete;
+  virtual ~SharedLinks() = default;
 
   /// Runs `body` with the simulated clock at 0; the other functions may only be called from inside it. An
   /// exception that leaves `body` leaves run().
-  void run(const std::function<void()>& body);
+  virtual void run(const std::function<void()>& body) = 0;
 
-  Seconds now() const;
+  virtual Seconds now() const = 0;
 
   /// Starts a flow at this instant. `work` > 0; at least one link.
-  void start(std::int32_t flow, double work, const std::vector<SharedLinkUse>& links);
+  virtual void start(std::int32_t flow, double work, const std::vector<SharedLinkUse>& links) = 0;
 
-  std::size_t num_active() const;
+  /// What is left of an active flow becomes `factor` times as much.
+  virtual void stretch(std::int32_t flow, double factor) = 0;
+
+  virtual std::size_t num_active() const = 0;
 
   /// Lets time pass until `until` or until a flow ends, whichever is first, and appends what has ended.
-  void wait(Seconds until, std::vector<std::int32_t>& ended);
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  virtual void wait(Seconds until, std::vector<std::int32_t>& ended) = 0;
 };
+
+/// [link]: capacity, in units of work per second. At most one object lives at a time, because a process has
+/// one s4u::Engine. Throws BackendError where the module with SimGrid cannot be loaded.
+std::unique_ptr<SharedLinks> make_shared_links(const std::vector<double>& capacities);
 
 }  // namespace trainyard

@@ -23,6 +23,7 @@ DEVICES = {
     "h100": (989.4e12, 3350e9),
     "h100-sxm": (989.4e12, 3350e9),
     "a40": (149.7e12, 696e9),
+    "b200": (2250e12, 8000e9),
 }
 
 
@@ -53,7 +54,7 @@ def solve(a, b):
     return [m[i][n] / m[i][i] for i in range(n)]
 
 
-def fit_linear(rows, times):
+def fit_linear(rows, times, rounds=60):
     """c >= 0 that minimises the mean of |sum(x c) - t| / t, nearly; and (mean, worst) error."""
     columns = list(range(len(rows[0])))
     scale = [max(abs(r[j]) for r in rows) or 1.0 for j in columns]
@@ -61,7 +62,7 @@ def fit_linear(rows, times):
     weights = [1 / (t * t) for t in times]
     while True:
         w = weights[:]
-        for _ in range(60):
+        for _ in range(rounds):
             a = [[sum(wi * r[i] * r[j] / scale[i] / scale[j] for wi, r in zip(w, rows))
                   for j in active] for i in active]
             b = [sum(wi * r[i] / scale[i] * t for wi, r, t in zip(w, rows, times)) for i in active]
@@ -88,19 +89,36 @@ def percent(error):
     return f"mean {100 * error[0]:.1f} %, worst {100 * error[1]:.0f} %"
 
 
+FOLDS = 5
+
+
+def held_out(x, times):
+    """Mean and worst error where each fifth of the shapes is predicted from the others."""
+    each = []
+    for fold in range(FOLDS):
+        rest = [i for i in range(len(x)) if i % FOLDS != fold]
+        c, _ = fit_linear([x[i] for i in rest], [times[i] for i in rest])
+        each += [abs(sum(a * b for a, b in zip(x[i], c)) / times[i] - 1)
+                 for i in range(len(x)) if i % FOLDS == fold]
+    return sum(each) / len(each), max(each)
+
+
 def products():
     print("# matmul: startup + flop / (flop_efficiency peak) + bytes / (byte_efficiency bandwidth)")
     table = read("products.csv")
-    for device in ("a100", "h100", "a40", "a100-pcie"):
+    for device in ("a100", "h100", "a40", "a100-pcie", "b200"):
         peak, bandwidth = DEVICES[device]
         mine = [r for r in table if r["device"] == device and r["part"] != "weight_grad"]
         x = [(1.0, 2 * r["m"] * r["n"] * r["k"] / peak * 1e6,
               2 * (r["m"] * r["k"] + r["k"] * r["n"] + r["m"] * r["n"]) / bandwidth * 1e6)
              for r in mine]
-        c, error = fit_linear(x, [r["us"] for r in mine])
+        times = [r["us"] for r in mine]
+        c, error = fit_linear(x, times)
+        byte_efficiency = f"{1 / c[2]:.2f}" if c[2] else "no such term"
         print(f"{device}: startup {c[0]:.1f} us, flop_efficiency {1 / c[1]:.3f}, byte_efficiency "
-              f"{1 / c[2]:.2f}; {len(mine)} shapes, {percent(error)}")
-        ignore, error = fit_linear([r[:2] for r in x], [r["us"] for r in mine])
+              f"{byte_efficiency}; {len(mine)} shapes, {percent(error)}; left out: "
+              f"{percent(held_out(x, times))}")
+        ignore, error = fit_linear([r[:2] for r in x], times)
         print(f"   without the bytes: {ignore[0]:.1f} us, {1 / ignore[1]:.3f}; {percent(error)}")
         apart = [r for r in table if r["device"] == device and r["part"] == "weight_grad"]
         if apart:  # accumulates in fp32: 8 bytes per element of the output
@@ -157,6 +175,7 @@ def attention():
 
     for part in ("fwd", "bwd"):
         one("a100-pcie", "flash-attention-2", part, 128, 1)
+        one("b200", "flash-attention-2", part, 128, 1)
     for kernel in ("cudnn", "flash-attention-2"):
         one("h100-sxm", kernel, "fwd", 128, 1)
         one("h100-sxm", kernel, "fwd", 128, 0)
@@ -164,44 +183,126 @@ def attention():
     one("h100-sxm", "cudnn", "fwd", 64, 1)
 
 
+MIB = 1 << 20
+KNOTS = [(part << i) // 2 for i in range(20, 29) for part in (2, 3)]  # 1 to 384 MiB
+NOMINAL = {  # GB/s, one direction, per device; a NIC for sends between nodes
+    "a100-nvswitch": 300, "h100-nvswitch": 450, "v100-cube-mesh": 150, "a100-nvlink-pairs": 300,
+    "h100-nvlink-pairs": 300, "h200-nvls": 450, "blackwell-nvls": 900,
+}
+
+
+def volume(row):
+    """Bytes through the link of a device, each way."""
+    if row["kind"] == "send_recv":
+        return row["bytes"]
+    n = row["ranks"]
+    return (n + 1) / n * row["bytes"] if row["machine"].endswith("nvls") else 2 * (n - 1) / n * row["bytes"]
+
+
+def fit_regimes(rows, most, largest_share=None):
+    """Start-up in us and efficiencies below the first knot, between the knots, beyond the last: the best
+    of all choices of at most `most` knots. `largest_share` holds the last efficiency at most there."""
+    def columns(size, per_byte, knots):
+        ends = [0.0, *knots, float("inf")]
+        return [1.0] + [max(0.0, min(size, end) - begin) * per_byte for begin, end in zip(ends, ends[1:])]
+
+    sizes = [r["bytes"] for r in rows]
+    grid = [k for k in KNOTS if 1.4 * min(sizes) < k < max(sizes) / 1.4]
+    choices = [[]] + [[k] for k in grid]
+    if most > 1:
+        choices += [[k, l] for k in grid for l in grid if k < l]
+    best = None
+    for knots in choices:
+        x, times = [], []
+        for r in rows:
+            per_byte = volume(r) / r["bytes"] / r["nominal"] / 1e3
+            x.append(columns(r["bytes"], per_byte, knots))
+            times.append(r["us"])
+        if largest_share:
+            tail = [row[-1] / largest_share for row in x]
+            x, times = [row[:-1] for row in x], [t - y for t, y in zip(times, tail)]
+            if min(times) <= 0:
+                continue
+        c, _ = fit_linear(x, times, 25)
+        if largest_share:
+            c = [*c, 1 / largest_share]
+        if min(c[1:]) < 0.01:  # (nearly) no time for further bytes
+            continue
+        fitted = (c[0], knots, [1 / y for y in c[1:]])
+        error = errors(rows, fitted)
+        if best is None or error[0] < best[1][0] - (0.001 if len(knots) > len(best[0][1]) else 0):
+            best = fitted, error
+    return best
+
+
+def regime_time(row, fitted):
+    startup, knots, efficiencies = fitted
+    ends = [0.0, *knots, float("inf")]
+    size = row["bytes"]
+    bytes_at_1 = sum(max(0.0, min(size, end) - begin) / e for begin, end, e in zip(ends, ends[1:], efficiencies))
+    return startup + bytes_at_1 * volume(row) / size / row["nominal"] / 1e3
+
+
+def errors(rows, fitted):
+    each = [abs(regime_time(r, fitted) / r["us"] - 1) for r in rows]
+    return sum(each) / len(each), max(each)
+
+
+def yaml_of(fitted, latency_steps=(0, 0)):
+    latency, steps = latency_steps
+    startup, knots, efficiencies = fitted
+    text = f"startup: {max(0.0, startup - latency * steps):.1f} us, efficiency: {efficiencies[0]:.3g}"
+    if knots:
+        beyond = ", ".join(f"{k / MIB:g} MiB: {e:.3g}" for k, e in zip(knots, efficiencies[1:]))
+        text += f", efficiency_beyond: {{{beyond}}}"
+    return text
+
+
 def links():
-    print("# collective: startup + steps latency + volume / (efficiency_by_ranks bandwidth)")
+    print("# links: startup + steps latency + volume / (efficiency bandwidth), at most three regimes")
     table = [r for r in read("links.csv") if r["bytes"] >= 1e6]  # below, launches of 10 to 40 us
 
-    def all_reduce(machine, nominal):
-        """One startup and latency, one efficiency per number of ranks."""
-        mine = [r for r in table if r["machine"] == machine and r["kind"] == "all_reduce"]
-        groups = sorted({int(r["ranks"]) for r in mine})
-        rows = [[1.0, 2 * (r["ranks"] - 1)] +
-                [2 * (n - 1) / n * r["bytes"] / nominal / 1e3 if n == r["ranks"] else 0.0
-                 for n in groups] for r in mine]
-        c, error = fit_linear(rows, [r["us"] for r in mine])
-        efficiencies = ", ".join(f"{n}: {1 / x:.3f}" for n, x in zip(groups, c[2:]))
-        print(f"{machine} all_reduce: startup {c[0]:.1f} us, latency {c[1]:.2f} us, of {nominal} "
-              f"GB/s {{{efficiencies}}}; {len(mine)} points, {percent(error)}")
-        return c, groups
+    def rows_of(machine, kind, ranks=None, nodes=1):
+        rows = [r for r in table if (r["machine"], r["kind"], r["nodes"]) == (machine, kind, nodes) and
+                (ranks is None or r["ranks"] == ranks)]
+        for r in rows:
+            r["nominal"] = 50 if nodes > 1 else NOMINAL[machine.removesuffix("-2")]
+        return rows
 
-    def send_recv(machine, nodes, nominal):
-        mine = [r for r in table if (r["machine"], r["kind"], r["nodes"]) ==
-                (machine, "send_recv", nodes)]
-        c, error = fit_linear([(1.0, r["bytes"] / nominal / 1e3) for r in mine],
-                              [r["us"] for r in mine])
-        print(f"{machine} send_recv, {nodes} node(s): startup {c[0]:.1f} us, efficiency "
-              f"{1 / c[1]:.3f} of {nominal} GB/s; {len(mine)} points, {percent(error)}")
+    def all_reduce(machine, latency, beside=(), largest_share=None):
+        """One fit per number of ranks; steps beyond the start-up are set apart at `latency` each, so
+        that gathers, which have half of them, come out."""
+        total = {m: [0.0, 0, 0.0] for m in (machine, *beside)}
+        for n in sorted({int(r["ranks"]) for r in rows_of(machine, "all_reduce")}):
+            rows = [r for m in total for r in rows_of(m, "all_reduce", n)]
+            fitted, error = fit_regimes(rows, 2, largest_share.get(n) if largest_share else None)
+            print(f"  {n}: {{{yaml_of(fitted, (latency, 2 * (n - 1)))}}}  # {percent(error)}")
+            for m, sums in total.items():
+                own = rows_of(m, "all_reduce", n)
+                if own:
+                    mean, worst = errors(own, fitted)
+                    sums[:] = [sums[0] + mean * len(own), sums[1] + len(own), max(sums[2], worst)]
+        for m, sums in total.items():
+            print(f"{m} all_reduce: {sums[1]} points, {percent((sums[0] / sums[1], sums[2]))}")
 
-    c, groups = all_reduce("a100-nvswitch", 300)
-    again = [r for r in table if r["machine"] == "a100-nvswitch-2" and r["kind"] == "all_reduce"]
-    ratios = [(c[0] + c[1] * 2 * (r["ranks"] - 1) + c[2 + groups.index(int(r["ranks"]))] * 2 *
-               (r["ranks"] - 1) / r["ranks"] * r["bytes"] / 300e3) / r["us"] for r in again]
-    print(f"   on another A100 machine, up to 64 MB: fitted / measured {min(ratios):.2f} to "
-          f"{max(ratios):.2f}, mean {sum(ratios) / len(ratios):.2f}")
-    all_reduce("h100-nvswitch", 450)
-    all_reduce("v100-cube-mesh", 150)
-    all_reduce("a100-nvlink-pairs", 300)
-    all_reduce("h100-nvlink-pairs", 300)
-    send_recv("a100-nvswitch-2", 1, 300)
-    send_recv("h100-nvswitch", 1, 450)
-    send_recv("h100-nvswitch", 2, 50)
+    def send_recv(machine, nodes=1):
+        rows = rows_of(machine, "send_recv", nodes=nodes)
+        fitted, error = fit_regimes(rows, 2)
+        print(f"{machine} send_recv, {nodes} node(s): {yaml_of(fitted)}; {len(rows)} points, {percent(error)}")
+
+    all_reduce("a100-nvswitch", 2.3, beside=["a100-nvswitch-2"])
+    all_reduce("h100-nvswitch", 0.33, largest_share={8: 0.82})
+    all_reduce("v100-cube-mesh", 3.5)
+    all_reduce("a100-nvlink-pairs", 3.1)
+    all_reduce("h100-nvlink-pairs", 2.0)
+    for machine in ("h200-nvls", "blackwell-nvls"):
+        rows = rows_of(machine, "all_reduce")
+        fitted, error = fit_regimes(rows, 2)
+        print(f"{machine} all_reduce in the switches: {yaml_of(fitted)}; {len(rows)} points, {percent(error)}")
+    send_recv("a100-nvswitch-2")
+    send_recv("h100-nvswitch")
+    send_recv("a100-nvlink-pairs")
+    send_recv("h100-nvswitch", 2)
 
 
 if __name__ == "__main__":

@@ -71,9 +71,9 @@ def vidur_layers(raw):
     return products, kernels
 
 
-def simumax_products(raw):
-    """A100 PCIe: efficiencies of 312 TFLOP/s by shape, layout and accumulation."""
-    ops = json.load(open(raw / "gemm/simumax_a100_pcie.json"))["accelerator"]["op"]
+def simumax_products(raw, device, name, peak):
+    """A100 PCIe and B200: efficiencies of `peak` TFLOP/s by shape, layout and accumulation."""
+    ops = json.load(open(raw / f"gemm/simumax_{name}.json"))["accelerator"]["op"]
     products, attention = [], []
     for key, efficiency in ops["matmul"]["accurate_efficient_factor"].items():
         f = dict(re.findall(r"(\w+)=(\w+)", key))
@@ -83,7 +83,7 @@ def simumax_products(raw):
         part = {"TN": "forward", "NN": "input_grad", "NT": "weight_grad"}[f["layout"]]
         if part == "weight_grad" and f["out_dtype"] != "fp32":
             continue
-        products.append(("a100-pcie", m, k, n, part, round(2 * m * n * k / efficiency / 312e6, 2)))
+        products.append((device, m, k, n, part, round(2 * m * n * k / efficiency / (peak * 1e6), 2)))
     for part, flops in (("fwd", 2), ("bwd", 5)):  # per b s^2 heads (d_qk + d_v): the full square
         for key, efficiency in ops["sdp_" + part]["accurate_efficient_factor"].items():
             f = dict(re.findall(r"(\w+)=(\w+)", key))
@@ -91,8 +91,8 @@ def simumax_products(raw):
             d_qk, d_v = int(f["qk_head_dim"]), int(f["v_head_dim"])
             full = flops * b * s * s * heads * (d_qk + d_v)
             if d_qk == d_v:
-                attention.append(("a100-pcie", "flash-attention-2", part, b, s, heads, kv, d_v, 1,
-                                  round(full / efficiency / 312e6, 1)))
+                attention.append((device, "flash-attention-2", part, b, s, heads, kv, d_v, 1,
+                                  round(full / efficiency / (peak * 1e6), 1)))
     return products, attention
 
 
@@ -120,55 +120,77 @@ def flash3_charts():
 
 
 def nccl_tests(raw):
-    """All-reduce within an A100 NVSwitch or V100 cube-mesh node, 2 to 8 GPUs, 1 MiB to 1 GiB."""
+    """All-reduce within an A100 NVSwitch or V100 cube-mesh node, 2 to 8 GPUs, 1 MiB to 1 GiB,
+    out of place."""
     rows = []
     for path in sorted(raw.glob("network/nccl_allreduce_*.csv")):
         gpu, n = re.match(r"nccl_allreduce_(\w\d+)_(\d)gpu", path.stem).groups()
         machine = {"a100": "a100-nvswitch", "v100": "v100-cube-mesh"}[gpu]
         lines = list(csv.reader(open(path)))[1:]
         by_size = {int(line[0]): float(line[3]) / 1e3 for line in lines}  # out of place
-        size = 1 << 20
-        while size <= max(by_size):
+        sizes = [part << i for i in range(20, 31) for part in (2, 3)]  # two to an octave
+        for size in [s // 2 for s in sizes]:
             if size in by_size:
                 rows.append((machine, "all_reduce", int(n), 1, size, round(by_size[size], 2)))
-            size *= 2
     return rows
 
 
+def nvls_tables():
+    """All-reduce on 8 GPUs whose NVSwitches add up: bus bandwidth in GB/s by KiB, as published in
+    stas00/ml-engineering (network/README.md)."""
+    tables = {
+        "h200-nvls": (1.44, 2.93, 5.73, 11.74, 23.94, 39.93, 64.53, 107.16, 155.53, 219.89, 275.84,
+                      346.51, 401.93, 436.15, 450.29, 463.58),
+        "blackwell-nvls": (1.2, 2.17, 4.86, 9.54, 18.71, 36.06, 63.09, 76.48, 126.49, 254.96, 325.97,
+                           400.6, 568.38, 646.11, 688.99, 723.34),
+    }
+    return [(machine, "all_reduce", 8, 1, 32768 << i, round(1.75 * (32768 << i) / rate / 1e3, 2))
+            for machine, rates in tables.items() for i, rate in enumerate(rates)]
+
+
 def vidur_links(raw):
-    """All-reduce and send/recv, medians of 12 log-spaced sizes up to 4 MB and one each 4 MB."""
+    """All-reduce and send/recv: one size to an octave up to 512 KB, four to 64 MB, two beyond, each the
+    median of five neighbouring sizes, because single ones scatter by tens of per cent."""
     machines = {"a100_dgx": "a100-nvswitch-2", "h100_dgx": "h100-nvswitch",
                 "a100_pairwise_nvlink": "a100-nvlink-pairs",
                 "h100_pairwise_nvlink": "h100-nvlink-pairs"}
+    targets = [2 ** i for i in range(11, 20)] + [2 ** (20 + i / 4) for i in range(25)] + \
+              [2 ** (26 + i / 2) for i in range(1, 7)]
     rows = []
     for path in sorted(raw.glob("network/vidur_*.csv")):
         name, kind = re.match(r"vidur_(\w+?)_(all_reduce|send_recv)", path.stem).groups()
-        times = defaultdict(list)
+        groups = defaultdict(lambda: defaultdict(list))
         for row in csv.DictReader(open(path)):
             n, per_node = int(row["num_workers"]), int(row["devices_per_node"])
             value = float(row[f"time_stats.{kind}.median"]) * 1e3
-            times[n, n // per_node, int(row["size"])].append(value)
-        sizes = sorted({key[2] for key in times})
-        targets = [2048 * 2 ** i for i in range(12)] + [i << 22 for i in range(1, 17)] + \
-                  [i << 26 for i in range(2, 9)]
-        wanted = {min(sizes, key=lambda s: abs(s - t)) for t in targets if t <= 1.1 * sizes[-1]}
-        for (n, nodes, size), values in times.items():
+            groups[n, n // per_node][int(row["size"])].append(value)
+        for (n, nodes), times in groups.items():
             # The A100 machines' networks between nodes are not described: those rows are left out.
-            if size in wanted and (nodes == 1 or name == "h100_dgx"):
-                rows.append((machines[name], kind, n, nodes, size, round(median(values), 2)))
+            if nodes > 1 and name != "h100_dgx":
+                continue
+            sizes = sorted(times)
+            for target in targets:
+                at = min(range(len(sizes)), key=lambda i: abs(sizes[i] - target))
+                if target > 1.1 * sizes[-1]:
+                    continue
+                first = max(0, min(at - 2, len(sizes) - 5))
+                near = sizes[first:first + 5]
+                us = median(median(times[size]) for size in near)
+                rows.append((machines[name], kind, n, nodes, near[2], round(us, 2)))
     return rows
 
 
 def main():
     raw = Path(sys.argv[1])
     products, kernels = vidur_layers(raw)
-    more_products, attention = simumax_products(raw)
-    write("products.csv", ("device", "m", "k", "n", "part", "us"), products + more_products)
+    more_products, attention = simumax_products(raw, "a100-pcie", "a100_pcie", 312)
+    b200_products, b200_attention = simumax_products(raw, "b200", "b200", 2250)
+    write("products.csv", ("device", "m", "k", "n", "part", "us"), products + more_products + b200_products)
     write("memory_bound.csv", ("device", "op", "bytes", "us"), kernels)
     write("attention.csv", ("device", "kernel", "part", "batch", "seq_len", "heads", "kv_heads",
-                            "head_dim", "causal", "us"), attention + flash3_charts())
+                            "head_dim", "causal", "us"), attention + b200_attention + flash3_charts())
     write("links.csv", ("machine", "kind", "ranks", "nodes", "bytes", "us"),
-          nccl_tests(raw) + vidur_links(raw))
+          nccl_tests(raw) + vidur_links(raw) + nvls_tables())
 
 
 if __name__ == "__main__":

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/base/provenance.h"
 #include "engine/base/units.h"
@@ -15,21 +17,39 @@ namespace trainyard {
 /// One class of links, with the curve that its transfers follow.
 ///
 ///   time = startup + steps * latency
-///          + volume / (efficiency * bandwidth) * (1 + sqrt(half_size / message))
+///          + volume / (e(message) * bandwidth) * (1 + sqrt(half_size / message))
 ///
 /// where steps and volume are the collective's (ring all-reduce: 2(n-1) and 2(n-1)/n S), message is
 /// S, and bandwidth is one direction, per device (between nodes: the node's share for that device).
-/// With startup 0, efficiency 1 and half_size 0 it is the textbook alpha-beta model.
+/// e(message) is `efficiency`, unless bytes beyond some size move at another one: then the message's
+/// bytes up to the first size move at `efficiency`, those up to the next at its entry, and so on, so that
+/// the time grows steadily with the message: at most three straight lines in a row, which is what
+/// NCCL's protocols look like from outside.
+/// With startup 0, efficiency 1 and nothing else it is the textbook alpha-beta model.
 struct LinkCurve {
   Seconds startup = 0;      // once per call
   Seconds latency = 0;      // per step of the algorithm (alpha)
-  double efficiency = 1;    // (0, 1]: reached share of the nominal bandwidth at large size
+  double efficiency = 1;    // (0, 1]: reached share of the nominal bandwidth
   Bytes half_size = 0;      // see above; 0: constant bandwidth
   /// Collectives inside a node: the efficiency of a group of so many ranks, where it depends on it
   /// (a cube mesh closes more rings for 8 than for 4; a bridge joins 2 only). Other sizes take the
   /// entry of the next smaller one, and `efficiency` below the smallest.
   std::map<std::int64_t, double> efficiency_by_ranks = {};
   Provenance provenance = {};
+  std::map<Bytes, double> efficiency_beyond = {};  // message size -> of the bytes beyond it; may exceed 1
+  /// Between nodes: latency of a ring's step from rank to rank of one node, where the ring goes on to
+  /// others; 0: that of the link inside the node.
+  Seconds rank_latency = 0;
+
+  /// Groups of so many ranks, where more than the efficiency depends on it. Looked up as
+  /// efficiency_by_ranks, which it goes before.
+  struct Group {
+    Seconds startup = 0;
+    double efficiency = 1;
+    std::map<Bytes, double> efficiency_beyond = {};
+    friend bool operator==(const Group&, const Group&) = default;
+  };
+  std::map<std::int64_t, Group> by_ranks = {};
 };
 
 struct LinkClass {
@@ -40,12 +60,31 @@ struct LinkClass {
   std::string source;             // where the figures come from
   std::string provenance = "datasheet";  // measured | fitted | datasheet | derived
   std::string name = {};          // file under calibrate/links/, "nvswitch-ampere"; may be empty
+  BytesPerSecond bandwidth_per_nic = 0;  // between nodes: usual, one direction; 0: only a cluster can say
+  std::optional<LinkCurve> in_switch = {};  // all-reduces that the switches add up (NVLS); absent: they cannot
 };
 
+/// The network between nodes. What its links carry, and on which way a message goes, is in fabric_links.h.
 struct Fabric {
-  std::string kind = "single-switch";  // single-switch | fat-tree
-  std::int64_t nodes_per_leaf = 16;    // fat-tree only
+  std::string kind = "single-switch";  // single-switch | fat-tree | rail-optimised | dragonfly | torus
+  /// Nodes under one leaf (fat-tree), on one set of rail switches (rail-optimised: a leaf for each NIC of a
+  /// node), on one router (dragonfly).
+  std::int64_t nodes_per_leaf = 16;
   double oversubscription = 1;         // >= 1: bandwidth out of a leaf is divided by it; 1: no bottleneck
+  std::int64_t leaves_per_pod = 0;     // fat-tree: leaves under one set of spine switches; 0: all
+  double pod_oversubscription = 1;     // fat-tree: bandwidth out of a pod is divided by it once more
+  std::int64_t routers_per_group = 0;  // dragonfly
+  std::vector<std::int64_t> dimensions = {};  // torus: nodes along each of its 2 or 3, the first the fastest
+  BytesPerSecond link = 0;             // torus, dragonfly: of a link between neighbours or in a group
+  BytesPerSecond global_link = 0;      // dragonfly: between two groups
+};
+
+/// Memory of the hosts, through which devices without peer access (`p2p: off`) send: one device writes it,
+/// the other, or the NIC, reads it.
+struct HostMemory {
+  std::int64_t sockets = 1;      // per node, each with an equal part of its devices
+  BytesPerSecond memory = 0;     // of one socket, reads and writes together
+  BytesPerSecond link = 0;       // between sockets, one direction; 0: no bottleneck
 };
 
 /// PCIe switches of a node, each with an equal part of its devices and NICs behind it.
@@ -66,6 +105,8 @@ struct Cluster {
   PcieTree pcie;
   Fabric fabric;
   std::int64_t num_nics() const { return nics > 0 && nics < devices_per_node ? nics : devices_per_node; }
+  bool p2p = true;                   // devices of a node read each other's memory
+  HostMemory host;
   std::map<std::int64_t, double> speed;  // device index before placement -> factor on compute rate
   std::map<std::string, std::string> collectives = {};  // all_reduce, ... -> algorithm; absent: ring
 };

@@ -10,16 +10,18 @@ namespace trainyard {
 
 Network::Network(const Cluster& cluster)
     : cluster_(cluster),
+      fabric_(cluster),
       per_node_(cluster.devices_per_node),
       nics_(cluster.num_nics()),
       switches_(cluster.pcie.switches),
-      nodes_per_leaf_(cluster.fabric.nodes_per_leaf),
       ports_to_nics_(cluster.intra.kind.starts_with("pcie")) {
-  first_nic_ = static_cast<LinkId>(2 * cluster.num_nodes * per_node_);
-  first_uplink_ = first_nic_ + static_cast<LinkId>(2 * cluster.num_nodes * nics_);
-  first_trunk_ = first_uplink_ + static_cast<LinkId>(2 * cluster.num_nodes * switches_);
-  const bool trunks = cluster.fabric.kind == "fat-tree" && cluster.fabric.oversubscription > 1;
-  if (trunks) num_leaves_ = static_cast<LinkId>((cluster.num_nodes + nodes_per_leaf_ - 1) / nodes_per_leaf_);
+  if (!cluster.p2p || (cluster.host.sockets > 1 && cluster.host.link > 0)) sockets_ = cluster.host.sockets;
+  const std::int64_t nodes = cluster.num_nodes;
+  first_nic_ = static_cast<LinkId>(2 * nodes * per_node_);
+  first_uplink_ = first_nic_ + static_cast<LinkId>(2 * nodes * nics_);
+  first_memory_ = first_uplink_ + static_cast<LinkId>(2 * nodes * switches_);
+  first_socket_ = first_memory_ + static_cast<LinkId>(nodes * sockets_);
+  first_fabric_ = first_socket_ + static_cast<LinkId>(2 * nodes * sockets_);
 }
 
 std::int64_t Network::nic(std::int64_t device) const { return device % per_node_ * nics_ / per_node_; }
@@ -38,32 +40,47 @@ LinkId Network::uplink(std::int64_t node, std::int64_t pcie_switch, bool out) co
   return first_uplink_ + static_cast<LinkId>(2 * (node * switches_ + pcie_switch) + (out ? 0 : 1));
 }
 
-LinkId Network::trunk(std::int64_t leaf, bool out) const {
-  return first_trunk_ + static_cast<LinkId>(2 * leaf + (out ? 0 : 1));
+LinkId Network::memory(std::int64_t device) const {
+  return first_memory_ + static_cast<LinkId>(node(device) * sockets_ + device % per_node_ * sockets_ / per_node_);
+}
+
+LinkId Network::socket_link(std::int64_t device, bool out) const {
+  return first_socket_ + 2 * (memory(device) - first_memory_) + (out ? 0 : 1);
+}
+
+bool Network::across_sockets(std::int64_t a, std::int64_t b) const {
+  return sockets_ > 1 && cluster_.host.link > 0 && memory(a) != memory(b);
 }
 
 BytesPerSecond Network::capacity(LinkId link) const {
   if (link < first_nic_) return cluster_.intra.bandwidth;
   if (link < first_uplink_) return cluster_.inter.bandwidth / static_cast<double>(nics_);
-  if (link < first_trunk_) return cluster_.pcie.uplink;
-  return cluster_.inter.bandwidth * static_cast<double>(nodes_per_leaf_) / cluster_.fabric.oversubscription;
+  if (link < first_memory_) return cluster_.pcie.uplink;
+  if (link < first_socket_) return cluster_.host.memory;
+  if (link < first_fabric_) return cluster_.host.link;
+  return fabric_.capacity(link - first_fabric_);
 }
 
 std::string Network::name(LinkId link) const {
-  const std::string way = link % 2 == 0 ? " out" : " in";
-  if (link < first_nic_) return "device " + std::to_string(link / 2) + " " + cluster_.intra.kind + way;
-  if (link < first_uplink_) {
-    const std::int64_t index = (link - first_nic_) / 2;
-    return "node " + std::to_string(index / nics_) + " " + cluster_.inter.kind + " " + std::to_string(index % nics_) + way;
-  }
-  if (link < first_trunk_) {
-    const std::int64_t index = (link - first_uplink_) / 2;
-    return "node " + std::to_string(index / switches_) + " PCIe switch " + std::to_string(index % switches_) + way;
-  }
-  return "leaf " + std::to_string((link - first_trunk_) / 2) + " trunk " + (link % 2 == first_trunk_ % 2 ? "up" : "down");
+  if (link >= first_fabric_) return fabric_.name(link - first_fabric_);
+  const auto of_node = [](std::int64_t index, std::int64_t per_node, const std::string& what) {
+    return "node " + std::to_string(index / per_node) + " " + what + " " + std::to_string(index % per_node);
+  };
+  if (link >= first_memory_ && link < first_socket_) return of_node(link - first_memory_, sockets_, "host memory");
+  const LinkId first = link < first_nic_      ? 0
+                       : link < first_uplink_ ? first_nic_
+                       : link < first_memory_ ? first_uplink_
+                                              : first_socket_;
+  const std::int64_t index = (link - first) / 2;
+  const std::string way = (link - first) % 2 == 0 ? " out" : " in";
+  if (link < first_nic_) return "device " + std::to_string(index) + " " + cluster_.intra.kind + way;
+  if (link < first_uplink_) return of_node(index, nics_, cluster_.inter.kind) + way;
+  if (link < first_memory_) return of_node(index, switches_, "PCIe switch") + way;
+  return of_node(index, sockets_, "socket") + way;
 }
 
 std::int64_t Network::owner(LinkId link) const {
+  if (fabric_.has_rails()) return -1;  // messages to another rail pass their neighbours' ports
   if (link < first_nic_) return link / 2;
   if (link >= first_uplink_ || nics_ != per_node_) return -1;
   return (link - first_nic_) / 2;
@@ -71,10 +88,51 @@ std::int64_t Network::owner(LinkId link) const {
 
 template <typename Visit>
 void Network::to_nic(std::int64_t device, std::int64_t nic, bool out, const Visit& visit) const {
-  if (ports_to_nics_) visit(port(device, out));
-  if (switches_ == 0 || device_switch(device) == nic_switch(nic)) return;
-  visit(uplink(node(device), device_switch(device), out));
-  visit(uplink(node(device), nic_switch(nic), !out));
+  const auto device_side = [&] {
+    if (ports_to_nics_ || !cluster_.p2p) visit(port(device, out), 1);
+  };
+  if (out) device_side();
+  if (out && !cluster_.p2p) visit(memory(device), 2);
+  if (switches_ > 0 && device_switch(device) != nic_switch(nic)) {
+    const std::int64_t first = out ? device_switch(device) : nic_switch(nic);
+    const std::int64_t second = out ? nic_switch(nic) : device_switch(device);
+    visit(uplink(node(device), first, true), 1);
+    visit(uplink(node(device), second, false), 1);
+  }
+  if (!out && !cluster_.p2p) visit(memory(device), 2);
+  if (!out) device_side();
+}
+
+template <typename Visit>
+void Network::within_node(std::int64_t a, std::int64_t b, const Visit& visit) const {
+  visit(port(a, true), 1);
+  if (switches_ > 0 && device_switch(a) != device_switch(b)) {
+    visit(uplink(node(a), device_switch(a), true), 1);
+    visit(uplink(node(b), device_switch(b), false), 1);
+  }
+  if (!cluster_.p2p) visit(memory(a), 2);
+  if (across_sockets(a, b)) {
+    visit(socket_link(a, true), 1);
+    visit(socket_link(b, false), 1);
+  }
+  visit(port(b, false), 1);
+}
+
+template <typename Visit>
+void Network::between_nodes(Rail out, Rail in, const Visit& visit) const {
+  const bool over_nvlink = fabric_.has_rails() && out.nic != in.nic && !ports_to_nics_ && cluster_.p2p;
+  if (over_nvlink) {
+    const std::int64_t next = node(out.device) * per_node_ + in.nic * per_node_ / nics_;
+    within_node(out.device, next, visit);
+    out = {in.nic, next};
+  }
+  to_nic(out.device, out.nic, true, visit);
+  visit(nic_link(node(out.device), out.nic, true), 1);
+  std::vector<std::int64_t> passed;
+  fabric_.route({node(out.device), out.nic}, {node(in.device), in.nic}, passed);
+  for (const std::int64_t link : passed) visit(first_fabric_ + static_cast<LinkId>(link), 1);
+  visit(nic_link(node(in.device), in.nic, false), 1);
+  to_nic(in.device, in.nic, false, visit);
 }
 
 std::vector<LinkUse> Network::route(std::int64_t from, std::int64_t to) const {
@@ -86,9 +144,6 @@ std::vector<LinkUse> Network::route(std::int64_t from, std::int64_t to) const {
 Network::Uses Network::uses(std::span<const std::int64_t> devices, std::span<const GroupEdge> edges,
                             bool striped) const {
   // NICs of the group on each of its nodes, each with one of the devices next to it.
-  struct Rail {
-    std::int64_t nic, device;
-  };
   std::vector<std::vector<Rail>> rails;
   std::vector<std::size_t> place(devices.size());  // index into rails of each member's node
   std::size_t fewest = 1;
@@ -109,25 +164,13 @@ Network::Uses Network::uses(std::span<const std::int64_t> devices, std::span<con
     const std::int64_t b = devices[static_cast<std::size_t>(edge.to)];
     if (a == b) continue;
     if (node(a) == node(b)) {
-      pass(port(a, true), fewest);
-      if (switches_ > 0 && device_switch(a) != device_switch(b)) {
-        pass(uplink(node(a), device_switch(a), true), fewest);
-        pass(uplink(node(b), device_switch(b), false), fewest);
-      }
-      pass(port(b, false), fewest);
+      within_node(a, b, [&](LinkId link, std::size_t times) { pass(link, times * fewest); });
       continue;
     }
     for (std::size_t rail = 0; rail < fewest; ++rail) {
       const Rail out = striped ? rails[place[static_cast<std::size_t>(edge.from)]][rail] : Rail{nic(a), a};
       const Rail in = striped ? rails[place[static_cast<std::size_t>(edge.to)]][rail] : Rail{nic(b), b};
-      to_nic(out.device, out.nic, true, [&](LinkId link) { pass(link, 1); });
-      pass(nic_link(node(a), out.nic, true), 1);
-      if (num_leaves_ > 0 && leaf(a) != leaf(b)) {
-        pass(trunk(leaf(a), true), 1);
-        pass(trunk(leaf(b), false), 1);
-      }
-      pass(nic_link(node(b), in.nic, false), 1);
-      to_nic(in.device, in.nic, false, [&](LinkId link) { pass(link, 1); });
+      between_nodes(out, in, pass);
     }
   }
   if (edges.size() > 1) {
@@ -144,6 +187,16 @@ Network::Uses Network::uses(std::span<const std::int64_t> devices, std::span<con
   for (LinkUse& use : out.links) use.times /= divisor;
   out.unit /= divisor;
   return out;
+}
+
+double Network::fabric_seconds(std::span<const std::int64_t> devices, std::span<const GroupEdge> edges,
+                               bool striped) const {
+  const Uses passed = uses(devices, edges, striped);
+  double slowest = 0;
+  for (const LinkUse& use : passed.links) {
+    if (use.link >= first_fabric_) slowest = std::max(slowest, static_cast<double>(use.times) / capacity(use.link));
+  }
+  return slowest / static_cast<double>(passed.unit);
 }
 
 }  // namespace trainyard

@@ -2,12 +2,14 @@
 // which of them lie between two devices.
 //
 //   device --(port)-- switch or mesh of the node --(port)-- device            inside a node
-//   device --(PCIe uplink)-- NIC -- leaf --(trunk)-- spine -- leaf -- NIC -- device
+//   device --(PCIe uplink)-- NIC -- links of the fabric -- NIC --(PCIe uplink)-- device
+//   device --(port)-- host memory --(link between sockets)--(port)-- device   without peer access
 //
 // Ports: the NVLinks (or the PCIe slot) of one device. NICs: each belongs to the devices next to it,
-// and to the PCIe switch that they share. Trunk: all uplinks of one leaf switch together, as if traffic
-// were spread over them evenly; a fabric that is not oversubscribed has none, since what its NICs can
-// send its trunks can carry. Switches themselves never hold anything up.
+// and to the PCIe switch that they share. Links of the fabric: fabric_links.h. Host memory: one link per
+// socket for reads and writes together, passed twice, by the device that writes it and by the device or
+// NIC that reads. Switches themselves never hold anything up. Where NICs of one number share a rail, what
+// goes to another rail goes over NVLink to the device next to the NIC of that rail first.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "engine/cluster/cluster.h"
+#include "engine/cluster/fabric_links.h"
 
 namespace trainyard {
 
@@ -39,7 +42,7 @@ class Network {
  public:
   explicit Network(const Cluster& cluster);
 
-  LinkId num_links() const { return first_trunk_ + 2 * num_leaves_; }
+  LinkId num_links() const { return first_fabric_ + static_cast<LinkId>(fabric_.num_links()); }
   BytesPerSecond capacity(LinkId link) const;  // nominal, one direction
   std::string name(LinkId link) const;         // "device 12 nvswitch out", "leaf 2 trunk up"
   /// The only device whose traffic passes this link; -1: several.
@@ -47,7 +50,7 @@ class Network {
 
   std::int64_t devices_per_node() const { return per_node_; }
   std::int64_t node(std::int64_t device) const { return device / per_node_; }
-  std::int64_t leaf(std::int64_t device) const { return num_leaves_ == 0 ? 0 : node(device) / nodes_per_leaf_; }
+  std::int64_t leaf(std::int64_t device) const { return fabric_.leaf(node(device)); }
   std::int64_t nic(std::int64_t device) const;  // number within the node
 
   /// Links from device `from` to device `to`, in order, each once. Empty for from = to.
@@ -63,21 +66,38 @@ class Network {
   };
   Uses uses(std::span<const std::int64_t> devices, std::span<const GroupEdge> edges, bool striped) const;
 
+  /// Whether GroupLayout must have fabric_seconds(), because numbers of nodes and leaves do not tell it.
+  bool fabric_needs_routes() const { return fabric_.needs_routes(); }
+  /// Seconds per byte on each edge that the busiest link of the fabric takes, of nominal bandwidth. 0:
+  /// no such link is passed.
+  double fabric_seconds(std::span<const std::int64_t> devices, std::span<const GroupEdge> edges, bool striped) const;
+
  private:
   LinkId port(std::int64_t device, bool out) const { return static_cast<LinkId>(2 * device + (out ? 0 : 1)); }
   LinkId nic_link(std::int64_t node, std::int64_t nic, bool out) const;
   LinkId uplink(std::int64_t node, std::int64_t pcie_switch, bool out) const;
-  LinkId trunk(std::int64_t leaf, bool out) const;
+  LinkId memory(std::int64_t device) const;
+  LinkId socket_link(std::int64_t device, bool out) const;
+  bool across_sockets(std::int64_t a, std::int64_t b) const;
   std::int64_t device_switch(std::int64_t device) const;
   std::int64_t nic_switch(std::int64_t nic) const;
   /// From a device to a NIC of its node (out), or back (in).
   template <typename Visit>
   void to_nic(std::int64_t device, std::int64_t nic, bool out, const Visit& visit) const;
+  /// From one device of a node to another.
+  template <typename Visit>
+  void within_node(std::int64_t a, std::int64_t b, const Visit& visit) const;
+  struct Rail {
+    std::int64_t nic, device;  // a NIC, and a device next to it
+  };
+  template <typename Visit>
+  void between_nodes(Rail out, Rail in, const Visit& visit) const;
 
   const Cluster& cluster_;
-  std::int64_t per_node_, nics_, switches_, nodes_per_leaf_;
-  LinkId first_nic_, first_uplink_, first_trunk_;
-  LinkId num_leaves_ = 0;    // of leaves with a trunk
+  FabricLinks fabric_;
+  std::int64_t per_node_, nics_, switches_;
+  std::int64_t sockets_ = 0;    // whose memory, or links to each other, can hold something up
+  LinkId first_nic_, first_uplink_, first_memory_, first_socket_, first_fabric_;
   bool ports_to_nics_ = false;  // the device's port is its PCIe slot: traffic to a NIC passes it too
 };
 

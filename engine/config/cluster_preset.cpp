@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/config/profile_reader.h"
+#include "engine/config/read_fabric.h"
 #include "engine/config/read_link.h"
 #include "engine/config/study_section.h"
 #include "engine/config/study_words.h"
@@ -15,7 +16,8 @@ namespace {
 LinkCurve read_curve(const YamlNode& node) {
   LinkCurve curve;
   for (const auto& [key, value] : {std::pair<std::string_view, Seconds*>{"startup", &curve.startup},
-                                   {"latency", &curve.latency}}) {
+                                   {"latency", &curve.latency},
+                                   {"rank_latency", &curve.rank_latency}}) {
     const std::optional<YamlNode> found = node.find(key);
     if (!found) continue;
     *value = found->as_duration();
@@ -29,6 +31,8 @@ LinkCurve read_curve(const YamlNode& node) {
   if (const auto by_ranks = node.find("efficiency_by_ranks")) {
     curve.efficiency_by_ranks = read_efficiency_by_ranks(*by_ranks);
   }
+  if (const auto beyond = node.find("efficiency_beyond")) curve.efficiency_beyond = read_efficiency_beyond(*beyond);
+  if (const auto groups = node.find("by_ranks")) curve.by_ranks = read_groups(*groups);
   curve.provenance = read_provenance(node);
   node.finish();
   return curve;
@@ -43,17 +47,23 @@ LinkClass read_link_class(const std::string& kind, const std::string& name, cons
     link.bandwidth = bandwidth->as_bandwidth();
     if (link.bandwidth <= 0) bandwidth->fail("expected more than 0 bytes/s");
   }
+  if (const auto bandwidth = node.find("bandwidth_per_nic")) {
+    link.bandwidth_per_nic = bandwidth->as_bandwidth();
+    if (link.bandwidth_per_nic <= 0) bandwidth->fail("expected more than 0 bytes/s");
+  }
   link.collective = read_curve(node.at("collective"));
   link.point_to_point = read_curve(node.at("point_to_point"));
+  if (const auto in_switch = node.find("in_switch")) link.in_switch = read_curve(*in_switch);
   link.source = link.collective.provenance.note;
   link.provenance = link.collective.provenance.kind;
   node.finish();
   return link;
 }
 
-/// `intra: nvswitch` with the link's own bandwidth, or `{kind: infiniband, bandwidth: 200 GB/s}`.
+/// `intra: nvswitch` with the link's own bandwidth, or `{kind: infiniband, bandwidth: 200 GB/s}`. Between
+/// nodes a kind may know the width of a NIC, of which the node has `nics`.
 LinkClass read_link_of_cluster(const std::string& root, const YamlNode& node,
-                               const std::string& device) {
+                               const std::string& device, std::int64_t nics) {
   const YamlNode kind = node.is_map() ? node.at("kind") : node;
   const std::string word(kLinkWords[read_word(kind, "kind of link", kLinkWords)]);
   std::optional<LinkClass> link = find_link(root, word, device);
@@ -61,6 +71,7 @@ LinkClass read_link_of_cluster(const std::string& root, const YamlNode& node,
     kind.fail("no curves for links of kind '" + word + "' between devices " + device +
               "; calibrate/links/ has those that are known");
   }
+  if (link->bandwidth <= 0) link->bandwidth = link->bandwidth_per_nic * static_cast<double>(nics);
   if (node.is_map()) {
     if (const auto bandwidth = node.find("bandwidth")) link->bandwidth = bandwidth->as_bandwidth();
     node.finish();
@@ -70,37 +81,6 @@ LinkClass read_link_of_cluster(const std::string& root, const YamlNode& node,
               "' have no usual bandwidth; write {kind: " + link->kind + ", bandwidth: 25 GB/s}");
   }
   return *std::move(link);
-}
-
-PcieTree read_pcie(const YamlNode& node, std::int64_t devices) {
-  PcieTree pcie;
-  const YamlNode switches = node.at("switches");
-  pcie.switches = switches.as_integer(1, devices);
-  if (devices % pcie.switches != 0) switches.fail("expected a divisor of devices_per_node");
-  const YamlNode uplink = node.at("uplink");
-  pcie.uplink = uplink.as_bandwidth();
-  if (!(pcie.uplink > 0)) uplink.fail("expected more than 0");
-  node.finish();
-  return pcie;
-}
-
-Fabric read_fabric(const YamlNode& node) {
-  Fabric fabric;
-  const YamlNode kind = node.at("kind");
-  fabric.kind = kind.as_string();
-  if (fabric.kind != "single-switch" && fabric.kind != "fat-tree") {
-    kind.fail("expected single-switch or fat-tree, got '" + fabric.kind + "'");
-  }
-  if (const auto leaf = node.find("leaf")) {
-    fabric.nodes_per_leaf = leaf->as_num_nodes();
-    if (fabric.nodes_per_leaf < 1) leaf->fail("expected at least 1 node");
-  }
-  if (const auto ratio = node.find("oversubscription")) {
-    fabric.oversubscription = ratio->as_number();
-    if (fabric.oversubscription < 1) ratio->fail("expected at least 1");
-  }
-  node.finish();
-  return fabric;
 }
 
 }  // namespace
@@ -134,14 +114,17 @@ Cluster read_cluster_preset(const std::string& root, const std::string& name,
   cluster.device = profile->name;
   cluster.devices_per_node = node.at("devices_per_node").as_integer(1, 1 << 20);
   cluster.num_devices = cluster.devices_per_node;
-  cluster.intra = read_link_of_cluster(root, node.at("intra"), cluster.device);
-  cluster.inter = read_link_of_cluster(root, node.at("inter"), cluster.device);
-  if (const auto nics = node.find("nics")) {
-    cluster.nics = nics->as_integer(1, cluster.devices_per_node);
-    if (cluster.devices_per_node % cluster.nics != 0) nics->fail("expected a divisor of devices_per_node");
-  }
-  if (const auto pcie = node.find("pcie")) cluster.pcie = read_pcie(*pcie, cluster.devices_per_node);
-  if (const auto fabric = node.find("fabric")) cluster.fabric = read_fabric(*fabric);
+  const auto nics = node.find("nics");
+  cluster.intra = read_link_of_cluster(root, node.at("intra"), cluster.device, 0);
+  cluster.inter = read_link_of_cluster(root, node.at("inter"), cluster.device,
+                                       nics ? nics->as_integer(1) : cluster.devices_per_node);
+  Study scratch;  // only for the words that files share with studies
+  Section section(scratch, "", node);
+  read_node_paths(section, cluster);
+  read_fabric(section, cluster.fabric);
+  if (node.has("collectives")) read_collectives(section, cluster);
+  if (const auto domain = node.find("nvlink_domain")) widen_to_nvlink_domain(*domain, cluster);
+  cluster.num_devices = cluster.devices_per_node;
   if (node.at("source").as_string().empty()) node.at("source").fail("expected a source");
   node.finish();
   return cluster;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/config/free_parameters.h"
 #include "engine/config/quantity.h"
 #include "engine/graph/op_kind.h"
 
@@ -69,6 +70,21 @@ MemoryCurve read_memory_curve(const YamlNode& node) {
   return curve;
 }
 
+Slowdown read_slowdown(const YamlNode& node) {
+  const auto factor = [&](std::string_view key) {
+    constexpr double kMost = 100;
+    const double value = read_factor(node, key, 1, kMost);
+    if (value < 1) node.at(key).fail("expected at least 1, the time without anything beside it");
+    return value;
+  };
+  Slowdown slowdown;
+  slowdown.compute_by_communication = factor("compute_by_communication");
+  slowdown.communication_by_compute = factor("communication_by_compute");
+  slowdown.provenance = read_provenance(node);
+  node.finish();
+  return slowdown;
+}
+
 void read_peak(const YamlNode& node, HardwareProfile& profile) {
   profile.peak_provenance = read_provenance(node);
   for (const std::string& key : node.keys()) {
@@ -128,6 +144,8 @@ void take_curves(const HardwareProfile& other, const std::string& why, HardwareP
   for (auto& [name, curve] : profile.other_flash_attention) mark(curve.provenance);
   for (auto& [name, curve] : profile.memory_bound) mark(curve.provenance);
   mark(profile.optimizer.provenance);
+  profile.slowdown = other.slowdown;
+  if (profile.slowdown.any()) mark(profile.slowdown.provenance);
   profile.launch_provenance = other.launch_provenance;  // the host's, whatever the device
 }
 
@@ -223,6 +241,7 @@ HardwareProfile read_hardware_profile(const std::string& root, const std::string
     profile.launch_provenance = read_provenance(*entry);
     entry->finish();
   }
+  if (const auto entry = node.find("slowdown")) profile.slowdown = read_slowdown(*entry);
   node.finish();
   return profile;
 }
@@ -273,6 +292,7 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
     if (!entry) continue;
     profile.*number.value = read_factor(*entry, "value", profile.*number.value, number.most);
     profile.provenance.emplace(number.name, read_provenance(*entry));
+    read_fit_range(*entry, profile.*number.value, number.most);
     entry->finish();
   }
   node.finish();

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/config/quantity.h"
+#include "engine/config/read_fabric.h"
 #include "engine/config/read_link.h"
 #include "engine/config/study_limits.h"
 #include "engine/config/study_origin.h"
@@ -31,9 +32,11 @@ Cluster load_cluster(const Study& study, const YamlNode& node, const StudyResolv
 void record_preset(Section& cluster_section, const YamlNode& node) {
   const std::string name = node.as_string();
   Origin origin{is_path(name) ? Origin::Kind::kFile : Origin::Kind::kPreset, node.pos(), name};
-  for (const std::string_view key : {"name", "device", "nodes", "devices_per_node", "devices",
-                                     "nics", "pcie.switches", "pcie.uplink", "fabric.kind",
-                                     "fabric.leaf", "fabric.oversubscription"}) {
+  for (const std::string_view key :
+       {"name", "device", "nodes", "devices_per_node", "devices", "nics", "pcie.switches", "pcie.uplink", "p2p",
+        "host.sockets", "host.memory", "host.link", "fabric.kind", "fabric.leaf", "fabric.oversubscription",
+        "fabric.pod", "fabric.pod_oversubscription", "fabric.group", "fabric.dimensions", "fabric.link",
+        "fabric.global_link"}) {
     cluster_section.study().origins[cluster_section.key_path(key)] = origin;
   }
   record_link(cluster_section, "intra", origin);
@@ -203,26 +206,11 @@ void read_flat_inter(Section& section, LinkClass& inter, const StudyResolvers& r
   }
   const bool per_device = inter.kind == "infiniband" || inter.kind == "roce";
   const auto devices = static_cast<double>(section.study().cluster.devices_per_node);
-  const double usual =
-      per_device ? kUsualGbitPerDevice * devices * kGbitPerSecond : inter.bandwidth;
+  const double usual = per_device                    ? kUsualGbitPerDevice * devices * kGbitPerSecond
+                       : inter.bandwidth_per_nic > 0 ? inter.bandwidth_per_nic * devices
+                                                     : inter.bandwidth;
   read_flat_bandwidth(section, "inter", "inter_gbit_per_s_per_node", kGbitPerSecond, usual,
                       per_device ? "100 per GPU" : "usual for " + inter.kind, inter);
-}
-
-/// GPUs on one NVLink switch network that is larger than a host are a node of the Cluster: what
-/// leaves it is the hosts' networks together.
-void widen_to_nvlink_domain(Section& section, Cluster& cluster) {
-  const auto domain = section.given("nvlink_domain");
-  if (!domain) return;
-  const std::int64_t per_host = cluster.devices_per_node;
-  const std::int64_t size = domain->as_integer(per_host, kMaxRanks);
-  if (size % per_host != 0) {
-    domain->fail("expected a multiple of gpus_per_node, " + std::to_string(per_host) + ", got " +
-                 std::to_string(size));
-  }
-  cluster.devices_per_node = size;
-  const std::int64_t hosts = size / per_host;
-  cluster.inter.bandwidth *= static_cast<double>(hosts);
 }
 
 void read_flat(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
@@ -232,7 +220,7 @@ void read_flat(Section& section, Cluster& cluster, const StudyResolvers& resolve
   cluster.devices_per_node = section.required("gpus_per_node").as_integer(1, kMaxRanks);
   read_flat_intra(section, cluster.intra, resolvers);
   read_flat_inter(section, cluster.inter, resolvers);
-  widen_to_nvlink_domain(section, cluster);
+  if (const auto domain = section.given("nvlink_domain")) widen_to_nvlink_domain(*domain, cluster);
   cluster.num_nodes = divide_up(cluster.num_devices, cluster.devices_per_node);
   require_network(cluster, section.node()->find("inter").value_or(*section.node()),
                   "say inter, such as infiniband");
@@ -244,47 +232,22 @@ void read_flat(Section& section, Cluster& cluster, const StudyResolvers& resolve
   }
 }
 
-void read_fabric(Section& cluster_section, Cluster& cluster, bool has_preset) {
-  if (!has_preset) {
-    cluster.fabric = {"fat-tree", 16, 1};
-    for (const char* key : {"fabric.kind", "fabric.leaf", "fabric.oversubscription"}) {
-      cluster_section.study().origins[cluster_section.key_path(key)] = default_origin();
-    }
+/// A cluster that is no preset has a fat tree without a bottleneck.
+void take_default_fabric(Section& cluster_section, Cluster& cluster) {
+  cluster.fabric = {"fat-tree", 16, 1};
+  for (const char* key : {"fabric.kind", "fabric.leaf", "fabric.oversubscription"}) {
+    cluster_section.study().origins[cluster_section.key_path(key)] = default_origin();
   }
-  Section section = cluster_section.child("fabric");
-  Fabric& fabric = cluster.fabric;
-  section.word("kind", fabric.kind, kFabricWords);
-  if (const auto leaf = section.given("leaf")) fabric.nodes_per_leaf = leaf->as_num_nodes();
-  section.number("oversubscription", fabric.oversubscription, 1, kOversubscriptionBelow);
-  section.finish();
 }
 
-void read_nics(Section& cluster_section, Cluster& cluster) {
-  if (const auto nics = cluster_section.given("nics")) {
-    cluster.nics = nics->as_integer(1, kMaxRanks);
-    if (cluster.nics > cluster.devices_per_node || cluster.devices_per_node % cluster.nics != 0) {
-      nics->fail("expected a divisor of the " + std::to_string(cluster.devices_per_node) +
-                 " devices of a node; more NICs than devices count as one wider one per device");
-    }
-  } else {
-    cluster_section.study().origins.try_emplace(cluster_section.key_path("nics"), default_origin("one per device"));
-  }
-  Section section = cluster_section.child("pcie");
-  PcieTree& pcie = cluster.pcie;
-  if (const auto switches = section.given("switches")) {
-    pcie.switches = switches->as_integer(0, kMaxRanks);
-    if (pcie.switches > 0 && cluster.devices_per_node % pcie.switches != 0) {
-      switches->fail("expected a divisor of the " + std::to_string(cluster.devices_per_node) + " devices of a node");
-    }
-  } else {
-    section.study().origins.try_emplace(section.key_path("switches"), default_origin());
-  }
-  if (const auto uplink = section.given("uplink")) {
-    pcie.uplink = uplink->as_bandwidth();
-    if (!(pcie.uplink > 0)) uplink->fail("expected more than 0");
-  }
-  if (pcie.switches > 0 && !(pcie.uplink > 0)) section.required("uplink");
-  section.finish();
+/// Devices whose peer access the study switches off send at the pace of copies through the host.
+void take_host_curves(const Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
+  if (cluster.p2p || !section.contains("p2p") || cluster.intra.kind == "none" || cluster.intra.kind == "pcie-host") return;
+  const std::optional<LinkClass> link = resolvers.link("pcie-host", cluster.device);
+  if (!link) return;
+  const BytesPerSecond bandwidth = cluster.intra.bandwidth;
+  cluster.intra = *link;
+  cluster.intra.bandwidth = bandwidth;
 }
 
 void read_speed(Section& cluster_section, Cluster& cluster) {
@@ -310,16 +273,6 @@ void read_speed(Section& cluster_section, Cluster& cluster) {
       value.fail("device " + std::to_string(device) + " appears twice");
     }
   }
-}
-
-void read_collectives(Section& cluster_section, Cluster& cluster) {
-  Section section = cluster_section.child("collectives");
-  for (const std::string_view collective : kCollectives) {
-    std::string& algorithm = cluster.collectives[std::string(collective)];
-    algorithm = "auto";
-    section.word(collective, algorithm, collective_words(collective));
-  }
-  section.finish();
 }
 
 }  // namespace
@@ -350,8 +303,14 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
         "expected one of: preset (dgx-a100-80g, ...), device (written out in place), gpu (a case)");
   }
   section.refuse("profile", "a calibrated profile of this machine is not in this version");
-  read_nics(section, cluster);
-  read_fabric(section, cluster, has_preset);
+  read_node_paths(section, cluster);
+  take_host_curves(section, cluster, resolvers);
+  if (!has_preset) take_default_fabric(section, cluster);
+  read_fabric(section, cluster.fabric);
+  if (cluster.name != kLocalCluster && !section.contains("gpu")) {
+    if (const auto domain = section.given("nvlink_domain")) widen_to_nvlink_domain(*domain, cluster);
+  }
+  check_fabric(section, cluster);
   read_speed(section, cluster);
   read_collectives(section, cluster);
   section.finish();

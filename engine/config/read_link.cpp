@@ -11,9 +11,11 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kCurveKeys = {"startup", "latency", "efficiency",
-                                                        "half_size", "efficiency_by_ranks"};
+constexpr std::array<std::string_view, 8> kCurveKeys = {
+    "startup",   "latency",             "rank_latency",      "efficiency",
+    "half_size", "efficiency_by_ranks", "efficiency_beyond", "by_ranks"};
 constexpr std::array<std::string_view, 2> kCurves = {"collective", "point_to_point"};
+constexpr std::string_view kInSwitch = "in_switch";
 
 std::string in_curve(std::string_view curve, std::string_view key) {
   return std::string(curve) + "." + std::string(key);
@@ -34,6 +36,7 @@ void record_shared_keys(Section& link_section) {
 void read_curve(Section& section, LinkCurve& curve) {
   if (const auto node = section.given("startup")) curve.startup = node->as_duration();
   if (const auto node = section.given("latency")) curve.latency = node->as_duration();
+  if (const auto node = section.given("rank_latency")) curve.rank_latency = node->as_duration();
   if (const auto node = section.given("half_size")) curve.half_size = node->as_bytes();
   if (const auto node = section.given("efficiency")) {
     curve.efficiency = node->as_number();
@@ -41,23 +44,53 @@ void read_curve(Section& section, LinkCurve& curve) {
       node->fail("expected a share of the bandwidth, more than 0 and at most 1, got " +
                  number_text(curve.efficiency));
     }
-    curve.efficiency_by_ranks.clear();  // one figure for all groups
+    curve.efficiency_by_ranks.clear();  // one figure for all groups and sizes
+    curve.efficiency_beyond.clear();
+    curve.by_ranks.clear();
   }
 }
 
-void read_by_ranks(Section& section, LinkCurve& curve) {
+void read_maps(Section& section, LinkCurve& curve) {
   if (const auto node = section.given("efficiency_by_ranks")) {
     curve.efficiency_by_ranks = read_efficiency_by_ranks(*node);
+    curve.by_ranks.clear();
   }
+  if (const auto node = section.given("efficiency_beyond")) curve.efficiency_beyond = read_efficiency_beyond(*node);
+  if (const auto node = section.given("by_ranks")) curve.by_ranks = read_groups(*node);
 }
 
 void read_own_curve(Section& link_section, std::string_view key, LinkCurve& curve) {
   read_curve(link_section, curve);
-  read_by_ranks(link_section, curve);
+  read_maps(link_section, curve);
   Section section = link_section.child(key);
   read_curve(section, curve);
-  read_by_ranks(section, curve);
+  read_maps(section, curve);
   section.finish();
+}
+
+void read_in_switch(Section& link_section, LinkClass& link) {
+  Section section = link_section.child(kInSwitch);
+  if (!section.node()) return;
+  if (!link.in_switch) link.in_switch.emplace();
+  read_curve(section, *link.in_switch);
+  read_maps(section, *link.in_switch);
+  section.finish();
+}
+
+/// A number of ranks as a key.
+std::int64_t read_ranks(const std::string& key, const YamlNode& entry) {
+  const bool number = !key.empty() && key.size() < 7 && key.find_first_not_of("0123456789") == std::string::npos;
+  if (!number) entry.fail("expected a number of ranks as the key");
+  return std::stoll(key);
+}
+
+double read_efficiency(const YamlNode& node, double most) {
+  const double efficiency = node.as_number();
+  if (!(efficiency > 0) || efficiency > most) {
+    node.fail("expected a share of the bandwidth, more than 0 and at most " + number_text(most) + ", got " +
+              number_text(efficiency));
+  }
+  return efficiency;
 }
 
 }  // namespace
@@ -68,7 +101,7 @@ void record_link(Section& parent, std::string_view key, const Origin& origin) {
   for (const char* value : {"kind", "bandwidth", "name", "source", "provenance"}) {
     origins[link + value] = origin;
   }
-  for (const std::string_view curve : kCurves) {
+  for (const std::string_view curve : {kCurves[0], kCurves[1], kInSwitch}) {
     for (const std::string_view value : kCurveKeys) origins[link + in_curve(curve, value)] = origin;
   }
 }
@@ -77,17 +110,37 @@ std::map<std::int64_t, double> read_efficiency_by_ranks(const YamlNode& node) {
   std::map<std::int64_t, double> efficiencies;
   for (const std::string& ranks : node.keys()) {
     const YamlNode entry = node.at(ranks);
-    const bool number = !ranks.empty() && ranks.size() < 7 &&
-                        ranks.find_first_not_of("0123456789") == std::string::npos;
-    if (!number) entry.fail("expected a number of ranks as the key");
-    const double efficiency = entry.as_number();
-    if (!(efficiency > 0) || efficiency > 1) {
-      entry.fail("expected a share of the bandwidth, more than 0 and at most 1, got " +
-                 number_text(efficiency));
-    }
-    efficiencies[std::stoll(ranks)] = efficiency;
+    const std::int64_t number = read_ranks(ranks, entry);
+    efficiencies[number] = read_efficiency(entry, 1);
   }
   return efficiencies;
+}
+
+std::map<Bytes, double> read_efficiency_beyond(const YamlNode& node) {
+  std::map<Bytes, double> efficiencies;
+  for (const std::string& size : node.keys()) {
+    const YamlNode entry = node.at(size);
+    const Quantity bytes = parse_quantity(size, Dimension::kBytes);
+    if (!bytes.problem.empty() || !(bytes.value > 0)) entry.fail("expected a size as the key, such as 16 MiB");
+    efficiencies[static_cast<Bytes>(bytes.value)] = read_efficiency(entry, kMostEfficiencyBeyond);
+  }
+  return efficiencies;
+}
+
+std::map<std::int64_t, LinkCurve::Group> read_groups(const YamlNode& node) {
+  std::map<std::int64_t, LinkCurve::Group> groups;
+  for (const std::string& ranks : node.keys()) {
+    const YamlNode entry = node.at(ranks);
+    LinkCurve::Group& group = groups[read_ranks(ranks, entry)];
+    if (const auto startup = entry.find("startup")) {
+      group.startup = startup->as_duration();
+      if (group.startup < 0) startup->fail("expected a duration of at least 0");
+    }
+    group.efficiency = read_efficiency(entry.at("efficiency"), kMostEfficiencyBeyond);
+    if (const auto beyond = entry.find("efficiency_beyond")) group.efficiency_beyond = read_efficiency_beyond(*beyond);
+    entry.finish();
+  }
+  return groups;
 }
 
 void read_link(Section& parent, std::string_view key, LinkClass& link) {
@@ -117,6 +170,7 @@ void read_link(Section& parent, std::string_view key, LinkClass& link) {
   record_shared_keys(section);
   read_own_curve(section, kCurves[0], link.collective);
   read_own_curve(section, kCurves[1], link.point_to_point);
+  read_in_switch(section, link);
   section.finish();
 }
 

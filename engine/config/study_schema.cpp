@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "engine/config/study_limits.h"
+#include "engine/config/read_link.h"
 #include "engine/config/study_words.h"
 
 namespace trainyard {
@@ -148,13 +149,33 @@ Json by_ranks_schema() {
   return schema;
 }
 
+Json beyond_schema() {
+  Json schema = map("message size: efficiency of the bytes beyond it; {16 MiB: 0.7}", {});
+  schema["patternProperties"] = {{R"(^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)? *[A-Za-z]+$)",
+                                  factor("efficiency", kMostEfficiencyBeyond)}};
+  return schema;
+}
+
+Json groups_schema() {
+  Json schema = map("ranks of a group: its start-up and efficiencies", {});
+  schema["patternProperties"] = {{"^[0-9]{1,6}$", map("",
+                                                      {{"startup", quantity("once per call, such as 10 us")},
+                                                       {"efficiency", factor("reached share of the bandwidth", kMostEfficiencyBeyond)},
+                                                       {"efficiency_beyond", beyond_schema()}},
+                                                      {"efficiency"})}};
+  return schema;
+}
+
 Json curve_schema(const char* description) {
   return map(description,
              {{"startup", quantity("once per call, such as 10 us")},
               {"latency", quantity("per step of the algorithm, such as 5 us")},
               {"half_size", quantity("message size of half the bandwidth, such as 1 MiB")},
               {"efficiency", factor("reached share of the bandwidth", 1)},
-              {"efficiency_by_ranks", by_ranks_schema()}});
+              {"rank_latency", quantity("between nodes: of a ring's step inside a node, such as 2 us")},
+              {"efficiency_by_ranks", by_ranks_schema()},
+              {"efficiency_beyond", beyond_schema()},
+              {"by_ranks", groups_schema()}});
 }
 
 Json link_schema(const char* description, std::initializer_list<const char*> required) {
@@ -166,6 +187,7 @@ Json link_schema(const char* description, std::initializer_list<const char*> req
             "one direction, such as 300 GB/s; per device inside a node, per node between nodes")},
        {"collective", curve_schema("curve of collectives")},
        {"point_to_point", curve_schema("curve of sends")},
+       {"in_switch", curve_schema("curve of all-reduces that the switches add up")},
        {"name", text("what reports call these links")},
        {"source", text("where the figures come from")},
        {"provenance", word("kind of source", kProvenanceWords)}},
@@ -197,7 +219,25 @@ Json fabric_schema() {
               {"leaf", either({quantity("nodes under one switch, such as 16 nodes"),
                                integer("the same", 1, kMaxNodesPerLeaf)})},
               {"oversubscription",
-               number("bandwidth out of a leaf is divided by it", 1, kOversubscriptionBelow)}});
+               number("bandwidth out of a leaf is divided by it", 1, kOversubscriptionBelow)},
+              {"pod", integer("fat-tree: leaves under one set of spines", 1, kMaxRanks)},
+              {"pod_oversubscription",
+               number("fat-tree: bandwidth out of a pod is divided by it once more", 1, kOversubscriptionBelow)},
+              {"group", integer("dragonfly: routers of a group, with `leaf` nodes each", 1, 1 << 15)},
+              {"dimensions", {{"type", "array"},
+                              {"items", integer("nodes", 1, kMaxRanks)},
+                              {"minItems", 2},
+                              {"maxItems", 3},
+                              {"description", "torus: nodes along each dimension"}}},
+              {"link", quantity("torus: to a neighbour; dragonfly: between routers of a group; such as 25 GB/s")},
+              {"global_link", quantity("dragonfly: between two groups, such as 50 GB/s")}});
+}
+
+Json host_schema() {
+  return map("memory of the hosts, through which devices without peer access send",
+             {{"sockets", integer("per node", 1, kMaxRanks)},
+              {"memory", quantity("of one socket, reads and writes together, such as 100 GB/s")},
+              {"link", quantity("between sockets, one direction, such as 20 GB/s")}});
 }
 
 Json pcie_schema() {
@@ -212,6 +252,9 @@ Json cluster_form(const char* description, Keys keys, std::initializer_list<cons
   const Json shared = map("", {{"fabric", fabric_schema()},
                                {"nics", integer("per node; default one per device", 1, kMaxRanks)},
                                {"pcie", pcie_schema()},
+                               {"p2p", {{"enum", {true, false, "on", "off"}},
+                                        {"description", "devices of a node read each other's memory"}}},
+                               {"host", host_schema()},
                                {"speed", speed_schema()},
                                {"collectives", collectives_schema()}});
   for (const auto& [key, schema] : shared["properties"].items()) form["properties"][key] = schema;
@@ -228,6 +271,7 @@ Json cluster_schema() {
                     {{"preset", text("a preset such as dgx-a100-80g, or a path")},
                      {"nodes", nodes},
                      {"devices", devices},
+                     {"nvlink_domain", integer("devices on one NVLink network", 1, kMaxRanks)},
                      {"intra", link_schema("what is other than the preset's inside a node", {})},
                      {"inter", link_schema("what is other than the preset's between nodes", {})}},
                     {"preset"}),
@@ -244,6 +288,7 @@ Json cluster_schema() {
                      {"devices_per_node", integer("devices of a node", 1, kMaxRanks)},
                      {"nodes", nodes},
                      {"devices", devices},
+                     {"nvlink_domain", integer("devices on one NVLink network", 1, kMaxRanks)},
                      {"intra", link_schema("links inside a node", {"kind"})},
                      {"inter", link_schema("network between nodes", {"kind"})}},
                     {"device"}),

@@ -24,15 +24,17 @@ inline constexpr std::array<std::string_view, 1> kTensorMethodWords = {"megatron
 inline constexpr std::array<std::string_view, 1> kTensorOverlapWords = {"none"};
 inline constexpr std::array<std::string_view, 3> kFidelityWords = {"analytic", "fluid", "step"};
 // Inside a node, then between nodes. Files of calibrate/links/ begin with one of them.
-inline constexpr std::array<std::string_view, 13> kLinkWords = {
-    "nvswitch", "nvlink",     "nvlink-bridge", "nvlink-cube-mesh", "pcie", "pcie-switch",
-    "loopback", "infiniband", "roce",          "ethernet",         "efa",  "omni-path",
+inline constexpr std::array<std::string_view, 18> kLinkWords = {
+    "nvswitch",       "nvlink",         "nvlink-bridge",  "nvlink-cube-mesh", "pcie",     "pcie-switch",
+    "pcie-host",      "loopback",       "nvlink-network", "infiniband",       "infiniband-edr",
+    "infiniband-hdr", "infiniband-ndr", "roce",           "ethernet",         "efa",      "omni-path",
     "none"};
 inline constexpr std::string_view kLocalCluster = "local";  // the preset that is this machine
 inline constexpr std::array<std::string_view, 1> kLocalWords = {kLocalCluster};
-inline constexpr std::array<std::string_view, 2> kFabricWords = {"single-switch", "fat-tree"};
-inline constexpr std::array<std::string_view, 5> kAllReduceWords = {
-    "auto", "ring", "tree", "halving-doubling", "hierarchical"};
+inline constexpr std::array<std::string_view, 5> kFabricWords = {"single-switch", "fat-tree", "rail-optimised",
+                                                                 "dragonfly", "torus"};
+inline constexpr std::array<std::string_view, 9> kAllReduceWords = {
+    "auto", "ring", "tree", "halving-doubling", "hierarchical", "double-tree", "nvls", "nvls-tree", "sharp"};
 inline constexpr std::array<std::string_view, 2> kAllToAllWords = {"auto", "pairwise"};
 inline constexpr std::array<std::string_view, 2> kCollectiveWords = {"auto", "ring"};  // the others
 inline constexpr std::array<std::string_view, 2> kLearningRateWords = {"constant", "cosine"};

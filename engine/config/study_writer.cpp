@@ -130,18 +130,38 @@ void write_model(ResolvedText& out, const ModelConfig& model) {
   out.close();
 }
 
+template <typename Map, typename Entry>
+std::string map_text(const Map& map, const Entry& entry) {
+  std::string text;
+  for (const auto& [key, value] : map) text += (text.empty() ? "" : ", ") + entry(key, value);
+  return "{" + text + "}";
+}
+
+std::string beyond_text(const std::map<Bytes, double>& efficiencies) {
+  return map_text(efficiencies, [](Bytes size, double efficiency) {
+    return std::to_string(size) + " B: " + number_text(efficiency);
+  });
+}
+
 void write_curve(ResolvedText& out, const std::string& key, const LinkCurve& curve) {
   out.open(key);
   out.line("startup", duration_text(curve.startup));
   out.line("latency", duration_text(curve.latency));
   out.number("efficiency", curve.efficiency);
   out.line("half_size", std::to_string(curve.half_size) + " B");
+  if (curve.rank_latency > 0) out.line("rank_latency", duration_text(curve.rank_latency));
   if (!curve.efficiency_by_ranks.empty()) {
-    std::string by_ranks;
-    for (const auto& [ranks, efficiency] : curve.efficiency_by_ranks) {
-      by_ranks += (by_ranks.empty() ? "" : ", ") + std::to_string(ranks) + ": " + number_text(efficiency);
-    }
-    out.line("efficiency_by_ranks", "{" + by_ranks + "}");
+    out.line("efficiency_by_ranks", map_text(curve.efficiency_by_ranks, [](std::int64_t ranks, double efficiency) {
+               return std::to_string(ranks) + ": " + number_text(efficiency);
+             }));
+  }
+  if (!curve.efficiency_beyond.empty()) out.line("efficiency_beyond", beyond_text(curve.efficiency_beyond));
+  if (!curve.by_ranks.empty()) {
+    out.line("by_ranks", map_text(curve.by_ranks, [](std::int64_t ranks, const LinkCurve::Group& group) {
+               return std::to_string(ranks) + ": {startup: " + duration_text(group.startup) +
+                      ", efficiency: " + number_text(group.efficiency) +
+                      (group.efficiency_beyond.empty() ? "}" : ", efficiency_beyond: " + beyond_text(group.efficiency_beyond) + "}");
+             }));
   }
   out.close();
 }
@@ -152,9 +172,39 @@ void write_link(ResolvedText& out, const std::string& key, const LinkClass& link
   out.line("bandwidth", bandwidth_text(link.bandwidth));
   write_curve(out, "collective", link.collective);
   write_curve(out, "point_to_point", link.point_to_point);
+  if (link.in_switch) write_curve(out, "in_switch", *link.in_switch);
   out.text("name", link.name);
   out.text("source", link.source);
   out.text("provenance", link.provenance);
+  out.close();
+}
+
+void write_host(ResolvedText& out, const HostMemory& host) {
+  out.open("host");
+  out.integer("sockets", host.sockets);
+  if (host.memory > 0) out.line("memory", bandwidth_text(host.memory));
+  if (host.link > 0) out.line("link", bandwidth_text(host.link));
+  out.close();
+}
+
+void write_fabric(ResolvedText& out, const Fabric& fabric) {
+  out.open("fabric");
+  out.text("kind", fabric.kind);
+  const bool torus = fabric.kind == "torus", dragonfly = fabric.kind == "dragonfly";
+  if (!torus) out.line("leaf", std::to_string(fabric.nodes_per_leaf) + " nodes");
+  if (!torus && !dragonfly) out.number("oversubscription", fabric.oversubscription);
+  if (fabric.kind == "fat-tree" && fabric.leaves_per_pod > 0) {
+    out.integer("pod", fabric.leaves_per_pod);
+    out.number("pod_oversubscription", fabric.pod_oversubscription);
+  }
+  if (torus) {
+    std::string sizes;
+    for (const std::int64_t size : fabric.dimensions) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+    out.line("dimensions", "[" + sizes + "]");
+  }
+  if (dragonfly) out.integer("group", fabric.routers_per_group);
+  if (torus || dragonfly) out.line("link", bandwidth_text(fabric.link));
+  if (dragonfly) out.line("global_link", bandwidth_text(fabric.global_link));
   out.close();
 }
 
@@ -172,11 +222,9 @@ void write_cluster(ResolvedText& out, const Cluster& cluster) {
   out.integer("switches", cluster.pcie.switches);
   if (cluster.pcie.switches > 0) out.line("uplink", bandwidth_text(cluster.pcie.uplink));
   out.close();
-  out.open("fabric");
-  out.text("kind", cluster.fabric.kind);
-  out.line("leaf", std::to_string(cluster.fabric.nodes_per_leaf) + " nodes");
-  out.number("oversubscription", cluster.fabric.oversubscription);
-  out.close();
+  out.line("p2p", cluster.p2p ? "on" : "off");
+  if (cluster.host.sockets > 1 || !cluster.p2p) write_host(out, cluster.host);
+  write_fabric(out, cluster.fabric);
   std::string speed;
   for (const auto& [device, factor] : cluster.speed) {
     speed += (speed.empty() ? "" : ", ") + std::to_string(device) + ": " + number_text(factor);

@@ -1,6 +1,7 @@
 #include "engine/config/yaml_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -192,12 +193,16 @@ YamlNode YamlNode::load_file(const std::string& path) {
   errno = 0;
   std::ifstream stream(path, std::ios::binary);
   if (!stream) throw ConfigError(place, "", std::string("cannot open: ") + std::strerror(errno));
-  std::string text(kMaxYamlBytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (stream.bad() || (stream.gcount() == 0 && errno != 0)) {
+  // In pieces, because most files are small and the limit is not; one byte more than it is enough to refuse.
+  std::string text;
+  std::array<char, 1U << 14U> piece{};
+  while (stream && text.size() <= kMaxYamlBytes) {
+    stream.read(piece.data(), static_cast<std::streamsize>(std::min(piece.size(), kMaxYamlBytes + 1 - text.size())));
+    text.append(piece.data(), static_cast<std::size_t>(stream.gcount()));
+  }
+  if (stream.bad() || (text.empty() && errno != 0)) {
     throw ConfigError(place, "", std::string("cannot read: ") + std::strerror(errno));
   }
-  text.resize(static_cast<std::size_t>(stream.gcount()));
   return parse(text, path);
 }
 

@@ -2,41 +2,39 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/cost/link_rate.h"
 
 namespace trainyard {
 
 namespace {
 
-/// Efficiency of a group of `ranks` inside one node.
-double group_efficiency(const LinkCurve& curve, std::int64_t ranks) {
-  const auto above = curve.efficiency_by_ranks.upper_bound(ranks);
-  return above == curve.efficiency_by_ranks.begin() ? curve.efficiency : std::prev(above)->second;
-}
-
-/// Seconds per byte at `bandwidth` for a call of `message` bytes.
-double seconds_per_byte(const LinkCurve& curve, double efficiency, BytesPerSecond bandwidth,
-                        Bytes message) {
-  check(bandwidth > 0 && efficiency > 0, "a link in use has a bandwidth");
-  const double slow_start =
-      curve.half_size > 0 && message > 0
-          ? std::sqrt(static_cast<double>(curve.half_size) / static_cast<double>(message))
-          : 0;
-  return (1 + slow_start) / (efficiency * bandwidth);
-}
-
 /// Bandwidth between two devices of one node.
-BytesPerSecond inside_bandwidth(const Cluster& cluster, bool across_switches) {
-  const BytesPerSecond port = cluster.intra.bandwidth;
-  return across_switches ? std::min(port, cluster.pcie.uplink) : port;
+BytesPerSecond inside_bandwidth(const Cluster& cluster, bool across_switches, bool across_sockets) {
+  BytesPerSecond bandwidth = cluster.intra.bandwidth;
+  if (across_switches) bandwidth = std::min(bandwidth, cluster.pcie.uplink);
+  if (across_sockets && cluster.host.link > 0) bandwidth = std::min(bandwidth, cluster.host.link);
+  return bandwidth;
+}
+
+/// Bandwidth of each of `edges` messages at once through the memory of one socket, written and read.
+BytesPerSecond staged_bandwidth(const Cluster& cluster, BytesPerSecond bandwidth, std::int64_t edges) {
+  return cluster.p2p ? bandwidth : std::min(bandwidth, cluster.host.memory / (2 * static_cast<double>(edges)));
 }
 
 /// Whether `ranks` devices of a node hang from several PCIe switches.
 bool spans_switches(const Cluster& cluster, std::int64_t ranks) {
   return cluster.pcie.switches > 1 && ranks * cluster.pcie.switches > cluster.devices_per_node;
+}
+
+/// Sockets that `ranks` devices of a node hang from.
+std::int64_t sockets_of(const Cluster& cluster, std::int64_t ranks) {
+  const std::int64_t per_socket = cluster.devices_per_node / cluster.host.sockets;
+  return (ranks + per_socket - 1) / per_socket;
 }
 
 /// Bandwidth of `nics` NICs of a node together. `edges`: how many such flows leave a leaf at once.
@@ -51,12 +49,6 @@ BytesPerSecond between_bandwidth(const Cluster& cluster, std::int64_t nics, std:
 }
 
 bool is_power_of_two(std::int64_t n) { return (n & (n - 1)) == 0; }
-
-/// Whether the curve is the textbook's alpha and beta.
-bool is_plain(const LinkCurve& curve) {
-  return curve.startup == 0 && curve.efficiency == 1 && curve.half_size == 0 &&
-         curve.efficiency_by_ranks.empty();
-}
 
 std::int64_t ceil_log2(std::int64_t n) {
   std::int64_t levels = 0;
@@ -73,14 +65,52 @@ class Phases {
   void ring(std::int64_t steps) {
     const auto n = static_cast<double>(group_.ranks);
     const auto nodes = static_cast<double>(group_.nodes);
-    double per_byte = 0;  // of the slowest edge
-    if (group_.ranks > group_.nodes) per_byte = inside(group_.nodes == 1 ? group_.ranks : group_.ranks_per_node);
-    if (group_.nodes > 1) per_byte = std::max(per_byte, between(nics(), 1));
-    const Seconds once = (nodes - 1) * cluster_.inter.collective.latency +
-                         (n - nodes) * cluster_.intra.collective.latency;
+    const double per_byte = slowest_edge();
+    const Seconds once = (nodes - 1) * cluster_.inter.collective.latency + (n - nodes) * rank_latency();
     const double rounds = static_cast<double>(steps) / (n - 1);
     phases_.push_back({EdgeShape::kRing, 1, steps, size_ / n, rounds * once,
                        rounds * (n - 1) / n * size_ * per_byte});
+  }
+
+  /// Two trees over the nodes, each for half of the buffer, in which every node is a leaf of one, and a chain
+  /// through each node; in so many pieces that all links are busy all the time. Each node receives and sends
+  /// as much as in a ring, so that the ring's edges stand for the trees'.
+  void double_tree() {
+    const auto n = static_cast<double>(group_.ranks);
+    const std::int64_t levels = ceil_log2(group_.nodes);
+    const std::int64_t steps = 2 * (group_.ranks_per_node - 1 + levels);
+    const double volume = 2 * (n - 1) / n * size_;
+    const Seconds latency = static_cast<double>(2 * (group_.ranks_per_node - 1)) * rank_latency() +
+                            static_cast<double>(2 * levels) * cluster_.inter.collective.latency;
+    phases_.push_back({EdgeShape::kRing, 1, steps, volume / static_cast<double>(steps), latency, volume * slowest_edge()});
+  }
+
+  /// Each device has its part of the buffer added up by the switches, which read it from all, and writes the
+  /// sum, which they copy to all: S for the others' parts and S/n for its own, in each direction.
+  void in_switch() {
+    const double n = static_cast<double>(group_.ranks);
+    const double volume = (n + 1) / n * size_;
+    phases_.push_back({EdgeShape::kRing, 1, 2, volume / 2, 2 * cluster_.intra.in_switch->latency,
+                       volume * switch_rate(group_.ranks)});
+  }
+
+  /// in_switch() in every node, and between the nodes a double tree (levels 2 log2 nodes up and down, nearly
+  /// 2 S through the NICs of a node) or switches that add up too (one level, S).
+  void in_switch_across(bool network_adds) {
+    const auto local = static_cast<double>(group_.ranks_per_node);
+    const auto nodes = static_cast<double>(group_.nodes);
+    const std::int64_t levels = network_adds ? 1 : ceil_log2(group_.nodes);
+    const bool alone = group_.ranks_per_node == 1;
+    const double inside_volume = alone ? 0 : (local + 1) / local * size_;
+    const double between_volume = network_adds ? size_ : 2 * (nodes - 1) / nodes * size_;
+    Seconds transfer = between_volume * between(nics(), 1, group_.fabric_ring);
+    Seconds latency = static_cast<double>(2 * levels) * cluster_.inter.collective.latency;
+    if (!alone) {
+      transfer = std::max(transfer, inside_volume * switch_rate(group_.ranks_per_node));
+      latency += 2 * cluster_.intra.in_switch->latency;
+    }
+    const auto steps = static_cast<double>(2 * levels);
+    phases_.push_back({EdgeShape::kRing, 1, 2 * levels, between_volume / steps, latency, transfer});
   }
 
   /// ceil(log2 n) levels up to rank 0 and as many down, the whole buffer on each.
@@ -119,7 +149,7 @@ class Phases {
     const auto n = static_cast<double>(group_.ranks);
     const std::int64_t steps = group_.ranks - 1;
     const bool apart = group_.nodes > 1;
-    const double per_byte = apart ? own_nic(most_per_leaf()) : inside(group_.ranks);
+    const double per_byte = apart ? own_nic(most_per_leaf()) : inside_all(group_.ranks);
     phases_.push_back({EdgeShape::kShift, 1, steps, size_ / n, static_cast<double>(steps) * latency(apart),
                        static_cast<double>(steps) * size_ / n * per_byte});
   }
@@ -128,8 +158,7 @@ class Phases {
     const auto chunks = static_cast<double>(kBroadcastChunks);
     const std::int64_t steps = group_.ranks - 2 + kBroadcastChunks;
     const bool apart = group_.nodes > 1;
-    double per_byte = apart ? between(nics(), 1) : 0;
-    if (group_.ranks > group_.nodes) per_byte = std::max(per_byte, inside(apart ? group_.ranks_per_node : group_.ranks));
+    const double per_byte = slowest_edge();
     phases_.push_back({EdgeShape::kChain, 1, steps, size_ / chunks, static_cast<double>(steps) * latency(apart),
                        static_cast<double>(steps) * size_ / chunks * per_byte});
   }
@@ -144,19 +173,56 @@ class Phases {
     return apart ? cluster_.inter.collective.latency : cluster_.intra.collective.latency;
   }
 
-  double inside(std::int64_t ranks) const {
-    const LinkCurve& curve = cluster_.intra.collective;
-    return seconds_per_byte(curve, group_efficiency(curve, ranks),
-                            inside_bandwidth(cluster_, spans_switches(cluster_, ranks)), bytes_);
+  /// Of a step to a rank of the same node, in a ring or chain through all.
+  Seconds rank_latency() const {
+    const Seconds across = cluster_.inter.collective.rank_latency;
+    return group_.nodes > 1 && across > 0 ? across : cluster_.intra.collective.latency;
   }
-  double between(std::int64_t nics, std::int64_t edges) const {
+
+  /// Edges of a ring that pass the memory of one socket, or of a round in which everybody sends.
+  std::int64_t staged_edges(std::int64_t ranks) const {
+    const std::int64_t sockets = sockets_of(cluster_, ranks);
+    return (ranks + (group_.nodes > 1 ? 1 : 0) + sockets - 1) / sockets;
+  }
+
+  /// `crossing`: edges from one socket to another.
+  double inside(std::int64_t ranks, std::int64_t crossing = 1) const {
+    const LinkCurve& curve = cluster_.intra.collective;
+    const bool sockets = sockets_of(cluster_, ranks) > 1;
+    BytesPerSecond bandwidth = inside_bandwidth(cluster_, spans_switches(cluster_, ranks), false);
+    if (sockets && cluster_.host.link > 0) {
+      bandwidth = std::min(bandwidth, cluster_.host.link / static_cast<double>(crossing));
+    }
+    return seconds_per_byte(curve, rates_of_group(curve, ranks),
+                            staged_bandwidth(cluster_, bandwidth, staged_edges(ranks)), bytes_);
+  }
+  /// Where any of them may send to the other socket.
+  double inside_all(std::int64_t ranks) const {
+    return inside(ranks, (ranks + 1) / 2);
+  }
+  /// `fabric`: seconds per byte of the busiest link between the NICs.
+  double between(std::int64_t nics, std::int64_t edges, double fabric) const {
     const LinkCurve& curve = cluster_.inter.collective;
-    return seconds_per_byte(curve, curve.efficiency, between_bandwidth(cluster_, nics, edges, group_.leaves > 1), bytes_);
+    BytesPerSecond bandwidth = between_bandwidth(cluster_, nics, edges, group_.leaves > 1);
+    bandwidth = staged_bandwidth(cluster_, bandwidth, staged_edges(group_.ranks_per_node));
+    if (fabric > 0) bandwidth = std::min(bandwidth, 1 / fabric);
+    return seconds_per_byte(curve, rates_of_group(curve, 1), bandwidth, bytes_);
+  }
+  double switch_rate(std::int64_t ranks) const {
+    const LinkCurve& curve = *cluster_.intra.in_switch;
+    return seconds_per_byte(curve, rates_of_group(curve, ranks), cluster_.intra.bandwidth, bytes_);
+  }
+  /// Seconds per byte on each edge of a ring through all ranks, which goes at the pace of the slowest.
+  double slowest_edge() const {
+    double per_byte = 0;
+    if (group_.ranks > group_.nodes) per_byte = inside(group_.nodes == 1 ? group_.ranks : group_.ranks_per_node);
+    if (group_.nodes > 1) per_byte = std::max(per_byte, between(nics(), 1, group_.fabric_ring));
+    return per_byte;
   }
   /// Every rank sends over the NIC next to it, which others of its node may share. `edges` leave a leaf.
   double own_nic(std::int64_t edges) const {
     const auto sharing = static_cast<double>(group_.ranks_per_node) / static_cast<double>(nics());
-    return between(1, edges) * std::max(1.0, sharing);
+    return between(1, edges, group_.fabric_spread) * std::max(1.0, sharing);
   }
 
   void level(EdgeShape shape, std::int64_t distance, double part) {
@@ -164,9 +230,9 @@ class Phases {
                                              distance < group_.ranks_per_node);
     const bool all = shape == EdgeShape::kExchange;
     const std::int64_t out_of_leaf = all ? most_per_leaf() : 1;
-    const double per_byte = !apart ? inside(group_.nodes == 1 ? group_.ranks : group_.ranks_per_node)
+    const double per_byte = !apart ? inside_all(group_.nodes == 1 ? group_.ranks : group_.ranks_per_node)
                             : all  ? own_nic(out_of_leaf)
-                                   : between(1, out_of_leaf);
+                                   : between(1, out_of_leaf, group_.fabric_spread);
     phases_.push_back({shape, distance, 1, part, latency(apart), part * per_byte});
   }
 
@@ -177,11 +243,32 @@ class Phases {
   std::vector<CollectivePhase> phases_;
 };
 
-bool is_made_for(Algorithm algorithm, const GroupLayout& group) {
+bool is_in_switch(Algorithm algorithm) {
+  return algorithm == Algorithm::kInSwitch || algorithm == Algorithm::kInSwitchTree || algorithm == Algorithm::kInNetwork;
+}
+
+/// Once per call: the larger of the classes of links in use.
+Seconds startup(Algorithm algorithm, const GroupLayout& group, const Cluster& cluster) {
+  const std::int64_t ranks = group.nodes == 1 ? group.ranks : group.ranks_per_node;
+  Seconds time = 0;
+  if (group.ranks > group.nodes) {
+    const LinkCurve& curve = is_in_switch(algorithm) ? *cluster.intra.in_switch : cluster.intra.collective;
+    time = rates_of_group(curve, ranks).startup;
+  }
+  if (group.nodes > 1) time = std::max(time, cluster.inter.collective.startup);
+  return time;
+}
+
+bool is_made_for(Algorithm algorithm, const GroupLayout& group, const Cluster& cluster) {
+  const bool uniform = group.ranks == group.nodes * group.ranks_per_node;
+  const bool adds = cluster.intra.in_switch.has_value() && group.ranks_per_node > 1;
   switch (algorithm) {
     case Algorithm::kHalvingDoubling: return is_power_of_two(group.ranks);
-    case Algorithm::kHierarchical:
-      return group.nodes > 1 && group.ranks_per_node > 1 && group.ranks == group.nodes * group.ranks_per_node;
+    case Algorithm::kHierarchical: return group.nodes > 1 && group.ranks_per_node > 1 && uniform;
+    case Algorithm::kDoubleTree: return group.nodes > 1;
+    case Algorithm::kInSwitch: return group.nodes == 1 && adds;
+    case Algorithm::kInSwitchTree: return group.nodes > 1 && adds && uniform;
+    case Algorithm::kInNetwork: return group.nodes > 1 && (adds || group.ranks_per_node == 1) && uniform;
     default: return true;
   }
 }
@@ -200,10 +287,16 @@ std::vector<CollectivePhase> phases_of(OpKind kind, Algorithm algorithm, Bytes b
       case Algorithm::kTree: phases.tree(); break;
       case Algorithm::kHalvingDoubling: phases.halving_doubling(); break;
       case Algorithm::kHierarchical: phases.hierarchical(); break;
+      case Algorithm::kDoubleTree: phases.double_tree(); break;
+      case Algorithm::kInSwitch: phases.in_switch(); break;
+      case Algorithm::kInSwitchTree: phases.in_switch_across(false); break;
+      case Algorithm::kInNetwork: phases.in_switch_across(true); break;
       default: phases.ring(2 * (group.ranks - 1)); break;
     }
   }
-  return phases.take();
+  auto out = phases.take();
+  out.front().latency += startup(algorithm, group, cluster);
+  return out;
 }
 
 Seconds sum(const std::vector<CollectivePhase>& phases) {
@@ -212,9 +305,23 @@ Seconds sum(const std::vector<CollectivePhase>& phases) {
   return time;
 }
 
-constexpr std::array kAllReduceAlgorithms = {Algorithm::kRing, Algorithm::kTree, Algorithm::kHalvingDoubling,
-                                             Algorithm::kHierarchical};
-constexpr std::array<std::string_view, 4> kAllReduceNames = {"ring", "tree", "halving-doubling", "hierarchical"};
+struct NamedAlgorithm {
+  Algorithm algorithm;
+  std::string_view name;
+};
+// Of an all_reduce. The first four are the textbook's, among which `auto` chooses on links without a fitted
+// curve; on others it has the library's choices.
+constexpr std::array<NamedAlgorithm, 8> kAllReduceAlgorithms = {{{Algorithm::kRing, "ring"},
+                                                                 {Algorithm::kTree, "tree"},
+                                                                 {Algorithm::kHalvingDoubling, "halving-doubling"},
+                                                                 {Algorithm::kHierarchical, "hierarchical"},
+                                                                 {Algorithm::kDoubleTree, "double-tree"},
+                                                                 {Algorithm::kInSwitch, "nvls"},
+                                                                 {Algorithm::kInSwitchTree, "nvls-tree"},
+                                                                 {Algorithm::kInNetwork, "sharp"}}};
+constexpr std::array kOfTextbook = {Algorithm::kRing, Algorithm::kTree, Algorithm::kHalvingDoubling,
+                                    Algorithm::kHierarchical};
+constexpr std::array kOfLibrary = {Algorithm::kRing, Algorithm::kDoubleTree, Algorithm::kInSwitch};
 
 }  // namespace
 
@@ -222,20 +329,21 @@ Algorithm algorithm_of(OpKind kind, Bytes bytes, const GroupLayout& group, const
   if (kind == OpKind::kAllToAll) return Algorithm::kPairwise;
   const auto said = cluster.collectives.find(std::string(to_string(kind)));
   if (kind != OpKind::kAllReduce || said == cluster.collectives.end()) return Algorithm::kRing;
-  for (std::size_t i = 0; i < kAllReduceAlgorithms.size(); ++i) {
-    if (said->second != kAllReduceNames[i]) continue;
-    return is_made_for(kAllReduceAlgorithms[i], group) ? kAllReduceAlgorithms[i] : Algorithm::kRing;
+  bool of_library = false;
+  for (const auto& [algorithm, name] : kAllReduceAlgorithms) {
+    if (said->second != name) continue;
+    if (is_made_for(algorithm, group, cluster)) return algorithm;
+    of_library = algorithm == Algorithm::kInSwitchTree || algorithm == Algorithm::kInNetwork;
+    if (!of_library) return Algorithm::kRing;
   }
-  check(said->second == "auto", "the reader knows the algorithms of an all_reduce");
-  const bool inside = group.ranks > group.nodes;
-  if ((inside && !is_plain(cluster.intra.collective)) ||
-      (group.nodes > 1 && !is_plain(cluster.inter.collective))) {
-    return Algorithm::kRing;
-  }
+  check(of_library || said->second == "auto", "the reader knows the algorithms of an all_reduce");
+  const bool fitted = of_library || (group.ranks > group.nodes && !is_plain(cluster.intra.collective)) ||
+                      (group.nodes > 1 && !is_plain(cluster.inter.collective));
   Algorithm best = Algorithm::kRing;
   Seconds fastest = sum(phases_of(kind, best, bytes, group, cluster));
-  for (const Algorithm algorithm : kAllReduceAlgorithms) {
-    if (!is_made_for(algorithm, group)) continue;
+  const auto choices = fitted ? std::span<const Algorithm>(kOfLibrary) : std::span<const Algorithm>(kOfTextbook);
+  for (const Algorithm algorithm : choices) {
+    if (!is_made_for(algorithm, group, cluster)) continue;
     const Seconds time = sum(phases_of(kind, algorithm, bytes, group, cluster));
     if (time >= fastest) continue;
     best = algorithm;
@@ -249,20 +357,16 @@ std::vector<CollectivePhase> collective_phases(OpKind kind, Bytes bytes, const G
   check(is_collective(kind), "phases of an op that is no collective");
   check(group.nodes >= 1 && group.nodes <= group.ranks, "a group lies on 1 to n nodes");
   if (group.ranks == 1) return {};
-  auto phases = phases_of(kind, algorithm_of(kind, bytes, group, cluster), bytes, group, cluster);
-  const LinkCurve& intra = cluster.intra.collective;
-  const LinkCurve& inter = cluster.inter.collective;
-  Seconds startup = 0;
+  const Algorithm algorithm = algorithm_of(kind, bytes, group, cluster);
   if (group.ranks > group.nodes) {
-    log.use(cluster.intra, intra, "collective", "collectives");
-    startup = intra.startup;
+    if (is_in_switch(algorithm)) {
+      log.use(cluster.intra, *cluster.intra.in_switch, "in_switch", "all-reduces in the switches");
+    } else {
+      log.use(cluster.intra, cluster.intra.collective, "collective", "collectives");
+    }
   }
-  if (group.nodes > 1) {
-    log.use(cluster.inter, inter, "collective", "collectives");
-    startup = std::max(startup, inter.startup);
-  }
-  phases.front().latency += startup;
-  return phases;
+  if (group.nodes > 1) log.use(cluster.inter, cluster.inter.collective, "collective", "collectives");
+  return phases_of(kind, algorithm, bytes, group, cluster);
 }
 
 Seconds collective_time(OpKind kind, Bytes bytes, const GroupLayout& group, const Cluster& cluster,
@@ -270,17 +374,29 @@ Seconds collective_time(OpKind kind, Bytes bytes, const GroupLayout& group, cons
   return sum(collective_phases(kind, bytes, group, cluster, log));
 }
 
-TransferTime transfer_parts(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log) {
+bool leaves_ring(OpKind kind, const Cluster& cluster) {
+  if (kind == OpKind::kAllToAll) return true;
+  const auto said = cluster.collectives.find(std::string(to_string(kind)));
+  if (kind != OpKind::kAllReduce || said == cluster.collectives.end()) return false;
+  if (said->second == "auto") return is_plain(cluster.inter.collective) && is_plain(cluster.intra.collective);
+  return said->second == "tree" || said->second == "halving-doubling" || said->second == "hierarchical";
+}
+
+TransferTime transfer_parts(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log,
+                            double fabric_seconds) {
   if (distance == Distance::kSameDevice) return {};
-  const bool inside = distance == Distance::kSameNode || distance == Distance::kAcrossSwitches;
+  const bool sockets = distance == Distance::kAcrossSockets;
+  const bool switches = distance == Distance::kAcrossSwitches || (sockets && cluster.pcie.switches > 1);
+  const bool inside = sockets || switches || distance == Distance::kSameNode;
   const LinkClass& link = inside ? cluster.intra : cluster.inter;
   const LinkCurve& curve = link.point_to_point;
   log.use(link, curve, "point_to_point", "sends and receives");
-  const BytesPerSecond bandwidth =
-      inside ? inside_bandwidth(cluster, distance == Distance::kAcrossSwitches)
-             : between_bandwidth(cluster, 1, 1, distance == Distance::kAcrossLeaves);
-  return {curve.startup + curve.latency,
-          static_cast<double>(bytes) * seconds_per_byte(curve, curve.efficiency, bandwidth, bytes)};
+  BytesPerSecond bandwidth = inside ? inside_bandwidth(cluster, switches, sockets)
+                                    : between_bandwidth(cluster, 1, 1, distance == Distance::kAcrossLeaves);
+  bandwidth = staged_bandwidth(cluster, bandwidth, 1);
+  if (fabric_seconds > 0) bandwidth = std::min(bandwidth, 1 / fabric_seconds);
+  const LinkCurve::Group rates = rates_of_group(curve, 2);
+  return {rates.startup + curve.latency, static_cast<double>(bytes) * seconds_per_byte(curve, rates, bandwidth, bytes)};
 }
 
 Seconds transfer_time(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log) {

@@ -18,15 +18,29 @@ struct GroupLayout {
   std::int64_t ranks_per_node = 1;  // least number of them on any of those nodes: its NICs in use
   std::int64_t leaves = 1;          // leaf switches that the nodes hang from
   std::int64_t nics = 0;            // least number of NICs next to them on any node; 0: one per rank
+  // Network::fabric_seconds() where the fabric needs routes: of the ring through all ranks, and of the worst
+  // round in which everybody sends to another (Network's fabrics without such links: 0).
+  double fabric_ring = 0;
+  double fabric_spread = 0;
   friend bool operator==(const GroupLayout&, const GroupLayout&) = default;
   friend auto operator<=>(const GroupLayout&, const GroupLayout&) = default;
 };
 
 /// Where the two ends of a transfer lie.
-enum class Distance : std::uint8_t { kSameDevice, kSameNode, kAcrossSwitches, kSameLeaf, kAcrossLeaves };
+enum class Distance : std::uint8_t { kSameDevice, kSameNode, kAcrossSwitches, kSameLeaf, kAcrossLeaves, kAcrossSockets };
 
 /// How a collective is done (cluster.collectives).
-enum class Algorithm : std::uint8_t { kRing, kTree, kHalvingDoubling, kHierarchical, kPairwise };
+enum class Algorithm : std::uint8_t {
+  kRing,
+  kTree,
+  kHalvingDoubling,
+  kHierarchical,
+  kDoubleTree,    // between nodes, as NCCL runs its trees
+  kInSwitch,      // NVSwitches add up (NVLS)
+  kInSwitchTree,  // NVLS in the nodes, a double tree between them
+  kInNetwork,     // NVLS in the nodes, and switches between them that add up too (SHARP)
+  kPairwise
+};
 
 /// Which members of a group of n send to which, all at the same time.
 enum class EdgeShape : std::uint8_t {
@@ -51,11 +65,17 @@ struct CollectivePhase {
 };
 
 /// The algorithm that `cluster` takes for this collective in this group. `auto`: the fastest uncontended
-/// one, ties in the order of the enumerators; but where a link class in use has a fitted curve (startup,
-/// efficiency or half_size), the ring, because such a curve is the library's own choice, written as a
-/// ring. An algorithm that the group is not made for (halving-doubling where n is no power of two,
-/// hierarchical where nodes hold unlike numbers of members) gives way to the ring.
+/// one, ties in the order of the enumerators: of the first four on links that have no fitted curve; of
+/// those that NCCL runs by itself (ring, double tree, NVLS) on links that have one, where a curve written as
+/// a ring's is that of the library's own protocols. An algorithm that the group is not made for
+/// (halving-doubling where n is no power of two, hierarchical where nodes hold unlike numbers of members,
+/// NVLS where the links have no curve for it) gives way to the ring; nvls-tree and sharp, in groups on one
+/// node or unevenly on several, to what NCCL runs by itself.
 Algorithm algorithm_of(OpKind kind, Bytes bytes, const GroupLayout& group, const Cluster& cluster);
+
+/// Whether such a collective may go over other edges than those of the ring through all ranks, so that it
+/// needs GroupLayout::fabric_spread.
+bool leaves_ring(OpKind kind, const Cluster& cluster);
 
 /// Messages per chunked broadcast: it is a pipelined ring of so many chunks.
 inline constexpr std::int64_t kBroadcastChunks = 8;
@@ -68,6 +88,12 @@ inline constexpr std::int64_t kBroadcastChunks = 8;
 ///               tree              2 ceil(log2 n) (alpha + S/B)
 ///               halving-doubling  2 log2 n alpha + 2(n-1)/n S/B
 ///               hierarchical      reduce_scatter in each node, ring of S/local between nodes, all_gather
+///               double-tree       2 (local-1 + ceil(log2 nodes)) alpha + 2(n-1)/n S/B
+///               nvls              2 alpha + (n+1)/n S/B, one node
+///               nvls-tree         2 (1 + ceil(log2 nodes)) alpha + the larger of nvls's transfer in a node and
+///                                 2(nodes-1)/nodes S/B through the NICs of a node
+///               sharp             4 alpha + the larger of nvls's transfer in a node and S/B through the NICs;
+///                                 with one rank per node 2 alpha + S/B
 ///   all_gather, reduce_scatter    (n-1) alpha + (n-1)/n S/B
 ///   all_to_all  pairwise          (n-1) (alpha + S/(nB))
 ///   broadcast   of c chunks       (n-2+c) (alpha + S/(cB))
@@ -76,7 +102,8 @@ inline constexpr std::int64_t kBroadcastChunks = 8;
 /// PCIe uplink, if less, where it spans several switches). Across nodes a ring advances at its slowest
 /// edge: the intra link, or the node's NICs next to the group's ranks together, or the trunk of a leaf. A
 /// chunk that goes once round crosses nodes - 1 times between nodes and n - nodes times inside one, and
-/// pays the latency of each: of the steps above, that share has the inter link's latency. Other
+/// pays the latency of each: of the steps above, that share has the inter link's latency. Without peer access
+/// each edge passes the memory of its socket twice, and all edges of a node share it. Other
 /// algorithms between nodes send over the NIC next to each rank, at the inter link's latency. Startup is
 /// the larger of the two. Empty for one rank.
 std::vector<CollectivePhase> collective_phases(OpKind kind, Bytes bytes, const GroupLayout& group,
@@ -87,12 +114,14 @@ Seconds collective_time(OpKind kind, Bytes bytes, const GroupLayout& group, cons
                         SourceLog& log);
 
 /// One send/receive of `bytes`, both ends ready and nobody else on the way: latency (startup included)
-/// and bytes / bandwidth of the slowest link: between nodes the NIC next to the device, or the trunk.
+/// and bytes / bandwidth of the slowest link: between nodes the NIC next to the device, or the trunk, or one
+/// that takes `fabric_seconds` per byte (0: none such on the way).
 struct TransferTime {
   Seconds latency = 0;
   Seconds transfer = 0;
 };
-TransferTime transfer_parts(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log);
+TransferTime transfer_parts(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log,
+                            double fabric_seconds = 0);
 Seconds transfer_time(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log);
 
 }  // namespace trainyard

@@ -54,6 +54,15 @@ struct MemoryCurve {
   Provenance provenance;
 };
 
+/// How many times longer an op takes while ops of the other sort run on the same device: communication
+/// takes multiprocessors, memory bandwidth, cores.
+struct Slowdown {
+  double compute_by_communication = 1;  // a kernel, while its device sends or receives
+  double communication_by_compute = 1;  // a message, while a kernel runs on one of its devices
+  Provenance provenance;
+  bool any() const { return compute_by_communication != 1 || communication_by_compute != 1; }
+};
+
 struct HardwareProfile {
   std::string name;                         // a100-sxm-80g
   std::string description;
@@ -73,6 +82,7 @@ struct HardwareProfile {
   MemoryCurve optimizer;
   Seconds launch = 0;                       // host time to issue one op
   Provenance launch_provenance;
+  Slowdown slowdown;
 };
 
 /// Why this device cannot multiply matrices of this type (a V100 and bf16); nullopt where it can.

@@ -4,18 +4,12 @@
 
 namespace trainyard {
 
-namespace {
-
-constexpr auto kMain = static_cast<std::size_t>(StreamId::kMain);
-
-}  // namespace
-
 FoundBody* BodyFinder::find(SegmentId id, Microbatch mb, std::size_t k, std::size_t limit, const StreamNeeds& needs) {
   const std::vector<TimedOp>& ops = timed_.segments.at(id).ops;
   stream_ = ops[k].stream;
-  const StreamPoint before_main = state_.end_of(kMain);
+  const StreamPoint before_main = state_.end_of(kMainStream);
   entry_.needs = needs;
-  entry_.after_main = !needs[kMain].before(before_main) && before_main.at >= 0;
+  entry_.after_main = !needs[kMainStream].before(before_main) && before_main.at >= 0;
   entry_.known = state_.behind(needs, state_.clock[static_cast<std::size_t>(stream_)]);
   const auto key = std::tuple(id, k, limit, entry_.after_main);
   if (const auto it = known_.find(key); it != known_.end()) {
@@ -68,7 +62,7 @@ void BodyFinder::take_back() {
 /// Notes what the body does last, without walking it.
 void BodyFinder::enter(Known& known, Microbatch mb) const {
   const std::int64_t number = state_.next;
-  if (known.last_free == LastFree::kMainBefore) state_.last_free = state_.end_of(kMain);
+  if (known.last_free == LastFree::kMainBefore) state_.last_free = state_.end_of(kMainStream);
   if (known.last_free == LastFree::kInside) {
     state_.last_free = {number, known.last_free_op, static_cast<std::int8_t>(StreamId::kMain)};
   }
@@ -83,18 +77,18 @@ void BodyFinder::enter(Known& known, Microbatch mb) const {
 /// Whether an op that is not the first need not wait for a point outside the body.
 bool BodyFinder::fine(const StreamPoint& point, const Question& question) const {
   const auto other = static_cast<std::size_t>(stream_);
-  const std::size_t own = question.on_main ? kMain : other;
+  const std::size_t own = question.on_main ? kMainStream : other;
   if (point.at < 0 || point.stream == static_cast<std::int8_t>(own)) return true;
   const auto t = static_cast<std::size_t>(point.stream);
-  if (entry_.known[t] >= point.at || (question.on_main && state_.clock[kMain][t] >= point.at)) return true;
+  if (entry_.known[t] >= point.at || (question.on_main && state_.clock[kMainStream][t] >= point.at)) return true;
   // The body waits for the end of the other stream's items before it, and its ops on main for main's.
-  return question.on_main ? t == other : t == kMain && question.main_is_fine;
+  return question.on_main ? t == other : t == kMainStream && question.main_is_fine;
 }
 
 bool BodyFinder::fine(const Question& question, Microbatch mb) const {
   switch (question.of) {
     case Question::kLastFree: return fine(state_.last_free, question);
-    case Question::kMainBefore: return fine(state_.end_of(kMain), question);
+    case Question::kMainBefore: return fine(state_.end_of(kMainStream), question);
     case Question::kHostSync: return fine(state_.host_sync, question);
     case Question::kStream: return fine(state_.end_of(question.slot), question);
     default: break;
@@ -140,7 +134,7 @@ void BodyFinder::see(const Dependency& d, Microbatch mb, bool writes, bool on_ma
 std::uint32_t BodyFinder::try_ops(SegmentId id, Microbatch mb, std::size_t k, const std::vector<TimedOp>& ops,
                                   std::size_t limit) {
   const auto other = static_cast<std::size_t>(stream_);
-  const StreamPoint before_main = state_.end_of(kMain);
+  const StreamPoint before_main = state_.end_of(kMainStream);
   trial_ = Known{};
   TimedBody& body = trial_.found.body;
   body.segment = id;
@@ -157,7 +151,7 @@ std::uint32_t BodyFinder::try_ops(SegmentId id, Microbatch mb, std::size_t k, co
     bool waits_for_other = false;
     if (j > k) {
       const std::size_t edges = body.edges.size(), questions = trial_.questions.size();
-      const bool waits_for_main = (op.waits >> kMain & 1U) != 0;
+      const bool waits_for_main = (op.waits >> kMainStream & 1U) != 0;
       Question q;
       q.on_main = on_main;
       q.main_is_fine = !on_main && any_main && waits_for_main;
@@ -174,8 +168,8 @@ std::uint32_t BodyFinder::try_ops(SegmentId id, Microbatch mb, std::size_t k, co
       q.slot = 0;
       q.per_microbatch = false;
       for (std::size_t s = 0; op.waits >> s != 0; ++s) {
-        if ((op.waits >> s & 1U) == 0 || s == (on_main ? kMain : other)) continue;
-        if (s == kMain || s == other) {
+        if ((op.waits >> s & 1U) == 0 || s == (on_main ? kMainStream : other)) continue;
+        if (s == kMainStream || s == other) {
           waits_for_other = true;
           continue;
         }

@@ -22,6 +22,8 @@ Costs make_costs(const Program& program, const HardwareProfile& hardware,
                  const SoftwareProfile& software, const Cluster& cluster, SourceLog& log) {
   Costs costs;
   costs.cluster = cluster;
+  costs.slowdown = hardware.slowdown;
+  if (costs.slowdown.any()) log.use(hardware.slowdown.provenance, hardware.name, "slowdown", "kernels and communication side by side");
   std::set<double> speeds = {1.0};
   for (const auto& [device, factor] : cluster.speed) speeds.insert(factor);
   const Seconds launch = launch_time(hardware, software, program.mesh[Axis::kTp], log);

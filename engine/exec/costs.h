@@ -24,6 +24,7 @@ struct Costs {
   // By compute rate of a device (1: as the profile says): [segment][op].
   std::map<double, std::vector<std::vector<OpCost>>> ops;
   Cluster cluster;
+  Slowdown slowdown;  // of kernels and communication side by side
 };
 
 /// Costs of every op of `program` for every speed that a device of the cluster has.

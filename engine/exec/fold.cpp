@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <unordered_map>
 
 #include "engine/base/error.h"
-#include "engine/exec/costs.h"
+#include "engine/exec/shape_edges.h"
 
 namespace trainyard {
 
@@ -80,6 +82,7 @@ struct LaneChannels {
   std::vector<std::int32_t> into_rank;  // [rank]: receiver of; -1: none. Groups: empty
   std::vector<GroupLayout> layout;      // [channel], groups
   std::vector<Distance> distance;       // [channel], transfers
+  std::vector<double> fabric;           // [channel], transfers: Network::fabric_seconds(); empty: none
   std::vector<std::int64_t> first;      // [channel]: lowest member, or sender
   std::vector<Colour> colour;           // [channel]
   std::size_t size() const { return first.size(); }
@@ -97,7 +100,11 @@ class Folder {
  public:
   Folder(const Program& program, const Lanes& lanes, const Cluster& cluster, const Network* network)
       : program_(program), lanes_(lanes), cluster_(cluster), network_(network),
-        num_ranks_(program.mesh.num_ranks()), coordinates_(all_coordinates(program)) {}
+        num_ranks_(program.mesh.num_ranks()), coordinates_(all_coordinates(program)) {
+    if (network == nullptr) own_network_.emplace(cluster);
+    const Network& any = network == nullptr ? *own_network_ : *network;
+    if (any.fabric_needs_routes()) routes_ = &any;
+  }
 
   Folds run(bool fold) {
     fold_ = fold;
@@ -119,13 +126,13 @@ class Folder {
   std::size_t at(std::int64_t rank) const { return static_cast<std::size_t>(rank); }
 
   void locate() {
-    const bool leaves = cluster_.fabric.kind == "fat-tree" && cluster_.fabric.oversubscription > 1;
+    const FabricLinks fabric(cluster_);
     node_.reserve(at(num_ranks_));
     leaf_.reserve(at(num_ranks_));
     for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
       const std::int64_t node = rank / cluster_.devices_per_node;
       node_.push_back(static_cast<std::int32_t>(node));
-      leaf_.push_back(leaves ? static_cast<std::int32_t>(node / cluster_.fabric.nodes_per_leaf) : 0);
+      leaf_.push_back(static_cast<std::int32_t>(fabric.leaf(node)));
     }
   }
   std::int64_t local(std::int64_t rank, std::int64_t parts) const {
@@ -207,7 +214,41 @@ class Folder {
       layout.ranks_per_node = run.shortest;
       layout.nics = run.fewest_nics;
     }
+    if (routes_ != nullptr) find_fabric_loads(l, out);
     return out;
+  }
+
+  /// What the busiest link of the fabric carries for each group.
+  void find_fabric_loads(std::size_t l, LaneChannels& channels) const {
+    const bool spreads = std::any_of(lanes_.messages.begin(), lanes_.messages.end(), [&](const Message& message) {
+      return static_cast<std::size_t>(message.lane) == l && leaves_ring(message.kind, cluster_);
+    });
+    std::vector<std::vector<std::int64_t>> devices(channels.size());
+    for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
+      const std::int32_t c = channels.of_rank[at(rank)];
+      if (c >= 0) devices[static_cast<std::size_t>(c)].push_back(rank);
+    }
+    for (std::size_t c = 0; c < channels.size(); ++c) {
+      GroupLayout& layout = channels.layout[c];
+      if (layout.nodes < 2) continue;
+      layout.fabric_ring = routes_->fabric_seconds(
+          devices[c], shape_edges(EdgeShape::kRing, 1, devices[c], cluster_.devices_per_node), true);
+      if (spreads) layout.fabric_spread = worst_round(devices[c]);
+    }
+  }
+
+  /// Among the rounds in which everybody sends to the rank so many further: 1, 2, 4, ... and half way round.
+  double worst_round(const std::vector<std::int64_t>& devices) const {
+    const auto n = static_cast<std::int32_t>(devices.size());
+    double slowest = 0;
+    std::vector<GroupEdge> edges(devices.size());
+    const auto round = [&](std::int32_t by) {
+      for (std::int32_t i = 0; i < n; ++i) edges[static_cast<std::size_t>(i)] = {i, (i + by) % n};
+      slowest = std::max(slowest, routes_->fabric_seconds(devices, edges, false));
+    };
+    for (std::int32_t by = 1; by < n; by *= 2) round(by);
+    round(n / 2);
+    return slowest;
   }
 
   LaneChannels transfers(std::size_t l) const {
@@ -223,6 +264,10 @@ class Folder {
       out.into_rank[at(peer)] = channel;
       out.first.push_back(rank);
       out.distance.push_back(distance(rank, peer));
+      if (routes_ == nullptr) continue;
+      const std::array<std::int64_t, 2> ends = {rank, peer};
+      const std::array<GroupEdge, 1> edge = {GroupEdge{0, 1}};
+      out.fabric.push_back(routes_->fabric_seconds(ends, edge, false));
     }
     return out;
   }
@@ -230,6 +275,8 @@ class Folder {
   Distance distance(std::int64_t a, std::int64_t b) const {
     if (a == b) return Distance::kSameDevice;
     if (node_[at(a)] == node_[at(b)]) {
+      const std::int64_t sockets = cluster_.host.sockets;
+      if (sockets > 1 && local(a, sockets) != local(b, sockets)) return Distance::kAcrossSockets;
       const std::int64_t switches = cluster_.pcie.switches;
       return switches > 0 && local(a, switches) != local(b, switches) ? Distance::kAcrossSwitches : Distance::kSameNode;
     }
@@ -322,8 +369,10 @@ class Folder {
           const GroupLayout& y = channels.layout[c];
           colour = mix(colour, static_cast<std::uint64_t>(y.ranks));
           colour = mix(colour, static_cast<std::uint64_t>(((y.nodes * 1'000'003 + y.ranks_per_node) * 1009 + y.leaves) * 1013 + y.nics));
+          colour = mix(mix(colour, std::bit_cast<std::uint64_t>(y.fabric_ring)), std::bit_cast<std::uint64_t>(y.fabric_spread));
         } else {
           colour = mix(colour, static_cast<std::uint64_t>(channels.distance[c]));
+          if (!channels.fabric.empty()) colour = mix(colour, std::bit_cast<std::uint64_t>(channels.fabric[c]));
         }
         channel_colour_[id] = fold_ ? colour : mix(colour, c);
       }
@@ -417,6 +466,7 @@ class Folder {
         channel.rank = channels_[l].first[c];
         if (!channels_[l].layout.empty()) channel.layout = channels_[l].layout[c];
         else channel.distance = channels_[l].distance[c];
+        if (!channels_[l].fabric.empty()) channel.layout.fabric_ring = channels_[l].fabric[c];
         channel.num_classes = 0;
         first_of_class_.push_back(id);
       }
@@ -502,6 +552,8 @@ class Folder {
   const Lanes& lanes_;
   const Cluster& cluster_;
   const Network* network_;
+  std::optional<Network> own_network_;    // where the caller has none
+  const Network* routes_ = nullptr;       // set where routes through the fabric decide how long something takes
   bool fold_ = true;
   std::int64_t num_ranks_;
   std::vector<Coordinates> coordinates_;  // [rank]
@@ -521,44 +573,6 @@ class Folder {
 
 }  // namespace
 
-Lanes find_lanes(const Program& program) {
-  Lanes out;
-  out.of_op.resize(program.segments.size());
-  const auto index_in = [](auto& list, const auto& entry) {
-    const auto it = std::find(list.begin(), list.end(), entry);
-    if (it != list.end()) return static_cast<std::size_t>(it - list.begin());
-    list.push_back(entry);
-    return list.size() - 1;
-  };
-  for (std::size_t s = 0; s < program.segments.size(); ++s) {
-    auto& of_op = out.of_op[s];
-    of_op.reserve(program.segments[s].ops.size());
-    for (const ProgramOp& op : program.segments[s].ops) {
-      if (!is_communication(op.kind)) {
-        of_op.push_back(-1);
-        continue;
-      }
-      Lane lane;
-      lane.stream = transfer_stream(op.stream);
-      if (is_transfer(op.kind)) {
-        const Transfer& transfer = program.transfers[static_cast<std::size_t>(op.transfer)];
-        const std::int32_t size = program.mesh[transfer.axis];
-        lane.axis = transfer.axis;
-        const std::int32_t to = op.kind == OpKind::kSend ? transfer.offset : -transfer.offset;
-        lane.offset = (to % size + size) % size;
-      } else {
-        lane.group = op.group;
-      }
-      Message message;
-      message.lane = static_cast<LaneId>(index_in(out.lanes, lane));
-      message.kind = op.kind == OpKind::kRecv ? OpKind::kSend : op.kind;
-      message.bytes = message_bytes(program, op);
-      of_op.push_back(static_cast<std::int32_t>(index_in(out.messages, message)));
-    }
-  }
-  return out;
-}
-
 Folds fold_ranks(const Program& program, const Lanes& lanes, const Cluster& cluster, const Network* network,
                  bool fold) {
   check(program.mesh.num_ranks() > 0, "a mesh without ranks");
@@ -577,48 +591,6 @@ std::vector<std::int64_t> members(const Program& program, const Lanes& lanes, co
     if (is_member(group, coordinates[rank]) && index.of(coordinates[rank]) == index.of(own)) {
       out.push_back(static_cast<std::int64_t>(rank));
     }
-  }
-  return out;
-}
-
-std::vector<GroupEdge> shape_edges(EdgeShape shape, std::int64_t distance, const std::vector<std::int64_t>& devices,
-                                   std::int64_t devices_per_node) {
-  std::vector<GroupEdge> out;
-  const auto n = static_cast<std::int64_t>(devices.size());
-  const auto add = [&](std::int64_t from, std::int64_t to) {
-    out.push_back({static_cast<std::int32_t>(from), static_cast<std::int32_t>(to)});
-  };
-  const auto node = [&](std::int64_t i) { return devices[static_cast<std::size_t>(i)] / devices_per_node; };
-  const auto ring = [&](std::int64_t first, std::int64_t count, std::int64_t stride) {
-    for (std::int64_t i = 0; i < count && count > 1; ++i) add(first + i * stride, first + (i + 1) % count * stride);
-  };
-  std::int64_t local = 1;  // members of the first node
-  while (local < n && node(local) == node(0)) ++local;
-  switch (shape) {
-    case EdgeShape::kRing: ring(0, n, 1); break;
-    case EdgeShape::kInnerRing:
-      for (std::int64_t first = 0; first < n; first += local) ring(first, local, 1);
-      break;
-    case EdgeShape::kOuterRing:
-      for (std::int64_t k = 0; k < local; ++k) ring(k, n / local, local);
-      break;
-    case EdgeShape::kExchange:
-      for (std::int64_t i = 0; i < n; ++i) add(i, i ^ distance);
-      break;
-    case EdgeShape::kTreeUp:
-    case EdgeShape::kTreeDown:
-      for (std::int64_t i = distance; i < n; i += 2 * distance) {
-        shape == EdgeShape::kTreeUp ? add(i, i - distance) : add(i - distance, i);
-      }
-      break;
-    case EdgeShape::kShift:
-      for (std::int64_t by = 1; by < n; ++by) {
-        for (std::int64_t i = 0; i < n; ++i) add(i, (i + by) % n);
-      }
-      break;
-    case EdgeShape::kChain:
-      for (std::int64_t i = 0; i + 1 < n; ++i) add(i, i + 1);
-      break;
   }
   return out;
 }

@@ -16,43 +16,18 @@
 
 #include "engine/cluster/network.h"
 #include "engine/cost/collective_time.h"
+#include "engine/exec/lanes.h"
 #include "engine/program/program.h"
 
 namespace trainyard {
 
-using LaneId = std::int16_t;
 using ChannelId = std::int32_t;
-
-/// A kind of communication: one Group, or one Transfer as its sender sees it, on one stream.
-struct Lane {
-  GroupId group = -1;       // -1: a transfer
-  Axis axis = Axis::kPp;    // transfers: along this axis
-  std::int32_t offset = 0;  // transfers: to the coordinate so much higher, cyclically; in [0, size)
-  StreamId stream = StreamId::kMain;
-  friend bool operator==(const Lane&, const Lane&) = default;
-};
-
-/// What is sent over a lane.
-struct Message {
-  LaneId lane = -1;
-  OpKind kind = OpKind::kSend;  // a collective, or kSend
-  Bytes bytes = 0;              // as message_bytes()
-  friend bool operator==(const Message&, const Message&) = default;
-};
-
-/// Lanes and messages of a Program; one pass over its segments.
-struct Lanes {
-  std::vector<Lane> lanes;
-  std::vector<Message> messages;
-  std::vector<std::vector<std::int32_t>> of_op;  // [segment][op]: index into messages; -1: none
-};
-Lanes find_lanes(const Program& program);
 
 /// The concrete channels of one class, seen through one of them.
 struct Channel {
   LaneId lane = -1;
   std::int64_t rank = 0;              // a member of it; transfers: the sender
-  GroupLayout layout;                 // groups
+  GroupLayout layout;                 // groups; transfers: its fabric_ring is their one edge's
   Distance distance = Distance::kSameDevice;  // transfers
   std::int32_t num_classes = 1;       // distinct fold classes that meet in it
   std::int64_t multiplicity = 1;      // channels of this class
@@ -102,9 +77,5 @@ Folds fold_ranks(const Program& program, const Lanes& lanes, const Cluster& clus
 
 /// Ranks of the representative of `channel`, ascending; transfers: sender, receiver.
 std::vector<std::int64_t> members(const Program& program, const Lanes& lanes, const Channel& channel);
-
-/// Edges of one shape among `devices` (ascending; their nodes matter for inner and outer rings).
-std::vector<GroupEdge> shape_edges(EdgeShape shape, std::int64_t distance,
-                                   const std::vector<std::int64_t>& devices, std::int64_t devices_per_node);
 
 }  // namespace trainyard

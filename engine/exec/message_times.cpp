@@ -10,7 +10,7 @@ namespace {
 MessageTime time_of(const Message& message, const Channel& channel, const Cluster& cluster, SourceLog& log) {
   MessageTime out;
   if (message.kind == OpKind::kSend) {
-    const TransferTime parts = transfer_parts(message.bytes, channel.distance, cluster, log);
+    const TransferTime parts = transfer_parts(message.bytes, channel.distance, cluster, log, channel.layout.fabric_ring);
     out.phases.push_back({EdgeShape::kChain, 1, 1, static_cast<double>(message.bytes), parts.latency, parts.transfer});
     if (channel.distance == Distance::kSameDevice) out.phases.clear();
   } else {

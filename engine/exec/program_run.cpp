@@ -1,73 +1,22 @@
 #include "engine/exec/program_run.h"
 
 #include <algorithm>
+#include <bit>
 #include <array>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/exec/time_classes.h"
+#include "engine/exec/rank_state.h"
+#include "engine/exec/slowdown_clock.h"
 
 namespace trainyard {
 
 namespace {
-
-constexpr Seconds kUnknown = std::numeric_limits<Seconds>::quiet_NaN();
-constexpr std::size_t kMainStream = static_cast<std::size_t>(StreamId::kMain);
-
-// Steps of one rank whose state is kept: streams are at most one step apart, marks of the step before
-// are read, and one slot is being cleared.
-constexpr std::size_t kKeptSteps = 4;
-
-/// What GapClassifier is told, once everything issued before is known.
-struct TimedEvent {
-  std::uint32_t item;
-  std::int32_t kind;  // communication; -1: a gap of the main stream
-  bool first;         // communication: on stream tp, which has an instant before all others
-  Seconds begin, end, issued;
-};
-
-/// What one rank did in one step.
-struct StepAccount {
-  int streams_left = 0;
-  Seconds compute = 0, optimizer = 0, end = 0;
-  Seconds main_before = 0, main_end = 0;  // when the main stream began and ended the step
-  Flop flop = 0;
-  std::vector<TimedEvent> events;
-  std::vector<TimedEvent> open_events;  // gaps of bodies that no collective of theirs covers
-  std::vector<Seconds> exposed;         // [kind]: of bodies, by collectives of theirs
-  std::vector<std::pair<std::uint32_t, TraceRow>> rows;  // by item
-};
-
-struct StreamState {
-  std::uint32_t next = 0;   // place in its queue
-  std::int32_t step = 0;
-  Seconds end = 0;          // of its latest item
-  Seconds issued = 0, ready = 0;  // of the next item, while it waits for others
-  bool gathered = false;    // waits for the other members, or for the interconnect
-};
-
-struct RankState {
-  const StreamList* list = nullptr;
-  std::array<StreamState, kNumStreams> streams;
-  std::vector<Seconds> marks;          // [kept step][mark]
-  std::vector<std::uint8_t> awaited;   // [kept step][mark]: streams that wait for it
-  std::array<StepAccount, kKeptSteps> accounts;
-  std::int32_t entered = -1;           // latest step that one of its streams is in
-  GapClassifier first_gaps, gaps;      // against stream tp, then against all others
-  Flop flop = 0;
-  TimeClasses time;                    // of the step that was completed last
-  std::vector<TraceRow> rows;
-  Seconds main_before = 0, main_end = 0;
-
-  StepAccount& account(std::int32_t step) { return accounts[static_cast<std::size_t>(step) % kKeptSteps]; }
-  std::size_t mark_index(std::int32_t step, std::uint32_t mark) const {
-    return static_cast<std::size_t>(step + static_cast<std::int32_t>(kKeptSteps)) % kKeptSteps * list->num_marks + mark;
-  }
-};
 
 /// One stream of one rank.
 struct Cursor {
@@ -84,8 +33,9 @@ struct Gathering {
 
 class Run {
  public:
-  Run(const RunPlan& plan, const RunOptions& options, Interconnect* interconnect)
-      : plan_(plan), options_(options), interconnect_(interconnect),
+  /// `clock`: the interconnect too, where kernels slow down; else null.
+  Run(const RunPlan& plan, const RunOptions& options, Interconnect* interconnect, SlowdownClock* clock)
+      : plan_(plan), options_(options), interconnect_(interconnect), clock_(clock),
         kinds_(exposed_kinds(*plan.program, plan.lanes)) {}
 
   RunResult run(Seconds start) {
@@ -107,7 +57,7 @@ class Run {
       if (finished_) break;
       check(interconnect_ != nullptr && num_under_way_ > 0, "ranks wait for each other; verify() should have said so");
       endings_.clear();
-      interconnect_->next(endings_);
+      interconnect_->next(endings_, std::numeric_limits<double>::infinity());
       check(!endings_.empty(), "something is under way, and nothing of it ends");
       for (const auto& ending : endings_) end_message(ending);
     }
@@ -155,6 +105,7 @@ class Run {
     account.flop = 0;
     account.main_before = account.main_end = state.streams[kMainStream].end;
     account.events.clear();
+    if (step > 0) account.events.reserve(state.account(step - 1).events.size());
     account.open_events.clear();
     account.exposed.assign(kinds_.size(), 0);
     account.rows.clear();
@@ -190,6 +141,10 @@ class Run {
         case ItemKind::kKernel:
           stream.issued = host;
           stream.ready = std::max(ready, host);
+          if (clock_ != nullptr && item.op->duration > 0) {
+            begin_kernel(cursor, stream, *item.op);
+            return;
+          }
           finish(state, stream, item, stream.ready, stream.ready + item.op->duration);
           break;
         default:
@@ -310,7 +265,7 @@ class Run {
     const auto s = static_cast<std::size_t>(item.stream);
     if (s == kMainStream) {
       if (start > stream.end) note(account, stream, state, s, -1, stream.end, start, stream.issued);
-      (op.update ? account.optimizer : account.compute) += op.duration;
+      (op.update ? account.optimizer : account.compute) += clock_ == nullptr ? op.duration : end - start;
     }
     if (op.exposed_kind >= 0 && end > start) note(account, stream, state, s, op.exposed_kind, start, end, 0);
     stream.end = end;
@@ -336,7 +291,7 @@ class Run {
     const FoldClass& own = plan_.folds.classes[static_cast<std::size_t>(cursor.rank)];
     const ChannelId channel = item.kind == ItemKind::kReceive ? own.incoming[lane] : own.channel[lane];
     const auto c = static_cast<std::size_t>(channel);
-    const bool flows = !plan_.contends.empty() && plan_.contends[c];
+    const bool flows = clock_ != nullptr || (!plan_.contends.empty() && plan_.contends[c]);
     const std::int32_t meeting = plan_.folds.channels[c].num_classes;
     if (meeting == 1 && !flows) {
       count(channel, message, stream.step);
@@ -371,8 +326,8 @@ class Run {
     if (static_cast<std::int32_t>(place.arrived.size()) < plan_.folds.channels[static_cast<std::size_t>(channel)].num_classes) return;
     std::sort(place.arrived.begin(), place.arrived.end(), [](Cursor a, Cursor b) { return a.rank < b.rank; });
     const TimedBody& body = state.list->bodies[static_cast<std::size_t>(item.body)];
-    for (std::uint32_t k = 0; k < body.num_ops; ++k) {
-      if (item.op[k].message >= 0) count(channel, item.op[k].message, stream.step);
+    for (const auto& [message, times] : state.list->body_messages[static_cast<std::size_t>(item.body)]) {
+      count(channel, message, stream.step, times);
     }
     const std::vector<BodyMap>& maps = body_maps(channel, place, item.body, body);
     Seconds start = start_;  // of the first collective
@@ -415,7 +370,9 @@ class Run {
     const std::vector<BodyMap>*& known = place.maps[static_cast<std::size_t>(number)];
     if (known != nullptr) return *known;
     const GroupLayout& layout = plan_.folds.channels[static_cast<std::size_t>(channel)].layout;
-    std::vector<std::int64_t> key = {layout.ranks, layout.nodes, layout.ranks_per_node, layout.leaves, layout.nics};
+    std::vector<std::int64_t> key = {layout.ranks, layout.nodes, layout.ranks_per_node, layout.leaves, layout.nics,
+                                     std::bit_cast<std::int64_t>(layout.fabric_ring),
+                                     std::bit_cast<std::int64_t>(layout.fabric_spread)};
     entries_.clear();
     for (const Cursor member : place.arrived) {
       key.push_back(static_cast<std::int64_t>(plan_.list_of[static_cast<std::size_t>(member.rank)]));
@@ -491,9 +448,9 @@ class Run {
     stream.gathered = false;
   }
 
-  void count(ChannelId channel, std::int32_t message, std::int32_t step) {
+  void count(ChannelId channel, std::int32_t message, std::int32_t step, std::int64_t times = 1) {
     auto& sent = sent_[static_cast<std::size_t>(step) % kKeptSteps];
-    ++sent[plan_.times.index(channel, message)];
+    sent[plan_.times.index(channel, message)] += times;
   }
 
   void pass_message(Cursor member, Seconds start, Seconds end) {
@@ -510,20 +467,32 @@ class Run {
     Seconds start = 0;
   };
 
-  void under_way(ChannelId channel, std::int32_t message, Gathering& place) {
-    std::int32_t call;
+  std::int32_t new_call() {
+    ++num_under_way_;
     if (free_calls_.empty()) {
-      call = static_cast<std::int32_t>(under_way_.size());
       under_way_.emplace_back();
-    } else {
-      call = free_calls_.back();
-      free_calls_.pop_back();
+      return static_cast<std::int32_t>(under_way_.size() - 1);
     }
+    const std::int32_t call = free_calls_.back();
+    free_calls_.pop_back();
+    return call;
+  }
+
+  void begin_kernel(Cursor cursor, StreamState& stream, const TimedOp& op) {
+    const std::int32_t call = new_call();
+    UnderWay& entry = under_way_[static_cast<std::size_t>(call)];
+    entry.start = stream.ready;
+    entry.members.assign(1, cursor);
+    stream.gathered = true;
+    clock_->start_kernel(call, cursor.rank, op.duration, stream.ready);
+  }
+
+  void under_way(ChannelId channel, std::int32_t message, Gathering& place) {
+    const std::int32_t call = new_call();
     UnderWay& entry = under_way_[static_cast<std::size_t>(call)];
     entry.start = place.ready;
     entry.members.swap(place.arrived);
     place.arrived.clear();
-    ++num_under_way_;
     interconnect_->start(call, channel, message, entry.start);
   }
 
@@ -652,6 +621,7 @@ class Run {
   const RunPlan& plan_;
   const RunOptions& options_;
   Interconnect* interconnect_;
+  SlowdownClock* clock_;
   std::vector<std::string> kinds_;
   std::vector<RankState> ranks_;          // [fold class]
   std::vector<Gathering> gatherings_;     // [channel]
@@ -676,89 +646,12 @@ class Run {
   Trace trace_;
 };
 
-/// Unfolded: the first rank of each list, and those asked for.
-std::vector<bool> recorded(const Folds& folds, const RunOptions& options) {
-  std::vector<bool> out(folds.classes.size(), options.record_rows);
-  if (options.fold || !options.record_rows) return out;
-  std::vector<std::size_t> seen;
-  for (std::size_t r = 0; r < out.size(); ++r) {
-    const FoldClass& c = folds.classes[r];
-    const bool first = std::find(seen.begin(), seen.end(), c.list) == seen.end();
-    if (first) seen.push_back(c.list);
-    out[r] = first || std::find(options.trace_ranks.begin(), options.trace_ranks.end(), c.rank) != options.trace_ranks.end();
-  }
-  return out;
-}
-
-/// Lanes of a rank whose collectives may be in bodies: a group that nobody else gets in the way of, and of
-/// which nobody is asked for rows.
-std::vector<std::uint64_t> reusable_lanes(const RunPlan& plan, bool reuse) {
-  std::vector<std::uint64_t> out(plan.folds.classes.size(), 0);
-  if (!reuse) return out;
-  std::vector<bool> refused = plan.contends;
-  refused.resize(plan.folds.channels.size(), false);
-  for (std::size_t r = 0; r < out.size(); ++r) {
-    if (!plan.records[r]) continue;
-    for (const ChannelId channel : plan.folds.classes[r].channel) {
-      if (channel >= 0) refused[static_cast<std::size_t>(channel)] = true;
-    }
-  }
-  for (std::size_t r = 0; r < out.size(); ++r) {
-    const auto& channels = plan.folds.classes[r].channel;
-    for (std::size_t l = 0; l < channels.size(); ++l) {
-      const bool group = plan.lanes.lanes[l].group >= 0;
-      if (group && channels[l] >= 0 && !refused[static_cast<std::size_t>(channels[l])]) out[r] |= std::uint64_t{1} << l;
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
-void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
-  const std::vector<std::uint64_t> lanes = reusable_lanes(plan, options.reuse);
-  std::deque<StreamList> before = std::exchange(plan.lists, {});
-  std::vector<RunPlan::ListKey> keys_before = std::exchange(plan.list_keys, {});
-  plan.list_of.clear();
-  // A list that was made with more lanes allowed serves if it made nothing of the others.
-  const auto make = [&](const RunPlan::ListKey& key) {
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      const RunPlan::ListKey& known = keys_before[i];
-      if (known.list != key.list || known.speed != key.speed || known.records != key.records) continue;
-      if ((key.lanes & ~known.lanes) != 0 || (before[i].body_lanes & ~key.lanes) != 0) continue;
-      StreamList found = std::move(before[i]);
-      before.erase(before.begin() + static_cast<std::ptrdiff_t>(i));
-      keys_before.erase(keys_before.begin() + static_cast<std::ptrdiff_t>(i));
-      return found;
-    }
-    const StreamListOptions how{!key.records, options.compute_only, key.lanes};
-    return make_stream_list(*plan.program, costs, plan.lanes, key.list, key.speed, how);
-  };
-  std::map<RunPlan::ListKey, std::size_t> known;
-  for (std::size_t r = 0; r < plan.folds.classes.size(); ++r) {
-    const FoldClass& c = plan.folds.classes[r];
-    const RunPlan::ListKey key{c.list, c.speed, plan.records[r], lanes[r]};
-    const auto [it, fresh] = known.emplace(key, plan.lists.size());
-    if (fresh) {
-      plan.lists.push_back(make(key));
-      plan.list_keys.push_back(key);
-    }
-    plan.list_of.push_back(it->second);
-  }
-}
-
-RunPlan make_run_plan(const Program& program, const Costs& costs, const RunOptions& options, const Network* network) {
-  Lanes lanes = find_lanes(program);
-  Folds folds = fold_ranks(program, lanes, costs.cluster, network, options.fold);
-  MessageTimes times(lanes, folds, costs.cluster);
-  RunPlan out{&program, std::move(lanes), std::move(folds), std::move(times), {}, {}, {}, {}, {}};
-  out.records = recorded(out.folds, options);
-  make_lists(out, costs, options);
-  return out;
-}
-
 RunResult run_plan(const RunPlan& plan, const RunOptions& options, Seconds start, Interconnect* interconnect) {
-  return Run(plan, options, interconnect).run(start);
+  if (!plan.slowdown.any()) return Run(plan, options, interconnect, nullptr).run(start);
+  SlowdownClock clock(plan, interconnect);
+  return Run(plan, options, &clock, &clock).run(start);
 }
 
 }  // namespace trainyard

@@ -9,15 +9,11 @@
 // earliest of its endings.
 #pragma once
 
-#include <compare>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "engine/exec/executor.h"
-#include "engine/exec/fold.h"
-#include "engine/exec/message_times.h"
-#include "engine/exec/stream_list.h"
+#include "engine/exec/run_plan.h"
 
 namespace trainyard {
 
@@ -34,39 +30,15 @@ class Interconnect {
   /// All members of `channel` are ready for `message` at `at`. Not in order of time.
   virtual void start(std::int32_t call, ChannelId channel, std::int32_t message, Seconds at) = 0;
 
-  /// Appends what ends next; at least one ending, as long as something is under way.
-  virtual void next(std::vector<Ending>& endings) = 0;
+  /// Appends what ends next, unless that is later than `until`. Something is under way.
+  virtual void next(std::vector<Ending>& endings, Seconds until) = 0;
+
+  /// From the instant that next() has come to on, what is left of `call` takes `factor` times as long as alone.
+  virtual void slow(std::int32_t call, double factor) = 0;
 
   /// A step has been completed by all ranks.
   virtual void end_step() {}
 };
-
-/// A Program prepared for one run: its fold classes and the queues of their streams.
-struct RunPlan {
-  const Program* program = nullptr;
-  Lanes lanes;
-  Folds folds;
-  MessageTimes times;
-  std::deque<StreamList> lists;       // never moved: items point into them
-  struct ListKey {
-    std::size_t list = 0;             // index into Program::body
-    double speed = 1;
-    bool records = false;
-    std::uint64_t lanes = 0;          // that bodies may be made of
-    friend auto operator<=>(const ListKey&, const ListKey&) = default;
-  };
-  std::vector<ListKey> list_keys;     // [list]
-  std::vector<std::size_t> list_of;   // [fold class]: index into lists
-  std::vector<bool> records;          // [fold class]: rows are kept
-  std::vector<bool> contends;         // [channel]: over the interconnect; empty: none
-};
-
-/// `network`: distinguish ranks and channels by what they share; null: by closed forms alone.
-/// Bodies are not reused yet where `contends` says that their group meets others: make_lists() again
-/// after changing it.
-RunPlan make_run_plan(const Program& program, const Costs& costs, const RunOptions& options, const Network* network);
-
-void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options);
 
 struct RunResult {
   Trace trace;

@@ -13,7 +13,7 @@ namespace trainyard {
 namespace {
 
 constexpr std::uint32_t kEnd = StreamPoint::kEnd;
-constexpr auto kMainStream = static_cast<std::size_t>(StreamId::kMain);
+constexpr std::uint32_t kNoMark = ~0U;
 
 struct PoolTurns {
   std::vector<StreamPoint> given;
@@ -216,6 +216,14 @@ class ListMaker {
     const auto it = std::find(known.begin(), known.end(), body);
     if (it != known.end()) return static_cast<std::int32_t>(it - known.begin());
     known.push_back(body);
+    auto& messages = out_.body_messages.emplace_back();
+    for (std::uint32_t j = 0; j < body.num_ops; ++j) {
+      const std::int32_t message = (&first)[j].message;
+      if (message < 0) continue;
+      const auto same = std::find_if(messages.begin(), messages.end(), [&](const auto& m) { return m.first == message; });
+      if (same != messages.end()) ++same->second;
+      else messages.emplace_back(message, 1);
+    }
     out_.body_lanes |= std::uint64_t{1} << lanes_.messages[static_cast<std::size_t>(first.message)].lane;
     return static_cast<std::int32_t>(known.size() - 1);
   }
@@ -262,10 +270,11 @@ class ListMaker {
 
   MarkRef mark(const StreamPoint& point) {
     const bool previous = point.at < per_pass_;
-    const std::int64_t item = previous ? point.at : point.at - per_pass_;
-    const auto key = static_cast<std::uint64_t>(item) << 32U | point.op;
-    const auto [it, fresh] = marks_.emplace(key, static_cast<std::uint32_t>(marks_.size()));
-    return 2 * it->second + (previous ? 1 : 0);
+    const auto item = static_cast<std::size_t>(previous ? point.at : point.at - per_pass_);
+    if (end_marks_.empty()) end_marks_.assign(static_cast<std::size_t>(per_pass_), kNoMark);
+    std::uint32_t& known = point.op == kEnd ? end_marks_[item] : inner_marks_.try_emplace({item, point.op}, kNoMark).first->second;
+    if (known == kNoMark) known = num_points_++;
+    return 2 * known + (previous ? 1 : 0);
   }
 
   void add_run(SegmentId id, Microbatch mb, std::size_t k, const TimedOp& op, const TimedRun& run) {
@@ -368,21 +377,21 @@ class ListMaker {
   }
 
   void settle_marks() {
-    const std::size_t num_points = marks_.size();
-    out_.num_marks = num_points + num_host_marks_;
-    for (StreamItem& item : out_.items) {
-      if (item.host >= 0) item.host += 2 * static_cast<std::int64_t>(num_points);
-      if (item.gives_host >= 0) item.gives_host += static_cast<std::int32_t>(num_points);
-    }
-    std::vector<std::pair<std::uint64_t, std::uint32_t>> sorted(marks_.begin(), marks_.end());
-    std::sort(sorted.begin(), sorted.end());
-    for (const auto& [key, mark] : sorted) {
-      StreamItem& item = out_.items[key >> 32U];
-      const auto op = static_cast<std::uint32_t>(key);
-      if (item.num_given == 0) item.first_given = static_cast<std::uint32_t>(out_.given.size());
-      ++item.num_given;
-      const bool inside = op != kEnd && item.kind == ItemKind::kRun;
-      out_.given.push_back({mark, op, inside ? offset(item, op) : -1});
+    out_.num_marks = num_points_ + num_host_marks_;
+    out_.given.reserve(num_points_);
+    end_marks_.resize(out_.items.size(), kNoMark);
+    auto inner = inner_marks_.begin();
+    for (std::size_t i = 0; i < out_.items.size(); ++i) {
+      StreamItem& item = out_.items[i];
+      if (item.host >= 0) item.host += 2 * static_cast<std::int64_t>(num_points_);
+      if (item.gives_host >= 0) item.gives_host += static_cast<std::int32_t>(num_points_);
+      item.first_given = static_cast<std::uint32_t>(out_.given.size());
+      for (; inner != inner_marks_.end() && inner->first.first == i; ++inner) {
+        const std::uint32_t op = inner->first.second;
+        out_.given.push_back({inner->second, op, item.kind == ItemKind::kRun ? offset(item, op) : -1});
+      }
+      if (end_marks_[i] != kNoMark) out_.given.push_back({end_marks_[i], kEnd, -1});
+      item.num_given = static_cast<std::uint32_t>(out_.given.size()) - item.first_given;
     }
   }
 
@@ -416,17 +425,19 @@ class ListMaker {
   std::vector<StreamNeeds> call_ends_;
   std::array<std::vector<std::pair<std::int64_t, std::size_t>>, kNumStreams> sent_;  // item, lane
   std::array<std::uint64_t, kNumStreams> sent_over_{};  // lanes of each stream so far
-  std::unordered_map<std::uint64_t, std::uint32_t> marks_;
+  std::uint32_t num_points_ = 0;          // marks so far
+  std::vector<std::uint32_t> end_marks_;  // [item]: of its end; kNoMark: nobody waits for it
+  std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> inner_marks_;  // (item, op)
 };
 
 }  // namespace
 
-StreamList make_stream_list(const Program& program, const Costs& costs, const Lanes& lanes, std::size_t list,
-                            double speed, const StreamListOptions& options) {
+StreamList make_stream_list(const Program& program, const Lanes& lanes, std::size_t list, TimedRank timed,
+                            const StreamListOptions& options) {
   check(lanes.lanes.size() <= 64, "more kinds of communication than lanes are told apart");
   StreamListOptions how = options;
   ListContext context;
-  context.timed = prepare(program, costs, lanes, list, speed);
+  context.timed = std::move(timed);
   constexpr int kMostTries = 8;
   for (int tries = 1;; ++tries) {
     StreamList out;

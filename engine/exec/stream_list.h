@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "engine/exec/timed_body.h"
@@ -57,6 +58,7 @@ struct StreamList {
   std::vector<MarkRef> waits;
   std::vector<GivenMark> given;      // of each item, ascending op
   std::vector<TimedBody> bodies;
+  std::vector<std::vector<std::pair<std::int32_t, std::int64_t>>> body_messages;  // [body]: (message, how often)
   std::uint64_t body_lanes = 0;      // of their collectives, as a bit mask
   std::size_t num_marks = 0;
   Seconds launch = 0;                // of a step
@@ -70,8 +72,8 @@ struct StreamListOptions {
   std::uint64_t bodies = 0;   // lanes whose collectives may be in bodies, as a bit mask
 };
 
-/// `list`: index into Program::body. At most 64 lanes.
-StreamList make_stream_list(const Program& program, const Costs& costs, const Lanes& lanes, std::size_t list,
-                            double speed, const StreamListOptions& options);
+/// `list`: index into Program::body; `timed`: its timing form. At most 64 lanes.
+StreamList make_stream_list(const Program& program, const Lanes& lanes, std::size_t list, TimedRank timed,
+                            const StreamListOptions& options);
 
 }  // namespace trainyard

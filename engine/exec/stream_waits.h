@@ -6,7 +6,9 @@
 // it does not hold are left to be tracked one by one.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "engine/program/program.h"
@@ -18,10 +20,38 @@ struct StreamWaits {
   std::vector<ValueId> covered;         // storages that need no tracking in this segment, ascending
 };
 
-/// `root` [value]: its storage. `shared` [storage]: touched by more than one stream. `interrupted`: set of
-/// streams that other segments may be given ops on in the midst of this one (calls inside).
-StreamWaits find_stream_waits(const Program& program, const Segment& segment,
-                              const std::vector<ValueId>& root, const std::vector<bool>& shared,
-                              std::uint8_t interrupted);
+class StreamWaitFinder {
+ public:
+  /// `root` [value]: its storage. Both must outlive it.
+  StreamWaitFinder(const Program& program, const std::vector<ValueId>& root);
+
+  /// `shared` [storage]: touched by more than one stream. `interrupted`: set of streams that other segments
+  /// may be given ops on in the midst of this one (calls inside).
+  StreamWaits find(const Segment& segment, const std::vector<bool>& shared, std::uint8_t interrupted);
+
+ private:
+  using Latest = std::array<std::int32_t, kNumStreams>;  // by stream: index of an op; -1: none
+  static constexpr Latest kNothing = {-1, -1, -1, -1, -1, -1, -1, -1};
+
+  /// Latest accesses to one storage, by stream.
+  struct Accesses {
+    ValueId storage = -1;
+    Latest write = kNothing, any = kNothing;
+    bool uncovered = false;
+  };
+
+  void walk(const Segment& segment, const std::vector<bool>& shared, std::uint8_t interrupted, bool assign);
+  void visit(const ProgramOp& op, std::size_t k, const std::vector<bool>& shared, std::uint8_t interrupted, bool assign);
+  Accesses& accesses(ValueId storage);
+
+  const Program& program_;
+  const std::vector<ValueId>& root_;
+  StreamWaits out_;
+  std::vector<std::int32_t> place_;            // [storage]: index into accesses_; -1: none
+  std::vector<Accesses> accesses_;             // of the segment
+  Latest latest_ = kNothing;                   // by stream: the op it was given last
+  std::array<Latest, kNumStreams> synced_{};   // [stream][other]: op of the other known to have ended
+  std::vector<std::pair<ValueId, bool>> touched_;
+};
 
 }  // namespace trainyard

@@ -31,14 +31,15 @@ void GapClassifier::gap(Seconds begin, Seconds end, Seconds issued) {
 
 void GapClassifier::communication(Seconds start, Seconds end, std::int32_t kind, Seconds main) {
   const Span span{start, end, kind};
-  // Gaps that this span may still cover are the last ones.
-  std::size_t first = open_.size();
-  while (first > 0 && open_[first - 1].end > start) --first;
-  if (first < open_.size() && open_[first].begin < end) {
+  const auto first = std::partition_point(open_.begin(), open_.end(), [&](const OpenGap& gap) { return gap.end <= start; });
+  const auto last = std::partition_point(first, open_.end(), [&](const OpenGap& gap) { return gap.begin < end; });
+  if (first != last) {
     rest_.clear();
-    for (std::size_t i = first; i < open_.size(); ++i) cover(span, open_[i], rest_);
-    open_.resize(first);
-    open_.insert(open_.end(), rest_.begin(), rest_.end());
+    for (auto gap = first; gap != last; ++gap) cover(span, *gap, rest_);
+    const auto room = static_cast<std::ptrdiff_t>(std::min(rest_.size(), static_cast<std::size_t>(last - first)));
+    const auto kept = std::copy_n(rest_.begin(), room, first);
+    if (kept != last) open_.erase(kept, last);
+    else open_.insert(last, rest_.begin() + room, rest_.end());
   }
   if (end <= main) return;
   if (running_.size() >= 64) std::erase_if(running_, [&](const Span& s) { return s.end <= main; });

@@ -12,19 +12,24 @@ std::vector<std::uint32_t> find_body_ends(const TimedSegment& segment, const Lan
   const auto lane_of = [&](const TimedOp& op) {
     return static_cast<std::size_t>(lanes.messages[static_cast<std::size_t>(op.message)].lane);
   };
-  for (std::uint32_t first = 0; first < ops.size(); ++first) {
-    const TimedOp& begin = ops[first];
-    if (begin.kind != TimedKind::kCollective || begin.stream == StreamId::kMain || begin.host_sync) continue;
-    if ((allowed >> lane_of(begin) & 1U) == 0) continue;
-    std::uint32_t k = first + 1;
-    for (; k < ops.size(); ++k) {
-      const TimedOp& op = ops[k];
-      if (op.host_sync || op.pool_taken >= 0 || op.update || op.num_pools_given > 0) break;
-      const bool on_main = op.kind == TimedKind::kFree || (op.kind == TimedKind::kKernel && op.stream == StreamId::kMain);
-      const bool alike = op.kind == TimedKind::kCollective && op.stream == begin.stream && lane_of(op) == lane_of(begin);
-      if (!on_main && !alike) break;
+  // From the back: the next op that no body goes over, and the next collective with where it could end.
+  auto barrier = static_cast<std::uint32_t>(ops.size());
+  std::uint32_t next = barrier, end_of_next = barrier;
+  for (std::uint32_t k = barrier; k-- > 0;) {
+    const TimedOp& op = ops[k];
+    const bool on_main = op.kind == TimedKind::kFree || (op.kind == TimedKind::kKernel && op.stream == StreamId::kMain);
+    const bool never = op.host_sync || op.pool_taken >= 0 || op.update || op.num_pools_given > 0 ||
+                       (!on_main && op.kind != TimedKind::kCollective);
+    if (op.kind == TimedKind::kCollective && !op.host_sync) {
+      std::uint32_t end = barrier;
+      if (next < barrier) end = ops[next].stream == op.stream && lane_of(ops[next]) == lane_of(op) ? end_of_next : next;
+      if (op.stream != StreamId::kMain && (allowed >> lane_of(op) & 1U) != 0) out[k] = end;
+      if (!never) {
+        next = k;
+        end_of_next = end;
+      }
     }
-    out[first] = k;
+    if (never) barrier = next = end_of_next = k;
   }
   return out;
 }

@@ -10,38 +10,49 @@ namespace trainyard {
 
 namespace {
 
-class Preparer {
+std::vector<ValueId> storage_roots(const Program& program) {
+  std::vector<ValueId> roots;
+  roots.reserve(program.values.size());
+  for (std::size_t v = 0; v < program.values.size(); ++v) roots.push_back(storage_root(program, static_cast<ValueId>(v)));
+  return roots;
+}
+
+}  // namespace
+
+/// A Program may have as many lists as layers, so what is kept by value or segment is made once, and reset
+/// only where a list has touched it.
+class TimedRanks::Maker {
  public:
-  Preparer(const Program& program, const Costs& costs, const Lanes& lanes)
-      : program_(program), costs_(costs), lanes_(lanes) {
-    root_.resize(program.values.size());
-    for (std::size_t v = 0; v < root_.size(); ++v) root_[v] = storage_root(program, static_cast<ValueId>(v));
+  Maker(const Program& program, const Costs& costs, const Lanes& lanes)
+      : program_(program), costs_(costs), lanes_(lanes), root_(storage_roots(program)), waits_(program, root_) {
+    const std::size_t values = program.values.size(), segments = program.segments.size();
+    streams_.resize(values, 0);
+    shared_.resize(values, false);
+    zeroed_.resize(values, false);
+    last_added_.resize(values, 0);
+    first_reduced_.resize(values, kNever);
+    slot_.resize(values, -1);
+    first_call_.resize(segments, kNever);
+    last_call_.resize(segments, 0);
+    interrupted_.resize(segments, 0);
   }
 
-  TimedRank rank(std::size_t list, double speed) {
-    const std::vector<SegmentId> segments = called(program_.body[list]);
-    TimedRank out;
-    // Streams that touch each storage on this rank.
-    streams_.assign(program_.values.size(), 0);
-    for (SegmentId s : segments) {
-      for (const ProgramOp& op : program_.segments[static_cast<std::size_t>(s)].ops) {
-        const auto bit = static_cast<std::uint8_t>(1U << static_cast<unsigned>(op.stream));
-        for_operands(op, [&](const Operand& o) { streams_[static_cast<std::size_t>(root(o))] |= bit; });
-      }
-    }
-    shared_.assign(program_.values.size(), false);
-    for (std::size_t v = 0; v < shared_.size(); ++v) shared_[v] = tracked(static_cast<ValueId>(v));
+  TimedRank make(std::size_t list, double speed) {
+    reset();
     find_call_order(program_.body[list]);
-    slot_.assign(program_.values.size(), -1);
+    find_shared();
+    find_zeroed();
+    TimedRank out;
     const auto& costs = costs_.ops.at(speed);
-    for (SegmentId s : segments) {
+    out.segments.reserve(called_.size());
+    for (SegmentId s : called_) {
       const Segment& segment = program_.segments[static_cast<std::size_t>(s)];
       const auto& messages = lanes_.of_op[static_cast<std::size_t>(s)];
       TimedSegment& timed = out.segments[s];
       timed.ops.reserve(segment.ops.size());
       find_awaited(segment, out);
-      const StreamWaits waits = find_stream_waits(program_, segment, root_, shared_, interrupted_[s]);
-      covered_ = waits.covered;
+      const StreamWaits waits = waits_.find(segment, shared_, interrupted_[static_cast<std::size_t>(s)]);
+      covered_ = &waits.covered;
       for (std::size_t k = 0; k < segment.ops.size(); ++k) {
         timed.ops.push_back(op(segment, segment.ops[k], costs[static_cast<std::size_t>(s)][k], messages[k], out));
         timed.ops.back().waits = waits.of_op[k];
@@ -53,21 +64,10 @@ class Preparer {
   }
 
  private:
+  static constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
+
   const Value& value(ValueId id) const { return program_.values[static_cast<std::size_t>(id)]; }
   ValueId root(const Operand& operand) const { return root_[static_cast<std::size_t>(operand.value)]; }
-
-  std::vector<SegmentId> called(const RankClass& list) const {
-    std::vector<bool> seen(program_.segments.size(), false);
-    for (const Call& call : list.calls) {
-      seen[static_cast<std::size_t>(call.segment)] = true;
-      for (const auto& [at, inner] : call.inside) seen[static_cast<std::size_t>(inner)] = true;
-    }
-    std::vector<SegmentId> ids;
-    for (std::size_t s = 0; s < seen.size(); ++s) {
-      if (seen[s]) ids.push_back(static_cast<SegmentId>(s));
-    }
-    return ids;
-  }
 
   template <typename Visit>
   static void for_operands(const ProgramOp& op, const Visit& visit) {
@@ -77,30 +77,71 @@ class Preparer {
     if (op.guard) visit(*op.guard);
   }
 
+  void reset() {
+    for (const SegmentId s : called_) {
+      first_call_[static_cast<std::size_t>(s)] = kNever;
+      interrupted_[static_cast<std::size_t>(s)] = 0;
+    }
+    called_.clear();
+    for (const ValueId v : touched_) {
+      const auto storage = static_cast<std::size_t>(v);
+      streams_[storage] = 0;
+      shared_[storage] = zeroed_[storage] = false;
+      last_added_[storage] = 0;
+      first_reduced_[storage] = kNever;
+      slot_[storage] = -1;
+    }
+    touched_.clear();
+    pool_.clear();
+  }
+
   /// When segments are first and last called, and which streams calls inside them use.
   void find_call_order(const RankClass& list) {
-    constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
-    first_call_.clear();
-    last_call_.clear();
-    interrupted_.clear();
     const auto see = [&](SegmentId id, std::size_t call) {
-      first_call_.emplace(id, call);
-      last_call_[id] = call;
+      std::size_t& first = first_call_[static_cast<std::size_t>(id)];
+      if (first == kNever) {
+        first = call;
+        called_.push_back(id);
+      }
+      last_call_[static_cast<std::size_t>(id)] = call;
     };
     for (std::size_t i = 0; i < list.calls.size(); ++i) {
       see(list.calls[i].segment, i);
       for (const auto& [at, inner] : list.calls[i].inside) {
         see(inner, i);
         for (const ProgramOp& op : program_.segments[static_cast<std::size_t>(inner)].ops) {
-          interrupted_[list.calls[i].segment] |= static_cast<std::uint8_t>(1U << static_cast<unsigned>(op.stream));
+          interrupted_[static_cast<std::size_t>(list.calls[i].segment)] |= stream_bit(op);
         }
       }
     }
-    // Gradients: zeroed on main, added to on main, and only then touched by another stream.
-    zeroed_.assign(program_.values.size(), false);
-    std::vector<std::size_t> last_added(program_.values.size(), 0);
-    std::vector<std::size_t> first_reduced(program_.values.size(), kNever);
-    for (const auto& [id, first] : first_call_) {
+    std::sort(called_.begin(), called_.end());
+  }
+
+  static std::uint8_t stream_bit(const ProgramOp& op) {
+    return static_cast<std::uint8_t>(1U << static_cast<unsigned>(op.stream));
+  }
+
+  /// Storages that several streams touch on this rank.
+  void find_shared() {
+    for (const SegmentId s : called_) {
+      for (const ProgramOp& op : program_.segments[static_cast<std::size_t>(s)].ops) {
+        const std::uint8_t bit = stream_bit(op);
+        for_operands(op, [&](const Operand& o) {
+          std::uint8_t& set = streams_[static_cast<std::size_t>(root(o))];
+          if (set == 0) touched_.push_back(root(o));
+          set |= bit;
+        });
+      }
+    }
+    for (const ValueId v : touched_) {
+      const std::uint8_t set = streams_[static_cast<std::size_t>(v)];
+      shared_[static_cast<std::size_t>(v)] = (set & (set - 1)) != 0;
+    }
+  }
+
+  /// Gradients: zeroed on main, added to on main, and only then touched by another stream.
+  void find_zeroed() {
+    for (const SegmentId id : called_) {
       const Segment& segment = program_.segments[static_cast<std::size_t>(id)];
       for (const ProgramOp& op : segment.ops) {
         const bool main = op.stream == StreamId::kMain;
@@ -110,13 +151,17 @@ class Preparer {
         for_operands(op, [&](const Operand& o) {
           const auto storage = static_cast<std::size_t>(root(o));
           if (!shared_[storage] || program_.values[storage].scope != Scope::kStep) return;
-          if (!main) first_reduced[storage] = std::min(first_reduced[storage], first);
-          if (main && adds_gradients(segment)) last_added[storage] = std::max(last_added[storage], last_call_[id]);
+          if (!main) first_reduced_[storage] = std::min(first_reduced_[storage], first_call_[static_cast<std::size_t>(id)]);
+          if (main && adds_gradients(segment)) {
+            last_added_[storage] = std::max(last_added_[storage], last_call_[static_cast<std::size_t>(id)]);
+          }
         });
       }
     }
-    for (std::size_t v = 0; v < zeroed_.size(); ++v) {
-      zeroed_[v] = zeroed_[v] && program_.values[v].scope == Scope::kStep && last_added[v] <= first_reduced[v];
+    for (const ValueId v : touched_) {
+      const auto storage = static_cast<std::size_t>(v);
+      zeroed_[storage] = zeroed_[storage] && program_.values[storage].scope == Scope::kStep &&
+                         last_added_[storage] <= first_reduced_[storage];
     }
   }
 
@@ -176,11 +221,6 @@ class Preparer {
     }
   }
 
-  bool tracked(ValueId storage) const {
-    const std::uint8_t set = streams_[static_cast<std::size_t>(storage)];
-    return (set & (set - 1)) != 0;
-  }
-
   std::uint32_t slot(ValueId storage, TimedRank& out) {
     std::int64_t& known = slot_[static_cast<std::size_t>(storage)];
     if (known < 0) {
@@ -196,7 +236,7 @@ class Preparer {
     for (const Operand& operand : operands) {
       const ValueId storage = root(operand);
       if (!shared_[static_cast<std::size_t>(storage)]) continue;
-      if (std::binary_search(covered_.begin(), covered_.end(), storage)) continue;
+      if (std::binary_search(covered_->begin(), covered_->end(), storage)) continue;
       Dependency d;
       d.slot = slot(storage, out);
       d.per_microbatch = value(storage).scope == Scope::kMicrobatch;
@@ -290,18 +330,27 @@ class Preparer {
   const Costs& costs_;
   const Lanes& lanes_;
   std::vector<ValueId> root_;           // [value]
-  std::vector<std::uint8_t> streams_;   // [storage root], of the rank being prepared
-  std::vector<bool> shared_;            // [storage root]: touched by several streams of this rank
-  std::vector<bool> zeroed_;            // [storage root]: see find_call_order
-  std::vector<ValueId> covered_;        // storages that need no tracking in the segment being prepared
-  std::unordered_map<SegmentId, std::size_t> first_call_, last_call_;
-  std::unordered_map<SegmentId, std::uint8_t> interrupted_;
+  StreamWaitFinder waits_;
+  // Of the list being prepared:
+  std::vector<SegmentId> called_;       // ascending
+  std::vector<ValueId> touched_;        // storages
+  std::vector<std::uint8_t> streams_;   // [storage root]
+  std::vector<bool> shared_;            // [storage root]: touched by several streams
+  std::vector<bool> zeroed_;            // [storage root]: see find_zeroed
+  std::vector<std::size_t> last_added_, first_reduced_;  // [storage root]: calls
   std::vector<std::int64_t> slot_;      // [storage root]; -1: not tracked yet
-  std::unordered_map<PoolId, std::int32_t> pool_;  // of the rank being prepared
-  std::vector<std::int64_t> awaited_;   // [op of the segment being prepared]: slot of its end; -1: none
+  std::vector<std::size_t> first_call_, last_call_;  // [segment]
+  std::vector<std::uint8_t> interrupted_;            // [segment]: streams of the calls inside
+  std::unordered_map<PoolId, std::int32_t> pool_;
+  // Of the segment being prepared:
+  const std::vector<ValueId>* covered_ = nullptr;  // storages that need no tracking
+  std::vector<std::int64_t> awaited_;   // [op]: slot of its end; -1: none
 };
 
-}  // namespace
+TimedRanks::TimedRanks(const Program& program, const Costs& costs, const Lanes& lanes)
+    : maker_(std::make_unique<Maker>(program, costs, lanes)) {}
+TimedRanks::~TimedRanks() = default;
+TimedRank TimedRanks::make(std::size_t list, double speed) { return maker_->make(list, speed); }
 
 std::vector<std::string> exposed_kinds(const Program& program, const Lanes& lanes) {
   std::vector<std::string> out;
@@ -317,10 +366,6 @@ std::vector<std::string> exposed_kinds(const Program& program, const Lanes& lane
     out.push_back(out.back());
   }
   return out;
-}
-
-TimedRank prepare(const Program& program, const Costs& costs, const Lanes& lanes, std::size_t list, double speed) {
-  return Preparer(program, costs, lanes).rank(list, speed);
 }
 
 }  // namespace trainyard

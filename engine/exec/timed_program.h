@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -16,6 +17,8 @@
 #include "engine/program/program.h"
 
 namespace trainyard {
+
+inline constexpr auto kMainStream = static_cast<std::size_t>(StreamId::kMain);
 
 enum class TimedKind : std::uint8_t { kKernel, kFree, kCollective, kSend, kReceive };
 
@@ -93,6 +96,16 @@ struct TimedRank {
 /// TimedOp::exposed_kind. Of message m: 2 m, and 2 m + 1 at its receiver.
 std::vector<std::string> exposed_kinds(const Program& program, const Lanes& lanes);
 
-TimedRank prepare(const Program& program, const Costs& costs, const Lanes& lanes, std::size_t list, double speed);
+/// Makes the timing form of one list after another; all arguments must outlive it.
+class TimedRanks {
+ public:
+  TimedRanks(const Program& program, const Costs& costs, const Lanes& lanes);
+  ~TimedRanks();
+  TimedRank make(std::size_t list, double speed);
+
+ private:
+  class Maker;
+  std::unique_ptr<Maker> maker_;
+};
 
 }  // namespace trainyard

@@ -25,6 +25,12 @@ class MemoryCounter {
       : program_(program), value_mark_(program.values.size(), 0), segment_mark_(program.segments.size(), 0),
         pool_mark_(program.pools.size(), 0), slot_(program.pools.size(), 0) {
     first_write_.assign(program.values.size(), false);
+    root_.reserve(program.values.size());
+    bytes_.reserve(program.values.size());
+    for (std::size_t v = 0; v < program.values.size(); ++v) {
+      root_.push_back(storage_root(program, static_cast<ValueId>(v)));
+      bytes_.push_back(size_in_bytes(program.values[v]));
+    }
     for (const Segment& segment : program.segments) profiles_.push_back(profile(segment));
   }
 
@@ -88,18 +94,18 @@ class MemoryCounter {
   Profile profile(const Segment& segment) {
     Profile p;
     const auto born = [&](ValueId id) {
-      const ValueId root = storage_root(program_, id);
+      const ValueId root = root_[static_cast<std::size_t>(id)];
       const Value& v = value(root);
       if (!in_arena(v) || first_write_[static_cast<std::size_t>(root)]) return;
       first_write_[static_cast<std::size_t>(root)] = true;
-      p.net[static_cast<std::size_t>(v.memory)] += size_in_bytes(v);
+      p.net[static_cast<std::size_t>(v.memory)] += bytes_[static_cast<std::size_t>(root)];
     };
     for (std::size_t k = 0; k < segment.ops.size(); ++k) {
       const ProgramOp& op = segment.ops[k];
       if (op.kind == OpKind::kFree) {
         for (const Operand& operand : op.reads) {
           const Value& v = value(operand.value);
-          if (in_arena(v)) p.net[static_cast<std::size_t>(v.memory)] -= size_in_bytes(v);
+          if (in_arena(v)) p.net[static_cast<std::size_t>(v.memory)] -= bytes_[static_cast<std::size_t>(operand.value)];
         }
         continue;
       }
@@ -120,16 +126,16 @@ class MemoryCounter {
     MemoryParts parts{};
     pools_.clear();
     const auto see = [&](const Operand& operand) {
-      const ValueId root = storage_root(program_, operand.value);
+      const ValueId root = root_[static_cast<std::size_t>(operand.value)];
       const Value& v = value(root);
       if (v.space != Space::kDevice) return;
       if (v.pool >= 0) {
         if (first(pool_mark_, v.pool)) pools_.push_back(v.pool);
         Bytes& slot = slot_[static_cast<std::size_t>(v.pool)];
-        slot = std::max(slot, size_in_bytes(v));
+        slot = std::max(slot, bytes_[static_cast<std::size_t>(root)]);
       }
       if (v.scope != Scope::kPersistent || !first(value_mark_, root)) return;
-      parts[static_cast<std::size_t>(v.memory)] += size_in_bytes(v);
+      parts[static_cast<std::size_t>(v.memory)] += bytes_[static_cast<std::size_t>(root)];
     };
     const auto see_segment = [&](SegmentId id) {
       if (!first(segment_mark_, id)) return;
@@ -157,6 +163,8 @@ class MemoryCounter {
   }
 
   const Program& program_;
+  std::vector<ValueId> root_;      // [value]: its storage
+  std::vector<Bytes> bytes_;       // [value]
   std::vector<bool> first_write_;  // [storage root]: its first write has been seen
   std::vector<Profile> profiles_;  // [segment]
   std::int32_t mark_ = 0;                                            // of the list being counted

@@ -2,6 +2,8 @@
 
 #include <charconv>
 #include <cstdint>
+#include <cstring>
+#include <vector>
 
 #include "engine/base/hash.h"
 #include "engine/program/program_words.h"
@@ -16,7 +18,6 @@ class Writer {
  public:
   Writer(const Program& program, const std::function<void(std::string_view)>& sink)
       : program_(program), sink_(sink) {
-    buffer_.reserve(kFlushAt + 4096);
     for (int kind = 0; kind < kNumOpKinds; ++kind) {
       for (int part = 0; part < 4; ++part) {
         op_names_.push_back(op_name(static_cast<OpKind>(kind), static_cast<OpPart>(part)));
@@ -62,15 +63,20 @@ class Writer {
   static constexpr std::size_t kFlushAt = 1 << 16;
 
   void flush() {
-    sink_(buffer_);
-    buffer_.clear();
+    sink_({buffer_.data(), used_});
+    used_ = 0;
   }
-  void text(std::string_view piece) { buffer_ += piece; }
+  /// Most pieces are a few bytes long, and there are hundreds of thousands.
+  void text(std::string_view piece) {
+    if (used_ + piece.size() > buffer_.size()) buffer_.resize(2 * buffer_.size() + piece.size());
+    std::memcpy(buffer_.data() + used_, piece.data(), piece.size());
+    used_ += piece.size();
+  }
   template <typename Number>
   void number(Number value) {
     char digits[32];
     const auto [end, error] = std::to_chars(digits, digits + sizeof digits, value);
-    buffer_.append(digits, end);
+    text({digits, static_cast<std::size_t>(end - digits)});
   }
   template <typename Numbers>
   void axes(const Numbers& numbers) {
@@ -138,7 +144,7 @@ class Writer {
     }
     if (value.space == Space::kHost) text(" host");
     text("\n");
-    if (buffer_.size() > kFlushAt) flush();
+    if (used_ > kFlushAt) flush();
   }
 
   void write_attrs(const OpAttrs& attrs) {
@@ -175,7 +181,8 @@ class Writer {
     text(" stage:");
     number(segment.stage);
     text(" ");
-    buffer_ += letter(segment.phase);
+    const char phase = letter(segment.phase);
+    text({&phase, 1});
     text("\n");
     PathId module = 0;
     for (const ProgramOp& op : segment.ops) {
@@ -197,7 +204,7 @@ class Writer {
         text(":");
         number(op.transfer);
       }
-      write_attrs(program_.attrs[static_cast<std::size_t>(op.attrs)]);
+      if (op.attrs != 0) write_attrs(program_.attrs[static_cast<std::size_t>(op.attrs)]);  // [0]: nothing said
       operands("", op.reads);
       operands(" ->", op.writes);
       operands(" +>", op.accumulates);
@@ -208,7 +215,7 @@ class Writer {
       if (op.guard) operands(" guard", Operands{*op.guard});
       text(op.host_sync ? " host_sync\n" : "\n");
     }
-    if (buffer_.size() > kFlushAt) flush();
+    if (used_ > kFlushAt) flush();
   }
 
   void write_class(const RankClass& list) {
@@ -249,14 +256,15 @@ class Writer {
         text(program_.segments[static_cast<std::size_t>(call.inside[i].second)].name);
       }
       if (!call.inside.empty()) text("}");
-      if (buffer_.size() > kFlushAt) flush();
+      if (used_ > kFlushAt) flush();
     }
     text("\n");
   }
 
   const Program& program_;
   const std::function<void(std::string_view)>& sink_;
-  std::string buffer_;
+  std::vector<char> buffer_ = std::vector<char>(kFlushAt + 4096);
+  std::size_t used_ = 0;  // of the buffer
   std::vector<std::string> op_names_;  // [kind][part]
 };
 

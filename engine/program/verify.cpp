@@ -1,6 +1,7 @@
 #include "engine/program/verify.h"
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <map>
 #include <stdexcept>
 #include <unordered_map>
@@ -12,6 +13,8 @@
 namespace trainyard {
 
 namespace {
+
+using boost::container::small_vector;
 
 struct Violation : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -173,14 +176,18 @@ class Verifier {
 
   void check_lifetimes(const RankClass& list) {
     const auto microbatches = static_cast<std::size_t>(std::max(1, program_.num_microbatches));
-    std::map<std::size_t, std::vector<State>> states;  // by token; [microbatch], or one for the step
+    instances_.resize(tokens_.size());
+    std::vector<std::size_t> touched;  // tokens
     const auto apply = [&](SegmentId id, Microbatch mb) {
       const Segment& s = segment(id);
       for (const auto& [token, u] : uses_[static_cast<std::size_t>(id)]) {
         const bool per_microbatch = tokens_[token].second;
         const ValueId representative = tokens_[token].first;
-        auto& instances = states[token];
-        if (instances.empty()) instances.assign(per_microbatch ? microbatches : 1, State::kUnwritten);
+        auto& instances = instances_[token];
+        if (instances.empty()) {
+          instances.assign(per_microbatch ? microbatches : 1, State::kUnwritten);
+          touched.push_back(token);
+        }
         State& state = instances[per_microbatch ? static_cast<std::size_t>(mb) : 0];
         const auto where = [&] {
           return "class pp:" + std::to_string(list.ranks.at[0]) + ": " + s.name +
@@ -198,7 +205,9 @@ class Verifier {
       apply(call.segment, call.mb[0]);
       for (const auto& [at, inner] : call.inside) apply(inner, -1);
     }
-    for (const auto& [token, instances] : states) {
+    std::sort(touched.begin(), touched.end());
+    for (const std::size_t token : touched) {
+      const std::vector<State> instances = std::exchange(instances_[token], {});
       for (std::size_t i = 0; i < instances.size(); ++i) {
         if (instances[i] == State::kWritten) {
           fail("class pp:", std::to_string(list.ranks.at[0]), ": ", value(tokens_[token].first).name,
@@ -234,15 +243,14 @@ class Verifier {
     }
   }
 
-  /// Elements [begin, end) of a storage.
+  /// Elements of a storage.
   struct Range {
-    ValueId root = -1;
     std::int64_t begin = 0, end = 0;
   };
 
   /// A rank's own shard lies somewhere in what it is a shard of: all of that.
   Range range_of(ValueId id) const {
-    Range range{root(id), 0, num_elements(value(id).dims)};
+    Range range{0, num_elements(value(id).dims)};
     for (; value(id).alias; id = value(id).alias->in) {
       if (value(id).alias->own_shard) {
         range.begin = 0;
@@ -264,24 +272,24 @@ class Verifier {
 
   /// What a rank adds to a gradient after it has been summed over the ranks, the others do not get.
   void check_reductions(const RankClass& list) const {
-    std::vector<std::pair<Range, SegmentId>> reduced;
+    std::unordered_map<ValueId, std::vector<std::pair<Range, SegmentId>>> reduced;  // by storage
     const auto look_at = [&](SegmentId id, Microbatch mb, const ProgramOp& op) {
       if (op.kind == OpKind::kFree) {
-        for (const Operand& operand : op.reads) {
-          std::erase_if(reduced, [&](const auto& one) { return one.first.root == root(operand.value); });
-        }
+        for (const Operand& operand : op.reads) reduced.erase(root(operand.value));
         return;
       }
       for (const Operand& operand : op.accumulates) {
+        const auto of = reduced.find(root(operand.value));
+        if (of == reduced.end()) continue;
         const Range added = range_of(operand.value);
-        for (const auto& [range, by] : reduced) {
-          if (added.root != range.root || added.begin >= range.end || range.begin >= added.end) continue;
+        for (const auto& [range, by] : of->second) {
+          if (added.begin >= range.end || range.begin >= added.end) continue;
           fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name, mb >= 0 ? std::to_string(mb) : "",
                ": ", op_name(op.kind, op.part), " adds to ", value(operand.value).name, ", which ",
                segment(by).name, " has reduced");
         }
       }
-      if (reduces_gradient(op)) reduced.emplace_back(range_of(op.reads[0].value), id);
+      if (reduces_gradient(op)) reduced[root(op.reads[0].value)].emplace_back(range_of(op.reads[0].value), id);
     };
     const auto may_matter = [&](SegmentId id) { return !reduced.empty() || has_reduction_[static_cast<std::size_t>(id)]; };
     for (const Call& call : list.calls) {
@@ -467,11 +475,12 @@ class Verifier {
   const Program& program_;
   std::vector<ValueId> root_;                                       // [value]
   std::vector<ValueId> anchor_;                                     // [value]
-  std::vector<std::vector<ValueId>> family_;                        // [storage root] -> anchors in it
+  std::vector<small_vector<ValueId, 2>> family_;                    // [storage root] -> anchors in it
   std::vector<State> state_;                                        // [value], within one segment
-  std::vector<std::vector<std::pair<SegmentId, Use>>> signature_;   // [value]
+  std::vector<small_vector<std::pair<SegmentId, Use>, 4>> signature_;  // [value]
   std::vector<std::pair<ValueId, bool>> tokens_;                    // representative, per microbatch?
   std::vector<std::vector<std::pair<std::size_t, Use>>> uses_;      // [segment] -> tokens it touches
+  std::vector<std::vector<State>> instances_;                       // [token]: of the list being checked; empty: not touched
   std::vector<bool> has_reduction_;                                 // [segment]: of a gradient
 };
 

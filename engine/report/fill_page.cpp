@@ -7,8 +7,6 @@ namespace trainyard {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 std::string html_text(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -31,8 +29,9 @@ std::string html_text(std::string_view text) {
 
 }  // namespace
 
-std::string json_for_script(const Json& data) {
-  const std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string for_script(const nlohmann::ordered_json& data) {
+  const std::string text =
+      data.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   std::string out;
   out.reserve(text.size() + text.size() / 64);
   for (const char c : text) {
@@ -52,22 +51,23 @@ std::string page_title(const std::string& file) {
   return path.filename().string();
 }
 
-std::string fill_page(std::span<const PagePart> page, const std::string& title, const Json& data) {
-  std::string text;
+std::string fill_page(std::span<const PagePart> page, std::string_view title,
+                      const nlohmann::ordered_json& data) {
+  std::string out;
   for (const PagePart& part : page) {
     switch (part.what) {
       case PagePart::What::kText:
-        text += part.text;
+        out += part.text;
         break;
       case PagePart::What::kTitle:
-        text += html_text(title);
+        out += html_text(title);
         break;
       case PagePart::What::kData:
-        text += json_for_script(data);
+        out += for_script(data);
         break;
     }
   }
-  return text;
+  return out;
 }
 
 }  // namespace trainyard

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "engine/base/error.h"
 #include "engine/report/checked_summary.h"
@@ -83,7 +82,7 @@ Json report_data(const RunFiles& files, const Timeline* timeline, const Timeline
 
 std::string report_json(const RunFiles& files, const Timeline* timeline,
                         const TimelineLimits& limits) {
-  return json_for_script(report_data(files, timeline, limits));
+  return for_script(report_data(files, timeline, limits));
 }
 
 std::string report_html(const RunFiles& files, const Timeline* timeline) {

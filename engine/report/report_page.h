@@ -1,4 +1,4 @@
-// The pages of report.html, as the build made them from page/ and sweep_page/ (page/embed_page.cmake).
+// Pages as the build made them from report/page/, report/sweep_page/ and validate/page/ (embed_page.cmake).
 #pragma once
 
 #include <span>
@@ -6,14 +6,15 @@
 
 namespace trainyard {
 
-/// A stretch of the page: text as it stands, or a place for the run's title or data.
+/// A stretch of a page: text as it stands, or a place for the title or the data.
 struct PagePart {
   enum class What { kText, kTitle, kData };
   What what = What::kText;
   std::string_view text;
 };
 
-extern const std::span<const PagePart> kReportPage;  // of a run
+extern const std::span<const PagePart> kReportPage;
+extern const std::span<const PagePart> kValidationPage;
 extern const std::span<const PagePart> kSweepPage;
 
 }  // namespace trainyard

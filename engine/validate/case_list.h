@@ -15,8 +15,8 @@ namespace trainyard {
 /// What a case says beside its study. Framework, device and GPUs are as written, "" or 0 where they
 /// are not plain: a case that cannot be read as a study still has a place in every table.
 struct CaseFacts {
-  std::string id;       // "case 3" where it has none; counted from 1
-  std::string place;    // file:line:column
+  std::string id;     // "case 3" where it has none; counted from 1
+  std::string place;  // file:line:column
   std::string source;
   std::string family;   // source_family(source)
   std::string suspect;  // why the row should not be scored; "": it should

@@ -48,10 +48,9 @@ ErrorRegression explain_errors(const std::vector<RegressionRow>& rows, double ri
     }
     out.effects.push_back(effect);
   }
-  std::stable_sort(out.effects.begin(), out.effects.end(),
-                   [](const IngredientEffect& a, const IngredientEffect& b) {
-                     return a.explains > b.explains;
-                   });
+  std::stable_sort(
+      out.effects.begin(), out.effects.end(),
+      [](const IngredientEffect& a, const IngredientEffect& b) { return a.explains > b.explains; });
   return out;
 }
 

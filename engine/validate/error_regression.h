@@ -31,9 +31,9 @@ struct ErrorRegression {
 ///
 ///   sum (y - sum c_k x_k)^2 + ridge n sum c_k^2
 ///
-/// over n rows. `explains` of k is (2 c x.y - c^2 x.x) / y.y with c = x.y / (x.x + ridge n), the same with one
-/// unknown. Shares add up to 1, so there is no constant; ridge keeps an ingredient that hardly
-/// occurs from taking a large correction.
+/// over n rows. `explains` of k is (2 c x.y - c^2 x.x) / y.y with c = x.y / (x.x + ridge n), the
+/// same with one unknown. Shares add up to 1, so there is no constant; ridge keeps an ingredient
+/// that hardly occurs from taking a large correction.
 ErrorRegression explain_errors(const std::vector<RegressionRow>& rows, double ridge = 1e-3);
 
 }  // namespace trainyard

@@ -10,20 +10,24 @@ namespace trainyard {
 namespace {
 
 constexpr std::array<std::string_view, kNumIngredients> kNames = {
-    "matrix products", "attention",           "memory-bound kernels",
-    "optimizer",       "tensor parallel",     "data parallel",
-    "pipeline transfers", "bubble",           "host"};
+    "matrix products",    "attention",       "memory-bound kernels",
+    "optimizer",          "tensor parallel", "data parallel",
+    "pipeline transfers", "bubble",          "host"};
 
 std::size_t at(Ingredient ingredient) { return static_cast<std::size_t>(ingredient); }
 
 Ingredient ingredient_of(KernelClass kernel) {
   switch (kernel) {
-    case KernelClass::kMatmul: return Ingredient::kProducts;
+    case KernelClass::kMatmul:
+      return Ingredient::kProducts;
     case KernelClass::kBatchedMatmul:
-    case KernelClass::kFlashAttention: return Ingredient::kAttention;
-    case KernelClass::kOptimizer: return Ingredient::kOptimizer;
+    case KernelClass::kFlashAttention:
+      return Ingredient::kAttention;
+    case KernelClass::kOptimizer:
+      return Ingredient::kOptimizer;
     case KernelClass::kNone:
-    case KernelClass::kMemoryBound: break;
+    case KernelClass::kMemoryBound:
+      break;
   }
   return Ingredient::kMemoryBound;
 }

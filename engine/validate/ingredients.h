@@ -29,8 +29,8 @@ std::string_view to_string(Ingredient ingredient);
 /// Seconds of the period by ingredient, mean over ranks; they add up to it.
 using Ingredients = std::array<Seconds, kNumIngredients>;
 
-/// TimeClasses of every rank, with compute split by the kernels of the rank's list: each kernel class
-/// has the share of it that its kernels have of their sum.
+/// TimeClasses of every rank, with compute split by the kernels of the rank's list: each kernel
+/// class has the share of it that its kernels have of their sum.
 Ingredients ingredients_of(const Program& program, const Costs& costs, const Trace& trace);
 
 }  // namespace trainyard

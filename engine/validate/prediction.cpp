@@ -5,13 +5,17 @@
 namespace trainyard {
 
 std::string to_text(const Prediction& p) {
-  const nlohmann::json out = {
-      {"skipped", p.skipped},     {"reason", p.reason},
-      {"framework", p.framework}, {"framework_version", p.framework_version},
-      {"device", p.device},       {"num_gpus", p.num_gpus},
-      {"time", p.time},           {"iteration_time", p.iteration_time},
-      {"memory", p.peak_memory_gib}, {"fits", p.fits},
-      {"warnings", p.warnings}};
+  const nlohmann::json out = {{"skipped", p.skipped},
+                              {"reason", p.reason},
+                              {"framework", p.framework},
+                              {"framework_version", p.framework_version},
+                              {"device", p.device},
+                              {"num_gpus", p.num_gpus},
+                              {"time", p.time},
+                              {"iteration_time", p.iteration_time},
+                              {"memory", p.peak_memory_gib},
+                              {"fits", p.fits},
+                              {"warnings", p.warnings}};
   return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

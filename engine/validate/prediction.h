@@ -11,16 +11,16 @@
 namespace trainyard {
 
 struct Prediction {
-  std::string skipped;            // why there is none: a message with its place; "": there is one
-  std::string reason;             // the same without a place: what cases are grouped by
-  std::string framework;          // of the study; "" where it could not be read
+  std::string skipped;    // why there is none: a message with its place; "": there is one
+  std::string reason;     // the same without a place: what cases are grouped by
+  std::string framework;  // of the study; "" where it could not be read
   std::string framework_version;
   std::string device;
-  std::int64_t num_gpus = 0;      // ranks of the plan
+  std::int64_t num_gpus = 0;  // ranks of the plan
   Seconds iteration_time = 0;
-  double peak_memory_gib = 0;     // of the fullest pipeline rank, context in
-  bool fits = true;               // a plan that does not fit has its time all the same
-  Ingredients time{};             // adds up to iteration_time
+  double peak_memory_gib = 0;  // of the fullest pipeline rank, context in
+  bool fits = true;            // a plan that does not fit has its time all the same
+  Ingredients time{};          // adds up to iteration_time
   std::vector<std::string> warnings;
 };
 

@@ -60,7 +60,8 @@ std::vector<ErrorGroup> groups(const Validation& all, ErrorRow::Kind kind, const
   for (const ErrorRow& row : all.rows) {
     if (row.kind != kind) continue;
     const std::string key = name(all.outcomes[row.outcome]);
-    auto at = std::find_if(found.begin(), found.end(), [&](const auto& g) { return g.first == key; });
+    auto at =
+        std::find_if(found.begin(), found.end(), [&](const auto& g) { return g.first == key; });
     if (at == found.end()) at = found.insert(at, {key, {}});
     at->second.push_back(&row);
   }
@@ -69,7 +70,8 @@ std::vector<ErrorGroup> groups(const Validation& all, ErrorRow::Kind kind, const
   return out;
 }
 
-std::vector<ErrorGroup> sorted_groups(const Validation& all, ErrorRow::Kind kind, const Name& name) {
+std::vector<ErrorGroup> sorted_groups(const Validation& all, ErrorRow::Kind kind,
+                                      const Name& name) {
   std::vector<ErrorGroup> out = groups(all, kind, name);
   std::sort(out.begin(), out.end(),
             [](const ErrorGroup& a, const ErrorGroup& b) { return a.name < b.name; });
@@ -86,7 +88,8 @@ std::string framework_of(const CaseOutcome& outcome) {
 
 std::string version_of(const CaseOutcome& outcome) {
   const Prediction& p = outcome.prediction;
-  const std::string& version = p.framework.empty() ? outcome.facts.framework_version : p.framework_version;
+  const std::string& version =
+      p.framework.empty() ? outcome.facts.framework_version : p.framework_version;
   return framework_of(outcome) + (version.empty() ? "" : " " + version);
 }
 
@@ -124,14 +127,16 @@ ErrorSummary summarise(const Validation& all, ErrorRow::Kind kind) {
     if (row.kind == kind) rows.push_back(&row);
   }
   out.all = group_of("all", rows, all.outcomes);
-  out.by_source = groups(all, kind, [](const CaseOutcome& o) { return or_unnamed(o.facts.family); });
+  out.by_source =
+      groups(all, kind, [](const CaseOutcome& o) { return or_unnamed(o.facts.family); });
   out.by_framework = sorted_groups(all, kind, framework_of);
   out.by_version = sorted_groups(all, kind, version_of);
   out.by_device = sorted_groups(all, kind, device_of);
   out.by_scale = groups(all, kind, [](const CaseOutcome& o) { return scale_of(num_gpus_of(o)); });
   std::sort(out.by_scale.begin(), out.by_scale.end(), [](const ErrorGroup& a, const ErrorGroup& b) {
     const auto index = [](const std::string& name) {
-      return std::find_if(kScales.begin(), kScales.end(), [&](const Scale& s) { return s.name == name; });
+      return std::find_if(kScales.begin(), kScales.end(),
+                          [&](const Scale& s) { return s.name == name; });
     };
     return index(a.name) < index(b.name);
   });
@@ -146,7 +151,8 @@ void order_families(Validation& all) {
   for (const ErrorRow& row : all.rows) {
     if (row.kind != ErrorRow::Kind::kTime || !row.scored) continue;
     const std::string family = or_unnamed(all.outcomes[row.outcome].facts.family);
-    auto at = std::find_if(families.begin(), families.end(), [&](const auto& f) { return f.first == family; });
+    auto at = std::find_if(families.begin(), families.end(),
+                           [&](const auto& f) { return f.first == family; });
     if (at == families.end()) at = families.insert(at, {family, {}});
     at->second.predicted.push_back(*row.predicted);
     at->second.measured.push_back(*row.measured);
@@ -181,13 +187,13 @@ std::vector<Skipped> skipped_by_reason(const std::vector<CaseOutcome>& outcomes)
   for (const CaseOutcome& outcome : outcomes) {
     if (outcome.prediction.skipped.empty()) continue;
     const std::string& reason = outcome.prediction.reason;
-    auto at = std::find_if(out.begin(), out.end(), [&](const Skipped& s) { return s.reason == reason; });
+    auto at =
+        std::find_if(out.begin(), out.end(), [&](const Skipped& s) { return s.reason == reason; });
     if (at == out.end()) at = out.insert(at, {reason, {}});
     at->ids.push_back(outcome.facts.id);
   }
-  std::stable_sort(out.begin(), out.end(), [](const Skipped& a, const Skipped& b) {
-    return a.ids.size() > b.ids.size();
-  });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const Skipped& a, const Skipped& b) { return a.ids.size() > b.ids.size(); });
   return out;
 }
 

@@ -3,6 +3,7 @@
 // Pure data: validate_command.cpp makes the predictions, the other files of this folder print.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,12 +25,12 @@ struct CaseOutcome {
 /// One comparison: of a case's step time, or of its memory.
 struct ErrorRow {
   enum class Kind : std::uint8_t { kTime, kMemory };
-  std::size_t outcome = 0;          // index into Validation::outcomes
+  std::size_t outcome = 0;  // index into Validation::outcomes
   Kind kind = Kind::kTime;
   std::optional<double> predicted;  // seconds, or GiB; nullopt: skipped
   std::optional<double> measured;   // nullopt: the case does not say it
   std::optional<double> error_percent;
-  bool scored = false;              // it has an error, and its case is not suspect
+  bool scored = false;  // it has an error, and its case is not suspect
 };
 std::string_view to_string(ErrorRow::Kind kind);
 
@@ -68,14 +69,14 @@ struct Validation {
   std::vector<ErrorRow> rows;         // of each outcome its time, then its memory
   ErrorSummary time;
   ErrorSummary memory;
-  std::vector<FamilyOrder> order;     // families with at least kLeastFamily scored times
-  std::optional<double> mean_tau;     // of those with a pair that counts
-  ErrorRegression regression;         // of the scored times
-  std::vector<Skipped> skipped;       // by reason, the most frequent first
+  std::vector<FamilyOrder> order;  // families with at least kLeastFamily scored times
+  std::optional<double> mean_tau;  // of those with a pair that counts
+  ErrorRegression regression;      // of the scored times
+  std::vector<Skipped> skipped;    // by reason, the most frequent first
 };
 
-inline constexpr std::size_t kLeastFamily = 5;       // rows, for a tau
-inline constexpr double kLeastDifference = 0.05;     // of a pair's measured times, for it to count
+inline constexpr std::size_t kLeastFamily = 5;    // rows, for a tau
+inline constexpr double kLeastDifference = 0.05;  // of a pair's measured times, for it to count
 
 /// Suspect cases are predicted and listed, but no summary, tau or regression has them.
 Validation validate(std::string file, std::vector<CaseOutcome> outcomes);
@@ -84,10 +85,13 @@ Validation validate(std::string file, std::vector<CaseOutcome> outcomes);
 std::string scale_of(std::int64_t num_gpus);
 
 /// {cases, summary} of docs/contract.md, section 3, with more keys.
+nlohmann::ordered_json validation_data(const Validation& validation);
 std::string validation_json(const Validation& validation);
 /// For a terminal.
 std::string validation_text(const Validation& validation);
 /// One line per row, with a header.
 std::string validation_csv(const Validation& validation);
+/// report.html: the same as a page that needs nothing else.
+std::string validation_report(const Validation& validation);
 
 }  // namespace trainyard

@@ -36,10 +36,11 @@ std::string validation_csv(const Validation& validation) {
     const CaseFacts& facts = outcome.facts;
     const Prediction& p = outcome.prediction;
     const bool resolved = !p.framework.empty();
-    out += cell(facts.id) + ',' + std::string(to_string(row.kind)) + ',' + cell(row.predicted) + ',' +
-           cell(row.measured) + ',' + cell(row.error_percent) + ',' + (row.scored ? "yes" : "no") +
-           ',' + cell(p.skipped) + ',' + cell(facts.suspect) + ',' + cell(facts.era) + ',' +
-           cell(facts.source) + ',' + cell(resolved ? p.framework : facts.framework) + ',' +
+    out += cell(facts.id) + ',' + std::string(to_string(row.kind)) + ',' + cell(row.predicted) +
+           ',' + cell(row.measured) + ',' + cell(row.error_percent) + ',' +
+           (row.scored ? "yes" : "no") + ',' + cell(p.skipped) + ',' + cell(facts.suspect) + ',' +
+           cell(facts.era) + ',' + cell(facts.source) + ',' +
+           cell(resolved ? p.framework : facts.framework) + ',' +
            cell(resolved ? p.framework_version : facts.framework_version) + ',' +
            cell(resolved ? p.device : facts.device) + ',' +
            std::to_string(resolved ? p.num_gpus : facts.num_gpus) + ',';
@@ -47,7 +48,8 @@ std::string validation_csv(const Validation& validation) {
     if (predicted) out += p.fits ? "yes" : "no";
     for (const Seconds seconds : p.time) out += ',' + (predicted ? number_text(seconds) : "");
     std::string warnings;
-    for (const std::string& warning : p.warnings) warnings += (warnings.empty() ? "" : "; ") + warning;
+    for (const std::string& warning : p.warnings)
+      warnings += (warnings.empty() ? "" : "; ") + warning;
     out += ',' + cell(warnings) + '\n';
   }
   return out;

@@ -25,7 +25,8 @@ Json stats_json(const ErrorGroup& group) {
   out["median_abs_percent"] = figure(stats.median_abs);
   out["p90_abs_percent"] = figure(stats.p90_abs);
   out["mean_percent"] = figure(stats.mean);
-  out["worst"] = any ? Json{{"id", stats.worst.id}, {"error_percent", stats.worst.percent}} : Json();
+  out["worst"] =
+      any ? Json{{"id", stats.worst.id}, {"error_percent", stats.worst.percent}} : Json();
   out["suspect"] = group.suspect;
   out["skipped"] = group.skipped;
   return out;
@@ -50,7 +51,8 @@ Json summary_of(const ErrorSummary& summary) {
 Json shares_json(const Prediction& prediction) {
   Json out = Json::object();
   for (std::size_t k = 0; k < kNumIngredients; ++k) {
-    out[std::string(to_string(static_cast<Ingredient>(k)))] = prediction.time[k] / prediction.iteration_time;
+    out[std::string(to_string(static_cast<Ingredient>(k)))] =
+        prediction.time[k] / prediction.iteration_time;
   }
   return out;
 }
@@ -59,21 +61,22 @@ Json row_json(const ErrorRow& row, const CaseOutcome& outcome) {
   const CaseFacts& facts = outcome.facts;
   const Prediction& p = outcome.prediction;
   const bool skipped = !p.skipped.empty();
-  Json out = {{"id", facts.id},
-              {"kind", to_string(row.kind)},
-              {"predicted", or_null(row.predicted)},
-              {"measured", or_null(row.measured)},
-              {"error_percent", or_null(row.error_percent)},
-              {"skipped", text_or_null(p.skipped)},
-              {"scored", row.scored},
-              {"suspect", text_or_null(facts.suspect)},
-              {"era", text_or_null(facts.era)},
-              {"family", facts.family},
-              {"framework", p.framework.empty() ? facts.framework : p.framework},
-              {"framework_version", p.framework.empty() ? facts.framework_version : p.framework_version},
-              {"device", p.device.empty() ? facts.device : p.device},
-              {"gpus", p.num_gpus > 0 ? p.num_gpus : facts.num_gpus},
-              {"place", facts.place}};
+  Json out = {
+      {"id", facts.id},
+      {"kind", to_string(row.kind)},
+      {"predicted", or_null(row.predicted)},
+      {"measured", or_null(row.measured)},
+      {"error_percent", or_null(row.error_percent)},
+      {"skipped", text_or_null(p.skipped)},
+      {"scored", row.scored},
+      {"suspect", text_or_null(facts.suspect)},
+      {"era", text_or_null(facts.era)},
+      {"family", facts.family},
+      {"framework", p.framework.empty() ? facts.framework : p.framework},
+      {"framework_version", p.framework.empty() ? facts.framework_version : p.framework_version},
+      {"device", p.device.empty() ? facts.device : p.device},
+      {"gpus", p.num_gpus > 0 ? p.num_gpus : facts.num_gpus},
+      {"place", facts.place}};
   if (skipped) return out;
   out["fits"] = p.fits;
   if (row.kind == ErrorRow::Kind::kTime) out["shares"] = shares_json(p);
@@ -106,9 +109,10 @@ Json regression_json(const ErrorRegression& regression) {
 
 }  // namespace
 
-std::string validation_json(const Validation& validation) {
+Json validation_data(const Validation& validation) {
   Json out;
   out["file"] = validation.file;
+  out["num_cases"] = validation.outcomes.size();
   out["summary"] = summary_of(validation.time);
   out["summary"]["memory"] = summary_of(validation.memory);
   out["summary"]["order"] = order_json(validation);
@@ -117,7 +121,15 @@ std::string validation_json(const Validation& validation) {
   for (const ErrorRow& row : validation.rows) {
     out["cases"].push_back(row_json(row, validation.outcomes[row.outcome]));
   }
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  out["skipped"] = Json::array();
+  for (const Skipped& skipped : validation.skipped) {
+    out["skipped"].push_back({{"reason", skipped.reason}, {"ids", skipped.ids}});
+  }
+  return out;
+}
+
+std::string validation_json(const Validation& validation) {
+  return validation_data(validation).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace trainyard

@@ -27,18 +27,19 @@ std::string stats_line(const ErrorGroup& group) {
   const ErrorStats& s = group.stats;
   std::string text = format("  %5zu", s.n);
   if (s.n > 0) {
-    text += format("  %6.1f  %6.1f  %6.1f  %+7.1f  %+7.1f", s.mean_abs, s.median_abs, s.p90_abs, s.mean,
-                   s.worst.percent);
+    text += format("  %6.1f  %6.1f  %6.1f  %+7.1f  %+7.1f", s.mean_abs, s.median_abs, s.p90_abs,
+                   s.mean, s.worst.percent);
   } else {
     text += format("  %6s  %6s  %6s  %7s  %7s", "-", "-", "-", "-", "-");
   }
-  return text + format("  %7zu  %7zu  ", group.suspect, group.skipped) + printable(group.name) + "\n";
+  return text + format("  %7zu  %7zu  ", group.suspect, group.skipped) + printable(group.name) +
+         "\n";
 }
 
 /// Names come last: those of sources are long, and differ in the middle.
 std::string table(const std::string& title, const std::vector<ErrorGroup>& groups) {
-  std::string text = title + format("\n  %5s  %6s  %6s  %6s  %7s  %7s  %7s  %7s\n", "n", "mean", "median",
-                                    "p90", "bias", "worst", "suspect", "skipped");
+  std::string text = title + format("\n  %5s  %6s  %6s  %6s  %7s  %7s  %7s  %7s\n", "n", "mean",
+                                    "median", "p90", "bias", "worst", "suspect", "skipped");
   for (const ErrorGroup& group : groups) text += stats_line(group);
   return text + "\n";
 }
@@ -46,8 +47,10 @@ std::string table(const std::string& title, const std::vector<ErrorGroup>& group
 std::string headline(const char* what, const ErrorSummary& summary) {
   const ErrorStats& s = summary.all.stats;
   if (s.n == 0) return format("  %-10s none scored\n", what);
-  return format("  %-10s %4zu scored: mean %.2f %%, median %.2f %%, p90 %.2f %%, bias %+.2f %%; worst %+.1f %% ",
-                what, s.n, s.mean_abs, s.median_abs, s.p90_abs, s.mean, s.worst.percent) +
+  return format(
+             "  %-10s %4zu scored: mean %.2f %%, median %.2f %%, p90 %.2f %%, bias %+.2f %%; worst "
+             "%+.1f %% ",
+             what, s.n, s.mean_abs, s.median_abs, s.p90_abs, s.mean, s.worst.percent) +
          "(" + printable(s.worst.id) + ")\n";
 }
 
@@ -60,7 +63,8 @@ std::string worst_rows(const Validation& validation) {
     return std::abs(*a->error_percent) > std::abs(*b->error_percent);
   });
   rows.resize(std::min(rows.size(), kWorstShown));
-  std::string text = "worst cases\n" + format("  %7s  %-6s  %10s  %10s\n", "error", "kind", "predicted", "measured");
+  std::string text = "worst cases\n" +
+                     format("  %7s  %-6s  %10s  %10s\n", "error", "kind", "predicted", "measured");
   for (const ErrorRow* row : rows) {
     text += format("  %+6.1f%%  %-6s  %10.4g  %10.4g  ", *row->error_percent,
                    std::string(to_string(row->kind)).c_str(), *row->predicted, *row->measured) +
@@ -71,14 +75,16 @@ std::string worst_rows(const Validation& validation) {
 
 std::string order_text(const Validation& validation) {
   if (validation.order.empty()) return "";
-  std::string text = format("order of plans (families of %zu and more; pairs at least %.0f %% apart)\n",
-                            kLeastFamily, kLeastDifference * 100);
+  std::string text =
+      format("order of plans (families of %zu and more; pairs at least %.0f %% apart)\n",
+             kLeastFamily, kLeastDifference * 100);
   for (const FamilyOrder& order : validation.order) {
     text += order.correlation.tau ? format("  tau %6.3f", *order.correlation.tau) : "  no tau    ";
     text += format("  %4zu rows  %6zu pairs  ", order.rows, order.correlation.pairs) +
             printable(order.family) + "\n";
   }
-  if (validation.mean_tau) text += format("  tau %6.3f  mean of the families\n", *validation.mean_tau);
+  if (validation.mean_tau)
+    text += format("  tau %6.3f  mean of the families\n", *validation.mean_tau);
   return text + "\n";
 }
 
@@ -86,8 +92,8 @@ std::string regression_text(const ErrorRegression& regression) {
   if (regression.effects.empty()) return "";
   std::string text =
       "what explains the errors of step times (least squares on shares of the predicted time)\n";
-  text += format("  %-24s %10s %12s %14s %12s\n", "ingredient", "mean share", "correction", "contribution",
-                 "explains");
+  text += format("  %-24s %10s %12s %14s %12s\n", "ingredient", "mean share", "correction",
+                 "contribution", "explains");
   for (const IngredientEffect& effect : regression.effects) {
     text += format("  %-24s %8.1f %% %+10.1f %% %12.2f %% %10.1f %%\n",
                    std::string(to_string(effect.ingredient)).c_str(), effect.mean_share * 100,
@@ -138,14 +144,19 @@ std::string validation_text(const Validation& validation) {
       unfit += outcome.prediction.fits ? 0 : 1;
     }
   }
-  std::string text = validation.file + format(": %zu cases; %zu skipped, %zu suspect (shown, not scored), %zu "
-                                              "that do not fit in memory (timed)\n",
-                                              validation.outcomes.size(), skipped, suspect, unfit);
+  std::string text =
+      validation.file + format(
+                            ": %zu cases; %zu skipped, %zu suspect (shown, not scored), %zu "
+                            "that do not fit in memory (timed)\n",
+                            validation.outcomes.size(), skipped, suspect, unfit);
   text += headline("step time", validation.time);
-  if (validation.memory.all.stats.n + validation.memory.all.skipped + validation.memory.all.suspect > 0) {
+  if (validation.memory.all.stats.n + validation.memory.all.skipped +
+          validation.memory.all.suspect >
+      0) {
     text += headline("memory", validation.memory);
   }
-  if (validation.mean_tau) text += format("  %-10s tau %.3f, mean of the families\n", "order", *validation.mean_tau);
+  if (validation.mean_tau)
+    text += format("  %-10s tau %.3f, mean of the families\n", "order", *validation.mean_tau);
   text += "\nabsolute errors in per cent; bias is signed: above 0, predictions are too slow\n\n";
   text += table("step time, by framework", validation.time.by_framework);
   text += table("by framework and version", validation.time.by_version);

@@ -32,16 +32,15 @@ TEST_CASE("no items, no answers") {
 
 TEST_CASE("an item that throws or ends its process fails alone, and says how") {
   const int jobs = GENERATE(1, 3);
-  const auto answers = run_points(
-      12,
-      [](std::size_t i) -> std::string {
-        if (i == 2) throw std::runtime_error("two is odd");
-        if (i == 4) kill(getpid(), SIGKILL);
-        if (i == 5) _exit(7);
-        if (i == 11) throw std::runtime_error("");
-        return std::to_string(i * i);
-      },
-      {jobs, ""});
+  const auto answers = run_points(12,
+                                  [](std::size_t i) -> std::string {
+                                    if (i == 2) throw std::runtime_error("two is odd");
+                                    if (i == 4) kill(getpid(), SIGKILL);
+                                    if (i == 5) _exit(7);
+                                    if (i == 11) throw std::runtime_error("");
+                                    return std::to_string(i * i);
+                                  },
+                                  {jobs, ""});
   REQUIRE(answers.size() == 12);
   CHECK(answers[2].failure == "two is odd");
   CHECK(answers[4].failure == "its process was ended by a signal: Killed");
@@ -53,7 +52,9 @@ TEST_CASE("an item that throws or ends its process fails alone, and says how") {
   }
 }
 
-TEST_CASE("no process outlives the one that started it") {
+TEST_CASE("no process outlives the one that started it, whether that can clean up or not") {
+  const int signal_number = GENERATE(SIGKILL, SIGINT, SIGTERM);
+  CAPTURE(signal_number);
   // The middle process forks workers that wait for ever, and is killed; each worker holds the write
   // end of a pipe, so the pipe ends when, and only when, all of them are gone.
   int ends[2];
@@ -61,20 +62,23 @@ TEST_CASE("no process outlives the one that started it") {
   const pid_t middle = fork();
   if (middle == 0) {
     close(ends[0]);
-    run_points(
-        3,
-        [&](std::size_t) -> std::string {
-          if (write(ends[1], "x", 1) != 1) _exit(1);
-          for (;;) pause();
-        },
-        {3, ""});
+    for (const int one : {SIGINT, SIGTERM}) signal(one, SIG_DFL);  // Catch has handlers of its own
+    run_points(3,
+               [&](std::size_t) -> std::string {
+                 if (write(ends[1], "x", 1) != 1) _exit(1);
+                 for (;;) pause();
+               },
+               {3, ""});
     _exit(0);
   }
   close(ends[1]);
   char byte = 0;
   for (int started = 0; started < 3; ++started) REQUIRE(read(ends[0], &byte, 1) == 1);
-  kill(middle, SIGKILL);
-  waitpid(middle, nullptr, 0);
+  kill(middle, signal_number);
+  int status = 0;
+  waitpid(middle, &status, 0);
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == signal_number);
   CHECK(read(ends[0], &byte, 1) == 0);
   close(ends[0]);
 }

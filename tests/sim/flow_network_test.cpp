@@ -3,6 +3,7 @@
 #include "sim/flow_network.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 #include <map>
 
 namespace trainyard {
@@ -25,7 +26,7 @@ std::vector<Seconds> ends(const std::vector<double>& capacities, const std::vect
     std::vector<FlowNetwork::Ended> ended;
     for (std::size_t left = starts.size(); left > 0;) {
       ended.clear();
-      network.next(ended);
+      network.next(ended, std::numeric_limits<double>::infinity());
       left -= ended.size();
       for (const auto& flow : ended) out[flow.cookie] = flow.end;
     }
@@ -85,6 +86,39 @@ TEST_CASE("a flow that counts k times on a link is as k flows") {
   CHECK(t[1] == exactly(static_cast<double>(k + 1)));
 }
 
+TEST_CASE("a flow that is slowed keeps its share of the links") {
+  const bool simgrid = GENERATE(false, true);
+  const std::vector<double> capacities = {1};
+  const auto end_of = [&](const std::vector<Flow>& flows, double factor, Seconds from, Seconds until) {
+    std::vector<Seconds> out(flows.size(), -1);
+    FlowNetwork network(capacities, simgrid);
+    network.run([&] {
+      for (std::size_t i = 0; i < flows.size(); ++i) network.start(flows[i], 0, std::uint64_t{i} << 32U);
+      std::vector<FlowNetwork::Ended> ended;
+      network.next(ended, from);
+      REQUIRE(ended.empty());
+      network.slow(0, factor);
+      network.next(ended, until);
+      network.slow(0, 1);
+      while (ended.size() < flows.size()) network.next(ended, std::numeric_limits<double>::infinity());
+      for (const auto& flow : ended) out[flow.cookie >> 32U] = flow.end;
+    });
+    return out;
+  };
+  SECTION("alone, for a while, its latency too") {
+    // 1 s of latency, then 3 s. Slowed 2 x from 0.5 on: the latency ends at 1.5; from then until 2.5 half of 1 s is
+    // done, and the other 2.5 s end at 5.
+    CHECK(end_of({flow(3, {{0, 1}}, capacities, 1)}, 2, 0.5, 2.5)[0] == exactly(5));
+  }
+  SECTION("beside another, to its end") {
+    // Half of the link each: at 0.5 s both have 0.75 of 1 left. The slowed one goes on at a quarter; the other ends
+    // 1.5 s later, at 2, when the slowed one has 0.375 left: at full pace again, 2.375.
+    const auto ends = end_of({flow(1, {{0, 1}}, capacities), flow(1, {{0, 1}}, capacities)}, 2, 0.5, 2);
+    CHECK(ends[1] == exactly(2));
+    CHECK(ends[0] == exactly(2.375));
+  }
+}
+
 TEST_CASE("seconds in which several flows were on a link are counted") {
   const std::vector<double> capacities = {10};
   const Flow first = flow(30, {{0, 1}}, capacities), second = flow(10, {{0, 1}}, capacities);
@@ -94,7 +128,7 @@ TEST_CASE("seconds in which several flows were on a link are counted") {
     network.start(first, 0, 0);
     network.start(second, 1, 1);
     std::vector<FlowNetwork::Ended> ended;
-    while (ended.size() < 2) network.next(ended);
+    while (ended.size() < 2) network.next(ended, std::numeric_limits<double>::infinity());
     shared = network.shared(0);
   });
   CHECK(shared == exactly(2));  // the second's 10 at 5/s

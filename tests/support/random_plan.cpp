@@ -143,17 +143,29 @@ class PlanMaker {
       const auto per_node = one_of<std::int64_t>({1, 3, 4, 8});
       text += "device: " + word({"a100-sxm-40g", "h100-pcie-80g", "rtx-3090"}) + ", devices: " + std::to_string(devices) +
               ", devices_per_node: " + std::to_string(per_node);
+      if (per_node > 1 && chance(30)) text += ", p2p: off, host: {memory: " + std::to_string(20 + below(100)) + " GB/s}";
       if (per_node > 1) text += ", intra: {kind: pcie, bandwidth: " + std::to_string(8 + below(40)) + " GB/s, latency: 4 us}";
       if (devices > per_node) text += ", inter: {kind: ethernet, bandwidth: " + std::to_string(1 + below(20)) + " GB/s, latency: 20 us}";
     }
     if (chance(30)) {
-      text += ", fabric: {kind: fat-tree, leaf: " + std::to_string(1 + below(4)) + " nodes, oversubscription: " +
-              word({"1", "2", "4.5"}) + "}";
+      text += ", fabric: " + fabric_text(devices);
     }
     if (chance(30)) {
       text += ", speed: {" + std::to_string(below(devices)) + ": " + word({"0.5", "0.9", "1.1"}) + "}";
     }
     return text + "}\n";
+  }
+
+  std::string fabric_text(std::int64_t devices) {
+    const std::string leaf = ", leaf: " + std::to_string(1 + below(4)) + " nodes";
+    const std::string over = ", oversubscription: " + word({"1", "2", "4.5"});
+    switch (below(5)) {
+      case 0: return "{kind: fat-tree" + leaf + over + ", pod: " + std::to_string(1 + below(3)) + ", pod_oversubscription: 2}";
+      case 1: return "{kind: rail-optimised" + leaf + over + "}";
+      case 2: return "{kind: dragonfly" + leaf + ", group: " + std::to_string(1 + below(3)) + ", link: 9 GB/s, global_link: 7 GB/s}";
+      case 3: return "{kind: torus, dimensions: [" + std::to_string(1 + below(4)) + ", " + std::to_string(devices) + "], link: 6 GB/s}";
+      default: return "{kind: fat-tree" + leaf + over + "}";
+    }
   }
 
   std::string parallel_text() {

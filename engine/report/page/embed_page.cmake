@@ -1,5 +1,6 @@
-# Makes OUT, which defines NAME, of a page's files: `cmake -DNAME=kReportPage -DPAGE=... -DSTYLES="a.css b.css"
-# -DSCRIPTS="a.js b.js" -DOUT=... -P`. The styles and the scripts go into the page at [[style]] and [[scripts]]; the program fills in [[title]]
+# Makes a source file of a page's files: `cmake -DNAME=kReportPage -DPAGE=... -DSTYLES="a.css b.css"
+# -DSCRIPTS="a.js b.js" -DOUT=... -P`.
+# The styles and the scripts go into the page at [[style]] and [[scripts]]; the program fills in [[title]]
 # and [[data]] for each run.
 cmake_minimum_required(VERSION 3.22)
 
@@ -8,7 +9,7 @@ set(style "")
 separate_arguments(STYLES)
 foreach(file IN LISTS STYLES)
   file(READ "${file}" text)
-  string(APPEND style "${text}")
+  string(APPEND style "${text}\n")
 endforeach()
 set(scripts "")
 separate_arguments(SCRIPTS)
@@ -40,7 +41,7 @@ while(TRUE)
   string(SUBSTRING "${page}" ${rest} -1 page)
   string(APPEND parts "    {PagePart::What::kText, R\"page(${before})page\"},\n    {PagePart::What::${what}, \"\"},\n")
 endwhile()
-file(WRITE "${OUT}" "// Made of ${PAGE} by embed_page.cmake.
+file(WRITE "${OUT}" "// Made from ${PAGE} by embed_page.cmake.
 #include \"engine/report/report_page.h\"
 
 namespace trainyard {

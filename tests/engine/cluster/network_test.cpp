@@ -79,6 +79,96 @@ TEST_CASE("devices behind different PCIe switches meet at the switches' uplinks"
         "node 1 infiniband 0 in, device 4 pcie in");
 }
 
+TEST_CASE("a message goes the short way round a torus, along x first") {
+  Cluster cluster = two_leaves();
+  cluster.devices_per_node = cluster.nics = 1;
+  cluster.num_nodes = cluster.num_devices = 12;
+  cluster.fabric = {};
+  cluster.fabric.kind = "torus";
+  cluster.fabric.dimensions = {4, 3};
+  cluster.fabric.link = 7;
+  const Network network(cluster);
+  // 1 = (1, 0) to 7 = (3, 1): half way round x is upwards, then one up in y, at column 3.
+  CHECK(names(network, network.route(1, 7)) ==
+        "node 1 infiniband 0 out, node 1 torus x +, node 2 torus x +, node 3 torus y +, node 7 infiniband 0 in");
+  // 0 = (0, 0) to 11 = (3, 2): both are one down.
+  CHECK(names(network, network.route(0, 11)) ==
+        "node 0 infiniband 0 out, node 0 torus x -, node 3 torus y -, node 11 infiniband 0 in");
+  CHECK(network.capacity(network.route(1, 7)[1].link) == 7);
+}
+
+TEST_CASE("groups of a dragonfly are joined at the router that has the other's number") {
+  Cluster cluster = two_leaves();
+  cluster.devices_per_node = cluster.nics = 1;
+  cluster.num_nodes = cluster.num_devices = 18;  // 3 groups of 3 routers of 2 nodes
+  cluster.fabric = {};
+  cluster.fabric.kind = "dragonfly";
+  cluster.fabric.nodes_per_leaf = 2;
+  cluster.fabric.routers_per_group = 3;
+  cluster.fabric.link = 20;
+  cluster.fabric.global_link = 30;
+  const Network network(cluster);
+  CHECK(names(network, network.route(0, 1)) == "node 0 infiniband 0 out, node 1 infiniband 0 in");  // one router
+  CHECK(names(network, network.route(0, 5)) ==
+        "node 0 infiniband 0 out, group 0 router 0 to 2, node 5 infiniband 0 in");
+  // From router 0 of group 0 to router 2 of group 1: out at router 1, in at router 0.
+  const auto far = network.route(0, 11);
+  CHECK(names(network, far) ==
+        "node 0 infiniband 0 out, group 0 router 0 to 1, group 0 to group 1, group 1 router 0 to 2, node 11 infiniband 0 in");
+  CHECK(network.capacity(far[1].link) == 20);
+  CHECK(network.capacity(far[2].link) == 30);
+}
+
+TEST_CASE("messages change rails over NVLink, else over the spines") {
+  Cluster cluster = two_leaves();
+  cluster.fabric = {"rail-optimised", 2, 4};
+  const Network network(cluster);
+  // Devices 0 and 1 are next to NIC 0, so both ends are on rail 0: through the trunks of its leaves.
+  CHECK(names(network, network.route(0, 8)) ==
+        "node 0 infiniband 0 out, rail 0 leaf 0 trunk up, rail 0 leaf 1 trunk down, node 2 infiniband 0 in");
+  CHECK(network.capacity(network.route(0, 8)[1].link) == 25);  // 2 nodes x 50 / 4
+  CHECK(names(network, network.route(0, 4)) == "node 0 infiniband 0 out, node 1 infiniband 0 in");  // one leaf
+  // Device 3 to device 4: over NVLink to device 0, which is next to NIC 0.
+  CHECK(names(network, network.route(3, 4)) ==
+        "device 3 nvswitch out, device 0 nvswitch in, node 0 infiniband 0 out, node 1 infiniband 0 in");
+  Cluster without = cluster;
+  without.intra.kind = "pcie";
+  const Network pcie(without);
+  CHECK(names(pcie, pcie.route(3, 4)) ==
+        "device 3 pcie out, node 0 infiniband 1 out, rail 1 leaf 0 trunk up, rail 0 leaf 0 trunk down, "
+        "node 1 infiniband 0 in, device 4 pcie in");
+}
+
+TEST_CASE("pods of leaves meet over trunks of their own") {
+  Cluster cluster = two_leaves();  // leaves of 2 nodes, 4 : 1
+  cluster.num_nodes = 8;
+  cluster.num_devices = 32;
+  cluster.fabric.leaves_per_pod = 2;
+  cluster.fabric.pod_oversubscription = 5;
+  const Network network(cluster);
+  const auto far = network.route(0, 16);  // node 0 to node 4
+  CHECK(names(network, far) ==
+        "node 0 infiniband 0 out, leaf 0 trunk up, pod 0 trunk up, pod 1 trunk down, leaf 2 trunk down, "
+        "node 4 infiniband 0 in");
+  CHECK(network.capacity(far[2].link) == 20);  // 4 nodes x 100 / 4 / 5
+}
+
+TEST_CASE("without peer access a message is written to and read from the memory of its socket") {
+  Cluster cluster = two_leaves();
+  cluster.intra.kind = "pcie";
+  cluster.p2p = false;
+  cluster.host = {2, 90, 16};
+  const Network network(cluster);
+  CHECK(names(network, network.route(0, 1)) == "device 0 pcie out, node 0 host memory 0 x2, device 1 pcie in");
+  CHECK(names(network, network.route(1, 2)) ==
+        "device 1 pcie out, node 0 host memory 0 x2, node 0 socket 0 out, node 0 socket 1 in, device 2 pcie in");
+  // To another node: written by the device and read by the NIC, and again on the other side.
+  CHECK(names(network, network.route(3, 5)) ==
+        "device 3 pcie out, node 0 host memory 1 x2, node 0 infiniband 1 out, node 1 infiniband 0 in, "
+        "node 1 host memory 0 x2, device 5 pcie in");
+  CHECK(network.capacity(network.route(0, 1)[1].link) == 90);
+}
+
 TEST_CASE("a ring across nodes is spread over the NICs of its members") {
   const Cluster cluster = two_leaves();
   const Network network(cluster);

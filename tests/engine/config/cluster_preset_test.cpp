@@ -97,7 +97,7 @@ TEST_CASE("a kind of link takes the curves of the device or of its architecture"
 TEST_CASE("measured all-reduces come out of the presets within a tenth") {
   // Rows of calibrate/measured/links.csv.
   const auto [name, ranks, bytes, us] = GENERATE(table<std::string, std::int64_t, Bytes, double>({
-      {"dgx-a100-80g", 8, Bytes{64} << 20, 579.9},
+      {"dgx-a100-80g", 8, Bytes{256} << 20, 2162.0},
       {"dgx-a100-80g", 8, Bytes{1} << 30, 8193.0},
       {"dgx-a100-80g", 2, Bytes{1} << 30, 5442.8},
       {"dgx-a100-80g", 4, Bytes{256} << 20, 1929.0},

@@ -196,6 +196,10 @@ TEST_CASE("a slip in a device profile is refused at its line") {
         "'guessed'");
   CHECK(error_of(kSmallDevice + "optimizer: {kind: derived}\n").find("'note'") !=
         std::string::npos);
+  CHECK(error_of(kSmallDevice + kOptimizer + "slowdown: {compute_by_communication: 1.05, kind: measured, note: n}\n") == "no error");
+  CHECK(error_of(kSmallDevice + kOptimizer + "slowdown: {communication_by_compute: 0.9, kind: measured, note: n}\n")
+            .find("d.yaml:12:38: slowdown.communication_by_compute: expected at least 1") == 0);
+  CHECK(error_of(kSmallDevice + kOptimizer + "slowdown: {compute_by_communication: 1.05}\n").find("'kind'") != std::string::npos);
   CHECK(error_of(kSmallDevice + kOptimizer + "like: a100-sxm-40g\nlike_because: b\n")
             .find("expected a profile that has curves of its own, got 'a100-sxm-40g'") !=
         std::string::npos);

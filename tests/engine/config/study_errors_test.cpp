@@ -246,17 +246,43 @@ TEST_CASE("devices, links and kernels exist") {
         "study.yaml:3:10: cluster: does not say intra_gb_per_s, and pcie has no usual bandwidth");
   CHECK(with_cluster("{gpu: a100, gpus: 2, gpus_per_node: 2, intra: string}") ==
         "study.yaml:3:56: cluster.intra: unknown kind of link 'string'; this version has nvswitch, "
-        "nvlink, nvlink-bridge, nvlink-cube-mesh, pcie, pcie-switch, loopback, infiniband, roce, "
-        "ethernet, efa, omni-path and none");
+        "nvlink, nvlink-bridge, nvlink-cube-mesh, pcie, pcie-switch, pcie-host, loopback, nvlink-network, "
+        "infiniband, infiniband-edr, infiniband-hdr, infiniband-ndr, roce, ethernet, efa, omni-path and none");
   CHECK(
       with_cluster("{device: a100, devices_per_node: 2, intra: {kind: rope, bandwidth: 1 GB/s}}") ==
       "study.yaml:3:60: cluster.intra.kind: unknown kind 'rope'; this version has nvswitch, "
-      "nvlink, nvlink-bridge, nvlink-cube-mesh, pcie, pcie-switch, loopback, infiniband, roce, "
-      "ethernet, efa, omni-path and none");
+      "nvlink, nvlink-bridge, nvlink-cube-mesh, pcie, pcie-switch, pcie-host, loopback, nvlink-network, "
+      "infiniband, infiniband-edr, infiniband-hdr, infiniband-ndr, roce, ethernet, efa, omni-path and none");
   CHECK(
       with_cluster("{gpu: a100, gpus: 2, gpus_per_node: 2, intra: nvlink-bridge}") ==
       "study.yaml:3:56: cluster.intra: no curves for links of kind 'nvlink-bridge' between devices "
       "a100; known: ethernet, infiniband, nvswitch, pcie and roce");
+  const std::string box = "{preset: box, nodes: 4, ";
+  CHECK(with_cluster(box + "fabric: {kind: torus, dimensions: [2, 2]}}") ==
+        "study.yaml:3:42: cluster.fabric: missing required key 'link'");
+  CHECK(with_cluster(box + "fabric: {kind: torus, dimensions: [3], link: 1 GB/s}}") ==
+        "study.yaml:3:68: cluster.fabric.dimensions: expected the nodes along 2 or 3 dimensions, such as [4, 4, 2]");
+  CHECK(with_cluster(box + "fabric: {kind: torus, dimensions: [3, 1], link: 1 GB/s}}") ==
+        "study.yaml:3:42: cluster.fabric: a torus of 3 x 1 has places for 3 nodes, not 4");
+  CHECK(with_cluster(box + "fabric: {kind: torus, oversubscription: 2}}") ==
+        "study.yaml:3:74: cluster.fabric.oversubscription: a fabric of kind torus has no oversubscription; it takes "
+        "dimensions, link");
+  CHECK(with_cluster(box + "fabric: {kind: dragonfly, leaf: 1 nodes, group: 2, link: 1 GB/s}}") ==
+        "study.yaml:3:42: cluster.fabric: missing required key 'global_link'");
+  CHECK(with_cluster(box + "fabric: {kind: fat-tree, pod_oversubscription: 2}}") ==
+        "study.yaml:3:42: cluster.fabric: missing required key 'pod'");
+  CHECK(with_cluster(box + "nvlink_domain: 12}") ==
+        "study.yaml:3:49: cluster.nvlink_domain: expected a multiple of the 8 devices of a node, got 12");
+  CHECK(with_cluster(box + "p2p: off}") ==
+        "study.yaml:3:39: cluster.p2p: links of kind nvswitch are peer access; p2p: off goes with intra: pcie");
+  CHECK(with_cluster("{device: a100, devices_per_node: 2, p2p: off, intra: {kind: pcie, bandwidth: 30 GB/s}}") ==
+        "study.yaml:3:51: cluster.p2p: devices without peer access send through the host's memory, whose bandwidth is not "
+        "said; write host: {memory: 100 GB/s}, of one socket");
+  CHECK(with_cluster(box + "host: {sockets: 3}}") ==
+        "study.yaml:3:50: cluster.host.sockets: expected a divisor of the 8 devices of a node");
+  CHECK(with_cluster(box + "collectives: {all_reduce: nvls}}") ==
+        "study.yaml:3:60: cluster.collectives.all_reduce: links of kind nvswitch on a100 do not add up in their switches; "
+        "NVSwitch on Hopper and Blackwell does");
   CHECK(with_cluster("{gpu: a101, gpus: 2, gpus_per_node: 2, intra: nvswitch}") ==
         "study.yaml:3:16: cluster.gpu: no hardware profile is named 'a101'; known: a100, cpu and "
         "h100");

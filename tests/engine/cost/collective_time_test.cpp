@@ -105,6 +105,74 @@ TEST_CASE("efficiency, startup and half size enter a collective as LinkCurve say
   CHECK(close(collective(OpKind::kAllReduce, 10 * kMB, {8, 1, 8, 1}, cluster), 218.75e-6));
 }
 
+TEST_CASE("bytes beyond a size move at an efficiency of their own") {
+  Cluster cluster = textbook(8);
+  LinkCurve& curve = cluster.intra.collective;
+  curve = {10e-6, 0, 0.5};
+  curve.efficiency_beyond = {{4 * kMB, 1}, {12 * kMB, 0.8}};
+  // n = 2 sends S = 16 MB: 4 at 50 GB/s, 8 at 100, 4 at 80: 10 + 80 + 80 + 50 us.
+  CHECK(close(collective(OpKind::kAllReduce, 16 * kMB, {2, 1, 2, 1}, cluster), 220e-6));
+  // A gather of it sends half of each part.
+  CHECK(close(collective(OpKind::kAllGather, 16 * kMB, {2, 1, 2, 1}, cluster), 115e-6));
+  CHECK(close(collective(OpKind::kAllReduce, 4 * kMB, {2, 1, 2, 1}, cluster), 90e-6));
+  // Continuous, and never faster for more.
+  Seconds previous = 0;
+  for (Bytes bytes = 0; bytes <= 20 * kMB; bytes += kMB / 4) {
+    const Seconds time = collective(OpKind::kAllReduce, bytes, {2, 1, 2, 1}, cluster);
+    CHECK(time > previous);
+    if (previous > 0) CHECK(time - previous < 5.1e-6);  // 0.25 MB at 50 GB/s
+    previous = time;
+  }
+}
+
+TEST_CASE("a group takes the numbers of its own size, else of the next smaller") {
+  Cluster cluster = textbook(8);
+  LinkCurve& curve = cluster.intra.collective;
+  curve = {10e-6, 1e-6, 1};
+  curve.by_ranks = {{2, {20e-6, 0.5, {}}}, {4, {30e-6, 0.25, {{8 * kMB, 1}}}}};
+  // n = 2 and 3: 20 us, a step each way, 50 GB/s.
+  CHECK(close(collective(OpKind::kAllReduce, 10 * kMB, {2, 1, 2, 1}, cluster), 22e-6 + 200e-6));
+  CHECK(close(collective(OpKind::kAllReduce, 15 * kMB, {3, 1, 3, 1}, cluster), 24e-6 + 400e-6));
+  // n = 8 as 4: 7/4 of 8 MB at 25 GB/s and of 8 MB at 100: 30 + 14 + 560 + 140 us.
+  CHECK(close(collective(OpKind::kAllReduce, 16 * kMB, {8, 1, 8, 1}, cluster), 744e-6));
+  // A send is between two.
+  cluster.intra.point_to_point.by_ranks = {{2, {7e-6, 0.5, {}}}};
+  SourceLog log;
+  CHECK(close(transfer_time(10 * kMB, Distance::kSameNode, cluster, log), 2e-6 + 7e-6 + 200e-6));
+}
+
+TEST_CASE("a ring that goes on to other nodes has the network's latency per rank, where it says one") {
+  Cluster cluster = textbook();
+  cluster.inter.collective.rank_latency = 3e-6;
+  // n = 8 on 2 nodes: 1 step between nodes, 6 inside them: 5 + 18 us, and 7/8 of 80 MB at 40 GB/s.
+  CHECK(close(collective(OpKind::kAllGather, 80 * kMB, {8, 2, 4, 1}, cluster), 23e-6 + 1750e-6));
+  CHECK(close(collective(OpKind::kAllGather, 80 * kMB, {4, 1, 4, 1}, cluster), 606e-6));  // not in one node
+}
+
+TEST_CASE("auto takes what the library would on links with a fitted curve") {
+  Cluster cluster = textbook(8);
+  cluster.collectives["all_reduce"] = "auto";
+  cluster.intra.collective.efficiency = 0.8;
+  cluster.inter.collective.startup = 1e-6;
+  cluster.intra.in_switch = LinkCurve{20e-6, 0, 0.5};
+  const auto taken = [&](Bytes bytes, const GroupLayout& group) { return algorithm_of(OpKind::kAllReduce, bytes, group, cluster); };
+  // 8 ranks: a ring takes 28 us and 7/4 S at 80 GB/s, the switches 20 us and 9/8 S at 50: 21.9 and 22.5 us a MB.
+  CHECK(taken(kMB, {8, 1, 8, 1}) == Algorithm::kInSwitch);       // 42.5 us against 49.9
+  CHECK(taken(100 * kMB, {8, 1, 8, 1}) == Algorithm::kRing);     // 2270 against 2215
+  // 64 nodes of 8: a ring takes 1024 - 2 steps, a double tree 2 (7 + 6).
+  CHECK(taken(kMB, {512, 64, 8, 1}) == Algorithm::kDoubleTree);
+  // Only where they are named: trees of switches.
+  cluster.collectives["all_reduce"] = "nvls-tree";
+  CHECK(taken(kMB, {512, 64, 8, 1}) == Algorithm::kInSwitchTree);
+  CHECK(taken(kMB, {511, 64, 7, 1}) == Algorithm::kDoubleTree);  // nodes hold unlike numbers
+  CHECK(taken(kMB, {8, 1, 8, 1}) == Algorithm::kInSwitch);
+  cluster.collectives["all_reduce"] = "sharp";
+  CHECK(taken(kMB, {64, 64, 1, 1}) == Algorithm::kInNetwork);
+  CHECK(taken(100 * kMB, {8, 1, 8, 1}) == Algorithm::kRing);
+  // One rank per node: there and back 5 us each, the start-up, and S at 40 GB/s / 8 devices.
+  CHECK(close(collective(OpKind::kAllReduce, 10 * kMB, {64, 64, 1, 1}, cluster), 11e-6 + 2e-3));
+}
+
 TEST_CASE("the larger startup counts once in a group across nodes") {
   Cluster cluster = textbook();
   cluster.intra.collective.startup = 40e-6;

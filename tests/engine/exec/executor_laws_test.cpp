@@ -162,11 +162,11 @@ TEST_CASE("timing runs of kernels at once gives what timing each op gives") {
 }
 
 TEST_CASE("the same study gives the same bytes twice") {
-  const auto answer = [] {
+  const std::string fidelity = GENERATE("analytic", "fluid");
+  const auto answer = [&] {
     RunOptions options;
     options.record_rows = true;
-    // With contention only processes repeat each other bit by bit: SimGrid's clock goes on from run to run.
-    const auto simulated = simulate(prepare_text(kStudies.front(), {"fidelity=analytic"}), options);
+    const auto simulated = simulate(prepare_text(kStudies.front(), {"fidelity=" + fidelity}), options);
     const auto& result = std::get<Simulation>(simulated);
     std::string text = summary_json(result.summary, 0);
     write_trace_json(make_timeline(result.program, result.trace, 0), [&](std::string_view piece) { text += piece; });

@@ -15,17 +15,17 @@ TEST_CASE("a family is the source up to its row or line") {
 }
 
 TEST_CASE("annotations are read, and what a case does not say is not there") {
-  const auto cases = read_cases(YamlNode::parse(
-      "- id: a\n"
-      "  source: truth.csv row 3\n"
-      "  framework: {name: megatron-lm, version: '2022'}\n"
-      "  suspect: slower than its neighbours\n"
-      "  cluster: {gpu: a100-sxm-80g, gpus: 16}\n"
-      "  measured: {iteration_time_s: 1.5, peak_memory_gib: 30}\n"
-      "- framework: nemo\n"
-      "  cluster: dgx-a100\n"
-      "  measured: {iteration_time_s: null, peak_memory_gib: 30}\n",
-      "cases.yaml"));
+  const auto cases =
+      read_cases(YamlNode::parse("- id: a\n"
+                                 "  source: truth.csv row 3\n"
+                                 "  framework: {name: megatron-lm, version: '2022'}\n"
+                                 "  suspect: slower than its neighbours\n"
+                                 "  cluster: {gpu: a100-sxm-80g, gpus: 16}\n"
+                                 "  measured: {iteration_time_s: 1.5, peak_memory_gib: 30}\n"
+                                 "- framework: nemo\n"
+                                 "  cluster: dgx-a100\n"
+                                 "  measured: {iteration_time_s: null, peak_memory_gib: 30}\n",
+                                 "cases.yaml"));
   REQUIRE(cases.size() == 2);
   const CaseFacts& a = cases[0].facts;
   CHECK(a.id == "a");
@@ -48,18 +48,18 @@ TEST_CASE("annotations are read, and what a case does not say is not there") {
 }
 
 TEST_CASE("what is wrong with one case is said of that case, at its place") {
-  const auto cases = read_cases(YamlNode::parse(
-      "- id: fine\n"
-      "  measured: {iteration_time_s: 2}\n"
-      "- just text\n"
-      "- id: nothing measured\n"
-      "- id: empty\n"
-      "  measured: {}\n"
-      "- id: no time\n"
-      "  measured: {iteration_time_s: 0}\n"
-      "- id: words\n"
-      "  measured: {iteration_time_s: fast}\n",
-      "cases.yaml"));
+  const auto cases =
+      read_cases(YamlNode::parse("- id: fine\n"
+                                 "  measured: {iteration_time_s: 2}\n"
+                                 "- just text\n"
+                                 "- id: nothing measured\n"
+                                 "- id: empty\n"
+                                 "  measured: {}\n"
+                                 "- id: no time\n"
+                                 "  measured: {iteration_time_s: 0}\n"
+                                 "- id: words\n"
+                                 "  measured: {iteration_time_s: fast}\n",
+                                 "cases.yaml"));
   REQUIRE(cases.size() == 6);
   CHECK(cases[0].problem.empty());
   CHECK(cases[1].problem == "cases.yaml:3:3: [1]: expected a case: a study, and what was measured");

@@ -73,7 +73,8 @@ TEST_CASE("what explains most comes first") {
   CHECK(regression.effects[1].ingredient == Ingredient::kProducts);
   CHECK(regression.effects[1].explains == Approx(0.1));
   CHECK(regression.effects[0].mean_share == Approx(0.6));
-  // Two rows, two unknowns: both met exactly. 0.2 p + 0.8 t = 1, 0.6 p + 0.4 t = 0: p = -1, t = 1.5.
+  // Two rows, two unknowns: both met exactly. 0.2 p + 0.8 t = 1, 0.6 p + 0.4 t = 0: p = -1, t
+  // = 1.5.
   CHECK(regression.effects[0].correction == Approx(1.5));
   CHECK(regression.effects[1].correction == Approx(-1));
   CHECK(regression.effects[0].contribution == Approx(1.5 * 0.6));

@@ -42,8 +42,8 @@ TEST_CASE("of no errors nothing is said, of equal ones the first is the worst") 
 }
 
 TEST_CASE("tau counts the pairs that are far enough apart") {
-  // Measured 100 104 120 150: 100 and 104 are 4 % apart and do not count; 5 of 6 pairs do. Predicted
-  // 9 8 12 11 has the last two the wrong way round: (4 - 1) / 5.
+  // Measured 100 104 120 150: 100 and 104 are 4 % apart and do not count; 5 of 6 pairs do.
+  // Predicted 9 8 12 11 has the last two the wrong way round: (4 - 1) / 5.
   const RankCorrelation order = kendall_tau({9, 8, 12, 11}, {100, 104, 120, 150}, 0.05);
   CHECK(order.pairs == 5);
   REQUIRE(order.tau);

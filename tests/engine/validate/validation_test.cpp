@@ -41,12 +41,14 @@ CaseOutcome outcome(const Made& made) {
 }
 
 Validation example() {
-  return validate("cases.yaml",
-                  {outcome({.id = "a", .predicted = 11}),
-                   outcome({.id = "b", .predicted = 7, .gpus = 64, .memory = 20, .predicted_memory = 21}),
-                   outcome({.id = "c", .family = "page", .predicted = 30, .suspect = "odd"}),
-                   outcome({.id = "d", .family = "page", .skipped = "no ZeRO 3", .memory = 5}),
-                   outcome({.id = "e", .framework = "nemo", .measured = 0, .memory = 10, .predicted_memory = 8})});
+  return validate(
+      "cases.yaml",
+      {outcome({.id = "a", .predicted = 11}),
+       outcome({.id = "b", .predicted = 7, .gpus = 64, .memory = 20, .predicted_memory = 21}),
+       outcome({.id = "c", .family = "page", .predicted = 30, .suspect = "odd"}),
+       outcome({.id = "d", .family = "page", .skipped = "no ZeRO 3", .memory = 5}),
+       outcome(
+           {.id = "e", .framework = "nemo", .measured = 0, .memory = 10, .predicted_memory = 8})});
 }
 
 }  // namespace
@@ -95,10 +97,14 @@ TEST_CASE("skipped cases are listed by reason") {
 TEST_CASE("order is asked of families of five, within each") {
   std::vector<CaseOutcome> outcomes;
   for (int i = 0; i < 5; ++i) {
-    outcomes.push_back(outcome({.id = "r" + std::to_string(i), .family = "right",
-                                .measured = 10.0 + i, .predicted = 10.0 + i}));
-    outcomes.push_back(outcome({.id = "w" + std::to_string(i), .family = "wrong",
-                                .measured = 10.0 + i, .predicted = 20.0 - i}));
+    outcomes.push_back(outcome({.id = "r" + std::to_string(i),
+                                .family = "right",
+                                .measured = 10.0 + i,
+                                .predicted = 10.0 + i}));
+    outcomes.push_back(outcome({.id = "w" + std::to_string(i),
+                                .family = "wrong",
+                                .measured = 10.0 + i,
+                                .predicted = 20.0 - i}));
     if (i < 4) outcomes.push_back(outcome({.id = "s" + std::to_string(i), .family = "small"}));
   }
   const Validation v = validate("cases.yaml", outcomes);
@@ -111,6 +117,7 @@ TEST_CASE("order is asked of families of five, within each") {
 TEST_CASE("JSON has the keys of the contract") {
   const auto json = nlohmann::json::parse(validation_json(example()));
   const auto& summary = json.at("summary");
+  CHECK(json.at("num_cases") == 5);
   CHECK(summary.at("n") == 2);
   CHECK(summary.at("mean_abs_percent").get<double>() == Approx(20));
   CHECK(summary.at("median_abs_percent").get<double>() == Approx(20));
@@ -141,8 +148,10 @@ TEST_CASE("JSON has the keys of the contract") {
 TEST_CASE("CSV quotes what has commas, and has one line per row") {
   std::vector<CaseOutcome> outcomes = {outcome({.id = "a, \"b\""})};
   const std::string csv = validation_csv(validate("cases.yaml", outcomes));
-  CHECK(csv.find("\n\"a, \"\"b\"\"\",time,10,10,0,yes,,,,paper,megatron-lm,2022,a100-sxm-80g,8,yes,10,0,") !=
-        std::string::npos);
+  CHECK(
+      csv.find("\n\"a, "
+               "\"\"b\"\"\",time,10,10,0,yes,,,,paper,megatron-lm,2022,a100-sxm-80g,8,yes,10,0,") !=
+      std::string::npos);
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 2);
 }
 

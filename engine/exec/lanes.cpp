@@ -1,0 +1,47 @@
+#include "engine/exec/lanes.h"
+
+#include <algorithm>
+
+#include "engine/exec/op_work.h"
+
+namespace trainyard {
+
+Lanes find_lanes(const Program& program) {
+  Lanes out;
+  out.of_op.resize(program.segments.size());
+  const auto index_in = [](auto& list, const auto& entry) {
+    const auto it = std::find(list.begin(), list.end(), entry);
+    if (it != list.end()) return static_cast<std::size_t>(it - list.begin());
+    list.push_back(entry);
+    return list.size() - 1;
+  };
+  for (std::size_t s = 0; s < program.segments.size(); ++s) {
+    auto& of_op = out.of_op[s];
+    of_op.reserve(program.segments[s].ops.size());
+    for (const ProgramOp& op : program.segments[s].ops) {
+      if (!is_communication(op.kind)) {
+        of_op.push_back(-1);
+        continue;
+      }
+      Lane lane;
+      lane.stream = transfer_stream(op.stream);
+      if (is_transfer(op.kind)) {
+        const Transfer& transfer = program.transfers[static_cast<std::size_t>(op.transfer)];
+        const std::int32_t size = program.mesh[transfer.axis];
+        lane.axis = transfer.axis;
+        const std::int32_t to = op.kind == OpKind::kSend ? transfer.offset : -transfer.offset;
+        lane.offset = (to % size + size) % size;
+      } else {
+        lane.group = op.group;
+      }
+      Message message;
+      message.lane = static_cast<LaneId>(index_in(out.lanes, lane));
+      message.kind = op.kind == OpKind::kRecv ? OpKind::kSend : op.kind;
+      message.bytes = message_bytes(program, op);
+      of_op.push_back(static_cast<std::int32_t>(index_in(out.messages, message)));
+    }
+  }
+  return out;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,38 @@
+// What a Program communicates, apart from who and where: its lanes, and the messages on each.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/program/program.h"
+
+namespace trainyard {
+
+using LaneId = std::int16_t;
+
+/// A kind of communication: one Group, or one Transfer as its sender sees it, on one stream.
+struct Lane {
+  GroupId group = -1;       // -1: a transfer
+  Axis axis = Axis::kPp;    // transfers: along this axis
+  std::int32_t offset = 0;  // transfers: to the coordinate so much higher, cyclically; in [0, size)
+  StreamId stream = StreamId::kMain;
+  friend bool operator==(const Lane&, const Lane&) = default;
+};
+
+/// What is sent over a lane.
+struct Message {
+  LaneId lane = -1;
+  OpKind kind = OpKind::kSend;  // a collective, or kSend
+  Bytes bytes = 0;              // as message_bytes()
+  friend bool operator==(const Message&, const Message&) = default;
+};
+
+/// Lanes and messages of a Program; one pass over its segments.
+struct Lanes {
+  std::vector<Lane> lanes;
+  std::vector<Message> messages;
+  std::vector<std::vector<std::int32_t>> of_op;  // [segment][op]: index into messages; -1: none
+};
+Lanes find_lanes(const Program& program);
+
+}  // namespace trainyard
