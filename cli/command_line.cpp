@@ -21,7 +21,7 @@ namespace trainyard {
 namespace {
 
 /// Commands of the contract that later versions bring; named so that nobody hunts for a typo.
-constexpr const char* kNotYet[] = {"plan", "sweep", "emulate", "solve"};
+constexpr const char* kNotYet[] = {"plan", "emulate"};
 
 int fail(int exit, const std::string& message, const std::string& where, bool json) {
   std::fprintf(stderr, "trainyard: %s\n", message.c_str());
@@ -129,6 +129,10 @@ int run_command_line(int argc, const char* const* argv) {
   CLI::App* compile = app.add_subcommand(
       "compile", "the partition, the schedule, memory, the program text and its digest; runs nothing");
   add_study_options(*compile, options);
+  CLI::App* sweep = app.add_subcommand("sweep", "every combination of the study's sweep block: a table, CSV, JSON, plots");
+  add_study_options(*sweep, options);
+  sweep->add_option("--fidelity", options.fidelity, "of all points: analytic (unless the study says other), fluid, step");
+  sweep->add_option("--jobs", options.jobs, "processes; default one per core")->check(CLI::Range(1, 4096));
   CLI::App* list = app.add_subcommand("list", "what names mean: models, clusters, profiles, ...");
   list->add_option("WHAT", what, "models, clusters, profiles, links, frameworks, schedules, partitioners, recompute");
 
@@ -156,6 +160,18 @@ int run_command_line(int argc, const char* const* argv) {
     exit = guarded(options, [&] { return checked_validate(validated); });
   });
 
+  SolveOptions solved;
+  CLI::App* solve = app.add_subcommand("solve", "one algorithm on a problem written by hand (trainyard solve --help)");
+  solve->set_help_flag();
+  solve->add_option("PROBLEM", solved.problem, "the problem, a YAML file");
+  solve->add_flag("--json", solved.json, "answer as JSON on stdout");
+  CLI::Option* topic = solve->add_option("-h,--help", solved.topic, "a problem's keys and an example")->expected(0, 1);
+  solve->callback([&] {
+    solved.help = topic->count() > 0;
+    options.json = solved.json;
+    exit = guarded(options, [&] { return run_solve(solved); });
+  });
+
   CalibrateOptions calibrated;
   CLI::App* calibrate = app.add_subcommand("calibrate", "fit software profiles to published runs (--fit)");
   add_calibrate_options(*calibrate, calibrated);
@@ -168,11 +184,12 @@ int run_command_line(int argc, const char* const* argv) {
   for (const char* name : kNotYet) {
     CLI::App* later = app.add_subcommand(name, "not in this version")->allow_extras();
     later->callback([&exit, &options, name] {
-      exit = fail(kWrongInput, std::string("'") + name + "' is not in this version; it has simulate, compile, validate, calibrate, train, export, report, list and test", "", options.json);
+      exit = fail(kWrongInput, std::string("'") + name + "' is not in this version; it has simulate, compile, sweep, validate, calibrate, solve, train, export, report, list and test", "", options.json);
     });
   }
   simulate->callback([&] { exit = guarded(options, [&] { return run_simulate(options); }); });
   compile->callback([&] { exit = guarded(options, [&] { return run_compile(options); }); });
+  sweep->callback([&] { exit = guarded(options, [&] { return run_sweep(options); }); });
   list->callback([&] { exit = guarded(options, [&] { return run_list(what); }); });
 
   const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
@@ -182,7 +199,7 @@ int run_command_line(int argc, const char* const* argv) {
   // Parsing may have failed before it saw the option.
   const bool json = std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
   if (!known) {
-    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, validate, calibrate, train, export, report, list and test", "", json);
+    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, sweep, validate, calibrate, solve, train, export, report, list and test", "", json);
   }
   try {
     app.parse(argc, argv);

@@ -26,6 +26,7 @@ struct StudyOptions {
   bool no_fold = false;
   std::vector<std::int64_t> trace_ranks;
   bool no_reuse = false;
+  int jobs = 0;          // processes; 0: one per core
   std::chrono::steady_clock::time_point begin;  // of the process
 };
 
@@ -34,6 +35,7 @@ int report_infeasible(const StudyOptions& options, const std::string& reason);
 
 int run_simulate(const StudyOptions& options);
 int run_compile(const StudyOptions& options);
+int run_sweep(const StudyOptions& options);
 int run_list(const std::string& what);
 int run_report(const std::string& folder);  // of a run
 
@@ -59,6 +61,14 @@ struct CalibrateOptions {
   bool json = false;
 };
 int run_calibrate(const CalibrateOptions& options);
+
+struct SolveOptions {
+  std::string problem;  // a YAML file
+  bool json = false;
+  bool help = false;
+  std::string topic;    // of --help: a problem's name, or ""
+};
+int run_solve(const SolveOptions& options);
 
 struct ExportOptions {
   std::string run;                 // folder of a training run

@@ -79,7 +79,10 @@ StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>&
     warnings.insert(warnings.end(), imported.warnings.begin(), imported.warnings.end());
     return imported.config;
   };
-  resolvers.cluster_preset = [root](const std::string& name) { return find_cluster_preset(root, name); };
+  const auto preset = remembered([root](const std::string& name, const std::string&) {
+    return find_cluster_preset(root, name);
+  });
+  resolvers.cluster_preset = [preset](const std::string& name) { return preset(name, ""); };
   resolvers.cluster_file = [root](const std::string& path) { return read_cluster_file(root, path); };
   resolvers.link = remembered([root](const std::string& kind, const std::string& device) {
     return find_link(root, kind, device);

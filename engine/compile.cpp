@@ -40,6 +40,11 @@ void verify(const Program& program, const std::string& pass) {
 
 }  // namespace
 
+ProgramInputs program_inputs(const Study& study) {
+  return {study.model,    study.parallel,  study.training, study.partition,
+          study.schedule, study.recompute, study.framework};
+}
+
 std::variant<Program, Infeasible> compile(const Graph& model, const Study& study,
                                           const SoftwareProfile& software, PassLog& log) {
   const ParallelConfig& parallel = study.parallel;

@@ -26,6 +26,20 @@ struct PassLog {
   PipelineSchedule schedule;
 };
 
+/// All that compile() and the graph and the software profile that it is given depend on in a study. Two
+/// studies with equal inputs have the same Program, whatever their clusters.
+struct ProgramInputs {
+  ModelConfig model;
+  ParallelConfig parallel;
+  TrainingConfig training;
+  PartitionConfig partition;
+  ScheduleConfig schedule;
+  RecomputeConfig recompute;
+  FrameworkConfig framework;
+  friend bool operator==(const ProgramInputs&, const ProgramInputs&) = default;
+};
+ProgramInputs program_inputs(const Study& study);
+
 /// Compiles one training step. Reads the study only, never the machine; nothing in it costs
 /// O(ranks x ops): the Program holds one list per pipeline rank, whatever the other degrees.
 /// Infeasible: the plan cannot be built, with the reason. A Program that fails verification is a bug

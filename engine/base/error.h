@@ -31,6 +31,12 @@ class ConfigError : public std::runtime_error {
   std::string problem_;
 };
 
+/// A key that no study has, wherever else the study's values might lead.
+class UnknownKeyError : public ConfigError {
+ public:
+  explicit UnknownKeyError(const ConfigError& error) : ConfigError(error) {}
+};
+
 /// A plan that is well written but cannot run: returned, never thrown, since planners expect it.
 struct Infeasible {
   std::string reason;  // with the values involved and by how much

@@ -44,6 +44,7 @@ struct ModelConfig {
   bool next_sentence = false;   // BERT: train the pooler and the next-sentence head too
   double norm_eps = 1e-5;       // added to the variance by layer norm and RMS norm
   double rope_base = 10000;     // Llama: base of the rotary angles; no meaning elsewhere
+  friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 
 }  // namespace trainyard

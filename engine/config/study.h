@@ -31,6 +31,7 @@ struct Origin {
 struct ZeroConfig {
   int stage = 0;                     // 0..3; this version runs 0 and 1
   enum class By : std::uint8_t { kShard, kParameter } by = By::kShard;
+  friend bool operator==(const ZeroConfig&, const ZeroConfig&) = default;
 };
 
 struct ParallelConfig {
@@ -49,6 +50,7 @@ struct ParallelConfig {
   std::int64_t num_ranks() const {
     return std::int64_t{tensor} * pipeline * data * context;
   }
+  friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
 };
 
 enum class FlashAttention : std::uint8_t { kOff, kOn, kAuto };
@@ -59,6 +61,7 @@ struct LearningRate {
   double peak = 3e-4;
   std::string schedule = "constant";  // constant | cosine
   std::int64_t warmup = 0;            // steps
+  friend bool operator==(const LearningRate&, const LearningRate&) = default;
 };
 
 struct TrainingConfig {
@@ -83,6 +86,7 @@ struct TrainingConfig {
   bool cpu_offload = false;  // this version refuses true
   bool compiled = false;     // without effect in this version, as async_tp
   bool async_tp = false;
+  friend bool operator==(const TrainingConfig&, const TrainingConfig&) = default;
 };
 
 struct PartitionConfig {
@@ -90,19 +94,23 @@ struct PartitionConfig {
   bool ends = false;               // embedding and head count as layers
   bool uneven = false;             // ceil(L / stages) layers each, the rest on the last
   std::vector<std::int64_t> cuts;  // first layer of stage 1, 2, ...; empty unless given
+  friend bool operator==(const PartitionConfig&, const PartitionConfig&) = default;
 };
 
 struct ScheduleConfig {
   std::string method = "1f1b";  // gpipe | 1f1b | interleaved
+  friend bool operator==(const ScheduleConfig&, const ScheduleConfig&) = default;
 };
 
 struct RecomputeConfig {
   enum class Method : std::uint8_t { kNone, kSelective, kFull } method = Method::kNone;
+  friend bool operator==(const RecomputeConfig&, const RecomputeConfig&) = default;
 };
 
 struct FrameworkConfig {
   std::string name = "trainyard";
   std::string version;  // chosen by the rule of the contract unless said
+  friend bool operator==(const FrameworkConfig&, const FrameworkConfig&) = default;
 };
 
 struct DataConfig {

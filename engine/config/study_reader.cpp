@@ -5,6 +5,7 @@
 #include "engine/config/study_origin.h"
 #include "engine/config/study_parts.h"
 #include "engine/config/study_words.h"
+#include "engine/config/sweep.h"
 #include "engine/config/user_text.h"
 
 namespace trainyard {
@@ -13,6 +14,15 @@ namespace {
 
 void skip_annotations(const Section& root) {
   for (const std::string_view key : kAnnotations) root.node()->has(key);
+}
+
+/// The block is checked, so that what is wrong in it is said by every command.
+void skip_sweep(const Section& root) {
+  const std::optional<YamlNode> block = root.node()->find("sweep");
+  if (!block || block->is_null()) return;
+  const Sweep sweep = read_sweep(*block);
+  root.study().warnings.push_back("sweep: is left out: this is the study without it; `trainyard sweep` runs its " +
+                                  std::to_string(sweep.num_points()) + " combinations");
 }
 
 /// `model: gpt3-175b` is a name and has no keys for an option to set, but {preset: ...} would.
@@ -31,18 +41,22 @@ void refuse_option_into_name(const YamlNode& document, const std::string& assign
 
 }  // namespace
 
-Study read_study_node(YamlNode document, const std::vector<std::string>& sets,
-                      const StudyResolvers& resolvers) {
+void apply_options(YamlNode& document, const std::vector<std::string>& sets) {
   for (const std::string& assignment : sets) {
     refuse_option_into_name(document, assignment);
     document.set(assignment);
   }
+}
+
+Study read_study_node(YamlNode document, const std::vector<std::string>& sets,
+                      const StudyResolvers& resolvers) {
+  apply_options(document, sets);
   Study study;
   study.file = document.pos().file;
   Section root(study, "", document);
   skip_annotations(root);
   root.refuse("offload", "offloading is not in this version; leave this key out");
-  root.refuse("sweep", "sweeps are not in this version; run one study per combination, with --set");
+  skip_sweep(root);
   read_model(root, resolvers);
   read_cluster(root, resolvers);
   read_parallel(root);

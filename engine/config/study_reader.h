@@ -51,6 +51,9 @@ struct StudyResolvers {
   std::function<std::vector<std::string>(Names which)> names;
 };
 
+/// Applies the arguments of --set, "path=value", in their order, to a study not read yet.
+void apply_options(YamlNode& document, const std::vector<std::string>& sets);
+
 /// `sets` are the arguments of --set, "path=value", in their order: a later one wins.
 Study read_study_text(const std::string& text, const std::string& file_name,
                       const std::vector<std::string>& sets, const StudyResolvers& resolvers);

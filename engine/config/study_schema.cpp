@@ -392,6 +392,26 @@ Json word_or_method(const char* description, std::span<const std::string_view> w
                  map(description, {{"method", word(description, words)}}, {"method"})});
 }
 
+Json sweep_schema() {
+  const Json values = either(
+      {{{"type", "array"}, {"minItems", 1}, {"items", Json::object()}, {"description", "values in turn"}},
+       map("from, from x times, ... up to to",
+           {{"from", positive("first")}, {"to", positive("not exceeded")},
+            {"times", {{"type", "number"}, {"exclusiveMinimum", 1}, {"description", "factor"}}}},
+           {"from", "to", "times"}),
+       map("from, from + step, ... up to to",
+           {{"from", typed("number", "first")}, {"to", typed("number", "not exceeded")}, {"step", positive("step")}},
+           {"from", "to", "step"})});
+  Json together = map("keys that take their values in step", {});
+  together["patternProperties"] = {{"^.+$", values}};
+  together["minProperties"] = 1;
+  Json block = map("every combination of these keys' values, for trainyard sweep",
+                   {{"together", {{"type", "array"}, {"items", together}, {"description", "each map is one axis"}}}});
+  block["patternProperties"] = {{"^(?!together$|sweep$|sweep[.]).+$", values}};
+  block["minProperties"] = 1;
+  return or_null(block);
+}
+
 Json annotation(const char* description) { return {{"description", description}}; }
 
 }  // namespace
@@ -419,7 +439,8 @@ std::string study_schema_text() {
        {"checkpoint",
         map("checkpoints of a training run",
             {{"every", integer("steps between them", 1)}, {"keep", integer("how many stay", 1)}})},
-       {"fidelity", word("executor", kFidelityWords)}},
+       {"fidelity", word("executor", kFidelityWords)},
+       {"sweep", sweep_schema()}},
       {"model", "cluster", "training"});
   for (const std::string_view key : kAnnotations) {
     schema["properties"][std::string(key)] = annotation("a note that nothing reads");

@@ -93,26 +93,97 @@ void mark_set_by(YamlNode::State& node, const SourcePos& pos, const std::string&
   }
 }
 
-/// The value of `key` in `parent` for an option to replace or to go on into; absent, it is made.
+/// The value of `key` in `parent` for an option or a sweep to replace or to go on into; absent, it is
+/// made. `writer_pos`: of the option or the sweep's key; `option`: "" for a sweep.
 std::shared_ptr<YamlNode::State>& slot_to_set(YamlNode::State& parent, const std::string& key,
-                                              const std::string& path, const std::string& option) {
-  const SourcePos option_pos{option, 0, 0};
-  if (key.empty()) throw ConfigError(option_pos, "", "an empty name in the path");
+                                              const std::string& path, const SourcePos& writer_pos,
+                                              const std::string& option) {
+  if (key.empty()) throw ConfigError(writer_pos, "", "an empty name in the path");
   if (parent.kind == Kind::kNull) parent.kind = Kind::kMap;
   if (parent.kind != Kind::kMap) {
     const std::string where = parent.pos.line > 0 ? ", at " + to_string(parent.pos) : "";
-    throw ConfigError(option_pos, parent.key_path,
+    throw ConfigError(writer_pos, parent.key_path,
                       "is " + describe(parent) + where + "; it has no " + quoted(key) + " to set");
   }
   const auto [found, absent] = parent.index.emplace(key, parent.entries.size());
   if (absent) {
     auto node = std::make_shared<YamlNode::State>();
-    node->pos = option_pos;
+    node->pos = writer_pos;
     node->key_path = path;
     node->set_by = option;
-    parent.entries.push_back({key, option_pos, std::move(node)});
+    parent.entries.push_back({key, writer_pos, std::move(node)});
   }
   return parent.entries[found->second].value;
+}
+
+/// The slot of a dotted path under `root`.
+std::shared_ptr<YamlNode::State>& slot_of_path(YamlNode::State& root, const std::string& path,
+                                               const SourcePos& writer_pos,
+                                               const std::string& option) {
+  if (std::count(path.begin(), path.end(), '.') >= kMaxYamlDepth) {
+    throw ConfigError(writer_pos, "", "the path is too long");
+  }
+  YamlNode::State* parent = &root;
+  for (std::size_t start = 0;;) {
+    const std::size_t dot = path.find('.', start);
+    std::shared_ptr<YamlNode::State>& slot = slot_to_set(
+        *parent, path.substr(start, dot - start), path.substr(0, dot), writer_pos, option);
+    if (dot == std::string::npos) return slot;
+    parent = slot.get();
+    start = dot + 1;
+  }
+}
+
+/// A tree of its own that nothing has been asked of; its root is called `path`.
+std::shared_ptr<YamlNode::State> copy_tree(const YamlNode::State& from, const std::string& path) {
+  auto node = std::make_shared<YamlNode::State>();
+  node->kind = from.kind;
+  node->quoted = from.quoted;
+  node->text = from.text;
+  node->pos = from.pos;
+  node->key_path = path;
+  node->set_by = from.set_by;
+  node->index = from.index;
+  node->items.reserve(from.items.size());
+  for (std::size_t i = 0; i < from.items.size(); ++i) {
+    node->items.push_back(copy_tree(*from.items[i], path + "[" + std::to_string(i) + "]"));
+  }
+  node->entries.reserve(from.entries.size());
+  for (const YamlNode::State::Entry& entry : from.entries) {
+    const std::string child = path.empty() ? entry.key : path + "." + entry.key;
+    node->entries.push_back({entry.key, entry.key_pos, copy_tree(*entry.value, child)});
+  }
+  return node;
+}
+
+/// A scalar as YAML reads it back inside brackets.
+std::string flow_scalar(const YamlNode::State& node) {
+  const std::string& text = node.text;
+  const bool plain = !text.empty() && text.find_first_of(",[]{}#:&*!|>'\"%@`\n\t") == std::string::npos &&
+                     text.front() != ' ' && text.back() != ' ' && text.front() != '-' && text.front() != '?';
+  if (!node.quoted && (plain || parse_number(text))) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string flow_text_of(const YamlNode::State& node) {
+  std::string out;
+  switch (node.kind) {
+    case Kind::kNull:
+      return "null";
+    case Kind::kScalar:
+      return flow_scalar(node);
+    case Kind::kSequence:
+      for (const auto& item : node.items) out += (out.empty() ? "" : ", ") + flow_text_of(*item);
+      return "[" + out + "]";
+    case Kind::kMap:
+      for (const YamlNode::State::Entry& entry : node.entries) {
+        out += (out.empty() ? "" : ", ") + entry.key + ": " + flow_text_of(*entry.value);
+      }
+      return "{" + out + "}";
+  }
+  return out;
 }
 
 }  // namespace
@@ -179,7 +250,7 @@ void YamlNode::finish() const {
     for (const std::string& key : state_->asked) known += (known.empty() ? "" : ", ") + key;
     State unknown = *entry.value;
     unknown.pos = entry.key_pos;
-    unknown.fail("unknown key; this map takes: " + known);
+    throw UnknownKeyError(unknown.error("unknown key; this map takes: " + known));
   }
 }
 
@@ -273,25 +344,40 @@ void YamlNode::set(const std::string& assignment, const std::string& typed) {
     throw ConfigError(option_pos, "", "expected path=value, such as parallel.pipeline=8");
   }
   const std::string path = assignment.substr(0, equals);
-  if (std::count(path.begin(), path.end(), '.') >= kMaxYamlDepth) {
-    throw ConfigError(option_pos, "", "the path is too long");
-  }
   std::shared_ptr<State> value = parse_value(assignment.substr(equals + 1), path, option);
-
-  State* parent = state_.get();
-  for (std::size_t start = 0;;) {
-    const std::size_t dot = path.find('.', start);
-    std::shared_ptr<State>& slot =
-        slot_to_set(*parent, path.substr(start, dot - start), path.substr(0, dot), option);
-    if (dot == std::string::npos) {
-      const SourcePos place = slot->pos.line > 0 ? slot->pos : option_pos;
-      mark_set_by(*value, place, path, option);
-      slot = std::move(value);
-      return;
-    }
-    parent = slot.get();
-    start = dot + 1;
-  }
+  std::shared_ptr<State>& slot = slot_of_path(*state_, path, option_pos, option);
+  const SourcePos place = slot->pos.line > 0 ? slot->pos : option_pos;
+  mark_set_by(*value, place, path, option);
+  slot = std::move(value);
 }
+
+void YamlNode::put(const std::string& path, const YamlNode& value, const SourcePos& key_pos) {
+  slot_of_path(*state_, path, key_pos, "") = copy_tree(*value.state_, path);
+}
+
+void YamlNode::erase(std::string_view key) {
+  const auto found = state_->index.find(std::string(key));
+  if (found == state_->index.end()) return;
+  const std::size_t at = found->second;
+  state_->entries.erase(state_->entries.begin() + static_cast<std::ptrdiff_t>(at));
+  state_->index.erase(found);
+  for (auto& [name, position] : state_->index) position -= position > at ? 1 : 0;
+}
+
+YamlNode YamlNode::scalar(const std::string& text, const SourcePos& pos) {
+  auto node = std::make_shared<State>();
+  node->kind = Kind::kScalar;
+  node->text = text;
+  node->pos = pos;
+  return YamlNode(std::move(node));
+}
+
+YamlNode YamlNode::copy() const { return YamlNode(copy_tree(*state_, state_->key_path)); }
+
+SourcePos YamlNode::key_pos(std::string_view key) const {
+  return state_->entries.at(state_->index.at(std::string(key))).key_pos;
+}
+
+std::string YamlNode::flow_text() const { return flow_text_of(*state_); }
 
 }  // namespace trainyard

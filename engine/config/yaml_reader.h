@@ -61,6 +61,18 @@ class YamlNode {
   /// messages call it, where it was not --set.
   void set(const std::string& assignment);
   void set(const std::string& assignment, const std::string& option);
+  /// Puts a copy of `value` at `path` under this root, as set() does. The copy keeps its own place,
+  /// `key_pos` is that of the path: what is wrong with either is said there.
+  void put(const std::string& path, const YamlNode& value, const SourcePos& key_pos);
+  void erase(std::string_view key);  // of a map; nothing where it is absent
+  static YamlNode scalar(const std::string& text, const SourcePos& pos);  // unquoted, as if written there
+  /// A document of its own, of which nothing has been asked yet.
+  YamlNode copy() const;
+  /// The place of a map's key, which is in front of its value.
+  SourcePos key_pos(std::string_view key) const;
+  /// The value as YAML on one line: "8", "{preset: gpt3-175b, layers: 48}".
+  std::string flow_text() const;
+
   /// "--set parallel.pipeline=7" where such an option wrote this value, else "".
   const std::string& set_by() const;
 

@@ -250,11 +250,13 @@ class TreeBuilder : public YAML::EventHandler {
 
 }  // namespace
 
-void State::fail(const std::string& problem) const {
+ConfigError State::error(const std::string& problem) const {
   const bool in_file = pos.line > 0;
-  throw ConfigError(pos, printable(key_path),
-                    set_by.empty() || !in_file ? problem : problem + " (set by " + set_by + ")");
+  return {pos, printable(key_path),
+          set_by.empty() || !in_file ? problem : problem + " (set by " + set_by + ")"};
 }
+
+void State::fail(const std::string& problem) const { throw error(problem); }
 
 NodePtr parse_yaml_tree(const std::string& text, const std::string& file_name) {
   if (text.size() > kMaxYamlBytes) {

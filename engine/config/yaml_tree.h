@@ -37,6 +37,7 @@ struct YamlNode::State {
   std::map<std::string, std::size_t> index;  // key -> position in entries
   std::set<std::string> asked;               // keys that the reader knows
 
+  ConfigError error(const std::string& problem) const;  // at this node
   [[noreturn]] void fail(const std::string& problem) const;
 };
 

@@ -1,4 +1,5 @@
 #include "engine/program/lower.h"
+#include "engine/schedule/schedule_timing.h"
 
 #include <algorithm>
 #include <limits>

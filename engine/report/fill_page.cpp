@@ -1,5 +1,6 @@
 #include "engine/report/fill_page.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 namespace trainyard {
@@ -41,6 +42,13 @@ std::string for_script(const nlohmann::ordered_json& data) {
     }
   }
   return out;
+}
+
+std::string page_title(const std::string& file) {
+  std::filesystem::path path = std::filesystem::path(file).lexically_normal();
+  if (path.filename().empty()) path = path.parent_path();
+  if (path.extension() == ".yaml" || path.extension() == ".yml") path.replace_extension();
+  return path.filename().string();
 }
 
 std::string fill_page(std::span<const PagePart> page, std::string_view title,

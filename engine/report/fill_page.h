@@ -14,6 +14,9 @@ namespace trainyard {
 /// called.
 std::string for_script(const nlohmann::ordered_json& data);
 
+/// "configs/gpt3-175b.yaml" is shown as "gpt3-175b".
+std::string page_title(const std::string& file);
+
 std::string fill_page(std::span<const PagePart> page, std::string_view title,
                       const nlohmann::ordered_json& data);
 

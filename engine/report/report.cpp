@@ -1,7 +1,6 @@
 #include "engine/report/report.h"
 
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
@@ -49,14 +48,10 @@ Json times_by_rank(const Timeline& timeline) {
   return out;
 }
 
-/// "configs/gpt3-175b.yaml" is shown as "gpt3-175b"; a run whose study is not known by its folder.
+/// A run whose study is not known is called by its folder.
 std::string title_of(const Json& summary, const std::string& folder) {
   const std::string study = summary.value("study", "");
-  std::filesystem::path path =
-      std::filesystem::path(study.empty() ? folder : study).lexically_normal();
-  if (path.filename().empty()) path = path.parent_path();
-  if (path.extension() == ".yaml" || path.extension() == ".yml") path.replace_extension();
-  return path.filename().string();
+  return page_title(study.empty() ? folder : study);
 }
 
 Json report_data(const RunFiles& files, const Timeline* timeline, const TimelineLimits& limits) {

@@ -1,4 +1,4 @@
-// Pages as the build made them from report/page/ and validate/page/ (embed_page.cmake).
+// Pages as the build made them from report/page/, report/sweep_page/ and validate/page/ (embed_page.cmake).
 #pragma once
 
 #include <span>
@@ -15,5 +15,6 @@ struct PagePart {
 
 extern const std::span<const PagePart> kReportPage;
 extern const std::span<const PagePart> kValidationPage;
+extern const std::span<const PagePart> kSweepPage;
 
 }  // namespace trainyard

@@ -24,6 +24,15 @@ std::string gib(Bytes bytes) {
   return text;
 }
 
+std::string misfit_of(const Summary& summary, std::size_t rank) {
+  const MemoryPeak& peak = summary.peak_memory[rank];
+  return "pipeline rank " + std::to_string(rank) + " needs " + gib(peak.total) + " of " +
+         gib(summary.memory_capacity) + ", " + gib(-summary.memory_headroom[rank]) +
+         " too much: parameters " + gib(peak.parameters) + ", gradients " + gib(peak.gradients) +
+         ", optimizer state " + gib(peak.optimizer_state) + ", activations " +
+         gib(peak.activations) + ", buffers " + gib(peak.buffers) + " (at " + peak.instant + ")";
+}
+
 }  // namespace
 
 Flop model_flop_per_step(const Study& study, const Graph& model) {
@@ -98,15 +107,16 @@ std::string explain_misfit(const Summary& summary) {
   std::string text;
   for (std::size_t rank = 0; rank < summary.memory_headroom.size(); ++rank) {
     if (summary.memory_headroom[rank] >= 0) continue;
-    const MemoryPeak& peak = summary.peak_memory[rank];
-    if (!text.empty()) text += '\n';
-    text += "pipeline rank " + std::to_string(rank) + " needs " + gib(peak.total) + " of " +
-            gib(summary.memory_capacity) + ", " + gib(-summary.memory_headroom[rank]) +
-            " too much: parameters " + gib(peak.parameters) + ", gradients " + gib(peak.gradients) +
-            ", optimizer state " + gib(peak.optimizer_state) + ", activations " +
-            gib(peak.activations) + ", buffers " + gib(peak.buffers) + " (at " + peak.instant + ")";
+    text += (text.empty() ? "" : "\n") + misfit_of(summary, rank);
   }
   return text;
+}
+
+std::string explain_worst_misfit(const Summary& summary) {
+  const auto& headroom = summary.memory_headroom;
+  const auto worst = std::min_element(headroom.begin(), headroom.end());
+  if (worst == headroom.end() || *worst >= 0) return "";
+  return misfit_of(summary, static_cast<std::size_t>(worst - headroom.begin()));
 }
 
 }  // namespace trainyard

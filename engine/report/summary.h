@@ -64,6 +64,8 @@ Summary summarise(const SummaryInputs& in);
 
 /// What does not fit and by how much, one line per pipeline rank concerned; empty when all fits.
 std::string explain_misfit(const Summary& summary);
+/// The line of the pipeline rank that misses most.
+std::string explain_worst_misfit(const Summary& summary);
 
 /// The terminal's answer; `wall` is process start to answer.
 std::string summary_text(const Summary& summary, const Study& study, Seconds wall);

@@ -22,26 +22,36 @@ enum class ActionPhase : std::uint8_t {
   kBackward,        // B: I and W in one
   kBackwardInput,   // I: gradient of the stage's input; the previous stage waits for it
   kBackwardWeight,  // W: gradient of the weights; no other stage waits for it
+  kRecompute,       // R: the forward again, inside the backward: when the gradient has come
+  kEarlyRecompute,  // R*: the forward again, before the gradient has come
 };
+inline constexpr std::size_t kNumActionPhases = 6;
 
 /// One uninterrupted piece of compute. The default ordering makes sorted output reproducible.
 struct Action {
   std::int32_t stage = 0;
   ActionPhase phase = ActionPhase::kForward;
   std::int32_t microbatch = 0;
+  bool with_next = false;  // a forward that shares the device with the backward behind it in the list
   friend auto operator<=>(const Action&, const Action&) = default;
 };
 
-std::string to_string(const Action& action);                // "2F0"
+std::string to_string(const Action& action);                // "2F0", "1R3*"
 std::optional<Action> parse_action(std::string_view text);  // nullopt: not an action
+
+/// A rank's list as text, a pair of actions that run together as one word: "(0F7;7B3)OVERLAP_F_B".
+std::vector<std::string> to_text(const std::vector<Action>& actions);
 
 struct PipelineSchedule {
   int num_stages = 0;                        // all stages of the pipeline, virtual ones included
   int num_microbatches = 0;                  // per optimizer step and data-parallel replica
   std::vector<std::vector<Action>> actions;  // [pipeline rank][issue order]
+  bool v_shaped = false;  // rank r runs stages r and 2 ranks - 1 - r, else r, r + ranks, r + 2 ranks, ...
 
   int num_ranks() const { return static_cast<int>(actions.size()); }
-  int rank_of(int stage) const { return stage % num_ranks(); }
+  int rank_of(int stage) const {
+    return v_shaped && stage >= num_ranks() ? 2 * num_ranks() - 1 - stage : stage % num_ranks();
+  }
 };
 
 /// GPipe: all forwards, then all backwards. In flight at the peak: every microbatch.
@@ -67,29 +77,9 @@ PipelineSchedule one_f_one_b(int num_stages, int num_microbatches);
 /// Narayanan et al., SC'21, section 2.2.2; groups that do not equal the ranks as PyTorch has them.
 PipelineSchedule interleaved(int num_ranks, int stages_per_rank, int num_microbatches);
 
-/// The schedule that a study names. Infeasible for combinations that the schedule cannot serve.
+/// The schedule that a study names, of those that a Program can run; schedule_names.h has all.
+/// Infeasible for combinations that the schedule cannot serve.
 std::variant<PipelineSchedule, Infeasible> make_schedule(const std::string& method, int num_ranks,
                                                          int stages_per_rank, int num_microbatches);
-
-/// Durations of actions, in any unit; the same on every stage.
-struct ActionDurations {
-  double forward = 1;
-  double backward = 2;
-  double input = 1;
-  double weight = 1;
-};
-
-/// When every action starts, each as early as its rank and its producers allow; no transfer time.
-struct ScheduleTiming {
-  std::vector<std::vector<double>> starts;  // [rank][position]
-  std::vector<double> idle;                 // [rank]: makespan less work
-  double makespan = 0;
-};
-/// Infeasible: an action appears twice or is missing, or every rank that is stuck and what it waits for.
-std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& schedule,
-                                                       const ActionDurations& durations);
-
-/// Most microbatches with F done and B (or W) not yet done, at any one time on this pipeline rank.
-int peak_in_flight(const PipelineSchedule& schedule, int pipeline_rank);
 
 }  // namespace trainyard

@@ -69,6 +69,7 @@ bool is_of_type(const Json& value, const std::string& type) {
 bool validates(const Json& schema, const Json& value);
 
 bool members_validate(const Json& schema, const Json& object) {
+  if (object.size() < schema.value("minProperties", 0U)) return false;
   for (const Json& key : schema.value("required", Json::array())) {
     if (!object.contains(key.get<std::string>())) return false;
   }
@@ -265,6 +266,13 @@ TEST_CASE("the schema and the reader take the same values") {
       {"data.path", {R"("generated")", R"("3")", "null"}, {"3"}},
       {"checkpoint.keep", {"1", "1.0", "null"}, {"0"}},
       {"fidelity", {R"("analytic")", R"("fluid")", R"("step")", "null"}, {R"("exact")"}},
+      {"sweep",
+       {R"({"parallel.tensor": [1, 2]})", R"({"model": ["gpt-tiny", {"preset": "gpt-tiny"}], "era": [null]})",
+        R"({"cluster.nodes": {"from": 1, "to": 8, "times": 2}})", R"({"training.dropout": {"from": 0, "to": 0.3, "step": 0.1}})",
+        R"({"together": [{"parallel.tensor": [1, 2], "parallel.pipeline": [2, 1]}]})", R"({"era": [1], "together": null})", "null"},
+       {"[1]", "{}", R"({"parallel.tensor": 2})", R"({"parallel.tensor": []})", R"({"parallel.tensor": {"tensor": [1]}})",
+        R"({"era": {"from": 1, "to": 8}})", R"({"era": {"from": 1, "to": 8, "times": 1}})", R"({"era": {"from": 1, "to": 8, "times": 2, "step": 2}})",
+        R"({"together": {"era": [1]}})", R"({"together": [{}]})", R"({"sweep": [1]})"}},
       {"era", {"3", "null", "[]"}, {}}};
   const Json schema = Json::parse(study_schema_text());
   for (const Row& row : rows) {

@@ -1,0 +1,287 @@
+#include "cli/sweep_points.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "cli/data_root.h"
+#include "cli/prepare.h"
+#include "cli/run_points.h"
+#include "cli/simulate_command.h"
+#include "engine/compile.h"
+#include "models/model.h"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A row, and whether its error is one of the whole sweep.
+struct Outcome {
+  SweepPoint point;
+  bool unknown_key = false;
+};
+
+Json to_json(const Outcome& outcome) {
+  const SweepPoint& p = outcome.point;
+  return Json::array({p.status, p.reason, p.warnings, p.iteration_time, p.tokens_per_s,
+                      p.tflops_per_gpu, p.mfu, p.peak_memory, p.bubble_fraction,
+                      p.exposed_communication_fraction, p.num_ranks, p.program_digest,
+                      outcome.unknown_key});
+}
+
+Outcome from_json(const Json& json) {
+  Outcome outcome;
+  SweepPoint& p = outcome.point;
+  std::size_t at = 0;
+  const auto next = [&](auto& value) { json.at(at++).get_to(value); };
+  next(p.status);
+  next(p.reason);
+  next(p.warnings);
+  next(p.iteration_time);
+  next(p.tokens_per_s);
+  next(p.tflops_per_gpu);
+  next(p.mfu);
+  next(p.peak_memory);
+  next(p.bubble_fraction);
+  next(p.exposed_communication_fraction);
+  next(p.num_ranks);
+  next(p.program_digest);
+  next(outcome.unknown_key);
+  return outcome;
+}
+
+/// What the model's graph is built from.
+struct GraphInputs {
+  ModelConfig model;
+  BuildOptions options;
+  explicit GraphInputs(const Study& study)
+      : model(study.model),
+        options{study.training.microbatch, study.training.precision, study.training.dropout} {}
+  bool operator==(const GraphInputs& other) const {
+    return model == other.model && options.microbatch == other.options.microbatch &&
+           options.compute == other.options.compute && options.dropout == other.options.dropout;
+  }
+};
+
+/// Runs points one after another and keeps what the next one may need again: the graph of an equal
+/// model, the Program of equal ProgramInputs.
+class PointRunner {
+ public:
+  explicit PointRunner(const SweepJob& job)
+      : job_(job), resolvers_(make_resolvers(data_root(), warnings_)) {}
+
+  Outcome run(std::int64_t index) {
+    Outcome outcome;
+    SweepPoint& point = outcome.point;
+    try {
+      warnings_.clear();
+      YamlNode document = job_.study.copy();
+      put_point(job_.sweep, index, document);
+      time(read_study_node(std::move(document), job_.sets, resolvers_), point);
+    } catch (const ConfigError& error) {
+      refuse(point, PointStatus::kRefused, error.what());
+      outcome.unknown_key = dynamic_cast<const UnknownKeyError*>(&error) != nullptr;
+    } catch (const BackendError& error) {
+      refuse(point, PointStatus::kFailed, error.what());
+    }
+    return outcome;
+  }
+
+ private:
+  static void refuse(SweepPoint& point, PointStatus status, const std::string& reason) {
+    point.status = status;
+    point.reason = reason;
+  }
+
+  void time(Study study, SweepPoint& point) {
+    study.warnings.insert(study.warnings.end(), warnings_.begin(), warnings_.end());
+    prepare(std::move(study));
+    point.warnings = prepared_.study.warnings;
+    compile_unless_known();
+    if (infeasible_) return refuse(point, PointStatus::kNoProgram, *infeasible_);
+    RunOptions options;
+    options.record_rows = false;
+    time_program(prepared_, options, simulation_);
+    const Summary& summary = simulation_.summary;
+    point.warnings = summary.warnings;
+    point.iteration_time = summary.iteration_time;
+    point.tokens_per_s = summary.tokens_per_s;
+    point.tflops_per_gpu = summary.tflops_per_gpu;
+    point.mfu = summary.mfu;
+    for (const MemoryPeak& peak : summary.peak_memory)
+      point.peak_memory = std::max(point.peak_memory, peak.total);
+    point.bubble_fraction = summary.bubble_fraction;
+    point.exposed_communication_fraction = summary.exposed_communication_fraction;
+    point.num_ranks = summary.num_ranks;
+    point.program_digest = summary.program_digest;
+    if (!summary.fits) refuse(point, PointStatus::kMisfit, explain_worst_misfit(summary));
+  }
+
+  void prepare(Study study) {
+    const GraphInputs inputs(study);
+    if (graph_inputs_ == inputs) {
+      prepared_.hardware = resolvers_.hardware(study.cluster.device).value();
+      prepared_.software =
+          resolvers_.software(study.framework.name, study.framework.version).value();
+      prepared_.study = std::move(study);
+      return;
+    }
+    graph_inputs_.reset();
+    prepared_ = prepare_study(std::move(study), resolvers_);
+    graph_inputs_ = inputs;
+  }
+
+  void compile_unless_known() {
+    ProgramInputs inputs = program_inputs(prepared_.study);
+    if (program_inputs_ == inputs) return;
+    program_inputs_.reset();
+    PassLog log;
+    auto compiled = compile(prepared_.model, prepared_.study, prepared_.software, log);
+    infeasible_.reset();
+    if (const auto* reason = std::get_if<Infeasible>(&compiled)) {
+      infeasible_ = reason->reason;
+    } else {
+      simulation_.program = std::move(std::get<Program>(compiled));
+    }
+    program_inputs_ = std::move(inputs);
+  }
+
+  const SweepJob& job_;
+  std::vector<std::string> warnings_;
+  StudyResolvers resolvers_;
+  std::optional<GraphInputs> graph_inputs_;  // of prepared_.model
+  Prepared prepared_;
+  std::optional<ProgramInputs> program_inputs_;  // of simulation_.program, or of infeasible_
+  std::optional<std::string> infeasible_;
+  Simulation simulation_;
+};
+
+/// Points in groups that one process runs in a row: those that differ in the cluster or the
+/// fidelity alone, which no Program knows.
+std::vector<std::vector<std::int64_t>> groups_of_points(const Sweep& sweep) {
+  const auto outside_program = [](const SweepAxis& axis) {
+    return std::all_of(axis.keys.begin(), axis.keys.end(), [](const SweepKey& key) {
+      return key.path == "cluster" || key.path.starts_with("cluster.") || key.path == "fidelity";
+    });
+  };
+  std::vector<std::vector<std::int64_t>> groups;
+  std::vector<std::int64_t> group_of(1, 0);  // [point], as the axes come
+  std::int64_t num_groups = 1;
+  for (const SweepAxis& axis : sweep.axes) {
+    const bool shared = outside_program(axis);
+    std::vector<std::int64_t> next;
+    for (const std::int64_t group : group_of) {
+      for (std::int64_t i = 0; i < axis.size(); ++i)
+        next.push_back(shared ? group : group * axis.size() + i);
+    }
+    group_of = std::move(next);
+    if (!shared) num_groups *= axis.size();
+  }
+  groups.resize(static_cast<std::size_t>(num_groups));
+  for (std::size_t point = 0; point < group_of.size(); ++point) {
+    groups[static_cast<std::size_t>(group_of[point])].push_back(static_cast<std::int64_t>(point));
+  }
+  return groups;
+}
+
+/// Splits groups where there are too few of them to keep `jobs` processes busy.
+void spread(std::vector<std::vector<std::int64_t>>& groups, int jobs) {
+  constexpr std::size_t kGroupsPerJob = 8;
+  if (groups.size() >= kGroupsPerJob * static_cast<std::size_t>(jobs)) return;
+  std::vector<std::vector<std::int64_t>> single;
+  for (const auto& group : groups) {
+    for (const std::int64_t point : group) single.push_back({point});
+  }
+  groups = std::move(single);
+}
+
+class SweepRun {
+ public:
+  explicit SweepRun(const SweepJob& job)
+      : job_(job), runner_(job), outcomes_(static_cast<std::size_t>(job.sweep.num_points())) {}
+
+  std::vector<SweepPoint> run() {
+    const int jobs = job_.jobs > 0 ? job_.jobs : num_usable_cores();
+    auto groups = groups_of_points(job_.sweep);
+    spread(groups, jobs);
+    // What brought a process down is one point's: the others of its group get a process of their
+    // own.
+    const std::vector<std::int64_t> lost = run_groups(groups, jobs, false);
+    std::vector<std::vector<std::int64_t>> again;
+    for (const std::int64_t point : lost) again.push_back({point});
+    run_groups(again, jobs, true);
+
+    std::vector<SweepPoint> points;
+    for (std::size_t i = 0; i < outcomes_.size(); ++i) {
+      if (outcomes_[i].unknown_key) rethrow(i);
+      points.push_back(std::move(outcomes_[i].point));
+      for (const YamlNode* value : job_.sweep.values(static_cast<std::int64_t>(i))) {
+        points.back().values.push_back(value->flow_text());
+      }
+    }
+    const bool one_reason = std::all_of(points.begin(), points.end(), [&](const SweepPoint& point) {
+      return point.status == PointStatus::kRefused && point.reason == points.front().reason;
+    });
+    if (one_reason) rethrow(0);
+    return points;
+  }
+
+ private:
+  /// Answers the points whose process ended; with `last`, these are rows that failed.
+  std::vector<std::int64_t> run_groups(const std::vector<std::vector<std::int64_t>>& groups,
+                                       int jobs, bool last) {
+    PointsOptions options;
+    options.jobs = jobs;
+    options.noun = groups.size() == outcomes_.size() ? "points" : "groups of points";
+    const auto answers = run_points(
+        groups.size(),
+        [&](std::size_t g) {
+          Json rows = Json::array();
+          for (const std::int64_t point : groups[g]) rows.push_back(to_json(runner_.run(point)));
+          return rows.dump(-1, ' ', false, Json::error_handler_t::replace);
+        },
+        options);
+    std::vector<std::int64_t> lost;
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      const PointAnswer& answer = answers[g];
+      if (answer.failure.empty()) {
+        const Json rows = Json::parse(answer.text);
+        for (std::size_t i = 0; i < groups[g].size(); ++i) {
+          outcomes_[static_cast<std::size_t>(groups[g][i])] = from_json(rows[i]);
+        }
+        continue;
+      }
+      for (const std::int64_t point : groups[g]) {
+        lost.push_back(point);
+        if (!last) continue;
+        SweepPoint& row = outcomes_[static_cast<std::size_t>(point)].point;
+        row.status = PointStatus::kFailed;
+        row.reason = answer.failure;
+      }
+    }
+    return lost;
+  }
+
+  /// The point's error, with its place.
+  [[noreturn]] void rethrow(std::size_t point) {
+    YamlNode document = job_.study.copy();
+    put_point(job_.sweep, static_cast<std::int64_t>(point), document);
+    std::vector<std::string> warnings;
+    const Study study =
+        read_study_node(std::move(document), job_.sets, make_resolvers(data_root(), warnings));
+    bug("a point was refused by its process and is taken here: " + study.file);
+  }
+
+  const SweepJob& job_;
+  PointRunner runner_;
+  std::vector<Outcome> outcomes_;
+};
+
+}  // namespace
+
+std::vector<SweepPoint> run_sweep_points(const SweepJob& job) { return SweepRun(job).run(); }
+
+}  // namespace trainyard

@@ -1,0 +1,101 @@
+#include "engine/schedule/schedule_names.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "engine/schedule/early_recompute.h"
+#include "engine/schedule/zero_bubble.h"
+
+namespace trainyard {
+
+namespace {
+
+/// Why `name` cannot serve these numbers, beyond what make_schedule() says of its own.
+std::optional<std::string> obstacle(const std::string& name, int ranks, int stages_per_rank,
+                                    int microbatches) {
+  if (microbatches < 1) return "the step has no microbatch";
+  const auto numbers = [](int count, const char* noun) {
+    return std::to_string(count) + " " + noun;
+  };
+  if (name == "zb-v" || name == "dualpipe-v") {
+    if (stages_per_rank != 2)
+      return name + " has exactly 2 stages per rank, not " + std::to_string(stages_per_rank);
+    if (name == "dualpipe-v" && microbatches < 2 * ranks) {
+      return "dualpipe-v needs at least 2 microbatches per rank: " + numbers(2 * ranks, "of them") +
+             ", not " + std::to_string(microbatches);
+    }
+    return std::nullopt;
+  }
+  if (name == "interleaved-zb1p") {
+    const int groups = std::max(1, microbatches / ranks);
+    if (microbatches % groups == 0) return std::nullopt;
+    return "interleaved-zb1p cannot divide " + numbers(microbatches, "microbatches") + " into " +
+           numbers(groups, "equal groups") + " for " + numbers(ranks, "ranks");
+  }
+  if (stages_per_rank != 1)
+    return "schedule " + name + " runs one stage per rank, not " + std::to_string(stages_per_rank);
+  if ((name == "scp" || name == "last-no-recompute-1f1b") && ranks < 2)
+    return name + " needs at least 2 stages";
+  if (name == "scp" && microbatches < std::max(4, ranks)) {
+    return "scp needs at least as many microbatches as stages, and 4: " +
+           numbers(std::max(4, ranks), "of them") + ", not " + std::to_string(microbatches);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+const std::vector<ScheduleName>& schedule_names() {
+  static const std::vector<ScheduleName> kNames = {
+      {"gpipe", "simple", "all forwards, then all backwards"},
+      {"1f1b", "", "one forward, one backward: activations of at most p microbatches"},
+      {"interleaved", "interleaved_1f1b", "1f1b over several stages per rank"},
+      {"zb-h1", "", "1f1b with weight gradients put off into the bubble"},
+      {"interleaved-zb1p", "interleaved_zb1p", "the same over several stages per rank"},
+      {"zb-v", "zbv", "two stages per rank in a V, weight gradients put off"},
+      {"dualpipe-v", "dualpipev", "two stages per rank in a V, a forward and a backward together"},
+      {"pre-recompute-1f1b", "pre_recompute_1f1b", "1f1b that recomputes early in the cool-down"},
+      {"last-no-recompute-1f1b", "last_no_recompute_1f1b",
+       "the same, and the last stage keeps its activations"},
+      {"scp", "full_critical_path_1f1b", "Merak's shifted critical path"}};
+  return kNames;
+}
+
+std::variant<PipelineSchedule, Infeasible> schedule_by_name(const std::string& given, int num_ranks,
+                                                            int stages_per_rank,
+                                                            int num_microbatches, bool recompute) {
+  std::string name = given;
+  if (name == "pre-recompute" || name == "last-no-recompute") name += "-1f1b";
+  const auto known = std::find_if(
+      schedule_names().begin(), schedule_names().end(), [&](const ScheduleName& entry) {
+        return entry.name == name || (entry.other_name == name && !name.empty());
+      });
+  if (known == schedule_names().end()) {
+    std::string names;
+    for (const ScheduleName& entry : schedule_names())
+      names += (names.empty() ? "" : ", ") + std::string(entry.name);
+    return Infeasible{"no schedule is called '" + given + "'; there are " + names};
+  }
+  name = known->name;
+  if (name == "gpipe" || name == "1f1b" || name == "interleaved") {
+    auto made = make_schedule(name, num_ranks, stages_per_rank, num_microbatches);
+    if (recompute && std::holds_alternative<PipelineSchedule>(made))
+      return with_recompute(std::get<PipelineSchedule>(made));
+    return made;
+  }
+  if (const auto problem = obstacle(name, num_ranks, stages_per_rank, num_microbatches))
+    return Infeasible{*problem};
+  PipelineSchedule made;
+  if (name == "zb-h1") made = zb_h1(num_ranks, num_microbatches);
+  if (name == "interleaved-zb1p")
+    made = interleaved_zb1p(num_ranks, stages_per_rank, num_microbatches);
+  if (name == "zb-v") made = zb_v(num_ranks, num_microbatches);
+  if (name == "dualpipe-v") made = dualpipe_v(num_ranks, num_microbatches);
+  if (name == "pre-recompute-1f1b") made = pre_recompute_one_f_one_b(num_ranks, num_microbatches);
+  if (name == "last-no-recompute-1f1b")
+    made = last_no_recompute_one_f_one_b(num_ranks, num_microbatches);
+  if (name == "scp") made = shifted_critical_path(num_ranks, num_microbatches);
+  return made;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,263 @@
+#include "engine/schedule/schedule_timing.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+namespace trainyard {
+
+namespace {
+
+/// Place of an action in an array over all stages, phases and microbatches.
+std::size_t place_of(const PipelineSchedule& schedule, const Action& action) {
+  return (static_cast<std::size_t>(action.stage) * kNumActionPhases +
+          static_cast<std::size_t>(action.phase)) *
+             static_cast<std::size_t>(schedule.num_microbatches) +
+         static_cast<std::size_t>(action.microbatch);
+}
+
+std::size_t num_places(const PipelineSchedule& schedule) {
+  return static_cast<std::size_t>(schedule.num_stages) * kNumActionPhases *
+         static_cast<std::size_t>(schedule.num_microbatches);
+}
+
+/// Times at which actions end, by what they are; -1: not yet.
+class EndTimes {
+ public:
+  explicit EndTimes(const PipelineSchedule& schedule)
+      : schedule_(schedule), ends_(num_places(schedule), -1.0) {}
+  double& of(const Action& action) { return ends_[place_of(schedule_, action)]; }
+
+ private:
+  const PipelineSchedule& schedule_;
+  std::vector<double> ends_;
+};
+
+double duration(const Action& action, const ActionDurations& durations) {
+  switch (action.phase) {
+    case ActionPhase::kForward:
+      return durations.forward;
+    case ActionPhase::kBackward:
+      return durations.backward;
+    case ActionPhase::kBackwardInput:
+      return durations.input;
+    case ActionPhase::kBackwardWeight:
+      return durations.weight;
+    case ActionPhase::kRecompute:
+    case ActionPhase::kEarlyRecompute:
+      return durations.recompute;
+  }
+  return 0;
+}
+
+/// The run of a schedule: how far each rank has come.
+class ScheduleRun {
+ public:
+  ScheduleRun(const PipelineSchedule& schedule, std::span<const ActionDurations> of_stage,
+              double transfer)
+      : schedule_(schedule), of_stage_(of_stage), transfer_(transfer), ends_(schedule) {
+    const std::size_t ranks = schedule.actions.size();
+    timing_.starts.resize(ranks);
+    timing_.idle.assign(ranks, 0);
+    timing_.span_idle.assign(ranks, 0);
+    free_.assign(ranks, 0);
+    next_.assign(ranks, 0);
+  }
+
+  std::variant<ScheduleTiming, Infeasible> run() {
+    // A rank runs as far as it can; what it did can only set going the ranks of neighbouring
+    // stages.
+    const std::size_t ranks = schedule_.actions.size();
+    std::vector<bool> listed(ranks, true);
+    std::vector<std::size_t> to_run;
+    for (std::size_t r = ranks; r-- > 0;) to_run.push_back(r);
+    while (!to_run.empty()) {
+      const std::size_t r = to_run.back();
+      to_run.pop_back();
+      listed[r] = false;
+      if (!advance(r)) continue;
+      for (const std::size_t neighbour : {(r + 1) % ranks, (r + ranks - 1) % ranks}) {
+        if (listed[neighbour]) continue;
+        listed[neighbour] = true;
+        to_run.push_back(neighbour);
+      }
+    }
+    if (const std::string stuck = who_is_stuck(); !stuck.empty()) return Infeasible{stuck};
+    finish();
+    return std::move(timing_);
+  }
+
+ private:
+  /// Whether rank `r` came any further.
+  bool advance(std::size_t r) {
+    const auto& actions = schedule_.actions[r];
+    const std::size_t before = next_[r];
+    while (next_[r] < actions.size()) {
+      const std::size_t count = actions[next_[r]].with_next ? 2 : 1;
+      double ready = free_[r];
+      if (blocked_by(r, count, ready)) break;
+      double end = ready;
+      for (std::size_t i = 0; i < count; ++i) {
+        const Action& action = actions[next_[r] + i];
+        const double time = duration(action, of_stage_[static_cast<std::size_t>(action.stage)]);
+        timing_.starts[r].push_back(ready);
+        timing_.idle[r] -= time;
+        end += time;
+      }
+      for (std::size_t i = 0; i < count; ++i) ends_.of(actions[next_[r] + i]) = end;
+      free_[r] = end;
+      next_[r] += count;
+    }
+    return next_[r] != before;
+  }
+
+  /// What the next `count` actions of rank `r` wait for, the first that has not ended; `ready`:
+  /// when all have.
+  std::optional<Action> blocked_by(std::size_t r, std::size_t count, double& ready) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (const auto cause = waits_for(schedule_.actions[r][next_[r] + i], ready)) return cause;
+    }
+    return std::nullopt;
+  }
+
+  /// What `action` waits for on other stages and its own.
+  std::optional<Action> waits_for(const Action& action, double& ready) {
+    const int stage = action.stage;
+    const int mb = action.microbatch;
+    if (action.phase == ActionPhase::kForward) {
+      if (stage == 0) return std::nullopt;
+      return need({stage - 1, ActionPhase::kForward, mb}, stage, ready);
+    }
+    if (action.phase == ActionPhase::kBackwardWeight)
+      return need({stage, ActionPhase::kBackwardInput, mb}, stage, ready);
+    if (action.phase != ActionPhase::kEarlyRecompute && stage + 1 < schedule_.num_stages) {
+      const Action whole{stage + 1, ActionPhase::kBackward, mb};
+      const Action half{stage + 1, ActionPhase::kBackwardInput, mb};
+      if (need(whole, stage, ready) && need(half, stage, ready)) return whole;
+    }
+    return need({stage, ActionPhase::kForward, mb}, stage, ready);
+  }
+
+  /// `other` where it has not ended; else its output reaches `stage` before `ready`.
+  std::optional<Action> need(const Action& other, int stage, double& ready) {
+    const double end = ends_.of(other);
+    if (end < 0) return other;
+    const bool same_rank = schedule_.rank_of(other.stage) == schedule_.rank_of(stage);
+    ready = std::max(ready, same_rank ? end : end + transfer_);
+    return std::nullopt;
+  }
+
+  std::string who_is_stuck() {
+    std::string stuck;
+    for (std::size_t r = 0; r < next_.size(); ++r) {
+      if (next_[r] == schedule_.actions[r].size()) continue;
+      const Action& action = schedule_.actions[r][next_[r]];
+      double ready = 0;
+      const auto cause = blocked_by(r, action.with_next ? 2 : 1, ready);
+      if (!stuck.empty()) stuck += "; ";
+      stuck += "rank " + std::to_string(r) + " step " + std::to_string(next_[r]) + ": " +
+               to_string(action) + " waits for " + (cause ? to_string(*cause) : "its rank");
+    }
+    return stuck;
+  }
+
+  void finish() {
+    timing_.makespan = free_.empty() ? 0 : *std::max_element(free_.begin(), free_.end());
+    for (std::size_t r = 0; r < free_.size(); ++r) {
+      const double first = timing_.starts[r].empty() ? 0 : timing_.starts[r].front();
+      timing_.span_idle[r] = timing_.idle[r] + free_[r] - first;
+      timing_.idle[r] += timing_.makespan;
+    }
+  }
+
+  const PipelineSchedule& schedule_;
+  std::span<const ActionDurations> of_stage_;
+  double transfer_;
+  EndTimes ends_;
+  ScheduleTiming timing_;
+  std::vector<double> free_;       // [rank]: end of its last action
+  std::vector<std::size_t> next_;  // [rank]: position
+};
+
+/// An action of a stage or microbatch that is not there, on another rank than its stage, twice, or
+/// a pair that is none.
+std::optional<std::string> misplaced(const PipelineSchedule& schedule, std::vector<bool>& seen) {
+  for (int rank = 0; rank < schedule.num_ranks(); ++rank) {
+    const auto& actions = schedule.actions[static_cast<std::size_t>(rank)];
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      const Action& action = actions[i];
+      if (action.stage < 0 || action.stage >= schedule.num_stages || action.microbatch < 0 ||
+          action.microbatch >= schedule.num_microbatches) {
+        return "rank " + std::to_string(rank) + ": " + to_string(action) + " is out of range";
+      }
+      if (seen[place_of(schedule, action)]) return to_string(action) + " appears twice";
+      seen[place_of(schedule, action)] = true;
+      const bool pair = action.with_next && action.phase == ActionPhase::kForward &&
+                        i + 1 < actions.size() && actions[i + 1].phase == ActionPhase::kBackward &&
+                        !actions[i + 1].with_next;
+      if (action.with_next && !pair)
+        return to_string(action) + " has no backward behind it to run with";
+      const bool again =
+          action.phase == ActionPhase::kRecompute || action.phase == ActionPhase::kEarlyRecompute;
+      const Action backward{action.stage, ActionPhase::kBackward, action.microbatch};
+      const Action input{action.stage, ActionPhase::kBackwardInput, action.microbatch};
+      if (again && (seen[place_of(schedule, backward)] || seen[place_of(schedule, input)])) {
+        return to_string(action) + " comes after the backward that needs it";
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+/// Every action once: F, and B or both of its halves, of every stage and microbatch.
+std::optional<std::string> malformed(const PipelineSchedule& schedule) {
+  std::vector<bool> seen(num_places(schedule));
+  if (auto problem = misplaced(schedule, seen)) return problem;
+  const auto is_seen = [&](const Action& action) { return seen[place_of(schedule, action)]; };
+  for (int stage = 0; stage < schedule.num_stages; ++stage) {
+    for (int mb = 0; mb < schedule.num_microbatches; ++mb) {
+      const Action forward{stage, ActionPhase::kForward, mb};
+      const Action whole{stage, ActionPhase::kBackward, mb};
+      const Action input{stage, ActionPhase::kBackwardInput, mb};
+      const Action weight{stage, ActionPhase::kBackwardWeight, mb};
+      if (!is_seen(forward)) return to_string(forward) + " is missing";
+      const bool halves = is_seen(input) || is_seen(weight);
+      if (halves && is_seen(whole)) return to_string(whole) + " is there in whole and in halves";
+      if (!halves && !is_seen(whole)) return to_string(whole) + " is missing";
+      if (halves && !is_seen(input)) return to_string(input) + " is missing";
+      if (halves && !is_seen(weight)) return to_string(weight) + " is missing";
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& schedule,
+                                                       std::span<const ActionDurations> of_stage,
+                                                       double transfer) {
+  check(of_stage.size() == static_cast<std::size_t>(schedule.num_stages),
+        "durations of every stage");
+  if (auto problem = malformed(schedule)) return Infeasible{*problem};
+  return ScheduleRun(schedule, of_stage, transfer).run();
+}
+
+std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& schedule,
+                                                       const ActionDurations& durations) {
+  const std::vector<ActionDurations> of_stage(static_cast<std::size_t>(schedule.num_stages),
+                                              durations);
+  return time_schedule(schedule, of_stage, 0);
+}
+
+int peak_in_flight(const PipelineSchedule& schedule, int pipeline_rank) {
+  int now = 0;
+  int peak = 0;
+  for (const Action& action : schedule.actions[static_cast<std::size_t>(pipeline_rank)]) {
+    if (action.phase == ActionPhase::kForward) peak = std::max(peak, ++now);
+    if (action.phase == ActionPhase::kBackward || action.phase == ActionPhase::kBackwardWeight)
+      --now;
+  }
+  return peak;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,44 @@
+// When every action of a schedule starts, and whether it can run at all.
+#pragma once
+
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/schedule/pipeline_schedule.h"
+
+namespace trainyard {
+
+/// Durations of one stage's actions, in any unit. A forward and a backward that run together take
+/// as long as one after the other, and both end then.
+struct ActionDurations {
+  double forward = 1;
+  double backward = 2;
+  double input = 1;
+  double weight = 1;
+  double recompute = 1;
+};
+
+/// Each action as early as its rank and its producers allow.
+struct ScheduleTiming {
+  std::vector<std::vector<double>> starts;  // [rank][position]
+  std::vector<double> idle;                 // [rank]: makespan less work
+  std::vector<double> span_idle;  // [rank]: the same between its first start and its last end
+  double makespan = 0;
+};
+
+/// `of_stage`: [stage]. `transfer`: from the end of an action to when a stage on another rank has
+/// its output. Infeasible: an action appears twice or is missing, or every rank that is stuck and
+/// what it waits for.
+std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& schedule,
+                                                       std::span<const ActionDurations> of_stage,
+                                                       double transfer);
+/// The same durations on every stage, no transfer time.
+std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& schedule,
+                                                       const ActionDurations& durations);
+
+/// Most microbatches with F done and B (or W) not yet done, at any one time on this pipeline rank.
+int peak_in_flight(const PipelineSchedule& schedule, int pipeline_rank);
+
+}  // namespace trainyard

@@ -1,0 +1,121 @@
+#include "engine/solve/solve.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "engine/config/user_text.h"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string names_of_problems() {
+  std::vector<std::string> names;
+  for (const SolveProblem& problem : solve_problems()) names.emplace_back(problem.name);
+  return join_words(names);
+}
+
+}  // namespace
+
+const std::vector<SolveProblem>& solve_problems() {
+  static const std::vector<SolveProblem> kProblems = {
+      {"schedule", "", "a pipeline schedule: order, times, idle time, activations",
+       "schedule         gpipe, 1f1b, interleaved, zb-h1, interleaved-zb1p, zb-v, dualpipe-v, "
+       "pre-recompute-1f1b,\n"
+       "                 last-no-recompute-1f1b, scp\n"
+       "ranks            pipeline ranks\n"
+       "stages_per_rank  default 1; or stages, of the whole pipeline\n"
+       "microbatches     of a step\n"
+       "durations        {F: 1, B: 2, I: 1, W: 1, R: 1}: numbers, or a list per stage; R makes "
+       "gpipe, 1f1b and\n"
+       "                 interleaved recompute inside the backward\n"
+       "transfer         time between stages on different ranks; default 0\n"
+       "communication    false: compute only\n",
+       "problem: schedule\nschedule: 1f1b\nranks: 4\nmicrobatches: 8\ndurations: {F: 1, B: 2}\n",
+       solve_schedule},
+      {"d-hondt", "dhondt", "devices in proportion to costs",
+       "devices  a list, or how many\ncosts    of the segments\n",
+       "problem: d-hondt\ndevices: 8\ncosts: [100, 80, 30, 20]\n", solve_d_hondt},
+      {"segment", "segments", "consecutive segments whose largest sum is least",
+       "costs     in order\nsegments  how many; at most as many as costs\n",
+       "problem: segment\ncosts: [1, 2, 3, 4, 5]\nsegments: 3\n", solve_segment},
+      {"batch-split", "batch_split",
+       "a batch over microbatches and ranks that does not divide evenly",
+       "global_batch  samples\nmicrobatches  how many\nranks         that share each\n",
+       "problem: batch-split\nglobal_batch: 10\nmicrobatches: 4\nranks: 2\n", solve_batch_split},
+      {"stage-recompute", "", "what each stage keeps under stage-aware recompute",
+       "stages    of the pipeline\nfirst     share of its activations that stage 0 keeps\n"
+       "layers    of all stages, or a list with those of each\nschedule  scp, or 1f1b (default)\n",
+       "problem: stage-recompute\nstages: 4\nfirst: 0.25\nlayers: 96\nschedule: scp\n",
+       solve_stage_recompute},
+      {"checkpoint-groups", "", "modules that are recomputed as one",
+       "modules   [{name, stage}, ...] of a sequential module, in order\nstrategy  each, "
+       "contiguous, or group_2, group_3, ...\n",
+       "problem: checkpoint-groups\nstrategy: group_3\n"
+       "modules: [{name: a, stage: 0}, {name: b, stage: 0}, {name: c, stage: 1}, {name: d, stage: "
+       "1}, {name: e, stage: 1}]\n",
+       solve_checkpoint_groups}};
+  return kProblems;
+}
+
+const SolveProblem* find_problem_kind(const std::string& name) {
+  for (const SolveProblem& problem : solve_problems()) {
+    if (problem.name == name || (!name.empty() && problem.other_name == name)) return &problem;
+  }
+  return nullptr;
+}
+
+Json solve(const YamlNode& document) {
+  const YamlNode kind = document.at("problem");
+  const SolveProblem* problem = find_problem_kind(kind.as_string());
+  if (problem == nullptr) {
+    kind.fail("no problem is called " + trainyard::quoted(kind.as_string()) +
+              "; this version has " + names_of_problems());
+  }
+  Json answer = problem->solve(document);
+  document.finish();
+  return answer;
+}
+
+std::string solve_help(const std::string& name) {
+  if (name.empty()) {
+    std::string text =
+        "trainyard solve PROBLEM.yaml [--json]; problems, each with solve --help NAME:\n";
+    for (const SolveProblem& problem : solve_problems()) {
+      text += "  " + std::string(problem.name) + std::string(20 - problem.name.size(), ' ') +
+              std::string(problem.description) + "\n";
+    }
+    return text;
+  }
+  const SolveProblem* problem = find_problem_kind(name);
+  if (problem == nullptr)
+    throw ConfigError("no problem is called " + trainyard::quoted(name) + "; this version has " +
+                      names_of_problems());
+  return std::string(problem->name) + ": " + std::string(problem->description) + "\n\n" +
+         std::string(problem->keys) + "\nExample:\n" + std::string(problem->example);
+}
+
+std::string solve_text(const Json& answer) {
+  const auto flat = [](const Json& value) {
+    if (!value.is_array()) return value.is_string() ? value.get<std::string>() : value.dump();
+    std::string line;
+    for (const Json& item : value) {
+      line +=
+          (line.empty() ? "" : " ") + (item.is_string() ? item.get<std::string>() : item.dump());
+    }
+    return line;
+  };
+  std::string text;
+  for (const auto& [key, value] : answer.items()) {
+    const bool nested = value.is_array() && !value.empty() && value.front().is_array();
+    text += key + ":" + (nested ? "" : " " + flat(value)) + "\n";
+    if (!nested) continue;
+    for (std::size_t i = 0; i < value.size(); ++i)
+      text += "  " + std::to_string(i) + ": " + flat(value[i]) + "\n";
+  }
+  return text;
+}
+
+}  // namespace trainyard
