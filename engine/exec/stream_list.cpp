@@ -271,7 +271,8 @@ class ListMaker {
   MarkRef mark(const StreamPoint& point) {
     const bool previous = point.at < per_pass_;
     const auto item = static_cast<std::size_t>(previous ? point.at : point.at - per_pass_);
-    if (end_marks_.empty()) end_marks_.assign(static_cast<std::size_t>(per_pass_), kNoMark);
+    // A second pass that ends bodies earlier has more items than the first; it is done again, but not before its end.
+    if (item >= end_marks_.size()) end_marks_.resize(std::max(item + 1, static_cast<std::size_t>(per_pass_)), kNoMark);
     std::uint32_t& known = point.op == kEnd ? end_marks_[item] : inner_marks_.try_emplace({item, point.op}, kNoMark).first->second;
     if (known == kNoMark) known = num_points_++;
     return 2 * known + (previous ? 1 : 0);
