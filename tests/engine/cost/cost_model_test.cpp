@@ -136,6 +136,49 @@ TEST_CASE("the host takes the device's launch time times the framework's factor"
   software.launch_factor = 3;
   SourceLog log;
   CHECK(close(launch_time(device, software, 1, log), 15e-6));
+  // With tensor parallelism 4: 15 us x (1 + 0.01 x 4^2); from 8 ranks on no more: 15 us x (1 + 0.01 x 8^2).
+  software.launch_growth = 0.01;
+  CHECK(close(launch_time(device, software, 1, log), 15e-6));
+  CHECK(close(launch_time(device, software, 4, log), 15e-6 * 1.16));
+  CHECK(close(launch_time(device, software, 16, log), 15e-6 * 1.64));
+}
+
+TEST_CASE("the framework's factors weigh products, unfused attention and small kernels") {
+  HardwareProfile device = round_device();
+  device.matmul = {5e-6, 0.8, 2, 1, {}};
+  device.batched_matmul = {5e-6, 0.8, 2, 1, {}};
+  SoftwareProfile software;
+  software.product_factor = 1.1;
+  software.attention_factor = 2;
+  software.unaligned_attention_factor = 10;
+  software.kernel_floor_us = 50;
+  // 5 us + 8e9 / 80e12 + 20 MB / 2 TB/s = 115 us alone.
+  CHECK(close(kernel(work_of(KernelClass::kMatmul, OpKind::kLinear, 8e9, 20 * kMB), device, 1, software), 1.1 * 115e-6));
+  KernelWork scores = work_of(KernelClass::kBatchedMatmul, OpKind::kScores, 8e9, 20 * kMB);
+  scores.head_dim = 128;
+  CHECK(close(kernel(scores, device, 1, software), 2 * 115e-6));
+  scores.head_dim = 108;  // no multiple of 8
+  CHECK(close(kernel(scores, device, 1, software), 2 * 10 * 115e-6));
+  // A softmax of 20 MB at half of 1 TB/s, 1 us startup: its bytes count twice.
+  KernelWork softmax = work_of(KernelClass::kMemoryBound, OpKind::kSoftmax, 0, 20 * kMB);
+  CHECK(close(kernel(softmax, device, 1, software), 50e-6));  // 41 us of its own, below the floor
+  softmax.head_dim = 64;
+  CHECK(close(kernel(softmax, device, 1, software), 81e-6));
+  CHECK(kernel(work_of(KernelClass::kNone, OpKind::kFree, 0, 0), device, 1, software) == 0);
+}
+
+TEST_CASE("copies of gradients stream at the rate of casts; a framework may hide collectives") {
+  const HardwareProfile device = round_device();
+  SoftwareProfile software;
+  SourceLog log;
+  CHECK(gradient_copy_time(1000, device, software, log) == 0);
+  CHECK(tensor_exposed(software, log) == 1);
+  software.gradient_traffic = 10;
+  software.tensor_exposed = 0.5;
+  // 10^6 elements x 10 bytes at half of 1 TB/s.
+  CHECK(close(gradient_copy_time(1'000'000, device, software, log), 20e-6));
+  CHECK(gradient_copy_time(0, device, software, log) == 0);
+  CHECK(tensor_exposed(software, log) == 0.5);
 }
 
 TEST_CASE("a type without a rate is said to be unsupported, with those that are") {

@@ -168,6 +168,23 @@ TEST_CASE("a framework that does not overlap reduces behind the whole backward")
         "0ZERO 0F0 0B0 0F1 0B1 0REDUCE_GRAD.0^4 0LOSS 0NORM 0UPDATE\n");  // ^4: not before call 4, 0B1, has ended
 }
 
+TEST_CASE("a framework that synchronises at transfers waits for the last kernel of each segment") {
+  const auto waits = [](const Program& program, const std::string& name) {
+    std::string out;
+    for (const ProgramOp& op : find_segment(program, name).ops) {
+      if (op.kind != OpKind::kFree && op.stream == StreamId::kMain) out += op.host_sync ? "w" : ".";
+    }
+    return out;
+  };
+  const auto last_only = [](const std::string& marks) { return marks.find('w') + 1 == marks.size() && marks.size() > 1; };
+  const Program piped = program(gpt("{pipeline: 2}", 8) + "framework: megatron-lm\n");
+  CHECK(last_only(waits(piped, "0F")));
+  CHECK(last_only(waits(piped, "1B")));
+  // Without a pipeline there is no transfer to wait at; and our own executor never does.
+  CHECK(waits(program(gpt("{}", 8) + "framework: megatron-lm\n"), "0F").find('w') == std::string::npos);
+  CHECK(waits(program(gpt("{pipeline: 2}", 8)), "0F").find('w') == std::string::npos);
+}
+
 TEST_CASE("partial gradients of sequence parallelism are summed over tp, then over dp") {
   const Program p = program(gpt("{tensor: 2, data: 2, sequence_parallel: true}", 4));
   CHECK(calls(p) == "0ZERO 0F0 0B0 0F1 0B1{0REDUCE_GRAD.1} 0REDUCE_TP.0 0REDUCE_GRAD.0 0LOSS 0NORM 0UPDATE\n");
