@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/program/program_form.h"
 
 namespace trainyard {
@@ -29,19 +30,33 @@ struct Use {
 
 enum class State : std::uint8_t { kUnwritten, kWritten, kFreed };
 
-class Verifier {
- public:
-  explicit Verifier(const Program& program) : program_(program) {}
+}  // namespace
 
-  void run() {
-    if (const auto problem = find_malformed(program_)) fail(*problem);
+/// Of one Program.
+class ProgramVerifier::Checks {
+ public:
+  explicit Checks(const Program& program) : program_(&program) {}
+
+  void run_all() {
+    if (const auto problem = find_malformed(*program_)) fail(*problem);
     find_anchors();
-    for (std::size_t s = 0; s < program_.segments.size(); ++s) check_segment(static_cast<SegmentId>(s));
+    for (std::size_t s = 0; s < program_->segments.size(); ++s) check_segment(static_cast<SegmentId>(s));
     group_values();
-    for (const Segment& s : program_.segments) {
+    for (const Segment& s : program_->segments) {
       has_reduction_.push_back(std::any_of(s.ops.begin(), s.ops.end(), [&](const ProgramOp& op) { return reduces_gradient(op); }));
     }
-    for (const RankClass& list : program_.body) {
+    check_lists();
+  }
+
+  void run_on_lists(const Program& program) {
+    program_ = &program;
+    if (const auto problem = find_malformed_but_ops(program)) fail(*problem);
+    check_lists();
+  }
+
+ private:
+  void check_lists() {
+    for (const RankClass& list : program_->body) {
       check_lifetimes(list);
       check_inside(list);
       check_reductions(list);
@@ -50,7 +65,6 @@ class Verifier {
     check_communication();
   }
 
- private:
   template <typename... Parts>
   [[noreturn]] static void fail(const Parts&... parts) {
     std::string text;
@@ -58,33 +72,33 @@ class Verifier {
     throw Violation(text);
   }
 
-  const Value& value(ValueId id) const { return program_.values[static_cast<std::size_t>(id)]; }
+  const Value& value(ValueId id) const { return program_->values[static_cast<std::size_t>(id)]; }
   ValueId root(ValueId id) const { return root_[static_cast<std::size_t>(id)]; }
   const Segment& segment(SegmentId id) const {
-    return program_.segments[static_cast<std::size_t>(id)];
+    return program_->segments[static_cast<std::size_t>(id)];
   }
 
   /// The value whose write makes `v` readable: itself, or the storage it is a view of.
   void find_anchors() {
-    std::vector<bool> written(program_.values.size(), false);
-    for (const Segment& s : program_.segments) {
+    std::vector<bool> written(program_->values.size(), false);
+    for (const Segment& s : program_->segments) {
       for (const ProgramOp& op : s.ops) {
         for (const Operand& operand : op.writes) written[static_cast<std::size_t>(operand.value)] = true;
       }
     }
-    anchor_.resize(program_.values.size());
-    for (std::size_t v = 0; v < program_.values.size(); ++v) {
-      root_.push_back(storage_root(program_, static_cast<ValueId>(v)));
+    anchor_.resize(program_->values.size());
+    for (std::size_t v = 0; v < program_->values.size(); ++v) {
+      root_.push_back(storage_root(*program_, static_cast<ValueId>(v)));
     }
-    family_.resize(program_.values.size());
+    family_.resize(program_->values.size());
     for (std::size_t v = 0; v < anchor_.size(); ++v) {
       auto at = static_cast<ValueId>(v);
       while (!written[static_cast<std::size_t>(at)] && value(at).alias) at = value(at).alias->in;
       anchor_[v] = at;
       if (anchor_[v] == static_cast<ValueId>(v)) family_[static_cast<std::size_t>(root_[v])].push_back(at);
     }
-    state_.assign(program_.values.size(), State::kUnwritten);
-    signature_.resize(program_.values.size());
+    state_.assign(program_->values.size(), State::kUnwritten);
+    signature_.resize(program_->values.size());
   }
 
   bool outlives_call(ValueId v) const { return value(v).scope != Scope::kLocal; }
@@ -160,10 +174,10 @@ class Verifier {
   /// Values with the same scope and the same uses by the same segments share one token.
   void group_values() {
     std::map<std::pair<Scope, std::vector<std::pair<SegmentId, int>>>, std::size_t> tokens;
-    uses_.resize(program_.segments.size());
+    uses_.resize(program_->segments.size());
     for (std::size_t v = 0; v < signature_.size(); ++v) {
       const auto& uses = signature_[v];
-      const Scope scope = program_.values[v].scope;
+      const Scope scope = program_->values[v].scope;
       if (uses.empty() || scope == Scope::kPersistent) continue;
       std::vector<std::pair<SegmentId, int>> key;
       for (const auto& [s, u] : uses) key.emplace_back(s, u.needs_written + 2 * u.writes + 4 * u.frees);
@@ -175,7 +189,7 @@ class Verifier {
   }
 
   void check_lifetimes(const RankClass& list) {
-    const auto microbatches = static_cast<std::size_t>(std::max(1, program_.num_microbatches));
+    const auto microbatches = static_cast<std::size_t>(std::max(1, program_->num_microbatches));
     instances_.resize(tokens_.size());
     std::vector<std::size_t> touched;  // tokens
     const auto apply = [&](SegmentId id, Microbatch mb) {
@@ -327,9 +341,9 @@ class Verifier {
   }
 
   void check_pools() const {
-    std::vector<ByOp<std::pair<PoolId, int>>> changes(program_.segments.size());
-    for (std::size_t s = 0; s < program_.segments.size(); ++s) {
-      const auto& ops = program_.segments[s].ops;
+    std::vector<ByOp<std::pair<PoolId, int>>> changes(program_->segments.size());
+    for (std::size_t s = 0; s < program_->segments.size(); ++s) {
+      const auto& ops = program_->segments[s].ops;
       for (std::size_t k = 0; k < ops.size(); ++k) {
         const bool frees = ops[k].kind == OpKind::kFree;
         for (const Operand& operand : frees ? ops[k].reads : ops[k].writes) {
@@ -338,10 +352,10 @@ class Verifier {
         }
       }
     }
-    for (const RankClass& list : program_.body) {
+    for (const RankClass& list : program_->body) {
       std::map<PoolId, int> alive;
       in_issue_order(list, changes, [&](SegmentId id, Microbatch, const std::pair<PoolId, int>& change) {
-        const Pool& pool = program_.pools[static_cast<std::size_t>(change.first)];
+        const Pool& pool = program_->pools[static_cast<std::size_t>(change.first)];
         if ((alive[change.first] += change.second) <= pool.slots) return;
         fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name, ": pool ", pool.name, " has ",
              std::to_string(pool.slots), " slots, all in use");
@@ -358,20 +372,20 @@ class Verifier {
   bool crosses_classes(const ProgramOp& op) const {
     if (is_transfer(op.kind)) return true;
     if (!is_collective(op.kind)) return false;
-    const Group& group = program_.groups[static_cast<std::size_t>(op.group)];
+    const Group& group = program_->groups[static_cast<std::size_t>(op.group)];
     return std::find(group.axes.begin(), group.axes.end(), Axis::kPp) != group.axes.end();
   }
 
   void check_communication() const {
-    std::vector<ByOp<const ProgramOp*>> crossing(program_.segments.size());
-    for (std::size_t s = 0; s < program_.segments.size(); ++s) {
-      const auto& ops = program_.segments[s].ops;
+    std::vector<ByOp<const ProgramOp*>> crossing(program_->segments.size());
+    for (std::size_t s = 0; s < program_->segments.size(); ++s) {
+      const auto& ops = program_->segments[s].ops;
       for (std::size_t k = 0; k < ops.size(); ++k) {
         if (crosses_classes(ops[k])) crossing[s].emplace_back(k, &ops[k]);
       }
     }
     std::vector<std::vector<Communication>> lists;
-    for (const RankClass& list : program_.body) {
+    for (const RankClass& list : program_->body) {
       auto& out = lists.emplace_back();
       in_issue_order(list, crossing, [&](SegmentId id, Microbatch mb, const ProgramOp* op) {
         check_membership(list, *op, id);
@@ -383,7 +397,7 @@ class Verifier {
 
   void check_membership(const RankClass& list, const ProgramOp& op, SegmentId id) const {
     if (!is_collective(op.kind)) return;
-    const Group& group = program_.groups[static_cast<std::size_t>(op.group)];
+    const Group& group = program_->groups[static_cast<std::size_t>(op.group)];
     const auto& members = group.members;
     if (members.empty() || std::find(members.begin(), members.end(), list.ranks.at[0]) != members.end()) return;
     fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name, ": is not in group ", group.name);
@@ -405,7 +419,7 @@ class Verifier {
     // A rank is looked at once for each communication that comes to the head of its list: whoever
     // comes last finds the others there.
     std::vector<std::size_t> num_seen(lists.size(), 0);
-    std::vector<std::vector<std::int32_t>> waiting(program_.groups.size());
+    std::vector<std::vector<std::int32_t>> waiting(program_->groups.size());
     std::vector<std::int32_t> to_look_at;
     for (std::int32_t rank = ranks; rank-- > 0;) to_look_at.push_back(rank);
     const auto let_go = [&](std::int32_t rank) {
@@ -427,7 +441,7 @@ class Verifier {
         if (other != rank) let_go(other);
         continue;
       }
-      const auto& members = program_.groups[static_cast<std::size_t>(mine->op->group)].members;
+      const auto& members = program_->groups[static_cast<std::size_t>(mine->op->group)].members;
       auto& there = waiting[static_cast<std::size_t>(mine->op->group)];
       there.push_back(rank);
       if (there.size() < (members.empty() ? lists.size() : members.size())) continue;
@@ -450,7 +464,7 @@ class Verifier {
   }
 
   std::int32_t peer(const ProgramOp& op, std::int32_t rank, std::int32_t ranks) const {
-    const std::int32_t offset = program_.transfers[static_cast<std::size_t>(op.transfer)].offset;
+    const std::int32_t offset = program_->transfers[static_cast<std::size_t>(op.transfer)].offset;
     return (rank + offset % ranks + ranks) % ranks;
   }
 
@@ -472,7 +486,7 @@ class Verifier {
            bytes(*a.op) == bytes(*b.op);
   }
 
-  const Program& program_;
+  const Program* program_;
   std::vector<ValueId> root_;                                       // [value]
   std::vector<ValueId> anchor_;                                     // [value]
   std::vector<small_vector<ValueId, 2>> family_;                    // [storage root] -> anchors in it
@@ -484,15 +498,34 @@ class Verifier {
   std::vector<bool> has_reduction_;                                 // [segment]: of a gradient
 };
 
-}  // namespace
+ProgramVerifier::ProgramVerifier() = default;
+ProgramVerifier::~ProgramVerifier() = default;
 
-std::optional<std::string> find_violation(const Program& program) {
+std::optional<std::string> ProgramVerifier::find_violation_of_all(const Program& program) {
+  auto checks = std::make_unique<Checks>(program);
+  checks_.reset();
   try {
-    Verifier(program).run();
+    checks->run_all();
   } catch (const Violation& violation) {
     return violation.what();
   }
+  checks_ = std::move(checks);
   return std::nullopt;
+}
+
+std::optional<std::string> ProgramVerifier::find_violation_of_lists(const Program& program) {
+  check(checks_ != nullptr, "a Program with these segments was verified before");
+  try {
+    checks_->run_on_lists(program);
+  } catch (const Violation& violation) {
+    checks_.reset();
+    return violation.what();
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> find_violation(const Program& program) {
+  return ProgramVerifier().find_violation_of_all(program);
 }
 
 }  // namespace trainyard
