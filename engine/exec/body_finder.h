@@ -36,9 +36,10 @@ class BodyFinder {
     bool after_main = false;  // it waits for what main did before
   };
 
-  /// A body at op k of segment `id`, which ends before op `limit`; null: none can be made. Notes its accesses and frees in
+  /// A body at op k of segment `id`, whose ops are `ops`, which ends before op `limit`; null: none can be made. Notes its accesses and frees in
   /// the state. `needs`: of op k. Valid until the next call.
-  FoundBody* find(SegmentId id, Microbatch mb, std::size_t k, std::size_t limit, const StreamNeeds& needs);
+  FoundBody* find(SegmentId id, const std::vector<TimedOp>& ops, Microbatch mb, std::size_t k, std::size_t limit,
+                  const StreamNeeds& needs);
   const Entry& entry() const { return entry_; }
 
  private:

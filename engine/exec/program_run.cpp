@@ -190,8 +190,7 @@ class Run {
 
   Seconds host_delay(const RankState& state, const StreamState& stream, const StreamItem& item) const {
     if (item.host < 0) return start_;
-    return state.marks[state.mark_index(stream.step - static_cast<std::int32_t>(item.host & 1),
-                                        static_cast<std::uint32_t>(item.host >> 1))];
+    return state.marks[state.mark_index(stream.step - (item.host & 1), static_cast<std::uint32_t>(item.host >> 1))];
   }
 
   void reach(RankState& state, std::int32_t step, std::uint32_t mark, Seconds time) {
