@@ -40,8 +40,11 @@ FoundBody* BodyFinder::find(SegmentId id, const std::vector<TimedOp>& ops, Micro
     trial_.questions.clear();
   }
   for (std::uint32_t j = 0; j < taken; ++j) trial_.found.launch += ops[k + j].launch;
-  std::sort(trial_.questions.begin(), trial_.questions.end());
-  trial_.questions.erase(std::unique(trial_.questions.begin(), trial_.questions.end()), trial_.questions.end());
+  auto& questions = trial_.questions;
+  std::sort(questions.begin(), questions.end(), [](const Question& a, const Question& b) { return a.key() < b.key(); });
+  questions.erase(std::unique(questions.begin(), questions.end(),
+                              [](const Question& a, const Question& b) { return a.key() == b.key(); }),
+                  questions.end());
   auto& accesses = trial_.accesses;  // ascending op among those to the same storage: the last one counts
   std::sort(accesses.begin(), accesses.end());
   const auto same = [](const Access& a, const Access& b) {

@@ -52,7 +52,11 @@ class BodyFinder {
     bool per_microbatch = false;
     std::uint8_t inside = 0;   // bit s: the body has taken over what stream s did last
     std::uint32_t slot = 0;    // or the stream
-    friend auto operator<=>(const Question&, const Question&) = default;
+    /// Equal questions have equal keys.
+    std::uint64_t key() const {
+      const unsigned flags = (on_main ? 1U : 0U) | (main_is_fine ? 2U : 0U) | (per_microbatch ? 4U : 0U);
+      return std::uint64_t{slot} << 32U | std::uint64_t{of} << 24U | std::uint64_t{flags} << 16U | inside;
+    }
   };
   /// The latest access of one of the body's streams to a storage.
   struct Access {

@@ -42,9 +42,7 @@ class ProgramVerifier::Checks {
     find_anchors();
     for (std::size_t s = 0; s < program_->segments.size(); ++s) check_segment(static_cast<SegmentId>(s));
     group_values();
-    for (const Segment& s : program_->segments) {
-      has_reduction_.push_back(std::any_of(s.ops.begin(), s.ops.end(), [&](const ProgramOp& op) { return reduces_gradient(op); }));
-    }
+    find_marked_ops();
     check_lists();
   }
 
@@ -232,29 +230,38 @@ class ProgramVerifier::Checks {
   }
 
   /// What is issued inside a call may only write what the rest of the call leaves alone.
-  void check_inside(const RankClass& list) const {
+  void check_inside(const RankClass& list) {
     for (const Call& call : list.calls) {
       if (call.inside.empty()) continue;
-      std::unordered_map<ValueId, std::pair<std::size_t, SegmentId>> taken;  // storage -> from which op on
+      taken_.resize(program_->values.size());
       for (const auto& [at, inner] : call.inside) {
         for (const ProgramOp& op : segment(inner).ops) {
           for (const auto* operands : {&op.writes, &op.accumulates}) {
-            for (const Operand& operand : *operands) taken.emplace(root(operand.value), std::pair(at, inner));
+            for (const Operand& operand : *operands) take(root(operand.value), at, inner);
           }
         }
       }
       const Segment& s = segment(call.segment);
-      for (std::size_t k = 0; k < s.ops.size(); ++k) {
+      for (std::size_t k = call.inside.front().first; k < s.ops.size(); ++k) {
         for (const auto* operands : {&s.ops[k].reads, &s.ops[k].writes, &s.ops[k].accumulates}) {
           for (const Operand& operand : *operands) {
-            const auto it = taken.find(root(operand.value));
-            if (it == taken.end() || k < it->second.first) continue;
+            const Taken& taken = taken_[static_cast<std::size_t>(root(operand.value))];
+            if (taken.by < 0 || k < taken.from) continue;
             fail("class pp:", std::to_string(list.ranks.at[0]), ": ", s.name, " op ", std::to_string(k), " uses ",
-                 value(operand.value).name, ", which ", segment(it->second.second).name, " inside it has taken over");
+                 value(operand.value).name, ", which ", segment(taken.by).name, " inside it has taken over");
           }
         }
       }
+      for (const ValueId storage : taken_ids_) taken_[static_cast<std::size_t>(storage)] = Taken{};
+      taken_ids_.clear();
     }
+  }
+
+  void take(ValueId storage, std::uint32_t from, SegmentId by) {
+    Taken& taken = taken_[static_cast<std::size_t>(storage)];
+    if (taken.by >= 0) return;
+    taken = {from, by};
+    taken_ids_.push_back(storage);
   }
 
   /// Elements of a storage.
@@ -284,41 +291,47 @@ class ProgramVerifier::Checks {
     return storage.memory == MemoryClass::kGradient && storage.scope == Scope::kStep;
   }
 
+  bool is_gradient(ValueId storage) const {
+    return value(storage).memory == MemoryClass::kGradient && value(storage).scope == Scope::kStep;
+  }
+  bool touches_gradients(const ProgramOp& op) const {
+    const auto of_gradient = [&](const Operand& operand) { return is_gradient(root(operand.value)); };
+    const auto& operands = op.kind == OpKind::kFree ? op.reads : op.accumulates;
+    return reduces_gradient(op) || std::any_of(operands.begin(), operands.end(), of_gradient);
+  }
+
   /// What a rank adds to a gradient after it has been summed over the ranks, the others do not get.
   void check_reductions(const RankClass& list) const {
     std::unordered_map<ValueId, std::vector<std::pair<Range, SegmentId>>> reduced;  // by storage
-    const auto look_at = [&](SegmentId id, Microbatch mb, const ProgramOp& op) {
+    const auto look_at = [&](SegmentId id, Microbatch mb, std::size_t k) {
+      const ProgramOp& op = segment(id).ops[k];
       if (op.kind == OpKind::kFree) {
         for (const Operand& operand : op.reads) reduced.erase(root(operand.value));
         return;
       }
-      for (const Operand& operand : op.accumulates) {
-        const auto of = reduced.find(root(operand.value));
-        if (of == reduced.end()) continue;
-        const Range added = range_of(operand.value);
-        for (const auto& [range, by] : of->second) {
-          if (added.begin >= range.end || range.begin >= added.end) continue;
-          fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name, mb >= 0 ? std::to_string(mb) : "",
-               ": ", op_name(op.kind, op.part), " adds to ", value(operand.value).name, ", which ",
-               segment(by).name, " has reduced");
-        }
-      }
+      for (const Operand& operand : op.accumulates) check_addition(list, id, mb, op, operand, reduced);
       if (reduces_gradient(op)) reduced[root(op.reads[0].value)].emplace_back(range_of(op.reads[0].value), id);
     };
-    const auto may_matter = [&](SegmentId id) { return !reduced.empty() || has_reduction_[static_cast<std::size_t>(id)]; };
     for (const Call& call : list.calls) {
-      const bool any = may_matter(call.segment) || std::any_of(call.inside.begin(), call.inside.end(), [&](const auto& inner) {
-                         return may_matter(inner.second);
+      const bool any = !reduced.empty() || has_reduction_[static_cast<std::size_t>(call.segment)] ||
+                       std::any_of(call.inside.begin(), call.inside.end(), [&](const auto& inner) {
+                         return has_reduction_[static_cast<std::size_t>(inner.second)];
                        });
-      if (!any) continue;  // most calls come before the first reduction
-      const auto& ops = segment(call.segment).ops;
-      auto next = call.inside.begin();
-      for (std::size_t k = 0; k <= ops.size(); ++k) {
-        for (; next != call.inside.end() && next->first == k; ++next) {
-          for (const ProgramOp& op : segment(next->second).ops) look_at(next->second, -1, op);
-        }
-        if (k < ops.size()) look_at(call.segment, call.mb[0], ops[k]);
-      }
+      if (any) visit_call(call, gradient_ops_, look_at);  // most calls come before the first reduction
+    }
+  }
+
+  template <typename Reduced>
+  void check_addition(const RankClass& list, SegmentId id, Microbatch mb, const ProgramOp& op, const Operand& operand,
+                      const Reduced& reduced) const {
+    const auto of = reduced.find(root(operand.value));
+    if (of == reduced.end()) return;
+    const Range added = range_of(operand.value);
+    for (const auto& [range, by] : of->second) {
+      if (added.begin >= range.end || range.begin >= added.end) continue;
+      fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name, mb >= 0 ? std::to_string(mb) : "",
+           ": ", op_name(op.kind, op.part), " adds to ", value(operand.value).name, ", which ",
+           segment(by).name, " has reduced");
     }
   }
 
@@ -326,35 +339,48 @@ class ProgramVerifier::Checks {
   template <typename Item>
   using ByOp = std::vector<std::pair<std::size_t, Item>>;
 
-  /// Calls visit(segment, microbatch, item) for the items of a class's calls, in issue order.
+  /// Calls visit(segment, microbatch, item) for the items of a call, in issue order.
   template <typename Item, typename Visit>
-  void in_issue_order(const RankClass& list, const std::vector<ByOp<Item>>& items, const Visit& visit) const {
-    for (const Call& call : list.calls) {
-      const auto& own = items[static_cast<std::size_t>(call.segment)];
-      auto next = own.begin();
-      for (const auto& [at, inner] : call.inside) {
-        for (; next != own.end() && next->first < at; ++next) visit(call.segment, call.mb[0], next->second);
-        for (const auto& [k, item] : items[static_cast<std::size_t>(inner)]) visit(inner, -1, item);
+  static void visit_call(const Call& call, const std::vector<ByOp<Item>>& items, const Visit& visit) {
+    const auto& own = items[static_cast<std::size_t>(call.segment)];
+    auto next = own.begin();
+    for (const auto& [at, inner] : call.inside) {
+      for (; next != own.end() && next->first < at; ++next) visit(call.segment, call.mb[0], next->second);
+      for (const auto& [k, item] : items[static_cast<std::size_t>(inner)]) visit(inner, -1, item);
+    }
+    for (; next != own.end(); ++next) visit(call.segment, call.mb[0], next->second);
+  }
+  template <typename Item, typename Visit>
+  static void in_issue_order(const RankClass& list, const std::vector<ByOp<Item>>& items, const Visit& visit) {
+    for (const Call& call : list.calls) visit_call(call, items, visit);
+  }
+
+  /// What the checks of lists look at, of each segment.
+  void find_marked_ops() {
+    const auto& segments = program_->segments;
+    gradient_ops_.resize(segments.size());
+    has_reduction_.resize(segments.size(), false);
+    pool_changes_.resize(segments.size());
+    crossing_.resize(segments.size());
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+      const auto& ops = segments[s].ops;
+      for (std::size_t k = 0; k < ops.size(); ++k) {
+        if (touches_gradients(ops[k])) gradient_ops_[s].emplace_back(k, k);
+        if (reduces_gradient(ops[k])) has_reduction_[s] = true;
+        if (crosses_classes(ops[k])) crossing_[s].emplace_back(k, k);
+        const bool frees = ops[k].kind == OpKind::kFree;
+        for (const Operand& operand : frees ? ops[k].reads : ops[k].writes) {
+          const Value& v = value(operand.value);
+          if (v.pool >= 0 && !v.alias) pool_changes_[s].emplace_back(k, std::pair(v.pool, frees ? -1 : 1));
+        }
       }
-      for (; next != own.end(); ++next) visit(call.segment, call.mb[0], next->second);
     }
   }
 
   void check_pools() const {
-    std::vector<ByOp<std::pair<PoolId, int>>> changes(program_->segments.size());
-    for (std::size_t s = 0; s < program_->segments.size(); ++s) {
-      const auto& ops = program_->segments[s].ops;
-      for (std::size_t k = 0; k < ops.size(); ++k) {
-        const bool frees = ops[k].kind == OpKind::kFree;
-        for (const Operand& operand : frees ? ops[k].reads : ops[k].writes) {
-          const Value& v = value(operand.value);
-          if (v.pool >= 0 && !v.alias) changes[s].emplace_back(k, std::pair(v.pool, frees ? -1 : 1));
-        }
-      }
-    }
     for (const RankClass& list : program_->body) {
       std::map<PoolId, int> alive;
-      in_issue_order(list, changes, [&](SegmentId id, Microbatch, const std::pair<PoolId, int>& change) {
+      in_issue_order(list, pool_changes_, [&](SegmentId id, Microbatch, const std::pair<PoolId, int>& change) {
         const Pool& pool = program_->pools[static_cast<std::size_t>(change.first)];
         if ((alive[change.first] += change.second) <= pool.slots) return;
         fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name, ": pool ", pool.name, " has ",
@@ -377,19 +403,13 @@ class ProgramVerifier::Checks {
   }
 
   void check_communication() const {
-    std::vector<ByOp<const ProgramOp*>> crossing(program_->segments.size());
-    for (std::size_t s = 0; s < program_->segments.size(); ++s) {
-      const auto& ops = program_->segments[s].ops;
-      for (std::size_t k = 0; k < ops.size(); ++k) {
-        if (crosses_classes(ops[k])) crossing[s].emplace_back(k, &ops[k]);
-      }
-    }
     std::vector<std::vector<Communication>> lists;
     for (const RankClass& list : program_->body) {
       auto& out = lists.emplace_back();
-      in_issue_order(list, crossing, [&](SegmentId id, Microbatch mb, const ProgramOp* op) {
-        check_membership(list, *op, id);
-        out.push_back({op, id, mb});
+      in_issue_order(list, crossing_, [&](SegmentId id, Microbatch mb, std::size_t k) {
+        const ProgramOp& op = segment(id).ops[k];
+        check_membership(list, op, id);
+        out.push_back({&op, id, mb});
       });
     }
     run_in_order(lists);
@@ -494,8 +514,18 @@ class ProgramVerifier::Checks {
   std::vector<small_vector<std::pair<SegmentId, Use>, 4>> signature_;  // [value]
   std::vector<std::pair<ValueId, bool>> tokens_;                    // representative, per microbatch?
   std::vector<std::vector<std::pair<std::size_t, Use>>> uses_;      // [segment] -> tokens it touches
+  struct Taken {
+    std::uint32_t from = 0;  // op of the call
+    SegmentId by = -1;       // -1: it is the call's
+  };
+  std::vector<Taken> taken_;                                        // [storage root]: of the call being checked
+  std::vector<ValueId> taken_ids_;                                  // with an entry there
   std::vector<std::vector<State>> instances_;                       // [token]: of the list being checked; empty: not touched
-  std::vector<bool> has_reduction_;                                 // [segment]: of a gradient
+  // [segment]:
+  std::vector<ByOp<std::size_t>> gradient_ops_;                     // that add to gradients, reduce or free them
+  std::vector<bool> has_reduction_;                                 // of a gradient
+  std::vector<ByOp<std::size_t>> crossing_;                         // ops that connect pipeline ranks
+  std::vector<ByOp<std::pair<PoolId, int>>> pool_changes_;
 };
 
 ProgramVerifier::ProgramVerifier() = default;
