@@ -48,13 +48,13 @@ std::unique_ptr<Executor> make_executor(const std::string& fidelity) {
   return std::make_unique<AnalyticExecutor>();
 }
 
-void time_program(const Prepared& prepared, const RunOptions& options, Simulation& simulation) {
-  const Program& program = simulation.program;
+TimedStep time_program(const Prepared& prepared, const Program& program, const RunOptions& options) {
+  TimedStep out;
   SourceLog sources;
   const Costs costs = make_costs(program, prepared.hardware, prepared.software,
                                  prepared.study.cluster, sources);
   const std::array<Job, 1> jobs = {Job{&program, 0}};
-  simulation.trace = make_executor(prepared.study.fidelity)->run(jobs, costs, options);
+  out.trace = make_executor(prepared.study.fidelity)->run(jobs, costs, options);
   sources.use(prepared.hardware.memory_provenance, prepared.hardware.name, "memory",
               "capacity and what is reserved of it");
   if (const auto context = prepared.software.provenance.find("context_gib");
@@ -62,18 +62,18 @@ void time_program(const Prepared& prepared, const RunOptions& options, Simulatio
     sources.use(context->second, prepared.software.name, "context_gib", "bytes beside the Program's values");
   }
   const auto memory = memory_peaks(program, prepared.software.context_bytes());
-  simulation.summary = summarise({prepared.study, prepared.model, program, simulation.trace, memory,
-                                  prepared.hardware, sources});
+  out.summary = summarise(
+      {prepared.study, prepared.model, program, out.trace, memory, prepared.hardware, sources});
+  return out;
 }
 
 std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const RunOptions& options) {
   PassLog log;
   auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
   if (auto* reason = std::get_if<Infeasible>(&compiled)) return *reason;
-  Simulation out;
-  out.program = std::move(std::get<Program>(compiled));
-  time_program(prepared, options, out);
-  return out;
+  auto& program = std::get<Program>(compiled);
+  TimedStep timed = time_program(prepared, program, options);
+  return Simulation{std::move(program), std::move(timed.trace), std::move(timed.summary)};
 }
 
 int run_simulate(const StudyOptions& options) {

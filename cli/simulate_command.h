@@ -18,9 +18,13 @@ struct Simulation {
   Summary summary;
 };
 
-/// Times `simulation.program`, compiled of `prepared` or of a study with equal ProgramInputs, and fills
-/// in the rest of `simulation`.
-void time_program(const Prepared& prepared, const RunOptions& options, Simulation& simulation);
+struct TimedStep {
+  Trace trace;
+  Summary summary;
+};
+
+/// `program`: compiled of `prepared` or of a study with equal ProgramInputs.
+TimedStep time_program(const Prepared& prepared, const Program& program, const RunOptions& options);
 
 /// Compiles and times one study. A plan that does not fit in memory is a result (summary.fits);
 /// Infeasible is a plan that has no Program.

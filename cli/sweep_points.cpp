@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "cli/data_root.h"
@@ -67,7 +68,7 @@ struct GraphInputs {
 };
 
 /// Runs points one after another and keeps what the next one may need again: the graph of an equal
-/// model, the Program of equal ProgramInputs.
+/// model, and what the Compiler keeps.
 class PointRunner {
  public:
   explicit PointRunner(const SweepJob& job)
@@ -100,12 +101,15 @@ class PointRunner {
     study.warnings.insert(study.warnings.end(), warnings_.begin(), warnings_.end());
     prepare(std::move(study));
     point.warnings = prepared_.study.warnings;
-    compile_unless_known();
-    if (infeasible_) return refuse(point, PointStatus::kNoProgram, *infeasible_);
+    PassLog log;
+    const auto compiled = compiler_.compile(prepared_.model, prepared_.study, prepared_.software, log);
+    if (const auto* infeasible = std::get_if<Infeasible>(&compiled)) {
+      return refuse(point, PointStatus::kNoProgram, infeasible->reason);
+    }
     RunOptions options;
     options.record_rows = false;
-    time_program(prepared_, options, simulation_);
-    const Summary& summary = simulation_.summary;
+    const Summary summary =
+        time_program(prepared_, *std::get<const Program*>(compiled), options).summary;
     point.warnings = summary.warnings;
     point.iteration_time = summary.iteration_time;
     point.tokens_per_s = summary.tokens_per_s;
@@ -134,55 +138,58 @@ class PointRunner {
     graph_inputs_ = inputs;
   }
 
-  void compile_unless_known() {
-    ProgramInputs inputs = program_inputs(prepared_.study);
-    if (program_inputs_ == inputs) return;
-    program_inputs_.reset();
-    PassLog log;
-    auto compiled = compile(prepared_.model, prepared_.study, prepared_.software, log);
-    infeasible_.reset();
-    if (const auto* reason = std::get_if<Infeasible>(&compiled)) {
-      infeasible_ = reason->reason;
-    } else {
-      simulation_.program = std::move(std::get<Program>(compiled));
-    }
-    program_inputs_ = std::move(inputs);
-  }
-
   const SweepJob& job_;
   std::vector<std::string> warnings_;
   StudyResolvers resolvers_;
   std::optional<GraphInputs> graph_inputs_;  // of prepared_.model
   Prepared prepared_;
-  std::optional<ProgramInputs> program_inputs_;  // of simulation_.program, or of infeasible_
-  std::optional<std::string> infeasible_;
-  Simulation simulation_;
+  Compiler compiler_;
 };
 
-/// Points in groups that one process runs in a row: those that differ in the cluster or the
-/// fidelity alone, which no Program knows.
-std::vector<std::vector<std::int64_t>> groups_of_points(const Sweep& sweep) {
-  const auto outside_program = [](const SweepAxis& axis) {
-    return std::all_of(axis.keys.begin(), axis.keys.end(), [](const SweepKey& key) {
-      return key.path == "cluster" || key.path.starts_with("cluster.") || key.path == "fidelity";
+/// Whether all keys of an axis are among `paths`, or below one that ends in a dot.
+bool is_among(const SweepAxis& axis, const std::vector<std::string_view>& paths) {
+  return std::all_of(axis.keys.begin(), axis.keys.end(), [&](const SweepKey& key) {
+    return std::any_of(paths.begin(), paths.end(), [&](std::string_view path) {
+      return path.ends_with('.') ? key.path.starts_with(path) : key.path == path;
     });
+  });
+}
+
+/// Points in groups that one process runs in a row: those whose training graph is the same, and among
+/// them, one behind the other, those that the Compiler makes from the same segments. It finds out for
+/// itself what it has; this order is only what makes it find much.
+std::vector<std::vector<std::int64_t>> groups_of_points(const Sweep& sweep) {
+  const std::vector<std::string_view> outside_segments = {"cluster", "cluster.", "fidelity", "schedule",
+                                                          "training.global_batch", "parallel.data"};
+  std::vector<std::string_view> outside_graph = outside_segments;
+  outside_graph.insert(outside_graph.end(), {"parallel.zero", "parallel.zero.", "training.clip_norm",
+                                             "training.bucket_elements", "training.optimizer"});
+  struct Place {
+    std::int64_t group = 0, segments = 0;
   };
-  std::vector<std::vector<std::int64_t>> groups;
-  std::vector<std::int64_t> group_of(1, 0);  // [point], as the axes come
+  std::vector<Place> places(1);  // [point], as the axes come
   std::int64_t num_groups = 1;
   for (const SweepAxis& axis : sweep.axes) {
-    const bool shared = outside_program(axis);
-    std::vector<std::int64_t> next;
-    for (const std::int64_t group : group_of) {
-      for (std::int64_t i = 0; i < axis.size(); ++i)
-        next.push_back(shared ? group : group * axis.size() + i);
+    const bool same_graph = is_among(axis, outside_graph);
+    const bool same_segments = is_among(axis, outside_segments);
+    std::vector<Place> next;
+    for (const Place& place : places) {
+      for (std::int64_t i = 0; i < axis.size(); ++i) {
+        next.push_back({same_graph ? place.group : place.group * axis.size() + i,
+                        same_segments ? place.segments : place.segments * axis.size() + i});
+      }
     }
-    group_of = std::move(next);
-    if (!shared) num_groups *= axis.size();
+    places = std::move(next);
+    if (!same_graph) num_groups *= axis.size();
   }
-  groups.resize(static_cast<std::size_t>(num_groups));
-  for (std::size_t point = 0; point < group_of.size(); ++point) {
-    groups[static_cast<std::size_t>(group_of[point])].push_back(static_cast<std::int64_t>(point));
+  std::vector<std::vector<std::int64_t>> groups(static_cast<std::size_t>(num_groups));
+  for (std::size_t point = 0; point < places.size(); ++point) {
+    groups[static_cast<std::size_t>(places[point].group)].push_back(static_cast<std::int64_t>(point));
+  }
+  for (auto& group : groups) {
+    std::stable_sort(group.begin(), group.end(), [&](std::int64_t a, std::int64_t b) {
+      return places[static_cast<std::size_t>(a)].segments < places[static_cast<std::size_t>(b)].segments;
+    });
   }
   return groups;
 }

@@ -1,6 +1,8 @@
 #include "engine/compile.h"
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "engine/graph/differentiate.h"
@@ -34,11 +36,192 @@ void verify(const Graph& graph, const std::string& pass) {
   }
 }
 
-void verify(const Program& program, const std::string& pass) {
-  if (const auto problem = find_violation(program)) bug("after pass " + pass + ": " + *problem);
+/// All of a study that its training graph depends on, beside the model's graph and the software profile,
+/// which the first and the last of these decide.
+struct TrainingInputs {
+  ModelConfig model;
+  std::int64_t microbatch;
+  double dropout;
+  DType precision, grad_dtype;
+  bool flash_attention;
+  int tensor;
+  bool sequence_parallel, scatter_gather;
+  int num_stages;
+  PartitionConfig partition;
+  RecomputeConfig recompute;
+  FrameworkConfig framework;
+  friend bool operator==(const TrainingInputs&, const TrainingInputs&) = default;
+};
+
+TrainingInputs training_inputs(const Study& study) {
+  const ParallelConfig& parallel = study.parallel;
+  const TrainingConfig& training = study.training;
+  return {study.model,
+          training.microbatch,
+          training.dropout,
+          training.precision,
+          training.grad_dtype,
+          training.flash_attention == FlashAttention::kOn,
+          parallel.tensor,
+          parallel.sequence_parallel,
+          parallel.scatter_gather,
+          parallel.pipeline * parallel.virtual_stages,
+          study.partition,
+          study.recompute,
+          study.framework};
+}
+
+/// All that the segments depend on, beside the training graph. What they are made of sees no more of
+/// the study than this.
+struct SegmentInputs {
+  ParallelConfig parallel;
+  TrainingConfig training;
+  friend bool operator==(const SegmentInputs&, const SegmentInputs&) = default;
+};
+
+SegmentInputs segment_inputs(const Study& study) {
+  SegmentInputs out{study.parallel, study.training};
+  out.parallel.data = std::min(study.parallel.data, 2);  // size_buckets() has the rest of it
+  out.parallel.placement = ParallelConfig{}.placement;
+  out.training.global_batch = 0;
+  return out;
+}
+
+std::variant<TrainingGraph, Infeasible> make_training_graph(const Graph& model, const TrainingInputs& in,
+                                                            const SoftwareProfile& software, PassLog& log) {
+  const Graph kernels =
+      run_pass("kernels", log, [&] { return select_kernels(model, software, in.flash_attention); });
+  verify(kernels, "kernels");
+
+  auto sharded = run_pass("shard", log, [&] { return shard_megatron(kernels, in.tensor, in.sequence_parallel); });
+  if (auto* reason = std::get_if<Infeasible>(&sharded)) return *reason;
+  verify(std::get<Graph>(sharded), "shard");
+
+  auto staged = run_pass("partition", log, [&] {
+    return partition_stages(std::get<Graph>(sharded), in.num_stages, in.partition, in.tensor, in.scatter_gather);
+  });
+  if (auto* reason = std::get_if<Infeasible>(&staged)) return *reason;
+  verify(std::get<StagedGraph>(staged).graph, "partition");
+  sharded = Graph{};  // deep models: a graph of 10^5 layers is a gigabyte
+
+  TrainingGraph training = run_pass("differentiate", log, [&] {
+    return differentiate(std::get<StagedGraph>(staged), software, in.grad_dtype);
+  });
+  staged = StagedGraph{};
+  run_pass("recompute", log, [&] {
+    recompute(training, in.recompute, software);
+    return 0;
+  });
+  return training;
+}
+
+std::variant<PipelineSchedule, Infeasible> schedule_of(const Study& study, PassLog& log) {
+  // Lists of calls are explicit, so their length is what a Program costs.
+  constexpr std::int64_t kMostActions = std::int64_t{1} << 23U;
+  const ParallelConfig& parallel = study.parallel;
+  const std::int64_t num_stages = std::int64_t{parallel.pipeline} * parallel.virtual_stages;
+  const std::int64_t actions = 2 * num_stages * study.num_microbatches();
+  if (actions > kMostActions) {
+    return Infeasible{std::to_string(num_stages) + " stages x " + std::to_string(study.num_microbatches()) +
+                      " microbatches are " + std::to_string(actions) +
+                      " actions a step; this version compiles up to " + std::to_string(kMostActions)};
+  }
+  return run_pass("schedule", log, [&] {
+    return make_schedule(study.schedule.method, parallel.pipeline, parallel.virtual_stages,
+                         static_cast<int>(study.num_microbatches()));
+  });
 }
 
 }  // namespace
+
+struct Compiler::Kept {
+  std::optional<ProgramInputs> program_inputs;  // of draft.program as it is, or of infeasible
+  std::optional<Infeasible> infeasible;
+  std::optional<TrainingInputs> training_inputs;
+  TrainingGraph training;
+  std::optional<SegmentInputs> segment_inputs;  // with training: of draft.program's segments, and of step
+  ProgramDraft draft;
+  StepSegments step;
+  ProgramVerifier verifier;
+  bool verified = false;                        // a Program with these segments has been
+
+  std::optional<Infeasible> make(const Graph& model, const Study& study, const SoftwareProfile& software,
+                                 PassLog& log);
+  void make_segments(const SegmentInputs& in, const SoftwareProfile& software, PassLog& log);
+  void verify(PassLog& log);
+};
+
+void Compiler::Kept::make_segments(const SegmentInputs& in, const SoftwareProfile& software, PassLog& log) {
+  draft = ProgramDraft{};
+  verified = false;
+  draft = run_pass("instantiate", log, [&] {
+    return instantiate(training, in.parallel, in.training, in.training.grad_dtype);
+  });
+  if (software.synchronous_transfers && in.parallel.pipeline > 1) add_host_waits(draft);
+  step = run_pass("step", log, [&] { return add_step_segments(draft, in.parallel, in.training, software); });
+  renumber_tables(draft.program);
+}
+
+void Compiler::Kept::verify(PassLog& log) {
+  const auto problem = run_pass("verify", log, [&] {
+    return verified ? verifier.find_violation_of_lists(draft.program) : verifier.find_violation_of_all(draft.program);
+  });
+  if (problem) bug("after pass lower: " + *problem);
+  verified = true;
+}
+
+std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Study& study,
+                                               const SoftwareProfile& software, PassLog& log) {
+  if (const TrainingInputs in = trainyard::training_inputs(study); training_inputs != in) {
+    training_inputs.reset();
+    segment_inputs.reset();
+    auto made = make_training_graph(model, in, software, log);
+    if (auto* reason = std::get_if<Infeasible>(&made)) return *reason;
+    training = std::move(std::get<TrainingGraph>(made));
+    training_inputs = in;
+  }
+  log.first_layer = std::get<std::vector<std::int64_t>>(
+      layer_ranges(model.num_layers, training.num_stages, study.partition));
+
+  auto schedule = schedule_of(study, log);
+  if (auto* reason = std::get_if<Infeasible>(&schedule)) return *reason;
+  log.schedule = std::move(std::get<PipelineSchedule>(schedule));
+
+  if (const SegmentInputs in = trainyard::segment_inputs(study); segment_inputs != in) {
+    segment_inputs.reset();
+    make_segments(in, software, log);
+    segment_inputs = in;
+  }
+  Program& program = draft.program;
+  program.mesh.size[index(Axis::kDp)] = study.parallel.data;
+  program.placement = make_placement(program.mesh, study.parallel.placement);
+  size_buckets(draft.plan, study.parallel, program);
+  const auto lowered = run_pass("lower", log, [&] { return lower(draft, step, log.schedule, software); });
+  if (const auto* reason = std::get_if<Infeasible>(&lowered)) return *reason;
+  verify(log);
+  return std::nullopt;
+}
+
+Compiler::Compiler() : kept_(std::make_unique<Kept>()) {}
+Compiler::~Compiler() = default;
+
+std::variant<const Program*, Infeasible> Compiler::compile(const Graph& model, const Study& study,
+                                                           const SoftwareProfile& software, PassLog& log) {
+  ProgramInputs inputs = program_inputs(study);
+  if (kept_->program_inputs != inputs) {
+    kept_->program_inputs.reset();
+    kept_->infeasible = kept_->make(model, study, software, log);
+    kept_->program_inputs = std::move(inputs);
+  }
+  if (kept_->infeasible) return *kept_->infeasible;
+  return &kept_->draft.program;
+}
+
+Program Compiler::take() {
+  Program program = std::move(kept_->draft.program);
+  kept_ = std::make_unique<Kept>();
+  return program;
+}
 
 ProgramInputs program_inputs(const Study& study) {
   return {study.model,    study.parallel,  study.training, study.partition,
@@ -47,73 +230,10 @@ ProgramInputs program_inputs(const Study& study) {
 
 std::variant<Program, Infeasible> compile(const Graph& model, const Study& study,
                                           const SoftwareProfile& software, PassLog& log) {
-  const ParallelConfig& parallel = study.parallel;
-  const int num_stages = parallel.pipeline * parallel.virtual_stages;
-  const DType grad_dtype = study.training.grad_dtype;
-
-  const Graph kernels = run_pass("kernels", log, [&] {
-    return select_kernels(model, software, study.training.flash_attention == FlashAttention::kOn);
-  });
-  verify(kernels, "kernels");
-
-  auto sharded = run_pass("shard", log, [&] {
-    return shard_megatron(kernels, parallel.tensor, parallel.sequence_parallel);
-  });
-  if (auto* reason = std::get_if<Infeasible>(&sharded)) return *reason;
-  verify(std::get<Graph>(sharded), "shard");
-
-  auto staged = run_pass("partition", log, [&] {
-    return partition_stages(std::get<Graph>(sharded), num_stages, study.partition, parallel.tensor,
-                            parallel.scatter_gather);
-  });
-  if (auto* reason = std::get_if<Infeasible>(&staged)) return *reason;
-  verify(std::get<StagedGraph>(staged).graph, "partition");
-  sharded = Graph{};  // deep models: a graph of 10^5 layers is a gigabyte
-  log.first_layer = std::get<std::vector<std::int64_t>>(
-      layer_ranges(model.num_layers, num_stages, study.partition));
-
-  TrainingGraph training = run_pass("differentiate", log, [&] {
-    return differentiate(std::get<StagedGraph>(staged), software, grad_dtype);
-  });
-  staged = StagedGraph{};
-  run_pass("recompute", log, [&] {
-    recompute(training, study.recompute, software);
-    return 0;
-  });
-
-  // Lists of calls are explicit, so their length is what a Program costs.
-  constexpr std::int64_t kMostActions = std::int64_t{1} << 23U;
-  const std::int64_t actions = 2 * static_cast<std::int64_t>(num_stages) * study.num_microbatches();
-  if (actions > kMostActions) {
-    return Infeasible{std::to_string(num_stages) + " stages x " + std::to_string(study.num_microbatches()) +
-                      " microbatches are " + std::to_string(actions) +
-                      " actions a step; this version compiles up to " + std::to_string(kMostActions)};
-  }
-  auto schedule = run_pass("schedule", log, [&] {
-    return make_schedule(study.schedule.method, parallel.pipeline, parallel.virtual_stages,
-                         static_cast<int>(study.num_microbatches()));
-  });
-  if (auto* reason = std::get_if<Infeasible>(&schedule)) return *reason;
-  const auto& order = std::get<PipelineSchedule>(schedule);
-
-  ProgramDraft draft = run_pass("instantiate", log, [&] {
-    return instantiate(training, parallel, study.training, grad_dtype);
-  });
-  if (software.synchronous_transfers && parallel.pipeline > 1) add_host_waits(draft);
-  const StepSegments step = run_pass("step", log, [&] {
-    return add_step_segments(draft, parallel, study.training, software);
-  });
-  const auto lowered = run_pass("lower", log, [&] { return lower(draft, step, order, software); });
-  if (const auto* reason = std::get_if<Infeasible>(&lowered)) return *reason;
-  renumber_tables(draft.program);
-  draft.program.placement = make_placement(draft.program.mesh, parallel.placement);
-  run_pass("verify", log, [&] {
-    verify(draft.program, "lower");
-    return 0;
-  });
-
-  log.schedule = order;
-  return std::move(draft.program);
+  Compiler compiler;
+  auto compiled = compiler.compile(model, study, software, log);
+  if (auto* reason = std::get_if<Infeasible>(&compiled)) return std::move(*reason);
+  return compiler.take();
 }
 
 }  // namespace trainyard

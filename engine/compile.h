@@ -1,6 +1,7 @@
 // Graph + study + software profile -> Program: the passes, in order, each timed and then verified.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -46,5 +47,30 @@ ProgramInputs program_inputs(const Study& study);
 /// of ours and aborts with what is wrong.
 std::variant<Program, Infeasible> compile(const Graph& model, const Study& study,
                                           const SoftwareProfile& software, PassLog& log);
+
+/// Compiles one study after another. A pass whose inputs are those of the study before is not run again:
+///
+///   training graph   model, kernels, tensor degree, number of stages, recompute
+///   segments         the same, the other degrees, ZeRO, optimizer; of data only whether it is above 1
+///   lists of calls   everything
+///
+/// So of plans that differ in nodes, batch or schedule only the lists are made. Keeps one of each, thus
+/// about as much memory as one compile() uses.
+class Compiler {
+ public:
+  Compiler();
+  ~Compiler();
+
+  /// As trainyard::compile(). The Program lives here until the next call. `log` has the passes of this call.
+  std::variant<const Program*, Infeasible> compile(const Graph& model, const Study& study,
+                                                   const SoftwareProfile& software, PassLog& log);
+
+  /// The Program of the last call; nothing else of it is kept.
+  Program take();
+
+ private:
+  struct Kept;
+  std::unique_ptr<Kept> kept_;
+};
 
 }  // namespace trainyard

@@ -4,12 +4,12 @@
 
 namespace trainyard {
 
-FoundBody* BodyFinder::find(SegmentId id, Microbatch mb, std::size_t k, std::size_t limit, const StreamNeeds& needs) {
-  const std::vector<TimedOp>& ops = timed_.segments.at(id).ops;
+FoundBody* BodyFinder::find(SegmentId id, const std::vector<TimedOp>& ops, Microbatch mb, std::size_t k,
+                            std::size_t limit, const StreamNeeds& needs) {
   stream_ = ops[k].stream;
   const StreamPoint before_main = state_.end_of(kMainStream);
   entry_.needs = needs;
-  entry_.after_main = !needs[kMainStream].before(before_main) && before_main.at >= 0;
+  entry_.after_main = !needs[kMainStream].before(before_main) && before_main.at() >= 0;
   entry_.known = state_.behind(needs, state_.clock[static_cast<std::size_t>(stream_)]);
   const auto key = std::tuple(id, k, limit, entry_.after_main);
   if (const auto it = known_.find(key); it != known_.end()) {
@@ -40,8 +40,11 @@ FoundBody* BodyFinder::find(SegmentId id, Microbatch mb, std::size_t k, std::siz
     trial_.questions.clear();
   }
   for (std::uint32_t j = 0; j < taken; ++j) trial_.found.launch += ops[k + j].launch;
-  std::sort(trial_.questions.begin(), trial_.questions.end());
-  trial_.questions.erase(std::unique(trial_.questions.begin(), trial_.questions.end()), trial_.questions.end());
+  auto& questions = trial_.questions;
+  std::sort(questions.begin(), questions.end(), [](const Question& a, const Question& b) { return a.key() < b.key(); });
+  questions.erase(std::unique(questions.begin(), questions.end(),
+                              [](const Question& a, const Question& b) { return a.key() == b.key(); }),
+                  questions.end());
   auto& accesses = trial_.accesses;  // ascending op among those to the same storage: the last one counts
   std::sort(accesses.begin(), accesses.end());
   const auto same = [](const Access& a, const Access& b) {
@@ -61,16 +64,15 @@ void BodyFinder::take_back() {
 
 /// Notes what the body does last, without walking it.
 void BodyFinder::enter(Known& known, Microbatch mb) const {
-  const std::int64_t number = state_.next;
+  const ItemNumber number = state_.next;
   if (known.last_free == LastFree::kMainBefore) state_.last_free = state_.end_of(kMainStream);
   if (known.last_free == LastFree::kInside) {
-    state_.last_free = {number, known.last_free_op, static_cast<std::int8_t>(StreamId::kMain)};
+    state_.last_free = {number, known.last_free_op, kMainStream};
   }
   for (const Access& access : known.accesses) {
-    auto& of = access.writes ? state_.written : state_.read;
+    SlotAccesses& slot = state_.slots[access.slot + (access.per_microbatch ? static_cast<std::size_t>(mb) : 0)];
     const StreamId stream = access.on_main ? StreamId::kMain : stream_;
-    of[access.slot + (access.per_microbatch ? static_cast<std::size_t>(mb) : 0)].see(
-        {number, access.op, static_cast<std::int8_t>(stream)});
+    (access.writes ? slot.written : slot.read).see({number, access.op, static_cast<std::size_t>(stream)});
   }
 }
 
@@ -78,9 +80,9 @@ void BodyFinder::enter(Known& known, Microbatch mb) const {
 bool BodyFinder::fine(const StreamPoint& point, const Question& question) const {
   const auto other = static_cast<std::size_t>(stream_);
   const std::size_t own = question.on_main ? kMainStream : other;
-  if (point.at < 0 || point.stream == static_cast<std::int8_t>(own)) return true;
-  const auto t = static_cast<std::size_t>(point.stream);
-  if (entry_.known[t] >= point.at || (question.on_main && state_.clock[kMainStream][t] >= point.at)) return true;
+  if (point.at() < 0 || point.stream() == own) return true;
+  const std::size_t t = point.stream();
+  if (entry_.known[t] >= point.at() || (question.on_main && state_.clock[kMainStream][t] >= point.at())) return true;
   // The body waits for the end of the other stream's items before it, and its ops on main for main's.
   return question.on_main ? t == other : t == kMainStream && question.main_is_fine;
 }
@@ -93,25 +95,25 @@ bool BodyFinder::fine(const Question& question, Microbatch mb) const {
     case Question::kStream: return fine(state_.end_of(question.slot), question);
     default: break;
   }
-  const auto& of = question.of == Question::kWritten ? state_.written : state_.read;
-  const auto& accesses = of[question.slot + (question.per_microbatch ? static_cast<std::size_t>(mb) : 0)];
+  const SlotAccesses& slot = state_.slots[question.slot + (question.per_microbatch ? static_cast<std::size_t>(mb) : 0)];
+  const StreamAccesses& accesses = question.of == Question::kWritten ? slot.written : slot.read;
   return std::all_of(accesses.latest.begin(), accesses.latest.end(), [&](const StreamPoint& point) {
-    return (question.inside >> point.stream & 1U) != 0 || fine(point, question);
+    return (question.inside >> point.stream() & 1U) != 0 || fine(point, question);
   });
 }
 
 /// Points inside the body become edges of op `at`.
 void BodyFinder::ask(Question question, const StreamAccesses& accesses, std::uint32_t at, bool& waits_inside) {
-  const auto own = static_cast<std::int8_t>(question.on_main ? StreamId::kMain : stream_);
+  const auto own = static_cast<std::size_t>(question.on_main ? StreamId::kMain : stream_);
   for (const StreamPoint& point : accesses.latest) {
-    if (point.at != state_.next) continue;
-    question.inside |= static_cast<std::uint8_t>(1U << static_cast<unsigned>(point.stream));
-    if (point.stream == own) continue;
-    trial_.found.body.edges.emplace_back(at, point.op);
+    if (point.at() != state_.next) continue;
+    question.inside |= static_cast<std::uint8_t>(1U << point.stream());
+    if (point.stream() == own) continue;
+    trial_.found.body.edges.emplace_back(at, point.op());
     waits_inside = true;
   }
   note(question, std::all_of(accesses.latest.begin(), accesses.latest.end(), [&](const StreamPoint& point) {
-         return point.at == state_.next || fine(point, question);
+         return point.at() == state_.next || fine(point, question);
        }));
 }
 
@@ -123,9 +125,10 @@ void BodyFinder::note(const Question& question, bool is_fine) {
 }
 
 void BodyFinder::see(const Dependency& d, Microbatch mb, bool writes, bool on_main, std::uint32_t at) {
-  StreamAccesses& accesses = (writes ? state_.written : state_.read)[IssueState::slot(d, mb)];
+  SlotAccesses& slot = state_.slots[IssueState::slot(d, mb)];
+  StreamAccesses& accesses = writes ? slot.written : slot.read;
   undo_.emplace_back(&accesses, accesses);
-  accesses.see({state_.next, at, static_cast<std::int8_t>(on_main ? StreamId::kMain : stream_)});
+  accesses.see({state_.next, at, static_cast<std::size_t>(on_main ? StreamId::kMain : stream_)});
   trial_.accesses.push_back({d.slot, d.per_microbatch, writes, on_main, at});
 }
 
@@ -160,10 +163,10 @@ std::uint32_t BodyFinder::try_ops(SegmentId id, Microbatch mb, std::size_t k, co
         q.slot = d[i].slot;
         q.per_microbatch = d[i].per_microbatch;
         q.of = Question::kWritten;
-        ask(q, state_.written[IssueState::slot(d[i], mb)], at, waits_for_other);
+        ask(q, state_.slots[IssueState::slot(d[i], mb)].written, at, waits_for_other);
         if (!d[i].writes && !frees) continue;
         q.of = Question::kRead;
-        ask(q, state_.read[IssueState::slot(d[i], mb)], at, waits_for_other);
+        ask(q, state_.slots[IssueState::slot(d[i], mb)].read, at, waits_for_other);
       }
       q.slot = 0;
       q.per_microbatch = false;
@@ -214,7 +217,7 @@ std::uint32_t BodyFinder::try_ops(SegmentId id, Microbatch mb, std::size_t k, co
         const bool inside = any_main || waits_for_other || op.num_dependencies > 0;
         trial_.last_free = inside ? LastFree::kInside : LastFree::kMainBefore;
         trial_.last_free_op = at;
-        state_.last_free = inside ? StreamPoint{state_.next, at, static_cast<std::int8_t>(StreamId::kMain)} : before_main;
+        state_.last_free = inside ? StreamPoint{state_.next, at, kMainStream} : before_main;
       } else if (kernels++ == 0) {
         body.main_follows = waits_for_other || follows;
       }

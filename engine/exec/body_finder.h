@@ -36,9 +36,10 @@ class BodyFinder {
     bool after_main = false;  // it waits for what main did before
   };
 
-  /// A body at op k of segment `id`, which ends before op `limit`; null: none can be made. Notes its accesses and frees in
+  /// A body at op k of segment `id`, whose ops are `ops`, which ends before op `limit`; null: none can be made. Notes its accesses and frees in
   /// the state. `needs`: of op k. Valid until the next call.
-  FoundBody* find(SegmentId id, Microbatch mb, std::size_t k, std::size_t limit, const StreamNeeds& needs);
+  FoundBody* find(SegmentId id, const std::vector<TimedOp>& ops, Microbatch mb, std::size_t k, std::size_t limit,
+                  const StreamNeeds& needs);
   const Entry& entry() const { return entry_; }
 
  private:
@@ -51,7 +52,11 @@ class BodyFinder {
     bool per_microbatch = false;
     std::uint8_t inside = 0;   // bit s: the body has taken over what stream s did last
     std::uint32_t slot = 0;    // or the stream
-    friend auto operator<=>(const Question&, const Question&) = default;
+    /// Equal questions have equal keys.
+    std::uint64_t key() const {
+      const unsigned flags = (on_main ? 1U : 0U) | (main_is_fine ? 2U : 0U) | (per_microbatch ? 4U : 0U);
+      return std::uint64_t{slot} << 32U | std::uint64_t{of} << 24U | std::uint64_t{flags} << 16U | inside;
+    }
   };
   /// The latest access of one of the body's streams to a storage.
   struct Access {

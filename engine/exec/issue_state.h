@@ -12,13 +12,27 @@
 
 namespace trainyard {
 
-/// An end on some stream: of op `op` of item `at`. Items are numbered through both passes.
-struct StreamPoint {
-  static constexpr std::uint32_t kEnd = ~0U;  // the end of an item, rather than of one of its ops
-  std::int64_t at = -1;  // -1: before everything
-  std::uint32_t op = kEnd;
-  std::int8_t stream = -1;
-  bool before(const StreamPoint& other) const { return at != other.at ? at < other.at : op < other.op; }
+/// Number of an item, through both passes. Narrow, as all here is: lists of millions of items are walked
+/// mostly waiting for memory.
+using ItemNumber = std::int32_t;
+
+/// An end on some stream: of op `op` of item `at`.
+class StreamPoint {
+ public:
+  static constexpr std::uint32_t kEnd = 0xFFFFFF;  // the end of an item, rather than of one of its ops
+
+  StreamPoint() = default;  // before everything
+  StreamPoint(ItemNumber at, std::uint32_t op, std::size_t stream)
+      : at_(at), op_and_stream_(op << 8U | static_cast<std::uint32_t>(stream)) {}
+
+  ItemNumber at() const { return at_; }  // -1: before everything
+  std::uint32_t op() const { return op_and_stream_ >> 8U; }
+  std::size_t stream() const { return op_and_stream_ & 255U; }
+  bool before(const StreamPoint& other) const { return at_ != other.at_ ? at_ < other.at_ : op() < other.op(); }
+
+ private:
+  ItemNumber at_ = -1;
+  std::uint32_t op_and_stream_ = kEnd << 8U | 255U;
 };
 
 /// Latest accesses, one per stream.
@@ -26,7 +40,7 @@ struct StreamAccesses {
   boost::container::small_vector<StreamPoint, 2> latest;
   void see(const StreamPoint& point) {
     for (StreamPoint& known : latest) {
-      if (known.stream != point.stream) continue;
+      if (known.stream() != point.stream()) continue;
       known = point;
       return;
     }
@@ -34,29 +48,32 @@ struct StreamAccesses {
   }
 };
 
-using StreamClock = std::array<std::int64_t, kNumStreams>;  // [stream]: latest item known to have ended
-using StreamNeeds = std::array<StreamPoint, kNumStreams>;   // [stream]: what has to be reached
+/// Of one tracked storage.
+struct SlotAccesses {
+  StreamAccesses written, read;
+};
+
+using StreamClock = std::array<ItemNumber, kNumStreams>;   // [stream]: latest item known to have ended
+using StreamNeeds = std::array<StreamPoint, kNumStreams>;  // [stream]: what has to be reached
 
 struct IssueState {
-  std::vector<StreamAccesses> written, read;   // [slot]
+  std::vector<SlotAccesses> slots;
   std::array<StreamClock, kNumStreams> clock = all_before();
   std::vector<StreamClock> clocks;             // [item]: what was known when it became ready
   StreamClock last = all_before()[0];          // latest item of each stream
   StreamPoint last_free, host_sync;
-  std::int64_t next = 0;                       // number of the next item
+  ItemNumber next = 0;                         // number of the next item
 
-  StreamPoint end_of(std::size_t stream) const {
-    return {last[stream], StreamPoint::kEnd, static_cast<std::int8_t>(stream)};
-  }
+  StreamPoint end_of(std::size_t stream) const { return {last[stream], StreamPoint::kEnd, stream}; }
 
   /// What is known to have ended once what `needs` names has, to somebody who knew `known`.
   StreamClock behind(const StreamNeeds& needs, StreamClock known) const {
     for (std::size_t t = 0; t < kNumStreams; ++t) {
       const StreamPoint& point = needs[t];
-      if (point.at < 0 || known[t] >= point.at) continue;
-      const StreamClock& then = clocks[static_cast<std::size_t>(point.at)];
+      if (point.at() < 0 || known[t] >= point.at()) continue;
+      const StreamClock& then = clocks[static_cast<std::size_t>(point.at())];
       for (std::size_t u = 0; u < kNumStreams; ++u) known[u] = std::max(known[u], then[u]);
-      if (point.op == StreamPoint::kEnd) known[t] = point.at;
+      if (point.op() == StreamPoint::kEnd) known[t] = point.at();
     }
     return known;
   }

@@ -1,8 +1,9 @@
 #include "engine/exec/program_run.h"
 
 #include <algorithm>
-#include <bit>
 #include <array>
+#include <bit>
+#include <boost/container/static_vector.hpp>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -104,8 +105,10 @@ class Run {
     account.compute = account.optimizer = account.end = 0;
     account.flop = 0;
     account.main_before = account.main_end = state.streams[kMainStream].end;
-    account.events.clear();
-    if (step > 0) account.events.reserve(state.account(step - 1).events.size());
+    for (std::size_t s = 0; s < kNumStreams; ++s) {
+      account.events[s].clear();
+      if (step > 0) account.events[s].reserve(state.account(step - 1).events[s].size());
+    }
     account.open_events.clear();
     account.exposed.assign(kinds_.size(), 0);
     account.rows.clear();
@@ -121,7 +124,9 @@ class Run {
       if (stream.next == queue.size()) {
         if (!next_step(cursor, state, stream)) return;
       }
-      const StreamItem& item = state.list->items[queue[stream.next]];
+      const StreamItem* const items = state.list->items.data();
+      const StreamItem& item = items[queue[stream.next]];
+      if (stream.next + 1 < queue.size()) __builtin_prefetch(&items[queue[stream.next + 1]]);
       Seconds ready = item.kind == ItemKind::kBody ? start_ : stream.end;
       if (!reached(cursor, state, stream, item, ready)) return;
       Seconds host = host_delay(state, stream, item);
@@ -190,8 +195,7 @@ class Run {
 
   Seconds host_delay(const RankState& state, const StreamState& stream, const StreamItem& item) const {
     if (item.host < 0) return start_;
-    return state.marks[state.mark_index(stream.step - static_cast<std::int32_t>(item.host & 1),
-                                        static_cast<std::uint32_t>(item.host >> 1))];
+    return state.marks[state.mark_index(stream.step - (item.host & 1), static_cast<std::uint32_t>(item.host >> 1))];
   }
 
   void reach(RankState& state, std::int32_t step, std::uint32_t mark, Seconds time) {
@@ -210,7 +214,7 @@ class Run {
   static void note(StepAccount& account, const StreamState& stream, const RankState& state, std::size_t s,
                    std::int32_t kind, Seconds begin, Seconds end, Seconds issued) {
     const bool first = s == static_cast<std::size_t>(StreamId::kTp);
-    account.events.push_back({state.list->streams[s][stream.next], kind, first, begin, end, issued});
+    account.events[s].push_back({state.list->streams[s][stream.next], kind, first, begin, end, issued});
   }
 
   void run_kernels(RankState& state, StreamState& stream, const StreamItem& item, Seconds issued, Seconds ready) {
@@ -398,10 +402,10 @@ class Run {
     const std::uint32_t at = state.list->streams[kMainStream][stream.next];
     const Seconds begin = start + course.first_kernel;
     const Seconds entry = stream.end;
-    if (begin > entry) account.events.push_back({at, -1, false, entry, begin, stream.issued + course.first_launch});
+    if (begin > entry) account.events[kMainStream].push_back({at, -1, false, entry, begin, stream.issued + course.first_launch});
     const bool first = body.stream == StreamId::kTp;
     for (const BodyEvent& event : map.reaching) {
-      account.events.push_back({at, event.kind, first, start + event.begin, start + event.end, 0});
+      account.events[kMainStream].push_back({at, event.kind, first, start + event.begin, start + event.end, 0});
     }
     for (const BodyEvent& event : map.open) {
       account.open_events.push_back({at, -1, false, start + event.begin, start + event.end, stream.issued + event.issued});
@@ -428,7 +432,7 @@ class Run {
     const std::uint32_t at = state.list->streams[kMainStream][stream.next];
     const bool first = state.list->bodies[static_cast<std::size_t>(item.body)].stream == StreamId::kTp;
     for (const BodyEvent& event : course.events) {
-      account.events.push_back({at, event.kind, first, event.begin, event.end, stream.issued + event.issued});
+      account.events[kMainStream].push_back({at, event.kind, first, event.begin, event.end, stream.issued + event.issued});
     }
     pass_body(state, stream, course, course.main, course.other);
     const GivenMark* given = state.list->given.data() + item.first_given;
@@ -509,19 +513,37 @@ class Run {
     free_calls_.push_back(ending.call);
   }
 
+  /// Each stream has its events in issue order already.
+  template <typename Visit>
+  static void in_issue_order(const StepAccount& account, const Visit& visit) {
+    struct Queue {
+      const TimedEvent *next, *end;
+    };
+    boost::container::static_vector<Queue, kNumStreams> queues;
+    for (const auto& events : account.events) {
+      if (!events.empty()) queues.push_back({events.data(), events.data() + events.size()});
+    }
+    while (!queues.empty()) {
+      auto first = queues.begin();
+      for (auto it = first + 1; it != queues.end(); ++it) {
+        if (it->next->item < first->next->item) first = it;
+      }
+      visit(*first->next);
+      if (++first->next == first->end) queues.erase(first);
+    }
+  }
+
   void end_step_of(std::int32_t r, std::int32_t step) {
     RankState& state = rank(r);
     StepAccount& account = state.account(step);
-    std::stable_sort(account.events.begin(), account.events.end(),
-                     [](const TimedEvent& a, const TimedEvent& b) { return a.item < b.item; });
     state.time = {};
     state.time.compute = account.compute;
     state.time.optimizer = account.optimizer;
     // Gaps against stream tp; what is open then, against the others in the order of issue.
-    for (const TimedEvent& event : account.events) {
+    in_issue_order(account, [&](const TimedEvent& event) {
       if (event.kind < 0) state.first_gaps.gap(event.begin, event.end, event.issued);
       else if (event.first) state.first_gaps.communication(event.begin, event.end, event.kind, 0);
-    }
+    });
     open_gaps_.clear();
     state.first_gaps.end_layer(account.exposed, [&](Seconds begin, Seconds end, Seconds issued) {
       open_gaps_.push_back({0, -1, false, begin, end, issued});
@@ -529,9 +551,9 @@ class Run {
     open_gaps_.insert(open_gaps_.end(), account.open_events.begin(), account.open_events.end());
     std::sort(open_gaps_.begin(), open_gaps_.end(), [](const TimedEvent& a, const TimedEvent& b) { return a.begin < b.begin; });
     for (const TimedEvent& gap : open_gaps_) state.gaps.gap(gap.begin, gap.end, gap.issued);
-    for (const TimedEvent& event : account.events) {
+    in_issue_order(account, [&](const TimedEvent& event) {
       if (event.kind >= 0 && !event.first) state.gaps.communication(event.begin, event.end, event.kind, account.main_end);
-    }
+    });
     for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
       if (account.exposed[kind] > 0) state.time.exposed[kinds_[kind]] += account.exposed[kind];
     }

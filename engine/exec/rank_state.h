@@ -33,7 +33,7 @@ struct StepAccount {
   Seconds compute = 0, optimizer = 0, end = 0;
   Seconds main_before = 0, main_end = 0;  // when the main stream began and ended the step
   Flop flop = 0;
-  std::vector<TimedEvent> events;
+  std::array<std::vector<TimedEvent>, kNumStreams> events;  // [stream]: ascending item
   std::vector<TimedEvent> open_events;  // gaps of bodies that no collective of theirs covers
   std::vector<Seconds> exposed;         // [kind]: of bodies, by collectives of theirs
   std::vector<std::pair<std::uint32_t, TraceRow>> rows;  // by item

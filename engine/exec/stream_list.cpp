@@ -1,7 +1,8 @@
 #include "engine/exec/stream_list.h"
 
 #include <algorithm>
-#include <map>
+#include <iterator>
+#include <limits>
 #include <unordered_map>
 #include <utility>
 
@@ -30,9 +31,21 @@ struct BodyPlace {
 /// What several tries at one list have in common.
 struct ListContext {
   TimedRank timed;
-  std::map<std::pair<std::size_t, std::size_t>, std::uint32_t> limits;     // call, op -> ops that a body may have
+  std::vector<BodyPlace> limits;  // ascending (call, op): ops that a body there may have
   std::unordered_map<SegmentId, std::vector<std::uint32_t>> body_ends;
 };
+
+bool is_before(const BodyPlace& a, const BodyPlace& b) {
+  return a.call != b.call ? a.call < b.call : a.op < b.op;
+}
+
+/// Both ascending; where both have a place, `newer` rules.
+std::vector<BodyPlace> merged(const std::vector<BodyPlace>& newer, const std::vector<BodyPlace>& older) {
+  std::vector<BodyPlace> out;
+  out.reserve(newer.size() + older.size());
+  std::set_union(newer.begin(), newer.end(), older.begin(), older.end(), std::back_inserter(out), is_before);
+  return out;
+}
 
 class ListMaker {
  public:
@@ -40,8 +53,8 @@ class ListMaker {
             ListContext& context, StreamList& out)
       : program_(program), lanes_(lanes), calls_(program.body[list].calls), options_(options), context_(context),
         timed_(context.timed), out_(out), bodies_(context.timed, state_) {
-    state_.written.resize(timed_.num_slots);
-    state_.read.resize(timed_.num_slots);
+    state_.slots.resize(timed_.num_slots);
+    find_segments();
     pools_.resize(timed_.pool_slots.size());
     awaited_calls_.assign(calls_.size(), false);
     for (const Call& call : calls_) {
@@ -61,11 +74,14 @@ class ListMaker {
     host_ = 0;
     out_.items.reserve(static_cast<std::size_t>(per_pass_));
     state_.clocks.reserve(2 * static_cast<std::size_t>(per_pass_));
+    end_marks_.assign(static_cast<std::size_t>(per_pass_), kNoMark);
+    inner_marks_.assign(static_cast<std::size_t>(per_pass_), -1);
     const std::vector<BodyPlace> first = std::exchange(taken_, {});
     walk();
     if (first != taken_) {
-      for (const BodyPlace& place : first) context_.limits[{place.call, place.op}] = 0;
-      for (const BodyPlace& place : taken_) context_.limits[{place.call, place.op}] = place.taken;
+      std::vector<BodyPlace> none = first;
+      for (BodyPlace& place : none) place.taken = 0;
+      context_.limits = merged(merged(taken_, none), context_.limits);
       return false;
     }
     check(state_.next == 2 * per_pass_, "both passes see the same items");
@@ -82,23 +98,52 @@ class ListMaker {
   }
   const Segment& segment(SegmentId id) const { return program_.segments[static_cast<std::size_t>(id)]; }
 
+  /// Looked up once per segment, then per call by its number in here.
+  void find_segments() {
+    std::unordered_map<SegmentId, std::uint32_t> known;
+    segment_of_.reserve(calls_.size());
+    for (const Call& call : calls_) {
+      const auto [it, fresh] = known.emplace(call.segment, static_cast<std::uint32_t>(segments_.size()));
+      segment_of_.push_back(it->second);
+      if (!fresh) continue;
+      CalledSegment called;
+      called.skipped = skipped(segment(call.segment));
+      if (!called.skipped) {
+        called.timed = &timed_.segments.at(call.segment);
+        check(called.timed->ops.size() < StreamPoint::kEnd, "a segment has fewer ops than can be numbered");
+        if (options_.whole_runs && options_.bodies != 0) called.ends = &body_ends(call.segment, *called.timed);
+      }
+      segments_.push_back(called);
+    }
+  }
+
+  /// What a body at this place may have at most, of tries before.
+  std::size_t limited(std::size_t call, std::size_t op, std::size_t end) {
+    const std::vector<BodyPlace>& limits = context_.limits;
+    const BodyPlace here{call, op, 0};
+    while (next_limit_ < limits.size() && is_before(limits[next_limit_], here)) ++next_limit_;
+    if (next_limit_ == limits.size() || is_before(here, limits[next_limit_])) return end;
+    return std::min(end, op + limits[next_limit_].taken);
+  }
+
   void walk() {
+    next_limit_ = 0;
     for (std::size_t c = 0; c < calls_.size(); ++c) {
       const Call& call = calls_[c];
-      if (skipped(segment(call.segment))) continue;
+      const CalledSegment& called = segments_[segment_of_[c]];
+      if (called.skipped) continue;
       call_ = c;
-      const TimedSegment& timed = timed_.segments.at(call.segment);
+      const TimedSegment& timed = *called.timed;
       const bool whole_runs = options_.whole_runs && call.inside.empty();
-      const std::vector<std::uint32_t>* ends = whole_runs && options_.bodies != 0 ? &body_ends(call.segment, timed) : nullptr;
+      const std::vector<std::uint32_t>* ends = whole_runs ? called.ends : nullptr;
       std::size_t inner = 0;
       for (std::size_t k = 0; k <= timed.ops.size();) {
         for (; inner < call.inside.size() && call.inside[inner].first <= k; ++inner) inside(call.inside[inner].second);
         if (k == timed.ops.size()) break;
         const TimedOp& op = timed.ops[k];
         if (ends != nullptr && (*ends)[k] > 0) {
-          std::size_t limit = (*ends)[k];
-          if (const auto known = context_.limits.find({c, k}); known != context_.limits.end()) limit = std::min(limit, k + known->second);
-          const std::uint32_t taken = limit > k ? add_body(call.segment, call.mb[0], k, timed.ops[k], limit) : 0;
+          const std::size_t limit = limited(c, k, (*ends)[k]);
+          const std::uint32_t taken = limit > k ? add_body(call.segment, call.mb[0], k, timed.ops, limit) : 0;
           taken_.push_back({c, k, taken});
           if (taken > 0) {
             k += taken;
@@ -125,12 +170,11 @@ class ListMaker {
     for (std::size_t k = 0; k < ops.size(); ++k) add(id, -1, k, ops[k]);
   }
 
-  StreamAccesses& written(const Dependency& d, Microbatch mb) { return state_.written[IssueState::slot(d, mb)]; }
-  StreamAccesses& read(const Dependency& d, Microbatch mb) { return state_.read[IssueState::slot(d, mb)]; }
+  SlotAccesses& slot(const Dependency& d, Microbatch mb) { return state_.slots[IssueState::slot(d, mb)]; }
 
   void need(const StreamPoint& point) {
-    if (point.at < 0 || point.stream == stream_) return;
-    StreamPoint& known = needed_[static_cast<std::size_t>(point.stream)];
+    if (point.at() < 0 || point.stream() == stream_) return;
+    StreamPoint& known = needed_[point.stream()];
     if (known.before(point)) known = point;
   }
   void need(const StreamAccesses& accesses) {
@@ -138,7 +182,7 @@ class ListMaker {
   }
 
   void begin(StreamId stream) {
-    stream_ = static_cast<std::int8_t>(stream);
+    stream_ = static_cast<std::size_t>(stream);
     needed_.fill(StreamPoint{});
     for (const CallRef& before : calls_[call_].after) {
       for (std::size_t s = 0; s < kNumStreams; ++s) need(call_ends_[before.call][s]);
@@ -164,18 +208,20 @@ class ListMaker {
     const Dependency* d = timed_.dependencies.data() + op.first_dependency;
     for (std::size_t i = 0; i < op.num_dependencies; ++i) {
       if (!d[i].waits) continue;
-      need(written(d[i], mb));
-      if (d[i].writes) need(read(d[i], mb));
+      const SlotAccesses& accesses = slot(d[i], mb);
+      need(accesses.written);
+      if (d[i].writes) need(accesses.read);
     }
     need_streams(op.waits);
     if (op.takes_arena) need(state_.last_free);
   }
 
   /// A body at op k of the segment, which ends before op `limit`: how many ops it took; 0: none can be made.
-  std::uint32_t add_body(SegmentId id, Microbatch mb, std::size_t k, const TimedOp& first, std::size_t limit) {
+  std::uint32_t add_body(SegmentId id, Microbatch mb, std::size_t k, const std::vector<TimedOp>& ops, std::size_t limit) {
+    const TimedOp& first = ops[k];
     if (!calls_[call_].after.empty() || first.pool_taken >= 0) return 0;
     need_of(first, mb);
-    FoundBody* found = bodies_.find(id, mb, k, limit, needed_);
+    FoundBody* found = bodies_.find(id, ops, mb, k, limit, needed_);
     if (found == nullptr) return 0;
     place_body(id, mb, k, first, *found);
     return found->body.num_ops;
@@ -186,7 +232,7 @@ class ListMaker {
     const BodyFinder::Entry& entry = bodies_.entry();
     const auto other = static_cast<std::size_t>(body.stream);
     // The item is on main, but waits as its first collective would, and for that one's stream.
-    stream_ = static_cast<std::int8_t>(StreamId::kMain);
+    stream_ = kMainStream;
     needed_ = entry.needs;
     needed_[other] = state_.end_of(other);
     StreamItem& item = place(id, mb, k, first, ItemKind::kBody, &state_.clock[other]);
@@ -196,16 +242,16 @@ class ListMaker {
       if (found.number < 0) found.number = body_number(body, first);
       item.body = found.number;
     }
-    const std::int64_t number = state_.next - 1;
+    const ItemNumber number = state_.next - 1;
     StreamClock& clock = state_.clock[kMainStream];
     for (std::size_t u = 0; u < kNumStreams; ++u) {
       if (u != kMainStream) clock[u] = std::max(clock[u], entry.known[u]);
     }
     state_.clocks.back() = entry.known;
     find_concurrent(first, body.stream);
-    stream_ = static_cast<std::int8_t>(body.stream);
+    stream_ = other;
     needed_.fill(StreamPoint{});
-    needed_[kMainStream] = {number, body.last_collective, static_cast<std::int8_t>(StreamId::kMain)};
+    needed_[kMainStream] = {number, body.last_collective, kMainStream};
     place(id, mb, k, first, ItemKind::kFollow);
     sent_[other].back().first = state_.next - 1;
     if (body.main_knows_last) clock[other] = state_.next - 1;
@@ -232,7 +278,7 @@ class ListMaker {
   /// op's stream, which says what that op need not wait for; but for the end of that stream it does.
   StreamItem& place(SegmentId id, Microbatch mb, std::size_t k, const TimedOp& op, ItemKind kind,
                     const StreamClock* as = nullptr) {
-    const auto s = static_cast<std::size_t>(stream_);
+    const std::size_t s = stream_;
     StreamClock& clock = state_.clock[s];
     StreamItem& item = recording_ ? out_.items.emplace_back() : scratch_;
     if (!recording_) item = StreamItem{};
@@ -246,21 +292,22 @@ class ListMaker {
     item.first_wait = static_cast<std::uint32_t>(out_.waits.size());
     for (std::size_t t = 0; t < kNumStreams; ++t) {
       const StreamPoint& point = needed_[t];
-      if (point.at < 0) continue;
-      const bool whole = point.op == kEnd;
+      if (point.at() < 0) continue;
+      const bool whole = point.op() == kEnd;
       const bool own = as == nullptr || t == static_cast<std::size_t>(op.stream);
-      if ((own ? clock : *as)[t] >= point.at) continue;
-      const StreamClock& behind = state_.clocks[static_cast<std::size_t>(point.at)];
+      if ((own ? clock : *as)[t] >= point.at()) continue;
+      const StreamClock& behind = state_.clocks[static_cast<std::size_t>(point.at())];
       for (std::size_t u = 0; u < kNumStreams; ++u) clock[u] = std::max(clock[u], behind[u]);
-      if (whole) clock[t] = point.at;
+      if (whole) clock[t] = point.at();
       if (recording_) {
         out_.waits.push_back(mark(point));
         ++item.num_waits;
       }
     }
-    if (recording_ && state_.host_sync.at >= 0) {
-      item.host = static_cast<std::int64_t>(2 * host_mark_) + (state_.host_sync.at < per_pass_ ? 1 : 0);
+    if (recording_ && state_.host_sync.at() >= 0) {
+      item.host = static_cast<std::int32_t>(2 * host_mark_) + (state_.host_sync.at() < per_pass_ ? 1 : 0);
     }
+    check(state_.next < std::numeric_limits<ItemNumber>::max(), "a list has fewer items than can be numbered");
     state_.clocks.push_back(clock);
     clock[s] = state_.last[s] = state_.next++;
     if (awaited_calls_[call_]) call_ends_[call_][s] = state_.end_of(s);
@@ -269,13 +316,27 @@ class ListMaker {
   }
 
   MarkRef mark(const StreamPoint& point) {
-    const bool previous = point.at < per_pass_;
-    const auto item = static_cast<std::size_t>(previous ? point.at : point.at - per_pass_);
+    const bool previous = point.at() < per_pass_;
+    const auto item = static_cast<std::size_t>(previous ? point.at() : point.at() - per_pass_);
     // A second pass that ends bodies earlier has more items than the first; it is done again, but not before its end.
-    if (item >= end_marks_.size()) end_marks_.resize(std::max(item + 1, static_cast<std::size_t>(per_pass_)), kNoMark);
-    std::uint32_t& known = point.op == kEnd ? end_marks_[item] : inner_marks_.try_emplace({item, point.op}, kNoMark).first->second;
+    if (item >= end_marks_.size()) {
+      end_marks_.resize(item + 1, kNoMark);
+      inner_marks_.resize(item + 1, -1);
+    }
+    std::uint32_t& known = point.op() == kEnd ? end_marks_[item] : inner_mark(item, point.op());
     if (known == kNoMark) known = num_points_++;
     return 2 * known + (previous ? 1 : 0);
+  }
+
+  /// Of op `op` of an item: marks of the same item are a list, ascending.
+  std::uint32_t& inner_mark(std::size_t item, std::uint32_t op) {
+    std::int32_t before = -1, at = inner_marks_[item];
+    while (at >= 0 && inner_[static_cast<std::size_t>(at)].op < op) at = inner_[static_cast<std::size_t>(before = at)].next;
+    if (at >= 0 && inner_[static_cast<std::size_t>(at)].op == op) return inner_[static_cast<std::size_t>(at)].mark;
+    const auto fresh = static_cast<std::int32_t>(inner_.size());
+    inner_.push_back({op, kNoMark, at});
+    (before < 0 ? inner_marks_[item] : inner_[static_cast<std::size_t>(before)].next) = fresh;
+    return inner_.back().mark;
   }
 
   void add_run(SegmentId id, Microbatch mb, std::size_t k, const TimedOp& op, const TimedRun& run) {
@@ -285,14 +346,15 @@ class ListMaker {
     host_ += run.first_launch;
     place(id, mb, k, op, ItemKind::kRun).run = &run;
     host_ = before + run.launch;
-    const std::int64_t at = state_.next - 1;
+    const ItemNumber at = state_.next - 1;
     const auto point = [&](std::uint32_t of) { return StreamPoint{at, of, stream_}; };
     if (run.last_free >= 0) state_.last_free = point(static_cast<std::uint32_t>(run.last_free));
     const RunNote* note = timed_.notes.data() + run.first_note;
     for (std::size_t i = 0; i < run.num_notes; ++i) {
       const Dependency& d = note[i].dependency;
-      if (d.reads) read(d, mb).see(point(note[i].op));
-      if (d.writes) written(d, mb).see(point(note[i].op));
+      SlotAccesses& accesses = slot(d, mb);
+      if (d.reads) accesses.read.see(point(note[i].op));
+      if (d.writes) accesses.written.see(point(note[i].op));
     }
   }
 
@@ -311,10 +373,11 @@ class ListMaker {
     }
     host_ += op.launch;
     StreamItem& item = place(id, mb, k, op, kind_of(op));
-    const StreamPoint point = state_.end_of(static_cast<std::size_t>(stream_));
+    const StreamPoint point = state_.end_of(stream_);
     for (std::size_t i = 0; i < op.num_dependencies; ++i) {
-      if (d[i].reads) read(d[i], mb).see(point);
-      if (d[i].writes) written(d[i], mb).see(point);
+      SlotAccesses& accesses = slot(d[i], mb);
+      if (d[i].reads) accesses.read.see(point);
+      if (d[i].writes) accesses.written.see(point);
     }
     if (op.message >= 0) find_concurrent(op, op.stream);
     if (op.host_sync) {
@@ -343,16 +406,17 @@ class ListMaker {
     need_streams(op.waits);
     const Dependency* d = timed_.dependencies.data() + op.first_dependency;
     for (std::size_t i = 0; i < op.num_dependencies; ++i) {
-      need(written(d[i], mb));
-      need(read(d[i], mb));
+      const SlotAccesses& accesses = slot(d[i], mb);
+      need(accesses.written);
+      need(accesses.read);
     }
     const bool waits = op.waits != 0 || op.num_dependencies > 0 || !calls_[call_].after.empty();
     if (waits) place(id, mb, k, op, ItemKind::kFree);
-    const StreamPoint point = state_.end_of(static_cast<std::size_t>(StreamId::kMain));
+    const StreamPoint point = state_.end_of(kMainStream);
     state_.last_free = point;
     if (awaited_calls_[call_]) call_ends_[call_][static_cast<std::size_t>(StreamId::kMain)] = point;
     for (std::size_t i = 0; i < op.num_dependencies; ++i) {
-      if (d[i].writes) written(d[i], mb).see(point);
+      if (d[i].writes) slot(d[i], mb).written.see(point);
     }
     for (std::size_t i = 0; i < op.num_pools_given; ++i) {
       pools_[static_cast<std::size_t>(timed_.pools_given[op.first_pool_given + i])].given.push_back(point);
@@ -373,23 +437,21 @@ class ListMaker {
         out_.concurrent[it->second] |= std::uint64_t{1} << lane;
       }
     }
-    sent_[s].emplace_back(state_.next - 1, lane);
+    sent_[s].emplace_back(state_.next - 1, static_cast<std::uint32_t>(lane));
     sent_over_[s] |= std::uint64_t{1} << lane;
   }
 
   void settle_marks() {
     out_.num_marks = num_points_ + num_host_marks_;
     out_.given.reserve(num_points_);
-    end_marks_.resize(out_.items.size(), kNoMark);
-    auto inner = inner_marks_.begin();
     for (std::size_t i = 0; i < out_.items.size(); ++i) {
       StreamItem& item = out_.items[i];
-      if (item.host >= 0) item.host += 2 * static_cast<std::int64_t>(num_points_);
+      if (item.host >= 0) item.host += 2 * static_cast<std::int32_t>(num_points_);
       if (item.gives_host >= 0) item.gives_host += static_cast<std::int32_t>(num_points_);
       item.first_given = static_cast<std::uint32_t>(out_.given.size());
-      for (; inner != inner_marks_.end() && inner->first.first == i; ++inner) {
-        const std::uint32_t op = inner->first.second;
-        out_.given.push_back({inner->second, op, item.kind == ItemKind::kRun ? offset(item, op) : -1});
+      for (std::int32_t at = inner_marks_[i]; at >= 0; at = inner_[static_cast<std::size_t>(at)].next) {
+        const InnerMark& inner = inner_[static_cast<std::size_t>(at)];
+        out_.given.push_back({inner.mark, inner.op, item.kind == ItemKind::kRun ? offset(item, inner.op) : -1});
       }
       if (end_marks_[i] != kNoMark) out_.given.push_back({end_marks_[i], kEnd, -1});
       item.num_given = static_cast<std::uint32_t>(out_.given.size()) - item.first_given;
@@ -410,13 +472,21 @@ class ListMaker {
   const TimedRank& timed_;
   StreamList& out_;
   IssueState state_;
+  struct CalledSegment {
+    bool skipped = false;
+    const TimedSegment* timed = nullptr;
+    const std::vector<std::uint32_t>* ends = nullptr;  // where bodies may end; null: none are made
+  };
+  std::vector<CalledSegment> segments_;
+  std::vector<std::uint32_t> segment_of_;  // [call]: index into segments_
+  std::size_t next_limit_ = 0;
   BodyFinder bodies_;
   std::vector<BodyPlace> taken_;  // of this pass
   bool recording_ = false;
-  std::int64_t per_pass_ = 0;
+  ItemNumber per_pass_ = 0;
   Seconds host_ = 0;
   std::size_t call_ = 0;
-  std::int8_t stream_ = 0;
+  std::size_t stream_ = 0;
   StreamNeeds needed_{};          // of the item being made
   StreamItem scratch_;
   std::vector<PoolTurns> pools_;
@@ -424,11 +494,16 @@ class ListMaker {
   std::size_t num_host_marks_ = 0, num_syncs_ = 0;
   std::vector<bool> awaited_calls_;
   std::vector<StreamNeeds> call_ends_;
-  std::array<std::vector<std::pair<std::int64_t, std::size_t>>, kNumStreams> sent_;  // item, lane
+  std::array<std::vector<std::pair<ItemNumber, std::uint32_t>>, kNumStreams> sent_;  // item, lane
   std::array<std::uint64_t, kNumStreams> sent_over_{};  // lanes of each stream so far
   std::uint32_t num_points_ = 0;          // marks so far
   std::vector<std::uint32_t> end_marks_;  // [item]: of its end; kNoMark: nobody waits for it
-  std::map<std::pair<std::size_t, std::uint32_t>, std::uint32_t> inner_marks_;  // (item, op)
+  struct InnerMark {
+    std::uint32_t op, mark;
+    std::int32_t next;                    // index into inner_; -1: none
+  };
+  std::vector<InnerMark> inner_;          // of ends of ops
+  std::vector<std::int32_t> inner_marks_; // [item]: the first of its marks; -1: none
 };
 
 }  // namespace

@@ -34,22 +34,25 @@ enum class ItemKind : std::uint8_t {
   kFollow  // on that stream: ends with the last of them
 };
 
+/// Sized to a line of the processor's cache: running a list mostly waits for these.
 struct StreamItem {
   ItemKind kind = ItemKind::kKernel;
   StreamId stream = StreamId::kMain;
+  bool after_main = false;           // kBody: its first collective waits for what main did before
+  std::uint8_t num_waits = 0;        // at most one per stream
   Microbatch mb = -1;
   SegmentId segment = -1;
   std::uint32_t op_index = 0;        // in its segment, of the first op
+  std::int32_t body = -1;            // kBody: index into StreamList::bodies
+  std::int32_t host = -1;            // MarkRef of the host's delay; -1: nothing has held it up
+  std::int32_t gives_host = -1;      // the host waits for the end: number of the mark of its new delay
+  std::uint32_t first_wait = 0;
+  std::uint32_t first_given = 0, num_given = 0;
   const TimedOp* op = nullptr;       // the first
   const TimedRun* run = nullptr;     // kRun
-  std::int32_t body = -1;            // kBody: index into StreamList::bodies
-  bool after_main = false;           // kBody: its first collective waits for what main did before
   Seconds issued = 0;                // host time of the step's launches up to the first op, it included
-  std::int64_t host = -1;            // MarkRef of the host's delay; -1: nothing has held it up
-  std::int32_t gives_host = -1;      // the host waits for the end: number of the mark of its new delay
-  std::uint32_t first_wait = 0, num_waits = 0;
-  std::uint32_t first_given = 0, num_given = 0;
 };
+static_assert(sizeof(StreamItem) == 64);
 
 struct StreamList {
   TimedRank timed;                   // what the items point into

@@ -45,6 +45,8 @@ class Lowering {
     const auto placed = place(events);
     Program& program = draft_.program;
     program.num_microbatches = schedule_.num_microbatches;
+    program.body.clear();
+    for (Pool& pool : program.pools) pool.slots = 0;
     for (std::int32_t rank = 0; rank < draft_.num_ranks; ++rank) {
       RankClass& list = program.body.emplace_back();
       list.ranks.at[index(Axis::kPp)] = rank;

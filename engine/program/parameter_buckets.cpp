@@ -73,7 +73,7 @@ class BucketPlanner {
       const std::int64_t elements = num_elements(tensor(p.tensor).shape);
       const auto known = open.find(key);
       if (known == open.end() ||
-          plan_.buckets[known->second].elements + elements > config_.bucket_elements) {
+          plan_.buckets[known->second].filled + elements > config_.bucket_elements) {
         Bucket bucket;
         bucket.stage = stage;
         bucket.rank = rank_of(stage);
@@ -85,7 +85,7 @@ class BucketPlanner {
       }
       Bucket& bucket = plan_.buckets[open[key]];
       bucket.parameters.push_back(*it);
-      bucket.elements += elements;
+      bucket.filled += elements;
     }
   }
 
@@ -94,11 +94,9 @@ class BucketPlanner {
     return static_cast<ValueId>(program_.values.size() - 1);
   }
 
-  ValueId buffer(const std::string& name, std::int64_t elements, DType dtype, Scope scope,
-                 MemoryClass memory, bool sharded) {
+  ValueId buffer(const std::string& name, DType dtype, Scope scope, MemoryClass memory, bool sharded) {
     Value value;
     value.name = name;
-    value.dims = one_dim(elements);
     value.dtype = dtype;
     value.scope = scope;
     value.memory = memory;
@@ -106,10 +104,9 @@ class BucketPlanner {
     return add_value(std::move(value));
   }
 
-  ValueId own_shard(const std::string& name, ValueId of, std::int64_t elements) {
+  ValueId own_shard(const std::string& name, ValueId of) {
     Value value = program_.values[static_cast<std::size_t>(of)];
     value.name = name;
-    value.dims = one_dim(elements);
     value.spec[Axis::kDp] = shard(0);
     value.alias = Alias{of, 0, Axis::kDp};
     return add_value(std::move(value));
@@ -117,25 +114,24 @@ class BucketPlanner {
 
   void add_values(std::size_t index) {
     Bucket& bucket = plan_.buckets[index];
-    const bool zero = parallel_.zero.stage >= 1 && parallel_.data > 1;
-    const std::int64_t filled = bucket.elements;
-    if (zero) bucket.elements = (filled + parallel_.data - 1) / parallel_.data * parallel_.data;
-    const std::int64_t shard_elements = zero ? bucket.elements / parallel_.data : bucket.elements;
+    const bool zero = shards_state(parallel_);
     const std::string name = "b" + std::to_string(index);
     const bool half = config_.precision == DType::kFp16 || config_.precision == DType::kBf16;
     const DType state = config_.precision == DType::kFp64 ? DType::kFp64 : DType::kFp32;
 
-    bucket.parameter = buffer(name + ".param", bucket.elements, config_.precision,
-                              Scope::kPersistent, MemoryClass::kParameter, false);
-    bucket.gradient = buffer(name + ".grad", bucket.elements, grad_dtype_, Scope::kStep,
-                             MemoryClass::kGradient, false);
+    bucket.parameter = buffer(name + ".param", config_.precision, Scope::kPersistent,
+                              MemoryClass::kParameter, false);
+    bucket.gradient = buffer(name + ".grad", grad_dtype_, Scope::kStep, MemoryClass::kGradient, false);
+    bucket.whole = {bucket.parameter, bucket.gradient};
     if (zero) {
-      bucket.parameter_shard = own_shard(name + ".param_shard", bucket.parameter, shard_elements);
-      bucket.gradient_shard = own_shard(name + ".grad_shard", bucket.gradient, shard_elements);
+      bucket.parameter_shard = own_shard(name + ".param_shard", bucket.parameter);
+      bucket.gradient_shard = own_shard(name + ".grad_shard", bucket.gradient);
+      bucket.shards = {bucket.parameter_shard, bucket.gradient_shard};
     }
     const auto state_buffer = [&](const std::string& suffix) {
-      return buffer(name + suffix, shard_elements, state, Scope::kPersistent,
-                    MemoryClass::kOptimizerState, zero);
+      const ValueId id = buffer(name + suffix, state, Scope::kPersistent, MemoryClass::kOptimizerState, zero);
+      (zero ? bucket.shards : bucket.whole).push_back(id);
+      return id;
     };
     if (half) bucket.master = state_buffer(".master");
     if (config_.optimizer == Optimizer::kAdamW) {
@@ -193,9 +189,23 @@ ValueId BucketPlan::value(TensorId tensor, std::int32_t rank) const {
   return first_rank == rank ? first_value : on_further_ranks_.at({tensor, rank});
 }
 
+bool shards_state(const ParallelConfig& parallel) { return parallel.zero.stage >= 1 && parallel.data > 1; }
+
 BucketPlan plan_buckets(const TrainingGraph& training, const ParallelConfig& parallel,
                         const TrainingConfig& config, DType grad_dtype, Program& program) {
   return BucketPlanner(training, parallel, config, grad_dtype, program).run();
+}
+
+void size_buckets(BucketPlan& plan, const ParallelConfig& parallel, Program& program) {
+  const std::int64_t parts = shards_state(parallel) ? parallel.data : 1;
+  for (Bucket& bucket : plan.buckets) {
+    bucket.elements = (bucket.filled + parts - 1) / parts * parts;
+    const auto resize = [&](ValueId id, std::int64_t extent) {
+      program.values[static_cast<std::size_t>(id)].dims = one_dim(extent);
+    };
+    for (const ValueId id : bucket.whole) resize(id, bucket.elements);
+    for (const ValueId id : bucket.shards) resize(id, bucket.elements / parts);
+  }
 }
 
 }  // namespace trainyard

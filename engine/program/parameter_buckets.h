@@ -22,7 +22,8 @@ struct Bucket {
   std::int32_t stage = 0;
   std::int32_t rank = 0;                 // along pp
   std::vector<std::int32_t> parameters;  // indices into Graph::parameters, in storage order
-  std::int64_t elements = 0;             // padded to a multiple of the data-parallel degree under ZeRO-1
+  std::int64_t filled = 0;               // elements of the parameters
+  std::int64_t elements = 0;             // the same, padded to a multiple of the data-parallel degree under ZeRO-1
   bool replicated = false;               // held alike by all tensor-parallel ranks
   bool partial = false;                  // gradient is a partial sum on each tensor-parallel rank
   std::vector<std::int32_t> tied;        // pipeline ranks that share these weights; empty: only this one
@@ -30,6 +31,7 @@ struct Bucket {
   ValueId gradient = -1, gradient_shard = -1;
   ValueId parameter = -1, parameter_shard = -1;
   ValueId master = -1, first_moment = -1, second_moment = -1;
+  std::vector<ValueId> whole, shards;    // values as long as the bucket, or as a data-parallel rank's part of it
 };
 
 /// Buckets, and which value holds a parameter or its gradient on a pipeline rank.
@@ -47,8 +49,16 @@ class BucketPlan {
   std::map<std::pair<TensorId, std::int32_t>, ValueId> on_further_ranks_;  // shared weights
 };
 
-/// Adds the values to `program` and returns the layout. Ranks of stages: stage % pipeline ranks.
+/// ZeRO-1: each data-parallel rank keeps the optimizer's state of its shard of every bucket.
+bool shards_state(const ParallelConfig& parallel);
+
+/// Adds the values to `program` and returns the layout; size_buckets() gives them their lengths. Ranks
+/// of stages: stage % pipeline ranks.
 BucketPlan plan_buckets(const TrainingGraph& training, const ParallelConfig& parallel,
                         const TrainingConfig& config, DType grad_dtype, Program& program);
+
+/// Pads every bucket for `parallel.data` ranks, and gives the values in `whole` and `shards` their
+/// lengths. All that the data-parallel degree decides about a plan, once it is known to be above 1.
+void size_buckets(BucketPlan& plan, const ParallelConfig& parallel, Program& program);
 
 }  // namespace trainyard

@@ -68,9 +68,27 @@ class Writer {
   }
   /// Most pieces are a few bytes long, and there are hundreds of thousands.
   void text(std::string_view piece) {
-    if (used_ + piece.size() > buffer_.size()) buffer_.resize(2 * buffer_.size() + piece.size());
-    std::memcpy(buffer_.data() + used_, piece.data(), piece.size());
-    used_ += piece.size();
+    const std::size_t size = piece.size();
+    if (used_ + size > buffer_.size()) buffer_.resize(2 * buffer_.size() + size);
+    char* to = buffer_.data() + used_;
+    used_ += size;
+    if (size > 16) {
+      std::memcpy(to, piece.data(), size);
+    } else if (size >= 8) {
+      copy_ends<8>(to, piece);
+    } else if (size >= 4) {
+      copy_ends<4>(to, piece);
+    } else if (size > 0) {
+      to[0] = piece[0];
+      to[size / 2] = piece[size / 2];
+      to[size - 1] = piece[size - 1];
+    }
+  }
+  /// A piece of kBytes to 2 kBytes, as its first and its last kBytes.
+  template <std::size_t kBytes>
+  static void copy_ends(char* to, std::string_view piece) {
+    std::memcpy(to, piece.data(), kBytes);
+    std::memcpy(to + piece.size() - kBytes, piece.data() + piece.size() - kBytes, kBytes);
   }
   template <typename Number>
   void number(Number value) {

@@ -32,7 +32,7 @@ class StepBuilder {
 
  private:
   Program& program() { return draft_.program; }
-  bool shards_state() const { return parallel_.zero.stage >= 1 && parallel_.data > 1; }
+  bool shards_state() const { return trainyard::shards_state(parallel_); }
 
   SegmentId add_segment(std::int32_t stage, const std::string& name, Phase phase,
                         std::vector<ProgramOp> ops) {
@@ -63,6 +63,13 @@ class StepBuilder {
     value.alias = Alias{of, 0, std::nullopt};
     program().values.push_back(std::move(value));
     return static_cast<ValueId>(program().values.size() - 1);
+  }
+
+  /// The same in a bucket's gradient, or in the rank's shard of it.
+  ValueId in_bucket(Bucket& bucket, ValueId of, const std::string& suffix, bool sharded) {
+    const ValueId id = in_place(of, suffix);
+    (sharded ? bucket.shards : bucket.whole).push_back(id);
+    return id;
   }
 
   ValueId scalar(const std::string& name) {
@@ -100,7 +107,7 @@ class StepBuilder {
     const std::string suffix = "." + std::to_string(index);
     ValueId gradient = bucket.gradient;
     if (bucket.partial) {
-      const ValueId sum = in_place(gradient, ".tp_sum");
+      const ValueId sum = in_bucket(bucket, gradient, ".tp_sum", false);
       segments.reduce_tensor =
           add_segment(bucket.stage, "REDUCE_TP" + suffix, Phase::kCommunicate,
                       {collective(OpKind::kAllReduce, kTensorGroup, StreamId::kTp, gradient, sum)});
@@ -108,8 +115,7 @@ class StepBuilder {
     }
     if (parallel_.data > 1) {
       const bool scatter = shards_state();
-      const ValueId sum = scatter ? in_place(bucket.gradient_shard, ".dp_sum")
-                                  : in_place(gradient, ".dp_sum");
+      const ValueId sum = in_bucket(bucket, scatter ? bucket.gradient_shard : gradient, ".dp_sum", scatter);
       segments.reduce = add_segment(
           bucket.stage, "REDUCE_GRAD" + suffix, Phase::kCommunicate,
           {collective(scatter ? OpKind::kReduceScatter : OpKind::kAllReduce, kDataGroup, StreamId::kDp,
@@ -117,7 +123,7 @@ class StepBuilder {
       gradient = sum;
     }
     if (!bucket.tied.empty()) {
-      const ValueId sum = in_place(gradient, ".tied_sum");
+      const ValueId sum = in_bucket(bucket, gradient, ".tied_sum", shards_state());
       segments.reduce_tied = add_segment(
           bucket.stage, "REDUCE_TIED" + suffix, Phase::kCommunicate,
           {collective(OpKind::kAllReduce, tied_group(bucket.tied), StreamId::kNorm, gradient, sum)});

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/program/program_form.h"
 
 namespace trainyard {
@@ -29,19 +30,31 @@ struct Use {
 
 enum class State : std::uint8_t { kUnwritten, kWritten, kFreed };
 
-class Verifier {
- public:
-  explicit Verifier(const Program& program) : program_(program) {}
+}  // namespace
 
-  void run() {
-    if (const auto problem = find_malformed(program_)) fail(*problem);
+/// Of one Program.
+class ProgramVerifier::Checks {
+ public:
+  explicit Checks(const Program& program) : program_(&program) {}
+
+  void run_all() {
+    if (const auto problem = find_malformed(*program_)) fail(*problem);
     find_anchors();
-    for (std::size_t s = 0; s < program_.segments.size(); ++s) check_segment(static_cast<SegmentId>(s));
+    for (std::size_t s = 0; s < program_->segments.size(); ++s) check_segment(static_cast<SegmentId>(s));
     group_values();
-    for (const Segment& s : program_.segments) {
-      has_reduction_.push_back(std::any_of(s.ops.begin(), s.ops.end(), [&](const ProgramOp& op) { return reduces_gradient(op); }));
-    }
-    for (const RankClass& list : program_.body) {
+    find_marked_ops();
+    check_lists();
+  }
+
+  void run_on_lists(const Program& program) {
+    program_ = &program;
+    if (const auto problem = find_malformed_but_ops(program)) fail(*problem);
+    check_lists();
+  }
+
+ private:
+  void check_lists() {
+    for (const RankClass& list : program_->body) {
       check_lifetimes(list);
       check_inside(list);
       check_reductions(list);
@@ -50,7 +63,6 @@ class Verifier {
     check_communication();
   }
 
- private:
   template <typename... Parts>
   [[noreturn]] static void fail(const Parts&... parts) {
     std::string text;
@@ -58,33 +70,33 @@ class Verifier {
     throw Violation(text);
   }
 
-  const Value& value(ValueId id) const { return program_.values[static_cast<std::size_t>(id)]; }
+  const Value& value(ValueId id) const { return program_->values[static_cast<std::size_t>(id)]; }
   ValueId root(ValueId id) const { return root_[static_cast<std::size_t>(id)]; }
   const Segment& segment(SegmentId id) const {
-    return program_.segments[static_cast<std::size_t>(id)];
+    return program_->segments[static_cast<std::size_t>(id)];
   }
 
   /// The value whose write makes `v` readable: itself, or the storage it is a view of.
   void find_anchors() {
-    std::vector<bool> written(program_.values.size(), false);
-    for (const Segment& s : program_.segments) {
+    std::vector<bool> written(program_->values.size(), false);
+    for (const Segment& s : program_->segments) {
       for (const ProgramOp& op : s.ops) {
         for (const Operand& operand : op.writes) written[static_cast<std::size_t>(operand.value)] = true;
       }
     }
-    anchor_.resize(program_.values.size());
-    for (std::size_t v = 0; v < program_.values.size(); ++v) {
-      root_.push_back(storage_root(program_, static_cast<ValueId>(v)));
+    anchor_.resize(program_->values.size());
+    for (std::size_t v = 0; v < program_->values.size(); ++v) {
+      root_.push_back(storage_root(*program_, static_cast<ValueId>(v)));
     }
-    family_.resize(program_.values.size());
+    family_.resize(program_->values.size());
     for (std::size_t v = 0; v < anchor_.size(); ++v) {
       auto at = static_cast<ValueId>(v);
       while (!written[static_cast<std::size_t>(at)] && value(at).alias) at = value(at).alias->in;
       anchor_[v] = at;
       if (anchor_[v] == static_cast<ValueId>(v)) family_[static_cast<std::size_t>(root_[v])].push_back(at);
     }
-    state_.assign(program_.values.size(), State::kUnwritten);
-    signature_.resize(program_.values.size());
+    state_.assign(program_->values.size(), State::kUnwritten);
+    signature_.resize(program_->values.size());
   }
 
   bool outlives_call(ValueId v) const { return value(v).scope != Scope::kLocal; }
@@ -160,10 +172,10 @@ class Verifier {
   /// Values with the same scope and the same uses by the same segments share one token.
   void group_values() {
     std::map<std::pair<Scope, std::vector<std::pair<SegmentId, int>>>, std::size_t> tokens;
-    uses_.resize(program_.segments.size());
+    uses_.resize(program_->segments.size());
     for (std::size_t v = 0; v < signature_.size(); ++v) {
       const auto& uses = signature_[v];
-      const Scope scope = program_.values[v].scope;
+      const Scope scope = program_->values[v].scope;
       if (uses.empty() || scope == Scope::kPersistent) continue;
       std::vector<std::pair<SegmentId, int>> key;
       for (const auto& [s, u] : uses) key.emplace_back(s, u.needs_written + 2 * u.writes + 4 * u.frees);
@@ -175,7 +187,7 @@ class Verifier {
   }
 
   void check_lifetimes(const RankClass& list) {
-    const auto microbatches = static_cast<std::size_t>(std::max(1, program_.num_microbatches));
+    const auto microbatches = static_cast<std::size_t>(std::max(1, program_->num_microbatches));
     instances_.resize(tokens_.size());
     std::vector<std::size_t> touched;  // tokens
     const auto apply = [&](SegmentId id, Microbatch mb) {
@@ -218,29 +230,38 @@ class Verifier {
   }
 
   /// What is issued inside a call may only write what the rest of the call leaves alone.
-  void check_inside(const RankClass& list) const {
+  void check_inside(const RankClass& list) {
     for (const Call& call : list.calls) {
       if (call.inside.empty()) continue;
-      std::unordered_map<ValueId, std::pair<std::size_t, SegmentId>> taken;  // storage -> from which op on
+      taken_.resize(program_->values.size());
       for (const auto& [at, inner] : call.inside) {
         for (const ProgramOp& op : segment(inner).ops) {
           for (const auto* operands : {&op.writes, &op.accumulates}) {
-            for (const Operand& operand : *operands) taken.emplace(root(operand.value), std::pair(at, inner));
+            for (const Operand& operand : *operands) take(root(operand.value), at, inner);
           }
         }
       }
       const Segment& s = segment(call.segment);
-      for (std::size_t k = 0; k < s.ops.size(); ++k) {
+      for (std::size_t k = call.inside.front().first; k < s.ops.size(); ++k) {
         for (const auto* operands : {&s.ops[k].reads, &s.ops[k].writes, &s.ops[k].accumulates}) {
           for (const Operand& operand : *operands) {
-            const auto it = taken.find(root(operand.value));
-            if (it == taken.end() || k < it->second.first) continue;
+            const Taken& taken = taken_[static_cast<std::size_t>(root(operand.value))];
+            if (taken.by < 0 || k < taken.from) continue;
             fail("class pp:", std::to_string(list.ranks.at[0]), ": ", s.name, " op ", std::to_string(k), " uses ",
-                 value(operand.value).name, ", which ", segment(it->second.second).name, " inside it has taken over");
+                 value(operand.value).name, ", which ", segment(taken.by).name, " inside it has taken over");
           }
         }
       }
+      for (const ValueId storage : taken_ids_) taken_[static_cast<std::size_t>(storage)] = Taken{};
+      taken_ids_.clear();
     }
+  }
+
+  void take(ValueId storage, std::uint32_t from, SegmentId by) {
+    Taken& taken = taken_[static_cast<std::size_t>(storage)];
+    if (taken.by >= 0) return;
+    taken = {from, by};
+    taken_ids_.push_back(storage);
   }
 
   /// Elements of a storage.
@@ -270,41 +291,47 @@ class Verifier {
     return storage.memory == MemoryClass::kGradient && storage.scope == Scope::kStep;
   }
 
+  bool is_gradient(ValueId storage) const {
+    return value(storage).memory == MemoryClass::kGradient && value(storage).scope == Scope::kStep;
+  }
+  bool touches_gradients(const ProgramOp& op) const {
+    const auto of_gradient = [&](const Operand& operand) { return is_gradient(root(operand.value)); };
+    const auto& operands = op.kind == OpKind::kFree ? op.reads : op.accumulates;
+    return reduces_gradient(op) || std::any_of(operands.begin(), operands.end(), of_gradient);
+  }
+
   /// What a rank adds to a gradient after it has been summed over the ranks, the others do not get.
   void check_reductions(const RankClass& list) const {
     std::unordered_map<ValueId, std::vector<std::pair<Range, SegmentId>>> reduced;  // by storage
-    const auto look_at = [&](SegmentId id, Microbatch mb, const ProgramOp& op) {
+    const auto look_at = [&](SegmentId id, Microbatch mb, std::size_t k) {
+      const ProgramOp& op = segment(id).ops[k];
       if (op.kind == OpKind::kFree) {
         for (const Operand& operand : op.reads) reduced.erase(root(operand.value));
         return;
       }
-      for (const Operand& operand : op.accumulates) {
-        const auto of = reduced.find(root(operand.value));
-        if (of == reduced.end()) continue;
-        const Range added = range_of(operand.value);
-        for (const auto& [range, by] : of->second) {
-          if (added.begin >= range.end || range.begin >= added.end) continue;
-          fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name, mb >= 0 ? std::to_string(mb) : "",
-               ": ", op_name(op.kind, op.part), " adds to ", value(operand.value).name, ", which ",
-               segment(by).name, " has reduced");
-        }
-      }
+      for (const Operand& operand : op.accumulates) check_addition(list, id, mb, op, operand, reduced);
       if (reduces_gradient(op)) reduced[root(op.reads[0].value)].emplace_back(range_of(op.reads[0].value), id);
     };
-    const auto may_matter = [&](SegmentId id) { return !reduced.empty() || has_reduction_[static_cast<std::size_t>(id)]; };
     for (const Call& call : list.calls) {
-      const bool any = may_matter(call.segment) || std::any_of(call.inside.begin(), call.inside.end(), [&](const auto& inner) {
-                         return may_matter(inner.second);
+      const bool any = !reduced.empty() || has_reduction_[static_cast<std::size_t>(call.segment)] ||
+                       std::any_of(call.inside.begin(), call.inside.end(), [&](const auto& inner) {
+                         return has_reduction_[static_cast<std::size_t>(inner.second)];
                        });
-      if (!any) continue;  // most calls come before the first reduction
-      const auto& ops = segment(call.segment).ops;
-      auto next = call.inside.begin();
-      for (std::size_t k = 0; k <= ops.size(); ++k) {
-        for (; next != call.inside.end() && next->first == k; ++next) {
-          for (const ProgramOp& op : segment(next->second).ops) look_at(next->second, -1, op);
-        }
-        if (k < ops.size()) look_at(call.segment, call.mb[0], ops[k]);
-      }
+      if (any) visit_call(call, gradient_ops_, look_at);  // most calls come before the first reduction
+    }
+  }
+
+  template <typename Reduced>
+  void check_addition(const RankClass& list, SegmentId id, Microbatch mb, const ProgramOp& op, const Operand& operand,
+                      const Reduced& reduced) const {
+    const auto of = reduced.find(root(operand.value));
+    if (of == reduced.end()) return;
+    const Range added = range_of(operand.value);
+    for (const auto& [range, by] : of->second) {
+      if (added.begin >= range.end || range.begin >= added.end) continue;
+      fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name, mb >= 0 ? std::to_string(mb) : "",
+           ": ", op_name(op.kind, op.part), " adds to ", value(operand.value).name, ", which ",
+           segment(by).name, " has reduced");
     }
   }
 
@@ -312,36 +339,49 @@ class Verifier {
   template <typename Item>
   using ByOp = std::vector<std::pair<std::size_t, Item>>;
 
-  /// Calls visit(segment, microbatch, item) for the items of a class's calls, in issue order.
+  /// Calls visit(segment, microbatch, item) for the items of a call, in issue order.
   template <typename Item, typename Visit>
-  void in_issue_order(const RankClass& list, const std::vector<ByOp<Item>>& items, const Visit& visit) const {
-    for (const Call& call : list.calls) {
-      const auto& own = items[static_cast<std::size_t>(call.segment)];
-      auto next = own.begin();
-      for (const auto& [at, inner] : call.inside) {
-        for (; next != own.end() && next->first < at; ++next) visit(call.segment, call.mb[0], next->second);
-        for (const auto& [k, item] : items[static_cast<std::size_t>(inner)]) visit(inner, -1, item);
+  static void visit_call(const Call& call, const std::vector<ByOp<Item>>& items, const Visit& visit) {
+    const auto& own = items[static_cast<std::size_t>(call.segment)];
+    auto next = own.begin();
+    for (const auto& [at, inner] : call.inside) {
+      for (; next != own.end() && next->first < at; ++next) visit(call.segment, call.mb[0], next->second);
+      for (const auto& [k, item] : items[static_cast<std::size_t>(inner)]) visit(inner, -1, item);
+    }
+    for (; next != own.end(); ++next) visit(call.segment, call.mb[0], next->second);
+  }
+  template <typename Item, typename Visit>
+  static void in_issue_order(const RankClass& list, const std::vector<ByOp<Item>>& items, const Visit& visit) {
+    for (const Call& call : list.calls) visit_call(call, items, visit);
+  }
+
+  /// What the checks of lists look at, of each segment.
+  void find_marked_ops() {
+    const auto& segments = program_->segments;
+    gradient_ops_.resize(segments.size());
+    has_reduction_.resize(segments.size(), false);
+    pool_changes_.resize(segments.size());
+    crossing_.resize(segments.size());
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+      const auto& ops = segments[s].ops;
+      for (std::size_t k = 0; k < ops.size(); ++k) {
+        if (touches_gradients(ops[k])) gradient_ops_[s].emplace_back(k, k);
+        if (reduces_gradient(ops[k])) has_reduction_[s] = true;
+        if (crosses_classes(ops[k])) crossing_[s].emplace_back(k, k);
+        const bool frees = ops[k].kind == OpKind::kFree;
+        for (const Operand& operand : frees ? ops[k].reads : ops[k].writes) {
+          const Value& v = value(operand.value);
+          if (v.pool >= 0 && !v.alias) pool_changes_[s].emplace_back(k, std::pair(v.pool, frees ? -1 : 1));
+        }
       }
-      for (; next != own.end(); ++next) visit(call.segment, call.mb[0], next->second);
     }
   }
 
   void check_pools() const {
-    std::vector<ByOp<std::pair<PoolId, int>>> changes(program_.segments.size());
-    for (std::size_t s = 0; s < program_.segments.size(); ++s) {
-      const auto& ops = program_.segments[s].ops;
-      for (std::size_t k = 0; k < ops.size(); ++k) {
-        const bool frees = ops[k].kind == OpKind::kFree;
-        for (const Operand& operand : frees ? ops[k].reads : ops[k].writes) {
-          const Value& v = value(operand.value);
-          if (v.pool >= 0 && !v.alias) changes[s].emplace_back(k, std::pair(v.pool, frees ? -1 : 1));
-        }
-      }
-    }
-    for (const RankClass& list : program_.body) {
+    for (const RankClass& list : program_->body) {
       std::map<PoolId, int> alive;
-      in_issue_order(list, changes, [&](SegmentId id, Microbatch, const std::pair<PoolId, int>& change) {
-        const Pool& pool = program_.pools[static_cast<std::size_t>(change.first)];
+      in_issue_order(list, pool_changes_, [&](SegmentId id, Microbatch, const std::pair<PoolId, int>& change) {
+        const Pool& pool = program_->pools[static_cast<std::size_t>(change.first)];
         if ((alive[change.first] += change.second) <= pool.slots) return;
         fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name, ": pool ", pool.name, " has ",
              std::to_string(pool.slots), " slots, all in use");
@@ -358,24 +398,18 @@ class Verifier {
   bool crosses_classes(const ProgramOp& op) const {
     if (is_transfer(op.kind)) return true;
     if (!is_collective(op.kind)) return false;
-    const Group& group = program_.groups[static_cast<std::size_t>(op.group)];
+    const Group& group = program_->groups[static_cast<std::size_t>(op.group)];
     return std::find(group.axes.begin(), group.axes.end(), Axis::kPp) != group.axes.end();
   }
 
   void check_communication() const {
-    std::vector<ByOp<const ProgramOp*>> crossing(program_.segments.size());
-    for (std::size_t s = 0; s < program_.segments.size(); ++s) {
-      const auto& ops = program_.segments[s].ops;
-      for (std::size_t k = 0; k < ops.size(); ++k) {
-        if (crosses_classes(ops[k])) crossing[s].emplace_back(k, &ops[k]);
-      }
-    }
     std::vector<std::vector<Communication>> lists;
-    for (const RankClass& list : program_.body) {
+    for (const RankClass& list : program_->body) {
       auto& out = lists.emplace_back();
-      in_issue_order(list, crossing, [&](SegmentId id, Microbatch mb, const ProgramOp* op) {
-        check_membership(list, *op, id);
-        out.push_back({op, id, mb});
+      in_issue_order(list, crossing_, [&](SegmentId id, Microbatch mb, std::size_t k) {
+        const ProgramOp& op = segment(id).ops[k];
+        check_membership(list, op, id);
+        out.push_back({&op, id, mb});
       });
     }
     run_in_order(lists);
@@ -383,7 +417,7 @@ class Verifier {
 
   void check_membership(const RankClass& list, const ProgramOp& op, SegmentId id) const {
     if (!is_collective(op.kind)) return;
-    const Group& group = program_.groups[static_cast<std::size_t>(op.group)];
+    const Group& group = program_->groups[static_cast<std::size_t>(op.group)];
     const auto& members = group.members;
     if (members.empty() || std::find(members.begin(), members.end(), list.ranks.at[0]) != members.end()) return;
     fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name, ": is not in group ", group.name);
@@ -405,7 +439,7 @@ class Verifier {
     // A rank is looked at once for each communication that comes to the head of its list: whoever
     // comes last finds the others there.
     std::vector<std::size_t> num_seen(lists.size(), 0);
-    std::vector<std::vector<std::int32_t>> waiting(program_.groups.size());
+    std::vector<std::vector<std::int32_t>> waiting(program_->groups.size());
     std::vector<std::int32_t> to_look_at;
     for (std::int32_t rank = ranks; rank-- > 0;) to_look_at.push_back(rank);
     const auto let_go = [&](std::int32_t rank) {
@@ -427,7 +461,7 @@ class Verifier {
         if (other != rank) let_go(other);
         continue;
       }
-      const auto& members = program_.groups[static_cast<std::size_t>(mine->op->group)].members;
+      const auto& members = program_->groups[static_cast<std::size_t>(mine->op->group)].members;
       auto& there = waiting[static_cast<std::size_t>(mine->op->group)];
       there.push_back(rank);
       if (there.size() < (members.empty() ? lists.size() : members.size())) continue;
@@ -450,7 +484,7 @@ class Verifier {
   }
 
   std::int32_t peer(const ProgramOp& op, std::int32_t rank, std::int32_t ranks) const {
-    const std::int32_t offset = program_.transfers[static_cast<std::size_t>(op.transfer)].offset;
+    const std::int32_t offset = program_->transfers[static_cast<std::size_t>(op.transfer)].offset;
     return (rank + offset % ranks + ranks) % ranks;
   }
 
@@ -472,7 +506,7 @@ class Verifier {
            bytes(*a.op) == bytes(*b.op);
   }
 
-  const Program& program_;
+  const Program* program_;
   std::vector<ValueId> root_;                                       // [value]
   std::vector<ValueId> anchor_;                                     // [value]
   std::vector<small_vector<ValueId, 2>> family_;                    // [storage root] -> anchors in it
@@ -480,19 +514,48 @@ class Verifier {
   std::vector<small_vector<std::pair<SegmentId, Use>, 4>> signature_;  // [value]
   std::vector<std::pair<ValueId, bool>> tokens_;                    // representative, per microbatch?
   std::vector<std::vector<std::pair<std::size_t, Use>>> uses_;      // [segment] -> tokens it touches
+  struct Taken {
+    std::uint32_t from = 0;  // op of the call
+    SegmentId by = -1;       // -1: it is the call's
+  };
+  std::vector<Taken> taken_;                                        // [storage root]: of the call being checked
+  std::vector<ValueId> taken_ids_;                                  // with an entry there
   std::vector<std::vector<State>> instances_;                       // [token]: of the list being checked; empty: not touched
-  std::vector<bool> has_reduction_;                                 // [segment]: of a gradient
+  // [segment]:
+  std::vector<ByOp<std::size_t>> gradient_ops_;                     // that add to gradients, reduce or free them
+  std::vector<bool> has_reduction_;                                 // of a gradient
+  std::vector<ByOp<std::size_t>> crossing_;                         // ops that connect pipeline ranks
+  std::vector<ByOp<std::pair<PoolId, int>>> pool_changes_;
 };
 
-}  // namespace
+ProgramVerifier::ProgramVerifier() = default;
+ProgramVerifier::~ProgramVerifier() = default;
 
-std::optional<std::string> find_violation(const Program& program) {
+std::optional<std::string> ProgramVerifier::find_violation_of_all(const Program& program) {
+  auto checks = std::make_unique<Checks>(program);
+  checks_.reset();
   try {
-    Verifier(program).run();
+    checks->run_all();
   } catch (const Violation& violation) {
     return violation.what();
   }
+  checks_ = std::move(checks);
   return std::nullopt;
+}
+
+std::optional<std::string> ProgramVerifier::find_violation_of_lists(const Program& program) {
+  check(checks_ != nullptr, "a Program with these segments was verified before");
+  try {
+    checks_->run_on_lists(program);
+  } catch (const Violation& violation) {
+    checks_.reset();
+    return violation.what();
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> find_violation(const Program& program) {
+  return ProgramVerifier().find_violation_of_all(program);
 }
 
 }  // namespace trainyard

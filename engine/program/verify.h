@@ -13,6 +13,7 @@
 // O(ops + calls x kinds of lifetimes), not O(ops x microbatches).
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -22,5 +23,23 @@ namespace trainyard {
 
 /// What is wrong, naming the op, value and class; nullopt when nothing is.
 std::optional<std::string> find_violation(const Program& program);
+
+/// Verifies Programs that share their segments: what those alone decide is looked at once.
+class ProgramVerifier {
+ public:
+  ProgramVerifier();
+  ~ProgramVerifier();
+
+  /// As find_violation().
+  std::optional<std::string> find_violation_of_all(const Program& program);
+
+  /// The same for a Program whose segments, groups and transfers are those of the last one in which
+  /// find_violation_of_all() found nothing, and its values too but for their extents.
+  std::optional<std::string> find_violation_of_lists(const Program& program);
+
+ private:
+  class Checks;
+  std::unique_ptr<Checks> checks_;
+};
 
 }  // namespace trainyard
