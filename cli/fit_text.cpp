@@ -1,9 +1,8 @@
 // What `calibrate --fit` answers, for a terminal and as JSON.
-#include <cstdarg>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cli/fit_profiles.h"
+#include "engine/base/format.h"
 #include "engine/config/user_text.h"
 
 namespace trainyard {
@@ -11,15 +10,6 @@ namespace trainyard {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...) {
-  char buffer[512];
-  va_list arguments;
-  va_start(arguments, pattern);
-  std::vsnprintf(buffer, sizeof buffer, pattern, arguments);
-  va_end(arguments);
-  return buffer;
-}
 
 std::string errors_text(const ErrorStats& stats) {
   if (stats.n == 0) return "no rows";

@@ -1,24 +1,14 @@
 // The terminal's form of a summary: what a person reads first.
 #include <algorithm>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 #include <vector>
 
+#include "engine/base/format.h"
 #include "engine/report/summary.h"
 
 namespace trainyard {
 
 namespace {
-
-[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...) {
-  char buffer[512];
-  va_list arguments;
-  va_start(arguments, pattern);
-  std::vsnprintf(buffer, sizeof buffer, pattern, arguments);
-  va_end(arguments);
-  return buffer;
-}
 
 std::string duration(Seconds seconds) {
   if (seconds >= 1) return format("%.3f s", seconds);

@@ -1,10 +1,9 @@
 // The terminal's form of a validation: what is good, what is bad, and where to look.
 #include <algorithm>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 #include <map>
 
+#include "engine/base/format.h"
 #include "engine/config/user_text.h"
 #include "engine/validate/validation.h"
 
@@ -13,15 +12,6 @@ namespace trainyard {
 namespace {
 
 constexpr std::size_t kWorstShown = 15;
-
-[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...) {
-  char buffer[1024];
-  va_list arguments;
-  va_start(arguments, pattern);
-  std::vsnprintf(buffer, sizeof buffer, pattern, arguments);
-  va_end(arguments);
-  return buffer;
-}
 
 std::string stats_line(const ErrorGroup& group) {
   const ErrorStats& s = group.stats;
