@@ -73,7 +73,7 @@ int run_compile(const StudyOptions& options) {
   }
   const auto& program = std::get<Program>(compiled);
   const std::string digest = program_digest(program);
-  const auto peaks = memory_peaks(program, prepared.software.context_bytes());
+  const auto peaks = memory_peaks(program, fixed_memory(prepared.software, prepared.study.training.precision));
   if (!options.out.empty()) {
     make_folder(options.out);
     write_file(options.out + "/study.resolved.yaml", resolved_study_text(prepared.study));

@@ -8,6 +8,7 @@
 #include "cli/data_root.h"
 #include "cli/run_points.h"
 #include "engine/base/error.h"
+#include "engine/compile.h"
 
 namespace trainyard {
 
@@ -71,6 +72,14 @@ std::vector<Prediction> Predictor::first() const {
   return out;
 }
 
+Predictor::CompiledCase Predictor::compiled_case(std::size_t at) const {
+  CompiledCase out{at, prepare_case(cases_[at], options_, resolvers_), std::nullopt};
+  PassLog log;
+  auto compiled = compile(out.prepared.model, out.prepared.study, out.prepared.software, log);
+  if (auto* program = std::get_if<Program>(&compiled)) out.program = std::move(*program);
+  return out;
+}
+
 std::vector<std::vector<Predictor::Answer>> Predictor::predict(
     const std::vector<FitRow>& rows, const std::vector<std::vector<LogValues>>& variations) const {
   using Key = std::pair<std::size_t, LogValues>;
@@ -96,14 +105,16 @@ std::vector<std::vector<Predictor::Answer>> Predictor::predict(
       items.push_back({&rows[i], &logs, std::move(key)});
     }
   }
-  const auto answers =
-      run_points(items.size(),
-                 [&](std::size_t i) {
-                   Prepared prepared = prepare_case(cases_[items[i].row->at], options_, resolvers_);
-                   apply(parameters_, *items[i].logs, prepared.software);
-                   return to_text(predict_prepared(prepared));
-                 },
-                 {jobs_, "predictions"});
+  CompiledCase kept;
+  const auto answers = run_points(
+      items.size(),
+      [&](std::size_t i) {
+        if (kept.at != items[i].row->at) kept = compiled_case(items[i].row->at);
+        if (!kept.program) return to_text(predict_prepared(kept.prepared));
+        apply(parameters_, *items[i].logs, kept.prepared.software);
+        return to_text(predict_program(kept.prepared, *kept.program));
+      },
+      {jobs_, "predictions"});
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (!answers[i].failure.empty())
       throw BackendError(items[i].row->id + ": " + answers[i].failure);

@@ -2,6 +2,7 @@
 // by the logarithms of the free parameters.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "cli/predict_case.h"
 #include "engine/config/free_parameters.h"
+#include "engine/program/program.h"
 #include "engine/validate/robust_fit.h"
 
 namespace trainyard {
@@ -48,6 +50,14 @@ class Predictor {
       const std::vector<FitRow>& rows, const std::vector<std::vector<LogValues>>& variations) const;
 
  private:
+  /// No parameter of a fit changes what a Program is, so one serves all variations of its row.
+  struct CompiledCase {
+    std::size_t at = std::numeric_limits<std::size_t>::max();
+    Prepared prepared;
+    std::optional<Program> program;  // nullopt: the plan cannot be built
+  };
+  CompiledCase compiled_case(std::size_t at) const;
+
   std::vector<PublishedCase> cases_;
   std::vector<FreeParameter> parameters_;
   PredictOptions options_;

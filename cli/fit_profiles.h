@@ -1,7 +1,8 @@
 // `trainyard calibrate --fit` without its printing: the free numbers of the software profiles,
 // fitted to the step times and the memory of published runs.
 //
-// Residuals are ln(predicted / measured). Families of sources are left out one at a time, each time
+// Residuals are ln(predicted / measured). The middle of a parameter's range, on a logarithmic scale, is a prior whose
+// strength is the width of the range. Families of sources are left out one at a time, each time
 // from the common optimum with the common Jacobian, and their rows are then predicted anew.
 #pragma once
 

@@ -36,22 +36,34 @@ Prepared prepare_case(const PublishedCase& one, const PredictOptions& options,
   return prepare_study(std::move(study), resolvers);
 }
 
-Prediction predict_prepared(const Prepared& prepared) {
+namespace {
+
+Prediction facts_of(const Study& study) {
   Prediction out;
-  const Study& study = prepared.study;
   out.framework = study.framework.name;
   out.framework_version = study.framework.version;
   out.device = study.cluster.device;
   out.num_gpus = study.parallel.num_ranks();
   out.warnings = study.warnings;
+  return out;
+}
 
+}  // namespace
+
+Prediction predict_prepared(const Prepared& prepared) {
   PassLog log;
+  const Study& study = prepared.study;
   const auto compiled = compile(prepared.model, study, prepared.software, log);
   if (const auto* reason = std::get_if<Infeasible>(&compiled)) {
-    return skipped(std::move(out), study.file + ": the plan cannot run: " + reason->reason,
+    return skipped(facts_of(study), study.file + ": the plan cannot run: " + reason->reason,
                    reason->reason);
   }
-  const auto& program = std::get<Program>(compiled);
+  return predict_program(prepared, std::get<Program>(compiled));
+}
+
+Prediction predict_program(const Prepared& prepared, const Program& program) {
+  const Study& study = prepared.study;
+  Prediction out = facts_of(study);
   SourceLog sources;
   const Costs costs =
       make_costs(program, prepared.hardware, prepared.software, study.cluster, sources);
@@ -64,7 +76,7 @@ Prediction predict_prepared(const Prepared& prepared) {
   out.iteration_time = trace.period;
   out.time = ingredients_of(program, costs, trace);
   const Bytes capacity = prepared.hardware.memory_capacity - prepared.hardware.memory_reserved;
-  for (const MemoryPeak& peak : memory_peaks(program, prepared.software.context_bytes())) {
+  for (const MemoryPeak& peak : memory_peaks(program, fixed_memory(prepared.software, study.training.precision))) {
     out.peak_memory_gib = std::max(out.peak_memory_gib, static_cast<double>(peak.total) / kGiB);
     out.fits = out.fits && peak.total <= capacity;
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/prepare.h"
+#include "engine/program/program.h"
 #include "engine/validate/case_list.h"
 #include "engine/validate/prediction.h"
 
@@ -24,5 +25,7 @@ Prediction predict_case(const PublishedCase& one, const PredictOptions& options,
                         const StudyResolvers& resolvers);
 /// The same of a case that has been read.
 Prediction predict_prepared(const Prepared& prepared);
+/// The same of one that has been compiled. `program` is what compile() makes of `prepared`.
+Prediction predict_program(const Prepared& prepared, const Program& program);
 
 }  // namespace trainyard

@@ -34,7 +34,7 @@ void write_results(const std::string& folder, const Prepared& prepared, Simulati
   files.summary = summary_json(result.summary, wall);
   write_file(folder + "/study.resolved.yaml", files.study);
   write_file(folder + "/program.txt", [&](const auto& sink) { write_text(result.program, true, sink); });
-  const Timeline timeline = make_timeline(result.program, std::move(result.trace), prepared.software.context_bytes());
+  const Timeline timeline = make_timeline(result.program, std::move(result.trace), fixed_memory(prepared.software, prepared.study.training.precision));
   write_file(folder + "/trace.json", [&](const auto& sink) { write_trace_json(timeline, sink); });
   write_file(folder + "/summary.json", files.summary);
   write_file(folder + "/report.html", report_html(files, &timeline));
@@ -61,7 +61,7 @@ TimedStep time_program(const Prepared& prepared, const Program& program, const R
       context != prepared.software.provenance.end() && prepared.software.context_bytes() > 0) {
     sources.use(context->second, prepared.software.name, "context_gib", "bytes beside the Program's values");
   }
-  const auto memory = memory_peaks(program, prepared.software.context_bytes());
+  const auto memory = memory_peaks(program, fixed_memory(prepared.software, prepared.study.training.precision));
   out.summary = summarise(
       {prepared.study, prepared.model, program, out.trace, memory, prepared.hardware, sources});
   return out;

@@ -174,16 +174,22 @@ void read_entry(const YamlNode& root, std::string_view key, SoftwareProfile& pro
   found->finish();
 }
 
-void read_gradient_types(const YamlNode& node, SoftwareProfile& profile) {
-  if (!node.is_map()) {
-    profile.grad_dtype = read_dtype(node);
-    return;
-  }
+std::map<DType, DType> read_types_by_precision(const YamlNode& node) {
+  std::map<DType, DType> types;
   for (const std::string& key : node.keys()) {
     const std::optional<DType> precision = parse_dtype(key);
-    if (precision) profile.grad_dtype_by_precision[*precision] = read_dtype(node.at(key));
+    if (precision) types[*precision] = read_dtype(node.at(key));
   }
   node.finish();
+  return types;
+}
+
+void read_gradient_types(const YamlNode& node, SoftwareProfile& profile) {
+  if (node.is_map()) {
+    profile.grad_dtype_by_precision = read_types_by_precision(node);
+  } else {
+    profile.grad_dtype = read_dtype(node);
+  }
 }
 
 }  // namespace
@@ -282,6 +288,9 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
              [&](const YamlNode& entry) { profile.placement = entry.as_string(); });
   read_entry(node, "grad_dtype", profile,
              [&](const YamlNode& entry) { read_gradient_types(entry, profile); });
+  read_entry(node, "gradient_copies", profile, [&](const YamlNode& entry) {
+    profile.gradient_copies = read_types_by_precision(entry);
+  });
 
   flag("synchronous_transfers", profile.synchronous_transfers);
   flag("scatter_gather", profile.scatter_gather);

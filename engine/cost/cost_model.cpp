@@ -167,8 +167,12 @@ Seconds curve_time(const KernelWork& work, const HardwareProfile& hardware,
       const MemoryCurve& curve = memory_curve(hardware, work.kind, entry);
       log.use(hardware.bandwidth_provenance, device, "bandwidth", "kernels");
       log.use(curve.provenance, device, entry, "memory-bound kernels");
-      use_number("memory_bound_factor", "memory-bound kernels", software, log);
-      double factor = software.memory_bound_factor;
+      // What a framework adds to the kernels of activations it does not add to those of gradients.
+      double factor = 1;
+      if (!work.of_gradients) {
+        use_number("memory_bound_factor", "memory-bound kernels", software, log);
+        factor = software.memory_bound_factor;
+      }
       if (work.head_dim > 0) {
         use_number("attention_factor", "unfused attention", software, log);
         factor *= software.attention_factor;
@@ -189,7 +193,7 @@ Seconds kernel_time(const KernelWork& work, const HardwareProfile& hardware,
                     const SoftwareProfile& software, double speed, SourceLog& log) {
   if (work.cls == KernelClass::kNone) return 0;
   use_number("kernel_floor_us", "small kernels", software, log);
-  return std::max(software.kernel_floor_us * 1e-6, curve_time(work, hardware, software, speed, log));
+  return std::hypot(software.kernel_floor_us * 1e-6, curve_time(work, hardware, software, speed, log));
 }
 
 Seconds gradient_copy_time(std::int64_t elements, const HardwareProfile& hardware,
@@ -214,7 +218,7 @@ Seconds launch_time(const HardwareProfile& hardware, const SoftwareProfile& soft
   use_number("launch_factor", "issuing ops", software, log);
   if (tensor > 1) use_number("launch_growth", "issuing ops", software, log);
   const auto degree = static_cast<double>(std::min<std::int64_t>(tensor, 8));
-  const double growth = tensor > 1 ? software.launch_growth * degree * degree : 0;
+  const double growth = tensor > 1 ? software.launch_growth * degree * degree * degree : 0;
   return hardware.launch * software.launch_factor * (1 + growth);
 }
 

@@ -28,6 +28,7 @@ struct KernelWork {
   Bytes bytes = 0;              // read plus written
   std::int64_t m = 0, n = 0, k = 0, batch = 1;  // products only
   std::int64_t head_dim = 0;    // attention's own ops: products, softmax, dropout of probabilities
+  bool of_gradients = false;    // memory-bound, on gradients of parameters alone: adds or clears them
 };
 
 }  // namespace trainyard

@@ -32,6 +32,7 @@ struct SoftwareProfile {
   // Gradients and overlap.
   std::optional<DType> grad_dtype;       // nullopt: training.grad_dtype
   std::map<DType, DType> grad_dtype_by_precision;  // by training.precision; wins over grad_dtype
+  std::map<DType, DType> gradient_copies;   // by training.precision: a microbatch's gradients, beside the accumulators
   bool fused_gradient_accumulation = true;  // the weight-gradient product adds into the accumulator
   bool overlap_data_parallel = true;     // buckets are reduced during the backward
   bool overlap_tensor_gradient = true;   // input-gradient all-reduce behind the weight gradient
@@ -43,10 +44,10 @@ struct SoftwareProfile {
 
   // Global factors, each with its source in `provenance`.
   double product_factor = 1;             // on linear layers: a step's clocks and caches are not a table's
-  double kernel_floor_us = 0;            // no op of the Program takes the device less: it is several small kernels
+  double kernel_floor_us = 0;            // an op takes sqrt(floor^2 + kernel^2): it is several small kernels
   double memory_bound_factor = 1;        // on bytes of memory-bound ops (eager frameworks > 1)
   double launch_factor = 1;              // on the device profile's launch time per op
-  double launch_growth = 0;              // launches take 1 + launch_growth x min(tensor, 8)^2 as long
+  double launch_growth = 0;              // launches take 1 + launch_growth x min(tensor, 8)^3 as long
   double unaligned_attention_factor = 1; // on unfused attention's products where head_dim % 8 != 0
   double attention_factor = 1;           // on softmax, dropout and products of unfused attention
   double tensor_exposed = 1;             // of a tensor-parallel collective: not hidden behind its product
@@ -54,6 +55,11 @@ struct SoftwareProfile {
   double context_gib = 0;                // allocator slack, workspaces, communicators per rank
   std::map<std::string, Provenance> provenance;  // by field name; "description" for the rest
 
+  /// That one copy of a parameter's gradient takes beside its accumulator; 0: there is none.
+  Bytes gradient_copy_bytes(DType precision) const {
+    const auto found = gradient_copies.find(precision);
+    return found == gradient_copies.end() ? 0 : size_in_bytes(found->second);
+  }
   Bytes context_bytes() const { return static_cast<Bytes>(context_gib * 1024 * 1024 * 1024); }
 };
 

@@ -129,8 +129,10 @@ class Run {
       if (stream.next + 1 < queue.size()) __builtin_prefetch(&items[queue[stream.next + 1]]);
       Seconds ready = item.kind == ItemKind::kBody ? start_ : stream.end;
       if (!reached(cursor, state, stream, item, ready)) return;
-      Seconds host = host_delay(state, stream, item);
-      host += static_cast<double>(stream.step) * state.list->launch + item.issued;
+      const Seconds delay = host_delay(state, stream, item);
+      const Seconds launches = static_cast<double>(stream.step) * state.list->launch;
+      const Seconds host = delay + (launches + item.issued);
+      stream.waited = item.host < 0 ? start_ : delay + launches + issued_at_wait(state, item);
       switch (item.kind) {
         case ItemKind::kRun: run_kernels(state, stream, item, host, ready); break;
         case ItemKind::kFree: free(state, stream, item, host, ready); break;
@@ -198,6 +200,13 @@ class Run {
     return state.marks[state.mark_index(stream.step - (item.host & 1), static_cast<std::uint32_t>(item.host >> 1))];
   }
 
+  /// Launches from the begin of the item's step to the op that the host waited for before it; less than
+  /// 0 where that was in the step before.
+  static Seconds issued_at_wait(const RankState& state, const StreamItem& item) {
+    const Seconds issued = state.list->issued_at_wait[static_cast<std::size_t>(item.host) >> 1U];
+    return (item.host & 1) == 0 ? issued : issued - state.list->launch;
+  }
+
   void reach(RankState& state, std::int32_t step, std::uint32_t mark, Seconds time) {
     const std::size_t at = state.mark_index(step, mark);
     state.marks[at] = time;
@@ -208,6 +217,15 @@ class Run {
     for (std::uint8_t s = 0; waiting != 0; ++s, waiting = static_cast<std::uint8_t>(waiting >> 1U)) {
       if ((waiting & 1U) != 0) runnable_.push_back({r, s});
     }
+  }
+
+  /// A gap of the main stream before its next item. As long as the host waits for an op itself, nothing
+  /// that it does holds up the device: that part counts as issued.
+  static void note_gap(StepAccount& account, const StreamState& stream, const RankState& state,
+                       Seconds end, Seconds issued) {
+    const Seconds waited = std::clamp(stream.waited, stream.end, end);
+    if (waited > stream.end) note(account, stream, state, kMainStream, -1, stream.end, waited, stream.end);
+    if (end > waited) note(account, stream, state, kMainStream, -1, waited, end, issued);
   }
 
   /// A gap of the main stream, or a message of this rank.
@@ -227,7 +245,7 @@ class Run {
     account.flop += run.flop;
     trace_.num_events += run.num_events;
     if (host + run.slack <= start) {
-      if (start > stream.end) note(account, stream, state, kMainStream, -1, stream.end, start, issued);
+      if (start > stream.end) note_gap(account, stream, state, start, issued);
       stream.end = start + run.duration;
       for (std::uint32_t i = 0; i < item.num_given; ++i) {
         reach(state, stream.step, given[i].mark, given[i].offset < 0 ? stream.end : start + given[i].offset);
@@ -240,7 +258,7 @@ class Run {
         if (op.kind == TimedKind::kKernel) {
           launched += op.launch;
           const Seconds begin = std::max(k == 0 ? start : stream.end, launched);
-          if (begin > stream.end) note(account, stream, state, kMainStream, -1, stream.end, begin, launched);
+          if (begin > stream.end) note_gap(account, stream, state, begin, launched);
           stream.end = begin + op.duration;
         }
         while (mark < item.num_given && given[mark].op == k) reach(state, stream.step, given[mark++].mark, stream.end);
@@ -252,7 +270,7 @@ class Run {
 
   void free(RankState& state, StreamState& stream, const StreamItem& item, Seconds host, Seconds ready) {
     StepAccount& account = state.account(stream.step);
-    if (ready > stream.end) note(account, stream, state, kMainStream, -1, stream.end, ready, host);
+    if (ready > stream.end) note_gap(account, stream, state, ready, host);
     stream.end = ready;
     give_end(state, stream, item, ready);
   }
@@ -268,7 +286,7 @@ class Run {
     const TimedOp& op = *item.op;
     const auto s = static_cast<std::size_t>(item.stream);
     if (s == kMainStream) {
-      if (start > stream.end) note(account, stream, state, s, -1, stream.end, start, stream.issued);
+      if (start > stream.end) note_gap(account, stream, state, start, stream.issued);
       (op.update ? account.optimizer : account.compute) += clock_ == nullptr ? op.duration : end - start;
     }
     if (op.exposed_kind >= 0 && end > start) note(account, stream, state, s, op.exposed_kind, start, end, 0);
@@ -402,7 +420,7 @@ class Run {
     const std::uint32_t at = state.list->streams[kMainStream][stream.next];
     const Seconds begin = start + course.first_kernel;
     const Seconds entry = stream.end;
-    if (begin > entry) account.events[kMainStream].push_back({at, -1, false, entry, begin, stream.issued + course.first_launch});
+    if (begin > entry) note_gap(account, stream, state, begin, stream.issued + course.first_launch);
     const bool first = body.stream == StreamId::kTp;
     for (const BodyEvent& event : map.reaching) {
       account.events[kMainStream].push_back({at, event.kind, first, start + event.begin, start + event.end, 0});

@@ -44,6 +44,7 @@ struct StreamState {
   std::int32_t step = 0;
   Seconds end = 0;          // of its latest item
   Seconds issued = 0, ready = 0;  // of the next item, while it waits for others
+  Seconds waited = 0;       // when the host went on after the op that it waited for last, before the next item
   bool gathered = false;    // waits for the other members, or for the interconnect
 };
 

@@ -385,6 +385,7 @@ class ListMaker {
       if (recording_) {
         host_mark_ = static_cast<std::uint32_t>(num_host_marks_++);
         item.gives_host = static_cast<std::int32_t>(host_mark_);
+        out_.issued_at_wait.push_back(host_);
       } else {
         host_mark_ = static_cast<std::uint32_t>(num_syncs_++);
       }

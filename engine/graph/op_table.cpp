@@ -168,6 +168,8 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
     case OpKind::kSoftmax:
     case OpKind::kAddAttentionBias:
     case OpKind::kDropout: work.head_dim = attrs.head_dim; break;  // of probabilities; else 0
+    case OpKind::kAdd: work.of_gradients = !accumulates.empty(); break;
+    case OpKind::kZero: work.of_gradients = true; break;
     default: break;
   }
   return work;

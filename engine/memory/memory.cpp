@@ -36,10 +36,12 @@ class MemoryCounter {
 
   /// Calls visit(const MemoryStep&) for what lives before the step, then for every call.
   template <typename Visit>
-  void follow(const RankClass& list, Bytes fixed_buffers, const Visit& visit) {
+  void follow(const RankClass& list, const FixedMemory& fixed, const Visit& visit) {
     MemoryStep step;
-    step.after = standing(list);
-    step.after[static_cast<std::size_t>(MemoryClass::kBuffer)] += fixed_buffers;
+    std::int64_t parameters = 0;
+    step.after = standing(list, parameters);
+    step.after[static_cast<std::size_t>(MemoryClass::kBuffer)] += fixed.buffers;
+    step.after[static_cast<std::size_t>(MemoryClass::kGradient)] += fixed.gradients_per_parameter * parameters;
     step.at_peak = step.after;
     visit(step);
     const auto run = [&](SegmentId id, Microbatch mb) {
@@ -58,10 +60,10 @@ class MemoryCounter {
     }
   }
 
-  MemoryPeak count(const RankClass& list, Bytes fixed_buffers) {
+  MemoryPeak count(const RankClass& list, const FixedMemory& fixed) {
     MemoryParts best{};
     std::string instant;
-    follow(list, fixed_buffers, [&](const MemoryStep& step) {
+    follow(list, fixed, [&](const MemoryStep& step) {
       if (step.segment < 0) {
         best = step.after;
         instant = "start of the step";
@@ -121,7 +123,8 @@ class MemoryCounter {
 
   /// Persistent values and pools of the rank that runs this list, whatever the call. Marks, not sets:
   /// a pipeline may have as many lists as the Program has layers.
-  MemoryParts standing(const RankClass& list) {
+  /// Adds to `parameters` how many elements of weights are among them.
+  MemoryParts standing(const RankClass& list, std::int64_t& parameters) {
     ++mark_;
     MemoryParts parts{};
     pools_.clear();
@@ -136,6 +139,7 @@ class MemoryCounter {
       }
       if (v.scope != Scope::kPersistent || !first(value_mark_, root)) return;
       parts[static_cast<std::size_t>(v.memory)] += bytes_[static_cast<std::size_t>(root)];
+      if (v.memory == MemoryClass::kParameter) parameters += bytes_[static_cast<std::size_t>(root)] / size_in_bytes(v.dtype);
     };
     const auto see_segment = [&](SegmentId id) {
       if (!first(segment_mark_, id)) return;
@@ -181,18 +185,22 @@ Bytes sum(const MemoryParts& parts) {
   return total;
 }
 
-void follow_memory(const Program& program, Bytes fixed_buffers,
+FixedMemory fixed_memory(const SoftwareProfile& software, DType precision) {
+  return {software.context_bytes(), software.gradient_copy_bytes(precision)};
+}
+
+void follow_memory(const Program& program, const FixedMemory& fixed,
                    const std::function<void(std::size_t list, const MemoryStep&)>& visit) {
   MemoryCounter counter(program);
   for (std::size_t list = 0; list < program.body.size(); ++list) {
-    counter.follow(program.body[list], fixed_buffers, [&](const MemoryStep& step) { visit(list, step); });
+    counter.follow(program.body[list], fixed, [&](const MemoryStep& step) { visit(list, step); });
   }
 }
 
-std::vector<MemoryPeak> memory_peaks(const Program& program, Bytes fixed_buffers) {
+std::vector<MemoryPeak> memory_peaks(const Program& program, const FixedMemory& fixed) {
   MemoryCounter counter(program);
   std::vector<MemoryPeak> peaks;
-  for (const RankClass& list : program.body) peaks.push_back(counter.count(list, fixed_buffers));
+  for (const RankClass& list : program.body) peaks.push_back(counter.count(list, fixed));
   return peaks;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/units.h"
+#include "engine/cost/software_profile.h"
 #include "engine/program/program.h"
 
 namespace trainyard {
@@ -26,15 +27,23 @@ struct MemoryPeak {
   std::string instant;        // call and op: "0F7 op 41"
 };
 
-/// One entry per rank class. `fixed_buffers`: bytes added to every rank's buffers.
-std::vector<MemoryPeak> memory_peaks(const Program& program, Bytes fixed_buffers);
+/// What a rank holds all the time beside the Program's values.
+struct FixedMemory {
+  Bytes buffers = 0;                   // context, communicators
+  Bytes gradients_per_parameter = 0;   // copies of gradients; of each parameter that the rank holds
+};
+
+FixedMemory fixed_memory(const SoftwareProfile& software, DType precision);
+
+/// One entry per rank class.
+std::vector<MemoryPeak> memory_peaks(const Program& program, const FixedMemory& fixed);
 
 inline constexpr std::size_t kNumMemoryClasses = 5;
 using MemoryParts = std::array<Bytes, kNumMemoryClasses>;  // bytes alive, by MemoryClass
 Bytes sum(const MemoryParts& parts);
 
 /// What one run of a segment does to the bytes alive; the first of a list has no segment (-1) and is
-/// what lives before the step: persistent values, pools, fixed buffers.
+/// what lives before the step: persistent values, pools, fixed memory.
 struct MemoryStep {
   SegmentId segment = -1;
   Microbatch mb = -1;
@@ -44,7 +53,7 @@ struct MemoryStep {
 };
 
 /// Visits the steps of every list of Program::body, one list after the other, in issue order.
-void follow_memory(const Program& program, Bytes fixed_buffers,
+void follow_memory(const Program& program, const FixedMemory& fixed,
                    const std::function<void(std::size_t list, const MemoryStep&)>& visit);
 
 }  // namespace trainyard

@@ -16,6 +16,9 @@ void wait_for_last_kernel(Segment& segment) {
 }  // namespace
 
 void add_host_waits(ProgramDraft& draft) {
+  for (Segment& segment : draft.program.segments) {
+    for (ProgramOp& op : segment.ops) op.host_sync = op.host_sync || op.kind == OpKind::kRecv;
+  }
   for (const auto& stage : draft.stages) {
     for (const SegmentId segment : {stage.forward, stage.backward}) {
       if (segment >= 0) wait_for_last_kernel(draft.program.segments[static_cast<std::size_t>(segment)]);

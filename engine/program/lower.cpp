@@ -106,6 +106,8 @@ class Lowering {
   std::vector<std::vector<PlacedCall>> place(const std::vector<TransferEvent>& events) {
     std::vector<std::vector<PlacedCall>> placed(static_cast<std::size_t>(draft_.num_ranks));
     constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+    // A host that waits for a receive would not issue the action before it until then.
+    const std::int64_t ahead = software_.synchronous_transfers ? 0 : 1;
     for (const TransferEvent& event : events) {
       const ActionPhase phase = event.backward ? ActionPhase::kBackward : ActionPhase::kForward;
       const StageSegments& from = segments(event.from_stage);
@@ -117,7 +119,7 @@ class Lowering {
            producer + 1, kNever, event.backward ? from.free_backward : from.free_forward});
       placed[static_cast<std::size_t>(schedule_.rank_of(event.to_stage))].push_back(
           {event.backward ? to.receive_backward : to.receive_forward, event.mb, 0,
-           std::max<std::int64_t>(0, consumer - 1), consumer, -1});
+           std::max<std::int64_t>(0, consumer - ahead), consumer, -1});
     }
     for (auto& calls : placed) {
       std::int64_t cap = kNever;

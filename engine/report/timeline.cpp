@@ -41,12 +41,12 @@ struct Amount {
 
 class TimelineMaker {
  public:
-  TimelineMaker(const Program& program, Trace trace, Bytes fixed_buffers)
+  TimelineMaker(const Program& program, Trace trace, const FixedMemory& fixed)
       : program_(program),
         work_of_(program),
         amounts_(program.segments.size()),
         trace_(std::move(trace)),
-        fixed_buffers_(fixed_buffers),
+        fixed_(fixed),
         names_(out_.names),
         modules_(out_.modules),
         segment_number_(program.segments.size(), -1),
@@ -62,7 +62,7 @@ class TimelineMaker {
       }
     }
     peak_op_.resize(program_.body.size());
-    follow_memory(program_, fixed_buffers_, [&](std::size_t list, const MemoryStep& step) {
+    follow_memory(program_, fixed_, [&](std::size_t list, const MemoryStep& step) {
       peak_op_[list][call_key(step.segment, step.mb)] = step.peak_op;
     });
     std::vector<std::vector<std::size_t>> ranks_of_list(program_.body.size());
@@ -73,7 +73,7 @@ class TimelineMaker {
       std::vector<TraceRow>().swap(rank.rows);  // there are millions
     }
     std::vector<Ticks> now(out_.ranks.size(), 0);
-    follow_memory(program_, fixed_buffers_, [&](std::size_t list, const MemoryStep& step) {
+    follow_memory(program_, fixed_, [&](std::size_t list, const MemoryStep& step) {
       for (const std::size_t r : ranks_of_list[list]) add_memory(r, step, now[r]);
     });
     return std::move(out_);
@@ -208,7 +208,7 @@ class TimelineMaker {
   OpWork work_of_;
   std::vector<std::vector<Amount>> amounts_;  // [segment]; empty: not asked for yet
   Trace trace_;
-  Bytes fixed_buffers_;
+  FixedMemory fixed_;
   Timeline out_;
   NameTable names_, modules_;
   std::vector<std::int32_t> segment_number_;  // [SegmentId]; -1: not used so far
@@ -232,8 +232,8 @@ std::string call_name(const TimelineSegment& segment, Microbatch mb) {
   return mb >= 0 ? segment.name + std::to_string(mb) : segment.name;
 }
 
-Timeline make_timeline(const Program& program, Trace trace, Bytes fixed_buffers) {
-  return TimelineMaker(program, std::move(trace), fixed_buffers).make();
+Timeline make_timeline(const Program& program, Trace trace, const FixedMemory& fixed) {
+  return TimelineMaker(program, std::move(trace), fixed).make();
 }
 
 }  // namespace trainyard

@@ -89,8 +89,8 @@ struct Timeline {
 std::string call_name(const TimelineSegment& segment, Microbatch mb);
 
 /// Ranks of `trace` that have rows, which are given up one after the other: pass it with std::move
-/// where they are many. Ops that take no time are left out. `fixed_buffers` as for memory_peaks();
+/// where they are many. Ops that take no time are left out. `fixed` as for memory_peaks();
 /// bytes follow issue order, so that their peak is the Program's whatever the times.
-Timeline make_timeline(const Program& program, Trace trace, Bytes fixed_buffers);
+Timeline make_timeline(const Program& program, Trace trace, const FixedMemory& fixed);
 
 }  // namespace trainyard

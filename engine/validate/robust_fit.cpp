@@ -19,6 +19,24 @@ double weight(double residual, double threshold) {
   return size <= threshold ? 1 : threshold / size;
 }
 
+double prior_loss(const std::vector<double>& parameters, const std::vector<Prior>& priors) {
+  double loss = 0;
+  for (std::size_t p = 0; p < priors.size(); ++p) {
+    const double residual = (parameters[p] - priors[p].center) * priors[p].weight;
+    loss += residual * residual / 2;
+  }
+  return loss;
+}
+
+void add_priors(Normal& normal, const std::vector<double>& parameters,
+                const std::vector<Prior>& priors) {
+  for (std::size_t p = 0; p < priors.size(); ++p) {
+    const double square = priors[p].weight * priors[p].weight;
+    normal.matrix[p][p] += square;
+    normal.right[p] -= square * (parameters[p] - priors[p].center);
+  }
+}
+
 Normal normal_equations(const Matrix& jacobian, const std::vector<double>& residuals,
                         const std::vector<double>& weights) {
   const std::size_t n = jacobian.empty() ? 0 : jacobian.front().size();
@@ -116,14 +134,15 @@ double one_step(FitResult& fit, double& damping, const std::vector<bool>& free,
                 const std::vector<Bounds>& bounds, const Residuals& residuals,
                 const FitOptions& options) {
   constexpr double kMostDamping = 1e6;
-  const Normal normal =
+  Normal normal =
       normal_equations(fit.jacobian, fit.residuals, weights_of(fit.residuals, options.threshold));
+  add_priors(normal, fit.parameters, options.priors);
   for (; damping <= kMostDamping; damping *= 8) {
     const std::vector<double> point = bounded_step(normal, damping, fit.parameters, free, bounds);
     if (promised_gain(normal, fit.parameters, point) < options.least_gain * fit.loss / 2) break;
     std::vector<double> there = residuals(point);
     check(there.size() == fit.residuals.size(), "as many residuals everywhere");
-    const double loss = huber_loss(there, options.threshold);
+    const double loss = huber_loss(there, options.threshold) + prior_loss(point, options.priors);
     if (!(loss < fit.loss)) continue;
     std::vector<double> step = point;
     for (std::size_t k = 0; k < step.size(); ++k) step[k] -= fit.parameters[k];
@@ -154,10 +173,12 @@ FitResult robust_fit(std::vector<double> start, const std::vector<Bounds>& bound
                      const Residuals& residuals, const Jacobian& jacobian,
                      const FitOptions& options) {
   check(start.size() == bounds.size(), "bounds for each parameter");
+  check(options.priors.empty() || options.priors.size() == start.size(), "a prior for each");
   FitResult fit;
   fit.parameters = std::move(start);
   fit.residuals = residuals(fit.parameters);
-  fit.loss = huber_loss(fit.residuals, options.threshold);
+  fit.loss =
+      huber_loss(fit.residuals, options.threshold) + prior_loss(fit.parameters, options.priors);
   if (fit.parameters.empty()) return fit;
   const std::vector<bool> all(fit.parameters.size(), true);
   double damping = 1e-3;

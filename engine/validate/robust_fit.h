@@ -18,18 +18,27 @@ struct Bounds {
 /// beyond.
 double huber_loss(const std::vector<double>& residuals, double threshold);
 
+/// What is known of a parameter before the fit: (parameter - center) * weight is one more residual,
+/// never an outlier. For a belief of standard deviation d, among residuals of standard deviation r,
+/// weight = r / d.
+struct Prior {
+  double center = 0;
+  double weight = 0;
+};
+
 struct FitOptions {
   double threshold = 0.1;  // of Huber's loss
   int max_iterations = 15;
   double least_gain = 1e-3;  // a step that lowers the loss by less, relatively, is the last
   std::function<void(int iteration, double loss)> progress;  // after each iteration; may be empty
+  std::vector<Prior> priors;                                 // one for each parameter, or none
 };
 
 struct FitResult {
   std::vector<double> parameters;
   std::vector<double> residuals;  // there
   Matrix jacobian;                // [residual][parameter], there
-  double loss = 0;
+  double loss = 0;                // with that of the priors
   int iterations = 0;
 };
 
@@ -41,6 +50,7 @@ using Jacobian =
 ///
 ///   (J^T W J + lambda diag(J^T W J)) step = -J^T W r
 ///
+/// Priors are rows of J with W = 1.
 /// Between exact Jacobians, which cost one set of residuals per parameter, Broyden's updates are
 /// used; only a step from an exact one that gains too little ends the fit. A parameter that a step
 /// would take out of its bounds stops there, and the others' step is computed again without it. The

@@ -47,7 +47,7 @@ void save_trace(const std::string& folder, const Program& program, std::int64_t 
     one.rows = unpacked(rendezvous.get(key + std::to_string(other)));
     trace.ranks.push_back(std::move(one));
   }
-  const Timeline timeline = make_timeline(program, std::move(trace), 0);  // memory: what the Program keeps alive
+  const Timeline timeline = make_timeline(program, std::move(trace), {});  // memory: what the Program keeps alive
   write_file(folder + "/trace.json", [&](const auto& sink) { write_trace_json(timeline, sink); });
 }
 

@@ -136,11 +136,11 @@ TEST_CASE("the host takes the device's launch time times the framework's factor"
   software.launch_factor = 3;
   SourceLog log;
   CHECK(close(launch_time(device, software, 1, log), 15e-6));
-  // With tensor parallelism 4: 15 us x (1 + 0.01 x 4^2); from 8 ranks on no more: 15 us x (1 + 0.01 x 8^2).
-  software.launch_growth = 0.01;
+  // With tensor parallelism 4: 15 us x (1 + 0.001 x 4^3); from 8 ranks on no more: 15 us x (1 + 0.001 x 8^3).
+  software.launch_growth = 0.001;
   CHECK(close(launch_time(device, software, 1, log), 15e-6));
-  CHECK(close(launch_time(device, software, 4, log), 15e-6 * 1.16));
-  CHECK(close(launch_time(device, software, 16, log), 15e-6 * 1.64));
+  CHECK(close(launch_time(device, software, 4, log), 15e-6 * 1.064));
+  CHECK(close(launch_time(device, software, 16, log), 15e-6 * 1.512));
 }
 
 TEST_CASE("the framework's factors weigh products, unfused attention and small kernels") {
@@ -151,7 +151,6 @@ TEST_CASE("the framework's factors weigh products, unfused attention and small k
   software.product_factor = 1.1;
   software.attention_factor = 2;
   software.unaligned_attention_factor = 10;
-  software.kernel_floor_us = 50;
   // 5 us + 8e9 / 80e12 + 20 MB / 2 TB/s = 115 us alone.
   CHECK(close(kernel(work_of(KernelClass::kMatmul, OpKind::kLinear, 8e9, 20 * kMB), device, 1, software), 1.1 * 115e-6));
   KernelWork scores = work_of(KernelClass::kBatchedMatmul, OpKind::kScores, 8e9, 20 * kMB);
@@ -161,10 +160,24 @@ TEST_CASE("the framework's factors weigh products, unfused attention and small k
   CHECK(close(kernel(scores, device, 1, software), 2 * 10 * 115e-6));
   // A softmax of 20 MB at half of 1 TB/s, 1 us startup: its bytes count twice.
   KernelWork softmax = work_of(KernelClass::kMemoryBound, OpKind::kSoftmax, 0, 20 * kMB);
-  CHECK(close(kernel(softmax, device, 1, software), 50e-6));  // 41 us of its own, below the floor
+  CHECK(close(kernel(softmax, device, 1, software), 41e-6));
   softmax.head_dim = 64;
   CHECK(close(kernel(softmax, device, 1, software), 81e-6));
+  // What the framework adds to each op: sqrt(108^2 + 81^2) = 135.
+  software.kernel_floor_us = 108;
+  CHECK(close(kernel(softmax, device, 1, software), 135e-6));
   CHECK(kernel(work_of(KernelClass::kNone, OpKind::kFree, 0, 0), device, 1, software) == 0);
+}
+
+TEST_CASE("a framework's factor on memory-bound kernels leaves those of gradients alone") {
+  const HardwareProfile device = round_device();
+  SoftwareProfile software;
+  software.memory_bound_factor = 2;
+  KernelWork add = work_of(KernelClass::kMemoryBound, OpKind::kAdd, 0, 20 * kMB);
+  // 20 MB at 1 TB/s; of activations 40 MB.
+  CHECK(close(kernel(add, device, 1, software), 40e-6));
+  add.of_gradients = true;
+  CHECK(close(kernel(add, device, 1, software), 20e-6));
 }
 
 TEST_CASE("copies of gradients stream at the rate of casts; a framework may hide collectives") {

@@ -271,6 +271,28 @@ TEST_CASE("the host waits for an op that it reads, and cannot issue ahead") {
   check_time(trace.ranks[0], 4, 0, {}, 1, 0);
 }
 
+TEST_CASE("while the host waits for a peer the device's gap is a bubble, not the host's") {
+  // Rank 0: a kernel of 6 s, issued at 1, then a send of 2 bytes (1 + 2 = 3 s). Rank 1: the receive, which
+  // its host waits for, then a kernel of 2 s. The message is under way from 7 to 10; the kernel is issued
+  // at 11. Rank 1's idle 11 s: 7 waiting for the peer, 3 the transfer, 1 the launch.
+  const Program program = verified(
+      mesh_text(2, 1, 1, 1) + "transfer 0 pp+1\ntransfer 1 pp-1\npool recv:1\n"
+      "value x uint8[2] mb activation\nvalue x@1 uint8[2] mb buffer pool:recv\nvalue y uint8[1] mb activation\n"
+      "segment 0F(m) stage:0 F\n  main gelu -> x[m]\n"
+      "segment 0SEND(m) stage:0 C\n  fwd send:0 x[m]\n  main free x[m]\n"
+      "segment 1RECV(m) stage:1 C\n  fwd_in recv:1 -> x@1[m] host_sync\n"
+      "segment 1F(m) stage:1 F\n  main gelu x@1[m] -> y[m]\n  main free x@1[m] y[m]\n"
+      "class pp:0\n  0F0 0SEND0\nclass pp:1\n  1RECV0 1F0\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
+  Costs costs = zero_costs(program, slow_links(2));
+  cost_of(costs, program, "0F", 0) = {.kernel = 6, .launch = 1};
+  cost_of(costs, program, "1F", 0) = {.kernel = 2, .launch = 1};
+  RunOptions options;
+  options.max_steps = 1;
+  const Trace trace = run(program, costs, options);
+  CHECK(trace.period == exactly(13));
+  check_time(trace.ranks[1], 2, 0, {{"recv:pp", 3}}, 1, 7);
+}
+
 TEST_CASE("a call waits for the calls that it names") {
   // A kernel of 4 s on main; on dp a gather of 2 bytes among 2 (1 + 1/2 * 2 = 2 s) that does not read
   // what the kernel writes.

@@ -169,7 +169,7 @@ TEST_CASE("the same study gives the same bytes twice") {
     const auto simulated = simulate(prepare_text(kStudies.front(), {"fidelity=" + fidelity}), options);
     const auto& result = std::get<Simulation>(simulated);
     std::string text = summary_json(result.summary, 0);
-    write_trace_json(make_timeline(result.program, result.trace, 0), [&](std::string_view piece) { text += piece; });
+    write_trace_json(make_timeline(result.program, result.trace, {}), [&](std::string_view piece) { text += piece; });
     return text;
   };
   const std::string first = answer();

@@ -75,7 +75,7 @@ std::string gpt(int layers, const std::string& parallel, int batch) {
 }
 
 std::vector<MemoryPeak> peaks(const std::string& yaml, const std::vector<std::string>& sets = {}) {
-  return memory_peaks(compiled_program(prepare_text(yaml, sets)), 0);
+  return memory_peaks(compiled_program(prepare_text(yaml, sets)), {});
 }
 
 /// What a stage of one layer, neither first nor last, keeps of a microbatch in the arena: the 32 s b h
@@ -96,7 +96,7 @@ TEST_CASE("an arena value takes its storage from its first write to its free") {
   tiny.list({{forward, 0}, {forward, 1}, {backward, 0}, {backward, 1}});
   // F0: 10, 14, 10. B0: 16, 0. The same again.
   tiny.list({{forward, 0}, {backward, 0}, {forward, 1}, {backward, 1}});
-  const auto peak = memory_peaks(tiny.program, 0);
+  const auto peak = memory_peaks(tiny.program, {});
   CHECK(peak[0].total == 26);
   CHECK(peak[0].activations == 26);
   CHECK(peak[0].instant == "0B0 op 0");
@@ -112,7 +112,7 @@ TEST_CASE("the parts are those of one instant, that of the largest total") {
   const SegmentId second = tiny.segment("0B", {op({}, {gradient, late}), free_of({gradient, late})});
   // 20 activations; then 7 gradients and 15 activations: 22 in all, although 20 > 15.
   tiny.list({{first, 0}, {second, 0}});
-  const auto peak = memory_peaks(tiny.program, 0);
+  const auto peak = memory_peaks(tiny.program, {});
   CHECK(peak[0].total == 22);
   CHECK(peak[0].gradients == 7);
   CHECK(peak[0].activations == 15);
@@ -125,7 +125,7 @@ TEST_CASE("a view costs nothing, and its write brings the whole storage to life"
   const ValueId other = tiny.view("other", packed, 8);
   tiny.list({{tiny.segment("0F", {op({}, {part}), op({}, {other}), op({}, {packed})}), 0},
              {tiny.segment("0B", {op({packed}, {}), free_of({packed})}), 0}});
-  const auto peak = memory_peaks(tiny.program, 0);
+  const auto peak = memory_peaks(tiny.program, {});
   CHECK(peak[0].total == 12);
   CHECK(peak[0].instant == "0F0 op 0");
 }
@@ -143,13 +143,14 @@ TEST_CASE("persistent values and all slots of the pools stand all the time") {
   tiny.program.values[static_cast<std::size_t>(large)].pool = 0;
   tiny.list({{tiny.segment("0F", {op({weight, view}, {small, large}), op({moment}, {})}), 0}});
   tiny.list({{tiny.segment("1F", {op({other_rank}, {})}), 0}});
-  const auto peak = memory_peaks(tiny.program, 9);
+  const auto peak = memory_peaks(tiny.program, {.buffers = 9, .gradients_per_parameter = 2});
   CHECK(peak[0].parameters == 100);       // the view is in it
   CHECK(peak[0].optimizer_state == 50);
   CHECK(peak[0].buffers == 3 * 8 + 9);    // slots are as large as the largest; and what the caller adds
+  CHECK(peak[0].gradients == 2 * 100);    // two bytes for each of the 100 parameters
   CHECK(peak[0].activations == 0);
   CHECK(peak[0].instant == "start of the step");
-  CHECK(peak[1].total == 1000 + 9);
+  CHECK(peak[1].total == 1000 + 2 * 1000 + 9);
 }
 
 TEST_CASE("bytes per parameter: 18 in bf16 with fp32 gradients and Adam") {
@@ -256,7 +257,7 @@ TEST_CASE("the parts add up to the total, on every rank of every plan") {
   const auto sets = GENERATE(values<std::vector<std::string>>(
       {{}, {"recompute=full"}, {"parallel.zero=1", "parallel.data=2"}, {"schedule=gpipe"},
        {"parallel.tensor=2", "parallel.sequence_parallel=true"}, {"framework=megatron-lm"}}));
-  for (const MemoryPeak& peak : memory_peaks(compiled_program(prepare_text(gpt(4, "{pipeline: 2, data: 1}", 8), sets)), 1000)) {
+  for (const MemoryPeak& peak : memory_peaks(compiled_program(prepare_text(gpt(4, "{pipeline: 2, data: 1}", 8), sets)), {.buffers = 1000})) {
     CHECK(peak.parameters + peak.gradients + peak.optimizer_state + peak.activations + peak.buffers == peak.total);
     CHECK(std::min({peak.parameters, peak.gradients, peak.optimizer_state, peak.activations}) > 0);
     CHECK(peak.buffers > 1000);

@@ -168,6 +168,21 @@ TEST_CASE("a framework that does not overlap reduces behind the whole backward")
         "0ZERO 0F0 0B0 0F1 0B1 0REDUCE_GRAD.0^4 0LOSS 0NORM 0UPDATE\n");  // ^4: not before call 4, 0B1, has ended
 }
 
+TEST_CASE("a framework that synchronises at transfers waits for receives, right before who needs them") {
+  const std::string yaml = gpt("{pipeline: 2}", 4);
+  const Program piped = program(yaml, {"framework=megatron-lm", "training.microbatch=2"});
+  CHECK(find_segment(piped, "1RECV_F").ops.front().host_sync);
+  CHECK(find_segment(piped, "0RECV_B").ops.front().host_sync);
+  CHECK_FALSE(find_segment(piped, "0SEND_F").ops.front().host_sync);
+  // Two microbatches. Our executor posts 0RECV_B0 before 0F1 and 1RECV_F1 before 1B0; a host that waits
+  // for them would not issue those.
+  CHECK(calls(piped).find("0F1 0SEND_F1 0RECV_B0 0B0") != std::string::npos);
+  CHECK(calls(piped).find("1B0 1SEND_B0 1RECV_F1 1F1") != std::string::npos);
+  const Program ours = program(yaml, {"training.microbatch=2"});
+  CHECK_FALSE(find_segment(ours, "1RECV_F").ops.front().host_sync);
+  CHECK(calls(ours).find("1RECV_F1 1B0") != std::string::npos);
+}
+
 TEST_CASE("a framework that synchronises at transfers waits for the last kernel of each segment") {
   const auto waits = [](const Program& program, const std::string& name) {
     std::string out;

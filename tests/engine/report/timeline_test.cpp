@@ -43,7 +43,7 @@ Timeline small_timeline() {
                {0, forward, 0, 4, 9.5, 10 + 3e-6, 10 + 3.25e-6, 10 + 4e-6},
                {0, forward, 0, 2, 10, 10, 10, 10},  // takes no time: not shown
                {0, send, 0, 0, 9.5, 10 + 4e-6, 10 + 4e-6, 10 + 5e-6}};
-  return make_timeline(program, trace, 1000);
+  return make_timeline(program, trace, {.buffers = 1000});
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ TEST_CASE("what is alive is shown at the times of the ops that make it so") {
   Bytes highest = 0;
   for (const MemoryPoint& point : memory) highest = std::max(highest, sum(point.bytes));
   const std::vector<MemoryPeak> peaks =
-      memory_peaks(parse_program(kExampleProgram, "example"), 1000);
+      memory_peaks(parse_program(kExampleProgram, "example"), {.buffers = 1000});
   CHECK(highest == peaks[0].total);
 }
 

@@ -32,7 +32,7 @@ struct Line {
 };
 
 const std::vector<Bounds> kWide = {{-100, 100}, {-100, 100}};
-const FitOptions kExact{0.1, 60, 1e-14, {}};
+const FitOptions kExact{0.1, 60, 1e-14, {}, {}};
 
 }  // namespace
 
@@ -51,7 +51,7 @@ TEST_CASE("an exact line is found") {
 TEST_CASE("a bound stops a parameter and the other one makes up for it") {
   // With b at most 1: the a that minimises sum (a + x - (1 + 2x))^2 is 1 + mean(x) = 2.5; residuals
   // are below the threshold of 10, so the loss is quadratic.
-  const FitResult fit = Line{{1, 3, 5, 7}}.fit({0, 0}, {{-100, 100}, {-1, 1}}, {10, 60, 1e-14, {}});
+  const FitResult fit = Line{{1, 3, 5, 7}}.fit({0, 0}, {{-100, 100}, {-1, 1}}, {10, 60, 1e-14, {}, {}});
   CHECK(fit.parameters[1] == 1);
   CHECK(fit.parameters[0] == Approx(2.5));
 }
@@ -76,9 +76,28 @@ TEST_CASE("a curved problem converges, its Jacobian is the one at the answer") {
   const auto jacobian = [](const std::vector<double>& p, const std::vector<double>&) {
     return Matrix{{std::exp(p[0])}, {2 * std::exp(2 * p[0])}};
   };
-  const FitResult fit = robust_fit({0.2}, {{0, 3}}, residuals, jacobian, {100, 60, 1e-14, {}});
+  const FitResult fit = robust_fit({0.2}, {{0, 3}}, residuals, jacobian, {100, 60, 1e-14, {}, {}});
   CHECK(fit.parameters[0] == Approx(1).epsilon(1e-6));
   CHECK(fit.jacobian[1][0] == Approx(2 * std::exp(2)).epsilon(1e-5));
+}
+
+TEST_CASE("a prior pulls like one more residual, however far away it is") {
+  // Residuals a, a, a (threshold 10: quadratic), prior 9 with weight 2: 3 a + 4 (a - 9) = 0, a = 36 / 7.
+  // Loss: 3 a^2 / 2 + 4 (a - 9)^2 / 2 = 39.67 + 29.76 = 69.43; the pull of 2 x 3.86 is beyond a threshold
+  // of 1 and counts in full.
+  const auto residuals = [](const std::vector<double>& p) {
+    return std::vector<double>{p[0], p[0], p[0]};
+  };
+  const Matrix ones(3, std::vector<double>(1, 1));
+  const auto fit = [&](double threshold) {
+    return robust_fit(
+        {1}, {{-50, 50}}, residuals, [&](const auto&, const auto&) { return ones; },
+        {threshold, 60, 1e-14, {}, {{9, 2}}});
+  };
+  CHECK(fit(10).parameters[0] == Approx(36.0 / 7));
+  CHECK(fit(10).loss == Approx(69.4286).epsilon(1e-5));
+  // Three residuals of slope 1 at most against 4 (a - 9): a = 9 - 3 / 4.
+  CHECK(fit(1).parameters[0] == Approx(8.25).epsilon(1e-4));
 }
 
 TEST_CASE("a parameter that nothing depends on stays where it was") {
@@ -101,7 +120,7 @@ TEST_CASE("a Jacobian that is only about right leads there too, by updates") {
   const auto jacobian = [](const auto&, const auto&) {
     return Matrix{{0.5 * std::exp(1)}, {4 * std::exp(2)}};
   };
-  const FitResult fit = robust_fit({0.7}, {{0, 3}}, residuals, jacobian, {100, 60, 1e-12, {}});
+  const FitResult fit = robust_fit({0.7}, {{0, 3}}, residuals, jacobian, {100, 60, 1e-12, {}, {}});
   CHECK(fit.parameters[0] == Approx(1).epsilon(1e-3));
 }
 

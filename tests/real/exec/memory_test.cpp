@@ -35,7 +35,7 @@ TEST_CASE("memory in use is that of the Program's live values") {
         };
         const LoopbackRun run = run_loopback(study, {}, options);
         CHECK(calls == 2 * run.program.body[0].calls.size());
-        const auto peaks = memory_peaks(run.program, 0);
+        const auto peaks = memory_peaks(run.program, {});
         CHECK(most <= peaks[0].total);
       }
     }

@@ -88,7 +88,7 @@ void train(const TrainingPlan& plan, RankTrainer& trainer) {
   }
   say_process("trained");
   say("faults", faults);  // pages, in the last step
-  say("program", memory_peaks(plan.program, 0)[executor.plan().list()].total);
+  say("program", memory_peaks(plan.program, {})[executor.plan().list()].total);
   say("declared", declared);  // live values with the workspace of the op that runs, at most
   const RetainedMemory retained = retained_memory();
   say("retained", retained.mapped_peak - retained.live_peak);
