@@ -66,7 +66,7 @@ Seconds attention_time(const KernelWork& work, const AttentionCurve& curve,
 }
 
 void use_number(std::string_view name, std::string_view used_for, const SoftwareProfile& software, SourceLog& log) {
-  const auto found = software.provenance.find(std::string(name));
+  const auto found = software.provenance.find(name);
   if (found != software.provenance.end()) log.use(found->second, software.name, found->first, used_for);
 }
 

@@ -33,6 +33,7 @@ Costs make_costs(const Program& program, const HardwareProfile& hardware,
     auto& segments = costs.ops[speed];
     segments.resize(program.segments.size());
     for (std::size_t s = 0; s < program.segments.size(); ++s) {
+      segments[s].reserve(program.segments[s].ops.size());
       for (const ProgramOp& op : program.segments[s].ops) {
         OpCost cost;
         const KernelWork work = work_of(op);
