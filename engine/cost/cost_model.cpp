@@ -107,6 +107,10 @@ void SourceLog::use(const LinkClass& link, const LinkCurve& curve, std::string_v
   uses_.back().entry.note = link.source;
 }
 
+void SourceLog::use(const std::vector<SourceEntry>& entries) {
+  for (const SourceEntry& entry : entries) uses_.push_back({nullptr, entry});
+}
+
 std::vector<SourceEntry> SourceLog::entries() const {
   std::vector<SourceEntry> entries;
   entries.reserve(uses_.size());
