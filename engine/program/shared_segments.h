@@ -1,5 +1,5 @@
-// What Programs that a Compiler made of the same segments have in common, so that what is computed from
-// segments can be kept from one to the next.
+// What Programs that a Compiler made of the same segments have in common, so that what is computed
+// from segments can be kept from one to the next.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace trainyard {
 
-/// Programs of one number differ in nothing but mesh sizes along dp, placement, number of microbatches,
-/// lists of calls, slots of pools, and the extents of `sized` values.
+/// Programs of one number differ in nothing but mesh sizes along dp, placement, number of
+/// microbatches, lists of calls, slots of pools, and the extents of `sized` values.
 struct SharedSegments {
   std::uint64_t number = 0;  // 0: shares with no other Program
   std::vector<bool> sized;   // [value]: its extents depend on the number of data-parallel ranks
