@@ -37,6 +37,9 @@ std::string page_of_run(const std::string& folder) {
   files.folder = folder;
   files.summary = read_if_there(folder + "/summary.json");
   files.losses = read_if_there(folder + "/losses.csv");
+  if (files.summary.empty() && files.losses.empty()) {
+    throw ConfigError(folder + ": its summary.json or losses.csv is empty");
+  }
   files.study = read_whole(folder + "/study.resolved.yaml");
   // A training run writes its trace with its last step; a simulation has one from the start.
   std::optional<Timeline> timeline;

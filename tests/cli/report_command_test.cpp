@@ -60,6 +60,8 @@ TEST_CASE("a folder without a run, or with a damaged one, is refused with the fi
   write_text(out + "/summary.json", summary.substr(0, summary.size() / 2));
   CHECK(problem(out).starts_with(out + "/summary.json:"));
   CHECK(run({"report", out}) == kWrongInput);
+  write_text(out + "/summary.json", "");
+  CHECK(problem(out) == out + ": its summary.json or losses.csv is empty");
   write_text(out + "/summary.json", summary);
   CHECK(problem(out) == "none");
   std::filesystem::remove(out + "/trace.json");
