@@ -137,8 +137,10 @@ int run_command_line(int argc, const char* const* argv) {
   list->add_option("WHAT", what, "models, clusters, profiles, links, frameworks, schedules, partitioners, recompute");
 
   std::string run;
-  CLI::App* report = app.add_subcommand("report", "make report.html of a run again, from the files in its folder");
-  report->add_option("DIR", run, "folder that simulate --out or train wrote")->required();
+  CLI::App* report = app.add_subcommand(
+      "report", "make report.html of a run or a sweep again, from the files in its folder");
+  report->add_option("DIR", run, "folder that simulate --out, train or sweep --out wrote")
+      ->required();
   report->callback([&] { exit = guarded(options, [&] { return run_report(run); }); });
 
   ExportOptions exported;

@@ -5,8 +5,8 @@
 
 namespace trainyard {
 
-/// Writes `folder`/report.html from the run's files in it. Throws ConfigError where they are not
-/// those of a run, and BackendError where the page cannot be written.
+/// Writes `folder`/report.html from the files of a run or a sweep in it. Throws ConfigError where
+/// they are those of neither, and BackendError where the page cannot be written.
 void write_report(const std::string& folder);
 
 }  // namespace trainyard

@@ -48,11 +48,12 @@ std::unique_ptr<Executor> make_executor(const std::string& fidelity) {
   return std::make_unique<AnalyticExecutor>();
 }
 
-TimedStep time_program(const Prepared& prepared, const Program& program, const RunOptions& options) {
+TimedStep StepTimer::time(const Prepared& prepared, const Program& program, const SharedSegments& shared,
+                          const RunOptions& options) {
   TimedStep out;
   SourceLog sources;
-  const Costs costs = make_costs(program, prepared.hardware, prepared.software,
-                                 prepared.study.cluster, sources);
+  const Costs& costs = costs_.make(program, shared, prepared.hardware, prepared.software,
+                                   prepared.study.cluster, sources);
   const std::array<Job, 1> jobs = {Job{&program, 0}};
   out.trace = make_executor(prepared.study.fidelity)->run(jobs, costs, options);
   sources.use(prepared.hardware.memory_provenance, prepared.hardware.name, "memory",
@@ -63,7 +64,8 @@ TimedStep time_program(const Prepared& prepared, const Program& program, const R
   }
   const auto memory = memory_peaks(program, fixed_memory(prepared.software, prepared.study.training.precision));
   out.summary = summarise(
-      {prepared.study, prepared.model, program, out.trace, memory, prepared.hardware, sources});
+      {prepared.study, prepared.model, program, out.trace, memory, prepared.hardware, sources,
+       digester_.digest(program, shared)});
   return out;
 }
 
@@ -72,7 +74,7 @@ std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const Ru
   auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
   if (auto* reason = std::get_if<Infeasible>(&compiled)) return *reason;
   auto& program = std::get<Program>(compiled);
-  TimedStep timed = time_program(prepared, program, options);
+  TimedStep timed = StepTimer().time(prepared, program, SharedSegments{}, options);
   return Simulation{std::move(program), std::move(timed.trace), std::move(timed.summary)};
 }
 

@@ -7,7 +7,9 @@
 
 #include "cli/prepare.h"
 #include "engine/compile.h"
+#include "engine/exec/costs.h"
 #include "engine/exec/executor.h"
+#include "engine/program/program_text.h"
 #include "engine/report/summary.h"
 
 namespace trainyard {
@@ -23,8 +25,17 @@ struct TimedStep {
   Summary summary;
 };
 
-/// `program`: compiled of `prepared` or of a study with equal ProgramInputs.
-TimedStep time_program(const Prepared& prepared, const Program& program, const RunOptions& options);
+/// Times one Program after another, and keeps what the next may share.
+class StepTimer {
+ public:
+  /// `program`: compiled of `prepared` or of a study with equal ProgramInputs; `shared`: of its Compiler.
+  TimedStep time(const Prepared& prepared, const Program& program, const SharedSegments& shared,
+                 const RunOptions& options);
+
+ private:
+  CostMaker costs_;
+  ProgramDigester digester_;
+};
 
 /// Compiles and times one study. A plan that does not fit in memory is a result (summary.fits);
 /// Infeasible is a plan that has no Program.

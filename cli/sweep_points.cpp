@@ -109,7 +109,7 @@ class PointRunner {
     RunOptions options;
     options.record_rows = false;
     const Summary summary =
-        time_program(prepared_, *std::get<const Program*>(compiled), options).summary;
+        timer_.time(prepared_, *std::get<const Program*>(compiled), compiler_.segments(), options).summary;
     point.warnings = summary.warnings;
     point.iteration_time = summary.iteration_time;
     point.tokens_per_s = summary.tokens_per_s;
@@ -144,6 +144,7 @@ class PointRunner {
   std::optional<GraphInputs> graph_inputs_;  // of prepared_.model
   Prepared prepared_;
   Compiler compiler_;
+  StepTimer timer_;
 };
 
 /// Whether all keys of an axis are among `paths`, or below one that ends in a dot.

@@ -142,6 +142,7 @@ struct Compiler::Kept {
   std::optional<SegmentInputs> segment_inputs;  // with training: of draft.program's segments, and of step
   ProgramDraft draft;
   StepSegments step;
+  SharedSegments shared;
   ProgramVerifier verifier;
   bool verified = false;                        // a Program with these segments has been
 
@@ -160,6 +161,13 @@ void Compiler::Kept::make_segments(const SegmentInputs& in, const SoftwareProfil
   if (software.synchronous_transfers && in.parallel.pipeline > 1) add_host_waits(draft);
   step = run_pass("step", log, [&] { return add_step_segments(draft, in.parallel, in.training, software); });
   renumber_tables(draft.program);
+  ++shared.number;
+  shared.sized.assign(draft.program.values.size(), false);
+  for (const Bucket& bucket : draft.plan.buckets) {
+    for (const auto* values : {&bucket.whole, &bucket.shards}) {
+      for (const ValueId value : *values) shared.sized[static_cast<std::size_t>(value)] = true;
+    }
+  }
 }
 
 void Compiler::Kept::verify(PassLog& log) {
@@ -216,6 +224,8 @@ std::variant<const Program*, Infeasible> Compiler::compile(const Graph& model, c
   if (kept_->infeasible) return *kept_->infeasible;
   return &kept_->draft.program;
 }
+
+const SharedSegments& Compiler::segments() const { return kept_->shared; }
 
 Program Compiler::take() {
   Program program = std::move(kept_->draft.program);

@@ -12,6 +12,7 @@
 #include "engine/cost/software_profile.h"
 #include "engine/graph/graph.h"
 #include "engine/program/program.h"
+#include "engine/program/shared_segments.h"
 #include "engine/schedule/pipeline_schedule.h"
 
 namespace trainyard {
@@ -64,6 +65,9 @@ class Compiler {
   /// As trainyard::compile(). The Program lives here until the next call. `log` has the passes of this call.
   std::variant<const Program*, Infeasible> compile(const Graph& model, const Study& study,
                                                    const SoftwareProfile& software, PassLog& log);
+
+  /// Of the Program of the last call.
+  const SharedSegments& segments() const;
 
   /// The Program of the last call; nothing else of it is kept.
   Program take();

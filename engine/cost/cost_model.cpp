@@ -66,7 +66,7 @@ Seconds attention_time(const KernelWork& work, const AttentionCurve& curve,
 }
 
 void use_number(std::string_view name, std::string_view used_for, const SoftwareProfile& software, SourceLog& log) {
-  const auto found = software.provenance.find(std::string(name));
+  const auto found = software.provenance.find(name);
   if (found != software.provenance.end()) log.use(found->second, software.name, found->first, used_for);
 }
 
@@ -105,6 +105,10 @@ void SourceLog::use(const LinkClass& link, const LinkCurve& curve, std::string_v
   if (!curve.provenance.note.empty()) return;
   uses_.back().entry.kind = link.provenance;
   uses_.back().entry.note = link.source;
+}
+
+void SourceLog::use(const std::vector<SourceEntry>& entries) {
+  for (const SourceEntry& entry : entries) uses_.push_back({nullptr, entry});
 }
 
 std::vector<SourceEntry> SourceLog::entries() const {

@@ -34,11 +34,14 @@ class SourceLog {
   void use(const LinkClass& link, const LinkCurve& curve, std::string_view entry,
            std::string_view used_for);
 
+  /// What another log has had, for results that are used again.
+  void use(const std::vector<SourceEntry>& entries);
+
   std::vector<SourceEntry> entries() const;  // in the order of their names, each once
 
  private:
   struct Use {
-    const void* id;
+    const void* id;  // null: of another log
     SourceEntry entry;
   };
   bool knows(const void* id) const;

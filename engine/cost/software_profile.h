@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -53,7 +54,7 @@ struct SoftwareProfile {
   double tensor_exposed = 1;             // of a tensor-parallel collective: not hidden behind its product
   double gradient_traffic = 0;           // bytes per gradient element and microbatch, beside accumulating it
   double context_gib = 0;                // allocator slack, workspaces, communicators per rank
-  std::map<std::string, Provenance> provenance;  // by field name; "description" for the rest
+  std::map<std::string, Provenance, std::less<>> provenance;  // by field name; "description" for the rest
 
   /// That one copy of a parameter's gradient takes beside its accumulator; 0: there is none.
   Bytes gradient_copy_bytes(DType precision) const {

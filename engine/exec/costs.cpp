@@ -1,5 +1,6 @@
 #include "engine/exec/costs.h"
 
+#include <algorithm>
 #include <set>
 
 namespace trainyard {
@@ -16,40 +17,84 @@ std::int64_t gradient_elements(const Program& program, const ProgramOp& op) {
   return elements;
 }
 
+/// Costs the ops of one segment after another.
+class SegmentCoster {
+ public:
+  SegmentCoster(const Program& program, const HardwareProfile& hardware, const SoftwareProfile& software,
+                SourceLog& log)
+      : program_(program), hardware_(hardware), software_(software), log_(log),
+        launch_(launch_time(hardware, software, program.mesh[Axis::kTp], log)), work_of_(program) {}
+
+  std::vector<OpCost> costs(const Segment& segment, double speed) {
+    std::vector<OpCost> out;
+    out.reserve(segment.ops.size());
+    for (const ProgramOp& op : segment.ops) {
+      OpCost& cost = out.emplace_back();
+      const KernelWork work = work_of_(op);
+      cost.flop = work.flop;
+      cost.bytes = work.bytes;
+      if (is_communication(op.kind)) {
+        cost.launch = launch_;
+      } else if (work.cls != KernelClass::kNone) {
+        cost.kernel = kernel_time(work, hardware_, software_, speed, log_) +
+                      gradient_copy_time(gradient_elements(program_, op), hardware_, software_, log_);
+        cost.launch = launch_;
+      }
+    }
+    return out;
+  }
+
+ private:
+  const Program& program_;
+  const HardwareProfile& hardware_;
+  const SoftwareProfile& software_;
+  SourceLog& log_;
+  Seconds launch_;
+  OpWork work_of_;
+};
+
 }  // namespace
+
+const Costs& CostMaker::make(const Program& program, const SharedSegments& shared, const HardwareProfile& hardware,
+                             const SoftwareProfile& software, const Cluster& cluster, SourceLog& log) {
+  const Cluster& before = costs_.cluster;
+  const bool again = segments_ != 0 && segments_ == shared.number && before.device == cluster.device &&
+                     before.speed == cluster.speed;
+  segments_ = 0;
+  costs_.cluster = cluster;
+  SegmentCoster coster(program, hardware, software, log);
+  if (again) {
+    for (auto& [speed, segments] : costs_.ops) {
+      for (std::size_t s = 0; s < segments.size(); ++s) {
+        if (sized_segments_[s]) segments[s] = coster.costs(program.segments[s], speed);
+      }
+    }
+    log.use(sources_);
+  } else {
+    costs_.tensor_exposed = tensor_exposed(software, log);
+    costs_.slowdown = hardware.slowdown;
+    if (costs_.slowdown.any()) log.use(hardware.slowdown.provenance, hardware.name, "slowdown", "kernels and communication side by side");
+    std::set<double> speeds = {1.0};
+    for (const auto& [device, factor] : cluster.speed) speeds.insert(factor);
+    costs_.ops.clear();
+    for (const double speed : speeds) {
+      auto& segments = costs_.ops[speed];
+      for (const Segment& segment : program.segments) segments.push_back(coster.costs(segment, speed));
+    }
+    sources_ = log.entries();
+    sized_segments_.clear();
+    for (const Segment& segment : program.segments) {
+      sized_segments_.push_back(shared.number != 0 && std::any_of(segment.ops.begin(), segment.ops.end(),
+                                                                  [&](const ProgramOp& op) { return shared.is_sized(op); }));
+    }
+  }
+  segments_ = shared.number;
+  return costs_;
+}
 
 Costs make_costs(const Program& program, const HardwareProfile& hardware,
                  const SoftwareProfile& software, const Cluster& cluster, SourceLog& log) {
-  Costs costs;
-  costs.cluster = cluster;
-  costs.tensor_exposed = tensor_exposed(software, log);
-  costs.slowdown = hardware.slowdown;
-  if (costs.slowdown.any()) log.use(hardware.slowdown.provenance, hardware.name, "slowdown", "kernels and communication side by side");
-  std::set<double> speeds = {1.0};
-  for (const auto& [device, factor] : cluster.speed) speeds.insert(factor);
-  const Seconds launch = launch_time(hardware, software, program.mesh[Axis::kTp], log);
-  OpWork work_of(program);
-  for (double speed : speeds) {
-    auto& segments = costs.ops[speed];
-    segments.resize(program.segments.size());
-    for (std::size_t s = 0; s < program.segments.size(); ++s) {
-      for (const ProgramOp& op : program.segments[s].ops) {
-        OpCost cost;
-        const KernelWork work = work_of(op);
-        cost.flop = work.flop;
-        cost.bytes = work.bytes;
-        if (is_communication(op.kind)) {
-          cost.launch = launch;
-        } else if (work.cls != KernelClass::kNone) {
-          cost.kernel = kernel_time(work, hardware, software, speed, log) +
-                        gradient_copy_time(gradient_elements(program, op), hardware, software, log);
-          cost.launch = launch;
-        }
-        segments[s].push_back(cost);
-      }
-    }
-  }
-  return costs;
+  return CostMaker().make(program, {}, hardware, software, cluster, log);
 }
 
 }  // namespace trainyard

@@ -10,6 +10,7 @@
 #include "engine/cost/cost_model.h"
 #include "engine/exec/op_work.h"
 #include "engine/program/program.h"
+#include "engine/program/shared_segments.h"
 
 namespace trainyard {
 
@@ -28,7 +29,23 @@ struct Costs {
   Slowdown slowdown;  // of kernels and communication side by side
 };
 
-/// Costs of every op of `program` for every speed that a device of the cluster has.
+/// The costs of one Program after another. Of those that share their segments, on devices of the same name
+/// and speeds, only ops that touch `sized` values are costed again.
+class CostMaker {
+ public:
+  /// Costs of every op of `program` for every speed that a device of the cluster has; valid until the next
+  /// call. The profiles are those that the cluster's device and the Program's framework have.
+  const Costs& make(const Program& program, const SharedSegments& shared, const HardwareProfile& hardware,
+                    const SoftwareProfile& software, const Cluster& cluster, SourceLog& log);
+
+ private:
+  Costs costs_;
+  std::vector<SourceEntry> sources_;   // of costs_
+  std::uint64_t segments_ = 0;         // SharedSegments::number; 0: none that could be used again
+  std::vector<bool> sized_segments_;   // [segment]: has an op that touches a sized value
+};
+
+/// The same for one Program.
 Costs make_costs(const Program& program, const HardwareProfile& hardware,
                  const SoftwareProfile& software, const Cluster& cluster, SourceLog& log);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -393,7 +394,10 @@ class Folder {
     }
   }
 
-  static std::size_t count(std::vector<Colour> colours) {
+  /// Neighbours are mostly alike.
+  static std::size_t count(const std::vector<Colour>& all) {
+    std::vector<Colour> colours;
+    std::unique_copy(all.begin(), all.end(), std::back_inserter(colours));
     std::sort(colours.begin(), colours.end());
     return static_cast<std::size_t>(std::unique(colours.begin(), colours.end()) - colours.begin());
   }
@@ -430,7 +434,7 @@ class Folder {
 
   /// Numbers colours in the order of their first appearance.
   static std::int32_t number(std::unordered_map<Colour, std::int32_t>& ids, Colour colour) {
-    return ids.emplace(colour, static_cast<std::int32_t>(ids.size())).first->second;
+    return ids.try_emplace(colour, static_cast<std::int32_t>(ids.size())).first->second;
   }
 
   Folds classes() {

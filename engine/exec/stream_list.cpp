@@ -103,7 +103,7 @@ class ListMaker {
     std::unordered_map<SegmentId, std::uint32_t> known;
     segment_of_.reserve(calls_.size());
     for (const Call& call : calls_) {
-      const auto [it, fresh] = known.emplace(call.segment, static_cast<std::uint32_t>(segments_.size()));
+      const auto [it, fresh] = known.try_emplace(call.segment, static_cast<std::uint32_t>(segments_.size()));
       segment_of_.push_back(it->second);
       if (!fresh) continue;
       CalledSegment called;

@@ -312,7 +312,7 @@ class TimedRanks::Maker {
   }
 
   std::int32_t pool_of_rank(PoolId pool, TimedRank& out) {
-    const auto [it, fresh] = pool_.emplace(pool, static_cast<std::int32_t>(out.pool_slots.size()));
+    const auto [it, fresh] = pool_.try_emplace(pool, static_cast<std::int32_t>(out.pool_slots.size()));
     if (fresh) out.pool_slots.push_back(program_.pools[static_cast<std::size_t>(pool)].slots);
     return it->second;
   }

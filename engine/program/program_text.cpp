@@ -26,6 +26,19 @@ class Writer {
   }
 
   void write(bool placement) {
+    write_head();
+    for (const Value& value : program_.values) write_value(value);
+    for (const Segment& segment : program_.segments) write_segment(segment);
+    write_classes();
+    if (placement) {
+      text("placement");
+      axes(program_.placement.stride);
+      text("\n");
+    }
+    flush();
+  }
+
+  void write_head() {
     text("program 1\nmesh");
     axes(program_.mesh.size);
     text("\nmicrobatches ");
@@ -48,24 +61,107 @@ class Writer {
       number(pool.slots);
       text(pool.space == Space::kHost ? " host\n" : "\n");
     }
-    for (const Value& value : program_.values) write_value(value);
-    for (const Segment& segment : program_.segments) write_segment(segment);
-    for (const RankClass& list : program_.body) write_class(list);
-    if (placement) {
-      text("placement");
-      axes(program_.placement.stride);
-      text("\n");
-    }
-    flush();
   }
 
- private:
-  static constexpr std::size_t kFlushAt = 1 << 16;
+  void write_value(const Value& value) {
+    text("value ");
+    text(value.name);
+    text(" ");
+    text(to_string(value.dtype));
+    text("[");
+    for (std::size_t i = 0; i < value.dims.size(); ++i) {
+      const Dim& dim = value.dims[i];
+      if (i > 0) text(",");
+      number(dim.expected);
+      if (dim.symbol < 0 && dim.bound == dim.expected) continue;
+      text("~");
+      number(dim.bound);
+      text("?");
+      number(dim.symbol);
+    }
+    text("] ");
+    text(words::kScopes[static_cast<std::size_t>(value.scope)]);
+    text(" ");
+    text(words::kMemory[static_cast<std::size_t>(value.memory)]);
+    if (value.spec != ShardingSpec{}) {
+      text(" ");
+      text(to_string(value.spec));
+    }
+    if (value.alias) {
+      text(" in:");
+      text(program_.values[static_cast<std::size_t>(value.alias->in)].name);
+      text("+");
+      number(value.alias->offset);
+      if (value.alias->own_shard) {
+        text(" own:");
+        text(to_string(*value.alias->own_shard));
+      }
+    }
+    if (value.pool >= 0) {
+      text(" pool:");
+      text(program_.pools[static_cast<std::size_t>(value.pool)].name);
+    }
+    if (value.space == Space::kHost) text(" host");
+    text("\n");
+    if (used_ > kFlushAt) flush();
+  }
+
+  void write_segment(const Segment& segment) {
+    text("segment ");
+    text(segment.name);
+    text(words::kParameters[segment.slots]);
+    text(" stage:");
+    number(segment.stage);
+    text(" ");
+    const char phase = letter(segment.phase);
+    text({&phase, 1});
+    text("\n");
+    PathId module = 0;
+    for (const ProgramOp& op : segment.ops) {
+      if (op.kind != OpKind::kFree && op.module != module) {
+        module = op.module;
+        text("  @");
+        text(program_.modules[static_cast<std::size_t>(module)]);
+        text("\n");
+      }
+      text("  ");
+      text(words::kStreams[static_cast<std::size_t>(op.stream)]);
+      text(" ");
+      text(op_names_[static_cast<std::size_t>(op.kind) * 4 + static_cast<std::size_t>(op.part)]);
+      if (op.group >= 0) {
+        text(":");
+        text(program_.groups[static_cast<std::size_t>(op.group)].name);
+      }
+      if (op.transfer >= 0) {
+        text(":");
+        number(op.transfer);
+      }
+      if (op.attrs != 0) write_attrs(program_.attrs[static_cast<std::size_t>(op.attrs)]);  // [0]: nothing said
+      operands("", op.reads);
+      operands(" ->", op.writes);
+      operands(" +>", op.accumulates);
+      for (std::size_t i = 0; i < op.after.size(); ++i) {
+        text(" after:");
+        number(op.after[i]);
+      }
+      if (op.guard) operands(" guard", Operands{*op.guard});
+      text(op.host_sync ? " host_sync\n" : "\n");
+    }
+    if (used_ > kFlushAt) flush();
+  }
+
+  void write_classes() {
+    for (const RankClass& list : program_.body) write_class(list);
+  }
 
   void flush() {
     sink_({buffer_.data(), used_});
     used_ = 0;
   }
+
+ private:
+  static constexpr std::size_t kFlushAt = 1 << 16;
+
   /// Most pieces are a few bytes long, and there are hundreds of thousands.
   void text(std::string_view piece) {
     const std::size_t size = piece.size();
@@ -122,49 +218,6 @@ class Writer {
     text(group.members.empty() ? "\n" : "}\n");
   }
 
-  void write_value(const Value& value) {
-    text("value ");
-    text(value.name);
-    text(" ");
-    text(to_string(value.dtype));
-    text("[");
-    for (std::size_t i = 0; i < value.dims.size(); ++i) {
-      const Dim& dim = value.dims[i];
-      if (i > 0) text(",");
-      number(dim.expected);
-      if (dim.symbol < 0 && dim.bound == dim.expected) continue;
-      text("~");
-      number(dim.bound);
-      text("?");
-      number(dim.symbol);
-    }
-    text("] ");
-    text(words::kScopes[static_cast<std::size_t>(value.scope)]);
-    text(" ");
-    text(words::kMemory[static_cast<std::size_t>(value.memory)]);
-    if (value.spec != ShardingSpec{}) {
-      text(" ");
-      text(to_string(value.spec));
-    }
-    if (value.alias) {
-      text(" in:");
-      text(program_.values[static_cast<std::size_t>(value.alias->in)].name);
-      text("+");
-      number(value.alias->offset);
-      if (value.alias->own_shard) {
-        text(" own:");
-        text(to_string(*value.alias->own_shard));
-      }
-    }
-    if (value.pool >= 0) {
-      text(" pool:");
-      text(program_.pools[static_cast<std::size_t>(value.pool)].name);
-    }
-    if (value.space == Space::kHost) text(" host");
-    text("\n");
-    if (used_ > kFlushAt) flush();
-  }
-
   void write_attrs(const OpAttrs& attrs) {
     bool first = true;
     words::for_attributes([&](std::string_view name, auto member) {
@@ -190,50 +243,6 @@ class Writer {
       text(value.name);
       if (value.scope == Scope::kMicrobatch) text(words::kSlots[operand.slot]);
     }
-  }
-
-  void write_segment(const Segment& segment) {
-    text("segment ");
-    text(segment.name);
-    text(words::kParameters[segment.slots]);
-    text(" stage:");
-    number(segment.stage);
-    text(" ");
-    const char phase = letter(segment.phase);
-    text({&phase, 1});
-    text("\n");
-    PathId module = 0;
-    for (const ProgramOp& op : segment.ops) {
-      if (op.kind != OpKind::kFree && op.module != module) {
-        module = op.module;
-        text("  @");
-        text(program_.modules[static_cast<std::size_t>(module)]);
-        text("\n");
-      }
-      text("  ");
-      text(words::kStreams[static_cast<std::size_t>(op.stream)]);
-      text(" ");
-      text(op_names_[static_cast<std::size_t>(op.kind) * 4 + static_cast<std::size_t>(op.part)]);
-      if (op.group >= 0) {
-        text(":");
-        text(program_.groups[static_cast<std::size_t>(op.group)].name);
-      }
-      if (op.transfer >= 0) {
-        text(":");
-        number(op.transfer);
-      }
-      if (op.attrs != 0) write_attrs(program_.attrs[static_cast<std::size_t>(op.attrs)]);  // [0]: nothing said
-      operands("", op.reads);
-      operands(" ->", op.writes);
-      operands(" +>", op.accumulates);
-      for (std::size_t i = 0; i < op.after.size(); ++i) {
-        text(" after:");
-        number(op.after[i]);
-      }
-      if (op.guard) operands(" guard", Operands{*op.guard});
-      text(op.host_sync ? " host_sync\n" : "\n");
-    }
-    if (used_ > kFlushAt) flush();
   }
 
   void write_class(const RankClass& list) {
@@ -302,6 +311,49 @@ std::string to_text(const Program& program) {
 std::string program_digest(const Program& program) {
   Sha256 hash;
   write_text(program, false, [&](std::string_view piece) { hash.update(piece); });
+  return hash.hex();
+}
+
+std::string ProgramDigester::digest(const Program& program, const SharedSegments& shared) {
+  if (shared.number == 0) return program_digest(program);
+  if (number_ != shared.number) {
+    number_ = 0;
+    values_.assign(1, "");
+    segments_.clear();
+    std::string* into = &values_.back();
+    Writer writer(program, [&](std::string_view piece) { *into += piece; });
+    for (std::size_t v = 0; v < program.values.size(); ++v) {
+      if (!shared.sized[v]) {
+        writer.write_value(program.values[v]);
+        continue;
+      }
+      writer.flush();
+      into = &values_.emplace_back();
+    }
+    writer.flush();
+    into = &segments_;
+    for (const Segment& segment : program.segments) writer.write_segment(segment);
+    writer.flush();
+    number_ = shared.number;
+  }
+  Sha256 hash;
+  Writer writer(program, [&](std::string_view piece) { hash.update(piece); });
+  const auto add_kept = [&](const std::string& kept) {
+    writer.flush();
+    hash.update(kept);
+  };
+  writer.write_head();
+  auto kept = values_.begin();
+  for (std::size_t v = 0; v < program.values.size(); ++v) {
+    if (!shared.sized[v]) continue;
+    if (!kept->empty()) add_kept(*kept);
+    ++kept;
+    writer.write_value(program.values[v]);
+  }
+  add_kept(*kept);
+  add_kept(segments_);
+  writer.write_classes();
+  writer.flush();
   return hash.hex();
 }
 

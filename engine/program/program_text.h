@@ -26,11 +26,14 @@
 // first use (renumber_tables()).
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/program/program.h"
+#include "engine/program/shared_segments.h"
 
 namespace trainyard {
 
@@ -45,5 +48,17 @@ Program parse_program(std::string_view text, const std::string& file_name);
 
 /// SHA-256 of the text without the placement, lowercase hex.
 std::string program_digest(const Program& program);
+
+/// The same of one Program after another: the text of segments, and of values that are not sized, is kept for
+/// those that share them.
+class ProgramDigester {
+ public:
+  std::string digest(const Program& program, const SharedSegments& shared);
+
+ private:
+  std::uint64_t number_ = 0;         // SharedSegments::number; 0: nothing is kept
+  std::vector<std::string> values_;  // before the first sized value, before the second, ..., behind the last
+  std::string segments_;
+};
 
 }  // namespace trainyard

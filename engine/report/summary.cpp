@@ -4,8 +4,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "engine/program/program_text.h"
-
 namespace trainyard {
 
 namespace {
@@ -94,7 +92,7 @@ Summary summarise(const SummaryInputs& in) {
     out.memory_headroom.push_back(out.memory_capacity - peak_memory.total);
     out.fits = out.fits && out.memory_headroom.back() >= 0;
   }
-  out.program_digest = program_digest(in.program);
+  out.program_digest = in.digest;
   out.num_parameters = count_parameters(in.model);
   out.sources = in.sources.entries();
   out.sources.insert(out.sources.end(), in.trace.sources.begin(), in.trace.sources.end());

@@ -58,6 +58,7 @@ struct SummaryInputs {
   const std::vector<MemoryPeak>& memory;
   const HardwareProfile& hardware;
   const SourceLog& sources;
+  std::string digest;  // program_digest()
 };
 
 Summary summarise(const SummaryInputs& in);

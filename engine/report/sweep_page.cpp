@@ -14,10 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr PointStatus kStatuses[] = {PointStatus::kFits, PointStatus::kMisfit,
-                                     PointStatus::kNoProgram, PointStatus::kRefused,
-                                     PointStatus::kFailed};
-
 /// Texts by number, in the order in which they come.
 class Words {
  public:
@@ -99,7 +95,7 @@ std::string sweep_html(const SweepTable& table) {
                {"study", table.study},
                {"fidelity", table.fidelity},
                {"num_points", table.points.size()}};
-  for (const PointStatus status : kStatuses) {
+  for (const PointStatus status : kPointStatuses) {
     const std::string word(to_string(status));
     data["statuses"].push_back(word);
     data["by_status"][word] =

@@ -115,10 +115,7 @@ bool orders_differ(const SweepTable& table) { return fastest(table) != most_per_
 std::string sweep_csv(const SweepTable& table) {
   std::string text = "point,";
   for (const std::string& key : table.keys) text += csv_field(key) + ",";
-  text +=
-      "status,exit,reason,iteration_time_s,tokens_per_s,tflops_per_gpu,mfu,peak_memory_max_gib,"
-      "fits,"
-      "bubble_fraction,exposed_communication_fraction,num_ranks,program_digest\n";
+  text += std::string(kSweepColumns) + "\n";
   for (std::size_t i = 0; i < table.points.size(); ++i) {
     const SweepPoint& point = table.points[i];
     text += std::to_string(i) + ",";
@@ -141,9 +138,7 @@ std::string sweep_csv(const SweepTable& table) {
 
 std::string sweep_json(const SweepTable& table) {
   Json by_status = Json::object();
-  for (const PointStatus status :
-       {PointStatus::kFits, PointStatus::kMisfit, PointStatus::kNoProgram, PointStatus::kRefused,
-        PointStatus::kFailed}) {
+  for (const PointStatus status : kPointStatuses) {
     by_status[std::string(to_string(status))] =
         std::count_if(table.points.begin(), table.points.end(),
                       [&](const SweepPoint& point) { return point.status == status; });

@@ -17,6 +17,9 @@ enum class PointStatus : std::uint8_t {
   kRefused,    // "refused": its study is wrong, exit 2
   kFailed,     // "failed": exit 3
 };
+inline constexpr PointStatus kPointStatuses[] = {PointStatus::kFits, PointStatus::kMisfit,
+                                                 PointStatus::kNoProgram, PointStatus::kRefused,
+                                                 PointStatus::kFailed};
 std::string_view to_string(PointStatus status);
 int exit_code(PointStatus status);
 
@@ -55,6 +58,11 @@ std::vector<std::size_t> most_per_gpu(const SweepTable& table);
 
 /// The two orders differ where points differ in ranks, or in the tokens of a step.
 bool orders_differ(const SweepTable& table);
+
+/// Columns of sweep.csv behind the point's number and its values.
+inline constexpr std::string_view kSweepColumns =
+    "status,exit,reason,iteration_time_s,tokens_per_s,tflops_per_gpu,mfu,peak_memory_max_gib,fits,"
+    "bubble_fraction,exposed_communication_fraction,num_ranks,program_digest";
 
 /// sweep.csv: a header, then one row per point; RFC 4180 with line feeds. Numbers read back
 /// exactly; what a point does not have is empty.
