@@ -203,8 +203,10 @@ class Run {
   /// Launches from the begin of the item's step to the op that the host waited for before it; less than
   /// 0 where that was in the step before.
   static Seconds issued_at_wait(const RankState& state, const StreamItem& item) {
-    const Seconds issued = state.list->issued_at_wait[static_cast<std::size_t>(item.host) >> 1U];
-    return (item.host & 1) == 0 ? issued : issued - state.list->launch;
+    const StreamList& list = *state.list;
+    const std::size_t first = list.num_marks - list.issued_at_wait.size();  // marks of the host's delay are the last
+    const Seconds issued = list.issued_at_wait[(static_cast<std::size_t>(item.host) >> 1U) - first];
+    return (item.host & 1) == 0 ? issued : issued - list.launch;
   }
 
   void reach(RankState& state, std::int32_t step, std::uint32_t mark, Seconds time) {

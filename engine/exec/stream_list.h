@@ -63,7 +63,7 @@ struct StreamList {
   std::vector<TimedBody> bodies;
   std::vector<std::vector<std::pair<std::int32_t, std::int64_t>>> body_messages;  // [body]: (message, how often)
   std::uint64_t body_lanes = 0;      // of their collectives, as a bit mask
-  std::vector<Seconds> issued_at_wait;  // [mark of the host's delay]: StreamItem::issued of the op waited for
+  std::vector<Seconds> issued_at_wait;  // of each op that the host waits for: StreamItem::issued; their marks are the last
   std::size_t num_marks = 0;
   Seconds launch = 0;                // of a step
   /// [lane]: bit m: a message on lane m may be under way at the same time on this rank.

@@ -169,8 +169,8 @@ TEST_CASE("a framework that does not overlap reduces behind the whole backward")
 }
 
 TEST_CASE("a framework that synchronises at transfers waits for receives, right before who needs them") {
-  const std::string yaml = gpt("{pipeline: 2}", 4);
-  const Program piped = program(yaml, {"framework=megatron-lm", "training.microbatch=2"});
+  const std::string yaml = gpt("{pipeline: 2, data: 1}", 2);
+  const Program piped = program(yaml, {"framework=megatron-lm"});
   CHECK(find_segment(piped, "1RECV_F").ops.front().host_sync);
   CHECK(find_segment(piped, "0RECV_B").ops.front().host_sync);
   CHECK_FALSE(find_segment(piped, "0SEND_F").ops.front().host_sync);
@@ -178,7 +178,7 @@ TEST_CASE("a framework that synchronises at transfers waits for receives, right 
   // for them would not issue those.
   CHECK(calls(piped).find("0F1 0SEND_F1 0RECV_B0 0B0") != std::string::npos);
   CHECK(calls(piped).find("1B0 1SEND_B0 1RECV_F1 1F1") != std::string::npos);
-  const Program ours = program(yaml, {"training.microbatch=2"});
+  const Program ours = program(yaml);
   CHECK_FALSE(find_segment(ours, "1RECV_F").ops.front().host_sync);
   CHECK(calls(ours).find("1RECV_F1 1B0") != std::string::npos);
 }
