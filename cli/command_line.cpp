@@ -74,16 +74,16 @@ void add_study_options(CLI::App& command, StudyOptions& options) {
 
 void add_validate_options(CLI::App& command, ValidateOptions& options) {
   command.add_option("CASES", options.cases, "a YAML list of cases: studies, and what was measured of them");
-  command.add_option("--run", options.run, "a training run against its own simulation: not in this version");
-  command.add_option("--set", options.sets, "path=value: replaces a value of every case; repeatable")
+  command.add_option("--run", options.run, "folder of a training run, against its own simulation");
+  command.add_option("--set", options.sets, "path=value: replaces a value of every case, or of the run's study; repeatable")
       ->take_all()->allow_extra_args(false);
   command.add_option("--select", options.selections, "path=value,value: only cases that say one of these; repeatable")
       ->take_all()->allow_extra_args(false);
-  command.add_option("--fidelity", options.fidelity, "analytic (the default here), fluid or step");
+  command.add_option("--fidelity", options.fidelity, "analytic, fluid or step; default: analytic for cases, a run's own for --run");
   command.add_option("--jobs", options.jobs, "processes at once (default: one per core); the answer is the same")
       ->check(CLI::Range(1, 4096));
   command.add_flag("--json", options.json, "answer as JSON on stdout");
-  command.add_option("--out", options.out, "folder for report.html, summary.json, cases.csv");
+  command.add_option("--out", options.out, "folder for report.html, summary.json and, of cases, cases.csv");
 }
 
 void add_calibrate_options(CLI::App& command, CalibrateOptions& options) {
@@ -104,9 +104,11 @@ void add_calibrate_options(CLI::App& command, CalibrateOptions& options) {
 
 int checked_validate(const ValidateOptions& options) {
   if (!options.run.empty()) {
-    throw ConfigError("--run: this version validates case files only: trainyard validate CASES.yaml");
+    if (!options.cases.empty()) throw ConfigError("CASES and --run: a list of published runs, or a run of ours, not both");
+    if (!options.selections.empty()) throw ConfigError("--select: chooses among cases; --run has none");
+    return run_validate_run(options);
   }
-  if (options.cases.empty()) throw ConfigError("CASES is required: a YAML list of published runs");
+  if (options.cases.empty()) throw ConfigError("CASES or --run is required: a YAML list of published runs, or the folder of a run");
   return run_validate(options);
 }
 
@@ -155,7 +157,7 @@ int run_command_line(int argc, const char* const* argv) {
   CLI::App* validate = app.add_subcommand("validate", "published runs: predicted, measured, error");
   add_validate_options(*validate, validated);
   validate->callback([&] {
-    options.study = validated.cases;
+    options.study = validated.run.empty() ? validated.cases : validated.run;
     options.json = validated.json;
     exit = guarded(options, [&] { return checked_validate(validated); });
   });

@@ -1,11 +1,7 @@
 #include "cli/report_command.h"
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 
 #include "cli/command_line.h"
@@ -20,15 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string read_whole(const std::string& path) {
-  if (fs::is_directory(path)) throw ConfigError(path + ": is a folder");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw ConfigError(path + ": " + std::strerror(errno));
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 std::string read_if_there(const std::string& path) {
-  return fs::exists(path) ? read_whole(path) : std::string();
+  return fs::exists(path) ? read_file(path) : std::string();
 }
 
 }  // namespace
@@ -44,7 +33,7 @@ void write_report(const std::string& folder) {
         folder +
         ": holds no run: it has neither summary.json (simulate --out) nor losses.csv (train)");
   }
-  files.study = read_whole(folder + "/study.resolved.yaml");
+  files.study = read_file(folder + "/study.resolved.yaml");
   // A training run writes its trace with its last step; a simulation has one from the start.
   std::optional<Timeline> timeline;
   const std::string trace = folder + "/trace.json";

@@ -43,7 +43,7 @@ function drawBreakdown() {
   const left = simulated ? run.summary.num_pipeline_ranks - rows.length : 0;
   byId("breakdown-lead").textContent = "Every instant of every rank is in exactly one class. " +
       (simulated ? "Mean over all " + formatCount(run.summary.num_ranks, 7) + " ranks, then each pipeline rank." :
-                   "The last step of the run, counted from its first op; mean over ranks, then each rank.") +
+                   "A step of the run that took about the median, counted from its first op; mean over ranks, then each rank.") +
       (left > 0 ? " " + plural(left, "pipeline rank is", "pipeline ranks are") +
                " left out here, evenly spaced; summary.json has all." :
                   "");

@@ -36,7 +36,7 @@ function drawTimeline() {
   chart.streams = document.documentElement.clientWidth > 640;
   chart.every = timeline.ranks.length <= 8;
   byId("timeline-lead").textContent = (run.kind === "simulated" ? "The steady step as it was simulated." :
-                                                                  "The last step of the run, as it was measured.") +
+                                                                  "A step of the run that took about the median, as it was measured.") +
       " Each row is a rank: its compute stream (tall; empty where it waits), below it the streams of its communication. The fainter a communication box, the less of the time it is in use." +
       (timeline.ranks.some((rank) => rank.standsFor > 1) ?
            " A rank marked \u00d7104 stands for 104 that behave alike." :
