@@ -21,7 +21,7 @@ namespace trainyard {
 namespace {
 
 /// Commands of the contract that later versions bring; named so that nobody hunts for a typo.
-constexpr const char* kNotYet[] = {"plan", "emulate"};
+constexpr const char* kNotYet[] = {"plan"};
 
 int fail(int exit, const std::string& message, const std::string& where, bool json) {
   std::fprintf(stderr, "trainyard: %s\n", message.c_str());
@@ -61,7 +61,7 @@ int run_real(const char* const* argv) {
   const std::string real = (self.parent_path() / "trainyard-real").string();
   execv(real.c_str(), const_cast<char* const*>(argv));
   return fail(kBackendFailed, real + ": " + std::strerror(errno) +
-              "; ./trainyard train installs LibTorch and builds it", "", false);
+              "; ./trainyard train and emulate install LibTorch and build it", "", false);
 }
 
 void add_study_options(CLI::App& command, StudyOptions& options) {
@@ -152,6 +152,9 @@ int run_command_line(int argc, const char* const* argv) {
   CLI::App* train = app.add_subcommand("train", "train the study's model for real (trainyard train --help)");
   train->allow_extras()->prefix_command()->set_help_flag();
   train->callback([&exit, argv] { exit = run_real(argv); });
+  CLI::App* emulate = app.add_subcommand("emulate", "run one rank of the study alone, for real (trainyard emulate --help)");
+  emulate->allow_extras()->prefix_command()->set_help_flag();
+  emulate->callback([&exit, argv] { exit = run_real(argv); });
 
   ValidateOptions validated;
   CLI::App* validate = app.add_subcommand("validate", "published runs: predicted, measured, error");
@@ -186,7 +189,7 @@ int run_command_line(int argc, const char* const* argv) {
   for (const char* name : kNotYet) {
     CLI::App* later = app.add_subcommand(name, "not in this version")->allow_extras();
     later->callback([&exit, &options, name] {
-      exit = fail(kWrongInput, std::string("'") + name + "' is not in this version; it has simulate, compile, sweep, validate, calibrate, solve, train, export, report, list and test", "", options.json);
+      exit = fail(kWrongInput, std::string("'") + name + "' is not in this version; it has simulate, compile, sweep, validate, calibrate, solve, train, emulate, export, report, list and test", "", options.json);
     });
   }
   simulate->callback([&] { exit = guarded(options, [&] { return run_simulate(options); }); });
@@ -201,7 +204,7 @@ int run_command_line(int argc, const char* const* argv) {
   // Parsing may have failed before it saw the option.
   const bool json = std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
   if (!known) {
-    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, sweep, validate, calibrate, solve, train, export, report, list and test", "", json);
+    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, sweep, validate, calibrate, solve, train, emulate, export, report, list and test", "", json);
   }
   try {
     app.parse(argc, argv);

@@ -1,6 +1,9 @@
 #include "engine/validate/measured_costs.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
 
 #include "engine/exec/timed_program.h"
 
@@ -45,6 +48,23 @@ const ProgramOp& op_of(const Program& program, const TraceRow& row) {
   return program.segments[static_cast<std::size_t>(row.segment)].ops[row.op];
 }
 
+/// What decides how long an op takes: kind, part, attributes, and extents and type of each operand.
+using OpLikeness = std::tuple<OpKind, OpPart, AttrId, std::vector<std::int64_t>>;
+
+OpLikeness likeness(const Program& program, const ProgramOp& op) {
+  std::vector<std::int64_t> operands;
+  for (const Operands* list : {&op.reads, &op.writes, &op.accumulates}) {
+    operands.push_back(-1);  // ends a list; no extent is negative
+    for (const Operand& operand : *list) {
+      const Value& value = program.values[static_cast<std::size_t>(operand.value)];
+      operands.push_back(static_cast<std::int64_t>(value.dtype));
+      operands.push_back(static_cast<std::int64_t>(value.dims.size()));
+      for (const Dim& dim : value.dims) operands.push_back(dim.expected);
+    }
+  }
+  return {op.kind, op.part, op.attrs, std::move(operands)};
+}
+
 }  // namespace
 
 std::vector<Seconds> host_times(const Program& program, const std::vector<TraceRow>& rows,
@@ -85,11 +105,10 @@ MeasuredCosts measure_costs(const Program& program, const Lanes& lanes, const Me
       for (std::size_t i = 0; i < rank.rows.size(); ++i) {
         const TraceRow& row = rank.rows[i];
         const ProgramOp& op = op_of(program, row);
-        if (op.kind == OpKind::kFree) continue;
-        const bool main = op.stream == StreamId::kMain;
-        if (main) kernel[static_cast<std::size_t>(row.segment)][row.op].add(row.end - row.start);
-        if (main || !out.host_computes)
-          host[static_cast<std::size_t>(row.segment)][row.op].add(before[i]);
+        const bool runs = op.stream == StreamId::kMain && op.kind != OpKind::kFree;
+        const auto segment = static_cast<std::size_t>(row.segment);
+        if (runs) kernel[segment][row.op].add(row.end - row.start);
+        host[segment][row.op].add(before[i]);
       }
     }
     if (messages) {
@@ -102,6 +121,28 @@ MeasuredCosts measure_costs(const Program& program, const Lanes& lanes, const Me
   out.host = means(host);
   for (const Samples& one : message) out.message.push_back(one.mean());
   return out;
+}
+
+MeasuredCosts spread_to_like_ops(const Program& program, MeasuredCosts measured) {
+  std::map<OpLikeness, std::pair<Samples, Samples>> known;  // kernel, host
+  const auto each_op = [&](const auto& visit) {
+    for (std::size_t s = 0; s < program.segments.size(); ++s) {
+      const std::vector<ProgramOp>& ops = program.segments[s].ops;
+      for (std::size_t k = 0; k < ops.size(); ++k)
+        visit(likeness(program, ops[k]), measured.kernel[s][k], measured.host[s][k]);
+    }
+  };
+  each_op([&](const OpLikeness& like, const auto& kernel, const auto& host) {
+    if (kernel) known[like].first.add(*kernel);
+    if (host) known[like].second.add(*host);
+  });
+  each_op([&](const OpLikeness& like, auto& kernel, auto& host) {
+    const auto found = known.find(like);
+    if (found == known.end()) return;
+    if (!kernel) kernel = found->second.first.mean();
+    if (!host) host = found->second.second.mean();
+  });
+  return measured;
 }
 
 std::string cost_kind(const Program& program, const Lanes& lanes,
@@ -127,14 +168,11 @@ Costs replace_costs(Costs costs, const Program& program, const MeasuredCosts& me
         const std::optional<Seconds>& before = measured.host[s][k];
         if (kernel && chosen(cost_kind(program, lanes, exposed, static_cast<SegmentId>(s), k)))
           cost.kernel = *kernel;
-        if (!host) continue;
-        if (!measured.host_computes) {
-          if (before) cost.launch = *before;
-          continue;
-        }
-        // One thread does both, so nothing is issued ahead: what an op costs the host delays main.
-        cost.launch = 0;
-        if (before) cost.kernel += *before;
+        if (!host || !before) continue;
+        // Where one thread does both nothing is issued ahead: what an op costs the host delays
+        // main.
+        cost.launch = measured.host_computes ? 0 : *before;
+        if (measured.host_computes) cost.kernel += *before;
       }
     }
   }

@@ -32,6 +32,10 @@ struct MeasuredCosts {
 MeasuredCosts measure_costs(const Program& program, const Lanes& lanes, const MeasuredRun& run,
                             bool messages);
 
+/// Also for ops that were not measured: the mean of those that do the same to values of the same
+/// shapes and types, as the layers of other stages do. Messages stay as they are.
+MeasuredCosts spread_to_like_ops(const Program& program, MeasuredCosts measured);
+
 /// What the ops of a report's rows are called: "linear_dw"; "all_reduce:tp" and "send:pp" for both
 /// ends of what is communicated; kHostKind for frees.
 std::string cost_kind(const Program& program, const Lanes& lanes,

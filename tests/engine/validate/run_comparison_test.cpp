@@ -207,4 +207,29 @@ TEST_CASE("the answer flags more ranks than cores, in words and in JSON") {
   CHECK(sum == Approx(comparison.measured - comparison.predicted).margin(1e-9));
 }
 
+TEST_CASE("what was measured of an op holds for ops that do the same, and for no others") {
+  const Program program = verified(kExampleProgram);
+  MeasuredCosts measured;
+  for (const Segment& segment : program.segments) {
+    measured.kernel.emplace_back(segment.ops.size());
+    measured.host.emplace_back(segment.ops.size());
+  }
+  const auto at = [&](MeasuredCosts& costs, const std::string& name,
+                      std::size_t op) -> std::optional<Seconds>& {
+    std::size_t s = 0;
+    while (program.segments[s].name != name) ++s;
+    return costs.kernel[s][op];
+  };
+  at(measured, "0F", 1) = 3;  // linear of [16,4] by [8,4]
+  at(measured, "0F", 2) = 5;  // gelu of [16,8]
+  at(measured, "0B", 1) = 2;  // linear_dw of [16,8] and [16,4] onto [4,8]
+  MeasuredCosts spread = spread_to_like_ops(program, measured);
+  CHECK(at(spread, "1F", 0) == 3.0);
+  CHECK(at(spread, "1F", 1) == 5.0);
+  CHECK(at(spread, "1B", 1) == 2.0);
+  CHECK_FALSE(at(spread, "1F", 2));  // linear of [16,8] by [4,8]
+  CHECK_FALSE(at(spread, "1B", 7));  // linear_dw of [16,4] and [16,8] onto [8,4]
+  CHECK(at(spread, "0F", 1) == 3.0);
+}
+
 }  // namespace trainyard
