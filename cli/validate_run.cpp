@@ -106,6 +106,7 @@ int run_validate_run(const ValidateOptions& options) {
   if (!options.out.empty()) {
     make_folder(options.out);
     write_file(options.out + "/summary.json", json);
+    write_file(options.out + "/report.html", run_comparison_page(comparison));
   }
   const std::string text = options.json ? json : run_comparison_text(comparison);
   std::fwrite(text.data(), 1, text.size(), stdout);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -65,7 +66,8 @@ struct RunComparison {
   std::vector<StreamComparison> streams;
   std::vector<LinkComparison> links;
   std::vector<std::string> warnings;
-  Timeline timeline;  // of the measured median step
+  Timeline timeline;   // of the measured median step
+  Timeline simulated;  // of the predicted one
 };
 
 struct RunInputs {
@@ -80,5 +82,10 @@ RunComparison compare_run(const RunInputs& in);
 
 std::string run_comparison_text(const RunComparison& comparison);
 std::string run_comparison_json(const RunComparison& comparison);
+/// report.html: the tables, and both timelines above each other; at most kMaxReportBytes
+/// (engine/report/report.h).
+std::string run_comparison_page(const RunComparison& comparison);
+/// What summary.json and the page hold.
+nlohmann::ordered_json run_comparison_data(const RunComparison& comparison);
 
 }  // namespace trainyard

@@ -40,7 +40,7 @@ Json explanation_json(const RunComparison& c) {
 
 }  // namespace
 
-std::string run_comparison_json(const RunComparison& c) {
+nlohmann::ordered_json run_comparison_data(const RunComparison& c) {
   Json out;
   out["run"] = c.run;
   out["program_digest"] = c.program_digest;
@@ -83,7 +83,11 @@ std::string run_comparison_json(const RunComparison& c) {
         link.predicted, link.measured));
   }
   out["warnings"] = c.warnings;
-  return out.dump(2) + "\n";
+  return out;
+}
+
+std::string run_comparison_json(const RunComparison& c) {
+  return run_comparison_data(c).dump(2) + "\n";
 }
 
 }  // namespace trainyard

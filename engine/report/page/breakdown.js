@@ -1,10 +1,4 @@
 // The step's time classes: mean over ranks as a table, and a bar for every pipeline rank.
-const GROUP_COLOURS = {
-  tp: "tensor",
-  pp: "pipeline",
-  dp: "data"
-};
-
 // [{name, seconds, colour, hatch}] in an order that is the same for all ranks.
 function timeParts(time, kinds) {
   const parts = [
