@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "cli/command_line.h"
 #include "cli/files.h"
@@ -12,6 +13,7 @@
 #include "cli/simulate_command.h"
 #include "engine/base/error.h"
 #include "engine/compile.h"
+#include "engine/config/study_words.h"
 #include "engine/program/program_text.h"
 #include "engine/program/verify.h"
 
@@ -26,6 +28,28 @@ Program read_program(const std::string& path) {
   if (const auto violation = find_violation(program))
     throw ConfigError(path + ": cannot run: " + *violation);
   return program;
+}
+
+std::string in_yaml_quotes(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out.append(c == '\'' ? 2 : 1, c);
+  return out + "'";
+}
+
+/// cluster.profile is a key of {preset: local}, which the resolved study has written out: the
+/// preset is named again.
+std::vector<std::string> for_resolved_study(const std::vector<std::string>& sets,
+                                            const Cluster& cluster) {
+  constexpr std::string_view kProfile = "cluster.profile=";
+  std::vector<std::string> out;
+  for (const std::string& set : sets) {
+    const bool translate = cluster.name == kLocalCluster && set.starts_with(kProfile);
+    out.push_back(translate
+                      ? "cluster={preset: local, ranks: " + std::to_string(cluster.num_devices) +
+                            ", profile: " + in_yaml_quotes(set.substr(kProfile.size())) + "}"
+                      : set);
+  }
+  return out;
 }
 
 bool compiles_to(const Prepared& prepared, const Program& program) {
@@ -76,9 +100,11 @@ RunComparison validate_run(const std::string& folder, const std::vector<std::str
                       ": has no measured.json: the run did not come to its last step, or was one "
                       "of an earlier version");
   }
-  const Prepared prepared = prepare(study, sets, fidelity);
+  const Cluster cluster = prepare(study, {}).study.cluster;
+  const std::vector<std::string> options = for_resolved_study(sets, cluster);
+  const Prepared prepared = prepare(study, options, fidelity);
   const Program program = read_program(folder + "/program.txt");
-  check_same_program(study, sets, prepared, program);
+  check_same_program(study, options, prepared, program);
   const MeasuredRun measured = read_measured_run(folder + "/measured.json", program);
 
   SourceLog sources;

@@ -123,24 +123,44 @@ MeasuredCosts measure_costs(const Program& program, const Lanes& lanes, const Me
   return out;
 }
 
-MeasuredCosts spread_to_like_ops(const Program& program, MeasuredCosts measured) {
-  std::map<OpLikeness, std::pair<Samples, Samples>> known;  // kernel, host
+void add_measured(MeasuredCosts& to, const MeasuredCosts& more) {
+  for (std::size_t s = 0; s < to.kernel.size(); ++s) {
+    for (std::size_t k = 0; k < to.kernel[s].size(); ++k) {
+      if (more.kernel[s][k]) to.kernel[s][k] = more.kernel[s][k];
+      if (more.host[s][k]) to.host[s][k] = more.host[s][k];
+    }
+  }
+}
+
+MeasuredCosts spread_to_like_ops(const Program& program, MeasuredCosts measured,
+                                 const std::vector<std::vector<OpCost>>& predicted) {
+  using Kind = std::pair<OpKind, OpPart>;
+  std::map<OpLikeness, std::pair<Samples, Samples>> alike;  // kernel, host
+  std::map<Kind, std::pair<Seconds, Seconds>> of_kind;      // measured, predicted
   const auto each_op = [&](const auto& visit) {
     for (std::size_t s = 0; s < program.segments.size(); ++s) {
       const std::vector<ProgramOp>& ops = program.segments[s].ops;
-      for (std::size_t k = 0; k < ops.size(); ++k)
-        visit(likeness(program, ops[k]), measured.kernel[s][k], measured.host[s][k]);
+      for (std::size_t k = 0; k < ops.size(); ++k) {
+        visit(ops[k], measured.kernel[s][k], measured.host[s][k], predicted[s][k].kernel);
+      }
     }
   };
-  each_op([&](const OpLikeness& like, const auto& kernel, const auto& host) {
-    if (kernel) known[like].first.add(*kernel);
-    if (host) known[like].second.add(*host);
+  each_op([&](const ProgramOp& op, const auto& kernel, const auto& host, Seconds guess) {
+    if (kernel) alike[likeness(program, op)].first.add(*kernel);
+    if (host) alike[likeness(program, op)].second.add(*host);
+    if (!kernel) return;
+    auto& [seconds, guesses] = of_kind[{op.kind, op.part}];
+    seconds += *kernel;
+    guesses += guess;
   });
-  each_op([&](const OpLikeness& like, auto& kernel, auto& host) {
-    const auto found = known.find(like);
-    if (found == known.end()) return;
-    if (!kernel) kernel = found->second.first.mean();
-    if (!host) host = found->second.second.mean();
+  each_op([&](const ProgramOp& op, auto& kernel, auto& host, Seconds guess) {
+    if (const auto same = alike.find(likeness(program, op)); same != alike.end()) {
+      if (!kernel) kernel = same->second.first.mean();
+      if (!host) host = same->second.second.mean();
+    }
+    const auto kind = of_kind.find({op.kind, op.part});
+    if (kernel || kind == of_kind.end() || kind->second.second <= 0) return;
+    kernel = guess * kind->second.first / kind->second.second;
   });
   return measured;
 }

@@ -32,9 +32,15 @@ struct MeasuredCosts {
 MeasuredCosts measure_costs(const Program& program, const Lanes& lanes, const MeasuredRun& run,
                             bool messages);
 
+/// Adds what `more` measured, of another rank of the same Program; it wins.
+void add_measured(MeasuredCosts& to, const MeasuredCosts& more);
+
 /// Also for ops that were not measured: the mean of those that do the same to values of the same
-/// shapes and types, as the layers of other stages do. Messages stay as they are.
-MeasuredCosts spread_to_like_ops(const Program& program, MeasuredCosts measured);
+/// shapes and types, as the layers of other stages do; else, for a kind of op that was measured at
+/// other shapes, its `predicted` [segment][op] time, times what the measured ones took against
+/// theirs. Messages stay as they are.
+MeasuredCosts spread_to_like_ops(const Program& program, MeasuredCosts measured,
+                                 const std::vector<std::vector<OpCost>>& predicted);
 
 /// What the ops of a report's rows are called: "linear_dw"; "all_reduce:tp" and "send:pp" for both
 /// ends of what is communicated; kHostKind for frees.

@@ -17,6 +17,7 @@
 #include "engine/config/profile_reader.h"
 #include "engine/config/study_words.h"
 #include "engine/config/study_writer.h"
+#include "engine/config/user_text.h"
 #include "engine/program/program_text.h"
 #include "engine/report/trace_json.h"
 #include "engine/validate/measured_costs.h"
@@ -59,17 +60,25 @@ TrainingPlan plan_for(const EmulateOptions& options, const std::string& device,
 
 /// Kernels of other devices than the study's have times of other devices too: those of this kind of
 /// machine.
-void take_peers_profile(TrainingPlan& plan, const std::string& device,
-                        std::vector<std::string>& warnings) {
+void take_peers_profile(const EmulateOptions& options, TrainingPlan& plan,
+                        const std::string& device, std::vector<std::string>& warnings) {
   HardwareProfile& hardware = plan.prepared.hardware;
-  if ((hardware.architecture == "cpu") == (device == "cpu")) return;
-  const auto other = device == "cpu" ? find_hardware_profile(data_root(), "cpu") : std::nullopt;
-  if (other) {
-    hardware = *other;
-  } else {
-    warnings.push_back("no profile of this machine's GPU is named: predicted times are those of " +
-                       hardware.name);
+  const bool suits = (hardware.architecture == "cpu") == (device == "cpu");
+  if (options.profile.empty() && suits) return;
+  if (options.profile.empty() && device == "cuda") {
+    warnings.push_back("predicted times are those of " + hardware.name +
+                       "; --profile names the profile of this machine's GPU");
+    return;
   }
+  const std::string name = options.profile.empty() ? "cpu" : options.profile;
+  const auto other = find_hardware_profile(data_root(), name);
+  if (!other)
+    throw ConfigError("--profile: no hardware profile is named " + trainyard::quoted(name) +
+                      "; trainyard list profiles has them");
+  if (const auto why = unsupported(*other, plan.prepared.study.training.precision)) {
+    throw ConfigError("--profile " + name + ": " + *why);
+  }
+  hardware = *other;
 }
 
 std::size_t list_of(const Program& program, std::int64_t rank) {
@@ -143,23 +152,17 @@ void take_measured(const Program& program, EmulatedAnswer& answer) {
 }
 
 /// `costs` with those of the segments that the emulated ranks ran. Of several ranks of one pipeline
-/// rank, which run the same segments, the last counts. `like`: of other segments too, where their
-/// ops are alike.
-Costs recorded_costs(const Program& program, Costs costs, const std::vector<EmulatedAnswer>& ranks,
-                     bool like) {
+/// rank, which run the same segments, the last counts. `like`: of other segments too, as far as
+/// their kinds of ops were recorded.
+Costs recorded_costs(const Program& program, const Costs& costs,
+                     const std::vector<EmulatedAnswer>& ranks, bool like) {
   const Lanes lanes = find_lanes(program);
-  std::vector<MeasuredCosts> measured;
-  for (const EmulatedAnswer& answer : ranks)
-    measured.push_back(measure_costs(program, lanes, answer.run.recorded, false));
-  const auto take = [&](const MeasuredCosts& one) {
-    costs = replace_costs(std::move(costs), program, one, [](const std::string&) { return true; });
-  };
-  // What was recorded of an op itself goes before what was recorded of one like it.
-  for (const MeasuredCosts& one : measured) {
-    if (like) take(spread_to_like_ops(program, one));
+  MeasuredCosts measured = measure_costs(program, lanes, ranks.front().run.recorded, false);
+  for (const EmulatedAnswer& answer : ranks) {
+    add_measured(measured, measure_costs(program, lanes, answer.run.recorded, false));
   }
-  for (const MeasuredCosts& one : measured) take(one);
-  return costs;
+  if (like) measured = spread_to_like_ops(program, std::move(measured), costs.ops.at(1.0));
+  return replace_costs(costs, program, measured, [](const std::string&) { return true; });
 }
 
 TimeClasses mean_of_list(const Trace& trace, std::size_t list) {
@@ -247,7 +250,7 @@ Emulation emulate(const EmulateOptions& options) {
   out.device = choose_device(options, study.study, out.warnings);
   TrainingPlan plan = plan_for(options, out.device, study.study);
   check_ranks(options, plan.program);
-  take_peers_profile(plan, out.device, out.warnings);
+  take_peers_profile(options, plan, out.device, out.warnings);
   set_threads(options, study.study);
   for (const std::int64_t rank : options.ranks) check_memory(plan, rank, out.device == "cuda");
 

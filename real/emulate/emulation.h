@@ -17,7 +17,9 @@ struct EmulateOptions {
   std::string study;
   std::vector<std::string> sets;
   std::vector<std::int64_t> ranks;
-  std::string device;                 // "": the study's where this machine has it, else cpu
+  std::string device;  // "": the study's where this machine has it, else cpu
+  std::string
+      profile;  // of the device that emulates, where it is not the study's; "": its usual one
   std::optional<std::int64_t> steps;  // recorded ones
   std::optional<std::int64_t> threads;
   std::string out;  // "": write no files
@@ -52,8 +54,9 @@ struct Emulation {
   Seconds study_step = 0;      // predicted for the study's own devices
   Seconds predicted_step = 0;  // of the Program that ran, with peers_profile
   Seconds recorded_step = 0;   // the same, with the recorded costs of the emulated ranks
-  Seconds like_step =
-      0;  // the same, where the others' ops that are like recorded ones cost as much
+  /// The same, where ops of the other ranks cost what was recorded of their kind
+  /// (spread_to_like_ops()).
+  Seconds like_step = 0;
   std::vector<EmulatedAnswer> ranks;
   std::vector<std::string> warnings;
   bool fits() const;

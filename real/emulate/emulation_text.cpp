@@ -41,8 +41,7 @@ std::string memory_text(const Emulation& e, const EmulatedAnswer& answer) {
       "most\n",
       gib(run.predicted.values), gib(run.values_peak), gib(run.predicted.total()));
   text += format(
-      "           allocated %.3f GiB at the peak (%s predicted against it)\n",
-      gib(run.allocated_peak),
+      "           allocated %.3f GiB at the peak (values alone: %s)\n", gib(run.allocated_peak),
       error_text(static_cast<double>(run.predicted.values), static_cast<double>(run.allocated_peak))
           .c_str());
   text += format("           on %s: %.2f GiB predicted of %.2f GiB: ", e.study_device.c_str(),
@@ -108,10 +107,9 @@ std::string emulation_text(const Emulation& e) {
     return format("  %12.3f ms  ", seconds / kMilli) + what + "\n";
   };
   text += "step of the whole plan, simulated\n";
-  text += step(
-      e.like_step,
-      "with the recorded costs, others' too where their ops are alike; the rest from profile " +
-          e.peers_profile);
+  text += step(e.like_step,
+               "with the recorded costs, of the others' kinds of ops too; the rest from profile " +
+                   e.peers_profile);
   text += step(e.recorded_step,
                "with the recorded costs of these pipeline ranks alone; the rest from profile " +
                    e.peers_profile);

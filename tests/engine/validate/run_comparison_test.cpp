@@ -207,7 +207,8 @@ TEST_CASE("the answer flags more ranks than cores, in words and in JSON") {
   CHECK(sum == Approx(comparison.measured - comparison.predicted).margin(1e-9));
 }
 
-TEST_CASE("what was measured of an op holds for ops that do the same, and for no others") {
+TEST_CASE(
+    "what was measured of an op holds for ops that do the same, and scales others of its kind") {
   const Program program = verified(kExampleProgram);
   MeasuredCosts measured;
   for (const Segment& segment : program.segments) {
@@ -223,13 +224,28 @@ TEST_CASE("what was measured of an op holds for ops that do the same, and for no
   at(measured, "0F", 1) = 3;  // linear of [16,4] by [8,4]
   at(measured, "0F", 2) = 5;  // gelu of [16,8]
   at(measured, "0B", 1) = 2;  // linear_dw of [16,8] and [16,4] onto [4,8]
-  MeasuredCosts spread = spread_to_like_ops(program, measured);
+  Costs predicted = zero_costs(program, free_links(4));
+  cost_of(predicted, program, "0F", 1).kernel = 1;
+  cost_of(predicted, program, "1F", 2).kernel = 7;
+  const MeasuredCosts before = measured;
+  MeasuredCosts spread = spread_to_like_ops(program, measured, predicted.ops.at(1.0));
+  CHECK(at(spread, "0F", 1) == 3.0);
   CHECK(at(spread, "1F", 0) == 3.0);
   CHECK(at(spread, "1F", 1) == 5.0);
   CHECK(at(spread, "1B", 1) == 2.0);
-  CHECK_FALSE(at(spread, "1F", 2));  // linear of [16,8] by [4,8]
-  CHECK_FALSE(at(spread, "1B", 7));  // linear_dw of [16,4] and [16,8] onto [8,4]
-  CHECK(at(spread, "0F", 1) == 3.0);
+  // linear of [16,8] by [4,8]: the one that was measured took 3 times what was predicted.
+  CHECK(at(spread, "1F", 2) == 21.0);
+  // linear_dw of other shapes: nothing was predicted of the one that was measured. linear_dx: none
+  // was measured.
+  CHECK_FALSE(at(spread, "1B", 7));
+  CHECK_FALSE(at(spread, "1B", 0));
+  // Another rank's measurement wins over what was there, and leaves the rest.
+  MeasuredCosts more = before;
+  for (auto& segment : more.kernel) segment.assign(segment.size(), std::nullopt);
+  at(more, "0F", 1) = 4;
+  add_measured(measured, more);
+  CHECK(at(measured, "0F", 1) == 4.0);
+  CHECK(at(measured, "0F", 2) == 5.0);
 }
 
 }  // namespace trainyard

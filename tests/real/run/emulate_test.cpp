@@ -103,6 +103,10 @@ TEST_CASE("what cannot be emulated is refused before anything is allocated") {
   CHECK_THAT(refused(2, study + " --rank 0 --device tpu"), Catch::Contains("tpu"));
   CHECK_THAT(refused(2, study + " --rank 0 --set framework=megatron-lm --device cpu"),
              Catch::Contains("can be simulated only"));
+  CHECK_THAT(refused(2, study + " --rank 0 --profile nobody"),
+             Catch::Contains("no hardware profile is named 'nobody'"));
+  CHECK_THAT(refused(2, study + " --rank 0 --profile v100-sxm-16g --set training.precision=bf16"),
+             Catch::Contains("--profile v100-sxm-16g: "));
   // 175 billion weights on one device: 3 TB with gradients and moments.
   CHECK_THAT(
       refused(4,
