@@ -15,6 +15,7 @@
 #include "real/emulate/stand_in.h"
 #include "real/exec/counting_allocator.h"
 #include "real/exec/host_device.h"
+#include "real/exec/retained_memory.h"
 #include "real/kernels/workspace.h"
 #include "real/train/rank_trainer.h"
 
@@ -49,9 +50,12 @@ Bytes available_on_host() {
     }
     in.ignore(1 << 10, '\n');
   }
+  // What ranks before have left for the next one's tensors.
+  const RetainedMemory retained = retained_memory();
+  const Bytes kept = retained.mapped - retained.live;
   const auto limit = number_in("/sys/fs/cgroup/memory.max"),
              used = number_in("/sys/fs/cgroup/memory.current");
-  return limit && used ? std::min(available, *limit - *used) : available;
+  return kept + (limit && used ? std::min(available, *limit - *used) : available);
 }
 
 /// The most that the tensors of this process have had since it was made, beyond what they had then.
@@ -89,6 +93,7 @@ EmulationNeed emulation_need(const Program& program, std::size_t list, bool on_g
         need.workspace = std::max(need.workspace, workspace_bytes(program, op, threads));
     }
   }
+  need.kept = need.used() / 6;  // retained_memory.h
   return need;
 }
 

@@ -16,7 +16,9 @@ namespace trainyard {
 struct EmulationNeed {
   Bytes values = 0;     // the Program's, at their peak
   Bytes workspace = 0;  // of the op that wants most beside them; of GPUs unknown, 0
-  Bytes total() const { return values + workspace; }
+  Bytes kept = 0;       // on CPUs: blocks that wait for the next tensor of their size, at most
+  Bytes used() const { return values + workspace; }
+  Bytes total() const { return used() + kept; }
 };
 EmulationNeed emulation_need(const Program& program, std::size_t list, bool on_gpu, int threads);
 

@@ -103,11 +103,11 @@ void check_memory(const TrainingPlan& plan, std::int64_t rank, bool on_gpu) {
       emulation_need(plan.program, list_of(plan.program, rank), on_gpu, at::get_num_threads());
   const Bytes available = available_bytes(on_gpu);
   if (need.total() <= available) return;
-  throw PlanError("rank " + std::to_string(rank) +
-                  " cannot be emulated on this machine: it needs " + gib(need.total()) +
-                  " (values " + gib(need.values) + ", workspace of a kernel " +
-                  gib(need.workspace) + "), of which " + gib(available) +
-                  " are free: " + gib(need.total() - available) + " too much");
+  throw PlanError(
+      "rank " + std::to_string(rank) + " cannot be emulated on this machine: it needs " +
+      gib(need.total()) + " (values " + gib(need.values) + ", workspace of a kernel " +
+      gib(need.workspace) + ", blocks kept for the next tensor " + gib(need.kept) + "), of which " +
+      gib(available) + " are free: " + gib(need.total() - available) + " too much");
 }
 
 /// As train does: OMP_NUM_THREADS wins, and ranks of a local cluster share the machine's cores.

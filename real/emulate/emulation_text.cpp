@@ -39,7 +39,7 @@ std::string memory_text(const Emulation& e, const EmulatedAnswer& answer) {
   std::string text = format(
       "  memory   values %.3f GiB predicted, %.3f GiB seen; with kernels' workspace %.3f GiB at "
       "most\n",
-      gib(run.predicted.values), gib(run.values_peak), gib(run.predicted.total()));
+      gib(run.predicted.values), gib(run.values_peak), gib(run.predicted.used()));
   text += format(
       "           allocated %.3f GiB at the peak (values alone: %s)\n", gib(run.allocated_peak),
       error_text(static_cast<double>(run.predicted.values), static_cast<double>(run.allocated_peak))
@@ -85,7 +85,7 @@ Json rank_json(const EmulatedAnswer& answer) {
   out["memory"] = {{"predicted_bytes", run.predicted.values},
                    {"values_peak_bytes", run.values_peak},
                    {"allocated_peak_bytes", run.allocated_peak},
-                   {"with_workspace_bytes", run.predicted.total()},
+                   {"with_workspace_bytes", run.predicted.used()},
                    {"study_device_bytes", answer.study_peak.total},
                    {"study_device_headroom_bytes", answer.study_headroom},
                    {"fits", answer.study_headroom >= 0}};
