@@ -152,10 +152,10 @@ class Comparer {
     Trace trace;
     trace.ranks = median_.ranks;
     join_communication(in_.program, trace.ranks);
-    out_.timeline = make_timeline(in_.program, std::move(trace), 0);
+    out_.timeline = make_timeline(in_.program, std::move(trace), {});
     Trace simulated;
     simulated.ranks = in_.predicted.ranks;
-    out_.simulated = make_timeline(in_.program, std::move(simulated), 0);
+    out_.simulated = make_timeline(in_.program, std::move(simulated), {});
     const Ticks end = out_.timeline.end();
     const Seconds whole = step_time(in_.measured, median_step(in_.measured));
     for (const TimelineRank& rank : out_.timeline.ranks) {

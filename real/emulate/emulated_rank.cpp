@@ -83,7 +83,7 @@ class PeakWatch {
 
 EmulationNeed emulation_need(const Program& program, std::size_t list, bool on_gpu, int threads) {
   EmulationNeed need;
-  need.values = memory_peaks(program, 0)[list].total;
+  need.values = memory_peaks(program, {})[list].total;
   if (on_gpu) return need;
   std::set<SegmentId> segments;
   for (const TraceRow& row : issued_rows(program, program.body[list])) segments.insert(row.segment);

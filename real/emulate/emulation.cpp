@@ -230,7 +230,7 @@ void write_results(const std::string& folder, const TrainingPlan& plan,
       for (Seconds* time : {&row.issued, &row.ready, &row.start, &row.end}) *time -= begin;
     }
   }
-  const Timeline timeline = make_timeline(plan.program, std::move(trace), 0);
+  const Timeline timeline = make_timeline(plan.program, std::move(trace), {});
   write_file(folder + "/trace.json", [&](const auto& sink) { write_trace_json(timeline, sink); });
   write_file(folder + "/summary.json", emulation_json(emulation));
 }

@@ -42,7 +42,7 @@ void write_trace(const std::string& folder, const Program& program, const Measur
   trace.ranks = run.steps[median_step(run)].ranks;
   join_communication(program, trace.ranks);
   const Timeline timeline =
-      make_timeline(program, std::move(trace), 0);  // memory: what the Program keeps alive
+      make_timeline(program, std::move(trace), {});  // memory: what the Program keeps alive
   write_file(folder + "/trace.json", [&](const auto& sink) { write_trace_json(timeline, sink); });
 }
 
