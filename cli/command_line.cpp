@@ -21,7 +21,7 @@ namespace trainyard {
 namespace {
 
 /// Commands of the contract that later versions bring; named so that nobody hunts for a typo.
-constexpr const char* kNotYet[] = {"plan", "emulate"};
+constexpr const char* kNotYet[] = {"plan"};
 
 int fail(int exit, const std::string& message, const std::string& where, bool json) {
   std::fprintf(stderr, "trainyard: %s\n", message.c_str());
@@ -61,7 +61,7 @@ int run_real(const char* const* argv) {
   const std::string real = (self.parent_path() / "trainyard-real").string();
   execv(real.c_str(), const_cast<char* const*>(argv));
   return fail(kBackendFailed, real + ": " + std::strerror(errno) +
-              "; ./trainyard train installs LibTorch and builds it", "", false);
+              "; ./trainyard train and emulate install LibTorch and build it", "", false);
 }
 
 void add_study_options(CLI::App& command, StudyOptions& options) {
@@ -74,16 +74,16 @@ void add_study_options(CLI::App& command, StudyOptions& options) {
 
 void add_validate_options(CLI::App& command, ValidateOptions& options) {
   command.add_option("CASES", options.cases, "a YAML list of cases: studies, and what was measured of them");
-  command.add_option("--run", options.run, "a training run against its own simulation: not in this version");
-  command.add_option("--set", options.sets, "path=value: replaces a value of every case; repeatable")
+  command.add_option("--run", options.run, "folder of a training run, against its own simulation");
+  command.add_option("--set", options.sets, "path=value: replaces a value of every case, or of the run's study; repeatable")
       ->take_all()->allow_extra_args(false);
   command.add_option("--select", options.selections, "path=value,value: only cases that say one of these; repeatable")
       ->take_all()->allow_extra_args(false);
-  command.add_option("--fidelity", options.fidelity, "analytic (the default here), fluid or step");
+  command.add_option("--fidelity", options.fidelity, "analytic, fluid or step; default: analytic for cases, a run's own for --run");
   command.add_option("--jobs", options.jobs, "processes at once (default: one per core); the answer is the same")
       ->check(CLI::Range(1, 4096));
   command.add_flag("--json", options.json, "answer as JSON on stdout");
-  command.add_option("--out", options.out, "folder for report.html, summary.json, cases.csv");
+  command.add_option("--out", options.out, "folder for report.html, summary.json and, of cases, cases.csv");
 }
 
 void add_calibrate_options(CLI::App& command, CalibrateOptions& options) {
@@ -104,9 +104,11 @@ void add_calibrate_options(CLI::App& command, CalibrateOptions& options) {
 
 int checked_validate(const ValidateOptions& options) {
   if (!options.run.empty()) {
-    throw ConfigError("--run: this version validates case files only: trainyard validate CASES.yaml");
+    if (!options.cases.empty()) throw ConfigError("CASES and --run: a list of published runs, or a run of ours, not both");
+    if (!options.selections.empty()) throw ConfigError("--select: chooses among cases; --run has none");
+    return run_validate_run(options);
   }
-  if (options.cases.empty()) throw ConfigError("CASES is required: a YAML list of published runs");
+  if (options.cases.empty()) throw ConfigError("CASES or --run is required: a YAML list of published runs, or the folder of a run");
   return run_validate(options);
 }
 
@@ -152,12 +154,15 @@ int run_command_line(int argc, const char* const* argv) {
   CLI::App* train = app.add_subcommand("train", "train the study's model for real (trainyard train --help)");
   train->allow_extras()->prefix_command()->set_help_flag();
   train->callback([&exit, argv] { exit = run_real(argv); });
+  CLI::App* emulate = app.add_subcommand("emulate", "run one rank of the study alone, for real (trainyard emulate --help)");
+  emulate->allow_extras()->prefix_command()->set_help_flag();
+  emulate->callback([&exit, argv] { exit = run_real(argv); });
 
   ValidateOptions validated;
   CLI::App* validate = app.add_subcommand("validate", "published runs: predicted, measured, error");
   add_validate_options(*validate, validated);
   validate->callback([&] {
-    options.study = validated.cases;
+    options.study = validated.run.empty() ? validated.cases : validated.run;
     options.json = validated.json;
     exit = guarded(options, [&] { return checked_validate(validated); });
   });
@@ -186,7 +191,7 @@ int run_command_line(int argc, const char* const* argv) {
   for (const char* name : kNotYet) {
     CLI::App* later = app.add_subcommand(name, "not in this version")->allow_extras();
     later->callback([&exit, &options, name] {
-      exit = fail(kWrongInput, std::string("'") + name + "' is not in this version; it has simulate, compile, sweep, validate, calibrate, solve, train, export, report, list and test", "", options.json);
+      exit = fail(kWrongInput, std::string("'") + name + "' is not in this version; it has simulate, compile, sweep, validate, calibrate, solve, train, emulate, export, report, list and test", "", options.json);
     });
   }
   simulate->callback([&] { exit = guarded(options, [&] { return run_simulate(options); }); });
@@ -201,7 +206,7 @@ int run_command_line(int argc, const char* const* argv) {
   // Parsing may have failed before it saw the option.
   const bool json = std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
   if (!known) {
-    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, sweep, validate, calibrate, solve, train, export, report, list and test", "", json);
+    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, sweep, validate, calibrate, solve, train, emulate, export, report, list and test", "", json);
   }
   try {
     app.parse(argc, argv);

@@ -41,7 +41,7 @@ int run_report(const std::string& folder);  // of a run
 
 struct ValidateOptions {
   std::string cases;               // a YAML list of published runs
-  std::string run;                 // --run, which a later version takes
+  std::string run;                 // --run: folder of a training run, instead of cases
   std::vector<std::string> sets;
   std::vector<std::string> selections;  // which cases: select_cases()
   std::string fidelity;            // "": analytic, unless a case says another
@@ -50,6 +50,7 @@ struct ValidateOptions {
   bool json = false;
 };
 int run_validate(const ValidateOptions& options);
+int run_validate_run(const ValidateOptions& options);
 
 struct CalibrateOptions {
   std::string fit;                      // a YAML list of published runs; "": measure this machine

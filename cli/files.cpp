@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "engine/base/error.h"
 
@@ -49,6 +50,13 @@ class PartGuard {
 };
 
 }  // namespace
+
+std::string read_file(const std::string& path) {
+  if (std::filesystem::is_directory(path)) throw ConfigError(path + ": is a folder");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw ConfigError(path + ": " + std::strerror(errno));
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
 
 void make_folder(const std::string& folder) {
   std::error_code error;

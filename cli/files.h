@@ -10,6 +10,9 @@ namespace trainyard {
 /// Creates the folder (and its parents). Throws BackendError with the system's message.
 void make_folder(const std::string& folder);
 
+/// The whole file. Throws ConfigError, "PATH: reason".
+std::string read_file(const std::string& path);
+
 /// Writes beside the file under another name, then renames. Throws BackendError.
 void write_file(const std::string& path,
                 const std::function<void(const std::function<void(std::string_view)>&)>& produce);

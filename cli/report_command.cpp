@@ -1,11 +1,7 @@
 #include "cli/report_command.h"
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 
 #include "cli/command_line.h"
@@ -21,15 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string read_whole(const std::string& path) {
-  if (fs::is_directory(path)) throw ConfigError(path + ": is a folder");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw ConfigError(path + ": " + std::strerror(errno));
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 std::string read_if_there(const std::string& path) {
-  return fs::exists(path) ? read_whole(path) : std::string();
+  return fs::exists(path) ? read_file(path) : std::string();
 }
 
 std::string page_of_run(const std::string& folder) {
@@ -40,7 +29,7 @@ std::string page_of_run(const std::string& folder) {
   if (files.summary.empty() && files.losses.empty()) {
     throw ConfigError(folder + ": its summary.json or losses.csv is empty");
   }
-  files.study = read_whole(folder + "/study.resolved.yaml");
+  files.study = read_file(folder + "/study.resolved.yaml");
   // A training run writes its trace with its last step; a simulation has one from the start.
   std::optional<Timeline> timeline;
   const std::string trace = folder + "/trace.json";

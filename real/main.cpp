@@ -1,4 +1,4 @@
-// trainyard-real: the commands that need LibTorch. `trainyard train` runs it; it is a program of its own
+// trainyard-real: the commands that need LibTorch. `trainyard train` and `trainyard emulate` run it; it is a program of its own
 // because LibTorch takes longer to load than a simulation takes.
 #include <csignal>
 #include <sys/prctl.h>
@@ -8,12 +8,15 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "cli/command_line.h"
 #include "engine/base/error.h"
+#include "real/emulate/emulation.h"
 #include "real/exec/retained_memory.h"
 #include "real/launch/local_launcher.h"
 #include "real/launch/rank_environment.h"
@@ -24,20 +27,42 @@ namespace trainyard {
 
 namespace {
 
+/// What a command was asked to do, as far as messages say it.
+struct Asked {
+  std::string study;
+  bool json = false;
+};
+
 /// One message per run: the supervisor prints that of the rank that failed first.
-int fail(int exit, const std::string& message, const TrainOptions& options,
-         const std::optional<RankEnvironment>& environment) {
+int fail(int exit, const std::string& message, const Asked& asked, const std::optional<RankEnvironment>& environment = {}) {
   const bool supervised = environment && environment->launcher == kOwnLauncher;
   if (supervised) report_rank_error(*environment, exit, message);
   if (!supervised) {
     const std::string rank = environment ? "rank " + std::to_string(environment->rank) + ": " : "";
     std::fprintf(stderr, "trainyard: %s%s\n", rank.c_str(), message.c_str());
   }
-  if (options.json && !environment) {
-    const nlohmann::ordered_json error = {{"error", {{"exit", exit}, {"message", message}, {"where", options.study}}}};
+  if (asked.json && !environment) {
+    const nlohmann::ordered_json error = {{"error", {{"exit", exit}, {"message", message}, {"where", asked.study}}}};
     std::printf("%s\n", error.dump(2).c_str());
   }
   return exit;
+}
+
+/// Runs a command; what it throws becomes its exit.
+int guarded(const Asked& asked, const std::optional<RankEnvironment>& environment, const std::function<int()>& command) {
+  try {
+    return command();
+  } catch (const ConfigError& error) {
+    return fail(kWrongInput, error.what(), asked, environment);
+  } catch (const PlanError& error) {
+    return fail(kCannotRun, error.what(), asked, environment);
+  } catch (const BackendError& error) {
+    return fail(kBackendFailed, error.what(), asked, environment);
+  } catch (const c10::Error& error) {
+    return fail(kBackendFailed, std::string("LibTorch: ") + error.what_without_backtrace(), asked, environment);
+  } catch (const std::exception& error) {
+    return fail(kBackendFailed, error.what(), asked, environment);
+  }
 }
 
 /// The cores of the machine, shared out among its ranks; OMP_NUM_THREADS wins. More threads than cores
@@ -48,52 +73,64 @@ int threads_per_rank(const RankEnvironment& environment) {
   return static_cast<int>(std::max<std::int64_t>(1, cores / environment.local_size));
 }
 
-int train(const TrainOptions& options, int argc, char** argv) {
-  std::optional<RankEnvironment> environment;
-  try {
-    environment = read_rank_environment(environment_variable);
-    const TrainingPlan plan = plan_training(options);
-    if (environment && environment->world_size != plan.num_ranks) {
-      throw ConfigError(options.study + ": the plan has " + std::to_string(plan.num_ranks) + " ranks, " +
-                        environment->launcher + " started " + std::to_string(environment->world_size));
-    }
-    if (!environment) {
-      for (const std::string& warning : plan.prepared.study.warnings) {
-        std::fprintf(stderr, "warning: %s\n", warning.c_str());
-      }
-      check_devices(plan);
-      check_inputs(plan, options);
-      prepare_folder(plan, options);
-      return run_local_ranks({argv, argv + argc}, plan.num_ranks);
-    }
-    if (environment->launcher == kOwnLauncher) {
-      // Nobody is left to run for when the supervisor has gone.
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-    } else if (environment->rank == 0) {
-      check_inputs(plan, options);
-      prepare_folder(plan, options);
-    }
-    retain_cpu_memory();
-    at::set_num_threads(threads_per_rank(*environment));
-    run_rank(plan, options, *environment);
-    return kDone;
-  } catch (const ConfigError& error) {
-    return fail(kWrongInput, error.what(), options, environment);
-  } catch (const PlanError& error) {
-    return fail(kCannotRun, error.what(), options, environment);
-  } catch (const BackendError& error) {
-    return fail(kBackendFailed, error.what(), options, environment);
-  } catch (const c10::Error& error) {
-    return fail(kBackendFailed, std::string("LibTorch: ") + error.what_without_backtrace(), options, environment);
-  } catch (const std::exception& error) {
-    return fail(kBackendFailed, error.what(), options, environment);
+void run_training(const TrainOptions& options, const RankEnvironment& environment) {
+  const TrainingPlan plan = plan_training(options);
+  if (environment.world_size != plan.num_ranks) {
+    throw ConfigError(options.study + ": the plan has " + std::to_string(plan.num_ranks) + " ranks, " +
+                      environment.launcher + " started " + std::to_string(environment.world_size));
   }
+  if (environment.launcher == kOwnLauncher) {
+    // Nobody is left to run for when the supervisor has gone.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+  } else if (environment.rank == 0) {
+    check_inputs(plan, options);
+    prepare_folder(plan, options);
+  }
+  retain_cpu_memory();
+  at::set_num_threads(threads_per_rank(environment));
+  run_rank(plan, options, environment);
 }
 
-int run(int argc, char** argv) {
-  TrainOptions options;
-  CLI::App app{"Trainyard: trains a study for real"};
-  app.require_subcommand(1);
+int start_training(const TrainOptions& options, std::vector<std::string> arguments) {
+  const TrainingPlan plan = plan_training(options);
+  for (const std::string& warning : plan.prepared.study.warnings) {
+    std::fprintf(stderr, "warning: %s\n", warning.c_str());
+  }
+  check_devices(plan);
+  check_inputs(plan, options);
+  prepare_folder(plan, options);
+  return run_local_ranks(std::move(arguments), plan.num_ranks);
+}
+
+int train(const TrainOptions& options, int argc, char** argv) {
+  std::optional<RankEnvironment> environment;
+  const Asked asked{options.study, options.json};
+  const int exit = guarded(asked, std::nullopt, [&] {
+    environment = read_rank_environment(environment_variable);
+    return kDone;
+  });
+  if (exit != kDone) return exit;
+  return guarded(asked, environment, [&] {
+    if (!environment) return start_training(options, {argv, argv + argc});
+    run_training(options, *environment);
+    return kDone;
+  });
+}
+
+int emulate_ranks(const EmulateOptions& options) {
+  return guarded({options.study, options.json}, std::nullopt, [&] {
+    retain_cpu_memory();
+    const Emulation emulation = emulate(options);
+    const std::string text = options.json ? emulation_json(emulation) : emulation_text(emulation);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    if (emulation.fits()) return kDone;
+    std::fprintf(stderr, "trainyard: %s: an emulated rank does not fit in the memory of %s\n", options.study.c_str(),
+                 emulation.study_device.c_str());
+    return kCannotRun;
+  });
+}
+
+CLI::App* add_train(CLI::App& app, TrainOptions& options) {
   CLI::App* command = app.add_subcommand("train", "train the study's model with its plan");
   command->add_option("STUDY", options.study, "the study, a YAML file")->required();
   command->add_option("--set", options.sets, "path=value: replaces a value of the study; repeatable")
@@ -107,14 +144,43 @@ int run(int argc, char** argv) {
   command->add_option("--weights", options.weights,
                       "weights to start from: a checkpoint's folder, or a folder or file as Hugging Face saves them");
   command->add_flag("--json", options.json, "answer as JSON on stdout");
+  return command;
+}
+
+CLI::App* add_emulate(CLI::App& app, EmulateOptions& options) {
+  CLI::App* command = app.add_subcommand("emulate", "run ranks of the study's plan alone on this machine, and simulate them among their peers");
+  command->add_option("STUDY", options.study, "the study, a YAML file")->required();
+  command->add_option("--rank", options.ranks, "which; several run one after the other: 0,3 or repeated")
+      ->required()->delimiter(',');
+  command->add_option("--set", options.sets, "path=value: replaces a value of the study; repeatable")
+      ->take_all()->allow_extra_args(false);
+  command->add_option("--device", options.device, "cpu or cuda; default: the study's, where this machine has it, else cpu")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  command->add_option("--profile", options.profile, "hardware profile of the device that emulates: of predicted times; default: the study's, or cpu");
+  command->add_option("--steps", options.steps, "recorded steps, after one to warm up; default: 3 to 20, about two seconds")
+      ->check(CLI::Range(1, 1000));
+  command->add_option("--threads", options.threads, "cores that the rank has; default: all, of a local cluster its share")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--out", options.out, "folder for summary.json, trace.json, program.txt, study.resolved.yaml");
+  command->add_flag("--json", options.json, "answer as JSON on stdout");
+  return command;
+}
+
+int run(int argc, char** argv) {
+  TrainOptions training;
+  EmulateOptions emulation;
+  CLI::App app{"Trainyard: trains a study for real, or a rank of it"};
+  app.require_subcommand(1);
   int exit = kDone;
-  command->callback([&] { exit = train(options, argc, argv); });
+  add_train(app, training)->callback([&] { exit = train(training, argc, argv); });
+  add_emulate(app, emulation)->callback([&] { exit = emulate_ranks(emulation); });
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    return fail(kWrongInput, error.what(), options, std::nullopt);
+    const bool json = training.json || emulation.json;
+    return fail(kWrongInput, error.what(), {training.study.empty() ? emulation.study : training.study, json});
   }
   return exit;
 }

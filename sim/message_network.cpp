@@ -147,8 +147,10 @@ const MessageNetwork::Course& MessageNetwork::course(ChannelId channel, std::int
   for (const CollectivePhase& phase : plan_.times.of(channel, message).phases) {
     it->second.phases.push_back(step_ ? step_phase(channel, phase) : fluid_phase(channel, phase));
   }
-  if (it->second.phases.empty()) {  // from a device to itself
-    it->second.phases.push_back({1, {{Flow{}}}, nullptr});
+  if (it->second.phases.empty()) {  // from a device to itself, or measured
+    Flow flow;
+    flow.latency = plan_.times.of(channel, message).total;
+    it->second.phases.push_back({1, {{flow}}, nullptr});
   }
   return it->second;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct Costs {
   std::map<double, std::vector<std::vector<OpCost>>> ops;
   Cluster cluster;
   double tensor_exposed = 1;  // share of a tensor-parallel collective's time that is left (SoftwareProfile)
+  /// [Lanes::messages], or empty: measured, in place of the closed forms, on all channels. Such a message
+  /// shares no link: what others cost it is in its time.
+  std::vector<std::optional<Seconds>> messages;
   Slowdown slowdown;  // of kernels and communication side by side
 };
 

@@ -43,7 +43,9 @@ MessageTimes::MessageTimes(const Lanes& lanes, const Folds& folds, const Costs& 
     const double exposed = tensor ? costs.tensor_exposed : 1;
     const auto& messages = of_lane[static_cast<std::size_t>(channel.lane)];
     for (std::size_t i = 0; i < messages.size(); ++i) {
-      if (fresh) times_.push_back(time_of(lanes.messages[static_cast<std::size_t>(messages[i])], channel, costs.cluster, exposed, log));
+      const auto m = static_cast<std::size_t>(messages[i]);
+      if (m < costs.messages.size() && costs.messages[m]) times_.push_back({{}, *costs.messages[m]});
+      else if (fresh) times_.push_back(time_of(lanes.messages[m], channel, costs.cluster, exposed, log));
       else times_.push_back(MessageTime(times_[it->second + i]));
     }
   }

@@ -11,7 +11,7 @@
 namespace trainyard {
 
 struct MessageTime {
-  std::vector<CollectivePhase> phases;  // of a transfer: one, of shape kChain
+  std::vector<CollectivePhase> phases;  // of a transfer: one, of shape kChain; none: `total` is all there is
   Seconds total = 0;
 };
 

@@ -12,4 +12,12 @@ Seconds TimeClasses::total() const {
   return compute + optimizer + exposed_total() + host + bubble;
 }
 
+void add_scaled(TimeClasses& to, const TimeClasses& part, double factor) {
+  to.compute += factor * part.compute;
+  to.optimizer += factor * part.optimizer;
+  for (const auto& [kind, seconds] : part.exposed) to.exposed[kind] += factor * seconds;
+  to.host += factor * part.host;
+  to.bubble += factor * part.bubble;
+}
+
 }  // namespace trainyard

@@ -35,6 +35,9 @@ struct TimeClasses {
   Seconds total() const;
 };
 
+/// Adds `factor` times every part of `part`.
+void add_scaled(TimeClasses& to, const TimeClasses& part, double factor);
+
 /// One rank that stands for `multiplicity` ranks that behave alike (a fold class).
 struct RankTrace {
   std::int64_t rank = 0;

@@ -85,12 +85,10 @@ std::string report_json(const RunFiles& files, const Timeline* timeline,
   return for_script(report_data(files, timeline, limits));
 }
 
-std::string report_html(const RunFiles& files, const Timeline* timeline) {
-  TimelineLimits limits;
+std::string page_within_limit(const std::function<std::string(const TimelineLimits&)>& make, TimelineLimits limits) {
   std::string page;
   do {
-    const Json data = report_data(files, timeline, limits);
-    page = fill_page(kReportPage, data["title"].get<std::string>(), data);
+    page = make(limits);
     const double share = 0.9 * static_cast<double>(kMaxReportBytes) / static_cast<double>(page.size());
     const auto less = [&](std::size_t& limit) {
       limit = static_cast<std::size_t>(static_cast<double>(limit) * share);
@@ -100,6 +98,13 @@ std::string report_html(const RunFiles& files, const Timeline* timeline) {
     less(limits.max_memory_points);
   } while (page.size() > kMaxReportBytes && limits.max_calls > 1000);
   return page;
+}
+
+std::string report_html(const RunFiles& files, const Timeline* timeline) {
+  return page_within_limit([&](const TimelineLimits& limits) {
+    const Json data = report_data(files, timeline, limits);
+    return fill_page(kReportPage, data["title"].get<std::string>(), data);
+  });
 }
 
 }  // namespace trainyard

@@ -5,6 +5,7 @@
 // again.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "engine/report/timeline.h"
@@ -30,5 +31,9 @@ std::string report_json(const RunFiles& files, const Timeline* timeline,
 std::string report_html(const RunFiles& files, const Timeline* timeline);
 
 inline constexpr std::size_t kMaxReportBytes = 10'000'000;
+
+/// The page that `make` makes of timelines as large as the limits allow, with less of them until it is no larger
+/// than kMaxReportBytes.
+std::string page_within_limit(const std::function<std::string(const TimelineLimits&)>& make, TimelineLimits limits = {});
 
 }  // namespace trainyard

@@ -15,6 +15,7 @@ struct PagePart {
 
 extern const std::span<const PagePart> kReportPage;
 extern const std::span<const PagePart> kValidationPage;
+extern const std::span<const PagePart> kRunPage;
 extern const std::span<const PagePart> kSweepPage;
 
 }  // namespace trainyard

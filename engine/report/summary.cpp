@@ -8,14 +8,6 @@ namespace trainyard {
 
 namespace {
 
-void add_scaled(TimeClasses& to, const TimeClasses& part, double factor) {
-  to.compute += factor * part.compute;
-  to.optimizer += factor * part.optimizer;
-  for (const auto& [kind, seconds] : part.exposed) to.exposed[kind] += factor * seconds;
-  to.host += factor * part.host;
-  to.bubble += factor * part.bubble;
-}
-
 std::string gib(Bytes bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f GiB", static_cast<double>(bytes) / kGiB);

@@ -1,7 +1,9 @@
 #include "real/cuda/cuda_device.h"
 
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <array>
@@ -128,6 +130,20 @@ std::string why_no_cuda() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   return error == cudaSuccess && count > 0 ? "" : std::string("CUDA: ") + cudaGetErrorString(error);
+}
+
+std::int64_t free_cuda_bytes(at::Device device) {
+  const c10::cuda::CUDAGuard guard(device);
+  std::size_t free = 0, total = 0;
+  C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  return static_cast<std::int64_t>(free);
+}
+
+void begin_cuda_peak(at::Device device) { c10::cuda::CUDACachingAllocator::resetPeakStats(device.index()); }
+
+std::int64_t peak_cuda_bytes(at::Device device) {
+  constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  return c10::cuda::CUDACachingAllocator::getDeviceStats(device.index()).allocated_bytes[kAll].peak;
 }
 
 int cuda_capability(at::Device device) {

@@ -10,6 +10,10 @@ std::string why_no_cuda() {
   return "this program was built without CUDA; `./trainyard train --device cuda` builds it where nvcc is found";
 }
 
+std::int64_t free_cuda_bytes(at::Device) { bug("no memory of a GPU in a build without CUDA"); }
+void begin_cuda_peak(at::Device) { bug("no memory of a GPU in a build without CUDA"); }
+std::int64_t peak_cuda_bytes(at::Device) { bug("no memory of a GPU in a build without CUDA"); }
+
 int cuda_capability(at::Device) { bug("no tensor lies on a GPU in a build without CUDA"); }
 void drop_on_cuda(const at::Tensor&, at::Tensor&, const DropoutMask&) {
   bug("no tensor lies on a GPU in a build without CUDA");

@@ -14,7 +14,7 @@ namespace {
 struct Counts {
   std::mutex mutex;
   std::unordered_map<void*, std::int64_t> sizes;
-  std::int64_t live = 0;
+  std::int64_t live = 0, peak = 0;
 };
 
 Counts& counts() {
@@ -33,19 +33,21 @@ void count_for_thread(std::int64_t bytes) {
   thread_counts.peak = std::max(thread_counts.peak, thread_counts.live);
 }
 
+/// The allocator in use before counting began; of the process, as LibTorch's is.
+c10::Allocator* usual = nullptr;
+
 /// Hands out what the usual allocator hands out. Its tensors are freed by a function that finds the
 /// size by the address: LibTorch wants the address itself as the context.
 class CountingAllocator final : public c10::Allocator {
  public:
-  explicit CountingAllocator(c10::Allocator& usual) : usual_(usual) {}
-
   c10::DataPtr allocate(std::size_t size) override {
-    void* const data = usual_.raw_allocate(size);
+    void* const data = usual->raw_allocate(size);
     if (data != nullptr) {
       Counts& all = counts();
       const std::lock_guard lock(all.mutex);
       all.sizes[data] = static_cast<std::int64_t>(size);
       all.live += static_cast<std::int64_t>(size);
+      all.peak = std::max(all.peak, all.live);
       count_for_thread(static_cast<std::int64_t>(size));
     }
     return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
@@ -66,22 +68,32 @@ class CountingAllocator final : public c10::Allocator {
       count_for_thread(-known->second);
       all.sizes.erase(known);
     }
-    c10::GetDefaultCPUAllocator()->raw_deallocate(data);
+    usual->raw_deallocate(data);
   }
-
-  c10::Allocator& usual_;
 };
 
 }  // namespace
 
 void count_cpu_allocations() {
-  static CountingAllocator allocator(*c10::GetDefaultCPUAllocator());
+  static CountingAllocator allocator;
+  if (usual != nullptr) return;
+  usual = c10::GetCPUAllocator();
   c10::SetCPUAllocator(&allocator, /*priority=*/1);
 }
 
 std::int64_t live_cpu_bytes() {
   const std::lock_guard lock(counts().mutex);
   return counts().live;
+}
+
+void begin_cpu_peak() {
+  const std::lock_guard lock(counts().mutex);
+  counts().peak = counts().live;
+}
+
+std::int64_t peak_cpu_bytes() {
+  const std::lock_guard lock(counts().mutex);
+  return counts().peak;
 }
 
 void begin_thread_peak() { thread_counts.peak = thread_counts.live; }

@@ -36,7 +36,7 @@
 #include "real/train/loss_file.h"
 #include "real/train/rank_trainer.h"
 #include "real/train/run_checkpoint.h"
-#include "real/train/run_trace.h"
+#include "real/train/step_recorder.h"
 
 namespace trainyard {
 
@@ -162,10 +162,13 @@ class Run {
     const auto begin = std::chrono::steady_clock::now();
     const std::int64_t first = trainer.steps_done();
     std::optional<double> last_loss;
+    StepRecorder recorder(first, study_.training.steps, trainer.executor().plan().order().ops.size());
+    bool saved = true;  // no step's time runs from before the first
     while (trainer.steps_done() < study_.training.steps) {
       const auto step_begin = std::chrono::steady_clock::now();
       const bool last = trainer.steps_done() + 1 == study_.training.steps;
-      trainer.executor().record_rows(last);
+      const bool records = recorder.wants(trainer.steps_done() + 1);
+      trainer.executor().record_rows(records);
       StepReport report = trainer.step();
       check_finite(report, trainer);
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - step_begin).count();
@@ -174,13 +177,23 @@ class Run {
         losses->add(report, tokens_per_step() / seconds);
         show_progress(report, seconds);
       }
-      if (last) save_trace(plan_.out, plan_.program, rank(), ranks(), report.rows, rendezvous_);
-      if (last || trainer.steps_done() % study_.checkpoint.every == 0) {
-        save_checkpoint(checkpoint_folder(plan_), trainer, plan_.digest, rank(), ranks(), rendezvous_);
-      }
+      if (records) recorder.add(report.step, saved, std::move(report.rows));
+      if (last) save_steps(plan_.out, plan_.program, rank(), machine(), recorder, rendezvous_);
+      saved = last || trainer.steps_done() % study_.checkpoint.every == 0;
+      if (saved) save_checkpoint(checkpoint_folder(plan_), trainer, plan_.digest, rank(), ranks(), rendezvous_);
     }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (losses) answer(samples, trainer, first, last_loss, seconds);
+  }
+
+  MeasuredRun machine() const {
+    MeasuredRun out;
+    out.program_digest = plan_.digest;
+    out.device = on_gpu() ? "cuda" : "cpu";
+    out.cores = std::max(1U, std::thread::hardware_concurrency());
+    out.ranks_on_machine = environment_.local_size;
+    out.threads_per_rank = at::get_num_threads();
+    return out;
   }
 
   /// Ranks may lie on machines that do not share the folder: then it is `trainyard report`'s to draw, where
@@ -390,7 +403,7 @@ void prepare_folder(const TrainingPlan& plan, const TrainOptions& options) {
   }
   if (options.overwrite && holds_run) {
     fs::remove_all(checkpoint_folder(plan));
-    for (const char* file : {"losses.csv", "trace.json", "summary.json", "report.html"}) fs::remove(plan.out + "/" + file);
+    for (const char* file : {"losses.csv", "trace.json", "measured.json", "summary.json", "report.html"}) fs::remove(plan.out + "/" + file);
   }
   make_folder(plan.out);
   write_file(plan.out + "/study.resolved.yaml", resolved_study_text(plan.prepared.study));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cli/simulate_command.h"
+#include "engine/exec/lanes.h"
 #include "sim/simgrid_executor.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/studies.h"
@@ -79,6 +80,22 @@ TEST_CASE("time classes add up to the period with contention too") {
   const Trace analytic = run(c.program, c.costs);
   CHECK(trace.period >= analytic.period * (1 - 1e-9));
   for (const RankTrace& rank : trace.ranks) CHECK(std::abs(rank.time.total() - trace.period) <= 1e-9 * trace.period);
+}
+
+TEST_CASE("measured messages take what was measured, whatever else is on the way") {
+  // ZeRO-1 gathers and transfers of four stages share an oversubscribed trunk.
+  Compiled c = compile_text(
+      study("nodes: 4, fabric: {kind: fat-tree, leaf: 1 nodes, oversubscription: 8}", "tensor: 4, pipeline: 4, data: 2, zero: 1"));
+  CHECK(simulate(c, Fidelity::kFluid).period > run(c.program, c.costs).period);  // they do meet
+  c.costs.messages.assign(find_lanes(c.program).messages.size(), 50e-6);
+  const Trace analytic = run(c.program, c.costs);
+  for (const Fidelity fidelity : {Fidelity::kFluid, Fidelity::kStep}) {
+    CAPTURE(static_cast<int>(fidelity));
+    CHECK(simulate(c, fidelity).period == exactly(analytic.period));
+  }
+  // Longer by what is exposed of them, and at most by all.
+  for (auto& seconds : c.costs.messages) seconds = 100e-6;
+  CHECK(run(c.program, c.costs).period > analytic.period);
 }
 
 TEST_CASE("a straggler sets the pace of a pipeline") {

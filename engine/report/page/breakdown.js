@@ -1,10 +1,4 @@
 // The step's time classes: mean over ranks as a table, and a bar for every pipeline rank.
-const GROUP_COLOURS = {
-  tp: "tensor",
-  pp: "pipeline",
-  dp: "data"
-};
-
 // [{name, seconds, colour, hatch}] in an order that is the same for all ranks.
 function timeParts(time, kinds) {
   const parts = [
@@ -43,7 +37,7 @@ function drawBreakdown() {
   const left = simulated ? run.summary.num_pipeline_ranks - rows.length : 0;
   byId("breakdown-lead").textContent = "Every instant of every rank is in exactly one class. " +
       (simulated ? "Mean over all " + formatCount(run.summary.num_ranks, 7) + " ranks, then each pipeline rank." :
-                   "The last step of the run, counted from its first op; mean over ranks, then each rank.") +
+                   "A step of the run that took about the median, counted from its first op; mean over ranks, then each rank.") +
       (left > 0 ? " " + plural(left, "pipeline rank is", "pipeline ranks are") +
                " left out here, evenly spaced; summary.json has all." :
                   "");

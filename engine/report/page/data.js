@@ -75,20 +75,22 @@ function unpackRank(packed) {
 function unpackTimeline(packed) {
   if (!packed) return null;
   const segments = packed.segments.map(([name, stage, phase]) => ({name, stage, phase}));
+  const segmentByName = new Map(segments.map((s, i) => [s.name, i]));
   return {
     unit: packed.unit_s,
     end: Math.max(1, packed.end),
     names: packed.names,
     modules: packed.modules,
     segments,
-    segmentByName: new Map(segments.map((s, i) => [s.name, i])),
     groups: packed.groups.map(([name, axes]) => ({name, axes: axes.split(",")})),
     streams: packed.streams,
     patterns: packed.patterns.map(unpackPattern),
-    ranks: packed.ranks.map(unpackRank),
+    ranks: packed.ranks.map((rank) => ({...unpackRank(rank), segmentByName})),
     leftOut: packed.left_out,
   };
 }
 
-const timeline = unpackTimeline(run.timeline);
+// A run against its simulation has two (beside.js).
+const timeline = run.simulated ? besideEachOther(unpackTimeline(run.timeline), unpackTimeline(run.simulated)) :
+                                 unpackTimeline(run.timeline);
 const AXES = ["pp", "dp", "cp", "ep", "tp"];

@@ -22,7 +22,7 @@ function drawMemory() {
   const scale = {capacity, top: capacity && capacity < 4 * peak ? Math.max(capacity, peak) * 1.06 : peak * 1.12};
   byId("memory-lead").textContent =
       "Bytes that the Program keeps alive on one GPU of each pipeline rank, by what they are for." +
-      (!capacity                 ? " Counted from the Program, at the times of the run's last step." :
+      (!capacity                 ? " Counted from the Program, at the times of a step of the run that took about the median." :
            capacity <= scale.top ? " The dashed line is what the device has for it, " + formatBytes(capacity) + "." :
                                    " The device has " + formatBytes(capacity) + " for it, far above these charts.") +
       (timeline.leftOut.memory_points ? " Of each short stretch of the step the highest point is drawn." : "");

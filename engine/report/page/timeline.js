@@ -21,6 +21,12 @@ const chart = {
 const AXIS_HEIGHT = 26, MAIN_HEIGHT = 24, LANE_HEIGHT = 12, ROW_GAP = 9;
 const OPS_FROM = 44;  // pixels of a strip from which its ops are drawn
 
+const TIMELINE_LEADS = {
+  simulated: "The steady step as it was simulated.",
+  trained: "A step of the run that took about the median, as it was measured.",
+  compared: "Of each rank the measured step, one that took about the median, above the simulated one, on one scale.",
+};
+
 function drawTimeline() {
   if (!timeline || timeline.ranks.length === 0) {
     if (run.kind === "trained") {
@@ -35,8 +41,7 @@ function drawTimeline() {
   chart.to = timeline.end;
   chart.streams = document.documentElement.clientWidth > 640;
   chart.every = timeline.ranks.length <= 8;
-  byId("timeline-lead").textContent = (run.kind === "simulated" ? "The steady step as it was simulated." :
-                                                                  "The last step of the run, as it was measured.") +
+  byId("timeline-lead").textContent = TIMELINE_LEADS[run.kind] +
       " Each row is a rank: its compute stream (tall; empty where it waits), below it the streams of its communication. The fainter a communication box, the less of the time it is in use." +
       (timeline.ranks.some((rank) => rank.standsFor > 1) ?
            " A rank marked \u00d7104 stands for 104 that behave alike." :
@@ -110,7 +115,7 @@ function buildTools() {
       element("option", {value: "all", selected: chart.streams}, "all streams"),
       element("option", {value: "main", selected: !chart.streams}, "compute only"));
   tools.append(element("label", {}, "Show", streams));
-  if (timeline.ranks.length > distinct(timeline.ranks.map((rank) => rank.pipelineRank))) {
+  if (timeline.ranks.length > distinct(timeline.ranks.map(rowKind))) {
     tools.append(element(
         "label", {}, "Ranks",
         element(
@@ -146,12 +151,15 @@ function turnPage(step) {
   chooseRows();
 }
 
+// Ranks of a kind run alike: a page of one per pipeline rank shows the first of each.
+const rowKind = (rank) => rank.pipelineRank + (rank.side || "");
+
 // The rows of this page of ranks.
 function chooseRows() {
   let ranks = timeline.ranks;
   if (!chart.every) {
     const seen = new Set();
-    ranks = ranks.filter((rank) => !seen.has(rank.pipelineRank) && seen.add(rank.pipelineRank));
+    ranks = ranks.filter((rank) => !seen.has(rowKind(rank)) && seen.add(rowKind(rank)));
   }
   const pages = Math.ceil(ranks.length / chart.perPage);
   chart.page = Math.min(Math.max(0, chart.page), pages - 1);
@@ -159,7 +167,8 @@ function chooseRows() {
   chart.rows = ranks.slice(first, first + chart.perPage);
   byId("timeline-pages").hidden = pages < 2;
   byId("page-words").textContent =
-      "ranks " + (first + 1) + " to " + (first + chart.rows.length) + " of " + ranks.length;
+      (run.kind === "compared" ? "rows " : "ranks ") + (first + 1) + " to " + (first + chart.rows.length) + " of " +
+      ranks.length;
   byId("page-back").disabled = chart.page === 0;
   byId("page-on").disabled = chart.page + 1 >= pages;
   if (chart.chosen && !chart.rows.includes(chart.chosen.lane.rank)) choose(null);

@@ -67,13 +67,16 @@ function paintLaneLabel(context, {lane, y, height}) {
   if (lane.stream === 0) {
     context.fillStyle = chart.colours.text;
     context.font = "600 12.5px system-ui, sans-serif";
-    const words = "rank " + lane.rank.rank;
+    const roomy = chart.labelWidth > 100;
+    const side = lane.rank.side && !roomy ? (lane.rank.side === "measured" ? " real" : " sim") : "";
+    const words = side ? lane.rank.rank + side : "rank " + lane.rank.rank;
     context.fillText(words, 8, y + height / 2);
-    if (lane.rank.standsFor > 1 && chart.labelWidth > 100) {
+    const beside = lane.rank.side || (lane.rank.standsFor > 1 ? "\u00d7" + lane.rank.standsFor : "");
+    if (beside && roomy) {
       const used = context.measureText(words).width;
       context.font = "11px system-ui, sans-serif";
       context.fillStyle = chart.colours.muted;
-      context.fillText("\u00d7" + lane.rank.standsFor, 8 + used + 6, y + height / 2);
+      context.fillText(beside, 8 + used + 6, y + height / 2);
     }
     return;
   }

@@ -26,7 +26,7 @@ function otherEnd(rank, call, k, start) {
   if (!words) return [];
   const ahead = (words[1] === "SEND") === (words[2] === "F") ? 1 : -1;
   const name = segment.stage + ahead + (words[1] === "SEND" ? "RECV_" : "SEND_") + words[2] + words[3];
-  const other = timeline.segmentByName.get(name);
+  const other = rank.segmentByName.get(name);
   if (other === undefined) return [];
   const found = [];
   for (const candidate of timeline.ranks) {
@@ -167,7 +167,7 @@ const streamWords = (lane) => {
   const words = STREAM_WORDS[timeline.streams[lane.stream]] || timeline.streams[lane.stream];
   return words.charAt(0).toUpperCase() + words.slice(1);
 };
-const place = (lane) => "rank " + lane.rank.rank +
+const place = (lane) => "rank " + lane.rank.rank + (lane.rank.side ? ", " + lane.rank.side : "") +
     (lane.rank.standsFor > 1 ? " (stands for " + formatCount(lane.rank.standsFor, 7) + ")" : "") + ", pipeline rank " +
     lane.rank.pipelineRank + ", " + (STREAM_WORDS[timeline.streams[lane.stream]] || timeline.streams[lane.stream]);
 const span = (from, to) => formatTime(to - from) + " long, from " + formatTime(from, 7) + " to " + formatTime(to, 7);

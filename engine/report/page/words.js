@@ -31,6 +31,11 @@ const GROUP_WORDS = {
   cp: "context group",
   ep: "expert group",
 };
+const GROUP_COLOURS = {
+  tp: "tensor",
+  pp: "pipeline",
+  dp: "data"
+};
 const groupWords = (name) => GROUP_WORDS[name] || (name.startsWith("tied") ? "tied weights" : name);
 const opWords = (name) => name.replace(/_/g, "-");
 
