@@ -52,7 +52,8 @@ struct ValidateOptions {
 int run_validate(const ValidateOptions& options);
 
 struct CalibrateOptions {
-  std::string fit;                      // a YAML list of published runs; "": measure this machine
+  std::string fit;                      // a YAML list of published runs
+  std::vector<std::string> tables;      // --nccl-tests: of timed messages
   std::vector<std::string> selections;  // which cases; empty: kFitSelections
   std::string leave_out;                // a family of sources
   bool leave_one_out = false;

@@ -24,6 +24,7 @@ Costs make_costs(const Program& program, const HardwareProfile& hardware,
   costs.cluster = cluster;
   costs.tensor_exposed = tensor_exposed(software, log);
   costs.slowdown = hardware.slowdown;
+  costs.host_computes = hardware.host_computes;
   if (costs.slowdown.any()) log.use(hardware.slowdown.provenance, hardware.name, "slowdown", "kernels and communication side by side");
   std::set<double> speeds = {1.0};
   for (const auto& [device, factor] : cluster.speed) speeds.insert(factor);

@@ -26,6 +26,7 @@ struct Costs {
   Cluster cluster;
   double tensor_exposed = 1;  // share of a tensor-parallel collective's time that is left (SoftwareProfile)
   Slowdown slowdown;  // of kernels and communication side by side
+  bool host_computes = false;  // HardwareProfile's: the host waits for every kernel
 };
 
 /// Costs of every op of `program` for every speed that a device of the cluster has.

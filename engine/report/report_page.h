@@ -16,5 +16,6 @@ struct PagePart {
 extern const std::span<const PagePart> kReportPage;
 extern const std::span<const PagePart> kValidationPage;
 extern const std::span<const PagePart> kSweepPage;
+extern const std::span<const PagePart> kCalibrationPage;
 
 }  // namespace trainyard

@@ -1,0 +1,28 @@
+// Curves of links as YAML: of a calibrated profile, and of a file of calibrate/links/.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/base/units.h"
+#include "engine/calibrate/calibration.h"
+#include "engine/calibrate/message_table.h"
+
+namespace trainyard {
+
+/// Timed messages by kind (all_reduce, ..., send), then by the ranks of the group.
+using TimedMessages = std::map<std::string, std::map<std::int64_t, std::vector<MessagePoint>>>;
+
+/// The keys bandwidth, collective, point_to_point and by_kind of links inside a node, each line
+/// behind `indent`. `how` begins every note. "" where there is no all_reduce or none that grows
+/// with the message. Without a send, it is derived from the smallest group's all_reduce.
+std::string links_text(const TimedMessages& messages, const std::string& how,
+                       const std::string& indent);
+
+/// A file of calibrate/links/ from tables, all of groups within a node or all of groups between
+/// nodes (of which a curve is that of the largest group). Throws ConfigError where they are not, or
+/// hold no all_reduce.
+std::string link_text(const std::vector<MessageTable>& tables, const std::string& description);
+
+}  // namespace trainyard
