@@ -7,16 +7,16 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <algorithm>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "cli/command_line.h"
 #include "engine/base/error.h"
+#include "real/calibrate/calibrate_command.h"
 #include "real/exec/retained_memory.h"
 #include "real/launch/local_launcher.h"
 #include "real/launch/rank_environment.h"
+#include "real/launch/rank_threads.h"
 #include "real/torch.h"
 #include "real/train/training_run.h"
 
@@ -40,12 +40,31 @@ int fail(int exit, const std::string& message, const TrainOptions& options,
   return exit;
 }
 
-/// The cores of the machine, shared out among its ranks; OMP_NUM_THREADS wins. More threads than cores
-/// would make every op wait for the slowest of them.
-int threads_per_rank(const RankEnvironment& environment) {
-  if (environment_variable("OMP_NUM_THREADS")) return at::get_num_threads();
-  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-  return static_cast<int>(std::max<std::int64_t>(1, cores / environment.local_size));
+int measure(const MeasureOptions& options, int argc, char** argv) {
+  TrainOptions answer;  // how failures are said
+  answer.json = options.json;
+  std::optional<RankEnvironment> environment;
+  try {
+    environment = read_rank_environment(environment_variable);
+    return run_measure(options, {argv, argv + argc});
+  } catch (const ConfigError& error) {
+    return fail(kWrongInput, error.what(), answer, environment);
+  } catch (const BackendError& error) {
+    return fail(kBackendFailed, error.what(), answer, environment);
+  } catch (const c10::Error& error) {
+    return fail(kBackendFailed, std::string("LibTorch: ") + error.what_without_backtrace(), answer, environment);
+  } catch (const std::exception& error) {
+    return fail(kBackendFailed, error.what(), answer, environment);
+  }
+}
+
+void add_measure_options(CLI::App& command, MeasureOptions& options) {
+  command.add_option("--device", options.device, "cpu or cuda: whose kernels are timed")->required()
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  command.add_option("--minutes", options.minutes, "how long it may take (default 10)")->check(CLI::Range(0.2, 1440.0));
+  command.add_option("--out", options.out, "the profile to write, a .yaml file (default calibrated.yaml); its curves go into a page beside it");
+  command.add_flag("--json", options.json, "answer as JSON on stdout");
+  command.add_option("--set-seconds", options.set_seconds)->group("");  // of the processes that it starts
 }
 
 int train(const TrainOptions& options, int argc, char** argv) {
@@ -109,6 +128,10 @@ int run(int argc, char** argv) {
   command->add_flag("--json", options.json, "answer as JSON on stdout");
   int exit = kDone;
   command->callback([&] { exit = train(options, argc, argv); });
+  MeasureOptions measured;
+  CLI::App* calibrate = app.add_subcommand("calibrate", "time this machine's kernels and links, and write its profile");
+  add_measure_options(*calibrate, measured);
+  calibrate->callback([&] { exit = measure(measured, argc, argv); });
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {

@@ -1,6 +1,7 @@
 // What kernels need of CUDA itself. A build without it (no_cuda.cpp) has no devices and refuses.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "real/kernels/dropout_mask.h"
@@ -12,6 +13,10 @@ namespace trainyard {
 int num_cuda_devices();
 /// Why num_cuda_devices() is 0, for a message.
 std::string why_no_cuda();
+
+/// "NVIDIA H100 80GB HBM3", and its bytes of memory.
+std::string cuda_device_name(int index);
+std::int64_t cuda_device_memory(int index);
 
 /// Ten times the compute capability, 80 for 8.0.
 int cuda_capability(at::Device device);

@@ -130,6 +130,18 @@ std::string why_no_cuda() {
   return error == cudaSuccess && count > 0 ? "" : std::string("CUDA: ") + cudaGetErrorString(error);
 }
 
+std::string cuda_device_name(int index) {
+  cudaDeviceProp properties{};
+  C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
+  return properties.name;
+}
+
+std::int64_t cuda_device_memory(int index) {
+  cudaDeviceProp properties{};
+  C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
+  return static_cast<std::int64_t>(properties.totalGlobalMem);
+}
+
 int cuda_capability(at::Device device) {
   int major = 0, minor = 0;
   C10_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index()));

@@ -10,6 +10,8 @@ std::string why_no_cuda() {
   return "this program was built without CUDA; `./trainyard train --device cuda` builds it where nvcc is found";
 }
 
+std::string cuda_device_name(int) { bug("a build without CUDA has no GPU to name"); }
+std::int64_t cuda_device_memory(int) { bug("a build without CUDA has no GPU to measure"); }
 int cuda_capability(at::Device) { bug("no tensor lies on a GPU in a build without CUDA"); }
 void drop_on_cuda(const at::Tensor&, at::Tensor&, const DropoutMask&) {
   bug("no tensor lies on a GPU in a build without CUDA");

@@ -1,0 +1,39 @@
+// Runs a probe's steps and takes their trace apart into timings of kernels.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "engine/calibrate/calibration.h"
+#include "engine/cost/kernel_work.h"
+#include "real/calibrate/probe_studies.h"
+#include "real/exec/communicator.h"
+#include "real/exec/device.h"
+
+namespace trainyard {
+
+/// A communication of this rank that mostly ran beside its own kernels.
+struct CoveredMessage {
+  OpKind kind = OpKind::kAllReduce;
+  Bytes bytes = 0;
+  Seconds time = 0;
+};
+
+struct ProbeTimings {
+  struct Kernel {
+    KernelWork work;
+    std::vector<Seconds> alone;    // no communication of this rank at the same time
+    std::vector<Seconds> covered;  // beside one for at least half of its time
+  };
+  std::vector<Kernel> kernels;
+  std::vector<Seconds> launches;  // per step: host time per op beyond kernels and waiting
+  std::vector<CoveredMessage> messages;
+  std::vector<Seconds> steps;
+};
+
+/// `steps_of(seconds)`: how many steps to time, from what one took; the same answer on all ranks.
+ProbeTimings run_probe(const CompiledProbe& probe, std::int64_t rank, Device& device,
+                       Transport& transport, const std::function<int(Seconds)>& steps_of);
+
+}  // namespace trainyard
