@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/calibrate/timing_summary.h"
 #include "engine/exec/op_work.h"
 
 namespace trainyard {
@@ -88,6 +89,17 @@ int timed_steps(Seconds step) {
   const double steps = ProbeBudget::kWorthwhile / std::max(step, 1e-4);
   return static_cast<int>(
       std::clamp(steps, double{ProbeBudget::kLeast}, double{ProbeBudget::kMost}));
+}
+
+int more_steps(Seconds warm_up, const std::vector<Seconds>& timed) {
+  if (timed.empty()) return timed_steps(warm_up);
+  constexpr double kKnown = 0.04;
+  constexpr std::size_t kRounds = 3;
+  const TimingSummary summary = summarise_timings(timed);
+  const int round = timed_steps(summary.median);
+  const bool enough =
+      summary.interval <= kKnown || timed.size() >= kRounds * static_cast<std::size_t>(round);
+  return enough ? 0 : round;
 }
 
 std::optional<std::size_t> choose_probe(std::span<const Probe> probes,

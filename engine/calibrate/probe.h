@@ -66,6 +66,11 @@ struct ProbeBudget {
 /// Steps to time of a probe whose step takes so long.
 int timed_steps(Seconds step);
 
+/// How many steps to time next, after those in `timed`; 0: these are enough. At first
+/// timed_steps(); as many again, up to three times, while the median of the steps is not known to 4
+/// %.
+int more_steps(Seconds warm_up, const std::vector<Seconds>& timed);
+
 /// Index of the probe with the largest value over the square root of what it costs; nullopt: none
 /// that is not `done` fits into the budget, or none is worth it (an expected error below 1 %).
 /// Ties: the first.

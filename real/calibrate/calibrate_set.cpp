@@ -167,9 +167,10 @@ class SetRun {
 
   ProbeTimings run(const CompiledProbe& compiled) {
     NamedTransport transport(*transport_, std::to_string(++num_runs_) + ".");
-    return run_probe(compiled, environment_.rank, *device_, transport, [this](Seconds step) {
-      return std::stoi(agree(std::to_string(timed_steps(step))));
-    });
+    return run_probe(compiled, environment_.rank, *device_, transport,
+                     [this](Seconds warm_up, const std::vector<Seconds>& timed) {
+                       return std::stoi(agree(std::to_string(more_steps(warm_up, timed))));
+                     });
   }
 
   void add(const ProbeTimings& timings) {

@@ -97,23 +97,25 @@ class RowReader {
 }  // namespace
 
 ProbeTimings run_probe(const CompiledProbe& probe, std::int64_t rank, Device& device,
-                       Transport& transport, const std::function<int(Seconds)>& steps_of) {
+                       Transport& transport, const MoreSteps& more) {
   const Study& study = probe.prepared.study;
   const std::unique_ptr<Samples> samples = make_samples(study);
   RankTrainer trainer(probe.program, probe.prepared.model, study, *samples, rank, device,
                       transport);
-  trainer.step();  // warm-up: memory, code, threads
+  trainer.step();  // memory, code, threads
   Seconds begin = now();
   trainer.step();
-  const int steps = steps_of(now() - begin);
+  const Seconds warm_up = now() - begin;
   trainer.executor().record_rows(true);
   RowReader reader(probe.program, device.immediate());
   ProbeTimings out;
-  for (int i = 0; i < steps; ++i) {
-    begin = now();
-    const StepReport report = trainer.step();
-    out.steps.push_back(now() - begin);
-    reader.read(report.rows, out.steps.back(), out);
+  for (int steps = more(warm_up, out.steps); steps > 0; steps = more(warm_up, out.steps)) {
+    for (int i = 0; i < steps; ++i) {
+      begin = now();
+      const StepReport report = trainer.step();
+      out.steps.push_back(now() - begin);
+      reader.read(report.rows, out.steps.back(), out);
+    }
   }
   return out;
 }

@@ -32,8 +32,9 @@ struct ProbeTimings {
   std::vector<Seconds> steps;
 };
 
-/// `steps_of(seconds)`: how many steps to time, from what one took; the same answer on all ranks.
+/// `more(warm_up, timed)`: how many steps to time next, 0 to end; the same answer on all ranks.
+using MoreSteps = std::function<int(Seconds warm_up, const std::vector<Seconds>& timed)>;
 ProbeTimings run_probe(const CompiledProbe& probe, std::int64_t rank, Device& device,
-                       Transport& transport, const std::function<int(Seconds)>& steps_of);
+                       Transport& transport, const MoreSteps& more);
 
 }  // namespace trainyard

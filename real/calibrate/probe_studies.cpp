@@ -122,7 +122,8 @@ CompiledProbe ProbeCompiler::compile(const Probe& probe) const {
                     resolvers_),
       {}};
   PassLog log;
-  auto compiled = trainyard::compile(out.prepared.model, out.prepared.study, out.prepared.software, log);
+  auto compiled =
+      trainyard::compile(out.prepared.model, out.prepared.study, out.prepared.software, log);
   if (const auto* infeasible = std::get_if<Infeasible>(&compiled)) {
     throw ConfigError("probe " + probe.name + ": " + infeasible->reason);
   }

@@ -1,9 +1,9 @@
 // One small figure for each curve: time against size, both logarithmic.
 const calibration = JSON.parse(byId("run-data").textContent);
 
-function powers(low, high) {
-  const ticks = [];
-  for (let power = Math.ceil(Math.log10(low)); power <= Math.floor(Math.log10(high)); ++power) ticks.push(10 ** power);
+function powers(low, high, base = 10) {
+  const ticks = [], log = (value) => Math.log(value) / Math.log(base);
+  for (let power = Math.ceil(log(low)); power <= Math.floor(log(high)); ++power) ticks.push(base ** power);
   const every = Math.ceil(ticks.length / 5);
   return ticks.filter((_, i) => i % every === 0);
 }
@@ -24,7 +24,7 @@ function drawCurve(box, curve) {
     role: "img",
     "aria-label": `${curve.title}: time against ${curve.unit === "B" ? "bytes" : "FLOP"} of ${plural(curve.points.length, "point")}.`
   });
-  for (const tick of powers(lowX, highX)) {
+  for (const tick of powers(lowX, highX, curve.unit === "B" ? 2 : 10)) {
     svg.append(svgElement("line", {class: "grid", x1: x(tick), x2: x(tick), y1: above, y2: height - bottom}),
                svgElement("text", {x: x(tick), y: height - 8, "text-anchor": "middle"}, format(tick, 2)));
   }

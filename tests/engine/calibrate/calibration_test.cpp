@@ -6,12 +6,14 @@
 #include <fstream>
 
 #include "cli/prepare.h"
+#include "cli/simulate_command.h"
 #include "engine/base/error.h"
 #include "engine/calibrate/calibration_page.h"
 #include "engine/calibrate/profile_text.h"
 #include "engine/config/cluster_preset.h"
 #include "engine/config/profile_reader.h"
 #include "engine/cost/collective_time.h"
+#include "engine/exec/costs.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/source_root.h"
 #include "tests/support/studies.h"
@@ -226,6 +228,31 @@ TEST_CASE("a study of this machine takes the profile that it names") {
   const Prepared estimated = prepare_text(study, {"cluster.profile=null"});
   CHECK_FALSE(estimated.study.warnings.empty());
   CHECK(compiled_program(estimated) == compiled_program(prepared));
+}
+
+TEST_CASE("where the host computes, a step is the sum of its kernels and launches") {
+  const ScratchFolder folder;
+  const std::string path = folder.path() + "/round.yaml";
+  std::ofstream(path) << profile_text(round_machine());
+  const Prepared prepared = prepare_text(
+      "model: {family: gpt, layers: 2, hidden: 64, heads: 2, vocab: 64, seq_len: 32}\n"
+      "cluster: {preset: local, ranks: 1, profile: " +
+      path +
+      "}\ntraining: {global_batch: 4, microbatch: 2, precision: fp32, dropout: 0}\nfidelity: "
+      "analytic\n");
+  const auto answer = simulate(prepared, RunOptions{});
+  REQUIRE(std::holds_alternative<Simulation>(answer));
+  const Simulation& simulation = std::get<Simulation>(answer);
+  SourceLog log;
+  const Costs costs = make_costs(simulation.program, prepared.hardware, prepared.software,
+                                 prepared.study.cluster, log);
+  Seconds sum = 0;
+  for (const Call& call : simulation.program.body.front().calls) {
+    REQUIRE(call.inside.empty());  // one rank reduces nothing
+    for (const OpCost& op : costs.ops.at(1.0)[static_cast<std::size_t>(call.segment)])
+      sum += op.kernel + op.launch;
+  }
+  CHECK(simulation.summary.iteration_time == Approx(sum).epsilon(1e-9));
 }
 
 TEST_CASE("too few measurements are no profile") {

@@ -120,4 +120,17 @@ TEST_CASE("steps are timed for a while, at least a few and at most some dozens")
   CHECK(timed_steps(1e-5) == 30);
 }
 
+TEST_CASE("steps that jitter are timed again, at most three times as many") {
+  CHECK(more_steps(0.06, {}) == 10);
+  const std::vector<Seconds> steady(10, 0.06);
+  CHECK(more_steps(0.06, steady) == 0);
+  // Half of them take half as long again: the median may be either.
+  std::vector<Seconds> jitter;
+  for (int i = 0; i < 10; ++i) jitter.push_back(i % 2 == 0 ? 0.05 : 0.075);
+  const int round = more_steps(0.06, jitter);
+  CHECK(round == 9);  // 0.6 s of the median, 62.5 ms
+  for (int i = 0; i < 20; ++i) jitter.push_back(i % 2 == 0 ? 0.05 : 0.075);
+  CHECK(more_steps(0.06, jitter) == 0);
+}
+
 }  // namespace trainyard
