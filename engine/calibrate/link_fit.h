@@ -20,8 +20,8 @@ struct MessageFit {
   Seconds at(Bytes bytes) const;
 };
 
-/// Least squares of the relative error over all choices of up to two bends among the sizes; a bend
-/// must earn a tenth of the error. `points`: at least one.
+/// Least squares of the relative error over all choices of up to two bends among the sizes, two of
+/// them to a doubling; a bend must earn a tenth of the error. `points`: at least one.
 MessageFit fit_messages(std::vector<MessagePoint> points);
 
 /// Volume that a ring's formula counts, over the message's bytes (collective_time.h): all_reduce

@@ -33,6 +33,14 @@ TEST_CASE("startup and the rates of both regimes are found") {
   CHECK(fit.mean_error < 1e-6);
 }
 
+TEST_CASE("a table of a thousand sizes is fitted as one of ten") {
+  std::vector<MessagePoint> points;
+  for (Bytes bytes = kKiBytes; bytes <= kMiBytes; bytes += kKiBytes) points.push_back(timed(bytes));
+  const MessageFit fit = fit_messages(points);
+  CHECK(fit.startup == Approx(50e-6).epsilon(0.02));
+  CHECK(fit.mean_error < 0.01);
+}
+
 TEST_CASE("one line is not bent without need") {
   std::vector<MessagePoint> points;
   for (Bytes bytes = kKiBytes; bytes <= 64 * kMiBytes; bytes *= 4)
