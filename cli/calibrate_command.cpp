@@ -35,9 +35,11 @@ int write_links(const CalibrateOptions& options) {
   }
   write_file(options.out, link_text(tables, "Fitted to " + names));
   for (const MessageTable& table : tables) {
-    std::printf("%-14s %4lld ranks on %lld nodes, %zu sizes: mean error of the fit %.1f %%\n", table.kind.c_str(),
-                static_cast<long long>(table.ranks), static_cast<long long>(table.nodes), table.points.size(),
-                100 * fit_messages(table.points).mean_error);
+    const bool taken = (table.nodes == 1) == within_node(tables);
+    std::printf("%-14s %4lld ranks on %lld nodes, %zu sizes: ", table.kind.c_str(), static_cast<long long>(table.ranks),
+                static_cast<long long>(table.nodes), table.points.size());
+    if (taken) std::printf("mean error of the fit %.1f %%\n", 100 * fit_messages(table.points).mean_error);
+    else std::printf("left out: links between nodes are a file of their own, from tables of them alone\n");
   }
   std::printf("links %s: put it into calibrate/links/ as KIND-DEVICE.yaml, or its curves into a cluster's intra or inter\n",
               options.out.c_str());

@@ -104,11 +104,16 @@ std::string links_text(const TimedMessages& messages, const std::string& how,
   return text;
 }
 
+bool within_node(const std::vector<MessageTable>& tables) {
+  return std::any_of(tables.begin(), tables.end(),
+                     [](const MessageTable& table) { return table.nodes == 1; });
+}
+
 std::string link_text(const std::vector<MessageTable>& tables, const std::string& description) {
+  const bool inside = within_node(tables);
   TimedMessages messages;
-  bool inside = false, between = false;
   for (const MessageTable& table : tables) {
-    (table.nodes == 1 ? inside : between) = true;
+    if ((table.nodes == 1) != inside) continue;
     auto& points = messages[table.kind][table.ranks];
     if (!points.empty()) {
       throw ConfigError("two tables hold " + table.kind + " of " + std::to_string(table.ranks) +
@@ -116,10 +121,6 @@ std::string link_text(const std::vector<MessageTable>& tables, const std::string
     }
     points = table.points;
   }
-  if (inside && between)
-    throw ConfigError(
-        "some tables are of one node, some of several: links inside and between nodes are files of "
-        "their own");
   if (messages.count("all_reduce") == 0)
     throw ConfigError("no table holds an all_reduce, whose curve a kind of links needs");
   std::string text =

@@ -20,9 +20,12 @@ using TimedMessages = std::map<std::string, std::map<std::int64_t, std::vector<M
 std::string links_text(const TimedMessages& messages, const std::string& how,
                        const std::string& indent);
 
-/// A file of calibrate/links/ from tables, all of groups within a node or all of groups between
-/// nodes (of which a curve is that of the largest group). Throws ConfigError where they are not, or
-/// hold no all_reduce.
+/// Whether a file made of these tables is of links inside a node: where any of them is. Tables of
+/// groups between nodes are then left out.
+bool within_node(const std::vector<MessageTable>& tables);
+
+/// A file of calibrate/links/ from tables; between nodes a curve is that of the largest group.
+/// Throws ConfigError where two hold the same, or none an all_reduce.
 std::string link_text(const std::vector<MessageTable>& tables, const std::string& description);
 
 }  // namespace trainyard
