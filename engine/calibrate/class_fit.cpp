@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/format.h"
 #include "engine/base/linear_solve.h"
 #include "engine/graph/op_table.h"
 
@@ -27,16 +27,9 @@ std::vector<ClassPoint> points_of(const MeasuredSet& set, KernelClass cls) {
   return out;
 }
 
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.0f %%", 100 * share);
-  return text;
-}
-
 Provenance fitted(std::size_t points, double error) {
   if (points == 0) return {"derived", "no such kernel was measured; a guess"};
-  return {"fitted",
-          "to " + std::to_string(points) + " measured kernels, mean error " + percent(error)};
+  return {"fitted", format("to %zu measured kernels, mean error %.0f %%", points, 100 * error)};
 }
 
 /// startup, and the shares reached of `peak` and of `bandwidth`.

@@ -1,9 +1,9 @@
 #include "engine/calibrate/link_text.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "engine/base/error.h"
+#include "engine/base/format.h"
 #include "engine/calibrate/link_fit.h"
 #include "engine/calibrate/yaml_numbers.h"
 
@@ -21,10 +21,7 @@ std::string rates_text(const LinkCurve::Group& group) {
 }
 
 std::string error_text(const MessageFit& fit, std::int64_t ranks) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.1f %% of %lld ranks", 100 * fit.mean_error,
-                static_cast<long long>(ranks));
-  return text;
+  return format("%.1f %% of %lld ranks", 100 * fit.mean_error, static_cast<long long>(ranks));
 }
 
 std::string range_text(const std::map<std::int64_t, std::vector<MessagePoint>>& groups) {

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/format.h"
 #include "engine/calibrate/class_fit.h"
 #include "engine/calibrate/link_text.h"
 #include "engine/calibrate/timing_summary.h"
@@ -126,11 +126,9 @@ class ProfileText {
     const OpCurve fit(points);
     double error = 0;
     for (const double one : fit.left_out()) error += std::abs(std::expm1(one));
-    char note[160];
-    std::snprintf(note, sizeof note,
-                  "%zu shapes with %lld at work; each from the others to %.1f %%", points.size(),
-                  static_cast<long long>(set.ranks),
-                  100 * error / static_cast<double>(points.size()));
+    const std::string note =
+        format("%zu shapes with %lld at work; each from the others to %.1f %%", points.size(),
+               static_cast<long long>(set.ranks), 100 * error / static_cast<double>(points.size()));
     line("      " + quoted_yaml(to_string(form)) + ":");
     line("        kind: measured");
     line("        note: " + quoted_yaml(note));
@@ -221,9 +219,7 @@ std::string profile_text(const Calibration& calibration) { return ProfileText(ca
 std::string calibration_summary(const Calibration& calibration, const std::string& profile,
                                 const std::string& page) {
   const Counts n = count(calibration);
-  char text[1200];
-  std::snprintf(
-      text, sizeof text,
+  return format(
       "%s: %zu curves of %zu points from %zu probes, %zu messages, in %.0f s\n"
       "on %s\n"
       "%d outliers set aside, %d probes made again; the reference kernel's time changed by %+.1f "
@@ -233,7 +229,6 @@ std::string calibration_summary(const Calibration& calibration, const std::strin
       calibration.origin.model.c_str(), n.outliers, n.repeated, 100 * n.drift.change,
       n.drift.drifted ? ": the machine's speed drifted, calibrate again when it is quiet" : "",
       profile.c_str(), page.c_str());
-  return text;
 }
 
 std::string calibration_summary_json(const Calibration& calibration, const std::string& profile,

@@ -1,16 +1,14 @@
 #include "engine/calibrate/yaml_numbers.h"
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "engine/base/format.h"
 #include "engine/config/quantity.h"
 
 namespace trainyard {
 
 std::string digits(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.5g", value);
-  return number_text(parse_number(text).value_or(0));
+  return number_text(parse_number(format("%.5g", value)).value_or(0));
 }
 
 std::string microseconds(Seconds time) { return digits(time * 1e6) + " us"; }
