@@ -120,12 +120,26 @@ class SetRun {
   }
 
   std::string choose(const std::vector<Probe>& probes) {
-    const auto done = [&](const char* name) {
-      return std::find(set_.probes.begin(), set_.probes.end(), name) != set_.probes.end();
+    const auto done = [&](const std::string& part) {
+      return std::any_of(set_.probes.begin(), set_.probes.end(), [&](const std::string& name) {
+        return name.find(part) != std::string::npos;
+      });
     };
     if (environment_.world_size > 1 && !done(kOverlapProbe)) return kOverlapProbe;
-    const auto best =
-        choose_probe(probes, set_.probes, KnownKernels(set_.points), {until_ - now()});
+    const KnownKernels known(set_.points);
+    // A profile without a type refuses its studies: one probe of each comes first, whatever is
+    // left.
+    for (const std::string type : {" fp32", " bf16"}) {
+      if (done(type)) continue;
+      std::vector<std::string> others;
+      for (const Probe& probe : probes) {
+        if (probe.name.find(type) == std::string::npos) others.push_back(probe.name);
+      }
+      constexpr Seconds kSome = 30;
+      const auto best = choose_probe(probes, others, known, {std::max(until_ - now(), kSome)});
+      if (best) return probes[*best].name;
+    }
+    const auto best = choose_probe(probes, set_.probes, known, {until_ - now()});
     return best ? probes[*best].name : "";
   }
 
