@@ -61,7 +61,7 @@ int run_real(const char* const* argv) {
   const std::string real = (self.parent_path() / "trainyard-real").string();
   execv(real.c_str(), const_cast<char* const*>(argv));
   return fail(kBackendFailed, real + ": " + std::strerror(errno) +
-              "; ./trainyard train and emulate install LibTorch and build it", "", false);
+              "; ./trainyard train, emulate and calibrate --device install LibTorch and build it", "", false);
 }
 
 void add_study_options(CLI::App& command, StudyOptions& options) {
@@ -88,6 +88,9 @@ void add_validate_options(CLI::App& command, ValidateOptions& options) {
 
 void add_calibrate_options(CLI::App& command, CalibrateOptions& options) {
   command.add_option("--fit", options.fit, "a YAML list of published runs, to fit software profiles to");
+  command.add_option("--nccl-tests", options.tables, "what nccl-tests printed, or a table of calibrate/measured's sources: "
+                     "curves of links; repeatable, one file for each collective and number of ranks")
+      ->take_all()->allow_extra_args(false);
   command.add_option("--select", options.selections, "path=value,value: only cases that say one of these; repeatable; "
                      "default: Megatron-LM, Megatron-DeepSpeed and NeMo, not fp8, context 1, 1f1b or interleaved")
       ->take_all()->allow_extra_args(false);
@@ -96,10 +99,11 @@ void add_calibrate_options(CLI::App& command, CalibrateOptions& options) {
   command.add_option("--jobs", options.jobs, "processes at once (default: one per core); the answer is the same")
       ->check(CLI::Range(1, 4096));
   command.add_flag("--json", options.json, "answer as JSON on stdout");
-  command.add_option("--out", options.out, "folder for fit.json and software/, the profiles with the fitted values");
-  // Of measuring, which a later version brings.
-  command.add_option("--device", "not in this version");
-  command.add_option("--minutes", "not in this version");
+  command.add_option("--out", options.out, "of --fit: folder for fit.json and software/, the profiles with the fitted values; of --nccl-tests: the file of links");
+}
+
+bool names_device(int argc, const char* const* argv) {
+  return std::any_of(argv, argv + argc, [](std::string_view word) { return word == "--device" || word.starts_with("--device="); });
 }
 
 int checked_validate(const ValidateOptions& options) {
@@ -180,8 +184,10 @@ int run_command_line(int argc, const char* const* argv) {
   });
 
   CalibrateOptions calibrated;
-  CLI::App* calibrate = app.add_subcommand("calibrate", "fit software profiles to published runs (--fit)");
+  CLI::App* calibrate = app.add_subcommand("calibrate", "measure this machine (--device cpu or cuda; calibrate --device cpu --help), or fit software profiles to published runs (--fit)");
   add_calibrate_options(*calibrate, calibrated);
+  // Measuring is the other program's, which knows its own options.
+  if (argc > 1 && std::string_view(argv[1]) == "calibrate" && names_device(argc, argv)) return run_real(argv);
   calibrate->callback([&] {
     options.study = calibrated.fit;
     options.json = calibrated.json;

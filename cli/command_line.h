@@ -53,7 +53,8 @@ int run_validate(const ValidateOptions& options);
 int run_validate_run(const ValidateOptions& options);
 
 struct CalibrateOptions {
-  std::string fit;                      // a YAML list of published runs; "": measure this machine
+  std::string fit;                      // a YAML list of published runs
+  std::vector<std::string> tables;      // --nccl-tests: of timed messages
   std::vector<std::string> selections;  // which cases; empty: kFitSelections
   std::string leave_out;                // a family of sources
   bool leave_one_out = false;

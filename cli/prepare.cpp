@@ -103,13 +103,17 @@ StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>&
   return resolvers;
 }
 
+std::int64_t ranks_of_node(const Study& study) {
+  return std::min(study.cluster.devices_per_node, study.parallel.num_ranks());
+}
+
 Prepared prepare_study(Study study, const StudyResolvers& resolvers) {
   Prepared out;
   const auto hardware = resolvers.hardware(study.cluster.device);
   const auto software = resolvers.software(study.framework.name, study.framework.version);
   // The reader has looked both up already.
   check(hardware.has_value() && software.has_value(), "a checked study names unknown profiles");
-  out.hardware = *hardware;
+  out.hardware = on_ranks(*hardware, ranks_of_node(study));
   out.software = *software;
   out.model = build_model(study.model, {study.training.microbatch, study.training.precision,
                                         study.training.dropout});

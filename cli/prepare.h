@@ -28,6 +28,9 @@ StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>&
 /// `fidelity` is the argument of --fidelity, "": as the study says.
 Prepared prepare(const std::string& path, const std::vector<std::string>& sets,
                  const std::string& fidelity = "");
+/// Ranks at work on one node at the same time.
+std::int64_t ranks_of_node(const Study& study);
+
 Prepared prepare_study(Study study, const StudyResolvers& resolvers);
 
 }  // namespace trainyard

@@ -127,7 +127,7 @@ class PointRunner {
   void prepare(Study study) {
     const GraphInputs inputs(study);
     if (graph_inputs_ == inputs) {
-      prepared_.hardware = resolvers_.hardware(study.cluster.device).value();
+      prepared_.hardware = on_ranks(resolvers_.hardware(study.cluster.device).value(), ranks_of_node(study));
       prepared_.software =
           resolvers_.software(study.framework.name, study.framework.version).value();
       prepared_.study = std::move(study);

@@ -1,5 +1,5 @@
-// trainyard-real: the commands that need LibTorch. `trainyard train` and `trainyard emulate` run it; it is a program of its own
-// because LibTorch takes longer to load than a simulation takes.
+// trainyard-real: the commands that need LibTorch. `trainyard train`, `emulate` and `calibrate --device` run it; it is a program
+// of its own because LibTorch takes longer to load than a simulation takes.
 #include <csignal>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -11,15 +11,16 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "cli/command_line.h"
 #include "engine/base/error.h"
+#include "real/calibrate/calibrate_command.h"
 #include "real/emulate/emulation.h"
 #include "real/exec/retained_memory.h"
 #include "real/launch/local_launcher.h"
 #include "real/launch/rank_environment.h"
+#include "real/launch/rank_threads.h"
 #include "real/torch.h"
 #include "real/train/training_run.h"
 
@@ -65,14 +66,6 @@ int guarded(const Asked& asked, const std::optional<RankEnvironment>& environmen
   }
 }
 
-/// The cores of the machine, shared out among its ranks; OMP_NUM_THREADS wins. More threads than cores
-/// would make every op wait for the slowest of them.
-int threads_per_rank(const RankEnvironment& environment) {
-  if (environment_variable("OMP_NUM_THREADS")) return at::get_num_threads();
-  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-  return static_cast<int>(std::max<std::int64_t>(1, cores / environment.local_size));
-}
-
 void run_training(const TrainOptions& options, const RankEnvironment& environment) {
   const TrainingPlan plan = plan_training(options);
   if (environment.world_size != plan.num_ranks) {
@@ -102,18 +95,28 @@ int start_training(const TrainOptions& options, std::vector<std::string> argumen
   return run_local_ranks(std::move(arguments), plan.num_ranks);
 }
 
-int train(const TrainOptions& options, int argc, char** argv) {
+/// Runs a command that may be one rank of several, whose environment it gets; what it throws becomes its exit.
+int guarded_rank(const Asked& asked, const std::function<int(const std::optional<RankEnvironment>&)>& command) {
   std::optional<RankEnvironment> environment;
-  const Asked asked{options.study, options.json};
   const int exit = guarded(asked, std::nullopt, [&] {
     environment = read_rank_environment(environment_variable);
     return kDone;
   });
   if (exit != kDone) return exit;
-  return guarded(asked, environment, [&] {
+  return guarded(asked, environment, [&] { return command(environment); });
+}
+
+int train(const TrainOptions& options, int argc, char** argv) {
+  return guarded_rank({options.study, options.json}, [&](const std::optional<RankEnvironment>& environment) {
     if (!environment) return start_training(options, {argv, argv + argc});
     run_training(options, *environment);
     return kDone;
+  });
+}
+
+int measure(const MeasureOptions& options, int argc, char** argv) {
+  return guarded_rank({"", options.json}, [&](const std::optional<RankEnvironment>&) {
+    return run_measure(options, {argv, argv + argc});
   });
 }
 
@@ -166,20 +169,33 @@ CLI::App* add_emulate(CLI::App& app, EmulateOptions& options) {
   return command;
 }
 
+CLI::App* add_measure(CLI::App& app, MeasureOptions& options) {
+  CLI::App* command = app.add_subcommand("calibrate", "time this machine's kernels and links, and write its profile");
+  command->add_option("--device", options.device, "cpu or cuda: whose kernels are timed")->required()
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  command->add_option("--minutes", options.minutes, "how long it may take (default 10)")->check(CLI::Range(0.2, 1440.0));
+  command->add_option("--out", options.out, "the profile to write, a .yaml file (default calibrated.yaml); its curves go into a page beside it");
+  command->add_flag("--json", options.json, "answer as JSON on stdout");
+  command->add_option("--set-seconds", options.set_seconds)->group("");  // of the processes that it starts
+  return command;
+}
+
 int run(int argc, char** argv) {
   TrainOptions training;
   EmulateOptions emulation;
-  CLI::App app{"Trainyard: trains a study for real, or a rank of it"};
+  MeasureOptions measured;
+  CLI::App app{"Trainyard: trains a study for real, or a rank of it, or times this machine"};
   app.require_subcommand(1);
   int exit = kDone;
   add_train(app, training)->callback([&] { exit = train(training, argc, argv); });
   add_emulate(app, emulation)->callback([&] { exit = emulate_ranks(emulation); });
+  add_measure(app, measured)->callback([&] { exit = measure(measured, argc, argv); });
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    const bool json = training.json || emulation.json;
+    const bool json = training.json || emulation.json || measured.json;
     return fail(kWrongInput, error.what(), {training.study.empty() ? emulation.study : training.study, json});
   }
   return exit;

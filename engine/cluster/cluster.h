@@ -50,6 +50,8 @@ struct LinkCurve {
     friend bool operator==(const Group&, const Group&) = default;
   };
   std::map<std::int64_t, Group> by_ranks = {};
+  /// Sizes of messages that were measured; beyond them an answer is marked as extrapolated. 0: not said.
+  Bytes measured_from = 0, measured_to = 0;
 };
 
 struct LinkClass {
@@ -61,6 +63,7 @@ struct LinkClass {
   std::string provenance = "datasheet";  // measured | fitted | datasheet | derived
   std::string name = {};          // file under calibrate/links/, "nvswitch-ampere"; may be empty
   BytesPerSecond bandwidth_per_nic = 0;  // between nodes: usual, one direction; 0: only a cluster can say
+  std::map<std::string, LinkCurve> by_kind = {};  // inside a node: collectives with a curve of their own, "all_gather"
   std::optional<LinkCurve> in_switch = {};  // all-reduces that the switches add up (NVLS); absent: they cannot
 };
 

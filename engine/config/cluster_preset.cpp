@@ -8,6 +8,7 @@
 #include "engine/config/read_link.h"
 #include "engine/config/study_section.h"
 #include "engine/config/study_words.h"
+#include "engine/graph/op_kind.h"
 
 namespace trainyard {
 
@@ -33,6 +34,12 @@ LinkCurve read_curve(const YamlNode& node) {
   }
   if (const auto beyond = node.find("efficiency_beyond")) curve.efficiency_beyond = read_efficiency_beyond(*beyond);
   if (const auto groups = node.find("by_ranks")) curve.by_ranks = read_groups(*groups);
+  if (const auto measured = node.find("measured")) {
+    curve.measured_from = measured->at("from").as_bytes();
+    curve.measured_to = measured->at("to").as_bytes();
+    if (curve.measured_from < 0 || curve.measured_to < curve.measured_from) measured->fail("expected from at most to");
+    measured->finish();
+  }
   curve.provenance = read_provenance(node);
   node.finish();
   return curve;
@@ -53,6 +60,14 @@ LinkClass read_link_class(const std::string& kind, const std::string& name, cons
   }
   link.collective = read_curve(node.at("collective"));
   link.point_to_point = read_curve(node.at("point_to_point"));
+  if (const auto kinds = node.find("by_kind")) {
+    for (const std::string& collective : kinds->keys()) {
+      const YamlNode entry = kinds->at(collective);
+      const std::optional<KindAndPart> op = parse_op_name(collective);
+      if (!op || !is_collective(op->kind)) entry.fail("no collective is called that");
+      link.by_kind[collective] = read_curve(entry);
+    }
+  }
   if (const auto in_switch = node.find("in_switch")) link.in_switch = read_curve(*in_switch);
   link.source = link.collective.provenance.note;
   link.provenance = link.collective.provenance.kind;
@@ -87,11 +102,19 @@ LinkClass read_link_of_cluster(const std::string& root, const YamlNode& node,
 
 std::optional<LinkClass> find_link(const std::string& root, const std::string& kind,
                                    const std::string& device) {
+  if (device.ends_with(".yaml")) {
+    const YamlNode profile = YamlNode::load_file(device);
+    const auto links = profile.find("links");
+    const auto link = links ? links->find(kind) : std::nullopt;
+    if (link) return read_link_class(kind, std::filesystem::path(device).stem().string() + "." + kind, *link);
+  }
   const std::string folder = root + "/calibrate/links";
   // The profile knows the device's own name (rtx3090-24g is rtx-3090) and its architecture.
   std::string device_name = device;
   std::string architecture;
-  if (const auto profile = find_yaml(root + "/calibrate/profiles", device)) {
+  if (device.ends_with(".yaml")) {
+    architecture = YamlNode::load_file(device).at("architecture").as_string();
+  } else if (const auto profile = find_yaml(root + "/calibrate/profiles", device)) {
     device_name = profile->name;
     architecture = profile->root.at("architecture").as_string();
   }

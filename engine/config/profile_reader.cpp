@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <initializer_list>
 #include <string_view>
 #include <utility>
 
 #include "engine/config/free_parameters.h"
+#include "engine/config/measured_reader.h"
 #include "engine/config/quantity.h"
 #include "engine/graph/op_kind.h"
 
@@ -68,21 +70,6 @@ MemoryCurve read_memory_curve(const YamlNode& node) {
   curve.provenance = read_provenance(node);
   node.finish();
   return curve;
-}
-
-Slowdown read_slowdown(const YamlNode& node) {
-  const auto factor = [&](std::string_view key) {
-    constexpr double kMost = 100;
-    const double value = read_factor(node, key, 1, kMost);
-    if (value < 1) node.at(key).fail("expected at least 1, the time without anything beside it");
-    return value;
-  };
-  Slowdown slowdown;
-  slowdown.compute_by_communication = factor("compute_by_communication");
-  slowdown.communication_by_compute = factor("communication_by_compute");
-  slowdown.provenance = read_provenance(node);
-  node.finish();
-  return slowdown;
 }
 
 void read_peak(const YamlNode& node, HardwareProfile& profile) {
@@ -194,6 +181,21 @@ void read_gradient_types(const YamlNode& node, SoftwareProfile& profile) {
 
 }  // namespace
 
+Slowdown read_slowdown(const YamlNode& node) {
+  const auto factor = [&](std::string_view key) {
+    constexpr double kMost = 100;
+    const double value = read_factor(node, key, 1, kMost);
+    if (value < 1) node.at(key).fail("expected at least 1, the time without anything beside it");
+    return value;
+  };
+  Slowdown slowdown;
+  slowdown.compute_by_communication = factor("compute_by_communication");
+  slowdown.communication_by_compute = factor("communication_by_compute");
+  slowdown.provenance = read_provenance(node);
+  node.finish();
+  return slowdown;
+}
+
 Provenance read_provenance(const YamlNode& node) {
   const YamlNode kind = node.at("kind");
   Provenance provenance{kind.as_string(), node.at("note").as_string()};
@@ -248,12 +250,19 @@ HardwareProfile read_hardware_profile(const std::string& root, const std::string
     entry->finish();
   }
   if (const auto entry = node.find("slowdown")) profile.slowdown = read_slowdown(*entry);
+  if (const auto entry = node.find("host_computes")) profile.host_computes = entry->as_bool();
+  if (const auto entry = node.find("kernels")) profile.measured = read_measured_kernels(*entry);
+  node.find("links");  // find_link() reads them
+  node.find("calibration");  // how it was made, for people
   node.finish();
   return profile;
 }
 
 std::optional<HardwareProfile> find_hardware_profile(const std::string& root,
                                                      const std::string& device) {
+  if (device.ends_with(".yaml")) {
+    return read_hardware_profile(root, std::filesystem::path(device).stem().string(), YamlNode::load_file(device));
+  }
   const auto found = find_yaml(root + "/calibrate/profiles", device);
   if (!found) return std::nullopt;
   return read_hardware_profile(root, found->name, found->root);

@@ -16,6 +16,8 @@ namespace trainyard {
 
 /// calibrate/profiles/`device`.yaml; nullopt: no such device. A file that says `like: OTHER` takes
 /// the curves it does not give from that profile, which are then `derived`.
+/// A `device` that ends in .yaml is the path of a profile, as `trainyard calibrate` writes one; its name is the
+/// file's, without folder and ending.
 std::optional<HardwareProfile> find_hardware_profile(const std::string& root,
                                                      const std::string& device);
 HardwareProfile read_hardware_profile(const std::string& root, const std::string& name,
@@ -33,6 +35,9 @@ std::vector<NamedDescription> list_frameworks(const std::string& root);  // "meg
 
 /// The keys `kind` and `note` of `node`, both required.
 Provenance read_provenance(const YamlNode& node);
+
+/// {compute_by_communication, communication_by_compute}, each at least 1, with kind and note.
+Slowdown read_slowdown(const YamlNode& node);
 
 /// A number in (0, most] under `key`, or `fallback` where it is absent.
 double read_factor(const YamlNode& node, std::string_view key, double fallback, double most);

@@ -87,9 +87,40 @@ void read_counts(Section& section, Cluster& cluster) {
   }
 }
 
+/// The path of a profile that calibrate wrote: of --set it is one of the working directory, as any argument's.
+std::string profile_path(const Study& study, const YamlNode& node) {
+  const std::string path = node.as_text();
+  if (!path.ends_with(".yaml")) {
+    node.fail("expected the .yaml file that trainyard calibrate --out wrote, got " + quoted(path));
+  }
+  return node.set_by().empty() ? path_from_study(study, path) : path;
+}
+
+/// Kernels of this machine, and its links where the profile has them, as they were measured.
+void read_local_profile(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
+  const auto node = section.given("profile");
+  if (!node) {
+    section.study().warnings.push_back(
+        "cluster: local: step times rest on estimates of this machine, not on measurements of it; trainyard calibrate "
+        "measures it, and cluster.profile names what it wrote");
+    return;
+  }
+  if (section.contains("device")) node->fail("says which device, as cluster.device does; leave one of them out");
+  const std::string path = profile_path(section.study(), *node);
+  try {
+    resolvers.hardware(path);
+    if (const auto link = resolvers.link(cluster.intra.kind, path)) cluster.intra = *link;
+  } catch (const ConfigError& error) {
+    if (error.where().line > 0) throw;
+    node->fail(error.what());
+  }
+  cluster.device = path;
+  section.study().origins[section.key_path("device")] = origin_of(*node);
+}
+
 /// This machine: as many devices as ranks, all on one node. A rank is a CPU core unless `device` says a
 /// GPU.
-void read_local_counts(Section& section, Cluster& cluster) {
+void read_local_counts(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
   std::int64_t ranks = 1;
   section.integer("ranks", ranks, 1, kMaxRanks);
   cluster.num_nodes = 1;
@@ -99,8 +130,7 @@ void read_local_counts(Section& section, Cluster& cluster) {
     origins[section.key_path(key)] = origins[section.key_path("ranks")];
   }
   if (const auto device = section.given("device")) cluster.device = device->as_text();
-  section.study().warnings.push_back(
-      "cluster: local: step times rest on estimates of this machine, not on measurements of it");
+  read_local_profile(section, cluster, resolvers);
 }
 
 void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
@@ -108,7 +138,7 @@ void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resol
   cluster = load_cluster(section.study(), preset, resolvers);
   record_preset(section, preset);
   const bool local = preset.as_text() == kLocalCluster;
-  if (local) read_local_counts(section, cluster);
+  if (local) read_local_counts(section, cluster, resolvers);
   require_profile(section.study(), "cluster.device", resolvers);
   if (!local) read_counts(section, cluster);
   read_link(section, "intra", cluster.intra);
@@ -285,7 +315,7 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
     cluster = load_cluster(study, node, resolvers);
     Section preset(study, "cluster", std::nullopt);
     record_preset(preset, node);
-    if (node.as_text() == kLocalCluster) read_local_counts(preset, cluster);
+    if (node.as_text() == kLocalCluster) read_local_counts(preset, cluster, resolvers);
     require_profile(study, "cluster.device", resolvers);
     read_collectives(preset, cluster);
     return;
@@ -302,7 +332,7 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
     node.fail(
         "expected one of: preset (dgx-a100-80g, ...), device (written out in place), gpu (a case)");
   }
-  section.refuse("profile", "a calibrated profile of this machine is not in this version");
+  if (cluster.name != kLocalCluster) section.refuse("profile", "is for cluster {preset: local}; name the device's profile in cluster.device");
   read_node_paths(section, cluster);
   take_host_curves(section, cluster, resolvers);
   if (!has_preset) take_default_fabric(section, cluster);

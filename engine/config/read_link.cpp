@@ -77,6 +77,21 @@ void read_in_switch(Section& link_section, LinkClass& link) {
   section.finish();
 }
 
+/// Collectives with a curve of their own.
+void read_by_kind(Section& link_section, LinkClass& link) {
+  Section kinds = link_section.child("by_kind");
+  if (!kinds.node()) return;
+  for (const std::string_view kind : kCollectives) {
+    Section section = kinds.child(kind);
+    if (!section.node()) continue;
+    LinkCurve& curve = link.by_kind[std::string(kind)];
+    read_curve(section, curve);
+    read_maps(section, curve);
+    section.finish();
+  }
+  kinds.finish();
+}
+
 /// A number of ranks as a key.
 std::int64_t read_ranks(const std::string& key, const YamlNode& entry) {
   const bool number = !key.empty() && key.size() < 7 && key.find_first_not_of("0123456789") == std::string::npos;
@@ -171,6 +186,7 @@ void read_link(Section& parent, std::string_view key, LinkClass& link) {
   read_own_curve(section, kCurves[0], link.collective);
   read_own_curve(section, kCurves[1], link.point_to_point);
   read_in_switch(section, link);
+  read_by_kind(section, link);
   section.finish();
 }
 

@@ -178,6 +178,14 @@ Json curve_schema(const char* description) {
               {"by_ranks", groups_schema()}});
 }
 
+Json by_kind_schema() {
+  Json schema = map("collectives with a curve of their own, in a node", {});
+  for (const std::string_view kind : kCollectives) {
+    schema["properties"][std::string(kind)] = curve_schema("curve of such collectives");
+  }
+  return schema;
+}
+
 Json link_schema(const char* description, std::initializer_list<const char*> required) {
   Json schema = map(
       description,
@@ -188,6 +196,7 @@ Json link_schema(const char* description, std::initializer_list<const char*> req
        {"collective", curve_schema("curve of collectives")},
        {"point_to_point", curve_schema("curve of sends")},
        {"in_switch", curve_schema("curve of all-reduces that the switches add up")},
+       {"by_kind", by_kind_schema()},
        {"name", text("what reports call these links")},
        {"source", text("where the figures come from")},
        {"provenance", word("kind of source", kProvenanceWords)}},
@@ -279,6 +288,7 @@ Json cluster_schema() {
                     {{"preset", word("this machine", kLocalWords)},
                      {"ranks", integer("processes, each with a device of its own", 1, kMaxRanks)},
                      {"device", text("hardware profile of the devices; default cpu")},
+                     {"profile", text("the file that trainyard calibrate wrote on this machine, in place of device")},
                      {"intra", link_schema("what is other than the preset's", {})},
                      {"inter", link_schema("what is other than the preset's", {})}},
                     {"preset"}),

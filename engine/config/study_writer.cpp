@@ -173,6 +173,11 @@ void write_link(ResolvedText& out, const std::string& key, const LinkClass& link
   write_curve(out, "collective", link.collective);
   write_curve(out, "point_to_point", link.point_to_point);
   if (link.in_switch) write_curve(out, "in_switch", *link.in_switch);
+  if (!link.by_kind.empty()) {
+    out.open("by_kind");
+    for (const auto& [kind, curve] : link.by_kind) write_curve(out, kind, curve);
+    out.close();
+  }
   out.text("name", link.name);
   out.text("source", link.source);
   out.text("provenance", link.provenance);

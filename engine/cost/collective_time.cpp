@@ -57,10 +57,18 @@ std::int64_t ceil_log2(std::int64_t n) {
 }
 
 /// Phases of one collective in one group; startup is left to the caller.
+/// Of a collective inside a node.
+const LinkCurve& inside_curve(OpKind kind, const Cluster& cluster) {
+  if (cluster.intra.by_kind.empty()) return cluster.intra.collective;
+  const auto own = cluster.intra.by_kind.find(std::string(to_string(kind)));
+  return own == cluster.intra.by_kind.end() ? cluster.intra.collective : own->second;
+}
+
 class Phases {
  public:
-  Phases(Bytes bytes, const GroupLayout& group, const Cluster& cluster)
-      : bytes_(bytes), size_(static_cast<double>(bytes)), group_(group), cluster_(cluster) {}
+  Phases(OpKind kind, Bytes bytes, const GroupLayout& group, const Cluster& cluster)
+      : bytes_(bytes), size_(static_cast<double>(bytes)), group_(group), cluster_(cluster),
+        inside_(inside_curve(kind, cluster)) {}
 
   void ring(std::int64_t steps) {
     const auto n = static_cast<double>(group_.ranks);
@@ -133,7 +141,7 @@ class Phases {
     const std::int64_t inner = group_.ranks_per_node - 1;
     const auto inner_ring = [&] {
       phases_.push_back({EdgeShape::kInnerRing, 1, inner, size_ / local,
-                         static_cast<double>(inner) * cluster_.intra.collective.latency,
+                         static_cast<double>(inner) * inside_.latency,
                          (local - 1) / local * size_ * inside(group_.ranks_per_node)});
     };
     inner_ring();
@@ -170,13 +178,13 @@ class Phases {
   bool uniform() const { return group_.ranks == group_.nodes * group_.ranks_per_node; }
   std::int64_t most_per_leaf() const { return (group_.ranks + group_.leaves - 1) / group_.leaves; }
   Seconds latency(bool apart) const {
-    return apart ? cluster_.inter.collective.latency : cluster_.intra.collective.latency;
+    return apart ? cluster_.inter.collective.latency : inside_.latency;
   }
 
   /// Of a step to a rank of the same node, in a ring or chain through all.
   Seconds rank_latency() const {
     const Seconds across = cluster_.inter.collective.rank_latency;
-    return group_.nodes > 1 && across > 0 ? across : cluster_.intra.collective.latency;
+    return group_.nodes > 1 && across > 0 ? across : inside_.latency;
   }
 
   /// Edges of a ring that pass the memory of one socket, or of a round in which everybody sends.
@@ -187,7 +195,7 @@ class Phases {
 
   /// `crossing`: edges from one socket to another.
   double inside(std::int64_t ranks, std::int64_t crossing = 1) const {
-    const LinkCurve& curve = cluster_.intra.collective;
+    const LinkCurve& curve = inside_;
     const bool sockets = sockets_of(cluster_, ranks) > 1;
     BytesPerSecond bandwidth = inside_bandwidth(cluster_, spans_switches(cluster_, ranks), false);
     if (sockets && cluster_.host.link > 0) {
@@ -240,6 +248,7 @@ class Phases {
   double size_;
   const GroupLayout& group_;
   const Cluster& cluster_;
+  const LinkCurve& inside_;
   std::vector<CollectivePhase> phases_;
 };
 
@@ -248,11 +257,11 @@ bool is_in_switch(Algorithm algorithm) {
 }
 
 /// Once per call: the larger of the classes of links in use.
-Seconds startup(Algorithm algorithm, const GroupLayout& group, const Cluster& cluster) {
+Seconds startup(OpKind kind, Algorithm algorithm, const GroupLayout& group, const Cluster& cluster) {
   const std::int64_t ranks = group.nodes == 1 ? group.ranks : group.ranks_per_node;
   Seconds time = 0;
   if (group.ranks > group.nodes) {
-    const LinkCurve& curve = is_in_switch(algorithm) ? *cluster.intra.in_switch : cluster.intra.collective;
+    const LinkCurve& curve = is_in_switch(algorithm) ? *cluster.intra.in_switch : inside_curve(kind, cluster);
     time = rates_of_group(curve, ranks).startup;
   }
   if (group.nodes > 1) time = std::max(time, cluster.inter.collective.startup);
@@ -275,7 +284,7 @@ bool is_made_for(Algorithm algorithm, const GroupLayout& group, const Cluster& c
 
 std::vector<CollectivePhase> phases_of(OpKind kind, Algorithm algorithm, Bytes bytes, const GroupLayout& group,
                                        const Cluster& cluster) {
-  Phases phases(bytes, group, cluster);
+  Phases phases(kind, bytes, group, cluster);
   if (kind == OpKind::kBroadcast) {
     phases.chain();
   } else if (kind == OpKind::kAllToAll) {
@@ -295,8 +304,14 @@ std::vector<CollectivePhase> phases_of(OpKind kind, Algorithm algorithm, Bytes b
     }
   }
   auto out = phases.take();
-  out.front().latency += startup(algorithm, group, cluster);
+  out.front().latency += startup(kind, algorithm, group, cluster);
   return out;
+}
+
+/// Says in the log whether a message lies outside of what was measured.
+void note_range(const LinkCurve& curve, Bytes bytes, SourceLog& log) {
+  if (curve.measured_to == 0) return;
+  if (bytes < curve.measured_from || bytes > curve.measured_to) log.extrapolate(curve.provenance);
 }
 
 Seconds sum(const std::vector<CollectivePhase>& phases) {
@@ -362,7 +377,10 @@ std::vector<CollectivePhase> collective_phases(OpKind kind, Bytes bytes, const G
     if (is_in_switch(algorithm)) {
       log.use(cluster.intra, *cluster.intra.in_switch, "in_switch", "all-reduces in the switches");
     } else {
-      log.use(cluster.intra, cluster.intra.collective, "collective", "collectives");
+      const LinkCurve& curve = inside_curve(kind, cluster);
+      const bool own = &curve != &cluster.intra.collective;
+      log.use(cluster.intra, curve, own ? to_string(kind) : "collective", own ? "such collectives" : "collectives");
+      note_range(curve, bytes, log);
     }
   }
   if (group.nodes > 1) log.use(cluster.inter, cluster.inter.collective, "collective", "collectives");
@@ -391,6 +409,7 @@ TransferTime transfer_parts(Bytes bytes, Distance distance, const Cluster& clust
   const LinkClass& link = inside ? cluster.intra : cluster.inter;
   const LinkCurve& curve = link.point_to_point;
   log.use(link, curve, "point_to_point", "sends and receives");
+  note_range(curve, bytes, log);
   BytesPerSecond bandwidth = inside ? inside_bandwidth(cluster, switches, sockets)
                                     : between_bandwidth(cluster, 1, 1, distance == Distance::kAcrossLeaves);
   bandwidth = staged_bandwidth(cluster, bandwidth, 1);

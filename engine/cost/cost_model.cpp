@@ -111,6 +111,12 @@ void SourceLog::use(const std::vector<SourceEntry>& entries) {
   for (const SourceEntry& entry : entries) uses_.push_back({nullptr, entry});
 }
 
+void SourceLog::extrapolate(const Provenance& provenance) {
+  for (Use& use : uses_) {
+    if (use.id == &provenance) use.entry.extrapolated = true;
+  }
+}
+
 std::vector<SourceEntry> SourceLog::entries() const {
   std::vector<SourceEntry> entries;
   entries.reserve(uses_.size());
@@ -122,17 +128,6 @@ std::vector<SourceEntry> SourceLog::entries() const {
                   [](const SourceEntry& a, const SourceEntry& b) { return a.name == b.name; }),
       entries.end());
   return entries;
-}
-
-std::optional<std::string> unsupported(const HardwareProfile& hardware, DType type) {
-  if (hardware.peak.count(type) != 0) return std::nullopt;
-  std::string has;
-  for (const auto& [known, rate] : hardware.peak) {
-    if (!has.empty()) has += ", ";
-    has += to_string(known);
-  }
-  return hardware.name + " has no rate for products in " + std::string(to_string(type)) +
-         "; it has " + has;
 }
 
 namespace {
@@ -191,13 +186,46 @@ Seconds curve_time(const KernelWork& work, const HardwareProfile& hardware,
   bug("a kernel class without a form");
 }
 
+/// What the framework's kernels of this class take, over what they take here.
+double framework_factor(const KernelWork& work, const SoftwareProfile& software, SourceLog& log) {
+  switch (work.cls) {
+    case KernelClass::kMatmul:
+      use_number("product_factor", "linear layers", software, log);
+      return software.product_factor;
+    case KernelClass::kBatchedMatmul:
+      use_number("attention_factor", "unfused attention", software, log);
+      return software.attention_factor;
+    case KernelClass::kMemoryBound:
+      if (work.of_gradients) return 1;
+      use_number("memory_bound_factor", "memory-bound kernels", software, log);
+      return software.memory_bound_factor;
+    default: return 1;
+  }
+}
+
+/// As timed on this device, where kernels of this form were.
+std::optional<Seconds> measured_time(const KernelWork& work, const HardwareProfile& hardware,
+                                     const SoftwareProfile& software, double speed, SourceLog& log) {
+  if (hardware.kernels == nullptr) return std::nullopt;
+  const auto found = hardware.kernels->curves.find(work.form);
+  if (found == hardware.kernels->curves.end()) return std::nullopt;
+  const MeasuredKernels::Entry& entry = found->second;
+  const OpCurve::Estimate estimate = entry.curve.at(work);
+  log.use(entry.provenance, hardware.name, "kernels." + to_string(work.form), "kernels of this form");
+  if (estimate.extrapolated || hardware.more_ranks) log.extrapolate(entry.provenance);
+  const double computing = work.flop > 0 ? 1 / speed : 1;
+  return estimate.time * computing * framework_factor(work, software, log);
+}
+
 }  // namespace
 
 Seconds kernel_time(const KernelWork& work, const HardwareProfile& hardware,
                     const SoftwareProfile& software, double speed, SourceLog& log) {
   if (work.cls == KernelClass::kNone) return 0;
   use_number("kernel_floor_us", "small kernels", software, log);
-  return std::hypot(software.kernel_floor_us * 1e-6, curve_time(work, hardware, software, speed, log));
+  const std::optional<Seconds> measured = measured_time(work, hardware, software, speed, log);
+  const Seconds time = measured ? *measured : curve_time(work, hardware, software, speed, log);
+  return std::hypot(software.kernel_floor_us * 1e-6, time);
 }
 
 Seconds gradient_copy_time(std::int64_t elements, const HardwareProfile& hardware,

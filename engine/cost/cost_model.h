@@ -21,6 +21,7 @@ struct SourceEntry {
   std::string kind;      // measured | fitted | datasheet | derived
   std::string used_for;  // "linear layers"
   std::string note;
+  bool extrapolated = false;  // used outside of what was measured
 };
 
 /// The profile entries used so far. An entry is known by its address, so that noting it again costs
@@ -37,6 +38,9 @@ class SourceLog {
   /// What another log has had, for results that are used again.
   void use(const std::vector<SourceEntry>& entries);
 
+  /// What was used of this entry lies outside of what was measured. After use().
+  void extrapolate(const Provenance& provenance);
+
   std::vector<SourceEntry> entries() const;  // in the order of their names, each once
 
  private:
@@ -49,8 +53,9 @@ class SourceLog {
 };
 
 /// Seconds of one kernel on a device of this profile at `speed`, a factor on its compute rate (its
-/// memory keeps its bandwidth). The forms are beside the curves in hardware_profile.h; a product in
-/// fp32 runs at the fp32 rate, not tf32's.
+/// memory keeps its bandwidth). A kernel whose form was measured on the device takes what its curve says,
+/// whatever lies outside of the measured range noted in the log; for the others the forms are beside the
+/// curves in hardware_profile.h; a product in fp32 runs at the fp32 rate, not tf32's.
 Seconds kernel_time(const KernelWork& work, const HardwareProfile& hardware,
                     const SoftwareProfile& software, double speed, SourceLog& log);
 

@@ -4,12 +4,16 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/base/dtype.h"
 #include "engine/base/provenance.h"
 #include "engine/base/units.h"
+#include "engine/cost/kernel_form.h"
+#include "engine/cost/op_curve.h"
 
 namespace trainyard {
 
@@ -63,6 +67,20 @@ struct Slowdown {
   bool any() const { return compute_by_communication != 1 || communication_by_compute != 1; }
 };
 
+/// Kernels as `trainyard calibrate` timed them, form by form, while so many processes of the machine worked at
+/// the same time: on a CPU they share cores, caches and memory. What is here goes before the forms above.
+struct MeasuredKernels {
+  struct Entry {
+    OpCurve curve;
+    Provenance provenance;
+  };
+  std::int64_t ranks = 1;
+  std::map<KernelForm, Entry> curves;
+  Seconds launch = 0;  // as HardwareProfile::launch
+  Provenance launch_provenance;
+  Slowdown slowdown;
+};
+
 struct HardwareProfile {
   std::string name;                         // a100-sxm-80g
   std::string description;
@@ -83,7 +101,17 @@ struct HardwareProfile {
   Seconds launch = 0;                       // host time to issue one op
   Provenance launch_provenance;
   Slowdown slowdown;
+  /// A CPU: the thread that issues ops is the one that computes them, so that nothing is issued ahead.
+  bool host_computes = false;
+  std::vector<std::shared_ptr<const MeasuredKernels>> measured;  // by ascending number of ranks; empty: none
+  std::shared_ptr<const MeasuredKernels> kernels;  // of `measured`, what on_ranks() chose; may be null
+  bool more_ranks = false;  // more ranks work at the same time than were measured
 };
+
+/// The profile of a device that works beside others of its node, `ranks` in all: what was measured of the largest
+/// number of them that is not above. Launch and slowdown are that entry's, and a CPU's memory is shared equally.
+/// Without measured kernels the profile itself.
+HardwareProfile on_ranks(HardwareProfile hardware, std::int64_t ranks);
 
 /// Why this device cannot multiply matrices of this type (a V100 and bf16); nullopt where it can.
 /// kernel_time() requires nullopt for the type of every product.

@@ -73,6 +73,7 @@ const Costs& CostMaker::make(const Program& program, const SharedSegments& share
   } else {
     costs_.tensor_exposed = tensor_exposed(software, log);
     costs_.slowdown = hardware.slowdown;
+    costs_.host_computes = hardware.host_computes;
     if (costs_.slowdown.any()) log.use(hardware.slowdown.provenance, hardware.name, "slowdown", "kernels and communication side by side");
     std::set<double> speeds = {1.0};
     for (const auto& [device, factor] : cluster.speed) speeds.insert(factor);

@@ -281,7 +281,8 @@ class TimedRanks::Maker {
     op.launch = cost.launch;
     op.flop = cost.flop;
     op.stream = source.stream;
-    op.host_sync = source.host_sync;
+    const bool computes = source.stream == StreamId::kMain && source.kind != OpKind::kFree;
+    op.host_sync = source.host_sync || (costs_.host_computes && computes);
     op.update = segment.phase == Phase::kUpdate;
     op.first_dependency = static_cast<std::uint32_t>(out.dependencies.size());
     if (source.kind == OpKind::kFree) {

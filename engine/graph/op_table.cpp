@@ -112,6 +112,7 @@ void set_attention(KernelWork& work, OpKind kind, OpPart part, const OpAttrs& at
     const Shape& kv = attrs.packed ? q : *reads[forward ? 1 : 2].shape;
     work.dtype = reads[0].dtype;
     work.batch = q[0] * attrs.heads;
+    work.m = q[1], work.n = kv[1], work.k = attrs.head_dim;
     const double square = static_cast<double>(q[0]) * heads * static_cast<double>(q[1]) *
                           static_cast<double>(kv[1]) * head_dim;
     work.flop = (forward ? 4.0 : 10.0) * square * (attrs.causal ? 0.5 : 1.0);
@@ -127,6 +128,38 @@ void set_attention(KernelWork& work, OpKind kind, OpPart part, const OpAttrs& at
   work.n = kind == OpKind::kScores ? (*square)[3] : attrs.head_dim;
   work.k = kind == OpKind::kScores ? attrs.head_dim : (*square)[3];
   work.flop = 2.0 * static_cast<double>(num_elements(*square)) * head_dim * (forward ? 1.0 : 2.0);
+}
+
+KernelForm form_of(OpKind kind, OpPart part, const OpAttrs& attrs, std::span<const OperandShape> reads,
+                   std::span<const OperandShape> writes, std::span<const OperandShape> accumulates) {
+  KernelForm form;
+  form.kind = kind;
+  form.part = part;
+  const auto add = [&](std::span<const OperandShape> operands, std::uint8_t& count) {
+    for (const OperandShape& operand : operands) {
+      if (form.num_operands() == KernelForm::kMostOperands) return;
+      form.types[form.num_operands()] = operand.dtype;
+      ++count;
+    }
+  };
+  add(reads, form.num_reads);
+  add(writes, form.num_writes);
+  add(accumulates, form.num_accumulates);
+  if (attrs.causal) form.set(FormFlag::kCausal);
+  if (attrs.has_mask) form.set(FormFlag::kMask);
+  if (attrs.packed) form.set(FormFlag::kPacked);
+  if (attrs.kv_heads != attrs.heads) form.set(FormFlag::kGrouped);
+  if (attrs.scale != 1) form.set(FormFlag::kScaled);
+  if (attrs.tanh_gelu) form.set(FormFlag::kTanh);
+  return form;
+}
+
+void set_largest(KernelWork& work, std::span<const OperandShape> operands) {
+  for (const OperandShape& operand : operands) {
+    if (num_elements(*operand.shape) <= work.m * work.n || operand.shape->empty()) continue;
+    work.m = rows(*operand.shape);
+    work.n = last(*operand.shape);
+  }
 }
 
 }  // namespace
@@ -152,14 +185,18 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
   for (const OperandShape& operand : writes) work.bytes += size(operand);
   for (const OperandShape& operand : accumulates) work.bytes += 2 * size(operand);
   if (!reads.empty()) work.dtype = reads[0].dtype;
+  work.form = form_of(kind, part, attrs, reads, writes, accumulates);
+  for (const auto operands : {reads, writes, accumulates}) set_largest(work, operands);
   switch (kind) {
     case OpKind::kLinear: set_linear(work, part, reads); break;
     case OpKind::kEmbedding:
       // Only the rows looked up are touched, not the whole table: tokens, rows in, rows out.
       if (part == OpPart::kForward) {
         work.bytes = size(reads[0]) + 2 * size(writes[0]);
+        work.m = num_elements(*reads[0].shape), work.n = last(*reads[1].shape), work.k = rows(*reads[1].shape);
       } else {
         work.bytes = size(reads[1]) + 3 * size(reads[0]);  // gradient rows read, table rows updated
+        work.m = num_elements(*reads[1].shape), work.n = last(*reads[0].shape), work.k = rows(*accumulates[0].shape);
       }
       break;
     case OpKind::kFlashAttention:

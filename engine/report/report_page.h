@@ -17,5 +17,6 @@ extern const std::span<const PagePart> kReportPage;
 extern const std::span<const PagePart> kValidationPage;
 extern const std::span<const PagePart> kRunPage;
 extern const std::span<const PagePart> kSweepPage;
+extern const std::span<const PagePart> kCalibrationPage;
 
 }  // namespace trainyard

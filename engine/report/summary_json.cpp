@@ -27,6 +27,9 @@ Json sources_json(const std::vector<SourceEntry>& sources) {
     out[entry.kind] = out.value(entry.kind, 0) + 1;
     entries.push_back({{"name", entry.name}, {"kind", entry.kind}, {"used_for", entry.used_for},
                        {"note", entry.note}});
+    if (!entry.extrapolated) continue;
+    entries.back()["extrapolated"] = true;
+    out["extrapolated"] = out["extrapolated"].get<int>() + 1;
   }
   out["entries"] = entries;
   return out;

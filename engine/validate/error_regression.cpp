@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/validate/linear_solve.h"
+#include "engine/base/linear_solve.h"
 
 namespace trainyard {
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "engine/validate/linear_solve.h"
+#include "engine/base/linear_solve.h"
 
 namespace trainyard {
 

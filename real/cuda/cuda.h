@@ -1,6 +1,7 @@
 // What kernels need of CUDA itself. A build without it (no_cuda.cpp) has no devices and refuses.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "real/kernels/dropout_mask.h"
@@ -17,6 +18,10 @@ std::string why_no_cuda();
 std::int64_t free_cuda_bytes(at::Device device);
 void begin_cuda_peak(at::Device device);
 std::int64_t peak_cuda_bytes(at::Device device);
+
+/// "NVIDIA H100 80GB HBM3", and its bytes of memory.
+std::string cuda_device_name(int index);
+std::int64_t cuda_device_memory(int index);
 
 /// Ten times the compute capability, 80 for 8.0.
 int cuda_capability(at::Device device);

@@ -146,6 +146,18 @@ std::int64_t peak_cuda_bytes(at::Device device) {
   return c10::cuda::CUDACachingAllocator::getDeviceStats(device.index()).allocated_bytes[kAll].peak;
 }
 
+std::string cuda_device_name(int index) {
+  cudaDeviceProp properties{};
+  C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
+  return properties.name;
+}
+
+std::int64_t cuda_device_memory(int index) {
+  cudaDeviceProp properties{};
+  C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
+  return static_cast<std::int64_t>(properties.totalGlobalMem);
+}
+
 int cuda_capability(at::Device device) {
   int major = 0, minor = 0;
   C10_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index()));

@@ -13,7 +13,8 @@ std::string why_no_cuda() {
 std::int64_t free_cuda_bytes(at::Device) { bug("no memory of a GPU in a build without CUDA"); }
 void begin_cuda_peak(at::Device) { bug("no memory of a GPU in a build without CUDA"); }
 std::int64_t peak_cuda_bytes(at::Device) { bug("no memory of a GPU in a build without CUDA"); }
-
+std::string cuda_device_name(int) { bug("a build without CUDA has no GPU to name"); }
+std::int64_t cuda_device_memory(int) { bug("a build without CUDA has no GPU to measure"); }
 int cuda_capability(at::Device) { bug("no tensor lies on a GPU in a build without CUDA"); }
 void drop_on_cuda(const at::Tensor&, at::Tensor&, const DropoutMask&) {
   bug("no tensor lies on a GPU in a build without CUDA");

@@ -139,7 +139,8 @@ TEST_CASE("the resolved study reads back as the same study") {
       {"cluster.fabric={kind: fat-tree, leaf: 2 nodes, oversubscription: 2, pod: 2, pod_oversubscription: 1.5}"},
       {"cluster.host={sockets: 2, link: 16 GB/s}", "cluster.collectives={all_reduce: double-tree}"},
       {"cluster.intra={collective: {by_ranks: {2: {startup: 3 us, efficiency: 0.5, efficiency_beyond: {4 MiB: 1.5}}, "
-       "8: {efficiency: 0.7}}}, point_to_point: {efficiency_beyond: {1 MiB: 0.3}}, in_switch: {latency: 1 us}}",
+       "8: {efficiency: 0.7}}}, point_to_point: {efficiency_beyond: {1 MiB: 0.3}}, in_switch: {latency: 1 us}, "
+       "by_kind: {all_gather: {startup: 7 us, by_ranks: {2: {startup: 9 us, efficiency: 0.4}}}}}",
        "cluster.inter={rank_latency: 2 us}"},
       {"cluster.collectives={all_reduce: ring}", "training.async_tp=true",
        "parallel.tensor_overlap=none"},

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "engine/validate/linear_solve.h"
+#include "engine/base/linear_solve.h"
 
 namespace trainyard {
 

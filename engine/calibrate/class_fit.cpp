@@ -1,0 +1,141 @@
+#include "engine/calibrate/class_fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/base/format.h"
+#include "engine/base/linear_solve.h"
+#include "engine/graph/op_table.h"
+
+namespace trainyard {
+
+namespace {
+
+struct ClassPoint {
+  const KernelForm* form;
+  const CurvePoint* point;
+};
+
+std::vector<ClassPoint> points_of(const MeasuredSet& set, KernelClass cls) {
+  std::vector<ClassPoint> out;
+  for (const auto& [form, points] : set.points) {
+    if (op_info(form.kind).kernel != cls) continue;
+    for (const CurvePoint& point : points) out.push_back({&form, &point});
+  }
+  return out;
+}
+
+Provenance fitted(std::size_t points, double error) {
+  if (points == 0) return {"derived", "no such kernel was measured; a guess"};
+  return {"fitted", format("to %zu measured kernels, mean error %.0f %%", points, 100 * error)};
+}
+
+/// startup, and the shares reached of `peak` and of `bandwidth`.
+struct Roofline {
+  Seconds startup = 0;
+  double flop_efficiency = 1, byte_efficiency = 1;
+  double error = 0;
+};
+
+template <typename PeakOf>
+Roofline fit_roofline(const std::vector<ClassPoint>& points, BytesPerSecond bandwidth,
+                      const PeakOf& peak_of) {
+  Matrix rows;
+  for (const auto& [form, point] : points) {
+    rows.push_back({point->flop / peak_of(*form) / point->time,
+                    static_cast<double>(point->bytes) / bandwidth / point->time, 1 / point->time});
+  }
+  const std::vector<double> x = non_negative_solution(rows, std::vector<double>(points.size(), 1));
+  Roofline fit;
+  fit.startup = x[2];
+  // A term that nothing needs is as small as a profile may say it.
+  fit.flop_efficiency = x[0] > 1 ? 1 / x[0] : 1;
+  fit.byte_efficiency = x[1] > 0.1 ? 1 / x[1] : 10;
+  for (const std::vector<double>& row : rows)
+    fit.error += std::abs(row[0] * x[0] + row[1] * x[1] + row[2] * x[2] - 1);
+  fit.error /= static_cast<double>(rows.size());
+  return fit;
+}
+
+/// max(floor, startup + bytes / (efficiency bandwidth)), with no floor beside the startup.
+MemoryCurve fit_memory(const std::vector<ClassPoint>& points, BytesPerSecond bandwidth) {
+  if (points.empty()) return {0, 2e-6, 0.5, fitted(0, 0)};
+  Matrix rows;
+  for (const auto& [form, point] : points)
+    rows.push_back({static_cast<double>(point->bytes) / bandwidth / point->time, 1 / point->time});
+  const std::vector<double> x = non_negative_solution(rows, std::vector<double>(points.size(), 1));
+  double error = 0;
+  for (const std::vector<double>& row : rows) error += std::abs(row[0] * x[0] + row[1] * x[1] - 1);
+  return {0, x[1], x[0] > 1 ? 1 / x[0] : 1,
+          fitted(points.size(), error / static_cast<double>(rows.size()))};
+}
+
+MatmulCurve as_matmul(const Roofline& fit, std::size_t points) {
+  return {fit.startup, fit.flop_efficiency, fit.byte_efficiency, 1, fitted(points, fit.error)};
+}
+
+AttentionCurve fit_attention(const std::vector<ClassPoint>& points,
+                             const std::map<DType, FlopPerSecond>& peak) {
+  AttentionCurve curve;
+  curve.forward_efficiency = curve.backward_efficiency = 0.3;
+  curve.provenance = fitted(0, 0);
+  for (const OpPart part : {OpPart::kForward, OpPart::kInputGrad}) {
+    std::vector<double> rates;
+    for (const auto& [form, point] : points) {
+      const auto of_type = peak.find(form->types[0]);
+      if (form->part == part && of_type != peak.end())
+        rates.push_back(point->flop / point->time / of_type->second);
+    }
+    if (rates.empty()) continue;
+    std::sort(rates.begin(), rates.end());
+    const double median = std::min(1.0, rates[rates.size() / 2]);
+    (part == OpPart::kForward ? curve.forward_efficiency : curve.backward_efficiency) = median;
+    curve.provenance = {
+        "fitted", "the median rate of " + std::to_string(points.size()) + " measured kernels"};
+  }
+  return curve;
+}
+
+}  // namespace
+
+ClassFit fit_classes(const MeasuredSet& set) {
+  ClassFit fit;
+  const auto products = points_of(set, KernelClass::kMatmul),
+             batched = points_of(set, KernelClass::kBatchedMatmul);
+  const auto flash = points_of(set, KernelClass::kFlashAttention);
+  for (const auto* list : {&products, &batched, &flash}) {
+    for (const auto& [form, point] : *list) {
+      FlopPerSecond& best = fit.peak[form->types[0]];
+      best = std::max(best, point->flop / point->time);
+    }
+  }
+  const auto memory = points_of(set, KernelClass::kMemoryBound),
+             optimizer = points_of(set, KernelClass::kOptimizer);
+  constexpr Bytes kLarge = Bytes{4} << 20;
+  for (const bool any_size : {false, true}) {
+    for (const auto* list : {&memory, &optimizer}) {
+      for (const auto& [form, point] : *list) {
+        if (any_size ? fit.bandwidth > 0 && point->bytes < kLarge : point->bytes < kLarge) continue;
+        fit.bandwidth = std::max(fit.bandwidth, static_cast<double>(point->bytes) / point->time);
+      }
+    }
+  }
+  if (products.empty() || fit.bandwidth == 0) {
+    throw ConfigError("too little was measured for a profile: give it more --minutes");
+  }
+  const auto peak_of = [&](const KernelForm& form) { return fit.peak.at(form.types[0]); };
+  fit.matmul = as_matmul(fit_roofline(products, fit.bandwidth, peak_of), products.size());
+  fit.batched_matmul =
+      batched.empty() ? fit.matmul
+                      : as_matmul(fit_roofline(batched, fit.bandwidth, peak_of), batched.size());
+  if (batched.empty())
+    fit.batched_matmul.provenance = {"derived", "as matmul: no such kernel was measured"};
+  fit.flash_attention = fit_attention(flash, fit.peak);
+  fit.memory_bound = fit_memory(memory, fit.bandwidth);
+  fit.optimizer = fit_memory(optimizer, fit.bandwidth);
+  return fit;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,24 @@
+// The forms that every hardware profile has, fitted to measured points: for kernels that were not
+// measured themselves.
+#pragma once
+
+#include <map>
+
+#include "engine/base/dtype.h"
+#include "engine/calibrate/calibration.h"
+#include "engine/cost/hardware_profile.h"
+
+namespace trainyard {
+
+struct ClassFit {
+  std::map<DType, FlopPerSecond> peak;  // the best rate of any product of this type
+  BytesPerSecond bandwidth = 0;         // the best rate of any kernel that moves more than 4 MiB
+  MatmulCurve matmul, batched_matmul;   // `provenance` says the mean error
+  AttentionCurve flash_attention;
+  MemoryCurve memory_bound, optimizer;
+};
+
+/// Throws ConfigError where there is no product or no memory-bound kernel among the points.
+ClassFit fit_classes(const MeasuredSet& set);
+
+}  // namespace trainyard

@@ -1,0 +1,254 @@
+#include "engine/calibrate/profile_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/base/format.h"
+#include "engine/calibrate/class_fit.h"
+#include "engine/calibrate/link_text.h"
+#include "engine/calibrate/timing_summary.h"
+#include "engine/calibrate/yaml_numbers.h"
+#include "engine/config/measured_reader.h"
+#include "engine/config/quantity.h"
+
+namespace trainyard {
+
+namespace {
+
+double median_of(std::vector<double> values) { return summarise_timings(std::move(values)).median; }
+
+/// A curve's cost grows with the square of its points: of more than a profile should hold, those
+/// that the others predict best are left out.
+std::vector<CurvePoint> without_the_obvious(std::vector<CurvePoint> points) {
+  constexpr std::size_t kMost = 300;
+  if (points.size() <= kMost) return points;
+  const std::vector<double> errors = OpCurve(points).left_out();
+  std::vector<std::size_t> order(points.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::abs(errors[a]) > std::abs(errors[b]);
+  });
+  order.resize(kMost);
+  std::sort(order.begin(), order.end());
+  std::vector<CurvePoint> kept;
+  for (const std::size_t i : order) kept.push_back(points[i]);
+  return kept;
+}
+
+class ProfileText {
+ public:
+  explicit ProfileText(const Calibration& calibration)
+      : calibration_(calibration), classes_(fit_classes(first_set(calibration))) {}
+
+  std::string text() {
+    head();
+    classes();
+    kernels();
+    links();
+    return std::move(out_);
+  }
+
+ private:
+  static const MeasuredSet& first_set(const Calibration& calibration) {
+    if (calibration.sets.empty()) throw ConfigError("nothing was measured");
+    return calibration.sets.front();
+  }
+
+  std::string how() const {
+    return "timed on " + calibration_.origin.model + ", " + calibration_.date.substr(0, 10);
+  }
+  void line(const std::string& text) { (out_ += text) += '\n'; }
+
+  void head() {
+    const bool cpu = calibration_.origin.device == "cpu";
+    line("# Written by trainyard calibrate; name it in a study's cluster.profile.");
+    line("description: " + quoted_yaml(calibration_.origin.model + ", calibrated " +
+                                       calibration_.date.substr(0, 10)));
+    line("architecture: " + calibration_.architecture);
+    line("calibration: {date: " + quoted_yaml(calibration_.date) + ", command: " +
+         quoted_yaml(calibration_.command) + ", device: " + calibration_.origin.device +
+         ", model: " + quoted_yaml(calibration_.origin.model) +
+         ", version: " + quoted_yaml(calibration_.origin.version) + "}");
+    std::string peaks;
+    for (const auto& [type, best] : classes_.peak)
+      peaks += std::string(to_string(type)) + ": " + billions(best, "GFLOP/s") + ", ";
+    line("peak: {" + peaks +
+         "kind: measured, note: " + quoted_yaml("the best rate of any product " + how()) + "}");
+    line("memory: {capacity: " + std::to_string(calibration_.memory) +
+         " B, reserved: " + (cpu ? "256 MiB" : "1 GiB") + ", kind: datasheet, note: " +
+         quoted_yaml(cpu ? "of the machine, shared by its ranks" : "of the device") + "}");
+    line("bandwidth: {rate: " + billions(classes_.bandwidth, "GB/s") + ", kind: measured, note: " +
+         quoted_yaml("the best rate of any kernel of more than 4 MiB " + how()) + "}");
+    if (cpu) line("host_computes: true");
+  }
+
+  std::string launch_of(const MeasuredSet& set) const {
+    const Seconds launch = set.launches.empty() ? 0 : median_of(set.launches);
+    return "{time: " + microseconds(launch) + ", kind: measured, note: " +
+           quoted_yaml("per op, the median of " + std::to_string(set.launches.size()) + " probes") +
+           "}";
+  }
+
+  void matmul(const std::string& key, const MatmulCurve& curve) {
+    line(key + ": {startup: " + microseconds(curve.startup) + ", flop_efficiency: " +
+         digits(curve.flop_efficiency) + ", byte_efficiency: " + digits(curve.byte_efficiency) +
+         ", " + kind_and_note(curve.provenance) + "}");
+  }
+
+  std::string memory_curve(const MemoryCurve& curve) const {
+    return "{startup: " + microseconds(curve.startup) +
+           ", efficiency: " + digits(curve.efficiency) + ", " + kind_and_note(curve.provenance) +
+           "}";
+  }
+
+  void classes() {
+    line("# For kernels whose form is not among those below.");
+    line("launch: " + launch_of(calibration_.sets.front()));
+    matmul("matmul", classes_.matmul);
+    matmul("batched_matmul", classes_.batched_matmul);
+    const AttentionCurve& attention = classes_.flash_attention;
+    line("flash_attention: {forward_efficiency: " + digits(attention.forward_efficiency) +
+         ", backward_efficiency: " + digits(attention.backward_efficiency) + ", " +
+         kind_and_note(attention.provenance) + "}");
+    line("memory_bound:");
+    line("  default: " + memory_curve(classes_.memory_bound));
+    line("optimizer: " + memory_curve(classes_.optimizer));
+  }
+
+  void curve(const KernelForm& form, std::vector<CurvePoint> points, const MeasuredSet& set) {
+    std::sort(points.begin(), points.end(),
+              [](const CurvePoint& a, const CurvePoint& b) { return a.shape < b.shape; });
+    points = without_the_obvious(std::move(points));
+    const OpCurve fit(points);
+    double error = 0;
+    for (const double one : fit.left_out()) error += std::abs(std::expm1(one));
+    const std::string note =
+        format("%zu shapes with %lld at work; each from the others to %.1f %%", points.size(),
+               static_cast<long long>(set.ranks), 100 * error / static_cast<double>(points.size()));
+    line("      " + quoted_yaml(to_string(form)) + ":");
+    line("        kind: measured");
+    line("        note: " + quoted_yaml(note));
+    line("        points:");
+    for (const CurvePoint& p : points) {
+      std::string text;
+      for (const std::int64_t extent : p.shape) text += std::to_string(extent) + ", ";
+      line("          - [" + text + number_text(p.flop) + ", " + std::to_string(p.bytes) + ", " +
+           digits(p.time * 1e6) + ", " + digits(std::min(p.interval, 9.0)) + "]");
+    }
+  }
+
+  void kernels() {
+    line("# Form by form, with so many processes of the machine at work.");
+    line("kernels:");
+    for (const MeasuredSet& set : calibration_.sets) {
+      if (set.points.empty()) continue;
+      line("  - ranks: " + std::to_string(set.ranks));
+      line("    launch: " + launch_of(set));
+      slowdown(set);
+      line("    columns: " + std::string(kPointColumns));
+      line("    curves:");
+      for (const auto& [form, points] : set.points) curve(form, points, set);
+    }
+  }
+
+  void slowdown(const MeasuredSet& set) {
+    if (set.compute_slowdowns.empty() && set.communication_slowdowns.empty()) return;
+    const auto factor = [](const std::vector<double>& ratios) {
+      return ratios.empty() ? 1.0 : std::clamp(median_of(ratios), 1.0, 100.0);
+    };
+    line("    slowdown: {compute_by_communication: " + digits(factor(set.compute_slowdowns)) +
+         ", communication_by_compute: " + digits(factor(set.communication_slowdowns)) +
+         ", kind: measured, note: " +
+         quoted_yaml("medians of " + std::to_string(set.compute_slowdowns.size()) +
+                     " kernels and " + std::to_string(set.communication_slowdowns.size()) +
+                     " messages beside each other") +
+         "}");
+  }
+
+  void links() {
+    TimedMessages messages;
+    for (const MeasuredSet& set : calibration_.sets) {
+      for (const auto& [kind, points] : set.messages) {
+        if (!points.empty()) messages[kind][set.ranks] = points;
+      }
+    }
+    const std::string text = links_text(messages, how(), "    ");
+    if (text.empty()) return;  // one device: nothing was sent
+    line("links:");
+    line("  loopback:");
+    line("    description: " + quoted_yaml("Between processes of " + calibration_.origin.model));
+    out_ += text;
+  }
+
+  const Calibration& calibration_;
+  ClassFit classes_;
+  std::string out_;
+};
+
+struct Counts {
+  std::size_t forms = 0, points = 0, messages = 0, probes = 0;
+  int outliers = 0, repeated = 0;
+  Seconds spent = 0;
+  Drift drift;
+};
+
+Counts count(const Calibration& calibration) {
+  Counts counts;
+  for (const MeasuredSet& set : calibration.sets) {
+    counts.forms += set.points.size();
+    for (const auto& [form, points] : set.points) counts.points += points.size();
+    for (const auto& [kind, points] : set.messages) counts.messages += points.size();
+    counts.probes += set.probes.size();
+    counts.outliers += set.num_outliers;
+    counts.repeated += set.num_repeated;
+    counts.spent += set.spent;
+    const Drift drift = find_drift(set.references);
+    if (std::abs(drift.change) >= std::abs(counts.drift.change)) counts.drift = drift;
+  }
+  return counts;
+}
+
+}  // namespace
+
+std::string profile_text(const Calibration& calibration) { return ProfileText(calibration).text(); }
+
+std::string calibration_summary(const Calibration& calibration, const std::string& profile,
+                                const std::string& page) {
+  const Counts n = count(calibration);
+  return format(
+      "%s: %zu curves of %zu points from %zu probes, %zu messages, in %.0f s\n"
+      "on %s\n"
+      "%d outliers set aside, %d probes made again; the reference kernel's time changed by %+.1f "
+      "%%%s\n"
+      "profile %s, its curves %s\n",
+      calibration.origin.device.c_str(), n.forms, n.points, n.probes, n.messages, n.spent,
+      calibration.origin.model.c_str(), n.outliers, n.repeated, 100 * n.drift.change,
+      n.drift.drifted ? ": the machine's speed drifted, calibrate again when it is quiet" : "",
+      profile.c_str(), page.c_str());
+}
+
+std::string calibration_summary_json(const Calibration& calibration, const std::string& profile,
+                                     const std::string& page) {
+  const Counts n = count(calibration);
+  const nlohmann::ordered_json json = {{"profile", profile},
+                                       {"page", page},
+                                       {"device", calibration.origin.device},
+                                       {"model", calibration.origin.model},
+                                       {"version", calibration.origin.version},
+                                       {"curves", n.forms},
+                                       {"points", n.points},
+                                       {"probes", n.probes},
+                                       {"messages", n.messages},
+                                       {"spent_s", n.spent},
+                                       {"outliers", n.outliers},
+                                       {"repeated", n.repeated},
+                                       {"drift", n.drift.change},
+                                       {"drifted", n.drift.drifted}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace trainyard

@@ -1,0 +1,28 @@
+#include "engine/calibrate/yaml_numbers.h"
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/format.h"
+#include "engine/config/quantity.h"
+
+namespace trainyard {
+
+std::string digits(double value) {
+  return number_text(parse_number(format("%.5g", value)).value_or(0));
+}
+
+std::string microseconds(Seconds time) { return digits(time * 1e6) + " us"; }
+
+std::string billions(double per_second, const char* unit) {
+  return digits(per_second / 1e9) + " " + unit;
+}
+
+std::string quoted_yaml(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string kind_and_note(const Provenance& provenance) {
+  return "kind: " + provenance.kind + ", note: " + quoted_yaml(provenance.note);
+}
+
+}  // namespace trainyard

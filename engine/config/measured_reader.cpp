@@ -1,0 +1,95 @@
+#include "engine/config/measured_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/config/profile_reader.h"
+#include "engine/config/quantity.h"
+#include "engine/config/user_text.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr double kMostFlop = 1e24, kMostSeconds = 1e6, kMostInterval = 10;
+constexpr std::int64_t kMostExtent = std::int64_t{1} << 40, kMostBytes = std::int64_t{1} << 50;
+constexpr std::size_t kMostPoints = 500;  // a curve's cost grows with their square
+
+double number_between(const YamlNode& node, double least, double most) {
+  const double value = node.as_number();
+  if (!(value >= least) || value > most) {
+    node.fail("expected " + number_text(least) + " to " + number_text(most) + ", got " +
+              number_text(value));
+  }
+  return value;
+}
+
+CurvePoint read_point(const YamlNode& node) {
+  const std::vector<YamlNode> items = node.items();
+  if (items.size() != 8) node.fail(std::string("expected 8 numbers: ") + kPointColumns);
+  CurvePoint point;
+  for (std::size_t i = 0; i < point.shape.size(); ++i)
+    point.shape[i] = items[i].as_integer(0, kMostExtent);
+  point.flop = number_between(items[4], 0, kMostFlop);
+  point.bytes = items[5].as_integer(0, kMostBytes);
+  point.time = number_between(items[6], 1e-6, kMostSeconds * 1e6) * 1e-6;
+  point.interval = number_between(items[7], 0, kMostInterval);
+  if (point.bytes == 0 && point.flop == 0)
+    node.fail("expected a kernel that computes or moves something");
+  return point;
+}
+
+MeasuredKernels::Entry read_entry(const YamlNode& node) {
+  const YamlNode points = node.at("points");
+  std::vector<CurvePoint> read;
+  for (const YamlNode& point : points.items()) read.push_back(read_point(point));
+  if (read.empty()) points.fail("expected at least one point");
+  if (read.size() > kMostPoints)
+    points.fail("expected at most " + std::to_string(kMostPoints) + " points");
+  Provenance provenance = read_provenance(node);
+  node.finish();
+  return {OpCurve(std::move(read)), std::move(provenance)};
+}
+
+MeasuredKernels read_set(const YamlNode& node) {
+  MeasuredKernels set;
+  set.ranks = node.at("ranks").as_integer(1, 1 << 20);
+  const YamlNode launch = node.at("launch");
+  set.launch = launch.at("time").as_duration();
+  if (set.launch < 0) launch.at("time").fail("expected a duration of at least 0");
+  set.launch_provenance = read_provenance(launch);
+  launch.finish();
+  if (const auto slowdown = node.find("slowdown")) set.slowdown = read_slowdown(*slowdown);
+  const YamlNode columns = node.at("columns");
+  if (columns.as_string() != kPointColumns)
+    columns.fail(std::string("expected ") + quoted(kPointColumns));
+  const YamlNode curves = node.at("curves");
+  for (const std::string& name : curves.keys()) {
+    const YamlNode entry = curves.at(name);
+    const std::optional<KernelForm> form = parse_kernel_form(name);
+    if (!form)
+      entry.fail("expected a form of a kernel such as 'linear bf16 bf16 -> bf16', got " +
+                 quoted(name));
+    set.curves.emplace(*form, read_entry(entry));
+  }
+  node.finish();
+  return set;
+}
+
+}  // namespace
+
+std::vector<std::shared_ptr<const MeasuredKernels>> read_measured_kernels(const YamlNode& node) {
+  std::vector<std::shared_ptr<const MeasuredKernels>> sets;
+  for (const YamlNode& item : node.items()) {
+    sets.push_back(std::make_shared<const MeasuredKernels>(read_set(item)));
+    if (sets.size() > 1 && sets.back()->ranks <= sets[sets.size() - 2]->ranks) {
+      item.at("ranks").fail("expected more than the entry before, " +
+                            std::to_string(sets[sets.size() - 2]->ranks));
+    }
+  }
+  if (sets.empty())
+    node.fail("expected a list with an entry for each number of ranks that was measured");
+  return sets;
+}
+
+}  // namespace trainyard

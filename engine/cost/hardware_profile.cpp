@@ -1,0 +1,33 @@
+#include "engine/cost/hardware_profile.h"
+
+namespace trainyard {
+
+HardwareProfile on_ranks(HardwareProfile hardware, std::int64_t ranks) {
+  if (hardware.measured.empty()) return hardware;
+  hardware.kernels = hardware.measured.front();
+  for (const auto& entry : hardware.measured) {
+    if (entry->ranks <= ranks) hardware.kernels = entry;
+  }
+  hardware.more_ranks = hardware.measured.back()->ranks < ranks;
+  hardware.launch = hardware.kernels->launch;
+  hardware.launch_provenance = hardware.kernels->launch_provenance;
+  hardware.slowdown = hardware.kernels->slowdown;
+  if (hardware.host_computes && ranks > 1) {
+    hardware.memory_capacity /= ranks;
+    hardware.memory_reserved /= ranks;
+  }
+  return hardware;
+}
+
+std::optional<std::string> unsupported(const HardwareProfile& hardware, DType type) {
+  if (hardware.peak.count(type) != 0) return std::nullopt;
+  std::string has;
+  for (const auto& [known, rate] : hardware.peak) {
+    if (!has.empty()) has += ", ";
+    has += to_string(known);
+  }
+  return hardware.name + " has no rate for products in " + std::string(to_string(type)) +
+         "; it has " + has;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,122 @@
+// Measured curves: exact where they were measured, sensible between, and honest beyond.
+#include "engine/cost/op_curve.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+namespace trainyard {
+
+namespace {
+
+KernelWork product(std::int64_t m, std::int64_t n, std::int64_t k) {
+  KernelWork work;
+  work.cls = KernelClass::kMatmul;
+  work.m = m, work.n = n, work.k = k;
+  work.flop = 2.0 * static_cast<double>(m * n * k);
+  work.bytes = 4 * (m * k + k * n + m * n);
+  return work;
+}
+
+CurvePoint point(const KernelWork& work, Seconds time, double interval = 0.005) {
+  return {{work.m, work.n, work.k, work.batch}, work.flop, work.bytes, time, interval};
+}
+
+/// 5 us, 100 GFLOP/s, 10 GB/s.
+Seconds straight(const KernelWork& work) {
+  return 5e-6 + work.flop / 100e9 + static_cast<double>(work.bytes) / 10e9;
+}
+
+/// The same device, where wide products run at twice the rate: the rate rises between widths of 128
+/// and 512.
+Seconds bent(const KernelWork& work) {
+  const double wide = std::clamp(std::log2(static_cast<double>(work.n) / 128) / 2, 0.0, 1.0);
+  return 5e-6 + work.flop / (100e9 * (1 + wide)) + static_cast<double>(work.bytes) / 10e9;
+}
+
+template <typename Time>
+std::vector<CurvePoint> grid(const Time& time) {
+  std::vector<CurvePoint> points;
+  for (const std::int64_t m : {64, 256, 1024}) {
+    for (const std::int64_t n : {64, 128, 256, 512, 1024, 2048}) {
+      for (const std::int64_t k : {128, 1024})
+        points.push_back(point(product(m, n, k), time(product(m, n, k))));
+    }
+  }
+  return points;
+}
+
+}  // namespace
+
+TEST_CASE("a device that follows the base form is recognised, within and beyond the points") {
+  const OpCurve curve(grid(straight));
+  CHECK(curve.base()[0] == Approx(5e-6).epsilon(1e-3));
+  CHECK(1 / curve.base()[1] == Approx(100e9).epsilon(1e-3));
+  CHECK(1 / curve.base()[2] == Approx(10e9).epsilon(1e-3));
+  for (const KernelWork& work : {product(100, 300, 500), product(8192, 4096, 4096)}) {
+    CHECK(curve.at(work).time == Approx(straight(work)).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("a bent curve goes through its points and follows the bend between them") {
+  const OpCurve curve(grid(bent));
+  for (const CurvePoint& p : curve.points()) {
+    const KernelWork work = product(p.shape[0], p.shape[1], p.shape[2]);
+    CHECK(curve.at(work).time == Approx(p.time).epsilon(0.01));
+  }
+  // Halfway between points, where the base alone is up to 25 % off.
+  for (const KernelWork& work :
+       {product(128, 362, 362), product(512, 181, 256), product(512, 1448, 512)}) {
+    CHECK(curve.at(work).time == Approx(bent(work)).epsilon(0.05));
+  }
+}
+
+TEST_CASE("an estimate beyond any axis is marked, one between the points is not") {
+  const OpCurve curve(grid(straight));
+  CHECK_FALSE(curve.at(product(64, 64, 128)).extrapolated);
+  CHECK_FALSE(curve.at(product(1000, 2000, 1000)).extrapolated);
+  CHECK(curve.at(product(2048, 512, 512)).extrapolated);
+  CHECK(curve.at(product(512, 32, 512)).extrapolated);
+  CHECK(curve.at(product(512, 512, 2048)).extrapolated);
+}
+
+TEST_CASE("the interval is small at the points and grows away from them") {
+  const OpCurve curve(grid(bent));
+  const double at_point = curve.at(product(256, 256, 1024)).interval;
+  const double between = curve.at(product(256, 256, 362)).interval;
+  const double beyond = curve.at(product(16384, 256, 16384)).interval;
+  CHECK(at_point < between);
+  CHECK(between < beyond);
+}
+
+TEST_CASE("points that are hardly known do not bend the curve") {
+  std::vector<CurvePoint> points = grid(straight);
+  // One of 36 was disturbed: twice as long, and its interval says so.
+  points[10].time *= 2;
+  points[10].interval = 1;
+  const OpCurve curve(points);
+  const KernelWork work = product(points[10].shape[0], points[10].shape[1], points[10].shape[2]);
+  CHECK(curve.at(work).time == Approx(straight(work)).epsilon(0.1));
+}
+
+TEST_CASE("left out, a point is predicted by the others") {
+  // On the base form each follows from the others; with a bend that few points show, none does.
+  const OpCurve straight_curve(grid(straight));
+  for (const double error : straight_curve.left_out()) CHECK(std::abs(error) < 0.01);
+  std::vector<CurvePoint> points = grid(straight);
+  points[14].time *= 1.5;
+  const OpCurve curve(points);
+  CHECK(curve.left_out()[14] == Approx(-std::log(1.5)).margin(0.15));
+}
+
+TEST_CASE("one point alone grows with the bytes") {
+  const KernelWork work = product(64, 64, 64);
+  const OpCurve curve({point(work, 1e-3)});
+  CHECK(curve.at(work).time == Approx(1e-3));
+  const KernelWork large = product(640, 640, 64);
+  // Bytes: 4 (640 64 + 64 640 + 640 640) against 4 (3 64 64), 40 times as many.
+  CHECK(curve.at(large).time == Approx(40e-3).epsilon(0.05));
+  CHECK(curve.at(large).extrapolated);
+}
+
+}  // namespace trainyard
