@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "cli/data_root.h"
+#include "cli/files.h"
 #include "cli/fit_problem.h"
 #include "cli/select_cases.h"
 #include "engine/base/error.h"
@@ -87,12 +86,6 @@ void describe(const FitProblem& problem, const Matrix& jacobian, std::size_t p,
       })->first;
 }
 
-std::string read_whole(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw ConfigError(path + ": cannot be read");
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 std::vector<ProfileFit::File> written_profiles(const std::vector<FreeParameter>& parameters,
                                                const std::vector<double>& values) {
   std::vector<ProfileFit::File> files;
@@ -103,7 +96,7 @@ std::vector<ProfileFit::File> written_profiles(const std::vector<FreeParameter>&
                       [&](const auto& file) { return file.name == name; }))
         continue;
       files.push_back(
-          {name, with_values(read_whole(place.path), place.profile, parameters, values)});
+          {name, with_values(read_file(place.path), place.profile, parameters, values)});
     }
   }
   return files;

@@ -40,7 +40,7 @@ std::string page_of_run(const std::string& folder) {
 std::string page_of_sweep(const std::string& folder) {
   const auto file = [&](const char* name) {
     const std::string path = folder + name;
-    return FileText{path, read_whole(path)};
+    return FileText{path, read_file(path)};
   };
   return sweep_html(read_sweep_table(file("/sweep.csv"), file("/sweep.json")));
 }

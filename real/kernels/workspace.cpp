@@ -5,6 +5,8 @@
 #include <numeric>
 #include <vector>
 
+#include <ATen/native/CPUBlas.h>
+
 #include "engine/base/error.h"
 
 namespace trainyard {
@@ -156,6 +158,24 @@ FlashBlock flash_block(int64_t queries, int64_t keys) {
   return {queries >= 768 ? 256 : queries >= 192 ? 64 : 32, std::min<int64_t>(keys, 512)};
 }
 
+int64_t slices(int64_t all, int64_t of) { return (all + of - 1) / of; }
+
+/// Keys and values laid out anew for the processor's matrix units (AMX), where it has some for the type and every
+/// block of keys meets enough queries to pay for it; a thread turns one block of keys at a time.
+int64_t packed_keys_and_values(const OpSizes& s, const OperandSize& q, int64_t keys, const FlashBlock& block) {
+  const bool bf16 = q.type == DType::kBf16;
+  if (!is_16_bit(q.type) || !at::native::cpublas::could_pack(bf16 ? at::kBFloat16 : at::kHalf)) return 0;
+  const int64_t batch = q.shape[0], queries = q.shape[1], least = bf16 ? 64 : 16;
+  if (queries < least || keys < least) return 0;
+  const int64_t at_once = std::min(block.queries, queries);
+  const int64_t each = slices(batch * s.attrs.heads * slices(queries, at_once), s.threads);
+  const int64_t met = s.attrs.causal ? std::min(queries, keys) : keys;
+  const int64_t all = batch * s.attrs.kv_heads * keys;
+  if (each * at_once * met < (bf16 ? 4 : 1) * all) return 0;
+  const int64_t width = s.attrs.head_dim + s.attrs.head_dim % 2;
+  return size_in_bytes(q.type) * width * (2 * all + s.threads * block.keys);
+}
+
 int64_t flash_attention(const OpSizes& s) {
   // Scores, maxima, sums and results of a block in accumulation type; 16-bit types: the scores once more.
   const OperandSize& q = s.reads[0];
@@ -163,7 +183,8 @@ int64_t flash_attention(const OpSizes& s) {
   const FlashBlock block = flash_block(q.shape[1], keys);
   const int64_t scores = block.keys * (is_16_bit(q.type) ? 2 : 0);
   const int64_t each = block.queries * ((block.keys + 2 + s.attrs.head_dim) * accumulation_bytes(q.type) + scores);
-  return s.threads * each + additive_mask(s, s.attrs.packed ? 1 : 2) + s.copied_results();
+  return s.threads * each + packed_keys_and_values(s, q, keys, block) + additive_mask(s, s.attrs.packed ? 1 : 2) +
+         s.copied_results();
 }
 
 int64_t flash_attention_dx(const OpSizes& s) {
