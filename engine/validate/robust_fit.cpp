@@ -31,6 +31,7 @@ double prior_loss(const std::vector<double>& parameters, const std::vector<Prior
 void add_priors(Normal& normal, const std::vector<double>& parameters,
                 const std::vector<Prior>& priors) {
   for (std::size_t p = 0; p < priors.size(); ++p) {
+    if (normal.matrix[p][p] == 0) continue;  // no residual depends on it
     const double square = priors[p].weight * priors[p].weight;
     normal.matrix[p][p] += square;
     normal.right[p] -= square * (parameters[p] - priors[p].center);

@@ -19,7 +19,7 @@ struct Bounds {
 double huber_loss(const std::vector<double>& residuals, double threshold);
 
 /// What is known of a parameter before the fit: (parameter - center) * weight is one more residual,
-/// never an outlier. For a belief of standard deviation d, among residuals of standard deviation r,
+/// never an outlier; a parameter that no residual depends on stays where it was all the same. For a belief of standard deviation d, among residuals of standard deviation r,
 /// weight = r / d.
 struct Prior {
   double center = 0;
