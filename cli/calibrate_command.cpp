@@ -1,4 +1,6 @@
-// `trainyard calibrate` without a device. --nccl-tests: curves of links from timed messages. --fit: the free numbers of the software profiles, from published runs.
+// `trainyard calibrate` without a device. --nccl-tests: curves of links from timed messages. --kernels: a device's
+// profile from timed products. --fit: the free numbers of the software profiles, from published runs.
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -6,11 +8,15 @@
 #include <utility>
 
 #include "cli/command_line.h"
+#include "cli/data_root.h"
 #include "cli/files.h"
 #include "cli/fit_profiles.h"
 #include "engine/base/error.h"
+#include "engine/calibrate/kernel_table.h"
 #include "engine/calibrate/link_fit.h"
 #include "engine/calibrate/link_text.h"
+#include "engine/calibrate/table_profile.h"
+#include "engine/config/profile_reader.h"
 
 namespace trainyard {
 
@@ -46,14 +52,63 @@ int write_links(const CalibrateOptions& options) {
   return kDone;
 }
 
+/// Points of several tables; of a shape that several have the mean, weighted by how well each is known.
+void add_table(KernelTable& to, const KernelTable& more) {
+  to.num_rows += more.num_rows;
+  for (const auto& [form, points] : more.points) {
+    for (const CurvePoint& point : points) add_point(to.points[form], point);
+  }
+}
+
+std::string selected_device(const CalibrateOptions& options) {
+  constexpr std::string_view kDevice = "device=";
+  if (options.selections.empty()) return "";
+  if (options.selections.size() > 1 || !options.selections.front().starts_with(kDevice))
+    throw ConfigError("--kernels: --select takes device=NAME, once");
+  return options.selections.front().substr(kDevice.size());
+}
+
+int write_profile(const CalibrateOptions& options) {
+  if (!options.fit.empty() || !options.tables.empty())
+    throw ConfigError("--kernels, --nccl-tests and --fit are commands of their own; write one of them");
+  if (!options.out.ends_with(".yaml"))
+    throw ConfigError("--kernels: --out names the .yaml profile to write, got '" + options.out + "'");
+  const auto type = parse_dtype(options.type);
+  if (!type) throw ConfigError("--type: expected a type such as bf16, got '" + options.type + "'");
+  if (options.like.empty()) throw ConfigError("--kernels: --like names the profile that the device otherwise is like; list profiles has them");
+  const auto like = find_hardware_profile(data_root(), options.like);
+  if (!like) throw ConfigError("--like: no profile is called '" + options.like + "'; list profiles has them");
+  if (unsupported(*like, *type)) throw ConfigError("--type: " + *unsupported(*like, *type));
+  KernelTable table;
+  std::string names;
+  for (const std::string& path : options.kernels) {
+    add_table(table, read_kernel_table(file_text(path), path, *type, selected_device(options)));
+    names += (names.empty() ? "" : ", ") + std::filesystem::path(path).filename().string();
+  }
+  const std::string text = table_profile_text(table, *like, "timed by others: " + names);
+  // Read before it is written: a profile that is itself like another cannot be another's curves.
+  read_hardware_profile(data_root(), "--like " + options.like, YamlNode::parse(text, options.out));
+  write_file(options.out, text);
+  const OpCurves curves(table.points);
+  for (const auto& [form, points] : table.points) {
+    double error = 0;
+    for (const double one : curves.left_out(form)) error += std::abs(std::expm1(one));
+    std::printf("%-28s %zu shapes, each predicted from the others to %.1f %%\n", to_string(form).c_str(), points.size(),
+                100 * error / static_cast<double>(points.size()));
+  }
+  std::printf("profile %s of %zu rows, otherwise like %s\n", options.out.c_str(), table.num_rows, options.like.c_str());
+  return kDone;
+}
+
 }  // namespace
 
 int run_calibrate(const CalibrateOptions& options) {
+  if (!options.kernels.empty()) return write_profile(options);
   if (!options.tables.empty()) return write_links(options);
   if (options.fit.empty()) {
     throw ConfigError(
         "calibrate --device cpu --out PROFILE.yaml measures this machine, --nccl-tests FILE --out LINKS.yaml reads timed "
-        "messages, --fit CASES.yaml fits software profiles to published runs");
+        "messages, --kernels FILE --like DEVICE --out PROFILE.yaml timed products, --fit CASES.yaml fits software profiles to published runs");
   }
   if (options.leave_one_out && !options.leave_out.empty()) {
     throw ConfigError(

@@ -55,7 +55,9 @@ int run_validate_run(const ValidateOptions& options);
 struct CalibrateOptions {
   std::string fit;                      // a YAML list of published runs
   std::vector<std::string> tables;      // --nccl-tests: of timed messages
-  std::vector<std::string> selections;  // which cases; empty: kFitSelections
+  std::vector<std::string> kernels;     // --kernels: of timed products
+  std::string like, type = "bf16";      // of --kernels
+  std::vector<std::string> selections;  // which cases; empty: kFitSelections; of --kernels: device=NAME
   std::string leave_out;                // a family of sources
   bool leave_one_out = false;
   std::string out;

@@ -10,6 +10,7 @@
 #include "cli/files.h"
 #include "engine/config/study_writer.h"
 #include "engine/exec/analytic_executor.h"
+#include "engine/exec/time_interval.h"
 #include "engine/memory/memory.h"
 #include "engine/program/program_text.h"
 #include "engine/report/report.h"
@@ -69,12 +70,31 @@ TimedStep StepTimer::time(const Prepared& prepared, const Program& program, cons
   return out;
 }
 
+namespace {
+
+std::optional<TimeInterval> time_interval(const Prepared& prepared, const Program& program, const Trace& trace,
+                                          RunOptions options) {
+  const Cluster& cluster = prepared.study.cluster;
+  const CostUncertainty uncertainty(program, prepared.hardware, prepared.software, cluster);
+  if (!uncertainty.any()) return std::nullopt;
+  SourceLog sources;
+  const Costs costs = make_costs(program, prepared.hardware, prepared.software, cluster, sources);
+  const std::unique_ptr<Executor> executor = make_executor(prepared.study.fidelity);
+  const std::array<Job, 1> jobs = {Job{&program, 0}};
+  options.record_rows = false;
+  return find_time_interval(program, uncertainty, costs, trace.period, draws_for(trace.num_events),
+                            [&](const Costs& drawn) { return executor->run(jobs, drawn, options).period; });
+}
+
+}  // namespace
+
 std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const RunOptions& options) {
   PassLog log;
   auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
   if (auto* reason = std::get_if<Infeasible>(&compiled)) return *reason;
   auto& program = std::get<Program>(compiled);
   TimedStep timed = StepTimer().time(prepared, program, SharedSegments{}, options);
+  timed.summary.interval = time_interval(prepared, program, timed.trace, options);
   return Simulation{std::move(program), std::move(timed.trace), std::move(timed.summary)};
 }
 

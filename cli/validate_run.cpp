@@ -117,9 +117,16 @@ RunComparison validate_run(const std::string& folder, const std::vector<std::str
   every.record_rows = true;
   every.trace_ranks = all_ranks(program);
   const Trace predicted = executor->run(jobs, costs, every);
+  const CostUncertainty uncertainty(program, prepared.hardware, prepared.software,
+                                    prepared.study.cluster);
+  const auto step_time = [&](const Costs& other) { return executor->run(jobs, other, {}).period; };
   RunComparison comparison =
-      compare_run({program, costs, predicted, measured,
-                   [&](const Costs& other) { return executor->run(jobs, other, {}).period; }});
+      compare_run({program, costs, predicted, measured, step_time, &uncertainty});
+  if (uncertainty.any()) {
+    comparison.interval =
+        find_time_interval(program, uncertainty, costs, predicted.period,
+                           draws_for(predicted.num_events), step_time);
+  }
   comparison.run = folder;
   comparison.warnings.insert(comparison.warnings.end(), prepared.study.warnings.begin(),
                              prepared.study.warnings.end());

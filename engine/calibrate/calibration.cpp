@@ -63,6 +63,7 @@ MeasuredSet read_set(const Json& json) {
     auto& curve = set.points[*form];
     for (const Json& p : list) {
       CurvePoint point;
+      point.form = *form;
       for (std::size_t i = 0; i < 4; ++i) p.at(i).get_to(point.shape[i]);
       p.at(4).get_to(point.flop);
       p.at(5).get_to(point.bytes);

@@ -9,7 +9,7 @@
 
 #include "engine/base/units.h"
 #include "engine/cost/kernel_form.h"
-#include "engine/cost/op_curve.h"
+#include "engine/cost/op_curves.h"
 
 namespace trainyard {
 

@@ -14,6 +14,7 @@ using Json = nlohmann::ordered_json;
 
 Json kernels_json(const MeasuredSet& set) {
   Json out = Json::array();
+  const OpCurves curves(set.points);
   for (const auto& [form, points] : set.points) {
     Json list = Json::array();
     for (const CurvePoint& p : points) {
@@ -21,7 +22,7 @@ Json kernels_json(const MeasuredSet& set) {
           {p.shape[0], p.shape[1], p.shape[2], p.shape[3], p.flop, p.bytes, p.time, p.interval});
     }
     out.push_back(
-        {{"form", to_string(form)}, {"points", list}, {"left_out", OpCurve(points).left_out()}});
+        {{"form", to_string(form)}, {"points", list}, {"left_out", curves.left_out(form)}});
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include "engine/base/error.h"
 #include "engine/base/format.h"
 #include "engine/base/linear_solve.h"
+#include "engine/calibrate/timing_summary.h"
 #include "engine/graph/op_table.h"
 
 namespace trainyard {
@@ -27,16 +28,28 @@ std::vector<ClassPoint> points_of(const MeasuredSet& set, KernelClass cls) {
   return out;
 }
 
-Provenance fitted(std::size_t points, double error) {
-  if (points == 0) return {"derived", "no such kernel was measured; a guess"};
-  return {"fitted", format("to %zu measured kernels, mean error %.0f %%", points, 100 * error)};
+/// Of what nothing was measured: the guess may be wrong by as much as itself.
+Provenance guessed() { return {"derived", "no such kernel was measured; a guess", 1}; }
+
+/// `errors`: of each kernel, |predicted / measured - 1|.
+Provenance fitted(std::vector<double> errors) {
+  if (errors.empty()) return guessed();
+  double sum = 0;
+  for (const double error : errors) sum += error;
+  std::sort(errors.begin(), errors.end());
+  const std::size_t count = errors.size();
+  constexpr double kLeast = 0.01;
+  return {"fitted",
+          format("to %zu measured kernels, mean error %.0f %%", count,
+                 100 * sum / static_cast<double>(count)),
+          std::max(kLeast, errors[std::min(count - 1, count * 9 / 10)])};
 }
 
 /// startup, and the shares reached of `peak` and of `bandwidth`.
 struct Roofline {
   Seconds startup = 0;
   double flop_efficiency = 1, byte_efficiency = 1;
-  double error = 0;
+  std::vector<double> errors;
 };
 
 template <typename PeakOf>
@@ -54,33 +67,32 @@ Roofline fit_roofline(const std::vector<ClassPoint>& points, BytesPerSecond band
   fit.flop_efficiency = x[0] > 1 ? 1 / x[0] : 1;
   fit.byte_efficiency = x[1] > 0.1 ? 1 / x[1] : 10;
   for (const std::vector<double>& row : rows)
-    fit.error += std::abs(row[0] * x[0] + row[1] * x[1] + row[2] * x[2] - 1);
-  fit.error /= static_cast<double>(rows.size());
+    fit.errors.push_back(std::abs(row[0] * x[0] + row[1] * x[1] + row[2] * x[2] - 1));
   return fit;
 }
 
 /// max(floor, startup + bytes / (efficiency bandwidth)), with no floor beside the startup.
 MemoryCurve fit_memory(const std::vector<ClassPoint>& points, BytesPerSecond bandwidth) {
-  if (points.empty()) return {0, 2e-6, 0.5, fitted(0, 0)};
+  if (points.empty()) return {0, 2e-6, 0.5, guessed()};
   Matrix rows;
   for (const auto& [form, point] : points)
     rows.push_back({static_cast<double>(point->bytes) / bandwidth / point->time, 1 / point->time});
   const std::vector<double> x = non_negative_solution(rows, std::vector<double>(points.size(), 1));
-  double error = 0;
-  for (const std::vector<double>& row : rows) error += std::abs(row[0] * x[0] + row[1] * x[1] - 1);
-  return {0, x[1], x[0] > 1 ? 1 / x[0] : 1,
-          fitted(points.size(), error / static_cast<double>(rows.size()))};
+  std::vector<double> errors;
+  for (const std::vector<double>& row : rows)
+    errors.push_back(std::abs(row[0] * x[0] + row[1] * x[1] - 1));
+  return {0, x[1], x[0] > 1 ? 1 / x[0] : 1, fitted(std::move(errors))};
 }
 
-MatmulCurve as_matmul(const Roofline& fit, std::size_t points) {
-  return {fit.startup, fit.flop_efficiency, fit.byte_efficiency, 1, fitted(points, fit.error)};
+MatmulCurve as_matmul(const Roofline& fit) {
+  return {fit.startup, fit.flop_efficiency, fit.byte_efficiency, 1, fitted(fit.errors)};
 }
 
 AttentionCurve fit_attention(const std::vector<ClassPoint>& points,
                              const std::map<DType, FlopPerSecond>& peak) {
   AttentionCurve curve;
   curve.forward_efficiency = curve.backward_efficiency = 0.3;
-  curve.provenance = fitted(0, 0);
+  curve.provenance = guessed();
   for (const OpPart part : {OpPart::kForward, OpPart::kInputGrad}) {
     std::vector<double> rates;
     for (const auto& [form, point] : points) {
@@ -93,7 +105,8 @@ AttentionCurve fit_attention(const std::vector<ClassPoint>& points,
     const double median = std::min(1.0, rates[rates.size() / 2]);
     (part == OpPart::kForward ? curve.forward_efficiency : curve.backward_efficiency) = median;
     curve.provenance = {
-        "fitted", "the median rate of " + std::to_string(points.size()) + " measured kernels"};
+        "fitted", "the median rate of " + std::to_string(points.size()) + " measured kernels",
+        std::max(0.01, relative_spread(rates))};
   }
   return curve;
 }
@@ -126,12 +139,11 @@ ClassFit fit_classes(const MeasuredSet& set) {
     throw ConfigError("too little was measured for a profile: give it more --minutes");
   }
   const auto peak_of = [&](const KernelForm& form) { return fit.peak.at(form.types[0]); };
-  fit.matmul = as_matmul(fit_roofline(products, fit.bandwidth, peak_of), products.size());
+  fit.matmul = as_matmul(fit_roofline(products, fit.bandwidth, peak_of));
   fit.batched_matmul =
-      batched.empty() ? fit.matmul
-                      : as_matmul(fit_roofline(batched, fit.bandwidth, peak_of), batched.size());
+      batched.empty() ? fit.matmul : as_matmul(fit_roofline(batched, fit.bandwidth, peak_of));
   if (batched.empty())
-    fit.batched_matmul.provenance = {"derived", "as matmul: no such kernel was measured"};
+    fit.batched_matmul.provenance = {"derived", "as matmul: no such kernel was measured", 1};
   fit.flash_attention = fit_attention(flash, fit.peak);
   fit.memory_bound = fit_memory(memory, fit.bandwidth);
   fit.optimizer = fit_memory(optimizer, fit.bandwidth);

@@ -43,7 +43,7 @@ MessageFit fit_with_bends(const std::vector<MessagePoint>& points,
     rows.push_back(std::move(row));
   }
   const std::vector<double> x = non_negative_solution(rows, std::vector<double>(points.size(), 1));
-  return {x[0], {x.begin() + 1, x.end()}, beyond, 0};
+  return {x[0], {x.begin() + 1, x.end()}, beyond, 0, 0};
 }
 
 /// Sizes at which the lines may meet: of those that were timed, so many as are spread over their
@@ -92,6 +92,11 @@ MessageFit fit_messages(std::vector<MessagePoint> points) {
     }
   }
   best.mean_error = relative_error(best, points, false);
+  std::vector<double> errors;
+  for (const MessagePoint& point : points)
+    errors.push_back(std::max(std::abs(best.at(point.bytes) / point.time - 1), point.interval));
+  std::sort(errors.begin(), errors.end());
+  best.interval = errors[std::min(errors.size() - 1, errors.size() * 9 / 10)];
   return best;
 }
 

@@ -17,6 +17,7 @@ struct MessageFit {
   std::vector<double> slopes;  // seconds per byte, one more than `beyond`
   std::vector<Bytes> beyond;   // ascending, sizes that were timed
   double mean_error = 0;       // relative, over the points
+  double interval = 0;         // relative: nine tenths of the points lie within it
   Seconds at(Bytes bytes) const;
 };
 

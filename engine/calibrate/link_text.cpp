@@ -39,14 +39,16 @@ std::string curve_text(const std::string& kind,
                        const std::map<std::int64_t, std::vector<MessagePoint>>& groups,
                        BytesPerSecond bandwidth, const std::string& how) {
   std::string by_ranks, errors;
+  double interval = 0;  // of the worst known group
   for (const auto& [ranks, points] : groups) {
     const MessageFit fit = fit_messages(points);
     by_ranks += (by_ranks.empty() ? "" : ", ") + std::to_string(ranks) + ": {" +
                 rates_text(group_of(fit, kind, ranks, bandwidth)) + "}";
     errors += (errors.empty() ? "" : ", ") + error_text(fit, ranks);
+    interval = std::max(interval, fit.interval);
   }
   return "{by_ranks: {" + by_ranks + "}, " + range_text(groups) + ", " +
-         kind_and_note({"fitted", how + "; mean error " + errors}) + "}";
+         kind_and_note({"fitted", how + "; mean error " + errors, interval}) + "}";
 }
 
 BytesPerSecond fastest_of(const TimedMessages& messages) {
@@ -68,7 +70,7 @@ std::string one_group_text(const std::string& kind,
   group.efficiency = std::min(group.efficiency, 1.0);
   return "{" + rates_text(group) + ", " + range_text({{ranks, points}}) + ", " +
          kind_and_note(
-             {"fitted", "to timed messages between nodes; mean error " + error_text(fit, ranks)}) +
+             {"fitted", "to timed messages between nodes; mean error " + error_text(fit, ranks), fit.interval}) +
          "}";
 }
 

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <tuple>
 
-#include "engine/base/error.h"
+#include "engine/calibrate/text_table.h"
 #include "engine/calibrate/timing_summary.h"
 #include "engine/config/quantity.h"
 
@@ -40,36 +38,12 @@ std::optional<std::string> kind_in(const std::string& name) {
   return std::nullopt;
 }
 
-std::vector<std::string> words_of(const std::string& line) {
-  std::istringstream stream(line);
-  std::vector<std::string> words;
-  for (std::string word; stream >> word;) words.push_back(word);
-  return words;
-}
-
-std::vector<std::string> cells_of(const std::string& line) {
-  std::vector<std::string> cells;
-  std::istringstream stream(line);
-  for (std::string cell; std::getline(stream, cell, ',');) cells.push_back(cell);
-  if (!cells.empty() && !cells.back().empty() && cells.back().back() == '\r')
-    cells.back().pop_back();
-  return cells;
-}
-
-/// Place of a column; its number of columns if there is none.
-std::size_t column(const std::vector<std::string>& header, const std::string& name) {
-  return static_cast<std::size_t>(std::find(header.begin(), header.end(), name) - header.begin());
-}
-
 class TableReader {
  public:
-  TableReader(const std::string& text, std::string file) : file_(std::move(file)) {
-    std::istringstream stream(text);
-    for (std::string line; std::getline(stream, line);) lines_.push_back(line);
-  }
+  TableReader(const std::string& text, const std::string& file) : table_(text, file) {}
 
   std::vector<MessageTable> read() {
-    const std::string first = lines_.empty() ? "" : lines_.front();
+    const std::string first = table_.first_line();
     if (first.starts_with("size(B),"))
       read_vtrain();
     else if (first.find("time_stats.") != std::string::npos)
@@ -85,27 +59,16 @@ class TableReader {
       }
       tables.push_back(std::move(table));
     }
-    if (tables.empty()) fail(lines_.size(), "expected rows of timed messages");
+    if (tables.empty()) table_.fail(table_.lines().size(), "expected rows of timed messages");
     return tables;
   }
 
  private:
-  [[noreturn]] void fail(std::size_t line, const std::string& problem) const {
-    throw ConfigError({file_, static_cast<int>(std::max<std::size_t>(line, 1)), 1}, "", problem);
-  }
-
-  std::string file_name() const { return std::filesystem::path(file_).filename().string(); }
-
   std::string kind_of_file() const {
-    const auto kind = kind_in(file_name());
-    if (!kind) fail(1, "expected a file whose name says the collective, such as all_reduce.txt");
+    const auto kind = kind_in(table_.file_name());
+    if (!kind)
+      table_.fail(1, "expected a file whose name says the collective, such as all_reduce.txt");
     return *kind;
-  }
-
-  double number(const std::vector<std::string>& cells, std::size_t at, std::size_t line) const {
-    const auto value = at < cells.size() ? parse_number(cells[at]) : std::nullopt;
-    if (!value || *value < 0) fail(line, "expected a number in column " + std::to_string(at + 1));
-    return *value;
   }
 
   void add(const std::string& kind, std::int64_t ranks, std::int64_t nodes, double bytes,
@@ -119,8 +82,8 @@ class TableReader {
     std::set<std::string> hosts;
     std::int64_t ranks = 0;
     std::size_t size = 0, time = 0;
-    for (std::size_t i = 0; i < lines_.size(); ++i) {
-      std::vector<std::string> words = words_of(lines_[i]);
+    for (std::size_t i = 0; i < table_.lines().size(); ++i) {
+      std::vector<std::string> words = words_of(table_.lines()[i]);
       if (words.empty()) continue;
       if (words[0] == "#" && words.size() > 1) {
         if (const std::size_t on = column(words, "on");
@@ -138,40 +101,44 @@ class TableReader {
       if (words[0][0] == '#' || !parse_number(words[0]))
         continue;  // what other programs print between
       if (time == 0)
-        fail(i + 1,
-             "expected the header of nccl-tests, '# size count type ... time', before its rows");
+        table_.fail(
+            i + 1,
+            "expected the header of nccl-tests, '# size count type ... time', before its rows");
       if (ranks == 0)
-        fail(i + 1,
-             "expected the lines '# Rank 0 ... on HOST device 0' of nccl-tests before its rows");
+        table_.fail(
+            i + 1,
+            "expected the lines '# Rank 0 ... on HOST device 0' of nccl-tests before its rows");
       if (!kind) kind = kind_of_file();
       const auto nodes = static_cast<std::int64_t>(hosts.size());
       if (ranks % nodes != 0)
-        fail(i + 1, std::to_string(ranks) + " ranks on " + std::to_string(nodes) +
-                        " hosts: expected equally many on each");
-      add(*kind, ranks, nodes, number(words, size, i + 1), number(words, time, i + 1) * 1e-6);
+        table_.fail(i + 1, std::to_string(ranks) + " ranks on " + std::to_string(nodes) +
+                               " hosts: expected equally many on each");
+      add(*kind, ranks, nodes, table_.number(words, size, i + 1),
+          table_.number(words, time, i + 1) * 1e-6);
     }
   }
 
   void read_vtrain() {
-    const std::string name = file_name();
+    const std::string name = table_.file_name();
     const std::size_t gpu = name.find("gpu");
     std::size_t digit = gpu == std::string::npos ? 0 : gpu;
     while (digit > 0 && std::isdigit(static_cast<unsigned char>(name[digit - 1])) != 0) --digit;
     const std::string count = gpu == std::string::npos ? "" : name.substr(digit, gpu - digit);
     const auto ranks = parse_number(count);
     if (!ranks || *ranks < 2 || *ranks > 1 << 20)
-      fail(1, "expected a file whose name says the GPUs, such as nccl_allreduce_a100_8gpu.csv");
+      table_.fail(1,
+                  "expected a file whose name says the GPUs, such as nccl_allreduce_a100_8gpu.csv");
     const std::string kind = kind_of_file();
-    for (std::size_t i = 1; i < lines_.size(); ++i) {
-      const std::vector<std::string> cells = cells_of(lines_[i]);
+    for (std::size_t i = 1; i < table_.lines().size(); ++i) {
+      const std::vector<std::string> cells = cells_of(table_.lines()[i]);
       if (cells.empty()) continue;
-      add(kind, static_cast<std::int64_t>(*ranks), 1, number(cells, 0, i + 1),
-          number(cells, 3, i + 1) * 1e-9);
+      add(kind, static_cast<std::int64_t>(*ranks), 1, table_.number(cells, 0, i + 1),
+          table_.number(cells, 3, i + 1) * 1e-9);
     }
   }
 
   void read_vidur() {
-    const std::vector<std::string> header = cells_of(lines_.front());
+    const std::vector<std::string> header = cells_of(table_.lines().front());
     const auto median = std::find_if(header.begin(), header.end(), [](const std::string& name) {
       return name.starts_with("time_stats.") && name.ends_with(".median");
     });
@@ -180,26 +147,26 @@ class TableReader {
                       per_node = column(header, "devices_per_node");
     if (median == header.end() ||
         std::max({workers, size, collective, per_node}) >= header.size()) {
-      fail(1,
-           "expected the columns time_stats.*.median, num_workers, size, collective, "
-           "devices_per_node");
+      table_.fail(1,
+                  "expected the columns time_stats.*.median, num_workers, size, collective, "
+                  "devices_per_node");
     }
     const auto time = static_cast<std::size_t>(median - header.begin());
-    for (std::size_t i = 1; i < lines_.size(); ++i) {
-      const std::vector<std::string> cells = cells_of(lines_[i]);
+    for (std::size_t i = 1; i < table_.lines().size(); ++i) {
+      const std::vector<std::string> cells = cells_of(table_.lines()[i]);
       if (cells.empty()) continue;
       const auto kind = collective < cells.size() ? kind_in(cells[collective]) : std::nullopt;
-      if (!kind) fail(i + 1, "expected a collective in column " + std::to_string(collective + 1));
-      const auto ranks = static_cast<std::int64_t>(number(cells, workers, i + 1));
-      const auto local =
-          std::max<std::int64_t>(1, static_cast<std::int64_t>(number(cells, per_node, i + 1)));
-      add(*kind, ranks, std::max<std::int64_t>(1, ranks / local), number(cells, size, i + 1),
-          number(cells, time, i + 1) * 1e-3);
+      if (!kind)
+        table_.fail(i + 1, "expected a collective in column " + std::to_string(collective + 1));
+      const auto ranks = static_cast<std::int64_t>(table_.number(cells, workers, i + 1));
+      const auto local = std::max<std::int64_t>(
+          1, static_cast<std::int64_t>(table_.number(cells, per_node, i + 1)));
+      add(*kind, ranks, std::max<std::int64_t>(1, ranks / local), table_.number(cells, size, i + 1),
+          table_.number(cells, time, i + 1) * 1e-3);
     }
   }
 
-  std::string file_;
-  std::vector<std::string> lines_;
+  TextTable table_;
   std::map<std::tuple<std::string, std::int64_t, std::int64_t>,
            std::map<Bytes, std::vector<Seconds>>>
       rows_;

@@ -23,9 +23,6 @@ Seconds first_guess(const KernelWork& work) {
   return kStartup + work.flop / kRate + static_cast<double>(work.bytes) / kBandwidth;
 }
 
-/// For each doubling beyond the points of a curve.
-constexpr double kBeyondDoubt = 0.15;
-
 }  // namespace
 
 std::vector<ProbeKernel> kernels_of(const Program& program) {
@@ -55,15 +52,10 @@ std::vector<ProbeKernel> kernels_of(const Program& program) {
   return kernels;
 }
 
-KnownKernels::KnownKernels(const std::map<KernelForm, std::vector<CurvePoint>>& points) {
-  for (const auto& [form, curve] : points) curves_.emplace(form, OpCurve(curve));
-}
-
 KnownKernels::Guess KnownKernels::guess(const KernelWork& work) const {
-  const auto curve = curves_.find(work.form);
-  if (curve == curves_.end()) return {first_guess(work), 1};
-  const OpCurve::Estimate estimate = curve->second.at(work);
-  return {estimate.time, std::min(1.0, estimate.doubt + kBeyondDoubt * estimate.beyond)};
+  const std::optional<OpCurve::Estimate> estimate = curves_.at(work);
+  if (!estimate) return {first_guess(work), 1};
+  return {estimate->time, std::min(1.0, estimate->doubt + OpCurve::kBeyondDoubt * estimate->beyond)};
 }
 
 Seconds step_time(const Probe& probe, const KnownKernels& known) {

@@ -12,6 +12,7 @@
 
 #include "engine/calibrate/calibration.h"
 #include "engine/cost/kernel_work.h"
+#include "engine/cost/op_curves.h"
 #include "engine/program/program.h"
 
 namespace trainyard {
@@ -34,16 +35,16 @@ std::vector<ProbeKernel> kernels_of(const Program& program);
 /// What is known of kernels so far, and what is not.
 class KnownKernels {
  public:
-  explicit KnownKernels(const std::map<KernelForm, std::vector<CurvePoint>>& points);
+  explicit KnownKernels(const std::map<KernelForm, std::vector<CurvePoint>>& points) : curves_(points) {}
 
   struct Guess {
     Seconds time = 0;
-    double doubt = 1;  // expected relative error; 1: nothing is known of this form
+    double doubt = 1;  // expected relative error; 1: nothing is known of this family
   };
   Guess guess(const KernelWork& work) const;
 
  private:
-  std::map<KernelForm, OpCurve> curves_;
+  OpCurves curves_;
 };
 
 /// Seconds of a step of the probe's kernels, as far as is known.

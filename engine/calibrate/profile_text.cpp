@@ -3,41 +3,21 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <vector>
 
 #include "engine/base/error.h"
 #include "engine/base/format.h"
 #include "engine/calibrate/class_fit.h"
+#include "engine/calibrate/curve_text.h"
 #include "engine/calibrate/link_text.h"
 #include "engine/calibrate/timing_summary.h"
 #include "engine/calibrate/yaml_numbers.h"
-#include "engine/config/measured_reader.h"
-#include "engine/config/quantity.h"
 
 namespace trainyard {
 
 namespace {
 
 double median_of(std::vector<double> values) { return summarise_timings(std::move(values)).median; }
-
-/// A curve's cost grows with the square of its points: of more than a profile should hold, those
-/// that the others predict best are left out.
-std::vector<CurvePoint> without_the_obvious(std::vector<CurvePoint> points) {
-  constexpr std::size_t kMost = 300;
-  if (points.size() <= kMost) return points;
-  const std::vector<double> errors = OpCurve(points).left_out();
-  std::vector<std::size_t> order(points.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return std::abs(errors[a]) > std::abs(errors[b]);
-  });
-  order.resize(kMost);
-  std::sort(order.begin(), order.end());
-  std::vector<CurvePoint> kept;
-  for (const std::size_t i : order) kept.push_back(points[i]);
-  return kept;
-}
 
 class ProfileText {
  public:
@@ -88,8 +68,10 @@ class ProfileText {
 
   std::string launch_of(const MeasuredSet& set) const {
     const Seconds launch = set.launches.empty() ? 0 : median_of(set.launches);
-    return "{time: " + microseconds(launch) + ", kind: measured, note: " +
-           quoted_yaml("per op, the median of " + std::to_string(set.launches.size()) + " probes") +
+    return "{time: " + microseconds(launch) + ", " +
+           kind_and_note({"measured",
+                          "per op, the median of " + std::to_string(set.launches.size()) + " probes",
+                          relative_spread(set.launches)}) +
            "}";
   }
 
@@ -119,28 +101,6 @@ class ProfileText {
     line("optimizer: " + memory_curve(classes_.optimizer));
   }
 
-  void curve(const KernelForm& form, std::vector<CurvePoint> points, const MeasuredSet& set) {
-    std::sort(points.begin(), points.end(),
-              [](const CurvePoint& a, const CurvePoint& b) { return a.shape < b.shape; });
-    points = without_the_obvious(std::move(points));
-    const OpCurve fit(points);
-    double error = 0;
-    for (const double one : fit.left_out()) error += std::abs(std::expm1(one));
-    const std::string note =
-        format("%zu shapes with %lld at work; each from the others to %.1f %%", points.size(),
-               static_cast<long long>(set.ranks), 100 * error / static_cast<double>(points.size()));
-    line("      " + quoted_yaml(to_string(form)) + ":");
-    line("        kind: measured");
-    line("        note: " + quoted_yaml(note));
-    line("        points:");
-    for (const CurvePoint& p : points) {
-      std::string text;
-      for (const std::int64_t extent : p.shape) text += std::to_string(extent) + ", ";
-      line("          - [" + text + number_text(p.flop) + ", " + std::to_string(p.bytes) + ", " +
-           digits(p.time * 1e6) + ", " + digits(std::min(p.interval, 9.0)) + "]");
-    }
-  }
-
   void kernels() {
     line("# Form by form, with so many processes of the machine at work.");
     line("kernels:");
@@ -149,10 +109,20 @@ class ProfileText {
       line("  - ranks: " + std::to_string(set.ranks));
       line("    launch: " + launch_of(set));
       slowdown(set);
-      line("    columns: " + std::string(kPointColumns));
-      line("    curves:");
-      for (const auto& [form, points] : set.points) curve(form, points, set);
+      repeatability(set);
+      out_ += curves_text(set.points, format("with %lld at work", static_cast<long long>(set.ranks)));
     }
+  }
+
+  void repeatability(const MeasuredSet& set) {
+    const double spread = relative_spread(set.references);
+    if (spread <= 0) return;
+    line("    repeatability: {" +
+         kind_and_note({"measured",
+                        "one product of 384 x 384 x 384 before each of " +
+                            std::to_string(set.references.size()) + " probes",
+                        spread}) +
+         "}");
   }
 
   void slowdown(const MeasuredSet& set) {

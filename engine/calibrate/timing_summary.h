@@ -21,6 +21,9 @@ struct TimingSummary {
 /// it that surely: then it is their range. `samples`: at least one.
 TimingSummary summarise_timings(std::vector<Seconds> samples);
 
+/// Half of the range of the middle nine tenths of `values`, over their median; 0 of fewer than 5.
+double relative_spread(std::vector<double> values);
+
 /// How far a device's speed has drifted while it was measured: timings of one reference kernel, in
 /// the order in which they were made.
 struct Drift {

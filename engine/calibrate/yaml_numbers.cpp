@@ -1,8 +1,10 @@
 #include "engine/calibrate/yaml_numbers.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/format.h"
+#include "engine/config/profile_reader.h"
 #include "engine/config/quantity.h"
 
 namespace trainyard {
@@ -22,7 +24,9 @@ std::string quoted_yaml(const std::string& text) {
 }
 
 std::string kind_and_note(const Provenance& provenance) {
-  return "kind: " + provenance.kind + ", note: " + quoted_yaml(provenance.note);
+  const std::string interval =
+      provenance.interval > 0 ? ", interval: " + digits(std::min(provenance.interval, kMostInterval)) : "";
+  return "kind: " + provenance.kind + interval + ", note: " + quoted_yaml(provenance.note);
 }
 
 }  // namespace trainyard

@@ -1,6 +1,7 @@
 #include "engine/config/measured_reader.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "engine/config/profile_reader.h"
@@ -11,7 +12,7 @@ namespace trainyard {
 
 namespace {
 
-constexpr double kMostFlop = 1e24, kMostSeconds = 1e6, kMostInterval = 10;
+constexpr double kMostFlop = 1e24, kMostSeconds = 1e6;
 constexpr std::int64_t kMostExtent = std::int64_t{1} << 40, kMostBytes = std::int64_t{1} << 50;
 constexpr std::size_t kMostPoints = 500;  // a curve's cost grows with their square
 
@@ -39,7 +40,7 @@ CurvePoint read_point(const YamlNode& node) {
   return point;
 }
 
-MeasuredKernels::Entry read_entry(const YamlNode& node) {
+std::pair<std::vector<CurvePoint>, Provenance> read_entry(const YamlNode& node) {
   const YamlNode points = node.at("points");
   std::vector<CurvePoint> read;
   for (const YamlNode& point : points.items()) read.push_back(read_point(point));
@@ -48,7 +49,7 @@ MeasuredKernels::Entry read_entry(const YamlNode& node) {
     points.fail("expected at most " + std::to_string(kMostPoints) + " points");
   Provenance provenance = read_provenance(node);
   node.finish();
-  return {OpCurve(std::move(read)), std::move(provenance)};
+  return {std::move(read), std::move(provenance)};
 }
 
 MeasuredKernels read_set(const YamlNode& node) {
@@ -60,19 +61,28 @@ MeasuredKernels read_set(const YamlNode& node) {
   set.launch_provenance = read_provenance(launch);
   launch.finish();
   if (const auto slowdown = node.find("slowdown")) set.slowdown = read_slowdown(*slowdown);
+  if (const auto repeatability = node.find("repeatability")) {
+    set.repeatability = read_provenance(*repeatability);
+    repeatability->finish();
+  }
   const YamlNode columns = node.at("columns");
   if (columns.as_string() != kPointColumns)
     columns.fail(std::string("expected ") + quoted(kPointColumns));
   const YamlNode curves = node.at("curves");
+  std::map<KernelForm, std::vector<CurvePoint>> points;
   for (const std::string& name : curves.keys()) {
     const YamlNode entry = curves.at(name);
     const std::optional<KernelForm> form = parse_kernel_form(name);
     if (!form)
       entry.fail("expected a form of a kernel such as 'linear bf16 bf16 -> bf16', got " +
                  quoted(name));
-    set.curves.emplace(*form, read_entry(entry));
+    auto [of_form, provenance] = read_entry(entry);
+    points.emplace(*form, std::move(of_form));
+    set.forms.emplace(*form, std::move(provenance));
   }
+  set.curves = OpCurves(points);
   node.finish();
+  set.interval_factor = set.curves.interval_factor();
   return set;
 }
 

@@ -198,11 +198,12 @@ Slowdown read_slowdown(const YamlNode& node) {
 
 Provenance read_provenance(const YamlNode& node) {
   const YamlNode kind = node.at("kind");
-  Provenance provenance{kind.as_string(), node.at("note").as_string()};
+  Provenance provenance{kind.as_string(), node.at("note").as_string(), 0};
   if (std::find(kKinds.begin(), kKinds.end(), provenance.kind) == kKinds.end()) {
     kind.fail("expected measured, fitted, datasheet or derived, got '" + provenance.kind + "'");
   }
   if (provenance.note.empty()) node.at("note").fail("expected how this number was found");
+  provenance.interval = read_factor(node, "interval", 0, kMostInterval);
   return provenance;
 }
 

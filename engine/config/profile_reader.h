@@ -33,7 +33,10 @@ SoftwareProfile read_software_profile(const YamlNode& node);
 std::vector<NamedDescription> list_profiles(const std::string& root);
 std::vector<NamedDescription> list_frameworks(const std::string& root);  // "megatron-lm-2021", ...
 
-/// The keys `kind` and `note` of `node`, both required.
+inline constexpr double kMostInterval = 10;  // relative
+
+/// The keys `kind` and `note` of `node`, both required, and `interval`: half of the figure's 90 % interval,
+/// over it.
 Provenance read_provenance(const YamlNode& node);
 
 /// {compute_by_communication, communication_by_compute}, each at least 1, with kind and note.

@@ -203,18 +203,18 @@ double framework_factor(const KernelWork& work, const SoftwareProfile& software,
   }
 }
 
-/// As timed on this device, where kernels of this form were.
+/// As timed on this device, where kernels of this family were.
 std::optional<Seconds> measured_time(const KernelWork& work, const HardwareProfile& hardware,
                                      const SoftwareProfile& software, double speed, SourceLog& log) {
   if (hardware.kernels == nullptr) return std::nullopt;
-  const auto found = hardware.kernels->curves.find(work.form);
-  if (found == hardware.kernels->curves.end()) return std::nullopt;
-  const MeasuredKernels::Entry& entry = found->second;
-  const OpCurve::Estimate estimate = entry.curve.at(work);
-  log.use(entry.provenance, hardware.name, "kernels." + to_string(work.form), "kernels of this form");
-  if (estimate.extrapolated || hardware.more_ranks) log.extrapolate(entry.provenance);
+  const std::optional<OpCurve::Estimate> estimate = hardware.kernels->curves.at(work);
+  if (!estimate) return std::nullopt;
+  const KernelForm form = *hardware.kernels->curves.nearest_form(work.form);
+  const Provenance& provenance = hardware.kernels->forms.at(form);
+  log.use(provenance, hardware.name, "kernels." + to_string(form), "kernels of this form");
+  if (estimate->extrapolated || hardware.more_ranks) log.extrapolate(provenance);
   const double computing = work.flop > 0 ? 1 / speed : 1;
-  return estimate.time * computing * framework_factor(work, software, log);
+  return estimate->time * computing * framework_factor(work, software, log);
 }
 
 }  // namespace
@@ -226,6 +226,35 @@ Seconds kernel_time(const KernelWork& work, const HardwareProfile& hardware,
   const std::optional<Seconds> measured = measured_time(work, hardware, software, speed, log);
   const Seconds time = measured ? *measured : curve_time(work, hardware, software, speed, log);
   return std::hypot(software.kernel_floor_us * 1e-6, time);
+}
+
+KernelUncertainty kernel_uncertainty(const KernelWork& work, const HardwareProfile& hardware,
+                                     const SoftwareProfile& software) {
+  const std::string device = hardware.name + ".";
+  if (hardware.kernels != nullptr) {
+    if (const auto estimate = hardware.kernels->curves.at(work)) {
+      return {device + "kernels." + to_string(*hardware.kernels->curves.nearest_form(work.form)),
+              estimate->interval * hardware.kernels->interval_factor};
+    }
+  }
+  switch (work.cls) {
+    case KernelClass::kNone: return {};
+    case KernelClass::kMatmul: return {device + "matmul", hardware.matmul.provenance.interval};
+    case KernelClass::kBatchedMatmul:
+      return {device + "batched_matmul", hardware.batched_matmul.provenance.interval};
+    case KernelClass::kFlashAttention: {
+      const AttentionCurve& curve = attention_curve(hardware, software);
+      const bool best = &curve == &hardware.flash_attention;
+      return {device + (best ? "flash_attention" : software.flash_kernel), curve.provenance.interval};
+    }
+    case KernelClass::kMemoryBound: {
+      std::string_view entry;
+      const MemoryCurve& curve = memory_curve(hardware, work.kind, entry);
+      return {device + std::string(entry), curve.provenance.interval};
+    }
+    case KernelClass::kOptimizer: return {device + "optimizer", hardware.optimizer.provenance.interval};
+  }
+  bug("a kernel class without a form");
 }
 
 Seconds gradient_copy_time(std::int64_t elements, const HardwareProfile& hardware,

@@ -59,6 +59,14 @@ class SourceLog {
 Seconds kernel_time(const KernelWork& work, const HardwareProfile& hardware,
                     const SoftwareProfile& software, double speed, SourceLog& log);
 
+/// The profile entry that decides a kernel's time, and how uncertain that leaves it.
+struct KernelUncertainty {
+  std::string entry;    // "my.kernels.linear fp32 fp32 -> fp32", "my.matmul"
+  double interval = 0;  // half of the time's 90 % interval, over it, the common part of all kernels out; 0: not said
+};
+KernelUncertainty kernel_uncertainty(const KernelWork& work, const HardwareProfile& hardware,
+                                     const SoftwareProfile& software);
+
 /// Seconds that a backward op takes longer because the framework copies or casts the `elements` gradients
 /// that it has just accumulated: SoftwareProfile::gradient_traffic bytes each, streamed.
 Seconds gradient_copy_time(std::int64_t elements, const HardwareProfile& hardware,

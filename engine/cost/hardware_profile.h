@@ -13,7 +13,7 @@
 #include "engine/base/provenance.h"
 #include "engine/base/units.h"
 #include "engine/cost/kernel_form.h"
-#include "engine/cost/op_curve.h"
+#include "engine/cost/op_curves.h"
 
 namespace trainyard {
 
@@ -70,15 +70,14 @@ struct Slowdown {
 /// Kernels as `trainyard calibrate` timed them, form by form, while so many processes of the machine worked at
 /// the same time: on a CPU they share cores, caches and memory. What is here goes before the forms above.
 struct MeasuredKernels {
-  struct Entry {
-    OpCurve curve;
-    Provenance provenance;
-  };
   std::int64_t ranks = 1;
-  std::map<KernelForm, Entry> curves;
+  OpCurves curves;
+  std::map<KernelForm, Provenance> forms;  // that were measured
   Seconds launch = 0;  // as HardwareProfile::launch
   Provenance launch_provenance;
   Slowdown slowdown;
+  Provenance repeatability;    // its interval: of the machine as a whole, which all kernels share
+  double interval_factor = 1;  // on the intervals of the curves: OpCurves::interval_factor()
 };
 
 struct HardwareProfile {

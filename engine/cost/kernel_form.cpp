@@ -1,5 +1,7 @@
 #include "engine/cost/kernel_form.h"
 
+#include <bit>
+#include <cmath>
 #include <sstream>
 
 namespace trainyard {
@@ -9,7 +11,44 @@ namespace {
 constexpr std::array<std::string_view, kNumFormFlags> kFlags = {"causal",  "mask",   "packed",
                                                                 "grouped", "scaled", "tanh"};
 
+constexpr std::size_t kNumTypes = static_cast<std::size_t>(DType::kUint8) + 1;
+
+/// [list][type]: operands read, written, added to.
+std::array<std::array<int, kNumTypes>, 3> count_types(const KernelForm& form) {
+  std::array<std::array<int, kNumTypes>, 3> counts{};
+  std::size_t next = 0, list = 0;
+  for (const std::uint8_t size : {form.num_reads, form.num_writes, form.num_accumulates}) {
+    for (std::uint8_t i = 0; i < size; ++i) ++counts[list][static_cast<std::size_t>(form.types[next++])];
+    ++list;
+  }
+  return counts;
+}
+
 }  // namespace
+
+KernelFamily family_of(const KernelForm& form) {
+  KernelFamily family{form.kind, form.part, 0};
+  for (std::size_t i = 0; i < form.num_operands(); ++i) {
+    const DType type = form.types[i];
+    const bool counts = type != DType::kInt64 && type != DType::kInt32 && type != DType::kUint8;
+    if (counts) family.types |= 1U << static_cast<unsigned>(type);
+  }
+  return family;
+}
+
+double form_distance_squared(const KernelForm& a, const KernelForm& b) {
+  if (a == b) return 0;
+  double squares = std::popcount(static_cast<unsigned>(a.flags ^ b.flags));
+  const auto of_a = count_types(a), of_b = count_types(b);
+  for (std::size_t list = 0; list < of_a.size(); ++list) {
+    for (std::size_t type = 0; type < kNumTypes; ++type) {
+      if (of_a[list][type] == of_b[list][type]) continue;
+      const double doublings = std::log2((1.0 + of_a[list][type]) / (1.0 + of_b[list][type]));
+      squares += doublings * doublings;
+    }
+  }
+  return squares;
+}
 
 std::string to_string(const KernelForm& form) {
   std::string text = op_name(form.kind, form.part);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -21,11 +22,15 @@ std::array<double, 4> axes_of(const std::array<std::int64_t, 4>& shape) {
   return axes;
 }
 
-/// Matern 3/2: (1 + r) exp(-r), r = sqrt(3) distance / length.
-double matern(const std::array<double, 4>& a, const std::array<double, 4>& b, double length) {
+double distance_squared(const std::array<double, 4>& a, const std::array<double, 4>& b) {
   double squares = 0;
   for (std::size_t i = 0; i < a.size(); ++i) squares += (a[i] - b[i]) * (a[i] - b[i]);
-  const double r = std::sqrt(3 * squares) / length;
+  return squares;
+}
+
+/// Matern 3/2: (1 + r) exp(-r), r = sqrt(3) distance, in lengths.
+double matern(double squared_distance) {
+  const double r = std::sqrt(3 * squared_distance);
   return (1 + r) * std::exp(-r);
 }
 
@@ -57,25 +62,45 @@ void OpCurve::fit_base() {
   // A curve of one point grows with its bytes, of two may have a startup beside them.
   const std::vector<double> x = non_negative_solution(rows, std::vector<double>(points_.size(), 1));
   base_ = {x[2], x[1], x[0]};
+  // Tiny kernels alone say nothing of a rate: no device is slower than this.
+  constexpr double kSlowest = 1e-9;  // seconds per byte
+  if (base_[2] <= kSlowest) return;
+  base_[2] = kSlowest;
+  double weights = 0, sum = 0;
+  for (const CurvePoint& point : points_) {
+    const double rest =
+        point.time - base_[1] * point.flop - kSlowest * static_cast<double>(point.bytes);
+    sum += rest / point.time / point.time;
+    weights += 1 / point.time / point.time;
+  }
+  base_[0] = std::max(base_[0], sum / weights);
 }
 
 Seconds OpCurve::base_time(Flop flop, Bytes bytes) const {
   return base_[0] + base_[1] * flop + base_[2] * static_cast<double>(bytes);
 }
 
-double OpCurve::similarity(const Axes& a, const Axes& b) const { return matern(a, b, length_); }
+double OpCurve::similarity(const Axes& axes, const KernelForm& form, std::size_t point) const {
+  return matern(distance_squared(axes, axes_[point]) / (choice_.length * choice_.length) +
+                form_distance_squared(form, points_[point].form) /
+                    (choice_.form_length * choice_.form_length));
+}
+
+double OpCurve::noise_of(const CurvePoint& point) const {
+  return std::max(point.interval / kSigmasOfInterval, choice_.noise);
+}
 
 /// Log likelihood of the residuals, up to a constant; leaves factor_ and weights_ of this choice
 /// behind.
-double OpCurve::try_length(double length, double deviation) {
+double OpCurve::likelihood(const Choice& choice) {
   const std::size_t n = points_.size();
-  length_ = length;
-  variance_ = deviation * deviation;
+  choice_ = choice;
+  const double variance = choice.deviation * choice.deviation;
   factor_.assign(n, std::vector<double>(n));
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j <= i; ++j)
-      factor_[i][j] = factor_[j][i] = variance_ * similarity(axes_[i], axes_[j]);
-    const double noise = std::max(points_[i].interval / kSigmasOfInterval, kLeastNoise);
+      factor_[i][j] = factor_[j][i] = variance * similarity(axes_[i], points_[i].form, j);
+    const double noise = noise_of(points_[i]);
     factor_[i][i] += noise * noise;
   }
   factorise(factor_);
@@ -86,30 +111,52 @@ double OpCurve::try_length(double length, double deviation) {
   return likelihood;
 }
 
-void OpCurve::fit_residuals() {
-  const std::size_t n = points_.size();
+/// One after the other, twice.
+void OpCurve::choose() {
   double squares = 0;
-  for (const CurvePoint& point : points_) {
-    residuals_.push_back(std::log(point.time / base_time(point.flop, point.bytes)));
-    squares += residuals_.back() * residuals_.back();
-  }
+  for (const double residual : residuals_) squares += residual * residual;
   // Points that the base meets by having as many terms as they are say nothing of what lies between
   // them.
   constexpr double kLeastDeviation = 0.02;
-  const double spread = std::max(std::sqrt(squares / static_cast<double>(n)), kLeastDeviation);
-  double best = -1e300, best_length = 2, best_deviation = spread;
-  for (const double length : {1.0, 2.0, 4.0, 8.0}) {
-    for (const double deviation : {spread / 2, spread, 2 * spread}) {
-      const double likelihood = try_length(length, deviation);
-      if (likelihood <= best) continue;
-      best = likelihood;
-      best_length = length;
-      best_deviation = deviation;
+  const double spread =
+      std::max(std::sqrt(squares / static_cast<double>(points_.size())), kLeastDeviation);
+  Choice best{2, 2, spread, kLeastNoise};
+  double most = likelihood(best);
+  const auto improve = [&](double Choice::*member, std::initializer_list<double> values) {
+    for (const double value : values) {
+      Choice choice = best;
+      choice.*member = value;
+      const double found = likelihood(choice);
+      if (found <= most) continue;
+      most = found;
+      best = choice;
     }
+  };
+  for (int round = 0; round < 2; ++round) {
+    improve(&Choice::length, {1, 2, 4, 8});
+    improve(&Choice::form_length, {1, 2, 4, 8});
+    improve(&Choice::deviation, {spread / 2, spread, 2 * spread});
+    improve(&Choice::noise, {kLeastNoise, 0.02, 0.05, 0.1});
   }
-  try_length(best_length, best_deviation);
-  // Rasmussen and Williams 2006, equation 5.12: predicted - measured of point i = -weights_i /
-  // (K^-1)_ii.
+  likelihood(best);
+}
+
+void OpCurve::fit_residuals() {
+  for (const CurvePoint& point : points_)
+    residuals_.push_back(std::log(point.time / base_time(point.flop, point.bytes)));
+  choose();
+  leave_out();
+  std::vector<double> noises;
+  for (const CurvePoint& point : points_) noises.push_back(noise_of(point));
+  const auto middle = noises.begin() + static_cast<std::ptrdiff_t>(noises.size() / 2);
+  std::nth_element(noises.begin(), middle, noises.end());
+  usual_noise_ = *middle;
+}
+
+/// Rasmussen and Williams 2006, equation 5.12: predicted - measured of point i = -weights_i /
+/// (K^-1)_ii, of which the variance is 1 / (K^-1)_ii.
+void OpCurve::leave_out() {
+  const std::size_t n = points_.size();
   for (std::size_t i = 0; i < n; ++i) {
     std::vector<double> unit(n, 0);
     unit[i] = 1;
@@ -117,7 +164,17 @@ void OpCurve::fit_residuals() {
     double inverse = 0;
     for (const double value : unit) inverse += value * value;
     left_out_.push_back(-weights_[i] / inverse);
+    left_out_deviation_.push_back(1 / std::sqrt(inverse));
   }
+}
+
+std::vector<double> OpCurve::surprises() const {
+  constexpr std::size_t kFew = 4;
+  std::vector<double> out;
+  if (points_.size() < kFew) return out;
+  for (std::size_t i = 0; i < points_.size(); ++i)
+    out.push_back(std::abs(left_out_[i]) / (kSigmasOfInterval * left_out_deviation_[i]));
+  return out;
 }
 
 OpCurve::Estimate OpCurve::at(const KernelWork& work) const {
@@ -127,24 +184,30 @@ OpCurve::Estimate OpCurve::at(const KernelWork& work) const {
     estimate.beyond = std::max({estimate.beyond, least_[i] - axes[i], axes[i] - most_[i]});
   }
   estimate.extrapolated = estimate.beyond > kAxisSlack;
+  const double all = choice_.deviation * choice_.deviation;
   std::vector<double> covariance(points_.size());
   double residual = 0, bend = 0, similar = 0, nearest = 0;
+  bool known = false;
   for (std::size_t i = 0; i < points_.size(); ++i) {
-    const double like = similarity(axes, axes_[i]);
-    covariance[i] = variance_ * like;
+    covariance[i] = all * similarity(axes, work.form, i);
     residual += covariance[i] * weights_[i];
     // A bend is felt within a doubling or so, however long the curve is straight elsewhere.
-    const double close = matern(axes, axes_[i], 1);
+    const double forms = form_distance_squared(work.form, points_[i].form);
+    const double close = matern(distance_squared(axes, axes_[i]) + forms);
     bend += close * left_out_[i] * left_out_[i];
     similar += close;
     nearest = std::max(nearest, close);
+    known = known || forms == 0;
   }
+  estimate.extrapolated = estimate.extrapolated || !known;
   estimate.time = base_time(work.flop, work.bytes) * std::exp(residual);
   solve_lower(factor_, covariance);
-  double variance = variance_;
+  double variance = all;
   for (const double value : covariance) variance -= value * value;
   variance = std::max(variance, 0.0);
-  estimate.interval = kSigmasOfInterval * std::sqrt(variance);
+  const double outside = kBeyondDoubt * estimate.beyond;
+  estimate.interval =
+      kSigmasOfInterval * std::sqrt(variance + usual_noise_ * usual_noise_ + outside * outside);
   const double local = similar > 0 ? bend / similar : 0;
   estimate.doubt = std::sqrt(variance + local * (1 - nearest));
   return estimate;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <boost/container/static_vector.hpp>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -78,7 +77,7 @@ class Run {
     state.list = &plan_.lists[plan_.list_of[static_cast<std::size_t>(r)]];
     state.marks.assign(kKeptSteps * state.list->num_marks, start_);
     state.awaited.assign(kKeptSteps * state.list->num_marks, 0);
-    state.gaps = state.first_gaps = GapClassifier(kinds_.size());
+    state.idle = IdleTime(kinds_.size());
     state.main_end = start_;
     bool any = false;
     for (std::size_t s = kNumStreams; s-- > 0;) {
@@ -533,51 +532,13 @@ class Run {
     free_calls_.push_back(ending.call);
   }
 
-  /// Each stream has its events in issue order already.
-  template <typename Visit>
-  static void in_issue_order(const StepAccount& account, const Visit& visit) {
-    struct Queue {
-      const TimedEvent *next, *end;
-    };
-    boost::container::static_vector<Queue, kNumStreams> queues;
-    for (const auto& events : account.events) {
-      if (!events.empty()) queues.push_back({events.data(), events.data() + events.size()});
-    }
-    while (!queues.empty()) {
-      auto first = queues.begin();
-      for (auto it = first + 1; it != queues.end(); ++it) {
-        if (it->next->item < first->next->item) first = it;
-      }
-      visit(*first->next);
-      if (++first->next == first->end) queues.erase(first);
-    }
-  }
-
   void end_step_of(std::int32_t r, std::int32_t step) {
     RankState& state = rank(r);
     StepAccount& account = state.account(step);
     state.time = {};
     state.time.compute = account.compute;
     state.time.optimizer = account.optimizer;
-    // Gaps against stream tp; what is open then, against the others in the order of issue.
-    in_issue_order(account, [&](const TimedEvent& event) {
-      if (event.kind < 0) state.first_gaps.gap(event.begin, event.end, event.issued);
-      else if (event.first) state.first_gaps.communication(event.begin, event.end, event.kind, 0);
-    });
-    open_gaps_.clear();
-    state.first_gaps.end_layer(account.exposed, [&](Seconds begin, Seconds end, Seconds issued) {
-      open_gaps_.push_back({0, -1, false, begin, end, issued});
-    });
-    open_gaps_.insert(open_gaps_.end(), account.open_events.begin(), account.open_events.end());
-    std::sort(open_gaps_.begin(), open_gaps_.end(), [](const TimedEvent& a, const TimedEvent& b) { return a.begin < b.begin; });
-    for (const TimedEvent& gap : open_gaps_) state.gaps.gap(gap.begin, gap.end, gap.issued);
-    in_issue_order(account, [&](const TimedEvent& event) {
-      if (event.kind >= 0 && !event.first) state.gaps.communication(event.begin, event.end, event.kind, account.main_end);
-    });
-    for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
-      if (account.exposed[kind] > 0) state.time.exposed[kinds_[kind]] += account.exposed[kind];
-    }
-    state.gaps.end_step(kinds_, state.time);
+    state.idle.settle(account, kinds_, state.time);
     state.flop = account.flop;
     state.main_before = account.main_before;
     state.main_end = account.main_end;
@@ -624,18 +585,6 @@ class Run {
     });
   }
 
-  /// A rank that is still catching up (`steady` is false then) has idle time from before the period.
-  static void cut_idle_time(TimeClasses& time, Seconds excess) {
-    const auto cut = [&](Seconds& part) {
-      const Seconds by = std::min(part, excess);
-      part -= by;
-      excess -= by;
-    };
-    cut(time.bubble);
-    cut(time.host);
-    for (auto& [kind, seconds] : time.exposed) cut(seconds);
-  }
-
   RankTrace report(std::size_t r) {
     RankState& state = ranks_[r];
     RankTrace out;
@@ -644,18 +593,7 @@ class Run {
     out.list = plan_.folds.classes[r].list;
     out.executed_flop = state.flop;
     out.time = state.time;
-    // After its last op on main a rank waits for its own communication and the slowest rank.
-    const Seconds rest = trace_.period - out.time.total();
-    if (rest < 0) cut_idle_time(out.time, -rest);
-    if (rest > 0) {
-      state.first_gaps.gap(state.main_end, state.main_end + rest, state.main_end);
-      std::vector<Seconds> exposed(kinds_.size(), 0);
-      state.first_gaps.end_layer(exposed, [&](Seconds begin, Seconds end, Seconds issued) { state.gaps.gap(begin, end, issued); });
-      for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
-        if (exposed[kind] > 0) out.time.exposed[kinds_[kind]] += exposed[kind];
-      }
-      state.gaps.end_step(kinds_, out.time);
-    }
+    state.idle.settle_rest(state.main_end, trace_.period - out.time.total(), kinds_, out.time);
     out.rows = std::move(state.rows);
     return out;
   }
@@ -669,7 +607,6 @@ class Run {
   std::vector<Gathering> gatherings_;     // [channel]
   std::map<std::vector<std::int64_t>, std::vector<BodyMap>> all_maps_;  // by layout, lists and bodies of the members
   std::vector<BodyEntry> entries_;
-  std::vector<TimedEvent> open_gaps_;
   std::vector<Cursor> runnable_;
   std::vector<Cursor> parked_;            // wait for steps to be completed
   std::vector<UnderWay> under_way_;       // by number of the call

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/exec/idle_time.h"
 #include "engine/exec/stream_list.h"
-#include "engine/exec/time_classes.h"
 
 namespace trainyard {
 
@@ -55,7 +55,7 @@ struct RankState {
   std::vector<std::uint8_t> awaited;   // [kept step][mark]: streams that wait for it
   std::array<StepAccount, kKeptSteps> accounts;
   std::int32_t entered = -1;           // latest step that one of its streams is in
-  GapClassifier first_gaps, gaps;      // against stream tp, then against all others
+  IdleTime idle;
   Flop flop = 0;
   TimeClasses time;                    // of the step that was completed last
   std::vector<TraceRow> rows;

@@ -88,6 +88,22 @@ Json checked_sources(const Checker& check, const Json& sources) {
   return out;
 }
 
+/// [low, high] of seconds, and what leaves them so far apart.
+void take_interval(const Checker& check, const Json& summary, Json& out) {
+  if (!summary.contains("iteration_time_interval_s")) return;
+  const Json& interval = check.list(summary, "iteration_time_interval_s");
+  const bool two = interval.size() == 2 && interval[0].is_number() && interval[1].is_number();
+  if (!two) check.fail("iteration_time_interval_s", "expected two numbers");
+  out["iteration_time_interval_s"] = interval;
+  out["measure_next"] = Json::array();
+  for (const Json& one : check.list(summary, "measure_next")) {
+    if (!one.is_object()) check.fail("measure_next", "expected objects");
+    out["measure_next"].push_back({{"entry", check.text(one, "entry", "measure_next")},
+                                   {"effect_s", check.number(one, "effect_s", "measure_next")},
+                                   {"share", check.number(one, "share", "measure_next")}});
+  }
+}
+
 /// The busiest first; of those that are equally busy the one that comes first.
 void take_links(const Checker& check, const Json& summary, Json& out) {
   if (!summary.contains("links")) return;
@@ -184,6 +200,7 @@ Json simulated(const Checker& check, const Json& summary) {
     out["warnings"].push_back(warning);
   }
   out["sources"] = checked_sources(check, check.object(summary, "sources"));
+  take_interval(check, summary, out);
   take_links(check, summary, out);
   return out;
 }

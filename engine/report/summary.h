@@ -4,12 +4,14 @@
 
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/base/units.h"
 #include "engine/config/study.h"
 #include "engine/cost/cost_model.h"
+#include "engine/exec/time_interval.h"
 #include "engine/exec/trace.h"
 #include "engine/graph/graph.h"
 #include "engine/memory/memory.h"
@@ -20,6 +22,7 @@ namespace trainyard {
 struct Summary {
   std::string study;                  // its file
   Seconds iteration_time = 0;
+  std::optional<TimeInterval> interval;  // absent: no profile entry used says how uncertain it is
   double samples_per_s = 0;
   double tokens_per_s = 0;
   Flop model_flop = 0;                // per step

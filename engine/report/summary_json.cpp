@@ -44,6 +44,22 @@ Json link_json(const LinkLoad& link) {
           {"shared_s", link.shared}};
 }
 
+/// iteration_time_interval_s, measure_next, op_kinds
+void add_interval(const TimeInterval& interval, Json& out) {
+  out["iteration_time_interval_s"] = {interval.low, interval.high};
+  out["measure_next"] = Json::array();
+  for (const Contribution& one : interval.next) {
+    out["measure_next"].push_back({{"entry", one.entry}, {"effect_s", one.effect}, {"share", one.share}});
+  }
+  out["op_kinds"] = Json::array();
+  for (const KindTime& kind : interval.kinds) {
+    out["op_kinds"].push_back({{"kind", kind.kind},
+                               {"count", kind.count},
+                               {"time_s", kind.time},
+                               {"interval_s", {kind.time * (1 - std::min(1.0, kind.interval)), kind.time * (1 + kind.interval)}}});
+  }
+}
+
 }  // namespace
 
 Json time_json(const TimeClasses& time) {
@@ -60,6 +76,7 @@ std::string summary_json(const Summary& summary, Seconds wall) {
   Json out;
   out["study"] = summary.study;
   out["iteration_time_s"] = summary.iteration_time;
+  if (summary.interval) add_interval(*summary.interval, out);
   out["samples_per_s"] = summary.samples_per_s;
   out["tokens_per_s"] = summary.tokens_per_s;
   out["model_flop"] = summary.model_flop;

@@ -107,6 +107,21 @@ std::string link_table(const Summary& summary) {
   return text;
 }
 
+std::string interval_line(const TimeInterval& interval) {
+  return format("  90 %% interval    %s to %s, from the profile's uncertainty\n", duration(interval.low).c_str(),
+                duration(interval.high).c_str());
+}
+
+std::string measure_next(const TimeInterval& interval) {
+  if (interval.next.empty()) return "";
+  std::string text = "\n  what leaves it uncertain: measure these next\n";
+  for (const Contribution& one : interval.next) {
+    text += format("    %12s %6.1f %%  %s\n", duration(std::abs(one.effect)).c_str(), one.share * 100,
+                   one.entry.c_str());
+  }
+  return text;
+}
+
 std::string source_lines(const Summary& summary) {
   int measured = 0, fitted = 0, datasheet = 0, derived = 0;
   for (const SourceEntry& entry : summary.sources) {
@@ -126,6 +141,7 @@ std::string summary_text(const Summary& summary, const Study& study, Seconds wal
   text += format("  step time        %s   %s samples/s, %s tokens/s\n",
                  duration(summary.iteration_time).c_str(), count(summary.samples_per_s).c_str(),
                  count(summary.tokens_per_s).c_str());
+  if (summary.interval) text += interval_line(*summary.interval);
   text += format("  per GPU          %.1f TFLOP/s of the model, MFU %.1f %%; %.1f TFLOP/s executed\n",
                  summary.tflops_per_gpu, summary.mfu * 100, summary.hardware_tflops_per_gpu);
   text += format("  bubble           %.2f %%, exposed communication %.2f %%\n\n",
@@ -133,6 +149,7 @@ std::string summary_text(const Summary& summary, const Study& study, Seconds wal
   text += lost_to(summary);
   text += memory_table(summary);
   text += link_table(summary);
+  if (summary.interval) text += measure_next(*summary.interval);
   text += source_lines(summary);
   text += "  program          " + summary.program_digest.substr(0, 16) + "\n";
   text += format("  answered in      %s, %s ops timed\n", duration(wall).c_str(),

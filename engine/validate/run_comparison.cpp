@@ -4,9 +4,11 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "engine/exec/meetings.h"
+#include "engine/exec/op_work.h"
 #include "engine/exec/timed_program.h"
 #include "engine/report/row_classes.h"
 #include "engine/validate/error_stats.h"
@@ -38,6 +40,7 @@ class Comparer {
     compare_steps();
     compare_kinds();
     find_effects();
+    compare_ops();
     compare_ranks();
     compare_streams();
     compare_links();
@@ -128,6 +131,39 @@ class Comparer {
       kind.kind = name;
       out_.kinds.push_back(kind);
     }
+  }
+
+  /// Kernels by what they are, wherever they stand in the step.
+  void compare_ops() {
+    using Key = std::tuple<KernelForm, std::int64_t, std::int64_t, std::int64_t, std::int64_t, Bytes>;
+    std::map<Key, OpComparison> ops;
+    std::map<Key, std::vector<Seconds>> times;
+    OpWork work_of(in_.program);
+    const std::vector<std::size_t> timed = timed_steps(in_.measured);
+    for (const std::size_t i : timed) {
+      for (const RankTrace& rank : in_.measured.steps[i].ranks) {
+        for (const TraceRow& row : rank.rows) {
+          const ProgramOp& op = op_of(row);
+          if (is_communication(op.kind)) continue;
+          const KernelWork work = work_of(op);
+          if (work.cls == KernelClass::kNone) continue;
+          const Key key{work.form, work.m, work.n, work.k, work.batch, work.bytes};
+          OpComparison& one = ops[key];
+          one.work = work;
+          one.count += 1 / static_cast<double>(timed.size());
+          one.predicted = in_.costs.ops.at(1.0)[static_cast<std::size_t>(row.segment)][row.op].kernel;
+          if (in_.uncertainty != nullptr) one.interval = in_.uncertainty->interval(row.segment, row.op);
+          times[key].push_back(row.end - row.start);
+        }
+      }
+    }
+    for (auto& [key, one] : ops) {
+      one.measured = quantile(times[key], 0.5);
+      out_.ops.push_back(one);
+    }
+    std::stable_sort(out_.ops.begin(), out_.ops.end(), [](const OpComparison& a, const OpComparison& b) {
+      return a.count * a.measured > b.count * b.measured;
+    });
   }
 
   void find_effects() {

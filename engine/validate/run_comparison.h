@@ -7,12 +7,15 @@
 // in full, a transfer that hides behind another not at all.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/exec/costs.h"
+#include "engine/exec/time_interval.h"
 #include "engine/exec/trace.h"
 #include "engine/report/timeline.h"
 #include "engine/validate/measured_run.h"
@@ -26,6 +29,16 @@ struct KindComparison {
   Seconds predicted = 0;  // per step and rank, mean
   Seconds measured = 0;   // mean of the middle steps
   Seconds effect = 0;     // what measured times of this kind alone add to the simulated step
+};
+
+/// Kernels of one form and shape.
+struct OpComparison {
+  KernelWork work;
+  double count = 0;       // per step, over all ranks
+  Seconds predicted = 0;  // of one
+  double interval = 0;    // half of the stated 90 % interval, over `predicted`; 0: none is stated
+  Seconds measured = 0;   // median over ranks, microbatches and the timed steps
+  bool inside() const { return std::abs(measured - predicted) <= interval * predicted; }
 };
 
 struct RankComparison {
@@ -62,6 +75,8 @@ struct RunComparison {
   Seconds measured_low = 0, measured_high = 0;
   Seconds with_measured = 0;          // simulated with all measured times
   std::vector<KindComparison> kinds;  // the greatest effect first
+  std::vector<OpComparison> ops;      // the most measured time first
+  std::optional<TimeInterval> interval;  // of the predicted step; absent: the profile states no intervals
   std::vector<RankComparison> ranks;
   std::vector<StreamComparison> streams;
   std::vector<LinkComparison> links;
@@ -76,6 +91,7 @@ struct RunInputs {
   const Trace& predicted;  // unfolded, with the rows of all ranks
   const MeasuredRun& measured;
   std::function<Seconds(const Costs&)> step_time;  // simulates again
+  const CostUncertainty* uncertainty = nullptr;    // of `costs`; nullptr: the profile states none
 };
 
 RunComparison compare_run(const RunInputs& in);

@@ -1,4 +1,5 @@
 // summary.json and --json of validate --run.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "engine/program/program_words.h"
@@ -50,6 +51,7 @@ nlohmann::ordered_json run_comparison_data(const RunComparison& c) {
   out["threads_per_rank"] = c.threads_per_rank;
   out["more_ranks_than_cores"] = c.oversubscribed;
   out["step_time"] = with_times(Json::object(), c.predicted, c.measured);
+  if (c.interval) out["step_time"]["predicted_interval_s"] = {c.interval->low, c.interval->high};
   out["step_time"]["measured_p10_s"] = c.measured_low;
   out["step_time"]["measured_p90_s"] = c.measured_high;
   out["step_time"]["num_steps"] = c.num_steps;
@@ -63,6 +65,21 @@ nlohmann::ordered_json run_comparison_data(const RunComparison& c) {
     row["effect_s"] = kind.effect;
     out["op_kinds"].push_back(row);
   }
+  out["ops"] = Json::array();
+  std::size_t stated = 0, inside = 0;
+  for (const OpComparison& op : c.ops) {
+    Json row = with_times({{"form", to_string(op.work.form)},
+                           {"shape", {op.work.m, op.work.n, op.work.k, op.work.batch}},
+                           {"count", op.count}},
+                          op.predicted, op.measured);
+    if (op.interval > 0) {
+      row["interval_s"] = {op.predicted * std::max(0.0, 1 - op.interval), op.predicted * (1 + op.interval)};
+      ++stated;
+      inside += op.inside();
+    }
+    out["ops"].push_back(row);
+  }
+  if (stated > 0) out["intervals"] = {{"ops", stated}, {"inside", inside}};
   out["ranks"] = Json::array();
   for (const RankComparison& rank : c.ranks) {
     out["ranks"].push_back({{"rank", rank.rank},

@@ -30,6 +30,18 @@ std::string more(std::size_t shown, std::size_t all) {
   return all > shown ? format("  ... and %zu more in --json\n", all - shown) : "";
 }
 
+std::string interval_lines(const RunComparison& c) {
+  std::size_t stated = 0, inside = 0;
+  for (const OpComparison& op : c.ops) {
+    stated += op.interval > 0;
+    inside += op.interval > 0 && op.inside();
+  }
+  return format(
+      "  90 %% interval of the profile: %.3f to %.3f ms; of %zu kernels (by form and shape) %zu were measured "
+      "inside theirs\n",
+      c.interval->low / kMilli, c.interval->high / kMilli, stated, inside);
+}
+
 std::string headline(const RunComparison& c) {
   std::string text =
       printable(c.run) +
@@ -41,6 +53,7 @@ std::string headline(const RunComparison& c) {
       "%s\n",
       c.predicted / kMilli, c.measured / kMilli, c.num_steps, c.measured_low / kMilli,
       c.measured_high / kMilli, error_text(c.predicted, c.measured).c_str());
+  if (c.interval) text += interval_lines(c);
   text += format("  simulated with every measured time: %.3f ms\n\n", c.with_measured / kMilli);
   for (const std::string& warning : c.warnings) text += "  warning: " + warning + "\n";
   return c.warnings.empty() ? text : text + "\n";

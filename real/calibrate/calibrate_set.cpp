@@ -190,7 +190,7 @@ class SetRun {
   void add(const ProbeTimings& timings) {
     for (const ProbeTimings::Kernel& kernel : timings.kernels) {
       constexpr std::size_t kEnough = 3;
-      if (kernel.alone.size() >= kEnough) add_kernel(kernel);
+      if (kernel.alone.size() >= kEnough) add_kernel(kernel, timings.typical(kernel));
       if (kernel.alone.size() < kEnough || kernel.covered.size() < kEnough) continue;
       const Seconds alone = summarise_timings(kernel.alone).median,
                     covered = summarise_timings(kernel.covered).median;
@@ -204,14 +204,15 @@ class SetRun {
     }
   }
 
-  void add_kernel(const ProbeTimings::Kernel& kernel) {
+  void add_kernel(const ProbeTimings::Kernel& kernel, Seconds typical) {
     const TimingSummary summary = summarise_timings(kernel.alone);
     set_.num_outliers += summary.num_outliers;
     const KernelWork& work = kernel.work;
-    CurvePoint point{{work.m, work.n, work.k, work.batch},
+    CurvePoint point{work.form,
+                     {work.m, work.n, work.k, work.batch},
                      work.flop,
                      work.bytes,
-                     summary.median,
+                     typical,
                      summary.interval};
     if (point.time > 0) add_point(set_.points[work.form], point);
   }

@@ -64,14 +64,16 @@ class RowReader {
              kernel.work.bytes == work.bytes;
     };
     auto kernel = std::find_if(out.kernels.begin(), out.kernels.end(), same);
-    if (kernel == out.kernels.end()) kernel = out.kernels.insert(kernel, {work, {}, {}});
+    if (kernel == out.kernels.end()) kernel = out.kernels.insert(kernel, {work, {}, {}, {}});
     const Seconds time = row.end - row.start;
     Seconds beside = 0;
     for (const TraceRow* message : messages_) beside += common(row, *message);
-    if (beside <= 0.02 * time)
+    if (beside <= 0.02 * time) {
       kernel->alone.push_back(time);
-    else if (beside >= 0.5 * time)
+      kernel->step.push_back(out.steps.size() - 1);
+    } else if (beside >= 0.5 * time) {
       kernel->covered.push_back(time);
+    }
   }
 
   void add_messages(const std::vector<TraceRow>& rows, ProbeTimings& out) const {
@@ -95,6 +97,23 @@ class RowReader {
 };
 
 }  // namespace
+
+Seconds ProbeTimings::typical(const Kernel& kernel) const {
+  std::vector<Seconds> sorted = steps;
+  std::sort(sorted.begin(), sorted.end());
+  const std::size_t quarter = sorted.size() / 4;
+  if (sorted.empty()) return 0;
+  const Seconds fastest = sorted[quarter], slowest = sorted[sorted.size() - 1 - quarter];
+  Seconds sum = 0;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < kernel.alone.size(); ++i) {
+    const Seconds step = steps[kernel.step[i]];
+    if (step < fastest || step > slowest) continue;
+    sum += kernel.alone[i];
+    ++count;
+  }
+  return count > 0 ? sum / static_cast<double>(count) : 0;
+}
 
 ProbeTimings run_probe(const CompiledProbe& probe, std::int64_t rank, Device& device,
                        Transport& transport, const MoreSteps& more) {

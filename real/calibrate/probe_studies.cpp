@@ -24,56 +24,75 @@ constexpr std::array<Variant, 5> kVariants = {{{"gpt", "gpt", 0.1},
                                                {"bert", "bert", 0.1},
                                                {"bert-plain", "bert", 0}}};
 
-struct Batch {
-  std::int64_t seq_len, samples;
-};
-constexpr std::array<Batch, 8> kBatches = {
-    {{64, 2}, {64, 16}, {128, 4}, {128, 16}, {256, 1}, {256, 8}, {512, 2}, {1024, 1}}};
-constexpr std::array<std::int64_t, 7> kCpuWidths = {128, 256, 512, 1024, 192, 384, 768};
+// Powers of two and sizes between them: kernels that work in tiles take unlike times for both.
+constexpr std::array<std::int64_t, 11> kCpuWidths = {128, 256, 512, 192, 1024, 320,
+                                                     768, 384, 640, 896, 576};
 constexpr std::array<std::int64_t, 7> kCudaWidths = {512, 1024, 2048, 4096, 768, 1536, 3072};
-constexpr std::array<std::int64_t, 5> kVocabularies = {64, 512, 4096, 16384, 50304};
-constexpr std::array<std::int64_t, 3> kHeadSizes = {64, 32, 128};
+constexpr std::array<std::int64_t, 12> kLengths = {64, 128, 256,  96, 512, 160,
+                                                   48, 192, 1024, 80, 384, 320};
+constexpr std::array<std::int64_t, 7> kSamples = {4, 1, 2, 8, 3, 16, 6};
+constexpr std::array<std::int64_t, 8> kVocabularies = {64,    512,  4096, 16384,
+                                                       50304, 1000, 7000, 2500};
+constexpr std::array<std::int64_t, 5> kHeadSizes = {64, 32, 128, 48, 96};
+constexpr std::size_t kCandidates = 64;  // of each variant and type
+constexpr std::int64_t kMostTokens = 2048;
 
-struct Place {  // of a candidate in the lattice; what it does not say is spread over the others by
-                // it
-  std::size_t variant, width, batch, number;
+struct Place {
+  std::size_t variant, number;  // of a variant and type, its candidates are numbered
   bool half;
 };
+
+/// The lists are gone through at different paces, so that candidates that follow each other differ
+/// in all.
+template <std::size_t size>
+std::int64_t pick(const std::array<std::int64_t, size>& list, std::size_t number,
+                  std::size_t pace) {
+  return list[number * pace % size];
+}
+
+/// The size of a head that divides `width`, from the one that is picked on.
+std::int64_t head_size(std::int64_t width, std::size_t number) {
+  for (std::size_t i = 0; i < kHeadSizes.size(); ++i) {
+    const std::int64_t head = kHeadSizes[(number + i) % kHeadSizes.size()];
+    if (width % head == 0 && width / head >= 2) return head;
+  }
+  return width / 4;
+}
 
 std::string number(std::int64_t value) { return std::to_string(value); }
 
 Probe make_probe(const Place& at, const std::string& device, std::int64_t ranks) {
   const bool cuda = device == "cuda";
   const Variant& variant = kVariants[at.variant];
-  const std::int64_t width = (cuda ? kCudaWidths : kCpuWidths)[at.width];
-  Batch batch = kBatches[at.batch];
-  if (cuda) batch.seq_len *= 4;
-  const std::int64_t head = std::min(kHeadSizes[at.number % kHeadSizes.size()], width / 4);
+  const std::size_t n = at.number + 13 * at.variant;
+  const std::int64_t width = cuda ? pick(kCudaWidths, n, 3) : pick(kCpuWidths, n, 3);
+  const std::int64_t seq_len = pick(kLengths, n, 5) * (cuda ? 4 : 1);
+  const std::int64_t most = kMostTokens * (cuda ? 4 : 1);
+  const std::int64_t samples = std::clamp<std::int64_t>(most / seq_len, 1, pick(kSamples, n, 2));
+  const std::int64_t head = head_size(width, n);
   // A vocabulary is not a rank's alone, as rows of the table and columns of the head.
-  const std::int64_t vocab = kVocabularies[(at.number * 7 + at.width) % kVocabularies.size()];
+  const std::int64_t vocab = pick(kVocabularies, n, 3);
   const char* type = at.half ? "bf16" : "fp32";
-  const bool tensor = ranks > 1 && at.number % 2 == 0 && width / head % ranks == 0;
+  const bool tensor = ranks > 1 && n % 2 == 0 && width / head % ranks == 0;
   Probe probe;
   probe.name = std::string(variant.name) + " h" + number(width) + " a" + number(width / head) +
-               " s" + number(batch.seq_len) + " b" + number(batch.samples) + " v" + number(vocab) +
-               " " + type + (ranks == 1 ? "" : (tensor ? " tp" : " dp") + number(ranks));
-  const std::int64_t global = batch.samples * (tensor ? 1 : ranks);
+               " s" + number(seq_len) + " b" + number(samples) + " v" + number(vocab) + " " + type +
+               (ranks == 1 ? "" : (tensor ? " tp" : " dp") + number(ranks));
+  const std::int64_t global = samples * (tensor ? 1 : ranks);
   const std::int64_t layers = width <= (cuda ? 1024 : 256) ? 2 : 1;
   const char* gpu = cuda ? ", device: h100-sxm-80g" : "";
   const std::int64_t heads = width / head;
   // Some Llamas have fewer heads of keys and values.
-  const bool grouped =
-      std::string(variant.family) == "llama" && at.number % 4 == 1 && heads % 4 == 0;
+  const bool grouped = std::string(variant.family) == "llama" && n % 4 == 1 && heads % 4 == 0;
   if (grouped) probe.name += " grouped";
-  probe.study = "model: {family: " + std::string(variant.family) + ", layers: " + number(layers) +
-                ", hidden: " + number(width) + ", heads: " + number(heads) +
-                (grouped ? ", kv_heads: " + number(heads / 2) : "") + ", vocab: " + number(vocab) +
-                ", seq_len: " + number(batch.seq_len) +
-                "}\ncluster: {preset: local, ranks: " + number(ranks) + gpu +
-                "}\nparallel: {tensor: " + number(tensor ? ranks : 1) +
-                "}\ntraining: {global_batch: " + number(global) +
-                ", microbatch: " + number(batch.samples) + ", precision: " + type +
-                ", dropout: " + (variant.dropout > 0 && !cuda ? "0.1" : "0") + "}\n";
+  probe.study =
+      "model: {family: " + std::string(variant.family) + ", layers: " + number(layers) +
+      ", hidden: " + number(width) + ", heads: " + number(heads) +
+      (grouped ? ", kv_heads: " + number(heads / 2) : "") + ", vocab: " + number(vocab) +
+      ", seq_len: " + number(seq_len) + "}\ncluster: {preset: local, ranks: " + number(ranks) +
+      gpu + "}\nparallel: {tensor: " + number(tensor ? ranks : 1) +
+      "}\ntraining: {global_batch: " + number(global) + ", microbatch: " + number(samples) +
+      ", precision: " + type + ", dropout: " + (variant.dropout > 0 && !cuda ? "0.1" : "0") + "}\n";
   return probe;
 }
 
@@ -99,15 +118,12 @@ Probe overlap_probe(const std::string& device, std::int64_t ranks) {
 std::vector<Probe> probe_studies(const std::string& device, std::int64_t ranks) {
   std::vector<Probe> probes;
   if (ranks > 1) probes.push_back(overlap_probe(device, ranks));
-  for (std::size_t width = 0; width < kCpuWidths.size(); ++width) {
-    for (std::size_t batch = 0; batch < kBatches.size(); ++batch) {
-      for (std::size_t variant = 0; variant < kVariants.size(); ++variant) {
-        for (const bool half : {false, true}) {
-          // Consecutive candidates of one variant and type differ in head size, vocabulary and
-          // layout.
-          const std::size_t count = width * kBatches.size() + batch + variant;
-          probes.push_back(make_probe({variant, width, batch, count, half}, device, ranks));
-        }
+  for (std::size_t index = 0; index < kCandidates; ++index) {
+    for (std::size_t variant = 0; variant < kVariants.size(); ++variant) {
+      for (const bool half : {false, true}) {
+        Probe probe = make_probe({variant, index, half}, device, ranks);
+        const auto same = [&](const Probe& other) { return other.name == probe.name; };
+        if (std::none_of(probes.begin(), probes.end(), same)) probes.push_back(std::move(probe));
       }
     }
   }

@@ -35,7 +35,11 @@ function withUnit(words) {
 }
 
 function simulatedFigures(summary, figure) {
-  figure("Step time", withUnit(formatSeconds(summary.iteration_time_s)), "one optimizer step, steady state");
+  const interval = summary.iteration_time_interval_s;
+  figure(
+      "Step time", withUnit(formatSeconds(summary.iteration_time_s)),
+      "one optimizer step, steady state" +
+          (interval ? "; 90 %: " + formatSeconds(interval[0]) + " to " + formatSeconds(interval[1]) : ""));
   figure(
       "Throughput", [formatCount(summary.tokens_per_s), "tokens/s"], formatCount(summary.samples_per_s) + " samples/s");
   figure(

@@ -22,6 +22,7 @@ function drawSources() {
                   (SOURCE_KINDS[kind] ? " (" + SOURCE_KINDS[kind] + ")" : ""))
           .join(", ") +
       ".";
+  drawMeasureNext();
   const sorted = [...sources].sort((a, b) => order(a.kind) - order(b.kind) || a.name.localeCompare(b.name));
   byId("sources-table")
       .append(element(
@@ -40,6 +41,24 @@ function drawSources() {
                       (source) => element(
                           "tr", {}, element("td", {}, source.kind), element("td", {}, element("code", {}, source.name)),
                           element("td", {}, source.used_for), element("td", {}, source.note)))))));
+}
+
+// Where the profile says how uncertain it is: the entries that the step time's interval comes from.
+function drawMeasureNext() {
+  const next = run.summary.measure_next || [];
+  if (next.length === 0) return;
+  byId("sources-table")
+      .append(
+          element(
+              "p", {class: "lead"},
+              "What leaves the step time uncertain, the most first: each entry at the upper end of its own 90 % interval " +
+                  "makes the step longer by so much."),
+          element(
+              "ul", {},
+              next.map(
+                  ({entry, effect_s, share}) =>
+                      element("li", {}, element("code", {}, entry), ": " + formatSeconds(effect_s) + ", " +
+                                            formatShare(share) + " of what is uncertain"))));
 }
 
 // The least certain first: that is what to measure next.

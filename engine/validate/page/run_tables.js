@@ -8,6 +8,10 @@ const TIME_COLUMNS = [
   number("error", ({error_percent}) => percentText(error_percent)),
 ];
 
+function intervalWords(interval) {
+  return interval ? `; 90 % ${formatSeconds(interval[0])} to ${formatSeconds(interval[1])}` : "";
+}
+
 function drawFigures() {
   const {step_time: step} = comparison;
   byId("lead").textContent = plural(comparison.num_ranks, "rank") + " on " + comparison.device + ", " +
@@ -18,7 +22,7 @@ function drawFigures() {
   byId("figures").replaceChildren(
       figure("Measured step", formatSeconds(step.measured_s),
              `median of ${step.num_steps}; 10 % below ${formatSeconds(step.measured_p10_s)}, 10 % above ${formatSeconds(step.measured_p90_s)}`),
-      figure("Predicted step", formatSeconds(step.predicted_s), "simulated from the run's program.txt"),
+      figure("Predicted step", formatSeconds(step.predicted_s), "simulated from the run's program.txt" + intervalWords(step.predicted_interval_s)),
       figure("Error", percentText(step.error_percent), "above 0, the prediction is too slow"),
       figure("With measured times", formatSeconds(step.with_measured_times_s), "simulated, every instruction as long as it was"));
   byId("warnings").hidden = comparison.warnings.length === 0;
@@ -68,6 +72,18 @@ function drawRunTables() {
         number("effect", ({effect_s}) => signedTime(effect_s))
       ],
       comparison.op_kinds));
+  byId("ops-table").append(tableOf(
+      [
+        nameColumn("kernel", ({form}) => form), number("shape", ({shape}) => shape.join(" \u00d7 ")),
+        number("count", ({count}) => formatCount(count)), ...TIME_COLUMNS,
+        number("90 %", ({interval_s}) => interval_s ? formatSeconds(interval_s[0]) + " to " + formatSeconds(interval_s[1]) : "\u2013"),
+        {title: "inside", of: ({interval_s, measured_s}) =>
+             interval_s ? (interval_s[0] <= measured_s && measured_s <= interval_s[1] ? "yes" : "no") : "\u2013"}
+      ],
+      comparison.ops.slice(0, 60)));
+  byId("ops-lead").textContent = "Kernels by what they compute and their shape, the most time first" +
+      (comparison.ops.length > 60 ? "; the first 60 of " + comparison.ops.length + ", all are in summary.json" : "") + "." +
+      (comparison.intervals ? ` ${comparison.intervals.inside} of ${comparison.intervals.ops} were measured inside the profile's 90 % intervals.` : "");
   const exposed = (time) => Object.values(time.exposed_communication).reduce((sum, seconds) => sum + seconds, 0);
   const both = (title, of) => number(title, ({predicted, measured}) => formatSeconds(of(predicted)) + " / " + formatSeconds(of(measured)));
   byId("ranks-table").append(tableOf(
