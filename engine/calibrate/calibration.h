@@ -24,7 +24,7 @@ struct MeasuredSet {
   std::int64_t ranks = 1;
   int threads = 1;  // of each process; 0: a GPU
   Seconds spent = 0;
-  bool complete = false;
+  bool complete = false;            // nothing is left that is worth timing
   std::vector<std::string> probes;  // those done, by name
   std::map<KernelForm, std::vector<CurvePoint>> points;
   std::vector<Seconds> launches;    // host time per op, of each probe

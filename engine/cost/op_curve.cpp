@@ -80,10 +80,14 @@ Seconds OpCurve::base_time(Flop flop, Bytes bytes) const {
   return base_[0] + base_[1] * flop + base_[2] * static_cast<double>(bytes);
 }
 
+/// Three parts: what all forms share at a shape, what a form is off by at all shapes, and what it does there alone.
 double OpCurve::similarity(const Axes& axes, const KernelForm& form, std::size_t point) const {
-  return matern(distance_squared(axes, axes_[point]) / (choice_.length * choice_.length) +
-                form_distance_squared(form, points_[point].form) /
-                    (choice_.form_length * choice_.form_length));
+  constexpr double kShared = 0.4, kOffset = 0.3, kOwn = 0.3;
+  const double shapes =
+      matern(distance_squared(axes, axes_[point]) / (choice_.length * choice_.length));
+  const double forms = matern(form_distance_squared(form, points_[point].form) /
+                              (choice_.form_length * choice_.form_length));
+  return kShared * shapes + kOffset * forms + kOwn * shapes * forms;
 }
 
 double OpCurve::noise_of(const CurvePoint& point) const {
@@ -133,10 +137,12 @@ void OpCurve::choose() {
     }
   };
   for (int round = 0; round < 2; ++round) {
+    // Few points cannot tell noise from a bend; a bend is what they were chosen for.
+    constexpr std::size_t kFew = 12;
+    if (points_.size() >= kFew) improve(&Choice::noise, {kLeastNoise, 0.02, 0.05, 0.1});
+    improve(&Choice::deviation, {spread / 4, spread / 2, spread, 2 * spread});
     improve(&Choice::length, {1, 2, 4, 8});
     improve(&Choice::form_length, {1, 2, 4, 8});
-    improve(&Choice::deviation, {spread / 2, spread, 2 * spread});
-    improve(&Choice::noise, {kLeastNoise, 0.02, 0.05, 0.1});
   }
   likelihood(best);
 }

@@ -13,6 +13,7 @@
 #include "engine/base/error.h"
 #include "engine/calibrate/calibration_page.h"
 #include "engine/calibrate/profile_text.h"
+#include "engine/calibrate/turns.h"
 #include "real/calibrate/calibrate_set.h"
 #include "real/calibrate/machine.h"
 #include "real/exec/retained_memory.h"
@@ -83,16 +84,12 @@ int run_measure(const MeasureOptions& options, const std::vector<std::string>& a
   if (const std::string folder = fs::path(options.out).parent_path().string(); !folder.empty())
     make_folder(folder);
   const std::vector<std::int64_t> sizes = set_sizes(calibration.devices);
-  Seconds left = options.minutes * 60;
-  for (const MeasuredSet& set : calibration.sets) left -= set.spent;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    MeasuredSet& set = calibration.set_of(sizes[i]);
-    if (set.complete) continue;
+  Turns turns(sizes, options.minutes * 60);
+  while (const auto turn = turns.next(calibration)) {
     write_file(partial_file(options.out), calibration_json(calibration));
-    const Seconds seconds = std::max(5.0, left / static_cast<double>(sizes.size() - i));
     std::vector<std::string> words = arguments;
-    words.push_back("--set-seconds=" + std::to_string(seconds));
-    const int exit = run_local_ranks(words, sizes[i]);
+    words.push_back("--set-seconds=" + std::to_string(turn->seconds));
+    const int exit = run_local_ranks(words, turn->ranks);
     if (exit != 0) {
       std::fprintf(
           stderr,
@@ -100,10 +97,8 @@ int run_measure(const MeasureOptions& options, const std::vector<std::string>& a
           partial_file(options.out).c_str());
       return exit;
     }
-    const Seconds before = set.spent;
     calibration =
         resume_calibration(options.out, begin_calibration(options.device, joined(arguments)));
-    left -= calibration.set_of(sizes[i]).spent - before;
   }
   write_results(options, calibration);
   fs::remove(partial_file(options.out));

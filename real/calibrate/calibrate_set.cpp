@@ -77,7 +77,7 @@ class SetRun {
   }
 
   void run() {
-    if (environment_.world_size > 1) time_messages();
+    if (environment_.world_size > 1 && set_.probes.empty()) time_messages();
     std::vector<Probe> probes = probe_studies(calibration_.origin.device, environment_.world_size);
     if (leads()) {
       for (Probe& probe : probes) probe.kernels = kernels_of(compiler_.compile(probe).program);
@@ -90,7 +90,11 @@ class SetRun {
       check(probe != probes.end(), "all ranks have the same probes");
       time_probe(*probe);
     }
-    set_.complete = true;
+    if (leads()) {
+      const KnownKernels known(set_.points);
+      constexpr Seconds kAnyTime = 1e9;
+      set_.complete = !choose_probe(probes, set_.probes, known, {kAnyTime});
+    }
     save();
     show("done");
   }
@@ -237,11 +241,11 @@ class SetRun {
     return below->time * std::pow(above->time / below->time, share);
   }
 
-  /// At most a sixth of the time, shared among the kinds.
+  /// At most a third of the set's first turn, shared among the kinds.
   void time_messages() {
     MessageTimer timer(*device_, *transport_, environment_.rank, environment_.world_size);
     constexpr Bytes kLeast = 256, kMost = Bytes{64} << 20;
-    const Seconds each = (until_ - now()) / 6 / static_cast<double>(message_kinds().size());
+    const Seconds each = (until_ - now()) / 3 / static_cast<double>(message_kinds().size());
     for (const std::string& kind : message_kinds()) {
       const Seconds end = now() + each;
       Seconds longest = 0;

@@ -37,7 +37,7 @@ KernelWork product(const char* form, std::int64_t m, std::int64_t n, std::int64_
 
 void time(MeasuredSet& set, const KernelWork& work, Seconds seconds) {
   add_point(set.points[work.form],
-            {{work.m, work.n, work.k, work.batch}, work.flop, work.bytes, seconds, 0.01});
+            {work.form, {work.m, work.n, work.k, work.batch}, work.flop, work.bytes, seconds, 0.01});
 }
 
 /// A machine of 2 cores: 100 GFLOP/s for one process on both, 40 for each of two.
@@ -128,15 +128,15 @@ TEST_CASE("sets are kept in the order of their ranks, one for each number") {
 
 TEST_CASE("a shape that is timed twice becomes a mean that covers both") {
   std::vector<CurvePoint> points;
-  add_point(points, {{1, 2, 3, 1}, 6, 8, 1.0, 0.02});
-  add_point(points, {{1, 2, 3, 1}, 6, 8, 1.1, 0.02});
-  add_point(points, {{1, 2, 4, 1}, 6, 8, 2.0, 0.02});
+  add_point(points, {{}, {1, 2, 3, 1}, 6, 8, 1.0, 0.02});
+  add_point(points, {{}, {1, 2, 3, 1}, 6, 8, 1.1, 0.02});
+  add_point(points, {{}, {1, 2, 4, 1}, 6, 8, 2.0, 0.02});
   REQUIRE(points.size() == 2);
   CHECK(points[0].time == Approx(1.05));
   CHECK(points[0].interval == Approx(0.05 / 1.05));
   // One that is known ten times better counts a hundred times as much: (100 x 1.05 + 1 x ...) with
   // the mean's interval.
-  add_point(points, {{1, 2, 3, 1}, 6, 8, 1.0, 0.05 / 1.05 / 10});
+  add_point(points, {{}, {1, 2, 3, 1}, 6, 8, 1.0, 0.05 / 1.05 / 10});
   CHECK(points[0].time == Approx((1.05 + 91.0 * 1.0) / 92.0).epsilon(2e-3));
 }
 

@@ -39,7 +39,7 @@ void time_on_device(const Probe& one, Points& points) {
     const KernelWork& work = kernel.work;
     add_point(
         points[work.form],
-        {{work.m, work.n, work.k, work.batch}, work.flop, work.bytes, device_time(work), 0.005});
+        {work.form, {work.m, work.n, work.k, work.batch}, work.flop, work.bytes, device_time(work), 0.005});
   }
 }
 

@@ -33,10 +33,31 @@ TEST_CASE("a set of measured kernels reads") {
       curve("gelu fp32 -> fp32", "[512, 64, 0, 1, 0, 262144, 12.5, 0.02]"), "d.yaml"));
   REQUIRE(sets.size() == 1);
   CHECK(sets[0]->launch == Approx(5e-6));
-  const auto& [form, entry] = *sets[0]->curves.begin();
-  CHECK(to_string(form) == "gelu fp32 -> fp32");
-  CHECK(entry.curve.points()[0].time == Approx(12.5e-6));
-  CHECK(entry.curve.points()[0].bytes == 262144);
+  REQUIRE(sets[0]->forms.size() == 1);
+  CHECK(to_string(sets[0]->forms.begin()->first) == "gelu fp32 -> fp32");
+  KernelWork work;
+  work.form = sets[0]->forms.begin()->first;
+  work.m = 512, work.n = 64, work.bytes = 262144;
+  REQUIRE(sets[0]->curves.at(work));
+  CHECK(sets[0]->curves.at(work)->time == Approx(12.5e-6));
+  CHECK(sets[0]->repeatability.interval == 0);
+  CHECK(sets[0]->interval_factor == 1);  // of one point nothing can be told
+}
+
+TEST_CASE("how far a machine repeats itself is read, and refused where it means nothing") {
+  std::string text = curve("gelu fp32 -> fp32", "[512, 64, 0, 1, 0, 262144, 12.5, 0.02]");
+  const std::string key = "  columns:";
+  REQUIRE(text.find(key) != std::string::npos);
+  const auto with = [&](const std::string& line) {
+    return std::string(text).insert(text.find(key), "  repeatability: {" + line + "}\n");
+  };
+  const auto sets = read_measured_kernels(
+      YamlNode::parse(with("kind: measured, interval: 0.04, note: of the reference"), "d.yaml"));
+  CHECK(sets[0]->repeatability.interval == 0.04);
+  CHECK(problem_of(with("kind: measured, interval: -1, note: x")).find("expected more than 0") !=
+        std::string::npos);
+  CHECK(problem_of(with("kind: measured, interval: 99, note: x")).find("expected at most 10") !=
+        std::string::npos);
 }
 
 TEST_CASE("what is wrong in a measured kernel is said at its line") {
