@@ -11,6 +11,8 @@
 #include "engine/base/error.h"
 #include "engine/config/cluster_preset.h"
 #include "engine/config/profile_reader.h"
+#include "engine/config/study_words.h"
+#include "engine/schedule/schedule_names.h"
 #include "models/presets.h"
 
 namespace trainyard {
@@ -67,9 +69,13 @@ const std::vector<std::pair<std::string, std::function<List()>>>& topics() {
       {"links", [] { return list_links(data_root()); }},
       {"frameworks", [] { return list_frameworks(data_root()); }},
       {"schedules", [] {
-         return List{{"gpipe", "all forwards, then all backwards"},
-                     {"1f1b", "one forward, one backward: activations of at most p microbatches"},
-                     {"interleaved", "1f1b over several stages per rank (parallel.virtual_stages)"}};
+         List list;
+         for (const ScheduleName& schedule : schedule_names()) {
+           const bool in_studies = std::find(kScheduleWords.begin(), kScheduleWords.end(), schedule.name) != kScheduleWords.end();
+           list.push_back({std::string(schedule.name),
+                           std::string(schedule.description) + (in_studies ? "" : " (so far only in solve)")});
+         }
+         return list;
        }},
       {"partitioners", [] {
          return List{{"uniform", "the same number of layers on every stage"},

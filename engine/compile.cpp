@@ -7,6 +7,7 @@
 
 #include "engine/graph/differentiate.h"
 #include "engine/graph/select_kernels.h"
+#include "engine/graph/split_backward.h"
 #include "engine/partition/stage_partition.h"
 #include "engine/program/host_waits.h"
 #include "engine/program/instantiate.h"
@@ -14,7 +15,8 @@
 #include "engine/program/step_segments.h"
 #include "engine/program/verify.h"
 #include "engine/recompute/recompute.h"
-#include "engine/schedule/pipeline_schedule.h"
+#include "engine/schedule/schedule_names.h"
+#include "engine/schedule/stage_form.h"
 #include "engine/sharding/shard_megatron.h"
 
 namespace trainyard {
@@ -46,14 +48,14 @@ struct TrainingInputs {
   bool flash_attention;
   int tensor;
   bool sequence_parallel, scatter_gather;
-  int num_stages;
+  std::vector<StageForm> forms;  // [stage]
   PartitionConfig partition;
   RecomputeConfig recompute;
   FrameworkConfig framework;
   friend bool operator==(const TrainingInputs&, const TrainingInputs&) = default;
 };
 
-TrainingInputs training_inputs(const Study& study) {
+TrainingInputs training_inputs(const Study& study, const PipelineSchedule& schedule) {
   const ParallelConfig& parallel = study.parallel;
   const TrainingConfig& training = study.training;
   return {study.model,
@@ -65,7 +67,7 @@ TrainingInputs training_inputs(const Study& study) {
           parallel.tensor,
           parallel.sequence_parallel,
           parallel.scatter_gather,
-          parallel.pipeline * parallel.virtual_stages,
+          stage_forms(schedule),
           study.partition,
           study.recompute,
           study.framework};
@@ -98,7 +100,8 @@ std::variant<TrainingGraph, Infeasible> make_training_graph(const Graph& model, 
   verify(std::get<Graph>(sharded), "shard");
 
   auto staged = run_pass("partition", log, [&] {
-    return partition_stages(std::get<Graph>(sharded), in.num_stages, in.partition, in.tensor, in.scatter_gather);
+    return partition_stages(std::get<Graph>(sharded), static_cast<int>(in.forms.size()), in.partition, in.tensor,
+                            in.scatter_gather, turning_stage(in.forms));
   });
   if (auto* reason = std::get_if<Infeasible>(&staged)) return *reason;
   verify(std::get<StagedGraph>(staged).graph, "partition");
@@ -109,9 +112,15 @@ std::variant<TrainingGraph, Infeasible> make_training_graph(const Graph& model, 
   });
   staged = StagedGraph{};
   run_pass("recompute", log, [&] {
-    recompute(training, in.recompute, software);
+    recompute(training, in.recompute, software, in.forms);
     return 0;
   });
+  if (std::any_of(in.forms.begin(), in.forms.end(), [](const StageForm& form) { return form.splits(); })) {
+    run_pass("split", log, [&] {
+      split_backward(training);
+      return 0;
+    });
+  }
   return training;
 }
 
@@ -127,8 +136,8 @@ std::variant<PipelineSchedule, Infeasible> schedule_of(const Study& study, PassL
                       " actions a step; this version compiles up to " + std::to_string(kMostActions)};
   }
   return run_pass("schedule", log, [&] {
-    return make_schedule(study.schedule.method, parallel.pipeline, parallel.virtual_stages,
-                         static_cast<int>(study.num_microbatches()));
+    return schedule_by_name(study.schedule.method, parallel.pipeline, parallel.virtual_stages,
+                            static_cast<int>(study.num_microbatches()), false);
   });
 }
 
@@ -156,7 +165,7 @@ void Compiler::Kept::make_segments(const SegmentInputs& in, const SoftwareProfil
   draft = ProgramDraft{};
   verified = false;
   draft = run_pass("instantiate", log, [&] {
-    return instantiate(training, in.parallel, in.training, in.training.grad_dtype);
+    return instantiate(training, training_inputs->forms, in.parallel, in.training, in.training.grad_dtype);
   });
   if (software.synchronous_transfers && in.parallel.pipeline > 1) add_host_waits(draft);
   step = run_pass("step", log, [&] { return add_step_segments(draft, in.parallel, in.training, software); });
@@ -180,20 +189,20 @@ void Compiler::Kept::verify(PassLog& log) {
 
 std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Study& study,
                                                const SoftwareProfile& software, PassLog& log) {
-  if (const TrainingInputs in = trainyard::training_inputs(study); training_inputs != in) {
+  auto schedule = schedule_of(study, log);
+  if (auto* reason = std::get_if<Infeasible>(&schedule)) return *reason;
+  log.schedule = std::move(std::get<PipelineSchedule>(schedule));
+
+  if (TrainingInputs in = trainyard::training_inputs(study, log.schedule); training_inputs != in) {
     training_inputs.reset();
     segment_inputs.reset();
     auto made = make_training_graph(model, in, software, log);
     if (auto* reason = std::get_if<Infeasible>(&made)) return *reason;
     training = std::move(std::get<TrainingGraph>(made));
-    training_inputs = in;
+    training_inputs = std::move(in);
   }
   log.first_layer = std::get<std::vector<std::int64_t>>(
       layer_ranges(model.num_layers, training.num_stages, study.partition));
-
-  auto schedule = schedule_of(study, log);
-  if (auto* reason = std::get_if<Infeasible>(&schedule)) return *reason;
-  log.schedule = std::move(std::get<PipelineSchedule>(schedule));
 
   if (const SegmentInputs in = trainyard::segment_inputs(study); segment_inputs != in) {
     segment_inputs.reset();

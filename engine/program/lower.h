@@ -6,6 +6,9 @@
 // receives in that order. So no two ranks ever wait for each other crosswise, whatever the schedule.
 // Within that order a send follows its producer at once, and a receive is posted one action ahead of
 // its consumer, so that it can run beside the action before.
+//
+// An R that waits for the gradient is no call of its own: its backward recomputes inside. Of a pair that
+// runs together, the forward is called first and the backward behind it.
 #pragma once
 
 #include "engine/config/study.h"

@@ -9,12 +9,16 @@
 // What a core or a layer passes on (the output projection's input, the next layer's) is kept.
 #pragma once
 
+#include <vector>
+
 #include "engine/config/study.h"
 #include "engine/graph/differentiate.h"
+#include "engine/schedule/stage_form.h"
 
 namespace trainyard {
 
-void recompute(TrainingGraph& training, const RecomputeConfig& config,
-               const SoftwareProfile& software);
+/// `forms`: [stage]. Those that keep their activations recompute gathers only.
+void recompute(TrainingGraph& training, const RecomputeConfig& config, const SoftwareProfile& software,
+               const std::vector<StageForm>& forms);
 
 }  // namespace trainyard
