@@ -48,14 +48,16 @@ struct TrainingInputs {
   bool flash_attention;
   int tensor;
   bool sequence_parallel, scatter_gather;
-  std::vector<StageForm> forms;  // [stage]
+  std::vector<bool> recomputing;  // [stage]
+  std::int32_t turning_stage;
+  bool splits;  // the backward
   PartitionConfig partition;
   RecomputeConfig recompute;
   FrameworkConfig framework;
   friend bool operator==(const TrainingInputs&, const TrainingInputs&) = default;
 };
 
-TrainingInputs training_inputs(const Study& study, const PipelineSchedule& schedule) {
+TrainingInputs training_inputs(const Study& study, const std::vector<StageForm>& forms) {
   const ParallelConfig& parallel = study.parallel;
   const TrainingConfig& training = study.training;
   return {study.model,
@@ -67,7 +69,9 @@ TrainingInputs training_inputs(const Study& study, const PipelineSchedule& sched
           parallel.tensor,
           parallel.sequence_parallel,
           parallel.scatter_gather,
-          stage_forms(schedule),
+          recomputing_stages(forms),
+          turning_stage(forms),
+          any_splits(forms),
           study.partition,
           study.recompute,
           study.framework};
@@ -76,13 +80,14 @@ TrainingInputs training_inputs(const Study& study, const PipelineSchedule& sched
 /// All that the segments depend on, beside the training graph. What they are made of sees no more of
 /// the study than this.
 struct SegmentInputs {
+  std::vector<StageForm> forms;  // [stage]
   ParallelConfig parallel;
   TrainingConfig training;
   friend bool operator==(const SegmentInputs&, const SegmentInputs&) = default;
 };
 
-SegmentInputs segment_inputs(const Study& study) {
-  SegmentInputs out{study.parallel, study.training};
+SegmentInputs segment_inputs(const Study& study, std::vector<StageForm> forms) {
+  SegmentInputs out{std::move(forms), study.parallel, study.training};
   out.parallel.data = std::min(study.parallel.data, 2);  // size_buckets() has the rest of it
   out.parallel.placement = ParallelConfig{}.placement;
   out.training.global_batch = 0;
@@ -100,8 +105,8 @@ std::variant<TrainingGraph, Infeasible> make_training_graph(const Graph& model, 
   verify(std::get<Graph>(sharded), "shard");
 
   auto staged = run_pass("partition", log, [&] {
-    return partition_stages(std::get<Graph>(sharded), static_cast<int>(in.forms.size()), in.partition, in.tensor,
-                            in.scatter_gather, turning_stage(in.forms));
+    return partition_stages(std::get<Graph>(sharded), static_cast<int>(in.recomputing.size()), in.partition, in.tensor,
+                            in.scatter_gather, in.turning_stage);
   });
   if (auto* reason = std::get_if<Infeasible>(&staged)) return *reason;
   verify(std::get<StagedGraph>(staged).graph, "partition");
@@ -112,10 +117,10 @@ std::variant<TrainingGraph, Infeasible> make_training_graph(const Graph& model, 
   });
   staged = StagedGraph{};
   run_pass("recompute", log, [&] {
-    recompute(training, in.recompute, software, in.forms);
+    recompute(training, in.recompute, software, in.recomputing);
     return 0;
   });
-  if (std::any_of(in.forms.begin(), in.forms.end(), [](const StageForm& form) { return form.splits(); })) {
+  if (in.splits) {
     run_pass("split", log, [&] {
       split_backward(training);
       return 0;
@@ -165,7 +170,7 @@ void Compiler::Kept::make_segments(const SegmentInputs& in, const SoftwareProfil
   draft = ProgramDraft{};
   verified = false;
   draft = run_pass("instantiate", log, [&] {
-    return instantiate(training, training_inputs->forms, in.parallel, in.training, in.training.grad_dtype);
+    return instantiate(training, in.forms, in.parallel, in.training, in.training.grad_dtype);
   });
   if (software.synchronous_transfers && in.parallel.pipeline > 1) add_host_waits(draft);
   step = run_pass("step", log, [&] { return add_step_segments(draft, in.parallel, in.training, software); });
@@ -193,7 +198,8 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Study& 
   if (auto* reason = std::get_if<Infeasible>(&schedule)) return *reason;
   log.schedule = std::move(std::get<PipelineSchedule>(schedule));
 
-  if (TrainingInputs in = trainyard::training_inputs(study, log.schedule); training_inputs != in) {
+  std::vector<StageForm> forms = stage_forms(log.schedule);
+  if (TrainingInputs in = trainyard::training_inputs(study, forms); training_inputs != in) {
     training_inputs.reset();
     segment_inputs.reset();
     auto made = make_training_graph(model, in, software, log);
@@ -204,7 +210,7 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Study& 
   log.first_layer = std::get<std::vector<std::int64_t>>(
       layer_ranges(model.num_layers, training.num_stages, study.partition));
 
-  if (const SegmentInputs in = trainyard::segment_inputs(study); segment_inputs != in) {
+  if (const SegmentInputs in = trainyard::segment_inputs(study, std::move(forms)); segment_inputs != in) {
     segment_inputs.reset();
     make_segments(in, software, log);
     segment_inputs = in;

@@ -90,8 +90,12 @@ class StageCutter {
   }
 
   TensorId receive(TensorId id, std::int32_t stage, const Op& reader) {
-    const std::int32_t home = home_[static_cast<std::size_t>(id)];
-    if (stage == turn_ && home == stage - 1) return id;
+    std::int32_t home = home_[static_cast<std::size_t>(id)];
+    if (home == turn_ - 1) {
+      // At home on the turning stage too, which is later to run: what goes on starts from there.
+      if (stage == turn_) return id;
+      home = turn_;
+    }
     TensorId sent = id;
     const bool slices = sends_slices(id);
     if (slices) {

@@ -96,6 +96,10 @@ class Lowering {
   }
 
   void index_actions() {
+    stages_of_.resize(schedule_.actions.size());
+    for (std::int32_t stage = 0; stage < num_stages(); ++stage) {
+      stages_of_[static_cast<std::size_t>(schedule_.rank_of(stage))].push_back(stage);
+    }
     position_.assign(static_cast<std::size_t>(num_stages()) * kNumParts *
                          static_cast<std::size_t>(schedule_.num_microbatches),
                      -1);
@@ -189,8 +193,8 @@ class Lowering {
       calls.push_back(std::move(call));
       return true;
     };
-    for (std::int32_t stage = 0; stage < num_stages(); ++stage) {
-      if (schedule_.rank_of(stage) == rank) add(step_.zero[static_cast<std::size_t>(stage)], -1);
+    for (const std::int32_t stage : stages_of_[static_cast<std::size_t>(rank)]) {
+      add(step_.zero[static_cast<std::size_t>(stage)], -1);
     }
     const BucketCalls bucket_calls = find_bucket_calls(rank);
     const TurnFrees turn_frees = find_turn_frees(rank, transfers);
@@ -353,6 +357,7 @@ class Lowering {
   const StepSegments& step_;
   const PipelineSchedule schedule_;  // of calls
   const SoftwareProfile& software_;
+  std::vector<std::vector<std::int32_t>> stages_of_;  // [rank], ascending
   std::vector<std::int32_t> position_;  // [stage][part][microbatch] -> index on its rank
 };
 

@@ -191,13 +191,13 @@ std::vector<Region> whole_layers(const TrainingGraph& training) {
 }  // namespace
 
 void recompute(TrainingGraph& training, const RecomputeConfig& config, const SoftwareProfile& software,
-               const std::vector<StageForm>& forms) {
+               const std::vector<bool>& recomputing) {
   if (const auto gathers = sequence_gathers(training); !gathers.empty()) {
     Recomputer(training).run(gathers, {.keep_outputs = false, .mark = "^", .recomputed = false});
   }
   const auto where_recomputed = [&](std::vector<Region> regions) {
     std::erase_if(regions, [&](const Region& region) {
-      return region.empty() || !forms[static_cast<std::size_t>(training.forward[region.front()].stage)].recomputes;
+      return region.empty() || !recomputing[static_cast<std::size_t>(training.forward[region.front()].stage)];
     });
     return regions;
   };

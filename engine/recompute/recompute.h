@@ -13,12 +13,11 @@
 
 #include "engine/config/study.h"
 #include "engine/graph/differentiate.h"
-#include "engine/schedule/stage_form.h"
 
 namespace trainyard {
 
-/// `forms`: [stage]. Those that keep their activations recompute gathers only.
+/// `recomputing`: [stage]. The others keep their activations, and gather only.
 void recompute(TrainingGraph& training, const RecomputeConfig& config, const SoftwareProfile& software,
-               const std::vector<StageForm>& forms);
+               const std::vector<bool>& recomputing);
 
 }  // namespace trainyard

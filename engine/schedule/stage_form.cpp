@@ -53,6 +53,17 @@ std::vector<StageForm> stage_forms(const PipelineSchedule& schedule) {
   return forms;
 }
 
+std::vector<bool> recomputing_stages(const std::vector<StageForm>& forms) {
+  std::vector<bool> out;
+  out.reserve(forms.size());
+  for (const StageForm& form : forms) out.push_back(form.recomputes);
+  return out;
+}
+
+bool any_splits(const std::vector<StageForm>& forms) {
+  return std::any_of(forms.begin(), forms.end(), [](const StageForm& form) { return form.splits(); });
+}
+
 std::int32_t turning_stage(const std::vector<StageForm>& forms) {
   for (std::size_t stage = 1; stage < forms.size(); ++stage) {
     if (forms[stage].rank == forms[stage - 1].rank) return static_cast<std::int32_t>(stage);

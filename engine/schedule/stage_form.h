@@ -25,6 +25,12 @@ struct StageForm {
 /// on every stage. In one that does, a stage without an R recomputes nothing.
 std::vector<StageForm> stage_forms(const PipelineSchedule& schedule);
 
+/// Of each stage, StageForm::recomputes.
+std::vector<bool> recomputing_stages(const std::vector<StageForm>& forms);
+
+/// Whether the backward of any stage is split.
+bool any_splits(const std::vector<StageForm>& forms);
+
 /// The first stage whose input its own rank has computed, as the stage before it: the turn of a V.
 /// -1: every stage has its input from another rank.
 std::int32_t turning_stage(const std::vector<StageForm>& forms);

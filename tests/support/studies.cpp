@@ -54,7 +54,7 @@ StagedGraph staged_graph(const Prepared& prepared) {
 TrainingGraph training_graph(const Prepared& prepared) {
   TrainingGraph training = differentiate(staged_graph(prepared), prepared.software,
                                          prepared.study.training.grad_dtype);
-  recompute(training, prepared.study.recompute, prepared.software, forms_of(prepared));
+  recompute(training, prepared.study.recompute, prepared.software, recomputing_stages(forms_of(prepared)));
   split_backward(training);
   return training;
 }
