@@ -28,7 +28,7 @@ void check_two_stages(const Study& study) {
   if (study.parallel.virtual_stages == 2) return;
   fail_at(study, "parallel.virtual_stages",
           study.schedule.method + " has exactly 2 stages per rank, got " + text(study.parallel.virtual_stages) +
-              "; leave this key out");
+              "; write 2, or leave this key out");
 }
 
 void check_interleaved(const Study& study) {

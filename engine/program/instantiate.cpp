@@ -273,18 +273,19 @@ class Instantiator {
   void add_transfer(const Instruction& source, std::int32_t from, std::int32_t to, bool forward) {
     StageSegments& sender = draft_.stages[static_cast<std::size_t>(from)];
     StageSegments& receiver = draft_.stages[static_cast<std::size_t>(to)];
-    ProgramOp op;
-    op.module = source.module + 1;  // 0: none
-    op.stream = forward ? StreamId::kFwd : StreamId::kBwd;
-    ProgramOp receive = op;
-    op.kind = OpKind::kSend;
-    // A V runs back along the ranks behind its turn.
+    // A V runs back along the ranks behind its turn. Streams go with the peer, so that what passes between
+    // two ranks waits for nothing that others do.
     const bool to_next = rank_of(to) == (rank_of(from) + 1) % parallel_.pipeline &&
                          (forward || rank_of(from) != (rank_of(to) + 1) % parallel_.pipeline);
+    ProgramOp op;
+    op.module = source.module + 1;  // 0: none
+    op.stream = to_next ? StreamId::kFwd : StreamId::kBwd;
+    ProgramOp receive = op;
+    op.kind = OpKind::kSend;
     op.transfer = to_next ? kToNext : kToPrevious;
     op.reads.push_back({value(source.reads[0], from), 0});
     receive.kind = OpKind::kRecv;
-    receive.stream = forward ? StreamId::kFwdIn : StreamId::kBwdIn;
+    receive.stream = to_next ? StreamId::kFwdIn : StreamId::kBwdIn;
     receive.transfer = to_next ? kToPrevious : kToNext;
     receive.writes.push_back({value(source.writes[0], to), 0});
     if (forward) {
