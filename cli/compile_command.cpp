@@ -94,8 +94,8 @@ int run_compile(const StudyOptions& options) {
     std::printf("%s\n", out.dump(2).c_str());
     return kDone;
   }
-  std::printf("%s\n%s\n%s\npasses\n", partition_text(log).c_str(),
-              schedule_text(log).c_str(), memory_text(peaks).c_str());
+  std::printf("%s\n%s\n%s\npasses\n", partition_text(log).c_str(), schedule_text(log).c_str(),
+              memory_text(peaks).c_str());
   for (const PassLog::Entry& entry : log.entries) std::printf("  %-14s %8.2f ms\n", entry.pass.c_str(), entry.wall * 1e3);
   std::printf("\ndigest %s\n\n", digest.c_str());
   write_text(program, true, [](std::string_view piece) { std::fwrite(piece.data(), 1, piece.size(), stdout); });

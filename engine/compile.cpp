@@ -105,8 +105,8 @@ std::variant<TrainingGraph, Infeasible> make_training_graph(const Graph& model, 
   verify(std::get<Graph>(sharded), "shard");
 
   auto staged = run_pass("partition", log, [&] {
-    return partition_stages(std::get<Graph>(sharded), static_cast<int>(in.recomputing.size()), in.partition, in.tensor,
-                            in.scatter_gather, in.turning_stage);
+    return partition_stages(std::get<Graph>(sharded), static_cast<int>(in.recomputing.size()),
+                            in.partition, in.tensor, in.scatter_gather, in.turning_stage);
   });
   if (auto* reason = std::get_if<Infeasible>(&staged)) return *reason;
   verify(std::get<StagedGraph>(staged).graph, "partition");
@@ -210,7 +210,8 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Study& 
   log.first_layer = std::get<std::vector<std::int64_t>>(
       layer_ranges(model.num_layers, training.num_stages, study.partition));
 
-  if (const SegmentInputs in = trainyard::segment_inputs(study, std::move(forms)); segment_inputs != in) {
+  if (const SegmentInputs in = trainyard::segment_inputs(study, std::move(forms));
+      segment_inputs != in) {
     segment_inputs.reset();
     make_segments(in, software, log);
     segment_inputs = in;

@@ -27,8 +27,8 @@ void check_one_stage(const Study& study) {
 void check_two_stages(const Study& study) {
   if (study.parallel.virtual_stages == 2) return;
   fail_at(study, "parallel.virtual_stages",
-          study.schedule.method + " has exactly 2 stages per rank, got " + text(study.parallel.virtual_stages) +
-              "; write 2, or leave this key out");
+          study.schedule.method + " has exactly 2 stages per rank, got " +
+              text(study.parallel.virtual_stages) + "; write 2, or leave this key out");
 }
 
 void check_interleaved(const Study& study) {
@@ -37,11 +37,13 @@ void check_interleaved(const Study& study) {
   const std::string same = method == "interleaved" ? "1f1b" : "zb-h1";
   if (parallel.virtual_stages < 2) {
     fail_at(study, "parallel.virtual_stages",
-            method + " needs at least 2 stages per rank, got 1; with 1, schedule: " + same + " is the same");
+            method + " needs at least 2 stages per rank, got 1; with 1, schedule: " + same +
+                " is the same");
   }
   if (parallel.pipeline < 2) {
     fail_at(study, is_said(study, "parallel.pipeline") ? "parallel.pipeline" : "schedule",
-            method + " needs at least 2 pipeline ranks, got 1; with 1, schedule: " + same + " is the same");
+            method + " needs at least 2 pipeline ranks, got 1; with 1, schedule: " + same +
+                " is the same");
   }
 }
 
@@ -82,16 +84,20 @@ void check_least_microbatches(const Study& study, std::int64_t least, const std:
   const std::int64_t m = study.num_microbatches();
   if (m >= least) return;
   fail_at(study, "training.global_batch",
-          study.schedule.method + " needs " + rule + ": " + text(least) + " of them, not " + text(m) +
-              "; global_batch " + text(least * study.training.microbatch * study.parallel.data) + " does");
+          study.schedule.method + " needs " + rule + ": " + text(least) + " of them, not " +
+              text(m) + "; global_batch " +
+              text(least * study.training.microbatch * study.parallel.data) + " does");
 }
 
 }  // namespace
 
 void resolve_virtual_stages(Study& study) {
-  if (!is_any_of(study.schedule.method, kVScheduleWords) || is_said(study, "parallel.virtual_stages")) return;
+  if (!is_any_of(study.schedule.method, kVScheduleWords) ||
+      is_said(study, "parallel.virtual_stages"))
+    return;
   study.parallel.virtual_stages = 2;
-  study.origins["parallel.virtual_stages"] = derived_origin(study.schedule.method + " has 2 stages per rank");
+  study.origins["parallel.virtual_stages"] =
+      derived_origin(study.schedule.method + " has 2 stages per rank");
 }
 
 void check_schedule(const Study& study) {
@@ -106,9 +112,11 @@ void check_schedule_microbatches(const Study& study) {
   const std::string& method = study.schedule.method;
   const std::int64_t p = study.parallel.pipeline;
   if (is_any_of(method, kInterleavedScheduleWords)) check_rounds(study);
-  if (method == "dualpipe-v") check_least_microbatches(study, 2 * p, "at least 2 microbatches per pipeline rank");
+  if (method == "dualpipe-v")
+    check_least_microbatches(study, 2 * p, "at least 2 microbatches per pipeline rank");
   if (is_any_of(method, kEarlyRecomputeScheduleWords)) {
-    check_least_microbatches(study, std::max<std::int64_t>(4, p), "at least as many microbatches as stages, and 4");
+    check_least_microbatches(study, std::max<std::int64_t>(4, p),
+                             "at least as many microbatches as stages, and 4");
   }
 }
 

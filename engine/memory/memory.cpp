@@ -91,13 +91,15 @@ class MemoryCounter {
     return v.pool < 0 && v.space == Space::kDevice && v.scope != Scope::kPersistent;
   }
 
-  /// A storage starts to live in a segment that writes it, or a view of it, before it touches it in any
-  /// other way. Several may, where a microbatch runs one of them: B, or I.
+  /// A storage starts to live in a segment that writes it, or a view of it, before it touches it in
+  /// any other way. Several may, where a microbatch runs one of them: B, or I.
   Profile profile(const Segment& segment) {
     Profile p;
     const auto number = static_cast<std::int32_t>(profiles_.size());
     const auto first_touch = [&](ValueId id) {
-      return std::exchange(touched_by_[static_cast<std::size_t>(root_[static_cast<std::size_t>(id)])], number) != number;
+      return std::exchange(
+                 touched_by_[static_cast<std::size_t>(root_[static_cast<std::size_t>(id)])],
+                 number) != number;
     };
     const auto born = [&](ValueId id) {
       const ValueId root = root_[static_cast<std::size_t>(id)];

@@ -25,9 +25,14 @@ class Instantiator {
  public:
   Instantiator(const TrainingGraph& training, const std::vector<StageForm>& forms,
                const ParallelConfig& parallel, const TrainingConfig& config, DType grad_dtype)
-      : training_(training), forms_(forms), turning_stage_(trainyard::turning_stage(forms)),
-        parallel_(parallel), config_(config), grad_dtype_(grad_dtype),
-        value_of_(training.graph.tensors.size(), -1), touched_(training.graph.tensors.size()),
+      : training_(training),
+        forms_(forms),
+        turning_stage_(trainyard::turning_stage(forms)),
+        parallel_(parallel),
+        config_(config),
+        grad_dtype_(grad_dtype),
+        value_of_(training.graph.tensors.size(), -1),
+        touched_(training.graph.tensors.size()),
         last_use_(training.graph.tensors.size(), 0) {}
 
   ProgramDraft run() {
@@ -53,7 +58,9 @@ class Instantiator {
   const Tensor& tensor(TensorId id) const {
     return training_.graph.tensors[static_cast<std::size_t>(id)];
   }
-  const StageForm& form(std::int32_t stage) const { return forms_[static_cast<std::size_t>(stage)]; }
+  const StageForm& form(std::int32_t stage) const {
+    return forms_[static_cast<std::size_t>(stage)];
+  }
   std::int32_t rank_of(std::int32_t stage) const { return form(stage).rank; }
 
   void set_up() {
@@ -86,13 +93,15 @@ class Instantiator {
   void find_touches() {
     for (const Instruction& op : training_.forward) {
       const bool transfer = op.kind == OpKind::kSend;
-      for (TensorId id : op.reads) touch(id, op.stage - (transfer ? 1 : 0), transfer ? kSendF : kForward);
+      for (TensorId id : op.reads)
+        touch(id, op.stage - (transfer ? 1 : 0), transfer ? kSendF : kForward);
       for (TensorId id : op.writes) touch(id, op.stage, transfer ? kReceiveF : kForward);
     }
     for (const Instruction& op : training_.backward) {
       const bool transfer = op.kind == OpKind::kSend;
       for (TensorId id : op.reads) touch(id, op.stage, transfer ? kSendB : part_of(op));
-      for (TensorId id : op.writes) touch(id, op.stage - (transfer ? 1 : 0), transfer ? kReceiveB : part_of(op));
+      for (TensorId id : op.writes)
+        touch(id, op.stage - (transfer ? 1 : 0), transfer ? kReceiveB : part_of(op));
     }
   }
 
@@ -107,8 +116,8 @@ class Instantiator {
     }
   }
 
-  /// Each piece of the backward that the schedule asks for holds the stage's instructions in their order;
-  /// R those of recomputation in the order of the forward, since it is no layer's alone.
+  /// Each piece of the backward that the schedule asks for holds the stage's instructions in their
+  /// order; R those of recomputation in the order of the forward, since it is no layer's alone.
   void add_compute_segments(std::int32_t stage) {
     const StageForm& has = form(stage);
     const Instructions& all = backward_[static_cast<std::size_t>(stage)];
@@ -121,22 +130,25 @@ class Instantiator {
     const auto input = [](const Instruction* op) { return !op->weight_half; };
     const std::string inside = has.recomputes_early() ? ".r" : "";
     StageSegments& segments = draft_.stages[static_cast<std::size_t>(stage)];
-    segments.forward = compute_segment(stage, Phase::kForward, "", forward_[static_cast<std::size_t>(stage)]);
+    segments.forward =
+        compute_segment(stage, Phase::kForward, "", forward_[static_cast<std::size_t>(stage)]);
     if (has.recomputes_early()) {
       Instructions again = chosen([](const Instruction* op) { return op->recomputed; });
-      std::stable_sort(again.begin(), again.end(),
-                       [](const Instruction* a, const Instruction* b) { return a->origin < b->origin; });
+      std::stable_sort(again.begin(), again.end(), [](const Instruction* a, const Instruction* b) {
+        return a->origin < b->origin;
+      });
       segments.recompute = compute_segment(stage, Phase::kRecompute, "", again);
     }
     if (has.whole) segments.backward[0] = compute_segment(stage, Phase::kBackward, inside, all);
     if (has.whole_behind_recompute) {
       segments.backward[1] = compute_segment(stage, Phase::kBackward, "", chosen(fresh));
     }
-    if (has.halves) segments.input[0] = compute_segment(stage, Phase::kBackwardInput, inside, chosen(input));
+    if (has.halves)
+      segments.input[0] = compute_segment(stage, Phase::kBackwardInput, inside, chosen(input));
     if (has.halves_behind_recompute) {
-      segments.input[1] = compute_segment(stage, Phase::kBackwardInput, "", chosen([&](const Instruction* op) {
-                                            return input(op) && fresh(op);
-                                          }));
+      segments.input[1] =
+          compute_segment(stage, Phase::kBackwardInput, "",
+                          chosen([&](const Instruction* op) { return input(op) && fresh(op); }));
     }
     if (has.splits()) {
       segments.weight = compute_segment(stage, Phase::kBackwardWeight, "",
@@ -256,10 +268,14 @@ class Instantiator {
   /// What may still touch a storage once a segment of this phase has run.
   static std::uint8_t touched_behind(Phase phase) {
     switch (phase) {
-      case Phase::kForward: return kSendF | kRecompute | kReceiveB | kBackward | kSendB | kWeight;
-      case Phase::kRecompute: return kReceiveB | kBackward | kSendB | kWeight;
-      case Phase::kBackwardInput: return kSendB | kWeight;
-      default: return kSendB;
+      case Phase::kForward:
+        return kSendF | kRecompute | kReceiveB | kBackward | kSendB | kWeight;
+      case Phase::kRecompute:
+        return kReceiveB | kBackward | kSendB | kWeight;
+      case Phase::kBackwardInput:
+        return kSendB | kWeight;
+      default:
+        return kSendB;
     }
   }
 
@@ -273,8 +289,8 @@ class Instantiator {
   void add_transfer(const Instruction& source, std::int32_t from, std::int32_t to, bool forward) {
     StageSegments& sender = draft_.stages[static_cast<std::size_t>(from)];
     StageSegments& receiver = draft_.stages[static_cast<std::size_t>(to)];
-    // A V runs back along the ranks behind its turn. Streams go with the peer, so that what passes between
-    // two ranks waits for nothing that others do.
+    // A V runs back along the ranks behind its turn. Streams go with the peer, so that what passes
+    // between two ranks waits for nothing that others do.
     const bool to_next = rank_of(to) == (rank_of(from) + 1) % parallel_.pipeline &&
                          (forward || rank_of(from) != (rank_of(to) + 1) % parallel_.pipeline);
     ProgramOp op;
@@ -324,7 +340,8 @@ class Instantiator {
 
   /// Of storages that both stages at the turn touch, those that are touched alike share a segment.
   void add_turn_frees() {
-    std::map<std::pair<std::uint8_t, std::uint8_t>, ProgramOp> frees;  // (by turning, by the one before)
+    std::map<std::pair<std::uint8_t, std::uint8_t>, ProgramOp>
+        frees;  // (by turning, by the one before)
     for (std::size_t id = 0; id < touched_.size(); ++id) {
       const ValueId known = value_of_[id];
       if (!touched_[id].handed_over() || known < 0 || known == draft_.loss) continue;
@@ -336,8 +353,8 @@ class Instantiator {
     for (auto& [touches, free] : frees) {
       check(letter <= 'z', "few kinds of lifetimes at the turn");
       const std::string name = std::string("FREE_TURN.") + letter++;
-      draft_.handed_over.push_back({one_op_segment(-1, turning_stage_, name, std::move(free)), turning_stage_,
-                                    touches.first, touches.second});
+      draft_.handed_over.push_back({one_op_segment(-1, turning_stage_, name, std::move(free)),
+                                    turning_stage_, touches.first, touches.second});
     }
   }
 
@@ -368,7 +385,8 @@ class Instantiator {
 }  // namespace
 
 ProgramDraft instantiate(const TrainingGraph& training, const std::vector<StageForm>& forms,
-                         const ParallelConfig& parallel, const TrainingConfig& config, DType grad_dtype) {
+                         const ParallelConfig& parallel, const TrainingConfig& config,
+                         DType grad_dtype) {
   return Instantiator(training, forms, parallel, config, grad_dtype).run();
 }
 

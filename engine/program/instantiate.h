@@ -18,9 +18,10 @@ namespace trainyard {
 /// Segments of one stage; -1: it has none.
 struct StageSegments {
   SegmentId forward = -1;
-  SegmentId recompute = -1;  // R: what the backwards in [1] below find recomputed
-  std::array<SegmentId, 2> backward = {-1, -1};  // whole: [0] recomputing inside ("3B.r" beside an R), [1] behind R
-  std::array<SegmentId, 2> input = {-1, -1};     // I, likewise
+  SegmentId recompute = -1;
+  // [0] recomputes inside ("3B.r" beside an R), [1] is what runs behind an R.
+  std::array<SegmentId, 2> backward = {-1, -1};
+  std::array<SegmentId, 2> input = {-1, -1};
   SegmentId weight = -1;
   SegmentId send_forward = -1, receive_forward = -1, free_forward = -1;     // activations: out, in, sent
   SegmentId send_backward = -1, receive_backward = -1, free_backward = -1;  // gradients
@@ -28,11 +29,18 @@ struct StageSegments {
 
 /// Where a stage touches a storage for a microbatch, in the order in which it does.
 enum Touch : std::uint8_t {
-  kReceiveF = 1, kForward = 2, kSendF = 4, kRecompute = 8, kReceiveB = 16, kBackward = 32, kSendB = 64, kWeight = 128
+  kReceiveF = 1,
+  kForward = 2,
+  kSendF = 4,
+  kRecompute = 8,
+  kReceiveB = 16,
+  kBackward = 32,
+  kSendB = 64,
+  kWeight = 128
 };
 
-/// Storages that two stages of one rank touch, the turning stage and the one before it: which of the two
-/// has done with them, only the order of calls says.
+/// Storages that two stages of one rank touch, the turning stage and the one before it: which of
+/// the two has done with them, only the order of calls says.
 struct HandedOver {
   SegmentId free = -1;
   std::int32_t turning_stage = 0;
@@ -58,6 +66,7 @@ inline constexpr TransferId kToPrevious = 1;
 
 /// `forms`: [stage].
 ProgramDraft instantiate(const TrainingGraph& training, const std::vector<StageForm>& forms,
-                         const ParallelConfig& parallel, const TrainingConfig& config, DType grad_dtype);
+                         const ParallelConfig& parallel, const TrainingConfig& config,
+                         DType grad_dtype);
 
 }  // namespace trainyard

@@ -37,7 +37,8 @@ struct PlacedCall {
 /// The actions of `schedule` that are calls, one after the other.
 PipelineSchedule calls_of(PipelineSchedule schedule) {
   for (auto& actions : schedule.actions) {
-    std::erase_if(actions, [](const Action& action) { return action.phase == ActionPhase::kRecompute; });
+    std::erase_if(actions,
+                  [](const Action& action) { return action.phase == ActionPhase::kRecompute; });
     for (Action& action : actions) action.with_next = false;
   }
   return schedule;
@@ -49,11 +50,15 @@ constexpr std::size_t kNumParts = 4;
 
 constexpr Part part_of(ActionPhase phase) {
   switch (phase) {
-    case ActionPhase::kForward: return Part::kForward;
+    case ActionPhase::kForward:
+      return Part::kForward;
     case ActionPhase::kRecompute:
-    case ActionPhase::kEarlyRecompute: return Part::kRecompute;
-    case ActionPhase::kBackwardWeight: return Part::kWeight;
-    default: return Part::kBackward;
+    case ActionPhase::kEarlyRecompute:
+      return Part::kRecompute;
+    case ActionPhase::kBackwardWeight:
+      return Part::kWeight;
+    default:
+      return Part::kBackward;
   }
 }
 
@@ -90,7 +95,8 @@ class Lowering {
 
   /// Index of the action on its rank; -1: there is none.
   std::int32_t& position(std::int32_t stage, Part part, Microbatch mb) {
-    return position_[(static_cast<std::size_t>(stage) * kNumParts + static_cast<std::size_t>(part)) *
+    return position_[(static_cast<std::size_t>(stage) * kNumParts +
+                      static_cast<std::size_t>(part)) *
                          static_cast<std::size_t>(schedule_.num_microbatches) +
                      static_cast<std::size_t>(mb)];
   }
@@ -105,7 +111,8 @@ class Lowering {
                      -1);
     for (const auto& actions : schedule_.actions) {
       for (std::size_t i = 0; i < actions.size(); ++i) {
-        position(actions[i].stage, part_of(actions[i].phase), actions[i].microbatch) = static_cast<std::int32_t>(i);
+        position(actions[i].stage, part_of(actions[i].phase), actions[i].microbatch) =
+            static_cast<std::int32_t>(i);
       }
     }
   }
@@ -115,12 +122,17 @@ class Lowering {
     // A stage whose R would do nothing has none to call, and its backwards are alike.
     const bool behind = position(action.stage, Part::kRecompute, action.microbatch) >= 0;
     switch (action.phase) {
-      case ActionPhase::kForward: return stage.forward;
-      case ActionPhase::kBackward: return stage.backward[behind ? 1 : 0];
-      case ActionPhase::kBackwardInput: return stage.input[behind ? 1 : 0];
-      case ActionPhase::kBackwardWeight: return stage.weight;
+      case ActionPhase::kForward:
+        return stage.forward;
+      case ActionPhase::kBackward:
+        return stage.backward[behind ? 1 : 0];
+      case ActionPhase::kBackwardInput:
+        return stage.input[behind ? 1 : 0];
+      case ActionPhase::kBackwardWeight:
+        return stage.weight;
       case ActionPhase::kRecompute:
-      case ActionPhase::kEarlyRecompute: return stage.recompute;
+      case ActionPhase::kEarlyRecompute:
+        return stage.recompute;
     }
     return -1;
   }
@@ -136,10 +148,10 @@ class Lowering {
         const SegmentId send = forward ? segments(action.stage).send_forward
                                        : segments(action.stage).send_backward;
         if (send < 0) continue;
-        const double end = timing.starts[rank][i] +
-                           (forward                                          ? durations.forward
-                            : action.phase == ActionPhase::kBackwardInput ? durations.input
-                                                                          : durations.backward);
+        const double end = timing.starts[rank][i] + (forward ? durations.forward
+                                                     : action.phase == ActionPhase::kBackwardInput
+                                                         ? durations.input
+                                                         : durations.backward);
         events.push_back({end, !forward, action.stage, action.stage + (forward ? 1 : -1),
                           action.microbatch});
       }
@@ -237,10 +249,12 @@ class Lowering {
     return software_.overlap_data_parallel && !bucket.partial;
   }
 
-  /// What is called inside the call of an action: [action] -> (op, reduction of a bucket), ascending.
+  /// What is called inside the call of an action: [action] -> (op, reduction of a bucket),
+  /// ascending.
   using BucketCalls = std::map<std::size_t, std::vector<std::pair<std::uint32_t, SegmentId>>>;
 
-  /// Each bucket of the rank is reduced inside the last call that adds to it, behind the last op that does.
+  /// Each bucket of the rank is reduced inside the last call that adds to it, behind the last op
+  /// that does.
   BucketCalls find_bucket_calls(std::int32_t rank) {
     std::map<SegmentId, std::vector<std::pair<std::uint32_t, std::size_t>>> adds;  // (op, bucket)
     std::size_t left = 0;
@@ -265,7 +279,8 @@ class Lowering {
       adds.erase(of_segment);
     }
     for (auto& [action, inside] : out) {
-      std::stable_sort(inside.begin(), inside.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+      std::stable_sort(inside.begin(), inside.end(),
+                       [](const auto& a, const auto& b) { return a.first < b.first; });
     }
     return out;
   }
@@ -273,7 +288,8 @@ class Lowering {
   /// What is freed behind an action: [action] -> segment, microbatch.
   using TurnFrees = std::multimap<std::size_t, std::pair<SegmentId, Microbatch>>;
 
-  /// Behind the last action of both stages at the turn that touches it, and the one behind its sends.
+  /// Behind the last action of both stages at the turn that touches it, and the one behind its
+  /// sends.
   TurnFrees find_turn_frees(std::int32_t rank, const std::vector<PlacedCall>& transfers) {
     TurnFrees out;
     for (const HandedOver& handed : draft_.handed_over) {
@@ -283,24 +299,28 @@ class Lowering {
         last[static_cast<std::size_t>(mb)] = std::max(last[static_cast<std::size_t>(mb)], at);
       };
       const auto see_stage = [&](std::int32_t stage, std::uint8_t touches) {
-        for (const auto& [touch, part] : {std::pair(kForward, Part::kForward), std::pair(kRecompute, Part::kRecompute),
-                                          std::pair(kBackward, Part::kBackward), std::pair(kWeight, Part::kWeight)}) {
+        for (const auto& [touch, part] :
+             {std::pair(kForward, Part::kForward), std::pair(kRecompute, Part::kRecompute),
+              std::pair(kBackward, Part::kBackward), std::pair(kWeight, Part::kWeight)}) {
           if ((touches & touch) == 0) continue;
           // Where a microbatch has no R or W of its own, its backward does that.
           for (Microbatch mb = 0; mb < schedule_.num_microbatches; ++mb) {
-            see(mb, std::max(position(stage, part, mb), touch == kForward ? -1 : position(stage, Part::kBackward, mb)));
+            see(mb, std::max(position(stage, part, mb),
+                             touch == kForward ? -1 : position(stage, Part::kBackward, mb)));
           }
         }
         for (const PlacedCall& call : transfers) {
-          const bool sends = ((touches & kSendF) != 0 && call.segment == segments(stage).send_forward) ||
-                             ((touches & kSendB) != 0 && call.segment == segments(stage).send_backward);
+          const bool sends =
+              ((touches & kSendF) != 0 && call.segment == segments(stage).send_forward) ||
+              ((touches & kSendB) != 0 && call.segment == segments(stage).send_backward);
           if (sends) see(call.mb, call.desired);
         }
       };
       see_stage(handed.turning_stage, handed.by_turning);
       see_stage(handed.turning_stage - 1, handed.by_before);
       for (Microbatch mb = 0; mb < schedule_.num_microbatches; ++mb) {
-        out.emplace(static_cast<std::size_t>(last[static_cast<std::size_t>(mb)]), std::pair(handed.free, mb));
+        out.emplace(static_cast<std::size_t>(last[static_cast<std::size_t>(mb)]),
+                    std::pair(handed.free, mb));
       }
     }
     return out;

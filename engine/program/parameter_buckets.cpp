@@ -16,8 +16,12 @@ class BucketPlanner {
   BucketPlanner(const TrainingGraph& training, const std::vector<StageForm>& forms,
                 const ParallelConfig& parallel, const TrainingConfig& config, DType grad_dtype,
                 Program& program)
-      : training_(training), forms_(forms), parallel_(parallel), config_(config),
-        grad_dtype_(grad_dtype), program_(program) {}
+      : training_(training),
+        forms_(forms),
+        parallel_(parallel),
+        config_(config),
+        grad_dtype_(grad_dtype),
+        program_(program) {}
 
   BucketPlan run() {
     find_users();
@@ -39,7 +43,9 @@ class BucketPlanner {
   const Parameter& parameter(std::int32_t index) const {
     return training_.graph.parameters[static_cast<std::size_t>(index)];
   }
-  std::int32_t rank_of(std::int32_t stage) const { return forms_[static_cast<std::size_t>(stage)].rank; }
+  std::int32_t rank_of(std::int32_t stage) const {
+    return forms_[static_cast<std::size_t>(stage)].rank;
+  }
 
   /// Which stages use which parameter, in forward order; a rank's first stage keeps it.
   void find_users() {
@@ -194,8 +200,8 @@ ValueId BucketPlan::value(TensorId tensor, std::int32_t rank) const {
 bool shards_state(const ParallelConfig& parallel) { return parallel.zero.stage >= 1 && parallel.data > 1; }
 
 BucketPlan plan_buckets(const TrainingGraph& training, const std::vector<StageForm>& forms,
-                        const ParallelConfig& parallel, const TrainingConfig& config, DType grad_dtype,
-                        Program& program) {
+                        const ParallelConfig& parallel, const TrainingConfig& config,
+                        DType grad_dtype, Program& program) {
   return BucketPlanner(training, forms, parallel, config, grad_dtype, program).run();
 }
 

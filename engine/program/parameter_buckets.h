@@ -56,8 +56,8 @@ bool shards_state(const ParallelConfig& parallel);
 /// Adds the values to `program` and returns the layout; size_buckets() gives them their lengths.
 /// `forms`: [stage].
 BucketPlan plan_buckets(const TrainingGraph& training, const std::vector<StageForm>& forms,
-                        const ParallelConfig& parallel, const TrainingConfig& config, DType grad_dtype,
-                        Program& program);
+                        const ParallelConfig& parallel, const TrainingConfig& config,
+                        DType grad_dtype, Program& program);
 
 /// Pads every bucket for `parallel.data` ranks, and gives the values in `whole` and `shards` their
 /// lengths. All that the data-parallel degree decides about a plan, once it is known to be above 1.

@@ -83,9 +83,7 @@ class StepBuilder {
     return static_cast<ValueId>(program().values.size() - 1);
   }
 
-  bool last_rank(std::int32_t rank) const {
-    return rank == draft_.forms.back().rank;
-  }
+  bool last_rank(std::int32_t rank) const { return rank == draft_.forms.back().rank; }
 
   SegmentId add_zero(std::int32_t stage) {
     ProgramOp zero;
@@ -148,7 +146,8 @@ class StepBuilder {
       bucket_of[draft_.plan.buckets[i].gradient] = i;
     }
     for (const StageSegments& stage : draft_.stages) {
-      for (const SegmentId id : {stage.backward[0], stage.backward[1], stage.input[0], stage.input[1], stage.weight}) {
+      for (const SegmentId id :
+           {stage.backward[0], stage.backward[1], stage.input[0], stage.input[1], stage.weight}) {
         if (id < 0) continue;
         const auto& ops = program().segments[static_cast<std::size_t>(id)].ops;
         for (std::size_t k = 0; k < ops.size(); ++k) {

@@ -21,7 +21,7 @@ class Recomputer {
     bool all_ops = false;       // repeats ops whose result nobody reads, too
     bool keep_outputs = true;   // what the backward of ops outside the region reads is not recomputed
     std::string_view mark = "'";  // behind the name of what is computed again
-    bool recomputed = true;     // what Instruction::recomputed of the clones says
+    bool recomputed = true;       // what Instruction::recomputed of the clones says
   };
 
   /// Recomputes each region for itself, from what it keeps.
@@ -190,14 +190,15 @@ std::vector<Region> whole_layers(const TrainingGraph& training) {
 
 }  // namespace
 
-void recompute(TrainingGraph& training, const RecomputeConfig& config, const SoftwareProfile& software,
-               const std::vector<bool>& recomputing) {
+void recompute(TrainingGraph& training, const RecomputeConfig& config,
+               const SoftwareProfile& software, const std::vector<bool>& recomputing) {
   if (const auto gathers = sequence_gathers(training); !gathers.empty()) {
     Recomputer(training).run(gathers, {.keep_outputs = false, .mark = "^", .recomputed = false});
   }
   const auto where_recomputed = [&](std::vector<Region> regions) {
     std::erase_if(regions, [&](const Region& region) {
-      return region.empty() || !recomputing[static_cast<std::size_t>(training.forward[region.front()].stage)];
+      return region.empty() ||
+             !recomputing[static_cast<std::size_t>(training.forward[region.front()].stage)];
     });
     return regions;
   };
@@ -205,9 +206,11 @@ void recompute(TrainingGraph& training, const RecomputeConfig& config, const Sof
   switch (config.method) {
     case RecomputeConfig::Method::kNone: return;
     case RecomputeConfig::Method::kSelective:
-      return Recomputer(training).run(where_recomputed(attention_cores(training)), {.all_ops = all_ops});
+      return Recomputer(training).run(where_recomputed(attention_cores(training)),
+                                      {.all_ops = all_ops});
     case RecomputeConfig::Method::kFull:
-      return Recomputer(training).run(where_recomputed(whole_layers(training)), {.all_ops = all_ops});
+      return Recomputer(training).run(where_recomputed(whole_layers(training)),
+                                      {.all_ops = all_ops});
   }
 }
 

@@ -17,7 +17,7 @@
 namespace trainyard {
 
 /// `recomputing`: [stage]. The others keep their activations, and gather only.
-void recompute(TrainingGraph& training, const RecomputeConfig& config, const SoftwareProfile& software,
-               const std::vector<bool>& recomputing);
+void recompute(TrainingGraph& training, const RecomputeConfig& config,
+               const SoftwareProfile& software, const std::vector<bool>& recomputing);
 
 }  // namespace trainyard

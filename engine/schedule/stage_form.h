@@ -1,4 +1,5 @@
-// What a schedule asks of a stage's Program: the rank it lives on, and in which pieces its backward runs.
+// What a schedule asks of a stage's Program: the rank it lives on, and in which pieces its backward
+// runs.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +9,11 @@
 
 namespace trainyard {
 
-/// A backward runs whole (B) or in halves (I, W). What is recomputed for it is recomputed inside it, or
-/// before the gradient has come by an R of its own. Each flag: some microbatch of the stage does so.
+/// A backward runs whole (B) or in halves (I, W). What is recomputed for it is recomputed inside
+/// it, or before the gradient has come by an R of its own. Each flag: some microbatch of the stage
+/// does so.
 struct StageForm {
-  std::int32_t rank = 0;  // along pp
+  std::int32_t rank = 0;   // along pp
   bool recomputes = true;  // false: keeps its activations, whatever the study has recomputed
   bool whole = false, whole_behind_recompute = false;
   bool halves = false, halves_behind_recompute = false;
@@ -21,8 +23,8 @@ struct StageForm {
   friend bool operator==(const StageForm&, const StageForm&) = default;
 };
 
-/// One entry per stage. A schedule that holds no R leaves recomputation to the study: inside the backward
-/// on every stage. In one that does, a stage without an R recomputes nothing.
+/// One entry per stage. A schedule that holds no R leaves recomputation to the study: inside the
+/// backward on every stage. In one that does, a stage without an R recomputes nothing.
 std::vector<StageForm> stage_forms(const PipelineSchedule& schedule);
 
 /// Of each stage, StageForm::recomputes.

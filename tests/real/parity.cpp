@@ -34,7 +34,9 @@ void check_same(const LoopbackRun& one, const LoopbackRun& many, const Tolerance
   for (std::size_t step = 0; step < one.losses.size(); ++step) {
     CAPTURE(step);
     CHECK(many.losses[step] == Approx(one.losses[step]).epsilon(tolerance.loss));
-    CHECK(many.gradient_norms[step] == Approx(one.gradient_norms[step]).epsilon(step == 0 ? tolerance.norm : 100 * tolerance.norm));
+    CHECK(many.gradient_norms[step] ==
+          Approx(one.gradient_norms[step])
+              .epsilon(step == 0 ? tolerance.norm : 100 * tolerance.norm));
   }
 }
 

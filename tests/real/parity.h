@@ -6,10 +6,10 @@
 namespace trainyard {
 
 struct Tolerance {
-  double of_weight;    // of the weight's own gradient norm
-  double of_all;       // of the norm of all gradients: key biases have no gradient but rounding
-  double norm;         // relative, of the gradient norm
-  double loss;         // relative, of each step's loss
+  double of_weight;  // of the weight's own gradient norm
+  double of_all;     // of the norm of all gradients: key biases have no gradient but rounding
+  double norm;       // relative, of the gradient norm
+  double loss;       // relative, of each step's loss
 };
 
 constexpr Tolerance kFp64 = {1e-10, 1e-10, 1e-10, 1e-10};

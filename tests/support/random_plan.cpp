@@ -53,7 +53,9 @@ class PlanMaker {
     vocab_ = one_of<std::int64_t>({50, 97, 1000, 32000});
   }
 
-  bool says_recompute() const { return schedule_ == "scp" || schedule_.find("-recompute") != std::string::npos; }
+  bool says_recompute() const {
+    return schedule_ == "scp" || schedule_.find("-recompute") != std::string::npos;
+  }
   std::int64_t all_layers() const { return family_ == "t5" ? 2 * layers_ : layers_; }
 
   void choose_degrees() {
@@ -72,7 +74,8 @@ class PlanMaker {
       choose_cuts();
     }
     schedule_ = word({"1f1b", "1f1b", "gpipe", "zb-h1"});
-    if (pipeline_ > 1 && chance(15)) schedule_ = word({"scp", "pre-recompute", "last-no-recompute-1f1b"});
+    if (pipeline_ > 1 && chance(15))
+      schedule_ = word({"scp", "pre-recompute", "last-no-recompute-1f1b"});
     virtual_stages_ = 1;
     const std::int64_t per_rank = all_layers() / pipeline_;
     if (partition_.empty() && pipeline_ > 1 && per_rank > 1 && all_layers() % pipeline_ == 0 && chance(50)) {

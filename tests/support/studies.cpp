@@ -45,16 +45,17 @@ std::vector<StageForm> forms_of(const Prepared& prepared) {
 
 StagedGraph staged_graph(const Prepared& prepared) {
   const Study& study = prepared.study;
-  return value_of(partition_stages(sharded_graph(prepared),
-                                   study.parallel.pipeline * study.parallel.virtual_stages,
-                                   study.partition, study.parallel.tensor,
-                                   study.parallel.scatter_gather, turning_stage(forms_of(prepared))));
+  return value_of(partition_stages(
+      sharded_graph(prepared), study.parallel.pipeline * study.parallel.virtual_stages,
+      study.partition, study.parallel.tensor, study.parallel.scatter_gather,
+      turning_stage(forms_of(prepared))));
 }
 
 TrainingGraph training_graph(const Prepared& prepared) {
   TrainingGraph training = differentiate(staged_graph(prepared), prepared.software,
                                          prepared.study.training.grad_dtype);
-  recompute(training, prepared.study.recompute, prepared.software, recomputing_stages(forms_of(prepared)));
+  recompute(training, prepared.study.recompute, prepared.software,
+            recomputing_stages(forms_of(prepared)));
   split_backward(training);
   return training;
 }

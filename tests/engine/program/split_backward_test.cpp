@@ -1,5 +1,5 @@
-// Programs whose schedule splits the backward, turns in a V or recomputes early: what stands in which
-// segment, that nothing is left out or done twice, and how long values live.
+// Programs whose schedule splits the backward, turns in a V or recomputes early: what stands in
+// which segment, that nothing is left out or done twice, and how long values live.
 #include "engine/graph/split_backward.h"
 
 #include <algorithm>
@@ -20,9 +20,11 @@ namespace {
 
 const std::string kGpt = "{family: gpt, layers: 8, hidden: 16, heads: 4, vocab: 40, seq_len: 8}";
 
-std::string study(const std::string& model, const std::string& parallel, const std::string& schedule, int batch = 8) {
+std::string study(const std::string& model, const std::string& parallel,
+                  const std::string& schedule, int batch = 8) {
   return "model: " + model + "\ncluster: {preset: dgx-a100-80g, nodes: 2}\nparallel: " + parallel +
-         "\ntraining: {global_batch: " + std::to_string(batch) + ", dropout: 0}\nschedule: " + schedule + "\n";
+         "\ntraining: {global_batch: " + std::to_string(batch) +
+         ", dropout: 0}\nschedule: " + schedule + "\n";
 }
 
 struct Compiled {
@@ -48,9 +50,11 @@ const Segment* find_segment(const Program& program, const std::string& name) {
 using Ops = std::map<std::string, std::int64_t>;
 
 std::string key_of(const Program& program, const ProgramOp& op) {
-  std::string text = op_name(op.kind, op.part) + " of " + program.modules[static_cast<std::size_t>(op.module)] + ":";
+  std::string text = op_name(op.kind, op.part) + " of " +
+                     program.modules[static_cast<std::size_t>(op.module)] + ":";
   for (const auto* list : {&op.reads, &op.writes, &op.accumulates}) {
-    for (const Operand& operand : *list) text += " " + program.values[static_cast<std::size_t>(operand.value)].name;
+    for (const Operand& operand : *list)
+      text += " " + program.values[static_cast<std::size_t>(operand.value)].name;
     text += " |";
   }
   return text;
@@ -84,18 +88,21 @@ Ops ops_of(const Program& program, const std::vector<std::string>& segments) {
   return out;
 }
 
-/// Kernels and collectives of all microbatches by kind and module, over all ranks; what connects stages left out.
+/// Kernels and collectives of all microbatches by kind and module, over all ranks; what connects
+/// stages left out.
 Ops work_of(const Program& program) {
   Ops out;
   for (const RankClass& list : program.body) {
     for (const Call& call : list.calls) {
       const Segment& segment = program.segments[static_cast<std::size_t>(call.segment)];
       for (const ProgramOp& op : segment.ops) {
-        const bool connects = is_transfer(op.kind) || op.kind == OpKind::kSlice || op.kind == OpKind::kFree;
+        const bool connects =
+            is_transfer(op.kind) || op.kind == OpKind::kSlice || op.kind == OpKind::kFree;
         const bool once = segment.phase == Phase::kPrepare || segment.phase == Phase::kUpdate;
         if (connects || once || segment.phase == Phase::kCommunicate) continue;
         if (op.stream == StreamId::kMain || op.stream == StreamId::kTp) {
-          ++out[op_name(op.kind, op.part) + " of " + program.modules[static_cast<std::size_t>(op.module)]];
+          ++out[op_name(op.kind, op.part) + " of " +
+                program.modules[static_cast<std::size_t>(op.module)]];
         }
       }
     }
@@ -147,44 +154,59 @@ std::map<std::string, int> most_alive(const Program& program, const RankClass& l
 }  // namespace
 
 TEST_CASE("W adds to gradients of parameters; every gradient of an activation is I's") {
-  // One layer of GPT: fc2, fc1, projection, qkv have a weight gradient each; norms give both gradients in
-  // one kernel, biases of linears come with their weights. On the first stage I still leads to the embedding's output.
-  const Program p = compiled(study("{family: gpt, layers: 2, hidden: 16, heads: 4, vocab: 40, seq_len: 8}",
-                                   "{pipeline: 2, data: 1}", "zb-h1")).program;
-  CHECK(kinds(*find_segment(p, "0W")) == "linear_dw linear_dw linear_dw linear_dw embedding_dw embedding_dw");
+  // One layer of GPT: fc2, fc1, projection, qkv have a weight gradient each; norms give both
+  // gradients in one kernel, biases of linears come with their weights. On the first stage I still
+  // leads to the embedding's output.
+  const Program p =
+      compiled(study("{family: gpt, layers: 2, hidden: 16, heads: 4, vocab: 40, seq_len: 8}",
+                     "{pipeline: 2, data: 1}", "zb-h1"))
+          .program;
+  CHECK(kinds(*find_segment(p, "0W")) ==
+        "linear_dw linear_dw linear_dw linear_dw embedding_dw embedding_dw");
   CHECK(kinds(*find_segment(p, "0I")) ==
-        "linear_dx gelu_dx linear_dx layer_norm_b add linear_dx flash_attention_dx linear_dx layer_norm_b add");
+        "linear_dx gelu_dx linear_dx layer_norm_b add linear_dx flash_attention_dx linear_dx "
+        "layer_norm_b add");
   CHECK(kinds(*find_segment(p, "1W")) == "linear_dw linear_dw linear_dw linear_dw linear_dw");
   CHECK(find_segment(p, "0B") == nullptr);
 }
 
-TEST_CASE("gathers of kept shards, and products that a second kernel adds, go with the weight gradients") {
-  const Program p = compiled(study(kGpt, "{pipeline: 4, tensor: 2, data: 1, sequence_parallel: true}", "zb-h1")).program;
-  // Stage 1, two layers: behind the norms the gathered input is kept as a shard, for fc1 and qkv. The bias of
-  // a row-parallel product comes after its reduction, so it has a gradient of its own.
+TEST_CASE(
+    "gathers of kept shards, and products that a second kernel adds, go with the weight "
+    "gradients") {
+  const Program p =
+      compiled(study(kGpt, "{pipeline: 4, tensor: 2, data: 1, sequence_parallel: true}", "zb-h1"))
+          .program;
+  // Stage 1, two layers: behind the norms the gathered input is kept as a shard, for fc1 and qkv.
+  // The bias of a row-parallel product comes after its reduction, so it has a gradient of its own.
   CHECK(kinds(*find_segment(p, "1W")) ==
         "add_bias_dw linear_dw all_gather linear_dw add_bias_dw linear_dw all_gather linear_dw "
         "add_bias_dw linear_dw all_gather linear_dw add_bias_dw linear_dw all_gather linear_dw");
   const Program apart = compiled(study(kGpt, "{pipeline: 4, data: 1}", "zb-h1"),
-                                 {"framework={name: megatron-lm, version: 2021}"}).program;
+                                 {"framework={name: megatron-lm, version: 2021}"})
+                            .program;
   CHECK(kinds(*find_segment(apart, "1W")).starts_with("linear_dw add linear_dw add"));
 }
 
 TEST_CASE("the halves of a backward hold its ops, each once") {
   const std::string model = GENERATE(
-      as<std::string>(), kGpt, "{family: llama, layers: 8, hidden: 16, heads: 4, kv_heads: 2, ffn: 24, vocab: 40, seq_len: 8}",
+      as<std::string>(), kGpt,
+      "{family: llama, layers: 8, hidden: 16, heads: 4, kv_heads: 2, ffn: 24, vocab: 40, seq_len: "
+      "8}",
       "{family: bert, layers: 8, hidden: 16, heads: 4, vocab: 40, seq_len: 8, next_sentence: true}",
       "{family: t5, layers: 4, hidden: 16, heads: 4, vocab: 40, seq_len: 8}");
-  const std::vector<std::string> sets = GENERATE(values<std::vector<std::string>>({
-      {"recompute=none"}, {"recompute=full", "parallel.tensor=2"},
-      {"recompute=selective", "parallel.tensor=2", "parallel.sequence_parallel=true", "training.flash_attention=false"},
-      {"recompute=full", "parallel.tensor=2", "parallel.sequence_parallel=true"}}));
+  const std::vector<std::string> sets = GENERATE(values<std::vector<std::string>>(
+      {{"recompute=none"},
+       {"recompute=full", "parallel.tensor=2"},
+       {"recompute=selective", "parallel.tensor=2", "parallel.sequence_parallel=true",
+        "training.flash_attention=false"},
+       {"recompute=full", "parallel.tensor=2", "parallel.sequence_parallel=true"}}));
   CAPTURE(model, sets);
   const Program whole = compiled(study(model, "{pipeline: 4, data: 1}", "1f1b"), sets).program;
   const Program split = compiled(study(model, "{pipeline: 4, data: 1}", "zb-h1"), sets).program;
   for (const std::string stage : {"0", "1", "2", "3"}) {
     CHECK(difference(ops_of(split, {stage + "F"}), ops_of(whole, {stage + "F"})) == "");
-    CHECK(difference(ops_of(split, {stage + "I", stage + "W"}), ops_of(whole, {stage + "B"})) == "");
+    CHECK(difference(ops_of(split, {stage + "I", stage + "W"}), ops_of(whole, {stage + "B"})) ==
+          "");
     // What is recomputed is I's: nothing of W computes a forward but gathers.
     for (const ProgramOp& op : find_segment(split, stage + "W")->ops) {
       if (op.part == OpPart::kForward && op.kind != OpKind::kFree) CHECK(is_collective(op.kind));
@@ -202,23 +224,33 @@ TEST_CASE("a schedule changes the order of a step's work, not the work") {
   };
   const auto plain = work("{pipeline: 4, data: 1}", "1f1b");
   CHECK(difference(work("{pipeline: 4, data: 1}", "zb-h1"), plain) == "");
-  if (recompute == "full") CHECK(difference(work("{pipeline: 4, data: 1}", "pre-recompute"), plain) == "");
-  const auto virtual_stages = work("{pipeline: 4, virtual_stages: 2, data: 1, scatter_gather: false}", "interleaved");
-  CHECK(difference(work("{pipeline: 4, virtual_stages: 2, data: 1, scatter_gather: false}", "interleaved-zb1p"), virtual_stages) == "");
-  CHECK(difference(work("{pipeline: 4, data: 1, scatter_gather: false}", "zb-v"), virtual_stages) == "");
-  CHECK(difference(work("{pipeline: 4, data: 1, scatter_gather: false}", "dualpipe-v"), virtual_stages) == "");
+  if (recompute == "full")
+    CHECK(difference(work("{pipeline: 4, data: 1}", "pre-recompute"), plain) == "");
+  const auto virtual_stages =
+      work("{pipeline: 4, virtual_stages: 2, data: 1, scatter_gather: false}", "interleaved");
+  CHECK(difference(work("{pipeline: 4, virtual_stages: 2, data: 1, scatter_gather: false}",
+                        "interleaved-zb1p"),
+                   virtual_stages) == "");
+  CHECK(difference(work("{pipeline: 4, data: 1, scatter_gather: false}", "zb-v"), virtual_stages) ==
+        "");
+  CHECK(difference(work("{pipeline: 4, data: 1, scatter_gather: false}", "dualpipe-v"),
+                   virtual_stages) == "");
 }
 
-TEST_CASE("R is a forward of its own for microbatches that recompute early, none of it is done twice") {
+TEST_CASE(
+    "R is a forward of its own for microbatches that recompute early, none of it is done twice") {
   // s = 4, m = 8. A backward behind an R recomputes nothing, one without recomputes inside.
   const Compiled scp = compiled(study(kGpt, "{pipeline: 4, data: 1}", "scp"), {"recompute=full"});
-  const Program full = compiled(study(kGpt, "{pipeline: 4, data: 1}", "1f1b"), {"recompute=full"}).program;
+  const Program full =
+      compiled(study(kGpt, "{pipeline: 4, data: 1}", "1f1b"), {"recompute=full"}).program;
   const Program none = compiled(study(kGpt, "{pipeline: 4, data: 1}", "1f1b")).program;
   for (const std::string stage : {"0", "1", "2"}) {
-    CHECK(difference(ops_of(scp.program, {stage + "R", stage + "B"}), ops_of(full, {stage + "B"})) == "");
+    CHECK(difference(ops_of(scp.program, {stage + "R", stage + "B"}),
+                     ops_of(full, {stage + "B"})) == "");
     CHECK(difference(ops_of(scp.program, {stage + "B.r"}), ops_of(full, {stage + "B"})) == "");
   }
-  CHECK(difference(ops_of(scp.program, {"3B"}), ops_of(none, {"3B"})) == "");  // the last stage keeps its activations
+  CHECK(difference(ops_of(scp.program, {"3B"}), ops_of(none, {"3B"})) ==
+        "");  // the last stage keeps its activations
   CHECK(find_segment(scp.program, "3R") == nullptr);
   for (std::size_t rank = 0; rank < 4; ++rank) {
     std::map<Microbatch, std::string> order;
@@ -228,9 +260,10 @@ TEST_CASE("R is a forward of its own for microbatches that recompute early, none
     }
     for (const auto& [mb, calls] : order) {
       const auto& actions = scp.schedule.actions[rank];
-      const bool early = std::any_of(actions.begin(), actions.end(), [&, m = mb](const Action& action) {
-        return action.phase == ActionPhase::kEarlyRecompute && action.microbatch == m;
-      });
+      const bool early =
+          std::any_of(actions.begin(), actions.end(), [&, m = mb](const Action& action) {
+            return action.phase == ActionPhase::kEarlyRecompute && action.microbatch == m;
+          });
       CHECK(calls == (rank == 3 ? "F B " : early ? "F R B " : "F B.r "));
     }
   }
@@ -240,7 +273,8 @@ TEST_CASE("what W reads lives until W, in as many microbatches as the schedule s
   const std::string schedule = GENERATE("zb-h1", "interleaved-zb1p", "zb-v", "dualpipe-v");
   const std::string virtual_stages = schedule == "zb-h1" ? "1" : "2";
   CAPTURE(schedule);
-  const Compiled c = compiled(study(kGpt, "{pipeline: 4, data: 1, virtual_stages: " + virtual_stages + "}", schedule));
+  const Compiled c = compiled(
+      study(kGpt, "{pipeline: 4, data: 1, virtual_stages: " + virtual_stages + "}", schedule));
   for (int rank = 0; rank < 4; ++rank) {
     // Of each stage of the rank apart, since a value belongs to a stage.
     int kept = 0, until_input = 0, between = 0;
@@ -251,7 +285,8 @@ TEST_CASE("what W reads lives until W, in as many microbatches as the schedule s
         if (action.stage != stage) continue;
         if (action.phase == ActionPhase::kForward) ++whole_now, ++input_now;
         // Inside a backward the gradients that W reads are there, and what F kept still is.
-        if (action.phase == ActionPhase::kBackwardInput || action.phase == ActionPhase::kBackward) ++between_now;
+        if (action.phase == ActionPhase::kBackwardInput || action.phase == ActionPhase::kBackward)
+          ++between_now;
         kept = std::max(kept, whole_now);
         until_input = std::max(until_input, input_now);
         between = std::max(between, between_now);
@@ -289,7 +324,9 @@ TEST_CASE("stages of a V hand over on their rank, without a transfer") {
   const auto reads_of = [&](const std::string& segment, const std::set<ValueId>& of) {
     int count = 0;
     for (const ProgramOp& op : find_segment(p, segment)->ops) {
-      count += static_cast<int>(std::count_if(op.reads.begin(), op.reads.end(), [&](const Operand& o) { return of.contains(o.value); }));
+      count +=
+          static_cast<int>(std::count_if(op.reads.begin(), op.reads.end(),
+                                         [&](const Operand& o) { return of.contains(o.value); }));
     }
     return count;
   };
@@ -299,9 +336,11 @@ TEST_CASE("stages of a V hand over on their rank, without a transfer") {
 
 TEST_CASE("tied embeddings of a V lie on one rank, once") {
   const Program v = compiled(study(kGpt, "{pipeline: 4, data: 2}", "zb-v")).program;
-  CHECK(std::none_of(v.groups.begin(), v.groups.end(), [](const Group& group) { return group.name.starts_with("tied"); }));
+  CHECK(std::none_of(v.groups.begin(), v.groups.end(),
+                     [](const Group& group) { return group.name.starts_with("tied"); }));
   const Program line = compiled(study(kGpt, "{pipeline: 4, data: 2}", "1f1b")).program;
-  CHECK(std::any_of(line.groups.begin(), line.groups.end(), [](const Group& group) { return group.name.starts_with("tied"); }));
+  CHECK(std::any_of(line.groups.begin(), line.groups.end(),
+                    [](const Group& group) { return group.name.starts_with("tied"); }));
   // V h = 40 x 16 parameters of 2 bytes, and their gradients, are not on rank 3 a second time.
   const auto parameters = [](const Program& program) {
     Bytes sum = 0;
@@ -314,9 +353,12 @@ TEST_CASE("tied embeddings of a V lie on one rank, once") {
 TEST_CASE("buckets are reduced inside the last call that adds to them") {
   const std::string schedule = GENERATE("zb-h1", "zb-v", "dualpipe-v", "interleaved-zb1p");
   CAPTURE(schedule);
-  const Program p = compiled(study(kGpt, "{pipeline: 2, data: 2, virtual_stages: " +
-                                             std::string(schedule == "zb-h1" ? "1" : "2") + "}", schedule, 16),
-                             {"training.bucket_elements=2000"}).program;
+  const Program p = compiled(study(kGpt,
+                                   "{pipeline: 2, data: 2, virtual_stages: " +
+                                       std::string(schedule == "zb-h1" ? "1" : "2") + "}",
+                                   schedule, 16),
+                             {"training.bucket_elements=2000"})
+                        .program;
   int reduced = 0;
   for (const RankClass& list : p.body) {
     // Counted from the end: the first op found to add to a storage is the last that does.
@@ -325,12 +367,14 @@ TEST_CASE("buckets are reduced inside the last call that adds to them") {
       const auto& ops = p.segments[static_cast<std::size_t>(list.calls[i].segment)].ops;
       for (std::size_t k = ops.size(); k-- > 0;) {
         if (ops[k].kind == OpKind::kSumSquares || ops[k].kind == OpKind::kAdamW) continue;
-        for (const Operand& o : ops[k].accumulates) last_add.try_emplace(storage_root(p, o.value), i, k);
+        for (const Operand& o : ops[k].accumulates)
+          last_add.try_emplace(storage_root(p, o.value), i, k);
       }
     }
     for (std::size_t i = 0; i < list.calls.size(); ++i) {
       for (const auto& [at, inner] : list.calls[i].inside) {
-        const ValueId bucket = storage_root(p, p.segments[static_cast<std::size_t>(inner)].ops[0].reads[0].value);
+        const ValueId bucket =
+            storage_root(p, p.segments[static_cast<std::size_t>(inner)].ops[0].reads[0].value);
         CHECK(last_add.at(bucket) == std::pair(i, static_cast<std::size_t>(at) - 1));
         ++reduced;
       }
@@ -341,7 +385,8 @@ TEST_CASE("buckets are reduced inside the last call that adds to them") {
 
 TEST_CASE("Programs with split backwards parse back from their text") {
   for (const std::string schedule : {"zb-h1", "zb-v", "scp"}) {
-    const Program p = compiled(study(kGpt, "{pipeline: 4, data: 1}", schedule), {"recompute=full"}).program;
+    const Program p =
+        compiled(study(kGpt, "{pipeline: 4, data: 1}", schedule), {"recompute=full"}).program;
     CHECK(to_text(parse_program(to_text(p), "program.txt")) == to_text(p));
   }
 }

@@ -4,6 +4,8 @@
 // What is compared is chosen so that a wrong gradient cannot hide. AdamW does not see a gradient that
 // is wrong by a factor, so losses alone would not tell; the first step's gradients do, and plain SGD
 // without clipping carries every error on.
+#include "tests/real/parity.h"
+
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -13,7 +15,6 @@
 #include <vector>
 
 #include "tests/real/layouts.h"
-#include "tests/real/parity.h"
 
 namespace trainyard {
 
