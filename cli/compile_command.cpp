@@ -16,12 +16,12 @@ namespace trainyard {
 
 namespace {
 
-std::string partition_text(const PassLog& log, const Study& study) {
+std::string partition_text(const PassLog& log) {
   std::string text = "partition\n";
   const std::size_t stages = log.first_layer.size() - 1;
   for (std::size_t s = 0; s < stages; ++s) {
     text += "  stage " + std::to_string(s) + " on pipeline rank " +
-            std::to_string(s % static_cast<std::size_t>(study.parallel.pipeline)) + ": ";
+            std::to_string(log.schedule.rank_of(static_cast<int>(s))) + ": ";
     if (s == 0) text += "embedding, ";
     text += "layers " + std::to_string(log.first_layer[s]) + " to " + std::to_string(log.first_layer[s + 1] - 1);
     if (log.first_layer[s] == log.first_layer[s + 1]) text.replace(text.rfind("layers"), std::string::npos, "no layer");
@@ -94,8 +94,8 @@ int run_compile(const StudyOptions& options) {
     std::printf("%s\n", out.dump(2).c_str());
     return kDone;
   }
-  std::printf("%s\n%s\n%s\npasses\n", partition_text(log, prepared.study).c_str(),
-              schedule_text(log).c_str(), memory_text(peaks).c_str());
+  std::printf("%s\n%s\n%s\npasses\n", partition_text(log).c_str(), schedule_text(log).c_str(),
+              memory_text(peaks).c_str());
   for (const PassLog::Entry& entry : log.entries) std::printf("  %-14s %8.2f ms\n", entry.pass.c_str(), entry.wall * 1e3);
   std::printf("\ndigest %s\n\n", digest.c_str());
   write_text(program, true, [](std::string_view piece) { std::fwrite(piece.data(), 1, piece.size(), stdout); });

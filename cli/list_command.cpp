@@ -11,6 +11,8 @@
 #include "engine/base/error.h"
 #include "engine/config/cluster_preset.h"
 #include "engine/config/profile_reader.h"
+#include "engine/config/study_words.h"
+#include "engine/schedule/schedule_names.h"
 #include "models/presets.h"
 
 namespace trainyard {
@@ -66,18 +68,27 @@ const std::vector<std::pair<std::string, std::function<List()>>>& topics() {
       {"profiles", profiles},
       {"links", [] { return list_links(data_root()); }},
       {"frameworks", [] { return list_frameworks(data_root()); }},
-      {"schedules", [] {
-         return List{{"gpipe", "all forwards, then all backwards"},
-                     {"1f1b", "one forward, one backward: activations of at most p microbatches"},
-                     {"interleaved", "1f1b over several stages per rank (parallel.virtual_stages)"}};
+      {"schedules",
+       [] {
+         List list;
+         for (const ScheduleName& schedule : schedule_names()) {
+           const bool in_studies = std::find(kScheduleWords.begin(), kScheduleWords.end(),
+                                             schedule.name) != kScheduleWords.end();
+           list.push_back(
+               {std::string(schedule.name),
+                std::string(schedule.description) + (in_studies ? "" : " (so far only in solve)")});
+         }
+         return list;
        }},
-      {"partitioners", [] {
+      {"partitioners",
+       [] {
          return List{{"uniform", "the same number of layers on every stage"},
                      {"{method: uniform, ends: layers}", "embedding and head count as a layer each"},
                      {"{method: uniform, uneven: true}", "layers rounded up, the rest on the last stage"},
                      {"[12, 24, ...]", "the first layer of every stage but stage 0"}};
        }},
-      {"recompute", [] {
+      {"recompute",
+       [] {
          return List{{"none", "every value that the backward reads is kept"},
                      {"selective", "the attention core is computed again in the backward"},
                      {"full", "every layer is computed again from its input"}};

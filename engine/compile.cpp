@@ -7,6 +7,7 @@
 
 #include "engine/graph/differentiate.h"
 #include "engine/graph/select_kernels.h"
+#include "engine/graph/split_backward.h"
 #include "engine/partition/stage_partition.h"
 #include "engine/program/host_waits.h"
 #include "engine/program/instantiate.h"
@@ -14,7 +15,8 @@
 #include "engine/program/step_segments.h"
 #include "engine/program/verify.h"
 #include "engine/recompute/recompute.h"
-#include "engine/schedule/pipeline_schedule.h"
+#include "engine/schedule/schedule_names.h"
+#include "engine/schedule/stage_form.h"
 #include "engine/sharding/shard_megatron.h"
 
 namespace trainyard {
@@ -46,14 +48,16 @@ struct TrainingInputs {
   bool flash_attention;
   int tensor;
   bool sequence_parallel, scatter_gather;
-  int num_stages;
+  std::vector<bool> recomputing;  // [stage]
+  std::int32_t turning_stage;
+  bool splits;  // the backward
   PartitionConfig partition;
   RecomputeConfig recompute;
   FrameworkConfig framework;
   friend bool operator==(const TrainingInputs&, const TrainingInputs&) = default;
 };
 
-TrainingInputs training_inputs(const Study& study) {
+TrainingInputs training_inputs(const Study& study, const std::vector<StageForm>& forms) {
   const ParallelConfig& parallel = study.parallel;
   const TrainingConfig& training = study.training;
   return {study.model,
@@ -65,7 +69,9 @@ TrainingInputs training_inputs(const Study& study) {
           parallel.tensor,
           parallel.sequence_parallel,
           parallel.scatter_gather,
-          parallel.pipeline * parallel.virtual_stages,
+          recomputing_stages(forms),
+          turning_stage(forms),
+          any_splits(forms),
           study.partition,
           study.recompute,
           study.framework};
@@ -74,13 +80,14 @@ TrainingInputs training_inputs(const Study& study) {
 /// All that the segments depend on, beside the training graph. What they are made of sees no more of
 /// the study than this.
 struct SegmentInputs {
+  std::vector<StageForm> forms;  // [stage]
   ParallelConfig parallel;
   TrainingConfig training;
   friend bool operator==(const SegmentInputs&, const SegmentInputs&) = default;
 };
 
-SegmentInputs segment_inputs(const Study& study) {
-  SegmentInputs out{study.parallel, study.training};
+SegmentInputs segment_inputs(const Study& study, std::vector<StageForm> forms) {
+  SegmentInputs out{std::move(forms), study.parallel, study.training};
   out.parallel.data = std::min(study.parallel.data, 2);  // size_buckets() has the rest of it
   out.parallel.placement = ParallelConfig{}.placement;
   out.training.global_batch = 0;
@@ -98,7 +105,8 @@ std::variant<TrainingGraph, Infeasible> make_training_graph(const Graph& model, 
   verify(std::get<Graph>(sharded), "shard");
 
   auto staged = run_pass("partition", log, [&] {
-    return partition_stages(std::get<Graph>(sharded), in.num_stages, in.partition, in.tensor, in.scatter_gather);
+    return partition_stages(std::get<Graph>(sharded), static_cast<int>(in.recomputing.size()),
+                            in.partition, in.tensor, in.scatter_gather, in.turning_stage);
   });
   if (auto* reason = std::get_if<Infeasible>(&staged)) return *reason;
   verify(std::get<StagedGraph>(staged).graph, "partition");
@@ -109,9 +117,15 @@ std::variant<TrainingGraph, Infeasible> make_training_graph(const Graph& model, 
   });
   staged = StagedGraph{};
   run_pass("recompute", log, [&] {
-    recompute(training, in.recompute, software);
+    recompute(training, in.recompute, software, in.recomputing);
     return 0;
   });
+  if (in.splits) {
+    run_pass("split", log, [&] {
+      split_backward(training);
+      return 0;
+    });
+  }
   return training;
 }
 
@@ -127,8 +141,8 @@ std::variant<PipelineSchedule, Infeasible> schedule_of(const Study& study, PassL
                       " actions a step; this version compiles up to " + std::to_string(kMostActions)};
   }
   return run_pass("schedule", log, [&] {
-    return make_schedule(study.schedule.method, parallel.pipeline, parallel.virtual_stages,
-                         static_cast<int>(study.num_microbatches()));
+    return schedule_by_name(study.schedule.method, parallel.pipeline, parallel.virtual_stages,
+                            static_cast<int>(study.num_microbatches()), false);
   });
 }
 
@@ -156,7 +170,7 @@ void Compiler::Kept::make_segments(const SegmentInputs& in, const SoftwareProfil
   draft = ProgramDraft{};
   verified = false;
   draft = run_pass("instantiate", log, [&] {
-    return instantiate(training, in.parallel, in.training, in.training.grad_dtype);
+    return instantiate(training, in.forms, in.parallel, in.training, in.training.grad_dtype);
   });
   if (software.synchronous_transfers && in.parallel.pipeline > 1) add_host_waits(draft);
   step = run_pass("step", log, [&] { return add_step_segments(draft, in.parallel, in.training, software); });
@@ -180,22 +194,24 @@ void Compiler::Kept::verify(PassLog& log) {
 
 std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Study& study,
                                                const SoftwareProfile& software, PassLog& log) {
-  if (const TrainingInputs in = trainyard::training_inputs(study); training_inputs != in) {
+  auto schedule = schedule_of(study, log);
+  if (auto* reason = std::get_if<Infeasible>(&schedule)) return *reason;
+  log.schedule = std::move(std::get<PipelineSchedule>(schedule));
+
+  std::vector<StageForm> forms = stage_forms(log.schedule);
+  if (TrainingInputs in = trainyard::training_inputs(study, forms); training_inputs != in) {
     training_inputs.reset();
     segment_inputs.reset();
     auto made = make_training_graph(model, in, software, log);
     if (auto* reason = std::get_if<Infeasible>(&made)) return *reason;
     training = std::move(std::get<TrainingGraph>(made));
-    training_inputs = in;
+    training_inputs = std::move(in);
   }
   log.first_layer = std::get<std::vector<std::int64_t>>(
       layer_ranges(model.num_layers, training.num_stages, study.partition));
 
-  auto schedule = schedule_of(study, log);
-  if (auto* reason = std::get_if<Infeasible>(&schedule)) return *reason;
-  log.schedule = std::move(std::get<PipelineSchedule>(schedule));
-
-  if (const SegmentInputs in = trainyard::segment_inputs(study); segment_inputs != in) {
+  if (const SegmentInputs in = trainyard::segment_inputs(study, std::move(forms));
+      segment_inputs != in) {
     segment_inputs.reset();
     make_segments(in, software, log);
     segment_inputs = in;

@@ -44,13 +44,15 @@ void read_partition(Section& root) {
   section.finish();
 }
 
+void read_schedule_word(Section& section, std::string_view key, std::string& method) {
+  section.word(key, method, kScheduleWords, kPlannedSchedules);
+  if (method.ends_with("-recompute")) method += "-1f1b";
+}
+
 void read_schedule(Section& root) {
   ScheduleConfig& schedule = root.study().schedule;
   const auto node = root.given("schedule");
-  if (!node || node->is_scalar()) {
-    root.word("schedule", schedule.method, kScheduleWords, kPlannedSchedules);
-    return;
-  }
+  if (!node || node->is_scalar()) return read_schedule_word(root, "schedule", schedule.method);
   Section section(root.study(), "schedule", node);
   section.refuse("file", "a schedule from a file is not in this version; name a method");
   for (const char* key :
@@ -58,7 +60,7 @@ void read_schedule(Section& root) {
     section.refuse(key, "is not in this version, whose schedules take no parameters; leave it out");
   }
   section.required("method");
-  section.word("method", schedule.method, kScheduleWords, kPlannedSchedules);
+  read_schedule_word(section, "method", schedule.method);
   section.finish();
 }
 

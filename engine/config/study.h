@@ -38,7 +38,7 @@ struct ParallelConfig {
   int tensor = 1;
   int pipeline = 1;
   int data = 1;            // default: devices / (tensor x pipeline x context)
-  int virtual_stages = 1;  // stages per pipeline rank
+  int virtual_stages = 1;  // stages per pipeline rank; zb-v, dualpipe-v: 2
   int context = 1;
   int expert = 1;
   bool sequence_parallel = false;
@@ -98,7 +98,7 @@ struct PartitionConfig {
 };
 
 struct ScheduleConfig {
-  std::string method = "1f1b";  // gpipe | 1f1b | interleaved
+  std::string method = "1f1b";  // kScheduleWords
   friend bool operator==(const ScheduleConfig&, const ScheduleConfig&) = default;
 };
 

@@ -149,48 +149,6 @@ void check_partition(const Study& study) {
               " for the last; " + text((layers + each - 1) / each) + " stages would fill");
 }
 
-/// Megatron's and PyTorch's interleaved schedules go in rounds of about one microbatch per rank:
-/// rounds = max(1, m / p) (whole division) must divide the m microbatches.
-bool interleaves(std::int64_t microbatches, std::int64_t pipeline) {
-  return microbatches % std::max<std::int64_t>(1, microbatches / pipeline) == 0;
-}
-
-void check_schedule(const Study& study) {
-  const ParallelConfig& parallel = study.parallel;
-  const std::string& method = study.schedule.method;
-  if (method != "interleaved") {
-    if (parallel.virtual_stages == 1) return;
-    fail_at(study, is_said(study, "schedule") ? "schedule" : "parallel.virtual_stages",
-            method + " has one stage per rank, but parallel.virtual_stages is " +
-                text(parallel.virtual_stages) + "; interleaved takes them");
-  }
-  if (parallel.virtual_stages < 2) {
-    fail_at(
-        study, "parallel.virtual_stages",
-        "interleaved needs at least 2 stages per rank, got 1; with 1, schedule: 1f1b is the same");
-  }
-  if (parallel.pipeline < 2) {
-    fail_at(study, is_said(study, "parallel.pipeline") ? "parallel.pipeline" : "schedule",
-            "interleaved needs at least 2 pipeline ranks, got 1; with 1, schedule: 1f1b is the same");
-  }
-}
-
-void check_rounds(const Study& study) {
-  if (study.schedule.method != "interleaved") return;
-  const std::int64_t m = study.num_microbatches();
-  const std::int64_t p = study.parallel.pipeline;
-  if (interleaves(m, p)) return;
-  const std::int64_t samples = study.training.microbatch * study.parallel.data;
-  std::int64_t below = m;
-  while (!interleaves(below, p)) --below;
-  std::int64_t above = m;
-  while (!interleaves(above, p)) ++above;
-  fail_at(study, "training.global_batch",
-          text(m) + " microbatches do not divide into the " + text(m / p) +
-              " rounds of the interleaved schedule on " + text(p) + " ranks; global_batch " +
-              text(below * samples) + " and " + text(above * samples) + " do");
-}
-
 void warn_of_recompute(Study& study) {
   if (study.recompute.method == RecomputeConfig::Method::kSelective &&
       study.training.flash_attention == FlashAttention::kOn) {
@@ -319,7 +277,7 @@ void check_model_fits(Study& study, const StudyResolvers& resolvers) {
 void check_batch_fits(const Study& study) {
   check_links(study);
   check_batch(study);
-  check_rounds(study);
+  check_schedule_microbatches(study);
 }
 
 }  // namespace trainyard

@@ -199,6 +199,7 @@ void resolve_defaults(Study& study, const StudyResolvers& resolvers) {
     study.parallel.scatter_gather = false;
     study.origins["parallel.scatter_gather"] = default_origin(study.framework.name + "'s");
   }
+  resolve_virtual_stages(study);
   resolve_case_partition(study);
   if (study.model.pad_vocab_to == 0) {
     const std::int64_t tensor = study.parallel.tensor;

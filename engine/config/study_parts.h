@@ -25,6 +25,13 @@ void resolve_defaults(Study& study, const StudyResolvers& resolvers);
 /// before anything multiplies them.
 void check_model_fits(Study& study, const StudyResolvers& resolvers);
 
+/// parallel.virtual_stages of schedules that have a number of their own.
+void resolve_virtual_stages(Study& study);
+
+/// Whether the schedule suits the pipeline; behind resolve_data_parallel(), the microbatches.
+void check_schedule(const Study& study);
+void check_schedule_microbatches(const Study& study);
+
 /// parallel.data, or whether the one given has the devices it needs.
 void resolve_data_parallel(Study& study);
 

@@ -328,7 +328,7 @@ Json parallel_schema() {
        {"pipeline", integer("ranks that share the stack of layers", 1, kMaxRanks)},
        {"data", integer("replicas; default devices / (tensor x pipeline)", 1, kMaxRanks)},
        {"virtual_stages",
-        integer("stages per pipeline rank, for schedule interleaved", 1, kMaxLayers)},
+        integer("stages per pipeline rank, for interleaved schedules", 1, kMaxLayers)},
        {"context", integer("1 in this version", 1, 1)},
        {"expert", integer("1 in this version", 1, 1)},
        {"sequence_parallel", flag("activations between layers are split over the tensor group")},

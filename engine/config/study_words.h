@@ -18,7 +18,26 @@ inline constexpr std::array<std::string_view, 2> kZeroByWords = {"shard", "param
 inline constexpr std::array<std::string_view, 3> kRecomputeWords = {"none", "selective", "full"};
 
 inline constexpr std::array<std::string_view, 4> kPrecisionWords = {"fp32", "fp16", "bf16", "fp64"};
-inline constexpr std::array<std::string_view, 3> kScheduleWords = {"gpipe", "1f1b", "interleaved"};
+// The last two are short for those with -1f1b behind them.
+inline constexpr std::array<std::string_view, 12> kScheduleWords = {"gpipe",
+                                                                    "1f1b",
+                                                                    "interleaved",
+                                                                    "zb-h1",
+                                                                    "interleaved-zb1p",
+                                                                    "zb-v",
+                                                                    "dualpipe-v",
+                                                                    "scp",
+                                                                    "pre-recompute-1f1b",
+                                                                    "last-no-recompute-1f1b",
+                                                                    "pre-recompute",
+                                                                    "last-no-recompute"};
+// Among them: with several stages per rank, with the stages of a V, those that say when to
+// recompute.
+inline constexpr std::array<std::string_view, 2> kInterleavedScheduleWords = {"interleaved",
+                                                                              "interleaved-zb1p"};
+inline constexpr std::array<std::string_view, 2> kVScheduleWords = {"zb-v", "dualpipe-v"};
+inline constexpr std::array<std::string_view, 3> kEarlyRecomputeScheduleWords = {
+    "pre-recompute-1f1b", "last-no-recompute-1f1b", "scp"};
 inline constexpr std::array<std::string_view, 1> kPartitionWords = {"uniform"};
 inline constexpr std::array<std::string_view, 1> kTensorMethodWords = {"megatron"};
 inline constexpr std::array<std::string_view, 1> kTensorOverlapWords = {"none"};
@@ -54,16 +73,8 @@ inline constexpr std::array<std::string_view, 7> kAnnotations = {
 
 // Of the contract, not in this version.
 inline constexpr std::array<std::string_view, 1> kPlannedPrecisions = {"fp8"};
-inline constexpr std::array<std::string_view, 10> kPlannedSchedules = {"zb-h1",
-                                                                       "zb-1p",
-                                                                       "zb-2p",
-                                                                       "interleaved-zb1p",
-                                                                       "zb-v",
-                                                                       "dualpipe-v",
-                                                                       "scp",
-                                                                       "pre-recompute-1f1b",
-                                                                       "last-no-recompute-1f1b",
-                                                                       "opportunistic"};
+inline constexpr std::array<std::string_view, 3> kPlannedSchedules = {"zb-1p", "zb-2p",
+                                                                      "opportunistic"};
 inline constexpr std::array<std::string_view, 6> kPlannedPartitions = {
     "smp", "rannc", "autopipe", "uniform-floor", "parameters", "search"};
 inline constexpr std::array<std::string_view, 7> kPlannedTensorMethods = {

@@ -26,6 +26,8 @@ struct Instruction {
   std::int32_t layer = -1;
   std::int32_t stage = 0;  // transfers: the receiving stage forward, the sending one backward
   OpId origin = -1;        // forward op that it belongs to
+  bool recomputed = false;  // a forward instruction that recompute() has run again for the backward
+  bool weight_half = false;  // W's, where the backward is split (split_backward.h)
 };
 
 struct TrainingGraph {

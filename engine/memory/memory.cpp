@@ -24,7 +24,7 @@ class MemoryCounter {
   explicit MemoryCounter(const Program& program)
       : program_(program), value_mark_(program.values.size(), 0), segment_mark_(program.segments.size(), 0),
         pool_mark_(program.pools.size(), 0), slot_(program.pools.size(), 0) {
-    first_write_.assign(program.values.size(), false);
+    touched_by_.assign(program.values.size(), -1);
     root_.reserve(program.values.size());
     bytes_.reserve(program.values.size());
     for (std::size_t v = 0; v < program.values.size(); ++v) {
@@ -91,15 +91,20 @@ class MemoryCounter {
     return v.pool < 0 && v.space == Space::kDevice && v.scope != Scope::kPersistent;
   }
 
-  /// A storage starts to live with the first write to it or to a view of it, in any segment: the
-  /// segment that writes it before all others is the one that does not read it first.
+  /// A storage starts to live in a segment that writes it, or a view of it, before it touches it in
+  /// any other way. Several may, where a microbatch runs one of them: B, or I.
   Profile profile(const Segment& segment) {
     Profile p;
+    const auto number = static_cast<std::int32_t>(profiles_.size());
+    const auto first_touch = [&](ValueId id) {
+      return std::exchange(
+                 touched_by_[static_cast<std::size_t>(root_[static_cast<std::size_t>(id)])],
+                 number) != number;
+    };
     const auto born = [&](ValueId id) {
       const ValueId root = root_[static_cast<std::size_t>(id)];
       const Value& v = value(root);
-      if (!in_arena(v) || first_write_[static_cast<std::size_t>(root)]) return;
-      first_write_[static_cast<std::size_t>(root)] = true;
+      if (!first_touch(id) || !in_arena(v)) return;
       p.net[static_cast<std::size_t>(v.memory)] += bytes_[static_cast<std::size_t>(root)];
     };
     for (std::size_t k = 0; k < segment.ops.size(); ++k) {
@@ -107,10 +112,13 @@ class MemoryCounter {
       if (op.kind == OpKind::kFree) {
         for (const Operand& operand : op.reads) {
           const Value& v = value(operand.value);
+          first_touch(operand.value);
           if (in_arena(v)) p.net[static_cast<std::size_t>(v.memory)] -= bytes_[static_cast<std::size_t>(operand.value)];
         }
         continue;
       }
+      for (const Operand& operand : op.reads) first_touch(operand.value);
+      for (const Operand& operand : op.accumulates) first_touch(operand.value);
       for (const Operand& operand : op.writes) born(operand.value);
       if (sum(p.net) > p.peak) {
         p.peak = sum(p.net);
@@ -169,7 +177,7 @@ class MemoryCounter {
   const Program& program_;
   std::vector<ValueId> root_;      // [value]: its storage
   std::vector<Bytes> bytes_;       // [value]
-  std::vector<bool> first_write_;  // [storage root]: its first write has been seen
+  std::vector<std::int32_t> touched_by_;  // [storage root]: the segment that last touched it
   std::vector<Profile> profiles_;  // [segment]
   std::int32_t mark_ = 0;                                            // of the list being counted
   std::vector<std::int32_t> value_mark_, segment_mark_, pool_mark_;  // the last list that touched it

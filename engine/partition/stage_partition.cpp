@@ -12,8 +12,8 @@ namespace {
 /// Copies a graph op by op, with a stage for each, and inserts what connects the stages.
 class StageCutter {
  public:
-  StageCutter(const Graph& in, int num_stages, int tensor, bool scatter)
-      : in_(in), tensor_(tensor), scatter_(scatter && tensor > 1) {
+  StageCutter(const Graph& in, int num_stages, int tensor, bool scatter, std::int32_t turning_stage)
+      : in_(in), tensor_(tensor), scatter_(scatter && tensor > 1), turn_(turning_stage) {
     out_.num_stages = num_stages;
     Graph& graph = out_.graph;
     graph = without_ops(in);
@@ -90,7 +90,12 @@ class StageCutter {
   }
 
   TensorId receive(TensorId id, std::int32_t stage, const Op& reader) {
-    const std::int32_t home = home_[static_cast<std::size_t>(id)];
+    std::int32_t home = home_[static_cast<std::size_t>(id)];
+    if (home == turn_ - 1) {
+      // At home on the turning stage too, which is later to run: what goes on starts from there.
+      if (stage == turn_) return id;
+      home = turn_;
+    }
     TensorId sent = id;
     const bool slices = sends_slices(id);
     if (slices) {
@@ -115,6 +120,10 @@ class StageCutter {
         continue;
       }
       const TensorId from = at == home + 1 ? sent : relayed_.at(std::pair(sent, at - 1));
+      if (at == turn_) {
+        relayed_.emplace(key, from);
+        continue;
+      }
       const TensorId to = copy_of(sent, "@" + std::to_string(at), at);
       emit(connecting(OpKind::kSend, reader, from, to), at);
       relayed_.emplace(key, to);
@@ -137,6 +146,7 @@ class StageCutter {
   StagedGraph out_;
   int tensor_;
   bool scatter_;
+  std::int32_t turn_;
   std::vector<std::int32_t> home_;  // [tensor]: stage that produces it; -1: parameter or input
   ByStage local_;                   // (tensor, stage) -> what ops of that stage read
   ByStage relayed_;                 // (sent tensor, stage) -> what arrives there
@@ -180,7 +190,8 @@ std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t nu
 
 std::variant<StagedGraph, Infeasible> partition_stages(const Graph& graph, int num_stages,
                                                        const PartitionConfig& partition, int tensor,
-                                                       bool scatter_gather) {
+                                                       bool scatter_gather,
+                                                       std::int32_t turning_stage) {
   auto ranges = layer_ranges(graph.num_layers, num_stages, partition);
   if (auto* reason = std::get_if<Infeasible>(&ranges)) return *reason;
   const auto& first = std::get<std::vector<std::int64_t>>(ranges);
@@ -198,7 +209,7 @@ std::variant<StagedGraph, Infeasible> partition_stages(const Graph& graph, int n
       stage_of_op[i] = static_cast<std::int32_t>(after - first.begin()) - 1;
     }
   }
-  return StageCutter(graph, num_stages, tensor, scatter_gather).run(stage_of_op);
+  return StageCutter(graph, num_stages, tensor, scatter_gather, turning_stage).run(stage_of_op);
 }
 
 }  // namespace trainyard

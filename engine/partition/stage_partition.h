@@ -31,8 +31,11 @@ std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t nu
                                                                  int num_stages,
                                                                  const PartitionConfig& partition);
 
+/// `turning_stage`: lives on the rank of the stage before it, so that no transfer is between the
+/// two (turning_stage() in engine/schedule/stage_form.h); -1: none does.
 std::variant<StagedGraph, Infeasible> partition_stages(const Graph& graph, int num_stages,
                                                        const PartitionConfig& partition, int tensor,
-                                                       bool scatter_gather);
+                                                       bool scatter_gather,
+                                                       std::int32_t turning_stage = -1);
 
 }  // namespace trainyard

@@ -1,6 +1,8 @@
 #include "engine/program/instantiate.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -10,30 +12,36 @@ namespace trainyard {
 
 namespace {
 
-/// Where a storage is touched. One stage runs its phases in this order for a microbatch.
-enum Touch : std::uint8_t {
-  kReceiveF = 1, kForward = 2, kSendF = 4, kReceiveB = 8, kBackward = 16, kSendB = 32
+using Instructions = std::vector<const Instruction*>;
+
+/// Touches of a storage: by the turning stage and by any other.
+struct Touches {
+  std::uint8_t by_turning = 0, by_other = 0;
+  bool handed_over() const { return by_turning != 0 && by_other != 0; }
+  std::uint8_t all() const { return by_turning | by_other; }
 };
 
 class Instantiator {
  public:
-  Instantiator(const TrainingGraph& training, const ParallelConfig& parallel,
-               const TrainingConfig& config, DType grad_dtype)
-      : training_(training), parallel_(parallel), config_(config), grad_dtype_(grad_dtype),
-        value_of_(training.graph.tensors.size(), -1), touched_(training.graph.tensors.size(), 0),
+  Instantiator(const TrainingGraph& training, const std::vector<StageForm>& forms,
+               const ParallelConfig& parallel, const TrainingConfig& config, DType grad_dtype)
+      : training_(training),
+        forms_(forms),
+        turning_stage_(trainyard::turning_stage(forms)),
+        parallel_(parallel),
+        config_(config),
+        grad_dtype_(grad_dtype),
+        value_of_(training.graph.tensors.size(), -1),
+        touched_(training.graph.tensors.size()),
         last_use_(training.graph.tensors.size(), 0) {}
 
   ProgramDraft run() {
     set_up();
-    draft_.plan = plan_buckets(training_, parallel_, config_, grad_dtype_, draft_.program);
+    draft_.plan = plan_buckets(training_, forms_, parallel_, config_, grad_dtype_, draft_.program);
     find_touches();
     draft_.stages.resize(static_cast<std::size_t>(training_.num_stages));
     split_by_stage();
-    for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) {
-      StageSegments& segments = draft_.stages[static_cast<std::size_t>(stage)];
-      segments.forward = compute_segment(stage, Phase::kForward, forward_[static_cast<std::size_t>(stage)]);
-      segments.backward = compute_segment(stage, Phase::kBackward, backward_[static_cast<std::size_t>(stage)]);
-    }
+    for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) add_compute_segments(stage);
     for (const Instruction& op : training_.forward) {
       if (op.kind == OpKind::kSend) add_transfer(op, op.stage - 1, op.stage, true);
     }
@@ -41,6 +49,7 @@ class Instantiator {
       if (op.kind == OpKind::kSend) add_transfer(op, op.stage, op.stage - 1, false);
     }
     for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) add_late_frees(stage);
+    if (turning_stage_ >= 0) add_turn_frees();
     return std::move(draft_);
   }
 
@@ -49,10 +58,14 @@ class Instantiator {
   const Tensor& tensor(TensorId id) const {
     return training_.graph.tensors[static_cast<std::size_t>(id)];
   }
-  std::int32_t rank_of(std::int32_t stage) const { return stage % parallel_.pipeline; }
+  const StageForm& form(std::int32_t stage) const {
+    return forms_[static_cast<std::size_t>(stage)];
+  }
+  std::int32_t rank_of(std::int32_t stage) const { return form(stage).rank; }
 
   void set_up() {
     draft_.num_ranks = parallel_.pipeline;
+    draft_.forms = forms_;
     Program& p = program();
     p.mesh.size = {parallel_.pipeline, parallel_.data, parallel_.context, 1, parallel_.tensor};
     p.modules.insert(p.modules.end(), training_.graph.modules.begin(), training_.graph.modules.end());
@@ -66,20 +79,29 @@ class Instantiator {
     return id;
   }
 
-  void touch(TensorId id, std::uint8_t how) {
-    touched_[static_cast<std::size_t>(root(id))] |= how;
+  void touch(TensorId id, std::int32_t stage, std::uint8_t how) {
+    Touches& touches = touched_[static_cast<std::size_t>(root(id))];
+    (stage == turning_stage_ ? touches.by_turning : touches.by_other) |= how;
+  }
+
+  /// The part of its stage's backward in which an instruction runs, where that part is apart.
+  Touch part_of(const Instruction& op) const {
+    if (op.recomputed && form(op.stage).recomputes_early()) return kRecompute;
+    return op.weight_half && form(op.stage).splits() ? kWeight : kBackward;
   }
 
   void find_touches() {
     for (const Instruction& op : training_.forward) {
       const bool transfer = op.kind == OpKind::kSend;
-      for (TensorId id : op.reads) touch(id, transfer ? kSendF : kForward);
-      for (TensorId id : op.writes) touch(id, transfer ? kReceiveF : kForward);
+      for (TensorId id : op.reads)
+        touch(id, op.stage - (transfer ? 1 : 0), transfer ? kSendF : kForward);
+      for (TensorId id : op.writes) touch(id, op.stage, transfer ? kReceiveF : kForward);
     }
     for (const Instruction& op : training_.backward) {
       const bool transfer = op.kind == OpKind::kSend;
-      for (TensorId id : op.reads) touch(id, transfer ? kSendB : kBackward);
-      for (TensorId id : op.writes) touch(id, transfer ? kReceiveB : kBackward);
+      for (TensorId id : op.reads) touch(id, op.stage, transfer ? kSendB : part_of(op));
+      for (TensorId id : op.writes)
+        touch(id, op.stage - (transfer ? 1 : 0), transfer ? kReceiveB : part_of(op));
     }
   }
 
@@ -91,6 +113,46 @@ class Instantiator {
     }
     for (const Instruction& op : training_.backward) {
       if (op.kind != OpKind::kSend) backward_[static_cast<std::size_t>(op.stage)].push_back(&op);
+    }
+  }
+
+  /// Each piece of the backward that the schedule asks for holds the stage's instructions in their
+  /// order; R those of recomputation in the order of the forward, since it is no layer's alone.
+  void add_compute_segments(std::int32_t stage) {
+    const StageForm& has = form(stage);
+    const Instructions& all = backward_[static_cast<std::size_t>(stage)];
+    const auto chosen = [&](const auto& wanted) {
+      Instructions out;
+      std::copy_if(all.begin(), all.end(), std::back_inserter(out), wanted);
+      return out;
+    };
+    const auto fresh = [](const Instruction* op) { return !op->recomputed; };
+    const auto input = [](const Instruction* op) { return !op->weight_half; };
+    const std::string inside = has.recomputes_early() ? ".r" : "";
+    StageSegments& segments = draft_.stages[static_cast<std::size_t>(stage)];
+    segments.forward =
+        compute_segment(stage, Phase::kForward, "", forward_[static_cast<std::size_t>(stage)]);
+    if (has.recomputes_early()) {
+      Instructions again = chosen([](const Instruction* op) { return op->recomputed; });
+      std::stable_sort(again.begin(), again.end(), [](const Instruction* a, const Instruction* b) {
+        return a->origin < b->origin;
+      });
+      segments.recompute = compute_segment(stage, Phase::kRecompute, "", again);
+    }
+    if (has.whole) segments.backward[0] = compute_segment(stage, Phase::kBackward, inside, all);
+    if (has.whole_behind_recompute) {
+      segments.backward[1] = compute_segment(stage, Phase::kBackward, "", chosen(fresh));
+    }
+    if (has.halves)
+      segments.input[0] = compute_segment(stage, Phase::kBackwardInput, inside, chosen(input));
+    if (has.halves_behind_recompute) {
+      segments.input[1] =
+          compute_segment(stage, Phase::kBackwardInput, "",
+                          chosen([&](const Instruction* op) { return input(op) && fresh(op); }));
+    }
+    if (has.splits()) {
+      segments.weight = compute_segment(stage, Phase::kBackwardWeight, "",
+                                        chosen([&](const Instruction* op) { return !input(op); }));
     }
   }
 
@@ -107,8 +169,10 @@ class Instantiator {
     for (std::int64_t extent : t.shape) v.dims.push_back({extent, extent, -1});
     v.dtype = t.dtype;
     v.spec = t.spec;
-    const std::uint8_t touched = touched_[static_cast<std::size_t>(root(id))];
-    const bool one_call = touched == kForward || touched == kBackward;
+    const Touches& touches = touched_[static_cast<std::size_t>(root(id))];
+    const std::uint8_t touched = touches.all();
+    const bool one_call = !touches.handed_over() && (touched == kForward || touched == kBackward ||
+                                                     touched == kRecompute || touched == kWeight);
     v.scope = one_call ? Scope::kLocal : Scope::kMicrobatch;
     if (id == training_.graph.loss) v.scope = Scope::kStep;
     if (t.alias >= 0) v.alias = Alias{value(t.alias, stage), t.alias_offset, std::nullopt};
@@ -160,9 +224,11 @@ class Instantiator {
     return op;
   }
 
-  SegmentId compute_segment(std::int32_t stage, Phase phase,
-                            const std::vector<const Instruction*>& instructions) {
-    const SegmentId id = add_segment(stage, std::string(1, letter(phase)), phase);
+  /// -1 where it would do nothing.
+  SegmentId compute_segment(std::int32_t stage, Phase phase, const std::string& suffix,
+                            const Instructions& instructions) {
+    if (instructions.empty() && phase != Phase::kForward && phase != Phase::kBackward) return -1;
+    const SegmentId id = add_segment(stage, letter(phase) + suffix, phase);
     std::vector<ProgramOp> ops;
     ops.reserve(instructions.size() * 2);
     // Last instruction of this segment that touches each storage.
@@ -195,9 +261,22 @@ class Instantiator {
   bool ends_in(TensorId r, Phase phase) const {
     const Tensor& t = tensor(r);
     if (t.role != TensorRole::kActivation || r == training_.graph.loss) return false;
-    const std::uint8_t touched = touched_[static_cast<std::size_t>(r)];
-    if (phase == Phase::kForward) return (touched & (kSendF | kReceiveB | kBackward | kSendB)) == 0;
-    return (touched & kSendB) == 0;
+    const Touches& touches = touched_[static_cast<std::size_t>(r)];
+    return !touches.handed_over() && (touches.all() & touched_behind(phase)) == 0;
+  }
+
+  /// What may still touch a storage once a segment of this phase has run.
+  static std::uint8_t touched_behind(Phase phase) {
+    switch (phase) {
+      case Phase::kForward:
+        return kSendF | kRecompute | kReceiveB | kBackward | kSendB | kWeight;
+      case Phase::kRecompute:
+        return kReceiveB | kBackward | kSendB | kWeight;
+      case Phase::kBackwardInput:
+        return kSendB | kWeight;
+      default:
+        return kSendB;
+    }
   }
 
   SegmentId one_op_segment(SegmentId known, std::int32_t stage, const std::string& name,
@@ -210,16 +289,20 @@ class Instantiator {
   void add_transfer(const Instruction& source, std::int32_t from, std::int32_t to, bool forward) {
     StageSegments& sender = draft_.stages[static_cast<std::size_t>(from)];
     StageSegments& receiver = draft_.stages[static_cast<std::size_t>(to)];
+    // A V runs back along the ranks behind its turn. Streams go with the peer, so that what passes
+    // between two ranks waits for nothing that others do.
+    const bool to_next = rank_of(to) == (rank_of(from) + 1) % parallel_.pipeline &&
+                         (forward || rank_of(from) != (rank_of(to) + 1) % parallel_.pipeline);
     ProgramOp op;
     op.module = source.module + 1;  // 0: none
-    op.stream = forward ? StreamId::kFwd : StreamId::kBwd;
+    op.stream = to_next ? StreamId::kFwd : StreamId::kBwd;
     ProgramOp receive = op;
     op.kind = OpKind::kSend;
-    op.transfer = forward ? kToNext : kToPrevious;
+    op.transfer = to_next ? kToNext : kToPrevious;
     op.reads.push_back({value(source.reads[0], from), 0});
     receive.kind = OpKind::kRecv;
-    receive.stream = forward ? StreamId::kFwdIn : StreamId::kBwdIn;
-    receive.transfer = forward ? kToPrevious : kToNext;
+    receive.stream = to_next ? StreamId::kFwdIn : StreamId::kBwdIn;
+    receive.transfer = to_next ? kToPrevious : kToNext;
     receive.writes.push_back({value(source.writes[0], to), 0});
     if (forward) {
       sender.send_forward = one_op_segment(sender.send_forward, from, "SEND_F", std::move(op));
@@ -233,7 +316,8 @@ class Instantiator {
   /// Sent values whose last use is the send: freed by the compute stream, later (see lower.h).
   void add_late_frees(std::int32_t stage) {
     StageSegments& segments = draft_.stages[static_cast<std::size_t>(stage)];
-    segments.free_forward = late_free(stage, segments.send_forward, "FREE_F", kReceiveB | kBackward | kSendB);
+    segments.free_forward = late_free(stage, segments.send_forward, "FREE_F",
+                                      kRecompute | kReceiveB | kBackward | kSendB | kWeight);
     segments.free_backward = late_free(stage, segments.send_backward, "FREE_B", 0);
   }
 
@@ -243,7 +327,8 @@ class Instantiator {
     free.kind = OpKind::kFree;
     for (const ProgramOp& op : program().segments[static_cast<std::size_t>(send)].ops) {
       const ValueId r = storage_root(program(), op.reads[0].value);
-      if ((touched_of(r) & used_later) != 0) continue;
+      const Touches& touches = touched_of(r);
+      if (touches.handed_over() || (touches.all() & used_later) != 0) continue;
       const Operand operand{r, 0};
       if (std::find(free.reads.begin(), free.reads.end(), operand) == free.reads.end()) {
         free.reads.push_back(operand);
@@ -253,7 +338,27 @@ class Instantiator {
     return one_op_segment(-1, stage, name, std::move(free));
   }
 
-  std::uint8_t touched_of(ValueId value) {
+  /// Of storages that both stages at the turn touch, those that are touched alike share a segment.
+  void add_turn_frees() {
+    std::map<std::pair<std::uint8_t, std::uint8_t>, ProgramOp>
+        frees;  // (by turning, by the one before)
+    for (std::size_t id = 0; id < touched_.size(); ++id) {
+      const ValueId known = value_of_[id];
+      if (!touched_[id].handed_over() || known < 0 || known == draft_.loss) continue;
+      ProgramOp& free = frees[{touched_[id].by_turning, touched_[id].by_other}];
+      free.kind = OpKind::kFree;
+      free.reads.push_back({known, 0});
+    }
+    char letter = 'a';
+    for (auto& [touches, free] : frees) {
+      check(letter <= 'z', "few kinds of lifetimes at the turn");
+      const std::string name = std::string("FREE_TURN.") + letter++;
+      draft_.handed_over.push_back({one_op_segment(-1, turning_stage_, name, std::move(free)),
+                                    turning_stage_, touches.first, touches.second});
+    }
+  }
+
+  const Touches& touched_of(ValueId value) {
     if (tensor_of_.empty()) {
       tensor_of_.assign(program().values.size(), -1);
       for (std::size_t t = 0; t < value_of_.size(); ++t) {
@@ -264,22 +369,25 @@ class Instantiator {
   }
 
   const TrainingGraph& training_;
+  const std::vector<StageForm>& forms_;
+  std::int32_t turning_stage_;
   const ParallelConfig& parallel_;
   const TrainingConfig& config_;
   DType grad_dtype_;
   ProgramDraft draft_;
   std::vector<ValueId> value_of_;          // [tensor]
-  std::vector<std::uint8_t> touched_;      // [storage root]: set of Touch
+  std::vector<Touches> touched_;           // [storage root]
   std::vector<std::size_t> last_use_;      // [storage root]: in the segment being made
   std::vector<TensorId> tensor_of_;        // [value]
-  std::vector<std::vector<const Instruction*>> forward_, backward_;  // [stage]
+  std::vector<Instructions> forward_, backward_;  // [stage]
 };
 
 }  // namespace
 
-ProgramDraft instantiate(const TrainingGraph& training, const ParallelConfig& parallel,
-                         const TrainingConfig& config, DType grad_dtype) {
-  return Instantiator(training, parallel, config, grad_dtype).run();
+ProgramDraft instantiate(const TrainingGraph& training, const std::vector<StageForm>& forms,
+                         const ParallelConfig& parallel, const TrainingConfig& config,
+                         DType grad_dtype) {
+  return Instantiator(training, forms, parallel, config, grad_dtype).run();
 }
 
 }  // namespace trainyard

@@ -1,28 +1,59 @@
 // Pass: the instructions of one microbatch -> the Program's values and its compute segments ("3F",
-// "3B"), the one-op segments that move values between stages, and the points where storage is freed.
+// "3B"; "3I", "3W", "3R" where the schedule has them), the one-op segments that move values between
+// stages, and the points where storage is freed.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <vector>
 
 #include "engine/config/study.h"
 #include "engine/graph/differentiate.h"
 #include "engine/program/parameter_buckets.h"
 #include "engine/program/program.h"
+#include "engine/schedule/stage_form.h"
 
 namespace trainyard {
 
 /// Segments of one stage; -1: it has none.
 struct StageSegments {
-  SegmentId forward = -1, backward = -1;
+  SegmentId forward = -1;
+  SegmentId recompute = -1;
+  // [0] recomputes inside ("3B.r" beside an R), [1] is what runs behind an R.
+  std::array<SegmentId, 2> backward = {-1, -1};
+  std::array<SegmentId, 2> input = {-1, -1};
+  SegmentId weight = -1;
   SegmentId send_forward = -1, receive_forward = -1, free_forward = -1;     // activations: out, in, sent
   SegmentId send_backward = -1, receive_backward = -1, free_backward = -1;  // gradients
+};
+
+/// Where a stage touches a storage for a microbatch, in the order in which it does.
+enum Touch : std::uint8_t {
+  kReceiveF = 1,
+  kForward = 2,
+  kSendF = 4,
+  kRecompute = 8,
+  kReceiveB = 16,
+  kBackward = 32,
+  kSendB = 64,
+  kWeight = 128
+};
+
+/// Storages that two stages of one rank touch, the turning stage and the one before it: which of
+/// the two has done with them, only the order of calls says.
+struct HandedOver {
+  SegmentId free = -1;
+  std::int32_t turning_stage = 0;
+  std::uint8_t by_turning = 0, by_before = 0;  // sets of Touch
 };
 
 /// A Program in the making, with what the passes after this one need to know about it.
 struct ProgramDraft {
   Program program;
   BucketPlan plan;
+  std::vector<StageForm> forms;  // [stage]
   std::vector<StageSegments> stages;
+  std::vector<HandedOver> handed_over;
   ValueId loss = -1;
   int num_ranks = 1;  // along pp
 };
@@ -33,7 +64,9 @@ inline constexpr GroupId kDataGroup = 1;
 inline constexpr TransferId kToNext = 0;
 inline constexpr TransferId kToPrevious = 1;
 
-ProgramDraft instantiate(const TrainingGraph& training, const ParallelConfig& parallel,
-                         const TrainingConfig& config, DType grad_dtype);
+/// `forms`: [stage].
+ProgramDraft instantiate(const TrainingGraph& training, const std::vector<StageForm>& forms,
+                         const ParallelConfig& parallel, const TrainingConfig& config,
+                         DType grad_dtype);
 
 }  // namespace trainyard

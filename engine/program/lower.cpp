@@ -1,12 +1,15 @@
 #include "engine/program/lower.h"
-#include "engine/schedule/schedule_timing.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
+
+#include "engine/schedule/schedule_timing.h"
 
 namespace trainyard {
 
@@ -31,11 +34,39 @@ struct PlacedCall {
   SegmentId free = -1;        // sends: freed one action later
 };
 
+/// The actions of `schedule` that are calls, one after the other.
+PipelineSchedule calls_of(PipelineSchedule schedule) {
+  for (auto& actions : schedule.actions) {
+    std::erase_if(actions,
+                  [](const Action& action) { return action.phase == ActionPhase::kRecompute; });
+    for (Action& action : actions) action.with_next = false;
+  }
+  return schedule;
+}
+
+/// What a stage does once for a microbatch: its place in the list of the rank.
+enum class Part : std::uint8_t { kForward, kRecompute, kBackward, kWeight };
+constexpr std::size_t kNumParts = 4;
+
+constexpr Part part_of(ActionPhase phase) {
+  switch (phase) {
+    case ActionPhase::kForward:
+      return Part::kForward;
+    case ActionPhase::kRecompute:
+    case ActionPhase::kEarlyRecompute:
+      return Part::kRecompute;
+    case ActionPhase::kBackwardWeight:
+      return Part::kWeight;
+    default:
+      return Part::kBackward;
+  }
+}
+
 class Lowering {
  public:
   Lowering(ProgramDraft& draft, const StepSegments& step, const PipelineSchedule& schedule,
            const SoftwareProfile& software)
-      : draft_(draft), step_(step), schedule_(schedule), software_(software) {}
+      : draft_(draft), step_(step), schedule_(calls_of(schedule)), software_(software) {}
 
   std::optional<Infeasible> run() {
     auto timed = time_schedule(schedule_, {});
@@ -62,21 +93,48 @@ class Lowering {
   }
   std::int32_t num_stages() const { return static_cast<std::int32_t>(draft_.stages.size()); }
 
-  std::int32_t& position(const Action& action) {
-    const bool forward = action.phase == ActionPhase::kForward;
-    return position_[(static_cast<std::size_t>(action.stage) * 2 + (forward ? 0 : 1)) *
+  /// Index of the action on its rank; -1: there is none.
+  std::int32_t& position(std::int32_t stage, Part part, Microbatch mb) {
+    return position_[(static_cast<std::size_t>(stage) * kNumParts +
+                      static_cast<std::size_t>(part)) *
                          static_cast<std::size_t>(schedule_.num_microbatches) +
-                     static_cast<std::size_t>(action.microbatch)];
+                     static_cast<std::size_t>(mb)];
   }
 
   void index_actions() {
-    position_.resize(static_cast<std::size_t>(num_stages()) * 2 *
-                     static_cast<std::size_t>(schedule_.num_microbatches));
+    stages_of_.resize(schedule_.actions.size());
+    for (std::int32_t stage = 0; stage < num_stages(); ++stage) {
+      stages_of_[static_cast<std::size_t>(schedule_.rank_of(stage))].push_back(stage);
+    }
+    position_.assign(static_cast<std::size_t>(num_stages()) * kNumParts *
+                         static_cast<std::size_t>(schedule_.num_microbatches),
+                     -1);
     for (const auto& actions : schedule_.actions) {
       for (std::size_t i = 0; i < actions.size(); ++i) {
-        position(actions[i]) = static_cast<std::int32_t>(i);
+        position(actions[i].stage, part_of(actions[i].phase), actions[i].microbatch) =
+            static_cast<std::int32_t>(i);
       }
     }
+  }
+
+  SegmentId segment_of(const Action& action) {
+    const StageSegments& stage = segments(action.stage);
+    // A stage whose R would do nothing has none to call, and its backwards are alike.
+    const bool behind = position(action.stage, Part::kRecompute, action.microbatch) >= 0;
+    switch (action.phase) {
+      case ActionPhase::kForward:
+        return stage.forward;
+      case ActionPhase::kBackward:
+        return stage.backward[behind ? 1 : 0];
+      case ActionPhase::kBackwardInput:
+        return stage.input[behind ? 1 : 0];
+      case ActionPhase::kBackwardWeight:
+        return stage.weight;
+      case ActionPhase::kRecompute:
+      case ActionPhase::kEarlyRecompute:
+        return stage.recompute;
+    }
+    return -1;
   }
 
   std::vector<TransferEvent> transfers(const ScheduleTiming& timing) const {
@@ -86,10 +144,14 @@ class Lowering {
       for (std::size_t i = 0; i < schedule_.actions[rank].size(); ++i) {
         const Action& action = schedule_.actions[rank][i];
         const bool forward = action.phase == ActionPhase::kForward;
+        if (!forward && part_of(action.phase) != Part::kBackward) continue;
         const SegmentId send = forward ? segments(action.stage).send_forward
                                        : segments(action.stage).send_backward;
         if (send < 0) continue;
-        const double end = timing.starts[rank][i] + (forward ? durations.forward : durations.backward);
+        const double end = timing.starts[rank][i] + (forward ? durations.forward
+                                                     : action.phase == ActionPhase::kBackwardInput
+                                                         ? durations.input
+                                                         : durations.backward);
         events.push_back({end, !forward, action.stage, action.stage + (forward ? 1 : -1),
                           action.microbatch});
       }
@@ -109,11 +171,11 @@ class Lowering {
     // A host that waits for a receive would not issue the action before it until then.
     const std::int64_t ahead = software_.synchronous_transfers ? 0 : 1;
     for (const TransferEvent& event : events) {
-      const ActionPhase phase = event.backward ? ActionPhase::kBackward : ActionPhase::kForward;
+      const Part part = event.backward ? Part::kBackward : Part::kForward;
       const StageSegments& from = segments(event.from_stage);
       const StageSegments& to = segments(event.to_stage);
-      const std::int64_t producer = position({event.from_stage, phase, event.mb});
-      const std::int64_t consumer = position({event.to_stage, phase, event.mb});
+      const std::int64_t producer = position(event.from_stage, part, event.mb);
+      const std::int64_t consumer = position(event.to_stage, part, event.mb);
       placed[static_cast<std::size_t>(schedule_.rank_of(event.from_stage))].push_back(
           {event.backward ? from.send_backward : from.send_forward, event.mb, producer + 1,
            producer + 1, kNever, event.backward ? from.free_backward : from.free_forward});
@@ -143,17 +205,11 @@ class Lowering {
       calls.push_back(std::move(call));
       return true;
     };
-    for (std::int32_t stage = rank; stage < num_stages(); stage += draft_.num_ranks) {
+    for (const std::int32_t stage : stages_of_[static_cast<std::size_t>(rank)]) {
       add(step_.zero[static_cast<std::size_t>(stage)], -1);
     }
-    // Of the k-th stage of this rank, rank + k x ranks.
-    std::vector<std::int64_t> last_backward(static_cast<std::size_t>(num_stages() / draft_.num_ranks), -1);
-    const auto last_of = [&](const Action& action) -> std::int64_t& {
-      return last_backward[static_cast<std::size_t>(action.stage / draft_.num_ranks)];
-    };
-    for (std::size_t i = 0; i < actions.size(); ++i) {
-      if (actions[i].phase != ActionPhase::kForward) last_of(actions[i]) = static_cast<std::int64_t>(i);
-    }
+    const BucketCalls bucket_calls = find_bucket_calls(rank);
+    const TurnFrees turn_frees = find_turn_frees(rank, transfers);
     std::vector<std::pair<SegmentId, Microbatch>> to_free;   // sent before the action just issued
     std::size_t next = 0;
     for (std::size_t i = 0; i <= actions.size(); ++i) {
@@ -165,17 +221,17 @@ class Lowering {
       if (i == actions.size()) {
         to_free.insert(to_free.end(), sent.begin(), sent.end());
       } else {
-        const Action& action = actions[i];
-        const StageSegments& stage = segments(action.stage);
-        add(action.phase == ActionPhase::kForward ? stage.forward : stage.backward, action.microbatch);
-        if (last_of(action) == static_cast<std::int64_t>(i)) {
-          attach_buckets(action.stage, calls.back());
+        add(segment_of(actions[i]), actions[i].microbatch);
+        if (const auto found = bucket_calls.find(i); found != bucket_calls.end()) {
+          calls.back().inside.assign(found->second.begin(), found->second.end());
         }
       }
       // What was sent before the previous action has had a whole action's time to leave.
       for (const auto& [segment, mb] : to_free) add(segment, mb);
       to_free = std::move(sent);
       if (i == actions.size()) to_free.clear();
+      const auto [first, last] = turn_frees.equal_range(i);
+      for (auto it = first; it != last; ++it) add(it->second.first, it->second.second);
     }
     add_tail(rank, calls, add);
   }
@@ -184,7 +240,7 @@ class Lowering {
     std::size_t last = 0;
     for (std::size_t i = 0; i < calls.size(); ++i) {
       const Phase phase = draft_.program.segments[static_cast<std::size_t>(calls[i].segment)].phase;
-      if (phase == Phase::kForward || phase == Phase::kBackward) last = i;
+      if (phase <= Phase::kRecompute) last = i;
     }
     return last;
   }
@@ -193,13 +249,81 @@ class Lowering {
     return software_.overlap_data_parallel && !bucket.partial;
   }
 
-  void attach_buckets(std::int32_t stage, Call& call) {
-    for (const std::size_t i : draft_.plan.of_stage[static_cast<std::size_t>(stage)]) {
+  /// What is called inside the call of an action: [action] -> (op, reduction of a bucket),
+  /// ascending.
+  using BucketCalls = std::map<std::size_t, std::vector<std::pair<std::uint32_t, SegmentId>>>;
+
+  /// Each bucket of the rank is reduced inside the last call that adds to it, behind the last op
+  /// that does.
+  BucketCalls find_bucket_calls(std::int32_t rank) {
+    std::map<SegmentId, std::vector<std::pair<std::uint32_t, std::size_t>>> adds;  // (op, bucket)
+    std::size_t left = 0;
+    for (const std::size_t i : draft_.plan.of_rank[static_cast<std::size_t>(rank)]) {
       if (!overlaps(draft_.plan.buckets[i]) || step_.buckets[i].reduce < 0) continue;
-      call.inside.emplace_back(step_.buckets[i].complete_at, step_.buckets[i].reduce);
+      check(!step_.buckets[i].added_by.empty(), "something adds to every bucket");
+      for (const auto& [segment, op] : step_.buckets[i].added_by) adds[segment].emplace_back(op, i);
+      ++left;
     }
-    std::stable_sort(call.inside.begin(), call.inside.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    BucketCalls out;
+    std::vector<bool> found(step_.buckets.size(), false);
+    const auto& actions = schedule_.actions[static_cast<std::size_t>(rank)];
+    for (std::size_t i = actions.size(); i-- > 0 && left > 0;) {
+      const auto of_segment = adds.find(segment_of(actions[i]));
+      if (of_segment == adds.end()) continue;
+      for (const auto& [op, bucket] : of_segment->second) {
+        if (found[bucket]) continue;
+        found[bucket] = true;
+        out[i].emplace_back(op, step_.buckets[bucket].reduce);
+        --left;
+      }
+      adds.erase(of_segment);
+    }
+    for (auto& [action, inside] : out) {
+      std::stable_sort(inside.begin(), inside.end(),
+                       [](const auto& a, const auto& b) { return a.first < b.first; });
+    }
+    return out;
+  }
+
+  /// What is freed behind an action: [action] -> segment, microbatch.
+  using TurnFrees = std::multimap<std::size_t, std::pair<SegmentId, Microbatch>>;
+
+  /// Behind the last action of both stages at the turn that touches it, and the one behind its
+  /// sends.
+  TurnFrees find_turn_frees(std::int32_t rank, const std::vector<PlacedCall>& transfers) {
+    TurnFrees out;
+    for (const HandedOver& handed : draft_.handed_over) {
+      if (schedule_.rank_of(handed.turning_stage) != rank) continue;
+      std::vector<std::int64_t> last(static_cast<std::size_t>(schedule_.num_microbatches), 0);
+      const auto see = [&](Microbatch mb, std::int64_t at) {
+        last[static_cast<std::size_t>(mb)] = std::max(last[static_cast<std::size_t>(mb)], at);
+      };
+      const auto see_stage = [&](std::int32_t stage, std::uint8_t touches) {
+        for (const auto& [touch, part] :
+             {std::pair(kForward, Part::kForward), std::pair(kRecompute, Part::kRecompute),
+              std::pair(kBackward, Part::kBackward), std::pair(kWeight, Part::kWeight)}) {
+          if ((touches & touch) == 0) continue;
+          // Where a microbatch has no R or W of its own, its backward does that.
+          for (Microbatch mb = 0; mb < schedule_.num_microbatches; ++mb) {
+            see(mb, std::max(position(stage, part, mb),
+                             touch == kForward ? -1 : position(stage, Part::kBackward, mb)));
+          }
+        }
+        for (const PlacedCall& call : transfers) {
+          const bool sends =
+              ((touches & kSendF) != 0 && call.segment == segments(stage).send_forward) ||
+              ((touches & kSendB) != 0 && call.segment == segments(stage).send_backward);
+          if (sends) see(call.mb, call.desired);
+        }
+      };
+      see_stage(handed.turning_stage, handed.by_turning);
+      see_stage(handed.turning_stage - 1, handed.by_before);
+      for (Microbatch mb = 0; mb < schedule_.num_microbatches; ++mb) {
+        out.emplace(static_cast<std::size_t>(last[static_cast<std::size_t>(mb)]),
+                    std::pair(handed.free, mb));
+      }
+    }
+    return out;
   }
 
   template <typename Add>
@@ -251,9 +375,10 @@ class Lowering {
 
   ProgramDraft& draft_;
   const StepSegments& step_;
-  const PipelineSchedule& schedule_;
+  const PipelineSchedule schedule_;  // of calls
   const SoftwareProfile& software_;
-  std::vector<std::int32_t> position_;  // [stage][forward, backward][microbatch] -> index on its rank
+  std::vector<std::vector<std::int32_t>> stages_of_;  // [rank], ascending
+  std::vector<std::int32_t> position_;  // [stage][part][microbatch] -> index on its rank
 };
 
 }  // namespace

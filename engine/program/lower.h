@@ -1,11 +1,14 @@
-// Pass: schedule -> the list of calls of each rank class, with sends, receives, gradient buckets, late
-// frees and the optimizer step in place.
+// Pass: schedule -> the list of calls of each rank class, with sends, receives, gradient buckets,
+// late frees and the optimizer step in place.
 //
 // [Note: one global order of communication] Transfers are ordered by when a unit-time run of the
 // schedule produces them (forward before backward on ties), and every rank issues its sends and
-// receives in that order. So no two ranks ever wait for each other crosswise, whatever the schedule.
-// Within that order a send follows its producer at once, and a receive is posted one action ahead of
-// its consumer, so that it can run beside the action before.
+// receives in that order. So no two ranks ever wait for each other crosswise, whatever the
+// schedule. Within that order a send follows its producer at once, and a receive is posted one
+// action ahead of its consumer, so that it can run beside the action before.
+//
+// An R that waits for the gradient is no call of its own: its backward recomputes inside. Of a pair
+// that runs together, the forward is called first and the backward behind it.
 #pragma once
 
 #include "engine/config/study.h"

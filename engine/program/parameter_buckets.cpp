@@ -13,9 +13,14 @@ Dims one_dim(std::int64_t extent) { return {Dim{extent, extent, -1}}; }
 
 class BucketPlanner {
  public:
-  BucketPlanner(const TrainingGraph& training, const ParallelConfig& parallel,
-                const TrainingConfig& config, DType grad_dtype, Program& program)
-      : training_(training), parallel_(parallel), config_(config), grad_dtype_(grad_dtype),
+  BucketPlanner(const TrainingGraph& training, const std::vector<StageForm>& forms,
+                const ParallelConfig& parallel, const TrainingConfig& config, DType grad_dtype,
+                Program& program)
+      : training_(training),
+        forms_(forms),
+        parallel_(parallel),
+        config_(config),
+        grad_dtype_(grad_dtype),
         program_(program) {}
 
   BucketPlan run() {
@@ -38,7 +43,9 @@ class BucketPlanner {
   const Parameter& parameter(std::int32_t index) const {
     return training_.graph.parameters[static_cast<std::size_t>(index)];
   }
-  std::int32_t rank_of(std::int32_t stage) const { return stage % parallel_.pipeline; }
+  std::int32_t rank_of(std::int32_t stage) const {
+    return forms_[static_cast<std::size_t>(stage)].rank;
+  }
 
   /// Which stages use which parameter, in forward order; a rank's first stage keeps it.
   void find_users() {
@@ -163,6 +170,7 @@ class BucketPlanner {
   }
 
   const TrainingGraph& training_;
+  const std::vector<StageForm>& forms_;
   const ParallelConfig& parallel_;
   const TrainingConfig& config_;
   DType grad_dtype_;
@@ -191,9 +199,10 @@ ValueId BucketPlan::value(TensorId tensor, std::int32_t rank) const {
 
 bool shards_state(const ParallelConfig& parallel) { return parallel.zero.stage >= 1 && parallel.data > 1; }
 
-BucketPlan plan_buckets(const TrainingGraph& training, const ParallelConfig& parallel,
-                        const TrainingConfig& config, DType grad_dtype, Program& program) {
-  return BucketPlanner(training, parallel, config, grad_dtype, program).run();
+BucketPlan plan_buckets(const TrainingGraph& training, const std::vector<StageForm>& forms,
+                        const ParallelConfig& parallel, const TrainingConfig& config,
+                        DType grad_dtype, Program& program) {
+  return BucketPlanner(training, forms, parallel, config, grad_dtype, program).run();
 }
 
 void size_buckets(BucketPlan& plan, const ParallelConfig& parallel, Program& program) {

@@ -15,6 +15,7 @@
 #include "engine/cost/software_profile.h"
 #include "engine/graph/differentiate.h"
 #include "engine/program/program.h"
+#include "engine/schedule/stage_form.h"
 
 namespace trainyard {
 
@@ -52,10 +53,11 @@ class BucketPlan {
 /// ZeRO-1: each data-parallel rank keeps the optimizer's state of its shard of every bucket.
 bool shards_state(const ParallelConfig& parallel);
 
-/// Adds the values to `program` and returns the layout; size_buckets() gives them their lengths. Ranks
-/// of stages: stage % pipeline ranks.
-BucketPlan plan_buckets(const TrainingGraph& training, const ParallelConfig& parallel,
-                        const TrainingConfig& config, DType grad_dtype, Program& program);
+/// Adds the values to `program` and returns the layout; size_buckets() gives them their lengths.
+/// `forms`: [stage].
+BucketPlan plan_buckets(const TrainingGraph& training, const std::vector<StageForm>& forms,
+                        const ParallelConfig& parallel, const TrainingConfig& config,
+                        DType grad_dtype, Program& program);
 
 /// Pads every bucket for `parallel.data` ranks, and gives the values in `whole` and `shards` their
 /// lengths. All that the data-parallel degree decides about a plan, once it is known to be above 1.

@@ -40,12 +40,12 @@ enum class MemoryClass : std::uint8_t { kParameter, kGradient, kOptimizerState, 
 enum class StreamId : std::uint8_t {
   kMain,   // compute, and every free
   kTp,     // tensor-parallel collectives
-  kFwd,    // activations to the next stage
-  kBwd,    // gradients to the previous stage
+  kFwd,    // to the next rank: activations, in a V gradients too
+  kBwd,    // to the previous rank: gradients, in a V activations too
   kDp,     // gradient buckets, parameter gathers
   kNorm,   // gradient norm, loss, tied weights
-  kFwdIn,  // activations from the previous stage: a send does not queue behind a receive
-  kBwdIn   // gradients from the next stage
+  kFwdIn,  // from the previous rank: a send does not queue behind a receive
+  kBwdIn   // from the next rank
 };
 inline constexpr int kNumStreams = 8;
 

@@ -83,9 +83,7 @@ class StepBuilder {
     return static_cast<ValueId>(program().values.size() - 1);
   }
 
-  bool last_rank(std::int32_t rank) const {
-    return rank == (static_cast<std::int32_t>(draft_.stages.size()) - 1) % draft_.num_ranks;
-  }
+  bool last_rank(std::int32_t rank) const { return rank == draft_.forms.back().rank; }
 
   SegmentId add_zero(std::int32_t stage) {
     ProgramOp zero;
@@ -141,22 +139,24 @@ class StepBuilder {
     return id;
   }
 
-  /// Right after the last op of the stage's backward that adds to the bucket.
+  /// Behind which op each segment of the backward has added to a bucket all that it does.
   void find_completion() {
     std::map<ValueId, std::size_t> bucket_of;
     for (std::size_t i = 0; i < draft_.plan.buckets.size(); ++i) {
       bucket_of[draft_.plan.buckets[i].gradient] = i;
     }
-    for (std::size_t stage = 0; stage < draft_.stages.size(); ++stage) {
-      const Segment& backward =
-          program().segments[static_cast<std::size_t>(draft_.stages[stage].backward)];
-      for (std::size_t k = 0; k < backward.ops.size(); ++k) {
-        for (const Operand& operand : backward.ops[k].accumulates) {
-          const auto it = bucket_of.find(storage_root(program(), operand.value));
-          if (it == bucket_of.end()) continue;
-          // A weight used by several stages of one rank is complete after the last to run: its first.
-          if (draft_.plan.buckets[it->second].stage == static_cast<std::int32_t>(stage)) {
-            out_.buckets[it->second].complete_at = static_cast<std::uint32_t>(k + 1);
+    for (const StageSegments& stage : draft_.stages) {
+      for (const SegmentId id :
+           {stage.backward[0], stage.backward[1], stage.input[0], stage.input[1], stage.weight}) {
+        if (id < 0) continue;
+        const auto& ops = program().segments[static_cast<std::size_t>(id)].ops;
+        for (std::size_t k = 0; k < ops.size(); ++k) {
+          for (const Operand& operand : ops[k].accumulates) {
+            const auto it = bucket_of.find(storage_root(program(), operand.value));
+            if (it == bucket_of.end()) continue;
+            auto& added_by = out_.buckets[it->second].added_by;
+            if (added_by.empty() || added_by.back().first != id) added_by.emplace_back(id, 0);
+            added_by.back().second = static_cast<std::uint32_t>(k + 1);
           }
         }
       }

@@ -2,6 +2,8 @@
 // their norm is taken, the optimizer updates the weights. Each is a segment; lower() places the calls.
 #pragma once
 
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "engine/config/study.h"
@@ -15,7 +17,8 @@ struct BucketSegments {
   SegmentId reduce = -1;         // over data parallelism: all_reduce, or reduce_scatter under ZeRO-1
   SegmentId reduce_tensor = -1;  // partial sums of replicated parameters, over tensor parallelism
   SegmentId reduce_tied = -1;    // over the pipeline ranks that share the weights
-  std::uint32_t complete_at = 0;  // op of its stage's backward before which its gradient is complete
+  /// Segments of the backward that add to it, each with the op before which it has.
+  std::vector<std::pair<SegmentId, std::uint32_t>> added_by;
 };
 
 struct StepSegments {

@@ -21,6 +21,7 @@ class Recomputer {
     bool all_ops = false;       // repeats ops whose result nobody reads, too
     bool keep_outputs = true;   // what the backward of ops outside the region reads is not recomputed
     std::string_view mark = "'";  // behind the name of what is computed again
+    bool recomputed = true;       // what Instruction::recomputed of the clones says
   };
 
   /// Recomputes each region for itself, from what it keeps.
@@ -92,7 +93,7 @@ class Recomputer {
 
     std::unordered_map<TensorId, TensorId> again;
     for (std::size_t k = 0; k < region.size(); ++k) {
-      if (included[k]) clones_[at].push_back(clone(training_.forward[region[k]], rule.mark, again));
+      if (included[k]) clones_[at].push_back(clone(training_.forward[region[k]], rule, again));
     }
     for (const auto& [old_id, new_id] : again) {
       for (std::uint32_t reader : readers_[static_cast<std::size_t>(old_id)]) {
@@ -104,15 +105,16 @@ class Recomputer {
     }
   }
 
-  Instruction clone(const Instruction& op, std::string_view mark,
+  Instruction clone(const Instruction& op, const Rule& rule,
                     std::unordered_map<TensorId, TensorId>& again) {
     Instruction copy = op;
+    copy.recomputed = rule.recomputed;
     for (TensorId& read : copy.reads) {
       if (const auto it = again.find(read); it != again.end()) read = it->second;
     }
     for (TensorId& write : copy.writes) {
       Tensor t = tensor(write);
-      t.name += mark;
+      t.name += rule.mark;
       if (const auto it = again.find(t.alias); it != again.end()) t.alias = it->second;
       training_.graph.tensors.push_back(std::move(t));
       const auto fresh = static_cast<TensorId>(training_.graph.tensors.size() - 1);
@@ -189,17 +191,26 @@ std::vector<Region> whole_layers(const TrainingGraph& training) {
 }  // namespace
 
 void recompute(TrainingGraph& training, const RecomputeConfig& config,
-               const SoftwareProfile& software) {
+               const SoftwareProfile& software, const std::vector<bool>& recomputing) {
   if (const auto gathers = sequence_gathers(training); !gathers.empty()) {
-    Recomputer(training).run(gathers, {.keep_outputs = false, .mark = "^"});
+    Recomputer(training).run(gathers, {.keep_outputs = false, .mark = "^", .recomputed = false});
   }
+  const auto where_recomputed = [&](std::vector<Region> regions) {
+    std::erase_if(regions, [&](const Region& region) {
+      return region.empty() ||
+             !recomputing[static_cast<std::size_t>(training.forward[region.front()].stage)];
+    });
+    return regions;
+  };
   const bool all_ops = software.recompute_runs_all_ops;
   switch (config.method) {
     case RecomputeConfig::Method::kNone: return;
     case RecomputeConfig::Method::kSelective:
-      return Recomputer(training).run(attention_cores(training), {.all_ops = all_ops});
+      return Recomputer(training).run(where_recomputed(attention_cores(training)),
+                                      {.all_ops = all_ops});
     case RecomputeConfig::Method::kFull:
-      return Recomputer(training).run(whole_layers(training), {.all_ops = all_ops});
+      return Recomputer(training).run(where_recomputed(whole_layers(training)),
+                                      {.all_ops = all_ops});
   }
 }
 

@@ -9,12 +9,15 @@
 // What a core or a layer passes on (the output projection's input, the next layer's) is kept.
 #pragma once
 
+#include <vector>
+
 #include "engine/config/study.h"
 #include "engine/graph/differentiate.h"
 
 namespace trainyard {
 
+/// `recomputing`: [stage]. The others keep their activations, and gather only.
 void recompute(TrainingGraph& training, const RecomputeConfig& config,
-               const SoftwareProfile& software);
+               const SoftwareProfile& software, const std::vector<bool>& recomputing);
 
 }  // namespace trainyard

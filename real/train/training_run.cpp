@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -53,8 +54,20 @@ std::string checkpoint_folder(const TrainingPlan& plan) { return plan.out + "/ch
 
 /// The rank that hears the loss: of the last stage, first of its replicas and tensor group.
 std::int64_t reporter(const Program& program) {
+  const auto last =
+      std::max_element(program.segments.begin(), program.segments.end(),
+                       [](const Segment& a, const Segment& b) { return a.stage < b.stage; });
+  const auto of_last_stage = [&](const Call& call) {
+    const Segment& segment = program.segments[static_cast<std::size_t>(call.segment)];
+    return segment.phase == Phase::kForward && segment.stage == last->stage;
+  };
+  const auto list =
+      std::find_if(program.body.begin(), program.body.end(), [&](const RankClass& one) {
+        return std::any_of(one.calls.begin(), one.calls.end(), of_last_stage);
+      });
+  check(list != program.body.end(), "a rank runs the last stage");
   RankCoordinates at{};
-  at[static_cast<std::size_t>(Axis::kPp)] = program.mesh[Axis::kPp] - 1;
+  at[static_cast<std::size_t>(Axis::kPp)] = list->ranks.at[static_cast<std::size_t>(Axis::kPp)];
   return rank_at(program, at);
 }
 

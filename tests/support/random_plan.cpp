@@ -53,6 +53,9 @@ class PlanMaker {
     vocab_ = one_of<std::int64_t>({50, 97, 1000, 32000});
   }
 
+  bool says_recompute() const {
+    return schedule_ == "scp" || schedule_.find("-recompute") != std::string::npos;
+  }
   std::int64_t all_layers() const { return family_ == "t5" ? 2 * layers_ : layers_; }
 
   void choose_degrees() {
@@ -70,15 +73,21 @@ class PlanMaker {
     } else {
       choose_cuts();
     }
-    schedule_ = word({"1f1b", "1f1b", "gpipe"});
+    schedule_ = word({"1f1b", "1f1b", "gpipe", "zb-h1"});
+    if (pipeline_ > 1 && chance(15))
+      schedule_ = word({"scp", "pre-recompute", "last-no-recompute-1f1b"});
     virtual_stages_ = 1;
     const std::int64_t per_rank = all_layers() / pipeline_;
     if (partition_.empty() && pipeline_ > 1 && per_rank > 1 && all_layers() % pipeline_ == 0 && chance(50)) {
       virtual_stages_ = divisor(per_rank, 4);
-      if (virtual_stages_ > 1) schedule_ = "interleaved";
+      if (virtual_stages_ > 1) schedule_ = word({"interleaved", "interleaved", "interleaved-zb1p"});
+      if (virtual_stages_ == 2 && chance(50)) schedule_ = word({"zb-v", "dualpipe-v"});
     }
     data_ = one_of<std::int64_t>({1, 1, 2, 3, 4, 8});
-    microbatches_ = schedule_ == "interleaved" ? pipeline_ * (1 + below(4)) : 1 + below(24);
+    microbatches_ = 1 + below(24);
+    if (schedule_.starts_with("interleaved")) microbatches_ = pipeline_ * (1 + below(4));
+    if (schedule_ == "dualpipe-v") microbatches_ += 2 * pipeline_ - 1;
+    if (says_recompute()) microbatches_ += std::max<std::int64_t>(4, pipeline_) - 1;
     microbatch_ = one_of<std::int64_t>({1, 1, 2, 4});
     batch_ = microbatches_ * microbatch_ * data_;
   }
@@ -194,7 +203,11 @@ class PlanMaker {
   std::string plan_text() {
     std::string text = "schedule: " + schedule_ + "\n";
     if (!partition_.empty()) text += "partition: " + partition_ + "\n";
-    if (chance(50)) text += "recompute: " + word({"none", "selective", "full"}) + "\n";
+    if (says_recompute() && chance(95)) {
+      text += "recompute: " + word({"selective", "full"}) + "\n";
+    } else if (chance(50)) {
+      text += "recompute: " + word({"none", "selective", "full"}) + "\n";
+    }
     if (chance(50)) {
       text += "framework: " + word({"trainyard", "megatron-lm", "nemo", "{name: megatron-lm, version: 2021}",
                                     "{name: megatron-lm, version: 2022}", "{name: megatron-lm, version: current}"}) + "\n";

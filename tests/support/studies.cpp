@@ -5,7 +5,9 @@
 #include <variant>
 
 #include "engine/graph/select_kernels.h"
+#include "engine/graph/split_backward.h"
 #include "engine/recompute/recompute.h"
+#include "engine/schedule/schedule_names.h"
 #include "engine/sharding/shard_megatron.h"
 
 namespace trainyard {
@@ -34,18 +36,27 @@ Graph sharded_graph(const Prepared& prepared) {
                                  study.parallel.tensor, study.parallel.sequence_parallel));
 }
 
+std::vector<StageForm> forms_of(const Prepared& prepared) {
+  const Study& study = prepared.study;
+  return stage_forms(value_of(schedule_by_name(study.schedule.method, study.parallel.pipeline,
+                                               study.parallel.virtual_stages,
+                                               static_cast<int>(study.num_microbatches()), false)));
+}
+
 StagedGraph staged_graph(const Prepared& prepared) {
   const Study& study = prepared.study;
-  return value_of(partition_stages(sharded_graph(prepared),
-                                   study.parallel.pipeline * study.parallel.virtual_stages,
-                                   study.partition, study.parallel.tensor,
-                                   study.parallel.scatter_gather));
+  return value_of(partition_stages(
+      sharded_graph(prepared), study.parallel.pipeline * study.parallel.virtual_stages,
+      study.partition, study.parallel.tensor, study.parallel.scatter_gather,
+      turning_stage(forms_of(prepared))));
 }
 
 TrainingGraph training_graph(const Prepared& prepared) {
   TrainingGraph training = differentiate(staged_graph(prepared), prepared.software,
                                          prepared.study.training.grad_dtype);
-  recompute(training, prepared.study.recompute, prepared.software);
+  recompute(training, prepared.study.recompute, prepared.software,
+            recomputing_stages(forms_of(prepared)));
+  split_backward(training);
   return training;
 }
 

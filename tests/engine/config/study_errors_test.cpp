@@ -42,17 +42,20 @@ TEST_CASE("what is missing or unknown is named") {
         "tensor_overlap, virtual_stages, zero");
   CHECK(with("parallel: {tensor: 1}\n") == "study.yaml:5:1: parallel: appears twice in this map");
   CHECK(with("schedule: fastest\n") ==
-        "study.yaml:5:11: schedule: unknown schedule 'fastest'; this version has gpipe, 1f1b and "
-        "interleaved");
+        "study.yaml:5:11: schedule: unknown schedule 'fastest'; this version has gpipe, 1f1b, "
+        "interleaved, zb-h1, interleaved-zb1p, zb-v, dualpipe-v, scp, pre-recompute-1f1b, "
+        "last-no-recompute-1f1b, pre-recompute and last-no-recompute");
   CHECK(with("framework: jax\n") ==
         "study.yaml:5:12: framework.name: no software profile is named 'jax'; known: halfgrad, "
         "megatron-lm and trainyard");
 }
 
 TEST_CASE("the contract's features that this version lacks are refused at their line") {
-  CHECK(with("schedule: zb-h1\n") ==
-        "study.yaml:5:11: schedule: schedule 'zb-h1' is not in this version, which has gpipe, 1f1b "
-        "and interleaved");
+  CHECK(with("schedule: opportunistic\n") ==
+        "study.yaml:5:11: schedule: schedule 'opportunistic' is not in this version, which has "
+        "gpipe, "
+        "1f1b, interleaved, zb-h1, interleaved-zb1p, zb-v, dualpipe-v, scp, pre-recompute-1f1b, "
+        "last-no-recompute-1f1b, pre-recompute and last-no-recompute");
   CHECK(with("partition: {method: smp, memory_weight: 0.8}\n") ==
         "study.yaml:5:21: partition.method: method 'smp' is not in this version, which has "
         "uniform");
@@ -198,6 +201,47 @@ TEST_CASE("virtual stages and the interleaved schedule need each other") {
       with("schedule: interleaved\n") ==
       "study.yaml:3:11: parallel.virtual_stages: interleaved needs at least 2 stages per rank, got "
       "1; with 1, schedule: 1f1b is the same");
+}
+
+TEST_CASE("schedules say what they need of the pipeline, the batch and recompute") {
+  // 12 layers; 4 pipeline ranks x 2 replicas, so 32 sequences are 16 microbatches.
+  const auto at_schedule = [](const std::string& line) { return "study.yaml:5:11: " + line; };
+  CHECK(with("schedule: zb-h1\n") == "no error");
+  CHECK(error_of(kSmallStudy + "schedule: zb-h1\n", {"parallel.virtual_stages=3"}) ==
+        at_schedule("schedule: zb-h1 has one stage per rank, but parallel.virtual_stages is 3; "
+                    "interleaved takes them"));
+  CHECK(with("schedule: interleaved-zb1p\n") ==
+        "study.yaml:3:11: parallel.virtual_stages: interleaved-zb1p needs at least 2 stages per "
+        "rank, got 1; with 1, "
+        "schedule: zb-h1 is the same");
+  CHECK(error_of(kSmallStudy + "schedule: zb-v\n", {"parallel.virtual_stages=3"}) ==
+        "--set parallel.virtual_stages=3: parallel.virtual_stages: zb-v has exactly 2 stages per "
+        "rank, got 3; write 2, "
+        "or leave this key out");
+  // Two stages on each of 4 ranks do not divide 12 layers; on 2 and 3 ranks they do.
+  CHECK(with("schedule: zb-v\n")
+            .find("4 ranks of 2 virtual stages = 8 stages do not divide 12 layers") !=
+        std::string::npos);
+  CHECK(error_of(kSmallStudy + "schedule: zb-v\n", {"parallel.pipeline=2"}) == "no error");
+  CHECK(error_of(kSmallStudy + "schedule: dualpipe-v\n",
+                 {"parallel.pipeline=2", "training.global_batch=12"}) ==
+        "study.yaml:4:26: training.global_batch: dualpipe-v needs at least 2 microbatches per "
+        "pipeline rank: 4 of them, "
+        "not 3; global_batch 16 does (set by --set training.global_batch=12)");
+  CHECK(with("schedule: scp\n") ==
+        at_schedule(
+            "schedule: scp says when to recompute, but recompute is none; write recompute: full"));
+  CHECK(with("schedule: scp\nrecompute: full\n") == "no error");
+  CHECK(with("schedule: pre-recompute\nrecompute: selective\n") == "no error");
+  CHECK(error_of(kSmallStudy + "schedule: last-no-recompute\nrecompute: full\n",
+                 {"training.global_batch=6"}) ==
+        "study.yaml:4:26: training.global_batch: last-no-recompute-1f1b needs at least as many "
+        "microbatches as stages, "
+        "and 4: 4 of them, not 3; global_batch 8 does (set by --set training.global_batch=6)");
+  CHECK(error_of(kSmallStudy + "schedule: scp\nrecompute: full\n", {"parallel.pipeline=1"}) ==
+        "study.yaml:3:33: parallel.pipeline: scp needs at least 2 pipeline ranks, got 1; with 1, "
+        "schedule: 1f1b is the "
+        "same (set by --set parallel.pipeline=1)");
 }
 
 TEST_CASE("a model's numbers go together") {

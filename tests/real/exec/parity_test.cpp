@@ -4,6 +4,8 @@
 // What is compared is chosen so that a wrong gradient cannot hide. AdamW does not see a gradient that
 // is wrong by a factor, so losses alone would not tell; the first step's gradients do, and plain SGD
 // without clipping carries every error on.
+#include "tests/real/parity.h"
+
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -13,48 +15,10 @@
 #include <vector>
 
 #include "tests/real/layouts.h"
-#include "tests/real/loopback_run.h"
 
 namespace trainyard {
 
 namespace {
-
-struct Tolerance {
-  double of_weight;    // of the weight's own gradient norm
-  double of_all;       // of the norm of all gradients: key biases have no gradient but rounding
-  double norm;         // relative, of the gradient norm
-  double loss;         // relative, of each step's loss
-};
-
-constexpr Tolerance kFp64 = {1e-10, 1e-10, 1e-10, 1e-10};
-constexpr Tolerance kFp32 = {1e-5, 1e-6, 1e-6, 1e-5};
-
-double norm_of(const std::vector<double>& x) {
-  double sum = 0;
-  for (const double v : x) sum += v * v;
-  return std::sqrt(sum);
-}
-
-void check_same(const LoopbackRun& one, const LoopbackRun& many, const Tolerance& tolerance) {
-  double all = 0;
-  for (const auto& [name, gradient] : one.gradients) all += std::pow(norm_of(gradient), 2);
-  all = std::sqrt(all);
-  REQUIRE(all > 0);
-  REQUIRE(many.gradients.size() == one.gradients.size());
-  for (const auto& [name, gradient] : one.gradients) {
-    CAPTURE(name);
-    std::vector<double> difference = many.gradients.at(name);
-    REQUIRE(difference.size() == gradient.size());
-    for (std::size_t i = 0; i < gradient.size(); ++i) difference[i] -= gradient[i];
-    CHECK(norm_of(difference) <= tolerance.of_weight * norm_of(gradient) + tolerance.of_all * all);
-  }
-  // Later steps start from weights that differ by what the earlier ones' rounding left.
-  for (std::size_t step = 0; step < one.losses.size(); ++step) {
-    CAPTURE(step);
-    CHECK(many.losses[step] == Approx(one.losses[step]).epsilon(tolerance.loss));
-    CHECK(many.gradient_norms[step] == Approx(one.gradient_norms[step]).epsilon(step == 0 ? tolerance.norm : 100 * tolerance.norm));
-  }
-}
 
 std::array<std::string, 10> values_of(const Layout& l) {
   return {std::to_string(l.data),      std::to_string(l.tensor),     std::to_string(l.pipeline),

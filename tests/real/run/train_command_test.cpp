@@ -75,6 +75,8 @@ TEST_CASE("processes over Gloo train as one device does") {
       "--ranks 2 --set parallel.pipeline=2 --set recompute=full",
       "--ranks 4 --set parallel.tensor=2 --set parallel.pipeline=2",
       "--ranks 4 --set parallel.data=2 --set parallel.pipeline=2 --set parallel.virtual_stages=2 --set schedule=interleaved",
+      "--ranks 2 --set parallel.pipeline=2 --set schedule=zb-h1",
+      "--ranks 4 --set parallel.data=2 --set parallel.pipeline=2 --set schedule=zb-v",  // the loss is on the first rank
       "--ranks 8 --set parallel.data=2 --set parallel.tensor=2 --set parallel.pipeline=2 --set parallel.zero=1"};
   for (std::size_t i = 0; i < layouts.size(); ++i) {
     CAPTURE(layouts[i]);
