@@ -4,8 +4,10 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <numeric>
+#include <nlohmann/json.hpp>
+#include <variant>
 
+#include "cli/simulate_command.h"
 #include "engine/exec/analytic_executor.h"
 #include "tests/support/studies.h"
 
@@ -173,6 +175,31 @@ TEST_CASE("calls are counted per rank") {
     if (phase == Phase::kForward || phase == Phase::kBackward) CHECK(calls[s] == 2);
     if (phase == Phase::kUpdate) CHECK(calls[s] == 1);
   }
+}
+
+TEST_CASE("simulate answers with the interval where the profile states one, and says nothing where not") {
+  Prepared prepared = prepare_text(kStudy);
+  const auto answer = [&] {
+    auto result = simulate(prepared, {});
+    return nlohmann::json::parse(summary_json(std::get<Simulation>(result).summary, 0));
+  };
+  CHECK_FALSE(answer().contains("iteration_time_interval_s"));
+  prepared.hardware.matmul.provenance.interval = 0.2;
+  const nlohmann::json json = answer();
+  const double time = json.at("iteration_time_s");
+  CHECK(json.at("iteration_time_interval_s").at(0) < time);
+  CHECK(json.at("iteration_time_interval_s").at(1) > time);
+  CHECK(json.at("measure_next").at(0).at("entry") == "a100-sxm-80g.matmul");
+  double kernels = 0;
+  for (const auto& kind : json.at("op_kinds")) {
+    CHECK(kind.at("interval_s").at(0) <= kind.at("time_s"));
+    CHECK(kind.at("interval_s").at(1) >= kind.at("time_s"));
+    kernels += kind.at("time_s").get<double>();
+  }
+  // One rank: what it computes is what its kernels take.
+  const auto& classes = json.at("time");
+  CHECK(kernels == Approx(classes.at("compute").get<double>() + classes.at("optimizer").get<double>()).epsilon(1e-6));
+  CHECK(answer() == json);  // the same draws again
 }
 
 }  // namespace trainyard

@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "engine/config/profile_reader.h"
 #include "engine/program/program_text.h"
 #include "engine/validate/measured_costs.h"
 #include "tests/support/example_program.h"
+#include "tests/support/source_root.h"
 #include "tests/support/timing.h"
 
 namespace trainyard {
@@ -132,6 +134,36 @@ TEST_CASE("a kind that takes longer explains by how much the step does") {
   CHECK(kind(comparison, "linear_dx").measured == Approx(9));
   CHECK(kind(comparison, "linear_dx").count ==
         Approx(3));  // two calls of 1 op on stage 0, of 2 ops on stage 1
+}
+
+TEST_CASE("kernels are held against the intervals that the profile states for them") {
+  const Program program = verified(kExampleProgram);
+  const Costs predicted = predicted_costs(program);
+  Costs real = predicted;
+  // All forward products a tenth longer than the 1 s that is predicted.
+  for (const char* segment : {"0F", "1F"}) cost_of(real, program, segment, 0).kernel = 1.1;
+  cost_of(real, program, "0F", 3).kernel = 1.1;
+  HardwareProfile device = find_hardware_profile(source_root(), "a100-sxm-80g").value();
+  const auto linear = [&](double interval) {
+    device.matmul.provenance.interval = interval;
+    const CostUncertainty uncertainty(program, device, SoftwareProfile{}, free_links(4));
+    const Trace trace = run(program, predicted, every_rank());
+    const MeasuredRun measured = as_measured(program, real);
+    const RunComparison comparison = compare_run(
+        {program, predicted, trace, measured, [&](const Costs& other) { return run(program, other).period; },
+         &uncertainty});
+    for (const OpComparison& op : comparison.ops) {
+      // x [16, 4] times w [8, 4]: m 16, n 8, k 4.
+      if (op.work.kind == OpKind::kLinear && op.work.part == OpPart::kForward && op.work.n == 8) return op;
+    }
+    throw std::logic_error("no such product");
+  };
+  CHECK(linear(0.2).predicted == Approx(1));
+  CHECK(linear(0.2).measured == Approx(1.1));
+  CHECK(linear(0.2).count == Approx(8));  // a call each for two microbatches on four ranks
+  CHECK(linear(0.2).interval == Approx(0.2));
+  CHECK(linear(0.2).inside());
+  CHECK_FALSE(linear(0.05).inside());
 }
 
 TEST_CASE("a collective's time counts from when its last member is ready") {
