@@ -33,23 +33,6 @@ class EndTimes {
   std::vector<double> ends_;
 };
 
-double duration(const Action& action, const ActionDurations& durations) {
-  switch (action.phase) {
-    case ActionPhase::kForward:
-      return durations.forward;
-    case ActionPhase::kBackward:
-      return durations.backward;
-    case ActionPhase::kBackwardInput:
-      return durations.input;
-    case ActionPhase::kBackwardWeight:
-      return durations.weight;
-    case ActionPhase::kRecompute:
-    case ActionPhase::kEarlyRecompute:
-      return durations.recompute;
-  }
-  return 0;
-}
-
 /// The run of a schedule: how far each rank has come.
 class ScheduleRun {
  public:
@@ -232,6 +215,23 @@ std::optional<std::string> malformed(const PipelineSchedule& schedule) {
 }
 
 }  // namespace
+
+double duration(const Action& action, const ActionDurations& durations) {
+  switch (action.phase) {
+    case ActionPhase::kForward:
+      return durations.forward;
+    case ActionPhase::kBackward:
+      return durations.backward;
+    case ActionPhase::kBackwardInput:
+      return durations.input;
+    case ActionPhase::kBackwardWeight:
+      return durations.weight;
+    case ActionPhase::kRecompute:
+    case ActionPhase::kEarlyRecompute:
+      return durations.recompute;
+  }
+  return 0;
+}
 
 std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& schedule,
                                                        std::span<const ActionDurations> of_stage,

@@ -20,6 +20,8 @@ struct ActionDurations {
   double recompute = 1;
 };
 
+double duration(const Action& action, const ActionDurations& durations);
+
 /// Each action as early as its rank and its producers allow.
 struct ScheduleTiming {
   std::vector<std::vector<double>> starts;  // [rank][position]

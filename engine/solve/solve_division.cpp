@@ -11,6 +11,7 @@
 #include "engine/partition/min_max_segments.h"
 #include "engine/recompute/checkpoint_groups.h"
 #include "engine/recompute/stage_aware.h"
+#include "engine/solve/problem_keys.h"
 #include "engine/solve/solve.h"
 
 namespace trainyard {
@@ -31,12 +32,6 @@ std::vector<double> read_costs(const YamlNode& problem) {
   }
   if (costs.empty()) node.fail("expected at least one cost");
   return costs;
-}
-
-/// `key`, or the word that peers' tables have for it.
-YamlNode at_either(const YamlNode& problem, const char* key, const char* other) {
-  const auto node = problem.find(other);
-  return node ? *node : problem.at(key);
 }
 
 }  // namespace
