@@ -22,9 +22,9 @@ std::string names_of_problems() {
 const std::vector<SolveProblem>& solve_problems() {
   static const std::vector<SolveProblem> kProblems = {
       {"schedule", "", "a pipeline schedule: order, times, idle time, activations",
-       "schedule         gpipe, 1f1b, interleaved, zb-h1, interleaved-zb1p, zb-v, dualpipe-v, "
-       "pre-recompute-1f1b,\n"
-       "                 last-no-recompute-1f1b, scp\n"
+       "schedule         gpipe, 1f1b, interleaved, zb-h1, zb-1p, zb-2p, interleaved-zb1p, zb-v, "
+       "dualpipe-v,\n"
+       "                 pre-recompute-1f1b, last-no-recompute-1f1b, scp, opportunistic\n"
        "ranks            pipeline ranks\n"
        "stages_per_rank  default 1; or stages, of the whole pipeline\n"
        "microbatches     of a step\n"
@@ -32,6 +32,10 @@ const std::vector<SolveProblem>& solve_problems() {
        "gpipe, 1f1b and\n"
        "                 interleaved recompute inside the backward\n"
        "transfer         time between stages on different ranks; default 0\n"
+       "microbatch_group     interleaved: microbatches that go through a rank's stages together\n"
+       "memory_limit         zb-1p, zb-2p: microbatches in flight on a rank; default ranks, 2 "
+       "ranks\n"
+       "active_microbatches  opportunistic: in the pipeline at once; default ranks + 2\n"
        "communication    true: sends and receives too, in an order that cannot lock up; a send "
        "and a receive in one\n"
        "                 are (0SEND_F3;0RECV_B0)P2P. Default false\n",

@@ -110,9 +110,8 @@ TimedRows timed_rows(const PipelineSchedule& schedule, const std::vector<Lowered
 struct ScheduleProblem {
   Counts counts;
   int microbatches = 0;
-  std::vector<ActionDurations> of_stage;
   bool recompute = false;
-  double transfer = 0;
+  ScheduleSettings settings;
 };
 
 ScheduleProblem read_problem(const YamlNode& problem) {
@@ -125,16 +124,24 @@ ScheduleProblem read_problem(const YamlNode& problem) {
                  " microbatches are more than " + std::to_string(kMostActions) +
                  " actions, or than " + std::to_string(kMostStages) + " stages");
   }
-  in.of_stage.resize(static_cast<std::size_t>(stages));
+  in.settings.of_stage.resize(static_cast<std::size_t>(stages));
   if (const auto durations = given(problem, "durations")) {
-    read_durations(*durations, "F", &ActionDurations::forward, in.of_stage);
-    read_durations(*durations, "B", &ActionDurations::backward, in.of_stage);
-    read_durations(*durations, "I", &ActionDurations::input, in.of_stage);
-    read_durations(*durations, "W", &ActionDurations::weight, in.of_stage);
-    in.recompute = read_durations(*durations, "R", &ActionDurations::recompute, in.of_stage);
+    read_durations(*durations, "F", &ActionDurations::forward, in.settings.of_stage);
+    read_durations(*durations, "B", &ActionDurations::backward, in.settings.of_stage);
+    read_durations(*durations, "I", &ActionDurations::input, in.settings.of_stage);
+    read_durations(*durations, "W", &ActionDurations::weight, in.settings.of_stage);
+    in.recompute =
+        read_durations(*durations, "R", &ActionDurations::recompute, in.settings.of_stage);
     durations->finish();
   }
-  if (const auto node = given(problem, "transfer")) in.transfer = read_time(*node);
+  if (const auto node = given(problem, "transfer")) in.settings.transfer = read_time(*node);
+  const auto count = [&](const char* key, int& value) {
+    if (const auto node = given(problem, key))
+      value = static_cast<int>(node->as_integer(1, kMostActions));
+  };
+  count("microbatch_group", in.settings.microbatch_group);
+  count("memory_limit", in.settings.memory_limit);
+  count("active_microbatches", in.settings.active_microbatches);
   return in;
 }
 
@@ -163,15 +170,15 @@ Json solve_schedule(const YamlNode& problem) {
   const YamlNode name = problem.at("schedule");
   const ScheduleProblem in = read_problem(problem);
   const auto made = schedule_by_name(name.as_string(), in.counts.ranks, in.counts.stages_per_rank,
-                                     in.microbatches, in.recompute);
+                                     in.microbatches, in.recompute, in.settings);
   if (const auto* reason = std::get_if<Infeasible>(&made)) name.fail(reason->reason);
   const auto& schedule = std::get<PipelineSchedule>(made);
-  const auto timed = time_schedule(schedule, in.of_stage, in.transfer);
+  const auto timed = time_schedule(schedule, in.settings.of_stage, in.settings.transfer);
   if (const auto* reason = std::get_if<Infeasible>(&timed)) name.fail(reason->reason);
   const auto& timing = std::get<ScheduleTiming>(timed);
 
   const TimedRows words = timed_rows(schedule, rows_with(schedule, given(problem, "communication")),
-                                     timing, in.of_stage);
+                                     timing, in.settings.of_stage);
   std::vector<int> peaks;
   for (int rank = 0; rank < schedule.num_ranks(); ++rank)
     peaks.push_back(peak_in_flight(schedule, rank));
