@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "engine/base/mapped_file.h"
 #include "engine/schedule/lowered_action.h"
 #include "engine/schedule/schedule_timing.h"
 
@@ -154,10 +154,9 @@ PipelineSchedule parse_schedule_csv(std::string_view text, const std::string& fi
 }
 
 PipelineSchedule load_schedule_csv(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw ConfigError(path + ": cannot be read");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return parse_schedule_csv(text, path);
+  const MappedFile file(path);
+  const std::span<const std::byte> bytes = file.bytes();
+  return parse_schedule_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
 }
 
 std::string schedule_csv(const PipelineSchedule& schedule) {
