@@ -73,8 +73,12 @@ const std::vector<SolveProblem>& solve_problems() {
        "global_batch  samples\nmicrobatches  how many\nranks         that share each\n",
        "problem: batch-split\nglobal_batch: 10\nmicrobatches: 4\nranks: 2\n", solve_batch_split},
       {"stage-recompute", "", "what each stage keeps under stage-aware recompute",
-       "stages    of the pipeline\nfirst     share of its activations that stage 0 keeps\n"
-       "layers    of all stages, or a list with those of each\nschedule  scp, or 1f1b (default)\n",
+       "stages    of the pipeline\nfirst     share of its activations that stage 0 keeps; auto: as "
+       "much as fits\n"
+       "layers    of all stages, or a list with those of each\nschedule  scp, or 1f1b (default)\n"
+       "memory    for auto, any unit: {kept, recomputed: of a layer and a microbatch, free: for "
+       "activations, or a list\n"
+       "          per stage}; microbatches of a step: default as many as stages\n",
        "problem: stage-recompute\nstages: 4\nfirst: 0.25\nlayers: 96\nschedule: scp\n",
        solve_stage_recompute},
       {"checkpoint-groups", "", "modules that are recomputed as one",

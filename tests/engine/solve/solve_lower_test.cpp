@@ -83,6 +83,34 @@ TEST_CASE("what is wrong with rows is said at its place") {
         "p.yaml:1:39: actions: expected a list of actions for each rank");
 }
 
+TEST_CASE("stage-aware recompute keeps as much as memory has room for") {
+  // 2 stages of 4 layers, 2 microbatches. Stage 0 holds both, k of its layers each, and works on
+  // one layer where it recomputes: 2 k + 1, or 8. Stage 1 keeps its 4.
+  const auto first = [](const std::string& free, const std::string& more = "") {
+    return answer(
+        "{problem: stage-recompute, stages: 2, first: auto, layers: 8, memory: {kept: 1, "
+        "recomputed: 0, free: " +
+        free + "}" + more + "}");
+  };
+  CHECK(first("6")["first"] == 0.5);
+  CHECK(first("6")["recomputed_layers"].dump() == "[2,0]");
+  CHECK(first("7")["first"] == 0.75);
+  CHECK(first("8")["first"] == 1.0);
+  CHECK(first("[4, 100]")["first"] == 0.25);
+  CHECK(first("[4, 100]", ", microbatches: 1")["first"] == 1.0);
+  CHECK(fault("{problem: stage-recompute, stages: 2, first: auto, layers: 8, memory: {kept: 1, "
+              "recomputed: 0, free: 3}}") ==
+        "p.yaml:1:46: first: stage 1 needs 4 with every layer recomputed, and has 3");
+  CHECK(fault("{problem: stage-recompute, stages: 2, first: most, layers: 8}") ==
+        "p.yaml:1:46: first: expected auto, or a share from 0 to 1, got 'most'");
+  // 8 stages of 12 layers, 16 microbatches. Stage 0 with k kept layers: 8 (12 + 2 k) + 2 <= 150
+  // holds for k <= 3, a share of 1/4. Stage 1 then keeps 4: 7 (8 + 12) + 2 = 142; later ones need
+  // less.
+  CHECK(answer("{problem: stage-recompute, stages: 8, first: auto, layers: 96, schedule: scp, "
+               "microbatches: "
+               "16, memory: {kept: 3, recomputed: 1, free: 150}}")["first"] == 0.25);
+}
+
 TEST_CASE("sub-pipelined tensor parallelism is answered with its four times") {
   // K = 12, m = 4, a = 6: forward 1 + 11.75 x 6 + 1.5 = 73, backward 2 + 11.75 x 8 + 1.5 = 97.5.
   const Json a = answer("{problem: subpipelined-tp, layers: 12, compute: 4, all_reduce: 6}");
