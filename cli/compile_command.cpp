@@ -1,6 +1,10 @@
 // `trainyard compile`: what the Program is, without running it.
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -11,6 +15,8 @@
 #include "engine/config/study_writer.h"
 #include "engine/memory/memory.h"
 #include "engine/program/program_text.h"
+#include "engine/schedule/schedule_csv.h"
+#include "engine/schedule/schedule_grid.h"
 
 namespace trainyard {
 
@@ -31,21 +37,18 @@ std::string partition_text(const PassLog& log) {
   return text;
 }
 
-/// One row per pipeline rank; a long step is cut in the middle.
-std::string schedule_text(const PassLog& log) {
-  constexpr std::size_t kShown = 40;
-  std::string text = "schedule (stage, phase, microbatch)\n";
-  for (std::size_t rank = 0; rank < log.schedule.actions.size(); ++rank) {
-    const auto& actions = log.schedule.actions[rank];
-    text += "  rank " + std::to_string(rank) + ":";
-    for (std::size_t i = 0; i < actions.size(); ++i) {
-      if (actions.size() > kShown && i == kShown / 2) text += " ... " + std::to_string(actions.size() - kShown) + " more ...";
-      if (actions.size() > kShown && i >= kShown / 2 && i + kShown / 2 < actions.size()) continue;
-      text += " " + to_string(actions[i]);
-    }
-    text += '\n';
-  }
-  return text;
+/// As wide as the terminal, in colour there unless NO_COLOR is set (no-color.org); 100 columns in a file.
+GridStyle grid_style() {
+  GridStyle style;
+  if (isatty(STDOUT_FILENO) == 0) return style;
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) style.columns = size.ws_col;
+  style.colour = std::getenv("NO_COLOR") == nullptr;
+  return style;
+}
+
+std::string schedule_text(const PassLog& log, const Study& study) {
+  return "schedule " + study.schedule.method + "\n" + schedule_grid(log.schedule, grid_style());
 }
 
 std::string memory_text(const std::vector<MemoryPeak>& peaks) {
@@ -77,6 +80,7 @@ int run_compile(const StudyOptions& options) {
   if (!options.out.empty()) {
     make_folder(options.out);
     write_file(options.out + "/study.resolved.yaml", resolved_study_text(prepared.study));
+    write_file(options.out + "/schedule.csv", schedule_csv(log.schedule));
     write_file(options.out + "/program.txt", [&](const auto& sink) { write_text(program, true, sink); });
   }
   if (options.json) {
@@ -94,8 +98,8 @@ int run_compile(const StudyOptions& options) {
     std::printf("%s\n", out.dump(2).c_str());
     return kDone;
   }
-  std::printf("%s\n%s\n%s\npasses\n", partition_text(log).c_str(), schedule_text(log).c_str(),
-              memory_text(peaks).c_str());
+  std::printf("%s\n%s\n%s\npasses\n", partition_text(log).c_str(),
+              schedule_text(log, prepared.study).c_str(), memory_text(peaks).c_str());
   for (const PassLog::Entry& entry : log.entries) std::printf("  %-14s %8.2f ms\n", entry.pass.c_str(), entry.wall * 1e3);
   std::printf("\ndigest %s\n\n", digest.c_str());
   write_text(program, true, [](std::string_view piece) { std::fwrite(piece.data(), 1, piece.size(), stdout); });

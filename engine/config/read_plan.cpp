@@ -54,13 +54,18 @@ void read_schedule(Section& root) {
   const auto node = root.given("schedule");
   if (!node || node->is_scalar()) return read_schedule_word(root, "schedule", schedule.method);
   Section section(root.study(), "schedule", node);
-  section.refuse("file", "a schedule from a file is not in this version; name a method");
-  for (const char* key :
-       {"active_microbatches", "memory_limit", "microbatch_group", "mode", "post_validation"}) {
-    section.refuse(key, "is not in this version, whose schedules take no parameters; leave it out");
+  if (section.contains("file")) return read_schedule_file(section);
+  for (const char* key : {"active_microbatches", "memory_limit", "mode", "post_validation"}) {
+    section.refuse(key, "is not in this version, whose schedules take microbatch_group; leave it out");
   }
   section.required("method");
   read_schedule_word(section, "method", schedule.method);
+  section.integer("microbatch_group", schedule.microbatch_group, 1,
+                  static_cast<int>(kMaxMicrobatches));
+  if (schedule.microbatch_group != 0 && schedule.method != "interleaved") {
+    fail_at(root.study(), "schedule.microbatch_group",
+            "is for schedule interleaved, not for " + schedule.method + "; leave it out");
+  }
   section.finish();
 }
 

@@ -98,7 +98,10 @@ struct PartitionConfig {
 };
 
 struct ScheduleConfig {
-  std::string method = "1f1b";  // kScheduleWords
+  std::string method = "1f1b";  // kScheduleWords, or file
+  int microbatch_group = 0;     // of interleaved; 0: about one microbatch per rank
+  std::string file;             // the CSV of method file
+  std::string rows;             // what it holds: schedule/schedule_csv.h
   friend bool operator==(const ScheduleConfig&, const ScheduleConfig&) = default;
 };
 

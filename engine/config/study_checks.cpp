@@ -269,7 +269,7 @@ void check_model_fits(Study& study, const StudyResolvers& resolvers) {
   check_model(study, resolvers);
   check_precision(study, resolvers);
   check_tensor(study);
-  check_schedule(study);
+  study.schedule.file.empty() ? check_schedule(study) : check_schedule_file(study);
   check_partition(study);
   warn_of_recompute(study);
 }
@@ -277,7 +277,8 @@ void check_model_fits(Study& study, const StudyResolvers& resolvers) {
 void check_batch_fits(const Study& study) {
   check_links(study);
   check_batch(study);
-  check_schedule_microbatches(study);
+  if (!study.schedule.file.empty()) return check_schedule_file_microbatches(study);
+  study.schedule.microbatch_group == 0 ? check_schedule_microbatches(study) : check_microbatch_group(study);
 }
 
 }  // namespace trainyard

@@ -402,6 +402,18 @@ Json word_or_method(const char* description, std::span<const std::string_view> w
                  map(description, {{"method", word(description, words)}}, {"method"})});
 }
 
+Json schedule_schema() {
+  const char* const description = "order of microbatches on each rank";
+  return either({word(description, kScheduleWords),
+                 map(description,
+                     {{"method", word(description, kScheduleWords)},
+                      {"microbatch_group",
+                       integer("interleaved: microbatches that go through a rank's stages together", 1,
+                               kMaxMicrobatches)}},
+                     {"method"}),
+                 map(description, {{"file", text("a CSV with a line of actions for each rank")}}, {"file"})});
+}
+
 Json sweep_schema() {
   const Json values = either(
       {{{"type", "array"}, {"minItems", 1}, {"items", Json::object()}, {"description", "values in turn"}},
@@ -434,7 +446,7 @@ std::string study_schema_text() {
        {"parallel", parallel_schema()},
        {"training", training_schema()},
        {"partition", partition_schema()},
-       {"schedule", word_or_method("order of microbatches on each rank", kScheduleWords)},
+       {"schedule", schedule_schema()},
        {"recompute", word_or_method("what the backward computes again", kRecomputeWords)},
        {"framework",
         either({text("software profile; default trainyard"),

@@ -309,6 +309,18 @@ void write_partition(ResolvedText& out, const PartitionConfig& partition) {
                             ", uneven: " + bool_text(partition.uneven) + "}");
 }
 
+void write_schedule(ResolvedText& out, const ScheduleConfig& schedule) {
+  if (schedule.file.empty() && schedule.microbatch_group == 0) return out.text("schedule", schedule.method);
+  out.open("schedule");
+  if (!schedule.file.empty()) {
+    out.text("file", schedule.file);
+  } else {
+    out.text("method", schedule.method);
+    out.integer("microbatch_group", schedule.microbatch_group);
+  }
+  out.close();
+}
+
 }  // namespace
 
 std::string resolved_study_text(const Study& study) {
@@ -318,7 +330,7 @@ std::string resolved_study_text(const Study& study) {
   write_parallel(out, study.parallel);
   write_training(out, study.training);
   write_partition(out, study.partition);
-  out.text("schedule", study.schedule.method);
+  write_schedule(out, study.schedule);
   out.text("recompute", kRecomputeWords[static_cast<std::size_t>(study.recompute.method)]);
   out.open("framework");
   out.text("name", study.framework.name);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 
 namespace trainyard {
 
@@ -19,6 +20,46 @@ std::vector<double> stage_aware_shares(int num_stages, double first, bool shifte
 int recomputed_layers(int layers, double share) {
   constexpr double kRounding = 1e-9;  // 24 x (1 - 0.875) is 3, however it is stored
   return static_cast<int>(std::floor(layers * (1 - share) + kRounding));
+}
+
+std::vector<double> stage_aware_use(const StageAwareMemory& memory, double first) {
+  const auto stages = static_cast<int>(memory.layers.size());
+  const std::vector<double> shares =
+      stage_aware_shares(stages, first, memory.shifted_critical_path);
+  std::vector<double> use;
+  for (int stage = 0; stage < stages; ++stage) {
+    const auto i = static_cast<std::size_t>(stage);
+    const bool shifted = memory.shifted_critical_path && stage == stages - 2;
+    const int in_flight = std::min(memory.microbatches, shifted ? 3 : stages - stage);
+    const int again = recomputed_layers(memory.layers[i], shares[i]);
+    const double of_microbatch =
+        (memory.layers[i] - again) * memory.kept + again * memory.recomputed;
+    use.push_back(in_flight * of_microbatch + (again > 0 ? memory.kept - memory.recomputed : 0));
+  }
+  return use;
+}
+
+std::optional<double> largest_first_share(const StageAwareMemory& memory) {
+  const auto fits = [&](double first) {
+    const std::vector<double> use = stage_aware_use(memory, first);
+    return std::equal(use.begin(), use.end(), memory.free.begin(), std::less_equal<>());
+  };
+  // What is recomputed is rounded down, so stage i keeps no more than k of its layers up to
+  // first = k / layers (s-1-i) / (s-1); stage s-2 of the shifted critical path as stage s-3.
+  const auto stages = static_cast<int>(memory.layers.size());
+  std::vector<double> steps = {0, 1};
+  for (int stage = 0; stage + 1 < stages; ++stage) {
+    const int layers = memory.layers[static_cast<std::size_t>(stage)];
+    const bool as_before = memory.shifted_critical_path && stages > 2 && stage == stages - 2;
+    const int behind = as_before ? 2 : stages - 1 - stage;
+    for (int k = 1; k <= layers; ++k)
+      steps.push_back(std::min(1.0, static_cast<double>(k) / layers * behind / (stages - 1)));
+  }
+  // A kept layer takes no less than a recomputed one, but for the last, whose working memory goes:
+  // so a larger share may fit where a smaller one does not.
+  std::sort(steps.begin(), steps.end(), std::greater<>());
+  const auto found = std::find_if(steps.begin(), steps.end(), fits);
+  return found == steps.end() ? std::nullopt : std::optional(*found);
 }
 
 }  // namespace trainyard

@@ -2,6 +2,7 @@
 // activations.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 namespace trainyard {
@@ -13,6 +14,25 @@ namespace trainyard {
 /// and with the shifted critical path, s > 2, stage s-2 keeps what stage s-3 does: it holds one
 /// microbatch more. Lai et al., Merak (arXiv:2206.04959), section 5.3.
 std::vector<double> stage_aware_shares(int num_stages, double first, bool shifted_critical_path);
+
+/// What a pipeline of 1F1B's order has for activations; bytes, or any unit.
+struct StageAwareMemory {
+  std::vector<int> layers;   // [stage]
+  std::vector<double> free;  // [stage]
+  int microbatches = 1;
+  double kept = 0;        // of a layer and a microbatch
+  double recomputed = 0;  // of a layer that keeps no more than its input
+  bool shifted_critical_path = false;
+};
+
+/// What stage i's activations take at the peak if stage 0 keeps `first`: of the s - i microbatches
+/// in flight (with the shifted critical path 3 on stage s-2), each kept or recomputed layer, and
+/// one layer that is being recomputed.
+std::vector<double> stage_aware_use(const StageAwareMemory& memory, double first);
+
+/// `first: auto`: the largest share of stage 0 with which every stage's activations fit. nullopt:
+/// they do not even if it keeps nothing.
+std::optional<double> largest_first_share(const StageAwareMemory& memory);
 
 /// Of `layers` on a stage that keeps `share`, those that are recomputed, rounded down.
 int recomputed_layers(int layers, double share);

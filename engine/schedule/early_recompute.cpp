@@ -1,5 +1,6 @@
 #include "engine/schedule/early_recompute.h"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -70,6 +71,13 @@ PipelineSchedule shifted_critical_path(int num_stages, int num_microbatches) {
     if (stage == last - 2 && mb == 0) early = true;
     return early ? Recompute::kEarly : Recompute::kLate;
   });
+}
+
+std::vector<int> pipe_buffers(int num_stages, int num_microbatches) {
+  std::vector<int> buffers;
+  for (int stage = 0; stage < num_stages; ++stage)
+    buffers.push_back(std::max(2, std::min(num_stages - stage + 1, num_microbatches)));
+  return buffers;
 }
 
 }  // namespace trainyard

@@ -27,4 +27,8 @@ PipelineSchedule last_no_recompute_one_f_one_b(int num_stages, int num_microbatc
 /// before those recompute early in the cool-down too. Needs at least 2 stages, m >= s and m >= 4.
 PipelineSchedule shifted_critical_path(int num_stages, int num_microbatches);
 
+/// [stage]: microbatches that DeepSpeed's and Merak's runtimes have room for,
+/// max(2, min(s - i + 1, m)): those in flight and the one that is being received.
+std::vector<int> pipe_buffers(int num_stages, int num_microbatches);
+
 }  // namespace trainyard

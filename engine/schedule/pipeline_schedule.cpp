@@ -17,11 +17,32 @@ std::optional<std::int32_t> parse_number(std::string_view text) {
   return number;
 }
 
+/// Why microbatches cannot go in groups of `group`; 0: of default_group().
+std::optional<std::string> interleaved_obstacle(int ranks, int microbatches, int group) {
+  const auto text = [](int number) { return std::to_string(number); };
+  if (ranks < 2) return "the interleaved schedule needs at least 2 pipeline ranks";
+  const int groups = std::max(1, microbatches / ranks);
+  if (group == 0 && microbatches % groups != 0) {
+    return "the interleaved schedule cannot divide " + text(microbatches) + " microbatches into " +
+           text(groups) + " equal groups for " + text(ranks) + " pipeline ranks";
+  }
+  if (group == 0) return std::nullopt;
+  if (group < ranks || group > microbatches) {
+    return "a microbatch_group is from " + text(ranks) + ", the pipeline ranks, to " +
+           text(microbatches) + ", the microbatches, not " + text(group);
+  }
+  const int left = microbatches % group;
+  if (left == 0 || left >= ranks) return std::nullopt;
+  return text(microbatches) + " microbatches in groups of " + text(group) + " leave " + text(left) +
+         ", fewer than the " + text(ranks) + " pipeline ranks, which would wait for them";
+}
+
 }  // namespace
 
 std::string to_string(const Action& action) {
   return std::to_string(action.stage) + kLetters[static_cast<std::size_t>(action.phase)] +
-         std::to_string(action.microbatch) + (action.phase == ActionPhase::kEarlyRecompute ? "*" : "");
+         std::to_string(action.microbatch) +
+         (action.phase == ActionPhase::kEarlyRecompute ? "*" : "");
 }
 
 std::optional<Action> parse_action(std::string_view text) {
@@ -55,8 +76,10 @@ PipelineSchedule gpipe(int num_stages, int num_microbatches) {
   PipelineSchedule schedule{num_stages, num_microbatches, {}};
   for (int stage = 0; stage < num_stages; ++stage) {
     auto& actions = schedule.actions.emplace_back();
-    for (int mb = 0; mb < num_microbatches; ++mb) actions.push_back({stage, ActionPhase::kForward, mb});
-    for (int mb = 0; mb < num_microbatches; ++mb) actions.push_back({stage, ActionPhase::kBackward, mb});
+    for (int mb = 0; mb < num_microbatches; ++mb)
+      actions.push_back({stage, ActionPhase::kForward, mb});
+    for (int mb = 0; mb < num_microbatches; ++mb)
+      actions.push_back({stage, ActionPhase::kBackward, mb});
   }
   return schedule;
 }
@@ -77,41 +100,47 @@ PipelineSchedule one_f_one_b(int num_stages, int num_microbatches) {
   return schedule;
 }
 
-PipelineSchedule interleaved(int num_ranks, int stages_per_rank, int num_microbatches) {
-  const int groups = std::max(1, num_microbatches / num_ranks);
-  const int group = num_microbatches / groups;
-  const int total = stages_per_rank * num_microbatches;
+Action RoundOrder::action(int rank, ActionPhase phase, int k) const {
+  const int first = k / (group * stages_per_rank) * group;  // microbatch of its group
+  const int size = std::min(group, num_microbatches - first);
+  const int within = k - first * stages_per_rank;
+  const int round = within / size;
+  const int chunk = phase == ActionPhase::kForward ? round : stages_per_rank - 1 - round;
+  return {chunk * num_ranks + rank, phase, first + within % size};
+}
+
+int default_group(int num_ranks, int num_microbatches) {
+  return num_microbatches / std::max(1, num_microbatches / num_ranks);
+}
+
+PipelineSchedule interleaved(int num_ranks, int stages_per_rank, int num_microbatches, int group) {
+  if (group == 0) group = default_group(num_ranks, num_microbatches);
+  const RoundOrder order{num_ranks, stages_per_rank, num_microbatches, group};
   PipelineSchedule schedule{num_ranks * stages_per_rank, num_microbatches, {}};
   for (int rank = 0; rank < num_ranks; ++rank) {
     auto& actions = schedule.actions.emplace_back();
-    const auto action = [&](ActionPhase phase, int k) {
-      const int round = k / group % stages_per_rank;
-      const int chunk = phase == ActionPhase::kForward ? round : stages_per_rank - 1 - round;
-      const int mb = k / (group * stages_per_rank) * group + k % group;
-      return Action{chunk * num_ranks + rank, phase, mb};
+    const auto add = [&](ActionPhase phase, int k) {
+      actions.push_back(order.action(rank, phase, k));
     };
-    const int warmup = std::min(total, (stages_per_rank - 1) * group + 2 * (num_ranks - 1 - rank));
-    for (int k = 0; k < warmup; ++k) actions.push_back(action(ActionPhase::kForward, k));
-    for (int k = 0; k < total; ++k) {
-      if (warmup + k < total) actions.push_back(action(ActionPhase::kForward, warmup + k));
-      actions.push_back(action(ActionPhase::kBackward, k));
+    const int warmup =
+        std::min(order.total(), (stages_per_rank - 1) * group + 2 * (num_ranks - 1 - rank));
+    for (int k = 0; k < warmup; ++k) add(ActionPhase::kForward, k);
+    for (int k = 0; k < order.total(); ++k) {
+      if (warmup + k < order.total()) add(ActionPhase::kForward, warmup + k);
+      add(ActionPhase::kBackward, k);
     }
   }
   return schedule;
 }
 
 std::variant<PipelineSchedule, Infeasible> make_schedule(const std::string& method, int num_ranks,
-                                                         int stages_per_rank, int num_microbatches) {
+                                                         int stages_per_rank, int num_microbatches,
+                                                         int group) {
   if (num_microbatches < 1) return Infeasible{"the step has no microbatch"};
   if (method == "interleaved") {
-    const int groups = std::max(1, num_microbatches / num_ranks);
-    if (num_ranks < 2) return Infeasible{"the interleaved schedule needs at least 2 pipeline ranks"};
-    if (num_microbatches % groups != 0) {
-      return Infeasible{"the interleaved schedule cannot divide " + std::to_string(num_microbatches) +
-                        " microbatches into " + std::to_string(groups) + " equal groups for " +
-                        std::to_string(num_ranks) + " pipeline ranks"};
-    }
-    return interleaved(num_ranks, stages_per_rank, num_microbatches);
+    if (const auto problem = interleaved_obstacle(num_ranks, num_microbatches, group))
+      return Infeasible{*problem};
+    return interleaved(num_ranks, stages_per_rank, num_microbatches, group);
   }
   if (stages_per_rank != 1) {
     return Infeasible{"schedule " + method + " runs one stage per rank, not " +
@@ -119,7 +148,8 @@ std::variant<PipelineSchedule, Infeasible> make_schedule(const std::string& meth
   }
   if (method == "gpipe") return gpipe(num_ranks, num_microbatches);
   if (method == "1f1b") return one_f_one_b(num_ranks, num_microbatches);
-  return Infeasible{"no schedule is called '" + method + "'; this version has gpipe, 1f1b, interleaved"};
+  return Infeasible{"no schedule is called '" + method +
+                    "'; this version has gpipe, 1f1b, interleaved"};
 }
 
 }  // namespace trainyard

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "engine/schedule/automatic_zero_bubble.h"
 #include "engine/schedule/early_recompute.h"
+#include "engine/schedule/opportunistic.h"
 #include "engine/schedule/zero_bubble.h"
 
 namespace trainyard {
@@ -43,6 +45,50 @@ std::optional<std::string> obstacle(const std::string& name, int ranks, int stag
   return std::nullopt;
 }
 
+bool made_for_durations(const std::string& name) {
+  return name == "zb-1p" || name == "zb-2p" || name == "opportunistic";
+}
+
+/// What is wrong where a setting is given that `name` does not have.
+std::optional<std::string> idle_setting(const std::string& name, const ScheduleSettings& settings) {
+  if (settings.microbatch_group != 0 && name != "interleaved")
+    return "microbatch_group is for interleaved, not for " + name;
+  if (settings.memory_limit != 0 && name != "zb-1p" && name != "zb-2p")
+    return "memory_limit is for zb-1p and zb-2p, not for " + name;
+  if (settings.active_microbatches != 0 && name != "opportunistic")
+    return "active_microbatches is for opportunistic, not for " + name;
+  return std::nullopt;
+}
+
+PipelineSchedule timed_schedule(const std::string& name, int ranks, int microbatches,
+                                const ScheduleSettings& settings) {
+  std::vector<ActionDurations> of_stage = settings.of_stage;
+  if (of_stage.empty()) of_stage.resize(static_cast<std::size_t>(ranks));
+  check(of_stage.size() == static_cast<std::size_t>(ranks), "durations of every stage");
+  const auto given_or = [](int setting, int otherwise) {
+    return setting == 0 ? otherwise : setting;
+  };
+  if (name == "opportunistic") {
+    return opportunistic(of_stage, settings.transfer, microbatches,
+                         given_or(settings.active_microbatches, ranks + 2));
+  }
+  return automatic_zero_bubble(
+      of_stage, settings.transfer, microbatches,
+      given_or(settings.memory_limit, name == "zb-1p" ? ranks : 2 * ranks));
+}
+
+PipelineSchedule fixed_schedule(const std::string& name, int ranks, int stages_per_rank,
+                                int microbatches) {
+  if (name == "zb-h1") return zb_h1(ranks, microbatches);
+  if (name == "interleaved-zb1p") return interleaved_zb1p(ranks, stages_per_rank, microbatches);
+  if (name == "zb-v") return zb_v(ranks, microbatches);
+  if (name == "dualpipe-v") return dualpipe_v(ranks, microbatches);
+  if (name == "pre-recompute-1f1b") return pre_recompute_one_f_one_b(ranks, microbatches);
+  if (name == "last-no-recompute-1f1b") return last_no_recompute_one_f_one_b(ranks, microbatches);
+  check(name == "scp", "a schedule that schedule_names() has");
+  return shifted_critical_path(ranks, microbatches);
+}
+
 }  // namespace
 
 const std::vector<ScheduleName>& schedule_names() {
@@ -51,19 +97,24 @@ const std::vector<ScheduleName>& schedule_names() {
       {"1f1b", "", "one forward, one backward: activations of at most p microbatches"},
       {"interleaved", "interleaved_1f1b", "1f1b over several stages per rank"},
       {"zb-h1", "", "1f1b with weight gradients put off into the bubble"},
-      {"interleaved-zb1p", "interleaved_zb1p", "the same over several stages per rank"},
+      {"zb-1p", "zb1p",
+       "split backwards in an order searched for, in the memory of p microbatches"},
+      {"zb-2p", "zb2p", "the same in that of 2 p: no bubble but at the ends"},
+      {"interleaved-zb1p", "interleaved_zb1p", "zb-h1 over several stages per rank"},
       {"zb-v", "zbv", "two stages per rank in a V, weight gradients put off"},
       {"dualpipe-v", "dualpipev", "two stages per rank in a V, a forward and a backward together"},
       {"pre-recompute-1f1b", "pre_recompute_1f1b", "1f1b that recomputes early in the cool-down"},
       {"last-no-recompute-1f1b", "last_no_recompute_1f1b",
        "the same, and the last stage keeps its activations"},
-      {"scp", "full_critical_path_1f1b", "Merak's shifted critical path"}};
+      {"scp", "full_critical_path_1f1b", "Merak's shifted critical path"},
+      {"opportunistic", "", "SageMaker's: a backward that is ready, else a forward that is"}};
   return kNames;
 }
 
 std::variant<PipelineSchedule, Infeasible> schedule_by_name(const std::string& given, int num_ranks,
                                                             int stages_per_rank,
-                                                            int num_microbatches, bool recompute) {
+                                                            int num_microbatches, bool recompute,
+                                                            const ScheduleSettings& settings) {
   std::string name = given;
   if (name == "pre-recompute" || name == "last-no-recompute") name += "-1f1b";
   const auto known = std::find_if(
@@ -77,25 +128,19 @@ std::variant<PipelineSchedule, Infeasible> schedule_by_name(const std::string& g
     return Infeasible{"no schedule is called '" + given + "'; there are " + names};
   }
   name = known->name;
+  if (const auto problem = idle_setting(name, settings)) return Infeasible{*problem};
   if (name == "gpipe" || name == "1f1b" || name == "interleaved") {
-    auto made = make_schedule(name, num_ranks, stages_per_rank, num_microbatches);
+    auto made = make_schedule(name, num_ranks, stages_per_rank, num_microbatches,
+                              settings.microbatch_group);
     if (recompute && std::holds_alternative<PipelineSchedule>(made))
       return with_recompute(std::get<PipelineSchedule>(made));
     return made;
   }
   if (const auto problem = obstacle(name, num_ranks, stages_per_rank, num_microbatches))
     return Infeasible{*problem};
-  PipelineSchedule made;
-  if (name == "zb-h1") made = zb_h1(num_ranks, num_microbatches);
-  if (name == "interleaved-zb1p")
-    made = interleaved_zb1p(num_ranks, stages_per_rank, num_microbatches);
-  if (name == "zb-v") made = zb_v(num_ranks, num_microbatches);
-  if (name == "dualpipe-v") made = dualpipe_v(num_ranks, num_microbatches);
-  if (name == "pre-recompute-1f1b") made = pre_recompute_one_f_one_b(num_ranks, num_microbatches);
-  if (name == "last-no-recompute-1f1b")
-    made = last_no_recompute_one_f_one_b(num_ranks, num_microbatches);
-  if (name == "scp") made = shifted_critical_path(num_ranks, num_microbatches);
-  return made;
+  return made_for_durations(name)
+             ? timed_schedule(name, num_ranks, num_microbatches, settings)
+             : fixed_schedule(name, num_ranks, stages_per_rank, num_microbatches);
 }
 
 }  // namespace trainyard

@@ -9,6 +9,7 @@
 
 #include "engine/base/error.h"
 #include "engine/schedule/pipeline_schedule.h"
+#include "engine/schedule/schedule_timing.h"
 
 namespace trainyard {
 
@@ -19,11 +20,21 @@ struct ScheduleName {
 };
 const std::vector<ScheduleName>& schedule_names();
 
+/// What a schedule may depend on beside its size; 0 and empty: its own default.
+struct ScheduleSettings {
+  int microbatch_group = 0;     // interleaved: default_group()
+  int memory_limit = 0;         // zb-1p, zb-2p: microbatches in flight on a rank; ranks, 2 ranks
+  int active_microbatches = 0;  // opportunistic: in the pipeline; ranks + 2
+  std::vector<ActionDurations> of_stage;  // [stage], of those that are made for durations; 1, B 2
+  double transfer = 0;
+};
+
 /// Infeasible for a name that is none, and for numbers that the schedule cannot serve. `recompute`:
 /// every stage of gpipe, 1f1b and interleaved recomputes inside its backward; the others say
 /// themselves.
 std::variant<PipelineSchedule, Infeasible> schedule_by_name(const std::string& name, int num_ranks,
                                                             int stages_per_rank,
-                                                            int num_microbatches, bool recompute);
+                                                            int num_microbatches, bool recompute,
+                                                            const ScheduleSettings& settings = {});
 
 }  // namespace trainyard

@@ -33,23 +33,6 @@ class EndTimes {
   std::vector<double> ends_;
 };
 
-double duration(const Action& action, const ActionDurations& durations) {
-  switch (action.phase) {
-    case ActionPhase::kForward:
-      return durations.forward;
-    case ActionPhase::kBackward:
-      return durations.backward;
-    case ActionPhase::kBackwardInput:
-      return durations.input;
-    case ActionPhase::kBackwardWeight:
-      return durations.weight;
-    case ActionPhase::kRecompute:
-    case ActionPhase::kEarlyRecompute:
-      return durations.recompute;
-  }
-  return 0;
-}
-
 /// The run of a schedule: how far each rank has come.
 class ScheduleRun {
  public:
@@ -64,7 +47,7 @@ class ScheduleRun {
     next_.assign(ranks, 0);
   }
 
-  std::variant<ScheduleTiming, Infeasible> run() {
+  std::variant<ScheduleTiming, ScheduleFault> run() {
     // A rank runs as far as it can; what it did can only set going the ranks of neighbouring
     // stages.
     const std::size_t ranks = schedule_.actions.size();
@@ -82,7 +65,7 @@ class ScheduleRun {
         to_run.push_back(neighbour);
       }
     }
-    if (const std::string stuck = who_is_stuck(); !stuck.empty()) return Infeasible{stuck};
+    if (auto stuck = who_is_stuck()) return *stuck;
     finish();
     return std::move(timing_);
   }
@@ -147,18 +130,20 @@ class ScheduleRun {
     return std::nullopt;
   }
 
-  std::string who_is_stuck() {
-    std::string stuck;
+  /// All that are stuck, and where the first is.
+  std::optional<ScheduleFault> who_is_stuck() {
+    std::optional<ScheduleFault> fault;
     for (std::size_t r = 0; r < next_.size(); ++r) {
       if (next_[r] == schedule_.actions[r].size()) continue;
       const Action& action = schedule_.actions[r][next_[r]];
       double ready = 0;
       const auto cause = blocked_by(r, action.with_next ? 2 : 1, ready);
-      if (!stuck.empty()) stuck += "; ";
-      stuck += "rank " + std::to_string(r) + " step " + std::to_string(next_[r]) + ": " +
-               to_string(action) + " waits for " + (cause ? to_string(*cause) : "its rank");
+      if (!fault) fault = ScheduleFault{"", r, next_[r]};
+      if (!fault->reason.empty()) fault->reason += "; ";
+      fault->reason += "rank " + std::to_string(r) + " step " + std::to_string(next_[r]) + ": " +
+                       to_string(action) + " waits for " + (cause ? to_string(*cause) : "its rank");
     }
-    return stuck;
+    return fault;
   }
 
   void finish() {
@@ -179,67 +164,118 @@ class ScheduleRun {
   std::vector<std::size_t> next_;  // [rank]: position
 };
 
-/// An action of a stage or microbatch that is not there, on another rank than its stage, twice, or
-/// a pair that is none.
-std::optional<std::string> misplaced(const PipelineSchedule& schedule, std::vector<bool>& seen) {
+/// What is wrong with the action at `i` of `rank`, of which `seen` has all that are before it.
+std::string misplaced(const PipelineSchedule& schedule, int rank, std::size_t i,
+                      const std::vector<bool>& seen) {
+  const auto& actions = schedule.actions[static_cast<std::size_t>(rank)];
+  const Action& action = actions[i];
+  const auto is_seen = [&](ActionPhase phase) {
+    return seen[place_of(schedule, {action.stage, phase, action.microbatch})];
+  };
+  if (action.stage < 0 || action.stage >= schedule.num_stages || action.microbatch < 0 ||
+      action.microbatch >= schedule.num_microbatches) {
+    return "rank " + std::to_string(rank) + ": " + to_string(action) + " is out of range";
+  }
+  if (const int place = schedule.rank_of(action.stage); place != rank) {
+    return to_string(action) + " is on rank " + std::to_string(rank) + ", its stage on rank " +
+           std::to_string(place);
+  }
+  if (is_seen(action.phase)) return to_string(action) + " appears twice";
+  const bool pair = action.with_next && action.phase == ActionPhase::kForward &&
+                    i + 1 < actions.size() && actions[i + 1].phase == ActionPhase::kBackward &&
+                    !actions[i + 1].with_next;
+  if (action.with_next && !pair)
+    return to_string(action) + " has no backward behind it to run with";
+  const bool again =
+      action.phase == ActionPhase::kRecompute || action.phase == ActionPhase::kEarlyRecompute;
+  if (again && (is_seen(ActionPhase::kBackward) || is_seen(ActionPhase::kBackwardInput)))
+    return to_string(action) + " comes after the backward that needs it";
+  return "";
+}
+
+/// What of a microbatch on a stage is missing or there too often: F, and B or both of its halves.
+std::string missing(int stage, int mb, const std::vector<bool>& seen,
+                    const PipelineSchedule& schedule) {
+  const auto is_seen = [&](ActionPhase phase) {
+    return seen[place_of(schedule, {stage, phase, mb})];
+  };
+  const auto text = [&](ActionPhase phase) { return to_string(Action{stage, phase, mb}); };
+  if (!is_seen(ActionPhase::kForward)) return text(ActionPhase::kForward) + " is missing";
+  const bool input = is_seen(ActionPhase::kBackwardInput);
+  const bool weight = is_seen(ActionPhase::kBackwardWeight);
+  const bool whole = is_seen(ActionPhase::kBackward);
+  if ((input || weight) && whole)
+    return text(ActionPhase::kBackward) + " is there in whole and in halves";
+  if (!input && !weight && !whole) return text(ActionPhase::kBackward) + " is missing";
+  if (!whole && !input) return text(ActionPhase::kBackwardInput) + " is missing";
+  if (!whole && !weight) return text(ActionPhase::kBackwardWeight) + " is missing";
+  return "";
+}
+
+/// A fault that shows without running it.
+std::optional<ScheduleFault> malformed(const PipelineSchedule& schedule) {
+  std::vector<bool> seen(num_places(schedule));
   for (int rank = 0; rank < schedule.num_ranks(); ++rank) {
-    const auto& actions = schedule.actions[static_cast<std::size_t>(rank)];
-    for (std::size_t i = 0; i < actions.size(); ++i) {
-      const Action& action = actions[i];
-      if (action.stage < 0 || action.stage >= schedule.num_stages || action.microbatch < 0 ||
-          action.microbatch >= schedule.num_microbatches) {
-        return "rank " + std::to_string(rank) + ": " + to_string(action) + " is out of range";
-      }
-      if (seen[place_of(schedule, action)]) return to_string(action) + " appears twice";
-      seen[place_of(schedule, action)] = true;
-      const bool pair = action.with_next && action.phase == ActionPhase::kForward &&
-                        i + 1 < actions.size() && actions[i + 1].phase == ActionPhase::kBackward &&
-                        !actions[i + 1].with_next;
-      if (action.with_next && !pair)
-        return to_string(action) + " has no backward behind it to run with";
-      const bool again =
-          action.phase == ActionPhase::kRecompute || action.phase == ActionPhase::kEarlyRecompute;
-      const Action backward{action.stage, ActionPhase::kBackward, action.microbatch};
-      const Action input{action.stage, ActionPhase::kBackwardInput, action.microbatch};
-      if (again && (seen[place_of(schedule, backward)] || seen[place_of(schedule, input)])) {
-        return to_string(action) + " comes after the backward that needs it";
-      }
+    const auto r = static_cast<std::size_t>(rank);
+    for (std::size_t i = 0; i < schedule.actions[r].size(); ++i) {
+      std::string problem = misplaced(schedule, rank, i, seen);
+      if (!problem.empty()) return ScheduleFault{std::move(problem), r, i};
+      seen[place_of(schedule, schedule.actions[r][i])] = true;
+    }
+  }
+  for (int stage = 0; stage < schedule.num_stages; ++stage) {
+    for (int mb = 0; mb < schedule.num_microbatches; ++mb) {
+      std::string problem = missing(stage, mb, seen, schedule);
+      if (problem.empty()) continue;
+      const auto r = static_cast<std::size_t>(schedule.rank_of(stage));
+      return ScheduleFault{std::move(problem), r, schedule.actions[r].size()};
     }
   }
   return std::nullopt;
 }
 
-/// Every action once: F, and B or both of its halves, of every stage and microbatch.
-std::optional<std::string> malformed(const PipelineSchedule& schedule) {
-  std::vector<bool> seen(num_places(schedule));
-  if (auto problem = misplaced(schedule, seen)) return problem;
-  const auto is_seen = [&](const Action& action) { return seen[place_of(schedule, action)]; };
-  for (int stage = 0; stage < schedule.num_stages; ++stage) {
-    for (int mb = 0; mb < schedule.num_microbatches; ++mb) {
-      const Action forward{stage, ActionPhase::kForward, mb};
-      const Action whole{stage, ActionPhase::kBackward, mb};
-      const Action input{stage, ActionPhase::kBackwardInput, mb};
-      const Action weight{stage, ActionPhase::kBackwardWeight, mb};
-      if (!is_seen(forward)) return to_string(forward) + " is missing";
-      const bool halves = is_seen(input) || is_seen(weight);
-      if (halves && is_seen(whole)) return to_string(whole) + " is there in whole and in halves";
-      if (!halves && !is_seen(whole)) return to_string(whole) + " is missing";
-      if (halves && !is_seen(input)) return to_string(input) + " is missing";
-      if (halves && !is_seen(weight)) return to_string(weight) + " is missing";
-    }
-  }
-  return std::nullopt;
+/// Its times, or why it has none.
+std::variant<ScheduleTiming, ScheduleFault> run(const PipelineSchedule& schedule,
+                                                std::span<const ActionDurations> of_stage,
+                                                double transfer) {
+  if (auto fault = malformed(schedule)) return std::move(*fault);
+  return ScheduleRun(schedule, of_stage, transfer).run();
 }
 
 }  // namespace
+
+double duration(const Action& action, const ActionDurations& durations) {
+  switch (action.phase) {
+    case ActionPhase::kForward:
+      return durations.forward;
+    case ActionPhase::kBackward:
+      return durations.backward;
+    case ActionPhase::kBackwardInput:
+      return durations.input;
+    case ActionPhase::kBackwardWeight:
+      return durations.weight;
+    case ActionPhase::kRecompute:
+    case ActionPhase::kEarlyRecompute:
+      return durations.recompute;
+  }
+  return 0;
+}
 
 std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& schedule,
                                                        std::span<const ActionDurations> of_stage,
                                                        double transfer) {
   check(of_stage.size() == static_cast<std::size_t>(schedule.num_stages),
         "durations of every stage");
-  if (auto problem = malformed(schedule)) return Infeasible{*problem};
-  return ScheduleRun(schedule, of_stage, transfer).run();
+  auto timed = run(schedule, of_stage, transfer);
+  if (auto* fault = std::get_if<ScheduleFault>(&timed)) return Infeasible{std::move(fault->reason)};
+  return std::move(std::get<ScheduleTiming>(timed));
+}
+
+std::optional<ScheduleFault> find_fault(const PipelineSchedule& schedule) {
+  const std::vector<ActionDurations> of_stage(static_cast<std::size_t>(schedule.num_stages));
+  auto timed = run(schedule, of_stage, 0);
+  auto* fault = std::get_if<ScheduleFault>(&timed);
+  return fault == nullptr ? std::nullopt : std::optional(std::move(*fault));
 }
 
 std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& schedule,

@@ -1,7 +1,9 @@
 // When every action of a schedule starts, and whether it can run at all.
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -20,6 +22,8 @@ struct ActionDurations {
   double recompute = 1;
 };
 
+double duration(const Action& action, const ActionDurations& durations);
+
 /// Each action as early as its rank and its producers allow.
 struct ScheduleTiming {
   std::vector<std::vector<double>> starts;  // [rank][position]
@@ -28,9 +32,20 @@ struct ScheduleTiming {
   double makespan = 0;
 };
 
+/// Why a schedule cannot run, and at which action (a position past the last: at the rank's end).
+struct ScheduleFault {
+  std::string reason;
+  std::size_t rank = 0;
+  std::size_t position = 0;
+};
+
+/// An action that is out of range, on another rank than its stage, twice or missing, a pair that is
+/// none, a recompute behind its backward, or every rank that is stuck and what it waits for.
+/// nullopt: the schedule runs to its end.
+std::optional<ScheduleFault> find_fault(const PipelineSchedule& schedule);
+
 /// `of_stage`: [stage]. `transfer`: from the end of an action to when a stage on another rank has
-/// its output. Infeasible: an action appears twice or is missing, or every rank that is stuck and
-/// what it waits for.
+/// its output. Infeasible: the reason of find_fault().
 std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& schedule,
                                                        std::span<const ActionDurations> of_stage,
                                                        double transfer);

@@ -146,18 +146,16 @@ std::vector<Action> dualpipe_v_rank(int rank, int num_ranks, int num_microbatche
 }  // namespace
 
 PipelineSchedule interleaved_zb1p(int num_ranks, int stages_per_rank, int num_microbatches) {
-  const int group = num_microbatches / std::max(1, num_microbatches / num_ranks);
-  const int total = stages_per_rank * num_microbatches;
+  const RoundOrder order{num_ranks, stages_per_rank, num_microbatches,
+                         default_group(num_ranks, num_microbatches)};
   PipelineSchedule schedule{num_ranks * stages_per_rank, num_microbatches, {}};
   for (int rank = 0; rank < num_ranks; ++rank) {
     auto& actions = schedule.actions.emplace_back();
     const auto add = [&](ActionPhase phase, int k) {
-      const int round = k / group % stages_per_rank;
-      const int chunk = phase == ActionPhase::kForward ? round : stages_per_rank - 1 - round;
-      actions.push_back(
-          {chunk * num_ranks + rank, phase, k / (group * stages_per_rank) * group + k % group});
+      actions.push_back(order.action(rank, phase, k));
     };
-    const int warmup = std::min(total, (stages_per_rank - 1) * group + num_ranks - 1 - rank);
+    const int total = order.total();
+    const int warmup = std::min(total, (stages_per_rank - 1) * order.group + num_ranks - 1 - rank);
     for (int k = 0; k < warmup; ++k) add(ActionPhase::kForward, k);
     for (int k = 0; k < total; ++k) {
       if (warmup + k < total) add(ActionPhase::kForward, warmup + k);

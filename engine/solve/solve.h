@@ -34,8 +34,10 @@ std::string solve_help(const std::string& name);
 /// The answer as lines: one per key, and per element of lists of lists.
 std::string solve_text(const nlohmann::ordered_json& answer);
 
-// Solvers, of solve_schedule.cpp and solve_division.cpp.
+// Solvers, of solve_schedule.cpp, solve_lower.cpp, solve_sub_pipelined.cpp and solve_division.cpp.
 nlohmann::ordered_json solve_schedule(const YamlNode& problem);
+nlohmann::ordered_json solve_lower(const YamlNode& problem);
+nlohmann::ordered_json solve_sub_pipelined(const YamlNode& problem);
 nlohmann::ordered_json solve_d_hondt(const YamlNode& problem);
 nlohmann::ordered_json solve_segment(const YamlNode& problem);
 nlohmann::ordered_json solve_batch_split(const YamlNode& problem);

@@ -11,6 +11,7 @@
 #include "engine/partition/min_max_segments.h"
 #include "engine/recompute/checkpoint_groups.h"
 #include "engine/recompute/stage_aware.h"
+#include "engine/solve/problem_keys.h"
 #include "engine/solve/solve.h"
 
 namespace trainyard {
@@ -33,10 +34,52 @@ std::vector<double> read_costs(const YamlNode& problem) {
   return costs;
 }
 
-/// `key`, or the word that peers' tables have for it.
-YamlNode at_either(const YamlNode& problem, const char* key, const char* other) {
-  const auto node = problem.find(other);
-  return node ? *node : problem.at(key);
+double read_share(const YamlNode& node) {
+  const double share = node.as_number("auto, or a share from 0 to 1");
+  if (!(share >= 0 && share <= 1))
+    node.fail("expected a share from 0 to 1, got " + number_text(share));
+  return share;
+}
+
+double read_amount(const YamlNode& node) {
+  const double amount = node.as_number();
+  if (!(amount >= 0)) node.fail("expected at least 0, got " + number_text(amount));
+  return amount;
+}
+
+/// `first: auto`: as much as `memory` has room for.
+double automatic_first(const YamlNode& problem, const YamlNode& of_first,
+                       const std::vector<int>& layers, bool shifted) {
+  StageAwareMemory memory{layers, {}, static_cast<int>(layers.size()), 0, 0, shifted};
+  if (const auto node = given(problem, "microbatches"))
+    memory.microbatches = static_cast<int>(node->as_integer(1, kMostItems));
+  const YamlNode map = problem.at("memory");
+  memory.kept = read_amount(map.at("kept"));
+  const YamlNode of_input = map.at("recomputed");
+  memory.recomputed = read_amount(of_input);
+  if (memory.recomputed > memory.kept)
+    of_input.fail("a recomputed layer holds no more than a kept one, " + number_text(memory.kept));
+  const YamlNode of_free = map.at("free");
+  if (of_free.is_sequence()) {
+    for (const YamlNode& item : of_free.items()) memory.free.push_back(read_amount(item));
+    if (memory.free.size() != layers.size())
+      of_free.fail("expected a number, or one for each of " + std::to_string(layers.size()) +
+                   " stages");
+  } else {
+    memory.free.assign(layers.size(), read_amount(of_free));
+  }
+  map.finish();
+  if (std::accumulate(layers.begin(), layers.end(), std::size_t{0}) * layers.size() >
+      100 * kMostItems)
+    of_first.fail("too many layers x stages to try");
+  const auto first = largest_first_share(memory);
+  if (first) return *first;
+  const std::vector<double> least = stage_aware_use(memory, 0);
+  std::size_t i = 0;
+  while (i < least.size() && least[i] <= memory.free[i]) ++i;
+  if (i == least.size()) i = 0;
+  of_first.fail("stage " + std::to_string(i) + " needs " + number_text(least[i]) +
+                " with every layer recomputed, and has " + number_text(memory.free[i]));
 }
 
 }  // namespace
@@ -97,9 +140,6 @@ Json solve_batch_split(const YamlNode& problem) {
 Json solve_stage_recompute(const YamlNode& problem) {
   const auto stages = static_cast<int>(at_either(problem, "stages", "S").as_integer(1, kMostItems));
   const YamlNode of_first = problem.at("first");
-  const double first = of_first.as_number();
-  if (!(first >= 0 && first <= 1))
-    of_first.fail("expected a share from 0 to 1, got " + number_text(first));
   bool shifted = false;
   if (const auto node = problem.find("schedule"); node && !node->is_null()) {
     const std::string name = node->as_string();
@@ -123,11 +163,14 @@ Json solve_stage_recompute(const YamlNode& problem) {
     }
     layers.assign(static_cast<std::size_t>(stages), total / stages);
   }
+  const double first = of_first.is_scalar() && of_first.as_string() == "auto"
+                           ? automatic_first(problem, of_first, layers, shifted)
+                           : read_share(of_first);
   const std::vector<double> shares = stage_aware_shares(stages, first, shifted);
   std::vector<int> recomputed;
   for (std::size_t i = 0; i < shares.size(); ++i)
     recomputed.push_back(recomputed_layers(layers[i], shares[i]));
-  return {{"kept", shares}, {"recomputed_layers", recomputed}};
+  return {{"kept", shares}, {"recomputed_layers", recomputed}, {"first", first}};
 }
 
 Json solve_checkpoint_groups(const YamlNode& problem) {

@@ -1,13 +1,16 @@
 // solve: problem `schedule`.
 #include <algorithm>
-#include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 
 #include "engine/config/quantity.h"
+#include "engine/schedule/early_recompute.h"
+#include "engine/schedule/exchange_order.h"
 #include "engine/schedule/schedule_names.h"
 #include "engine/schedule/schedule_timing.h"
+#include "engine/solve/problem_keys.h"
 #include "engine/solve/solve.h"
 
 namespace trainyard {
@@ -70,75 +73,126 @@ Counts read_counts(const YamlNode& problem) {
   return counts;
 }
 
-Json rows_of(const PipelineSchedule& schedule) {
-  Json rows = Json::array();
-  for (const auto& actions : schedule.actions) rows.push_back(to_text(actions));
-  return rows;
+double length_of(const Action& action, const std::vector<ActionDurations>& of_stage) {
+  return duration(action, of_stage[static_cast<std::size_t>(action.stage)]);
 }
 
-/// One start per word of the row: actions that run together have one.
-Json starts_of(const PipelineSchedule& schedule, const ScheduleTiming& timing) {
+/// Rows as text and one start per word: actions that run together have one. A send or receive has
+/// the end of the compute in front of it, which is when the rank comes to it.
+struct TimedRows {
+  Json rows = Json::array();
   Json starts = Json::array();
-  for (std::size_t r = 0; r < schedule.actions.size(); ++r) {
-    Json row = Json::array();
-    for (std::size_t i = 0; i < schedule.actions[r].size(); ++i) {
-      if (i > 0 && schedule.actions[r][i - 1].with_next) continue;
-      row.push_back(timing.starts[r][i]);
+};
+TimedRows timed_rows(const PipelineSchedule& schedule, const std::vector<LoweredRow>& rows,
+                     const ScheduleTiming& timing, const std::vector<ActionDurations>& of_stage) {
+  TimedRows out;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    Json starts = Json::array();
+    std::size_t computed = 0;
+    double now = 0;
+    for (std::size_t i = 0; i < rows[r].size(); i += word_length(rows[r], i)) {
+      if (!is_compute(rows[r][i].kind)) {
+        starts.push_back(now);
+        continue;
+      }
+      now = timing.starts[r][computed];
+      starts.push_back(now);
+      const std::size_t end = computed + word_length(rows[r], i);
+      for (; computed < end; ++computed) now += length_of(schedule.actions[r][computed], of_stage);
     }
-    starts.push_back(row);
+    out.rows.push_back(to_text(rows[r]));
+    out.starts.push_back(starts);
   }
-  return starts;
+  return out;
+}
+
+/// What the keys say, but for the schedule's name.
+struct ScheduleProblem {
+  Counts counts;
+  int microbatches = 0;
+  bool recompute = false;
+  ScheduleSettings settings;
+};
+
+ScheduleProblem read_problem(const YamlNode& problem) {
+  ScheduleProblem in;
+  in.counts = read_counts(problem);
+  in.microbatches = static_cast<int>(problem.at("microbatches").as_integer(1, kMostActions));
+  const std::int64_t stages = std::int64_t{in.counts.ranks} * in.counts.stages_per_rank;
+  if (stages > kMostStages || 3 * stages * in.microbatches > kMostActions) {
+    problem.fail(std::to_string(stages) + " stages x " + std::to_string(in.microbatches) +
+                 " microbatches are more than " + std::to_string(kMostActions) +
+                 " actions, or than " + std::to_string(kMostStages) + " stages");
+  }
+  in.settings.of_stage.resize(static_cast<std::size_t>(stages));
+  if (const auto durations = given(problem, "durations")) {
+    read_durations(*durations, "F", &ActionDurations::forward, in.settings.of_stage);
+    read_durations(*durations, "B", &ActionDurations::backward, in.settings.of_stage);
+    read_durations(*durations, "I", &ActionDurations::input, in.settings.of_stage);
+    read_durations(*durations, "W", &ActionDurations::weight, in.settings.of_stage);
+    in.recompute =
+        read_durations(*durations, "R", &ActionDurations::recompute, in.settings.of_stage);
+    durations->finish();
+  }
+  if (const auto node = given(problem, "transfer")) in.settings.transfer = read_time(*node);
+  const auto count = [&](const char* key, int& value) {
+    if (const auto node = given(problem, key))
+      value = static_cast<int>(node->as_integer(1, kMostActions));
+  };
+  count("microbatch_group", in.settings.microbatch_group);
+  count("memory_limit", in.settings.memory_limit);
+  count("active_microbatches", in.settings.active_microbatches);
+  return in;
+}
+
+/// The rows of `schedule`, with sends and receives where `communication` asks for them.
+std::vector<LoweredRow> rows_with(const PipelineSchedule& schedule,
+                                  const std::optional<YamlNode>& communication) {
+  std::vector<LoweredRow> rows = lowered_rows(schedule);
+  if (!communication || !communication->as_bool()) return rows;
+  auto with = add_exchanges(rows, placement_of(schedule));
+  if (const auto* reason = std::get_if<Infeasible>(&with)) communication->fail(reason->reason);
+  return std::move(std::get<std::vector<LoweredRow>>(with));
+}
+
+/// Of schedules that stay within them, one stage per rank: what DeepSpeed and Merak have room for.
+void add_pipe_buffers(const PipelineSchedule& schedule, const std::vector<int>& peaks,
+                      Json& answer) {
+  if (schedule.num_stages != schedule.num_ranks()) return;
+  const std::vector<int> buffers = pipe_buffers(schedule.num_stages, schedule.num_microbatches);
+  const bool within = std::equal(peaks.begin(), peaks.end(), buffers.begin(), std::less_equal<>());
+  if (within) answer["pipe_buffers"] = buffers;
 }
 
 }  // namespace
 
 Json solve_schedule(const YamlNode& problem) {
   const YamlNode name = problem.at("schedule");
-  const Counts counts = read_counts(problem);
-  const auto microbatches =
-      static_cast<int>(problem.at("microbatches").as_integer(1, kMostActions));
-  const std::int64_t stages = std::int64_t{counts.ranks} * counts.stages_per_rank;
-  if (stages > kMostStages || 3 * stages * microbatches > kMostActions) {
-    problem.fail(std::to_string(stages) + " stages x " + std::to_string(microbatches) +
-                 " microbatches are more than " + std::to_string(kMostActions) +
-                 " actions, or than " + std::to_string(kMostStages) + " stages");
-  }
-  std::vector<ActionDurations> of_stage(static_cast<std::size_t>(stages));
-  bool recompute = false;
-  if (const auto durations = problem.find("durations"); durations && !durations->is_null()) {
-    read_durations(*durations, "F", &ActionDurations::forward, of_stage);
-    read_durations(*durations, "B", &ActionDurations::backward, of_stage);
-    read_durations(*durations, "I", &ActionDurations::input, of_stage);
-    read_durations(*durations, "W", &ActionDurations::weight, of_stage);
-    recompute = read_durations(*durations, "R", &ActionDurations::recompute, of_stage);
-    durations->finish();
-  }
-  double transfer = 0;
-  if (const auto node = problem.find("transfer"); node && !node->is_null())
-    transfer = read_time(*node);
-  if (const auto node = problem.find("communication");
-      node && !node->is_null() && node->as_bool()) {
-    node->fail("sends and receives as actions are not in this version; write false");
-  }
-  const auto made = schedule_by_name(name.as_string(), counts.ranks, counts.stages_per_rank,
-                                     microbatches, recompute);
+  const ScheduleProblem in = read_problem(problem);
+  const auto made = schedule_by_name(name.as_string(), in.counts.ranks, in.counts.stages_per_rank,
+                                     in.microbatches, in.recompute, in.settings);
   if (const auto* reason = std::get_if<Infeasible>(&made)) name.fail(reason->reason);
   const auto& schedule = std::get<PipelineSchedule>(made);
-  const auto timed = time_schedule(schedule, of_stage, transfer);
+  const auto timed = time_schedule(schedule, in.settings.of_stage, in.settings.transfer);
   if (const auto* reason = std::get_if<Infeasible>(&timed)) name.fail(reason->reason);
   const auto& timing = std::get<ScheduleTiming>(timed);
 
-  Json peaks = Json::array();
+  const TimedRows words = timed_rows(schedule, rows_with(schedule, given(problem, "communication")),
+                                     timing, in.settings.of_stage);
+  std::vector<int> peaks;
   for (int rank = 0; rank < schedule.num_ranks(); ++rank)
     peaks.push_back(peak_in_flight(schedule, rank));
   const double idle = std::accumulate(timing.idle.begin(), timing.idle.end(), 0.0);
-  return {{"rows", rows_of(schedule)},
-          {"starts", starts_of(schedule, timing)},
-          {"makespan", timing.makespan},
-          {"idle", timing.idle},
-          {"span_idle", timing.span_idle},
-          {"peak_in_flight", peaks},
-          {"bubble_fraction", timing.makespan > 0 ? idle / (timing.makespan * counts.ranks) : 0.0}};
+  const double all = timing.makespan * in.counts.ranks;
+  Json answer = {{"rows", words.rows},
+                 {"starts", words.starts},
+                 {"makespan", timing.makespan},
+                 {"idle", timing.idle},
+                 {"span_idle", timing.span_idle},
+                 {"peak_in_flight", peaks},
+                 {"bubble_fraction", all > 0 ? idle / all : 0.0}};
+  add_pipe_buffers(schedule, peaks, answer);
+  return answer;
 }
 
 }  // namespace trainyard

@@ -54,6 +54,7 @@ TEST_CASE("schedules with recompute equal Merak's rows and start times") {
     const ScheduleTiming timed = timing(schedule);
     CHECK(timed.makespan == expected["makespan"].get<double>());
     CHECK(timed.idle == expected["idle"].get<std::vector<double>>());
+    CHECK(pipe_buffers(stages, microbatches) == expected["pipe_buffers"].get<std::vector<int>>());
     ++cases;
     if (expected["rows"].is_null()) continue;
     for (std::size_t rank = 0; rank < schedule.actions.size(); ++rank) {

@@ -1,0 +1,29 @@
+// ZB-1p and ZB-2p: split backwards in an order that is searched for the durations at hand and a
+// limit on activations.
+#pragma once
+
+#include <span>
+
+#include "engine/schedule/pipeline_schedule.h"
+#include "engine/schedule/schedule_timing.h"
+
+namespace trainyard {
+
+/// One stage per rank, which never holds more than `memory_limit` microbatches (F done, W not).
+/// Eight orders are made, that with the shortest longest span (a rank's first start to its last
+/// end) is taken; of equal ones that of the shortest step, then the first. Each order:
+///   - as many forwards before the first backward as memory and time allow; the last may delay that
+///     backward or not (first choice);
+///   - then a forward and an I in turn, every stage ahead of the next by at least a forward; a
+///     stage that is ahead by more leaves one out where it would delay a backward, or not (second);
+///   - a W where one fits into a gap, or where memory is full; in a shorter gap where the gap would
+///     become the longest idle time of all ranks, or never (third);
+///   - what W are left at the end.
+/// With F = I = W on p equal stages, no transfers, m >= 2p - 1 microbatches and a limit of 2p - 1
+/// or more no rank idles in its span; with a limit of p each idles no longer than in ZB-H1. Qi et
+/// al., Zero Bubble Pipeline Parallelism (arXiv:2401.10241), section 3.1. `of_stage`: [stage], F, I
+/// and W of it; `transfer`: between stages. Needs memory_limit >= 1.
+PipelineSchedule automatic_zero_bubble(std::span<const ActionDurations> of_stage, double transfer,
+                                       int num_microbatches, int memory_limit);
+
+}  // namespace trainyard

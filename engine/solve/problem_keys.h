@@ -1,0 +1,20 @@
+// Reads that problems of `solve` share.
+#pragma once
+
+#include "engine/config/yaml_reader.h"
+
+namespace trainyard {
+
+/// `key`, or the word that peers' tables have for it.
+inline YamlNode at_either(const YamlNode& problem, const char* key, const char* other) {
+  const auto node = problem.find(other);
+  return node ? *node : problem.at(key);
+}
+
+/// The key's value where it is there and is not null.
+inline std::optional<YamlNode> given(const YamlNode& problem, const char* key) {
+  const auto node = problem.find(key);
+  return node && !node->is_null() ? node : std::nullopt;
+}
+
+}  // namespace trainyard

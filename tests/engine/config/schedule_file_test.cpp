@@ -1,0 +1,129 @@
+// `schedule: {file: rows.csv}` and `microbatch_group` in studies: the same Program as by name, any
+// order that can run, and what is wrong at its place.
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "engine/config/study_writer.h"
+#include "engine/program/program_text.h"
+#include "engine/schedule/opportunistic.h"
+#include "engine/schedule/schedule_csv.h"
+#include "engine/schedule/schedule_names.h"
+#include "engine/schedule/zero_bubble.h"
+#include "tests/support/scratch_folder.h"
+#include "tests/support/simulated.h"
+#include "tests/support/studies.h"
+
+namespace trainyard {
+
+namespace {
+
+/// A study of 2 or 4 stages whose schedule is given by `schedule`.
+std::string study_with(const std::string& schedule, int pipeline, int virtual_stages = 1) {
+  return "model: {family: gpt, layers: 8, hidden: 64, heads: 4, vocab: 512, seq_len: 32}\n"
+         "cluster: {preset: dgx-a100-80g, nodes: 1}\n"
+         "parallel: {pipeline: " +
+         std::to_string(pipeline) + ", virtual_stages: " + std::to_string(virtual_stages) +
+         ", data: 1}\n"
+         "training: {global_batch: 8, microbatch: 1}\n"
+         "schedule: " +
+         schedule + "\n";
+}
+
+class CsvFile {
+ public:
+  explicit CsvFile(const std::string& text) : path_(folder_ / "rows.csv") {
+    write_text(path_, text);
+  }
+  const std::string& path() const { return path_; }
+  std::string key() const { return "{file: " + path_ + "}"; }
+
+ private:
+  ScratchFolder folder_;
+  std::string path_;
+};
+
+std::string digest_of(const std::string& study) {
+  return program_digest(compiled_program(prepare_text(study)));
+}
+
+std::string fault(const std::string& study, const std::vector<std::string>& sets = {}) {
+  return error_of([&] { prepare_text(study, sets); });
+}
+
+}  // namespace
+
+TEST_CASE("a schedule from a file makes the Program that its name makes") {
+  const CsvFile one(schedule_csv(one_f_one_b(4, 8)));
+  CHECK(digest_of(study_with(one.key(), 4)) == digest_of(study_with("1f1b", 4)));
+  const CsvFile rounds(schedule_csv(interleaved(2, 2, 8)));
+  CHECK(digest_of(study_with(rounds.key(), 2, 2)) == digest_of(study_with("interleaved", 2, 2)));
+  CHECK(digest_of(study_with(one.key(), 4)) != digest_of(study_with("gpipe", 4)));
+}
+
+TEST_CASE("any order that can run makes a Program that runs") {
+  const int seed = GENERATE(range(0, 12));
+  std::mt19937 random(static_cast<unsigned>(seed));
+  const auto draw = [&](int least, int most) {
+    return std::uniform_int_distribution<int>(least, most)(random);
+  };
+  std::vector<ActionDurations> of_stage(4);
+  for (ActionDurations& durations : of_stage)
+    durations = {static_cast<double>(draw(1, 9)), static_cast<double>(draw(1, 9)), 1, 1, 1};
+  const CsvFile file(schedule_csv(opportunistic(of_stage, 0, 8, draw(1, 8))));
+  CHECK(simulate_text(study_with(file.key(), 4), false).result.summary.iteration_time > 0);
+}
+
+TEST_CASE("microbatch_group changes the order, and no other method has it") {
+  const std::string grouped = "{method: interleaved, microbatch_group: 4}";
+  CHECK(digest_of(study_with(grouped, 2, 2)) != digest_of(study_with("interleaved", 2, 2)));
+  CHECK(digest_of(study_with("{method: interleaved, microbatch_group: 2}", 2, 2)) ==
+        digest_of(study_with("interleaved", 2, 2)));
+  CHECK(fault(study_with("{method: 1f1b, microbatch_group: 4}", 4)) ==
+        "study.yaml:5:44: schedule.microbatch_group: is for schedule interleaved, not for 1f1b; "
+        "leave it out");
+  CHECK(fault(study_with("{method: interleaved, microbatch_group: 7}", 2, 2)) ==
+        "study.yaml:5:51: schedule.microbatch_group: 8 microbatches in groups of 7 leave 1, fewer "
+        "than the 2 pipeline "
+        "ranks, which would wait for them");
+}
+
+TEST_CASE("study.resolved.yaml keeps the file and the group") {
+  const CsvFile file(schedule_csv(one_f_one_b(4, 8)));
+  for (const std::string& text : {study_with(file.key(), 4),
+                                  study_with("{method: interleaved, microbatch_group: 4}", 2, 2)}) {
+    const Study study = prepare_text(text).study;
+    CHECK(prepare_text(resolved_study_text(study)).study.schedule == study.schedule);
+  }
+}
+
+TEST_CASE("a file that does not suit the study is refused with what would") {
+  const CsvFile file(schedule_csv(interleaved(2, 2, 8)));
+  const std::string place = "study.yaml:5:18: schedule.file: ";
+  CHECK(fault(study_with(file.key(), 2, 2)) == "none");
+  CHECK(fault(study_with(file.key(), 4)) ==
+        place + "has a line for each of 2 ranks, but parallel.pipeline is 4");
+  CHECK(fault(study_with(file.key(), 2)) ==
+        place +
+            "has 4 stages, but 2 pipeline ranks of parallel.virtual_stages 1 have 2; "
+            "virtual_stages 2 does");
+  CHECK(fault(study_with(file.key(), 2, 2), {"training.global_batch=16"}) ==
+        place + "has 8 microbatches, but the step has 16; global_batch 8 does");
+  CHECK(fault(study_with("{file: nowhere.csv}", 4)) ==
+        place + "nowhere.csv: No such file or directory");
+  CHECK(fault(study_with("{file: " + file.path() + ", method: 1f1b}", 2))
+            .find("method: unknown key") != std::string::npos);
+  const CsvFile broken("0F0,0B0\n1F0,1F0,1B0\n");
+  CHECK(fault(study_with(broken.key(), 2)) == broken.path() + ":2:5: 1F0 appears twice");
+}
+
+TEST_CASE("what a Program cannot run is a reason, not a bug") {
+  const CsvFile file(schedule_csv(zb_h1(4, 8)));
+  const Prepared prepared = prepare_text(study_with(file.key(), 4));
+  PassLog log;
+  const auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
+  REQUIRE(std::holds_alternative<Infeasible>(compiled));
+  CHECK_THAT(std::get<Infeasible>(compiled).reason,
+             Catch::EndsWith("stages going round the ranks; not 0I0"));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,139 @@
+// ZB-1p and ZB-2p: no idle time where there need be none, never longer than ZB-H1, never over the
+// limit on activations.
+#include "engine/schedule/automatic_zero_bubble.h"
+
+#include <algorithm>
+
+#include "engine/schedule/zero_bubble.h"
+#include "tests/support/golden.h"
+
+namespace trainyard {
+
+namespace {
+
+PipelineSchedule searched(const std::string& name, int ranks, int microbatches,
+                          const ScheduleSettings& settings = {}) {
+  auto made = schedule_by_name(name, ranks, 1, microbatches, false, settings);
+  if (const auto* reason = std::get_if<Infeasible>(&made)) FAIL(reason->reason);
+  return std::get<PipelineSchedule>(made);
+}
+
+ScheduleTiming timing(const PipelineSchedule& schedule, const ScheduleSettings& settings) {
+  std::vector<ActionDurations> of_stage = settings.of_stage;
+  if (of_stage.empty()) of_stage.resize(static_cast<std::size_t>(schedule.num_stages));
+  const auto timed = time_schedule(schedule, of_stage, settings.transfer);
+  if (const auto* reason = std::get_if<Infeasible>(&timed)) FAIL(reason->reason);
+  return std::get<ScheduleTiming>(timed);
+}
+
+double most(const std::vector<double>& values) {
+  return *std::max_element(values.begin(), values.end());
+}
+
+int peak(const PipelineSchedule& schedule) {
+  int most_held = 0;
+  for (int rank = 0; rank < schedule.num_ranks(); ++rank)
+    most_held = std::max(most_held, peak_in_flight(schedule, rank));
+  return most_held;
+}
+
+}  // namespace
+
+TEST_CASE("with F = I = W ZB-2p idles nowhere, once there are 2p - 1 microbatches") {
+  // The first gradient is back at rank 0 after p forwards and p-1 I: 2p - 1. So long rank 0 has
+  // forwards to run; with m < 2p - 1 of them it waits for 2p - 1 - m. A rank's activations then are
+  // at most those 2p - 1 and what the search adds, 2p.
+  for (int p = 2; p <= 12; ++p) {
+    for (int m = std::max(4, p); m <= 3 * p; ++m) {
+      CAPTURE(p, m);
+      const PipelineSchedule schedule = searched("zb-2p", p, m);
+      CHECK(most(timing(schedule, {}).span_idle) == std::max(0, 2 * p - 1 - m));
+      CHECK(peak(schedule) <= 2 * p);
+    }
+  }
+}
+
+TEST_CASE("with F = I = W ZB-1p idles as ZB-H1 in the memory of 1F1B, ZB-H1 (p-1-r)(F + I - W)") {
+  // Qi et al., table 1. Rank r starts r F later than rank 0, and waits for a gradient r (I - W)
+  // less.
+  for (int p = 2; p <= 12; ++p) {
+    for (int m = std::max(4, p); m <= 3 * p; ++m) {
+      CAPTURE(p, m);
+      const PipelineSchedule schedule = searched("zb-1p", p, m);
+      CHECK(most(timing(schedule, {}).span_idle) == p - 1);
+      CHECK(peak(schedule) <= p);
+      const auto handmade = timing(zb_h1(p, m), {});
+      for (int rank = 0; rank < p; ++rank)
+        CHECK(handmade.span_idle[static_cast<std::size_t>(rank)] == p - 1 - rank);
+    }
+  }
+}
+
+TEST_CASE(
+    "for any durations and transfers the search is no longer than ZB-H1 and keeps its limit") {
+  const double forward = GENERATE(1.0, 2.0, 3.0);
+  const double input = GENERATE(1.0, 2.0, 3.0);
+  const double weight = GENERATE(0.5, 1.0, 2.0, 3.0);
+  const double transfer = GENERATE(0.0, 0.25);
+  for (const int p : {2, 4, 7}) {
+    for (const int m : {p, 2 * p + 1, 4 * p}) {
+      CAPTURE(forward, input, weight, transfer, p, m);
+      ScheduleSettings settings;
+      settings.of_stage.assign(static_cast<std::size_t>(p), {forward, 0, input, weight, 0});
+      settings.transfer = transfer;
+      const double handmade = most(timing(zb_h1(p, m), settings).span_idle);
+      for (const auto& [name, limit] : {std::pair("zb-1p", p), std::pair("zb-2p", 2 * p)}) {
+        const PipelineSchedule schedule = searched(name, p, m, settings);
+        CHECK(most(timing(schedule, settings).span_idle) <= handmade + 1e-9);
+        CHECK(peak(schedule) <= limit);
+      }
+    }
+  }
+}
+
+TEST_CASE("a limit on memory is kept, down to one microbatch, on unequal stages too") {
+  const int limit = GENERATE(1, 2, 3, 5, 64);
+  ScheduleSettings settings;
+  settings.of_stage = {{2, 0, 2, 1, 0}, {1, 0, 3, 2, 0}, {3, 0, 1, 1, 0}, {1, 0, 1, 4, 0}};
+  settings.memory_limit = limit;
+  const PipelineSchedule schedule = searched("zb-1p", 4, 9, settings);
+  CAPTURE(limit);
+  CHECK(peak(schedule) <= limit);
+  // With one microbatch at a time each goes through all stages and back, 2+1+3+1 + 1+1+3+2, and
+  // stage 0's W of 1 makes room for the next: 9 x 15. More room is no longer, and stage 1's work is
+  // 9 x 6.
+  const double makespan = timing(schedule, settings).makespan;
+  CHECK(makespan >= 54);
+  CHECK(makespan <= 135);
+  if (limit == 1) CHECK(makespan == 135);
+}
+
+TEST_CASE("ZB-2p of two ranks is the order that one writes by hand") {
+  // F = I = W = 1, 3 microbatches. Rank 1 runs F0 at 1 and I0 at 2, so rank 0 has three forwards
+  // first; then gradients come every second slot and W fill the others.
+  const PipelineSchedule schedule = searched("zb-2p", 2, 3);
+  CHECK(to_text(schedule.actions[0]) ==
+        std::vector<std::string>{"0F0", "0F1", "0F2", "0I0", "0W0", "0I1", "0W1", "0I2", "0W2"});
+  CHECK(to_text(schedule.actions[1]) ==
+        std::vector<std::string>{"1F0", "1I0", "1F1", "1I1", "1F2", "1I2", "1W0", "1W1", "1W2"});
+}
+
+TEST_CASE("settings of another schedule are refused") {
+  const auto reason = [](const std::string& name, const ScheduleSettings& settings) {
+    const auto made = schedule_by_name(name, 4, 1, 8, false, settings);
+    const auto* infeasible = std::get_if<Infeasible>(&made);
+    return infeasible == nullptr ? "none" : infeasible->reason;
+  };
+  ScheduleSettings settings;
+  settings.memory_limit = 4;
+  CHECK(reason("zb-1p", settings) == "none");
+  CHECK(reason("zb-h1", settings) == "memory_limit is for zb-1p and zb-2p, not for zb-h1");
+  settings = {};
+  settings.active_microbatches = 4;
+  CHECK(reason("1f1b", settings) == "active_microbatches is for opportunistic, not for 1f1b");
+  settings = {};
+  settings.microbatch_group = 4;
+  CHECK(reason("gpipe", settings) == "microbatch_group is for interleaved, not for gpipe");
+}
+
+}  // namespace trainyard
