@@ -130,22 +130,6 @@ std::variant<TrainingGraph, Infeasible> make_training_graph(const Graph& model, 
   return training;
 }
 
-/// Infeasible where a Program cannot run what the file has.
-std::variant<PipelineSchedule, Infeasible> schedule_of_file(const ScheduleConfig& config) {
-  PipelineSchedule schedule = parse_schedule_csv(config.rows, config.file);
-  const std::string reason =
-      config.file + ": in this version a file has F and whole B, stages going round the ranks; not ";
-  if (schedule.v_shaped) return Infeasible{reason + "stages in a V"};
-  for (const auto& actions : schedule.actions) {
-    for (const Action& action : actions) {
-      if (action.with_next) return Infeasible{reason + to_string(action) + " together with a backward"};
-      if (action.phase != ActionPhase::kForward && action.phase != ActionPhase::kBackward)
-        return Infeasible{reason + to_string(action)};
-    }
-  }
-  return schedule;
-}
-
 std::variant<PipelineSchedule, Infeasible> schedule_of(const Study& study, PassLog& log) {
   // Lists of calls are explicit, so their length is what a Program costs.
   constexpr std::int64_t kMostActions = std::int64_t{1} << 23U;
@@ -157,8 +141,8 @@ std::variant<PipelineSchedule, Infeasible> schedule_of(const Study& study, PassL
                       " microbatches are " + std::to_string(actions) +
                       " actions a step; this version compiles up to " + std::to_string(kMostActions)};
   }
-  return run_pass("schedule", log, [&] {
-    if (!study.schedule.file.empty()) return schedule_of_file(study.schedule);
+  return run_pass("schedule", log, [&]() -> std::variant<PipelineSchedule, Infeasible> {
+    if (!study.schedule.file.empty()) return parse_schedule_csv(study.schedule.rows, study.schedule.file);
     ScheduleSettings settings;
     settings.microbatch_group = study.schedule.microbatch_group;
     return schedule_by_name(study.schedule.method, parallel.pipeline, parallel.virtual_stages,

@@ -1,4 +1,5 @@
 // `schedule: {file: rows.csv}`: a schedule that is written out, and whether it suits the study.
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -36,6 +37,13 @@ void check_schedule_file(const Study& study) {
             "has a line for each of " + text(rows.num_ranks()) +
                 " ranks, but parallel.pipeline is " + text(ranks));
   }
+  const bool recomputes = std::any_of(rows.actions.begin(), rows.actions.end(), [](const auto& actions) {
+    return std::any_of(actions.begin(), actions.end(), [](const Action& action) {
+      return action.phase == ActionPhase::kRecompute || action.phase == ActionPhase::kEarlyRecompute;
+    });
+  });
+  if (recomputes && study.recompute.method == RecomputeConfig::Method::kNone)
+    fail_at(study, "schedule.file", "recomputes (R), but the study keeps all activations; recompute: full does not");
   const int each = study.parallel.virtual_stages;
   if (rows.num_stages == ranks * each) return;
   const bool divides = rows.num_stages % ranks == 0;

@@ -3,7 +3,7 @@ function trimmed(number, digits) { return number.toLocaleString("en-US", {maximu
 
 function formatSeconds(seconds, digits = 4) {
   const size = Math.abs(seconds);
-  if (size === 0) return "0 s";
+  if (size < 5e-13) return "0 s";  // rounding of sums of seconds
   if (size >= 1) return trimmed(seconds, digits) + " s";
   if (size >= 1e-3) return trimmed(seconds * 1e3, digits) + " ms";
   if (size >= 1e-6) return trimmed(seconds * 1e6, digits) + " \u00b5s";

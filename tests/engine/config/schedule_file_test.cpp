@@ -8,7 +8,6 @@
 #include "engine/schedule/opportunistic.h"
 #include "engine/schedule/schedule_csv.h"
 #include "engine/schedule/schedule_names.h"
-#include "engine/schedule/zero_bubble.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/simulated.h"
 #include "tests/support/studies.h"
@@ -116,14 +115,44 @@ TEST_CASE("a file that does not suit the study is refused with what would") {
   CHECK(fault(study_with(broken.key(), 2)) == broken.path() + ":2:5: 1F0 appears twice");
 }
 
-TEST_CASE("what a Program cannot run is a reason, not a bug") {
-  const CsvFile file(schedule_csv(zb_h1(4, 8)));
-  const Prepared prepared = prepare_text(study_with(file.key(), 4));
-  PassLog log;
-  const auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
-  REQUIRE(std::holds_alternative<Infeasible>(compiled));
-  CHECK_THAT(std::get<Infeasible>(compiled).reason,
-             Catch::EndsWith("stages going round the ranks; not 0I0"));
+TEST_CASE("halves of backwards, stages in a V and early recomputation come from files too") {
+  struct Named {
+    std::string name;
+    int pipeline, virtual_stages;
+    std::string recompute;
+  };
+  const auto named = GENERATE(values<Named>({{"zb-h1", 4, 1, "none"},
+                                             {"zb-h1", 4, 1, "full"},
+                                             {"interleaved-zb1p", 2, 2, "none"},
+                                             {"zb-v", 2, 2, "none"},
+                                             {"zb-v", 4, 2, "full"},
+                                             {"dualpipe-v", 2, 2, "none"},
+                                             {"pre-recompute-1f1b", 4, 1, "full"},
+                                             {"last-no-recompute-1f1b", 4, 1, "full"},
+                                             {"scp", 4, 1, "full"}}));
+  CAPTURE(named.name, named.recompute);
+  const auto made = schedule_by_name(named.name, named.pipeline, named.virtual_stages, 8,
+                                     named.recompute != "none");
+  const CsvFile file(schedule_csv(std::get<PipelineSchedule>(made)));
+  const std::string recompute = "recompute: " + named.recompute + "\n";
+  CHECK(digest_of(study_with(file.key(), named.pipeline, named.virtual_stages) + recompute) ==
+        digest_of(study_with(named.name, named.pipeline, named.virtual_stages) + recompute));
+}
+
+TEST_CASE("what solve finds for durations runs from a file") {
+  for (const char* name : {"zb-1p", "zb-2p"}) {
+    const auto found = schedule_by_name(name, 4, 1, 8, false);
+    const CsvFile file(schedule_csv(std::get<PipelineSchedule>(found)));
+    CHECK(simulate_text(study_with(file.key(), 4), false).result.summary.iteration_time > 0);
+  }
+}
+
+TEST_CASE("a file that recomputes wants a study that does") {
+  const auto made = schedule_by_name("scp", 4, 1, 8, true);
+  const CsvFile file(schedule_csv(std::get<PipelineSchedule>(made)));
+  CHECK(fault(study_with(file.key(), 4)) ==
+        "study.yaml:5:18: schedule.file: recomputes (R), but the study keeps all activations; "
+        "recompute: full does not");
 }
 
 }  // namespace trainyard
