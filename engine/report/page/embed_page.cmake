@@ -1,10 +1,48 @@
 # Makes a source file of a page's files: `cmake -DNAME=kReportPage -DPAGE=... -DSTYLES="a.css b.css"
 # -DSCRIPTS="a.js b.js" -DOUT=... -P`.
-# The styles and the scripts go into the page at [[style]] and [[scripts]]; the program fills in [[title]]
-# and [[data]] for each run.
+# A page says what kind it is, where its skip link leads, beside which files it lies, what its header has below the
+# title, and its sections; frame.html, beside this file, is what all pages have around them. The styles and the
+# scripts go in at [[style]] and [[scripts]]; the program fills in [[title]] and [[data]] for each run.
 cmake_minimum_required(VERSION 3.22)
 
-file(READ "${PAGE}" page)
+file(READ "${PAGE}" own)
+
+# What stands in `own` behind `from` and before `to`, or to the end where `to` is empty.
+function(cut out from to)
+  string(FIND "${own}" "${from}" begin)
+  if(begin EQUAL -1)
+    message(FATAL_ERROR "${PAGE}: has no ${from}")
+  endif()
+  string(LENGTH "${from}" length)
+  math(EXPR begin "${begin} + ${length}")
+  set(size -1)
+  if(NOT to STREQUAL "")
+    string(FIND "${own}" "${to}" end)
+    math(EXPR size "${end} - ${begin}")
+  endif()
+  string(SUBSTRING "${own}" ${begin} ${size} found)
+  set(${out} "${found}" PARENT_SCOPE)
+endfunction()
+
+cut(kind "[[kind]] " "\n[[skip]] ")
+cut(skip "[[skip]] " "\n[[beside]] ")
+cut(beside "[[beside]] " "\n[[header]]\n")
+cut(header "[[header]]\n" "[[main]]\n")
+cut(main "[[main]]\n" "")
+string(FIND "${skip}" " " space)
+string(SUBSTRING "${skip}" 0 ${space} skip_to)
+math(EXPR space "${space} + 1")
+string(SUBSTRING "${skip}" ${space} -1 skip_text)
+
+get_filename_component(folder "${CMAKE_CURRENT_LIST_FILE}" DIRECTORY)
+file(READ "${folder}/frame.html" page)
+string(REPLACE "[[kind]]" "${kind}" page "${page}")
+string(REPLACE "[[skip]]" "${skip_to}" page "${page}")
+string(REPLACE "[[skip-text]]" "${skip_text}" page "${page}")
+string(REPLACE "[[beside]]" "${beside}" page "${page}")
+string(REPLACE "[[header]]" "${header}" page "${page}")
+string(REPLACE "[[main]]" "${main}" page "${page}")
+
 set(style "")
 separate_arguments(STYLES)
 foreach(file IN LISTS STYLES)
