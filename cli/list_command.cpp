@@ -72,11 +72,7 @@ const std::vector<std::pair<std::string, std::function<List()>>>& topics() {
        [] {
          List list;
          for (const ScheduleName& schedule : schedule_names()) {
-           const bool in_studies = std::find(kScheduleWords.begin(), kScheduleWords.end(),
-                                             schedule.name) != kScheduleWords.end();
-           list.push_back(
-               {std::string(schedule.name),
-                std::string(schedule.description) + (in_studies ? "" : " (so far only in solve)")});
+           list.push_back({std::string(schedule.name), std::string(schedule.description)});
          }
          return list;
        }},

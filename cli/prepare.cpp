@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/data_root.h"
+#include "cli/search_schedule.h"
 #include "engine/config/cluster_preset.h"
 #include "engine/config/profile_reader.h"
 #include "models/hugging_face.h"
@@ -118,6 +119,7 @@ Prepared prepare_study(Study study, const StudyResolvers& resolvers) {
   out.model = build_model(study.model, {study.training.microbatch, study.training.precision,
                                         study.training.dropout});
   out.study = std::move(study);
+  search_schedule(out);
   return out;
 }
 

@@ -142,7 +142,7 @@ std::variant<PipelineSchedule, Infeasible> schedule_of(const Study& study, PassL
                       " actions a step; this version compiles up to " + std::to_string(kMostActions)};
   }
   return run_pass("schedule", log, [&]() -> std::variant<PipelineSchedule, Infeasible> {
-    if (!study.schedule.file.empty()) return parse_schedule_csv(study.schedule.rows, study.schedule.file);
+    if (!study.schedule.rows.empty()) return parse_schedule_csv(study.schedule.rows, study.schedule.method);
     ScheduleSettings settings;
     settings.microbatch_group = study.schedule.microbatch_group;
     return schedule_by_name(study.schedule.method, parallel.pipeline, parallel.virtual_stages,

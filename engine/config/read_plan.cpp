@@ -1,10 +1,12 @@
 // `partition`, `schedule` and `recompute`, each a word or a map with its details.
+#include <algorithm>
 #include <string>
 
 #include "engine/config/study_limits.h"
 #include "engine/config/study_origin.h"
 #include "engine/config/study_parts.h"
 #include "engine/config/study_words.h"
+#include "engine/schedule/schedule_csv.h"
 #include "engine/config/user_text.h"
 
 namespace trainyard {
@@ -45,8 +47,26 @@ void read_partition(Section& root) {
 }
 
 void read_schedule_word(Section& section, std::string_view key, std::string& method) {
-  section.word(key, method, kScheduleWords, kPlannedSchedules);
+  section.word(key, method, kScheduleWords);
   if (method.ends_with("-recompute")) method += "-1f1b";
+}
+
+/// What a search has found before: study.resolved.yaml keeps it.
+void read_found_rows(Section& section, ScheduleConfig& schedule) {
+  const auto node = section.given("rows");
+  if (!node) return;
+  if (std::find(kSearchedScheduleWords.begin(), kSearchedScheduleWords.end(), schedule.method) ==
+      kSearchedScheduleWords.end()) {
+    node->fail("is what a search has found, of zb-1p, zb-2p and opportunistic; an order of your own goes into a "
+               "file: {file: rows.csv}");
+  }
+  std::string rows;
+  for (const YamlNode& row : node->items()) rows += row.as_text() + "\n";
+  try {
+    schedule.rows = schedule_csv(parse_schedule_csv(rows, "rows"));
+  } catch (const ConfigError& error) {
+    node->fail(error.what());
+  }
 }
 
 void read_schedule(Section& root) {
@@ -55,8 +75,9 @@ void read_schedule(Section& root) {
   if (!node || node->is_scalar()) return read_schedule_word(root, "schedule", schedule.method);
   Section section(root.study(), "schedule", node);
   if (section.contains("file")) return read_schedule_file(section);
-  for (const char* key : {"active_microbatches", "memory_limit", "mode", "post_validation"}) {
-    section.refuse(key, "is not in this version, whose schedules take microbatch_group; leave it out");
+  for (const char* key : {"mode", "post_validation"}) {
+    section.refuse(key, "is not in this version, whose schedules take microbatch_group, memory_limit and "
+                        "active_microbatches; leave it out");
   }
   section.required("method");
   read_schedule_word(section, "method", schedule.method);
@@ -66,6 +87,17 @@ void read_schedule(Section& root) {
     fail_at(root.study(), "schedule.microbatch_group",
             "is for schedule interleaved, not for " + schedule.method + "; leave it out");
   }
+  section.integer("memory_limit", schedule.memory_limit, 1, static_cast<int>(kMaxMicrobatches));
+  if (schedule.memory_limit != 0 && !schedule.method.starts_with("zb-1p") && !schedule.method.starts_with("zb-2p")) {
+    fail_at(root.study(), "schedule.memory_limit",
+            "is for schedules zb-1p and zb-2p, not for " + schedule.method + "; leave it out");
+  }
+  section.integer("active_microbatches", schedule.active_microbatches, 1, static_cast<int>(kMaxMicrobatches));
+  if (schedule.active_microbatches != 0 && schedule.method != "opportunistic") {
+    fail_at(root.study(), "schedule.active_microbatches",
+            "is for schedule opportunistic, not for " + schedule.method + "; leave it out");
+  }
+  read_found_rows(section, schedule);
   section.finish();
 }
 

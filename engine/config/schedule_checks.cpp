@@ -47,6 +47,12 @@ void check_interleaved(const Study& study) {
   }
 }
 
+void check_searched(const Study& study) {
+  if (study.parallel.pipeline > 1) return;
+  fail_at(study, is_said(study, "parallel.pipeline") ? "parallel.pipeline" : "schedule",
+          study.schedule.method + " needs at least 2 pipeline ranks, got 1; with 1, schedule: 1f1b is the same");
+}
+
 void check_early_recompute(const Study& study) {
   const std::string& method = study.schedule.method;
   if (study.recompute.method == RecomputeConfig::Method::kNone) {
@@ -105,6 +111,7 @@ void check_schedule(const Study& study) {
   if (is_any_of(method, kVScheduleWords)) return check_two_stages(study);
   if (is_any_of(method, kInterleavedScheduleWords)) return check_interleaved(study);
   check_one_stage(study);
+  if (is_any_of(method, kSearchedScheduleWords)) check_searched(study);
   if (is_any_of(method, kEarlyRecomputeScheduleWords)) check_early_recompute(study);
 }
 

@@ -29,11 +29,12 @@ void read_schedule_file(Section& section) {
   study.schedule.rows = schedule_csv(read_named_file(study, node, load_schedule_csv));
 }
 
-void check_schedule_file(const Study& study) {
+void check_schedule_rows(const Study& study) {
   const PipelineSchedule rows = parse_schedule_csv(study.schedule.rows, study.schedule.file);
+  const std::string key = study.schedule.file.empty() ? "schedule.rows" : "schedule.file";
   const int ranks = study.parallel.pipeline;
   if (rows.num_ranks() != ranks) {
-    fail_at(study, "schedule.file",
+    fail_at(study, key,
             "has a line for each of " + text(rows.num_ranks()) +
                 " ranks, but parallel.pipeline is " + text(ranks));
   }
@@ -43,21 +44,22 @@ void check_schedule_file(const Study& study) {
     });
   });
   if (recomputes && study.recompute.method == RecomputeConfig::Method::kNone)
-    fail_at(study, "schedule.file", "recomputes (R), but the study keeps all activations; recompute: full does not");
+    fail_at(study, key, "recomputes (R), but the study keeps all activations; recompute: full does not");
   const int each = study.parallel.virtual_stages;
   if (rows.num_stages == ranks * each) return;
   const bool divides = rows.num_stages % ranks == 0;
-  fail_at(study, "schedule.file",
+  fail_at(study, key,
           "has " + text(rows.num_stages) + " stages, but " + text(ranks) +
               " pipeline ranks of parallel.virtual_stages " + text(each) + " have " +
               text(ranks * each) +
               (divides ? "; virtual_stages " + text(rows.num_stages / ranks) + " does" : ""));
 }
 
-void check_schedule_file_microbatches(const Study& study) {
+void check_schedule_row_microbatches(const Study& study) {
   const PipelineSchedule rows = parse_schedule_csv(study.schedule.rows, study.schedule.file);
+  const std::string key = study.schedule.file.empty() ? "schedule.rows" : "schedule.file";
   if (rows.num_microbatches == study.num_microbatches()) return;
-  fail_at(study, "schedule.file",
+  fail_at(study, key,
           "has " + text(rows.num_microbatches) + " microbatches, but the step has " +
               text(study.num_microbatches()) + "; global_batch " +
               text(rows.num_microbatches * study.training.microbatch * study.parallel.data) +

@@ -269,7 +269,8 @@ void check_model_fits(Study& study, const StudyResolvers& resolvers) {
   check_model(study, resolvers);
   check_precision(study, resolvers);
   check_tensor(study);
-  study.schedule.file.empty() ? check_schedule(study) : check_schedule_file(study);
+  if (study.schedule.file.empty()) check_schedule(study);
+  if (!study.schedule.rows.empty()) check_schedule_rows(study);
   check_partition(study);
   warn_of_recompute(study);
 }
@@ -277,7 +278,7 @@ void check_model_fits(Study& study, const StudyResolvers& resolvers) {
 void check_batch_fits(const Study& study) {
   check_links(study);
   check_batch(study);
-  if (!study.schedule.file.empty()) return check_schedule_file_microbatches(study);
+  if (!study.schedule.rows.empty()) return check_schedule_row_microbatches(study);
   study.schedule.microbatch_group == 0 ? check_schedule_microbatches(study) : check_microbatch_group(study);
 }
 

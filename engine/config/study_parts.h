@@ -35,8 +35,8 @@ void check_schedule_microbatches(const Study& study);
 
 /// Whether the rows of schedule.file suit the pipeline; behind resolve_data_parallel(), the step, and
 /// whether schedule.microbatch_group divides it.
-void check_schedule_file(const Study& study);
-void check_schedule_file_microbatches(const Study& study);
+void check_schedule_rows(const Study& study);
+void check_schedule_row_microbatches(const Study& study);
 void check_microbatch_group(const Study& study);
 
 /// parallel.data, or whether the one given has the devices it needs.

@@ -409,7 +409,12 @@ Json schedule_schema() {
                      {{"method", word(description, kScheduleWords)},
                       {"microbatch_group",
                        integer("interleaved: microbatches that go through a rank's stages together", 1,
-                               kMaxMicrobatches)}},
+                               kMaxMicrobatches)},
+                      {"memory_limit", integer("zb-1p, zb-2p: microbatches in flight on a rank", 1, kMaxMicrobatches)},
+                      {"active_microbatches",
+                       integer("opportunistic: microbatches in the pipeline", 1, kMaxMicrobatches)},
+                      {"rows",
+                       {{"type", "array"}, {"items", {{"type", "string"}}}, {"description", "zb-1p, zb-2p, opportunistic: what a search has found, a line of actions for each rank"}}}},
                      {"method"}),
                  map(description, {{"file", text("a CSV with a line of actions for each rank")}}, {"file"})});
 }

@@ -19,10 +19,13 @@ inline constexpr std::array<std::string_view, 3> kRecomputeWords = {"none", "sel
 
 inline constexpr std::array<std::string_view, 4> kPrecisionWords = {"fp32", "fp16", "bf16", "fp64"};
 // The last two are short for those with -1f1b behind them.
-inline constexpr std::array<std::string_view, 12> kScheduleWords = {"gpipe",
+inline constexpr std::array<std::string_view, 15> kScheduleWords = {"gpipe",
                                                                     "1f1b",
                                                                     "interleaved",
                                                                     "zb-h1",
+                                                                    "zb-1p",
+                                                                    "zb-2p",
+                                                                    "opportunistic",
                                                                     "interleaved-zb1p",
                                                                     "zb-v",
                                                                     "dualpipe-v",
@@ -31,10 +34,12 @@ inline constexpr std::array<std::string_view, 12> kScheduleWords = {"gpipe",
                                                                     "last-no-recompute-1f1b",
                                                                     "pre-recompute",
                                                                     "last-no-recompute"};
-// Among them: with several stages per rank, with the stages of a V, those that say when to
-// recompute.
+// Among them: with several stages per rank, those whose order is searched for durations, with the
+// stages of a V, those that say when to recompute.
 inline constexpr std::array<std::string_view, 2> kInterleavedScheduleWords = {"interleaved",
                                                                               "interleaved-zb1p"};
+inline constexpr std::array<std::string_view, 3> kSearchedScheduleWords = {"zb-1p", "zb-2p",
+                                                                           "opportunistic"};
 inline constexpr std::array<std::string_view, 2> kVScheduleWords = {"zb-v", "dualpipe-v"};
 inline constexpr std::array<std::string_view, 3> kEarlyRecomputeScheduleWords = {
     "pre-recompute-1f1b", "last-no-recompute-1f1b", "scp"};
@@ -73,8 +78,6 @@ inline constexpr std::array<std::string_view, 7> kAnnotations = {
 
 // Of the contract, not in this version.
 inline constexpr std::array<std::string_view, 1> kPlannedPrecisions = {"fp8"};
-inline constexpr std::array<std::string_view, 3> kPlannedSchedules = {"zb-1p", "zb-2p",
-                                                                      "opportunistic"};
 inline constexpr std::array<std::string_view, 6> kPlannedPartitions = {
     "smp", "rannc", "autopipe", "uniform-floor", "parameters", "search"};
 inline constexpr std::array<std::string_view, 7> kPlannedTensorMethods = {

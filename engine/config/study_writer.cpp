@@ -1,5 +1,6 @@
 #include "engine/config/study_writer.h"
 
+#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -309,14 +310,27 @@ void write_partition(ResolvedText& out, const PartitionConfig& partition) {
                             ", uneven: " + bool_text(partition.uneven) + "}");
 }
 
+/// A line of a CSV each, as a list of texts.
+std::string rows_text(const std::string& rows) {
+  std::string text;
+  std::istringstream lines(rows);
+  for (std::string line; std::getline(lines, line);) text += (text.empty() ? "[" : ", ") + ("\"" + line + "\"");
+  return text + "]";
+}
+
 void write_schedule(ResolvedText& out, const ScheduleConfig& schedule) {
-  if (schedule.file.empty() && schedule.microbatch_group == 0) return out.text("schedule", schedule.method);
+  const bool parameters = !schedule.rows.empty() || schedule.microbatch_group != 0 || schedule.memory_limit != 0 ||
+                          schedule.active_microbatches != 0;
+  if (!parameters) return out.text("schedule", schedule.method);
   out.open("schedule");
   if (!schedule.file.empty()) {
     out.text("file", schedule.file);
   } else {
     out.text("method", schedule.method);
-    out.integer("microbatch_group", schedule.microbatch_group);
+    if (schedule.microbatch_group != 0) out.integer("microbatch_group", schedule.microbatch_group);
+    if (schedule.memory_limit != 0) out.integer("memory_limit", schedule.memory_limit);
+    if (schedule.active_microbatches != 0) out.integer("active_microbatches", schedule.active_microbatches);
+    if (!schedule.rows.empty()) out.line("rows", rows_text(schedule.rows));
   }
   out.close();
 }

@@ -155,4 +155,48 @@ TEST_CASE("a file that recomputes wants a study that does") {
         "recompute: full does not");
 }
 
+TEST_CASE("searched schedules take the durations of their own stages, and keep what they found") {
+  const std::string method = GENERATE("zb-1p", "zb-2p", "opportunistic");
+  CAPTURE(method);
+  const Prepared prepared = prepare_text(study_with(method, 4));
+  CHECK(prepared.study.schedule.method == method);
+  const PipelineSchedule found = parse_schedule_csv(prepared.study.schedule.rows, method);
+  CHECK(found.num_ranks() == 4);
+  CHECK(found.num_microbatches == 8);
+  // What was found stands in study.resolved.yaml, and is not searched again: another device changes
+  // nothing.
+  const std::string resolved = resolved_study_text(prepared.study);
+  const Prepared again = prepare_text(resolved);
+  CHECK(again.study.schedule == prepared.study.schedule);
+  CHECK(program_digest(compiled_program(again)) == program_digest(compiled_program(prepared)));
+  CHECK(prepare_text(study_with(method, 4)).study.schedule == prepared.study.schedule);
+}
+
+TEST_CASE("zb-2p is not slower than zb-h1 and 1f1b where its model of durations holds") {
+  // Closed forms, no tensor parallelism: what the search counts with is what the step takes.
+  const auto time = [](const std::string& method) {
+    return simulate_text("fidelity: analytic\n" + study_with(method, 4), false)
+        .result.summary.iteration_time;
+  };
+  const Seconds zb_2p = time("zb-2p");
+  CHECK(zb_2p <= time("zb-h1") * 1.001);
+  CHECK(zb_2p < time("1f1b"));
+}
+
+TEST_CASE("limits of searches are refused where they mean nothing") {
+  CHECK(fault(study_with("{method: 1f1b, memory_limit: 4}", 4)) ==
+        "study.yaml:5:40: schedule.memory_limit: is for schedules zb-1p and zb-2p, not for 1f1b; "
+        "leave it out");
+  CHECK(fault(study_with("{method: zb-1p, active_microbatches: 4}", 4)) ==
+        "study.yaml:5:48: schedule.active_microbatches: is for schedule opportunistic, not for "
+        "zb-1p; leave it out");
+  CHECK(
+      fault(study_with("{method: 1f1b, rows: [\"0F0\"]}", 4)).find("is what a search has found") !=
+      std::string::npos);
+  CHECK(fault(study_with("{method: zb-1p, rows: [\"0F0\"]}", 4)).find("schedule.rows: ") !=
+        std::string::npos);
+  CHECK(fault(study_with("zb-1p", 1)).find("needs at least 2 pipeline ranks") != std::string::npos);
+  CHECK(fault(study_with("{method: zb-1p, memory_limit: 6}", 4)) == "none");
+}
+
 }  // namespace trainyard
