@@ -48,6 +48,8 @@ class Reader {
                                        summary.median,
                                        summary.interval});
     }
+    constexpr std::size_t kMost = 400;  // a curve's cost grows with the cube of its points
+    for (auto& [form, points] : out.points) points = spread_over(std::move(points), kMost);
     if (out.points.empty()) {
       std::string devices;
       for (const std::string& name : seen_) devices += (devices.empty() ? "" : ", ") + name;

@@ -11,8 +11,9 @@
 namespace trainyard {
 
 struct KernelTable {
-  std::map<KernelForm, std::vector<CurvePoint>> points;  // of equal shapes the median
-  std::size_t num_rows = 0;                              // that were taken
+  std::map<KernelForm, std::vector<CurvePoint>>
+      points;  // of equal shapes the median; at most 400 shapes of each, spread over all
+  std::size_t num_rows = 0;  // that were taken
 };
 
 /// Products [m, k] x [k, n] in `type`, of one of two forms, told apart by the header:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <tuple>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -35,6 +36,17 @@ double matern(double squared_distance) {
 }
 
 }  // namespace
+
+std::vector<CurvePoint> spread_over(std::vector<CurvePoint> points, std::size_t most) {
+  if (points.size() <= most) return points;
+  std::stable_sort(points.begin(), points.end(), [](const CurvePoint& a, const CurvePoint& b) {
+    return std::tie(a.form, a.shape) < std::tie(b.form, b.shape);
+  });
+  std::vector<CurvePoint> out;
+  for (std::size_t i = 0; i < most; ++i)
+    out.push_back(points[i * (points.size() - 1) / (most - 1)]);
+  return out;
+}
 
 OpCurve::OpCurve(std::vector<CurvePoint> points) : points_(std::move(points)) {
   check(!points_.empty(), "a curve has points");
@@ -80,7 +92,8 @@ Seconds OpCurve::base_time(Flop flop, Bytes bytes) const {
   return base_[0] + base_[1] * flop + base_[2] * static_cast<double>(bytes);
 }
 
-/// Three parts: what all forms share at a shape, what a form is off by at all shapes, and what it does there alone.
+/// Three parts: what all forms share at a shape, what a form is off by at all shapes, and what it
+/// does there alone.
 double OpCurve::similarity(const Axes& axes, const KernelForm& form, std::size_t point) const {
   constexpr double kShared = 0.4, kOffset = 0.3, kOwn = 0.3;
   const double shapes =
@@ -115,8 +128,14 @@ double OpCurve::likelihood(const Choice& choice) {
   return likelihood;
 }
 
-/// One after the other, twice.
+/// One after the other, twice. Of many points a part, spread over them, chooses for all: every
+/// choice costs the cube of their number.
 void OpCurve::choose() {
+  constexpr std::size_t kMany = 120;
+  if (points_.size() > kMany) {
+    likelihood(OpCurve(spread_over(points_, kMany)).choice_);
+    return;
+  }
   double squares = 0;
   for (const double residual : residuals_) squares += residual * residual;
   // Points that the base meets by having as many terms as they are say nothing of what lies between

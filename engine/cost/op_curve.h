@@ -33,6 +33,9 @@ struct CurvePoint {
   double interval = 0;  // half of the median's 90 % interval, over the time
 };
 
+/// At most `most` (> 1) of the points: in the order of form and shape, evenly many left out.
+std::vector<CurvePoint> spread_over(std::vector<CurvePoint> points, std::size_t most);
+
 class OpCurve {
  public:
   /// Expected relative error for each doubling beyond the points.

@@ -199,4 +199,32 @@ TEST_CASE(
   CHECK(curve.at(product(256, 256, 1024)).interval > 0.05);
 }
 
+TEST_CASE("of more points than may be kept those are, that spread over all of them") {
+  std::vector<CurvePoint> points;
+  for (std::int64_t m = 1; m <= 1000; ++m) points.push_back(point(product(m, 8, 8), 1e-6));
+  const std::vector<CurvePoint> kept = spread_over(points, 11);
+  REQUIRE(kept.size() == 11);
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    CHECK(kept[i].shape[0] == static_cast<std::int64_t>(i * 999 / 10) + 1);  // the ends too
+  CHECK(spread_over(points, 5000).size() == 1000);
+}
+
+TEST_CASE("a curve of many points is as good as one of few") {
+  std::vector<CurvePoint> points;
+  for (std::int64_t m = 64; m <= 2048; m += 32) {
+    for (const std::int64_t n : {64, 192, 512, 1280, 2048})
+      points.push_back(point(product(m, n, 256), bent(product(m, n, 256))));
+  }
+  REQUIRE(points.size() > 300);
+  const OpCurve many(points), few(spread_over(points, 60));
+  for (const KernelWork& work :
+       {product(100, 300, 256), product(1000, 900, 256), product(1500, 128, 256)}) {
+    const auto error = [&](const OpCurve& curve) {
+      return std::abs(curve.at(work).time / bent(work) - 1);
+    };
+    CHECK(error(many) <= error(few) + 0.01);
+    CHECK(error(many) < 0.15);
+  }
+}
+
 }  // namespace trainyard
