@@ -7,14 +7,14 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/interval.h"
 
 namespace trainyard {
 
 namespace {
 
-constexpr double kSigmasOfInterval = 1.645;  // half of a normal distribution's 90 % interval
-constexpr double kLeastNoise = 0.003;        // relative; keeps points that lie together apart
-constexpr double kAxisSlack = 0.015;         // of a doubling, 1 %: rounding is not extrapolation
+constexpr double kLeastNoise = 0.003;  // relative; keeps points that lie together apart
+constexpr double kAxisSlack = 0.015;   // of a doubling, 1 %: rounding is not extrapolation
 
 std::array<double, 4> axes_of(const std::array<std::int64_t, 4>& shape) {
   std::array<double, 4> axes{};
@@ -94,12 +94,10 @@ Seconds OpCurve::base_time(Flop flop, Bytes bytes) const {
 
 /// Three parts: what all forms share at a shape, what a form is off by at all shapes, and what it
 /// does there alone.
-double OpCurve::similarity(const Axes& axes, const KernelForm& form, std::size_t point) const {
+double OpCurve::similarity(double shape_distance_squared, double form_distance_squared) const {
   constexpr double kShared = 0.4, kOffset = 0.3, kOwn = 0.3;
-  const double shapes =
-      matern(distance_squared(axes, axes_[point]) / (choice_.length * choice_.length));
-  const double forms = matern(form_distance_squared(form, points_[point].form) /
-                              (choice_.form_length * choice_.form_length));
+  const double shapes = matern(shape_distance_squared / (choice_.length * choice_.length));
+  const double forms = matern(form_distance_squared / (choice_.form_length * choice_.form_length));
   return kShared * shapes + kOffset * forms + kOwn * shapes * forms;
 }
 
@@ -116,7 +114,9 @@ double OpCurve::likelihood(const Choice& choice) {
   factor_.assign(n, std::vector<double>(n));
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j <= i; ++j)
-      factor_[i][j] = factor_[j][i] = variance * similarity(axes_[i], points_[i].form, j);
+      factor_[i][j] = factor_[j][i] =
+          variance * similarity(distance_squared(axes_[i], axes_[j]),
+                                form_distance_squared(points_[i].form, points_[j].form));
     const double noise = noise_of(points_[i]);
     factor_[i][i] += noise * noise;
   }
@@ -214,11 +214,12 @@ OpCurve::Estimate OpCurve::at(const KernelWork& work) const {
   double residual = 0, bend = 0, similar = 0, nearest = 0;
   bool known = false;
   for (std::size_t i = 0; i < points_.size(); ++i) {
-    covariance[i] = all * similarity(axes, work.form, i);
+    const double shapes = distance_squared(axes, axes_[i]);
+    const double forms = form_distance_squared(work.form, points_[i].form);
+    covariance[i] = all * similarity(shapes, forms);
     residual += covariance[i] * weights_[i];
     // A bend is felt within a doubling or so, however long the curve is straight elsewhere.
-    const double forms = form_distance_squared(work.form, points_[i].form);
-    const double close = matern(distance_squared(axes, axes_[i]) + forms);
+    const double close = matern(shapes + forms);
     bend += close * left_out_[i] * left_out_[i];
     similar += close;
     nearest = std::max(nearest, close);

@@ -81,7 +81,7 @@ class OpCurve {
   void fit_residuals();
   void choose();
   void leave_out();
-  double similarity(const Axes& axes, const KernelForm& form, std::size_t point) const;
+  double similarity(double shape_distance_squared, double form_distance_squared) const;
   double noise_of(const CurvePoint& point) const;
   double likelihood(const Choice& choice);
 

@@ -28,6 +28,9 @@ std::optional<KernelForm> OpCurves::nearest_form(const KernelForm& form) const {
   const auto found = curves_.find(family_of(form));
   if (found == curves_.end()) return std::nullopt;
   const auto& points = found->second.points();
+  const auto itself = std::find_if(points.begin(), points.end(),
+                                   [&](const CurvePoint& point) { return point.form == form; });
+  if (itself != points.end()) return form;
   const auto nearest =
       std::min_element(points.begin(), points.end(), [&](const CurvePoint& a, const CurvePoint& b) {
         return form_distance_squared(a.form, form) < form_distance_squared(b.form, form);

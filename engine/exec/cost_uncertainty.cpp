@@ -6,13 +6,13 @@
 #include <map>
 #include <utility>
 
+#include "engine/base/interval.h"
 #include "engine/exec/op_work.h"
 
 namespace trainyard {
 
 namespace {
 
-constexpr double kSigmasOfInterval = 1.645;  // half of a normal distribution's 90 % interval
 
 /// As long a call or a step takes `factor` times as long.
 void slow(LinkCurve& curve, double factor) {

@@ -6,11 +6,12 @@
 #include <numeric>
 #include <random>
 
+#include "engine/base/interval.h"
+
 namespace trainyard {
 
 namespace {
 
-constexpr double kSigmasOfInterval = 1.645;
 constexpr std::size_t kMostTried = 12;
 
 /// Standard normal numbers by Box and Muller; those of the standard library differ between

@@ -1,23 +1,13 @@
 // `solve`: problems schedule (with communication), lower and subpipelined-tp.
 #include "engine/solve/solve.h"
 #include "tests/support/golden.h"
+#include "tests/support/solve_answers.h"
 
 namespace trainyard {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json answer(const std::string& problem) { return solve(YamlNode::parse(problem, "p.yaml")); }
-
-std::string fault(const std::string& problem) {
-  try {
-    answer(problem);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "none";
-}
 
 }  // namespace
 
@@ -64,22 +54,22 @@ TEST_CASE("lower answers with rows, steps and buffers") {
 }
 
 TEST_CASE("what is wrong with rows is said at its place") {
-  CHECK(fault("{problem: lower, passes: [], actions: [0F0, 0X1]}") ==
+  CHECK(problem_of("{problem: lower, passes: [], actions: [0F0, 0X1]}") ==
         "p.yaml:1:45: actions[1]: expected an action such as 0F0, 2RECV_B3, 1UNSHARD or "
         "(0F7;7B3)OVERLAP_F_B, got '0X1'");
-  CHECK(fault("{problem: lower, passes: [], actions: [[0F0], [1F0, 1F0]]}") ==
+  CHECK(problem_of("{problem: lower, passes: [], actions: [[0F0], [1F0, 1F0]]}") ==
         "p.yaml:1:39: actions: 1F0 appears twice");
-  CHECK(fault("{problem: lower, passes: [], actions: [[0F0, 1F0], [1B0]]}") ==
+  CHECK(problem_of("{problem: lower, passes: [], actions: [[0F0, 1F0], [1B0]]}") ==
         "p.yaml:1:39: actions: 1F0 is on rank 0, its stage on rank 1");
-  CHECK(fault("{problem: lower, passes: [], actions: [0F0, 1F0], stage_to_rank: [0]}") ==
+  CHECK(problem_of("{problem: lower, passes: [], actions: [0F0, 1F0], stage_to_rank: [0]}") ==
         "p.yaml:1:39: actions: 1F0 is of a stage that stage_to_rank does not have");
-  CHECK(fault("{problem: lower, passes: [add_send_recv], actions: [[0B0], [1B0, 1F0]], merge_p2p: "
+  CHECK(problem_of("{problem: lower, passes: [add_send_recv], actions: [[0B0], [1B0, 1F0]], merge_p2p: "
               "true}") == "p.yaml:1:27: passes[0]: rank 1 step 1: 1F0 waits for 1RECV_F0");
-  CHECK(fault("{problem: lower, passes: [tidy], actions: [0F0]}")
+  CHECK(problem_of("{problem: lower, passes: [tidy], actions: [0F0]}")
             .starts_with("p.yaml:1:27: passes[0]: expected add_unshard, add_reduce_grad"));
-  CHECK(fault("{problem: lower, passes: [], actions: [0F0], merge_p2p: true}")
+  CHECK(problem_of("{problem: lower, passes: [], actions: [0F0], merge_p2p: true}")
             .starts_with("p.yaml:1:57: merge_p2p: merges what pass add_send_recv puts in"));
-  CHECK(fault("{problem: lower, passes: [], actions: []}") ==
+  CHECK(problem_of("{problem: lower, passes: [], actions: []}") ==
         "p.yaml:1:39: actions: expected a list of actions for each rank");
 }
 
@@ -98,10 +88,10 @@ TEST_CASE("stage-aware recompute keeps as much as memory has room for") {
   CHECK(first("8")["first"] == 1.0);
   CHECK(first("[4, 100]")["first"] == 0.25);
   CHECK(first("[4, 100]", ", microbatches: 1")["first"] == 1.0);
-  CHECK(fault("{problem: stage-recompute, stages: 2, first: auto, layers: 8, memory: {kept: 1, "
+  CHECK(problem_of("{problem: stage-recompute, stages: 2, first: auto, layers: 8, memory: {kept: 1, "
               "recomputed: 0, free: 3}}") ==
         "p.yaml:1:46: first: stage 1 needs 4 with every layer recomputed, and has 3");
-  CHECK(fault("{problem: stage-recompute, stages: 2, first: most, layers: 8}") ==
+  CHECK(problem_of("{problem: stage-recompute, stages: 2, first: most, layers: 8}") ==
         "p.yaml:1:46: first: expected auto, or a share from 0 to 1, got 'most'");
   // 8 stages of 12 layers, 16 microbatches. Stage 0 with k kept layers: 8 (12 + 2 k) + 2 <= 150
   // holds for k <= 3, a share of 1/4. Stage 1 then keeps 4: 7 (8 + 12) + 2 = 142; later ones need
@@ -119,9 +109,9 @@ TEST_CASE("sub-pipelined tensor parallelism is answered with its four times") {
   // One layer joined: 1 + 0.75 x 6 + 1.5 = 7 forward, and that 12 times.
   CHECK(answer("{problem: subpipelined-tp, layers: 12, compute: 4, all_reduce: 6, overlap: block}")
             ["forward"] == 84.0);
-  CHECK(fault("{problem: subpipelined-tp, layers: 1, compute: -4, all_reduce: 6}") ==
+  CHECK(problem_of("{problem: subpipelined-tp, layers: 1, compute: -4, all_reduce: 6}") ==
         "p.yaml:1:48: compute: expected at least 0, got -4");
-  CHECK(fault("{problem: subpipelined-tp, layers: 1, compute: 4, all_reduce: 6, overlap: no}") ==
+  CHECK(problem_of("{problem: subpipelined-tp, layers: 1, compute: 4, all_reduce: 6, overlap: no}") ==
         "p.yaml:1:75: overlap: expected across-blocks or block, got 'no'");
 }
 

@@ -1,5 +1,5 @@
 // `solve`: answers against golden vectors and laws, faults at their place, examples that run.
-#include "engine/solve/solve.h"
+#include "tests/support/solve_answers.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -10,17 +10,6 @@ namespace trainyard {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json answer(const std::string& problem) { return solve(YamlNode::parse(problem, "p.yaml")); }
-
-std::string problem_of(const std::string& problem) {
-  try {
-    answer(problem);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "none";
-}
 
 }  // namespace
 
