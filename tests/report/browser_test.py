@@ -5,6 +5,7 @@ reached by keyboard, nothing is wider than a phone, a study's name cannot break 
 skipped) where no Chromium is installed. --keep: screenshots go there."""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -68,6 +69,58 @@ def test_figures(browser, out):
                                "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; const seen = new Set();"
                                "for (let i = 0; i < d.length; i += 4) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return seen.size; })()")
     check("the timeline is painted", colours > 20, colours)
+
+
+def milliseconds(words):
+    """The first time in `words`, as the page writes times."""
+    value, unit = re.search(r"([\d.,]+) (s|ms|µs|ns)\b", words).groups()
+    return float(value.replace(",", "")) * {"s": 1e3, "ms": 1, "µs": 1e-3, "ns": 1e-6}[unit]
+
+
+def table(browser, selector):
+    return browser.evaluate(f"[...document.querySelectorAll('{selector} tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent))")
+
+
+def test_critical_path(browser, out):
+    """The chain is as long as the step, most of it on the pipeline with the slow device, and can be painted."""
+    with open(os.path.join(out, "summary.json")) as file:
+        step = json.load(file)["iteration_time_s"] * 1e3
+    lead = browser.text("critical-lead")
+    length = milliseconds(lead)
+    # A step may begin under the one before it, so the chain is at least a period, and longer by less than that overlap.
+    check("the critical path is as long as the step", 0.999 * step <= length < 1.1 * step, lead, step)
+    rows = table(browser, "#critical-table")
+    total = sum(milliseconds(row[1]) for row in rows)
+    check("its parts add up to it", abs(total - length) < 0.005 * length, total, length)
+    # Device 5 computes at half the speed of the others: rank 5 with placement DPT.
+    check("the slow rank has most of it", "longest on rank 5 " in lead, lead)
+    check("nothing on it is unknown", not any("not record" in row[0] for row in rows), rows)
+    painted = "document.getElementById('timeline-canvas').toDataURL()"
+    before = browser.evaluate(painted)
+    tick = "document.getElementById('timeline-path').click()"
+    browser.evaluate(tick)
+    browser.painted()
+    check("a tick of the box paints it", browser.evaluate(painted) != before)
+    browser.evaluate(tick)
+
+
+def test_idle_slots(browser):
+    """What compute streams wait for, by reason, and the longest of a reason as something to go to."""
+    rows = table(browser, "#idle-table")
+    words = [row[0] for row in rows]
+    for reason in ("activations of the stage before: others not ready", "gradients of the stage behind: others not ready",
+                   "all-reduce, data-parallel group: on its way", "all-gather, tensor group: on its way"):
+        check(reason, reason in words, words)
+    times = [milliseconds(row[1]) for row in rows]
+    check("the largest first", times == sorted(times, reverse=True), times)
+    # Ranks 0 and 2 are on the page, of the pipeline that waits for the one with the slow device.
+    check("no reason is said twice", len(set(words)) == len(words), words)
+    browser.evaluate("document.querySelector('#idle-table button').click()")
+    detail = browser.text("timeline-detail").split("\n")
+    check("the longest slot is told", detail[0] == "Idle" and any(" waiting for " + words[0] in line for line in detail), detail)
+    told = [milliseconds(line) for line in detail if " waiting for " in line and line[0].isdigit()]
+    length = milliseconds([line for line in detail if " long, from " in line][0])
+    check("its reasons add up to its length", abs(sum(told) - length) < 0.005 * length + 0.001, told, length)
 
 
 def test_keyboard(browser):
@@ -180,6 +233,8 @@ def main():
                 test_widths(browser, out, width)
                 if not dark:
                     test_keyboard(browser)
+                    test_critical_path(browser, out)
+                    test_idle_slots(browser)
                 if width > 600 and not dark:
                     test_pointer(browser)
                 if keep:

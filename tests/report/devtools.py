@@ -99,7 +99,10 @@ class Browser:
             if time.monotonic() > end:
                 raise RuntimeError(f"{path} was not drawn: {self.problems()}")
             time.sleep(0.05)
-        # What was drawn is on the screen two frames later.
+        self.painted()
+
+    def painted(self):
+        """What was drawn is on the screen two frames later."""
         self.call("Runtime.evaluate", awaitPromise=True,
                   expression="new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 

@@ -2,7 +2,9 @@
 drawHeader();
 drawLosses();
 drawBreakdown();
+drawCriticalPath();
 drawTimeline();
+drawIdle();
 drawMemory();
 drawLinks();
 drawSources();

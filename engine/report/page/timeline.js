@@ -9,6 +9,7 @@ const chart = {
   perPage: 16,
   every: false,
   streams: true,
+  path: false,
   follow: null,
   rows: [],
   chosen: null,
@@ -140,6 +141,18 @@ function buildTools() {
                            paintSoon();
                          }
                        })));
+  if (pathSteps.length > 0) {
+    tools.append(element(
+        "label", {}, element("input", {
+          type: "checkbox",
+          id: "timeline-path",
+          onchange: (event) => {
+            chart.path = event.target.checked;
+            paintSoon();
+          }
+        }),
+        "Critical path"));
+  }
   tools.append(element(
       "span", {class: "group", id: "timeline-pages", hidden: true},
       button("page-back", "\u2191", "Ranks before", () => turnPage(-1)), element("span", {id: "page-words"}),
@@ -166,9 +179,8 @@ function chooseRows() {
   const first = chart.page * chart.perPage;
   chart.rows = ranks.slice(first, first + chart.perPage);
   byId("timeline-pages").hidden = pages < 2;
-  byId("page-words").textContent =
-      (run.kind === "compared" ? "rows " : "ranks ") + (first + 1) + " to " + (first + chart.rows.length) + " of " +
-      ranks.length;
+  byId("page-words").textContent = (run.kind === "compared" ? "rows " : "ranks ") + (first + 1) + " to " +
+      (first + chart.rows.length) + " of " + ranks.length;
   byId("page-back").disabled = chart.page === 0;
   byId("page-on").disabled = chart.page + 1 >= pages;
   if (chart.chosen && !chart.rows.includes(chart.chosen.lane.rank)) choose(null);

@@ -1,6 +1,8 @@
 // Choosing boxes: with the pointer, by touch, with the keyboard; what is chosen is told in words.
 // What is chosen is {lane, strip, index}: index is an op's, or -1 for the whole strip.
-function boxOf({lane, strip, index}) {
+// With `slot` it is the idle time before that op.
+function boxOf({lane, strip, index, slot}) {
+  if (slot) return {start: slot.from, end: slot.to};
   return index >= 0 ? {start: lane.start[index], end: lane.end[index]} :
                       {start: lane.strips.start[strip], end: lane.strips.end[strip]};
 }
@@ -39,7 +41,9 @@ function paintChosen(context) {
   }
 }
 
-const explanation = ({lane, strip, index}) => (index >= 0 ? explainOp(lane, index) : explainStrip(lane, strip));
+const explanation = ({lane, strip, index, slot}) => slot ? explainSlot(slot) :
+    index >= 0                                           ? explainOp(lane, index) :
+                                                           explainStrip(lane, strip);
 
 function choose(item, withTooltip = false) {
   chart.chosen = item;
@@ -110,11 +114,17 @@ function itemAt(x, y) {
   const {lane} = place;
   const time = timeAt(x), slack = 2 * (chart.to - chart.from) / plotWidth();
   const strip = lowerBound(lane.strips.start, time + slack) - 1;
-  if (strip < 0 || lane.strips.end[strip] < time - slack) return null;
+  if (strip < 0 || lane.strips.end[strip] < time - slack) return idleItemAt(lane, time);
   if (!showsOps(lane, strip)) return {lane, strip, index: -1};
   const index = Math.max(
       lane.strips.first[strip], Math.min(lane.strips.last[strip], lowerBound(lane.start, time + slack / 2) - 1));
-  return lane.end[index] >= time - slack ? {lane, strip, index} : {lane, strip, index: -1};
+  if (lane.end[index] >= time - slack) return {lane, strip, index};
+  return idleItemAt(lane, time) || {lane, strip, index: -1};
+}
+
+function idleItemAt(lane, time) {
+  const slot = slotAt(lane, time);
+  return slot && slotItem(slot);
 }
 
 // Left and right: along the lane, op by op where ops are shown.

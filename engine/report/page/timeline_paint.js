@@ -37,6 +37,7 @@ function paintTimeline() {
     context.rect(chart.labelWidth, box.y, plotWidth(), box.height);
     context.clip();
     paintLane(context, box);
+    paintPath(context, box);
     context.restore();
     paintLaneLabel(context, box);
   }

@@ -44,13 +44,15 @@ function otherMembers(rank, call, k, start) {
   const pattern = patternOf(rank, call);
   const group = timeline.groups[pattern.group[k]];
   const segment = segmentOf(rank, call);
-  const along = group.axes.includes("pp");  // then other stages have the op in segments of their own
-  const rest = segment.name.replace(/^\d+/, "");
+  const along = group.axes.includes("pp");  // then other stages have the op in segments (and buckets) of their own
+  const rest = (name) => name.replace(/^\d+/, "").replace(/\.\d+$/, "");
+  const segments = along ? timeline.segments.flatMap((s, i) => (rest(s.name) === rest(segment.name) ? [i] : [])) :
+                           [rank.calls.segment[call]];
   const found = [];
   for (const candidate of timeline.ranks) {
     if (candidate === rank) continue;
-    const segments = along ? timeline.segments.flatMap((s, i) => (s.name.replace(/^\d+/, "") === rest ? [i] : [])) :
-                             [rank.calls.segment[call]];
+    const meets = AXES.every((axis, i) => group.axes.includes(axis) || candidate.at[i] === rank.at[i]);
+    let nearest = null;
     for (const number of segments) {
       const at = candidate.calls.find.get(number + "," + rank.calls.microbatch[call]);
       if (at === undefined) continue;
@@ -60,9 +62,9 @@ function otherMembers(rank, call, k, start) {
       if (op < 0 || op >= other.count || other.group[op] !== pattern.group[k] || other.name[op] !== pattern.name[k])
         continue;
       const one = member(candidate, at, op);
-      const meets = AXES.every((axis, i) => group.axes.includes(axis) || candidate.at[i] === rank.at[i]);
-      if (meets || Math.abs(one.start - start) <= CLOSE) found.push(one);
+      if (!nearest || Math.abs(one.start - start) < Math.abs(nearest.start - start)) nearest = one;
     }
+    if (nearest && (meets || Math.abs(nearest.start - start) <= CLOSE)) found.push(nearest);
   }
   return found;
 }
