@@ -21,16 +21,27 @@ Sets joined(Sets a, const Sets& b) {
   return a;
 }
 
-/// 8 layers, so that a V on 4 ranks has one for each stage.
-std::string study(const std::string& family, const std::string& training) {
-  std::string text = parity_study(family, training);
-  for (const auto& [from, to] : {std::pair("layers: 4", "layers: 8"),
-                                 std::pair("{family: t5, layers: 2", "{family: t5, layers: 4"),
-                                 std::pair("decoder_layers: 2", "decoder_layers: 4")}) {
-    if (const auto at = text.find(from); at != std::string::npos)
-      text.replace(at, std::string(from).size(), to);
+std::string replaced(std::string text,
+                     const std::vector<std::pair<std::string, std::string>>& pairs) {
+  for (const auto& [from, to] : pairs) {
+    if (const auto at = text.find(from); at != std::string::npos) text.replace(at, from.size(), to);
   }
   return text;
+}
+
+/// 8 layers, so that a V on 4 ranks has one for each stage.
+std::string study(const std::string& family, const std::string& training) {
+  return replaced(parity_study(family, training),
+                  {{"layers: 4", "layers: 8"},
+                   {"{family: t5, layers: 2", "{family: t5, layers: 4"},
+                   {"decoder_layers: 2", "decoder_layers: 4"}});
+}
+
+/// 16 layers and 16 microbatches: two stages on each of 8 ranks, and as many microbatches as pairs
+/// in a V need.
+std::string long_study(const std::string& training) {
+  return replaced(parity_study("gpt", training),
+                  {{"layers: 4", "layers: 16"}, {"global_batch: 8", "global_batch: 16"}});
 }
 
 /// The options of a schedule; those that say when to recompute have something to recompute.
@@ -62,6 +73,19 @@ TEST_CASE("every schedule trains as one device does on two and four pipeline ran
                    precision == "fp64" ? kFp64 : kFp32);
       }
     }
+  }
+}
+
+TEST_CASE("every schedule trains as one device does on eight pipeline ranks") {
+  const std::string text = long_study("precision: fp64, dropout: 0.1, " + kSgd);
+  const LoopbackRun one = run_loopback(text, {}, {.steps = 2});
+  std::vector<std::string> schedules = {"gpipe", "1f1b",  "interleaved",
+                                        "zb-1p", "zb-2p", "opportunistic"};
+  schedules.insert(schedules.end(), kSchedules.begin(), kSchedules.end());
+  for (const std::string& schedule : schedules) {
+    CAPTURE(schedule);
+    const Sets sets = joined({"cluster.ranks=8", "parallel.pipeline=8"}, sets_of(schedule));
+    check_same(one, run_loopback(text, sets, {.steps = 2}), kFp64);
   }
 }
 
