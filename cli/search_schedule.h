@@ -2,14 +2,21 @@
 // study's own stages on its own devices.
 #pragma once
 
+#include <string>
+
 #include "cli/prepare.h"
+#include "engine/schedule/schedule_names.h"
 
 namespace trainyard {
 
+/// The order that the study's schedule takes for `durations` (of_stage and transfer), as schedule_csv() writes it.
+/// Throws ConfigError where the search is given numbers that it cannot serve.
+std::string searched_rows(const Study& study, ScheduleSettings durations);
+
 /// Fills in schedule.rows where the study's schedule is searched and has none. The durations are
 /// those of a step simulated with closed forms (analytic) under zb-h1, for opportunistic under
-/// 1f1b: of each stage the mean time from its first kernel to its last, and of a transfer its mean.
-/// Throws ConfigError where the search is given numbers that it cannot serve.
+/// 1f1b: of each stage the mean time from its first kernel to its last, and of a transfer the shortest.
+/// Throws as searched_rows().
 void search_schedule(Prepared& prepared);
 
 }  // namespace trainyard

@@ -55,8 +55,7 @@ void read_schedule_word(Section& section, std::string_view key, std::string& met
 void read_found_rows(Section& section, ScheduleConfig& schedule) {
   const auto node = section.given("rows");
   if (!node) return;
-  if (std::find(kSearchedScheduleWords.begin(), kSearchedScheduleWords.end(), schedule.method) ==
-      kSearchedScheduleWords.end()) {
+  if (!is_searched_schedule(schedule.method)) {
     node->fail("is what a search has found, of zb-1p, zb-2p and opportunistic; an order of your own goes into a "
                "file: {file: rows.csv}");
   }
@@ -75,10 +74,8 @@ void read_schedule(Section& root) {
   if (!node || node->is_scalar()) return read_schedule_word(root, "schedule", schedule.method);
   Section section(root.study(), "schedule", node);
   if (section.contains("file")) return read_schedule_file(section);
-  for (const char* key : {"mode", "post_validation"}) {
-    section.refuse(key, "is not in this version, whose schedules take microbatch_group, memory_limit and "
-                        "active_microbatches; leave it out");
-  }
+  section.refuse("post_validation", "is not in this version, whose schedules take microbatch_group, memory_limit, "
+                                    "active_microbatches and mode; leave it out");
   section.required("method");
   read_schedule_word(section, "method", schedule.method);
   section.integer("microbatch_group", schedule.microbatch_group, 1,
@@ -96,6 +93,12 @@ void read_schedule(Section& root) {
   if (schedule.active_microbatches != 0 && schedule.method != "opportunistic") {
     fail_at(root.study(), "schedule.active_microbatches",
             "is for schedule opportunistic, not for " + schedule.method + "; leave it out");
+  }
+  section.word("mode", schedule.mode, kScheduleModeWords);
+  if (schedule.mode != "dynamic" && !is_searched_schedule(schedule.method)) {
+    fail_at(root.study(), "schedule.mode",
+            schedule.mode + " is for schedules zb-1p, zb-2p and opportunistic, whose order depends on durations, not for " +
+                schedule.method + "; leave it out");
   }
   read_found_rows(section, schedule);
   section.finish();

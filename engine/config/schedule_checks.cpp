@@ -111,7 +111,7 @@ void check_schedule(const Study& study) {
   if (is_any_of(method, kVScheduleWords)) return check_two_stages(study);
   if (is_any_of(method, kInterleavedScheduleWords)) return check_interleaved(study);
   check_one_stage(study);
-  if (is_any_of(method, kSearchedScheduleWords)) check_searched(study);
+  if (is_searched_schedule(method)) check_searched(study);
   if (is_any_of(method, kEarlyRecomputeScheduleWords)) check_early_recompute(study);
 }
 

@@ -104,6 +104,7 @@ struct ScheduleConfig {
   std::string rows;             // what it holds: schedule/schedule_csv.h; of kSearchedScheduleWords what was found
   int memory_limit = 0;         // zb-1p, zb-2p: microbatches in flight on a rank; 0: ranks, 2 ranks
   int active_microbatches = 0;  // opportunistic: in the pipeline; 0: ranks + 2
+  std::string mode = "dynamic";  // of searched ones; static: `train` times several orders and keeps the fastest
   friend bool operator==(const ScheduleConfig&, const ScheduleConfig&) = default;
 };
 

@@ -413,6 +413,7 @@ Json schedule_schema() {
                       {"memory_limit", integer("zb-1p, zb-2p: microbatches in flight on a rank", 1, kMaxMicrobatches)},
                       {"active_microbatches",
                        integer("opportunistic: microbatches in the pipeline", 1, kMaxMicrobatches)},
+                      {"mode", word("zb-1p, zb-2p, opportunistic: static times several orders in train, and keeps the fastest", kScheduleModeWords)},
                       {"rows",
                        {{"type", "array"}, {"items", {{"type", "string"}}}, {"description", "zb-1p, zb-2p, opportunistic: what a search has found, a line of actions for each rank"}}}},
                      {"method"}),

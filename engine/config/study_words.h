@@ -40,6 +40,12 @@ inline constexpr std::array<std::string_view, 2> kInterleavedScheduleWords = {"i
                                                                               "interleaved-zb1p"};
 inline constexpr std::array<std::string_view, 3> kSearchedScheduleWords = {"zb-1p", "zb-2p",
                                                                            "opportunistic"};
+constexpr bool is_searched_schedule(std::string_view method) {
+  for (const std::string_view word : kSearchedScheduleWords)
+    if (word == method) return true;
+  return false;
+}
+inline constexpr std::array<std::string_view, 3> kScheduleModeWords = {"dynamic", "static", "fast"};
 inline constexpr std::array<std::string_view, 2> kVScheduleWords = {"zb-v", "dualpipe-v"};
 inline constexpr std::array<std::string_view, 3> kEarlyRecomputeScheduleWords = {
     "pre-recompute-1f1b", "last-no-recompute-1f1b", "scp"};

@@ -320,7 +320,7 @@ std::string rows_text(const std::string& rows) {
 
 void write_schedule(ResolvedText& out, const ScheduleConfig& schedule) {
   const bool parameters = !schedule.rows.empty() || schedule.microbatch_group != 0 || schedule.memory_limit != 0 ||
-                          schedule.active_microbatches != 0;
+                          schedule.active_microbatches != 0 || schedule.mode != "dynamic";
   if (!parameters) return out.text("schedule", schedule.method);
   out.open("schedule");
   if (!schedule.file.empty()) {
@@ -330,6 +330,7 @@ void write_schedule(ResolvedText& out, const ScheduleConfig& schedule) {
     if (schedule.microbatch_group != 0) out.integer("microbatch_group", schedule.microbatch_group);
     if (schedule.memory_limit != 0) out.integer("memory_limit", schedule.memory_limit);
     if (schedule.active_microbatches != 0) out.integer("active_microbatches", schedule.active_microbatches);
+    if (schedule.mode != "dynamic") out.text("mode", schedule.mode);
     if (!schedule.rows.empty()) out.line("rows", rows_text(schedule.rows));
   }
   out.close();

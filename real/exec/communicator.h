@@ -38,4 +38,8 @@ class Transport {
                                              int member) = 0;
 };
 
+/// Makes the communicators of `inner`, which outlives it, with `prefix` before their names: for a second executor of
+/// the same ranks.
+std::unique_ptr<Transport> prefixed(Transport& inner, const std::string& prefix);
+
 }  // namespace trainyard

@@ -8,21 +8,17 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
+#include <functional>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
-#include <variant>
 
 #include "cli/files.h"
 #include "cli/report_command.h"
 #include "engine/base/error.h"
-#include "engine/compile.h"
-#include "engine/config/study_writer.h"
-#include "engine/program/program_text.h"
 #include "engine/report/summary.h"
+#include "engine/schedule/schedule_csv.h"
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/hugging_face_weights.h"
 #include "real/comm/gloo.h"
@@ -37,6 +33,7 @@
 #include "real/train/loss_file.h"
 #include "real/train/rank_trainer.h"
 #include "real/train/run_checkpoint.h"
+#include "real/train/static_order.h"
 #include "real/train/step_recorder.h"
 
 namespace trainyard {
@@ -49,8 +46,6 @@ namespace fs = std::filesystem;
 constexpr auto kGrace = std::chrono::seconds(30);
 /// After this long the beats of a process that died are older than those of any that lives.
 constexpr auto kBeatsMissed = std::chrono::milliseconds(2500);
-
-std::string checkpoint_folder(const TrainingPlan& plan) { return plan.out + "/checkpoints"; }
 
 /// The rank that hears the loss: of the last stage, first of its replicas and tensor group.
 std::int64_t reporter(const Program& program) {
@@ -74,7 +69,7 @@ std::int64_t reporter(const Program& program) {
 class Run {
  public:
   Run(const TrainingPlan& plan, const TrainOptions& options, const RankEnvironment& environment)
-      : plan_(plan), options_(options), environment_(environment), study_(plan.prepared.study),
+      : plan_(plan), options_(options), environment_(environment), study_(plan_.prepared.study),
         timeout_(std::chrono::milliseconds(std::llround(study_.training.timeout_s * 1000))),
         rendezvous_(address(), timeout_), beats_(client_address(), timeout_) {}
 
@@ -83,6 +78,7 @@ class Run {
     const std::unique_ptr<Samples> samples = make_samples(study_);
     const std::unique_ptr<Device> device = make_device();
     const std::unique_ptr<Transport> transport = make_transport(*device);
+    if (tries_orders(study_)) settle_order(*samples, *device, *transport);
     RankTrainer trainer(plan_.program, plan_.prepared.model, study_, *samples, rank(), *device, *transport);
     if (options_.resume) {
       resume(trainer);
@@ -91,21 +87,7 @@ class Run {
     }
     std::optional<LossFile> losses;  // of the rank that hears the loss
     if (rank() == reporter(plan_.program)) losses.emplace(plan_.out + "/losses.csv", trainer.steps_done());
-    rendezvous_.barrier("ready", ranks());
-    const BeatSender beats(beats_, rank(), plan_.program, trainer.executor().plan(),
-                           trainer.executor().whereabouts(), std::chrono::duration<double>(timeout_),
-                           [this] { report_hang(); });
-    PeerWatch peers(rendezvous_, ranks());
-    if (!supervised()) rendezvous_.while_waiting([&] { peers.look(); });
-    try {
-      train(trainer, *samples, losses);
-    } catch (const PeerLost&) {
-      throw;
-    } catch (const BackendError& error) {
-      throw BackendError(error.what() + last_to_move());
-    }
-    rendezvous_.while_waiting(nullptr);
-    rendezvous_.barrier("end", ranks());
+    watched(plan_.program, trainer, "training", [&] { train(trainer, *samples, losses); });
     if (rank() == 0) draw_report();
   }
 
@@ -168,6 +150,66 @@ class Run {
     }
     const HuggingFaceWeights weights = HuggingFaceWeights::open(path, study_.model);
     load_weights([&](const Piece& piece, std::span<std::byte> out) { weights.read(piece, out); }, trainer);
+  }
+
+  /// Does `work`, which `trainer` runs, from when all ranks have come to it until all have done; says who hangs.
+  void watched(const Program& program, RankTrainer& trainer, const std::string& name, const std::function<void()>& work) {
+    rendezvous_.barrier(name, ranks());
+    const BeatSender beats(beats_, rank(), program, trainer.executor().plan(), trainer.executor().whereabouts(),
+                           std::chrono::duration<double>(timeout_), [this] { report_hang(); });
+    PeerWatch peers(rendezvous_, ranks());
+    if (!supervised()) rendezvous_.while_waiting([&] { peers.look(); });
+    try {
+      work();
+    } catch (const PeerLost&) {
+      throw;
+    } catch (const BackendError& error) {
+      throw BackendError(error.what() + last_to_move());
+    }
+    rendezvous_.while_waiting(nullptr);
+    rendezvous_.barrier(name + "/end", ranks());
+  }
+
+  std::string schedule_file() const { return plan_.out + "/schedule.csv"; }
+
+  /// A run that goes on keeps its order, which rank 0 has; another tries some. From then on it is the plan's.
+  void settle_order(const Samples& samples, Device& device, Transport& transport) {
+    if (options_.resume) {
+      if (rank() == 0) rendezvous_.set("order", schedule_csv(load_schedule_csv(schedule_file())));
+      plan_ = plan_with_order(plan_, rendezvous_.get("order"), "the run's, from its schedule.csv");
+    } else {
+      plan_ = fastest_order(plan_, [&](const TrainingPlan& plan, int number) {
+        return try_order(plan, number, samples, device, transport);
+      });
+    }
+    if (rank() != 0) return;
+    write_plan(plan_);
+    write_file(schedule_file(), plan_.prepared.study.schedule.rows);
+  }
+
+  /// One step to warm up, then the timed ones. The weights are as at the start of a run, and dropped.
+  OrderTrial try_order(const TrainingPlan& plan, int number, const Samples& samples, Device& device,
+                       Transport& transport) {
+    constexpr int kTimedSteps = 3;
+    const std::string name = "order." + std::to_string(number);
+    const auto named = prefixed(transport, name + ".");
+    RankTrainer trainer(plan.program, plan.prepared.model, plan.prepared.study, samples, rank(), device, *named);
+    OrderTrial own{0, ActionTimes(study_.parallel.pipeline)};
+    watched(plan.program, trainer, name, [&] {
+      trainer.step();
+      trainer.executor().record_rows(true);
+      const auto begin = std::chrono::steady_clock::now();
+      for (int i = 0; i < kTimedSteps; ++i) own.times.add(plan.program, trainer.step().rows);
+      own.step = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / kTimedSteps;
+    });
+    OrderTrial all{0, ActionTimes(study_.parallel.pipeline)};
+    for (const std::string& text : rendezvous_.all_gather(name + "/times", rank(), ranks(), to_text(own))) {
+      const OrderTrial one = order_trial_from(text);
+      all.step = std::max(all.step, one.step);
+      all.times.add(one.times);
+    }
+    if (rank() == 0) std::fprintf(stderr, "order %d: %.4g s a step\n", number + 1, all.step);
+    return all;
   }
 
   void train(RankTrainer& trainer, const Samples& samples, std::optional<LossFile>& losses) {
@@ -326,7 +368,7 @@ class Run {
     std::fflush(stdout);
   }
 
-  const TrainingPlan& plan_;
+  TrainingPlan plan_;
   const TrainOptions& options_;
   const RankEnvironment& environment_;
   const Study& study_;
@@ -337,91 +379,6 @@ class Run {
 };
 
 }  // namespace
-
-namespace {
-
-/// LibTorch's flash kernels for GPUs draw a mask of their own for dropout.
-bool drops_in_flash_attention(const Program& program) {
-  for (const Segment& segment : program.segments) {
-    for (const ProgramOp& op : segment.ops) {
-      if (op.kind == OpKind::kFlashAttention && program.attrs[static_cast<std::size_t>(op.attrs)].rate > 0) return true;
-    }
-  }
-  return false;
-}
-
-}  // namespace
-
-TrainingPlan plan_training(const TrainOptions& options) {
-  TrainingPlan plan;
-  std::vector<std::string> sets = options.sets;
-  if (options.ranks) sets.push_back("cluster.ranks=" + std::to_string(*options.ranks));
-  if (options.steps) sets.push_back("training.steps=" + std::to_string(*options.steps));
-  plan.prepared = prepare(options.study, sets);
-  const Study& study = plan.prepared.study;
-  if (study.framework.name != "trainyard") {
-    throw ConfigError(options.study + ": framework: " + study.framework.name +
-                      " can be simulated only; train runs framework trainyard");
-  }
-  const std::string kernels = study.training.kernels == KernelSet::kCpu ? "cpu" : "cuda";
-  if (!options.device.empty() && options.device != kernels) {
-    throw ConfigError("--device " + options.device + ": the study's training.kernels are " + kernels +
-                      "; its Program is another on other devices");
-  }
-  PassLog log;
-  auto compiled = compile(plan.prepared.model, study, plan.prepared.software, log);
-  if (const auto* infeasible = std::get_if<Infeasible>(&compiled)) {
-    throw PlanError(options.study + ": the plan cannot run: " + infeasible->reason);
-  }
-  plan.program = std::get<Program>(std::move(compiled));
-  if (drops_in_flash_attention(plan.program)) {
-    throw ConfigError(options.study + ": training.dropout: a flash kernel of the cuda set draws a mask of its own, which "
-                      "no other layout and no resumed run would draw again; write training.flash_attention: false, "
-                      "or training.dropout: 0");
-  }
-  plan.digest = program_digest(plan.program);
-  plan.num_ranks = study.parallel.num_ranks();
-  plan.out = options.out.empty() ? "runs/" + fs::path(options.study).stem().string() : options.out;
-  return plan;
-}
-
-void check_devices(const TrainingPlan& plan) {
-  if (plan.prepared.study.training.kernels != KernelSet::kCuda) return;
-  const int devices = num_cuda_devices();
-  if (devices == 0) throw BackendError("the study is one of GPUs, and this process sees none: " + why_no_cuda());
-  if (devices < plan.num_ranks) {
-    throw BackendError("the plan has " + std::to_string(plan.num_ranks) + " ranks and this machine has " +
-                       std::to_string(devices) + " GPUs; start it by torchrun, srun or mpirun on enough of them");
-  }
-}
-
-void check_inputs(const TrainingPlan& plan, const TrainOptions& options) {
-  make_samples(plan.prepared.study);
-  if (options.weights.empty() || options.resume) return;
-  if (fs::exists(options.weights + "/index.json")) {
-    Checkpoint::open(options.weights, Verify::kStructure);
-  } else {
-    HuggingFaceWeights::open(options.weights, plan.prepared.study.model);
-  }
-}
-
-void prepare_folder(const TrainingPlan& plan, const TrainOptions& options) {
-  const bool holds_run = fs::exists(plan.out + "/losses.csv") || fs::exists(checkpoint_folder(plan));
-  if (holds_run && !options.resume && !options.overwrite) {
-    throw ConfigError(plan.out + ": holds a run; say --resume to go on with it, --overwrite to begin again, or "
-                      "another --out");
-  }
-  if (options.resume && !latest_complete(checkpoint_folder(plan))) {
-    throw ConfigError(checkpoint_folder(plan) + ": no complete checkpoint to resume from");
-  }
-  if (options.overwrite && holds_run) {
-    fs::remove_all(checkpoint_folder(plan));
-    for (const char* file : {"losses.csv", "trace.json", "measured.json", "summary.json", "report.html"}) fs::remove(plan.out + "/" + file);
-  }
-  make_folder(plan.out);
-  write_file(plan.out + "/study.resolved.yaml", resolved_study_text(plan.prepared.study));
-  write_file(plan.out + "/program.txt", [&](const auto& sink) { write_text(plan.program, true, sink); });
-}
 
 void run_rank(const TrainingPlan& plan, const TrainOptions& options, const RankEnvironment& environment) {
   Run(plan, options, environment).run();

@@ -1,55 +1,11 @@
-// One rank's part of `trainyard train`: from the study to the last step, with checkpoints, losses.csv
+// One rank's part of `trainyard train`: from the compiled study to the last step, with checkpoints, losses.csv
 // and traces.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "cli/prepare.h"
-#include "engine/program/program.h"
 #include "real/launch/rank_environment.h"
+#include "real/train/training_plan.h"
 
 namespace trainyard {
-
-struct TrainOptions {
-  std::string study;
-  std::vector<std::string> sets;
-  std::optional<std::int64_t> ranks;
-  std::string device;                 // "": the study's
-  std::optional<std::int64_t> steps;
-  bool resume = false;
-  bool overwrite = false;
-  std::string out;                    // "": runs/<study name>
-  std::string weights;                // "": drawn; a checkpoint, or a folder or file of Hugging Face's
-  bool json = false;
-};
-
-/// A study that can be trained: compiled, and checked against the options.
-struct TrainingPlan {
-  Prepared prepared;
-  Program program;
-  std::string digest;
-  std::string out;
-  std::int64_t num_ranks = 1;
-};
-
-/// The plan cannot run; what() is the reason.
-struct PlanError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-/// Throws ConfigError where this version cannot train the study, with what would work, and PlanError.
-TrainingPlan plan_training(const TrainOptions& options);
-
-/// Throws BackendError where this machine alone lacks the GPUs of the plan.
-void check_devices(const TrainingPlan& plan);
-
-/// Opens what the run will read, so that what is wrong with it is said before anything is written.
-void check_inputs(const TrainingPlan& plan, const TrainOptions& options);
-
-/// Refuses a folder that holds a run, unless it is to be resumed or overwritten; else makes it ready.
-void prepare_folder(const TrainingPlan& plan, const TrainOptions& options);
 
 /// Runs this process's rank to the end. Throws ConfigError and BackendError.
 void run_rank(const TrainingPlan& plan, const TrainOptions& options, const RankEnvironment& environment);

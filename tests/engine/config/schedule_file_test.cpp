@@ -197,6 +197,10 @@ TEST_CASE("limits of searches are refused where they mean nothing") {
         std::string::npos);
   CHECK(fault(study_with("zb-1p", 1)).find("needs at least 2 pipeline ranks") != std::string::npos);
   CHECK(fault(study_with("{method: zb-1p, memory_limit: 6}", 4)) == "none");
+  CHECK(fault(study_with("{method: zb-1p, mode: static}", 4)) == "none");
+  CHECK(fault(study_with("{method: 1f1b, mode: static}", 4)) ==
+        "study.yaml:5:32: schedule.mode: static is for schedules zb-1p, zb-2p and opportunistic, "
+        "whose order depends on durations, not for 1f1b; leave it out");
 }
 
 }  // namespace trainyard

@@ -225,4 +225,33 @@ TEST_CASE("under torchrun's variables the ranks find each other") {
   CHECK(wrong.err.find("the plan has 1 ranks, torchrun started 3") != std::string::npos);
 }
 
+TEST_CASE("static mode times orders, keeps one as schedule.csv, and goes on with it") {
+  const TrainingFolder folder;
+  const std::string ranks = "--ranks 2 --set parallel.pipeline=2 ";
+  const std::string statics = ranks + "--set 'schedule={method: opportunistic, mode: static}' ";
+  const Answer tried = folder.train(statics + "--out " + folder.path("static"));
+  REQUIRE(tried.exit == 0);
+  CHECK(tried.err.find("order 1: ") != std::string::npos);
+  // The trials leave no trace in the weights: losses are those of the order read from the file, whose program it is.
+  const std::string file = folder.path("static") + "/schedule.csv";
+  REQUIRE(folder.train(ranks + "--set 'schedule={file: " + file + "}' --out " + folder.path("file")).exit == 0);
+  CHECK(folder.losses("static") == folder.losses("file"));
+  const auto digest = [&](const std::string& run) {
+    return nlohmann::json::parse(read_text(folder.path(run) + "/summary.json")).at("program_digest").get<std::string>();
+  };
+  CHECK(digest("static") == digest("file"));
+  // The resolved study names the order and tries none again.
+  const std::string resolved = folder.path("static") + "/study.resolved.yaml";
+  CHECK(read_text(resolved).find("that train timed") != std::string::npos);
+  const Answer again = folder.shell(std::string(TRAINYARD_REAL) + " train " + resolved + " --out " + folder.path("again"));
+  REQUIRE(again.exit == 0);
+  CHECK(again.err.find("order 1: ") == std::string::npos);
+  CHECK(digest("again") == digest("static"));
+  // A run that is resumed keeps its order.
+  const Answer resumed = folder.train(statics + "--steps 6 --resume --out " + folder.path("static"));
+  REQUIRE(resumed.exit == 0);
+  CHECK(resumed.err.find("order 1: ") == std::string::npos);
+  CHECK(digest("static") == digest("file"));
+}
+
 }  // namespace trainyard

@@ -1,0 +1,37 @@
+// How long the actions of every stage took in a step that has run, simulated or real: what
+// schedules are searched for.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "engine/base/units.h"
+#include "engine/exec/trace.h"
+#include "engine/program/program.h"
+#include "engine/schedule/schedule_names.h"
+
+namespace trainyard {
+
+struct ActionTimes {
+  using OfPhase = std::map<Phase, std::vector<Seconds>>;
+  std::vector<OfPhase> of_stage;   // [stage]: each call's, from its first kernel to its last
+  std::vector<Seconds> transfers;  // each send's
+
+  explicit ActionTimes(int num_stages) : of_stage(static_cast<std::size_t>(num_stages)) {}
+  /// One rank's step.
+  void add(const Program& program, std::span<const TraceRow> rows);
+  void add(const ActionTimes& other);
+};
+
+/// One of the times, or of their mean; the vector is not empty.
+using PickTime = std::function<Seconds(const std::vector<Seconds>&)>;
+Seconds mean_time(const std::vector<Seconds>& times);
+
+/// What a schedule is searched for: one time of each stage's actions as `pick` says, and of
+/// transfers the shortest, which waited for nobody. A backward that ran in halves is their sum;
+/// what never ran takes 0.
+ScheduleSettings durations_of(const ActionTimes& times, const PickTime& pick);
+
+}  // namespace trainyard

@@ -1,0 +1,61 @@
+// What `trainyard train` is asked for, and the study compiled for it: all that is settled before ranks run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "cli/prepare.h"
+#include "engine/program/program.h"
+
+namespace trainyard {
+
+struct TrainOptions {
+  std::string study;
+  std::vector<std::string> sets;
+  std::optional<std::int64_t> ranks;
+  std::string device;                 // "": the study's
+  std::optional<std::int64_t> steps;
+  bool resume = false;
+  bool overwrite = false;
+  std::string out;                    // "": runs/<study name>
+  std::string weights;                // "": drawn; a checkpoint, or a folder or file of Hugging Face's
+  bool json = false;
+};
+
+/// A study that can be trained: compiled, and checked against the options.
+struct TrainingPlan {
+  Prepared prepared;
+  Program program;
+  std::string digest;
+  std::string out;
+  std::int64_t num_ranks = 1;
+};
+
+/// The plan cannot run; what() is the reason.
+struct PlanError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+/// Throws ConfigError where this version cannot train the study, with what would work, and PlanError.
+TrainingPlan plan_training(const TrainOptions& options);
+
+/// The same study with the order `rows` (schedule/schedule_csv.h) of its searched schedule; `rule`: where that comes from.
+TrainingPlan plan_with_order(const TrainingPlan& plan, const std::string& rows, const std::string& rule);
+
+/// Throws BackendError where this machine alone lacks the GPUs of the plan.
+void check_devices(const TrainingPlan& plan);
+
+/// Opens what the run will read, so that what is wrong with it is said before anything is written.
+void check_inputs(const TrainingPlan& plan, const TrainOptions& options);
+
+/// Refuses a folder that holds a run, unless it is to be resumed or overwritten; else makes it ready.
+void prepare_folder(const TrainingPlan& plan, const TrainOptions& options);
+
+/// study.resolved.yaml and program.txt.
+void write_plan(const TrainingPlan& plan);
+
+std::string checkpoint_folder(const TrainingPlan& plan);
+
+}  // namespace trainyard

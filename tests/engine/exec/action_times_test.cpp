@@ -1,0 +1,72 @@
+// Durations of a step's actions, as a search for schedules takes them.
+#include "engine/exec/action_times.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/studies.h"
+
+namespace trainyard {
+
+namespace {
+
+/// The first segment of the stage and phase.
+SegmentId segment_of(const Program& program, int stage, Phase phase) {
+  for (std::size_t i = 0; i < program.segments.size(); ++i) {
+    if (program.segments[i].stage == stage && program.segments[i].phase == phase)
+      return static_cast<SegmentId>(i);
+  }
+  return -1;
+}
+
+TraceRow row(SegmentId segment, Microbatch mb, std::uint32_t op, Seconds start, Seconds end) {
+  TraceRow out;
+  out.segment = segment;
+  out.mb = mb;
+  out.op = op;
+  out.start = start;
+  out.end = end;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "an action takes from its first kernel to its last, and a transfer what the shortest takes") {
+  const Prepared prepared = prepare_text(
+      "model: {family: gpt, layers: 4, hidden: 8, heads: 2, vocab: 16, seq_len: 4}\n"
+      "cluster: {preset: dgx-a100-80g, nodes: 1}\n"
+      "parallel: {data: 1, pipeline: 2}\ntraining: {global_batch: 4, microbatch: 1}\n");
+  const Program program = compiled_program(prepared);
+  const SegmentId forward = segment_of(program, 0, Phase::kForward);
+  const SegmentId backward = segment_of(program, 1, Phase::kBackward);
+  SegmentId send = -1;
+  for (std::size_t i = 0; i < program.segments.size(); ++i)
+    if (program.segments[i].name == "0SEND_F") send = static_cast<SegmentId>(i);
+  REQUIRE(forward >= 0);
+  REQUIRE(backward >= 0);
+  REQUIRE(send >= 0);
+  // F of microbatch 0: 1 to 4 although idle within; of 1: 10 to 12. B: 5 to 9. Sends of 2 and of
+  // 0.5.
+  const std::vector<TraceRow> rows = {row(forward, 0, 0, 1, 2),   row(forward, 0, 1, 3, 4),
+                                      row(forward, 1, 0, 10, 12), row(backward, 0, 0, 5, 9),
+                                      row(send, 0, 0, 4, 6),      row(send, 1, 0, 12, 12.5)};
+  ActionTimes times(2);
+  times.add(program, rows);
+  CHECK(times.of_stage[0].at(Phase::kForward) == std::vector<Seconds>{3, 2});
+  const ScheduleSettings mean = durations_of(times, mean_time);
+  REQUIRE(mean.of_stage.size() == 2);
+  CHECK(mean.of_stage[0].forward == 2.5);
+  CHECK(mean.of_stage[1].backward == 4);
+  CHECK(mean.of_stage[1].forward == 0);  // never ran
+  CHECK(mean.transfer == 0.5);
+  // Another rank of the same stage adds its own.
+  ActionTimes more(2);
+  more.add(program, std::vector<TraceRow>{row(forward, 0, 0, 0, 7)});
+  times.add(more);
+  CHECK(durations_of(times, mean_time).of_stage[0].forward == 4);
+  CHECK(durations_of(times, [](const std::vector<Seconds>& all) { return all.back(); })
+            .of_stage[0]
+            .forward == 7);
+}
+
+}  // namespace trainyard
