@@ -15,6 +15,8 @@
 #include "engine/config/study_writer.h"
 #include "engine/memory/memory.h"
 #include "engine/program/program_text.h"
+#include "engine/recompute/checkpoint_groups.h"
+#include "engine/recompute/stage_aware.h"
 #include "engine/schedule/schedule_csv.h"
 #include "engine/schedule/schedule_grid.h"
 
@@ -22,7 +24,23 @@ namespace trainyard {
 
 namespace {
 
-std::string partition_text(const PassLog& log) {
+/// ", recomputes layers 4 to 6" of a stage, where recomputation differs by stage or goes in groups.
+std::string recompute_text(const PassLog& log, const RecomputeConfig& recompute,
+                           std::size_t stage) {
+  using Method = RecomputeConfig::Method;
+  if (recompute.method != Method::kStageAware && recompute.method != Method::kGroup) return "";
+  const std::int64_t begin = log.first_layer[stage];
+  const int count =
+      recomputed_layers(static_cast<int>(log.first_layer[stage + 1] - begin), log.kept[stage]);
+  if (count == 0) return ", recomputes nothing";
+  std::string text =
+      ", recomputes layer" + std::string(count > 1 ? "s " : " ") + std::to_string(begin);
+  if (count > 1) text += " to " + std::to_string(begin + count - 1);
+  if (recompute.method == Method::kGroup) text += ", " + strategy_of_group(recompute.group);
+  return text;
+}
+
+std::string partition_text(const PassLog& log, const RecomputeConfig& recompute) {
   std::string text = "partition\n";
   const std::size_t stages = log.first_layer.size() - 1;
   for (std::size_t s = 0; s < stages; ++s) {
@@ -32,7 +50,7 @@ std::string partition_text(const PassLog& log) {
     text += "layers " + std::to_string(log.first_layer[s]) + " to " + std::to_string(log.first_layer[s + 1] - 1);
     if (log.first_layer[s] == log.first_layer[s + 1]) text.replace(text.rfind("layers"), std::string::npos, "no layer");
     if (s + 1 == stages) text += ", head and loss";
-    text += '\n';
+    text += recompute_text(log, recompute, s) + '\n';
   }
   return text;
 }
@@ -88,6 +106,7 @@ int run_compile(const StudyOptions& options) {
     out["program_digest"] = digest;
     out["num_ranks"] = program.mesh.num_ranks();
     out["first_layer"] = log.first_layer;
+    out["kept"] = log.kept;
     out["schedule"] = nlohmann::ordered_json::array();
     for (const auto& actions : log.schedule.actions) {
       auto& row = out["schedule"].emplace_back(nlohmann::ordered_json::array());
@@ -98,7 +117,7 @@ int run_compile(const StudyOptions& options) {
     std::printf("%s\n", out.dump(2).c_str());
     return kDone;
   }
-  std::printf("%s\n%s\n%s\npasses\n", partition_text(log).c_str(),
+  std::printf("%s\n%s\n%s\npasses\n", partition_text(log, prepared.study.recompute).c_str(),
               schedule_text(log, prepared.study).c_str(), memory_text(peaks).c_str());
   for (const PassLog::Entry& entry : log.entries) std::printf("  %-14s %8.2f ms\n", entry.pass.c_str(), entry.wall * 1e3);
   std::printf("\ndigest %s\n\n", digest.c_str());

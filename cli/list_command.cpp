@@ -87,7 +87,13 @@ const std::vector<std::pair<std::string, std::function<List()>>>& topics() {
        [] {
          return List{{"none", "every value that the backward reads is kept"},
                      {"selective", "the attention core is computed again in the backward"},
-                     {"full", "every layer is computed again from its input"}};
+                     {"full", "every layer is computed again from its input"},
+                     {"{method: stage-aware, first: auto}",
+                      "later stages recompute fewer layers; first: the share that stage 0 keeps, "
+                      "auto: as much as fits"},
+                     {"{method: group, strategy: group_2}",
+                      "layers are computed again in groups, from a group's input; or each, "
+                      "contiguous: all of a stage"}};
        }},
   };
   return kTopics;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/data_root.h"
+#include "cli/search_recompute.h"
 #include "cli/search_schedule.h"
 #include "engine/config/cluster_preset.h"
 #include "engine/config/profile_reader.h"
@@ -108,6 +109,11 @@ std::int64_t ranks_of_node(const Study& study) {
   return std::min(study.cluster.devices_per_node, study.parallel.num_ranks());
 }
 
+void resolve_by_cost(Prepared& prepared) {
+  search_recompute(prepared);
+  search_schedule(prepared);
+}
+
 Prepared prepare_study(Study study, const StudyResolvers& resolvers) {
   Prepared out;
   const auto hardware = resolvers.hardware(study.cluster.device);
@@ -119,7 +125,7 @@ Prepared prepare_study(Study study, const StudyResolvers& resolvers) {
   out.model = build_model(study.model, {study.training.microbatch, study.training.precision,
                                         study.training.dropout});
   out.study = std::move(study);
-  search_schedule(out);
+  resolve_by_cost(out);
   return out;
 }
 

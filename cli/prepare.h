@@ -33,4 +33,8 @@ std::int64_t ranks_of_node(const Study& study);
 
 Prepared prepare_study(Study study, const StudyResolvers& resolvers);
 
+/// Chooses what a checked study leaves to the memory and the times of its own Program: the share of
+/// stage-aware recompute, the order of searched schedules. prepare_study() does so at its end.
+void resolve_by_cost(Prepared& prepared);
+
 }  // namespace trainyard

@@ -131,6 +131,7 @@ class PointRunner {
       prepared_.software =
           resolvers_.software(study.framework.name, study.framework.version).value();
       prepared_.study = std::move(study);
+      resolve_by_cost(prepared_);
       return;
     }
     graph_inputs_.reset();

@@ -49,7 +49,7 @@ struct TrainingInputs {
   bool flash_attention;
   int tensor;
   bool sequence_parallel, scatter_gather;
-  std::vector<bool> recomputing;  // [stage]
+  std::vector<double> kept;  // [stage]: of kept_shares()
   std::int32_t turning_stage;
   bool splits;  // the backward
   PartitionConfig partition;
@@ -70,7 +70,7 @@ TrainingInputs training_inputs(const Study& study, const std::vector<StageForm>&
           parallel.tensor,
           parallel.sequence_parallel,
           parallel.scatter_gather,
-          recomputing_stages(forms),
+          kept_shares(study.recompute, study.schedule.method == "scp", recomputing_stages(forms)),
           turning_stage(forms),
           any_splits(forms),
           study.partition,
@@ -106,7 +106,7 @@ std::variant<TrainingGraph, Infeasible> make_training_graph(const Graph& model, 
   verify(std::get<Graph>(sharded), "shard");
 
   auto staged = run_pass("partition", log, [&] {
-    return partition_stages(std::get<Graph>(sharded), static_cast<int>(in.recomputing.size()),
+    return partition_stages(std::get<Graph>(sharded), static_cast<int>(in.kept.size()),
                             in.partition, in.tensor, in.scatter_gather, in.turning_stage);
   });
   if (auto* reason = std::get_if<Infeasible>(&staged)) return *reason;
@@ -118,7 +118,7 @@ std::variant<TrainingGraph, Infeasible> make_training_graph(const Graph& model, 
   });
   staged = StagedGraph{};
   run_pass("recompute", log, [&] {
-    recompute(training, in.recompute, software, in.recomputing);
+    recompute(training, in.recompute, software, in.kept);
     return 0;
   });
   if (in.splits) {
@@ -211,6 +211,7 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Study& 
     training = std::move(std::get<TrainingGraph>(made));
     training_inputs = std::move(in);
   }
+  log.kept = training_inputs->kept;
   log.first_layer = std::get<std::vector<std::int64_t>>(
       layer_ranges(model.num_layers, training.num_stages, study.partition));
 

@@ -1,4 +1,4 @@
-// `partition`, `schedule` and `recompute`, each a word or a map with its details.
+// `partition` and `schedule`, each a word or a map with its details.
 #include <algorithm>
 #include <string>
 
@@ -101,20 +101,6 @@ void read_schedule(Section& root) {
                 schedule.method + "; leave it out");
   }
   read_found_rows(section, schedule);
-  section.finish();
-}
-
-void read_recompute(Section& root) {
-  RecomputeConfig& recompute = root.study().recompute;
-  const auto node = root.given("recompute");
-  if (!node) return;
-  const auto read = [&](const YamlNode& word) {
-    recompute.method = static_cast<RecomputeConfig::Method>(
-        read_word(word, "recompute", kRecomputeWords, kPlannedRecomputes));
-  };
-  if (node->is_scalar()) return read(*node);
-  Section section(root.study(), "recompute", node);
-  read(section.required("method"));
   section.finish();
 }
 

@@ -109,7 +109,16 @@ struct ScheduleConfig {
 };
 
 struct RecomputeConfig {
-  enum class Method : std::uint8_t { kNone, kSelective, kFull } method = Method::kNone;
+  enum class Method : std::uint8_t {
+    kNone,
+    kSelective,
+    kFull,
+    kStageAware,
+    kGroup
+  } method = Method::kNone;
+  std::optional<double>
+      first;  // stage-aware: share of its layers that stage 0 keeps; nullopt: auto, not chosen yet
+  int group = 1;  // of kGroup: layers checkpointed as one, at most (recompute/checkpoint_groups.h)
   friend bool operator==(const RecomputeConfig&, const RecomputeConfig&) = default;
 };
 

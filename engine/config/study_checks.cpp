@@ -271,6 +271,7 @@ void check_model_fits(Study& study, const StudyResolvers& resolvers) {
   check_tensor(study);
   if (study.schedule.file.empty()) check_schedule(study);
   if (!study.schedule.rows.empty()) check_schedule_rows(study);
+  check_recompute(study);
   check_partition(study);
   warn_of_recompute(study);
 }

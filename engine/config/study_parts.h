@@ -15,6 +15,7 @@ void read_cluster(Section& root, const StudyResolvers& resolvers);
 void read_parallel(Section& root);
 void read_training(Section& root);
 void read_plan(Section& root);  // partition, schedule, recompute
+void read_recompute(Section& root);
 void read_schedule_file(Section& section);  // the map `schedule: {file: ...}`
 void read_run(Section& root);   // framework, data, checkpoint, fidelity
 
@@ -32,6 +33,9 @@ void resolve_virtual_stages(Study& study);
 /// Whether the schedule suits the pipeline; behind resolve_data_parallel(), the microbatches.
 void check_schedule(const Study& study);
 void check_schedule_microbatches(const Study& study);
+
+/// Whether recomputation that differs by stage suits the pipeline and the schedule.
+void check_recompute(const Study& study);
 
 /// Whether the rows of schedule.file suit the pipeline; behind resolve_data_parallel(), the step, and
 /// whether schedule.microbatch_group divides it.

@@ -397,9 +397,22 @@ Json partition_schema() {
                      {"method"})});
 }
 
-Json word_or_method(const char* description, std::span<const std::string_view> words) {
-  return either({word(description, words),
-                 map(description, {{"method", word(description, words)}}, {"method"})});
+Json recompute_schema() {
+  const char* const description = "what the backward computes again";
+  Json strategy = text(
+      "group: layers of a stage that are recomputed as one: each, contiguous, group_2, group_3, "
+      "...");
+  strategy["pattern"] = "^(each|contiguous|group_0*[1-9][0-9]*)$";
+  Json share = number("stage-aware: share of its layers that stage 0 keeps", 0);
+  share["maximum"] = 1;
+  return either(
+      {word(description, kRecomputeWords),
+       map(description,
+           {{"method", word(description, kRecomputeWords)},
+            {"first", either({share, word("stage-aware: as much as fits",
+                                          std::initializer_list<std::string_view>{"auto"})})},
+            {"strategy", strategy}},
+           {"method"})});
 }
 
 Json schedule_schema() {
@@ -453,7 +466,7 @@ std::string study_schema_text() {
        {"training", training_schema()},
        {"partition", partition_schema()},
        {"schedule", schedule_schema()},
-       {"recompute", word_or_method("what the backward computes again", kRecomputeWords)},
+       {"recompute", recompute_schema()},
        {"framework",
         either({text("software profile; default trainyard"),
                 map("software profile",

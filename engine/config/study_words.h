@@ -15,7 +15,8 @@ inline constexpr std::array<std::string_view, 5> kActivationWords = {"gelu", "ge
 inline constexpr std::array<std::string_view, 2> kKernelWords = {"cpu", "cuda"};
 inline constexpr std::array<std::string_view, 2> kOptimizerWords = {"adamw", "sgd"};
 inline constexpr std::array<std::string_view, 2> kZeroByWords = {"shard", "parameter"};
-inline constexpr std::array<std::string_view, 3> kRecomputeWords = {"none", "selective", "full"};
+inline constexpr std::array<std::string_view, 5> kRecomputeWords = {"none", "selective", "full",
+                                                                    "stage-aware", "group"};
 
 inline constexpr std::array<std::string_view, 4> kPrecisionWords = {"fp32", "fp16", "bf16", "fp64"};
 // The last two are short for those with -1f1b behind them.
@@ -90,7 +91,6 @@ inline constexpr std::array<std::string_view, 7> kPlannedTensorMethods = {
     "auto", "atp", "smp", "map", "summa-2d", "summa-2.5d", "3d"};
 inline constexpr std::array<std::string_view, 2> kPlannedTensorOverlaps = {"block",
                                                                            "across-blocks"};
-inline constexpr std::array<std::string_view, 3> kPlannedRecomputes = {"rotor", "stage-aware",
-                                                                       "group"};
+inline constexpr std::array<std::string_view, 1> kPlannedRecomputes = {"rotor"};
 
 }  // namespace trainyard

@@ -8,6 +8,7 @@
 #include "engine/config/study_origin.h"
 #include "engine/config/study_words.h"
 #include "engine/config/user_text.h"
+#include "engine/recompute/checkpoint_groups.h"
 
 namespace trainyard {
 
@@ -336,6 +337,20 @@ void write_schedule(ResolvedText& out, const ScheduleConfig& schedule) {
   out.close();
 }
 
+void write_recompute(ResolvedText& out, const RecomputeConfig& recompute) {
+  using Method = RecomputeConfig::Method;
+  const std::string_view method = kRecomputeWords[static_cast<std::size_t>(recompute.method)];
+  const bool details =
+      recompute.method == Method::kStageAware || recompute.method == Method::kGroup;
+  if (!details) return out.text("recompute", method);
+  out.open("recompute");
+  out.text("method", method);
+  if (recompute.method == Method::kGroup) out.text("strategy", strategy_of_group(recompute.group));
+  if (recompute.method == Method::kStageAware)
+    out.line("first", recompute.first ? number_text(*recompute.first) : "auto");
+  out.close();
+}
+
 }  // namespace
 
 std::string resolved_study_text(const Study& study) {
@@ -346,7 +361,7 @@ std::string resolved_study_text(const Study& study) {
   write_training(out, study.training);
   write_partition(out, study.partition);
   write_schedule(out, study.schedule);
-  out.text("recompute", kRecomputeWords[static_cast<std::size_t>(study.recompute.method)]);
+  write_recompute(out, study.recompute);
   out.open("framework");
   out.text("name", study.framework.name);
   if (!study.framework.version.empty()) {

@@ -7,6 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/error.h"
+#include "engine/recompute/checkpoint_groups.h"
+#include "engine/recompute/stage_aware.h"
+
 namespace trainyard {
 
 namespace {
@@ -18,8 +22,9 @@ class Recomputer {
   explicit Recomputer(TrainingGraph& training) : training_(training) {}
 
   struct Rule {
-    bool all_ops = false;       // repeats ops whose result nobody reads, too
-    bool keep_outputs = true;   // what the backward of ops outside the region reads is not recomputed
+    bool all_ops = false;  // repeats ops whose result nobody reads, too
+    bool keep_outputs =
+        true;  // what the backward of ops outside the region reads is not recomputed
     std::string_view mark = "'";  // behind the name of what is computed again
     bool recomputed = true;       // what Instruction::recomputed of the clones says
   };
@@ -29,7 +34,8 @@ class Recomputer {
     index_readers();
     region_of_.assign(training_.graph.ops.size(), -1);
     for (std::size_t r = 0; r < regions.size(); ++r) {
-      for (std::size_t i : regions[r]) region_of(training_.forward[i]) = static_cast<std::int32_t>(r);
+      for (std::size_t i : regions[r])
+        region_of(training_.forward[i]) = static_cast<std::int32_t>(r);
     }
     for (const Region& region : regions) recompute_region(region, rule);
     insert_clones();
@@ -169,12 +175,13 @@ std::vector<Region> attention_cores(const TrainingGraph& training) {
   return regions;
 }
 
-/// What an embedding found, summed over the tensor group where it lies: not to be done again when the
-/// embedding itself is kept, since its storage holds the sum already.
+/// What an embedding found, summed over the tensor group where it lies: not to be done again when
+/// the embedding itself is kept, since its storage holds the sum already.
 bool sums_embedding(const TrainingGraph& training, const Instruction& op) {
   if (op.kind != OpKind::kAllReduce) return false;
   const OpId producer = training.graph.tensors[static_cast<std::size_t>(op.reads[0])].producer;
-  return producer >= 0 && training.graph.ops[static_cast<std::size_t>(producer)].kind == OpKind::kEmbedding;
+  return producer >= 0 &&
+         training.graph.ops[static_cast<std::size_t>(producer)].kind == OpKind::kEmbedding;
 }
 
 std::vector<Region> whole_layers(const TrainingGraph& training) {
@@ -188,30 +195,96 @@ std::vector<Region> whole_layers(const TrainingGraph& training) {
   return by_layer;
 }
 
+/// Of whole layers, those that their stages recompute: the first ones.
+std::vector<Region> recomputed_layers_of(const TrainingGraph& training,
+                                         const std::vector<double>& kept) {
+  std::vector<Region> layers = whole_layers(training);
+  std::erase_if(layers, [](const Region& layer) { return layer.empty(); });
+  const auto stage_of = [&](const Region& layer) {
+    return static_cast<std::size_t>(training.forward[layer.front()].stage);
+  };
+  std::vector<int> left(kept.size(), 0);  // [stage]
+  for (const Region& layer : layers) ++left[stage_of(layer)];
+  for (std::size_t stage = 0; stage < kept.size(); ++stage)
+    left[stage] = recomputed_layers(left[stage], kept[stage]);
+  std::vector<Region> out;
+  for (Region& layer : layers) {
+    if (left[stage_of(layer)]-- > 0) out.push_back(std::move(layer));
+  }
+  return out;
+}
+
+/// "encoder" of an op of "encoder.layers.3.mlp.fc1".
+std::string_view stack_of(const TrainingGraph& training, const Instruction& op) {
+  const std::string_view module = training.graph.modules[static_cast<std::size_t>(op.module)];
+  return module.substr(0, module.find('.'));
+}
+
+/// Layers joined to groups, each within one stage and one stack.
+std::vector<Region> grouped(const TrainingGraph& training, const std::vector<Region>& layers,
+                            int most) {
+  std::vector<int> run;  // [layer]: one number for layers of one stage and stack
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const Instruction& op = training.forward[layers[i].front()];
+    const Instruction& before = training.forward[layers[i == 0 ? 0 : i - 1].front()];
+    const bool same =
+        op.stage == before.stage && stack_of(training, op) == stack_of(training, before);
+    run.push_back(i == 0 ? 0 : run.back() + (same ? 0 : 1));
+  }
+  std::vector<Region> groups;
+  for (const auto& members : checkpoint_groups(run, most)) {
+    Region& group = groups.emplace_back();
+    for (const std::size_t i : members)
+      group.insert(group.end(), layers[i].begin(), layers[i].end());
+  }
+  return groups;
+}
+
+std::vector<Region> recomputed_regions(const TrainingGraph& training, const RecomputeConfig& config,
+                                       const std::vector<double>& kept) {
+  switch (config.method) {
+    case RecomputeConfig::Method::kNone:
+      return {};
+    case RecomputeConfig::Method::kSelective: {
+      std::vector<Region> cores = attention_cores(training);
+      std::erase_if(cores, [&](const Region& core) {
+        return kept[static_cast<std::size_t>(training.forward[core.front()].stage)] >= 1;
+      });
+      return cores;
+    }
+    case RecomputeConfig::Method::kFull:
+    case RecomputeConfig::Method::kStageAware:
+      return recomputed_layers_of(training, kept);
+    case RecomputeConfig::Method::kGroup:
+      return grouped(training, recomputed_layers_of(training, kept), config.group);
+  }
+  return {};
+}
+
 }  // namespace
 
+std::vector<double> kept_shares(const RecomputeConfig& config, bool shifted_critical_path,
+                                const std::vector<bool>& recomputing) {
+  std::vector<double> kept(recomputing.size(), 0);
+  if (config.method == RecomputeConfig::Method::kStageAware) {
+    check(config.first.has_value(), "recompute.first: auto has been chosen");
+    kept = stage_aware_shares(static_cast<int>(recomputing.size()), *config.first,
+                              shifted_critical_path);
+  }
+  for (std::size_t stage = 0; stage < kept.size(); ++stage) {
+    if (!recomputing[stage]) kept[stage] = 1;
+  }
+  return kept;
+}
+
 void recompute(TrainingGraph& training, const RecomputeConfig& config,
-               const SoftwareProfile& software, const std::vector<bool>& recomputing) {
+               const SoftwareProfile& software, const std::vector<double>& kept) {
   if (const auto gathers = sequence_gathers(training); !gathers.empty()) {
     Recomputer(training).run(gathers, {.keep_outputs = false, .mark = "^", .recomputed = false});
   }
-  const auto where_recomputed = [&](std::vector<Region> regions) {
-    std::erase_if(regions, [&](const Region& region) {
-      return region.empty() ||
-             !recomputing[static_cast<std::size_t>(training.forward[region.front()].stage)];
-    });
-    return regions;
-  };
-  const bool all_ops = software.recompute_runs_all_ops;
-  switch (config.method) {
-    case RecomputeConfig::Method::kNone: return;
-    case RecomputeConfig::Method::kSelective:
-      return Recomputer(training).run(where_recomputed(attention_cores(training)),
-                                      {.all_ops = all_ops});
-    case RecomputeConfig::Method::kFull:
-      return Recomputer(training).run(where_recomputed(whole_layers(training)),
-                                      {.all_ops = all_ops});
-  }
+  if (config.method == RecomputeConfig::Method::kNone) return;
+  Recomputer(training).run(recomputed_regions(training, config, kept),
+                           {.all_ops = software.recompute_runs_all_ops});
 }
 
 }  // namespace trainyard

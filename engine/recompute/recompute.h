@@ -5,8 +5,12 @@
 //   - gathers of sequence parallelism, always: the shard is kept, not the gathered tensor
 //     (Korthikanti et al. 2022, section 4.2.2);
 //   - selective: the ops between the qkv projection and the output projection;
-//   - full: a whole layer from its input; embedding and head are kept.
-// What a core or a layer passes on (the output projection's input, the next layer's) is kept.
+//   - full: a whole layer from its input; embedding and head are kept;
+//   - stage-aware: the same, of the first layers of each stage, as many as stage_aware.h says;
+//   - group: several layers that follow one another on a stage, from the input of the first
+//     (checkpoint_groups.h), in front of the backward of the last.
+// What a core, a layer or a group passes on (the output projection's input, the next layer's) is
+// kept.
 #pragma once
 
 #include <vector>
@@ -16,8 +20,14 @@
 
 namespace trainyard {
 
-/// `recomputing`: [stage]. The others keep their activations, and gather only.
+/// Share of its layers that each stage does not recompute, [stage]: stage-aware as stage_aware.h
+/// says for config.first, which has been chosen; else none. A stage that is not among `recomputing`
+/// keeps all of them.
+std::vector<double> kept_shares(const RecomputeConfig& config, bool shifted_critical_path,
+                                const std::vector<bool>& recomputing);
+
+/// `kept`: [stage], kept_shares(). A stage that keeps everything gathers only.
 void recompute(TrainingGraph& training, const RecomputeConfig& config,
-               const SoftwareProfile& software, const std::vector<bool>& recomputing);
+               const SoftwareProfile& software, const std::vector<double>& kept);
 
 }  // namespace trainyard

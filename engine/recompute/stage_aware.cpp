@@ -39,27 +39,34 @@ std::vector<double> stage_aware_use(const StageAwareMemory& memory, double first
   return use;
 }
 
+std::vector<double> first_share_steps(const std::vector<int>& layers, bool shifted_critical_path) {
+  // What is recomputed is rounded down, so stage i keeps no more than k of its layers up to
+  // first = k / layers (s-1-i) / (s-1); stage s-2 of the shifted critical path as stage s-3.
+  const auto stages = static_cast<int>(layers.size());
+  std::vector<double> steps = {0};
+  for (int stage = 0; stage + 1 < stages; ++stage) {
+    const int all = layers[static_cast<std::size_t>(stage)];
+    const bool as_before = shifted_critical_path && stages > 2 && stage == stages - 2;
+    const int behind = as_before ? 2 : stages - 1 - stage;
+    for (int k = 1; k <= all; ++k)
+      steps.push_back(std::min(1.0, static_cast<double>(k) / all * behind / (stages - 1)));
+  }
+  std::sort(steps.begin(), steps.end());
+  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+  return steps;
+}
+
 std::optional<double> largest_first_share(const StageAwareMemory& memory) {
   const auto fits = [&](double first) {
     const std::vector<double> use = stage_aware_use(memory, first);
     return std::equal(use.begin(), use.end(), memory.free.begin(), std::less_equal<>());
   };
-  // What is recomputed is rounded down, so stage i keeps no more than k of its layers up to
-  // first = k / layers (s-1-i) / (s-1); stage s-2 of the shifted critical path as stage s-3.
-  const auto stages = static_cast<int>(memory.layers.size());
-  std::vector<double> steps = {0, 1};
-  for (int stage = 0; stage + 1 < stages; ++stage) {
-    const int layers = memory.layers[static_cast<std::size_t>(stage)];
-    const bool as_before = memory.shifted_critical_path && stages > 2 && stage == stages - 2;
-    const int behind = as_before ? 2 : stages - 1 - stage;
-    for (int k = 1; k <= layers; ++k)
-      steps.push_back(std::min(1.0, static_cast<double>(k) / layers * behind / (stages - 1)));
-  }
   // A kept layer takes no less than a recomputed one, but for the last, whose working memory goes:
   // so a larger share may fit where a smaller one does not.
-  std::sort(steps.begin(), steps.end(), std::greater<>());
-  const auto found = std::find_if(steps.begin(), steps.end(), fits);
-  return found == steps.end() ? std::nullopt : std::optional(*found);
+  std::vector<double> steps = first_share_steps(memory.layers, memory.shifted_critical_path);
+  if (steps.back() < 1) steps.push_back(1);  // stages without layers
+  const auto found = std::find_if(steps.rbegin(), steps.rend(), fits);
+  return found == steps.rend() ? std::nullopt : std::optional(*found);
 }
 
 }  // namespace trainyard

@@ -30,11 +30,16 @@ struct StageAwareMemory {
 /// one layer that is being recomputed.
 std::vector<double> stage_aware_use(const StageAwareMemory& memory, double first);
 
+/// The shares of stage 0 at which some stage starts to keep one layer more, and 0; ascending, each
+/// once. `layers`: [stage].
+std::vector<double> first_share_steps(const std::vector<int>& layers, bool shifted_critical_path);
+
 /// `first: auto`: the largest share of stage 0 with which every stage's activations fit. nullopt:
 /// they do not even if it keeps nothing.
 std::optional<double> largest_first_share(const StageAwareMemory& memory);
 
-/// Of `layers` on a stage that keeps `share`, those that are recomputed, rounded down.
+/// Of `layers` on a stage that keeps `share`, those that are recomputed, rounded down: the first
+/// ones of the stage, as in Merak's code.
 int recomputed_layers(int layers, double share);
 
 }  // namespace trainyard

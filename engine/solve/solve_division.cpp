@@ -1,7 +1,5 @@
 // solve: problems that deal something out: d-hondt, segment, batch-split, stage-recompute,
 // checkpoint-groups.
-#include <charconv>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -182,18 +180,12 @@ Json solve_checkpoint_groups(const YamlNode& problem) {
     module.finish();
   }
   const YamlNode node = problem.at("strategy");
-  const std::string strategy = node.as_string();
-  std::size_t most = strategy == "each" ? 1 : std::numeric_limits<std::size_t>::max();
-  if (strategy != "each" && strategy != "contiguous") {
-    const char* const end = strategy.data() + strategy.size();
-    const bool group = strategy.starts_with("group_");
-    const auto parsed = std::from_chars(strategy.data() + (group ? 6 : 0), end, most);
-    if (!group || parsed.ec != std::errc{} || parsed.ptr != end || most == 0) {
-      node.fail("expected each, contiguous or group_2, group_3, ..., got '" + strategy + "'");
-    }
+  const std::optional<int> most = group_of_strategy(node.as_string());
+  if (!most) {
+    node.fail("expected each, contiguous or group_2, group_3, ..., got '" + node.as_string() + "'");
   }
   Json groups = Json::array();
-  for (const auto& group : checkpoint_groups(stages, most)) {
+  for (const auto& group : checkpoint_groups(stages, *most)) {
     Json list = Json::array();
     for (const std::size_t module : group) list.push_back(names[module]);
     groups.push_back(list);

@@ -93,6 +93,35 @@ TEST_CASE("a row has the numbers of the study that it stands for") {
   }
 }
 
+TEST_CASE("every point is searched for, also where the model is that of the point before") {
+  // An order of zb-1p is made for the times of the stages, a share of stage-aware recompute for the
+  // memory.
+  const ScratchFolder folder;
+  const std::string study = kBase + "schedule: zb-1p\n";
+  const Json json =
+      swept(folder, study + "sweep: {parallel.pipeline: [2, 4], training.clip_norm: [0, 1]}\n",
+            {"--jobs", "1"});
+  const Json shares = swept(folder,
+                            kBase +
+                                "recompute: stage-aware\nsweep: {parallel.pipeline: [2, 4], "
+                                "training.clip_norm: [0, 1]}\n",
+                            {"--jobs", "1"});
+  const auto digest = [](const std::string& yaml, const Json& set) {
+    std::vector<std::string> sets;
+    for (const auto& [key, value] : set.items())
+      sets.push_back(key + "=" + (value.is_string() ? value.get<std::string>() : value.dump()));
+    return program_digest(compiled_program(prepare_text(yaml, sets)));
+  };
+  for (const Json& point : json["points"]) {
+    CAPTURE(point.dump());
+    CHECK(point["program_digest"] == digest(study, point["set"]));
+  }
+  for (const Json& point : shares["points"]) {
+    CAPTURE(point.dump());
+    CHECK(point["program_digest"] == digest(kBase + "recompute: stage-aware\n", point["set"]));
+  }
+}
+
 TEST_CASE("studies that differ in the cluster alone have one Program") {
   // What lets points of a sweep share it: equal inputs, equal text; 16 ranks on 2 and on 4 nodes.
   const std::vector<std::string> sets = {"parallel.data=4"};

@@ -27,12 +27,23 @@ constexpr std::array<std::string_view, 40> kWords = {
     "nemo",  "uniform",   "[1, 2]",  "{a: 1}", "[]",    "{}",          "~",     "megatron-lm", "PDT",  "spread",
     "dgx-1v", "gpt2",     "llama-2-7b", "300 GB/s", "5 us", "1e999",   ".nan",  "9223372036854775807", "''", "*a"};
 
-constexpr std::array<std::string_view, 14> kLines = {
-    "recompute: full\n",          "recompute: selective\n", "schedule: gpipe\n",
-    "schedule: interleaved\n",    "fidelity: analytic\n",   "framework: megatron-lm\n",
-    "framework: {name: megatron-lm, version: 2022}\n",      "partition: {method: uniform, uneven: true}\n",
-    "partition: {method: uniform, ends: layers}\n",         "partition: [1, 2, 3]\n",
-    "data: {path: synthetic}\n",  "checkpoint: {every: 5}\n", "unknown: 1\n", "id: a case\n"};
+constexpr std::array<std::string_view, 16> kLines = {
+    "recompute: stage-aware\n",
+    "recompute: {method: group, strategy: group_2}\n",
+    "recompute: full\n",
+    "recompute: selective\n",
+    "schedule: gpipe\n",
+    "schedule: interleaved\n",
+    "fidelity: analytic\n",
+    "framework: megatron-lm\n",
+    "framework: {name: megatron-lm, version: 2022}\n",
+    "partition: {method: uniform, uneven: true}\n",
+    "partition: {method: uniform, ends: layers}\n",
+    "partition: [1, 2, 3]\n",
+    "data: {path: synthetic}\n",
+    "checkpoint: {every: 5}\n",
+    "unknown: 1\n",
+    "id: a case\n"};
 
 class Mutator {
  public:

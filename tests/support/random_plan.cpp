@@ -204,9 +204,17 @@ class PlanMaker {
     std::string text = "schedule: " + schedule_ + "\n";
     if (!partition_.empty()) text += "partition: " + partition_ + "\n";
     if (says_recompute() && chance(95)) {
-      text += "recompute: " + word({"selective", "full"}) + "\n";
+      text += "recompute: " +
+              word({"selective", "full", "{method: stage-aware, first: 0.5}",
+                    "{method: group, strategy: group_2}"}) +
+              "\n";
     } else if (chance(50)) {
-      text += "recompute: " + word({"none", "selective", "full"}) + "\n";
+      text += "recompute: " +
+              word({"none", "selective", "full", "{method: group, strategy: contiguous}",
+                    "{method: group, strategy: group_3}"}) +
+              "\n";
+    } else if (pipeline_ > 1 && chance(30)) {
+      text += "recompute: " + word({"stage-aware", "{method: stage-aware, first: 0.25}"}) + "\n";
     }
     if (chance(50)) {
       text += "framework: " + word({"trainyard", "megatron-lm", "nemo", "{name: megatron-lm, version: 2021}",

@@ -54,8 +54,10 @@ StagedGraph staged_graph(const Prepared& prepared) {
 TrainingGraph training_graph(const Prepared& prepared) {
   TrainingGraph training = differentiate(staged_graph(prepared), prepared.software,
                                          prepared.study.training.grad_dtype);
-  recompute(training, prepared.study.recompute, prepared.software,
-            recomputing_stages(forms_of(prepared)));
+  const Study& study = prepared.study;
+  recompute(training, study.recompute, prepared.software,
+            kept_shares(study.recompute, study.schedule.method == "scp",
+                        recomputing_stages(forms_of(prepared))));
   split_backward(training);
   return training;
 }

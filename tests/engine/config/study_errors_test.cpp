@@ -56,7 +56,7 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
         "uniform");
   CHECK(with("recompute: {method: rotor}\n") ==
         "study.yaml:5:21: recompute.method: recompute 'rotor' is not in this version, which has "
-        "none, selective and full");
+        "none, selective, full, stage-aware and group");
   CHECK(with("offload: {activations: true}\n") ==
         "study.yaml:5:10: offload: offloading is not in this version; leave this key out");
   CHECK(set("parallel.zero=2") ==
@@ -237,6 +237,38 @@ TEST_CASE("schedules say what they need of the pipeline, the batch and recompute
         "study.yaml:3:33: parallel.pipeline: scp needs at least 2 pipeline ranks, got 1; with 1, "
         "schedule: 1f1b is the "
         "same (set by --set parallel.pipeline=1)");
+}
+
+TEST_CASE("recompute says what its methods take and need") {
+  CHECK(with("recompute: stage-aware\n") == "no error");
+  CHECK(with("recompute: {method: stage-aware, first: auto}\n") == "no error");
+  CHECK(with("recompute: {method: group, strategy: group_12}\n") == "no error");
+  CHECK(with("recompute: {method: stage-aware, first: 1.5}\n") ==
+        "study.yaml:5:41: recompute.first: expected auto or a number from 0 to 1, got 1.5");
+  CHECK(with("recompute: {method: stage-aware, first: half}\n") ==
+        "study.yaml:5:41: recompute.first: expected auto or a number from 0 to 1, got 'half'");
+  CHECK(
+      with("recompute: {method: full, first: 0.5}\n") ==
+      "study.yaml:5:34: recompute.first: is for recompute stage-aware, not for full; leave it out");
+  CHECK(with("recompute: {method: stage-aware, strategy: each}\n") ==
+        "study.yaml:5:44: recompute.strategy: is for recompute group, not for stage-aware; leave "
+        "it out");
+  for (const std::string strategy : {"group", "group_", "group_0", "group_-1", "group_2x", "all"}) {
+    CHECK(with("recompute: {method: group, strategy: " + strategy + "}\n") ==
+          "study.yaml:5:38: recompute.strategy: expected each, contiguous or group_2, group_3, "
+          "..., got '" +
+              strategy + "'");
+  }
+  CHECK(error_of(kSmallStudy + "recompute: stage-aware\n", {"parallel.pipeline=1"}) ==
+        "study.yaml:3:33: parallel.pipeline: stage-aware recompute needs at least 2 pipeline "
+        "ranks, got 1; with 1, "
+        "recompute: none keeps as much (set by --set parallel.pipeline=1)");
+  // Each of the two searches would need what the other finds.
+  CHECK(with("schedule: zb-1p\nrecompute: stage-aware\n") ==
+        "study.yaml:6:12: recompute: auto is chosen by the memory of the schedule, and zb-1p is "
+        "searched for the "
+        "durations of the stages, which this changes; write a share from 0 to 1");
+  CHECK(with("schedule: zb-1p\nrecompute: {method: stage-aware, first: 0.25}\n") == "no error");
 }
 
 TEST_CASE("a model's numbers go together") {

@@ -132,19 +132,28 @@ TEST_CASE("the resolved study reads back as the same study") {
       {"model={preset: gpt-tiny, name: '3e5'}", "framework={name: megatron-lm, version: 2021}"},
       {"model={preset: gpt-tiny, name: 'true'}"},
       {"partition=[1, 2, 3]", "cluster.speed={3: 0.85, 1: 2}"},
-      {"cluster.nics=2", "cluster.pcie={switches: 2, uplink: 25 GB/s}", "cluster.collectives={all_reduce: tree}", "fidelity=step"},
+      {"cluster.nics=2", "cluster.pcie={switches: 2, uplink: 25 GB/s}",
+       "cluster.collectives={all_reduce: tree}", "fidelity=step"},
       {"cluster.fabric={kind: torus, dimensions: [3, 2], link: 12.5 GB/s}"},
-      {"cluster.fabric={kind: dragonfly, leaf: 1 nodes, group: 2, link: 25 GB/s, global_link: 50 GB/s}"},
+      {"cluster.fabric={kind: dragonfly, leaf: 1 nodes, group: 2, link: 25 GB/s, global_link: 50 "
+       "GB/s}"},
       {"cluster.fabric={kind: rail-optimised, leaf: 4 nodes, oversubscription: 2}"},
-      {"cluster.fabric={kind: fat-tree, leaf: 2 nodes, oversubscription: 2, pod: 2, pod_oversubscription: 1.5}"},
+      {"cluster.fabric={kind: fat-tree, leaf: 2 nodes, oversubscription: 2, pod: 2, "
+       "pod_oversubscription: 1.5}"},
       {"cluster.host={sockets: 2, link: 16 GB/s}", "cluster.collectives={all_reduce: double-tree}"},
-      {"cluster.intra={collective: {by_ranks: {2: {startup: 3 us, efficiency: 0.5, efficiency_beyond: {4 MiB: 1.5}}, "
-       "8: {efficiency: 0.7}}}, point_to_point: {efficiency_beyond: {1 MiB: 0.3}}, in_switch: {latency: 1 us}, "
+      {"cluster.intra={collective: {by_ranks: {2: {startup: 3 us, efficiency: 0.5, "
+       "efficiency_beyond: {4 MiB: 1.5}}, "
+       "8: {efficiency: 0.7}}}, point_to_point: {efficiency_beyond: {1 MiB: 0.3}}, in_switch: "
+       "{latency: 1 us}, "
        "by_kind: {all_gather: {startup: 7 us, by_ranks: {2: {startup: 9 us, efficiency: 0.4}}}}}",
        "cluster.inter={rank_latency: 2 us}"},
       {"cluster.collectives={all_reduce: ring}", "training.async_tp=true",
        "parallel.tensor_overlap=none"},
       {"partition={method: uniform, uneven: true}", "parallel.zero=1", "recompute=full"},
+      {"recompute={method: stage-aware, first: 0.4375}"},
+      {"recompute=stage-aware", "schedule=scp"},
+      {"recompute={method: group, strategy: contiguous}"},
+      {"recompute={method: group, strategy: group_3}", "schedule=gpipe"},
       {"schedule=interleaved", "parallel.virtual_stages=3", "framework=megatron-lm"},
       {"cluster={gpu: h100, gpus: 12, gpus_per_node: 8, intra: nvswitch, inter: roce}",
        "parallel={tensor: 4}", "training.global_batch=33"},
@@ -162,6 +171,7 @@ TEST_CASE("the resolved study reads back as the same study") {
     CHECK(read(text).cluster.inter.bandwidth == study.cluster.inter.bandwidth);
     CHECK(read(text).cluster.intra.collective.latency == study.cluster.intra.collective.latency);
     CHECK(read(text).model.name == study.model.name);
+    CHECK(read(text).recompute == study.recompute);
   }
 }
 

@@ -153,8 +153,106 @@ TEST_CASE("a gather for the weight gradient stands before the input gradient, to
   CHECK(text == "all_gather linear_dx reduce_scatter linear_dw");
 }
 
+namespace {
+
+/// Of each of 8 layers, whether the backward computes it again: "10000000".
+std::string recomputed_of_eight(const std::vector<std::string>& sets) {
+  const TrainingGraph t = training_graph(prepare_text(
+      "model: {family: gpt, layers: 8, hidden: 16, heads: 4, vocab: 40, seq_len: 8}\n"
+      "cluster: dgx-a100-80g\nparallel: {pipeline: 4, data: 1}\ntraining: {global_batch: 4}\n",
+      sets));
+  std::string text;
+  for (std::int32_t layer = 0; layer < 8; ++layer) text += clones(t, layer).empty() ? '0' : '1';
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("stage-aware recompute computes the first layers of each stage again") {
+  // 2 layers a stage, stage 0 keeps a half: kept 1/2, 1/2 x 3/2, min(1, 1/2 x 3), 1, so 1, 0 (2 x
+  // 1/4 rounded down), 0 and 0 are recomputed.
+  CHECK(recomputed_of_eight({"recompute={method: stage-aware, first: 0.5}"}) == "10000000");
+  // Nothing kept on stage 0: nothing on stages 1 and 2 either, and all on the last, whatever the
+  // share.
+  CHECK(recomputed_of_eight({"recompute={method: stage-aware, first: 0}"}) == "11111100");
+  // 0.3: kept 0.3, 0.45, 0.9, 1: 2 x 0.7, 2 x 0.55 and 2 x 0.1, rounded down. Under scp stage 2
+  // keeps what stage 1 does.
+  CHECK(recomputed_of_eight({"recompute={method: stage-aware, first: 0.3}"}) == "10100000");
+  CHECK(recomputed_of_eight({"recompute={method: stage-aware, first: 0.3}", "schedule=scp"}) ==
+        "10101000");
+  CHECK(recomputed_of_eight({"recompute={method: stage-aware, first: 1}", "schedule=scp"}) ==
+        "00000000");
+  // Stages of one layer each, two on a rank: the last of all eight keeps its layer, and a stage
+  // recomputes none that it keeps a part of.
+  const std::vector<std::string> two = {"schedule=interleaved", "parallel.virtual_stages=2"};
+  const auto of_two = [&](const std::string& first) {
+    return recomputed_of_eight(
+        {two[0], two[1], "recompute={method: stage-aware, first: " + first + "}"});
+  };
+  CHECK(of_two("0") == "11111110");
+  CHECK(of_two("0.01") == "00000000");
+}
+
+TEST_CASE(
+    "a group is recomputed as a whole, from its first layer's input, before its last layer's "
+    "backward") {
+  // Three layers in groups of two: 0 and 1, then 2. The backward of layer 1 comes first, and in
+  // front of it stand all clones of layer 0, its last projection and sum included, which layer 1
+  // reads; of layer 1 what its backward reads.
+  const TrainingGraph t = training({"recompute={method: group, strategy: group_2}"});
+  const std::string layer =
+      "layer_norm linear split scores softmax dropout context linear dropout add layer_norm linear "
+      "gelu";
+  CHECK(clones(t, 0) == layer + " linear dropout add");
+  CHECK(clones(t, 1) == layer);
+  CHECK(clones(t, 2) == layer);
+  std::string order;  // layers of clones and, in brackets, of what is not recomputed
+  for (const Instruction& op : t.backward) {
+    if (op.layer < 0 || op.layer > 1) continue;
+    const std::string word =
+        is_clone(t, op) ? std::to_string(op.layer) : "(" + std::to_string(op.layer) + ")";
+    if (!order.ends_with(word)) order += word;
+  }
+  // The dropout behind layer 1's MLP needs nothing of its forward: its mask is drawn again.
+  CHECK(order == "(1)01(1)(0)");
+}
+
+TEST_CASE("groups end with their stage, and with the stack they belong to") {
+  // What each layer's clones hold says where groups end: the last layer of a group does not repeat
+  // what only its own output needs, which here is the MLP's dropout and sum, 3 ops of 16.
+  const auto counts = [](const std::string& yaml, const std::string& strategy) {
+    const TrainingGraph t = training_graph(
+        prepare_text(yaml, {"recompute={method: group, strategy: " + strategy + "}"}));
+    std::vector<std::ptrdiff_t> sizes;
+    for (std::int32_t layer = 0; layer < t.graph.num_layers; ++layer) {
+      const std::string words = clones(t, layer);
+      sizes.push_back(std::count(words.begin(), words.end(), ' ') + 1);
+    }
+    return sizes;
+  };
+  const std::string gpt =
+      "model: {family: gpt, layers: 6, hidden: 16, heads: 4, vocab: 40, seq_len: 8}\n"
+      "cluster: dgx-a100-80g\nparallel: {pipeline: 2, data: 1}\n"
+      "training: {global_batch: 4, flash_attention: false}\n";
+  using Sizes = std::vector<std::ptrdiff_t>;
+  CHECK(counts(gpt, "each") == Sizes{13, 13, 13, 13, 13, 13});
+  CHECK(counts(gpt, "group_2") == Sizes{16, 13, 13, 16, 13, 13});
+  CHECK(counts(gpt, "contiguous") == Sizes{16, 16, 13, 16, 16, 13});
+  CHECK(counts(gpt, "group_3") == counts(gpt, "contiguous"));
+  CHECK(counts(gpt, "group_100") == counts(gpt, "contiguous"));
+  // T5: two layers of the encoder and two of the decoder on one stage are two groups, as if a stage
+  // ended between.
+  const std::string t5 =
+      "model: {family: t5, layers: 2, hidden: 16, heads: 4, head_dim: 4, ffn: 32, vocab: 40, "
+      "seq_len: 8}\n"
+      "cluster: dgx-a100-80g\nparallel: {data: 1}\ntraining: {global_batch: 4}\n";
+  CHECK(counts(t5, "contiguous") == counts(t5, "group_2"));
+  CHECK(counts(t5, "contiguous") != counts(t5, "each"));
+}
+
 TEST_CASE("clones write tensors of their own and read kept values or each other") {
-  const auto method = GENERATE(as<std::string>(), "selective", "full");
+  const auto method =
+      GENERATE(as<std::string>(), "selective", "full", "{method: group, strategy: group_2}");
   const TrainingGraph t = training({"recompute=" + method, "parallel.tensor=2"});
   std::set<TensorId> forward;
   for (const Instruction& op : t.forward) forward.insert(op.writes.begin(), op.writes.end());

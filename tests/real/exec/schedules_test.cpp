@@ -123,6 +123,46 @@ TEST_CASE("a split backward recomputes in its first half and trains as one devic
   }
 }
 
+TEST_CASE("stage-aware recompute and groups train as one device does in every kind of schedule") {
+  // A share of 0.4 recomputes some layers of some stages in each of these; early recompute (scp,
+  // pre-recompute), halves (zb-h1), several stages of a rank (interleaved, zb-v).
+  for (const std::string family : {"gpt", "t5"}) {
+    const std::string text = study(family, "precision: fp64, dropout: 0.1, " + kSgd);
+    const LoopbackRun one = run_loopback(text, {}, {.steps = 2});
+    for (const std::string recompute :
+         {"{method: stage-aware, first: 0.4}", "{method: group, strategy: contiguous}",
+          "{method: group, strategy: group_2}"}) {
+      for (const std::string schedule :
+           {"1f1b", "scp", "pre-recompute", "zb-h1", "interleaved", "zb-v"}) {
+        CAPTURE(family, recompute, schedule);
+        const Sets sets = joined(sets_of(schedule), {"cluster.ranks=2", "parallel.pipeline=2",
+                                                     "recompute=" + recompute});
+        check_same(one, run_loopback(text, sets, {.steps = 2}), kFp64);
+      }
+      CAPTURE(family, recompute);
+      check_same(one,
+                 run_loopback(
+                     text,
+                     {"cluster.ranks=8", "parallel.pipeline=4", "parallel.tensor=2",
+                      "parallel.sequence_parallel=true", "schedule=scp", "recompute=" + recompute},
+                     {.steps = 2}),
+                 kFp64);
+    }
+  }
+}
+
+TEST_CASE("stage-aware recompute and groups in fp32 train as the same plan without recompute") {
+  const std::string text = study("gpt", "precision: fp32, dropout: 0.1, " + kSgd);
+  const Sets plan = {"cluster.ranks=4", "parallel.pipeline=4"};
+  const LoopbackRun kept = run_loopback(text, plan, {.steps = 2});
+  for (const std::string recompute :
+       {"{method: stage-aware, first: 0.4}", "{method: group, strategy: contiguous}"}) {
+    CAPTURE(recompute);
+    check_same(kept, run_loopback(text, joined(plan, {"recompute=" + recompute}), {.steps = 2}),
+               kFp32);
+  }
+}
+
 TEST_CASE("split backwards, pairs and turns run over Gloo as in memory") {
   const std::string text = study("gpt", "precision: fp64, dropout: 0, " + kSgd);
   for (const std::string schedule : {"zb-v", "dualpipe-v", "scp"}) {
@@ -137,7 +177,7 @@ TEST_CASE("split backwards, pairs and turns run over Gloo as in memory") {
 
 TEST_CASE("a rank that splits its backward and turns in a V holds what its Program says is alive") {
   // One rank with both stages of a V, so that no transfer is in the way.
-  for (const std::string recompute : {"none", "full"}) {
+  for (const std::string recompute : {"none", "full", "{method: group, strategy: group_2}"}) {
     const std::string text = study("gpt", "precision: fp32");
     std::int64_t most = 0;
     LoopbackOptions options;
