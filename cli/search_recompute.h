@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// Fills in recompute.first where the study leaves it to memory: of the shares at which a stage
+/// Fills in recompute.first where the study leaves it to memory: of the shares behind which a stage
 /// keeps one layer more, the largest with which every rank's peak (memory/memory.h, as `compile`
 /// counts it) is within its device. Peaks do not fall as the share rises (a layer that is kept
 /// takes its activations for every microbatch in flight, one that is recomputed for fewer), so the

@@ -59,10 +59,16 @@ TimedStep StepTimer::time(const Prepared& prepared, const Program& program, cons
   out.trace = make_executor(prepared.study.fidelity)->run(jobs, costs, options);
   sources.use(prepared.hardware.memory_provenance, prepared.hardware.name, "memory",
               "capacity and what is reserved of it");
-  if (const auto context = prepared.software.provenance.find("context_gib");
-      context != prepared.software.provenance.end() && prepared.software.context_bytes() > 0) {
-    sources.use(context->second, prepared.software.name, "context_gib", "bytes beside the Program's values");
-  }
+  const auto used_for_memory = [&](const char* number, double value, double without,
+                                   const char* what) {
+    const auto found = prepared.software.provenance.find(number);
+    if (found != prepared.software.provenance.end() && value != without)
+      sources.use(found->second, prepared.software.name, number, what);
+  };
+  used_for_memory("context_gib", prepared.software.context_gib, 0,
+                  "bytes beside the Program's values");
+  used_for_memory("activation_factor", prepared.software.activation_factor, 1,
+                  "bytes of activations");
   const auto memory = memory_peaks(program, fixed_memory(prepared.software, prepared.study.training.precision));
   out.summary = summarise(
       {prepared.study, prepared.model, program, out.trace, memory, prepared.hardware, sources,

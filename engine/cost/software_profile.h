@@ -54,6 +54,8 @@ struct SoftwareProfile {
   double tensor_exposed = 1;             // of a tensor-parallel collective: not hidden behind its product
   double gradient_traffic = 0;           // bytes per gradient element and microbatch, beside accumulating it
   double context_gib = 0;                // allocator slack, workspaces, communicators per rank
+  double activation_factor =
+      1;  // on bytes of activations: copies that are not values of the Program
   std::map<std::string, Provenance, std::less<>> provenance;  // by field name; "description" for the rest
 
   /// That one copy of a parameter's gradient takes beside its accumulator; 0: there is none.
@@ -81,6 +83,7 @@ inline constexpr std::array kSoftwareNumbers = {
     SoftwareNumber{"tensor_exposed", &SoftwareProfile::tensor_exposed, 1},
     SoftwareNumber{"gradient_traffic", &SoftwareProfile::gradient_traffic, 1000},
     SoftwareNumber{"context_gib", &SoftwareProfile::context_gib, 1000},
+    SoftwareNumber{"activation_factor", &SoftwareProfile::activation_factor, 100},
 };
 
 /// Type in which this framework accumulates and reduces gradients, nullopt where the study says.

@@ -1,6 +1,7 @@
 #include "engine/memory/memory.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace trainyard {
@@ -21,15 +22,21 @@ struct Profile {
 
 class MemoryCounter {
  public:
-  explicit MemoryCounter(const Program& program)
-      : program_(program), value_mark_(program.values.size(), 0), segment_mark_(program.segments.size(), 0),
-        pool_mark_(program.pools.size(), 0), slot_(program.pools.size(), 0) {
+  MemoryCounter(const Program& program, double activation_factor)
+      : program_(program),
+        value_mark_(program.values.size(), 0),
+        segment_mark_(program.segments.size(), 0),
+        pool_mark_(program.pools.size(), 0),
+        slot_(program.pools.size(), 0) {
     touched_by_.assign(program.values.size(), -1);
     root_.reserve(program.values.size());
     bytes_.reserve(program.values.size());
     for (std::size_t v = 0; v < program.values.size(); ++v) {
       root_.push_back(storage_root(program, static_cast<ValueId>(v)));
-      bytes_.push_back(size_in_bytes(program.values[v]));
+      const Bytes bytes = size_in_bytes(program.values[v]);
+      const bool activation = program.values[v].memory == MemoryClass::kActivation;
+      bytes_.push_back(activation ? std::llround(static_cast<double>(bytes) * activation_factor)
+                                  : bytes);
     }
     for (const Segment& segment : program.segments) profiles_.push_back(profile(segment));
   }
@@ -194,19 +201,20 @@ Bytes sum(const MemoryParts& parts) {
 }
 
 FixedMemory fixed_memory(const SoftwareProfile& software, DType precision) {
-  return {software.context_bytes(), software.gradient_copy_bytes(precision)};
+  return {software.context_bytes(), software.gradient_copy_bytes(precision),
+          software.activation_factor};
 }
 
 void follow_memory(const Program& program, const FixedMemory& fixed,
                    const std::function<void(std::size_t list, const MemoryStep&)>& visit) {
-  MemoryCounter counter(program);
+  MemoryCounter counter(program, fixed.activation_factor);
   for (std::size_t list = 0; list < program.body.size(); ++list) {
     counter.follow(program.body[list], fixed, [&](const MemoryStep& step) { visit(list, step); });
   }
 }
 
 std::vector<MemoryPeak> memory_peaks(const Program& program, const FixedMemory& fixed) {
-  MemoryCounter counter(program);
+  MemoryCounter counter(program, fixed.activation_factor);
   std::vector<MemoryPeak> peaks;
   for (const RankClass& list : program.body) peaks.push_back(counter.count(list, fixed));
   return peaks;

@@ -27,10 +27,11 @@ struct MemoryPeak {
   std::string instant;        // call and op: "0F7 op 41"
 };
 
-/// What a rank holds all the time beside the Program's values.
+/// What a rank holds beside the Program's values: all the time, and with each activation.
 struct FixedMemory {
   Bytes buffers = 0;                   // context, communicators
   Bytes gradients_per_parameter = 0;   // copies of gradients; of each parameter that the rank holds
+  double activation_factor = 1;        // bytes that an activation takes over those of its value
 };
 
 FixedMemory fixed_memory(const SoftwareProfile& software, DType precision);

@@ -30,8 +30,8 @@ struct StageAwareMemory {
 /// one layer that is being recomputed.
 std::vector<double> stage_aware_use(const StageAwareMemory& memory, double first);
 
-/// The shares of stage 0 at which some stage starts to keep one layer more, and 0; ascending, each
-/// once. `layers`: [stage].
+/// The shares of stage 0 behind which some stage keeps one layer more, and 0; ascending, each once.
+/// Between two of them nothing changes. `layers`: [stage].
 std::vector<double> first_share_steps(const std::vector<int>& layers, bool shifted_critical_path);
 
 /// `first: auto`: the largest share of stage 0 with which every stage's activations fit. nullopt:

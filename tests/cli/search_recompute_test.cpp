@@ -36,7 +36,8 @@ bool fits(const Prepared& prepared) {
 
 }  // namespace
 
-TEST_CASE("the share found is the largest that fits of all at which a stage keeps another layer") {
+TEST_CASE(
+    "the share found is the largest that fits of all behind which a stage keeps another layer") {
   const std::vector<Sets> plans = {
       {"training.microbatch=2"},
       {"training.microbatch=2", "schedule=scp"},

@@ -116,6 +116,10 @@ TEST_CASE("the parts are those of one instant, that of the largest total") {
   CHECK(peak[0].total == 22);
   CHECK(peak[0].gradients == 7);
   CHECK(peak[0].activations == 15);
+  // Where activations take twice their bytes: 40, then 7 and 30.
+  const auto twice = memory_peaks(tiny.program, {.activation_factor = 2});
+  CHECK(twice[0].total == 40);
+  CHECK(twice[0].gradients == 0);
 }
 
 TEST_CASE("a view costs nothing, and its write brings the whole storage to life") {
