@@ -145,7 +145,9 @@ int run_command_line(int argc, const char* const* argv) {
   sweep->add_option("--fidelity", options.fidelity, "of all points: analytic (unless the study says other), fluid, step");
   sweep->add_option("--jobs", options.jobs, "processes; default one per core")->check(CLI::Range(1, 4096));
   CLI::App* list = app.add_subcommand("list", "what names mean: models, clusters, profiles, ...");
-  list->add_option("WHAT", what, "models, clusters, profiles, links, frameworks, schedules, partitioners, recompute");
+  list->add_option("WHAT", what,
+                   "models, clusters, profiles, links, frameworks, schedules, partitioners, "
+                   "tensor_overlap, recompute");
 
   std::string run;
   CLI::App* report = app.add_subcommand(

@@ -83,6 +83,14 @@ const std::vector<std::pair<std::string, std::function<List()>>>& topics() {
                      {"{method: uniform, uneven: true}", "layers rounded up, the rest on the last stage"},
                      {"[12, 24, ...]", "the first layer of every stage but stage 0"}};
        }},
+      {"tensor_overlap",
+       [] {
+         return List{{"none", "a microbatch waits for its tensor-parallel collectives"},
+                     {"block",
+                      "its halves take turns within each layer, one computing while the other "
+                      "communicates"},
+                     {"across-blocks", "the same across all layers of a stage"}};
+       }},
       {"recompute",
        [] {
          return List{{"none", "every value that the backward reads is kept"},

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "engine/graph/differentiate.h"
+#include "engine/graph/half_order.h"
 #include "engine/graph/select_kernels.h"
 #include "engine/graph/split_backward.h"
+#include "engine/graph/split_batch.h"
 #include "engine/partition/stage_partition.h"
 #include "engine/program/host_waits.h"
 #include "engine/program/instantiate.h"
@@ -49,6 +52,7 @@ struct TrainingInputs {
   bool flash_attention;
   int tensor;
   bool sequence_parallel, scatter_gather;
+  std::string tensor_overlap;
   std::vector<double> kept;  // [stage]: of kept_shares()
   std::int32_t turning_stage;
   bool splits;  // the backward
@@ -70,6 +74,7 @@ TrainingInputs training_inputs(const Study& study, const std::vector<StageForm>&
           parallel.tensor,
           parallel.sequence_parallel,
           parallel.scatter_gather,
+          parallel.tensor_overlap,
           kept_shares(study.recompute, study.schedule.method == "scp", recomputing_stages(forms)),
           turning_stage(forms),
           any_splits(forms),
@@ -95,6 +100,17 @@ SegmentInputs segment_inputs(const Study& study, std::vector<StageForm> forms) {
   return out;
 }
 
+/// Runs of layers between which the halves of a microbatch are joined: each layer, or each stage.
+std::variant<std::vector<std::int64_t>, Infeasible> halved_runs(const std::string& overlap,
+                                                                std::int64_t num_layers,
+                                                                int num_stages,
+                                                                const PartitionConfig& partition) {
+  if (overlap == "across-blocks") return layer_ranges(num_layers, num_stages, partition);
+  std::vector<std::int64_t> each(static_cast<std::size_t>(num_layers) + 1);
+  std::iota(each.begin(), each.end(), 0);
+  return each;
+}
+
 std::variant<TrainingGraph, Infeasible> make_training_graph(const Graph& model, const TrainingInputs& in,
                                                             const SoftwareProfile& software, PassLog& log) {
   const Graph kernels =
@@ -105,13 +121,29 @@ std::variant<TrainingGraph, Infeasible> make_training_graph(const Graph& model, 
   if (auto* reason = std::get_if<Infeasible>(&sharded)) return *reason;
   verify(std::get<Graph>(sharded), "shard");
 
+  const auto num_stages = static_cast<int>(in.kept.size());
+  if (in.tensor_overlap != "none") {
+    const auto runs = halved_runs(in.tensor_overlap, model.num_layers, num_stages, in.partition);
+    if (auto* reason = std::get_if<Infeasible>(&runs)) return *reason;
+    sharded = run_pass("halves", log, [&] {
+      return split_batch(std::get<Graph>(sharded), std::get<std::vector<std::int64_t>>(runs));
+    });
+    verify(std::get<Graph>(sharded), "halves");
+  }
+
   auto staged = run_pass("partition", log, [&] {
-    return partition_stages(std::get<Graph>(sharded), static_cast<int>(in.kept.size()),
-                            in.partition, in.tensor, in.scatter_gather, in.turning_stage);
+    return partition_stages(std::get<Graph>(sharded), num_stages, in.partition, in.tensor,
+                            in.scatter_gather, in.turning_stage);
   });
   if (auto* reason = std::get_if<Infeasible>(&staged)) return *reason;
   verify(std::get<StagedGraph>(staged).graph, "partition");
   sharded = Graph{};  // deep models: a graph of 10^5 layers is a gigabyte
+  if (in.tensor_overlap != "none") {
+    run_pass("overlap", log, [&] {
+      order_halves(std::get<StagedGraph>(staged));
+      return 0;
+    });
+  }
 
   TrainingGraph training = run_pass("differentiate", log, [&] {
     return differentiate(std::get<StagedGraph>(staged), software, in.grad_dtype);

@@ -97,8 +97,7 @@ void read_parallel(Section& root) {
   }
   section.boolean("scatter_gather", parallel.scatter_gather);
   section.word("tensor_method", parallel.tensor_method, kTensorMethodWords, kPlannedTensorMethods);
-  section.word("tensor_overlap", parallel.tensor_overlap, kTensorOverlapWords,
-               kPlannedTensorOverlaps);
+  section.word("tensor_overlap", parallel.tensor_overlap, kTensorOverlapWords);
   section.refuse(
       "tensor_modules",
       "selecting modules is not in this version; tensor_method megatron splits every layer");

@@ -73,6 +73,22 @@ void check_tensor(const Study& study) {
   }
 }
 
+/// Half of a microbatch's sequences compute while what the others have computed is reduced.
+void check_tensor_overlap(const Study& study) {
+  const std::string& overlap = study.parallel.tensor_overlap;
+  if (overlap == "none") return;
+  const std::string key = "parallel.tensor_overlap";
+  if (study.parallel.tensor < 2) {
+    fail_at(study, key,
+            overlap + " hides the all-reduces of tensor parallelism, and tensor is 1; write none");
+  }
+  const std::int64_t batch = study.training.microbatch;
+  if (batch % 2 == 0) return;
+  fail_at(study, key,
+          overlap + " halves every microbatch, and microbatch(" + text(batch) + ") is odd; " +
+              nearest_that_do(batch, batch + 1, [](std::int64_t b) { return b % 2 == 0; }));
+}
+
 void check_batch(const Study& study) {
   const TrainingConfig& training = study.training;
   const std::string degrees =
@@ -278,6 +294,7 @@ void check_model_fits(Study& study, const StudyResolvers& resolvers) {
 
 void check_batch_fits(const Study& study) {
   check_links(study);
+  check_tensor_overlap(study);
   check_batch(study);
   if (!study.schedule.rows.empty()) return check_schedule_row_microbatches(study);
   study.schedule.microbatch_group == 0 ? check_schedule_microbatches(study) : check_microbatch_group(study);

@@ -340,7 +340,9 @@ Json parallel_schema() {
        {"placement", placement_schema()},
        {"scatter_gather", flag("pipeline sends are split over the tensor group; default true")},
        {"tensor_method", word("how layers are split", kTensorMethodWords)},
-       {"tensor_overlap", word("sub-pipelining", kTensorOverlapWords)}});
+       {"tensor_overlap", word("halves of a microbatch hide each other's collectives, within each "
+                               "layer or across all of a stage",
+                               kTensorOverlapWords)}});
 }
 
 Json training_schema() {

@@ -52,7 +52,8 @@ inline constexpr std::array<std::string_view, 3> kEarlyRecomputeScheduleWords = 
     "pre-recompute-1f1b", "last-no-recompute-1f1b", "scp"};
 inline constexpr std::array<std::string_view, 1> kPartitionWords = {"uniform"};
 inline constexpr std::array<std::string_view, 1> kTensorMethodWords = {"megatron"};
-inline constexpr std::array<std::string_view, 1> kTensorOverlapWords = {"none"};
+inline constexpr std::array<std::string_view, 3> kTensorOverlapWords = {"none", "block",
+                                                                        "across-blocks"};
 inline constexpr std::array<std::string_view, 3> kFidelityWords = {"analytic", "fluid", "step"};
 // Inside a node, then between nodes. Files of calibrate/links/ begin with one of them.
 inline constexpr std::array<std::string_view, 18> kLinkWords = {
@@ -89,8 +90,6 @@ inline constexpr std::array<std::string_view, 6> kPlannedPartitions = {
     "smp", "rannc", "autopipe", "uniform-floor", "parameters", "search"};
 inline constexpr std::array<std::string_view, 7> kPlannedTensorMethods = {
     "auto", "atp", "smp", "map", "summa-2d", "summa-2.5d", "3d"};
-inline constexpr std::array<std::string_view, 2> kPlannedTensorOverlaps = {"block",
-                                                                           "across-blocks"};
 inline constexpr std::array<std::string_view, 1> kPlannedRecomputes = {"rotor"};
 
 }  // namespace trainyard

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/graph/half_order.h"
 #include "engine/graph/op_table.h"
 
 namespace trainyard {
@@ -37,6 +38,7 @@ class Differentiator {
       out_.forward.push_back(std::move(forward));
     }
     for (std::size_t i = ops.size(); i-- > 0;) backward(static_cast<OpId>(i));
+    order_halves(out_.backward);
     if (software_.overlap_tensor_gradient) hoist_collectives();
     return std::move(out_);
   }
@@ -74,6 +76,7 @@ class Differentiator {
     result.attrs = op.attrs;
     result.module = op.module;
     result.layer = op.layer;
+    result.half = op.half;
     result.stage = staged_.stage[static_cast<std::size_t>(id)];
     result.origin = id;
     return result;
@@ -226,6 +229,7 @@ class Differentiator {
     if (op.kind == OpKind::kSplit) return backward_split(id);
     const TensorId dy = gradient_of(op.outputs[0]);
     if (dy < 0) return;
+    if (op.kind == OpKind::kJoin) return backward_join(id, dy);
     switch (op.kind) {
       case OpKind::kEnterTensor: return communicate(id, OpKind::kAllReduce, dy, true);
       case OpKind::kAllReduce:
@@ -258,14 +262,40 @@ class Differentiator {
     for (TensorId output : op.outputs) {
       const TensorId part = gradient_of(output);
       if (part < 0) return;
-      check(tensor(part).alias < 0, "gradient of a view already has a home");
-      tensor(part).alias = packed;
-      tensor(part).alias_offset = tensor(output).alias_offset;
+      const TensorId home = root(part);
+      check(tensor(home).shape == tensor(part).shape, "gradient of a view already has a home");
+      tensor(home).alias = packed;
+      tensor(home).alias_offset = tensor(output).alias_offset;
       join.reads.push_back(part);
     }
     join.writes = {packed};
     out_.backward.push_back(std::move(join));
     contribute(id, op.inputs[0], packed);
+  }
+
+  /// The gradients of the halves are views of their join's; no kernel.
+  void backward_join(OpId id, TensorId dy) {
+    const Op& op = op_at(id);
+    Instruction split = instruction(id, OpPart::kInputGrad);
+    split.reads = {dy};
+    std::int64_t offset = 0;
+    for (TensorId input : op.inputs) {
+      const TensorId part = new_gradient(input);
+      tensor(part).alias = dy;
+      tensor(part).alias_offset = offset;
+      offset += num_elements(tensor(part).shape);
+      split.writes.push_back(part);
+    }
+    const auto parts = split.writes;
+    out_.backward.push_back(std::move(split));
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (wants_gradient(op.inputs[i])) contribute(id, op.inputs[i], parts[i]);
+    }
+  }
+
+  TensorId root(TensorId id) {
+    while (tensor(id).alias >= 0) id = tensor(id).alias;
+    return id;
   }
 
   /// Moves each tensor-parallel collective up to right behind the instruction that it waits for, so

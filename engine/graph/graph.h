@@ -43,6 +43,7 @@ struct OpAttrs {
   bool tanh_gelu = false;      // gelu, bias_gelu, geglu: the tanh approximation (GPT-2, T5 1.1)
   float eps = 0;               // layer_norm, rms_norm: added to the variance
   float rope_base = 0;         // rope: angle of pair i is position * base^(-2i / head_dim)
+  std::int32_t first_sample = 0;  // dropouts: of the microbatch; half of it for its second half
   std::int32_t vocab = 0;      // cross_entropy and its parts: classes; further columns are padding
   friend bool operator==(const OpAttrs&, const OpAttrs&) = default;
 };
@@ -71,7 +72,8 @@ struct Tensor {
   OpId producer = -1;           // kActivation
   std::int32_t parameter = -1;  // kParameter, kParameterGradient: index into Graph::parameters
   TensorId alias = -1;          // shares the storage of this tensor: in place, or a view into it
-  std::int64_t alias_offset = 0;  // of a view: first element, along the last dim
+  std::int64_t alias_offset =
+      0;  // of a view: first element, along the last dim; of half a batch: of all
   bool needs_gradient = false;
   ShardingSpec spec;
 };
@@ -108,6 +110,7 @@ struct Op {
   boost::container::small_vector<TensorId, 2> outputs;
   std::int32_t module = 0;  // index into Graph::modules
   std::int32_t layer = -1;  // transformer layer in execution order (T5: encoder then decoder); -1: ends
+  std::int8_t half = 0;     // 1, 2: works on this half of the microbatch's sequences; 0: on all
 };
 
 struct Graph {

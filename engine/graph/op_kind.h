@@ -20,7 +20,8 @@ namespace trainyard {
   X(kAttention, "attention")                /* composite; select_kernels expands */ \
   X(kFlashAttention, "flash_attention")     /* qkv | q, kv[, mask] -> o, lse */     \
   X(kTranspose, "transpose")                /* x -> x in another layout, a copy */  \
-  X(kSplit, "split")                        /* packed -> q, k, v: views */          \
+  X(kSplit, "split")                        /* packed -> parts, x -> halves: views */ \
+  X(kJoin, "join")                          /* halves of a batch -> x: in place */  \
   X(kScores, "scores")                      /* q, k -> q k^T per head */            \
   X(kAddAttentionBias, "add_attention_bias") /* scores, bias -> scores + bias */    \
   X(kSoftmax, "softmax")                    /* scores[, mask] -> probabilities */   \

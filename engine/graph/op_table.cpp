@@ -57,6 +57,7 @@ OpInfo make_info(OpKind kind) {
       return {.backward = F::kApart, .gradient_in = false, .dx_saved_inputs = bits({1}),
               .dx_saved_outputs = bits({1})};
     case kEnterTensor:
+    case kJoin:
     case kSplit: return {.backward = F::kSpecial, .kernel = K::kNone};
     case kSlice: return {.backward = F::kSpecial, .kernel = K::kNone};
     case kAllReduce:

@@ -29,7 +29,8 @@ class StageCutter {
       for (TensorId output : op.outputs) home_[static_cast<std::size_t>(output)] = stage;
       for (TensorId output : op.outputs) {
         TensorId& alias = tensor(output).alias;
-        if (alias >= 0) alias = op.inputs[0];  // a view of what arrived here
+        // A view of what arrived here; half a batch lies in what will be joined.
+        if (alias >= 0 && alias == in_.ops[i].inputs[0]) alias = op.inputs[0];
       }
       emit(std::move(op), stage);
     }

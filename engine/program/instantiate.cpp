@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/program/release_points.h"
 
 namespace trainyard {
 
@@ -224,6 +225,17 @@ class Instantiator {
     return op;
   }
 
+  std::size_t& last_use_of(TensorId id) { return last_use_[static_cast<std::size_t>(root(id))]; }
+
+  /// Calls visit(instruction, tensor).
+  template <typename Visit>
+  static void for_operands(const Instructions& instructions, const Visit& visit) {
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      for (TensorId t : instructions[i]->reads) visit(i, t);
+      for (TensorId t : instructions[i]->writes) visit(i, t);
+    }
+  }
+
   /// -1 where it would do nothing.
   SegmentId compute_segment(std::int32_t stage, Phase phase, const std::string& suffix,
                             const Instructions& instructions) {
@@ -231,26 +243,30 @@ class Instantiator {
     const SegmentId id = add_segment(stage, letter(phase) + suffix, phase);
     std::vector<ProgramOp> ops;
     ops.reserve(instructions.size() * 2);
-    // Last instruction of this segment that touches each storage.
-    for (std::size_t i = 0; i < instructions.size(); ++i) {
-      const auto mark = [&](TensorId t) { last_use_[static_cast<std::size_t>(root(t))] = i; };
-      for (TensorId t : instructions[i]->reads) mark(t);
-      for (TensorId t : instructions[i]->writes) mark(t);
-    }
+    // Behind which instruction of this segment each storage that it touches is free to go.
+    const std::vector<std::size_t> release = release_points(instructions);
+    std::vector<boost::container::small_vector<std::size_t, 1>> released(instructions.size());
+    for_operands(instructions, [&](std::size_t, TensorId t) { last_use_of(t) = 0; });
+    for_operands(instructions, [&](std::size_t i, TensorId t) {
+      last_use_of(t) = std::max(last_use_of(t), release[i]);
+    });
+    for (std::size_t i = 0; i < instructions.size(); ++i) released[release[i]].push_back(i);
     for (std::size_t i = 0; i < instructions.size(); ++i) {
       ops.push_back(make_op(*instructions[i], stage));
       ProgramOp free;
       free.kind = OpKind::kFree;
       const auto consider = [&](TensorId t) {
         const TensorId r = root(t);
-        if (last_use_[static_cast<std::size_t>(r)] != i || !ends_in(r, phase)) return;
+        if (last_use_of(t) != i || !ends_in(r, phase)) return;
         const Operand operand{value(r, stage), 0};
         if (std::find(free.reads.begin(), free.reads.end(), operand) == free.reads.end()) {
           free.reads.push_back(operand);
         }
       };
-      for (TensorId t : instructions[i]->reads) consider(t);
-      for (TensorId t : instructions[i]->writes) consider(t);
+      for (const std::size_t user : released[i]) {
+        for (TensorId t : instructions[user]->reads) consider(t);
+        for (TensorId t : instructions[user]->writes) consider(t);
+      }
       if (!free.reads.empty()) ops.push_back(std::move(free));
     }
     program().segments[static_cast<std::size_t>(id)].ops = std::move(ops);

@@ -35,6 +35,7 @@ void for_attributes(const Visit& visit) {
   visit("tanh", &OpAttrs::tanh_gelu);
   visit("eps", &OpAttrs::eps);
   visit("base", &OpAttrs::rope_base);
+  visit("first_sample", &OpAttrs::first_sample);
   visit("vocab", &OpAttrs::vocab);
   visit("share", &OpAttrs::share);
   visit("dim", &OpAttrs::dim);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -101,6 +102,7 @@ class Recomputer {
     for (std::size_t k = 0; k < region.size(); ++k) {
       if (included[k]) clones_[at].push_back(clone(training_.forward[region[k]], rule, again));
     }
+    settle_aliases(again);
     for (const auto& [old_id, new_id] : again) {
       for (std::uint32_t reader : readers_[static_cast<std::size_t>(old_id)]) {
         if (!takes_clone(reader)) continue;
@@ -121,13 +123,27 @@ class Recomputer {
     for (TensorId& write : copy.writes) {
       Tensor t = tensor(write);
       t.name += rule.mark;
-      if (const auto it = again.find(t.alias); it != again.end()) t.alias = it->second;
       training_.graph.tensors.push_back(std::move(t));
       const auto fresh = static_cast<TensorId>(training_.graph.tensors.size() - 1);
       again.emplace(write, fresh);
       write = fresh;
     }
     return copy;
+  }
+
+  /// A view of what is computed again lies in that. Half a batch lies in what will be joined; where
+  /// that is not done again, its storage holds what was kept, and the half lies by itself.
+  void settle_aliases(const std::unordered_map<TensorId, TensorId>& again) {
+    for (const auto& [old_id, new_id] : again) {
+      TensorId& alias = tensor(new_id).alias;
+      if (alias < 0) continue;
+      if (const auto it = again.find(alias); it != again.end()) {
+        alias = it->second;
+      } else if (tensor(alias).producer > tensor(old_id).producer) {
+        alias = -1;
+        tensor(new_id).alias_offset = 0;
+      }
+    }
   }
 
   void insert_clones() {
@@ -162,12 +178,12 @@ std::vector<Region> sequence_gathers(const TrainingGraph& training) {
 }
 
 std::vector<Region> attention_cores(const TrainingGraph& training) {
-  std::map<std::pair<std::int32_t, std::int32_t>, Region> by_module;  // (layer, module)
+  std::map<std::tuple<std::int32_t, std::int32_t, int>, Region> by_module;  // (layer, module, half)
   for (std::size_t i = 0; i < training.forward.size(); ++i) {
     const Instruction& op = training.forward[i];
     const bool core = op.attrs.heads > 0 && op.kind != OpKind::kRope &&
                       op.kind != OpKind::kRelativeBias && op.kind != OpKind::kFlashAttention;
-    if (core) by_module[{op.layer, op.module}].push_back(i);
+    if (core) by_module[{op.layer, op.module, op.half}].push_back(i);
   }
   std::vector<Region> regions;
   regions.reserve(by_module.size());

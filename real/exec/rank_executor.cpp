@@ -223,7 +223,7 @@ void RankExecutor::communicate(const OpPlan& plan, const IssuedOp& issued) {
 void RankExecutor::compute(const OpPlan& plan, const IssuedOp& issued) {
   const ProgramOp& op = *plan.op;
   if (op.kind == OpKind::kFree) return release(plan, issued);
-  if (op.kind == OpKind::kSplit || op.kind == OpKind::kEnterTensor) {
+  if (op.kind == OpKind::kSplit || op.kind == OpKind::kJoin || op.kind == OpKind::kEnterTensor) {
     // Views: what they write lies in what is there.
     for (const Operand& operand : op.writes) values_.prepare(operand.value, microbatch_of(operand, issued));
     return;
@@ -266,7 +266,7 @@ void RankExecutor::run(const OpPlan& plan, const IssuedOp& issued) {
     return;
   }
   StepState state = state_;
-  state.first_sample = first_sample(issued);
+  state.first_sample = first_sample(issued) + plan.attrs->first_sample;
   k.attrs = plan.attrs;
   k.state = &state;
   k.read_places = plan.read_places.data();

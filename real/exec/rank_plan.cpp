@@ -85,6 +85,7 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
       return plan;
     case OpKind::kFree:
     case OpKind::kSplit:
+    case OpKind::kJoin:
     case OpKind::kEnterTensor:
     case OpKind::kSlice: return plan;  // the executor's own: no kernel
     case OpKind::kDropout: {

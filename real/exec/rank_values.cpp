@@ -102,6 +102,9 @@ at::Tensor RankValues::view_of(ValueId id, Microbatch mb) {
   const std::int64_t elements = num_elements(value.dims);
   if (elements == whole.numel()) return whole.view(shape);
   if (whole.dim() > 1 && shape.size() == static_cast<std::size_t>(whole.dim())) {
+    if (shape.back() == whole.size(-1)) {  // half a batch
+      return whole.narrow(0, alias.offset / (elements / shape.front()), shape.front());
+    }
     return whole.narrow(-1, alias.offset, shape.back());  // of a packed tensor, along its last dim
   }
   std::int64_t offset = alias.offset;

@@ -24,7 +24,8 @@ class RecordingDevice final : public Device {
     out_.streams.push_back({StreamCall::kLaunch, op.stream, &op, -1});
     // Launches come in the order of issue, one per op.
     const IssuedOp& issued = executor_->plan().order().ops[launches_];
-    const bool views = op.kind == OpKind::kSplit || op.kind == OpKind::kEnterTensor;
+    const bool views =
+        op.kind == OpKind::kSplit || op.kind == OpKind::kJoin || op.kind == OpKind::kEnterTensor;
     const bool communicates = is_communication(op.kind);
     if (!views) {
       access(op.reads, issued, op.kind == OpKind::kFree);

@@ -1,0 +1,125 @@
+// Sub-pipelined tensor parallelism as the compiled Program has it: the two halves of a microbatch
+// take on the executor what Merak's closed forms say (Lai et al., section 5.3).
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "engine/exec/lanes.h"
+#include "engine/schedule/sub_pipelined.h"
+#include "tests/support/golden.h"
+#include "tests/support/studies.h"
+#include "tests/support/timing.h"
+
+namespace trainyard {
+
+namespace {
+
+Program program_of(int layers, const std::string& overlap) {
+  return compiled_program(prepare_text("model: {family: gpt, layers: " + std::to_string(layers) +
+                                       ", hidden: 32, heads: 4, vocab: 64, seq_len: 8}\n"
+                                       "cluster: {preset: dgx-a100-80g, nodes: 1}\n"
+                                       "parallel: {tensor: 2, data: 1, tensor_overlap: " +
+                                       overlap +
+                                       "}\n"
+                                       "training: {global_batch: 2, microbatch: 2, dropout: 0}\n"));
+}
+
+const Segment& segment(const Program& program, const std::string& name) {
+  const auto it = std::find_if(program.segments.begin(), program.segments.end(),
+                               [&](const Segment& s) { return s.name == name; });
+  REQUIRE(it != program.segments.end());
+  return *it;
+}
+
+struct Times {
+  Seconds forward = 0, backward = 0;
+};
+
+/// Of one microbatch, where all that takes time is a half's block and its all-reduce: `compute` / 4
+/// of the last product before the all-reduce, twice that backward, and `all_reduce` / 4.
+Times times_of(const Program& program, double compute, double all_reduce) {
+  Costs costs = zero_costs(program, free_links(2));
+  for (const Segment& s : program.segments) {
+    for (std::size_t k = 0; k < s.ops.size(); ++k) {
+      const std::string& module = program.modules[static_cast<std::size_t>(s.ops[k].module)];
+      const bool out = module.ends_with(".proj") || module.ends_with(".fc2");
+      const bool in = module.ends_with(".qkv") || module.ends_with(".fc1");
+      if (s.ops[k].kind != OpKind::kLinear) continue;
+      if (out && s.ops[k].part == OpPart::kForward)
+        cost_of(costs, program, s.name, k).kernel = compute / 4;
+      if (in && s.ops[k].part == OpPart::kInputGrad)
+        cost_of(costs, program, s.name, k).kernel = compute / 2;
+    }
+  }
+  const Lanes lanes = find_lanes(program);
+  for (const Message& message : lanes.messages) {
+    const bool of_half = message.kind == OpKind::kAllReduce && message.bytes == 8 * 32 * 2;
+    costs.messages.emplace_back(of_half ? all_reduce / 4 : 0);
+  }
+  RunOptions options;
+  options.compute_only = true;
+  options.record_rows = true;
+  const Trace trace = run(program, costs, options);
+  Times times;
+  for (const TraceRow& row : trace.ranks.at(0).rows) {
+    const Segment& s = program.segments[static_cast<std::size_t>(row.segment)];
+    (s.phase == Phase::kForward ? times.forward : times.backward) =
+        std::max(s.phase == Phase::kForward ? times.forward : times.backward, row.end);
+  }
+  times.backward -= times.forward;
+  return times;
+}
+
+}  // namespace
+
+TEST_CASE("a half has two all-reduces per block, each behind its part of the block") {
+  for (const std::string overlap : {"block", "across-blocks"}) {
+    const Program program = program_of(3, overlap);
+    for (const std::string name : {"0F", "0B"}) {
+      std::string order;  // of the halves' collectives: attention or MLP, and the half
+      for (const ProgramOp& op : segment(program, name).ops) {
+        if (op.kind != OpKind::kAllReduce) continue;
+        const std::string& value =
+            program.values[static_cast<std::size_t>(op.reads.at(0).value)].name;
+        if (!value.ends_with("/1") && !value.ends_with("/2")) continue;
+        const bool attention =
+            value.find("attention") != value.npos || value.find("norm_1") != value.npos;
+        order += std::string(attention ? "a" : "m") + value.back();
+      }
+      CAPTURE(overlap, name);
+      const std::string layer = name == "0F" ? "a1a2m1m2" : "m2m1a2a1";
+      CHECK(order == layer + layer + layer);
+    }
+  }
+}
+
+TEST_CASE("the Program's halves take what Merak's closed forms say") {
+  for (const int layers : {1, 2, 3, 12, 24}) {
+    const Program across = program_of(layers, "across-blocks");
+    const Program block = program_of(layers, "block");
+    for (const double compute : {0.0, 1.0, 2.0, 4.0, 7.0}) {
+      for (const double all_reduce : {0.0, 1.0, 2.0, 4.0, 5.0, 8.0, 20.0}) {
+        CAPTURE(layers, compute, all_reduce);
+        const Times got = times_of(across, compute, all_reduce);
+        const SubPipelinedTime law = sub_pipelined(layers, compute, all_reduce, true);
+        CHECK(got.forward == law.forward);
+        CHECK(got.backward == law.backward);
+        const Times joined = times_of(block, compute, all_reduce);
+        const SubPipelinedTime one = sub_pipelined(1, compute, all_reduce, true);
+        CHECK(joined.forward == layers * one.forward);
+        CHECK(joined.backward == layers * one.backward);
+      }
+    }
+  }
+}
+
+TEST_CASE("the Program's halves take what Merak's vectors say") {
+  for (const auto& expected : golden_json("merak_subpipelined_tmp.json")["cases"]) {
+    const Times got =
+        times_of(program_of(expected["K"], "across-blocks"), expected["Tm"], expected["Ta"]);
+    CHECK(got.forward == expected["fwd"].get<double>());
+    CHECK(got.backward == expected["bwd"].get<double>());
+  }
+}
+
+}  // namespace trainyard

@@ -1,0 +1,94 @@
+// Halves of a microbatch that take turns train as the whole does on one device: gradients, losses
+// and dropout masks, whatever they are combined with.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/real/layouts.h"
+#include "tests/real/parity.h"
+
+namespace trainyard {
+
+namespace {
+
+using Sets = std::vector<std::string>;
+
+Sets joined(Sets a, const Sets& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+const std::string kSgd =
+    "precision: fp64, optimizer: sgd, clip_norm: 0, lr: {peak: 0.05}, weight_decay: 0";
+
+std::string study(const std::string& family) {
+  return parity_study(family, kSgd + ", dropout: " + (family == "llama" ? "0" : "0.1"));
+}
+
+Sets halved(const std::string& overlap) {
+  return {"training.microbatch=2", "parallel.tensor=2", "parallel.tensor_overlap=" + overlap};
+}
+
+}  // namespace
+
+TEST_CASE("halves of a microbatch train as one device does, in every family, recomputed or kept") {
+  for (const std::string family : {"gpt", "llama", "bert", "bert-next", "t5"}) {
+    const LoopbackRun one = run_loopback(study(family), {}, {.steps = 2});
+    for (const std::string overlap : {"block", "across-blocks"}) {
+      for (const std::string sequence : {"false", "true"}) {
+        for (const std::string recompute : {"none", "selective", "full"}) {
+          CAPTURE(family, overlap, sequence, recompute);
+          const Sets sets =
+              joined(halved(overlap), {"cluster.ranks=2", "parallel.sequence_parallel=" + sequence,
+                                       "recompute=" + recompute});
+          check_same(one, run_loopback(study(family), sets, {.steps = 2}), kFp64);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("halves of a microbatch train as one device does under every schedule") {
+  for (const std::string family : {"gpt", "t5"}) {
+    const LoopbackRun one = run_loopback(study(family), {}, {.steps = 2});
+    for (const std::string overlap : {"block", "across-blocks"}) {
+      for (const std::string schedule :
+           {"1f1b", "gpipe", "zb-h1", "zb-v", "dualpipe-v", "interleaved"}) {
+        CAPTURE(family, overlap, schedule);
+        Sets sets = joined(halved(overlap), {"cluster.ranks=4", "parallel.pipeline=2",
+                                             "recompute=full", "schedule=" + schedule});
+        if (schedule == "interleaved") sets.emplace_back("parallel.virtual_stages=2");
+        check_same(one, run_loopback(study(family), sets, {.steps = 2}), kFp64);
+      }
+    }
+  }
+}
+
+TEST_CASE("halves of a microbatch are recomputed early and train as one device does") {
+  // 4 microbatches, the least that the critical path schedule takes.
+  for (const std::string overlap : {"block", "across-blocks"}) {
+    for (const std::string schedule : {"scp", "pre-recompute", "last-no-recompute"}) {
+      CAPTURE(overlap, schedule);
+      const Sets sets = joined(halved(overlap), {"cluster.ranks=8", "parallel.pipeline=4",
+                                                 "recompute=full", "schedule=" + schedule});
+      check_same(run_loopback(study("gpt"), {}, {.steps = 2}),
+                 run_loopback(study("gpt"), sets, {.steps = 2}), kFp64);
+    }
+  }
+}
+
+TEST_CASE("halves of a microbatch reduce over Gloo as one device trains, on eight ranks") {
+  const LoopbackRun one = run_loopback(study("gpt"), {}, {.steps = 2});
+  for (const std::string overlap : {"block", "across-blocks"}) {
+    CAPTURE(overlap);
+    LoopbackOptions over_gloo;
+    over_gloo.steps = 2;
+    over_gloo.over_gloo = true;
+    const Sets sets =
+        joined(halved(overlap), {"cluster.ranks=8", "parallel.pipeline=2", "parallel.data=2",
+                                 "parallel.zero=1", "recompute=full"});
+    check_same(one, run_loopback(study("gpt"), sets, over_gloo), kFp64);
+  }
+}
+
+}  // namespace trainyard
