@@ -17,6 +17,7 @@
 #include "engine/program/lower.h"
 #include "engine/program/step_segments.h"
 #include "engine/program/verify.h"
+#include "engine/recompute/offload.h"
 #include "engine/recompute/recompute.h"
 #include "engine/schedule/schedule_csv.h"
 #include "engine/schedule/schedule_names.h"
@@ -58,6 +59,8 @@ struct TrainingInputs {
   bool splits;  // the backward
   PartitionConfig partition;
   RecomputeConfig recompute;
+  OffloadConfig offload;
+  std::vector<bool> at_once;  // [stage]; empty where nothing is offloaded
   FrameworkConfig framework;
   friend bool operator==(const TrainingInputs&, const TrainingInputs&) = default;
 };
@@ -80,6 +83,8 @@ TrainingInputs training_inputs(const Study& study, const std::vector<StageForm>&
           any_splits(forms),
           study.partition,
           study.recompute,
+          study.offload,
+          study.offload.activations ? stages_at_once(forms) : std::vector<bool>{},
           study.framework};
 }
 
@@ -89,11 +94,13 @@ struct SegmentInputs {
   std::vector<StageForm> forms;  // [stage]
   ParallelConfig parallel;
   TrainingConfig training;
+  int horizon;
   friend bool operator==(const SegmentInputs&, const SegmentInputs&) = default;
 };
 
 SegmentInputs segment_inputs(const Study& study, std::vector<StageForm> forms) {
-  SegmentInputs out{std::move(forms), study.parallel, study.training};
+  SegmentInputs out{std::move(forms), study.parallel, study.training, study.offload.horizon};
+  for (StageForm& form : out.forms) form.at_once = false;  // the training graph has it
   out.parallel.data = std::min(study.parallel.data, 2);  // size_buckets() has the rest of it
   out.parallel.placement = ParallelConfig{}.placement;
   out.training.global_batch = 0;
@@ -159,6 +166,12 @@ std::variant<TrainingGraph, Infeasible> make_training_graph(const Graph& model, 
       return 0;
     });
   }
+  if (in.offload.activations) {
+    run_pass("offload", log, [&] {
+      offload_checkpoints(training, in.offload, in.at_once);
+      return 0;
+    });
+  }
   return training;
 }
 
@@ -206,7 +219,7 @@ void Compiler::Kept::make_segments(const SegmentInputs& in, const SoftwareProfil
   draft = ProgramDraft{};
   verified = false;
   draft = run_pass("instantiate", log, [&] {
-    return instantiate(training, in.forms, in.parallel, in.training, in.training.grad_dtype);
+    return instantiate(training, in.forms, in.parallel, in.training, in.training.grad_dtype, in.horizon);
   });
   if (software.synchronous_transfers && in.parallel.pipeline > 1) add_host_waits(draft);
   step = run_pass("step", log, [&] { return add_step_segments(draft, in.parallel, in.training, software); });
@@ -288,7 +301,7 @@ Program Compiler::take() {
 
 ProgramInputs program_inputs(const Study& study) {
   return {study.model,    study.parallel,  study.training, study.partition,
-          study.schedule, study.recompute, study.framework};
+          study.schedule, study.recompute, study.offload, study.framework};
 }
 
 std::variant<Program, Infeasible> compile(const Graph& model, const Study& study,

@@ -38,6 +38,7 @@ struct ProgramInputs {
   PartitionConfig partition;
   ScheduleConfig schedule;
   RecomputeConfig recompute;
+  OffloadConfig offload;
   FrameworkConfig framework;
   friend bool operator==(const ProgramInputs&, const ProgramInputs&) = default;
 };

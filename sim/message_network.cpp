@@ -144,8 +144,9 @@ MessageNetwork::Phase MessageNetwork::step_phase(ChannelId channel, const Collec
 const MessageNetwork::Course& MessageNetwork::course(ChannelId channel, std::int32_t message) {
   const auto [it, fresh] = courses_.try_emplace(plan_.times.index(channel, message));
   if (!fresh) return it->second;
+  const bool copy = plan_.lanes.messages[static_cast<std::size_t>(message)].kind == OpKind::kCopy;
   for (const CollectivePhase& phase : plan_.times.of(channel, message).phases) {
-    it->second.phases.push_back(step_ ? step_phase(channel, phase) : fluid_phase(channel, phase));
+    it->second.phases.push_back(step_ && !copy ? step_phase(channel, phase) : fluid_phase(channel, phase));
   }
   if (it->second.phases.empty()) {  // from a device to itself, or measured
     Flow flow;

@@ -141,6 +141,14 @@ std::vector<LinkUse> Network::route(std::int64_t from, std::int64_t to) const {
   return from == to ? std::vector<LinkUse>{} : uses(devices, edge, false).links;
 }
 
+std::vector<LinkUse> Network::host_route(std::int64_t device, bool out) const {
+  std::vector<LinkUse> links;
+  if (ports_to_nics_) links.push_back({port(device, out), 1});
+  if (switches_ > 0) links.push_back({uplink(node(device), device_switch(device), out), 1});
+  if (!cluster_.p2p) links.push_back({memory(device), 1});
+  return links;
+}
+
 Network::Uses Network::uses(std::span<const std::int64_t> devices, std::span<const GroupEdge> edges,
                             bool striped) const {
   // NICs of the group on each of its nodes, each with one of the devices next to it.

@@ -4,6 +4,7 @@
 //   device --(port)-- switch or mesh of the node --(port)-- device            inside a node
 //   device --(PCIe uplink)-- NIC -- links of the fabric -- NIC --(PCIe uplink)-- device
 //   device --(port)-- host memory --(link between sockets)--(port)-- device   without peer access
+//   device --(port)--(PCIe uplink)-- host memory                              copies to the host and back
 //
 // Ports: the NVLinks (or the PCIe slot) of one device. NICs: each belongs to the devices next to it,
 // and to the PCIe switch that they share. Links of the fabric: fabric_links.h. Host memory: one link per
@@ -55,6 +56,9 @@ class Network {
 
   /// Links from device `from` to device `to`, in order, each once. Empty for from = to.
   std::vector<LinkUse> route(std::int64_t from, std::int64_t to) const;
+
+  /// Links between a device and the memory of its host that something else passes too; `out`: to the host.
+  std::vector<LinkUse> host_route(std::int64_t device, bool out) const;
 
   /// Links of all `edges` of a group together, ascending, and how often each is passed while every edge
   /// carries `unit` bytes. Groups with several ranks on a node send over the NICs of all of them at once

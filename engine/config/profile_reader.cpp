@@ -102,6 +102,23 @@ void read_bandwidth(const YamlNode& node, HardwareProfile& profile) {
   node.finish();
 }
 
+HostLink read_host_link(const YamlNode& node) {
+  HostLink link;
+  link.bandwidth = node.at("rate").as_bandwidth();
+  if (link.bandwidth <= 0) node.at("rate").fail("expected more than 0 bytes/s");
+  link.latency = duration(node, "latency");
+  link.provenance = read_provenance(node);
+  node.finish();
+  return link;
+}
+
+/// Where a profile says nothing: a CPU's copy reads and writes its own memory. Of a GPU nothing is known then.
+HostLink default_host_link(const HardwareProfile& profile) {
+  if (profile.architecture != "cpu") return {};
+  return {profile.memory_bandwidth / 2, 0,
+          {"derived", "half of the memory's bandwidth: a copy reads and writes it; " + profile.bandwidth_provenance.note}};
+}
+
 void read_memory_bound(const YamlNode& node, HardwareProfile& profile) {
   for (const std::string& key : node.keys()) {
     const YamlNode entry = node.at(key);
@@ -252,6 +269,8 @@ HardwareProfile read_hardware_profile(const std::string& root, const std::string
   }
   if (const auto entry = node.find("slowdown")) profile.slowdown = read_slowdown(*entry);
   if (const auto entry = node.find("host_computes")) profile.host_computes = entry->as_bool();
+  const auto host_link = node.find("host_link");
+  profile.host_link = host_link ? read_host_link(*host_link) : default_host_link(profile);
   if (const auto entry = node.find("kernels")) profile.measured = read_measured_kernels(*entry);
   node.find("links");  // find_link() reads them
   node.find("calibration");  // how it was made, for people

@@ -1,4 +1,4 @@
-// `partition` and `schedule`, each a word or a map with its details.
+// `partition` and `schedule`, each a word or a map with its details; and `offload`.
 #include <algorithm>
 #include <string>
 
@@ -104,12 +104,21 @@ void read_schedule(Section& root) {
   section.finish();
 }
 
+void read_offload(Section& root) {
+  Section section = root.child("offload");
+  OffloadConfig& offload = root.study().offload;
+  section.boolean("activations", offload.activations);
+  section.integer("horizon", offload.horizon, 0, static_cast<int>(kMaxLayers));
+  section.finish();
+}
+
 }  // namespace
 
 void read_plan(Section& root) {
   read_partition(root);
   read_schedule(root);
   read_recompute(root);
+  read_offload(root);
 }
 
 }  // namespace trainyard

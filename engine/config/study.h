@@ -122,6 +122,13 @@ struct RecomputeConfig {
   friend bool operator==(const RecomputeConfig&, const RecomputeConfig&) = default;
 };
 
+/// What recomputation keeps waits in the host's memory (recompute/offload.h).
+struct OffloadConfig {
+  bool activations = false;
+  int horizon = 4;  // layers before the one that reads it, a copy back is issued
+  friend bool operator==(const OffloadConfig&, const OffloadConfig&) = default;
+};
+
 struct FrameworkConfig {
   std::string name = "trainyard";
   std::string version;  // chosen by the rule of the contract unless said
@@ -148,6 +155,7 @@ struct Study {
   PartitionConfig partition;
   ScheduleConfig schedule;
   RecomputeConfig recompute;
+  OffloadConfig offload;
   FrameworkConfig framework;
   DataConfig data;
   CheckpointConfig checkpoint;

@@ -174,6 +174,24 @@ void warn_of_recompute(Study& study) {
   }
 }
 
+/// What is copied to the host is what recomputation keeps.
+void check_offload(const Study& study, const StudyResolvers& resolvers) {
+  if (!study.offload.activations) return;
+  const char* const key = "offload.activations";
+  if (study.recompute.method == RecomputeConfig::Method::kNone) {
+    fail_at(study, key, "copies what recomputation keeps, and recompute is none; write recompute: full");
+  }
+  if (study.recompute.method == RecomputeConfig::Method::kSelective &&
+      study.training.flash_attention == FlashAttention::kOn) {
+    fail_at(study, key, "copies what recomputation keeps, and recompute: selective keeps nothing for flash attention; "
+                        "write recompute: full");
+  }
+  const std::optional<HardwareProfile> hardware = resolvers.hardware(study.cluster.device);
+  if (hardware && hardware->host_link.bandwidth <= 0) {
+    fail_at(study, key, "the profile of " + study.cluster.device + " has no host_link, the rate of copies to the host");
+  }
+}
+
 /// The sizes of a tensor's dimensions, each with the key that says it; key "": a constant.
 struct TensorSize {
   struct Factor {
@@ -290,6 +308,7 @@ void check_model_fits(Study& study, const StudyResolvers& resolvers) {
   check_recompute(study);
   check_partition(study);
   warn_of_recompute(study);
+  check_offload(study, resolvers);
 }
 
 void check_batch_fits(const Study& study) {

@@ -14,7 +14,7 @@ void read_model(Section& root, const StudyResolvers& resolvers);
 void read_cluster(Section& root, const StudyResolvers& resolvers);
 void read_parallel(Section& root);
 void read_training(Section& root);
-void read_plan(Section& root);  // partition, schedule, recompute
+void read_plan(Section& root);  // partition, schedule, recompute, offload
 void read_recompute(Section& root);
 void read_schedule_file(Section& section);  // the map `schedule: {file: ...}`
 void read_run(Section& root);   // framework, data, checkpoint, fidelity

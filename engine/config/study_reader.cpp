@@ -55,7 +55,6 @@ Study read_study_node(YamlNode document, const std::vector<std::string>& sets,
   study.file = document.pos().file;
   Section root(study, "", document);
   skip_annotations(root);
-  root.refuse("offload", "offloading is not in this version; leave this key out");
   skip_sweep(root);
   read_model(root, resolvers);
   read_cluster(root, resolvers);

@@ -362,6 +362,10 @@ std::string resolved_study_text(const Study& study) {
   write_partition(out, study.partition);
   write_schedule(out, study.schedule);
   write_recompute(out, study.recompute);
+  out.open("offload");
+  out.flag("activations", study.offload.activations);
+  out.integer("horizon", study.offload.horizon);
+  out.close();
   out.open("framework");
   out.text("name", study.framework.name);
   if (!study.framework.version.empty()) {

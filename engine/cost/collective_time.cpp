@@ -423,4 +423,11 @@ Seconds transfer_time(Bytes bytes, Distance distance, const Cluster& cluster, So
   return parts.latency + parts.transfer;
 }
 
+TransferTime copy_parts(Bytes bytes, const HostLink& link, const Cluster& cluster, SourceLog& log) {
+  log.use(link.provenance, cluster.device, "host_link", "copies between device and host");
+  const bool slot = cluster.intra.kind.starts_with("pcie") && cluster.intra.bandwidth > 0;
+  const BytesPerSecond bandwidth = slot ? std::min(link.bandwidth, cluster.intra.bandwidth) : link.bandwidth;
+  return {link.latency, static_cast<double>(bytes) / bandwidth};
+}
+
 }  // namespace trainyard

@@ -27,7 +27,7 @@ struct GroupLayout {
 };
 
 /// Where the two ends of a transfer lie.
-enum class Distance : std::uint8_t { kSameDevice, kSameNode, kAcrossSwitches, kSameLeaf, kAcrossLeaves, kAcrossSockets };
+enum class Distance : std::uint8_t { kSameDevice, kSameNode, kAcrossSwitches, kSameLeaf, kAcrossLeaves, kAcrossSockets, kHost };
 
 /// How a collective is done (cluster.collectives).
 enum class Algorithm : std::uint8_t {
@@ -123,5 +123,9 @@ struct TransferTime {
 TransferTime transfer_parts(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log,
                             double fabric_seconds = 0);
 Seconds transfer_time(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log);
+
+/// One copy between a device and its host: latency, and bytes / bandwidth of `link`, or of the device's slot where
+/// that is slower.
+TransferTime copy_parts(Bytes bytes, const HostLink& link, const Cluster& cluster, SourceLog& log);
 
 }  // namespace trainyard

@@ -67,6 +67,13 @@ struct Slowdown {
   bool any() const { return compute_by_communication != 1 || communication_by_compute != 1; }
 };
 
+/// Copies between the device and the memory of its host, pinned: latency + bytes / bandwidth, one direction.
+struct HostLink {
+  BytesPerSecond bandwidth = 0;  // 0: not known
+  Seconds latency = 0;
+  Provenance provenance;
+};
+
 /// Kernels as `trainyard calibrate` timed them, form by form, while so many processes of the machine worked at
 /// the same time: on a CPU they share cores, caches and memory. What is here goes before the forms above.
 struct MeasuredKernels {
@@ -100,6 +107,7 @@ struct HardwareProfile {
   Seconds launch = 0;                       // host time to issue one op
   Provenance launch_provenance;
   Slowdown slowdown;
+  HostLink host_link;
   /// A CPU: the thread that issues ops is the one that computes them, so that nothing is issued ahead.
   bool host_computes = false;
   std::vector<std::shared_ptr<const MeasuredKernels>> measured;  // by ascending number of ranks; empty: none

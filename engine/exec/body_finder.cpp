@@ -107,7 +107,7 @@ void BodyFinder::ask(Question question, const StreamAccesses& accesses, std::uin
   const auto own = static_cast<std::size_t>(question.on_main ? StreamId::kMain : stream_);
   for (const StreamPoint& point : accesses.latest) {
     if (point.at() != state_.next) continue;
-    question.inside |= static_cast<std::uint8_t>(1U << point.stream());
+    question.inside |= static_cast<StreamSet>(1U << point.stream());
     if (point.stream() == own) continue;
     trial_.found.body.edges.emplace_back(at, point.op());
     waits_inside = true;

@@ -50,7 +50,7 @@ class BodyFinder {
     bool on_main = false;      // an op of main asks
     bool main_is_fine = false; // it waits for main's latest op anyway, which is inside
     bool per_microbatch = false;
-    std::uint8_t inside = 0;   // bit s: the body has taken over what stream s did last
+    StreamSet inside = 0;      // bit s: the body has taken over what stream s did last
     std::uint32_t slot = 0;    // or the stream
     /// Equal questions have equal keys.
     std::uint64_t key() const {

@@ -87,7 +87,7 @@ CostUncertainty::CostUncertainty(const Program& program, const HardwareProfile& 
   for (const Segment& segment : program.segments) {
     auto& ops = ops_.emplace_back(segment.ops.size());
     for (std::size_t k = 0; k < segment.ops.size(); ++k) {
-      if (is_communication(segment.ops[k].kind)) continue;
+      if (moves_data(segment.ops[k].kind)) continue;
       const KernelWork work = work_of(segment.ops[k]);
       if (work.cls == KernelClass::kNone) continue;
       const KernelUncertainty uncertainty = kernel_uncertainty(work, hardware, software);

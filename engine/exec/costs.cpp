@@ -33,7 +33,7 @@ class SegmentCoster {
       const KernelWork work = work_of_(op);
       cost.flop = work.flop;
       cost.bytes = work.bytes;
-      if (is_communication(op.kind)) {
+      if (moves_data(op.kind)) {
         cost.launch = launch_;
       } else if (work.cls != KernelClass::kNone) {
         cost.kernel = kernel_time(work, hardware_, software_, speed, log_) +
@@ -74,6 +74,7 @@ const Costs& CostMaker::make(const Program& program, const SharedSegments& share
     costs_.tensor_exposed = tensor_exposed(software, log);
     costs_.slowdown = hardware.slowdown;
     costs_.host_computes = hardware.host_computes;
+    costs_.host_link = hardware.host_link;
     if (costs_.slowdown.any()) log.use(hardware.slowdown.provenance, hardware.name, "slowdown", "kernels and communication side by side");
     std::set<double> speeds = {1.0};
     for (const auto& [device, factor] : cluster.speed) speeds.insert(factor);

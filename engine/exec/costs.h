@@ -31,6 +31,7 @@ struct Costs {
   /// shares no link: what others cost it is in its time.
   std::vector<std::optional<Seconds>> messages;
   Slowdown slowdown;  // of kernels and communication side by side
+  HostLink host_link;          // HardwareProfile's
   bool host_computes = false;  // HardwareProfile's: the host waits for every kernel
 };
 

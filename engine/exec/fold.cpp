@@ -264,7 +264,7 @@ class Folder {
       out.of_rank[at(rank)] = channel;
       out.into_rank[at(peer)] = channel;
       out.first.push_back(rank);
-      out.distance.push_back(distance(rank, peer));
+      out.distance.push_back(lane.is_copy() ? Distance::kHost : distance(rank, peer));
       if (routes_ == nullptr) continue;
       const std::array<std::int64_t, 2> ends = {rank, peer};
       const std::array<GroupEdge, 1> edge = {GroupEdge{0, 1}};
@@ -319,6 +319,10 @@ class Folder {
         const auto id = first_channel_[l] + static_cast<std::uint32_t>(c);
         if (!group) {
           const std::int64_t from = channels.first[c];
+          if (lanes_.lanes[l].is_copy()) {
+            add_use(id, 0, 1, network_->host_route(from, lanes_.lanes[l].stream == StreamId::kD2h));
+            continue;
+          }
           add_use(id, 0, 1, network_->route(from, peer_of(program_, lanes_.lanes[l], coordinates_[at(from)], from, false)));
           continue;
         }
@@ -496,7 +500,7 @@ class Folder {
         auto& list = meeting[k];
         std::sort(list.begin(), list.end());
         list.erase(std::unique(list.begin(), list.end()), list.end());
-        out.channels[k].num_classes = group ? static_cast<std::int32_t>(list.size()) : 2;
+        out.channels[k].num_classes = group || lanes_.lanes[l].is_copy() ? static_cast<std::int32_t>(list.size()) : 2;
       }
     }
     if (network_ != nullptr) fold_links(channel_class, out);

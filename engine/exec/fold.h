@@ -26,7 +26,7 @@ using ChannelId = std::int32_t;
 /// The concrete channels of one class, seen through one of them.
 struct Channel {
   LaneId lane = -1;
-  std::int64_t rank = 0;              // a member of it; transfers: the sender
+  std::int64_t rank = 0;              // a member of it; transfers: the sender; copies: the device
   GroupLayout layout;                 // groups; transfers: its fabric_ring is their one edge's
   Distance distance = Distance::kSameDevice;  // transfers
   std::int32_t num_classes = 1;       // distinct fold classes that meet in it

@@ -19,7 +19,7 @@ Lanes find_lanes(const Program& program) {
     auto& of_op = out.of_op[s];
     of_op.reserve(program.segments[s].ops.size());
     for (const ProgramOp& op : program.segments[s].ops) {
-      if (!is_communication(op.kind)) {
+      if (!moves_data(op.kind)) {
         of_op.push_back(-1);
         continue;
       }
@@ -31,7 +31,7 @@ Lanes find_lanes(const Program& program) {
         lane.axis = transfer.axis;
         const std::int32_t to = op.kind == OpKind::kSend ? transfer.offset : -transfer.offset;
         lane.offset = (to % size + size) % size;
-      } else {
+      } else if (is_collective(op.kind)) {
         lane.group = op.group;
       }
       Message message;

@@ -10,19 +10,21 @@ namespace trainyard {
 
 using LaneId = std::int16_t;
 
-/// A kind of communication: one Group, or one Transfer as its sender sees it, on one stream.
+/// A kind of communication: one Group, or one Transfer as its sender sees it, on one stream. Copies between a
+/// device and its host are transfers of offset 0, which no other has.
 struct Lane {
   GroupId group = -1;       // -1: a transfer
   Axis axis = Axis::kPp;    // transfers: along this axis
   std::int32_t offset = 0;  // transfers: to the coordinate so much higher, cyclically; in [0, size)
   StreamId stream = StreamId::kMain;
+  bool is_copy() const { return stream == StreamId::kD2h || stream == StreamId::kH2d; }
   friend bool operator==(const Lane&, const Lane&) = default;
 };
 
 /// What is sent over a lane.
 struct Message {
   LaneId lane = -1;
-  OpKind kind = OpKind::kSend;  // a collective, or kSend
+  OpKind kind = OpKind::kSend;  // a collective, kSend or kCopy
   Bytes bytes = 0;              // as message_bytes()
   friend bool operator==(const Message&, const Message&) = default;
 };

@@ -15,7 +15,7 @@ OpWork::OpWork(const Program& program) : program_(program) {
 
 KernelWork OpWork::operator()(const ProgramOp& op) {
   if (op.kind == OpKind::kFree) return {};
-  if (is_communication(op.kind)) {
+  if (moves_data(op.kind)) {
     KernelWork work;
     work.bytes = message_bytes(program_, op);
     return work;

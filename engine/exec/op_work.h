@@ -14,7 +14,7 @@ class OpWork {
   /// `program` must outlive it.
   explicit OpWork(const Program& program);
 
-  /// Of a communication only `bytes`: message_bytes(). Nothing of a free.
+  /// Of a communication or a copy only `bytes`: message_bytes(). Nothing of a free.
   KernelWork operator()(const ProgramOp& op);
 
  private:

@@ -97,7 +97,7 @@ class Run {
     state.entered = step;
     const std::size_t first = state.mark_index(step, 0);
     std::fill_n(state.marks.begin() + static_cast<std::ptrdiff_t>(first), state.list->num_marks, kUnknown);
-    std::fill_n(state.awaited.begin() + static_cast<std::ptrdiff_t>(first), state.list->num_marks, std::uint8_t{0});
+    std::fill_n(state.awaited.begin() + static_cast<std::ptrdiff_t>(first), state.list->num_marks, StreamSet{0});
     StepAccount& account = state.account(step);
     account.streams_left = 0;
     for (const auto& queue : state.list->streams) account.streams_left += queue.empty() ? 0 : 1;
@@ -186,7 +186,7 @@ class Run {
       const std::size_t at = state.mark_index(stream.step - static_cast<std::int32_t>(wait[i] & 1U), wait[i] >> 1U);
       const Seconds time = state.marks[at];
       if (std::isnan(time)) {
-        state.awaited[at] |= static_cast<std::uint8_t>(1U << cursor.stream);
+        state.awaited[at] |= static_cast<StreamSet>(1U << cursor.stream);
         return false;
       }
       ready = std::max(ready, time);
@@ -211,11 +211,11 @@ class Run {
   void reach(RankState& state, std::int32_t step, std::uint32_t mark, Seconds time) {
     const std::size_t at = state.mark_index(step, mark);
     state.marks[at] = time;
-    std::uint8_t waiting = state.awaited[at];
+    StreamSet waiting = state.awaited[at];
     if (waiting == 0) return;
     state.awaited[at] = 0;
     const auto r = static_cast<std::int32_t>(&state - ranks_.data());
-    for (std::uint8_t s = 0; waiting != 0; ++s, waiting = static_cast<std::uint8_t>(waiting >> 1U)) {
+    for (std::uint8_t s = 0; waiting != 0; ++s, waiting = static_cast<StreamSet>(waiting >> 1U)) {
       if ((waiting & 1U) != 0) runnable_.push_back({r, s});
     }
   }

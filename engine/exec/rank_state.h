@@ -52,7 +52,7 @@ struct RankState {
   const StreamList* list = nullptr;
   std::array<StreamState, kNumStreams> streams;
   std::vector<Seconds> marks;          // [kept step][mark]
-  std::vector<std::uint8_t> awaited;   // [kept step][mark]: streams that wait for it
+  std::vector<StreamSet> awaited;      // [kept step][mark]: streams that wait for it
   std::array<StepAccount, kKeptSteps> accounts;
   std::int32_t entered = -1;           // latest step that one of its streams is in
   IdleTime idle;

@@ -7,7 +7,7 @@ namespace trainyard {
 StreamWaitFinder::StreamWaitFinder(const Program& program, const std::vector<ValueId>& root)
     : program_(program), root_(root), place_(program.values.size(), -1) {}
 
-StreamWaits StreamWaitFinder::find(const Segment& segment, const std::vector<bool>& shared, std::uint8_t interrupted) {
+StreamWaits StreamWaitFinder::find(const Segment& segment, const std::vector<bool>& shared, StreamSet interrupted) {
   out_ = {};
   walk(segment, shared, interrupted, /*assign=*/false);
   for (const Accesses& of : accesses_) {
@@ -21,7 +21,7 @@ StreamWaits StreamWaitFinder::find(const Segment& segment, const std::vector<boo
 }
 
 /// First walk: which storages are covered. Second: the waits of the ops.
-void StreamWaitFinder::walk(const Segment& segment, const std::vector<bool>& shared, std::uint8_t interrupted, bool assign) {
+void StreamWaitFinder::walk(const Segment& segment, const std::vector<bool>& shared, StreamSet interrupted, bool assign) {
   for (Accesses& of : accesses_) of.write = of.any = kNothing;
   latest_ = kNothing;
   synced_.fill(kNothing);
@@ -38,7 +38,7 @@ StreamWaitFinder::Accesses& StreamWaitFinder::accesses(ValueId storage) {
   return accesses_[static_cast<std::size_t>(place)];
 }
 
-void StreamWaitFinder::visit(const ProgramOp& op, std::size_t k, const std::vector<bool>& shared, std::uint8_t interrupted,
+void StreamWaitFinder::visit(const ProgramOp& op, std::size_t k, const std::vector<bool>& shared, StreamSet interrupted,
                              bool assign) {
   const auto stream = static_cast<std::size_t>(op.stream);
   const bool frees = op.kind == OpKind::kFree;
@@ -60,7 +60,7 @@ void StreamWaitFinder::visit(const ProgramOp& op, std::size_t k, const std::vect
       if (s == stream || needed[s] <= synced_[stream][s]) continue;
       waits = true;
       if (needed[s] != latest_[s] || (interrupted >> s & 1U) != 0) a.uncovered = true;
-      if (assign && !a.uncovered) out_.of_op[k] |= static_cast<std::uint8_t>(1U << s);
+      if (assign && !a.uncovered) out_.of_op[k] |= static_cast<StreamSet>(1U << s);
       synced_now[s] = std::max(synced_now[s], needed[s]);
     }
     touched_.push_back({storage, writes});

@@ -16,7 +16,7 @@
 namespace trainyard {
 
 struct StreamWaits {
-  std::vector<std::uint8_t> of_op;      // [op]: bit s: waits for the latest op of stream s
+  std::vector<StreamSet> of_op;         // [op]: bit s: waits for the latest op of stream s
   std::vector<ValueId> covered;         // storages that need no tracking in this segment, ascending
 };
 
@@ -27,11 +27,15 @@ class StreamWaitFinder {
 
   /// `shared` [storage]: touched by more than one stream. `interrupted`: set of streams that other segments
   /// may be given ops on in the midst of this one (calls inside).
-  StreamWaits find(const Segment& segment, const std::vector<bool>& shared, std::uint8_t interrupted);
+  StreamWaits find(const Segment& segment, const std::vector<bool>& shared, StreamSet interrupted);
 
  private:
   using Latest = std::array<std::int32_t, kNumStreams>;  // by stream: index of an op; -1: none
-  static constexpr Latest kNothing = {-1, -1, -1, -1, -1, -1, -1, -1};
+  static constexpr Latest kNothing = [] {
+    Latest out{};
+    out.fill(-1);
+    return out;
+  }();
 
   /// Latest accesses to one storage, by stream.
   struct Accesses {
@@ -40,8 +44,8 @@ class StreamWaitFinder {
     bool uncovered = false;
   };
 
-  void walk(const Segment& segment, const std::vector<bool>& shared, std::uint8_t interrupted, bool assign);
-  void visit(const ProgramOp& op, std::size_t k, const std::vector<bool>& shared, std::uint8_t interrupted, bool assign);
+  void walk(const Segment& segment, const std::vector<bool>& shared, StreamSet interrupted, bool assign);
+  void visit(const ProgramOp& op, std::size_t k, const std::vector<bool>& shared, StreamSet interrupted, bool assign);
   Accesses& accesses(ValueId storage);
 
   const Program& program_;

@@ -91,8 +91,8 @@ std::vector<BodyCourse> time_body(const TimedBody& body, const std::vector<BodyE
     out[i].op_end.resize(body.num_ops);
     out[i].slack = -1e300;
   }
-  const auto main_bit = static_cast<std::uint8_t>(1U << static_cast<unsigned>(StreamId::kMain));
-  const auto other_bit = static_cast<std::uint8_t>(1U << static_cast<unsigned>(body.stream));
+  const auto main_bit = static_cast<StreamSet>(1U << static_cast<unsigned>(StreamId::kMain));
+  const auto other_bit = static_cast<StreamSet>(1U << static_cast<unsigned>(body.stream));
   Seconds first_start = 0;
   auto edge = body.edges.begin();
   for (std::uint32_t k = 0; k < body.num_ops; ++k) {

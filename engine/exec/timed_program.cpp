@@ -117,24 +117,24 @@ class TimedRanks::Maker {
     std::sort(called_.begin(), called_.end());
   }
 
-  static std::uint8_t stream_bit(const ProgramOp& op) {
-    return static_cast<std::uint8_t>(1U << static_cast<unsigned>(op.stream));
+  static StreamSet stream_bit(const ProgramOp& op) {
+    return static_cast<StreamSet>(1U << static_cast<unsigned>(op.stream));
   }
 
   /// Storages that several streams touch on this rank.
   void find_shared() {
     for (const SegmentId s : called_) {
       for (const ProgramOp& op : program_.segments[static_cast<std::size_t>(s)].ops) {
-        const std::uint8_t bit = stream_bit(op);
+        const StreamSet bit = stream_bit(op);
         for_operands(op, [&](const Operand& o) {
-          std::uint8_t& set = streams_[static_cast<std::size_t>(root(o))];
+          StreamSet& set = streams_[static_cast<std::size_t>(root(o))];
           if (set == 0) touched_.push_back(root(o));
           set |= bit;
         });
       }
     }
     for (const ValueId v : touched_) {
-      const std::uint8_t set = streams_[static_cast<std::size_t>(v)];
+      const StreamSet set = streams_[static_cast<std::size_t>(v)];
       shared_[static_cast<std::size_t>(v)] = (set & (set - 1)) != 0;
     }
   }
@@ -321,8 +321,8 @@ class TimedRanks::Maker {
   static void communication(const ProgramOp& source, std::int32_t message, TimedOp& op) {
     const bool receives = source.kind == OpKind::kRecv;
     op.kind = receives                       ? TimedKind::kReceive
-              : source.kind == OpKind::kSend ? TimedKind::kSend
-                                             : TimedKind::kCollective;
+              : is_collective(source.kind) ? TimedKind::kCollective
+                                           : TimedKind::kSend;
     op.message = message;
     op.exposed_kind = 2 * message + (receives ? 1 : 0);
   }
@@ -335,13 +335,13 @@ class TimedRanks::Maker {
   // Of the list being prepared:
   std::vector<SegmentId> called_;       // ascending
   std::vector<ValueId> touched_;        // storages
-  std::vector<std::uint8_t> streams_;   // [storage root]
+  std::vector<StreamSet> streams_;      // [storage root]
   std::vector<bool> shared_;            // [storage root]: touched by several streams
   std::vector<bool> zeroed_;            // [storage root]: see find_zeroed
   std::vector<std::size_t> last_added_, first_reduced_;  // [storage root]: calls
   std::vector<std::int64_t> slot_;      // [storage root]; -1: not tracked yet
   std::vector<std::size_t> first_call_, last_call_;  // [segment]
-  std::vector<std::uint8_t> interrupted_;            // [segment]: streams of the calls inside
+  std::vector<StreamSet> interrupted_;               // [segment]: streams of the calls inside
   std::unordered_map<PoolId, std::int32_t> pool_;
   // Of the segment being prepared:
   const std::vector<ValueId>* covered_ = nullptr;  // storages that need no tracking
@@ -357,6 +357,11 @@ std::vector<std::string> exposed_kinds(const Program& program, const Lanes& lane
   std::vector<std::string> out;
   for (const Message& message : lanes.messages) {
     const Lane& lane = lanes.lanes[static_cast<std::size_t>(message.lane)];
+    if (lane.is_copy()) {
+      out.push_back(lane.stream == StreamId::kD2h ? "copy:d2h" : "copy:h2d");
+      out.push_back(out.back());
+      continue;
+    }
     if (lane.group < 0) {
       const std::string axis(to_string(lane.axis));
       out.push_back("send:" + axis);

@@ -20,6 +20,7 @@ namespace trainyard {
 
 inline constexpr auto kMainStream = static_cast<std::size_t>(StreamId::kMain);
 
+/// A copy between device and host is a kSend that nobody receives.
 enum class TimedKind : std::uint8_t { kKernel, kFree, kCollective, kSend, kReceive };
 
 /// One tracked operand: a slot of the rank's state. An `after` edge to an op of another stream is one
@@ -40,7 +41,7 @@ struct TimedOp {
   StreamId stream = StreamId::kMain;
   bool host_sync = false;
   bool update = false;        // phase U: counts as optimizer
-  std::uint8_t waits = 0;     // bit s: for the latest op of stream s
+  StreamSet waits = 0;        // bit s: for the latest op of stream s
   bool takes_arena = false;   // side stream writes arena storage: waits for the frees issued before
   std::int32_t pool_taken = -1;      // pool of this rank whose next slot it fills
   std::int32_t exposed_kind = -1;    // communication: index into exposed_kinds()

@@ -35,6 +35,7 @@ struct TrainingGraph {
   Graph graph;  // tensors hold gradients too; ops are those of the forward
   std::vector<Instruction> forward;
   std::vector<Instruction> backward;
+  std::vector<Instruction> loads;  // copies from the host that a piece of the backward needs: recompute/offload.h
   std::vector<TensorId> parameter_gradient;  // [parameter]; -1: not trained
   int num_stages = 1;
 };

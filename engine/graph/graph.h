@@ -75,6 +75,7 @@ struct Tensor {
   std::int64_t alias_offset =
       0;  // of a view: first element, along the last dim; of half a batch: of all
   bool needs_gradient = false;
+  bool on_host = false;         // in the memory of the device's host
   ShardingSpec spec;
 };
 

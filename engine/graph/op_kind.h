@@ -52,6 +52,7 @@ namespace trainyard {
   X(kRecv, "recv")                                                                  \
   X(kZero, "zero")                          /* fills with 0 */                      \
   X(kCast, "cast")                          /* copies into another type */          \
+  X(kCopy, "copy")                          /* between a device and its host */    \
   X(kFree, "free")                          /* ends lifetimes; takes no time */     \
   X(kSumSquares, "sum_squares")             /* gradients -> their squared norm */   \
   X(kAdamW, "adamw")                        /* norm, gradients, state -> weights */ \
@@ -91,5 +92,7 @@ constexpr bool is_collective(OpKind kind) {
 }
 constexpr bool is_transfer(OpKind kind) { return kind == OpKind::kSend || kind == OpKind::kRecv; }
 constexpr bool is_communication(OpKind kind) { return is_collective(kind) || is_transfer(kind); }
+/// What takes time on links, not in a kernel.
+constexpr bool moves_data(OpKind kind) { return is_communication(kind) || kind == OpKind::kCopy; }
 
 }  // namespace trainyard

@@ -70,6 +70,7 @@ OpInfo make_info(OpKind kind) {
     case kZero:
     case kCast:
     case kSumSquares: return {};
+    case kCopy:
     case kFree:
     case kAttention: return {.kernel = K::kNone};
     case kAdamW:

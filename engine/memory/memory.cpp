@@ -88,6 +88,7 @@ class MemoryCounter {
     peak.activations = best[static_cast<std::size_t>(MemoryClass::kActivation)];
     peak.buffers = best[static_cast<std::size_t>(MemoryClass::kBuffer)];
     peak.instant = instant;
+    peak.host = host_;
     return peak;
   }
 
@@ -141,12 +142,12 @@ class MemoryCounter {
   /// Adds to `parameters` how many elements of weights are among them.
   MemoryParts standing(const RankClass& list, std::int64_t& parameters) {
     ++mark_;
+    host_ = 0;
     MemoryParts parts{};
     pools_.clear();
     const auto see = [&](const Operand& operand) {
       const ValueId root = root_[static_cast<std::size_t>(operand.value)];
       const Value& v = value(root);
-      if (v.space != Space::kDevice) return;
       if (v.pool >= 0) {
         if (first(pool_mark_, v.pool)) pools_.push_back(v.pool);
         Bytes& slot = slot_[static_cast<std::size_t>(v.pool)];
@@ -170,7 +171,8 @@ class MemoryCounter {
     }
     for (const PoolId pool : pools_) {
       Bytes& slot = slot_[static_cast<std::size_t>(pool)];
-      parts[static_cast<std::size_t>(MemoryClass::kBuffer)] += slot * program_.pools[static_cast<std::size_t>(pool)].slots;
+      const Pool& of = program_.pools[static_cast<std::size_t>(pool)];
+      (of.space == Space::kHost ? host_ : parts[static_cast<std::size_t>(MemoryClass::kBuffer)]) += slot * of.slots;
       slot = 0;
     }
     return parts;
@@ -187,6 +189,7 @@ class MemoryCounter {
   std::vector<std::int32_t> touched_by_;  // [storage root]: the segment that last touched it
   std::vector<Profile> profiles_;  // [segment]
   std::int32_t mark_ = 0;                                            // of the list being counted
+  Bytes host_ = 0;                                                   // its pools on the host
   std::vector<std::int32_t> value_mark_, segment_mark_, pool_mark_;  // the last list that touched it
   std::vector<Bytes> slot_;    // [pool]: its largest value on this list; 0 between lists
   std::vector<PoolId> pools_;  // that this list touches

@@ -24,6 +24,7 @@ struct MemoryPeak {
   Bytes optimizer_state = 0;  // fp32 master weights and moments
   Bytes activations = 0;
   Bytes buffers = 0;          // pools, and what the software profile adds (context, communicators)
+  Bytes host = 0;             // pools in the memory of the host, all the time; in no other figure
   std::string instant;        // call and op: "0F7 op 41"
 };
 
@@ -43,7 +44,7 @@ inline constexpr std::size_t kNumMemoryClasses = 5;
 using MemoryParts = std::array<Bytes, kNumMemoryClasses>;  // bytes alive, by MemoryClass
 Bytes sum(const MemoryParts& parts);
 
-/// What one run of a segment does to the bytes alive; the first of a list has no segment (-1) and is
+/// What one run of a segment does to the bytes alive on the device; the first of a list has no segment (-1) and is
 /// what lives before the step: persistent values, pools, fixed memory.
 struct MemoryStep {
   SegmentId segment = -1;

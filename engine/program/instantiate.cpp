@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/program/release_points.h"
+#include "engine/program/last_uses.h"
 
 namespace trainyard {
 
@@ -17,24 +17,25 @@ using Instructions = std::vector<const Instruction*>;
 
 /// Touches of a storage: by the turning stage and by any other.
 struct Touches {
-  std::uint8_t by_turning = 0, by_other = 0;
+  TouchSet by_turning = 0, by_other = 0;
   bool handed_over() const { return by_turning != 0 && by_other != 0; }
-  std::uint8_t all() const { return by_turning | by_other; }
+  TouchSet all() const { return by_turning | by_other; }
 };
 
 class Instantiator {
  public:
   Instantiator(const TrainingGraph& training, const std::vector<StageForm>& forms,
-               const ParallelConfig& parallel, const TrainingConfig& config, DType grad_dtype)
+               const ParallelConfig& parallel, const TrainingConfig& config, DType grad_dtype, int horizon)
       : training_(training),
         forms_(forms),
         turning_stage_(trainyard::turning_stage(forms)),
         parallel_(parallel),
         config_(config),
         grad_dtype_(grad_dtype),
+        horizon_(horizon),
         value_of_(training.graph.tensors.size(), -1),
         touched_(training.graph.tensors.size()),
-        last_use_(training.graph.tensors.size(), 0) {}
+        last_uses_(training.graph) {}
 
   ProgramDraft run() {
     set_up();
@@ -80,7 +81,7 @@ class Instantiator {
     return id;
   }
 
-  void touch(TensorId id, std::int32_t stage, std::uint8_t how) {
+  void touch(TensorId id, std::int32_t stage, TouchSet how) {
     Touches& touches = touched_[static_cast<std::size_t>(root(id))];
     (stage == turning_stage_ ? touches.by_turning : touches.by_other) |= how;
   }
@@ -103,6 +104,9 @@ class Instantiator {
       for (TensorId id : op.reads) touch(id, op.stage, transfer ? kSendB : part_of(op));
       for (TensorId id : op.writes)
         touch(id, op.stage - (transfer ? 1 : 0), transfer ? kReceiveB : part_of(op));
+    }
+    for (const Instruction& op : training_.loads) {
+      for (TensorId id : {op.reads[0], op.writes[0]}) touch(id, op.stage, kLoad | part_of(op));
     }
   }
 
@@ -171,13 +175,17 @@ class Instantiator {
     v.dtype = t.dtype;
     v.spec = t.spec;
     const Touches& touches = touched_[static_cast<std::size_t>(root(id))];
-    const std::uint8_t touched = touches.all();
+    const TouchSet touched = touches.all();
     const bool one_call = !touches.handed_over() && (touched == kForward || touched == kBackward ||
                                                      touched == kRecompute || touched == kWeight);
     v.scope = one_call ? Scope::kLocal : Scope::kMicrobatch;
     if (id == training_.graph.loss) v.scope = Scope::kStep;
     if (t.alias >= 0) v.alias = Alias{value(t.alias, stage), t.alias_offset, std::nullopt};
     if (v.alias) v.pool = program().values[static_cast<std::size_t>(v.alias->in)].pool;
+    if (t.on_host) {
+      v.space = Space::kHost;
+      v.pool = host_pool(stage, size_in_bytes(v));
+    }
     if (t.alias < 0 && (touched & (kReceiveF | kReceiveB)) != 0) {
       v.pool = static_cast<PoolId>(program().pools.size());
       program().pools.push_back({"recv." + t.name, 0, Space::kDevice});
@@ -187,6 +195,17 @@ class Instantiator {
     known = static_cast<ValueId>(program().values.size() - 1);
     if (id == training_.graph.loss) draft_.loss = known;
     return known;
+  }
+
+  /// What a stage copies to its host: tensors of one size share a pool.
+  PoolId host_pool(std::int32_t stage, Bytes bytes) {
+    const auto [it, fresh] =
+        host_pools_.try_emplace({stage, bytes}, static_cast<PoolId>(program().pools.size()));
+    if (fresh) {
+      program().pools.push_back(
+          {"offload@" + std::to_string(stage) + "." + std::to_string(bytes), 0, Space::kHost});
+    }
+    return it->second;
   }
 
   AttrId intern(const OpAttrs& attrs) {
@@ -222,67 +241,55 @@ class Instantiator {
       op.stream = StreamId::kTp;
       op.group = kTensorGroup;
     }
-    return op;
-  }
-
-  std::size_t& last_use_of(TensorId id) { return last_use_[static_cast<std::size_t>(root(id))]; }
-
-  /// Calls visit(instruction, tensor).
-  template <typename Visit>
-  static void for_operands(const Instructions& instructions, const Visit& visit) {
-    for (std::size_t i = 0; i < instructions.size(); ++i) {
-      for (TensorId t : instructions[i]->reads) visit(i, t);
-      for (TensorId t : instructions[i]->writes) visit(i, t);
+    if (op.kind == OpKind::kCopy) {
+      op.stream = tensor(source.writes[0]).on_host ? StreamId::kD2h : StreamId::kH2d;
     }
+    return op;
   }
 
   /// -1 where it would do nothing.
   SegmentId compute_segment(std::int32_t stage, Phase phase, const std::string& suffix,
-                            const Instructions& instructions) {
-    if (instructions.empty() && phase != Phase::kForward && phase != Phase::kBackward) return -1;
+                            const Instructions& piece) {
+    if (piece.empty() && phase != Phase::kForward && phase != Phase::kBackward) return -1;
     const SegmentId id = add_segment(stage, letter(phase) + suffix, phase);
+    const PlacedLoads placed = place_loads(training_, piece, horizon_);
+    last_uses_.find(placed);
     std::vector<ProgramOp> ops;
-    ops.reserve(instructions.size() * 2);
-    // Behind which instruction of this segment each storage that it touches is free to go.
-    const std::vector<std::size_t> release = release_points(instructions);
-    std::vector<boost::container::small_vector<std::size_t, 1>> released(instructions.size());
-    for_operands(instructions, [&](std::size_t, TensorId t) { last_use_of(t) = 0; });
-    for_operands(instructions, [&](std::size_t i, TensorId t) {
-      last_use_of(t) = std::max(last_use_of(t), release[i]);
-    });
-    for (std::size_t i = 0; i < instructions.size(); ++i) released[release[i]].push_back(i);
-    for (std::size_t i = 0; i < instructions.size(); ++i) {
-      ops.push_back(make_op(*instructions[i], stage));
+    ops.reserve(placed.instructions.size() * 2);
+    for (std::size_t i = 0; i < placed.instructions.size(); ++i) {
+      ops.push_back(make_op(*placed.instructions[i], stage));
       ProgramOp free;
       free.kind = OpKind::kFree;
-      const auto consider = [&](TensorId t) {
-        const TensorId r = root(t);
-        if (last_use_of(t) != i || !ends_in(r, phase)) return;
-        const Operand operand{value(r, stage), 0};
-        if (std::find(free.reads.begin(), free.reads.end(), operand) == free.reads.end()) {
-          free.reads.push_back(operand);
-        }
-      };
-      for (const std::size_t user : released[i]) {
-        for (TensorId t : instructions[user]->reads) consider(t);
-        for (TensorId t : instructions[user]->writes) consider(t);
-      }
+      last_uses_.for_ending_at(i, [&](TensorId storage) {
+        if (ends_in(storage, phase)) add_once(free, value(storage, stage));
+      });
       if (!free.reads.empty()) ops.push_back(std::move(free));
     }
     program().segments[static_cast<std::size_t>(id)].ops = std::move(ops);
+    SegmentId ahead = -1;
+    for (const Instruction* load : placed.ahead) {
+      ahead = one_op_segment(ahead, stage, std::string("LOAD_") + letter(phase) + suffix, make_op(*load, stage));
+    }
+    if (ahead >= 0) draft_.loads_ahead[id] = ahead;
     return id;
+  }
+
+  static void add_once(ProgramOp& free, ValueId storage) {
+    const Operand operand{storage, 0};
+    if (std::find(free.reads.begin(), free.reads.end(), operand) == free.reads.end()) free.reads.push_back(operand);
   }
 
   /// Whether the storage of `r` is done with after its last use in this phase.
   bool ends_in(TensorId r, Phase phase) const {
     const Tensor& t = tensor(r);
     if (t.role != TensorRole::kActivation || r == training_.graph.loss) return false;
+    if (t.on_host) return phase != Phase::kForward;
     const Touches& touches = touched_[static_cast<std::size_t>(r)];
     return !touches.handed_over() && (touches.all() & touched_behind(phase)) == 0;
   }
 
   /// What may still touch a storage once a segment of this phase has run.
-  static std::uint8_t touched_behind(Phase phase) {
+  static TouchSet touched_behind(Phase phase) {
     switch (phase) {
       case Phase::kForward:
         return kSendF | kRecompute | kReceiveB | kBackward | kSendB | kWeight;
@@ -344,11 +351,7 @@ class Instantiator {
     for (const ProgramOp& op : program().segments[static_cast<std::size_t>(send)].ops) {
       const ValueId r = storage_root(program(), op.reads[0].value);
       const Touches& touches = touched_of(r);
-      if (touches.handed_over() || (touches.all() & used_later) != 0) continue;
-      const Operand operand{r, 0};
-      if (std::find(free.reads.begin(), free.reads.end(), operand) == free.reads.end()) {
-        free.reads.push_back(operand);
-      }
+      if (!touches.handed_over() && (touches.all() & used_later) == 0) add_once(free, r);
     }
     if (free.reads.empty()) return -1;
     return one_op_segment(-1, stage, name, std::move(free));
@@ -356,7 +359,7 @@ class Instantiator {
 
   /// Of storages that both stages at the turn touch, those that are touched alike share a segment.
   void add_turn_frees() {
-    std::map<std::pair<std::uint8_t, std::uint8_t>, ProgramOp>
+    std::map<std::pair<TouchSet, TouchSet>, ProgramOp>
         frees;  // (by turning, by the one before)
     for (std::size_t id = 0; id < touched_.size(); ++id) {
       const ValueId known = value_of_[id];
@@ -390,20 +393,22 @@ class Instantiator {
   const ParallelConfig& parallel_;
   const TrainingConfig& config_;
   DType grad_dtype_;
+  int horizon_;
   ProgramDraft draft_;
   std::vector<ValueId> value_of_;          // [tensor]
   std::vector<Touches> touched_;           // [storage root]
-  std::vector<std::size_t> last_use_;      // [storage root]: in the segment being made
+  LastUses last_uses_;                     // of the segment being made
   std::vector<TensorId> tensor_of_;        // [value]
   std::vector<Instructions> forward_, backward_;  // [stage]
+  std::map<std::pair<std::int32_t, Bytes>, PoolId> host_pools_;  // by stage and size
 };
 
 }  // namespace
 
 ProgramDraft instantiate(const TrainingGraph& training, const std::vector<StageForm>& forms,
                          const ParallelConfig& parallel, const TrainingConfig& config,
-                         DType grad_dtype) {
-  return Instantiator(training, forms, parallel, config, grad_dtype).run();
+                         DType grad_dtype, int horizon) {
+  return Instantiator(training, forms, parallel, config, grad_dtype, horizon).run();
 }
 
 }  // namespace trainyard

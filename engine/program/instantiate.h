@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "engine/config/study.h"
@@ -28,7 +29,8 @@ struct StageSegments {
 };
 
 /// Where a stage touches a storage for a microbatch, in the order in which it does.
-enum Touch : std::uint8_t {
+using TouchSet = std::uint16_t;
+enum Touch : TouchSet {
   kReceiveF = 1,
   kForward = 2,
   kSendF = 4,
@@ -36,7 +38,8 @@ enum Touch : std::uint8_t {
   kReceiveB = 16,
   kBackward = 32,
   kSendB = 64,
-  kWeight = 128
+  kWeight = 128,
+  kLoad = 256
 };
 
 /// Storages that two stages of one rank touch, the turning stage and the one before it: which of
@@ -44,7 +47,7 @@ enum Touch : std::uint8_t {
 struct HandedOver {
   SegmentId free = -1;
   std::int32_t turning_stage = 0;
-  std::uint8_t by_turning = 0, by_before = 0;  // sets of Touch
+  TouchSet by_turning = 0, by_before = 0;
 };
 
 /// A Program in the making, with what the passes after this one need to know about it.
@@ -54,6 +57,7 @@ struct ProgramDraft {
   std::vector<StageForm> forms;  // [stage]
   std::vector<StageSegments> stages;
   std::vector<HandedOver> handed_over;
+  std::map<SegmentId, SegmentId> loads_ahead;  // segment -> what is copied back from the host before it
   ValueId loss = -1;
   int num_ranks = 1;  // along pp
 };
@@ -64,9 +68,9 @@ inline constexpr GroupId kDataGroup = 1;
 inline constexpr TransferId kToNext = 0;
 inline constexpr TransferId kToPrevious = 1;
 
-/// `forms`: [stage].
+/// `forms`: [stage]. `horizon`: of place_loads().
 ProgramDraft instantiate(const TrainingGraph& training, const std::vector<StageForm>& forms,
                          const ParallelConfig& parallel, const TrainingConfig& config,
-                         DType grad_dtype);
+                         DType grad_dtype, int horizon);
 
 }  // namespace trainyard

@@ -209,7 +209,8 @@ class Lowering {
       add(step_.zero[static_cast<std::size_t>(stage)], -1);
     }
     const BucketCalls bucket_calls = find_bucket_calls(rank);
-    const TurnFrees turn_frees = find_turn_frees(rank, transfers);
+    const CallsAt turn_frees = find_turn_frees(rank, transfers);
+    const CallsAt loads = find_loads(actions);
     std::vector<std::pair<SegmentId, Microbatch>> to_free;   // sent before the action just issued
     std::size_t next = 0;
     for (std::size_t i = 0; i <= actions.size(); ++i) {
@@ -221,6 +222,8 @@ class Lowering {
       if (i == actions.size()) {
         to_free.insert(to_free.end(), sent.begin(), sent.end());
       } else {
+        const auto [first, last] = loads.equal_range(i);
+        for (auto it = first; it != last; ++it) add(it->second.first, it->second.second);
         add(segment_of(actions[i]), actions[i].microbatch);
         if (const auto found = bucket_calls.find(i); found != bucket_calls.end()) {
           calls.back().inside.assign(found->second.begin(), found->second.end());
@@ -285,20 +288,34 @@ class Lowering {
     return out;
   }
 
-  /// What is freed behind an action: [action] -> segment, microbatch.
-  using TurnFrees = std::multimap<std::size_t, std::pair<SegmentId, Microbatch>>;
+  /// What is called before or behind an action: [action] -> segment, microbatch.
+  using CallsAt = std::multimap<std::size_t, std::pair<SegmentId, Microbatch>>;
+
+  /// What an action needs back from the host at its begin is copied beside the action before, unless that is the
+  /// forward that sends it there.
+  CallsAt find_loads(const std::vector<Action>& actions) {
+    CallsAt out;
+    for (std::size_t i = 0; i < actions.size() && !draft_.loads_ahead.empty(); ++i) {
+      const auto load = draft_.loads_ahead.find(segment_of(actions[i]));
+      if (load == draft_.loads_ahead.end()) continue;
+      const auto forward =
+          static_cast<std::size_t>(position(actions[i].stage, Part::kForward, actions[i].microbatch));
+      out.emplace(std::max(i - 1, forward + 1), std::pair(load->second, actions[i].microbatch));
+    }
+    return out;
+  }
 
   /// Behind the last action of both stages at the turn that touches it, and the one behind its
   /// sends.
-  TurnFrees find_turn_frees(std::int32_t rank, const std::vector<PlacedCall>& transfers) {
-    TurnFrees out;
+  CallsAt find_turn_frees(std::int32_t rank, const std::vector<PlacedCall>& transfers) {
+    CallsAt out;
     for (const HandedOver& handed : draft_.handed_over) {
       if (schedule_.rank_of(handed.turning_stage) != rank) continue;
       std::vector<std::int64_t> last(static_cast<std::size_t>(schedule_.num_microbatches), 0);
       const auto see = [&](Microbatch mb, std::int64_t at) {
         last[static_cast<std::size_t>(mb)] = std::max(last[static_cast<std::size_t>(mb)], at);
       };
-      const auto see_stage = [&](std::int32_t stage, std::uint8_t touches) {
+      const auto see_stage = [&](std::int32_t stage, TouchSet touches) {
         for (const auto& [touch, part] :
              {std::pair(kForward, Part::kForward), std::pair(kRecompute, Part::kRecompute),
               std::pair(kBackward, Part::kBackward), std::pair(kWeight, Part::kWeight)}) {
@@ -351,7 +368,8 @@ class Lowering {
     };
     for (std::size_t s = 0; s < program.segments.size(); ++s) {
       for (const ProgramOp& op : program.segments[s].ops) {
-        if (op.kind == OpKind::kRecv) takes[s].push_back(pool_of(op.writes[0]));
+        const bool fills = op.kind == OpKind::kRecv || op.kind == OpKind::kCopy;
+        if (fills && pool_of(op.writes[0]) >= 0) takes[s].push_back(pool_of(op.writes[0]));
         if (op.kind != OpKind::kFree) continue;
         for (const Operand& read : op.reads) {
           if (pool_of(read) >= 0) gives[s].push_back(pool_of(read));

@@ -36,7 +36,8 @@ enum class Space : std::uint8_t { kDevice, kHost };
 /// What the memory report counts a value as.
 enum class MemoryClass : std::uint8_t { kParameter, kGradient, kOptimizerState, kActivation, kBuffer };
 
-/// At most 8 streams: CUDA devices have 8 hardware queues by default.
+/// No list uses more than 8 of them but one of a V that offloads: CUDA devices have 8 hardware queues by default,
+/// and streams that share one wait for each other.
 enum class StreamId : std::uint8_t {
   kMain,   // compute, and every free
   kTp,     // tensor-parallel collectives
@@ -45,9 +46,13 @@ enum class StreamId : std::uint8_t {
   kDp,     // gradient buckets, parameter gathers
   kNorm,   // gradient norm, loss, tied weights
   kFwdIn,  // from the previous rank: a send does not queue behind a receive
-  kBwdIn   // from the next rank
+  kBwdIn,  // from the next rank
+  kD2h,    // copies from the device to its host
+  kH2d     // and back
 };
-inline constexpr int kNumStreams = 8;
+inline constexpr int kNumStreams = 10;
+using StreamSet = std::uint16_t;  // bit s: stream s
+static_assert(kNumStreams <= 16);
 
 /// The stream that stands for both ends of a transfer: that of the sender.
 constexpr StreamId transfer_stream(StreamId stream) {

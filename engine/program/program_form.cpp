@@ -84,6 +84,17 @@ Problem check_value(const Program& program, ValueId id) {
   return std::nullopt;
 }
 
+/// From a device to its host or back, each way on its own stream.
+Problem check_copy(const Program& program, const ProgramOp& op) {
+  if (op.reads.size() != 1 || op.writes.size() != 1 || !op.accumulates.empty()) return "reads 1 and writes 1 value";
+  const Value& from = program.values[static_cast<std::size_t>(op.reads[0].value)];
+  const Value& to = program.values[static_cast<std::size_t>(op.writes[0].value)];
+  if (from.space == to.space) return "stays where it is";
+  if (size_in_bytes(from) != size_in_bytes(to)) return "does not fit into " + to.name;
+  if (op.stream != (to.space == Space::kHost ? StreamId::kD2h : StreamId::kH2d)) return "is on another stream";
+  return std::nullopt;
+}
+
 /// How many operands communication takes: what it sends, what it fills.
 Problem check_communication(const Program& program, const ProgramOp& op) {
   if (is_collective(op.kind)) {
@@ -100,6 +111,7 @@ Problem check_communication(const Program& program, const ProgramOp& op) {
   } else if (op.transfer != -1) {
     return "has a peer";
   }
+  if (op.kind == OpKind::kCopy) return check_copy(program, op);
   if (!is_communication(op.kind)) return std::nullopt;
   const std::size_t reads = op.kind == OpKind::kRecv ? 0 : 1;
   const std::size_t writes = op.kind == OpKind::kSend ? 0 : 1;

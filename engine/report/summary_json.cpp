@@ -92,6 +92,11 @@ std::string summary_json(const Summary& summary, Seconds wall) {
   out["exposed_communication_fraction"] = summary.exposed_communication_fraction;
   out["peak_memory_bytes"] = Json::array();
   for (const MemoryPeak& peak : summary.peak_memory) out["peak_memory_bytes"].push_back(memory_json(peak));
+  // Only where something is kept there.
+  if (std::any_of(summary.peak_memory.begin(), summary.peak_memory.end(), [](const MemoryPeak& m) { return m.host > 0; })) {
+    out["host_memory_bytes"] = Json::array();
+    for (const MemoryPeak& peak : summary.peak_memory) out["host_memory_bytes"].push_back(peak.host);
+  }
   out["memory_capacity_bytes"] = summary.memory_capacity;
   out["memory_headroom_bytes"] = summary.memory_headroom;
   out["fits"] = summary.fits;

@@ -85,6 +85,9 @@ std::string memory_table(const Summary& summary) {
                    in_gib(m.activations), in_gib(m.buffers), in_gib(summary.memory_headroom[r]),
                    m.instant.c_str());
   }
+  Bytes host = 0;
+  for (const MemoryPeak& m : summary.peak_memory) host = std::max(host, m.host);
+  if (host > 0) text += format("    %.2f GiB of the host's memory for each GPU of the rank that uses most of it\n", in_gib(host));
   return text;
 }
 

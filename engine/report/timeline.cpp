@@ -1,6 +1,7 @@
 #include "engine/report/timeline.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -93,13 +94,17 @@ class TimelineMaker {
   }
 
   std::int16_t group_of(const ProgramOp& op) {
-    if (op.group < 0 && op.transfer < 0) return -1;
+    if (!moves_data(op.kind)) return -1;
     const bool collective = op.group >= 0;
+    const bool copy = op.kind == OpKind::kCopy;
     std::int16_t& number = collective ? group_number_[static_cast<std::size_t>(op.group)]
+                           : copy     ? copy_number_[op.stream == StreamId::kD2h ? 0 : 1]
                                       : transfer_number_[static_cast<std::size_t>(op.transfer)];
     if (number >= 0) return number;
     TimelineGroup group;
-    if (collective) {
+    if (copy) {
+      group.name = program_words::kStreams[static_cast<std::size_t>(op.stream)];
+    } else if (collective) {
       const Group& g = program_.groups[static_cast<std::size_t>(op.group)];
       group = {g.name, axes_text(g.axes)};
     } else {
@@ -212,6 +217,7 @@ class TimelineMaker {
   Timeline out_;
   NameTable names_, modules_;
   std::vector<std::int32_t> segment_number_;  // [SegmentId]; -1: not used so far
+  std::array<std::int16_t, 2> copy_number_ = {-1, -1};  // of copies to the host, and back
   std::vector<std::int16_t> group_number_, transfer_number_;
   std::vector<std::unordered_map<std::uint64_t, std::size_t>> peak_op_;  // [list][call]
   std::vector<std::unordered_map<std::uint64_t, MainRows>> main_rows_;   // [rank][call]

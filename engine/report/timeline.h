@@ -33,8 +33,8 @@ struct TimelineSegment {
 /// Ranks that meet in a collective are those that differ only along `axes`; both ends of a transfer
 /// differ along its one axis.
 struct TimelineGroup {
-  std::string name;  // "tp"; a transfer's is its axis
-  std::string axes;  // "pp,tp"
+  std::string name;  // "tp"; a transfer's is its axis, a copy's "d2h" or "h2d"
+  std::string axes;  // "pp,tp"; of a copy none
   friend bool operator==(const TimelineGroup&, const TimelineGroup&) = default;
 };
 

@@ -1,5 +1,6 @@
 #include "engine/report/trace_json.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <string>
@@ -102,7 +103,13 @@ class TraceWriter {
     for (const Axis axis : kAllAxes)
       add_integer(to_string(axis), rank.at[static_cast<std::size_t>(axis)]);
     out_ += "}}";
+    const auto copies = [&](int stream) {
+      return std::any_of(rank.ops.begin(), rank.ops.end(),
+                         [&](const TimelineOp& op) { return static_cast<int>(op.stream) == stream; });
+    };
     for (int stream = 0; stream < kNumStreams; ++stream) {
+      // Few ranks copy anything to their hosts.
+      if (stream >= static_cast<int>(StreamId::kD2h) && !copies(stream)) continue;
       begin_metadata("thread_name", rank.rank, stream,
                      program_words::kStreams[static_cast<std::size_t>(stream)]);
       out_ += "}}";

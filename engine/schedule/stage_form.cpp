@@ -15,6 +15,7 @@ void read_list(const std::vector<Action>& actions, int num_microbatches,
            static_cast<std::size_t>(action.microbatch);
   };
   std::vector<std::size_t> early;  // ascending in time, few at once
+  const Action* before = nullptr;
   for (const Action& action : actions) {
     StageForm& form = forms[static_cast<std::size_t>(action.stage)];
     switch (action.phase) {
@@ -33,12 +34,16 @@ void read_list(const std::vector<Action>& actions, int num_microbatches,
         const bool behind = it != early.end();
         if (behind) early.erase(it);
         const bool whole = action.phase == ActionPhase::kBackward;
+        const bool follows = before != nullptr && before->phase == ActionPhase::kForward &&
+                             before->stage == action.stage && before->microbatch == action.microbatch;
+        form.at_once = form.at_once && follows;
         (whole    ? behind ? form.whole_behind_recompute : form.whole
          : behind ? form.halves_behind_recompute
                   : form.halves) = true;
         break;
       }
     }
+    if (action.phase != ActionPhase::kRecompute) before = &action;
   }
 }
 
@@ -49,6 +54,7 @@ std::vector<StageForm> stage_forms(const PipelineSchedule& schedule) {
   std::vector<bool> has_recompute(forms.size(), false);
   for (int stage = 0; stage < schedule.num_stages; ++stage) {
     forms[static_cast<std::size_t>(stage)].rank = schedule.rank_of(stage);
+    forms[static_cast<std::size_t>(stage)].at_once = true;
   }
   for (const auto& actions : schedule.actions) {
     read_list(actions, schedule.num_microbatches, forms, has_recompute);
@@ -64,6 +70,13 @@ std::vector<bool> recomputing_stages(const std::vector<StageForm>& forms) {
   std::vector<bool> out;
   out.reserve(forms.size());
   for (const StageForm& form : forms) out.push_back(form.recomputes);
+  return out;
+}
+
+std::vector<bool> stages_at_once(const std::vector<StageForm>& forms) {
+  std::vector<bool> out;
+  out.reserve(forms.size());
+  for (const StageForm& form : forms) out.push_back(form.at_once);
   return out;
 }
 

@@ -17,6 +17,7 @@ struct StageForm {
   bool recomputes = true;  // false: keeps its activations, whatever the study has recomputed
   bool whole = false, whole_behind_recompute = false;
   bool halves = false, halves_behind_recompute = false;
+  bool at_once = false;    // every backward is the action behind its forward, and nothing is recomputed between
 
   bool splits() const { return halves || halves_behind_recompute; }
   bool recomputes_early() const { return whole_behind_recompute || halves_behind_recompute; }
@@ -29,6 +30,9 @@ std::vector<StageForm> stage_forms(const PipelineSchedule& schedule);
 
 /// Of each stage, StageForm::recomputes.
 std::vector<bool> recomputing_stages(const std::vector<StageForm>& forms);
+
+/// Of each stage, StageForm::at_once.
+std::vector<bool> stages_at_once(const std::vector<StageForm>& forms);
 
 /// Whether the backward of any stage is split.
 bool any_splits(const std::vector<StageForm>& forms);

@@ -74,7 +74,7 @@ class Comparer {
     for (const RankTrace& rank : ranks) {
       for (const TraceRow& row : rank.rows) {
         const ProgramOp& op = op_of(row);
-        if (is_communication(op.kind) || op.kind == OpKind::kFree) continue;
+        if (moves_data(op.kind) || op.kind == OpKind::kFree) continue;
         out[kind_of(row)] += row.end - row.start;
       }
       if (!measured) continue;
@@ -114,7 +114,7 @@ class Comparer {
         const std::string name = kind_of(row);
         if (name == kHostKind) continue;
         KindComparison& kind = kinds[name];
-        kind.communication = is_communication(op_of(row).kind);
+        kind.communication = moves_data(op_of(row).kind);
         kind.count += 1 / ranks;
       }
     }
@@ -144,7 +144,7 @@ class Comparer {
       for (const RankTrace& rank : in_.measured.steps[i].ranks) {
         for (const TraceRow& row : rank.rows) {
           const ProgramOp& op = op_of(row);
-          if (is_communication(op.kind)) continue;
+          if (moves_data(op.kind)) continue;
           const KernelWork work = work_of(op);
           if (work.cls == KernelClass::kNone) continue;
           const Key key{work.form, work.m, work.n, work.k, work.batch, work.bytes};

@@ -31,7 +31,8 @@ class CudaDevice final : public Device {
         streams_{make_stream(index, StreamId::kMain),   make_stream(index, StreamId::kTp),
                  make_stream(index, StreamId::kFwd),    make_stream(index, StreamId::kBwd),
                  make_stream(index, StreamId::kDp),     make_stream(index, StreamId::kNorm),
-                 make_stream(index, StreamId::kFwdIn),  make_stream(index, StreamId::kBwdIn)} {
+                 make_stream(index, StreamId::kFwdIn),  make_stream(index, StreamId::kBwdIn),
+                 make_stream(index, StreamId::kD2h),    make_stream(index, StreamId::kH2d)} {
     c10::cuda::set_device(where_.index());
     // Memory is taken from the main stream's share and given back to it: a `free` of the Program is on main.
     c10::cuda::setCurrentCUDAStream(stream(StreamId::kMain));

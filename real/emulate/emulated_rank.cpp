@@ -83,8 +83,10 @@ class PeakWatch {
 
 EmulationNeed emulation_need(const Program& program, std::size_t list, bool on_gpu, int threads) {
   EmulationNeed need;
-  need.values = memory_peaks(program, {})[list].total;
+  const MemoryPeak peak = memory_peaks(program, {})[list];
+  need.values = peak.total;
   if (on_gpu) return need;
+  need.values += peak.host;
   std::set<SegmentId> segments;
   for (const TraceRow& row : issued_rows(program, program.body[list])) segments.insert(row.segment);
   for (const SegmentId segment : segments) {

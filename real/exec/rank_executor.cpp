@@ -36,6 +36,10 @@ at::Tensor part(const at::Tensor& whole, int dim, std::int64_t parts) {
 
 void transfer_data(const OpPlan& plan, const std::vector<at::Tensor>& reads, std::vector<at::Tensor>& writes,
                    std::int64_t parts) {
+  if (plan.op->kind == OpKind::kCopy) {
+    writes[0].copy_(reads[0], /*non_blocking=*/true);
+    return;
+  }
   Communicator& communicator = *plan.communicator;
   const int dim = plan.attrs->dim;
   switch (plan.op->kind) {
@@ -169,8 +173,8 @@ void RankExecutor::issue(const IssuedOp& issued) {
   }
   const std::vector<EventId>& waits = plan_.order().waits;
   for (std::uint32_t i = 0; i < issued.num_waits; ++i) device_.wait(op.stream, waits[issued.first_wait + i]);
-  if (is_communication(op.kind)) {
-    communicate(plan, issued);
+  if (moves_data(op.kind)) {
+    move_data(plan, issued);
   } else {
     device_.launch(op, [&] {
       if (hooks_.op) hooks_.op(plan, false);
@@ -196,7 +200,7 @@ void RankExecutor::watch() {
   }
 }
 
-void RankExecutor::communicate(const OpPlan& plan, const IssuedOp& issued) {
+void RankExecutor::move_data(const OpPlan& plan, const IssuedOp& issued) {
   const ProgramOp& op = *plan.op;
   std::vector<at::Tensor> reads, writes;
   for (const Operand& operand : op.reads) {

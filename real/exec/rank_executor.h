@@ -71,7 +71,7 @@ class RankExecutor {
 
  private:
   void issue(const IssuedOp& issued);
-  void communicate(const OpPlan& plan, const IssuedOp& issued);
+  void move_data(const OpPlan& plan, const IssuedOp& issued);
   void compute(const OpPlan& plan, const IssuedOp& issued);
   void run(const OpPlan& plan, const IssuedOp& issued);
   void run_kernel(const OpPlan& plan, KernelCall& call) const;

@@ -104,7 +104,7 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
     case OpKind::kSgd: plan_optimizer(plan); break;
     default: break;
   }
-  if (is_communication(op.kind)) return plan;
+  if (moves_data(op.kind)) return plan;
   plan.kernel = find_kernel(op.kind, op.part);
   if (plan.kernel == nullptr) {
     throw ConfigError("segment " + segment.name + ": " + op_name(op.kind, op.part) +

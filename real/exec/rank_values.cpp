@@ -66,10 +66,11 @@ void RankValues::make_pool_of(ValueId id) {
   const auto p = static_cast<std::size_t>(pool);
   PoolStorage& storage = pools_[p];
   if (!storage.slots.empty()) return;
+  const bool on_host = program_.pools[p].space == Space::kHost;
   for (int i = 0; i < program_.pools[p].slots; ++i) {
-    storage.slots.push_back(at::empty({slot_bytes_[p]}, options(at::kByte)));
+    storage.slots.push_back(at::empty({slot_bytes_[p]}, on_host ? host_options(at::kByte) : options(at::kByte)));
     storage.free.push_back(i);
-    live_bytes_ += slot_bytes_[p];
+    if (!on_host || device_.is_cpu()) live_bytes_ += slot_bytes_[p];
   }
 }
 

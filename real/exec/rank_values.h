@@ -32,7 +32,8 @@ class RankValues {
   void free(ValueId value, Microbatch mb);
 
   ValueId root(ValueId value) const { return roots_[static_cast<std::size_t>(value)]; }
-  /// Bytes of live values, as the Program counts them: storage roots, and pools whole.
+  /// Bytes of live values, as the Program counts them: storage roots, and pools whole. Of a GPU those in its own
+  /// memory; of a CPU all.
   std::int64_t live_bytes() const { return live_bytes_; }
 
  private:
@@ -42,6 +43,10 @@ class RankValues {
   };
   Instance& instance(ValueId value, Microbatch mb);
   at::TensorOptions options(at::ScalarType type) const { return at::TensorOptions(type).device(device_); }
+  /// Of the host's memory: pinned where the device is another, so that copies run beside the host.
+  at::TensorOptions host_options(at::ScalarType type) const {
+    return at::TensorOptions(type).pinned_memory(!device_.is_cpu());
+  }
   at::Tensor allocate(ValueId value, Microbatch mb);
   at::Tensor view_of(ValueId value, Microbatch mb);
 

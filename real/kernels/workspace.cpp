@@ -346,7 +346,7 @@ int64_t of_backward(OpKind kind, OpPart part, const OpSizes& s) {
 }  // namespace
 
 std::int64_t workspace_bytes(const Program& program, const ProgramOp& op, int threads) {
-  check(!is_communication(op.kind), "workspace is declared for the main stream");
+  check(!moves_data(op.kind), "workspace is declared for the main stream");
   if (op.kind == OpKind::kFree) return 0;
   OpSizes sizes{op, program.attrs[static_cast<std::size_t>(op.attrs)], threads, {}, {}, {}};
   const auto collect = [&](const Operands& operands, std::vector<OperandSize>& out) {

@@ -34,8 +34,8 @@ TEST_CASE("what is missing or unknown is named") {
   CHECK(
       with("modle: x\n") ==
       "study.yaml:5:1: modle: unknown key; this map takes: checkpoint, cluster, confidence, data, "
-      "era, fidelity, framework, id, measured, model, note, parallel, partition, recompute, "
-      "schedule, source, suspect, sweep, training");
+      "era, fidelity, framework, id, measured, model, note, offload, parallel, partition, "
+      "recompute, schedule, source, suspect, sweep, training");
   CHECK(set("parallel.tensr=2") ==
         "--set parallel.tensr=2: parallel.tensr: unknown key; this map takes: context, data, "
         "expert, pipeline, placement, scatter_gather, sequence_parallel, tensor, tensor_method, "
@@ -57,8 +57,6 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
   CHECK(with("recompute: {method: rotor}\n") ==
         "study.yaml:5:21: recompute.method: recompute 'rotor' is not in this version, which has "
         "none, selective, full, stage-aware and group");
-  CHECK(with("offload: {activations: true}\n") ==
-        "study.yaml:5:10: offload: offloading is not in this version; leave this key out");
   CHECK(set("parallel.zero=2") ==
         "--set parallel.zero=2: parallel.zero: ZeRO 2 is not in this version, which has 0 and 1");
   CHECK(set("parallel.zero={stage: 1, by: parameter}") ==

@@ -147,8 +147,8 @@ TEST_CASE("a trace that is damaged is refused with the place") {
         path +
             ": event 13: args.call: no segment for '0X0'; the file is of another version or "
             "damaged, so run it again");
-  CHECK(problem(with(whole, "\"tid\":0,\"ts\"", "\"tid\":8,\"ts\"")) ==
-        path + ": event 13: tid: expected a whole number from 0 to 7");
+  CHECK(problem(with(whole, "\"tid\":0,\"ts\"", "\"tid\":10,\"ts\"")) ==
+        path + ": event 13: tid: expected a whole number from 0 to 9");
   CHECK(problem(with(whole, "\"group\":\"tp\"", "\"group\":\"xx\"")) ==
         path + ": event 15: args.group: no group is called 'xx'");
 }
