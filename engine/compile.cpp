@@ -101,7 +101,8 @@ struct SegmentInputs {
 SegmentInputs segment_inputs(const Study& study, std::vector<StageForm> forms) {
   SegmentInputs out{std::move(forms), study.parallel, study.training, study.offload.horizon};
   for (StageForm& form : out.forms) form.at_once = false;  // the training graph has it
-  out.parallel.data = std::min(study.parallel.data, 2);  // size_buckets() has the rest of it
+  // size_buckets() has the rest of it, unless each replica owns other parameters.
+  if (!owns_parameters(study.parallel)) out.parallel.data = std::min(study.parallel.data, 2);
   out.parallel.placement = ParallelConfig{}.placement;
   out.training.global_batch = 0;
   return out;

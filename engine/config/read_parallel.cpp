@@ -28,7 +28,7 @@ void read_zero_stage(const YamlNode& node, ZeroConfig& zero) {
   }
 }
 
-/// `zero: 1`, or `zero: {stage: 1, by: shard}`.
+/// `zero: 1`, or `zero: {stage: 1, by: shard}`, or by parameter.
 void read_zero(Section& parallel, ZeroConfig& zero) {
   const auto node = parallel.given("zero");
   if (!node) return;
@@ -40,9 +40,6 @@ void read_zero(Section& parallel, ZeroConfig& zero) {
   read_zero_stage(section.required("stage"), zero);
   if (const auto by = section.given("by")) {
     zero.by = static_cast<ZeroConfig::By>(read_word(*by, "way to divide", kZeroByWords));
-    if (zero.by == ZeroConfig::By::kParameter) {
-      by->fail("ZeRO by parameter is not in this version, which divides by shard");
-    }
   }
   section.finish();
 }

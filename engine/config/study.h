@@ -66,7 +66,8 @@ struct LearningRate {
 
 struct TrainingConfig {
   std::int64_t global_batch = 0;  // sequences per optimizer step
-  std::int64_t microbatch = 1;    // sequences per microbatch and data-parallel replica
+  std::int64_t microbatch = 1;    // sequences per microbatch and data-parallel replica; of unequal ones the largest
+  std::vector<std::int64_t> microbatches = {};  // of each, where the study lists them (microbatch_sizes.h); else empty
   DType precision = DType::kBf16;
   Optimizer optimizer = Optimizer::kAdamW;
   FlashAttention flash_attention = FlashAttention::kAuto;
@@ -164,6 +165,7 @@ struct Study {
   std::vector<std::string> warnings;
   std::map<std::string, Origin> origins;  // by key path, e.g. "parallel.pipeline"
   std::int64_t num_microbatches() const {
+    if (!training.microbatches.empty()) return static_cast<std::int64_t>(training.microbatches.size());
     return training.global_batch / (training.microbatch * parallel.data);
   }
 };

@@ -335,7 +335,7 @@ Json parallel_schema() {
        {"zero", either({integer("stage of ZeRO", 0, 1),
                         map("ZeRO",
                             {{"stage", integer("stage", 0, 1)},
-                             {"by", word("how shards are cut", std::span(kZeroByWords).first(1))}},
+                             {"by", word("what each replica keeps the state of: shards, or whole parameters", kZeroByWords)}},
                             {"stage"})})},
        {"placement", placement_schema()},
        {"scatter_gather", flag("pipeline sends are split over the tensor group; default true")},

@@ -74,8 +74,8 @@ inline constexpr std::array<std::string_view, 4> kDataFormatWords = {"megatron",
                                                                      "text"};
 inline constexpr std::array<std::string_view, 4> kProvenanceWords = {"measured", "fitted",
                                                                      "datasheet", "derived"};
-inline constexpr std::array<std::string_view, 5> kCollectives = {
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"};
+inline constexpr std::array<std::string_view, 6> kCollectives = {
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce"};
 constexpr std::span<const std::string_view> collective_words(std::string_view collective) {
   if (collective == "all_reduce") return kAllReduceWords;
   if (collective == "all_to_all") return kAllToAllWords;

@@ -285,7 +285,7 @@ bool is_made_for(Algorithm algorithm, const GroupLayout& group, const Cluster& c
 std::vector<CollectivePhase> phases_of(OpKind kind, Algorithm algorithm, Bytes bytes, const GroupLayout& group,
                                        const Cluster& cluster) {
   Phases phases(kind, bytes, group, cluster);
-  if (kind == OpKind::kBroadcast) {
+  if (kind == OpKind::kBroadcast || kind == OpKind::kReduce) {
     phases.chain();
   } else if (kind == OpKind::kAllToAll) {
     phases.pairwise();

@@ -77,7 +77,8 @@ Algorithm algorithm_of(OpKind kind, Bytes bytes, const GroupLayout& group, const
 /// needs GroupLayout::fabric_spread.
 bool leaves_ring(OpKind kind, const Cluster& cluster);
 
-/// Messages per chunked broadcast: it is a pipelined ring of so many chunks.
+/// Messages per chunked broadcast or reduce: it is a pipelined ring of so many chunks. Which edge of the ring it leaves
+/// out, its root decides; the links of the edge from the last rank to the first are counted as those.
 inline constexpr std::int64_t kBroadcastChunks = 8;
 
 /// One collective, uncontended, as its phases in order. With alpha the latency of a step, B the
@@ -96,7 +97,7 @@ inline constexpr std::int64_t kBroadcastChunks = 8;
 ///                                 with one rank per node 2 alpha + S/B
 ///   all_gather, reduce_scatter    (n-1) alpha + (n-1)/n S/B
 ///   all_to_all  pairwise          (n-1) (alpha + S/(nB))
-///   broadcast   of c chunks       (n-2+c) (alpha + S/(cB))
+///   broadcast, reduce   of c chunks  (n-2+c) (alpha + S/(cB))
 ///
 /// LinkCurve says what curves add. A group inside one node runs at the intra link's rate (that of the
 /// PCIe uplink, if less, where it spans several switches). Across nodes a ring advances at its slowest

@@ -11,6 +11,7 @@
 
 #include "engine/base/error.h"
 #include "engine/exec/shape_edges.h"
+#include "engine/program/owners.h"
 
 namespace trainyard {
 
@@ -101,7 +102,7 @@ class Folder {
  public:
   Folder(const Program& program, const Lanes& lanes, const Cluster& cluster, const Network* network)
       : program_(program), lanes_(lanes), cluster_(cluster), network_(network),
-        num_ranks_(program.mesh.num_ranks()), coordinates_(all_coordinates(program)) {
+        has_owners_(has_owners(program)), num_ranks_(program.mesh.num_ranks()), coordinates_(all_coordinates(program)) {
     if (network == nullptr) own_network_.emplace(cluster);
     const Network& any = network == nullptr ? *own_network_ : *network;
     if (any.fabric_needs_routes()) routes_ = &any;
@@ -348,6 +349,7 @@ class Folder {
     colour_.resize(at(num_ranks_));
     for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
       Colour c = mix(1, static_cast<std::uint64_t>(coordinates_[at(rank)][0]));
+      if (has_owners_) c = mix(c, static_cast<std::uint64_t>(coordinates_[at(rank)][static_cast<std::size_t>(Axis::kDp)]));
       if (!cluster_.speed.empty()) c = mix(c, speeds.emplace(speed(rank), speeds.size()).first->second);
       colour_[at(rank)] = fold_ ? c : mix(c, static_cast<std::uint64_t>(rank));
     }
@@ -454,6 +456,7 @@ class Folder {
         c.rank = rank;
         c.speed = speed(rank);
         c.list = static_cast<std::size_t>(coordinates_[at(rank)][0]);
+        if (has_owners_) c.replica = coordinates_[at(rank)][static_cast<std::size_t>(Axis::kDp)];
         c.channel.assign(channels_.size(), -1);
         c.incoming.assign(channels_.size(), -1);
       }
@@ -563,6 +566,7 @@ class Folder {
   std::optional<Network> own_network_;    // where the caller has none
   const Network* routes_ = nullptr;       // set where routes through the fabric decide how long something takes
   bool fold_ = true;
+  bool has_owners_;
   std::int64_t num_ranks_;
   std::vector<Coordinates> coordinates_;  // [rank]
   std::vector<std::int32_t> node_, leaf_; // [rank]

@@ -2,7 +2,7 @@
 // communicate, or the two ends of a transfer) and links.
 //
 // The coarsest equitable partition, found by colour refinement: two ranks share a class when they run
-// the same list at the same speed and their channels are of the same classes; two channels when they
+// the same list at the same speed (and own the same values) and their channels are of the same classes; two channels when they
 // lie alike on the cluster, join ranks of the same classes and pass the same number of links of each
 // class; two links when they are as wide and channels of the same classes pass them equally often.
 // Max-min rates are then equal within a class, so one flow stands for all of its class and counts on
@@ -57,6 +57,7 @@ struct FoldClass {
   std::int64_t multiplicity = 0;
   std::size_t list = 0;             // index into Program::body
   double speed = 1;
+  std::int32_t replica = -1;        // coordinate along dp, where values have owners; else -1
   std::vector<ChannelId> channel;   // [lane]: as a member or sender; -1: none
   std::vector<ChannelId> incoming;  // [lane]: as a receiver; -1: none
 };

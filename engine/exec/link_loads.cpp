@@ -10,7 +10,7 @@ namespace {
 /// the pipeline fills and drains.
 double messages_per_edge(OpKind kind, const CollectivePhase& phase) {
   if (phase.shape == EdgeShape::kShift) return 1;
-  if (kind == OpKind::kBroadcast) return static_cast<double>(kBroadcastChunks);
+  if (kind == OpKind::kBroadcast || kind == OpKind::kReduce) return static_cast<double>(kBroadcastChunks);
   return static_cast<double>(phase.steps);
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/exec/stream_waits.h"
+#include "engine/program/owners.h"
 
 namespace trainyard {
 
@@ -37,7 +38,7 @@ class TimedRanks::Maker {
     interrupted_.resize(segments, 0);
   }
 
-  TimedRank make(std::size_t list, double speed) {
+  TimedRank make(std::size_t list, double speed, std::int32_t replica) {
     reset();
     find_call_order(program_.body[list]);
     find_shared();
@@ -54,7 +55,10 @@ class TimedRanks::Maker {
       const StreamWaits waits = waits_.find(segment, shared_, interrupted_[static_cast<std::size_t>(s)]);
       covered_ = &waits.covered;
       for (std::size_t k = 0; k < segment.ops.size(); ++k) {
-        timed.ops.push_back(op(segment, segment.ops[k], costs[static_cast<std::size_t>(s)][k], messages[k], out));
+        // What belongs to another replica is passed by.
+        const std::int32_t owner = replica < 0 || messages[k] >= 0 ? -1 : owner_of(program_, segment.ops[k]);
+        const OpCost& cost = owner >= 0 && owner != replica ? kPassedBy : costs[static_cast<std::size_t>(s)][k];
+        timed.ops.push_back(op(segment, segment.ops[k], cost, messages[k], out));
         timed.ops.back().waits = waits.of_op[k];
         depend_on_ops(segment, k, timed.ops.back(), out);
       }
@@ -65,6 +69,7 @@ class TimedRanks::Maker {
 
  private:
   static constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
+  static constexpr OpCost kPassedBy{};
 
   const Value& value(ValueId id) const { return program_.values[static_cast<std::size_t>(id)]; }
   ValueId root(const Operand& operand) const { return root_[static_cast<std::size_t>(operand.value)]; }
@@ -351,7 +356,9 @@ class TimedRanks::Maker {
 TimedRanks::TimedRanks(const Program& program, const Costs& costs, const Lanes& lanes)
     : maker_(std::make_unique<Maker>(program, costs, lanes)) {}
 TimedRanks::~TimedRanks() = default;
-TimedRank TimedRanks::make(std::size_t list, double speed) { return maker_->make(list, speed); }
+TimedRank TimedRanks::make(std::size_t list, double speed, std::int32_t replica) {
+  return maker_->make(list, speed, replica);
+}
 
 std::vector<std::string> exposed_kinds(const Program& program, const Lanes& lanes) {
   std::vector<std::string> out;

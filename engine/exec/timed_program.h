@@ -83,7 +83,8 @@ struct TimedSegment {
   std::vector<TimedRun> runs;
 };
 
-/// Timing form of the segments that one list calls, on a device of one speed.
+/// Timing form of the segments that one list calls, on a device of one speed and, where values have owners, at
+/// one coordinate along dp.
 struct TimedRank {
   std::unordered_map<SegmentId, TimedSegment> segments;
   std::vector<Dependency> dependencies;
@@ -102,7 +103,8 @@ class TimedRanks {
  public:
   TimedRanks(const Program& program, const Costs& costs, const Lanes& lanes);
   ~TimedRanks();
-  TimedRank make(std::size_t list, double speed);
+  /// `replica`: coordinate along dp; -1: where values have no owners.
+  TimedRank make(std::size_t list, double speed, std::int32_t replica);
 
  private:
   class Maker;

@@ -123,6 +123,7 @@ struct Graph {
   TensorId loss = -1;
   std::int32_t num_layers = 0;       // 1 + largest Op::layer
   Flop model_flop_per_microbatch = 0;  // forward, matrix products of the unsharded, unpadded model
+  std::vector<Graph> smaller = {};     // where microbatches differ in size: the same model for the others, largest first
 };
 
 /// Everything of `graph` but its ops: what a pass that rewrites a graph op by op starts from.

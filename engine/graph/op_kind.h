@@ -48,6 +48,7 @@ namespace trainyard {
   X(kReduceScatter, "reduce_scatter")                                               \
   X(kAllToAll, "all_to_all")                                                        \
   X(kBroadcast, "broadcast")                                                        \
+  X(kReduce, "reduce")                      /* the sum, on one rank */              \
   X(kSend, "send")                                                                  \
   X(kRecv, "recv")                                                                  \
   X(kZero, "zero")                          /* fills with 0 */                      \
@@ -88,7 +89,8 @@ std::optional<KindAndPart> parse_op_name(std::string_view name);
 
 constexpr bool is_collective(OpKind kind) {
   return kind == OpKind::kAllReduce || kind == OpKind::kAllGather ||
-         kind == OpKind::kReduceScatter || kind == OpKind::kAllToAll || kind == OpKind::kBroadcast;
+         kind == OpKind::kReduceScatter || kind == OpKind::kAllToAll || kind == OpKind::kBroadcast ||
+         kind == OpKind::kReduce;
 }
 constexpr bool is_transfer(OpKind kind) { return kind == OpKind::kSend || kind == OpKind::kRecv; }
 constexpr bool is_communication(OpKind kind) { return is_collective(kind) || is_transfer(kind); }

@@ -65,6 +65,7 @@ OpInfo make_info(OpKind kind) {
     case kReduceScatter:
     case kAllToAll:
     case kBroadcast:
+    case kReduce:
     case kSend:
     case kRecv: return {.backward = F::kSpecial, .kernel = K::kNone};
     case kZero:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 namespace trainyard {
@@ -137,7 +138,8 @@ class MemoryCounter {
     return p;
   }
 
-  /// Persistent values and pools of the rank that runs this list, whatever the call. Marks, not sets:
+  /// Persistent values and pools of the rank that runs this list, whatever the call; of its replicas the one that
+  /// owns most (owners.h). Marks, not sets:
   /// a pipeline may have as many lists as the Program has layers.
   /// Adds to `parameters` how many elements of weights are among them.
   MemoryParts standing(const RankClass& list, std::int64_t& parameters) {
@@ -145,6 +147,7 @@ class MemoryCounter {
     host_ = 0;
     MemoryParts parts{};
     pools_.clear();
+    std::map<std::int16_t, MemoryParts> owned;  // persistent, by owner
     const auto see = [&](const Operand& operand) {
       const ValueId root = root_[static_cast<std::size_t>(operand.value)];
       const Value& v = value(root);
@@ -154,7 +157,7 @@ class MemoryCounter {
         slot = std::max(slot, bytes_[static_cast<std::size_t>(root)]);
       }
       if (v.scope != Scope::kPersistent || !first(value_mark_, root)) return;
-      parts[static_cast<std::size_t>(v.memory)] += bytes_[static_cast<std::size_t>(root)];
+      (v.owner >= 0 ? owned[v.owner] : parts)[static_cast<std::size_t>(v.memory)] += bytes_[static_cast<std::size_t>(root)];
       if (v.memory == MemoryClass::kParameter) parameters += bytes_[static_cast<std::size_t>(root)] / size_in_bytes(v.dtype);
     };
     const auto see_segment = [&](SegmentId id) {
@@ -169,6 +172,9 @@ class MemoryCounter {
       see_segment(call.segment);
       for (const auto& [at, inner] : call.inside) see_segment(inner);
     }
+    const auto fullest = std::max_element(owned.begin(), owned.end(),
+                                          [](const auto& a, const auto& b) { return sum(a.second) < sum(b.second); });
+    if (fullest != owned.end()) add(parts, fullest->second);
     for (const PoolId pool : pools_) {
       Bytes& slot = slot_[static_cast<std::size_t>(pool)];
       const Pool& of = program_.pools[static_cast<std::size_t>(pool)];

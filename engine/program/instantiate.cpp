@@ -41,6 +41,7 @@ class Instantiator {
     set_up();
     draft_.plan = plan_buckets(training_, forms_, parallel_, config_, grad_dtype_, draft_.program);
     find_touches();
+    draft_.num_stages = training_.num_stages;
     draft_.stages.resize(static_cast<std::size_t>(training_.num_stages));
     split_by_stage();
     for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) add_compute_segments(stage);

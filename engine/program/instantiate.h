@@ -47,6 +47,7 @@ enum Touch : TouchSet {
 struct HandedOver {
   SegmentId free = -1;
   std::int32_t turning_stage = 0;
+  std::size_t size = 0;  // of microbatch: ProgramDraft::size_of
   TouchSet by_turning = 0, by_before = 0;
 };
 
@@ -55,7 +56,13 @@ struct ProgramDraft {
   Program program;
   BucketPlan plan;
   std::vector<StageForm> forms;  // [stage]
-  std::vector<StageSegments> stages;
+  int num_stages = 0;
+  std::vector<StageSegments> stages;  // [size of microbatch * num_stages + stage]
+  std::vector<std::size_t> size_of;   // [microbatch]: which of the sizes it has; empty: there is one
+  const StageSegments& segments(std::int32_t stage, Microbatch mb) const {
+    const std::size_t size = size_of.empty() ? 0 : size_of[static_cast<std::size_t>(mb)];
+    return stages[size * static_cast<std::size_t>(num_stages) + static_cast<std::size_t>(stage)];
+  }
   std::vector<HandedOver> handed_over;
   std::map<SegmentId, SegmentId> loads_ahead;  // segment -> what is copied back from the host before it
   ValueId loss = -1;

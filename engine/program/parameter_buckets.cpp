@@ -4,6 +4,9 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
+
+#include "engine/partition/parameter_owners.h"
 
 namespace trainyard {
 
@@ -25,6 +28,7 @@ class BucketPlanner {
 
   BucketPlan run() {
     find_users();
+    if (owns_parameters(parallel_)) find_owners();
     for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) fill_stage(stage);
     plan_.of_stage.resize(static_cast<std::size_t>(training_.num_stages));
     plan_.of_rank.resize(static_cast<std::size_t>(parallel_.pipeline));
@@ -65,9 +69,27 @@ class BucketPlanner {
     for (auto& ranks : ranks_) std::sort(ranks.begin(), ranks.end());
   }
 
+  void find_owners() {
+    owner_.assign(training_.graph.parameters.size(), -1);
+    for (std::int32_t rank = 0; rank < parallel_.pipeline; ++rank) {
+      std::vector<std::int32_t> held, known;
+      std::vector<std::int64_t> sizes;
+      for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) {
+        if (rank_of(stage) != rank) continue;
+        for (const std::int32_t index : by_stage_[static_cast<std::size_t>(stage)]) {
+          held.push_back(index);
+          sizes.push_back(num_elements(tensor(parameter(index).tensor).shape));
+          known.push_back(owner_[static_cast<std::size_t>(index)]);
+        }
+      }
+      const std::vector<std::int32_t> owners = balanced_owners(sizes, parallel_.data, std::move(known));
+      for (std::size_t i = 0; i < held.size(); ++i) owner_[static_cast<std::size_t>(held[i])] = owners[i];
+    }
+  }
+
   void fill_stage(std::int32_t stage) {
     // Parameters that are treated alike share buckets; the latest in the forward comes first.
-    using Key = std::tuple<std::vector<std::int32_t>, bool, bool>;
+    using Key = std::tuple<std::vector<std::int32_t>, bool, bool, std::int32_t>;
     std::map<Key, std::size_t> open;
     auto& users = by_stage_[static_cast<std::size_t>(stage)];
     for (auto it = users.rbegin(); it != users.rend(); ++it) {
@@ -76,7 +98,8 @@ class BucketPlanner {
       const std::vector<std::int32_t> tied = ranks.size() > 1 ? ranks : std::vector<std::int32_t>{};
       const bool replicated = parallel_.tensor > 1 && tensor(p.tensor).spec[Axis::kTp].kind ==
                                                           AxisPlacement::Kind::kReplicate;
-      const Key key{tied, replicated, p.partial_gradient};
+      const std::int32_t owner = owner_.empty() ? -1 : owner_[static_cast<std::size_t>(*it)];
+      const Key key{tied, replicated, p.partial_gradient, owner};
       const std::int64_t elements = num_elements(tensor(p.tensor).shape);
       const auto known = open.find(key);
       if (known == open.end() ||
@@ -87,6 +110,7 @@ class BucketPlanner {
         bucket.replicated = replicated;
         bucket.partial = p.partial_gradient;
         bucket.tied = tied;
+        bucket.owner = owner;
         open[key] = plan_.buckets.size();
         plan_.buckets.push_back(std::move(bucket));
       }
@@ -119,6 +143,14 @@ class BucketPlanner {
     return add_value(std::move(value));
   }
 
+  ValueId owned_view(const std::string& name, ValueId of, std::int32_t owner) {
+    Value value = program_.values[static_cast<std::size_t>(of)];
+    value.name = name;
+    value.alias = Alias{of, 0, std::nullopt};
+    value.owner = static_cast<std::int16_t>(owner);
+    return add_value(std::move(value));
+  }
+
   void add_values(std::size_t index) {
     Bucket& bucket = plan_.buckets[index];
     const bool zero = shards_state(parallel_);
@@ -135,8 +167,13 @@ class BucketPlanner {
       bucket.gradient_shard = own_shard(name + ".grad_shard", bucket.gradient);
       bucket.shards = {bucket.parameter_shard, bucket.gradient_shard};
     }
+    if (bucket.owner >= 0) {
+      bucket.parameter_shard = owned_view(name + ".param_own", bucket.parameter, bucket.owner);
+      bucket.whole.push_back(bucket.parameter_shard);
+    }
     const auto state_buffer = [&](const std::string& suffix) {
       const ValueId id = buffer(name + suffix, state, Scope::kPersistent, MemoryClass::kOptimizerState, zero);
+      program_.values[static_cast<std::size_t>(id)].owner = static_cast<std::int16_t>(bucket.owner);
       (zero ? bucket.shards : bucket.whole).push_back(id);
       return id;
     };
@@ -178,6 +215,7 @@ class BucketPlanner {
   BucketPlan plan_;
   std::vector<std::vector<std::int32_t>> by_stage_;  // [stage] -> parameters it keeps
   std::vector<std::vector<std::int32_t>> ranks_;     // [parameter] -> pipeline ranks that use it
+  std::vector<std::int32_t> owner_;                  // [parameter]; empty: they have none
 };
 
 }  // namespace
@@ -197,7 +235,13 @@ ValueId BucketPlan::value(TensorId tensor, std::int32_t rank) const {
   return first_rank == rank ? first_value : on_further_ranks_.at({tensor, rank});
 }
 
-bool shards_state(const ParallelConfig& parallel) { return parallel.zero.stage >= 1 && parallel.data > 1; }
+bool shards_state(const ParallelConfig& parallel) {
+  return parallel.zero.stage >= 1 && parallel.data > 1 && parallel.zero.by == ZeroConfig::By::kShard;
+}
+
+bool owns_parameters(const ParallelConfig& parallel) {
+  return parallel.zero.stage >= 1 && parallel.data > 1 && parallel.zero.by == ZeroConfig::By::kParameter;
+}
 
 BucketPlan plan_buckets(const TrainingGraph& training, const std::vector<StageForm>& forms,
                         const ParallelConfig& parallel, const TrainingConfig& config,

@@ -2,7 +2,7 @@
 //
 // A bucket is one contiguous gradient buffer (and one of parameters, master weights, moments) for
 // parameters of one stage that are treated alike: reduced over the same ranks, counted alike in the
-// gradient norm. Single parameters are views into it. Buckets fill in backward order up to
+// gradient norm, of one owner. Single parameters are views into it. Buckets fill in backward order up to
 // training.bucket_elements, so that the first is complete early in the last backward.
 #pragma once
 
@@ -28,6 +28,7 @@ struct Bucket {
   bool replicated = false;               // held alike by all tensor-parallel ranks
   bool partial = false;                  // gradient is a partial sum on each tensor-parallel rank
   std::vector<std::int32_t> tied;        // pipeline ranks that share these weights; empty: only this one
+  std::int32_t owner = -1;               // along dp: who has the state of all of it (ZeRO-1 by parameter); -1: nobody
   // Values; -1: does not exist under this precision, optimizer or ZeRO stage.
   ValueId gradient = -1, gradient_shard = -1;
   ValueId parameter = -1, parameter_shard = -1;
@@ -50,8 +51,13 @@ class BucketPlan {
   std::map<std::pair<TensorId, std::int32_t>, ValueId> on_further_ranks_;  // shared weights
 };
 
-/// ZeRO-1: each data-parallel rank keeps the optimizer's state of its shard of every bucket.
+/// ZeRO-1 by shard: each data-parallel rank keeps the optimizer's state of its shard of every bucket.
 bool shards_state(const ParallelConfig& parallel);
+
+/// ZeRO-1 by parameter: each data-parallel rank keeps the state of buckets of its own. On every pipeline rank
+/// balanced_owners() divides the parameters by their local sizes; a parameter that several pipeline ranks hold has
+/// the owner that the first of them gives it.
+bool owns_parameters(const ParallelConfig& parallel);
 
 /// Adds the values to `program` and returns the layout; size_buckets() gives them their lengths.
 /// `forms`: [stage].

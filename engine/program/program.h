@@ -88,6 +88,7 @@ struct Value {
   MemoryClass memory = MemoryClass::kActivation;
   std::optional<Alias> alias;
   PoolId pool = -1;  // fixed slots; -1: arena
+  std::int16_t owner = -1;  // coordinate along dp of the ranks that alone have it (owners.h); -1: all do
   friend bool operator==(const Value&, const Value&) = default;
 };
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 
+#include "engine/program/owners.h"
+
 namespace trainyard {
 
 namespace {
@@ -72,6 +74,7 @@ Problem check_value(const Program& program, ValueId id) {
     if (dim.expected < 0 || dim.bound < dim.expected) return problem("bad extent");
   }
   if (value.pool != -1 && !is_index(value.pool, program.pools)) return problem("no such pool");
+  if (value.owner < -1 || value.owner >= program.mesh[Axis::kDp]) return problem("its owner is no rank along dp");
   if (!value.alias) return std::nullopt;
   if (value.alias->in < 0 || value.alias->in >= id) return problem("its storage leads nowhere");
   const Value& in = program.values[static_cast<std::size_t>(value.alias->in)];
@@ -156,7 +159,9 @@ Problem check_op(const Program& program, const Segment& segment, std::size_t k) 
     return "waits for a later op";
   }
   if (op.kind == OpKind::kFree && op.stream != StreamId::kMain) return "is not on the main stream";
-  return check_communication(program, op);
+  if (auto wrong = check_communication(program, op)) return wrong;
+  if (const char* wrong = find_owner_problem(program, op)) return wrong;
+  return std::nullopt;
 }
 
 Problem check_call(const Program& program, const RankClass& list, std::size_t i) {

@@ -237,7 +237,7 @@ class Parser {
     }
   }
 
-  /// [SPEC] [in:VALUE+OFFSET [own:AXIS]] [pool:NAME] [host]
+  /// [SPEC] [in:VALUE+OFFSET [own:AXIS]] [pool:NAME] [host] [owner:COORDINATE]
   void read_value_options(LineScanner& line, Value& value) {
     const std::string_view first = line.peek();
     if (parse_axis(first.substr(0, first.find(':')))) {
@@ -263,8 +263,15 @@ class Parser {
       value.pool = read_known_name(line, "pool", "", state_.pools);
       if (!line.accept(" ")) return;
     }
-    line.expect("host");
-    value.space = Space::kHost;
+    if (line.accept("host")) {
+      value.space = Space::kHost;
+      if (!line.accept(" ")) return;
+    } else if (!line.peek().starts_with("owner:")) {
+      line.expect("host");
+    }
+    line.expect("owner:");
+    value.owner = static_cast<std::int16_t>(
+        line.number(0, std::min<std::int64_t>(kMaxInt16, state_.program.mesh[Axis::kDp] - 1), "a coordinate along dp"));
   }
 
   static void read_axis_placement(LineScanner& line, ShardingSpec& spec) {

@@ -102,6 +102,10 @@ class Writer {
       text(program_.pools[static_cast<std::size_t>(value.pool)].name);
     }
     if (value.space == Space::kHost) text(" host");
+    if (value.owner >= 0) {
+      text(" owner:");
+      number(value.owner);
+    }
     text("\n");
     if (used_ > kFlushAt) flush();
   }

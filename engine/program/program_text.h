@@ -9,6 +9,7 @@
 //   transfer 0 pp+1
 //   pool recv.x@1:2                         # slots; then " host", if it lies there
 //   value x@1 bf16[4,1024] mb buffer dp:S0 pool:recv.x@1
+//   value b3.master fp32[96] persistent state owner:2   # dp:2 alone has it
 //   value n bf16[96~128?3] local activation   # expected 96, at most 128; symbol 3
 //   value y bf16[4,1024] local activation tp:P in:x@1+0
 //   segment 1F(m) stage:1 F

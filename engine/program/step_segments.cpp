@@ -114,10 +114,12 @@ class StepBuilder {
     if (parallel_.data > 1) {
       const bool scatter = shards_state();
       const ValueId sum = in_bucket(bucket, scatter ? bucket.gradient_shard : gradient, ".dp_sum", scatter);
-      segments.reduce = add_segment(
-          bucket.stage, "REDUCE_GRAD" + suffix, Phase::kCommunicate,
-          {collective(scatter ? OpKind::kReduceScatter : OpKind::kAllReduce, kDataGroup, StreamId::kDp,
-                      gradient, sum)});
+      if (bucket.owner >= 0) program().values[static_cast<std::size_t>(sum)].owner = static_cast<std::int16_t>(bucket.owner);
+      const OpKind kind = scatter             ? OpKind::kReduceScatter
+                          : bucket.owner >= 0 ? OpKind::kReduce
+                                              : OpKind::kAllReduce;
+      segments.reduce = add_segment(bucket.stage, "REDUCE_GRAD" + suffix, Phase::kCommunicate,
+                                    {collective(kind, kDataGroup, StreamId::kDp, gradient, sum)});
       gradient = sum;
     }
     if (!bucket.tied.empty()) {
@@ -168,9 +170,9 @@ class StepBuilder {
   }
 
   void add_norm_group() {
-    // Gradients differ along tensor and pipeline ranks, and along data ranks once they are sharded.
+    // Gradients differ along tensor and pipeline ranks, and along data ranks once each has its own part.
     std::vector<Axis> axes = {Axis::kPp};
-    if (shards_state()) axes.push_back(Axis::kDp);
+    if (shards_state() || owns_parameters(parallel_)) axes.push_back(Axis::kDp);
     axes.push_back(Axis::kTp);
     program().groups.push_back({"norm", axes, {}});
     norm_group_ = static_cast<GroupId>(program().groups.size() - 1);
@@ -246,8 +248,8 @@ class StepBuilder {
       (bucket.master >= 0 ? op.writes : op.accumulates).push_back({weights, 0});
       ops.push_back(std::move(op));
       if (bucket.parameter_shard >= 0) {
-        ops.push_back(collective(OpKind::kAllGather, kDataGroup, StreamId::kDp, weights,
-                                 bucket.parameter));
+        ops.push_back(collective(bucket.owner >= 0 ? OpKind::kBroadcast : OpKind::kAllGather, kDataGroup,
+                                 StreamId::kDp, weights, bucket.parameter));
       }
       free.reads.push_back({bucket.gradient, 0});
     }

@@ -14,7 +14,7 @@ namespace trainyard {
 
 /// Segments of one bucket; -1: not needed for it.
 struct BucketSegments {
-  SegmentId reduce = -1;         // over data parallelism: all_reduce, or reduce_scatter under ZeRO-1
+  SegmentId reduce = -1;         // over data parallelism: all_reduce, or reduce_scatter or reduce under ZeRO-1
   SegmentId reduce_tensor = -1;  // partial sums of replicated parameters, over tensor parallelism
   SegmentId reduce_tied = -1;    // over the pipeline ranks that share the weights
   /// Segments of the backward that add to it, each with the op before which it has.

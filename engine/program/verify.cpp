@@ -286,7 +286,7 @@ class ProgramVerifier::Checks {
 
   /// Sums up a gradient over ranks.
   bool reduces_gradient(const ProgramOp& op) const {
-    if (op.kind != OpKind::kAllReduce && op.kind != OpKind::kReduceScatter) return false;
+    if (op.kind != OpKind::kAllReduce && op.kind != OpKind::kReduceScatter && op.kind != OpKind::kReduce) return false;
     const Value& storage = value(root(op.reads[0].value));
     return storage.memory == MemoryClass::kGradient && storage.scope == Scope::kStep;
   }

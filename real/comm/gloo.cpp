@@ -46,6 +46,22 @@ class GlooCommunicator final : public Communicator {
       return group_->alltoall_base(out, in, equal, equal);
     });
   }
+  void broadcast(at::Tensor& tensor, int root) override {
+    run("broadcast from rank " + std::to_string(ranks_[static_cast<std::size_t>(root)]), [&] {
+      std::vector<at::Tensor> tensors = {tensor};
+      c10d::BroadcastOptions options;
+      options.rootRank = root;
+      return group_->broadcast(tensors, options);
+    });
+  }
+  void reduce(at::Tensor& tensor, int root) override {
+    run("reduce to rank " + std::to_string(ranks_[static_cast<std::size_t>(root)]), [&] {
+      std::vector<at::Tensor> tensors = {tensor};
+      c10d::ReduceOptions options;
+      options.rootRank = root;
+      return group_->reduce(tensors, options);
+    });
+  }
   void send(const at::Tensor& tensor, int member) override {
     run("send to rank " + std::to_string(ranks_[static_cast<std::size_t>(member)]), [&] {
       std::vector<at::Tensor> tensors = {tensor};

@@ -83,6 +83,18 @@ class NcclCommunicator final : public Communicator {
       return ncclGroupEnd();
     });
   }
+  void broadcast(at::Tensor& tensor, int root) override {
+    run("broadcast from rank " + std::to_string(ranks_[static_cast<std::size_t>(root)]), [&] {
+      return ncclBroadcast(tensor.const_data_ptr(), tensor.mutable_data_ptr(), count(tensor),
+                           to_nccl(tensor.scalar_type()), root, comm_, stream());
+    });
+  }
+  void reduce(at::Tensor& tensor, int root) override {
+    run("reduce to rank " + std::to_string(ranks_[static_cast<std::size_t>(root)]), [&] {
+      return ncclReduce(tensor.const_data_ptr(), tensor.mutable_data_ptr(), count(tensor),
+                        to_nccl(tensor.scalar_type()), ncclSum, root, comm_, stream());
+    });
+  }
   void send(const at::Tensor& tensor, int member) override {
     run("send to rank " + std::to_string(ranks_[static_cast<std::size_t>(member)]), [&] {
       return ncclSend(tensor.const_data_ptr(), count(tensor), to_nccl(tensor.scalar_type()), member, comm_, stream());

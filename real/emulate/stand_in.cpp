@@ -43,6 +43,8 @@ class StandIn final : public Communicator {
   void all_to_all(const at::Tensor& from, at::Tensor& to) override {
     to.view({-1}).copy_(from.view({-1}));
   }
+  void broadcast(at::Tensor& tensor, int) override { tensor.mul_(1); }
+  void reduce(at::Tensor& tensor, int) override { tensor.mul_(1); }
   void send(const at::Tensor&, int) override {}
   void receive(at::Tensor& tensor, int) override {
     if (!at::isFloatingType(tensor.scalar_type())) {

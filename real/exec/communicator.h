@@ -20,6 +20,8 @@ class Communicator {
   virtual void all_gather(const at::Tensor& part, at::Tensor& whole) = 0;      // whole: parts by member
   virtual void reduce_scatter(const at::Tensor& whole, at::Tensor& part) = 0;  // sum of the own part
   virtual void all_to_all(const at::Tensor& from, at::Tensor& to) = 0;         // equal parts
+  virtual void broadcast(at::Tensor& tensor, int root) = 0;                    // from the root's
+  virtual void reduce(at::Tensor& tensor, int root) = 0;  // the sum in the root's; nothing of use in the others'
   virtual void send(const at::Tensor& tensor, int member) = 0;
   virtual void receive(at::Tensor& tensor, int member) = 0;
   /// Throws what has gone wrong with calls that have returned. Calls that block say it themselves.

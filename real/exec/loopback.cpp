@@ -62,7 +62,7 @@ class LoopbackCommunicator final : public Communicator {
 
   void all_reduce(at::Tensor& tensor, bool maximum) override {
     at::Tensor result;
-    group_->meet(member_, tensor, [&](const std::vector<at::Tensor>& all) { result = reduce(all, maximum); });
+    group_->meet(member_, tensor, [&](const std::vector<at::Tensor>& all) { result = sum_of(all, maximum); });
     tensor.copy_(result);
   }
 
@@ -83,7 +83,7 @@ class LoopbackCommunicator final : public Communicator {
       for (const at::Tensor& one : all) {
         mine.push_back(one.reshape({-1}).narrow(0, member_ * part.numel(), part.numel()));
       }
-      result = reduce(mine, false);
+      result = sum_of(mine, false);
     });
     part.view({-1}).copy_(result);
   }
@@ -97,6 +97,22 @@ class LoopbackCommunicator final : public Communicator {
       result = at::cat(mine);
     });
     to.view({-1}).copy_(result);
+  }
+
+  void broadcast(at::Tensor& tensor, int root) override {
+    at::Tensor result;
+    group_->meet(member_, tensor, [&](const std::vector<at::Tensor>& all) {
+      if (member_ != root) result = all[static_cast<std::size_t>(root)].clone();
+    });
+    if (member_ != root) tensor.copy_(result);
+  }
+
+  void reduce(at::Tensor& tensor, int root) override {
+    at::Tensor result;
+    group_->meet(member_, tensor, [&](const std::vector<at::Tensor>& all) {
+      if (member_ == root) result = sum_of(all, false);
+    });
+    if (member_ == root) tensor.copy_(result);
   }
 
   void send(const at::Tensor& tensor, int member) override {
@@ -117,7 +133,7 @@ class LoopbackCommunicator final : public Communicator {
 
  private:
   /// In the order of the members, on every one of them: all get the same bits.
-  static at::Tensor reduce(const std::vector<at::Tensor>& all, bool maximum) {
+  static at::Tensor sum_of(const std::vector<at::Tensor>& all, bool maximum) {
     at::Tensor result = all[0].clone();
     for (std::size_t i = 1; i < all.size(); ++i) {
       if (maximum) {

@@ -54,6 +54,12 @@ void transfer_data(const OpPlan& plan, const std::vector<at::Tensor>& reads, std
     }
     case OpKind::kReduceScatter: return communicator.reduce_scatter(part(reads[0], dim, parts), writes[0]);
     case OpKind::kAllToAll: return communicator.all_to_all(reads[0].contiguous(), writes[0]);
+    case OpKind::kReduce:
+      if (!writes[0].is_alias_of(reads[0])) writes[0].copy_(reads[0]);
+      return communicator.reduce(writes[0], plan.peer);
+    case OpKind::kBroadcast:
+      if (!writes[0].is_alias_of(reads[0])) writes[0].copy_(reads[0]);
+      return communicator.broadcast(writes[0], plan.peer);
     case OpKind::kSend: return communicator.send(reads[0].contiguous(), plan.peer);
     case OpKind::kRecv: return communicator.receive(writes[0], plan.peer);
     default: bug("no such communication");
@@ -162,7 +168,7 @@ void RankExecutor::issue(const IssuedOp& issued) {
   const ProgramOp& op = *plan.op;
   whereabouts_.segment = issued.segment;
   whereabouts_.op = static_cast<std::int32_t>(issued.op);
-  if (records_) {
+  if (records_ && !plan.passed_by) {
     TraceRow row;
     row.step = static_cast<std::int32_t>(state_.step);
     row.segment = issued.segment;
@@ -175,7 +181,7 @@ void RankExecutor::issue(const IssuedOp& issued) {
   for (std::uint32_t i = 0; i < issued.num_waits; ++i) device_.wait(op.stream, waits[issued.first_wait + i]);
   if (moves_data(op.kind)) {
     move_data(plan, issued);
-  } else {
+  } else if (!plan.passed_by) {
     device_.launch(op, [&] {
       if (hooks_.op) hooks_.op(plan, false);
       compute(plan, issued);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "engine/program/owners.h"
 #include "real/exec/rank_values.h"
 #include "real/parameters/initial_values.h"
 
@@ -67,6 +68,8 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
   OpPlan plan;
   plan.op = &op;
   plan.attrs = &program_.attrs[static_cast<std::size_t>(op.attrs)];
+  const std::int32_t owner = owner_of(program_, op);
+  plan.passed_by = !moves_data(op.kind) && owner >= 0 && owner != at_[static_cast<std::size_t>(Axis::kDp)];
   for (const Operand& operand : op.reads) plan.read_places.push_back(place_of(operand.value));
   for (const Operand& operand : op.writes.empty() ? op.accumulates : op.writes) {
     plan.write_places.push_back(place_of(operand.value));
@@ -135,6 +138,10 @@ void RankPlan::plan_communication(OpPlan& plan, Transport& transport) {
     const Group& group = program_.groups[static_cast<std::size_t>(op.group)];
     ranks = members_of(program_, group, at_);
     name = group.name + "." + std::to_string(static_cast<int>(op.stream));
+    if (const std::int32_t root = owner_of(program_, op); root >= 0) {
+      constexpr auto kDp = static_cast<std::size_t>(Axis::kDp);
+      peer = rank_ + (root - at_[kDp]) * program_.placement.stride[kDp];
+    }
   }
   const auto place = [&](std::int64_t rank) {
     const auto it = std::find(ranks.begin(), ranks.end(), rank);

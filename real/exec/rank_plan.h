@@ -24,7 +24,8 @@ struct OpPlan {
   const OpAttrs* attrs = nullptr;
   Kernel kernel = nullptr;
   Communicator* communicator = nullptr;
-  int peer = 0;                         // transfers: the peer's place in the communicator's group
+  int peer = 0;                         // transfers: the peer's place in the communicator's group; rooted collectives: the root's
+  bool passed_by = false;               // another replica runs it (engine/program/owners.h)
   std::vector<ShardPlace> read_places;
   std::vector<ShardPlace> write_places;  // of writes; where there are none, of accumulates
   std::vector<at::ScalarType> write_types;

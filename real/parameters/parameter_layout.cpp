@@ -96,13 +96,19 @@ class BucketReader {
     state.own_end = state.elements;
     for (const ValueId view : views_[root]) {
       const Value& value = program_.values[static_cast<std::size_t>(view)];
-      if (value.alias->own_shard) {
+      if (value.owner >= 0) {
+        state.owner = value.owner;
+      } else if (value.alias->own_shard) {
         const std::int64_t shard = num_elements(value.dims);
         state.own_begin = at_[static_cast<std::size_t>(*value.alias->own_shard)] * shard;
         state.own_end = state.own_begin + shard;
       } else if (const auto found = by_name_.find(without_stage(value.name)); found != by_name_.end()) {
         add_pieces(state, value, model_.parameters[found->second]);
       }
+    }
+    if (state.owner >= 0 && state.owner != at_[static_cast<std::size_t>(Axis::kDp)]) {
+      state.own_end = 0;
+      state.master = state.first_moment = state.second_moment = -1;
     }
     std::sort(state.pieces.begin(), state.pieces.end(),
               [](const WeightPiece& a, const WeightPiece& b) { return a.offset < b.offset; });

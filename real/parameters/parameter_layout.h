@@ -3,7 +3,7 @@
 // Weights are named and indexed in the global, unpadded, unfused form, the same in every layout: q, k
 // and v apart though the model multiplies by one qkv, the vocabulary without padding. A rank holds of
 // each a rectangle (tensor parallelism splits rows or columns) of which its optimizer may own a
-// sub-range only (ZeRO-1 shards the bucket that the weight lies in).
+// sub-range only (ZeRO-1 shards the bucket that the weight lies in, or gives it to one replica).
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,7 @@ struct BucketState {
   ValueId master = -1, first_moment = -1, second_moment = -1;
   std::int64_t elements = 0;
   std::int64_t own_begin = 0, own_end = 0;  // what this rank's optimizer updates; all without ZeRO-1
+  std::int32_t owner = -1;  // coordinate along dp of the ranks that alone update it, whole; others have no state of it
   std::vector<WeightPiece> pieces;          // by offset
 };
 

@@ -68,11 +68,12 @@ struct Written {
 /// What this rank writes: of replicas the first, each element once over all ranks.
 std::vector<Written> pieces_to_write(RankTrainer& trainer) {
   RankExecutor& executor = trainer.executor();
-  const bool first_replica = executor.plan().at()[static_cast<std::size_t>(Axis::kDp)] == 0;
+  const std::int32_t replica = executor.plan().at()[static_cast<std::size_t>(Axis::kDp)];
   std::vector<Written> out;
   for (const BucketState& bucket : executor.plan().buckets()) {
     const bool sharded = bucket.own_end - bucket.own_begin < bucket.elements;
-    if (!sharded && !first_replica) continue;
+    // All of an owner's buckets are its own; what is alike on all replicas, the first writes.
+    if (bucket.owner >= 0 ? bucket.owner != replica : !sharded && replica != 0) continue;
     for (const BucketPart& part : parts_of(executor, bucket)) {
       for (const WeightPiece& weight : bucket.pieces) {
         if (!weight.owned) continue;

@@ -89,6 +89,14 @@ class RecordingCommunicator final : public Communicator {
     note(OpKind::kAllToAll, from);
     inner_->all_to_all(from, to);
   }
+  void broadcast(at::Tensor& tensor, int root) override {
+    note(OpKind::kBroadcast, tensor);
+    inner_->broadcast(tensor, root);
+  }
+  void reduce(at::Tensor& tensor, int root) override {
+    note(OpKind::kReduce, tensor);
+    inner_->reduce(tensor, root);
+  }
   void send(const at::Tensor& tensor, int member) override {
     note(OpKind::kSend, tensor, member);
     inner_->send(tensor, member);

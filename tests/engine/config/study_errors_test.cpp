@@ -59,9 +59,6 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
         "none, selective, full, stage-aware and group");
   CHECK(set("parallel.zero=2") ==
         "--set parallel.zero=2: parallel.zero: ZeRO 2 is not in this version, which has 0 and 1");
-  CHECK(set("parallel.zero={stage: 1, by: parameter}") ==
-        "--set parallel.zero={stage: 1, by: parameter}: parallel.zero.by: ZeRO by parameter is not "
-        "in this version, which divides by shard");
   CHECK(set("parallel.context=2") ==
         "--set parallel.context=2: parallel.context: context parallelism is not in this version, "
         "which has tensor, pipeline and data parallelism; write 1");

@@ -80,7 +80,9 @@ TEST_CASE("over all ranks every element of every weight is owned once") {
       {"cluster.ranks=4", "parallel.pipeline=4"},
       {"cluster.ranks=4", "parallel.data=4", "parallel.zero=1"},
       {"cluster.ranks=8", "parallel.data=2", "parallel.tensor=2", "parallel.pipeline=2", "parallel.zero=1",
-       "training.bucket_elements=500"}};
+       "training.bucket_elements=500"},
+      {"cluster.ranks=8", "parallel.data=2", "parallel.tensor=2", "parallel.pipeline=2",
+       "parallel.zero={stage: 1, by: parameter}"}};
   for (const std::string& model : models) {
     for (const auto& sets : layouts) {
       CAPTURE(model, sets);
@@ -88,10 +90,10 @@ TEST_CASE("over all ranks every element of every weight is owned once") {
       const Program program = compiled_program(prepared);
       std::vector<Piece> pieces;
       for (std::int64_t rank = 0; rank < program.mesh.num_ranks(); ++rank) {
-        const bool first_replica = coordinates_of(program, rank)[static_cast<std::size_t>(Axis::kDp)] == 0;
+        const std::int32_t replica = coordinates_of(program, rank)[static_cast<std::size_t>(Axis::kDp)];
         for (const BucketState& bucket : buckets_of(prepared, program, rank)) {
           const bool sharded = bucket.own_end - bucket.own_begin < bucket.elements;
-          if (!sharded && !first_replica) continue;
+          if (bucket.owner >= 0 ? bucket.owner != replica : !sharded && replica != 0) continue;
           for (const WeightPiece& weight : bucket.pieces) {
             if (!weight.owned) continue;
             std::vector<std::int64_t> start = {weight.first_row}, extent = {weight.rows};

@@ -113,11 +113,14 @@ TEST_CASE("a run that is resumed goes on as if it had not stopped") {
 
 TEST_CASE("a run goes on under another layout") {
   const TrainingFolder folder;
-  REQUIRE(folder.train("--steps 6 --out " + folder.path("one")).exit == 0);
+  REQUIRE(folder.train("--steps 10 --out " + folder.path("one")).exit == 0);
   const std::string out = " --out " + folder.path("many");
+  const std::string by_parameter = " --set parallel.zero.stage=1 --set parallel.zero.by=parameter";
   REQUIRE(folder.train("--steps 2 --ranks 4 --set parallel.tensor=2 --set parallel.pipeline=2" + out).exit == 0);
   REQUIRE(folder.train("--steps 4 --resume --ranks 4 --set parallel.data=4 --set parallel.zero=1" + out).exit == 0);
-  const Answer last = folder.train("--steps 6 --resume --ranks 4 --set parallel.tensor=4" + out);
+  REQUIRE(folder.train("--steps 6 --resume --ranks 4 --set parallel.data=4" + by_parameter + out).exit == 0);
+  REQUIRE(folder.train("--steps 8 --resume --ranks 2 --set parallel.data=2" + by_parameter + out).exit == 0);
+  const Answer last = folder.train("--steps 10 --resume --ranks 4 --set parallel.tensor=4" + out);
   CAPTURE(last.err);
   REQUIRE(last.exit == 0);
   check_close(folder.losses("one"), folder.losses("many"));

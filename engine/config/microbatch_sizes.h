@@ -1,0 +1,21 @@
+// Sizes of microbatches that are not alike (training.microbatch: [2, 3, 3]).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/config/study.h"
+
+namespace trainyard {
+
+/// Sequences per microbatch and replica: every size once, the largest first.
+std::vector<std::int64_t> microbatch_sizes(const TrainingConfig& training);
+
+/// [microbatch]: index of its size among those; empty where all have one.
+std::vector<std::size_t> size_of_microbatches(const TrainingConfig& training);
+
+/// Sequences of a replica that come before microbatch `mb` of the step.
+std::int64_t samples_before(const TrainingConfig& training, std::int64_t mb);
+
+}  // namespace trainyard
