@@ -10,6 +10,7 @@
 #include "cli/search_recompute.h"
 #include "cli/search_schedule.h"
 #include "engine/config/cluster_preset.h"
+#include "engine/config/microbatch_sizes.h"
 #include "engine/config/profile_reader.h"
 #include "models/hugging_face.h"
 #include "models/model.h"
@@ -122,8 +123,12 @@ Prepared prepare_study(Study study, const StudyResolvers& resolvers) {
   check(hardware.has_value() && software.has_value(), "a checked study names unknown profiles");
   out.hardware = on_ranks(*hardware, ranks_of_node(study));
   out.software = *software;
-  out.model = build_model(study.model, {study.training.microbatch, study.training.precision,
-                                        study.training.dropout});
+  const auto build = [&](std::int64_t sequences) {
+    return build_model(study.model, {sequences, study.training.precision, study.training.dropout});
+  };
+  const std::vector<std::int64_t> sizes = microbatch_sizes(study.training);
+  out.model = build(sizes.front());
+  for (std::size_t i = 1; i < sizes.size(); ++i) out.model.smaller.push_back(build(sizes[i]));
   out.study = std::move(study);
   resolve_by_cost(out);
   return out;

@@ -11,6 +11,7 @@
 #include "cli/run_points.h"
 #include "cli/simulate_command.h"
 #include "engine/compile.h"
+#include "engine/config/microbatch_sizes.h"
 #include "models/model.h"
 
 namespace trainyard {
@@ -57,12 +58,14 @@ Outcome from_json(const Json& json) {
 /// What the model's graph is built from.
 struct GraphInputs {
   ModelConfig model;
+  std::vector<std::int64_t> sizes;  // of microbatches
   BuildOptions options;
   explicit GraphInputs(const Study& study)
       : model(study.model),
+        sizes(microbatch_sizes(study.training)),
         options{study.training.microbatch, study.training.precision, study.training.dropout} {}
   bool operator==(const GraphInputs& other) const {
-    return model == other.model && options.microbatch == other.options.microbatch &&
+    return model == other.model && sizes == other.sizes &&
            options.compute == other.options.compute && options.dropout == other.options.dropout;
   }
 };

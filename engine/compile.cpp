@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/config/microbatch_sizes.h"
 #include "engine/graph/differentiate.h"
 #include "engine/graph/half_order.h"
 #include "engine/graph/select_kernels.h"
@@ -47,7 +48,7 @@ void verify(const Graph& graph, const std::string& pass) {
 /// which the first and the last of these decide.
 struct TrainingInputs {
   ModelConfig model;
-  std::int64_t microbatch;
+  std::vector<std::int64_t> sizes;  // of microbatches
   double dropout;
   DType precision, grad_dtype;
   bool flash_attention;
@@ -69,7 +70,7 @@ TrainingInputs training_inputs(const Study& study, const std::vector<StageForm>&
   const ParallelConfig& parallel = study.parallel;
   const TrainingConfig& training = study.training;
   return {study.model,
-          training.microbatch,
+          microbatch_sizes(training),
           training.dropout,
           training.precision,
           training.grad_dtype,
@@ -105,6 +106,7 @@ SegmentInputs segment_inputs(const Study& study, std::vector<StageForm> forms) {
   if (!owns_parameters(study.parallel)) out.parallel.data = std::min(study.parallel.data, 2);
   out.parallel.placement = ParallelConfig{}.placement;
   out.training.global_batch = 0;
+  out.training.microbatches = microbatch_sizes(study.training);
   return out;
 }
 
@@ -202,7 +204,7 @@ struct Compiler::Kept {
   std::optional<ProgramInputs> program_inputs;  // of draft.program as it is, or of infeasible
   std::optional<Infeasible> infeasible;
   std::optional<TrainingInputs> training_inputs;
-  TrainingGraph training;
+  std::vector<TrainingGraph> training;  // one for each size of microbatch, the largest first
   std::optional<SegmentInputs> segment_inputs;  // with training: of draft.program's segments, and of step
   ProgramDraft draft;
   StepSegments step;
@@ -252,14 +254,17 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Study& 
   if (TrainingInputs in = trainyard::training_inputs(study, forms); training_inputs != in) {
     training_inputs.reset();
     segment_inputs.reset();
-    auto made = make_training_graph(model, in, software, log);
-    if (auto* reason = std::get_if<Infeasible>(&made)) return *reason;
-    training = std::move(std::get<TrainingGraph>(made));
+    training.clear();
+    for (std::size_t size = 0; size < in.sizes.size(); ++size) {
+      auto made = make_training_graph(size == 0 ? model : model.smaller[size - 1], in, software, log);
+      if (auto* reason = std::get_if<Infeasible>(&made)) return *reason;
+      training.push_back(std::move(std::get<TrainingGraph>(made)));
+    }
     training_inputs = std::move(in);
   }
   log.kept = training_inputs->kept;
   log.first_layer = std::get<std::vector<std::int64_t>>(
-      layer_ranges(model.num_layers, training.num_stages, study.partition));
+      layer_ranges(model.num_layers, training.front().num_stages, study.partition));
 
   if (const SegmentInputs in = trainyard::segment_inputs(study, std::move(forms));
       segment_inputs != in) {
@@ -271,6 +276,7 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Study& 
   program.mesh.size[index(Axis::kDp)] = study.parallel.data;
   program.placement = make_placement(program.mesh, study.parallel.placement);
   size_buckets(draft.plan, study.parallel, program);
+  draft.size_of = size_of_microbatches(study.training);
   const auto lowered = run_pass("lower", log, [&] { return lower(draft, step, log.schedule, software); });
   if (const auto* reason = std::get_if<Infeasible>(&lowered)) return *reason;
   verify(log);

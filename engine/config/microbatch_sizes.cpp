@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 
 namespace trainyard {
 
@@ -24,9 +23,14 @@ std::vector<std::size_t> size_of_microbatches(const TrainingConfig& training) {
   return out;
 }
 
-std::int64_t samples_before(const TrainingConfig& training, std::int64_t mb) {
-  if (training.microbatches.empty()) return mb * training.microbatch;
-  return std::accumulate(training.microbatches.begin(), training.microbatches.begin() + mb, std::int64_t{0});
+std::vector<std::int64_t> samples_before(const TrainingConfig& training, int num_microbatches) {
+  std::vector<std::int64_t> out;
+  std::int64_t before = 0;
+  for (std::size_t mb = 0; mb < static_cast<std::size_t>(num_microbatches); ++mb) {
+    out.push_back(before);
+    before += training.microbatches.empty() ? training.microbatch : training.microbatches[mb];
+  }
+  return out;
 }
 
 }  // namespace trainyard

@@ -15,7 +15,7 @@ std::vector<std::int64_t> microbatch_sizes(const TrainingConfig& training);
 /// [microbatch]: index of its size among those; empty where all have one.
 std::vector<std::size_t> size_of_microbatches(const TrainingConfig& training);
 
-/// Sequences of a replica that come before microbatch `mb` of the step.
-std::int64_t samples_before(const TrainingConfig& training, std::int64_t mb);
+/// [microbatch]: sequences of the replica that come before it in the step.
+std::vector<std::int64_t> samples_before(const TrainingConfig& training, int num_microbatches);
 
 }  // namespace trainyard

@@ -65,6 +65,12 @@ void check_early_recompute(const Study& study) {
   }
 }
 
+/// The number alone, where step_of_microbatches() has said what of.
+std::string text_of_step(const Study& study, std::int64_t microbatches) {
+  if (!study.training.microbatches.empty()) return text(microbatches);
+  return text(microbatches * study.training.microbatch * study.parallel.data);
+}
+
 /// Megatron's and PyTorch's interleaved schedules go in rounds of about one microbatch per rank:
 /// rounds = max(1, m / p) (whole division) must divide the m microbatches.
 bool interleaves(std::int64_t microbatches, std::int64_t pipeline) {
@@ -75,15 +81,14 @@ void check_rounds(const Study& study) {
   const std::int64_t m = study.num_microbatches();
   const std::int64_t p = study.parallel.pipeline;
   if (interleaves(m, p)) return;
-  const std::int64_t samples = study.training.microbatch * study.parallel.data;
   std::int64_t below = m;
   while (!interleaves(below, p)) --below;
   std::int64_t above = m;
   while (!interleaves(above, p)) ++above;
   fail_at(study, "training.global_batch",
           text(m) + " microbatches do not divide into the " + text(m / p) + " rounds of the " +
-              study.schedule.method + " schedule on " + text(p) + " ranks; global_batch " +
-              text(below * samples) + " and " + text(above * samples) + " do");
+              study.schedule.method + " schedule on " + text(p) + " ranks; " +
+              step_of_microbatches(study, below) + " and " + text_of_step(study, above) + " do");
 }
 
 void check_least_microbatches(const Study& study, std::int64_t least, const std::string& rule) {
@@ -91,11 +96,16 @@ void check_least_microbatches(const Study& study, std::int64_t least, const std:
   if (m >= least) return;
   fail_at(study, "training.global_batch",
           study.schedule.method + " needs " + rule + ": " + text(least) + " of them, not " +
-              text(m) + "; global_batch " +
-              text(least * study.training.microbatch * study.parallel.data) + " does");
+              text(m) + "; " + step_of_microbatches(study, least) + " does");
 }
 
 }  // namespace
+
+std::string step_of_microbatches(const Study& study, std::int64_t microbatches) {
+  return study.training.microbatches.empty()
+             ? "global_batch " + text_of_step(study, microbatches)
+             : "a list of " + text_of_step(study, microbatches) + " in training.microbatch";
+}
 
 void resolve_virtual_stages(Study& study) {
   if (!is_any_of(study.schedule.method, kVScheduleWords) ||

@@ -61,9 +61,7 @@ void check_schedule_row_microbatches(const Study& study) {
   if (rows.num_microbatches == study.num_microbatches()) return;
   fail_at(study, key,
           "has " + text(rows.num_microbatches) + " microbatches, but the step has " +
-              text(study.num_microbatches()) + "; global_batch " +
-              text(rows.num_microbatches * study.training.microbatch * study.parallel.data) +
-              " does");
+              text(study.num_microbatches()) + "; " + step_of_microbatches(study, rows.num_microbatches) + " does");
 }
 
 void check_microbatch_group(const Study& study) {

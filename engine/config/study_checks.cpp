@@ -87,10 +87,21 @@ void check_tensor_overlap(const Study& study) {
   fail_at(study, key,
           overlap + " halves every microbatch, and microbatch(" + text(batch) + ") is odd; " +
               nearest_that_do(batch, batch + 1, [](std::int64_t b) { return b % 2 == 0; }));
+/// Microbatches that are listed one by one.
+void check_listed_batch(const Study& study) {
+  const std::vector<std::int64_t>& sizes = study.training.microbatches;
+  const std::int64_t each = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  const std::int64_t batch = study.training.global_batch, data = study.parallel.data;
+  if (each * data == batch) return;
+  fail_at(study, "training.microbatch",
+          "lists " + text(each) + " sequences, and data(" + text(data) + ") replicas of them are " + text(each * data) +
+              ", not training.global_batch " + text(batch) +
+              (batch % data == 0 ? "; " + text(batch / data) + " sequences are" : "; global_batch " + text(each * data) + " is"));
 }
 
 void check_batch(const Study& study) {
   const TrainingConfig& training = study.training;
+  if (!training.microbatches.empty()) return check_listed_batch(study);
   const std::string degrees =
       "data(" + text(study.parallel.data) + ") * microbatch(" + text(training.microbatch) + ")";
   const std::int64_t samples = training.microbatch * study.parallel.data;

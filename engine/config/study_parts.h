@@ -49,6 +49,10 @@ void resolve_data_parallel(Study& study);
 /// The global batch divided by data, microbatch and the rounds of the schedule.
 void check_batch_fits(const Study& study);
 
+/// What gives a step so many microbatches: "global_batch 24", or "a list of 8 in
+/// training.microbatch".
+std::string step_of_microbatches(const Study& study, std::int64_t microbatches);
+
 /// `text` names a file rather than a preset.
 bool is_path(const std::string& text);
 /// A path of the study, relative to the study's folder.

@@ -349,7 +349,11 @@ Json training_schema() {
   return map(
       "one optimizer step",
       {{"global_batch", integer("sequences per step", 1, kMaxBatch)},
-       {"microbatch", integer("sequences per microbatch and replica", 1, kMaxMicrobatch)},
+       {"microbatch", either({integer("sequences per microbatch and replica", 1, kMaxMicrobatch),
+                              {{"type", "array"},
+                               {"items", integer("sequences", 1, kMaxMicrobatch)},
+                               {"minItems", 1},
+                               {"description", "of each microbatch of a step, where they differ"}}})},
        {"precision", word("of weights and activations", kPrecisionWords)},
        {"grad_dtype", word("of accumulated and reduced gradients", kPrecisionWords)},
        {"optimizer", word("update rule", kOptimizerWords)},

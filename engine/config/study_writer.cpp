@@ -267,10 +267,17 @@ void write_parallel(ResolvedText& out, const ParallelConfig& parallel) {
   out.close();
 }
 
+void write_microbatch(ResolvedText& out, const TrainingConfig& training) {
+  if (training.microbatches.empty()) return out.integer("microbatch", training.microbatch);
+  std::string sizes;
+  for (const std::int64_t size : training.microbatches) sizes += (sizes.empty() ? "[" : ", ") + std::to_string(size);
+  out.line("microbatch", sizes + "]");
+}
+
 void write_training(ResolvedText& out, const TrainingConfig& training) {
   out.open("training");
   out.integer("global_batch", training.global_batch);
-  out.integer("microbatch", training.microbatch);
+  write_microbatch(out, training);
   out.text("precision", to_string(training.precision));
   out.text("optimizer", kOptimizerWords[static_cast<std::size_t>(training.optimizer)]);
   out.flag("flash_attention", training.flash_attention == FlashAttention::kOn);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/config/microbatch_sizes.h"
 #include "engine/program/last_uses.h"
 
 namespace trainyard {
@@ -24,8 +25,10 @@ struct Touches {
 
 class Instantiator {
  public:
+  /// Adds to `draft` what microbatches of one size need; `size`: which, `suffix`: of its names.
   Instantiator(const TrainingGraph& training, const std::vector<StageForm>& forms,
-               const ParallelConfig& parallel, const TrainingConfig& config, DType grad_dtype, int horizon)
+               const ParallelConfig& parallel, const TrainingConfig& config, DType grad_dtype, int horizon,
+               ProgramDraft& draft, std::size_t size, std::string suffix)
       : training_(training),
         forms_(forms),
         turning_stage_(trainyard::turning_stage(forms)),
@@ -33,16 +36,20 @@ class Instantiator {
         config_(config),
         grad_dtype_(grad_dtype),
         horizon_(horizon),
+        draft_(draft),
+        size_(size),
+        suffix_(std::move(suffix)),
         value_of_(training.graph.tensors.size(), -1),
         touched_(training.graph.tensors.size()),
         last_uses_(training.graph) {}
 
-  ProgramDraft run() {
-    set_up();
-    draft_.plan = plan_buckets(training_, forms_, parallel_, config_, grad_dtype_, draft_.program);
+  void run() {
+    if (size_ == 0) {
+      set_up();
+      draft_.plan = plan_buckets(training_, forms_, parallel_, config_, grad_dtype_, draft_.program);
+    }
     find_touches();
-    draft_.num_stages = training_.num_stages;
-    draft_.stages.resize(static_cast<std::size_t>(training_.num_stages));
+    draft_.stages.resize((size_ + 1) * static_cast<std::size_t>(training_.num_stages));
     split_by_stage();
     for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) add_compute_segments(stage);
     for (const Instruction& op : training_.forward) {
@@ -53,7 +60,6 @@ class Instantiator {
     }
     for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) add_late_frees(stage);
     if (turning_stage_ >= 0) add_turn_frees();
-    return std::move(draft_);
   }
 
  private:
@@ -65,9 +71,13 @@ class Instantiator {
     return forms_[static_cast<std::size_t>(stage)];
   }
   std::int32_t rank_of(std::int32_t stage) const { return form(stage).rank; }
+  StageSegments& segments_of(std::int32_t stage) {
+    return draft_.stages[size_ * static_cast<std::size_t>(training_.num_stages) + static_cast<std::size_t>(stage)];
+  }
 
   void set_up() {
     draft_.num_ranks = parallel_.pipeline;
+    draft_.num_stages = training_.num_stages;
     draft_.forms = forms_;
     Program& p = program();
     p.mesh.size = {parallel_.pipeline, parallel_.data, parallel_.context, 1, parallel_.tensor};
@@ -135,7 +145,7 @@ class Instantiator {
     const auto fresh = [](const Instruction* op) { return !op->recomputed; };
     const auto input = [](const Instruction* op) { return !op->weight_half; };
     const std::string inside = has.recomputes_early() ? ".r" : "";
-    StageSegments& segments = draft_.stages[static_cast<std::size_t>(stage)];
+    StageSegments& segments = segments_of(stage);
     segments.forward =
         compute_segment(stage, Phase::kForward, "", forward_[static_cast<std::size_t>(stage)]);
     if (has.recomputes_early()) {
@@ -170,8 +180,9 @@ class Instantiator {
     }
     ValueId& known = value_of_[static_cast<std::size_t>(id)];
     if (known >= 0) return known;
+    if (id == training_.graph.loss && draft_.loss >= 0) return known = draft_.loss;
     Value v;
-    v.name = t.name;
+    v.name = t.name + (id == training_.graph.loss ? "" : suffix_);
     for (std::int64_t extent : t.shape) v.dims.push_back({extent, extent, -1});
     v.dtype = t.dtype;
     v.spec = t.spec;
@@ -188,8 +199,7 @@ class Instantiator {
       v.pool = host_pool(stage, size_in_bytes(v));
     }
     if (t.alias < 0 && (touched & (kReceiveF | kReceiveB)) != 0) {
-      v.pool = static_cast<PoolId>(program().pools.size());
-      program().pools.push_back({"recv." + t.name, 0, Space::kDevice});
+      v.pool = pool("recv." + t.name, Space::kDevice);
       v.memory = MemoryClass::kBuffer;
     }
     program().values.push_back(std::move(v));
@@ -198,14 +208,21 @@ class Instantiator {
     return known;
   }
 
+  /// Microbatches of all sizes share pools, whose slots are as large as the largest needs.
+  PoolId pool(const std::string& name, Space space) {
+    auto& pools = program().pools;
+    if (size_ > 0) {
+      const auto known = std::find_if(pools.begin(), pools.end(), [&](const Pool& p) { return p.name == name; });
+      if (known != pools.end()) return static_cast<PoolId>(known - pools.begin());
+    }
+    pools.push_back({name, 0, space});
+    return static_cast<PoolId>(pools.size() - 1);
+  }
+
   /// What a stage copies to its host: tensors of one size share a pool.
   PoolId host_pool(std::int32_t stage, Bytes bytes) {
-    const auto [it, fresh] =
-        host_pools_.try_emplace({stage, bytes}, static_cast<PoolId>(program().pools.size()));
-    if (fresh) {
-      program().pools.push_back(
-          {"offload@" + std::to_string(stage) + "." + std::to_string(bytes), 0, Space::kHost});
-    }
+    const auto [it, fresh] = host_pools_.try_emplace({stage, bytes}, -1);
+    if (fresh) it->second = pool("offload@" + std::to_string(stage) + "." + std::to_string(bytes), Space::kHost);
     return it->second;
   }
 
@@ -219,7 +236,7 @@ class Instantiator {
 
   SegmentId add_segment(std::int32_t stage, const std::string& name, Phase phase) {
     Segment segment;
-    segment.name = std::to_string(stage) + name;
+    segment.name = std::to_string(stage) + name + suffix_;
     segment.stage = stage;
     segment.phase = phase;
     program().segments.push_back(std::move(segment));
@@ -311,8 +328,8 @@ class Instantiator {
   }
 
   void add_transfer(const Instruction& source, std::int32_t from, std::int32_t to, bool forward) {
-    StageSegments& sender = draft_.stages[static_cast<std::size_t>(from)];
-    StageSegments& receiver = draft_.stages[static_cast<std::size_t>(to)];
+    StageSegments& sender = segments_of(from);
+    StageSegments& receiver = segments_of(to);
     // A V runs back along the ranks behind its turn. Streams go with the peer, so that what passes
     // between two ranks waits for nothing that others do.
     const bool to_next = rank_of(to) == (rank_of(from) + 1) % parallel_.pipeline &&
@@ -339,7 +356,7 @@ class Instantiator {
 
   /// Sent values whose last use is the send: freed by the compute stream, later (see lower.h).
   void add_late_frees(std::int32_t stage) {
-    StageSegments& segments = draft_.stages[static_cast<std::size_t>(stage)];
+    StageSegments& segments = segments_of(stage);
     segments.free_forward = late_free(stage, segments.send_forward, "FREE_F",
                                       kRecompute | kReceiveB | kBackward | kSendB | kWeight);
     segments.free_backward = late_free(stage, segments.send_backward, "FREE_B", 0);
@@ -374,7 +391,7 @@ class Instantiator {
       check(letter <= 'z', "few kinds of lifetimes at the turn");
       const std::string name = std::string("FREE_TURN.") + letter++;
       draft_.handed_over.push_back({one_op_segment(-1, turning_stage_, name, std::move(free)),
-                                    turning_stage_, touches.first, touches.second});
+                                    turning_stage_, size_, touches.first, touches.second});
     }
   }
 
@@ -395,7 +412,9 @@ class Instantiator {
   const TrainingConfig& config_;
   DType grad_dtype_;
   int horizon_;
-  ProgramDraft draft_;
+  ProgramDraft& draft_;
+  std::size_t size_;
+  std::string suffix_;
   std::vector<ValueId> value_of_;          // [tensor]
   std::vector<Touches> touched_;           // [storage root]
   LastUses last_uses_;                     // of the segment being made
@@ -406,10 +425,19 @@ class Instantiator {
 
 }  // namespace
 
-ProgramDraft instantiate(const TrainingGraph& training, const std::vector<StageForm>& forms,
+ProgramDraft instantiate(const std::vector<TrainingGraph>& trainings, const std::vector<StageForm>& forms,
                          const ParallelConfig& parallel, const TrainingConfig& config,
                          DType grad_dtype, int horizon) {
-  return Instantiator(training, forms, parallel, config, grad_dtype, horizon).run();
+  const std::vector<std::int64_t> sizes = microbatch_sizes(config);
+  check(sizes.size() == trainings.size(), "a graph for each size of microbatch");
+  ProgramDraft draft;
+  for (std::size_t size = 0; size < sizes.size(); ++size) {
+    check(trainings[size].graph.tensors.size() == trainings.front().graph.tensors.size(),
+          "sizes of microbatches change nothing but extents");
+    const std::string suffix = sizes.size() > 1 ? "@" + std::to_string(sizes[size]) + "seq" : "";
+    Instantiator(trainings[size], forms, parallel, config, grad_dtype, horizon, draft, size, suffix).run();
+  }
+  return draft;
 }
 
 }  // namespace trainyard

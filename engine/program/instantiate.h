@@ -75,8 +75,10 @@ inline constexpr GroupId kDataGroup = 1;
 inline constexpr TransferId kToNext = 0;
 inline constexpr TransferId kToPrevious = 1;
 
-/// `forms`: [stage]. `horizon`: of place_loads().
-ProgramDraft instantiate(const TrainingGraph& training, const std::vector<StageForm>& forms,
+/// `trainings`: of the same model, one for each size of microbatch; each has segments and values of its own, "0F@2seq"
+/// where there are several, for a segment says what kernels cost and how long storage lives. Parameters, the loss and
+/// pools are common. `forms`: [stage]. `horizon`: of place_loads().
+ProgramDraft instantiate(const std::vector<TrainingGraph>& trainings, const std::vector<StageForm>& forms,
                          const ParallelConfig& parallel, const TrainingConfig& config,
                          DType grad_dtype, int horizon);
 

@@ -88,10 +88,8 @@ class Lowering {
   }
 
  private:
-  const StageSegments& segments(std::int32_t stage) const {
-    return draft_.stages[static_cast<std::size_t>(stage)];
-  }
-  std::int32_t num_stages() const { return static_cast<std::int32_t>(draft_.stages.size()); }
+  const StageSegments& segments(std::int32_t stage, Microbatch mb) const { return draft_.segments(stage, mb); }
+  std::int32_t num_stages() const { return draft_.num_stages; }
 
   /// Index of the action on its rank; -1: there is none.
   std::int32_t& position(std::int32_t stage, Part part, Microbatch mb) {
@@ -118,7 +116,7 @@ class Lowering {
   }
 
   SegmentId segment_of(const Action& action) {
-    const StageSegments& stage = segments(action.stage);
+    const StageSegments& stage = segments(action.stage, action.microbatch);
     // A stage whose R would do nothing has none to call, and its backwards are alike.
     const bool behind = position(action.stage, Part::kRecompute, action.microbatch) >= 0;
     switch (action.phase) {
@@ -145,8 +143,8 @@ class Lowering {
         const Action& action = schedule_.actions[rank][i];
         const bool forward = action.phase == ActionPhase::kForward;
         if (!forward && part_of(action.phase) != Part::kBackward) continue;
-        const SegmentId send = forward ? segments(action.stage).send_forward
-                                       : segments(action.stage).send_backward;
+        const StageSegments& stage = segments(action.stage, action.microbatch);
+        const SegmentId send = forward ? stage.send_forward : stage.send_backward;
         if (send < 0) continue;
         const double end = timing.starts[rank][i] + (forward ? durations.forward
                                                      : action.phase == ActionPhase::kBackwardInput
@@ -172,8 +170,8 @@ class Lowering {
     const std::int64_t ahead = software_.synchronous_transfers ? 0 : 1;
     for (const TransferEvent& event : events) {
       const Part part = event.backward ? Part::kBackward : Part::kForward;
-      const StageSegments& from = segments(event.from_stage);
-      const StageSegments& to = segments(event.to_stage);
+      const StageSegments& from = segments(event.from_stage, event.mb);
+      const StageSegments& to = segments(event.to_stage, event.mb);
       const std::int64_t producer = position(event.from_stage, part, event.mb);
       const std::int64_t consumer = position(event.to_stage, part, event.mb);
       placed[static_cast<std::size_t>(schedule_.rank_of(event.from_stage))].push_back(
@@ -328,14 +326,15 @@ class Lowering {
         }
         for (const PlacedCall& call : transfers) {
           const bool sends =
-              ((touches & kSendF) != 0 && call.segment == segments(stage).send_forward) ||
-              ((touches & kSendB) != 0 && call.segment == segments(stage).send_backward);
+              ((touches & kSendF) != 0 && call.segment == segments(stage, call.mb).send_forward) ||
+              ((touches & kSendB) != 0 && call.segment == segments(stage, call.mb).send_backward);
           if (sends) see(call.mb, call.desired);
         }
       };
       see_stage(handed.turning_stage, handed.by_turning);
       see_stage(handed.turning_stage - 1, handed.by_before);
       for (Microbatch mb = 0; mb < schedule_.num_microbatches; ++mb) {
+        if (!draft_.size_of.empty() && draft_.size_of[static_cast<std::size_t>(mb)] != handed.size) continue;
         out.emplace(static_cast<std::size_t>(last[static_cast<std::size_t>(mb)]),
                     std::pair(handed.free, mb));
       }

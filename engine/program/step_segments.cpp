@@ -16,7 +16,7 @@ class StepBuilder {
       : draft_(draft), parallel_(parallel), config_(config), software_(software) {}
 
   StepSegments run() {
-    const auto stages = static_cast<std::int32_t>(draft_.stages.size());
+    const std::int32_t stages = draft_.num_stages;
     for (std::int32_t stage = 0; stage < stages; ++stage) out_.zero.push_back(add_zero(stage));
     out_.buckets.resize(draft_.plan.buckets.size());
     for (std::size_t i = 0; i < out_.buckets.size(); ++i) add_reductions(i);
@@ -91,7 +91,7 @@ class StepBuilder {
     for (const std::size_t i : draft_.plan.of_stage[static_cast<std::size_t>(stage)]) {
       zero.writes.push_back({draft_.plan.buckets[i].gradient, 0});
     }
-    if (stage + 1 == static_cast<std::int32_t>(draft_.stages.size()) && draft_.loss >= 0) {
+    if (stage + 1 == draft_.num_stages && draft_.loss >= 0) {
       zero.writes.push_back({draft_.loss, 0});
     }
     std::vector<ProgramOp> ops;

@@ -26,8 +26,11 @@ std::string misfit_of(const Summary& summary, std::size_t rank) {
 }  // namespace
 
 Flop model_flop_per_step(const Study& study, const Graph& model) {
-  return 3.0 * model.model_flop_per_microbatch * static_cast<double>(study.num_microbatches()) *
-         study.parallel.data;
+  if (study.training.microbatches.empty()) {
+    return 3.0 * model.model_flop_per_microbatch * static_cast<double>(study.num_microbatches()) * study.parallel.data;
+  }
+  return 3.0 * model.model_flop_per_microbatch / static_cast<double>(study.training.microbatch) *
+         static_cast<double>(study.training.global_batch);
 }
 
 double model_flop_utilisation(const Study& study, const Graph& model, const HardwareProfile& hardware,

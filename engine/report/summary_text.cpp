@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/base/format.h"
+#include "engine/config/microbatch_sizes.h"
 #include "engine/report/summary.h"
 
 namespace trainyard {
@@ -34,8 +35,10 @@ std::string headline(const Summary& summary, const Study& study) {
                      std::to_string(p.tensor) + ", pipeline " + std::to_string(p.pipeline);
   if (p.virtual_stages > 1) text += " x " + std::to_string(p.virtual_stages) + " stages each";
   text += ", data " + std::to_string(p.data) + "; " + study.schedule.method + ", " +
-          std::to_string(study.num_microbatches()) + " microbatches of " +
-          std::to_string(study.training.microbatch) + "\n\n";
+          std::to_string(study.num_microbatches()) + " microbatches of ";
+  const std::vector<std::int64_t> sizes = microbatch_sizes(study.training);
+  if (sizes.size() > 1) text += std::to_string(sizes.back()) + " to ";
+  text += std::to_string(sizes.front()) + "\n\n";
   return text;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/config/microbatch_sizes.h"
 #include "real/parameters/initial_values.h"
 
 namespace trainyard {
@@ -71,7 +72,8 @@ void transfer_data(const OpPlan& plan, const std::vector<at::Tensor>& reads, std
 RankExecutor::RankExecutor(const RankPlan& plan, Device& device, const Study& study, LoadInput load)
     : plan_(plan), device_(device), load_(std::move(load)), global_batch_(study.training.global_batch),
       samples_per_replica_(study.training.global_batch / study.parallel.data),
-      microbatch_(study.training.microbatch), values_(plan.program(), plan.at(), device.where()),
+      samples_before_(samples_before(study.training, plan.program().num_microbatches)),
+      values_(plan.program(), plan.at(), device.where()),
       loss_(device.host_number()), norm_sq_(device.host_number()) {}
 
 RankExecutor::~RankExecutor() {
@@ -130,7 +132,7 @@ void RankExecutor::initialise(const Study& study) {
 std::int64_t RankExecutor::first_sample(const IssuedOp& issued) const {
   if (issued.mb[0] < 0) return 0;
   const std::int64_t replica = plan_.at()[static_cast<std::size_t>(Axis::kDp)];
-  return state_.step * global_batch_ + replica * samples_per_replica_ + issued.mb[0] * microbatch_;
+  return state_.step * global_batch_ + replica * samples_per_replica_ + samples_before_[static_cast<std::size_t>(issued.mb[0])];
 }
 
 StepResult RankExecutor::run_step(StepState state) {

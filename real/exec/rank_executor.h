@@ -83,7 +83,8 @@ class RankExecutor {
   const RankPlan& plan_;
   Device& device_;
   LoadInput load_;
-  std::int64_t global_batch_, samples_per_replica_, microbatch_;
+  std::int64_t global_batch_, samples_per_replica_;
+  std::vector<std::int64_t> samples_before_;  // [microbatch]: of the replica, in the step
   RankValues values_;
   at::Tensor loss_, norm_sq_;  // on the host
   bool has_loss_ = false, has_norm_ = false;
