@@ -34,6 +34,11 @@ struct Asked {
   bool json = false;
 };
 
+void print_error(const Asked& asked, int exit, const std::string& message) {
+  const nlohmann::ordered_json error = {{"error", {{"exit", exit}, {"message", message}, {"where", asked.study}}}};
+  std::printf("%s\n", error.dump(2).c_str());
+}
+
 /// One message per run: the supervisor prints that of the rank that failed first.
 int fail(int exit, const std::string& message, const Asked& asked, const std::optional<RankEnvironment>& environment = {}) {
   const bool supervised = environment && environment->launcher == kOwnLauncher;
@@ -42,10 +47,7 @@ int fail(int exit, const std::string& message, const Asked& asked, const std::op
     const std::string rank = environment ? "rank " + std::to_string(environment->rank) + ": " : "";
     std::fprintf(stderr, "trainyard: %s%s\n", rank.c_str(), message.c_str());
   }
-  if (asked.json && !environment) {
-    const nlohmann::ordered_json error = {{"error", {{"exit", exit}, {"message", message}, {"where", asked.study}}}};
-    std::printf("%s\n", error.dump(2).c_str());
-  }
+  if (asked.json && !environment) print_error(asked, exit, message);
   return exit;
 }
 
@@ -92,7 +94,9 @@ int start_training(const TrainOptions& options, std::vector<std::string> argumen
   check_devices(plan);
   check_inputs(plan, options);
   prepare_folder(plan, options);
-  return run_local_ranks(std::move(arguments), plan.num_ranks);
+  const RunEnd end = run_local_ranks(std::move(arguments), plan.num_ranks);
+  if (options.json && !end.message.empty()) print_error({options.study, true}, end.exit, end.message);
+  return end.exit;
 }
 
 /// Runs a command that may be one rank of several, whose environment it gets; what it throws becomes its exit.

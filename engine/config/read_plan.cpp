@@ -51,6 +51,18 @@ void read_schedule_word(Section& section, std::string_view key, std::string& met
   if (method.ends_with("-recompute")) method += "-1f1b";
 }
 
+bool is_set(const Study& study, const char* key) {
+  const auto origin = study.origins.find(key);
+  return origin != study.origins.end() && origin->second.kind == Origin::Kind::kSet;
+}
+
+/// A --set option asks for another order than the one that study.resolved.yaml keeps.
+bool asks_for_other_rows(const Study& study) {
+  if (is_set(study, "schedule.rows")) return false;
+  return is_set(study, "schedule.method") || is_set(study, "schedule.memory_limit") ||
+         is_set(study, "schedule.active_microbatches");
+}
+
 /// What a search has found before: study.resolved.yaml keeps it.
 void read_found_rows(Section& section, ScheduleConfig& schedule) {
   const auto node = section.given("rows");
@@ -59,13 +71,7 @@ void read_found_rows(Section& section, ScheduleConfig& schedule) {
     node->fail("is what a search has found, of zb-1p, zb-2p and opportunistic; an order of your own goes into a "
                "file: {file: rows.csv}");
   }
-  std::string rows;
-  for (const YamlNode& row : node->items()) rows += row.as_text() + "\n";
-  try {
-    schedule.rows = schedule_csv(parse_schedule_csv(rows, "rows"));
-  } catch (const ConfigError& error) {
-    node->fail(error.what());
-  }
+  schedule.rows = read_schedule_rows(*node);
 }
 
 void read_schedule(Section& root) {
@@ -101,6 +107,10 @@ void read_schedule(Section& root) {
                 schedule.method + "; leave it out");
   }
   read_found_rows(section, schedule);
+  if (asks_for_other_rows(root.study())) {
+    schedule.rows.clear();
+    root.study().origins.erase("schedule.rows");
+  }
   section.finish();
 }
 

@@ -16,9 +16,20 @@ std::string text(std::int64_t value) { return std::to_string(value); }
 
 }  // namespace
 
+std::string read_schedule_rows(const YamlNode& node) {
+  std::string rows;
+  for (const YamlNode& row : node.items()) rows += row.as_text() + "\n";
+  try {
+    return schedule_csv(parse_schedule_csv(rows, "rows"));
+  } catch (const ConfigError& error) {
+    node.fail(error.what());
+  }
+}
+
 void read_schedule_file(Section& section) {
   Study& study = section.study();
   const YamlNode node = section.required("file");
+  const auto rows = section.given("rows");
   section.finish();
   // Absolute, so that study.resolved.yaml means the same file from another folder.
   std::error_code unavailable;
@@ -26,7 +37,8 @@ void read_schedule_file(Section& section) {
   const std::string absolute = std::filesystem::absolute(path, unavailable).string();
   study.schedule.method = "file";
   study.schedule.file = unavailable ? path : absolute;
-  study.schedule.rows = schedule_csv(read_named_file(study, node, load_schedule_csv));
+  // With what it held beside it, the file itself may have gone.
+  study.schedule.rows = rows ? read_schedule_rows(*rows) : schedule_csv(read_named_file(study, node, load_schedule_csv));
 }
 
 void check_schedule_rows(const Study& study) {

@@ -17,6 +17,7 @@ void read_training(Section& root);
 void read_plan(Section& root);  // partition, schedule, recompute, offload
 void read_recompute(Section& root);
 void read_schedule_file(Section& section);  // the map `schedule: {file: ...}`
+std::string read_schedule_rows(const YamlNode& node);  // a list of a CSV's lines, as schedule_csv() writes them
 void read_run(Section& root);   // framework, data, checkpoint, fidelity
 
 /// Fills what depends on several parts: framework.version, parallel.placement, training.kernels,

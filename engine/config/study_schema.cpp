@@ -421,6 +421,10 @@ Json recompute_schema() {
            {"method"})});
 }
 
+Json schedule_rows(const std::string& what) {
+  return {{"type", "array"}, {"items", {{"type", "string"}}}, {"description", what + ", a line of actions for each rank"}};
+}
+
 Json schedule_schema() {
   const char* const description = "order of microbatches on each rank";
   return either({word(description, kScheduleWords),
@@ -433,10 +437,12 @@ Json schedule_schema() {
                       {"active_microbatches",
                        integer("opportunistic: microbatches in the pipeline", 1, kMaxMicrobatches)},
                       {"mode", word("zb-1p, zb-2p, opportunistic: static times several orders in train, and keeps the fastest", kScheduleModeWords)},
-                      {"rows",
-                       {{"type", "array"}, {"items", {{"type", "string"}}}, {"description", "zb-1p, zb-2p, opportunistic: what a search has found, a line of actions for each rank"}}}},
+                      {"rows", schedule_rows("zb-1p, zb-2p, opportunistic: what a search has found")}},
                      {"method"}),
-                 map(description, {{"file", text("a CSV with a line of actions for each rank")}}, {"file"})});
+                 map(description,
+                     {{"file", text("a CSV with a line of actions for each rank")},
+                      {"rows", schedule_rows("what the file held; it is not read again")}},
+                     {"file"})});
 }
 
 Json sweep_schema() {

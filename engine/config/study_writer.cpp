@@ -339,8 +339,8 @@ void write_schedule(ResolvedText& out, const ScheduleConfig& schedule) {
     if (schedule.memory_limit != 0) out.integer("memory_limit", schedule.memory_limit);
     if (schedule.active_microbatches != 0) out.integer("active_microbatches", schedule.active_microbatches);
     if (schedule.mode != "dynamic") out.text("mode", schedule.mode);
-    if (!schedule.rows.empty()) out.line("rows", rows_text(schedule.rows));
   }
+  if (!schedule.rows.empty()) out.line("rows", rows_text(schedule.rows));
   out.close();
 }
 

@@ -9,22 +9,60 @@ namespace trainyard {
 
 namespace {
 
-struct Span {
+/// A call's own ops on all streams.
+struct CallRows {
   Seconds begin = std::numeric_limits<double>::infinity(), end = 0;
+  std::vector<std::pair<Seconds, Seconds>> compute;  // of the compute stream
+
+  /// From the first start to the last end, less what the compute stream waited until `received`: a
+  /// backward may begin to recompute before its gradient has come.
+  Seconds length(Seconds received) const {
+    if (received <= begin) return end - begin;
+    const Seconds until = std::min(received, end);
+    Seconds busy = 0;
+    for (const auto& [from, to] : compute) busy += std::max(0.0, std::min(to, until) - from);
+    return busy + end - until;
+  }
 };
 
-/// From the first start to the last end of each call's own ops.
-std::map<std::pair<SegmentId, Microbatch>, Span> spans_of(const Program& program,
-                                                          std::span<const TraceRow> rows) {
-  std::map<std::pair<SegmentId, Microbatch>, Span> spans;
+using CallKey = std::pair<SegmentId, Microbatch>;
+
+std::map<CallKey, CallRows> rows_of_calls(const Program& program, std::span<const TraceRow> rows) {
+  std::map<CallKey, CallRows> calls;
   for (const TraceRow& row : rows) {
-    const Segment& segment = program.segments[static_cast<std::size_t>(row.segment)];
-    if (segment.ops[row.op].kind == OpKind::kFree) continue;
-    Span& span = spans[{row.segment, row.mb}];
-    span.begin = std::min(span.begin, row.start);
-    span.end = std::max(span.end, row.end);
+    const ProgramOp& op = program.segments[static_cast<std::size_t>(row.segment)].ops[row.op];
+    if (op.kind == OpKind::kFree) continue;
+    CallRows& call = calls[{row.segment, row.mb}];
+    call.begin = std::min(call.begin, row.start);
+    call.end = std::max(call.end, row.end);
+    if (op.stream == StreamId::kMain) call.compute.emplace_back(row.start, row.end);
   }
-  return spans;
+  return calls;
+}
+
+bool receives(const Segment& segment) {
+  return segment.phase == Phase::kCommunicate && segment.ops.front().kind == OpKind::kRecv;
+}
+
+/// Which segments receive what a segment reads: [segment].
+std::vector<std::vector<SegmentId>> receivers_of(const Program& program) {
+  std::map<ValueId, SegmentId> receiver;
+  for (std::size_t i = 0; i < program.segments.size(); ++i) {
+    const Segment& segment = program.segments[i];
+    if (receives(segment))
+      receiver[storage_root(program, segment.ops.front().writes.front().value)] =
+          static_cast<SegmentId>(i);
+  }
+  std::vector<std::vector<SegmentId>> out(program.segments.size());
+  for (std::size_t i = 0; i < program.segments.size(); ++i) {
+    for (const ProgramOp& op : program.segments[i].ops) {
+      for (const Operand& read : op.reads) {
+        const auto found = receiver.find(storage_root(program, read.value));
+        if (found != receiver.end()) out[i].push_back(found->second);
+      }
+    }
+  }
+  return out;
 }
 
 void append(std::vector<Seconds>& to, const std::vector<Seconds>& from) {
@@ -34,14 +72,22 @@ void append(std::vector<Seconds>& to, const std::vector<Seconds>& from) {
 }  // namespace
 
 void ActionTimes::add(const Program& program, std::span<const TraceRow> rows) {
-  for (const auto& [call, span] : spans_of(program, rows)) {
-    const Segment& segment = program.segments[static_cast<std::size_t>(call.first)];
+  const std::map<CallKey, CallRows> calls = rows_of_calls(program, rows);
+  const std::vector<std::vector<SegmentId>> receivers = receivers_of(program);
+  for (const auto& [key, call] : calls) {
+    const Segment& segment = program.segments[static_cast<std::size_t>(key.first)];
     if (segment.phase == Phase::kCommunicate) {
-      if (segment.ops.front().kind == OpKind::kSend) transfers.push_back(span.end - span.begin);
-    } else if (call.second >= 0) {
-      of_stage[static_cast<std::size_t>(segment.stage)][segment.phase].push_back(span.end -
-                                                                                 span.begin);
+      if (segment.ops.front().kind == OpKind::kSend) transfers.push_back(call.end - call.begin);
+      continue;
     }
+    if (key.second < 0) continue;
+    Seconds received = 0;
+    for (const SegmentId receiver : receivers[static_cast<std::size_t>(key.first)]) {
+      const auto found = calls.find({receiver, key.second});
+      if (found != calls.end()) received = std::max(received, found->second.end);
+    }
+    of_stage[static_cast<std::size_t>(segment.stage)][segment.phase].push_back(
+        call.length(received));
   }
 }
 

@@ -16,7 +16,8 @@ namespace trainyard {
 
 struct ActionTimes {
   using OfPhase = std::map<Phase, std::vector<Seconds>>;
-  std::vector<OfPhase> of_stage;   // [stage]: each call's, from its first kernel to its last
+  std::vector<OfPhase> of_stage;   // [stage]: each call's, from its first kernel to its last, waits
+                                   // for receives left out
   std::vector<Seconds> transfers;  // each send's
 
   explicit ActionTimes(int num_stages) : of_stage(static_cast<std::size_t>(num_stages)) {}

@@ -1,8 +1,13 @@
 #include "engine/schedule/automatic_zero_bubble.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
+#include <variant>
+#include <vector>
+
+#include "engine/schedule/zero_bubble.h"
 
 namespace trainyard {
 
@@ -14,12 +19,18 @@ struct Choices {
   bool fill_short_gaps = false;
 };
 
-/// How long a pipeline takes: the better, the smaller.
+/// How long a pipeline takes.
 struct Length {
-  double longest_span = 0;
   double makespan = 0;
-  friend auto operator<=>(const Length&, const Length&) = default;
+  double longest_span = 0;
 };
+
+/// Sums of the same durations in another order differ by rounding.
+bool shorter(const Length& a, const Length& b) {
+  const double same = 1e-9 * b.makespan;
+  if (std::abs(a.makespan - b.makespan) > same) return a.makespan < b.makespan;
+  return a.longest_span < b.longest_span - same;
+}
 
 class OrderSearch {
  public:
@@ -132,9 +143,10 @@ class OrderSearch {
       }
       gradient = std::max(free, arrival) + of_stage_[s].input;
     }
-    // A stage has more than the next one, until all are used up.
+    // A stage has more than the next one, or both have all.
     for (std::size_t s = 1; s < more.size(); ++s) {
-      while (more[s] > 0 && more[s] >= more[s - 1] && 1 + more[s] < num_microbatches_) --more[s];
+      const bool all = 1 + more[s - 1] == num_microbatches_;
+      more[s] = std::min(more[s], all ? more[s - 1] : std::max(0, more[s - 1] - 1));
     }
     return more;
   }
@@ -189,23 +201,76 @@ class OrderSearch {
   double longest_idle_ = 0;
 };
 
+/// The shortest of what is offered, of equal ones the first.
+class Best {
+ public:
+  void offer(const Length& length, PipelineSchedule schedule) {
+    if (!best_ || shorter(length, best_->first)) best_ = {length, std::move(schedule)};
+  }
+  PipelineSchedule take() { return std::move(best_->second); }
+
+ private:
+  std::optional<std::pair<Length, PipelineSchedule>> best_;
+};
+
+/// An order made elsewhere, if it keeps the limit.
+void offer_made(PipelineSchedule schedule, std::span<const ActionDurations> of_stage,
+                double transfer, int memory_limit, Best& best) {
+  for (int rank = 0; rank < schedule.num_ranks(); ++rank)
+    if (peak_in_flight(schedule, rank) > memory_limit) return;
+  const auto timed = time_schedule(schedule, of_stage, transfer);
+  const auto& timing = std::get<ScheduleTiming>(timed);
+  Length length{timing.makespan, 0};
+  for (std::size_t rank = 0; rank < timing.starts.size(); ++rank) {
+    const Action& last = schedule.actions[rank].back();
+    const double end =
+        timing.starts[rank].back() + duration(last, of_stage[static_cast<std::size_t>(last.stage)]);
+    length.longest_span = std::max(length.longest_span, end - timing.starts[rank].front());
+  }
+  best.offer(length, std::move(schedule));
+}
+
+/// 1F1B, every backward as an I with its W behind it.
+PipelineSchedule halved_one_f_one_b(int num_stages, int num_microbatches) {
+  PipelineSchedule schedule = one_f_one_b(num_stages, num_microbatches);
+  for (auto& actions : schedule.actions) {
+    std::vector<Action> halves;
+    for (const Action& action : actions) {
+      if (action.phase != ActionPhase::kBackward) {
+        halves.push_back(action);
+        continue;
+      }
+      halves.push_back({action.stage, ActionPhase::kBackwardInput, action.microbatch});
+      halves.push_back({action.stage, ActionPhase::kBackwardWeight, action.microbatch});
+    }
+    actions = std::move(halves);
+  }
+  return schedule;
+}
+
 }  // namespace
 
 PipelineSchedule automatic_zero_bubble(std::span<const ActionDurations> of_stage, double transfer,
                                        int num_microbatches, int memory_limit) {
-  std::optional<std::pair<Length, PipelineSchedule>> best;
-  for (const bool delay : {false, true}) {
-    for (const bool leave : {false, true}) {
-      for (const bool fill : {false, true}) {
-        OrderSearch search(of_stage, transfer, num_microbatches, memory_limit,
-                           {delay, leave, fill});
-        PipelineSchedule schedule = search.make();
-        const Length length = search.length();
-        if (!best || length < best->first) best = {length, std::move(schedule)};
+  const auto num_stages = static_cast<int>(of_stage.size());
+  Best best;
+  const auto search = [&](int limit) {
+    for (const bool delay : {false, true}) {
+      for (const bool leave : {false, true}) {
+        for (const bool fill : {false, true}) {
+          OrderSearch order(of_stage, transfer, num_microbatches, limit, {delay, leave, fill});
+          PipelineSchedule schedule = order.make();
+          best.offer(order.length(), std::move(schedule));
+        }
       }
     }
-  }
-  return std::move(best->second);
+  };
+  search(memory_limit);
+  if (memory_limit > num_stages) search(num_stages);
+  offer_made(zb_h1(num_stages, num_microbatches), of_stage, transfer, memory_limit, best);
+  offer_made(halved_one_f_one_b(num_stages, num_microbatches), of_stage, transfer, memory_limit,
+             best);
+  return best.take();
 }
 
 }  // namespace trainyard

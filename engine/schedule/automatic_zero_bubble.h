@@ -10,8 +10,10 @@
 namespace trainyard {
 
 /// One stage per rank, which never holds more than `memory_limit` microbatches (F done, W not).
-/// Eight orders are made, that with the shortest longest span (a rank's first start to its last
-/// end) is taken; of equal ones that of the shortest step, then the first. Each order:
+/// Eight orders are made, eight more for a limit of p where that is less, and ZB-H1 and 1F1B are
+/// looked at where they keep the limit; the one with the shortest step is taken, of equal ones that
+/// with the shortest longest span (a rank's first start to its last end), then the first. Each
+/// order:
 ///   - as many forwards before the first backward as memory and time allow; the last may delay that
 ///     backward or not (first choice);
 ///   - then a forward and an I in turn, every stage ahead of the next by at least a forward; a

@@ -144,6 +144,8 @@ bool goes_in_a_v(const Table& table, const PipelineSchedule& schedule) {
 }  // namespace
 
 PipelineSchedule parse_schedule_csv(std::string_view text, const std::string& file) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // as spreadsheets write it
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   const Table table = read_table(text, file);
   PipelineSchedule schedule{0, 0, table.actions};
   count(table, schedule);

@@ -114,9 +114,11 @@ Json solve_lower(const YamlNode& problem) {
   std::vector<LoweredRow> rows = read_rows(of_rows);
   const StagePlacement placement = read_placement(problem, rows);
   check_rows(of_rows, rows, placement);
-  int microbatches = count_microbatches(rows);
-  if (const auto node = given(problem, "microbatches"))
-    microbatches = static_cast<int>(node->as_integer(1, kMostMicrobatches));
+  const int microbatches = count_microbatches(rows);
+  if (const auto node = given(problem, "microbatches")) {
+    if (node->as_integer(1, kMostMicrobatches) != microbatches)
+      node->fail("the actions name " + std::to_string(microbatches) + " microbatches; " + std::to_string(microbatches) + " is right");
+  }
   int max_active = 3;  // PyTorch's: one forward, one backward, one on its way
   if (const auto node = given(problem, "max_active_stages"))
     max_active = static_cast<int>(node->as_integer(1, kMostStages));

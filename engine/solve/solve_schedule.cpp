@@ -21,10 +21,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kMostStages = 4096;
 constexpr std::int64_t kMostActions = 4'000'000;
+constexpr double kLongestTime = 1e100;  // sums of them are numbers
 
 double read_time(const YamlNode& node) {
   const double time = node.as_number();
   if (!(time >= 0)) node.fail("expected at least 0, got " + number_text(time));
+  if (time > kLongestTime) node.fail("expected at most " + number_text(kLongestTime) + ", got " + number_text(time));
   return time;
 }
 
@@ -45,6 +47,22 @@ bool read_durations(const YamlNode& map, const char* key, double ActionDurations
   }
   for (std::size_t i = 0; i < items.size(); ++i) of_stage[i].*field = read_time(items[i]);
   return true;
+}
+
+/// F, B, I, W and R. A whole backward takes what its halves do and each half the half of it, where only one of the two is
+/// given. Whether R is.
+bool read_all_durations(const YamlNode& map, std::vector<ActionDurations>& of_stage) {
+  read_durations(map, "F", &ActionDurations::forward, of_stage);
+  const bool whole = read_durations(map, "B", &ActionDurations::backward, of_stage);
+  const bool input = read_durations(map, "I", &ActionDurations::input, of_stage);
+  const bool weight = read_durations(map, "W", &ActionDurations::weight, of_stage);
+  for (ActionDurations& durations : of_stage) {
+    if (whole && !input && !weight) durations.input = durations.weight = durations.backward / 2;
+    if (!whole && (input || weight)) durations.backward = durations.input + durations.weight;
+  }
+  const bool recompute = read_durations(map, "R", &ActionDurations::recompute, of_stage);
+  map.finish();
+  return recompute;
 }
 
 struct Counts {
@@ -125,15 +143,8 @@ ScheduleProblem read_problem(const YamlNode& problem) {
                  " actions, or than " + std::to_string(kMostStages) + " stages");
   }
   in.settings.of_stage.resize(static_cast<std::size_t>(stages));
-  if (const auto durations = given(problem, "durations")) {
-    read_durations(*durations, "F", &ActionDurations::forward, in.settings.of_stage);
-    read_durations(*durations, "B", &ActionDurations::backward, in.settings.of_stage);
-    read_durations(*durations, "I", &ActionDurations::input, in.settings.of_stage);
-    read_durations(*durations, "W", &ActionDurations::weight, in.settings.of_stage);
-    in.recompute =
-        read_durations(*durations, "R", &ActionDurations::recompute, in.settings.of_stage);
-    durations->finish();
-  }
+  if (const auto durations = given(problem, "durations"))
+    in.recompute = read_all_durations(*durations, in.settings.of_stage);
   if (const auto node = given(problem, "transfer")) in.settings.transfer = read_time(*node);
   const auto count = [&](const char* key, int& value) {
     if (const auto node = given(problem, key))

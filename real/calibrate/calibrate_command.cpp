@@ -89,7 +89,7 @@ int run_measure(const MeasureOptions& options, const std::vector<std::string>& a
     write_file(partial_file(options.out), calibration_json(calibration));
     std::vector<std::string> words = arguments;
     words.push_back("--set-seconds=" + std::to_string(turn->seconds));
-    const int exit = run_local_ranks(words, turn->ranks);
+    const int exit = run_local_ranks(words, turn->ranks).exit;
     if (exit != 0) {
       std::fprintf(
           stderr,

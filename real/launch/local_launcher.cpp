@@ -39,19 +39,19 @@ class Supervisor {
   Supervisor(std::vector<std::string> arguments, std::int64_t ranks)
       : arguments_(std::move(arguments)), ranks_(ranks), store_({"127.0.0.1", 0, true}, 60s) {}
 
-  int run() {
+  RunEnd run() {
     std::signal(SIGINT, note_interrupt);
     std::signal(SIGTERM, note_interrupt);
     for (std::int64_t rank = 0; rank < ranks_; ++rank) running_.emplace_back(start(rank));
     while (!running_.empty()) {
       if (interrupted != 0) {
         stop_all();
-        return 128 + interrupted;
+        return {128 + interrupted, ""};
       }
-      if (const int exit = reap(); exit != 0) return exit;
+      if (const int exit = reap(); exit != 0) return {exit, message_};
       std::this_thread::sleep_for(20ms);
     }
-    return 0;
+    return {};
   }
 
  private:
@@ -125,7 +125,10 @@ class Supervisor {
     return "its start";
   }
 
-  static void say(const std::string& message) { std::fprintf(stderr, "trainyard: %s\n", message.c_str()); }
+  void say(const std::string& message) {
+    message_ = message;
+    std::fprintf(stderr, "trainyard: %s\n", message.c_str());
+  }
 
   void stop_all() {
     for (const int signal : {SIGTERM, SIGKILL}) {
@@ -145,11 +148,12 @@ class Supervisor {
   std::int64_t ranks_;
   Rendezvous store_;
   std::vector<RankProcess> running_;
+  std::string message_;  // what has been said of the rank that failed
 };
 
 }  // namespace
 
-int run_local_ranks(const std::vector<std::string>& arguments, std::int64_t ranks) {
+RunEnd run_local_ranks(const std::vector<std::string>& arguments, std::int64_t ranks) {
   return Supervisor(arguments, ranks).run();
 }
 

@@ -9,10 +9,15 @@
 
 namespace trainyard {
 
+struct RunEnd {
+  int exit = 0;
+  std::string message;  // why, of a run that failed; said on stderr already
+};
+
 /// Runs `arguments` (this program's own, argv[0] and all) once per rank, each told its rank by
 /// TRAINYARD_* variables, and waits for all. The first that fails ends the others; what it was doing and
-/// why is said on stderr. Returns the exit code of the run.
-int run_local_ranks(const std::vector<std::string>& arguments, std::int64_t ranks);
+/// why is said on stderr.
+RunEnd run_local_ranks(const std::vector<std::string>& arguments, std::int64_t ranks);
 
 /// What a rank leaves in the store for the supervisor when it fails; the first of all ranks counts.
 void report_rank_error(const RankEnvironment& environment, int exit, const std::string& message);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/search_schedule.h"
+#include "engine/base/error.h"
 #include "engine/config/study_words.h"
 
 namespace trainyard {
@@ -55,6 +56,19 @@ TrainingPlan fastest_order(const TrainingPlan& first, const TryOrder& run) {
     rows = static_cast<int>(tried.size()) < kOrders ? new_order(study, times, tried, random) : "";
   }
   return plan_with_order(first, fastest, rule_of(tried.size()));
+}
+
+std::string order_of_run(const std::string& folder, const Study& study) {
+  try {
+    const Study run = prepare(folder + "/study.resolved.yaml", {}).study;
+    ScheduleConfig schedule = run.schedule;
+    schedule.rows = study.schedule.rows;
+    const bool same = schedule == study.schedule && run.parallel.pipeline == study.parallel.pipeline &&
+                      run.num_microbatches() == study.num_microbatches();
+    return same ? run.schedule.rows : "";
+  } catch (const ConfigError&) {
+    return "";
+  }
 }
 
 std::string to_text(const OrderTrial& trial) {

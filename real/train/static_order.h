@@ -30,6 +30,10 @@ bool tries_orders(const Study& study);
 /// before is drawn again, a few times. The same on every rank if `run` answers alike.
 TrainingPlan fastest_order(const TrainingPlan& first, const TryOrder& run);
 
+/// The order of the run in `folder`, where this study may go on with it: the same schedule of as many ranks and
+/// microbatches. "": it has none, or another one.
+std::string order_of_run(const std::string& folder, const Study& study);
+
 /// A rank's times as text and back, to the last bit.
 std::string to_text(const OrderTrial& trial);
 OrderTrial order_trial_from(const std::string& text);

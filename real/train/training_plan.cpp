@@ -116,7 +116,7 @@ void prepare_folder(const TrainingPlan& plan, const TrainOptions& options) {
     if (plan.prepared.study.schedule.file.empty()) fs::remove(plan.out + "/schedule.csv");
   }
   make_folder(plan.out);
-  write_plan(plan);
+  if (!options.resume) write_plan(plan);
 }
 
 void write_plan(const TrainingPlan& plan) {

@@ -50,7 +50,8 @@ void check_devices(const TrainingPlan& plan);
 /// Opens what the run will read, so that what is wrong with it is said before anything is written.
 void check_inputs(const TrainingPlan& plan, const TrainOptions& options);
 
-/// Refuses a folder that holds a run, unless it is to be resumed or overwritten; else makes it ready.
+/// Refuses a folder that holds a run, unless it is to be resumed or overwritten; else makes it ready. What a run that is
+/// resumed has there stays until its checkpoint is loaded.
 void prepare_folder(const TrainingPlan& plan, const TrainOptions& options);
 
 /// study.resolved.yaml and program.txt.

@@ -18,7 +18,6 @@
 #include "cli/report_command.h"
 #include "engine/base/error.h"
 #include "engine/report/summary.h"
-#include "engine/schedule/schedule_csv.h"
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/hugging_face_weights.h"
 #include "real/comm/gloo.h"
@@ -87,7 +86,10 @@ class Run {
     }
     std::optional<LossFile> losses;  // of the rank that hears the loss
     if (rank() == reporter(plan_.program)) losses.emplace(plan_.out + "/losses.csv", trainer.steps_done());
-    watched(plan_.program, trainer, "training", [&] { train(trainer, *samples, losses); });
+    watched(plan_.program, trainer, "training", [&] {
+      if (rank() == 0) keep_plan();
+      train(trainer, *samples, losses);
+    });
     if (rank() == 0) draw_report();
   }
 
@@ -170,21 +172,26 @@ class Run {
     rendezvous_.barrier(name + "/end", ranks());
   }
 
-  std::string schedule_file() const { return plan_.out + "/schedule.csv"; }
-
-  /// A run that goes on keeps its order, which rank 0 has; another tries some. From then on it is the plan's.
+  /// A run that goes on keeps its order where that still serves; another tries some. From then on it is the plan's.
   void settle_order(const Samples& samples, Device& device, Transport& transport) {
+    std::string rows;
     if (options_.resume) {
-      if (rank() == 0) rendezvous_.set("order", schedule_csv(load_schedule_csv(schedule_file())));
-      plan_ = plan_with_order(plan_, rendezvous_.get("order"), "the run's, from its schedule.csv");
-    } else {
-      plan_ = fastest_order(plan_, [&](const TrainingPlan& plan, int number) {
-        return try_order(plan, number, samples, device, transport);
-      });
+      if (rank() == 0) rendezvous_.set("order", order_of_run(plan_.out, study_));
+      rows = rendezvous_.get("order");
     }
-    if (rank() != 0) return;
-    write_plan(plan_);
-    write_file(schedule_file(), plan_.prepared.study.schedule.rows);
+    if (!rows.empty()) {
+      plan_ = plan_with_order(plan_, rows, "the order that the run had before");
+      return;
+    }
+    plan_ = fastest_order(plan_, [&](const TrainingPlan& plan, int number) {
+      return try_order(plan, number, samples, device, transport);
+    });
+  }
+
+  /// What prepare_folder() left for when all ranks are ready to go on.
+  void keep_plan() const {
+    if (options_.resume || tries_orders(study_)) write_plan(plan_);
+    if (study_.schedule.mode != "dynamic") write_file(plan_.out + "/schedule.csv", study_.schedule.rows);
   }
 
   /// One step to warm up, then the timed ones. The weights are as at the start of a run, and dropped.

@@ -255,6 +255,31 @@ TEST_CASE("static mode times orders, keeps one as schedule.csv, and goes on with
   REQUIRE(resumed.exit == 0);
   CHECK(resumed.err.find("order 1: ") == std::string::npos);
   CHECK(digest("static") == digest("file"));
+  // With another number of microbatches, or ranks, that order is none, and others are timed; losses are as before.
+  REQUIRE(folder.train("--steps 6 --resume --out " + folder.path("file")).exit == 0);
+  for (const std::string other : {"--set training.microbatch=2 ", "--set cluster.ranks=4 --set parallel.pipeline=4 "}) {
+    CAPTURE(other);
+    fs::remove_all(folder.path("copy"));
+    REQUIRE(folder.train(statics + "--out " + folder.path("copy")).exit == 0);
+    const Answer moved = folder.train((other.find("ranks") == std::string::npos ? ranks : "") + other +
+                                      "--set 'schedule={method: opportunistic, mode: static}' --steps 6 --resume --out " + folder.path("copy"));
+    REQUIRE(moved.exit == 0);
+    CHECK(moved.err.find("order 1: ") != std::string::npos);
+    check_close(folder.losses("copy"), folder.losses("file"));
+  }
+}
+
+TEST_CASE("a resumed run that fails leaves what the run had in its folder") {
+  const TrainingFolder folder;
+  REQUIRE(folder.train("--out " + folder.path("run")).exit == 0);
+  const std::string plan = read_text(folder.path("run") + "/study.resolved.yaml");
+  const std::string program = read_text(folder.path("run") + "/program.txt");
+  const Answer other = folder.train("--set model.hidden=64 --steps 6 --resume --json --out " + folder.path("run"));
+  CHECK(other.exit == 2);
+  // What a rank finds is in the answer, too.
+  CHECK(nlohmann::json::parse(other.out).at("error").at("exit") == 2);
+  CHECK(read_text(folder.path("run") + "/study.resolved.yaml") == plan);
+  CHECK(read_text(folder.path("run") + "/program.txt") == program);
 }
 
 }  // namespace trainyard
