@@ -18,7 +18,8 @@ std::vector<std::size_t> size_of_microbatches(const TrainingConfig& training) {
   std::vector<std::size_t> out;
   if (sizes.size() == 1) return out;
   for (const std::int64_t size : training.microbatches) {
-    out.push_back(static_cast<std::size_t>(std::find(sizes.begin(), sizes.end(), size) - sizes.begin()));
+    out.push_back(
+        static_cast<std::size_t>(std::find(sizes.begin(), sizes.end(), size) - sizes.begin()));
   }
   return out;
 }

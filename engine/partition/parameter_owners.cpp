@@ -9,7 +9,8 @@
 
 namespace trainyard {
 
-std::vector<std::int32_t> balanced_owners(const std::vector<std::int64_t>& sizes, std::int32_t num_owners,
+std::vector<std::int32_t> balanced_owners(const std::vector<std::int64_t>& sizes,
+                                          std::int32_t num_owners,
                                           std::vector<std::int32_t> known) {
   std::vector<std::size_t> largest_first(sizes.size());
   std::iota(largest_first.begin(), largest_first.end(), std::size_t{0});
@@ -22,7 +23,8 @@ std::vector<std::int32_t> balanced_owners(const std::vector<std::int64_t>& sizes
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (known[i] >= 0) loads[static_cast<std::size_t>(known[i])] += sizes[i];
   }
-  for (std::int32_t owner = 0; owner < num_owners; ++owner) least.emplace(loads[static_cast<std::size_t>(owner)], owner);
+  for (std::int32_t owner = 0; owner < num_owners; ++owner)
+    least.emplace(loads[static_cast<std::size_t>(owner)], owner);
   for (const std::size_t i : largest_first) {
     if (known[i] >= 0) continue;
     const auto [load, owner] = least.top();

@@ -9,19 +9,13 @@
 #include "engine/base/error.h"
 #include "engine/config/microbatch_sizes.h"
 #include "engine/program/last_uses.h"
+#include "engine/program/storage_touches.h"
 
 namespace trainyard {
 
 namespace {
 
 using Instructions = std::vector<const Instruction*>;
-
-/// Touches of a storage: by the turning stage and by any other.
-struct Touches {
-  TouchSet by_turning = 0, by_other = 0;
-  bool handed_over() const { return by_turning != 0 && by_other != 0; }
-  TouchSet all() const { return by_turning | by_other; }
-};
 
 class Instantiator {
  public:
@@ -40,7 +34,7 @@ class Instantiator {
         size_(size),
         suffix_(std::move(suffix)),
         value_of_(training.graph.tensors.size(), -1),
-        touched_(training.graph.tensors.size()),
+        touched_(find_touches(training, forms)),
         last_uses_(training.graph) {}
 
   void run() {
@@ -48,7 +42,6 @@ class Instantiator {
       set_up();
       draft_.plan = plan_buckets(training_, forms_, parallel_, config_, grad_dtype_, draft_.program);
     }
-    find_touches();
     draft_.stages.resize((size_ + 1) * static_cast<std::size_t>(training_.num_stages));
     split_by_stage();
     for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) add_compute_segments(stage);
@@ -90,35 +83,6 @@ class Instantiator {
   TensorId root(TensorId id) const {
     while (tensor(id).alias >= 0) id = tensor(id).alias;
     return id;
-  }
-
-  void touch(TensorId id, std::int32_t stage, TouchSet how) {
-    Touches& touches = touched_[static_cast<std::size_t>(root(id))];
-    (stage == turning_stage_ ? touches.by_turning : touches.by_other) |= how;
-  }
-
-  /// The part of its stage's backward in which an instruction runs, where that part is apart.
-  Touch part_of(const Instruction& op) const {
-    if (op.recomputed && form(op.stage).recomputes_early()) return kRecompute;
-    return op.weight_half && form(op.stage).splits() ? kWeight : kBackward;
-  }
-
-  void find_touches() {
-    for (const Instruction& op : training_.forward) {
-      const bool transfer = op.kind == OpKind::kSend;
-      for (TensorId id : op.reads)
-        touch(id, op.stage - (transfer ? 1 : 0), transfer ? kSendF : kForward);
-      for (TensorId id : op.writes) touch(id, op.stage, transfer ? kReceiveF : kForward);
-    }
-    for (const Instruction& op : training_.backward) {
-      const bool transfer = op.kind == OpKind::kSend;
-      for (TensorId id : op.reads) touch(id, op.stage, transfer ? kSendB : part_of(op));
-      for (TensorId id : op.writes)
-        touch(id, op.stage - (transfer ? 1 : 0), transfer ? kReceiveB : part_of(op));
-    }
-    for (const Instruction& op : training_.loads) {
-      for (TensorId id : {op.reads[0], op.writes[0]}) touch(id, op.stage, kLoad | part_of(op));
-    }
   }
 
   void split_by_stage() {

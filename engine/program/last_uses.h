@@ -53,7 +53,8 @@ class LastUses {
   const Graph& graph_;
   const std::vector<const Instruction*>* instructions_ = nullptr;
   std::vector<std::size_t> last_;  // [storage]: instruction of the piece
-  std::vector<boost::container::small_vector<std::size_t, 1>> released_;  // [instruction]: whose operands go with it
+  std::vector<boost::container::small_vector<std::size_t, 1>>
+      released_;  // [instruction]: whose operands go with it
   std::unordered_map<TensorId, TensorId>
       loaded_from_;  // what was copied back -> where it lies on the host
 };

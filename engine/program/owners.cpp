@@ -27,23 +27,25 @@ std::int32_t owner_of(const Program& program, const ProgramOp& op) {
 }
 
 bool has_owners(const Program& program) {
-  return std::any_of(program.values.begin(), program.values.end(), [](const Value& value) { return value.owner >= 0; });
+  return std::any_of(program.values.begin(), program.values.end(),
+                     [](const Value& value) { return value.owner >= 0; });
 }
 
 const char* find_owner_problem(const Program& program, const ProgramOp& op) {
-  if (op.kind == OpKind::kReduce || op.kind == OpKind::kBroadcast) {
-    const auto& axes = program.groups[static_cast<std::size_t>(op.group)].axes;
-    if (axes.size() != 1 || axes[0] != Axis::kDp || owner_of(program, op) < 0) return "has no root along dp";
-    return nullptr;
-  }
   const std::int32_t owner = owner_of(program, op);
+  if (op.kind == OpKind::kReduce || (op.kind == OpKind::kBroadcast && owner >= 0)) {
+    const auto& axes = program.groups[static_cast<std::size_t>(op.group)].axes;
+    return axes.size() == 1 && axes[0] == Axis::kDp && owner >= 0 ? nullptr
+                                                                  : "has no root along dp";
+  }
   if (owner < 0) return nullptr;
   const auto value = [&](const Operand& operand) -> const Value& {
     return program.values[static_cast<std::size_t>(operand.value)];
   };
   for (const Operands* operands : {&op.reads, &op.writes, &op.accumulates}) {
     for (const Operand& operand : *operands) {
-      if (value(operand).owner >= 0 && value(operand).owner != owner) return "touches values of two owners";
+      if (value(operand).owner >= 0 && value(operand).owner != owner)
+        return "touches values of two owners";
     }
   }
   for (const Operand& operand : op.writes) {

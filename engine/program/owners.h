@@ -1,8 +1,10 @@
-// Values that one data-parallel rank of each group holds for all: optimizer state, where parameters are not cut.
+// Values that one data-parallel rank of each group holds for all: optimizer state, where parameters
+// are not cut.
 //
-// Lists are the same for all ranks, so an owner is a coordinate that values name. A kernel that touches a value
-// with an owner runs on its owner; the others pass it by, in its place of the order: it takes no time there, but waits
-// for what it would wait for. A reduce over dp writes a value of its root, a broadcast reads one; other collectives
+// Lists are the same for all ranks, so an owner is a coordinate that values name. A kernel that
+// touches a value with an owner runs on its owner; the others pass it by, in its place of the
+// order: it takes no time there, but waits for what it would wait for. A reduce over dp writes a
+// value of its root, a broadcast reads one (else its root is the first member); other collectives
 // run on all ranks, whoever needs the result.
 #pragma once
 
@@ -12,8 +14,8 @@
 
 namespace trainyard {
 
-/// Of a kernel: the coordinate along dp of the ranks that run it. Of a reduce or broadcast: of its root. -1: all
-/// ranks run it, there is no root.
+/// Of a kernel: the coordinate along dp of the ranks that run it. Of a reduce or broadcast: of its
+/// root. -1: all ranks run it, there is no root.
 std::int32_t owner_of(const Program& program, const ProgramOp& op);
 
 bool has_owners(const Program& program);

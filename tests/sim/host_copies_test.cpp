@@ -9,8 +9,9 @@
 namespace trainyard {
 
 TEST_CASE("copies of devices behind one PCIe switch share its uplink") {
-  // Two devices of eight behind one switch, each its own replica, so that both copy at once. Alone a copy runs at the device's 26 GB/s; the
-  // uplink carries 13 GB/s for both. Only the fluid executor sees them meet.
+  // Two devices of eight behind one switch, each its own replica, so that both copy at once. Alone
+  // a copy runs at the device's 26 GB/s; the uplink carries 13 GB/s for both. Only the fluid
+  // executor sees them meet.
   const Prepared prepared = prepare_text(
       "model: {family: gpt, layers: 4, hidden: 256, heads: 4, vocab: 40, seq_len: 512}\n"
       "cluster: {preset: pcie-8x-a100, nodes: 1, pcie: {switches: 1, uplink: 13 GB/s}}\n"
@@ -18,7 +19,8 @@ TEST_CASE("copies of devices behind one PCIe switch share its uplink") {
       "schedule: gpipe\nrecompute: full\noffload: {activations: true, horizon: 0}\n");
   const Program program = compiled_program(prepared);
   SourceLog log;
-  const Costs costs = make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, log);
+  const Costs costs =
+      make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, log);
   const Job job{&program, 0};
   AnalyticExecutor analytic;
   SimGridExecutor fluid(Fidelity::kFluid);

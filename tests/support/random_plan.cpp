@@ -13,7 +13,7 @@ namespace {
 
 class PlanMaker {
  public:
-  explicit PlanMaker(std::uint64_t seed) : random_(seed) {}
+  explicit PlanMaker(std::uint64_t seed) : random_(seed), extra_(seed), extras_(seed % 4 == 0) {}
 
   std::string make() {
     choose_model();
@@ -28,6 +28,12 @@ class PlanMaker {
     return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(bound));
   }
   bool chance(int percent) { return below(100) < percent; }
+
+  // Words of the memory techniques, on every fourth seed, drawn apart: the other draws stay what they are.
+  std::int64_t extra_below(std::int64_t bound) {
+    return static_cast<std::int64_t>(extra_() % static_cast<std::uint64_t>(bound));
+  }
+  bool extra_chance(int percent) { return extras_ && extra_below(100) < percent; }
 
   template <typename T>
   T one_of(std::initializer_list<T> items) {
@@ -182,14 +188,17 @@ class PlanMaker {
                        ", data: " + std::to_string(data_);
     if (virtual_stages_ > 1) text += ", virtual_stages: " + std::to_string(virtual_stages_);
     if (tensor_ > 1 && sequence_ % tensor_ == 0 && chance(50)) text += ", sequence_parallel: true";
-    if (chance(40)) text += ", zero: " + word({"0", "1", "{stage: 1, by: shard}"});
+    if (chance(40)) {
+      const std::string zero = word({"0", "1", "{stage: 1, by: shard}"});
+      text += ", zero: " + (extra_chance(50) ? "{stage: 1, by: parameter}" : zero);
+    }
     if (chance(40)) text += ", placement: " + word({"DPT", "PDT", "TPD", "DTP", "PTD", "TDP", "cluster", "spread"});
     if (chance(20)) text += ", scatter_gather: false";
     return text + "}\n";
   }
 
   std::string training_text() {
-    std::string text = "training: {global_batch: " + std::to_string(batch_) + ", microbatch: " + std::to_string(microbatch_);
+    std::string text = "training: {global_batch: " + std::to_string(batch_) + ", microbatch: " + microbatch_text();
     if (chance(60)) text += ", precision: " + word({"bf16", "fp16", "fp32", "fp16"});
     if (chance(20)) text += ", optimizer: sgd";
     if (chance(30)) text += ", flash_attention: " + word({"true", "false", "auto"});
@@ -198,6 +207,17 @@ class PlanMaker {
     if (chance(40)) text += ", bucket_elements: " + word({"1", "5000", "100e3", "25e6"});
     if (chance(15)) text += ", grad_dtype: " + word({"fp32", "fp16", "bf16"});
     return text + "}\n";
+  }
+
+  /// One microbatch gives a sequence to the next.
+  std::string microbatch_text() {
+    if (!extra_chance(40) || microbatches_ < 2 || microbatch_ < 2) return std::to_string(microbatch_);
+    std::string text;
+    for (std::int64_t mb = 0; mb < microbatches_; ++mb) {
+      const std::int64_t size = microbatch_ + (mb == 0 ? -1 : mb == 1 ? 1 : 0);
+      text += (text.empty() ? "[" : ", ") + std::to_string(size);
+    }
+    return text + "]";
   }
 
   std::string plan_text() {
@@ -216,6 +236,9 @@ class PlanMaker {
     } else if (pipeline_ > 1 && chance(30)) {
       text += "recompute: " + word({"stage-aware", "{method: stage-aware, first: 0.25}"}) + "\n";
     }
+    if (extra_chance(60) && text.find("recompute: ") != std::string::npos) {
+      text += "offload: {activations: true, horizon: " + std::to_string(extra_below(5)) + "}\n";
+    }
     if (chance(50)) {
       text += "framework: " + word({"trainyard", "megatron-lm", "nemo", "{name: megatron-lm, version: 2021}",
                                     "{name: megatron-lm, version: 2022}", "{name: megatron-lm, version: current}"}) + "\n";
@@ -223,7 +246,8 @@ class PlanMaker {
     return text;
   }
 
-  std::mt19937_64 random_;
+  std::mt19937_64 random_, extra_;
+  bool extras_;
   std::string family_, schedule_, partition_;
   std::int64_t heads_ = 1, head_dim_ = 8, layers_ = 1, sequence_ = 8, vocab_ = 50;
   std::int64_t tensor_ = 1, pipeline_ = 1, virtual_stages_ = 1, data_ = 1;

@@ -12,6 +12,8 @@ const STREAM_WORDS = {
   norm: "norm, tied",
   fwd_in: "from previous",
   bwd_in: "from next",
+  d2h: "to the host",
+  h2d: "from the host",
 };
 const PHASE_WORDS = {
   F: "Forward",
@@ -30,6 +32,8 @@ const GROUP_WORDS = {
   norm: "gradient norm",
   cp: "context group",
   ep: "expert group",
+  d2h: "to the host",
+  h2d: "from the host",
 };
 const GROUP_COLOURS = {
   tp: "tensor",
@@ -56,6 +60,7 @@ function callWords(segment, microbatch) {
     const words = rest.startsWith("NORM") ? "Gradient norm" : PHASE_WORDS[phase] || phase;
     return words + of + ", stage " + stage;
   }
+  if (rest.startsWith("LOAD_")) return "Activations" + of + " copied back from the host, stage " + stage;
   if (rest.startsWith("SEND_F")) return "Activations" + of + " sent to stage " + (stage + 1);
   if (rest.startsWith("RECV_F")) return "Activations" + of + " received from stage " + (stage - 1);
   if (rest.startsWith("SEND_B")) return "Gradients" + of + " sent to stage " + (stage - 1);
@@ -71,7 +76,8 @@ const SEVERAL_STAGES = timeline !== null &&
     distinct(timeline.segments.map((segment) => segment.stage)) >
         distinct(timeline.ranks.map((rank) => rank.pipelineRank));
 function callLabel(segment, microbatch) {
-  const name = SEVERAL_STAGES ? segment.name : segment.name.replace(/^\d+/, "");
+  const anySize = segment.name.replace(/@\d+seq$/, "");
+  const name = SEVERAL_STAGES ? anySize : anySize.replace(/^\d+/, "");
   return microbatch >= 0 ? name + microbatch : name;
 }
 const callName = (segment, microbatch) => (microbatch >= 0 ? segment.name + microbatch : segment.name);

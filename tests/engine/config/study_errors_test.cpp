@@ -73,10 +73,6 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
         "--set training.precision=fp8: training.precision: precision 'fp8' is not in this version, "
         "which has fp32, fp16, bf16 and fp64");
   CHECK(
-      set("training.microbatch=[1, 2]") ==
-      "--set training.microbatch=[1, 2]: training.microbatch: microbatches of unequal size are not "
-      "in this version; write one number");
-  CHECK(
       set("training.cpu_offload=true") ==
       "--set training.cpu_offload=true: training.cpu_offload: offloading to the CPU is not in this "
       "version; write false");

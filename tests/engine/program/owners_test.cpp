@@ -23,8 +23,8 @@ namespace {
 
 std::string study(const std::string& parallel, const std::string& training = "") {
   return "model: {family: gpt, layers: 4, hidden: 64, heads: 4, vocab: 40, seq_len: 8}\n"
-         "cluster: {preset: dgx-a100-80g, nodes: 1}\nparallel: {" + parallel +
-         "}\ntraining: {global_batch: 8, dropout: 0" + training + "}\n";
+         "cluster: {preset: dgx-a100-80g, nodes: 1}\nparallel: {" +
+         parallel + "}\ntraining: {global_batch: 8, dropout: 0" + training + "}\n";
 }
 
 const std::string kByParameter = ", zero: {stage: 1, by: parameter}";
@@ -33,7 +33,8 @@ std::int64_t elements(const Value& value) { return num_elements(value.dims); }
 
 Trace simulate(const Prepared& prepared, const Program& program, bool fold) {
   SourceLog log;
-  const Costs costs = make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, log);
+  const Costs costs =
+      make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, log);
   RunOptions options;
   options.fold = fold;
   const Job job{&program, 0};
@@ -43,18 +44,21 @@ Trace simulate(const Prepared& prepared, const Program& program, bool fold) {
 }  // namespace
 
 TEST_CASE("the largest parameter goes first, to the owner with least") {
-  // 7 to 0, 5 to 1, 4 to 2; the first 3 to 2, which has 4 against 7 and 5, the second to 1, which has 5 against 7 and 7.
+  // 7 to 0, 5 to 1, 4 to 2; the first 3 to 2, which has 4 against 7 and 5, the second to 1, which
+  // has 5 against 7 and 7.
   CHECK(balanced_owners({3, 7, 3, 5, 4}, 3) == std::vector<std::int32_t>{2, 0, 1, 1, 2});
   // Equal ones in order, to the lowest of equal owners.
   CHECK(balanced_owners({1, 1, 1, 1, 1}, 2) == std::vector<std::int32_t>{0, 1, 0, 1, 0});
   // What is decided counts first: owner 1 has 10 already.
-  CHECK(balanced_owners({10, 4, 4, 4}, 2, {1, -1, -1, -1}) == std::vector<std::int32_t>{1, 0, 0, 0});
+  CHECK(balanced_owners({10, 4, 4, 4}, 2, {1, -1, -1, -1}) ==
+        std::vector<std::int32_t>{1, 0, 0, 0});
   CHECK(balanced_owners({}, 4).empty());
   CHECK(balanced_owners({5}, 4) == std::vector<std::int32_t>{0});
 }
 
 TEST_CASE("each gradient goes to the owner of its parameter, whose update all get") {
-  const Program program = compiled_program(prepare_text(study("pipeline: 1, data: 4" + kByParameter)));
+  const Program program =
+      compiled_program(prepare_text(study("pipeline: 1, data: 4" + kByParameter)));
   std::map<std::int32_t, std::int64_t> state;  // elements of first moments by owner
   std::int64_t parameters = 0;
   for (const Value& value : program.values) {
@@ -86,7 +90,8 @@ TEST_CASE("each gradient goes to the owner of its parameter, whose update all ge
 }
 
 TEST_CASE("weights that two stages share have one owner on both") {
-  const Program program = compiled_program(prepare_text(study("pipeline: 2, data: 2" + kByParameter)));
+  const Program program =
+      compiled_program(prepare_text(study("pipeline: 2, data: 2" + kByParameter)));
   std::vector<std::int32_t> owners;
   for (const Segment& segment : program.segments) {
     if (segment.name.find("REDUCE_TIED") == std::string::npos) continue;
@@ -97,7 +102,8 @@ TEST_CASE("weights that two stages share have one owner on both") {
 }
 
 TEST_CASE("a rank has the state of what it owns, and the one that owns most counts") {
-  const Program program = compiled_program(prepare_text(study("pipeline: 1, data: 4" + kByParameter)));
+  const Program program =
+      compiled_program(prepare_text(study("pipeline: 1, data: 4" + kByParameter)));
   std::map<std::int32_t, Bytes> state;
   for (const Value& value : program.values) {
     if (value.memory == MemoryClass::kOptimizerState) state[value.owner] += size_in_bytes(value);
@@ -113,7 +119,8 @@ TEST_CASE("a rank has the state of what it owns, and the one that owns most coun
 }
 
 TEST_CASE("a reduce takes as long as a broadcast, a pipelined chain") {
-  // (n - 2 + 8) (alpha + S / (8 B)) with n = 4, alpha = 1 us, S = 8 MB, B = 1 GB/s: 10 x (1 us + 1 ms).
+  // (n - 2 + 8) (alpha + S / (8 B)) with n = 4, alpha = 1 us, S = 8 MB, B = 1 GB/s: 10 x (1 us + 1
+  // ms).
   Cluster cluster;
   cluster.devices_per_node = 4;
   cluster.intra.kind = "nvswitch";
@@ -121,20 +128,25 @@ TEST_CASE("a reduce takes as long as a broadcast, a pipelined chain") {
   cluster.intra.collective.latency = 1e-6;
   SourceLog log;
   const GroupLayout group{4, 1, 4, 1, 4};
-  CHECK(collective_time(OpKind::kReduce, 8'000'000, group, cluster, log) == Approx(10 * (1e-6 + 1e-3)));
-  CHECK(collective_time(OpKind::kBroadcast, 8'000'000, group, cluster, log) == Approx(10 * (1e-6 + 1e-3)));
+  CHECK(collective_time(OpKind::kReduce, 8'000'000, group, cluster, log) ==
+        Approx(10 * (1e-6 + 1e-3)));
+  CHECK(collective_time(OpKind::kBroadcast, 8'000'000, group, cluster, log) ==
+        Approx(10 * (1e-6 + 1e-3)));
 }
 
 TEST_CASE("ranks that own unlike parameters are not folded, and folding changes nothing") {
-  for (const std::string parallel : {"pipeline: 1, data: 4", "pipeline: 2, data: 4", "tensor: 2, pipeline: 2, data: 2"}) {
+  for (const std::string parallel :
+       {"pipeline: 1, data: 4", "pipeline: 2, data: 4", "tensor: 2, pipeline: 2, data: 2"}) {
     for (const std::string clip : {", clip_norm: 0", ""}) {
       CAPTURE(parallel, clip);
       const Prepared prepared = prepare_text(study(parallel + kByParameter, clip));
       const Program program = compiled_program(prepared);
-      const Trace folded = simulate(prepared, program, true), unfolded = simulate(prepared, program, false);
+      const Trace folded = simulate(prepared, program, true),
+                  unfolded = simulate(prepared, program, false);
       CHECK(folded.period == Approx(unfolded.period).epsilon(1e-12));
       // Tensor ranks are alike, replicas are not.
-      CHECK(folded.ranks.size() == static_cast<std::size_t>(program.mesh[Axis::kPp] * program.mesh[Axis::kDp]));
+      CHECK(folded.ranks.size() ==
+            static_cast<std::size_t>(program.mesh[Axis::kPp] * program.mesh[Axis::kDp]));
     }
   }
 }
@@ -143,7 +155,8 @@ TEST_CASE("the update of a rank takes the time of what it owns") {
   const Prepared prepared = prepare_text(study("pipeline: 1, data: 2" + kByParameter));
   const Program program = compiled_program(prepared);
   SourceLog log;
-  const Costs costs = make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, log);
+  const Costs costs =
+      make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, log);
   std::vector<double> expected(2, 0);
   for (const Call& call : program.body[0].calls) {
     const Segment& segment = program.segments[static_cast<std::size_t>(call.segment)];

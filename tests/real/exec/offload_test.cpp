@@ -1,5 +1,5 @@
-// What waits on the host comes back as it was: runs with offloading are those without, bit by bit, and hold what
-// their Programs say.
+// What waits on the host comes back as it was: runs with offloading are those without, bit by bit,
+// and hold what their Programs say.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -15,7 +15,9 @@ namespace {
 using Sets = std::vector<std::string>;
 
 std::string study(const std::string& family) {
-  return parity_study(family, "precision: fp32, dropout: 0.1, optimizer: sgd, clip_norm: 0, lr: {peak: 0.05}, weight_decay: 0");
+  return parity_study(family,
+                      "precision: fp32, dropout: 0.1, optimizer: sgd, clip_norm: 0, lr: {peak: "
+                      "0.05}, weight_decay: 0");
 }
 
 Sets with(Sets sets, const std::string& more) {
@@ -46,7 +48,8 @@ TEST_CASE("a run that offloads is the same to the bit on one rank and on several
       {"schedule=gpipe"},
       {"cluster.ranks=2", "parallel.pipeline=2"},
       {"cluster.ranks=4", "parallel.pipeline=4", "schedule=gpipe"},
-      {"cluster.ranks=4", "parallel.pipeline=2", "parallel.tensor=2", "parallel.sequence_parallel=true"},
+      {"cluster.ranks=4", "parallel.pipeline=2", "parallel.tensor=2",
+       "parallel.sequence_parallel=true"},
       {"cluster.ranks=4", "parallel.pipeline=2", "parallel.data=2", "parallel.zero=1"}};
   for (const std::string family : {"gpt", "t5"}) {
     for (const Sets& layout : layouts) {
@@ -55,8 +58,10 @@ TEST_CASE("a run that offloads is the same to the bit on one rank and on several
         const LoopbackRun kept = run_loopback(study(family), base, {.steps = 2});
         for (const std::string horizon : {"0", "2"}) {
           CAPTURE(family, layout, recompute, horizon);
-          check_equal(kept, run_loopback(study(family), with(base, "offload={activations: true, horizon: " + horizon + "}"),
-                                         {.steps = 2}));
+          check_equal(kept, run_loopback(
+                                study(family),
+                                with(base, "offload={activations: true, horizon: " + horizon + "}"),
+                                {.steps = 2}));
         }
       }
     }
@@ -64,13 +69,18 @@ TEST_CASE("a run that offloads is the same to the bit on one rank and on several
 }
 
 TEST_CASE("a run that offloads is the same to the bit under every schedule") {
-  for (const std::string schedule : {"interleaved", "zb-h1", "zb-v", "dualpipe-v", "scp", "last-no-recompute"}) {
+  for (const std::string schedule :
+       {"interleaved", "zb-h1", "zb-v", "dualpipe-v", "scp", "last-no-recompute"}) {
     const bool interleaved = schedule == "interleaved";
-    const Sets base = {"cluster.ranks=2", "parallel.pipeline=2", "recompute=full", "schedule=" + schedule,
-                       "parallel.virtual_stages=" + std::string(interleaved || schedule == "zb-v" || schedule == "dualpipe-v" ? "2" : "1")};
+    const Sets base = {
+        "cluster.ranks=2", "parallel.pipeline=2", "recompute=full", "schedule=" + schedule,
+        "parallel.virtual_stages=" +
+            std::string(interleaved || schedule == "zb-v" || schedule == "dualpipe-v" ? "2" : "1")};
     const LoopbackRun kept = run_loopback(study("gpt"), base, {.steps = 2});
     CAPTURE(schedule);
-    check_equal(kept, run_loopback(study("gpt"), with(base, "offload={activations: true, horizon: 1}"), {.steps = 2}));
+    check_equal(kept,
+                run_loopback(study("gpt"), with(base, "offload={activations: true, horizon: 1}"),
+                             {.steps = 2}));
   }
 }
 
@@ -84,7 +94,8 @@ TEST_CASE("a rank that offloads holds what its Program says is alive, here and o
     most = std::max(most, live);
   };
   const LoopbackRun run = run_loopback(
-      study("gpt"), {"schedule=gpipe", "recompute=full", "offload={activations: true, horizon: 1}"}, options);
+      study("gpt"), {"schedule=gpipe", "recompute=full", "offload={activations: true, horizon: 1}"},
+      options);
   const MemoryPeak peak = memory_peaks(run.program, {})[0];
   CHECK(peak.host > 0);
   CHECK(most <= peak.total + peak.host);
