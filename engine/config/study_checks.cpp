@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/config/microbatch_sizes.h"
 #include "engine/config/study_limits.h"
 #include "engine/config/study_origin.h"
 #include "engine/config/study_parts.h"
@@ -82,11 +83,14 @@ void check_tensor_overlap(const Study& study) {
     fail_at(study, key,
             overlap + " hides the all-reduces of tensor parallelism, and tensor is 1; write none");
   }
-  const std::int64_t batch = study.training.microbatch;
-  if (batch % 2 == 0) return;
-  fail_at(study, key,
-          overlap + " halves every microbatch, and microbatch(" + text(batch) + ") is odd; " +
-              nearest_that_do(batch, batch + 1, [](std::int64_t b) { return b % 2 == 0; }));
+  for (const std::int64_t batch : microbatch_sizes(study.training)) {
+    if (batch % 2 == 0) continue;
+    fail_at(study, key,
+            overlap + " halves every microbatch, and microbatch(" + text(batch) + ") is odd; " +
+                nearest_that_do(batch, batch + 1, [](std::int64_t b) { return b % 2 == 0; }));
+  }
+}
+
 /// Microbatches that are listed one by one.
 void check_listed_batch(const Study& study) {
   const std::vector<std::int64_t>& sizes = study.training.microbatches;
