@@ -16,6 +16,7 @@
 #include "engine/program/host_waits.h"
 #include "engine/program/instantiate.h"
 #include "engine/program/lower.h"
+#include "engine/program/pair_segments.h"
 #include "engine/program/step_segments.h"
 #include "engine/program/verify.h"
 #include "engine/recompute/offload.h"
@@ -93,14 +94,17 @@ TrainingInputs training_inputs(const Study& study, const std::vector<StageForm>&
 /// the study than this.
 struct SegmentInputs {
   std::vector<StageForm> forms;  // [stage]
+  std::vector<StagePair> pairs;
   ParallelConfig parallel;
   TrainingConfig training;
   int horizon;
   friend bool operator==(const SegmentInputs&, const SegmentInputs&) = default;
 };
 
-SegmentInputs segment_inputs(const Study& study, std::vector<StageForm> forms) {
-  SegmentInputs out{std::move(forms), study.parallel, study.training, study.offload.horizon};
+SegmentInputs segment_inputs(const Study& study, std::vector<StageForm> forms,
+                             std::vector<StagePair> pairs) {
+  SegmentInputs out{std::move(forms), std::move(pairs), study.parallel, study.training,
+                    study.offload.horizon};
   for (StageForm& form : out.forms) form.at_once = false;  // the training graph has it
   // size_buckets() has the rest of it, unless each replica owns other parameters.
   if (!owns_parameters(study.parallel)) out.parallel.data = std::min(study.parallel.data, 2);
@@ -224,6 +228,12 @@ void Compiler::Kept::make_segments(const SegmentInputs& in, const SoftwareProfil
   draft = run_pass("instantiate", log, [&] {
     return instantiate(training, in.forms, in.parallel, in.training, in.training.grad_dtype, in.horizon);
   });
+  if (!in.pairs.empty()) {
+    run_pass("pairs", log, [&] {
+      add_pair_segments(draft, in.pairs);
+      return 0;
+    });
+  }
   if (software.synchronous_transfers && in.parallel.pipeline > 1) add_host_waits(draft);
   step = run_pass("step", log, [&] { return add_step_segments(draft, in.parallel, in.training, software); });
   renumber_tables(draft.program);
@@ -266,7 +276,9 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Study& 
   log.first_layer = std::get<std::vector<std::int64_t>>(
       layer_ranges(model.num_layers, training.front().num_stages, study.partition));
 
-  if (const SegmentInputs in = trainyard::segment_inputs(study, std::move(forms));
+  if (const SegmentInputs in = trainyard::segment_inputs(
+          study, std::move(forms),
+          stage_pairs(log.schedule, size_of_microbatches(study.training)));
       segment_inputs != in) {
     segment_inputs.reset();
     make_segments(in, software, log);

@@ -4,8 +4,8 @@
 
 namespace trainyard {
 
-FoundBody* BodyFinder::find(SegmentId id, const std::vector<TimedOp>& ops, Microbatch mb, std::size_t k,
-                            std::size_t limit, const StreamNeeds& needs) {
+FoundBody* BodyFinder::find(SegmentId id, const std::vector<TimedOp>& ops, const Microbatches& mb,
+                            std::size_t k, std::size_t limit, const StreamNeeds& needs) {
   stream_ = ops[k].stream;
   const StreamPoint before_main = state_.end_of(kMainStream);
   entry_.needs = needs;
@@ -48,7 +48,8 @@ FoundBody* BodyFinder::find(SegmentId id, const std::vector<TimedOp>& ops, Micro
   auto& accesses = trial_.accesses;  // ascending op among those to the same storage: the last one counts
   std::sort(accesses.begin(), accesses.end());
   const auto same = [](const Access& a, const Access& b) {
-    return std::tuple(a.slot, a.per_microbatch, a.writes, a.on_main) == std::tuple(b.slot, b.per_microbatch, b.writes, b.on_main);
+    return std::tuple(a.slot, a.microbatch, a.writes, a.on_main) ==
+           std::tuple(b.slot, b.microbatch, b.writes, b.on_main);
   };
   accesses.erase(accesses.begin(), std::unique(accesses.rbegin(), accesses.rend(), same).base());
   Known& known = known_.insert_or_assign(key, std::move(trial_)).first->second;
@@ -63,14 +64,14 @@ void BodyFinder::take_back() {
 }
 
 /// Notes what the body does last, without walking it.
-void BodyFinder::enter(Known& known, Microbatch mb) const {
+void BodyFinder::enter(Known& known, const Microbatches& mb) const {
   const ItemNumber number = state_.next;
   if (known.last_free == LastFree::kMainBefore) state_.last_free = state_.end_of(kMainStream);
   if (known.last_free == LastFree::kInside) {
     state_.last_free = {number, known.last_free_op, kMainStream};
   }
   for (const Access& access : known.accesses) {
-    SlotAccesses& slot = state_.slots[access.slot + (access.per_microbatch ? static_cast<std::size_t>(mb) : 0)];
+    SlotAccesses& slot = state_.slots[IssueState::slot(access.slot, access.microbatch, mb)];
     const StreamId stream = access.on_main ? StreamId::kMain : stream_;
     (access.writes ? slot.written : slot.read).see({number, access.op, static_cast<std::size_t>(stream)});
   }
@@ -87,7 +88,7 @@ bool BodyFinder::fine(const StreamPoint& point, const Question& question) const 
   return question.on_main ? t == other : t == kMainStream && question.main_is_fine;
 }
 
-bool BodyFinder::fine(const Question& question, Microbatch mb) const {
+bool BodyFinder::fine(const Question& question, const Microbatches& mb) const {
   switch (question.of) {
     case Question::kLastFree: return fine(state_.last_free, question);
     case Question::kMainBefore: return fine(state_.end_of(kMainStream), question);
@@ -95,7 +96,7 @@ bool BodyFinder::fine(const Question& question, Microbatch mb) const {
     case Question::kStream: return fine(state_.end_of(question.slot), question);
     default: break;
   }
-  const SlotAccesses& slot = state_.slots[question.slot + (question.per_microbatch ? static_cast<std::size_t>(mb) : 0)];
+  const SlotAccesses& slot = state_.slots[IssueState::slot(question.slot, question.microbatch, mb)];
   const StreamAccesses& accesses = question.of == Question::kWritten ? slot.written : slot.read;
   return std::all_of(accesses.latest.begin(), accesses.latest.end(), [&](const StreamPoint& point) {
     return (question.inside >> point.stream() & 1U) != 0 || fine(point, question);
@@ -124,18 +125,19 @@ void BodyFinder::note(const Question& question, bool is_fine) {
   else trial_.refused = question;
 }
 
-void BodyFinder::see(const Dependency& d, Microbatch mb, bool writes, bool on_main, std::uint32_t at) {
+void BodyFinder::see(const Dependency& d, const Microbatches& mb, bool writes, bool on_main,
+                     std::uint32_t at) {
   SlotAccesses& slot = state_.slots[IssueState::slot(d, mb)];
   StreamAccesses& accesses = writes ? slot.written : slot.read;
   undo_.emplace_back(&accesses, accesses);
   accesses.see({state_.next, at, static_cast<std::size_t>(on_main ? StreamId::kMain : stream_)});
-  trial_.accesses.push_back({d.slot, d.per_microbatch, writes, on_main, at});
+  trial_.accesses.push_back({d.slot, d.microbatch, writes, on_main, at});
 }
 
 /// Fills trial_ and notes its accesses in the state. The ops that could be taken; trial_ has so many, or
 /// more: then the accesses of the rest are to be taken back.
-std::uint32_t BodyFinder::try_ops(SegmentId id, Microbatch mb, std::size_t k, const std::vector<TimedOp>& ops,
-                                  std::size_t limit) {
+std::uint32_t BodyFinder::try_ops(SegmentId id, const Microbatches& mb, std::size_t k,
+                                  const std::vector<TimedOp>& ops, std::size_t limit) {
   const auto other = static_cast<std::size_t>(stream_);
   const StreamPoint before_main = state_.end_of(kMainStream);
   trial_ = Known{};
@@ -161,7 +163,7 @@ std::uint32_t BodyFinder::try_ops(SegmentId id, Microbatch mb, std::size_t k, co
       for (std::size_t i = 0; i < op.num_dependencies; ++i) {
         if (!d[i].waits && !frees) continue;
         q.slot = d[i].slot;
-        q.per_microbatch = d[i].per_microbatch;
+        q.microbatch = d[i].microbatch;
         q.of = Question::kWritten;
         ask(q, state_.slots[IssueState::slot(d[i], mb)].written, at, waits_for_other);
         if (!d[i].writes && !frees) continue;
@@ -169,7 +171,7 @@ std::uint32_t BodyFinder::try_ops(SegmentId id, Microbatch mb, std::size_t k, co
         ask(q, state_.slots[IssueState::slot(d[i], mb)].read, at, waits_for_other);
       }
       q.slot = 0;
-      q.per_microbatch = false;
+      q.microbatch = 0;
       for (std::size_t s = 0; op.waits >> s != 0; ++s) {
         if ((op.waits >> s & 1U) == 0 || s == (on_main ? kMainStream : other)) continue;
         if (s == kMainStream || s == other) {

@@ -38,8 +38,8 @@ class BodyFinder {
 
   /// A body at op k of segment `id`, whose ops are `ops`, which ends before op `limit`; null: none can be made. Notes its accesses and frees in
   /// the state. `needs`: of op k. Valid until the next call.
-  FoundBody* find(SegmentId id, const std::vector<TimedOp>& ops, Microbatch mb, std::size_t k, std::size_t limit,
-                  const StreamNeeds& needs);
+  FoundBody* find(SegmentId id, const std::vector<TimedOp>& ops, const Microbatches& mb,
+                  std::size_t k, std::size_t limit, const StreamNeeds& needs);
   const Entry& entry() const { return entry_; }
 
  private:
@@ -49,19 +49,20 @@ class BodyFinder {
     Of of = kWritten;
     bool on_main = false;      // an op of main asks
     bool main_is_fine = false; // it waits for main's latest op anyway, which is inside
-    bool per_microbatch = false;
+    std::uint8_t microbatch = 0;  // as Dependency's
     StreamSet inside = 0;      // bit s: the body has taken over what stream s did last
     std::uint32_t slot = 0;    // or the stream
     /// Equal questions have equal keys.
     std::uint64_t key() const {
-      const unsigned flags = (on_main ? 1U : 0U) | (main_is_fine ? 2U : 0U) | (per_microbatch ? 4U : 0U);
+      const unsigned flags = (on_main ? 1U : 0U) | (main_is_fine ? 2U : 0U) | microbatch * 4U;
       return std::uint64_t{slot} << 32U | std::uint64_t{of} << 24U | std::uint64_t{flags} << 16U | inside;
     }
   };
   /// The latest access of one of the body's streams to a storage.
   struct Access {
     std::uint32_t slot = 0;
-    bool per_microbatch = false, writes = false, on_main = false;
+    std::uint8_t microbatch = 0;
+    bool writes = false, on_main = false;
     std::uint32_t op = 0;
     friend auto operator<=>(const Access&, const Access&) = default;
   };
@@ -75,16 +76,18 @@ class BodyFinder {
     std::uint32_t last_free_op = 0;
   };
 
-  std::uint32_t try_ops(SegmentId id, Microbatch mb, std::size_t k, const std::vector<TimedOp>& ops, std::size_t limit);
+  std::uint32_t try_ops(SegmentId id, const Microbatches& mb, std::size_t k,
+                        const std::vector<TimedOp>& ops, std::size_t limit);
   bool waits_for_last(std::uint32_t at, const TimedOp& op) const;
   bool fine(const StreamPoint& point, const Question& question) const;
-  bool fine(const Question& question, Microbatch mb) const;
+  bool fine(const Question& question, const Microbatches& mb) const;
   void ask(Question question, const StreamAccesses& accesses, std::uint32_t at, bool& waits_inside);
   void ask(const Question& question, const StreamPoint& point);
   void note(const Question& question, bool is_fine);
-  void see(const Dependency& d, Microbatch mb, bool writes, bool on_main, std::uint32_t at);
+  void see(const Dependency& d, const Microbatches& mb, bool writes, bool on_main,
+           std::uint32_t at);
   void take_back();
-  void enter(Known& known, Microbatch mb) const;
+  void enter(Known& known, const Microbatches& mb) const;
 
   const TimedRank& timed_;
   IssueState& state_;

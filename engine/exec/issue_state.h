@@ -12,6 +12,8 @@
 
 namespace trainyard {
 
+using Microbatches = std::array<Microbatch, 2>;  // of a call
+
 /// Number of an item, through both passes. Narrow, as all here is: lists of millions of items are walked
 /// mostly waiting for memory.
 using ItemNumber = std::int32_t;
@@ -78,8 +80,12 @@ struct IssueState {
     return known;
   }
 
-  static std::size_t slot(const Dependency& d, Microbatch mb) {
-    return d.slot + (d.per_microbatch ? static_cast<std::size_t>(mb) : 0);
+  /// Where the instance is that a call for `mb` touches; `microbatch` as Dependency's.
+  static std::size_t slot(std::uint32_t first, std::uint8_t microbatch, const Microbatches& mb) {
+    return first + (microbatch > 0 ? static_cast<std::size_t>(mb[microbatch - 1U]) : 0);
+  }
+  static std::size_t slot(const Dependency& d, const Microbatches& mb) {
+    return slot(d.slot, d.microbatch, mb);
   }
 
  private:

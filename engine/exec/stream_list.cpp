@@ -143,7 +143,8 @@ class ListMaker {
         const TimedOp& op = timed.ops[k];
         if (ends != nullptr && (*ends)[k] > 0) {
           const std::size_t limit = limited(c, k, (*ends)[k]);
-          const std::uint32_t taken = limit > k ? add_body(call.segment, call.mb[0], k, timed.ops, limit) : 0;
+          const std::uint32_t taken =
+              limit > k ? add_body(call.segment, call.mb, k, timed.ops, limit) : 0;
           taken_.push_back({c, k, taken});
           if (taken > 0) {
             k += taken;
@@ -152,10 +153,10 @@ class ListMaker {
         }
         if (whole_runs && op.run >= 0) {
           const TimedRun& run = timed.runs[static_cast<std::size_t>(op.run)];
-          add_run(call.segment, call.mb[0], k, op, run);
+          add_run(call.segment, call.mb, k, op, run);
           k += run.num_ops;
         } else {
-          add(call.segment, call.mb[0], k, op);
+          add(call.segment, call.mb, k, op);
           ++k;
         }
       }
@@ -167,10 +168,12 @@ class ListMaker {
   void inside(SegmentId id) {
     if (skipped(segment(id))) return;
     const auto& ops = timed_.segments.at(id).ops;
-    for (std::size_t k = 0; k < ops.size(); ++k) add(id, -1, k, ops[k]);
+    for (std::size_t k = 0; k < ops.size(); ++k) add(id, {-1, -1}, k, ops[k]);
   }
 
-  SlotAccesses& slot(const Dependency& d, Microbatch mb) { return state_.slots[IssueState::slot(d, mb)]; }
+  SlotAccesses& slot(const Dependency& d, const Microbatches& mb) {
+    return state_.slots[IssueState::slot(d, mb)];
+  }
 
   void need(const StreamPoint& point) {
     if (point.at() < 0 || point.stream() == stream_) return;
@@ -203,7 +206,7 @@ class ListMaker {
   }
 
   /// What an op needs but for its slot of a pool; leaves it in needed_.
-  void need_of(const TimedOp& op, Microbatch mb) {
+  void need_of(const TimedOp& op, const Microbatches& mb) {
     begin(op.stream);
     const Dependency* d = timed_.dependencies.data() + op.first_dependency;
     for (std::size_t i = 0; i < op.num_dependencies; ++i) {
@@ -217,7 +220,8 @@ class ListMaker {
   }
 
   /// A body at op k of the segment, which ends before op `limit`: how many ops it took; 0: none can be made.
-  std::uint32_t add_body(SegmentId id, Microbatch mb, std::size_t k, const std::vector<TimedOp>& ops, std::size_t limit) {
+  std::uint32_t add_body(SegmentId id, const Microbatches& mb, std::size_t k,
+                         const std::vector<TimedOp>& ops, std::size_t limit) {
     const TimedOp& first = ops[k];
     if (!calls_[call_].after.empty() || first.pool_taken >= 0) return 0;
     need_of(first, mb);
@@ -227,7 +231,8 @@ class ListMaker {
     return found->body.num_ops;
   }
 
-  void place_body(SegmentId id, Microbatch mb, std::size_t k, const TimedOp& first, FoundBody& found) {
+  void place_body(SegmentId id, const Microbatches& mb, std::size_t k, const TimedOp& first,
+                  FoundBody& found) {
     const TimedBody& body = found.body;
     const BodyFinder::Entry& entry = bodies_.entry();
     const auto other = static_cast<std::size_t>(body.stream);
@@ -276,15 +281,15 @@ class ListMaker {
 
   /// Turns `needed_` into waits and advances this stream's clock. `as`: of bodies, the clock of the first
   /// op's stream, which says what that op need not wait for; but for the end of that stream it does.
-  StreamItem& place(SegmentId id, Microbatch mb, std::size_t k, const TimedOp& op, ItemKind kind,
-                    const StreamClock* as = nullptr) {
+  StreamItem& place(SegmentId id, const Microbatches& mb, std::size_t k, const TimedOp& op,
+                    ItemKind kind, const StreamClock* as = nullptr) {
     const std::size_t s = stream_;
     StreamClock& clock = state_.clock[s];
     StreamItem& item = recording_ ? out_.items.emplace_back() : scratch_;
     if (!recording_) item = StreamItem{};
     item.kind = kind;
     item.stream = static_cast<StreamId>(stream_);
-    item.mb = mb;
+    item.mb = mb[0];
     item.segment = id;
     item.op_index = static_cast<std::uint32_t>(k);
     item.op = &op;
@@ -339,7 +344,8 @@ class ListMaker {
     return inner_.back().mark;
   }
 
-  void add_run(SegmentId id, Microbatch mb, std::size_t k, const TimedOp& op, const TimedRun& run) {
+  void add_run(SegmentId id, const Microbatches& mb, std::size_t k, const TimedOp& op,
+               const TimedRun& run) {
     begin(StreamId::kMain);
     need_streams(op.waits);
     const Seconds before = host_;
@@ -358,7 +364,7 @@ class ListMaker {
     }
   }
 
-  void add(SegmentId id, Microbatch mb, std::size_t k, const TimedOp& op) {
+  void add(SegmentId id, const Microbatches& mb, std::size_t k, const TimedOp& op) {
     if (op.kind == TimedKind::kFree) {
       add_free(id, mb, k, op);
       return;
@@ -402,7 +408,7 @@ class ListMaker {
   }
 
   /// A free that waits for nothing takes no time and no place in the queue.
-  void add_free(SegmentId id, Microbatch mb, std::size_t k, const TimedOp& op) {
+  void add_free(SegmentId id, const Microbatches& mb, std::size_t k, const TimedOp& op) {
     begin(StreamId::kMain);
     need_streams(op.waits);
     const Dependency* d = timed_.dependencies.data() + op.first_dependency;

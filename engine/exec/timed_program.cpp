@@ -244,7 +244,9 @@ class TimedRanks::Maker {
       if (std::binary_search(covered_->begin(), covered_->end(), storage)) continue;
       Dependency d;
       d.slot = slot(storage, out);
-      d.per_microbatch = value(storage).scope == Scope::kMicrobatch;
+      d.microbatch = value(storage).scope == Scope::kMicrobatch
+                         ? static_cast<std::uint8_t>(operand.slot + 1)
+                         : 0;
       d.reads = reads;
       d.writes = writes;
       d.waits = !(adds && zeroed_[static_cast<std::size_t>(storage)]);

@@ -28,7 +28,7 @@ enum class TimedKind : std::uint8_t { kKernel, kFree, kCollective, kSend, kRecei
 /// writer.
 struct Dependency {
   std::uint32_t slot = 0;       // first instance; microbatch-scoped storages have one per microbatch
-  bool per_microbatch = false;
+  std::uint8_t microbatch = 0;  // those: 1, 2: of the call's first, second one; else 0
   bool reads = false;
   bool writes = false;
   bool waits = true;            // false: nobody else touches it before; only its time is noted

@@ -1,6 +1,7 @@
 #include "engine/memory/memory.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -29,7 +30,7 @@ class MemoryCounter {
         segment_mark_(program.segments.size(), 0),
         pool_mark_(program.pools.size(), 0),
         slot_(program.pools.size(), 0) {
-    touched_by_.assign(program.values.size(), -1);
+    for (auto& of_slot : touched_by_) of_slot.assign(program.values.size(), -1);
     root_.reserve(program.values.size());
     bytes_.reserve(program.values.size());
     for (std::size_t v = 0; v < program.values.size(); ++v) {
@@ -105,15 +106,15 @@ class MemoryCounter {
   Profile profile(const Segment& segment) {
     Profile p;
     const auto number = static_cast<std::int32_t>(profiles_.size());
-    const auto first_touch = [&](ValueId id) {
-      return std::exchange(
-                 touched_by_[static_cast<std::size_t>(root_[static_cast<std::size_t>(id)])],
-                 number) != number;
+    const auto first_touch = [&](const Operand& operand) {
+      const ValueId root = root_[static_cast<std::size_t>(operand.value)];
+      const std::size_t slot = value(root).scope == Scope::kMicrobatch ? operand.slot : 0;
+      return std::exchange(touched_by_[slot][static_cast<std::size_t>(root)], number) != number;
     };
-    const auto born = [&](ValueId id) {
-      const ValueId root = root_[static_cast<std::size_t>(id)];
+    const auto born = [&](const Operand& operand) {
+      const ValueId root = root_[static_cast<std::size_t>(operand.value)];
       const Value& v = value(root);
-      if (!first_touch(id) || !in_arena(v)) return;
+      if (!first_touch(operand) || !in_arena(v)) return;
       p.net[static_cast<std::size_t>(v.memory)] += bytes_[static_cast<std::size_t>(root)];
     };
     for (std::size_t k = 0; k < segment.ops.size(); ++k) {
@@ -121,14 +122,14 @@ class MemoryCounter {
       if (op.kind == OpKind::kFree) {
         for (const Operand& operand : op.reads) {
           const Value& v = value(operand.value);
-          first_touch(operand.value);
+          first_touch(operand);
           if (in_arena(v)) p.net[static_cast<std::size_t>(v.memory)] -= bytes_[static_cast<std::size_t>(operand.value)];
         }
         continue;
       }
-      for (const Operand& operand : op.reads) first_touch(operand.value);
-      for (const Operand& operand : op.accumulates) first_touch(operand.value);
-      for (const Operand& operand : op.writes) born(operand.value);
+      for (const Operand& operand : op.reads) first_touch(operand);
+      for (const Operand& operand : op.accumulates) first_touch(operand);
+      for (const Operand& operand : op.writes) born(operand);
       if (sum(p.net) > p.peak) {
         p.peak = sum(p.net);
         p.at_peak = p.net;
@@ -192,7 +193,8 @@ class MemoryCounter {
   const Program& program_;
   std::vector<ValueId> root_;      // [value]: its storage
   std::vector<Bytes> bytes_;       // [value]
-  std::vector<std::int32_t> touched_by_;  // [storage root]: the segment that last touched it
+  std::array<std::vector<std::int32_t>, 2>
+      touched_by_;  // [slot][storage root]: the segment that last touched it
   std::vector<Profile> profiles_;  // [segment]
   std::int32_t mark_ = 0;                                            // of the list being counted
   Bytes host_ = 0;                                                   // its pools on the host

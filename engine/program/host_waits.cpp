@@ -25,6 +25,9 @@ void add_host_waits(ProgramDraft& draft) {
       if (segment >= 0) wait_for_last_kernel(draft.program.segments[static_cast<std::size_t>(segment)]);
     }
   }
+  for (const auto& [parts, pair] : draft.pairs) {
+    wait_for_last_kernel(draft.program.segments[static_cast<std::size_t>(pair)]);
+  }
 }
 
 }  // namespace trainyard

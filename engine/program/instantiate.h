@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "engine/config/study.h"
@@ -64,6 +65,7 @@ struct ProgramDraft {
     return stages[size * static_cast<std::size_t>(num_stages) + static_cast<std::size_t>(stage)];
   }
   std::vector<HandedOver> handed_over;
+  std::map<std::pair<SegmentId, SegmentId>, SegmentId> pairs;  // F, B -> both in one (pair_segments.h)
   std::map<SegmentId, SegmentId> loads_ahead;  // segment -> what is copied back from the host before it
   ValueId loss = -1;
   int num_ranks = 1;  // along pp

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "engine/program/planned_calls.h"
 #include "engine/schedule/schedule_timing.h"
 
 namespace trainyard {
@@ -34,16 +35,6 @@ struct PlacedCall {
   SegmentId free = -1;        // sends: freed one action later
 };
 
-/// The actions of `schedule` that are calls, one after the other.
-PipelineSchedule calls_of(PipelineSchedule schedule) {
-  for (auto& actions : schedule.actions) {
-    std::erase_if(actions,
-                  [](const Action& action) { return action.phase == ActionPhase::kRecompute; });
-    for (Action& action : actions) action.with_next = false;
-  }
-  return schedule;
-}
-
 /// What a stage does once for a microbatch: its place in the list of the rank.
 enum class Part : std::uint8_t { kForward, kRecompute, kBackward, kWeight };
 constexpr std::size_t kNumParts = 4;
@@ -66,7 +57,11 @@ class Lowering {
  public:
   Lowering(ProgramDraft& draft, const StepSegments& step, const PipelineSchedule& schedule,
            const SoftwareProfile& software)
-      : draft_(draft), step_(step), schedule_(calls_of(schedule)), software_(software) {}
+      : draft_(draft),
+        step_(step),
+        schedule_(without_late_recompute(schedule)),
+        calls_(planned_calls(schedule_)),
+        software_(software) {}
 
   std::optional<Infeasible> run() {
     auto timed = time_schedule(schedule_, {});
@@ -91,7 +86,7 @@ class Lowering {
   const StageSegments& segments(std::int32_t stage, Microbatch mb) const { return draft_.segments(stage, mb); }
   std::int32_t num_stages() const { return draft_.num_stages; }
 
-  /// Index of the action on its rank; -1: there is none.
+  /// Index of the action's call on its rank; -1: there is none.
   std::int32_t& position(std::int32_t stage, Part part, Microbatch mb) {
     return position_[(static_cast<std::size_t>(stage) * kNumParts +
                       static_cast<std::size_t>(part)) *
@@ -107,12 +102,19 @@ class Lowering {
     position_.assign(static_cast<std::size_t>(num_stages()) * kNumParts *
                          static_cast<std::size_t>(schedule_.num_microbatches),
                      -1);
-    for (const auto& actions : schedule_.actions) {
-      for (std::size_t i = 0; i < actions.size(); ++i) {
-        position(actions[i].stage, part_of(actions[i].phase), actions[i].microbatch) =
-            static_cast<std::int32_t>(i);
+    for (const auto& calls : calls_) {
+      for (std::size_t i = 0; i < calls.size(); ++i) {
+        for (const Action* action : actions_of(calls[i])) {
+          position(action->stage, part_of(action->phase), action->microbatch) =
+              static_cast<std::int32_t>(i);
+        }
       }
     }
+  }
+
+  SegmentId segment_of(const PlannedCall& call) {
+    const SegmentId first = segment_of(call.action);
+    return call.with ? draft_.pairs.at({first, segment_of(*call.with)}) : first;
   }
 
   SegmentId segment_of(const Action& action) {
@@ -138,20 +140,20 @@ class Lowering {
   std::vector<TransferEvent> transfers(const ScheduleTiming& timing) const {
     std::vector<TransferEvent> events;
     const ActionDurations durations;
-    for (std::size_t rank = 0; rank < schedule_.actions.size(); ++rank) {
-      for (std::size_t i = 0; i < schedule_.actions[rank].size(); ++i) {
-        const Action& action = schedule_.actions[rank][i];
-        const bool forward = action.phase == ActionPhase::kForward;
-        if (!forward && part_of(action.phase) != Part::kBackward) continue;
-        const StageSegments& stage = segments(action.stage, action.microbatch);
-        const SegmentId send = forward ? stage.send_forward : stage.send_backward;
-        if (send < 0) continue;
-        const double end = timing.starts[rank][i] + (forward ? durations.forward
-                                                     : action.phase == ActionPhase::kBackwardInput
-                                                         ? durations.input
-                                                         : durations.backward);
-        events.push_back({end, !forward, action.stage, action.stage + (forward ? 1 : -1),
-                          action.microbatch});
+    for (std::size_t rank = 0; rank < calls_.size(); ++rank) {
+      std::size_t i = 0;  // of the call's first action
+      for (const PlannedCall& call : calls_[rank]) {
+        double end = timing.starts[rank][i];
+        for (const Action* action : actions_of(call)) end += duration(*action, durations), ++i;
+        for (const Action* action : actions_of(call)) {
+          const bool forward = action->phase == ActionPhase::kForward;
+          if (!forward && part_of(action->phase) != Part::kBackward) continue;
+          const StageSegments& stage = segments(action->stage, action->microbatch);
+          const SegmentId send = forward ? stage.send_forward : stage.send_backward;
+          if (send < 0) continue;
+          events.push_back({end, !forward, action->stage, action->stage + (forward ? 1 : -1),
+                            action->microbatch});
+        }
       }
     }
     // At equal times what comes in goes before what goes out: each direction from its far end on.
@@ -194,12 +196,12 @@ class Lowering {
   }
 
   void add_calls(std::int32_t rank, const std::vector<PlacedCall>& transfers, std::vector<Call>& calls) {
-    const auto& actions = schedule_.actions[static_cast<std::size_t>(rank)];
-    const auto add = [&](SegmentId segment, Microbatch mb) {
+    const auto& actions = calls_[static_cast<std::size_t>(rank)];
+    const auto add = [&](SegmentId segment, Microbatch mb, Microbatch second = -1) {
       if (segment < 0) return false;
       Call call;
       call.segment = segment;
-      call.mb = {mb, -1};
+      call.mb = {mb, second};
       calls.push_back(std::move(call));
       return true;
     };
@@ -222,7 +224,8 @@ class Lowering {
       } else {
         const auto [first, last] = loads.equal_range(i);
         for (auto it = first; it != last; ++it) add(it->second.first, it->second.second);
-        add(segment_of(actions[i]), actions[i].microbatch);
+        add(segment_of(actions[i]), actions[i].action.microbatch,
+            actions[i].with ? actions[i].with->microbatch : -1);
         if (const auto found = bucket_calls.find(i); found != bucket_calls.end()) {
           calls.back().inside.assign(found->second.begin(), found->second.end());
         }
@@ -267,7 +270,7 @@ class Lowering {
     }
     BucketCalls out;
     std::vector<bool> found(step_.buckets.size(), false);
-    const auto& actions = schedule_.actions[static_cast<std::size_t>(rank)];
+    const auto& actions = calls_[static_cast<std::size_t>(rank)];
     for (std::size_t i = actions.size(); i-- > 0 && left > 0;) {
       const auto of_segment = adds.find(segment_of(actions[i]));
       if (of_segment == adds.end()) continue;
@@ -291,14 +294,16 @@ class Lowering {
 
   /// What an action needs back from the host at its begin is copied beside the action before, unless that is the
   /// forward that sends it there.
-  CallsAt find_loads(const std::vector<Action>& actions) {
+  CallsAt find_loads(const std::vector<PlannedCall>& calls) {
     CallsAt out;
-    for (std::size_t i = 0; i < actions.size() && !draft_.loads_ahead.empty(); ++i) {
-      const auto load = draft_.loads_ahead.find(segment_of(actions[i]));
-      if (load == draft_.loads_ahead.end()) continue;
-      const auto forward =
-          static_cast<std::size_t>(position(actions[i].stage, Part::kForward, actions[i].microbatch));
-      out.emplace(std::max(i - 1, forward + 1), std::pair(load->second, actions[i].microbatch));
+    for (std::size_t i = 0; i < calls.size() && !draft_.loads_ahead.empty(); ++i) {
+      for (const Action* action : actions_of(calls[i])) {
+        const auto load = draft_.loads_ahead.find(segment_of(*action));
+        if (load == draft_.loads_ahead.end()) continue;
+        const auto forward =
+            static_cast<std::size_t>(position(action->stage, Part::kForward, action->microbatch));
+        out.emplace(std::max(i - 1, forward + 1), std::pair(load->second, action->microbatch));
+      }
     }
     return out;
   }
@@ -393,6 +398,7 @@ class Lowering {
   ProgramDraft& draft_;
   const StepSegments& step_;
   const PipelineSchedule schedule_;  // of calls
+  const std::vector<std::vector<PlannedCall>> calls_;  // [rank]
   const SoftwareProfile& software_;
   std::vector<std::vector<std::int32_t>> stages_of_;  // [rank], ascending
   std::vector<std::int32_t> position_;  // [stage][part][microbatch] -> index on its rank

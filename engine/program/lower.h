@@ -9,8 +9,9 @@
 //
 // What a segment needs back from the host at its begin (place_loads.h) is issued before the action in front of it.
 //
-// An R that waits for the gradient is no call of its own: its backward recomputes inside. Of a pair
-// that runs together, the forward is called first and the backward behind it.
+// An R that waits for the gradient is no call of its own: its backward recomputes inside. A pair
+// that runs together is one call, of a segment that holds both (pair_segments.h): what either reads
+// is received before it, what either sends leaves behind it.
 #pragma once
 
 #include "engine/config/study.h"

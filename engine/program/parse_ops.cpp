@@ -79,7 +79,8 @@ AttrId read_attributes(LineScanner& line, Program& program) {
   return id;
 }
 
-/// "x", or "x[m]" for a value of which every microbatch has its own.
+/// "x", or "x[m]" for a value of which every microbatch has its own; "x[n]" is of the second
+/// microbatch of a call, which may be local to it.
 Operand read_operand(LineScanner& line, const ParserState& state) {
   const std::size_t at = line.position();
   std::string_view name = line.take("an operand");
@@ -91,7 +92,8 @@ Operand read_operand(LineScanner& line, const ParserState& state) {
   const auto id = state.values.find(name);
   if (!id) line.fail_at(at, "no value is called " + quoted(name));
   const Scope scope = state.program.values[static_cast<std::size_t>(*id)].scope;
-  if (slot.has_value() != (scope == Scope::kMicrobatch)) {
+  const bool second_local = slot == 1U && scope == Scope::kLocal;
+  if (!second_local && slot.has_value() != (scope == Scope::kMicrobatch)) {
     line.fail_at(at,
                  slot ? quoted(name) + " is not of a microbatch; leave out its slot"
                       : quoted(name) + " is of a microbatch; write " + printable(name, 60) + "[m]");

@@ -128,7 +128,9 @@ Problem check_operand(const Program& program, const Segment& segment, const Oper
   if (!is_index(operand.value, program.values)) return "no value " + std::to_string(operand.value);
   const Value& value = program.values[static_cast<std::size_t>(operand.value)];
   const bool per_microbatch = value.scope == Scope::kMicrobatch;
-  if (operand.slot >= (per_microbatch ? segment.slots : 1)) {
+  // What is local to a call of two microbatches says which of them it serves.
+  const bool local_of_pair = value.scope == Scope::kLocal && segment.slots > 1;
+  if (operand.slot >= (per_microbatch || local_of_pair ? segment.slots : 1)) {
     return value.name + (segment.slots == 0 ? " without a microbatch" : " of no such microbatch");
   }
   return std::nullopt;
@@ -171,10 +173,15 @@ Problem check_call(const Program& program, const RankClass& list, std::size_t i)
   };
   if (!is_index(call.segment, program.segments)) return problem("no segment " + std::to_string(call.segment));
   const Segment& segment = program.segments[static_cast<std::size_t>(call.segment)];
-  if (segment.slots > 1) return problem(segment.name + " takes two microbatches; this version runs none that do");
-  const bool fits = segment.slots == 0 ? call.mb[0] == -1
-                                       : call.mb[0] >= 0 && call.mb[0] < program.num_microbatches;
-  if (!fits) return problem(segment.name + " called with microbatch " + std::to_string(call.mb[0]));
+  for (std::size_t slot = 0; slot < call.mb.size(); ++slot) {
+    const Microbatch mb = call.mb[slot];
+    const bool fits = slot < segment.slots ? mb >= 0 && mb < program.num_microbatches : mb == -1;
+    if (!fits) return problem(segment.name + " called with microbatch " + std::to_string(mb));
+  }
+  if (segment.slots > 1 && call.mb[0] == call.mb[1]) {
+    return problem(segment.name + " called with microbatch " + std::to_string(call.mb[0]) +
+                   " twice");
+  }
   for (const CallRef& before : call.after) {
     if (before.call >= i) return problem(segment.name + " waits for a call after it");
   }

@@ -245,7 +245,7 @@ class Writer {
       const Value& value = program_.values[static_cast<std::size_t>(operand.value)];
       text(" ");
       text(value.name);
-      if (value.scope == Scope::kMicrobatch) text(words::kSlots[operand.slot]);
+      if (value.scope == Scope::kMicrobatch || operand.slot > 0) text(words::kSlots[operand.slot]);
     }
   }
 

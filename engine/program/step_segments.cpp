@@ -147,19 +147,22 @@ class StepBuilder {
     for (std::size_t i = 0; i < draft_.plan.buckets.size(); ++i) {
       bucket_of[draft_.plan.buckets[i].gradient] = i;
     }
+    std::vector<SegmentId> adding;
     for (const StageSegments& stage : draft_.stages) {
-      for (const SegmentId id :
-           {stage.backward[0], stage.backward[1], stage.input[0], stage.input[1], stage.weight}) {
-        if (id < 0) continue;
-        const auto& ops = program().segments[static_cast<std::size_t>(id)].ops;
-        for (std::size_t k = 0; k < ops.size(); ++k) {
-          for (const Operand& operand : ops[k].accumulates) {
-            const auto it = bucket_of.find(storage_root(program(), operand.value));
-            if (it == bucket_of.end()) continue;
-            auto& added_by = out_.buckets[it->second].added_by;
-            if (added_by.empty() || added_by.back().first != id) added_by.emplace_back(id, 0);
-            added_by.back().second = static_cast<std::uint32_t>(k + 1);
-          }
+      adding.insert(adding.end(), {stage.backward[0], stage.backward[1], stage.input[0],
+                                   stage.input[1], stage.weight});
+    }
+    for (const auto& [parts, pair] : draft_.pairs) adding.push_back(pair);
+    for (const SegmentId id : adding) {
+      if (id < 0) continue;
+      const auto& ops = program().segments[static_cast<std::size_t>(id)].ops;
+      for (std::size_t k = 0; k < ops.size(); ++k) {
+        for (const Operand& operand : ops[k].accumulates) {
+          const auto it = bucket_of.find(storage_root(program(), operand.value));
+          if (it == bucket_of.end()) continue;
+          auto& added_by = out_.buckets[it->second].added_by;
+          if (added_by.empty() || added_by.back().first != id) added_by.emplace_back(id, 0);
+          added_by.back().second = static_cast<std::uint32_t>(k + 1);
         }
       }
     }

@@ -1,9 +1,11 @@
 #include "engine/program/verify.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/container/small_vector.hpp>
 #include <map>
 #include <stdexcept>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -26,6 +28,19 @@ struct Use {
   bool needs_written = false;  // reads it before it writes it
   bool writes = false;
   bool frees = false;
+};
+
+/// Of a value by a segment, of the slot-th microbatch of its calls.
+struct SegmentUse {
+  SegmentId segment;
+  std::uint8_t slot;
+  Use use;
+};
+/// The same of values that are used alike.
+struct TokenUse {
+  std::size_t token;
+  std::uint8_t slot;
+  Use use;
 };
 
 enum class State : std::uint8_t { kUnwritten, kWritten, kFreed };
@@ -95,29 +110,40 @@ class ProgramVerifier::Checks {
       anchor_[v] = at;
       if (anchor_[v] == static_cast<ValueId>(v)) family_[static_cast<std::size_t>(root_[v])].push_back(at);
     }
-    state_.assign(program_->values.size(), State::kUnwritten);
+    for (auto& of_slot : state_) of_slot.assign(program_->values.size(), State::kUnwritten);
     signature_.resize(program_->values.size());
   }
 
   bool outlives_call(ValueId v) const { return value(v).scope != Scope::kLocal; }
 
+  /// Of which microbatch of its calls a segment uses a value; 0 where it is of none.
+  std::size_t slot_of(ValueId v, std::size_t slot) const {
+    return value(v).scope == Scope::kMicrobatch ? slot : 0;
+  }
+  State& state(const Operand& of) {
+    return state_[slot_of(of.value, of.slot)][static_cast<std::size_t>(of.value)];
+  }
+
   /// Walks one segment op by op; values from outside count as written at the start.
   void check_segment(SegmentId id) {
     const Segment& s = segment(id);
-    std::vector<ValueId> seen;
-    const auto use = [&](ValueId v) -> Use& {
-      auto& list = signature_[static_cast<std::size_t>(v)];
-      if (list.empty() || list.back().first != id) {
-        list.emplace_back(id, Use{});
-        state_[static_cast<std::size_t>(v)] = State::kUnwritten;
-        seen.push_back(v);
+    std::vector<Operand> seen;
+    const auto use = [&](const Operand& of) -> Use& {
+      auto& list = signature_[static_cast<std::size_t>(of.value)];
+      const auto slot = static_cast<std::uint8_t>(slot_of(of.value, of.slot));
+      for (auto known = list.rbegin(); known != list.rend() && known->segment == id; ++known) {
+        if (known->slot == slot) return known->use;
       }
-      return list.back().second;
+      list.push_back({id, slot, Use{}});
+      state(of) = State::kUnwritten;
+      seen.push_back(of);
+      return list.back().use;
     };
-    const auto read = [&](const ProgramOp& op, ValueId v) {
+    const auto read = [&](const ProgramOp& op, const Operand& operand) {
+      const ValueId v = operand.value;
       const ValueId a = anchor_[static_cast<std::size_t>(v)];
-      Use& u = use(a);
-      State& state = state_[static_cast<std::size_t>(a)];
+      Use& u = use({a, operand.slot});
+      State& state = this->state({a, operand.slot});
       if (state == State::kFreed) {
         fail("segment ", s.name, ": ", op_name(op.kind, op.part), " reads ", value(v).name, " after it was freed");
       }
@@ -130,15 +156,15 @@ class ProgramVerifier::Checks {
     };
     for (const ProgramOp& op : s.ops) {
       if (op.kind == OpKind::kFree) {
-        for (const Operand& operand : op.reads) free_storage(s, operand.value, use);
+        for (const Operand& operand : op.reads) free_storage(s, operand, use);
         continue;
       }
-      for (const Operand& operand : op.reads) read(op, operand.value);
-      for (const Operand& operand : op.accumulates) read(op, operand.value);
-      if (op.guard) read(op, op.guard->value);
+      for (const Operand& operand : op.reads) read(op, operand);
+      for (const Operand& operand : op.accumulates) read(op, operand);
+      if (op.guard) read(op, *op.guard);
       for (const Operand& operand : op.writes) {
-        Use& u = use(operand.value);
-        State& state = state_[static_cast<std::size_t>(operand.value)];
+        Use& u = use(operand);
+        State& state = this->state(operand);
         const bool persistent = value(operand.value).scope == Scope::kPersistent;
         if (state != State::kUnwritten && !persistent) {
           fail("segment ", s.name, ": ", op_name(op.kind, op.part), " writes ", value(operand.value).name, " a second time");
@@ -147,21 +173,22 @@ class ProgramVerifier::Checks {
         u.writes = true;
       }
     }
-    for (ValueId v : seen) {
-      if (!outlives_call(v) && state_[static_cast<std::size_t>(v)] != State::kFreed) {
-        fail("segment ", s.name, ": ", value(v).name, " is never freed");
-      }
-      if (!outlives_call(v)) signature_[static_cast<std::size_t>(v)].clear();
+    for (const Operand& of : seen) {
+      if (outlives_call(of.value)) continue;
+      if (state(of) != State::kFreed)
+        fail("segment ", s.name, ": ", value(of.value).name, " is never freed");
+      signature_[static_cast<std::size_t>(of.value)].clear();
     }
   }
 
   template <typename UseOf>
-  void free_storage(const Segment& s, ValueId root, const UseOf& use) {
+  void free_storage(const Segment& s, const Operand& freed, const UseOf& use) {
+    const ValueId root = freed.value;
     if (root_[static_cast<std::size_t>(root)] != root) fail("segment ", s.name, ": frees ", value(root).name, ", a view");
     if (value(root).scope == Scope::kPersistent) fail("segment ", s.name, ": frees ", value(root).name, ", which is persistent");
     for (ValueId member : family_[static_cast<std::size_t>(root)]) {
-      Use& u = use(member);
-      State& state = state_[static_cast<std::size_t>(member)];
+      Use& u = use({member, freed.slot});
+      State& state = this->state({member, freed.slot});
       if (state == State::kFreed) fail("segment ", s.name, ": frees ", value(root).name, " twice");
       if (state == State::kUnwritten && outlives_call(member)) u.needs_written = true;
       state = State::kFreed;
@@ -171,18 +198,21 @@ class ProgramVerifier::Checks {
 
   /// Values with the same scope and the same uses by the same segments share one token.
   void group_values() {
-    std::map<std::pair<Scope, std::vector<std::pair<SegmentId, int>>>, std::size_t> tokens;
+    std::map<std::pair<Scope, std::vector<std::tuple<SegmentId, std::uint8_t, int>>>, std::size_t>
+        tokens;
     uses_.resize(program_->segments.size());
     for (std::size_t v = 0; v < signature_.size(); ++v) {
       const auto& uses = signature_[v];
       const Scope scope = program_->values[v].scope;
       if (uses.empty() || scope == Scope::kPersistent) continue;
-      std::vector<std::pair<SegmentId, int>> key;
-      for (const auto& [s, u] : uses) key.emplace_back(s, u.needs_written + 2 * u.writes + 4 * u.frees);
+      std::vector<std::tuple<SegmentId, std::uint8_t, int>> key;
+      for (const auto& [s, slot, u] : uses)
+        key.emplace_back(s, slot, u.needs_written + 2 * u.writes + 4 * u.frees);
       const auto [it, fresh] = tokens.emplace(std::pair(scope, std::move(key)), tokens.size());
       if (!fresh) continue;
       tokens_.push_back({static_cast<ValueId>(v), scope == Scope::kMicrobatch});
-      for (const auto& [s, u] : uses) uses_[static_cast<std::size_t>(s)].emplace_back(it->second, u);
+      for (const auto& [s, slot, u] : uses)
+        uses_[static_cast<std::size_t>(s)].push_back({it->second, slot, u});
     }
   }
 
@@ -190,9 +220,10 @@ class ProgramVerifier::Checks {
     const auto microbatches = static_cast<std::size_t>(std::max(1, program_->num_microbatches));
     instances_.resize(tokens_.size());
     std::vector<std::size_t> touched;  // tokens
-    const auto apply = [&](SegmentId id, Microbatch mb) {
+    const auto apply = [&](SegmentId id, const std::array<Microbatch, 2>& mbs) {
       const Segment& s = segment(id);
-      for (const auto& [token, u] : uses_[static_cast<std::size_t>(id)]) {
+      for (const auto& [token, slot, u] : uses_[static_cast<std::size_t>(id)]) {
+        const Microbatch mb = mbs[slot];
         const bool per_microbatch = tokens_[token].second;
         const ValueId representative = tokens_[token].first;
         auto& instances = instances_[token];
@@ -208,14 +239,15 @@ class ProgramVerifier::Checks {
         if (u.needs_written && state != State::kWritten) {
           fail(where(), state == State::kFreed ? " is used after it was freed" : " is used before it is written");
         }
-        if (u.writes && !u.needs_written && state != State::kUnwritten) fail(where(), " is written a second time");
+        if (u.writes && !u.needs_written && state != State::kUnwritten)
+          fail(where(), " is written a second time");
         if (u.writes) state = State::kWritten;
         if (u.frees) state = State::kFreed;
       }
     };
     for (const Call& call : list.calls) {
-      apply(call.segment, call.mb[0]);
-      for (const auto& [at, inner] : call.inside) apply(inner, -1);
+      apply(call.segment, call.mb);
+      for (const auto& [at, inner] : call.inside) apply(inner, {-1, -1});
     }
     std::sort(touched.begin(), touched.end());
     for (const std::size_t token : touched) {
@@ -510,10 +542,10 @@ class ProgramVerifier::Checks {
   std::vector<ValueId> root_;                                       // [value]
   std::vector<ValueId> anchor_;                                     // [value]
   std::vector<small_vector<ValueId, 2>> family_;                    // [storage root] -> anchors in it
-  std::vector<State> state_;                                        // [value], within one segment
-  std::vector<small_vector<std::pair<SegmentId, Use>, 4>> signature_;  // [value]
+  std::array<std::vector<State>, 2> state_;             // [slot][value], within one segment
+  std::vector<small_vector<SegmentUse, 4>> signature_;  // [value]
   std::vector<std::pair<ValueId, bool>> tokens_;                    // representative, per microbatch?
-  std::vector<std::vector<std::pair<std::size_t, Use>>> uses_;      // [segment] -> tokens it touches
+  std::vector<std::vector<TokenUse>> uses_;  // [segment] -> tokens it touches
   struct Taken {
     std::uint32_t from = 0;  // op of the call
     SegmentId by = -1;       // -1: it is the call's

@@ -129,10 +129,11 @@ void RankExecutor::initialise(const Study& study) {
   }
 }
 
-std::int64_t RankExecutor::first_sample(const IssuedOp& issued) const {
-  if (issued.mb[0] < 0) return 0;
+std::int64_t RankExecutor::first_sample(const OpPlan& plan, const IssuedOp& issued) const {
+  const Microbatch mb = issued.mb[plan.slot];
+  if (mb < 0) return 0;
   const std::int64_t replica = plan_.at()[static_cast<std::size_t>(Axis::kDp)];
-  return state_.step * global_batch_ + replica * samples_per_replica_ + samples_before_[static_cast<std::size_t>(issued.mb[0])];
+  return state_.step * global_batch_ + replica * samples_per_replica_ + samples_before_[static_cast<std::size_t>(mb)];
 }
 
 StepResult RankExecutor::run_step(StepState state) {
@@ -256,7 +257,7 @@ void RankExecutor::compute(const OpPlan& plan, const IssuedOp& issued) {
   run(plan, issued);
   for (std::size_t i = 0; i < op.writes.size(); ++i) {
     const Microbatch mb = microbatch_of(op.writes[i], issued);
-    if (hooks_.result) hooks_.result(op, issued.mb[0], k.writes[i]);
+    if (hooks_.result) hooks_.result(op, issued.mb[plan.slot], k.writes[i]);
     values_.adopt(op.writes[i].value, mb, std::move(k.writes[i]));
   }
   k.reads.clear(), k.accumulates.clear(), k.writes.clear();
@@ -267,7 +268,7 @@ void RankExecutor::run(const OpPlan& plan, const IssuedOp& issued) {
   KernelCall& k = kernel_call_;
   if (op.kind == OpKind::kLoad) {
     at::Tensor input = k.out(0);
-    load_(plan.input, first_sample(issued), input);
+    load_(plan.input, first_sample(plan, issued), input);
     return;
   }
   if (op.kind == OpKind::kSlice) {
@@ -278,7 +279,7 @@ void RankExecutor::run(const OpPlan& plan, const IssuedOp& issued) {
     return;
   }
   StepState state = state_;
-  state.first_sample = first_sample(issued) + plan.attrs->first_sample;
+  state.first_sample = first_sample(plan, issued) + plan.attrs->first_sample;
   k.attrs = plan.attrs;
   k.state = &state;
   k.read_places = plan.read_places.data();

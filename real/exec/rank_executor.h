@@ -77,7 +77,7 @@ class RankExecutor {
   void run_kernel(const OpPlan& plan, KernelCall& call) const;
   void release(const OpPlan& plan, const IssuedOp& issued);
   void watch();
-  std::int64_t first_sample(const IssuedOp& issued) const;
+  std::int64_t first_sample(const OpPlan& plan, const IssuedOp& issued) const;
   const OpPlan& plan_of(const IssuedOp& issued) const { return plan_.segment(issued.segment)[issued.op]; }
 
   const RankPlan& plan_;

@@ -24,6 +24,7 @@ struct OpPlan {
   const OpAttrs* attrs = nullptr;
   Kernel kernel = nullptr;
   Communicator* communicator = nullptr;
+  std::uint8_t slot = 0;                // the microbatch of the call that it is of
   int peer = 0;                         // transfers: the peer's place in the communicator's group; rooted collectives: the root's
   bool passed_by = false;               // another replica runs it (engine/program/owners.h)
   std::vector<ShardPlace> read_places;

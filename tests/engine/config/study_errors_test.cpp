@@ -66,6 +66,10 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
         "--set parallel.tensor_method=atp: parallel.tensor_method: tensor_method 'atp' is not in "
         "this version, which has megatron");
   CHECK(
+      set("parallel.tensor_overlap=some") ==
+      "--set parallel.tensor_overlap=some: parallel.tensor_overlap: unknown tensor_overlap 'some'; "
+      "this version has none, block and across-blocks");
+  CHECK(
       set("parallel.d2d_buffer=1 GiB") ==
       "--set parallel.d2d_buffer=1 GiB: parallel.d2d_buffer: a bound on transfer buffers is not in "
       "this version; leave this key out");

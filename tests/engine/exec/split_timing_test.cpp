@@ -36,7 +36,7 @@ Compiled pipeline(const std::string& schedule, int p, int v, int m,
 }
 
 /// Of one call of the segment. A backward that recomputes inside, writing values with a mark ',
-/// takes that time besides.
+/// takes that time besides; a pair takes as long as both.
 Seconds duration(const Program& program, const Segment& segment, const ActionDurations& of) {
   const bool recomputes =
       std::any_of(segment.ops.begin(), segment.ops.end(), [&](const ProgramOp& op) {
@@ -48,7 +48,7 @@ Seconds duration(const Program& program, const Segment& segment, const ActionDur
     case Phase::kForward:
       return of.forward;
     case Phase::kBackward:
-      return of.backward + inside;
+      return of.backward + inside + (segment.slots == 2 ? of.forward : 0);
     case Phase::kBackwardInput:
       return of.input + inside;
     case Phase::kBackwardWeight:
@@ -73,11 +73,8 @@ Seconds makespan(const Program& program, const ActionDurations& durations) {
   return run(program, costs, options).period;
 }
 
-/// The schedule as a value, its pairs one after the other, as a Program calls them.
-Seconds makespan(PipelineSchedule schedule, const ActionDurations& durations) {
-  for (auto& actions : schedule.actions) {
-    for (Action& action : actions) action.with_next = false;
-  }
+/// The schedule as a value.
+Seconds makespan(const PipelineSchedule& schedule, const ActionDurations& durations) {
   const auto timed = time_schedule(schedule, durations);
   REQUIRE(std::holds_alternative<ScheduleTiming>(timed));
   return std::get<ScheduleTiming>(timed).makespan;

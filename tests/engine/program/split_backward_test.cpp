@@ -128,7 +128,9 @@ std::map<std::string, int> most_alive(const Program& program, const RankClass& l
         const Value& value = program.values[static_cast<std::size_t>(o.value)];
         if (value.scope != Scope::kMicrobatch || value.alias || value.pool >= 0) continue;
         auto& [written, freed] = ends.try_emplace(o.value, '?', '?').first->second;
-        (op.kind == OpKind::kFree ? freed : written) = letter(segment.phase);
+        // Of a pair, the first microbatch is its forward's.
+        const char phase = segment.slots == 2 && o.slot == 0 ? 'F' : letter(segment.phase);
+        (op.kind == OpKind::kFree ? freed : written) = phase;
       }
     }
   };

@@ -230,7 +230,19 @@ TEST_CASE("calls name segments that can be called so") {
         "class pp:0 call 6: 0B: calls inside that are not in order");
   CHECK(violation("0B0 ", "0B0{@3:0F} ") == "class pp:0 call 6: 0B: no segment to call inside");
   CHECK(violation_after([](Program& p) { p.segments[2].slots = 2; }) ==
-        "class pp:0 call 1: 0F takes two microbatches; this version runs none that do");
+        "class pp:0 call 1: 0F called with microbatch -1");
+  const auto pair = [](Microbatch second) {
+    return [second](Program& p) {
+      p.segments[2].slots = 2;
+      for (Call& call : p.body[0].calls) {
+        if (call.segment == 2) call.mb[1] = second;
+      }
+    };
+  };
+  CHECK(violation_after(pair(0)) == "class pp:0 call 1: 0F called with microbatch 0 twice");
+  CHECK(violation_after(pair(2)) == "class pp:0 call 1: 0F called with microbatch 2");
+  CHECK(violation_after([](Program& p) { p.body[0].calls[1].mb[1] = 1; }) ==
+        "class pp:0 call 1: 0F called with microbatch 1");
 }
 
 TEST_CASE("every pipeline rank has its class, every rank its number") {
