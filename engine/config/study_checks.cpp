@@ -87,6 +87,8 @@ void check_tensor_overlap(const Study& study) {
   fail_at(study, key,
           overlap + " halves every microbatch, and microbatch(" + text(batch) + ") is odd; " +
               nearest_that_do(batch, batch + 1, [](std::int64_t b) { return b % 2 == 0; }));
+}
+
 /// Microbatches that are listed one by one.
 void check_listed_batch(const Study& study) {
   const std::vector<std::int64_t>& sizes = study.training.microbatches;
