@@ -13,6 +13,7 @@ import sys
 PROGRAM = "build/release/trainyard"
 STUDY = "configs/papers/merak-gpt-2.5b.yaml"
 FULL = "recompute=full"
+OVERLAP = "parallel.tensor_overlap=across-blocks"
 MIB = 1 << 20
 CONTEXT_MIB = 0.55 * 1024  # calibrate/software/merak.yaml's context_gib: not in PyTorch's figure of memory
 
@@ -151,18 +152,21 @@ FIG_8 = [("1.4B", 16, (4,), (1,), (1, 2, 4)), ("1.4B", 64, (8,), (1,), (1, 2, 4)
 
 def fig8():
     print("| model, GPUs | best plan: pipeline, tensor, microbatch; share | samples/s | without scp | without stage-aware "
-          "recompute | scp against 1f1b, both with full recompute |\n" + "| --- " * 6 + "|")
+          "recompute | without sub-pipelining | scp against 1f1b, both with full recompute |\n" + "| --- " * 7 + "|")
     for model, gpus, *tried in FIG_8:
-        found = {plan: simulate(*plan, "recompute=stage-aware") for plan in plans(model, gpus, *tried)}
+        halved = (OVERLAP,) if 1 not in tried[1] else ()
+        found = {plan: simulate(*plan, *halved, "recompute=stage-aware") for plan in plans(model, gpus, *tried)}
         plan = max(found, key=lambda p: speed(found[p]))
-        first = largest_share(plan)
-        whole, kept = speed(simulate(*plan, share(first))), speed(simulate(*plan, FULL))
-        unshifted = speed(simulate(*plan, share(first), "schedule=1f1b"))
-        neither = speed(simulate(*plan, FULL, "schedule=1f1b"))
+        merak = (*plan, *halved)
+        first = largest_share(merak)
+        whole, kept = speed(simulate(*merak, share(first))), speed(simulate(*merak, FULL))
+        unshifted = speed(simulate(*merak, share(first), "schedule=1f1b"))
+        in_turn = percent(speed(simulate(*plan, share(first))) / whole - 1) if halved else "-"
+        neither = speed(simulate(*merak, FULL, "schedule=1f1b"))
         said = dict(s.split("=", 1) for s in plan)
         words = ", ".join(said[f] for f in ("parallel.pipeline", "parallel.tensor", "training.microbatch"))
         print(f"| {model}, {gpus} | {words}; {first:g} | {whole:.2f} | {percent(unshifted / whole - 1)} | "
-              f"{percent(kept / whole - 1)} | {percent(kept / neither - 1)} |")
+              f"{percent(kept / whole - 1)} | {in_turn} | {percent(kept / neither - 1)} |")
 
 
 def sub_pipelined(layers, compute, reduce):
@@ -172,15 +176,22 @@ def sub_pipelined(layers, compute, reduce):
     return (3 * compute + 2 * reduce) * layers, fused
 
 
+# Fig. 9c: (tensor, hidden). The text has the ends; "equally divided parameter sizes" cannot hold between them.
+FIG_9C = ((8, 1024), (16, 2048), (32, 4096), (64, 8192))
+
+
+def tensor_step(tensor, hidden, links, layers=24, microbatches=1, *sets):
+    """A step of a model that is divided by tensor parallelism alone, microbatch 4."""
+    model = f"model={{family: gpt, layers: {layers}, hidden: {hidden}, heads: {max(tensor, 16)}, vocab: 50304, seq_len: 1024}}"
+    return simulate(model, f"cluster.gpus={tensor}", f"cluster.intra={links}", "parallel.pipeline=1",
+                    f"parallel.tensor={tensor}", "partition=uniform", "schedule=1f1b", "training.microbatch=4",
+                    f"training.global_batch={4 * microbatches}", *sets)
+
+
 def layer_times(tensor, hidden, links, layers=24):
     """Tm and Ta: what a layer's forward computes and reduces, in seconds."""
-    def run(count):
-        model = f"model={{family: gpt, layers: {count}, hidden: {hidden}, heads: {max(tensor, 16)}, vocab: 50304, seq_len: 1024}}"
-        return simulate(model, f"cluster.gpus={tensor}", f"cluster.intra={links}", "parallel.pipeline=1",
-                        f"parallel.tensor={tensor}", "partition=uniform", "schedule=1f1b", "recompute=none",
-                        "training.microbatch=4", "training.global_batch=4")["time"]
     # Two depths, so that embedding, head and what is done once a step cancel. Backward: twice Tm, once Ta.
-    deep, shallow = run(layers), run(layers // 2)
+    deep, shallow = (tensor_step(tensor, hidden, links, n, 1, "recompute=none")["time"] for n in (layers, layers // 2))
     def reduced(time):
         return sum(s for kind, s in time["exposed_communication"].items() if kind.startswith("all_reduce:tp"))
     per_layer = layers - layers // 2
@@ -197,13 +208,19 @@ def fig9c(layers=24, low=1.46, high=1.57):
             ranges.append([begin, now])
         ranges[-1][1] = now
     print(f"{low} to {high} follows for Ta/Tm in " + " and ".join(f"{a:.2f} to {b:.2f}" for a, b in ranges))
-    print("\n| links in a node | tensor, hidden | Tm ms | Ta ms | Ta/Tm | speed-up of the closed form |\n" + "| --- " * 6 + "|")
+    print("\n| links in a node | tensor, hidden | Tm ms | Ta ms | Ta/Tm | speed-up of the closed form | of a step | of a step with full "
+          "recompute |\n" + "| --- " * 8 + "|")
     for links in ("pcie", "pcie-switch"):
-        for tensor, hidden in ((8, 1024), (16, 2048), (32, 4096), (64, 8192)):
+        for tensor, hidden in FIG_9C:
             compute, reduce = layer_times(tensor, hidden, links)
             default, fused = sub_pipelined(layers, compute, reduce)
+            steps = []
+            for recompute in ("recompute=none", FULL):
+                one, two = (tensor_step(tensor, hidden, links, layers, 8, recompute, f"parallel.tensor_overlap={word}")
+                            for word in ("none", "across-blocks"))
+                steps.append(one["iteration_time_s"] / two["iteration_time_s"])
             print(f"| {links} | {tensor}, {hidden} | {1e3 * compute:.2f} | {1e3 * reduce:.2f} | {reduce / compute:.2f} | "
-                  f"{default / fused:.2f} |")
+                  f"{default / fused:.2f} | {steps[0]:.2f} | {steps[1]:.2f} |")
 
 
 def sensitivity():
@@ -223,8 +240,11 @@ def sensitivity():
         first = largest_share(tuple(sets))
         gain = simulate(*sets, share(first))["samples_per_s"] / simulate(*sets, FULL)["samples_per_s"]
         print(f"| Fig. 9b | {name} | share {first:g}, speed-up {gain:.3f} |")
-    for name, sets in (("Shares at intervals of 0.05", {"interval": 0.05}), ("1F1B on both sides", {"sets": ("schedule=1f1b",)})):
-        print(f"\n{name}:\n")
+    peer = (*next(plans("20B", 64, (16,), (4,), (2,))), share(0.1), "cluster.intra=pcie-switch")
+    less = percent(speed(simulate(*peer)) / speed(simulate(*peer, OVERLAP)) - 1)
+    print(f"| Fig. 8 | 20B on 64 GPUs, PCIe with peer access | without sub-pipelining {less} |")
+    for name, sets in (("shares at intervals of 0.05", {"interval": 0.05}), ("1F1B on both sides", {"sets": ("schedule=1f1b",)})):
+        print(f"\nTable 3, {name}:\n")
         table3(**sets)
 
 

@@ -252,6 +252,8 @@ std::vector<Region> grouped(const TrainingGraph& training, const std::vector<Reg
     Region& group = groups.emplace_back();
     for (const std::size_t i : members)
       group.insert(group.end(), layers[i].begin(), layers[i].end());
+    std::sort(group.begin(),
+              group.end());  // halves of a microbatch go on to the next layer in turn
   }
   return groups;
 }

@@ -36,7 +36,8 @@ TEST_CASE("halves of a microbatch train as one device does, in every family, rec
     const LoopbackRun one = run_loopback(study(family), {}, {.steps = 2});
     for (const std::string overlap : {"block", "across-blocks"}) {
       for (const std::string sequence : {"false", "true"}) {
-        for (const std::string recompute : {"none", "selective", "full"}) {
+        for (const std::string recompute :
+             {"none", "selective", "full", "{method: group, strategy: group_3}"}) {
           CAPTURE(family, overlap, sequence, recompute);
           const Sets sets =
               joined(halved(overlap), {"cluster.ranks=2", "parallel.sequence_parallel=" + sequence,
@@ -68,11 +69,14 @@ TEST_CASE("halves of a microbatch are recomputed early and train as one device d
   // 4 microbatches, the least that the critical path schedule takes.
   for (const std::string overlap : {"block", "across-blocks"}) {
     for (const std::string schedule : {"scp", "pre-recompute", "last-no-recompute"}) {
-      CAPTURE(overlap, schedule);
-      const Sets sets = joined(halved(overlap), {"cluster.ranks=8", "parallel.pipeline=4",
-                                                 "recompute=full", "schedule=" + schedule});
-      check_same(run_loopback(study("gpt"), {}, {.steps = 2}),
-                 run_loopback(study("gpt"), sets, {.steps = 2}), kFp64);
+      for (const std::string recompute : {"full", "{method: stage-aware, first: 0.4}"}) {
+        CAPTURE(overlap, schedule, recompute);
+        const Sets sets =
+            joined(halved(overlap), {"cluster.ranks=8", "parallel.pipeline=4",
+                                     "recompute=" + recompute, "schedule=" + schedule});
+        check_same(run_loopback(study("gpt"), {}, {.steps = 2}),
+                   run_loopback(study("gpt"), sets, {.steps = 2}), kFp64);
+      }
     }
   }
 }
