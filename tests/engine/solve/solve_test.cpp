@@ -196,12 +196,12 @@ TEST_CASE("halves of a backward and the whole take as long, where only one is gi
   // (m + p - 1)(F + B)
   CHECK(makespan("1f1b", "{F: 1, I: 3, W: 3}") == 4 * 7);
   CHECK(problem_of("{problem: schedule, schedule: 1f1b, ranks: 2, microbatches: 2, durations: {F: 1e308}}") ==
-        "p.yaml:1:79: durations.F: expected at most 1e+100, got 1e+308");
+        "p.yaml:1:79: durations.F: expected at most 1.0e+100, got 1.0e+308");
 }
 
 TEST_CASE("lower reduces gradients behind the last of as many microbatches as there are") {
   CHECK(problem_of("{problem: lower, actions: [[0F0, 0F1, 0B0, 0B1]], passes: [add_reduce_grad], microbatches: 1}") ==
-        "p.yaml:1:94: microbatches: the actions name 2 microbatches; 2 is right");
+        "p.yaml:1:92: microbatches: the actions name 2 microbatches; 2 is right");
 }
 
 }  // namespace trainyard
