@@ -26,6 +26,13 @@ std::int32_t owner_of(const Program& program, const ProgramOp& op) {
   return -1;
 }
 
+bool passes_by(const Program& program, const ProgramOp& op, std::int64_t rank) {
+  const std::int32_t owner = moves_data(op.kind) ? -1 : owner_of(program, op);
+  if (owner < 0 || program.mesh[Axis::kDp] == 1) return false;
+  const std::int64_t stride = program.placement.stride[static_cast<std::size_t>(Axis::kDp)];
+  return rank / stride % program.mesh[Axis::kDp] != owner;
+}
+
 bool has_owners(const Program& program) {
   return std::any_of(program.values.begin(), program.values.end(),
                      [](const Value& value) { return value.owner >= 0; });

@@ -18,6 +18,9 @@ namespace trainyard {
 /// root. -1: all ranks run it, there is no root.
 std::int32_t owner_of(const Program& program, const ProgramOp& op);
 
+/// Whether `rank` leaves a kernel to another replica.
+bool passes_by(const Program& program, const ProgramOp& op, std::int64_t rank);
+
 bool has_owners(const Program& program);
 
 /// What is wrong with the owners of the values that `op` touches; null: nothing.

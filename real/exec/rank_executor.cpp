@@ -171,7 +171,7 @@ void RankExecutor::issue(const IssuedOp& issued) {
   const ProgramOp& op = *plan.op;
   whereabouts_.segment = issued.segment;
   whereabouts_.op = static_cast<std::int32_t>(issued.op);
-  if (records_ && !plan.passed_by) {
+  if (records_) {
     TraceRow row;
     row.step = static_cast<std::int32_t>(state_.step);
     row.segment = issued.segment;
@@ -184,8 +184,9 @@ void RankExecutor::issue(const IssuedOp& issued) {
   for (std::uint32_t i = 0; i < issued.num_waits; ++i) device_.wait(op.stream, waits[issued.first_wait + i]);
   if (moves_data(op.kind)) {
     move_data(plan, issued);
-  } else if (!plan.passed_by) {
+  } else {
     device_.launch(op, [&] {
+      if (plan.passed_by) return;
       if (hooks_.op) hooks_.op(plan, false);
       compute(plan, issued);
       if (hooks_.op) hooks_.op(plan, true);

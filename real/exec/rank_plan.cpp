@@ -68,8 +68,7 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
   OpPlan plan;
   plan.op = &op;
   plan.attrs = &program_.attrs[static_cast<std::size_t>(op.attrs)];
-  const std::int32_t owner = owner_of(program_, op);
-  plan.passed_by = !moves_data(op.kind) && owner >= 0 && owner != at_[static_cast<std::size_t>(Axis::kDp)];
+  plan.passed_by = passes_by(program_, op, rank_);
   for (const Operands* operands : {&op.reads, &op.writes, &op.accumulates}) {
     for (const Operand& operand : *operands) plan.slot = std::max(plan.slot, operand.slot);
   }

@@ -1,6 +1,7 @@
 // `trainyard validate --run` on runs that were trained a moment before.
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -62,6 +63,27 @@ TEST_CASE("a run is held against the simulation of its own program.txt") {
   CHECK(slow.at("step_time").at("predicted_s").get<double>() >
         json.at("step_time").at("predicted_s").get<double>());
   CHECK(slow.at("step_time").at("measured_s") == json.at("step_time").at("measured_s"));
+}
+
+TEST_CASE("replicas that own parameters and copies to the host are held against their simulation") {
+  const TrainingFolder folder;
+  REQUIRE(
+      folder
+          .train(
+              "--steps 6 --ranks 2 --set parallel.data=2 --set parallel.zero.stage=1 --set "
+              "parallel.zero.by=parameter --set recompute=full --set schedule=gpipe --set "
+              "offload.activations=true --set offload.horizon=0 --set checkpoint.every=100 --out " +
+              folder.path("run"))
+          .exit == 0);
+  const auto json = answer(folder, "--run " + folder.path("run"));
+  std::map<std::string, double> measured;
+  for (const auto& kind : json.at("op_kinds")) {
+    measured[kind.at("kind")] = kind.at("measured_s");
+  }
+  for (const char* kind : {"reduce:dp", "broadcast:dp", "adamw", "copy:d2h", "copy:h2d"}) {
+    CAPTURE(kind);
+    CHECK(measured[kind] > 0);
+  }
 }
 
 TEST_CASE("what cannot be compared is refused with the reason") {
