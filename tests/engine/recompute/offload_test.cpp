@@ -191,7 +191,8 @@ TEST_CASE("every schedule copies back what it has copied away, whatever the mode
                 const bool out = op.stream == StreamId::kD2h;
                 const Operand& host = out ? op.writes[0] : op.reads[0];
                 (out ? away : back)
-                    .emplace(program.values[static_cast<std::size_t>(host.value)].name, call.mb[host.slot]);
+                    .emplace(program.values[static_cast<std::size_t>(host.value)].name,
+                             call.mb[host.slot]);
               }
             }
             CHECK(away == back);
