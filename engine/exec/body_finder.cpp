@@ -83,8 +83,11 @@ bool BodyFinder::fine(const StreamPoint& point, const Question& question) const 
   const std::size_t own = question.on_main ? kMainStream : other;
   if (point.at() < 0 || point.stream() == own) return true;
   const std::size_t t = point.stream();
-  if (entry_.known[t] >= point.at() || (question.on_main && state_.clock[kMainStream][t] >= point.at())) return true;
-  // The body waits for the end of the other stream's items before it, and its ops on main for main's.
+  if (question.on_main && state_.clock[kMainStream][t] >= point.at()) return true;
+  // What has ended when the first collective begins has not for an op of main that may begin before it.
+  if (question.on_main && !question.other_is_fine) return false;
+  if (entry_.known[t] >= point.at()) return true;
+  // The first collective waits for the end of the other stream's items before it, and ops on main for main's.
   return question.on_main ? t == other : t == kMainStream && question.main_is_fine;
 }
 
@@ -147,6 +150,7 @@ std::uint32_t BodyFinder::try_ops(SegmentId id, const Microbatches& mb, std::siz
   body.stream = stream_;
   std::uint32_t collectives = 0, kernels = 0, good = 0;
   bool follows = false, last_waits = false, any_main = false;
+  bool main_entered = false;  // an op of main has waited for a collective of the body
   for (std::size_t j = k; j < limit; ++j) {
     const TimedOp& op = ops[j];
     const auto at = static_cast<std::uint32_t>(j - k);
@@ -160,6 +164,8 @@ std::uint32_t BodyFinder::try_ops(SegmentId id, const Microbatches& mb, std::siz
       Question q;
       q.on_main = on_main;
       q.main_is_fine = !on_main && any_main && waits_for_main;
+      main_entered = main_entered || (on_main && waits_for_inside(op, mb));
+      q.other_is_fine = on_main && main_entered;
       for (std::size_t i = 0; i < op.num_dependencies; ++i) {
         if (!d[i].waits && !frees) continue;
         q.slot = d[i].slot;
@@ -231,6 +237,24 @@ std::uint32_t BodyFinder::try_ops(SegmentId id, const Microbatches& mb, std::siz
     if (sound) good = at + 1;
   }
   return good;
+}
+
+/// Whether an op of main waits for a collective of the body being tried.
+bool BodyFinder::waits_for_inside(const TimedOp& op, const Microbatches& mb) const {
+  const auto other = static_cast<std::size_t>(stream_);
+  if ((op.waits >> other & 1U) != 0) return true;
+  const bool frees = op.kind == TimedKind::kFree;
+  const auto inside = [&](const StreamAccesses& accesses) {
+    return std::any_of(accesses.latest.begin(), accesses.latest.end(), [&](const StreamPoint& point) {
+      return point.at() == state_.next && point.stream() == other;
+    });
+  };
+  const Dependency* d = timed_.dependencies.data() + op.first_dependency;
+  return std::any_of(d, d + op.num_dependencies, [&](const Dependency& one) {
+    if (!one.waits && !frees) return false;
+    const SlotAccesses& slot = state_.slots[IssueState::slot(one, mb)];
+    return inside(slot.written) || ((one.writes || frees) && inside(slot.read));
+  });
 }
 
 /// Whether an op that waits for the other stream waits for its latest op.

@@ -49,12 +49,14 @@ class BodyFinder {
     Of of = kWritten;
     bool on_main = false;      // an op of main asks
     bool main_is_fine = false; // it waits for main's latest op anyway, which is inside
+    bool other_is_fine = false;  // main has waited for a collective inside, or does now, so that what came before the body has ended
     std::uint8_t microbatch = 0;  // as Dependency's
     StreamSet inside = 0;      // bit s: the body has taken over what stream s did last
     std::uint32_t slot = 0;    // or the stream
     /// Equal questions have equal keys.
     std::uint64_t key() const {
-      const unsigned flags = (on_main ? 1U : 0U) | (main_is_fine ? 2U : 0U) | microbatch * 4U;
+      const unsigned flags = (on_main ? 1U : 0U) | (main_is_fine ? 2U : 0U) |
+                             (other_is_fine ? 4U : 0U) | microbatch * 8U;
       return std::uint64_t{slot} << 32U | std::uint64_t{of} << 24U | std::uint64_t{flags} << 16U | inside;
     }
   };
@@ -79,6 +81,7 @@ class BodyFinder {
   std::uint32_t try_ops(SegmentId id, const Microbatches& mb, std::size_t k,
                         const std::vector<TimedOp>& ops, std::size_t limit);
   bool waits_for_last(std::uint32_t at, const TimedOp& op) const;
+  bool waits_for_inside(const TimedOp& op, const Microbatches& mb) const;
   bool fine(const StreamPoint& point, const Question& question) const;
   bool fine(const Question& question, const Microbatches& mb) const;
   void ask(Question question, const StreamAccesses& accesses, std::uint32_t at, bool& waits_inside);

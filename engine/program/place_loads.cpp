@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace trainyard {
@@ -22,22 +23,35 @@ TensorId storage_of(const Graph& graph, TensorId id) {
   return id;
 }
 
-std::vector<Unit> find_units(const TrainingGraph& training,
-                             const std::vector<const Instruction*>& piece) {
-  std::unordered_map<TensorId, const Instruction*> load_of;  // of the storage that it fills
-  for (const Instruction& load : training.loads) load_of.emplace(load.writes[0], &load);
-  std::vector<Unit> units;
+using LoadOf = std::unordered_map<TensorId, const Instruction*>;  // of the storage that it fills
+
+/// Calls visit(load, index) for what instructions of the piece read that is loaded.
+template <typename Visit>
+void for_loads(const TrainingGraph& training, const std::vector<const Instruction*>& piece, const LoadOf& load_of,
+               const Visit& visit) {
   for (std::size_t i = 0; i < piece.size(); ++i) {
-    if (!piece[i]->recomputed) continue;
     for (const TensorId read : piece[i]->reads) {
       const auto found = load_of.find(storage_of(training.graph, read));
-      if (found == load_of.end()) continue;
-      if (units.empty() || units.back().layer != piece[i]->layer)
-        units.push_back({i, piece[i]->layer, {}});
-      units.back().loads.push_back(found->second);
-      load_of.erase(found);
+      if (found != load_of.end()) visit(found->second, i);
     }
   }
+}
+
+/// A layer that was kept may read what another one is recomputed from (a mask), and do so first.
+std::vector<Unit> find_units(const TrainingGraph& training,
+                             const std::vector<const Instruction*>& piece) {
+  LoadOf load_of;
+  for (const Instruction& load : training.loads) load_of.emplace(load.writes[0], &load);
+  std::unordered_set<const Instruction*> own;  // of this piece, and not in a unit yet
+  for_loads(training, piece, load_of, [&](const Instruction* load, std::size_t i) {
+    if (piece[i]->recomputed) own.insert(load);
+  });
+  std::vector<Unit> units;
+  for_loads(training, piece, load_of, [&](const Instruction* load, std::size_t i) {
+    if (own.erase(load) == 0) return;
+    if (units.empty() || units.back().layer != piece[i]->layer) units.push_back({i, piece[i]->layer, {}});
+    units.back().loads.push_back(load);
+  });
   return units;
 }
 

@@ -191,7 +191,12 @@ class Run {
   /// What prepare_folder() left for when all ranks are ready to go on.
   void keep_plan() const {
     if (options_.resume || tries_orders(study_)) write_plan(plan_);
-    if (study_.schedule.mode != "dynamic") write_file(plan_.out + "/schedule.csv", study_.schedule.rows);
+    const std::string order = plan_.out + "/schedule.csv";
+    if (study_.schedule.mode != "dynamic") {
+      write_file(order, study_.schedule.rows);
+    } else if (options_.resume && study_.schedule.file.empty()) {
+      fs::remove(order);  // the order that the run had before
+    }
   }
 
   /// One step to warm up, then the timed ones. The weights are as at the start of a run, and dropped.
