@@ -224,8 +224,12 @@ class Run {
   /// that it does holds up the device: that part counts as issued.
   static void note_gap(StepAccount& account, const StreamState& stream, const RankState& state,
                        Seconds end, Seconds issued) {
-    const Seconds waited = std::clamp(stream.waited, stream.end, end);
-    if (waited > stream.end) note(account, stream, state, kMainStream, -1, stream.end, waited, stream.end);
+    note_gap(account, stream, state, stream.end, end, issued);
+  }
+  static void note_gap(StepAccount& account, const StreamState& stream, const RankState& state,
+                       Seconds begin, Seconds end, Seconds issued) {
+    const Seconds waited = std::clamp(stream.waited, begin, end);
+    if (waited > begin) note(account, stream, state, kMainStream, -1, begin, waited, begin);
     if (end > waited) note(account, stream, state, kMainStream, -1, waited, end, issued);
   }
 
@@ -451,7 +455,11 @@ class Run {
     const std::uint32_t at = state.list->streams[kMainStream][stream.next];
     const bool first = state.list->bodies[static_cast<std::size_t>(item.body)].stream == StreamId::kTp;
     for (const BodyEvent& event : course.events) {
-      account.events[kMainStream].push_back({at, event.kind, first, event.begin, event.end, stream.issued + event.issued});
+      if (event.kind < 0) {
+        note_gap(account, stream, state, event.begin, event.end, stream.issued + event.issued);
+      } else {
+        account.events[kMainStream].push_back({at, event.kind, first, event.begin, event.end, 0});
+      }
     }
     pass_body(state, stream, course, course.main, course.other);
     const GivenMark* given = state.list->given.data() + item.first_given;

@@ -10,7 +10,7 @@ std::vector<std::size_t> release_points(const std::vector<const Instruction*>& i
   for (std::size_t i = instructions.size(); i-- > 0;) {
     const Instruction& op = *instructions[i];
     points[i] = i;
-    if (op.half != 0 && is_collective(op.kind)) {
+    if (is_collective(op.kind)) {
       const auto reader = next_reader.find(op.writes[0]);
       if (reader != next_reader.end()) points[i] = reader->second;
     }
