@@ -2,6 +2,8 @@
 #include "engine/exec/action_times.h"
 
 #include <catch2/catch.hpp>
+#include <string>
+#include <vector>
 
 #include "engine/exec/analytic_executor.h"
 #include "tests/support/studies.h"
@@ -19,6 +21,21 @@ SegmentId segment_of(const Program& program, int stage, Phase phase) {
   return -1;
 }
 
+SegmentId segment_named(const Program& program, const std::string& name) {
+  for (std::size_t i = 0; i < program.segments.size(); ++i)
+    if (program.segments[i].name == name) return static_cast<SegmentId>(i);
+  return -1;
+}
+
+/// Two stages of two layers.
+Program two_stages(const std::string& rest) {
+  return compiled_program(prepare_text(
+      "model: {family: gpt, layers: 4, hidden: 8, heads: 2, vocab: 16, seq_len: 4}\n"
+      "cluster: {preset: dgx-a100-80g, nodes: 1}\n"
+      "parallel: {data: 1, pipeline: 2}\ntraining: {global_batch: 4, microbatch: 1}\n" +
+      rest));
+}
+
 TraceRow row(SegmentId segment, Microbatch mb, std::uint32_t op, Seconds start, Seconds end) {
   TraceRow out;
   out.segment = segment;
@@ -33,16 +50,10 @@ TraceRow row(SegmentId segment, Microbatch mb, std::uint32_t op, Seconds start, 
 
 TEST_CASE(
     "an action takes from its first kernel to its last, and a transfer what the shortest takes") {
-  const Prepared prepared = prepare_text(
-      "model: {family: gpt, layers: 4, hidden: 8, heads: 2, vocab: 16, seq_len: 4}\n"
-      "cluster: {preset: dgx-a100-80g, nodes: 1}\n"
-      "parallel: {data: 1, pipeline: 2}\ntraining: {global_batch: 4, microbatch: 1}\n");
-  const Program program = compiled_program(prepared);
+  const Program program = two_stages("");
   const SegmentId forward = segment_of(program, 0, Phase::kForward);
   const SegmentId backward = segment_of(program, 1, Phase::kBackward);
-  SegmentId send = -1;
-  for (std::size_t i = 0; i < program.segments.size(); ++i)
-    if (program.segments[i].name == "0SEND_F") send = static_cast<SegmentId>(i);
+  const SegmentId send = segment_named(program, "0SEND_F");
   REQUIRE(forward >= 0);
   REQUIRE(backward >= 0);
   REQUIRE(send >= 0);
@@ -72,19 +83,13 @@ TEST_CASE(
 
 TEST_CASE("what an action waits for its transfer is no part of it") {
   // Stage 0 recomputes first, and its gradient comes from stage 1.
-  const Prepared prepared = prepare_text(
-      "model: {family: gpt, layers: 4, hidden: 8, heads: 2, vocab: 16, seq_len: 4}\n"
-      "cluster: {preset: dgx-a100-80g, nodes: 1}\nrecompute: full\n"
-      "parallel: {data: 1, pipeline: 2}\ntraining: {global_batch: 4, microbatch: 1}\n");
-  const Program program = compiled_program(prepared);
+  const Program program = two_stages("recompute: full\n");
   const SegmentId backward = segment_of(program, 0, Phase::kBackward);
-  SegmentId receive = -1;
-  for (std::size_t i = 0; i < program.segments.size(); ++i)
-    if (program.segments[i].name == "0RECV_B") receive = static_cast<SegmentId>(i);
+  const SegmentId receive = segment_named(program, "0RECV_B");
   REQUIRE(backward >= 0);
   REQUIRE(receive >= 0);
-  // Computes from 1 to 3, has the gradient at 10, computes again from 10 to 14 with a gap of 1 that is its own: 2 + 4.
-  // Microbatch 1 has it before it begins: 20 to 25.
+  // Computes from 1 to 3, has the gradient at 10, computes again from 10 to 14 with a gap of 1 that
+  // is its own: 2 + 4. Microbatch 1 has it before it begins: 20 to 25.
   const std::vector<TraceRow> rows = {row(backward, 0, 0, 1, 3),   row(receive, 0, 0, 8, 10),
                                       row(backward, 0, 1, 10, 12), row(backward, 0, 2, 13, 14),
                                       row(receive, 1, 0, 15, 16),  row(backward, 1, 0, 20, 25)};
@@ -94,18 +99,21 @@ TEST_CASE("what an action waits for its transfer is no part of it") {
 }
 
 TEST_CASE("orders are searched for the same durations whether the stages wait or not") {
-  // Equal stages that recompute: every backward takes what the last stage's takes, which waits for nobody, to the head.
+  // Equal stages that recompute: every backward takes what the last stage's takes, which waits for
+  // nobody, to the head.
   const Prepared prepared = prepare_text(
       "model: {family: gpt, layers: 8, hidden: 64, heads: 4, vocab: 64, seq_len: 32}\n"
       "cluster: {preset: dgx-a100-80g, nodes: 1}\nrecompute: full\n"
       "parallel: {data: 1, pipeline: 4}\ntraining: {global_batch: 8, microbatch: 1}\n");
   const Program program = compiled_program(prepared);
   SourceLog sources;
-  const Costs costs = make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, sources);
+  const Costs costs =
+      make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, sources);
   RunOptions options;
   options.record_rows = true;
   ActionTimes times(4);
-  for (const RankTrace& rank : AnalyticExecutor().run(std::vector<Job>{Job{&program, 0}}, costs, options).ranks)
+  for (const RankTrace& rank :
+       AnalyticExecutor().run(std::vector<Job>{Job{&program, 0}}, costs, options).ranks)
     times.add(program, rank.rows);
   const ScheduleSettings mean = durations_of(times, mean_time);
   CHECK(mean.of_stage[1].backward == Approx(mean.of_stage[2].backward).epsilon(0.02));
