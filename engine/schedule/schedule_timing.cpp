@@ -186,6 +186,10 @@ std::string misplaced(const PipelineSchedule& schedule, int rank, std::size_t i,
                     !actions[i + 1].with_next;
   if (action.with_next && !pair)
     return to_string(action) + " has no backward behind it to run with";
+  if (pair && actions[i + 1].microbatch == action.microbatch) {
+    return to_string(actions[i + 1]) + " cannot run together with " + to_string(action) +
+           ": every backward needs all forwards of its microbatch";
+  }
   const bool again =
       action.phase == ActionPhase::kRecompute || action.phase == ActionPhase::kEarlyRecompute;
   if (again && (is_seen(ActionPhase::kBackward) || is_seen(ActionPhase::kBackwardInput)))

@@ -60,7 +60,9 @@ TEST_CASE("what is wrong with a table is said at its cell") {
   CHECK(fault("0F0,0B0,0F1,0B1\n1F0,1B0\n") == "s.csv:2:8: 1F1 is missing");
   CHECK(fault("0F0,0B0,1F0\n1B0\n") == "s.csv:1:9: 1F0 is on rank 0, its stage on rank 1");
   CHECK(fault("0F0,0R0,0B0,0R0*\n") == "s.csv:1:13: 0R0* comes after the backward that needs it");
-  CHECK(fault("(0F0;0B0)OVERLAP_F_B\n") == "s.csv:1:1: rank 0 step 0: 0F0 waits for 0F0");
+  CHECK(fault("(0F0;0B0)OVERLAP_F_B\n") ==
+        "s.csv:1:1: 0B0 cannot run together with 0F0: every backward needs all forwards of its "
+        "microbatch");
   CHECK(fault("0F0,0F1,0B1,0B0\n1F0,1B0,1F1,1B1\n") == "none");
   CHECK(fault("0F1,0F0,0B1,0B0\n1F0,,,1B0,1F1,1B1\n") == "none");  // stage 1 waits for 0F0
   CHECK(fault("0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1\n") ==
@@ -74,7 +76,16 @@ TEST_CASE("what is wrong with a table is said at its cell") {
 }
 
 TEST_CASE("a file that cannot be read is named") {
-  CHECK_THROWS_WITH(load_schedule_csv("/nowhere/s.csv"), "/nowhere/s.csv: No such file or directory");
+  CHECK_THROWS_WITH(load_schedule_csv("/nowhere/s.csv"),
+                    "/nowhere/s.csv: No such file or directory");
+}
+
+TEST_CASE("a pair of one microbatch is refused where it stands") {
+  CHECK(fault("0F0,0F1,0B0,0B1\n(1F0;1B0)OVERLAP_F_B,(1F1;1B1)OVERLAP_F_B\n") ==
+        "s.csv:2:1: 1B0 cannot run together with 1F0: every backward needs all forwards of its "
+        "microbatch");
+  // Of two microbatches it is fine.
+  CHECK(fault("0F0,0F1,0B0,0B1\n1F0,(1F1;1B0)OVERLAP_F_B,1B1\n") == "none");
 }
 
 }  // namespace trainyard
