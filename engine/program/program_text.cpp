@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "engine/base/hash.h"
@@ -16,8 +17,8 @@ namespace words = program_words;
 
 class Writer {
  public:
-  Writer(const Program& program, const std::function<void(std::string_view)>& sink)
-      : program_(program), sink_(sink) {
+  Writer(const Program& program, std::function<void(std::string_view)> sink)
+      : program_(program), sink_(std::move(sink)) {
     for (int kind = 0; kind < kNumOpKinds; ++kind) {
       for (int part = 0; part < 4; ++part) {
         op_names_.push_back(op_name(static_cast<OpKind>(kind), static_cast<OpPart>(part)));
@@ -293,7 +294,7 @@ class Writer {
   }
 
   const Program& program_;
-  const std::function<void(std::string_view)>& sink_;
+  std::function<void(std::string_view)> sink_;
   std::vector<char> buffer_ = std::vector<char>(kFlushAt + 4096);
   std::size_t used_ = 0;  // of the buffer
   std::vector<std::string> op_names_;  // [kind][part]
