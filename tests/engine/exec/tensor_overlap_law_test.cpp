@@ -114,7 +114,8 @@ TEST_CASE("the Program's halves take what Merak's closed forms say") {
 }
 
 TEST_CASE("the Program's halves take what Merak's vectors say") {
-  for (const auto& expected : golden_json("merak_subpipelined_tmp.json")["cases"]) {
+  const auto golden = golden_json("merak_subpipelined_tmp.json");
+  for (const auto& expected : golden["cases"]) {
     const Times got =
         times_of(program_of(expected["K"], "across-blocks"), expected["Tm"], expected["Ta"]);
     CHECK(got.forward == expected["fwd"].get<double>());

@@ -107,7 +107,8 @@ TEST_CASE("a pair starts when both may, and ends after both") {
             schedule.actions[0][6]);  // (1F1;1B1): the backward needs the forward beside it
   const auto stuck = time_schedule(schedule, ActionDurations{});
   REQUIRE(std::holds_alternative<Infeasible>(stuck));
-  CHECK(std::get<Infeasible>(stuck).reason == "rank 0 step 4: 1F1 waits for 1F1");
+  CHECK(std::get<Infeasible>(stuck).reason ==
+        "1B1 cannot run together with 1F1: every backward needs all forwards of its microbatch");
   std::swap(schedule.actions[0][5], schedule.actions[0][0]);
   const auto none = time_schedule(schedule, ActionDurations{});
   REQUIRE(std::holds_alternative<Infeasible>(none));
