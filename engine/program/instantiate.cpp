@@ -10,6 +10,7 @@
 #include "engine/config/microbatch_sizes.h"
 #include "engine/program/last_uses.h"
 #include "engine/program/storage_touches.h"
+#include "engine/graph/tensor_storage.h"
 
 namespace trainyard {
 
@@ -80,10 +81,7 @@ class Instantiator {
     p.values.reserve(training_.graph.tensors.size());
   }
 
-  TensorId root(TensorId id) const {
-    while (tensor(id).alias >= 0) id = tensor(id).alias;
-    return id;
-  }
+  TensorId root(TensorId id) const { return storage_of(training_.graph, id); }
 
   void split_by_stage() {
     forward_.resize(static_cast<std::size_t>(training_.num_stages));

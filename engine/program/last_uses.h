@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/graph/tensor_storage.h"
 #include "engine/program/place_loads.h"
 
 namespace trainyard {
@@ -33,11 +34,7 @@ class LastUses {
   }
 
  private:
-  TensorId root(TensorId id) const {
-    while (graph_.tensors[static_cast<std::size_t>(id)].alias >= 0)
-      id = graph_.tensors[static_cast<std::size_t>(id)].alias;
-    return id;
-  }
+  TensorId root(TensorId id) const { return storage_of(graph_, id); }
   template <typename Visit>
   void for_storages(const Instruction& op, const Visit& visit) const {
     const auto see = [&](TensorId tensor) {

@@ -1,4 +1,5 @@
 #include "engine/program/place_loads.h"
+#include "engine/graph/tensor_storage.h"
 
 #include <cstddef>
 #include <unordered_map>
@@ -16,12 +17,6 @@ struct Unit {
   std::int32_t layer = -1;
   std::vector<const Instruction*> loads;
 };
-
-TensorId storage_of(const Graph& graph, TensorId id) {
-  while (graph.tensors[static_cast<std::size_t>(id)].alias >= 0)
-    id = graph.tensors[static_cast<std::size_t>(id)].alias;
-  return id;
-}
 
 using LoadOf = std::unordered_map<TensorId, const Instruction*>;  // of the storage that it fills
 

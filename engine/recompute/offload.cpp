@@ -1,4 +1,5 @@
 #include "engine/recompute/offload.h"
+#include "engine/graph/tensor_storage.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -44,10 +45,7 @@ class Offloader {
 
  private:
   Tensor& tensor(TensorId id) { return training_.graph.tensors[static_cast<std::size_t>(id)]; }
-  TensorId root(TensorId id) {
-    while (tensor(id).alias >= 0) id = tensor(id).alias;
-    return id;
-  }
+  TensorId root(TensorId id) const { return storage_of(training_.graph, id); }
 
   void find_writers() {
     last_write_.assign(training_.graph.tensors.size(), std::nullopt);

@@ -63,6 +63,11 @@ bool fits(const std::string& family, const Layout& layout) {
   return !(family == "llama" && layout.dropout);
 }
 
+Sets joined(Sets a, const Sets& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
 std::string parity_study(const std::string& family, const std::string& training) {
   return "model: " + model_text(family) +
          "\ncluster: {preset: local, ranks: 1}\ntraining: {global_batch: 8, microbatch: 1, " + training +

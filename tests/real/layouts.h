@@ -16,6 +16,10 @@ struct Layout {
   bool dropout;
 };
 
+/// Options as --set takes them.
+using Sets = std::vector<std::string>;
+Sets joined(Sets a, const Sets& b);
+
 /// All layouts on at most 8 ranks that can run, in a fixed order.
 std::vector<Layout> all_layouts();
 

@@ -11,8 +11,6 @@ namespace trainyard {
 
 namespace {
 
-using Sets = std::vector<std::string>;
-
 const std::string kSgd =
     "precision: fp64, dropout: 0.1, optimizer: sgd, clip_norm: 0, lr: {peak: 0.05}, weight_decay: "
     "0";

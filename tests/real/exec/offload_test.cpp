@@ -12,8 +12,6 @@ namespace trainyard {
 
 namespace {
 
-using Sets = std::vector<std::string>;
-
 std::string study(const std::string& family) {
   return parity_study(family,
                       "precision: fp32, dropout: 0.1, optimizer: sgd, clip_norm: 0, lr: {peak: "

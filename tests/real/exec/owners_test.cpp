@@ -10,8 +10,6 @@ namespace trainyard {
 
 namespace {
 
-using Sets = std::vector<std::string>;
-
 const std::string kByParameter = "parallel.zero={stage: 1, by: parameter}";
 
 Sets with(Sets sets, const std::string& more) {

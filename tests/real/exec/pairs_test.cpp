@@ -10,7 +10,6 @@
 namespace trainyard {
 
 TEST_CASE("pairs of microbatches train as one device does") {
-  using Sets = std::vector<std::string>;
   const std::string training =
       "precision: fp64, optimizer: sgd, clip_norm: 0, lr: {peak: 0.05}, weight_decay: 0, dropout: "
       "0.1";

@@ -14,13 +14,6 @@ namespace trainyard {
 
 namespace {
 
-using Sets = std::vector<std::string>;
-
-Sets joined(Sets a, const Sets& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 std::string replaced(std::string text,
                      const std::vector<std::pair<std::string, std::string>>& pairs) {
   for (const auto& [from, to] : pairs) {

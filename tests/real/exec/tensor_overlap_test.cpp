@@ -11,13 +11,6 @@ namespace trainyard {
 
 namespace {
 
-using Sets = std::vector<std::string>;
-
-Sets joined(Sets a, const Sets& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 const std::string kSgd =
     "precision: fp64, optimizer: sgd, clip_norm: 0, lr: {peak: 0.05}, weight_decay: 0";
 

@@ -1,0 +1,17 @@
+// The tensor whose storage another one lies in.
+#pragma once
+
+#include <cstddef>
+
+#include "engine/graph/graph.h"
+
+namespace trainyard {
+
+/// Follows aliases; a tensor with storage of its own is its own.
+inline TensorId storage_of(const Graph& graph, TensorId id) {
+  while (graph.tensors[static_cast<std::size_t>(id)].alias >= 0)
+    id = graph.tensors[static_cast<std::size_t>(id)].alias;
+  return id;
+}
+
+}  // namespace trainyard
