@@ -12,7 +12,10 @@ import sys
 
 PROGRAM = "build/release/trainyard"
 STUDY = "configs/papers/merak-gpt-2.5b.yaml"
-FULL = "recompute=full"
+# Merak's subgraphs are half layers, under sub-pipelined tensor parallelism whole ones. Each is a checkpoint; with a share,
+# those that follow one another are one.
+FULL = "recompute={method: full, unit: sublayer}"
+FULL_LAYERS = "recompute=full"
 OVERLAP = "parallel.tensor_overlap=across-blocks"
 MIB = 1 << 20
 CONTEXT_MIB = 0.55 * 1024  # calibrate/software/merak.yaml's context_gib: not in PyTorch's figure of memory
@@ -27,8 +30,8 @@ def simulate(*sets):
     return None if "error" in answer else answer
 
 
-def share(first):
-    return f"recompute={{method: stage-aware, first: {first}}}"
+def share(first, unit="sublayer"):
+    return f"recompute={{method: stage-aware, first: {first}, unit: {unit}, strategy: contiguous}}"
 
 
 def peaks(answer):
@@ -36,11 +39,11 @@ def peaks(answer):
     return [peak["total"] / MIB - CONTEXT_MIB for peak in answer["peak_memory_bytes"]]
 
 
-def largest_share(sets, interval=0.1):
+def largest_share(sets, interval=0.1, unit="sublayer"):
     """Merak raises the share at intervals until memory is full: the last one that fits; 0 where none does."""
     first = 0.0
     for step in range(1, round(1 / interval) + 1):
-        answer = simulate(*sets, share(round(step * interval, 6)))
+        answer = simulate(*sets, share(round(step * interval, 6), unit))
         if answer is None or not answer["fits"]:
             break
         first = round(step * interval, 6)
@@ -155,14 +158,15 @@ def fig8():
           "recompute | without sub-pipelining | scp against 1f1b, both with full recompute |\n" + "| --- " * 7 + "|")
     for model, gpus, *tried in FIG_8:
         halved = (OVERLAP,) if 1 not in tried[1] else ()
-        found = {plan: simulate(*plan, *halved, "recompute=stage-aware") for plan in plans(model, gpus, *tried)}
+        unit, full = ("layer", FULL_LAYERS) if halved else ("sublayer", FULL)
+        found = {plan: simulate(*plan, *halved, share("auto", unit)) for plan in plans(model, gpus, *tried)}
         plan = max(found, key=lambda p: speed(found[p]))
         merak = (*plan, *halved)
-        first = largest_share(merak)
-        whole, kept = speed(simulate(*merak, share(first))), speed(simulate(*merak, FULL))
-        unshifted = speed(simulate(*merak, share(first), "schedule=1f1b"))
-        in_turn = percent(speed(simulate(*plan, share(first))) / whole - 1) if halved else "-"
-        neither = speed(simulate(*merak, FULL, "schedule=1f1b"))
+        first = largest_share(merak, unit=unit)
+        whole, kept = speed(simulate(*merak, share(first, unit))), speed(simulate(*merak, full))
+        unshifted = speed(simulate(*merak, share(first, unit), "schedule=1f1b"))
+        in_turn = percent(speed(simulate(*plan, share(first, unit))) / whole - 1) if halved else "-"
+        neither = speed(simulate(*merak, full, "schedule=1f1b"))
         said = dict(s.split("=", 1) for s in plan)
         words = ", ".join(said[f] for f in ("parallel.pipeline", "parallel.tensor", "training.microbatch"))
         print(f"| {model}, {gpus} | {words}; {first:g} | {whole:.2f} | {percent(unshifted / whole - 1)} | "
@@ -215,7 +219,7 @@ def fig9c(layers=24, low=1.46, high=1.57):
             compute, reduce = layer_times(tensor, hidden, links)
             default, fused = sub_pipelined(layers, compute, reduce)
             steps = []
-            for recompute in ("recompute=none", FULL):
+            for recompute in ("recompute=none", FULL_LAYERS):
                 one, two = (tensor_step(tensor, hidden, links, layers, 8, recompute, f"parallel.tensor_overlap={word}")
                             for word in ("none", "across-blocks"))
                 steps.append(one["iteration_time_s"] / two["iteration_time_s"])
@@ -240,7 +244,7 @@ def sensitivity():
         first = largest_share(tuple(sets))
         gain = simulate(*sets, share(first))["samples_per_s"] / simulate(*sets, FULL)["samples_per_s"]
         print(f"| Fig. 9b | {name} | share {first:g}, speed-up {gain:.3f} |")
-    peer = (*next(plans("20B", 64, (16,), (4,), (2,))), share(0.1), "cluster.intra=pcie-switch")
+    peer = (*next(plans("20B", 64, (16,), (4,), (2,))), share(0.1, "layer"), "cluster.intra=pcie-switch")
     less = percent(speed(simulate(*peer)) / speed(simulate(*peer, OVERLAP)) - 1)
     print(f"| Fig. 8 | 20B on 64 GPUs, PCIe with peer access | without sub-pipelining {less} |")
     for name, sets in (("shares at intervals of 0.05", {"interval": 0.05}), ("1F1B on both sides", {"sets": ("schedule=1f1b",)})):

@@ -29,10 +29,11 @@ std::string recompute_text(const PassLog& log, const RecomputeConfig& recompute,
                            std::size_t stage) {
   using Method = RecomputeConfig::Method;
   if (recompute.method != Method::kStageAware && recompute.method != Method::kGroup) return "";
-  const std::int64_t begin = log.first_layer[stage];
-  const int count =
-      recomputed_layers(static_cast<int>(log.first_layer[stage + 1] - begin), log.kept[stage]);
+  const int count = num_recomputed(log.units[stage], log.kept[stage]);
   if (count == 0) return ", recomputes nothing";
+  if (recompute.unit == RecomputeConfig::Unit::kSublayer)
+    return ", recomputes " + std::to_string(count) + " of " + std::to_string(log.units[stage]) + " sublayers";
+  const std::int64_t begin = log.first_layer[stage];
   std::string text =
       ", recomputes layer" + std::string(count > 1 ? "s " : " ") + std::to_string(begin);
   if (count > 1) text += " to " + std::to_string(begin + count - 1);

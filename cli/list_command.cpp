@@ -96,6 +96,8 @@ const std::vector<std::pair<std::string, std::function<List()>>>& topics() {
          return List{{"none", "every value that the backward reads is kept"},
                      {"selective", "the attention core is computed again in the backward"},
                      {"full", "every layer is computed again from its input"},
+                     {"{method: full, unit: sublayer}",
+                      "attention and MLP each from its own input; for stage-aware, too"},
                      {"{method: stage-aware, first: auto}",
                       "later stages recompute fewer layers; first: the share that stage 0 keeps, "
                       "auto: as much as fits"},

@@ -20,8 +20,8 @@ namespace {
 /// What a share of stage 0 needs.
 struct Trial {
   double first = 0;
-  std::vector<std::int64_t> first_layer;  // PassLog's; empty: the study has no Program
-  std::size_t rank = 0;                   // with the largest peak
+  std::vector<int> units;  // PassLog's; empty: the study has no Program
+  std::size_t rank = 0;    // with the largest peak
   Bytes peak = 0;
 };
 
@@ -32,7 +32,7 @@ Trial try_share(Prepared& prepared, double first) {
   const auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
   const auto* program = std::get_if<Program>(&compiled);
   if (program == nullptr) return trial;
-  trial.first_layer = log.first_layer;
+  trial.units = log.units;
   const auto peaks =
       memory_peaks(*program, fixed_memory(prepared.software, prepared.study.training.precision));
   const auto largest = std::max_element(
@@ -40,13 +40,6 @@ Trial try_share(Prepared& prepared, double first) {
   trial.rank = static_cast<std::size_t>(largest - peaks.begin());
   trial.peak = largest->total;
   return trial;
-}
-
-std::vector<int> layers_of(const Trial& trial) {
-  std::vector<int> layers;
-  for (std::size_t i = 1; i < trial.first_layer.size(); ++i)
-    layers.push_back(static_cast<int>(trial.first_layer[i] - trial.first_layer[i - 1]));
-  return layers;
 }
 
 std::string text(const Trial& trial) {
@@ -72,9 +65,9 @@ void search_recompute(Prepared& prepared) {
   const Bytes capacity = prepared.hardware.memory_capacity - prepared.hardware.memory_reserved;
   Trial found = try_share(prepared, 0);
   std::optional<Trial> too_much;
-  if (!found.first_layer.empty() && found.peak <= capacity) {
+  if (!found.units.empty() && found.peak <= capacity) {
     const std::vector<double> steps =
-        first_share_steps(layers_of(found), study.schedule.method == "scp");
+        first_share_steps(found.units, study.schedule.method == "scp");
     std::size_t low = 0, high = steps.size();  // low fits; high, where it is a step, does not
     while (high - low > 1) {
       // The largest first: where all fits there is no more to try.
@@ -91,7 +84,7 @@ void search_recompute(Prepared& prepared) {
   }
   study.recompute.first = found.first;
   study.origins["recompute.first"] = derived_origin(
-      found.first_layer.empty() ? "auto: there is no Program" : reason(found, too_much, capacity));
+      found.units.empty() ? "auto: there is no Program" : reason(found, too_much, capacity));
 }
 
 }  // namespace trainyard

@@ -273,6 +273,8 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Study& 
     training_inputs = std::move(in);
   }
   log.kept = training_inputs->kept;
+  if (study.recompute.method >= RecomputeConfig::Method::kStageAware)
+    log.units = num_units(training.front(), study.recompute.unit);
   log.first_layer = std::get<std::vector<std::int64_t>>(
       layer_ranges(model.num_layers, training.front().num_stages, study.partition));
 

@@ -28,6 +28,7 @@ TensorId bert_layer(ModelBuilder& m, const std::string& layer, TensorId x, Tenso
   x = add_residual(m, layer, layer + ".attention", x, h);
   x = m.graph.layer_norm(layer + ".norm_1", x);
 
+  m.graph.next_sublayer();
   h = mlp(m, layer + ".mlp", x);
   x = add_residual(m, layer, layer + ".mlp", x, h);
   return m.graph.layer_norm(layer + ".norm_2", x);

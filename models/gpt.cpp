@@ -22,6 +22,7 @@ TensorId gpt_layer(ModelBuilder& m, const std::string& layer, TensorId x) {
   h = self_attention(m, layer + ".attention", h, {.causal = true});
   x = add_residual(m, layer, layer + ".attention", x, h);
 
+  m.graph.next_sublayer();
   h = m.graph.layer_norm(layer + ".norm_2", x);
   h = mlp(m, layer + ".mlp", h);
   return add_residual(m, layer, layer + ".mlp", x, h);

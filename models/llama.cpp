@@ -13,6 +13,7 @@ TensorId llama_layer(ModelBuilder& m, const std::string& layer, TensorId x) {
   h = self_attention(m, layer + ".attention", h, {.causal = true, .rope = true});
   x = m.graph.add(layer, x, h);
 
+  m.graph.next_sublayer();
   h = m.graph.rms_norm(layer + ".norm_2", x);
   h = mlp(m, layer + ".mlp", h);
   return m.graph.add(layer, x, h);

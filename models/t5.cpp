@@ -22,6 +22,7 @@ TensorId stack_bias(ModelBuilder& m, const std::string& stack, std::int64_t leng
 }
 
 TensorId t5_mlp(ModelBuilder& m, const std::string& layer, const std::string& norm, TensorId x) {
+  m.graph.next_sublayer();
   TensorId h = m.graph.rms_norm(layer + norm, x);
   h = mlp(m, layer + ".mlp", h, m.options.dropout);
   return add_residual(m, layer, layer + ".mlp", x, h);
@@ -60,6 +61,7 @@ TensorId decoder_layer(ModelBuilder& m, const std::string& layer, TensorId x, Te
                      {.causal = true, .scaled = false, .bias = bias});
   x = add_residual(m, layer, layer + ".self_attention", x, h);
 
+  m.graph.next_sublayer();
   h = m.graph.rms_norm(layer + ".norm_2", x);
   h = cross_attention(m, layer + ".cross_attention", h, encoded, mask);
   x = add_residual(m, layer, layer + ".cross_attention", x, h);

@@ -13,21 +13,24 @@ namespace {
 
 using Method = RecomputeConfig::Method;
 
-/// The node of a key that is for one method only.
-std::optional<YamlNode> given_for(Section& section, std::string_view key, Method method) {
+/// The node of a key that is for some methods only.
+std::optional<YamlNode> given_for(Section& section, std::string_view key,
+                                  std::initializer_list<Method> methods) {
   std::optional<YamlNode> node = section.given(key);
   const Method chosen = section.study().recompute.method;
-  if (node && chosen != method) {
-    node->fail("is for recompute " +
-               std::string(kRecomputeWords[static_cast<std::size_t>(method)]) + ", not for " +
-               std::string(kRecomputeWords[static_cast<std::size_t>(chosen)]) + "; leave it out");
+  if (!node || std::find(methods.begin(), methods.end(), chosen) != methods.end()) return node;
+  std::string words;
+  for (const Method method : methods) {
+    if (!words.empty()) words += method == *(methods.end() - 1) ? " and " : ", ";
+    words += kRecomputeWords[static_cast<std::size_t>(method)];
   }
-  return node;
+  node->fail("is for recompute " + words + ", not for " +
+             std::string(kRecomputeWords[static_cast<std::size_t>(chosen)]) + "; leave it out");
 }
 
 /// `first: auto`, which the search behind the reader fills in, or a share.
 void read_first(Section& section) {
-  const auto node = given_for(section, "first", Method::kStageAware);
+  const auto node = given_for(section, "first", {Method::kStageAware});
   if (!node || (node->is_scalar() && node->as_string() == "auto")) return;
   const double first = node->as_number("auto or a number from 0 to 1");
   if (first < 0 || first > 1)
@@ -35,8 +38,16 @@ void read_first(Section& section) {
   section.study().recompute.first = first;
 }
 
+void read_unit(Section& section) {
+  const auto node =
+      given_for(section, "unit", {Method::kFull, Method::kStageAware, Method::kGroup});
+  if (!node) return;
+  section.study().recompute.unit =
+      static_cast<RecomputeConfig::Unit>(read_word(*node, "unit", kRecomputeUnitWords));
+}
+
 void read_strategy(Section& section) {
-  const auto node = given_for(section, "strategy", Method::kGroup);
+  const auto node = given_for(section, "strategy", {Method::kStageAware, Method::kGroup});
   if (!node) return;
   const std::optional<int> group = group_of_strategy(node->as_string());
   if (!group)
@@ -59,6 +70,7 @@ void read_recompute(Section& root) {
   Section section(root.study(), "recompute", node);
   read(section.required("method"));
   read_first(section);
+  read_unit(section);
   read_strategy(section);
   section.finish();
 }

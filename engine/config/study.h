@@ -119,6 +119,9 @@ struct RecomputeConfig {
   } method = Method::kNone;
   std::optional<double>
       first;  // stage-aware: share of its layers that stage 0 keeps; nullopt: auto, not chosen yet
+  /// What is recomputed from its own input, and counted by `first`: a layer, or each of its sublayers (attention,
+  /// cross-attention, MLP), as Merak's subgraphs are.
+  enum class Unit : std::uint8_t { kLayer, kSublayer } unit = Unit::kLayer;
   int group = 1;  // of kGroup: layers checkpointed as one, at most (recompute/checkpoint_groups.h)
   friend bool operator==(const RecomputeConfig&, const RecomputeConfig&) = default;
 };

@@ -406,7 +406,7 @@ Json partition_schema() {
 Json recompute_schema() {
   const char* const description = "what the backward computes again";
   Json strategy = text(
-      "group: layers of a stage that are recomputed as one: each, contiguous, group_2, group_3, "
+      "group and stage-aware: layers (units) of a stage that are recomputed as one: each, contiguous, group_2, group_3, "
       "...");
   strategy["pattern"] = "^(each|contiguous|group_0*[1-9][0-9]*)$";
   Json share = number("stage-aware: share of its layers that stage 0 keeps", 0);
@@ -417,6 +417,7 @@ Json recompute_schema() {
            {{"method", word(description, kRecomputeWords)},
             {"first", either({share, word("stage-aware: as much as fits",
                                           std::initializer_list<std::string_view>{"auto"})})},
+            {"unit", word("full, stage-aware and group: what is recomputed from its own input", kRecomputeUnitWords)},
             {"strategy", strategy}},
            {"method"})});
 }

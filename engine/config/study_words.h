@@ -15,6 +15,7 @@ inline constexpr std::array<std::string_view, 5> kActivationWords = {"gelu", "ge
 inline constexpr std::array<std::string_view, 2> kKernelWords = {"cpu", "cuda"};
 inline constexpr std::array<std::string_view, 2> kOptimizerWords = {"adamw", "sgd"};
 inline constexpr std::array<std::string_view, 2> kZeroByWords = {"shard", "parameter"};
+inline constexpr std::array<std::string_view, 2> kRecomputeUnitWords = {"layer", "sublayer"};  // of RecomputeConfig::Unit
 inline constexpr std::array<std::string_view, 5> kRecomputeWords = {"none", "selective", "full",
                                                                     "stage-aware", "group"};
 

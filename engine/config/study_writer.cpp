@@ -348,13 +348,15 @@ void write_recompute(ResolvedText& out, const RecomputeConfig& recompute) {
   using Method = RecomputeConfig::Method;
   const std::string_view method = kRecomputeWords[static_cast<std::size_t>(recompute.method)];
   const bool details =
-      recompute.method == Method::kStageAware || recompute.method == Method::kGroup;
+      recompute.method == Method::kStageAware || recompute.method == Method::kGroup ||
+      recompute.unit != RecomputeConfig::Unit::kLayer;
   if (!details) return out.text("recompute", method);
   out.open("recompute");
   out.text("method", method);
-  if (recompute.method == Method::kGroup) out.text("strategy", strategy_of_group(recompute.group));
+  if (recompute.method != Method::kFull) out.text("strategy", strategy_of_group(recompute.group));
   if (recompute.method == Method::kStageAware)
     out.line("first", recompute.first ? number_text(*recompute.first) : "auto");
+  out.text("unit", kRecomputeUnitWords[static_cast<std::size_t>(recompute.unit)]);
   out.close();
 }
 

@@ -76,6 +76,7 @@ class Differentiator {
     result.attrs = op.attrs;
     result.module = op.module;
     result.layer = op.layer;
+    result.sublayer = op.sublayer;
     result.half = op.half;
     result.stage = staged_.stage[static_cast<std::size_t>(id)];
     result.origin = id;

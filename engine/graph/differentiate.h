@@ -24,6 +24,7 @@ struct Instruction {
   boost::container::small_vector<TensorId, 2> accumulates;
   std::int32_t module = 0;
   std::int32_t layer = -1;
+  std::int8_t sublayer = 0;
   std::int8_t half = 0;    // of the forward op that it belongs to
   std::int32_t stage = 0;  // transfers: the receiving stage forward, the sending one backward
   OpId origin = -1;        // forward op that it belongs to

@@ -111,6 +111,7 @@ struct Op {
   boost::container::small_vector<TensorId, 2> outputs;
   std::int32_t module = 0;  // index into Graph::modules
   std::int32_t layer = -1;  // transformer layer in execution order (T5: encoder then decoder); -1: ends
+  std::int8_t sublayer = 0;  // of the layer: attention 0, MLP 1; in T5's decoder cross-attention 1, MLP 2
   std::int8_t half = 0;     // 1, 2: works on this half of the microbatch's sequences; 0: on all
 };
 

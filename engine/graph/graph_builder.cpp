@@ -23,6 +23,7 @@ GraphBuilder::GraphBuilder(std::string name, DType compute) : compute_(compute) 
 void GraphBuilder::set_layer(std::int32_t layer) {
   if (layer == layer_) return;
   layer_ = layer;
+  sublayer_ = 0;
   module_indices_.clear();
   num_uses_.clear();
 }
@@ -246,6 +247,7 @@ TensorId GraphBuilder::add_op(std::string_view module, OpKind kind, const OpAttr
   op.attrs = attrs;
   op.module = module_index(module);
   op.layer = layer_;
+  op.sublayer = sublayer_;
 
   Tensor tensor;
   tensor.name = activation_name(op.module, kind);

@@ -39,6 +39,8 @@ class GraphBuilder {
   /// Ops built from now on belong to this transformer layer (execution order); -1: model ends.
   /// A module lies within one layer: what it is called there is forgotten here.
   void set_layer(std::int32_t layer);
+  /// Ops built from now on belong to the next sublayer of the layer.
+  void next_sublayer() { ++sublayer_; }
   /// Parameters registered from now on belong to the training head, not to the base model.
   void set_head(bool head) { head_ = head; }
   /// Added to the variance by the norms built from now on.
@@ -109,6 +111,7 @@ class GraphBuilder {
   Graph graph_;
   DType compute_;
   std::int32_t layer_ = -1;
+  std::int8_t sublayer_ = 0;
   bool head_ = false;
   double norm_eps_ = 1e-5;
   // Of the current layer only, so that they stay small where models have 10^5 layers.

@@ -63,6 +63,7 @@ class KernelSelector {
     op.attrs = origin.attrs;
     op.module = origin.module;
     op.layer = origin.layer;
+    op.sublayer = origin.sublayer;
     return op;
   }
 

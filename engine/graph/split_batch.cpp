@@ -103,6 +103,7 @@ class BatchSplitter {
       split.kind = OpKind::kSplit;
       split.module = reader.module;
       split.layer = in_.ops[begin].layer;
+      split.sublayer = in_.ops[begin].sublayer;
       split.inputs = {input};
       split.outputs = {halves[0], halves[1]};
       emit(std::move(split));
@@ -152,6 +153,7 @@ class BatchSplitter {
         in_.ops[static_cast<std::size_t>(in_.tensors[static_cast<std::size_t>(id)].producer)]
             .module;
     join.layer = last.layer;
+    join.sublayer = last.sublayer;
     join.outputs = {id};
     for (int half : {0, 1}) {
       const TensorId part = halves_.at(id)[static_cast<std::size_t>(half)];

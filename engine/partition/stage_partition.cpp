@@ -62,6 +62,7 @@ class StageCutter {
     op.kind = kind;
     op.module = reader.module;
     op.layer = reader.layer;
+    op.sublayer = reader.sublayer;
     op.inputs = {from};
     op.outputs = {to};
     return op;

@@ -200,32 +200,35 @@ bool sums_embedding(const TrainingGraph& training, const Instruction& op) {
          training.graph.ops[static_cast<std::size_t>(producer)].kind == OpKind::kEmbedding;
 }
 
-std::vector<Region> whole_layers(const TrainingGraph& training) {
-  std::vector<Region> by_layer(static_cast<std::size_t>(training.graph.num_layers));
+/// Whole layers, or their sublayers; none is empty.
+std::vector<Region> units(const TrainingGraph& training, RecomputeConfig::Unit unit) {
+  constexpr std::size_t kMostSublayers = 3;  // T5's decoder
+  const bool whole = unit == RecomputeConfig::Unit::kLayer;
+  std::vector<Region> out(static_cast<std::size_t>(training.graph.num_layers) * kMostSublayers);
   for (std::size_t i = 0; i < training.forward.size(); ++i) {
     const Instruction& op = training.forward[i];
     if (op.layer < 0 || connects_stages(op) || op.kind == OpKind::kEmbedding) continue;
     if (sums_embedding(training, op)) continue;
-    by_layer[static_cast<std::size_t>(op.layer)].push_back(i);
+    const auto sublayer = static_cast<std::size_t>(whole ? 0 : op.sublayer);
+    out[static_cast<std::size_t>(op.layer) * kMostSublayers + sublayer].push_back(i);
   }
-  return by_layer;
+  std::erase_if(out, [](const Region& region) { return region.empty(); });
+  return out;
 }
 
-/// Of whole layers, those that their stages recompute: the first ones.
-std::vector<Region> recomputed_layers_of(const TrainingGraph& training,
-                                         const std::vector<double>& kept) {
-  std::vector<Region> layers = whole_layers(training);
-  std::erase_if(layers, [](const Region& layer) { return layer.empty(); });
-  const auto stage_of = [&](const Region& layer) {
-    return static_cast<std::size_t>(training.forward[layer.front()].stage);
-  };
-  std::vector<int> left(kept.size(), 0);  // [stage]
-  for (const Region& layer : layers) ++left[stage_of(layer)];
+std::size_t stage_of(const TrainingGraph& training, const Region& region) {
+  return static_cast<std::size_t>(training.forward[region.front()].stage);
+}
+
+/// Of a stage's units, those that it recomputes: the first ones.
+std::vector<Region> recomputed_units(const TrainingGraph& training, RecomputeConfig::Unit unit,
+                                     const std::vector<double>& kept) {
+  std::vector<int> left = num_units(training, unit);  // [stage]
   for (std::size_t stage = 0; stage < kept.size(); ++stage)
-    left[stage] = recomputed_layers(left[stage], kept[stage]);
+    left[stage] = num_recomputed(left[stage], kept[stage]);
   std::vector<Region> out;
-  for (Region& layer : layers) {
-    if (left[stage_of(layer)]-- > 0) out.push_back(std::move(layer));
+  for (Region& region : units(training, unit)) {
+    if (left[stage_of(training, region)]-- > 0) out.push_back(std::move(region));
   }
   return out;
 }
@@ -272,14 +275,19 @@ std::vector<Region> recomputed_regions(const TrainingGraph& training, const Reco
     }
     case RecomputeConfig::Method::kFull:
     case RecomputeConfig::Method::kStageAware:
-      return recomputed_layers_of(training, kept);
     case RecomputeConfig::Method::kGroup:
-      return grouped(training, recomputed_layers_of(training, kept), config.group);
+      return grouped(training, recomputed_units(training, config.unit, kept), config.group);
   }
   return {};
 }
 
 }  // namespace
+
+std::vector<int> num_units(const TrainingGraph& training, RecomputeConfig::Unit unit) {
+  std::vector<int> out(static_cast<std::size_t>(training.num_stages), 0);
+  for (const Region& region : units(training, unit)) ++out[stage_of(training, region)];
+  return out;
+}
 
 std::vector<double> kept_shares(const RecomputeConfig& config, bool shifted_critical_path,
                                 const std::vector<bool>& recomputing) {

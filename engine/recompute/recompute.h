@@ -5,8 +5,11 @@
 //   - gathers of sequence parallelism, always: the shard is kept, not the gathered tensor
 //     (Korthikanti et al. 2022, section 4.2.2);
 //   - selective: the ops between the qkv projection and the output projection;
-//   - full: a whole layer from its input; embedding and head are kept;
-//   - stage-aware: the same, of the first layers of each stage, as many as stage_aware.h says;
+//   - full: a whole layer from its input, or each of its sublayers from its own (twice the inputs
+//     are kept, and half as much is there at once while it is recomputed); embedding and head are
+//     kept;
+//   - stage-aware: the same, of the first layers (sublayers) of each stage, as many as
+//     stage_aware.h says;
 //   - group: several layers that follow one another on a stage, from the input of the first
 //     (checkpoint_groups.h), in front of the backward of the last.
 // What a core, a layer or a group passes on (the output projection's input, the next layer's) is
@@ -20,7 +23,10 @@
 
 namespace trainyard {
 
-/// Share of its layers that each stage does not recompute, [stage]: stage-aware as stage_aware.h
+/// Layers or sublayers of each stage that could be recomputed, [stage].
+std::vector<int> num_units(const TrainingGraph& training, RecomputeConfig::Unit unit);
+
+/// Share of its units that each stage does not recompute, [stage]: stage-aware as stage_aware.h
 /// says for config.first, which has been chosen; else none. A stage that is not among `recomputing`
 /// keeps all of them.
 std::vector<double> kept_shares(const RecomputeConfig& config, bool shifted_critical_path,

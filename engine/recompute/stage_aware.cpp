@@ -17,9 +17,9 @@ std::vector<double> stage_aware_shares(int num_stages, double first, bool shifte
   return kept;
 }
 
-int recomputed_layers(int layers, double share) {
+int num_recomputed(int units, double share) {
   constexpr double kRounding = 1e-9;  // 24 x (1 - 0.875) is 3, however it is stored
-  return static_cast<int>(std::floor(layers * (1 - share) + kRounding));
+  return static_cast<int>(std::floor(units * (1 - share) + kRounding));
 }
 
 std::vector<double> stage_aware_use(const StageAwareMemory& memory, double first) {
@@ -31,7 +31,7 @@ std::vector<double> stage_aware_use(const StageAwareMemory& memory, double first
     const auto i = static_cast<std::size_t>(stage);
     const bool shifted = memory.shifted_critical_path && stage == stages - 2;
     const int in_flight = std::min(memory.microbatches, shifted ? 3 : stages - stage);
-    const int again = recomputed_layers(memory.layers[i], shares[i]);
+    const int again = num_recomputed(memory.layers[i], shares[i]);
     const double of_microbatch =
         (memory.layers[i] - again) * memory.kept + again * memory.recomputed;
     use.push_back(in_flight * of_microbatch + (again > 0 ? memory.kept - memory.recomputed : 0));

@@ -38,8 +38,8 @@ std::vector<double> first_share_steps(const std::vector<int>& layers, bool shift
 /// they do not even if it keeps nothing.
 std::optional<double> largest_first_share(const StageAwareMemory& memory);
 
-/// Of `layers` on a stage that keeps `share`, those that are recomputed, rounded down: the first
-/// ones of the stage, as in Merak's code.
-int recomputed_layers(int layers, double share);
+/// Of `units` (layers, or sublayers) on a stage that keeps `share`, those that are recomputed,
+/// rounded down: the first ones of the stage, as in Merak's code.
+int num_recomputed(int units, double share);
 
 }  // namespace trainyard

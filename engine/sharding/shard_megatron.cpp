@@ -113,6 +113,7 @@ class MegatronSharder {
     op.attrs.partial_gradient = partial_gradient;
     op.module = origin.module;
     op.layer = origin.layer;
+    op.sublayer = origin.sublayer;
     op.inputs = {x};
     op.outputs = {y};
     if (kind == OpKind::kAllGather) tensor(y).shape[static_cast<std::size_t>(dim)] *= degree_;
@@ -148,6 +149,7 @@ class MegatronSharder {
     op.attrs.dim = sequence_ ? kSequenceDim : -1;
     op.module = origin.module;
     op.layer = origin.layer;
+    op.sublayer = origin.sublayer;
     op.inputs = {x};
     op.outputs = {result};
     tensor(result).spec[Axis::kTp] = replicate();
@@ -203,6 +205,7 @@ class MegatronSharder {
     add_bias.kind = OpKind::kAddBias;
     add_bias.module = origin.module;
     add_bias.layer = origin.layer;
+    add_bias.sublayer = origin.sublayer;
     add_bias.inputs = {sum, bias};
     add_bias.outputs = {result};
     tensor(result).shape = tensor(sum).shape;

@@ -167,7 +167,7 @@ Json solve_stage_recompute(const YamlNode& problem) {
   const std::vector<double> shares = stage_aware_shares(stages, first, shifted);
   std::vector<int> recomputed;
   for (std::size_t i = 0; i < shares.size(); ++i)
-    recomputed.push_back(recomputed_layers(layers[i], shares[i]));
+    recomputed.push_back(num_recomputed(layers[i], shares[i]));
   return {{"kept", shares}, {"recomputed_layers", recomputed}, {"first", first}};
 }
 

@@ -40,6 +40,8 @@ TEST_CASE(
     "the share found is the largest that fits of all behind which a stage keeps another layer") {
   const std::vector<Sets> plans = {
       {"training.microbatch=2"},
+      {"training.microbatch=2",
+       "recompute={method: stage-aware, unit: sublayer, strategy: contiguous}"},
       {"training.microbatch=2", "schedule=scp"},
       {"training.microbatch=4"},
       {"training.microbatch=1", "schedule=gpipe", "training.global_batch=4"},
@@ -56,6 +58,8 @@ TEST_CASE(
     const int stages = found.study.parallel.pipeline * found.study.parallel.virtual_stages;
     std::vector<int> layers(static_cast<std::size_t>(stages), 48 / stages);
     if (!found.study.partition.cuts.empty()) layers = {4, 6, 6, 6, 6, 6, 6, 8};
+    if (found.study.recompute.unit == RecomputeConfig::Unit::kSublayer)
+      for (int& units : layers) units *= 2;
     double largest = -1;
     for (const double first : first_share_steps(layers, found.study.schedule.method == "scp")) {
       Prepared tried = found;

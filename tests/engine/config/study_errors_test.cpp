@@ -245,8 +245,13 @@ TEST_CASE("recompute says what its methods take and need") {
   CHECK(
       with("recompute: {method: full, first: 0.5}\n") ==
       "study.yaml:5:34: recompute.first: is for recompute stage-aware, not for full; leave it out");
-  CHECK(with("recompute: {method: stage-aware, strategy: each}\n") ==
-        "study.yaml:5:44: recompute.strategy: is for recompute group, not for stage-aware; leave "
+  CHECK(with("recompute: {method: stage-aware, strategy: contiguous, unit: sublayer}\n") == "no error");
+  CHECK(with("recompute: {method: selective, unit: sublayer}\n") ==
+        "study.yaml:5:38: recompute.unit: is for recompute full, stage-aware and group, not for selective; leave it out");
+  CHECK(with("recompute: {method: full, unit: block}\n") ==
+        "study.yaml:5:33: recompute.unit: unknown unit 'block'; this version has layer and sublayer");
+  CHECK(with("recompute: {method: full, strategy: each}\n") ==
+        "study.yaml:5:37: recompute.strategy: is for recompute stage-aware and group, not for full; leave "
         "it out");
   for (const std::string strategy : {"group", "group_", "group_0", "group_-1", "group_2x", "all"}) {
     CHECK(with("recompute: {method: group, strategy: " + strategy + "}\n") ==

@@ -57,7 +57,8 @@ TrainingGraph training(const std::vector<std::string>& sets) {
 
 TEST_CASE("without recompute the backward computes nothing of the forward again") {
   const TrainingGraph t = training({"parallel.tensor=2"});
-  CHECK(std::none_of(t.backward.begin(), t.backward.end(), [&](const Instruction& op) { return is_clone(t, op); }));
+  CHECK(std::none_of(t.backward.begin(), t.backward.end(),
+                     [&](const Instruction& op) { return is_clone(t, op); }));
 }
 
 TEST_CASE("selective recompute repeats the attention core before its backward") {
@@ -70,7 +71,8 @@ TEST_CASE("selective recompute repeats the attention core before its backward") 
 }
 
 TEST_CASE("Megatron's checkpoint repeats all of the core, the context included") {
-  const TrainingGraph t = training({"recompute=selective", "framework={name: megatron-lm, version: 2022}"});
+  const TrainingGraph t =
+      training({"recompute=selective", "framework={name: megatron-lm, version: 2022}"});
   CHECK(clones(t, 1) == "split scores softmax dropout context transpose");
 }
 
@@ -81,10 +83,12 @@ TEST_CASE("selective recompute leaves flash attention alone") {
 
 TEST_CASE("full recompute runs a layer's forward before its backward, from its input") {
   const TrainingGraph t = training({"recompute=full"});
-  // All but what only the layer's output needs: the last projection, its dropout and the second sum.
+  // All but what only the layer's output needs: the last projection, its dropout and the second
+  // sum.
   CHECK(backward_words(t, 1) ==
         "dropout_dx "
-        "[layer_norm] [linear] [split] [scores] [softmax] [dropout] [context] [linear] [dropout] [add] "
+        "[layer_norm] [linear] [split] [scores] [softmax] [dropout] [context] [linear] [dropout] "
+        "[add] "
         "[layer_norm] [linear] [gelu] "
         "linear_dx linear_dw gelu_dx linear_dx linear_dw layer_norm_b add "
         "dropout_dx linear_dx linear_dw context_dx dropout_dx softmax_dx scores_dx split_dx "
@@ -95,12 +99,40 @@ TEST_CASE("full recompute runs a layer's forward before its backward, from its i
         "layer_norm linear bias_gelu linear bias_dropout_add");
 }
 
+TEST_CASE("sublayers are recomputed each from its own input, when the backward reaches it") {
+  const TrainingGraph t = training({"recompute={method: full, unit: sublayer}"});
+  // Two inputs are kept, of attention and of the MLP, so the first sum is not computed again.
+  CHECK(backward_words(t, 1) ==
+        "dropout_dx [layer_norm] [linear] [gelu] "
+        "linear_dx linear_dw gelu_dx linear_dx linear_dw layer_norm_b add "
+        "dropout_dx [layer_norm] [linear] [split] [scores] [softmax] [dropout] [context] "
+        "linear_dx linear_dw context_dx dropout_dx softmax_dx scores_dx split_dx "
+        "linear_dx linear_dw layer_norm_b add");
+}
+
+TEST_CASE("every layer has its sublayers, T5's decoder three") {
+  const auto units = [](const std::string& model) {
+    return num_units(
+        training_graph(prepare_text("model: {" + model +
+                                    "}\ncluster: dgx-a100-80g\nparallel: {data: 1, pipeline: 2}\n"
+                                    "training: {global_batch: 4}\nrecompute: full\n")),
+        RecomputeConfig::Unit::kSublayer);
+  };
+  const std::string small = ", layers: 4, hidden: 16, heads: 4, vocab: 40, seq_len: 8";
+  for (const std::string family : {"gpt", "bert"})
+    CHECK(units("family: " + family + small) == std::vector<int>{4, 4});
+  CHECK(units("family: llama, ffn: 32" + small) == std::vector<int>{4, 4});
+  CHECK(units("family: t5, head_dim: 4, ffn: 32" + small) == std::vector<int>{8, 12});
+}
+
 TEST_CASE("what is summed over ranks in place is summed once for each time it is computed") {
-  // T5's second embedding belongs to its decoder's first layer. It is kept, and so is its sum: summed again where it
-  // lies, it would be twice as large.
-  const TrainingGraph t = training_graph(prepare_text(
-      "model: {family: t5, layers: 2, hidden: 16, heads: 4, head_dim: 4, ffn: 32, vocab: 40, seq_len: 8, decoder_seq_len: 8}\n"
-      "cluster: dgx-a100-80g\nparallel: {tensor: 2, data: 1}\ntraining: {global_batch: 1}\nrecompute: full\n"));
+  // T5's second embedding belongs to its decoder's first layer. It is kept, and so is its sum:
+  // summed again where it lies, it would be twice as large.
+  const TrainingGraph t =
+      training_graph(prepare_text("model: {family: t5, layers: 2, hidden: 16, heads: 4, head_dim: "
+                                  "4, ffn: 32, vocab: 40, seq_len: 8, decoder_seq_len: 8}\n"
+                                  "cluster: dgx-a100-80g\nparallel: {tensor: 2, data: "
+                                  "1}\ntraining: {global_batch: 1}\nrecompute: full\n"));
   int sums = 0;
   for (const Instruction& op : t.backward) {
     if (op.kind != OpKind::kAllReduce || !is_clone(t, op)) continue;
@@ -109,8 +141,8 @@ TEST_CASE("what is summed over ranks in place is summed once for each time it is
     CAPTURE(read);
     CHECK(read.back() == '\'');
   }
-  // Of each layer that of its attentions, two in the decoder; an MLP's only where a norm of the same layer reads the
-  // layer's end: the encoder's final norm.
+  // Of each layer that of its attentions, two in the decoder; an MLP's only where a norm of the
+  // same layer reads the layer's end: the encoder's final norm.
   CHECK(sums == 2 * 1 + 1 + 2 * 2);
 }
 
@@ -120,7 +152,8 @@ TEST_CASE("embedding and head are never recomputed") {
 }
 
 TEST_CASE("a layer is recomputed only when the backward has left the layer behind it") {
-  const auto framework = GENERATE(as<std::string>(), "trainyard", "{name: megatron-lm, version: 2022}");
+  const auto framework =
+      GENERATE(as<std::string>(), "trainyard", "{name: megatron-lm, version: 2022}");
   const auto sets = GENERATE(values<std::vector<std::string>>(
       {{}, {"parallel.tensor=2"}, {"parallel.tensor=2", "parallel.sequence_parallel=true"}}));
   std::vector<std::string> all = sets;
@@ -147,7 +180,8 @@ TEST_CASE("a gather for the weight gradient stands before the input gradient, to
   const TrainingGraph t = training({"parallel.tensor=2", "parallel.sequence_parallel=true"});
   std::string text;
   for (const Instruction& op : t.backward) {
-    if (t.graph.modules[static_cast<std::size_t>(op.module)] != "decoder.layers.1.mlp.fc1") continue;
+    if (t.graph.modules[static_cast<std::size_t>(op.module)] != "decoder.layers.1.mlp.fc1")
+      continue;
     text += (text.empty() ? "" : " ") + op_name(op.kind, op.part);
   }
   CHECK(text == "all_gather linear_dx reduce_scatter linear_dw");
@@ -155,12 +189,17 @@ TEST_CASE("a gather for the weight gradient stands before the input gradient, to
 
 namespace {
 
-/// Of each of 8 layers, whether the backward computes it again: "10000000".
-std::string recomputed_of_eight(const std::vector<std::string>& sets) {
-  const TrainingGraph t = training_graph(prepare_text(
+/// 2 layers a stage.
+TrainingGraph eight_layers(const std::vector<std::string>& sets) {
+  return training_graph(prepare_text(
       "model: {family: gpt, layers: 8, hidden: 16, heads: 4, vocab: 40, seq_len: 8}\n"
       "cluster: dgx-a100-80g\nparallel: {pipeline: 4, data: 1}\ntraining: {global_batch: 4}\n",
       sets));
+}
+
+/// Of each of 8 layers, whether the backward computes it again: "10000000".
+std::string recomputed_of_eight(const std::vector<std::string>& sets) {
+  const TrainingGraph t = eight_layers(sets);
   std::string text;
   for (std::int32_t layer = 0; layer < 8; ++layer) text += clones(t, layer).empty() ? '0' : '1';
   return text;
@@ -182,6 +221,16 @@ TEST_CASE("stage-aware recompute computes the first layers of each stage again")
         "10101000");
   CHECK(recomputed_of_eight({"recompute={method: stage-aware, first: 1}", "schedule=scp"}) ==
         "00000000");
+  // 0.5 of 4 sublayers a stage: 2, 1 (4 x 1/4) and none are recomputed; where whole layers count, 1
+  // of 2 and none.
+  const TrainingGraph half =
+      eight_layers({"recompute={method: stage-aware, first: 0.5, unit: sublayer}"});
+  const auto has_mlp = [&](std::int32_t layer) {
+    return clones(half, layer).find("gelu") != std::string::npos;
+  };
+  CHECK((!clones(half, 0).empty() && has_mlp(0)));
+  CHECK((!clones(half, 2).empty() && !has_mlp(2)));
+  CHECK((clones(half, 1) + clones(half, 3) + clones(half, 4)).empty());
   // Stages of one layer each, two on a rank: the last of all eight keeps its layer, and a stage
   // recomputes none that it keeps a part of.
   const std::vector<std::string> two = {"schedule=interleaved", "parallel.virtual_stages=2"};
@@ -240,6 +289,8 @@ TEST_CASE("groups end with their stage, and with the stack they belong to") {
   CHECK(counts(gpt, "contiguous") == Sizes{16, 16, 13, 16, 16, 13});
   CHECK(counts(gpt, "group_3") == counts(gpt, "contiguous"));
   CHECK(counts(gpt, "group_100") == counts(gpt, "contiguous"));
+  CHECK(counts(gpt, "contiguous, unit: sublayer") == counts(gpt, "contiguous"));
+  CHECK(counts(gpt, "group_2, unit: sublayer") == counts(gpt, "each"));
   // T5: two layers of the encoder and two of the decoder on one stage are two groups, as if a stage
   // ended between.
   const std::string t5 =

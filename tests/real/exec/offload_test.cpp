@@ -51,8 +51,8 @@ TEST_CASE("a run that offloads is the same to the bit on one rank and on several
       {"cluster.ranks=4", "parallel.pipeline=2", "parallel.data=2", "parallel.zero=1"}};
   for (const std::string family : {"gpt", "t5"}) {
     for (const Sets& layout : layouts) {
-      for (const std::string recompute :
-           {"selective", "full", "{method: group, strategy: group_2}"}) {
+      for (const std::string recompute : {"selective", "full", "{method: full, unit: sublayer}",
+                                          "{method: group, strategy: group_2}"}) {
         const Sets base = with(layout, "recompute=" + recompute);
         const LoopbackRun kept = run_loopback(study(family), base, {.steps = 2});
         for (const std::string horizon : {"0", "2"}) {

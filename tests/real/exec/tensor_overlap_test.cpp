@@ -30,7 +30,8 @@ TEST_CASE("halves of a microbatch train as one device does, in every family, rec
     for (const std::string overlap : {"block", "across-blocks"}) {
       for (const std::string sequence : {"false", "true"}) {
         for (const std::string recompute :
-             {"none", "selective", "full", "{method: group, strategy: group_3}"}) {
+             {"none", "selective", "full", "{method: full, unit: sublayer}",
+              "{method: group, strategy: group_3}"}) {
           CAPTURE(family, overlap, sequence, recompute);
           const Sets sets =
               joined(halved(overlap), {"cluster.ranks=2", "parallel.sequence_parallel=" + sequence,
