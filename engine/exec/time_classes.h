@@ -1,7 +1,7 @@
 // Sorts one rank's idle time into exposed communication, host and bubble, while the ops are timed.
 //
 // The main stream's gaps come in order of time, communication in order of issue. Where several
-// collectives or transfers cover the same instant of a gap, the one issued first has it; program_run.cpp
+// collectives or transfers cover the same instant of a gap, the one issued first has it; idle_time.cpp
 // asks twice, first for those of stream tp and then, with what is open, for all others. What none
 // covers by the end of the step was host, as long as the next op was not issued, and then bubble.
 // Only what is still open is kept, so memory does not grow with the number of microbatches.

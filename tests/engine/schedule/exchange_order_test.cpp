@@ -3,8 +3,8 @@
 #include "engine/schedule/exchange_order.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
-#include <regex>
 
 #include "engine/schedule/early_recompute.h"
 #include "tests/support/golden.h"
@@ -17,6 +17,22 @@ std::vector<LoweredRow> exchanges(const PipelineSchedule& schedule) {
   auto made = add_exchanges(lowered_rows(schedule), placement_of(schedule));
   if (const auto* reason = std::get_if<Infeasible>(&made)) FAIL(reason->reason);
   return std::get<std::vector<LoweredRow>>(made);
+}
+
+/// The names of the commands in a line of Merak's, each printed as a string: `'ForwardPass(...)'`.
+std::vector<std::string> called(const std::string& line) {
+  std::vector<std::string> names;
+  for (std::size_t quote = line.find('\''); quote != std::string::npos;
+       quote = line.find('\'', quote + 1)) {
+    const std::size_t begin = quote + 1;
+    const std::size_t paren = line.find('(', begin);
+    const auto is_letter = [](unsigned char c) { return std::isalpha(c) != 0; };
+    if (paren == std::string::npos || paren == begin) continue;
+    if (std::all_of(&line[begin], &line[paren], is_letter)) {
+      names.push_back(line.substr(begin, paren - begin));
+    }
+  }
+  return names;
 }
 
 /// Merak's commands of each stage as words. Those of one kind go through the microbatches in order,
@@ -36,15 +52,14 @@ std::vector<std::vector<std::string>> merak_commands() {
   std::vector<std::vector<std::string>> stages;
   std::map<std::string, int> count;
   std::ifstream file = golden_file("merak_scp_s4_m5_commands.txt");
-  const std::regex command("'([A-Za-z]+)\\(");
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("stage")) {
       stages.emplace_back();
       count.clear();
       continue;
     }
-    for (std::sregex_iterator it(line.begin(), line.end(), command), end; it != end; ++it) {
-      const auto known = words.find((*it)[1]);
+    for (const std::string& name : called(line)) {
+      const auto known = words.find(name);
       if (known == words.end()) continue;  // loading, the optimizer, switches of checkpointing
       std::string text = known->second;
       for (const std::string kind : {"SEND_F", "RECV_F", "SEND_B", "RECV_B", "F", "B", "R*"}) {

@@ -1,0 +1,287 @@
+#include "engine/exec/concrete_channels.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "engine/exec/shape_edges.h"
+
+namespace trainyard {
+
+namespace {
+
+class Finder {
+ public:
+  Finder(const Program& program, const Lanes& lanes, const Cluster& cluster, const Network* network,
+         const std::vector<Coordinates>& coordinates)
+      : program_(program),
+        lanes_(lanes),
+        cluster_(cluster),
+        network_(network),
+        num_ranks_(program.mesh.num_ranks()),
+        coordinates_(coordinates) {
+    if (network == nullptr) own_network_.emplace(cluster);
+    const Network& any = network == nullptr ? *own_network_ : *network;
+    if (any.fabric_needs_routes()) routes_ = &any;
+  }
+
+  ConcreteChannels run() {
+    locate();
+    find_users();
+    for (std::size_t l = 0; l < lanes_.lanes.size(); ++l) {
+      out_.first.push_back(out_.num_channels);
+      out_.lanes.push_back(lanes_.lanes[l].group >= 0 ? groups(l) : transfers(l));
+      out_.num_channels += static_cast<std::uint32_t>(out_.lanes.back().size());
+    }
+    if (network_ != nullptr) {
+      for (std::size_t l = 0; l < out_.lanes.size(); ++l) find_uses(l);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  std::size_t at(std::int64_t rank) const { return static_cast<std::size_t>(rank); }
+
+  void locate() {
+    const FabricLinks fabric(cluster_);
+    node_.reserve(at(num_ranks_));
+    leaf_.reserve(at(num_ranks_));
+    for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
+      const std::int64_t node = rank / cluster_.devices_per_node;
+      node_.push_back(static_cast<std::int32_t>(node));
+      leaf_.push_back(static_cast<std::int32_t>(fabric.leaf(node)));
+    }
+  }
+  std::int64_t local(std::int64_t rank, std::int64_t parts) const {
+    return rank % cluster_.devices_per_node * parts / cluster_.devices_per_node;
+  }
+
+  /// Which lists send, receive or take part on each lane.
+  void find_users() {
+    uses_lane_.assign(lanes_.lanes.size(), std::vector<std::uint8_t>(program_.body.size(), 0));
+    for (std::size_t list = 0; list < program_.body.size(); ++list) {
+      std::vector<bool> seen(program_.segments.size(), false);
+      const auto see = [&](SegmentId id) {
+        if (seen[static_cast<std::size_t>(id)]) return;
+        seen[static_cast<std::size_t>(id)] = true;
+        const Segment& segment = program_.segments[static_cast<std::size_t>(id)];
+        for (std::size_t k = 0; k < segment.ops.size(); ++k) {
+          const std::int32_t m = lanes_.of_op[static_cast<std::size_t>(id)][k];
+          if (m < 0) continue;
+          const bool receives = segment.ops[k].kind == OpKind::kRecv;
+          uses_lane_[static_cast<std::size_t>(lanes_.messages[static_cast<std::size_t>(m)].lane)]
+                    [list] |= receives ? 2 : 1;
+        }
+      };
+      for (const Call& call : program_.body[list].calls) {
+        see(call.segment);
+        for (const auto& [where, inner] : call.inside) see(inner);
+      }
+    }
+  }
+  bool takes_part(std::size_t lane, std::int64_t rank, std::uint8_t how) const {
+    return (uses_lane_[lane][static_cast<std::size_t>(coordinates_[at(rank)][0])] & how) != 0;
+  }
+
+  /// Ranks are visited in ascending order, so the nodes of each group come in runs.
+  LaneChannels groups(std::size_t l) const {
+    const Group& group = program_.groups[static_cast<std::size_t>(lanes_.lanes[l].group)];
+    const GroupIndex index(program_, group);
+    LaneChannels out;
+    out.of_rank.assign(at(num_ranks_), -1);
+    struct Run {
+      std::int32_t channel = -1, node = -1, leaf = -1;
+      std::int64_t length = 0, shortest = 0, nic = -1, nics = 0, fewest_nics = 0;
+      void close() {
+        shortest = shortest == 0 ? length : std::min(shortest, length);
+        fewest_nics = fewest_nics == 0 ? nics : std::min(fewest_nics, nics);
+      }
+    };
+    std::vector<Run> runs(static_cast<std::size_t>(index.count));
+    for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
+      if (!is_member(group, coordinates_[at(rank)]) || !takes_part(l, rank, 1)) continue;
+      Run& run = runs[at(index.of(coordinates_[at(rank)]))];
+      if (run.channel < 0) {
+        run.channel = static_cast<std::int32_t>(out.first.size());
+        out.first.push_back(rank);
+        out.layout.push_back({0, 0, 0, 0, 0});
+      }
+      out.of_rank[at(rank)] = run.channel;
+      GroupLayout& layout = out.layout[static_cast<std::size_t>(run.channel)];
+      ++layout.ranks;
+      if (node_[at(rank)] != run.node) {
+        if (run.node >= 0) run.close();
+        ++layout.nodes;
+        run.node = node_[at(rank)];
+        run.length = run.nics = 0;
+        run.nic = -1;
+      }
+      if (leaf_[at(rank)] != run.leaf) {
+        ++layout.leaves;
+        run.leaf = leaf_[at(rank)];
+      }
+      ++run.length;
+      const std::int64_t nic = local(rank, cluster_.num_nics());
+      if (nic != run.nic) ++run.nics;
+      run.nic = nic;
+    }
+    for (Run& run : runs) {
+      if (run.channel < 0) continue;
+      run.close();
+      GroupLayout& layout = out.layout[static_cast<std::size_t>(run.channel)];
+      layout.ranks_per_node = run.shortest;
+      layout.nics = run.fewest_nics;
+    }
+    if (routes_ != nullptr) find_fabric_loads(l, out);
+    return out;
+  }
+
+  /// [channel]: its ranks, ascending; transfers: the sender.
+  std::vector<std::vector<std::int64_t>> members(const LaneChannels& channels) const {
+    std::vector<std::vector<std::int64_t>> out(channels.size());
+    for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
+      const std::int32_t c = channels.of_rank[at(rank)];
+      if (c >= 0) out[static_cast<std::size_t>(c)].push_back(rank);
+    }
+    return out;
+  }
+
+  /// What the busiest link of the fabric carries for each group.
+  void find_fabric_loads(std::size_t l, LaneChannels& channels) const {
+    const bool spreads =
+        std::any_of(lanes_.messages.begin(), lanes_.messages.end(), [&](const Message& message) {
+          return static_cast<std::size_t>(message.lane) == l && leaves_ring(message.kind, cluster_);
+        });
+    const auto devices = members(channels);
+    for (std::size_t c = 0; c < channels.size(); ++c) {
+      GroupLayout& layout = channels.layout[c];
+      if (layout.nodes < 2) continue;
+      layout.fabric_ring = routes_->fabric_seconds(
+          devices[c], shape_edges(EdgeShape::kRing, 1, devices[c], cluster_.devices_per_node),
+          true);
+      if (spreads) layout.fabric_spread = worst_round(devices[c]);
+    }
+  }
+
+  /// Among the rounds in which everybody sends to the rank so many further: 1, 2, 4, ... and half
+  /// way round.
+  double worst_round(const std::vector<std::int64_t>& devices) const {
+    const auto n = static_cast<std::int32_t>(devices.size());
+    double slowest = 0;
+    std::vector<GroupEdge> edges(devices.size());
+    const auto round = [&](std::int32_t by) {
+      for (std::int32_t i = 0; i < n; ++i) edges[static_cast<std::size_t>(i)] = {i, (i + by) % n};
+      slowest = std::max(slowest, routes_->fabric_seconds(devices, edges, false));
+    };
+    for (std::int32_t by = 1; by < n; by *= 2) round(by);
+    round(n / 2);
+    return slowest;
+  }
+
+  LaneChannels transfers(std::size_t l) const {
+    const Lane& lane = lanes_.lanes[l];
+    LaneChannels out;
+    out.of_rank.assign(at(num_ranks_), -1);
+    out.into_rank.assign(at(num_ranks_), -1);
+    for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
+      if (!takes_part(l, rank, 1)) continue;
+      const std::int64_t peer = receiver(program_, lane, coordinates_[at(rank)], rank);
+      const auto channel = static_cast<std::int32_t>(out.first.size());
+      out.of_rank[at(rank)] = channel;
+      out.into_rank[at(peer)] = channel;
+      out.first.push_back(rank);
+      out.distance.push_back(lane.is_copy() ? Distance::kHost : distance(rank, peer));
+      if (routes_ == nullptr) continue;
+      const std::array<std::int64_t, 2> ends = {rank, peer};
+      const std::array<GroupEdge, 1> edge = {GroupEdge{0, 1}};
+      out.fabric.push_back(routes_->fabric_seconds(ends, edge, false));
+    }
+    return out;
+  }
+
+  Distance distance(std::int64_t a, std::int64_t b) const {
+    if (a == b) return Distance::kSameDevice;
+    if (node_[at(a)] == node_[at(b)]) {
+      const std::int64_t sockets = cluster_.host.sockets;
+      if (sockets > 1 && local(a, sockets) != local(b, sockets)) return Distance::kAcrossSockets;
+      const std::int64_t switches = cluster_.pcie.switches;
+      return switches > 0 && local(a, switches) != local(b, switches) ? Distance::kAcrossSwitches
+                                                                      : Distance::kSameNode;
+    }
+    return leaf_[at(a)] == leaf_[at(b)] ? Distance::kSameLeaf : Distance::kAcrossLeaves;
+  }
+
+  /// Shapes of the edges that messages on this lane take in a group that lies so.
+  const std::vector<ConcreteChannels::Shape>& shapes(std::size_t l, const GroupLayout& layout) {
+    const auto [it, fresh] = out_.shapes.try_emplace({l, layout});
+    if (!fresh) return it->second;
+    SourceLog unused;
+    for (const Message& message : lanes_.messages) {
+      if (static_cast<std::size_t>(message.lane) != l) continue;
+      for (const CollectivePhase& phase :
+           collective_phases(message.kind, message.bytes, layout, cluster_, unused)) {
+        const ConcreteChannels::Shape shape{phase.shape, phase.distance};
+        if (std::find(it->second.begin(), it->second.end(), shape) == it->second.end())
+          it->second.push_back(shape);
+      }
+    }
+    return it->second;
+  }
+
+  void find_uses(std::size_t l) {
+    const LaneChannels& channels = out_.lanes[l];
+    const auto devices = members(channels);
+    for (std::size_t c = 0; c < channels.size(); ++c) {
+      const std::uint32_t id = out_.number(l, static_cast<std::int32_t>(c));
+      if (lanes_.lanes[l].group < 0) {
+        add_use(id, 0, 1, links_of_transfer(lanes_.lanes[l], channels.first[c]));
+        continue;
+      }
+      const auto& known = shapes(l, channels.layout[c]);
+      for (std::size_t s = 0; s < known.size(); ++s) {
+        const auto [shape, distance] = known[s];
+        const auto edges = shape_edges(shape, distance, devices[c], cluster_.devices_per_node);
+        const bool striped = shape == EdgeShape::kRing || shape == EdgeShape::kChain;
+        const auto uses = network_->uses(devices[c], edges, striped);
+        add_use(id, static_cast<std::int16_t>(s), uses.unit, uses.links);
+      }
+    }
+  }
+
+  std::vector<LinkUse> links_of_transfer(const Lane& lane, std::int64_t from) const {
+    if (lane.is_copy()) return network_->host_route(from, lane.stream == StreamId::kD2h);
+    return network_->route(from, receiver(program_, lane, coordinates_[at(from)], from));
+  }
+
+  void add_use(std::uint32_t channel, std::int16_t shape, std::int64_t unit,
+               const std::vector<LinkUse>& links) {
+    const auto first = static_cast<std::uint32_t>(out_.passed.size());
+    out_.passed.insert(out_.passed.end(), links.begin(), links.end());
+    out_.uses.push_back(
+        {channel, shape, unit, first, static_cast<std::uint32_t>(out_.passed.size())});
+  }
+
+  const Program& program_;
+  const Lanes& lanes_;
+  const Cluster& cluster_;
+  const Network* network_;
+  std::optional<Network> own_network_;  // where the caller has none
+  const Network* routes_ =
+      nullptr;  // set where routes through the fabric decide how long something takes
+  std::int64_t num_ranks_;
+  const std::vector<Coordinates>& coordinates_;  // [rank]
+  std::vector<std::int32_t> node_, leaf_;        // [rank]
+  std::vector<std::vector<std::uint8_t>>
+      uses_lane_;  // [lane][list]: 1 takes part or sends, 2 receives
+  ConcreteChannels out_;
+};
+
+}  // namespace
+
+ConcreteChannels concrete_channels(const Program& program, const Lanes& lanes,
+                                   const Cluster& cluster, const Network* network,
+                                   const std::vector<Coordinates>& coordinates) {
+  return Finder(program, lanes, cluster, network, coordinates).run();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,162 @@
+#include "engine/exec/joint_bodies.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace trainyard {
+
+void JointBodies::pass(ChannelId channel, const std::vector<Cursor>& members, std::int32_t number,
+                       const TimedBody& body) {
+  const std::vector<BodyMap>& maps = this->maps(channel, members, number, body);
+  Seconds start = progress_.start();  // of the first collective
+  for (const Cursor member : members) {
+    const StreamState& its = main_of(member);
+    start = std::max({start, its.ready, its.issued + progress_.item_at(member).op->launch});
+  }
+  if (are_constant(members, maps, body, start)) {
+    for (std::size_t i = 0; i < maps.size(); ++i) pass_mapped(members[i], body, maps[i], start);
+    return;
+  }
+  entries_.clear();
+  for (const Cursor member : members) {
+    const StreamState& its = main_of(member);
+    entries_.push_back({progress_.item_at(member).op, its.ready, its.end, its.issued});
+  }
+  const auto courses = timed(channel, body);
+  for (std::size_t i = 0; i < courses.size(); ++i) pass_timed(members[i], courses[i]);
+}
+
+/// Of the ranks in entries_.
+std::vector<BodyCourse> JointBodies::timed(ChannelId channel, const TimedBody& body) const {
+  return time_body(body, entries_,
+                   [&](std::int32_t message) { return plan_.times.of(channel, message).total; });
+}
+
+/// Of the body that begins where the members are, one per member.
+const std::vector<BodyMap>& JointBodies::maps(ChannelId channel, const std::vector<Cursor>& members,
+                                              std::int32_t number, const TimedBody& body) {
+  const auto c = static_cast<std::size_t>(channel);
+  auto& of_channel = known_[c];
+  if (of_channel.size() <= static_cast<std::size_t>(number)) {
+    of_channel.resize(static_cast<std::size_t>(number) + 1, nullptr);
+  }
+  const std::vector<BodyMap>*& known = of_channel[static_cast<std::size_t>(number)];
+  if (known != nullptr) return *known;
+  const GroupLayout& layout = plan_.folds.channels[c].layout;
+  std::vector<std::int64_t> key = {layout.ranks,
+                                   layout.nodes,
+                                   layout.ranks_per_node,
+                                   layout.leaves,
+                                   layout.nics,
+                                   std::bit_cast<std::int64_t>(layout.fabric_ring),
+                                   std::bit_cast<std::int64_t>(layout.fabric_spread)};
+  entries_.clear();
+  for (const Cursor member : members) {
+    const StreamItem& item = progress_.item_at(member);
+    key.push_back(static_cast<std::int64_t>(plan_.list_of[static_cast<std::size_t>(member.rank)]));
+    key.push_back(item.body);
+    constexpr Seconds kLongAgo = -1e30;
+    entries_.push_back({item.op, 0, body.main_follows ? kLongAgo : 0, kLongAgo});
+  }
+  const auto [it, fresh] = all_maps_.try_emplace(std::move(key));
+  if (fresh) it->second = map_body(timed(channel, body), progress_.kinds().size());
+  known = &it->second;
+  return *known;
+}
+
+/// Whether all of it is `start` plus constants.
+bool JointBodies::are_constant(const std::vector<Cursor>& members, const std::vector<BodyMap>& maps,
+                               const TimedBody& body, Seconds start) {
+  for (std::size_t i = 0; i < maps.size(); ++i) {
+    const StreamState& its = main_of(members[i]);
+    const BodyCourse& course = maps[i].course;
+    const bool constant =
+        its.issued + course.slack <= start &&
+        (body.main_follows ? its.end <= start + course.first_kernel : its.end == start) &&
+        // Else the gap before the first kernel is the host's in part, which depends on the ops in
+        // it.
+        (its.issued + course.first_launch <= its.end || its.end == start + course.first_kernel);
+    if (!constant) return false;
+  }
+  return true;
+}
+
+void JointBodies::pass_mapped(Cursor member, const TimedBody& body, const BodyMap& map,
+                              Seconds start) {
+  RankState& state = progress_.rank(member.rank);
+  StreamState& stream = state.streams[kMainStream];
+  const StreamItem& item = progress_.item_at(member);
+  const BodyCourse& course = map.course;
+  StepAccount& account = state.account(stream.step);
+  const std::uint32_t at = state.list->streams[kMainStream][stream.next];
+  const Seconds begin = start + course.first_kernel;
+  const Seconds entry = stream.end;
+  if (begin > entry) {
+    RankProgress::note_gap(account, stream, state, entry, begin,
+                           stream.issued + course.first_launch);
+  }
+  const bool first = body.stream == StreamId::kTp;
+  for (const BodyEvent& event : map.reaching) {
+    account.events[kMainStream].push_back(
+        {at, event.kind, first, start + event.begin, start + event.end, 0});
+  }
+  for (const BodyEvent& event : map.open) {
+    account.open_events.push_back(
+        {at, -1, false, start + event.begin, start + event.end, stream.issued + event.issued});
+  }
+  for (const auto& [kind, seconds] : map.exposed) {
+    account.exposed[static_cast<std::size_t>(kind)] += seconds;
+  }
+  note(state, stream, course, start + course.main, start + course.other);
+  const GivenMark* given = state.list->given.data() + item.first_given;
+  for (std::uint32_t i = 0; i < item.num_given; ++i) {
+    Seconds end = stream.end;
+    if (given[i].op < body.num_ops) {
+      end = start + course.op_end[given[i].op];
+      if (item.op[given[i].op].kind != TimedKind::kCollective) end = std::max(end, entry);
+    }
+    progress_.reach(state, stream.step, given[i].mark, end);
+  }
+  ++stream.next;
+}
+
+void JointBodies::pass_timed(Cursor member, const BodyCourse& course) {
+  RankState& state = progress_.rank(member.rank);
+  StreamState& stream = state.streams[kMainStream];
+  const StreamItem& item = progress_.item_at(member);
+  StepAccount& account = state.account(stream.step);
+  const std::uint32_t at = state.list->streams[kMainStream][stream.next];
+  const bool first =
+      state.list->bodies[static_cast<std::size_t>(item.body)].stream == StreamId::kTp;
+  for (const BodyEvent& event : course.events) {
+    if (event.kind < 0) {
+      RankProgress::note_gap(account, stream, state, event.begin, event.end,
+                             stream.issued + event.issued);
+    } else {
+      account.events[kMainStream].push_back({at, event.kind, first, event.begin, event.end, 0});
+    }
+  }
+  note(state, stream, course, course.main, course.other);
+  const GivenMark* given = state.list->given.data() + item.first_given;
+  for (std::uint32_t i = 0; i < item.num_given; ++i) {
+    const bool inside = given[i].op < course.op_end.size();
+    progress_.reach(state, stream.step, given[i].mark,
+                    inside ? course.op_end[given[i].op] : stream.end);
+  }
+  ++stream.next;
+}
+
+/// What a body comes to; its streams end at `main` and `other`.
+void JointBodies::note(RankState& state, StreamState& stream, const BodyCourse& course,
+                       Seconds main, Seconds other) {
+  StepAccount& account = state.account(stream.step);
+  account.compute += course.compute;
+  account.flop += course.flop;
+  account.end = std::max({account.end, main, other});
+  progress_.count_events(course.num_events);
+  stream.end = main;
+  stream.gathered = false;
+}
+
+}  // namespace trainyard
