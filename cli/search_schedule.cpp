@@ -16,25 +16,32 @@ namespace trainyard {
 
 namespace {
 
-/// The durations of the study's stages; of a study that has no Program, which compile() will say,
-/// units.
-ScheduleSettings simulated_durations(const Prepared& prepared) {
+/// Adds the times of the study's actions under `schedule`. False: the study has no Program.
+bool add_simulated_times(const Prepared& prepared, const std::string& schedule, ActionTimes& times) {
   Prepared probe = prepared;
   probe.study.schedule = {};
-  probe.study.schedule.method =
-      prepared.study.schedule.method == "opportunistic" ? "1f1b" : "zb-h1";
+  probe.study.schedule.method = schedule;
   PassLog log;
   const auto compiled = compile(probe.model, probe.study, probe.software, log);
   const auto* program = std::get_if<Program>(&compiled);
-  if (program == nullptr) return {};
+  if (program == nullptr) return false;
   SourceLog sources;
   const Costs costs =
       make_costs(*program, probe.hardware, probe.software, probe.study.cluster, sources);
   RunOptions options;
   options.record_rows = true;
   const std::array<Job, 1> jobs = {Job{program, 0}};
-  ActionTimes times(prepared.study.parallel.pipeline);
   for (const RankTrace& rank : AnalyticExecutor().run(jobs, costs, options).ranks) times.add(*program, rank.rows);
+  return true;
+}
+
+/// The durations of the study's stages, of whole backwards and where the search may split them of their halves; of a
+/// study that has no Program, which compile() will say, units.
+ScheduleSettings simulated_durations(const Prepared& prepared) {
+  ActionTimes times(prepared.study.parallel.pipeline);
+  if (!add_simulated_times(prepared, "1f1b", times)) return {};
+  const bool splits = prepared.study.schedule.method != "opportunistic";
+  if (splits && !add_simulated_times(prepared, "zb-h1", times)) return {};
   return durations_of(times, mean_time);
 }
 

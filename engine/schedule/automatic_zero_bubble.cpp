@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "engine/schedule/whole_backwards.h"
 #include "engine/schedule/zero_bubble.h"
 
 namespace trainyard {
@@ -207,6 +208,8 @@ class Best {
   void offer(const Length& length, PipelineSchedule schedule) {
     if (!best_ || shorter(length, best_->first)) best_ = {length, std::move(schedule)};
   }
+  const Length& length() const { return best_->first; }
+  const PipelineSchedule& schedule() const { return best_->second; }
   PipelineSchedule take() { return std::move(best_->second); }
 
  private:
@@ -254,22 +257,33 @@ PipelineSchedule automatic_zero_bubble(std::span<const ActionDurations> of_stage
                                        int num_microbatches, int memory_limit) {
   const auto num_stages = static_cast<int>(of_stage.size());
   Best best;
+  std::vector<PipelineSchedule> in_halves;
   const auto search = [&](int limit) {
+    Best of_limit;
     for (const bool delay : {false, true}) {
       for (const bool leave : {false, true}) {
         for (const bool fill : {false, true}) {
           OrderSearch order(of_stage, transfer, num_microbatches, limit, {delay, leave, fill});
           PipelineSchedule schedule = order.make();
-          best.offer(order.length(), std::move(schedule));
+          of_limit.offer(order.length(), std::move(schedule));
         }
       }
     }
+    in_halves.push_back(of_limit.schedule());
+    best.offer(of_limit.length(), of_limit.take());
   };
   search(memory_limit);
   if (memory_limit > num_stages) search(num_stages);
   offer_made(zb_h1(num_stages, num_microbatches), of_stage, transfer, memory_limit, best);
   offer_made(halved_one_f_one_b(num_stages, num_microbatches), of_stage, transfer, memory_limit,
              best);
+  if (whole_is_faster(of_stage)) {
+    in_halves.push_back(zb_h1(num_stages, num_microbatches));
+    in_halves.push_back(halved_one_f_one_b(num_stages, num_microbatches));
+    for (PipelineSchedule& halves : in_halves)
+      offer_made(with_whole_backwards(std::move(halves)), of_stage, transfer, memory_limit, best);
+    offer_made(one_f_one_b(num_stages, num_microbatches), of_stage, transfer, memory_limit, best);
+  }
   return best.take();
 }
 

@@ -21,10 +21,12 @@ namespace trainyard {
 ///   - a W where one fits into a gap, or where memory is full; in a shorter gap where the gap would
 ///     become the longest idle time of all ranks, or never (third);
 ///   - what W are left at the end.
+/// Where a whole backward takes less time than its halves, these orders with whole backwards up to
+/// the last forwards (whole_backwards.h), and 1F1B with whole ones throughout, are looked at too.
 /// With F = I = W on p equal stages, no transfers, m >= 2p - 1 microbatches and a limit of 2p - 1
 /// or more no rank idles in its span; with a limit of p each idles no longer than in ZB-H1. Qi et
-/// al., Zero Bubble Pipeline Parallelism (arXiv:2401.10241), section 3.1. `of_stage`: [stage], F, I
-/// and W of it; `transfer`: between stages. Needs memory_limit >= 1.
+/// al., Zero Bubble Pipeline Parallelism (arXiv:2401.10241), section 3.1. `of_stage`: [stage], F,
+/// B, I and W of it; `transfer`: between stages. Needs memory_limit >= 1.
 PipelineSchedule automatic_zero_bubble(std::span<const ActionDurations> of_stage, double transfer,
                                        int num_microbatches, int memory_limit);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/schedule/whole_backwards.h"
 #include "engine/schedule/zero_bubble.h"
 #include "tests/support/golden.h"
 
@@ -79,7 +80,8 @@ TEST_CASE(
     for (const int m : {p, 2 * p + 1, 4 * p}) {
       CAPTURE(forward, input, weight, transfer, p, m);
       ScheduleSettings settings;
-      settings.of_stage.assign(static_cast<std::size_t>(p), {forward, 0, input, weight, 0});
+      settings.of_stage.assign(static_cast<std::size_t>(p),
+                               {forward, input + weight, input, weight, 0});
       settings.transfer = transfer;
       const double handmade = timing(zb_h1(p, m), settings).makespan;
       for (const auto& [name, limit] : {std::pair("zb-1p", p), std::pair("zb-2p", 2 * p)}) {
@@ -94,7 +96,7 @@ TEST_CASE(
 TEST_CASE("a limit on memory is kept, down to one microbatch, on unequal stages too") {
   const int limit = GENERATE(1, 2, 3, 5, 64);
   ScheduleSettings settings;
-  settings.of_stage = {{2, 0, 2, 1, 0}, {1, 0, 3, 2, 0}, {3, 0, 1, 1, 0}, {1, 0, 1, 4, 0}};
+  settings.of_stage = {{2, 3, 2, 1, 0}, {1, 5, 3, 2, 0}, {3, 2, 1, 1, 0}, {1, 5, 1, 4, 0}};
   settings.memory_limit = limit;
   const PipelineSchedule schedule = searched("zb-1p", 4, 9, settings);
   CAPTURE(limit);
@@ -117,7 +119,9 @@ TEST_CASE("on uneven stages the search is an order that runs, no slower than wha
     for (int stage = 0; stage < p; ++stage) {
       const auto time = [&] { return 1 + static_cast<double>(random() % 3); };
       ActionDurations of{time(), 0, time(), time(), 0};
-      of.backward = of.input + of.weight;
+      const bool hides =
+          trial % 2 == 1;  // collectives behind weight gradients, where they are whole
+      of.backward = std::max(of.input, of.input + of.weight - (hides ? time() / 2 : 0));
       settings.of_stage.push_back(of);
     }
     settings.transfer = random() % 2 == 0 ? 0 : 0.5;
@@ -130,6 +134,42 @@ TEST_CASE("on uneven stages the search is an order that runs, no slower than wha
     CHECK(zb_1p <= makespan(one_f_one_b(p, m)));
     CHECK(makespan(searched("zb-2p", p, m, settings)) <= zb_1p);
   }
+}
+
+TEST_CASE("halves are joined up to the last forward, and a W goes to the I that it stands behind") {
+  // ZB-H1 puts rank r's W off by r backwards: of 3 ranks and 5 microbatches
+  //   rank 0   F0 F1 F2 I0 W0 F3 I1 W1 F4 I2 W2 I3 W3 I4 W4
+  //   rank 1   F0 F1 I0 F2 I1 W0 F3 I2 W1 F4 I3 W2 I4 W3 W4
+  //   rank 2   F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 F4 I4 W2 W3 W4
+  // The W between an I and the last forward becomes that I's; those put off stay, and are done at
+  // the end.
+  const auto text = [](const PipelineSchedule& schedule, std::size_t rank) {
+    std::string words;
+    for (const std::string& word : to_text(schedule.actions[rank])) words += word.substr(1) + " ";
+    return words;
+  };
+  const PipelineSchedule joined = with_whole_backwards(zb_h1(3, 5));
+  CHECK(text(joined, 0) == "F0 F1 F2 B0 F3 B1 F4 I2 W2 I3 W3 I4 W4 ");
+  CHECK(text(joined, 1) == "F0 F1 I0 F2 B1 F3 B2 F4 I3 W0 I4 W3 W4 ");
+  CHECK(text(joined, 2) == "F0 I0 F1 I1 F2 B2 F3 B3 F4 I4 W0 W1 W4 ");
+  CHECK_FALSE(find_fault(joined));
+  for (int rank = 0; rank < 3; ++rank)
+    CHECK(peak_in_flight(joined, rank) == peak_in_flight(zb_h1(3, 5), rank));
+}
+
+TEST_CASE("where whole backwards hide their collectives the search has them") {
+  // F 2, I and W 2, B 3. 1F1B takes (m + p - 1)(F + B) = 35. ZB-H1 with its halves joined: the
+  // first gradient is at rank 0 after 3 F and 2 I, at 10; then B0 F3 B1 F4 without a gap until 20,
+  // and I2 W2 I3 W3 I4 W4 until 32.
+  ScheduleSettings settings;
+  settings.of_stage.assign(3, {2, 3, 2, 2, 0});
+  const PipelineSchedule found = searched("zb-1p", 3, 5, settings);
+  CHECK(timing(one_f_one_b(3, 5), settings).makespan == 35);
+  CHECK(timing(with_whole_backwards(zb_h1(3, 5)), settings).makespan == 32);
+  CHECK(timing(found, settings).makespan <= 32);
+  const auto& last = found.actions[2];
+  CHECK(std::any_of(last.begin(), last.end(),
+                    [](const Action& action) { return action.phase == ActionPhase::kBackward; }));
 }
 
 TEST_CASE("ZB-2p of two ranks is the order that one writes by hand") {
