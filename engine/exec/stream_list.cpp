@@ -1,51 +1,32 @@
 #include "engine/exec/stream_list.h"
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <unordered_map>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "engine/exec/body_finder.h"
+#include "engine/exec/body_limits.h"
+#include "engine/exec/stream_marks.h"
 
 namespace trainyard {
 
 namespace {
 
 constexpr std::uint32_t kEnd = StreamPoint::kEnd;
-constexpr std::uint32_t kNoMark = ~0U;
 
 struct PoolTurns {
   std::vector<StreamPoint> given;
   std::size_t taken = 0;
 };
 
-/// Ops of a call that may make a body.
-struct BodyPlace {
-  std::size_t call, op;
-  std::uint32_t taken;  // 0: none could be made
-  friend bool operator==(const BodyPlace&, const BodyPlace&) = default;
-};
-
 /// What several tries at one list have in common.
 struct ListContext {
   TimedRank timed;
-  std::vector<BodyPlace> limits;  // ascending (call, op): ops that a body there may have
+  BodyLimits limits;
   std::unordered_map<SegmentId, std::vector<std::uint32_t>> body_ends;
 };
-
-bool is_before(const BodyPlace& a, const BodyPlace& b) {
-  return a.call != b.call ? a.call < b.call : a.op < b.op;
-}
-
-/// Both ascending; where both have a place, `newer` rules.
-std::vector<BodyPlace> merged(const std::vector<BodyPlace>& newer, const std::vector<BodyPlace>& older) {
-  std::vector<BodyPlace> out;
-  out.reserve(newer.size() + older.size());
-  std::set_union(newer.begin(), newer.end(), older.begin(), older.end(), std::back_inserter(out), is_before);
-  return out;
-}
 
 class ListMaker {
  public:
@@ -69,24 +50,17 @@ class ListMaker {
   /// and noted so in the limits; both have to be done again.
   bool run() {
     walk();
-    per_pass_ = state_.next;
+    const ItemNumber per_pass = state_.next;
     recording_ = true;
     host_ = 0;
-    out_.items.reserve(static_cast<std::size_t>(per_pass_));
-    state_.clocks.reserve(2 * static_cast<std::size_t>(per_pass_));
-    end_marks_.assign(static_cast<std::size_t>(per_pass_), kNoMark);
-    inner_marks_.assign(static_cast<std::size_t>(per_pass_), -1);
-    const std::vector<BodyPlace> first = std::exchange(taken_, {});
+    out_.items.reserve(static_cast<std::size_t>(per_pass));
+    state_.clocks.reserve(2 * static_cast<std::size_t>(per_pass));
+    marks_.begin(per_pass);
     walk();
-    if (first != taken_) {
-      std::vector<BodyPlace> none = first;
-      for (BodyPlace& place : none) place.taken = 0;
-      context_.limits = merged(merged(taken_, none), context_.limits);
-      return false;
-    }
-    check(state_.next == 2 * per_pass_, "both passes see the same items");
+    if (!context_.limits.settle()) return false;
+    check(state_.next == 2 * per_pass, "both passes see the same items");
     out_.launch = host_;
-    settle_marks();
+    marks_.settle(out_);
     return true;
   }
 
@@ -117,17 +91,8 @@ class ListMaker {
     }
   }
 
-  /// What a body at this place may have at most, of tries before.
-  std::size_t limited(std::size_t call, std::size_t op, std::size_t end) {
-    const std::vector<BodyPlace>& limits = context_.limits;
-    const BodyPlace here{call, op, 0};
-    while (next_limit_ < limits.size() && is_before(limits[next_limit_], here)) ++next_limit_;
-    if (next_limit_ == limits.size() || is_before(here, limits[next_limit_])) return end;
-    return std::min(end, op + limits[next_limit_].taken);
-  }
-
   void walk() {
-    next_limit_ = 0;
+    context_.limits.begin_walk();
     for (std::size_t c = 0; c < calls_.size(); ++c) {
       const Call& call = calls_[c];
       const CalledSegment& called = segments_[segment_of_[c]];
@@ -142,10 +107,10 @@ class ListMaker {
         if (k == timed.ops.size()) break;
         const TimedOp& op = timed.ops[k];
         if (ends != nullptr && (*ends)[k] > 0) {
-          const std::size_t limit = limited(c, k, (*ends)[k]);
+          const std::size_t limit = context_.limits.end(c, k, (*ends)[k]);
           const std::uint32_t taken =
               limit > k ? add_body(call.segment, call.mb, k, timed.ops, limit) : 0;
-          taken_.push_back({c, k, taken});
+          context_.limits.note(c, k, taken);
           if (taken > 0) {
             k += taken;
             continue;
@@ -305,12 +270,12 @@ class ListMaker {
       for (std::size_t u = 0; u < kNumStreams; ++u) clock[u] = std::max(clock[u], behind[u]);
       if (whole) clock[t] = point.at();
       if (recording_) {
-        out_.waits.push_back(mark(point));
+        out_.waits.push_back(marks_.mark(point));
         ++item.num_waits;
       }
     }
     if (recording_ && state_.host_sync.at() >= 0) {
-      item.host = static_cast<std::int32_t>(2 * host_mark_) + (state_.host_sync.at() < per_pass_ ? 1 : 0);
+      item.host = static_cast<std::int32_t>(2 * host_mark_) + (marks_.is_of_step_before(state_.host_sync) ? 1 : 0);
     }
     check(state_.next < std::numeric_limits<ItemNumber>::max(), "a list has fewer items than can be numbered");
     state_.clocks.push_back(clock);
@@ -318,30 +283,6 @@ class ListMaker {
     if (awaited_calls_[call_]) call_ends_[call_][s] = state_.end_of(s);
     if (recording_) out_.streams[s].push_back(static_cast<std::uint32_t>(out_.items.size() - 1));
     return item;
-  }
-
-  MarkRef mark(const StreamPoint& point) {
-    const bool previous = point.at() < per_pass_;
-    const auto item = static_cast<std::size_t>(previous ? point.at() : point.at() - per_pass_);
-    // A second pass that ends bodies earlier has more items than the first; it is done again, but not before its end.
-    if (item >= end_marks_.size()) {
-      end_marks_.resize(item + 1, kNoMark);
-      inner_marks_.resize(item + 1, -1);
-    }
-    std::uint32_t& known = point.op() == kEnd ? end_marks_[item] : inner_mark(item, point.op());
-    if (known == kNoMark) known = num_points_++;
-    return 2 * known + (previous ? 1 : 0);
-  }
-
-  /// Of op `op` of an item: marks of the same item are a list, ascending.
-  std::uint32_t& inner_mark(std::size_t item, std::uint32_t op) {
-    std::int32_t before = -1, at = inner_marks_[item];
-    while (at >= 0 && inner_[static_cast<std::size_t>(at)].op < op) at = inner_[static_cast<std::size_t>(before = at)].next;
-    if (at >= 0 && inner_[static_cast<std::size_t>(at)].op == op) return inner_[static_cast<std::size_t>(at)].mark;
-    const auto fresh = static_cast<std::int32_t>(inner_.size());
-    inner_.push_back({op, kNoMark, at});
-    (before < 0 ? inner_marks_[item] : inner_[static_cast<std::size_t>(before)].next) = fresh;
-    return inner_.back().mark;
   }
 
   void add_run(SegmentId id, const Microbatches& mb, std::size_t k, const TimedOp& op,
@@ -389,11 +330,11 @@ class ListMaker {
     if (op.host_sync) {
       state_.host_sync = point;
       if (recording_) {
-        host_mark_ = static_cast<std::uint32_t>(num_host_marks_++);
+        host_mark_ = static_cast<std::uint32_t>(out_.issued_at_wait.size());
         item.gives_host = static_cast<std::int32_t>(host_mark_);
         out_.issued_at_wait.push_back(host_);
       } else {
-        host_mark_ = static_cast<std::uint32_t>(num_syncs_++);
+        host_mark_ = num_syncs_++;
       }
     }
   }
@@ -448,29 +389,6 @@ class ListMaker {
     sent_over_[s] |= std::uint64_t{1} << lane;
   }
 
-  void settle_marks() {
-    out_.num_marks = num_points_ + num_host_marks_;
-    out_.given.reserve(num_points_);
-    for (std::size_t i = 0; i < out_.items.size(); ++i) {
-      StreamItem& item = out_.items[i];
-      if (item.host >= 0) item.host += 2 * static_cast<std::int32_t>(num_points_);
-      if (item.gives_host >= 0) item.gives_host += static_cast<std::int32_t>(num_points_);
-      item.first_given = static_cast<std::uint32_t>(out_.given.size());
-      for (std::int32_t at = inner_marks_[i]; at >= 0; at = inner_[static_cast<std::size_t>(at)].next) {
-        const InnerMark& inner = inner_[static_cast<std::size_t>(at)];
-        out_.given.push_back({inner.mark, inner.op, item.kind == ItemKind::kRun ? offset(item, inner.op) : -1});
-      }
-      if (end_marks_[i] != kNoMark) out_.given.push_back({end_marks_[i], kEnd, -1});
-      item.num_given = static_cast<std::uint32_t>(out_.given.size()) - item.first_given;
-    }
-  }
-
-  static Seconds offset(const StreamItem& item, std::uint32_t op) {
-    Seconds sum = 0;
-    for (std::uint32_t i = 0; i <= op; ++i) sum += item.op[i].duration;
-    return sum;
-  }
-
   const Program& program_;
   const Lanes& lanes_;
   const std::vector<Call>& calls_;
@@ -486,11 +404,9 @@ class ListMaker {
   };
   std::vector<CalledSegment> segments_;
   std::vector<std::uint32_t> segment_of_;  // [call]: index into segments_
-  std::size_t next_limit_ = 0;
   BodyFinder bodies_;
-  std::vector<BodyPlace> taken_;  // of this pass
   bool recording_ = false;
-  ItemNumber per_pass_ = 0;
+  StreamMarks marks_;
   Seconds host_ = 0;
   std::size_t call_ = 0;
   std::size_t stream_ = 0;
@@ -498,19 +414,11 @@ class ListMaker {
   StreamItem scratch_;
   std::vector<PoolTurns> pools_;
   std::uint32_t host_mark_ = 0;
-  std::size_t num_host_marks_ = 0, num_syncs_ = 0;
+  std::uint32_t num_syncs_ = 0;  // of the first pass
   std::vector<bool> awaited_calls_;
   std::vector<StreamNeeds> call_ends_;
   std::array<std::vector<std::pair<ItemNumber, std::uint32_t>>, kNumStreams> sent_;  // item, lane
   std::array<std::uint64_t, kNumStreams> sent_over_{};  // lanes of each stream so far
-  std::uint32_t num_points_ = 0;          // marks so far
-  std::vector<std::uint32_t> end_marks_;  // [item]: of its end; kNoMark: nobody waits for it
-  struct InnerMark {
-    std::uint32_t op, mark;
-    std::int32_t next;                    // index into inner_; -1: none
-  };
-  std::vector<InnerMark> inner_;          // of ends of ops
-  std::vector<std::int32_t> inner_marks_; // [item]: the first of its marks; -1: none
 };
 
 }  // namespace

@@ -1,51 +1,17 @@
 #include "engine/program/verify.h"
 
 #include <algorithm>
-#include <array>
-#include <boost/container/small_vector.hpp>
 #include <map>
-#include <stdexcept>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "engine/base/error.h"
 #include "engine/program/program_form.h"
+#include "engine/program/value_lifetimes.h"
+#include "engine/program/violation.h"
 
 namespace trainyard {
-
-namespace {
-
-using boost::container::small_vector;
-
-struct Violation : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-/// What one segment does to one value that outlives the call.
-struct Use {
-  bool needs_written = false;  // reads it before it writes it
-  bool writes = false;
-  bool frees = false;
-};
-
-/// Of a value by a segment, of the slot-th microbatch of its calls.
-struct SegmentUse {
-  SegmentId segment;
-  std::uint8_t slot;
-  Use use;
-};
-/// The same of values that are used alike.
-struct TokenUse {
-  std::size_t token;
-  std::uint8_t slot;
-  Use use;
-};
-
-enum class State : std::uint8_t { kUnwritten, kWritten, kFreed };
-
-}  // namespace
 
 /// Of one Program.
 class ProgramVerifier::Checks {
@@ -54,9 +20,10 @@ class ProgramVerifier::Checks {
 
   void run_all() {
     if (const auto problem = find_malformed(*program_)) fail(*problem);
-    find_anchors();
-    for (std::size_t s = 0; s < program_->segments.size(); ++s) check_segment(static_cast<SegmentId>(s));
-    group_values();
+    lifetimes_.emplace(*program_);
+    for (std::size_t v = 0; v < program_->values.size(); ++v) {
+      root_.push_back(storage_root(*program_, static_cast<ValueId>(v)));
+    }
     find_marked_ops();
     check_lists();
   }
@@ -70,7 +37,7 @@ class ProgramVerifier::Checks {
  private:
   void check_lists() {
     for (const RankClass& list : program_->body) {
-      check_lifetimes(list);
+      lifetimes_->check(*program_, list);
       check_inside(list);
       check_reductions(list);
     }
@@ -78,187 +45,10 @@ class ProgramVerifier::Checks {
     check_communication();
   }
 
-  template <typename... Parts>
-  [[noreturn]] static void fail(const Parts&... parts) {
-    std::string text;
-    ((text += parts), ...);
-    throw Violation(text);
-  }
-
   const Value& value(ValueId id) const { return program_->values[static_cast<std::size_t>(id)]; }
   ValueId root(ValueId id) const { return root_[static_cast<std::size_t>(id)]; }
   const Segment& segment(SegmentId id) const {
     return program_->segments[static_cast<std::size_t>(id)];
-  }
-
-  /// The value whose write makes `v` readable: itself, or the storage it is a view of.
-  void find_anchors() {
-    std::vector<bool> written(program_->values.size(), false);
-    for (const Segment& s : program_->segments) {
-      for (const ProgramOp& op : s.ops) {
-        for (const Operand& operand : op.writes) written[static_cast<std::size_t>(operand.value)] = true;
-      }
-    }
-    anchor_.resize(program_->values.size());
-    for (std::size_t v = 0; v < program_->values.size(); ++v) {
-      root_.push_back(storage_root(*program_, static_cast<ValueId>(v)));
-    }
-    family_.resize(program_->values.size());
-    for (std::size_t v = 0; v < anchor_.size(); ++v) {
-      auto at = static_cast<ValueId>(v);
-      while (!written[static_cast<std::size_t>(at)] && value(at).alias) at = value(at).alias->in;
-      anchor_[v] = at;
-      if (anchor_[v] == static_cast<ValueId>(v)) family_[static_cast<std::size_t>(root_[v])].push_back(at);
-    }
-    for (auto& of_slot : state_) of_slot.assign(program_->values.size(), State::kUnwritten);
-    signature_.resize(program_->values.size());
-  }
-
-  bool outlives_call(ValueId v) const { return value(v).scope != Scope::kLocal; }
-
-  /// Of which microbatch of its calls a segment uses a value; 0 where it is of none.
-  std::size_t slot_of(ValueId v, std::size_t slot) const {
-    return value(v).scope == Scope::kMicrobatch ? slot : 0;
-  }
-  State& state(const Operand& of) {
-    return state_[slot_of(of.value, of.slot)][static_cast<std::size_t>(of.value)];
-  }
-
-  /// Walks one segment op by op; values from outside count as written at the start.
-  void check_segment(SegmentId id) {
-    const Segment& s = segment(id);
-    std::vector<Operand> seen;
-    const auto use = [&](const Operand& of) -> Use& {
-      auto& list = signature_[static_cast<std::size_t>(of.value)];
-      const auto slot = static_cast<std::uint8_t>(slot_of(of.value, of.slot));
-      for (auto known = list.rbegin(); known != list.rend() && known->segment == id; ++known) {
-        if (known->slot == slot) return known->use;
-      }
-      list.push_back({id, slot, Use{}});
-      state(of) = State::kUnwritten;
-      seen.push_back(of);
-      return list.back().use;
-    };
-    const auto read = [&](const ProgramOp& op, const Operand& operand) {
-      const ValueId v = operand.value;
-      const ValueId a = anchor_[static_cast<std::size_t>(v)];
-      Use& u = use({a, operand.slot});
-      State& state = this->state({a, operand.slot});
-      if (state == State::kFreed) {
-        fail("segment ", s.name, ": ", op_name(op.kind, op.part), " reads ", value(v).name, " after it was freed");
-      }
-      if (state == State::kWritten) return;
-      if (!outlives_call(a)) {
-        fail("segment ", s.name, ": ", op_name(op.kind, op.part), " reads ", value(v).name, ", which nothing has written");
-      }
-      u.needs_written = true;
-      state = State::kWritten;
-    };
-    for (const ProgramOp& op : s.ops) {
-      if (op.kind == OpKind::kFree) {
-        for (const Operand& operand : op.reads) free_storage(s, operand, use);
-        continue;
-      }
-      for (const Operand& operand : op.reads) read(op, operand);
-      for (const Operand& operand : op.accumulates) read(op, operand);
-      if (op.guard) read(op, *op.guard);
-      for (const Operand& operand : op.writes) {
-        Use& u = use(operand);
-        State& state = this->state(operand);
-        const bool persistent = value(operand.value).scope == Scope::kPersistent;
-        if (state != State::kUnwritten && !persistent) {
-          fail("segment ", s.name, ": ", op_name(op.kind, op.part), " writes ", value(operand.value).name, " a second time");
-        }
-        state = State::kWritten;
-        u.writes = true;
-      }
-    }
-    for (const Operand& of : seen) {
-      if (outlives_call(of.value)) continue;
-      if (state(of) != State::kFreed)
-        fail("segment ", s.name, ": ", value(of.value).name, " is never freed");
-      signature_[static_cast<std::size_t>(of.value)].clear();
-    }
-  }
-
-  template <typename UseOf>
-  void free_storage(const Segment& s, const Operand& freed, const UseOf& use) {
-    const ValueId root = freed.value;
-    if (root_[static_cast<std::size_t>(root)] != root) fail("segment ", s.name, ": frees ", value(root).name, ", a view");
-    if (value(root).scope == Scope::kPersistent) fail("segment ", s.name, ": frees ", value(root).name, ", which is persistent");
-    for (ValueId member : family_[static_cast<std::size_t>(root)]) {
-      Use& u = use({member, freed.slot});
-      State& state = this->state({member, freed.slot});
-      if (state == State::kFreed) fail("segment ", s.name, ": frees ", value(root).name, " twice");
-      if (state == State::kUnwritten && outlives_call(member)) u.needs_written = true;
-      state = State::kFreed;
-      u.frees = true;
-    }
-  }
-
-  /// Values with the same scope and the same uses by the same segments share one token.
-  void group_values() {
-    std::map<std::pair<Scope, std::vector<std::tuple<SegmentId, std::uint8_t, int>>>, std::size_t>
-        tokens;
-    uses_.resize(program_->segments.size());
-    for (std::size_t v = 0; v < signature_.size(); ++v) {
-      const auto& uses = signature_[v];
-      const Scope scope = program_->values[v].scope;
-      if (uses.empty() || scope == Scope::kPersistent) continue;
-      std::vector<std::tuple<SegmentId, std::uint8_t, int>> key;
-      for (const auto& [s, slot, u] : uses)
-        key.emplace_back(s, slot, u.needs_written + 2 * u.writes + 4 * u.frees);
-      const auto [it, fresh] = tokens.emplace(std::pair(scope, std::move(key)), tokens.size());
-      if (!fresh) continue;
-      tokens_.push_back({static_cast<ValueId>(v), scope == Scope::kMicrobatch});
-      for (const auto& [s, slot, u] : uses)
-        uses_[static_cast<std::size_t>(s)].push_back({it->second, slot, u});
-    }
-  }
-
-  void check_lifetimes(const RankClass& list) {
-    const auto microbatches = static_cast<std::size_t>(std::max(1, program_->num_microbatches));
-    instances_.resize(tokens_.size());
-    std::vector<std::size_t> touched;  // tokens
-    const auto apply = [&](SegmentId id, const std::array<Microbatch, 2>& mbs) {
-      const Segment& s = segment(id);
-      for (const auto& [token, slot, u] : uses_[static_cast<std::size_t>(id)]) {
-        const Microbatch mb = mbs[slot];
-        const bool per_microbatch = tokens_[token].second;
-        const ValueId representative = tokens_[token].first;
-        auto& instances = instances_[token];
-        if (instances.empty()) {
-          instances.assign(per_microbatch ? microbatches : 1, State::kUnwritten);
-          touched.push_back(token);
-        }
-        State& state = instances[per_microbatch ? static_cast<std::size_t>(mb) : 0];
-        const auto where = [&] {
-          return "class pp:" + std::to_string(list.ranks.at[0]) + ": " + s.name +
-                 (mb >= 0 ? std::to_string(mb) : "") + ": " + value(representative).name;
-        };
-        if (u.needs_written && state != State::kWritten) {
-          fail(where(), state == State::kFreed ? " is used after it was freed" : " is used before it is written");
-        }
-        if (u.writes && !u.needs_written && state != State::kUnwritten)
-          fail(where(), " is written a second time");
-        if (u.writes) state = State::kWritten;
-        if (u.frees) state = State::kFreed;
-      }
-    };
-    for (const Call& call : list.calls) {
-      apply(call.segment, call.mb);
-      for (const auto& [at, inner] : call.inside) apply(inner, {-1, -1});
-    }
-    std::sort(touched.begin(), touched.end());
-    for (const std::size_t token : touched) {
-      const std::vector<State> instances = std::exchange(instances_[token], {});
-      for (std::size_t i = 0; i < instances.size(); ++i) {
-        if (instances[i] == State::kWritten) {
-          fail("class pp:", std::to_string(list.ranks.at[0]), ": ", value(tokens_[token].first).name,
-               instances.size() > 1 ? " of microbatch " + std::to_string(i) : std::string(), " is never freed");
-        }
-      }
-    }
   }
 
   /// What is issued inside a call may only write what the rest of the call leaves alone.
@@ -539,20 +329,14 @@ class ProgramVerifier::Checks {
   }
 
   const Program* program_;
+  std::optional<ValueLifetimes> lifetimes_;
   std::vector<ValueId> root_;                                       // [value]
-  std::vector<ValueId> anchor_;                                     // [value]
-  std::vector<small_vector<ValueId, 2>> family_;                    // [storage root] -> anchors in it
-  std::array<std::vector<State>, 2> state_;             // [slot][value], within one segment
-  std::vector<small_vector<SegmentUse, 4>> signature_;  // [value]
-  std::vector<std::pair<ValueId, bool>> tokens_;                    // representative, per microbatch?
-  std::vector<std::vector<TokenUse>> uses_;  // [segment] -> tokens it touches
   struct Taken {
     std::uint32_t from = 0;  // op of the call
     SegmentId by = -1;       // -1: it is the call's
   };
   std::vector<Taken> taken_;                                        // [storage root]: of the call being checked
   std::vector<ValueId> taken_ids_;                                  // with an entry there
-  std::vector<std::vector<State>> instances_;                       // [token]: of the list being checked; empty: not touched
   // [segment]:
   std::vector<ByOp<std::size_t>> gradient_ops_;                     // that add to gradients, reduce or free them
   std::vector<bool> has_reduction_;                                 // of a gradient

@@ -1,0 +1,70 @@
+// The lifetimes of a Program's values: each is written once per instance, read only while it is
+// written and not freed, and freed by the end of its segment, microbatch or step. A part of
+// verify.h.
+#pragma once
+
+#include <array>
+#include <boost/container/small_vector.hpp>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "engine/program/program.h"
+
+namespace trainyard {
+
+class ValueLifetimes {
+ public:
+  /// Looks at every segment by itself. Throws a Violation.
+  explicit ValueLifetimes(const Program& program);
+
+  /// Looks at the calls of one list. `program`: as the constructor's, but for its lists. Throws a
+  /// Violation.
+  void check(const Program& program, const RankClass& list);
+
+ private:
+  enum class State : std::uint8_t { kUnwritten, kWritten, kFreed };
+
+  /// What one segment does to one value that outlives the call.
+  struct Use {
+    bool needs_written = false;  // reads it before it writes it
+    bool writes = false;
+    bool frees = false;
+  };
+  /// Of a value by a segment, of the slot-th microbatch of its calls.
+  struct SegmentUse {
+    SegmentId segment;
+    std::uint8_t slot;
+    Use use;
+  };
+  /// The same of values that are used alike.
+  struct TokenUse {
+    std::size_t token;
+    std::uint8_t slot;
+    Use use;
+  };
+  struct Token {
+    ValueId representative;
+    bool per_microbatch;
+  };
+  /// One segment, op by op.
+  class SegmentWalk;
+
+  void find_anchors(const Program& program);
+  void group_values(const Program& program);
+  void apply(const Program& program, const RankClass& list, SegmentId id,
+             const std::array<Microbatch, 2>& mbs);
+
+  std::vector<ValueId> anchor_;  // [value]
+  std::vector<boost::container::small_vector<ValueId, 2>>
+      family_;                               // [storage root] -> anchors in it
+  std::array<std::vector<State>, 2> state_;  // [slot][value], within one segment
+  std::vector<boost::container::small_vector<SegmentUse, 4>> signature_;  // [value]
+  std::vector<Token> tokens_;
+  std::vector<std::vector<TokenUse>> uses_;  // [segment] -> tokens it touches
+  std::vector<std::vector<State>>
+      instances_;                     // [token]: of the list being checked; empty: not touched
+  std::vector<std::size_t> touched_;  // tokens with an entry there
+};
+
+}  // namespace trainyard
