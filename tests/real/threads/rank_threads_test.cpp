@@ -1,0 +1,71 @@
+// The threads of a rank: its host, a stream of communication each, and the one that sends beats.
+// Under ThreadSanitizer (preset tsan) whatever two of them touch without an order between them is a
+// failure here; without it, runs whose communication takes longer or shorter have to end with the
+// same weights.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/real/layouts.h"
+#include "tests/real/threads/race_reports.h"
+#include "tests/real/threads/touched_run.h"
+
+namespace trainyard {
+
+namespace {
+
+const std::string kTraining = "precision: fp32, dropout: 0.1";
+
+}  // namespace
+
+TEST_CASE("no two threads of a rank touch the same memory unless one waits for the other") {
+  // Between them: collectives beside kernels, buckets reduced and gathered in parts, both
+  // directions of a pipeline, slots of pools that go round, copies to the host and back.
+  const std::vector<Sets> layouts = {
+      {"cluster.ranks=2", "parallel.tensor=2", "parallel.sequence_parallel=true"},
+      {"cluster.ranks=4", "parallel.data=2", "parallel.pipeline=2", "parallel.zero=1"},
+      {"cluster.ranks=2", "parallel.pipeline=2", "parallel.virtual_stages=2",
+       "schedule=interleaved"},
+      {"cluster.ranks=2", "parallel.pipeline=2", "recompute=full",
+       "offload={activations: true, horizon: 1}"}};
+  for (const Sets& layout : layouts) {
+    CAPTURE(layout);
+    const LoopbackRun plain = run_loopback(parity_study("gpt", kTraining), layout, {.steps = 2});
+    for (const std::uint32_t seed : {1, 2}) {
+      CAPTURE(seed);
+      const int before = num_race_reports();
+      const TouchedRun touched =
+          run_touched(parity_study("gpt", kTraining), layout, {.seed = seed});
+      CHECK(num_race_reports() == before);
+      CHECK(touched.run.losses == plain.losses);
+      CHECK(touched.run.weights == plain.weights);
+    }
+  }
+}
+
+TEST_CASE("the thread that sends beats reads where a rank is while it moves") {
+  const int before = num_race_reports();
+  const TouchedRun touched =
+      run_touched(parity_study("gpt", kTraining), {"cluster.ranks=2", "parallel.pipeline=2"},
+                  {.steps = 3, .beats = true});
+  CHECK(num_race_reports() == before);
+  REQUIRE(touched.beats.size() == 2);
+  // The last were sent when the third step began, or later in it.
+  for (const std::string& where : touched.beats) CHECK(where.starts_with("step 3"));
+}
+
+TEST_CASE("tensors that one thread takes and another gives back keep what was written") {
+  const int before = num_race_reports();
+  CHECK(fill_tensors(4, 200) == 0);
+  CHECK(num_race_reports() == before);
+}
+
+TEST_CASE("a main stream that waits for no communication is seen to race with it") {
+  if (!kSeesRaces) return;
+  const int before = num_race_reports();
+  run_touched(parity_study("gpt", kTraining), {"cluster.ranks=2", "parallel.tensor=2"},
+              {.steps = 1, .main_waits = false});
+  CHECK(num_race_reports() > before);
+}
+
+}  // namespace trainyard
