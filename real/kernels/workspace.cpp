@@ -8,6 +8,7 @@
 #include <ATen/native/CPUBlas.h>
 
 #include "engine/base/error.h"
+#include "real/kernels/correction.h"
 
 namespace trainyard {
 
@@ -296,6 +297,10 @@ int64_t cross_entropy_dx(const OpSizes& s) {
 /// Staging of the tokens, in int64: of the host's heap, not a tensor.
 int64_t load(const OpSizes& s) { return s.writes[0].elements() * 8; }
 
+int64_t correction(const OpSizes& s) {
+  return kCorrectionTensors * std::min(kCorrectedAtOnce, s.accumulates[0].elements()) * 8;
+}
+
 int64_t of_forward(OpKind kind, const OpSizes& s) {
   using enum OpKind;
   switch (kind) {
@@ -316,6 +321,8 @@ int64_t of_forward(OpKind kind, const OpSizes& s) {
     case kCrossEntropyMax: return cross_entropy_max(s);
     case kCrossEntropySum: return cross_entropy_sum(s);
     case kCrossEntropy: return cross_entropy(s);
+    case kCorrectAdamW:
+    case kCorrectSgd: return correction(s);
     default: return 0;  // element by element into the result, views, or in place
   }
 }
