@@ -102,9 +102,19 @@ class PostValidation {
     program().groups.pop_back();
   }
 
+  /// Whether the rank may post the receive before its last action, so that the rank before need not
+  /// wait for its end. Not where the sum over tied weights is on the same stream behind it: the
+  /// ranks before may wait for that.
+  bool receives_ahead(std::int32_t rank) const {
+    const auto& own = draft_.plan.of_rank[static_cast<std::size_t>(rank)];
+    return std::all_of(own.begin(), own.end(),
+                       [&](std::size_t i) { return draft_.plan.buckets[i].tied.empty(); });
+  }
+
   /// Rewrites NORM; the squares of the gradients of the pipeline ranks up to this one.
   ValueId sum_so_far(std::int32_t rank) {
-    std::vector<ProgramOp>& norm = ops(step_.norm[static_cast<std::size_t>(rank)]);
+    const SegmentId id = step_.norm[static_cast<std::size_t>(rank)];
+    std::vector<ProgramOp> norm = std::move(ops(id));
     ValueId own = norm.back().reads[0].value;
     const ValueId reduced = norm.back().writes[0].value;
     const DType type = program().values[static_cast<std::size_t>(own)].dtype;
@@ -119,13 +129,21 @@ class PostValidation {
     }
     const std::string at = "@" + std::to_string(rank);
     ValueId sum = own;
+    step_.receive_norm.push_back(-1);
     if (rank > 0) {
       const ValueId before = number("norm_before" + at, type);
       sum = number("norm_so_far" + at, type);
-      norm.push_back(transfer(OpKind::kRecv, kToPrevious, before));
+      ProgramOp receive = transfer(OpKind::kRecv, kToPrevious, before);
+      if (receives_ahead(rank)) {
+        step_.receive_norm.back() =
+            add_segment(rank, "RECV_NORM", Phase::kUpdate, {std::move(receive)});
+      } else {
+        norm.push_back(std::move(receive));
+      }
       norm.push_back(kernel(OpKind::kAdd, {before, own}, sum));
     }
     if (!is_last(rank)) norm.push_back(transfer(OpKind::kSend, kToNext, sum));
+    ops(id) = std::move(norm);
     return sum;
   }
 
@@ -278,6 +296,12 @@ std::vector<ValidationCall> validation_calls(const StepSegments& step,
     add(step.validate[rank]);
     add(step.correct[rank]);
     for (const SegmentId zero : step.zero_of_rank[rank]) add(zero);
+  }
+  for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+    if (step.receive_norm[rank] < 0) continue;
+    out.push_back({std::numeric_limits<double>::max(), static_cast<std::int32_t>(rank),
+                   step.receive_norm[rank], static_cast<std::int64_t>(calls[rank].size()) - 1,
+                   std::numeric_limits<std::int64_t>::max()});
   }
   return out;
 }

@@ -5,10 +5,10 @@
 // The gradient norm is one number of all ranks, and whoever waits for it before the update waits
 // for the slowest: consecutive steps cannot overlap. Instead
 //
-//   NORM      adds what the ranks before have sent to the own sum of squares, and sends that on;
-//   UPDATE    takes place if this sum of the ranks so far is finite and within the clip, with
-//   gradients as they are; VALIDATE  in the next step: the sum of all ranks comes back from the
-//   last one, and the host looks at it; CORRECT   if it is clipped or not finite, in phase V:
+//   NORM      adds what the ranks before have sent (RECV_NORM) to the own sum of squares, and sends
+//   that on; UPDATE    takes place if this sum of the ranks so far is finite and within the clip,
+//   with gradients as they are; VALIDATE  in the next step: the sum of all ranks comes back from
+//   the last one, and the host looks at it; CORRECT   if it is clipped or not finite, in phase V:
 //   leaves weights and state as the update with the right
 //             factor would have;
 //   PASS_NORM sends the sum on to the rank before.
@@ -36,7 +36,7 @@ namespace trainyard {
 /// nobody takes it.
 void add_post_validation(ProgramDraft& draft, const ParallelConfig& parallel, StepSegments& step);
 
-/// A call of the validation on its way into a rank's list.
+/// A call of the validation, or of what the norm takes, on its way into a rank's list.
 struct ValidationCall {
   double time = 0;        // of the unit-time run: its place among all communication
   std::int32_t rank = 0;  // along pp
@@ -45,10 +45,12 @@ struct ValidationCall {
   std::int64_t latest = 0;   // and no later than before this one
 };
 
-/// In the order in which the sum comes back. A rank looks at it when the first of the ranks up to
-/// it begins its first backward: what goes to the rank before goes no earlier, and so the sum has
-/// one place in the global order of communication (lower.h) for both ends of each of its transfers.
-/// Empty without post-validation. `calls`: [rank], of the schedule that `timing` is of.
+/// In the order in which the sum comes back; then, behind all other transfers and at the earliest
+/// before the last action, what receives the next one. A rank looks at it when the first of the
+/// ranks up to it begins its first backward: what goes to the rank before goes no earlier, and so
+/// the sum has one place in the global order of communication (lower.h) for both ends of each of
+/// its transfers. Empty without post-validation. `calls`: [rank], of the schedule that `timing` is
+/// of.
 std::vector<ValidationCall> validation_calls(const StepSegments& step,
                                              const std::vector<std::vector<PlannedCall>>& calls,
                                              const ScheduleTiming& timing);

@@ -30,6 +30,7 @@ struct StepSegments {
   // With post-validation (post_validation.h), [pipeline rank]; else empty.
   std::vector<SegmentId> validate, correct;
   std::vector<SegmentId> pass_norm;     // -1: the first rank
+  std::vector<SegmentId> receive_norm;  // -1: `norm` does
   std::vector<std::vector<SegmentId>> zero_of_rank;  // of gradients; `zero` has the loss alone
 };
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/config/study_writer.h"
 #include "engine/memory/memory.h"
 #include "engine/program/program_text.h"
 #include "engine/program/verify.h"
@@ -53,8 +54,11 @@ std::string study(const std::string& schedule, int p, int m, const std::string& 
          ", microbatch: 1}\nrecompute: " + (recomputes(schedule) ? "full" : "none") + "\n";
 }
 
+/// Searched schedules are those for unit times, not for the cluster's.
 Program program(const std::string& yaml, const std::string& schedule, bool on) {
-  return compiled_program(prepare_text(yaml, {with_validation(schedule, on)}));
+  Prepared prepared = prepare_text(yaml, {with_validation(schedule, on)});
+  prepared.study.schedule.rows.clear();
+  return compiled_program(prepared);
 }
 
 /// The lines of a segment or class, without its head.
@@ -102,10 +106,10 @@ TEST_CASE("the norm goes from rank to rank and comes back in the next step") {
   CHECK(lines_of(text, "segment 1NORM()") ==
         "main zero -> norm_sq@1\n"
         "main sum_squares b1.grad +> norm_sq@1\n"
-        "norm recv:1 -> norm_before@1\n"
         "main add norm_before@1 norm_sq@1 -> norm_so_far@1\n"
         "norm send:0 norm_so_far@1\n"
         "main within_clip norm_so_far@1 -> updated@1\n");
+  CHECK(lines_of(text, "segment 1RECV_NORM()") == "norm recv:1 -> norm_before@1\n");
   CHECK(lines_of(text, "segment 1UPDATE()") ==
         "main adamw b1.grad -> b1.param +> b1.master b1.exp_avg b1.exp_avg_sq guard updated@1\n");
   CHECK(lines_of(text, "segment 1VALIDATE()") == "norm recv:0 -> norm_all@1 host_sync\n");
@@ -121,13 +125,29 @@ TEST_CASE("the norm goes from rank to rank and comes back in the next step") {
   // rank 1 at 4, when rank 2 sends, and rank 0 at 5, when rank 1 sends.
   CHECK(lines_of(text, "class pp:0") ==
         "0F0 0SEND_F0 0F1 0SEND_F1 0F2 0FREE_F0 0SEND_F2 0RECV_B0 0VALIDATE 0CORRECT 0ZERO "
-        "0RECV_B1 0B0 0FREE_F1 "
-        "0FREE_F2 0RECV_B2 0B1 0B2 0NORM 0UPDATE\n");
+        "0RECV_B1 0B0 0FREE_F1 0RECV_B2 0B1 0FREE_F2 0B2 0NORM 0UPDATE\n");
   CHECK(lines_of(text, "class pp:2") ==
         "2ZERO_LOSS 2RECV_F0 2F0 2RECV_F1 2VALIDATE 2CORRECT 2ZERO 2B0 2SEND_B0 2PASS_NORM 2F1 "
-        "2FREE_B0 2RECV_F2 2B1 "
-        "2SEND_B1 2F2 2FREE_B1 2B2 2SEND_B2 2FREE_B2 2LOSS 2NORM 2UPDATE\n");
+        "2RECV_F2 2B1 2FREE_B0 2SEND_B1 2F2 2B2 2FREE_B1 2SEND_B2 2RECV_NORM 2FREE_B2 2LOSS 2NORM "
+        "2UPDATE\n");
   CHECK(to_text(parse_program(text, "program.txt")) == text);
+}
+
+TEST_CASE("the norm of the ranks before is received ahead where nothing else is in its way") {
+  // The last actions of ZB-2P are weight gradients, which nobody waits for: the rank before has
+  // sent its sum, and goes on with the next step, while they run.
+  const std::string zero_bubble =
+      lines_of(to_text(program(study("zb-2p", 3, 6), "zb-2p", true)), "class pp:1");
+  CHECK(zero_bubble.ends_with(" 1RECV_NORM 1W5 1NORM 1UPDATE\n"));
+  // The sum over tied weights comes before it, and the first rank takes part in that before it
+  // sends.
+  std::string yaml = study("zb-2p", 3, 6);
+  yaml.replace(yaml.find("llama"), 5, "gpt");
+  const std::string tied = to_text(program(yaml, "zb-2p", true));
+  CHECK(lines_of(tied, "class pp:1").find("1RECV_NORM") != std::string::npos);
+  CHECK(lines_of(tied, "class pp:2").find("2RECV_NORM") == std::string::npos);
+  CHECK(lines_of(tied, "segment 2NORM()").find("norm recv:1 -> norm_before@2\n") !=
+        std::string::npos);
 }
 
 TEST_CASE(
@@ -140,7 +160,7 @@ TEST_CASE(
   REQUIRE(shared != std::string::npos);
   CHECK(norm.find("main add norm_before@1 norm_sq@1.all -> norm_so_far@1\n") > shared);
   const std::string correct = lines_of(text, "segment 1CORRECT()");
-  CHECK(correct.find("dp all_gather:dp b1.param_shard -> b1.param guard invalid@1\n") !=
+  CHECK(correct.find("dp all_gather:dp b2.param_shard -> b2.param guard invalid@1\n") !=
         std::string::npos);
 }
 
@@ -199,19 +219,21 @@ TEST_CASE("corrections take no time in a simulation, whatever they would cost") 
 }
 
 TEST_CASE("a gradient that outlives its step is still not added to behind its reduction") {
-  Program broken = program(study("1f1b", 2, 2, "data: 2"), "1f1b", true);
+  Program broken = program(study("1f1b", 2, 4, "data: 2"), "1f1b", true);
   REQUIRE_FALSE(find_violation(broken));
-  // The first reduction of a bucket is moved into the first backward of its stage.
-  for (Call& call : broken.body[0].calls) {
-    if (call.inside.empty()) continue;
-    const auto reduction = call.inside.front();
-    call.inside.clear();
-    for (Call& other : broken.body[0].calls) {
-      if (broken.segments[static_cast<std::size_t>(other.segment)].name == "0B" && other.mb[0] == 0)
-        other.inside = {reduction};
-    }
-    break;
+  // The reduction of a bucket, which follows the last backward, is called behind the first one as
+  // well.
+  std::vector<Call>& calls = broken.body[0].calls;
+  const auto named = [&](const std::string& name) {
+    return std::find_if(calls.begin(), calls.end(), [&](const Call& call) {
+      return broken.segments[static_cast<std::size_t>(call.segment)].name.starts_with(name);
+    });
+  };
+  Call reduction;
+  for (std::size_t s = 0; s < broken.segments.size(); ++s) {
+    if (broken.segments[s].name == "0REDUCE_GRAD.0") reduction.segment = static_cast<SegmentId>(s);
   }
+  calls.insert(named("0B") + 1, reduction);
   const auto violation = find_violation(broken);
   REQUIRE(violation);
   CHECK(violation->find("has reduced") != std::string::npos);
@@ -252,8 +274,17 @@ TEST_CASE("random plans run with post-validation, the same folded and unfolded")
   CHECK(validated > 30);
 }
 
-TEST_CASE("a study says whether it validates late, and nothing else") {
+TEST_CASE("a study says whether it validates late, and its resolved form says so too") {
   const std::string text = study("zb-2p", 2, 4);
+  const Prepared prepared = prepare_text(text, {with_validation("zb-2p", true)});
+  const std::string resolved = resolved_study_text(prepared.study);
+  CHECK(resolved.find("  post_validation: true  # ") != std::string::npos);
+  CHECK(prepare_text(resolved).study.schedule == prepared.study.schedule);
+  CHECK(std::any_of(prepared.study.warnings.begin(), prepared.study.warnings.end(),
+                    [](const std::string& warning) {
+                      return warning.starts_with(
+                          "schedule.post_validation: times assume that every validation succeeds");
+                    }));
   CHECK(error_of([&] {
           prepare_text(text + "schedule: {method: zb-2p, post_validation: maybe}\n");
         }).find("schedule.post_validation: ") != std::string::npos);

@@ -114,7 +114,7 @@ TEST_CASE("nor does the correction of an update that was made before the norm wa
       // The first rank's part of the norm is within this clip, so it has updated; the whole norm is not.
       const std::string clip = ", clip_norm: " + std::to_string(0.999 * run.gradient_norms[0]);
       const Uses uses = uses_of(model, training + clip, plan, 1);
-      for (const std::string name : {"correct_" + optimizer, std::string("within_clip"), std::string("beyond_clip")}) {
+      for (const std::string& name : {"correct_" + optimizer, std::string("within_clip"), std::string("beyond_clip")}) {
         CAPTURE(precision, name);
         REQUIRE(uses.contains(name));
         check_tight(name, uses.at(name), 1);
