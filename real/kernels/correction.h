@@ -7,7 +7,5 @@ namespace trainyard {
 
 /// Elements that are corrected at a time, in fp64.
 inline constexpr std::int64_t kCorrectedAtOnce = 1 << 16;
-/// At most this many tensors of so many elements are alive.
-inline constexpr std::int64_t kCorrectionTensors = 14;
 
 }  // namespace trainyard
