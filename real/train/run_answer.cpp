@@ -65,7 +65,7 @@ void write_answer(const TrainingPlan& plan, bool as_json, const RankTrainer& tra
                   plan.prepared.hardware.name.c_str());
     }
     if (json.contains("repeated_steps")) {
-      std::printf("%lld steps ran again, behind one that was clipped or not finite\n",
+      std::printf("steps run again, behind one that was clipped or not finite: %lld\n",
                   static_cast<long long>(trainer.repeated()));
     }
     std::printf("program %s\n", plan.digest.c_str());
