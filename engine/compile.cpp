@@ -17,6 +17,7 @@
 #include "engine/program/instantiate.h"
 #include "engine/program/lower.h"
 #include "engine/program/pair_segments.h"
+#include "engine/program/post_validation.h"
 #include "engine/program/step_segments.h"
 #include "engine/program/verify.h"
 #include "engine/recompute/offload.h"
@@ -98,13 +99,14 @@ struct SegmentInputs {
   ParallelConfig parallel;
   TrainingConfig training;
   int horizon;
+  bool post_validation;
   friend bool operator==(const SegmentInputs&, const SegmentInputs&) = default;
 };
 
 SegmentInputs segment_inputs(const Study& study, std::vector<StageForm> forms,
                              std::vector<StagePair> pairs) {
   SegmentInputs out{std::move(forms), std::move(pairs), study.parallel, study.training,
-                    study.offload.horizon};
+                    study.offload.horizon, study.schedule.post_validation};
   for (StageForm& form : out.forms) form.at_once = false;  // the training graph has it
   // size_buckets() has the rest of it, unless each replica owns other parameters.
   if (!owns_parameters(study.parallel)) out.parallel.data = std::min(study.parallel.data, 2);
@@ -236,6 +238,12 @@ void Compiler::Kept::make_segments(const SegmentInputs& in, const SoftwareProfil
   }
   if (software.synchronous_transfers && in.parallel.pipeline > 1) add_host_waits(draft);
   step = run_pass("step", log, [&] { return add_step_segments(draft, in.parallel, in.training, software); });
+  if (in.post_validation) {
+    run_pass("post_validation", log, [&] {
+      add_post_validation(draft, in.parallel, step);
+      return 0;
+    });
+  }
   renumber_tables(draft.program);
   ++shared.number;
   shared.sized.assign(draft.program.values.size(), false);

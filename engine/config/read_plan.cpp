@@ -79,9 +79,8 @@ void read_schedule(Section& root) {
   const auto node = root.given("schedule");
   if (!node || node->is_scalar()) return read_schedule_word(root, "schedule", schedule.method);
   Section section(root.study(), "schedule", node);
+  section.boolean("post_validation", schedule.post_validation);
   if (section.contains("file")) return read_schedule_file(section);
-  section.refuse("post_validation", "is not in this version, whose schedules take microbatch_group, memory_limit, "
-                                    "active_microbatches and mode; leave it out");
   section.required("method");
   read_schedule_word(section, "method", schedule.method);
   section.integer("microbatch_group", schedule.microbatch_group, 1,

@@ -106,6 +106,7 @@ struct ScheduleConfig {
   int memory_limit = 0;         // zb-1p, zb-2p: microbatches in flight on a rank; 0: ranks, 2 ranks
   int active_microbatches = 0;  // opportunistic: in the pipeline; 0: ranks + 2
   std::string mode = "dynamic";  // of searched ones; static: `train` times several orders and keeps the fastest
+  bool post_validation = false;  // the norm of all ranks is looked at after the update (program/post_validation.h)
   friend bool operator==(const ScheduleConfig&, const ScheduleConfig&) = default;
 };
 

@@ -189,6 +189,13 @@ void warn_of_recompute(Study& study) {
   }
 }
 
+void warn_of_post_validation(Study& study) {
+  if (!study.schedule.post_validation || study.parallel.pipeline == 1) return;
+  study.warnings.push_back(
+      "schedule.post_validation: times assume that every validation succeeds; one that finds a clipped norm, or one that "
+      "is not finite, makes the next step run twice");
+}
+
 /// What is copied to the host is what recomputation keeps.
 void check_offload(const Study& study, const StudyResolvers& resolvers) {
   if (!study.offload.activations) return;
@@ -323,6 +330,7 @@ void check_model_fits(Study& study, const StudyResolvers& resolvers) {
   check_recompute(study);
   check_partition(study);
   warn_of_recompute(study);
+  warn_of_post_validation(study);
   check_offload(study, resolvers);
 }
 

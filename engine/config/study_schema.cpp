@@ -428,6 +428,7 @@ Json schedule_rows(const std::string& what) {
 
 Json schedule_schema() {
   const char* const description = "order of microbatches on each rank";
+  const Json post_validation = flag("the norm of all pipeline ranks is looked at after the update, in the next step");
   return either({word(description, kScheduleWords),
                  map(description,
                      {{"method", word(description, kScheduleWords)},
@@ -438,10 +439,12 @@ Json schedule_schema() {
                       {"active_microbatches",
                        integer("opportunistic: microbatches in the pipeline", 1, kMaxMicrobatches)},
                       {"mode", word("zb-1p, zb-2p, opportunistic: static times several orders in train, and keeps the fastest", kScheduleModeWords)},
+                      {"post_validation", post_validation},
                       {"rows", schedule_rows("zb-1p, zb-2p, opportunistic: what a search has found")}},
                      {"method"}),
                  map(description,
                      {{"file", text("a CSV with a line of actions for each rank")},
+                      {"post_validation", post_validation},
                       {"rows", schedule_rows("what the file held; it is not read again")}},
                      {"file"})});
 }

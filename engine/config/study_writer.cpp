@@ -328,7 +328,7 @@ std::string rows_text(const std::string& rows) {
 
 void write_schedule(ResolvedText& out, const ScheduleConfig& schedule) {
   const bool parameters = !schedule.rows.empty() || schedule.microbatch_group != 0 || schedule.memory_limit != 0 ||
-                          schedule.active_microbatches != 0 || schedule.mode != "dynamic";
+                          schedule.active_microbatches != 0 || schedule.mode != "dynamic" || schedule.post_validation;
   if (!parameters) return out.text("schedule", schedule.method);
   out.open("schedule");
   if (!schedule.file.empty()) {
@@ -340,6 +340,7 @@ void write_schedule(ResolvedText& out, const ScheduleConfig& schedule) {
     if (schedule.active_microbatches != 0) out.integer("active_microbatches", schedule.active_microbatches);
     if (schedule.mode != "dynamic") out.text("mode", schedule.mode);
   }
+  if (schedule.post_validation) out.flag("post_validation", true);
   if (!schedule.rows.empty()) out.line("rows", rows_text(schedule.rows));
   out.close();
 }

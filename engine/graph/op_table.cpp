@@ -70,12 +70,16 @@ OpInfo make_info(OpKind kind) {
     case kRecv: return {.backward = F::kSpecial, .kernel = K::kNone};
     case kZero:
     case kCast:
-    case kSumSquares: return {};
+    case kSumSquares:
+    case kWithinClip:
+    case kBeyondClip: return {};
     case kCopy:
     case kFree:
     case kAttention: return {.kernel = K::kNone};
     case kAdamW:
-    case kSgd: return {.kernel = K::kOptimizer};
+    case kSgd:
+    case kCorrectAdamW:
+    case kCorrectSgd: return {.kernel = K::kOptimizer};
   }
   bug("op kind without an entry in the op table");
 }

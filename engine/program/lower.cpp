@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine/program/planned_calls.h"
+#include "engine/program/post_validation.h"
 #include "engine/schedule/schedule_timing.h"
 
 namespace trainyard {
@@ -68,7 +69,7 @@ class Lowering {
     if (auto* reason = std::get_if<Infeasible>(&timed)) return *reason;
     index_actions();
     const auto events = transfers(std::get<ScheduleTiming>(timed));
-    const auto placed = place(events);
+    const auto placed = place(events, validation_calls(step_, calls_, std::get<ScheduleTiming>(timed)));
     Program& program = draft_.program;
     program.num_microbatches = schedule_.num_microbatches;
     program.body.clear();
@@ -165,12 +166,22 @@ class Lowering {
     return events;
   }
 
-  std::vector<std::vector<PlacedCall>> place(const std::vector<TransferEvent>& events) {
+  /// Both in the order of communication.
+  std::vector<std::vector<PlacedCall>> place(const std::vector<TransferEvent>& events,
+                                             const std::vector<ValidationCall>& validation) {
     std::vector<std::vector<PlacedCall>> placed(static_cast<std::size_t>(draft_.num_ranks));
     constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
     // A host that waits for a receive would not issue the action before it until then.
     const std::int64_t ahead = software_.synchronous_transfers ? 0 : 1;
+    std::size_t next = 0;  // of `validation`
+    const auto validate_until = [&](double time) {
+      for (; next < validation.size() && validation[next].time < time; ++next) {
+        const ValidationCall& call = validation[next];
+        placed[static_cast<std::size_t>(call.rank)].push_back({call.segment, -1, 0, call.desired, call.latest, -1});
+      }
+    };
     for (const TransferEvent& event : events) {
+      validate_until(event.time);
       const Part part = event.backward ? Part::kBackward : Part::kForward;
       const StageSegments& from = segments(event.from_stage, event.mb);
       const StageSegments& to = segments(event.to_stage, event.mb);
@@ -183,6 +194,7 @@ class Lowering {
           {event.backward ? to.receive_backward : to.receive_forward, event.mb, 0,
            std::max<std::int64_t>(0, consumer - ahead), consumer, -1});
     }
+    validate_until(std::numeric_limits<double>::infinity());
     for (auto& calls : placed) {
       std::int64_t cap = kNever;
       for (auto it = calls.rbegin(); it != calls.rend(); ++it) it->latest = cap = std::min(cap, it->latest);
@@ -330,6 +342,7 @@ class Lowering {
           }
         }
         for (const PlacedCall& call : transfers) {
+          if (call.mb < 0) continue;  // of the validation
           const bool sends =
               ((touches & kSendF) != 0 && call.segment == segments(stage, call.mb).send_forward) ||
               ((touches & kSendB) != 0 && call.segment == segments(stage, call.mb).send_backward);

@@ -147,7 +147,8 @@ enum class Phase : std::uint8_t {
   kRecompute,       // R
   kPrepare,         // P: once, before a step
   kUpdate,          // U: once, after a step
-  kCommunicate      // sends, receives, buckets
+  kCommunicate,     // sends, receives, buckets
+  kCorrect          // V: called only where a validation of the step before has failed (post_validation.h)
 };
 char letter(Phase phase);
 

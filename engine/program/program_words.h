@@ -16,7 +16,7 @@ inline constexpr std::array<std::string_view, kNumStreams> kStreams = {"main", "
                                                                        "bwd",  "dp", "norm", "fwd_in", "bwd_in", "d2h", "h2d"};
 inline constexpr std::array<std::string_view, 2> kSlots = {"[m]", "[n]"};
 inline constexpr std::array<std::string_view, 3> kParameters = {"()", "(m)", "(m,n)"};  // by slots
-inline constexpr std::string_view kPhases = "FBIWRPUC";                                 // by Phase
+inline constexpr std::string_view kPhases = "FBIWRPUCV";                                // by Phase
 
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 

@@ -22,11 +22,16 @@ struct BucketSegments {
 };
 
 struct StepSegments {
-  std::vector<SegmentId> zero;          // [stage]
+  std::vector<SegmentId> zero;          // [stage]; -1: nothing is zeroed at the begin
   std::vector<BucketSegments> buckets;  // [bucket]
   std::vector<SegmentId> loss;          // [pipeline rank]: reduces the reported loss; -1: none
   std::vector<SegmentId> norm;          // [pipeline rank]; -1: no clipping, no overflow check
   std::vector<SegmentId> update;        // [pipeline rank]
+  // With post-validation (post_validation.h), [pipeline rank]; else empty.
+  std::vector<SegmentId> validate, correct;
+  std::vector<SegmentId> pass_norm;     // -1: the first rank
+  std::vector<SegmentId> receive_norm;  // -1: `norm` does
+  std::vector<std::vector<SegmentId>> zero_of_rank;  // of gradients; `zero` has the loss alone
 };
 
 StepSegments add_step_segments(ProgramDraft& draft, const ParallelConfig& parallel,

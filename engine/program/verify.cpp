@@ -109,12 +109,13 @@ class ProgramVerifier::Checks {
   /// Sums up a gradient over ranks.
   bool reduces_gradient(const ProgramOp& op) const {
     if (op.kind != OpKind::kAllReduce && op.kind != OpKind::kReduceScatter && op.kind != OpKind::kReduce) return false;
-    const Value& storage = value(root(op.reads[0].value));
-    return storage.memory == MemoryClass::kGradient && storage.scope == Scope::kStep;
+    return is_gradient(root(op.reads[0].value));
   }
 
+  /// Of the whole step; with post-validation it stays until the next one.
   bool is_gradient(ValueId storage) const {
-    return value(storage).memory == MemoryClass::kGradient && value(storage).scope == Scope::kStep;
+    const Scope scope = value(storage).scope;
+    return value(storage).memory == MemoryClass::kGradient && (scope == Scope::kStep || scope == Scope::kPersistent);
   }
   bool touches_gradients(const ProgramOp& op) const {
     const auto of_gradient = [&](const Operand& operand) { return is_gradient(root(operand.value)); };

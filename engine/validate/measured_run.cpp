@@ -206,6 +206,7 @@ std::vector<TraceRow> issued_rows(const Program& program, const RankClass& list)
     out.push_back(row);
   };
   for (const Call& call : list.calls) {
+    if (program.segments[static_cast<std::size_t>(call.segment)].phase == Phase::kCorrect) continue;
     const auto ops = static_cast<std::uint32_t>(
         program.segments[static_cast<std::size_t>(call.segment)].ops.size());
     for (std::uint32_t k = 0; k <= ops; ++k) {

@@ -44,7 +44,7 @@ Seconds median_step_time(const MeasuredRun& run);
 std::size_t median_step(const MeasuredRun& run);
 
 /// The instructions of a step in the order in which a rank of this list issues them; times are
-/// zero.
+/// zero. Without those of phase V: the step in which they run is void.
 std::vector<TraceRow> issued_rows(const Program& program, const RankClass& list);
 
 /// More ranks on a machine than it has cores: who runs when is the scheduler's choice.

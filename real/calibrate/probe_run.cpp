@@ -131,9 +131,9 @@ ProbeTimings run_probe(const CompiledProbe& probe, std::int64_t rank, Device& de
   for (int steps = more(warm_up, out.steps); steps > 0; steps = more(warm_up, out.steps)) {
     for (int i = 0; i < steps; ++i) {
       begin = now();
-      const StepReport report = trainer.step();
+      const StepRun run = trainer.step();
       out.steps.push_back(now() - begin);
-      reader.read(report.rows, out.steps.back(), out);
+      reader.read(run.rows, out.steps.back(), out);
     }
   }
   return out;

@@ -70,16 +70,14 @@ class CudaDevice final : public Device {
   void record(StreamId on, EventId event) override { events_[static_cast<std::size_t>(event)].record(stream(on)); }
   bool happened(EventId event) override { return events_[static_cast<std::size_t>(event)].query(); }
 
-  void end_step(const std::function<void()>& while_waiting) override {
-    constexpr auto kLook = std::chrono::microseconds(50);
-    constexpr int kLooksPerCall = 200;  // of while_waiting
+  void finish(StreamId id, const std::function<void()>& while_waiting) override {
     int looks = 0;
-    for (const CUDAStream& one : streams_) {
-      while (!one.query()) {
-        std::this_thread::sleep_for(kLook);
-        if (++looks % kLooksPerCall == 0) while_waiting();
-      }
-    }
+    wait_for(stream(id), looks, while_waiting);
+  }
+
+  void end_step(const std::function<void()>& while_waiting) override {
+    int looks = 0;
+    for (const CUDAStream& one : streams_) wait_for(one, looks, while_waiting);
   }
 
   TimeSpan span(std::size_t launch) const override {
@@ -93,6 +91,14 @@ class CudaDevice final : public Device {
   static CUDAStream make_stream(int index, StreamId id) {
     // Communication first: whole groups wait for it.
     return c10::cuda::getStreamFromPool(/*isHighPriority=*/id != StreamId::kMain, static_cast<c10::DeviceIndex>(index));
+  }
+  static void wait_for(const CUDAStream& one, int& looks, const std::function<void()>& while_waiting) {
+    constexpr auto kLook = std::chrono::microseconds(50);
+    constexpr int kLooksPerCall = 200;  // of while_waiting
+    while (!one.query()) {
+      std::this_thread::sleep_for(kLook);
+      if (++looks % kLooksPerCall == 0) while_waiting();
+    }
   }
   const CUDAStream& stream(StreamId id) const { return streams_[static_cast<std::size_t>(id)]; }
   CUDAEvent& time_event(std::size_t i) {

@@ -121,6 +121,7 @@ EmulatedRank emulate_rank(const TrainingPlan& plan, std::int64_t rank,
   RankTrainer trainer(plan.program, plan.prepared.model, study, *samples, rank, *device,
                       *transport);
   RankExecutor& executor = trainer.executor();
+  trainer.assume_valid();  // sums that come from nowhere are no norms
   out.list = executor.plan().list();
   out.predicted = emulation_need(plan.program, out.list, on_gpu, at::get_num_threads());
   executor.hooks().call_done = [&](std::size_t) {
@@ -136,12 +137,11 @@ EmulatedRank emulate_rank(const TrainingPlan& plan, std::int64_t rank,
   for (std::int64_t done = 0;; ++done) {
     if (done >= steps.value_or(kMostSteps)) break;
     if (!steps && done >= kFewestSteps && std::chrono::steady_clock::now() - begin > kEnough) break;
-    StepReport report = trainer.step();
     RankTrace rows;
     rows.rank = rank;
     rows.list = out.list;
-    rows.rows = std::move(report.rows);
-    out.recorded.steps.push_back({report.step, false, {std::move(rows)}});
+    rows.rows = trainer.step().rows;
+    out.recorded.steps.push_back({trainer.steps_done(), false, {std::move(rows)}});
   }
   out.allocated_peak = watch.peak();
   return out;

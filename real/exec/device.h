@@ -35,6 +35,8 @@ class Device {
   /// `event` happens when all that was launched on `stream` so far has ended.
   virtual void record(StreamId stream, EventId event) = 0;
   virtual bool happened(EventId event) = 0;
+  /// The host waits for what was launched on `stream` so far; as end_step().
+  virtual void finish(StreamId stream, const std::function<void()>& while_waiting) = 0;
   /// The host waits for all streams. `while_waiting` is called again and again where that may take long.
   virtual void end_step(const std::function<void()>& while_waiting) = 0;
   /// Of the step's i-th launch, after end_step() of a timed step.

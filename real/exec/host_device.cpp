@@ -58,6 +58,11 @@ bool HostDevice::happened(EventId event) {
   return !completion || completion->done();
 }
 
+void HostDevice::finish(StreamId stream, const std::function<void()>&) {
+  const CompletionPtr& last = streams_[static_cast<std::size_t>(stream)].last;
+  if (last) last->wait();
+}
+
 void HostDevice::end_step(const std::function<void()>&) {
   for (const Stream& stream : streams_) {
     if (stream.last) stream.last->wait();

@@ -20,6 +20,7 @@ class HostDevice : public Device {
   void wait(StreamId stream, EventId event) override;
   void record(StreamId stream, EventId event) override;
   bool happened(EventId event) override;
+  void finish(StreamId stream, const std::function<void()>& while_waiting) override;
   void end_step(const std::function<void()>& while_waiting) override;
   TimeSpan span(std::size_t launch) const override;
   at::Tensor host_number() override;

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <span>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "engine/config/microbatch_sizes.h"
+#include "real/kernels/clip_factor.h"
 #include "real/parameters/initial_values.h"
 
 namespace trainyard {
@@ -74,7 +74,7 @@ RankExecutor::RankExecutor(const RankPlan& plan, Device& device, const Study& st
       samples_per_replica_(study.training.global_batch / study.parallel.data),
       samples_before_(samples_before(study.training, plan.program().num_microbatches)),
       values_(plan.program(), plan.at(), device.where()),
-      loss_(device.host_number()), norm_sq_(device.host_number()) {}
+      loss_(device.host_number()), norm_sq_(device.host_number()), norm_of_all_(device.host_number()) {}
 
 RankExecutor::~RankExecutor() {
   try {
@@ -89,7 +89,14 @@ void RankExecutor::initialise(const Study& study) {
   constexpr std::int64_t kStagedElements = 1 << 20;  // drawn on the host, then copied at once
   std::vector<float> staged;
   for (const IssuedOp& issued : plan_.order().ops) {
-    for (const Operand& operand : plan_of(issued).op->writes) values_.make_pool_of(operand.value);
+    for (const Operand& operand : plan_of(issued).op->writes) {
+      values_.make_pool_of(operand.value);
+      // Gradients that a step leaves to the next one.
+      const ValueId root = values_.root(operand.value);
+      const Value& value = plan_.program().values[static_cast<std::size_t>(root)];
+      if (value.scope != Scope::kPersistent || value.memory != MemoryClass::kGradient) continue;
+      values_.adopt(root, 0, at::zeros(shape_of(value), at::TensorOptions(to_torch(value.dtype)).device(device_.where())));
+    }
   }
   for (const BucketState& bucket : plan_.buckets()) {
     const auto make = [&](ValueId id) {
@@ -136,20 +143,40 @@ std::int64_t RankExecutor::first_sample(const OpPlan& plan, const IssuedOp& issu
   return state_.step * global_batch_ + replica * samples_per_replica_ + samples_before_[static_cast<std::size_t>(mb)];
 }
 
-StepResult RankExecutor::run_step(StepState state) {
-  const at::AutoDispatchBelowADInplaceOrView no_autograd;
-  const IssueOrder& order = plan_.order();
+void RankExecutor::begin(const StepState& state, const StepState* before, bool records) {
   state_ = state;
+  before_.reset();
+  if (before != nullptr) before_ = *before;
   result_ = {};
   has_loss_ = has_norm_ = false;
   watched_ = 0;
   whereabouts_.step = state.step;
-  device_.begin_step(order.num_events, records_);
+  device_.begin_step(plan_.order().num_events, records);
+}
+
+void RankExecutor::issue_call(std::size_t call) {
+  const IssueOrder& order = plan_.order();
+  whereabouts_.call = static_cast<std::int32_t>(call);
+  for (std::size_t i = order.first_op[call]; i < order.first_op[call + 1]; ++i) issue(order.ops[i]);
+  if (hooks_.call_done) hooks_.call_done(call);
+}
+
+StepResult RankExecutor::run_validation(const StepState& before) {
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  const bool records = std::exchange(records_, false);
+  begin(before, &before, false);
   for (std::size_t call = 0; call < plan_.calls().size(); ++call) {
-    whereabouts_.call = static_cast<std::int32_t>(call);
-    for (std::size_t i = order.first_op[call]; i < order.first_op[call + 1]; ++i) issue(order.ops[i]);
-    if (hooks_.call_done) hooks_.call_done(call);
+    if (plan_.validation()[call]) issue_call(call);
   }
+  device_.end_step([this] { watch(); });
+  records_ = records;
+  return std::move(result_);
+}
+
+StepResult RankExecutor::run_step(const StepState& state, const StepState* before) {
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  begin(state, before, records_);
+  for (std::size_t call = 0; call < plan_.calls().size(); ++call) issue_call(call);
   device_.end_step([this] { watch(); });
   for (std::size_t i = 0; i < result_.rows.size(); ++i) {
     TraceRow& row = result_.rows[i];
@@ -159,10 +186,7 @@ StepResult RankExecutor::run_step(StepState state) {
     row.end = span.end;
   }
   if (has_loss_) result_.loss = loss_.item<double>();
-  if (has_norm_) {
-    result_.norm_sq = norm_sq_.item<double>();
-    result_.updated = !plan_.guards_update() || std::isfinite(*result_.norm_sq);
-  }
+  if (has_norm_) result_.norm_sq = norm_sq_.item<double>();
   return std::move(result_);
 }
 
@@ -171,7 +195,8 @@ void RankExecutor::issue(const IssuedOp& issued) {
   const ProgramOp& op = *plan.op;
   whereabouts_.segment = issued.segment;
   whereabouts_.op = static_cast<std::int32_t>(issued.op);
-  if (records_) {
+  const bool runs = !left_out(plan);  // else it still stands between what it waits for and who waits for it
+  if (records_ && runs) {
     TraceRow row;
     row.step = static_cast<std::int32_t>(state_.step);
     row.segment = issued.segment;
@@ -182,8 +207,11 @@ void RankExecutor::issue(const IssuedOp& issued) {
   }
   const std::vector<EventId>& waits = plan_.order().waits;
   for (std::uint32_t i = 0; i < issued.num_waits; ++i) device_.wait(op.stream, waits[issued.first_wait + i]);
-  if (moves_data(op.kind)) {
+  if (!runs) {
+    // Nothing is launched.
+  } else if (moves_data(op.kind)) {
     move_data(plan, issued);
+    if (plan.tells_validity) validate(plan);
   } else {
     device_.launch(op, [&] {
       if (plan.passed_by) return;
@@ -193,6 +221,20 @@ void RankExecutor::issue(const IssuedOp& issued) {
     });
   }
   if (issued.event >= 0) device_.record(op.stream, issued.event);
+}
+
+/// Corrections of a step that was valid or is not looked at, and the update of one that is void.
+bool RankExecutor::left_out(const OpPlan& plan) const {
+  if (plan.corrects) return !result_.is_void;
+  return plan.bucket >= 0 && result_.is_void;
+}
+
+/// The host waits for the norm of all ranks, and knows then what all ranks know.
+void RankExecutor::validate(const OpPlan& plan) {
+  if (!before_) return;
+  device_.finish(plan.op->stream, [this] { watch(); });
+  result_.validated = norm_of_all_.item<double>();
+  result_.is_void = !is_valid(*result_.validated, *before_);
 }
 
 void RankExecutor::watch() {
@@ -229,8 +271,10 @@ void RankExecutor::move_data(const OpPlan& plan, const IssuedOp& issued) {
   if (!reads.empty() && !writes.empty()) {
     parts = std::max(reads[0].numel(), writes[0].numel()) / std::min(reads[0].numel(), writes[0].numel());
   }
-  device_.launch(op, [&plan, parts, reads = std::move(reads), writes = std::move(writes)]() mutable {
+  const at::Tensor heard = plan.tells_validity ? norm_of_all_ : at::Tensor{};
+  device_.launch(op, [&plan, parts, heard, reads = std::move(reads), writes = std::move(writes)]() mutable {
     transfer_data(plan, reads, writes, parts);
+    if (heard.defined()) heard.copy_(writes[0].squeeze(), /*non_blocking=*/true);
   });
 }
 
@@ -279,7 +323,7 @@ void RankExecutor::run(const OpPlan& plan, const IssuedOp& issued) {
     k.set(0, k.reads[0].narrow(dim, plan.write_places[0].start[static_cast<std::size_t>(dim)], extent).contiguous());
     return;
   }
-  StepState state = state_;
+  StepState state = plan.corrects ? *before_ : state_;
   state.first_sample = first_sample(plan, issued) + plan.attrs->first_sample;
   k.attrs = plan.attrs;
   k.state = &state;
@@ -290,7 +334,7 @@ void RankExecutor::run(const OpPlan& plan, const IssuedOp& issued) {
   k.decay = &plan.decay;
   k.has_norm = plan.has_norm;
   k.guard = op.guard ? values_.tensor(op.guard->value, microbatch_of(*op.guard, issued)) : at::Tensor{};
-  if (plan.bucket >= 0 && hooks_.gradient) {
+  if (plan.bucket >= 0 && !plan.corrects && hooks_.gradient) {
     hooks_.gradient(plan_.buckets()[static_cast<std::size_t>(plan.bucket)], k.reads.back());
   }
   run_kernel(plan, k);

@@ -23,7 +23,8 @@ using LoadInput = std::function<void(const std::string& name, std::int64_t first
 struct StepResult {
   std::optional<double> loss;     // on ranks of the last stage
   std::optional<double> norm_sq;  // of the gradients, loss scale in
-  bool updated = true;            // false: the gradients were not finite, the update did nothing
+  std::optional<double> validated;  // norm_sq of the step before, where one waited for its validation
+  bool is_void = false;           // that one was invalid: this one began with weights that were corrected since
   std::vector<TraceRow> rows;     // times in seconds of the steady clock
 };
 
@@ -60,8 +61,11 @@ class RankExecutor {
   /// Allocates pools, parameters and optimizer state: weights from their initial values, state zero.
   void initialise(const Study& study);
 
-  /// One training step; `state.first_sample` is set per call.
-  StepResult run_step(StepState state);
+  /// One training step; `state.first_sample` is set per call. `before`: the state of the step before, if that waits
+  /// for its validation; null: there is nothing to validate.
+  StepResult run_step(const StepState& state, const StepState* before = nullptr);
+  /// Only what validates the step before, and corrects it: as run_step(), without a loss or a norm of its own.
+  StepResult run_validation(const StepState& before);
 
   RankValues& values() { return values_; }
   const RankPlan& plan() const { return plan_; }
@@ -70,7 +74,11 @@ class RankExecutor {
   ExecutorHooks& hooks() { return hooks_; }
 
  private:
+  void begin(const StepState& state, const StepState* before, bool records);
+  void issue_call(std::size_t call);
   void issue(const IssuedOp& issued);
+  bool left_out(const OpPlan& plan) const;
+  void validate(const OpPlan& plan);
   void move_data(const OpPlan& plan, const IssuedOp& issued);
   void compute(const OpPlan& plan, const IssuedOp& issued);
   void run(const OpPlan& plan, const IssuedOp& issued);
@@ -86,9 +94,10 @@ class RankExecutor {
   std::int64_t global_batch_, samples_per_replica_;
   std::vector<std::int64_t> samples_before_;  // [microbatch]: of the replica, in the step
   RankValues values_;
-  at::Tensor loss_, norm_sq_;  // on the host
+  at::Tensor loss_, norm_sq_, norm_of_all_;  // on the host
   bool has_loss_ = false, has_norm_ = false;
   StepState state_;
+  std::optional<StepState> before_;  // of the step that waits for its validation
   StepResult result_;
   std::size_t watched_ = 0;    // ops before it have ended, as far as events tell
   bool records_ = false;

@@ -31,6 +31,7 @@ RankPlan::RankPlan(const Program& program, const Graph& model, const Study& stud
     : program_(program), rank_(rank), at_(coordinates_of(program, rank)), list_(find_list(program, at_)),
       order_(issue_order(program, program.body[list_])) {
   buckets_ = bucket_states(program, model, at_);
+  find_validation();
   segments_.resize(program.segments.size());
   // Making a group's communicator waits for its other members. All ranks communicate in an order that fits one
   // order of the whole Program, so making them at their first use cannot end in a circle.
@@ -38,6 +39,21 @@ RankPlan::RankPlan(const Program& program, const Graph& model, const Study& stud
     plan_segment(issued.segment, study, divisors);
     OpPlan& plan = segments_[static_cast<std::size_t>(issued.segment)][issued.op];
     if (is_communication(plan.op->kind) && plan.communicator == nullptr) plan_communication(plan, transport);
+  }
+}
+
+void RankPlan::find_validation() {
+  for (const IssuedOp& issued : order_.ops) {
+    const ProgramOp& op = program_.segments[static_cast<std::size_t>(issued.segment)].ops[issued.op];
+    if (op.kind == OpKind::kBeyondClip) norm_of_all_ = op.reads[0].value;
+  }
+  const auto handles_norm = [&](const ProgramOp& op) {
+    return moves_data(op.kind) && (op.writes.empty() ? op.reads : op.writes)[0].value == norm_of_all_;
+  };
+  for (const Call& call : calls()) {
+    const Segment& segment = program_.segments[static_cast<std::size_t>(call.segment)];
+    validation_.push_back(segment.phase == Phase::kCorrect ||
+                          std::any_of(segment.ops.begin(), segment.ops.end(), handles_norm));
   }
 }
 
@@ -69,6 +85,8 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
   plan.op = &op;
   plan.attrs = &program_.attrs[static_cast<std::size_t>(op.attrs)];
   plan.passed_by = passes_by(program_, op, rank_);
+  plan.corrects = segment.phase == Phase::kCorrect;
+  plan.tells_validity = moves_data(op.kind) && !op.writes.empty() && op.writes[0].value == norm_of_all_;
   for (const Operands* operands : {&op.reads, &op.writes, &op.accumulates}) {
     for (const Operand& operand : *operands) plan.slot = std::max(plan.slot, operand.slot);
   }
@@ -106,7 +124,9 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
     }
     case OpKind::kSumSquares: norm_ = storage_root(program_, op.accumulates[0].value); break;
     case OpKind::kAdamW:
-    case OpKind::kSgd: plan_optimizer(plan); break;
+    case OpKind::kSgd:
+    case OpKind::kCorrectAdamW:
+    case OpKind::kCorrectSgd: plan_optimizer(plan); break;
     default: break;
   }
   if (moves_data(op.kind)) return plan;

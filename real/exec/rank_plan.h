@@ -27,6 +27,8 @@ struct OpPlan {
   std::uint8_t slot = 0;                // the microbatch of the call that it is of
   int peer = 0;                         // transfers: the peer's place in the communicator's group; rooted collectives: the root's
   bool passed_by = false;               // another replica runs it (engine/program/owners.h)
+  bool corrects = false;                // of phase V: runs only where the step before was invalid
+  bool tells_validity = false;          // its result is the squared norm of all ranks of the step before
   std::vector<ShardPlace> read_places;
   std::vector<ShardPlace> write_places;  // of writes; where there are none, of accumulates
   std::vector<at::ScalarType> write_types;
@@ -61,6 +63,10 @@ class RankPlan {
   const std::vector<BucketState>& buckets() const { return buckets_; }
   ValueId loss() const { return loss_; }  // storage root of the accumulated loss; -1: on other ranks
   ValueId norm() const { return norm_; }  // of the squared gradient norm; -1: none is taken
+  /// Whether a step is validated in the next one (engine/program/post_validation.h).
+  bool validates_late() const { return norm_of_all_ >= 0; }
+  /// [call]: whether it is one of that validation, or corrects what it finds.
+  const std::vector<bool>& validation() const { return validation_; }
   /// Whether the update looks at the norm and is left out where it is not finite.
   bool guards_update() const { return guards_update_; }
   /// Throws what has gone wrong with communication that is under way.
@@ -72,6 +78,7 @@ class RankPlan {
   void plan_communication(OpPlan& plan, Transport& transport);
   void plan_optimizer(OpPlan& plan);
   void note_loss(const ProgramOp& op);
+  void find_validation();
   ShardPlace place_of(ValueId value) const;
 
   const Program& program_;
@@ -83,6 +90,8 @@ class RankPlan {
   std::vector<BucketState> buckets_;
   std::map<std::string, std::unique_ptr<Communicator>> communicators_;
   ValueId loss_ = -1, norm_ = -1;
+  ValueId norm_of_all_ = -1;            // of the step before, squared
+  std::vector<bool> validation_;
   bool guards_update_ = false;
 };
 

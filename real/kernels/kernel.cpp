@@ -75,6 +75,10 @@ Kernel find_kernel(OpKind kind, OpPart part) {
       case kSumSquares: return {.forward = sum_squares};
       case kAdamW: return {.forward = adamw};
       case kSgd: return {.forward = sgd};
+      case kWithinClip: return {.forward = within_clip};
+      case kBeyondClip: return {.forward = beyond_clip};
+      case kCorrectAdamW: return {.forward = correct_adamw};
+      case kCorrectSgd: return {.forward = correct_sgd};
       default: return {};
     }
   };

@@ -51,7 +51,7 @@ struct KernelCall {
   double loss_divisor = 1;                   // cross_entropy: predicted tokens of the global batch
   const std::vector<DecayRange>* decay = nullptr;  // optimizers
   bool has_norm = false;                     // optimizers, reads[0]: squared norm of all gradients
-  at::Tensor guard;                          // optimizers: not finite: nothing is updated; undefined: always
+  at::Tensor guard;                          // optimizers: not finite, or a flag that is 0: nothing is updated; undefined: always
   at::Device device = at::kCPU;              // where results lie
   bool immediate = true;                     // numbers may be looked at; false: the host would wait for the device
 

@@ -73,4 +73,10 @@ void sum_squares(KernelCall& call);
 void adamw(KernelCall& call);
 void sgd(KernelCall& call);
 
+// correction.cpp
+void within_clip(KernelCall& call);
+void beyond_clip(KernelCall& call);
+void correct_adamw(KernelCall& call);
+void correct_sgd(KernelCall& call);
+
 }  // namespace trainyard

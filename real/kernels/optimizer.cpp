@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "engine/base/error.h"
+#include "real/kernels/clip_factor.h"
 #include "real/kernels/kernels.h"
 
 namespace trainyard {
@@ -46,15 +47,11 @@ double square_sum(const at::Tensor& x) {
   return at::parallel_reduce(0, blocks, /*grain=*/16, 0.0, of_blocks, std::plus<double>());
 }
 
-// torch.nn.utils.clip_grad_norm_'s: keeps the quotient finite.
-constexpr double kClipEps = 1e-6;
-
 /// What the gradient is multiplied by: clipping and the loss scale in one.
 double gradient_factor(const KernelCall& call) {
   const double unscale = 1.0 / call.state->loss_scale;
   if (!call.has_norm || call.state->clip_norm == 0) return unscale;
-  const double norm = std::sqrt(call.read(0).item<double>()) * unscale;
-  return std::min(1.0, call.state->clip_norm / (norm + kClipEps)) * unscale;
+  return clip_factor(call.read(0).item<double>(), *call.state) * unscale;
 }
 
 /// The same as a tensor, 0-dim: the host does not wait for the norm.
@@ -67,8 +64,17 @@ at::Tensor gradient_factor_on_device(const KernelCall& call) {
   return at::reciprocal(norm.add_(kClipEps)).mul_(call.state->clip_norm).clamp_max_(1.0).mul_(unscale);
 }
 
+/// A flag, of a byte: that of an update which is validated later, and whose gradient others read then.
+bool has_flag(const KernelCall& call) { return call.guard.defined() && call.guard.scalar_type() == at::kByte; }
+
 bool guard_fails(const KernelCall& call) {
+  if (has_flag(call)) return call.guard.item<std::uint8_t>() == 0;
   return call.guard.defined() && !std::isfinite(call.guard.item<double>());
+}
+
+/// The same as a tensor, 0-dim.
+at::Tensor guard_holds(const KernelCall& call) {
+  return (has_flag(call) ? call.guard.ne(0) : at::isfinite(call.guard)).squeeze();
 }
 
 }  // namespace
@@ -96,7 +102,8 @@ void adamw(KernelCall& call) {
   // Reads [norm,] gradient. Accumulates [master,] exp_avg, exp_avg_sq [, weights]; writes the working
   // copy where there are master weights.
   const StepState& s = *call.state;
-  const at::Tensor gradient = call.reads.back();  // scaled in place: nobody reads it afterwards
+  // Scaled in place where the update takes place: nobody reads it afterwards but correct_adamw, which knows.
+  const at::Tensor gradient = call.reads.back();
   const bool has_master = !call.writes.empty();
   check(call.accumulates.size() == 3, "weights or master weights and two moments");
   at::Tensor& weights = has_master ? call.accumulates[0] : call.accumulates[2];
@@ -106,13 +113,15 @@ void adamw(KernelCall& call) {
   std::optional<at::Tensor> unscale, overflow;  // what the fused update divides by; 1: it does nothing
   if (!call.immediate) {
     const at::Tensor factor = gradient_factor_on_device(call);
-    // The fused update's own factor is fp32.
-    if (gradient.scalar_type() == at::kFloat) {
+    // The fused update's own factor is fp32, and what it leaves of the gradient is its own matter.
+    if (has_flag(call)) {
+      gradient.mul_(at::where(guard_holds(call), factor, at::ones_like(factor)).to(gradient.scalar_type()));
+    } else if (gradient.scalar_type() == at::kFloat) {
       unscale = factor.reciprocal().to(at::kFloat);
     } else {
       gradient.mul_(factor.to(gradient.scalar_type()));
     }
-    if (call.guard.defined()) overflow = at::logical_not(at::isfinite(call.guard)).squeeze().to(at::kFloat);
+    if (call.guard.defined()) overflow = at::logical_not(guard_holds(call)).to(at::kFloat);
   } else {
     if (guard_fails(call)) return;
     if (const double factor = gradient_factor(call); factor != 1) gradient.mul_(factor);
@@ -147,7 +156,7 @@ void sgd(KernelCall& call) {
   };
   if (!call.immediate) {
     const at::Tensor factor = gradient_factor_on_device(call).to(weights.scalar_type());
-    const at::Tensor holds = call.guard.defined() ? at::isfinite(call.guard).squeeze() : at::Tensor{};
+    const at::Tensor holds = call.guard.defined() ? guard_holds(call) : at::Tensor{};
     for_ranges([&](at::Tensor& w, const at::Tensor& g, double keep) {
       const at::Tensor updated = at::mul(w, keep).sub_(at::mul(g, factor), s.learning_rate);
       w.copy_(holds.defined() ? at::where(holds, updated, w) : updated);

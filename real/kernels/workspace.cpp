@@ -8,6 +8,7 @@
 #include <ATen/native/CPUBlas.h>
 
 #include "engine/base/error.h"
+#include "real/kernels/correction.h"
 
 namespace trainyard {
 
@@ -296,6 +297,14 @@ int64_t cross_entropy_dx(const OpSizes& s) {
 /// Staging of the tokens, in int64: of the host's heap, not a tensor.
 int64_t load(const OpSizes& s) { return s.writes[0].elements() * 8; }
 
+/// A piece of the bucket in fp64: gradient, weights and moments where they are of another type, two directions.
+int64_t correct_adamw(const OpSizes& s) { return 6 * std::min(kCorrectedAtOnce, s.accumulates[0].elements()) * 8; }
+
+int64_t correct_sgd(const OpSizes& s) {
+  if (s.accumulates[0].type == DType::kFp64) return 0;
+  return 2 * std::min(kCorrectedAtOnce, s.accumulates[0].elements()) * 8;
+}
+
 int64_t of_forward(OpKind kind, const OpSizes& s) {
   using enum OpKind;
   switch (kind) {
@@ -316,6 +325,8 @@ int64_t of_forward(OpKind kind, const OpSizes& s) {
     case kCrossEntropyMax: return cross_entropy_max(s);
     case kCrossEntropySum: return cross_entropy_sum(s);
     case kCrossEntropy: return cross_entropy(s);
+    case kCorrectAdamW: return correct_adamw(s);
+    case kCorrectSgd: return correct_sgd(s);
     default: return 0;  // element by element into the result, views, or in place
   }
 }

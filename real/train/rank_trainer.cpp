@@ -1,5 +1,6 @@
 #include "real/train/rank_trainer.h"
 
+#include <chrono>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -58,27 +59,59 @@ StepState RankTrainer::state() const {
   state.beta2 = training.betas[1];
   state.eps = training.eps;
   state.weight_decay = training.weight_decay;
-  state.clip_norm = training.clip_norm;
+  state.clip_norm = assumes_valid_ && plan_.validates_late() ? 0 : training.clip_norm;
   state.loss_scale = loss_scale_.value();
   return state;
 }
 
-StepReport RankTrainer::step() {
+StepRun RankTrainer::step() {
   const StepState now = state();
-  StepResult result = executor_.run_step(now);
-  ++steps_done_;
-  if (result.updated) ++updates_done_;
+  const auto begin = std::chrono::steady_clock::now();
+  StepResult result = executor_.run_step(now, pending_ ? &pending_->state : nullptr);
+  StepRun run;
+  run.rows = std::move(result.rows);
+  run.is_void = result.is_void;
+  if (result.validated) run.settled = judged(*result.validated);
+  if (run.is_void) {
+    ++repeated_;
+    return run;
+  }
   StepReport report;
-  report.step = steps_done_;
+  report.step = ++steps_done_;
   report.loss = result.loss;
-  check(result.norm_sq.has_value(), "the Program of a training run takes the gradient norm");
-  report.gradient_norm = std::sqrt(*result.norm_sq) / now.loss_scale;
   report.learning_rate = now.learning_rate;
-  report.updated = result.updated;
   report.loss_scale = now.loss_scale;
-  report.rows = std::move(result.rows);
-  loss_scale_.step_done(result.updated);
-  return report;
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  pending_ = Pending{now, loss_scale_, std::move(report)};
+  // What is not known yet is taken to be well.
+  ++updates_done_;
+  loss_scale_.step_done(true);
+  if (plan_.validates_late()) {
+    if (assumes_valid_) pending_.reset();
+    return run;
+  }
+  check(result.norm_sq.has_value(), "the Program of a training run takes the gradient norm");
+  run.settled = judged(*result.norm_sq);
+  return run;
+}
+
+std::optional<StepReport> RankTrainer::settle() {
+  if (!pending_) return std::nullopt;
+  return judged(*executor_.run_validation(pending_->state).validated);
+}
+
+/// The report of the step that waited for its norm. Where that is not finite, there was no update.
+StepReport RankTrainer::judged(double norm_sq) {
+  Pending step = std::move(*pending_);
+  pending_.reset();
+  step.report.gradient_norm = std::sqrt(norm_sq) / step.state.loss_scale;
+  step.report.updated = std::isfinite(norm_sq) || !plan_.guards_update();
+  if (!step.report.updated) {
+    updates_done_ = step.state.updates;
+    loss_scale_ = step.loss_scale;
+    loss_scale_.step_done(false);
+  }
+  return std::move(step.report);
 }
 
 void RankTrainer::find_bad_op() {

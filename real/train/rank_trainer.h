@@ -23,7 +23,16 @@ struct StepReport {
   double learning_rate = 0;
   bool updated = true;                // false: the gradients were not finite
   double loss_scale = 1;
-  std::vector<TraceRow> rows;         // if asked for
+  Seconds seconds = 0;                // that the step took on this rank
+};
+
+/// What a rank has run, and what is known since.
+struct StepRun {
+  bool is_void = false;            // it began with weights that have been corrected since: it is to run again
+  std::vector<TraceRow> rows;      // if asked for
+  /// Steps that are settled now. The one that has run, or, where steps are validated late
+  /// (engine/program/post_validation.h), the one before.
+  std::optional<StepReport> settled;
 };
 
 class RankTrainer {
@@ -32,8 +41,15 @@ class RankTrainer {
   RankTrainer(const Program& program, const Graph& model, const Study& study, const Samples& samples,
               std::int64_t rank, Device& device, Transport& transport);
 
-  /// The next step.
-  StepReport step();
+  /// The next step, or the same one again where the last run of it was void.
+  StepRun step();
+  /// Validates the step that waits for it, if one does, and corrects what it did: weights and state are then those
+  /// of steps_done(). All ranks call it.
+  std::optional<StepReport> settle();
+  /// From now on steps are valid, whatever the gradients: for ranks that have no peers to ask.
+  void assume_valid() { assumes_valid_ = true; }
+  /// Runs of this trainer that were void.
+  std::int64_t repeated() const { return repeated_; }
 
   std::int64_t steps_done() const { return steps_done_; }
   RankExecutor& executor() { return executor_; }
@@ -51,6 +67,14 @@ class RankTrainer {
  private:
   void load(const std::string& name, std::int64_t first, at::Tensor& out);
   StepState state() const;
+  StepReport judged(double norm_sq);
+
+  /// The step that waits for its validation, and what it began with.
+  struct Pending {
+    StepState state;
+    LossScale loss_scale;
+    StepReport report;
+  };
 
   const Study& study_;
   const Samples& samples_;
@@ -59,6 +83,9 @@ class RankTrainer {
   LossScale loss_scale_;
   std::int64_t steps_done_ = 0;
   std::int64_t updates_done_ = 0;
+  std::int64_t repeated_ = 0;
+  std::optional<Pending> pending_;
+  bool assumes_valid_ = false;
 };
 
 }  // namespace trainyard

@@ -10,14 +10,12 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
 #include "cli/files.h"
 #include "cli/report_command.h"
 #include "engine/base/error.h"
-#include "engine/report/summary.h"
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/hugging_face_weights.h"
 #include "real/comm/gloo.h"
@@ -31,6 +29,7 @@
 #include "real/launch/local_launcher.h"
 #include "real/train/loss_file.h"
 #include "real/train/rank_trainer.h"
+#include "real/train/run_answer.h"
 #include "real/train/run_checkpoint.h"
 #include "real/train/static_order.h"
 #include "real/train/step_recorder.h"
@@ -230,27 +229,37 @@ class Run {
     const std::int64_t first = trainer.steps_done();
     std::optional<double> last_loss;
     StepRecorder recorder(first, study_.training.steps, trainer.executor().plan().order().ops.size());
-    bool saved = true;  // no step's time runs from before the first
+    const auto settled = [&](const std::optional<StepReport>& report) {
+      if (!report) return;
+      check_finite(*report, trainer);
+      if (!losses) return;
+      last_loss = report->loss;
+      losses->add(*report, tokens_per_step(study_) / report->seconds);
+      show_progress(*report);
+    };
+    bool fresh = true;  // no step's time runs from before the first, a checkpoint or a void step
     while (trainer.steps_done() < study_.training.steps) {
-      const auto step_begin = std::chrono::steady_clock::now();
-      const bool last = trainer.steps_done() + 1 == study_.training.steps;
       const bool records = recorder.wants(trainer.steps_done() + 1);
       trainer.executor().record_rows(records);
-      StepReport report = trainer.step();
-      check_finite(report, trainer);
-      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - step_begin).count();
-      if (losses) {
-        last_loss = report.loss;
-        losses->add(report, tokens_per_step() / seconds);
-        show_progress(report, seconds);
+      StepRun run = trainer.step();
+      settled(run.settled);
+      if (run.is_void) {
+        fresh = true;
+        continue;
       }
-      if (records) recorder.add(report.step, saved, std::move(report.rows));
+      if (records) recorder.add(trainer.steps_done(), fresh, std::move(run.rows));
+      const bool last = trainer.steps_done() == study_.training.steps;
+      fresh = last || trainer.steps_done() % study_.checkpoint.every == 0;
+      if (!fresh) continue;
+      settled(trainer.settle());
       if (last) save_steps(plan_.out, plan_.program, rank(), machine(), recorder, rendezvous_);
-      saved = last || trainer.steps_done() % study_.checkpoint.every == 0;
-      if (saved) save_checkpoint(checkpoint_folder(plan_), trainer, plan_.digest, rank(), ranks(), rendezvous_);
+      save_checkpoint(checkpoint_folder(plan_), trainer, plan_.digest, rank(), ranks(), rendezvous_);
     }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (losses) answer(samples, trainer, first, last_loss, seconds);
+    if (losses) {
+      write_answer(plan_, options_.json, trainer,
+                   {trainer.steps_done() - first, seconds, last_loss, samples.best_loss()});
+    }
   }
 
   MeasuredRun machine() const {
@@ -271,11 +280,6 @@ class Run {
     } catch (const ConfigError& error) {
       std::fprintf(stderr, "no report.html: %s\n", error.what());
     }
-  }
-
-  double tokens_per_step() const {
-    return static_cast<double>(study_.training.global_batch) *
-           static_cast<double>(study_.model.seq_len + study_.model.decoder_seq_len);
   }
 
   /// Without loss scaling, gradients that are not finite end the run with the op that made them so.
@@ -332,52 +336,15 @@ class Run {
     }
   }
 
-  void show_progress(const StepReport& report, double seconds) {
+  void show_progress(const StepReport& report) {
     const auto now = std::chrono::steady_clock::now();
     const bool last = report.step == study_.training.steps;
     if (!last && report.step > 1 && now - shown_ < std::chrono::seconds(1)) return;
     shown_ = now;
     std::fprintf(stderr, "step %lld/%lld  loss %.4f  %.0f tokens/s  norm %.3f  lr %.3g%s\n",
                  static_cast<long long>(report.step), static_cast<long long>(study_.training.steps),
-                 report.loss.value_or(NAN), tokens_per_step() / seconds, report.gradient_norm,
+                 report.loss.value_or(NAN), tokens_per_step(study_) / report.seconds, report.gradient_norm,
                  report.learning_rate, report.updated ? "" : "  (overflow: no update)");
-  }
-
-  void answer(const Samples& samples, const RankTrainer& trainer, std::int64_t first,
-              std::optional<double> loss, double seconds) const {
-    const std::int64_t steps = trainer.steps_done() - first;
-    const double rate = steps > 0 ? tokens_per_step() * static_cast<double>(steps) / seconds : 0;
-    nlohmann::ordered_json json;
-    json["study"] = study_.file;
-    json["steps"] = trainer.steps_done();
-    json["loss"] = loss ? nlohmann::json(*loss) : nlohmann::json();
-    json["best_loss"] = samples.best_loss() ? nlohmann::json(*samples.best_loss()) : nlohmann::json();
-    json["tokens_per_s"] = rate;
-    json["iteration_time_s"] = steps > 0 ? nlohmann::json(seconds / static_cast<double>(steps)) : nlohmann::json();
-    if (steps > 0) {
-      const Prepared& prepared = plan_.prepared;
-      const double step = seconds / static_cast<double>(steps);
-      json["tflops_per_gpu"] =
-          model_flop_per_step(study_, prepared.model) / step / static_cast<double>(ranks()) / 1e12;
-      json["mfu"] = model_flop_utilisation(study_, prepared.model, prepared.hardware, step);
-    }
-    json["num_ranks"] = ranks();
-    json["program_digest"] = plan_.digest;
-    json["out"] = plan_.out;
-    write_file(plan_.out + "/summary.json", json.dump(2) + "\n");
-    if (options_.json) {
-      std::printf("%s\n", json.dump(2).c_str());
-    } else {
-      std::printf("%lld steps in %s: loss %s, %.0f tokens/s\n", static_cast<long long>(trainer.steps_done()),
-                  plan_.out.c_str(), loss ? std::to_string(*loss).c_str() : "not trained further", rate);
-      if (steps > 0) {
-        std::printf("%.4f TFLOP/s of the model per rank, MFU %.1f %% of the peak in profile %s\n",
-                    json["tflops_per_gpu"].get<double>(), 100 * json["mfu"].get<double>(),
-                    plan_.prepared.hardware.name.c_str());
-      }
-      std::printf("program %s\n", plan_.digest.c_str());
-    }
-    std::fflush(stdout);
   }
 
   TrainingPlan plan_;

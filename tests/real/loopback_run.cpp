@@ -151,22 +151,30 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
         executor.record_rows(options.record_rows);
         if (options.ready) options.ready(rank, executor);
         if (options.noise > 0) add_noise(executor, options.noise, prepared.study.training.seed);
-        for (std::size_t step = 0; step < steps; ++step) {
-          if (step == 0 && !options.watch_ops) {  // what the hook allocates is no op's
+        const auto note = [&](const std::optional<StepReport>& report) {
+          if (!report) return;
+          const std::lock_guard lock(mutex);
+          const auto step = static_cast<std::size_t>(report->step - 1);
+          if (report->loss) run.losses[step] = *report->loss;
+          run.gradient_norms[step] = report->gradient_norm;
+        };
+        while (trainer.steps_done() < options.steps) {
+          if (trainer.steps_done() == 0 && !options.watch_ops) {  // what the hook allocates is no op's
             const double unscale = 1.0 / trainer.loss_scale().value();
             executor.hooks().gradient = [&, unscale](const BucketState& bucket, const at::Tensor& part) {
               const std::lock_guard lock(mutex);
               collect(bucket, part, unscale, run.gradients);
             };
           }
-          const StepReport report = trainer.step();
+          const StepRun one = trainer.step();
           executor.hooks().gradient = nullptr;
+          note(one.settled);
           const std::lock_guard lock(mutex);
-          if (report.loss) run.losses[step] = *report.loss;
-          run.gradient_norms[step] = report.gradient_norm;
-          run.rows[static_cast<std::size_t>(rank)] = report.rows;
+          run.rows[static_cast<std::size_t>(rank)] = one.rows;
         }
+        note(trainer.settle());
         const std::lock_guard lock(mutex);
+        run.repeated.push_back(trainer.repeated());
         for (BucketState bucket : executor.plan().buckets()) {
           bucket.own_begin = 0;
           bucket.own_end = bucket.elements;

@@ -20,6 +20,7 @@ class Transport;
 struct LoopbackRun {
   std::vector<double> losses;          // per step
   std::vector<double> gradient_norms;
+  std::vector<std::int64_t> repeated;  // runs that were void, of every rank
   std::map<std::string, std::vector<double>> gradients;  // of the first step, by weight, whole
   std::map<std::string, std::vector<double>> weights;    // after the last step
   std::vector<std::vector<TraceRow>> rows;               // [rank], of the last step, if asked for

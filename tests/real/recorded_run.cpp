@@ -46,6 +46,9 @@ class RecordingDevice final : public Device {
     device_->record(stream, event);
   }
   bool happened(EventId event) override { return device_->happened(event); }
+  void finish(StreamId stream, const std::function<void()>& while_waiting) override {
+    device_->finish(stream, while_waiting);
+  }
   void end_step(const std::function<void()>& while_waiting) override { device_->end_step(while_waiting); }
   TimeSpan span(std::size_t launch) const override { return device_->span(launch); }
   at::Tensor host_number() override { return device_->host_number(); }

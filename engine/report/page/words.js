@@ -57,7 +57,8 @@ function callWords(segment, microbatch) {
   const rest = name.replace(/^\d+/, "");
   const of = microbatch >= 0 ? " of microbatch " + microbatch : "";
   if (phase !== "C") {
-    const words = rest.startsWith("NORM") ? "Gradient norm" : PHASE_WORDS[phase] || phase;
+    const words = rest.includes("NORM") ? "Gradient norm"
+        : rest === "VALIDATE" ? "Norm of the step before" : PHASE_WORDS[phase] || phase;
     return words + of + ", stage " + stage;
   }
   if (rest.startsWith("LOAD_")) return "Activations" + of + " copied back from the host, stage " + stage;

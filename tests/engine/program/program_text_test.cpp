@@ -272,7 +272,7 @@ TEST_CASE("a text that is not of the form is refused at its line and column") {
       {"segment 1ZERO()", "segment 0ZERO()", "p.txt:41:9: segment: a second segment called '0ZERO'"},
       {"segment 1ZERO()", "segment 1ZERO(k)", "p.txt:41:14: segment 1ZERO: expected (), (m) or (m,n)"},
       {"segment 0F(m)", "segment 0F7(m)", "p.txt:43:9: segment 0F7: the name of a segment that takes a microbatch cannot end in a digit"},
-      {"stage:0 F", "stage:0 Q", "p.txt:43:23: segment 0F: a phase is one letter of FBIWRPUC"},
+      {"stage:0 F", "stage:0 Q", "p.txt:43:23: segment 0F: a phase is one letter of FBIWRPUCV"},
       {"main load", "mian load", "p.txt:44:3: segment 0F: 'mian' is not a stream; there are main, tp, fwd, bwd, dp, norm, fwd_in, bwd_in, d2h and h2d"},
       {"main load", "main laod", "p.txt:44:8: segment 0F: no op is called 'laod'"},
       {"main load", "main load:tp", "p.txt:44:13: segment 0F: only communication has a peer"},

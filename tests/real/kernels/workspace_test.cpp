@@ -103,4 +103,24 @@ TEST_CASE("nor does an op of a shard") {
   }
 }
 
+TEST_CASE("nor does the correction of an update that was made before the norm was known") {
+  const std::string model = "{family: gpt, layers: 2, hidden: 192, heads: 4, vocab: 1000, seq_len: 96}";
+  const std::vector<std::string> plan = {"cluster.ranks=2", "parallel.pipeline=2", "schedule={method: 1f1b, post_validation: true}"};
+  for (const std::string precision : {"fp32", "bf16", "fp64"}) {
+    for (const std::string optimizer : {"adamw", "sgd"}) {
+      const std::string training = "precision: " + precision + ", dropout: 0, optimizer: " + optimizer;
+      const LoopbackRun run = run_loopback("model: " + model + "\ncluster: {preset: local, ranks: 1}\ntraining: {global_batch: 4, "
+                                           "microbatch: 4, " + training + "}\ndata: {path: synthetic}\n", plan, {});
+      // The first rank's part of the norm is within this clip, so it has updated; the whole norm is not.
+      const std::string clip = ", clip_norm: " + std::to_string(0.999 * run.gradient_norms[0]);
+      const Uses uses = uses_of(model, training + clip, plan, 1);
+      for (const std::string& name : {"correct_" + optimizer, std::string("within_clip"), std::string("beyond_clip")}) {
+        CAPTURE(precision, name);
+        REQUIRE(uses.contains(name));
+        check_tight(name, uses.at(name), 1);
+      }
+    }
+  }
+}
+
 }  // namespace trainyard

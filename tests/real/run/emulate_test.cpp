@@ -33,6 +33,8 @@ TEST_CASE("every rank of a plan runs alone in the memory that the Program says")
       "parallel.sequence_parallel=true",
       "--set cluster.ranks=2 --set parallel.pipeline=2 --set parallel.virtual_stages=2 --set "
       "schedule=interleaved --set recompute=full",
+      "--set cluster.ranks=2 --set parallel.pipeline=2 --set schedule.method=zb-h1 --set "
+      "schedule.post_validation=true",
   };
   for (const std::string& layout : layouts) {
     CAPTURE(layout);

@@ -86,6 +86,7 @@ void train(const TrainingPlan& plan, RankTrainer& trainer) {
     trainer.step();
     faults += page_faults();
   }
+  trainer.settle();
   say_process("trained");
   say("faults", faults);  // pages, in the last step
   say("program", memory_peaks(plan.program, {})[executor.plan().list()].total);

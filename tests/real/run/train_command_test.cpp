@@ -1,5 +1,6 @@
 // `trainyard train` from end to end: processes over Gloo, losses.csv, checkpoints, resuming under the same and
 // another layout, and what is said when something goes wrong.
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -109,6 +110,33 @@ TEST_CASE("a run that is resumed goes on as if it had not stopped") {
   // Of the checkpoints after 2, 4 and 6 steps the last two are kept.
   CHECK_FALSE(fs::exists(folder.path("whole") + "/checkpoints/step-00000002"));
   CHECK(fs::exists(folder.path("whole") + "/checkpoints/step-00000004/index.json"));
+}
+
+TEST_CASE("a run that looks at its norms a step later has the losses of one that waits, resumed or not") {
+  const TrainingFolder folder;
+  const std::string plan = "--ranks 4 --set parallel.pipeline=4 --set training.lr.peak=0.01 --set schedule.method=zb-2p ";
+  REQUIRE(folder.train(plan + "--steps 6 --set training.clip_norm=0 --out " + folder.path("free")).exit == 0);
+  std::vector<double> norms;
+  for (const auto& row : folder.losses("free")) norms.push_back(row[1]);
+  std::sort(norms.begin(), norms.end());
+  const std::string clip = std::to_string((norms[2] + norms[3]) / 2);
+  const std::string clipped = plan + "--set training.clip_norm=" + clip + " ";
+  REQUIRE(folder.train(clipped + "--steps 6 --out " + folder.path("waits")).exit == 0);
+  const std::string late = clipped + "--json --set schedule.post_validation=true ";
+  const Answer whole = folder.train(late + "--steps 6 --out " + folder.path("whole"));
+  CAPTURE(whole.err);
+  REQUIRE(whole.exit == 0);
+  REQUIRE(folder.train(late + "--steps 4 --out " + folder.path("parts")).exit == 0);
+  REQUIRE(folder.train(late + "--steps 6 --resume --out " + folder.path("parts")).exit == 0);
+  check_close(folder.losses("waits"), folder.losses("whole"));
+  CHECK(folder.losses("whole") == folder.losses("parts"));
+  check_same_checkpoint(folder.path("whole"), folder.path("parts"));
+  // Steps 2, 4 and 6 are settled for their checkpoints; of the others those that were clipped make the next one void.
+  std::int64_t expected = 0;
+  const auto rows = folder.losses("whole");
+  for (const std::size_t step : {0, 2, 4}) expected += rows[step][1] > std::stod(clip) ? 1 : 0;
+  CHECK(nlohmann::json::parse(whole.out).at("repeated_steps") == expected);
+  CHECK(expected > 0);
 }
 
 TEST_CASE("a run goes on under another layout") {

@@ -1,0 +1,76 @@
+#include "real/train/run_answer.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/files.h"
+#include "engine/report/summary.h"
+
+namespace trainyard {
+
+namespace {
+
+nlohmann::json or_null(const std::optional<double>& number) {
+  return number ? nlohmann::json(*number) : nlohmann::json();
+}
+
+nlohmann::ordered_json answer_json(const TrainingPlan& plan, const RankTrainer& trainer,
+                                   const RunTotals& totals) {
+  const Prepared& prepared = plan.prepared;
+  const auto steps = static_cast<double>(totals.steps);
+  nlohmann::ordered_json json;
+  json["study"] = prepared.study.file;
+  json["steps"] = trainer.steps_done();
+  json["loss"] = or_null(totals.loss);
+  json["best_loss"] = or_null(totals.best_loss);
+  json["tokens_per_s"] =
+      totals.steps > 0 ? tokens_per_step(prepared.study) * steps / totals.seconds : 0.0;
+  json["iteration_time_s"] = nullptr;
+  if (totals.steps > 0) {
+    const double step = totals.seconds / steps;
+    json["iteration_time_s"] = step;
+    json["tflops_per_gpu"] = model_flop_per_step(prepared.study, prepared.model) / step /
+                             static_cast<double>(plan.num_ranks) / 1e12;
+    json["mfu"] = model_flop_utilisation(prepared.study, prepared.model, prepared.hardware, step);
+  }
+  if (prepared.study.schedule.post_validation) json["repeated_steps"] = trainer.repeated();
+  json["num_ranks"] = plan.num_ranks;
+  json["program_digest"] = plan.digest;
+  json["out"] = plan.out;
+  return json;
+}
+
+}  // namespace
+
+double tokens_per_step(const Study& study) {
+  return static_cast<double>(study.training.global_batch) *
+         static_cast<double>(study.model.seq_len + study.model.decoder_seq_len);
+}
+
+void write_answer(const TrainingPlan& plan, bool as_json, const RankTrainer& trainer,
+                  const RunTotals& totals) {
+  const nlohmann::ordered_json json = answer_json(plan, trainer, totals);
+  write_file(plan.out + "/summary.json", json.dump(2) + "\n");
+  if (as_json) {
+    std::printf("%s\n", json.dump(2).c_str());
+  } else {
+    std::printf("%lld steps in %s: loss %s, %.0f tokens/s\n",
+                static_cast<long long>(trainer.steps_done()), plan.out.c_str(),
+                totals.loss ? std::to_string(*totals.loss).c_str() : "not trained further",
+                json["tokens_per_s"].get<double>());
+    if (totals.steps > 0) {
+      std::printf("%.4f TFLOP/s of the model per rank, MFU %.1f %% of the peak in profile %s\n",
+                  json["tflops_per_gpu"].get<double>(), 100 * json["mfu"].get<double>(),
+                  plan.prepared.hardware.name.c_str());
+    }
+    if (json.contains("repeated_steps")) {
+      std::printf("steps run again, behind one that was clipped or not finite: %lld\n",
+                  static_cast<long long>(trainer.repeated()));
+    }
+    std::printf("program %s\n", plan.digest.c_str());
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,26 @@
+// What `trainyard train` answers at its end: on stdout, and summary.json in the run's folder.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "real/train/rank_trainer.h"
+#include "real/train/training_plan.h"
+
+namespace trainyard {
+
+/// Samples and targets of a step, padding and masks included.
+double tokens_per_step(const Study& study);
+
+/// Of this start of the run.
+struct RunTotals {
+  std::int64_t steps = 0;  // runs of a step that was void are not counted
+  Seconds seconds = 0;
+  std::optional<double> loss;       // of the last step
+  std::optional<double> best_loss;  // that any model can have on this data
+};
+
+void write_answer(const TrainingPlan& plan, bool as_json, const RankTrainer& trainer,
+                  const RunTotals& totals);
+
+}  // namespace trainyard
