@@ -39,11 +39,12 @@ class TransportWithHosts final : public Transport {
   TransportWithHosts(std::unique_ptr<Transport> devices, std::unique_ptr<Transport> hosts)
       : devices_(std::move(devices)), hosts_(std::move(hosts)) {}
 
-  std::unique_ptr<Communicator> make(const std::string& name, const std::vector<std::int64_t>& ranks,
-                                     int member) override {
+  std::unique_ptr<Communicator> make(const std::string& name,
+                                     const std::vector<std::int64_t>& ranks, int member) override {
     return devices_->make(name, ranks, member);
   }
-  std::unique_ptr<Communicator> make_between_hosts(const std::string& name, const std::vector<std::int64_t>& ranks,
+  std::unique_ptr<Communicator> make_between_hosts(const std::string& name,
+                                                   const std::vector<std::int64_t>& ranks,
                                                    int member) override {
     return std::make_unique<HostCommunicator>(hosts_->make_between_hosts(name, ranks, member));
   }
@@ -54,7 +55,8 @@ class TransportWithHosts final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> with_hosts(std::unique_ptr<Transport> devices, std::unique_ptr<Transport> hosts) {
+std::unique_ptr<Transport> with_hosts(std::unique_ptr<Transport> devices,
+                                      std::unique_ptr<Transport> hosts) {
   return std::make_unique<TransportWithHosts>(std::move(devices), std::move(hosts));
 }
 

@@ -122,6 +122,11 @@ TEST_CASE("both ends of a transfer are there, for the same microbatch, in the sa
     CHECK(violation("value x1 fp32[16,4]", "value x1 fp32[16,2]") ==
           "0SEND_F and 1RECV_F do not agree on the bytes of their transfer");
   }
+  SECTION("one end on a device, the other on a host") {
+    std::string text = with(kExampleProgram, "value x1 fp32[16,4] mb buffer pool:rf", "value x1 fp32[16,4] mb buffer pool:rf host");
+    text = with(text, "pool rf:2", "pool rf:2 host");
+    CHECK(violation(text) == "0SEND_F and 1RECV_F do not agree on the way of their transfer");
+  }
   SECTION("a receive may have a stream of its own") {
     CHECK(violation("fwd recv:1", "fwd_in recv:1") == "none");
   }

@@ -1,5 +1,5 @@
-// Transfers through buffers and by hosts bring what was sent: Programs of GPU clusters, run here with the CPU's
-// kernels, train to the bit as those without buffers.
+// Transfers through buffers and by hosts bring what was sent: Programs of GPU clusters, run here
+// with the CPU's kernels, train to the bit as those without buffers.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -21,8 +21,9 @@ std::string study(const std::string& family) { return parity_study(family, kTrai
 
 /// GPUs whose pipeline transfers stay in a node of NVLink, cross nodes with RDMA, or have neither.
 std::string cluster(int ranks, int per_node, const std::string& intra, const std::string& inter) {
-  std::string text = "cluster={device: a100-sxm-80g, devices_per_node: " + std::to_string(per_node) +
-                     ", devices: " + std::to_string(ranks) + ", host: {memory: 100 GB/s}";
+  std::string text =
+      "cluster={device: a100-sxm-80g, devices_per_node: " + std::to_string(per_node) +
+      ", devices: " + std::to_string(ranks) + ", host: {memory: 100 GB/s}";
   if (per_node > 1) text += ", intra: {kind: " + intra + ", bandwidth: 20 GB/s}";
   if (ranks > per_node) text += ", inter: {kind: " + inter + ", bandwidth: 10 GB/s}";
   return text + "}";
@@ -64,7 +65,8 @@ void check_equal(const LoopbackRun& plain, const LoopbackRun& buffered) {
 
 }  // namespace
 
-TEST_CASE("a run whose transfers take any way is the same to the bit, and trains as one device does") {
+TEST_CASE(
+    "a run whose transfers take any way is the same to the bit, and trains as one device does") {
   const std::vector<Sets> layouts = {
       {"parallel.pipeline=2"},
       {"parallel.pipeline=4", "schedule=gpipe"},
@@ -75,8 +77,8 @@ TEST_CASE("a run whose transfers take any way is the same to the bit, and trains
     for (const Sets& layout : layouts) {
       const int ranks = layout.size() == 1 ? 2 : 4;
       Ways seen;
-      const LoopbackRun plain =
-          run_loopback(study(family), joined({cluster(ranks, 4, "nvswitch", "")}, layout), {.steps = 2});
+      const LoopbackRun plain = run_loopback(
+          study(family), joined({cluster(ranks, 4, "nvswitch", "")}, layout), {.steps = 2});
       check_same(one, plain, kFp32);
       for (const std::string& where :
            {cluster(ranks, 4, "nvswitch", ""), cluster(ranks, 1, "", "infiniband"),
@@ -84,7 +86,8 @@ TEST_CASE("a run whose transfers take any way is the same to the bit, and trains
         for (const std::string buffer : {"100 B", "1 KiB", "3 KiB", "1 MiB"}) {
           CAPTURE(family, layout, where, buffer);
           const LoopbackRun run = run_loopback(
-              study(family), joined(joined({where}, layout), {"parallel.d2d_buffer=" + buffer}), {.steps = 2});
+              study(family), joined(joined({where}, layout), {"parallel.d2d_buffer=" + buffer}),
+              {.steps = 2});
           check_equal(plain, run);
           seen.direct += ways(run.program).direct;
           seen.by_host += ways(run.program).by_host;
@@ -96,7 +99,9 @@ TEST_CASE("a run whose transfers take any way is the same to the bit, and trains
   }
 }
 
-TEST_CASE("transfers take their ways under every schedule, with offload, pairs and unequal microbatches") {
+TEST_CASE(
+    "transfers take their ways under every schedule, with offload, pairs and unequal "
+    "microbatches") {
   const std::vector<Sets> plans = {
       {"schedule=interleaved", "parallel.virtual_stages=2"},
       {"schedule=interleaved-zb1p", "parallel.virtual_stages=2"},
@@ -110,12 +115,15 @@ TEST_CASE("transfers take their ways under every schedule, with offload, pairs a
       {"schedule=zb-v", "parallel.virtual_stages=2", "training.microbatch=[2, 2, 1, 3]"}};
   for (const Sets& plan : plans) {
     const Sets two = joined({"parallel.pipeline=2"}, plan);
-    const LoopbackRun plain = run_loopback(study("gpt"), joined({cluster(2, 2, "nvswitch", "")}, two), {.steps = 2});
-    for (const std::string& where : {cluster(2, 2, "nvswitch", ""), cluster(2, 1, "", "infiniband")}) {
+    const LoopbackRun plain =
+        run_loopback(study("gpt"), joined({cluster(2, 2, "nvswitch", "")}, two), {.steps = 2});
+    for (const std::string& where :
+         {cluster(2, 2, "nvswitch", ""), cluster(2, 1, "", "infiniband")}) {
       for (const std::string buffer : {"4 KiB", "100 B"}) {
         CAPTURE(plan, where, buffer);
-        const LoopbackRun run =
-            run_loopback(study("gpt"), joined(joined({where}, two), {"parallel.d2d_buffer=" + buffer}), {.steps = 2});
+        const LoopbackRun run = run_loopback(
+            study("gpt"), joined(joined({where}, two), {"parallel.d2d_buffer=" + buffer}),
+            {.steps = 2});
         check_equal(plain, run);
         const Ways taken = ways(run.program);
         CHECK((buffer == "100 B" ? taken.direct == 0 && taken.by_host > 0 : taken.direct > 0));
@@ -125,7 +133,8 @@ TEST_CASE("transfers take their ways under every schedule, with offload, pairs a
 }
 
 TEST_CASE("transfers by hosts and through buffers go over Gloo as in memory") {
-  const Sets sets = {cluster(2, 2, "nvswitch", ""), "parallel.pipeline=2", "parallel.d2d_buffer=1 KiB"};
+  const Sets sets = {cluster(2, 2, "nvswitch", ""), "parallel.pipeline=2",
+                     "parallel.d2d_buffer=1 KiB"};
   LoopbackOptions over_gloo;
   over_gloo.steps = 2;
   over_gloo.over_gloo = true;
@@ -140,7 +149,8 @@ TEST_CASE("transfers by hosts and through buffers go over Gloo as in memory") {
 TEST_CASE("on CPUs a buffer for transfers changes nothing") {
   const Sets two = {"cluster.ranks=2", "parallel.pipeline=2"};
   const LoopbackRun plain = run_loopback(study("gpt"), two, {});
-  const LoopbackRun buffered = run_loopback(study("gpt"), joined(two, {"parallel.d2d_buffer=1 MiB"}), {});
+  const LoopbackRun buffered =
+      run_loopback(study("gpt"), joined(two, {"parallel.d2d_buffer=1 MiB"}), {});
   CHECK(buffered.program == plain.program);
 }
 
