@@ -17,6 +17,7 @@
 #include "engine/program/program_text.h"
 #include "engine/recompute/checkpoint_groups.h"
 #include "engine/recompute/stage_aware.h"
+#include "engine/report/transfer_summary.h"
 #include "engine/schedule/schedule_csv.h"
 #include "engine/schedule/schedule_grid.h"
 
@@ -96,6 +97,7 @@ int run_compile(const StudyOptions& options) {
   const auto& program = std::get<Program>(compiled);
   const std::string digest = program_digest(program);
   const auto peaks = memory_peaks(program, fixed_memory(prepared.software, prepared.study.training.precision));
+  const std::optional<TransferSummary> transfers = summarise_transfers(program, prepared.study);
   if (!options.out.empty()) {
     make_folder(options.out);
     write_file(options.out + "/study.resolved.yaml", resolved_study_text(prepared.study));
@@ -115,11 +117,13 @@ int run_compile(const StudyOptions& options) {
     }
     out["peak_memory_bytes"] = nlohmann::ordered_json::array();
     for (const MemoryPeak& peak : peaks) out["peak_memory_bytes"].push_back(peak.total);
+    if (transfers) out["pipeline_transfers"] = transfers_json(*transfers);
     std::printf("%s\n", out.dump(2).c_str());
     return kDone;
   }
-  std::printf("%s\n%s\n%s\npasses\n", partition_text(log, prepared.study.recompute).c_str(),
-              schedule_text(log, prepared.study).c_str(), memory_text(peaks).c_str());
+  std::printf("%s\n%s\n%s\n%spasses\n", partition_text(log, prepared.study.recompute).c_str(),
+              schedule_text(log, prepared.study).c_str(), memory_text(peaks).c_str(),
+              transfers ? (transfers_text(*transfers) + "\n").c_str() : "");
   for (const PassLog::Entry& entry : log.entries) std::printf("  %-14s %8.2f ms\n", entry.pass.c_str(), entry.wall * 1e3);
   std::printf("\ndigest %s\n\n", digest.c_str());
   write_text(program, true, [](std::string_view piece) { std::fwrite(piece.data(), 1, piece.size(), stdout); });

@@ -7,12 +7,14 @@
 #include <utility>
 
 #include "engine/config/microbatch_sizes.h"
+#include "engine/config/study_origin.h"
 #include "engine/graph/differentiate.h"
 #include "engine/graph/half_order.h"
 #include "engine/graph/select_kernels.h"
 #include "engine/graph/split_backward.h"
 #include "engine/graph/split_batch.h"
 #include "engine/partition/stage_partition.h"
+#include "engine/program/buffer_transfers.h"
 #include "engine/program/host_waits.h"
 #include "engine/program/instantiate.h"
 #include "engine/program/lower.h"
@@ -100,13 +102,20 @@ struct SegmentInputs {
   TrainingConfig training;
   int horizon;
   bool post_validation;
+  std::vector<PipelineLink> links;
   friend bool operator==(const SegmentInputs&, const SegmentInputs&) = default;
 };
 
 SegmentInputs segment_inputs(const Study& study, std::vector<StageForm> forms,
                              std::vector<StagePair> pairs) {
-  SegmentInputs out{std::move(forms), std::move(pairs), study.parallel, study.training,
-                    study.offload.horizon, study.schedule.post_validation};
+  SegmentInputs out{std::move(forms),
+                    std::move(pairs),
+                    study.parallel,
+                    study.training,
+                    study.offload.horizon,
+                    study.schedule.post_validation,
+                    pipeline_links(study.cluster, study.parallel)};
+  if (out.links.empty()) out.parallel.d2d_buffer = 0;
   for (StageForm& form : out.forms) form.at_once = false;  // the training graph has it
   // size_buckets() has the rest of it, unless each replica owns other parameters.
   if (!owns_parameters(study.parallel)) out.parallel.data = std::min(study.parallel.data, 2);
@@ -204,6 +213,18 @@ std::variant<PipelineSchedule, Infeasible> schedule_of(const Study& study, PassL
   });
 }
 
+/// Messages between hosts of one node take as long as its memory makes them.
+void require_host_memory(const Study& study, const Program& program) {
+  if (study.cluster.host.memory > 0) return;
+  const auto pair = by_host_in_node(program, pipeline_links(study.cluster, study.parallel));
+  if (!pair) return;
+  fail_at(study, "parallel.d2d_buffer",
+          "pipeline ranks " + std::to_string(pair->first) + " and " + std::to_string(pair->second) +
+              " send by the host within a node, whose memory bandwidth is not said; write "
+              "cluster.host: "
+              "{memory: 100 GB/s}, of one socket");
+}
+
 }  // namespace
 
 struct Compiler::Kept {
@@ -230,6 +251,12 @@ void Compiler::Kept::make_segments(const SegmentInputs& in, const SoftwareProfil
   draft = run_pass("instantiate", log, [&] {
     return instantiate(training, in.forms, in.parallel, in.training, in.training.grad_dtype, in.horizon);
   });
+  if (!in.links.empty()) {
+    run_pass("buffers", log, [&] {
+      buffer_transfers(draft, in.links, in.parallel.d2d_buffer);
+      return 0;
+    });
+  }
   if (!in.pairs.empty()) {
     run_pass("pairs", log, [&] {
       add_pair_segments(draft, in.pairs);
@@ -317,6 +344,7 @@ std::variant<const Program*, Infeasible> Compiler::compile(const Graph& model, c
     kept_->program_inputs = std::move(inputs);
   }
   if (kept_->infeasible) return *kept_->infeasible;
+  require_host_memory(study, kept_->draft.program);
   return &kept_->draft.program;
 }
 
@@ -329,8 +357,9 @@ Program Compiler::take() {
 }
 
 ProgramInputs program_inputs(const Study& study) {
-  return {study.model,    study.parallel,  study.training, study.partition,
-          study.schedule, study.recompute, study.offload, study.framework};
+  return {study.model,     study.parallel,  study.training,
+          study.partition, study.schedule,  study.recompute,
+          study.offload,   study.framework, pipeline_links(study.cluster, study.parallel)};
 }
 
 std::variant<Program, Infeasible> compile(const Graph& model, const Study& study,

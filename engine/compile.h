@@ -13,6 +13,7 @@
 #include "engine/graph/graph.h"
 #include "engine/program/program.h"
 #include "engine/program/shared_segments.h"
+#include "engine/program/transfer_routes.h"
 #include "engine/schedule/pipeline_schedule.h"
 
 namespace trainyard {
@@ -41,6 +42,8 @@ struct ProgramInputs {
   RecomputeConfig recompute;
   OffloadConfig offload;
   FrameworkConfig framework;
+  std::vector<PipelineLink>
+      links;  // with parallel.d2d_buffer: all that a Program knows of its cluster
   friend bool operator==(const ProgramInputs&, const ProgramInputs&) = default;
 };
 ProgramInputs program_inputs(const Study& study);

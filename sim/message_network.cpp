@@ -144,9 +144,13 @@ MessageNetwork::Phase MessageNetwork::step_phase(ChannelId channel, const Collec
 const MessageNetwork::Course& MessageNetwork::course(ChannelId channel, std::int32_t message) {
   const auto [it, fresh] = courses_.try_emplace(plan_.times.index(channel, message));
   if (!fresh) return it->second;
-  const bool copy = plan_.lanes.messages[static_cast<std::size_t>(message)].kind == OpKind::kCopy;
+  // Copies and messages between hosts do not go between the devices' ports.
+  const Lane& lane = plan_.lanes.lanes[static_cast<std::size_t>(
+      plan_.lanes.messages[static_cast<std::size_t>(message)].lane)];
+  const bool whole = lane.is_copy() || lane.by_host;
   for (const CollectivePhase& phase : plan_.times.of(channel, message).phases) {
-    it->second.phases.push_back(step_ && !copy ? step_phase(channel, phase) : fluid_phase(channel, phase));
+    it->second.phases.push_back(step_ && !whole ? step_phase(channel, phase)
+                                                : fluid_phase(channel, phase));
   }
   if (it->second.phases.empty()) {  // from a device to itself, or measured
     Flow flow;

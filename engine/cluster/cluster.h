@@ -109,6 +109,9 @@ struct Cluster {
   Fabric fabric;
   std::int64_t num_nics() const { return nics > 0 && nics < devices_per_node ? nics : devices_per_node; }
   bool p2p = true;                   // devices of a node read each other's memory
+  std::optional<bool> rdma =
+      {};  // NICs read and write the devices' memory; absent: as has_rdma() says (peer_access.h)
+  bool of_cpus = false;  // its devices are CPUs: tensors lie in the memory of the hosts
   HostMemory host;
   std::map<std::int64_t, double> speed;  // device index before placement -> factor on compute rate
   std::map<std::string, std::string> collectives = {};  // all_reduce, ... -> algorithm; absent: ring

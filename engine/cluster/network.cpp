@@ -15,7 +15,8 @@ Network::Network(const Cluster& cluster)
       nics_(cluster.num_nics()),
       switches_(cluster.pcie.switches),
       ports_to_nics_(cluster.intra.kind.starts_with("pcie")) {
-  if (!cluster.p2p || (cluster.host.sockets > 1 && cluster.host.link > 0)) sockets_ = cluster.host.sockets;
+  const bool apart = cluster.host.sockets > 1 && cluster.host.link > 0;
+  if (!cluster.p2p || cluster.host.memory > 0 || apart) sockets_ = cluster.host.sockets;
   const std::int64_t nodes = cluster.num_nodes;
   first_nic_ = static_cast<LinkId>(2 * nodes * per_node_);
   first_uplink_ = first_nic_ + static_cast<LinkId>(2 * nodes * nics_);
@@ -146,6 +147,36 @@ std::vector<LinkUse> Network::host_route(std::int64_t device, bool out) const {
   if (ports_to_nics_) links.push_back({port(device, out), 1});
   if (switches_ > 0) links.push_back({uplink(node(device), device_switch(device), out), 1});
   if (!cluster_.p2p) links.push_back({memory(device), 1});
+  return links;
+}
+
+std::vector<LinkUse> Network::route_by_hosts(std::int64_t from, std::int64_t to) const {
+  std::vector<LinkUse> links;
+  const auto pass = [&](LinkId link, std::int64_t times) { links.push_back({link, times}); };
+  const bool has_memory = cluster_.host.memory > 0;
+  const bool in_node = node(from) == node(to);
+  if (in_node && memory(from) == memory(to)) {
+    if (has_memory) pass(memory(from), 2);
+    return links;
+  }
+  if (has_memory) pass(memory(from), 1);
+  if (in_node) {
+    if (across_sockets(from, to)) {
+      pass(socket_link(from, true), 1);
+      pass(socket_link(to, false), 1);
+    }
+  } else {
+    // A host reaches all NICs of its node: on rails, the one of the receiver's.
+    const std::int64_t in = nic(to), out = fabric_.has_rails() ? in : nic(from);
+    if (switches_ > 0) pass(uplink(node(from), nic_switch(out), false), 1);
+    pass(nic_link(node(from), out, true), 1);
+    std::vector<std::int64_t> passed;
+    fabric_.route({node(from), out}, {node(to), in}, passed);
+    for (const std::int64_t link : passed) pass(first_fabric_ + static_cast<LinkId>(link), 1);
+    pass(nic_link(node(to), in, false), 1);
+    if (switches_ > 0) pass(uplink(node(to), nic_switch(in), true), 1);
+  }
+  if (has_memory) pass(memory(to), 1);
   return links;
 }
 

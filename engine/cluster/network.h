@@ -4,13 +4,17 @@
 //   device --(port)-- switch or mesh of the node --(port)-- device            inside a node
 //   device --(PCIe uplink)-- NIC -- links of the fabric -- NIC --(PCIe uplink)-- device
 //   device --(port)-- host memory --(link between sockets)--(port)-- device   without peer access
-//   device --(port)--(PCIe uplink)-- host memory                              copies to the host and back
+//   device --(port)--(PCIe uplink)-- host memory                              copies to the host
+//   and back host memory --(link between sockets)-- host memory                        messages
+//   between hosts, in a node host memory --(PCIe uplink)-- NIC -- links of the fabric -- NIC
+//   --(PCIe uplink)-- host memory
 //
-// Ports: the NVLinks (or the PCIe slot) of one device. NICs: each belongs to the devices next to it,
-// and to the PCIe switch that they share. Links of the fabric: fabric_links.h. Host memory: one link per
-// socket for reads and writes together, passed twice, by the device that writes it and by the device or
-// NIC that reads. Switches themselves never hold anything up. Where NICs of one number share a rail, what
-// goes to another rail goes over NVLink to the device next to the NIC of that rail first.
+// Ports: the NVLinks (or the PCIe slot) of one device. NICs: each belongs to the devices next to
+// it, and to the PCIe switch that they share. Links of the fabric: fabric_links.h. Host memory: one
+// link per socket for reads and writes together, passed twice, by the device that writes it and by
+// the device or NIC that reads. Switches themselves never hold anything up. Where NICs of one
+// number share a rail, what goes to another rail goes over NVLink to the device next to the NIC of
+// that rail first.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +63,10 @@ class Network {
 
   /// Links between a device and the memory of its host that something else passes too; `out`: to the host.
   std::vector<LinkUse> host_route(std::int64_t device, bool out) const;
+
+  /// Links from the memory of the host of device `from` to that of device `to`. In one socket the
+  /// message passes its memory twice, read and written; else that of either once.
+  std::vector<LinkUse> route_by_hosts(std::int64_t from, std::int64_t to) const;
 
   /// Links of all `edges` of a group together, ascending, and how often each is passed while every edge
   /// carries `unit` bytes. Groups with several ranks on a node send over the NICs of all of them at once

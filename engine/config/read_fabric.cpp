@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 
 #include "engine/config/study_limits.h"
@@ -89,16 +90,24 @@ void read_pcie(Section& cluster_section, Cluster& cluster) {
   section.finish();
 }
 
-void read_p2p(Section& cluster_section, Cluster& cluster) {
-  const auto node = cluster_section.given("p2p");
-  if (!node) return;
+/// `on` or `off`; nullopt: the study does not say.
+std::optional<bool> read_switch(Section& section, std::string_view key) {
+  const auto node = section.given(key);
+  if (!node) return std::nullopt;
   const std::string word = node->as_string();
   if (word != "on" && word != "true" && word != "off" && word != "false") {
     node->fail("expected on or off, got " + quoted(word));
   }
-  cluster.p2p = word == "on" || word == "true";
+  return word == "on" || word == "true";
+}
+
+void read_p2p(Section& cluster_section, Cluster& cluster) {
+  const std::optional<bool> p2p = read_switch(cluster_section, "p2p");
+  if (!p2p) return;
+  cluster.p2p = *p2p;
   if (!cluster.p2p && cluster.intra.kind != "none" && !cluster.intra.kind.starts_with("pcie")) {
-    node->fail("links of kind " + cluster.intra.kind + " are peer access; p2p: off goes with intra: pcie");
+    cluster_section.required("p2p").fail("links of kind " + cluster.intra.kind +
+                                         " are peer access; p2p: off goes with intra: pcie");
   }
 }
 
@@ -154,6 +163,7 @@ void read_node_paths(Section& cluster_section, Cluster& cluster) {
     cluster_section.study().origins.try_emplace(cluster_section.key_path("nics"), default_origin("one per device"));
   }
   read_pcie(cluster_section, cluster);
+  if (const auto rdma = read_switch(cluster_section, "rdma")) cluster.rdma = rdma;
   read_host(cluster_section, cluster);
 }
 

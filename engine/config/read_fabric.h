@@ -10,7 +10,8 @@ namespace trainyard {
 /// `fabric:` over what `fabric` holds. A key of another kind of fabric is refused.
 void read_fabric(Section& cluster_section, Fabric& fabric);
 
-/// `nics:`, `pcie:`, `p2p:` and `host:` over what `cluster` holds; the links are known already.
+/// `nics:`, `pcie:`, `rdma:`, `p2p:` and `host:` over what `cluster` holds; the links are known
+/// already.
 void read_node_paths(Section& cluster_section, Cluster& cluster);
 
 /// `collectives:`, over what a preset says; auto where nobody does.

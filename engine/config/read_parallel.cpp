@@ -98,8 +98,12 @@ void read_parallel(Section& root) {
   section.refuse(
       "tensor_modules",
       "selecting modules is not in this version; tensor_method megatron splits every layer");
-  section.refuse("d2d_buffer",
-                 "a bound on transfer buffers is not in this version; leave this key out");
+  if (const auto buffer = section.given("d2d_buffer")) {
+    parallel.d2d_buffer = buffer->as_bytes();
+    if (parallel.d2d_buffer <= 0)
+      buffer->fail("expected more than 0 bytes; leave this key out to have no buffer");
+    if (parallel.d2d_buffer > kMaxBufferBytes) buffer->fail("expected at most 1024 TiB");
+  }
   section.finish();
 }
 

@@ -47,6 +47,8 @@ struct ParallelConfig {
   bool scatter_gather = true;      // pipeline sends are split over the tensor group
   std::string tensor_method = "megatron";
   std::string tensor_overlap = "none";
+  Bytes d2d_buffer =
+      0;  // of a rank, for pipeline transfers between devices (program/transfer_routes.h); 0: none
   std::int64_t num_ranks() const {
     return std::int64_t{tensor} * pipeline * data * context;
   }

@@ -214,6 +214,25 @@ void check_offload(const Study& study, const StudyResolvers& resolvers) {
   }
 }
 
+/// What transfers have a buffer for: tensors of GPUs on their way between pipeline ranks.
+void check_d2d_buffer(Study& study, const StudyResolvers& resolvers) {
+  const std::optional<HardwareProfile> hardware = resolvers.hardware(study.cluster.device);
+  study.cluster.of_cpus = hardware && hardware->architecture == "cpu";
+  if (study.parallel.d2d_buffer == 0) return;
+  if (study.parallel.pipeline == 1) {
+    study.warnings.emplace_back(
+        "parallel.d2d_buffer is not used: pipeline is 1, and nothing is sent between stages");
+  } else if (study.cluster.of_cpus) {
+    study.warnings.push_back("parallel.d2d_buffer is not used: the devices (" +
+                             study.cluster.device +
+                             ") are CPUs, whose tensors go from host to host as they are");
+  } else if (hardware && hardware->host_link.bandwidth <= 0) {
+    fail_at(study, "parallel.d2d_buffer",
+            "what finds no place in it goes by the host, and the profile of " +
+                study.cluster.device + " has no host_link, the rate of copies to the host");
+  }
+}
+
 /// The sizes of a tensor's dimensions, each with the key that says it; key "": a constant.
 struct TensorSize {
   struct Factor {
@@ -332,6 +351,7 @@ void check_model_fits(Study& study, const StudyResolvers& resolvers) {
   warn_of_recompute(study);
   warn_of_post_validation(study);
   check_offload(study, resolvers);
+  check_d2d_buffer(study, resolvers);
 }
 
 void check_batch_fits(const Study& study) {

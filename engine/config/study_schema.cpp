@@ -258,14 +258,20 @@ Json pcie_schema() {
 /// One of the forms of a cluster, with the keys that all of them have.
 Json cluster_form(const char* description, Keys keys, std::initializer_list<const char*> required) {
   Json form = map(description, keys, required);
-  const Json shared = map("", {{"fabric", fabric_schema()},
-                               {"nics", integer("per node; default one per device", 1, kMaxRanks)},
-                               {"pcie", pcie_schema()},
-                               {"p2p", {{"enum", {true, false, "on", "off"}},
-                                        {"description", "devices of a node read each other's memory"}}},
-                               {"host", host_schema()},
-                               {"speed", speed_schema()},
-                               {"collectives", collectives_schema()}});
+  const Json shared = map(
+      "",
+      {{"fabric", fabric_schema()},
+       {"nics", integer("per node; default one per device", 1, kMaxRanks)},
+       {"pcie", pcie_schema()},
+       {"p2p",
+        {{"enum", {true, false, "on", "off"}},
+         {"description", "devices of a node read each other's memory"}}},
+       {"rdma",
+        {{"enum", {true, false, "on", "off"}},
+         {"description", "the network reads and writes the devices' memory; default as its kind"}}},
+       {"host", host_schema()},
+       {"speed", speed_schema()},
+       {"collectives", collectives_schema()}});
   for (const auto& [key, schema] : shared["properties"].items()) form["properties"][key] = schema;
   return form;
 }
@@ -332,17 +338,23 @@ Json parallel_schema() {
        {"context", integer("1 in this version", 1, 1)},
        {"expert", integer("1 in this version", 1, 1)},
        {"sequence_parallel", flag("activations between layers are split over the tensor group")},
-       {"zero", either({integer("stage of ZeRO", 0, 1),
-                        map("ZeRO",
-                            {{"stage", integer("stage", 0, 1)},
-                             {"by", word("what each replica keeps the state of: shards, or whole parameters", kZeroByWords)}},
-                            {"stage"})})},
+       {"zero",
+        either(
+            {integer("stage of ZeRO", 0, 1),
+             map("ZeRO",
+                 {{"stage", integer("stage", 0, 1)},
+                  {"by", word("what each replica keeps the state of: shards, or whole parameters",
+                              kZeroByWords)}},
+                 {"stage"})})},
        {"placement", placement_schema()},
        {"scatter_gather", flag("pipeline sends are split over the tensor group; default true")},
        {"tensor_method", word("how layers are split", kTensorMethodWords)},
        {"tensor_overlap", word("halves of a microbatch hide each other's collectives, within each "
                                "layer or across all of a stage",
-                               kTensorOverlapWords)}});
+                               kTensorOverlapWords)},
+       {"d2d_buffer",
+        quantity("of a rank, for pipeline transfers between devices, such as 1 GiB; default none: "
+                 "they need no buffer")}});
 }
 
 Json training_schema() {

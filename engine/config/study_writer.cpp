@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/cluster/peer_access.h"
 #include "engine/config/quantity.h"
 #include "engine/config/study_origin.h"
 #include "engine/config/study_words.h"
@@ -230,7 +231,9 @@ void write_cluster(ResolvedText& out, const Cluster& cluster) {
   if (cluster.pcie.switches > 0) out.line("uplink", bandwidth_text(cluster.pcie.uplink));
   out.close();
   out.line("p2p", cluster.p2p ? "on" : "off");
-  if (cluster.host.sockets > 1 || !cluster.p2p) write_host(out, cluster.host);
+  if (cluster.inter.kind != "none") out.line("rdma", has_rdma(cluster) ? "on" : "off");
+  if (cluster.host.sockets > 1 || cluster.host.memory > 0 || !cluster.p2p)
+    write_host(out, cluster.host);
   write_fabric(out, cluster.fabric);
   std::string speed;
   for (const auto& [device, factor] : cluster.speed) {
@@ -264,6 +267,7 @@ void write_parallel(ResolvedText& out, const ParallelConfig& parallel) {
   out.flag("scatter_gather", parallel.scatter_gather);
   out.text("tensor_method", parallel.tensor_method);
   out.text("tensor_overlap", parallel.tensor_overlap);
+  if (parallel.d2d_buffer > 0) out.line("d2d_buffer", std::to_string(parallel.d2d_buffer) + " B");
   out.close();
 }
 

@@ -125,6 +125,14 @@ TransferTime transfer_parts(Bytes bytes, Distance distance, const Cluster& clust
                             double fabric_seconds = 0);
 Seconds transfer_time(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log);
 
+/// The same from the memory of one host to that of another. Between nodes: as above, over the PCIe
+/// uplink of the NIC and the memory of either host (once each, where the cluster says its
+/// bandwidth). In a node: start-up and latency of its links; its bytes are read from the memory of
+/// one socket and written to that of one, which is half of its bandwidth where they are the same,
+/// over the link between them where they are not. There the cluster must say host.memory.
+TransferTime host_transfer_parts(Bytes bytes, Distance distance, const Cluster& cluster,
+                                 SourceLog& log, double fabric_seconds = 0);
+
 /// One copy between a device and its host: latency, and bytes / bandwidth of `link`, or of the device's slot where
 /// that is slower.
 TransferTime copy_parts(Bytes bytes, const HostLink& link, const Cluster& cluster, SourceLog& log);

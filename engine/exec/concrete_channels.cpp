@@ -250,7 +250,8 @@ class Finder {
 
   std::vector<LinkUse> links_of_transfer(const Lane& lane, std::int64_t from) const {
     if (lane.is_copy()) return network_->host_route(from, lane.stream == StreamId::kD2h);
-    return network_->route(from, receiver(program_, lane, coordinates_[at(from)], from));
+    const std::int64_t to = receiver(program_, lane, coordinates_[at(from)], from);
+    return lane.by_host ? network_->route_by_hosts(from, to) : network_->route(from, to);
   }
 
   void add_use(std::uint32_t channel, std::int16_t shape, std::int64_t unit,

@@ -31,6 +31,7 @@ Lanes find_lanes(const Program& program) {
         lane.axis = transfer.axis;
         const std::int32_t to = op.kind == OpKind::kSend ? transfer.offset : -transfer.offset;
         lane.offset = (to % size + size) % size;
+        lane.by_host = moved_value(program, op).space == Space::kHost;
       } else if (is_collective(op.kind)) {
         lane.group = op.group;
       }

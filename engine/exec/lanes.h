@@ -17,6 +17,7 @@ struct Lane {
   Axis axis = Axis::kPp;    // transfers: along this axis
   std::int32_t offset = 0;  // transfers: to the coordinate so much higher, cyclically; in [0, size)
   StreamId stream = StreamId::kMain;
+  bool by_host = false;  // transfers: from the memory of one host into that of another
   bool is_copy() const { return stream == StreamId::kD2h || stream == StreamId::kH2d; }
   friend bool operator==(const Lane&, const Lane&) = default;
 };

@@ -7,14 +7,17 @@ namespace trainyard {
 
 namespace {
 
-MessageTime time_of(const Message& message, const Channel& channel, const Costs& costs, double exposed, SourceLog& log) {
+MessageTime time_of(const Message& message, const Lane& lane, const Channel& channel,
+                    const Costs& costs, double exposed, SourceLog& log) {
   const Cluster& cluster = costs.cluster;
   MessageTime out;
   if (message.kind == OpKind::kCopy) {
     const TransferTime parts = copy_parts(message.bytes, costs.host_link, cluster, log);
     out.phases.push_back({EdgeShape::kChain, 1, 1, static_cast<double>(message.bytes), parts.latency, parts.transfer});
   } else if (message.kind == OpKind::kSend) {
-    const TransferTime parts = transfer_parts(message.bytes, channel.distance, cluster, log, channel.layout.fabric_ring);
+    const auto parts_of = lane.by_host ? host_transfer_parts : transfer_parts;
+    const TransferTime parts =
+        parts_of(message.bytes, channel.distance, cluster, log, channel.layout.fabric_ring);
     out.phases.push_back({EdgeShape::kChain, 1, 1, static_cast<double>(message.bytes), parts.latency, parts.transfer});
     if (channel.distance == Distance::kSameDevice) out.phases.clear();
   } else {
@@ -43,13 +46,15 @@ MessageTimes::MessageTimes(const Lanes& lanes, const Folds& folds, const Costs& 
   for (const Channel& channel : folds.channels) {
     first_.push_back(times_.size());
     const auto [it, fresh] = alike.emplace(std::tuple(channel.lane, channel.layout, channel.distance), times_.size());
-    const bool tensor = lanes.lanes[static_cast<std::size_t>(channel.lane)].stream == StreamId::kTp;
+    const Lane& lane = lanes.lanes[static_cast<std::size_t>(channel.lane)];
+    const bool tensor = lane.stream == StreamId::kTp;
     const double exposed = tensor ? costs.tensor_exposed : 1;
     const auto& messages = of_lane[static_cast<std::size_t>(channel.lane)];
     for (std::size_t i = 0; i < messages.size(); ++i) {
       const auto m = static_cast<std::size_t>(messages[i]);
       if (m < costs.messages.size() && costs.messages[m]) times_.push_back({{}, *costs.messages[m]});
-      else if (fresh) times_.push_back(time_of(lanes.messages[m], channel, costs, exposed, log));
+      else if (fresh)
+        times_.push_back(time_of(lanes.messages[m], lane, channel, costs, exposed, log));
       else times_.push_back(MessageTime(times_[it->second + i]));
     }
   }

@@ -377,7 +377,7 @@ std::vector<std::string> exposed_kinds(const Program& program, const Lanes& lane
       continue;
     }
     if (lane.group < 0) {
-      const std::string axis(to_string(lane.axis));
+      const std::string axis(lane.by_host ? "host" : to_string(lane.axis));
       out.push_back("send:" + axis);
       out.push_back("recv:" + axis);
       continue;

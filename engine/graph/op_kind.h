@@ -54,6 +54,7 @@ namespace trainyard {
   X(kZero, "zero")                          /* fills with 0 */                      \
   X(kCast, "cast")                          /* copies into another type */          \
   X(kCopy, "copy")                          /* between a device and its host */    \
+  X(kDeviceCopy, "device_copy")             /* into or out of a transfer buffer */  \
   X(kFree, "free")                          /* ends lifetimes; takes no time */     \
   X(kSumSquares, "sum_squares")             /* gradients -> their squared norm */   \
   X(kAdamW, "adamw")                        /* norm, gradients, state -> weights */ \

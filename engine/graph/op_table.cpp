@@ -70,6 +70,7 @@ OpInfo make_info(OpKind kind) {
     case kRecv: return {.backward = F::kSpecial, .kernel = K::kNone};
     case kZero:
     case kCast:
+    case kDeviceCopy:
     case kSumSquares:
     case kWithinClip:
     case kBeyondClip: return {};
@@ -214,6 +215,9 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
     case OpKind::kDropout: work.head_dim = attrs.head_dim; break;  // of probabilities; else 0
     case OpKind::kAdd: work.of_gradients = !accumulates.empty(); break;
     case OpKind::kZero: work.of_gradients = true; break;
+    case OpKind::kDeviceCopy:
+      work.of_transfers = true;
+      break;
     default: break;
   }
   return work;

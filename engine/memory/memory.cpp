@@ -179,7 +179,9 @@ class MemoryCounter {
     for (const PoolId pool : pools_) {
       Bytes& slot = slot_[static_cast<std::size_t>(pool)];
       const Pool& of = program_.pools[static_cast<std::size_t>(pool)];
-      (of.space == Space::kHost ? host_ : parts[static_cast<std::size_t>(MemoryClass::kBuffer)]) += slot * of.slots;
+      const Bytes bytes = of.buffer > 0 ? of.buffer : slot * of.slots;
+      (of.space == Space::kHost ? host_ : parts[static_cast<std::size_t>(MemoryClass::kBuffer)]) +=
+          bytes;
       slot = 0;
     }
     return parts;

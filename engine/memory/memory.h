@@ -2,7 +2,7 @@
 //
 // Counted in issue order from the Program alone (engine/program/README.md, rule 3): an arena value
 // takes its storage at the first write in issue order and gives it back at its `free`; pools hold all
-// their slots all the time. So the peak is the same in every executor. Of ranks that run one list, that with the
+// their slots all the time, or all bytes of the persistent buffer that these lie in. So the peak is the same in every executor. Of ranks that run one list, that with the
 // most optimizer state counts.
 #pragma once
 

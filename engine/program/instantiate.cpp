@@ -290,8 +290,6 @@ class Instantiator {
   }
 
   void add_transfer(const Instruction& source, std::int32_t from, std::int32_t to, bool forward) {
-    StageSegments& sender = segments_of(from);
-    StageSegments& receiver = segments_of(to);
     // A V runs back along the ranks behind its turn. Streams go with the peer, so that what passes
     // between two ranks waits for nothing that others do.
     const bool to_next = rank_of(to) == (rank_of(from) + 1) % parallel_.pipeline &&
@@ -307,25 +305,27 @@ class Instantiator {
     receive.stream = to_next ? StreamId::kFwdIn : StreamId::kBwdIn;
     receive.transfer = to_next ? kToPrevious : kToNext;
     receive.writes.push_back({value(source.writes[0], to), 0});
-    if (forward) {
-      sender.send_forward = one_op_segment(sender.send_forward, from, "SEND_F", std::move(op));
-      receiver.receive_forward = one_op_segment(receiver.receive_forward, to, "RECV_F", std::move(receive));
-    } else {
-      sender.send_backward = one_op_segment(sender.send_backward, from, "SEND_B", std::move(op));
-      receiver.receive_backward = one_op_segment(receiver.receive_backward, to, "RECV_B", std::move(receive));
-    }
+    auto& sends = forward ? segments_of(from).sends_forward : segments_of(from).sends_backward;
+    sends.resize(1);
+    WaySegments& way = sends.front().direct;
+    way.send = one_op_segment(way.send, from, forward ? "SEND_F" : "SEND_B", std::move(op));
+    way.receive =
+        one_op_segment(way.receive, to, forward ? "RECV_F" : "RECV_B", std::move(receive));
   }
 
   /// Sent values whose last use is the send: freed by the compute stream, later (see lower.h).
   void add_late_frees(std::int32_t stage) {
     StageSegments& segments = segments_of(stage);
-    segments.free_forward = late_free(stage, segments.send_forward, "FREE_F",
-                                      kRecompute | kReceiveB | kBackward | kSendB | kWeight);
-    segments.free_backward = late_free(stage, segments.send_backward, "FREE_B", 0);
+    for (StageTransfer& transfer : segments.sends_forward) {
+      transfer.direct.free = late_free(stage, transfer.direct.send, "FREE_F",
+                                       kRecompute | kReceiveB | kBackward | kSendB | kWeight);
+    }
+    for (StageTransfer& transfer : segments.sends_backward) {
+      transfer.direct.free = late_free(stage, transfer.direct.send, "FREE_B", 0);
+    }
   }
 
   SegmentId late_free(std::int32_t stage, SegmentId send, const std::string& name, int used_later) {
-    if (send < 0) return -1;
     ProgramOp free;
     free.kind = OpKind::kFree;
     for (const ProgramOp& op : program().segments[static_cast<std::size_t>(send)].ops) {

@@ -13,9 +13,26 @@
 #include "engine/graph/differentiate.h"
 #include "engine/program/parameter_buckets.h"
 #include "engine/program/program.h"
+#include "engine/program/transfer_routes.h"
 #include "engine/schedule/stage_form.h"
 
 namespace trainyard {
+
+/// Segments of one way that a transfer may go; -1: there is none.
+struct WaySegments {
+  SegmentId put = -1;  // of the sender, right before the send: into its buffer
+  SegmentId send = -1;
+  SegmentId free = -1;  // of the sender, later: what has been sent
+  SegmentId receive = -1;
+  SegmentId take = -1;     // of the receiver, right before what reads it: out of its buffer
+  SegmentId release = -1;  // of the receiver, behind that: what came by its host
+};
+
+/// What one stage sends another of a microbatch. With buffers for transfers (buffer_transfers.h)
+/// one tensor, and lower() decides which way it goes; else all that it sends, which goes direct.
+struct StageTransfer {
+  WaySegments direct, by_host;
+};
 
 /// Segments of one stage; -1: it has none.
 struct StageSegments {
@@ -25,8 +42,8 @@ struct StageSegments {
   std::array<SegmentId, 2> backward = {-1, -1};
   std::array<SegmentId, 2> input = {-1, -1};
   SegmentId weight = -1;
-  SegmentId send_forward = -1, receive_forward = -1, free_forward = -1;     // activations: out, in, sent
-  SegmentId send_backward = -1, receive_backward = -1, free_backward = -1;  // gradients
+  std::vector<StageTransfer> sends_forward;   // of activations, to the next stage
+  std::vector<StageTransfer> sends_backward;  // of gradients, to the stage before
 };
 
 /// Where a stage touches a storage for a microbatch, in the order in which it does.
@@ -65,6 +82,8 @@ struct ProgramDraft {
     return stages[size * static_cast<std::size_t>(num_stages) + static_cast<std::size_t>(stage)];
   }
   std::vector<HandedOver> handed_over;
+  std::vector<PipelineLink>
+      links;  // [pipeline rank]: to the next one; empty: no buffers for transfers
   std::map<std::pair<SegmentId, SegmentId>, SegmentId> pairs;  // F, B -> both in one (pair_segments.h)
   std::map<SegmentId, SegmentId> loads_ahead;  // segment -> what is copied back from the host before it
   ValueId loss = -1;

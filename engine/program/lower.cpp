@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine/program/planned_calls.h"
+#include "engine/program/pool_slots.h"
 #include "engine/program/post_validation.h"
 #include "engine/schedule/schedule_timing.h"
 
@@ -24,16 +25,29 @@ struct TransferEvent {
   std::int32_t from_stage = 0;
   std::int32_t to_stage = 0;
   Microbatch mb = 0;
+  const StageTransfer* transfer = nullptr;
+  // Indices into what is placed on either rank:
+  std::size_t send = 0, receive = 0;
 };
 
-/// A send or receive of one rank, on its way to a place in the list of calls.
+/// A send or receive of one rank, or a call of the validation, on its way to a place in the list of calls.
 struct PlacedCall {
-  SegmentId segment = -1;
+  const StageTransfer* transfer = nullptr;
+  bool sends = false;
   Microbatch mb = 0;
   std::int64_t earliest = 0;  // sends: after their producer. Counted in actions: issued before action k
   std::int64_t desired = 0;
   std::int64_t latest = 0;    // receives: before their consumer
-  SegmentId free = -1;        // sends: freed one action later
+  std::int64_t consumer = 0;  // receives: what reads it
+  const WaySegments* way = nullptr;  // of `transfer`
+  SegmentId validation = -1;         // -1: a send or receive
+};
+
+/// What is called before or behind an action: [action] -> segment, microbatch.
+using CallsAt = std::multimap<std::size_t, std::pair<SegmentId, Microbatch>>;
+
+struct AroundCalls {
+  CallsAt before, behind;
 };
 
 /// What a stage does once for a microbatch: its place in the list of the rank.
@@ -68,18 +82,17 @@ class Lowering {
     auto timed = time_schedule(schedule_, {});
     if (auto* reason = std::get_if<Infeasible>(&timed)) return *reason;
     index_actions();
-    const auto events = transfers(std::get<ScheduleTiming>(timed));
+    auto events = transfers(std::get<ScheduleTiming>(timed));
     const auto placed = place(events, validation_calls(step_, calls_, std::get<ScheduleTiming>(timed)));
     Program& program = draft_.program;
     program.num_microbatches = schedule_.num_microbatches;
     program.body.clear();
-    for (Pool& pool : program.pools) pool.slots = 0;
     for (std::int32_t rank = 0; rank < draft_.num_ranks; ++rank) {
       RankClass& list = program.body.emplace_back();
       list.ranks.at[index(Axis::kPp)] = rank;
       add_calls(rank, placed[static_cast<std::size_t>(rank)], list.calls);
     }
-    count_slots();
+    count_slots(program);
     return std::nullopt;
   }
 
@@ -150,10 +163,11 @@ class Lowering {
           const bool forward = action->phase == ActionPhase::kForward;
           if (!forward && part_of(action->phase) != Part::kBackward) continue;
           const StageSegments& stage = segments(action->stage, action->microbatch);
-          const SegmentId send = forward ? stage.send_forward : stage.send_backward;
-          if (send < 0) continue;
-          events.push_back({end, !forward, action->stage, action->stage + (forward ? 1 : -1),
-                            action->microbatch});
+          for (const StageTransfer& transfer :
+               forward ? stage.sends_forward : stage.sends_backward) {
+            events.push_back({end, !forward, action->stage, action->stage + (forward ? 1 : -1),
+                              action->microbatch, &transfer});
+          }
         }
       }
     }
@@ -161,13 +175,14 @@ class Lowering {
     const auto key = [](const TransferEvent& e) {
       return std::tuple(e.time, e.backward, e.backward ? -e.from_stage : e.from_stage, e.mb);
     };
-    std::sort(events.begin(), events.end(),
-              [&](const TransferEvent& a, const TransferEvent& b) { return key(a) < key(b); });
+    std::stable_sort(
+        events.begin(), events.end(),
+        [&](const TransferEvent& a, const TransferEvent& b) { return key(a) < key(b); });
     return events;
   }
 
   /// Both in the order of communication.
-  std::vector<std::vector<PlacedCall>> place(const std::vector<TransferEvent>& events,
+  std::vector<std::vector<PlacedCall>> place(std::vector<TransferEvent>& events,
                                              const std::vector<ValidationCall>& validation) {
     std::vector<std::vector<PlacedCall>> placed(static_cast<std::size_t>(draft_.num_ranks));
     constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
@@ -177,22 +192,22 @@ class Lowering {
     const auto validate_until = [&](double time) {
       for (; next < validation.size() && validation[next].time < time; ++next) {
         const ValidationCall& call = validation[next];
-        placed[static_cast<std::size_t>(call.rank)].push_back({call.segment, -1, 0, call.desired, call.latest, -1});
+        placed[static_cast<std::size_t>(call.rank)].push_back(
+            {.desired = call.desired, .latest = call.latest, .validation = call.segment});
       }
     };
-    for (const TransferEvent& event : events) {
+    for (TransferEvent& event : events) {
       validate_until(event.time);
       const Part part = event.backward ? Part::kBackward : Part::kForward;
-      const StageSegments& from = segments(event.from_stage, event.mb);
-      const StageSegments& to = segments(event.to_stage, event.mb);
       const std::int64_t producer = position(event.from_stage, part, event.mb);
       const std::int64_t consumer = position(event.to_stage, part, event.mb);
-      placed[static_cast<std::size_t>(schedule_.rank_of(event.from_stage))].push_back(
-          {event.backward ? from.send_backward : from.send_forward, event.mb, producer + 1,
-           producer + 1, kNever, event.backward ? from.free_backward : from.free_forward});
-      placed[static_cast<std::size_t>(schedule_.rank_of(event.to_stage))].push_back(
-          {event.backward ? to.receive_backward : to.receive_forward, event.mb, 0,
-           std::max<std::int64_t>(0, consumer - ahead), consumer, -1});
+      auto& of_sender = placed[static_cast<std::size_t>(schedule_.rank_of(event.from_stage))];
+      event.send = of_sender.size();
+      of_sender.push_back({event.transfer, true, event.mb, producer + 1, producer + 1, kNever});
+      auto& of_receiver = placed[static_cast<std::size_t>(schedule_.rank_of(event.to_stage))];
+      event.receive = of_receiver.size();
+      of_receiver.push_back({event.transfer, false, event.mb, 0,
+                             std::max<std::int64_t>(0, consumer - ahead), consumer, consumer});
     }
     validate_until(std::numeric_limits<double>::infinity());
     for (auto& calls : placed) {
@@ -204,7 +219,59 @@ class Lowering {
         check(call.desired >= call.earliest, "a transfer is placed before what it sends");
       }
     }
+    choose_ways(events, placed);
     return placed;
+  }
+
+  /// Of each transfer, in the global order of communication: direct where both ends have a slot
+  /// free, in the order in which they issue.
+  void choose_ways(const std::vector<TransferEvent>& events,
+                   std::vector<std::vector<PlacedCall>>& placed) {
+    std::map<PoolId, BufferSlots> slots;
+    if (!draft_.links.empty()) {
+      for (const auto& [pool, fit] : buffer_slots(draft_.program)) slots.emplace(pool, fit);
+    }
+    for (const TransferEvent& event : events) {
+      PlacedCall& send =
+          placed[static_cast<std::size_t>(schedule_.rank_of(event.from_stage))][event.send];
+      PlacedCall& receive =
+          placed[static_cast<std::size_t>(schedule_.rank_of(event.to_stage))][event.receive];
+      const StageTransfer& transfer = *event.transfer;
+      send.way = receive.way = &transfer.by_host;
+      if (transfer.direct.send < 0) continue;
+      BufferSlots* const out = slots_of(transfer.direct.put, slots);
+      BufferSlots* const in = slots_of(transfer.direct.receive, slots);
+      if ((out != nullptr && !out->has_free(send.desired)) ||
+          (in != nullptr && !in->has_free(receive.desired)))
+        continue;
+      // A sender's slot is free behind the action after the send, a receiver's in front of the one
+      // that reads.
+      if (out != nullptr) out->take(send.desired + 2);
+      if (in != nullptr) in->take(receive.consumer + 1);
+      send.way = receive.way = &transfer.direct;
+    }
+  }
+
+  /// Of the buffer that a segment's first op writes; nullptr: of none.
+  BufferSlots* slots_of(SegmentId segment, std::map<PoolId, BufferSlots>& slots) const {
+    if (segment < 0) return nullptr;
+    const ProgramOp& op = draft_.program.segments[static_cast<std::size_t>(segment)].ops.front();
+    const auto found =
+        slots.find(draft_.program.values[static_cast<std::size_t>(op.writes[0].value)].pool);
+    return found == slots.end() ? nullptr : &found->second;
+  }
+
+  /// What takes from a receiver's buffer, and frees what came by its host, around the actions that
+  /// read it.
+  static AroundCalls around_consumers(const std::vector<PlacedCall>& transfers) {
+    AroundCalls out;
+    for (const PlacedCall& call : transfers) {
+      if (call.sends || call.transfer == nullptr) continue;
+      const auto at = static_cast<std::size_t>(call.consumer);
+      if (call.way->take >= 0) out.before.emplace(at, std::pair(call.way->take, call.mb));
+      if (call.way->release >= 0) out.behind.emplace(at, std::pair(call.way->release, call.mb));
+    }
+    return out;
   }
 
   void add_calls(std::int32_t rank, const std::vector<PlacedCall>& transfers, std::vector<Call>& calls) {
@@ -223,31 +290,40 @@ class Lowering {
     const BucketCalls bucket_calls = find_bucket_calls(rank);
     const CallsAt turn_frees = find_turn_frees(rank, transfers);
     const CallsAt loads = find_loads(actions);
+    const AroundCalls around = around_consumers(transfers);
+    const auto add_at = [&](const CallsAt& what, std::size_t at) {
+      const auto [first, last] = what.equal_range(at);
+      for (auto it = first; it != last; ++it) add(it->second.first, it->second.second);
+    };
     std::vector<std::pair<SegmentId, Microbatch>> to_free;   // sent before the action just issued
     std::size_t next = 0;
     for (std::size_t i = 0; i <= actions.size(); ++i) {
       std::vector<std::pair<SegmentId, Microbatch>> sent;
       for (; next < transfers.size() && transfers[next].desired <= static_cast<std::int64_t>(i); ++next) {
-        add(transfers[next].segment, transfers[next].mb);
-        if (transfers[next].free >= 0) sent.emplace_back(transfers[next].free, transfers[next].mb);
+        const PlacedCall& transfer = transfers[next];
+        if (add(transfer.validation, -1)) continue;
+        if (transfer.sends) add(transfer.way->put, transfer.mb);
+        add(transfer.sends ? transfer.way->send : transfer.way->receive, transfer.mb);
+        if (transfer.sends && transfer.way->free >= 0)
+          sent.emplace_back(transfer.way->free, transfer.mb);
       }
       if (i == actions.size()) {
         to_free.insert(to_free.end(), sent.begin(), sent.end());
       } else {
-        const auto [first, last] = loads.equal_range(i);
-        for (auto it = first; it != last; ++it) add(it->second.first, it->second.second);
+        add_at(loads, i);
+        add_at(around.before, i);
         add(segment_of(actions[i]), actions[i].action.microbatch,
             actions[i].with ? actions[i].with->microbatch : -1);
         if (const auto found = bucket_calls.find(i); found != bucket_calls.end()) {
           calls.back().inside.assign(found->second.begin(), found->second.end());
         }
       }
+      add_at(around.behind, i);
       // What was sent before the previous action has had a whole action's time to leave.
       for (const auto& [segment, mb] : to_free) add(segment, mb);
       to_free = std::move(sent);
       if (i == actions.size()) to_free.clear();
-      const auto [first, last] = turn_frees.equal_range(i);
-      for (auto it = first; it != last; ++it) add(it->second.first, it->second.second);
+      add_at(turn_frees, i);
     }
     add_tail(rank, calls, add);
   }
@@ -301,9 +377,6 @@ class Lowering {
     return out;
   }
 
-  /// What is called before or behind an action: [action] -> segment, microbatch.
-  using CallsAt = std::multimap<std::size_t, std::pair<SegmentId, Microbatch>>;
-
   /// What an action needs back from the host at its begin is copied beside the action before, unless that is the
   /// forward that sends it there.
   CallsAt find_loads(const std::vector<PlannedCall>& calls) {
@@ -318,6 +391,10 @@ class Lowering {
       }
     }
     return out;
+  }
+
+  static bool is_in(const std::vector<StageTransfer>& all, const StageTransfer* one) {
+    return std::any_of(all.begin(), all.end(), [&](const StageTransfer& it) { return &it == one; });
   }
 
   /// Behind the last action of both stages at the turn that touches it, and the one behind its
@@ -342,10 +419,12 @@ class Lowering {
           }
         }
         for (const PlacedCall& call : transfers) {
-          if (call.mb < 0) continue;  // of the validation
+          if (call.transfer == nullptr) continue;
+          const StageSegments& of_stage = segments(stage, call.mb);
           const bool sends =
-              ((touches & kSendF) != 0 && call.segment == segments(stage, call.mb).send_forward) ||
-              ((touches & kSendB) != 0 && call.segment == segments(stage, call.mb).send_backward);
+              call.sends &&
+              (((touches & kSendF) != 0 && is_in(of_stage.sends_forward, call.transfer)) ||
+               ((touches & kSendB) != 0 && is_in(of_stage.sends_backward, call.transfer)));
           if (sends) see(call.mb, call.desired);
         }
       };
@@ -374,38 +453,6 @@ class Lowering {
     add(step_.loss[static_cast<std::size_t>(rank)], -1);
     add(step_.norm[static_cast<std::size_t>(rank)], -1);
     add(step_.update[static_cast<std::size_t>(rank)], -1);
-  }
-
-  void count_slots() {
-    Program& program = draft_.program;
-    std::vector<std::vector<PoolId>> takes(program.segments.size());
-    std::vector<std::vector<PoolId>> gives(program.segments.size());
-    const auto pool_of = [&](const Operand& operand) {
-      return program.values[static_cast<std::size_t>(operand.value)].pool;
-    };
-    for (std::size_t s = 0; s < program.segments.size(); ++s) {
-      for (const ProgramOp& op : program.segments[s].ops) {
-        const bool fills = op.kind == OpKind::kRecv || op.kind == OpKind::kCopy;
-        if (fills && pool_of(op.writes[0]) >= 0) takes[s].push_back(pool_of(op.writes[0]));
-        if (op.kind != OpKind::kFree) continue;
-        for (const Operand& read : op.reads) {
-          if (pool_of(read) >= 0) gives[s].push_back(pool_of(read));
-        }
-      }
-    }
-    std::vector<int> alive(program.pools.size(), 0);
-    for (const RankClass& list : program.body) {
-      for (const Call& call : list.calls) {
-        for (PoolId pool : takes[static_cast<std::size_t>(call.segment)]) {
-          int& now = alive[static_cast<std::size_t>(pool)];
-          int& slots = program.pools[static_cast<std::size_t>(pool)].slots;
-          slots = std::max(slots, ++now);
-        }
-        for (PoolId pool : gives[static_cast<std::size_t>(call.segment)]) {
-          --alive[static_cast<std::size_t>(pool)];
-        }
-      }
-    }
   }
 
   ProgramDraft& draft_;

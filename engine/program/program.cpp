@@ -37,6 +37,11 @@ ValueId storage_root(const Program& program, ValueId value) {
   return value;
 }
 
+const Value& moved_value(const Program& program, const ProgramOp& op) {
+  const Operands& operands = op.kind == OpKind::kRecv ? op.writes : op.reads;
+  return program.values[static_cast<std::size_t>(operands[0].value)];
+}
+
 void renumber_tables(Program& program) {
   std::vector<OpAttrs> attrs = {OpAttrs{}};
   std::vector<AttrId> new_attrs(program.attrs.size(), -1);

@@ -96,6 +96,8 @@ struct Pool {
   std::string name;
   int slots = 0;  // each as large as the largest value of the pool
   Space space = Space::kDevice;
+  Bytes buffer = 0;  // of a persistent buffer that the slots lie in, which takes so much whatever
+                     // they need; 0: none
   friend bool operator==(const Pool&, const Pool&) = default;
 };
 
@@ -220,6 +222,8 @@ struct Program {
 
 std::int64_t num_elements(const Dims& dims);         // expected
 Bytes size_in_bytes(const Value& value);             // of the bound
+const Value& moved_value(const Program& program,
+                         const ProgramOp& op);                // that a transfer sends or receives
 ValueId storage_root(const Program& program, ValueId value);  // follows aliases
 
 /// Drops attributes and modules that no op uses and sorts the rest by first use: then two Programs

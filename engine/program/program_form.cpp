@@ -74,6 +74,10 @@ Problem check_value(const Program& program, ValueId id) {
     if (dim.expected < 0 || dim.bound < dim.expected) return problem("bad extent");
   }
   if (value.pool != -1 && !is_index(value.pool, program.pools)) return problem("no such pool");
+  if (value.pool != -1 &&
+      program.pools[static_cast<std::size_t>(value.pool)].space != value.space) {
+    return problem("is in another space than its pool");
+  }
   if (value.owner < -1 || value.owner >= program.mesh[Axis::kDp]) return problem("its owner is no rank along dp");
   if (!value.alias) return std::nullopt;
   if (value.alias->in < 0 || value.alias->in >= id) return problem("its storage leads nowhere");
@@ -84,6 +88,19 @@ Problem check_value(const Program& program, ValueId id) {
     return problem("reaches past the end of " + in.name);
   }
   if (value.scope != in.scope) return problem("does not live as long as " + in.name);
+  return std::nullopt;
+}
+
+/// On one device: a kernel.
+Problem check_device_copy(const Program& program, const ProgramOp& op) {
+  if (op.reads.size() != 1 || op.writes.size() != 1 || !op.accumulates.empty())
+    return "reads 1 and writes 1 value";
+  const Value& from = program.values[static_cast<std::size_t>(op.reads[0].value)];
+  const Value& to = program.values[static_cast<std::size_t>(op.writes[0].value)];
+  if (from.space != Space::kDevice || to.space != Space::kDevice) return "leaves the device";
+  if (from.dtype != to.dtype || size_in_bytes(from) != size_in_bytes(to))
+    return "does not fit into " + to.name;
+  if (op.stream != StreamId::kMain) return "is on another stream";
   return std::nullopt;
 }
 
@@ -115,6 +132,7 @@ Problem check_communication(const Program& program, const ProgramOp& op) {
     return "has a peer";
   }
   if (op.kind == OpKind::kCopy) return check_copy(program, op);
+  if (op.kind == OpKind::kDeviceCopy) return check_device_copy(program, op);
   if (!is_communication(op.kind)) return std::nullopt;
   const std::size_t reads = op.kind == OpKind::kRecv ? 0 : 1;
   const std::size_t writes = op.kind == OpKind::kSend ? 0 : 1;

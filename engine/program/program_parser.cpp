@@ -181,6 +181,8 @@ class Parser {
     pool.name = name;
     pool.slots = static_cast<int>(line.number(0, kMaxSlots, "its number of slots"));
     if (line.accept(" host")) pool.space = Space::kHost;
+    if (line.accept(" buffer:"))
+      pool.buffer = line.number(1, kMaxBufferBytes, "the bytes of its buffer");
     state_.program.pools.push_back(std::move(pool));
   }
 

@@ -60,7 +60,12 @@ class Writer {
       text(pool.name);
       text(":");
       number(pool.slots);
-      text(pool.space == Space::kHost ? " host\n" : "\n");
+      if (pool.space == Space::kHost) text(" host");
+      if (pool.buffer > 0) {
+        text(" buffer:");
+        number(pool.buffer);
+      }
+      text("\n");
     }
   }
 

@@ -201,6 +201,14 @@ class ProgramVerifier::Checks {
   }
 
   void check_pools() const {
+    for (const Value& v : program_->values) {
+      if (v.pool < 0 || v.alias) continue;
+      const Pool& pool = program_->pools[static_cast<std::size_t>(v.pool)];
+      if (pool.buffer > 0 && pool.slots > 0 && size_in_bytes(v) > pool.buffer / pool.slots) {
+        fail("pool ", pool.name, ": ", std::to_string(pool.slots), " slots for ", v.name,
+             " are more than its buffer");
+      }
+    }
     for (const RankClass& list : program_->body) {
       std::map<PoolId, int> alive;
       in_issue_order(list, pool_changes_, [&](SegmentId id, Microbatch, const std::pair<PoolId, int>& change) {
@@ -246,10 +254,8 @@ class ProgramVerifier::Checks {
     fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name, ": is not in group ", group.name);
   }
 
-  Bytes bytes(const ProgramOp& op) const {
-    const auto& operands = op.kind == OpKind::kRecv ? op.writes : op.reads;
-    return size_in_bytes(value(operands[0].value));
-  }
+  Bytes bytes(const ProgramOp& op) const { return size_in_bytes(moved_value(*program_, op)); }
+  Space space(const ProgramOp& op) const { return moved_value(*program_, op).space; }
 
   void run_in_order(const std::vector<std::vector<Communication>>& lists) const {
     const auto ranks = static_cast<std::int32_t>(lists.size());
@@ -320,6 +326,10 @@ class ProgramVerifier::Checks {
       const auto opposite = a.op->kind == OpKind::kSend ? OpKind::kRecv : OpKind::kSend;
       if (b.op->kind != opposite) return false;
       if (peer(*b.op, other, ranks) != rank) return false;
+      if (space(*a.op) != space(*b.op)) {
+        fail(segment(a.segment).name, " and ", segment(b.segment).name,
+             " do not agree on the way of their transfer");
+      }
       if (bytes(*a.op) != bytes(*b.op)) {
         fail(segment(a.segment).name, " and ", segment(b.segment).name, " do not agree on the bytes of their transfer");
       }

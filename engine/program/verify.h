@@ -5,9 +5,11 @@
 //     step, microbatch and local value is freed by the end of its step (nothing leaks);
 //   - what is issued inside a call leaves alone what the rest of that call still uses;
 //   - nothing is added to a gradient after it has been summed over ranks;
-//   - pools never hold more instances than they have slots, in issue order;
+//   - pools never hold more instances than they have slots, in issue order, and buffers hold their
+//   slots;
 //   - there is one global order of all communication that every rank's issue order respects, so
-//     blocking, in-order communicators make progress; matching ends agree on kind and bytes.
+//     blocking, in-order communicators make progress; matching ends agree on kind, bytes and
+//     whether they lie on devices.
 //
 // Values that are touched alike by the same segments are checked as one, so the cost is
 // O(ops + calls x kinds of lifetimes), not O(ops x microbatches).

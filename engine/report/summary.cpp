@@ -48,6 +48,7 @@ Summary summarise(const SummaryInputs& in) {
   out.num_ranks = in.program.mesh.num_ranks();
   out.num_events = in.trace.num_events;
   out.iteration_time = in.trace.period;
+  out.transfers = summarise_transfers(in.program, in.study);
   out.links = in.trace.links;
   out.warnings = study.warnings;
   if (!in.trace.steady) {

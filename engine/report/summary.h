@@ -16,6 +16,7 @@
 #include "engine/graph/graph.h"
 #include "engine/memory/memory.h"
 #include "engine/program/program.h"
+#include "engine/report/transfer_summary.h"
 
 namespace trainyard {
 
@@ -41,6 +42,7 @@ struct Summary {
   std::int64_t num_events = 0;
   std::string program_digest;
   ParameterCount num_parameters;
+  std::optional<TransferSummary> transfers;  // with parallel.d2d_buffer
   std::vector<LinkLoad> links;              // the busiest first; empty where the executor has no network
   std::vector<std::string> warnings;
   std::vector<SourceEntry> sources;

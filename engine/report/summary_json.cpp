@@ -99,6 +99,7 @@ std::string summary_json(const Summary& summary, Seconds wall) {
   }
   out["memory_capacity_bytes"] = summary.memory_capacity;
   out["memory_headroom_bytes"] = summary.memory_headroom;
+  if (summary.transfers) out["pipeline_transfers"] = transfers_json(*summary.transfers);
   out["fits"] = summary.fits;
   out["num_ranks"] = summary.num_ranks;
   out["num_events"] = summary.num_events;

@@ -154,6 +154,7 @@ std::string summary_text(const Summary& summary, const Study& study, Seconds wal
                  summary.bubble_fraction * 100, summary.exposed_communication_fraction * 100);
   text += lost_to(summary);
   text += memory_table(summary);
+  if (summary.transfers) text += "\n" + transfers_text(*summary.transfers);
   text += link_table(summary);
   if (summary.interval) text += measure_next(*summary.interval);
   text += source_lines(summary);

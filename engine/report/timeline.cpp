@@ -52,7 +52,7 @@ class TimelineMaker {
         modules_(out_.modules),
         segment_number_(program.segments.size(), -1),
         group_number_(program.groups.size(), -1),
-        transfer_number_(program.transfers.size(), -1) {}
+        transfer_number_(2 * program.transfers.size(), -1) {}
 
   Timeline make() {
     bool any = false;
@@ -97,9 +97,10 @@ class TimelineMaker {
     if (!moves_data(op.kind)) return -1;
     const bool collective = op.group >= 0;
     const bool copy = op.kind == OpKind::kCopy;
+    const bool by_host = is_transfer(op.kind) && moved_value(program_, op).space == Space::kHost;
     std::int16_t& number = collective ? group_number_[static_cast<std::size_t>(op.group)]
                            : copy     ? copy_number_[op.stream == StreamId::kD2h ? 0 : 1]
-                                      : transfer_number_[static_cast<std::size_t>(op.transfer)];
+                                      : transfer_number_[2 * static_cast<std::size_t>(op.transfer) + (by_host ? 1 : 0)];
     if (number >= 0) return number;
     TimelineGroup group;
     if (copy) {
@@ -110,6 +111,7 @@ class TimelineMaker {
     } else {
       group.name = group.axes =
           to_string(program_.transfers[static_cast<std::size_t>(op.transfer)].axis);
+      if (by_host) group.name = "host";
     }
     // Transfers to the next and to the previous stage are of one kind.
     const auto known = std::find(out_.groups.begin(), out_.groups.end(), group);

@@ -23,6 +23,9 @@ std::int64_t peak_cuda_bytes(at::Device device);
 std::string cuda_device_name(int index);
 std::int64_t cuda_device_memory(int index);
 
+/// The host waits until all that was launched on the calling thread's current stream has ended.
+void wait_for_current_stream();
+
 /// Ten times the compute capability, 80 for 8.0.
 int cuda_capability(at::Device device);
 

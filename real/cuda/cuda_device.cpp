@@ -165,6 +165,8 @@ std::int64_t cuda_device_memory(int index) {
   return static_cast<std::int64_t>(properties.totalGlobalMem);
 }
 
+void wait_for_current_stream() { c10::cuda::getCurrentCUDAStream().synchronize(); }
+
 int cuda_capability(at::Device device) {
   int major = 0, minor = 0;
   C10_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index()));

@@ -15,6 +15,7 @@ void begin_cuda_peak(at::Device) { bug("no memory of a GPU in a build without CU
 std::int64_t peak_cuda_bytes(at::Device) { bug("no memory of a GPU in a build without CUDA"); }
 std::string cuda_device_name(int) { bug("a build without CUDA has no GPU to name"); }
 std::int64_t cuda_device_memory(int) { bug("a build without CUDA has no GPU to measure"); }
+void wait_for_current_stream() { bug("no stream of a GPU in a build without CUDA"); }
 int cuda_capability(at::Device) { bug("no tensor lies on a GPU in a build without CUDA"); }
 void drop_on_cuda(const at::Tensor&, at::Tensor&, const DropoutMask&) {
   bug("no tensor lies on a GPU in a build without CUDA");

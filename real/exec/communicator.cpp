@@ -19,6 +19,10 @@ class PrefixedTransport final : public Transport {
                                      int member) override {
     return inner_.make(prefix_ + name, ranks, member);
   }
+  std::unique_ptr<Communicator> make_between_hosts(const std::string& name, const std::vector<std::int64_t>& ranks,
+                                                   int member) override {
+    return inner_.make_between_hosts(prefix_ + name, ranks, member);
+  }
 
  private:
   Transport& inner_;

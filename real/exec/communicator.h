@@ -38,6 +38,11 @@ class Transport {
   /// `name`: the same on all members, unlike those of other groups of these ranks.
   virtual std::unique_ptr<Communicator> make(const std::string& name, const std::vector<std::int64_t>& ranks,
                                              int member) = 0;
+  /// The same for tensors in the memory of the hosts: they send and receive alone.
+  virtual std::unique_ptr<Communicator> make_between_hosts(const std::string& name,
+                                                           const std::vector<std::int64_t>& ranks, int member) {
+    return make("host." + name, ranks, member);
+  }
 };
 
 /// Makes the communicators of `inner`, which outlives it, with `prefix` before their names: for a second executor of

@@ -170,8 +170,12 @@ void RankPlan::plan_communication(OpPlan& plan, Transport& transport) {
     check(it != ranks.end(), "a rank that communicates is a member");
     return static_cast<int>(it - ranks.begin());
   };
-  auto& communicator = communicators_[name];
-  if (!communicator) communicator = transport.make(name, ranks, place(rank_));
+  const bool by_host = is_transfer(op.kind) && moved_value(program_, op).space == Space::kHost;
+  auto& communicator = communicators_[(by_host ? "host." : "") + name];
+  if (!communicator) {
+    communicator = by_host ? transport.make_between_hosts(name, ranks, place(rank_))
+                           : transport.make(name, ranks, place(rank_));
+  }
   plan.communicator = communicator.get();
   if (peer >= 0) plan.peer = place(peer);
 }

@@ -67,6 +67,11 @@ void RankValues::make_pool_of(ValueId id) {
   PoolStorage& storage = pools_[p];
   if (!storage.slots.empty()) return;
   const bool on_host = program_.pools[p].space == Space::kHost;
+  if (const Bytes rest = program_.pools[p].buffer - program_.pools[p].slots * slot_bytes_[p];
+      program_.pools[p].buffer > 0) {
+    storage.rest = at::empty({rest}, options(at::kByte));
+    live_bytes_ += rest;
+  }
   for (int i = 0; i < program_.pools[p].slots; ++i) {
     storage.slots.push_back(at::empty({slot_bytes_[p]}, on_host ? host_options(at::kByte) : options(at::kByte)));
     storage.free.push_back(i);

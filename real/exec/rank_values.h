@@ -52,6 +52,7 @@ class RankValues {
 
   struct PoolStorage {
     std::vector<at::Tensor> slots;
+    at::Tensor rest;  // of a persistent buffer: what its slots leave
     std::deque<int> free;  // in the order in which they were given back
   };
 

@@ -71,7 +71,8 @@ Kernel find_kernel(OpKind kind, OpPart part) {
       case kCrossEntropySum: return {.forward = cross_entropy_sum};
       case kCrossEntropy: return {.forward = cross_entropy, .input_grad = cross_entropy_dx};
       case kZero: return {.forward = zero};
-      case kCast: return {.forward = cast};
+      case kCast:
+      case kDeviceCopy: return {.forward = cast};
       case kSumSquares: return {.forward = sum_squares};
       case kAdamW: return {.forward = adamw};
       case kSgd: return {.forward = sgd};

@@ -22,6 +22,7 @@
 #include "real/comm/rendezvous.h"
 #include "real/cuda/cuda.h"
 #include "real/cuda/cuda_device.h"
+#include "real/cuda/host_transport.h"
 #include "real/cuda/nccl.h"
 #include "real/data/samples.h"
 #include "real/exec/host_device.h"
@@ -123,8 +124,9 @@ class Run {
   }
 
   std::unique_ptr<Transport> make_transport(const Device& device) {
-    if (!on_gpu()) return make_gloo_transport(rendezvous_, rank(), own_host(), timeout_ + kGrace);
-    return make_nccl_transport(rendezvous_, device.where().index(), timeout_ + kGrace);
+    auto hosts = make_gloo_transport(rendezvous_, rank(), own_host(), timeout_ + kGrace);
+    if (!on_gpu()) return hosts;
+    return with_hosts(make_nccl_transport(rendezvous_, device.where().index(), timeout_ + kGrace), std::move(hosts));
   }
 
   void check_same_program() {

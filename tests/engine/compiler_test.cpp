@@ -82,6 +82,10 @@ TEST_CASE(
       {{full, "schedule=interleaved", "parallel.virtual_stages=2"}, true, true},
       {{full, "schedule=interleaved", "parallel.virtual_stages=2", two}, false, false},
       {{"parallel.pipeline=4", full, two}, false, true},  // as many stages
+      {{"parallel.pipeline=4", full, two, "parallel.d2d_buffer=1 MiB"}, false, true},
+      {{"parallel.pipeline=4", full, two, "parallel.d2d_buffer=1 MiB", gpipe}, false, false},
+      // One boundary lies between nodes then, where there are buffers to send from.
+      {{"parallel.pipeline=4", full, two, "parallel.d2d_buffer=1 MiB", "parallel.placement=PDT"}, false, true},
       {{"training.precision=fp16"}, true, true},
   };
   Compiler compiler;

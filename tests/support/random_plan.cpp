@@ -13,7 +13,8 @@ namespace {
 
 class PlanMaker {
  public:
-  explicit PlanMaker(std::uint64_t seed) : random_(seed), extra_(seed), extras_(seed % 4 == 0) {}
+  explicit PlanMaker(std::uint64_t seed)
+      : random_(seed), extra_(seed), transfers_(seed), extras_(seed % 4 == 0), buffers_(seed % 4 == 2) {}
 
   std::string make() {
     choose_model();
@@ -34,6 +35,18 @@ class PlanMaker {
     return static_cast<std::int64_t>(extra_() % static_cast<std::uint64_t>(bound));
   }
   bool extra_chance(int percent) { return extras_ && extra_below(100) < percent; }
+
+  // A buffer for transfers, and the host's memory that some need, on another fourth of them.
+  std::int64_t transfers_below(std::int64_t bound) {
+    return static_cast<std::int64_t>(transfers_() % static_cast<std::uint64_t>(bound));
+  }
+
+  /// About half a message, to many of them.
+  std::string buffer_text() {
+    const std::int64_t message = microbatch_ * sequence_ * heads_ * head_dim_ * 2;
+    const std::int64_t bytes = message * (1 + transfers_below(9)) / (1 + transfers_below(3));
+    return transfers_below(4) == 0 ? "1 GiB" : std::to_string(std::max<std::int64_t>(1, bytes)) + " B";
+  }
 
   template <typename T>
   T one_of(std::initializer_list<T> items) {
@@ -168,6 +181,10 @@ class PlanMaker {
     if (chance(30)) {
       text += ", speed: {" + std::to_string(below(devices)) + ": " + word({"0.5", "0.9", "1.1"}) + "}";
     }
+    if (buffers_ && text.find("host: ") == std::string::npos && transfers_below(5) > 0) {
+      text += ", host: {memory: " + std::to_string(20 + transfers_below(100)) + " GB/s}";
+    }
+    if (buffers_ && transfers_below(4) == 0) text += transfers_below(2) == 0 ? ", rdma: on" : ", rdma: off";
     return text + "}\n";
   }
 
@@ -194,6 +211,7 @@ class PlanMaker {
     }
     if (chance(40)) text += ", placement: " + word({"DPT", "PDT", "TPD", "DTP", "PTD", "TDP", "cluster", "spread"});
     if (chance(20)) text += ", scatter_gather: false";
+    if (buffers_) text += ", d2d_buffer: " + buffer_text();
     return text + "}\n";
   }
 
@@ -246,8 +264,8 @@ class PlanMaker {
     return text;
   }
 
-  std::mt19937_64 random_, extra_;
-  bool extras_;
+  std::mt19937_64 random_, extra_, transfers_;
+  bool extras_, buffers_;
   std::string family_, schedule_, partition_;
   std::int64_t heads_ = 1, head_dim_ = 8, layers_ = 1, sequence_ = 8, vocab_ = 50;
   std::int64_t tensor_ = 1, pipeline_ = 1, virtual_stages_ = 1, data_ = 1;

@@ -34,10 +34,12 @@ const GROUP_WORDS = {
   ep: "expert group",
   d2h: "to the host",
   h2d: "from the host",
+  host: "pipeline, by the host",
 };
 const GROUP_COLOURS = {
   tp: "tensor",
   pp: "pipeline",
+  host: "pipeline",
   dp: "data"
 };
 const groupWords = (name) => GROUP_WORDS[name] || (name.startsWith("tied") ? "tied weights" : name);
@@ -46,8 +48,8 @@ const opWords = (name) => name.replace(/_/g, "-");
 // "all_gather:tp" -> "all-gather, tensor group"
 function kindWords(kind) {
   const [op, group] = kind.split(":");
-  if (op === "send") return "sending, pipeline";
-  if (op === "recv") return "receiving, pipeline";
+  if (op === "send") return "sending, " + groupWords(group === "host" ? group : "pp");
+  if (op === "recv") return "receiving, " + groupWords(group === "host" ? group : "pp");
   return opWords(op) + ", " + groupWords(group || "");
 }
 
@@ -62,10 +64,13 @@ function callWords(segment, microbatch) {
     return words + of + ", stage " + stage;
   }
   if (rest.startsWith("LOAD_")) return "Activations" + of + " copied back from the host, stage " + stage;
-  if (rest.startsWith("SEND_F")) return "Activations" + of + " sent to stage " + (stage + 1);
-  if (rest.startsWith("RECV_F")) return "Activations" + of + " received from stage " + (stage - 1);
-  if (rest.startsWith("SEND_B")) return "Gradients" + of + " sent to stage " + (stage - 1);
-  if (rest.startsWith("RECV_B")) return "Gradients" + of + " received from stage " + (stage + 1);
+  const host = rest.includes(".host") ? " by the host" : "";
+  if (rest.startsWith("PUT_")) return "What is sent" + of + " put into the send buffer, stage " + stage;
+  if (rest.startsWith("TAKE_")) return "What was received" + of + " taken from the buffer, stage " + stage;
+  if (rest.startsWith("SEND_F")) return "Activations" + of + " sent to stage " + (stage + 1) + host;
+  if (rest.startsWith("RECV_F")) return "Activations" + of + " received from stage " + (stage - 1) + host;
+  if (rest.startsWith("SEND_B")) return "Gradients" + of + " sent to stage " + (stage - 1) + host;
+  if (rest.startsWith("RECV_B")) return "Gradients" + of + " received from stage " + (stage + 1) + host;
   if (rest.startsWith("REDUCE_GRAD"))
     return "Gradient bucket " + rest.split(".").slice(1).join(".") + " reduced, stage " + stage;
   return opWords(rest.toLowerCase()) + of + ", stage " + stage;

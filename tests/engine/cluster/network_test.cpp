@@ -169,6 +169,27 @@ TEST_CASE("without peer access a message is written to and read from the memory 
   CHECK(network.capacity(network.route(0, 1)[1].link) == 90);
 }
 
+TEST_CASE("messages between hosts pass the memory of either, and no port of a device") {
+  Cluster cluster = two_leaves();
+  cluster.host = {2, 90, 16};
+  const Network network(cluster);
+  CHECK(names(network, network.route_by_hosts(0, 1)) == "node 0 host memory 0 x2");
+  CHECK(names(network, network.route_by_hosts(1, 2)) ==
+        "node 0 host memory 0, node 0 socket 0 out, node 0 socket 1 in, node 0 host memory 1");
+  CHECK(names(network, network.route_by_hosts(3, 5)) ==
+        "node 0 host memory 1, node 0 infiniband 1 out, node 1 infiniband 0 in, node 1 host memory 0");
+  // Over the PCIe switch in front of the NIC: down to it, and up from the other's.
+  cluster.pcie = {2, 30};
+  const Network switches(cluster);
+  CHECK(names(switches, switches.route_by_hosts(3, 5)) ==
+        "node 0 host memory 1, node 0 PCIe switch 1 in, node 0 infiniband 1 out, node 1 infiniband 0 in, "
+        "node 1 PCIe switch 0 out, node 1 host memory 0");
+  // Where its bandwidth is not said, memory holds nothing up.
+  cluster.host.memory = 0;
+  const Network unknown(cluster);
+  CHECK(names(unknown, unknown.route_by_hosts(0, 1)) == "");
+}
+
 TEST_CASE("a ring across nodes is spread over the NICs of its members") {
   const Cluster cluster = two_leaves();
   const Network network(cluster);

@@ -37,8 +37,9 @@ TEST_CASE("what is missing or unknown is named") {
       "era, fidelity, framework, id, measured, model, note, offload, parallel, partition, "
       "recompute, schedule, source, suspect, sweep, training");
   CHECK(set("parallel.tensr=2") ==
-        "--set parallel.tensr=2: parallel.tensr: unknown key; this map takes: context, data, "
-        "expert, pipeline, placement, scatter_gather, sequence_parallel, tensor, tensor_method, "
+        "--set parallel.tensr=2: parallel.tensr: unknown key; this map takes: context, d2d_buffer, "
+        "data, expert, pipeline, placement, scatter_gather, sequence_parallel, tensor, "
+        "tensor_method, "
         "tensor_overlap, virtual_stages, zero");
   CHECK(with("parallel: {tensor: 1}\n") == "study.yaml:5:1: parallel: appears twice in this map");
   CHECK(with("schedule: fastest\n") ==
@@ -69,10 +70,6 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
       set("parallel.tensor_overlap=some") ==
       "--set parallel.tensor_overlap=some: parallel.tensor_overlap: unknown tensor_overlap 'some'; "
       "this version has none, block and across-blocks");
-  CHECK(
-      set("parallel.d2d_buffer=1 GiB") ==
-      "--set parallel.d2d_buffer=1 GiB: parallel.d2d_buffer: a bound on transfer buffers is not in "
-      "this version; leave this key out");
   CHECK(set("training.precision=fp8") ==
         "--set training.precision=fp8: training.precision: precision 'fp8' is not in this version, "
         "which has fp32, fp16, bf16 and fp64");

@@ -88,6 +88,9 @@ TEST_CASE("only whole storages that end are freed") {
 
 TEST_CASE("a pool never holds more than its slots") {
   CHECK(violation("pool rf:2", "pool rf:1") == "class pp:1: 1RECV_F: pool rf has 1 slots, all in use");
+  // x1 is 16 x 4 fp32: two slots of 256 bytes.
+  CHECK(violation("pool rf:2", "pool rf:2 buffer:512") == "none");
+  CHECK(violation("pool rf:2", "pool rf:2 buffer:511") == "pool rf: 2 slots for x1 are more than its buffer");
   CHECK(violation("pool rb:1", "pool rb:0") == "class pp:0: 0RECV_B: pool rb has 0 slots, all in use");
   // One slot does for the receives of a rank that frees before it receives again.
   const std::string early = with(kFirstList, "0B0 0FREE_F0 0RECV_B1", "0RECV_B1 0B0 0FREE_F0");
@@ -121,6 +124,11 @@ TEST_CASE("both ends of a transfer are there, for the same microbatch, in the sa
   SECTION("different bytes") {
     CHECK(violation("value x1 fp32[16,4]", "value x1 fp32[16,2]") ==
           "0SEND_F and 1RECV_F do not agree on the bytes of their transfer");
+  }
+  SECTION("one end on a device, the other on a host") {
+    std::string text = with(kExampleProgram, "value x1 fp32[16,4] mb buffer pool:rf", "value x1 fp32[16,4] mb buffer pool:rf host");
+    text = with(text, "pool rf:2", "pool rf:2 host");
+    CHECK(violation(text) == "0SEND_F and 1RECV_F do not agree on the way of their transfer");
   }
   SECTION("a receive may have a stream of its own") {
     CHECK(violation("fwd recv:1", "fwd_in recv:1") == "none");
@@ -265,6 +273,7 @@ TEST_CASE("ids that name nothing are found before anything is looked up by them"
   CHECK(violation_after([](Program& p) { p.segments[2].ops[4].group = 2; }) ==
         "segment 0F op 4: all_reduce: has no group");
   CHECK(violation_after([](Program& p) { p.values[0].pool = 2; }) == "value w1: no such pool");
+  CHECK(violation("pool rf:2", "pool rf:2 host") == "value x1: is in another space than its pool");
   CHECK(violation_after([](Program& p) { p.values[0].alias = Alias{0, 0, {}}; }) ==
         "value w1: its storage leads nowhere");
   CHECK(violation_after([](Program& p) { p.values[0].dims[0].bound = 7; }) == "value w1: bad extent");
