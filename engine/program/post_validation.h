@@ -5,13 +5,11 @@
 // The gradient norm is one number of all ranks, and whoever waits for it before the update waits
 // for the slowest: consecutive steps cannot overlap. Instead
 //
-//   NORM      adds what the ranks before have sent (RECV_NORM) to the own sum of squares, and sends
-//   that on; UPDATE    takes place if this sum of the ranks so far is finite and within the clip,
-//   with gradients as they are; VALIDATE  in the next step: the sum of all ranks comes back from
-//   the last one, and the host looks at it; CORRECT   if it is clipped or not finite, in phase V:
-//   leaves weights and state as the update with the right
-//             factor would have;
-//   PASS_NORM sends the sum on to the rank before.
+// - NORM adds what the ranks before have sent (RECV_NORM) to the own squares, and sends that on;
+// - UPDATE takes place if this sum is finite and within the clip, with gradients as they are;
+// - VALIDATE, in the next step: the sum of all ranks comes back from the last, and the host looks;
+// - CORRECT, if it is clipped or not finite (phase V): what the right update would have left;
+// - PASS_NORM sends the sum of all on to the rank before.
 //
 // A sum of squares only grows from rank to rank: where the whole is finite and within the clip, so
 // was every part, and what was updated is right. All ranks get the same whole, so all know alike.

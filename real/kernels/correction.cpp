@@ -3,9 +3,12 @@
 // right. With m', v', p' as AdamW left them for the gradient g (unscaled, not clipped), c the
 // factor that clipping asks for, and u(m, v) AdamW's direction, corrected for bias:
 //
-//   clipped      m" = m' + (1-b1)(c-1) g    v" = v' + (1-b2)(c^2-1) g^2    p" = p' + lr (u(m',v') -
-//   u(m",v")) not finite   m = (m' - (1-b1) g) / b1   v = (v' - (1-b2) g^2) / b2     p = (p' + lr
-//   u(m',v')) / (1 - lr wd)
+//   clipped:     m" = m' + (1-b1)(c-1) g
+//                v" = v' + (1-b2)(c^2-1) g^2
+//                p" = p' + lr (u(m', v') - u(m", v"))
+//   not finite:  m = (m' - (1-b1) g) / b1
+//                v = (v' - (1-b2) g^2) / b2
+//                p = (p' + lr u(m', v')) / (1 - lr wd)
 //
 // by AdamW's definition, solved for what the right gradient c g, or none, would have left. Both are
 // exact but for rounding. Of v" that is eps v'/v", relative: what v' has lost below its last bit
