@@ -50,6 +50,7 @@ ScheduleSettings simulated_durations(const Prepared& prepared) {
 std::string searched_rows(const Study& study, ScheduleSettings durations) {
   durations.memory_limit = study.schedule.memory_limit;
   durations.active_microbatches = study.schedule.active_microbatches;
+  durations.steps_overlap = study.schedule.post_validation;
   const auto found = schedule_by_name(study.schedule.method, study.parallel.pipeline, 1,
                                       static_cast<int>(study.num_microbatches()), false, durations);
   if (const auto* reason = std::get_if<Infeasible>(&found)) fail_at(study, "schedule", reason->reason);

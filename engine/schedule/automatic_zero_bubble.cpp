@@ -27,10 +27,11 @@ struct Length {
 };
 
 /// Sums of the same durations in another order differ by rounding.
-bool shorter(const Length& a, const Length& b) {
+bool shorter(const Length& a, const Length& b, bool steps_overlap) {
   const double same = 1e-9 * b.makespan;
-  if (std::abs(a.makespan - b.makespan) > same) return a.makespan < b.makespan;
-  return a.longest_span < b.longest_span - same;
+  const double of_makespans = a.makespan - b.makespan, of_spans = a.longest_span - b.longest_span;
+  const double first = steps_overlap ? of_spans : of_makespans;
+  return (std::abs(first) > same ? first : steps_overlap ? of_makespans : of_spans) < -same;
 }
 
 class OrderSearch {
@@ -205,14 +206,17 @@ class OrderSearch {
 /// The shortest of what is offered, of equal ones the first.
 class Best {
  public:
+  explicit Best(bool steps_overlap) : steps_overlap_(steps_overlap) {}
   void offer(const Length& length, PipelineSchedule schedule) {
-    if (!best_ || shorter(length, best_->first)) best_ = {length, std::move(schedule)};
+    if (!best_ || shorter(length, best_->first, steps_overlap_))
+      best_ = {length, std::move(schedule)};
   }
   const Length& length() const { return best_->first; }
   const PipelineSchedule& schedule() const { return best_->second; }
   PipelineSchedule take() { return std::move(best_->second); }
 
  private:
+  bool steps_overlap_;
   std::optional<std::pair<Length, PipelineSchedule>> best_;
 };
 
@@ -254,12 +258,12 @@ PipelineSchedule halved_one_f_one_b(int num_stages, int num_microbatches) {
 }  // namespace
 
 PipelineSchedule automatic_zero_bubble(std::span<const ActionDurations> of_stage, double transfer,
-                                       int num_microbatches, int memory_limit) {
+                                       int num_microbatches, int memory_limit, bool steps_overlap) {
   const auto num_stages = static_cast<int>(of_stage.size());
-  Best best;
+  Best best(steps_overlap);
   std::vector<PipelineSchedule> in_halves;
   const auto search = [&](int limit) {
-    Best of_limit;
+    Best of_limit(steps_overlap);
     for (const bool delay : {false, true}) {
       for (const bool leave : {false, true}) {
         for (const bool fill : {false, true}) {

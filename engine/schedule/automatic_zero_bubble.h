@@ -12,8 +12,9 @@ namespace trainyard {
 /// One stage per rank, which never holds more than `memory_limit` microbatches (F done, W not).
 /// Eight orders are made, eight more for a limit of p where that is less, and ZB-H1 and 1F1B are
 /// looked at where they keep the limit; the one with the shortest step is taken, of equal ones that
-/// with the shortest longest span (a rank's first start to its last end), then the first. Each
-/// order:
+/// with the shortest longest span (a rank's first start to its last end), then the first. Where
+/// `steps_overlap`, the span goes before the step: a rank begins its next one when it has done
+/// this. Each order:
 ///   - as many forwards before the first backward as memory and time allow; the last may delay that
 ///     backward or not (first choice);
 ///   - then a forward and an I in turn, every stage ahead of the next by at least a forward; a
@@ -28,6 +29,7 @@ namespace trainyard {
 /// al., Zero Bubble Pipeline Parallelism (arXiv:2401.10241), section 3.1. `of_stage`: [stage], F,
 /// B, I and W of it; `transfer`: between stages. Needs memory_limit >= 1.
 PipelineSchedule automatic_zero_bubble(std::span<const ActionDurations> of_stage, double transfer,
-                                       int num_microbatches, int memory_limit);
+                                       int num_microbatches, int memory_limit,
+                                       bool steps_overlap = false);
 
 }  // namespace trainyard

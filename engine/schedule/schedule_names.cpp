@@ -72,9 +72,9 @@ PipelineSchedule timed_schedule(const std::string& name, int ranks, int microbat
     return opportunistic(of_stage, settings.transfer, microbatches,
                          given_or(settings.active_microbatches, ranks + 2));
   }
-  return automatic_zero_bubble(
-      of_stage, settings.transfer, microbatches,
-      given_or(settings.memory_limit, name == "zb-1p" ? ranks : 2 * ranks));
+  return automatic_zero_bubble(of_stage, settings.transfer, microbatches,
+                               given_or(settings.memory_limit, name == "zb-1p" ? ranks : 2 * ranks),
+                               settings.steps_overlap);
 }
 
 PipelineSchedule fixed_schedule(const std::string& name, int ranks, int stages_per_rank,

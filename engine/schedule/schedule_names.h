@@ -27,6 +27,8 @@ struct ScheduleSettings {
   int active_microbatches = 0;  // opportunistic: in the pipeline; ranks + 2
   std::vector<ActionDurations> of_stage;  // [stage], of those that are made for durations; 1, B 2
   double transfer = 0;
+  bool steps_overlap =
+      false;  // zb-1p, zb-2p: a step may begin where another ends (post-validation)
 };
 
 /// Infeasible for a name that is none, and for numbers that the schedule cannot serve. `recompute`:
