@@ -22,6 +22,7 @@ class TransferCounter {
     for (std::size_t rank = 0; rank < program_.body.size(); ++rank) {
       alive_.clear();
       for (const Call& call : program_.body[rank].calls) {
+        if (call.mb[0] < 0) continue;  // norms on their way along the pipeline
         for (const ProgramOp& op : program_.segments[static_cast<std::size_t>(call.segment)].ops) {
           see(op, static_cast<std::int32_t>(rank));
         }

@@ -179,6 +179,11 @@ TEST_CASE("as many transfers go direct as slots allow, on both ends") {
         "256 bytes");
 }
 
+TEST_CASE("norms that the validation of a step sends along the pipeline are no transfers of tensors") {
+  const std::string validated = "schedule: {method: zb-h1, post_validation: true}\n";
+  CHECK(counts(transfers_of(study(kInNode, "pipeline: 2, d2d_buffer: 512 B", validated))) == "0>1: 4+0, 1>0: 4+0");
+}
+
 TEST_CASE("where devices do not reach each other, transfers go by the host and no buffer is made") {
   const TransferSummary pcie = transfers_of(
       study("preset: pcie-8x-a100, devices: 2" + kMemory, "pipeline: 2, d2d_buffer: 1 GiB"));
