@@ -59,8 +59,9 @@ bool HostDevice::happened(EventId event) {
 }
 
 void HostDevice::end_step(const std::function<void()>&) {
-  for (const Stream& stream : streams_) {
-    if (stream.last) stream.last->wait();
+  for (Stream& stream : streams_) {
+    // Forgotten, so that the next call goes on with the streams behind one that has failed.
+    if (const CompletionPtr last = std::exchange(stream.last, nullptr)) last->wait();
   }
 }
 
