@@ -203,24 +203,25 @@ Call read_call(LineScanner& line, const ParserState& state) {
   Call call;
   const std::size_t at = line.position();
   const std::string_view word = line.take("a call", "(){}^;,");
-  const auto whole = state.segments.find(word);
   std::size_t digits = word.size();
   while (digits > 0 && words::is_digit(word[digits - 1])) --digits;
-  const auto stem =
-      digits == word.size() ? std::nullopt : state.segments.find(word.substr(0, digits));
-  const auto slots = [&](std::int32_t id) {
-    return state.program.segments[static_cast<std::size_t>(id)].slots;
+  // -1: there is none.
+  const auto find = [&](std::string_view name) -> SegmentId {
+    return state.segments.find(name).value_or(-1);
   };
-  if (whole && slots(*whole) > 0) line.fail_at(at, quoted(word) + " takes a microbatch");
-  if (!whole && (!stem || slots(*stem) == 0))
-    line.fail_at(at, "no segment is called " + quoted(word));
-  if (whole && stem && slots(*stem) > 0)
-    line.fail_at(at, quoted(word) + " can be read in two ways");
-  call.segment = whole ? *whole : *stem;
-  if (!whole) {
+  const SegmentId whole = find(word);
+  const SegmentId stem = digits == word.size() ? -1 : find(word.substr(0, digits));
+  const auto slots = [&](SegmentId id) {
+    return id < 0 ? 0 : state.program.segments[static_cast<std::size_t>(id)].slots;
+  };
+  if (slots(whole) > 0) line.fail_at(at, quoted(word) + " takes a microbatch");
+  if (whole < 0 && slots(stem) == 0) line.fail_at(at, "no segment is called " + quoted(word));
+  if (whole >= 0 && slots(stem) > 0) line.fail_at(at, quoted(word) + " can be read in two ways");
+  call.segment = whole >= 0 ? whole : stem;
+  if (whole < 0) {
     line.move_to(at + digits);
     call.mb[0] = read_microbatch(line, state.program);
-    if (slots(*stem) == 2) {
+    if (slots(stem) == 2) {
       line.expect(",");
       call.mb[1] = read_microbatch(line, state.program);
     }

@@ -37,7 +37,8 @@ class Device {
   virtual bool happened(EventId event) = 0;
   /// The host waits for what was launched on `stream` so far; as end_step().
   virtual void finish(StreamId stream, const std::function<void()>& while_waiting) = 0;
-  /// The host waits for all streams. `while_waiting` is called again and again where that may take long.
+  /// The host waits for all streams. `while_waiting` is called again and again where that may take long. Throws as soon
+  /// as it comes to a stream that has failed; called once more per stream, it has waited for the others too.
   virtual void end_step(const std::function<void()>& while_waiting) = 0;
   /// Of the step's i-th launch, after end_step() of a timed step.
   virtual TimeSpan span(std::size_t launch) const = 0;

@@ -64,8 +64,9 @@ void HostDevice::finish(StreamId stream, const std::function<void()>&) {
 }
 
 void HostDevice::end_step(const std::function<void()>&) {
-  for (const Stream& stream : streams_) {
-    if (stream.last) stream.last->wait();
+  for (Stream& stream : streams_) {
+    // Forgotten, so that the next call goes on with the streams behind one that has failed.
+    if (const CompletionPtr last = std::exchange(stream.last, nullptr)) last->wait();
   }
 }
 

@@ -77,10 +77,14 @@ RankExecutor::RankExecutor(const RankPlan& plan, Device& device, const Study& st
       loss_(device.host_number()), norm_sq_(device.host_number()), norm_of_all_(device.host_number()) {}
 
 RankExecutor::~RankExecutor() {
-  try {
-    device_.end_step([] {});
-  } catch (const std::exception&) {
-    // Of the failure that ended the step, or its consequence.
+  // What streams still run has the plan's communicators: one that has failed is no reason to leave the others.
+  for (std::size_t failed = 0; failed <= kNumStreams; ++failed) {
+    try {
+      device_.end_step([] {});
+      return;
+    } catch (const std::exception&) {
+      // Of the failure that ended the step, or its consequence.
+    }
   }
 }
 

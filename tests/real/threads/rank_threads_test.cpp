@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/real/layouts.h"
+#include "tests/real/threads/failing_run.h"
 #include "tests/real/threads/race_reports.h"
 #include "tests/real/threads/touched_run.h"
 
@@ -57,6 +58,16 @@ TEST_CASE("the thread that sends beats reads where a rank is while it moves") {
 TEST_CASE("tensors that one thread takes and another gives back keep what was written") {
   const int before = num_race_reports();
   CHECK(fill_tensors(4, 200) == 0);
+  CHECK(num_race_reports() == before);
+}
+
+TEST_CASE(
+    "a rank whose stream fails ends when its other streams have let go of their communicators") {
+  const int before = num_race_reports();
+  const FailedRun failed = run_failing(parity_study("gpt", kTraining));
+  CHECK(failed.error == "no peer");
+  CHECK(failed.was_busy);
+  CHECK_FALSE(failed.ended_busy);
   CHECK(num_race_reports() == before);
 }
 
