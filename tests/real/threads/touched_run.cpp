@@ -125,6 +125,9 @@ class TouchingDevice final : public Device {
   }
   void record(StreamId stream, EventId event) override { device_->record(stream, event); }
   bool happened(EventId event) override { return device_->happened(event); }
+  void finish(StreamId stream, const std::function<void()>& while_waiting) override {
+    device_->finish(stream, while_waiting);
+  }
   void end_step(const std::function<void()>& while_waiting) override {
     device_->end_step(while_waiting);
     beats_.reset();
