@@ -216,13 +216,15 @@ std::variant<PipelineSchedule, Infeasible> schedule_of(const Study& study, PassL
 /// Messages between hosts of one node take as long as its memory makes them.
 void require_host_memory(const Study& study, const Program& program) {
   if (study.cluster.host.memory > 0) return;
-  const auto pair = by_host_in_node(program, pipeline_links(study.cluster, study.parallel));
+  const std::vector<PipelineLink> links = pipeline_links(study.cluster, study.parallel);
+  const auto pair = by_host_in_node(program, links);
   if (!pair) return;
+  const bool full = link_between(links, pair->first, pair->second).obstacle.empty();
   fail_at(study, "parallel.d2d_buffer",
           "pipeline ranks " + std::to_string(pair->first) + " and " + std::to_string(pair->second) +
-              " send by the host within a node, whose memory bandwidth is not said; write "
-              "cluster.host: "
-              "{memory: 100 GB/s}, of one socket");
+              " send by the host within a node" + std::string(full ? " where the buffer is full" : "") +
+              ", whose memory bandwidth is not said; write cluster.host: {memory: 100 GB/s}, of one socket" +
+              std::string(full ? ", or a larger buffer" : ""));
 }
 
 }  // namespace

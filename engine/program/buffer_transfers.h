@@ -2,16 +2,20 @@
 // `parallel.d2d_buffer` (transfer_routes.h), as segments of its own. Which of them a microbatch
 // takes is lower()'s matter.
 //
-//   1RECV_F(m)  fwd_in recv -> y@1.received        1TAKE_F(m)  main device_copy y@1.received -> y@1
-//   ; free y@1.received 0SEND_F(m)  fwd send y                         0FREE_F(m)  main free y in a
-//   node 0PUT_F(m)   main device_copy y -> y.sent ; free y 0SEND_F(m)  fwd send y.sent 0FREE_F(m)
-//   main free y.sent                 between nodes
+// clang-format off
+//   1RECV_F(m)  fwd_in recv -> y@1.received
+//   1TAKE_F(m)  main device_copy y@1.received -> y@1 ; free y@1.received
+//   0SEND_F(m)  fwd send y                                 in a node
+//   0FREE_F(m)  main free y
+//   0PUT_F(m)   main device_copy y -> y.sent ; free y      between nodes
+//   0SEND_F(m)  fwd send y.sent
+//   0FREE_F(m)  main free y.sent
 //
-//   0SEND_F.host(m)  d2h copy y -> y.sent.host     0FREE_F.host(m)  main free y y.sent.host
-//                    fwd send y.sent.host
-//   1RECV_F.host(m)  fwd_in recv -> y@1.received.host
-//                    h2d copy y@1.received.host -> y@1
+//   0SEND_F.host(m)  d2h copy y -> y.sent.host ; fwd send y.sent.host
+//   0FREE_F.host(m)  main free y y.sent.host
+//   1RECV_F.host(m)  fwd_in recv -> y@1.received.host ; h2d copy y@1.received.host -> y@1
 //   1DONE_F.host(m)  main free y@1.received.host
+// clang-format on
 #pragma once
 
 #include "engine/program/instantiate.h"

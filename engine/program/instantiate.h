@@ -20,7 +20,7 @@ namespace trainyard {
 
 /// Segments of one way that a transfer may go; -1: there is none.
 struct WaySegments {
-  SegmentId put = -1;  // of the sender, right before the send: into its buffer
+  SegmentId put = -1;  // of the sender, right behind what makes it: into its buffer
   SegmentId send = -1;
   SegmentId free = -1;  // of the sender, later: what has been sent
   SegmentId receive = -1;

@@ -48,6 +48,7 @@ using CallsAt = std::multimap<std::size_t, std::pair<SegmentId, Microbatch>>;
 
 struct AroundCalls {
   CallsAt before, behind;
+  CallsAt puts;  // behind what the action frees
 };
 
 /// What a stage does once for a microbatch: its place in the list of the rank.
@@ -241,10 +242,10 @@ class Lowering {
       if (transfer.direct.send < 0) continue;
       BufferSlots* const out = slots_of(transfer.direct.put, slots);
       BufferSlots* const in = slots_of(transfer.direct.receive, slots);
-      if ((out != nullptr && !out->has_free(send.desired)) ||
+      if ((out != nullptr && !out->has_free(send.earliest)) ||
           (in != nullptr && !in->has_free(receive.desired)))
         continue;
-      // A sender's slot is free behind the action after the send, a receiver's in front of the one
+      // A sender's slot is taken behind its producer, and free behind the action after the send, a receiver's in front of the one
       // that reads.
       if (out != nullptr) out->take(send.desired + 2);
       if (in != nullptr) in->take(receive.consumer + 1);
@@ -266,7 +267,13 @@ class Lowering {
   static AroundCalls around_consumers(const std::vector<PlacedCall>& transfers) {
     AroundCalls out;
     for (const PlacedCall& call : transfers) {
-      if (call.sends || call.transfer == nullptr) continue;
+      if (call.transfer == nullptr) continue;
+      if (call.sends) {
+        // At once: the send may stand further behind, and the copy would wait with the compute stream.
+        if (call.way->put >= 0)
+          out.puts.emplace(static_cast<std::size_t>(call.earliest - 1), std::pair(call.way->put, call.mb));
+        continue;
+      }
       const auto at = static_cast<std::size_t>(call.consumer);
       if (call.way->take >= 0) out.before.emplace(at, std::pair(call.way->take, call.mb));
       if (call.way->release >= 0) out.behind.emplace(at, std::pair(call.way->release, call.mb));
@@ -302,7 +309,6 @@ class Lowering {
       for (; next < transfers.size() && transfers[next].desired <= static_cast<std::int64_t>(i); ++next) {
         const PlacedCall& transfer = transfers[next];
         if (add(transfer.validation, -1)) continue;
-        if (transfer.sends) add(transfer.way->put, transfer.mb);
         add(transfer.sends ? transfer.way->send : transfer.way->receive, transfer.mb);
         if (transfer.sends && transfer.way->free >= 0)
           sent.emplace_back(transfer.way->free, transfer.mb);
@@ -323,6 +329,7 @@ class Lowering {
       for (const auto& [segment, mb] : to_free) add(segment, mb);
       to_free = std::move(sent);
       if (i == actions.size()) to_free.clear();
+      add_at(around.puts, i);
       add_at(turn_frees, i);
     }
     add_tail(rank, calls, add);

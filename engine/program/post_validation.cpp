@@ -157,9 +157,20 @@ class PostValidation {
     for (ProgramOp& op : update) {
       if (op.kind != OpKind::kAdamW && op.kind != OpKind::kSgd) continue;
       op.reads = {op.reads.back()};
-      op.guard = Operand{flag, 0};
+      op.guard = Operand{is_tied(op.reads.back().value) ? sum : flag, 0};
     }
     updated_.push_back(flag);
+  }
+
+  /// Weights that several ranks hold are updated by all of them or by none, whatever the part of
+  /// the norm that each knows, unless it is not finite: so all correct them alike, and their copies
+  /// stay the same to the last bit.
+  bool is_tied(ValueId gradient) const {
+    const ValueId root = storage_root(draft_.program, gradient);
+    const auto& buckets = draft_.plan.buckets;
+    return std::any_of(buckets.begin(), buckets.end(), [&](const Bucket& bucket) {
+      return bucket.gradient == root && !bucket.tied.empty();
+    });
   }
 
   void add_validation(std::int32_t rank, ValueId sum) {
@@ -176,7 +187,8 @@ class PostValidation {
     hear.host_sync =
         true;  // the host decides whether CORRECT is called, and whether the step is void
     step_.validate.push_back(add_segment(rank, "VALIDATE", Phase::kUpdate, {std::move(hear)}));
-    step_.correct.push_back(add_segment(rank, "CORRECT", Phase::kCorrect, correction(rank, all)));
+    step_.correct.push_back(add_segment(rank, "CORRECT", Phase::kCorrect,
+                                        correction(rank, all, is_last(rank) ? all : sum)));
     step_.pass_norm.push_back(rank == 0 ? -1
                                         : add_segment(rank, "PASS_NORM", Phase::kUpdate,
                                                       {transfer(OpKind::kSend, kToPrevious, all)}));
@@ -195,15 +207,16 @@ class PostValidation {
     return op;
   }
 
-  /// As the update, of the same buckets.
-  std::vector<ProgramOp> correction(std::int32_t rank, ValueId all) {
+  /// As the update, of the same buckets. `sum`: what the update of tied weights was guarded by.
+  std::vector<ProgramOp> correction(std::int32_t rank, ValueId all, ValueId sum) {
     const ValueId flag = number("invalid@" + std::to_string(rank), DType::kUint8);
     std::vector<ProgramOp> correct = {kernel(OpKind::kBeyondClip, {all}, flag)};
     for (ProgramOp op : ops(step_.update[static_cast<std::size_t>(rank)])) {
       op.guard = Operand{flag, 0};
       if (!is_collective(op.kind)) {
         op.kind = op.kind == OpKind::kAdamW ? OpKind::kCorrectAdamW : OpKind::kCorrectSgd;
-        op.reads = {Operand{all, 0}, Operand{updated_.back(), 0}, op.reads.back()};
+        const ValueId updated = is_tied(op.reads.back().value) ? sum : updated_.back();
+        op.reads = {Operand{all, 0}, Operand{updated, 0}, op.reads.back()};
       }
       correct.push_back(std::move(op));
     }

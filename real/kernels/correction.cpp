@@ -50,7 +50,10 @@ Correction correction(const KernelCall& call) {
   const double norm_sq = call.read(0).item<double>();
   Correction out;
   out.finite = std::isfinite(norm_sq);
-  out.was_updated = call.read(1).item<std::uint8_t>() != 0;
+  const at::Tensor& guard =
+      call.read(1);  // of the update: a flag, or a number that was to be finite
+  out.was_updated = guard.scalar_type() == at::kByte ? guard.item<std::uint8_t>() != 0
+                                                     : std::isfinite(guard.item<double>());
   if (out.finite) out.factor = clip_factor(norm_sq, *call.state);
   return out;
 }

@@ -64,7 +64,9 @@ at::Tensor gradient_factor_on_device(const KernelCall& call) {
   return at::reciprocal(norm.add_(kClipEps)).mul_(call.state->clip_norm).clamp_max_(1.0).mul_(unscale);
 }
 
-/// A flag, of a byte: that of an update which is validated later, and whose gradient others read then.
+/// An update which is validated later, and whose gradient others read then.
+bool is_validated_later(const KernelCall& call) { return call.guard.defined() && !call.has_norm; }
+
 bool has_flag(const KernelCall& call) { return call.guard.defined() && call.guard.scalar_type() == at::kByte; }
 
 bool guard_fails(const KernelCall& call) {
@@ -114,7 +116,7 @@ void adamw(KernelCall& call) {
   if (!call.immediate) {
     const at::Tensor factor = gradient_factor_on_device(call);
     // The fused update's own factor is fp32, and what it leaves of the gradient is its own matter.
-    if (has_flag(call)) {
+    if (is_validated_later(call)) {
       gradient.mul_(at::where(guard_holds(call), factor, at::ones_like(factor)).to(gradient.scalar_type()));
     } else if (gradient.scalar_type() == at::kFloat) {
       unscale = factor.reciprocal().to(at::kFloat);
