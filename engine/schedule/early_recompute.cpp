@@ -75,6 +75,7 @@ PipelineSchedule shifted_critical_path(int num_stages, int num_microbatches) {
 
 std::vector<int> pipe_buffers(int num_stages, int num_microbatches) {
   std::vector<int> buffers;
+  buffers.reserve(static_cast<std::size_t>(num_stages));
   for (int stage = 0; stage < num_stages; ++stage)
     buffers.push_back(std::max(2, std::min(num_stages - stage + 1, num_microbatches)));
   return buffers;

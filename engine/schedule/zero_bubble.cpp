@@ -45,7 +45,7 @@ class VRank {
     int microbatch;
   };
   static std::size_t at(int half) { return static_cast<std::size_t>(half); }
-  void put(std::deque<Waiting>::iterator which) {
+  void put(const std::deque<Waiting>::iterator& which) {
     add(which->half, ActionPhase::kBackwardWeight, which->microbatch);
     waiting_.erase(which);
   }

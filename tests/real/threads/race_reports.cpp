@@ -11,6 +11,7 @@ std::atomic<int> num_reports = 0;
 
 }  // namespace
 
+// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 
 // A test fails by the number of reports, which a planted race adds to.
@@ -24,6 +25,7 @@ const char* __tsan_default_suppressions() {
 void __tsan_on_report(void*) { ++num_reports; }
 
 }  // extern "C"
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace trainyard {
 

@@ -32,7 +32,7 @@ TEST_CASE("no two threads of a rank touch the same memory unless one waits for t
   for (const Sets& layout : layouts) {
     CAPTURE(layout);
     const LoopbackRun plain = run_loopback(parity_study("gpt", kTraining), layout, {.steps = 2});
-    for (const std::uint32_t seed : {1, 2}) {
+    for (const std::uint32_t seed : {1U, 2U}) {
       CAPTURE(seed);
       const int before = num_race_reports();
       const TouchedRun touched =

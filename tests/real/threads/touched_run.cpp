@@ -180,14 +180,14 @@ bool is_filled(const at::Tensor& tensor) {
   return std::all_of(data, data + tensor.numel(), [&](std::int64_t x) { return x == data[0]; });
 }
 
-int fill_in_one_thread(Exchange& exchange, int thread, int rounds) {
+int fill_in_one_thread(Exchange& exchange, std::size_t thread, std::size_t rounds) {
   int spoilt = 0;
-  for (int i = 0; i < rounds; ++i) {
-    const std::int64_t size =
-        (std::int64_t{16} << 10U) * (1 + (thread + i) % 4);  // 128 KiB and more
+  for (std::size_t i = 0; i < rounds; ++i) {
+    const auto size = static_cast<std::int64_t>((1 + (thread + i) % 4) << 14U);  // 128 KiB and more
     at::Tensor own = at::empty({size}, at::TensorOptions(at::kLong));
-    std::fill_n(own.mutable_data_ptr<std::int64_t>(), size, thread * rounds + i);
-    const at::Tensor other = exchange.swap(static_cast<std::size_t>(thread + i), std::move(own));
+    std::fill_n(own.mutable_data_ptr<std::int64_t>(), size,
+                static_cast<std::int64_t>(thread * rounds + i));
+    const at::Tensor other = exchange.swap(thread + i, std::move(own));
     if (other.defined() && !is_filled(other)) ++spoilt;
   }
   return spoilt;
@@ -223,12 +223,13 @@ TouchedRun run_touched(const std::string& yaml, const std::vector<std::string>& 
   return out;
 }
 
-int fill_tensors(int threads, int rounds) {
+int fill_tensors(std::size_t threads, std::size_t rounds) {
   retain_cpu_memory();
   Exchange exchange;
   std::atomic<int> spoilt = 0;
   std::vector<std::thread> all;
-  for (int thread = 0; thread < threads; ++thread) {
+  all.reserve(threads);
+  for (std::size_t thread = 0; thread < threads; ++thread) {
     all.emplace_back([&, thread] { spoilt += fill_in_one_thread(exchange, thread, rounds); });
   }
   for (std::thread& thread : all) thread.join();

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -35,6 +36,6 @@ TouchedRun run_touched(const std::string& yaml, const std::vector<std::string>& 
 /// `threads` threads that each take and give back CPU tensors of several sizes, `rounds` times,
 /// through the allocator that keeps blocks, and fill them. The number of tensors that did not hold
 /// what was written.
-int fill_tensors(int threads, int rounds);
+int fill_tensors(std::size_t threads, std::size_t rounds);
 
 }  // namespace trainyard
