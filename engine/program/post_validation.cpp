@@ -141,6 +141,10 @@ class PostValidation {
         norm.push_back(std::move(receive));
       }
       norm.push_back(kernel(OpKind::kAdd, {before, own}, sum));
+      if (is_last(rank) && has_tied(rank)) {  // VALIDATE writes where the sum lies
+        guard_of_tied_ = number("norm_known" + at, type);
+        norm.push_back(kernel(OpKind::kAdd, {before, own}, guard_of_tied_));
+      }
     }
     if (!is_last(rank)) norm.push_back(transfer(OpKind::kSend, kToNext, sum));
     ops(id) = std::move(norm);
@@ -157,7 +161,7 @@ class PostValidation {
     for (ProgramOp& op : update) {
       if (op.kind != OpKind::kAdamW && op.kind != OpKind::kSgd) continue;
       op.reads = {op.reads.back()};
-      op.guard = Operand{is_tied(op.reads.back().value) ? sum : flag, 0};
+      op.guard = Operand{is_tied(op.reads.back().value) ? guard_of_tied(rank, sum) : flag, 0};
     }
     updated_.push_back(flag);
   }
@@ -171,6 +175,15 @@ class PostValidation {
     return std::any_of(buckets.begin(), buckets.end(), [&](const Bucket& bucket) {
       return bucket.gradient == root && !bucket.tied.empty();
     });
+  }
+
+  bool has_tied(std::int32_t rank) const {
+    const auto& of_rank = draft_.plan.of_rank[static_cast<std::size_t>(rank)];
+    return std::any_of(of_rank.begin(), of_rank.end(),
+                       [&](std::size_t i) { return !draft_.plan.buckets[i].tied.empty(); });
+  }
+  ValueId guard_of_tied(std::int32_t rank, ValueId sum) const {
+    return is_last(rank) ? guard_of_tied_ : sum;
   }
 
   void add_validation(std::int32_t rank, ValueId sum) {
@@ -188,7 +201,7 @@ class PostValidation {
         true;  // the host decides whether CORRECT is called, and whether the step is void
     step_.validate.push_back(add_segment(rank, "VALIDATE", Phase::kUpdate, {std::move(hear)}));
     step_.correct.push_back(add_segment(rank, "CORRECT", Phase::kCorrect,
-                                        correction(rank, all, is_last(rank) ? all : sum)));
+                                        correction(rank, all, guard_of_tied(rank, sum))));
     step_.pass_norm.push_back(rank == 0 ? -1
                                         : add_segment(rank, "PASS_NORM", Phase::kUpdate,
                                                       {transfer(OpKind::kSend, kToPrevious, all)}));
@@ -242,6 +255,7 @@ class PostValidation {
   StepSegments& step_;
   GroupId group_ = -1;
   bool several_ = false;          // ranks of the group
+  ValueId guard_of_tied_ = -1;    // of the last rank: its sum so far, which stays
   std::vector<ValueId> updated_;  // [rank]: flag, the update has taken place
 };
 
