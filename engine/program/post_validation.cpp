@@ -78,14 +78,7 @@ class PostValidation {
 
   SegmentId add_segment(std::int32_t stage, const std::string& name, Phase phase,
                         std::vector<ProgramOp> ops) {
-    Segment segment;
-    segment.name = std::to_string(stage) + name;
-    segment.stage = stage;
-    segment.phase = phase;
-    segment.slots = 0;
-    segment.ops = std::move(ops);
-    program().segments.push_back(std::move(segment));
-    return static_cast<SegmentId>(program().segments.size() - 1);
+    return add_step_segment(program(), stage, name, phase, std::move(ops));
   }
 
   /// The group that shares the norm: without the pipeline, and gone where that leaves single ranks.

@@ -34,16 +34,8 @@ class StepBuilder {
   Program& program() { return draft_.program; }
   bool shards_state() const { return trainyard::shards_state(parallel_); }
 
-  SegmentId add_segment(std::int32_t stage, const std::string& name, Phase phase,
-                        std::vector<ProgramOp> ops) {
-    Segment segment;
-    segment.name = std::to_string(stage) + name;
-    segment.stage = stage;
-    segment.phase = phase;
-    segment.slots = 0;
-    segment.ops = std::move(ops);
-    program().segments.push_back(std::move(segment));
-    return static_cast<SegmentId>(program().segments.size() - 1);
+  SegmentId add_segment(std::int32_t stage, const std::string& name, Phase phase, std::vector<ProgramOp> ops) {
+    return add_step_segment(program(), stage, name, phase, std::move(ops));
   }
 
   ProgramOp collective(OpKind kind, GroupId group, StreamId stream, ValueId read, ValueId write) {
@@ -273,6 +265,18 @@ class StepBuilder {
 };
 
 }  // namespace
+
+SegmentId add_step_segment(Program& program, std::int32_t stage, const std::string& name, Phase phase,
+                           std::vector<ProgramOp> ops) {
+  Segment segment;
+  segment.name = std::to_string(stage) + name;
+  segment.stage = stage;
+  segment.phase = phase;
+  segment.slots = 0;
+  segment.ops = std::move(ops);
+  program.segments.push_back(std::move(segment));
+  return static_cast<SegmentId>(program.segments.size() - 1);
+}
 
 StepSegments add_step_segments(ProgramDraft& draft, const ParallelConfig& parallel,
                                const TrainingConfig& config, const SoftwareProfile& software) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,10 @@ struct StepSegments {
   std::vector<SegmentId> receive_norm;  // -1: `norm` does
   std::vector<std::vector<SegmentId>> zero_of_rank;  // of gradients; `zero` has the loss alone
 };
+
+/// A segment of no microbatch, "3NORM" of stage 3 and name NORM.
+SegmentId add_step_segment(Program& program, std::int32_t stage, const std::string& name, Phase phase,
+                           std::vector<ProgramOp> ops);
 
 StepSegments add_step_segments(ProgramDraft& draft, const ParallelConfig& parallel,
                                const TrainingConfig& config, const SoftwareProfile& software);
