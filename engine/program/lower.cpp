@@ -245,8 +245,8 @@ class Lowering {
       if ((out != nullptr && !out->has_free(send.earliest)) ||
           (in != nullptr && !in->has_free(receive.desired)))
         continue;
-      // A sender's slot is taken behind its producer, and free behind the action after the send, a receiver's in front of the one
-      // that reads.
+      // A sender's slot is taken behind its producer, and free behind the action after the send; a
+      // receiver's is free in front of the action that reads.
       if (out != nullptr) out->take(send.desired + 2);
       if (in != nullptr) in->take(receive.consumer + 1);
       send.way = receive.way = &transfer.direct;
@@ -262,9 +262,9 @@ class Lowering {
     return found == slots.end() ? nullptr : &found->second;
   }
 
-  /// What takes from a receiver's buffer, and frees what came by its host, around the actions that
-  /// read it.
-  static AroundCalls around_consumers(const std::vector<PlacedCall>& transfers) {
+  /// What puts into a sender's buffer, behind the actions that make it; what takes from a receiver's,
+  /// and frees what came by its host, around the actions that read it.
+  static AroundCalls around_actions(const std::vector<PlacedCall>& transfers) {
     AroundCalls out;
     for (const PlacedCall& call : transfers) {
       if (call.transfer == nullptr) continue;
@@ -297,7 +297,7 @@ class Lowering {
     const BucketCalls bucket_calls = find_bucket_calls(rank);
     const CallsAt turn_frees = find_turn_frees(rank, transfers);
     const CallsAt loads = find_loads(actions);
-    const AroundCalls around = around_consumers(transfers);
+    const AroundCalls around = around_actions(transfers);
     const auto add_at = [&](const CallsAt& what, std::size_t at) {
       const auto [first, last] = what.equal_range(at);
       for (auto it = first; it != last; ++it) add(it->second.first, it->second.second);

@@ -98,10 +98,12 @@ class PostValidation {
   /// Whether the rank may post the receive before its last action, so that the rank before need not
   /// wait for its end. Not where the sum over tied weights is on the same stream behind it: the
   /// ranks before may wait for that.
-  bool receives_ahead(std::int32_t rank) const {
+  bool receives_ahead(std::int32_t rank) const { return !has_tied(rank); }
+
+  bool has_tied(std::int32_t rank) const {
     const auto& own = draft_.plan.of_rank[static_cast<std::size_t>(rank)];
-    return std::all_of(own.begin(), own.end(),
-                       [&](std::size_t i) { return draft_.plan.buckets[i].tied.empty(); });
+    return std::any_of(own.begin(), own.end(),
+                       [&](std::size_t i) { return !draft_.plan.buckets[i].tied.empty(); });
   }
 
   /// Rewrites NORM; the squares of the gradients of the pipeline ranks up to this one.
@@ -154,7 +156,7 @@ class PostValidation {
     for (ProgramOp& op : update) {
       if (op.kind != OpKind::kAdamW && op.kind != OpKind::kSgd) continue;
       op.reads = {op.reads.back()};
-      op.guard = Operand{is_tied(op.reads.back().value) ? guard_of_tied(rank, sum) : flag, 0};
+      op.guard = Operand{is_tied(rank, op.reads.back().value) ? guard_of_tied(rank, sum) : flag, 0};
     }
     updated_.push_back(flag);
   }
@@ -162,18 +164,13 @@ class PostValidation {
   /// Weights that several ranks hold are updated by all of them or by none, whatever the part of
   /// the norm that each knows, unless it is not finite: so all correct them alike, and their copies
   /// stay the same to the last bit.
-  bool is_tied(ValueId gradient) const {
+  bool is_tied(std::int32_t rank, ValueId gradient) const {
     const ValueId root = storage_root(draft_.program, gradient);
-    const auto& buckets = draft_.plan.buckets;
-    return std::any_of(buckets.begin(), buckets.end(), [&](const Bucket& bucket) {
-      return bucket.gradient == root && !bucket.tied.empty();
+    const auto& own = draft_.plan.of_rank[static_cast<std::size_t>(rank)];
+    return std::any_of(own.begin(), own.end(), [&](std::size_t i) {
+      const Bucket& bucket = draft_.plan.buckets[i];
+      return !bucket.tied.empty() && bucket.gradient == root;
     });
-  }
-
-  bool has_tied(std::int32_t rank) const {
-    const auto& of_rank = draft_.plan.of_rank[static_cast<std::size_t>(rank)];
-    return std::any_of(of_rank.begin(), of_rank.end(),
-                       [&](std::size_t i) { return !draft_.plan.buckets[i].tied.empty(); });
   }
   ValueId guard_of_tied(std::int32_t rank, ValueId sum) const {
     return is_last(rank) ? guard_of_tied_ : sum;
@@ -221,7 +218,7 @@ class PostValidation {
       op.guard = Operand{flag, 0};
       if (!is_collective(op.kind)) {
         op.kind = op.kind == OpKind::kAdamW ? OpKind::kCorrectAdamW : OpKind::kCorrectSgd;
-        const ValueId updated = is_tied(op.reads.back().value) ? sum : updated_.back();
+        const ValueId updated = is_tied(rank, op.reads.back().value) ? sum : updated_.back();
         op.reads = {Operand{all, 0}, Operand{updated, 0}, op.reads.back()};
       }
       correct.push_back(std::move(op));

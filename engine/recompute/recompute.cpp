@@ -220,14 +220,22 @@ std::size_t stage_of(const TrainingGraph& training, const Region& region) {
   return static_cast<std::size_t>(training.forward[region.front()].stage);
 }
 
+/// [stage]: how many of `regions` it has.
+std::vector<int> count_by_stage(const TrainingGraph& training, const std::vector<Region>& regions) {
+  std::vector<int> out(static_cast<std::size_t>(training.num_stages), 0);
+  for (const Region& region : regions) ++out[stage_of(training, region)];
+  return out;
+}
+
 /// Of a stage's units, those that it recomputes: the first ones.
 std::vector<Region> recomputed_units(const TrainingGraph& training, RecomputeConfig::Unit unit,
                                      const std::vector<double>& kept) {
-  std::vector<int> left = num_units(training, unit);  // [stage]
+  std::vector<Region> all = units(training, unit);
+  std::vector<int> left = count_by_stage(training, all);
   for (std::size_t stage = 0; stage < kept.size(); ++stage)
     left[stage] = num_recomputed(left[stage], kept[stage]);
   std::vector<Region> out;
-  for (Region& region : units(training, unit)) {
+  for (Region& region : all) {
     if (left[stage_of(training, region)]-- > 0) out.push_back(std::move(region));
   }
   return out;
@@ -284,9 +292,7 @@ std::vector<Region> recomputed_regions(const TrainingGraph& training, const Reco
 }  // namespace
 
 std::vector<int> num_units(const TrainingGraph& training, RecomputeConfig::Unit unit) {
-  std::vector<int> out(static_cast<std::size_t>(training.num_stages), 0);
-  for (const Region& region : units(training, unit)) ++out[stage_of(training, region)];
-  return out;
+  return count_by_stage(training, units(training, unit));
 }
 
 std::vector<double> kept_shares(const RecomputeConfig& config, bool shifted_critical_path,
