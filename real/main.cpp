@@ -18,6 +18,7 @@
 #include "real/calibrate/calibrate_command.h"
 #include "real/emulate/emulation.h"
 #include "real/exec/retained_memory.h"
+#include "real/launch/failure.h"
 #include "real/launch/local_launcher.h"
 #include "real/launch/rank_environment.h"
 #include "real/launch/rank_threads.h"
@@ -42,7 +43,7 @@ void print_error(const Asked& asked, int exit, const std::string& message) {
 /// One message per run: the supervisor prints that of the rank that failed first.
 int fail(int exit, const std::string& message, const Asked& asked, const std::optional<RankEnvironment>& environment = {}) {
   const bool supervised = environment && environment->launcher == kOwnLauncher;
-  if (supervised) report_rank_error(*environment, exit, message);
+  if (supervised) report_rank_error(*environment, {exit, message});
   if (!supervised) {
     const std::string rank = environment ? "rank " + std::to_string(environment->rank) + ": " : "";
     std::fprintf(stderr, "trainyard: %s%s\n", rank.c_str(), message.c_str());
@@ -55,16 +56,9 @@ int fail(int exit, const std::string& message, const Asked& asked, const std::op
 int guarded(const Asked& asked, const std::optional<RankEnvironment>& environment, const std::function<int()>& command) {
   try {
     return command();
-  } catch (const ConfigError& error) {
-    return fail(kWrongInput, error.what(), asked, environment);
-  } catch (const PlanError& error) {
-    return fail(kCannotRun, error.what(), asked, environment);
-  } catch (const BackendError& error) {
-    return fail(kBackendFailed, error.what(), asked, environment);
-  } catch (const c10::Error& error) {
-    return fail(kBackendFailed, std::string("LibTorch: ") + error.what_without_backtrace(), asked, environment);
-  } catch (const std::exception& error) {
-    return fail(kBackendFailed, error.what(), asked, environment);
+  } catch (const std::exception&) {
+    const Failure failure = current_failure();
+    return fail(failure.exit, failure.message, asked, environment);
   }
 }
 

@@ -42,6 +42,12 @@ struct Infeasible {
   std::string reason;  // with the values involved and by how much
 };
 
+/// The same where the plan is all that a command was given: what() is the reason.
+class PlanError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// A library or device underneath refused: the call, the rank, and its own message.
 class BackendError : public std::runtime_error {
  public:

@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "cli/command_line.h"
 #include "engine/base/error.h"
 #include "real/comm/rendezvous.h"
 #include "real/launch/beats.h"
@@ -103,7 +104,7 @@ class Supervisor {
       if (WIFSIGNALED(other)) killed = *it, signal = WTERMSIG(other);
       it = running_.erase(it);
     }
-    int exit = 3;
+    int exit = kBackendFailed;
     if (killed) {
       say("rank " + std::to_string(killed->rank) + " was killed by signal " + std::to_string(signal) + " (" +
           strsignal(signal) + "), last seen at " + last_place(killed->rank));
@@ -157,12 +158,12 @@ RunEnd run_local_ranks(const std::vector<std::string>& arguments, std::int64_t r
   return Supervisor(arguments, ranks).run();
 }
 
-void report_rank_error(const RankEnvironment& environment, int exit, const std::string& message) {
+void report_rank_error(const RankEnvironment& environment, const Failure& failure) {
   try {
     Rendezvous store({environment.master_host, environment.master_port, false}, 2s);
     // What the user wrote is wrong on every rank alike.
-    const std::string who = exit == 2 ? "" : "rank " + std::to_string(environment.rank) + ": ";
-    const std::string text = std::to_string(exit) + " " + who + message;
+    const std::string who = failure.exit == kWrongInput ? "" : "rank " + std::to_string(environment.rank) + ": ";
+    const std::string text = std::to_string(failure.exit) + " " + who + failure.message;
     if (!store.try_get("error/first")) store.set("error/first", text);
   } catch (const BackendError&) {
     // Nobody keeps the store any more; the message has been printed.

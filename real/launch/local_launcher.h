@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "real/train/training_run.h"
+#include "real/launch/failure.h"
+#include "real/launch/rank_environment.h"
 
 namespace trainyard {
 
@@ -20,6 +21,6 @@ struct RunEnd {
 RunEnd run_local_ranks(const std::vector<std::string>& arguments, std::int64_t ranks);
 
 /// What a rank leaves in the store for the supervisor when it fails; the first of all ranks counts.
-void report_rank_error(const RankEnvironment& environment, int exit, const std::string& message);
+void report_rank_error(const RankEnvironment& environment, const Failure& failure);
 
 }  // namespace trainyard

@@ -34,10 +34,6 @@ struct TrainingPlan {
   std::int64_t num_ranks = 1;
 };
 
-/// The plan cannot run; what() is the reason.
-struct PlanError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 /// Throws ConfigError where this version cannot train the study, with what would work, and PlanError.
 TrainingPlan plan_training(const TrainOptions& options);
 

@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "cli/command_line.h"
 #include "cli/files.h"
 #include "cli/report_command.h"
 #include "engine/base/error.h"
@@ -27,6 +28,7 @@
 #include "real/data/samples.h"
 #include "real/exec/host_device.h"
 #include "real/launch/beats.h"
+#include "real/launch/failure.h"
 #include "real/launch/local_launcher.h"
 #include "real/train/loss_file.h"
 #include "real/train/rank_trainer.h"
@@ -164,9 +166,10 @@ class Run {
     if (!supervised()) rendezvous_.while_waiting([&] { peers.look(); });
     try {
       work();
-    } catch (const PeerLost&) {
-      throw;
-    } catch (const BackendError& error) {
+    } catch (const std::exception& error) {
+      // Before what this rank holds is closed: the others then meet that, and the first to report is named.
+      if (supervised()) report_rank_error(environment_, current_failure());
+      if (dynamic_cast<const BackendError*>(&error) == nullptr || dynamic_cast<const PeerLost*>(&error) != nullptr) throw;
       throw BackendError(error.what() + last_to_move());
     }
     rendezvous_.while_waiting(nullptr);
@@ -308,7 +311,7 @@ class Run {
     std::snprintf(seconds, sizeof seconds, "%g", study_.training.timeout_s);
     const std::string message =
         std::string("no progress for ") + seconds + " s (training.timeout_s); held up by " + culprit;
-    report_rank_error(environment_, 3, message);
+    report_rank_error(environment_, {kBackendFailed, message});
     if (!supervised()) {
       std::fprintf(stderr, "trainyard: rank %lld: %s\n", static_cast<long long>(rank()), message.c_str());
     }
