@@ -13,6 +13,7 @@
 #include "engine/program/pool_slots.h"
 #include "engine/program/post_validation.h"
 #include "engine/schedule/schedule_timing.h"
+#include "engine/schedule/stage_form.h"
 
 namespace trainyard {
 
@@ -188,7 +189,7 @@ class Lowering {
     std::vector<std::vector<PlacedCall>> placed(static_cast<std::size_t>(draft_.num_ranks));
     constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
     // A host that waits for a receive would not issue the action before it until then.
-    const std::int64_t ahead = software_.synchronous_transfers ? 0 : 1;
+    const std::int64_t ahead = software_.host_waits_for_transfers(any_splits(stage_forms(schedule_))) ? 0 : 1;
     std::size_t next = 0;  // of `validation`
     const auto validate_until = [&](double time) {
       for (; next < validation.size() && validation[next].time < time; ++next) {
