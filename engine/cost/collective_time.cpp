@@ -7,24 +7,12 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/cost/link_bandwidth.h"
 #include "engine/cost/link_rate.h"
 
 namespace trainyard {
 
 namespace {
-
-/// Bandwidth between two devices of one node.
-BytesPerSecond inside_bandwidth(const Cluster& cluster, bool across_switches, bool across_sockets) {
-  BytesPerSecond bandwidth = cluster.intra.bandwidth;
-  if (across_switches) bandwidth = std::min(bandwidth, cluster.pcie.uplink);
-  if (across_sockets && cluster.host.link > 0) bandwidth = std::min(bandwidth, cluster.host.link);
-  return bandwidth;
-}
-
-/// Bandwidth of each of `edges` messages at once through the memory of one socket, written and read.
-BytesPerSecond staged_bandwidth(const Cluster& cluster, BytesPerSecond bandwidth, std::int64_t edges) {
-  return cluster.p2p ? bandwidth : std::min(bandwidth, cluster.host.memory / (2 * static_cast<double>(edges)));
-}
 
 /// Whether `ranks` devices of a node hang from several PCIe switches.
 bool spans_switches(const Cluster& cluster, std::int64_t ranks) {
@@ -37,17 +25,6 @@ std::int64_t sockets_of(const Cluster& cluster, std::int64_t ranks) {
   return (ranks + per_socket - 1) / per_socket;
 }
 
-/// Bandwidth of `nics` NICs of a node together. `edges`: how many such flows leave a leaf at once.
-BytesPerSecond between_bandwidth(const Cluster& cluster, std::int64_t nics, std::int64_t edges, bool across_leaves) {
-  const BytesPerSecond share =
-      cluster.inter.bandwidth * static_cast<double>(nics) / static_cast<double>(cluster.num_nics());
-  const Fabric& fabric = cluster.fabric;
-  if (!across_leaves || fabric.oversubscription <= 1) return share;
-  const BytesPerSecond trunk =
-      cluster.inter.bandwidth * static_cast<double>(fabric.nodes_per_leaf) / fabric.oversubscription;
-  return std::min(share, trunk / static_cast<double>(edges));
-}
-
 bool is_power_of_two(std::int64_t n) { return (n & (n - 1)) == 0; }
 
 std::int64_t ceil_log2(std::int64_t n) {
@@ -56,7 +33,6 @@ std::int64_t ceil_log2(std::int64_t n) {
   return levels;
 }
 
-/// Phases of one collective in one group; startup is left to the caller.
 /// Of a collective inside a node.
 const LinkCurve& inside_curve(OpKind kind, const Cluster& cluster) {
   if (cluster.intra.by_kind.empty()) return cluster.intra.collective;
@@ -64,6 +40,7 @@ const LinkCurve& inside_curve(OpKind kind, const Cluster& cluster) {
   return own == cluster.intra.by_kind.end() ? cluster.intra.collective : own->second;
 }
 
+/// Phases of one collective in one group; startup is left to the caller.
 class Phases {
  public:
   Phases(OpKind kind, Bytes bytes, const GroupLayout& group, const Cluster& cluster)
@@ -308,12 +285,6 @@ std::vector<CollectivePhase> phases_of(OpKind kind, Algorithm algorithm, Bytes b
   return out;
 }
 
-/// Says in the log whether a message lies outside of what was measured.
-void note_range(const LinkCurve& curve, Bytes bytes, SourceLog& log) {
-  if (curve.measured_to == 0) return;
-  if (bytes < curve.measured_from || bytes > curve.measured_to) log.extrapolate(curve.provenance);
-}
-
 Seconds sum(const std::vector<CollectivePhase>& phases) {
   Seconds time = 0;
   for (const CollectivePhase& phase : phases) time += phase.latency + phase.transfer;
@@ -398,65 +369,6 @@ bool leaves_ring(OpKind kind, const Cluster& cluster) {
   if (kind != OpKind::kAllReduce || said == cluster.collectives.end()) return false;
   if (said->second == "auto") return is_plain(cluster.inter.collective) && is_plain(cluster.intra.collective);
   return said->second == "tree" || said->second == "halving-doubling" || said->second == "hierarchical";
-}
-
-TransferTime transfer_parts(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log,
-                            double fabric_seconds) {
-  if (distance == Distance::kSameDevice) return {};
-  const bool sockets = distance == Distance::kAcrossSockets;
-  const bool switches = distance == Distance::kAcrossSwitches || (sockets && cluster.pcie.switches > 1);
-  const bool inside = sockets || switches || distance == Distance::kSameNode;
-  const LinkClass& link = inside ? cluster.intra : cluster.inter;
-  const LinkCurve& curve = link.point_to_point;
-  log.use(link, curve, "point_to_point", "sends and receives");
-  note_range(curve, bytes, log);
-  BytesPerSecond bandwidth = inside ? inside_bandwidth(cluster, switches, sockets)
-                                    : between_bandwidth(cluster, 1, 1, distance == Distance::kAcrossLeaves);
-  bandwidth = staged_bandwidth(cluster, bandwidth, 1);
-  if (fabric_seconds > 0) bandwidth = std::min(bandwidth, 1 / fabric_seconds);
-  const LinkCurve::Group rates = rates_of_group(curve, 2);
-  return {rates.startup + curve.latency, static_cast<double>(bytes) * seconds_per_byte(curve, rates, bandwidth, bytes)};
-}
-
-TransferTime host_transfer_parts(Bytes bytes, Distance distance, const Cluster& cluster,
-                                 SourceLog& log, double fabric_seconds) {
-  const HostMemory& host = cluster.host;
-  const bool inside = distance == Distance::kSameNode || distance == Distance::kAcrossSwitches ||
-                      distance == Distance::kAcrossSockets;
-  const LinkClass& link = inside ? cluster.intra : cluster.inter;
-  const LinkCurve& curve = link.point_to_point;
-  const LinkCurve::Group rates = rates_of_group(curve, 2);
-  log.use(link, curve, "point_to_point", "sends and receives");
-  TransferTime time;
-  time.latency = rates.startup + curve.latency;
-  const auto size = static_cast<double>(bytes);
-  if (inside) {
-    check(host.memory > 0, "the cluster says how fast its hosts' memory is");
-    BytesPerSecond bandwidth = distance == Distance::kAcrossSockets ? host.memory : host.memory / 2;
-    if (distance == Distance::kAcrossSockets && host.link > 0)
-      bandwidth = std::min(bandwidth, host.link);
-    time.transfer = size / bandwidth;
-    return time;
-  }
-  BytesPerSecond bandwidth = between_bandwidth(cluster, 1, 1, distance == Distance::kAcrossLeaves);
-  if (cluster.pcie.switches > 0) bandwidth = std::min(bandwidth, cluster.pcie.uplink);
-  if (host.memory > 0) bandwidth = std::min(bandwidth, host.memory);
-  if (fabric_seconds > 0) bandwidth = std::min(bandwidth, 1 / fabric_seconds);
-  note_range(curve, bytes, log);
-  time.transfer = size * seconds_per_byte(curve, rates, bandwidth, bytes);
-  return time;
-}
-
-Seconds transfer_time(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log) {
-  const TransferTime parts = transfer_parts(bytes, distance, cluster, log);
-  return parts.latency + parts.transfer;
-}
-
-TransferTime copy_parts(Bytes bytes, const HostLink& link, const Cluster& cluster, SourceLog& log) {
-  log.use(link.provenance, cluster.device, "host_link", "copies between device and host");
-  const bool slot = cluster.intra.kind.starts_with("pcie") && cluster.intra.bandwidth > 0;
-  const BytesPerSecond bandwidth = slot ? std::min(link.bandwidth, cluster.intra.bandwidth) : link.bandwidth;
-  return {link.latency, static_cast<double>(bytes) / bandwidth};
 }
 
 }  // namespace trainyard

@@ -1,5 +1,5 @@
-// Seconds of collectives and transfers on the links of a cluster: which algorithm, its phases, and what
-// each takes with nobody else on the way.
+// Seconds of collectives on the links of a cluster: which algorithm, its phases, and what each takes with
+// nobody else on the way.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,6 @@ struct GroupLayout {
   friend bool operator==(const GroupLayout&, const GroupLayout&) = default;
   friend auto operator<=>(const GroupLayout&, const GroupLayout&) = default;
 };
-
-/// Where the two ends of a transfer lie.
-enum class Distance : std::uint8_t { kSameDevice, kSameNode, kAcrossSwitches, kSameLeaf, kAcrossLeaves, kAcrossSockets, kHost };
 
 /// How a collective is done (cluster.collectives).
 enum class Algorithm : std::uint8_t {
@@ -113,28 +110,5 @@ std::vector<CollectivePhase> collective_phases(OpKind kind, Bytes bytes, const G
 /// Seconds of all phases. 0 for one rank.
 Seconds collective_time(OpKind kind, Bytes bytes, const GroupLayout& group, const Cluster& cluster,
                         SourceLog& log);
-
-/// One send/receive of `bytes`, both ends ready and nobody else on the way: latency (startup included)
-/// and bytes / bandwidth of the slowest link: between nodes the NIC next to the device, or the trunk, or one
-/// that takes `fabric_seconds` per byte (0: none such on the way).
-struct TransferTime {
-  Seconds latency = 0;
-  Seconds transfer = 0;
-};
-TransferTime transfer_parts(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log,
-                            double fabric_seconds = 0);
-Seconds transfer_time(Bytes bytes, Distance distance, const Cluster& cluster, SourceLog& log);
-
-/// The same from the memory of one host to that of another. Between nodes: as above, over the PCIe
-/// uplink of the NIC and the memory of either host (once each, where the cluster says its
-/// bandwidth). In a node: start-up and latency of its links; its bytes are read from the memory of
-/// one socket and written to that of one, which is half of its bandwidth where they are the same,
-/// over the link between them where they are not. There the cluster must say host.memory.
-TransferTime host_transfer_parts(Bytes bytes, Distance distance, const Cluster& cluster,
-                                 SourceLog& log, double fabric_seconds = 0);
-
-/// One copy between a device and its host: latency, and bytes / bandwidth of `link`, or of the device's slot where
-/// that is slower.
-TransferTime copy_parts(Bytes bytes, const HostLink& link, const Cluster& cluster, SourceLog& log);
 
 }  // namespace trainyard

@@ -58,4 +58,9 @@ bool is_plain(const LinkCurve& curve) {
          curve.efficiency_by_ranks.empty() && curve.efficiency_beyond.empty() && curve.by_ranks.empty();
 }
 
+void note_range(const LinkCurve& curve, Bytes bytes, SourceLog& log) {
+  if (curve.measured_to == 0) return;
+  if (bytes < curve.measured_from || bytes > curve.measured_to) log.extrapolate(curve.provenance);
+}
+
 }  // namespace trainyard

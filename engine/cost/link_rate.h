@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/cluster/cluster.h"
+#include "engine/cost/cost_model.h"
 
 namespace trainyard {
 
@@ -20,5 +21,8 @@ double seconds_per_byte(const LinkCurve& curve, const LinkCurve::Group& rates, B
 
 /// Whether the curve is the textbook's alpha and beta.
 bool is_plain(const LinkCurve& curve);
+
+/// Says in the log whether a message lies outside of what was measured.
+void note_range(const LinkCurve& curve, Bytes bytes, SourceLog& log);
 
 }  // namespace trainyard

@@ -10,6 +10,7 @@
 
 #include "engine/cluster/network.h"
 #include "engine/cost/collective_time.h"
+#include "engine/cost/transfer_time.h"
 #include "engine/exec/channel_ends.h"
 #include "engine/exec/lanes.h"
 #include "engine/program/program.h"

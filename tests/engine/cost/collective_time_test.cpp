@@ -1,6 +1,7 @@
 // Collectives and transfers in closed form: every expected time is derived beside it from round numbers, and
 // agrees to 1e-9. Then what must hold whatever the numbers: nothing for one rank, never less for more work.
 #include "engine/cost/collective_time.h"
+#include "engine/cost/transfer_time.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

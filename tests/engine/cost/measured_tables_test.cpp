@@ -13,6 +13,7 @@
 #include "engine/config/cluster_preset.h"
 #include "engine/config/profile_reader.h"
 #include "engine/cost/collective_time.h"
+#include "engine/cost/transfer_time.h"
 #include "tests/support/source_root.h"
 
 namespace trainyard {

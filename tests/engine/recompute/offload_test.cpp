@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/cluster/network.h"
-#include "engine/cost/collective_time.h"
+#include "engine/cost/transfer_time.h"
 #include "engine/memory/memory.h"
 #include "tests/support/studies.h"
 
