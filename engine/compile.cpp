@@ -265,7 +265,9 @@ void Compiler::Kept::make_segments(const SegmentInputs& in, const SoftwareProfil
       return 0;
     });
   }
-  if (in.parallel.pipeline > 1 && software.host_waits_for_transfers(any_splits(in.forms))) add_host_waits(draft);
+  if (in.parallel.pipeline > 1 && software.host_waits_for_transfers(any_splits(in.forms), in.parallel.virtual_stages > 1)) {
+    add_host_waits(draft);
+  }
   step = run_pass("step", log, [&] { return add_step_segments(draft, in.parallel, in.training, software); });
   if (in.post_validation) {
     run_pass("post_validation", log, [&] {

@@ -323,6 +323,7 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
 
   flag("synchronous_transfers", profile.synchronous_transfers);
   flag("streams_wait_where_split", profile.streams_wait_where_split);
+  flag("streams_wait_where_interleaved", profile.streams_wait_where_interleaved);
   flag("scatter_gather", profile.scatter_gather);
 
   // Numbers always say where they come from.

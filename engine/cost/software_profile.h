@@ -40,7 +40,9 @@ struct SoftwareProfile {
   bool clip_reads_norm = false;          // the host waits for the gradient norm
   bool always_norm = false;              // the update is guarded by a finite norm, clipped or not
   bool synchronous_transfers = false;    // the host waits for the device at every pipeline transfer
-  bool streams_wait_where_split = false; // but where backwards are split: what runs those waits in streams
+  // But what runs these waits in streams: split backwards, several stages per rank.
+  bool streams_wait_where_split = false;
+  bool streams_wait_where_interleaved = false;
   bool scatter_gather = true;            // pipeline sends are split over the tensor group
   std::string placement = "DPT";
 
@@ -59,9 +61,10 @@ struct SoftwareProfile {
       1;  // on bytes of activations: copies that are not values of the Program
   std::map<std::string, Provenance, std::less<>> provenance;  // by field name; "description" for the rest
 
-  /// Whether the host waits for pipeline transfers under a schedule that splits backwards, or not.
-  bool host_waits_for_transfers(bool splits) const {
-    return synchronous_transfers && !(splits && streams_wait_where_split);
+  /// Whether the host waits for pipeline transfers under a schedule that splits backwards or gives a rank several stages.
+  bool host_waits_for_transfers(bool splits, bool interleaved) const {
+    return synchronous_transfers && !(splits && streams_wait_where_split) &&
+           !(interleaved && streams_wait_where_interleaved);
   }
 
   /// That one copy of a parameter's gradient takes beside its accumulator; 0: there is none.

@@ -35,10 +35,11 @@ int num_host_waits(const Prepared& study) {
 
 TEST_CASE("a framework that synchronises at transfers waits at every microbatch, unless another runtime splits backwards") {
   const std::string old = "{name: megatron-lm, version: \"2021\"}";
-  CHECK(num_host_waits(prepared("{name: megatron-lm, version: current}", "1f1b")) == 0);
+  CHECK(num_host_waits(prepared("trainyard", "1f1b")) == 0);
   // 4 stages: 6 receives (activations of 3 stages, gradients of 3), and the last kernels of 4 forwards and 4 backwards.
   CHECK(num_host_waits(prepared(old, "1f1b")) == 14);
   CHECK(num_host_waits(prepared(old, "gpipe")) == 14);
+  CHECK(num_host_waits(prepared("{name: megatron-lm, version: current}", "1f1b")) == 14);
   for (const std::string schedule : {"zb-h1", "zb-1p", "zb-2p"}) {
     CAPTURE(schedule);
     CHECK(num_host_waits(prepared(old, schedule)) == 0);
@@ -49,16 +50,33 @@ TEST_CASE("a framework that synchronises at transfers waits at every microbatch,
   }
 }
 
-TEST_CASE("only a split backward makes streams wait") {
-  SoftwareProfile software;
+TEST_CASE("several stages per rank make the streams of Megatron core wait, not those of older versions") {
+  // 8 stages of a layer each on 4 ranks: 7 receives each way, and the last kernels of 8 forwards and 8 backwards.
+  const auto waits = [](const std::string& version) {
+    Prepared study = prepare_text("model: {family: gpt, layers: 8, hidden: 64, heads: 4, vocab: 128, seq_len: 16}\n"
+                                  "cluster: {preset: dgx-a100-80g, nodes: 1}\n"
+                                  "parallel: {pipeline: 4, virtual_stages: 2, data: 1}\n"
+                                  "training: {global_batch: 8, microbatch: 1, clip_norm: 0}\n"
+                                  "framework: {name: megatron-lm, version: \"" + version + "\"}\nschedule: interleaved\n");
+    return num_host_waits(study);
+  };
+  CHECK(waits("current") == 0);
+  CHECK(waits("2021") == 30);
+}
+
+TEST_CASE("what makes streams wait does so only where the host would") {
   for (const bool splits : {false, true}) {
-    software.synchronous_transfers = false;
-    software.streams_wait_where_split = true;
-    CHECK_FALSE(software.host_waits_for_transfers(splits));
-    software.synchronous_transfers = true;
-    CHECK(software.host_waits_for_transfers(splits) == !splits);
-    software.streams_wait_where_split = false;
-    CHECK(software.host_waits_for_transfers(splits));
+    for (const bool interleaved : {false, true}) {
+      SoftwareProfile software;
+      software.streams_wait_where_split = software.streams_wait_where_interleaved = true;
+      CHECK_FALSE(software.host_waits_for_transfers(splits, interleaved));
+      software.synchronous_transfers = true;
+      CHECK(software.host_waits_for_transfers(splits, interleaved) == (!splits && !interleaved));
+      software.streams_wait_where_split = false;
+      CHECK(software.host_waits_for_transfers(splits, interleaved) == !interleaved);
+      software.streams_wait_where_interleaved = false;
+      CHECK(software.host_waits_for_transfers(splits, interleaved));
+    }
   }
 }
 
