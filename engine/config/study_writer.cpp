@@ -261,7 +261,7 @@ void write_parallel(ResolvedText& out, const ParallelConfig& parallel) {
   out.flag("sequence_parallel", parallel.sequence_parallel);
   out.open("zero");
   out.integer("stage", parallel.zero.stage);
-  out.text("by", kZeroByWords[static_cast<std::size_t>(parallel.zero.by)]);
+  if (parallel.zero.stage > 0) out.text("by", kZeroByWords[static_cast<std::size_t>(parallel.zero.by)]);
   out.close();
   out.text("placement", parallel.placement);
   out.flag("scatter_gather", parallel.scatter_gather);
@@ -378,7 +378,7 @@ std::string resolved_study_text(const Study& study) {
   write_recompute(out, study.recompute);
   out.open("offload");
   out.flag("activations", study.offload.activations);
-  out.integer("horizon", study.offload.horizon);
+  if (study.offload.activations) out.integer("horizon", study.offload.horizon);
   out.close();
   out.open("framework");
   out.text("name", study.framework.name);

@@ -95,13 +95,20 @@ TEST_CASE("ZeRO's way to divide and an even cluster are defaults unless said") {
   const auto text = [](const std::vector<std::string>& sets) {
     return resolved_study_text(read(kSmallStudy, sets));
   };
-  CHECK_THAT(text({}), Catch::Contains("    stage: 0  # default\n    by: shard  # default\n"));
+  CHECK_THAT(text({}), Catch::Contains("    stage: 0  # default\n  placement:"));
   CHECK_THAT(text({"parallel.zero=1"}),
              Catch::Contains("    stage: 1  # --set parallel.zero=1\n    by: shard  # default\n"));
   const std::string option = "  # --set parallel.zero={stage: 1, by: shard}\n";
   CHECK_THAT(text({"parallel.zero={stage: 1, by: shard}"}),
              Catch::Contains("    stage: 1" + option + "    by: shard" + option));
   CHECK_THAT(text({}), Catch::Contains("  speed: {}  # default\n"));
+}
+
+TEST_CASE("a horizon is written where something is copied") {
+  CHECK_THAT(resolved_study_text(read(kSmallStudy)), Catch::Contains("offload:\n  activations: false  # default\nframework:"));
+  const std::vector<std::string> sets = {"recompute=full", "offload={activations: true}"};
+  CHECK_THAT(resolved_study_text(read(kSmallStudy, sets)),
+             Catch::Contains("offload:\n  activations: true  # --set offload={activations: true}\n  horizon: 4  # default\n"));
 }
 
 TEST_CASE("words that this version has one of are written too") {
@@ -153,6 +160,7 @@ TEST_CASE("the resolved study reads back as the same study") {
       {"recompute={method: stage-aware, first: 0.4375}"},
       {"recompute=stage-aware", "schedule=scp"},
       {"recompute={method: group, strategy: contiguous}"},
+      {"recompute=full", "offload={activations: true, horizon: 2}", "parallel.zero={stage: 1, by: parameter}"},
       {"recompute={method: group, strategy: group_3}", "schedule=gpipe"},
       {"schedule=interleaved", "parallel.virtual_stages=3", "framework=megatron-lm"},
       {"cluster={gpu: h100, gpus: 12, gpus_per_node: 8, intra: nvswitch, inter: roce}",
