@@ -1,7 +1,6 @@
 // trainyard-real: the commands that need LibTorch. `trainyard train`, `emulate` and `calibrate --device` run it; it is a program
 // of its own because LibTorch takes longer to load than a simulation takes.
 #include <csignal>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -68,10 +67,7 @@ void run_training(const TrainOptions& options, const RankEnvironment& environmen
     throw ConfigError(options.study + ": the plan has " + std::to_string(plan.num_ranks) + " ranks, " +
                       environment.launcher + " started " + std::to_string(environment.world_size));
   }
-  if (environment.launcher == kOwnLauncher) {
-    // Nobody is left to run for when the supervisor has gone.
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-  } else if (environment.rank == 0) {
+  if (environment.launcher != kOwnLauncher && environment.rank == 0) {
     check_inputs(plan, options);
     prepare_folder(plan, options);
   }
@@ -204,6 +200,7 @@ int run(int argc, char** argv) {
 }  // namespace trainyard
 
 int main(int argc, char** argv) {
+  trainyard::end_with_supervisor();
   // A file that may not grow is an error of the write, not the end of the process.
   std::signal(SIGXFSZ, SIG_IGN);
   // Nor is a peer that has gone: the store's server writes to sockets as libuv does, which leaves this to programs.

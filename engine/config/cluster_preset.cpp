@@ -34,12 +34,7 @@ LinkCurve read_curve(const YamlNode& node) {
   }
   if (const auto beyond = node.find("efficiency_beyond")) curve.efficiency_beyond = read_efficiency_beyond(*beyond);
   if (const auto groups = node.find("by_ranks")) curve.by_ranks = read_groups(*groups);
-  if (const auto measured = node.find("measured")) {
-    curve.measured_from = measured->at("from").as_bytes();
-    curve.measured_to = measured->at("to").as_bytes();
-    if (curve.measured_from < 0 || curve.measured_to < curve.measured_from) measured->fail("expected from at most to");
-    measured->finish();
-  }
+  if (const auto measured = node.find("measured")) read_measured_range(*measured, curve);
   curve.provenance = read_provenance(node);
   node.finish();
   return curve;

@@ -2,7 +2,9 @@
 
 #include <array>
 #include <string>
+#include <utility>
 
+#include "engine/config/profile_reader.h"
 #include "engine/config/quantity.h"
 #include "engine/config/study_origin.h"
 #include "engine/config/study_words.h"
@@ -14,6 +16,7 @@ namespace {
 constexpr std::array<std::string_view, 8> kCurveKeys = {
     "startup",   "latency",             "rank_latency",      "efficiency",
     "half_size", "efficiency_by_ranks", "efficiency_beyond", "by_ranks"};
+constexpr std::array<std::string_view, 4> kSourceKeys = {"source", "provenance", "interval", "measured"};  // of a curve
 constexpr std::array<std::string_view, 2> kCurves = {"collective", "point_to_point"};
 constexpr std::string_view kInSwitch = "in_switch";
 
@@ -59,22 +62,40 @@ void read_maps(Section& section, LinkCurve& curve) {
   if (const auto node = section.given("by_ranks")) curve.by_ranks = read_groups(*node);
 }
 
-void read_own_curve(Section& link_section, std::string_view key, LinkCurve& curve) {
-  read_curve(link_section, curve);
-  read_maps(link_section, curve);
-  Section section = link_section.child(key);
+/// Where a curve comes from, if it does not come from where its link does.
+void read_sources(Section& section, const LinkClass& link, LinkCurve& curve) {
+  const auto source = section.given("source"), kind = section.given("provenance");
+  if ((source || kind) && curve.provenance.note.empty()) {
+    curve.provenance.kind = link.provenance;
+    curve.provenance.note = link.source;
+  }
+  if (source) curve.provenance.note = source->as_text();
+  if (source && curve.provenance.note.empty()) source->fail("expected how the figures were found");
+  if (kind) curve.provenance.kind = kProvenanceWords[read_word(*kind, "kind of source", kProvenanceWords)];
+  if (const auto interval = section.given("interval")) {
+    curve.provenance.interval = read_factor(*section.node(), "interval", 0, kMostInterval);
+  }
+  if (const auto measured = section.given("measured")) read_measured_range(*measured, curve);
+}
+
+void read_map(Section section, const LinkClass& link, LinkCurve& curve) {
   read_curve(section, curve);
   read_maps(section, curve);
+  read_sources(section, link, curve);
   section.finish();
+}
+
+void read_own_curve(Section& link_section, std::string_view key, const LinkClass& link, LinkCurve& curve) {
+  read_curve(link_section, curve);
+  read_maps(link_section, curve);
+  read_map(link_section.child(key), link, curve);
 }
 
 void read_in_switch(Section& link_section, LinkClass& link) {
   Section section = link_section.child(kInSwitch);
   if (!section.node()) return;
   if (!link.in_switch) link.in_switch.emplace();
-  read_curve(section, *link.in_switch);
-  read_maps(section, *link.in_switch);
-  section.finish();
+  read_map(std::move(section), link, *link.in_switch);
 }
 
 /// Collectives with a curve of their own.
@@ -84,10 +105,7 @@ void read_by_kind(Section& link_section, LinkClass& link) {
   for (const std::string_view kind : kCollectives) {
     Section section = kinds.child(kind);
     if (!section.node()) continue;
-    LinkCurve& curve = link.by_kind[std::string(kind)];
-    read_curve(section, curve);
-    read_maps(section, curve);
-    section.finish();
+    read_map(std::move(section), link, link.by_kind[std::string(kind)]);
   }
   kinds.finish();
 }
@@ -116,9 +134,19 @@ void record_link(Section& parent, std::string_view key, const Origin& origin) {
   for (const char* value : {"kind", "bandwidth", "name", "source", "provenance"}) {
     origins[link + value] = origin;
   }
-  for (const std::string_view curve : {kCurves[0], kCurves[1], kInSwitch}) {
+  const auto record_curve = [&](const std::string& curve) {
     for (const std::string_view value : kCurveKeys) origins[link + in_curve(curve, value)] = origin;
-  }
+    for (const std::string_view value : kSourceKeys) origins[link + in_curve(curve, value)] = origin;
+  };
+  for (const std::string_view curve : {kCurves[0], kCurves[1], kInSwitch}) record_curve(std::string(curve));
+  for (const std::string_view kind : kCollectives) record_curve(in_curve("by_kind", kind));
+}
+
+void read_measured_range(const YamlNode& node, LinkCurve& curve) {
+  curve.measured_from = node.at("from").as_bytes();
+  curve.measured_to = node.at("to").as_bytes();
+  if (curve.measured_from < 0 || curve.measured_to < curve.measured_from) node.fail("expected from at most to");
+  node.finish();
 }
 
 std::map<std::int64_t, double> read_efficiency_by_ranks(const YamlNode& node) {
@@ -183,8 +211,8 @@ void read_link(Section& parent, std::string_view key, LinkClass& link) {
   section.text("source", link.source);
   section.word("provenance", link.provenance, kProvenanceWords);
   record_shared_keys(section);
-  read_own_curve(section, kCurves[0], link.collective);
-  read_own_curve(section, kCurves[1], link.point_to_point);
+  read_own_curve(section, kCurves[0], link, link.collective);
+  read_own_curve(section, kCurves[1], link, link.point_to_point);
   read_in_switch(section, link);
   read_by_kind(section, link);
   section.finish();

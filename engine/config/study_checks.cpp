@@ -189,8 +189,26 @@ void warn_of_recompute(Study& study) {
   }
 }
 
-void warn_of_post_validation(Study& study) {
-  if (!study.schedule.post_validation || study.parallel.pipeline == 1) return;
+/// Whether a step looks at the norm of its gradients.
+bool takes_norm(const Study& study, const StudyResolvers& resolvers) {
+  const TrainingConfig& training = study.training;
+  if (training.clip_norm > 0 || training.precision == DType::kFp16) return true;
+  const auto software = resolvers.software(study.framework.name, study.framework.version);
+  return software && software->always_norm;
+}
+
+void warn_of_post_validation(Study& study, const StudyResolvers& resolvers) {
+  if (!study.schedule.post_validation) return;
+  const std::string unused = "schedule.post_validation is not used: ";
+  if (study.parallel.pipeline == 1) {
+    study.warnings.push_back(unused + "pipeline is 1, and the one rank has the whole norm before it updates");
+    return;
+  }
+  if (!takes_norm(study, resolvers)) {
+    study.warnings.push_back(unused + "training.clip_norm is 0, and " + study.framework.name +
+                             " then takes no norm of the gradients");
+    return;
+  }
   study.warnings.push_back(
       "schedule.post_validation: times assume that every validation succeeds; one that finds a clipped norm, or one that "
       "is not finite, makes the next step run twice");
@@ -349,7 +367,7 @@ void check_model_fits(Study& study, const StudyResolvers& resolvers) {
   check_recompute(study);
   check_partition(study);
   warn_of_recompute(study);
-  warn_of_post_validation(study);
+  warn_of_post_validation(study, resolvers);
   check_offload(study, resolvers);
   check_d2d_buffer(study, resolvers);
 }

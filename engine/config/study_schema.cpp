@@ -10,8 +10,9 @@
 #include <string_view>
 #include <utility>
 
-#include "engine/config/study_limits.h"
+#include "engine/config/profile_reader.h"
 #include "engine/config/read_link.h"
+#include "engine/config/study_limits.h"
 #include "engine/config/study_words.h"
 
 namespace trainyard {
@@ -166,7 +167,8 @@ Json groups_schema() {
   return schema;
 }
 
-Json curve_schema(const char* description) {
+/// What a link may say of all its curves.
+Json curve_keys_schema(const char* description) {
   return map(description,
              {{"startup", quantity("once per call, such as 10 us")},
               {"latency", quantity("per step of the algorithm, such as 5 us")},
@@ -176,6 +178,19 @@ Json curve_schema(const char* description) {
               {"efficiency_by_ranks", by_ranks_schema()},
               {"efficiency_beyond", beyond_schema()},
               {"by_ranks", groups_schema()}});
+}
+
+Json curve_schema(const char* description) {
+  Json schema = curve_keys_schema(description);
+  const Json sources = map("", {{"source", text("where this curve comes from, if not from where its link does")},
+                                {"provenance", word("kind of source", kProvenanceWords)},
+                                {"interval", factor("half of its 90 % interval, over its time", kMostInterval)},
+                                {"measured", map("sizes of messages that were measured",
+                                                 {{"from", quantity("least, such as 1 KiB")},
+                                                  {"to", quantity("most, such as 1 GiB")}},
+                                                 {"from", "to"})}});
+  for (const auto& [key, value] : sources["properties"].items()) schema["properties"][key] = value;
+  return schema;
 }
 
 Json by_kind_schema() {
@@ -201,7 +216,7 @@ Json link_schema(const char* description, std::initializer_list<const char*> req
        {"source", text("where the figures come from")},
        {"provenance", word("kind of source", kProvenanceWords)}},
       required);
-  const Json both = curve_schema("");
+  const Json both = curve_keys_schema("");
   for (const auto& [key, value] : both["properties"].items()) schema["properties"][key] = value;
   return schema;
 }

@@ -146,6 +146,19 @@ std::string beyond_text(const std::map<Bytes, double>& efficiencies) {
   });
 }
 
+/// Of one curve: those of a link may come from different places.
+void write_sources(ResolvedText& out, const LinkCurve& curve) {
+  if (!curve.provenance.note.empty()) {
+    out.text("source", curve.provenance.note);
+    out.text("provenance", curve.provenance.kind);
+  }
+  if (curve.provenance.interval > 0) out.number("interval", curve.provenance.interval);
+  if (curve.measured_to > 0) {
+    out.line("measured", "{from: " + std::to_string(curve.measured_from) + " B, to: " +
+                             std::to_string(curve.measured_to) + " B}");
+  }
+}
+
 void write_curve(ResolvedText& out, const std::string& key, const LinkCurve& curve) {
   out.open(key);
   out.line("startup", duration_text(curve.startup));
@@ -166,6 +179,7 @@ void write_curve(ResolvedText& out, const std::string& key, const LinkCurve& cur
                       (group.efficiency_beyond.empty() ? "}" : ", efficiency_beyond: " + beyond_text(group.efficiency_beyond) + "}");
              }));
   }
+  write_sources(out, curve);
   out.close();
 }
 
@@ -261,7 +275,7 @@ void write_parallel(ResolvedText& out, const ParallelConfig& parallel) {
   out.flag("sequence_parallel", parallel.sequence_parallel);
   out.open("zero");
   out.integer("stage", parallel.zero.stage);
-  out.text("by", kZeroByWords[static_cast<std::size_t>(parallel.zero.by)]);
+  if (parallel.zero.stage > 0) out.text("by", kZeroByWords[static_cast<std::size_t>(parallel.zero.by)]);
   out.close();
   out.text("placement", parallel.placement);
   out.flag("scatter_gather", parallel.scatter_gather);
@@ -378,7 +392,7 @@ std::string resolved_study_text(const Study& study) {
   write_recompute(out, study.recompute);
   out.open("offload");
   out.flag("activations", study.offload.activations);
-  out.integer("horizon", study.offload.horizon);
+  if (study.offload.activations) out.integer("horizon", study.offload.horizon);
   out.close();
   out.open("framework");
   out.text("name", study.framework.name);

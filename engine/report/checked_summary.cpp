@@ -15,6 +15,7 @@ using Json = nlohmann::ordered_json;
 
 /// Links come by the thousand in large clusters; the page names the busiest.
 constexpr std::size_t kMaxLinks = 200;
+constexpr std::size_t kMaxBoundaries = 200;
 constexpr std::size_t kMaxSources = 2000;
 constexpr std::size_t kMaxPipelineRanks = 256;
 
@@ -129,6 +130,42 @@ void take_links(const Checker& check, const Json& summary, Json& out) {
   out["links"] = links;
 }
 
+/// Boundaries with the most by the hosts first, the others as they come; buffers of the first ranks.
+void take_transfers(const Checker& check, const Json& summary, Json& out) {
+  const std::string in = "pipeline_transfers";
+  if (!summary.contains(in)) return;
+  const Json& transfers = check.object(summary, in);
+  std::vector<Json> boundaries;
+  double direct = 0, by_host = 0;
+  for (const Json& boundary : check.list(transfers, "boundaries", in)) {
+    if (!boundary.is_object()) check.fail(in + ".boundaries", "expected objects");
+    Json one;
+    for (const char* key : {"from", "to", "direct", "by_host"}) one[key] = check.number(boundary, key, in + ".boundaries");
+    one["reason"] = check.text(boundary, "reason", in + ".boundaries");
+    direct += one["direct"].get<double>();
+    by_host += one["by_host"].get<double>();
+    boundaries.push_back(std::move(one));
+  }
+  std::stable_sort(boundaries.begin(), boundaries.end(), [](const Json& a, const Json& b) {
+    return a["by_host"].get<double>() > b["by_host"].get<double>();
+  });
+  Json& shown = out[in];
+  shown["num_boundaries"] = boundaries.size();
+  shown["direct"] = direct;
+  shown["by_host"] = by_host;
+  if (boundaries.size() > kMaxBoundaries) boundaries.resize(kMaxBoundaries);
+  shown["boundaries"] = boundaries;
+  shown["buffers"] = Json::array();
+  for (const Json& buffer : check.list(transfers, "buffers", in)) {
+    if (!buffer.is_object()) check.fail(in + ".buffers", "expected objects");
+    if (shown["buffers"].size() == kMaxBoundaries) break;
+    Json one;
+    for (const char* key : {"rank", "bytes", "slots", "slot_bytes", "used"}) one[key] = check.number(buffer, key, in + ".buffers");
+    one["use"] = check.text(buffer, "use", in + ".buffers");
+    shown["buffers"].push_back(std::move(one));
+  }
+}
+
 /// Evenly spaced pipeline ranks of a long pipeline, and the one that `matters` most.
 template <typename Matters>
 std::vector<std::size_t> shown_ranks(const Json& list, const Matters& matters) {
@@ -202,6 +239,7 @@ Json simulated(const Checker& check, const Json& summary) {
   out["sources"] = checked_sources(check, check.object(summary, "sources"));
   take_interval(check, summary, out);
   take_links(check, summary, out);
+  take_transfers(check, summary, out);
   return out;
 }
 

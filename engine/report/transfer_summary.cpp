@@ -15,8 +15,13 @@ namespace {
 
 class TransferCounter {
  public:
-  TransferCounter(const Program& program, std::vector<PipelineLink> links)
-      : program_(program), links_(std::move(links)), fit_(buffer_slots(program)) {}
+  TransferCounter(const Program& program, std::vector<PipelineLink> links, Bytes buffer)
+      : program_(program),
+        links_(std::move(links)),
+        buffer_(buffer),
+        fit_(buffer_slots(program)),
+        largest_sent_(program.body.size()),
+        largest_received_(program.body.size()) {}
 
   TransferSummary run() {
     for (std::size_t rank = 0; rank < program_.body.size(); ++rank) {
@@ -55,8 +60,12 @@ class TransferCounter {
       }
       return;
     }
-    // What the norm's stream receives is a sum on its way (post_validation.h).
+    // What the norm's stream carries is a sum on its way (post_validation.h).
     if (op.kind == OpKind::kRecv && op.stream != StreamId::kNorm) count(op, rank);
+    if (op.kind == OpKind::kSend && op.stream != StreamId::kNorm) {
+      Bytes& largest = largest_sent_[static_cast<std::size_t>(rank)];
+      largest = std::max(largest, size_in_bytes(value(op.reads[0])));
+    }
     if (op.writes.size() != 1 || value(op.writes[0]).pool < 0) return;
     const PoolId into = value(op.writes[0]).pool;
     const int now = ++alive_[into];
@@ -75,7 +84,10 @@ class TransferCounter {
     const std::int32_t offset = program_.transfers[static_cast<std::size_t>(op.transfer)].offset;
     TransferSummary::Boundary& boundary =
         boundaries_[{((rank + offset) % ranks + ranks) % ranks, rank}];
-    ++(value(op.writes[0]).space == Space::kHost ? boundary.by_host : boundary.direct);
+    const Value& received = value(op.writes[0]);
+    ++(received.space == Space::kHost ? boundary.by_host : boundary.direct);
+    Bytes& largest = largest_received_[static_cast<std::size_t>(rank)];
+    largest = std::max(largest, size_in_bytes(received));
   }
 
   Bytes slot_bytes(PoolId id) const {
@@ -89,22 +101,25 @@ class TransferCounter {
   std::string reason(const TransferSummary::Boundary& boundary) const {
     const PipelineLink& link = link_between(links_, boundary.from, boundary.to);
     if (!link.obstacle.empty()) return link.obstacle;
-    for (const auto& [id, slots] : fit_) {
-      const bool sends = pool(id).name == "send_buffer@" + std::to_string(boundary.from);
-      const bool receives = pool(id).name == "receive_buffer@" + std::to_string(boundary.to);
-      if (slots > 0 || !(receives || (sends && link.between_nodes))) continue;
-      return format(
-          "the buffer of %lld bytes is smaller than the largest tensor that pipeline rank %d %s, "
-          "%lld bytes",
-          static_cast<long long>(pool(id).buffer), receives ? boundary.to : boundary.from,
-          receives ? "receives" : "sends", static_cast<long long>(slot_bytes(id)));
-    }
+    const Bytes sent = largest_sent_[static_cast<std::size_t>(boundary.from)];
+    const Bytes received = largest_received_[static_cast<std::size_t>(boundary.to)];
+    // The sender has a buffer only where the network is between.
+    if (link.between_nodes && sent > buffer_) return too_small(boundary.from, "sends", sent);
+    if (received > buffer_) return too_small(boundary.to, "receives", received);
     return "the buffer is full";
+  }
+
+  /// Slots are as large as the largest tensor: there is none.
+  std::string too_small(std::int32_t rank, const char* does, Bytes largest) const {
+    return format("the buffer of %lld bytes is smaller than the largest tensor that pipeline rank %d %s, %lld bytes",
+                  static_cast<long long>(buffer_), rank, does, static_cast<long long>(largest));
   }
 
   const Program& program_;
   std::vector<PipelineLink> links_;
+  Bytes buffer_;  // of each use
   std::map<PoolId, std::int64_t> fit_;
+  std::vector<Bytes> largest_sent_, largest_received_;  // [pipeline rank]
   std::map<std::pair<std::int32_t, std::int32_t>, TransferSummary::Boundary> boundaries_;
   std::map<PoolId, TransferSummary::Buffer> buffers_;
   std::map<PoolId, int> alive_;  // of the list being looked at
@@ -115,7 +130,7 @@ class TransferCounter {
 std::optional<TransferSummary> summarise_transfers(const Program& program, const Study& study) {
   std::vector<PipelineLink> links = pipeline_links(study.cluster, study.parallel);
   if (links.empty()) return std::nullopt;
-  return TransferCounter(program, std::move(links)).run();
+  return TransferCounter(program, std::move(links), study.parallel.d2d_buffer).run();
 }
 
 std::string transfers_text(const TransferSummary& transfers) {

@@ -36,7 +36,8 @@ Seconds first_issue(const MeasuredStep& step) {
 }
 
 bool follows(const MeasuredRun& run, std::size_t i) {
-  return i > 0 && run.steps[i].step == run.steps[i - 1].step + 1 && !run.steps[i].after_checkpoint;
+  const MeasuredStep& step = run.steps[i];
+  return i > 0 && step.step == run.steps[i - 1].step + 1 && !step.after_checkpoint && !step.after_void;
 }
 
 /// Of one rank and step: per row its issue after the one before, then its start and its end after
@@ -102,6 +103,11 @@ class Reader {
     if (!value.is_string()) fail(key, "expected a text");
     return value.get<std::string>();
   }
+  bool flag(const nlohmann::json& of, const char* key) const {
+    const auto& value = member(of, key);
+    if (!value.is_boolean()) fail(key, "expected true or false");
+    return value.get<bool>();
+  }
   const nlohmann::json& list(const nlohmann::json& of, const char* key) const {
     const auto& value = member(of, key);
     if (!value.is_array()) fail(key, "expected a list");
@@ -111,9 +117,9 @@ class Reader {
   MeasuredStep read_step(const nlohmann::json& from) const {
     MeasuredStep step;
     step.step = integer(from, "step");
-    const auto& after = member(from, "after_checkpoint");
-    if (!after.is_boolean()) fail("after_checkpoint", "expected true or false");
-    step.after_checkpoint = after.get<bool>();
+    step.after_checkpoint = flag(from, "after_checkpoint");
+    // Earlier versions say after_checkpoint of these, too.
+    step.after_void = from.contains("after_void") && flag(from, "after_void");
     const auto& ranks = list(from, "times");
     if (static_cast<std::int64_t>(ranks.size()) != program_.mesh.num_ranks()) {
       fail("times", "has " + std::to_string(ranks.size()) + " ranks, the Program has " +
@@ -243,7 +249,8 @@ void write_measured_run(const MeasuredRun& run, const std::function<void(std::st
   for (std::size_t i = 0; i < run.steps.size(); ++i) {
     const MeasuredStep& step = run.steps[i];
     sink(std::string(i == 0 ? "\n" : ",\n") + "{\"step\":" + std::to_string(step.step) +
-         ",\"after_checkpoint\":" + (step.after_checkpoint ? "true" : "false") + ",\"times\":[");
+         ",\"after_checkpoint\":" + (step.after_checkpoint ? "true" : "false") +
+         (step.after_void ? ",\"after_void\":true" : "") + ",\"times\":[");
     for (std::size_t r = 0; r < step.ranks.size(); ++r) {
       sink((r == 0 ? "" : ",\n") + packed_times(step.ranks[r].rows, origin).dump());
     }

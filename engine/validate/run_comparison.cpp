@@ -267,13 +267,39 @@ class Comparer {
           (out_.cores == 1 ? " core" : " cores") +
           ": the scheduler decided who waited, and the measured times are its choice too");
     }
-    if (out_.num_steps < kFewSteps) {
-      out_.warnings.push_back("measured " + number(out_.num_steps) +
-                              (out_.num_steps == 1 ? " step" : " steps") +
-                              " only; train --steps 20 has 16");
-    }
+    warn_of_few_steps();
     if (!in_.predicted.steady)
       out_.warnings.push_back("the simulated step had not settled to 1e-9");
+  }
+
+  /// Few steps, or none, whose time runs from the end of the one before: why, and what would have more.
+  void warn_of_few_steps() {
+    const std::vector<MeasuredStep>& steps = in_.measured.steps;
+    if (steps.size() < kFewSteps) {
+      out_.warnings.push_back("measured " + std::to_string(steps.size()) + (steps.size() == 1 ? " step" : " steps") +
+                              " only; train --steps 20 has 16");
+      return;
+    }
+    // The first has none before it, whatever else is said of it.
+    const auto count = [&](bool MeasuredStep::*is) {
+      return static_cast<std::size_t>(std::count_if(steps.begin() + 1, steps.end(), [is](const auto& step) { return step.*is; }));
+    };
+    const std::size_t again = count(&MeasuredStep::after_void), saved = count(&MeasuredStep::after_checkpoint);
+    const bool none = again + saved + 1 >= steps.size();
+    if (!none && out_.num_steps >= kFewSteps) return;
+    std::string text = none ? "no step has a time from the end of the one before, only from its own start"
+                            : "measured " + std::to_string(out_.num_steps) + (out_.num_steps == 1 ? " step" : " steps") + " only";
+    text += ": of " + std::to_string(steps.size()) + " that were recorded";
+    if (again > 0) {
+      text += ", " + std::to_string(again) +
+              " ran twice, because the one before was clipped or not finite (schedule.post_validation); a larger "
+              "training.clip_norm clips fewer";
+    }
+    if (saved > 0) {
+      text += (again > 0 ? "; " : ", ") + std::to_string(saved) +
+              " ran behind a checkpoint; a larger checkpoint.every writes fewer";
+    }
+    out_.warnings.push_back(std::move(text));
   }
 
   const RunInputs& in_;

@@ -1,9 +1,6 @@
 #include "real/calibrate/calibrate_command.h"
 
-#include <sys/prctl.h>
-
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -44,7 +41,6 @@ std::string joined(const std::vector<std::string>& words) {
 }
 
 int measure_set(const MeasureOptions& options, const RankEnvironment& environment) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody is left to measure for when the supervisor has gone
   retain_cpu_memory();
   at::set_num_threads(threads_per_rank(environment));
   const at::AutoDispatchBelowADInplaceOrView no_autograd;

@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +27,8 @@ namespace trainyard {
 namespace {
 
 using namespace std::chrono_literals;
+
+constexpr const char* kSupervisor = "TRAINYARD_SUPERVISOR";  // its process
 
 volatile std::sig_atomic_t interrupted = 0;
 void note_interrupt(int signal) { interrupted = signal; }
@@ -59,6 +62,7 @@ class Supervisor {
   RankProcess start(std::int64_t rank) {
     std::vector<std::string> variables;
     for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
+    variables.push_back(std::string(kSupervisor) + "=" + std::to_string(getpid()));
     variables.push_back("TRAINYARD_RANK=" + std::to_string(rank));
     variables.push_back("TRAINYARD_WORLD_SIZE=" + std::to_string(ranks_));
     variables.push_back("TRAINYARD_MASTER=127.0.0.1:" + std::to_string(store_.port()));
@@ -156,6 +160,13 @@ class Supervisor {
 
 RunEnd run_local_ranks(const std::vector<std::string>& arguments, std::int64_t ranks) {
   return Supervisor(arguments, ranks).run();
+}
+
+void end_with_supervisor() {
+  const auto supervisor = environment_variable(kSupervisor);
+  if (!supervisor) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (std::to_string(getppid()) != *supervisor) std::_Exit(kBackendFailed);  // it has gone already
 }
 
 void report_rank_error(const RankEnvironment& environment, const Failure& failure) {

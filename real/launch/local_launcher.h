@@ -20,6 +20,10 @@ struct RunEnd {
 /// why is said on stderr.
 RunEnd run_local_ranks(const std::vector<std::string>& arguments, std::int64_t ranks);
 
+/// First thing in main(): a process that run_local_ranks() has started ends with the one that started it, also
+/// where that was killed while this one was still being loaded.
+void end_with_supervisor();
+
 /// What a rank leaves in the store for the supervisor when it fails; the first of all ranks counts.
 void report_rank_error(const RankEnvironment& environment, const Failure& failure);
 

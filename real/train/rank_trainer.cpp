@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,11 @@ namespace {
 LossDivisors divisors(const Study& study, const Samples& samples) {
   const auto batch = static_cast<double>(study.training.global_batch);
   return {batch * static_cast<double>(samples.predicted_per_sample()), batch};
+}
+
+/// The sign of a NaN says nothing, but would be printed.
+double without_sign_of_nan(double value) {
+  return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
 }
 
 }  // namespace
@@ -78,7 +84,7 @@ StepRun RankTrainer::step() {
   }
   StepReport report;
   report.step = ++steps_done_;
-  report.loss = result.loss;
+  if (result.loss) report.loss = without_sign_of_nan(*result.loss);
   report.learning_rate = now.learning_rate;
   report.loss_scale = now.loss_scale;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -104,7 +110,7 @@ std::optional<StepReport> RankTrainer::settle() {
 StepReport RankTrainer::judged(double norm_sq) {
   Pending step = std::move(*pending_);
   pending_.reset();
-  step.report.gradient_norm = std::sqrt(norm_sq) / step.state.loss_scale;
+  step.report.gradient_norm = without_sign_of_nan(std::sqrt(norm_sq) / step.state.loss_scale);
   step.report.updated = std::isfinite(norm_sq) || !plan_.guards_update();
   if (!step.report.updated) {
     updates_done_ = step.state.updates;

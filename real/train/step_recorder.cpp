@@ -55,10 +55,6 @@ StepRecorder::StepRecorder(std::int64_t first, std::int64_t last, std::size_t in
   begin_ = last - steps + 1;
 }
 
-void StepRecorder::add(std::int64_t step, bool after_checkpoint, std::vector<TraceRow> rows) {
-  steps_.push_back({step, after_checkpoint, std::move(rows)});
-}
-
 void save_steps(const std::string& folder, const Program& program, std::int64_t rank,
                 MeasuredRun machine, const StepRecorder& recorder, Rendezvous& rendezvous) {
   const std::int64_t ranks = program.mesh.num_ranks();
@@ -73,7 +69,7 @@ void save_steps(const std::string& folder, const Program& program, std::int64_t 
   if (rank != 0) return;
   for (const StepRecorder::Step& step : recorder.steps()) {
     MeasuredStep& all =
-        machine.steps.emplace_back(MeasuredStep{step.step, step.after_checkpoint, {}});
+        machine.steps.emplace_back(MeasuredStep{step.step, step.after_checkpoint, {}, step.after_void});
     for (std::int64_t other = 0; other < ranks; ++other) {
       RankTrace one;
       one.rank = other;

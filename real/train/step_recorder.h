@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/exec/trace.h"
@@ -21,13 +22,15 @@ class StepRecorder {
   StepRecorder(std::int64_t first, std::int64_t last, std::size_t instructions);
 
   bool wants(std::int64_t step) const { return step >= begin_; }
-  void add(std::int64_t step, bool after_checkpoint, std::vector<TraceRow> rows);
 
+  /// As MeasuredStep, of this rank.
   struct Step {
     std::int64_t step = 0;
     bool after_checkpoint = false;
+    bool after_void = false;
     std::vector<TraceRow> rows;
   };
+  void add(Step step) { steps_.push_back(std::move(step)); }
   const std::vector<Step>& steps() const { return steps_; }
 
  private:

@@ -242,17 +242,19 @@ class Run {
       losses->add(*report, tokens_per_step(study_) / report->seconds);
       show_progress(*report);
     };
-    bool fresh = true;  // no step's time runs from before the first, a checkpoint or a void step
+    // No step's time runs from before the first, a checkpoint or a void step.
+    bool fresh = true, behind_void = false;
     while (trainer.steps_done() < study_.training.steps) {
       const bool records = recorder.wants(trainer.steps_done() + 1);
       trainer.executor().record_rows(records);
       StepRun run = trainer.step();
       settled(run.settled);
       if (run.is_void) {
-        fresh = true;
+        behind_void = true;
         continue;
       }
-      if (records) recorder.add(trainer.steps_done(), fresh, std::move(run.rows));
+      if (records) recorder.add({trainer.steps_done(), fresh, behind_void, std::move(run.rows)});
+      behind_void = false;
       const bool last = trainer.steps_done() == study_.training.steps;
       fresh = last || trainer.steps_done() % study_.checkpoint.every == 0;
       if (!fresh) continue;

@@ -3,11 +3,13 @@
 #include <set>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "cli/prepare.h"
 #include "cli/simulate_command.h"
 #include "engine/config/data_folder.h"
 #include "engine/config/study_words.h"
+#include "engine/config/study_writer.h"
 #include "engine/config/yaml_reader.h"
 #include "tests/support/source_root.h"
 #include "tests/support/studies.h"
@@ -35,6 +37,39 @@ TEST_CASE("every preset simulates a small GPT, on one node and on two") {
     const Seconds two = step_of(kModel + ("cluster: {preset: " + name + ", nodes: 2}\n") + rest);
     CHECK(one > 0);
     CHECK(two < one);  // half of the samples each
+  }
+}
+
+TEST_CASE("a study and its resolved text state the same sources") {
+  // As sources of summary.json lists them, with what is extrapolated: kinds are counted from these.
+  const auto sources_of = [](const Prepared& prepared) {
+    RunOptions options;
+    options.record_rows = false;
+    const auto answer = simulate(prepared, options);
+    REQUIRE(std::holds_alternative<Simulation>(answer));
+    std::vector<std::string> lines;
+    for (const SourceEntry& entry : std::get<Simulation>(answer).summary.sources) {
+      lines.push_back(entry.name + " | " + entry.kind + " | " + entry.used_for + " | " + entry.note +
+                      (entry.extrapolated ? " | extrapolated" : ""));
+    }
+    return lines;
+  };
+  const auto check_same = [&](const Prepared& prepared) {
+    const std::vector<std::string> sources = sources_of(prepared);
+    CHECK(sources.size() > 5);
+    CHECK(sources_of(prepare_text(resolved_study_text(prepared.study))) == sources);
+  };
+  for (const std::string folder : {"/configs", "/configs/papers"}) {
+    for (const std::string& name : yaml_names(source_root() + folder)) {
+      CAPTURE(folder, name);
+      check_same(prepare(source_root() + folder + "/" + name + ".yaml", {}, "analytic"));
+    }
+  }
+  for (const std::string& name : yaml_names(source_root() + "/topologies")) {
+    CAPTURE(name);
+    if (name == kLocalCluster) continue;
+    const std::string cluster = "cluster: {preset: " + name + ", nodes: 2}\nparallel: {pipeline: 2}\n";
+    check_same(prepare_text(kModel + cluster + "training: {global_batch: 1152, precision: fp16}\nfidelity: analytic\n"));
   }
 }
 

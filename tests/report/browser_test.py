@@ -230,6 +230,7 @@ def main():
             with Browser(chromium, width, height, dark) as browser:
                 browser.open(page)
                 test_figures(browser, out)
+                check("no transfers where no buffer is", browser.evaluate("document.getElementById('transfers').hidden"))
                 test_widths(browser, out, width)
                 if not dark:
                     test_keyboard(browser)
@@ -256,6 +257,10 @@ def main():
         summary["study"] = EVIL.replace("/", "")
         summary["warnings"] = [EVIL]
         summary["links"] = [{"name": EVIL, "bytes": 10, "busy_fraction": 0.5, "shared_s": 0.1}]
+        summary["pipeline_transfers"] = {
+            "boundaries": [{"from": n, "to": n + 1, "direct": 3, "by_host": 5 if n == 14 else 0,
+                            "reason": EVIL if n == 14 else ""} for n in range(15)],
+            "buffers": [{"rank": 1, "use": "receive", "bytes": 6 << 20, "slots": 3, "slot_bytes": 2 << 20, "used": 2}]}
         with open(os.path.join(out, "summary.json"), "w") as file:
             json.dump(summary, file)
         done = subprocess.run([trainyard, "report", out], capture_output=True, text=True)
@@ -265,6 +270,11 @@ def main():
             check("hostile text stays text", browser.text("title") == EVIL.replace("/", ""), browser.text("title"))
             check("a hostile warning stays text", browser.text("warning-list") == EVIL)
             check("a hostile link's name stays text", EVIL in browser.text("links-table"))
+            check("a hostile reason stays text, and comes first",
+                  table(browser, "#transfers-table")[0] == ["14 to 15", "3", "5", EVIL],
+                  table(browser, "#transfers-table")[:1])
+            check("all transfers are counted", "50 tensors" in browser.text("transfers-lead"), browser.text("transfers-lead"))
+            check("buffers are shown", "rank 1, receives" in browser.text("transfers-table"))
             check("no element was made of it", browser.evaluate("document.querySelectorAll('img').length") == 0)
             check("no errors beside hostile text", not browser.problems(), browser.problems())
     print(f"{len(failures)} failures" if failures else "the page is drawn, told and operated as it should be")

@@ -7,6 +7,7 @@ drawTimeline();
 drawIdle();
 drawMemory();
 drawLinks();
+drawTransfers();
 drawSources();
 for (const redraw of redraws) redraw();
 document.documentElement.dataset.drawn = "yes";

@@ -268,6 +268,34 @@ TEST_CASE("recompute says what its methods take and need") {
   CHECK(with("schedule: zb-1p\nrecompute: {method: stage-aware, first: 0.25}\n") == "no error");
 }
 
+TEST_CASE("a key that another one leaves without effect is refused") {
+  const std::string no_copies =
+      "offload.horizon: says how many layers ahead copies come back, and nothing is copied; write activations: true, "
+      "or leave this key out";
+  CHECK(with("offload: {horizon: 2}\n") == "study.yaml:5:20: " + no_copies);
+  CHECK(with("offload: {horizon: 4, activations: false}\n") == "study.yaml:5:20: " + no_copies);
+  CHECK(set("offload.horizon=2") == "--set offload.horizon=2: " + no_copies);
+  CHECK(with("recompute: full\noffload: {horizon: 2, activations: true}\n") == "no error");
+  CHECK(with("offload: {activations: false}\n") == "no error");
+
+  for (const std::string by : {"shard", "parameter"}) {
+    CHECK(set("parallel.zero={stage: 0, by: " + by + "}") ==
+          "--set parallel.zero={stage: 0, by: " + by +
+              "}: parallel.zero.by: says how ZeRO divides, and stage 0 divides nothing; write stage: 1, or leave this "
+              "key out");
+    CHECK(set("parallel.zero={stage: 1, by: " + by + "}") == "no error");
+  }
+  CHECK(set("parallel.zero={stage: 0}") == "no error");
+
+  for (const std::string mode : {"dynamic", "static", "fast"}) {
+    CHECK(with("schedule: {method: gpipe, mode: " + mode + "}\n") ==
+          "study.yaml:5:33: schedule.mode: " + mode +
+              " is for schedules zb-1p, zb-2p and opportunistic, whose order depends on durations, not for gpipe; "
+              "leave it out");
+    CHECK(with("schedule: {method: zb-1p, mode: " + mode + "}\n") == "no error");
+  }
+}
+
 TEST_CASE("a model's numbers go together") {
   CHECK(
       with_model("{family: gpt, layers: 2, hidden: 100, heads: 3, vocab: 9, seq_len: 8}") ==

@@ -73,6 +73,7 @@ std::optional<HardwareProfile> find_hardware(const std::string& name) {
   profile.architecture = found->second;
   profile.peak = {{DType::kFp32, 1e13}, {DType::kFp16, 1e14}, {DType::kBf16, 1e14}};
   if (name == "cpu") profile.peak = {{DType::kFp32, 1e11}, {DType::kFp64, 1e11}};
+  profile.host_link.bandwidth = 25e9;
   return profile;
 }
 

@@ -267,6 +267,23 @@ TEST_CASE("selective recompute with flash attention warns, and so do idle device
             "pp(4) * dp(1) * tp(2) = 8 ranks leave 8 of 16 devices idle"});
 }
 
+TEST_CASE("post-validation says where it finds nothing to look at") {
+  // Degrees and clipping may be swept: a warning, no error.
+  const auto warning = [](std::vector<std::string> sets) {
+    sets.emplace_back("schedule={method: 1f1b, post_validation: true}");
+    return read(kSmallStudy, sets).warnings.at(0);
+  };
+  CHECK(warning({"parallel={tensor: 4, pipeline: 1}"}) ==
+        "schedule.post_validation is not used: pipeline is 1, and the one rank has the whole norm before it updates");
+  CHECK(warning({"training.clip_norm=0", "framework=halfgrad"}) ==
+        "schedule.post_validation is not used: training.clip_norm is 0, and halfgrad then takes no norm of the "
+        "gradients");
+  // fp16 has to look for what is not finite.
+  CHECK_THAT(warning({"training.clip_norm=0", "framework=halfgrad", "training.precision=fp16"}),
+             Catch::StartsWith("schedule.post_validation: times assume that every validation succeeds"));
+  CHECK_THAT(warning({}), Catch::StartsWith("schedule.post_validation: times assume that every validation succeeds"));
+}
+
 TEST_CASE("a case inside a list is a study") {
   const YamlNode list = YamlNode::parse(
       "- model: gpt-tiny\n  cluster: box\n"

@@ -95,13 +95,75 @@ TEST_CASE("ZeRO's way to divide and an even cluster are defaults unless said") {
   const auto text = [](const std::vector<std::string>& sets) {
     return resolved_study_text(read(kSmallStudy, sets));
   };
-  CHECK_THAT(text({}), Catch::Contains("    stage: 0  # default\n    by: shard  # default\n"));
+  CHECK_THAT(text({}), Catch::Contains("    stage: 0  # default\n  placement:"));
   CHECK_THAT(text({"parallel.zero=1"}),
              Catch::Contains("    stage: 1  # --set parallel.zero=1\n    by: shard  # default\n"));
   const std::string option = "  # --set parallel.zero={stage: 1, by: shard}\n";
   CHECK_THAT(text({"parallel.zero={stage: 1, by: shard}"}),
              Catch::Contains("    stage: 1" + option + "    by: shard" + option));
   CHECK_THAT(text({}), Catch::Contains("  speed: {}  # default\n"));
+}
+
+TEST_CASE("a horizon is written where something is copied") {
+  CHECK_THAT(resolved_study_text(read(kSmallStudy)), Catch::Contains("offload:\n  activations: false  # default\nframework:"));
+  const std::vector<std::string> sets = {"recompute=full", "offload={activations: true}"};
+  CHECK_THAT(resolved_study_text(read(kSmallStudy, sets)),
+             Catch::Contains("offload:\n  activations: true  # --set offload={activations: true}\n  horizon: 4  # default\n"));
+}
+
+TEST_CASE("where each curve of a link comes from survives the resolved study") {
+  // A calibration that has measured collectives, but no sends: those are derived, and must stay so.
+  LinkCurve measured;
+  measured.provenance = {"measured", "8 ranks, \"today\"", 0.0625};
+  measured.measured_from = 1024;
+  measured.measured_to = 3 << 20;
+  LinkCurve derived;
+  derived.provenance = {"derived", "half of the collectives'", 0};
+  LinkCurve datasheet;
+  datasheet.provenance = {"datasheet", "the switch's", 1.0 / 3};
+  Study study = read(kSmallStudy);
+  LinkClass& link = study.cluster.intra;
+  link.collective = measured;
+  link.point_to_point = derived;
+  link.in_switch = datasheet;
+  link.by_kind = {{"all_gather", derived}, {"broadcast", LinkCurve{}}};  // the latter's is the link's
+
+  const std::string text = resolved_study_text(study);
+  CAPTURE(text);
+  const LinkClass back = read(text).cluster.intra;
+  const auto check_same = [](const LinkCurve& curve, const LinkCurve& expected) {
+    CHECK(curve.provenance.kind == expected.provenance.kind);
+    CHECK(curve.provenance.note == expected.provenance.note);
+    CHECK(curve.provenance.interval == expected.provenance.interval);
+    CHECK(curve.measured_from == expected.measured_from);
+    CHECK(curve.measured_to == expected.measured_to);
+  };
+  check_same(back.collective, measured);
+  check_same(back.point_to_point, derived);
+  check_same(back.in_switch.value(), datasheet);
+  check_same(back.by_kind.at("all_gather"), derived);
+  check_same(back.by_kind.at("broadcast"), LinkCurve{});
+  CHECK(back.source == link.source);
+  CHECK(back.provenance == link.provenance);
+}
+
+TEST_CASE("a study says where one curve of a link comes from") {
+  const std::string intra = "cluster.intra={source: a page, provenance: datasheet, collective: {";
+  const auto curve = [&](const std::string& keys) {
+    return read(kSmallStudy, {intra + keys + "}}"}).cluster.intra.collective;
+  };
+  // What is not said is the link's.
+  CHECK(curve("provenance: measured").provenance.kind == "measured");
+  CHECK(curve("provenance: measured").provenance.note == "a page");
+  CHECK(curve("source: me").provenance.kind == "datasheet");
+  CHECK(curve("source: me").provenance.note == "me");
+  CHECK(curve("measured: {from: 1 KiB, to: 2 MiB}").measured_to == 2 << 20);
+  const auto error = [&](const std::string& keys) { return error_of(kSmallStudy, {intra + keys + "}}"}); };
+  CHECK_THAT(error("provenance: guessed"), Catch::Contains("cluster.intra.collective.provenance: unknown kind of source"));
+  CHECK_THAT(error("source: ''"), Catch::Contains("cluster.intra.collective.source: expected how the figures were found"));
+  CHECK_THAT(error("interval: 0"), Catch::Contains("cluster.intra.collective.interval: expected more than 0"));
+  CHECK_THAT(error("measured: {from: 2 KiB, to: 1 KiB}"),
+             Catch::Contains("cluster.intra.collective.measured: expected from at most to"));
 }
 
 TEST_CASE("words that this version has one of are written too") {
@@ -153,6 +215,7 @@ TEST_CASE("the resolved study reads back as the same study") {
       {"recompute={method: stage-aware, first: 0.4375}"},
       {"recompute=stage-aware", "schedule=scp"},
       {"recompute={method: group, strategy: contiguous}"},
+      {"recompute=full", "offload={activations: true, horizon: 2}", "parallel.zero={stage: 1, by: parameter}"},
       {"recompute={method: group, strategy: group_3}", "schedule=gpipe"},
       {"schedule=interleaved", "parallel.virtual_stages=3", "framework=megatron-lm"},
       {"cluster={gpu: h100, gpus: 12, gpus_per_node: 8, intra: nvswitch, inter: roce}",

@@ -177,6 +177,14 @@ TEST_CASE("as many transfers go direct as slots allow, on both ends") {
   CHECK(none.boundaries[0].reason ==
         "the buffer of 255 bytes is smaller than the largest tensor that pipeline rank 0 sends, "
         "256 bytes");
+  // Inside a node only who receives has a buffer.
+  const TransferSummary inside = transfers_of(study(kInNode, "pipeline: 2, d2d_buffer: 255 B"));
+  CHECK(counts(inside) == "0>1: 0+4, 1>0: 0+4");
+  CHECK(inside.boundaries[0].reason ==
+        "the buffer of 255 bytes is smaller than the largest tensor that pipeline rank 1 receives, "
+        "256 bytes");
+  // One slot, and more at once.
+  CHECK(transfers_of(study(kInNode, "pipeline: 2, d2d_buffer: 511 B")).boundaries[1].reason == "the buffer is full");
 }
 
 TEST_CASE("norms that the validation of a step sends along the pipeline are no transfers of tensors") {

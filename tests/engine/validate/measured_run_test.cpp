@@ -33,7 +33,7 @@ MeasuredRun example_run(const Program& program) {
   run.ranks_on_machine = 4;
   run.threads_per_rank = 1;
   for (int i = 0; i < 2; ++i) {
-    MeasuredStep one{7 + i, i == 0, {}};
+    MeasuredStep one{7 + i, i == 0, {}, i == 1};
     for (std::int64_t r = 0; r < 4; ++r) {
       RankTrace rank;
       rank.rank = r;
@@ -72,6 +72,10 @@ TEST_CASE("a step's time runs from the end of the step before, where nothing els
   CHECK(step_time(run, 2) == 2);  // from its first issue
   CHECK(median_step_time(run) == 2.5);
   CHECK(median_step(run) == 1);
+  // Nor does a step's time run from before one that was void.
+  run.steps[1].after_void = true;
+  CHECK(timed_steps(run) == std::vector<std::size_t>{3});
+  CHECK(step_time(run, 1) == 1.5);
 }
 
 TEST_CASE("of a single recorded step, its own length is all there is") {
@@ -118,6 +122,9 @@ TEST_CASE("measured.json reads back to the nanosecond") {
   REQUIRE(back.steps.size() == 2);
   CHECK(back.steps[1].step == 8);
   CHECK(back.steps[0].after_checkpoint);
+  CHECK_FALSE(back.steps[1].after_checkpoint);
+  CHECK_FALSE(back.steps[0].after_void);
+  CHECK(back.steps[1].after_void);
   for (std::size_t i = 0; i < 2; ++i) {
     for (std::size_t r = 0; r < 4; ++r) {
       const auto &a = run.steps[i].ranks[r].rows, &b = back.steps[i].ranks[r].rows;

@@ -238,6 +238,37 @@ TEST_CASE("the answer flags more ranks than cores, in words and in JSON") {
   CHECK(sum == Approx(comparison.measured - comparison.predicted).margin(1e-9));
 }
 
+TEST_CASE("where few steps have a time it is said why") {
+  const Program program = verified(kExampleProgram);
+  const Costs costs = predicted_costs(program);
+  const MeasuredRun two = as_measured(program, costs);
+  // Of six steps the first has none before it; `again` ran twice, `saved` behind a checkpoint.
+  const auto warnings = [&](std::vector<int> again, std::vector<int> saved) {
+    MeasuredRun six = two;
+    six.steps.clear();
+    for (int i = 0; i < 6; ++i) {
+      six.steps.push_back(two.steps.front());
+      six.steps.back().step = i + 1;
+    }
+    for (const int i : again) six.steps[static_cast<std::size_t>(i)].after_void = true;
+    for (const int i : saved) six.steps[static_cast<std::size_t>(i)].after_checkpoint = true;
+    return compare(program, costs, six).warnings;
+  };
+  CHECK(compare(program, costs, two).warnings == std::vector<std::string>{"measured 2 steps only; train --steps 20 has 16"});
+  CHECK(warnings({}, {0}).empty());
+  CHECK(warnings({1, 3}, {0}).empty());  // steps 3, 5 and 6 are timed
+  CHECK(warnings({1, 3, 5}, {0}) ==
+        std::vector<std::string>{"measured 2 steps only: of 6 that were recorded, 3 ran twice, because the one before was "
+                                 "clipped or not finite (schedule.post_validation); a larger training.clip_norm clips fewer"});
+  CHECK(warnings({1, 3, 5}, {0, 2}) ==
+        std::vector<std::string>{"measured 1 step only: of 6 that were recorded, 3 ran twice, because the one before was "
+                                 "clipped or not finite (schedule.post_validation); a larger training.clip_norm clips fewer; "
+                                 "1 ran behind a checkpoint; a larger checkpoint.every writes fewer"});
+  CHECK(warnings({}, {0, 1, 2, 3, 4, 5}) ==
+        std::vector<std::string>{"no step has a time from the end of the one before, only from its own start: of 6 that were "
+                                 "recorded, 5 ran behind a checkpoint; a larger checkpoint.every writes fewer"});
+}
+
 TEST_CASE(
     "what was measured of an op holds for ops that do the same, and scales others of its kind") {
   const Program program = verified(kExampleProgram);

@@ -54,6 +54,29 @@ class BackgroundRun {
     return found.empty() ? -1 : found.front();
   }
 
+  /// The process that starts the ranks; -1: not seen in a minute.
+  pid_t supervisor() const {
+    const auto begin = std::chrono::steady_clock::now();
+    while (!done_ && seconds_since(begin) < 60) {
+      for (const pid_t process : processes("")) {
+        const std::string place = "/proc/" + std::to_string(process);
+        const bool shell = read_text(place + "/cmdline").find(TRAINYARD_REAL) != 0;
+        if (!shell && read_text(place + "/environ").find("TRAINYARD_RANK=") == std::string::npos) return process;
+      }
+      std::this_thread::sleep_for(1ms);
+    }
+    return -1;
+  }
+  /// Waits until no process of the run is left, its ranks included; false: some stay.
+  bool wait_for_end(double seconds) const {
+    const auto begin = std::chrono::steady_clock::now();
+    while (seconds_since(begin) < seconds) {
+      if (done_ && processes("").empty()) return true;
+      std::this_thread::sleep_for(20ms);
+    }
+    return false;
+  }
+
   Answer answer() {
     const auto begin = std::chrono::steady_clock::now();
     while (!done_ && seconds_since(begin) < 60) std::this_thread::sleep_for(5ms);
@@ -112,6 +135,23 @@ TEST_CASE("a rank that is killed ends the run at once, and nothing before the la
     CHECK(checkpoint.info().step % 3 == 0);
     const std::string more = std::to_string(checkpoint.info().step + 2);
     CHECK(folder.train("--resume --steps " + more + " --out " + folder.path("run")).exit == 0);
+  }
+}
+
+TEST_CASE("ranks end with a supervisor that is killed while they are being started") {
+  // Before the first rank is there, while ranks are being loaded, while they find each other, in steps.
+  for (const int moment : {0, 1, 2, 3, 4, 5, 6}) {
+    CAPTURE(moment);
+    const TrainingFolder folder;
+    BackgroundRun run(folder, kEndless + " --out " + folder.path("run"));
+    const pid_t supervisor = run.supervisor();
+    REQUIRE(supervisor > 0);
+    const auto seen = std::chrono::steady_clock::now();
+    while (moment > 0 && run.ranks().empty() && seconds_since(seen) < 60) std::this_thread::sleep_for(1ms);
+    if (moment > 1) std::this_thread::sleep_for(std::chrono::milliseconds(10 << moment));
+    REQUIRE(kill(supervisor, SIGKILL) == 0);
+    CHECK(run.wait_for_end(10));
+    for (const pid_t rank : run.ranks()) kill(rank, SIGKILL);
   }
 }
 

@@ -139,6 +139,19 @@ TEST_CASE("a run that looks at its norms a step later has the losses of one that
   CHECK(expected > 0);
 }
 
+TEST_CASE("losses.csv has one word for what is no number") {
+  // Gradients of fp16 end at 65504: scaled by 1e30 they overflow, and so do sums of them of both signs.
+  const TrainingFolder folder;
+  const Answer run = folder.train("--set training.precision=fp16 --set training.loss_scale=1e30 --out " + folder.path("run"));
+  CAPTURE(run.err);
+  REQUIRE(run.exit == 0);
+  const std::string lines = read_text(folder.path("run") + "/losses.csv");
+  CAPTURE(lines);
+  CHECK_THAT(lines, Catch::Contains(",nan\n"));
+  CHECK_THAT(lines, !Catch::Contains("-nan"));
+  CHECK_THAT(run.err, Catch::Contains("norm nan") && !Catch::Contains("-nan"));
+}
+
 TEST_CASE("a run goes on under another layout") {
   const TrainingFolder folder;
   REQUIRE(folder.train("--steps 10 --out " + folder.path("one")).exit == 0);
