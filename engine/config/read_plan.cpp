@@ -100,7 +100,7 @@ void read_schedule(Section& root) {
             "is for schedule opportunistic, not for " + schedule.method + "; leave it out");
   }
   section.word("mode", schedule.mode, kScheduleModeWords);
-  if (is_said(root.study(), "schedule.mode") && !is_searched_schedule(schedule.method)) {
+  if (schedule.mode != "dynamic" && !is_searched_schedule(schedule.method)) {
     fail_at(root.study(), "schedule.mode",
             schedule.mode + " is for schedules zb-1p, zb-2p and opportunistic, whose order depends on durations, not for " +
                 schedule.method + "; leave it out");
@@ -119,11 +119,14 @@ void read_offload(Section& root) {
   section.boolean("activations", offload.activations);
   section.integer("horizon", offload.horizon, 0, static_cast<int>(kMaxLayers));
   section.finish();
-  if (!offload.activations && is_said(root.study(), "offload.horizon")) {
+  if (offload.activations || !is_said(root.study(), "offload.horizon")) return;
+  // Who says false may try both.
+  if (!is_said(root.study(), "offload.activations")) {
     fail_at(root.study(), "offload.horizon",
             "says how many layers ahead copies come back, and nothing is copied; write activations: true, or leave "
             "this key out");
   }
+  root.study().warnings.emplace_back("offload.horizon is not used: activations is false, and nothing is copied");
 }
 
 }  // namespace

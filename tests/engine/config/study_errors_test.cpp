@@ -273,21 +273,18 @@ TEST_CASE("a key that another one leaves without effect is refused") {
       "offload.horizon: says how many layers ahead copies come back, and nothing is copied; write activations: true, "
       "or leave this key out";
   CHECK(with("offload: {horizon: 2}\n") == "study.yaml:5:20: " + no_copies);
-  CHECK(with("offload: {horizon: 4, activations: false}\n") == "study.yaml:5:20: " + no_copies);
+  CHECK(with("offload: {horizon: 4, activations: false}\n") == "no error");  // a sweep may vary it
   CHECK(set("offload.horizon=2") == "--set offload.horizon=2: " + no_copies);
   CHECK(with("recompute: full\noffload: {horizon: 2, activations: true}\n") == "no error");
   CHECK(with("offload: {activations: false}\n") == "no error");
 
   for (const std::string by : {"shard", "parameter"}) {
-    CHECK(set("parallel.zero={stage: 0, by: " + by + "}") ==
-          "--set parallel.zero={stage: 0, by: " + by +
-              "}: parallel.zero.by: says how ZeRO divides, and stage 0 divides nothing; write stage: 1, or leave this "
-              "key out");
+    CHECK(set("parallel.zero={stage: 0, by: " + by + "}") == "no error");
     CHECK(set("parallel.zero={stage: 1, by: " + by + "}") == "no error");
   }
-  CHECK(set("parallel.zero={stage: 0}") == "no error");
 
-  for (const std::string mode : {"dynamic", "static", "fast"}) {
+  CHECK(with("schedule: {method: gpipe, mode: dynamic}\n") == "no error");
+  for (const std::string mode : {"static", "fast"}) {
     CHECK(with("schedule: {method: gpipe, mode: " + mode + "}\n") ==
           "study.yaml:5:33: schedule.mode: " + mode +
               " is for schedules zb-1p, zb-2p and opportunistic, whose order depends on durations, not for gpipe; "

@@ -284,6 +284,15 @@ TEST_CASE("post-validation says where it finds nothing to look at") {
   CHECK_THAT(warning({}), Catch::StartsWith("schedule.post_validation: times assume that every validation succeeds"));
 }
 
+TEST_CASE("what a switch that is off leaves without effect is said") {
+  const auto warnings = [](const std::vector<std::string>& sets) { return read(kSmallStudy, sets).warnings; };
+  CHECK(warnings({"offload={activations: false, horizon: 2}"}) ==
+        std::vector<std::string>{"offload.horizon is not used: activations is false, and nothing is copied"});
+  CHECK(warnings({"parallel.zero={stage: 0, by: parameter}"}) ==
+        std::vector<std::string>{"parallel.zero.by is not used: stage 0 divides nothing"});
+  CHECK(warnings({"recompute=full", "offload={activations: true, horizon: 2}", "parallel.zero={stage: 1, by: parameter}"}).empty());
+}
+
 TEST_CASE("a case inside a list is a study") {
   const YamlNode list = YamlNode::parse(
       "- model: gpt-tiny\n  cluster: box\n"
