@@ -22,7 +22,7 @@ struct RunOptions {
   bool record_rows = false;  // of one rank per fold class; unfolded: of one per list, and trace_ranks
   std::vector<std::int64_t> trace_ranks;
   bool fold = true;          // simulate one rank of each class that behaves alike
-  bool reuse = true;         // time the same body of a segment once (timed_body.h)
+  bool reuse = true;         // time runs of kernels at once, and the same body of a segment once (timed_body.h)
 };
 
 class Executor {

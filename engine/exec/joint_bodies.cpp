@@ -21,10 +21,11 @@ void JointBodies::pass(ChannelId channel, const std::vector<Cursor>& members, st
   entries_.clear();
   for (const Cursor member : members) {
     const StreamState& its = main_of(member);
-    entries_.push_back({progress_.item_at(member).op, its.ready, its.end, its.issued});
+    entries_.push_back({progress_.item_at(member).op, its.ready, its.end, its.issued,
+                        progress_.rank(member.rank).records});
   }
   const auto courses = timed(channel, body);
-  for (std::size_t i = 0; i < courses.size(); ++i) pass_timed(members[i], courses[i]);
+  for (std::size_t i = 0; i < courses.size(); ++i) pass_timed(members[i], body, courses[i]);
 }
 
 /// Of the ranks in entries_.
@@ -57,7 +58,7 @@ const std::vector<BodyMap>& JointBodies::maps(ChannelId channel, const std::vect
     key.push_back(static_cast<std::int64_t>(plan_.list_of[static_cast<std::size_t>(member.rank)]));
     key.push_back(item.body);
     constexpr Seconds kLongAgo = -1e30;
-    entries_.push_back({item.op, 0, body.main_follows ? kLongAgo : 0, kLongAgo});
+    entries_.push_back({item.op, 0, body.main_follows ? kLongAgo : 0, kLongAgo, records_});
   }
   const auto [it, fresh] = all_maps_.try_emplace(std::move(key));
   if (fresh) it->second = map_body(timed(channel, body), progress_.kinds().size());
@@ -108,6 +109,7 @@ void JointBodies::pass_mapped(Cursor member, const TimedBody& body, const BodyMa
   for (const auto& [kind, seconds] : map.exposed) {
     account.exposed[static_cast<std::size_t>(kind)] += seconds;
   }
+  if (state.records) record(state, stream, body, course, start);
   note(state, stream, course, start + course.main, start + course.other);
   const GivenMark* given = state.list->given.data() + item.first_given;
   for (std::uint32_t i = 0; i < item.num_given; ++i) {
@@ -121,14 +123,13 @@ void JointBodies::pass_mapped(Cursor member, const TimedBody& body, const BodyMa
   ++stream.next;
 }
 
-void JointBodies::pass_timed(Cursor member, const BodyCourse& course) {
+void JointBodies::pass_timed(Cursor member, const TimedBody& body, const BodyCourse& course) {
   RankState& state = progress_.rank(member.rank);
   StreamState& stream = state.streams[kMainStream];
   const StreamItem& item = progress_.item_at(member);
   StepAccount& account = state.account(stream.step);
   const std::uint32_t at = state.list->streams[kMainStream][stream.next];
-  const bool first =
-      state.list->bodies[static_cast<std::size_t>(item.body)].stream == StreamId::kTp;
+  const bool first = body.stream == StreamId::kTp;
   for (const BodyEvent& event : course.events) {
     if (event.kind < 0) {
       RankProgress::note_gap(account, stream, state, event.begin, event.end,
@@ -137,6 +138,7 @@ void JointBodies::pass_timed(Cursor member, const BodyCourse& course) {
       account.events[kMainStream].push_back({at, event.kind, first, event.begin, event.end, 0});
     }
   }
+  if (state.records) record(state, stream, body, course, 0);
   note(state, stream, course, course.main, course.other);
   const GivenMark* given = state.list->given.data() + item.first_given;
   for (std::uint32_t i = 0; i < item.num_given; ++i) {
@@ -145,6 +147,20 @@ void JointBodies::pass_timed(Cursor member, const BodyCourse& course) {
                     inside ? course.op_end[given[i].op] : stream.end);
   }
   ++stream.next;
+}
+
+void JointBodies::record(RankState& state, const StreamState& stream, const TimedBody& body,
+                         const BodyCourse& course, Seconds start) {
+  const StreamItem& item = state.list->items[state.list->streams[kMainStream][stream.next]];
+  for (std::uint32_t k = 0; k < body.num_ops; ++k) {
+    if (item.op[k].kind == TimedKind::kFree) continue;
+    const BodyOpTimes& times = course.op_times[k];
+    const Seconds issued = stream.issued + times.launched;
+    // A mapped course knows nothing of the rank's own entry, for which the others may have waited.
+    const Seconds ready = std::max(issued, k == 0 ? stream.ready : start + times.ready);
+    RankProgress::record(state, stream, item, k, issued, ready, start + times.start,
+                         start + course.op_end[k]);
+  }
 }
 
 /// What a body comes to; its streams end at `main` and `other`.

@@ -3,6 +3,7 @@
 // op.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -16,7 +17,10 @@ class JointBodies {
  public:
   /// Both outlive the object.
   JointBodies(const RunPlan& plan, RankProgress& progress)
-      : plan_(plan), progress_(progress), known_(plan.folds.channels.size()) {}
+      : plan_(plan),
+        progress_(progress),
+        records_(std::find(plan.records.begin(), plan.records.end(), true) != plan.records.end()),
+        known_(plan.folds.channels.size()) {}
 
   /// Main streams of all `members` of `channel`, ranks ascending, are at the body that is number
   /// `number` of the list of one of them, `body`: takes them past it.
@@ -31,12 +35,16 @@ class JointBodies {
   bool are_constant(const std::vector<Cursor>& members, const std::vector<BodyMap>& maps,
                     const TimedBody& body, Seconds start);
   void pass_mapped(Cursor member, const TimedBody& body, const BodyMap& map, Seconds start);
-  void pass_timed(Cursor member, const BodyCourse& course);
+  void pass_timed(Cursor member, const TimedBody& body, const BodyCourse& course);
+  /// Rows of a rank at the body. `start`: what the times of the course count from.
+  static void record(RankState& state, const StreamState& stream, const TimedBody& body,
+                     const BodyCourse& course, Seconds start);
   void note(RankState& state, StreamState& stream, const BodyCourse& course, Seconds main,
             Seconds other);
 
   const RunPlan& plan_;
   RankProgress& progress_;
+  bool records_;  // some ranks keep rows
   std::map<std::vector<std::int64_t>, std::vector<BodyMap>>
       all_maps_;  // by layout, lists and bodies of the members
   std::vector<std::vector<const std::vector<BodyMap>*>>

@@ -33,6 +33,7 @@ void RankProgress::begin() {
 void RankProgress::begin_rank(std::int32_t r) {
   RankState& state = rank(r);
   state.list = &plan_.lists[plan_.list_of[static_cast<std::size_t>(r)]];
+  state.records = plan_.records[static_cast<std::size_t>(r)];
   state.marks.assign(kKeptSteps * state.list->num_marks, start_);
   state.awaited.assign(kKeptSteps * state.list->num_marks, 0);
   state.idle = IdleTime(kinds_.size());
@@ -91,6 +92,7 @@ void RankProgress::run_kernels(RankState& state, StreamState& stream, const Stre
   if (host + run.slack <= start) {
     if (start > stream.end) note_gap(account, stream, state, stream.end, start, issued);
     stream.end = start + run.duration;
+    if (state.records) record_run(state, stream, item, host, start);
     const GivenMark* given = state.list->given.data() + item.first_given;
     for (std::uint32_t i = 0; i < item.num_given; ++i) {
       reach(state, stream.step, given[i].mark,
@@ -100,6 +102,20 @@ void RankProgress::run_kernels(RankState& state, StreamState& stream, const Stre
     run_held_up(state, stream, item, host, start);
   }
   account.end = std::max(account.end, stream.end);
+}
+
+/// A run whose kernels go back to back from `start` on.
+void RankProgress::record_run(RankState& state, const StreamState& stream, const StreamItem& item,
+                              Seconds host, Seconds start) {
+  Seconds launches = 0, done = 0;
+  for (std::uint32_t k = 0; k < item.run->num_ops; ++k) {
+    const TimedOp& op = item.op[k];
+    if (op.kind != TimedKind::kKernel) continue;
+    launches += op.launch;
+    const Seconds begin = start + done;
+    done += op.duration;
+    record(state, stream, item, k, host + launches, begin, begin, start + done);
+  }
 }
 
 /// A run of which the host holds up some kernels: one by one.
@@ -116,6 +132,7 @@ void RankProgress::run_held_up(RankState& state, StreamState& stream, const Stre
       const Seconds begin = std::max(k == 0 ? start : stream.end, launched);
       if (begin > stream.end) note_gap(account, stream, state, stream.end, begin, launched);
       stream.end = begin + op.duration;
+      record(state, stream, item, k, launched, begin, begin, stream.end);
     }
     while (mark < item.num_given && given[mark].op == k) {
       reach(state, stream.step, given[mark++].mark, stream.end);
@@ -130,6 +147,19 @@ void RankProgress::free(RankState& state, StreamState& stream, const StreamItem&
   if (ready > stream.end) note_gap(account, stream, state, stream.end, ready, issued);
   stream.end = ready;
   reach_all(state, stream, item, ready);
+}
+
+void RankProgress::record(RankState& state, const StreamState& stream, const StreamItem& item,
+                          std::uint32_t k, Seconds issued, Seconds ready, Seconds start,
+                          Seconds end) {
+  if (!state.records) return;
+  const auto s = static_cast<std::size_t>(item.stream);
+  // Nothing starts before it is issued and ready, but sums that should be equal may round otherwise.
+  const Seconds in_time = std::min(issued, start);
+  state.account(stream.step)
+      .rows.emplace_back(state.list->streams[s][stream.next],
+                         TraceRow{stream.step, item.segment, item.mb, item.op_index + k, in_time,
+                                  std::clamp(ready, in_time, start), start, end});
 }
 
 void RankProgress::finish(RankState& state, StreamState& stream, const StreamItem& item,
@@ -155,11 +185,7 @@ void RankProgress::finish(RankState& state, StreamState& stream, const StreamIte
   account.end = std::max(account.end, end);
   account.flop += op.flop;
   ++num_events_;
-  if (plan_.records[static_cast<std::size_t>(&state - ranks_.data())]) {
-    account.rows.emplace_back(state.list->streams[s][stream.next],
-                              TraceRow{stream.step, item.segment, item.mb, item.op_index,
-                                       stream.issued, stream.ready, start, end});
-  }
+  record(state, stream, item, 0, stream.issued, stream.ready, start, end);
 }
 
 }  // namespace trainyard

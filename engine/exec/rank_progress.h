@@ -47,6 +47,10 @@ class RankProgress {
                    Seconds ready);
   void free(RankState& state, StreamState& stream, const StreamItem& item, Seconds issued,
             Seconds ready);
+  /// The row of op `k` of the stream's item, where the rank keeps rows. What a rank does is grouped
+  /// alike whether it does or not, so that times are the same.
+  static void record(RankState& state, const StreamState& stream, const StreamItem& item,
+                     std::uint32_t k, Seconds issued, Seconds ready, Seconds start, Seconds end);
   /// An op that is an item of its own has ended. The caller goes on to the next item.
   void finish(RankState& state, StreamState& stream, const StreamItem& item, Seconds start,
               Seconds end);
@@ -70,6 +74,8 @@ class RankProgress {
 
  private:
   void begin_rank(std::int32_t r);
+  static void record_run(RankState& state, const StreamState& stream, const StreamItem& item,
+                         Seconds host, Seconds start);
   void run_held_up(RankState& state, StreamState& stream, const StreamItem& item, Seconds host,
                    Seconds start);
 

@@ -50,6 +50,7 @@ struct StreamState {
 
 struct RankState {
   const StreamList* list = nullptr;
+  bool records = false;                // rows are kept
   std::array<StreamState, kNumStreams> streams;
   std::vector<Seconds> marks;          // [kept step][mark]
   std::vector<StreamSet> awaited;      // [kept step][mark]: streams that wait for it

@@ -23,19 +23,12 @@ std::vector<bool> recorded(const Folds& folds, const RunOptions& options) {
   return out;
 }
 
-/// Lanes of a rank whose collectives may be in bodies: a group that nobody else gets in the way of, and of
-/// which nobody is asked for rows.
+/// Lanes of a rank whose collectives may be in bodies: a group that nobody else gets in the way of.
 std::vector<std::uint64_t> reusable_lanes(const RunPlan& plan, bool reuse) {
   std::vector<std::uint64_t> out(plan.folds.classes.size(), 0);
   if (!reuse || plan.slowdown.any()) return out;
   std::vector<bool> refused = plan.contends;
   refused.resize(plan.folds.channels.size(), false);
-  for (std::size_t r = 0; r < out.size(); ++r) {
-    if (!plan.records[r]) continue;
-    for (const ChannelId channel : plan.folds.classes[r].channel) {
-      if (channel >= 0) refused[static_cast<std::size_t>(channel)] = true;
-    }
-  }
   for (std::size_t r = 0; r < out.size(); ++r) {
     const auto& channels = plan.folds.classes[r].channel;
     for (std::size_t l = 0; l < channels.size(); ++l) {
@@ -58,21 +51,21 @@ void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
   const auto make = [&](const RunPlan::ListKey& key) {
     for (std::size_t i = 0; i < before.size(); ++i) {
       const RunPlan::ListKey& known = keys_before[i];
-      if (known.list != key.list || known.speed != key.speed || known.replica != key.replica || known.records != key.records) continue;
+      if (known.list != key.list || known.speed != key.speed || known.replica != key.replica) continue;
       if ((key.lanes & ~known.lanes) != 0 || (before[i].body_lanes & ~key.lanes) != 0) continue;
       StreamList found = std::move(before[i]);
       before.erase(before.begin() + static_cast<std::ptrdiff_t>(i));
       keys_before.erase(keys_before.begin() + static_cast<std::ptrdiff_t>(i));
       return found;
     }
-    const StreamListOptions how{!key.records && !plan.slowdown.any(), options.compute_only, key.lanes};
+    const StreamListOptions how{options.reuse && !plan.slowdown.any(), options.compute_only, key.lanes};
     if (!timed) timed.emplace(*plan.program, costs, plan.lanes);
     return make_stream_list(*plan.program, plan.lanes, key.list, timed->make(key.list, key.speed, key.replica), how);
   };
   std::map<RunPlan::ListKey, std::size_t> known;
   for (std::size_t r = 0; r < plan.folds.classes.size(); ++r) {
     const FoldClass& c = plan.folds.classes[r];
-    const RunPlan::ListKey key{c.list, c.speed, c.replica, plan.records[r], lanes[r]};
+    const RunPlan::ListKey key{c.list, c.speed, c.replica, lanes[r]};
     const auto [it, fresh] = known.emplace(key, plan.lists.size());
     if (fresh) {
       plan.lists.push_back(make(key));

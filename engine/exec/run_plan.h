@@ -24,13 +24,12 @@ struct RunPlan {
     std::size_t list = 0;             // index into Program::body
     double speed = 1;
     std::int32_t replica = -1;        // of FoldClass
-    bool records = false;
     std::uint64_t lanes = 0;          // that bodies may be made of
     friend auto operator<=>(const ListKey&, const ListKey&) = default;
   };
   std::vector<ListKey> list_keys;     // [list]
   std::vector<std::size_t> list_of;   // [fold class]: index into lists
-  std::vector<bool> records;          // [fold class]: rows are kept
+  std::vector<bool> records;          // [fold class]: rows are kept; nothing else depends on it
   std::vector<bool> contends;         // [channel]: over the interconnect; empty: none
   Slowdown slowdown;                  // any(): every op is an item, timed in order (slowdown_clock.h)
 };

@@ -41,6 +41,7 @@ struct BodyEntry {
   Seconds ready = 0;   // of the first collective on this rank
   Seconds main = 0;    // its main stream is free
   Seconds host = 0;    // host time before the first launch
+  bool records = false;  // its ops are to be known one by one
 };
 
 /// A gap of the main stream, or (kind >= 0) a collective.
@@ -48,6 +49,11 @@ struct BodyEvent {
   std::int32_t kind = -1;
   Seconds begin = 0, end = 0;
   Seconds issued = 0;  // of a gap: launches from the entry to the op that ends it
+};
+
+struct BodyOpTimes {
+  Seconds launched = 0;      // host time from before the first launch to its own
+  Seconds ready = 0, start = 0;
 };
 
 /// What became of one rank.
@@ -61,6 +67,7 @@ struct BodyCourse {
   Seconds first_launch = 0;       // host time from before the first launch to that of the first kernel
   Seconds slack = 0;              // least time from the host's entry to the start of the first collective
   std::vector<BodyEvent> events;  // in issue order
+  std::vector<BodyOpTimes> op_times;  // [op], if recorded; of a free: nothing
 };
 
 /// Times a body op by op. `duration(message)`: of its collectives. One entry per rank that meets.
@@ -81,14 +88,15 @@ template <typename Duration>
 std::vector<BodyCourse> time_body(const TimedBody& body, const std::vector<BodyEntry>& ranks,
                                   const Duration& duration) {
   struct State {
-    Seconds main, other, host, launched = 0;
+    Seconds main, other, launched = 0;
     bool began = false;
   };
   std::vector<BodyCourse> out(ranks.size());
   std::vector<State> states;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    states.push_back({ranks[i].main, ranks[i].ready, ranks[i].host});
+    states.push_back({ranks[i].main, ranks[i].ready});
     out[i].op_end.resize(body.num_ops);
+    if (ranks[i].records) out[i].op_times.resize(body.num_ops);
     out[i].slack = -1e300;
   }
   const auto main_bit = static_cast<StreamSet>(1U << static_cast<unsigned>(StreamId::kMain));
@@ -103,12 +111,12 @@ std::vector<BodyCourse> time_body(const TimedBody& body, const std::vector<BodyE
       for (std::size_t i = 0; i < ranks.size(); ++i) {
         State& state = states[i];
         const TimedOp& op = ranks[i].ops[k];
-        state.host += op.launch;
         state.launched += op.launch;
-        Seconds ready = std::max(state.other, state.host);
+        Seconds ready = std::max(state.other, ranks[i].host + state.launched);
         if (k > 0 && (op.waits & main_bit) != 0) ready = std::max(ready, state.main);
         for (auto e = edge; e != body.edges.end() && e->first == k; ++e) ready = std::max(ready, out[i].op_end[e->second]);
         start = i == 0 ? ready : std::max(start, ready);
+        if (ranks[i].records) out[i].op_times[k] = {state.launched, ready, 0};
       }
       if (k == 0) first_start = start;
       const Seconds end = start + duration(like.message);
@@ -117,6 +125,7 @@ std::vector<BodyCourse> time_body(const TimedBody& body, const std::vector<BodyE
         out[i].op_end[k] = end;
         out[i].slack = std::max(out[i].slack, states[i].launched - (start - first_start));
         ++out[i].num_events;
+        if (ranks[i].records) out[i].op_times[k].start = start;
         if (end > start) out[i].events.push_back({like.exposed_kind, start, end, 0});
       }
       continue;
@@ -129,9 +138,8 @@ std::vector<BodyCourse> time_body(const TimedBody& body, const std::vector<BodyE
       if ((op.waits & other_bit) != 0) start = std::max(start, state.other);
       for (auto e = edge; e != body.edges.end() && e->first == k; ++e) start = std::max(start, course.op_end[e->second]);
       if (op.kind == TimedKind::kKernel) {
-        state.host += op.launch;
         state.launched += op.launch;
-        start = std::max(start, state.host);
+        start = std::max(start, ranks[i].host + state.launched);
       }
       if (start > state.main) course.events.push_back({-1, state.main, start, state.launched});
       state.main = start;
@@ -142,6 +150,7 @@ std::vector<BodyCourse> time_body(const TimedBody& body, const std::vector<BodyE
           course.first_kernel = start;
           course.first_launch = state.launched;
         }
+        if (ranks[i].records) course.op_times[k] = {state.launched, start, start};
         state.main += op.duration;
         course.compute += op.duration;
         course.flop += op.flop;

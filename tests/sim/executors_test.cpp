@@ -149,21 +149,74 @@ TEST_CASE("folding and reuse change no answer, over placements, remainder leaves
   }
 }
 
-TEST_CASE("a run repeats bit for bit, folded or not, even where contention amplifies rounding") {
-  // Of 5,000 random plans the one that answers a change of the last digit most: 24 microbatches of kernels that
-  // take microseconds, behind trunks that they share. What ran before it in this process must not matter.
-  const std::string yaml = random_study(2877);
-  const auto time = [&](bool fold) {
+TEST_CASE("a run repeats bit for bit, folded or not, with rows or without, even where contention amplifies rounding") {
+  // Of 5,000 random plans one that answers a change of the last digit most: kernels that take microseconds, behind
+  // trunks that they share. What ran before it in this process must not matter, nor what is written out.
+  const std::string yaml =
+      "model: {family: t5, layers: 8, hidden: 256, heads: 4, vocab: 32000, seq_len: 24, activation: geglu}\n"
+      "cluster: {device: a100-sxm-40g, devices: 34, devices_per_node: 1, inter: {kind: ethernet, bandwidth: 2 GB/s, latency: 20 us},"
+      " fabric: {kind: fat-tree, leaf: 4 nodes, oversubscription: 4.5}}\n"
+      "parallel: {tensor: 4, pipeline: 8, data: 1, virtual_stages: 2, sequence_parallel: true, placement: TPD, scatter_gather: false}\n"
+      "training: {global_batch: 128, microbatch: 4, precision: fp32}\nschedule: interleaved\n";
+  const auto time = [&](const RunOptions& options, const std::string& latency) {
+    const std::vector<std::string> sets = {"fidelity=fluid", "cluster.inter.latency=" + latency};
+    return run_study(yaml, sets, options).simulation->summary.iteration_time;
+  };
+  const auto same_plan = [&](bool fold, bool rows) {
     RunOptions options;
     options.fold = fold;
-    return run_study(yaml, {"fidelity=fluid"}, options).simulation->summary.iteration_time;
+    options.record_rows = rows;
+    return time(options, "20 us");
   };
-  const Seconds first = time(true);
-  CHECK(time(true) == first);
-  CHECK(time(false) == first);
+  const Seconds first = same_plan(true, false);
+  CHECK(same_plan(true, false) == first);
+  CHECK(same_plan(true, true) == first);
+  CHECK(same_plan(false, false) == first);
+  CHECK(same_plan(false, true) == first);
+  // It does amplify.
+  CHECK(std::abs(time({}, "20.0000000001 us") - first) > 1e-6 * first);
 }
 
-TEST_CASE("200 random plans: contention never helps, folding and reuse change nothing, nobody is stuck") {
+TEST_CASE("what is recorded changes no time, not by a bit, over schedules, clusters and placements") {
+  const std::string schedule =
+      GENERATE("1f1b", "gpipe", "zb-h1", "zb-v, virtual_stages: 2", "interleaved, virtual_stages: 2");
+  const std::string cluster = GENERATE(
+      "preset: pcie-8x-a100, nodes: 2", "preset: dgx-a100-80g, nodes: 2",
+      "preset: dgx-a100-80g, nodes: 4, fabric: {kind: fat-tree, leaf: 1 nodes, oversubscription: 8}");
+  const std::string tensor = GENERATE("1", "2, sequence_parallel: true");
+  const std::size_t comma = schedule.find(',');
+  const std::string stages = comma == std::string::npos ? "" : schedule.substr(comma);
+  const std::string yaml =
+      "model: {family: bert, layers: 8, hidden: 128, heads: 8, vocab: 512, seq_len: 64}\ncluster: {" + cluster +
+      "}\nparallel: {tensor: " + tensor + ", pipeline: 4, zero: 1" + stages +
+      "}\ntraining: {global_batch: 48, microbatch: 1}\nschedule: " + schedule.substr(0, comma) + "\n";
+  CAPTURE(yaml);
+  const Compiled c = compile_text(yaml);
+  const std::array<Job, 1> jobs = {Job{&c.program, 0}};
+  for (const Fidelity fidelity : {Fidelity::kFluid, Fidelity::kStep}) {
+    for (const bool fold : {true, false}) {
+      CAPTURE(static_cast<int>(fidelity), fold);
+      RunOptions options;
+      options.max_steps = 3;
+      options.fold = fold;
+      const Trace plain = SimGridExecutor(fidelity).run(jobs, c.costs, options);
+      options.record_rows = true;
+      for (const bool more_ranks : {false, true}) {
+        if (more_ranks) options.trace_ranks = {1, 2, c.program.mesh.num_ranks() - 1};
+        const Trace recorded = SimGridExecutor(fidelity).run(jobs, c.costs, options);
+        CHECK(recorded.step_ends == plain.step_ends);
+        CHECK(recorded.num_events == plain.num_events);
+        for (std::size_t r = 0; r < plain.ranks.size(); ++r) {
+          CHECK(recorded.ranks[r].time.compute == plain.ranks[r].time.compute);
+          CHECK(recorded.ranks[r].time.bubble == plain.ranks[r].time.bubble);
+          CHECK(recorded.ranks[r].time.exposed == plain.ranks[r].time.exposed);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("200 random plans: contention never helps, rows, folding and reuse change nothing, nobody is stuck") {
   constexpr std::uint64_t kFirstSeed = 20'261'122'000;
   int compared = 0, unfolded = 0, slower = 0;
   for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + 200; ++seed) {
@@ -174,6 +227,10 @@ TEST_CASE("200 random plans: contention never helps, folding and reuse change no
     const Outcome fluid = run_study(yaml, {"fidelity=fluid"});
     REQUIRE(fluid.simulation);
     REQUIRE(find_implausible(fluid) == "");
+    RunOptions recorded;
+    recorded.record_rows = true;
+    CHECK(run_study(yaml, {"fidelity=fluid"}, recorded).simulation->summary.iteration_time ==
+          fluid.simulation->summary.iteration_time);
     const Summary &a = analytic.simulation->summary, &b = fluid.simulation->summary;
     CHECK(b.iteration_time >= a.iteration_time * (1 - 1e-9));
     slower += b.iteration_time > a.iteration_time * (1 + 1e-9);
