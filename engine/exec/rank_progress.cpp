@@ -154,7 +154,8 @@ void RankProgress::record(RankState& state, const StreamState& stream, const Str
                           Seconds end) {
   if (!state.records) return;
   const auto s = static_cast<std::size_t>(item.stream);
-  // Nothing starts before it is issued and ready, but sums that should be equal may round otherwise.
+  // Nothing starts before it is issued and ready, but sums that should be equal may round
+  // otherwise.
   const Seconds in_time = std::min(issued, start);
   state.account(stream.step)
       .rows.emplace_back(state.list->streams[s][stream.next],

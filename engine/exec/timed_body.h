@@ -38,9 +38,9 @@ std::vector<std::uint32_t> find_body_ends(const TimedSegment& segment, const Lan
 /// One rank's entry into a body.
 struct BodyEntry {
   const TimedOp* ops = nullptr;
-  Seconds ready = 0;   // of the first collective on this rank
-  Seconds main = 0;    // its main stream is free
-  Seconds host = 0;    // host time before the first launch
+  Seconds ready = 0;     // of the first collective on this rank
+  Seconds main = 0;      // its main stream is free
+  Seconds host = 0;      // host time before the first launch
   bool records = false;  // its ops are to be known one by one
 };
 
@@ -52,7 +52,7 @@ struct BodyEvent {
 };
 
 struct BodyOpTimes {
-  Seconds launched = 0;      // host time from before the first launch to its own
+  Seconds launched = 0;  // host time from before the first launch to its own
   Seconds ready = 0, start = 0;
 };
 

@@ -17,8 +17,9 @@ namespace {
 std::string study(const std::string& cluster, int layers, int hidden, int seq_len,
                   const std::string& parallel, int global_batch) {
   return "model: {family: gpt, layers: " + std::to_string(layers) +
-         ", hidden: " + std::to_string(hidden) + ", heads: 8, vocab: 8192, seq_len: " +
-         std::to_string(seq_len) + "}\ncluster: {preset: " + cluster + "}\nparallel: {" + parallel +
+         ", hidden: " + std::to_string(hidden) +
+         ", heads: 8, vocab: 8192, seq_len: " + std::to_string(seq_len) +
+         "}\ncluster: {preset: " + cluster + "}\nparallel: {" + parallel +
          "}\ntraining: {global_batch: " + std::to_string(global_batch) + ", microbatch: 1}\n";
 }
 
