@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "engine/compile.h"
 #include "engine/config/study_origin.h"
@@ -54,20 +56,52 @@ void add(const SimulatedStep& step, ActionTimes& times) {
   for (const RankTrace& rank : step.trace.ranks) times.add(step.program, rank.rows);
 }
 
-/// `rows`, or those of 1F1B where the memory limit allows them and a step with them, which takes `time_of_1f1b`, is
-/// shorter. The search knows actions alone: a reduction of gradients that is hidden behind the last backwards of one order may
-/// be exposed in another.
-std::string faster_rows(const Prepared& prepared, std::string rows, Seconds time_of_1f1b) {
+/// An order and the time of a step with it.
+struct Candidate {
+  std::string rows;
+  Seconds time = 0;
+};
+
+/// Of a schedule that the study's memory limit allows and its sizes suit.
+std::string rows_of(const Study& study, const std::string& method, const ScheduleSettings& settings) {
+  auto made = schedule_by_name(method, study.parallel.pipeline, 1, static_cast<int>(study.num_microbatches()), false, settings);
+  return schedule_csv(std::get<PipelineSchedule>(std::move(made)));
+}
+
+/// `candidates` has what was searched first. It gives way to another only where a step is shorter by more than rounding.
+std::string fastest(const std::vector<Candidate>& candidates) {
+  const Candidate* best = &candidates.front();
+  for (const Candidate& candidate : candidates) {
+    if (candidate.time * (1 + 1e-9) < best->time) best = &candidate;
+  }
+  return best->rows;
+}
+
+/// `rows`, or the order of another schedule that the memory limit allows and a step with which is shorter: those of 1F1B
+/// (`whole`), ZB-H1 (`halves`) and, for zb-2p, of what zb-1p finds. The search knows actions alone: a reduction of gradients
+/// that is hidden behind the last backwards of one order may be exposed in another.
+std::string faster_rows(const Prepared& prepared, std::string rows, ScheduleSettings durations, const SimulatedStep& whole,
+                        const SimulatedStep& halves) {
   const Study& study = prepared.study;
-  const ScheduleConfig& asked = study.schedule;
-  const int ranks = study.parallel.pipeline;
-  const auto microbatches = static_cast<int>(study.num_microbatches());
-  if (asked.memory_limit != 0 && asked.memory_limit < std::min(ranks, microbatches)) return rows;
-  std::string whole = schedule_csv(one_f_one_b(ranks, microbatches));
-  ScheduleConfig found = asked;
-  found.rows = rows;
-  const auto step = simulated_step(prepared, found, false);
-  return step && step->trace.period > time_of_1f1b * (1 + 1e-9) ? whole : rows;
+  const auto limit = study.schedule.memory_limit;
+  const auto in_flight = std::min(study.parallel.pipeline, static_cast<int>(study.num_microbatches()));
+  if (limit != 0 && limit < in_flight) return rows;
+  const auto timed = [&](std::string order) -> Candidate {
+    ScheduleConfig schedule = study.schedule;
+    schedule.rows = order;
+    const auto step = simulated_step(prepared, schedule, false);
+    return {std::move(order), step ? step->trace.period : std::numeric_limits<Seconds>::infinity()};
+  };
+  std::vector<Candidate> candidates = {timed(std::move(rows))};
+  if (study.schedule.method == "zb-2p") {
+    durations.memory_limit = 0;
+    durations.steps_overlap = study.schedule.post_validation;
+    std::string one = rows_of(study, "zb-1p", durations);
+    if (one != candidates.front().rows) candidates.push_back(timed(std::move(one)));
+  }
+  candidates.push_back({rows_of(study, "zb-h1", {}), halves.trace.period});
+  candidates.push_back({rows_of(study, "1f1b", {}), whole.trace.period});
+  return fastest(candidates);
 }
 
 }  // namespace
@@ -95,8 +129,9 @@ void search_schedule(Prepared& prepared) {
     ActionTimes times(study.parallel.pipeline);
     add(*whole, times);
     if (halves) add(*halves, times);
-    std::string rows = searched_rows(study, durations_of(times, mean_time));
-    study.schedule.rows = splits ? faster_rows(prepared, std::move(rows), whole->trace.period) : std::move(rows);
+    const ScheduleSettings durations = durations_of(times, mean_time);
+    std::string rows = searched_rows(study, durations);
+    study.schedule.rows = splits ? faster_rows(prepared, std::move(rows), durations, *whole, *halves) : std::move(rows);
   }
   study.origins["schedule.rows"] =
       derived_origin("searched for the durations of these stages on these devices");

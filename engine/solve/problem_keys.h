@@ -5,6 +5,8 @@
 
 namespace trainyard {
 
+inline constexpr double kLongestTime = 1e100;  // sums of such times are numbers
+
 /// `key`, or the word that peers' tables have for it.
 inline YamlNode at_either(const YamlNode& problem, const char* key, const char* other) {
   const auto node = problem.find(other);

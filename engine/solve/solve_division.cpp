@@ -49,8 +49,12 @@ double read_amount(const YamlNode& node) {
 double automatic_first(const YamlNode& problem, const YamlNode& of_first,
                        const std::vector<int>& layers, bool shifted) {
   StageAwareMemory memory{layers, {}, static_cast<int>(layers.size()), 0, 0, shifted};
-  if (const auto node = given(problem, "microbatches"))
+  if (const auto node = given(problem, "microbatches")) {
     memory.microbatches = static_cast<int>(node->as_integer(1, kMostItems));
+    const int least = std::max(4, static_cast<int>(layers.size()));
+    if (shifted && memory.microbatches < least)
+      node->fail("scp needs at least as many microbatches as stages, and 4: " + std::to_string(least) + " of them");
+  }
   const YamlNode map = problem.at("memory");
   memory.kept = read_amount(map.at("kept"));
   const YamlNode of_input = map.at("recomputed");

@@ -69,7 +69,15 @@ StagePlacement read_placement(const YamlNode& problem, const std::vector<Lowered
   return placement;
 }
 
-/// Refuses stages that are not there or on another rank, and actions that are there twice.
+/// What of the same stage and microbatch can only run behind such an action.
+std::vector<LoweredKind> needing(LoweredKind kind) {
+  using enum LoweredKind;
+  if (kind == kForward) return {kRecompute, kEarlyRecompute, kBackward, kBackwardInput, kBackwardWeight};
+  if (kind == kBackwardInput) return {kBackwardWeight};
+  return {};
+}
+
+/// Refuses stages that are not there or on another rank, actions that are there twice, and those in front of what they need.
 void check_rows(const YamlNode& node, const std::vector<LoweredRow>& rows,
                 const StagePlacement& placement) {
   if (placement.rank_of.size() * static_cast<std::size_t>(std::max(1, count_microbatches(rows))) >
@@ -87,6 +95,10 @@ void check_rows(const YamlNode& node, const std::vector<LoweredRow>& rows,
       if (place != static_cast<int>(rank)) {
         node.fail(text + " is on rank " + std::to_string(rank) + ", its stage on rank " +
                   std::to_string(place));
+      }
+      for (const LoweredKind later : needing(action.kind)) {
+        const std::string reader = to_string(LoweredAction{action.stage, later, action.microbatch});
+        if (seen.contains(reader)) node.fail(reader + " stands in front of " + text + ", which it needs");
       }
       if (has_microbatch(action.kind) && !seen.insert(text).second)
         node.fail(text + " appears twice");

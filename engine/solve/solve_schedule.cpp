@@ -21,7 +21,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kMostStages = 4096;
 constexpr std::int64_t kMostActions = 4'000'000;
-constexpr double kLongestTime = 1e100;  // sums of them are numbers
 
 double read_time(const YamlNode& node) {
   const double time = node.as_number();

@@ -45,7 +45,7 @@ function drawTimeline() {
   byId("timeline-lead").textContent = TIMELINE_LEADS[run.kind] +
       " Each row is a rank: its compute stream (tall; empty where it waits), below it the streams of its communication. The fainter a communication box, the less of the time it is in use." +
       (timeline.ranks.some((rank) => rank.standsFor > 1) ?
-           " A rank marked \u00d7104 stands for 104 that behave alike." :
+           " A rank marked \u00d7n stands for n that behave alike." :
            "");
   buildTools();
   drawTimelineLegend();
