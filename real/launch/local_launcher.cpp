@@ -62,7 +62,10 @@ class Supervisor {
   RankProcess start(std::int64_t rank) {
     std::vector<std::string> variables;
     for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
-    variables.push_back(std::string(kSupervisor) + "=" + std::to_string(getpid()));
+    std::string supervisor = kSupervisor;
+    supervisor += "=";
+    supervisor += std::to_string(getpid());
+    variables.push_back(std::move(supervisor));
     variables.push_back("TRAINYARD_RANK=" + std::to_string(rank));
     variables.push_back("TRAINYARD_WORLD_SIZE=" + std::to_string(ranks_));
     variables.push_back("TRAINYARD_MASTER=127.0.0.1:" + std::to_string(store_.port()));
