@@ -62,10 +62,11 @@ struct Candidate {
   Seconds time = 0;
 };
 
-/// Of a schedule that the study's memory limit allows and its sizes suit.
 std::string rows_of(const Study& study, const std::string& method, const ScheduleSettings& settings) {
-  auto made = schedule_by_name(method, study.parallel.pipeline, 1, static_cast<int>(study.num_microbatches()), false, settings);
-  return schedule_csv(std::get<PipelineSchedule>(std::move(made)));
+  const auto made =
+      schedule_by_name(method, study.parallel.pipeline, 1, static_cast<int>(study.num_microbatches()), false, settings);
+  if (const auto* reason = std::get_if<Infeasible>(&made)) fail_at(study, "schedule", reason->reason);
+  return schedule_csv(std::get<PipelineSchedule>(made));
 }
 
 /// `candidates` has what was searched first. It gives way to another only where a step is shorter by more than rounding.
@@ -94,7 +95,6 @@ std::string faster_rows(const Prepared& prepared, std::string rows, ScheduleSett
   };
   std::vector<Candidate> candidates = {timed(std::move(rows))};
   if (study.schedule.method == "zb-2p") {
-    durations.memory_limit = 0;
     durations.steps_overlap = study.schedule.post_validation;
     std::string one = rows_of(study, "zb-1p", durations);
     if (one != candidates.front().rows) candidates.push_back(timed(std::move(one)));
@@ -110,10 +110,7 @@ std::string searched_rows(const Study& study, ScheduleSettings durations) {
   durations.memory_limit = study.schedule.memory_limit;
   durations.active_microbatches = study.schedule.active_microbatches;
   durations.steps_overlap = study.schedule.post_validation;
-  const auto found = schedule_by_name(study.schedule.method, study.parallel.pipeline, 1,
-                                      static_cast<int>(study.num_microbatches()), false, durations);
-  if (const auto* reason = std::get_if<Infeasible>(&found)) fail_at(study, "schedule", reason->reason);
-  return schedule_csv(std::get<PipelineSchedule>(found));
+  return rows_of(study, study.schedule.method, durations);
 }
 
 void search_schedule(Prepared& prepared) {

@@ -16,6 +16,7 @@ void wait_for_last_kernel(Segment& segment) {
 }  // namespace
 
 void add_host_waits(ProgramDraft& draft) {
+  draft.host_waits = true;
   for (Segment& segment : draft.program.segments) {
     for (ProgramOp& op : segment.ops) op.host_sync = op.host_sync || op.kind == OpKind::kRecv;
   }

@@ -88,6 +88,7 @@ struct ProgramDraft {
   std::map<SegmentId, SegmentId> loads_ahead;  // segment -> what is copied back from the host before it
   ValueId loss = -1;
   int num_ranks = 1;  // along pp
+  bool host_waits = false;  // for transfers (host_waits.h)
 };
 
 /// Ids of the groups and transfers that instantiate() creates first, in this order.

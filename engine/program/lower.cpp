@@ -12,7 +12,6 @@
 #include "engine/program/pool_slots.h"
 #include "engine/program/post_validation.h"
 #include "engine/schedule/schedule_timing.h"
-#include "engine/schedule/stage_form.h"
 
 namespace trainyard {
 
@@ -42,8 +41,7 @@ class Lowering {
     if (auto* reason = std::get_if<Infeasible>(&timed)) return *reason;
     const auto& timing = std::get<ScheduleTiming>(timed);
     // A host that waits for a receive would not issue the action before it until then.
-    const bool receives_ahead = !software_.host_waits_for_transfers(any_splits(stage_forms(schedule_)),
-                                                                    schedule_.num_stages > schedule_.num_ranks());
+    const bool receives_ahead = !draft_.host_waits;
     const auto placed = place_transfers(draft_, schedule_, calls_, places_, timing,
                                         validation_calls(step_, calls_, timing), receives_ahead);
     Program& program = draft_.program;

@@ -157,6 +157,17 @@ class Run {
     load_weights([&](const Piece& piece, std::span<std::byte> out) { weights.read(piece, out); }, trainer);
   }
 
+  /// Tells the supervisor why `work` fails before what this rank holds is closed: the others meet that, and the first to
+  /// report is named.
+  void reported(const std::function<void()>& work) const {
+    try {
+      work();
+    } catch (const std::exception&) {
+      if (supervised()) report_rank_error(environment_, current_failure());
+      throw;
+    }
+  }
+
   /// Does `work`, which `trainer` runs, from when all ranks have come to it until all have done; says who hangs.
   void watched(const Program& program, RankTrainer& trainer, const std::string& name, const std::function<void()>& work) {
     rendezvous_.barrier(name, ranks());
@@ -165,11 +176,10 @@ class Run {
     PeerWatch peers(rendezvous_, ranks());
     if (!supervised()) rendezvous_.while_waiting([&] { peers.look(); });
     try {
-      work();
-    } catch (const std::exception& error) {
-      // Before what this rank holds is closed: the others then meet that, and the first to report is named.
-      if (supervised()) report_rank_error(environment_, current_failure());
-      if (dynamic_cast<const BackendError*>(&error) == nullptr || dynamic_cast<const PeerLost*>(&error) != nullptr) throw;
+      reported(work);
+    } catch (const PeerLost&) {
+      throw;
+    } catch (const BackendError& error) {
       throw BackendError(error.what() + last_to_move());
     }
     rendezvous_.while_waiting(nullptr);
