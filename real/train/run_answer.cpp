@@ -35,6 +35,7 @@ nlohmann::ordered_json answer_json(const TrainingPlan& plan, const RankTrainer& 
     json["mfu"] = model_flop_utilisation(prepared.study, prepared.model, prepared.hardware, step);
   }
   if (prepared.study.schedule.post_validation) json["repeated_steps"] = trainer.repeated();
+  if (prepared.study.training.precision == DType::kFp16) json["skipped_steps"] = totals.skipped;
   json["num_ranks"] = plan.num_ranks;
   json["program_digest"] = plan.digest;
   json["out"] = plan.out;
@@ -67,6 +68,10 @@ void write_answer(const TrainingPlan& plan, bool as_json, const RankTrainer& tra
     if (json.contains("repeated_steps")) {
       std::printf("steps run again, behind one that was clipped or not finite: %lld\n",
                   static_cast<long long>(trainer.repeated()));
+    }
+    if (totals.skipped > 0) {
+      std::printf("steps without an update, since their scaled gradients overflowed: %lld of %lld\n",
+                  static_cast<long long>(totals.skipped), static_cast<long long>(totals.steps));
     }
     std::printf("program %s\n", plan.digest.c_str());
   }

@@ -87,7 +87,8 @@ class Run {
       start_from(options_.weights, trainer);
     }
     std::optional<LossFile> losses;  // of the rank that hears the loss
-    if (rank() == reporter(plan_.program)) losses.emplace(plan_.out + "/losses.csv", trainer.steps_done());
+    reporter_ = reporter(plan_.program);
+    if (rank() == reporter_) losses.emplace(plan_.out + "/losses.csv", trainer.steps_done());
     watched(plan_.program, trainer, "training", [&] {
       if (rank() == 0) keep_plan();
       train(trainer, *samples, losses);
@@ -275,7 +276,7 @@ class Run {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (losses) {
       write_answer(plan_, options_.json, trainer,
-                   {trainer.steps_done() - first, seconds, last_loss, samples.best_loss()});
+                   {trainer.steps_done() - first, skipped_, seconds, last_loss, samples.best_loss()});
     }
   }
 
@@ -299,14 +300,25 @@ class Run {
     }
   }
 
-  /// Without loss scaling, gradients that are not finite end the run with the op that made them so.
+  /// Gradients that are not finite end the run with the op that made them so, unless it is the scale of the loss that
+  /// they owe it to: then the step goes without an update.
   void check_finite(const StepReport& report, RankTrainer& trainer) {
     if (report.updated) return;
-    if (study_.training.precision == DType::kFp16 && report.loss_scale > 1) return;
+    if (report.loss_scale > 1 && loss_is_finite(report)) {
+      ++skipped_;
+      return;
+    }
     trainer.find_bad_op();
     // Another rank's op it is; its error ends the run.
     rendezvous_.get("error/first");
     throw BackendError("step " + std::to_string(report.step) + ": the gradients are not finite");
+  }
+
+  /// Of a step without an update, which all ranks know of: they hear of its loss from the one that has it.
+  bool loss_is_finite(const StepReport& report) {
+    const std::string key = "overflow/" + std::to_string(report.step);
+    if (rank() == reporter_) rendezvous_.set(key, std::isfinite(report.loss.value()) ? "finite" : "not finite");
+    return rendezvous_.get(key) == "finite";
   }
 
   bool supervised() const { return environment_.launcher == kOwnLauncher; }
@@ -371,6 +383,8 @@ class Run {
   std::chrono::milliseconds timeout_;
   Rendezvous rendezvous_;
   Rendezvous beats_;  // a connection of its own: the other may be waiting
+  std::int64_t reporter_ = 0;
+  std::int64_t skipped_ = 0;  // steps of this start whose gradients overflowed
   std::chrono::steady_clock::time_point shown_;
 };
 

@@ -152,6 +152,25 @@ TEST_CASE("losses.csv has one word for what is no number") {
   CHECK_THAT(run.err, Catch::Contains("norm nan") && !Catch::Contains("-nan"));
 }
 
+TEST_CASE("steps without an update are counted, and a loss that is no number ends the run whatever its scale") {
+  const TrainingFolder folder;
+  const std::string fp16 = "--set training.precision=fp16 --json ";
+  // A scale that is fixed never falls: no step has an update.
+  const Answer fixed = folder.train(fp16 + "--steps 3 --set training.loss_scale=1e30 --out " + folder.path("fixed"));
+  CAPTURE(fixed.err);
+  REQUIRE(fixed.exit == 0);
+  CHECK(nlohmann::json::parse(fixed.out).at("skipped_steps") == 3);
+  // A step of this size takes every weight to +-1000: activations pass 65504 in the next forward.
+  for (const std::string plan : {"--ranks 1", "--ranks 2 --set parallel.pipeline=2", "--ranks 2 --set parallel.data=2"}) {
+    CAPTURE(plan);
+    const Answer run =
+        folder.train(fp16 + "--steps 10 --set training.lr.peak=1e3 --overwrite --out " + folder.path("run") + " " + plan);
+    CAPTURE(run.err);
+    CHECK(run.exit == 3);
+    CHECK_THAT(run.err, Catch::Contains("step 2: ") && Catch::Contains("its result is not finite"));
+  }
+}
+
 TEST_CASE("a run goes on under another layout") {
   const TrainingFolder folder;
   REQUIRE(folder.train("--steps 10 --out " + folder.path("one")).exit == 0);
