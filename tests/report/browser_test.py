@@ -19,6 +19,13 @@ cluster: {device: a100-sxm-80g, nodes: 2, devices_per_node: 4, intra: {kind: nvl
 parallel: {tensor: 2, pipeline: 2, data: 2, sequence_parallel: true}
 training: {global_batch: 16, microbatch: 1}
 """
+# Transfers go by the host: a copy there, a message, a copy back.
+BY_HOST = """
+model: {family: gpt, layers: 4, hidden: 1024, heads: 16, vocab: 1024, seq_len: 512}
+cluster: {preset: pcie-8x-rtx-3090, nodes: 1}
+parallel: {pipeline: 4, data: 2, d2d_buffer: 16 MiB}
+training: {global_batch: 16, microbatch: 1, precision: bf16}
+"""
 SWEEP = """sweep:
   parallel.tensor: [1, 2, 3, 4]
   parallel.pipeline: [1, 2, 4]
@@ -36,11 +43,11 @@ def check(name, holds, *values):
         print(f"FAILED: {name}", *values, file=sys.stderr)
 
 
-def simulate(trainyard, folder, name="study.yaml"):
+def simulate(trainyard, folder, name="study.yaml", text=STUDY):
     study = os.path.join(folder, name)
     with open(study, "w") as file:
-        file.write(STUDY)
-    out = os.path.join(folder, "out")
+        file.write(text)
+    out = os.path.join(folder, "out of " + name)
     done = subprocess.run([trainyard, "simulate", study, "--out", out, "--json"], capture_output=True, text=True)
     check("simulate --out", done.returncode == 0, done.stderr)
     return out
@@ -121,6 +128,14 @@ def test_idle_slots(browser):
     told = [milliseconds(line) for line in detail if " waiting for " in line and line[0].isdigit()]
     length = milliseconds([line for line in detail if " long, from " in line][0])
     check("its reasons add up to its length", abs(sum(told) - length) < 0.005 * length + 0.001, told, length)
+
+
+def test_idle_by_host(browser):
+    """What a copy from the host waits for is the stage that its message comes from, not the copy."""
+    words = [row[0] for row in table(browser, "#idle-table")]
+    for reason in ("gradients of the stage behind: others not ready", "activations of the stage before: others not ready"):
+        check(reason, reason in words, words)
+    check("copies are not blamed", "copy, from the host: not begun here" not in words, words)
 
 
 def test_keyboard(browser):
@@ -242,6 +257,10 @@ def main():
                     browser.evaluate("window.scrollTo(0, 0)")
                     browser.screenshot(os.path.join(keep, f"report-{width}{'-dark' if dark else ''}.png"))
                 check(f"no errors, no requests at {width} pixels", not browser.problems(), browser.problems())
+        by_host = simulate(trainyard, folder, "by_host.yaml", BY_HOST)
+        with Browser(chromium, 1280, 900) as browser:
+            browser.open(os.path.join(by_host, "report.html"))
+            test_idle_by_host(browser)
         plans = sweep(trainyard, folder)
         for width, height, dark in ((1280, 900, False), (390, 844, True)):
             with Browser(chromium, width, height, dark) as browser:

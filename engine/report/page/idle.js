@@ -33,19 +33,40 @@ function reasonsOf(lane, wait, from, to) {
 // from starting.
 function messagesWithin(lane, last, from, to) {
   const units = new Map();
-  const add = (words, length) => length > CLOSE && units.set(words, (units.get(words) || 0) + length);
+  addMessages(
+      lane, last, from, to, (words, length) => length > CLOSE && units.set(words, (units.get(words) || 0) + length));
+  return [...units].map(([words, length]) => ({words, units: length}));
+}
+
+function addMessages(lane, last, from, to, add) {
   let end = to;
   for (let i = last; i >= 0 && end > from + CLOSE; --i) {
     const name = messageWords(lane.rank, lane.call[i], lane.op[i]);
     const start = Math.min(end, Math.max(from, lane.start[i]));
     const free = Math.min(start, i > 0 ? Math.max(from, lane.end[i - 1]) : from);
-    const forOthers = Math.min(start - free, waitForPeers(lane.rank, lane.call[i], lane.op[i]).wait);
     add(name + ": on its way", end - start);
-    add(name + ": others not ready", forOthers);
-    add(name + ": not begun here", start - free - forOthers);
+    // A message that takes what another stream brings, as a copy from the host does, waits for that one.
+    const before = lane.start[i] === start && start - free > CLOSE ? endsOnAnotherStream(lane, start, free) : null;
+    if (before) {
+      addMessages(before.lane, before.index, free, start, add);
+    } else {
+      const forOthers = Math.min(start - free, waitForPeers(lane.rank, lane.call[i], lane.op[i]).wait);
+      add(name + ": others not ready", forOthers);
+      add(name + ": not begun here", start - free - forOthers);
+    }
     end = free;
   }
-  return [...units].map(([words, length]) => ({words, units: length}));
+}
+
+// What ends on another stream of the lane's rank, compute apart, as an op of the lane starts, which could have started
+// at `free`. An op too short to tell before from behind is none: two of them would wait for each other.
+function endsOnAnotherStream(lane, start, free) {
+  for (const other of lanesOf(lane.rank)) {
+    if (!other || other === lane || other.stream === 0) continue;
+    for (let at = lowerBound(other.start, start) - 1; at >= 0 && other.end[at] > free + CLOSE; --at)
+      if (Math.abs(other.end[at] - start) <= CLOSE && other.start[at] < start - CLOSE) return {lane: other, index: at};
+  }
+  return null;
 }
 
 function messageWords(rank, call, k) {
