@@ -96,15 +96,16 @@ std::string profile_path(const Study& study, const YamlNode& node) {
   return node.set_by().empty() ? path_from_study(study, path) : path;
 }
 
+void warn_of_estimates(Study& study) {
+  study.warnings.push_back(
+      "cluster: local: step times rest on estimates of this machine, not on measurements of it; trainyard calibrate "
+      "measures it, and cluster.profile names what it wrote");
+}
+
 /// Kernels of this machine, and its links where the profile has them, as they were measured.
 void read_local_profile(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
   const auto node = section.given("profile");
-  if (!node) {
-    section.study().warnings.push_back(
-        "cluster: local: step times rest on estimates of this machine, not on measurements of it; trainyard calibrate "
-        "measures it, and cluster.profile names what it wrote");
-    return;
-  }
+  if (!node) return warn_of_estimates(section.study());
   if (section.contains("device")) node->fail("says which device, as cluster.device does; leave one of them out");
   const std::string path = profile_path(section.study(), *node);
   try {
@@ -152,6 +153,8 @@ void read_written_out(Section& section, Cluster& cluster, const StudyResolvers& 
   cluster.device = section.required("device").as_text();
   require_profile(section.study(), "cluster.device", resolvers);
   section.text("name", cluster.name);
+  // As study.resolved.yaml writes this machine down: a profile that calibrate wrote is its device.
+  if (cluster.name == kLocalCluster && !cluster.device.ends_with(".yaml")) warn_of_estimates(section.study());
   std::int64_t per_node = 1;
   section.integer("devices_per_node", per_node, 1, kMaxRanks);
   cluster.devices_per_node = per_node;

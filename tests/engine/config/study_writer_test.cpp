@@ -147,6 +147,13 @@ TEST_CASE("where each curve of a link comes from survives the resolved study") {
   CHECK(back.provenance == link.provenance);
 }
 
+TEST_CASE("this machine's estimates are still called that in the resolved study") {
+  const Study study = read(kSmallStudy, {"cluster={preset: local, ranks: 8}"});
+  CHECK(!study.warnings.empty());
+  CHECK_THAT(study.warnings[0], Catch::Contains("step times rest on estimates of this machine"));
+  CHECK(read(resolved_study_text(study)).warnings == study.warnings);
+}
+
 TEST_CASE("a study says where one curve of a link comes from") {
   const std::string intra = "cluster.intra={source: a page, provenance: datasheet, collective: {";
   const auto curve = [&](const std::string& keys) {
