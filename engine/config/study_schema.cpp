@@ -1,17 +1,11 @@
 #include "engine/config/study_schema.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
 #include <initializer_list>
-#include <limits>
-#include <nlohmann/json.hpp>
-#include <span>
+#include <string>
 #include <string_view>
-#include <utility>
 
-#include "engine/config/profile_reader.h"
-#include "engine/config/read_link.h"
+#include "engine/config/cluster_schema.h"
+#include "engine/config/schema_words.h"
 #include "engine/config/study_limits.h"
 #include "engine/config/study_words.h"
 
@@ -19,87 +13,7 @@ namespace trainyard {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-using Keys = std::initializer_list<std::pair<const char*, Json>>;
-
-constexpr std::int64_t kAnyInteger = std::numeric_limits<std::int64_t>::max();
-
-Json typed(const char* type, const char* description) {
-  return {{"type", type}, {"description", description}};
-}
-
-Json integer(const char* description, std::int64_t least, std::int64_t most = kAnyInteger) {
-  Json schema = typed("integer", description);
-  schema["minimum"] = least;
-  if (most != kAnyInteger) schema["maximum"] = most;
-  return schema;
-}
-
-/// At least `least` and, where it is finite, less than `below`: the range of Section::number().
-Json number(const char* description, double least,
-            double below = std::numeric_limits<double>::infinity()) {
-  Json schema = typed("number", description);
-  schema["minimum"] = least;
-  if (std::isfinite(below)) schema["exclusiveMaximum"] = below;
-  return schema;
-}
-
-Json positive(const char* description) {
-  Json schema = typed("number", description);
-  schema["exclusiveMinimum"] = 0;
-  return schema;
-}
-
-/// More than 0 and at most `most`.
-Json factor(const char* description, double most) {
-  Json schema = positive(description);
-  schema["maximum"] = most;
-  return schema;
-}
-
-Json flag(const char* description) { return typed("boolean", description); }
-Json text(const char* description) { return typed("string", description); }
-
-Json quantity(const char* description) {
-  Json schema = text(description);
-  schema["pattern"] = R"(^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)? *[A-Za-zµ/]+$)";
-  return schema;
-}
-
-Json word(const char* description, std::span<const std::string_view> words) {
-  return {{"enum", words}, {"description", description}};
-}
-
-/// The same or null: a key that has a default takes it then.
-Json or_null(Json schema) {
-  if (schema.contains("anyOf")) {
-    schema["anyOf"].push_back({{"type", "null"}});
-  } else if (schema.contains("enum")) {
-    schema["enum"].push_back(Json(nullptr));
-  } else if (schema.contains("type")) {
-    if (!schema["type"].is_array()) schema["type"] = Json::array({schema["type"]});
-    schema["type"].push_back("null");
-  }
-  return schema;
-}
-
-/// Every key but those in `required` may be left out or null.
-Json map(const char* description, Keys keys, std::initializer_list<const char*> required = {}) {
-  Json properties = Json::object();
-  for (const auto& [key, schema] : keys) {
-    const bool always = std::any_of(required.begin(), required.end(),
-                                    [&](std::string_view name) { return name == key; });
-    properties[key] = always ? schema : or_null(schema);
-  }
-  Json schema = typed("object", description);
-  schema["properties"] = properties;
-  if (required.size() > 0) schema["required"] = required;
-  schema["additionalProperties"] = false;
-  return schema;
-}
-
-/// Any of them.
-Json either(std::initializer_list<Json> schemas) { return {{"anyOf", schemas}}; }
+using namespace schema;
 
 Json model_map(const char* description, std::initializer_list<const char*> required) {
   return map(
@@ -142,198 +56,6 @@ Json model_schema() {
                  model_map("a preset with some of its numbers replaced", {"preset"}),
                  model_map("the architecture in numbers",
                            {"family", "layers", "hidden", "heads", "vocab", "seq_len"})});
-}
-
-Json by_ranks_schema() {
-  Json schema = map("efficiency of a group of so many ranks; {2: 0.64, 8: 0.75}", {});
-  schema["patternProperties"] = {{"^[0-9]{1,6}$", factor("efficiency", 1)}};
-  return schema;
-}
-
-Json beyond_schema() {
-  Json schema = map("message size: efficiency of the bytes beyond it; {16 MiB: 0.7}", {});
-  schema["patternProperties"] = {{R"(^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)? *[A-Za-z]+$)",
-                                  factor("efficiency", kMostEfficiencyBeyond)}};
-  return schema;
-}
-
-Json groups_schema() {
-  Json schema = map("ranks of a group: its start-up and efficiencies", {});
-  schema["patternProperties"] = {{"^[0-9]{1,6}$", map("",
-                                                      {{"startup", quantity("once per call, such as 10 us")},
-                                                       {"efficiency", factor("reached share of the bandwidth", kMostEfficiencyBeyond)},
-                                                       {"efficiency_beyond", beyond_schema()}},
-                                                      {"efficiency"})}};
-  return schema;
-}
-
-/// What a link may say of all its curves.
-Json curve_keys_schema(const char* description) {
-  return map(description,
-             {{"startup", quantity("once per call, such as 10 us")},
-              {"latency", quantity("per step of the algorithm, such as 5 us")},
-              {"half_size", quantity("message size of half the bandwidth, such as 1 MiB")},
-              {"efficiency", factor("reached share of the bandwidth", 1)},
-              {"rank_latency", quantity("between nodes: of a ring's step inside a node, such as 2 us")},
-              {"efficiency_by_ranks", by_ranks_schema()},
-              {"efficiency_beyond", beyond_schema()},
-              {"by_ranks", groups_schema()}});
-}
-
-Json curve_schema(const char* description) {
-  Json schema = curve_keys_schema(description);
-  const Json sources = map("", {{"source", text("where this curve comes from, if not from where its link does")},
-                                {"provenance", word("kind of source", kProvenanceWords)},
-                                {"interval", factor("half of its 90 % interval, over its time", kMostInterval)},
-                                {"measured", map("sizes of messages that were measured",
-                                                 {{"from", quantity("least, such as 1 KiB")},
-                                                  {"to", quantity("most, such as 1 GiB")}},
-                                                 {"from", "to"})}});
-  for (const auto& [key, value] : sources["properties"].items()) schema["properties"][key] = value;
-  return schema;
-}
-
-Json by_kind_schema() {
-  Json schema = map("collectives with a curve of their own, in a node", {});
-  for (const std::string_view kind : kCollectives) {
-    schema["properties"][std::string(kind)] = curve_schema("curve of such collectives");
-  }
-  return schema;
-}
-
-Json link_schema(const char* description, std::initializer_list<const char*> required) {
-  Json schema = map(
-      description,
-      {{"kind", word("kind of link", kLinkWords)},
-       {"bandwidth",
-        quantity(
-            "one direction, such as 300 GB/s; per device inside a node, per node between nodes")},
-       {"collective", curve_schema("curve of collectives")},
-       {"point_to_point", curve_schema("curve of sends")},
-       {"in_switch", curve_schema("curve of all-reduces that the switches add up")},
-       {"by_kind", by_kind_schema()},
-       {"name", text("what reports call these links")},
-       {"source", text("where the figures come from")},
-       {"provenance", word("kind of source", kProvenanceWords)}},
-      required);
-  const Json both = curve_keys_schema("");
-  for (const auto& [key, value] : both["properties"].items()) schema["properties"][key] = value;
-  return schema;
-}
-
-Json collectives_schema() {
-  Json schema = map("algorithm per collective", {});
-  for (const std::string_view collective : kCollectives) {
-    schema["properties"][std::string(collective)] =
-        or_null(word("auto: the fastest", collective_words(collective)));
-  }
-  return schema;
-}
-
-Json speed_schema() {
-  Json schema = typed("object", "device, counted before placement: factor on its compute rate");
-  schema["patternProperties"] = {{"^[0-9]+$", factor("on the compute rate", kFastestFactor)}};
-  schema["additionalProperties"] = false;
-  return schema;
-}
-
-Json fabric_schema() {
-  return map("network between nodes",
-             {{"kind", word("shape", kFabricWords)},
-              {"leaf", either({quantity("nodes under one switch, such as 16 nodes"),
-                               integer("the same", 1, kMaxNodesPerLeaf)})},
-              {"oversubscription",
-               number("bandwidth out of a leaf is divided by it", 1, kOversubscriptionBelow)},
-              {"pod", integer("fat-tree: leaves under one set of spines", 1, kMaxRanks)},
-              {"pod_oversubscription",
-               number("fat-tree: bandwidth out of a pod is divided by it once more", 1, kOversubscriptionBelow)},
-              {"group", integer("dragonfly: routers of a group, with `leaf` nodes each", 1, 1 << 15)},
-              {"dimensions", {{"type", "array"},
-                              {"items", integer("nodes", 1, kMaxRanks)},
-                              {"minItems", 2},
-                              {"maxItems", 3},
-                              {"description", "torus: nodes along each dimension"}}},
-              {"link", quantity("torus: to a neighbour; dragonfly: between routers of a group; such as 25 GB/s")},
-              {"global_link", quantity("dragonfly: between two groups, such as 50 GB/s")}});
-}
-
-Json host_schema() {
-  return map("memory of the hosts, through which devices without peer access send",
-             {{"sockets", integer("per node", 1, kMaxRanks)},
-              {"memory", quantity("of one socket, reads and writes together, such as 100 GB/s")},
-              {"link", quantity("between sockets, one direction, such as 20 GB/s")}});
-}
-
-Json pcie_schema() {
-  return map("PCIe switches of a node, with equal parts of its devices and NICs behind each",
-             {{"switches", integer("0: none that could be a bottleneck", 0, kMaxRanks)},
-              {"uplink", quantity("of one switch, one direction, such as 25 GB/s")}});
-}
-
-/// One of the forms of a cluster, with the keys that all of them have.
-Json cluster_form(const char* description, Keys keys, std::initializer_list<const char*> required) {
-  Json form = map(description, keys, required);
-  const Json shared = map(
-      "",
-      {{"fabric", fabric_schema()},
-       {"nics", integer("per node; default one per device", 1, kMaxRanks)},
-       {"pcie", pcie_schema()},
-       {"p2p",
-        {{"enum", {true, false, "on", "off"}},
-         {"description", "devices of a node read each other's memory"}}},
-       {"rdma",
-        {{"enum", {true, false, "on", "off"}},
-         {"description", "the network reads and writes the devices' memory; default as its kind"}}},
-       {"host", host_schema()},
-       {"speed", speed_schema()},
-       {"collectives", collectives_schema()}});
-  for (const auto& [key, schema] : shared["properties"].items()) form["properties"][key] = schema;
-  return form;
-}
-
-Json cluster_schema() {
-  const Json nodes = integer("number of nodes", 1, kMaxRanks);
-  const Json devices =
-      integer("number of devices, where the last node is part-filled", 1, kMaxRanks);
-  return either(
-      {text("a preset, or the path of a file of topologies/"),
-       cluster_form("a preset scaled to some nodes",
-                    {{"preset", text("a preset such as dgx-a100-80g, or a path")},
-                     {"nodes", nodes},
-                     {"devices", devices},
-                     {"nvlink_domain", integer("devices on one NVLink network", 1, kMaxRanks)},
-                     {"intra", link_schema("what is other than the preset's inside a node", {})},
-                     {"inter", link_schema("what is other than the preset's between nodes", {})}},
-                    {"preset"}),
-       cluster_form("this machine",
-                    {{"preset", word("this machine", kLocalWords)},
-                     {"ranks", integer("processes, each with a device of its own", 1, kMaxRanks)},
-                     {"device", text("hardware profile of the devices; default cpu")},
-                     {"profile", text("the file that trainyard calibrate wrote on this machine, in place of device")},
-                     {"intra", link_schema("what is other than the preset's", {})},
-                     {"inter", link_schema("what is other than the preset's", {})}},
-                    {"preset"}),
-       cluster_form("written out in place",
-                    {{"device", text("hardware profile of the devices, such as a100-sxm-80g")},
-                     {"name", text("what reports call the cluster")},
-                     {"devices_per_node", integer("devices of a node", 1, kMaxRanks)},
-                     {"nodes", nodes},
-                     {"devices", devices},
-                     {"nvlink_domain", integer("devices on one NVLink network", 1, kMaxRanks)},
-                     {"intra", link_schema("links inside a node", {"kind"})},
-                     {"inter", link_schema("network between nodes", {"kind"})}},
-                    {"device"}),
-       cluster_form(
-           "a case's flat words",
-           {{"gpu", text("hardware profile of the devices")},
-            {"gpus", integer("number of devices", 1, kMaxRanks)},
-            {"gpus_per_node", integer("devices of a node", 1, kMaxRanks)},
-            {"intra", word("kind of link inside a node", kLinkWords)},
-            {"intra_gb_per_s", positive("10^9 bytes/s, one direction, per device")},
-            {"inter", word("kind of network between nodes", kLinkWords)},
-            {"inter_gbit_per_s_per_node", positive("10^9 bit/s, one direction, per node")},
-            {"nvlink_domain", integer("devices on one NVLink switch network", 1, kMaxRanks)}},
-           {"gpu", "gpus", "gpus_per_node"})});
 }
 
 Json placement_schema() {
@@ -493,7 +215,7 @@ Json sweep_schema() {
                    {{"together", {{"type", "array"}, {"items", together}, {"description", "each map is one axis"}}}});
   block["patternProperties"] = {{"^(?!together$|sweep$|sweep[.]).+$", values}};
   block["minProperties"] = 1;
-  return or_null(block);
+  return block;
 }
 
 Json annotation(const char* description) { return {{"description", description}}; }
@@ -536,6 +258,7 @@ std::string study_schema_text() {
   Json document = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                    {"title", "Trainyard study"}};
   document.update(schema);
+  document["$defs"] = cluster_definitions();
   return document.dump(2) + "\n";
 }
 

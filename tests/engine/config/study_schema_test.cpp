@@ -24,10 +24,17 @@ namespace {
 using Json = nlohmann::json;
 using Keys = std::set<std::string>;
 
+/// What a reference of the form #/$defs/NAME stands for.
+Json definition(const Json& reference) {
+  static const Json kDocument = Json::parse(study_schema_text());
+  return kDocument.at(Json::json_pointer(reference.get<std::string>().substr(1)));
+}
+
 /// Keys of the map at `path` ("", "parallel", "cluster.intra") of the schema.
 Keys schema_keys(const std::string& path) {
   Json node = Json::parse(study_schema_text());
   const auto object_of = [](const Json& schema) {
+    if (schema.contains("$ref")) return definition(schema["$ref"]);
     if (!schema.contains("anyOf")) return schema;
     for (const Json& option : schema["anyOf"]) {
       if (option.contains("properties")) return option;
@@ -68,16 +75,13 @@ bool is_of_type(const Json& value, const std::string& type) {
 
 bool validates(const Json& schema, const Json& value);
 
+/// Of a map that takes no other keys than it names.
 bool members_validate(const Json& schema, const Json& object) {
   if (object.size() < schema.value("minProperties", 0U)) return false;
-  for (const Json& key : schema.value("required", Json::array())) {
-    if (!object.contains(key.get<std::string>())) return false;
-  }
   const Json properties = schema.value("properties", Json::object());
   const Json patterns = schema.value("patternProperties", Json::object());
   for (const auto& [key, member] : object.items()) {
     bool known = properties.contains(key);
-    if (known && !validates(properties[key], member)) return false;
     for (const auto& [pattern, of_pattern] : patterns.items()) {
       if (!std::regex_search(key, std::regex(pattern))) continue;
       known = true;
@@ -93,6 +97,17 @@ bool validates(const Json& schema, const Json& value) {
   const auto any = [](const Json& options, const auto& holds) {
     return std::any_of(options.begin(), options.end(), holds);
   };
+  if (schema.contains("$ref") && !validates(definition(schema["$ref"]), value)) return false;
+  if (schema.contains("not") && validates(schema["not"], value)) return false;
+  if (value.is_object()) {
+    for (const Json& key : schema.value("required", Json::array())) {
+      if (!value.contains(key.get<std::string>())) return false;
+    }
+    const Json properties = schema.value("properties", Json::object());
+    for (const auto& [key, of_key] : properties.items()) {
+      if (value.contains(key) && !validates(of_key, value[key])) return false;
+    }
+  }
   if (schema.contains("anyOf") &&
       !any(schema["anyOf"], [&](const Json& option) { return validates(option, value); })) {
     return false;
@@ -226,6 +241,10 @@ TEST_CASE("the schema and the reader take the same values") {
        {R"({"latency": 2})", R"({"latency": "-2 us"})", R"({"efficiency": 0})",
         R"({"efficiency": 1.5})", R"("nvswitch")", R"({"kind": "rope"})",
         R"({"efficiency_by_ranks": {"2": 0}})"}},
+      {"cluster",
+       {R"({"device": "a100", "nodes": 2, "devices_per_node": 4, "intra": {"kind": "nvlink", "bandwidth": "300 GB/s"}, "inter": {"kind": "ethernet", "bandwidth": "9 GB/s"}})"},
+       {R"({"device": "a100", "nodes": 2, "devices_per_node": 4, "intra": {"kind": null, "bandwidth": "300 GB/s"}, "inter": {"kind": "ethernet", "bandwidth": "9 GB/s"}})",
+        R"({"device": "a100", "nodes": 2, "devices_per_node": 4, "intra": {"bandwidth": "300 GB/s"}, "inter": {"kind": "ethernet", "bandwidth": "9 GB/s"}})"}},
       {"cluster.fabric.oversubscription", {"1", "2.5", "null"}, {"0.5", "1e6"}},
       {"cluster.fabric.leaf", {"4", R"("4 nodes")", "null"}, {"0", "1000000001"}},
       {"cluster.speed", {R"({"1": 0.5})", "{}", "null"}, {R"({"1": 0})", R"({"1": 1001})"}},
