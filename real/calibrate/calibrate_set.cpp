@@ -38,21 +38,6 @@ Seconds now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Groups of one probe after another under names of their own: a name serves once.
-class NamedTransport final : public Transport {
- public:
-  NamedTransport(Transport& inner, std::string prefix)
-      : inner_(inner), prefix_(std::move(prefix)) {}
-  std::unique_ptr<Communicator> make(const std::string& name,
-                                     const std::vector<std::int64_t>& ranks, int member) override {
-    return inner_.make(prefix_ + name, ranks, member);
-  }
-
- private:
-  Transport& inner_;
-  std::string prefix_;
-};
-
 class SetRun {
  public:
   SetRun(std::string out, Seconds seconds, const RankEnvironment& environment)
@@ -184,8 +169,9 @@ class SetRun {
   }
 
   ProbeTimings run(const CompiledProbe& compiled) {
-    NamedTransport transport(*transport_, std::to_string(++num_runs_) + ".");
-    return run_probe(compiled, environment_.rank, *device_, transport,
+    // A group's name serves once.
+    const auto transport = prefixed(*transport_, std::to_string(++num_runs_) + ".");
+    return run_probe(compiled, environment_.rank, *device_, *transport,
                      [this](Seconds warm_up, const std::vector<Seconds>& timed) {
                        return std::stoi(agree(std::to_string(more_steps(warm_up, timed))));
                      });

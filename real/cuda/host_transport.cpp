@@ -28,6 +28,7 @@ class HostCommunicator final : public Communicator {
   void broadcast(at::Tensor&, int) override { refuse(); }
   void reduce(at::Tensor&, int) override { refuse(); }
   void check() override { inner_->check(); }
+  void abort() override { inner_->abort(); }
 
  private:
   [[noreturn]] static void refuse() { bug("hosts send and receive alone"); }

@@ -42,10 +42,7 @@ class NcclCommunicator final : public Communicator {
       return ncclCommInitRankConfig(&comm_, static_cast<int>(ranks_.size()), id, member, &config);
     });
   }
-  ~NcclCommunicator() override {
-    // The step is over, or its peers will not come: abort waits for nobody.
-    if (comm_ != nullptr) ncclCommAbort(comm_);
-  }
+  ~NcclCommunicator() override { abort(); }
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
@@ -112,6 +109,11 @@ class NcclCommunicator final : public Communicator {
     if (asked != ncclSuccess) state = asked;
     if (state != ncclSuccess && state != ncclInProgress) fail("communication", state);
   }
+  void abort() override {
+    // The step is over, or its peers will not come: abort waits for nobody.
+    if (comm_ != nullptr) ncclCommAbort(comm_);
+    comm_ = nullptr;
+  }
 
  private:
   cudaStream_t stream() const { return c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_)); }
@@ -164,6 +166,9 @@ class NcclTransport final : public Transport {
       std::memcpy(id.internal, text.data(), sizeof id.internal);
     }
     return std::make_unique<NcclCommunicator>(id, key, ranks, member, device_, timeout_);
+  }
+  std::unique_ptr<Communicator> make_between_hosts(const std::string&, const std::vector<std::int64_t>&, int) override {
+    bug("NCCL sends from devices to devices");
   }
 
  private:

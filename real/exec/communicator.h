@@ -26,6 +26,9 @@ class Communicator {
   virtual void receive(at::Tensor& tensor, int member) = 0;
   /// Throws what has gone wrong with calls that have returned. Calls that block say it themselves.
   virtual void check() {}
+  /// Gives up what is under way, so that no device waits for members that do not come; nothing is called afterwards.
+  /// Calls that block end by themselves.
+  virtual void abort() {}
 };
 
 /// "tp.1", {0, 2} -> "tp.1.0.2": names a group among those of all ranks.

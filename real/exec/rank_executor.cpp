@@ -77,6 +77,7 @@ RankExecutor::RankExecutor(const RankPlan& plan, Device& device, const Study& st
       loss_(device.host_number()), norm_sq_(device.host_number()), norm_of_all_(device.host_number()) {}
 
 RankExecutor::~RankExecutor() {
+  if (in_step_) plan_.abort_communication();
   // What streams still run has the plan's communicators: one that has failed is no reason to leave the others.
   for (std::size_t failed = 0; failed <= kNumStreams; ++failed) {
     try {
@@ -153,7 +154,8 @@ void RankExecutor::begin(const StepState& state, const StepState* before, bool r
   if (before != nullptr) before_ = *before;
   result_ = {};
   has_loss_ = has_norm_ = false;
-  watched_ = 0;
+  in_step_ = true;
+  issued_ = watched_ = 0;
   whereabouts_.step = state.step;
   device_.begin_step(plan_.order().num_events, records);
 }
@@ -161,8 +163,17 @@ void RankExecutor::begin(const StepState& state, const StepState* before, bool r
 void RankExecutor::issue_call(std::size_t call) {
   const IssueOrder& order = plan_.order();
   whereabouts_.call = static_cast<std::int32_t>(call);
-  for (std::size_t i = order.first_op[call]; i < order.first_op[call + 1]; ++i) issue(order.ops[i]);
+  for (std::size_t i = order.first_op[call]; i < order.first_op[call + 1]; ++i) {
+    issued_ = i;
+    issue(order.ops[i]);
+  }
+  issued_ = order.first_op[call + 1];
   if (hooks_.call_done) hooks_.call_done(call);
+}
+
+void RankExecutor::end_step() {
+  device_.end_step([this] { watch(); });
+  in_step_ = false;
 }
 
 StepResult RankExecutor::run_validation(const StepState& before) {
@@ -172,7 +183,7 @@ StepResult RankExecutor::run_validation(const StepState& before) {
   for (std::size_t call = 0; call < plan_.calls().size(); ++call) {
     if (plan_.validation()[call]) issue_call(call);
   }
-  device_.end_step([this] { watch(); });
+  end_step();
   records_ = records;
   return std::move(result_);
 }
@@ -181,7 +192,7 @@ StepResult RankExecutor::run_step(const StepState& state, const StepState* befor
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   begin(state, before, records_);
   for (std::size_t call = 0; call < plan_.calls().size(); ++call) issue_call(call);
-  device_.end_step([this] { watch(); });
+  end_step();
   for (std::size_t i = 0; i < result_.rows.size(); ++i) {
     TraceRow& row = result_.rows[i];
     const TimeSpan span = device_.span(i);
@@ -215,7 +226,6 @@ void RankExecutor::issue(const IssuedOp& issued) {
     // Nothing is launched.
   } else if (moves_data(op.kind)) {
     move_data(plan, issued);
-    if (plan.tells_validity) validate(plan);
   } else {
     device_.launch(op, [&] {
       if (plan.passed_by) return;
@@ -225,6 +235,7 @@ void RankExecutor::issue(const IssuedOp& issued) {
     });
   }
   if (issued.event >= 0) device_.record(op.stream, issued.event);
+  if (runs && plan.tells_validity) validate(plan);
 }
 
 /// Corrections of a step that was valid or is not looked at, and the update of one that is void.
@@ -243,9 +254,10 @@ void RankExecutor::validate(const OpPlan& plan) {
 
 void RankExecutor::watch() {
   plan_.check_communication();
-  // Where the device is: at the first op whose event has not happened.
+  // Where the device is: at the first op whose event has not happened. Events of ops behind those that have been issued
+  // are of an earlier step, or of none.
   const IssueOrder& order = plan_.order();
-  for (; watched_ < order.ops.size(); ++watched_) {
+  for (; watched_ < issued_; ++watched_) {
     const IssuedOp& issued = order.ops[watched_];
     if (issued.event < 0 || device_.happened(issued.event)) continue;
     const auto after = std::upper_bound(order.first_op.begin(), order.first_op.end(), watched_);

@@ -70,12 +70,15 @@ class RankExecutor {
   RankValues& values() { return values_; }
   const RankPlan& plan() const { return plan_; }
   Whereabouts& whereabouts() { return whereabouts_; }
+  /// The place in the order of issue of the op that is being issued.
+  std::size_t issuing() const { return issued_; }
   void record_rows(bool on) { records_ = on; }
   ExecutorHooks& hooks() { return hooks_; }
 
  private:
   void begin(const StepState& state, const StepState* before, bool records);
   void issue_call(std::size_t call);
+  void end_step();
   void issue(const IssuedOp& issued);
   bool left_out(const OpPlan& plan) const;
   void validate(const OpPlan& plan);
@@ -99,6 +102,8 @@ class RankExecutor {
   StepState state_;
   std::optional<StepState> before_;  // of the step that waits for its validation
   StepResult result_;
+  bool in_step_ = false;       // or one has failed
+  std::size_t issued_ = 0;     // ops of the order, the left out among them
   std::size_t watched_ = 0;    // ops before it have ended, as far as events tell
   bool records_ = false;
   ExecutorHooks hooks_;

@@ -61,6 +61,10 @@ void RankPlan::check_communication() const {
   for (const auto& [name, communicator] : communicators_) communicator->check();
 }
 
+void RankPlan::abort_communication() const {
+  for (const auto& [name, communicator] : communicators_) communicator->abort();
+}
+
 void RankPlan::plan_segment(SegmentId id, const Study& study, const LossDivisors& divisors) {
   const Segment& segment = program_.segments[static_cast<std::size_t>(id)];
   std::vector<OpPlan>& ops = segments_[static_cast<std::size_t>(id)];

@@ -22,8 +22,7 @@ class RecordingDevice final : public Device {
   void begin_step(std::size_t num_events, bool timed) override { device_->begin_step(num_events, timed); }
   void launch(const ProgramOp& op, std::function<void()> work) override {
     out_.streams.push_back({StreamCall::kLaunch, op.stream, &op, -1});
-    // Launches come in the order of issue, one per op.
-    const IssuedOp& issued = executor_->plan().order().ops[launches_];
+    const IssuedOp& issued = executor_->plan().order().ops[executor_->issuing()];
     const bool views =
         op.kind == OpKind::kSplit || op.kind == OpKind::kJoin || op.kind == OpKind::kEnterTensor;
     const bool communicates = is_communication(op.kind);

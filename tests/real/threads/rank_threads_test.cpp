@@ -21,14 +21,19 @@ const std::string kTraining = "precision: fp32, dropout: 0.1";
 
 TEST_CASE("no two threads of a rank touch the same memory unless one waits for the other") {
   // Between them: collectives beside kernels, buckets reduced and gathered in parts, both
-  // directions of a pipeline, slots of pools that go round, copies to the host and back.
+  // directions of a pipeline, slots of pools that go round, copies to the host and back, norms that
+  // a step leaves to the next one and corrections of what it did, transfers through buffers.
   const std::vector<Sets> layouts = {
       {"cluster.ranks=2", "parallel.tensor=2", "parallel.sequence_parallel=true"},
       {"cluster.ranks=4", "parallel.data=2", "parallel.pipeline=2", "parallel.zero=1"},
       {"cluster.ranks=2", "parallel.pipeline=2", "parallel.virtual_stages=2",
        "schedule=interleaved"},
       {"cluster.ranks=2", "parallel.pipeline=2", "recompute=full",
-       "offload={activations: true, horizon: 1}"}};
+       "offload={activations: true, horizon: 1}"},
+      {"cluster.ranks=2", "parallel.pipeline=2", "schedule={method: zb-1p, post_validation: true}",
+       "training.clip_norm=0.01"},
+      {"cluster={device: a100-sxm-80g, devices_per_node: 2, intra: {kind: nvlink, bandwidth: 20 GB/s}}",
+       "training.kernels=cpu", "training.flash_attention=false", "parallel={pipeline: 2, d2d_buffer: 1 MiB}"}};
   for (const Sets& layout : layouts) {
     CAPTURE(layout);
     const LoopbackRun plain = run_loopback(parity_study("gpt", kTraining), layout, {.steps = 2});

@@ -83,7 +83,6 @@ class TouchingDevice final : public Device {
   at::Device where() const override { return device_->where(); }
   bool immediate() const override { return device_->immediate(); }
   void begin_step(std::size_t num_events, bool timed) override {
-    launches_ = 0;
     device_->begin_step(num_events, timed);
     if (!store_) return;
     const RankPlan& plan = executor_->plan();
@@ -92,8 +91,7 @@ class TouchingDevice final : public Device {
   }
 
   void launch(const ProgramOp& op, std::function<void()> work) override {
-    // Launches come in the order of issue, one per op.
-    const IssuedOp& issued = executor_->plan().order().ops[launches_++];
+    const IssuedOp& issued = executor_->plan().order().ops[executor_->issuing()];
     const bool views =
         op.kind == OpKind::kSplit || op.kind == OpKind::kJoin || op.kind == OpKind::kEnterTensor;
     const bool passed_by = executor_->plan().segment(issued.segment)[issued.op].passed_by;
@@ -155,7 +153,6 @@ class TouchingDevice final : public Device {
   PhiloxKey key_;
   std::uint32_t number_ = 0;  // of delays drawn
   RankExecutor* executor_ = nullptr;
-  std::size_t launches_ = 0;
   std::unique_ptr<Rendezvous> store_;
   std::unique_ptr<BeatSender> beats_;
 };
