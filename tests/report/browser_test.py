@@ -26,6 +26,14 @@ cluster: {preset: pcie-8x-rtx-3090, nodes: 1}
 parallel: {pipeline: 4, data: 2, d2d_buffer: 16 MiB}
 training: {global_batch: 16, microbatch: 1, precision: bf16}
 """
+# A norm goes from stage to stage, and comes back in the next step.
+LATE_NORM = """
+model: {family: gpt, layers: 8, hidden: 1024, heads: 16, vocab: 32000, seq_len: 1024}
+cluster: {preset: dgx-a100-80g, nodes: 1}
+parallel: {pipeline: 4, data: 2}
+training: {global_batch: 16, microbatch: 2, precision: bf16}
+schedule: {method: zb-h1, post_validation: true}
+"""
 SWEEP = """sweep:
   parallel.tensor: [1, 2, 3, 4]
   parallel.pipeline: [1, 2, 4]
@@ -136,6 +144,16 @@ def test_idle_by_host(browser):
     for reason in ("gradients of the stage behind: others not ready", "activations of the stage before: others not ready"):
         check(reason, reason in words, words)
     check("copies are not blamed", "copy, from the host: not begun here" not in words, words)
+    path = [row[0] for row in table(browser, "#critical-table")]
+    check("the critical path has the copies to the host", any("copy" in words and "host" in words for words in path), path)
+    check("and nothing that is not recorded", "host, or what is not recorded" not in path, path)
+
+
+def test_late_norm(browser):
+    words = [row[0] for row in table(browser, "#idle-table")]
+    check("a rank waits for the norm", any(w.startswith("gradient norm of the stages before: ") for w in words), words)
+    sends = [i for i, w in enumerate(words) if w.startswith("sending")]
+    check("what is called sending is short", sends == [] or sends[0] > words.index("gradient norm of the stages before: others not ready"), words)
 
 
 def test_keyboard(browser):
@@ -261,6 +279,10 @@ def main():
         with Browser(chromium, 1280, 900) as browser:
             browser.open(os.path.join(by_host, "report.html"))
             test_idle_by_host(browser)
+        late_norm = simulate(trainyard, folder, "late_norm.yaml", LATE_NORM)
+        with Browser(chromium, 1280, 900) as browser:
+            browser.open(os.path.join(late_norm, "report.html"))
+            test_late_norm(browser)
         plans = sweep(trainyard, folder)
         for width, height, dark in ((1280, 900, False), (390, 844, True)):
             with Browser(chromium, width, height, dark) as browser:

@@ -78,6 +78,8 @@ function messageWords(rank, call, k) {
   const rest = segmentOf(rank, call).name.replace(/^\d+/, "");
   if (rest.startsWith("RECV_F")) return "activations of the stage before";
   if (rest.startsWith("RECV_B")) return "gradients of the stage behind";
+  if (rest.startsWith("RECV_NORM")) return "gradient norm of the stages before";
+  if (rest === "VALIDATE") return "gradient norm of the step before";
   return "sending to another stage";
 }
 

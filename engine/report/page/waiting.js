@@ -32,7 +32,11 @@ function otherEnd(rank, call, k, start) {
   for (const candidate of timeline.ranks) {
     const at = candidate.calls.find.get(other + "," + rank.calls.microbatch[call]);
     if (at === undefined) continue;
-    const end = member(candidate, at, 0);
+    // By the host, a copy stands in front of the message.
+    const names = patternOf(candidate, at).name;
+    const op = names.findIndex((name) => name >= 0 && isTransfer(timeline.names[name]));
+    if (op < 0) continue;
+    const end = member(candidate, at, op);
     const same = AXES.every((axis, i) => axis === "pp" || candidate.at[i] === rank.at[i]);
     found.push({...end, fit: (Math.abs(end.start - start) <= CLOSE ? 2 : 0) + (same ? 1 : 0)});
   }
