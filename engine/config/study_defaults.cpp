@@ -6,6 +6,7 @@
 #include "engine/config/study_limits.h"
 #include "engine/config/study_origin.h"
 #include "engine/config/study_parts.h"
+#include "engine/config/study_words.h"
 #include "engine/config/user_text.h"
 
 namespace trainyard {
@@ -113,11 +114,13 @@ std::string degrees_text(const ParallelConfig& parallel, bool with_data) {
                                       const std::string& ranks_text, std::int64_t num_ranks) {
   const Cluster& cluster = study.cluster;
   const std::int64_t nodes = (num_ranks + cluster.devices_per_node - 1) / cluster.devices_per_node;
+  const std::string enough = cluster.name == kLocalCluster
+                                 ? "{preset: local, ranks: " + std::to_string(num_ranks) + "} has room"
+                                 : std::to_string(nodes) + " nodes have room";
   fail_at(study, key,
           ranks_text + " = " + std::to_string(num_ranks) + " ranks, but cluster at " +
               to_string(place_of(study, "cluster")) + " has " +
-              std::to_string(cluster.num_devices) + " devices; " + std::to_string(nodes) +
-              " nodes have room");
+              std::to_string(cluster.num_devices) + " devices; " + enough);
 }
 
 /// A published case does not say how its layers were divided: the first way that works.

@@ -150,7 +150,7 @@ class ScheduleRun {
     timing_.makespan = free_.empty() ? 0 : *std::max_element(free_.begin(), free_.end());
     for (std::size_t r = 0; r < free_.size(); ++r) {
       const double first = timing_.starts[r].empty() ? 0 : timing_.starts[r].front();
-      timing_.span_idle[r] = timing_.idle[r] + free_[r] - first;
+      timing_.span_idle[r] = std::max(0.0, timing_.idle[r] + free_[r] - first);  // rounding may take it below
       timing_.idle[r] += timing_.makespan;
     }
   }

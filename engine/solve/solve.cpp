@@ -67,7 +67,7 @@ const std::vector<SolveProblem>& solve_problems() {
        "devices  a list, or how many\ncosts    of the segments\n",
        "problem: d-hondt\ndevices: 8\ncosts: [100, 80, 30, 20]\n", solve_d_hondt},
       {"segment", "segments", "consecutive segments whose largest sum is least",
-       "costs     in order\nsegments  how many; at most as many as costs\n",
+       "costs     in order\nsegments  how many; never more than costs\n",
        "problem: segment\ncosts: [1, 2, 3, 4, 5]\nsegments: 3\n", solve_segment},
       {"batch-split", "batch_split",
        "a batch over microbatches and ranks that does not divide evenly",

@@ -80,8 +80,9 @@ double automatic_first(const YamlNode& problem, const YamlNode& of_first,
   std::size_t i = 0;
   while (i < least.size() && least[i] <= memory.free[i]) ++i;
   if (i == least.size()) i = 0;
-  of_first.fail("stage " + std::to_string(i) + " needs " + number_text(least[i]) +
-                " with every layer recomputed, and has " + number_text(memory.free[i]));
+  const std::string what = i + 1 == least.size() ? ", all of it kept, as on any last stage" : " with every layer recomputed";
+  of_first.fail("stage " + std::to_string(i) + " needs " + number_text(least[i]) + what + ", and has " +
+                number_text(memory.free[i]));
 }
 
 }  // namespace

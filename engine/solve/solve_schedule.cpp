@@ -82,6 +82,10 @@ Counts read_counts(const YamlNode& problem) {
   const auto total = static_cast<int>(stages->as_integer(1, kMostStages));
   if (!ranks) counts.ranks = total / counts.stages_per_rank;
   if (!each) counts.stages_per_rank = total / std::max(1, counts.ranks);
+  if (!each && total % std::max(1, counts.ranks) != 0) {
+    stages->fail(std::to_string(total) + " stages are not as many on each of " + std::to_string(counts.ranks) +
+                 " ranks; " + std::to_string((total / counts.ranks + 1) * counts.ranks) + " are");
+  }
   if (counts.ranks * counts.stages_per_rank != total) {
     stages->fail(std::to_string(counts.ranks) + " ranks of " +
                  std::to_string(counts.stages_per_rank) + " stages are not " +

@@ -132,6 +132,8 @@ TEST_CASE("ranks fit the devices") {
       "study.yaml:3:11: parallel: pp(4) * dp(3) * tp(2) = 24 ranks, but cluster at study.yaml:2:10 "
       "has 16 devices; 3 nodes have room");
   CHECK(set("cluster.nodes=4") == "no error");
+  CHECK_THAT(set("cluster={preset: local, ranks: 4}"),
+             Catch::Contains("8 ranks, but cluster at") && Catch::Contains(" has 4 devices; {preset: local, ranks: 8} has room"));
   CHECK(
       error_of(kSmallStudy, {"cluster.nodes=null", "cluster.devices=12"}) ==
       "study.yaml:3:11: parallel: pp(4) * tp(2) = 8 ranks do not divide the 12 devices of cluster "

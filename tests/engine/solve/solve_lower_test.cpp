@@ -91,7 +91,7 @@ TEST_CASE("stage-aware recompute keeps as much as memory has room for") {
   CHECK(first("[4, 100]", ", microbatches: 1")["first"] == 1.0);
   CHECK(problem_of("{problem: stage-recompute, stages: 2, first: auto, layers: 8, memory: {kept: 1, "
               "recomputed: 0, free: 3}}") ==
-        "p.yaml:1:46: first: stage 1 needs 4 with every layer recomputed, and has 3");
+        "p.yaml:1:46: first: stage 1 needs 4, all of it kept, as on any last stage, and has 3");
   CHECK(problem_of("{problem: stage-recompute, stages: 2, first: most, layers: 8}") ==
         "p.yaml:1:46: first: expected auto, or a share from 0 to 1, got 'most'");
   CHECK(problem_of("{problem: stage-recompute, stages: 2, first: auto, layers: 8, schedule: scp, microbatches: 3, memory: "

@@ -175,7 +175,7 @@ TEST_CASE("what is wrong with a problem is said at its place") {
   CHECK(problem_of("{problem: schedule, schedule: zb-v, ranks: 2, microbatches: 2}") ==
         "p.yaml:1:31: schedule: zb-v has exactly 2 stages per rank, not 1");
   CHECK(problem_of("{problem: schedule, schedule: 1f1b, ranks: 3, stages: 4, microbatches: 2}") ==
-        "p.yaml:1:55: stages: 3 ranks of 1 stages are not 4");
+        "p.yaml:1:55: stages: 4 stages are not as many on each of 3 ranks; 6 are");
   CHECK(problem_of("{problem: schedule, schedule: 1f1b, ranks: 2, microbatches: 2, durations: {F: "
                    "[1, 2, 3]}}") ==
         "p.yaml:1:79: durations.F: expected a number, or one for each of 2 stages, got 3");
