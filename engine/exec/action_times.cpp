@@ -142,6 +142,7 @@ ScheduleSettings durations_of(const ActionTimes& times, const PickTime& pick) {
     durations.weight = of(Phase::kBackwardWeight);
     const double whole = of(Phase::kBackward);
     durations.backward = whole > 0 ? whole : durations.input + durations.weight;
+    if (durations.input + durations.weight == 0) durations.input = durations.weight = whole / 2;
     settings.of_stage.push_back(durations);
   }
   return settings;

@@ -113,6 +113,45 @@ TEST_CASE("what an action waits for its transfer is no part of it") {
   CHECK(times.of_stage[0].at(Phase::kBackward) == std::vector<Seconds>{6, 5});
 }
 
+TEST_CASE("a backward that ran in one form takes as long in the other") {
+  ActionTimes times(3);
+  times.of_stage[0] = {{Phase::kForward, {1}}, {Phase::kBackward, {5, 7}}};
+  times.of_stage[1] = {{Phase::kForward, {1}}, {Phase::kBackwardInput, {2}}, {Phase::kBackwardWeight, {1}}};
+  times.of_stage[2] = {{Phase::kBackward, {5}}, {Phase::kBackwardInput, {4}}, {Phase::kBackwardWeight, {3}}};
+  const ScheduleSettings mean = durations_of(times, mean_time);
+  // Whole only: (5 + 7)/2, half of it each.
+  CHECK(mean.of_stage[0].backward == 6);
+  CHECK(mean.of_stage[0].input == 3);
+  CHECK(mean.of_stage[0].weight == 3);
+  // In halves only: 2 + 1.
+  CHECK(mean.of_stage[1].backward == 3);
+  CHECK(mean.of_stage[1].input == 2);
+  CHECK(mean.of_stage[1].weight == 1);
+  // Both: each as it ran.
+  CHECK(mean.of_stage[2].backward == 5);
+  CHECK(mean.of_stage[2].input == 4);
+  CHECK(mean.of_stage[2].weight == 3);
+}
+
+TEST_CASE("after a step of whole backwards halves are no cheaper than them") {
+  const Prepared prepared = prepare_text(
+      "model: {family: gpt, layers: 8, hidden: 64, heads: 4, vocab: 64, seq_len: 32}\n"
+      "cluster: {preset: dgx-a100-80g, nodes: 1}\nschedule: 1f1b\n"
+      "parallel: {data: 1, pipeline: 4}\ntraining: {global_batch: 8, microbatch: 1}\n");
+  const Program program = compiled_program(prepared);
+  SourceLog sources;
+  const Costs costs = make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, sources);
+  RunOptions options;
+  options.record_rows = true;
+  ActionTimes times(4);
+  for (const RankTrace& rank : run(program, costs, options).ranks) times.add(program, rank.rows);
+  for (const ActionDurations& stage : durations_of(times, mean_time).of_stage) {
+    CHECK(stage.backward > 0);
+    CHECK(stage.input == stage.weight);
+    CHECK(stage.input + stage.weight == stage.backward);
+  }
+}
+
 TEST_CASE("a transfer by the host takes its copies and its send") {
   const Program program = two_nodes("");
   // Copies: 5 s and 2 bytes/s. Between nodes: 10 s and 1 byte/s. Kernels take no time.
