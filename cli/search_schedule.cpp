@@ -56,10 +56,10 @@ void add(const SimulatedStep& step, ActionTimes& times) {
   for (const RankTrace& rank : step.trace.ranks) times.add(step.program, rank.rows);
 }
 
-/// An order and the time of a step with it.
+/// An order and, where it is known, the time of a step with it.
 struct Candidate {
   std::string rows;
-  Seconds time = 0;
+  std::optional<Seconds> time;
 };
 
 std::string rows_of(const Study& study, const std::string& method, const ScheduleSettings& settings) {
@@ -69,39 +69,60 @@ std::string rows_of(const Study& study, const std::string& method, const Schedul
   return schedule_csv(std::get<PipelineSchedule>(made));
 }
 
-/// `candidates` has what was searched first. It gives way to another only where a step is shorter by more than rounding.
-std::string fastest(const std::vector<Candidate>& candidates) {
-  const Candidate* best = &candidates.front();
+/// Unless it is there.
+void add(std::string rows, std::vector<Candidate>& candidates) {
   for (const Candidate& candidate : candidates) {
-    if (candidate.time * (1 + 1e-9) < best->time) best = &candidate;
+    if (candidate.rows == rows) return;
+  }
+  candidates.push_back({std::move(rows), std::nullopt});
+}
+
+Seconds time_of(const Prepared& prepared, const Candidate& candidate) {
+  if (candidate.time) return *candidate.time;
+  ScheduleConfig schedule = prepared.study.schedule;
+  schedule.rows = candidate.rows;
+  const auto step = simulated_step(prepared, schedule, false);
+  return step ? step->trace.period : std::numeric_limits<Seconds>::infinity();
+}
+
+/// `candidates` has what was searched first. It gives way to another only where a step is shorter by more than rounding.
+std::string fastest(const Prepared& prepared, const std::vector<Candidate>& candidates) {
+  if (candidates.size() == 1) return candidates.front().rows;
+  const Candidate* best = nullptr;
+  Seconds shortest = 0;
+  for (const Candidate& candidate : candidates) {
+    const Seconds time = time_of(prepared, candidate);
+    if (best != nullptr && time * (1 + 1e-9) >= shortest) continue;
+    best = &candidate;
+    shortest = time;
   }
   return best->rows;
 }
 
-/// `rows`, or the order of another schedule that the memory limit allows and a step with which is shorter: those of 1F1B
-/// (`whole`), ZB-H1 (`halves`) and, for zb-2p, of what zb-1p finds. The search knows actions alone: a reduction of gradients
-/// that is hidden behind the last backwards of one order may be exposed in another.
-std::string faster_rows(const Prepared& prepared, std::string rows, ScheduleSettings durations, const SimulatedStep& whole,
-                        const SimulatedStep& halves) {
-  const Study& study = prepared.study;
+/// For these durations and, where transfers go by the host, for transfers that take no time, too: copies of what comes from
+/// either side share a stream, so one that the search expects early may wait behind one that comes late.
+std::vector<ScheduleSettings> searches(const ScheduleSettings& durations, bool by_host) {
+  std::vector<ScheduleSettings> out = {durations};
+  if (by_host) out.emplace_back(durations).transfer = 0;
+  return out;
+}
+
+/// Orders of other schedules that the memory limit allows: those of 1F1B (`whole`), ZB-H1 (`halves`) and, for zb-2p, of what
+/// zb-1p finds. The search knows actions alone: a reduction of gradients that is hidden behind the last backwards of one order
+/// may be exposed in another.
+void add_others(const Study& study, const std::vector<ScheduleSettings>& searches, const SimulatedStep& whole,
+                const SimulatedStep& halves, std::vector<Candidate>& candidates) {
   const auto limit = study.schedule.memory_limit;
   const auto in_flight = std::min(study.parallel.pipeline, static_cast<int>(study.num_microbatches()));
-  if (limit != 0 && limit < in_flight) return rows;
-  const auto timed = [&](std::string order) -> Candidate {
-    ScheduleConfig schedule = study.schedule;
-    schedule.rows = order;
-    const auto step = simulated_step(prepared, schedule, false);
-    return {std::move(order), step ? step->trace.period : std::numeric_limits<Seconds>::infinity()};
-  };
-  std::vector<Candidate> candidates = {timed(std::move(rows))};
+  if (limit != 0 && limit < in_flight) return;
   if (study.schedule.method == "zb-2p") {
-    durations.steps_overlap = study.schedule.post_validation;
-    std::string one = rows_of(study, "zb-1p", durations);
-    if (one != candidates.front().rows) candidates.push_back(timed(std::move(one)));
+    for (ScheduleSettings durations : searches) {
+      durations.steps_overlap = study.schedule.post_validation;
+      add(rows_of(study, "zb-1p", durations), candidates);
+    }
   }
   candidates.push_back({rows_of(study, "zb-h1", {}), halves.trace.period});
   candidates.push_back({rows_of(study, "1f1b", {}), whole.trace.period});
-  return fastest(candidates);
 }
 
 }  // namespace
@@ -126,9 +147,11 @@ void search_schedule(Prepared& prepared) {
     ActionTimes times(study.parallel.pipeline);
     add(*whole, times);
     if (halves) add(*halves, times);
-    const ScheduleSettings durations = durations_of(times, mean_time);
-    std::string rows = searched_rows(study, durations);
-    study.schedule.rows = splits ? faster_rows(prepared, std::move(rows), durations, *whole, *halves) : std::move(rows);
+    const auto settings = searches(durations_of(times, mean_time), !times.sends_by_host.empty());
+    std::vector<Candidate> candidates;
+    for (const ScheduleSettings& durations : settings) add(searched_rows(study, durations), candidates);
+    if (splits) add_others(study, settings, *whole, *halves, candidates);
+    study.schedule.rows = fastest(prepared, candidates);
   }
   study.origins["schedule.rows"] =
       derived_origin("searched for the durations of these stages on these devices");

@@ -17,7 +17,8 @@ std::string searched_rows(const Study& study, ScheduleSettings durations);
 /// Fills in schedule.rows where the study's schedule is searched and has none. The durations are
 /// those of steps simulated with closed forms (analytic, whatever the study's fidelity, so that all
 /// take the same order) under 1f1b and, but for opportunistic, zb-h1: of each stage the mean time
-/// from its first kernel to its last, and of a transfer the shortest. So simulated, no step of
+/// from its first kernel to its last, and of a transfer the shortest. Where transfers go by the
+/// host, orders for transfers that take no time are tried beside. So simulated, no step of
 /// zb-1p and zb-2p is longer than that of 1F1B or ZB-H1 where their memory allows those orders, nor
 /// one of zb-2p than of zb-1p. Throws as searched_rows().
 void search_schedule(Prepared& prepared);

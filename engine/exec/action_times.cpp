@@ -13,6 +13,7 @@ namespace {
 struct CallRows {
   Seconds begin = std::numeric_limits<double>::infinity(), end = 0;
   std::vector<std::pair<Seconds, Seconds>> compute;  // of the compute stream
+  Seconds copying = 0, sending = 0;                  // without the waits between them
 
   /// From the first start to the last end, less what the compute stream waited until `received`: a
   /// backward may begin to recompute before its gradient has come.
@@ -36,22 +37,27 @@ std::map<CallKey, CallRows> rows_of_calls(const Program& program, std::span<cons
     call.begin = std::min(call.begin, row.start);
     call.end = std::max(call.end, row.end);
     if (op.stream == StreamId::kMain) call.compute.emplace_back(row.start, row.end);
+    if (op.kind == OpKind::kCopy) call.copying += row.end - row.start;
+    if (op.kind == OpKind::kSend) call.sending += row.end - row.start;
   }
   return calls;
 }
 
-bool receives(const Segment& segment) {
-  return segment.phase == Phase::kCommunicate && segment.ops.front().kind == OpKind::kRecv;
+bool has(const Segment& segment, OpKind kind) {
+  return std::any_of(segment.ops.begin(), segment.ops.end(),
+                     [&](const ProgramOp& op) { return op.kind == kind; });
 }
 
-/// Which segments receive what a segment reads: [segment].
+/// Which segments receive what a segment reads, or copy it from the host behind that: [segment].
 std::vector<std::vector<SegmentId>> receivers_of(const Program& program) {
   std::map<ValueId, SegmentId> receiver;
   for (std::size_t i = 0; i < program.segments.size(); ++i) {
     const Segment& segment = program.segments[i];
-    if (receives(segment))
-      receiver[storage_root(program, segment.ops.front().writes.front().value)] =
-          static_cast<SegmentId>(i);
+    if (segment.phase != Phase::kCommunicate || !has(segment, OpKind::kRecv)) continue;
+    for (const ProgramOp& op : segment.ops) {
+      for (const Operand& written : op.writes)
+        receiver[storage_root(program, written.value)] = static_cast<SegmentId>(i);
+    }
   }
   std::vector<std::vector<SegmentId>> out(program.segments.size());
   for (std::size_t i = 0; i < program.segments.size(); ++i) {
@@ -69,6 +75,16 @@ void append(std::vector<Seconds>& to, const std::vector<Seconds>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
+Seconds shortest_transfer(const ActionTimes& times) {
+  constexpr Seconds kNone = std::numeric_limits<double>::infinity();
+  const auto shortest = [](const std::vector<Seconds>& all) {
+    return all.empty() ? kNone : *std::min_element(all.begin(), all.end());
+  };
+  const Seconds found = std::min(
+      shortest(times.transfers), shortest(times.sends_by_host) + shortest(times.copies_from_host));
+  return found == kNone ? 0 : found;
+}
+
 }  // namespace
 
 void ActionTimes::add(const Program& program, std::span<const TraceRow> rows) {
@@ -77,7 +93,15 @@ void ActionTimes::add(const Program& program, std::span<const TraceRow> rows) {
   for (const auto& [key, call] : calls) {
     const Segment& segment = program.segments[static_cast<std::size_t>(key.first)];
     if (segment.phase == Phase::kCommunicate) {
-      if (segment.ops.front().kind == OpKind::kSend) transfers.push_back(call.end - call.begin);
+      const bool by_host = has(segment, OpKind::kCopy);
+      if (has(segment, OpKind::kSend)) {
+        if (by_host) {
+          sends_by_host.push_back(call.copying + call.sending);
+        } else {
+          transfers.push_back(call.end - call.begin);
+        }
+      }
+      if (by_host && has(segment, OpKind::kRecv)) copies_from_host.push_back(call.copying);
       continue;
     }
     if (key.second < 0) continue;
@@ -96,6 +120,8 @@ void ActionTimes::add(const ActionTimes& other) {
     for (const auto& [phase, times] : other.of_stage[stage]) append(of_stage[stage][phase], times);
   }
   append(transfers, other.transfers);
+  append(sends_by_host, other.sends_by_host);
+  append(copies_from_host, other.copies_from_host);
 }
 
 Seconds mean_time(const std::vector<Seconds>& times) {
@@ -104,8 +130,7 @@ Seconds mean_time(const std::vector<Seconds>& times) {
 
 ScheduleSettings durations_of(const ActionTimes& times, const PickTime& pick) {
   ScheduleSettings settings;
-  if (!times.transfers.empty())
-    settings.transfer = *std::min_element(times.transfers.begin(), times.transfers.end());
+  settings.transfer = shortest_transfer(times);
   for (const ActionTimes::OfPhase& of_stage : times.of_stage) {
     const auto of = [&](Phase phase) {
       const auto found = of_stage.find(phase);
@@ -117,6 +142,7 @@ ScheduleSettings durations_of(const ActionTimes& times, const PickTime& pick) {
     durations.weight = of(Phase::kBackwardWeight);
     const double whole = of(Phase::kBackward);
     durations.backward = whole > 0 ? whole : durations.input + durations.weight;
+    if (durations.input + durations.weight == 0) durations.input = durations.weight = whole / 2;
     settings.of_stage.push_back(durations);
   }
   return settings;

@@ -78,7 +78,12 @@ std::string to_text(const OrderTrial& trial) {
     for (const auto& [phase, times] : of_stage) phases.push_back({static_cast<int>(phase), times});
     stages.push_back(std::move(phases));
   }
-  return nlohmann::json{{"step", trial.step}, {"stages", stages}, {"transfers", trial.times.transfers}}.dump();
+  return nlohmann::json{{"step", trial.step},
+                        {"stages", stages},
+                        {"transfers", trial.times.transfers},
+                        {"sends_by_host", trial.times.sends_by_host},
+                        {"copies_from_host", trial.times.copies_from_host}}
+      .dump();
 }
 
 OrderTrial order_trial_from(const std::string& text) {
@@ -89,6 +94,8 @@ OrderTrial order_trial_from(const std::string& text) {
       trial.times.of_stage[stage][static_cast<Phase>(phase[0].get<int>())] = phase[1].get<std::vector<double>>();
   }
   trial.times.transfers = json.at("transfers").get<std::vector<double>>();
+  trial.times.sends_by_host = json.at("sends_by_host").get<std::vector<double>>();
+  trial.times.copies_from_host = json.at("copies_from_host").get<std::vector<double>>();
   return trial;
 }
 

@@ -2,9 +2,12 @@
 #include "cli/search_schedule.h"
 
 #include <catch2/catch.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "engine/exec/action_times.h"
+#include "engine/exec/analytic_executor.h"
 #include "engine/schedule/pipeline_schedule.h"
 #include "engine/schedule/schedule_csv.h"
 #include "tests/support/random_plan.h"
@@ -48,6 +51,39 @@ Seconds step_time(const std::string& yaml, const std::string& schedule) {
   return outcome.simulation->summary.iteration_time;
 }
 
+/// Devices whose transfers go by the host, each on a node of its own: 8 layers of 1024 and 1024 tokens a microbatch.
+std::string by_host(int stages, int num_microbatches, const std::string& bandwidth) {
+  return "model: {family: gpt, layers: 8, hidden: 1024, heads: 8, vocab: 8192, seq_len: 1024, tied_embeddings: false}\n"
+         "cluster: {device: rtx-3090, devices_per_node: 1, host: {memory: 100 GB/s}, devices: " +
+         std::to_string(stages) + ", inter: {kind: ethernet, bandwidth: " + bandwidth +
+         "}}\nparallel: {d2d_buffer: 1 GiB, pipeline: " + std::to_string(stages) +
+         "}\ntraining: {microbatch: 1, global_batch: " + std::to_string(num_microbatches) + "}\n";
+}
+
+/// Of the study's actions and transfers, in steps simulated as the search does.
+ScheduleSettings durations(const std::string& yaml, const std::vector<std::string>& methods) {
+  ActionTimes times(prepare_text(yaml).study.parallel.pipeline);
+  for (const std::string& method : methods) {
+    const Prepared prepared = prepare_text(yaml, {"schedule=" + method});
+    const Program program = compiled_program(prepared);
+    SourceLog sources;
+    const Costs costs = make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, sources);
+    RunOptions options;
+    options.record_rows = true;
+    const std::vector<Job> jobs = {Job{&program, 0}};
+    for (const RankTrace& rank : AnalyticExecutor().run(jobs, costs, options).ranks) times.add(program, rank.rows);
+  }
+  return durations_of(times, mean_time);
+}
+
+/// The schedule with the order of a search for these durations.
+std::string with_order(const std::string& yaml, const std::string& method, const ScheduleSettings& durations) {
+  std::string list;
+  std::istringstream rows(searched_rows(prepare_text(yaml, {"schedule=" + method}).study, durations));
+  for (std::string row; std::getline(rows, row);) list += (list.empty() ? "\"" : ", \"") + row + "\"";
+  return "{method: " + method + ", rows: [" + list + "]}";
+}
+
 std::string searched(const std::string& yaml, const std::string& schedule) {
   return prepare_text(yaml, {"schedule=" + schedule}).study.schedule.rows;
 }
@@ -88,6 +124,37 @@ TEST_CASE("below the memory of 1F1B and ZB-H1 their orders are not taken") {
     CHECK(peak_in_flight(parse_schedule_csv(rows, "rows"), 0) == 1);
   }
   CHECK(taken > 0);
+}
+
+TEST_CASE("zb-2p takes an order that suits transfers by the host, where one is faster") {
+  for (const std::string& yaml : {by_host(8, 16, "2 GB/s"), study("pcie-8x-rtx-3090, nodes: 1", 8, 256, 512,
+                                                                  "pipeline: 8, d2d_buffer: 1 GiB", 24)}) {
+    CAPTURE(yaml);
+    const ScheduleSettings known = durations(yaml, {"1f1b", "zb-h1"});
+    CHECK(known.transfer > 0);
+    ScheduleSettings at_once = known;
+    at_once.transfer = 0;
+    const Seconds time = step_time(yaml, "zb-2p");
+    CHECK(time == step_time(yaml, with_order(yaml, "zb-2p", known)));
+    CHECK(time < step_time(yaml, with_order(yaml, "zb-2p", at_once)));
+  }
+}
+
+TEST_CASE("where transfers by the host would wait behind others, orders for short transfers are taken") {
+  // One takes longer than a forward: 2 MiB in two copies and over 1 GB/s. What would fill the wait for the first gradient,
+  // more forwards, has its copies behind that of this gradient.
+  const std::string yaml = by_host(4, 8, "1 GB/s");
+  for (const std::string& method : {std::string("zb-2p"), std::string("opportunistic")}) {
+    CAPTURE(method);
+    const ScheduleSettings known =
+        durations(yaml, method == "zb-2p" ? std::vector<std::string>{"1f1b", "zb-h1"} : std::vector<std::string>{"1f1b"});
+    CHECK(known.transfer > known.of_stage[1].forward);
+    ScheduleSettings at_once = known;
+    at_once.transfer = 0;
+    const Seconds time = step_time(yaml, method);
+    CHECK(time == step_time(yaml, with_order(yaml, method, at_once)));
+    CHECK(time < step_time(yaml, with_order(yaml, method, known)));
+  }
 }
 
 }  // namespace trainyard

@@ -98,10 +98,14 @@ TEST_CASE("orders are tried where the study leaves them to trials") {
 TEST_CASE("a trial read from its text is the same to the last bit") {
   OrderTrial trial{0.1 + 0.2, uneven_times(3)};
   trial.times.transfers = {1.0 / 3};
+  trial.times.sends_by_host = {2.0 / 3, 1};
+  trial.times.copies_from_host = {1.0 / 7};
   const OrderTrial again = order_trial_from(to_text(trial));
   CHECK(again.step == trial.step);
   CHECK(again.times.of_stage == trial.times.of_stage);
   CHECK(again.times.transfers == trial.times.transfers);
+  CHECK(again.times.sends_by_host == trial.times.sends_by_host);
+  CHECK(again.times.copies_from_host == trial.times.copies_from_host);
 }
 
 }  // namespace trainyard
