@@ -316,6 +316,9 @@ void RankExecutor::compute(const OpPlan& plan, const IssuedOp& issued) {
   k.write_types = plan.write_types;
   k.write_shapes = plan.write_shapes;
   run(plan, issued);
+  if (hooks_.result) {
+    for (const at::Tensor& sum : k.accumulates) hooks_.result(op, issued.mb[plan.slot], sum);
+  }
   for (std::size_t i = 0; i < op.writes.size(); ++i) {
     const Microbatch mb = microbatch_of(op.writes[i], issued);
     if (hooks_.result) hooks_.result(op, issued.mb[plan.slot], k.writes[i]);

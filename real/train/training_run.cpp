@@ -309,9 +309,10 @@ class Run {
       return;
     }
     trainer.find_bad_op();
-    // Another rank's op it is; its error ends the run.
-    rendezvous_.get("error/first");
-    throw BackendError("step " + std::to_string(report.step) + ": the gradients are not finite");
+    // Another rank's op it is, whose error ends the run; or nobody's.
+    const std::string step = "step " + std::to_string(report.step);
+    rendezvous_.barrier("finite/" + step, ranks());
+    throw BackendError(step + ": the gradient norm is not finite, though the results of all ops are");
   }
 
   /// Of a step without an update, which all ranks know of: they hear of its loss from the one that has it.

@@ -171,6 +171,16 @@ TEST_CASE("steps without an update are counted, and a loss that is no number end
   }
 }
 
+TEST_CASE("a norm of finite gradients that overflows is named, and nobody waits for another rank's error") {
+  // Steps of 30 let gradients grow until their squares pass fp32's 3e38 though they do not.
+  const TrainingFolder folder;
+  const Answer run = folder.train("--steps 40 --set training.precision=fp32 --set training.dropout=0 --set training.lr.peak=30 "
+                                  "--out " + folder.path("run"));
+  CAPTURE(run.err);
+  CHECK(run.exit == 3);
+  CHECK_THAT(run.err, Catch::Contains("its result is not finite"));
+}
+
 TEST_CASE("a run goes on under another layout") {
   const TrainingFolder folder;
   REQUIRE(folder.train("--steps 10 --out " + folder.path("one")).exit == 0);
