@@ -8,11 +8,14 @@
 
 namespace trainyard {
 
-FlowNetwork::FlowNetwork(std::vector<double> capacities, bool everything_shared)
-    : capacities_(std::move(capacities)), everything_shared_(everything_shared), links_(capacities_.size()) {}
+FlowNetwork::FlowNetwork(std::vector<double> capacities, std::vector<double> paces, bool everything_shared)
+    : capacities_(std::move(capacities)),
+      paces_(std::move(paces)),
+      everything_shared_(everything_shared),
+      links_(capacities_.size()) {}
 
 void FlowNetwork::run(const std::function<void()>& body) {
-  simgrid_ = make_shared_links(capacities_);
+  simgrid_ = make_shared_links(capacities_, paces_);
   simgrid_->run(body);
   simgrid_.reset();
 }
@@ -138,7 +141,8 @@ void FlowNetwork::begin(std::int32_t slot) {
   for (const SharedLinkUse& use : entry.flow->links) {
     Link& link = links_[static_cast<std::size_t>(use.link)];
     link.users.push_back(slot);
-    if (link.users.size() == 2) link.shared_since = now_;
+    if (link.messages <= 1 && link.messages + use.messages > 1) link.shared_since = now_;
+    link.messages += use.messages;
   }
 }
 
@@ -150,7 +154,7 @@ void FlowNetwork::share(std::int32_t slot, double work) {
     push(now_, slot);
     return;
   }
-  simgrid_->start(slot, work, entry.flow->links);
+  simgrid_->start(slot, work, entry.flow->pace, entry.flow->links);
 }
 
 void FlowNetwork::end(std::int32_t slot, std::vector<Ended>& ended) {
@@ -161,7 +165,8 @@ void FlowNetwork::end(std::int32_t slot, std::vector<Ended>& ended) {
       const auto it = std::find(link.users.begin(), link.users.end(), slot);
       *it = link.users.back();
       link.users.pop_back();
-      if (link.users.size() == 1) link.shared += now_ - link.shared_since;
+      if (link.messages > 1 && link.messages - use.messages <= 1) link.shared += now_ - link.shared_since;
+      link.messages -= use.messages;
     }
   }
   ++entry.version;
@@ -172,7 +177,7 @@ void FlowNetwork::end(std::int32_t slot, std::vector<Ended>& ended) {
 
 Seconds FlowNetwork::shared(std::int32_t link) const {
   const Link& known = links_[static_cast<std::size_t>(link)];
-  return known.shared + (known.users.size() > 1 ? now_ - known.shared_since : 0);
+  return known.shared + (known.messages > 1 ? now_ - known.shared_since : 0);
 }
 
 }  // namespace trainyard

@@ -22,6 +22,7 @@ struct Flow {
   double work = 0;       // of the transfer; 0: it is over with the latency
   Seconds alone = 0;     // the transfer, nobody else on its links
   std::vector<SharedLinkUse> links;
+  std::int32_t pace = -1;  // that it is held to where links alone would let it be faster; -1: they would not
 };
 
 class FlowNetwork {
@@ -31,8 +32,8 @@ class FlowNetwork {
     Seconds end;
   };
 
-  /// [link]: capacity. `everything_shared`: SimGrid times every flow, alone or not (slow, equal).
-  FlowNetwork(std::vector<double> capacities, bool everything_shared);
+  /// [link]: capacity; [pace]: work per second. `everything_shared`: SimGrid times every flow, alone or not (slow, equal).
+  FlowNetwork(std::vector<double> capacities, std::vector<double> paces, bool everything_shared);
 
   /// Calls `body`, from inside which alone the other functions may be called. Once per object.
   void run(const std::function<void()>& body);
@@ -52,7 +53,7 @@ class FlowNetwork {
   Seconds now() const { return now_; }
   std::int64_t num_events() const { return num_events_; }
 
-  /// Seconds so far in which several flows were on the link at once.
+  /// Seconds so far in which several messages were on the link at once.
   Seconds shared(std::int32_t link) const;
 
  private:
@@ -77,6 +78,7 @@ class FlowNetwork {
   };
   struct Link {
     std::vector<std::int32_t> users;
+    std::int64_t messages = 0;  // that they stand for
     Seconds shared = 0, shared_since = 0;
   };
 
@@ -88,7 +90,7 @@ class FlowNetwork {
   void end(std::int32_t slot, std::vector<Ended>& ended);
   void drop_void_events();
 
-  std::vector<double> capacities_;
+  std::vector<double> capacities_, paces_;
   bool everything_shared_;
   std::unique_ptr<SharedLinks> simgrid_;
   std::priority_queue<Event> events_;

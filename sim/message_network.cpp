@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -27,25 +26,35 @@ MessageNetwork::MessageNetwork(const RunPlan& plan, const Network& network, cons
   std::vector<double> scaled;
   for (std::size_t k = 0; k < num_links; ++k) {
     if (divisors_[k] == 0) divisors_[k] = 1;
-    capacities_.push_back(network.capacity(plan.folds.links[k].link));
+    capacities_.push_back(network.reached(plan.folds.links[k].link));
     scaled.push_back(std::min(capacities_.back(), 1e18) / static_cast<double>(divisors_[k]));
   }
   shared_before_.assign(num_links, 0);
   shared_.assign(num_links, 0);
-  flows_ = std::make_unique<FlowNetwork>(std::move(scaled), everything_shared);
+  // All that can come, so that the paces are known.
+  for (std::size_t c = 0; c < plan.folds.channels.size(); ++c) {
+    if (!plan.contends[c]) continue;
+    for (std::size_t m = 0; m < plan.lanes.messages.size(); ++m) {
+      if (plan.lanes.messages[m].lane != plan.folds.channels[c].lane) continue;
+      add_course(static_cast<ChannelId>(c), static_cast<std::int32_t>(m));
+    }
+  }
+  flows_ = std::make_unique<FlowNetwork>(std::move(scaled), std::move(paces_), everything_shared);
 }
 
-Flow MessageNetwork::make_flow(Seconds latency, Seconds transfer, const std::vector<ChannelUse>& uses) const {
+/// `bytes`: of an edge, in the unit of `uses`. Where the closed form is slower than its links would be, the flow is held
+/// to that pace, and leaves to others what it does not use.
+Flow MessageNetwork::make_flow(Seconds latency, Seconds transfer, double bytes, const std::vector<ChannelUse>& uses) {
   Flow flow;
   flow.latency = latency;
-  double narrowest = std::numeric_limits<double>::infinity();  // work per second, alone of its class
-  double slowest = 0;                                          // seconds per work, its class together
+  double slowest = 0;  // seconds per byte of its class together
+  double own = 0;      // of one message
   std::size_t at = 0;
   for (std::size_t i = 0; i < uses.size(); ++i) {
-    const double capacity = capacities_[static_cast<std::size_t>(uses[i].link)];
-    if (!std::isfinite(capacity)) continue;
-    narrowest = std::min(narrowest, capacity / static_cast<double>(uses[i].times));
-    const double time = static_cast<double>(uses[i].load) / capacity;
+    const auto link = static_cast<std::size_t>(uses[i].link);
+    if (!std::isfinite(capacities_[link])) continue;
+    own = std::max(own, seconds(uses[i]));
+    const double time = static_cast<double>(uses[i].load) / capacities_[link];
     if (time > slowest) {
       slowest = time;
       at = i;
@@ -55,25 +64,38 @@ Flow MessageNetwork::make_flow(Seconds latency, Seconds transfer, const std::vec
     flow.latency += transfer;
     return flow;
   }
-  flow.work = transfer * narrowest;
+  // Rounding apart, no closed form is faster than its links, but one of which a framework hides a part.
+  flow.work = std::min(bytes, transfer / own);
   flow.alone = std::max(transfer, flow.work * slowest);
+  if (flow.work * own < transfer * (1 - 1e-12)) flow.pace = pace(flow.work / transfer);
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const auto link = static_cast<std::size_t>(uses[i].link);
     if (!std::isfinite(capacities_[link])) continue;
     if (i != at && !step_ && !contention_.link[link]) continue;
-    flow.links.push_back({uses[i].link, uses[i].load / divisors_[link]});
+    flow.links.push_back({uses[i].link, uses[i].load / divisors_[link], uses[i].load / uses[i].times});
   }
   return flow;
 }
 
-MessageNetwork::Phase MessageNetwork::fluid_phase(ChannelId channel, const CollectivePhase& phase) const {
+std::int32_t MessageNetwork::pace(double rate) {
+  const auto [it, fresh] = number_of_pace_.try_emplace(rate, static_cast<std::int32_t>(paces_.size()));
+  if (fresh) paces_.push_back(rate);
+  return it->second;
+}
+
+double MessageNetwork::seconds(const ChannelUse& use) const {
+  return static_cast<double>(use.times) / capacities_[static_cast<std::size_t>(use.link)];
+}
+
+MessageNetwork::Phase MessageNetwork::fluid_phase(ChannelId channel, OpKind kind, const CollectivePhase& phase) {
   const auto& shapes = plan_.folds.edges[static_cast<std::size_t>(channel)];
   const auto edges = std::find_if(shapes.begin(), shapes.end(), [&](const ChannelEdges& e) {
     return e.shape == phase.shape && e.distance == phase.distance;
   });
   check(edges != shapes.end(), "folding has seen every shape of a channel's messages");
+  const double bytes = edge_bytes(kind, phase) / static_cast<double>(edges->unit);
   Phase out;
-  out.flows.push_back({make_flow(phase.latency, phase.transfer, edges->uses)});
+  out.flows.push_back({make_flow(phase.latency, phase.transfer, bytes, edges->uses)});
   return out;
 }
 
@@ -97,9 +119,12 @@ const MessageNetwork::StepEdges& MessageNetwork::step_edges(ChannelId channel, c
     auto& of_member = out.of_member.emplace_back(group.size());
     for (std::size_t e = 0; e < per_round; ++e) {
       const GroupEdge& ends = all[r * per_round + e];
-      auto uses = network_.uses(group, std::span(&ends, 1), striped && group.size() > 2);
-      for (LinkUse& use : uses.links) use.link = plan_.folds.link_class[static_cast<std::size_t>(use.link)];
-      edges.push_back({ends, std::move(uses.links), uses.unit});
+      const auto uses = network_.uses(group, std::span(&ends, 1), striped && group.size() > 2);
+      auto& edge = edges.emplace_back(StepEdges::Edge{ends, {}, uses.unit});
+      for (const LinkUse& use : uses.links) {
+        const std::int32_t link = plan_.folds.link_class[static_cast<std::size_t>(use.link)];
+        edge.uses.push_back({link, use.times, use.times, 1});
+      }
       of_member[static_cast<std::size_t>(ends.from)].push_back(static_cast<std::int32_t>(e));
       of_member[static_cast<std::size_t>(ends.to)].push_back(static_cast<std::int32_t>(e));
     }
@@ -107,63 +132,44 @@ const MessageNetwork::StepEdges& MessageNetwork::step_edges(ChannelId channel, c
   return out;
 }
 
-/// An edge is as much work as keeps the busiest link of the round busy for the time of a step, where all of
-/// the round's edges pass it that do.
+/// Each edge of a round takes the closed form's time of a step.
 MessageNetwork::Phase MessageNetwork::step_phase(ChannelId channel, const CollectivePhase& phase) {
   Phase out;
   out.steps = phase.steps;
   out.edges = &step_edges(channel, phase);
   const auto steps = static_cast<double>(phase.steps);
-  const auto seconds = [&](const StepEdges::Edge& edge, const LinkUse& use) {
-    return static_cast<double>(use.times) / capacities_[static_cast<std::size_t>(use.link)] / static_cast<double>(edge.unit);
-  };
-  const auto per_unit = [&](const StepEdges::Edge& edge) {
-    double slowest = 0;
-    for (const LinkUse& use : edge.links) slowest = std::max(slowest, seconds(edge, use));
-    return slowest;
-  };
-  std::vector<ChannelUse> uses;
-  std::map<std::int32_t, double> busy;  // [link class], of one link: step runs are not folded
   for (const auto& round : out.edges->rounds) {
-    double slowest = 0;
-    busy.clear();
-    for (const auto& edge : round) {
-      for (const LinkUse& use : edge.links) slowest = std::max(slowest, busy[use.link] += seconds(edge, use));
-    }
     auto& flows = out.flows.emplace_back();
     for (const auto& edge : round) {
-      uses.clear();
-      for (const LinkUse& use : edge.links) uses.push_back({use.link, use.times, use.times, 1});
-      const double share = slowest > 0 ? per_unit(edge) / slowest : 1;
-      flows.push_back(make_flow(phase.latency / steps, phase.transfer / steps * share, uses));
+      const double bytes = phase.bytes / static_cast<double>(edge.unit);
+      flows.push_back(make_flow(phase.latency / steps, phase.transfer / steps, bytes, edge.uses));
     }
   }
   return out;
 }
 
-const MessageNetwork::Course& MessageNetwork::course(ChannelId channel, std::int32_t message) {
+void MessageNetwork::add_course(ChannelId channel, std::int32_t message) {
   const auto [it, fresh] = courses_.try_emplace(plan_.times.index(channel, message));
-  if (!fresh) return it->second;
+  if (!fresh) return;
   // Copies and messages between hosts do not go between the devices' ports.
-  const Lane& lane = plan_.lanes.lanes[static_cast<std::size_t>(
-      plan_.lanes.messages[static_cast<std::size_t>(message)].lane)];
+  const Message& sent = plan_.lanes.messages[static_cast<std::size_t>(message)];
+  const Lane& lane = plan_.lanes.lanes[static_cast<std::size_t>(sent.lane)];
   const bool whole = lane.is_copy() || lane.by_host;
   for (const CollectivePhase& phase : plan_.times.of(channel, message).phases) {
     it->second.phases.push_back(step_ && !whole ? step_phase(channel, phase)
-                                                : fluid_phase(channel, phase));
+                                                : fluid_phase(channel, sent.kind, phase));
   }
   if (it->second.phases.empty()) {  // from a device to itself, or measured
     Flow flow;
     flow.latency = plan_.times.of(channel, message).total;
     it->second.phases.push_back({1, {{flow}}, nullptr});
   }
-  return it->second;
 }
 
 void MessageNetwork::start(std::int32_t call, ChannelId channel, std::int32_t message, Seconds at) {
   if (calls_.size() <= static_cast<std::size_t>(call)) calls_.resize(static_cast<std::size_t>(call) + 1);
   Call& entry = calls_[static_cast<std::size_t>(call)];
-  entry.course = &course(channel, message);
+  entry.course = &courses_.at(plan_.times.index(channel, message));
   entry.phase = 0;
   entry.channel = channel;
   flows_->slow(static_cast<std::uint32_t>(call), 1);

@@ -5,9 +5,9 @@
 // as it has channels there. Step: every message of the algorithm is a flow of its own; a rank goes on to
 // its next step when its messages of this one, out and in, have ended.
 //
-// How much work a message is for its links follows from the time that it takes alone (MessageTimes), so
-// that curves of efficiency need no second form here: the narrowest link on its way is busy with it for
-// just that time.
+// Alone, a message takes the time that MessageTimes says; its work for its links is its bytes, of which a link does as
+// many per second as all messages on it reach together (Network::reached()). So a message that something else than its
+// links holds up leaves them to others, and none of them carries more than it can.
 #pragma once
 
 #include <deque>
@@ -44,7 +44,7 @@ class MessageNetwork : public Interconnect {
   struct StepEdges {
     struct Edge {
       GroupEdge ends;
-      std::vector<LinkUse> links;
+      std::vector<ChannelUse> uses;
       std::int64_t unit = 1;
     };
     std::vector<std::vector<Edge>> rounds;                           // one, or one per step of a shift
@@ -69,12 +69,14 @@ class MessageNetwork : public Interconnect {
     std::vector<Member> members;              // step
   };
 
-  const Course& course(ChannelId channel, std::int32_t message);
-  Phase fluid_phase(ChannelId channel, const CollectivePhase& phase) const;
+  void add_course(ChannelId channel, std::int32_t message);
+  Phase fluid_phase(ChannelId channel, OpKind kind, const CollectivePhase& phase);
   Phase step_phase(ChannelId channel, const CollectivePhase& phase);
   const StepEdges& step_edges(ChannelId channel, const CollectivePhase& phase);
   const std::vector<std::int64_t>& devices(ChannelId channel);
-  Flow make_flow(Seconds latency, Seconds transfer, const std::vector<ChannelUse>& uses) const;
+  Flow make_flow(Seconds latency, Seconds transfer, double bytes, const std::vector<ChannelUse>& uses);
+  std::int32_t pace(double rate);
+  double seconds(const ChannelUse& use) const;  // per byte in the unit of the use, of one message
   void enter_round(std::int32_t call, std::int32_t member, Seconds at, std::vector<Ending>& endings);
   void end_message(std::int32_t call, std::int32_t from, Seconds at, std::vector<Ending>& endings);
   /// Phase and its round (step of it) that `round` over all phases is.
@@ -94,6 +96,8 @@ class MessageNetwork : public Interconnect {
   std::vector<FlowNetwork::Ended> ended_;
   std::vector<Ending> waiting_;               // ended while starting
   std::vector<Seconds> shared_before_, shared_;
+  std::vector<double> paces_;                  // until the flows have them
+  std::map<double, std::int32_t> number_of_pace_;
 };
 
 }  // namespace trainyard

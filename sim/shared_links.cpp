@@ -10,7 +10,7 @@ namespace trainyard {
 
 namespace {
 
-using MakeLinks = SharedLinks* (*)(const std::vector<double>&);
+using MakeLinks = SharedLinks* (*)(const std::vector<double>&, const std::vector<double>&);
 
 MakeLinks load_module() {
   void* module = dlopen(TRAINYARD_SIMGRID_MODULE, RTLD_LAZY | RTLD_LOCAL);
@@ -22,9 +22,9 @@ MakeLinks load_module() {
 
 }  // namespace
 
-std::unique_ptr<SharedLinks> make_shared_links(const std::vector<double>& capacities) {
+std::unique_ptr<SharedLinks> make_shared_links(const std::vector<double>& capacities, const std::vector<double>& paces) {
   static const MakeLinks make = load_module();
-  return std::unique_ptr<SharedLinks>(make(capacities));
+  return std::unique_ptr<SharedLinks>(make(capacities, paces));
 }
 
 }  // namespace trainyard

@@ -15,6 +15,7 @@ namespace trainyard {
 struct SharedLinkUse {
   std::int32_t link = 0;
   std::int64_t times = 1;
+  std::int64_t messages = 1;  // that the flow stands for on one such link
 };
 
 class SharedLinks {
@@ -27,8 +28,8 @@ class SharedLinks {
 
   virtual Seconds now() const = 0;
 
-  /// Starts a flow at this instant. `work` > 0; at least one link.
-  virtual void start(std::int32_t flow, double work, const std::vector<SharedLinkUse>& links) = 0;
+  /// Starts a flow at this instant, held to paces[pace] (-1: to none). `work` > 0; at least one link.
+  virtual void start(std::int32_t flow, double work, std::int32_t pace, const std::vector<SharedLinkUse>& links) = 0;
 
   /// What is left of an active flow becomes `factor` times as much.
   virtual void stretch(std::int32_t flow, double factor) = 0;
@@ -39,8 +40,9 @@ class SharedLinks {
   virtual void wait(Seconds until, std::vector<std::int32_t>& ended) = 0;
 };
 
-/// [link]: capacity, in units of work per second. At most one object lives at a time, because a process has
-/// one s4u::Engine. Throws BackendError where the module with SimGrid cannot be loaded.
-std::unique_ptr<SharedLinks> make_shared_links(const std::vector<double>& capacities);
+/// `capacities` of the links, and `paces` that flows can be held to each by itself, in units of work per second. At most
+/// one object lives at a time, because a process has one s4u::Engine. Throws BackendError where the module with
+/// SimGrid cannot be loaded.
+std::unique_ptr<SharedLinks> make_shared_links(const std::vector<double>& capacities, const std::vector<double>& paces);
 
 }  // namespace trainyard

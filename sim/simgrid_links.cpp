@@ -58,13 +58,13 @@ void configure_once() {
 
 class SimGridLinks : public SharedLinks {
  public:
-  explicit SimGridLinks(const std::vector<double>& capacities);
+  SimGridLinks(const std::vector<double>& capacities, const std::vector<double>& paces);
   SimGridLinks(const SimGridLinks&) = delete;
   SimGridLinks& operator=(const SimGridLinks&) = delete;
 
   void run(const std::function<void()>& body) override;
   Seconds now() const override { return sg::Engine::get_clock(); }
-  void start(std::int32_t flow, double work, const std::vector<SharedLinkUse>& links) override;
+  void start(std::int32_t flow, double work, std::int32_t pace, const std::vector<SharedLinkUse>& links) override;
   void stretch(std::int32_t flow, double factor) override;
   std::size_t num_active() const override { return active_.size(); }
   void wait(Seconds until, std::vector<std::int32_t>& ended) override;
@@ -73,6 +73,7 @@ class SimGridLinks : public SharedLinks {
   struct Flow {
     SimGridLinks* owner;
     std::int32_t number;
+    std::int32_t pace;
     std::vector<SharedLinkUse> links;
     sg::CommPtr comm;
   };
@@ -95,6 +96,7 @@ class SimGridLinks : public SharedLinks {
   sg::Host* host_ = nullptr;
   sg::Host* other_ = nullptr;
   std::vector<sg::Link*> links_;
+  std::vector<sg::Link*> paces_;
   sg::ActorPtr actor_;
   bool waiting_ = false;
   bool over_ = false;
@@ -112,7 +114,7 @@ void restart_clock() {
   *static_cast<double*>(now) = 0;
 }
 
-SimGridLinks::SimGridLinks(const std::vector<double>& capacities) {
+SimGridLinks::SimGridLinks(const std::vector<double>& capacities, const std::vector<double>& paces) {
   restart_clock();
   std::array<std::string, 2> arguments = {"trainyard", "--log=root.thres:error"};
   std::array<char*, 3> argv = {arguments[0].data(), arguments[1].data(), nullptr};
@@ -135,6 +137,13 @@ SimGridLinks::SimGridLinks(const std::vector<double>& capacities) {
   other_ = zone->create_host("to", 1e12)->seal();
   for (std::size_t i = 0; i < capacities.size(); ++i) {
     links_.push_back(zone->create_link("l" + std::to_string(i), capacities[i] * kBytesPerWork)->seal());
+  }
+  // Version 3.32 forgets a rate that is asked of a communication between hosts. A fat pipe, which nobody shares with
+  // another, holds each flow that passes it to its bandwidth.
+  for (std::size_t i = 0; i < paces.size(); ++i) {
+    paces_.push_back(zone->create_link("p" + std::to_string(i), paces[i] * kBytesPerWork)
+                         ->set_sharing_policy(sg::Link::SharingPolicy::FATPIPE)
+                         ->seal());
   }
   zone->seal();
 }
@@ -165,14 +174,15 @@ void SimGridLinks::run(const std::function<void()>& body) {
   check(over_, "SimGrid has nothing left to do, but the run is not over");
 }
 
-void SimGridLinks::start(std::int32_t flow, double work, const std::vector<SharedLinkUse>& links) {
+void SimGridLinks::start(std::int32_t flow, double work, std::int32_t pace, const std::vector<SharedLinkUse>& links) {
   check(work > 0 && !links.empty(), "a flow has work to do and a link to do it on");
   std::vector<sg::Link*> route;
   for (const SharedLinkUse& use : links) {
     route.insert(route.end(), static_cast<std::size_t>(use.times), links_[static_cast<std::size_t>(use.link)]);
   }
+  if (pace >= 0) route.push_back(paces_[static_cast<std::size_t>(pace)]);
   zone_->take(std::move(route));
-  auto entry = std::make_unique<Flow>(Flow{this, flow, links, nullptr});
+  auto entry = std::make_unique<Flow>(Flow{this, flow, pace, links, nullptr});
   // In kernel mode: of an activity that an actor starts nobody hears when it ends, unless the actor waits.
   simgrid::kernel::actor::simcall_answered([&] {
     sg::CommPtr comm = sg::Comm::sendto_init();
@@ -195,9 +205,10 @@ void SimGridLinks::stretch(std::int32_t flow, double factor) {
     it->second->comm->cancel();
   });
   const std::vector<SharedLinkUse> links = it->second->links;
+  const std::int32_t pace = it->second->pace;
   graveyard_.push_back(std::move(it->second));
   active_.erase(it);
-  start(flow, left * factor, links);
+  start(flow, left * factor, pace, links);
 }
 
 void SimGridLinks::wait(Seconds until, std::vector<std::int32_t>& ended) {
@@ -221,8 +232,9 @@ void SimGridLinks::wait(Seconds until, std::vector<std::int32_t>& ended) {
 
 }  // namespace
 
-extern "C" SharedLinks* trainyard_make_simgrid_links(const std::vector<double>& capacities) {
-  return new SimGridLinks(capacities);
+extern "C" SharedLinks* trainyard_make_simgrid_links(const std::vector<double>& capacities,
+                                                     const std::vector<double>& paces) {
+  return new SimGridLinks(capacities, paces);
 }
 
 }  // namespace trainyard

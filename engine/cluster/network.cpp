@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "engine/base/error.h"
+#include "engine/cluster/most_reached.h"
 
 namespace trainyard {
 
@@ -14,6 +15,8 @@ Network::Network(const Cluster& cluster)
       per_node_(cluster.devices_per_node),
       nics_(cluster.num_nics()),
       switches_(cluster.pcie.switches),
+      reached_inside_(most_reached_inside(cluster).share),
+      reached_between_(most_reached_between(cluster).share),
       ports_to_nics_(cluster.intra.kind.starts_with("pcie")) {
   const bool apart = cluster.host.sockets > 1 && cluster.host.link > 0;
   if (!cluster.p2p || cluster.host.memory > 0 || apart) sockets_ = cluster.host.sockets;
@@ -53,7 +56,13 @@ bool Network::across_sockets(std::int64_t a, std::int64_t b) const {
   return sockets_ > 1 && cluster_.host.link > 0 && memory(a) != memory(b);
 }
 
-BytesPerSecond Network::capacity(LinkId link) const {
+BytesPerSecond Network::reached(LinkId link) const {
+  if (link >= first_fabric_ || (link >= first_nic_ && link < first_uplink_)) return nominal(link) * reached_between_;
+  // What holds copies through the host up is the device that copies, not what they pass on the way.
+  return nominal(link) * (link >= first_nic_ && !cluster_.p2p ? 1 : reached_inside_);
+}
+
+BytesPerSecond Network::nominal(LinkId link) const {
   if (link < first_nic_) return cluster_.intra.bandwidth;
   if (link < first_uplink_) return cluster_.inter.bandwidth / static_cast<double>(nics_);
   if (link < first_memory_) return cluster_.pcie.uplink;
@@ -180,48 +189,72 @@ std::vector<LinkUse> Network::route_by_hosts(std::int64_t from, std::int64_t to)
   return links;
 }
 
+struct Network::Stripes {
+  struct Node {
+    std::size_t first = 0, size = 0;   // of its members
+    std::vector<std::size_t> leaving;  // [NIC next to a member]: a member next to it, counted from the first
+  };
+  std::vector<Node> nodes;
+  std::vector<std::size_t> node_of;  // [member]
+  std::size_t fewest = 1;            // NICs next to the members of a node
+};
+
+Network::Stripes Network::stripes(std::span<const std::int64_t> devices) const {
+  Stripes out;
+  out.node_of.resize(devices.size());
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (i == 0 || node(devices[i]) != node(devices[i - 1])) out.nodes.push_back({i, 0, {}});
+    Stripes::Node& own = out.nodes.back();
+    out.node_of[i] = out.nodes.size() - 1;
+    if (own.leaving.empty() || nic(devices[own.first + own.leaving.back()]) != nic(devices[i])) own.leaving.push_back(own.size);
+    ++own.size;
+  }
+  if (out.nodes.size() < 2) return out;  // nothing leaves the node
+  out.fewest = out.nodes.front().leaving.size();
+  for (const Stripes::Node& each : out.nodes) out.fewest = std::min(out.fewest, each.leaving.size());
+  return out;
+}
+
 Network::Uses Network::uses(std::span<const std::int64_t> devices, std::span<const GroupEdge> edges,
                             bool striped) const {
-  // NICs of the group on each of its nodes, each with one of the devices next to it.
-  std::vector<std::vector<Rail>> rails;
-  std::vector<std::size_t> place(devices.size());  // index into rails of each member's node
-  std::size_t fewest = 1;
-  if (striped) {
-    for (std::size_t i = 0; i < devices.size(); ++i) {
-      if (i == 0 || node(devices[i]) != node(devices[i - 1])) rails.emplace_back();
-      place[i] = rails.size() - 1;
-      const std::int64_t own = nic(devices[i]);
-      if (rails.back().empty() || rails.back().back().nic != own) rails.back().push_back({own, devices[i]});
-    }
-    fewest = rails.front().size();
-    for (const auto& of_node : rails) fewest = std::min(fewest, of_node.size());
-  }
   std::vector<LinkUse> counted;
-  const auto pass = [&](LinkId link, std::size_t times) { counted.push_back({link, static_cast<std::int64_t>(times)}); };
-  for (const GroupEdge& edge : edges) {
-    const std::int64_t a = devices[static_cast<std::size_t>(edge.from)];
-    const std::int64_t b = devices[static_cast<std::size_t>(edge.to)];
-    if (a == b) continue;
-    if (node(a) == node(b)) {
-      within_node(a, b, [&](LinkId link, std::size_t times) { pass(link, times * fewest); });
-      continue;
+  const auto pass = [&](LinkId link, std::int64_t times) { counted.push_back({link, times}); };
+  const auto go = [&](Rail a, Rail b) {
+    if (a.device == b.device) return;
+    if (node(a.device) == node(b.device)) within_node(a.device, b.device, pass);
+    else between_nodes(a, b, pass);
+  };
+  std::size_t rings = 1;
+  if (striped) {
+    const Stripes all = stripes(devices);
+    rings = all.fewest;
+    for (std::size_t ring = 0; ring < rings; ++ring) {
+      // The member of a node in whose place this ring has another, so that the last one leaves.
+      const auto end = [&](std::int32_t member) {
+        const Stripes::Node& own = all.nodes[all.node_of[static_cast<std::size_t>(member)]];
+        const std::size_t turn = all.nodes.size() < 2 ? 0 : own.leaving[ring] + 1;
+        const std::size_t place = (static_cast<std::size_t>(member) - own.first + turn) % own.size;
+        return Rail{nic(devices[own.first + own.leaving[ring]]), devices[own.first + place]};
+      };
+      for (const GroupEdge& edge : edges) go(end(edge.from), end(edge.to));
     }
-    for (std::size_t rail = 0; rail < fewest; ++rail) {
-      const Rail out = striped ? rails[place[static_cast<std::size_t>(edge.from)]][rail] : Rail{nic(a), a};
-      const Rail in = striped ? rails[place[static_cast<std::size_t>(edge.to)]][rail] : Rail{nic(b), b};
-      between_nodes(out, in, pass);
+  } else {
+    for (const GroupEdge& edge : edges) {
+      const std::int64_t a = devices[static_cast<std::size_t>(edge.from)];
+      const std::int64_t b = devices[static_cast<std::size_t>(edge.to)];
+      go({nic(a), a}, {nic(b), b});
     }
   }
-  if (edges.size() > 1) {
+  if (edges.size() * rings > 1) {
     std::sort(counted.begin(), counted.end(), [](const LinkUse& x, const LinkUse& y) { return x.link < y.link; });
   }
   Uses out;
-  out.unit = static_cast<std::int64_t>(fewest);
-  std::int64_t divisor = out.unit;
+  out.unit = static_cast<std::int64_t>(rings);
   for (const LinkUse& use : counted) {
     if (!out.links.empty() && out.links.back().link == use.link) out.links.back().times += use.times;
     else out.links.push_back(use);
   }
+  std::int64_t divisor = out.unit;
   for (const LinkUse& use : out.links) divisor = std::gcd(divisor, use.times);
   for (LinkUse& use : out.links) use.times /= divisor;
   out.unit /= divisor;
@@ -233,7 +266,7 @@ double Network::fabric_seconds(std::span<const std::int64_t> devices, std::span<
   const Uses passed = uses(devices, edges, striped);
   double slowest = 0;
   for (const LinkUse& use : passed.links) {
-    if (use.link >= first_fabric_) slowest = std::max(slowest, static_cast<double>(use.times) / capacity(use.link));
+    if (use.link >= first_fabric_) slowest = std::max(slowest, static_cast<double>(use.times) / nominal(use.link));
   }
   return slowest / static_cast<double>(passed.unit);
 }

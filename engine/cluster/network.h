@@ -17,6 +17,7 @@
 // that rail first.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -48,7 +49,11 @@ class Network {
   explicit Network(const Cluster& cluster);
 
   LinkId num_links() const { return first_fabric_ + static_cast<LinkId>(fabric_.num_links()); }
-  BytesPerSecond capacity(LinkId link) const;  // nominal, one direction
+  BytesPerSecond nominal(LinkId link) const;   // one direction
+  /// What all messages on it together reach at most, by their curves (most_reached.h).
+  BytesPerSecond reached(LinkId link) const;
+  /// What it carries: the nominal bandwidth, or more where messages reach more.
+  BytesPerSecond capacity(LinkId link) const { return std::max(nominal(link), reached(link)); }
   std::string name(LinkId link) const;         // "device 12 nvswitch out", "leaf 2 trunk up"
   /// The only device whose traffic passes this link; -1: several.
   std::int64_t owner(LinkId link) const;
@@ -69,9 +74,10 @@ class Network {
   std::vector<LinkUse> route_by_hosts(std::int64_t from, std::int64_t to) const;
 
   /// Links of all `edges` of a group together, ascending, and how often each is passed while every edge
-  /// carries `unit` bytes. Groups with several ranks on a node send over the NICs of all of them at once
-  /// (as many as the node with the fewest has), so one edge between nodes carries 1/NICs of its bytes
-  /// over each: `unit` is that number of NICs, less common divisors. `devices` ascending.
+  /// carries `unit` bytes. `striped`: a ring or chain of a group with several ranks on a node is as many at
+  /// once as the node with the fewest has NICs beside its ranks, each of which leaves the node at a rank next
+  /// to its own NIC, goes on with the rank after that one, and carries 1/NICs of the bytes: `unit` is that
+  /// number of NICs, less common divisors. `devices` ascending.
   struct Uses {
     std::vector<LinkUse> links;
     std::int64_t unit = 1;
@@ -100,8 +106,11 @@ class Network {
   template <typename Visit>
   void within_node(std::int64_t a, std::int64_t b, const Visit& visit) const;
   struct Rail {
-    std::int64_t nic, device;  // a NIC, and a device next to it
+    std::int64_t nic, device;  // a NIC, and the device that sends to it or receives from it
   };
+  /// How the members of a group lie on its nodes.
+  struct Stripes;
+  Stripes stripes(std::span<const std::int64_t> devices) const;
   template <typename Visit>
   void between_nodes(Rail out, Rail in, const Visit& visit) const;
 
@@ -109,6 +118,7 @@ class Network {
   FabricLinks fabric_;
   std::int64_t per_node_, nics_, switches_;
   std::int64_t sockets_ = 0;    // whose memory, or links to each other, can hold something up
+  double reached_inside_, reached_between_;  // shares (most_reached.h)
   LinkId first_nic_, first_uplink_, first_memory_, first_socket_, first_fabric_;
   bool ports_to_nics_ = false;  // the device's port is its PCIe slot: traffic to a NIC passes it too
 };

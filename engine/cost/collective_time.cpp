@@ -363,6 +363,12 @@ Seconds collective_time(OpKind kind, Bytes bytes, const GroupLayout& group, cons
   return sum(collective_phases(kind, bytes, group, cluster, log));
 }
 
+double edge_bytes(OpKind kind, const CollectivePhase& phase) {
+  if (phase.shape == EdgeShape::kShift) return phase.bytes;
+  if (kind == OpKind::kBroadcast || kind == OpKind::kReduce) return phase.bytes * static_cast<double>(kBroadcastChunks);
+  return phase.bytes * static_cast<double>(phase.steps);
+}
+
 bool leaves_ring(OpKind kind, const Cluster& cluster) {
   if (kind == OpKind::kAllToAll) return true;
   const auto said = cluster.collectives.find(std::string(to_string(kind)));

@@ -22,6 +22,7 @@ struct GroupLayout {
   // round in which everybody sends to another (Network's fabrics without such links: 0).
   double fabric_ring = 0;
   double fabric_spread = 0;
+  std::int32_t routes = -1;         // index into Folds::routes: what the links on its ways take; -1: not asked
   friend bool operator==(const GroupLayout&, const GroupLayout&) = default;
   friend auto operator<=>(const GroupLayout&, const GroupLayout&) = default;
 };
@@ -60,6 +61,10 @@ struct CollectivePhase {
   Seconds latency = 0;   // of all steps; the call's startup is in the first phase's
   Seconds transfer = 0;  // of all steps, uncontended
 };
+
+/// Bytes that each edge of a phase carries: a message per step; but a shift takes another edge each step, and of a
+/// pipelined chain each edge rests while the pipeline fills and drains.
+double edge_bytes(OpKind kind, const CollectivePhase& phase);
 
 /// The algorithm that `cluster` takes for this collective in this group. `auto`: the fastest uncontended
 /// one, ties in the order of the enumerators: of the first four on links that have no fitted curve; of

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
+#include <unordered_map>
 
 #include "engine/exec/shape_edges.h"
 
@@ -21,8 +23,8 @@ class Finder {
         num_ranks_(program.mesh.num_ranks()),
         coordinates_(coordinates) {
     if (network == nullptr) own_network_.emplace(cluster);
-    const Network& any = network == nullptr ? *own_network_ : *network;
-    if (any.fabric_needs_routes()) routes_ = &any;
+    links_ = network == nullptr ? &*own_network_ : network;
+    if (links_->fabric_needs_routes()) routes_ = links_;
   }
 
   ConcreteChannels run() {
@@ -33,8 +35,10 @@ class Finder {
       out_.lanes.push_back(lanes_.lanes[l].group >= 0 ? groups(l) : transfers(l));
       out_.num_channels += static_cast<std::uint32_t>(out_.lanes.back().size());
     }
-    if (network_ != nullptr) {
-      for (std::size_t l = 0; l < out_.lanes.size(); ++l) find_uses(l);
+    for (std::size_t l = 0; l < out_.lanes.size(); ++l) {
+      const auto devices = members(out_.lanes[l]);
+      find_routes(l, devices);
+      if (network_ != nullptr) find_uses(l, devices);
     }
     return std::move(out_);
   }
@@ -228,9 +232,70 @@ class Finder {
     return it->second;
   }
 
-  void find_uses(std::size_t l) {
+  /// What tells which links a channel of a lane passes, but for where in the cluster it lies.
+  std::uint64_t pattern(const std::vector<std::int64_t>& devices, std::size_t channel) const {
+    if (routes_ != nullptr) return channel;
+    std::uint64_t hash = devices.size();
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      const std::int64_t a = devices[i == 0 ? 0 : i - 1], b = devices[i];
+      const bool same_node = node_[at(a)] == node_[at(b)], same_leaf = leaf_[at(a)] == leaf_[at(b)];
+      const std::int64_t step = 4 * local(b, cluster_.devices_per_node) + (same_node ? 1 : 0) + (same_leaf ? 2 : 0);
+      hash = (hash ^ static_cast<std::uint64_t>(step)) * 0x9E3779B97F4A7C15ULL;
+      hash ^= hash >> 29U;
+    }
+    return hash;
+  }
+
+  /// How busy the busiest links of each channel are: what bounds its messages (route_load.h). Channels that lie
+  /// alike are looked at once.
+  void find_routes(std::size_t l, const std::vector<std::vector<std::int64_t>>& devices) {
+    LaneChannels& channels = out_.lanes[l];
+    const bool group = lanes_.lanes[l].group >= 0;
+    if (!group) channels.routes.resize(channels.size());
+    std::unordered_map<std::uint64_t, std::int32_t> known;
+    for (std::size_t c = 0; c < channels.size(); ++c) {
+      std::vector<std::int64_t> ends = devices[c];
+      if (!group && !lanes_.lanes[l].is_copy()) ends.push_back(receiver(program_, lanes_.lanes[l], coordinates_[at(ends[0])], ends[0]));
+      const auto [it, fresh] = known.try_emplace(pattern(ends, c), -1);
+      if (fresh) it->second = number_of(group ? group_loads(l, c, ends) : transfer_loads(l, channels.first[c]));
+      if (!group) channels.routes[c] = it->second;
+      if (group) set_routes(l, channels.layout[c], it->second);
+    }
+  }
+
+  std::vector<ShapeLoad> group_loads(std::size_t l, std::size_t c, const std::vector<std::int64_t>& devices) {
+    std::vector<ShapeLoad> out;
+    for (const auto& [shape, distance] : shapes(l, out_.lanes[l].layout[c])) {
+      const auto uses = edges_of(shape, distance, devices);
+      out.push_back({shape, distance, busiest_link(*links_, uses.links, uses.unit)});
+    }
+    return out;
+  }
+
+  std::vector<ShapeLoad> transfer_loads(std::size_t l, std::int64_t from) const {
+    return {{EdgeShape::kChain, 1, busiest_link(*links_, links_of_transfer(lanes_.lanes[l], from), 1)}};
+  }
+
+  std::int32_t number_of(std::vector<ShapeLoad> loads) {
+    const auto [it, fresh] = number_of_loads_.try_emplace(loads, static_cast<std::int32_t>(out_.routes.size()));
+    if (fresh) out_.routes.push_back(std::move(loads));
+    return it->second;
+  }
+
+  /// The shapes of a layout stay those that it had before its routes were known.
+  void set_routes(std::size_t l, GroupLayout& layout, std::int32_t routes) {
+    const auto& of_layout = shapes(l, layout);
+    layout.routes = routes;
+    out_.shapes.try_emplace({l, layout}, of_layout);
+  }
+
+  Network::Uses edges_of(EdgeShape shape, std::int64_t distance, const std::vector<std::int64_t>& devices) const {
+    const bool striped = shape == EdgeShape::kRing || shape == EdgeShape::kChain;
+    return links_->uses(devices, shape_edges(shape, distance, devices, cluster_.devices_per_node), striped);
+  }
+
+  void find_uses(std::size_t l, const std::vector<std::vector<std::int64_t>>& devices) {
     const LaneChannels& channels = out_.lanes[l];
-    const auto devices = members(channels);
     for (std::size_t c = 0; c < channels.size(); ++c) {
       const std::uint32_t id = out_.number(l, static_cast<std::int32_t>(c));
       if (lanes_.lanes[l].group < 0) {
@@ -240,18 +305,16 @@ class Finder {
       const auto& known = shapes(l, channels.layout[c]);
       for (std::size_t s = 0; s < known.size(); ++s) {
         const auto [shape, distance] = known[s];
-        const auto edges = shape_edges(shape, distance, devices[c], cluster_.devices_per_node);
-        const bool striped = shape == EdgeShape::kRing || shape == EdgeShape::kChain;
-        const auto uses = network_->uses(devices[c], edges, striped);
+        const auto uses = edges_of(shape, distance, devices[c]);
         add_use(id, static_cast<std::int16_t>(s), uses.unit, uses.links);
       }
     }
   }
 
   std::vector<LinkUse> links_of_transfer(const Lane& lane, std::int64_t from) const {
-    if (lane.is_copy()) return network_->host_route(from, lane.stream == StreamId::kD2h);
+    if (lane.is_copy()) return links_->host_route(from, lane.stream == StreamId::kD2h);
     const std::int64_t to = receiver(program_, lane, coordinates_[at(from)], from);
-    return lane.by_host ? network_->route_by_hosts(from, to) : network_->route(from, to);
+    return lane.by_host ? links_->route_by_hosts(from, to) : links_->route(from, to);
   }
 
   void add_use(std::uint32_t channel, std::int16_t shape, std::int64_t unit,
@@ -267,8 +330,10 @@ class Finder {
   const Cluster& cluster_;
   const Network* network_;
   std::optional<Network> own_network_;  // where the caller has none
+  const Network* links_ = nullptr;      // the caller's, or own
   const Network* routes_ =
       nullptr;  // set where routes through the fabric decide how long something takes
+  std::map<std::vector<ShapeLoad>, std::int32_t> number_of_loads_;
   std::int64_t num_ranks_;
   const std::vector<Coordinates>& coordinates_;  // [rank]
   std::vector<std::int32_t> node_, leaf_;        // [rank]

@@ -10,6 +10,7 @@
 
 #include "engine/cluster/network.h"
 #include "engine/cost/collective_time.h"
+#include "engine/cost/route_load.h"
 #include "engine/cost/transfer_time.h"
 #include "engine/exec/channel_ends.h"
 #include "engine/exec/lanes.h"
@@ -23,8 +24,9 @@ struct LaneChannels {
   std::vector<std::int32_t> into_rank;  // [rank]: receiver of; -1: none. Groups: empty
   std::vector<GroupLayout> layout;      // [channel], groups
   std::vector<Distance> distance;       // [channel], transfers
-  std::vector<double> fabric;       // [channel], transfers: Network::fabric_seconds(); empty: none
-  std::vector<std::int64_t> first;  // [channel]: lowest member, or sender
+  std::vector<double> fabric;        // [channel], transfers: Network::fabric_seconds(); empty: none
+  std::vector<std::int32_t> routes;  // [channel], transfers: index into ConcreteChannels::routes
+  std::vector<std::int64_t> first;   // [channel]: lowest member, or sender
   std::size_t size() const { return first.size(); }
 };
 
@@ -42,6 +44,7 @@ struct ConcreteChannels {
   std::vector<LaneChannels> lanes;
   std::vector<std::uint32_t> first;  // [lane]: number over all lanes of its first channel
   std::uint32_t num_channels = 0;
+  std::vector<std::vector<ShapeLoad>> routes;  // by GroupLayout::routes; no two are equal
   // Only with a network:
   std::vector<ConcreteUse> uses;  // ascending channel
   std::vector<LinkUse> passed;

@@ -27,7 +27,7 @@ Contention find_contention(const RunPlan& plan, const Network& network) {
       double rate = std::numeric_limits<double>::infinity();
       for (const ChannelUse& use : edges.uses) {
         const auto link = static_cast<std::size_t>(use.link);
-        rate = std::min(rate, network.capacity(folds.links[link].link) / static_cast<double>(use.times));
+        rate = std::min(rate, network.reached(folds.links[link].link) / static_cast<double>(use.times));
       }
       for (const ChannelUse& use : edges.uses) {
         // Shapes of one channel come one after the other: the most that any of them wants counts.
@@ -58,7 +58,7 @@ Contention find_contention(const RunPlan& plan, const Network& network) {
     const LinkUsers& of = users[k];
     if (of.twice || owner < 0) {
       const bool several = of.twice || (of.lanes & (of.lanes - 1)) != 0;
-      out.link[k] = several && of.demand > network.capacity(folds.links[k].link) * (1 + 1e-9);
+      out.link[k] = several && of.demand > network.reached(folds.links[k].link) * (1 + 1e-9);
       continue;
     }
     const auto owner_class = static_cast<std::size_t>(folds.class_of[static_cast<std::size_t>(owner)]);

@@ -94,10 +94,12 @@ class Folder {
                   ((y.nodes * 1'000'003 + y.ranks_per_node) * 1009 + y.leaves) * 1013 + y.nics));
           colour = mix(mix(colour, std::bit_cast<std::uint64_t>(y.fabric_ring)),
                        std::bit_cast<std::uint64_t>(y.fabric_spread));
+          colour = mix(colour, static_cast<std::uint64_t>(y.routes));
         } else {
           colour = mix(colour, static_cast<std::uint64_t>(channels.distance[c]));
           if (!channels.fabric.empty())
             colour = mix(colour, std::bit_cast<std::uint64_t>(channels.fabric[c]));
+          colour = mix(colour, static_cast<std::uint64_t>(channels.routes[c]));
         }
         channel_colour_[id] = fold_ ? colour : mix(colour, c);
       }
@@ -169,6 +171,7 @@ class Folder {
 
   Folds classes() {
     Folds out;
+    out.routes = std::move(channels_.routes);
     number_ranks(out);
     number_channels(out);
     for (std::size_t l = 0; l < channels_.lanes.size(); ++l) join_classes(l, out);
@@ -218,6 +221,7 @@ class Folder {
         if (!channels.layout.empty()) channel.layout = channels.layout[c];
         if (!channels.distance.empty()) channel.distance = channels.distance[c];
         if (!channels.fabric.empty()) channel.layout.fabric_ring = channels.fabric[c];
+        if (!channels.routes.empty()) channel.layout.routes = channels.routes[c];
         channel.num_classes = 0;
         first_of_class_.push_back(id);
       }

@@ -16,6 +16,7 @@
 
 #include "engine/cluster/network.h"
 #include "engine/cost/collective_time.h"
+#include "engine/cost/route_load.h"
 #include "engine/cost/transfer_time.h"
 #include "engine/exec/lanes.h"
 #include "engine/program/program.h"
@@ -67,6 +68,10 @@ struct Folds {
   std::vector<FoldClass> classes;
   std::vector<Channel> channels;
   std::vector<std::int32_t> class_of;            // [rank]
+  std::vector<std::vector<ShapeLoad>> routes;    // by GroupLayout::routes; no two are equal
+  const std::vector<ShapeLoad>& routes_of(const Channel& channel) const {
+    return routes[static_cast<std::size_t>(channel.layout.routes)];
+  }
   // Only with a network:
   std::vector<std::vector<ChannelEdges>> edges;  // [channel]: one entry per shape that its messages take
   std::vector<FoldedLink> links;

@@ -51,7 +51,8 @@ const std::vector<BodyMap>& JointBodies::maps(ChannelId channel, const std::vect
                                    layout.leaves,
                                    layout.nics,
                                    std::bit_cast<std::int64_t>(layout.fabric_ring),
-                                   std::bit_cast<std::int64_t>(layout.fabric_spread)};
+                                   std::bit_cast<std::int64_t>(layout.fabric_spread),
+                                   layout.routes};
   entries_.clear();
   for (const Cursor member : members) {
     const StreamItem& item = progress_.item_at(member);

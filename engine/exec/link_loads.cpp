@@ -4,18 +4,6 @@
 
 namespace trainyard {
 
-namespace {
-
-/// One per step; but a shift takes another edge each step, and of a pipelined chain each edge rests while
-/// the pipeline fills and drains.
-double messages_per_edge(OpKind kind, const CollectivePhase& phase) {
-  if (phase.shape == EdgeShape::kShift) return 1;
-  if (kind == OpKind::kBroadcast || kind == OpKind::kReduce) return static_cast<double>(kBroadcastChunks);
-  return static_cast<double>(phase.steps);
-}
-
-}  // namespace
-
 std::vector<LinkLoad> link_loads(const RunPlan& plan, const Network& network, const std::vector<std::int64_t>& sent,
                                  const std::vector<Seconds>& shared, Seconds period) {
   const Folds& folds = plan.folds;
@@ -32,7 +20,7 @@ std::vector<LinkLoad> link_loads(const RunPlan& plan, const Network& network, co
           return e.shape == phase.shape && e.distance == phase.distance;
         });
         if (edges == folds.edges[c].end()) continue;
-        const double per_edge = phase.bytes * messages_per_edge(plan.lanes.messages[m].kind, phase);
+        const double per_edge = edge_bytes(plan.lanes.messages[m].kind, phase);
         for (const ChannelUse& use : edges->uses) {
           bytes[static_cast<std::size_t>(use.link)] +=
               times * per_edge * static_cast<double>(use.load) / static_cast<double>(edges->unit);

@@ -7,22 +7,27 @@ namespace trainyard {
 
 namespace {
 
+CollectivePhase phase_of(Bytes bytes, const TransferTime& parts) {
+  return {EdgeShape::kChain, 1, 1, static_cast<double>(bytes), parts.latency, parts.transfer};
+}
+
 MessageTime time_of(const Message& message, const Lane& lane, const Channel& channel,
-                    const Costs& costs, double exposed, SourceLog& log) {
+                    const std::vector<ShapeLoad>& routes, const Costs& costs, double exposed, SourceLog& log) {
   const Cluster& cluster = costs.cluster;
   MessageTime out;
   if (message.kind == OpKind::kCopy) {
     const TransferTime parts = copy_parts(message.bytes, costs.host_link, cluster, log);
-    out.phases.push_back({EdgeShape::kChain, 1, 1, static_cast<double>(message.bytes), parts.latency, parts.transfer});
+    out.phases.push_back(phase_of(message.bytes, parts));
   } else if (message.kind == OpKind::kSend) {
     const auto parts_of = lane.by_host ? host_transfer_parts : transfer_parts;
     const TransferTime parts =
         parts_of(message.bytes, channel.distance, cluster, log, channel.layout.fabric_ring);
-    out.phases.push_back({EdgeShape::kChain, 1, 1, static_cast<double>(message.bytes), parts.latency, parts.transfer});
+    out.phases.push_back(phase_of(message.bytes, parts));
     if (channel.distance == Distance::kSameDevice) out.phases.clear();
   } else {
     out.phases = collective_phases(message.kind, message.bytes, channel.layout, cluster, log);
   }
+  bound_by_links(message.kind, routes, out.phases);
   for (CollectivePhase& phase : out.phases) {
     phase.latency *= exposed;
     phase.transfer *= exposed;
@@ -54,7 +59,7 @@ MessageTimes::MessageTimes(const Lanes& lanes, const Folds& folds, const Costs& 
       const auto m = static_cast<std::size_t>(messages[i]);
       if (m < costs.messages.size() && costs.messages[m]) times_.push_back({{}, *costs.messages[m]});
       else if (fresh)
-        times_.push_back(time_of(lanes.messages[m], lane, channel, costs, exposed, log));
+        times_.push_back(time_of(lanes.messages[m], lane, channel, folds.routes_of(channel), costs, exposed, log));
       else times_.push_back(MessageTime(times_[it->second + i]));
     }
   }

@@ -20,7 +20,7 @@ struct Start {
 /// End of each flow.
 std::vector<Seconds> ends(const std::vector<double>& capacities, const std::vector<Start>& starts, bool everything_shared) {
   std::vector<Seconds> out(starts.size(), -1);
-  FlowNetwork network(capacities, everything_shared);
+  FlowNetwork network(capacities, {}, everything_shared);
   network.run([&] {
     for (std::size_t i = 0; i < starts.size(); ++i) network.start(starts[i].flow, starts[i].at, i);
     std::vector<FlowNetwork::Ended> ended;
@@ -91,7 +91,7 @@ TEST_CASE("a flow that is slowed keeps its share of the links") {
   const std::vector<double> capacities = {1};
   const auto end_of = [&](const std::vector<Flow>& flows, double factor, Seconds from, Seconds until) {
     std::vector<Seconds> out(flows.size(), -1);
-    FlowNetwork network(capacities, simgrid);
+    FlowNetwork network(capacities, {}, simgrid);
     network.run([&] {
       for (std::size_t i = 0; i < flows.size(); ++i) network.start(flows[i], 0, std::uint64_t{i} << 32U);
       std::vector<FlowNetwork::Ended> ended;
@@ -122,7 +122,7 @@ TEST_CASE("a flow that is slowed keeps its share of the links") {
 TEST_CASE("seconds in which several flows were on a link are counted") {
   const std::vector<double> capacities = {10};
   const Flow first = flow(30, {{0, 1}}, capacities), second = flow(10, {{0, 1}}, capacities);
-  FlowNetwork network(capacities, false);
+  FlowNetwork network(capacities, {}, false);
   Seconds shared = 0;
   network.run([&] {
     network.start(first, 0, 0);

@@ -193,18 +193,19 @@ TEST_CASE("messages between hosts pass the memory of either, and no port of a de
 TEST_CASE("a ring across nodes is spread over the NICs of its members") {
   const Cluster cluster = two_leaves();
   const Network network(cluster);
-  // Devices 0 to 3 and 4 to 7: both NICs of each node carry half of the edge between the nodes, so for 2
-  // bytes on each edge a NIC carries 1 and a port 2.
+  // Devices 0 to 3 and 4 to 7, two rings at once, each with half of the bytes: the one over NIC 0 leaves node 0 at
+  // device 0 and goes 1, 2, 3, 0; the one over NIC 1 leaves at device 2 and goes 3, 0, 1, 2. For 2 bytes on each edge a
+  // NIC carries 1; device 0 sends 1 inside the node (in the second ring) and receives 2.
   const std::array<std::int64_t, 8> devices = {0, 1, 2, 3, 4, 5, 6, 7};
   std::vector<GroupEdge> ring;
   for (std::int32_t i = 0; i < 8; ++i) ring.push_back({i, (i + 1) % 8});
   const auto uses = network.uses(devices, ring, true);
   CHECK(uses.unit == 2);
   CHECK(names(network, uses.links) ==
-        "device 0 nvswitch out x2, device 1 nvswitch out x2, device 1 nvswitch in x2, "
-        "device 2 nvswitch out x2, device 2 nvswitch in x2, device 3 nvswitch in x2, "
-        "device 4 nvswitch out x2, device 5 nvswitch out x2, device 5 nvswitch in x2, "
-        "device 6 nvswitch out x2, device 6 nvswitch in x2, device 7 nvswitch in x2, "
+        "device 0 nvswitch out, device 0 nvswitch in x2, device 1 nvswitch out x2, device 1 nvswitch in, "
+        "device 2 nvswitch out, device 2 nvswitch in x2, device 3 nvswitch out x2, device 3 nvswitch in, "
+        "device 4 nvswitch out, device 4 nvswitch in x2, device 5 nvswitch out x2, device 5 nvswitch in, "
+        "device 6 nvswitch out, device 6 nvswitch in x2, device 7 nvswitch out x2, device 7 nvswitch in, "
         "node 0 infiniband 0 out, node 0 infiniband 0 in, node 0 infiniband 1 out, node 0 infiniband 1 in, "
         "node 1 infiniband 0 out, node 1 infiniband 0 in, node 1 infiniband 1 out, node 1 infiniband 1 in");
   // One member on each node: one NIC, and each link as often as the other.
