@@ -1,59 +1,50 @@
-// Random plans on random clusters with contention: contended_plans [plans] [first seed]. Fluid is never faster
-// than analytic; unfolded (up to 64 ranks) the answer is the same; rows that are kept change nothing, not
-// even the last bit; nobody is stuck. Plans that break this are printed, and the program ends with exit 1.
-#include <cmath>
+// Random plans on random clusters against the laws of tests/support/laws.h:
+//   contended_plans [--from SEED] [--count N] [--step] [--capacities] [--texts]
+// Plans that break one are printed with it, and the program ends with exit 1. --step takes plans of at most 64 ranks.
 #include <cstdio>
-#include <cstdlib>
+#include <map>
 #include <string>
+#include <vector>
 
-#include "tests/support/random_plan.h"
+#include "bench/outcome_count.h"
+#include "tests/support/laws.h"
 
 using namespace trainyard;
 
-namespace {
-
-bool holds(std::uint64_t seed, int& run, int& compared) {
-  const std::string yaml = random_study(seed);
-  const Outcome analytic = run_study(yaml, {"fidelity=analytic"});
-  if (!analytic.simulation) return true;
-  const Outcome fluid = run_study(yaml, {"fidelity=fluid"});
-  if (!fluid.simulation) return false;
-  ++run;
-  const double a = analytic.simulation->summary.iteration_time;
-  const double b = fluid.simulation->summary.iteration_time;
-  if (!(b >= a * (1 - 1e-9)) || !find_implausible(fluid).empty()) {
-    std::printf("seed %llu: analytic %.15g, fluid %.15g %s\n%s\n", static_cast<unsigned long long>(seed), a, b,
-                find_implausible(fluid).c_str(), yaml.c_str());
-    return false;
-  }
-  RunOptions options;
-  options.record_rows = true;
-  const double with_rows = run_study(yaml, {"fidelity=fluid"}, options).simulation->summary.iteration_time;
-  if (with_rows != b) {
-    std::printf("seed %llu: %.17g, with rows %.17g\n%s\n", static_cast<unsigned long long>(seed), b, with_rows, yaml.c_str());
-    return false;
-  }
-  if (fluid.simulation->summary.num_ranks > 64) return true;
-  options.fold = false;
-  const double c = run_study(yaml, {"fidelity=fluid"}, options).simulation->summary.iteration_time;
-  ++compared;
-  if (std::abs(b - c) <= 1e-9 * b) return true;
-  std::printf("seed %llu: folded %.15g, unfolded %.15g\n%s\n", static_cast<unsigned long long>(seed), b, c, yaml.c_str());
-  return false;
-}
-
-}  // namespace
-
 int main(int argc, char** argv) {
-  const std::uint64_t plans = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 5000;
-  const std::uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
-  int run = 0, compared = 0;
-  std::uint64_t broken = 0;
-  for (std::uint64_t seed = first; seed < first + plans; ++seed) {
-    if (!holds(seed, run, compared)) ++broken;
+  LawsAsked asked;
+  std::vector<char*> rest;
+  for (int i = 0; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--step") asked.step = true;
+    else if (word == "--capacities") asked.capacities = true;
+    else if (word == "--texts") asked.texts = true;
+    else rest.push_back(argv[i]);
+  }
+  const SeedRange range = parse_range(static_cast<int>(rest.size()), rest.data(), 10'000);
+  std::uint64_t timed = 0, comparisons = 0, plans_broken = 0;
+  std::map<std::string, int> by_law;
+  for (std::uint64_t seed = range.first; seed < range.first + range.count; ++seed) {
+    const std::string yaml = random_study(seed);
+    if (asked.step) {
+      const Outcome outcome = run_study(yaml, {"fidelity=analytic"});
+      if (outcome.simulation && outcome.simulation->summary.num_ranks > 64) continue;
+    }
+    const LawsHeld held = check_laws(yaml, asked);
+    timed += held.timed ? 1 : 0;
+    comparisons += static_cast<std::uint64_t>(held.comparisons);
+    if (held.broken.empty()) continue;
+    ++plans_broken;
+    for (const std::string& broken : held.broken) {
+      ++by_law[broken.substr(0, broken.find(':'))];
+      std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), broken.c_str());
+    }
+    std::printf("%s\n", yaml.c_str());
     std::fflush(stdout);
   }
-  std::printf("%llu plans: %d compared with analytic, of which %d unfolded too, %llu broke a rule\n",
-              static_cast<unsigned long long>(plans), run, compared, static_cast<unsigned long long>(broken));
-  return broken == 0 ? 0 : 1;
+  std::printf("%llu plans, %llu with a step, %llu comparisons; %llu plans broke a law\n",
+              static_cast<unsigned long long>(range.count), static_cast<unsigned long long>(timed),
+              static_cast<unsigned long long>(comparisons), static_cast<unsigned long long>(plans_broken));
+  for (const auto& [law, count] : by_law) std::printf("  %s: %d\n", law.c_str(), count);
+  return plans_broken == 0 ? 0 : 1;
 }

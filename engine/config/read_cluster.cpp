@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/cluster/most_reached.h"
 #include "engine/config/quantity.h"
 #include "engine/config/read_fabric.h"
 #include "engine/config/read_link.h"
@@ -308,6 +309,18 @@ void read_speed(Section& cluster_section, Cluster& cluster) {
   }
 }
 
+/// A curve whose messages are faster than their links says more than a datasheet does.
+void warn_of_fast_links(Study& study) {
+  const auto warn = [&](const std::string& key, const LinkClass& links, const MostReached& most) {
+    if (most.share <= 1 + 1e-9) return;
+    study.warnings.push_back("cluster." + key + ": " + most.what + " reach " + number_text(std::round(most.share * 100) / 100) +
+                             " of the nominal " + number_text(std::round(links.bandwidth / 1e8) / 10) +
+                             " GB/s of " + links.kind + "; the higher rate is taken as what the links carry");
+  };
+  warn("intra", study.cluster.intra, most_reached_inside(study.cluster));
+  warn("inter", study.cluster.inter, most_reached_between(study.cluster));
+}
+
 }  // namespace
 
 void read_cluster(Section& root, const StudyResolvers& resolvers) {
@@ -321,6 +334,7 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
     if (node.as_text() == kLocalCluster) read_local_counts(preset, cluster, resolvers);
     require_profile(study, "cluster.device", resolvers);
     read_collectives(preset, cluster);
+    warn_of_fast_links(study);
     return;
   }
   Section section(study, "cluster", node);
@@ -347,6 +361,7 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
   read_speed(section, cluster);
   read_collectives(section, cluster);
   section.finish();
+  warn_of_fast_links(study);
 }
 
 }  // namespace trainyard

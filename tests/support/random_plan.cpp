@@ -298,12 +298,13 @@ const char* to_string(Outcome::Kind kind) {
 }
 
 Outcome run_study(const std::string& yaml, const std::vector<std::string>& sets, const RunOptions& options,
-                  const std::string& name) {
+                  const std::string& name, const std::function<void(Study&)>& change) {
   Outcome outcome;
   try {
     std::vector<std::string> warnings;
     const StudyResolvers resolvers = make_resolvers(TRAINYARD_SOURCE_DIR, warnings);
-    const Study study = read_study_node(YamlNode::parse(yaml, name), sets, resolvers);
+    Study study = read_study_node(YamlNode::parse(yaml, name), sets, resolvers);
+    if (change) change(study);
     outcome.study = study;
     const std::int64_t actions =
         2 * std::int64_t{study.parallel.pipeline} * study.parallel.virtual_stages * study.num_microbatches();

@@ -160,6 +160,15 @@ TEST_CASE("a null bandwidth of a case takes the usual one and warns") {
             "cluster.inter_gbit_per_s_per_node is not given: 800 is taken, 100 per GPU"});
 }
 
+TEST_CASE("links whose measured messages are faster than nominal carry that much, and it is said") {
+  const Study study = with_cluster(
+      "{device: a100, nodes: 2, devices_per_node: 8, intra: {kind: nvswitch, bandwidth: 300 GB/s, "
+      "point_to_point: {by_ranks: {2: {efficiency: 1.25}}}}, inter: {kind: infiniband, bandwidth: 200 GB/s}}");
+  CHECK(study.warnings ==
+        std::vector<std::string>{"cluster.intra: sends and receives of 2 reach 1.25 of the nominal 300 GB/s of nvswitch; "
+                                 "the higher rate is taken as what the links carry"});
+}
+
 TEST_CASE("an NVLink domain of several hosts is one node with their networks together") {
   const Study study = with_cluster(
       "{gpu: h100, gpus: 128, gpus_per_node: 4, intra: nvswitch, intra_gb_per_s: 900, "
