@@ -12,6 +12,7 @@
 #include "cli/files.h"
 #include "cli/fit_profiles.h"
 #include "engine/base/error.h"
+#include "engine/base/readable.h"
 #include "engine/calibrate/kernel_table.h"
 #include "engine/calibrate/link_fit.h"
 #include "engine/calibrate/link_text.h"
@@ -42,8 +43,8 @@ int write_links(const CalibrateOptions& options) {
   write_file(options.out, link_text(tables, "Fitted to " + names));
   for (const MessageTable& table : tables) {
     const bool taken = (table.nodes == 1) == within_node(tables);
-    std::printf("%-14s %4lld ranks on %lld nodes, %zu sizes: ", table.kind.c_str(), static_cast<long long>(table.ranks),
-                static_cast<long long>(table.nodes), table.points.size());
+    std::printf("%-14s %9s on %s, %s: ", table.kind.c_str(), plural(table.ranks, "rank").c_str(),
+                plural(table.nodes, "node").c_str(), plural(static_cast<std::int64_t>(table.points.size()), "size").c_str());
     if (taken) std::printf("mean error of the fit %.1f %%\n", 100 * fit_messages(table.points).mean_error);
     else std::printf("left out: links between nodes are a file of their own, from tables of them alone\n");
   }
@@ -93,10 +94,13 @@ int write_profile(const CalibrateOptions& options) {
   for (const auto& [form, points] : table.points) {
     double error = 0;
     for (const double one : curves.left_out(form)) error += std::abs(std::expm1(one));
-    std::printf("%-28s %zu shapes, each predicted from the others to %.1f %%\n", to_string(form).c_str(), points.size(),
-                100 * error / static_cast<double>(points.size()));
+    std::printf("%-28s %s", to_string(form).c_str(), plural(static_cast<std::int64_t>(points.size()), "shape").c_str());
+    if (points.size() > 1)
+      std::printf(", each predicted from the others to %.1f %%", 100 * error / static_cast<double>(points.size()));
+    std::printf("\n");
   }
-  std::printf("profile %s of %zu rows, otherwise like %s\n", options.out.c_str(), table.num_rows, options.like.c_str());
+  std::printf("profile %s of %s, otherwise like %s\n", options.out.c_str(),
+              plural(static_cast<std::int64_t>(table.num_rows), "row").c_str(), options.like.c_str());
   return kDone;
 }
 

@@ -140,6 +140,7 @@ int run_command_line(int argc, const char* const* argv) {
   CLI::App* compile = app.add_subcommand(
       "compile", "the partition, the schedule, memory, the program text and its digest; runs nothing");
   add_study_options(*compile, options);
+  compile->add_flag("--full", options.full, "all lines of every list, the whole program text too");
   CLI::App* sweep = app.add_subcommand("sweep", "every combination of the study's sweep block: a table, CSV, JSON, plots");
   add_study_options(*sweep, options);
   sweep->add_option("--fidelity", options.fidelity, "of all points: analytic (unless the study says other), fluid, step");

@@ -5,18 +5,25 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "cli/command_line.h"
 #include "cli/files.h"
 #include "cli/prepare.h"
+#include "engine/base/cut_middle.h"
+#include "engine/base/format.h"
+#include "engine/base/readable.h"
 #include "engine/compile.h"
 #include "engine/config/study_writer.h"
 #include "engine/memory/memory.h"
+#include "engine/program/program_outline.h"
 #include "engine/program/program_text.h"
 #include "engine/recompute/checkpoint_groups.h"
 #include "engine/recompute/stage_aware.h"
+#include "engine/report/summary.h"
 #include "engine/report/transfer_summary.h"
 #include "engine/schedule/schedule_csv.h"
 #include "engine/schedule/schedule_grid.h"
@@ -57,30 +64,72 @@ std::string partition_text(const PassLog& log, const RecomputeConfig& recompute)
   return text;
 }
 
-/// As wide as the terminal, in colour there unless NO_COLOR is set (no-color.org); 100 columns in a file.
-GridStyle grid_style() {
+/// All of it with --full; else as wide as the terminal, and 100 columns in a file. In colour on a terminal unless
+/// NO_COLOR is set (no-color.org).
+GridStyle grid_style(bool full) {
   GridStyle style;
-  if (isatty(STDOUT_FILENO) == 0) return style;
+  if (isatty(STDOUT_FILENO) == 0) {
+    if (full) style.columns = std::numeric_limits<int>::max();
+    return style;
+  }
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) style.columns = size.ws_col;
+  if (full) style.columns = std::numeric_limits<int>::max();
   style.colour = std::getenv("NO_COLOR") == nullptr;
   return style;
 }
 
-std::string schedule_text(const PassLog& log, const Study& study) {
-  return "schedule " + study.schedule.method + "\n" + schedule_grid(log.schedule, grid_style());
+std::string schedule_text(const PassLog& log, const Study& study, bool full) {
+  return "schedule " + study.schedule.method + "\n" + schedule_grid(log.schedule, grid_style(full));
 }
 
-std::string memory_text(const std::vector<MemoryPeak>& peaks) {
-  std::string text = "memory, peak per GPU\n";
+std::string memory_text(const std::vector<MemoryPeak>& peaks, const Study& study) {
+  std::string text = std::string("memory, peak per ") + device_word(study.training.kernels) + "\n";
   for (std::size_t rank = 0; rank < peaks.size(); ++rank) {
-    char line[160];
-    std::snprintf(line, sizeof line, "  rank %zu: %.2f GiB at %s\n", rank,
-                  static_cast<double>(peaks[rank].total) / kGiB, peaks[rank].instant.c_str());
-    text += line;
+    text += "  pipeline rank " + std::to_string(rank) + ": " + bytes_text(peaks[rank].total) +
+            " at " + peaks[rank].instant + "\n";
   }
   return text;
 }
+
+std::string passes_text(const PassLog& log) {
+  std::string text = "passes\n";
+  for (const PassLog::Entry& entry : log.entries)
+    text += format("  %-14s %12s\n", entry.pass.c_str(), duration_text(entry.wall).c_str());
+  return text;
+}
+
+/// Sections of a text whose first line is a title: the middle of each is left out, but not its last `notes` lines.
+class Brief {
+ public:
+  explicit Brief(bool full) : full_(full) {}
+
+  void add(const std::string& section, std::size_t notes = 0) {
+    if (full_) {
+      text_ += section + "\n";
+      return;
+    }
+    std::vector<std::string> lines = lines_of(section);
+    const auto begin = lines.begin() + 1, end = lines.end() - static_cast<std::ptrdiff_t>(notes);
+    std::vector<std::string> out = cut_middle(std::vector<std::string>(begin, end), kSectionLines, "  ", kHint);
+    out.insert(out.begin(), lines.front());
+    out.insert(out.end(), end, lines.end());
+    text_ += joined(out) + "\n";
+  }
+
+  void add_program(const Program& program) {
+    text_ += full_ ? to_text(program) : program_outline(to_text(program), kColumns, kHint);
+  }
+
+  const std::string& text() const { return text_; }
+
+ private:
+  static constexpr std::size_t kSectionLines = 14;
+  static constexpr std::size_t kColumns = 160;
+  static constexpr const char* kHint = "; --full prints all";
+  bool full_;
+  std::string text_;
+};
 
 }  // namespace
 
@@ -121,12 +170,15 @@ int run_compile(const StudyOptions& options) {
     std::printf("%s\n", out.dump(2).c_str());
     return kDone;
   }
-  std::printf("%s\n%s\n%s\n%spasses\n", partition_text(log, prepared.study.recompute).c_str(),
-              schedule_text(log, prepared.study).c_str(), memory_text(peaks).c_str(),
-              transfers ? (transfers_text(*transfers) + "\n").c_str() : "");
-  for (const PassLog::Entry& entry : log.entries) std::printf("  %-14s %8.2f ms\n", entry.pass.c_str(), entry.wall * 1e3);
-  std::printf("\ndigest %s\n\n", digest.c_str());
-  write_text(program, true, [](std::string_view piece) { std::fwrite(piece.data(), 1, piece.size(), stdout); });
+  Brief answer(options.full);
+  answer.add(partition_text(log, prepared.study.recompute));
+  answer.add(schedule_text(log, prepared.study, options.full), kGridNotes);
+  answer.add(memory_text(peaks, prepared.study));
+  if (transfers) answer.add(transfers_text(*transfers));
+  answer.add(passes_text(log));
+  answer.add("digest " + digest + "\n");
+  answer.add_program(program);
+  std::fwrite(answer.text().data(), 1, answer.text().size(), stdout);
   return kDone;
 }
 

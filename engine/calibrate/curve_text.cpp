@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/base/format.h"
+#include "engine/base/readable.h"
 #include "engine/calibrate/yaml_numbers.h"
 #include "engine/config/measured_reader.h"
 #include "engine/config/quantity.h"
@@ -41,8 +42,9 @@ std::string curve_text(const KernelForm& form, std::vector<CurvePoint> points,
             [](const CurvePoint& a, const CurvePoint& b) { return a.shape < b.shape; });
   double error = 0;
   for (const double one : errors) error += std::abs(std::expm1(one));
-  const std::string note = format("%zu shapes %s; each from the others to %.1f %%", points.size(),
-                                  how.c_str(), 100 * error / static_cast<double>(points.size()));
+  std::string note = plural(static_cast<std::int64_t>(points.size()), "shape") + " " + how;
+  if (points.size() > 1)
+    note += format("; each from the others to %.1f %%", 100 * error / static_cast<double>(points.size()));
   std::string text = "      " + quoted_yaml(to_string(form)) +
                      ":\n        kind: measured\n        note: " + quoted_yaml(note) +
                      "\n        points:\n";

@@ -208,6 +208,24 @@ void check_family_numbers(const Study& study, const YamlNode& node) {
   }
 }
 
+/// A model written out that has the numbers of a preset is called so. How long sequences are is the study's.
+void name_by_numbers(Study& study, const StudyResolvers& resolvers) {
+  ModelConfig& model = study.model;
+  if (model.name != ModelConfig{}.name || !resolvers.names) return;
+  for (const std::string& name : resolvers.names(StudyResolvers::Names::kModels)) {
+    std::optional<ModelConfig> preset = resolvers.model_preset(name);
+    if (!preset) continue;
+    preset->name = model.name;
+    for (const auto field : {&ModelConfig::seq_len, &ModelConfig::decoder_seq_len, &ModelConfig::max_positions,
+                             &ModelConfig::pad_vocab_to})
+      (*preset).*field = model.*field;
+    if (*preset != model) continue;
+    model.name = name;
+    study.origins["model.name"] = derived_origin("the preset with these numbers");
+    return;
+  }
+}
+
 }  // namespace
 
 void read_model(Section& root, const StudyResolvers& resolvers) {
@@ -244,6 +262,7 @@ void read_model(Section& root, const StudyResolvers& resolvers) {
   }
   section.finish();
   check_family_numbers(study, node);
+  name_by_numbers(study, resolvers);
 }
 
 }  // namespace trainyard

@@ -6,6 +6,8 @@
 #include <map>
 #include <utility>
 
+#include "engine/program/pair_members.h"
+
 namespace trainyard {
 
 namespace {
@@ -53,7 +55,7 @@ class MemoryCounter {
     step.after[static_cast<std::size_t>(MemoryClass::kGradient)] += fixed.gradients_per_parameter * parameters;
     step.at_peak = step.after;
     visit(step);
-    const auto run = [&](SegmentId id, Microbatch mb) {
+    const auto run = [&](SegmentId id, const std::array<Microbatch, 2>& mb) {
       const Profile& p = profiles_[static_cast<std::size_t>(id)];
       step.segment = id;
       step.mb = mb;
@@ -64,8 +66,8 @@ class MemoryCounter {
       visit(step);
     };
     for (const Call& call : list.calls) {
-      run(call.segment, call.mb[0]);
-      for (const auto& [at, inner] : call.inside) run(inner, -1);
+      run(call.segment, call.mb);
+      for (const auto& [at, inner] : call.inside) run(inner, {-1, -1});
     }
   }
 
@@ -78,8 +80,7 @@ class MemoryCounter {
         instant = "start of the step";
       } else if (sum(step.at_peak) > sum(best)) {
         best = step.at_peak;
-        instant = program_.segments[static_cast<std::size_t>(step.segment)].name +
-                  (step.mb >= 0 ? std::to_string(step.mb) : "") + " op " + std::to_string(step.peak_op);
+        instant = op_place(program_, step.segment, step.mb, step.peak_op);
       }
     });
     MemoryPeak peak;

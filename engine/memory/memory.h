@@ -26,7 +26,7 @@ struct MemoryPeak {
   Bytes activations = 0;
   Bytes buffers = 0;          // pools, and what the software profile adds (context, communicators)
   Bytes host = 0;             // pools in the memory of the host, all the time; in no other figure
-  std::string instant;        // call and op: "0F7 op 41"
+  std::string instant;        // "0F7 op 41" (op_place())
 };
 
 /// What a rank holds beside the Program's values: all the time, and with each activation.
@@ -49,7 +49,7 @@ Bytes sum(const MemoryParts& parts);
 /// what lives before the step: persistent values, pools, fixed memory.
 struct MemoryStep {
   SegmentId segment = -1;
-  Microbatch mb = -1;
+  std::array<Microbatch, 2> mb = {-1, -1};  // Call's
   std::size_t peak_op = 0;  // after its writes the total is largest
   MemoryParts at_peak{};    // the total is at least that of the step before
   MemoryParts after{};

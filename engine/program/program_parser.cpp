@@ -11,6 +11,7 @@
 
 #include "engine/base/error.h"
 #include "engine/config/study_limits.h"
+#include "engine/program/pair_members.h"
 #include "engine/program/parse_ops.h"
 #include "engine/program/program_text.h"
 #include "engine/program/program_words.h"
@@ -299,6 +300,7 @@ class Parser {
     if (segment.slots > 0 && words::is_digit(segment.name.back())) {
       line.fail_at(at, "the name of a segment that takes a microbatch cannot end in a digit");
     }
+    if (const auto problem = find_name_problem(segment)) line.fail_at(at, *problem);
     line.expect(" stage:");
     segment.stage = static_cast<std::int32_t>(line.number(0, kMaxInt32, "a stage"));
     line.expect(" ");

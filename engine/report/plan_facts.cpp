@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "engine/config/yaml_reader.h"
+#include "engine/report/summary.h"
 
 namespace trainyard {
 
@@ -46,6 +47,12 @@ std::string counted(std::int64_t number, const std::string& one, const std::stri
 }
 
 }  // namespace
+
+std::string device_word_of(const std::string& yaml, const std::string& path) {
+  const YamlNode root = YamlNode::parse(yaml, path);
+  if (!root.is_map()) root.fail("expected a study");
+  return device_word(Facts(root).text("training", "kernels") == "cpu" ? KernelSet::kCpu : KernelSet::kCuda);
+}
 
 std::vector<PlanFact> plan_facts(const std::string& yaml, const std::string& path) {
   const YamlNode root = YamlNode::parse(yaml, path);

@@ -15,4 +15,7 @@ struct PlanFact {
 /// it does not have is left out.
 std::vector<PlanFact> plan_facts(const std::string& yaml, const std::string& path);
 
+/// device_word() of the study in `yaml`.
+std::string device_word_of(const std::string& yaml, const std::string& path);
+
 }  // namespace trainyard

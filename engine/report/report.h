@@ -21,7 +21,7 @@ struct RunFiles {
   std::string losses;   // losses.csv, of a training run
 };
 
-/// The data: {version, kind, title, plan, summary, study_text, timeline, time_by_rank, losses}.
+/// The data: {version, kind, title, plan, device, summary, study_text, timeline, time_by_rank, losses}.
 /// `timeline` may be nullptr: of a training run that has not come to its last step. Throws
 /// ConfigError for what is wrong in the files.
 std::string report_json(const RunFiles& files, const Timeline* timeline,

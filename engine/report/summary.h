@@ -73,6 +73,9 @@ std::string explain_misfit(const Summary& summary);
 /// The line of the pipeline rank that misses most.
 std::string explain_worst_misfit(const Summary& summary);
 
+/// What a rank of the study runs on, as people call it: "GPU", or "device" where kernels are a CPU's.
+const char* device_word(KernelSet kernels);
+
 /// The terminal's answer; `wall` is process start to answer.
 std::string summary_text(const Summary& summary, const Study& study, Seconds wall);
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/base/format.h"
+#include "engine/base/readable.h"
 #include "engine/config/microbatch_sizes.h"
 #include "engine/report/summary.h"
 
@@ -11,35 +12,35 @@ namespace trainyard {
 
 namespace {
 
-std::string duration(Seconds seconds) {
-  if (seconds >= 1) return format("%.3f s", seconds);
-  if (seconds >= 1e-3) return format("%.3f ms", seconds * 1e3);
-  return format("%.3f us", seconds * 1e6);
+/// By its name; where it has none, by its size.
+std::string model_words(const ModelConfig& model) {
+  if (model.name != ModelConfig{}.name) return model.name;
+  return std::string(to_string(model.family)) + " of " + plural(model.layers + model.decoder_layers, "layer") +
+         ", hidden " + std::to_string(model.hidden);
 }
-
-std::string count(double number) {
-  if (number >= 1e12) return format("%.2f T", number / 1e12);
-  if (number >= 1e9) return format("%.2f B", number / 1e9);
-  if (number >= 1e6) return format("%.1f M", number / 1e6);
-  if (number >= 1e4) return format("%.1f k", number / 1e3);
-  return format("%.4g", number);
-}
-
-double in_gib(Bytes bytes) { return static_cast<double>(bytes) / kGiB; }
 
 std::string headline(const Summary& summary, const Study& study) {
   const ParallelConfig& p = study.parallel;
-  std::string text = study.model.name + ", " +
-                     count(static_cast<double>(summary.num_parameters.with_head)) + " parameters, on " +
+  std::string text = model_words(study.model) + ", " +
+                     count_text(static_cast<double>(summary.num_parameters.with_head)) + " parameters, on " +
                      std::to_string(summary.num_ranks) + " x " + study.cluster.device + ": tensor " +
                      std::to_string(p.tensor) + ", pipeline " + std::to_string(p.pipeline);
   if (p.virtual_stages > 1) text += " x " + std::to_string(p.virtual_stages) + " stages each";
   text += ", data " + std::to_string(p.data) + "; " + study.schedule.method + ", " +
-          std::to_string(study.num_microbatches()) + " microbatches of ";
+          plural(study.num_microbatches(), "microbatch", "microbatches") + " of ";
   const std::vector<std::int64_t> sizes = microbatch_sizes(study.training);
   if (sizes.size() > 1) text += std::to_string(sizes.back()) + " to ";
   text += std::to_string(sizes.front()) + "\n\n";
   return text;
+}
+
+/// Two counts of one step: neither bounds the other, so each says what it counts.
+std::string speed_lines(const Summary& summary, const Study& study) {
+  const std::string per = format("per %s", device_word(study.training.kernels));
+  std::string text = format("  %-16s %s of the model (attention as the full square), MFU %.1f %%\n", per.c_str(),
+                            flop_rate_text(summary.tflops_per_gpu * 1e12).c_str(), summary.mfu * 100);
+  return text + format("  %-16s %s executed (recomputation in, without what flash attention masks)\n", "",
+                       flop_rate_text(summary.hardware_tflops_per_gpu * 1e12).c_str());
 }
 
 std::string lost_to(const Summary& summary) {
@@ -59,15 +60,30 @@ std::string lost_to(const Summary& summary) {
     const double share = part.seconds / summary.iteration_time;
     if (share < 5e-5) continue;
     const std::string bar(static_cast<std::size_t>(std::lround(share * 40)), '#');
-    text += format("    %-28s %12s %6.2f %%  %s\n", part.name.c_str(), duration(part.seconds).c_str(),
+    text += format("    %-28s %12s %6.2f %%  %s\n", part.name.c_str(), duration_text(part.seconds).c_str(),
                    share * 100, bar.c_str());
   }
   return text;
 }
 
-std::string memory_table(const Summary& summary) {
-  std::string text = format("\n  memory per GPU, peak, GiB (of %.2f)\n", in_gib(summary.memory_capacity));
-  text += "    pipeline rank   total  params   grads   optim    activ  buffers   headroom  at\n";
+/// The unit in which no kind of memory that any rank has prints as 0.00 on all of them.
+Unit memory_unit(const Summary& summary) {
+  double smallest = kGiB;
+  for (const auto part : {&MemoryPeak::parameters, &MemoryPeak::gradients, &MemoryPeak::optimizer_state,
+                          &MemoryPeak::activations, &MemoryPeak::buffers}) {
+    Bytes most = 0;
+    for (const MemoryPeak& peak : summary.peak_memory) most = std::max(most, peak.*part);
+    if (most > 0) smallest = std::min(smallest, static_cast<double>(most));
+  }
+  return bytes_unit(smallest);
+}
+
+std::string memory_table(const Summary& summary, const Study& study) {
+  const Unit unit = memory_unit(summary);
+  const auto in_unit = [&](Bytes bytes) { return static_cast<double>(bytes) / unit.size; };
+  std::string text = format("\n  memory per %s, peak, %s (of %.2f)\n", device_word(study.training.kernels),
+                            std::string(unit.name).c_str(), in_unit(summary.memory_capacity));
+  text += "    pipeline rank    total   params    grads    optim    activ  buffers   headroom  at\n";
   // A long pipeline: the ranks at its ends and the fullest say it all.
   const std::size_t ranks = summary.peak_memory.size();
   std::size_t fullest = 0;
@@ -83,20 +99,22 @@ std::string memory_table(const Summary& summary) {
     }
     gap = false;
     const MemoryPeak& m = summary.peak_memory[r];
-    text += format("    %13zu %7.2f %7.2f %7.2f %7.2f %8.2f %8.2f %10.2f  %s\n", r, in_gib(m.total),
-                   in_gib(m.parameters), in_gib(m.gradients), in_gib(m.optimizer_state),
-                   in_gib(m.activations), in_gib(m.buffers), in_gib(summary.memory_headroom[r]),
-                   m.instant.c_str());
+    text += format("    %13zu %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %10.2f  %s\n", r, in_unit(m.total),
+                   in_unit(m.parameters), in_unit(m.gradients), in_unit(m.optimizer_state), in_unit(m.activations),
+                   in_unit(m.buffers), in_unit(summary.memory_headroom[r]), m.instant.c_str());
   }
   Bytes host = 0;
   for (const MemoryPeak& m : summary.peak_memory) host = std::max(host, m.host);
-  if (host > 0) text += format("    %.2f GiB of the host's memory for each GPU of the rank that uses most of it\n", in_gib(host));
+  if (host > 0) {
+    text += format("    %s of the host's memory for each %s of the rank that uses most of it\n",
+                   bytes_text(host).c_str(), device_word(study.training.kernels));
+  }
   return text;
 }
 
 std::string link_table(const Summary& summary) {
   if (summary.links.empty()) return "";
-  std::string text = "\n  busiest links                          busy  shared by several  GB per step\n";
+  std::string text = "\n  busiest links                          busy  shared by several  bytes per step\n";
   // The busiest, and the one that several messages wanted at once for the longest time.
   std::vector<const LinkLoad*> rows;
   for (std::size_t i = 0; i < std::min<std::size_t>(4, summary.links.size()); ++i) rows.push_back(&summary.links[i]);
@@ -107,22 +125,22 @@ std::string link_table(const Summary& summary) {
     const LinkLoad& link = *row;
     std::string name = link.name;
     if (link.multiplicity > 1) name += " (" + std::to_string(link.multiplicity) + " alike)";
-    text += format("    %-34s %6.2f %%  %17s %12.3f\n", name.c_str(), link.busy_fraction * 100,
-                   duration(link.shared).c_str(), link.bytes / 1e9);
+    text += format("    %-34s %6.2f %%  %17s  %14s\n", name.c_str(), link.busy_fraction * 100,
+                   duration_text(link.shared).c_str(), bytes_text(link.bytes).c_str());
   }
   return text;
 }
 
 std::string interval_line(const TimeInterval& interval) {
-  return format("  90 %% interval    %s to %s, from the profile's uncertainty\n", duration(interval.low).c_str(),
-                duration(interval.high).c_str());
+  return format("  90 %% interval    %s to %s, from the profile's uncertainty\n", duration_text(interval.low).c_str(),
+                duration_text(interval.high).c_str());
 }
 
 std::string measure_next(const TimeInterval& interval) {
   if (interval.next.empty()) return "";
   std::string text = "\n  what leaves it uncertain: measure these next\n";
   for (const Contribution& one : interval.next) {
-    text += format("    %12s %6.1f %%  %s\n", duration(std::abs(one.effect)).c_str(), one.share * 100,
+    text += format("    %12s %6.1f %%  %s\n", duration_text(std::abs(one.effect)).c_str(), one.share * 100,
                    one.entry.c_str());
   }
   return text;
@@ -142,25 +160,26 @@ std::string source_lines(const Summary& summary) {
 
 }  // namespace
 
+const char* device_word(KernelSet kernels) { return kernels == KernelSet::kCpu ? "device" : "GPU"; }
+
 std::string summary_text(const Summary& summary, const Study& study, Seconds wall) {
   std::string text = headline(summary, study);
   text += format("  step time        %s   %s samples/s, %s tokens/s\n",
-                 duration(summary.iteration_time).c_str(), count(summary.samples_per_s).c_str(),
-                 count(summary.tokens_per_s).c_str());
+                 duration_text(summary.iteration_time).c_str(), count_text(summary.samples_per_s).c_str(),
+                 count_text(summary.tokens_per_s).c_str());
   if (summary.interval) text += interval_line(*summary.interval);
-  text += format("  per GPU          %.1f TFLOP/s of the model, MFU %.1f %%; %.1f TFLOP/s executed\n",
-                 summary.tflops_per_gpu, summary.mfu * 100, summary.hardware_tflops_per_gpu);
+  text += speed_lines(summary, study);
   text += format("  bubble           %.2f %%, exposed communication %.2f %%\n\n",
                  summary.bubble_fraction * 100, summary.exposed_communication_fraction * 100);
   text += lost_to(summary);
-  text += memory_table(summary);
+  text += memory_table(summary, study);
   if (summary.transfers) text += "\n" + transfers_text(*summary.transfers);
   text += link_table(summary);
   if (summary.interval) text += measure_next(*summary.interval);
   text += source_lines(summary);
   text += "  program          " + summary.program_digest.substr(0, 16) + "\n";
-  text += format("  answered in      %s, %s ops timed\n", duration(wall).c_str(),
-                 count(static_cast<double>(summary.num_events)).c_str());
+  text += format("  answered in      %s, %s ops timed\n", duration_text(wall).c_str(),
+                 count_text(static_cast<double>(summary.num_events)).c_str());
   return text;
 }
 

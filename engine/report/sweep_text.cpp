@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <map>
 
+#include "engine/base/readable.h"
 #include "engine/report/sweep_table.h"
 
 namespace trainyard {
@@ -21,10 +22,6 @@ std::string grouped(std::size_t number) {
   std::string text = std::to_string(number);
   for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
   return text;
-}
-
-std::string step_time(Seconds seconds) {
-  return seconds >= 1 ? fixed(seconds, 3) + " s" : fixed(seconds * 1e3, 3) + " ms";
 }
 
 /// "parallel.tensor" is shown as "tensor" where no other key ends so.
@@ -57,18 +54,18 @@ std::string best_table(const SweepTable& table, const std::vector<std::size_t>& 
                        std::size_t best) {
   Row head = {"point"};
   for (const std::string& key : table.keys) head.push_back(short_name(table, key));
-  head.insert(head.end(), {"GPUs", "step time", "tokens/s/GPU", "TFLOP/s/GPU", "MFU", "memory GiB",
-                           "bubble", "exposed"});
+  head.insert(head.end(), {"devices", "step time", "tokens/s/device", "of the model", "MFU", "memory", "bubble",
+                           "exposed"});
   std::vector<Row> rows = {head};
   for (std::size_t i = 0; i < std::min(best, order.size()); ++i) {
     const SweepPoint& point = table.points[order[i]];
     Row row = {std::to_string(order[i])};
     for (const std::string& value : point.values)
       row.push_back(value.size() > 24 ? value.substr(0, 21) + "..." : value);
-    row.insert(row.end(), {std::to_string(point.num_ranks), step_time(point.iteration_time),
-                           fixed(point.tokens_per_s_per_gpu(), 1), fixed(point.tflops_per_gpu, 1),
+    row.insert(row.end(), {std::to_string(point.num_ranks), duration_text(point.iteration_time),
+                           fixed(point.tokens_per_s_per_gpu(), 1), flop_rate_text(point.tflops_per_gpu * 1e12),
                            fixed(point.mfu * 100, 1) + " %",
-                           fixed(static_cast<double>(point.peak_memory) / kGiB, 2),
+                           bytes_text(point.peak_memory),
                            fixed(point.bubble_fraction * 100, 1) + " %",
                            fixed(point.exposed_communication_fraction * 100, 1) + " %"});
     rows.push_back(row);
@@ -119,7 +116,7 @@ std::string sweep_text(const SweepTable& table, std::size_t best) {
   const std::vector<std::size_t> by_gpu = most_per_gpu(table);
   if (!by_time.empty()) {
     text += "\n  shortest step\n" + best_table(table, by_time, best);
-    if (by_gpu != by_time) text += "\n  most tokens/s per GPU\n" + best_table(table, by_gpu, best);
+    if (by_gpu != by_time) text += "\n  most tokens/s per device\n" + best_table(table, by_gpu, best);
   }
   return text + why_not(table);
 }

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/container/static_vector.hpp>
 #include <cmath>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "engine/exec/op_work.h"
+#include "engine/program/pair_members.h"
 #include "engine/program/program_words.h"
 #include "engine/report/name_table.h"
 
@@ -16,9 +19,20 @@ namespace trainyard {
 
 namespace {
 
+/// A call within its rank's list, as rows name it.
 std::uint64_t call_key(SegmentId segment, Microbatch mb) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(segment)) << 32U |
          static_cast<std::uint32_t>(mb);
+}
+
+/// call_key() of the pairs in a list -> the microbatch of the backward, which rows do not say.
+std::unordered_map<std::uint64_t, Microbatch> second_microbatches(const Program& program, const RankClass& list) {
+  std::unordered_map<std::uint64_t, Microbatch> out;
+  for (const Call& call : list.calls) {
+    if (program.segments[static_cast<std::size_t>(call.segment)].slots > 1)
+      out[call_key(call.segment, call.mb[0])] = call.mb[1];
+  }
+  return out;
 }
 
 std::string axes_text(const std::vector<Axis>& axes) {
@@ -50,7 +64,7 @@ class TimelineMaker {
         fixed_(fixed),
         names_(out_.names),
         modules_(out_.modules),
-        segment_number_(program.segments.size(), -1),
+        members_(program.segments.size()),
         group_number_(program.groups.size(), -1),
         transfer_number_(2 * program.transfers.size(), -1) {}
 
@@ -64,7 +78,7 @@ class TimelineMaker {
     }
     peak_op_.resize(program_.body.size());
     follow_memory(program_, fixed_, [&](std::size_t list, const MemoryStep& step) {
-      peak_op_[list][call_key(step.segment, step.mb)] = step.peak_op;
+      peak_op_[list][call_key(step.segment, step.mb[0])] = step.peak_op;
     });
     std::vector<std::vector<std::size_t>> ranks_of_list(program_.body.size());
     for (RankTrace& rank : trace_.ranks) {
@@ -83,14 +97,24 @@ class TimelineMaker {
  private:
   Ticks ticks(Seconds time) const { return std::llround((time - origin_) * kTicksPerSecond); }
 
-  std::uint32_t segment(SegmentId id) {
-    std::int32_t& number = segment_number_[static_cast<std::size_t>(id)];
-    if (number < 0) {
-      number = static_cast<std::int32_t>(out_.segments.size());
-      const Segment& s = program_.segments[static_cast<std::size_t>(id)];
-      out_.segments.push_back({s.name, s.stage, letter(s.phase), s.slots > 0});
+  /// A segment of the Program in the timeline: by slot its members, by op the slot.
+  struct Members {
+    boost::container::static_vector<std::uint32_t, 2> segment;  // empty: not asked for yet
+    std::vector<std::uint8_t> slot;                             // [op]; empty: all 0
+  };
+  const Members& members(SegmentId id) {
+    Members& of = members_[static_cast<std::size_t>(id)];
+    if (!of.segment.empty()) return of;
+    const Segment& s = program_.segments[static_cast<std::size_t>(id)];
+    for (const SegmentMember& member : members_of(s)) {
+      const auto next = static_cast<std::uint32_t>(out_.segments.size());
+      const auto [known, is_new] = segment_number_.try_emplace(member.name, next);
+      if (is_new) out_.segments.push_back({member.name, member.stage, letter(member.phase), s.slots > 0});
+      of.segment.push_back(known->second);
     }
-    return static_cast<std::uint32_t>(number);
+    if (s.slots < 2) return of;
+    for (const ProgramOp& op : s.ops) of.slot.push_back(static_cast<std::uint8_t>(member_of(program_, op)));
+    return of;
   }
 
   std::int16_t group_of(const ProgramOp& op) {
@@ -154,7 +178,9 @@ class TimelineMaker {
                        ? 0
                        : static_cast<std::int32_t>(from.rank / program_.placement.stride[i] % size);
     }
-    std::unordered_map<std::uint64_t, std::uint32_t> calls;
+    // By call_key(), of each member.
+    std::unordered_map<std::uint64_t, std::array<std::int32_t, 2>> calls;
+    const auto second_mb = second_microbatches(program_, program_.body[from.list]);
     auto& main = main_rows_.emplace_back();
     rank.ops.reserve(from.rows.size());
     for (const TraceRow& row : from.rows) {
@@ -166,10 +192,14 @@ class TimelineMaker {
       one.end = ticks(row.end);
       if (one.end <= one.start) continue;
       const std::uint64_t key = call_key(row.segment, row.mb);
-      const auto [call, is_new] =
-          calls.try_emplace(key, static_cast<std::uint32_t>(rank.calls.size()));
-      if (is_new) rank.calls.push_back({segment(row.segment), row.mb});
-      one.call = call->second;
+      const Members& of = members(row.segment);
+      const std::size_t slot = of.slot.empty() ? 0 : of.slot[row.op];
+      std::array<std::int32_t, 2>& call = calls.try_emplace(key, std::array{-1, -1}).first->second;
+      if (call[slot] < 0) {
+        call[slot] = static_cast<std::int32_t>(rank.calls.size());
+        rank.calls.push_back({of.segment[slot], slot == 0 ? row.mb : second_mb.at(key)});
+      }
+      one.call = static_cast<std::uint32_t>(call[slot]);
       one.name = names_.number(op_name(op.kind, op.part));
       one.module = modules_.number(program_.modules[static_cast<std::size_t>(op.module)]);
       one.stream = op.stream;
@@ -187,6 +217,11 @@ class TimelineMaker {
         rows.peak_seen = true;
       }
     }
+    for (const auto& [key, call] : calls) {
+      if (call[0] < 0 || call[1] < 0) continue;
+      rank.calls[static_cast<std::size_t>(call[0])].with = call[1];
+      rank.calls[static_cast<std::size_t>(call[1])].with = call[0];
+    }
   }
 
   /// Puts what the call does to memory at the times of its ops on main. A call without one there
@@ -200,7 +235,7 @@ class TimelineMaker {
       points.push_back({at, bytes});
     };
     Ticks peak_at = now;
-    if (const auto found = main_rows_[r].find(call_key(step.segment, step.mb));
+    if (const auto found = main_rows_[r].find(call_key(step.segment, step.mb[0]));
         found != main_rows_[r].end()) {
       const MainRows& rows = found->second;
       peak_at = std::max(rows.peak_seen ? rows.peak_at : rows.end, now);
@@ -218,7 +253,8 @@ class TimelineMaker {
   FixedMemory fixed_;
   Timeline out_;
   NameTable names_, modules_;
-  std::vector<std::int32_t> segment_number_;  // [SegmentId]; -1: not used so far
+  std::vector<Members> members_;              // [SegmentId]
+  std::unordered_map<std::string, std::uint32_t> segment_number_;  // by name
   std::array<std::int16_t, 2> copy_number_ = {-1, -1};  // of copies to the host, and back
   std::vector<std::int16_t> group_number_, transfer_number_;
   std::vector<std::unordered_map<std::uint64_t, std::size_t>> peak_op_;  // [list][call]

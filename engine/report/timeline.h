@@ -38,9 +38,11 @@ struct TimelineGroup {
   friend bool operator==(const TimelineGroup&, const TimelineGroup&) = default;
 };
 
+/// Of a pair each member is a call of its own: the forward "0F3", the backward "7B1".
 struct TimelineCall {
   std::uint32_t segment = 0;
   Microbatch mb = -1;
+  std::int32_t with = -1;  // the call that it shares the device with, of the same rank; -1: none
   friend bool operator==(const TimelineCall&, const TimelineCall&) = default;
 };
 

@@ -19,6 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kUnit = 1e-9;  // seconds
 constexpr std::int32_t kUnnamed = -1;
+constexpr std::size_t kUnknown = static_cast<std::size_t>(-1);
 
 std::int64_t in_units(Ticks ticks) {
   return std::llround(static_cast<double>(ticks) / (kUnit * kTicksPerSecond));
@@ -115,6 +116,7 @@ class BlobMaker {
     std::vector<std::uint32_t> ops;    // indices into from->ops, call by call
     std::vector<std::size_t> first;    // [call]: its first in `ops`, and one past the last
     std::vector<std::size_t> kept;     // calls
+    std::vector<std::size_t> pair;     // [kept]: the place there of the call that it runs with, or kUnknown
     std::vector<std::size_t> pattern;  // [kept]
   };
 
@@ -130,7 +132,7 @@ class BlobMaker {
                          std::min<std::size_t>(total, 8), total);
     }
     for (const std::size_t i : some_of_ranks(count))
-      ranks_.push_back({&timeline_.ranks[i], {}, {}, {}, {}});
+      ranks_.push_back({&timeline_.ranks[i], {}, {}, {}, {}, {}});
   }
 
   /// The first rank of as many pipeline ranks as may be, then others; ascending.
@@ -203,46 +205,88 @@ class BlobMaker {
     return pattern;
   }
 
-  /// The number of a pattern like this one, which is added where there is none.
-  std::size_t number(Pattern pattern) {
+  /// The number of a pattern like this one; kUnknown: there is none.
+  std::size_t find(const Pattern& pattern) {
     // Of real runs hardly two calls are alike: not worth a long search.
     constexpr std::size_t kLatest = 16;
-    std::vector<std::size_t>& known = patterns_of_[pattern.segment];
-    for (std::size_t i = known.size();
-         i-- > (known.size() > kLatest ? known.size() - kLatest : 0);) {
+    const std::vector<std::size_t>& known = patterns_of_[pattern.segment];
+    for (std::size_t i = known.size(); i-- > (known.size() > kLatest ? known.size() - kLatest : 0);) {
       if (alike(patterns_[known[i]], pattern)) return known[i];
     }
-    known.push_back(patterns_.size());
+    return kUnknown;
+  }
+
+  /// The same; the pattern is added where there is none.
+  std::size_t number(Pattern pattern) {
+    const std::size_t known = find(pattern);
+    if (known != kUnknown) return known;
+    patterns_of_[pattern.segment].push_back(patterns_.size());
     num_pattern_ops_ += pattern.ops.size();
     patterns_.push_back(std::move(pattern));
-    return known.back();
+    return patterns_.size() - 1;
+  }
+
+  /// Those of a call and of the one that it runs with, which are shown with their ops or without, both.
+  struct Together {
+    std::vector<std::size_t> places;  // in Rank::kept, by start
+    std::vector<Pattern> patterns;
+    std::size_t new_ops = 0;  // that the page does not have yet
+  };
+
+  Together together(const Rank& rank, std::size_t place) {
+    Together out;
+    out.places = {place};
+    if (rank.pair[place] != kUnknown) out.places.push_back(rank.pair[place]);
+    for (const std::size_t at : out.places) {
+      Pattern pattern = pattern_of(rank, rank.kept[at]);
+      if (pattern.ops.size() > 1 && find(pattern) == kUnknown) out.new_ops += pattern.ops.size();
+      out.patterns.push_back(std::move(pattern));
+    }
+    return out;
+  }
+
+  /// The earlier of a pair gets the boxes of both: one for each would lie over the other.
+  void leave_out_ops(const Rank& rank, Together& of) {
+    Pattern whole = of.patterns[0];
+    for (std::size_t i = 1; i < of.patterns.size(); ++i) {
+      const Ticks later = start(rank, rank.kept[of.places[i]]) - start(rank, rank.kept[of.places[0]]);
+      for (PatternOp op : of.patterns[i].ops) {
+        op.start += in_units(later);
+        whole.ops.push_back(op);
+      }
+      of.patterns[i].ops.clear();
+    }
+    of.patterns[0] = without_ops(whole);
+    calls_without_ops_ += of.patterns.size();
   }
 
   /// All ranks' first calls, then all ranks' second ones: where ops have to be left out, they are
   /// of the same part of the step on all ranks.
   void find_patterns() {
     std::size_t most = 0;
-    for (const Rank& rank : ranks_) most = std::max(most, rank.kept.size());
+    for (Rank& rank : ranks_) {
+      most = std::max(most, rank.kept.size());
+      rank.pattern.assign(rank.kept.size(), kUnknown);
+      find_pairs(rank);
+    }
     for (std::size_t i = 0; i < most; ++i) {
       for (Rank& rank : ranks_) {
-        if (i >= rank.kept.size()) continue;
-        Pattern pattern = pattern_of(rank, rank.kept[i]);
-        const std::size_t ops = pattern.ops.size();
-        if (ops > 1 && num_pattern_ops_ + ops > limits_.max_pattern_ops) {
-          const std::size_t before = patterns_.size();
-          const std::size_t whole = number(pattern);
-          if (whole < before) {
-            rank.pattern.push_back(whole);
-            continue;
-          }
-          patterns_.pop_back();
-          patterns_of_[pattern.segment].pop_back();
-          num_pattern_ops_ -= ops;
-          ++calls_without_ops_;
-          pattern = without_ops(pattern);
-        }
-        rank.pattern.push_back(number(std::move(pattern)));
+        if (i >= rank.kept.size() || rank.pattern[i] != kUnknown) continue;
+        Together calls = together(rank, i);
+        if (calls.new_ops > 0 && num_pattern_ops_ + calls.new_ops > limits_.max_pattern_ops) leave_out_ops(rank, calls);
+        for (std::size_t c = 0; c < calls.places.size(); ++c)
+          rank.pattern[calls.places[c]] = number(std::move(calls.patterns[c]));
       }
+    }
+  }
+
+  /// Of those that are kept.
+  static void find_pairs(Rank& rank) {
+    std::vector<std::size_t> place(rank.from->calls.size(), kUnknown);
+    for (std::size_t i = 0; i < rank.kept.size(); ++i) place[rank.kept[i]] = i;
+    for (const std::size_t call : rank.kept) {
+      const std::int32_t with = rank.from->calls[call].with;
+      rank.pair.push_back(with < 0 ? kUnknown : place[static_cast<std::size_t>(with)]);
     }
   }
 
@@ -315,6 +359,13 @@ class BlobMaker {
       before = begin;
     }
     out["calls"] = std::move(calls);
+    Json pairs = Json::array();
+    for (std::size_t i = 0; i < rank.pair.size(); ++i) {
+      if (rank.pair[i] == kUnknown || rank.pair[i] < i) continue;
+      pairs.push_back(i);
+      pairs.push_back(rank.pair[i]);
+    }
+    if (!pairs.empty()) out["pairs"] = std::move(pairs);
     if (rank.kept.size() < from.calls.size()) {
       const std::size_t half = (rank.kept.size()) / 2;
       out["left_out"] = {in_units(start(rank, rank.kept[half - 1])),

@@ -116,6 +116,10 @@ class TraceWriter {
     }
   }
 
+  std::string name_of(const TimelineCall& call) const {
+    return call_name(timeline_.segments[call.segment], call.mb);
+  }
+
   void write_op(const TimelineRank& rank, const TimelineOp& op) {
     begin_event();
     out_ += "{\"ph\":\"X\",\"name\":";
@@ -129,7 +133,8 @@ class TraceWriter {
     append_microseconds(out_, op.end - op.start);
     out_ += ",\"args\":{\"call\":";
     const TimelineCall& call = rank.calls[op.call];
-    append_quoted(out_, call_name(timeline_.segments[call.segment], call.mb));
+    append_quoted(out_, name_of(call));
+    if (call.with >= 0) add_text("with", name_of(rank.calls[static_cast<std::size_t>(call.with)]));
     add_text("module", timeline_.modules[op.module]);
     if (op.group >= 0) add_text("group", timeline_.groups[static_cast<std::size_t>(op.group)].name);
     if (op.peer >= 0) add_integer("peer", op.peer);

@@ -1,6 +1,7 @@
 // trace.json: Chrome trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing open. One
 // process per recorded rank, one thread per stream; each event says when its op was issued and
-// ready, and counters show the bytes alive. `trainyard report` reads it back.
+// ready, and counters show the bytes alive. An op of a pair says its own call, and `with` the other
+// one. `trainyard report` reads it back.
 //
 // Beyond what viewers ask for it has metadata events "trainyard_segment" and "trainyard_group" (the
 // tables of Timeline), and where a rank lies in the args of its "process_name".

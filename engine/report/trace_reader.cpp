@@ -72,6 +72,7 @@ class TraceReader {
 
   Timeline finish() {
     if (out_.ranks.empty()) throw ConfigError(path_ + ": has no rank");
+    join_pairs();
     return std::move(out_);
   }
 
@@ -139,8 +140,25 @@ class TraceReader {
     }
     if (!ranks_.emplace(rank.rank, out_.ranks.size()).second)
       fail("rank " + std::to_string(rank.rank) + " comes twice");
+    if (!out_.ranks.empty()) join_pairs();
     out_.ranks.push_back(std::move(rank));
     calls_.clear();
+    with_.clear();
+  }
+
+  /// Once the last rank's calls are all known: they name each other.
+  void join_pairs() {
+    TimelineRank& rank = out_.ranks.back();
+    for (const auto& [call, name] : with_) {
+      const auto other = calls_.find(name);
+      const auto named = other == calls_.end() ? with_.end() : with_.find(other->second);
+      const auto back = named == with_.end() ? calls_.end() : calls_.find(named->second);
+      if (back == calls_.end() || back->second != call || other->second == call) {
+        throw ConfigError(path_ + ": rank " + std::to_string(rank.rank) + ": args.with: '" + name +
+                          "' does not run with a call that names it; the file is damaged, so run it again");
+      }
+      rank.calls[call].with = static_cast<std::int32_t>(other->second);
+    }
   }
 
   /// The rank of the event: events stand behind their rank's name.
@@ -170,6 +188,7 @@ class TraceReader {
     const auto number = static_cast<std::uint32_t>(rank.calls.size());
     rank.calls.push_back(call);
     calls_.emplace(name, number);
+    if (event_->find("args.with") != nullptr) with_.emplace(number, text("args.with"));
     return number;
   }
 
@@ -223,6 +242,7 @@ class TraceReader {
   std::map<std::string, std::int16_t, std::less<>> groups_;
   std::map<std::int64_t, std::size_t> ranks_;
   std::map<std::string, std::uint32_t, std::less<>> calls_;  // of the latest rank
+  std::map<std::uint32_t, std::string> with_;                // its pairs: call -> the other one's name
 };
 
 /// Hands the objects in the array "traceEvents" to a TraceReader; the rest of the file is skipped.

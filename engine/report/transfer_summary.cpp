@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/format.h"
+#include "engine/base/readable.h"
 #include "engine/program/pool_slots.h"
 #include "engine/program/transfer_routes.h"
 
@@ -142,11 +143,10 @@ std::string transfers_text(const TransferSummary& transfers) {
     text += (boundary.reason.empty() ? "" : ": " + boundary.reason) + "\n";
   }
   for (const TransferSummary::Buffer& buffer : transfers.buffers) {
-    text += format(
-        "    rank %d %s a buffer of %lld bytes: %lld slots of %lld bytes, %d in use at most\n",
-        buffer.rank, buffer.receives ? "receives into" : "sends from",
-        static_cast<long long>(buffer.bytes), static_cast<long long>(buffer.slots),
-        static_cast<long long>(buffer.slot_bytes), buffer.used);
+    text += format("    rank %d %s a buffer of %s: %s of %s, %d in use at most\n", buffer.rank,
+                   buffer.receives ? "receives into" : "sends from",
+                   bytes_text(buffer.bytes).c_str(), plural(buffer.slots, "slot").c_str(),
+                   bytes_text(buffer.slot_bytes).c_str(), buffer.used);
   }
   return text;
 }

@@ -24,6 +24,10 @@ struct Cell {
   std::size_t begin = 0;  // units
   std::size_t length = 0;
   ActionPhase phase = ActionPhase::kForward;
+  ActionPhase second = ActionPhase::kForward;  // of a pair, from `second_begin` units on
+  std::size_t second_begin = 0;
+
+  ActionPhase phase_at(std::size_t unit) const { return unit < second_begin ? phase : second; }
 };
 
 std::string label_of(const Action& action, bool with_stage) {
@@ -36,10 +40,12 @@ std::vector<Cell> cells_of(const std::vector<Action>& actions, const std::vector
   std::vector<Cell> cells;
   for (std::size_t i = 0; i < actions.size(); ++i) {
     Cell cell{label_of(actions[i], with_stage), static_cast<std::size_t>(starts[i]), 0,
-              actions[i].phase};
+              actions[i].phase, actions[i].phase};
     double length = duration(actions[i], kGridDurations);
     if (actions[i].with_next) {
+      cell.second_begin = static_cast<std::size_t>(length);
       ++i;
+      cell.second = actions[i].phase;
       cell.text += "+" + label_of(actions[i], with_stage);
       length += duration(actions[i], kGridDurations);
     }
@@ -76,7 +82,7 @@ std::string draw(const std::vector<Cell>& cells, const Window& window, std::size
     for (std::size_t c = std::max(begin, window.begin); c < std::min(end, window.end); ++c) {
       const std::size_t at = c - begin;
       text[c - window.begin] = c + 1 == end ? ' ' : at < cell.text.size() ? cell.text[at] : '-';
-      if (c + 1 != end) phases[c - window.begin] = static_cast<std::uint8_t>(cell.phase);
+      if (c + 1 != end) phases[c - window.begin] = static_cast<std::uint8_t>(cell.phase_at(at / unit));
     }
   }
   if (!colour) return text;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "engine/base/format.h"
+#include "engine/base/readable.h"
 #include "engine/config/user_text.h"
 #include "engine/program/program_words.h"
 #include "engine/validate/error_stats.h"
@@ -16,7 +17,6 @@ constexpr std::size_t kKindsShown = 40;
 constexpr std::size_t kRanksShown = 16;
 constexpr std::size_t kStreamsShown = 32;
 constexpr std::size_t kLinksShown = 24;
-constexpr double kMilli = 1e-3;
 
 /// "  +12.3 %"; of what was not measured, or takes no time at all, nothing.
 std::string error_text(Seconds predicted, Seconds measured) {
@@ -37,70 +37,71 @@ std::string interval_lines(const RunComparison& c) {
     inside += op.interval > 0 && op.inside();
   }
   return format(
-      "  90 %% interval of the profile: %.3f to %.3f ms; of %zu kernels (by form and shape) %zu were measured "
-      "inside theirs\n",
-      c.interval->low / kMilli, c.interval->high / kMilli, stated, inside);
+      "  90 %% interval of the profile: %s to %s; of %zu kernels (by form and shape) %zu were measured inside theirs\n",
+      duration_text(c.interval->low).c_str(), duration_text(c.interval->high).c_str(), stated, inside);
 }
 
 std::string headline(const RunComparison& c) {
   std::string text =
       printable(c.run) +
-      format(": %lld ranks on %s, %lld cores, %lld threads per rank; program %.12s\n\n",
-             static_cast<long long>(c.num_ranks), c.device.c_str(), static_cast<long long>(c.cores),
-             static_cast<long long>(c.threads_per_rank), c.program_digest.c_str());
-  text += format(
-      "  step time   predicted %.3f ms   measured %.3f ms (median of %zu; %.3f to %.3f)   error "
-      "%s\n",
-      c.predicted / kMilli, c.measured / kMilli, c.num_steps, c.measured_low / kMilli,
-      c.measured_high / kMilli, error_text(c.predicted, c.measured).c_str());
+      format(": %s on %s, %s, %s per rank; program %.12s\n\n", plural(c.num_ranks, "rank").c_str(),
+             c.device.c_str(), plural(c.cores, "core").c_str(), plural(c.threads_per_rank, "thread").c_str(),
+             c.program_digest.c_str());
+  text += format("  step time   predicted %s   measured %s (median of %zu; %s to %s)   error %s\n",
+                 duration_text(c.predicted).c_str(), duration_text(c.measured).c_str(), c.num_steps,
+                 duration_text(c.measured_low).c_str(), duration_text(c.measured_high).c_str(),
+                 error_text(c.predicted, c.measured).c_str());
   if (c.interval) text += interval_lines(c);
-  text += format("  simulated with every measured time: %.3f ms\n\n", c.with_measured / kMilli);
+  text += "  simulated with every measured time: " + duration_text(c.with_measured) + "\n\n";
   for (const std::string& warning : c.warnings) text += "  warning: " + warning + "\n";
   return c.warnings.empty() ? text : text + "\n";
 }
 
 std::string explanation(const RunComparison& c) {
   const Seconds difference = c.measured - c.predicted;
-  std::string text = format("what explains the difference, %+.3f ms measured over predicted\n",
-                            difference / kMilli);
+  std::string text =
+      "what explains the difference, " + signed_duration_text(difference) + " measured over predicted\n";
+  const auto line = [&](Seconds effect) { return format("  %14s  ", signed_duration_text(effect).c_str()); };
   Seconds rest = c.with_measured - c.predicted;
   std::size_t shown = 0;
   for (const KindComparison& kind : c.kinds) {
     rest -= kind.effect;
     if (shown == 5 || std::abs(kind.effect) < 0.01 * std::abs(difference)) continue;
     ++shown;
-    text += format("  %+10.3f ms  ", kind.effect / kMilli) + kind.kind +
+    text += line(kind.effect) + kind.kind +
             (kind.kind == "host" ? " (between instructions, frees)" : "") + "\n";
   }
-  text += format("  %+10.3f ms  what kinds of ops do only together\n", rest / kMilli);
-  text += format(
-      "  %+10.3f ms  no instruction's own time: between ranks, microbatches and steps that "
-      "differ\n\n",
-      (c.measured - c.with_measured) / kMilli);
-  return text;
+  text += line(rest) + "what kinds of ops do only together\n";
+  return text + line(c.measured - c.with_measured) +
+         "no instruction's own time: between ranks, microbatches and steps that differ\n\n";
 }
 
 std::string kinds_table(const RunComparison& c) {
   std::string text =
-      "by kind of op, ms per step and rank; effect: on the simulated step, of this kind's measured "
+      "by kind of op, per step and rank; effect: on the simulated step, of this kind's measured "
       "times\n";
-  text += format("  %-26s %8s %11s %11s %9s %11s\n", "kind", "count", "predicted", "measured",
+  text += format("  %-26s %8s %12s %12s %9s %13s\n", "kind", "count", "predicted", "measured",
                  "error", "effect");
   for (std::size_t i = 0; i < std::min(c.kinds.size(), kKindsShown); ++i) {
     const KindComparison& kind = c.kinds[i];
-    text += format("  %-26s %8.4g %11.3f %11.3f %9s %+11.3f\n", kind.kind.c_str(), kind.count,
-                   kind.predicted / kMilli, kind.measured / kMilli,
-                   error_text(kind.predicted, kind.measured).c_str(), kind.effect / kMilli);
+    text += format("  %-26s %8.4g %12s %12s %9s %13s\n", kind.kind.c_str(), kind.count,
+                   duration_text(kind.predicted).c_str(), duration_text(kind.measured).c_str(),
+                   error_text(kind.predicted, kind.measured).c_str(), signed_duration_text(kind.effect).c_str());
   }
   return text + more(kKindsShown, c.kinds.size()) + "\n";
 }
 
 std::string ranks_table(const RunComparison& c) {
-  std::string text = "by rank, ms: predicted / measured (of the step nearest to the median)\n";
+  Seconds longest = 0;
+  for (const RankComparison& rank : c.ranks)
+    longest = std::max({longest, rank.predicted.total(), rank.measured.total()});
+  const Unit unit = duration_unit(longest);
+  std::string text = "by rank, " + std::string(unit.name) +
+                     ": predicted / measured (of the step nearest to the median)\n";
   text += format("  %6s %21s %21s %21s %21s %21s\n", "rank", "compute", "optimizer",
                  "exposed comm.", "host", "waiting");
-  const auto pair = [](Seconds predicted, Seconds measured) {
-    return format(" %10.3f /%9.3f", predicted / kMilli, measured / kMilli);
+  const auto pair = [&](Seconds predicted, Seconds measured) {
+    return format(" %10.3f /%9.3f", predicted / unit.size, measured / unit.size);
   };
   for (std::size_t i = 0; i < std::min(c.ranks.size(), kRanksShown); ++i) {
     const RankComparison& rank = c.ranks[i];
@@ -113,14 +114,14 @@ std::string ranks_table(const RunComparison& c) {
 }
 
 std::string streams_table(const RunComparison& c) {
-  std::string text = "by stream, ms in which one of its ops runs\n";
-  text += format("  %6s  %-8s %11s %11s %9s\n", "rank", "stream", "predicted", "measured", "error");
+  std::string text = "by stream, time in which one of its ops runs\n";
+  text += format("  %6s  %-8s %12s %12s %9s\n", "rank", "stream", "predicted", "measured", "error");
   for (std::size_t i = 0; i < std::min(c.streams.size(), kStreamsShown); ++i) {
     const StreamComparison& stream = c.streams[i];
     text += format(
-        "  %6lld  %-8s %11.3f %11.3f %9s\n", static_cast<long long>(stream.rank),
+        "  %6lld  %-8s %12s %12s %9s\n", static_cast<long long>(stream.rank),
         std::string(program_words::kStreams[static_cast<std::size_t>(stream.stream)]).c_str(),
-        stream.predicted / kMilli, stream.measured / kMilli,
+        duration_text(stream.predicted).c_str(), duration_text(stream.measured).c_str(),
         error_text(stream.predicted, stream.measured).c_str());
   }
   return text + more(kStreamsShown, c.streams.size()) + "\n";
@@ -138,15 +139,15 @@ std::string ranks_text(const LinkComparison& link) {
 std::string links_table(const RunComparison& c) {
   if (c.links.empty()) return "";
   std::string text =
-      "by link: ranks that communicate, ms per step from when the last of them is ready\n";
-  text += format("  %-22s %-18s %6s %9s %11s %11s %9s %9s\n", "kind", "ranks", "count", "MB",
-                 "predicted", "measured", "error", "GB/s");
+      "by link: ranks that communicate, per step from when the last of them is ready\n";
+  text += format("  %-22s %-18s %6s %10s %12s %12s %9s %11s\n", "kind", "ranks", "count", "bytes",
+                 "predicted", "measured", "error", "rate");
   for (std::size_t i = 0; i < std::min(c.links.size(), kLinksShown); ++i) {
     const LinkComparison& link = c.links[i];
-    text += format("  %-22s %-18s %6.4g %9.3f %11.3f %11.3f %9s %9.3f\n", link.kind.c_str(),
-                   ranks_text(link).c_str(), link.count, link.bytes / 1e6, link.predicted / kMilli,
-                   link.measured / kMilli, error_text(link.predicted, link.measured).c_str(),
-                   link.measured > 0 ? link.bytes / link.measured / 1e9 : 0.0);
+    text += format("  %-22s %-18s %6.4g %10s %12s %12s %9s %11s\n", link.kind.c_str(), ranks_text(link).c_str(),
+                   link.count, bytes_text(link.bytes).c_str(), duration_text(link.predicted).c_str(),
+                   duration_text(link.measured).c_str(), error_text(link.predicted, link.measured).c_str(),
+                   link.measured > 0 ? byte_rate_text(link.bytes / link.measured).c_str() : "-");
   }
   return text + more(kLinksShown, c.links.size());
 }

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "engine/base/format.h"
+#include "engine/base/readable.h"
 #include "engine/config/user_text.h"
 #include "engine/validate/validation.h"
 
@@ -56,8 +57,11 @@ std::string worst_rows(const Validation& validation) {
   std::string text = "worst cases\n" +
                      format("  %7s  %-6s  %10s  %10s\n", "error", "kind", "predicted", "measured");
   for (const ErrorRow* row : rows) {
-    text += format("  %+6.1f%%  %-6s  %10.4g  %10.4g  ", *row->error_percent,
-                   std::string(to_string(row->kind)).c_str(), *row->predicted, *row->measured) +
+    const auto value = [&](double number) {
+      return row->kind == ErrorRow::Kind::kTime ? duration_text(number) : bytes_text(number * kGiB);
+    };
+    text += format("  %+6.1f%%  %-6s  %10s  %10s  ", *row->error_percent, std::string(to_string(row->kind)).c_str(),
+                   value(*row->predicted).c_str(), value(*row->measured).c_str()) +
             printable(validation.outcomes[row->outcome].facts.id) + "\n";
   }
   return text + "\n";

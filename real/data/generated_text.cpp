@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "engine/base/error.h"
-#include "engine/config/quantity.h"
 
 namespace trainyard {
 
@@ -133,8 +132,7 @@ double GeneratedText::best_loss(std::int64_t seq_len) const {
 }
 
 std::string GeneratedText::description() const {
-  return "generated: " + std::to_string(num_symbols_) + " symbols, " +
-         number_text(std::round(entropy_nats_per_token() * 1e4) / 1e4) + " nats a token";
+  return "generated: " + std::to_string(num_symbols_) + " symbols";
 }
 
 }  // namespace trainyard

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/format.h"
+#include "engine/base/readable.h"
 #include "engine/report/summary.h"
 #include "engine/validate/error_stats.h"
 #include "real/emulate/emulation.h"
@@ -12,10 +13,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kMilli = 1e-3;
-
-double gib(Bytes bytes) { return static_cast<double>(bytes) / kGiB; }
-
 std::string error_text(double predicted, double measured) {
   return measured > 0 ? format("%+.1f %%", error_percent(predicted, measured)) : "-";
 }
@@ -23,7 +20,7 @@ std::string error_text(double predicted, double measured) {
 std::string headline(const Emulation& e) {
   std::string text =
       e.study + ": on " + e.device +
-      format(", %lld threads; program %.12s", static_cast<long long>(e.threads), e.digest.c_str());
+      ", " + plural(e.threads, "thread") + format("; program %.12s", e.digest.c_str());
   text += e.digest == e.study_digest ? ", the study's\n"
                                      : format("; the study's, for %s, is %.12s\n",
                                               e.study_device.c_str(), e.study_digest.c_str());
@@ -36,29 +33,25 @@ std::string headline(const Emulation& e) {
 
 std::string memory_text(const Emulation& e, const EmulatedAnswer& answer) {
   const EmulatedRank& run = answer.run;
-  std::string text = format(
-      "  memory   values %.3f GiB predicted, %.3f GiB seen; with kernels' workspace %.3f GiB at "
-      "most\n",
-      gib(run.predicted.values), gib(run.values_peak), gib(run.predicted.used()));
-  text += format(
-      "           allocated %.3f GiB at the peak (values alone: %s)\n", gib(run.allocated_peak),
-      error_text(static_cast<double>(run.predicted.values), static_cast<double>(run.allocated_peak))
-          .c_str());
-  text += format("           on %s: %.2f GiB predicted of %.2f GiB: ", e.study_device.c_str(),
-                 gib(answer.study_peak.total), gib(e.study_capacity));
-  return text + (answer.study_headroom >= 0
-                     ? format("fits, %.2f GiB left\n", gib(answer.study_headroom))
-                     : format("does not fit, %.2f GiB too much\n", gib(-answer.study_headroom)));
+  std::string text = "  memory   values " + bytes_text(run.predicted.values) + " predicted, " +
+                     bytes_text(run.values_peak) + " seen; with kernels' workspace " +
+                     bytes_text(run.predicted.used()) + " at most\n";
+  text += "           allocated " + bytes_text(run.allocated_peak) + " at the peak (values alone: " +
+          error_text(static_cast<double>(run.predicted.values), static_cast<double>(run.allocated_peak)) + ")\n";
+  text += "           on " + e.study_device + ": " + bytes_text(answer.study_peak.total) + " predicted of " +
+          bytes_text(e.study_capacity) + ": ";
+  return text + (answer.study_headroom >= 0 ? "fits, " + bytes_text(answer.study_headroom) + " left\n"
+                                            : "does not fit, " + bytes_text(-answer.study_headroom) + " too much\n");
 }
 
 std::string time_text(const EmulatedAnswer& answer) {
   const auto line = [](const char* name, Seconds predicted, Seconds measured) {
-    return format("  %-8s measured %10.3f ms, predicted %10.3f ms (%s)\n", name, measured / kMilli,
-                  predicted / kMilli, error_text(predicted, measured).c_str());
+    return format("  %-8s measured %12s, predicted %12s (%s)\n", name, duration_text(measured).c_str(),
+                  duration_text(predicted).c_str(), error_text(predicted, measured).c_str());
   };
   std::string text = line("compute", answer.predicted.compute, answer.measured.compute);
   text += line("update", answer.predicted.optimizer, answer.measured.optimizer);
-  text += format("  host     measured %10.3f ms between kernels\n", answer.host / kMilli);
+  text += format("  host     measured %12s between kernels\n", duration_text(answer.host).c_str());
   const TimeClasses& t = answer.among_peers;
   const Seconds step = t.total();
   return text + format(
@@ -98,13 +91,14 @@ Json rank_json(const EmulatedAnswer& answer) {
 std::string emulation_text(const Emulation& e) {
   std::string text = headline(e);
   for (const EmulatedAnswer& answer : e.ranks) {
-    text += format("rank %lld of %lld (pipeline rank %zu), %zu steps of %.3f ms alone\n",
-                   static_cast<long long>(answer.run.rank), static_cast<long long>(e.num_ranks),
-                   answer.run.list, answer.run.recorded.steps.size(), answer.step / kMilli);
+    text += format("rank %lld of %lld (pipeline rank %zu), %s of %s alone\n",
+                   static_cast<long long>(answer.run.rank), static_cast<long long>(e.num_ranks), answer.run.list,
+                   plural(static_cast<std::int64_t>(answer.run.recorded.steps.size()), "step").c_str(),
+                   duration_text(answer.step).c_str());
     text += memory_text(e, answer) + time_text(answer) + "\n";
   }
   const auto step = [](Seconds seconds, const std::string& what) {
-    return format("  %12.3f ms  ", seconds / kMilli) + what + "\n";
+    return format("  %14s  ", duration_text(seconds).c_str()) + what + "\n";
   };
   text += "step of the whole plan, simulated\n";
   text += step(e.like_step,

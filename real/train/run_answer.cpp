@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/files.h"
+#include "engine/base/readable.h"
 #include "engine/report/summary.h"
 
 namespace trainyard {
@@ -56,13 +57,13 @@ void write_answer(const TrainingPlan& plan, bool as_json, const RankTrainer& tra
   if (as_json) {
     std::printf("%s\n", json.dump(2).c_str());
   } else {
-    std::printf("%lld steps in %s: loss %s, %.0f tokens/s\n",
-                static_cast<long long>(trainer.steps_done()), plan.out.c_str(),
+    std::printf("%s in %s: loss %s, %.0f tokens/s\n", plural(trainer.steps_done(), "step").c_str(),
+                plan.out.c_str(),
                 totals.loss ? std::to_string(*totals.loss).c_str() : "not trained further",
                 json["tokens_per_s"].get<double>());
     if (totals.steps > 0) {
-      std::printf("%.4f TFLOP/s of the model per rank, MFU %.1f %% of the peak in profile %s\n",
-                  json["tflops_per_gpu"].get<double>(), 100 * json["mfu"].get<double>(),
+      std::printf("%s of the model per rank, MFU %.1f %% of the peak in profile %s\n",
+                  flop_rate_text(json["tflops_per_gpu"].get<double>() * 1e12).c_str(), 100 * json["mfu"].get<double>(),
                   plan.prepared.hardware.name.c_str());
     }
     if (json.contains("repeated_steps")) {

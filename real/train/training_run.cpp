@@ -17,6 +17,7 @@
 #include "cli/files.h"
 #include "cli/report_command.h"
 #include "engine/base/error.h"
+#include "engine/base/readable.h"
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/hugging_face_weights.h"
 #include "real/comm/gloo.h"
@@ -235,7 +236,7 @@ class Run {
       all.step = std::max(all.step, one.step);
       all.times.add(one.times);
     }
-    if (rank() == 0) std::fprintf(stderr, "order %d: %.4g s a step\n", number + 1, all.step);
+    if (rank() == 0) std::fprintf(stderr, "order %d: %s a step\n", number + 1, duration_text(all.step).c_str());
     return all;
   }
 
@@ -356,10 +357,10 @@ class Run {
   }
 
   void say_what_runs(const Samples& samples, const RankTrainer& trainer) const {
-    std::fprintf(stderr, "training on %s; %lld ranks (%s), program %.12s\n", samples.description().c_str(),
-                 static_cast<long long>(ranks()), environment_.launcher.c_str(), plan_.digest.c_str());
+    std::fprintf(stderr, "training on %s; %s (%s), program %.12s\n", samples.description().c_str(),
+                 plural(ranks(), "rank").c_str(), environment_.launcher.c_str(), plan_.digest.c_str());
     if (const auto best = samples.best_loss()) {
-      std::fprintf(stderr, "the best possible loss on this data is %.4f\n", *best);
+      std::fprintf(stderr, "the best possible loss on this data is %.4f nats a token\n", *best);
     }
     if (trainer.steps_done() > 0) {
       std::fprintf(stderr, "resumed after step %lld\n", static_cast<long long>(trainer.steps_done()));

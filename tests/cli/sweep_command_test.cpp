@@ -253,4 +253,25 @@ TEST_CASE("the two orders are by step time and by tokens per GPU") {
   CHECK(fastest(table) == std::vector<std::size_t>{0, 2});
 }
 
+TEST_CASE("the terminal's tables take the unit of each value") {
+  SweepTable table;
+  table.keys = {"n"};
+  // Minutes on a few devices, milliseconds on many, of hardly any FLOP and memory.
+  for (const auto& [time, tflops, memory] : {std::tuple(1115.234624, 168.84, Bytes{60} << 30U),
+                                             std::tuple(0.0652, 0.0409, Bytes{3} << 20U)}) {
+    SweepPoint point;
+    point.values = {"x"};
+    point.iteration_time = time;
+    point.tflops_per_gpu = tflops;
+    point.peak_memory = memory;
+    point.num_ranks = 2;
+    table.points.push_back(point);
+  }
+  const std::string text = sweep_text(table, 10);
+  CAPTURE(text);
+  for (const char* words : {" 18.587 min ", " 65.200 ms ", " 168.8 TFLOP/s ", " 40.90 GFLOP/s ", " 60.00 GiB ", " 3.000 MiB "})
+    CHECK(text.find(words) != std::string::npos);
+  CHECK(text.find("GPU") == std::string::npos);
+}
+
 }  // namespace trainyard

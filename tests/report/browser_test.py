@@ -34,6 +34,14 @@ parallel: {pipeline: 4, data: 2}
 training: {global_batch: 16, microbatch: 2, precision: bf16}
 schedule: {method: zb-h1, post_validation: true}
 """
+# Forwards and backwards in pairs: stages 0 and 3 on one rank, 1 and 2 on the other.
+PAIRS = """
+model: {family: gpt, layers: 8, hidden: 1024, heads: 16, vocab: 32000, seq_len: 1024}
+cluster: {preset: dgx-a100-80g, nodes: 1}
+parallel: {tensor: 2, pipeline: 2, data: 2, sequence_parallel: true}
+training: {global_batch: 32, microbatch: 1, precision: bf16}
+schedule: dualpipe-v
+"""
 SWEEP = """sweep:
   parallel.tensor: [1, 2, 3, 4]
   parallel.pipeline: [1, 2, 4]
@@ -154,6 +162,60 @@ def test_late_norm(browser):
     check("a rank waits for the norm", any(w.startswith("gradient norm of the stages before: ") for w in words), words)
     sends = [i for i, w in enumerate(words) if w.startswith("sending")]
     check("what is called sending is short", sends == [] or sends[0] > words.index("gradient norm of the stages before: others not ready"), words)
+
+
+def test_pairs(browser, out):
+    """Both of a pair are told, named, drawn and counted as what they are."""
+    with open(os.path.join(out, "trace.json")) as file:
+        ops = [event for event in json.load(file)["traceEvents"] if event["ph"] == "X"]
+    together = [op["args"] for op in ops if "with" in op["args"]]
+    check("a pair's ops name their own call, and the other", together and
+          all({re.sub(r"\d", "", args["call"]), re.sub(r"\d", "", args["with"])} == {"F", "B"} for args in together))
+    # A backward has two products for each of a forward: a path of pairs is about one third forward.
+    rows = {row[0]: milliseconds(row[1]) for row in table(browser, "#critical-table")}
+    forward = sum(time for words, time in rows.items() if words == "forward")
+    backward = sum(time for words, time in rows.items() if words.startswith("backward"))
+    check("the critical path has both", 0.3 < forward / backward < 0.7, rows)
+    legend = browser.text("timeline-legend")
+    check("the legend has both", "forward (F)" in legend and "backward (B)" in legend, legend)
+    # Of the overview, which is all boxes: as many forwards as backwards, the pairs' halves among them.
+    shares = browser.evaluate("""(() => {
+      const c = document.getElementById('timeline-overview'), style = getComputedStyle(document.documentElement);
+      const rgb = (name) => { const v = style.getPropertyValue('--' + name).trim(); return [1, 3, 5].map((i) => parseInt(v.slice(i, i + 2), 16)); };
+      const names = {forward: rgb('forward'), backward: rgb('backward')}, count = {forward: 0, backward: 0};
+      const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+      for (let i = 0; i < d.length; i += 4)
+        for (const name in names) if (names[name].every((v, k) => Math.abs(v - d[i + k]) < 3)) ++count[name];
+      return count;
+    })()""")
+    check("pairs are drawn as both", 0.4 < shares["forward"] / max(1, shares["backward"]) < 1.2, shares)
+    browser.evaluate("document.getElementById('timeline-canvas').focus()")
+    detail = ""
+    for _ in range(60):
+        browser.key("ArrowRight")
+        detail = browser.text("timeline-detail")
+        if "run together" in detail:
+            break
+    first = detail.split("\n")[0]
+    check("a pair is told as two", re.fullmatch(r"Forward of microbatch \d+, stage (\d), and backward of microbatch \d+, stage \d, run together", first), first)
+    check("and how long each is", re.search(r"s of it forward, [\d.]+ .?s of it backward", detail), detail)
+    # Near enough, the pointer tells single ops.
+    browser.key("Enter", "+")
+    browser.evaluate("document.getElementById('timeline').scrollIntoView()")
+    left, top, width = browser.evaluate("(() => { const b = document.getElementById('timeline-canvas').getBoundingClientRect(); return [b.left, b.top, b.width]; })()")
+    ops = set()
+    for step in range(60):
+        browser.pointer("mouseMoved", left + width * (0.3 + 0.6 * step / 60), top + 36)
+        detail = browser.text("tooltip")
+        kind = re.search(r", (forward|backward) of microbatch (\d+), stage \d", detail)
+        other = re.search(r"runs together with: (forward|backward) of microbatch (\d+), stage \d", detail)
+        if kind and other:
+            ops.add(kind.group(1))
+            check("an op runs beside the other kind, of another microbatch",
+                  kind.group(1) != other.group(1) and kind.group(2) != other.group(2), detail)
+        if len(ops) == 2:
+            break
+    check("single ops of a pair are of their own halves", len(ops) == 2, detail)
 
 
 def test_keyboard(browser):
@@ -283,6 +345,15 @@ def main():
         with Browser(chromium, 1280, 900) as browser:
             browser.open(os.path.join(late_norm, "report.html"))
             test_late_norm(browser)
+        pairs = simulate(trainyard, folder, "pairs.yaml", PAIRS)
+        for width, height in ((1280, 900), (390, 844)):
+            with Browser(chromium, width, height) as browser:
+                browser.open(os.path.join(pairs, "report.html"))
+                test_pairs(browser, pairs)
+                test_widths(browser, pairs, width)
+                if keep:
+                    browser.screenshot(os.path.join(keep, f"pairs-{width}.png"))
+                check(f"no errors on the page of pairs at {width} pixels", not browser.problems(), browser.problems())
         plans = sweep(trainyard, folder)
         for width, height, dark in ((1280, 900, False), (390, 844, True)):
             with Browser(chromium, width, height, dark) as browser:

@@ -23,6 +23,12 @@ Simulated simulate_text(const std::string& yaml, bool fold, const std::vector<st
   return out;
 }
 
+const std::string kPairsStudy =
+    "model: {family: gpt, layers: 8, hidden: 256, heads: 4, vocab: 512, seq_len: 128}\n"
+    "cluster: {preset: dgx-a100-80g, nodes: 1}\nparallel: {tensor: 2, pipeline: 2, data: 2, "
+    "sequence_parallel: true}\n"
+    "training: {global_batch: 16, microbatch: 1}\nschedule: dualpipe-v\n";
+
 const std::vector<std::string> kReportStudies = {
     "model: {family: gpt, layers: 4, hidden: 256, heads: 4, vocab: 512, seq_len: 128}\n"
     "cluster: {preset: dgx-a100-80g, nodes: 1}\nparallel: {tensor: 2, pipeline: 2, data: 2, "
@@ -38,6 +44,7 @@ const std::vector<std::string> kReportStudies = {
     "inter: {kind: infiniband, bandwidth: 100 GB/s, latency: 5 us}, speed: {5: 0.5}}\n"
     "parallel: {tensor: 2, pipeline: 2, data: 2}\ntraining: {global_batch: 8, microbatch: 1}\n",
     "model: {family: gpt, layers: 2, hidden: 64, heads: 4, vocab: 64, seq_len: 16}\n"
-    "cluster: {preset: local, ranks: 1}\ntraining: {global_batch: 2, precision: fp32}\n"};
+    "cluster: {preset: local, ranks: 1}\ntraining: {global_batch: 2, precision: fp32}\n",
+    kPairsStudy};
 
 }  // namespace trainyard

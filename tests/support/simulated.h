@@ -19,8 +19,11 @@ struct Simulated {
 Simulated simulate_text(const std::string& yaml, bool fold,
                         const std::vector<std::string>& sets = {});
 
+/// Forwards and backwards in pairs, on two pipeline ranks of two stages each.
+extern const std::string kPairsStudy;
+
 /// 1F1B with tensor parallelism on two replicas; interleaved with ZeRO-1 and recompute; a
-/// straggler; one rank.
+/// straggler; one rank; pairs.
 extern const std::vector<std::string> kReportStudies;
 
 }  // namespace trainyard

@@ -59,7 +59,7 @@ function kernelCurve(set, kernel) {
       interval: point[7],
       other: point[6] * Math.exp(kernel.left_out[i]),
       words: [formatSeconds(point[6]) + " \u00b1 " + percent(point[7]), "m n k batch: " + point.slice(0, 4).join(" "),
-              formatBytes(point[5]) + (computes ? ", " + trimmed(point[4] / point[6] / 1e9, 3) + " GFLOP/s" :
+              formatBytes(point[5]) + (computes ? ", " + formatFlopRate(point[4] / point[6], 3) :
                                                   ", " + formatRate(point[5] / point[6])),
               "left out: " + percent(Math.expm1(kernel.left_out[i]))],
     })),

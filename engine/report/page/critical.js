@@ -87,6 +87,8 @@ function stepKind({lane, index, words}) {
   const call = lane.call[index], k = lane.op[index];
   const pattern = patternOf(lane.rank, call);
   const {phase} = segmentOf(lane.rank, call);
+  if (lane.stream === 0 && pattern.name[k] < 0 && lane.rank.calls.pair[call] >= 0)
+    return {words: "forward and backward run together", colour: "var(--other)"};
   if (lane.stream === 0)
     return {words: PHASE_WORDS[phase].toLowerCase(), colour: "var(--" + (PHASE_COLOURS[phase] || "other") + ")"};
   if (pattern.name[k] < 0) return {words: "ops that this page sums up", colour: "var(--other)"};

@@ -42,6 +42,7 @@ function unpackRank(packed) {
     start: new Float64Array(count),
     pattern: new Int32Array(count),
     wait: new Float64Array(count),
+    pair: new Int32Array(count).fill(-1),  // the call that it runs with
     find: new Map(),
   };
   let start = 0;
@@ -54,6 +55,10 @@ function unpackRank(packed) {
     calls.pattern[i] = packed.calls[at + 3];
     calls.wait[i] = packed.calls[at + 4];
     calls.find.set(calls.segment[i] + "," + calls.microbatch[i], i);
+  }
+  for (let i = 0; packed.pairs && i < packed.pairs.length; i += 2) {
+    calls.pair[packed.pairs[i]] = packed.pairs[i + 1];
+    calls.pair[packed.pairs[i + 1]] = packed.pairs[i];
   }
   const memory = [];
   const point = [0, 0, 0, 0, 0, 0];

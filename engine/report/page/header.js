@@ -44,8 +44,9 @@ function simulatedFigures(summary, figure) {
       "Throughput", [formatCount(summary.tokens_per_s), "tokens/s"], formatCount(summary.samples_per_s) + " samples/s");
   figure(
       "MFU", withUnit(formatShare(summary.mfu)),
-      trimmed(summary.tflops_per_gpu, 4) + " TFLOP/s per GPU of the model; " +
-          trimmed(summary.hardware_tflops_per_gpu, 4) + " executed");
+      "per " + run.device + " " + formatFlopRate(summary.tflops_per_gpu * 1e12) +
+          " of the model, attention as the full square; " + formatFlopRate(summary.hardware_tflops_per_gpu * 1e12) +
+          " executed, recomputation in, without what flash attention masks");
   const fullest = summary.pipeline.reduce((a, b) => (b.peak.total > a.peak.total ? b : a), summary.pipeline[0]);
   const capacity = summary.memory_capacity_bytes;
   if (fullest) {
@@ -54,7 +55,7 @@ function simulatedFigures(summary, figure) {
         "div", {class: "meter" + (over ? " over" : "")},
         element("i", {style: "width:" + Math.min(100, 100 * fullest.peak.total / capacity) + "%"}));
     figure(
-        "Memory, fullest GPU", withUnit(formatBytes(fullest.peak.total)),
+        "Memory, fullest " + run.device, withUnit(formatBytes(fullest.peak.total)),
         (over ? "does not fit: " + formatBytes(fullest.peak.total - capacity) + " too much" :
                 "fits: " + formatBytes(capacity - fullest.peak.total) + " left") +
             " of " + formatBytes(capacity) + " (pipeline rank " + fullest.pipeline_rank + ")",
@@ -64,7 +65,7 @@ function simulatedFigures(summary, figure) {
   figure(
       "Exposed communication", withUnit(formatShare(summary.exposed_communication_fraction)),
       "of all ranks' time is communication with nothing to compute");
-  figure("GPUs", [formatCount(summary.num_ranks, 7)], "ranks of the plan");
+  figure(run.device === "GPU" ? "GPUs" : "Devices", [formatCount(summary.num_ranks, 7)], "ranks of the plan");
   figure("Parameters", withUnit(formatCount(summary.num_parameters)), "of the model, as trained");
 }
 

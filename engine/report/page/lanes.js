@@ -1,5 +1,5 @@
 // A lane is what one stream of one rank did: its ops in order of time, and strips, the stretches of ops
-// of one call.
+// of one call, or of a forward and a backward that run together.
 const laneCache = new Map();
 
 // [stream] -> lane; null where the rank has nothing on the stream.
@@ -51,8 +51,9 @@ function finishLane(lane) {
       lane[key] = lane[key].constructor.from(order, (i) => lane[key][i]);
   }
   const firsts = [];
+  const {pair} = lane.rank.calls;
   for (let i = 0; i < count; ++i)
-    if (i === 0 || lane.call[i] !== lane.call[i - 1]) firsts.push(i);
+    if (i === 0 || (lane.call[i] !== lane.call[i - 1] && lane.call[i] !== pair[lane.call[i - 1]])) firsts.push(i);
   const strips = {
     count: firsts.length,
     first: Int32Array.from(firsts),
@@ -74,6 +75,13 @@ function finishLane(lane) {
     }
   }
   lane.strips = strips;
+}
+
+// What runs as one: a call, or a forward and a backward, the forward first.
+function callsTogether(rank, call) {
+  const other = rank.calls.pair[call];
+  if (other < 0) return [call];
+  return segmentOf(rank, call).phase === "F" ? [call, other] : [other, call];
 }
 
 const segmentOf = (rank, call) => timeline.segments[rank.calls.segment[call]];

@@ -21,7 +21,7 @@ function drawMemory() {
   // A device that is far larger than what is used would flatten the chart; then its line is only named.
   const scale = {capacity, top: capacity && capacity < 4 * peak ? Math.max(capacity, peak) * 1.06 : peak * 1.12};
   byId("memory-lead").textContent =
-      "Bytes that the Program keeps alive on one GPU of each pipeline rank, by what they are for." +
+      "Bytes that the Program keeps alive on one " + run.device + " of each pipeline rank, by what they are for." +
       (!capacity                 ? " Counted from the Program, at the times of a step of the run that took about the median." :
            capacity <= scale.top ? " The dashed line is what the device has for it, " + formatBytes(capacity) + "." :
                                    " The device has " + formatBytes(capacity) + " for it, far above these charts.") +

@@ -4,6 +4,8 @@ function trimmed(number, digits) { return number.toLocaleString("en-US", {maximu
 function formatSeconds(seconds, digits = 4) {
   const size = Math.abs(seconds);
   if (size < 5e-13) return "0 s";  // rounding of sums of seconds
+  if (size >= 7200) return trimmed(seconds / 3600, digits) + " h";
+  if (size >= 600) return trimmed(seconds / 60, digits) + " min";
   if (size >= 1) return trimmed(seconds, digits) + " s";
   if (size >= 1e-3) return trimmed(seconds * 1e3, digits) + " ms";
   if (size >= 1e-6) return trimmed(seconds * 1e6, digits) + " \u00b5s";
@@ -38,7 +40,15 @@ function formatCount(number, digits = 4) {
   return trimmed(number, digits);
 }
 
-const formatRate = (bytesPerSecond) => trimmed(bytesPerSecond / 1e9, 4) + " GB/s";
+// Rates are decimal, as datasheets have them; amounts of bytes are binary.
+function withPrefix(rate, unit, digits) {
+  for (const [size, prefix] of [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+    if (rate >= size) return trimmed(rate / size, digits) + " " + prefix + unit;
+  }
+  return trimmed(rate, digits) + " " + unit;
+}
+const formatFlopRate = (flopPerSecond, digits = 4) => withPrefix(flopPerSecond, "FLOP/s", digits);
+const formatRate = (bytesPerSecond) => withPrefix(bytesPerSecond, "B/s", 4);
 const formatShare = (share) => {
   const percent = share * 100;
   return (percent > 0 && percent < 0.01 ? "< 0.01" : percent.toFixed(percent < 10 ? 2 : 1)) + " %";

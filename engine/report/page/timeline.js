@@ -46,6 +46,9 @@ function drawTimeline() {
       " Each row is a rank: its compute stream (tall; empty where it waits), below it the streams of its communication. The fainter a communication box, the less of the time it is in use." +
       (timeline.ranks.some((rank) => rank.standsFor > 1) ?
            " A rank marked \u00d7n stands for n that behave alike." :
+           "") +
+      (timeline.ranks.some((rank) => rank.calls.pair.some((other) => other >= 0)) ?
+           " A forward and a backward that run together are one box, the forward above." :
            "");
   buildTools();
   drawTimelineLegend();

@@ -16,6 +16,19 @@ function stripColour(lane, call) {
   return chart.colours[(group !== undefined && GROUP_COLOURS[timeline.groups[group].name]) || "other"];
 }
 
+// What a strip is painted as: one box; of a forward and a backward that run together two, the forward above.
+function bandsOf(lane, s, y, height) {
+  const call = lane.strips.call[s];
+  const calls = lane.stream === 0 ? callsTogether(lane.rank, call) : [call];
+  return calls.map((one, i) => ({
+                     fill: stripColour(lane, one),
+                     strength: strengthOf(lane.rank, one),
+                     y: y + i * height / calls.length,
+                     height: height / calls.length
+                   }));
+}
+const strengthOf = (rank, call) => (chart.follow !== null && rank.calls.microbatch[call] !== chart.follow ? 0.18 : 1);
+
 function readColours() {
   for (const name
            of ["back", "panel", "text", "muted", "line", "grid", "accent", "forward", "backward", "recompute", "update",
@@ -93,43 +106,29 @@ function paintLaneLabel(context, {lane, y, height}) {
 function paintLane(context, box) {
   const {lane, y, height} = box;
   const {strips} = lane;
-  const faint = (call) => (chart.follow !== null && lane.rank.calls.microbatch[call] !== chart.follow ? 0.18 : 1);
   const perUnit = plotWidth() / (chart.to - chart.from);
   context.fillStyle = chart.colours.grid;
   context.globalAlpha = 0.55;
   context.fillRect(chart.labelWidth, y, plotWidth(), height);
   context.globalAlpha = 1;
   paintLeftOut(context, lane.rank, y, height);
-  const columns = new Map();  // colour -> busy share of each pixel
+  const columns = new Map();  // colour and place -> busy share of each pixel
+  const tags = [];            // over all boxes
   const first = Math.max(0, lowerBound(strips.start, chart.from) - 2);
   for (let s = first; s < strips.count && strips.start[s] < chart.to; ++s) {
     if (strips.end[s] <= chart.from) continue;
-    const call = strips.call[s];
-    const fill = stripColour(lane, call);
+    const bands = bandsOf(lane, s, y, height);
     const width = (strips.end[s] - strips.start[s]) * perUnit;
-    const strength = faint(call);
-    paintWait(context, lane, s, y, height, strength);
+    paintWait(context, lane, s, y, height, bands[0].strength);
     if (width < 1.5) {
-      addColumn(columns, fill, strips.start[s], strips.busy[s] * strength, perUnit);
+      for (const band of bands) addColumn(columns, band, strips.start[s], strips.busy[s] * band.strength, perUnit);
     } else if (width < OPS_FROM || strips.first[s] === strips.last[s]) {
-      const share = strips.busy[s] / (strips.end[s] - strips.start[s]);
-      const busy = lane.stream === 0 && share > 0.6 ? 1 : share;
-      paintBox(context, lane, {
-        start: strips.start[s],
-        end: strips.end[s],
-        fill,
-        strength: strength * (0.22 + 0.78 * busy),
-        y,
-        height,
-        words: lane.stream === 0 || width > 60 ?
-            callLabel(segmentOf(lane.rank, call), lane.rank.calls.microbatch[call]) :
-            ""
-      });
+      paintStrip(context, lane, s, {bands, width, tags});
     } else {
-      paintOps(context, lane, s, {fill, strength, y, height, perUnit, columns});
+      paintOps(context, lane, s, {bands, y, height, perUnit, columns, tags});
     }
   }
-  for (const [fill, busy] of columns) {
+  for (const {fill, y, height, busy} of columns.values()) {
     context.fillStyle = fill;
     busy.forEach((share, column) => {
       if (share <= 0) return;
@@ -138,12 +137,28 @@ function paintLane(context, box) {
     });
     context.globalAlpha = 1;
   }
+  for (const [label, start, end] of tags) paintTag(context, label, start, end, y, height);
 }
 
-function addColumn(columns, fill, start, busy, perUnit) {
-  if (!columns.has(fill)) columns.set(fill, new Float32Array(Math.ceil(plotWidth()) + 1));
+function addColumn(columns, {fill, y, height}, start, busy, perUnit) {
+  const key = fill + " " + y;
+  if (!columns.has(key)) columns.set(key, {fill, y, height, busy: new Float32Array(Math.ceil(plotWidth()) + 1)});
   const column = Math.floor((start - chart.from) * perUnit);
-  if (column >= 0 && column < plotWidth()) columns.get(fill)[column] += busy * perUnit;
+  if (column >= 0 && column < plotWidth()) columns.get(key).busy[column] += busy * perUnit;
+}
+
+// From afar: a strip as a box.
+function paintStrip(context, lane, s, {bands, width, tags}) {
+  const {strips} = lane;
+  const start = strips.start[s], end = strips.end[s];
+  const share = strips.busy[s] / (end - start);
+  const busy = lane.stream === 0 && share > 0.6 ? 1 : share;
+  const label = lane.stream === 0 || width > 60 ? togetherLabel(lane.rank, strips.call[s]) : "";
+  for (const {fill, strength, y, height} of bands) {
+    const words = bands.length === 1 ? label : "";
+    paintBox(context, lane, {start, end, fill, strength: strength * (0.22 + 0.78 * busy), y, height, words});
+  }
+  if (bands.length > 1) tags.push([label, start, end]);
 }
 
 function paintBox(context, lane, {start, end, fill, strength, y, height, words}) {
@@ -164,21 +179,23 @@ function paintBox(context, lane, {start, end, fill, strength, y, height, words})
 }
 
 // Near enough, a call shows its ops; the call itself is the pale box behind them.
-function paintOps(context, lane, s, {fill, strength, y, height, perUnit, columns}) {
+function paintOps(context, lane, s, {bands, y, height, perUnit, columns, tags}) {
   const {strips, rank} = lane;
-  const call = strips.call[s];
-  const pattern = patternOf(rank, call);
-  context.globalAlpha = 0.3 * strength;
-  context.fillStyle = fill;
   const x = xOf(strips.start[s]);
-  context.fillRect(x, y, xOf(strips.end[s]) - x - 1, height);
+  for (const band of bands) {
+    context.globalAlpha = 0.3 * band.strength;
+    context.fillStyle = band.fill;
+    context.fillRect(x, band.y, xOf(strips.end[s]) - x - 1, band.height);
+  }
   context.globalAlpha = 1;
   let words = true;
   for (let i = strips.first[s]; i <= strips.last[s]; ++i) {
     if (lane.end[i] < chart.from || lane.start[i] > chart.to) continue;
     const width = (lane.end[i] - lane.start[i]) * perUnit;
+    const call = lane.call[i], pattern = patternOf(rank, call);
+    const fill = stripColour(lane, call), strength = strengthOf(rank, call);
     if (width < 1.5) {
-      addColumn(columns, fill, lane.start[i], (lane.end[i] - lane.start[i]) * strength, perUnit);
+      addColumn(columns, {fill, y, height}, lane.start[i], (lane.end[i] - lane.start[i]) * strength, perUnit);
       continue;
     }
     const k = lane.op[i];
@@ -187,11 +204,15 @@ function paintOps(context, lane, s, {fill, strength, y, height, perUnit, columns
     if (width > 30) words = false;
   }
   if (!words || lane.stream !== 0) return;
-  const label = callLabel(segmentOf(rank, call), rank.calls.microbatch[call]);
+  tags.push([togetherLabel(rank, strips.call[s]), strips.start[s], strips.end[s]]);
+}
+
+// A label with a ground of its own, where there is room for it.
+function paintTag(context, label, start, end, y, height) {
   context.font = "600 12px system-ui, sans-serif";
   const room = context.measureText(label).width + 8;
-  const from = Math.max(x, chart.labelWidth);
-  if (xOf(strips.end[s]) - from < room + 4) return;
+  const from = Math.max(xOf(start), chart.labelWidth);
+  if (xOf(end) - from < room + 4) return;
   context.fillStyle = chart.colours.back;
   context.globalAlpha = 0.85;
   context.fillRect(from + 2, y + 4, room, height - 8);
@@ -250,11 +271,12 @@ function paintOverview() {
     const lane = lanesOf(rank)[0];
     if (!lane) return;
     for (let s = 0; s < lane.strips.count; ++s) {
-      context.fillStyle = stripColour(lane, lane.strips.call[s]);
       const x = lane.strips.start[s] / timeline.end * width;
-      context.fillRect(
-          x, 4 + row * perRow, Math.max(0.5, (lane.strips.end[s] - lane.strips.start[s]) / timeline.end * width),
-          Math.max(0.8, perRow - 0.8));
+      const length = Math.max(0.5, (lane.strips.end[s] - lane.strips.start[s]) / timeline.end * width);
+      for (const {fill, y, height} of bandsOf(lane, s, 4 + row * perRow, Math.max(0.8, perRow - 0.8))) {
+        context.fillStyle = fill;
+        context.fillRect(x, y, length, height);
+      }
     }
   });
   const from = chart.from / timeline.end * width, to = chart.to / timeline.end * width;

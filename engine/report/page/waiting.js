@@ -115,15 +115,18 @@ function explainOp(lane, index) {
   const module = !brief && pattern.module[k] >= 0 ? timeline.modules[pattern.module[k]] : "";
   const single = pattern.count === 1 && !brief;
   const title = single ? callWords(segment, rank.calls.microbatch[call]) :
-      brief            ? plural(pattern.module[k], "op") + " of " + callName(segment, rank.calls.microbatch[call]) :
+      brief            ? plural(pattern.module[k], "op") + " of " + togetherName(rank, call) :
                          opWords(timeline.names[pattern.name[k]]) + (module ? " - " + module : "");
   const lines = [
     place(lane) +
         (single ? ": " + opWords(timeline.names[pattern.name[k]]) :
-                  ", " + callWords(segment, rank.calls.microbatch[call]).toLowerCase()),
+                  ", " + (brief ? togetherWords(rank, call) : callWords(segment, rank.calls.microbatch[call])).toLowerCase()),
     span(lane.start[index], lane.end[index])
   ];
   if (pattern.group[k] >= 0) lines[0] += ", " + groupWords(timeline.groups[pattern.group[k]].name);
+  const other = rank.calls.pair[call];
+  if (other >= 0 && !brief)
+    lines.push("runs together with: " + lowered(callWords(segmentOf(rank, other), rank.calls.microbatch[other])));
   const causes = [];
   if (lane.stream === 0)
     addMainWait(lane, index, lines, causes);
@@ -136,7 +139,6 @@ function explainStrip(lane, strip) {
   const {rank, strips} = lane;
   const first = strips.first[strip], call = strips.call[strip];
   if (strips.first[strip] === strips.last[strip]) return explainOp(lane, first);
-  const segment = segmentOf(rank, call);
   const length = strips.end[strip] - strips.start[strip];
   const idle = length - strips.busy[strip];
   const lines =
@@ -145,6 +147,13 @@ function explainStrip(lane, strip) {
     lines.push(
         formatTime(strips.busy[strip]) + " of it computing" +
         (idle > CLOSE ? "; " + formatTime(idle) + " (" + formatShare(idle / length) + ") waiting in between" : ""));
+    const calls = callsTogether(rank, call);
+    if (calls.length > 1 && patternOf(rank, call).name[lane.op[first]] >= 0) {
+      lines.push(calls
+                     .map((one) => formatTime(busyWith(lane, strip, one)) + " of it " +
+                              PHASE_WORDS[segmentOf(rank, one).phase].toLowerCase())
+                     .join(", "));
+    }
   } else {
     lines.push("in use " + formatShare(strips.busy[strip] / length) + " of that time");
   }
@@ -154,19 +163,23 @@ function explainStrip(lane, strip) {
   for (let i = first; i <= strips.last[strip]; ++i) {
     if (lane.end[i] - lane.start[i] > lane.end[longest] - lane.start[longest]) longest = i;
   }
-  const pattern = patternOf(rank, call);
+  const pattern = patternOf(rank, lane.call[longest]);
   const k = lane.op[longest];
   if (pattern.name[k] >= 0) {
     lines.push(
         "longest op: " + opWords(timeline.names[pattern.name[k]]) + " " + timeline.modules[pattern.module[k]] + ", " +
         formatTime(pattern.duration[k]));
   }
-  const title = callWords(segment, rank.calls.microbatch[call]);
-  return {
-    title: lane.stream === 0 ? title : streamWords(lane) + " during: " + title.charAt(0).toLowerCase() + title.slice(1),
-    lines,
-    causes
-  };
+  const title = togetherWords(rank, call);
+  return {title: lane.stream === 0 ? title : streamWords(lane) + " during: " + lowered(title), lines, causes};
+}
+
+// How long the ops of a call take in a strip.
+function busyWith(lane, strip, call) {
+  let busy = 0;
+  for (let i = lane.strips.first[strip]; i <= lane.strips.last[strip]; ++i)
+    if (lane.call[i] === call) busy += lane.end[i] - lane.start[i];
+  return busy;
 }
 
 const streamWords = (lane) => {
@@ -197,7 +210,7 @@ function addMainWait(lane, index, lines, causes) {
       callWords(segmentOf(lane.rank, call), lane.rank.calls.microbatch[call]) :
       opWords(timeline.names[name]) + " of the " + groupWords(timeline.groups[pattern.group[other.op[at]]].name);
   lines.push(
-      "idle " + formatTime(wait.gap) + " before it, waiting for: " + words.charAt(0).toLowerCase() + words.slice(1));
+      "idle " + formatTime(wait.gap) + " before it, waiting for: " + lowered(words));
   causes.push({words: "what it waited for", lane: other, index: at});
   addPeerWait(lane.rank, call, other.op[at], lines, causes, "that was ready here ");
 }

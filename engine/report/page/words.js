@@ -76,6 +76,14 @@ function callWords(segment, microbatch) {
   return opWords(rest.toLowerCase()) + of + ", stage " + stage;
 }
 
+// Of a call and of what it runs with: "Forward of microbatch 3, stage 0, and backward of microbatch 1, stage 7, run
+// together".
+function togetherWords(rank, call) {
+  const words = callsTogether(rank, call).map((one) => callWords(segmentOf(rank, one), rank.calls.microbatch[one]));
+  return words.length < 2 ? words[0] : words[0] + ", and " + lowered(words[1]) + ", run together";
+}
+const lowered = (words) => words.charAt(0).toLowerCase() + words.slice(1);
+
 // What a box says: "F3", with several stages per rank "2F3".
 const distinct = (values) => new Set(values).size;
 const SEVERAL_STAGES = timeline !== null &&
@@ -86,5 +94,9 @@ function callLabel(segment, microbatch) {
   const name = SEVERAL_STAGES ? anySize : anySize.replace(/^\d+/, "");
   return microbatch >= 0 ? name + microbatch : name;
 }
+const togetherLabel = (rank, call) =>
+    callsTogether(rank, call).map((one) => callLabel(segmentOf(rank, one), rank.calls.microbatch[one])).join("+");
+const togetherName = (rank, call) =>
+    callsTogether(rank, call).map((one) => callName(segmentOf(rank, one), rank.calls.microbatch[one])).join("+");
 const callName = (segment, microbatch) => (microbatch >= 0 ? segment.name + microbatch : segment.name);
 const rankWords = (rank) => "rank " + rank.rank + " (pipeline rank " + rank.pipelineRank + ")";

@@ -13,7 +13,7 @@ const valueText = (key, i) => keys[key].values[points.values[key][i]];
 // What the figures compare: where the best is low, and how it is told.
 const METRICS = [
   {name: "Step time", inText: "step time", of: (i) => points.time[i], least: true, words: (v) => formatSeconds(v), log: true},
-  {name: "Tokens/s per GPU", inText: "tokens/s per GPU", of: (i) => points.per_gpu[i], least: false, words: (v) => trimmed(v, 4), log: false},
+  {name: "Tokens/s per device", inText: "tokens/s per device", of: (i) => points.per_gpu[i], least: false, words: (v) => trimmed(v, 4), log: false},
   {name: "MFU", inText: "MFU", of: (i) => points.mfu[i], least: false, words: (v) => formatShare(v), log: false},
   {name: "Peak memory", inText: "peak memory", of: (i) => points.memory[i], least: true, words: (v) => formatBytes(v), log: true},
 ];
@@ -25,8 +25,8 @@ function pointLines(i) {
   if (!isTimed(i)) return [pointName(i), pointPlan(i), run.statuses[points.status[i]] + ": " + run.reasons[points.reason[i]]];
   return [
     pointName(i), pointPlan(i),
-    formatSeconds(points.time[i]) + " a step, " + trimmed(points.per_gpu[i], 4) + " tokens/s per GPU on " +
-        formatCount(points.ranks[i], 7) + " GPUs",
+    formatSeconds(points.time[i]) + " a step, " + trimmed(points.per_gpu[i], 4) + " tokens/s per device on " +
+        plural(points.ranks[i], "device"),
     "MFU " + formatShare(points.mfu[i]) + ", bubble " + formatShare(points.bubble[i]) + ", exposed communication " +
         formatShare(points.exposed[i]),
     "peak " + formatBytes(points.memory[i]) + (points.status[i] === FITS ? ", fits" : ", does not fit")

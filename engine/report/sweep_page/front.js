@@ -79,7 +79,7 @@ function logTicks(low, high) {
 function paintFront() {
   const metric = frontMetric();
   byId("front-lead").textContent = metric.name + " (" + (metric.least ? "lower" : "higher") +
-      " is better) over the peak memory of the fullest GPU. Points are told by the pointer; arrow keys go along the front.";
+      " is better) over the peak memory of the fullest device. Points are told by the pointer; arrow keys go along the front.";
   const shown = [];
   for (let i = 0; i < NUM_DRAWN; ++i)
     if (isTimed(i) && passes(i)) shown.push(i);

@@ -9,12 +9,12 @@ function tableColumns() {
     ...keys.map((key, k) => ({name: shortKey(key.name), of: (i) => points.values[k][i], words: (v) => key.values[v], number: false})),
     {name: "status", of: (i) => points.status[i], words: (v) => run.statuses[v], number: false},
     number("step time", (i) => points.time[i], (v) => formatSeconds(v)),
-    number("tokens/s/GPU", (i) => points.per_gpu[i], (v) => trimmed(v, 4)),
+    number("tokens/s/device", (i) => points.per_gpu[i], (v) => trimmed(v, 4)),
     number("MFU", (i) => points.mfu[i], (v) => formatShare(v)),
     number("memory", (i) => points.memory[i], (v) => formatBytes(v)),
     number("bubble", (i) => points.bubble[i], (v) => formatShare(v)),
     number("exposed", (i) => points.exposed[i], (v) => formatShare(v)),
-    number("GPUs", (i) => points.ranks[i], (v) => formatCount(v, 7)),
+    number("devices", (i) => points.ranks[i], (v) => formatCount(v, 7)),
     {name: "reason", of: (i) => points.reason[i], words: (v) => (v < 0 ? "" : run.reasons[v]), number: false, reason: true},
   ];
 }

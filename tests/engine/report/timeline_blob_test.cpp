@@ -2,6 +2,7 @@
 // is left out by a rule and counted.
 #include "engine/report/timeline_blob.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
@@ -9,6 +10,8 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "engine/config/study_writer.h"
 #include "engine/report/report.h"
@@ -163,6 +166,45 @@ TEST_CASE(
   const auto box = ops.find({"0B49", "", 0});
   REQUIRE(box != ops.end());
   CHECK(box->second.end - box->second.start >= 10 * 2'000'000);
+}
+
+TEST_CASE("a pair without its ops is one row of boxes") {
+  const Timeline timeline = simulate_text(kPairsStudy, false).timeline;
+  TimelineLimits limits;
+  limits.max_pattern_ops = 100;
+  const Json blob = timeline_blob(timeline, limits);
+  CHECK(blob["left_out"]["calls_without_ops"].get<int>() > 0);
+  for (std::size_t r = 0; r < timeline.ranks.size(); ++r) {
+    const Json& rank = blob["ranks"][r];
+    REQUIRE(rank.contains("pairs"));
+    // Every op is drawn or counted, and no box lies over another one of its stream.
+    std::size_t ops = 0;
+    std::map<int, std::vector<std::pair<std::int64_t, std::int64_t>>> boxes;
+    const auto calls = rank["calls"].get<std::vector<std::int64_t>>();
+    std::int64_t start = 0;
+    for (std::size_t c = 0; c < calls.size(); c += 5) {
+      start += calls[c + 2];
+      std::int64_t at = start;
+      const auto pattern = blob["patterns"][static_cast<std::size_t>(calls[c + 3])].get<std::vector<std::int64_t>>();
+      for (std::size_t k = 0; k < pattern.size(); k += 8) {
+        at += pattern[k + 4];
+        ops += pattern[k] < 0 ? static_cast<std::size_t>(pattern[k + 3]) : 1;
+        boxes[static_cast<int>(pattern[k + 1])].push_back({at, at + pattern[k + 5]});
+      }
+    }
+    CHECK(ops == timeline.ranks[r].ops.size());
+    auto& main = boxes[0];
+    std::sort(main.begin(), main.end());
+    for (std::size_t i = 1; i < main.size(); ++i) CHECK(main[i].first >= main[i - 1].second - 2);
+    const auto pairs = rank["pairs"].get<std::vector<std::size_t>>();
+    for (std::size_t i = 0; i < pairs.size(); i += 2) {
+      const auto phase = [&](std::size_t call) {
+        return blob["segments"][static_cast<std::size_t>(calls[5 * call])][2].get<std::string>();
+      };
+      CHECK(phase(pairs[i]) + phase(pairs[i + 1]) != "BB");
+      CHECK(phase(pairs[i]) + phase(pairs[i + 1]) != "FF");
+    }
+  }
 }
 
 TEST_CASE("ranks and calls beyond the limit are left out evenly and counted") {

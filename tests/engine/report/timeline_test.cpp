@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "engine/program/program_text.h"
 #include "engine/report/trace_json.h"
@@ -94,6 +97,46 @@ TEST_CASE("what is alive is shown at the times of the ops that make it so") {
   CHECK(highest == peaks[0].total);
 }
 
+TEST_CASE("a forward and a backward that run together are two calls, each with its own ops") {
+  const Timeline timeline = simulate_text(kPairsStudy, false).timeline;
+  for (const TimelineRank& rank : timeline.ranks) {
+    CAPTURE(rank.rank);
+    // By segment, what its calls run: alone at the ends of the step, together in its middle.
+    std::map<std::string, std::set<std::vector<std::string>>> runs;
+    std::map<std::string, std::set<Microbatch>> microbatches;
+    std::vector<std::vector<std::string>> ops(rank.calls.size());
+    for (const TimelineOp& op : rank.ops) ops[op.call].push_back(timeline.names[op.name]);
+    std::size_t together = 0;
+    for (std::size_t c = 0; c < rank.calls.size(); ++c) {
+      const TimelineCall& call = rank.calls[c];
+      const TimelineSegment& segment = timeline.segments[call.segment];
+      CHECK(segment.name.find('+') == std::string::npos);
+      if (segment.phase != 'F' && segment.phase != 'B') continue;
+      CHECK(segment.name == std::to_string(segment.stage) + segment.phase);
+      runs[segment.name].insert(ops[c]);
+      CHECK(microbatches[segment.name].insert(call.mb).second);
+      if (call.with < 0) continue;
+      ++together;
+      const TimelineCall& other = rank.calls[static_cast<std::size_t>(call.with)];
+      CHECK(other.with == static_cast<std::int32_t>(c));
+      // A V of four stages: ranks have 0 and 3, 1 and 2. A microbatch is at one place at a time.
+      const TimelineSegment& beside = timeline.segments[other.segment];
+      CHECK(segment.phase + beside.phase == 'F' + 'B');
+      CHECK((segment.stage == beside.stage || segment.stage + beside.stage == 3));
+      CHECK(call.mb != other.mb);
+    }
+    CHECK(together > 0);
+    for (const std::string stage : {rank.pipeline_rank == 0 ? "0" : "1", rank.pipeline_rank == 0 ? "3" : "2"}) {
+      CAPTURE(stage);
+      CHECK(microbatches[stage + "F"].size() == 8);  // 16 sequences on two replicas
+      CHECK(runs[stage + "F"].size() == 1);
+      // The gradients of a layer's norms, kernels, products: none in a forward, and all in backwards.
+      for (const std::string& name : *runs[stage + "F"].begin()) CHECK_FALSE(name.ends_with("_dx"));
+      for (const auto& run : runs[stage + "B"]) CHECK(std::count(run.begin(), run.end(), "linear_dx") >= 8);
+    }
+  }
+}
+
 TEST_CASE("trace.json gives back the timeline that was written") {
   const ScratchFolder folder;
   for (const std::string& study : kReportStudies) {
@@ -151,6 +194,20 @@ TEST_CASE("a trace that is damaged is refused with the place") {
         path + ": event 13: tid: expected a whole number from 0 to 9");
   CHECK(problem(with(whole, "\"group\":\"tp\"", "\"group\":\"xx\"")) ==
         path + ": event 15: args.group: no group is called 'xx'");
+}
+
+TEST_CASE("calls of a trace that run together name each other") {
+  const ScratchFolder folder;
+  const std::string path = folder / "trace.json";
+  const std::string whole = trace_text(simulate_text(kPairsStudy, true).timeline);
+  const std::size_t at = whole.find("\"with\":\"");
+  REQUIRE(at != std::string::npos);
+  const std::size_t from = at + 8, to = whole.find('"', from);
+  for (const std::string name : {"0F7777", "P", "SEND"}) {
+    write_text(path, whole.substr(0, from) + name + whole.substr(to));
+    CAPTURE(name);
+    CHECK(error_of([&] { read_trace_json(path); }).find("args.with: '") != std::string::npos);
+  }
 }
 
 }  // namespace trainyard

@@ -38,6 +38,11 @@ TEST_CASE("the entropy is that of Zipf's law over eight successors") {
   }
 }
 
+TEST_CASE("a run is told one entropy only, that of its samples") {
+  // The text's own is below it, since the first token of a sample has fewer before it: best_loss() is beside this.
+  CHECK(GeneratedText(64, 1).description() == "generated: 64 symbols");
+}
+
 TEST_CASE("probabilities sum to one, whatever is known") {
   const std::int64_t symbols = GENERATE(range(8, 65));
   const GeneratedText text(symbols, 1);

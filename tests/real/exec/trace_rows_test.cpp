@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "cli/simulate_command.h"
+#include "engine/report/timeline.h"
 #include "tests/real/loopback_run.h"
 
 namespace trainyard {
@@ -46,6 +48,7 @@ TEST_CASE("a real and a simulated trace have the same instructions in the same o
       {"cluster.ranks=2", "parallel.pipeline=2"},
       {"cluster.ranks=2", "parallel.pipeline=2", "schedule=gpipe"},
       {"cluster.ranks=2", "parallel.pipeline=2", "parallel.virtual_stages=2", "schedule=interleaved"},
+      {"cluster.ranks=2", "parallel.pipeline=2", "schedule=dualpipe-v"},
       {"cluster.ranks=4", "parallel.pipeline=4", "recompute=selective"},
       {"cluster.ranks=4", "parallel.tensor=2", "parallel.pipeline=2", "training.microbatch=2"},
       {"cluster.ranks=8", "parallel.tensor=2", "parallel.pipeline=2", "parallel.data=2", "parallel.zero=1",
@@ -71,6 +74,53 @@ TEST_CASE("a real and a simulated trace have the same instructions in the same o
     }
     CHECK(compared == real.rows.size());
   }
+}
+
+TEST_CASE("each op of a pair is of its own half in a real trace as in a simulated one") {
+  const std::string text =
+      "model: {family: gpt, layers: 4, hidden: 32, heads: 4, vocab: 62, seq_len: 8}\n"
+      "cluster: {preset: local, ranks: 2}\nparallel: {pipeline: 2}\nschedule: dualpipe-v\n"
+      "training: {global_batch: 8, microbatch: 1, precision: fp32}\ndata: {path: synthetic}\n";
+  const LoopbackRun real = run_loopback(text, {}, {.steps = 1, .record_rows = true});
+  const Prepared prepared = prepare_text(text, {});
+  RunOptions options;
+  options.fold = false;
+  options.record_rows = true;
+  const auto answer = simulate(prepared, options);
+  const auto& simulated = std::get<Simulation>(answer);
+  Trace trace;
+  for (std::size_t rank = 0; rank < real.rows.size(); ++rank) {
+    RankTrace& one = trace.ranks.emplace_back();
+    one.rank = static_cast<std::int64_t>(rank);
+    one.list = rank;
+    for (TraceRow row : real.rows[rank]) {
+      if (real.program.segments[static_cast<std::size_t>(row.segment)].ops[row.op].kind == OpKind::kFree) continue;
+      row.end = row.start + 1e-6;  // a timeline leaves out what takes no time
+      one.rows.push_back(row);
+    }
+  }
+  // By rank, the ops of main: name, call, and the call beside it.
+  const auto ops_of = [](const Timeline& timeline) {
+    std::vector<std::multiset<std::string>> out;
+    for (const TimelineRank& rank : timeline.ranks) {
+      const auto name = [&](const TimelineCall& call) { return call_name(timeline.segments[call.segment], call.mb); };
+      auto& of = out.emplace_back();
+      for (const TimelineOp& op : rank.ops) {
+        const TimelineCall& call = rank.calls[op.call];
+        if (op.stream != StreamId::kMain || call.with < 0) continue;
+        of.insert(timeline.names[op.name] + " " + timeline.modules[op.module] + " " + name(call) + " beside " +
+                  name(rank.calls[static_cast<std::size_t>(call.with)]));
+      }
+    }
+    return out;
+  };
+  Trace expected = simulated.trace;
+  for (RankTrace& rank : expected.ranks) {
+    for (TraceRow& row : rank.rows) row.end = row.start + 1e-6;
+  }
+  const auto measured = ops_of(make_timeline(real.program, trace, {}));
+  CHECK(measured[0].size() > 100);
+  CHECK(measured == ops_of(make_timeline(simulated.program, expected, {})));
 }
 
 }  // namespace trainyard
