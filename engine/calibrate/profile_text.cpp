@@ -22,7 +22,7 @@ double median_of(std::vector<double> values) { return summarise_timings(std::mov
 class ProfileText {
  public:
   explicit ProfileText(const Calibration& calibration)
-      : calibration_(calibration), classes_(fit_classes(first_set(calibration))) {}
+      : calibration_(calibration), classes_(fit_classes(calibration)) {}
 
   std::string text() {
     head();
@@ -33,11 +33,6 @@ class ProfileText {
   }
 
  private:
-  static const MeasuredSet& first_set(const Calibration& calibration) {
-    if (calibration.sets.empty()) throw ConfigError("nothing was measured");
-    return calibration.sets.front();
-  }
-
   std::string how() const {
     return "timed on " + calibration_.origin.model + ", " + calibration_.date.substr(0, 10);
   }
@@ -62,7 +57,7 @@ class ProfileText {
          " B, reserved: " + (cpu ? "256 MiB" : "1 GiB") + ", kind: datasheet, note: " +
          quoted_yaml(cpu ? "of the machine, shared by its ranks" : "of the device") + "}");
     line("bandwidth: {rate: " + billions(classes_.bandwidth, "GB/s") + ", kind: measured, note: " +
-         quoted_yaml("the best rate of any kernel of more than 4 MiB " + how()) + "}");
+         quoted_yaml("the best rate of any kernel that moves 4 MiB or more " + how()) + "}");
     if (cpu) line("host_computes: true");
   }
 

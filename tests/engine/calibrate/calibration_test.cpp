@@ -256,6 +256,20 @@ TEST_CASE("where the host computes, a step is the sum of its kernels and launche
   CHECK(simulation.summary.iteration_time == Approx(sum).epsilon(1e-9));
 }
 
+TEST_CASE("no profile is written whose kernels beat its own peak or memory") {
+  // One process was timed while the machine was busy: two of them are then ten times as fast.
+  Calibration calibration = round_machine();
+  for (auto& [form, points] : calibration.sets[0].points) {
+    for (CurvePoint& point : points) point.time *= 25;
+  }
+  const HardwareProfile profile = read_back(calibration);
+  const KernelWork largest = product("linear fp32 fp32 fp32 -> fp32", 2048, 2048, 2048);
+  CHECK(profile.peak.at(DType::kFp32) ==
+        Approx(largest.flop / (3e-6 + largest.flop / 40e9)).epsilon(1e-3));
+  // 2048 rows of 512 are 8 MiB: in 2 us + 8 MiB / (8 GB/s).
+  CHECK(profile.memory_bandwidth == Approx((8 << 20) / (2e-6 + (8 << 20) / 8e9)).epsilon(1e-3));
+}
+
 TEST_CASE("too few measurements are no profile") {
   Calibration calibration = round_machine();
   calibration.sets[0].points.clear();
