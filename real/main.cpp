@@ -153,7 +153,7 @@ CLI::App* add_emulate(CLI::App& app, EmulateOptions& options) {
       ->take_all()->allow_extra_args(false);
   command->add_option("--device", options.device, "cpu or cuda; default: the study's, where this machine has it, else cpu")
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  command->add_option("--profile", options.profile, "hardware profile of the device that emulates: of predicted times; default: the study's, or cpu");
+  command->add_option("--profile", options.profile, "hardware profile of the device that emulates: of predicted times; default: the study's, or that of this CPU");
   command->add_option("--steps", options.steps, "recorded steps, after one to warm up; default: 3 to 20, about two seconds")
       ->check(CLI::Range(1, 1000));
   command->add_option("--threads", options.threads, "cores that the rank has; default: all, of a local cluster its share")

@@ -119,6 +119,8 @@ void read_local_counts(Section& section, Cluster& cluster, const StudyResolvers&
   if (profile) return read_local_profile(section, *profile, resolvers);
   if (device)
     cluster.device = read_device(section.study(), *device, resolvers);
+  else
+    take_local_device(section.study(), resolvers);
   if (!cluster.device.ends_with(".yaml")) warn_of_estimates(section.study());
 }
 

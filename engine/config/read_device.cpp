@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "engine/config/study_origin.h"
 #include "engine/config/user_text.h"
 
 namespace trainyard {
@@ -32,6 +33,15 @@ std::string read_profile_file(const Study& study, const YamlNode& node,
 std::string read_device(const Study& study, const YamlNode& node, const StudyResolvers& resolvers) {
   const std::string said = node.as_text();
   return said.ends_with(".yaml") ? read_profile_file(study, node, resolvers) : said;
+}
+
+void take_local_device(Study& study, const StudyResolvers& resolvers) {
+  if (!resolvers.local_device) return;
+  const CpuProfile profile = resolvers.local_device();
+  study.cluster.device = profile.name;
+  study.origins["cluster.device"] = default_origin(
+      profile.flags.empty() ? "of this machine's CPU no instructions for 16-bit products are known"
+                            : "this machine's CPU has " + join_words(profile.flags));
 }
 
 }  // namespace trainyard

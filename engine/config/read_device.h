@@ -1,4 +1,5 @@
-// Which profile the devices of a cluster have: named, or a file that calibrate wrote.
+// Which profile the devices of a cluster have: named, or a file that calibrate wrote, or that of
+// this machine's CPU.
 #pragma once
 
 #include <string>
@@ -16,5 +17,9 @@ std::string read_device(const Study& study, const YamlNode& node, const StudyRes
 /// The same of a key that takes a file only.
 std::string read_profile_file(const Study& study, const YamlNode& node,
                               const StudyResolvers& resolvers);
+
+/// `{preset: local}` without a device or profile: the profile of this machine's CPU, with what it
+/// was chosen by as its origin. Only this asks what the machine is.
+void take_local_device(Study& study, const StudyResolvers& resolvers);
 
 }  // namespace trainyard
