@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "cli/prepare.h"
 #include "cli/simulate_command.h"
@@ -53,6 +54,8 @@ Calibration round_machine() {
     MeasuredSet& set = out.set_of(ranks);
     set.threads = ranks == 1 ? 2 : 1;
     set.spent = 10;
+    set.kept = {9, 0.36, 0.09, 2};
+    set.set_aside = {4, 6, 1, 3};
     set.complete = true;
     set.probes = {"a", "b"};
     set.launches = {4e-6, 5e-6, 6e-6};
@@ -254,6 +257,28 @@ TEST_CASE("where the host computes, a step is the sum of its kernels and launche
       sum += op.kernel + op.launch;
   }
   CHECK(simulation.summary.iteration_time == Approx(sum).epsilon(1e-9));
+}
+
+TEST_CASE("a profile says how quiet the machine was, and a summary what was set aside") {
+  // Of two sets, 18 s were kept with 0.72 and 0.18 s of CPU time beside them: 0.04 and 0.01 CPUs.
+  const Calibration calibration = round_machine();
+  CHECK(profile_text(calibration)
+            .find("load: \"0.04 of 2 CPUs taken by other processes, 0.01 stolen\"}") !=
+        std::string::npos);
+  const std::string summary = calibration_summary(calibration, "p.yaml", "p.html");
+  CHECK(summary.find("load: 0.04 of 2 CPUs taken by other processes, 0.01 stolen\n"
+                     "6 samples and 8 s under load were set aside: 1.50 of 2 CPUs taken by other "
+                     "processes, 0.25 stolen\n") != std::string::npos);
+  const auto json =
+      nlohmann::json::parse(calibration_summary_json(calibration, "p.yaml", "p.html"));
+  CHECK(json["load"]["cpus"] == 2);
+  CHECK(json["load"]["kept"]["others_cpus"].get<double>() == Approx(0.04));
+  CHECK(json["load"]["set_aside"]["samples"] == 6);
+  CHECK(json["load"]["set_aside"]["stolen_cpus"].get<double>() == Approx(0.25));
+  Calibration silent = round_machine();
+  for (MeasuredSet& set : silent.sets) set.kept = set.set_aside = {};
+  CHECK(nlohmann::json::parse(calibration_summary_json(silent, "p", "p"))["load"].is_null());
+  CHECK(calibration_summary(silent, "p", "p").find("load: not watched") != std::string::npos);
 }
 
 TEST_CASE("no profile is written whose kernels beat its own peak or memory") {
