@@ -281,6 +281,29 @@ TEST_CASE("a profile says how quiet the machine was, and a summary what was set 
   CHECK(calibration_summary(silent, "p", "p").find("load: not watched") != std::string::npos);
 }
 
+TEST_CASE("a profile that leaves a step open by a large factor is warned of") {
+  const ScratchFolder folder;
+  const auto warnings = [&](double interval) {
+    Calibration calibration = round_machine();
+    for (MeasuredSet& set : calibration.sets) {
+      for (auto& [form, points] : set.points) {
+        for (CurvePoint& point : points) point.interval = interval;
+      }
+    }
+    std::ofstream(folder / "round.yaml") << profile_text(calibration);
+    const Prepared prepared = prepare_text(
+        "model: {family: gpt, layers: 2, hidden: 64, heads: 2, vocab: 64, seq_len: 32}\n"
+        "cluster: {preset: local, ranks: 1, profile: " +
+        folder / "round.yaml" +
+        "}\ntraining: {global_batch: 4, precision: fp32, dropout: 0}\nfidelity: analytic\n");
+    return std::get<Simulation>(simulate(prepared, RunOptions{})).summary.warnings;
+  };
+  CHECK(warnings(0.05).empty());
+  REQUIRE(warnings(9).size() == 1);
+  CHECK_THAT(warnings(9)[0],
+             Catch::StartsWith("the profile leaves the step time open by a factor of "));
+}
+
 TEST_CASE("no profile is written whose kernels beat its own peak or memory") {
   // One process was timed while the machine was busy: two of them are then ten times as fast.
   Calibration calibration = round_machine();
