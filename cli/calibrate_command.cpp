@@ -125,13 +125,19 @@ int write_profile(const CalibrateOptions& options) {
   std::string lines;
   const OpCurves curves(table.points);
   for (const auto& [form, points] : table.points) {
-    double error = 0;
-    for (const double one : curves.left_out(form)) error += 100 * std::abs(std::expm1(one));
-    error /= static_cast<double>(points.size());
-    answer["curves"].push_back(
-        {{"form", to_string(form)}, {"shapes", points.size()}, {"left_out_error_percent", error}});
-    lines += format("%-28s %zu shapes, each predicted from the others to %.1f %%\n",
-                    to_string(form).c_str(), points.size(), error);
+    Json entry = {
+        {"form", to_string(form)}, {"shapes", points.size()}, {"left_out_error_percent", nullptr}};
+    lines += format("%-28s %zu %s", to_string(form).c_str(), points.size(),
+                    points.size() == 1 ? "shape" : "shapes");
+    if (points.size() > 1) {  // a single one has no others that predict it
+      double error = 0;
+      for (const double one : curves.left_out(form)) error += 100 * std::abs(std::expm1(one));
+      error /= static_cast<double>(points.size());
+      entry["left_out_error_percent"] = error;
+      lines += format(", each predicted from the others to %.1f %%", error);
+    }
+    lines += "\n";
+    answer["curves"].push_back(std::move(entry));
   }
   lines += format("profile %s of %zu rows, otherwise like %s\n", options.out.c_str(),
                   table.num_rows, options.like.c_str());
