@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "cli/command_line.h"
@@ -12,21 +13,32 @@
 #include "cli/files.h"
 #include "cli/fit_profiles.h"
 #include "engine/base/error.h"
+#include "engine/base/format.h"
 #include "engine/base/readable.h"
 #include "engine/calibrate/kernel_table.h"
 #include "engine/calibrate/link_fit.h"
 #include "engine/calibrate/link_text.h"
 #include "engine/calibrate/table_profile.h"
 #include "engine/config/profile_reader.h"
+#include "engine/cost/fastest_kernels.h"
 
 namespace trainyard {
 
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 std::string file_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw ConfigError(path + ": cannot open");
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// As JSON, where that was asked for, else as text.
+void print_answer(const CalibrateOptions& options, const Json& json, const std::string& text) {
+  const std::string answer =
+      options.json ? json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n" : text;
+  std::fwrite(answer.data(), 1, answer.size(), stdout);
 }
 
 int write_links(const CalibrateOptions& options) {
@@ -41,15 +53,31 @@ int write_links(const CalibrateOptions& options) {
     names += (names.empty() ? "" : ", ") + std::filesystem::path(path).filename().string();
   }
   write_file(options.out, link_text(tables, "Fitted to " + names));
+  Json answer = {{"links", options.out}, {"tables", Json::array()}};
+  std::string text;
   for (const MessageTable& table : tables) {
     const bool taken = (table.nodes == 1) == within_node(tables);
-    std::printf("%-14s %9s on %s, %s: ", table.kind.c_str(), plural(table.ranks, "rank").c_str(),
-                plural(table.nodes, "node").c_str(), plural(static_cast<std::int64_t>(table.points.size()), "size").c_str());
-    if (taken) std::printf("mean error of the fit %.1f %%\n", 100 * fit_messages(table.points).mean_error);
-    else std::printf("left out: links between nodes are a file of their own, from tables of them alone\n");
+    Json entry = {{"kind", table.kind},
+                  {"ranks", table.ranks},
+                  {"nodes", table.nodes},
+                  {"sizes", table.points.size()},
+                  {"taken", taken}};
+    text += format("%-14s %9s on %s, %s: ", table.kind.c_str(), plural(table.ranks, "rank").c_str(),
+                   plural(table.nodes, "node").c_str(),
+                   plural(static_cast<std::int64_t>(table.points.size()), "size").c_str());
+    if (taken) {
+      const double error = 100 * fit_messages(table.points).mean_error;
+      entry["mean_error_percent"] = error;
+      text += format("mean error of the fit %.1f %%\n", error);
+    } else {
+      text += "left out: links between nodes are a file of their own, from tables of them alone\n";
+    }
+    answer["tables"].push_back(std::move(entry));
   }
-  std::printf("links %s: put it into calibrate/links/ as KIND-DEVICE.yaml, or its curves into a cluster's intra or inter\n",
-              options.out.c_str());
+  text += "links " + options.out +
+          ": put it into calibrate/links/ as KIND-DEVICE.yaml, or its curves into a cluster's "
+          "intra or inter\n";
+  print_answer(options, answer, text);
   return kDone;
 }
 
@@ -83,24 +111,39 @@ int write_profile(const CalibrateOptions& options) {
   KernelTable table;
   std::string names;
   for (const std::string& path : options.kernels) {
-    add_table(table, read_kernel_table(file_text(path), path, *type, selected_device(options)));
+    add_table(table, read_kernel_table(file_text(path), path, *type, selected_device(options),
+                                       kMostOverStated * like->peak.at(*type)));
     names += (names.empty() ? "" : ", ") + std::filesystem::path(path).filename().string();
   }
   const std::string text = table_profile_text(table, *like, "timed by others: " + names);
   // Read before it is written: a profile that is itself like another cannot be another's curves.
   read_hardware_profile(data_root(), "--like " + options.like, YamlNode::parse(text, options.out));
   write_file(options.out, text);
+  Json answer = {{"profile", options.out},
+                 {"like", options.like},
+                 {"rows", table.num_rows},
+                 {"curves", Json::array()}};
+  std::string lines;
   const OpCurves curves(table.points);
   for (const auto& [form, points] : table.points) {
-    double error = 0;
-    for (const double one : curves.left_out(form)) error += std::abs(std::expm1(one));
-    std::printf("%-28s %s", to_string(form).c_str(), plural(static_cast<std::int64_t>(points.size()), "shape").c_str());
-    if (points.size() > 1)
-      std::printf(", each predicted from the others to %.1f %%", 100 * error / static_cast<double>(points.size()));
-    std::printf("\n");
+    Json entry = {
+        {"form", to_string(form)}, {"shapes", points.size()}, {"left_out_error_percent", nullptr}};
+    lines += format("%-28s %s", to_string(form).c_str(),
+                    plural(static_cast<std::int64_t>(points.size()), "shape").c_str());
+    if (points.size() > 1) {  // a single one has no others that predict it
+      double error = 0;
+      for (const double one : curves.left_out(form)) error += 100 * std::abs(std::expm1(one));
+      error /= static_cast<double>(points.size());
+      entry["left_out_error_percent"] = error;
+      lines += format(", each predicted from the others to %.1f %%", error);
+    }
+    lines += "\n";
+    answer["curves"].push_back(std::move(entry));
   }
-  std::printf("profile %s of %s, otherwise like %s\n", options.out.c_str(),
-              plural(static_cast<std::int64_t>(table.num_rows), "row").c_str(), options.like.c_str());
+  lines += format("profile %s of %s, otherwise like %s\n", options.out.c_str(),
+                  plural(static_cast<std::int64_t>(table.num_rows), "row").c_str(), options.like.c_str());
+  lines += "a cluster of such devices: {preset: ..., device: " + options.out + "}\n";
+  print_answer(options, answer, lines);
   return kDone;
 }
 

@@ -114,7 +114,7 @@ std::vector<std::vector<Predictor::Answer>> Predictor::predict(
         apply(parameters_, *items[i].logs, kept.prepared.software);
         return to_text(predict_program(kept.prepared, *kept.program));
       },
-      {jobs_, "predictions"});
+      {jobs_, doing_ == nullptr || doing_->empty() ? "predictions" : "predictions; " + *doing_});
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (!answers[i].failure.empty())
       throw BackendError(items[i].row->id + ": " + answers[i].failure);

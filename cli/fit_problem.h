@@ -41,6 +41,9 @@ class Predictor {
   const std::vector<PublishedCase>& cases() const { return cases_; }
   const std::vector<FreeParameter>& parameters() const { return parameters_; }
 
+  /// What `doing` says stands behind the count of predictions on a terminal. It outlives this.
+  void show_with(const std::string& doing) { doing_ = &doing; }
+
   /// Every case under the profiles as they are.
   std::vector<Prediction> first() const;
 
@@ -62,6 +65,7 @@ class Predictor {
   std::vector<FreeParameter> parameters_;
   PredictOptions options_;
   int jobs_;
+  const std::string* doing_ = nullptr;
   std::vector<std::string> warnings_;
   StudyResolvers resolvers_;
   mutable std::map<std::pair<std::size_t, LogValues>, Answer>

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "cli/data_root.h"
 #include "cli/files.h"
 #include "cli/fit_problem.h"
+#include "cli/fit_progress.h"
 #include "cli/select_cases.h"
 #include "engine/base/error.h"
 #include "engine/config/user_text.h"
@@ -199,10 +199,12 @@ void hold_out(const Predictor& predictor, const FitProblem& problem, const Optim
 
 ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& options) {
   ProfileFit fit;
-  const Predictor predictor(
+  FitProgress progress(FitProgress::to_stderr());
+  Predictor predictor(
       select_cases(read_cases(path),
                    options.selections.empty() ? kFitSelections : options.selections),
       free_parameters(data_root()), options.predict, options.jobs);
+  predictor.show_with(progress.state());
   const std::vector<FreeParameter>& parameters = predictor.parameters();
   if (parameters.empty())
     throw ConfigError("no software profile has an entry of kind fitted: there is nothing to fit");
@@ -235,8 +237,8 @@ ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& optio
   FitOptions how;
   how.least_gain = kLeastGain;
   how.priors = priors_of(bounds);
-  how.progress = [](int iteration, double loss) {
-    std::fprintf(stderr, "iteration %d: loss %.6g\n", iteration, loss);
+  how.progress = [&](int iteration, double loss) {
+    progress.iteration(iteration, how.max_iterations, loss);
   };
   const FitResult result = robust_fit(
       start, bounds, [&](const LogValues& logs) { return problem.residuals(logs); },
@@ -285,14 +287,17 @@ ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& optio
       if (parameter.rows == 0) parameter.only_family = options.leave_out;
     }
   }
+  const std::size_t rounds = options.leave_one_out ? fit.families.size() : 1;
+  std::size_t round = 0;
   for (FittedFamily& family : fit.families) {
     if (!options.leave_one_out && family.family != options.leave_out) continue;
+    progress.leaving_out(round++, rounds, family.family);
     const LogValues logs = options.leave_one_out ? refitted_without(family.family, predictor, all,
                                                                     optimum, bounds, fit.parameters)
                                                  : optimum.logs;
     hold_out(predictor, all, optimum, logs, fit.parameters, family, held_out, counted);
-    std::fprintf(stderr, "left out: %s\n", printable(family.family).c_str());
   }
+  progress.leaving_out(round, rounds, "");
   const auto held = [&](std::size_t r) { return counted[r]; };
   fit.held_out = stats_of(all, held_out, false, held);
   fit.memory_held_out = stats_of(all, held_out, true, held);

@@ -9,6 +9,7 @@
 #include "cli/data_root.h"
 #include "cli/search_recompute.h"
 #include "cli/search_schedule.h"
+#include "cli/this_cpu.h"
 #include "engine/config/cluster_preset.h"
 #include "engine/config/microbatch_sizes.h"
 #include "engine/config/profile_reader.h"
@@ -97,6 +98,7 @@ StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>&
     return find_hardware_profile(root, device);
   });
   resolvers.hardware = [hardware](const std::string& device) { return hardware(device, ""); };
+  resolvers.local_device = [] { return cpu_profile(cpu_flags()); };
   resolvers.model_problem = [](const ModelConfig& config) -> std::optional<StudyResolvers::Problem> {
     const auto problem = find_problem(config);
     if (!problem) return std::nullopt;

@@ -8,6 +8,7 @@
 
 #include "cli/command_line.h"
 #include "cli/files.h"
+#include "engine/base/format.h"
 #include "engine/config/study_writer.h"
 #include "engine/exec/analytic_executor.h"
 #include "engine/exec/time_interval.h"
@@ -92,6 +93,17 @@ std::optional<TimeInterval> time_interval(const Prepared& prepared, const Progra
                             [&](const Costs& drawn) { return executor->run(jobs, drawn, options).period; });
 }
 
+/// A profile that was measured badly says so in its intervals; nobody should have to look for it.
+void warn_of_wide_interval(Summary& summary) {
+  constexpr double kWide = 4;
+  if (!summary.interval || !(summary.interval->high > kWide * summary.interval->low)) return;
+  summary.warnings.push_back(
+      format("the profile leaves the step time open by a factor of %.0f, from the lower to the "
+             "upper end of its 90 %% "
+             "interval: measured on a busy machine, or too shortly; calibrate again",
+             summary.interval->high / summary.interval->low));
+}
+
 }  // namespace
 
 std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const RunOptions& options) {
@@ -101,6 +113,7 @@ std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const Ru
   auto& program = std::get<Program>(compiled);
   TimedStep timed = StepTimer().time(prepared, program, SharedSegments{}, options);
   timed.summary.interval = time_interval(prepared, program, timed.trace, options);
+  warn_of_wide_interval(timed.summary);
   return Simulation{std::move(program), std::move(timed.trace), std::move(timed.summary)};
 }
 
@@ -128,6 +141,9 @@ int run_simulate(const StudyOptions& options) {
     return report_infeasible(options, reason->reason);
   }
   auto& result = std::get<Simulation>(answer);
+  for (std::size_t i = prepared.study.warnings.size(); i < result.summary.warnings.size(); ++i) {
+    std::fprintf(stderr, "warning: %s\n", result.summary.warnings[i].c_str());
+  }
   const Seconds wall = since(options.begin);
   if (!options.out.empty()) write_results(options.out, prepared, result, wall);
   const std::string text = options.json ? summary_json(result.summary, wall)

@@ -1,19 +1,21 @@
 // trainyard-real: the commands that need LibTorch. `trainyard train`, `emulate` and `calibrate --device` run it; it is a program
 // of its own because LibTorch takes longer to load than a simulation takes.
-#include <csignal>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
-#include <nlohmann/json.hpp>
 #include <algorithm>
+#include <csignal>
+#include <cstdio>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/command_line.h"
 #include "engine/base/error.h"
+#include "engine/config/quantity.h"
+#include "engine/config/user_text.h"
 #include "real/calibrate/calibrate_command.h"
 #include "real/emulate/emulation.h"
 #include "real/exec/retained_memory.h"
@@ -153,7 +155,9 @@ CLI::App* add_emulate(CLI::App& app, EmulateOptions& options) {
       ->take_all()->allow_extra_args(false);
   command->add_option("--device", options.device, "cpu or cuda; default: the study's, where this machine has it, else cpu")
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  command->add_option("--profile", options.profile, "hardware profile of the device that emulates: of predicted times; default: the study's, or cpu");
+  command->add_option("--profile", options.profile,
+                      "hardware profile of the device that emulates: of predicted times; default: "
+                      "the study's, or that of this CPU");
   command->add_option("--steps", options.steps, "recorded steps, after one to warm up; default: 3 to 20, about two seconds")
       ->check(CLI::Range(1, 1000));
   command->add_option("--threads", options.threads, "cores that the rank has; default: all, of a local cluster its share")
@@ -163,14 +167,24 @@ CLI::App* add_emulate(CLI::App& app, EmulateOptions& options) {
   return command;
 }
 
+/// "" where the text is a number of minutes that calibrate may take. CLI11's ranges let nan pass.
+std::string minutes_problem(const std::string& text) {
+  const auto minutes = parse_number(text);
+  if (minutes && *minutes >= 0.2 && *minutes <= 1440) return "";
+  return "expected 0.2 to 1440 minutes, got " + trainyard::quoted(text);
+}
+
 CLI::App* add_measure(CLI::App& app, MeasureOptions& options) {
   CLI::App* command = app.add_subcommand("calibrate", "time this machine's kernels and links, and write its profile");
   command->add_option("--device", options.device, "cpu or cuda: whose kernels are timed")->required()
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  command->add_option("--minutes", options.minutes, "how long it may take (default 10)")->check(CLI::Range(0.2, 1440.0));
+  command->add_option("--minutes", options.minutes, "how long it may take (default 10)")
+      ->check(minutes_problem);
   command->add_option("--out", options.out, "the profile to write, a .yaml file (default calibrated.yaml); its curves go into a page beside it");
   command->add_flag("--json", options.json, "answer as JSON on stdout");
   command->add_option("--set-seconds", options.set_seconds)->group("");  // of the processes that it starts
+  command->add_option("--stat", options.stat)
+      ->group("");  // of tests: figures of load, as /proc/stat has them
   return command;
 }
 

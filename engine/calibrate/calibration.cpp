@@ -12,12 +12,30 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kForm = 1;  // of the file
+constexpr int kForm = 2;  // of the file
+
+Json tally_json(const LoadTally& tally) {
+  return {{"time_s", tally.time},
+          {"others_cpu_s", tally.others},
+          {"stolen_cpu_s", tally.stolen},
+          {"samples", tally.samples}};
+}
+
+LoadTally read_tally(const Json& json) {
+  LoadTally tally;
+  json.at("time_s").get_to(tally.time);
+  json.at("others_cpu_s").get_to(tally.others);
+  json.at("stolen_cpu_s").get_to(tally.stolen);
+  json.at("samples").get_to(tally.samples);
+  return tally;
+}
 
 Json set_json(const MeasuredSet& set) {
   Json out = {{"ranks", set.ranks},
               {"threads", set.threads},
               {"spent_s", set.spent},
+              {"kept", tally_json(set.kept)},
+              {"set_aside", tally_json(set.set_aside)},
               {"complete", set.complete},
               {"probes", set.probes},
               {"launches", set.launches},
@@ -49,6 +67,8 @@ MeasuredSet read_set(const Json& json) {
   json.at("ranks").get_to(set.ranks);
   json.at("threads").get_to(set.threads);
   json.at("spent_s").get_to(set.spent);
+  set.kept = read_tally(json.at("kept"));
+  set.set_aside = read_tally(json.at("set_aside"));
   json.at("complete").get_to(set.complete);
   json.at("probes").get_to(set.probes);
   json.at("launches").get_to(set.launches);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/base/units.h"
+#include "engine/calibrate/machine_load.h"
 #include "engine/cost/kernel_form.h"
 #include "engine/cost/op_curves.h"
 
@@ -23,7 +24,8 @@ struct MessagePoint {
 struct MeasuredSet {
   std::int64_t ranks = 1;
   int threads = 1;  // of each process; 0: a GPU
-  Seconds spent = 0;
+  Seconds spent = 0;                // on what was kept
+  LoadTally kept, set_aside;        // the machine's load then, and when samples were not kept
   bool complete = false;            // nothing is left that is worth timing
   std::vector<std::string> probes;  // those done, by name
   std::map<KernelForm, std::vector<CurvePoint>> points;

@@ -8,6 +8,7 @@
 #include "engine/base/format.h"
 #include "engine/base/linear_solve.h"
 #include "engine/calibrate/timing_summary.h"
+#include "engine/cost/fastest_kernels.h"
 #include "engine/graph/op_table.h"
 
 namespace trainyard {
@@ -113,29 +114,25 @@ AttentionCurve fit_attention(const std::vector<ClassPoint>& points,
 
 }  // namespace
 
-ClassFit fit_classes(const MeasuredSet& set) {
+ClassFit fit_classes(const Calibration& calibration) {
+  if (calibration.sets.empty()) throw ConfigError("nothing was measured");
+  const MeasuredSet& set = calibration.sets.front();
   ClassFit fit;
+  // Of all sets: no kernel of the profile is faster than what it says of the device.
+  FastestKernels fastest;
+  for (const MeasuredSet& one : calibration.sets) {
+    for (const auto& [form, points] : one.points) {
+      for (const CurvePoint& point : points) fastest.add(point);
+    }
+  }
+  for (const auto& [type, best] : fastest.products()) fit.peak[type] = best.rate;
+  if (const auto mover = fastest.mover()) fit.bandwidth = mover->rate;
   const auto products = points_of(set, KernelClass::kMatmul),
              batched = points_of(set, KernelClass::kBatchedMatmul);
   const auto flash = points_of(set, KernelClass::kFlashAttention);
-  for (const auto* list : {&products, &batched, &flash}) {
-    for (const auto& [form, point] : *list) {
-      FlopPerSecond& best = fit.peak[form->types[0]];
-      best = std::max(best, point->flop / point->time);
-    }
-  }
   const auto memory = points_of(set, KernelClass::kMemoryBound),
              optimizer = points_of(set, KernelClass::kOptimizer);
-  constexpr Bytes kLarge = Bytes{4} << 20;
-  for (const bool any_size : {false, true}) {
-    for (const auto* list : {&memory, &optimizer}) {
-      for (const auto& [form, point] : *list) {
-        if (any_size ? fit.bandwidth > 0 && point->bytes < kLarge : point->bytes < kLarge) continue;
-        fit.bandwidth = std::max(fit.bandwidth, static_cast<double>(point->bytes) / point->time);
-      }
-    }
-  }
-  if (products.empty() || fit.bandwidth == 0) {
+  if (products.empty() || (memory.empty() && optimizer.empty())) {
     throw ConfigError("too little was measured for a profile: give it more --minutes");
   }
   const auto peak_of = [&](const KernelForm& form) { return fit.peak.at(form.types[0]); };

@@ -11,14 +11,15 @@
 namespace trainyard {
 
 struct ClassFit {
-  std::map<DType, FlopPerSecond> peak;  // the best rate of any product of this type
-  BytesPerSecond bandwidth = 0;         // the best rate of any kernel that moves more than 4 MiB
+  std::map<DType, FlopPerSecond> peak;  // the best rate of any product of this type, in any set
+  BytesPerSecond bandwidth = 0;         // the best rate of any kernel that moves 4 MiB or more
   MatmulCurve matmul, batched_matmul;   // `provenance` says the mean error
   AttentionCurve flash_attention;
   MemoryCurve memory_bound, optimizer;
 };
 
-/// Throws ConfigError where there is no product or no memory-bound kernel among the points.
-ClassFit fit_classes(const MeasuredSet& set);
+/// To the points of the first set. Throws ConfigError where there is no product or no memory-bound
+/// kernel among them.
+ClassFit fit_classes(const Calibration& calibration);
 
 }  // namespace trainyard

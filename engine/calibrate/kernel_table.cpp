@@ -5,8 +5,11 @@
 #include <set>
 #include <tuple>
 
+#include "engine/base/format.h"
 #include "engine/calibrate/text_table.h"
 #include "engine/calibrate/timing_summary.h"
+#include "engine/config/measured_reader.h"
+#include "engine/config/user_text.h"
 #include "engine/graph/op_table.h"
 
 namespace trainyard {
@@ -25,10 +28,19 @@ KernelWork product(std::int64_t m, std::int64_t k, std::int64_t n, OpPart part, 
   return kernel_work(OpKind::kLinear, part, {}, reads, writes, {});
 }
 
+using Extents = std::array<std::int64_t, 3>;  // m, k, n
+
+constexpr double kMostElementSize = 16;  // bytes: fp64, read and written
+
 class Reader {
  public:
-  Reader(const std::string& text, const std::string& file, DType type, const std::string& device)
-      : table_(text, file), header_(cells_of(table_.first_line())), type_(type), device_(device) {}
+  Reader(const std::string& text, const std::string& file, DType type, const std::string& device,
+         FlopPerSecond fastest)
+      : table_(text, file),
+        header_(cells_of(table_.first_line(), 1)),
+        type_(type),
+        device_(device),
+        fastest_(fastest) {}
 
   KernelTable read() {
     if (table_.first_line().find("time_stats.") != std::string::npos)
@@ -61,54 +73,68 @@ class Reader {
   }
 
  private:
-  std::int64_t extent(const std::vector<std::string>& cells, std::size_t at,
-                      std::size_t line) const {
-    constexpr double kMost = 1e9;
-    const double value = table_.number(cells, at, line);
-    if (value < 1 || value > kMost ||
-        value != static_cast<double>(static_cast<std::int64_t>(value)))
-      table_.fail(line,
-                  "expected a whole number from 1 to 1e9 in column " + std::to_string(at + 1));
-    return static_cast<std::int64_t>(value);
+  std::int64_t extent(const TextRow& row, std::size_t at) const {
+    constexpr std::int64_t kMost = 1'000'000'000;
+    return table_.whole(row, at, 1, kMost);
   }
 
-  void add(OpPart part, std::int64_t m, std::int64_t k, std::int64_t n, Seconds time) {
-    if (time > 0) times_[{part, m, k, n}].push_back(time);
+  /// A timed product: in cell `at` of a row, how many times `unit` it took.
+  void add(OpPart part, const Extents& shape, const TextRow& row, std::size_t at, Seconds unit) {
+    const auto& [m, k, n] = shape;
+    const Seconds time = table_.time(row, at, unit);
+    // In doubles: of the largest extents no whole number holds the product.
+    const auto a = static_cast<double>(m), b = static_cast<double>(k), c = static_cast<double>(n);
+    const double elements = a * b + b * c + a * c, flop = 2 * a * b * c;
+    if (elements * kMostElementSize > static_cast<double>(kMostPointBytes) ||
+        flop > kMostPointFlop) {
+      table_.fail(row, at,
+                  format("a product of %.4g FLOP over %.4g elements is larger than any "
+                         "curve holds",
+                         flop, elements));
+    }
+    if (flop / time > fastest_) {
+      table_.fail(row, at,
+                  format("a product at %.4g GFLOP/s: more than 5 %% faster than the peak of ",
+                         flop / time / 1e9) +
+                      std::string(to_string(type_)) + " that --like has");
+    }
+    times_[{part, m, k, n}].push_back(time);
   }
 
   void read_own() {
+    const std::size_t num_columns = header_.cells.size();
     const std::size_t m = column(header_, "m"), k = column(header_, "k"), n = column(header_, "n"),
                       us = column(header_, "us");
-    if (std::max({m, k, n, us}) >= header_.size())
+    if (std::max({m, k, n, us}) >= num_columns)
       table_.fail(1, "expected the columns m, k, n and us, or those of Vidur's tables of layers");
     const std::size_t part = column(header_, "part"), device = column(header_, "device");
-    if (device < header_.size() && device_.empty())
+    if (device < num_columns && device_.empty())
       table_.fail(1, "the table has a column 'device': say whose rows with --select device=NAME");
-    for (std::size_t i = 1; i < table_.lines().size(); ++i) {
-      const std::vector<std::string> cells = cells_of(table_.lines()[i]);
-      if (cells.empty()) continue;
-      if (device < cells.size()) {
-        seen_.insert(cells[device]);
-        if (cells[device] != device_) continue;
+    for (const TextRow& row : table_.rows()) {
+      if (device < num_columns) {
+        const std::string& name = table_.text(row, device);
+        seen_.insert(name);
+        if (name != device_) continue;
       }
-      add(part < cells.size() ? part_of(cells[part], i + 1) : OpPart::kForward,
-          extent(cells, m, i + 1), extent(cells, k, i + 1), extent(cells, n, i + 1),
-          table_.number(cells, us, i + 1) * 1e-6);
+      add(part < num_columns ? part_of(row, part) : OpPart::kForward,
+          {extent(row, m), extent(row, k), extent(row, n)}, row, us, 1e-6);
     }
   }
 
-  OpPart part_of(const std::string& word, std::size_t line) const {
+  OpPart part_of(const TextRow& row, std::size_t at) const {
+    const std::string& word = table_.text(row, at);
     if (word == "forward") return OpPart::kForward;
     if (word == "input_grad") return OpPart::kInputGrad;
     if (word == "weight_grad") return OpPart::kWeightGrad;
-    table_.fail(line, "expected forward, input_grad or weight_grad, got '" + word + "'");
+    table_.fail(row, at,
+                "expected forward, input_grad or weight_grad, got " + trainyard::quoted(word));
   }
 
   /// A Llama's layers under tensor parallelism: the products' shapes follow from the model's.
   void read_vidur() {
     const auto at = [&](const std::string& name) {
       const std::size_t place = column(header_, name);
-      if (place >= header_.size()) table_.fail(1, "expected the column " + name);
+      if (place >= header_.cells.size()) table_.fail(1, "expected the column " + name);
       return place;
     };
     const std::size_t tokens = at("num_tokens"), degree = at("num_tensor_parallel_workers"),
@@ -118,17 +144,19 @@ class Reader {
                       out = at("time_stats.attn_post_proj.median"),
                       up = at("time_stats.mlp_up_proj.median"),
                       down = at("time_stats.mlp_down_proj.median");
-    for (std::size_t i = 1; i < table_.lines().size(); ++i) {
-      const std::vector<std::string> cells = cells_of(table_.lines()[i]);
-      if (cells.empty()) continue;
-      const auto value = [&](std::size_t place) { return extent(cells, place, i + 1); };
+    for (const TextRow& row : table_.rows()) {
+      const auto value = [&](std::size_t place) { return extent(row, place); };
       const std::int64_t m = value(tokens), t = value(degree), h = value(width),
                          head = h / value(heads);
       const std::int64_t q = h / t, kv = value(kv_heads) * head / t, f = value(wide) / t;
-      const std::int64_t ups = gated < cells.size() && cells[gated] == "True" ? 2 : 1;
+      if (q == 0 || kv == 0 || f == 0) {
+        table_.fail(row, degree,
+                    "a model of this width cannot be divided by " + row.cells[degree] + " workers");
+      }
+      const std::int64_t ups = table_.text(row, gated) == "True" ? 2 : 1;
       const auto layer = [&](std::size_t place, std::int64_t k, std::int64_t n) {
-        if (place < cells.size() && !cells[place].empty())
-          add(OpPart::kForward, m, k, n, table_.number(cells, place, i + 1) * 1e-3);
+        // What was not timed is left empty.
+        if (!table_.text(row, place).empty()) add(OpPart::kForward, {m, k, n}, row, place, 1e-3);
       };
       layer(qkv, h, q + 2 * kv);
       layer(out, q, h);
@@ -138,9 +166,10 @@ class Reader {
   }
 
   TextTable table_;
-  std::vector<std::string> header_;
+  TextRow header_;
   DType type_;
   std::string device_;
+  FlopPerSecond fastest_;
   std::set<std::string> seen_;  // devices
   std::map<std::tuple<OpPart, std::int64_t, std::int64_t, std::int64_t>, std::vector<Seconds>>
       times_;
@@ -149,8 +178,8 @@ class Reader {
 }  // namespace
 
 KernelTable read_kernel_table(const std::string& text, const std::string& file, DType type,
-                              const std::string& device) {
-  return Reader(text, file, type, device).read();
+                              const std::string& device, FlopPerSecond fastest) {
+  return Reader(text, file, type, device, fastest).read();
 }
 
 }  // namespace trainyard

@@ -1,6 +1,7 @@
 // Tables of timed matrix products that others have measured, as points of curves.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -25,8 +26,10 @@ struct KernelTable {
 ///          num_tensor_parallel_workers, n_head, n_kv_head, n_embd, n_expanded_embd, use_gated_mlp
 ///
 /// `device`: rows of this device alone, "" where the table has no such column. Throws ConfigError
-/// with file and line for anything else.
-KernelTable read_kernel_table(const std::string& text, const std::string& file, DType type,
-                              const std::string& device);
+/// with file, line and column for anything else: for a time that no clock says, and for a product
+/// that ran `fastest` or faster.
+KernelTable read_kernel_table(
+    const std::string& text, const std::string& file, DType type, const std::string& device,
+    FlopPerSecond fastest = std::numeric_limits<FlopPerSecond>::infinity());
 
 }  // namespace trainyard

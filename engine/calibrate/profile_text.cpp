@@ -10,6 +10,7 @@
 #include "engine/calibrate/class_fit.h"
 #include "engine/calibrate/curve_text.h"
 #include "engine/calibrate/link_text.h"
+#include "engine/calibrate/quiet_time.h"
 #include "engine/calibrate/timing_summary.h"
 #include "engine/calibrate/yaml_numbers.h"
 
@@ -19,10 +20,57 @@ namespace {
 
 double median_of(std::vector<double> values) { return summarise_timings(std::move(values)).median; }
 
+/// Of what was kept in all sets, and of what was not.
+struct Loads {
+  LoadTally kept, set_aside;
+};
+
+Loads loads_of(const Calibration& calibration) {
+  Loads out;
+  for (const MeasuredSet& set : calibration.sets) {
+    out.kept.add(set.kept);
+    out.set_aside.add(set.set_aside);
+  }
+  return out;
+}
+
+int cpus_of(const Calibration& calibration) { return static_cast<int>(calibration.devices); }
+
+std::string load_text(const Calibration& calibration) {
+  const Loads loads = loads_of(calibration);
+  if (loads.kept.time <= 0) return "not watched: the machine does not say it";
+  return to_string(loads.kept.mean(cpus_of(calibration)));
+}
+
+/// What a summary says of load, in lines.
+std::string load_lines(const Calibration& calibration) {
+  const Loads loads = loads_of(calibration);
+  std::string text = "load: " + load_text(calibration) + "\n";
+  if (loads.set_aside.time <= 0) return text;
+  return text +
+         format("%d samples and %.0f s under load were set aside: ", loads.set_aside.samples,
+                loads.set_aside.time) +
+         to_string(loads.set_aside.mean(cpus_of(calibration))) + "\n";
+}
+
+nlohmann::ordered_json load_json(const LoadTally& tally, int cpus) {
+  const Load mean = tally.mean(cpus);
+  return {{"samples", tally.samples},
+          {"time_s", tally.time},
+          {"others_cpus", mean.others},
+          {"stolen_cpus", mean.stolen}};
+}
+
+std::vector<std::int64_t> sizes_of(const Calibration& calibration) {
+  std::vector<std::int64_t> sizes;
+  for (const MeasuredSet& set : calibration.sets) sizes.push_back(set.ranks);
+  return sizes;
+}
+
 class ProfileText {
  public:
   explicit ProfileText(const Calibration& calibration)
-      : calibration_(calibration), classes_(fit_classes(first_set(calibration))) {}
+      : calibration_(calibration), classes_(fit_classes(calibration)) {}
 
   std::string text() {
     head();
@@ -33,11 +81,6 @@ class ProfileText {
   }
 
  private:
-  static const MeasuredSet& first_set(const Calibration& calibration) {
-    if (calibration.sets.empty()) throw ConfigError("nothing was measured");
-    return calibration.sets.front();
-  }
-
   std::string how() const {
     return "timed on " + calibration_.origin.model + ", " + calibration_.date.substr(0, 10);
   }
@@ -52,7 +95,8 @@ class ProfileText {
     line("calibration: {date: " + quoted_yaml(calibration_.date) + ", command: " +
          quoted_yaml(calibration_.command) + ", device: " + calibration_.origin.device +
          ", model: " + quoted_yaml(calibration_.origin.model) +
-         ", version: " + quoted_yaml(calibration_.origin.version) + "}");
+         ", version: " + quoted_yaml(calibration_.origin.version) +
+         ", load: " + quoted_yaml(load_text(calibration_)) + "}");
     std::string peaks;
     for (const auto& [type, best] : classes_.peak)
       peaks += std::string(to_string(type)) + ": " + billions(best, "GFLOP/s") + ", ";
@@ -62,7 +106,7 @@ class ProfileText {
          " B, reserved: " + (cpu ? "256 MiB" : "1 GiB") + ", kind: datasheet, note: " +
          quoted_yaml(cpu ? "of the machine, shared by its ranks" : "of the device") + "}");
     line("bandwidth: {rate: " + billions(classes_.bandwidth, "GB/s") + ", kind: measured, note: " +
-         quoted_yaml("the best rate of any kernel of more than 4 MiB " + how()) + "}");
+         quoted_yaml("the best rate of any kernel that moves 4 MiB or more " + how()) + "}");
     if (cpu) line("host_computes: true");
   }
 
@@ -189,21 +233,32 @@ std::string profile_text(const Calibration& calibration) { return ProfileText(ca
 std::string calibration_summary(const Calibration& calibration, const std::string& profile,
                                 const std::string& page) {
   const Counts n = count(calibration);
+  const std::string missing = missing_of(calibration, sizes_of(calibration));
   return format(
       "%s: %zu curves of %zu points from %zu probes, %zu messages, in %.0f s\n"
       "on %s\n"
       "%d outliers set aside, %d probes made again; the reference kernel's time changed by %+.1f "
       "%%%s\n"
+      "%s%s"
       "profile %s, its curves %s\n",
       calibration.origin.device.c_str(), n.forms, n.points, n.probes, n.messages, n.spent,
       calibration.origin.model.c_str(), n.outliers, n.repeated, 100 * n.drift.change,
       n.drift.drifted ? ": the machine's speed drifted, calibrate again when it is quiet" : "",
-      profile.c_str(), page.c_str());
+      load_lines(calibration).c_str(),
+      missing.empty() ? "" : ("no time was left for: " + missing + "\n").c_str(), profile.c_str(),
+      page.c_str());
 }
 
 std::string calibration_summary_json(const Calibration& calibration, const std::string& profile,
                                      const std::string& page) {
   const Counts n = count(calibration);
+  const Loads loads = loads_of(calibration);
+  nlohmann::ordered_json load;  // null: not watched
+  if (loads.kept.time > 0) {
+    load = {{"cpus", calibration.devices},
+            {"kept", load_json(loads.kept, cpus_of(calibration))},
+            {"set_aside", load_json(loads.set_aside, cpus_of(calibration))}};
+  }
   const nlohmann::ordered_json json = {{"profile", profile},
                                        {"page", page},
                                        {"device", calibration.origin.device},
@@ -217,7 +272,9 @@ std::string calibration_summary_json(const Calibration& calibration, const std::
                                        {"outliers", n.outliers},
                                        {"repeated", n.repeated},
                                        {"drift", n.drift.change},
-                                       {"drifted", n.drift.drifted}};
+                                       {"drifted", n.drift.drifted},
+                                       {"missing", missing_of(calibration, sizes_of(calibration))},
+                                       {"load", load}};
   return json.dump(2) + "\n";
 }
 

@@ -29,7 +29,7 @@ class Turns {
  private:
   std::vector<std::int64_t> sizes_;
   Seconds each_;
-  std::map<std::int64_t, Seconds> before_;  // spent when the set last got a turn
+  std::map<std::int64_t, Seconds> before_;  // at work, or kept from it by load, at its last turn
 };
 
 }  // namespace trainyard

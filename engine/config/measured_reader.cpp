@@ -4,16 +4,18 @@
 #include <map>
 #include <utility>
 
+#include "engine/base/format.h"
 #include "engine/config/profile_reader.h"
 #include "engine/config/quantity.h"
 #include "engine/config/user_text.h"
+#include "engine/cost/fastest_kernels.h"
 
 namespace trainyard {
 
 namespace {
 
-constexpr double kMostFlop = 1e24, kMostSeconds = 1e6;
-constexpr std::int64_t kMostExtent = std::int64_t{1} << 40, kMostBytes = std::int64_t{1} << 50;
+constexpr double kMostSeconds = 1e6;
+constexpr std::int64_t kMostExtent = std::int64_t{1} << 40;
 constexpr std::size_t kMostPoints = 500;  // a curve's cost grows with their square
 
 double number_between(const YamlNode& node, double least, double most) {
@@ -31,8 +33,8 @@ CurvePoint read_point(const YamlNode& node) {
   CurvePoint point;
   for (std::size_t i = 0; i < point.shape.size(); ++i)
     point.shape[i] = items[i].as_integer(0, kMostExtent);
-  point.flop = number_between(items[4], 0, kMostFlop);
-  point.bytes = items[5].as_integer(0, kMostBytes);
+  point.flop = number_between(items[4], 0, kMostPointFlop);
+  point.bytes = items[5].as_integer(0, kMostPointBytes);
   point.time = number_between(items[6], 1e-6, kMostSeconds * 1e6) * 1e-6;
   point.interval = number_between(items[7], 0, kMostInterval);
   if (point.bytes == 0 && point.flop == 0)
@@ -40,10 +42,22 @@ CurvePoint read_point(const YamlNode& node) {
   return point;
 }
 
-std::pair<std::vector<CurvePoint>, Provenance> read_entry(const YamlNode& node) {
+/// The points of a profile with their places.
+struct Places {
+  FastestKernels fastest;
+  std::vector<YamlNode> nodes;  // by the id in `fastest`
+};
+
+std::pair<std::vector<CurvePoint>, Provenance> read_entry(const YamlNode& node,
+                                                          const KernelForm& form, Places& places) {
   const YamlNode points = node.at("points");
   std::vector<CurvePoint> read;
-  for (const YamlNode& point : points.items()) read.push_back(read_point(point));
+  for (const YamlNode& point : points.items()) {
+    read.push_back(read_point(point));
+    read.back().form = form;
+    places.fastest.add(read.back(), places.nodes.size());
+    places.nodes.push_back(point);
+  }
   if (read.empty()) points.fail("expected at least one point");
   if (read.size() > kMostPoints)
     points.fail("expected at most " + std::to_string(kMostPoints) + " points");
@@ -52,7 +66,7 @@ std::pair<std::vector<CurvePoint>, Provenance> read_entry(const YamlNode& node) 
   return {std::move(read), std::move(provenance)};
 }
 
-MeasuredKernels read_set(const YamlNode& node) {
+MeasuredKernels read_set(const YamlNode& node, Places& places) {
   MeasuredKernels set;
   set.ranks = node.at("ranks").as_integer(1, 1 << 20);
   const YamlNode launch = node.at("launch");
@@ -76,7 +90,7 @@ MeasuredKernels read_set(const YamlNode& node) {
     if (!form)
       entry.fail("expected a form of a kernel such as 'linear bf16 bf16 -> bf16', got " +
                  quoted(name));
-    auto [of_form, provenance] = read_entry(entry);
+    auto [of_form, provenance] = read_entry(entry, *form, places);
     points.emplace(*form, std::move(of_form));
     set.forms.emplace(*form, std::move(provenance));
   }
@@ -86,12 +100,39 @@ MeasuredKernels read_set(const YamlNode& node) {
   return set;
 }
 
+std::string percent_over(double rate, double stated) {
+  return format("%.0f %% above ", 100 * (rate / stated - 1));
+}
+
+/// A profile that contradicts itself was not measured on one machine, or not in one state of it.
+void check_rates(const Places& places, const HardwareProfile& stated) {
+  for (const auto& [type, best] : places.fastest.products()) {
+    const auto peak = stated.peak.find(type);
+    if (peak == stated.peak.end() || best.rate <= kMostOverStated * peak->second) continue;
+    places.nodes[best.id].fail(
+        format("a kernel at %.4g GFLOP/s, ", best.rate / 1e9) +
+        percent_over(best.rate, peak->second) + "the peak of " + std::string(to_string(type)) +
+        format(" that the profile states, %.4g GFLOP/s; one of the two is wrong: measure again",
+               peak->second / 1e9));
+  }
+  const auto mover = places.fastest.mover();
+  if (!mover || mover->rate <= kMostOverStated * stated.memory_bandwidth) return;
+  places.nodes[mover->id].fail(
+      format("a kernel that moves %.4g GB/s, ", mover->rate / 1e9) +
+      percent_over(mover->rate, stated.memory_bandwidth) +
+      format("the bandwidth that the profile states, %.4g GB/s; one of the two is wrong: measure "
+             "again",
+             stated.memory_bandwidth / 1e9));
+}
+
 }  // namespace
 
-std::vector<std::shared_ptr<const MeasuredKernels>> read_measured_kernels(const YamlNode& node) {
+std::vector<std::shared_ptr<const MeasuredKernels>> read_measured_kernels(
+    const YamlNode& node, const HardwareProfile& stated) {
   std::vector<std::shared_ptr<const MeasuredKernels>> sets;
+  Places places;
   for (const YamlNode& item : node.items()) {
-    sets.push_back(std::make_shared<const MeasuredKernels>(read_set(item)));
+    sets.push_back(std::make_shared<const MeasuredKernels>(read_set(item, places)));
     if (sets.size() > 1 && sets.back()->ranks <= sets[sets.size() - 2]->ranks) {
       item.at("ranks").fail("expected more than the entry before, " +
                             std::to_string(sets[sets.size() - 2]->ranks));
@@ -99,6 +140,7 @@ std::vector<std::shared_ptr<const MeasuredKernels>> read_measured_kernels(const 
   }
   if (sets.empty())
     node.fail("expected a list with an entry for each number of ranks that was measured");
+  check_rates(places, stated);
   return sets;
 }
 

@@ -271,7 +271,8 @@ HardwareProfile read_hardware_profile(const std::string& root, const std::string
   if (const auto entry = node.find("host_computes")) profile.host_computes = entry->as_bool();
   const auto host_link = node.find("host_link");
   profile.host_link = host_link ? read_host_link(*host_link) : default_host_link(profile);
-  if (const auto entry = node.find("kernels")) profile.measured = read_measured_kernels(*entry);
+  if (const auto entry = node.find("kernels"))
+    profile.measured = read_measured_kernels(*entry, profile);
   node.find("links");  // find_link() reads them
   node.find("calibration");  // how it was made, for people
   node.finish();

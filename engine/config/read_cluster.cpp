@@ -7,6 +7,7 @@
 
 #include "engine/cluster/most_reached.h"
 #include "engine/config/quantity.h"
+#include "engine/config/read_device.h"
 #include "engine/config/read_fabric.h"
 #include "engine/config/read_link.h"
 #include "engine/config/study_limits.h"
@@ -88,15 +89,6 @@ void read_counts(Section& section, Cluster& cluster) {
   }
 }
 
-/// The path of a profile that calibrate wrote: of --set it is one of the working directory, as any argument's.
-std::string profile_path(const Study& study, const YamlNode& node) {
-  const std::string path = node.as_text();
-  if (!path.ends_with(".yaml")) {
-    node.fail("expected the .yaml file that trainyard calibrate --out wrote, got " + quoted(path));
-  }
-  return node.set_by().empty() ? path_from_study(study, path) : path;
-}
-
 void warn_of_estimates(Study& study) {
   study.warnings.push_back(
       "cluster: local: step times rest on estimates of this machine, not on measurements of it; trainyard calibrate "
@@ -104,20 +96,11 @@ void warn_of_estimates(Study& study) {
 }
 
 /// Kernels of this machine, and its links where the profile has them, as they were measured.
-void read_local_profile(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
-  const auto node = section.given("profile");
-  if (!node) return warn_of_estimates(section.study());
-  if (section.contains("device")) node->fail("says which device, as cluster.device does; leave one of them out");
-  const std::string path = profile_path(section.study(), *node);
-  try {
-    resolvers.hardware(path);
-    if (const auto link = resolvers.link(cluster.intra.kind, path)) cluster.intra = *link;
-  } catch (const ConfigError& error) {
-    if (error.where().line > 0) throw;
-    node->fail(error.what());
-  }
-  cluster.device = path;
-  section.study().origins[section.key_path("device")] = origin_of(*node);
+void read_local_profile(Section& section, const YamlNode& node, const StudyResolvers& resolvers) {
+  Cluster& cluster = section.study().cluster;
+  cluster.device = read_profile_file(section.study(), node, resolvers);
+  if (const auto link = resolvers.link(cluster.intra.kind, cluster.device)) cluster.intra = *link;
+  section.study().origins[section.key_path("device")] = origin_of(node);
 }
 
 /// This machine: as many devices as ranks, all on one node. A rank is a CPU core unless `device` says a
@@ -131,8 +114,15 @@ void read_local_counts(Section& section, Cluster& cluster, const StudyResolvers&
   for (const char* key : {"devices", "devices_per_node"}) {
     origins[section.key_path(key)] = origins[section.key_path("ranks")];
   }
-  if (const auto device = section.given("device")) cluster.device = device->as_text();
-  read_local_profile(section, cluster, resolvers);
+  const auto device = section.given("device"), profile = section.given("profile");
+  if (device && profile)
+    profile->fail("says which device, as cluster.device does; leave one of them out");
+  if (profile) return read_local_profile(section, *profile, resolvers);
+  if (device)
+    cluster.device = read_device(section.study(), *device, resolvers);
+  else
+    take_local_device(section.study(), resolvers);
+  if (!cluster.device.ends_with(".yaml")) warn_of_estimates(section.study());
 }
 
 void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
@@ -140,7 +130,12 @@ void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resol
   cluster = load_cluster(section.study(), preset, resolvers);
   record_preset(section, preset);
   const bool local = preset.as_text() == kLocalCluster;
-  if (local) read_local_counts(section, cluster, resolvers);
+  if (local) {
+    read_local_counts(section, cluster, resolvers);
+  } else if (const auto device = section.given("device")) {
+    // The links stay the preset's: they are of its nodes, whatever computes there.
+    cluster.device = read_device(section.study(), *device, resolvers);
+  }
   require_profile(section.study(), "cluster.device", resolvers);
   if (!local) read_counts(section, cluster);
   read_link(section, "intra", cluster.intra);
@@ -151,7 +146,7 @@ void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resol
 }
 
 void read_written_out(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
-  cluster.device = section.required("device").as_text();
+  cluster.device = read_device(section.study(), section.required("device"), resolvers);
   require_profile(section.study(), "cluster.device", resolvers);
   section.text("name", cluster.name);
   // As study.resolved.yaml writes this machine down: a profile that calibrate wrote is its device.
@@ -248,7 +243,7 @@ void read_flat_inter(Section& section, LinkClass& inter, const StudyResolvers& r
 }
 
 void read_flat(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
-  cluster.device = section.required("gpu").as_text();
+  cluster.device = read_device(section.study(), section.required("gpu"), resolvers);
   require_profile(section.study(), "cluster.gpu", resolvers);
   cluster.num_devices = section.required("gpus").as_integer(1, kMaxRanks);
   cluster.devices_per_node = section.required("gpus_per_node").as_integer(1, kMaxRanks);

@@ -12,6 +12,7 @@
 
 #include "engine/config/study.h"
 #include "engine/config/yaml_reader.h"
+#include "engine/cost/cpu_profile.h"
 #include "engine/cost/hardware_profile.h"
 #include "engine/cost/software_profile.h"
 
@@ -40,6 +41,9 @@ struct StudyResolvers {
   std::function<std::optional<LinkClass>(const std::string& kind, const std::string& device)> link;
 
   std::function<std::optional<HardwareProfile>(const std::string& device)> hardware;
+  /// The profile of this machine's CPU, and the flags that it was chosen by. Asked for studies of
+  /// this machine alone. May be empty: then it is that of the preset.
+  std::function<CpuProfile()> local_device;
   /// version "": the framework's default; the profile says which that was.
   std::function<std::optional<SoftwareProfile>(const std::string& name, const std::string& version)>
       software;

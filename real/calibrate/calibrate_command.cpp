@@ -1,17 +1,26 @@
 #include "real/calibrate/calibrate_command.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "cli/command_line.h"
 #include "cli/files.h"
 #include "engine/base/error.h"
 #include "engine/calibrate/calibration_page.h"
 #include "engine/calibrate/profile_text.h"
+#include "engine/calibrate/quiet_time.h"
+#include "engine/calibrate/quiet_watch.h"
 #include "engine/calibrate/turns.h"
 #include "real/calibrate/calibrate_set.h"
+#include "real/calibrate/load_source.h"
 #include "real/calibrate/machine.h"
 #include "real/exec/retained_memory.h"
 #include "real/launch/local_launcher.h"
@@ -44,7 +53,7 @@ int measure_set(const MeasureOptions& options, const RankEnvironment& environmen
   retain_cpu_memory();
   at::set_num_threads(threads_per_rank(environment));
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
-  calibrate_set(options.out, options.set_seconds, environment);
+  calibrate_set(options.out, options.set_seconds, options.stat, environment);
   return kDone;
 }
 
@@ -57,6 +66,80 @@ void write_results(const MeasureOptions& options, const Calibration& calibration
                                   : calibration_summary(calibration, options.out, page);
   std::fwrite(summary.data(), 1, summary.size(), stdout);
 }
+
+volatile std::sig_atomic_t interrupted = 0;
+void note_interrupt(int signal) { interrupted = signal; }
+
+/// The turns of one start, up to its time.
+class Measurement {
+ public:
+  Measurement(const MeasureOptions& options, std::vector<std::string> arguments)
+      : options_(options),
+        arguments_(std::move(arguments)),
+        asked_(options.minutes * 60),
+        fresh_(begin_calibration(options.device, joined(arguments_))),
+        calibration_(resume_calibration(options.out, fresh_)),
+        before_(calibration_),
+        sizes_(set_sizes(calibration_.devices)) {}
+
+  /// 0, or what a turn has ended with.
+  int run() {
+    write_file(partial_file(options_.out), calibration_json(calibration_));
+    Turns turns(sizes_, asked_);
+    while (auto turn = turns.next(calibration_)) {
+      constexpr Seconds kShortest = 1;
+      const Seconds left = begin_ + asked_ - watch_.now();
+      if (left < kShortest || !quiet()) break;
+      turn->seconds = std::min(turn->seconds, left);
+      const RunEnd end = take(*turn);
+      if (end.exit != 0) return end.exit;
+      if (end.out_of_time) break;
+    }
+    return interrupted == 0 ? 0 : 128 + interrupted;
+  }
+
+  const Calibration& calibration() const { return calibration_; }
+
+  /// Why there can be no profile yet.
+  std::optional<std::string> too_few() const {
+    return too_few_quiet_samples(before_, calibration_, sizes_, waited_,
+                                 static_cast<int>(calibration_.devices), asked_);
+  }
+
+ private:
+  /// Before a turn, whose processes take seconds to start; false: not in time, or interrupted.
+  bool quiet() {
+    if (options_.device != "cpu") return true;
+    // A launcher's handlers are still there from the turn before.
+    std::signal(SIGINT, note_interrupt);
+    std::signal(SIGTERM, note_interrupt);
+    return watch_.wait(begin_ + asked_, waited_, [] { return interrupted != 0; });
+  }
+
+  RunEnd take(const Turn& turn) {
+    write_file(partial_file(options_.out), calibration_json(calibration_));
+    std::vector<std::string> words = arguments_;
+    words.push_back("--set-seconds=" + std::to_string(turn.seconds));
+    // The rest of what the command may take is for the profile and its page.
+    constexpr double kOver = 1.05;
+    constexpr Seconds kMore = 3;
+    const auto until = std::chrono::duration<double>(begin_ + kOver * asked_ + kMore);
+    const RunEnd end = run_local_ranks(
+        words, turn.ranks,
+        std::chrono::steady_clock::time_point(
+            std::chrono::duration_cast<std::chrono::steady_clock::duration>(until)));
+    if (end.exit == 0) calibration_ = resume_calibration(options_.out, fresh_);
+    return end;
+  }
+
+  const MeasureOptions& options_;
+  std::vector<std::string> arguments_;
+  QuietWatch watch_{load_source(options_.stat, {getpid()})};
+  Seconds begin_ = watch_.now(), asked_;
+  Calibration fresh_, calibration_, before_;
+  std::vector<std::int64_t> sizes_;
+  LoadTally waited_;  // for the machine to be quiet
+};
 
 }  // namespace
 
@@ -75,28 +158,17 @@ int run_measure(const MeasureOptions& options, const std::vector<std::string>& a
     throw ConfigError("--out: " + options.out +
                       " is there already; name another file, or remove it");
   }
-  Calibration calibration =
-      resume_calibration(options.out, begin_calibration(options.device, joined(arguments)));
   if (const std::string folder = fs::path(options.out).parent_path().string(); !folder.empty())
     make_folder(folder);
-  const std::vector<std::int64_t> sizes = set_sizes(calibration.devices);
-  Turns turns(sizes, options.minutes * 60);
-  while (const auto turn = turns.next(calibration)) {
-    write_file(partial_file(options.out), calibration_json(calibration));
-    std::vector<std::string> words = arguments;
-    words.push_back("--set-seconds=" + std::to_string(turn->seconds));
-    const int exit = run_local_ranks(words, turn->ranks).exit;
-    if (exit != 0) {
-      std::fprintf(
-          stderr,
-          "trainyard: what was measured is kept in %s; the same command goes on from there\n",
-          partial_file(options.out).c_str());
-      return exit;
-    }
-    calibration =
-        resume_calibration(options.out, begin_calibration(options.device, joined(arguments)));
+  Measurement measurement(options, arguments);
+  const std::string kept = "what was measured is kept in " + partial_file(options.out) +
+                           "; the same command goes on from there";
+  if (const int exit = measurement.run(); exit != 0) {
+    std::fprintf(stderr, "trainyard: %s\n", kept.c_str());
+    return exit;
   }
-  write_results(options, calibration);
+  if (const auto reason = measurement.too_few()) throw BackendError(*reason + "; " + kept);
+  write_results(options, measurement.calibration());
   fs::remove(partial_file(options.out));
   return kDone;
 }

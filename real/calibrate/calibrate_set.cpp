@@ -16,7 +16,9 @@
 #include "cli/files.h"
 #include "engine/base/error.h"
 #include "engine/calibrate/message_sizes.h"
+#include "engine/calibrate/quiet_watch.h"
 #include "engine/calibrate/timing_summary.h"
+#include "real/calibrate/load_source.h"
 #include "real/calibrate/message_timing.h"
 #include "real/calibrate/probe_run.h"
 #include "real/calibrate/probe_studies.h"
@@ -33,6 +35,7 @@ namespace {
 
 constexpr const char* kNothing = "-";  // the store keeps no empty values
 constexpr auto kTimeout = std::chrono::seconds(120);
+constexpr std::size_t kFewSizes = 5;  // of a kind of message
 
 Seconds now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -40,7 +43,8 @@ Seconds now() {
 
 class SetRun {
  public:
-  SetRun(std::string out, Seconds seconds, const RankEnvironment& environment)
+  SetRun(std::string out, Seconds seconds, const std::string& stat,
+         const RankEnvironment& environment)
       : out_(std::move(out)),
         environment_(environment),
         begin_(now()),
@@ -49,7 +53,9 @@ class SetRun {
                     kTimeout),
         calibration_(read()),
         set_(calibration_.set_of(environment.world_size)),
-        spent_(set_.spent) {
+        spent_(set_.spent),
+        aside_(set_.set_aside.time),
+        watch_(load_source(stat, processes())) {
     on_gpu_ = calibration_.origin.device == "cuda";
     set_.threads = on_gpu_ ? 0 : threads_per_rank(environment);
     if (on_gpu_)
@@ -62,7 +68,8 @@ class SetRun {
   }
 
   void run() {
-    if (environment_.world_size > 1 && set_.probes.empty()) time_messages();
+    if (environment_.world_size > 1 && agree(needs_messages() ? "messages" : "") == "messages")
+      time_messages();
     std::vector<Probe> probes = probe_studies(calibration_.origin.device, environment_.world_size);
     if (leads()) {
       for (Probe& probe : probes) probe.kernels = kernels_of(compiler_.compile(probe).program);
@@ -95,7 +102,7 @@ class SetRun {
 
   void save() {
     if (!leads()) return;
-    set_.spent = spent_ + now() - begin_;
+    set_.spent = spent_ + now() - begin_ - (set_.set_aside.time - aside_);
     write_file(partial_file(out_), calibration_json(calibration_));
   }
 
@@ -108,7 +115,29 @@ class SetRun {
     return said == kNothing ? "" : said;
   }
 
+  /// All that measure, and the process that has started them.
+  std::vector<pid_t> processes() {
+    std::vector<pid_t> out = {getppid()};
+    for (const std::string& process :
+         rendezvous_.all_gather("calibrate/processes", environment_.rank, environment_.world_size,
+                                std::to_string(getpid())))
+      out.push_back(static_cast<pid_t>(std::stol(process)));
+    return out;
+  }
+
+  /// Of rank 0: whether what was timed since watch_.begin() counts. A GPU's kernels wait for no
+  /// core.
+  bool was_quiet() { return on_gpu_ || watch_.was_quiet(set_.kept, set_.set_aside); }
+
+  /// Of rank 0: lets the others end their work for a while. If they do not, this turn ends.
+  void wait_for_quiet() {
+    show("waiting for the machine to be quiet");
+    constexpr Seconds kPatience = 20;
+    loaded_ = !watch_.wait(std::min(now() + kPatience, until_), set_.set_aside);
+  }
+
   std::string choose(const std::vector<Probe>& probes) {
+    if (loaded_) return "";
     const auto done = [&](const std::string& part) {
       return std::any_of(set_.probes.begin(), set_.probes.end(), [&](const std::string& name) {
         return name.find(part) != std::string::npos;
@@ -152,16 +181,26 @@ class SetRun {
   void time_probe(const Probe& probe) {
     show(probe.name);
     const CompiledProbe compiled = compiler_.compile(probe);
+    watch_.begin();
     const Seconds reference = time_reference();
     ProbeTimings timings = run(compiled);
     const bool repeatable = set_.num_repeated * 5 < static_cast<int>(set_.probes.size());
     const bool disturbed = repeatable && (is_disturbed(set_.references, reference) ||
                                           is_disturbed(set_.references, time_reference()));
-    if (agree(disturbed ? "again" : "") == "again") {
+    std::string verdict = leads() && !was_quiet() ? "aside" : (disturbed ? "again" : "");
+    verdict = agree(verdict);
+    if (verdict == "again") {
+      watch_.begin();
       timings = run(compiled);
       ++set_.num_repeated;
+      verdict = agree(leads() && !was_quiet() ? "aside" : "");
     }
     if (!leads()) return;
+    if (verdict == "aside") {
+      wait_for_quiet();
+      save();
+      return;
+    }
     set_.references.push_back(reference);
     set_.probes.push_back(probe.name);
     add(timings);
@@ -198,12 +237,9 @@ class SetRun {
     const TimingSummary summary = summarise_timings(kernel.alone);
     set_.num_outliers += summary.num_outliers;
     const KernelWork& work = kernel.work;
-    CurvePoint point{work.form,
-                     {work.m, work.n, work.k, work.batch},
-                     work.flop,
-                     work.bytes,
-                     typical,
-                     summary.interval};
+    CurvePoint point{work.form, {work.m, work.n, work.k, work.batch},
+                     work.flop, work.bytes,
+                     typical,   summary.interval};
     if (point.time > 0) add_point(set_.points[work.form], point);
   }
 
@@ -227,19 +263,34 @@ class SetRun {
     return below->time * std::pow(above->time / below->time, share);
   }
 
-  /// At most a third of the set's first turn, shared among the kinds.
+  /// Whether a kind of message has too few sizes: of rank 0, on the others nothing.
+  bool needs_messages() {
+    if (!leads()) return false;
+    const auto& kinds = message_kinds();
+    return std::any_of(kinds.begin(), kinds.end(), [&](const std::string& kind) {
+      return set_.messages[kind].size() < kFewSizes && next_size(kind).has_value();
+    });
+  }
+
+  std::optional<Bytes> next_size(const std::string& kind) {
+    constexpr Bytes kLeast = 256, kMost = Bytes{64} << 20;
+    return next_message_size(set_.messages[kind], kLeast, kMost);
+  }
+
+  /// At most a third of the set's turn, shared among the kinds.
   void time_messages() {
     MessageTimer timer(*device_, *transport_, environment_.rank, environment_.world_size);
-    constexpr Bytes kLeast = 256, kMost = Bytes{64} << 20;
     const Seconds each = (until_ - now()) / 3 / static_cast<double>(message_kinds().size());
+    watch_.begin();
     for (const std::string& kind : message_kinds()) {
       const Seconds end = now() + each;
       Seconds longest = 0;
       for (;;) {
         std::string next;
         if (leads()) {
-          const auto size = next_message_size(set_.messages[kind], kLeast, kMost);
-          if (size && (now() + longest < end || set_.messages[kind].size() < 5))
+          judge_messages(/*last=*/false);
+          const auto size = loaded_ ? std::nullopt : next_size(kind);
+          if (size && (now() + longest < end || set_.messages[kind].size() < kFewSizes))
             next = std::to_string(*size);
         }
         next = agree(next);
@@ -249,10 +300,28 @@ class SetRun {
         const Bytes bytes = std::stoll(next);
         const MessagePoint point = timer.time(kind, bytes, bytes > (Bytes{4} << 20) ? 7 : 15);
         longest = std::max(longest, now() - begin);
-        if (leads()) set_.messages[kind].push_back(point);
+        if (!leads()) continue;
+        set_.messages[kind].push_back(point);
+        unjudged_.push_back(kind);
       }
-      save();
     }
+    if (leads()) judge_messages(/*last=*/true);
+    save();
+  }
+
+  /// Messages are too short for figures of load, which count in ticks: those of half a second are
+  /// kept or set aside together.
+  void judge_messages(bool last) {
+    if (unjudged_.empty() || (!last && watch_.elapsed() < QuietWatch::kWindow)) return;
+    watch_.fill_window();
+    const bool quiet = was_quiet();
+    if (!quiet) {
+      for (const std::string& kind : unjudged_) set_.messages[kind].pop_back();
+    }
+    unjudged_.clear();
+    save();
+    if (!quiet) wait_for_quiet();
+    watch_.begin();
   }
 
   void show(const std::string& what) {
@@ -273,7 +342,10 @@ class SetRun {
   Rendezvous rendezvous_;
   Calibration calibration_;
   MeasuredSet& set_;
-  Seconds spent_;  // before this run
+  Seconds spent_, aside_;  // before this run: on samples, set aside
+  QuietWatch watch_;
+  bool loaded_ = false;                // others stay at work: this turn is over
+  std::vector<std::string> unjudged_;  // kinds of messages whose load is not known yet
   bool on_gpu_ = false;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Transport> transport_;
@@ -298,8 +370,9 @@ Calibration resume_calibration(const std::string& out, Calibration fresh) {
                     words(fresh.origin) + "; remove the file to begin again");
 }
 
-void calibrate_set(const std::string& out, Seconds seconds, const RankEnvironment& environment) {
-  SetRun(out, seconds, environment).run();
+void calibrate_set(const std::string& out, Seconds seconds, const std::string& stat,
+                   const RankEnvironment& environment) {
+  SetRun(out, seconds, stat, environment).run();
 }
 
 }  // namespace trainyard

@@ -17,6 +17,10 @@ std::string partial_file(const std::string& out);
 Calibration resume_calibration(const std::string& out, Calibration fresh);
 
 /// Measures for `seconds` and goes on from what the file holds; rank 0 saves after every probe.
-void calibrate_set(const std::string& out, Seconds seconds, const RankEnvironment& environment);
+/// What was timed while others used a CPU's cores, by the figures of load in `stat`, is set aside
+/// and timed again; where they stay, the turn ends before its time. `stat`: /proc/stat, or a file
+/// of its form.
+void calibrate_set(const std::string& out, Seconds seconds, const std::string& stat,
+                   const RankEnvironment& environment);
 
 }  // namespace trainyard

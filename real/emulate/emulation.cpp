@@ -11,6 +11,7 @@
 #include "cli/data_root.h"
 #include "cli/files.h"
 #include "cli/simulate_command.h"
+#include "cli/this_cpu.h"
 #include "engine/base/error.h"
 #include "engine/base/format.h"
 #include "engine/compile.h"
@@ -18,6 +19,7 @@
 #include "engine/config/study_words.h"
 #include "engine/config/study_writer.h"
 #include "engine/config/user_text.h"
+#include "engine/cost/cpu_profile.h"
 #include "engine/program/program_text.h"
 #include "engine/report/trace_json.h"
 #include "engine/validate/measured_costs.h"
@@ -70,7 +72,8 @@ void take_peers_profile(const EmulateOptions& options, TrainingPlan& plan,
                        "; --profile names the profile of this machine's GPU");
     return;
   }
-  const std::string name = options.profile.empty() ? "cpu" : options.profile;
+  const std::string name =
+      options.profile.empty() ? cpu_profile(cpu_flags()).name : options.profile;
   const auto other = find_hardware_profile(data_root(), name);
   if (!other)
     throw ConfigError("--profile: no hardware profile is named " + trainyard::quoted(name) +

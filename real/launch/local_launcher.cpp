@@ -43,7 +43,7 @@ class Supervisor {
   Supervisor(std::vector<std::string> arguments, std::int64_t ranks)
       : arguments_(std::move(arguments)), ranks_(ranks), store_({"127.0.0.1", 0, true}, 60s) {}
 
-  RunEnd run() {
+  RunEnd run(std::chrono::steady_clock::time_point until) {
     std::signal(SIGINT, note_interrupt);
     std::signal(SIGTERM, note_interrupt);
     for (std::int64_t rank = 0; rank < ranks_; ++rank) running_.emplace_back(start(rank));
@@ -51,6 +51,10 @@ class Supervisor {
       if (interrupted != 0) {
         stop_all();
         return {128 + interrupted, ""};
+      }
+      if (std::chrono::steady_clock::now() >= until) {
+        stop_all();
+        return {0, "", true};
       }
       if (const int exit = reap(); exit != 0) return {exit, message_};
       std::this_thread::sleep_for(20ms);
@@ -161,8 +165,9 @@ class Supervisor {
 
 }  // namespace
 
-RunEnd run_local_ranks(const std::vector<std::string>& arguments, std::int64_t ranks) {
-  return Supervisor(arguments, ranks).run();
+RunEnd run_local_ranks(const std::vector<std::string>& arguments, std::int64_t ranks,
+                       std::chrono::steady_clock::time_point until) {
+  return Supervisor(arguments, ranks).run(until);
 }
 
 void end_with_supervisor() {

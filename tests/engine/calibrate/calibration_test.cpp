@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "cli/prepare.h"
 #include "cli/simulate_command.h"
@@ -53,6 +54,8 @@ Calibration round_machine() {
     MeasuredSet& set = out.set_of(ranks);
     set.threads = ranks == 1 ? 2 : 1;
     set.spent = 10;
+    set.kept = {9, 0.36, 0.09, 2};
+    set.set_aside = {4, 6, 1, 3};
     set.complete = true;
     set.probes = {"a", "b"};
     set.launches = {4e-6, 5e-6, 6e-6};
@@ -254,6 +257,65 @@ TEST_CASE("where the host computes, a step is the sum of its kernels and launche
       sum += op.kernel + op.launch;
   }
   CHECK(simulation.summary.iteration_time == Approx(sum).epsilon(1e-9));
+}
+
+TEST_CASE("a profile says how quiet the machine was, and a summary what was set aside") {
+  // Of two sets, 18 s were kept with 0.72 and 0.18 s of CPU time beside them: 0.04 and 0.01 CPUs.
+  const Calibration calibration = round_machine();
+  CHECK(profile_text(calibration)
+            .find("load: \"0.04 of 2 CPUs taken by other processes, 0.01 stolen\"}") !=
+        std::string::npos);
+  const std::string summary = calibration_summary(calibration, "p.yaml", "p.html");
+  CHECK(summary.find("load: 0.04 of 2 CPUs taken by other processes, 0.01 stolen\n"
+                     "6 samples and 8 s under load were set aside: 1.50 of 2 CPUs taken by other "
+                     "processes, 0.25 stolen\n") != std::string::npos);
+  const auto json =
+      nlohmann::json::parse(calibration_summary_json(calibration, "p.yaml", "p.html"));
+  CHECK(json["load"]["cpus"] == 2);
+  CHECK(json["load"]["kept"]["others_cpus"].get<double>() == Approx(0.04));
+  CHECK(json["load"]["set_aside"]["samples"] == 6);
+  CHECK(json["load"]["set_aside"]["stolen_cpus"].get<double>() == Approx(0.25));
+  Calibration silent = round_machine();
+  for (MeasuredSet& set : silent.sets) set.kept = set.set_aside = {};
+  CHECK(nlohmann::json::parse(calibration_summary_json(silent, "p", "p"))["load"].is_null());
+  CHECK(calibration_summary(silent, "p", "p").find("load: not watched") != std::string::npos);
+}
+
+TEST_CASE("a profile that leaves a step open by a large factor is warned of") {
+  const ScratchFolder folder;
+  const auto warnings = [&](double interval) {
+    Calibration calibration = round_machine();
+    for (MeasuredSet& set : calibration.sets) {
+      for (auto& [form, points] : set.points) {
+        for (CurvePoint& point : points) point.interval = interval;
+      }
+    }
+    std::ofstream(folder / "round.yaml") << profile_text(calibration);
+    const Prepared prepared = prepare_text(
+        "model: {family: gpt, layers: 2, hidden: 64, heads: 2, vocab: 64, seq_len: 32}\n"
+        "cluster: {preset: local, ranks: 1, profile: " +
+        folder / "round.yaml" +
+        "}\ntraining: {global_batch: 4, precision: fp32, dropout: 0}\nfidelity: analytic\n");
+    return std::get<Simulation>(simulate(prepared, RunOptions{})).summary.warnings;
+  };
+  CHECK(warnings(0.05).empty());
+  REQUIRE(warnings(9).size() == 1);
+  CHECK_THAT(warnings(9)[0],
+             Catch::StartsWith("the profile leaves the step time open by a factor of "));
+}
+
+TEST_CASE("no profile is written whose kernels beat its own peak or memory") {
+  // One process was timed while the machine was busy: two of them are then ten times as fast.
+  Calibration calibration = round_machine();
+  for (auto& [form, points] : calibration.sets[0].points) {
+    for (CurvePoint& point : points) point.time *= 25;
+  }
+  const HardwareProfile profile = read_back(calibration);
+  const KernelWork largest = product("linear fp32 fp32 fp32 -> fp32", 2048, 2048, 2048);
+  CHECK(profile.peak.at(DType::kFp32) ==
+        Approx(largest.flop / (3e-6 + largest.flop / 40e9)).epsilon(1e-3));
+  // 2048 rows of 512 are 8 MiB: in 2 us + 8 MiB / (8 GB/s).
+  CHECK(profile.memory_bandwidth == Approx((8 << 20) / (2e-6 + (8 << 20) / 8e9)).epsilon(1e-3));
 }
 
 TEST_CASE("too few measurements are no profile") {

@@ -86,13 +86,45 @@ TEST_CASE("what is no such table is refused at its line") {
   CHECK(problem("") ==
         "t.csv:1:1: expected the columns m, k, n and us, or those of Vidur's tables of layers");
   CHECK(problem("m,k,n,us\n") == "t.csv:1:1: expected rows of timed products");
-  CHECK(problem("m,k,n,us\n1,2,3\n") == "t.csv:2:1: expected a number in column 4");
-  CHECK(problem("m,k,n,us\n1,x,3,4\n") == "t.csv:2:1: expected a number in column 2");
+  CHECK(problem("m,k,n,us\n1,2,3\n") == "t.csv:2:6: expected a cell in column 4, the row has 3");
+  CHECK(problem("m,k,n,us\n1,x,3,4\n") == "t.csv:2:3: expected a number in column 2, got 'x'");
   CHECK(problem("m,k,n,us\n1,2.5,3,4\n") ==
-        "t.csv:2:1: expected a whole number from 1 to 1e9 in column 2");
+        "t.csv:2:3: expected a whole number from 1 to 1000000000 in column 2, got '2.5'");
   CHECK(problem("m,k,n,part,us\n1,2,3,dx,4\n") ==
-        "t.csv:2:1: expected forward, input_grad or weight_grad, got 'dx'");
+        "t.csv:2:7: expected forward, input_grad or weight_grad, got 'dx'");
   CHECK(problem("time_stats.a.median\n1\n") == "t.csv:1:1: expected the column num_tokens");
+}
+
+TEST_CASE(
+    "times and extents that no product has are refused at their cell, and no row is dropped") {
+  const std::string times = "expected a time of 1 ns to 1 h in column 4, got ";
+  const auto with = [](const std::string& row) { return problem("m,k,n,us\n" + row + "\n"); };
+  CHECK(with("64,64,64,0") == "t.csv:2:10: " + times + "'0'");
+  CHECK(with("64,64,64,1e-300") == "t.csv:2:10: " + times + "'1e-300'");
+  CHECK(with("64,64,64,1e308") == "t.csv:2:10: " + times + "'1e308'");
+  CHECK(with("64,64,64,-5") == "t.csv:2:10: " + times + "'-5'");
+  CHECK(with("64,64,64,nan") == "t.csv:2:10: expected a number in column 4, got 'nan'");
+  CHECK(with("64,64,64,0.001") == "nothing");
+  CHECK(with("1e30,64,64,5") ==
+        "t.csv:2:1: expected a whole number from 1 to 1000000000 in column 1, got '1e30'");
+  // 2 x 1e27 FLOP over 3e18 elements, in any type more than a point of a curve holds.
+  CHECK(with("1e9,1e9,1e9,3e9") ==
+        "t.csv:2:13: a product of 2e+27 FLOP over 3e+18 elements is larger than any curve holds");
+  CHECK(
+      problem("time_stats.attn_pre_proj.median,time_stats.attn_post_proj.median,time_stats.mlp_up_"
+              "proj.median,time_stats.mlp_down_proj.median,n_head,n_kv_head,n_embd,n_expanded_"
+              "embd,use_gated_mlp,num_tokens,num_tensor_parallel_workers\n"
+              "1,1,1,1,8,8,64,256,False,16,128\n") ==
+      "t.csv:2:29: a model of this width cannot be divided by 128 workers");
+}
+
+TEST_CASE("a product that is faster than the device's peak is refused at its row") {
+  // 2 x 1000^3 FLOP in 2 us are 1000 TFLOP/s: 5 % above 950 TFLOP/s are 997.5.
+  const std::string text = "m,k,n,us\n1000,1000,1000,4\n1000,1000,1000,2\n";
+  CHECK_NOTHROW(read_kernel_table(text, "t.csv", DType::kBf16, "", 1001e12));
+  CHECK_THROWS_WITH(read_kernel_table(text, "t.csv", DType::kBf16, "", 997.5e12),
+                    "t.csv:3:16: a product at 1e+06 GFLOP/s: more than 5 % faster than the peak of "
+                    "bf16 that --like has");
 }
 
 TEST_CASE("the profile of a table takes products from it and all else from the other") {

@@ -110,7 +110,48 @@ TEST_CASE("what is no table says what is missing, at its line") {
         "a.txt:2:1: expected the lines '# Rank 0 ... on HOST device 0' of nccl-tests before its "
         "rows");
   CHECK(problem("size(B),count,type,time(ns)\n1024,256,float,fast\n", "allreduce_4gpu.csv") ==
-        "allreduce_4gpu.csv:2:1: expected a number in column 4");
+        "allreduce_4gpu.csv:2:16: expected a number in column 4, got 'fast'");
+}
+
+TEST_CASE("sizes and times that no message has are refused at their cell, and no row is dropped") {
+  // The row of 1 MiB, which is line 13: its size stands in columns 6 to 12, its time behind 53.
+  const std::string good = nccl_tests(1);
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    REQUIRE(text.find(from) != std::string::npos);
+    return problem(text.replace(text.find(from), from.size(), to), "out.txt");
+  };
+  const std::string sizes = "expected a whole number of bytes from 1 B to 1 PB in column 1, got ";
+  for (const std::string size : {"1e30", "0", "-4", "0.5", "1048576.5"}) {
+    CAPTURE(size);
+    CHECK(with(" 1048576 ", " " + size + " ") == "out.txt:13:6: " + sizes + "'" + size + "'");
+  }
+  CHECK(with(" 1048576 ", " 1e999 ") == "out.txt:13:6: expected a number in column 1, got '1e999'");
+  CHECK(with(" 1048576 ", " nan ") == "out.txt:13:6: expected a number in column 1, got 'nan'");
+  // 1 PB and 1 ns, 1 h: what is allowed ends there.
+  CHECK(with(" 1048576 ", " 1e15 ") == "no error");
+  const std::string times = "expected a time of 1 ns to 1 h in column 6, got ";
+  CHECK(with("  120.97 ", "  1e-300 ") == "out.txt:13:55: " + times + "'1e-300'");
+  CHECK(with("  120.97 ", "  1e308 ") == "out.txt:13:55: " + times + "'1e308'");
+  CHECK(with("  120.97 ", "  0 ") == "out.txt:13:55: " + times + "'0'");
+  CHECK(with("  120.97 ", "  -1 ") == "out.txt:13:55: " + times + "'-1'");
+  CHECK(with("  120.97 ", "  0.001 ") == "no error");
+  CHECK(with("  120.97 ", "  3.6e9 ") == "no error");
+  CHECK(with("  120.97 ", "  3.7e9 ") == "out.txt:13:55: " + times + "'3.7e9'");
+  // What other programs print between the rows is none.
+  CHECK(with("# Out of", "node0:4711:4711 [0] NCCL INFO\n2026-01-01 10:00:00 done\n# Out of") ==
+        "no error");
+  // A row that ends too early is said where it ends.
+  CHECK(problem("size(B),count,type,time(ns)\n1024,256,float\n", "allreduce_4gpu.csv") ==
+        "allreduce_4gpu.csv:2:15: expected a cell in column 4, the row has 3");
+  const std::string vidur =
+      "time_stats.all_reduce.median,num_workers,size,collective,devices_per_node\n";
+  CHECK(problem(vidur + "0.04,1e30,2048,all_reduce,4\n", "v.csv") ==
+        "v.csv:2:6: expected a whole number from 2 to 1048576 in column 2, got '1e30'");
+  CHECK(problem(vidur + "0.04,4,2048,all_reduce,0\n", "v.csv") ==
+        "v.csv:2:24: expected a whole number from 1 to 1048576 in column 5, got '0'");
+  CHECK(problem(vidur + "0.04,4,2048,gossip,4\n", "v.csv") ==
+        "v.csv:2:13: expected a collective in column 4");
 }
 
 TEST_CASE("a file of links made of tables gives back their times") {

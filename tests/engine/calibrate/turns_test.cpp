@@ -52,6 +52,24 @@ TEST_CASE("a set that finds nothing to do with its turn gets no other") {
   CHECK(std::count(order.begin(), order.end(), 1) == 4);
 }
 
+TEST_CASE("a set that load has kept from its turn gets another") {
+  Calibration calibration;
+  Turns turns({1}, 60);
+  int num_turns = 0;
+  while (const auto turn = turns.next(calibration)) {
+    MeasuredSet& set = calibration.set_of(1);
+    ++num_turns;
+    if (num_turns <= 3) {
+      set.set_aside.time += turn->seconds;  // nothing was kept
+      continue;
+    }
+    set.spent += turn->seconds;
+    set.probes.push_back("p");
+    REQUIRE(num_turns < 20);
+  }
+  CHECK(num_turns == 7);  // four turns of 15 s, three in vain
+}
+
 TEST_CASE("with hardly any time every set still has one turn, and a complete one has none") {
   Calibration calibration;
   calibration.set_of(4).complete = true;

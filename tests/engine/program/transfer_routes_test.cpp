@@ -317,7 +317,7 @@ TEST_CASE("a buffer that nothing uses is said once, and changes no Program") {
     return std::count_if(all.begin(), all.end(),
                          [&](const std::string& w) { return w.find(what) != std::string::npos; });
   };
-  const std::string local = "preset: local, ranks: 2";
+  const std::string local = "preset: local, ranks: 2, device: cpu";
   CHECK(warns(study(local, "pipeline: 2, d2d_buffer: 1 MiB"),
               "parallel.d2d_buffer is not used: the devices (cpu) are CPUs") == 1);
   CHECK(compiled(study(local, "pipeline: 2, d2d_buffer: 1 MiB")) ==

@@ -77,7 +77,8 @@ TEST_CASE("a plan for GPUs is emulated with the cpu's kernels, and says whose Pr
       folder, folder.path("gpu.yaml") + " --rank 5 --device cpu --out " + folder.path("answer"));
   CHECK(json.at("device") == "cpu");
   CHECK(json.at("study_device") == "a100-sxm-80g");
-  CHECK(json.at("peers_profile") == "cpu");
+  // That of this machine's class of CPUs.
+  CHECK(json.at("peers_profile").get<std::string>().starts_with("cpu"));
   // The cpu's flash kernel takes no dropout: another Program.
   CHECK(json.at("program_digest") != json.at("study_program_digest"));
   CHECK(json.at("ranks").at(0).at("pipeline_rank") == 2);

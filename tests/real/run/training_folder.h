@@ -1,24 +1,17 @@
 // A folder with a small study in it, in which `trainyard train` is run as a user runs it.
 #pragma once
 
-#include <sys/wait.h>
-
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "tests/support/command_answer.h"
 #include "tests/support/scratch_folder.h"
 
 namespace trainyard {
-
-struct Answer {
-  int exit = 0;
-  std::string out, err;
-};
 
 class TrainingFolder {
  public:
@@ -35,10 +28,7 @@ class TrainingFolder {
     return std::string(TRAINYARD_REAL) + " train " + path("study.yaml") + " " + arguments;
   }
   Answer train(const std::string& arguments) const { return shell(command(arguments)); }
-  Answer shell(const std::string& command) const {
-    const int status = std::system((command + " > " + path("out.txt") + " 2> " + path("err.txt")).c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(path("out.txt")), read_text(path("err.txt"))};
-  }
+  Answer shell(const std::string& command) const { return answer_of(command, folder_); }
   /// Columns loss and grad_norm of losses.csv.
   std::vector<std::array<double, 2>> losses(const std::string& run) const {
     std::ifstream in(path(run) + "/losses.csv");
