@@ -2,12 +2,14 @@
 // backward, what it overlaps. One YAML file per framework and version under calibrate/software/.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/dtype.h"
 #include "engine/base/units.h"
@@ -45,6 +47,7 @@ struct SoftwareProfile {
   bool streams_wait_where_interleaved = false;
   bool scatter_gather = true;            // pipeline sends are split over the tensor group
   std::string placement = "DPT";
+  std::vector<std::string> schedules;    // words of study_words.h that the framework has; empty: all of them
 
   // Global factors, each with its source in `provenance`.
   double product_factor = 1;             // on linear layers: a step's clocks and caches are not a table's
@@ -71,6 +74,10 @@ struct SoftwareProfile {
   Bytes gradient_copy_bytes(DType precision) const {
     const auto found = gradient_copies.find(precision);
     return found == gradient_copies.end() ? 0 : size_in_bytes(found->second);
+  }
+  /// `method`: a word of study_words.h.
+  bool has_schedule(std::string_view method) const {
+    return schedules.empty() || std::find(schedules.begin(), schedules.end(), method) != schedules.end();
   }
   Bytes context_bytes() const { return static_cast<Bytes>(context_gib * 1024 * 1024 * 1024); }
 };
