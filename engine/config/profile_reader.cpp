@@ -336,6 +336,12 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   read_entry(node, "gradient_copies", profile, [&](const YamlNode& entry) {
     profile.gradient_copies = read_types_by_precision(entry);
   });
+  read_entry(node, "step_gradient_copies", profile, [&](const YamlNode& entry) {
+    profile.step_gradient_copies = read_types_by_precision(entry);
+  });
+  read_entry(node, "cached_weights", profile, [&](const YamlNode& entry) {
+    profile.cached_weights = read_types_by_precision(entry);
+  });
   if (const auto entry = node.find("schedules")) {
     profile.schedules = read_schedules(entry->at("value"));
     profile.provenance.emplace("schedules", read_provenance(*entry));

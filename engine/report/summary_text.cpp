@@ -88,8 +88,19 @@ std::string memory_table(const Summary& summary) {
                    in_gib(m.activations), in_gib(m.buffers), in_gib(summary.memory_headroom[r]),
                    m.instant.c_str());
   }
-  Bytes host = 0;
-  for (const MemoryPeak& m : summary.peak_memory) host = std::max(host, m.host);
+  if (summary.may_fit) {
+    text += format("    may fit: the total of pipeline rank %zu is within %.1f %% of what there is, and totals are known to be off by that\n",
+                   fullest, summary.memory_error * 100);
+  }
+  Bytes host = 0, cached = 0;
+  for (const MemoryPeak& m : summary.peak_memory) {
+    host = std::max(host, m.host);
+    cached = std::max(cached, cached_within(m, summary.memory_capacity));
+  }
+  if (cached > 0) {
+    text += format("    the allocator keeps up to %.2f GiB more in use while there is room: the driver shows them, the plan does not need them\n",
+                   in_gib(cached));
+  }
   if (host > 0) text += format("    %.2f GiB of the host's memory for each GPU of the rank that uses most of it\n", in_gib(host));
   return text;
 }
