@@ -76,10 +76,14 @@ Prediction predict_program(const Prepared& prepared, const Program& program) {
   out.iteration_time = trace.period;
   out.time = ingredients_of(program, costs, trace);
   const Bytes capacity = prepared.hardware.memory_capacity - prepared.hardware.memory_reserved;
-  for (const MemoryPeak& peak : memory_peaks(program, fixed_memory(prepared.software, study.training.precision))) {
-    out.peak_memory_gib = std::max(out.peak_memory_gib, static_cast<double>(peak.total) / kGiB);
+  const std::vector<MemoryPeak> peaks = memory_peaks(program, fixed_memory(prepared.software, study.training.precision));
+  for (const MemoryPeak& peak : peaks) {
+    const Bytes shown = peak.total + cached_within(peak, capacity);
+    out.peak_memory_gib = std::max(out.peak_memory_gib, static_cast<double>(shown) / kGiB);
     out.fits = out.fits && peak.total <= capacity;
   }
+  out.memory_error = prepared.memory_error.value;
+  out.may_fit = may_fit(peaks, capacity, out.memory_error);
   return out;
 }
 

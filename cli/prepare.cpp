@@ -94,6 +94,9 @@ StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>&
   resolvers.software = remembered([root](const std::string& name, const std::string& version) {
     return find_software_profile(root, name, version);
   });
+  const auto memory_error =
+      remembered([root](const std::string&, const std::string&) { return read_memory_error(root); });
+  resolvers.memory_error = [memory_error] { return memory_error("", ""); };
   const auto hardware = remembered([root](const std::string& device, const std::string&) {
     return find_hardware_profile(root, device);
   });
@@ -125,6 +128,7 @@ Prepared prepare_study(Study study, const StudyResolvers& resolvers) {
   check(hardware.has_value() && software.has_value(), "a checked study names unknown profiles");
   out.hardware = on_ranks(*hardware, ranks_of_node(study));
   out.software = *software;
+  out.memory_error = resolvers.memory_error();
   const auto build = [&](std::int64_t sequences) {
     return build_model(study.model, {sequences, study.training.precision, study.training.dropout});
   };

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/config/memory_error.h"
 #include "engine/config/study.h"
 #include "engine/config/study_reader.h"
 #include "engine/cost/hardware_profile.h"
@@ -18,6 +19,7 @@ struct Prepared {
   Graph model;
   HardwareProfile hardware;
   SoftwareProfile software;
+  MemoryError memory_error;
 };
 
 /// Look-ups of names in the folder `root` (data_root()) and in models/. What an imported model asks for

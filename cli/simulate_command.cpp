@@ -68,11 +68,13 @@ TimedStep StepTimer::time(const Prepared& prepared, const Program& program, cons
   };
   used_for_memory("context_gib", prepared.software.context_gib, 0,
                   "bytes beside the Program's values");
+  used_for_memory("cached_gib", prepared.software.cached_gib, 0,
+                  "bytes that the allocator keeps while there is room");
   used_for_memory("activation_factor", prepared.software.activation_factor, 1,
                   "bytes of activations");
   const auto memory = memory_peaks(program, fixed_memory(prepared.software, prepared.study.training.precision));
   out.summary = summarise(
-      {prepared.study, prepared.model, program, out.trace, memory, prepared.hardware, sources,
+      {prepared.study, prepared.model, program, out.trace, memory, prepared.hardware, prepared.memory_error, sources,
        digester_.digest(program, shared)});
   return out;
 }
@@ -150,7 +152,8 @@ int run_simulate(const StudyOptions& options) {
                                         : summary_text(result.summary, prepared.study, wall);
   std::fwrite(text.data(), 1, text.size(), stdout);
   if (result.summary.fits) return kDone;
-  std::fprintf(stderr, "trainyard: %s: the plan does not fit in memory\n%s\n", options.study.c_str(),
+  std::fprintf(stderr, "trainyard: %s: the plan does not fit in memory%s\n%s\n", options.study.c_str(),
+               result.summary.may_fit ? ", but may fit: totals are known to be off by as much" : "",
                explain_misfit(result.summary).c_str());
   return kCannotRun;
 }

@@ -29,7 +29,7 @@ struct Outcome {
 Json to_json(const Outcome& outcome) {
   const SweepPoint& p = outcome.point;
   return Json::array({p.status, p.reason, p.warnings, p.iteration_time, p.tokens_per_s,
-                      p.tflops_per_gpu, p.mfu, p.peak_memory, p.bubble_fraction,
+                      p.tflops_per_gpu, p.mfu, p.peak_memory, p.may_fit, p.bubble_fraction,
                       p.exposed_communication_fraction, p.num_ranks, p.program_digest,
                       outcome.unknown_key});
 }
@@ -47,6 +47,7 @@ Outcome from_json(const Json& json) {
   next(p.tflops_per_gpu);
   next(p.mfu);
   next(p.peak_memory);
+  next(p.may_fit);
   next(p.bubble_fraction);
   next(p.exposed_communication_fraction);
   next(p.num_ranks);
@@ -120,6 +121,7 @@ class PointRunner {
     point.mfu = summary.mfu;
     for (const MemoryPeak& peak : summary.peak_memory)
       point.peak_memory = std::max(point.peak_memory, peak.total);
+    point.may_fit = summary.may_fit;
     point.bubble_fraction = summary.bubble_fraction;
     point.exposed_communication_fraction = summary.exposed_communication_fraction;
     point.num_ranks = summary.num_ranks;

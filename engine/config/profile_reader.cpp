@@ -10,6 +10,8 @@
 #include "engine/config/free_parameters.h"
 #include "engine/config/measured_reader.h"
 #include "engine/config/quantity.h"
+#include "engine/config/study_words.h"
+#include "engine/config/user_text.h"
 #include "engine/graph/op_kind.h"
 
 namespace trainyard {
@@ -188,6 +190,20 @@ std::map<DType, DType> read_types_by_precision(const YamlNode& node) {
   return types;
 }
 
+std::vector<std::string> read_schedules(const YamlNode& node) {
+  const std::vector<std::string> known(kScheduleWords.begin(), kScheduleWords.end() - 2);  // the last two are short
+  std::vector<std::string> schedules;
+  for (const YamlNode& item : node.items()) {
+    const std::string name = item.as_string();
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      item.fail("unknown schedule " + trainyard::quoted(name) + "; known: " + join_words(known));
+    }
+    schedules.push_back(name);
+  }
+  if (schedules.empty()) node.fail("expected the schedules that the framework has; without this key it has all");
+  return schedules;
+}
+
 void read_gradient_types(const YamlNode& node, SoftwareProfile& profile) {
   if (node.is_map()) {
     profile.grad_dtype_by_precision = read_types_by_precision(node);
@@ -321,6 +337,17 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   read_entry(node, "gradient_copies", profile, [&](const YamlNode& entry) {
     profile.gradient_copies = read_types_by_precision(entry);
   });
+  read_entry(node, "step_gradient_copies", profile, [&](const YamlNode& entry) {
+    profile.step_gradient_copies = read_types_by_precision(entry);
+  });
+  read_entry(node, "cached_weights", profile, [&](const YamlNode& entry) {
+    profile.cached_weights = read_types_by_precision(entry);
+  });
+  if (const auto entry = node.find("schedules")) {
+    profile.schedules = read_schedules(entry->at("value"));
+    profile.provenance.emplace("schedules", read_provenance(*entry));
+    entry->finish();
+  }
 
   flag("synchronous_transfers", profile.synchronous_transfers);
   flag("streams_wait_where_split", profile.streams_wait_where_split);

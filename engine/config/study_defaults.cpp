@@ -104,6 +104,16 @@ void resolve_flash_attention(Study& study, const SoftwareProfile& software) {
   study.origins["training.flash_attention"] = derived_origin(rule);
 }
 
+/// What a profile says is of the orders of work that its framework has.
+void warn_of_schedule(Study& study, const SoftwareProfile& software) {
+  const std::string& method = study.schedule.method;
+  if (method == "file" || study.parallel.pipeline == 1 || software.has_schedule(method)) return;
+  const std::string version = study.framework.version.empty() ? "" : " " + study.framework.version;
+  study.warnings.push_back("framework " + study.framework.name + version + " has no schedule " + method + ", only " +
+                           join_words(software.schedules) + ": its kernels and waits are taken for those of a " +
+                           study.framework.name + " that had it (" + software.provenance.at("schedules").note + ")");
+}
+
 std::string degrees_text(const ParallelConfig& parallel, bool with_data) {
   std::string text = "pp(" + std::to_string(parallel.pipeline) + ")";
   if (with_data) text += " * dp(" + std::to_string(parallel.data) + ")";
@@ -202,6 +212,7 @@ void resolve_defaults(Study& study, const StudyResolvers& resolvers) {
     study.parallel.scatter_gather = false;
     study.origins["parallel.scatter_gather"] = default_origin(study.framework.name + "'s");
   }
+  warn_of_schedule(study, software);
   resolve_virtual_stages(study);
   resolve_case_partition(study);
   if (study.model.pad_vocab_to == 0) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/config/memory_error.h"
 #include "engine/config/study.h"
 #include "engine/config/yaml_reader.h"
 #include "engine/cost/cpu_profile.h"
@@ -47,6 +48,8 @@ struct StudyResolvers {
   /// version "": the framework's default; the profile says which that was.
   std::function<std::optional<SoftwareProfile>(const std::string& name, const std::string& version)>
       software;
+
+  std::function<MemoryError()> memory_error;
 
   /// The first reason why no model can be built from this configuration. May be empty.
   std::function<std::optional<Problem>(const ModelConfig& config)> model_problem;

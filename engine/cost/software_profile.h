@@ -2,12 +2,14 @@
 // backward, what it overlaps. One YAML file per framework and version under calibrate/software/.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/dtype.h"
 #include "engine/base/units.h"
@@ -34,6 +36,7 @@ struct SoftwareProfile {
   std::optional<DType> grad_dtype;       // nullopt: training.grad_dtype
   std::map<DType, DType> grad_dtype_by_precision;  // by training.precision; wins over grad_dtype
   std::map<DType, DType> gradient_copies;   // by training.precision: a microbatch's gradients, beside the accumulators
+  std::map<DType, DType> step_gradient_copies;  // the same: of the gradients that a rank updates by, while it does
   bool fused_gradient_accumulation = true;  // the weight-gradient product adds into the accumulator
   bool overlap_data_parallel = true;     // buckets are reduced during the backward
   bool overlap_tensor_gradient = true;   // input-gradient all-reduce behind the weight gradient
@@ -45,6 +48,7 @@ struct SoftwareProfile {
   bool streams_wait_where_interleaved = false;
   bool scatter_gather = true;            // pipeline sends are split over the tensor group
   std::string placement = "DPT";
+  std::vector<std::string> schedules;    // words of study_words.h that the framework has; empty: all of them
 
   // Global factors, each with its source in `provenance`.
   double product_factor = 1;             // on linear layers: a step's clocks and caches are not a table's
@@ -56,7 +60,10 @@ struct SoftwareProfile {
   double attention_factor = 1;           // on softmax, dropout and products of unfused attention
   double tensor_exposed = 1;             // of a tensor-parallel collective: not hidden behind its product
   double gradient_traffic = 0;           // bytes per gradient element and microbatch, beside accumulating it
-  double context_gib = 0;                // allocator slack, workspaces, communicators per rank
+  double context_gib = 0;                // context, workspaces, communicators per rank
+  // Memory that the caching allocator holds though nothing lives there, and gives back where the device is full.
+  double cached_gib = 0;
+  std::map<DType, DType> cached_weights;  // by training.precision: the weights' storage before they were laid out flat
   double activation_factor =
       1;  // on bytes of activations: copies that are not values of the Program
   std::map<std::string, Provenance, std::less<>> provenance;  // by field name; "description" for the rest
@@ -67,12 +74,10 @@ struct SoftwareProfile {
            !(interleaved && streams_wait_where_interleaved);
   }
 
-  /// That one copy of a parameter's gradient takes beside its accumulator; 0: there is none.
-  Bytes gradient_copy_bytes(DType precision) const {
-    const auto found = gradient_copies.find(precision);
-    return found == gradient_copies.end() ? 0 : size_in_bytes(found->second);
+  /// `method`: a word of study_words.h.
+  bool has_schedule(std::string_view method) const {
+    return schedules.empty() || std::find(schedules.begin(), schedules.end(), method) != schedules.end();
   }
-  Bytes context_bytes() const { return static_cast<Bytes>(context_gib * 1024 * 1024 * 1024); }
 };
 
 /// The numbers of a software profile under the names that its file gives them.
@@ -92,6 +97,7 @@ inline constexpr std::array kSoftwareNumbers = {
     SoftwareNumber{"tensor_exposed", &SoftwareProfile::tensor_exposed, 1},
     SoftwareNumber{"gradient_traffic", &SoftwareProfile::gradient_traffic, 1000},
     SoftwareNumber{"context_gib", &SoftwareProfile::context_gib, 1000},
+    SoftwareNumber{"cached_gib", &SoftwareProfile::cached_gib, 1000},
     SoftwareNumber{"activation_factor", &SoftwareProfile::activation_factor, 100},
 };
 

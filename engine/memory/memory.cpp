@@ -26,8 +26,9 @@ struct Profile {
 
 class MemoryCounter {
  public:
-  MemoryCounter(const Program& program, double activation_factor)
+  MemoryCounter(const Program& program, const FixedMemory& fixed)
       : program_(program),
+        fixed_(fixed),
         value_mark_(program.values.size(), 0),
         segment_mark_(program.segments.size(), 0),
         pool_mark_(program.pools.size(), 0),
@@ -39,7 +40,7 @@ class MemoryCounter {
       root_.push_back(storage_root(program, static_cast<ValueId>(v)));
       const Bytes bytes = size_in_bytes(program.values[v]);
       const bool activation = program.values[v].memory == MemoryClass::kActivation;
-      bytes_.push_back(activation ? std::llround(static_cast<double>(bytes) * activation_factor)
+      bytes_.push_back(activation ? std::llround(static_cast<double>(bytes) * fixed.activation_factor)
                                   : bytes);
     }
     for (const Segment& segment : program.segments) profiles_.push_back(profile(segment));
@@ -47,12 +48,11 @@ class MemoryCounter {
 
   /// Calls visit(const MemoryStep&) for what lives before the step, then for every call.
   template <typename Visit>
-  void follow(const RankClass& list, const FixedMemory& fixed, const Visit& visit) {
+  void follow(const RankClass& list, const Visit& visit) {
     MemoryStep step;
-    std::int64_t parameters = 0;
-    step.after = standing(list, parameters);
-    step.after[static_cast<std::size_t>(MemoryClass::kBuffer)] += fixed.buffers;
-    step.after[static_cast<std::size_t>(MemoryClass::kGradient)] += fixed.gradients_per_parameter * parameters;
+    step.after = standing(list);
+    step.after[static_cast<std::size_t>(MemoryClass::kBuffer)] += fixed_.buffers;
+    step.after[static_cast<std::size_t>(MemoryClass::kGradient)] += fixed_.gradients_per_parameter * parameters_;
     step.at_peak = step.after;
     visit(step);
     const auto run = [&](SegmentId id, const std::array<Microbatch, 2>& mb) {
@@ -62,6 +62,7 @@ class MemoryCounter {
       step.peak_op = p.peak_op;
       step.at_peak = step.after;
       add(step.at_peak, p.at_peak);
+      if (updates(id)) step.at_peak[static_cast<std::size_t>(MemoryClass::kGradient)] += step_copies_;
       add(step.after, p.net);
       visit(step);
     };
@@ -71,14 +72,17 @@ class MemoryCounter {
     }
   }
 
-  MemoryPeak count(const RankClass& list, const FixedMemory& fixed) {
+  MemoryPeak count(const RankClass& list) {
     MemoryParts best{};
+    Bytes without_copies = 0;  // the largest total but for what the update adds
     std::string instant;
-    follow(list, fixed, [&](const MemoryStep& step) {
+    follow(list, [&](const MemoryStep& step) {
+      const Bytes total = sum(step.at_peak);
+      without_copies = std::max(without_copies, total - (updates(step.segment) ? step_copies_ : 0));
       if (step.segment < 0) {
         best = step.after;
         instant = "start of the step";
-      } else if (sum(step.at_peak) > sum(best)) {
+      } else if (total > sum(best)) {
         best = step.at_peak;
         instant = op_place(program_, step.segment, step.mb, step.peak_op);
       }
@@ -92,11 +96,18 @@ class MemoryCounter {
     peak.buffers = best[static_cast<std::size_t>(MemoryClass::kBuffer)];
     peak.instant = instant;
     peak.host = host_;
+    // The copies are as large as weights: blocks that activations have left are too small for them, and the other
+    // way round they are not split. So the allocator has room for both.
+    peak.cached = fixed_.cached + fixed_.cached_per_parameter * parameters_ + without_copies + step_copies_ - peak.total;
     return peak;
   }
 
  private:
   const Value& value(ValueId id) const { return program_.values[static_cast<std::size_t>(id)]; }
+
+  bool updates(SegmentId id) const {
+    return id >= 0 && program_.segments[static_cast<std::size_t>(id)].phase == Phase::kUpdate;
+  }
 
   bool in_arena(const Value& v) const {
     return v.pool < 0 && v.space == Space::kDevice && v.scope != Scope::kPersistent;
@@ -143,13 +154,14 @@ class MemoryCounter {
   /// Persistent values and pools of the rank that runs this list, whatever the call; of its replicas the one that
   /// owns most (owners.h). Marks, not sets:
   /// a pipeline may have as many lists as the Program has layers.
-  /// Adds to `parameters` how many elements of weights are among them.
-  MemoryParts standing(const RankClass& list, std::int64_t& parameters) {
+  MemoryParts standing(const RankClass& list) {
     ++mark_;
     host_ = 0;
+    parameters_ = 0;
     MemoryParts parts{};
     pools_.clear();
-    std::map<std::int16_t, MemoryParts> owned;  // persistent, by owner
+    std::map<std::int16_t, MemoryParts> owned;    // persistent, by owner
+    std::map<std::int16_t, std::int64_t> updated;  // gradients that the update reads, by owner of the weights
     const auto see = [&](const Operand& operand) {
       const ValueId root = root_[static_cast<std::size_t>(operand.value)];
       const Value& v = value(root);
@@ -160,7 +172,7 @@ class MemoryCounter {
       }
       if (v.scope != Scope::kPersistent || !first(value_mark_, root)) return;
       (v.owner >= 0 ? owned[v.owner] : parts)[static_cast<std::size_t>(v.memory)] += bytes_[static_cast<std::size_t>(root)];
-      if (v.memory == MemoryClass::kParameter) parameters += bytes_[static_cast<std::size_t>(root)] / size_in_bytes(v.dtype);
+      if (v.memory == MemoryClass::kParameter) parameters_ += bytes_[static_cast<std::size_t>(root)] / size_in_bytes(v.dtype);
     };
     const auto see_segment = [&](SegmentId id) {
       if (!first(segment_mark_, id)) return;
@@ -168,6 +180,10 @@ class MemoryCounter {
         for (const Operand& operand : op.reads) see(operand);
         for (const Operand& operand : op.writes) see(operand);
         for (const Operand& operand : op.accumulates) see(operand);
+        if (op.kind != OpKind::kAdamW && op.kind != OpKind::kSgd) continue;
+        const Value& weights = value((op.writes.empty() ? op.accumulates : op.writes).back().value);
+        const Value& gradient = value(op.reads.back().value);
+        updated[weights.owner] += size_in_bytes(gradient) / size_in_bytes(gradient.dtype);
       }
     };
     for (const Call& call : list.calls) {
@@ -177,6 +193,7 @@ class MemoryCounter {
     const auto fullest = std::max_element(owned.begin(), owned.end(),
                                           [](const auto& a, const auto& b) { return sum(a.second) < sum(b.second); });
     if (fullest != owned.end()) add(parts, fullest->second);
+    step_copies_ = fixed_.step_copy * (updated[-1] + (fullest == owned.end() ? 0 : updated[fullest->first]));
     for (const PoolId pool : pools_) {
       Bytes& slot = slot_[static_cast<std::size_t>(pool)];
       const Pool& of = program_.pools[static_cast<std::size_t>(pool)];
@@ -194,13 +211,17 @@ class MemoryCounter {
   }
 
   const Program& program_;
+  const FixedMemory& fixed_;
   std::vector<ValueId> root_;      // [value]: its storage
   std::vector<Bytes> bytes_;       // [value]
   std::array<std::vector<std::int32_t>, 2>
       touched_by_;  // [slot][storage root]: the segment that last touched it
   std::vector<Profile> profiles_;  // [segment]
   std::int32_t mark_ = 0;                                            // of the list being counted
-  Bytes host_ = 0;                                                   // its pools on the host
+  // Of it: pools on the host, elements of weights, copies of gradients that the update makes.
+  Bytes host_ = 0;
+  std::int64_t parameters_ = 0;
+  Bytes step_copies_ = 0;
   std::vector<std::int32_t> value_mark_, segment_mark_, pool_mark_;  // the last list that touched it
   std::vector<Bytes> slot_;    // [pool]: its largest value on this list; 0 between lists
   std::vector<PoolId> pools_;  // that this list touches
@@ -215,22 +236,43 @@ Bytes sum(const MemoryParts& parts) {
 }
 
 FixedMemory fixed_memory(const SoftwareProfile& software, DType precision) {
-  return {software.context_bytes(), software.gradient_copy_bytes(precision),
-          software.activation_factor};
+  const auto bytes_of = [&](const std::map<DType, DType>& types) -> Bytes {
+    const auto found = types.find(precision);
+    return found == types.end() ? 0 : size_in_bytes(found->second);
+  };
+  const auto bytes = [](double gib) { return static_cast<Bytes>(gib * kGiB); };
+  FixedMemory fixed;
+  fixed.buffers = bytes(software.context_gib);
+  fixed.gradients_per_parameter = bytes_of(software.gradient_copies);
+  fixed.activation_factor = software.activation_factor;
+  fixed.step_copy = bytes_of(software.step_gradient_copies);
+  fixed.cached = bytes(software.cached_gib);
+  fixed.cached_per_parameter = bytes_of(software.cached_weights);
+  return fixed;
+}
+
+bool may_fit(const std::vector<MemoryPeak>& peaks, Bytes capacity, double error) {
+  Bytes largest = 0;
+  for (const MemoryPeak& peak : peaks) largest = std::max(largest, peak.total);
+  return std::abs(static_cast<double>(largest - capacity)) <= error * static_cast<double>(capacity);
+}
+
+Bytes cached_within(const MemoryPeak& peak, Bytes capacity) {
+  return std::clamp<Bytes>(capacity - peak.total, 0, peak.cached);
 }
 
 void follow_memory(const Program& program, const FixedMemory& fixed,
                    const std::function<void(std::size_t list, const MemoryStep&)>& visit) {
-  MemoryCounter counter(program, fixed.activation_factor);
+  MemoryCounter counter(program, fixed);
   for (std::size_t list = 0; list < program.body.size(); ++list) {
-    counter.follow(program.body[list], fixed, [&](const MemoryStep& step) { visit(list, step); });
+    counter.follow(program.body[list], [&](const MemoryStep& step) { visit(list, step); });
   }
 }
 
 std::vector<MemoryPeak> memory_peaks(const Program& program, const FixedMemory& fixed) {
-  MemoryCounter counter(program, fixed.activation_factor);
+  MemoryCounter counter(program, fixed);
   std::vector<MemoryPeak> peaks;
-  for (const RankClass& list : program.body) peaks.push_back(counter.count(list, fixed));
+  for (const RankClass& list : program.body) peaks.push_back(counter.count(list));
   return peaks;
 }
 

@@ -228,6 +228,11 @@ Json simulated(const Checker& check, const Json& summary) {
   out["pipeline"] = pipeline_ranks(check, summary);
   out["num_pipeline_ranks"] = summary["peak_memory_bytes"].size();
   out["fits"] = check.truth(summary, "fits");
+  // Runs of earlier versions have neither.
+  if (summary.contains("may_fit")) {
+    out["may_fit"] = check.truth(summary, "may_fit");
+    out["memory_error"] = check.number(summary, "memory_error");
+  }
   out["program_digest"] = check.text(summary, "program_digest");
   out["num_parameters"] =
       check.number(check.object(summary, "num_parameters"), "with_head", "num_parameters");

@@ -88,6 +88,8 @@ Summary summarise(const SummaryInputs& in) {
     out.memory_headroom.push_back(out.memory_capacity - peak_memory.total);
     out.fits = out.fits && out.memory_headroom.back() >= 0;
   }
+  out.memory_error = in.memory_error.value;
+  out.may_fit = may_fit(in.memory, out.memory_capacity, out.memory_error);
   out.program_digest = in.digest;
   out.num_parameters = count_parameters(in.model);
   out.sources = in.sources.entries();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/base/units.h"
+#include "engine/config/memory_error.h"
 #include "engine/config/study.h"
 #include "engine/cost/cost_model.h"
 #include "engine/exec/time_interval.h"
@@ -38,6 +39,8 @@ struct Summary {
   Bytes memory_capacity = 0;                // nominal less what the profile reserves
   std::vector<Bytes> memory_headroom;       // [pipeline rank]; negative: does not fit by so much
   bool fits = true;
+  double memory_error = 0;                  // of totals, to either side: calibrate/memory_error.yaml
+  bool may_fit = false;                     // the largest total is no further from the capacity than that
   std::int64_t num_ranks = 0;
   std::int64_t num_events = 0;
   std::string program_digest;
@@ -62,6 +65,7 @@ struct SummaryInputs {
   const Trace& trace;
   const std::vector<MemoryPeak>& memory;
   const HardwareProfile& hardware;
+  const MemoryError& memory_error;
   const SourceLog& sources;
   std::string digest;  // program_digest()
 };

@@ -97,10 +97,18 @@ std::string summary_json(const Summary& summary, Seconds wall) {
     out["host_memory_bytes"] = Json::array();
     for (const MemoryPeak& peak : summary.peak_memory) out["host_memory_bytes"].push_back(peak.host);
   }
+  if (std::any_of(summary.peak_memory.begin(), summary.peak_memory.end(), [](const MemoryPeak& m) { return m.cached > 0; })) {
+    out["cached_memory_bytes"] = Json::array();
+    for (const MemoryPeak& peak : summary.peak_memory) {
+      out["cached_memory_bytes"].push_back(cached_within(peak, summary.memory_capacity));
+    }
+  }
   out["memory_capacity_bytes"] = summary.memory_capacity;
   out["memory_headroom_bytes"] = summary.memory_headroom;
   if (summary.transfers) out["pipeline_transfers"] = transfers_json(*summary.transfers);
   out["fits"] = summary.fits;
+  out["memory_error"] = summary.memory_error;
+  out["may_fit"] = summary.may_fit;
   out["num_ranks"] = summary.num_ranks;
   out["num_events"] = summary.num_events;
   out["wall_s"] = wall;

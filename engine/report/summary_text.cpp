@@ -103,8 +103,19 @@ std::string memory_table(const Summary& summary, const Study& study) {
                    in_unit(m.parameters), in_unit(m.gradients), in_unit(m.optimizer_state), in_unit(m.activations),
                    in_unit(m.buffers), in_unit(summary.memory_headroom[r]), m.instant.c_str());
   }
-  Bytes host = 0;
-  for (const MemoryPeak& m : summary.peak_memory) host = std::max(host, m.host);
+  if (summary.may_fit) {
+    text += format("    may fit: the total of pipeline rank %zu is within %.1f %% of what there is, and totals are known to be off by that\n",
+                   fullest, summary.memory_error * 100);
+  }
+  Bytes host = 0, cached = 0;
+  for (const MemoryPeak& m : summary.peak_memory) {
+    host = std::max(host, m.host);
+    cached = std::max(cached, cached_within(m, summary.memory_capacity));
+  }
+  if (cached > 0) {
+    text += format("    the allocator keeps up to %s more in use while there is room: the driver shows them, the plan does not need them\n",
+                   bytes_text(cached).c_str());
+  }
   if (host > 0) {
     text += format("    %s of the host's memory for each %s of the rank that uses most of it\n",
                    bytes_text(host).c_str(), device_word(study.training.kernels));

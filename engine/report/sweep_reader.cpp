@@ -145,6 +145,9 @@ SweepPoint read_point(RowReader row) {
   point.exposed_communication_fraction = row.number<double>("exposed_communication_fraction");
   point.num_ranks = row.number<std::int64_t>("num_ranks");
   point.program_digest = row.next("program_digest").text;
+  const Field& may_fit = row.next("may_fit");
+  point.may_fit = may_fit.text == "true";
+  if (!point.may_fit && may_fit.text != "false") RowReader::fail(may_fit, "may_fit", "expected true or false");
   return point;
 }
 

@@ -61,6 +61,7 @@ Json point_json(const SweepTable& table, std::size_t index) {
   of_timed("mfu", point.mfu);
   of_timed("peak_memory_max_bytes", point.peak_memory);
   of_timed("fits", point.status == PointStatus::kFits);
+  of_timed("may_fit", point.may_fit);
   of_timed("bubble_fraction", point.bubble_fraction);
   of_timed("exposed_communication_fraction", point.exposed_communication_fraction);
   of_timed("num_ranks", point.num_ranks);
@@ -123,7 +124,7 @@ std::string sweep_csv(const SweepTable& table) {
     text += std::string(to_string(point.status)) + "," + std::to_string(exit_code(point.status)) +
             "," + csv_field(point.reason);
     if (!point.timed()) {
-      text += ",,,,,,,,,,\n";
+      text += ",,,,,,,,,,,\n";
       continue;
     }
     text += "," + number(point.iteration_time) + "," + number(point.tokens_per_s) + "," +
@@ -131,7 +132,8 @@ std::string sweep_csv(const SweepTable& table) {
             number(static_cast<double>(point.peak_memory) / kGiB) + "," +
             (point.status == PointStatus::kFits ? "true" : "false") + "," +
             number(point.bubble_fraction) + "," + number(point.exposed_communication_fraction) +
-            "," + std::to_string(point.num_ranks) + "," + point.program_digest + "\n";
+            "," + std::to_string(point.num_ranks) + "," + point.program_digest + "," + (point.may_fit ? "true" : "false") +
+            "\n";
   }
   return text;
 }

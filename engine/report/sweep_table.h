@@ -35,6 +35,7 @@ struct SweepPoint {
   double tflops_per_gpu = 0;
   double mfu = 0;
   Bytes peak_memory = 0;  // of the fullest pipeline rank
+  bool may_fit = false;
   double bubble_fraction = 0;
   double exposed_communication_fraction = 0;
   std::int64_t num_ranks = 0;
@@ -62,7 +63,7 @@ bool orders_differ(const SweepTable& table);
 /// Columns of sweep.csv behind the point's number and its values.
 inline constexpr std::string_view kSweepColumns =
     "status,exit,reason,iteration_time_s,tokens_per_s,tflops_per_gpu,mfu,peak_memory_max_gib,fits,"
-    "bubble_fraction,exposed_communication_fraction,num_ranks,program_digest";
+    "bubble_fraction,exposed_communication_fraction,num_ranks,program_digest,may_fit";
 
 /// sweep.csv: a header, then one row per point; RFC 4180 with line feeds. Numbers read back
 /// exactly; what a point does not have is empty.

@@ -102,6 +102,10 @@ std::string headline(const SweepTable& table) {
     if (counts[status] > 0) text += ", " + grouped(counts[status]) + " " + words;
   };
   add(PointStatus::kMisfit, "do not fit in memory");
+  const auto may_fit = std::count_if(table.points.begin(), table.points.end(), [](const SweepPoint& point) {
+    return point.status == PointStatus::kMisfit && point.may_fit;
+  });
+  if (may_fit > 0) text += " (" + grouped(static_cast<std::size_t>(may_fit)) + " of them may fit)";
   add(PointStatus::kNoProgram, "cannot run");
   add(PointStatus::kRefused, "are refused");
   add(PointStatus::kFailed, "failed");

@@ -15,6 +15,8 @@ std::string to_text(const Prediction& p) {
                               {"iteration_time", p.iteration_time},
                               {"memory", p.peak_memory_gib},
                               {"fits", p.fits},
+                              {"memory_error", p.memory_error},
+                              {"may_fit", p.may_fit},
                               {"warnings", p.warnings}};
   return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -31,6 +33,8 @@ Prediction prediction_from_text(const std::string& text) {
   p.iteration_time = in.at("iteration_time");
   p.peak_memory_gib = in.at("memory");
   p.fits = in.at("fits");
+  p.memory_error = in.at("memory_error");
+  p.may_fit = in.at("may_fit");
   p.time = in.at("time").get<Ingredients>();
   p.warnings = in.at("warnings").get<std::vector<std::string>>();
   return p;

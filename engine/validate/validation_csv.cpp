@@ -30,7 +30,7 @@ std::string validation_csv(const Validation& validation) {
   for (std::size_t k = 0; k < kNumIngredients; ++k) {
     out += ',' + cell(std::string(to_string(static_cast<Ingredient>(k))) + " s");
   }
-  out += ",warnings\n";
+  out += ",warnings,may_fit\n";
   for (const ErrorRow& row : validation.rows) {
     const CaseOutcome& outcome = validation.outcomes[row.outcome];
     const CaseFacts& facts = outcome.facts;
@@ -50,7 +50,7 @@ std::string validation_csv(const Validation& validation) {
     std::string warnings;
     for (const std::string& warning : p.warnings)
       warnings += (warnings.empty() ? "" : "; ") + warning;
-    out += ',' + cell(warnings) + '\n';
+    out += ',' + cell(warnings) + ',' + (!predicted ? "" : p.may_fit ? "yes" : "no") + '\n';
   }
   return out;
 }

@@ -79,6 +79,8 @@ Json row_json(const ErrorRow& row, const CaseOutcome& outcome) {
       {"place", facts.place}};
   if (skipped) return out;
   out["fits"] = p.fits;
+  out["memory_error"] = p.memory_error;
+  out["may_fit"] = p.may_fit;
   if (row.kind == ErrorRow::Kind::kTime) out["shares"] = shares_json(p);
   out["warnings"] = p.warnings;
   return out;

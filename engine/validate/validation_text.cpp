@@ -129,20 +129,21 @@ std::string warnings_text(const Validation& validation) {
 }  // namespace
 
 std::string validation_text(const Validation& validation) {
-  std::size_t suspect = 0, skipped = 0, unfit = 0;
+  std::size_t suspect = 0, skipped = 0, unfit = 0, may_fit = 0;
   for (const CaseOutcome& outcome : validation.outcomes) {
     if (!outcome.prediction.skipped.empty()) {
       ++skipped;
     } else {
       suspect += outcome.facts.suspect.empty() ? 0 : 1;
       unfit += outcome.prediction.fits ? 0 : 1;
+      may_fit += !outcome.prediction.fits && outcome.prediction.may_fit ? 1 : 0;
     }
   }
   std::string text =
       validation.file + format(
                             ": %zu cases; %zu skipped, %zu suspect (shown, not scored), %zu "
-                            "that do not fit in memory (timed)\n",
-                            validation.outcomes.size(), skipped, suspect, unfit);
+                            "that do not fit in memory (timed), of which %zu may fit\n",
+                            validation.outcomes.size(), skipped, suspect, unfit, may_fit);
   text += headline("step time", validation.time);
   if (validation.memory.all.stats.n + validation.memory.all.skipped +
           validation.memory.all.suspect >

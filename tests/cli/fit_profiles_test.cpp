@@ -18,13 +18,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Profiles of devices and links as they ship, and one software profile `made`; data_root() while
+/// Profiles of devices and links and the error of memory as they ship, one software profile `made`; data_root() while
 /// it lives.
 class MadeRoot {
  public:
   MadeRoot() {
     fs::create_directories(folder_ / "calibrate/software");
-    for (const char* part : {"profiles", "links"}) {
+    for (const char* part : {"profiles", "links", "memory_error.yaml"}) {
       fs::copy(source_root() + "/calibrate/" + part, folder_ / ("calibrate/" + std::string(part)),
                fs::copy_options::recursive);
     }

@@ -131,7 +131,7 @@ TEST_CASE("a damaged sweep is refused with the place") {
   CHECK(csv_problem("a,b\n").starts_with(
       csv_path + ":1:1: is not the table of a sweep: point, keys, status,"));
   CHECK(csv_problem(csv.substr(0, csv.size() - 1)).ends_with(": the row ends without a line feed"));
-  CHECK(csv_problem(csv + "13\n") == csv_path + ":14:1: has 1 fields, the first line 17");
+  CHECK(csv_problem(csv + "13\n") == csv_path + ":14:1: has 1 fields, the first line 18");
   CHECK(csv_problem(with(csv, "\n1,", "\n7,")) == csv_path + ":3:1: point: expected 1, got '7'");
   CHECK(csv_problem(with(csv, ",fits,0,", ",fine,0,"))
             .ends_with(": status: expected what became of a point, got 'fine'"));

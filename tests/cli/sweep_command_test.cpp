@@ -221,6 +221,7 @@ TEST_CASE("sweep.csv has a column per key and quotes what has commas and quotes"
   fits.peak_memory = Bytes{3} << 29U;  // 1.5 GiB
   fits.num_ranks = 8;
   fits.program_digest = "abc";
+  fits.may_fit = true;
   SweepPoint refused;
   refused.values = {"'a \"b\"'", "3"};
   refused.status = PointStatus::kRefused;
@@ -230,9 +231,9 @@ TEST_CASE("sweep.csv has a column per key and quotes what has commas and quotes"
         "point,model,parallel.tensor,status,exit,reason,iteration_time_s,tokens_per_s,tflops_per_"
         "gpu,mfu,"
         "peak_memory_max_gib,fits,bubble_fraction,exposed_communication_fraction,num_ranks,program_"
-        "digest\n"
-        "0,\"{preset: a, layers: 2}\",8,fits,0,,0.1,1000.0,0.0,0.0,1.5,true,0.0,0.0,8,abc\n"
-        "1,\"'a \"\"b\"\"'\",3,refused,2,\"s.yaml:1:1: 3 does not divide, 2 does\",,,,,,,,,,\n");
+        "digest,may_fit\n"
+        "0,\"{preset: a, layers: 2}\",8,fits,0,,0.1,1000.0,0.0,0.0,1.5,true,0.0,0.0,8,abc,true\n"
+        "1,\"'a \"\"b\"\"'\",3,refused,2,\"s.yaml:1:1: 3 does not divide, 2 does\",,,,,,,,,,,\n");
 }
 
 TEST_CASE("the two orders are by step time and by tokens per GPU") {

@@ -5,9 +5,12 @@
 #include <string>
 #include <variant>
 
+#include "cli/predict_case.h"
 #include "cli/prepare.h"
 #include "cli/simulate_command.h"
+#include "engine/config/memory_error.h"
 #include "engine/config/yaml_reader.h"
+#include "engine/validate/validation.h"
 #include "tests/support/source_root.h"
 
 namespace trainyard {
@@ -30,6 +33,27 @@ TEST_CASE("the nine rows of SC'21 Table 1 are predicted within 15 % each") {
     ++rows;
   }
   CHECK(rows == 9);
+}
+
+TEST_CASE("published runs fit in memory, or may, and the known error of memory is that of their validation") {
+  std::vector<std::string> warnings;
+  const StudyResolvers resolvers = make_resolvers(source_root(), warnings);
+  std::vector<CaseOutcome> outcomes;
+  for (const PublishedCase& one : read_cases(source_root() + "/calibrate/published/runs.yaml")) {
+    // Those of memory, and of the frameworks whose runs were nearest to the limit.
+    const CaseFacts& facts = one.facts;
+    if (!facts.peak_memory_gib && facts.framework != "megatron-deepspeed" && facts.framework != "nemo") continue;
+    Prediction prediction = predict_case(one, {}, resolvers);
+    if (prediction.skipped.empty()) {
+      INFO(facts.id << ": " << prediction.peak_memory_gib << " GiB");
+      CHECK((prediction.fits || prediction.may_fit));
+    }
+    outcomes.push_back({facts, std::move(prediction)});
+  }
+  const ErrorStats memory = validate("runs.yaml", std::move(outcomes)).memory.all.stats;
+  CHECK(memory.n == 60);
+  // Another 90th percentile: write it into calibrate/memory_error.yaml, to three digits.
+  CHECK(read_memory_error(source_root()).value == Approx(memory.p90_abs / 100).margin(0.0005));
 }
 
 }  // namespace trainyard

@@ -56,9 +56,11 @@ function simulatedFigures(summary, figure) {
         element("i", {style: "width:" + Math.min(100, 100 * fullest.peak.total / capacity) + "%"}));
     figure(
         "Memory, fullest " + run.device, withUnit(formatBytes(fullest.peak.total)),
-        (over ? "does not fit: " + formatBytes(fullest.peak.total - capacity) + " too much" :
-                "fits: " + formatBytes(capacity - fullest.peak.total) + " left") +
-            " of " + formatBytes(capacity) + " (pipeline rank " + fullest.pipeline_rank + ")",
+        (summary.may_fit ? "may fit: " : over ? "does not fit: " : "fits: ") +
+            (over ? formatBytes(fullest.peak.total - capacity) + " too much" :
+                    formatBytes(capacity - fullest.peak.total) + " left") +
+            " of " + formatBytes(capacity) + " (pipeline rank " + fullest.pipeline_rank + ")" +
+            (summary.may_fit ? ", and totals are known to be off by " + formatShare(summary.memory_error) : ""),
         over, meter);
   }
   figure("Bubble", withUnit(formatShare(summary.bubble_fraction)), "of all ranks' time is spent waiting for a peer");

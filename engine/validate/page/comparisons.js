@@ -25,7 +25,7 @@ function rowLines(row) {
     lines.push("predicted: " + largest.map(([name, share]) => `${name} ${(share * 100).toFixed(0)} %`).join(", "));
   }
   if (row.suspect) lines.push("suspect, not scored: " + row.suspect);
-  if (row.fits === false) lines.push("the plan does not fit in memory");
+  if (row.fits === false) lines.push("the plan does not fit in memory" + (row.may_fit ? ", but may fit" : ""));
   lines.push(row.family);
   return lines;
 }

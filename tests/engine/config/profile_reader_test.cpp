@@ -94,6 +94,36 @@ TEST_CASE("every framework profile reads, and each of its numbers has a provenan
   }
 }
 
+TEST_CASE("a framework's profile lists the schedules that it has; an unknown one is refused at its line") {
+  const auto has = [](const std::string& name, const std::string& version) {
+    return find_software_profile(source_root(), name, version)->schedules;
+  };
+  const std::vector<std::string> megatron = {"1f1b", "interleaved"};
+  CHECK(has("megatron-lm", "2021") == megatron);
+  CHECK(has("megatron-lm", "2022") == megatron);
+  CHECK(has("megatron-lm", "current") == megatron);
+  CHECK(has("nemo", "") == megatron);
+  CHECK(has("megatron-deepspeed", "") == std::vector<std::string>{"1f1b"});
+  CHECK(has("merak", "") ==
+        std::vector<std::string>{"1f1b", "pre-recompute-1f1b", "last-no-recompute-1f1b", "scp"});
+  CHECK(find_software_profile(source_root(), "trainyard", "")->has_schedule("dualpipe-v"));  // all
+
+  const auto problem = [](const std::string& schedules) -> std::string {
+    try {
+      read_software_profile(YamlNode::parse("name: made\ndescription: made\nbasis: {kind: derived, note: made}\n" + schedules, "made.yaml"));
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  CHECK(problem("schedules: {value: [1f1b, 2f2b], kind: derived, note: made}\n")
+            .starts_with("made.yaml:4:27: schedules.value[1]: unknown schedule '2f2b'; known: gpipe, 1f1b, interleaved, zb-h1"));
+  CHECK(problem("schedules: {value: [], kind: derived, note: made}\n") ==
+        "made.yaml:4:20: schedules.value: expected the schedules that the framework has; without this key it has all");
+  CHECK(problem("schedules: [1f1b]\n").find("schedules") != std::string::npos);  // where does that come from?
+  CHECK(problem("schedules: {value: [1f1b]}\n").find("kind") != std::string::npos);
+}
+
 TEST_CASE("profile files stay small: they are read at every start") {
   for (const std::string folder : {"calibrate/profiles", "calibrate/software", "calibrate/links"}) {
     for (const auto& file : std::filesystem::directory_iterator(source_root() + "/" + folder)) {

@@ -90,6 +90,8 @@ std::optional<SoftwareProfile> find_software(const std::string& name, const std:
       name == "megatron-lm" && (version == "2021" || version == "2022" || version == "current");
   if (!megatron) return std::nullopt;
   profile.placement = "PDT";
+  profile.schedules = {"1f1b", "interleaved"};
+  profile.provenance["schedules"] = {"derived", "its source", 0};
   profile.flash_attention = version == "current";
   return profile;
 }

@@ -293,6 +293,24 @@ TEST_CASE("post-validation says where it finds nothing to look at") {
   CHECK_THAT(warning({}), Catch::StartsWith("schedule.post_validation: times assume that every validation succeeds"));
 }
 
+TEST_CASE("a schedule that the framework does not have is said") {
+  const auto warnings = [](const std::string& schedule, const std::string& framework, std::vector<std::string> sets = {}) {
+    sets.insert(sets.end(), {"schedule=" + schedule, "framework=" + framework, "training.global_batch=128", "model={preset: gpt-tiny, layers: 16}"});
+    return read(kSmallStudy, sets).warnings;
+  };
+  const std::string megatron = "{name: megatron-lm, version: 2021}";
+  for (const std::string schedule : {"zb-1p", "zb-h1", "dualpipe-v", "gpipe"}) {
+    CHECK(warnings(schedule, megatron) ==
+          std::vector<std::string>{"framework megatron-lm 2021 has no schedule " + schedule +
+                                   ", only 1f1b and interleaved: its kernels and waits are taken for those of a "
+                                   "megatron-lm that had it (its source)"});
+    CHECK(warnings(schedule, "trainyard").empty());
+  }
+  CHECK(warnings("1f1b", megatron).empty());
+  CHECK(warnings("interleaved", megatron, {"parallel.virtual_stages=2"}).empty());
+  CHECK(warnings("gpipe", megatron, {"parallel.pipeline=1", "parallel.tensor=8"}).empty());  // one rank has no schedule
+}
+
 TEST_CASE("what a switch that is off leaves without effect is said") {
   const auto warnings = [](const std::vector<std::string>& sets) { return read(kSmallStudy, sets).warnings; };
   CHECK(warnings({"offload={activations: false, horizon: 2}"}) ==

@@ -157,6 +157,82 @@ TEST_CASE("persistent values and all slots of the pools stand all the time") {
   CHECK(peak[1].total == 1000 + 2 * 1000 + 9);
 }
 
+TEST_CASE("copies of gradients that an update makes live while it does, beside the blocks that activations leave") {
+  TinyProgram tiny;
+  const ValueId weight = tiny.add("weight", 100, Scope::kPersistent, MemoryClass::kParameter);
+  const ValueId gradient = tiny.add("gradient", 100, Scope::kPersistent, MemoryClass::kGradient);
+  const ValueId shard = tiny.view("shard", gradient, 40);  // of which this rank updates 40
+  const ValueId kept = tiny.add("kept", 150, Scope::kMicrobatch);
+  const SegmentId forward = tiny.segment("0F", {op({weight}, {kept})});
+  const SegmentId backward = tiny.segment("0B", {op({kept}, {gradient}), free_of({kept})});
+  ProgramOp adamw = op({shard}, {weight});
+  adamw.kind = OpKind::kAdamW;
+  const SegmentId update = tiny.segment("0UPDATE", {adamw});
+  tiny.program.segments.back().phase = Phase::kUpdate;
+  tiny.list({{forward, 0}, {backward, 0}, {update, -1}});
+
+  // 200 stand, 150 are activations; 4 bytes for each of the 40 that are updated: 350 before the update, 360 in it.
+  const MemoryPeak large = memory_peaks(tiny.program, {.step_copy = 4})[0];
+  CHECK(large.total == 200 + 4 * 40);
+  CHECK(large.gradients == 100 + 4 * 40);
+  CHECK(large.instant == "0UPDATE op 0");
+  CHECK(large.cached == 150);  // what the activations have left
+
+  const MemoryPeak small = memory_peaks(tiny.program, {.step_copy = 2})[0];
+  CHECK(small.total == 200 + 150);
+  CHECK(small.instant == "0F0 op 0");
+  CHECK(small.cached == 2 * 40);  // and what the update will
+
+  const MemoryPeak more = memory_peaks(tiny.program, {.step_copy = 2, .cached = 7, .cached_per_parameter = 3})[0];
+  CHECK(more.total == 350);
+  CHECK(more.cached == 2 * 40 + 7 + 3 * 100);
+  CHECK(cached_within(more, 1000) == 387);
+  CHECK(cached_within(more, 351) == 1);  // given back where the device is full
+  CHECK(cached_within(more, 300) == 0);
+}
+
+TEST_CASE("a plan may fit where its largest total is within the known error of the capacity, on either side") {
+  const auto of = [](Bytes total) {
+    std::vector<MemoryPeak> peaks(2);
+    peaks[0].total = 10;
+    peaks[1].total = total;
+    return may_fit(peaks, 1000, 0.075);
+  };
+  CHECK_FALSE(of(924));
+  CHECK(of(925));
+  CHECK(of(1000));
+  CHECK(of(1075));
+  CHECK_FALSE(of(1076));
+}
+
+// BigScience's log of 10 June 2021 (experiments/gpt2-meg-ds-3d/meg_ds_3d_gpt2_perf_n16-ds-on.out): 64 layers of 8192 on
+// 64 V100s, tensor 4, pipeline 16, Megatron-DeepSpeed in fp16. PyTorch's figures after a step, in MiB.
+TEST_CASE("DeepSpeed's fp16 step takes what a published log says") {
+  const Prepared prepared = prepare_text(
+      "model: {family: gpt, layers: 64, hidden: 8192, heads: 32, vocab: 50257, pad_vocab_to: 50688, seq_len: 1024}\n"
+      "cluster: {gpu: v100-sxm-32g, gpus: 64, gpus_per_node: 4, intra: nvlink, intra_gb_per_s: 100, inter: omni-path, "
+      "inter_gbit_per_s_per_node: 400}\n"
+      "parallel: {tensor: 4, pipeline: 16}\n"
+      "training: {global_batch: 1024, microbatch: 4, precision: fp16}\n"
+      "recompute: full\nframework: megatron-deepspeed\n");
+  FixedMemory of_allocator = fixed_memory(prepared.software, DType::kFp16);
+  of_allocator.buffers = 0;  // the context is not the allocator's
+  of_allocator.cached = 0;
+  const auto peaks = memory_peaks(compiled_program(prepared), of_allocator);
+  const auto mib = [](Bytes bytes) { return static_cast<double>(bytes) / kMiB; };
+  // Stages 9 to 14 are fullest in the update: 805,560,320 parameters of 20 bytes, and 82 MiB that are none of them. The
+  // slots for received tensors are ours: DeepSpeed has none then.
+  for (const std::size_t stage : {9, 11, 14}) {
+    CAPTURE(stage);
+    CHECK(mib(peaks[stage].total - peaks[stage].buffers) == Approx(15446.85).epsilon(0.01));
+    CHECK(mib(peaks[stage].gradients) == Approx(805.56032e6 * (2 + 4) / kMiB).epsilon(0.001));
+  }
+  // Stage 0 is fullest in its backward; the allocator holds the gradients' copies beside that.
+  CHECK(mib(peaks[0].total) == Approx(19961.07).epsilon(0.02));
+  CHECK(mib(peaks[0].total + peaks[0].cached) == Approx(22892).epsilon(0.02));
+  CHECK(mib(peaks[12].total + peaks[12].cached) == Approx(17710).epsilon(0.02));
+}
+
 TEST_CASE("bytes per parameter: 18 in bf16 with fp32 gradients and Adam") {
   // P = V h + s h + L (12 h^2 + 13 h) + 2 h
   constexpr Bytes kParameters = 96 * 64 + 32 * 64 + 2 * (12 * 64 * 64 + 13 * 64) + 2 * 64;
