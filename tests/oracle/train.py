@@ -30,6 +30,8 @@ from safetensors.torch import load_file
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy
 
+from learning_rates import make_schedule
+
 NOT_PREDICTED = -100
 
 
@@ -96,6 +98,7 @@ def logits_of(model, x):
 
 def loss_of(model, x):
     logits, next_sentence = logits_of(model, x)
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     labels = x["labels"]
     loss = cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=NOT_PREDICTED,
                          reduction="sum") / (labels != NOT_PREDICTED).sum()
@@ -106,13 +109,14 @@ def loss_of(model, x):
 
 def make_optimizer(model, rule):
     if rule["optimizer"] == "sgd":
-        return torch.optim.SGD(model.parameters(), lr=rule["lr"], weight_decay=rule["weight_decay"])
+        return torch.optim.SGD(model.parameters(), lr=rule["lr"]["peak"],
+                               weight_decay=rule["weight_decay"])
     decayed = [p for p in model.parameters() if p.dim() > 1]  # matrices and tables
     others = [p for p in model.parameters() if p.dim() <= 1]  # biases and norms
     return torch.optim.AdamW(
         [{"params": decayed, "weight_decay": rule["weight_decay"]},
          {"params": others, "weight_decay": 0.0}],
-        lr=rule["lr"], betas=rule["betas"], eps=rule["eps"])
+        lr=rule["lr"]["peak"], betas=rule["betas"], eps=rule["eps"])
 
 
 def projection(values):
@@ -142,6 +146,7 @@ def gradients(model, names):
 def train(folder, study, rule, dtype):
     model = load_model(f"{folder}/theirs", dtype).eval()  # no dropout
     optimizer = make_optimizer(model, rule)
+    schedule = make_schedule(optimizer, rule["lr"], study["steps"])
     batch = study["global_batch"]
     inputs = {name: torch.tensor(values) for name, values in study["inputs"].items()}
     losses, norms, first = [], [], None
@@ -153,6 +158,7 @@ def train(folder, study, rule, dtype):
         first = first or gradients(model, study["names"])
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), rule["clip_norm"] or float("inf"))
         optimizer.step()
+        schedule.step()
         losses.append(loss.item())
         norms.append(norm.item())
     return type(model).__name__, first, {"losses": losses, "gradient_norms": norms}
@@ -173,10 +179,10 @@ def train_twice(folder, study, rule):
     return kind, first, curves
 
 
-def short(value):
+def short(value, digits=13):
     if isinstance(value, list):
-        return "[" + ", ".join(short(v) for v in value) + "]"
-    return f"{value:.13g}"
+        return "[" + ", ".join(short(v, digits) for v in value) + "]"
+    return f"{value:.{digits}g}" if np.isfinite(value) else "null"
 
 
 def write(path, kind, first, curves):

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -51,17 +52,26 @@ void collect(const BucketState& bucket, const at::Tensor& part, double factor,
 /// Their sum is rounded to fp32, so that it is the same whatever the precision of the run.
 void add_noise(RankExecutor& executor, float deviation, std::int64_t seed) {
   for (const BucketState& bucket : executor.plan().buckets()) {
-    check(bucket.master < 0, "noise is for runs without master weights");
-    at::Tensor& values = executor.values().tensor(bucket.parameter, 0);
-    for (WeightPiece piece : bucket.pieces) {
-      piece.init = Init::kNormal;
-      piece.deviation = deviation;
-      const PhiloxKey key = philox_key("noise", piece.weight, seed);
-      std::vector<float> row(static_cast<std::size_t>(piece.columns));
+    at::Tensor& weights = executor.values().tensor(bucket.parameter, 0);
+    for (const WeightPiece& piece : bucket.pieces) {
+      const PhiloxKey weight_key = philox_key("weight", piece.weight, seed), noise_key = philox_key("noise", piece.weight, seed);
+      WeightPiece noise = piece;
+      noise.init = Init::kNormal;
+      noise.deviation = deviation;
+      const auto columns = static_cast<std::size_t>(piece.columns);
+      std::vector<float> row(columns), more(columns);
       for (std::int64_t i = 0; i < piece.rows; ++i) {
-        fill_initial_row(piece, key, i, row);
-        at::Tensor to = values.narrow(0, piece.offset + i * piece.columns, piece.columns);
-        to.copy_(to.to(at::kCPU, at::kFloat).add_(at::from_blob(row.data(), {piece.columns}, at::kFloat)));
+        fill_initial_row(piece, weight_key, i, row);
+        fill_initial_row(noise, noise_key, i, more);
+        for (std::size_t k = 0; k < columns; ++k) row[k] += more[k];
+        const at::Tensor sum = at::from_blob(row.data(), {piece.columns}, at::kFloat);
+        const std::int64_t begin = piece.offset + i * piece.columns;
+        weights.narrow(0, begin, piece.columns).copy_(sum);
+        if (bucket.master < 0) continue;
+        const std::int64_t first = std::max(begin, bucket.own_begin), last = std::min(begin + piece.columns, bucket.own_end);
+        if (first >= last) continue;
+        executor.values().tensor(bucket.master, 0).narrow(0, first - bucket.own_begin, last - first)
+            .copy_(sum.narrow(0, first - begin, last - first));
       }
     }
   }
@@ -104,7 +114,7 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
   const std::unique_ptr<Samples> samples = make_samples(prepared.study);
   const auto steps = static_cast<std::size_t>(options.steps);
   run.losses.resize(steps);
-  run.gradient_norms.resize(steps);
+  for (auto* of_steps : {&run.gradient_norms, &run.learning_rates, &run.loss_scales}) of_steps->resize(steps);
   run.rows.resize(static_cast<std::size_t>(ranks));
   Meeting meeting(options.over_gloo);
   std::mutex mutex;
@@ -159,8 +169,13 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
           const auto step = static_cast<std::size_t>(report->step - 1);
           if (report->loss) run.losses[step] = *report->loss;
           run.gradient_norms[step] = report->gradient_norm;
+          run.learning_rates[step] = report->learning_rate;
+          run.loss_scales[step] = report->loss_scale;
         };
-        while (trainer.steps_done() < options.steps) {
+        const auto between_steps = [&] {
+          if (options.between_steps) options.between_steps(rank, trainer);
+        };
+        for (between_steps(); trainer.steps_done() < options.steps; between_steps()) {
           if (trainer.steps_done() == 0 && !options.watch_ops) {  // what the hook allocates is no op's
             const double unscale = 1.0 / trainer.loss_scale().value();
             executor.hooks().gradient = [&, unscale](const BucketState& bucket, const at::Tensor& part) {
@@ -178,6 +193,7 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
         const std::lock_guard lock(mutex);
         run.repeated.push_back(trainer.repeated());
         for (BucketState bucket : executor.plan().buckets()) {
+          if (bucket.master >= 0) collect(bucket, executor.values().tensor(bucket.master, 0), 1.0, run.masters);
           bucket.own_begin = 0;
           bucket.own_end = bucket.elements;
           collect(bucket, executor.values().tensor(bucket.parameter, 0), 1.0, run.weights);

@@ -15,14 +15,16 @@ namespace trainyard {
 
 class Device;
 class RankExecutor;
+class RankTrainer;
 class Transport;
 
 struct LoopbackRun {
   std::vector<double> losses;          // per step
-  std::vector<double> gradient_norms;
+  std::vector<double> gradient_norms, learning_rates, loss_scales;
   std::vector<std::int64_t> repeated;  // runs that were void, of every rank
   std::map<std::string, std::vector<double>> gradients;  // of the first step, by weight, whole
-  std::map<std::string, std::vector<double>> weights;    // after the last step
+  std::map<std::string, std::vector<double>> weights;    // after the last step, as they are computed with
+  std::map<std::string, std::vector<double>> masters;    // after the last step; empty: weights are updated themselves
   std::vector<std::vector<TraceRow>> rows;               // [rank], of the last step, if asked for
   Program program;
 };
@@ -48,6 +50,7 @@ struct LoopbackOptions {
   std::function<std::unique_ptr<Device>(std::int64_t rank, std::unique_ptr<Device>)> device = {};
   std::function<std::unique_ptr<Transport>(std::int64_t rank, std::unique_ptr<Transport>)> transport = {};
   std::function<void(std::int64_t rank, RankExecutor&)> ready = {};  // before the first step
+  std::function<void(std::int64_t rank, RankTrainer&)> between_steps = {};  // before each and behind the last
 };
 
 /// Trains the study; `sets` as --set. Throws what a rank throws.

@@ -106,9 +106,10 @@ TEST_CASE("layouts train alike in fp32 over twenty steps") {
   }
 }
 
-TEST_CASE("layouts in 16-bit types have the same losses, as near as those types hold them") {
+TEST_CASE("layouts in 16-bit types train to the same weights, as near as those types hold what leads there") {
   for (const std::string precision : {"bf16", "fp16"}) {
     const std::string text = parity_study("gpt", "precision: " + precision + ", dropout: 0, lr: {peak: 1e-3}");
+    const LoopbackRun before = run_loopback(text, {}, {.steps = 0});
     const LoopbackRun one = run_loopback(text, {}, {.steps = 20});
     const LoopbackRun many = run_loopback(text,
                                           {"cluster.ranks=8", "parallel.tensor=2", "parallel.pipeline=2",
@@ -116,11 +117,21 @@ TEST_CASE("layouts in 16-bit types have the same losses, as near as those types 
                                           {.steps = 20});
     CAPTURE(precision);
     for (std::size_t step = 0; step < one.losses.size(); ++step) {
-      CHECK(std::abs(one.losses[step] - many.losses[step]) < 2e-2);
+      CHECK(many.losses[step] == Approx(one.losses[step]).epsilon(2e-3));
       CHECK(many.gradient_norms[step] == Approx(one.gradient_norms[step]).epsilon(1e-2).margin(step == 0 ? 0 : 5e-2));
     }
-    // It learns: uniform tokens have no pattern, so what is learned is to be less sure.
-    CHECK(std::isfinite(one.losses.back()));
+    // Where one device's training took each tensor, and how far from there the layout's took it. AdamW makes steps of
+    // the same size of the rounding that is all the gradient of a key's bias.
+    for (const auto& [name, start] : before.masters) {
+      CAPTURE(name);
+      double way = 0, apart = 0;
+      for (std::size_t i = 0; i < start.size(); ++i) {
+        way += std::pow(one.masters.at(name)[i] - start[i], 2);
+        apart += std::pow(many.masters.at(name)[i] - one.masters.at(name)[i], 2);
+      }
+      CHECK(way > 0);
+      if (!name.ends_with(".k.bias")) CHECK(std::sqrt(apart / way) < 0.1);
+    }
   }
 }
 

@@ -1,4 +1,5 @@
-// Our half of tests/oracle/train.py, which is run by hand and explains itself.
+// Our half of tests/oracle/train.py and train_16_bit.py, which are run by hand and explain
+// themselves.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -72,7 +73,10 @@ nlohmann::json inputs_of(const Study& study, const Graph& model) {
 
 nlohmann::json to_json(const TrainingConfig& training) {
   return {{"optimizer", training.optimizer == Optimizer::kSgd ? "sgd" : "adamw"},
-          {"lr", training.lr.peak},
+          {"lr",
+           {{"peak", training.lr.peak},
+            {"schedule", training.lr.schedule},
+            {"warmup", training.lr.warmup}}},
           {"betas", training.betas},
           {"eps", training.eps},
           {"weight_decay", training.weight_decay},
@@ -95,6 +99,8 @@ TEST_CASE("weights and inputs for PyTorch", "[.oracle-inputs]") {
 
     nlohmann::json json = {{"steps", kOracleSteps},
                            {"global_batch", prepared.study.training.global_batch},
+                           {"microbatch", prepared.study.training.microbatch},
+                           {"in_16_bit", short_precisions(oracle)},
                            {"names", to_json(names)},
                            {"inputs", inputs_of(prepared.study, prepared.model)}};
     for (const OracleTraining& training : oracle_trainings(oracle)) {

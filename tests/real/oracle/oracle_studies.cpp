@@ -64,7 +64,15 @@ std::vector<OracleTraining> oracle_trainings(const OracleStudy& study) {
             "training.weight_decay=0", "training.clip_norm=0"}},
           {"adamw",
            {"training.optimizer=adamw", "training.lr.peak=" + study.adamw_rate,
-            "training.weight_decay=0.1", "training.clip_norm=1"}}};
+            "training.lr.schedule=cosine", "training.lr.warmup=4",
+            "training.steps=" + std::to_string(kOracleSteps), "training.weight_decay=0.1",
+            "training.clip_norm=1"}}};
+}
+
+std::vector<std::string> short_precisions(const OracleStudy& study) {
+  if (study.name == "t5-gated") return {"fp16"};
+  const bool both = study.name == "gpt-exact-gelu" || study.name == "llama-tied";
+  return both ? std::vector<std::string>{"bf16", "fp16"} : std::vector<std::string>{};
 }
 
 }  // namespace trainyard

@@ -29,12 +29,11 @@
 // too.
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/real/loopback_run.h"
 #include "tests/real/oracle/oracle_studies.h"
-#include "tests/support/source_root.h"
+#include "tests/real/oracle/training_golden.h"
 
 namespace trainyard {
 
@@ -48,14 +47,6 @@ struct Tolerance {
 constexpr Tolerance kFp64{.loss = 1e-7, .norm = 1e-7, .own = 1e-7, .global = 1e-8};
 constexpr Tolerance kFp32{.loss = 1e-5, .norm = 1e-5, .own = 1e-5, .global = 1e-6};
 constexpr Tolerance kFp32Relu{.loss = 1e-4, .norm = 1e-2, .own = 1e-5, .global = 1e-6};
-
-nlohmann::json read_golden(const std::string& name) {
-  const std::string path = source_root() + "/tests/golden/training/" + name + ".json";
-  std::ifstream file(path);
-  INFO(path);
-  REQUIRE(file);
-  return nlohmann::json::parse(file);
-}
 
 double norm_of(const std::vector<double>& values) {
   double sum = 0;
@@ -125,7 +116,7 @@ void compare(const LoopbackRun& run, const nlohmann::json& golden, const std::st
 }
 
 void train_and_compare(const OracleStudy& study, const std::vector<std::string>& layout) {
-  const nlohmann::json golden = read_golden(study.name);
+  const nlohmann::json golden = read_training_golden(study.name);
   const bool relu = prepare_text(study.yaml, {}).study.model.activation == Activation::kRelu;
   for (const OracleTraining& training : oracle_trainings(study)) {
     std::vector<std::string> sets = training.sets;

@@ -1,0 +1,122 @@
+#include "tests/real/attended.h"
+
+#include <cmath>
+
+#include "real/kernels/kernels.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::int64_t kSamples = 3;
+
+using Extents = std::vector<std::int64_t>;
+
+/// Numbers in [-1, 1] without a pattern.
+at::Tensor numbers(const Extents& shape, double step) {
+  const at::Tensor out = at::empty(shape, at::TensorOptions(at::kDouble));
+  double* data = out.mutable_data_ptr<double>();
+  for (std::int64_t i = 0; i < out.numel(); ++i)
+    data[i] = std::sin(step * static_cast<double>(i + 1));
+  return out;
+}
+
+std::vector<double> vector(const at::Tensor& tensor) {
+  const at::Tensor all = tensor.contiguous();
+  return {all.const_data_ptr<double>(), all.const_data_ptr<double>() + all.numel()};
+}
+
+class Operands {
+ public:
+  explicit Operands(const AttentionTrial& trial) : trial_(trial) {
+    width = trial.heads * trial.head_dim;
+    kv_width = trial.kv_heads * trial.head_dim;
+    q = numbers({kSamples, trial.queries, width}, 12.9898);
+    k = numbers({kSamples, trial.keys, kv_width}, 78.233);
+    v = numbers({kSamples, trial.keys, kv_width}, 37.719);
+    grad = numbers({kSamples, trial.queries, width}, 4.1414);
+    mask = at::ones({kSamples, trial.keys}, at::TensorOptions(at::kLong));
+    if (trial.padded) {
+      for (std::int64_t s = 0; s < kSamples; ++s) {
+        mask.select(0, s).narrow(0, trial.keys - s, s).fill_(0);
+      }
+    }
+    attrs.heads = static_cast<decltype(attrs.heads)>(trial.heads);
+    attrs.kv_heads = static_cast<decltype(attrs.kv_heads)>(trial.kv_heads);
+    attrs.head_dim = static_cast<decltype(attrs.head_dim)>(trial.head_dim);
+    attrs.scale = 0.5F;
+    attrs.packed = trial.packed;
+    attrs.causal = trial.causal;
+    attrs.has_mask = trial.padded;
+  }
+
+  std::vector<at::Tensor> run(Kernel kernel, std::vector<at::Tensor> reads,
+                              std::vector<Extents> shapes) const {
+    const StepState state;
+    KernelCall call;
+    call.attrs = &attrs;
+    call.state = &state;
+    call.immediate = !trial_.deferred;
+    call.reads = std::move(reads);
+    call.writes.resize(shapes.size());
+    call.write_types.assign(shapes.size(), at::kDouble);
+    call.write_shapes = std::move(shapes);
+    kernel(call);
+    return call.writes;
+  }
+
+  /// Behind `reads`, where there is one.
+  std::vector<at::Tensor> with_mask(std::vector<at::Tensor> reads) const {
+    if (trial_.padded) reads.push_back(mask);
+    return reads;
+  }
+
+  std::int64_t width = 0, kv_width = 0;
+  at::Tensor q, k, v, grad, mask;
+  OpAttrs attrs;
+
+ private:
+  const AttentionTrial& trial_;
+};
+
+}  // namespace
+
+Attention attend_by_flash(const AttentionTrial& trial) {
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  const Operands in(trial);
+  const std::vector<at::Tensor> projections = trial.packed
+                                                  ? std::vector{at::cat({in.q, in.k, in.v}, -1)}
+                                                  : std::vector{in.q, at::cat({in.k, in.v}, -1)};
+  const Extents q = in.q.sizes().vec();
+  const std::vector<at::Tensor> saved = in.run(flash_attention, in.with_mask(projections),
+                                               {q, {kSamples, trial.heads, trial.queries}});
+  std::vector<at::Tensor> reads = {in.grad};
+  reads.insert(reads.end(), projections.begin(), projections.end());
+  reads = in.with_mask(std::move(reads));
+  reads.insert(reads.end(), saved.begin(), saved.end());
+  std::vector<Extents> shapes;
+  for (const at::Tensor& projection : projections) shapes.push_back(projection.sizes().vec());
+  const std::vector<at::Tensor> gradients =
+      in.run(flash_attention_dx, std::move(reads), std::move(shapes));
+  const std::int64_t kv = trial.packed ? in.width : 0;  // where k begins in its tensor
+  const at::Tensor &dq = gradients.front(), &dkv = gradients.back();
+  return {vector(saved[0]), vector(dq.narrow(-1, 0, in.width)),
+          vector(dkv.narrow(-1, kv, in.kv_width)),
+          vector(dkv.narrow(-1, kv + in.kv_width, in.kv_width))};
+}
+
+Attention attend_by_scores(const AttentionTrial& trial) {
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  const Operands in(trial);
+  const Extents q = in.q.sizes().vec(), k = in.k.sizes().vec();
+  const Extents whole = {kSamples, trial.heads, trial.queries, trial.keys};
+  const at::Tensor s = in.run(scores, {in.q, in.k}, {whole})[0];
+  const at::Tensor p = in.run(softmax, in.with_mask({s}), {whole})[0];
+  const at::Tensor out = in.run(context, {p, in.v}, {q})[0];
+  const std::vector<at::Tensor> of_context = in.run(context_dx, {in.grad, p, in.v}, {whole, k});
+  const at::Tensor ds = in.run(softmax_dx, {of_context[0], p}, {whole})[0];
+  const std::vector<at::Tensor> of_scores = in.run(scores_dx, {ds, in.q, in.k}, {q, k});
+  return {vector(out), vector(of_scores[0]), vector(of_scores[1]), vector(of_context[1])};
+}
+
+}  // namespace trainyard
