@@ -1,7 +1,5 @@
 #include "real/train/training_run.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -30,6 +28,7 @@
 #include "real/launch/beats.h"
 #include "real/launch/failure.h"
 #include "real/launch/local_launcher.h"
+#include "real/launch/run_addresses.h"
 #include "real/train/loss_file.h"
 #include "real/train/rank_trainer.h"
 #include "real/train/run_answer.h"
@@ -72,7 +71,8 @@ class Run {
   Run(const TrainingPlan& plan, const TrainOptions& options, const RankEnvironment& environment)
       : plan_(plan), options_(options), environment_(environment), study_(plan_.prepared.study),
         timeout_(std::chrono::milliseconds(std::llround(study_.training.timeout_s * 1000))),
-        rendezvous_(address(), timeout_), beats_(client_address(), timeout_) {}
+        addresses_(run_addresses(environment, environment_variable("TRAINYARD_HOST"))),
+        rendezvous_(store_address(environment.serves_store), timeout_), beats_(store_address(false), timeout_) {}
 
   void run() {
     check_same_program();
@@ -100,22 +100,7 @@ class Run {
   std::int64_t rank() const { return environment_.rank; }
   std::int64_t ranks() const { return environment_.world_size; }
 
-  RendezvousAddress address() const {
-    return {environment_.master_host, environment_.master_port, environment_.serves_store};
-  }
-  RendezvousAddress client_address() const {
-    return {environment_.master_host, environment_.master_port, false};
-  }
-  /// By which address other ranks reach this one.
-  std::string own_host() const {
-    const auto host = environment_variable("TRAINYARD_HOST");
-    if (host) return *host;
-    const bool local = environment_.master_host == "127.0.0.1" || environment_.master_host == "localhost";
-    if (local) return "127.0.0.1";
-    char name[256] = {};
-    if (gethostname(name, sizeof name - 1) != 0) return "127.0.0.1";
-    return name;
-  }
+  RendezvousAddress store_address(bool serves) const { return {addresses_.store, environment_.master_port, serves}; }
 
   bool on_gpu() const { return study_.training.kernels == KernelSet::kCuda; }
 
@@ -127,7 +112,7 @@ class Run {
   }
 
   std::unique_ptr<Transport> make_transport(const Device& device) {
-    auto hosts = make_gloo_transport(rendezvous_, rank(), own_host(), timeout_ + kGrace);
+    auto hosts = make_gloo_transport(rendezvous_, rank(), addresses_.own, timeout_ + kGrace);
     if (!on_gpu()) return hosts;
     return with_hosts(make_nccl_transport(rendezvous_, device.where().index(), timeout_ + kGrace), std::move(hosts));
   }
@@ -382,6 +367,7 @@ class Run {
   const RankEnvironment& environment_;
   const Study& study_;
   std::chrono::milliseconds timeout_;
+  RunAddresses addresses_;
   Rendezvous rendezvous_;
   Rendezvous beats_;  // a connection of its own: the other may be waiting
   std::int64_t reporter_ = 0;
