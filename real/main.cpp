@@ -135,8 +135,13 @@ CLI::App* add_train(CLI::App& app, TrainOptions& options) {
   command->add_option("--ranks", options.ranks, "processes to start; sets cluster.ranks");
   command->add_option("--device", options.device, "cpu or cuda; must be what training.kernels says");
   command->add_option("--steps", options.steps, "the run's total; sets training.steps");
-  command->add_flag("--resume", options.resume, "go on from the last checkpoint in --out");
-  command->add_flag("--overwrite", options.overwrite, "begin again in a folder that holds a run");
+  CLI::Option* resume = command->add_flag("--resume", options.resume, "go on from the last checkpoint in --out");
+  CLI::Option* from = command->add_option_function<std::int64_t>(
+      "--resume-from", [&options](std::int64_t step) { options.resume = true, options.resume_from = step; },
+      "go on from the checkpoint of this step; later ones are kept under other names");
+  from->type_name("STEP");
+  command->add_flag("--overwrite", options.overwrite, "begin again in a folder that holds a run")
+      ->excludes(resume)->excludes(from);
   command->add_option("--out", options.out, "folder of the run; default runs/<study name>");
   command->add_option("--weights", options.weights,
                       "weights to start from: a checkpoint's folder, or a folder or file as Hugging Face saves them");

@@ -17,6 +17,7 @@
 #include "engine/base/error.h"
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/hugging_face_weights.h"
+#include "real/checkpoint/resume_point.h"
 #include "real/comm/gloo.h"
 #include "real/comm/rendezvous.h"
 #include "real/cuda/cuda.h"
@@ -127,9 +128,8 @@ class Run {
   }
 
   void resume(RankTrainer& trainer) {
-    const std::optional<std::string> latest = latest_complete(checkpoint_folder(plan_));
-    if (!latest) throw ConfigError(checkpoint_folder(plan_) + ": no complete checkpoint to resume from");
-    load_checkpoint(Checkpoint::open(*latest, rank() == 0 ? Verify::kChecksums : Verify::kStructure), trainer);
+    const ResumePoint point = find_resume_point(checkpoint_folder(plan_), options_.resume_from);
+    load_checkpoint(open_to_resume(point, rank() == 0 ? Verify::kChecksums : Verify::kStructure), trainer);
   }
 
   /// Weights of another run, or published ones; optimizer state and position are a new run's.
@@ -190,6 +190,11 @@ class Run {
 
   /// What prepare_folder() left for when all ranks are ready to go on.
   void keep_plan() const {
+    if (options_.resume_from) {
+      for (const std::string& name : set_aside_later(find_resume_point(checkpoint_folder(plan_), options_.resume_from))) {
+        std::fprintf(stderr, "a later checkpoint is kept as %s\n", name.c_str());
+      }
+    }
     if (options_.resume || tries_orders(study_)) write_plan(plan_);
     const std::string order = plan_.out + "/schedule.csv";
     if (study_.schedule.mode != "dynamic") {
