@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/real/layouts.h"
+#include "tests/real/threads/beats_run.h"
 #include "tests/real/threads/failing_run.h"
 #include "tests/real/threads/hanging_run.h"
 #include "tests/real/threads/race_reports.h"
@@ -60,6 +61,12 @@ TEST_CASE("the thread that sends beats reads where a rank is while it moves") {
   REQUIRE(touched.beats.size() == 2);
   // The last were sent when the third step began, or later in it.
   for (const std::string& where : touched.beats) CHECK(where.starts_with("step 3"));
+}
+
+TEST_CASE("where a rank was last seen is less than a second old") {
+  const double oldest = oldest_beat(std::chrono::milliseconds(2500));
+  CHECK(oldest > 0);
+  CHECK(oldest < 0.9);  // the rest of the second is for whoever reads it and says so
 }
 
 TEST_CASE("tensors that one thread takes and another gives back keep what was written") {
