@@ -358,7 +358,8 @@ void RankExecutor::run(const OpPlan& plan, const IssuedOp& issued) {
     if (k.writes[0].defined()) return;
     const int dim = plan.attrs->dim;
     const std::int64_t extent = plan.write_shapes[0][static_cast<std::size_t>(dim)];
-    k.set(0, k.reads[0].narrow(dim, plan.write_places[0].start[static_cast<std::size_t>(dim)], extent).contiguous());
+    // Also where the part lies in one piece: it outlives the whole, whose memory is given back.
+    k.out(0).copy_(k.reads[0].narrow(dim, plan.write_places[0].start[static_cast<std::size_t>(dim)], extent));
     return;
   }
   StepState state = plan.corrects ? *before_ : state_;
