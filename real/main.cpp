@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cli/command_line.h"
+#include "cli/waiting_threads.h"
 #include "engine/base/error.h"
 #include "real/calibrate/calibrate_command.h"
 #include "real/emulate/emulation.h"
@@ -206,6 +207,9 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   trainyard::end_with_supervisor();
+  // Started without `trainyard`, by torchrun say: begins again, since libgomp has read its limit already. Where that
+  // fails its threads spin longer, no more.
+  if (trainyard::limit_spinning()) execv("/proc/self/exe", argv);
   // A file that may not grow is an error of the write, not the end of the process.
   std::signal(SIGXFSZ, SIG_IGN);
   // Nor is a peer that has gone: the store's server writes to sockets as libuv does, which leaves this to programs.
