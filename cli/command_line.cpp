@@ -14,6 +14,7 @@
 #include <string_view>
 #include <nlohmann/json.hpp>
 
+#include "cli/waiting_threads.h"
 #include "engine/base/error.h"
 
 namespace trainyard {
@@ -59,6 +60,7 @@ int run_real(const char* const* argv) {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string real = (self.parent_path() / "trainyard-real").string();
+  limit_spinning();
   execv(real.c_str(), const_cast<char* const*>(argv));
   return fail(kBackendFailed, real + ": " + std::strerror(errno) +
               "; ./trainyard train, emulate and calibrate --device install LibTorch and build it", "", false);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cli/command_line.h"
+#include "cli/waiting_threads.h"
 #include "engine/base/error.h"
 #include "engine/config/quantity.h"
 #include "engine/config/user_text.h"
@@ -137,8 +138,13 @@ CLI::App* add_train(CLI::App& app, TrainOptions& options) {
   command->add_option("--ranks", options.ranks, "processes to start; sets cluster.ranks");
   command->add_option("--device", options.device, "cpu or cuda; must be what training.kernels says");
   command->add_option("--steps", options.steps, "the run's total; sets training.steps");
-  command->add_flag("--resume", options.resume, "go on from the last checkpoint in --out");
-  command->add_flag("--overwrite", options.overwrite, "begin again in a folder that holds a run");
+  CLI::Option* resume = command->add_flag("--resume", options.resume, "go on from the last checkpoint in --out");
+  CLI::Option* from = command->add_option_function<std::int64_t>(
+      "--resume-from", [&options](std::int64_t step) { options.resume = true, options.resume_from = step; },
+      "go on from the checkpoint of this step; later ones are kept under other names");
+  from->type_name("STEP");
+  command->add_flag("--overwrite", options.overwrite, "begin again in a folder that holds a run")
+      ->excludes(resume)->excludes(from);
   command->add_option("--out", options.out, "folder of the run; default runs/<study name>");
   command->add_option("--weights", options.weights,
                       "weights to start from: a checkpoint's folder, or a folder or file as Hugging Face saves them");
@@ -215,6 +221,9 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   trainyard::end_with_supervisor();
+  // Started without `trainyard`, by torchrun say: begins again, since libgomp has read its limit already. Where that
+  // fails its threads spin longer, no more.
+  if (trainyard::limit_spinning()) execv("/proc/self/exe", argv);
   // A file that may not grow is an error of the write, not the end of the process.
   std::signal(SIGXFSZ, SIG_IGN);
   // Nor is a peer that has gone: the store's server writes to sockets as libuv does, which leaves this to programs.

@@ -168,7 +168,7 @@ Seconds curve_time(const KernelWork& work, const HardwareProfile& hardware,
       log.use(curve.provenance, device, entry, "memory-bound kernels");
       // What a framework adds to the kernels of activations it does not add to those of gradients.
       double factor = 1;
-      if (!work.of_gradients && !work.of_transfers) {
+      if (!work.of_gradients && !work.plain_copy) {
         use_number("memory_bound_factor", "memory-bound kernels", software, log);
         factor = software.memory_bound_factor;
       }
@@ -196,7 +196,7 @@ double framework_factor(const KernelWork& work, const SoftwareProfile& software,
       use_number("attention_factor", "unfused attention", software, log);
       return software.attention_factor;
     case KernelClass::kMemoryBound:
-      if (work.of_gradients || work.of_transfers) return 1;
+      if (work.of_gradients || work.plain_copy) return 1;
       use_number("memory_bound_factor", "memory-bound kernels", software, log);
       return software.memory_bound_factor;
     default: return 1;

@@ -33,8 +33,7 @@ struct KernelWork {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   std::int64_t head_dim = 0;    // attention's own ops: products, softmax, dropout of probabilities
   bool of_gradients = false;    // memory-bound, on gradients of parameters alone: adds or clears them
-  bool of_transfers =
-      false;  // memory-bound, of what is sent: a plain copy whatever the framework's kernels
+  bool plain_copy = false;      // memory-bound, whatever the framework's kernels: of what is sent, of an own shard
   KernelForm form;
 };
 

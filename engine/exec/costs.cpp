@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/program/no_ops.h"
+
 namespace trainyard {
 
 namespace {
@@ -33,6 +35,7 @@ class SegmentCoster {
       const KernelWork work = work_of_(op);
       cost.flop = work.flop;
       cost.bytes = work.bytes;
+      if (has_no_peers(program_, op)) continue;
       if (moves_data(op.kind)) {
         cost.launch = launch_;
       } else if (work.cls != KernelClass::kNone) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/exec/op_work.h"
+#include "engine/program/no_ops.h"
 
 namespace trainyard {
 
@@ -19,7 +20,7 @@ Lanes find_lanes(const Program& program) {
     auto& of_op = out.of_op[s];
     of_op.reserve(program.segments[s].ops.size());
     for (const ProgramOp& op : program.segments[s].ops) {
-      if (!moves_data(op.kind)) {
+      if (!moves_data(op.kind) || has_no_peers(program, op)) {
         of_op.push_back(-1);
         continue;
       }

@@ -34,7 +34,7 @@ struct Message {
 struct Lanes {
   std::vector<Lane> lanes;
   std::vector<Message> messages;
-  std::vector<std::vector<std::int32_t>> of_op;  // [segment][op]: index into messages; -1: none
+  std::vector<std::vector<std::int32_t>> of_op;  // [segment][op]: index into messages; -1: none (nor of a group of one)
 };
 Lanes find_lanes(const Program& program);
 

@@ -152,7 +152,7 @@ void RankProgress::free(RankState& state, StreamState& stream, const StreamItem&
 void RankProgress::record(RankState& state, const StreamState& stream, const StreamItem& item,
                           std::uint32_t k, Seconds issued, Seconds ready, Seconds start,
                           Seconds end) {
-  if (!state.records) return;
+  if (!state.records || !item.op[k].has_row) return;
   const auto s = static_cast<std::size_t>(item.stream);
   // Nothing starts before it is issued and ready, but sums that should be equal may round
   // otherwise.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/exec/stream_waits.h"
+#include "engine/program/no_ops.h"
 #include "engine/program/owners.h"
 
 namespace trainyard {
@@ -57,8 +58,10 @@ class TimedRanks::Maker {
       for (std::size_t k = 0; k < segment.ops.size(); ++k) {
         // What belongs to another replica is passed by.
         const std::int32_t owner = replica < 0 || messages[k] >= 0 ? -1 : owner_of(program_, segment.ops[k]);
-        const OpCost& cost = owner >= 0 && owner != replica ? kPassedBy : costs[static_cast<std::size_t>(s)][k];
+        const bool passed_by = owner >= 0 && owner != replica;
+        const OpCost& cost = passed_by ? kPassedBy : costs[static_cast<std::size_t>(s)][k];
         timed.ops.push_back(op(segment, segment.ops[k], cost, messages[k], out));
+        timed.ops.back().has_row = !passed_by && !has_no_peers(program_, segment.ops[k]);
         timed.ops.back().waits = waits.of_op[k];
         depend_on_ops(segment, k, timed.ops.back(), out);
       }

@@ -41,6 +41,7 @@ struct TimedOp {
   StreamId stream = StreamId::kMain;
   bool host_sync = false;
   bool update = false;        // phase U: counts as optimizer
+  bool has_row = true;        // in traces; false: it does nothing on this rank
   StreamSet waits = 0;        // bit s: for the latest op of stream s
   bool takes_arena = false;   // side stream writes arena storage: waits for the frees issued before
   std::int32_t pool_taken = -1;      // pool of this rank whose next slot it fills

@@ -186,6 +186,7 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
                        std::span<const OperandShape> accumulates) {
   KernelWork work;
   work.cls = op_info(kind).kernel;
+  if (kind == OpKind::kSlice && attrs.dim >= 0) work.cls = KernelClass::kMemoryBound;  // else a view
   work.kind = kind;
   work.part = part;
   if (work.cls == KernelClass::kNone) return work;
@@ -216,7 +217,13 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
     case OpKind::kAdd: work.of_gradients = !accumulates.empty(); break;
     case OpKind::kZero: work.of_gradients = true; break;
     case OpKind::kDeviceCopy:
-      work.of_transfers = true;
+      work.plain_copy = true;
+      break;
+    case OpKind::kSlice:
+      // Only the own shard is touched.
+      work.bytes = 2 * size(writes[0]);
+      work.m = rows(*writes[0].shape), work.n = last(*writes[0].shape);
+      work.plain_copy = true;
       break;
     default: break;
   }

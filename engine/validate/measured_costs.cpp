@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "engine/exec/timed_program.h"
-#include "engine/program/owners.h"
 
 namespace trainyard {
 
@@ -106,8 +105,7 @@ MeasuredCosts measure_costs(const Program& program, const Lanes& lanes, const Me
       for (std::size_t i = 0; i < rank.rows.size(); ++i) {
         const TraceRow& row = rank.rows[i];
         const ProgramOp& op = op_of(program, row);
-        const bool runs = op.stream == StreamId::kMain && op.kind != OpKind::kFree &&
-                          !passes_by(program, op, rank.rank);
+        const bool runs = op.stream == StreamId::kMain && op.kind != OpKind::kFree;
         const auto segment = static_cast<std::size_t>(row.segment);
         if (runs) kernel[segment][row.op].add(row.end - row.start);
         host[segment][row.op].add(before[i]);

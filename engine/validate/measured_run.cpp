@@ -8,6 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/mapped_file.h"
+#include "engine/program/no_ops.h"
 #include "engine/program/program_text.h"
 #include "engine/report/json_position.h"
 #include "engine/validate/error_stats.h"
@@ -17,7 +18,8 @@ namespace trainyard {
 namespace {
 
 constexpr double kNanosecond = 1e-9;
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
+constexpr int kVersionOfAllRows = 1;  // instructions that did nothing have times there
 
 Seconds latest_end(const MeasuredStep& step) {
   Seconds latest = -std::numeric_limits<double>::infinity();
@@ -41,18 +43,25 @@ bool follows(const MeasuredRun& run, std::size_t i) {
 }
 
 /// Of one rank and step: per row its issue after the one before, then its start and its end after
-/// that.
-nlohmann::json packed_times(const std::vector<TraceRow>& rows, Seconds origin) {
+/// that. `all`: what the rank issues; null where it has no row.
+nlohmann::json packed_times(const std::vector<TraceRow>& rows, const std::vector<TraceRow>& all, Seconds origin) {
   auto out = nlohmann::json::array();
   std::int64_t before = 0;
   const auto ticks = [&](Seconds at) { return std::llround((at - origin) / kNanosecond); };
-  for (const TraceRow& row : rows) {
+  std::size_t next = 0;
+  for (const TraceRow& place : all) {
+    if (next == rows.size() || rows[next].segment != place.segment || rows[next].mb != place.mb || rows[next].op != place.op) {
+      for (int i = 0; i < 3; ++i) out.push_back(nullptr);
+      continue;
+    }
+    const TraceRow& row = rows[next++];
     const std::int64_t issued = ticks(row.issued);
     out.push_back(issued - before);
     out.push_back(ticks(row.start) - issued);
     out.push_back(ticks(row.end) - issued);
     before = issued;
   }
+  check(next == rows.size(), "rows are of what the rank issues, in that order");
   return out;
 }
 
@@ -69,8 +78,9 @@ class Reader {
   }
 
   MeasuredRun read(const nlohmann::json& root) {
-    if (integer(root, "version") != kVersion)
-      fail("version", "this version reads " + std::to_string(kVersion));
+    version_ = integer(root, "version");
+    if (version_ < kVersionOfAllRows || version_ > kVersion)
+      fail("version", "this version reads up to " + std::to_string(kVersion));
     MeasuredRun run;
     run.program_digest = text(root, "program_digest");
     if (run.program_digest != program_digest(program_)) {
@@ -135,10 +145,10 @@ class Reader {
     RankTrace rank;
     rank.rank = number;
     rank.list = list_of(program_, number);
-    rank.rows = rows_[rank.list];
-    if (!times.is_array() || times.size() != 3 * rank.rows.size()) {
+    const std::vector<TraceRow>& all = rows_[rank.list];
+    if (!times.is_array() || times.size() != 3 * all.size()) {
       fail("times", "rank " + std::to_string(number) + " issues " +
-                        std::to_string(rank.rows.size()) +
+                        std::to_string(all.size()) +
                         " instructions a step; the file has not three times of each");
     }
     std::int64_t issued = 0;
@@ -146,9 +156,12 @@ class Reader {
       if (!times[i].is_number_integer()) fail("times", "expected whole numbers");
       return times[i].get<std::int64_t>();
     };
-    for (std::size_t i = 0; i < rank.rows.size(); ++i) {
-      TraceRow& row = rank.rows[i];
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (version_ > kVersionOfAllRows && times[3 * i].is_null()) continue;
       issued += tick(3 * i);
+      const ProgramOp& op = program_.segments[static_cast<std::size_t>(all[i].segment)].ops[all[i].op];
+      if (does_nothing(program_, op, number)) continue;
+      TraceRow& row = rank.rows.emplace_back(all[i]);
       row.issued = static_cast<double>(issued) * kNanosecond;
       row.start = row.ready = static_cast<double>(issued + tick(3 * i + 1)) * kNanosecond;
       row.end = static_cast<double>(issued + tick(3 * i + 2)) * kNanosecond;
@@ -158,6 +171,7 @@ class Reader {
 
   const std::string& path_;
   const Program& program_;
+  std::int64_t version_ = kVersion;
   std::vector<std::vector<TraceRow>> rows_;  // [list]
 };
 
@@ -231,7 +245,8 @@ bool oversubscribed(const MeasuredRun& run) {
   return run.device == "cpu" && run.ranks_on_machine > run.cores;
 }
 
-void write_measured_run(const MeasuredRun& run, const std::function<void(std::string_view)>& sink) {
+void write_measured_run(const MeasuredRun& run, const Program& program,
+                        const std::function<void(std::string_view)>& sink) {
   nlohmann::ordered_json head;
   head["version"] = kVersion;
   head["program_digest"] = run.program_digest;
@@ -240,10 +255,12 @@ void write_measured_run(const MeasuredRun& run, const std::function<void(std::st
   head["ranks_on_machine"] = run.ranks_on_machine;
   head["threads_per_rank"] = run.threads_per_rank;
   head["times_are"] =
-      "ns per instruction, in issue order: issued after the one before; start, end after issued";
+      "ns per instruction, in issue order: issued after the one before; start, end after issued; null: it did nothing";
   std::string text = head.dump();
   text.back() = ',';
   sink(text + "\"steps\":[");
+  std::vector<std::vector<TraceRow>> issued;  // [list]
+  for (const RankClass& list : program.body) issued.push_back(issued_rows(program, list));
   Seconds origin = std::numeric_limits<double>::infinity();
   for (const MeasuredStep& step : run.steps) origin = std::min(origin, first_issue(step));
   for (std::size_t i = 0; i < run.steps.size(); ++i) {
@@ -252,7 +269,7 @@ void write_measured_run(const MeasuredRun& run, const std::function<void(std::st
          ",\"after_checkpoint\":" + (step.after_checkpoint ? "true" : "false") +
          (step.after_void ? ",\"after_void\":true" : "") + ",\"times\":[");
     for (std::size_t r = 0; r < step.ranks.size(); ++r) {
-      sink((r == 0 ? "" : ",\n") + packed_times(step.ranks[r].rows, origin).dump());
+      sink((r == 0 ? "" : ",\n") + packed_times(step.ranks[r].rows, issued[step.ranks[r].list], origin).dump());
     }
     sink("]}");
   }

@@ -51,8 +51,9 @@ std::vector<TraceRow> issued_rows(const Program& program, const RankClass& list)
 /// More ranks on a machine than it has cores: who runs when is the scheduler's choice.
 bool oversubscribed(const MeasuredRun& run);
 
-/// Times in whole nanoseconds. Rows are those of issued_rows().
-void write_measured_run(const MeasuredRun& run, const std::function<void(std::string_view)>& sink);
+/// Times in whole nanoseconds, of all of issued_rows(): null of those that the run has no row of (program/no_ops.h).
+void write_measured_run(const MeasuredRun& run, const Program& program,
+                        const std::function<void(std::string_view)>& sink);
 
 /// What write_measured_run() wrote, of a run of `program`. Throws ConfigError where the file cannot
 /// be read, is of another Program, or has not one time for every instruction.

@@ -10,7 +10,6 @@
 #include "engine/exec/meetings.h"
 #include "engine/exec/op_work.h"
 #include "engine/exec/timed_program.h"
-#include "engine/program/owners.h"
 #include "engine/report/row_classes.h"
 #include "engine/validate/error_stats.h"
 #include "engine/validate/measured_costs.h"
@@ -145,7 +144,7 @@ class Comparer {
       for (const RankTrace& rank : in_.measured.steps[i].ranks) {
         for (const TraceRow& row : rank.rows) {
           const ProgramOp& op = op_of(row);
-          if (moves_data(op.kind) || passes_by(in_.program, op, rank.rank)) continue;
+          if (moves_data(op.kind)) continue;
           const KernelWork work = work_of(op);
           if (work.cls == KernelClass::kNone) continue;
           const Key key{work.form, work.m, work.n, work.k, work.batch, work.bytes};

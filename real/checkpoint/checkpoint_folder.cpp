@@ -18,6 +18,24 @@ std::string padded(std::int64_t number, std::size_t digits) {
   return std::string(text.size() < digits ? digits - text.size() : 0, '0') + text;
 }
 
+/// None where there is no such folder.
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  std::filesystem::directory_iterator entries(folder, error);
+  if (error == std::errc::no_such_file_or_directory) return names;
+  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+    names.push_back(entries->path().filename().string());
+  }
+  if (error) throw BackendError(folder + ": cannot list: " + error.message());
+  return names;
+}
+
+bool has_index(const std::string& folder, const std::string& name) {
+  std::error_code ignored;
+  return std::filesystem::exists(std::filesystem::path(folder) / name / kIndexName, ignored);
+}
+
 }  // namespace
 
 std::string checkpoint_name(std::int64_t step) { return std::string(kPrefix) + padded(step, 8); }
@@ -41,19 +59,23 @@ std::string shard_name(std::int32_t rank) { return "rank-" + padded(rank, 5) + "
 
 std::vector<std::int64_t> complete_steps(const std::string& folder) {
   std::vector<std::int64_t> steps;
-  std::error_code error;
-  std::filesystem::directory_iterator entries(folder, error);
-  if (error == std::errc::no_such_file_or_directory) return steps;
-  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
-    const auto step = parse_checkpoint_name(entries->path().filename().string());
-    std::error_code ignored;
-    if (step && std::filesystem::exists(entries->path() / kIndexName, ignored)) {
-      steps.push_back(*step);
-    }
+  for (const std::string& name : names_in(folder)) {
+    const auto step = parse_checkpoint_name(name);
+    if (step && has_index(folder, name)) steps.push_back(*step);
   }
-  if (error) throw BackendError(folder + ": cannot list: " + error.message());
   std::sort(steps.begin(), steps.end());
   return steps;
+}
+
+std::vector<std::string> incomplete_after(const std::string& folder, std::int64_t step) {
+  std::vector<std::string> out;
+  for (const std::string& name : names_in(folder)) {
+    const bool draft = is_draft_name(name);
+    const auto of = parse_checkpoint_name(draft ? std::string_view(name).substr(kDraftPrefix.size()) : name);
+    if (of && *of > step && (draft || !has_index(folder, name))) out.push_back(name);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
 }
 
 }  // namespace trainyard

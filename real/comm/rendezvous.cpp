@@ -1,6 +1,7 @@
 #include "real/comm/rendezvous.h"
 
 #include "engine/base/error.h"
+#include "real/comm/address.h"
 #include "real/comm/rendezvous_store.h"
 
 namespace trainyard {
@@ -30,6 +31,12 @@ Rendezvous::Rendezvous(const RendezvousAddress& address, std::chrono::millisecon
     c10d::TCPStoreOptions options;
     options.port = static_cast<std::uint16_t>(address.port);
     options.isServer = address.server;
+    if (address.server) {
+      // The store by itself would listen on all interfaces.
+      const ListeningSocket socket = listen_at(address.host, address.port);
+      options.masterListenFd = socket.descriptor;
+      options.port = static_cast<std::uint16_t>(socket.port);
+    }
     options.waitWorkers = false;
     options.timeout = timeout;
     store_->tcp = c10::make_intrusive<c10d::TCPStore>(address.host, options);

@@ -14,7 +14,7 @@
 namespace trainyard {
 
 struct RendezvousAddress {
-  std::string host = "127.0.0.1";
+  std::string host = "127.0.0.1";  // a server listens there alone
   int port = 0;               // 0, as server: any free one
   bool server = false;        // this process keeps the store
 };

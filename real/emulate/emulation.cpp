@@ -20,6 +20,7 @@
 #include "engine/config/study_writer.h"
 #include "engine/config/user_text.h"
 #include "engine/cost/cpu_profile.h"
+#include "engine/program/no_ops.h"
 #include "engine/program/program_text.h"
 #include "engine/report/trace_json.h"
 #include "engine/validate/measured_costs.h"
@@ -122,11 +123,12 @@ void set_threads(const EmulateOptions& options, const Study& study) {
       static_cast<int>(options.threads.value_or(std::max<std::int64_t>(1, cores / sharing))));
 }
 
-OwnTime predicted_time(const Program& program, const Costs& costs, std::size_t list) {
+OwnTime predicted_time(const Program& program, const Costs& costs, std::int64_t rank, std::size_t list) {
   OwnTime out;
   const auto& ops = costs.ops.at(1.0);
   for (const TraceRow& row : issued_rows(program, program.body[list])) {
     const auto s = static_cast<std::size_t>(row.segment);
+    if (does_nothing(program, program.segments[s].ops[row.op], rank)) continue;
     const bool update = program.segments[s].phase == Phase::kUpdate;
     (update ? out.optimizer : out.compute) += ops[s][row.op].kernel;
   }
@@ -202,7 +204,7 @@ void run_ranks(const EmulateOptions& options, const TrainingPlan& plan, const Su
     check_memory(plan, rank, out.device == "cuda");
     EmulatedAnswer& answer = out.ranks.emplace_back();
     answer.run = emulate_rank(plan, rank, options.steps);
-    answer.predicted = predicted_time(plan.program, costs, answer.run.list);
+    answer.predicted = predicted_time(plan.program, costs, rank, answer.run.list);
     take_measured(plan.program, answer);
     answer.study_peak = study.peak_memory[answer.run.list];
     answer.study_headroom = study.memory_headroom[answer.run.list];

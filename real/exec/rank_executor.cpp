@@ -41,6 +41,10 @@ void transfer_data(const OpPlan& plan, const std::vector<at::Tensor>& reads, std
     writes[0].copy_(reads[0], /*non_blocking=*/true);
     return;
   }
+  if (plan.has_no_peers) {
+    if (!writes[0].is_alias_of(reads[0])) writes[0].view({-1}).copy_(reads[0].reshape({-1}));
+    return;
+  }
   Communicator& communicator = *plan.communicator;
   const int dim = plan.attrs->dim;
   switch (plan.op->kind) {
@@ -155,7 +159,8 @@ void RankExecutor::begin(const StepState& state, const StepState* before, bool r
   result_ = {};
   has_loss_ = has_norm_ = false;
   in_step_ = true;
-  issued_ = watched_ = 0;
+  issued_ = watched_ = launches_ = 0;
+  recorded_.clear();
   whereabouts_.step = state.step;
   device_.begin_step(plan_.order().num_events, records);
 }
@@ -193,16 +198,25 @@ StepResult RankExecutor::run_step(const StepState& state, const StepState* befor
   begin(state, before, records_);
   for (std::size_t call = 0; call < plan_.calls().size(); ++call) issue_call(call);
   end_step();
+  settle_rows();
+  if (has_loss_) result_.loss = loss_.item<double>();
+  if (has_norm_) result_.norm_sq = norm_sq_.item<double>();
+  return std::move(result_);
+}
+
+/// When what was recorded ran, now that it has; kernels whose guard was false did nothing.
+void RankExecutor::settle_rows() {
+  std::vector<TraceRow> rows;
   for (std::size_t i = 0; i < result_.rows.size(); ++i) {
-    TraceRow& row = result_.rows[i];
-    const TimeSpan span = device_.span(i);
+    const Recorded& recorded = recorded_[i];
+    if (recorded.guard.defined() && recorded.guard.item<double>() == 0) continue;
+    TraceRow& row = rows.emplace_back(result_.rows[i]);
+    const TimeSpan span = device_.span(recorded.launch);
     row.ready = span.ready;
     row.start = span.start;
     row.end = span.end;
   }
-  if (has_loss_) result_.loss = loss_.item<double>();
-  if (has_norm_) result_.norm_sq = norm_sq_.item<double>();
-  return std::move(result_);
+  result_.rows = std::move(rows);
 }
 
 void RankExecutor::issue(const IssuedOp& issued) {
@@ -211,7 +225,7 @@ void RankExecutor::issue(const IssuedOp& issued) {
   whereabouts_.segment = issued.segment;
   whereabouts_.op = static_cast<std::int32_t>(issued.op);
   const bool runs = !left_out(plan);  // else it still stands between what it waits for and who waits for it
-  if (records_ && runs) {
+  if (records_ && runs && !plan.passed_by && !plan.has_no_peers) {
     TraceRow row;
     row.step = static_cast<std::int32_t>(state_.step);
     row.segment = issued.segment;
@@ -219,12 +233,19 @@ void RankExecutor::issue(const IssuedOp& issued) {
     row.op = issued.op;
     row.issued = now();
     result_.rows.push_back(row);
+    recorded_.push_back({launches_, op.guard ? device_.host_number() : at::Tensor{}});
   }
   const std::vector<EventId>& waits = plan_.order().waits;
   for (std::uint32_t i = 0; i < issued.num_waits; ++i) device_.wait(op.stream, waits[issued.first_wait + i]);
-  if (!runs) {
-    // Nothing is launched.
-  } else if (moves_data(op.kind)) {
+  if (runs) launch(plan, issued);
+  if (issued.event >= 0) device_.record(op.stream, issued.event);
+  if (runs && plan.tells_validity) validate(plan);
+}
+
+void RankExecutor::launch(const OpPlan& plan, const IssuedOp& issued) {
+  const ProgramOp& op = *plan.op;
+  ++launches_;
+  if (moves_data(op.kind)) {
     move_data(plan, issued);
   } else {
     device_.launch(op, [&] {
@@ -234,8 +255,6 @@ void RankExecutor::issue(const IssuedOp& issued) {
       if (hooks_.op) hooks_.op(plan, true);
     });
   }
-  if (issued.event >= 0) device_.record(op.stream, issued.event);
-  if (runs && plan.tells_validity) validate(plan);
 }
 
 /// Corrections of a step that was valid or is not looked at, and the update of one that is void.
@@ -339,7 +358,8 @@ void RankExecutor::run(const OpPlan& plan, const IssuedOp& issued) {
     if (k.writes[0].defined()) return;
     const int dim = plan.attrs->dim;
     const std::int64_t extent = plan.write_shapes[0][static_cast<std::size_t>(dim)];
-    k.set(0, k.reads[0].narrow(dim, plan.write_places[0].start[static_cast<std::size_t>(dim)], extent).contiguous());
+    // Also where the part lies in one piece: it outlives the whole, whose memory is given back.
+    k.out(0).copy_(k.reads[0].narrow(dim, plan.write_places[0].start[static_cast<std::size_t>(dim)], extent));
     return;
   }
   StepState state = plan.corrects ? *before_ : state_;
@@ -353,6 +373,9 @@ void RankExecutor::run(const OpPlan& plan, const IssuedOp& issued) {
   k.decay = &plan.decay;
   k.has_norm = plan.has_norm;
   k.guard = op.guard ? values_.tensor(op.guard->value, microbatch_of(*op.guard, issued)) : at::Tensor{};
+  if (k.guard.defined() && records_) {
+    recorded_.back().guard.copy_(guard_holds(k.guard), /*non_blocking=*/true);
+  }
   if (plan.bucket >= 0 && !plan.corrects && hooks_.gradient) {
     hooks_.gradient(plan_.buckets()[static_cast<std::size_t>(plan.bucket)], k.reads.back());
   }

@@ -79,7 +79,9 @@ class RankExecutor {
   void begin(const StepState& state, const StepState* before, bool records);
   void issue_call(std::size_t call);
   void end_step();
+  void settle_rows();
   void issue(const IssuedOp& issued);
+  void launch(const OpPlan& plan, const IssuedOp& issued);
   bool left_out(const OpPlan& plan) const;
   void validate(const OpPlan& plan);
   void move_data(const OpPlan& plan, const IssuedOp& issued);
@@ -106,6 +108,12 @@ class RankExecutor {
   std::size_t issued_ = 0;     // ops of the order, the left out among them
   std::size_t watched_ = 0;    // ops before it have ended, as far as events tell
   bool records_ = false;
+  struct Recorded {
+    std::size_t launch = 0;  // of the device, in this step
+    at::Tensor guard;        // of a kernel that has one: 1, or 0 where it is false; on the host
+  };
+  std::vector<Recorded> recorded_;  // [row]
+  std::size_t launches_ = 0;
   ExecutorHooks hooks_;
   Whereabouts whereabouts_;
   KernelCall kernel_call_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "engine/program/no_ops.h"
 #include "engine/program/owners.h"
 #include "real/exec/rank_values.h"
 #include "real/parameters/initial_values.h"
@@ -38,7 +39,8 @@ RankPlan::RankPlan(const Program& program, const Graph& model, const Study& stud
   for (const IssuedOp& issued : order_.ops) {
     plan_segment(issued.segment, study, divisors);
     OpPlan& plan = segments_[static_cast<std::size_t>(issued.segment)][issued.op];
-    if (is_communication(plan.op->kind) && plan.communicator == nullptr) plan_communication(plan, transport);
+    const bool communicates = is_communication(plan.op->kind) && !plan.has_no_peers;
+    if (communicates && plan.communicator == nullptr) plan_communication(plan, transport);
   }
 }
 
@@ -89,6 +91,7 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
   plan.op = &op;
   plan.attrs = &program_.attrs[static_cast<std::size_t>(op.attrs)];
   plan.passed_by = passes_by(program_, op, rank_);
+  plan.has_no_peers = has_no_peers(program_, op);
   plan.corrects = segment.phase == Phase::kCorrect;
   plan.tells_validity = moves_data(op.kind) && !op.writes.empty() && op.writes[0].value == norm_of_all_;
   for (const Operands* operands : {&op.reads, &op.writes, &op.accumulates}) {

@@ -27,6 +27,7 @@ struct OpPlan {
   std::uint8_t slot = 0;                // the microbatch of the call that it is of
   int peer = 0;                         // transfers: the peer's place in the communicator's group; rooted collectives: the root's
   bool passed_by = false;               // another replica runs it (engine/program/owners.h)
+  bool has_no_peers = false;            // of a group of one: it copies, and communicates with nobody
   bool corrects = false;                // of phase V: runs only where the step before was invalid
   bool tells_validity = false;          // its result is the squared norm of all ranks of the step before
   std::vector<ShardPlace> read_places;

@@ -62,6 +62,9 @@ struct KernelCall {
   at::Tensor out(std::size_t i);
 };
 
+/// Whether a guard lets an update take place, 0-dim: the host does not wait for it.
+at::Tensor guard_holds(const at::Tensor& guard);
+
 using Kernel = void (*)(KernelCall&);
 
 /// nullptr: this version has none (calls that move data between ranks are not kernels).

@@ -67,19 +67,18 @@ at::Tensor gradient_factor_on_device(const KernelCall& call) {
 /// An update which is validated later, and whose gradient others read then.
 bool is_validated_later(const KernelCall& call) { return call.guard.defined() && !call.has_norm; }
 
-bool has_flag(const KernelCall& call) { return call.guard.defined() && call.guard.scalar_type() == at::kByte; }
+bool is_flag(const at::Tensor& guard) { return guard.scalar_type() == at::kByte; }
 
 bool guard_fails(const KernelCall& call) {
-  if (has_flag(call)) return call.guard.item<std::uint8_t>() == 0;
-  return call.guard.defined() && !std::isfinite(call.guard.item<double>());
-}
-
-/// The same as a tensor, 0-dim.
-at::Tensor guard_holds(const KernelCall& call) {
-  return (has_flag(call) ? call.guard.ne(0) : at::isfinite(call.guard)).squeeze();
+  if (!call.guard.defined()) return false;
+  return is_flag(call.guard) ? call.guard.item<std::uint8_t>() == 0 : !std::isfinite(call.guard.item<double>());
 }
 
 }  // namespace
+
+at::Tensor guard_holds(const at::Tensor& guard) {
+  return (is_flag(guard) ? guard.ne(0) : at::isfinite(guard)).squeeze();
+}
 
 void sum_squares(KernelCall& call) {
   const at::Tensor x = call.read(0).contiguous();
@@ -117,13 +116,13 @@ void adamw(KernelCall& call) {
     const at::Tensor factor = gradient_factor_on_device(call);
     // The fused update's own factor is fp32, and what it leaves of the gradient is its own matter.
     if (is_validated_later(call)) {
-      gradient.mul_(at::where(guard_holds(call), factor, at::ones_like(factor)).to(gradient.scalar_type()));
+      gradient.mul_(at::where(guard_holds(call.guard), factor, at::ones_like(factor)).to(gradient.scalar_type()));
     } else if (gradient.scalar_type() == at::kFloat) {
       unscale = factor.reciprocal().to(at::kFloat);
     } else {
       gradient.mul_(factor.to(gradient.scalar_type()));
     }
-    if (call.guard.defined()) overflow = at::logical_not(guard_holds(call)).to(at::kFloat);
+    if (call.guard.defined()) overflow = at::logical_not(guard_holds(call.guard)).to(at::kFloat);
   } else {
     if (guard_fails(call)) return;
     if (const double factor = gradient_factor(call); factor != 1) gradient.mul_(factor);
@@ -158,7 +157,7 @@ void sgd(KernelCall& call) {
   };
   if (!call.immediate) {
     const at::Tensor factor = gradient_factor_on_device(call).to(weights.scalar_type());
-    const at::Tensor holds = call.guard.defined() ? guard_holds(call) : at::Tensor{};
+    const at::Tensor holds = call.guard.defined() ? guard_holds(call.guard) : at::Tensor{};
     for_ranges([&](at::Tensor& w, const at::Tensor& g, double keep) {
       const at::Tensor updated = at::mul(w, keep).sub_(at::mul(g, factor), s.learning_rate);
       w.copy_(holds.defined() ? at::where(holds, updated, w) : updated);

@@ -1,5 +1,5 @@
-// Every rank says once a second where it is in the Program, from a thread of its own, so that a rank
-// that hangs or dies can be named by the others.
+// Every rank says several times a second where it is in the Program, from a thread of its own, so that a rank
+// that hangs or dies can be named by the others, with where it was less than a second before.
 #pragma once
 
 #include <array>

@@ -73,6 +73,8 @@ class Supervisor {
     variables.push_back("TRAINYARD_RANK=" + std::to_string(rank));
     variables.push_back("TRAINYARD_WORLD_SIZE=" + std::to_string(ranks_));
     variables.push_back("TRAINYARD_MASTER=127.0.0.1:" + std::to_string(store_.port()));
+    // NCCL listens, too, where its communicators meet.
+    if (!environment_variable("NCCL_SOCKET_IFNAME")) variables.emplace_back("NCCL_SOCKET_IFNAME=lo");
     std::vector<char*> argv, env;
     for (std::string& argument : arguments_) argv.push_back(argument.data());
     for (std::string& variable : variables) env.push_back(variable.data());

@@ -51,6 +51,11 @@ RankEnvironment checked(RankEnvironment environment) {
   return environment;
 }
 
+void note_local_size(std::optional<std::int64_t> said, std::int64_t otherwise, RankEnvironment& environment) {
+  environment.local_size = said.value_or(otherwise);
+  environment.local_size_known = said.has_value();
+}
+
 void read_master(const Reader& read, RankEnvironment& environment) {
   if (const auto host = read.text("MASTER_ADDR")) environment.master_host = *host;
   if (const auto port = read.number("MASTER_PORT", 65535)) environment.master_port = static_cast<int>(*port);
@@ -75,6 +80,7 @@ std::optional<RankEnvironment> read_rank_environment(const ReadVariable& read_va
     const std::string master = read.text("TRAINYARD_MASTER").value_or("");
     const std::size_t colon = master.rfind(':');
     if (colon == std::string::npos) throw ConfigError("environment variable TRAINYARD_MASTER: expected host:port");
+    out.local_size_known = true;
     out.master_host = master.substr(0, colon);
     out.master_port = static_cast<int>(integer("TRAINYARD_MASTER", master.substr(colon + 1), 65535));
     return checked(out);
@@ -84,7 +90,7 @@ std::optional<RankEnvironment> read_rank_environment(const ReadVariable& read_va
     out.rank = *rank;
     out.world_size = read.required("WORLD_SIZE", "RANK");
     out.local_rank = read.number("LOCAL_RANK").value_or(*rank);
-    out.local_size = read.number("LOCAL_WORLD_SIZE").value_or(out.world_size);
+    note_local_size(read.number("LOCAL_WORLD_SIZE"), out.world_size, out);
     read_master(read, out);
     // torchrun's agent keeps a store of its own at that port; ours is beside it.
     if (read.text("TORCHELASTIC_RUN_ID") && out.master_port < 65535) ++out.master_port;
@@ -96,7 +102,9 @@ std::optional<RankEnvironment> read_rank_environment(const ReadVariable& read_va
     out.world_size = read.required("SLURM_NTASKS", "SLURM_PROCID");
     out.local_rank = read.number("SLURM_LOCALID").value_or(0);
     // "4(x2)" or "4,3": ranks of the first node are a fair guess for the others.
-    if (const auto tasks = read.text("SLURM_TASKS_PER_NODE")) out.local_size = std::max(1, std::atoi(tasks->c_str()));
+    if (const auto tasks = read.text("SLURM_TASKS_PER_NODE")) {
+      note_local_size(std::max(1, std::atoi(tasks->c_str())), 1, out);
+    }
     if (const auto host = read.text("SLURM_LAUNCH_NODE_IPADDR")) out.master_host = *host;
     read_master(read, out);
     return checked(out);
@@ -111,7 +119,7 @@ std::optional<RankEnvironment> read_rank_environment(const ReadVariable& read_va
     out.rank = *rank;
     out.world_size = read.required(size_name, rank_name);
     out.local_rank = read.number(local_name).value_or(0);
-    out.local_size = read.number(local_size_name).value_or(out.world_size);
+    note_local_size(read.number(local_size_name), out.world_size, out);
     read_master(read, out);
     return checked(out);
   }

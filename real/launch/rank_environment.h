@@ -16,9 +16,12 @@ struct RankEnvironment {
   std::int64_t world_size = 1;
   std::int64_t local_rank = 0;
   std::int64_t local_size = 1;        // ranks on this machine
+  bool local_size_known = false;      // the launcher has said it
   std::string master_host = "127.0.0.1";
   int master_port = 29500;    // torchrun's own default
   bool serves_store = false;  // rank 0, unless a supervisor keeps the store
+
+  bool on_one_machine() const { return local_size_known && local_size == world_size; }
 };
 
 /// Value of an environment variable; nullopt: not set. getenv() but for tests.

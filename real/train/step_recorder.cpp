@@ -80,7 +80,7 @@ void save_steps(const std::string& folder, const Program& program, std::int64_t 
     }
   }
   write_file(folder + "/measured.json",
-             [&](const auto& sink) { write_measured_run(machine, sink); });
+             [&](const auto& sink) { write_measured_run(machine, program, sink); });
   write_trace(folder, program, machine);
 }
 

@@ -1,5 +1,6 @@
 #include "real/train/training_plan.h"
 
+#include <cstdio>
 #include <filesystem>
 #include <utility>
 #include <variant>
@@ -12,6 +13,7 @@
 #include "engine/program/program_text.h"
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/hugging_face_weights.h"
+#include "real/checkpoint/resume_point.h"
 #include "real/cuda/cuda.h"
 #include "real/data/samples.h"
 
@@ -39,6 +41,13 @@ void compile_plan(TrainingPlan& plan) {
   }
   plan.program = std::get<Program>(std::move(compiled));
   plan.digest = program_digest(plan.program);
+}
+
+void say_what_is_passed_over(const ResumePoint& point) {
+  for (const std::string& name : point.passed_over) {
+    std::fprintf(stderr, "warning: checkpoint %s was never completed; the run goes on from step %lld\n", name.c_str(),
+                 static_cast<long long>(point.step));
+  }
 }
 
 }  // namespace
@@ -106,9 +115,7 @@ void prepare_folder(const TrainingPlan& plan, const TrainOptions& options) {
     throw ConfigError(plan.out + ": holds a run; say --resume to go on with it, --overwrite to begin again, or "
                       "another --out");
   }
-  if (options.resume && !latest_complete(checkpoint_folder(plan))) {
-    throw ConfigError(checkpoint_folder(plan) + ": no complete checkpoint to resume from");
-  }
+  if (options.resume) say_what_is_passed_over(find_resume_point(checkpoint_folder(plan), options.resume_from));
   if (options.overwrite && holds_run) {
     fs::remove_all(checkpoint_folder(plan));
     for (const char* file : {"losses.csv", "trace.json", "measured.json", "summary.json", "report.html"}) fs::remove(plan.out + "/" + file);

@@ -19,6 +19,7 @@ struct TrainOptions {
   std::string device;                 // "": the study's
   std::optional<std::int64_t> steps;
   bool resume = false;
+  std::optional<std::int64_t> resume_from;  // the step of a checkpoint; unset: the newest
   bool overwrite = false;
   std::string out;                    // "": runs/<study name>
   std::string weights;                // "": drawn; a checkpoint, or a folder or file of Hugging Face's

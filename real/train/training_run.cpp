@@ -1,7 +1,5 @@
 #include "real/train/training_run.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -20,6 +18,7 @@
 #include "engine/base/readable.h"
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/hugging_face_weights.h"
+#include "real/checkpoint/resume_point.h"
 #include "real/comm/gloo.h"
 #include "real/comm/rendezvous.h"
 #include "real/cuda/cuda.h"
@@ -31,6 +30,7 @@
 #include "real/launch/beats.h"
 #include "real/launch/failure.h"
 #include "real/launch/local_launcher.h"
+#include "real/launch/run_addresses.h"
 #include "real/train/loss_file.h"
 #include "real/train/rank_trainer.h"
 #include "real/train/run_answer.h"
@@ -73,7 +73,8 @@ class Run {
   Run(const TrainingPlan& plan, const TrainOptions& options, const RankEnvironment& environment)
       : plan_(plan), options_(options), environment_(environment), study_(plan_.prepared.study),
         timeout_(std::chrono::milliseconds(std::llround(study_.training.timeout_s * 1000))),
-        rendezvous_(address(), timeout_), beats_(client_address(), timeout_) {}
+        addresses_(run_addresses(environment, environment_variable("TRAINYARD_HOST"))),
+        rendezvous_(store_address(environment.serves_store), timeout_), beats_(store_address(false), timeout_) {}
 
   void run() {
     check_same_program();
@@ -101,22 +102,7 @@ class Run {
   std::int64_t rank() const { return environment_.rank; }
   std::int64_t ranks() const { return environment_.world_size; }
 
-  RendezvousAddress address() const {
-    return {environment_.master_host, environment_.master_port, environment_.serves_store};
-  }
-  RendezvousAddress client_address() const {
-    return {environment_.master_host, environment_.master_port, false};
-  }
-  /// By which address other ranks reach this one.
-  std::string own_host() const {
-    const auto host = environment_variable("TRAINYARD_HOST");
-    if (host) return *host;
-    const bool local = environment_.master_host == "127.0.0.1" || environment_.master_host == "localhost";
-    if (local) return "127.0.0.1";
-    char name[256] = {};
-    if (gethostname(name, sizeof name - 1) != 0) return "127.0.0.1";
-    return name;
-  }
+  RendezvousAddress store_address(bool serves) const { return {addresses_.store, environment_.master_port, serves}; }
 
   bool on_gpu() const { return study_.training.kernels == KernelSet::kCuda; }
 
@@ -128,7 +114,7 @@ class Run {
   }
 
   std::unique_ptr<Transport> make_transport(const Device& device) {
-    auto hosts = make_gloo_transport(rendezvous_, rank(), own_host(), timeout_ + kGrace);
+    auto hosts = make_gloo_transport(rendezvous_, rank(), addresses_.own, timeout_ + kGrace);
     if (!on_gpu()) return hosts;
     return with_hosts(make_nccl_transport(rendezvous_, device.where().index(), timeout_ + kGrace), std::move(hosts));
   }
@@ -143,9 +129,8 @@ class Run {
   }
 
   void resume(RankTrainer& trainer) {
-    const std::optional<std::string> latest = latest_complete(checkpoint_folder(plan_));
-    if (!latest) throw ConfigError(checkpoint_folder(plan_) + ": no complete checkpoint to resume from");
-    load_checkpoint(Checkpoint::open(*latest, rank() == 0 ? Verify::kChecksums : Verify::kStructure), trainer);
+    const ResumePoint point = find_resume_point(checkpoint_folder(plan_), options_.resume_from);
+    load_checkpoint(open_to_resume(point, rank() == 0 ? Verify::kChecksums : Verify::kStructure), trainer);
   }
 
   /// Weights of another run, or published ones; optimizer state and position are a new run's.
@@ -206,6 +191,11 @@ class Run {
 
   /// What prepare_folder() left for when all ranks are ready to go on.
   void keep_plan() const {
+    if (options_.resume_from) {
+      for (const std::string& name : set_aside_later(find_resume_point(checkpoint_folder(plan_), options_.resume_from))) {
+        std::fprintf(stderr, "a later checkpoint is kept as %s\n", name.c_str());
+      }
+    }
     if (options_.resume || tries_orders(study_)) write_plan(plan_);
     const std::string order = plan_.out + "/schedule.csv";
     if (study_.schedule.mode != "dynamic") {
@@ -383,6 +373,7 @@ class Run {
   const RankEnvironment& environment_;
   const Study& study_;
   std::chrono::milliseconds timeout_;
+  RunAddresses addresses_;
   Rendezvous rendezvous_;
   Rendezvous beats_;  // a connection of its own: the other may be waiting
   std::int64_t reporter_ = 0;

@@ -77,7 +77,7 @@ void add_noise(RankExecutor& executor, float deviation, std::int64_t seed) {
   }
 }
 
-constexpr auto kGlooTimeout = std::chrono::seconds(60);
+constexpr auto kGlooTimeout = std::chrono::seconds(50);
 
 /// Where the ranks meet: in memory, or at a store.
 class Meeting {

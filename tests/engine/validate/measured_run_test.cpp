@@ -1,13 +1,16 @@
 // What a run measured: which steps count, how long they took, and the file.
 #include "engine/validate/measured_run.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
+#include "engine/program/no_ops.h"
 #include "engine/program/program_text.h"
 #include "tests/support/example_program.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/studies.h"
 #include "tests/support/timing.h"
 
 namespace trainyard {
@@ -52,9 +55,9 @@ MeasuredRun example_run(const Program& program) {
   return run;
 }
 
-std::string written(const MeasuredRun& run) {
+std::string written(const MeasuredRun& run, const Program& program) {
   std::string text;
-  write_measured_run(run, [&](std::string_view piece) { text += piece; });
+  write_measured_run(run, program, [&](std::string_view piece) { text += piece; });
   return text;
 }
 
@@ -114,7 +117,7 @@ TEST_CASE("measured.json reads back to the nanosecond") {
   const Program program = verified(kExampleProgram);
   const MeasuredRun run = example_run(program);
   const ScratchFolder folder;
-  write_text(folder / "measured.json", written(run));
+  write_text(folder / "measured.json", written(run, program));
   const MeasuredRun back = read_measured_run(folder / "measured.json", program);
   CHECK(back.cores == 2);
   CHECK(back.threads_per_rank == 1);
@@ -140,6 +143,40 @@ TEST_CASE("measured.json reads back to the nanosecond") {
   }
 }
 
+TEST_CASE("an instruction that did nothing has no row, in files of earlier versions neither") {
+  const Program program = verified(kExampleProgram);
+  MeasuredRun run = example_run(program);
+  std::vector<TraceRow>& rows = run.steps[0].ranks[2].rows;
+  const TraceRow behind = rows[4];
+  rows.erase(rows.begin() + 3);
+  const ScratchFolder folder;
+  const std::string path = folder / "measured.json";
+  write_text(path, written(run, program));
+  const std::vector<TraceRow> back = read_measured_run(path, program).steps[0].ranks[2].rows;
+  REQUIRE(back.size() == rows.size());
+  CHECK((back[3].segment == behind.segment && back[3].op == behind.op));
+  CHECK(back[3].issued == Approx(behind.issued - 5).margin(1e-12));
+
+  // One rank: the norm of all ranks is its own. Version 1 has times of that, too.
+  const Program alone = compiled_program(prepare_text(
+      "model: {family: gpt, layers: 1, hidden: 8, heads: 1, vocab: 16, seq_len: 4}\n"
+      "cluster: {preset: local, ranks: 1}\ntraining: {global_batch: 1, microbatch: 1, precision: fp32}\n", {}));
+  MeasuredRun old;
+  old.program_digest = program_digest(alone);
+  old.device = "cpu";
+  RankTrace all;
+  all.rows = issued_rows(alone, alone.body[0]);
+  const auto nothing = [&](const TraceRow& row) {
+    return does_nothing(alone, alone.segments[static_cast<std::size_t>(row.segment)].ops[row.op], 0);
+  };
+  REQUIRE(std::count_if(all.rows.begin(), all.rows.end(), nothing) == 1);
+  old.steps = {{1, false, {all}}};
+  write_text(path, with(written(old, alone), "\"version\":2", "\"version\":1"));
+  const std::vector<TraceRow> kept = read_measured_run(path, alone).steps[0].ranks[0].rows;
+  CHECK(kept.size() == all.rows.size() - 1);
+  CHECK(std::none_of(kept.begin(), kept.end(), nothing));
+}
+
 TEST_CASE("a file that is not of the Program is refused with what is wrong") {
   const Program program = verified(kExampleProgram);
   const ScratchFolder folder;
@@ -148,7 +185,7 @@ TEST_CASE("a file that is not of the Program is refused with what is wrong") {
     write_text(path, text);
     return error_of([&] { read_measured_run(path, program); });
   };
-  const std::string good = written(example_run(program));
+  const std::string good = written(example_run(program), program);
   CHECK(refusal(with(good, program_digest(program), "0123")) ==
         path + ": program_digest: the run in this folder had another Program than its program.txt");
   CHECK_THAT(refusal(with(good, "[0,100000,500000,", "[0,")),
@@ -157,8 +194,8 @@ TEST_CASE("a file that is not of the Program is refused with what is wrong") {
   CHECK_THAT(refusal(good.substr(0, good.size() / 2)), Catch::Contains("is not JSON"));
   CHECK(refusal(with(good, "\"cores\":2", "\"cores\":\"two\"")) ==
         path + ": cores: expected a whole number");
-  CHECK(refusal(with(good, "\"version\":1", "\"version\":9")) ==
-        path + ": version: this version reads 1");
+  CHECK(refusal(with(good, "\"version\":2", "\"version\":9")) ==
+        path + ": version: this version reads up to 2");
   CHECK_THAT(refusal("{\"version\":1}"), Catch::Contains("program_digest: missing"));
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/simulate_command.h"
+#include "engine/program/no_ops.h"
 #include "engine/report/timeline.h"
 #include "tests/real/loopback_run.h"
 
@@ -31,7 +32,49 @@ ByStream instructions(const Program& program, std::vector<TraceRow> rows) {
   return out;
 }
 
+/// Rows of instructions that do nothing on the rank.
+std::ptrdiff_t num_idle(const Program& program, std::int64_t rank, const std::vector<TraceRow>& rows) {
+  return std::count_if(rows.begin(), rows.end(), [&](const TraceRow& row) {
+    return does_nothing(program, program.segments[static_cast<std::size_t>(row.segment)].ops[row.op], rank);
+  });
+}
+
+std::ptrdiff_t num_updates(const LoopbackRun& run) {
+  return std::count_if(run.rows[0].begin(), run.rows[0].end(), [&](const TraceRow& row) {
+    return run.program.segments[static_cast<std::size_t>(row.segment)].ops[row.op].kind == OpKind::kAdamW;
+  });
+}
+
 }  // namespace
+
+TEST_CASE("over Gloo, too, what does nothing has no row") {
+  const std::string text =
+      "model: {family: gpt, layers: 2, hidden: 16, heads: 2, vocab: 32, seq_len: 8}\n"
+      "cluster: {preset: local, ranks: 2}\nparallel: {data: 2, zero: {stage: 1, by: parameter}}\n"
+      "training: {global_batch: 4, microbatch: 1, precision: fp32, bucket_elements: 1000}\ndata: {path: synthetic}\n";
+  const LoopbackRun gloo = run_loopback(text, {}, {.steps = 1, .record_rows = true, .over_gloo = true});
+  const LoopbackRun loopback = run_loopback(text, {}, {.steps = 1, .record_rows = true});
+  for (std::int64_t rank = 0; rank < 2; ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    CHECK(num_idle(gloo.program, rank, gloo.rows[r]) == 0);
+    CHECK(instructions(gloo.program, gloo.rows[r]) == instructions(gloo.program, loopback.rows[r]));
+  }
+}
+
+TEST_CASE("an update that is left out has no row") {
+  const std::string text =
+      "model: {family: gpt, layers: 2, hidden: 16, heads: 2, vocab: 32, seq_len: 8}\n"
+      "cluster: {preset: local, ranks: 1}\n"
+      "training: {global_batch: 4, microbatch: 1, precision: fp16}\ndata: {path: synthetic}\n";
+  for (const bool deferred : {false, true}) {
+    CAPTURE(deferred);
+    const auto updates = [&](const std::string& scale) {
+      return num_updates(run_loopback(text, {"training.loss_scale=" + scale}, {.steps = 1, .record_rows = true, .deferred = deferred}));
+    };
+    CHECK(updates("1") > 0);
+    CHECK(updates("1073741824") == 0);  // gradients overflow: their norm is not finite
+  }
+}
 
 TEST_CASE("a real and a simulated trace have the same instructions in the same order") {
   const std::string text =
@@ -43,6 +86,8 @@ TEST_CASE("a real and a simulated trace have the same instructions in the same o
       {"recompute=full"},
       {"cluster.ranks=2", "parallel.data=2"},
       {"cluster.ranks=2", "parallel.data=2", "parallel.zero=1"},
+      {"cluster.ranks=4", "parallel.data=2", "parallel.tensor=2", "parallel.zero={stage: 1, by: parameter}",
+       "training.bucket_elements=3000"},
       {"cluster.ranks=2", "parallel.tensor=2"},
       {"cluster.ranks=2", "parallel.tensor=2", "parallel.sequence_parallel=true"},
       {"cluster.ranks=2", "parallel.pipeline=2"},
@@ -68,8 +113,9 @@ TEST_CASE("a real and a simulated trace have the same instructions in the same o
     for (const RankTrace& rank : simulated.trace.ranks) {
       if (rank.rows.empty()) continue;
       CAPTURE(rank.rank);
-      CHECK(instructions(real.program, real.rows[static_cast<std::size_t>(rank.rank)]) ==
-            instructions(real.program, rank.rows));
+      const std::vector<TraceRow>& rows = real.rows[static_cast<std::size_t>(rank.rank)];
+      CHECK(instructions(real.program, rows) == instructions(real.program, rank.rows));
+      CHECK(num_idle(real.program, rank.rank, rows) == 0);
       ++compared;
     }
     CHECK(compared == real.rows.size());

@@ -30,6 +30,10 @@ TEST_CASE("torchrun, Slurm and mpirun say which rank this is") {
   CHECK(torchrun->launcher == "torchrun");
   CHECK((torchrun->rank == 5 && torchrun->world_size == 8 && torchrun->local_rank == 1 && torchrun->local_size == 4));
   CHECK((torchrun->master_host == "node7" && torchrun->master_port == 1234 && !torchrun->serves_store));
+  CHECK_FALSE(torchrun->on_one_machine());
+  // Only where the launcher says how many ranks are here.
+  CHECK(read({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}})->on_one_machine());
+  CHECK_FALSE(read({{"RANK", "0"}, {"WORLD_SIZE", "2"}})->on_one_machine());
   // torchrun's agent has the port itself.
   CHECK(read({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1234"}, {"TORCHELASTIC_RUN_ID", "x"}})->master_port == 1235);
 
@@ -38,6 +42,7 @@ TEST_CASE("torchrun, Slurm and mpirun say which rank this is") {
   REQUIRE(slurm.has_value());
   CHECK((slurm->launcher == "Slurm" && slurm->rank == 3 && slurm->world_size == 4 && slurm->local_size == 2));
   CHECK((slurm->master_host == "10.0.0.1" && slurm->master_port == 29500));
+  CHECK_FALSE(slurm->on_one_machine());
   // Inside sbatch but not started by srun: nobody has started ranks.
   CHECK_FALSE(read({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}).has_value());
 

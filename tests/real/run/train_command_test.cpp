@@ -339,6 +339,37 @@ TEST_CASE("static mode times orders, keeps one as schedule.csv, and goes on with
   }
 }
 
+TEST_CASE("a run whose newest checkpoint is damaged says so, and goes back to the one before where it is told to") {
+  const TrainingFolder folder;
+  const std::string out = "--set checkpoint.keep=3 --out " + folder.path("run");
+  REQUIRE(folder.train("--steps 6 " + out).exit == 0);
+  const auto whole = folder.losses("run");
+  const std::string shard = folder.path("run") + "/checkpoints/step-00000006/rank-00000.safetensors";
+  std::string bytes = read_text(shard);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write_text(shard, bytes);
+  const Answer refused = folder.train("--steps 8 --resume " + out);
+  CHECK(refused.exit == 2);
+  CHECK(refused.err.find(shard + ": changed since it was written") != std::string::npos);
+  CHECK(refused.err.find("step-00000004 before it is whole: --resume-from 4 goes on from there") != std::string::npos);
+  CHECK(folder.losses("run") == whole);
+
+  // A draft is passed over by itself.
+  std::filesystem::create_directory(folder.path("run") + "/checkpoints/.tmp-step-00000007");
+  const Answer back = folder.train("--steps 8 --resume-from 4 " + out);
+  CAPTURE(back.err);
+  REQUIRE(back.exit == 0);
+  CHECK(back.err.find("warning: checkpoint .tmp-step-00000007 was never completed; the run goes on from step 4") != std::string::npos);
+  CHECK(back.err.find("a later checkpoint is kept as aside-step-00000006") != std::string::npos);
+  CHECK(back.err.find("resumed after step 4") != std::string::npos);
+  const auto losses = folder.losses("run");
+  REQUIRE(losses.size() == 8);
+  CHECK(std::equal(whole.begin(), whole.end(), losses.begin()));
+  CHECK(latest_complete(folder.path("run") + "/checkpoints") == folder.path("run") + "/checkpoints/step-00000008");
+  CHECK(folder.train("--steps 9 --resume-from 5 " + out).exit == 2);
+  CHECK(folder.train("--steps 9 --resume-from 4 --overwrite " + out).exit == 2);
+}
+
 TEST_CASE("a resumed run that fails leaves what the run had in its folder") {
   const TrainingFolder folder;
   REQUIRE(folder.train("--out " + folder.path("run")).exit == 0);

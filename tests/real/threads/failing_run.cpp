@@ -4,81 +4,82 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "real/exec/communicator.h"
+#include "real/exec/host_device.h"
 #include "tests/real/loopback_run.h"
 
 namespace trainyard {
 
 namespace {
 
-/// What the two streams of rank 0 know of each other. Outlives the communicators.
+/// What the two streams and the host of rank 0 know of each other. Outlives the communicators.
 class Scene {
  public:
-  bool is_busy() {
-    const std::lock_guard lock(mutex_);
-    return busy_;
+  /// Of the tensor-parallel stream: fails once the other is busy.
+  [[noreturn]] void fail() {
+    std::unique_lock lock(mutex_);
+    const bool busy = changed_.wait_for(lock, kPatience, [&] { return busy_; });
+    out_.was_busy = busy;
+    throw BackendError(busy ? "no peer" : "the gradients' stream has not begun to reduce a bucket");
   }
-  void fail() {
-    {
-      const std::lock_guard lock(mutex_);
-      failed_ = true;
-    }
-    changed_.notify_all();
-    throw BackendError("no peer");
-  }
-  /// Until the other stream has failed, and as much longer as a rank needs to end.
+  /// Of the gradients' stream.
   void be_busy() {
     std::unique_lock lock(mutex_);
     busy_ = true;
-    changed_.wait_for(lock, std::chrono::seconds(20), [&] { return failed_; });
-    lock.unlock();
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    lock.lock();
+    changed_.notify_all();
+    if (!changed_.wait_for(lock, kPatience, [&] { return let_go_; })) {
+      out_.error = "nothing has told the gradients' stream to let go of its bucket";
+    }
     busy_ = false;
-    out_.was_busy = failed_;
+  }
+  /// Of the host, which has met the failure and waits for the other streams.
+  void let_go() {
+    const std::lock_guard lock(mutex_);
+    let_go_ = true;
+    changed_.notify_all();
   }
   void destroyed() {
     const std::lock_guard lock(mutex_);
     if (busy_) out_.ended_busy = true;
+    let_go_ = true;  // so that its thread ends
+    changed_.notify_all();
   }
   FailedRun& out() { return out_; }
 
  private:
+  static constexpr auto kPatience = std::chrono::seconds(50);
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool busy_ = false, failed_ = false;
+  bool busy_ = false, let_go_ = false;
   FailedRun out_;
 };
 
-/// Fails where the other one is busy.
-class FailingCommunicator final : public Communicator {
+/// The first tensor-parallel transfer behind the first reduction of a bucket fails.
+class FailingDevice final : public HostDevice {
  public:
-  FailingCommunicator(std::unique_ptr<Communicator> inner, Scene& scene)
-      : inner_(std::move(inner)), scene_(scene) {}
-  void all_reduce(at::Tensor& tensor, bool maximum) override { now().all_reduce(tensor, maximum); }
-  void all_gather(const at::Tensor& part, at::Tensor& whole) override {
-    now().all_gather(part, whole);
+  explicit FailingDevice(Scene& scene) : scene_(scene) {}
+  void launch(const ProgramOp& op, std::function<void()> work) override {
+    if (op.stream == StreamId::kDp) reduces_ = true;
+    const bool fails = reduces_ && op.stream == StreamId::kTp;
+    HostDevice::launch(op, fails ? [this] { scene_.fail(); } : std::move(work));
   }
-  void reduce_scatter(const at::Tensor& whole, at::Tensor& part) override {
-    now().reduce_scatter(whole, part);
+  /// Streams end in the order of StreamId, kTp before kDp: who asks again after the first has thrown waits for the rest.
+  void end_step(const std::function<void()>& while_waiting) override {
+    if (failed_) scene_.let_go();
+    try {
+      HostDevice::end_step(while_waiting);
+    } catch (const BackendError&) {
+      failed_ = true;
+      throw;
+    }
   }
-  void all_to_all(const at::Tensor& from, at::Tensor& to) override { now().all_to_all(from, to); }
-  void broadcast(at::Tensor& tensor, int root) override { now().broadcast(tensor, root); }
-  void reduce(at::Tensor& tensor, int root) override { now().reduce(tensor, root); }
-  void send(const at::Tensor& tensor, int member) override { now().send(tensor, member); }
-  void receive(at::Tensor& tensor, int member) override { now().receive(tensor, member); }
 
  private:
-  Communicator& now() {
-    if (scene_.is_busy()) scene_.fail();
-    return *inner_;
-  }
-  std::unique_ptr<Communicator> inner_;
   Scene& scene_;
+  bool reduces_ = false, failed_ = false;
 };
 
 /// Moves nothing, and takes its time.
@@ -106,9 +107,7 @@ class SceneTransport final : public Transport {
   std::unique_ptr<Communicator> make(const std::string& name,
                                      const std::vector<std::int64_t>& ranks, int member) override {
     if (name.starts_with("dp")) return std::make_unique<BusyCommunicator>(scene_);
-    auto inner = inner_->make(name, ranks, member);
-    if (!name.starts_with("tp")) return inner;
-    return std::make_unique<FailingCommunicator>(std::move(inner), scene_);
+    return inner_->make(name, ranks, member);
   }
 
  private:
@@ -121,6 +120,10 @@ class SceneTransport final : public Transport {
 FailedRun run_failing(const std::string& yaml) {
   Scene scene;
   LoopbackOptions options;
+  options.device = [&](std::int64_t rank, std::unique_ptr<Device> device) -> std::unique_ptr<Device> {
+    if (rank != 0) return device;
+    return std::make_unique<FailingDevice>(scene);
+  };
   options.transport = [&](std::int64_t rank,
                           std::unique_ptr<Transport> transport) -> std::unique_ptr<Transport> {
     if (rank != 0) return transport;
@@ -132,7 +135,7 @@ FailedRun run_failing(const std::string& yaml) {
                   "training.bucket_elements=4000"},
                  options);
   } catch (const BackendError& error) {
-    scene.out().error = error.what();
+    if (scene.out().error.empty()) scene.out().error = error.what();
   }
   return scene.out();
 }

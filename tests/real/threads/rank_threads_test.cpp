@@ -3,11 +3,14 @@
 // failure here; without it, runs whose communication takes longer or shorter have to end with the
 // same weights.
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <string>
 #include <vector>
 
 #include "tests/real/layouts.h"
+#include "tests/real/threads/beats_run.h"
 #include "tests/real/threads/failing_run.h"
+#include "tests/real/threads/hanging_run.h"
 #include "tests/real/threads/race_reports.h"
 #include "tests/real/threads/touched_run.h"
 
@@ -60,6 +63,12 @@ TEST_CASE("the thread that sends beats reads where a rank is while it moves") {
   for (const std::string& where : touched.beats) CHECK(where.starts_with("step 3"));
 }
 
+TEST_CASE("where a rank was last seen is less than a second old") {
+  const double oldest = oldest_beat(std::chrono::milliseconds(2500));
+  CHECK(oldest > 0);
+  CHECK(oldest < 0.9);  // the rest of the second is for whoever reads it and says so
+}
+
 TEST_CASE("tensors that one thread takes and another gives back keep what was written") {
   const int before = num_race_reports();
   CHECK(fill_tensors(4, 200) == 0);
@@ -74,6 +83,12 @@ TEST_CASE(
   CHECK(failed.was_busy);
   CHECK_FALSE(failed.ended_busy);
   CHECK(num_race_reports() == before);
+}
+
+TEST_CASE("ranks that wait for each other without end are named, with what they wait in") {
+  const std::string said = "no rank has moved data for 0.2 s: rank 0 waits in all_reduce of tp.0.1 for rank 1; "
+                           "rank 1 waits in receive of transfer.2.1 for rank 2";
+  CHECK(run_hanging(std::chrono::milliseconds(200)) == std::vector<std::string>{said, said, ""});
 }
 
 TEST_CASE("a main stream that waits for no communication is seen to race with it") {

@@ -1,0 +1,19 @@
+// Ops of a rank's list that do nothing on the rank. They keep their place in the order, wait for what they would wait
+// for, and take no time; no executor communicates for them, and no trace has a row of them.
+//
+// Which do is the same in every step, but for kernels whose guard is false: those a device knows of when it has run them.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/program/program.h"
+
+namespace trainyard {
+
+/// A collective in a group of one: its result is what it reads.
+bool has_no_peers(const Program& program, const ProgramOp& op);
+
+/// Also a kernel that `rank` leaves to another replica (owners.h).
+bool does_nothing(const Program& program, const ProgramOp& op, std::int64_t rank);
+
+}  // namespace trainyard
