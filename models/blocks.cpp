@@ -82,7 +82,8 @@ AttentionShape attention_shape(const ModelBuilder& m, bool causal, bool scaled) 
 TensorId self_attention(ModelBuilder& m, const std::string& module, TensorId x,
                         const SelfAttention& how) {
   const ModelConfig& config = m.config;
-  const AttentionShape shape = attention_shape(m, how.causal, how.scaled);
+  AttentionShape shape = attention_shape(m, how.causal, how.scaled);
+  shape.divisor = how.divisor;
   const std::int64_t qkv_width = (config.heads + 2 * config.kv_heads) * config.head_dim;
   const std::int64_t kv_width = config.kv_heads * config.head_dim;
   const auto [q, k, v] = query_key_value_deviation(config);

@@ -45,6 +45,7 @@ struct SelfAttention {
   bool causal = false;
   bool rope = false;   // rotary positions on q and k
   bool scaled = true;  // scores over sqrt(H)
+  double divisor = 1;  // of the scores, beside it
   TensorId mask = -1;  // padding mask [B, S]; -1: none
   TensorId bias = -1;  // trained score bias [N, S, S]; -1: none
 };

@@ -17,9 +17,13 @@ TensorId gpt_embedding(ModelBuilder& m, TensorId table) {
   return m.graph.dropout("embedding", sum, m.options.dropout);
 }
 
-TensorId gpt_layer(ModelBuilder& m, const std::string& layer, TensorId x) {
+TensorId gpt_layer(ModelBuilder& m, std::int32_t index, TensorId x) {
+  const std::string layer = "decoder.layers." + std::to_string(index);
   TensorId h = m.graph.layer_norm(layer + ".norm_1", x);
-  h = self_attention(m, layer + ".attention", h, {.causal = true});
+  h = self_attention(m, layer + ".attention", h,
+                     {.causal = true,
+                      .scaled = m.config.scaled_attention,
+                      .divisor = m.config.layer_scaled_attention ? index + 1.0 : 1.0});
   x = add_residual(m, layer, layer + ".attention", x, h);
 
   m.graph.next_sublayer();
@@ -36,7 +40,7 @@ Graph build_gpt(const ModelConfig& config, const BuildOptions& options) {
   TensorId x = gpt_embedding(m, table);
   for (std::int32_t i = 0; i < config.layers; ++i) {
     m.graph.set_layer(i);
-    x = gpt_layer(m, "decoder.layers." + std::to_string(i), x);
+    x = gpt_layer(m, i, x);
   }
   m.graph.set_layer(-1);
   x = m.graph.layer_norm("decoder.final_norm", x);

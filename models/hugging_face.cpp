@@ -1,8 +1,13 @@
 #include "models/hugging_face.h"
 
+#include <algorithm>
 #include <fstream>
+#include <iterator>
 
 #include "engine/base/error.h"
+#include "engine/config/study_limits.h"
+#include "engine/config/user_text.h"
+#include "models/hugging_face_keys.h"
 #include "models/json_object.h"
 #include "models/model.h"
 
@@ -12,9 +17,51 @@ namespace {
 
 constexpr std::size_t kMaxFileBytes = 1 << 20;  // real ones are a few KB
 
-/// Refuses a switch that would change the architecture into one that no family here has.
-void expect_off(const JsonObject& json, const std::string& key) {
-  if (json.boolean(key, false)) json.fail(key, "true is not modelled; expected false");
+const HuggingFaceKey* find_key(std::string_view type, std::string_view key) {
+  const auto keys = hugging_face_keys();
+  const auto found = std::find_if(keys.begin(), keys.end(),
+                                  [&](const HuggingFaceKey& row) { return row.model_type == type && row.key == key; });
+  return found == keys.end() ? nullptr : &*found;
+}
+
+/// The value of a key, or where it is absent or null its default.
+JsonFile::Json value_of(const JsonObject& json, const HuggingFaceKey& row) {
+  const auto value = json.json().find(row.key);
+  return value == json.json().end() || value->is_null() ? JsonFile::Json::parse(row.otherwise) : *value;
+}
+
+/// Refuses what would make another model, and names in one warning all keys that no such model has.
+void check_keys(const JsonObject& json, const std::string& type, HuggingFaceModel& model) {
+  std::vector<std::string> unknown;
+  std::string first;
+  for (const auto& [key, value] : json.json().items()) {
+    const HuggingFaceKey* row = find_key(type, key);
+    if (row == nullptr) {
+      if (unknown.empty()) first = key;
+      unknown.push_back(printable(key, 60));
+    } else if (value.is_null()) {
+      continue;
+    } else if (row->use == KeyUse::kRefused && value != JsonFile::Json::parse(row->otherwise)) {
+      json.fail(key, shorten(value) + " is not modelled; expected " + std::string(row->otherwise));
+    } else if (row->use == KeyUse::kOtherName) {
+      const JsonFile::Json meant = value_of(json, *find_key(type, row->otherwise));
+      if (value != meant) {
+        json.fail(key, "another name of " + std::string(row->otherwise) + ", which is " + shorten(meant) + ", got " +
+                           shorten(value));
+      }
+    }
+  }
+  if (unknown.empty()) return;
+  model.warnings.push_back(to_string(json.where(first)) + ": left out, since " + type + " has no such keys in " +
+                           "transformers " + kTransformersVersion + ": " + join_words(unknown));
+}
+
+double norm_eps(const JsonObject& json, const char* key, double otherwise) {
+  return json.number(key, otherwise, 0, kNormEpsBelow);
+}
+
+double rope_theta(const JsonObject& json, double otherwise) {
+  return json.number("rope_theta", otherwise, kLeastRotaryBase, kRotaryBaseBelow);
 }
 
 std::int64_t share(const JsonObject& json, const char* total_key, std::int64_t total,
@@ -38,7 +85,6 @@ Activation gelu_or_relu(const JsonObject& json, const char* key, const char* oth
 }
 
 ModelConfig read_gpt2(const JsonObject& json) {
-  expect_off(json, "add_cross_attention");
   ModelConfig c;
   c.family = Family::kGpt;
   c.layers = json.integer("n_layer", 12);
@@ -52,13 +98,13 @@ ModelConfig read_gpt2(const JsonObject& json) {
   c.seq_len = c.max_positions;
   c.activation = gelu_or_relu(json, "activation_function", "gelu_new");
   c.tied_embeddings = json.boolean("tie_word_embeddings", true);
-  c.norm_eps = json.number("layer_norm_epsilon", 1e-5);
+  c.norm_eps = norm_eps(json, "layer_norm_epsilon", 1e-5);
+  c.scaled_attention = json.boolean("scale_attn_weights", true);
+  c.layer_scaled_attention = json.boolean("scale_attn_by_inverse_layer_idx", false);
   return c;
 }
 
 ModelConfig read_bert(const JsonObject& json) {
-  expect_off(json, "is_decoder");
-  expect_off(json, "add_cross_attention");
   const std::string positions = json.text("position_embedding_type", "absolute");
   if (positions != "absolute") {
     json.fail("position_embedding_type", "'" + positions + "' is not modelled; expected absolute");
@@ -77,7 +123,7 @@ ModelConfig read_bert(const JsonObject& json) {
   c.token_types = json.integer("type_vocab_size", 2);
   c.activation = gelu_or_relu(json, "hidden_act", "gelu");
   c.tied_embeddings = json.boolean("tie_word_embeddings", true);
-  c.norm_eps = json.number("layer_norm_eps", 1e-12);
+  c.norm_eps = norm_eps(json, "layer_norm_eps", 1e-12);
   return c;
 }
 
@@ -95,14 +141,33 @@ ModelConfig read_roberta(const JsonObject& json) {
   return c;
 }
 
+struct T5Activation {
+  const char* name;  // feed_forward_proj
+  Activation activation;
+  const char* function;  // dense_act_fn, which transformers makes of it and a file may say again
+  bool gated;            // is_gated_act, the same
+};
+
+constexpr T5Activation kT5Activations[] = {{"relu", Activation::kRelu, "relu", false},
+                                           {"gelu", Activation::kGelu, "gelu", false},
+                                           {"gated-gelu", Activation::kGeglu, "gelu_new", true},
+                                           {"gated-silu", Activation::kSwiglu, "silu", true}};
+
 Activation t5_activation(const JsonObject& json) {
   const std::string name = json.text("feed_forward_proj", "relu");
-  if (name == "relu") return Activation::kRelu;
-  if (name == "gelu") return Activation::kGelu;
-  if (name == "gated-gelu") return Activation::kGeglu;
-  if (name == "gated-silu") return Activation::kSwiglu;
-  json.fail("feed_forward_proj",
-            "unknown activation '" + name + "'; expected relu, gelu, gated-gelu or gated-silu");
+  const auto* const known = std::find_if(std::begin(kT5Activations), std::end(kT5Activations),
+                                         [&](const T5Activation& one) { return one.name == name; });
+  if (known == std::end(kT5Activations)) {
+    json.fail("feed_forward_proj",
+              "unknown activation " + trainyard::quoted(name) + "; expected relu, gelu, gated-gelu or gated-silu");
+  }
+  if (json.text("dense_act_fn", known->function) != known->function) {
+    json.fail("dense_act_fn", std::string("expected ") + known->function + ", that of feed_forward_proj " + name);
+  }
+  if (json.boolean("is_gated_act", known->gated) != known->gated) {
+    json.fail("is_gated_act", "contradicts feed_forward_proj, " + name);
+  }
+  return known->activation;
 }
 
 /// transformers 5 ties every T5 in its config and says apart whether the head is scaled as that of a tied
@@ -118,9 +183,6 @@ bool t5_is_tied(const JsonObject& json) {
 }
 
 ModelConfig read_t5(const JsonObject& json) {
-  if (!json.boolean("is_encoder_decoder", true)) {
-    json.fail("is_encoder_decoder", "an encoder alone is not modelled; expected true");
-  }
   ModelConfig c;
   c.family = Family::kT5;
   c.layers = json.integer("num_layers", 6);
@@ -138,7 +200,7 @@ ModelConfig read_t5(const JsonObject& json) {
   c.tied_embeddings = t5_is_tied(json);
   c.linear_bias = false;
   c.qkv_bias = false;
-  c.norm_eps = json.number("layer_norm_epsilon", 1e-6);
+  c.norm_eps = norm_eps(json, "layer_norm_epsilon", 1e-6);
   return c;
 }
 
@@ -151,7 +213,7 @@ void expect_plain_rope(const JsonObject& rope) {
   if (type != "default") {
     rope.fail(rope.is_set("rope_type") ? "rope_type" : "type", "'" + type + "' is not modelled; expected default");
   }
-  if (rope.number("partial_rotary_factor", 1) != 1) {
+  if (rope.number("partial_rotary_factor", 1, 0, 2) != 1) {
     rope.fail("partial_rotary_factor", "rotary embeddings of a part of a head are not modelled; expected 1");
   }
 }
@@ -159,11 +221,11 @@ void expect_plain_rope(const JsonObject& rope) {
 /// The base of the rotary angles: transformers 5 keeps it in rope_parameters, earlier versions at the top.
 double rope_base(const JsonObject& json) {
   if (const auto scaling = json.object("rope_scaling")) expect_plain_rope(*scaling);
-  const double base = json.number("rope_theta", 10000);
+  const double base = rope_theta(json, 10000);
   const auto rope = json.object("rope_parameters");
   if (!rope) return base;
   expect_plain_rope(*rope);
-  return rope->number("rope_theta", base);
+  return rope_theta(*rope, base);
 }
 
 struct LlamaDefaults {
@@ -199,7 +261,7 @@ ModelConfig read_llama_like(const JsonObject& json, const LlamaDefaults& default
   c.tied_embeddings = json.boolean("tie_word_embeddings", false);
   c.linear_bias = false;
   c.qkv_bias = false;
-  c.norm_eps = json.number("rms_norm_eps", 1e-6);
+  c.norm_eps = norm_eps(json, "rms_norm_eps", 1e-6);
   c.rope_base = rope_base(json);
   return c;
 }
@@ -217,11 +279,18 @@ ModelConfig read_llama(const JsonObject& json) {
   return c;
 }
 
-void warn_window(const JsonObject& json, std::int64_t window, HuggingFaceModel& model) {
-  if (window >= model.config.seq_len) return;
-  model.warnings.push_back(to_string(json.where("sliding_window")) +
-                           ": sliding_window: the window of " + std::to_string(window) +
-                           " tokens is not modelled; attention covers the whole sequence");
+/// Qwen2's later layers have the window, or those that layer_types names.
+bool has_windows(const JsonObject& json, std::int64_t layers) {
+  if (!json.boolean("use_sliding_window", false)) return false;
+  if (!json.is_set("layer_types")) return json.integer("max_window_layers", 28, 0) < layers;
+  const JsonFile::Json& types = json.json().at("layer_types");
+  if (!types.is_array()) json.fail("layer_types", "expected a list, got " + shorten(types));
+  return std::any_of(types.begin(), types.end(), [](const JsonFile::Json& type) { return type != "full_attention"; });
+}
+
+/// 0: none. Null, unlike absent, says so.
+std::int64_t sliding_window(const JsonObject& json) {
+  return json.is_null("sliding_window") ? 0 : json.integer("sliding_window", 4096);
 }
 
 HuggingFaceModel read_model(const JsonObject& json) {
@@ -240,21 +309,18 @@ HuggingFaceModel read_model(const JsonObject& json) {
   } else if (type == "mistral") {
     model.config = read_llama_like(
         json, {.vocab = 32000, .ffn = 14336, .kv_heads = 8, .max_positions = 131072});
-    if (!json.is_null("sliding_window")) {  // null, unlike absent: no window
-      warn_window(json, json.integer("sliding_window", 4096), model);
-    }
+    model.config.attention_window = sliding_window(json);
   } else if (type == "qwen2") {
     model.config = read_llama_like(
         json, {.vocab = 151936, .ffn = 22016, .kv_heads = 32, .max_positions = 32768});
     model.config.qkv_bias = true;
-    if (json.boolean("use_sliding_window", false)) {
-      warn_window(json, json.integer("sliding_window", 4096), model);
-    }
+    if (has_windows(json, model.config.layers)) model.config.attention_window = sliding_window(json);
   } else {
-    json.fail("model_type", (type.empty() ? "missing" : "unknown model type '" + type + "'") +
+    json.fail("model_type", (type.empty() ? "missing" : "unknown model type " + trainyard::quoted(type)) +
                                 std::string("; expected gpt2, bert, roberta, t5, llama, mistral "
                                             "or qwen2"));
   }
+  check_keys(json, type, model);
   return model;
 }
 
@@ -264,7 +330,9 @@ HuggingFaceModel parse_hugging_face_config(const std::string& text, const std::s
   const JsonObject json(text, file_name);
   HuggingFaceModel model = read_model(json);
   model.config.name = file_name;
-  if (const std::optional<ModelProblem> problem = find_problem(model.config)) {
+  ModelConfig without_window = model.config;
+  without_window.attention_window = 0;  // a study may say a shorter seq_len
+  if (const std::optional<ModelProblem> problem = find_problem(without_window)) {
     json.fail(problem->key, problem->problem);
   }
   return model;

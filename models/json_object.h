@@ -4,11 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 
-#include "engine/base/error.h"
+#include "engine/config/json_fields.h"
 
 namespace trainyard {
 
@@ -19,26 +19,32 @@ class JsonObject {
   bool is_null(const std::string& key) const;  // there, and null
   bool is_set(const std::string& key) const { return find(key) != nullptr; }
 
-  std::int64_t integer(const std::string& key, std::int64_t otherwise) const;  // in [1, 2^30]
-  double number(const std::string& key, double otherwise) const;  // finite, greater than 0
+  std::int64_t integer(const std::string& key, std::int64_t otherwise, std::int64_t least = 1) const;  // at most 2^30
+  double number(const std::string& key, double otherwise, double least, double below) const;
   bool boolean(const std::string& key, bool otherwise) const;
   std::string text(const std::string& key, const std::string& otherwise) const;
-  /// The object that is the value of `key`; what is wrong in it is reported as "key.inner" where `key`
-  /// stands. nullopt: absent or null.
+  /// The object that is the value of `key`. nullopt: absent or null.
   std::optional<JsonObject> object(const std::string& key) const;
 
-  SourcePos where(const std::string& key) const;  // of the key; of the file where it is absent
-  [[noreturn]] void fail(const std::string& key, const std::string& problem) const;
+  const JsonFile::Json& json() const { return fields_.json(); }
+  SourcePos where(const std::string& key) const { return fields_.where(key); }  // where absent: of the object
+  [[noreturn]] void fail(const std::string& key, const std::string& problem) const { fields_.fail(key, problem); }
 
  private:
-  JsonObject() = default;
-  const nlohmann::json* find(const std::string& key) const;  // nullptr: absent or null
+  /// A file with the text that it was read from.
+  struct Source {
+    Source(std::string whole, std::string name) : text(std::move(whole)), file(text, std::move(name)) {}
+    const std::string text;
+    const JsonFile file;
+  };
 
-  std::string text_;
-  std::string file_name_;
-  std::optional<SourcePos> outer_;  // of an inner object: where its key is
-  std::string prefix_;              // and "key."
-  nlohmann::json root_;
+  explicit JsonObject(std::shared_ptr<const Source> source) : source_(std::move(source)), fields_(source_->file) {}
+  JsonObject(std::shared_ptr<const Source> source, JsonFields fields)
+      : source_(std::move(source)), fields_(std::move(fields)) {}
+  const JsonFile::Json* find(const std::string& key) const;  // nullptr: absent or null
+
+  std::shared_ptr<const Source> source_;
+  JsonFields fields_;
 };
 
 }  // namespace trainyard

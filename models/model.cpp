@@ -1,15 +1,17 @@
 #include "models/model.h"
 
+#include <algorithm>
+
 #include "engine/base/error.h"
+#include "engine/config/quantity.h"
+#include "engine/config/study_limits.h"
 #include "models/families.h"
 
 namespace trainyard {
 
 namespace {
 
-constexpr std::int64_t kMaxLayers = 100'000;
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 30;  // products of two sizes fit in 63 bits
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
 
 using Problem = std::optional<ModelProblem>;
 
@@ -87,6 +89,36 @@ Problem find_relation_problem(const ModelConfig& config) {
   return std::nullopt;
 }
 
+Problem find_attention_problem(const ModelConfig& config) {
+  if (config.family != Family::kGpt && (!config.scaled_attention || config.layer_scaled_attention)) {
+    return ModelProblem{config.scaled_attention ? "layer_scaled_attention" : "scaled_attention",
+                        "only gpt chooses how scores are scaled; leave this key out"};
+  }
+  const std::int64_t longest = std::max(config.seq_len, config.decoder_seq_len);
+  if (config.attention_window > 0 && config.attention_window < longest) {
+    return ModelProblem{"attention_window",
+                        "a window of " + std::to_string(config.attention_window) + " tokens is shorter than the " +
+                            std::to_string(longest) + " of a sequence, which is not in this version; say a seq_len of " +
+                            "at most " + std::to_string(config.attention_window)};
+  }
+  return std::nullopt;
+}
+
+/// Numbers of the layers, in the ranges that a study has for them.
+Problem find_number_problem(const ModelConfig& config) {
+  const auto outside = [](const char* key, double value, double least, double below) {
+    return ModelProblem{key, "expected at least " + number_text(least) + " and less than " + number_text(below) +
+                                 ", got " + number_text(value)};
+  };
+  if (!(config.norm_eps >= 0 && config.norm_eps < kNormEpsBelow)) {
+    return outside("norm_eps", config.norm_eps, 0, kNormEpsBelow);
+  }
+  if (!(config.rope_base >= kLeastRotaryBase && config.rope_base < kRotaryBaseBelow)) {
+    return outside("rope_base", config.rope_base, kLeastRotaryBase, kRotaryBaseBelow);
+  }
+  return std::nullopt;
+}
+
 void check_options(const ModelConfig& config, const BuildOptions& options) {
   const std::string problem = in_range_problem(options.microbatch, 1, kMaxSize);
   if (!problem.empty()) throw ConfigError({}, "training.microbatch", problem);
@@ -118,7 +150,9 @@ Graph build_family(const ModelConfig& config, const BuildOptions& options) {
 
 std::optional<ModelProblem> find_problem(const ModelConfig& config) {
   if (Problem problem = find_size_problem(config)) return problem;
-  return find_relation_problem(config);
+  if (Problem problem = find_number_problem(config)) return problem;
+  if (Problem problem = find_relation_problem(config)) return problem;
+  return find_attention_problem(config);
 }
 
 Graph build_model(const ModelConfig& config, const BuildOptions& options) {
@@ -128,7 +162,7 @@ Graph build_model(const ModelConfig& config, const BuildOptions& options) {
   check_options(config, options);
   Graph graph = build_family(config, options);
   for (const Tensor& tensor : graph.tensors) {
-    if (const std::int64_t count = num_elements(tensor.shape); count > kMaxElements) {
+    if (const std::int64_t count = num_elements(tensor.shape); count > kMaxTensorElements) {
       throw ConfigError(
           {}, "model",
           tensor.name + " has " + std::to_string(count) + " elements; a tensor has at most 2^40");

@@ -44,6 +44,9 @@ struct ModelConfig {
   bool next_sentence = false;   // BERT: train the pooler and the next-sentence head too
   double norm_eps = 1e-5;       // added to the variance by layer norm and RMS norm
   double rope_base = 10000;     // Llama: base of the rotary angles; no meaning elsewhere
+  bool scaled_attention = true;         // scores over sqrt(head_dim); false: GPT only (T5's never are)
+  bool layer_scaled_attention = false;  // GPT: over the layer's number too, the first being 1
+  std::int64_t attention_window = 0;    // tokens that a token attends to, itself among them; 0: all before it
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 

@@ -147,8 +147,11 @@ void read_switches(Section& section, ModelConfig& model, bool has_base) {
   if (biases_agree) model.qkv_bias = model.linear_bias;
   section.boolean("qkv_bias", model.qkv_bias);
   section.boolean("next_sentence", model.next_sentence);
-  section.number("norm_eps", model.norm_eps, 0, 1);
-  section.number("rope_base", model.rope_base, 1, kRotaryBaseBelow);
+  section.number("norm_eps", model.norm_eps, 0, kNormEpsBelow);
+  section.number("rope_base", model.rope_base, kLeastRotaryBase, kRotaryBaseBelow);
+  section.boolean("scaled_attention", model.scaled_attention);
+  section.boolean("layer_scaled_attention", model.layer_scaled_attention);
+  section.integer("attention_window", model.attention_window, 0, kMaxModelNumber);
 }
 
 void read_required_number(Section& section, std::string_view key, std::int64_t& value,
@@ -175,7 +178,8 @@ void record_preset(Study& study, const YamlNode& node) {
   if (!node.set_by().empty()) origin = origin_of(node);
   for (const std::string_view key :
        {"name", "family", "layers", "hidden", "heads", "vocab", "seq_len", "activation",
-        "tied_embeddings", "linear_bias", "qkv_bias", "next_sentence", "norm_eps", "rope_base"}) {
+        "tied_embeddings", "linear_bias", "qkv_bias", "next_sentence", "norm_eps", "rope_base",
+        "scaled_attention", "layer_scaled_attention", "attention_window"}) {
     study.origins["model." + std::string(key)] = origin;
   }
   for (const DependentNumber& number : dependent_numbers()) {

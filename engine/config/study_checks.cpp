@@ -355,12 +355,24 @@ void check_precision(const Study& study, const StudyResolvers& resolvers) {
               "; it has " + join_words(known));
 }
 
+/// AdamW's state is of the weights' type, or of fp32 where that has 16 bits.
+void check_gradients(const Study& study) {
+  const TrainingConfig& training = study.training;
+  const bool double_weights = training.precision == DType::kFp64, double_gradients = training.grad_dtype == DType::kFp64;
+  if (training.optimizer != Optimizer::kAdamW || double_weights == double_gradients) return;
+  fail_at(study, "training.grad_dtype",
+          "AdamW updates " + std::string(to_string(training.precision)) + " weights with gradients of " +
+              (double_weights ? "fp64 only" : "fp32, fp16 or bf16") + ", got " +
+              std::string(to_string(training.grad_dtype)));
+}
+
 }  // namespace
 
 void check_model_fits(Study& study, const StudyResolvers& resolvers) {
   check_tensor_sizes(study);
   check_model(study, resolvers);
   check_precision(study, resolvers);
+  check_gradients(study);
   check_tensor(study);
   if (study.schedule.file.empty()) check_schedule(study);
   if (!study.schedule.rows.empty()) check_schedule_rows(study);

@@ -45,9 +45,13 @@ Json model_map(const char* description, std::initializer_list<const char*> requi
        {"linear_bias", flag("projections and MLP have biases")},
        {"qkv_bias", flag("query, key and value have biases; default linear_bias")},
        {"next_sentence", flag("bert: train the next-sentence head too")},
-       {"norm_eps", number("added to the variance by the norms; default the family's", 0, 1)},
+       {"norm_eps", number("added to the variance by the norms; default the family's", 0, kNormEpsBelow)},
        {"rope_base",
-        number("llama: base of the rotary angles; default 10000", 1, kRotaryBaseBelow)}},
+        number("llama: base of the rotary angles; default 10000", kLeastRotaryBase, kRotaryBaseBelow)},
+       {"scaled_attention", flag("scores are divided by sqrt(head_dim); false: gpt only")},
+       {"layer_scaled_attention", flag("gpt: scores are divided by the layer's number too")},
+       {"attention_window",
+        integer("tokens that a token attends to; 0: all. Below seq_len not in this version", 0, kMaxModelNumber)}},
       required);
 }
 

@@ -130,6 +130,9 @@ void write_model(ResolvedText& out, const ModelConfig& model) {
   out.flag("next_sentence", model.next_sentence);
   out.number("norm_eps", model.norm_eps);
   out.number("rope_base", model.rope_base);
+  out.flag("scaled_attention", model.scaled_attention);
+  out.flag("layer_scaled_attention", model.layer_scaled_attention);
+  out.integer("attention_window", model.attention_window);
   out.close();
 }
 

@@ -162,7 +162,8 @@ TensorId GraphBuilder::attention_op(std::string_view module, TensorId q, TensorI
   attrs.has_mask = mask >= 0;
   attrs.has_bias = bias >= 0;
   attrs.rate = static_cast<float>(attention.dropout);
-  if (attention.scaled) attrs.scale = static_cast<float>(1.0 / std::sqrt(attention.head_dim));
+  const double root = attention.scaled ? std::sqrt(attention.head_dim) : 1;
+  attrs.scale = static_cast<float>(1.0 / (root * attention.divisor));
 
   // Scores q k^T and context p v: each a product [Sq, H] x [H, Sk] per head, in the full square.
   const Shape& queries = shape(q);

@@ -22,6 +22,7 @@ struct AttentionShape {
   double dropout = 0;  // of the probabilities
   bool scaled = true;  // scores over sqrt(head_dim); T5 folds this into its initialisation
   double rope_base = 10000;
+  double divisor = 1;  // of the scores, beside sqrt(head_dim)
 };
 
 /// How a parameter starts, and what it consists of.

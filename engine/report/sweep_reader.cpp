@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/report/json_position.h"
+#include "engine/config/json_fields.h"
 
 namespace trainyard {
 
@@ -189,30 +189,15 @@ SweepTable read_csv(const FileText& file) {
 
 SweepTable read_sweep_table(const FileText& csv, const FileText& json) {
   SweepTable table = read_csv(csv);
-  Json whole;
-  try {
-    whole = Json::parse(json.text);
-  } catch (const Json::parse_error& error) {
-    throw_bad_json(json.path, json.text, error.byte, error.what());
-  } catch (const Json::out_of_range&) {
-    throw ConfigError(json.path + ": has a number that is too large");
+  const JsonFile file(json.text, json.path);
+  const JsonFields whole(file);
+  table.study = whole.text("study");
+  const Json* fidelity = whole.find("fidelity");
+  if (fidelity == nullptr || !fidelity->is_null()) table.fidelity = whole.text("fidelity");
+  if (whole.list("keys") != Json(table.keys)) whole.fail("keys", "are not those of " + csv.path);
+  if (whole.integer("num_points") != static_cast<std::int64_t>(table.points.size())) {
+    whole.fail("num_points", csv.path + " has " + std::to_string(table.points.size()));
   }
-  const auto fail = [&](const std::string& problem) {
-    throw ConfigError(json.path + ": " + problem);
-  };
-  if (!whole.is_object()) fail("expected an object");
-  for (const char* key : {"study", "fidelity", "keys", "num_points"}) {
-    if (!whole.contains(key)) fail(std::string(key) + ": missing");
-  }
-  if (!whole["study"].is_string()) fail("study: expected a text");
-  if (!whole["fidelity"].is_string() && !whole["fidelity"].is_null())
-    fail("fidelity: expected a text or null");
-  if (whole["keys"] != Json(table.keys)) fail("keys: are not those of " + csv.path);
-  if (whole["num_points"] != Json(table.points.size())) {
-    fail("num_points: " + csv.path + " has " + std::to_string(table.points.size()));
-  }
-  table.study = whole["study"].get<std::string>();
-  if (whole["fidelity"].is_string()) table.fidelity = whole["fidelity"].get<std::string>();
   return table;
 }
 

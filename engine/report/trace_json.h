@@ -18,8 +18,8 @@ namespace trainyard {
 /// Times in microseconds to four decimals: a tick is the last of them.
 void write_trace_json(const Timeline& timeline, const std::function<void(std::string_view)>& sink);
 
-/// What write_trace_json() wrote. Throws ConfigError, `path:line:column: problem` where it is not
-/// JSON and `path: event 12: problem` where it is not a trace of ours.
+/// What write_trace_json() wrote. Throws ConfigError, `path:line:column: traceEvents[12]: problem`
+/// where it is not a trace of ours.
 Timeline read_trace_json(const std::string& path);
 
 }  // namespace trainyard

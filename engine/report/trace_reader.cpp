@@ -2,7 +2,7 @@
 // parser meets them and never all held.
 #include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,7 +10,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/mapped_file.h"
-#include "engine/report/json_position.h"
+#include "engine/config/json_file.h"
+#include "engine/config/study_limits.h"
 #include "engine/report/name_table.h"
 #include "engine/report/trace_json.h"
 #include "engine/report/trace_words.h"
@@ -55,8 +56,8 @@ class Event {
 
 class TraceReader {
  public:
-  explicit TraceReader(const std::string& path)
-      : path_(path), names_(out_.names), modules_(out_.modules) {}
+  TraceReader(const std::string& path, std::string_view text)
+      : path_(path), text_(text), names_(out_.names), modules_(out_.modules) {}
 
   void take(const Event& event) {
     event_ = &event;
@@ -71,14 +72,15 @@ class TraceReader {
   }
 
   Timeline finish() {
-    if (out_.ranks.empty()) throw ConfigError(path_ + ": has no rank");
+    if (out_.ranks.empty()) throw ConfigError({path_, 1, 1}, std::string(trace_words::kEvents), "has no rank");
     join_pairs();
     return std::move(out_);
   }
 
  private:
   [[noreturn]] void fail(const std::string& problem) const {
-    throw ConfigError(path_ + ": event " + std::to_string(event_->index()) + ": " + problem);
+    const JsonPath path = {std::string(trace_words::kEvents), event_->index()};
+    throw ConfigError(json_place(text_, path_, path), to_string(path), problem);
   }
   const Field& field(std::string_view key) const {
     const Field* found = event_->find(key);
@@ -114,7 +116,7 @@ class TraceReader {
   void take_segment() {
     TimelineSegment segment;
     segment.name = text("args.name");
-    segment.stage = static_cast<std::int32_t>(integer("args.stage", 0, kMostRanks));
+    segment.stage = static_cast<std::int32_t>(integer("args.stage", 0, kMaxRanks));
     const std::string& phase = text("args.phase");
     if (phase.size() != 1) fail("args.phase: expected one letter");
     segment.phase = phase[0];
@@ -125,18 +127,19 @@ class TraceReader {
 
   void take_group() {
     const std::string& name = text("args.name");
+    if (out_.groups.size() == kMostGroups) fail("more than " + std::to_string(kMostGroups) + " groups");
     groups_.emplace(name, static_cast<std::int16_t>(out_.groups.size()));
     out_.groups.push_back({name, text("args.axes")});
   }
 
   void take_rank() {
     TimelineRank rank;
-    rank.rank = integer("pid", 0, kMostRanks);
-    rank.multiplicity = integer("args.stands_for", 1, kMostRanks);
-    rank.pipeline_rank = static_cast<std::int32_t>(integer("args.pipeline_rank", 0, kMostRanks));
+    rank.rank = integer("pid", 0, kMaxRanks);
+    rank.multiplicity = integer("args.stands_for", 1, kMaxRanks);
+    rank.pipeline_rank = static_cast<std::int32_t>(integer("args.pipeline_rank", 0, kMaxRanks));
     for (const Axis axis : kAllAxes) {
       rank.at[static_cast<std::size_t>(axis)] =
-          static_cast<std::int32_t>(integer("args." + std::string(to_string(axis)), 0, kMostRanks));
+          static_cast<std::int32_t>(integer("args." + std::string(to_string(axis)), 0, kMaxRanks));
     }
     if (!ranks_.emplace(rank.rank, out_.ranks.size()).second)
       fail("rank " + std::to_string(rank.rank) + " comes twice");
@@ -163,7 +166,7 @@ class TraceReader {
 
   /// The rank of the event: events stand behind their rank's name.
   TimelineRank& rank() {
-    const std::int64_t pid = integer("pid", 0, kMostRanks);
+    const std::int64_t pid = integer("pid", 0, kMaxRanks);
     if (out_.ranks.empty() || out_.ranks.back().rank != pid) {
       fail("pid: the events of rank " + std::to_string(pid) + " do not follow its process_name");
     }
@@ -208,7 +211,7 @@ class TraceReader {
         fail("args.group: no group is called '" + text("args.group") + "'");
       op.group = group->second;
     }
-    if (event_->find("args.peer") != nullptr) op.peer = integer("args.peer", 0, kMostRanks);
+    if (event_->find("args.peer") != nullptr) op.peer = integer("args.peer", 0, kMaxRanks);
     if (event_->find("args.flop") != nullptr) op.flop = integer("args.flop", 1, std::int64_t{1} << 53U);
     if (event_->find("args.bytes") != nullptr) op.bytes = integer("args.bytes", 1, std::int64_t{1} << 53U);
     op.issued = ticks("args.issued_us");
@@ -230,11 +233,12 @@ class TraceReader {
     of.memory.push_back(point);
   }
 
+  static constexpr std::size_t kMostGroups = std::numeric_limits<std::int16_t>::max();
   static constexpr double kMost =
       1e15;  // ticks: doubles in the file tell neighbours apart up to here
-  static constexpr std::int64_t kMostRanks = 1 << 20;  // engine/config/study_limits.h
 
   const std::string& path_;
+  std::string_view text_;
   const Event* event_ = nullptr;
   Timeline out_;
   NameTable names_, modules_;
@@ -266,7 +270,7 @@ class EventParser : public nlohmann::json_sax<nlohmann::json> {
   bool binary(binary_t&) override { return true; }
 
   bool key(string_t& name) override {
-    if (depth_ == 1) events_ = name == "traceEvents";
+    if (depth_ == 1) events_ = name == trace_words::kEvents;
     if (depth_ == kEvent) args_ = name == "args";
     key_ = name;
     return true;
@@ -292,9 +296,8 @@ class EventParser : public nlohmann::json_sax<nlohmann::json> {
     --depth_;
     return true;
   }
-  bool parse_error(std::size_t at, const std::string&,
-                   const nlohmann::detail::exception& error) override {
-    throw_bad_json(path_, text_, at, error.what());
+  bool parse_error(std::size_t at, const std::string& token, const nlohmann::detail::exception& error) override {
+    refuse_json(text_, path_, at, token, error);
   }
 
  private:
@@ -326,7 +329,7 @@ Timeline read_trace_json(const std::string& path) {
   const MappedFile file(path);
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
                               file.bytes().size());
-  TraceReader reader(path);
+  TraceReader reader(path, text);
   EventParser parser(reader, path, text);
   nlohmann::json::sax_parse(text, &parser);
   return reader.finish();

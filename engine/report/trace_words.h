@@ -8,6 +8,7 @@
 
 namespace trainyard::trace_words {
 
+inline constexpr std::string_view kEvents = "traceEvents";  // the list of all
 inline constexpr std::string_view kSegment = "trainyard_segment";
 inline constexpr std::string_view kGroup = "trainyard_group";
 

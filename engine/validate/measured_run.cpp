@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
 #include "engine/base/mapped_file.h"
+#include "engine/config/json_fields.h"
+#include "engine/config/study_limits.h"
 #include "engine/program/no_ops.h"
 #include "engine/program/program_text.h"
-#include "engine/report/json_position.h"
 #include "engine/validate/error_stats.h"
 
 namespace trainyard {
@@ -20,6 +20,7 @@ namespace {
 constexpr double kNanosecond = 1e-9;
 constexpr int kVersion = 2;
 constexpr int kVersionOfAllRows = 1;  // instructions that did nothing have times there
+constexpr std::int64_t kMostTicks = 31'536'000'000'000'000;  // a year of nanoseconds
 
 Seconds latest_end(const MeasuredStep& step) {
   Seconds latest = -std::numeric_limits<double>::infinity();
@@ -71,90 +72,86 @@ std::size_t list_of(const Program& program, std::int64_t rank) {
   return size == 1 ? 0 : static_cast<std::size_t>(rank / program.placement.stride[axis] % size);
 }
 
+constexpr bool within(std::int64_t ticks) { return -kMostTicks <= ticks && ticks <= kMostTicks; }
+
+/// Reads what write_measured_run() wrote.
 class Reader {
  public:
-  Reader(const std::string& path, const Program& program) : path_(path), program_(program) {
+  Reader(const JsonFile& file, const Program& program) : file_(file), program_(program) {
     for (const RankClass& list : program.body) rows_.push_back(issued_rows(program, list));
   }
 
-  MeasuredRun read(const nlohmann::json& root) {
-    version_ = integer(root, "version");
-    if (version_ < kVersionOfAllRows || version_ > kVersion)
-      fail("version", "this version reads up to " + std::to_string(kVersion));
-    MeasuredRun run;
-    run.program_digest = text(root, "program_digest");
-    if (run.program_digest != program_digest(program_)) {
-      fail("program_digest", "the run in this folder had another Program than its program.txt");
+  MeasuredRun read() {
+    const JsonFields root(file_);
+    version_ = root.integer("version");
+    if (version_ < kVersionOfAllRows || version_ > kVersion) {
+      root.fail("version", "this version reads up to " + std::to_string(kVersion));
     }
-    run.device = text(root, "device");
-    run.cores = integer(root, "cores");
-    run.ranks_on_machine = integer(root, "ranks_on_machine");
-    run.threads_per_rank = integer(root, "threads_per_rank");
-    for (const auto& step : list(root, "steps")) run.steps.push_back(read_step(step));
-    if (run.steps.empty()) fail("steps", "none was recorded");
+    MeasuredRun run;
+    run.program_digest = root.text("program_digest");
+    if (run.program_digest != program_digest(program_)) {
+      root.fail("program_digest", "the run in this folder had another Program than its program.txt");
+    }
+    run.device = root.text("device");
+    run.cores = root.integer("cores", 0, kMaxRanks);
+    run.ranks_on_machine = root.integer("ranks_on_machine", 1, kMaxRanks);
+    run.threads_per_rank = root.integer("threads_per_rank", 1, kMaxRanks);
+    for (std::size_t i = 0; i < root.list("steps").size(); ++i) {
+      const JsonFields from = root.item("steps", i);
+      MeasuredStep step = read_step(from);
+      if (!run.steps.empty() && step.step <= run.steps.back().step) {
+        from.fail("step", "does not come behind " + std::to_string(run.steps.back().step));
+      }
+      run.steps.push_back(std::move(step));
+      if (const Seconds time = trainyard::step_time(run, i); !(time > 0)) {
+        from.fail("times", "the step ends before the one before it");
+      }
+    }
+    if (run.steps.empty()) root.fail("steps", "none was recorded");
     return run;
   }
 
  private:
-  [[noreturn]] void fail(const std::string& key, const std::string& problem) const {
-    throw ConfigError(path_ + ": " + key + ": " + problem);
-  }
-  const nlohmann::json& member(const nlohmann::json& of, const char* key) const {
-    if (!of.is_object() || !of.contains(key)) fail(key, "missing");
-    return of.at(key);
-  }
-  std::int64_t integer(const nlohmann::json& of, const char* key) const {
-    const auto& value = member(of, key);
-    if (!value.is_number_integer()) fail(key, "expected a whole number");
-    return value.get<std::int64_t>();
-  }
-  std::string text(const nlohmann::json& of, const char* key) const {
-    const auto& value = member(of, key);
-    if (!value.is_string()) fail(key, "expected a text");
-    return value.get<std::string>();
-  }
-  bool flag(const nlohmann::json& of, const char* key) const {
-    const auto& value = member(of, key);
-    if (!value.is_boolean()) fail(key, "expected true or false");
-    return value.get<bool>();
-  }
-  const nlohmann::json& list(const nlohmann::json& of, const char* key) const {
-    const auto& value = member(of, key);
-    if (!value.is_array()) fail(key, "expected a list");
-    return value;
-  }
-
-  MeasuredStep read_step(const nlohmann::json& from) const {
+  MeasuredStep read_step(const JsonFields& from) const {
     MeasuredStep step;
-    step.step = integer(from, "step");
-    step.after_checkpoint = flag(from, "after_checkpoint");
+    step.step = from.integer("step", 1, kMaxSteps);
+    step.after_checkpoint = from.boolean("after_checkpoint");
     // Earlier versions say after_checkpoint of these, too.
-    step.after_void = from.contains("after_void") && flag(from, "after_void");
-    const auto& ranks = list(from, "times");
+    step.after_void = from.has("after_void") && from.boolean("after_void");
+    const auto& ranks = from.list("times");
     if (static_cast<std::int64_t>(ranks.size()) != program_.mesh.num_ranks()) {
-      fail("times", "has " + std::to_string(ranks.size()) + " ranks, the Program has " +
-                        std::to_string(program_.mesh.num_ranks()));
+      from.fail("times", "has " + std::to_string(ranks.size()) + " ranks, the Program has " +
+                             std::to_string(program_.mesh.num_ranks()));
     }
+    JsonPath path = from.path("times");
     for (std::size_t r = 0; r < ranks.size(); ++r) {
-      step.ranks.push_back(read_rank(ranks[r], static_cast<std::int64_t>(r)));
+      path.emplace_back(r);
+      step.ranks.push_back(read_rank(ranks[r], path, static_cast<std::int64_t>(r)));
+      path.pop_back();
     }
     return step;
   }
 
-  RankTrace read_rank(const nlohmann::json& times, std::int64_t number) const {
+  RankTrace read_rank(const nlohmann::ordered_json& times, JsonPath& path, std::int64_t number) const {
     RankTrace rank;
     rank.rank = number;
     rank.list = list_of(program_, number);
     const std::vector<TraceRow>& all = rows_[rank.list];
     if (!times.is_array() || times.size() != 3 * all.size()) {
-      fail("times", "rank " + std::to_string(number) + " issues " +
-                        std::to_string(all.size()) +
-                        " instructions a step; the file has not three times of each");
+      file_.fail(path, "rank " + std::to_string(number) + " issues " + std::to_string(all.size()) +
+                           " instructions a step; the file has not three times of each");
     }
     std::int64_t issued = 0;
     const auto tick = [&](std::size_t i) {
-      if (!times[i].is_number_integer()) fail("times", "expected whole numbers");
-      return times[i].get<std::int64_t>();
+      const auto& value = times[i];
+      const bool huge = value.is_number_unsigned() && value.get<std::uint64_t>() > kMostTicks;
+      if (value.is_number_integer() && !huge) {
+        const auto ticks = value.get<std::int64_t>();
+        // No sum of the file's times overflows.
+        if (within(ticks) && within(issued + ticks)) return ticks;
+      }
+      path.emplace_back(i);
+      file_.fail(path, "expected a whole number of nanoseconds within a year, got " + shorten(value));
     };
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (version_ > kVersionOfAllRows && times[3 * i].is_null()) continue;
@@ -165,11 +162,14 @@ class Reader {
       row.issued = static_cast<double>(issued) * kNanosecond;
       row.start = row.ready = static_cast<double>(issued + tick(3 * i + 1)) * kNanosecond;
       row.end = static_cast<double>(issued + tick(3 * i + 2)) * kNanosecond;
+      if (row.end >= row.start) continue;
+      path.emplace_back(3 * i + 2);
+      file_.fail(path, "the instruction ends before it starts");
     }
     return rank;
   }
 
-  const std::string& path_;
+  const JsonFile& file_;
   const Program& program_;
   std::int64_t version_ = kVersion;
   std::vector<std::vector<TraceRow>> rows_;  // [list]
@@ -280,13 +280,8 @@ MeasuredRun read_measured_run(const std::string& path, const Program& program) {
   const MappedFile file(path);
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
                               file.bytes().size());
-  nlohmann::json root;
-  try {
-    root = nlohmann::json::parse(text);
-  } catch (const nlohmann::json::parse_error& error) {
-    throw_bad_json(path, text, error.byte, error.what());
-  }
-  return Reader(path, program).read(root);
+  const JsonFile json(text, path);
+  return Reader(json, program).read();
 }
 
 }  // namespace trainyard

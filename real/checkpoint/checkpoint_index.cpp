@@ -4,7 +4,9 @@
 #include <set>
 
 #include "engine/base/error.h"
-#include "real/checkpoint/json_fields.h"
+#include "engine/config/json_fields.h"
+#include "engine/config/study_limits.h"
+#include "real/checkpoint/host_file.h"
 
 namespace trainyard {
 
@@ -31,14 +33,15 @@ json to_json(const Piece& piece) {
           {"extent", piece.extent}, {"range", {piece.flat_begin, piece.flat_end}}};
 }
 
-Piece read_piece(const JsonFields& fields) {
+/// The piece at `fields` of the tensor `name`, whose type and shape `tensor` says.
+Piece read_piece(const JsonFields& fields, const std::string& name, const JsonFields& tensor) {
   Piece piece;
-  piece.tensor = fields.text("tensor");
-  const std::string dtype = fields.text("dtype");
+  piece.tensor = name;
+  const std::string dtype = tensor.text("dtype");
   const std::optional<DType> known = parse_dtype(dtype);
-  if (!known) fields.fail("dtype", "unknown type '" + dtype + "'");
+  if (!known) tensor.fail("dtype", "unknown type '" + dtype + "'");
   piece.dtype = *known;
-  piece.shape = fields.integers("shape");
+  piece.shape = tensor.integers("shape");
   piece.start = fields.integers("start");
   piece.extent = fields.integers("extent");
   const std::vector<std::int64_t> range = fields.integers("range");
@@ -60,7 +63,8 @@ json list_to_json(const std::vector<Piece>& pieces) {
 std::vector<Piece> read_pieces(const JsonFields& fields) {
   std::vector<Piece> pieces;
   for (std::size_t i = 0; i < fields.list("pieces").size(); ++i) {
-    pieces.push_back(read_piece(fields.item("pieces", i)));
+    const JsonFields piece = fields.item("pieces", i);
+    pieces.push_back(read_piece(piece, piece.text("tensor"), piece));
   }
   return pieces;
 }
@@ -95,8 +99,8 @@ ShardIndex read_shard(const JsonFields& fields) {
 std::string shard_to_json(const ShardIndex& shard) { return dump(to_json(shard)); }
 
 ShardIndex parse_shard(std::string_view text, const std::string& file) {
-  const json value = parse_strictly(text, file);
-  return read_shard(JsonFields(value, file, ""));
+  const JsonFile json_file(text, file);
+  return read_shard(JsonFields(json_file));
 }
 
 std::string pieces_to_json(const std::vector<Piece>& pieces) {
@@ -106,8 +110,8 @@ std::string pieces_to_json(const std::vector<Piece>& pieces) {
 }
 
 std::vector<Piece> parse_pieces(std::string_view text, const std::string& file) {
-  const json value = parse_strictly(text, file);
-  return read_pieces(JsonFields(value, file, "__metadata__"));
+  const JsonFile json_file(text, file, JsonFile::Places::kKeys);
+  return read_pieces(JsonFields(json_file));
 }
 
 void collect_tensors(CheckpointIndex& index, const std::string& file) {
@@ -152,7 +156,7 @@ std::string index_to_json(const CheckpointIndex& index) {
                {"program_digest", index.info.program_digest},
                {"study", index.info.study},
                {"seed", index.info.seed},
-               {"state", parse_strictly(index.info.state, "the run's state")}};
+               {"state", json::parse(index.info.state)}};
   json& files = root["files"] = json::array();
   json& tensors = root["tensors"] = json::object();
   for (const ShardIndex& shard : index.shards) {
@@ -176,8 +180,8 @@ std::string index_to_json(const CheckpointIndex& index) {
 }
 
 CheckpointIndex parse_index(std::string_view text, const std::string& file) {
-  json root = parse_strictly(text, file);
-  const JsonFields fields(root, file, "");
+  const JsonFile json_file(text, file);
+  const JsonFields fields(json_file);
   if (const std::string format = fields.text("format"); format != kFormat) {
     fields.fail("format", "expected " + std::string(kFormat) + ", got '" + format + "'");
   }
@@ -186,13 +190,14 @@ CheckpointIndex parse_index(std::string_view text, const std::string& file) {
                                std::to_string(version));
   }
   const std::string expected = fields.text("sha256");
+  json root = fields.json();  // its keys in their order
   root.erase("sha256");
   if (sha256_of(root) != expected) {
     refuse(file, "changed since it was written: its contents do not have its sha256");
   }
 
   CheckpointIndex index;
-  index.info.step = fields.integer("step");
+  index.info.step = fields.integer("step", 0, kMaxSteps);
   index.info.samples = fields.integer("samples");
   index.info.program_digest = fields.text("program_digest");
   index.info.study = fields.text("study");
@@ -210,15 +215,10 @@ CheckpointIndex parse_index(std::string_view text, const std::string& file) {
   }
   const JsonFields tensors = fields.object("tensors");
   for (const auto& [name, value] : tensors.json().items()) {
-    const JsonFields tensor(value, file, name);
+    const JsonFields tensor(json_file, tensors.path(name), value);
     for (std::size_t i = 0; i < tensor.list("pieces").size(); ++i) {
       const JsonFields stored = tensor.item("pieces", i);
-      json whole = stored.json();
-      whole["tensor"] = name;
-      whole["dtype"] = tensor.text("dtype");
-      whole["shape"] = tensor.list("shape");
-      const Piece piece =
-          read_piece(JsonFields(whole, file, name + ".pieces[" + std::to_string(i) + "]"));
+      const Piece piece = read_piece(stored, name, tensor);
       if (stored.text("key") != to_string(piece)) {
         stored.fail("key", "expected '" + to_string(piece) + "', got '" + stored.text("key") + "'");
       }

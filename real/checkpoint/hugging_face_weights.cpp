@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/config/json_fields.h"
 #include "models/model.h"
 #include "real/checkpoint/convert.h"
 #include "real/checkpoint/host_file.h"
 #include "real/checkpoint/hugging_face_names.h"
-#include "real/checkpoint/json_fields.h"
 #include "real/checkpoint/piece_runs.h"
 #include "real/checkpoint/safetensors.h"
 
@@ -36,15 +36,13 @@ std::vector<std::string> files_of(const std::string& path) {
     refuse(path, "has neither model.safetensors nor model.safetensors.index.json");
   }
   const MappedFile file(index);
-  const nlohmann::json root = parse_strictly(
-      {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, index);
-  const nlohmann::json map = JsonFields(root, index, "").object("weight_map").json();
+  const JsonFile json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, index);
+  const JsonFields map = JsonFields(json).object("weight_map");
   std::set<std::string> names;
-  for (const auto& [weight, value] : map.items()) {
+  for (const auto& [weight, value] : map.json().items()) {
     const std::string name = value.is_string() ? value.get<std::string>() : "";
     if (name.empty() || name.find('/') != std::string::npos) {
-      refuse(index, "weight_map." + weight + ": expected the name of a file beside it, got " +
-                        shorten(value));
+      map.fail(weight, "expected the name of a file beside it, got " + shorten(value));
     }
     names.insert((folder / name).string());
   }

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "engine/base/error.h"
-#include "real/checkpoint/json_fields.h"
+#include "engine/config/json_fields.h"
 #include "real/checkpoint/piece.h"
 
 namespace trainyard {
@@ -152,14 +152,14 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), file_(p
   const std::string_view text = find_header(file_.bytes(), path);
   const std::span<const std::byte> data = file_.bytes().subspan(kLengthBytes + text.size());
   const auto data_bytes = static_cast<std::int64_t>(data.size());
-  const nlohmann::json header = parse_strictly(text, path);
+  const JsonFile header(text, path, JsonFile::Places::kKeys);
 
   std::vector<Placed> placed;
   std::map<std::string, Placed> places;
-  for (const auto& [key, value] : header.items()) {
-    const JsonFields fields(value, path, key);
+  for (const auto& [key, value] : header.root().items()) {
+    const JsonFields fields(header, {key}, value);
     if (key == kMetadataKey) {
-      for (const auto& [name, entry] : value.items()) metadata_[name] = fields.text(name.c_str());
+      for (const auto& [name, entry] : value.items()) metadata_[name] = fields.text(name);
       continue;
     }
     SafetensorsTensor tensor;

@@ -60,7 +60,9 @@ void describe_gpt2(const ModelConfig& c, nlohmann::json& json) {
                {"n_inner", c.ffn},
                {"n_positions", c.max_positions},
                {"activation_function", activation_name(c.activation)},
-               {"layer_norm_epsilon", c.norm_eps}});
+               {"layer_norm_epsilon", c.norm_eps},
+               {"scale_attn_weights", c.scaled_attention},
+               {"scale_attn_by_inverse_layer_idx", c.layer_scaled_attention}});
   if (c.vocab <= 50256) {  // the default, which has to be one of the tokens
     json["bos_token_id"] = nullptr;
     json["eos_token_id"] = nullptr;

@@ -133,7 +133,9 @@ void adamw(KernelCall& call) {
     for (const DecayRange& range : *call.decay) {
       if (range.decay != decay) continue;
       const auto part = [&](const at::Tensor& t) { return t.narrow(0, range.begin, range.end - range.begin); };
-      w.push_back(part(weights)), g.push_back(part(gradient)), m.push_back(part(first)), v.push_back(part(second));
+      // The fused update takes one type for all; gradients of 16 bits are copied into that of the weights.
+      g.push_back(part(gradient).to(weights.scalar_type()));
+      w.push_back(part(weights)), m.push_back(part(first)), v.push_back(part(second));
       steps.push_back(step);
     }
     if (w.empty()) continue;

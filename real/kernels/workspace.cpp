@@ -298,6 +298,12 @@ int64_t cross_entropy_dx(const OpSizes& s) {
 int64_t load(const OpSizes& s) { return s.writes[0].elements() * 8; }
 
 /// A piece of the bucket in fp64: gradient, weights and moments where they are of another type, two directions.
+int64_t adamw(const OpSizes& s) {  // the gradient in the weights' type
+  const OperandSize& gradient = s.reads.back();
+  const DType type = s.accumulates[0].type;
+  return gradient.type == type ? 0 : gradient.elements() * size_in_bytes(type);
+}
+
 int64_t correct_adamw(const OpSizes& s) { return 6 * std::min(kCorrectedAtOnce, s.accumulates[0].elements()) * 8; }
 
 int64_t correct_sgd(const OpSizes& s) {
@@ -325,6 +331,7 @@ int64_t of_forward(OpKind kind, const OpSizes& s) {
     case kCrossEntropyMax: return cross_entropy_max(s);
     case kCrossEntropySum: return cross_entropy_sum(s);
     case kCrossEntropy: return cross_entropy(s);
+    case kAdamW: return adamw(s);
     case kCorrectAdamW: return correct_adamw(s);
     case kCorrectSgd: return correct_sgd(s);
     default: return 0;  // element by element into the result, views, or in place

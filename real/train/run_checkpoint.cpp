@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "engine/base/error.h"
+#include "real/checkpoint/checkpoint_folder.h"
 #include "real/checkpoint/checkpoint_writer.h"
+#include "real/checkpoint/training_state.h"
 
 namespace trainyard {
 
@@ -140,10 +141,8 @@ void save_checkpoint(const std::string& folder, RankTrainer& trainer, const std:
     info.program_digest = digest;
     info.study = "study.resolved.yaml";
     info.seed = static_cast<std::uint64_t>(trainer.study().training.seed);
-    info.state = nlohmann::json{{"updates", trainer.updates_done()},
-                                {"loss_scale", trainer.loss_scale().value()},
-                                {"good_steps", trainer.loss_scale().good_steps()}}
-                     .dump();
+    info.state = training_state_json(
+        {trainer.updates_done(), trainer.loss_scale().value(), trainer.loss_scale().good_steps()});
     commit_checkpoint(folder, info, shards, static_cast<int>(trainer.study().checkpoint.keep));
   }
   rendezvous.barrier(name + "/done", ranks);
@@ -163,7 +162,8 @@ void load_weights(const ReadPiece& read, RankTrainer& trainer) {
 void load_checkpoint(const Checkpoint& checkpoint, RankTrainer& trainer) {
   const CheckpointInfo& info = checkpoint.info();
   const std::int64_t batch = trainer.study().training.global_batch;
-  if (info.samples != info.step * batch) {
+  std::int64_t samples = 0;
+  if (__builtin_mul_overflow(info.step, batch, &samples) || info.samples != samples) {
     throw ConfigError(checkpoint.path() + ": written after " + std::to_string(info.samples) + " samples in " +
                       std::to_string(info.step) + " steps, which training.global_batch " +
                       std::to_string(batch) + " does not continue");
@@ -180,15 +180,10 @@ void load_checkpoint(const Checkpoint& checkpoint, RankTrainer& trainer) {
       if (!part.prefix.empty()) fill(part, bucket, read);
     }
   }
-  const auto state = nlohmann::json::parse(info.state, nullptr, false);
-  if (!state.is_object() || !state.contains("updates")) {
-    throw ConfigError(checkpoint.path() + ": its state is not that of a training run");
-  }
-  trainer.resume_at(info.step, state.value("updates", info.step));
-  if (trainer.loss_scale().dynamic()) {
-    trainer.loss_scale().resume(state.value("loss_scale", trainer.loss_scale().value()),
-                                state.value("good_steps", std::int64_t{0}));
-  }
+  const TrainingState state = read_training_state(info, checkpoint.path() + "/" + kIndexName,
+                                                  {info.step, trainer.loss_scale().value(), 0});
+  trainer.resume_at(info.step, state.updates);
+  if (trainer.loss_scale().dynamic()) trainer.loss_scale().resume(state.loss_scale, state.good_steps);
 }
 
 }  // namespace trainyard

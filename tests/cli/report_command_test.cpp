@@ -67,7 +67,7 @@ TEST_CASE("a folder without a run, or with a damaged one, is refused with the fi
   std::filesystem::remove(out + "/trace.json");
   CHECK(problem(out) == out + "/trace.json: No such file or directory");
   write_text(out + "/trace.json", "{}");
-  CHECK(problem(out) == out + "/trace.json: has no rank");
+  CHECK(problem(out) == out + "/trace.json:1:1: traceEvents: has no rank");
   std::filesystem::remove(out + "/study.resolved.yaml");
   CHECK(problem(out) == out + "/study.resolved.yaml: No such file or directory");
 }
@@ -141,13 +141,13 @@ TEST_CASE("a damaged sweep is refused with the place") {
   CHECK(csv_problem(csv + "\"a").ends_with(":14:1: its quotes are not closed"));
   CHECK(csv_problem(csv + "\"a\"b\n")
             .ends_with(":14:4: expected a comma or the end of the line behind the quotes"));
-  CHECK(json_problem("[]") == json_path + ": expected an object");
+  CHECK(json_problem("[]") == json_path + ":1:1: expected a JSON object, got []");
   CHECK(json_problem("{").starts_with(json_path + ":1:"));
-  CHECK(json_problem("{\"study\": 1}") == json_path + ": fidelity: missing");
-  CHECK(json_problem(with(json, "\"num_points\": 12", "\"num_points\": 11")) ==
-        json_path + ": num_points: " + csv_path + " has 12");
-  CHECK(json_problem(with(json, "\"schedule\"]", "\"other\"]")) ==
-        json_path + ": keys: are not those of " + csv_path);
+  CHECK(json_problem("{\"study\": 1}") == json_path + ":1:2: study: expected a string, got 1");
+  CHECK(json_problem(with(json, "\"num_points\": 12", "\"num_points\": 11"))
+            .ends_with(": num_points: " + csv_path + " has 12"));
+  CHECK(json_problem(with(json, "\"schedule\"]", "\"other\"]"))
+            .ends_with(": keys: are not those of " + csv_path));
   std::filesystem::remove(json_path);
   CHECK(problem(out) == json_path + ": No such file or directory");
   CHECK(read_text(out + "/report.html") == page);  // nothing was written

@@ -427,6 +427,15 @@ TEST_CASE("numbers of the training block are in range") {
         "--set training.clip_norm=-1: training.clip_norm: expected at least 0, got -1");
 }
 
+TEST_CASE("AdamW's gradients are of fp64 where the weights are") {
+  // Where they were not, a simulation answered and the first step of a training failed.
+  CHECK(set("training.grad_dtype=fp64") ==
+        "--set training.grad_dtype=fp64: training.grad_dtype: AdamW updates bf16 weights with gradients of fp32, fp16 "
+        "or bf16, got fp64");
+  CHECK(error_of(kSmallStudy, {"training.grad_dtype=fp64", "training.optimizer=sgd"}) == "no error");
+  CHECK(set("training.grad_dtype=fp16") == "no error");
+}
+
 TEST_CASE("keys that take words beside values name them") {
   CHECK(set("training.loss_scale=static") ==
         "--set training.loss_scale=static: training.loss_scale: expected dynamic or a number more "

@@ -145,7 +145,7 @@ TEST_CASE("pipeline transfers are shown where there is a buffer for them, the mo
   // What is damaged is named.
   RunFiles files = files_of(simulated);
   files.summary = with(files.summary, "\"by_host\"", "\"by_hand\"");
-  CHECK_THAT(error_of([&] { report_html(files, nullptr); }), Catch::Contains("pipeline_transfers.boundaries.by_host: missing"));
+  CHECK_THAT(error_of([&] { report_html(files, nullptr); }), Catch::Contains("pipeline_transfers.boundaries[0].by_host: missing"));
 }
 
 TEST_CASE("a training run's page has its losses and time classes of the rows") {
@@ -199,17 +199,16 @@ TEST_CASE("damaged files are named with the place or the key") {
   };
   CHECK(problem(whole) == "none");
   CHECK(summary("{\n  \"study\": ").starts_with("out/summary.json:2:12: is not JSON: "));
-  CHECK(summary("[1]") == "out/summary.json: expected an object");
-  CHECK(summary("{\"mfu\": 1e999}") == "out/summary.json: has a number that is too large");
-  CHECK(summary("{}") == "out/summary.json: study: missing");
-  CHECK(summary(with(whole.summary, "\"mfu\": ", "\"mfu\": \"x\", \"mfu2\": ")) ==
-        "out/summary.json: mfu: expected a number, got \"x\"");
-  CHECK(summary(with(whole.summary, "\"bubble\": ", "\"bubbles\": ")) ==
-        "out/summary.json: time.bubble: missing");
-  CHECK(summary(with(whole.summary, "\"entries\": [", "\"entries\": [1, ")) ==
-        "out/summary.json: sources.entries: expected objects");
+  CHECK(summary("[1]") == "out/summary.json:1:1: expected a JSON object, got [1]");
+  CHECK(summary("{\"mfu\": 1e999}") == "out/summary.json:1:9: no double holds the number 1e999");
+  CHECK(summary("{}") == "out/summary.json:1:1: study: missing");
+  CHECK(summary("{\n  \"study\": \"s\",\n  \"iteration_time_s\": \"x\"}") ==
+        "out/summary.json:3:3: iteration_time_s: expected a number, got \"x\"");
+  CHECK(summary(with(whole.summary, "\"bubble\": ", "\"bubbles\": ")).ends_with(": time.bubble: missing"));
+  CHECK(summary(with(whole.summary, "\"entries\": [", "\"entries\": [1, "))
+            .ends_with(": sources.entries[0]: expected a JSON object, got 1"));
   CHECK(summary(with(kTrainSummary, "\"steps\": 2", "\"steps\": []")) ==
-        "out/summary.json: steps: expected a number, got []");
+        "out/summary.json:1:2: steps: expected a number, got []");
   RunFiles files = whole;
   files.study = "model: [";
   CHECK(problem(files).starts_with("out/study.resolved.yaml:1:"));

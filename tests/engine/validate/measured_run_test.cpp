@@ -187,16 +187,41 @@ TEST_CASE("a file that is not of the Program is refused with what is wrong") {
   };
   const std::string good = written(example_run(program), program);
   CHECK(refusal(with(good, program_digest(program), "0123")) ==
-        path + ": program_digest: the run in this folder had another Program than its program.txt");
+        path + ":1:14: program_digest: the run in this folder had another Program than its program.txt");
   CHECK_THAT(refusal(with(good, "[0,100000,500000,", "[0,")),
-             Catch::Contains("measured.json: times: rank 0 issues ") &&
+             Catch::Contains("measured.json:2:44: steps[0].times[0]: rank 0 issues ") &&
                  Catch::Contains("has not three times of each"));
   CHECK_THAT(refusal(good.substr(0, good.size() / 2)), Catch::Contains("is not JSON"));
   CHECK(refusal(with(good, "\"cores\":2", "\"cores\":\"two\"")) ==
-        path + ": cores: expected a whole number");
+        path + ":1:113: cores: expected an integer, got \"two\"");
   CHECK(refusal(with(good, "\"version\":2", "\"version\":9")) ==
-        path + ": version: this version reads up to 2");
+        path + ":1:2: version: this version reads up to 2");
   CHECK_THAT(refusal("{\"version\":1}"), Catch::Contains("program_digest: missing"));
+}
+
+TEST_CASE("times that no run has are refused at their place") {
+  const Program program = verified(kExampleProgram);
+  const ScratchFolder folder;
+  const std::string path = folder / "measured.json";
+  const std::string good = written(example_run(program));
+  const auto refusal = [&](const std::string& first, const std::string& second = "500000") {
+    write_text(path, with(good, "[0,100000,500000,", "[" + first + ",100000," + second + ","));
+    return error_of([&] { read_measured_run(path, program); });
+  };
+  CHECK(refusal("0") == "none");
+  CHECK(refusal("1e400") == path + ":2:45: no double holds the number 1e400");
+  const auto beyond = [&](const std::string& number) {
+    return path + ":2:45: steps[0].times[0][0]: expected a whole number of nanoseconds within a year, got " + number;
+  };
+  // 2^63 - 1 overflows where the next time is added, 2^63 and -2^63 where it is negated.
+  for (const std::string number :
+       {"9223372036854775807", "9223372036854775808", "-9223372036854775808", "31536000000000001", "1.5"}) {
+    CHECK(refusal(number) == beyond(number));
+  }
+  CHECK(refusal("0", "50000") == path + ":2:54: steps[0].times[0][2]: the instruction ends before it starts");
+  write_text(path, with(good, "\"step\":8", "\"step\":7"));
+  CHECK_THAT(error_of([&] { read_measured_run(path, program); }),
+             Catch::Contains("steps[1].step: does not come behind 7"));
 }
 
 TEST_CASE("instructions stand in the order of issue, those inside a call where they are issued") {

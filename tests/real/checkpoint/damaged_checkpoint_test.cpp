@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "real/checkpoint/checkpoint.h"
+#include "real/checkpoint/training_state.h"
 #include "tests/real/checkpoint/checkpoint_fixture.h"
 #include "tests/support/scratch_folder.h"
 
@@ -66,7 +67,10 @@ class Subject {
     } catch (const ConfigError& error) {
       const std::string what = error.what();
       REQUIRE(what.starts_with(path()));
-      return what.substr(path().size() + (what[path().size()] == '/' ? 1 : 0));
+      // Lines and columns of index.json have a test of their own.
+      const std::string place = to_string(error.where());
+      const std::string rest = error.where().line > 0 ? path("index.json") + what.substr(place.size()) : what;
+      return rest.substr(path().size() + (rest[path().size()] == '/' ? 1 : 0));
     }
     return "none";
   }
@@ -228,7 +232,7 @@ TEST_CASE("damage: a shard's header that says something else than the index") {
   }
   SECTION("negative offsets") {
     subject.replace_shard(kRank0, replaced(good, "[16,24]", "[-9,-1]"));
-    CHECK(subject.error() == "rank-00000.safetensors: b.data_offsets: expected at least 0, got -9");
+    CHECK(subject.error() == "rank-00000.safetensors: b.data_offsets[0]: expected at least 0, got -9");
   }
   SECTION("name") {
     subject.replace_shard(kRank0, replaced(good, R"("b":{)", R"("d":{)"));
@@ -243,12 +247,12 @@ TEST_CASE("damage: an index that is not one") {
     write_text(subject.path("index.json"), text);
     return subject.error();
   };
-  CHECK_THAT(error_with_text("not JSON"), Catch::StartsWith("index.json: not valid JSON: "));
+  CHECK_THAT(error_with_text("not JSON"), Catch::StartsWith("index.json: is not JSON: "));
   CHECK_THAT(error_with_text(R"({"step": NaN})"),
-             Catch::StartsWith("index.json: not valid JSON: "));
+             Catch::StartsWith("index.json: is not JSON: "));
   CHECK(error_with_text("[]") == "index.json: expected a JSON object, got []");
   CHECK(error_with_text("{}") == "index.json: format: missing");
-  CHECK(error_with_text(R"({"step":1,"step":2})") == "index.json: the key \"step\" appears twice");
+  CHECK(error_with_text(R"({"step":1,"step":2})") == "index.json: step: appears twice in this object");
   CHECK(error_with_text(R"({"format":"other"})") ==
         "index.json: format: expected trainyard-checkpoint, got 'other'");
   CHECK(error_with_text(R"({"format":"trainyard-checkpoint","version":2})") ==
@@ -281,7 +285,7 @@ TEST_CASE("damage: an index whose contents are wrong") {
   }
   SECTION("no pieces") {
     CHECK(error_after([](json& index) { index["tensors"]["b"]["pieces"] = json::array(); }) ==
-          expected + "b.pieces: no piece of it is there");
+          expected + "tensors.b.pieces: no piece of it is there");
   }
   SECTION("a missing tensor") {
     CHECK(error_after([](json& index) { index["tensors"].erase("b"); }) ==
@@ -289,11 +293,11 @@ TEST_CASE("damage: an index whose contents are wrong") {
   }
   SECTION("a negative start") {
     CHECK(error_after([](json& index) { index["tensors"]["b"]["pieces"][0]["start"] = {-1}; }) ==
-          expected + "b.pieces[0].start: expected at least 0, got -1");
+          expected + "tensors.b.pieces[0].start[0]: expected at least 0, got -1");
   }
   SECTION("a piece outside its tensor") {
     CHECK(error_after([](json& index) { index["tensors"]["b"]["pieces"][0]["start"] = {1}; }) ==
-          expected + "b.pieces[0].range: b: start [1] and extent [2] leave shape [2]");
+          expected + "tensors.b.pieces[0].range: b: start [1] and extent [2] leave shape [2]");
   }
   SECTION("another type") {
     CHECK(error_after([](json& index) { index["tensors"]["b"]["dtype"] = "bf16"; }) ==
@@ -301,15 +305,15 @@ TEST_CASE("damage: an index whose contents are wrong") {
   }
   SECTION("no type") {
     CHECK(error_after([](json& index) { index["tensors"]["b"]["dtype"] = "real"; }) ==
-          expected + "b.pieces[0].dtype: unknown type 'real'");
+          expected + "tensors.b.dtype: unknown type 'real'");
   }
   SECTION("another shape") {
     CHECK(error_after([](json& index) { index["tensors"]["b"]["shape"] = {1}; }) ==
-          expected + "b.pieces[0].range: b: start [0] and extent [2] leave shape [1]");
+          expected + "tensors.b.pieces[0].range: b: start [0] and extent [2] leave shape [1]");
   }
   SECTION("a file that it does not list") {
     CHECK(error_after([](json& index) { index["tensors"]["b"]["pieces"][0]["file"] = "x"; }) ==
-          expected + "b.pieces[0].file: 'x' is not among the files");
+          expected + "tensors.b.pieces[0].file: 'x' is not among the files");
   }
   SECTION("a file listed twice") {
     CHECK(error_after([](json& index) { index["files"].push_back(index["files"][0]); }) ==
@@ -321,7 +325,7 @@ TEST_CASE("damage: an index whose contents are wrong") {
   }
   SECTION("a wrong key") {
     CHECK(error_after([](json& index) { index["tensors"]["b"]["pieces"][0]["key"] = "c"; }) ==
-          expected + "b.pieces[0].key: expected 'b', got 'c'");
+          expected + "tensors.b.pieces[0].key: expected 'b', got 'c'");
   }
   SECTION("no step") {
     CHECK(error_after([](json& index) { index.erase("step"); }) == expected + "step: missing");
@@ -334,6 +338,37 @@ TEST_CASE("damage: an index whose contents are wrong") {
     CHECK(error_after([](json& index) { index["state"] = nullptr; }) ==
           expected + "state: expected a JSON object, got null");
   }
+}
+
+TEST_CASE("damage: what is wrong in an index is said at its line") {
+  const Subject subject;
+  write_text(subject.path("index.json"), "{\n  \"format\": \"trainyard-checkpoint\",\n  \"version\": 2\n}");
+  std::string what;
+  try {
+    Checkpoint::open(subject.path(), Verify::kStructure);
+  } catch (const ConfigError& error) {
+    what = error.what();
+  }
+  CHECK(what == subject.path("index.json") + ":3:3: version: this program reads version 1, got 2");
+}
+
+TEST_CASE("damage: a run's state of other types, under a checksum that fits") {
+  const auto error_of_state = [](const std::string& state) {
+    CheckpointInfo info = at_step(100);
+    info.state = state;
+    return error_of([&] { read_training_state(info, "index.json", {100, 65536, 0}); });
+  };
+  CHECK(error_of_state(training_state_json({90, 1024, 7})) == "none");
+  CHECK(error_of_state(R"({"updates": 90})") == "none");  // earlier versions say no more
+  CHECK(error_of_state("{}") == "index.json: state.updates: missing: the state is not that of a training run");
+  CHECK(error_of_state(R"({"updates": "ninety"})") == "index.json: state.updates: expected an integer, got \"ninety\"");
+  CHECK(error_of_state(R"({"updates": 101})") == "index.json: state.updates: expected at most 100, got 101");
+  CHECK(error_of_state(R"({"updates": 90, "loss_scale": null})") ==
+        "index.json: state.loss_scale: expected a number, got null");
+  CHECK(error_of_state(R"({"updates": 90, "loss_scale": -2})") ==
+        "index.json: state.loss_scale: expected a number above 0 and at most 2^127, got -2");
+  CHECK(error_of_state(R"({"updates": 90, "good_steps": []})") ==
+        "index.json: state.good_steps: expected an integer, got []");
 }
 
 }  // namespace trainyard

@@ -77,13 +77,13 @@ TEST_CASE("a header that does not fit the file is refused") {
         "truncated: a header of 64 bytes does not fit in 10 bytes");
   CHECK(reason(file_text("", "")) == "not a safetensors file: its header is no JSON object");
   CHECK(reason(file_text("[]", "")) == "not a safetensors file: its header is no JSON object");
-  CHECK_THAT(reason(file_text("{", "")), Catch::StartsWith("not valid JSON: "));
-  CHECK_THAT(reason(file_text("{} x", "")), Catch::StartsWith("not valid JSON: "));
-  CHECK_THAT(reason(file_text("{\"\xff\":1}", "")), Catch::StartsWith("not valid JSON: "));
+  CHECK_THAT(reason(file_text("{", "")), Catch::StartsWith("is not JSON: "));
+  CHECK_THAT(reason(file_text("{} x", "")), Catch::StartsWith("is not JSON: "));
+  CHECK_THAT(reason(file_text("{\"\xff\":1}", "")), Catch::StartsWith("is not JSON: "));
   CHECK_THAT(reason(file_text(tensor("F32", "[NaN]", "[0,4]"), "abcd")),
-             Catch::StartsWith("not valid JSON: "));
+             Catch::StartsWith("is not JSON: "));
   CHECK_THAT(reason(file_text("{\"a\":" + std::string(9999, '['), "")),
-             Catch::Equals("nests deeper than 32 levels"));
+             Catch::EndsWith("nests deeper than 32 levels"));
 }
 
 TEST_CASE("a tensor whose description is wrong is refused") {
@@ -92,17 +92,17 @@ TEST_CASE("a tensor whose description is wrong is refused") {
         "a.dtype: missing");
   CHECK(reason(file_text(tensor("F31", "[1]", "[0,4]"), "abcd")) == "a.dtype: unknown type 'F31'");
   CHECK(reason(file_text(tensor("F32", "[-1]", "[0,4]"), "abcd")) ==
-        "a.shape: expected at least 0, got -1");
+        "a.shape[0]: expected at least 0, got -1");
   CHECK(reason(file_text(tensor("F32", "[1.0]", "[0,4]"), "abcd")) ==
-        "a.shape: expected an integer, got 1.0");
+        "a.shape[0]: expected an integer, got 1.0");
   CHECK(reason(file_text(tensor("F32", "[18446744073709551615]", "[0,4]"), "abcd")) ==
-        "a.shape: expected less than 2^63, got 18446744073709551615");
+        "a.shape[0]: expected at most 9223372036854775807, got 18446744073709551615");
   CHECK(reason(file_text(tensor("F32", "[4294967296,4294967296]", "[0,4]"), "abcd")) ==
         "a.shape: [4294967296, 4294967296] is too large");
   CHECK(reason(file_text(tensor("F32", "\"1\"", "[0,4]"), "abcd")) ==
         "a.shape: expected a list, got \"1\"");
   CHECK(reason(file_text(tensor("F32", "[1]", "[-4,0]"), "abcd")) ==
-        "a.data_offsets: expected at least 0, got -4");
+        "a.data_offsets[0]: expected at least 0, got -4");
   CHECK(reason(file_text(tensor("F32", "[1]", "[4,0]"), "abcd")) ==
         "a.data_offsets: expected a begin and an end, got [4, 0]");
   CHECK(reason(file_text(tensor("F32", "[1]", "[0]"), "abcd")) ==
@@ -132,7 +132,7 @@ TEST_CASE("data that overlap, have gaps, or do not fill the file are refused") {
         "1 extra bytes after the last tensor");
   CHECK(reason(file_text(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
                          R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
-                         "")) == "the key \"a\" appears twice");
+                         "")) == "a: appears twice in this object");
 }
 
 TEST_CASE("a file that is not there, or is a folder, is refused") {
