@@ -11,12 +11,17 @@
 #include "cli/data_root.h"
 #include "cli/files.h"
 #include "cli/fit_profiles.h"
+#include "cli/interrupt.h"
+#include "cli/output_folder.h"
+#include "cli/run_points.h"
+#include "cli/terminal.h"
 #include "engine/base/error.h"
 #include "engine/calibrate/kernel_table.h"
 #include "engine/calibrate/link_fit.h"
 #include "engine/calibrate/link_text.h"
 #include "engine/calibrate/table_profile.h"
 #include "engine/config/profile_reader.h"
+#include "engine/config/user_text.h"
 
 namespace trainyard {
 
@@ -33,11 +38,12 @@ int write_links(const CalibrateOptions& options) {
   if (!options.out.ends_with(".yaml")) {
     throw ConfigError("--nccl-tests: --out names the .yaml file of links to write, got '" + options.out + "'");
   }
+  const LockedFile file(options.out);
   std::vector<MessageTable> tables;
   std::string names;
   for (const std::string& path : options.tables) {
     for (MessageTable& table : read_message_tables(file_text(path), path)) tables.push_back(std::move(table));
-    names += (names.empty() ? "" : ", ") + std::filesystem::path(path).filename().string();
+    names += (names.empty() ? "" : ", ") + printable(std::filesystem::path(path).filename().string());
   }
   write_file(options.out, link_text(tables, "Fitted to " + names));
   for (const MessageTable& table : tables) {
@@ -48,7 +54,7 @@ int write_links(const CalibrateOptions& options) {
     else std::printf("left out: links between nodes are a file of their own, from tables of them alone\n");
   }
   std::printf("links %s: put it into calibrate/links/ as KIND-DEVICE.yaml, or its curves into a cluster's intra or inter\n",
-              options.out.c_str());
+              plain_text(options.out).c_str());
   return kDone;
 }
 
@@ -79,11 +85,12 @@ int write_profile(const CalibrateOptions& options) {
   const auto like = find_hardware_profile(data_root(), options.like);
   if (!like) throw ConfigError("--like: no profile is called '" + options.like + "'; list profiles has them");
   if (unsupported(*like, *type)) throw ConfigError("--type: " + *unsupported(*like, *type));
+  const LockedFile file(options.out);
   KernelTable table;
   std::string names;
   for (const std::string& path : options.kernels) {
     add_table(table, read_kernel_table(file_text(path), path, *type, selected_device(options)));
-    names += (names.empty() ? "" : ", ") + std::filesystem::path(path).filename().string();
+    names += (names.empty() ? "" : ", ") + printable(std::filesystem::path(path).filename().string());
   }
   const std::string text = table_profile_text(table, *like, "timed by others: " + names);
   // Read before it is written: a profile that is itself like another cannot be another's curves.
@@ -96,7 +103,7 @@ int write_profile(const CalibrateOptions& options) {
     std::printf("%-28s %zu shapes, each predicted from the others to %.1f %%\n", to_string(form).c_str(), points.size(),
                 100 * error / static_cast<double>(points.size()));
   }
-  std::printf("profile %s of %zu rows, otherwise like %s\n", options.out.c_str(), table.num_rows, options.like.c_str());
+  std::printf("profile %s of %zu rows, otherwise like %s\n", plain_text(options.out).c_str(), table.num_rows, plain_text(options.like).c_str());
   return kDone;
 }
 
@@ -114,22 +121,36 @@ int run_calibrate(const CalibrateOptions& options) {
     throw ConfigError(
         "--leave-out leaves out one family, --leave-one-out each in turn; write one of them");
   }
+  std::optional<OutputFolder> folder;
+  if (!options.out.empty()) folder.emplace(options.out, WrittenBy{"calibrate --fit", options.fit}, options.overwrite);
   FitProfilesOptions fit_options;
   fit_options.selections = options.selections;
   fit_options.leave_out = options.leave_out;
   fit_options.leave_one_out = options.leave_one_out;
   fit_options.jobs = options.jobs;
-  const ProfileFit fit = fit_profiles(options.fit, fit_options);
-  const std::string json = fit_json(fit);
-  if (!options.out.empty()) {
-    make_folder(options.out + "/software");
-    for (const ProfileFit::File& file : fit.files)
-      write_file(options.out + "/software/" + file.name, file.text);
-    write_file(options.out + "/fit.json", json);
+  ProfileFit fit;
+  try {
+    fit = fit_profiles(options.fit, fit_options);
+  } catch (const Interrupted& by) {
+    keeps("no better values had been found");
+    return ended_by_signal(by.signal);
   }
-  const std::string text = options.json ? json : fit_text(fit);
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  return kDone;
+  std::string json = fit_json(fit);
+  const NotedSignals until_written;
+  if (folder) {
+    json = folder->marked_json(json);
+    for (const ProfileFit::File& file : fit.files) folder->write("software/" + file.name, file.text);
+    folder->write("fit.json", json);
+    folder->commit();
+  }
+  if (fit.signal != 0) {
+    const std::string best = "the best values after " + std::to_string(fit.iterations) + " iterations";
+    keeps(folder ? options.out + " has " + best : best + " are lost without --out");
+    return ended_by_signal(fit.signal);
+  }
+  if (options.json) print_answer(json);
+  else print_text(fit_text(fit));
+  return until_written.first() == 0 ? kDone : ended_by_signal(until_written.first());
 }
 
 }  // namespace trainyard

@@ -9,8 +9,9 @@
 #include <string>
 
 #include "cli/command_line.h"
-#include "cli/files.h"
+#include "cli/output_folder.h"
 #include "cli/prepare.h"
+#include "cli/terminal.h"
 #include "engine/compile.h"
 #include "engine/config/study_writer.h"
 #include "engine/memory/memory.h"
@@ -85,10 +86,10 @@ std::string memory_text(const std::vector<MemoryPeak>& peaks) {
 }  // namespace
 
 int run_compile(const StudyOptions& options) {
+  std::optional<OutputFolder> folder;
+  if (!options.out.empty()) folder.emplace(options.out, WrittenBy{"compile", options.study}, options.overwrite);
   const Prepared prepared = prepare(options.study, options.sets);
-  for (const std::string& warning : prepared.study.warnings) {
-    std::fprintf(stderr, "warning: %s\n", warning.c_str());
-  }
+  print_warnings(prepared.study.warnings);
   PassLog log;
   const auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
   if (const auto* reason = std::get_if<Infeasible>(&compiled)) {
@@ -98,11 +99,11 @@ int run_compile(const StudyOptions& options) {
   const std::string digest = program_digest(program);
   const auto peaks = memory_peaks(program, fixed_memory(prepared.software, prepared.study.training.precision));
   const std::optional<TransferSummary> transfers = summarise_transfers(program, prepared.study);
-  if (!options.out.empty()) {
-    make_folder(options.out);
-    write_file(options.out + "/study.resolved.yaml", resolved_study_text(prepared.study));
-    write_file(options.out + "/schedule.csv", schedule_csv(log.schedule));
-    write_file(options.out + "/program.txt", [&](const auto& sink) { write_text(program, true, sink); });
+  if (folder) {
+    folder->write("study.resolved.yaml", folder->marked_yaml(resolved_study_text(prepared.study)));
+    folder->write("schedule.csv", schedule_csv(log.schedule));
+    folder->write("program.txt", [&](const auto& sink) { write_text(program, true, sink); });
+    folder->commit();
   }
   if (options.json) {
     nlohmann::ordered_json out;

@@ -1,12 +1,14 @@
 #include "real/calibrate/calibrate_command.h"
 
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <optional>
 
 #include "cli/command_line.h"
 #include "cli/files.h"
+#include "cli/interrupt.h"
+#include "cli/output_folder.h"
+#include "cli/terminal.h"
 #include "engine/base/error.h"
 #include "engine/calibrate/calibration_page.h"
 #include "engine/calibrate/profile_text.h"
@@ -52,10 +54,8 @@ void write_results(const MeasureOptions& options, const Calibration& calibration
   write_file(options.out, profile_text(calibration));
   const std::string page = fs::path(options.out).replace_extension(".html").string();
   write_file(page, calibration_page(calibration, fs::path(options.out).stem().string()));
-  const std::string summary = options.json
-                                  ? calibration_summary_json(calibration, options.out, page)
-                                  : calibration_summary(calibration, options.out, page);
-  std::fwrite(summary.data(), 1, summary.size(), stdout);
+  if (options.json) print_answer(calibration_summary_json(calibration, options.out, page));
+  else print_text(calibration_summary(calibration, options.out, page));
 }
 
 }  // namespace
@@ -71,27 +71,28 @@ int run_measure(const MeasureOptions& options, const std::vector<std::string>& a
   }
   if (!options.out.ends_with(".yaml"))
     throw ConfigError("--out: expected the name of a .yaml file, got '" + options.out + "'");
+  const LockedFile file(options.out);
   if (fs::exists(options.out) && !fs::exists(partial_file(options.out))) {
     throw ConfigError("--out: " + options.out +
                       " is there already; name another file, or remove it");
   }
   Calibration calibration =
       resume_calibration(options.out, begin_calibration(options.device, joined(arguments)));
-  if (const std::string folder = fs::path(options.out).parent_path().string(); !folder.empty())
-    make_folder(folder);
   const std::vector<std::int64_t> sizes = set_sizes(calibration.devices);
   Turns turns(sizes, options.minutes * 60);
+  const std::string kept =
+      "what was measured is kept in " + partial_file(options.out) + "; the same command goes on from there";
   while (const auto turn = turns.next(calibration)) {
     write_file(partial_file(options.out), calibration_json(calibration));
+    keeps(kept);
     std::vector<std::string> words = arguments;
     words.push_back("--set-seconds=" + std::to_string(turn->seconds));
-    const int exit = run_local_ranks(words, turn->ranks).exit;
-    if (exit != 0) {
-      std::fprintf(
-          stderr,
-          "trainyard: what was measured is kept in %s; the same command goes on from there\n",
-          partial_file(options.out).c_str());
-      return exit;
+    const RunEnd end = run_local_ranks(words, turn->ranks);
+    if (end.exit != 0) {
+      file.remove_drafts();
+      if (end.signal != 0) return ended_by_signal(end.signal);
+      say(kept);
+      return end.exit;
     }
     calibration =
         resume_calibration(options.out, begin_calibration(options.device, joined(arguments)));

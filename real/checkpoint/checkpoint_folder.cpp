@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kDraftPrefix = ".tmp-";
+constexpr std::string_view kShardPrefix = "rank-";
+constexpr std::string_view kShardSuffix = ".safetensors";
 
 std::string padded(std::int64_t number, std::size_t digits) {
   const std::string text = std::to_string(number);
@@ -37,22 +39,33 @@ std::optional<std::int64_t> parse_checkpoint_name(std::string_view name) {
   return step;
 }
 
-std::string shard_name(std::int32_t rank) { return "rank-" + padded(rank, 5) + ".safetensors"; }
+std::string shard_name(std::int32_t rank) {
+  return std::string(kShardPrefix) + padded(rank, 5) + std::string(kShardSuffix);
+}
 
-std::vector<std::int64_t> complete_steps(const std::string& folder) {
+bool is_checkpoint_file(std::string_view name) {
+  return name == kIndexName || (name.starts_with(kShardPrefix) && name.ends_with(kShardSuffix));
+}
+
+std::vector<std::int64_t> checkpoint_steps(const std::string& folder) {
   std::vector<std::int64_t> steps;
   std::error_code error;
   std::filesystem::directory_iterator entries(folder, error);
   if (error == std::errc::no_such_file_or_directory) return steps;
   for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
-    const auto step = parse_checkpoint_name(entries->path().filename().string());
-    std::error_code ignored;
-    if (step && std::filesystem::exists(entries->path() / kIndexName, ignored)) {
-      steps.push_back(*step);
-    }
+    if (const auto step = parse_checkpoint_name(entries->path().filename().string())) steps.push_back(*step);
   }
   if (error) throw BackendError(folder + ": cannot list: " + error.message());
   std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+std::vector<std::int64_t> complete_steps(const std::string& folder) {
+  std::vector<std::int64_t> steps = checkpoint_steps(folder);
+  std::erase_if(steps, [&](std::int64_t step) {
+    std::error_code ignored;
+    return !std::filesystem::exists(std::filesystem::path(folder) / checkpoint_name(step) / kIndexName, ignored);
+  });
   return steps;
 }
 

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/format.h"
+#include "engine/base/plain_text.h"
 #include "engine/report/summary.h"
 #include "engine/validate/error_stats.h"
 #include "real/emulate/emulation.h"
@@ -22,15 +23,15 @@ std::string error_text(double predicted, double measured) {
 
 std::string headline(const Emulation& e) {
   std::string text =
-      e.study + ": on " + e.device +
+      plain_text(e.study) + ": on " + e.device +
       format(", %lld threads; program %.12s", static_cast<long long>(e.threads), e.digest.c_str());
   text += e.digest == e.study_digest ? ", the study's\n"
                                      : format("; the study's, for %s, is %.12s\n",
-                                              e.study_device.c_str(), e.study_digest.c_str());
+                                              plain_text(e.study_device).c_str(), e.study_digest.c_str());
   text +=
       "  Collectives and receives are stand-ins: bytes and shapes are real, their numbers mean "
       "nothing.\n\n";
-  for (const std::string& warning : e.warnings) text += "  warning: " + warning + "\n";
+  for (const std::string& warning : e.warnings) text += "  warning: " + plain_text(warning) + "\n";
   return e.warnings.empty() ? text : text + "\n";
 }
 
@@ -44,7 +45,7 @@ std::string memory_text(const Emulation& e, const EmulatedAnswer& answer) {
       "           allocated %.3f GiB at the peak (values alone: %s)\n", gib(run.allocated_peak),
       error_text(static_cast<double>(run.predicted.values), static_cast<double>(run.allocated_peak))
           .c_str());
-  text += format("           on %s: %.2f GiB predicted of %.2f GiB: ", e.study_device.c_str(),
+  text += format("           on %s: %.2f GiB predicted of %.2f GiB: ", plain_text(e.study_device).c_str(),
                  gib(answer.study_peak.total), gib(e.study_capacity));
   return text + (answer.study_headroom >= 0
                      ? format("fits, %.2f GiB left\n", gib(answer.study_headroom))
