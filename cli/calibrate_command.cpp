@@ -12,6 +12,10 @@
 #include "cli/data_root.h"
 #include "cli/files.h"
 #include "cli/fit_profiles.h"
+#include "cli/interrupt.h"
+#include "cli/output_folder.h"
+#include "cli/run_points.h"
+#include "cli/terminal.h"
 #include "engine/base/error.h"
 #include "engine/base/format.h"
 #include "engine/base/readable.h"
@@ -20,6 +24,7 @@
 #include "engine/calibrate/link_text.h"
 #include "engine/calibrate/table_profile.h"
 #include "engine/config/profile_reader.h"
+#include "engine/config/user_text.h"
 #include "engine/cost/fastest_kernels.h"
 
 namespace trainyard {
@@ -38,7 +43,8 @@ std::string file_text(const std::string& path) {
 void print_answer(const CalibrateOptions& options, const Json& json, const std::string& text) {
   const std::string answer =
       options.json ? json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n" : text;
-  std::fwrite(answer.data(), 1, answer.size(), stdout);
+  if (options.json) print_answer(answer);
+  else print_text(answer);
 }
 
 int write_links(const CalibrateOptions& options) {
@@ -46,11 +52,12 @@ int write_links(const CalibrateOptions& options) {
   if (!options.out.ends_with(".yaml")) {
     throw ConfigError("--nccl-tests: --out names the .yaml file of links to write, got '" + options.out + "'");
   }
+  const LockedFile file(options.out);
   std::vector<MessageTable> tables;
   std::string names;
   for (const std::string& path : options.tables) {
     for (MessageTable& table : read_message_tables(file_text(path), path)) tables.push_back(std::move(table));
-    names += (names.empty() ? "" : ", ") + std::filesystem::path(path).filename().string();
+    names += (names.empty() ? "" : ", ") + printable(std::filesystem::path(path).filename().string());
   }
   write_file(options.out, link_text(tables, "Fitted to " + names));
   Json answer = {{"links", options.out}, {"tables", Json::array()}};
@@ -74,7 +81,7 @@ int write_links(const CalibrateOptions& options) {
     }
     answer["tables"].push_back(std::move(entry));
   }
-  text += "links " + options.out +
+  text += "links " + plain_text(options.out) +
           ": put it into calibrate/links/ as KIND-DEVICE.yaml, or its curves into a cluster's "
           "intra or inter\n";
   print_answer(options, answer, text);
@@ -108,12 +115,13 @@ int write_profile(const CalibrateOptions& options) {
   const auto like = find_hardware_profile(data_root(), options.like);
   if (!like) throw ConfigError("--like: no profile is called '" + options.like + "'; list profiles has them");
   if (unsupported(*like, *type)) throw ConfigError("--type: " + *unsupported(*like, *type));
+  const LockedFile file(options.out);
   KernelTable table;
   std::string names;
   for (const std::string& path : options.kernels) {
     add_table(table, read_kernel_table(file_text(path), path, *type, selected_device(options),
                                        kMostOverStated * like->peak.at(*type)));
-    names += (names.empty() ? "" : ", ") + std::filesystem::path(path).filename().string();
+    names += (names.empty() ? "" : ", ") + printable(std::filesystem::path(path).filename().string());
   }
   const std::string text = table_profile_text(table, *like, "timed by others: " + names);
   // Read before it is written: a profile that is itself like another cannot be another's curves.
@@ -140,9 +148,9 @@ int write_profile(const CalibrateOptions& options) {
     lines += "\n";
     answer["curves"].push_back(std::move(entry));
   }
-  lines += format("profile %s of %s, otherwise like %s\n", options.out.c_str(),
-                  plural(static_cast<std::int64_t>(table.num_rows), "row").c_str(), options.like.c_str());
-  lines += "a cluster of such devices: {preset: ..., device: " + options.out + "}\n";
+  lines += format("profile %s of %s, otherwise like %s\n", plain_text(options.out).c_str(),
+                  plural(static_cast<std::int64_t>(table.num_rows), "row").c_str(), plain_text(options.like).c_str());
+  lines += "a cluster of such devices: {preset: ..., device: " + plain_text(options.out) + "}\n";
   print_answer(options, answer, lines);
   return kDone;
 }
@@ -161,22 +169,36 @@ int run_calibrate(const CalibrateOptions& options) {
     throw ConfigError(
         "--leave-out leaves out one family, --leave-one-out each in turn; write one of them");
   }
+  std::optional<OutputFolder> folder;
+  if (!options.out.empty()) folder.emplace(options.out, WrittenBy{"calibrate --fit", options.fit}, options.overwrite);
   FitProfilesOptions fit_options;
   fit_options.selections = options.selections;
   fit_options.leave_out = options.leave_out;
   fit_options.leave_one_out = options.leave_one_out;
   fit_options.jobs = options.jobs;
-  const ProfileFit fit = fit_profiles(options.fit, fit_options);
-  const std::string json = fit_json(fit);
-  if (!options.out.empty()) {
-    make_folder(options.out + "/software");
-    for (const ProfileFit::File& file : fit.files)
-      write_file(options.out + "/software/" + file.name, file.text);
-    write_file(options.out + "/fit.json", json);
+  ProfileFit fit;
+  try {
+    fit = fit_profiles(options.fit, fit_options);
+  } catch (const Interrupted& by) {
+    keeps("no better values had been found");
+    return ended_by_signal(by.signal);
   }
-  const std::string text = options.json ? json : fit_text(fit);
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  return kDone;
+  std::string json = fit_json(fit);
+  const NotedSignals until_written;
+  if (folder) {
+    json = folder->marked_json(json);
+    for (const ProfileFit::File& file : fit.files) folder->write("software/" + file.name, file.text);
+    folder->write("fit.json", json);
+    folder->commit();
+  }
+  if (fit.signal != 0) {
+    const std::string best = "the best values after " + std::to_string(fit.iterations) + " iterations";
+    keeps(folder ? options.out + " has " + best : best + " are lost without --out");
+    return ended_by_signal(fit.signal);
+  }
+  if (options.json) print_answer(json);
+  else print_text(fit_text(fit));
+  return until_written.first() == 0 ? kDone : ended_by_signal(until_written.first());
 }
 
 }  // namespace trainyard

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -14,22 +15,24 @@
 #include <string_view>
 #include <nlohmann/json.hpp>
 
+#include "cli/interrupt.h"
+#include "cli/real_options.h"
+#include "cli/terminal.h"
 #include "cli/waiting_threads.h"
 #include "engine/base/error.h"
+#include "engine/config/user_text.h"
 
 namespace trainyard {
 
 namespace {
 
-/// Commands of the contract that later versions bring; named so that nobody hunts for a typo.
-constexpr const char* kNotYet[] = {"plan"};
-
 int fail(int exit, const std::string& message, const std::string& where, bool json) {
-  std::fprintf(stderr, "trainyard: %s\n", message.c_str());
+  say(message);
   if (json) {
     const nlohmann::ordered_json error = {
         {"error", {{"exit", exit}, {"message", message}, {"where", where}}}};
     std::printf("%s\n", error.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    std::fflush(stdout);
   }
   return exit;
 }
@@ -52,11 +55,16 @@ int guarded(const StudyOptions& options, const std::function<int()>& command) {
   } catch (const std::bad_alloc&) {
     return fail(kBackendFailed, "out of memory on this machine while answering " + options.study, "",
                 options.json);
+  } catch (const std::exception& error) {
+    return fail(kBackendFailed, error.what(), "", options.json);
   }
 }
 
 /// Becomes the program that is linked with LibTorch, beside this one, under the same arguments.
 int run_real(const char* const* argv) {
+  // The launcher asks whether it has to install LibTorch: what does not come this far is answered without it.
+  if (const char* ask = std::getenv("TRAINYARD_ASK"); ask != nullptr && *ask != '\0') return kNeedsReal;
+  const HeldSignals until_it_has_begun;
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string real = (self.parent_path() / "trainyard-real").string();
@@ -72,6 +80,7 @@ void add_study_options(CLI::App& command, StudyOptions& options) {
       ->take_all()->allow_extra_args(false);
   command.add_flag("--json", options.json, "answer as JSON on stdout");
   command.add_option("--out", options.out, "folder for report.html, summary.json, trace.json, program.txt, ...");
+  command.add_flag("--overwrite", options.overwrite, kOverwriteHelp);
 }
 
 void add_validate_options(CLI::App& command, ValidateOptions& options) {
@@ -86,6 +95,7 @@ void add_validate_options(CLI::App& command, ValidateOptions& options) {
       ->check(CLI::Range(1, 4096));
   command.add_flag("--json", options.json, "answer as JSON on stdout");
   command.add_option("--out", options.out, "folder for report.html, summary.json and, of cases, cases.csv");
+  command.add_flag("--overwrite", options.overwrite, kOverwriteHelp);
 }
 
 void add_calibrate_options(CLI::App& command, CalibrateOptions& options) {
@@ -107,6 +117,7 @@ void add_calibrate_options(CLI::App& command, CalibrateOptions& options) {
       ->check(CLI::Range(1, 4096));
   command.add_flag("--json", options.json, "answer as JSON on stdout");
   command.add_option("--out", options.out, "of --fit: folder for fit.json and software/, the profiles with the fitted values; of --nccl-tests and --kernels: the file of links, the profile");
+  command.add_flag("--overwrite", options.overwrite, std::string("of --fit: ") + kOverwriteHelp);
 }
 
 bool names_device(int argc, const char* const* argv) {
@@ -123,16 +134,26 @@ int checked_validate(const ValidateOptions& options) {
   return run_validate(options);
 }
 
-}  // namespace
+/// `help COMMAND ...` is COMMAND --help ...
+std::vector<const char*> without_help(int argc, const char* const* argv) {
+  std::vector<const char*> words(argv, argv + argc);
+  if (argc < 2 || std::string_view(argv[1]) != "help") return words;
+  words.erase(words.begin() + 1);
+  words.insert(words.begin() + std::min<std::ptrdiff_t>(argc - 1, 2), "--help");
+  return words;
+}
 
-int run_command_line(int argc, const char* const* argv) {
+int run_words(int argc, const char* const* argv) {
   StudyOptions options;
   options.begin = std::chrono::steady_clock::now();
   std::string what;
   int exit = kDone;
 
-  CLI::App app{"Trainyard: what a training step of a parallel plan costs, from one YAML"};
+  CLI::App app{"Trainyard: what a training step of a parallel plan costs, from one YAML", "trainyard"};
   app.require_subcommand(1);
+  app.set_version_flag("--version", "trainyard " TRAINYARD_VERSION);
+  app.footer("./trainyard test builds and runs all tests.");
+  app.add_subcommand("help", "what a command takes: help COMMAND");
   CLI::App* simulate = app.add_subcommand("simulate", "time one training step of a study");
   add_study_options(*simulate, options);
   simulate->add_option("--fidelity", options.fidelity, "analytic: closed forms; fluid: messages share links; step: every message of a collective");
@@ -164,12 +185,16 @@ int run_command_line(int argc, const char* const* argv) {
   export_->add_option("RUN", exported.run, "folder of a training run")->required();
   export_->add_option("--out", exported.out, "folder for config.json and model.safetensors")->required();
   export_->add_option("--precision", exported.precision, "fp32, fp16 or bf16");
+  export_->add_flag("--overwrite", exported.overwrite, kOverwriteHelp);
   export_->callback([&] { exit = guarded(options, [&] { return run_export(exported); }); });
-  CLI::App* train = app.add_subcommand("train", "train the study's model for real (trainyard train --help)");
-  train->allow_extras()->prefix_command()->set_help_flag();
+
+  TrainOptions training;
+  CLI::App* train = app.add_subcommand("train", "train the study's model for real, with its plan");
+  add_train_options(*train, training);
   train->callback([&exit, argv] { exit = run_real(argv); });
-  CLI::App* emulate = app.add_subcommand("emulate", "run one rank of the study alone, for real (trainyard emulate --help)");
-  emulate->allow_extras()->prefix_command()->set_help_flag();
+  EmulateOptions emulation;
+  CLI::App* emulate = app.add_subcommand("emulate", "run ranks of the study's plan alone on this machine, and simulate them among their peers");
+  add_emulate_options(*emulate, emulation);
   emulate->callback([&exit, argv] { exit = run_real(argv); });
 
   ValidateOptions validated;
@@ -194,25 +219,23 @@ int run_command_line(int argc, const char* const* argv) {
   });
 
   CalibrateOptions calibrated;
+  MeasureOptions measured;
   CLI::App* calibrate = app.add_subcommand("calibrate", "measure this machine (--device cpu or cuda; calibrate --device cpu --help), or fit software profiles to published runs (--fit)");
-  add_calibrate_options(*calibrate, calibrated);
-  // Measuring is the other program's, which knows its own options.
-  if (argc > 1 && std::string_view(argv[1]) == "calibrate" && names_device(argc, argv)) return run_real(argv);
-  calibrate->callback([&] {
+  const bool measures = argc > 1 && std::string_view(argv[1]) == "calibrate" && names_device(argc, argv);
+  if (measures) add_measure_options(*calibrate, measured);
+  else add_calibrate_options(*calibrate, calibrated);
+  calibrate->callback([&, measures] {
     options.study = calibrated.fit;
     options.json = calibrated.json;
-    exit = guarded(options, [&] { return run_calibrate(calibrated); });
+    exit = measures ? run_real(argv) : guarded(options, [&] { return run_calibrate(calibrated); });
   });
 
-  for (const char* name : kNotYet) {
-    CLI::App* later = app.add_subcommand(name, "not in this version")->allow_extras();
-    later->callback([&exit, &options, name] {
-      exit = fail(kWrongInput, std::string("'") + name + "' is not in this version; it has simulate, compile, sweep, validate, calibrate, solve, train, emulate, export, report, list and test", "", options.json);
-    });
-  }
-  simulate->callback([&] { exit = guarded(options, [&] { return run_simulate(options); }); });
-  compile->callback([&] { exit = guarded(options, [&] { return run_compile(options); }); });
-  sweep->callback([&] { exit = guarded(options, [&] { return run_sweep(options); }); });
+  const auto of_study = [&](CLI::App* command, int (*action)(const StudyOptions&)) {
+    command->callback([&exit, &options, action] { exit = guarded(options, [&] { return action(options); }); });
+  };
+  of_study(simulate, run_simulate);
+  of_study(compile, run_compile);
+  of_study(sweep, run_sweep);
   list->callback([&] { exit = guarded(options, [&] { return run_list(what); }); });
 
   const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
@@ -222,20 +245,34 @@ int run_command_line(int argc, const char* const* argv) {
   // Parsing may have failed before it saw the option.
   const bool json = std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
   if (!known) {
-    return fail(kWrongInput, std::string("no command is called '") + argv[1] + "'; there are simulate, compile, sweep, validate, calibrate, solve, train, emulate, export, report, list and test", "", json);
+    std::string names;
+    for (const CLI::App* command : commands) names += command->get_name() + ", ";
+    return fail(kWrongInput, "no command is called " + quoted(argv[1]) + "; there are " + names + "and test", "", json);
   }
   try {
     app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
+  } catch (const CLI::Success& help) {  // --help, --version
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
     return fail(kWrongInput, error.what(), "", json);
   }
-  // An answer that did not reach its reader is no answer.
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    return fail(kBackendFailed, "cannot write the answer to stdout", "", false);
-  }
   return exit;
+}
+
+}  // namespace
+
+int with_answer_out(int exit) {
+  try {
+    finish_answer();
+    return exit;
+  } catch (const BackendError& error) {
+    return exit == kDone || exit == kCannotRun ? fail(kBackendFailed, error.what(), "", false) : exit;
+  }
+}
+
+int run_command_line(int argc, const char* const* argv) {
+  const std::vector<const char*> words = without_help(argc, argv);
+  return with_answer_out(run_words(static_cast<int>(words.size()), words.data()));
 }
 
 }  // namespace trainyard

@@ -1,5 +1,5 @@
 // Parses the command line, runs the command, prints what went wrong, and answers the exit code:
-// 0 done, 2 the input is wrong, 3 a backend failed, 4 the plan cannot run.
+// 0 done, 2 the input is wrong, 3 a backend failed, 4 the plan cannot run; 130 and 143 by SIGINT and SIGTERM.
 #pragma once
 
 #include <chrono>
@@ -15,6 +15,10 @@ inline constexpr int kDone = 0;
 inline constexpr int kWrongInput = 2;
 inline constexpr int kBackendFailed = 3;
 inline constexpr int kCannotRun = 4;
+inline constexpr int kNeedsReal = 75;  // to the launcher alone: trainyard-real has to be there to answer this
+
+/// Exits 0 and 4 are answers, which must have reached their reader: `exit`, or 3 after a message.
+int with_answer_out(int exit);
 
 /// What the commands that take a study share.
 struct StudyOptions {
@@ -22,6 +26,7 @@ struct StudyOptions {
   std::vector<std::string> sets;
   std::string fidelity;  // "": as the study says
   std::string out;       // "": write no files
+  bool overwrite = false;
   bool json = false;
   bool no_fold = false;
   std::vector<std::int64_t> trace_ranks;
@@ -47,6 +52,7 @@ struct ValidateOptions {
   std::vector<std::string> selections;  // which cases: select_cases()
   std::string fidelity;            // "": analytic, unless a case says another
   std::string out;
+  bool overwrite = false;
   int jobs = 0;                    // processes; 0: one per core
   bool json = false;
 };
@@ -62,6 +68,7 @@ struct CalibrateOptions {
   std::string leave_out;                // a family of sources
   bool leave_one_out = false;
   std::string out;
+  bool overwrite = false;
   int jobs = 0;
   bool json = false;
 };
@@ -78,6 +85,7 @@ int run_solve(const SolveOptions& options);
 struct ExportOptions {
   std::string run;                 // folder of a training run
   std::string out;
+  bool overwrite = false;
   std::string precision = "fp32";  // of the weights in the file
 };
 int run_export(const ExportOptions& options);

@@ -11,8 +11,9 @@
 #include <vector>
 
 #include "cli/command_line.h"
-#include "cli/files.h"
+#include "cli/output_folder.h"
 #include "cli/prepare.h"
+#include "cli/terminal.h"
 #include "engine/base/cut_middle.h"
 #include "engine/base/format.h"
 #include "engine/base/readable.h"
@@ -134,10 +135,10 @@ class Brief {
 }  // namespace
 
 int run_compile(const StudyOptions& options) {
+  std::optional<OutputFolder> folder;
+  if (!options.out.empty()) folder.emplace(options.out, WrittenBy{"compile", options.study}, options.overwrite);
   const Prepared prepared = prepare(options.study, options.sets);
-  for (const std::string& warning : prepared.study.warnings) {
-    std::fprintf(stderr, "warning: %s\n", warning.c_str());
-  }
+  print_warnings(prepared.study.warnings);
   PassLog log;
   const auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
   if (const auto* reason = std::get_if<Infeasible>(&compiled)) {
@@ -147,11 +148,11 @@ int run_compile(const StudyOptions& options) {
   const std::string digest = program_digest(program);
   const auto peaks = memory_peaks(program, fixed_memory(prepared.software, prepared.study.training.precision));
   const std::optional<TransferSummary> transfers = summarise_transfers(program, prepared.study);
-  if (!options.out.empty()) {
-    make_folder(options.out);
-    write_file(options.out + "/study.resolved.yaml", resolved_study_text(prepared.study));
-    write_file(options.out + "/schedule.csv", schedule_csv(log.schedule));
-    write_file(options.out + "/program.txt", [&](const auto& sink) { write_text(program, true, sink); });
+  if (folder) {
+    folder->write("study.resolved.yaml", folder->marked_yaml(resolved_study_text(prepared.study)));
+    folder->write("schedule.csv", schedule_csv(log.schedule));
+    folder->write("program.txt", [&](const auto& sink) { write_text(program, true, sink); });
+    folder->commit();
   }
   if (options.json) {
     nlohmann::ordered_json out;

@@ -1,9 +1,10 @@
 // `trainyard export`: the last checkpoint of a run as a model that Hugging Face's transformers loads.
-#include <cstdio>
 #include <filesystem>
 
 #include "cli/command_line.h"
+#include "cli/output_folder.h"
 #include "cli/prepare.h"
+#include "cli/terminal.h"
 #include "engine/base/error.h"
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/save_hugging_face.h"
@@ -15,14 +16,15 @@ int run_export(const ExportOptions& options) {
   if (!precision || (*precision != DType::kFp32 && *precision != DType::kFp16 && *precision != DType::kBf16)) {
     throw ConfigError("--precision: expected fp32, fp16 or bf16, got '" + options.precision + "'");
   }
+  OutputFolder out(options.out, {"export", options.run}, options.overwrite);
   const std::string folder = options.run + "/checkpoints";
   const std::optional<std::string> latest = latest_complete(folder);
   if (!latest) throw ConfigError(folder + ": no complete checkpoint");
   const Prepared prepared = prepare(options.run + "/study.resolved.yaml", {});
   const Checkpoint checkpoint = Checkpoint::open(*latest, Verify::kChecksums);
-  save_hugging_face(checkpoint, prepared.study.model, options.out, *precision);
-  std::printf("%s: config.json and model.safetensors of step %lld\n", options.out.c_str(),
-              static_cast<long long>(checkpoint.info().step));
+  save_hugging_face(checkpoint, prepared.study.model, options.out, *precision, out.mark());
+  out.commit(files_of("export"));
+  print_text(options.out + ": config.json and model.safetensors of step " + std::to_string(checkpoint.info().step) + "\n");
   return kDone;
 }
 

@@ -13,7 +13,7 @@ void make_folder(const std::string& folder);
 /// The whole file. Throws ConfigError, "PATH: reason".
 std::string read_file(const std::string& path);
 
-/// Writes beside the file under another name, then renames. Throws BackendError.
+/// By a DraftFile. Throws BackendError. Several files of one folder: OutputFolder.
 void write_file(const std::string& path,
                 const std::function<void(const std::function<void(std::string_view)>&)>& produce);
 void write_file(const std::string& path, std::string_view text);

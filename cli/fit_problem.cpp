@@ -60,7 +60,7 @@ std::vector<Prediction> Predictor::first() const {
   const auto answers = run_points(
       cases_.size(),
       [&](std::size_t i) { return to_text(predict_case(cases_[i], options_, resolvers_)); },
-      {jobs_, "cases"});
+      {jobs_, "cases", true});
   std::vector<Prediction> out;
   for (const PointAnswer& answer : answers) {
     if (answer.failure.empty()) {
@@ -114,7 +114,7 @@ std::vector<std::vector<Predictor::Answer>> Predictor::predict(
         apply(parameters_, *items[i].logs, kept.prepared.software);
         return to_text(predict_program(kept.prepared, *kept.program));
       },
-      {jobs_, doing_ == nullptr || doing_->empty() ? "predictions" : "predictions; " + *doing_});
+      {jobs_, doing_ == nullptr || doing_->empty() ? "predictions" : "predictions; " + *doing_, true});
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (!answers[i].failure.empty())
       throw BackendError(items[i].row->id + ": " + answers[i].failure);

@@ -8,6 +8,7 @@
 #include "cli/files.h"
 #include "cli/fit_problem.h"
 #include "cli/fit_progress.h"
+#include "cli/run_points.h"
 #include "cli/select_cases.h"
 #include "engine/base/error.h"
 #include "engine/config/user_text.h"
@@ -195,15 +196,33 @@ void hold_out(const Predictor& predictor, const FitProblem& problem, const Optim
   family.memory_held_out = stats_of(own, residuals, true, take);
 }
 
-}  // namespace
+/// The values that the files will hold, of a fit's result; says which parameters are at a bound.
+std::vector<double> take_values(const FitResult& result, const std::vector<FreeParameter>& parameters,
+                                const std::vector<Bounds>& bounds, ProfileFit& fit) {
+  std::vector<double> values;
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const bool moved = result.parameters[p] != std::log(parameters[p].value);
+    FittedParameter& one = fit.parameters.emplace_back();
+    one.parameter = parameters[p];
+    one.value = moved ? rounded_value(std::exp(result.parameters[p])) : parameters[p].value;
+    one.at_bound = moved && (result.parameters[p] <= bounds[p].low || result.parameters[p] >= bounds[p].high);
+    values.push_back(one.value);
+  }
+  return values;
+}
 
-ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& options) {
-  ProfileFit fit;
+std::vector<Bounds> bounds_of(const std::vector<FreeParameter>& parameters) {
+  std::vector<Bounds> bounds;
+  for (const FreeParameter& parameter : parameters) {
+    bounds.push_back({std::log(parameter.range.low), std::log(parameter.range.high)});
+  }
+  return bounds;
+}
+
+/// What fit_profiles() does, with what it has so far in `fit` and `best` where a signal ends it.
+void fit_all(const Predictor& predictor, const FitProfilesOptions& options, ProfileFit& fit, std::optional<FitResult>& best) {
+
   FitProgress progress(FitProgress::to_stderr());
-  Predictor predictor(
-      select_cases(read_cases(path),
-                   options.selections.empty() ? kFitSelections : options.selections),
-      free_parameters(data_root()), options.predict, options.jobs);
   predictor.show_with(progress.state());
   const std::vector<FreeParameter>& parameters = predictor.parameters();
   if (parameters.empty())
@@ -225,11 +244,8 @@ ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& optio
   const FitProblem problem(predictor, fitted_rows);
 
   LogValues start;
-  std::vector<Bounds> bounds;
-  for (const FreeParameter& parameter : parameters) {
-    start.push_back(std::log(parameter.value));
-    bounds.push_back({std::log(parameter.range.low), std::log(parameter.range.high)});
-  }
+  for (const FreeParameter& parameter : parameters) start.push_back(std::log(parameter.value));
+  const std::vector<Bounds> bounds = bounds_of(parameters);
   const auto any = [](std::size_t) { return true; };
   const std::vector<double> before = problem.residuals(start);
   fit.before = stats_of(problem, before, false, any);
@@ -240,6 +256,12 @@ ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& optio
   how.progress = [&](int iteration, double loss) {
     progress.iteration(iteration, how.max_iterations, loss);
   };
+  how.improved = [&](const FitResult& there) {
+    best = there;
+    fit.iterations = there.iterations;
+    fit.after = stats_of(problem, there.residuals, false, any);
+    fit.memory_after = stats_of(problem, there.residuals, true, any);
+  };
   const FitResult result = robust_fit(
       start, bounds, [&](const LogValues& logs) { return problem.residuals(logs); },
       [&](const LogValues& logs, const std::vector<double>& there) {
@@ -249,18 +271,11 @@ ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& optio
   fit.iterations = result.iterations;
 
   // From here on with the values that the files will hold.
-  std::vector<double> values;
+  const std::vector<double> values = take_values(result, parameters, bounds, fit);
   Optimum optimum;
   for (std::size_t p = 0; p < parameters.size(); ++p) {
-    const bool moved = result.parameters[p] != start[p];
-    values.push_back(moved ? rounded_value(std::exp(result.parameters[p])) : parameters[p].value);
-    optimum.logs.push_back(std::log(values.back()));
-    FittedParameter& one = fit.parameters.emplace_back();
-    one.parameter = parameters[p];
-    one.value = values[p];
-    one.at_bound =
-        moved && (result.parameters[p] <= bounds[p].low || result.parameters[p] >= bounds[p].high);
-    describe(problem, result.jacobian, p, one);
+    optimum.logs.push_back(std::log(values[p]));
+    describe(problem, result.jacobian, p, fit.parameters[p]);
   }
   fit.files = written_profiles(parameters, values);
   optimum.residuals = all.residuals(optimum.logs);
@@ -275,7 +290,7 @@ ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& optio
     family.in_sample = stats_of(all, optimum.residuals, false, own);
     family.memory = stats_of(all, optimum.residuals, true, own);
   }
-  if (!options.leave_one_out && options.leave_out.empty()) return fit;
+  if (!options.leave_one_out && options.leave_out.empty()) return;
 
   std::vector<double> held_out(all.list().size(), 0);
   std::vector<bool> counted(all.list().size(), false);
@@ -301,6 +316,27 @@ ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& optio
   const auto held = [&](std::size_t r) { return counted[r]; };
   fit.held_out = stats_of(all, held_out, false, held);
   fit.memory_held_out = stats_of(all, held_out, true, held);
+}
+
+}  // namespace
+
+ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& options) {
+  const Predictor predictor(
+      select_cases(read_cases(path),
+                   options.selections.empty() ? kFitSelections : options.selections),
+      free_parameters(data_root()), options.predict, options.jobs);
+  ProfileFit fit;
+  std::optional<FitResult> best;
+  try {
+    fit_all(predictor, options, fit, best);
+  } catch (const Interrupted& by) {
+    if (!best) throw;
+    fit.signal = by.signal;
+    if (fit.parameters.empty()) {
+      const auto& parameters = predictor.parameters();
+      fit.files = written_profiles(parameters, take_values(*best, parameters, bounds_of(parameters), fit));
+    }
+  }
   return fit;
 }
 

@@ -63,8 +63,12 @@ struct ProfileFit {
     std::string text;  // with the fitted values
   };
   std::vector<File> files;  // those with free parameters
+  /// A signal ended the fit: values are the best so far, `after` of the rows fitted to; what the values rest on, and families
+  /// that were not held out, are missing. 0: none did.
+  int signal = 0;
 };
 
+/// Throws Interrupted where a signal comes before any step has made the fit better.
 ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& options);
 
 std::string fit_text(const ProfileFit& fit);

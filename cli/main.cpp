@@ -3,7 +3,10 @@
 
 #include <malloc.h>
 
+#include "cli/interrupt.h"
+
 int main(int argc, char** argv) {
+  trainyard::end_on_signals();
   // Freed memory is kept: a Program is a hundred thousand small pieces, and the next one needs as many.
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_MMAP_THRESHOLD, 1 << 28);

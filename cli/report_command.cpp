@@ -1,11 +1,11 @@
 #include "cli/report_command.h"
 
-#include <cstdio>
 #include <filesystem>
 #include <optional>
 
 #include "cli/command_line.h"
 #include "cli/files.h"
+#include "cli/terminal.h"
 #include "engine/base/error.h"
 #include "engine/report/report.h"
 #include "engine/report/sweep_reader.h"
@@ -69,7 +69,7 @@ void write_report(const std::string& folder) {
 
 int run_report(const std::string& folder) {
   write_report(folder);
-  std::printf("%s/report.html\n", folder.c_str());
+  print_text(folder + "/report.html\n");
   return kDone;
 }
 

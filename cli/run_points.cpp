@@ -51,6 +51,8 @@ bool receive_all(int socket, void* data, std::size_t size) {
   return true;
 }
 
+constexpr auto kGrace = std::chrono::seconds(2);
+
 struct AnswerHeader {
   std::uint64_t size = 0;
   bool failed = false;
@@ -82,11 +84,11 @@ void serve(int socket, const std::function<std::string(std::size_t)>& work) {
 volatile std::sig_atomic_t noted_signal = 0;
 extern "C" void note_signal(int signal) { noted_signal = signal; }
 
-struct Interrupted {
+struct SignalCame {
   int signal;
 };
 
-/// While it lives, Ctrl-C and friends arrive only in wait(), which then throws Interrupted, so that
+/// While it lives, Ctrl-C and friends arrive only in wait(), which then throws SignalCame, so that
 /// workers are ended and waited for before this process goes.
 class SignalWait {
  public:
@@ -113,10 +115,21 @@ class SignalWait {
     sigprocmask(SIG_SETMASK, &unblocked_, nullptr);
   }
 
-  void wait(std::vector<pollfd>& sockets) const {
+  /// In a worker: signals are its own, and never what they are to the command.
+  void leave_to_worker(bool noted) const {
+    noted_signal = 0;
+    for (const int signal : kSignals) std::signal(signal, noted ? note_signal : SIG_DFL);
+    sigprocmask(SIG_SETMASK, &unblocked_, nullptr);
+  }
+
+  /// `until`: nullptr: for ever.
+  void wait(std::vector<pollfd>& sockets, const timespec* until = nullptr) const {
     for (pollfd& socket : sockets) socket.revents = 0;  // where a signal ends the wait
-    const int ready = ppoll(sockets.data(), sockets.size(), nullptr, &unblocked_);
-    if (noted_signal != 0) throw Interrupted{noted_signal};
+    const int ready = ppoll(sockets.data(), sockets.size(), until, &unblocked_);
+    if (const int signal = noted_signal; signal != 0) {
+      noted_signal = 0;
+      throw SignalCame{signal};
+    }
     if (ready < 0 && errno != EINTR) {
       throw BackendError(std::string("cannot wait for worker processes: ") + std::strerror(errno));
     }
@@ -133,7 +146,7 @@ class Worker {
  public:
   /// `others`: sockets that belong to this process alone.
   Worker(const std::function<std::string(std::size_t)>& work, const std::vector<int>& others,
-         const SignalWait& signals) {
+         const SignalWait& signals, bool keeps_finished) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) {
       throw BackendError(std::string("no socket to a worker process: ") + std::strerror(errno));
@@ -149,7 +162,7 @@ class Worker {
     if (process_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) _exit(0);  // it ended before it could be told to
-      signals.restore();
+      signals.leave_to_worker(keeps_finished);
       close(ends[0]);
       for (const int socket : others) close(socket);
       serve(ends[1], work);
@@ -176,13 +189,15 @@ class Worker {
     return send_all(socket_, &index, sizeof index);
   }
 
+  void tell_to_stop() const { kill(process_, SIGTERM); }
+
   /// nullopt: the process ended before it had answered.
   std::optional<PointAnswer> take() {
     AnswerHeader header;
     if (!receive_all(socket_, &header, sizeof header)) return std::nullopt;
     std::string text(header.size, '\0');
     if (!receive_all(socket_, text.data(), text.size())) return std::nullopt;
-    return header.failed ? PointAnswer{"", std::move(text)} : PointAnswer{std::move(text), ""};
+    return header.failed ? PointAnswer{"", std::move(text), true} : PointAnswer{std::move(text), "", true};
   }
 
   /// How a process that answers no more has ended.
@@ -248,23 +263,41 @@ std::vector<PointAnswer> spread(std::size_t count,
   const auto start = [&] {
     std::vector<int> others;
     for (const auto& worker : workers) others.push_back(worker->socket());
-    workers.push_back(std::make_unique<Worker>(work, others, signals));
+    workers.push_back(std::make_unique<Worker>(work, others, signals, options.keep_finished));
     // A worker that is gone already is found out when its answer is awaited.
     workers.back()->give(next++);
   };
   while (workers.size() < std::min(jobs, count)) start();
 
   Progress progress(count, options.noun);
+  int signal = 0;  // that told the workers to stop
+  std::chrono::steady_clock::time_point until;
   while (!workers.empty()) {
     std::vector<pollfd> waiting;
     for (const auto& worker : workers) waiting.push_back({worker->socket(), POLLIN, 0});
-    signals.wait(waiting);
+    if (signal == 0) {
+      try {
+        signals.wait(waiting);
+      } catch (const SignalCame& by) {
+        if (!options.keep_finished) throw;
+        signal = by.signal;
+        next = count;
+        until = std::chrono::steady_clock::now() + kGrace;
+        for (const auto& worker : workers) worker->tell_to_stop();
+        continue;
+      }
+    } else {
+      if (std::chrono::steady_clock::now() > until) break;
+      constexpr timespec kLook = {0, 50'000'000};
+      signals.wait(waiting, &kLook);
+    }
     for (std::size_t w = waiting.size(); w-- > 0;) {
       if (waiting[w].revents == 0) continue;
       Worker& worker = *workers[w];
       std::optional<PointAnswer> answer = worker.take();
       const bool gone = !answer;
-      answers[worker.item()] = gone ? PointAnswer{"", worker.obituary()} : *std::move(answer);
+      // One that a signal meets before it has work to return has finished nothing.
+      if (!gone || signal == 0) answers[worker.item()] = gone ? PointAnswer{"", worker.obituary(), true} : *std::move(answer);
       progress.one_more();
       if (!gone && next < count) {
         worker.give(next++);
@@ -274,10 +307,14 @@ std::vector<PointAnswer> spread(std::size_t count,
       if (next < count) start();
     }
   }
+  workers.clear();
+  if (signal != 0) throw Interrupted{signal, std::move(answers)};
   return answers;
 }
 
 }  // namespace
+
+bool told_to_stop() { return noted_signal != 0; }
 
 int num_usable_cores() {
   cpu_set_t set;
@@ -293,7 +330,7 @@ std::vector<PointAnswer> run_points(std::size_t count,
   std::fflush(stderr);
   try {
     return spread(count, work, options);
-  } catch (const Interrupted& by) {
+  } catch (const SignalCame& by) {
     // The workers are gone and the signal's own action is back: as if it had come now.
     std::raise(by.signal);
     throw BackendError(std::string("ended by a signal: ") + strsignal(by.signal));

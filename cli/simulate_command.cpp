@@ -2,12 +2,14 @@
 
 #include <array>
 #include <chrono>
-#include <cstdio>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "cli/command_line.h"
 #include "cli/files.h"
+#include "cli/output_folder.h"
+#include "cli/terminal.h"
 #include "engine/base/format.h"
 #include "engine/config/study_writer.h"
 #include "engine/exec/analytic_executor.h"
@@ -27,19 +29,18 @@ Seconds since(std::chrono::steady_clock::time_point begin) {
 }
 
 /// Uses up the rows of the trace.
-void write_results(const std::string& folder, const Prepared& prepared, Simulation& result,
-                   Seconds wall) {
-  make_folder(folder);
+void write_results(OutputFolder& folder, const Prepared& prepared, Simulation& result, Seconds wall) {
   RunFiles files;
-  files.folder = folder;
-  files.study = resolved_study_text(prepared.study);
+  files.folder = folder.path();
+  files.study = folder.marked_yaml(resolved_study_text(prepared.study));
   files.summary = summary_json(result.summary, wall);
-  write_file(folder + "/study.resolved.yaml", files.study);
-  write_file(folder + "/program.txt", [&](const auto& sink) { write_text(result.program, true, sink); });
+  folder.write("study.resolved.yaml", files.study);
+  folder.write("program.txt", [&](const auto& sink) { write_text(result.program, true, sink); });
   const Timeline timeline = make_timeline(result.program, std::move(result.trace), fixed_memory(prepared.software, prepared.study.training.precision));
-  write_file(folder + "/trace.json", [&](const auto& sink) { write_trace_json(timeline, sink); });
-  write_file(folder + "/summary.json", files.summary);
-  write_file(folder + "/report.html", report_html(files, &timeline));
+  folder.write("trace.json", [&](const auto& sink) { write_trace_json(timeline, sink); });
+  folder.write("summary.json", files.summary);
+  folder.write("report.html", report_html(files, &timeline));
+  folder.commit();
 }
 
 }  // namespace
@@ -120,10 +121,10 @@ std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const Ru
 }
 
 int run_simulate(const StudyOptions& options) {
+  std::optional<OutputFolder> folder;
+  if (!options.out.empty()) folder.emplace(options.out, WrittenBy{"simulate", options.study}, options.overwrite);
   const Prepared prepared = prepare(options.study, options.sets, options.fidelity);
-  for (const std::string& warning : prepared.study.warnings) {
-    std::fprintf(stderr, "warning: %s\n", warning.c_str());
-  }
+  print_warnings(prepared.study.warnings);
   const std::int64_t num_ranks = prepared.study.parallel.num_ranks();
   for (const std::int64_t rank : options.trace_ranks) {
     if (rank < 0 || rank >= num_ranks) {
@@ -147,14 +148,12 @@ int run_simulate(const StudyOptions& options) {
     std::fprintf(stderr, "warning: %s\n", result.summary.warnings[i].c_str());
   }
   const Seconds wall = since(options.begin);
-  if (!options.out.empty()) write_results(options.out, prepared, result, wall);
-  const std::string text = options.json ? summary_json(result.summary, wall)
-                                        : summary_text(result.summary, prepared.study, wall);
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (folder) write_results(*folder, prepared, result, wall);
+  if (options.json) print_answer(summary_json(result.summary, wall));
+  else print_text(summary_text(result.summary, prepared.study, wall));
   if (result.summary.fits) return kDone;
-  std::fprintf(stderr, "trainyard: %s: the plan does not fit in memory%s\n%s\n", options.study.c_str(),
-               result.summary.may_fit ? ", but may fit: totals are known to be off by as much" : "",
-               explain_misfit(result.summary).c_str());
+  const std::string known = result.summary.may_fit ? ", but may fit: totals are known to be off by as much" : "";
+  say(options.study + ": the plan does not fit in memory" + known + "\n" + explain_misfit(result.summary));
   return kCannotRun;
 }
 

@@ -1,10 +1,14 @@
 // `trainyard sweep`: every combination of a study's sweep block.
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "cli/command_line.h"
-#include "cli/files.h"
+#include "cli/interrupt.h"
+#include "cli/output_folder.h"
 #include "cli/sweep_points.h"
+#include "cli/terminal.h"
+#include "engine/base/plain_text.h"
 #include "engine/config/study_reader.h"
 #include "engine/report/sweep_table.h"
 
@@ -30,7 +34,7 @@ SweepJob read_job(const StudyOptions& options) {
   for (const std::string& assignment : sets) {
     for (const std::string& key :
          drop_keys_under(sweep, assignment.substr(0, assignment.find('=')))) {
-      std::fprintf(stderr, "note: %s is not swept: --set %s\n", key.c_str(), assignment.c_str());
+      std::fprintf(stderr, "note: %s is not swept: --set %s\n", plain_text(key).c_str(), plain_text(assignment).c_str());
     }
   }
   if (sweep.axes.empty()) block->fail("options replace all keys that it sweeps");
@@ -63,27 +67,45 @@ int exit_of(const SweepTable& table) {
   return kWrongInput;
 }
 
+/// Of a sweep that a signal ended.
+std::string what_is_kept(const SweepTable& table, const std::string& out) {
+  const auto done = std::count_if(table.points.begin(), table.points.end(), [](const SweepPoint& point) {
+    return point.status != PointStatus::kInterrupted;
+  });
+  const std::string points = std::to_string(done) + " of " + std::to_string(table.points.size()) + " points";
+  if (out.empty()) return points + " were done; without --out they are lost";
+  return out + " has " + points + ", the others with status interrupted";
+}
+
 }  // namespace
 
 int run_sweep(const StudyOptions& options) {
+  std::optional<OutputFolder> folder;
+  if (!options.out.empty()) folder.emplace(options.out, WrittenBy{"sweep", options.study}, options.overwrite);
   const SweepJob job = read_job(options);
   SweepTable table;
   table.study = options.study;
   table.fidelity = fidelity_of_all(job);
   for (const SweepKey* key : job.sweep.keys()) table.keys.push_back(key->path);
-  table.points = run_sweep_points(job);
-  if (!options.out.empty()) {
-    make_folder(options.out);
-    write_file(options.out + "/sweep.csv", sweep_csv(table));
-    write_file(options.out + "/sweep.json", sweep_json(table));
-    write_file(options.out + "/report.html", sweep_html(table));
+  SweepRows rows = run_sweep_points(job);
+  table.points = std::move(rows.points);
+  const NotedSignals until_written;
+  std::string json = sweep_json(table);
+  if (folder) {
+    json = folder->marked_json(json);
+    folder->write("sweep.csv", sweep_csv(table));
+    folder->write("sweep.json", json);
+    folder->write("report.html", sweep_html(table));
+    folder->commit();
   }
-  const std::string text = options.json ? sweep_json(table) : sweep_text(table, kBest);
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (const int signal = rows.signal != 0 ? rows.signal : until_written.first(); signal != 0) {
+    keeps(what_is_kept(table, options.out));
+    return ended_by_signal(signal);
+  }
+  if (options.json) print_answer(json);
+  else print_text(sweep_text(table, kBest));
   const int exit = exit_of(table);
-  if (exit != kDone)
-    std::fprintf(stderr, "trainyard: %s: none of the %zu points can run\n", options.study.c_str(),
-                 table.points.size());
+  if (exit != kDone) say(options.study + ": none of the " + std::to_string(table.points.size()) + " points can run");
   return exit;
 }
 

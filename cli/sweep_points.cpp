@@ -215,9 +215,14 @@ void spread(std::vector<std::vector<std::int64_t>>& groups, int jobs) {
 class SweepRun {
  public:
   explicit SweepRun(const SweepJob& job)
-      : job_(job), runner_(job), outcomes_(static_cast<std::size_t>(job.sweep.num_points())) {}
+      : job_(job), runner_(job), outcomes_(static_cast<std::size_t>(job.sweep.num_points())) {
+    for (Outcome& outcome : outcomes_) {
+      outcome.point.status = PointStatus::kInterrupted;
+      outcome.point.reason = "the sweep was interrupted before it had come to this point";
+    }
+  }
 
-  std::vector<SweepPoint> run() {
+  SweepRows run() {
     const int jobs = job_.jobs > 0 ? job_.jobs : num_usable_cores();
     auto groups = groups_of_points(job_.sweep);
     spread(groups, jobs);
@@ -228,7 +233,9 @@ class SweepRun {
     for (const std::int64_t point : lost) again.push_back({point});
     run_groups(again, jobs, true);
 
-    std::vector<SweepPoint> points;
+    SweepRows rows;
+    rows.signal = signal_;
+    std::vector<SweepPoint>& points = rows.points;
     for (std::size_t i = 0; i < outcomes_.size(); ++i) {
       if (outcomes_[i].unknown_key) rethrow(i);
       points.push_back(std::move(outcomes_[i].point));
@@ -240,30 +247,40 @@ class SweepRun {
       return point.status == PointStatus::kRefused && point.reason == points.front().reason;
     });
     if (one_reason) rethrow(0);
-    return points;
+    return rows;
   }
 
  private:
   /// Answers the points whose process ended; with `last`, these are rows that failed.
   std::vector<std::int64_t> run_groups(const std::vector<std::vector<std::int64_t>>& groups,
                                        int jobs, bool last) {
+    if (signal_ != 0) return {};
     PointsOptions options;
     options.jobs = jobs;
+    options.keep_finished = true;
     options.noun = groups.size() == outcomes_.size() ? "points" : "groups of points";
-    const auto answers = run_points(
-        groups.size(),
-        [&](std::size_t g) {
-          Json rows = Json::array();
-          for (const std::int64_t point : groups[g]) rows.push_back(to_json(runner_.run(point)));
-          return rows.dump(-1, ' ', false, Json::error_handler_t::replace);
-        },
-        options);
+    const auto work = [&](std::size_t g) {
+      Json rows = Json::array();
+      for (const std::int64_t point : groups[g]) {
+        if (told_to_stop()) break;
+        rows.push_back(to_json(runner_.run(point)));
+      }
+      return rows.dump(-1, ' ', false, Json::error_handler_t::replace);
+    };
+    std::vector<PointAnswer> answers;
+    try {
+      answers = run_points(groups.size(), work, options);
+    } catch (Interrupted& by) {
+      signal_ = by.signal;
+      answers = std::move(by.answers);
+    }
     std::vector<std::int64_t> lost;
     for (std::size_t g = 0; g < groups.size(); ++g) {
       const PointAnswer& answer = answers[g];
+      if (!answer.finished) continue;
       if (answer.failure.empty()) {
         const Json rows = Json::parse(answer.text);
-        for (std::size_t i = 0; i < groups[g].size(); ++i) {
+        for (std::size_t i = 0; i < rows.size(); ++i) {
           outcomes_[static_cast<std::size_t>(groups[g][i])] = from_json(rows[i]);
         }
         continue;
@@ -292,10 +309,11 @@ class SweepRun {
   const SweepJob& job_;
   PointRunner runner_;
   std::vector<Outcome> outcomes_;
+  int signal_ = 0;
 };
 
 }  // namespace
 
-std::vector<SweepPoint> run_sweep_points(const SweepJob& job) { return SweepRun(job).run(); }
+SweepRows run_sweep_points(const SweepJob& job) { return SweepRun(job).run(); }
 
 }  // namespace trainyard

@@ -17,9 +17,14 @@ struct SweepJob {
   int jobs = 0;                   // processes; 0: one per core
 };
 
+struct SweepRows {
+  std::vector<SweepPoint> points;
+  int signal = 0;  // that ended the sweep; points that were not done are PointStatus::kInterrupted
+};
+
 /// The rows of all points, in their order; they do not depend on the number of processes. A point
 /// that cannot run is a row with its reason. Throws ConfigError for a key that no study has, and
 /// where every point is refused for one reason: that is the study's, not the points'.
-std::vector<SweepPoint> run_sweep_points(const SweepJob& job);
+SweepRows run_sweep_points(const SweepJob& job);
 
 }  // namespace trainyard

@@ -1,13 +1,14 @@
 #include "cli/validate_command.h"
 
-#include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "cli/command_line.h"
 #include "cli/data_root.h"
-#include "cli/files.h"
+#include "cli/output_folder.h"
 #include "cli/run_points.h"
 #include "cli/select_cases.h"
+#include "cli/terminal.h"
 #include "engine/base/error.h"
 #include "engine/config/user_text.h"
 
@@ -60,17 +61,20 @@ Validation validate_cases(const std::string& path, const PredictOptions& options
 }
 
 int run_validate(const ValidateOptions& options) {
+  std::optional<OutputFolder> folder;
+  if (!options.out.empty()) folder.emplace(options.out, WrittenBy{"validate", options.cases}, options.overwrite);
   const Validation validation = validate_cases(options.cases, {options.sets, options.fidelity},
                                                options.jobs, options.selections);
-  const std::string json = validation_json(validation);
-  if (!options.out.empty()) {
-    make_folder(options.out);
-    write_file(options.out + "/summary.json", json);
-    write_file(options.out + "/cases.csv", validation_csv(validation));
-    write_file(options.out + "/report.html", validation_report(validation));
+  std::string json = validation_json(validation);
+  if (folder) {
+    json = folder->marked_json(json);
+    folder->write("summary.json", json);
+    folder->write("cases.csv", validation_csv(validation));
+    folder->write("report.html", validation_report(validation));
+    folder->commit();
   }
-  const std::string text = options.json ? json : validation_text(validation);
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (options.json) print_answer(json);
+  else print_text(validation_text(validation));
   return kDone;
 }
 

@@ -1,7 +1,6 @@
 #include "cli/validate_run.h"
 
 #include <array>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -9,8 +8,10 @@
 
 #include "cli/command_line.h"
 #include "cli/files.h"
+#include "cli/output_folder.h"
 #include "cli/prepare.h"
 #include "cli/simulate_command.h"
+#include "cli/terminal.h"
 #include "engine/base/error.h"
 #include "engine/compile.h"
 #include "engine/config/study_words.h"
@@ -134,15 +135,18 @@ RunComparison validate_run(const std::string& folder, const std::vector<std::str
 }
 
 int run_validate_run(const ValidateOptions& options) {
+  std::optional<OutputFolder> folder;
+  if (!options.out.empty()) folder.emplace(options.out, WrittenBy{"validate --run", options.run}, options.overwrite);
   const RunComparison comparison = validate_run(options.run, options.sets, options.fidelity);
-  const std::string json = run_comparison_json(comparison);
-  if (!options.out.empty()) {
-    make_folder(options.out);
-    write_file(options.out + "/summary.json", json);
-    write_file(options.out + "/report.html", run_comparison_page(comparison));
+  std::string json = run_comparison_json(comparison);
+  if (folder) {
+    json = folder->marked_json(json);
+    folder->write("summary.json", json);
+    folder->write("report.html", run_comparison_page(comparison));
+    folder->commit();
   }
-  const std::string text = options.json ? json : run_comparison_text(comparison);
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (options.json) print_answer(json);
+  else print_text(run_comparison_text(comparison));
   return kDone;
 }
 

@@ -2,6 +2,7 @@
 #include "sim/shared_links.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 
 #include <array>
 #include <cmath>
@@ -114,8 +115,32 @@ void restart_clock() {
   *static_cast<double*>(now) = 0;
 }
 
+/// Every Engine takes SIGINT for itself, to print what actors do and exit with 1. While this lives the signal waits; then it
+/// is again what it was to the program.
+class KeptInterrupt {
+ public:
+  KeptInterrupt() {
+    sigset_t interrupt;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &interrupt, &mask_);
+    sigaction(SIGINT, nullptr, &action_);
+  }
+  ~KeptInterrupt() {
+    sigaction(SIGINT, &action_, nullptr);
+    pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
+  }
+  KeptInterrupt(const KeptInterrupt&) = delete;
+  KeptInterrupt& operator=(const KeptInterrupt&) = delete;
+
+ private:
+  struct sigaction action_ = {};
+  sigset_t mask_{};
+};
+
 SimGridLinks::SimGridLinks(const std::vector<double>& capacities, const std::vector<double>& paces) {
   restart_clock();
+  const KeptInterrupt ours;
   std::array<std::string, 2> arguments = {"trainyard", "--log=root.thres:error"};
   std::array<char*, 3> argv = {arguments[0].data(), arguments[1].data(), nullptr};
   int argc = 2;

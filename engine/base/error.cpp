@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "engine/base/plain_text.h"
+
 namespace trainyard {
 
 namespace {
@@ -12,7 +14,7 @@ std::string with_place(const SourcePos& pos, const std::string& key_path,
   std::string text = to_string(pos);
   if (!text.empty()) text += ": ";
   if (!key_path.empty()) text += key_path + ": ";
-  return text + problem;
+  return plain_text(text + problem);
 }
 
 }  // namespace
@@ -21,6 +23,9 @@ std::string to_string(const SourcePos& pos) {
   if (pos.line <= 0) return pos.file;
   return pos.file + ":" + std::to_string(pos.line) + ":" + std::to_string(pos.column);
 }
+
+ConfigError::ConfigError(const std::string& problem)
+    : std::runtime_error(plain_text(problem)), problem_(problem) {}
 
 ConfigError::ConfigError(const SourcePos& pos, const std::string& key_path,
                          const std::string& problem)

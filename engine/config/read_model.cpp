@@ -19,6 +19,7 @@ namespace {
 ModelConfig load_model(const Study& study, const YamlNode& node, const StudyResolvers& resolvers) {
   const std::string name = node.as_text();
   if (!is_path(name)) {
+    refuse_path(node, "of a model is a Hugging Face config.json");
     std::optional<ModelConfig> model = resolvers.model_preset(name);
     if (!model) fail_unknown_name(node, "model", name, resolvers, StudyResolvers::Names::kModels);
     return *model;

@@ -54,8 +54,10 @@ void check_batch_fits(const Study& study);
 /// training.microbatch".
 std::string step_of_microbatches(const Study& study, std::int64_t microbatches);
 
-/// `text` names a file rather than a preset.
+/// `text` names a file rather than a preset: by how it ends.
 bool is_path(const std::string& text);
+/// Fails at the name of a preset that leads into another folder. `file`: what would be a file there.
+void refuse_path(const YamlNode& name, const std::string& file);
 /// A path of the study, relative to the study's folder.
 std::string path_from_study(const Study& study, const std::string& path);
 

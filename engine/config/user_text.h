@@ -6,13 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/plain_text.h"
+
 namespace trainyard {
 
-/// Length of the UTF-8 sequence at text[i] (i < size), 0 when there is none. Overlong forms and
-/// surrogates are not UTF-8.
-std::size_t utf8_length(std::string_view text, std::size_t i);
-
-/// Unprintable bytes become '?', and what exceeds `longest` bytes becomes "...".
+/// plain_text(); what exceeds `longest` bytes becomes "...".
 std::string printable(std::string_view text, std::size_t longest = 200);
 
 /// printable() in single quotes, of at most 60 bytes.

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/base/format.h"
+#include "engine/base/plain_text.h"
 #include "engine/base/readable.h"
 #include "engine/config/microbatch_sizes.h"
 #include "engine/report/summary.h"
@@ -21,9 +22,9 @@ std::string model_words(const ModelConfig& model) {
 
 std::string headline(const Summary& summary, const Study& study) {
   const ParallelConfig& p = study.parallel;
-  std::string text = model_words(study.model) + ", " +
+  std::string text = plain_text(model_words(study.model)) + ", " +
                      count_text(static_cast<double>(summary.num_parameters.with_head)) + " parameters, on " +
-                     std::to_string(summary.num_ranks) + " x " + study.cluster.device + ": tensor " +
+                     std::to_string(summary.num_ranks) + " x " + plain_text(study.cluster.device) + ": tensor " +
                      std::to_string(p.tensor) + ", pipeline " + std::to_string(p.pipeline);
   if (p.virtual_stages > 1) text += " x " + std::to_string(p.virtual_stages) + " stages each";
   text += ", data " + std::to_string(p.data) + "; " + study.schedule.method + ", " +
@@ -134,7 +135,7 @@ std::string link_table(const Summary& summary) {
   if (most_shared - summary.links.begin() >= 4 && most_shared->shared > 0) rows.push_back(&*most_shared);
   for (const LinkLoad* row : rows) {
     const LinkLoad& link = *row;
-    std::string name = link.name;
+    std::string name = plain_text(link.name);
     if (link.multiplicity > 1) name += " (" + std::to_string(link.multiplicity) + " alike)";
     text += format("    %-34s %6.2f %%  %17s  %14s\n", name.c_str(), link.busy_fraction * 100,
                    duration_text(link.shared).c_str(), bytes_text(link.bytes).c_str());
@@ -152,7 +153,7 @@ std::string measure_next(const TimeInterval& interval) {
   std::string text = "\n  what leaves it uncertain: measure these next\n";
   for (const Contribution& one : interval.next) {
     text += format("    %12s %6.1f %%  %s\n", duration_text(std::abs(one.effect)).c_str(), one.share * 100,
-                   one.entry.c_str());
+                   plain_text(one.entry).c_str());
   }
   return text;
 }

@@ -84,6 +84,8 @@ std::string_view to_string(PointStatus status) {
       return "refused";
     case PointStatus::kFailed:
       return "failed";
+    case PointStatus::kInterrupted:
+      return "interrupted";
   }
   return "";
 }
@@ -99,6 +101,8 @@ int exit_code(PointStatus status) {
       return 2;
     case PointStatus::kFailed:
       return 3;
+    case PointStatus::kInterrupted:
+      return 130;
   }
   return 3;
 }
@@ -149,13 +153,17 @@ std::string sweep_json(const SweepTable& table) {
     order.resize(std::min<std::size_t>(order.size(), 100));
     return order;
   };
-  const Json head = {{"study", table.study},
+  Json head = {{"study", table.study},
                      {"fidelity", table.fidelity.empty() ? Json() : Json(table.fidelity)},
                      {"keys", table.keys},
                      {"num_points", table.points.size()},
                      {"by_status", by_status},
                      {"fastest", first(fastest(table))},
                      {"most_per_gpu", first(most_per_gpu(table))}};
+  const auto not_done = std::count_if(table.points.begin(), table.points.end(), [](const SweepPoint& point) {
+    return point.status == PointStatus::kInterrupted;
+  });
+  if (not_done > 0) head["incomplete"] = not_done;
   const auto dump = [](const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
   };

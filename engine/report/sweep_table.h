@@ -16,10 +16,11 @@ enum class PointStatus : std::uint8_t {
   kNoProgram,  // "cannot-run": has no Program, exit 4
   kRefused,    // "refused": its study is wrong, exit 2
   kFailed,     // "failed": exit 3
+  kInterrupted,  // "interrupted": a signal ended the sweep before it had come to it
 };
 inline constexpr PointStatus kPointStatuses[] = {PointStatus::kFits, PointStatus::kMisfit,
                                                  PointStatus::kNoProgram, PointStatus::kRefused,
-                                                 PointStatus::kFailed};
+                                                 PointStatus::kFailed, PointStatus::kInterrupted};
 std::string_view to_string(PointStatus status);
 int exit_code(PointStatus status);
 
@@ -70,7 +71,7 @@ inline constexpr std::string_view kSweepColumns =
 std::string sweep_csv(const SweepTable& table);
 
 /// sweep.json and --json: {study, fidelity, keys, num_points, by_status, fastest, most_per_gpu,
-/// points}.
+/// points}; of one that was interrupted also incomplete, the number of points that were not done.
 std::string sweep_json(const SweepTable& table);
 
 /// The terminal's answer: the `best` first points of each order, and why the others fell.

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "engine/base/readable.h"
+#include "engine/config/user_text.h"
 #include "engine/report/sweep_table.h"
 
 namespace trainyard {
@@ -30,7 +31,7 @@ std::string short_name(const SweepTable& table, const std::string& key) {
   const auto alike =
       std::count_if(table.keys.begin(), table.keys.end(),
                     [&](const std::string& other) { return last(other) == last(key); });
-  return alike == 1 ? last(key) : key;
+  return plain_text(alike == 1 ? last(key) : key);
 }
 
 /// Columns as wide as their widest cell, numbers to the right.
@@ -61,7 +62,7 @@ std::string best_table(const SweepTable& table, const std::vector<std::size_t>& 
     const SweepPoint& point = table.points[order[i]];
     Row row = {std::to_string(order[i])};
     for (const std::string& value : point.values)
-      row.push_back(value.size() > 24 ? value.substr(0, 21) + "..." : value);
+      row.push_back(printable(value, value.size() > 24 ? 21 : 24));
     row.insert(row.end(), {std::to_string(point.num_ranks), duration_text(point.iteration_time),
                            fixed(point.tokens_per_s_per_gpu(), 1), flop_rate_text(point.tflops_per_gpu * 1e12),
                            fixed(point.mfu * 100, 1) + " %",
@@ -85,7 +86,7 @@ std::string why_not(const SweepTable& table) {
   if (reasons.empty()) return "";
   std::string text = "\n  why points could not run (every point's reason is in sweep.csv)\n";
   for (std::size_t i = 0; i < std::min<std::size_t>(4, reasons.size()); ++i) {
-    text += "    " + grouped(reasons[i].second) + " x  " + reasons[i].first + "\n";
+    text += "    " + grouped(reasons[i].second) + " x  " + plain_text(reasons[i].first) + "\n";
   }
   if (reasons.size() > 4) text += "    and " + grouped(reasons.size() - 4) + " other reasons\n";
   return text;
@@ -94,7 +95,7 @@ std::string why_not(const SweepTable& table) {
 std::string headline(const SweepTable& table) {
   std::map<PointStatus, std::size_t> counts;
   for (const SweepPoint& point : table.points) ++counts[point.status];
-  std::string text = table.study + ": " + grouped(table.points.size()) +
+  std::string text = plain_text(table.study) + ": " + grouped(table.points.size()) +
                      (table.points.size() == 1 ? " point" : " points");
   if (!table.fidelity.empty()) text += ", " + table.fidelity;
   text += ": " + grouped(counts[PointStatus::kFits]) + " fit";
@@ -109,6 +110,7 @@ std::string headline(const SweepTable& table) {
   add(PointStatus::kNoProgram, "cannot run");
   add(PointStatus::kRefused, "are refused");
   add(PointStatus::kFailed, "failed");
+  add(PointStatus::kInterrupted, "were not done: the sweep was interrupted");
   return text + "\n";
 }
 

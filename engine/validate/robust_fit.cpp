@@ -191,6 +191,7 @@ FitResult robust_fit(std::vector<double> start, const std::vector<Bounds>& bound
     }
     ++fit.iterations;
     const double gain = one_step(fit, damping, all, bounds, residuals, options);
+    if (gain > 0 && options.improved) options.improved(fit);
     if (options.progress) options.progress(fit.iterations, fit.loss);
     const bool goes_on = gain > options.least_gain * (fit.loss + gain);
     if (!goes_on && exact) {

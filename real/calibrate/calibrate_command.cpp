@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -13,6 +12,9 @@
 
 #include "cli/command_line.h"
 #include "cli/files.h"
+#include "cli/interrupt.h"
+#include "cli/output_folder.h"
+#include "cli/terminal.h"
 #include "engine/base/error.h"
 #include "engine/calibrate/calibration_page.h"
 #include "engine/calibrate/profile_text.h"
@@ -61,14 +63,9 @@ void write_results(const MeasureOptions& options, const Calibration& calibration
   write_file(options.out, profile_text(calibration));
   const std::string page = fs::path(options.out).replace_extension(".html").string();
   write_file(page, calibration_page(calibration, fs::path(options.out).stem().string()));
-  const std::string summary = options.json
-                                  ? calibration_summary_json(calibration, options.out, page)
-                                  : calibration_summary(calibration, options.out, page);
-  std::fwrite(summary.data(), 1, summary.size(), stdout);
+  if (options.json) print_answer(calibration_summary_json(calibration, options.out, page));
+  else print_text(calibration_summary(calibration, options.out, page));
 }
-
-volatile std::sig_atomic_t interrupted = 0;
-void note_interrupt(int signal) { interrupted = signal; }
 
 /// The turns of one start, up to its time.
 class Measurement {
@@ -82,9 +79,10 @@ class Measurement {
         before_(calibration_),
         sizes_(set_sizes(calibration_.devices)) {}
 
-  /// 0, or what a turn has ended with.
-  int run() {
+  /// What the turn that failed, or was ended by a signal, has ended with; `kept` is what a signal leaves.
+  RunEnd run(const std::string& kept) {
     write_file(partial_file(options_.out), calibration_json(calibration_));
+    keeps(kept);
     Turns turns(sizes_, asked_);
     while (auto turn = turns.next(calibration_)) {
       constexpr Seconds kShortest = 1;
@@ -92,10 +90,10 @@ class Measurement {
       if (left < kShortest || !quiet()) break;
       turn->seconds = std::min(turn->seconds, left);
       const RunEnd end = take(*turn);
-      if (end.exit != 0) return end.exit;
+      if (end.exit != 0) return end;
       if (end.out_of_time) break;
     }
-    return interrupted == 0 ? 0 : 128 + interrupted;
+    return {};
   }
 
   const Calibration& calibration() const { return calibration_; }
@@ -107,13 +105,9 @@ class Measurement {
   }
 
  private:
-  /// Before a turn, whose processes take seconds to start; false: not in time, or interrupted.
+  /// Before a turn, whose processes take seconds to start; false: not in time.
   bool quiet() {
-    if (options_.device != "cpu") return true;
-    // A launcher's handlers are still there from the turn before.
-    std::signal(SIGINT, note_interrupt);
-    std::signal(SIGTERM, note_interrupt);
-    return watch_.wait(begin_ + asked_, waited_, [] { return interrupted != 0; });
+    return options_.device != "cpu" || watch_.wait(begin_ + asked_, waited_, [] { return false; });
   }
 
   RunEnd take(const Turn& turn) {
@@ -154,18 +148,19 @@ int run_measure(const MeasureOptions& options, const std::vector<std::string>& a
   }
   if (!options.out.ends_with(".yaml"))
     throw ConfigError("--out: expected the name of a .yaml file, got '" + options.out + "'");
+  const LockedFile file(options.out);
   if (fs::exists(options.out) && !fs::exists(partial_file(options.out))) {
     throw ConfigError("--out: " + options.out +
                       " is there already; name another file, or remove it");
   }
-  if (const std::string folder = fs::path(options.out).parent_path().string(); !folder.empty())
-    make_folder(folder);
   Measurement measurement(options, arguments);
   const std::string kept = "what was measured is kept in " + partial_file(options.out) +
                            "; the same command goes on from there";
-  if (const int exit = measurement.run(); exit != 0) {
-    std::fprintf(stderr, "trainyard: %s\n", kept.c_str());
-    return exit;
+  if (const RunEnd end = measurement.run(kept); end.exit != 0) {
+    file.remove_drafts();
+    if (end.signal != 0) return ended_by_signal(end.signal);
+    say(kept);
+    return end.exit;
   }
   if (const auto reason = measurement.too_few()) throw BackendError(*reason + "; " + kept);
   write_results(options, measurement.calibration());

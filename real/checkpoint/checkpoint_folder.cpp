@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kDraftPrefix = ".tmp-";
+constexpr std::string_view kShardPrefix = "rank-";
+constexpr std::string_view kShardSuffix = ".safetensors";
 
 std::string padded(std::int64_t number, std::size_t digits) {
   const std::string text = std::to_string(number);
@@ -55,15 +57,26 @@ std::optional<std::int64_t> parse_checkpoint_name(std::string_view name) {
   return step;
 }
 
-std::string shard_name(std::int32_t rank) { return "rank-" + padded(rank, 5) + ".safetensors"; }
+std::string shard_name(std::int32_t rank) {
+  return std::string(kShardPrefix) + padded(rank, 5) + std::string(kShardSuffix);
+}
 
-std::vector<std::int64_t> complete_steps(const std::string& folder) {
+bool is_checkpoint_file(std::string_view name) {
+  return name == kIndexName || (name.starts_with(kShardPrefix) && name.ends_with(kShardSuffix));
+}
+
+std::vector<std::int64_t> checkpoint_steps(const std::string& folder) {
   std::vector<std::int64_t> steps;
   for (const std::string& name : names_in(folder)) {
-    const auto step = parse_checkpoint_name(name);
-    if (step && has_index(folder, name)) steps.push_back(*step);
+    if (const auto step = parse_checkpoint_name(name)) steps.push_back(*step);
   }
   std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+std::vector<std::int64_t> complete_steps(const std::string& folder) {
+  std::vector<std::int64_t> steps = checkpoint_steps(folder);
+  std::erase_if(steps, [&](std::int64_t step) { return !has_index(folder, checkpoint_name(step)); });
   return steps;
 }
 

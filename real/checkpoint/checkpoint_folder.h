@@ -16,6 +16,11 @@ std::optional<std::int64_t> parse_checkpoint_name(std::string_view name);
 std::string shard_name(std::int32_t rank);  // "rank-00003.safetensors"
 inline constexpr const char* kIndexName = "index.json";
 
+bool is_checkpoint_file(std::string_view name);  // a shard's, or the index's
+
+/// Steps of all folders that are called as checkpoints are, complete or not, ascending.
+std::vector<std::int64_t> checkpoint_steps(const std::string& folder);
+
 /// Steps of the complete checkpoints in `folder`, ascending; none where there is no such folder.
 std::vector<std::int64_t> complete_steps(const std::string& folder);
 

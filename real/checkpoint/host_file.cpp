@@ -31,25 +31,16 @@ void refuse(const std::string& path, const std::string& reason) {
   throw ConfigError(SourcePos{path}, "", reason);
 }
 
-OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail_with_errno(path_, "create");
-}
-
-OutputFile::~OutputFile() {
-  if (descriptor_ < 0) return;
-  ::close(descriptor_);
-  ::unlink(path_.c_str());
-}
+OutputFile::OutputFile(std::string path) : draft_(std::move(path)) {}
 
 void OutputFile::append(std::span<const std::byte> bytes) {
   constexpr std::size_t kMostAtOnce = std::size_t{64} << 20U;  // hashed while it is in the cache
   while (!bytes.empty()) {
     const std::size_t size = std::min(bytes.size(), kMostAtOnce);
-    const ssize_t written = ::write(descriptor_, bytes.data(), size);
+    const ssize_t written = ::write(draft_.descriptor(), bytes.data(), size);
     if (written < 0) {
       if (errno == EINTR) continue;
-      fail_with_errno(path_, "write");
+      fail_with_errno(draft_.path(), "write");
     }
     const auto done = static_cast<std::size_t>(written);
     sha256_.update(as_text(bytes.first(done)));
@@ -59,13 +50,8 @@ void OutputFile::append(std::span<const std::byte> bytes) {
 }
 
 FileStamp OutputFile::finish() {
-  if (::fsync(descriptor_) != 0) fail_with_errno(path_, "flush");
-  if (::close(std::exchange(descriptor_, -1)) != 0) {
-    const int code = errno;
-    ::unlink(path_.c_str());
-    errno = code;
-    fail_with_errno(path_, "close");
-  }
+  if (::fsync(draft_.descriptor()) != 0) fail_with_errno(draft_.path(), "flush");
+  draft_.publish();
   return {bytes_, sha256_.hex()};
 }
 

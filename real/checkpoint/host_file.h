@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "engine/base/draft_file.h"
 #include "engine/base/hash.h"
 
 namespace trainyard {
@@ -17,20 +18,19 @@ struct FileStamp {
   std::string sha256;  // lowercase hex
 };
 
-/// A new file, written from its first byte to its last. Removed again unless finish() was reached.
+/// A new file, written from its first byte to its last, under a draft's name until finish(). Removed again unless that was
+/// reached.
 class OutputFile {
  public:
   explicit OutputFile(std::string path);  // replaces a file of that name
-  ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
   void append(std::span<const std::byte> bytes);
-  FileStamp finish();  // flushed to the device, then closed
+  FileStamp finish();  // flushed to the device, then closed and renamed
 
  private:
-  std::string path_;
-  int descriptor_ = -1;
+  DraftFile draft_;
   std::int64_t bytes_ = 0;
   Sha256 sha256_;
 };

@@ -35,9 +35,11 @@ std::string way_out(const ResumePoint& point) {
   return "; no checkpoint before it is whole";
 }
 
+constexpr std::string_view kAsidePrefix = "aside-";
+
 /// The first free one of aside-step-00000006, aside-step-00000006.2, ...
 std::string aside_name(const fs::path& folder, std::int64_t step) {
-  const std::string name = "aside-" + checkpoint_name(step);
+  const std::string name = std::string(kAsidePrefix) + checkpoint_name(step);
   if (!fs::exists(folder / name)) return name;
   int number = 2;
   while (fs::exists(folder / (name + "." + std::to_string(number)))) ++number;
@@ -72,6 +74,12 @@ Checkpoint open_to_resume(const ResumePoint& point, Verify verify) {
   } catch (const ConfigError& error) {
     throw ConfigError(error.what() + way_out(point));
   }
+}
+
+bool is_aside_name(std::string_view name) {
+  if (!name.starts_with(kAsidePrefix)) return false;
+  name.remove_prefix(kAsidePrefix.size());
+  return parse_checkpoint_name(name.substr(0, name.find('.'))).has_value();
 }
 
 std::vector<std::string> set_aside_later(const ResumePoint& point) {

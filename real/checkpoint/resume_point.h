@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "real/checkpoint/checkpoint.h"
@@ -22,6 +23,9 @@ ResumePoint find_resume_point(const std::string& folder, std::optional<std::int6
 
 /// Checkpoint::open(), whose error, of a damaged checkpoint, also names the newest whole one before it.
 Checkpoint open_to_resume(const ResumePoint& point, Verify verify);
+
+/// Of a checkpoint that set_aside_later() has given another name.
+bool is_aside_name(std::string_view name);
 
 /// Gives the checkpoints behind `point` names with "aside-" before them: of a run that went another way. Answers those
 /// names.

@@ -173,7 +173,7 @@ void write_columns(const Checkpoint& checkpoint, std::span<const HuggingFaceWeig
 }
 
 void write_weights(const Checkpoint& checkpoint, const Weights& weights, DType dtype,
-                   const std::string& path) {
+                   const std::string& path, const std::string& written_by) {
   std::vector<std::span<const HuggingFaceWeight>> stacks;  // one for each tensor of theirs
   std::vector<SafetensorsEntry> entries;
   for (std::size_t i = 0; i < weights.size();) {
@@ -186,7 +186,9 @@ void write_weights(const Checkpoint& checkpoint, const Weights& weights, DType d
     entries.push_back({weights[i].theirs, dtype, shape});
     i = end;
   }
-  SafetensorsWriter writer(path, entries, {{"format", "pt"}});
+  std::map<std::string, std::string> metadata = {{"format", "pt"}};
+  if (!written_by.empty()) metadata["written_by"] = written_by;
+  SafetensorsWriter writer(path, entries, metadata);
   for (const auto& stack : stacks) {
     if (stack.front().transposed) {
       write_columns(checkpoint, stack, dtype, writer);
@@ -224,14 +226,14 @@ std::string hugging_face_config(const ModelConfig& config, DType dtype) {
 }
 
 void save_hugging_face(const Checkpoint& checkpoint, const ModelConfig& config,
-                       const std::string& folder, DType dtype) {
+                       const std::string& folder, DType dtype, const std::string& written_by) {
   const std::string text = hugging_face_config(config, dtype);
   const Weights weights = hugging_face_weights(hugging_face_type(config), build_model(config, {}));
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw BackendError(folder + ": cannot create: " + error.message());
   const std::filesystem::path path = folder;
-  write_weights(checkpoint, weights, dtype, (path / "model.safetensors").string());
+  write_weights(checkpoint, weights, dtype, (path / "model.safetensors").string(), written_by);
   OutputFile file((path / "config.json").string());
   file.append(std::as_bytes(std::span(text)));
   file.finish();

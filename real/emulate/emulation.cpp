@@ -9,7 +9,7 @@
 #include <variant>
 
 #include "cli/data_root.h"
-#include "cli/files.h"
+#include "cli/output_folder.h"
 #include "cli/simulate_command.h"
 #include "cli/this_cpu.h"
 #include "engine/base/error.h"
@@ -219,12 +219,10 @@ void run_ranks(const EmulateOptions& options, const TrainingPlan& plan, const Su
   for (EmulatedAnswer& answer : out.ranks) answer.among_peers = mean_of_list(like, answer.run.list);
 }
 
-void write_results(const std::string& folder, const TrainingPlan& plan,
-                   const Emulation& emulation) {
-  make_folder(folder);
-  write_file(folder + "/study.resolved.yaml", resolved_study_text(plan.prepared.study));
-  write_file(folder + "/program.txt",
-             [&](const auto& sink) { write_text(plan.program, true, sink); });
+void write_results(OutputFolder& folder, const TrainingPlan& plan, const Emulation& emulation) {
+  folder.write("study.resolved.yaml", folder.marked_yaml(resolved_study_text(plan.prepared.study)));
+  folder.write("program.txt",
+               [&](const auto& sink) { write_text(plan.program, true, sink); });
   Trace trace;
   for (const EmulatedAnswer& answer : emulation.ranks) {
     const MeasuredRun& run = answer.run.recorded;
@@ -236,8 +234,9 @@ void write_results(const std::string& folder, const TrainingPlan& plan,
     }
   }
   const Timeline timeline = make_timeline(plan.program, std::move(trace), {});
-  write_file(folder + "/trace.json", [&](const auto& sink) { write_trace_json(timeline, sink); });
-  write_file(folder + "/summary.json", emulation_json(emulation));
+  folder.write("trace.json", [&](const auto& sink) { write_trace_json(timeline, sink); });
+  folder.write("summary.json", emulation_json(emulation));
+  folder.commit();
 }
 
 }  // namespace
@@ -248,6 +247,8 @@ bool Emulation::fits() const {
 }
 
 Emulation emulate(const EmulateOptions& options) {
+  std::optional<OutputFolder> folder;
+  if (!options.out.empty()) folder.emplace(options.out, WrittenBy{"emulate", options.study}, options.overwrite);
   Emulation out;
   const Prepared study = prepare(options.study, options.sets);
   out.study = options.study;
@@ -269,7 +270,7 @@ Emulation emulate(const EmulateOptions& options) {
   out.threads = at::get_num_threads();
   out.peers_profile = plan.prepared.hardware.name;
   run_ranks(options, plan, summary, out);
-  if (!options.out.empty()) write_results(options.out, plan, out);
+  if (folder) write_results(*folder, plan, out);
   return out;
 }
 

@@ -7,24 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "cli/real_options.h"
 #include "engine/exec/trace.h"
 #include "engine/memory/memory.h"
 #include "real/emulate/emulated_rank.h"
 
 namespace trainyard {
-
-struct EmulateOptions {
-  std::string study;
-  std::vector<std::string> sets;
-  std::vector<std::int64_t> ranks;
-  std::string device;  // "": the study's where this machine has it, else cpu
-  std::string
-      profile;  // of the device that emulates, where it is not the study's; "": its usual one
-  std::optional<std::int64_t> steps;  // recorded ones
-  std::optional<std::int64_t> threads;
-  std::string out;  // "": write no files
-  bool json = false;
-};
 
 /// Seconds per step of a rank's own work, without waiting.
 struct OwnTime {

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/format.h"
+#include "engine/base/plain_text.h"
 #include "engine/base/readable.h"
 #include "engine/report/summary.h"
 #include "engine/validate/error_stats.h"
@@ -19,15 +20,15 @@ std::string error_text(double predicted, double measured) {
 
 std::string headline(const Emulation& e) {
   std::string text =
-      e.study + ": on " + e.device +
+      plain_text(e.study) + ": on " + e.device +
       ", " + plural(e.threads, "thread") + format("; program %.12s", e.digest.c_str());
   text += e.digest == e.study_digest ? ", the study's\n"
                                      : format("; the study's, for %s, is %.12s\n",
-                                              e.study_device.c_str(), e.study_digest.c_str());
+                                              plain_text(e.study_device).c_str(), e.study_digest.c_str());
   text +=
       "  Collectives and receives are stand-ins: bytes and shapes are real, their numbers mean "
       "nothing.\n\n";
-  for (const std::string& warning : e.warnings) text += "  warning: " + warning + "\n";
+  for (const std::string& warning : e.warnings) text += "  warning: " + plain_text(warning) + "\n";
   return e.warnings.empty() ? text : text + "\n";
 }
 
@@ -38,7 +39,7 @@ std::string memory_text(const Emulation& e, const EmulatedAnswer& answer) {
                      bytes_text(run.predicted.used()) + " at most\n";
   text += "           allocated " + bytes_text(run.allocated_peak) + " at the peak (values alone: " +
           error_text(static_cast<double>(run.predicted.values), static_cast<double>(run.allocated_peak)) + ")\n";
-  text += "           on " + e.study_device + ": " + bytes_text(answer.study_peak.total) + " predicted of " +
+  text += "           on " + plain_text(e.study_device) + ": " + bytes_text(answer.study_peak.total) + " predicted of " +
           bytes_text(e.study_capacity) + ": ";
   return text + (answer.study_headroom >= 0 ? "fits, " + bytes_text(answer.study_headroom) + " left\n"
                                             : "does not fit, " + bytes_text(-answer.study_headroom) + " too much\n");

@@ -16,9 +16,12 @@
 #include <utility>
 
 #include "cli/command_line.h"
+#include "cli/interrupt.h"
+#include "cli/terminal.h"
 #include "engine/base/error.h"
 #include "real/comm/rendezvous.h"
 #include "real/launch/beats.h"
+#include "real/launch/stop_agreement.h"
 
 extern char** environ;
 
@@ -29,9 +32,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr const char* kSupervisor = "TRAINYARD_SUPERVISOR";  // its process
-
-volatile std::sig_atomic_t interrupted = 0;
-void note_interrupt(int signal) { interrupted = signal; }
 
 struct RankProcess {
   std::int64_t rank = 0;
@@ -44,25 +44,34 @@ class Supervisor {
       : arguments_(std::move(arguments)), ranks_(ranks), store_({"127.0.0.1", 0, true}, 60s) {}
 
   RunEnd run(std::chrono::steady_clock::time_point until) {
-    std::signal(SIGINT, note_interrupt);
-    std::signal(SIGTERM, note_interrupt);
+    const NotedSignals signals(2);
+    bool asked = false;
     for (std::int64_t rank = 0; rank < ranks_; ++rank) running_.emplace_back(start(rank));
     while (!running_.empty()) {
-      if (interrupted != 0) {
+      if (signals.count() > 0 && !asked) asked = ask_to_stop(signals.first());
+      if (signals.count() > (asked ? 1 : 0)) {
         stop_all();
-        return {128 + interrupted, ""};
+        return {128 + signals.first(), "", signals.first(), ""};
       }
       if (std::chrono::steady_clock::now() >= until) {
         stop_all();
-        return {0, "", true};
+        return {0, "", 0, "", true};
       }
-      if (const int exit = reap(); exit != 0) return {exit, message_};
+      if (const int exit = reap(); exit != 0) return {exit, message_, 0, ""};
       std::this_thread::sleep_for(20ms);
     }
-    return {};
+    if (signals.first() == 0) return {};
+    return {128 + signals.first(), "", signals.first(), store_.try_get(kStopKept).value_or("")};
   }
 
  private:
+  /// False: the ranks do not listen, or not yet.
+  bool ask_to_stop(int signal) {
+    if (!store_.try_get(kStopReady)) return false;
+    store_.set(kStopAsked, std::to_string(signal));
+    return true;
+  }
+
   RankProcess start(std::int64_t rank) {
     std::vector<std::string> variables;
     for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
@@ -81,7 +90,14 @@ class Supervisor {
     argv.push_back(nullptr);
     env.push_back(nullptr);
     RankProcess process{rank, -1};
-    const int error = posix_spawn(&process.pid, "/proc/self/exe", nullptr, nullptr, argv.data(), env.data());
+    // What reaches the whole process group is this process's to act on.
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    const sigset_t set = ending_signals();
+    posix_spawnattr_setsigmask(&attributes, &set);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    const int error = posix_spawn(&process.pid, "/proc/self/exe", nullptr, &attributes, argv.data(), env.data());
+    posix_spawnattr_destroy(&attributes);
     if (error != 0) throw BackendError("starting rank " + std::to_string(rank) + ": " + std::strerror(error));
     return process;
   }
@@ -141,20 +157,18 @@ class Supervisor {
 
   void say(const std::string& message) {
     message_ = message;
-    std::fprintf(stderr, "trainyard: %s\n", message.c_str());
+    trainyard::say(message);
   }
 
   void stop_all() {
-    for (const int signal : {SIGTERM, SIGKILL}) {
-      for (const RankProcess& process : running_) kill(process.pid, signal);
-      const auto until = std::chrono::steady_clock::now() + 1s;
-      while (!running_.empty() && std::chrono::steady_clock::now() < until) {
-        std::erase_if(running_, [](const RankProcess& process) {
-          int status = 0;
-          return waitpid(process.pid, &status, WNOHANG) == process.pid;
-        });
-        std::this_thread::sleep_for(10ms);
-      }
+    for (const RankProcess& process : running_) kill(process.pid, SIGKILL);
+    const auto until = std::chrono::steady_clock::now() + 1s;
+    while (!running_.empty() && std::chrono::steady_clock::now() < until) {
+      std::erase_if(running_, [](const RankProcess& process) {
+        int status = 0;
+        return waitpid(process.pid, &status, WNOHANG) == process.pid;
+      });
+      std::this_thread::sleep_for(10ms);
     }
   }
 
@@ -178,6 +192,8 @@ void end_with_supervisor() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (std::to_string(getppid()) != *supervisor) std::_Exit(kBackendFailed);  // it has gone already
 }
+
+bool is_started_by_supervisor() { return environment_variable(kSupervisor).has_value(); }
 
 void report_rank_error(const RankEnvironment& environment, const Failure& failure) {
   try {

@@ -1,10 +1,12 @@
 #include "real/train/run_answer.h"
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "cli/files.h"
+#include "cli/terminal.h"
+#include "engine/base/format.h"
+#include "engine/base/plain_text.h"
 #include "engine/base/readable.h"
 #include "engine/report/summary.h"
 
@@ -43,6 +45,28 @@ nlohmann::ordered_json answer_json(const TrainingPlan& plan, const RankTrainer& 
   return json;
 }
 
+std::string answer_text(const TrainingPlan& plan, const RankTrainer& trainer, const RunTotals& totals,
+                        const nlohmann::ordered_json& json) {
+  std::string text = format("%s in %s: loss %s, %.0f tokens/s\n", plural(trainer.steps_done(), "step").c_str(),
+                            plain_text(plan.out).c_str(),
+                            totals.loss ? std::to_string(*totals.loss).c_str() : "not trained further",
+                            json["tokens_per_s"].get<double>());
+  if (totals.steps > 0) {
+    text += format("%s of the model per rank, MFU %.1f %% of the peak in profile %s\n",
+                   flop_rate_text(json["tflops_per_gpu"].get<double>() * 1e12).c_str(), 100 * json["mfu"].get<double>(),
+                   plain_text(plan.prepared.hardware.name).c_str());
+  }
+  if (json.contains("repeated_steps")) {
+    text += format("steps run again, behind one that was clipped or not finite: %lld\n",
+                   static_cast<long long>(trainer.repeated()));
+  }
+  if (totals.skipped > 0) {
+    text += format("steps without an update, since their scaled gradients overflowed: %lld of %lld\n",
+                   static_cast<long long>(totals.skipped), static_cast<long long>(totals.steps));
+  }
+  return text + "program " + plan.digest + "\n";
+}
+
 }  // namespace
 
 double tokens_per_step(const Study& study) {
@@ -54,29 +78,8 @@ void write_answer(const TrainingPlan& plan, bool as_json, const RankTrainer& tra
                   const RunTotals& totals) {
   const nlohmann::ordered_json json = answer_json(plan, trainer, totals);
   write_file(plan.out + "/summary.json", json.dump(2) + "\n");
-  if (as_json) {
-    std::printf("%s\n", json.dump(2).c_str());
-  } else {
-    std::printf("%s in %s: loss %s, %.0f tokens/s\n", plural(trainer.steps_done(), "step").c_str(),
-                plan.out.c_str(),
-                totals.loss ? std::to_string(*totals.loss).c_str() : "not trained further",
-                json["tokens_per_s"].get<double>());
-    if (totals.steps > 0) {
-      std::printf("%s of the model per rank, MFU %.1f %% of the peak in profile %s\n",
-                  flop_rate_text(json["tflops_per_gpu"].get<double>() * 1e12).c_str(), 100 * json["mfu"].get<double>(),
-                  plan.prepared.hardware.name.c_str());
-    }
-    if (json.contains("repeated_steps")) {
-      std::printf("steps run again, behind one that was clipped or not finite: %lld\n",
-                  static_cast<long long>(trainer.repeated()));
-    }
-    if (totals.skipped > 0) {
-      std::printf("steps without an update, since their scaled gradients overflowed: %lld of %lld\n",
-                  static_cast<long long>(totals.skipped), static_cast<long long>(totals.steps));
-    }
-    std::printf("program %s\n", plan.digest.c_str());
-  }
-  std::fflush(stdout);
+  if (as_json) print_answer(json.dump(2) + "\n");
+  else print_text(answer_text(plan, trainer, totals, json));
 }
 
 }  // namespace trainyard

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "cli/files.h"
+#include "cli/written_by.h"
 #include "engine/base/error.h"
 #include "engine/compile.h"
 #include "engine/config/study_origin.h"
@@ -13,7 +14,6 @@
 #include "engine/program/program_text.h"
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/hugging_face_weights.h"
-#include "real/checkpoint/resume_point.h"
 #include "real/cuda/cuda.h"
 #include "real/data/samples.h"
 
@@ -43,14 +43,11 @@ void compile_plan(TrainingPlan& plan) {
   plan.digest = program_digest(plan.program);
 }
 
-void say_what_is_passed_over(const ResumePoint& point) {
-  for (const std::string& name : point.passed_over) {
-    std::fprintf(stderr, "warning: checkpoint %s was never completed; the run goes on from step %lld\n", name.c_str(),
-                 static_cast<long long>(point.step));
-  }
-}
-
 }  // namespace
+
+std::string run_folder(const TrainOptions& options) {
+  return options.out.empty() ? "runs/" + fs::path(options.study).stem().string() : options.out;
+}
 
 std::string checkpoint_folder(const TrainingPlan& plan) { return plan.out + "/checkpoints"; }
 
@@ -85,7 +82,7 @@ TrainingPlan plan_training(const TrainOptions& options) {
                       "or training.dropout: 0");
   }
   plan.num_ranks = study.parallel.num_ranks();
-  plan.out = options.out.empty() ? "runs/" + fs::path(options.study).stem().string() : options.out;
+  plan.out = run_folder(options);
   return plan;
 }
 
@@ -109,25 +106,9 @@ void check_inputs(const TrainingPlan& plan, const TrainOptions& options) {
   }
 }
 
-void prepare_folder(const TrainingPlan& plan, const TrainOptions& options) {
-  const bool holds_run = fs::exists(plan.out + "/losses.csv") || fs::exists(checkpoint_folder(plan));
-  if (holds_run && !options.resume && !options.overwrite) {
-    throw ConfigError(plan.out + ": holds a run; say --resume to go on with it, --overwrite to begin again, or "
-                      "another --out");
-  }
-  if (options.resume) say_what_is_passed_over(find_resume_point(checkpoint_folder(plan), options.resume_from));
-  if (options.overwrite && holds_run) {
-    fs::remove_all(checkpoint_folder(plan));
-    for (const char* file : {"losses.csv", "trace.json", "measured.json", "summary.json", "report.html"}) fs::remove(plan.out + "/" + file);
-    // Of the run before, unless it is this study's own order.
-    if (plan.prepared.study.schedule.file.empty()) fs::remove(plan.out + "/schedule.csv");
-  }
-  make_folder(plan.out);
-  if (!options.resume) write_plan(plan);
-}
-
 void write_plan(const TrainingPlan& plan) {
-  write_file(plan.out + "/study.resolved.yaml", resolved_study_text(plan.prepared.study));
+  const Study& study = plan.prepared.study;
+  write_file(plan.out + "/study.resolved.yaml", marked_yaml(resolved_study_text(study), {"train", study.file}, plan.out));
   write_file(plan.out + "/program.txt", [&](const auto& sink) { write_text(plan.program, true, sink); });
 }
 

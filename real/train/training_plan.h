@@ -8,23 +8,10 @@
 #include <vector>
 
 #include "cli/prepare.h"
+#include "cli/real_options.h"
 #include "engine/program/program.h"
 
 namespace trainyard {
-
-struct TrainOptions {
-  std::string study;
-  std::vector<std::string> sets;
-  std::optional<std::int64_t> ranks;
-  std::string device;                 // "": the study's
-  std::optional<std::int64_t> steps;
-  bool resume = false;
-  std::optional<std::int64_t> resume_from;  // the step of a checkpoint; unset: the newest
-  bool overwrite = false;
-  std::string out;                    // "": runs/<study name>
-  std::string weights;                // "": drawn; a checkpoint, or a folder or file of Hugging Face's
-  bool json = false;
-};
 
 /// A study that can be trained: compiled, and checked against the options.
 struct TrainingPlan {
@@ -47,9 +34,7 @@ void check_devices(const TrainingPlan& plan);
 /// Opens what the run will read, so that what is wrong with it is said before anything is written.
 void check_inputs(const TrainingPlan& plan, const TrainOptions& options);
 
-/// Refuses a folder that holds a run, unless it is to be resumed or overwritten; else makes it ready. What a run that is
-/// resumed has there stays until its checkpoint is loaded.
-void prepare_folder(const TrainingPlan& plan, const TrainOptions& options);
+std::string run_folder(const TrainOptions& options);
 
 /// study.resolved.yaml and program.txt.
 void write_plan(const TrainingPlan& plan);

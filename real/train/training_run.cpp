@@ -15,6 +15,7 @@
 #include "cli/files.h"
 #include "cli/report_command.h"
 #include "engine/base/error.h"
+#include "engine/base/plain_text.h"
 #include "engine/base/readable.h"
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/hugging_face_weights.h"
@@ -31,10 +32,12 @@
 #include "real/launch/failure.h"
 #include "real/launch/local_launcher.h"
 #include "real/launch/run_addresses.h"
+#include "real/launch/stop_agreement.h"
 #include "real/train/loss_file.h"
 #include "real/train/rank_trainer.h"
 #include "real/train/run_answer.h"
 #include "real/train/run_checkpoint.h"
+#include "real/train/run_folder.h"
 #include "real/train/static_order.h"
 #include "real/train/step_recorder.h"
 
@@ -76,7 +79,7 @@ class Run {
         addresses_(run_addresses(environment, environment_variable("TRAINYARD_HOST"))),
         rendezvous_(store_address(environment.serves_store), timeout_), beats_(store_address(false), timeout_) {}
 
-  void run() {
+  RankEnd run() {
     check_same_program();
     const std::unique_ptr<Samples> samples = make_samples(study_);
     const std::unique_ptr<Device> device = make_device();
@@ -91,11 +94,19 @@ class Run {
     std::optional<LossFile> losses;  // of the rank that hears the loss
     reporter_ = reporter(plan_.program);
     if (rank() == reporter_) losses.emplace(plan_.out + "/losses.csv", trainer.steps_done());
+    // All ranks listen from here on, and until none has a step before it.
+    Rendezvous stop_store(client_address(), timeout_);
+    StopAgreement stop(stop_store, rank(), ranks(), trainer.steps_done(), !supervised());
     watched(plan_.program, trainer, "training", [&] {
-      if (rank() == 0) keep_plan();
-      train(trainer, *samples, losses);
+      if (rank() == 0) {
+        keep_plan();
+        rendezvous_.set(kStopReady, "1");
+      }
+      train(trainer, *samples, losses, stop);
     });
-    if (rank() == 0) draw_report();
+    const RankEnd end = end_of(trainer, stop.signal());
+    if (rank() == 0 && !is_cut_short(trainer)) draw_report();
+    return end;
   }
 
  private:
@@ -189,7 +200,7 @@ class Run {
     });
   }
 
-  /// What prepare_folder() left for when all ranks are ready to go on.
+  /// What RunFolder::prepare() left for when all ranks are ready to go on.
   void keep_plan() const {
     if (options_.resume_from) {
       for (const std::string& name : set_aside_later(find_resume_point(checkpoint_folder(plan_), options_.resume_from))) {
@@ -230,7 +241,18 @@ class Run {
     return all;
   }
 
-  void train(RankTrainer& trainer, const Samples& samples, std::optional<LossFile>& losses) {
+  bool is_cut_short(const RankTrainer& trainer) const { return trainer.steps_done() < study_.training.steps; }
+
+  /// Rank 0 says what a run that a signal ended has left: to its supervisor, where there is one.
+  RankEnd end_of(const RankTrainer& trainer, int signal) {
+    RankEnd end{signal, ""};
+    if (signal == 0 || rank() != 0) return end;
+    end.kept = is_cut_short(trainer) ? kept_of(plan_) : "all " + std::to_string(trainer.steps_done()) + " steps are done, in " + plan_.out;
+    if (supervised()) rendezvous_.set(kStopKept, end.kept);
+    return end;
+  }
+
+  void train(RankTrainer& trainer, const Samples& samples, std::optional<LossFile>& losses, StopAgreement& stop) {
     if (losses) say_what_runs(samples, trainer);
     const auto begin = std::chrono::steady_clock::now();
     const std::int64_t first = trainer.steps_done();
@@ -246,7 +268,8 @@ class Run {
     };
     // No step's time runs from before the first, a checkpoint or a void step.
     bool fresh = true, behind_void = false;
-    while (trainer.steps_done() < study_.training.steps) {
+    std::int64_t saved = first;
+    while (trainer.steps_done() < study_.training.steps && !stop.stops_before(trainer.steps_done() + 1)) {
       const bool records = recorder.wants(trainer.steps_done() + 1);
       trainer.executor().record_rows(records);
       StepRun run = trainer.step();
@@ -263,6 +286,12 @@ class Run {
       settled(trainer.settle());
       if (last) save_steps(plan_.out, plan_.program, rank(), machine(), recorder, rendezvous_);
       save_checkpoint(checkpoint_folder(plan_), trainer, plan_.digest, rank(), ranks(), rendezvous_);
+      saved = trainer.steps_done();
+    }
+    if (is_cut_short(trainer)) {
+      settled(trainer.settle());
+      if (saved < trainer.steps_done()) save_checkpoint(checkpoint_folder(plan_), trainer, plan_.digest, rank(), ranks(), rendezvous_);
+      return;
     }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (losses) {
@@ -347,7 +376,7 @@ class Run {
   }
 
   void say_what_runs(const Samples& samples, const RankTrainer& trainer) const {
-    std::fprintf(stderr, "training on %s; %s (%s), program %.12s\n", samples.description().c_str(),
+    std::fprintf(stderr, "training on %s; %s (%s), program %.12s\n", plain_text(samples.description()).c_str(),
                  plural(ranks(), "rank").c_str(), environment_.launcher.c_str(), plan_.digest.c_str());
     if (const auto best = samples.best_loss()) {
       std::fprintf(stderr, "the best possible loss on this data is %.4f nats a token\n", *best);
@@ -383,8 +412,8 @@ class Run {
 
 }  // namespace
 
-void run_rank(const TrainingPlan& plan, const TrainOptions& options, const RankEnvironment& environment) {
-  Run(plan, options, environment).run();
+RankEnd run_rank(const TrainingPlan& plan, const TrainOptions& options, const RankEnvironment& environment) {
+  return Run(plan, options, environment).run();
 }
 
 }  // namespace trainyard

@@ -2,12 +2,20 @@
 // and traces.
 #pragma once
 
+#include <string>
+
 #include "real/launch/rank_environment.h"
 #include "real/train/training_plan.h"
 
 namespace trainyard {
 
-/// Runs this process's rank to the end. Throws ConfigError and BackendError.
-void run_rank(const TrainingPlan& plan, const TrainOptions& options, const RankEnvironment& environment);
+struct RankEnd {
+  int signal = 0;    // that ended the run; 0: none
+  std::string kept;  // of rank 0: what is left of it
+};
+
+/// Runs this process's rank to the end. Throws ConfigError and BackendError. Where the run was told to end by a signal:
+/// to the end of the running step, with a checkpoint of it.
+RankEnd run_rank(const TrainingPlan& plan, const TrainOptions& options, const RankEnvironment& environment);
 
 }  // namespace trainyard

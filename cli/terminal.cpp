@@ -1,0 +1,43 @@
+#include "cli/terminal.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+
+#include "engine/base/error.h"
+#include "engine/base/plain_text.h"
+
+namespace trainyard {
+
+namespace {
+
+/// `code`: errno of what failed; 0: that was some calls ago.
+[[noreturn]] void fail(int code) {
+  throw BackendError("cannot write the answer to stdout" + (code == 0 ? "" : ": " + std::string(std::strerror(code))));
+}
+
+}  // namespace
+
+void print_answer(std::string_view text) {
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) < text.size()) fail(errno);
+  finish_answer();
+}
+
+void print_text(std::string_view text) { print_answer(plain_lines(text)); }
+
+void finish_answer() {
+  errno = 0;
+  std::cout.flush();  // where CLI11 writes
+  const bool flushed = std::fflush(stdout) == 0;
+  if (!flushed || std::ferror(stdout) != 0 || !std::cout.good()) fail(errno);
+}
+
+void print_warnings(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) std::fprintf(stderr, "warning: %s\n", plain_text(warning).c_str());
+}
+
+void say(std::string_view message) { std::fprintf(stderr, "trainyard: %s\n", plain_lines(message).c_str()); }
+
+}  // namespace trainyard

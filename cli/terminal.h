@@ -1,0 +1,25 @@
+// What a command says: answers on stdout, all else on stderr.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainyard {
+
+/// Writes `text` to stdout as it is: JSON. Throws BackendError where it does not get there.
+void print_answer(std::string_view text);
+
+/// The same of text for people, as plain_lines().
+void print_text(std::string_view text);
+
+/// What was left to be written to stdout. Throws BackendError where it, or something before it, did not get there.
+void finish_answer();
+
+/// "warning: ..." on stderr, one line each.
+void print_warnings(const std::vector<std::string>& warnings);
+
+/// "trainyard: ..." on stderr, as plain_lines().
+void say(std::string_view message);
+
+}  // namespace trainyard
