@@ -43,7 +43,7 @@ std::string file_text(const std::string& path) {
 void print_answer(const CalibrateOptions& options, const Json& json, const std::string& text) {
   const std::string answer =
       options.json ? json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n" : text;
-  if (options.json) print_answer(answer);
+  if (options.json) trainyard::print_answer(answer);
   else print_text(answer);
 }
 

@@ -220,7 +220,7 @@ std::vector<Bounds> bounds_of(const std::vector<FreeParameter>& parameters) {
 }
 
 /// What fit_profiles() does, with what it has so far in `fit` and `best` where a signal ends it.
-void fit_all(const Predictor& predictor, const FitProfilesOptions& options, ProfileFit& fit, std::optional<FitResult>& best) {
+void fit_all(Predictor& predictor, const FitProfilesOptions& options, ProfileFit& fit, std::optional<FitResult>& best) {
 
   FitProgress progress(FitProgress::to_stderr());
   predictor.show_with(progress.state());
@@ -321,7 +321,7 @@ void fit_all(const Predictor& predictor, const FitProfilesOptions& options, Prof
 }  // namespace
 
 ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& options) {
-  const Predictor predictor(
+  Predictor predictor(
       select_cases(read_cases(path),
                    options.selections.empty() ? kFitSelections : options.selections),
       free_parameters(data_root()), options.predict, options.jobs);

@@ -13,7 +13,7 @@ namespace {
 std::string minutes_problem(const std::string& text) {
   const auto minutes = parse_number(text);
   if (minutes && *minutes >= 0.2 && *minutes <= 1440) return "";
-  return "expected 0.2 to 1440 minutes, got " + quoted(text);
+  return "expected 0.2 to 1440 minutes, got " + trainyard::quoted(text);
 }
 
 }  // namespace

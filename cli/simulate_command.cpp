@@ -144,9 +144,8 @@ int run_simulate(const StudyOptions& options) {
     return report_infeasible(options, reason->reason);
   }
   auto& result = std::get<Simulation>(answer);
-  for (std::size_t i = prepared.study.warnings.size(); i < result.summary.warnings.size(); ++i) {
-    std::fprintf(stderr, "warning: %s\n", result.summary.warnings[i].c_str());
-  }
+  const auto own = static_cast<std::ptrdiff_t>(prepared.study.warnings.size());
+  print_warnings({result.summary.warnings.begin() + own, result.summary.warnings.end()});
   const Seconds wall = since(options.begin);
   if (folder) write_results(*folder, prepared, result, wall);
   if (options.json) print_answer(summary_json(result.summary, wall));

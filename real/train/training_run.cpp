@@ -95,7 +95,7 @@ class Run {
     reporter_ = reporter(plan_.program);
     if (rank() == reporter_) losses.emplace(plan_.out + "/losses.csv", trainer.steps_done());
     // All ranks listen from here on, and until none has a step before it.
-    Rendezvous stop_store(client_address(), timeout_);
+    Rendezvous stop_store(store_address(false), timeout_);
     StopAgreement stop(stop_store, rank(), ranks(), trainer.steps_done(), !supervised());
     watched(plan_.program, trainer, "training", [&] {
       if (rank() == 0) {

@@ -203,7 +203,7 @@ TEST_CASE("times that no run has are refused at their place") {
   const Program program = verified(kExampleProgram);
   const ScratchFolder folder;
   const std::string path = folder / "measured.json";
-  const std::string good = written(example_run(program));
+  const std::string good = written(example_run(program), program);
   const auto refusal = [&](const std::string& first, const std::string& second = "500000") {
     write_text(path, with(good, "[0,100000,500000,", "[" + first + ",100000," + second + ","));
     return error_of([&] { read_measured_run(path, program); });
