@@ -177,6 +177,7 @@ int run_calibrate(const CalibrateOptions& options) {
   fit_options.leave_one_out = options.leave_one_out;
   fit_options.jobs = options.jobs;
   ProfileFit fit;
+  const NotedSignals until_written;
   try {
     fit = fit_profiles(options.fit, fit_options);
   } catch (const Interrupted& by) {
@@ -184,7 +185,6 @@ int run_calibrate(const CalibrateOptions& options) {
     return ended_by_signal(by.signal);
   }
   std::string json = fit_json(fit);
-  const NotedSignals until_written;
   if (folder) {
     json = folder->marked_json(json);
     for (const ProfileFit::File& file : fit.files) folder->write("software/" + file.name, file.text);
@@ -198,7 +198,9 @@ int run_calibrate(const CalibrateOptions& options) {
   }
   if (options.json) print_answer(json);
   else print_text(fit_text(fit));
-  return until_written.first() == 0 ? kDone : ended_by_signal(until_written.first());
+  if (until_written.first() == 0) return kDone;
+  keeps(folder ? options.out + " has the whole fit" : "the fit was done");
+  return ended_by_signal(until_written.first());
 }
 
 }  // namespace trainyard

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/data_root.h"
+#include "cli/interrupt.h"
 #include "cli/run_points.h"
 #include "engine/base/error.h"
 #include "engine/compile.h"
@@ -105,6 +106,8 @@ std::vector<std::vector<Predictor::Answer>> Predictor::predict(
       items.push_back({&rows[i], &logs, std::move(key)});
     }
   }
+  // run_points() hears of signals while it works; this one came in between.
+  if (const int signal = noted_so_far(); signal != 0) throw Interrupted{signal, {}};
   CompiledCase kept;
   const auto answers = run_points(
       items.size(),

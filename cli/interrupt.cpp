@@ -112,6 +112,8 @@ NotedSignals::NotedSignals(int most) {
 
 NotedSignals::~NotedSignals() { most_noted = 0; }
 
+int noted_so_far() { return most_noted > 0 ? static_cast<int>(noted) : 0; }
+
 int NotedSignals::first() const { return noted; }
 int NotedSignals::count() const { return num_noted; }
 

@@ -50,4 +50,7 @@ class NotedSignals {
   int count() const;  // of those noted
 };
 
+/// What the NotedSignals that lives has noted first; 0: nothing, or none lives.
+int noted_so_far();
+
 }  // namespace trainyard

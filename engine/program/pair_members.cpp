@@ -60,7 +60,7 @@ std::string op_place(const Program& program, SegmentId segment, const std::array
   const Segment& of = program.segments[static_cast<std::size_t>(segment)];
   const std::size_t slot = of.slots > 1 ? member_of(program, of.ops[op]) : 0;
   std::string text = members_of(of)[slot].name;
-  if (of.slots > 0) text += std::to_string(mb[slot]);
+  if (of.slots > 0 && mb[slot] >= 0) text += std::to_string(mb[slot]);
   text += " op " + std::to_string(op);
   if (of.slots > 1) text += " of " + of.name + std::to_string(mb[0]) + "," + std::to_string(mb[1]);
   return text;

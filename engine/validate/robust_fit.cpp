@@ -181,6 +181,7 @@ FitResult robust_fit(std::vector<double> start, const std::vector<Bounds>& bound
   fit.loss =
       huber_loss(fit.residuals, options.threshold) + prior_loss(fit.parameters, options.priors);
   if (fit.parameters.empty()) return fit;
+  if (options.improved) options.improved(fit);
   const std::vector<bool> all(fit.parameters.size(), true);
   double damping = 1e-3;
   bool exact = false;  // the Jacobian is the one at the parameters, not a guess

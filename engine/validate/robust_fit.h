@@ -32,7 +32,7 @@ struct FitOptions {
   double least_gain = 1e-3;  // a step that lowers the loss by less, relatively, is the last
   std::function<void(int iteration, double loss)> progress;  // after each iteration; may be empty
   std::vector<Prior> priors;                                 // one for each parameter, or none
-  std::function<void(const struct FitResult&)> improved = {};  // after each step that lowered the loss; may be empty
+  std::function<void(const struct FitResult&)> improved = {};  // of the start, and after each step that lowered the loss
 };
 
 struct FitResult {

@@ -23,7 +23,7 @@ const std::string kMessages =
 
 }  // namespace
 
-TEST_CASE("--nccl-tests answers as JSON") {
+TEST_CASE("calibrate --nccl-tests answers as JSON") {
   const ScratchFolder folder;
   write_text(folder / "pair.txt", kMessages);
   const Answer answer = calibrate(folder, "--nccl-tests pair.txt --out links.yaml --json");
@@ -40,7 +40,7 @@ TEST_CASE("--nccl-tests answers as JSON") {
   CHECK(json["tables"][0]["mean_error_percent"].get<double>() < 1e-6);  // a line through two points
 }
 
-TEST_CASE("--kernels answers as JSON") {
+TEST_CASE("calibrate --kernels answers as JSON") {
   const ScratchFolder folder;
   write_text(folder / "products.csv",
              "m,k,n,part,us\n512,512,512,forward,20\n1024,1024,1024,forward,150\n"

@@ -31,7 +31,7 @@ TEST_CASE("a fit says its round, its family and the time that is left") {
   // Four families in 480 s: 27 are left, 120 s each.
   said.now += 480;
   progress.leaving_out(4, 31, "a\nb");
-  CHECK(progress.state() == "leaving out 5 of 31, a?b; 9 min 0 s so far, about 54 min 0 s left");
+  CHECK(progress.state() == "leaving out 5 of 31, a\\nb; 9 min 0 s so far, about 54 min 0 s left");
   progress.leaving_out(31, 31, "");
   CHECK(progress.state() == "left out 31 of 31 families; 9 min 0 s so far");
 }

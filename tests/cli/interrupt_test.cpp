@@ -98,8 +98,8 @@ TEST_CASE("a second signal ends a sweep at once") {
 TEST_CASE("a fit that is interrupted keeps the best values so far") {
   const ScratchFolder folder;
   ChildProcess process(folder, {TRAINYARD, "calibrate", "--fit", TRAINYARD_SOURCE_DIR "/calibrate/published/runs.yaml", "--select",
-                                "framework=nemo", "--jobs", "2", "--out", folder / "out"});
-  // Of four iterations the first takes as long as the others.
+                                "framework=nemo", "--leave-one-out", "--jobs", "2", "--out", folder / "out"});
+  // The shipped values are the best already; what follows the first iteration is a fit without each family.
   REQUIRE(wait_until([&] { return process.err().find("iteration 1") != std::string::npos || process.has_ended(); }, 300));
   REQUIRE_FALSE(process.has_ended());
   process.send(SIGINT);

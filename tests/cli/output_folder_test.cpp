@@ -97,7 +97,7 @@ TEST_CASE("another command, another study and what trainyard did not write are r
   CHECK(read_text(folder / "model/summary.json") == "{}");
 }
 
-TEST_CASE("--overwrite removes what trainyard wrote, and neither what it did not nor checkpoints") {
+TEST_CASE("option --overwrite removes what trainyard wrote, and neither what it did not nor checkpoints") {
   const ScratchFolder folder;
   write_text(folder / "study.yaml", kStudy);
   const std::string out = folder / "out";

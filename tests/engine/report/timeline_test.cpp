@@ -178,22 +178,22 @@ TEST_CASE("a trace that is damaged is refused with the place") {
   CHECK(problem(whole) == "none");
   // The text ends in line 2, behind its last character.
   CHECK(problem("{\"traceEvents\":[\n{\"ph\":\"M\"").starts_with(path + ":2:10: is not JSON: "));
-  CHECK(problem("[]") == path + ": has no rank");
-  CHECK(problem("{\"traceEvents\":[]}") == path + ": has no rank");
-  CHECK(problem("{\"traceEvents\":[{\"name\":\"x\"}]}") == path + ": event 0: ph: missing");
-  // Events of the file, from 0: 2 segments, 2 groups, the rank's name, 8 threads, then the ops.
+  CHECK(problem("[]") == path + ":1:1: traceEvents: has no rank");
+  CHECK(problem("{\"traceEvents\":[]}") == path + ":1:1: traceEvents: has no rank");
+  CHECK(problem("{\"traceEvents\":[{\"name\":\"x\"}]}") == path + ":1:17: traceEvents[0]: ph: missing");
+  // Events of the file, from 0, a line each from line 2 on: 2 segments, 2 groups, the rank's name, 8 threads, then the ops.
   CHECK(problem(with(whole, "\"dur\":1.0000", "\"dur\":-1")) ==
-        path + ": event 13: dur: expected a positive number");
+        path + ":15:1: traceEvents[13]: dur: expected a positive number");
   CHECK(problem(with(whole, "\"dur\":1.0000", "\"dur\":\"1\"")) ==
-        path + ": event 13: dur: expected a number");
+        path + ":15:1: traceEvents[13]: dur: expected a number");
   CHECK(problem(with(whole, "\"call\":\"0F0\"", "\"call\":\"0X0\"")) ==
         path +
-            ": event 13: args.call: no segment for '0X0'; the file is of another version or "
+            ":15:1: traceEvents[13]: args.call: no segment for '0X0'; the file is of another version or "
             "damaged, so run it again");
   CHECK(problem(with(whole, "\"tid\":0,\"ts\"", "\"tid\":10,\"ts\"")) ==
-        path + ": event 13: tid: expected a whole number from 0 to 9");
+        path + ":15:1: traceEvents[13]: tid: expected a whole number from 0 to 9");
   CHECK(problem(with(whole, "\"group\":\"tp\"", "\"group\":\"xx\"")) ==
-        path + ": event 15: args.group: no group is called 'xx'");
+        path + ":17:1: traceEvents[15]: args.group: no group is called 'xx'");
 }
 
 TEST_CASE("calls of a trace that run together name each other") {

@@ -164,8 +164,14 @@ TEST_CASE("an instruction that did nothing has no row, in files of earlier versi
   MeasuredRun old;
   old.program_digest = program_digest(alone);
   old.device = "cpu";
+  old.cores = old.ranks_on_machine = old.threads_per_rank = 1;
   RankTrace all;
   all.rows = issued_rows(alone, alone.body[0]);
+  for (std::size_t i = 0; i < all.rows.size(); ++i) {
+    TraceRow& row = all.rows[i];
+    row.issued = row.ready = row.start = static_cast<double>(i) * 1e-6;
+    row.end = row.start + 1e-6;
+  }
   const auto nothing = [&](const TraceRow& row) {
     return does_nothing(alone, alone.segments[static_cast<std::size_t>(row.segment)].ops[row.op], 0);
   };

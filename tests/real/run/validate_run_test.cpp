@@ -100,10 +100,11 @@ TEST_CASE("steps that are validated in the next one are held against their simul
   for (const auto& kind : json.at("op_kinds")) {
     measured[kind.at("kind")] = kind.at("measured_s");
   }
-  for (const char* kind : {"sum_squares", "within_clip", "all_reduce:replicas"}) {
+  for (const char* kind : {"sum_squares", "within_clip"}) {
     CAPTURE(kind);
     CHECK(measured[kind] > 0);
   }
+  CHECK_FALSE(measured.contains("all_reduce:replicas"));  // there is one: nobody to communicate with
   CHECK_FALSE(measured.contains("correct_adamw"));
 }
 
