@@ -271,8 +271,10 @@ int with_answer_out(int exit) {
 }
 
 int run_command_line(int argc, const char* const* argv) {
-  const std::vector<const char*> words = without_help(argc, argv);
-  return with_answer_out(run_words(static_cast<int>(words.size()), words.data()));
+  std::vector<const char*> words = without_help(argc, argv);
+  const int count = static_cast<int>(words.size());
+  words.push_back(nullptr);  // as argv ends: run_real() hands it on
+  return with_answer_out(run_words(count, words.data()));
 }
 
 }  // namespace trainyard
