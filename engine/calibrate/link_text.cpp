@@ -115,20 +115,20 @@ std::string link_text(const std::vector<MessageTable>& tables, const std::string
     if ((table.nodes == 1) != inside) continue;
     auto& points = messages[table.kind][table.ranks];
     if (!points.empty()) {
-      throw ConfigError("two tables hold " + table.kind + " of " + std::to_string(table.ranks) +
-                        " ranks; name one of them");
+      throw ConfigError(table.where, "", "two tables hold " + table.kind + " of " + std::to_string(table.ranks) +
+                                             " ranks; name one of them");
     }
     points = table.points;
   }
   if (messages.count("all_reduce") == 0)
-    throw ConfigError("no table holds an all_reduce, whose curve a kind of links needs");
+    throw ConfigError(tables.front().where, "", "no table holds an all_reduce, whose curve a kind of links needs");
+  const BytesPerSecond bandwidth = fastest_of(messages);
+  if (bandwidth == 0)
+    throw ConfigError(tables.front().where, "", "no message takes longer where it is larger: the tables say no bandwidth");
   std::string text =
       "# Written by trainyard calibrate from tables of timed messages.\ndescription: " +
       quoted_yaml(description) + "\n";
   if (inside) return text + links_text(messages, "to timed messages", "");
-  const BytesPerSecond bandwidth = fastest_of(messages);
-  if (bandwidth == 0)
-    throw ConfigError("no message grows with its size: the tables say no bandwidth");
   text += "bandwidth: " + billions(bandwidth, "GB/s") + "\n";
   text +=
       "collective: " + one_group_text("all_reduce", messages.at("all_reduce"), bandwidth) + "\n";

@@ -66,7 +66,7 @@ class TableReader {
       read_nccl_tests();
     std::vector<MessageTable> tables;
     for (auto& [group, sizes] : rows_) {
-      MessageTable table{std::get<0>(group), std::get<1>(group), std::get<2>(group), {}};
+      MessageTable table{std::get<0>(group), std::get<1>(group), std::get<2>(group), {}, first_rows_.at(group)};
       for (auto& [bytes, times] : sizes) {
         const TimingSummary summary = summarise_timings(std::move(times));
         table.points.push_back({bytes, summary.median, summary.interval});
@@ -94,7 +94,9 @@ class TableReader {
                   "expected a whole number of bytes from 1 B to 1 PB in column " +
                       std::to_string(size + 1) + ", got " + trainyard::quoted(row.cells[size]));
     }
-    rows_[{kind, ranks, nodes}][static_cast<Bytes>(bytes)].push_back(table_.time(row, time, unit));
+    const Group group{kind, ranks, nodes};
+    rows_[group][static_cast<Bytes>(bytes)].push_back(table_.time(row, time, unit));
+    first_rows_.try_emplace(group, table_.place(row, size));
   }
 
   /// What such a line tells of the run, and of where the columns of the rows below are.
@@ -179,6 +181,8 @@ class TableReader {
     }
   }
 
+  using Group = std::tuple<std::string, std::int64_t, std::int64_t>;  // kind, ranks, nodes
+
   /// What the lines of nccl-tests above its rows have said.
   struct NcclRun {
     std::optional<std::string> kind;
@@ -189,9 +193,8 @@ class TableReader {
 
   TextTable table_;
   NcclRun nccl_;
-  std::map<std::tuple<std::string, std::int64_t, std::int64_t>,
-           std::map<Bytes, std::vector<Seconds>>>
-      rows_;
+  std::map<Group, std::map<Bytes, std::vector<Seconds>>> rows_;
+  std::map<Group, SourcePos> first_rows_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/calibrate/calibration.h"
 
 namespace trainyard {
@@ -15,6 +16,7 @@ struct MessageTable {
   std::int64_t ranks = 0;
   std::int64_t nodes = 1;            // hosts that they lie on, equally many on each
   std::vector<MessagePoint> points;  // by ascending size, each once: of several rows the median
+  SourcePos where;                   // where its first row says a size
 };
 
 /// Which of the three a text is, it says itself:

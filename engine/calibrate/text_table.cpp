@@ -36,9 +36,12 @@ void TextTable::fail(std::size_t line, const std::string& problem) const {
   throw ConfigError({file_, static_cast<int>(std::max<std::size_t>(line, 1)), 1}, "", problem);
 }
 
+SourcePos TextTable::place(const TextRow& row, std::size_t at) const {
+  return {file_, static_cast<int>(row.line), at < row.columns.size() ? row.columns[at] : row.end};
+}
+
 void TextTable::fail(const TextRow& row, std::size_t at, const std::string& problem) const {
-  const int place = at < row.columns.size() ? row.columns[at] : row.end;
-  throw ConfigError({file_, static_cast<int>(row.line), place}, "", problem);
+  throw ConfigError(place(row, at), "", problem);
 }
 
 const std::string& TextTable::text(const TextRow& row, std::size_t at) const {

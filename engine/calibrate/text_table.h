@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/base/units.h"
 
 namespace trainyard {
@@ -35,9 +36,12 @@ class TextTable {
   /// The file's name without its folder.
   std::string file_name() const;
 
+  /// Cell `at` of a row; where the row ends before it, its end.
+  SourcePos place(const TextRow& row, std::size_t at) const;
+
   /// Throws ConfigError at a line, counted from 1.
   [[noreturn]] void fail(std::size_t line, const std::string& problem) const;
-  /// At cell `at` of a row; where the row ends before it, there.
+  /// At place(row, at).
   [[noreturn]] void fail(const TextRow& row, std::size_t at, const std::string& problem) const;
 
   /// The cell's text, which the row must have.
