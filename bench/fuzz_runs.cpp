@@ -164,7 +164,7 @@ FuzzTarget measured_target() {
   const auto known = std::make_shared<const Known>();
   FuzzTarget target{.name = "measured", .file = known->folder / "measured.json", .json = true};
   target.examples = {
-      written([&](const auto& sink) { write_measured_run(made_up_run(known->program), sink); })};
+      written([&](const auto& sink) { write_measured_run(made_up_run(known->program), known->program, sink); })};
   target.read = [known, path = target.file](const std::string& text) {
     write_text(path, text);
     const Program& program = known->program;
