@@ -1,6 +1,7 @@
 // Random plans on random clusters against the laws of tests/support/laws.h:
 //   contended_plans [--from SEED] [--count N] [--step] [--capacities] [--texts]
-// Plans that break one are printed with it, and the program ends with exit 1. --step takes plans of at most 64 ranks.
+// Plans that break one are printed with it, and the program ends with exit 1. --step takes plans of
+// at most 64 ranks.
 #include <cstdio>
 #include <map>
 #include <string>
@@ -16,10 +17,14 @@ int main(int argc, char** argv) {
   std::vector<char*> rest;
   for (int i = 0; i < argc; ++i) {
     const std::string word = argv[i];
-    if (word == "--step") asked.step = true;
-    else if (word == "--capacities") asked.capacities = true;
-    else if (word == "--texts") asked.texts = true;
-    else rest.push_back(argv[i]);
+    if (word == "--step")
+      asked.step = true;
+    else if (word == "--capacities")
+      asked.capacities = true;
+    else if (word == "--texts")
+      asked.texts = true;
+    else
+      rest.push_back(argv[i]);
   }
   const SeedRange range = parse_range(static_cast<int>(rest.size()), rest.data(), 10'000);
   std::uint64_t timed = 0, comparisons = 0, plans_broken = 0;
@@ -44,7 +49,8 @@ int main(int argc, char** argv) {
   }
   std::printf("%llu plans, %llu with a step, %llu comparisons; %llu plans broke a law\n",
               static_cast<unsigned long long>(range.count), static_cast<unsigned long long>(timed),
-              static_cast<unsigned long long>(comparisons), static_cast<unsigned long long>(plans_broken));
+              static_cast<unsigned long long>(comparisons),
+              static_cast<unsigned long long>(plans_broken));
   for (const auto& [law, count] : by_law) std::printf("  %s: %d\n", law.c_str(), count);
   return plans_broken == 0 ? 0 : 1;
 }

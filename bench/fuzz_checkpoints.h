@@ -1,5 +1,5 @@
-// Targets of checkpoints and of published weights. What is damaged on purpose has its checksums made to fit again, half
-// of the time: they are no defence against a careful hand.
+// Targets of checkpoints and of published weights. What is damaged on purpose has its checksums
+// made to fit again, half of the time: they are no defence against a careful hand.
 #pragma once
 
 #include "bench/fuzz_target.h"

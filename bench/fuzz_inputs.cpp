@@ -1,16 +1,17 @@
-// Damaged files of every kind that we read, each target in one process; meant for the asan preset. Without a target:
-// all, one process after another.
+// Damaged files of every kind that we read, each target in one process; meant for the asan preset.
+// Without a target: all, one process after another.
 //   fuzz_inputs [TARGET] [--from SEED] [--count N] [--print 1]
-// A finding is a sanitizer's report, an abort, an exception that is no exit 2 or 4, a refusal without its place, more
-// than 2 s of CPU or 1 GiB for one input, or an input that is taken and whose resolved form is refused.
+// A finding is a sanitizer's report, an abort, an exception that is no exit 2 or 4, a refusal
+// without its place, more than 2 s of CPU or 1 GiB for one input, or an input that is taken and
+// whose resolved form is refused.
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "bench/fuzz_target.h"
@@ -64,7 +65,8 @@ bool has_place(const FuzzTarget& target, const ConfigError& error) {
 }
 
 /// What is wrong with how the input ended; "": nothing.
-std::string find_wrong_end(const FuzzTarget& target, const std::string& input, std::map<std::string, std::uint64_t>& ends) {
+std::string find_wrong_end(const FuzzTarget& target, const std::string& input,
+                           std::map<std::string, std::uint64_t>& ends) {
   try {
     target.read(input);
     ++ends["taken"];
@@ -98,20 +100,28 @@ int fuzz(const FuzzOptions& options) {
     const InputCost cost = watch.end();
     if (cost.seconds > slowest) slowest = cost.seconds, slowest_seed = seed;
     if (cost.peak_bytes > largest) largest = cost.peak_bytes, largest_seed = seed;
-    if (problem.empty() && cost.seconds > kMostSeconds) problem = "took " + std::to_string(cost.seconds) + " s";
-    if (problem.empty() && cost.peak_bytes > kMostBytes) problem = "took " + std::to_string(cost.peak_bytes) + " bytes";
+    if (problem.empty() && cost.seconds > kMostSeconds)
+      problem = "took " + std::to_string(cost.seconds) + " s";
+    if (problem.empty() && cost.peak_bytes > kMostBytes)
+      problem = "took " + std::to_string(cost.peak_bytes) + " bytes";
     if (problem.empty()) continue;
     ++findings;
-    std::printf("%s, seed %llu: %s\n", target.name.c_str(), static_cast<unsigned long long>(seed), problem.c_str());
+    std::printf("%s, seed %llu: %s\n", target.name.c_str(), static_cast<unsigned long long>(seed),
+                problem.c_str());
     std::fflush(stdout);
   }
-  std::printf("%-10s %8llu inputs from %llu: %llu taken, %llu refused, %llu cannot run, %llu findings; slowest %.2f s (seed %llu), "
-              "largest %.1f MiB (seed %llu)\n",
-              target.name.c_str(), static_cast<unsigned long long>(options.count),
-              static_cast<unsigned long long>(options.first), static_cast<unsigned long long>(ends["taken"]),
-              static_cast<unsigned long long>(ends["refused"]), static_cast<unsigned long long>(ends["cannot run"]),
-              static_cast<unsigned long long>(findings), slowest, static_cast<unsigned long long>(slowest_seed),
-              static_cast<double>(largest) / (1 << 20), static_cast<unsigned long long>(largest_seed));
+  std::printf(
+      "%-10s %8llu inputs from %llu: %llu taken, %llu refused, %llu cannot run, %llu findings; "
+      "slowest %.2f s (seed %llu), "
+      "largest %.1f MiB (seed %llu)\n",
+      target.name.c_str(), static_cast<unsigned long long>(options.count),
+      static_cast<unsigned long long>(options.first),
+      static_cast<unsigned long long>(ends["taken"]),
+      static_cast<unsigned long long>(ends["refused"]),
+      static_cast<unsigned long long>(ends["cannot run"]),
+      static_cast<unsigned long long>(findings), slowest,
+      static_cast<unsigned long long>(slowest_seed), static_cast<double>(largest) / (1 << 20),
+      static_cast<unsigned long long>(largest_seed));
   return findings == 0 ? 0 : 1;
 }
 
@@ -132,7 +142,8 @@ int fuzz_all(const FuzzOptions& options) {
     if (child < 0 || waitpid(child, &status, 0) < 0) std::abort();
     if (status == 0) continue;
     good = false;
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 1) std::printf("%s ended with status %d\n", name.c_str(), status);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 1)
+      std::printf("%s ended with status %d\n", name.c_str(), status);
   }
   return good ? 0 : 1;
 }

@@ -34,7 +34,8 @@ std::vector<std::shared_ptr<const Simulated>> example_runs() {
 }
 
 RunFiles files_of(const Simulated& run) {
-  return {"run", resolved_study_text(run.prepared.study), summary_json(run.result.summary, 1.5), ""};
+  return {"run", resolved_study_text(run.prepared.study), summary_json(run.result.summary, 1.5),
+          ""};
 }
 
 template <typename Write>
@@ -45,9 +46,11 @@ std::string written(const Write& write) {
 }
 
 const std::string kLosses =
-    "step,loss,tokens_per_s,grad_norm\n1,4.2000,1000.5,1.25\n2,4.1,1001,nan\n3,3.9,900,inf\n4,3.5,1200,0.5\n";
+    "step,loss,tokens_per_s,grad_norm\n1,4.2000,1000.5,1.25\n2,4.1,1001,nan\n3,3.9,900,inf\n4,3.5,"
+    "1200,0.5\n";
 const std::string kTrainSummary =
-    "{\"steps\": 2, \"loss\": 1.5, \"best_loss\": null, \"tokens_per_s\": 10, \"iteration_time_s\": 0.5, "
+    "{\"steps\": 2, \"loss\": 1.5, \"best_loss\": null, \"tokens_per_s\": 10, "
+    "\"iteration_time_s\": 0.5, "
     "\"num_ranks\": 1, \"program_digest\": \"ab\", \"out\": \"x\"}";
 
 /// A run of `program` whose every instruction of every rank comes a millisecond after the other.
@@ -63,7 +66,8 @@ MeasuredRun made_up_run(const Program& program) {
       RankTrace& rank = step.ranks.emplace_back();
       rank.rank = r;
       const auto pp = static_cast<std::size_t>(Axis::kPp);
-      rank.list = static_cast<std::size_t>(r / program.placement.stride[pp] % program.mesh.size[pp]);
+      rank.list =
+          static_cast<std::size_t>(r / program.placement.stride[pp] % program.mesh.size[pp]);
       rank.rows = issued_rows(program, program.body[rank.list]);
       for (std::size_t k = 0; k < rank.rows.size(); ++k) {
         TraceRow& row = rank.rows[k];
@@ -84,7 +88,8 @@ FuzzTarget trace_target() {
   const std::string path = *folder / "trace.json";
   FuzzTarget target{.name = "trace", .file = path, .json = true};
   for (const auto& run : runs) {
-    target.examples.push_back(written([&](const auto& sink) { write_trace_json(run->timeline, sink); }));
+    target.examples.push_back(
+        written([&](const auto& sink) { write_trace_json(run->timeline, sink); }));
   }
   const auto files = std::make_shared<const RunFiles>(files_of(*runs.front()));
   target.read = [folder, path, files](const std::string& text) {
@@ -96,7 +101,8 @@ FuzzTarget trace_target() {
 }
 
 FuzzTarget summary_target() {
-  FuzzTarget target{.name = "summary", .file = "run/summary.json", .json = true, .examples = {kTrainSummary}};
+  FuzzTarget target{
+      .name = "summary", .file = "run/summary.json", .json = true, .examples = {kTrainSummary}};
   const auto runs = example_runs();
   for (const auto& run : runs) target.examples.push_back(files_of(*run).summary);
   target.read = [run = runs.front()](const std::string& text) {
@@ -142,7 +148,8 @@ FuzzTarget sweep_target() {
   target.examples = {csv, json};
   target.read = [csv, json](const std::string& text) {
     const bool is_json = text.starts_with('{');
-    sweep_html(read_sweep_table({"run/sweep.csv", is_json ? csv : text}, {"run/sweep.json", is_json ? text : json}));
+    sweep_html(read_sweep_table({"run/sweep.csv", is_json ? csv : text},
+                                {"run/sweep.json", is_json ? text : json}));
   };
   return target;
 }
@@ -156,15 +163,18 @@ FuzzTarget measured_target() {
         false);
     const Program& program = run.result.program;
     SourceLog sources;
-    Costs costs = make_costs(program, run.prepared.hardware, run.prepared.software, run.prepared.study.cluster, sources);
-    CostUncertainty uncertainty{program, run.prepared.hardware, run.prepared.software, run.prepared.study.cluster};
+    Costs costs = make_costs(program, run.prepared.hardware, run.prepared.software,
+                             run.prepared.study.cluster, sources);
+    CostUncertainty uncertainty{program, run.prepared.hardware, run.prepared.software,
+                                run.prepared.study.cluster};
     std::unique_ptr<Executor> executor = make_executor("analytic");
     ScratchFolder folder;
   };
   const auto known = std::make_shared<const Known>();
   FuzzTarget target{.name = "measured", .file = known->folder / "measured.json", .json = true};
-  target.examples = {
-      written([&](const auto& sink) { write_measured_run(made_up_run(known->program), known->program, sink); })};
+  target.examples = {written([&](const auto& sink) {
+    write_measured_run(made_up_run(known->program), known->program, sink);
+  })};
   target.read = [known, path = target.file](const std::string& text) {
     write_text(path, text);
     const Program& program = known->program;
@@ -173,11 +183,12 @@ FuzzTarget measured_target() {
       const std::array<Job, 1> jobs = {Job{&program, 0}};
       return known->executor->run(jobs, other, {}).period;
     };
-    const RunComparison comparison =
-        compare_run({program, known->costs, known->run.result.trace, measured, step_time, &known->uncertainty});
-    if (!std::isfinite(comparison.measured) || !(comparison.measured > 0) || !std::isfinite(comparison.with_measured)) {
-      throw Finding("taken, but a step takes " + std::to_string(comparison.measured) + " s, with measured times " +
-                    std::to_string(comparison.with_measured));
+    const RunComparison comparison = compare_run(
+        {program, known->costs, known->run.result.trace, measured, step_time, &known->uncertainty});
+    if (!std::isfinite(comparison.measured) || !(comparison.measured > 0) ||
+        !std::isfinite(comparison.with_measured)) {
+      throw Finding("taken, but a step takes " + std::to_string(comparison.measured) +
+                    " s, with measured times " + std::to_string(comparison.with_measured));
     }
     run_comparison_json(comparison);
     run_comparison_text(comparison);
@@ -192,8 +203,10 @@ FuzzTarget program_target() {
   target.read = [](const std::string& text) {
     const Program program = parse_program(text, "program.txt");
     const std::string again = to_text(program);
-    if (!(parse_program(again, "again.txt") == program)) throw Finding("taken, but its text reads as another Program");
-    if (const auto violation = find_violation(program)) throw ConfigError(SourcePos{"program.txt", 1, 1}, "", *violation);
+    if (!(parse_program(again, "again.txt") == program))
+      throw Finding("taken, but its text reads as another Program");
+    if (const auto violation = find_violation(program))
+      throw ConfigError(SourcePos{"program.txt", 1, 1}, "", *violation);
   };
   return target;
 }

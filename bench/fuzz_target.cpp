@@ -45,7 +45,8 @@ void check_resolved(const Study& study, const StudyResolvers& resolvers) {
   const std::string text = resolved_study_text(study);
   try {
     const Study again = read_study_text(text, "study.resolved.yaml", {}, resolvers);
-    if (!(again.model == study.model)) throw Finding("taken, but its resolved form is of another model");
+    if (!(again.model == study.model))
+      throw Finding("taken, but its resolved form is of another model");
   } catch (const ConfigError& error) {
     throw Finding(std::string("taken, but its resolved form is refused: ") + error.what());
   }
@@ -78,7 +79,8 @@ FuzzTarget config_target() {
     const HuggingFaceModel model = parse_hugging_face_config(text, "config.json");
     resolvers.model_file = [&](const std::string&) { return model.config; };
     const std::string study =
-        "model: {preset: ./config.json, seq_len: " + std::to_string(std::min<std::int64_t>(model.config.seq_len, 64)) +
+        "model: {preset: ./config.json, seq_len: " +
+        std::to_string(std::min<std::int64_t>(model.config.seq_len, 64)) +
         "}\ncluster: {preset: dgx-a100-80g, nodes: 1}\ntraining: {global_batch: 8}\n";
     try {
       check_resolved(read_study_text(study, "study.yaml", {}, resolvers), resolvers);
@@ -87,7 +89,8 @@ FuzzTarget config_target() {
       const std::string what = error.what();
       if (!what.starts_with("study.yaml:")) throw Finding("refused as a model of a study: " + what);
     }
-    if (model.config.layers + model.config.decoder_layers > 200 || model.config.vocab > 1'000'000) return;
+    if (model.config.layers + model.config.decoder_layers > 200 || model.config.vocab > 1'000'000)
+      return;
     ModelConfig small = model.config;
     small.attention_window = 0;
     small.seq_len = std::min<std::int64_t>(small.seq_len, 64);
@@ -121,12 +124,18 @@ FuzzTarget schedule_target() {
 FuzzTarget kernels_target() {
   FuzzTarget target{.name = "kernels", .file = "kernels.csv"};
   const std::string vidur =
-      "time_stats.attn_pre_proj.median,time_stats.attn_post_proj.median,time_stats.mlp_up_proj.median,"
-      "time_stats.mlp_down_proj.median,num_tokens,num_tensor_parallel_workers,n_head,n_kv_head,n_embd,n_expanded_embd,"
-      "use_gated_mlp\n0.1,0.05,0.2,0.1,128,1,32,32,4096,11008,True\n0.2,0.1,0.4,0.2,256,2,32,32,4096,11008,True\n";
-  target.examples = {"m,k,n,us\n256,512,1024,10\n256,512,1024,12\n256,512,1024,11\n512,512,1024,20\n",
-                     "m,k,n,part,us\n64,128,256,input_grad,5\n64,128,256,weight_grad,7\n64,128,256,forward,6\n", vidur};
-  const auto like = std::make_shared<const HardwareProfile>(*find_hardware_profile(kRoot, "a100-sxm-80g"));
+      "time_stats.attn_pre_proj.median,time_stats.attn_post_proj.median,time_stats.mlp_up_proj."
+      "median,"
+      "time_stats.mlp_down_proj.median,num_tokens,num_tensor_parallel_workers,n_head,n_kv_head,n_"
+      "embd,n_expanded_embd,"
+      "use_gated_mlp\n0.1,0.05,0.2,0.1,128,1,32,32,4096,11008,True\n0.2,0.1,0.4,0.2,256,2,32,32,"
+      "4096,11008,True\n";
+  target.examples = {
+      "m,k,n,us\n256,512,1024,10\n256,512,1024,12\n256,512,1024,11\n512,512,1024,20\n",
+      "m,k,n,part,us\n64,128,256,input_grad,5\n64,128,256,weight_grad,7\n64,128,256,forward,6\n",
+      vidur};
+  const auto like =
+      std::make_shared<const HardwareProfile>(*find_hardware_profile(kRoot, "a100-sxm-80g"));
   target.read = [like](const std::string& text) {
     const KernelTable table = read_kernel_table(text, "kernels.csv", DType::kBf16, "");
     const std::string profile = table_profile_text(table, *like, "timed by others");
@@ -137,25 +146,35 @@ FuzzTarget kernels_target() {
 
 FuzzTarget nccl_target() {
   FuzzTarget target{.name = "nccl", .file = "all_reduce_8gpu_x.txt"};
-  const std::string head = "# nThread 1 nGpus 2 minBytes 1024 maxBytes 1073741824 step: 32(factor) warmup iters: 5\n#\n";
+  const std::string head =
+      "# nThread 1 nGpus 2 minBytes 1024 maxBytes 1073741824 step: 32(factor) warmup iters: 5\n#\n";
   const std::string columns =
-      "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
-      "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)\n";
+      "#       size         count      type   redop    root     time   algbw   busbw #wrong     "
+      "time   algbw   busbw #wrong\n"
+      "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            "
+      "(us)  (GB/s)  (GB/s)\n";
   const std::string rows =
-      "        1024          256     float     sum      -1   100.02   1.00   1.00      0   999.9   1.00   1.00      0\n"
-      "     1048576       262144     float     sum      -1   120.97   1.00   1.00      0   999.9   1.00   1.00      0\n"
-      "  1073741824    268435456     float     sum      -1 21574.84   1.00   1.00      0   999.9   1.00   1.00      0\n"
+      "        1024          256     float     sum      -1   100.02   1.00   1.00      0   999.9   "
+      "1.00   1.00      0\n"
+      "     1048576       262144     float     sum      -1   120.97   1.00   1.00      0   999.9   "
+      "1.00   1.00      0\n"
+      "  1073741824    268435456     float     sum      -1 21574.84   1.00   1.00      0   999.9   "
+      "1.00   1.00      0\n"
       "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 12.3\n#\n";
   const auto rank = [](int number, int host) {
-    return "#  Rank " + std::to_string(number) + " Group  0 Pid   4711 on   node" + std::to_string(host) + " device  " +
-           std::to_string(number % 2) + " [0x07] NVIDIA H100\n";
+    return "#  Rank " + std::to_string(number) + " Group  0 Pid   4711 on   node" +
+           std::to_string(host) + " device  " + std::to_string(number % 2) +
+           " [0x07] NVIDIA H100\n";
   };
   const std::string test = "# Collective test starting: all_reduce_perf\n#\n";
-  target.examples = {head + rank(0, 0) + rank(1, 0) + test + columns + rows,
-                     head + rank(0, 0) + rank(1, 0) + rank(2, 1) + rank(3, 1) + test + columns + rows,
-                     "size(B),count,type,time(ns),algbw\n1024,256,float,12000,1\n4096,1024,float,13000,1\n1048576,262144,float,90000,1\n",
-                     "time_stats.all_reduce.median,num_workers,size,collective,devices_per_node\n0.02,2,1024,all_reduce,4\n"
-                     "0.03,2,1048576,all_reduce,4\n0.3,4,16777216,all_reduce,4\n"};
+  target.examples = {
+      head + rank(0, 0) + rank(1, 0) + test + columns + rows,
+      head + rank(0, 0) + rank(1, 0) + rank(2, 1) + rank(3, 1) + test + columns + rows,
+      "size(B),count,type,time(ns),algbw\n1024,256,float,12000,1\n4096,1024,float,13000,1\n1048576,"
+      "262144,float,90000,1\n",
+      "time_stats.all_reduce.median,num_workers,size,collective,devices_per_node\n0.02,2,1024,all_"
+      "reduce,4\n"
+      "0.03,2,1048576,all_reduce,4\n0.3,4,16777216,all_reduce,4\n"};
   target.read = [](const std::string& text) {
     const std::string file = "all_reduce_8gpu_x.txt";
     const std::string links = link_text(read_message_tables(text, file), "Fitted to " + file);
@@ -173,7 +192,8 @@ FuzzTarget profile_target() {
   FuzzTarget target{.name = "profile", .file = "profile.yaml"};
   target.examples = texts_in("calibrate/profiles", ".yaml");
   target.read = [](const std::string& text) {
-    const HardwareProfile profile = read_hardware_profile(kRoot, "fuzz", YamlNode::parse(text, "profile.yaml"));
+    const HardwareProfile profile =
+        read_hardware_profile(kRoot, "fuzz", YamlNode::parse(text, "profile.yaml"));
     std::vector<std::string> warnings;
     StudyResolvers resolvers = make_resolvers(kRoot, warnings);
     resolvers.hardware = [&](const std::string&) { return std::optional(profile); };
@@ -190,7 +210,8 @@ FuzzTarget profile_target() {
     auto answer = simulate(prepare_study(*outcome.study, resolvers), {});
     if (std::holds_alternative<Infeasible>(answer)) return;
     outcome.simulation = std::move(std::get<Simulation>(answer));
-    outcome.kind = outcome.simulation->summary.fits ? Outcome::Kind::kFits : Outcome::Kind::kDoesNotFit;
+    outcome.kind =
+        outcome.simulation->summary.fits ? Outcome::Kind::kFits : Outcome::Kind::kDoesNotFit;
     const std::string problem = find_implausible(outcome);
     // A profile may say that kernels are faster than its peak.
     if (!problem.empty() && !problem.starts_with("mfu")) throw Finding("taken, but " + problem);
@@ -201,7 +222,9 @@ FuzzTarget profile_target() {
 FuzzTarget software_target() {
   FuzzTarget target{.name = "software", .file = "software.yaml"};
   target.examples = texts_in("calibrate/software", ".yaml");
-  target.read = [](const std::string& text) { read_software_profile(YamlNode::parse(text, "software.yaml")); };
+  target.read = [](const std::string& text) {
+    read_software_profile(YamlNode::parse(text, "software.yaml"));
+  };
   return target;
 }
 
@@ -217,11 +240,11 @@ FuzzTarget cluster_target() {
 using Make = FuzzTarget (*)();
 const std::vector<std::pair<std::string, Make>>& targets() {
   static const std::vector<std::pair<std::string, Make>> all = {
-      {"study", study_target},       {"config", config_target},     {"schedule", schedule_target},
-      {"kernels", kernels_target},   {"nccl", nccl_target},         {"profile", profile_target},
-      {"software", software_target}, {"cluster", cluster_target},   {"trace", trace_target},
-      {"summary", summary_target},   {"losses", losses_target},     {"sweep", sweep_target},
-      {"measured", measured_target}, {"program", program_target},   {"index", index_target},
+      {"study", study_target},       {"config", config_target},   {"schedule", schedule_target},
+      {"kernels", kernels_target},   {"nccl", nccl_target},       {"profile", profile_target},
+      {"software", software_target}, {"cluster", cluster_target}, {"trace", trace_target},
+      {"summary", summary_target},   {"losses", losses_target},   {"sweep", sweep_target},
+      {"measured", measured_target}, {"program", program_target}, {"index", index_target},
       {"shard", shard_target},       {"weights", weights_target}};
   return all;
 }

@@ -1,5 +1,5 @@
-// What the fuzzers read: for each kind of file that a user hands over, examples of it, and the way through our code that
-// one such file takes.
+// What the fuzzers read: for each kind of file that a user hands over, examples of it, and the way
+// through our code that one such file takes.
 #pragma once
 
 #include <functional>
@@ -17,11 +17,13 @@ class Finding : public std::runtime_error {
 
 struct FuzzTarget {
   std::string name = {};  // "config"
-  std::string file = {};  // how refusals have to call the input, in front of their place; "": they may name another file
-  bool lines = true;  // refusals say line and column, too
-  bool json = false;  // half of the inputs stay JSON
+  std::string file = {};  // how refusals have to call the input, in front of their place; "": they
+                          // may name another file
+  bool lines = true;      // refusals say line and column, too
+  bool json = false;      // half of the inputs stay JSON
   std::vector<std::string> examples = {};
-  std::function<void(const std::string& text)> read = {};  // throws ConfigError, PlanError or Finding
+  std::function<void(const std::string& text)> read =
+      {};  // throws ConfigError, PlanError or Finding
 };
 
 /// Of one name; all for "". Throws std::runtime_error where there is no such target.

@@ -13,7 +13,8 @@
 #include <sanitizer/common_interface_defs.h>
 
 // Of the runtime's allocator interface, whose header g++ 12 leaves out.
-extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*allocated)(const volatile void*, std::size_t),
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*allocated)(const volatile void*,
+                                                                           std::size_t),
                                                          void (*released)(const volatile void*));
 extern "C" std::size_t __sanitizer_get_allocated_size(const volatile void* block);
 
@@ -69,8 +70,8 @@ InputWatch::InputWatch() {
 }
 
 void InputWatch::begin(const std::string& target, std::uint64_t seed) {
-  std::snprintf(current, sizeof current, "died of: fuzz_inputs %s --from %llu --count 1\n", target.c_str(),
-                static_cast<unsigned long long>(seed));
+  std::snprintf(current, sizeof current, "died of: fuzz_inputs %s --from %llu --count 1\n",
+                target.c_str(), static_cast<unsigned long long>(seed));
   allocated = 0;
   peak = 0;
   alarm(60);

@@ -2,8 +2,9 @@
 //
 //   layout_product [family ...]     default: gpt llama bert bert-next t5
 //
-// A weight's gradient has to be within 1e-10 of its norm and 1e-10 of the norm of all gradients, each of two
-// steps' losses within 1e-10. Ranks are threads of this process, with one thread each. Exit 1: some were not.
+// A weight's gradient has to be within 1e-10 of its norm and 1e-10 of the norm of all gradients,
+// each of two steps' losses within 1e-10. Ranks are threads of this process, with one thread each.
+// Exit 1: some were not.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -38,7 +39,8 @@ double worst_difference(const LoopbackRun& one, const LoopbackRun& many) {
     worst = std::max(worst, norm_of(difference) / (kTolerance * (norm_of(gradient) + all)));
   }
   for (std::size_t step = 0; step < one.losses.size(); ++step) {
-    worst = std::max(worst, std::abs(many.losses[step] - one.losses[step]) / (kTolerance * std::abs(one.losses[step])));
+    worst = std::max(worst, std::abs(many.losses[step] - one.losses[step]) /
+                                (kTolerance * std::abs(one.losses[step])));
   }
   return std::isnan(worst) ? INFINITY : worst;
 }
@@ -51,11 +53,13 @@ int try_family(const std::string& family) {
   double worst = 0;
   for (const Layout& layout : all_layouts()) {
     if (!fits(family, layout)) continue;
-    const std::string study = parity_study(
-        family, std::string("precision: fp64, optimizer: sgd, clip_norm: 0, lr: {peak: 0.05}, weight_decay: 0, dropout: ") +
-                    (layout.dropout ? "0.1" : "0"));
+    const std::string study =
+        parity_study(family, std::string("precision: fp64, optimizer: sgd, clip_norm: 0, lr: "
+                                         "{peak: 0.05}, weight_decay: 0, dropout: ") +
+                                 (layout.dropout ? "0.1" : "0"));
     if (!one.contains(layout.dropout)) one[layout.dropout] = run_loopback(study, {}, {.steps = 2});
-    const double difference = worst_difference(one[layout.dropout], run_loopback(study, sets_of(layout), {.steps = 2}));
+    const double difference =
+        worst_difference(one[layout.dropout], run_loopback(study, sets_of(layout), {.steps = 2}));
     ++tried;
     worst = std::max(worst, difference);
     if (difference <= 1) continue;
@@ -64,8 +68,10 @@ int try_family(const std::string& family) {
     for (const std::string& set : sets_of(layout)) std::printf(" %s", set.c_str());
     std::printf(" dropout=%d\n", layout.dropout);
   }
-  std::printf("%s: %d layouts, %d differ, the largest difference is %.2g of what is allowed, %.0f s\n", family.c_str(), tried,
-              wrong, worst, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  std::printf(
+      "%s: %d layouts, %d differ, the largest difference is %.2g of what is allowed, %.0f s\n",
+      family.c_str(), tried, wrong, worst,
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   std::fflush(stdout);
   return wrong;
 }

@@ -1,5 +1,5 @@
-// 100,000 mistyped versions of small and of the shipped studies (tests/support/mutated_study.h), through the whole
-// path in one process; meant for the asan preset.
+// 100,000 mistyped versions of small and of the shipped studies (tests/support/mutated_study.h),
+// through the whole path in one process; meant for the asan preset.
 //   mutated_studies [--from SEED] [--count N]
 #include "bench/outcome_count.h"
 #include "tests/support/mutated_study.h"

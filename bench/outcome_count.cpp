@@ -1,11 +1,12 @@
 #include "bench/outcome_count.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <sys/resource.h>
-#include <unistd.h>
 
 namespace trainyard {
 
@@ -43,7 +44,8 @@ void report_and_die(int signal) {
 
 void OutcomeCount::begin(std::uint64_t seed, const std::string& yaml) {
   if (current_yaml == nullptr) {
-    for (const int signal : {SIGABRT, SIGALRM, SIGFPE, SIGSEGV}) std::signal(signal, report_and_die);
+    for (const int signal : {SIGABRT, SIGALRM, SIGFPE, SIGSEGV})
+      std::signal(signal, report_and_die);
   }
   seed_ = seed;
   yaml_ = yaml;
@@ -62,8 +64,9 @@ bool OutcomeCount::end(const Outcome& outcome) {
     slowest_seed_ = seed_;
   }
   if (wall > 5) {
-    std::fprintf(stderr, "seed %llu took %.1f s (%s):\n%s\n", static_cast<unsigned long long>(seed_), wall,
-                 to_string(outcome.kind), yaml_.c_str());
+    std::fprintf(stderr, "seed %llu took %.1f s (%s):\n%s\n",
+                 static_cast<unsigned long long>(seed_), wall, to_string(outcome.kind),
+                 yaml_.c_str());
   }
   const long peak = peak_rss_kib();
   if (peak > peak_kib_) {
@@ -73,16 +76,18 @@ bool OutcomeCount::end(const Outcome& outcome) {
   const std::string problem = find_implausible(outcome);
   if (problem.empty()) return true;
   ++implausible_;
-  std::fprintf(stderr, "seed %llu: %s\n%s\n", static_cast<unsigned long long>(seed_), problem.c_str(), yaml_.c_str());
+  std::fprintf(stderr, "seed %llu: %s\n%s\n", static_cast<unsigned long long>(seed_),
+               problem.c_str(), yaml_.c_str());
   return false;
 }
 
 void OutcomeCount::print_progress(std::uint64_t total) const {
   std::uint64_t done = 0;
   for (const std::uint64_t count : count_) done += count;
-  std::fprintf(stderr, "%llu of %llu, %.0f s, peak %.2f GiB, slowest %.1f s (seed %llu)\n", static_cast<unsigned long long>(done),
-               static_cast<unsigned long long>(total), seconds(Clock::now() - start_),
-               static_cast<double>(peak_kib_) / (1 << 20), slowest_s_, static_cast<unsigned long long>(slowest_seed_));
+  std::fprintf(stderr, "%llu of %llu, %.0f s, peak %.2f GiB, slowest %.1f s (seed %llu)\n",
+               static_cast<unsigned long long>(done), static_cast<unsigned long long>(total),
+               seconds(Clock::now() - start_), static_cast<double>(peak_kib_) / (1 << 20),
+               slowest_s_, static_cast<unsigned long long>(slowest_seed_));
 }
 
 void OutcomeCount::print_table() const {
@@ -91,9 +96,11 @@ void OutcomeCount::print_table() const {
                 static_cast<unsigned long long>(count_[static_cast<std::size_t>(kind)]));
   }
   std::printf("%-16s %8llu\n", "implausible", static_cast<unsigned long long>(implausible_));
-  std::printf("wall             %8.1f s, slowest %.2f s (seed %llu)\n", seconds(Clock::now() - start_), slowest_s_,
+  std::printf("wall             %8.1f s, slowest %.2f s (seed %llu)\n",
+              seconds(Clock::now() - start_), slowest_s_,
               static_cast<unsigned long long>(slowest_seed_));
-  std::printf("peak memory      %8.2f GiB (seed %llu)\n", static_cast<double>(peak_kib_) / (1 << 20),
+  std::printf("peak memory      %8.2f GiB (seed %llu)\n",
+              static_cast<double>(peak_kib_) / (1 << 20),
               static_cast<unsigned long long>(largest_seed_));
 }
 

@@ -1,14 +1,14 @@
-// How many plans a process answers per second: points_per_second [rounds [point]]. Every 67th of 10,000 plans of GPT-3 175B on 384 to
-// 6,144 GPUs (tensor x pipeline x microbatch x schedule x recompute x ZeRO), at analytic fidelity; each is read, compiled, timed
-// and reported as `trainyard simulate` would. Plans that cannot be are refused, and count. Prints CPU milliseconds of a point,
+// How many plans a process answers per second: points_per_second [rounds [point]]. Every 67th of
+// 10,000 plans of GPT-3 175B on 384 to 6,144 GPUs (tensor x pipeline x microbatch x schedule x
+// recompute x ZeRO), at analytic fidelity; each is read, compiled, timed and reported as `trainyard
+// simulate` would. Plans that cannot be are refused, and count. Prints CPU milliseconds of a point,
 // and a sum of the step times by which two builds can be compared.
 #include <malloc.h>
-
-#include <ctime>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -38,7 +38,8 @@ struct Schedule {
 
 /// Every `every`-th of the 10,000 plans.
 std::vector<Point> some_points(std::size_t every) {
-  constexpr Schedule kSchedules[] = {{"1f1b", 1}, {"gpipe", 1}, {"interleaved", 2}, {"interleaved", 4}, {"interleaved", 8}};
+  constexpr Schedule kSchedules[] = {
+      {"1f1b", 1}, {"gpipe", 1}, {"interleaved", 2}, {"interleaved", 4}, {"interleaved", 8}};
   std::vector<Point> points;
   std::size_t number = 0;
   for (const int nodes : {48, 96, 192, 384, 768}) {
@@ -50,15 +51,20 @@ std::vector<Point> some_points(std::size_t every) {
               for (const int zero : {0, 1}) {
                 if (number++ % every != 0) continue;
                 const int data = nodes * 8 / tensor / pipeline;
-                const auto set = [](const std::string& key, int value) { return key + "=" + std::to_string(value); };
-                points.push_back({{set("cluster.nodes", nodes), set("parallel.tensor", tensor), set("parallel.pipeline", pipeline),
-                                   set("parallel.data", data), set("training.microbatch", microbatch), set("parallel.zero", zero),
-                                   set("parallel.virtual_stages", schedule.virtual_stages),
-                                   "schedule=" + std::string(schedule.method), "recompute=" + std::string(recompute),
-                                   "fidelity=analytic"},
-                                  std::to_string(nodes * 8) + " t" + std::to_string(tensor) + " p" + std::to_string(pipeline) + " b" +
-                                      std::to_string(microbatch) + " " + schedule.method + std::to_string(schedule.virtual_stages) +
-                                      " " + recompute + " z" + std::to_string(zero)});
+                const auto set = [](const std::string& key, int value) {
+                  return key + "=" + std::to_string(value);
+                };
+                points.push_back(
+                    {{set("cluster.nodes", nodes), set("parallel.tensor", tensor),
+                      set("parallel.pipeline", pipeline), set("parallel.data", data),
+                      set("training.microbatch", microbatch), set("parallel.zero", zero),
+                      set("parallel.virtual_stages", schedule.virtual_stages),
+                      "schedule=" + std::string(schedule.method),
+                      "recompute=" + std::string(recompute), "fidelity=analytic"},
+                     std::to_string(nodes * 8) + " t" + std::to_string(tensor) + " p" +
+                         std::to_string(pipeline) + " b" + std::to_string(microbatch) + " " +
+                         schedule.method + std::to_string(schedule.virtual_stages) + " " +
+                         recompute + " z" + std::to_string(zero)});
               }
             }
           }
@@ -90,7 +96,8 @@ int main(int argc, char** argv) {
       const double begin = cpu_seconds();
       double read = begin;
       try {
-        const Prepared prepared = prepare_study(read_study_node(YamlNode::load_file(study), points[i].sets, resolvers), resolvers);
+        const Prepared prepared = prepare_study(
+            read_study_node(YamlNode::load_file(study), points[i].sets, resolvers), resolvers);
         read = cpu_seconds();
         const auto answer = simulate(prepared, RunOptions{});
         if (const auto* result = std::get_if<Simulation>(&answer)) {
@@ -116,7 +123,10 @@ int main(int argc, char** argv) {
     slowest = i;
   }
   const auto n = static_cast<double>(points.size());
-  std::printf("%zu points (%d of them run), CPU ms a point (least of %d rounds each): %.2f reading, %.2f answering, slowest %.2f (%s); step times sum to %.12g s\n",
-              points.size(), ran, rounds, 1e3 * read / n, 1e3 * answered / n, 1e3 * worst, points[slowest].name.c_str(), steps);
+  std::printf(
+      "%zu points (%d of them run), CPU ms a point (least of %d rounds each): %.2f reading, %.2f "
+      "answering, slowest %.2f (%s); step times sum to %.12g s\n",
+      points.size(), ran, rounds, 1e3 * read / n, 1e3 * answered / n, 1e3 * worst,
+      points[slowest].name.c_str(), steps);
   return 0;
 }

@@ -1,4 +1,5 @@
-// 10,000 plans drawn at random (tests/support/random_plan.h), through the whole path in one process.
+// 10,000 plans drawn at random (tests/support/random_plan.h), through the whole path in one
+// process.
 //   random_plans [--from SEED] [--count N]
 #include "bench/outcome_count.h"
 

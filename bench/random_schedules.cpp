@@ -65,34 +65,20 @@ void break_somewhere(PipelineSchedule& schedule, Draw& draw) {
   const auto at = row.begin() + static_cast<std::ptrdiff_t>(place.second);
   const auto other = row.begin() + draw(0, static_cast<int>(row.size()) - 1);
   switch (draw(0, 9)) {
-    case 0:
-      row.erase(at);
-      return;
-    case 1:
-      row.insert(other, Action(*action));
-      return;
+    case 0: row.erase(at); return;
+    case 1: row.insert(other, Action(*action)); return;
     case 2:
-    case 3:
-      std::iter_swap(at, other);
-      return;
+    case 3: std::iter_swap(at, other); return;
     case 4: {
       const Action moved = *action;
       row.erase(at);
       row.insert(row.begin() + draw(0, static_cast<int>(row.size())), moved);
       return;
     }
-    case 5:
-      action->microbatch += draw(-1, 1);
-      return;
-    case 6:
-      action->stage += draw(-1, 1);
-      return;
-    case 7:
-      action->phase = static_cast<ActionPhase>(draw(0, kNumActionPhases - 1));
-      return;
-    case 8:
-      action->with_next = !action->with_next;
-      return;
+    case 5: action->microbatch += draw(-1, 1); return;
+    case 6: action->stage += draw(-1, 1); return;
+    case 7: action->phase = static_cast<ActionPhase>(draw(0, kNumActionPhases - 1)); return;
+    case 8: action->with_next = !action->with_next; return;
     default: {
       Place target;
       Action* theirs = any_action(schedule, draw, target);
@@ -110,7 +96,9 @@ class Trial {
  public:
   Trial(const PipelineSchedule& schedule, const std::vector<ActionDurations>& of_stage,
         double transfer)
-      : schedule_(schedule), of_stage_(of_stage), transfer_(transfer) {}
+      : schedule_(schedule),
+        of_stage_(of_stage),
+        transfer_(transfer) {}
 
   bool well_formed() {
     for (std::size_t rank = 0; rank < schedule_.actions.size(); ++rank) {

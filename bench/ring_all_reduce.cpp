@@ -1,5 +1,6 @@
-// One ring all-reduce of 1 GB over `ranks` ranks in nodes of 8, as messages on the network: fluid (one flow)
-// or step (2 (n-1) n messages). ring_all_reduce [ranks] [fluid|step] [all]: all: every flow through SimGrid.
+// One ring all-reduce of 1 GB over `ranks` ranks in nodes of 8, as messages on the network: fluid
+// (one flow) or step (2 (n-1) n messages). ring_all_reduce [ranks] [fluid|step] [all]: all: every
+// flow through SimGrid.
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -16,11 +17,14 @@ int main(int argc, char** argv) {
   const bool step = argc > 2 && std::string(argv[2]) == "step";
   const bool all = argc > 3 && std::string(argv[3]) == "all";
   const std::string bytes = "1000000000";
-  const Program program = parse_program(
-      "program 1\nmesh pp:1 dp:1 cp:1 ep:1 tp:" + std::to_string(ranks) + "\nmicrobatches 1\ngroup tp[tp]\nvalue x uint8[" +
-          bytes + "] step activation\nvalue y uint8[" + bytes + "] step activation\nsegment 0STEP() stage:0 C\n  main zero -> x\n" +
-          "  tp all_reduce:tp x -> y\n  main free x y\nclass pp:0\n  0STEP\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n",
-      "ring");
+  const Program program =
+      parse_program("program 1\nmesh pp:1 dp:1 cp:1 ep:1 tp:" + std::to_string(ranks) +
+                        "\nmicrobatches 1\ngroup tp[tp]\nvalue x uint8[" + bytes +
+                        "] step activation\nvalue y uint8[" + bytes +
+                        "] step activation\nsegment 0STEP() stage:0 C\n  main zero -> x\n" +
+                        "  tp all_reduce:tp x -> y\n  main free x y\nclass pp:0\n  "
+                        "0STEP\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n",
+                    "ring");
   Costs costs;
   Cluster& cluster = costs.cluster;
   cluster.devices_per_node = 8;
@@ -48,8 +52,9 @@ int main(int argc, char** argv) {
   MessageNetwork messages(plan, network, contention, step, all);
   RunResult result;
   messages.run([&] { result = run_plan(plan, options, 0, &messages); });
-  const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  std::printf("%d ranks, %s%s: %.12g s simulated (closed form %.12g), %lld events, %.3f s\n", ranks, step ? "step" : "fluid",
-              all ? ", all in SimGrid" : "", result.trace.period, plan.times.of(0, 0).total,
-              static_cast<long long>(messages.num_events()), wall);
+  const double wall =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  std::printf("%d ranks, %s%s: %.12g s simulated (closed form %.12g), %lld events, %.3f s\n", ranks,
+              step ? "step" : "fluid", all ? ", all in SimGrid" : "", result.trace.period,
+              plan.times.of(0, 0).total, static_cast<long long>(messages.num_events()), wall);
 }

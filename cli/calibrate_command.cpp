@@ -1,5 +1,6 @@
-// `trainyard calibrate` without a device. --nccl-tests: curves of links from timed messages. --kernels: a device's
-// profile from timed products. --fit: the free numbers of the software profiles, from published runs.
+// `trainyard calibrate` without a device. --nccl-tests: curves of links from timed messages.
+// --kernels: a device's profile from timed products. --fit: the free numbers of the software
+// profiles, from published runs.
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -43,21 +44,27 @@ std::string file_text(const std::string& path) {
 void print_answer(const CalibrateOptions& options, const Json& json, const std::string& text) {
   const std::string answer =
       options.json ? json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n" : text;
-  if (options.json) trainyard::print_answer(answer);
-  else print_text(answer);
+  if (options.json)
+    trainyard::print_answer(answer);
+  else
+    print_text(answer);
 }
 
 int write_links(const CalibrateOptions& options) {
-  if (!options.fit.empty()) throw ConfigError("--nccl-tests and --fit are two commands; write one of them");
+  if (!options.fit.empty())
+    throw ConfigError("--nccl-tests and --fit are two commands; write one of them");
   if (!options.out.ends_with(".yaml")) {
-    throw ConfigError("--nccl-tests: --out names the .yaml file of links to write, got '" + options.out + "'");
+    throw ConfigError("--nccl-tests: --out names the .yaml file of links to write, got '" +
+                      options.out + "'");
   }
   const LockedFile file(options.out);
   std::vector<MessageTable> tables;
   std::string names;
   for (const std::string& path : options.tables) {
-    for (MessageTable& table : read_message_tables(file_text(path), path)) tables.push_back(std::move(table));
-    names += (names.empty() ? "" : ", ") + printable(std::filesystem::path(path).filename().string());
+    for (MessageTable& table : read_message_tables(file_text(path), path))
+      tables.push_back(std::move(table));
+    names +=
+        (names.empty() ? "" : ", ") + printable(std::filesystem::path(path).filename().string());
   }
   write_file(options.out, link_text(tables, "Fitted to " + names));
   Json answer = {{"links", options.out}, {"tables", Json::array()}};
@@ -88,7 +95,8 @@ int write_links(const CalibrateOptions& options) {
   return kDone;
 }
 
-/// Points of several tables; of a shape that several have the mean, weighted by how well each is known.
+/// Points of several tables; of a shape that several have the mean, weighted by how well each is
+/// known.
 void add_table(KernelTable& to, const KernelTable& more) {
   to.num_rows += more.num_rows;
   for (const auto& [form, points] : more.points) {
@@ -106,14 +114,21 @@ std::string selected_device(const CalibrateOptions& options) {
 
 int write_profile(const CalibrateOptions& options) {
   if (!options.fit.empty() || !options.tables.empty())
-    throw ConfigError("--kernels, --nccl-tests and --fit are commands of their own; write one of them");
+    throw ConfigError(
+        "--kernels, --nccl-tests and --fit are commands of their own; write one of them");
   if (!options.out.ends_with(".yaml"))
-    throw ConfigError("--kernels: --out names the .yaml profile to write, got '" + options.out + "'");
+    throw ConfigError("--kernels: --out names the .yaml profile to write, got '" + options.out +
+                      "'");
   const auto type = parse_dtype(options.type);
   if (!type) throw ConfigError("--type: expected a type such as bf16, got '" + options.type + "'");
-  if (options.like.empty()) throw ConfigError("--kernels: --like names the profile that the device otherwise is like; list profiles has them");
+  if (options.like.empty())
+    throw ConfigError(
+        "--kernels: --like names the profile that the device otherwise is like; list profiles has "
+        "them");
   const auto like = find_hardware_profile(data_root(), options.like);
-  if (!like) throw ConfigError("--like: no profile is called '" + options.like + "'; list profiles has them");
+  if (!like)
+    throw ConfigError("--like: no profile is called '" + options.like +
+                      "'; list profiles has them");
   if (unsupported(*like, *type)) throw ConfigError("--type: " + *unsupported(*like, *type));
   const LockedFile file(options.out);
   KernelTable table;
@@ -121,7 +136,8 @@ int write_profile(const CalibrateOptions& options) {
   for (const std::string& path : options.kernels) {
     add_table(table, read_kernel_table(file_text(path), path, *type, selected_device(options),
                                        kMostOverStated * like->peak.at(*type)));
-    names += (names.empty() ? "" : ", ") + printable(std::filesystem::path(path).filename().string());
+    names +=
+        (names.empty() ? "" : ", ") + printable(std::filesystem::path(path).filename().string());
   }
   const std::string text = table_profile_text(table, *like, "timed by others: " + names);
   // Read before it is written: a profile that is itself like another cannot be another's curves.
@@ -149,7 +165,8 @@ int write_profile(const CalibrateOptions& options) {
     answer["curves"].push_back(std::move(entry));
   }
   lines += format("profile %s of %s, otherwise like %s\n", plain_text(options.out).c_str(),
-                  plural(static_cast<std::int64_t>(table.num_rows), "row").c_str(), plain_text(options.like).c_str());
+                  plural(static_cast<std::int64_t>(table.num_rows), "row").c_str(),
+                  plain_text(options.like).c_str());
   lines += "a cluster of such devices: {preset: ..., device: " + plain_text(options.out) + "}\n";
   print_answer(options, answer, lines);
   return kDone;
@@ -162,15 +179,18 @@ int run_calibrate(const CalibrateOptions& options) {
   if (!options.tables.empty()) return write_links(options);
   if (options.fit.empty()) {
     throw ConfigError(
-        "calibrate --device cpu --out PROFILE.yaml measures this machine, --nccl-tests FILE --out LINKS.yaml reads timed "
-        "messages, --kernels FILE --like DEVICE --out PROFILE.yaml timed products, --fit CASES.yaml fits software profiles to published runs");
+        "calibrate --device cpu --out PROFILE.yaml measures this machine, --nccl-tests FILE --out "
+        "LINKS.yaml reads timed "
+        "messages, --kernels FILE --like DEVICE --out PROFILE.yaml timed products, --fit "
+        "CASES.yaml fits software profiles to published runs");
   }
   if (options.leave_one_out && !options.leave_out.empty()) {
     throw ConfigError(
         "--leave-out leaves out one family, --leave-one-out each in turn; write one of them");
   }
   std::optional<OutputFolder> folder;
-  if (!options.out.empty()) folder.emplace(options.out, WrittenBy{"calibrate --fit", options.fit}, options.overwrite);
+  if (!options.out.empty())
+    folder.emplace(options.out, WrittenBy{"calibrate --fit", options.fit}, options.overwrite);
   FitProfilesOptions fit_options;
   fit_options.selections = options.selections;
   fit_options.leave_out = options.leave_out;
@@ -187,17 +207,21 @@ int run_calibrate(const CalibrateOptions& options) {
   std::string json = fit_json(fit);
   if (folder) {
     json = folder->marked_json(json);
-    for (const ProfileFit::File& file : fit.files) folder->write("software/" + file.name, file.text);
+    for (const ProfileFit::File& file : fit.files)
+      folder->write("software/" + file.name, file.text);
     folder->write("fit.json", json);
     folder->commit();
   }
   if (fit.signal != 0) {
-    const std::string best = "the best values after " + std::to_string(fit.iterations) + " iterations";
+    const std::string best =
+        "the best values after " + std::to_string(fit.iterations) + " iterations";
     keeps(folder ? options.out + " has " + best : best + " are lost without --out");
     return ended_by_signal(fit.signal);
   }
-  if (options.json) print_answer(json);
-  else print_text(fit_text(fit));
+  if (options.json)
+    print_answer(json);
+  else
+    print_text(fit_text(fit));
   if (until_written.first() == 0) return kDone;
   keeps(folder ? options.out + " has the whole fit" : "the fit was done");
   return ended_by_signal(until_written.first());

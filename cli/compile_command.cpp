@@ -41,7 +41,8 @@ std::string recompute_text(const PassLog& log, const RecomputeConfig& recompute,
   const int count = num_recomputed(log.units[stage], log.kept[stage]);
   if (count == 0) return ", recomputes nothing";
   if (recompute.unit == RecomputeConfig::Unit::kSublayer)
-    return ", recomputes " + std::to_string(count) + " of " + std::to_string(log.units[stage]) + " sublayers";
+    return ", recomputes " + std::to_string(count) + " of " + std::to_string(log.units[stage]) +
+           " sublayers";
   const std::int64_t begin = log.first_layer[stage];
   std::string text =
       ", recomputes layer" + std::string(count > 1 ? "s " : " ") + std::to_string(begin);
@@ -57,16 +58,18 @@ std::string partition_text(const PassLog& log, const RecomputeConfig& recompute)
     text += "  stage " + std::to_string(s) + " on pipeline rank " +
             std::to_string(log.schedule.rank_of(static_cast<int>(s))) + ": ";
     if (s == 0) text += "embedding, ";
-    text += "layers " + std::to_string(log.first_layer[s]) + " to " + std::to_string(log.first_layer[s + 1] - 1);
-    if (log.first_layer[s] == log.first_layer[s + 1]) text.replace(text.rfind("layers"), std::string::npos, "no layer");
+    text += "layers " + std::to_string(log.first_layer[s]) + " to " +
+            std::to_string(log.first_layer[s + 1] - 1);
+    if (log.first_layer[s] == log.first_layer[s + 1])
+      text.replace(text.rfind("layers"), std::string::npos, "no layer");
     if (s + 1 == stages) text += ", head and loss";
     text += recompute_text(log, recompute, s) + '\n';
   }
   return text;
 }
 
-/// All of it with --full; else as wide as the terminal, and 100 columns in a file. In colour on a terminal unless
-/// NO_COLOR is set (no-color.org).
+/// All of it with --full; else as wide as the terminal, and 100 columns in a file. In colour on a
+/// terminal unless NO_COLOR is set (no-color.org).
 GridStyle grid_style(bool full) {
   GridStyle style;
   if (isatty(STDOUT_FILENO) == 0) {
@@ -100,7 +103,8 @@ std::string passes_text(const PassLog& log) {
   return text;
 }
 
-/// Sections of a text whose first line is a title: the middle of each is left out, but not its last `notes` lines.
+/// Sections of a text whose first line is a title: the middle of each is left out, but not its last
+/// `notes` lines.
 class Brief {
  public:
   explicit Brief(bool full) : full_(full) {}
@@ -112,7 +116,8 @@ class Brief {
     }
     std::vector<std::string> lines = lines_of(section);
     const auto begin = lines.begin() + 1, end = lines.end() - static_cast<std::ptrdiff_t>(notes);
-    std::vector<std::string> out = cut_middle(std::vector<std::string>(begin, end), kSectionLines, "  ", kHint);
+    std::vector<std::string> out =
+        cut_middle(std::vector<std::string>(begin, end), kSectionLines, "  ", kHint);
     out.insert(out.begin(), lines.front());
     out.insert(out.end(), end, lines.end());
     text_ += joined(out) + "\n";
@@ -136,7 +141,8 @@ class Brief {
 
 int run_compile(const StudyOptions& options) {
   std::optional<OutputFolder> folder;
-  if (!options.out.empty()) folder.emplace(options.out, WrittenBy{"compile", options.study}, options.overwrite);
+  if (!options.out.empty())
+    folder.emplace(options.out, WrittenBy{"compile", options.study}, options.overwrite);
   const Prepared prepared = prepare(options.study, options.sets);
   print_warnings(prepared.study.warnings);
   PassLog log;
@@ -146,7 +152,8 @@ int run_compile(const StudyOptions& options) {
   }
   const auto& program = std::get<Program>(compiled);
   const std::string digest = program_digest(program);
-  const auto peaks = memory_peaks(program, fixed_memory(prepared.software, prepared.study.training.precision));
+  const auto peaks =
+      memory_peaks(program, fixed_memory(prepared.software, prepared.study.training.precision));
   const std::optional<TransferSummary> transfers = summarise_transfers(program, prepared.study);
   if (folder) {
     folder->write("study.resolved.yaml", folder->marked_yaml(resolved_study_text(prepared.study)));

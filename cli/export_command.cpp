@@ -1,4 +1,5 @@
-// `trainyard export`: the last checkpoint of a run as a model that Hugging Face's transformers loads.
+// `trainyard export`: the last checkpoint of a run as a model that Hugging Face's transformers
+// loads.
 #include <filesystem>
 
 #include "cli/command_line.h"
@@ -13,7 +14,8 @@ namespace trainyard {
 
 int run_export(const ExportOptions& options) {
   const std::optional<DType> precision = parse_dtype(options.precision);
-  if (!precision || (*precision != DType::kFp32 && *precision != DType::kFp16 && *precision != DType::kBf16)) {
+  if (!precision ||
+      (*precision != DType::kFp32 && *precision != DType::kFp16 && *precision != DType::kBf16)) {
     throw ConfigError("--precision: expected fp32, fp16 or bf16, got '" + options.precision + "'");
   }
   OutputFolder out(options.out, {"export", options.run}, options.overwrite);
@@ -24,7 +26,8 @@ int run_export(const ExportOptions& options) {
   const Checkpoint checkpoint = Checkpoint::open(*latest, Verify::kChecksums);
   save_hugging_face(checkpoint, prepared.study.model, options.out, *precision, out.mark());
   out.commit(files_of("export"));
-  print_text(options.out + ": config.json and model.safetensors of step " + std::to_string(checkpoint.info().step) + "\n");
+  print_text(options.out + ": config.json and model.safetensors of step " +
+             std::to_string(checkpoint.info().step) + "\n");
   return kDone;
 }
 

@@ -117,7 +117,8 @@ std::vector<std::vector<Predictor::Answer>> Predictor::predict(
         apply(parameters_, *items[i].logs, kept.prepared.software);
         return to_text(predict_program(kept.prepared, *kept.program));
       },
-      {jobs_, doing_ == nullptr || doing_->empty() ? "predictions" : "predictions; " + *doing_, true});
+      {jobs_, doing_ == nullptr || doing_->empty() ? "predictions" : "predictions; " + *doing_,
+       true});
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (!answers[i].failure.empty())
       throw BackendError(items[i].row->id + ": " + answers[i].failure);
@@ -133,7 +134,9 @@ std::vector<std::vector<Predictor::Answer>> Predictor::predict(
 }
 
 FitProblem::FitProblem(const Predictor& predictor, std::vector<FitRow> rows)
-    : predictor_(predictor), rows_(std::move(rows)), list_(residuals_of(rows_)) {}
+    : predictor_(predictor),
+      rows_(std::move(rows)),
+      list_(residuals_of(rows_)) {}
 
 std::vector<double> FitProblem::residuals(const LogValues& logs) const {
   const std::vector<std::vector<LogValues>> one(rows_.size(), {logs});

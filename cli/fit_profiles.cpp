@@ -197,7 +197,8 @@ void hold_out(const Predictor& predictor, const FitProblem& problem, const Optim
 }
 
 /// The values that the files will hold, of a fit's result; says which parameters are at a bound.
-std::vector<double> take_values(const FitResult& result, const std::vector<FreeParameter>& parameters,
+std::vector<double> take_values(const FitResult& result,
+                                const std::vector<FreeParameter>& parameters,
                                 const std::vector<Bounds>& bounds, ProfileFit& fit) {
   std::vector<double> values;
   for (std::size_t p = 0; p < parameters.size(); ++p) {
@@ -205,7 +206,8 @@ std::vector<double> take_values(const FitResult& result, const std::vector<FreeP
     FittedParameter& one = fit.parameters.emplace_back();
     one.parameter = parameters[p];
     one.value = moved ? rounded_value(std::exp(result.parameters[p])) : parameters[p].value;
-    one.at_bound = moved && (result.parameters[p] <= bounds[p].low || result.parameters[p] >= bounds[p].high);
+    one.at_bound =
+        moved && (result.parameters[p] <= bounds[p].low || result.parameters[p] >= bounds[p].high);
     values.push_back(one.value);
   }
   return values;
@@ -220,8 +222,8 @@ std::vector<Bounds> bounds_of(const std::vector<FreeParameter>& parameters) {
 }
 
 /// What fit_profiles() does, with what it has so far in `fit` and `best` where a signal ends it.
-void fit_all(Predictor& predictor, const FitProfilesOptions& options, ProfileFit& fit, std::optional<FitResult>& best) {
-
+void fit_all(Predictor& predictor, const FitProfilesOptions& options, ProfileFit& fit,
+             std::optional<FitResult>& best) {
   FitProgress progress(FitProgress::to_stderr());
   predictor.show_with(progress.state());
   const std::vector<FreeParameter>& parameters = predictor.parameters();
@@ -334,7 +336,8 @@ ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& optio
     fit.signal = by.signal;
     if (fit.parameters.empty()) {
       const auto& parameters = predictor.parameters();
-      fit.files = written_profiles(parameters, take_values(*best, parameters, bounds_of(parameters), fit));
+      fit.files =
+          written_profiles(parameters, take_values(*best, parameters, bounds_of(parameters), fit));
     }
   }
   return fit;

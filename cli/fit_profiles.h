@@ -1,9 +1,10 @@
 // `trainyard calibrate --fit` without its printing: the free numbers of the software profiles,
 // fitted to the step times and the memory of published runs.
 //
-// Residuals are ln(predicted / measured). The middle of a parameter's range, on a logarithmic scale, is a prior whose
-// strength is the width of the range. Families of sources are left out one at a time, each time
-// from the common optimum with the common Jacobian, and their rows are then predicted anew.
+// Residuals are ln(predicted / measured). The middle of a parameter's range, on a logarithmic
+// scale, is a prior whose strength is the width of the range. Families of sources are left out one
+// at a time, each time from the common optimum with the common Jacobian, and their rows are then
+// predicted anew.
 #pragma once
 
 #include <optional>
@@ -63,8 +64,8 @@ struct ProfileFit {
     std::string text;  // with the fitted values
   };
   std::vector<File> files;  // those with free parameters
-  /// A signal ended the fit: values are the best so far, `after` of the rows fitted to; what the values rest on, and families
-  /// that were not held out, are missing. 0: none did.
+  /// A signal ended the fit: values are the best so far, `after` of the rows fitted to; what the
+  /// values rest on, and families that were not held out, are missing. 0: none did.
   int signal = 0;
 };
 

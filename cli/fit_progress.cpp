@@ -37,7 +37,9 @@ FitProgress::Output FitProgress::to_stderr() {
 }
 
 FitProgress::FitProgress(Output output)
-    : output_(std::move(output)), begin_(output_.now()), stage_(begin_) {}
+    : output_(std::move(output)),
+      begin_(output_.now()),
+      stage_(begin_) {}
 
 FitProgress::~FitProgress() {
   if (output_.terminal && !state_.empty()) output_.print("\r\033[K");

@@ -99,7 +99,9 @@ std::string fit_text(const ProfileFit& fit) {
 
 std::string fit_json(const ProfileFit& fit) {
   Json out;
-  if (fit.signal != 0) out["incomplete"] = "interrupted: the best values so far, after " + std::to_string(fit.iterations) + " iterations";
+  if (fit.signal != 0)
+    out["incomplete"] = "interrupted: the best values so far, after " +
+                        std::to_string(fit.iterations) + " iterations";
   out["num_parameters"] = fit.parameters.size();
   out["parameters"] = Json::array();
   for (const FittedParameter& parameter : fit.parameters)

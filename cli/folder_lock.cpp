@@ -27,10 +27,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Who took the flock of the file, as /proc/locks has it; nullopt: none of this machine (or container).
+/// Who took the flock of the file, as /proc/locks has it; nullopt: none of this machine (or
+/// container).
 std::optional<pid_t> locker_of(const struct stat& file) {
-  const std::string place =
-      format("%02x:%02x:%llu", major(file.st_dev), minor(file.st_dev), static_cast<unsigned long long>(file.st_ino));
+  const std::string place = format("%02x:%02x:%llu", major(file.st_dev), minor(file.st_dev),
+                                   static_cast<unsigned long long>(file.st_ino));
   std::ifstream locks("/proc/locks");
   for (std::string line; std::getline(locks, line);) {
     // "2: FLOCK  ADVISORY  WRITE 11461 fe:00:10952758 0 EOF"; "->" for those that wait for it
@@ -51,7 +52,8 @@ std::string command_of(pid_t process) {
   return printable(words, 160);
 }
 
-/// One of those that have the folder open: where who took the lock is gone, and a process that it started is not.
+/// One of those that have the folder open: where who took the lock is gone, and a process that it
+/// started is not.
 std::optional<pid_t> opener_of(const std::string& folder) {
   std::error_code error;
   const fs::path path = fs::canonical(folder, error);
@@ -84,8 +86,8 @@ std::string holder_of(const std::string& folder) {
 
 bool is_at(int descriptor, const std::string& folder) {
   struct stat opened = {}, there = {};
-  return fstat(descriptor, &opened) == 0 && stat(folder.c_str(), &there) == 0 && opened.st_dev == there.st_dev &&
-         opened.st_ino == there.st_ino;
+  return fstat(descriptor, &opened) == 0 && stat(folder.c_str(), &there) == 0 &&
+         opened.st_dev == there.st_dev && opened.st_ino == there.st_ino;
 }
 
 }  // namespace
@@ -93,15 +95,18 @@ bool is_at(int descriptor, const std::string& folder) {
 FolderLock::FolderLock(const std::string& folder) : folder_(folder) {
   // Inherited by what this process starts: ranks that outlive it write on.
   descriptor_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY);
-  if (descriptor_ < 0) throw BackendError("cannot open the folder " + plain_text(folder) + ": " + std::strerror(errno));
+  if (descriptor_ < 0)
+    throw BackendError("cannot open the folder " + plain_text(folder) + ": " +
+                       std::strerror(errno));
   while (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     const int reason = errno;
     if (reason == EWOULDBLOCK) {
       ::close(descriptor_);
       folder_.keep();  // it is the other's now
-      throw ConfigError("--out " + folder + ": " + holder_of(folder) +
-                        " is writing in this folder; wait until it has ended, or name another folder");
+      throw ConfigError(
+          "--out " + folder + ": " + holder_of(folder) +
+          " is writing in this folder; wait until it has ended, or name another folder");
     }
     print_warnings({"--out " + folder + ": its file system has no locks (" + std::strerror(reason) +
                     "): nothing keeps another command from writing in it at the same time"});
@@ -111,7 +116,9 @@ FolderLock::FolderLock(const std::string& folder) : folder_(folder) {
   if (held_) return;
   ::close(descriptor_);
   folder_.keep();
-  throw ConfigError("--out " + folder + ": was removed by another command just now; the same command may go well again");
+  throw ConfigError(
+      "--out " + folder +
+      ": was removed by another command just now; the same command may go well again");
 }
 
 FolderLock::~FolderLock() {

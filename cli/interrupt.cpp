@@ -18,14 +18,18 @@ namespace {
 constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
 
 // A handler of signals can be told things in no other way than by variables of the process.
-std::atomic<const char*> kept = "nothing was written";  // texts are never freed: the handler may be reading one
+std::atomic<const char*> kept =
+    "nothing was written";  // texts are never freed: the handler may be reading one
 std::atomic<bool> ends_process = false;
-std::atomic<int> noted = 0;      // the first
+std::atomic<int> noted = 0;  // the first
 std::atomic<int> num_noted = 0;
 std::atomic<int> most_noted = 0;
 
 const char* name_of(int signal) {
-  return signal == SIGINT ? "SIGINT" : signal == SIGTERM ? "SIGTERM" : signal == SIGHUP ? "SIGHUP" : "a signal";
+  return signal == SIGINT    ? "SIGINT"
+         : signal == SIGTERM ? "SIGTERM"
+         : signal == SIGHUP  ? "SIGHUP"
+                             : "a signal";
 }
 
 /// One write(), so that lines of several processes do not mix.
@@ -71,7 +75,8 @@ void end_on_signals() {
   for (const int signal : kSignals) {
     struct sigaction before = {};
     sigaction(signal, nullptr, &before);
-    // A shell's background jobs begin with SIGINT ignored, and are to end by it all the same where somebody sends it.
+    // A shell's background jobs begin with SIGINT ignored, and are to end by it all the same where
+    // somebody sends it.
     if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;
     sigaction(signal, &action, nullptr);
   }

@@ -23,7 +23,8 @@ using List = std::vector<NamedDescription>;
 
 List models() {
   List list;
-  for (const ModelPreset& preset : model_presets()) list.push_back({preset.name, preset.description});
+  for (const ModelPreset& preset : model_presets())
+    list.push_back({preset.name, preset.description});
   return list;
 }
 
@@ -52,10 +53,12 @@ List profiles() {
   List list = list_profiles(data_root());
   for (auto& entry : list) {
     const HardwareProfile profile = *find_hardware_profile(data_root(), entry.name);
-    entry.description += " [peaks: " + profile.peak_provenance.kind + ", memory bandwidth: " +
-                         profile.bandwidth_provenance.kind + ", products: " + profile.matmul.provenance.kind +
-                         ", attention: " + profile.flash_attention.provenance.kind +
-                         ", memory-bound kernels: " + profile.memory_bound.at("default").provenance.kind + "]";
+    entry.description +=
+        " [peaks: " + profile.peak_provenance.kind +
+        ", memory bandwidth: " + profile.bandwidth_provenance.kind +
+        ", products: " + profile.matmul.provenance.kind +
+        ", attention: " + profile.flash_attention.provenance.kind +
+        ", memory-bound kernels: " + profile.memory_bound.at("default").provenance.kind + "]";
   }
   add_aliases(data_root() + "/calibrate/profiles", list);
   return list;
@@ -78,10 +81,11 @@ const std::vector<std::pair<std::string, std::function<List()>>>& topics() {
        }},
       {"partitioners",
        [] {
-         return List{{"uniform", "the same number of layers on every stage"},
-                     {"{method: uniform, ends: layers}", "embedding and head count as a layer each"},
-                     {"{method: uniform, uneven: true}", "layers rounded up, the rest on the last stage"},
-                     {"[12, 24, ...]", "the first layer of every stage but stage 0"}};
+         return List{
+             {"uniform", "the same number of layers on every stage"},
+             {"{method: uniform, ends: layers}", "embedding and head count as a layer each"},
+             {"{method: uniform, uneven: true}", "layers rounded up, the rest on the last stage"},
+             {"[12, 24, ...]", "the first layer of every stage but stage 0"}};
        }},
       {"tensor_overlap",
        [] {
@@ -113,7 +117,8 @@ void print(const List& list) {
   std::size_t width = 0;
   for (const auto& entry : list) width = std::max(width, entry.name.size());
   for (const auto& entry : list) {
-    std::printf("  %-*s  %s\n", static_cast<int>(width), entry.name.c_str(), entry.description.c_str());
+    std::printf("  %-*s  %s\n", static_cast<int>(width), entry.name.c_str(),
+                entry.description.c_str());
   }
 }
 

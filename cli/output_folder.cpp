@@ -23,7 +23,8 @@ std::vector<fs::path> entries_of(const std::string& folder) {
   std::vector<fs::path> entries;
   std::error_code error;
   fs::directory_iterator at(folder, error);
-  for (; !error && at != fs::directory_iterator(); at.increment(error)) entries.push_back(at->path());
+  for (; !error && at != fs::directory_iterator(); at.increment(error))
+    entries.push_back(at->path());
   if (error && error != std::errc::no_such_file_or_directory) {
     throw BackendError("cannot list the folder " + plain_text(folder) + ": " + error.message());
   }
@@ -35,14 +36,16 @@ bool is_one_of(const std::string& name, const std::vector<std::string>& names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// A file is one where a file is expected, and a folder one where a folder is, with nothing strange in it.
+/// A file is one where a file is expected, and a folder one where a folder is, with nothing strange
+/// in it.
 bool is_as_written(const fs::path& entry) {
   std::error_code ignored;
   const std::string name = entry.filename().string();
   const bool folder = fs::is_directory(fs::symlink_status(entry, ignored));
   if (name != "software") return folder == (name == kCheckpoints);
   const std::vector<fs::path> inside = entries_of(entry.string());
-  return folder && std::all_of(inside.begin(), inside.end(), [](const fs::path& file) { return file.extension() == ".yaml"; });
+  return folder && std::all_of(inside.begin(), inside.end(),
+                               [](const fs::path& file) { return file.extension() == ".yaml"; });
 }
 
 std::string named(const std::vector<std::string>& names) {
@@ -61,7 +64,8 @@ bool holds_checkpoints(const std::string& folder) {
 
 }  // namespace
 
-std::vector<std::string> check_output_folder(const std::string& folder, const WrittenBy& by, bool overwrite) {
+std::vector<std::string> check_output_folder(const std::string& folder, const WrittenBy& by,
+                                             bool overwrite) {
   const std::optional<WrittenBy> found = read_written_by(folder);
   const bool same = found && same_writer(*found, by, folder);
   const std::vector<std::string>& own = files_of(by.command);
@@ -73,7 +77,8 @@ std::vector<std::string> check_output_folder(const std::string& folder, const Wr
     if (!known || !is_as_written(entry)) {
       foreign.push_back(name);
       // A file that is to be written finds a folder in its place.
-      if (is_one_of(name, own)) refuse(folder, trainyard::quoted(name) + ", which is none that trainyard wrote");
+      if (is_one_of(name, own))
+        refuse(folder, trainyard::quoted(name) + ", which is none that trainyard wrote");
       continue;
     }
     written.push_back(name);
@@ -81,18 +86,24 @@ std::vector<std::string> check_output_folder(const std::string& folder, const Wr
   }
   const bool trains = by.command == "train";
   if (!trains && holds_checkpoints(folder)) {
-    refuse(folder, "the checkpoints of a training run, which only train --overwrite removes; name another folder");
+    refuse(folder,
+           "the checkpoints of a training run, which only train --overwrite removes; name another "
+           "folder");
   }
   if (overwrite) return replaced;
   if (!foreign.empty()) {
     refuse(folder, named(foreign) + ", which trainyard " + by.command +
-                       " did not write; name another folder, or say --overwrite, which leaves that where it is");
+                       " did not write; name another folder, or say --overwrite, which leaves that "
+                       "where it is");
   }
   if (written.empty() || same) return {};
   if (!found) {
-    refuse(folder, named(written) + ", and nothing that says which command wrote it; name another folder, or say --overwrite");
+    refuse(folder, named(written) +
+                       ", and nothing that says which command wrote it; name another folder, or "
+                       "say --overwrite");
   }
-  refuse(folder, "what trainyard " + found->command + " wrote of " + trainyard::quoted(found->input) +
+  refuse(folder, "what trainyard " + found->command + " wrote of " +
+                     trainyard::quoted(found->input) +
                      (found->command == by.command ? ", another input" : "") +
                      "; name another folder, or say --overwrite");
 }
@@ -100,9 +111,12 @@ std::vector<std::string> check_output_folder(const std::string& folder, const Wr
 void remove_drafts_in(const std::string& folder) {
   for (const fs::path& entry : entries_of(folder)) {
     const std::string name = entry.filename().string();
-    for (const char* command : {"simulate", "compile", "sweep", "train", "validate", "calibrate --fit", "export"}) {
+    for (const char* command :
+         {"simulate", "compile", "sweep", "train", "validate", "calibrate --fit", "export"}) {
       const std::vector<std::string>& files = files_of(command);
-      const bool draft = std::any_of(files.begin(), files.end(), [&](const std::string& file) { return is_draft_of(name, file); });
+      const bool draft = std::any_of(files.begin(), files.end(), [&](const std::string& file) {
+        return is_draft_of(name, file);
+      });
       if (draft) {
         remove_stale_draft(entry.string());
         break;
@@ -116,22 +130,26 @@ void remove_drafts_in(const std::string& folder) {
 }
 
 LockedFile::LockedFile(const std::string& path)
-    : path_(path), lock_(fs::path(path).has_parent_path() ? fs::path(path).parent_path().string() : ".") {
+    : path_(path),
+      lock_(fs::path(path).has_parent_path() ? fs::path(path).parent_path().string() : ".") {
   remove_drafts();
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return;
   const std::string mark = "# Written by trainyard calibrate";
   std::string head(mark.size(), '\0');
-  std::ifstream(path, std::ios::binary).read(head.data(), static_cast<std::streamsize>(head.size()));
+  std::ifstream(path, std::ios::binary)
+      .read(head.data(), static_cast<std::streamsize>(head.size()));
   if (head == mark) return;
-  throw ConfigError("--out " + path + ": is there, and trainyard calibrate did not write it; name another file");
+  throw ConfigError("--out " + path +
+                    ": is there, and trainyard calibrate did not write it; name another file");
 }
 
 void LockedFile::remove_drafts() const {
   if (!lock_.held()) return;
   const fs::path file = path_;
   const std::string name = file.filename().string();
-  for (const fs::path& entry : entries_of(file.has_parent_path() ? file.parent_path().string() : ".")) {
+  for (const fs::path& entry :
+       entries_of(file.has_parent_path() ? file.parent_path().string() : ".")) {
     const std::string draft = entry.filename().string();
     const bool ours = is_draft_of(draft, name) || is_draft_of(draft, name + ".partial") ||
                       is_draft_of(draft, fs::path(name).replace_extension(".html").string());
@@ -140,12 +158,16 @@ void LockedFile::remove_drafts() const {
 }
 
 OutputFolder::OutputFolder(const std::string& folder, WrittenBy by, bool overwrite)
-    : folder_(folder), by_(std::move(by)), lock_(folder) {
+    : folder_(folder),
+      by_(std::move(by)),
+      lock_(folder) {
   if (lock_.held()) remove_drafts_in(folder_);
   replaced_ = check_output_folder(folder_, by_, overwrite);
 }
 
-void OutputFolder::write(const std::string& name, const std::function<void(const std::function<void(std::string_view)>&)>& produce) {
+void OutputFolder::write(
+    const std::string& name,
+    const std::function<void(const std::function<void(std::string_view)>&)>& produce) {
   const fs::path path = fs::path(folder_) / name;
   if (fs::path(name).has_parent_path()) made_.emplace_back(path.parent_path().string());
   DraftFile& draft = drafts_.emplace_back(path.string());
@@ -162,7 +184,8 @@ void OutputFolder::commit(const std::vector<std::string>& others) {
   for (DraftFile& draft : drafts_) draft.publish();
   for (const std::string& old : replaced_) {
     const bool written = is_one_of(fs::path(old).filename().string(), others) ||
-                         std::any_of(drafts_.begin(), drafts_.end(), [&](const DraftFile& draft) { return draft.path() == old; });
+                         std::any_of(drafts_.begin(), drafts_.end(),
+                                     [&](const DraftFile& draft) { return draft.path() == old; });
     std::error_code error;
     if (!written) fs::remove(old, error);
     if (error) throw BackendError("cannot remove " + plain_text(old) + ": " + error.message());

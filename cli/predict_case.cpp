@@ -76,7 +76,8 @@ Prediction predict_program(const Prepared& prepared, const Program& program) {
   out.iteration_time = trace.period;
   out.time = ingredients_of(program, costs, trace);
   const Bytes capacity = prepared.hardware.memory_capacity - prepared.hardware.memory_reserved;
-  const std::vector<MemoryPeak> peaks = memory_peaks(program, fixed_memory(prepared.software, study.training.precision));
+  const std::vector<MemoryPeak> peaks =
+      memory_peaks(program, fixed_memory(prepared.software, study.training.precision));
   for (const MemoryPeak& peak : peaks) {
     const Bytes shown = peak.total + cached_within(peak, capacity);
     out.peak_memory_gib = std::max(out.peak_memory_gib, static_cast<double>(shown) / kGiB);

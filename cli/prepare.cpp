@@ -21,8 +21,8 @@ namespace trainyard {
 
 namespace {
 
-/// Remembers what a look-up answered: the reader asks for the same profile several times, and parsing
-/// it takes a millisecond.
+/// Remembers what a look-up answered: the reader asks for the same profile several times, and
+/// parsing it takes a millisecond.
 template <typename LookUp>
 auto remembered(LookUp look_up) {
   using Answer = std::invoke_result_t<LookUp, const std::string&, const std::string&>;
@@ -58,8 +58,10 @@ std::vector<std::string> known_names(const std::string& root, StudyResolvers::Na
       std::vector<std::string> names;
       for (std::string name : names_of(list_frameworks(root))) {
         const std::size_t version = name.find_last_of('-');
-        const bool versioned = version != std::string::npos &&
-                               (name.ends_with("-current") || name.find_first_not_of("0123456789", version + 1) == std::string::npos);
+        const bool versioned =
+            version != std::string::npos &&
+            (name.ends_with("-current") ||
+             name.find_first_not_of("0123456789", version + 1) == std::string::npos);
         if (versioned) name.resize(version);
         if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
       }
@@ -87,22 +89,25 @@ StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>&
     return find_cluster_preset(root, name);
   });
   resolvers.cluster_preset = [preset](const std::string& name) { return preset(name, ""); };
-  resolvers.cluster_file = [root](const std::string& path) { return read_cluster_file(root, path); };
+  resolvers.cluster_file = [root](const std::string& path) {
+    return read_cluster_file(root, path);
+  };
   resolvers.link = remembered([root](const std::string& kind, const std::string& device) {
     return find_link(root, kind, device);
   });
   resolvers.software = remembered([root](const std::string& name, const std::string& version) {
     return find_software_profile(root, name, version);
   });
-  const auto memory_error =
-      remembered([root](const std::string&, const std::string&) { return read_memory_error(root); });
+  const auto memory_error = remembered(
+      [root](const std::string&, const std::string&) { return read_memory_error(root); });
   resolvers.memory_error = [memory_error] { return memory_error("", ""); };
   const auto hardware = remembered([root](const std::string& device, const std::string&) {
     return find_hardware_profile(root, device);
   });
   resolvers.hardware = [hardware](const std::string& device) { return hardware(device, ""); };
   resolvers.local_device = [] { return cpu_profile(cpu_flags()); };
-  resolvers.model_problem = [](const ModelConfig& config) -> std::optional<StudyResolvers::Problem> {
+  resolvers.model_problem =
+      [](const ModelConfig& config) -> std::optional<StudyResolvers::Problem> {
     const auto problem = find_problem(config);
     if (!problem) return std::nullopt;
     return StudyResolvers::Problem{problem->key, problem->problem};

@@ -22,12 +22,12 @@ struct Prepared {
   MemoryError memory_error;
 };
 
-/// Look-ups of names in the folder `root` (data_root()) and in models/. What an imported model asks for
-/// and its graph leaves out is added to `warnings`, which must outlive the resolvers.
+/// Look-ups of names in the folder `root` (data_root()) and in models/. What an imported model asks
+/// for and its graph leaves out is added to `warnings`, which must outlive the resolvers.
 StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>& warnings);
 
-/// Throws ConfigError for anything wrong in the study or in what it names. `sets` as read_study_node();
-/// `fidelity` is the argument of --fidelity, "": as the study says.
+/// Throws ConfigError for anything wrong in the study or in what it names. `sets` as
+/// read_study_node(); `fidelity` is the argument of --fidelity, "": as the study says.
 Prepared prepare(const std::string& path, const std::vector<std::string>& sets,
                  const std::string& fidelity = "");
 /// Ranks at work on one node at the same time.

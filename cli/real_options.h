@@ -1,4 +1,5 @@
-// What the commands take that need LibTorch. Both programs read them: `trainyard` to answer what is wrong with them, or
+// What the commands take that need LibTorch. Both programs read them: `trainyard` to answer what is
+// wrong with them, or
 // --help, by itself, trainyard-real to do what they say.
 #pragma once
 
@@ -19,13 +20,13 @@ struct TrainOptions {
   std::string study;
   std::vector<std::string> sets;
   std::optional<std::int64_t> ranks;
-  std::string device;                 // "": the study's
+  std::string device;  // "": the study's
   std::optional<std::int64_t> steps;
   bool resume = false;
   std::optional<std::int64_t> resume_from;  // the step of a checkpoint; unset: the newest
   bool overwrite = false;
-  std::string out;                    // "": runs/<study name>
-  std::string weights;                // "": drawn; a checkpoint, or a folder or file of Hugging Face's
+  std::string out;      // "": runs/<study name>
+  std::string weights;  // "": drawn; a checkpoint, or a folder or file of Hugging Face's
   bool json = false;
 };
 
@@ -57,6 +58,7 @@ void add_emulate_options(CLI::App& command, EmulateOptions& options);
 void add_measure_options(CLI::App& command, MeasureOptions& options);  // of calibrate --device
 
 /// What --overwrite does, of commands that write a folder.
-inline constexpr const char* kOverwriteHelp = "write into a folder that holds other things: what trainyard wrote there goes";
+inline constexpr const char* kOverwriteHelp =
+    "write into a folder that holds other things: what trainyard wrote there goes";
 
 }  // namespace trainyard

@@ -197,7 +197,8 @@ class Worker {
     if (!receive_all(socket_, &header, sizeof header)) return std::nullopt;
     std::string text(header.size, '\0');
     if (!receive_all(socket_, text.data(), text.size())) return std::nullopt;
-    return header.failed ? PointAnswer{"", std::move(text), true} : PointAnswer{std::move(text), "", true};
+    return header.failed ? PointAnswer{"", std::move(text), true}
+                         : PointAnswer{std::move(text), "", true};
   }
 
   /// How a process that answers no more has ended.
@@ -297,7 +298,9 @@ std::vector<PointAnswer> spread(std::size_t count,
       std::optional<PointAnswer> answer = worker.take();
       const bool gone = !answer;
       // One that a signal meets before it has work to return has finished nothing.
-      if (!gone || signal == 0) answers[worker.item()] = gone ? PointAnswer{"", worker.obituary(), true} : *std::move(answer);
+      if (!gone || signal == 0)
+        answers[worker.item()] =
+            gone ? PointAnswer{"", worker.obituary(), true} : *std::move(answer);
       progress.one_more();
       if (!gone && next < count) {
         worker.give(next++);

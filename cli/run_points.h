@@ -12,8 +12,8 @@
 namespace trainyard {
 
 struct PointsOptions {
-  int jobs = 0;      // processes at once; 0: as many as this process may use cores
-  std::string noun;  // "cases": what the progress on a terminal counts; "": no progress
+  int jobs = 0;                // processes at once; 0: as many as this process may use cores
+  std::string noun;            // "cases": what the progress on a terminal counts; "": no progress
   bool keep_finished = false;  // where a signal ends the work: throw Interrupted
 };
 
@@ -38,8 +38,9 @@ bool told_to_stop();
 /// `work` sees this process's memory as it was when run_points() was called, and what earlier items
 /// of the same process left there (a cache may warm up, but may not change an answer). A process
 /// that ends in the middle of an item fails that item alone. Ending this process, by Ctrl-C or
-/// otherwise, ends all of them; with keep_finished, those that answer within two seconds may. A second signal ends them at
-/// once. Throws BackendError where the system gives no process or socket.
+/// otherwise, ends all of them; with keep_finished, those that answer within two seconds may. A
+/// second signal ends them at once. Throws BackendError where the system gives no process or
+/// socket.
 std::vector<PointAnswer> run_points(std::size_t count,
                                     const std::function<std::string(std::size_t)>& work,
                                     const PointsOptions& options);

@@ -62,10 +62,12 @@ struct Candidate {
   std::optional<Seconds> time;
 };
 
-std::string rows_of(const Study& study, const std::string& method, const ScheduleSettings& settings) {
-  const auto made =
-      schedule_by_name(method, study.parallel.pipeline, 1, static_cast<int>(study.num_microbatches()), false, settings);
-  if (const auto* reason = std::get_if<Infeasible>(&made)) fail_at(study, "schedule", reason->reason);
+std::string rows_of(const Study& study, const std::string& method,
+                    const ScheduleSettings& settings) {
+  const auto made = schedule_by_name(method, study.parallel.pipeline, 1,
+                                     static_cast<int>(study.num_microbatches()), false, settings);
+  if (const auto* reason = std::get_if<Infeasible>(&made))
+    fail_at(study, "schedule", reason->reason);
   return schedule_csv(std::get<PipelineSchedule>(made));
 }
 
@@ -85,7 +87,8 @@ Seconds time_of(const Prepared& prepared, const Candidate& candidate) {
   return step ? step->trace.period : std::numeric_limits<Seconds>::infinity();
 }
 
-/// `candidates` has what was searched first. It gives way to another only where a step is shorter by more than rounding.
+/// `candidates` has what was searched first. It gives way to another only where a step is shorter
+/// by more than rounding.
 std::string fastest(const Prepared& prepared, const std::vector<Candidate>& candidates) {
   if (candidates.size() == 1) return candidates.front().rows;
   const Candidate* best = nullptr;
@@ -99,21 +102,24 @@ std::string fastest(const Prepared& prepared, const std::vector<Candidate>& cand
   return best->rows;
 }
 
-/// For these durations and, where transfers go by the host, for transfers that take no time, too: copies of what comes from
-/// either side share a stream, so one that the search expects early may wait behind one that comes late.
+/// For these durations and, where transfers go by the host, for transfers that take no time, too:
+/// copies of what comes from either side share a stream, so one that the search expects early may
+/// wait behind one that comes late.
 std::vector<ScheduleSettings> searches(const ScheduleSettings& durations, bool by_host) {
   std::vector<ScheduleSettings> out = {durations};
   if (by_host) out.emplace_back(durations).transfer = 0;
   return out;
 }
 
-/// Orders of other schedules that the memory limit allows: those of 1F1B (`whole`), ZB-H1 (`halves`) and, for zb-2p, of what
-/// zb-1p finds. The search knows actions alone: a reduction of gradients that is hidden behind the last backwards of one order
-/// may be exposed in another.
-void add_others(const Study& study, const std::vector<ScheduleSettings>& searches, const SimulatedStep& whole,
-                const SimulatedStep& halves, std::vector<Candidate>& candidates) {
+/// Orders of other schedules that the memory limit allows: those of 1F1B (`whole`), ZB-H1
+/// (`halves`) and, for zb-2p, of what zb-1p finds. The search knows actions alone: a reduction of
+/// gradients that is hidden behind the last backwards of one order may be exposed in another.
+void add_others(const Study& study, const std::vector<ScheduleSettings>& searches,
+                const SimulatedStep& whole, const SimulatedStep& halves,
+                std::vector<Candidate>& candidates) {
   const auto limit = study.schedule.memory_limit;
-  const auto in_flight = std::min(study.parallel.pipeline, static_cast<int>(study.num_microbatches()));
+  const auto in_flight =
+      std::min(study.parallel.pipeline, static_cast<int>(study.num_microbatches()));
   if (limit != 0 && limit < in_flight) return;
   if (study.schedule.method == "zb-2p") {
     for (ScheduleSettings durations : searches) {
@@ -149,7 +155,8 @@ void search_schedule(Prepared& prepared) {
     if (halves) add(*halves, times);
     const auto settings = searches(durations_of(times, mean_time), !times.sends_by_host.empty());
     std::vector<Candidate> candidates;
-    for (const ScheduleSettings& durations : settings) add(searched_rows(study, durations), candidates);
+    for (const ScheduleSettings& durations : settings)
+      add(searched_rows(study, durations), candidates);
     if (splits) add_others(study, settings, *whole, *halves, candidates);
     study.schedule.rows = fastest(prepared, candidates);
   }

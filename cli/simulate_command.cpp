@@ -29,14 +29,17 @@ Seconds since(std::chrono::steady_clock::time_point begin) {
 }
 
 /// Uses up the rows of the trace.
-void write_results(OutputFolder& folder, const Prepared& prepared, Simulation& result, Seconds wall) {
+void write_results(OutputFolder& folder, const Prepared& prepared, Simulation& result,
+                   Seconds wall) {
   RunFiles files;
   files.folder = folder.path();
   files.study = folder.marked_yaml(resolved_study_text(prepared.study));
   files.summary = summary_json(result.summary, wall);
   folder.write("study.resolved.yaml", files.study);
   folder.write("program.txt", [&](const auto& sink) { write_text(result.program, true, sink); });
-  const Timeline timeline = make_timeline(result.program, std::move(result.trace), fixed_memory(prepared.software, prepared.study.training.precision));
+  const Timeline timeline =
+      make_timeline(result.program, std::move(result.trace),
+                    fixed_memory(prepared.software, prepared.study.training.precision));
   folder.write("trace.json", [&](const auto& sink) { write_trace_json(timeline, sink); });
   folder.write("summary.json", files.summary);
   folder.write("report.html", report_html(files, &timeline));
@@ -51,8 +54,8 @@ std::unique_ptr<Executor> make_executor(const std::string& fidelity) {
   return std::make_unique<AnalyticExecutor>();
 }
 
-TimedStep StepTimer::time(const Prepared& prepared, const Program& program, const SharedSegments& shared,
-                          const RunOptions& options) {
+TimedStep StepTimer::time(const Prepared& prepared, const Program& program,
+                          const SharedSegments& shared, const RunOptions& options) {
   TimedStep out;
   SourceLog sources;
   const Costs& costs = costs_.make(program, shared, prepared.hardware, prepared.software,
@@ -73,17 +76,18 @@ TimedStep StepTimer::time(const Prepared& prepared, const Program& program, cons
                   "bytes that the allocator keeps while there is room");
   used_for_memory("activation_factor", prepared.software.activation_factor, 1,
                   "bytes of activations");
-  const auto memory = memory_peaks(program, fixed_memory(prepared.software, prepared.study.training.precision));
-  out.summary = summarise(
-      {prepared.study, prepared.model, program, out.trace, memory, prepared.hardware, prepared.memory_error, sources,
-       digester_.digest(program, shared)});
+  const auto memory =
+      memory_peaks(program, fixed_memory(prepared.software, prepared.study.training.precision));
+  out.summary =
+      summarise({prepared.study, prepared.model, program, out.trace, memory, prepared.hardware,
+                 prepared.memory_error, sources, digester_.digest(program, shared)});
   return out;
 }
 
 namespace {
 
-std::optional<TimeInterval> time_interval(const Prepared& prepared, const Program& program, const Trace& trace,
-                                          RunOptions options) {
+std::optional<TimeInterval> time_interval(const Prepared& prepared, const Program& program,
+                                          const Trace& trace, RunOptions options) {
   const Cluster& cluster = prepared.study.cluster;
   const CostUncertainty uncertainty(program, prepared.hardware, prepared.software, cluster);
   if (!uncertainty.any()) return std::nullopt;
@@ -92,8 +96,9 @@ std::optional<TimeInterval> time_interval(const Prepared& prepared, const Progra
   const std::unique_ptr<Executor> executor = make_executor(prepared.study.fidelity);
   const std::array<Job, 1> jobs = {Job{&program, 0}};
   options.record_rows = false;
-  return find_time_interval(program, uncertainty, costs, trace.period, draws_for(trace.num_events),
-                            [&](const Costs& drawn) { return executor->run(jobs, drawn, options).period; });
+  return find_time_interval(
+      program, uncertainty, costs, trace.period, draws_for(trace.num_events),
+      [&](const Costs& drawn) { return executor->run(jobs, drawn, options).period; });
 }
 
 /// A profile that was measured badly says so in its intervals; nobody should have to look for it.
@@ -122,17 +127,20 @@ std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const Ru
 
 int run_simulate(const StudyOptions& options) {
   std::optional<OutputFolder> folder;
-  if (!options.out.empty()) folder.emplace(options.out, WrittenBy{"simulate", options.study}, options.overwrite);
+  if (!options.out.empty())
+    folder.emplace(options.out, WrittenBy{"simulate", options.study}, options.overwrite);
   const Prepared prepared = prepare(options.study, options.sets, options.fidelity);
   print_warnings(prepared.study.warnings);
   const std::int64_t num_ranks = prepared.study.parallel.num_ranks();
   for (const std::int64_t rank : options.trace_ranks) {
     if (rank < 0 || rank >= num_ranks) {
-      throw ConfigError("--trace-ranks: the plan has ranks 0 to " + std::to_string(num_ranks - 1) + ", not " + std::to_string(rank));
+      throw ConfigError("--trace-ranks: the plan has ranks 0 to " + std::to_string(num_ranks - 1) +
+                        ", not " + std::to_string(rank));
     }
   }
   if (!options.trace_ranks.empty() && !options.no_fold) {
-    throw ConfigError("--trace-ranks: ranks that behave alike are folded into one; write --no-fold too");
+    throw ConfigError(
+        "--trace-ranks: ranks that behave alike are folded into one; write --no-fold too");
   }
   RunOptions run;
   run.fold = !options.no_fold;
@@ -148,11 +156,15 @@ int run_simulate(const StudyOptions& options) {
   print_warnings({result.summary.warnings.begin() + own, result.summary.warnings.end()});
   const Seconds wall = since(options.begin);
   if (folder) write_results(*folder, prepared, result, wall);
-  if (options.json) print_answer(summary_json(result.summary, wall));
-  else print_text(summary_text(result.summary, prepared.study, wall));
+  if (options.json)
+    print_answer(summary_json(result.summary, wall));
+  else
+    print_text(summary_text(result.summary, prepared.study, wall));
   if (result.summary.fits) return kDone;
-  const std::string known = result.summary.may_fit ? ", but may fit: totals are known to be off by as much" : "";
-  say(options.study + ": the plan does not fit in memory" + known + "\n" + explain_misfit(result.summary));
+  const std::string known =
+      result.summary.may_fit ? ", but may fit: totals are known to be off by as much" : "";
+  say(options.study + ": the plan does not fit in memory" + known + "\n" +
+      explain_misfit(result.summary));
   return kCannotRun;
 }
 

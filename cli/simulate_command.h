@@ -28,7 +28,8 @@ struct TimedStep {
 /// Times one Program after another, and keeps what the next may share.
 class StepTimer {
  public:
-  /// `program`: compiled of `prepared` or of a study with equal ProgramInputs; `shared`: of its Compiler.
+  /// `program`: compiled of `prepared` or of a study with equal ProgramInputs; `shared`: of its
+  /// Compiler.
   TimedStep time(const Prepared& prepared, const Program& program, const SharedSegments& shared,
                  const RunOptions& options);
 

@@ -15,8 +15,10 @@ int run_solve(const SolveOptions& options) {
   if (options.problem.empty())
     throw ConfigError("solve needs a problem, a YAML file; solve --help lists the problems");
   const nlohmann::ordered_json answer = solve(YamlNode::load_file(options.problem));
-  if (options.json) print_answer(answer.dump(2) + "\n");
-  else print_text(solve_text(answer));
+  if (options.json)
+    print_answer(answer.dump(2) + "\n");
+  else
+    print_text(solve_text(answer));
   return kDone;
 }
 

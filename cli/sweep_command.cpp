@@ -34,7 +34,8 @@ SweepJob read_job(const StudyOptions& options) {
   for (const std::string& assignment : sets) {
     for (const std::string& key :
          drop_keys_under(sweep, assignment.substr(0, assignment.find('=')))) {
-      std::fprintf(stderr, "note: %s is not swept: --set %s\n", plain_text(key).c_str(), plain_text(assignment).c_str());
+      std::fprintf(stderr, "note: %s is not swept: --set %s\n", plain_text(key).c_str(),
+                   plain_text(assignment).c_str());
     }
   }
   if (sweep.axes.empty()) block->fail("options replace all keys that it sweeps");
@@ -69,10 +70,11 @@ int exit_of(const SweepTable& table) {
 
 /// Of a sweep that a signal ended.
 std::string what_is_kept(const SweepTable& table, const std::string& out) {
-  const auto done = std::count_if(table.points.begin(), table.points.end(), [](const SweepPoint& point) {
-    return point.status != PointStatus::kInterrupted;
-  });
-  const std::string points = std::to_string(done) + " of " + std::to_string(table.points.size()) + " points";
+  const auto done = std::count_if(
+      table.points.begin(), table.points.end(),
+      [](const SweepPoint& point) { return point.status != PointStatus::kInterrupted; });
+  const std::string points =
+      std::to_string(done) + " of " + std::to_string(table.points.size()) + " points";
   if (out.empty()) return points + " were done; without --out they are lost";
   return out + " has " + points + ", the others with status interrupted";
 }
@@ -81,7 +83,8 @@ std::string what_is_kept(const SweepTable& table, const std::string& out) {
 
 int run_sweep(const StudyOptions& options) {
   std::optional<OutputFolder> folder;
-  if (!options.out.empty()) folder.emplace(options.out, WrittenBy{"sweep", options.study}, options.overwrite);
+  if (!options.out.empty())
+    folder.emplace(options.out, WrittenBy{"sweep", options.study}, options.overwrite);
   const SweepJob job = read_job(options);
   SweepTable table;
   table.study = options.study;
@@ -102,10 +105,13 @@ int run_sweep(const StudyOptions& options) {
     keeps(what_is_kept(table, options.out));
     return ended_by_signal(signal);
   }
-  if (options.json) print_answer(json);
-  else print_text(sweep_text(table, kBest));
+  if (options.json)
+    print_answer(json);
+  else
+    print_text(sweep_text(table, kBest));
   const int exit = exit_of(table);
-  if (exit != kDone) say(options.study + ": none of the " + std::to_string(table.points.size()) + " points can run");
+  if (exit != kDone)
+    say(options.study + ": none of the " + std::to_string(table.points.size()) + " points can run");
   return exit;
 }
 

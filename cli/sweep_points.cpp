@@ -76,7 +76,8 @@ struct GraphInputs {
 class PointRunner {
  public:
   explicit PointRunner(const SweepJob& job)
-      : job_(job), resolvers_(make_resolvers(data_root(), warnings_)) {}
+      : job_(job),
+        resolvers_(make_resolvers(data_root(), warnings_)) {}
 
   Outcome run(std::int64_t index) {
     Outcome outcome;
@@ -106,14 +107,16 @@ class PointRunner {
     prepare(std::move(study));
     point.warnings = prepared_.study.warnings;
     PassLog log;
-    const auto compiled = compiler_.compile(prepared_.model, prepared_.study, prepared_.software, log);
+    const auto compiled =
+        compiler_.compile(prepared_.model, prepared_.study, prepared_.software, log);
     if (const auto* infeasible = std::get_if<Infeasible>(&compiled)) {
       return refuse(point, PointStatus::kNoProgram, infeasible->reason);
     }
     RunOptions options;
     options.record_rows = false;
     const Summary summary =
-        timer_.time(prepared_, *std::get<const Program*>(compiled), compiler_.segments(), options).summary;
+        timer_.time(prepared_, *std::get<const Program*>(compiled), compiler_.segments(), options)
+            .summary;
     point.warnings = summary.warnings;
     point.iteration_time = summary.iteration_time;
     point.tokens_per_s = summary.tokens_per_s;
@@ -132,7 +135,8 @@ class PointRunner {
   void prepare(Study study) {
     const GraphInputs inputs(study);
     if (graph_inputs_ == inputs) {
-      prepared_.hardware = on_ranks(resolvers_.hardware(study.cluster.device).value(), ranks_of_node(study));
+      prepared_.hardware =
+          on_ranks(resolvers_.hardware(study.cluster.device).value(), ranks_of_node(study));
       prepared_.software =
           resolvers_.software(study.framework.name, study.framework.version).value();
       prepared_.study = std::move(study);
@@ -162,15 +166,16 @@ bool is_among(const SweepAxis& axis, const std::vector<std::string_view>& paths)
   });
 }
 
-/// Points in groups that one process runs in a row: those whose training graph is the same, and among
-/// them, one behind the other, those that the Compiler makes from the same segments. It finds out for
-/// itself what it has; this order is only what makes it find much.
+/// Points in groups that one process runs in a row: those whose training graph is the same, and
+/// among them, one behind the other, those that the Compiler makes from the same segments. It finds
+/// out for itself what it has; this order is only what makes it find much.
 std::vector<std::vector<std::int64_t>> groups_of_points(const Sweep& sweep) {
-  const std::vector<std::string_view> outside_segments = {"cluster", "cluster.", "fidelity", "schedule",
-                                                          "training.global_batch", "parallel.data"};
+  const std::vector<std::string_view> outside_segments = {
+      "cluster", "cluster.", "fidelity", "schedule", "training.global_batch", "parallel.data"};
   std::vector<std::string_view> outside_graph = outside_segments;
-  outside_graph.insert(outside_graph.end(), {"parallel.zero", "parallel.zero.", "training.clip_norm",
-                                             "training.bucket_elements", "training.optimizer"});
+  outside_graph.insert(outside_graph.end(),
+                       {"parallel.zero", "parallel.zero.", "training.clip_norm",
+                        "training.bucket_elements", "training.optimizer"});
   struct Place {
     std::int64_t group = 0, segments = 0;
   };
@@ -191,11 +196,13 @@ std::vector<std::vector<std::int64_t>> groups_of_points(const Sweep& sweep) {
   }
   std::vector<std::vector<std::int64_t>> groups(static_cast<std::size_t>(num_groups));
   for (std::size_t point = 0; point < places.size(); ++point) {
-    groups[static_cast<std::size_t>(places[point].group)].push_back(static_cast<std::int64_t>(point));
+    groups[static_cast<std::size_t>(places[point].group)].push_back(
+        static_cast<std::int64_t>(point));
   }
   for (auto& group : groups) {
     std::stable_sort(group.begin(), group.end(), [&](std::int64_t a, std::int64_t b) {
-      return places[static_cast<std::size_t>(a)].segments < places[static_cast<std::size_t>(b)].segments;
+      return places[static_cast<std::size_t>(a)].segments <
+             places[static_cast<std::size_t>(b)].segments;
     });
   }
   return groups;
@@ -215,7 +222,9 @@ void spread(std::vector<std::vector<std::int64_t>>& groups, int jobs) {
 class SweepRun {
  public:
   explicit SweepRun(const SweepJob& job)
-      : job_(job), runner_(job), outcomes_(static_cast<std::size_t>(job.sweep.num_points())) {
+      : job_(job),
+        runner_(job),
+        outcomes_(static_cast<std::size_t>(job.sweep.num_points())) {
     for (Outcome& outcome : outcomes_) {
       outcome.point.status = PointStatus::kInterrupted;
       outcome.point.reason = "the sweep was interrupted before it had come to this point";

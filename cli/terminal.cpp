@@ -14,7 +14,8 @@ namespace {
 
 /// `code`: errno of what failed; 0: that was some calls ago.
 [[noreturn]] void fail(int code) {
-  throw BackendError("cannot write the answer to stdout" + (code == 0 ? "" : ": " + std::string(std::strerror(code))));
+  throw BackendError("cannot write the answer to stdout" +
+                     (code == 0 ? "" : ": " + std::string(std::strerror(code))));
 }
 
 }  // namespace
@@ -35,9 +36,12 @@ void finish_answer() {
 }
 
 void print_warnings(const std::vector<std::string>& warnings) {
-  for (const std::string& warning : warnings) std::fprintf(stderr, "warning: %s\n", plain_text(warning).c_str());
+  for (const std::string& warning : warnings)
+    std::fprintf(stderr, "warning: %s\n", plain_text(warning).c_str());
 }
 
-void say(std::string_view message) { std::fprintf(stderr, "trainyard: %s\n", plain_lines(message).c_str()); }
+void say(std::string_view message) {
+  std::fprintf(stderr, "trainyard: %s\n", plain_lines(message).c_str());
+}
 
 }  // namespace trainyard

@@ -13,7 +13,8 @@ void print_answer(std::string_view text);
 /// The same of text for people, as plain_lines().
 void print_text(std::string_view text);
 
-/// What was left to be written to stdout. Throws BackendError where it, or something before it, did not get there.
+/// What was left to be written to stdout. Throws BackendError where it, or something before it, did
+/// not get there.
 void finish_answer();
 
 /// "warning: ..." on stderr, one line each.

@@ -62,7 +62,8 @@ Validation validate_cases(const std::string& path, const PredictOptions& options
 
 int run_validate(const ValidateOptions& options) {
   std::optional<OutputFolder> folder;
-  if (!options.out.empty()) folder.emplace(options.out, WrittenBy{"validate", options.cases}, options.overwrite);
+  if (!options.out.empty())
+    folder.emplace(options.out, WrittenBy{"validate", options.cases}, options.overwrite);
   const Validation validation = validate_cases(options.cases, {options.sets, options.fidelity},
                                                options.jobs, options.selections);
   std::string json = validation_json(validation);
@@ -73,8 +74,10 @@ int run_validate(const ValidateOptions& options) {
     folder->write("report.html", validation_report(validation));
     folder->commit();
   }
-  if (options.json) print_answer(json);
-  else print_text(validation_text(validation));
+  if (options.json)
+    print_answer(json);
+  else
+    print_text(validation_text(validation));
   return kDone;
 }
 

@@ -124,9 +124,8 @@ RunComparison validate_run(const std::string& folder, const std::vector<std::str
   RunComparison comparison =
       compare_run({program, costs, predicted, measured, step_time, &uncertainty});
   if (uncertainty.any()) {
-    comparison.interval =
-        find_time_interval(program, uncertainty, costs, predicted.period,
-                           draws_for(predicted.num_events), step_time);
+    comparison.interval = find_time_interval(program, uncertainty, costs, predicted.period,
+                                             draws_for(predicted.num_events), step_time);
   }
   comparison.run = folder;
   comparison.warnings.insert(comparison.warnings.end(), prepared.study.warnings.begin(),
@@ -136,7 +135,8 @@ RunComparison validate_run(const std::string& folder, const std::vector<std::str
 
 int run_validate_run(const ValidateOptions& options) {
   std::optional<OutputFolder> folder;
-  if (!options.out.empty()) folder.emplace(options.out, WrittenBy{"validate --run", options.run}, options.overwrite);
+  if (!options.out.empty())
+    folder.emplace(options.out, WrittenBy{"validate --run", options.run}, options.overwrite);
   const RunComparison comparison = validate_run(options.run, options.sets, options.fidelity);
   std::string json = run_comparison_json(comparison);
   if (folder) {
@@ -145,8 +145,10 @@ int run_validate_run(const ValidateOptions& options) {
     folder->write("report.html", run_comparison_page(comparison));
     folder->commit();
   }
-  if (options.json) print_answer(json);
-  else print_text(run_comparison_text(comparison));
+  if (options.json)
+    print_answer(json);
+  else
+    print_text(run_comparison_text(comparison));
   return kDone;
 }
 

@@ -69,7 +69,8 @@ std::optional<WrittenBy> in_json(const std::string& path) {
     const Json json = Json::parse("{" + line + "}", nullptr, false);
     if (!json.is_object() || !json.contains(kKey) || !json[kKey].is_object()) return std::nullopt;
     const Json& by = json[kKey];
-    if (!by.contains("command") || !by["command"].is_string() || !by.contains("from") || !by["from"].is_string()) {
+    if (!by.contains("command") || !by["command"].is_string() || !by.contains("from") ||
+        !by["from"].is_string()) {
       return std::nullopt;
     }
     return WrittenBy{by["command"].get<std::string>(), by["from"].get<std::string>()};
@@ -105,14 +106,16 @@ std::string behind_first_line(const std::string& text, const std::string& line) 
 
 const std::vector<std::string>& files_of(std::string_view command) {
   static const std::map<std::string_view, std::vector<std::string>> kFiles = {
-      {"simulate", {"study.resolved.yaml", "program.txt", "trace.json", "summary.json", "report.html"}},
+      {"simulate",
+       {"study.resolved.yaml", "program.txt", "trace.json", "summary.json", "report.html"}},
       {"compile", {"study.resolved.yaml", "schedule.csv", "program.txt"}},
       {"sweep", {"sweep.csv", "sweep.json", "report.html"}},
       {"train",
-       {"study.resolved.yaml", "program.txt", "schedule.csv", "losses.csv", "trace.json", "measured.json", "summary.json",
-        "report.html", "checkpoints"}},
+       {"study.resolved.yaml", "program.txt", "schedule.csv", "losses.csv", "trace.json",
+        "measured.json", "summary.json", "report.html", "checkpoints"}},
       // report.html: by `trainyard report`.
-      {"emulate", {"study.resolved.yaml", "program.txt", "trace.json", "summary.json", "report.html"}},
+      {"emulate",
+       {"study.resolved.yaml", "program.txt", "trace.json", "summary.json", "report.html"}},
       {"validate", {"summary.json", "cases.csv", "report.html"}},
       {"validate --run", {"summary.json", "report.html"}},
       {"calibrate --fit", {"fit.json", "software"}},
@@ -133,8 +136,9 @@ std::string marked_yaml(const std::string& text, const WrittenBy& by, const std:
 
 std::string marked_json(const std::string& text, const WrittenBy& by, const std::string& folder) {
   const Json json = {{"command", by.command}, {"from", input_from(folder, by.input)}};
-  return behind_first_line(text, "  \"" + std::string(kKey) + "\": " +
-                                     json.dump(-1, ' ', false, Json::error_handler_t::replace) + ",\n");
+  return behind_first_line(
+      text, "  \"" + std::string(kKey) +
+                "\": " + json.dump(-1, ' ', false, Json::error_handler_t::replace) + ",\n");
 }
 
 std::optional<WrittenBy> read_written_by(const std::string& folder) {

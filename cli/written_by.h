@@ -1,4 +1,5 @@
-// Which command made the files in a folder, from what: said by a line in one of the files themselves.
+// Which command made the files in a folder, from what: said by a line in one of the files
+// themselves.
 #pragma once
 
 #include <optional>
@@ -14,11 +15,13 @@ struct WrittenBy {
   std::string input;    // as the user gave it
 };
 
-/// Names of what a command writes into its --out; "checkpoints" and "software" are folders. Of one that writes no folder: none.
+/// Names of what a command writes into its --out; "checkpoints" and "software" are folders. Of one
+/// that writes no folder: none.
 const std::vector<std::string>& files_of(std::string_view command);
 
-/// `text` with the line in it that read_written_by() finds, for a file in `folder`: behind the first line, as a comment of
-/// YAML or as a key of JSON. The input is written relative to the folder, so that both may be moved together.
+/// `text` with the line in it that read_written_by() finds, for a file in `folder`: behind the
+/// first line, as a comment of YAML or as a key of JSON. The input is written relative to the
+/// folder, so that both may be moved together.
 std::string marked_yaml(const std::string& text, const WrittenBy& by, const std::string& folder);
 std::string marked_json(const std::string& text, const WrittenBy& by, const std::string& folder);
 

@@ -48,8 +48,8 @@ void verify(const Graph& graph, const std::string& pass) {
   }
 }
 
-/// All of a study that its training graph depends on, beside the model's graph and the software profile,
-/// which the first and the last of these decide.
+/// All of a study that its training graph depends on, beside the model's graph and the software
+/// profile, which the first and the last of these decide.
 struct TrainingInputs {
   ModelConfig model;
   std::vector<std::int64_t> sizes;  // of microbatches
@@ -93,8 +93,8 @@ TrainingInputs training_inputs(const Study& study, const std::vector<StageForm>&
           study.framework};
 }
 
-/// All that the segments depend on, beside the training graph. What they are made of sees no more of
-/// the study than this.
+/// All that the segments depend on, beside the training graph. What they are made of sees no more
+/// of the study than this.
 struct SegmentInputs {
   std::vector<StageForm> forms;  // [stage]
   std::vector<StagePair> pairs;
@@ -136,13 +136,16 @@ std::variant<std::vector<std::int64_t>, Infeasible> halved_runs(const std::strin
   return each;
 }
 
-std::variant<TrainingGraph, Infeasible> make_training_graph(const Graph& model, const TrainingInputs& in,
-                                                            const SoftwareProfile& software, PassLog& log) {
+std::variant<TrainingGraph, Infeasible> make_training_graph(const Graph& model,
+                                                            const TrainingInputs& in,
+                                                            const SoftwareProfile& software,
+                                                            PassLog& log) {
   const Graph kernels =
       run_pass("kernels", log, [&] { return select_kernels(model, software, in.flash_attention); });
   verify(kernels, "kernels");
 
-  auto sharded = run_pass("shard", log, [&] { return shard_megatron(kernels, in.tensor, in.sequence_parallel); });
+  auto sharded = run_pass("shard", log,
+                          [&] { return shard_megatron(kernels, in.tensor, in.sequence_parallel); });
   if (auto* reason = std::get_if<Infeasible>(&sharded)) return *reason;
   verify(std::get<Graph>(sharded), "shard");
 
@@ -200,12 +203,14 @@ std::variant<PipelineSchedule, Infeasible> schedule_of(const Study& study, PassL
   const std::int64_t num_stages = std::int64_t{parallel.pipeline} * parallel.virtual_stages;
   const std::int64_t actions = 2 * num_stages * study.num_microbatches();
   if (actions > kMostActions) {
-    return Infeasible{std::to_string(num_stages) + " stages x " + std::to_string(study.num_microbatches()) +
-                      " microbatches are " + std::to_string(actions) +
-                      " actions a step; this version compiles up to " + std::to_string(kMostActions)};
+    return Infeasible{std::to_string(num_stages) + " stages x " +
+                      std::to_string(study.num_microbatches()) + " microbatches are " +
+                      std::to_string(actions) + " actions a step; this version compiles up to " +
+                      std::to_string(kMostActions)};
   }
   return run_pass("schedule", log, [&]() -> std::variant<PipelineSchedule, Infeasible> {
-    if (!study.schedule.rows.empty()) return parse_schedule_csv(study.schedule.rows, study.schedule.method);
+    if (!study.schedule.rows.empty())
+      return parse_schedule_csv(study.schedule.rows, study.schedule.method);
     ScheduleSettings settings;
     settings.microbatch_group = study.schedule.microbatch_group;
     return schedule_by_name(study.schedule.method, parallel.pipeline, parallel.virtual_stages,
@@ -222,8 +227,10 @@ void require_host_memory(const Study& study, const Program& program) {
   const bool full = link_between(links, pair->first, pair->second).obstacle.empty();
   fail_at(study, "parallel.d2d_buffer",
           "pipeline ranks " + std::to_string(pair->first) + " and " + std::to_string(pair->second) +
-              " send by the host within a node" + std::string(full ? " where the buffer is full" : "") +
-              ", whose memory bandwidth is not said; write cluster.host: {memory: 100 GB/s}, of one socket" +
+              " send by the host within a node" +
+              std::string(full ? " where the buffer is full" : "") +
+              ", whose memory bandwidth is not said; write cluster.host: {memory: 100 GB/s}, of "
+              "one socket" +
               std::string(full ? ", or a larger buffer" : ""));
 }
 
@@ -234,24 +241,27 @@ struct Compiler::Kept {
   std::optional<Infeasible> infeasible;
   std::optional<TrainingInputs> training_inputs;
   std::vector<TrainingGraph> training;  // one for each size of microbatch, the largest first
-  std::optional<SegmentInputs> segment_inputs;  // with training: of draft.program's segments, and of step
+  std::optional<SegmentInputs>
+      segment_inputs;  // with training: of draft.program's segments, and of step
   ProgramDraft draft;
   StepSegments step;
   SharedSegments shared;
   ProgramVerifier verifier;
-  bool verified = false;                        // a Program with these segments has been
+  bool verified = false;  // a Program with these segments has been
 
-  std::optional<Infeasible> make(const Graph& model, const Study& study, const SoftwareProfile& software,
-                                 PassLog& log);
+  std::optional<Infeasible> make(const Graph& model, const Study& study,
+                                 const SoftwareProfile& software, PassLog& log);
   void make_segments(const SegmentInputs& in, const SoftwareProfile& software, PassLog& log);
   void verify(PassLog& log);
 };
 
-void Compiler::Kept::make_segments(const SegmentInputs& in, const SoftwareProfile& software, PassLog& log) {
+void Compiler::Kept::make_segments(const SegmentInputs& in, const SoftwareProfile& software,
+                                   PassLog& log) {
   draft = ProgramDraft{};
   verified = false;
   draft = run_pass("instantiate", log, [&] {
-    return instantiate(training, in.forms, in.parallel, in.training, in.training.grad_dtype, in.horizon);
+    return instantiate(training, in.forms, in.parallel, in.training, in.training.grad_dtype,
+                       in.horizon);
   });
   if (!in.links.empty()) {
     run_pass("buffers", log, [&] {
@@ -265,10 +275,12 @@ void Compiler::Kept::make_segments(const SegmentInputs& in, const SoftwareProfil
       return 0;
     });
   }
-  if (in.parallel.pipeline > 1 && software.host_waits_for_transfers(any_splits(in.forms), in.parallel.virtual_stages > 1)) {
+  if (in.parallel.pipeline > 1 &&
+      software.host_waits_for_transfers(any_splits(in.forms), in.parallel.virtual_stages > 1)) {
     add_host_waits(draft);
   }
-  step = run_pass("step", log, [&] { return add_step_segments(draft, in.parallel, in.training, software); });
+  step = run_pass("step", log,
+                  [&] { return add_step_segments(draft, in.parallel, in.training, software); });
   if (in.post_validation) {
     run_pass("post_validation", log, [&] {
       add_post_validation(draft, in.parallel, step);
@@ -287,7 +299,8 @@ void Compiler::Kept::make_segments(const SegmentInputs& in, const SoftwareProfil
 
 void Compiler::Kept::verify(PassLog& log) {
   const auto problem = run_pass("verify", log, [&] {
-    return verified ? verifier.find_violation_of_lists(draft.program) : verifier.find_violation_of_all(draft.program);
+    return verified ? verifier.find_violation_of_lists(draft.program)
+                    : verifier.find_violation_of_all(draft.program);
   });
   if (problem) bug("after pass lower: " + *problem);
   verified = true;
@@ -305,7 +318,8 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Study& 
     segment_inputs.reset();
     training.clear();
     for (std::size_t size = 0; size < in.sizes.size(); ++size) {
-      auto made = make_training_graph(size == 0 ? model : model.smaller[size - 1], in, software, log);
+      auto made =
+          make_training_graph(size == 0 ? model : model.smaller[size - 1], in, software, log);
       if (auto* reason = std::get_if<Infeasible>(&made)) return *reason;
       training.push_back(std::move(std::get<TrainingGraph>(made)));
     }
@@ -318,8 +332,7 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Study& 
       layer_ranges(model.num_layers, training.front().num_stages, study.partition));
 
   if (const SegmentInputs in = trainyard::segment_inputs(
-          study, std::move(forms),
-          stage_pairs(log.schedule, size_of_microbatches(study.training)));
+          study, std::move(forms), stage_pairs(log.schedule, size_of_microbatches(study.training)));
       segment_inputs != in) {
     segment_inputs.reset();
     make_segments(in, software, log);
@@ -330,7 +343,8 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Study& 
   program.placement = make_placement(program.mesh, study.parallel.placement);
   size_buckets(draft.plan, study.parallel, program);
   draft.size_of = size_of_microbatches(study.training);
-  const auto lowered = run_pass("lower", log, [&] { return lower(draft, step, log.schedule, software); });
+  const auto lowered =
+      run_pass("lower", log, [&] { return lower(draft, step, log.schedule, software); });
   if (const auto* reason = std::get_if<Infeasible>(&lowered)) return *reason;
   verify(log);
   return std::nullopt;
@@ -340,7 +354,8 @@ Compiler::Compiler() : kept_(std::make_unique<Kept>()) {}
 Compiler::~Compiler() = default;
 
 std::variant<const Program*, Infeasible> Compiler::compile(const Graph& model, const Study& study,
-                                                           const SoftwareProfile& software, PassLog& log) {
+                                                           const SoftwareProfile& software,
+                                                           PassLog& log) {
   ProgramInputs inputs = program_inputs(study);
   if (kept_->program_inputs != inputs) {
     kept_->program_inputs.reset();

@@ -27,12 +27,13 @@ struct PassLog {
   std::vector<Entry> entries;
   std::vector<std::int64_t> first_layer;  // of each stage, and the number of layers at the end
   std::vector<double> kept;               // [stage]: share of its layers that are not recomputed
-  std::vector<int> units;                 // [stage]: layers or sublayers, of which `kept` is the share; stage-aware, group
+  std::vector<int>
+      units;  // [stage]: layers or sublayers, of which `kept` is the share; stage-aware, group
   PipelineSchedule schedule;
 };
 
-/// All that compile() and the graph and the software profile that it is given depend on in a study. Two
-/// studies with equal inputs have the same Program, whatever their clusters.
+/// All that compile() and the graph and the software profile that it is given depend on in a study.
+/// Two studies with equal inputs have the same Program, whatever their clusters.
 struct ProgramInputs {
   ModelConfig model;
   ParallelConfig parallel;
@@ -50,25 +51,27 @@ ProgramInputs program_inputs(const Study& study);
 
 /// Compiles one training step. Reads the study only, never the machine; nothing in it costs
 /// O(ranks x ops): the Program holds one list per pipeline rank, whatever the other degrees.
-/// Infeasible: the plan cannot be built, with the reason. A Program that fails verification is a bug
-/// of ours and aborts with what is wrong.
+/// Infeasible: the plan cannot be built, with the reason. A Program that fails verification is a
+/// bug of ours and aborts with what is wrong.
 std::variant<Program, Infeasible> compile(const Graph& model, const Study& study,
                                           const SoftwareProfile& software, PassLog& log);
 
-/// Compiles one study after another. A pass whose inputs are those of the study before is not run again:
+/// Compiles one study after another. A pass whose inputs are those of the study before is not run
+/// again:
 ///
 ///   training graph   model, kernels, tensor degree, number of stages, recompute
-///   segments         the same, the other degrees, ZeRO, optimizer; of data only whether it is above 1
-///   lists of calls   everything
+///   segments         the same, the other degrees, ZeRO, optimizer; of data only whether it is
+///   above 1 lists of calls   everything
 ///
-/// So of plans that differ in nodes, batch or schedule only the lists are made. Keeps one of each, thus
-/// about as much memory as one compile() uses.
+/// So of plans that differ in nodes, batch or schedule only the lists are made. Keeps one of each,
+/// thus about as much memory as one compile() uses.
 class Compiler {
  public:
   Compiler();
   ~Compiler();
 
-  /// As trainyard::compile(). The Program lives here until the next call. `log` has the passes of this call.
+  /// As trainyard::compile(). The Program lives here until the next call. `log` has the passes of
+  /// this call.
   std::variant<const Program*, Infeasible> compile(const Graph& model, const Study& study,
                                                    const SoftwareProfile& software, PassLog& log);
 

@@ -50,9 +50,9 @@ TensorId masked_token_loss(ModelBuilder& m, TensorId x, TensorId tokens) {
   x = m.graph.linear("mlm_head.dense", x, config.hidden, /*bias=*/true, SplitHint::kNone);
   x = head_activation(m, x);
   x = m.graph.layer_norm("mlm_head.norm", x);
-  const TensorId bias = m.graph.parameter("mlm_head.bias", {config.vocab}, SplitHint::kVocabulary,
-                                          /*decay=*/false, config.pad_vocab_to,
-                                          {.init = Init::kZeros});
+  const TensorId bias =
+      m.graph.parameter("mlm_head.bias", {config.vocab}, SplitHint::kVocabulary,
+                        /*decay=*/false, config.pad_vocab_to, {.init = Init::kZeros});
   m.graph.set_head(false);
   const TensorId logits = m.graph.lm_head("mlm_head", x, table, bias);
   return m.graph.cross_entropy("loss", logits, token_input(m, "labels", config.seq_len),

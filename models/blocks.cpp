@@ -14,16 +14,11 @@ struct ActivationOp {
 
 ActivationOp activation_op(Activation activation) {
   switch (activation) {
-    case Activation::kGelu:
-      return {OpKind::kGelu, false, false};
-    case Activation::kGeluTanh:
-      return {OpKind::kGelu, true, false};
-    case Activation::kRelu:
-      return {OpKind::kRelu, false, false};
-    case Activation::kSwiglu:
-      return {OpKind::kSwiglu, false, true};
-    case Activation::kGeglu:
-      return {OpKind::kGeglu, true, true};  // T5 1.1 gates with gelu_new
+    case Activation::kGelu: return {OpKind::kGelu, false, false};
+    case Activation::kGeluTanh: return {OpKind::kGelu, true, false};
+    case Activation::kRelu: return {OpKind::kRelu, false, false};
+    case Activation::kSwiglu: return {OpKind::kSwiglu, false, true};
+    case Activation::kGeglu: return {OpKind::kGeglu, true, true};  // T5 1.1 gates with gelu_new
   }
   return {OpKind::kGelu, false, false};
 }
@@ -87,10 +82,10 @@ TensorId self_attention(ModelBuilder& m, const std::string& module, TensorId x,
   const std::int64_t qkv_width = (config.heads + 2 * config.kv_heads) * config.head_dim;
   const std::int64_t kv_width = config.kv_heads * config.head_dim;
   const auto [q, k, v] = query_key_value_deviation(config);
-  TensorId qkv = m.graph.linear(module + ".qkv", x, qkv_width, config.qkv_bias, SplitHint::kColumn,
-                                {.parts = {{"q", config.heads * config.head_dim, q},
-                                           {"k", kv_width, k},
-                                           {"v", kv_width, v}}});
+  TensorId qkv = m.graph.linear(
+      module + ".qkv", x, qkv_width, config.qkv_bias, SplitHint::kColumn,
+      {.parts = {
+           {"q", config.heads * config.head_dim, q}, {"k", kv_width, k}, {"v", kv_width, v}}});
   if (how.rope) qkv = m.graph.rope(module, qkv, shape);
   const TensorId context = m.graph.attention(module, qkv, shape, how.mask, how.bias);
   return m.graph.linear(module + ".proj", context, config.hidden, config.linear_bias,

@@ -16,7 +16,9 @@ namespace trainyard {
 /// A model under construction.
 struct ModelBuilder {
   ModelBuilder(const ModelConfig& c, const BuildOptions& o)
-      : graph(c.name, o.compute), config(c), options(o) {
+      : graph(c.name, o.compute),
+        config(c),
+        options(o) {
     graph.set_norm_eps(c.norm_eps);
   }
 
@@ -29,7 +31,8 @@ struct ModelBuilder {
 /// sqrt(2 layers) (Radford et al. 2019); T5: 1 / sqrt(fan in), its queries over sqrt(head dim) more
 /// (Raffel et al. 2020; Hugging Face's T5).
 double input_deviation(const ModelConfig& config);
-double output_deviation(const ModelConfig& config, std::int64_t width);  // of a projection [D, width]
+double output_deviation(const ModelConfig& config,
+                        std::int64_t width);  // of a projection [D, width]
 std::array<float, 3> query_key_value_deviation(const ModelConfig& config);
 
 /// Data input of integers [B, length]: tokens, positions, labels.

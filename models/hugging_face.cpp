@@ -19,15 +19,17 @@ constexpr std::size_t kMaxFileBytes = 1 << 20;  // real ones are a few KB
 
 const HuggingFaceKey* find_key(std::string_view type, std::string_view key) {
   const auto keys = hugging_face_keys();
-  const auto found = std::find_if(keys.begin(), keys.end(),
-                                  [&](const HuggingFaceKey& row) { return row.model_type == type && row.key == key; });
+  const auto found = std::find_if(keys.begin(), keys.end(), [&](const HuggingFaceKey& row) {
+    return row.model_type == type && row.key == key;
+  });
   return found == keys.end() ? nullptr : &*found;
 }
 
 /// The value of a key, or where it is absent or null its default.
 JsonFile::Json value_of(const JsonObject& json, const HuggingFaceKey& row) {
   const auto value = json.json().find(row.key);
-  return value == json.json().end() || value->is_null() ? JsonFile::Json::parse(row.otherwise) : *value;
+  return value == json.json().end() || value->is_null() ? JsonFile::Json::parse(row.otherwise)
+                                                        : *value;
 }
 
 /// Refuses what would make another model, and names in one warning all keys that no such model has.
@@ -46,14 +48,15 @@ void check_keys(const JsonObject& json, const std::string& type, HuggingFaceMode
     } else if (row->use == KeyUse::kOtherName) {
       const JsonFile::Json meant = value_of(json, *find_key(type, row->otherwise));
       if (value != meant) {
-        json.fail(key, "another name of " + std::string(row->otherwise) + ", which is " + shorten(meant) + ", got " +
-                           shorten(value));
+        json.fail(key, "another name of " + std::string(row->otherwise) + ", which is " +
+                           shorten(meant) + ", got " + shorten(value));
       }
     }
   }
   if (unknown.empty()) return;
-  model.warnings.push_back(to_string(json.where(first)) + ": left out, since " + type + " has no such keys in " +
-                           "transformers " + kTransformersVersion + ": " + join_words(unknown));
+  model.warnings.push_back(to_string(json.where(first)) + ": left out, since " + type +
+                           " has no such keys in " + "transformers " + kTransformersVersion + ": " +
+                           join_words(unknown));
 }
 
 double norm_eps(const JsonObject& json, const char* key, double otherwise) {
@@ -158,11 +161,12 @@ Activation t5_activation(const JsonObject& json) {
   const auto* const known = std::find_if(std::begin(kT5Activations), std::end(kT5Activations),
                                          [&](const T5Activation& one) { return one.name == name; });
   if (known == std::end(kT5Activations)) {
-    json.fail("feed_forward_proj",
-              "unknown activation " + trainyard::quoted(name) + "; expected relu, gelu, gated-gelu or gated-silu");
+    json.fail("feed_forward_proj", "unknown activation " + trainyard::quoted(name) +
+                                       "; expected relu, gelu, gated-gelu or gated-silu");
   }
   if (json.text("dense_act_fn", known->function) != known->function) {
-    json.fail("dense_act_fn", std::string("expected ") + known->function + ", that of feed_forward_proj " + name);
+    json.fail("dense_act_fn",
+              std::string("expected ") + known->function + ", that of feed_forward_proj " + name);
   }
   if (json.boolean("is_gated_act", known->gated) != known->gated) {
     json.fail("is_gated_act", "contradicts feed_forward_proj, " + name);
@@ -170,14 +174,15 @@ Activation t5_activation(const JsonObject& json) {
   return known->activation;
 }
 
-/// transformers 5 ties every T5 in its config and says apart whether the head is scaled as that of a tied
-/// model. What is not scaled (T5 1.1) has a head of its own in the published files.
+/// transformers 5 ties every T5 in its config and says apart whether the head is scaled as that of
+/// a tied model. What is not scaled (T5 1.1) has a head of its own in the published files.
 bool t5_is_tied(const JsonObject& json) {
   const bool tied = json.boolean("tie_word_embeddings", true);
   const bool scaled = json.boolean("scale_decoder_outputs", tied);
   if (scaled && !tied) {
-    json.fail("scale_decoder_outputs", "a head of its own that is scaled is not modelled; expected false where "
-                                       "tie_word_embeddings is false");
+    json.fail("scale_decoder_outputs",
+              "a head of its own that is scaled is not modelled; expected false where "
+              "tie_word_embeddings is false");
   }
   return scaled;
 }
@@ -207,18 +212,22 @@ ModelConfig read_t5(const JsonObject& json) {
 /// Refuses angles that are anything but position * base^(-2i/H).
 void expect_plain_rope(const JsonObject& rope) {
   for (const std::string key : {"full_attention", "sliding_attention"}) {
-    if (rope.is_set(key)) rope.fail(key, "rotary embeddings that differ from layer to layer are not modelled");
+    if (rope.is_set(key))
+      rope.fail(key, "rotary embeddings that differ from layer to layer are not modelled");
   }
   const std::string type = rope.text("rope_type", rope.text("type", "default"));
   if (type != "default") {
-    rope.fail(rope.is_set("rope_type") ? "rope_type" : "type", "'" + type + "' is not modelled; expected default");
+    rope.fail(rope.is_set("rope_type") ? "rope_type" : "type",
+              "'" + type + "' is not modelled; expected default");
   }
   if (rope.number("partial_rotary_factor", 1, 0, 2) != 1) {
-    rope.fail("partial_rotary_factor", "rotary embeddings of a part of a head are not modelled; expected 1");
+    rope.fail("partial_rotary_factor",
+              "rotary embeddings of a part of a head are not modelled; expected 1");
   }
 }
 
-/// The base of the rotary angles: transformers 5 keeps it in rope_parameters, earlier versions at the top.
+/// The base of the rotary angles: transformers 5 keeps it in rope_parameters, earlier versions at
+/// the top.
 double rope_base(const JsonObject& json) {
   if (const auto scaling = json.object("rope_scaling")) expect_plain_rope(*scaling);
   const double base = rope_theta(json, 10000);
@@ -285,7 +294,8 @@ bool has_windows(const JsonObject& json, std::int64_t layers) {
   if (!json.is_set("layer_types")) return json.integer("max_window_layers", 28, 0) < layers;
   const JsonFile::Json& types = json.json().at("layer_types");
   if (!types.is_array()) json.fail("layer_types", "expected a list, got " + shorten(types));
-  return std::any_of(types.begin(), types.end(), [](const JsonFile::Json& type) { return type != "full_attention"; });
+  return std::any_of(types.begin(), types.end(),
+                     [](const JsonFile::Json& type) { return type != "full_attention"; });
 }
 
 /// 0: none. Null, unlike absent, says so.
@@ -314,11 +324,13 @@ HuggingFaceModel read_model(const JsonObject& json) {
     model.config = read_llama_like(
         json, {.vocab = 151936, .ffn = 22016, .kv_heads = 32, .max_positions = 32768});
     model.config.qkv_bias = true;
-    if (has_windows(json, model.config.layers)) model.config.attention_window = sliding_window(json);
+    if (has_windows(json, model.config.layers))
+      model.config.attention_window = sliding_window(json);
   } else {
-    json.fail("model_type", (type.empty() ? "missing" : "unknown model type " + trainyard::quoted(type)) +
-                                std::string("; expected gpt2, bert, roberta, t5, llama, mistral "
-                                            "or qwen2"));
+    json.fail("model_type",
+              (type.empty() ? "missing" : "unknown model type " + trainyard::quoted(type)) +
+                  std::string("; expected gpt2, bert, roberta, t5, llama, mistral "
+                              "or qwen2"));
   }
   check_keys(json, type, model);
   return model;

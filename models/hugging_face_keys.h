@@ -1,5 +1,5 @@
-// Every key that a config.json may have, by model type, and what becomes of it here. hugging_face_keys.py makes the
-// table from the transformers library.
+// Every key that a config.json may have, by model type, and what becomes of it here.
+// hugging_face_keys.py makes the table from the transformers library.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 namespace trainyard {
 
 enum class KeyUse : std::uint8_t {
-  kUsed,       // hugging_face.cpp reads it
-  kHarmless,   // the model that a study trains is the same with any value
-  kRefused,    // a value other than the default makes a model that no family here has
-  kOtherName   // of the key that `otherwise` names
+  kUsed,      // hugging_face.cpp reads it
+  kHarmless,  // the model that a study trains is the same with any value
+  kRefused,   // a value other than the default makes a model that no family here has
+  kOtherName  // of the key that `otherwise` names
 };
 
 struct HuggingFaceKey {

@@ -20,16 +20,18 @@ bool JsonObject::is_null(const std::string& key) const {
   return value != nullptr && value->is_null();
 }
 
-std::int64_t JsonObject::integer(const std::string& key, std::int64_t otherwise, std::int64_t least) const {
+std::int64_t JsonObject::integer(const std::string& key, std::int64_t otherwise,
+                                 std::int64_t least) const {
   return is_set(key) ? fields_.integer(key, least, kMaxInteger) : otherwise;
 }
 
-double JsonObject::number(const std::string& key, double otherwise, double least, double below) const {
+double JsonObject::number(const std::string& key, double otherwise, double least,
+                          double below) const {
   if (!is_set(key)) return otherwise;
   const double number = fields_.number(key);
   if (number >= least && number < below) return number;
-  fail(key, "expected at least " + number_text(least) + " and less than " + number_text(below) + ", got " +
-                shorten(*find(key)));
+  fail(key, "expected at least " + number_text(least) + " and less than " + number_text(below) +
+                ", got " + shorten(*find(key)));
 }
 
 bool JsonObject::boolean(const std::string& key, bool otherwise) const {

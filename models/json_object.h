@@ -19,7 +19,8 @@ class JsonObject {
   bool is_null(const std::string& key) const;  // there, and null
   bool is_set(const std::string& key) const { return find(key) != nullptr; }
 
-  std::int64_t integer(const std::string& key, std::int64_t otherwise, std::int64_t least = 1) const;  // at most 2^30
+  std::int64_t integer(const std::string& key, std::int64_t otherwise,
+                       std::int64_t least = 1) const;  // at most 2^30
   double number(const std::string& key, double otherwise, double least, double below) const;
   bool boolean(const std::string& key, bool otherwise) const;
   std::string text(const std::string& key, const std::string& otherwise) const;
@@ -27,20 +28,29 @@ class JsonObject {
   std::optional<JsonObject> object(const std::string& key) const;
 
   const JsonFile::Json& json() const { return fields_.json(); }
-  SourcePos where(const std::string& key) const { return fields_.where(key); }  // where absent: of the object
-  [[noreturn]] void fail(const std::string& key, const std::string& problem) const { fields_.fail(key, problem); }
+  SourcePos where(const std::string& key) const {
+    return fields_.where(key);
+  }  // where absent: of the object
+  [[noreturn]] void fail(const std::string& key, const std::string& problem) const {
+    fields_.fail(key, problem);
+  }
 
  private:
   /// A file with the text that it was read from.
   struct Source {
-    Source(std::string whole, std::string name) : text(std::move(whole)), file(text, std::move(name)) {}
+    Source(std::string whole, std::string name)
+        : text(std::move(whole)),
+          file(text, std::move(name)) {}
     const std::string text;
     const JsonFile file;
   };
 
-  explicit JsonObject(std::shared_ptr<const Source> source) : source_(std::move(source)), fields_(source_->file) {}
+  explicit JsonObject(std::shared_ptr<const Source> source)
+      : source_(std::move(source)),
+        fields_(source_->file) {}
   JsonObject(std::shared_ptr<const Source> source, JsonFields fields)
-      : source_(std::move(source)), fields_(std::move(fields)) {}
+      : source_(std::move(source)),
+        fields_(std::move(fields)) {}
   const JsonFile::Json* find(const std::string& key) const;  // nullptr: absent or null
 
   std::shared_ptr<const Source> source_;

@@ -90,15 +90,17 @@ Problem find_relation_problem(const ModelConfig& config) {
 }
 
 Problem find_attention_problem(const ModelConfig& config) {
-  if (config.family != Family::kGpt && (!config.scaled_attention || config.layer_scaled_attention)) {
+  if (config.family != Family::kGpt &&
+      (!config.scaled_attention || config.layer_scaled_attention)) {
     return ModelProblem{config.scaled_attention ? "layer_scaled_attention" : "scaled_attention",
                         "only gpt chooses how scores are scaled; leave this key out"};
   }
   const std::int64_t longest = std::max(config.seq_len, config.decoder_seq_len);
   if (config.attention_window > 0 && config.attention_window < longest) {
     return ModelProblem{"attention_window",
-                        "a window of " + std::to_string(config.attention_window) + " tokens is shorter than the " +
-                            std::to_string(longest) + " of a sequence, which is not in this version; say a seq_len of " +
+                        "a window of " + std::to_string(config.attention_window) +
+                            " tokens is shorter than the " + std::to_string(longest) +
+                            " of a sequence, which is not in this version; say a seq_len of " +
                             "at most " + std::to_string(config.attention_window)};
   }
   return std::nullopt;
@@ -107,8 +109,8 @@ Problem find_attention_problem(const ModelConfig& config) {
 /// Numbers of the layers, in the ranges that a study has for them.
 Problem find_number_problem(const ModelConfig& config) {
   const auto outside = [](const char* key, double value, double least, double below) {
-    return ModelProblem{key, "expected at least " + number_text(least) + " and less than " + number_text(below) +
-                                 ", got " + number_text(value)};
+    return ModelProblem{key, "expected at least " + number_text(least) + " and less than " +
+                                 number_text(below) + ", got " + number_text(value)};
   };
   if (!(config.norm_eps >= 0 && config.norm_eps < kNormEpsBelow)) {
     return outside("norm_eps", config.norm_eps, 0, kNormEpsBelow);
@@ -134,14 +136,10 @@ void check_options(const ModelConfig& config, const BuildOptions& options) {
 
 Graph build_family(const ModelConfig& config, const BuildOptions& options) {
   switch (config.family) {
-    case Family::kGpt:
-      return build_gpt(config, options);
-    case Family::kBert:
-      return build_bert(config, options);
-    case Family::kT5:
-      return build_t5(config, options);
-    case Family::kLlama:
-      return build_llama(config, options);
+    case Family::kGpt: return build_gpt(config, options);
+    case Family::kBert: return build_bert(config, options);
+    case Family::kT5: return build_t5(config, options);
+    case Family::kLlama: return build_llama(config, options);
   }
   bug("a family without a builder");
 }

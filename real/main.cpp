@@ -1,5 +1,6 @@
-// trainyard-real: the commands that need LibTorch. `trainyard train`, `emulate` and `calibrate --device` run it; it is a program
-// of its own because LibTorch takes longer to load than a simulation takes.
+// trainyard-real: the commands that need LibTorch. `trainyard train`, `emulate` and `calibrate
+// --device` run it; it is a program of its own because LibTorch takes longer to load than a
+// simulation takes.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -42,13 +43,15 @@ struct Asked {
 };
 
 void print_error(const Asked& asked, int exit, const std::string& message) {
-  const nlohmann::ordered_json error = {{"error", {{"exit", exit}, {"message", message}, {"where", asked.study}}}};
+  const nlohmann::ordered_json error = {
+      {"error", {{"exit", exit}, {"message", message}, {"where", asked.study}}}};
   std::printf("%s\n", error.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   std::fflush(stdout);
 }
 
 /// One message per run: the supervisor prints that of the rank that failed first.
-int fail(int exit, const std::string& message, const Asked& asked, const std::optional<RankEnvironment>& environment = {}) {
+int fail(int exit, const std::string& message, const Asked& asked,
+         const std::optional<RankEnvironment>& environment = {}) {
   const bool supervised = environment && environment->launcher == kOwnLauncher;
   if (supervised) report_rank_error(*environment, {exit, message});
   if (!supervised) {
@@ -60,7 +63,8 @@ int fail(int exit, const std::string& message, const Asked& asked, const std::op
 }
 
 /// Runs a command; what it throws becomes its exit.
-int guarded(const Asked& asked, const std::optional<RankEnvironment>& environment, const std::function<int()>& command) {
+int guarded(const Asked& asked, const std::optional<RankEnvironment>& environment,
+            const std::function<int()>& command) {
   try {
     return command();
   } catch (const std::exception&) {
@@ -84,8 +88,9 @@ int run_training(const TrainOptions& options, const RankEnvironment& environment
   if (prepares) folder.emplace(options);
   const TrainingPlan plan = plan_training(options);
   if (environment.world_size != plan.num_ranks) {
-    throw ConfigError(options.study + ": the plan has " + std::to_string(plan.num_ranks) + " ranks, " +
-                      environment.launcher + " started " + std::to_string(environment.world_size));
+    throw ConfigError(options.study + ": the plan has " + std::to_string(plan.num_ranks) +
+                      " ranks, " + environment.launcher + " started " +
+                      std::to_string(environment.world_size));
   }
   if (prepares) {
     check_inputs(plan, options);
@@ -111,12 +116,15 @@ int start_training(const TrainOptions& options, std::vector<std::string> argumen
     keeps(end.kept.empty() ? kept_of(plan) : end.kept);
     return ended_by_signal(end.signal);
   }
-  if (options.json && !end.message.empty()) print_error({options.study, true}, end.exit, end.message);
+  if (options.json && !end.message.empty())
+    print_error({options.study, true}, end.exit, end.message);
   return end.exit;
 }
 
-/// Runs a command that may be one rank of several, whose environment it gets; what it throws becomes its exit.
-int guarded_rank(const Asked& asked, const std::function<int(const std::optional<RankEnvironment>&)>& command) {
+/// Runs a command that may be one rank of several, whose environment it gets; what it throws
+/// becomes its exit.
+int guarded_rank(const Asked& asked,
+                 const std::function<int(const std::optional<RankEnvironment>&)>& command) {
   std::optional<RankEnvironment> environment;
   const int exit = guarded(asked, std::nullopt, [&] {
     environment = read_rank_environment(environment_variable);
@@ -127,10 +135,11 @@ int guarded_rank(const Asked& asked, const std::function<int(const std::optional
 }
 
 int train(const TrainOptions& options, int argc, char** argv) {
-  return guarded_rank({options.study, options.json}, [&](const std::optional<RankEnvironment>& environment) {
-    if (!environment) return start_training(options, {argv, argv + argc});
-    return run_training(options, *environment);
-  });
+  return guarded_rank({options.study, options.json},
+                      [&](const std::optional<RankEnvironment>& environment) {
+                        if (!environment) return start_training(options, {argv, argv + argc});
+                        return run_training(options, *environment);
+                      });
 }
 
 int measure(const MeasureOptions& options, int argc, char** argv) {
@@ -143,10 +152,13 @@ int emulate_ranks(const EmulateOptions& options) {
   return guarded({options.study, options.json}, std::nullopt, [&] {
     retain_cpu_memory();
     const Emulation emulation = emulate(options);
-    if (options.json) print_answer(emulation_json(emulation));
-    else print_text(emulation_text(emulation));
+    if (options.json)
+      print_answer(emulation_json(emulation));
+    else
+      print_text(emulation_text(emulation));
     if (emulation.fits()) return kDone;
-    say(options.study + ": an emulated rank does not fit in the memory of " + emulation.study_device);
+    say(options.study + ": an emulated rank does not fit in the memory of " +
+        emulation.study_device);
     return kCannotRun;
   });
 }
@@ -155,16 +167,20 @@ int run(int argc, char** argv) {
   TrainOptions training;
   EmulateOptions emulation;
   MeasureOptions measured;
-  CLI::App app{"Trainyard: trains a study for real, or a rank of it, or times this machine", "trainyard"};
+  CLI::App app{"Trainyard: trains a study for real, or a rank of it, or times this machine",
+               "trainyard"};
   app.require_subcommand(1);
   int exit = kDone;
   CLI::App* command = app.add_subcommand("train", "train the study's model with its plan");
   add_train_options(*command, training);
   command->callback([&] { exit = train(training, argc, argv); });
-  command = app.add_subcommand("emulate", "run ranks of the study's plan alone on this machine, and simulate them among their peers");
+  command = app.add_subcommand(
+      "emulate",
+      "run ranks of the study's plan alone on this machine, and simulate them among their peers");
   add_emulate_options(*command, emulation);
   command->callback([&] { exit = emulate_ranks(emulation); });
-  command = app.add_subcommand("calibrate", "time this machine's kernels and links, and write its profile");
+  command = app.add_subcommand("calibrate",
+                               "time this machine's kernels and links, and write its profile");
   add_measure_options(*command, measured);
   command->callback([&] { exit = measure(measured, argc, argv); });
   try {
@@ -173,7 +189,8 @@ int run(int argc, char** argv) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
     const bool json = training.json || emulation.json || measured.json;
-    return fail(kWrongInput, error.what(), {training.study.empty() ? emulation.study : training.study, json});
+    return fail(kWrongInput, error.what(),
+                {training.study.empty() ? emulation.study : training.study, json});
   }
   return exit;
 }
@@ -184,12 +201,13 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   trainyard::end_with_supervisor();
-  // Started without `trainyard`, by torchrun say: begins again, since libgomp has read its limit already. Where that
-  // fails its threads spin longer, no more.
+  // Started without `trainyard`, by torchrun say: begins again, since libgomp has read its limit
+  // already. Where that fails its threads spin longer, no more.
   if (trainyard::limit_spinning()) execv("/proc/self/exe", argv);
   // A file that may not grow is an error of the write, not the end of the process.
   std::signal(SIGXFSZ, SIG_IGN);
-  // Nor is a peer that has gone: the store's server writes to sockets as libuv does, which leaves this to programs.
+  // Nor is a peer that has gone: the store's server writes to sockets as libuv does, which leaves
+  // this to programs.
   std::signal(SIGPIPE, SIG_IGN);
   // The ranks of our own launcher are its to end.
   if (!trainyard::is_started_by_supervisor()) trainyard::end_on_signals();

@@ -1,5 +1,5 @@
-// LibTorch's tensors and operators, precompiled: nothing in real/ includes more of it, but comm/gloo.cpp
-// and what talks to the store.
+// LibTorch's tensors and operators, precompiled: nothing in real/ includes more of it, but
+// comm/gloo.cpp and what talks to the store.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -8,7 +8,8 @@
 
 namespace trainyard {
 
-FlowNetwork::FlowNetwork(std::vector<double> capacities, std::vector<double> paces, bool everything_shared)
+FlowNetwork::FlowNetwork(std::vector<double> capacities, std::vector<double> paces,
+                         bool everything_shared)
     : capacities_(std::move(capacities)),
       paces_(std::move(paces)),
       everything_shared_(everything_shared),
@@ -81,14 +82,17 @@ void FlowNetwork::catch_up() {
 }
 
 void FlowNetwork::drop_void_events() {
-  while (!events_.empty() && active_[static_cast<std::size_t>(events_.top().slot)].version != events_.top().version) events_.pop();
+  while (!events_.empty() &&
+         active_[static_cast<std::size_t>(events_.top().slot)].version != events_.top().version)
+    events_.pop();
 }
 
 void FlowNetwork::next(std::vector<Ended>& ended, Seconds limit) {
   const std::size_t before = ended.size();
   while (ended.size() == before) {
     drop_void_events();
-    const Seconds own = events_.empty() ? std::numeric_limits<double>::infinity() : events_.top().time;
+    const Seconds own =
+        events_.empty() ? std::numeric_limits<double>::infinity() : events_.top().time;
     if (simgrid_->num_active() > 0) {
       const Seconds until = std::min(own, limit);
       ended_slots_.clear();
@@ -108,7 +112,8 @@ void FlowNetwork::next(std::vector<Ended>& ended, Seconds limit) {
     events_.pop();
     now_ = event.time;
     ++num_events_;
-    if (active_[static_cast<std::size_t>(event.slot)].state == State::kLatency && active_[static_cast<std::size_t>(event.slot)].flow->work > 0) {
+    if (active_[static_cast<std::size_t>(event.slot)].state == State::kLatency &&
+        active_[static_cast<std::size_t>(event.slot)].flow->work > 0) {
       begin(event.slot);
     } else {
       end(event.slot, ended);
@@ -120,7 +125,8 @@ void FlowNetwork::begin(std::int32_t slot) {
   Active& entry = active_[static_cast<std::size_t>(slot)];
   entry.begin = now_;
   bool alone = !everything_shared_;
-  for (const SharedLinkUse& use : entry.flow->links) alone = alone && links_[static_cast<std::size_t>(use.link)].users.empty();
+  for (const SharedLinkUse& use : entry.flow->links)
+    alone = alone && links_[static_cast<std::size_t>(use.link)].users.empty();
   if (alone) {
     entry.state = State::kAlone;
     entry.left = entry.flow->alone;
@@ -165,7 +171,8 @@ void FlowNetwork::end(std::int32_t slot, std::vector<Ended>& ended) {
       const auto it = std::find(link.users.begin(), link.users.end(), slot);
       *it = link.users.back();
       link.users.pop_back();
-      if (link.messages > 1 && link.messages - use.messages <= 1) link.shared += now_ - link.shared_since;
+      if (link.messages > 1 && link.messages - use.messages <= 1)
+        link.shared += now_ - link.shared_since;
       link.messages -= use.messages;
     }
   }

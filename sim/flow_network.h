@@ -1,10 +1,10 @@
-// Flows on links: alone a flow takes a known time, and only where it meets another does SimGrid say how
-// they share (shared_links.h).
+// Flows on links: alone a flow takes a known time, and only where it meets another does SimGrid say
+// how they share (shared_links.h).
 //
-// A flow that has all its links to itself keeps the time it takes alone, and no simulation is needed for
-// it. The moment another one wants one of its links, both (the first with what is left of it) go to
-// SimGrid. Exact, since max-min rates of flows that share nothing, directly or through others, do not
-// depend on each other.
+// A flow that has all its links to itself keeps the time it takes alone, and no simulation is
+// needed for it. The moment another one wants one of its links, both (the first with what is left
+// of it) go to SimGrid. Exact, since max-min rates of flows that share nothing, directly or through
+// others, do not depend on each other.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,12 @@
 namespace trainyard {
 
 struct Flow {
-  Seconds latency = 0;   // before its transfer begins
-  double work = 0;       // of the transfer; 0: it is over with the latency
-  Seconds alone = 0;     // the transfer, nobody else on its links
+  Seconds latency = 0;  // before its transfer begins
+  double work = 0;      // of the transfer; 0: it is over with the latency
+  Seconds alone = 0;    // the transfer, nobody else on its links
   std::vector<SharedLinkUse> links;
-  std::int32_t pace = -1;  // that it is held to where links alone would let it be faster; -1: they would not
+  std::int32_t pace =
+      -1;  // that it is held to where links alone would let it be faster; -1: they would not
 };
 
 class FlowNetwork {
@@ -32,22 +33,23 @@ class FlowNetwork {
     Seconds end;
   };
 
-  /// [link]: capacity; [pace]: work per second. `everything_shared`: SimGrid times every flow, alone or not (slow, equal).
+  /// [link]: capacity; [pace]: work per second. `everything_shared`: SimGrid times every flow,
+  /// alone or not (slow, equal).
   FlowNetwork(std::vector<double> capacities, std::vector<double> paces, bool everything_shared);
 
   /// Calls `body`, from inside which alone the other functions may be called. Once per object.
   void run(const std::function<void()>& body);
 
-  /// `flow` must live until it has ended. `at`: not before the latest instant that next() has come to. `cookie` comes
-  /// back when the flow ends; its upper half is what slow() calls it by.
+  /// `flow` must live until it has ended. `at`: not before the latest instant that next() has come
+  /// to. `cookie` comes back when the flow ends; its upper half is what slow() calls it by.
   void start(const Flow& flow, Seconds at, std::uint64_t cookie);
 
-  /// From now on all flows whose cookie begins with `call`, those to come too, progress at 1/factor of their rate,
-  /// and keep their share of the links.
+  /// From now on all flows whose cookie begins with `call`, those to come too, progress at 1/factor
+  /// of their rate, and keep their share of the links.
   void slow(std::uint32_t call, double factor);
 
-  /// Appends the flows that end next, all at one instant; none, if that is later than `until`, and time has come to
-  /// `until` then. Something must be under way.
+  /// Appends the flows that end next, all at one instant; none, if that is later than `until`, and
+  /// time has come to `until` then. Something must be under way.
   void next(std::vector<Ended>& ended, Seconds until);
 
   Seconds now() const { return now_; }
@@ -70,9 +72,9 @@ class FlowNetwork {
   struct Active {
     const Flow* flow = nullptr;
     std::uint64_t cookie = 0;
-    Seconds begin = 0;          // of the transfer, or of the pace it goes at
-    Seconds left = 0;           // of the latency or of the transfer, at `begin`, at full pace and alone
-    double factor = 1;          // by which it is slowed
+    Seconds begin = 0;  // of the transfer, or of the pace it goes at
+    Seconds left = 0;   // of the latency or of the transfer, at `begin`, at full pace and alone
+    double factor = 1;  // by which it is slowed
     std::uint32_t version = 0;  // events of other versions are void
     State state = State::kNone;
   };

@@ -10,9 +10,12 @@
 
 namespace trainyard {
 
-MessageNetwork::MessageNetwork(const RunPlan& plan, const Network& network, const Contention& contention,
-                               bool step, bool everything_shared)
-    : plan_(plan), network_(network), contention_(contention), step_(step) {
+MessageNetwork::MessageNetwork(const RunPlan& plan, const Network& network,
+                               const Contention& contention, bool step, bool everything_shared)
+    : plan_(plan),
+      network_(network),
+      contention_(contention),
+      step_(step) {
   const std::size_t num_links = plan.folds.links.size();
   divisors_.assign(num_links, 0);
   for (const auto& shapes : plan.folds.edges) {
@@ -42,9 +45,10 @@ MessageNetwork::MessageNetwork(const RunPlan& plan, const Network& network, cons
   flows_ = std::make_unique<FlowNetwork>(std::move(scaled), std::move(paces_), everything_shared);
 }
 
-/// `bytes`: of an edge, in the unit of `uses`. Where the closed form is slower than its links would be, the flow is held
-/// to that pace, and leaves to others what it does not use.
-Flow MessageNetwork::make_flow(Seconds latency, Seconds transfer, double bytes, const std::vector<ChannelUse>& uses) {
+/// `bytes`: of an edge, in the unit of `uses`. Where the closed form is slower than its links would
+/// be, the flow is held to that pace, and leaves to others what it does not use.
+Flow MessageNetwork::make_flow(Seconds latency, Seconds transfer, double bytes,
+                               const std::vector<ChannelUse>& uses) {
   Flow flow;
   flow.latency = latency;
   double slowest = 0;  // seconds per byte of its class together
@@ -64,7 +68,8 @@ Flow MessageNetwork::make_flow(Seconds latency, Seconds transfer, double bytes, 
     flow.latency += transfer;
     return flow;
   }
-  // Rounding apart, no closed form is faster than its links, but one of which a framework hides a part.
+  // Rounding apart, no closed form is faster than its links, but one of which a framework hides a
+  // part.
   flow.work = std::min(bytes, transfer / own);
   flow.alone = std::max(transfer, flow.work * slowest);
   if (flow.work * own < transfer * (1 - 1e-12)) flow.pace = pace(flow.work / transfer);
@@ -72,13 +77,15 @@ Flow MessageNetwork::make_flow(Seconds latency, Seconds transfer, double bytes, 
     const auto link = static_cast<std::size_t>(uses[i].link);
     if (!std::isfinite(capacities_[link])) continue;
     if (i != at && !step_ && !contention_.link[link]) continue;
-    flow.links.push_back({uses[i].link, uses[i].load / divisors_[link], uses[i].load / uses[i].times});
+    flow.links.push_back(
+        {uses[i].link, uses[i].load / divisors_[link], uses[i].load / uses[i].times});
   }
   return flow;
 }
 
 std::int32_t MessageNetwork::pace(double rate) {
-  const auto [it, fresh] = number_of_pace_.try_emplace(rate, static_cast<std::int32_t>(paces_.size()));
+  const auto [it, fresh] =
+      number_of_pace_.try_emplace(rate, static_cast<std::int32_t>(paces_.size()));
   if (fresh) paces_.push_back(rate);
   return it->second;
 }
@@ -87,7 +94,8 @@ double MessageNetwork::seconds(const ChannelUse& use) const {
   return static_cast<double>(use.times) / capacities_[static_cast<std::size_t>(use.link)];
 }
 
-MessageNetwork::Phase MessageNetwork::fluid_phase(ChannelId channel, OpKind kind, const CollectivePhase& phase) {
+MessageNetwork::Phase MessageNetwork::fluid_phase(ChannelId channel, OpKind kind,
+                                                  const CollectivePhase& phase) {
   const auto& shapes = plan_.folds.edges[static_cast<std::size_t>(channel)];
   const auto edges = std::find_if(shapes.begin(), shapes.end(), [&](const ChannelEdges& e) {
     return e.shape == phase.shape && e.distance == phase.distance;
@@ -101,11 +109,14 @@ MessageNetwork::Phase MessageNetwork::fluid_phase(ChannelId channel, OpKind kind
 
 const std::vector<std::int64_t>& MessageNetwork::devices(ChannelId channel) {
   const auto [it, fresh] = devices_.try_emplace(channel);
-  if (fresh) it->second = members(*plan_.program, plan_.lanes, plan_.folds.channels[static_cast<std::size_t>(channel)]);
+  if (fresh)
+    it->second = members(*plan_.program, plan_.lanes,
+                         plan_.folds.channels[static_cast<std::size_t>(channel)]);
   return it->second;
 }
 
-const MessageNetwork::StepEdges& MessageNetwork::step_edges(ChannelId channel, const CollectivePhase& phase) {
+const MessageNetwork::StepEdges& MessageNetwork::step_edges(ChannelId channel,
+                                                            const CollectivePhase& phase) {
   const auto [it, fresh] = edges_.try_emplace({channel, phase.shape, phase.distance});
   StepEdges& out = it->second;
   if (!fresh) return out;
@@ -167,7 +178,8 @@ void MessageNetwork::add_course(ChannelId channel, std::int32_t message) {
 }
 
 void MessageNetwork::start(std::int32_t call, ChannelId channel, std::int32_t message, Seconds at) {
-  if (calls_.size() <= static_cast<std::size_t>(call)) calls_.resize(static_cast<std::size_t>(call) + 1);
+  if (calls_.size() <= static_cast<std::size_t>(call))
+    calls_.resize(static_cast<std::size_t>(call) + 1);
   Call& entry = calls_[static_cast<std::size_t>(call)];
   entry.course = &courses_.at(plan_.times.index(channel, message));
   entry.phase = 0;
@@ -175,22 +187,27 @@ void MessageNetwork::start(std::int32_t call, ChannelId channel, std::int32_t me
   flows_->slow(static_cast<std::uint32_t>(call), 1);
   if (!step_ || entry.course->phases.front().edges == nullptr) {
     entry.members.clear();
-    flows_->start(entry.course->phases.front().flows[0][0], at, static_cast<std::uint64_t>(call) << 32U);
+    flows_->start(entry.course->phases.front().flows[0][0], at,
+                  static_cast<std::uint64_t>(call) << 32U);
     return;
   }
   entry.members.assign(devices(channel).size(), Member{});
-  for (std::size_t m = 0; m < entry.members.size(); ++m) enter_round(call, static_cast<std::int32_t>(m), at, waiting_);
+  for (std::size_t m = 0; m < entry.members.size(); ++m)
+    enter_round(call, static_cast<std::int32_t>(m), at, waiting_);
 }
 
-std::pair<const MessageNetwork::Phase*, std::size_t> MessageNetwork::phase_at(const Course& course, std::int64_t round) {
+std::pair<const MessageNetwork::Phase*, std::size_t> MessageNetwork::phase_at(const Course& course,
+                                                                              std::int64_t round) {
   for (const Phase& phase : course.phases) {
-    if (round < phase.steps) return {&phase, phase.flows.size() > 1 ? static_cast<std::size_t>(round) : 0};
+    if (round < phase.steps)
+      return {&phase, phase.flows.size() > 1 ? static_cast<std::size_t>(round) : 0};
     round -= phase.steps;
   }
   return {nullptr, 0};
 }
 
-void MessageNetwork::enter_round(std::int32_t call, std::int32_t member, Seconds at, std::vector<Ending>& endings) {
+void MessageNetwork::enter_round(std::int32_t call, std::int32_t member, Seconds at,
+                                 std::vector<Ending>& endings) {
   Call& entry = calls_[static_cast<std::size_t>(call)];
   Member& own = entry.members[static_cast<std::size_t>(member)];
   for (;;) {
@@ -206,24 +223,30 @@ void MessageNetwork::enter_round(std::int32_t call, std::int32_t member, Seconds
     for (const std::int32_t e : edges) {
       const GroupEdge& ends = phase->edges->rounds[round][static_cast<std::size_t>(e)].ends;
       const std::int32_t other = ends.from == member ? ends.to : ends.from;
-      if (entry.members[static_cast<std::size_t>(other)].round != own.round) continue;  // it is behind
-      flows_->start(phase->flows[round][static_cast<std::size_t>(e)], at,
-                    static_cast<std::uint64_t>(call) << 32U | static_cast<std::uint32_t>(ends.from));
+      if (entry.members[static_cast<std::size_t>(other)].round != own.round)
+        continue;  // it is behind
+      flows_->start(
+          phase->flows[round][static_cast<std::size_t>(e)], at,
+          static_cast<std::uint64_t>(call) << 32U | static_cast<std::uint32_t>(ends.from));
     }
     return;
   }
 }
 
-void MessageNetwork::end_message(std::int32_t call, std::int32_t from, Seconds at, std::vector<Ending>& endings) {
+void MessageNetwork::end_message(std::int32_t call, std::int32_t from, Seconds at,
+                                 std::vector<Ending>& endings) {
   Call& entry = calls_[static_cast<std::size_t>(call)];
-  const auto [phase, round] = phase_at(*entry.course, entry.members[static_cast<std::size_t>(from)].round);
+  const auto [phase, round] =
+      phase_at(*entry.course, entry.members[static_cast<std::size_t>(from)].round);
   const auto& edges = phase->edges->rounds[round];
   std::int32_t to = -1;  // nobody sends to two in one round
   for (const std::int32_t e : phase->edges->of_member[round][static_cast<std::size_t>(from)]) {
-    if (edges[static_cast<std::size_t>(e)].ends.from == from) to = edges[static_cast<std::size_t>(e)].ends.to;
+    if (edges[static_cast<std::size_t>(e)].ends.from == from)
+      to = edges[static_cast<std::size_t>(e)].ends.to;
   }
   for (const std::int32_t member : {from, to}) {
-    if (--entry.members[static_cast<std::size_t>(member)].pending == 0) enter_round(call, member, at, endings);
+    if (--entry.members[static_cast<std::size_t>(member)].pending == 0)
+      enter_round(call, member, at, endings);
   }
 }
 

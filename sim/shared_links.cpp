@@ -22,7 +22,8 @@ MakeLinks load_module() {
 
 }  // namespace
 
-std::unique_ptr<SharedLinks> make_shared_links(const std::vector<double>& capacities, const std::vector<double>& paces) {
+std::unique_ptr<SharedLinks> make_shared_links(const std::vector<double>& capacities,
+                                               const std::vector<double>& paces) {
   static const MakeLinks make = load_module();
   return std::unique_ptr<SharedLinks>(make(capacities, paces));
 }

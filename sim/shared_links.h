@@ -1,7 +1,7 @@
-// Flows that share links: max-min fair rates, where a flow that passes a link k times counts there k times.
-// SimGrid computes them (simgrid_links.cpp); it is loaded when the first object is made, because SimGrid
-// brings so many libraries along that loading them takes as long as a simulation without contention.
-// Times are relative to when the object was made.
+// Flows that share links: max-min fair rates, where a flow that passes a link k times counts there
+// k times. SimGrid computes them (simgrid_links.cpp); it is loaded when the first object is made,
+// because SimGrid brings so many libraries along that loading them takes as long as a simulation
+// without contention. Times are relative to when the object was made.
 #pragma once
 
 #include <functional>
@@ -22,27 +22,31 @@ class SharedLinks {
  public:
   virtual ~SharedLinks() = default;
 
-  /// Runs `body` with the simulated clock at 0; the other functions may only be called from inside it. An
-  /// exception that leaves `body` leaves run().
+  /// Runs `body` with the simulated clock at 0; the other functions may only be called from inside
+  /// it. An exception that leaves `body` leaves run().
   virtual void run(const std::function<void()>& body) = 0;
 
   virtual Seconds now() const = 0;
 
-  /// Starts a flow at this instant, held to paces[pace] (-1: to none). `work` > 0; at least one link.
-  virtual void start(std::int32_t flow, double work, std::int32_t pace, const std::vector<SharedLinkUse>& links) = 0;
+  /// Starts a flow at this instant, held to paces[pace] (-1: to none). `work` > 0; at least one
+  /// link.
+  virtual void start(std::int32_t flow, double work, std::int32_t pace,
+                     const std::vector<SharedLinkUse>& links) = 0;
 
   /// What is left of an active flow becomes `factor` times as much.
   virtual void stretch(std::int32_t flow, double factor) = 0;
 
   virtual std::size_t num_active() const = 0;
 
-  /// Lets time pass until `until` or until a flow ends, whichever is first, and appends what has ended.
+  /// Lets time pass until `until` or until a flow ends, whichever is first, and appends what has
+  /// ended.
   virtual void wait(Seconds until, std::vector<std::int32_t>& ended) = 0;
 };
 
-/// `capacities` of the links, and `paces` that flows can be held to each by itself, in units of work per second. At most
-/// one object lives at a time, because a process has one s4u::Engine. Throws BackendError where the module with
-/// SimGrid cannot be loaded.
-std::unique_ptr<SharedLinks> make_shared_links(const std::vector<double>& capacities, const std::vector<double>& paces);
+/// `capacities` of the links, and `paces` that flows can be held to each by itself, in units of
+/// work per second. At most one object lives at a time, because a process has one s4u::Engine.
+/// Throws BackendError where the module with SimGrid cannot be loaded.
+std::unique_ptr<SharedLinks> make_shared_links(const std::vector<double>& capacities,
+                                               const std::vector<double>& paces);
 
 }  // namespace trainyard

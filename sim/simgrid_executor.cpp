@@ -19,7 +19,8 @@ Trace SimGridExecutor::run(std::span<const Job> jobs, const Costs& costs, const 
   const Contention contention = find_contention(plan, network);
   plan.contends = contention.channel;
   if (!options.reuse) plan.contends.assign(plan.contends.size(), true);
-  const bool any = std::find(plan.contends.begin(), plan.contends.end(), true) != plan.contends.end();
+  const bool any =
+      std::find(plan.contends.begin(), plan.contends.end(), true) != plan.contends.end();
   if (any) make_lists(plan, costs, options);
   RunResult result;
   std::vector<Seconds> shared;

@@ -1,5 +1,6 @@
-// The executors with contention: messages that can meet others share links max-min fairly (SimGrid), all
-// else is the closed form of the analytic executor, whose loop this is (engine/exec/program_run.h).
+// The executors with contention: messages that can meet others share links max-min fairly
+// (SimGrid), all else is the closed form of the analytic executor, whose loop this is
+// (engine/exec/program_run.h).
 #pragma once
 
 #include "engine/exec/executor.h"
@@ -15,8 +16,8 @@ class SimGridExecutor : public Executor {
  public:
   explicit SimGridExecutor(Fidelity fidelity) : fidelity_(fidelity) {}
 
-  /// Takes exactly one job. RunOptions::reuse false: every message goes through SimGrid, whether it can
-  /// meet another or not. Throws BackendError where SimGrid refuses.
+  /// Takes exactly one job. RunOptions::reuse false: every message goes through SimGrid, whether it
+  /// can meet another or not. Throws BackendError where SimGrid refuses.
   Trace run(std::span<const Job> jobs, const Costs& costs, const RunOptions& options) override;
 
  private:

@@ -1,6 +1,4 @@
 // SharedLinks on SimGrid, as a module of its own: the only file that includes SimGrid.
-#include "sim/shared_links.h"
-
 #include <dlfcn.h>
 #include <signal.h>
 
@@ -16,6 +14,7 @@
 #include <unordered_map>
 
 #include "engine/base/error.h"
+#include "sim/shared_links.h"
 
 namespace trainyard {
 
@@ -24,17 +23,19 @@ namespace {
 namespace sg = simgrid::s4u;
 namespace routing = simgrid::kernel::routing;
 
-/// SimGrid counts bytes in whole numbers: 2^16 to a unit of work, so that rounding costs less than 1e-15 s
-/// on any link faster than 10 GB/s.
+/// SimGrid counts bytes in whole numbers: 2^16 to a unit of work, so that rounding costs less than
+/// 1e-15 s on any link faster than 10 GB/s.
 constexpr double kBytesPerWork = 65536;
 
-/// A zone whose only route is the one that is about to be taken. Routes have no latency here: flows come
-/// in when theirs is over, so that sharing does not depend on it (CM02 weighs flows by 1/latency).
+/// A zone whose only route is the one that is about to be taken. Routes have no latency here: flows
+/// come in when theirs is over, so that sharing does not depend on it (CM02 weighs flows by
+/// 1/latency).
 class OneRouteZone : public routing::NetZoneImpl {
  public:
   explicit OneRouteZone(const std::string& name) : routing::NetZoneImpl(name) {}
   void take(std::vector<sg::Link*> links) { links_ = std::move(links); }
-  void get_local_route(const routing::NetPoint*, const routing::NetPoint*, routing::Route* into, double*) override {
+  void get_local_route(const routing::NetPoint*, const routing::NetPoint*, routing::Route* into,
+                       double*) override {
     for (sg::Link* link : links_) into->link_list_.push_back(link->get_impl());
   }
 
@@ -42,8 +43,9 @@ class OneRouteZone : public routing::NetZoneImpl {
   std::vector<sg::Link*> links_;
 };
 
-/// CM02 without its corrections: a link carries its bandwidth, in each direction alone, whatever the
-/// latency. Models may be chosen once per process. Precisions: ends less than 1e-12 s apart may merge.
+/// CM02 without its corrections: a link carries its bandwidth, in each direction alone, whatever
+/// the latency. Models may be chosen once per process. Precisions: ends less than 1e-12 s apart may
+/// merge.
 void configure_once() {
   static bool done = false;
   if (done) return;
@@ -56,7 +58,6 @@ void configure_once() {
   sg::Engine::set_config("maxmin/precision:1e-12");
 }
 
-
 class SimGridLinks : public SharedLinks {
  public:
   SimGridLinks(const std::vector<double>& capacities, const std::vector<double>& paces);
@@ -65,7 +66,8 @@ class SimGridLinks : public SharedLinks {
 
   void run(const std::function<void()>& body) override;
   Seconds now() const override { return sg::Engine::get_clock(); }
-  void start(std::int32_t flow, double work, std::int32_t pace, const std::vector<SharedLinkUse>& links) override;
+  void start(std::int32_t flow, double work, std::int32_t pace,
+             const std::vector<SharedLinkUse>& links) override;
   void stretch(std::int32_t flow, double factor) override;
   std::size_t num_active() const override { return active_.size(); }
   void wait(Seconds until, std::vector<std::int32_t>& ended) override;
@@ -106,17 +108,19 @@ class SimGridLinks : public SharedLinks {
   std::vector<std::unique_ptr<Flow>> graveyard_;  // comms must outlive the callback of their end
 };
 
-/// SimGrid's clock goes on from one Engine to the next and has no function that sets it back. Later times have
-/// fewer digits, and sharing can amplify the last one, so the same run would answer differently the second time.
-/// With no Engine alive nothing holds a time, and the variable itself is set back, where this version has it.
+/// SimGrid's clock goes on from one Engine to the next and has no function that sets it back. Later
+/// times have fewer digits, and sharing can amplify the last one, so the same run would answer
+/// differently the second time. With no Engine alive nothing holds a time, and the variable itself
+/// is set back, where this version has it.
 void restart_clock() {
   void* now = dlsym(RTLD_DEFAULT, "_ZN7simgrid6kernel10EngineImpl4now_E");
-  if (now == nullptr) throw BackendError("this version of SimGrid keeps its clock elsewhere; 3.32 is known to work");
+  if (now == nullptr)
+    throw BackendError("this version of SimGrid keeps its clock elsewhere; 3.32 is known to work");
   *static_cast<double*>(now) = 0;
 }
 
-/// Every Engine takes SIGINT for itself, to print what actors do and exit with 1. While this lives the signal waits; then it
-/// is again what it was to the program.
+/// Every Engine takes SIGINT for itself, to print what actors do and exit with 1. While this lives
+/// the signal waits; then it is again what it was to the program.
 class KeptInterrupt {
  public:
   KeptInterrupt() {
@@ -138,7 +142,8 @@ class KeptInterrupt {
   sigset_t mask_{};
 };
 
-SimGridLinks::SimGridLinks(const std::vector<double>& capacities, const std::vector<double>& paces) {
+SimGridLinks::SimGridLinks(const std::vector<double>& capacities,
+                           const std::vector<double>& paces) {
   restart_clock();
   const KeptInterrupt ours;
   std::array<std::string, 2> arguments = {"trainyard", "--log=root.thres:error"};
@@ -161,10 +166,11 @@ SimGridLinks::SimGridLinks(const std::vector<double>& capacities, const std::vec
   host_ = zone->create_host("from", 1e12)->seal();
   other_ = zone->create_host("to", 1e12)->seal();
   for (std::size_t i = 0; i < capacities.size(); ++i) {
-    links_.push_back(zone->create_link("l" + std::to_string(i), capacities[i] * kBytesPerWork)->seal());
+    links_.push_back(
+        zone->create_link("l" + std::to_string(i), capacities[i] * kBytesPerWork)->seal());
   }
-  // Version 3.32 forgets a rate that is asked of a communication between hosts. A fat pipe, which nobody shares with
-  // another, holds each flow that passes it to its bandwidth.
+  // Version 3.32 forgets a rate that is asked of a communication between hosts. A fat pipe, which
+  // nobody shares with another, holds each flow that passes it to its bandwidth.
   for (std::size_t i = 0; i < paces.size(); ++i) {
     paces_.push_back(zone->create_link("p" + std::to_string(i), paces[i] * kBytesPerWork)
                          ->set_sharing_policy(sg::Link::SharingPolicy::FATPIPE)
@@ -199,20 +205,24 @@ void SimGridLinks::run(const std::function<void()>& body) {
   check(over_, "SimGrid has nothing left to do, but the run is not over");
 }
 
-void SimGridLinks::start(std::int32_t flow, double work, std::int32_t pace, const std::vector<SharedLinkUse>& links) {
+void SimGridLinks::start(std::int32_t flow, double work, std::int32_t pace,
+                         const std::vector<SharedLinkUse>& links) {
   check(work > 0 && !links.empty(), "a flow has work to do and a link to do it on");
   std::vector<sg::Link*> route;
   for (const SharedLinkUse& use : links) {
-    route.insert(route.end(), static_cast<std::size_t>(use.times), links_[static_cast<std::size_t>(use.link)]);
+    route.insert(route.end(), static_cast<std::size_t>(use.times),
+                 links_[static_cast<std::size_t>(use.link)]);
   }
   if (pace >= 0) route.push_back(paces_[static_cast<std::size_t>(pace)]);
   zone_->take(std::move(route));
   auto entry = std::make_unique<Flow>(Flow{this, flow, pace, links, nullptr});
-  // In kernel mode: of an activity that an actor starts nobody hears when it ends, unless the actor waits.
+  // In kernel mode: of an activity that an actor starts nobody hears when it ends, unless the actor
+  // waits.
   simgrid::kernel::actor::simcall_answered([&] {
     sg::CommPtr comm = sg::Comm::sendto_init();
     comm->set_data(entry.get());
-    comm->set_payload_size(static_cast<std::uint64_t>(std::max(1.0, std::round(work * kBytesPerWork))));
+    comm->set_payload_size(
+        static_cast<std::uint64_t>(std::max(1.0, std::round(work * kBytesPerWork))));
     comm->set_source(host_);
     entry->comm = comm;
     active_.emplace(flow, std::move(entry));

@@ -1,6 +1,6 @@
-// 2,000 mistyped versions of small and of the shipped studies, through the whole path: each ends in a ConfigError,
-// in a reason why the plan cannot run, or in a plausible result. bench/mutated_studies.cpp takes
-// 100,000 of them under the sanitizers.
+// 2,000 mistyped versions of small and of the shipped studies, through the whole path: each ends in
+// a ConfigError, in a reason why the plan cannot run, or in a plausible result.
+// bench/mutated_studies.cpp takes 100,000 of them under the sanitizers.
 #include <array>
 #include <catch2/catch.hpp>
 #include <string>
@@ -21,7 +21,8 @@ TEST_CASE("mistyped studies end in a message, a reason or a plausible result") {
     ++count[static_cast<std::size_t>(outcome.kind)];
     REQUIRE(find_implausible(outcome) == "");
     // A message names the place: the study itself, or a file that it names.
-    if (outcome.kind == Outcome::Kind::kConfigError) CHECK(outcome.reason.find(':') != std::string::npos);
+    if (outcome.kind == Outcome::Kind::kConfigError)
+      CHECK(outcome.reason.find(':') != std::string::npos);
   }
   CHECK(count[0] > 150);
   CHECK(count[1] > 0);

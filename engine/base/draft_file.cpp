@@ -50,7 +50,9 @@ int open_new_file(const std::string& path) {
   return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 }
 
-DraftFile::DraftFile(std::string path) : path_(std::move(path)), draft_(path_ + std::string(kMark) + std::to_string(getpid())) {
+DraftFile::DraftFile(std::string path)
+    : path_(std::move(path)),
+      draft_(path_ + std::string(kMark) + std::to_string(getpid())) {
   descriptor_ = open_new_file(draft_);
   if (descriptor_ < 0 && errno == EEXIST) {
     // Of a process that had our number and died, or put there: the name goes, not what it leads to.
@@ -63,8 +65,11 @@ DraftFile::DraftFile(std::string path) : path_(std::move(path)), draft_(path_ + 
 }
 
 DraftFile::DraftFile(DraftFile&& other) noexcept
-    : path_(std::move(other.path_)), draft_(std::exchange(other.draft_, {})), buffer_(std::move(other.buffer_)),
-      descriptor_(std::exchange(other.descriptor_, -1)), slot_(std::exchange(other.slot_, -1)) {}
+    : path_(std::move(other.path_)),
+      draft_(std::exchange(other.draft_, {})),
+      buffer_(std::move(other.buffer_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      slot_(std::exchange(other.slot_, -1)) {}
 
 DraftFile::~DraftFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
@@ -110,7 +115,8 @@ DraftFolder::DraftFolder(const std::string& path) {
   };
   std::error_code error;
   std::vector<fs::path> missing;
-  for (fs::path at = fs::absolute(path).lexically_normal(); !at.empty() && !fs::exists(at, error); at = at.parent_path()) {
+  for (fs::path at = fs::absolute(path).lexically_normal(); !at.empty() && !fs::exists(at, error);
+       at = at.parent_path()) {
     if (error) fail(error.message());
     if (at.has_filename()) missing.push_back(at);
   }
@@ -156,7 +162,8 @@ bool is_draft_of(std::string_view name, std::string_view file) {
 
 void remove_stale_draft(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-  const bool stale = descriptor < 0 || ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+  const bool stale =
+      descriptor < 0 || ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
   if (stale) ::unlink(path.c_str());
   if (descriptor >= 0) ::close(descriptor);
 }

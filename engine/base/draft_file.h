@@ -1,5 +1,5 @@
-// The one way in which we write files: under a draft's name first, renamed when the whole file is there. So nobody meets
-// half a file, and what had the name stays until then.
+// The one way in which we write files: under a draft's name first, renamed when the whole file is
+// there. So nobody meets half a file, and what had the name stays until then.
 #pragma once
 
 #include <string>
@@ -8,12 +8,14 @@
 
 namespace trainyard {
 
-/// A new file, opened for writing; -1, with errno: not. Never one that is there already, nor what a link of that name
-/// leads to: who may write in the folder, but not all that we may write, could have put it there.
+/// A new file, opened for writing; -1, with errno: not. Never one that is there already, nor what a
+/// link of that name leads to: who may write in the folder, but not all that we may write, could
+/// have put it there.
 int open_new_file(const std::string& path);
 
-/// PATH.part1234 of process 1234, until publish() gives it its name. Gone with this object, or with the process where a
-/// signal ends it (remove_drafts()). Throws BackendError, "cannot write PATH: reason".
+/// PATH.part1234 of process 1234, until publish() gives it its name. Gone with this object, or with
+/// the process where a signal ends it (remove_drafts()). Throws BackendError, "cannot write PATH:
+/// reason".
 class DraftFile {
  public:
   explicit DraftFile(std::string path);
@@ -39,8 +41,8 @@ class DraftFile {
   int slot_ = -1;  // among those that remove_drafts() knows
 };
 
-/// A folder that is there from now on, with the parents that it needs. Those that had to be made go again, with this object
-/// or by remove_drafts(), where nothing has been put into them.
+/// A folder that is there from now on, with the parents that it needs. Those that had to be made go
+/// again, with this object or by remove_drafts(), where nothing has been put into them.
 class DraftFolder {
  public:
   /// Throws BackendError with the system's reason.
@@ -57,7 +59,8 @@ class DraftFolder {
   std::vector<int> slots_;
 };
 
-/// Removes the drafts of this process: for a handler of signals, so it calls nothing but unlink() and rmdir().
+/// Removes the drafts of this process: for a handler of signals, so it calls nothing but unlink()
+/// and rmdir().
 void remove_drafts();
 
 /// Whether `name` is a draft of the file called `file`.

@@ -30,7 +30,7 @@ constexpr DType accumulation_type(DType type) {
 }
 
 constexpr std::string_view to_string(DType type) {
-  constexpr std::string_view kNames[] = {"fp64", "fp32", "tf32",  "fp16", "bf16",
+  constexpr std::string_view kNames[] = {"fp64", "fp32",  "tf32",  "fp16", "bf16",
                                          "fp8",  "int64", "int32", "uint8"};
   return kNames[static_cast<int>(type)];
 }

@@ -25,11 +25,14 @@ std::string to_string(const SourcePos& pos) {
 }
 
 ConfigError::ConfigError(const std::string& problem)
-    : std::runtime_error(plain_text(problem)), problem_(problem) {}
+    : std::runtime_error(plain_text(problem)),
+      problem_(problem) {}
 
 ConfigError::ConfigError(const SourcePos& pos, const std::string& key_path,
                          const std::string& problem)
-    : std::runtime_error(with_place(pos, key_path, problem)), where_(pos), problem_(problem) {}
+    : std::runtime_error(with_place(pos, key_path, problem)),
+      where_(pos),
+      problem_(problem) {}
 
 void check(bool condition, const char* what, const char* file, int line) {
   if (!condition) bug(what, file, line);

@@ -16,7 +16,8 @@ struct SourcePos {
 
 std::string to_string(const SourcePos& pos);  // "configs/gpt.yaml:9:3", or "configs/gpt.yaml"
 
-/// The user wrote something wrong. what() is `file:line:column: key.path: problem`, one line of plain_text().
+/// The user wrote something wrong. what() is `file:line:column: key.path: problem`, one line of
+/// plain_text().
 class ConfigError : public std::runtime_error {
  public:
   ConfigError(const SourcePos& pos, const std::string& key_path, const std::string& problem);

@@ -20,13 +20,15 @@ Sha256::Sha256() : context_(std::make_unique<Context>()) {
 Sha256::~Sha256() = default;
 
 void Sha256::update(std::string_view bytes) {
-  check(EVP_DigestUpdate(context_->evp, bytes.data(), bytes.size()) == 1, "EVP_DigestUpdate failed");
+  check(EVP_DigestUpdate(context_->evp, bytes.data(), bytes.size()) == 1,
+        "EVP_DigestUpdate failed");
 }
 
 std::string Sha256::hex() {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int length = 0;
-  check(EVP_DigestFinal_ex(context_->evp, digest.data(), &length) == 1, "EVP_DigestFinal_ex failed");
+  check(EVP_DigestFinal_ex(context_->evp, digest.data(), &length) == 1,
+        "EVP_DigestFinal_ex failed");
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
   for (unsigned int i = 0; i < length; ++i) {

@@ -73,9 +73,10 @@ double squared_error(const Matrix& a, const std::vector<double>& x, const std::v
   return error;
 }
 
-/// The least squares over the unknowns whose bits are set; the others are 0. Columns are brought to the same
-/// size, so that the ridge, which keeps dependent ones apart, weighs nothing.
-std::vector<double> subset_solution(const Matrix& a, const std::vector<double>& b, unsigned subset) {
+/// The least squares over the unknowns whose bits are set; the others are 0. Columns are brought to
+/// the same size, so that the ridge, which keeps dependent ones apart, weighs nothing.
+std::vector<double> subset_solution(const Matrix& a, const std::vector<double>& b,
+                                    unsigned subset) {
   constexpr double kRidge = 1e-12;
   const std::size_t n = a.front().size();
   std::vector<std::size_t> columns;

@@ -18,8 +18,8 @@ char32_t code_point(std::string_view text, std::size_t i, std::size_t length) {
 
 /// Unicode's Bidi_Control, its line and paragraph separator, and the C0 and C1 controls.
 bool is_obeyed(char32_t code) {
-  return code < 0x20 || (code >= 0x7F && code <= 0x9F) || code == 0x61C || code == 0x200E || code == 0x200F ||
-         (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+  return code < 0x20 || (code >= 0x7F && code <= 0x9F) || code == 0x61C || code == 0x200E ||
+         code == 0x200F || (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
 }
 
 std::string escape(char32_t code) {
@@ -56,7 +56,8 @@ std::string next_plain(std::string_view text, std::size_t& i) {
   const std::size_t at = i;
   const std::size_t length = utf8_length(text, at);
   i += length == 0 ? 1 : length;
-  if (length == 0) return format("\\x%02x", static_cast<unsigned>(static_cast<unsigned char>(text[at])));
+  if (length == 0)
+    return format("\\x%02x", static_cast<unsigned>(static_cast<unsigned char>(text[at])));
   const char32_t code = code_point(text, at, length);
   return is_obeyed(code) ? escape(code) : std::string(text.substr(at, length));
 }
@@ -71,8 +72,10 @@ std::string plain_lines(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size();) {
     const bool stays = text[i] == '\n' || text[i] == '\t';
-    if (stays) plain += text[i++];
-    else plain += next_plain(text, i);
+    if (stays)
+      plain += text[i++];
+    else
+      plain += next_plain(text, i);
   }
   return plain;
 }

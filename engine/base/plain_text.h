@@ -1,4 +1,5 @@
-// Text that came from outside (names, file names, keys, values), made fit for a terminal: shown, never obeyed.
+// Text that came from outside (names, file names, keys, values), made fit for a terminal: shown,
+// never obeyed.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +12,9 @@ namespace trainyard {
 /// surrogates are not UTF-8.
 std::size_t utf8_length(std::string_view text, std::size_t i);
 
-/// Valid UTF-8 without what a terminal acts upon: control characters (C0, DEL, C1), line and paragraph separators,
-/// marks that turn the direction of writing, and bytes that are no UTF-8 are written as \n, \x1b or \u202e.
+/// Valid UTF-8 without what a terminal acts upon: control characters (C0, DEL, C1), line and
+/// paragraph separators, marks that turn the direction of writing, and bytes that are no UTF-8 are
+/// written as \n, \x1b or \u202e.
 std::string plain_text(std::string_view text);
 
 /// The same of text of several lines: line feeds and tabs stay.

@@ -9,7 +9,7 @@ namespace trainyard {
 using Seconds = double;
 using Bytes = std::int64_t;
 using BytesPerSecond = double;
-using Flop = double;           // a multiply-add is 2
+using Flop = double;  // a multiply-add is 2
 using FlopPerSecond = double;
 
 inline constexpr double kKiB = 1024.0;

@@ -23,7 +23,7 @@ struct MessagePoint {
 /// One set of measurements: so many processes worked at the same time.
 struct MeasuredSet {
   std::int64_t ranks = 1;
-  int threads = 1;  // of each process; 0: a GPU
+  int threads = 1;                  // of each process; 0: a GPU
   Seconds spent = 0;                // on what was kept
   LoadTally kept, set_aside;        // the machine's load then, and when samples were not kept
   bool complete = false;            // nothing is left that is worth timing

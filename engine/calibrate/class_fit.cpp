@@ -105,9 +105,9 @@ AttentionCurve fit_attention(const std::vector<ClassPoint>& points,
     std::sort(rates.begin(), rates.end());
     const double median = std::min(1.0, rates[rates.size() / 2]);
     (part == OpPart::kForward ? curve.forward_efficiency : curve.backward_efficiency) = median;
-    curve.provenance = {
-        "fitted", "the median rate of " + std::to_string(points.size()) + " measured kernels",
-        std::max(0.01, relative_spread(rates))};
+    curve.provenance = {"fitted",
+                        "the median rate of " + std::to_string(points.size()) + " measured kernels",
+                        std::max(0.01, relative_spread(rates))};
   }
   return curve;
 }

@@ -44,7 +44,8 @@ std::string curve_text(const KernelForm& form, std::vector<CurvePoint> points,
   for (const double one : errors) error += std::abs(std::expm1(one));
   std::string note = plural(static_cast<std::int64_t>(points.size()), "shape") + " " + how;
   if (points.size() > 1)
-    note += format("; each from the others to %.1f %%", 100 * error / static_cast<double>(points.size()));
+    note += format("; each from the others to %.1f %%",
+                   100 * error / static_cast<double>(points.size()));
   std::string text = "      " + quoted_yaml(to_string(form)) +
                      ":\n        kind: measured\n        note: " + quoted_yaml(note) +
                      "\n        points:\n";

@@ -69,8 +69,9 @@ std::string one_group_text(const std::string& kind,
   LinkCurve::Group group = group_of(fit, kind, ranks, bandwidth);
   group.efficiency = std::min(group.efficiency, 1.0);
   return "{" + rates_text(group) + ", " + range_text({{ranks, points}}) + ", " +
-         kind_and_note(
-             {"fitted", "to timed messages between nodes; mean error " + error_text(fit, ranks), fit.interval}) +
+         kind_and_note({"fitted",
+                        "to timed messages between nodes; mean error " + error_text(fit, ranks),
+                        fit.interval}) +
          "}";
 }
 
@@ -115,16 +116,19 @@ std::string link_text(const std::vector<MessageTable>& tables, const std::string
     if ((table.nodes == 1) != inside) continue;
     auto& points = messages[table.kind][table.ranks];
     if (!points.empty()) {
-      throw ConfigError(table.where, "", "two tables hold " + table.kind + " of " + std::to_string(table.ranks) +
-                                             " ranks; name one of them");
+      throw ConfigError(table.where, "",
+                        "two tables hold " + table.kind + " of " + std::to_string(table.ranks) +
+                            " ranks; name one of them");
     }
     points = table.points;
   }
   if (messages.count("all_reduce") == 0)
-    throw ConfigError(tables.front().where, "", "no table holds an all_reduce, whose curve a kind of links needs");
+    throw ConfigError(tables.front().where, "",
+                      "no table holds an all_reduce, whose curve a kind of links needs");
   const BytesPerSecond bandwidth = fastest_of(messages);
   if (bandwidth == 0)
-    throw ConfigError(tables.front().where, "", "no message takes longer where it is larger: the tables say no bandwidth");
+    throw ConfigError(tables.front().where, "",
+                      "no message takes longer where it is larger: the tables say no bandwidth");
   std::string text =
       "# Written by trainyard calibrate from tables of timed messages.\ndescription: " +
       quoted_yaml(description) + "\n";

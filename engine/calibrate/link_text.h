@@ -25,7 +25,8 @@ std::string links_text(const TimedMessages& messages, const std::string& how,
 bool within_node(const std::vector<MessageTable>& tables);
 
 /// A file of calibrate/links/ from tables; between nodes a curve is that of the largest group.
-/// Throws ConfigError at a table where two hold the same, none an all_reduce, or none grows with the message.
+/// Throws ConfigError at a table where two hold the same, none an all_reduce, or none grows with
+/// the message.
 std::string link_text(const std::vector<MessageTable>& tables, const std::string& description);
 
 }  // namespace trainyard

@@ -66,7 +66,8 @@ class TableReader {
       read_nccl_tests();
     std::vector<MessageTable> tables;
     for (auto& [group, sizes] : rows_) {
-      MessageTable table{std::get<0>(group), std::get<1>(group), std::get<2>(group), {}, first_rows_.at(group)};
+      MessageTable table{
+          std::get<0>(group), std::get<1>(group), std::get<2>(group), {}, first_rows_.at(group)};
       for (auto& [bytes, times] : sizes) {
         const TimingSummary summary = summarise_timings(std::move(times));
         table.points.push_back({bytes, summary.median, summary.interval});

@@ -55,7 +55,8 @@ std::vector<ProbeKernel> kernels_of(const Program& program) {
 KnownKernels::Guess KnownKernels::guess(const KernelWork& work) const {
   const std::optional<OpCurve::Estimate> estimate = curves_.at(work);
   if (!estimate) return {first_guess(work), 1};
-  return {estimate->time, std::min(1.0, estimate->doubt + OpCurve::kBeyondDoubt * estimate->beyond)};
+  return {estimate->time,
+          std::min(1.0, estimate->doubt + OpCurve::kBeyondDoubt * estimate->beyond)};
 }
 
 Seconds step_time(const Probe& probe, const KnownKernels& known) {

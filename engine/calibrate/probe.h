@@ -35,7 +35,8 @@ std::vector<ProbeKernel> kernels_of(const Program& program);
 /// What is known of kernels so far, and what is not.
 class KnownKernels {
  public:
-  explicit KnownKernels(const std::map<KernelForm, std::vector<CurvePoint>>& points) : curves_(points) {}
+  explicit KnownKernels(const std::map<KernelForm, std::vector<CurvePoint>>& points)
+      : curves_(points) {}
 
   struct Guess {
     Seconds time = 0;

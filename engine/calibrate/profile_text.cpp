@@ -70,7 +70,8 @@ std::vector<std::int64_t> sizes_of(const Calibration& calibration) {
 class ProfileText {
  public:
   explicit ProfileText(const Calibration& calibration)
-      : calibration_(calibration), classes_(fit_classes(calibration)) {}
+      : calibration_(calibration),
+        classes_(fit_classes(calibration)) {}
 
   std::string text() {
     head();
@@ -113,9 +114,10 @@ class ProfileText {
   std::string launch_of(const MeasuredSet& set) const {
     const Seconds launch = set.launches.empty() ? 0 : median_of(set.launches);
     return "{time: " + microseconds(launch) + ", " +
-           kind_and_note({"measured",
-                          "per op, the median of " + std::to_string(set.launches.size()) + " probes",
-                          relative_spread(set.launches)}) +
+           kind_and_note(
+               {"measured",
+                "per op, the median of " + std::to_string(set.launches.size()) + " probes",
+                relative_spread(set.launches)}) +
            "}";
   }
 
@@ -154,7 +156,8 @@ class ProfileText {
       line("    launch: " + launch_of(set));
       slowdown(set);
       repeatability(set);
-      out_ += curves_text(set.points, format("with %lld at work", static_cast<long long>(set.ranks)));
+      out_ +=
+          curves_text(set.points, format("with %lld at work", static_cast<long long>(set.ranks)));
     }
   }
 

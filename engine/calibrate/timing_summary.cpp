@@ -58,7 +58,8 @@ double relative_spread(std::vector<double> values) {
   if (values.size() < kFew) return 0;
   std::sort(values.begin(), values.end());
   const auto at = [&](double share) {
-    return values[static_cast<std::size_t>(std::lround(share * static_cast<double>(values.size() - 1)))];
+    return values[static_cast<std::size_t>(
+        std::lround(share * static_cast<double>(values.size() - 1)))];
   };
   const double middle = median_of(values);
   return middle > 0 ? (at(0.95) - at(0.05)) / 2 / middle : 0;

@@ -15,10 +15,12 @@ Seconds busy(const MeasuredSet& set) { return set.spent + set.set_aside.time; }
 }  // namespace
 
 Turns::Turns(std::vector<std::int64_t> sizes, Seconds seconds)
-    : sizes_(std::move(sizes)), each_(seconds / static_cast<double>(sizes_.size())) {}
+    : sizes_(std::move(sizes)),
+      each_(seconds / static_cast<double>(sizes_.size())) {}
 
 std::optional<Turn> Turns::next(Calibration& calibration) {
-  for (const std::int64_t ranks : sizes_) calibration.set_of(ranks);  // all of them exist: pointers hold
+  for (const std::int64_t ranks : sizes_)
+    calibration.set_of(ranks);  // all of them exist: pointers hold
   const MeasuredSet* next = nullptr;
   for (const std::int64_t ranks : sizes_) {
     const MeasuredSet& set = calibration.set_of(ranks);

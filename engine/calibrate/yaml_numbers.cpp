@@ -25,7 +25,9 @@ std::string quoted_yaml(const std::string& text) {
 
 std::string kind_and_note(const Provenance& provenance) {
   const std::string interval =
-      provenance.interval > 0 ? ", interval: " + digits(std::min(provenance.interval, kMostInterval)) : "";
+      provenance.interval > 0
+          ? ", interval: " + digits(std::min(provenance.interval, kMostInterval))
+          : "";
   return "kind: " + provenance.kind + interval + ", note: " + quoted_yaml(provenance.note);
 }
 

@@ -11,14 +11,18 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b;
 }  // namespace
 
 FabricLinks::FabricLinks(const Cluster& cluster)
-    : fabric_(cluster.fabric), of_node_(cluster.inter.bandwidth), nics_(cluster.num_nics()) {
+    : fabric_(cluster.fabric),
+      of_node_(cluster.inter.bandwidth),
+      nics_(cluster.num_nics()) {
   const std::int64_t nodes = cluster.num_nodes;
-  const std::int64_t leaves = fabric_.nodes_per_leaf > 0 ? divide_up(nodes, fabric_.nodes_per_leaf) : 0;
+  const std::int64_t leaves =
+      fabric_.nodes_per_leaf > 0 ? divide_up(nodes, fabric_.nodes_per_leaf) : 0;
   if (fabric_.kind == "fat-tree") {
     kind_ = Kind::kFatTree;
     has_leaf_trunks_ = fabric_.oversubscription > 1;
     if (has_leaf_trunks_) leaf_trunks_ = leaves;
-    const bool pods = fabric_.leaves_per_pod > 0 && fabric_.oversubscription * fabric_.pod_oversubscription > 1;
+    const bool pods =
+        fabric_.leaves_per_pod > 0 && fabric_.oversubscription * fabric_.pod_oversubscription > 1;
     if (pods) pod_trunks_ = divide_up(leaves, fabric_.leaves_per_pod);
     num_links_ = 2 * (leaf_trunks_ + pod_trunks_);
   } else if (fabric_.kind == "rail-optimised") {
@@ -41,12 +45,14 @@ FabricLinks::FabricLinks(const Cluster& cluster)
 BytesPerSecond FabricLinks::capacity(std::int64_t link) const {
   switch (kind_) {
     case Kind::kFatTree: {
-      const BytesPerSecond of_leaf = of_node_ * static_cast<double>(fabric_.nodes_per_leaf) / fabric_.oversubscription;
+      const BytesPerSecond of_leaf =
+          of_node_ * static_cast<double>(fabric_.nodes_per_leaf) / fabric_.oversubscription;
       if (link < 2 * leaf_trunks_) return of_leaf;
       return of_leaf * static_cast<double>(fabric_.leaves_per_pod) / fabric_.pod_oversubscription;
     }
     case Kind::kRails:
-      return of_node_ / static_cast<double>(nics_) * static_cast<double>(fabric_.nodes_per_leaf) / fabric_.oversubscription;
+      return of_node_ / static_cast<double>(nics_) * static_cast<double>(fabric_.nodes_per_leaf) /
+             fabric_.oversubscription;
     case Kind::kDragonfly: {
       const bool local = link < groups_ * fabric_.routers_per_group * fabric_.routers_per_group;
       return local ? fabric_.link : fabric_.global_link;
@@ -69,14 +75,18 @@ std::string FabricLinks::name(std::int64_t link) const {
     case Kind::kDragonfly: {
       const std::int64_t routers = fabric_.routers_per_group;
       const std::int64_t local = groups_ * routers * routers;
-      if (link >= local) return "group " + text((link - local) / groups_) + " to group " + text((link - local) % groups_);
+      if (link >= local)
+        return "group " + text((link - local) / groups_) + " to group " +
+               text((link - local) % groups_);
       const std::int64_t group = link / (routers * routers);
-      return "group " + text(group) + " router " + text(link / routers % routers) + " to " + text(link % routers);
+      return "group " + text(group) + " router " + text(link / routers % routers) + " to " +
+             text(link % routers);
     }
     case Kind::kTorus: {
       const auto ways = 2 * static_cast<std::int64_t>(fabric_.dimensions.size());
       const std::int64_t way_of = link % ways;
-      return "node " + text(link / ways) + " torus " + std::string(1, "xyz"[way_of / 2]) + (way_of % 2 == 0 ? " +" : " -");
+      return "node " + text(link / ways) + " torus " + std::string(1, "xyz"[way_of / 2]) +
+             (way_of % 2 == 0 ? " +" : " -");
     }
     case Kind::kSwitch: break;
   }
@@ -101,13 +111,16 @@ void FabricLinks::route(Port from, Port to, std::vector<std::int64_t>& out) cons
     case Kind::kRails:
       if (rail_trunk(from) != rail_trunk(to)) trunks(0, rail_trunk(from), rail_trunk(to));
       return;
-    case Kind::kDragonfly: return dragonfly_route(from.node / fabric_.nodes_per_leaf, to.node / fabric_.nodes_per_leaf, out);
+    case Kind::kDragonfly:
+      return dragonfly_route(from.node / fabric_.nodes_per_leaf, to.node / fabric_.nodes_per_leaf,
+                             out);
     case Kind::kTorus: return torus_route(from.node, to.node, out);
     case Kind::kSwitch: return;
   }
 }
 
-void FabricLinks::torus_route(std::int64_t from, std::int64_t to, std::vector<std::int64_t>& out) const {
+void FabricLinks::torus_route(std::int64_t from, std::int64_t to,
+                              std::vector<std::int64_t>& out) const {
   const auto ways = 2 * static_cast<std::int64_t>(fabric_.dimensions.size());
   std::int64_t stride = 1;
   std::int64_t at = from;
@@ -126,7 +139,8 @@ void FabricLinks::torus_route(std::int64_t from, std::int64_t to, std::vector<st
   }
 }
 
-void FabricLinks::dragonfly_route(std::int64_t from, std::int64_t to, std::vector<std::int64_t>& out) const {
+void FabricLinks::dragonfly_route(std::int64_t from, std::int64_t to,
+                                  std::vector<std::int64_t>& out) const {
   const std::int64_t routers = fabric_.routers_per_group;
   const auto local = [&](std::int64_t group, std::int64_t a, std::int64_t b) {
     if (a != b) out.push_back((group * routers + a) * routers + b);

@@ -15,8 +15,10 @@ double volume(const std::string& kind, std::int64_t ranks) {
   return 1;
 }
 
-/// The time of a message grows in straight lines, so that its rate is largest where two of them meet, or in the end.
-double largest_rate(const LinkCurve& curve, const LinkCurve::Group& group, double volume, BytesPerSecond bandwidth) {
+/// The time of a message grows in straight lines, so that its rate is largest where two of them
+/// meet, or in the end.
+double largest_rate(const LinkCurve& curve, const LinkCurve::Group& group, double volume,
+                    BytesPerSecond bandwidth) {
   double largest = 0;
   double time = 0;  // of the transfer, at a bandwidth of 1
   double efficiency = group.efficiency;
@@ -32,8 +34,8 @@ double largest_rate(const LinkCurve& curve, const LinkCurve::Group& group, doubl
   return std::max(largest, efficiency);
 }
 
-void look_at(const LinkCurve& curve, const std::string& kind, const std::string& what, BytesPerSecond bandwidth,
-             MostReached& most) {
+void look_at(const LinkCurve& curve, const std::string& kind, const std::string& what,
+             BytesPerSecond bandwidth, MostReached& most) {
   const auto see = [&](const LinkCurve::Group& group, std::int64_t ranks) {
     const double share = largest_rate(curve, group, volume(kind, ranks), bandwidth);
     if (share <= most.share) return;
@@ -52,16 +54,20 @@ MostReached most_reached(const LinkClass& links, BytesPerSecond bandwidth) {
   look_at(links.collective, "collective", "collectives", bandwidth, most);
   look_at(links.point_to_point, "point_to_point", "sends and receives", bandwidth, most);
   for (const auto& [kind, curve] : links.by_kind) look_at(curve, kind, kind, bandwidth, most);
-  if (links.in_switch) look_at(*links.in_switch, "in_switch", "all-reduces in the switches", bandwidth, most);
+  if (links.in_switch)
+    look_at(*links.in_switch, "in_switch", "all-reduces in the switches", bandwidth, most);
   return most;
 }
 
 }  // namespace
 
-MostReached most_reached_inside(const Cluster& cluster) { return most_reached(cluster.intra, cluster.intra.bandwidth); }
+MostReached most_reached_inside(const Cluster& cluster) {
+  return most_reached(cluster.intra, cluster.intra.bandwidth);
+}
 
 MostReached most_reached_between(const Cluster& cluster) {
-  return most_reached(cluster.inter, cluster.inter.bandwidth / static_cast<double>(cluster.num_nics()));
+  return most_reached(cluster.inter,
+                      cluster.inter.bandwidth / static_cast<double>(cluster.num_nics()));
 }
 
 }  // namespace trainyard

@@ -1,6 +1,6 @@
-// How much of a link's nominal bandwidth messages reach at most, by the curves of its class: what several that meet on
-// it have together, however slow each of them is by itself. Some curves reach a little more than a datasheet says:
-// then the link carries that much.
+// How much of a link's nominal bandwidth messages reach at most, by the curves of its class: what
+// several that meet on it have together, however slow each of them is by itself. Some curves reach
+// a little more than a datasheet says: then the link carries that much.
 #pragma once
 
 #include <string>

@@ -28,13 +28,17 @@ Network::Network(const Cluster& cluster)
   first_fabric_ = first_socket_ + static_cast<LinkId>(2 * nodes * sockets_);
 }
 
-std::int64_t Network::nic(std::int64_t device) const { return device % per_node_ * nics_ / per_node_; }
+std::int64_t Network::nic(std::int64_t device) const {
+  return device % per_node_ * nics_ / per_node_;
+}
 
 std::int64_t Network::device_switch(std::int64_t device) const {
   return switches_ == 0 ? 0 : device % per_node_ * switches_ / per_node_;
 }
 
-std::int64_t Network::nic_switch(std::int64_t nic) const { return switches_ == 0 ? 0 : nic * switches_ / nics_; }
+std::int64_t Network::nic_switch(std::int64_t nic) const {
+  return switches_ == 0 ? 0 : nic * switches_ / nics_;
+}
 
 LinkId Network::nic_link(std::int64_t node, std::int64_t nic, bool out) const {
   return first_nic_ + static_cast<LinkId>(2 * (node * nics_ + nic) + (out ? 0 : 1));
@@ -45,7 +49,8 @@ LinkId Network::uplink(std::int64_t node, std::int64_t pcie_switch, bool out) co
 }
 
 LinkId Network::memory(std::int64_t device) const {
-  return first_memory_ + static_cast<LinkId>(node(device) * sockets_ + device % per_node_ * sockets_ / per_node_);
+  return first_memory_ +
+         static_cast<LinkId>(node(device) * sockets_ + device % per_node_ * sockets_ / per_node_);
 }
 
 LinkId Network::socket_link(std::int64_t device, bool out) const {
@@ -57,7 +62,8 @@ bool Network::across_sockets(std::int64_t a, std::int64_t b) const {
 }
 
 BytesPerSecond Network::reached(LinkId link) const {
-  if (link >= first_fabric_ || (link >= first_nic_ && link < first_uplink_)) return nominal(link) * reached_between_;
+  if (link >= first_fabric_ || (link >= first_nic_ && link < first_uplink_))
+    return nominal(link) * reached_between_;
   // What holds copies through the host up is the device that copies, not what they pass on the way.
   return nominal(link) * (link >= first_nic_ && !cluster_.p2p ? 1 : reached_inside_);
 }
@@ -74,9 +80,11 @@ BytesPerSecond Network::nominal(LinkId link) const {
 std::string Network::name(LinkId link) const {
   if (link >= first_fabric_) return fabric_.name(link - first_fabric_);
   const auto of_node = [](std::int64_t index, std::int64_t per_node, const std::string& what) {
-    return "node " + std::to_string(index / per_node) + " " + what + " " + std::to_string(index % per_node);
+    return "node " + std::to_string(index / per_node) + " " + what + " " +
+           std::to_string(index % per_node);
   };
-  if (link >= first_memory_ && link < first_socket_) return of_node(link - first_memory_, sockets_, "host memory");
+  if (link >= first_memory_ && link < first_socket_)
+    return of_node(link - first_memory_, sockets_, "host memory");
   const LinkId first = link < first_nic_      ? 0
                        : link < first_uplink_ ? first_nic_
                        : link < first_memory_ ? first_uplink_
@@ -130,7 +138,8 @@ void Network::within_node(std::int64_t a, std::int64_t b, const Visit& visit) co
 
 template <typename Visit>
 void Network::between_nodes(Rail out, Rail in, const Visit& visit) const {
-  const bool over_nvlink = fabric_.has_rails() && out.nic != in.nic && !ports_to_nics_ && cluster_.p2p;
+  const bool over_nvlink =
+      fabric_.has_rails() && out.nic != in.nic && !ports_to_nics_ && cluster_.p2p;
   if (over_nvlink) {
     const std::int64_t next = node(out.device) * per_node_ + in.nic * per_node_ / nics_;
     within_node(out.device, next, visit);
@@ -191,8 +200,9 @@ std::vector<LinkUse> Network::route_by_hosts(std::int64_t from, std::int64_t to)
 
 struct Network::Stripes {
   struct Node {
-    std::size_t first = 0, size = 0;   // of its members
-    std::vector<std::size_t> leaving;  // [NIC next to a member]: a member next to it, counted from the first
+    std::size_t first = 0, size = 0;  // of its members
+    std::vector<std::size_t>
+        leaving;  // [NIC next to a member]: a member next to it, counted from the first
   };
   std::vector<Node> nodes;
   std::vector<std::size_t> node_of;  // [member]
@@ -206,12 +216,14 @@ Network::Stripes Network::stripes(std::span<const std::int64_t> devices) const {
     if (i == 0 || node(devices[i]) != node(devices[i - 1])) out.nodes.push_back({i, 0, {}});
     Stripes::Node& own = out.nodes.back();
     out.node_of[i] = out.nodes.size() - 1;
-    if (own.leaving.empty() || nic(devices[own.first + own.leaving.back()]) != nic(devices[i])) own.leaving.push_back(own.size);
+    if (own.leaving.empty() || nic(devices[own.first + own.leaving.back()]) != nic(devices[i]))
+      own.leaving.push_back(own.size);
     ++own.size;
   }
   if (out.nodes.size() < 2) return out;  // nothing leaves the node
   out.fewest = out.nodes.front().leaving.size();
-  for (const Stripes::Node& each : out.nodes) out.fewest = std::min(out.fewest, each.leaving.size());
+  for (const Stripes::Node& each : out.nodes)
+    out.fewest = std::min(out.fewest, each.leaving.size());
   return out;
 }
 
@@ -221,8 +233,10 @@ Network::Uses Network::uses(std::span<const std::int64_t> devices, std::span<con
   const auto pass = [&](LinkId link, std::int64_t times) { counted.push_back({link, times}); };
   const auto go = [&](Rail a, Rail b) {
     if (a.device == b.device) return;
-    if (node(a.device) == node(b.device)) within_node(a.device, b.device, pass);
-    else between_nodes(a, b, pass);
+    if (node(a.device) == node(b.device))
+      within_node(a.device, b.device, pass);
+    else
+      between_nodes(a, b, pass);
   };
   std::size_t rings = 1;
   if (striped) {
@@ -246,13 +260,16 @@ Network::Uses Network::uses(std::span<const std::int64_t> devices, std::span<con
     }
   }
   if (edges.size() * rings > 1) {
-    std::sort(counted.begin(), counted.end(), [](const LinkUse& x, const LinkUse& y) { return x.link < y.link; });
+    std::sort(counted.begin(), counted.end(),
+              [](const LinkUse& x, const LinkUse& y) { return x.link < y.link; });
   }
   Uses out;
   out.unit = static_cast<std::int64_t>(rings);
   for (const LinkUse& use : counted) {
-    if (!out.links.empty() && out.links.back().link == use.link) out.links.back().times += use.times;
-    else out.links.push_back(use);
+    if (!out.links.empty() && out.links.back().link == use.link)
+      out.links.back().times += use.times;
+    else
+      out.links.push_back(use);
   }
   std::int64_t divisor = out.unit;
   for (const LinkUse& use : out.links) divisor = std::gcd(divisor, use.times);
@@ -261,12 +278,13 @@ Network::Uses Network::uses(std::span<const std::int64_t> devices, std::span<con
   return out;
 }
 
-double Network::fabric_seconds(std::span<const std::int64_t> devices, std::span<const GroupEdge> edges,
-                               bool striped) const {
+double Network::fabric_seconds(std::span<const std::int64_t> devices,
+                               std::span<const GroupEdge> edges, bool striped) const {
   const Uses passed = uses(devices, edges, striped);
   double slowest = 0;
   for (const LinkUse& use : passed.links) {
-    if (use.link >= first_fabric_) slowest = std::max(slowest, static_cast<double>(use.times) / nominal(use.link));
+    if (use.link >= first_fabric_)
+      slowest = std::max(slowest, static_cast<double>(use.times) / nominal(use.link));
   }
   return slowest / static_cast<double>(passed.unit);
 }

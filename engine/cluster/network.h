@@ -43,18 +43,19 @@ struct GroupEdge {
   std::int32_t to = 0;
 };
 
-/// Links are numbered, not stored: a cluster of 2^20 devices costs nothing until a route is asked for.
+/// Links are numbered, not stored: a cluster of 2^20 devices costs nothing until a route is asked
+/// for.
 class Network {
  public:
   explicit Network(const Cluster& cluster);
 
   LinkId num_links() const { return first_fabric_ + static_cast<LinkId>(fabric_.num_links()); }
-  BytesPerSecond nominal(LinkId link) const;   // one direction
+  BytesPerSecond nominal(LinkId link) const;  // one direction
   /// What all messages on it together reach at most, by their curves (most_reached.h).
   BytesPerSecond reached(LinkId link) const;
   /// What it carries: the nominal bandwidth, or more where messages reach more.
   BytesPerSecond capacity(LinkId link) const { return std::max(nominal(link), reached(link)); }
-  std::string name(LinkId link) const;         // "device 12 nvswitch out", "leaf 2 trunk up"
+  std::string name(LinkId link) const;  // "device 12 nvswitch out", "leaf 2 trunk up"
   /// The only device whose traffic passes this link; -1: several.
   std::int64_t owner(LinkId link) const;
 
@@ -66,32 +67,38 @@ class Network {
   /// Links from device `from` to device `to`, in order, each once. Empty for from = to.
   std::vector<LinkUse> route(std::int64_t from, std::int64_t to) const;
 
-  /// Links between a device and the memory of its host that something else passes too; `out`: to the host.
+  /// Links between a device and the memory of its host that something else passes too; `out`: to
+  /// the host.
   std::vector<LinkUse> host_route(std::int64_t device, bool out) const;
 
   /// Links from the memory of the host of device `from` to that of device `to`. In one socket the
   /// message passes its memory twice, read and written; else that of either once.
   std::vector<LinkUse> route_by_hosts(std::int64_t from, std::int64_t to) const;
 
-  /// Links of all `edges` of a group together, ascending, and how often each is passed while every edge
-  /// carries `unit` bytes. `striped`: a ring or chain of a group with several ranks on a node is as many at
-  /// once as the node with the fewest has NICs beside its ranks, each of which leaves the node at a rank next
-  /// to its own NIC, goes on with the rank after that one, and carries 1/NICs of the bytes: `unit` is that
-  /// number of NICs, less common divisors. `devices` ascending.
+  /// Links of all `edges` of a group together, ascending, and how often each is passed while every
+  /// edge carries `unit` bytes. `striped`: a ring or chain of a group with several ranks on a node
+  /// is as many at once as the node with the fewest has NICs beside its ranks, each of which leaves
+  /// the node at a rank next to its own NIC, goes on with the rank after that one, and carries
+  /// 1/NICs of the bytes: `unit` is that number of NICs, less common divisors. `devices` ascending.
   struct Uses {
     std::vector<LinkUse> links;
     std::int64_t unit = 1;
   };
-  Uses uses(std::span<const std::int64_t> devices, std::span<const GroupEdge> edges, bool striped) const;
+  Uses uses(std::span<const std::int64_t> devices, std::span<const GroupEdge> edges,
+            bool striped) const;
 
-  /// Whether GroupLayout must have fabric_seconds(), because numbers of nodes and leaves do not tell it.
+  /// Whether GroupLayout must have fabric_seconds(), because numbers of nodes and leaves do not
+  /// tell it.
   bool fabric_needs_routes() const { return fabric_.needs_routes(); }
-  /// Seconds per byte on each edge that the busiest link of the fabric takes, of nominal bandwidth. 0:
-  /// no such link is passed.
-  double fabric_seconds(std::span<const std::int64_t> devices, std::span<const GroupEdge> edges, bool striped) const;
+  /// Seconds per byte on each edge that the busiest link of the fabric takes, of nominal bandwidth.
+  /// 0: no such link is passed.
+  double fabric_seconds(std::span<const std::int64_t> devices, std::span<const GroupEdge> edges,
+                        bool striped) const;
 
  private:
-  LinkId port(std::int64_t device, bool out) const { return static_cast<LinkId>(2 * device + (out ? 0 : 1)); }
+  LinkId port(std::int64_t device, bool out) const {
+    return static_cast<LinkId>(2 * device + (out ? 0 : 1));
+  }
   LinkId nic_link(std::int64_t node, std::int64_t nic, bool out) const;
   LinkId uplink(std::int64_t node, std::int64_t pcie_switch, bool out) const;
   LinkId memory(std::int64_t device) const;
@@ -117,10 +124,11 @@ class Network {
   const Cluster& cluster_;
   FabricLinks fabric_;
   std::int64_t per_node_, nics_, switches_;
-  std::int64_t sockets_ = 0;    // whose memory, or links to each other, can hold something up
+  std::int64_t sockets_ = 0;  // whose memory, or links to each other, can hold something up
   double reached_inside_, reached_between_;  // shares (most_reached.h)
   LinkId first_nic_, first_uplink_, first_memory_, first_socket_, first_fabric_;
-  bool ports_to_nics_ = false;  // the device's port is its PCIe slot: traffic to a NIC passes it too
+  bool ports_to_nics_ =
+      false;  // the device's port is its PCIe slot: traffic to a NIC passes it too
 };
 
 }  // namespace trainyard

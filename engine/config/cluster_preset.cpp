@@ -32,7 +32,8 @@ LinkCurve read_curve(const YamlNode& node) {
   if (const auto by_ranks = node.find("efficiency_by_ranks")) {
     curve.efficiency_by_ranks = read_efficiency_by_ranks(*by_ranks);
   }
-  if (const auto beyond = node.find("efficiency_beyond")) curve.efficiency_beyond = read_efficiency_beyond(*beyond);
+  if (const auto beyond = node.find("efficiency_beyond"))
+    curve.efficiency_beyond = read_efficiency_beyond(*beyond);
   if (const auto groups = node.find("by_ranks")) curve.by_ranks = read_groups(*groups);
   if (const auto measured = node.find("measured")) read_measured_range(*measured, curve);
   curve.provenance = read_provenance(node);
@@ -70,8 +71,8 @@ LinkClass read_link_class(const std::string& kind, const std::string& name, cons
   return link;
 }
 
-/// `intra: nvswitch` with the link's own bandwidth, or `{kind: infiniband, bandwidth: 200 GB/s}`. Between
-/// nodes a kind may know the width of a NIC, of which the node has `nics`.
+/// `intra: nvswitch` with the link's own bandwidth, or `{kind: infiniband, bandwidth: 200 GB/s}`.
+/// Between nodes a kind may know the width of a NIC, of which the node has `nics`.
 LinkClass read_link_of_cluster(const std::string& root, const YamlNode& node,
                                const std::string& device, std::int64_t nics) {
   const YamlNode kind = node.is_map() ? node.at("kind") : node;
@@ -101,7 +102,9 @@ std::optional<LinkClass> find_link(const std::string& root, const std::string& k
     const YamlNode profile = YamlNode::load_file(device);
     const auto links = profile.find("links");
     const auto link = links ? links->find(kind) : std::nullopt;
-    if (link) return read_link_class(kind, std::filesystem::path(device).stem().string() + "." + kind, *link);
+    if (link)
+      return read_link_class(kind, std::filesystem::path(device).stem().string() + "." + kind,
+                             *link);
   }
   const std::string folder = root + "/calibrate/links";
   // The profile knows the device's own name (rtx3090-24g is rtx-3090) and its architecture.

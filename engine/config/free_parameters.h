@@ -3,7 +3,8 @@
 //
 //   launch_factor: {value: 3.5, kind: fitted, fit: [1, 10], shared: launch, note: "..."}
 //
-// fit         lowest and highest value, both more than 0, and a prior (cli/fit_profiles.h); default a fifth and five
+// fit         lowest and highest value, both more than 0, and a prior (cli/fit_profiles.h); default
+// a fifth and five
 //             times the value
 // shared      a name: entries of the same number with the same name, in several profiles, are one
 //             parameter and have one value

@@ -6,13 +6,15 @@ namespace trainyard {
 
 using Json = JsonFile::Json;
 
-std::int64_t json_integer(const JsonFile& file, const JsonPath& path, const Json& value, std::int64_t least,
-                          std::int64_t most) {
+std::int64_t json_integer(const JsonFile& file, const JsonPath& path, const Json& value,
+                          std::int64_t least, std::int64_t most) {
   if (!value.is_number_integer()) file.fail(path, "expected an integer, got " + shorten(value));
   const bool too_large =
-      value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(JsonFields::kLargest);
+      value.is_number_unsigned() &&
+      value.get<std::uint64_t>() > static_cast<std::uint64_t>(JsonFields::kLargest);
   const std::int64_t number = too_large ? JsonFields::kLargest : value.get<std::int64_t>();
-  if (number < least) file.fail(path, "expected at least " + std::to_string(least) + ", got " + shorten(value));
+  if (number < least)
+    file.fail(path, "expected at least " + std::to_string(least) + ", got " + shorten(value));
   if (too_large || number > most) {
     file.fail(path, "expected at most " + std::to_string(most) + ", got " + shorten(value));
   }
@@ -20,7 +22,9 @@ std::int64_t json_integer(const JsonFile& file, const JsonPath& path, const Json
 }
 
 JsonFields::JsonFields(const JsonFile& file, JsonPath path, const Json& value)
-    : file_(&file), path_(std::move(path)), value_(&value) {
+    : file_(&file),
+      path_(std::move(path)),
+      value_(&value) {
   if (!value_->is_object()) file.fail(path_, "expected a JSON object, got " + shorten(*value_));
 }
 
@@ -29,13 +33,15 @@ const Json* JsonFields::find(const std::string& key) const {
   return found == value_->end() ? nullptr : &*found;
 }
 
-std::int64_t JsonFields::integer(const std::string& key, std::int64_t least, std::int64_t most) const {
+std::int64_t JsonFields::integer(const std::string& key, std::int64_t least,
+                                 std::int64_t most) const {
   return json_integer(*file_, path(key), member(key), least, most);
 }
 
 std::uint64_t JsonFields::unsigned_integer(const std::string& key) const {
   const Json& value = member(key);
-  if (!value.is_number_unsigned()) fail(key, "expected an integer of at least 0, got " + shorten(value));
+  if (!value.is_number_unsigned())
+    fail(key, "expected an integer of at least 0, got " + shorten(value));
   return value.get<std::uint64_t>();
 }
 
@@ -90,7 +96,9 @@ JsonPath JsonFields::path(const std::string& key) const {
   return out;
 }
 
-void JsonFields::fail(const std::string& key, const std::string& problem) const { file_->fail(path(key), problem); }
+void JsonFields::fail(const std::string& key, const std::string& problem) const {
+  file_->fail(path(key), problem);
+}
 
 const Json& JsonFields::member(const std::string& key) const {
   const Json* value = find(key);

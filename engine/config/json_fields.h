@@ -1,5 +1,5 @@
-// The members of a JSON object by type. One that is missing, of another type or out of range is a ConfigError with its
-// place and its key path.
+// The members of a JSON object by type. One that is missing, of another type or out of range is a
+// ConfigError with its place and its key path.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ class JsonFields {
 
   bool has(const std::string& key) const { return find(key) != nullptr; }  // null counts
   const Json* find(const std::string& key) const;                          // nullptr: not there
-  std::int64_t integer(const std::string& key, std::int64_t least = 0, std::int64_t most = kLargest) const;
+  std::int64_t integer(const std::string& key, std::int64_t least = 0,
+                       std::int64_t most = kLargest) const;
   std::uint64_t unsigned_integer(const std::string& key) const;
   double number(const std::string& key) const;
   bool boolean(const std::string& key) const;
@@ -48,7 +49,7 @@ class JsonFields {
 };
 
 /// A whole number in its range at `path`.
-std::int64_t json_integer(const JsonFile& file, const JsonPath& path, const JsonFile::Json& value, std::int64_t least,
-                          std::int64_t most);
+std::int64_t json_integer(const JsonFile& file, const JsonPath& path, const JsonFile::Json& value,
+                          std::int64_t least, std::int64_t most);
 
 }  // namespace trainyard

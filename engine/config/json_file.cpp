@@ -104,7 +104,9 @@ class Scanner {
 class Builder : public nlohmann::json_sax<Json> {
  public:
   Builder(std::string_view text, const std::string& file, JsonFile::Places places)
-      : text_(text), file_(file), places_(places) {}
+      : text_(text),
+        file_(file),
+        places_(places) {}
 
   Json take() { return std::move(root_); }
 
@@ -120,11 +122,13 @@ class Builder : public nlohmann::json_sax<Json> {
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
-    if (!open_.back().keys.insert(name).second) refuse(path_to(name), "appears twice in this object");
+    if (!open_.back().keys.insert(name).second)
+      refuse(path_to(name), "appears twice in this object");
     open_.back().key = name;
     return true;
   }
-  bool parse_error(std::size_t at, const std::string& token, const nlohmann::detail::exception& error) override {
+  bool parse_error(std::size_t at, const std::string& token,
+                   const nlohmann::detail::exception& error) override {
     if (places_ == JsonFile::Places::kLines) refuse_json(text_, file_, at, token, error);
     try {
       refuse_json(text_, file_, at, token, error);
@@ -154,7 +158,8 @@ class Builder : public nlohmann::json_sax<Json> {
 
   [[noreturn]] void refuse(const JsonPath& path, const std::string& problem) const {
     const bool lines = places_ == JsonFile::Places::kLines;
-    throw ConfigError(lines ? json_place(text_, file_, path) : SourcePos{file_}, to_string(path), problem);
+    throw ConfigError(lines ? json_place(text_, file_, path) : SourcePos{file_}, to_string(path),
+                      problem);
   }
 
   bool add(Json value) {
@@ -174,7 +179,8 @@ class Builder : public nlohmann::json_sax<Json> {
 
   bool open(Json value) {
     if (open_.size() == kMaxDepth) {
-      refuse(path_to(open_.back().key), "nests deeper than " + std::to_string(kMaxDepth) + " levels");
+      refuse(path_to(open_.back().key),
+             "nests deeper than " + std::to_string(kMaxDepth) + " levels");
     }
     open_.push_back({std::move(value), ""});
     return true;
@@ -217,25 +223,30 @@ SourcePos json_place(std::string_view text, const std::string& file, const JsonP
   return place_of(text, file, found);
 }
 
-void refuse_json(std::string_view text, const std::string& file, std::size_t at, const std::string& token,
-                 const std::exception& error) {
+void refuse_json(std::string_view text, const std::string& file, std::size_t at,
+                 const std::string& token, const std::exception& error) {
   const auto* known = dynamic_cast<const nlohmann::detail::exception*>(&error);
   constexpr int kOverflow = 406;
   if (known != nullptr && known->id == kOverflow) {
     const std::size_t begin = at - std::min(at, token.size());
-    throw ConfigError(place_of(text, file, begin), "", "no double holds the number " + printable(token, 60));
+    throw ConfigError(place_of(text, file, begin), "",
+                      "no double holds the number " + printable(token, 60));
   }
-  // "[json.exception.parse_error.101] parse error at line 2, column 1: syntax error while ...": what comes behind
-  // the place.
+  // "[json.exception.parse_error.101] parse error at line 2, column 1: syntax error while ...":
+  // what comes behind the place.
   std::string problem = error.what();
   const std::size_t place = problem.find("column ");
-  const std::size_t rest = place == std::string::npos ? std::string::npos : problem.find(": ", place);
+  const std::size_t rest =
+      place == std::string::npos ? std::string::npos : problem.find(": ", place);
   if (rest != std::string::npos) problem = problem.substr(rest + 2);
-  throw ConfigError(place_of(text, file, at == 0 ? 0 : at - 1), "", "is not JSON: " + printable(problem));
+  throw ConfigError(place_of(text, file, at == 0 ? 0 : at - 1), "",
+                    "is not JSON: " + printable(problem));
 }
 
 JsonFile::JsonFile(std::string_view text, std::string name, Places places)
-    : text_(text), name_(std::move(name)), places_(places) {
+    : text_(text),
+      name_(std::move(name)),
+      places_(places) {
   Builder builder(text_, name_, places_);
   Json::sax_parse(text_.begin(), text_.end(), &builder);
   root_ = builder.take();
@@ -251,7 +262,8 @@ void JsonFile::fail(const JsonPath& path, const std::string& problem) const {
 
 std::string shorten(const JsonFile::Json& value) {
   // A long list is not written out to be cut.
-  if (value.is_structured() && value.size() > 30) return value.is_array() ? "a long list" : "a large object";
+  if (value.is_structured() && value.size() > 30)
+    return value.is_array() ? "a long list" : "a large object";
   return printable(value.dump(-1, ' ', true, Json::error_handler_t::replace), 60);
 }
 

@@ -19,13 +19,15 @@ using JsonPath = std::vector<std::variant<std::string, std::size_t>>;
 
 std::string to_string(const JsonPath& path);  // "steps[1].times"
 
-/// Where the value at `path` begins, a member of an object at its key; where there is none, the innermost value
-/// around it. The text has to be JSON up to there. The parser keeps no places: this reads the text again.
+/// Where the value at `path` begins, a member of an object at its key; where there is none, the
+/// innermost value around it. The text has to be JSON up to there. The parser keeps no places: this
+/// reads the text again.
 SourcePos json_place(std::string_view text, const std::string& file, const JsonPath& path);
 
-/// What the parser says of `text`: it stopped at byte `at`, counted from 1, behind `token`. Throws ConfigError.
-[[noreturn]] void refuse_json(std::string_view text, const std::string& file, std::size_t at, const std::string& token,
-                              const std::exception& error);
+/// What the parser says of `text`: it stopped at byte `at`, counted from 1, behind `token`. Throws
+/// ConfigError.
+[[noreturn]] void refuse_json(std::string_view text, const std::string& file, std::size_t at,
+                              const std::string& token, const std::exception& error);
 
 class JsonFile {
  public:
@@ -35,8 +37,8 @@ class JsonFile {
     kKeys    // it is a part of one, so lines and columns would mislead
   };
 
-  /// Refuses what is not JSON (NaN among it), a number that no double holds, a key twice in one object, and more than
-  /// 32 levels. ASSUME: `text` outlives this.
+  /// Refuses what is not JSON (NaN among it), a number that no double holds, a key twice in one
+  /// object, and more than 32 levels. ASSUME: `text` outlives this.
   JsonFile(std::string_view text, std::string name, Places places = Places::kLines);
 
   const Json& root() const { return root_; }

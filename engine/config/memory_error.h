@@ -1,4 +1,5 @@
-// How far predictions of memory are off: a total that is no further from the capacity may fit, and may not.
+// How far predictions of memory are off: a total that is no further from the capacity may fit, and
+// may not.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// A model's architecture as numbers: what a study's `model:` block, a named preset or a Hugging Face
-// config.json comes down to. models/ turns it into a Graph.
+// A model's architecture as numbers: what a study's `model:` block, a named preset or a Hugging
+// Face config.json comes down to. models/ turns it into a Graph.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@ namespace trainyard {
 
 enum class Family : std::uint8_t { kGpt, kBert, kT5, kLlama };
 enum class Activation : std::uint8_t {
-  kGelu,       // f(x W1) W2
-  kGeluTanh,   // the same with the tanh approximation (GPT-2's gelu_new)
-  kRelu,       // T5 1.0
-  kSwiglu,     // (silu(x Wg) * x Wu) Wd: two input projections
-  kGeglu,      // (gelu(x Wg) * x Wu) Wd: T5 1.1
+  kGelu,      // f(x W1) W2
+  kGeluTanh,  // the same with the tanh approximation (GPT-2's gelu_new)
+  kRelu,      // T5 1.0
+  kSwiglu,    // (silu(x Wg) * x Wu) Wd: two input projections
+  kGeglu,     // (gelu(x Wg) * x Wu) Wd: T5 1.1
 };
 
 std::string_view to_string(Family family);          // gpt, bert, t5, llama
@@ -27,26 +27,27 @@ struct ModelConfig {
   std::int64_t decoder_layers = 0;  // T5 only, else 0
   std::int64_t hidden = 0;
   std::int64_t heads = 0;
-  std::int64_t kv_heads = 0;   // = heads without grouped-query attention
-  std::int64_t head_dim = 0;   // hidden / heads unless said (T5: d_kv)
-  std::int64_t ffn = 0;        // width of the hidden layer of the MLP
+  std::int64_t kv_heads = 0;  // = heads without grouped-query attention
+  std::int64_t head_dim = 0;  // hidden / heads unless said (T5: d_kv)
+  std::int64_t ffn = 0;       // width of the hidden layer of the MLP
   std::int64_t vocab = 0;
   std::int64_t seq_len = 0;
-  std::int64_t decoder_seq_len = 0;  // T5 only, else 0
-  std::int64_t max_positions = 0;    // rows of a learned position table; 0: none (T5, Llama)
-  std::int64_t token_types = 0;      // BERT 2, RoBERTa 1, else 0
+  std::int64_t decoder_seq_len = 0;   // T5 only, else 0
+  std::int64_t max_positions = 0;     // rows of a learned position table; 0: none (T5, Llama)
+  std::int64_t token_types = 0;       // BERT 2, RoBERTa 1, else 0
   std::int64_t relative_buckets = 0;  // T5's relative attention bias, else 0
-  std::int64_t pad_vocab_to = 0;     // vocabulary after padding; a multiple of parallel.tensor
+  std::int64_t pad_vocab_to = 0;      // vocabulary after padding; a multiple of parallel.tensor
   Activation activation = Activation::kGelu;
-  bool tied_embeddings = true;  // LM head shares the token embedding
-  bool linear_bias = true;      // biases of projections and MLP
-  bool qkv_bias = true;         // biases of query, key, value (Qwen2: true with linear_bias false)
-  bool next_sentence = false;   // BERT: train the pooler and the next-sentence head too
-  double norm_eps = 1e-5;       // added to the variance by layer norm and RMS norm
-  double rope_base = 10000;     // Llama: base of the rotary angles; no meaning elsewhere
-  bool scaled_attention = true;         // scores over sqrt(head_dim); false: GPT only (T5's never are)
+  bool tied_embeddings = true;   // LM head shares the token embedding
+  bool linear_bias = true;       // biases of projections and MLP
+  bool qkv_bias = true;          // biases of query, key, value (Qwen2: true with linear_bias false)
+  bool next_sentence = false;    // BERT: train the pooler and the next-sentence head too
+  double norm_eps = 1e-5;        // added to the variance by layer norm and RMS norm
+  double rope_base = 10000;      // Llama: base of the rotary angles; no meaning elsewhere
+  bool scaled_attention = true;  // scores over sqrt(head_dim); false: GPT only (T5's never are)
   bool layer_scaled_attention = false;  // GPT: over the layer's number too, the first being 1
-  std::int64_t attention_window = 0;    // tokens that a token attends to, itself among them; 0: all before it
+  std::int64_t attention_window =
+      0;  // tokens that a token attends to, itself among them; 0: all before it
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 

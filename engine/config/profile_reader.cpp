@@ -114,11 +114,14 @@ HostLink read_host_link(const YamlNode& node) {
   return link;
 }
 
-/// Where a profile says nothing: a CPU's copy reads and writes its own memory. Of a GPU nothing is known then.
+/// Where a profile says nothing: a CPU's copy reads and writes its own memory. Of a GPU nothing is
+/// known then.
 HostLink default_host_link(const HardwareProfile& profile) {
   if (profile.architecture != "cpu") return {};
-  return {profile.memory_bandwidth / 2, 0,
-          {"derived", "half of the memory's bandwidth: a copy reads and writes it; " + profile.bandwidth_provenance.note}};
+  return {profile.memory_bandwidth / 2,
+          0,
+          {"derived", "half of the memory's bandwidth: a copy reads and writes it; " +
+                          profile.bandwidth_provenance.note}};
 }
 
 void read_memory_bound(const YamlNode& node, HardwareProfile& profile) {
@@ -191,7 +194,8 @@ std::map<DType, DType> read_types_by_precision(const YamlNode& node) {
 }
 
 std::vector<std::string> read_schedules(const YamlNode& node) {
-  const std::vector<std::string> known(kScheduleWords.begin(), kScheduleWords.end() - 2);  // the last two are short
+  const std::vector<std::string> known(kScheduleWords.begin(),
+                                       kScheduleWords.end() - 2);  // the last two are short
   std::vector<std::string> schedules;
   for (const YamlNode& item : node.items()) {
     const std::string name = item.as_string();
@@ -200,7 +204,8 @@ std::vector<std::string> read_schedules(const YamlNode& node) {
     }
     schedules.push_back(name);
   }
-  if (schedules.empty()) node.fail("expected the schedules that the framework has; without this key it has all");
+  if (schedules.empty())
+    node.fail("expected the schedules that the framework has; without this key it has all");
   return schedules;
 }
 
@@ -289,7 +294,7 @@ HardwareProfile read_hardware_profile(const std::string& root, const std::string
   profile.host_link = host_link ? read_host_link(*host_link) : default_host_link(profile);
   if (const auto entry = node.find("kernels"))
     profile.measured = read_measured_kernels(*entry, profile);
-  node.find("links");  // find_link() reads them
+  node.find("links");        // find_link() reads them
   node.find("calibration");  // how it was made, for people
   node.finish();
   return profile;
@@ -298,7 +303,8 @@ HardwareProfile read_hardware_profile(const std::string& root, const std::string
 std::optional<HardwareProfile> find_hardware_profile(const std::string& root,
                                                      const std::string& device) {
   if (device.ends_with(".yaml")) {
-    return read_hardware_profile(root, std::filesystem::path(device).stem().string(), YamlNode::load_file(device));
+    return read_hardware_profile(root, std::filesystem::path(device).stem().string(),
+                                 YamlNode::load_file(device));
   }
   const auto found = find_yaml(root + "/calibrate/profiles", device);
   if (!found) return std::nullopt;

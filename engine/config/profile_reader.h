@@ -16,8 +16,8 @@ namespace trainyard {
 
 /// calibrate/profiles/`device`.yaml; nullopt: no such device. A file that says `like: OTHER` takes
 /// the curves it does not give from that profile, which are then `derived`.
-/// A `device` that ends in .yaml is the path of a profile, as `trainyard calibrate` writes one; its name is the
-/// file's, without folder and ending.
+/// A `device` that ends in .yaml is the path of a profile, as `trainyard calibrate` writes one; its
+/// name is the file's, without folder and ending.
 std::optional<HardwareProfile> find_hardware_profile(const std::string& root,
                                                      const std::string& device);
 HardwareProfile read_hardware_profile(const std::string& root, const std::string& name,
@@ -35,8 +35,8 @@ std::vector<NamedDescription> list_frameworks(const std::string& root);  // "meg
 
 inline constexpr double kMostInterval = 10;  // relative
 
-/// The keys `kind` and `note` of `node`, both required, and `interval`: half of the figure's 90 % interval,
-/// over it.
+/// The keys `kind` and `note` of `node`, both required, and `interval`: half of the figure's 90 %
+/// interval, over it.
 Provenance read_provenance(const YamlNode& node);
 
 /// {compute_by_communication, communication_by_compute}, each at least 1, with kind and note.

@@ -43,16 +43,11 @@ struct DimensionWords {
 
 DimensionWords words(Dimension dimension) {
   switch (dimension) {
-    case Dimension::kDuration:
-      return {kDurations, "a duration", {"us", "ms"}};
-    case Dimension::kBandwidth:
-      return {kBandwidths, "a bandwidth", {" GB/s", " Gbit/s"}};
-    case Dimension::kBytes:
-      return {kSizes, "a size", {"MiB", "MB"}};
-    case Dimension::kFlopRate:
-      return {kFlopRates, "a compute rate", {" TFLOP/s", " GFLOP/s"}};
-    case Dimension::kNodes:
-      return {kNodeCounts, "a number of nodes", {" nodes", " node"}};
+    case Dimension::kDuration: return {kDurations, "a duration", {"us", "ms"}};
+    case Dimension::kBandwidth: return {kBandwidths, "a bandwidth", {" GB/s", " Gbit/s"}};
+    case Dimension::kBytes: return {kSizes, "a size", {"MiB", "MB"}};
+    case Dimension::kFlopRate: return {kFlopRates, "a compute rate", {" TFLOP/s", " GFLOP/s"}};
+    case Dimension::kNodes: return {kNodeCounts, "a number of nodes", {" nodes", " node"}};
   }
   return {};
 }
@@ -127,7 +122,8 @@ std::string number_text(double value) {
   std::string text(buffer.data(), result.ptr);
   // YAML 1.1 takes 3e-04 for text; a point makes it a number for every reader.
   const std::size_t exponent = text.find('e');
-  if (exponent != std::string::npos && text.find('.') == std::string::npos) text.insert(exponent, ".0");
+  if (exponent != std::string::npos && text.find('.') == std::string::npos)
+    text.insert(exponent, ".0");
   return text;
 }
 

@@ -35,11 +35,27 @@ Cluster load_cluster(const Study& study, const YamlNode& node, const StudyResolv
 void record_preset(Section& cluster_section, const YamlNode& node) {
   const std::string name = node.as_string();
   Origin origin{is_path(name) ? Origin::Kind::kFile : Origin::Kind::kPreset, node.pos(), name};
-  for (const std::string_view key :
-       {"name", "device", "nodes", "devices_per_node", "devices", "nics", "pcie.switches", "pcie.uplink", "p2p",
-        "host.sockets", "host.memory", "host.link", "fabric.kind", "fabric.leaf", "fabric.oversubscription",
-        "fabric.pod", "fabric.pod_oversubscription", "fabric.group", "fabric.dimensions", "fabric.link",
-        "fabric.global_link"}) {
+  for (const std::string_view key : {"name",
+                                     "device",
+                                     "nodes",
+                                     "devices_per_node",
+                                     "devices",
+                                     "nics",
+                                     "pcie.switches",
+                                     "pcie.uplink",
+                                     "p2p",
+                                     "host.sockets",
+                                     "host.memory",
+                                     "host.link",
+                                     "fabric.kind",
+                                     "fabric.leaf",
+                                     "fabric.oversubscription",
+                                     "fabric.pod",
+                                     "fabric.pod_oversubscription",
+                                     "fabric.group",
+                                     "fabric.dimensions",
+                                     "fabric.link",
+                                     "fabric.global_link"}) {
     cluster_section.study().origins[cluster_section.key_path(key)] = origin;
   }
   record_link(cluster_section, "intra", origin);
@@ -92,7 +108,8 @@ void read_counts(Section& section, Cluster& cluster) {
 
 void warn_of_estimates(Study& study) {
   study.warnings.push_back(
-      "cluster: local: step times rest on estimates of this machine, not on measurements of it; trainyard calibrate "
+      "cluster: local: step times rest on estimates of this machine, not on measurements of it; "
+      "trainyard calibrate "
       "measures it, and cluster.profile names what it wrote");
 }
 
@@ -104,8 +121,8 @@ void read_local_profile(Section& section, const YamlNode& node, const StudyResol
   section.study().origins[section.key_path("device")] = origin_of(node);
 }
 
-/// This machine: as many devices as ranks, all on one node. A rank is a CPU core unless `device` says a
-/// GPU.
+/// This machine: as many devices as ranks, all on one node. A rank is a CPU core unless `device`
+/// says a GPU.
 void read_local_counts(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
   std::int64_t ranks = 1;
   section.integer("ranks", ranks, 1, kMaxRanks);
@@ -151,7 +168,8 @@ void read_written_out(Section& section, Cluster& cluster, const StudyResolvers& 
   require_profile(section.study(), "cluster.device", resolvers);
   section.text("name", cluster.name);
   // As study.resolved.yaml writes this machine down: a profile that calibrate wrote is its device.
-  if (cluster.name == kLocalCluster && !cluster.device.ends_with(".yaml")) warn_of_estimates(section.study());
+  if (cluster.name == kLocalCluster && !cluster.device.ends_with(".yaml"))
+    warn_of_estimates(section.study());
   std::int64_t per_node = 1;
   section.integer("devices_per_node", per_node, 1, kMaxRanks);
   cluster.devices_per_node = per_node;
@@ -225,7 +243,8 @@ void read_flat_intra(Section& section, LinkClass& intra, const StudyResolvers& r
                       "usual for " + intra.kind, intra);
 }
 
-/// docs/contract.md section 2: infiniband and roce have 100 Gbit/s per GPU where a case does not say.
+/// docs/contract.md section 2: infiniband and roce have 100 Gbit/s per GPU where a case does not
+/// say.
 void read_flat_inter(Section& section, LinkClass& inter, const StudyResolvers& resolvers) {
   constexpr double kGbitPerSecond = 1e9 / 8;
   constexpr double kUsualGbitPerDevice = 100;
@@ -236,7 +255,7 @@ void read_flat_inter(Section& section, LinkClass& inter, const StudyResolvers& r
   }
   const bool per_device = inter.kind == "infiniband" || inter.kind == "roce";
   const auto devices = static_cast<double>(section.study().cluster.devices_per_node);
-  const double usual = per_device                    ? kUsualGbitPerDevice * devices * kGbitPerSecond
+  const double usual = per_device ? kUsualGbitPerDevice * devices * kGbitPerSecond
                        : inter.bandwidth_per_nic > 0 ? inter.bandwidth_per_nic * devices
                                                      : inter.bandwidth;
   read_flat_bandwidth(section, "inter", "inter_gbit_per_s_per_node", kGbitPerSecond, usual,
@@ -272,7 +291,9 @@ void take_default_fabric(Section& cluster_section, Cluster& cluster) {
 
 /// Devices whose peer access the study switches off send at the pace of copies through the host.
 void take_host_curves(const Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
-  if (cluster.p2p || !section.contains("p2p") || cluster.intra.kind == "none" || cluster.intra.kind == "pcie-host") return;
+  if (cluster.p2p || !section.contains("p2p") || cluster.intra.kind == "none" ||
+      cluster.intra.kind == "pcie-host")
+    return;
   const std::optional<LinkClass> link = resolvers.link("pcie-host", cluster.device);
   if (!link) return;
   const BytesPerSecond bandwidth = cluster.intra.bandwidth;
@@ -309,9 +330,10 @@ void read_speed(Section& cluster_section, Cluster& cluster) {
 void warn_of_fast_links(Study& study) {
   const auto warn = [&](const std::string& key, const LinkClass& links, const MostReached& most) {
     if (most.share <= 1 + 1e-9) return;
-    study.warnings.push_back("cluster." + key + ": " + most.what + " reach " + number_text(std::round(most.share * 100) / 100) +
-                             " of the nominal " + number_text(std::round(links.bandwidth / 1e8) / 10) +
-                             " GB/s of " + links.kind + "; the higher rate is taken as what the links carry");
+    study.warnings.push_back("cluster." + key + ": " + most.what + " reach " +
+                             number_text(std::round(most.share * 100) / 100) + " of the nominal " +
+                             number_text(std::round(links.bandwidth / 1e8) / 10) + " GB/s of " +
+                             links.kind + "; the higher rate is taken as what the links carry");
   };
   warn("intra", study.cluster.intra, most_reached_inside(study.cluster));
   warn("inter", study.cluster.inter, most_reached_between(study.cluster));
@@ -345,13 +367,16 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
     node.fail(
         "expected one of: preset (dgx-a100-80g, ...), device (written out in place), gpu (a case)");
   }
-  if (cluster.name != kLocalCluster) section.refuse("profile", "is for cluster {preset: local}; name the device's profile in cluster.device");
+  if (cluster.name != kLocalCluster)
+    section.refuse("profile",
+                   "is for cluster {preset: local}; name the device's profile in cluster.device");
   read_node_paths(section, cluster);
   take_host_curves(section, cluster, resolvers);
   if (!has_preset) take_default_fabric(section, cluster);
   read_fabric(section, cluster.fabric);
   if (cluster.name != kLocalCluster && !section.contains("gpu")) {
-    if (const auto domain = section.given("nvlink_domain")) widen_to_nvlink_domain(*domain, cluster);
+    if (const auto domain = section.given("nvlink_domain"))
+      widen_to_nvlink_domain(*domain, cluster);
   }
   check_fabric(section, cluster);
   read_speed(section, cluster);

@@ -42,7 +42,8 @@ void refuse_keys_of_others(const Section& section, const std::string& kind) {
     if (belongs(key, kind) || !section.contains(key.key)) continue;
     const YamlNode node = section.node()->at(key.key);
     if (node.is_null()) continue;
-    node.fail("a fabric of kind " + kind + " has no " + std::string(key.key) + "; it takes " + known);
+    node.fail("a fabric of kind " + kind + " has no " + std::string(key.key) + "; it takes " +
+              known);
   }
 }
 
@@ -57,7 +58,8 @@ void read_dimensions(Section& section, Fabric& fabric) {
   const auto node = section.given("dimensions");
   if (!node) return;
   fabric.dimensions.clear();
-  for (const YamlNode& size : node->items()) fabric.dimensions.push_back(size.as_integer(1, kMaxRanks));
+  for (const YamlNode& size : node->items())
+    fabric.dimensions.push_back(size.as_integer(1, kMaxRanks));
   if (fabric.dimensions.size() < 2 || fabric.dimensions.size() > 3) {
     node->fail("expected the nodes along 2 or 3 dimensions, such as [4, 4, 2]");
   }
@@ -80,7 +82,8 @@ void read_pcie(Section& cluster_section, Cluster& cluster) {
   if (const auto switches = section.given("switches")) {
     pcie.switches = switches->as_integer(0, kMaxRanks);
     if (pcie.switches > 0 && cluster.devices_per_node % pcie.switches != 0) {
-      switches->fail("expected a divisor of the " + std::to_string(cluster.devices_per_node) + " devices of a node");
+      switches->fail("expected a divisor of the " + std::to_string(cluster.devices_per_node) +
+                     " devices of a node");
     }
   } else {
     section.study().origins.try_emplace(section.key_path("switches"), default_origin());
@@ -118,7 +121,8 @@ void read_host(Section& cluster_section, Cluster& cluster) {
   if (const auto sockets = section.given("sockets")) {
     host.sockets = sockets->as_integer(1, kMaxRanks);
     if (cluster.devices_per_node % host.sockets != 0) {
-      sockets->fail("expected a divisor of the " + std::to_string(cluster.devices_per_node) + " devices of a node");
+      sockets->fail("expected a divisor of the " + std::to_string(cluster.devices_per_node) +
+                    " devices of a node");
     }
   }
   read_bandwidth(section, "memory", host.memory);
@@ -126,7 +130,8 @@ void read_host(Section& cluster_section, Cluster& cluster) {
   section.finish();
   if (cluster.p2p || host.memory > 0) return;
   cluster_section.required("p2p").fail(
-      "devices without peer access send through the host's memory, whose bandwidth is not said; write host: "
+      "devices without peer access send through the host's memory, whose bandwidth is not said; "
+      "write host: "
       "{memory: 100 GB/s}, of one socket");
 }
 
@@ -144,7 +149,8 @@ void read_fabric(Section& cluster_section, Fabric& fabric) {
   if (const auto pod = section.given("pod")) fabric.leaves_per_pod = pod->as_integer(1, kMaxRanks);
   section.number("pod_oversubscription", fabric.pod_oversubscription, 1, kOversubscriptionBelow);
   if (fabric.pod_oversubscription > 1 && fabric.leaves_per_pod == 0) section.required("pod");
-  if (const auto group = section.given("group")) fabric.routers_per_group = group->as_integer(1, 1 << 15);
+  if (const auto group = section.given("group"))
+    fabric.routers_per_group = group->as_integer(1, 1 << 15);
   read_dimensions(section, fabric);
   read_bandwidth(section, "link", fabric.link);
   read_bandwidth(section, "global_link", fabric.global_link);
@@ -160,7 +166,8 @@ void read_node_paths(Section& cluster_section, Cluster& cluster) {
                  " devices of a node; more NICs than devices count as one wider one per device");
     }
   } else {
-    cluster_section.study().origins.try_emplace(cluster_section.key_path("nics"), default_origin("one per device"));
+    cluster_section.study().origins.try_emplace(cluster_section.key_path("nics"),
+                                                default_origin("one per device"));
   }
   read_pcie(cluster_section, cluster);
   if (const auto rdma = read_switch(cluster_section, "rdma")) cluster.rdma = rdma;
@@ -180,8 +187,9 @@ void read_collectives(Section& cluster_section, Cluster& cluster) {
     }
     const bool in_switch = algorithm == "nvls" || algorithm == "nvls-tree" || algorithm == "sharp";
     if (in_switch && !cluster.intra.in_switch) {
-      section.required(collective).fail("links of kind " + cluster.intra.kind + " on " + cluster.device +
-                                        " do not add up in their switches; NVSwitch on Hopper and Blackwell does");
+      section.required(collective)
+          .fail("links of kind " + cluster.intra.kind + " on " + cluster.device +
+                " do not add up in their switches; NVSwitch on Hopper and Blackwell does");
     }
   }
   section.finish();
@@ -206,10 +214,11 @@ void check_fabric(const Section& cluster_section, const Cluster& cluster) {
     const std::int64_t group = fabric.routers_per_group * fabric.nodes_per_leaf;
     const std::int64_t groups = (cluster.num_nodes + group - 1) / group;
     if (product_exceeds(std::int64_t{1} << 28, {groups, groups}) ||
-        product_exceeds(std::int64_t{1} << 28, {groups, fabric.routers_per_group, fabric.routers_per_group})) {
-      fail_at(cluster_section.study(), "cluster.fabric", "a dragonfly of " + std::to_string(groups) + " groups of " +
-                                                             std::to_string(fabric.routers_per_group) +
-                                                             " routers has more than 2^28 links");
+        product_exceeds(std::int64_t{1} << 28,
+                        {groups, fabric.routers_per_group, fabric.routers_per_group})) {
+      fail_at(cluster_section.study(), "cluster.fabric",
+              "a dragonfly of " + std::to_string(groups) + " groups of " +
+                  std::to_string(fabric.routers_per_group) + " routers has more than 2^28 links");
     }
   }
 }
@@ -218,11 +227,12 @@ void widen_to_nvlink_domain(const YamlNode& domain, Cluster& cluster) {
   const std::int64_t per_host = cluster.devices_per_node;
   const std::int64_t size = domain.as_integer(per_host, kMaxRanks);
   if (size % per_host != 0) {
-    domain.fail("expected a multiple of the " + std::to_string(per_host) + " devices of a node, got " +
-                std::to_string(size));
+    domain.fail("expected a multiple of the " + std::to_string(per_host) +
+                " devices of a node, got " + std::to_string(size));
   }
   if (!cluster.intra.kind.starts_with("nv") && cluster.intra.kind != "none") {
-    domain.fail("devices joined by " + cluster.intra.kind + " are no NVLink domain; say intra: nvlink or nvswitch");
+    domain.fail("devices joined by " + cluster.intra.kind +
+                " are no NVLink domain; say intra: nvlink or nvswitch");
   }
   const std::int64_t hosts = size / per_host;
   cluster.nics = cluster.num_nics() * hosts;

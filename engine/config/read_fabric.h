@@ -1,5 +1,5 @@
-// What a cluster says beside its devices and links: fabric, NICs, PCIe switches, host memory, algorithms of
-// collectives. Studies and the files of topologies/ use the same words.
+// What a cluster says beside its devices and links: fabric, NICs, PCIe switches, host memory,
+// algorithms of collectives. Studies and the files of topologies/ use the same words.
 #pragma once
 
 #include "engine/cluster/cluster.h"
@@ -17,11 +17,12 @@ void read_node_paths(Section& cluster_section, Cluster& cluster);
 /// `collectives:`, over what a preset says; auto where nobody does.
 void read_collectives(Section& cluster_section, Cluster& cluster);
 
-/// Refuses a torus that has fewer places than the cluster has nodes, and what only a finished cluster shows.
+/// Refuses a torus that has fewer places than the cluster has nodes, and what only a finished
+/// cluster shows.
 void check_fabric(const Section& cluster_section, const Cluster& cluster);
 
-/// Devices on one NVLink network that is larger than a host are a node of the Cluster: what leaves it is
-/// the hosts' NICs together. num_nodes and num_devices count hosts before and domains after.
+/// Devices on one NVLink network that is larger than a host are a node of the Cluster: what leaves
+/// it is the hosts' NICs together. num_nodes and num_devices count hosts before and domains after.
 void widen_to_nvlink_domain(const YamlNode& domain, Cluster& cluster);
 
 }  // namespace trainyard

@@ -13,10 +13,12 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::array<std::string_view, 8> kCurveKeys = {
-    "startup",   "latency",             "rank_latency",      "efficiency",
-    "half_size", "efficiency_by_ranks", "efficiency_beyond", "by_ranks"};
-constexpr std::array<std::string_view, 4> kSourceKeys = {"source", "provenance", "interval", "measured"};  // of a curve
+constexpr std::array<std::string_view, 8> kCurveKeys = {"startup",           "latency",
+                                                        "rank_latency",      "efficiency",
+                                                        "half_size",         "efficiency_by_ranks",
+                                                        "efficiency_beyond", "by_ranks"};
+constexpr std::array<std::string_view, 4> kSourceKeys = {"source", "provenance", "interval",
+                                                         "measured"};  // of a curve
 constexpr std::array<std::string_view, 2> kCurves = {"collective", "point_to_point"};
 constexpr std::string_view kInSwitch = "in_switch";
 
@@ -58,7 +60,8 @@ void read_maps(Section& section, LinkCurve& curve) {
     curve.efficiency_by_ranks = read_efficiency_by_ranks(*node);
     curve.by_ranks.clear();
   }
-  if (const auto node = section.given("efficiency_beyond")) curve.efficiency_beyond = read_efficiency_beyond(*node);
+  if (const auto node = section.given("efficiency_beyond"))
+    curve.efficiency_beyond = read_efficiency_beyond(*node);
   if (const auto node = section.given("by_ranks")) curve.by_ranks = read_groups(*node);
 }
 
@@ -71,7 +74,8 @@ void read_sources(Section& section, const LinkClass& link, LinkCurve& curve) {
   }
   if (source) curve.provenance.note = source->as_text();
   if (source && curve.provenance.note.empty()) source->fail("expected how the figures were found");
-  if (kind) curve.provenance.kind = kProvenanceWords[read_word(*kind, "kind of source", kProvenanceWords)];
+  if (kind)
+    curve.provenance.kind = kProvenanceWords[read_word(*kind, "kind of source", kProvenanceWords)];
   if (const auto interval = section.given("interval")) {
     curve.provenance.interval = read_factor(*section.node(), "interval", 0, kMostInterval);
   }
@@ -85,7 +89,8 @@ void read_map(Section section, const LinkClass& link, LinkCurve& curve) {
   section.finish();
 }
 
-void read_own_curve(Section& link_section, std::string_view key, const LinkClass& link, LinkCurve& curve) {
+void read_own_curve(Section& link_section, std::string_view key, const LinkClass& link,
+                    LinkCurve& curve) {
   read_curve(link_section, curve);
   read_maps(link_section, curve);
   read_map(link_section.child(key), link, curve);
@@ -112,7 +117,8 @@ void read_by_kind(Section& link_section, LinkClass& link) {
 
 /// A number of ranks as a key.
 std::int64_t read_ranks(const std::string& key, const YamlNode& entry) {
-  const bool number = !key.empty() && key.size() < 7 && key.find_first_not_of("0123456789") == std::string::npos;
+  const bool number =
+      !key.empty() && key.size() < 7 && key.find_first_not_of("0123456789") == std::string::npos;
   if (!number) entry.fail("expected a number of ranks as the key");
   return std::stoll(key);
 }
@@ -120,8 +126,8 @@ std::int64_t read_ranks(const std::string& key, const YamlNode& entry) {
 double read_efficiency(const YamlNode& node, double most) {
   const double efficiency = node.as_number();
   if (!(efficiency > 0) || efficiency > most) {
-    node.fail("expected a share of the bandwidth, more than 0 and at most " + number_text(most) + ", got " +
-              number_text(efficiency));
+    node.fail("expected a share of the bandwidth, more than 0 and at most " + number_text(most) +
+              ", got " + number_text(efficiency));
   }
   return efficiency;
 }
@@ -136,16 +142,19 @@ void record_link(Section& parent, std::string_view key, const Origin& origin) {
   }
   const auto record_curve = [&](const std::string& curve) {
     for (const std::string_view value : kCurveKeys) origins[link + in_curve(curve, value)] = origin;
-    for (const std::string_view value : kSourceKeys) origins[link + in_curve(curve, value)] = origin;
+    for (const std::string_view value : kSourceKeys)
+      origins[link + in_curve(curve, value)] = origin;
   };
-  for (const std::string_view curve : {kCurves[0], kCurves[1], kInSwitch}) record_curve(std::string(curve));
+  for (const std::string_view curve : {kCurves[0], kCurves[1], kInSwitch})
+    record_curve(std::string(curve));
   for (const std::string_view kind : kCollectives) record_curve(in_curve("by_kind", kind));
 }
 
 void read_measured_range(const YamlNode& node, LinkCurve& curve) {
   curve.measured_from = node.at("from").as_bytes();
   curve.measured_to = node.at("to").as_bytes();
-  if (curve.measured_from < 0 || curve.measured_to < curve.measured_from) node.fail("expected from at most to");
+  if (curve.measured_from < 0 || curve.measured_to < curve.measured_from)
+    node.fail("expected from at most to");
   node.finish();
 }
 
@@ -164,7 +173,8 @@ std::map<Bytes, double> read_efficiency_beyond(const YamlNode& node) {
   for (const std::string& size : node.keys()) {
     const YamlNode entry = node.at(size);
     const Quantity bytes = parse_quantity(size, Dimension::kBytes);
-    if (!bytes.problem.empty() || !(bytes.value > 0)) entry.fail("expected a size as the key, such as 16 MiB");
+    if (!bytes.problem.empty() || !(bytes.value > 0))
+      entry.fail("expected a size as the key, such as 16 MiB");
     efficiencies[static_cast<Bytes>(bytes.value)] = read_efficiency(entry, kMostEfficiencyBeyond);
   }
   return efficiencies;
@@ -180,7 +190,8 @@ std::map<std::int64_t, LinkCurve::Group> read_groups(const YamlNode& node) {
       if (group.startup < 0) startup->fail("expected a duration of at least 0");
     }
     group.efficiency = read_efficiency(entry.at("efficiency"), kMostEfficiencyBeyond);
-    if (const auto beyond = entry.find("efficiency_beyond")) group.efficiency_beyond = read_efficiency_beyond(*beyond);
+    if (const auto beyond = entry.find("efficiency_beyond"))
+      group.efficiency_beyond = read_efficiency_beyond(*beyond);
     entry.finish();
   }
   return groups;
@@ -197,8 +208,9 @@ void read_link(Section& parent, std::string_view key, LinkClass& link) {
   const std::string kind_before = link.kind;
   section.word("kind", link.kind, kLinkWords);
   if (!fresh && link.kind != kind_before) {
-    section.required("kind").fail("the preset's links are " + kind_before +
-                                  ", and so are their curves; write the cluster out to have others");
+    section.required("kind").fail(
+        "the preset's links are " + kind_before +
+        ", and so are their curves; write the cluster out to have others");
   }
   if (fresh && link.kind != "none") section.required("bandwidth");
   if (const auto node = section.given("bandwidth")) {

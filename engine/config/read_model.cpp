@@ -1,7 +1,7 @@
 // The `model:` block: a preset or file by name, numbers written out, or a preset with some of its
 // numbers replaced.
-#include <array>
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -121,10 +121,8 @@ FamilyHabits habits(Family family) {
     case Family::kGpt:
     case Family::kBert:
       return {Activation::kGelu, true, true, family == Family::kGpt ? 1e-5 : 1e-12};
-    case Family::kT5:
-      return {Activation::kRelu, true, false, 1e-6};
-    case Family::kLlama:
-      return {Activation::kSwiglu, false, false, 1e-5};
+    case Family::kT5: return {Activation::kRelu, true, false, 1e-6};
+    case Family::kLlama: return {Activation::kSwiglu, false, false, 1e-5};
   }
   return {};
 }
@@ -202,7 +200,8 @@ void check_family_numbers(const Study& study, const YamlNode& node) {
   const std::array<FamilyNumber, 5> numbers = {{
       {"decoder_layers", model.decoder_layers, t5, "only family t5 has a decoder of its own"},
       {"decoder_seq_len", model.decoder_seq_len, t5, "only family t5 has a decoder of its own"},
-      {"relative_buckets", model.relative_buckets, t5, "only family t5 has a relative attention bias"},
+      {"relative_buckets", model.relative_buckets, t5,
+       "only family t5 has a relative attention bias"},
       {"token_types", model.token_types, bert, "only family bert has token types"},
       {"max_positions", model.max_positions, bert || model.family == Family::kGpt,
        "only families gpt and bert have a table of positions"},
@@ -213,7 +212,8 @@ void check_family_numbers(const Study& study, const YamlNode& node) {
   }
 }
 
-/// A model written out that has the numbers of a preset is called so. How long sequences are is the study's.
+/// A model written out that has the numbers of a preset is called so. How long sequences are is the
+/// study's.
 void name_by_numbers(Study& study, const StudyResolvers& resolvers) {
   ModelConfig& model = study.model;
   if (model.name != ModelConfig{}.name || !resolvers.names) return;
@@ -221,8 +221,8 @@ void name_by_numbers(Study& study, const StudyResolvers& resolvers) {
     std::optional<ModelConfig> preset = resolvers.model_preset(name);
     if (!preset) continue;
     preset->name = model.name;
-    for (const auto field : {&ModelConfig::seq_len, &ModelConfig::decoder_seq_len, &ModelConfig::max_positions,
-                             &ModelConfig::pad_vocab_to})
+    for (const auto field : {&ModelConfig::seq_len, &ModelConfig::decoder_seq_len,
+                             &ModelConfig::max_positions, &ModelConfig::pad_vocab_to})
       (*preset).*field = model.*field;
     if (*preset != model) continue;
     model.name = name;

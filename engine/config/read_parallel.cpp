@@ -40,7 +40,9 @@ void read_zero(Section& parallel, ZeroConfig& zero) {
   read_zero_stage(section.required("stage"), zero);
   if (const auto by = section.given("by")) {
     zero.by = static_cast<ZeroConfig::By>(read_word(*by, "way to divide", kZeroByWords));
-    if (zero.stage == 0) parallel.study().warnings.emplace_back("parallel.zero.by is not used: stage 0 divides nothing");
+    if (zero.stage == 0)
+      parallel.study().warnings.emplace_back(
+          "parallel.zero.by is not used: stage 0 divides nothing");
   }
   section.finish();
 }

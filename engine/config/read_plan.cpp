@@ -6,8 +6,8 @@
 #include "engine/config/study_origin.h"
 #include "engine/config/study_parts.h"
 #include "engine/config/study_words.h"
-#include "engine/schedule/schedule_csv.h"
 #include "engine/config/user_text.h"
+#include "engine/schedule/schedule_csv.h"
 
 namespace trainyard {
 
@@ -68,8 +68,10 @@ void read_found_rows(Section& section, ScheduleConfig& schedule) {
   const auto node = section.given("rows");
   if (!node) return;
   if (!is_searched_schedule(schedule.method)) {
-    node->fail("is what a search has found, of zb-1p, zb-2p and opportunistic; an order of your own goes into a "
-               "file: {file: rows.csv}");
+    node->fail(
+        "is what a search has found, of zb-1p, zb-2p and opportunistic; an order of your own goes "
+        "into a "
+        "file: {file: rows.csv}");
   }
   schedule.rows = read_schedule_rows(*node);
 }
@@ -90,11 +92,13 @@ void read_schedule(Section& root) {
             "is for schedule interleaved, not for " + schedule.method + "; leave it out");
   }
   section.integer("memory_limit", schedule.memory_limit, 1, static_cast<int>(kMaxMicrobatches));
-  if (schedule.memory_limit != 0 && !schedule.method.starts_with("zb-1p") && !schedule.method.starts_with("zb-2p")) {
+  if (schedule.memory_limit != 0 && !schedule.method.starts_with("zb-1p") &&
+      !schedule.method.starts_with("zb-2p")) {
     fail_at(root.study(), "schedule.memory_limit",
             "is for schedules zb-1p and zb-2p, not for " + schedule.method + "; leave it out");
   }
-  section.integer("active_microbatches", schedule.active_microbatches, 1, static_cast<int>(kMaxMicrobatches));
+  section.integer("active_microbatches", schedule.active_microbatches, 1,
+                  static_cast<int>(kMaxMicrobatches));
   if (schedule.active_microbatches != 0 && schedule.method != "opportunistic") {
     fail_at(root.study(), "schedule.active_microbatches",
             "is for schedule opportunistic, not for " + schedule.method + "; leave it out");
@@ -102,7 +106,9 @@ void read_schedule(Section& root) {
   section.word("mode", schedule.mode, kScheduleModeWords);
   if (schedule.mode != "dynamic" && !is_searched_schedule(schedule.method)) {
     fail_at(root.study(), "schedule.mode",
-            schedule.mode + " is for schedules zb-1p, zb-2p and opportunistic, whose order depends on durations, not for " +
+            schedule.mode +
+                " is for schedules zb-1p, zb-2p and opportunistic, whose order depends on "
+                "durations, not for " +
                 schedule.method + "; leave it out");
   }
   read_found_rows(section, schedule);
@@ -123,10 +129,12 @@ void read_offload(Section& root) {
   // Who says false may try both.
   if (!is_said(root.study(), "offload.activations")) {
     fail_at(root.study(), "offload.horizon",
-            "says how many layers ahead copies come back, and nothing is copied; write activations: true, or leave "
+            "says how many layers ahead copies come back, and nothing is copied; write "
+            "activations: true, or leave "
             "this key out");
   }
-  root.study().warnings.emplace_back("offload.horizon is not used: activations is false, and nothing is copied");
+  root.study().warnings.emplace_back(
+      "offload.horizon is not used: activations is false, and nothing is copied");
 }
 
 }  // namespace

@@ -61,12 +61,14 @@ void read_checkpoint(Section& root) {
 }  // namespace
 
 bool is_path(const std::string& text) {
-  return text.ends_with(".json") || text.ends_with(".yaml") || text.ends_with(".yml") || text.ends_with(".onnx");
+  return text.ends_with(".json") || text.ends_with(".yaml") || text.ends_with(".yml") ||
+         text.ends_with(".onnx");
 }
 
 void refuse_path(const YamlNode& name, const std::string& file) {
   if (name.as_text().find('/') == std::string::npos) return;
-  name.fail("the name of a preset takes no path, got " + trainyard::quoted(name.as_text()) + "; a file " + file);
+  name.fail("the name of a preset takes no path, got " + trainyard::quoted(name.as_text()) +
+            "; a file " + file);
 }
 
 std::string path_from_study(const Study& study, const std::string& path) {

@@ -24,12 +24,14 @@ DType read_precision(const YamlNode& node) {
 void read_batch(Section& section, TrainingConfig& training) {
   training.global_batch = section.required("global_batch").as_integer(1, kMaxBatch);
   if (const auto node = section.given("microbatch"); node && node->is_sequence()) {
-    for (const YamlNode& item : node->items()) training.microbatches.push_back(item.as_integer(1, kMaxMicrobatch));
+    for (const YamlNode& item : node->items())
+      training.microbatches.push_back(item.as_integer(1, kMaxMicrobatch));
     if (training.microbatches.empty()) node->fail("expected at least one microbatch");
     if (std::ssize(training.microbatches) > kMaxMicrobatches) {
       node->fail("lists more than " + std::to_string(kMaxMicrobatches) + " microbatches");
     }
-    training.microbatch = *std::max_element(training.microbatches.begin(), training.microbatches.end());
+    training.microbatch =
+        *std::max_element(training.microbatches.begin(), training.microbatches.end());
     return;
   }
   section.integer("microbatch", training.microbatch, 1, kMaxMicrobatch);

@@ -50,7 +50,8 @@ void check_interleaved(const Study& study) {
 void check_searched(const Study& study) {
   if (study.parallel.pipeline > 1) return;
   fail_at(study, is_said(study, "parallel.pipeline") ? "parallel.pipeline" : "schedule",
-          study.schedule.method + " needs at least 2 pipeline ranks, got 1; with 1, schedule: 1f1b is the same");
+          study.schedule.method +
+              " needs at least 2 pipeline ranks, got 1; with 1, schedule: 1f1b is the same");
 }
 
 void check_early_recompute(const Study& study) {

@@ -38,7 +38,8 @@ void read_schedule_file(Section& section) {
   study.schedule.method = "file";
   study.schedule.file = unavailable ? path : absolute;
   // With what it held beside it, the file itself may have gone.
-  study.schedule.rows = rows ? read_schedule_rows(*rows) : schedule_csv(read_named_file(study, node, load_schedule_csv));
+  study.schedule.rows = rows ? read_schedule_rows(*rows)
+                             : schedule_csv(read_named_file(study, node, load_schedule_csv));
 }
 
 void check_schedule_rows(const Study& study) {
@@ -50,13 +51,16 @@ void check_schedule_rows(const Study& study) {
             "has a line for each of " + text(rows.num_ranks()) +
                 " ranks, but parallel.pipeline is " + text(ranks));
   }
-  const bool recomputes = std::any_of(rows.actions.begin(), rows.actions.end(), [](const auto& actions) {
-    return std::any_of(actions.begin(), actions.end(), [](const Action& action) {
-      return action.phase == ActionPhase::kRecompute || action.phase == ActionPhase::kEarlyRecompute;
-    });
-  });
+  const bool recomputes =
+      std::any_of(rows.actions.begin(), rows.actions.end(), [](const auto& actions) {
+        return std::any_of(actions.begin(), actions.end(), [](const Action& action) {
+          return action.phase == ActionPhase::kRecompute ||
+                 action.phase == ActionPhase::kEarlyRecompute;
+        });
+      });
   if (recomputes && study.recompute.method == RecomputeConfig::Method::kNone)
-    fail_at(study, key, "recomputes (R), but the study keeps all activations; recompute: full does not");
+    fail_at(study, key,
+            "recomputes (R), but the study keeps all activations; recompute: full does not");
   const int each = study.parallel.virtual_stages;
   if (rows.num_stages == ranks * each) return;
   const bool divides = rows.num_stages % ranks == 0;
@@ -73,7 +77,8 @@ void check_schedule_row_microbatches(const Study& study) {
   if (rows.num_microbatches == study.num_microbatches()) return;
   fail_at(study, key,
           "has " + text(rows.num_microbatches) + " microbatches, but the step has " +
-              text(study.num_microbatches()) + "; " + step_of_microbatches(study, rows.num_microbatches) + " does");
+              text(study.num_microbatches()) + "; " +
+              step_of_microbatches(study, rows.num_microbatches) + " does");
 }
 
 void check_microbatch_group(const Study& study) {

@@ -24,12 +24,12 @@ namespace trainyard {
 struct Origin {
   enum class Kind : std::uint8_t { kStudy, kSet, kPreset, kFile, kDefault, kDerived };
   Kind kind = Kind::kDefault;
-  SourcePos pos;      // kStudy, kPreset, kFile: the line
-  std::string note;   // kDefault, kDerived: the rule; kSet: the option as typed
+  SourcePos pos;     // kStudy, kPreset, kFile: the line
+  std::string note;  // kDefault, kDerived: the rule; kSet: the option as typed
 };
 
 struct ZeroConfig {
-  int stage = 0;                     // 0..3; this version runs 0 and 1
+  int stage = 0;  // 0..3; this version runs 0 and 1
   enum class By : std::uint8_t { kShard, kParameter } by = By::kShard;
   friend bool operator==(const ZeroConfig&, const ZeroConfig&) = default;
 };
@@ -43,15 +43,13 @@ struct ParallelConfig {
   int expert = 1;
   bool sequence_parallel = false;
   ZeroConfig zero;
-  std::string placement = "DPT";   // letters D P C E T, rightmost fastest, missing ones left of T
-  bool scatter_gather = true;      // pipeline sends are split over the tensor group
+  std::string placement = "DPT";  // letters D P C E T, rightmost fastest, missing ones left of T
+  bool scatter_gather = true;     // pipeline sends are split over the tensor group
   std::string tensor_method = "megatron";
   std::string tensor_overlap = "none";
   Bytes d2d_buffer =
       0;  // of a rank, for pipeline transfers between devices (program/transfer_routes.h); 0: none
-  std::int64_t num_ranks() const {
-    return std::int64_t{tensor} * pipeline * data * context;
-  }
+  std::int64_t num_ranks() const { return std::int64_t{tensor} * pipeline * data * context; }
   friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
 };
 
@@ -68,15 +66,17 @@ struct LearningRate {
 
 struct TrainingConfig {
   std::int64_t global_batch = 0;  // sequences per optimizer step
-  std::int64_t microbatch = 1;    // sequences per microbatch and data-parallel replica; of unequal ones the largest
-  std::vector<std::int64_t> microbatches = {};  // of each, where the study lists them (microbatch_sizes.h); else empty
+  std::int64_t microbatch =
+      1;  // sequences per microbatch and data-parallel replica; of unequal ones the largest
+  std::vector<std::int64_t> microbatches =
+      {};  // of each, where the study lists them (microbatch_sizes.h); else empty
   DType precision = DType::kBf16;
   Optimizer optimizer = Optimizer::kAdamW;
   FlashAttention flash_attention = FlashAttention::kAuto;
   DType grad_dtype = DType::kFp32;  // accumulation and reduction; framework profiles may say other
   double clip_norm = 1.0;           // 0: off
   std::int64_t bucket_elements = 40'000'000;  // gradients reduced together
-  double dropout = 0.0;             // default 0.1 for gpt, bert, t5; 0 for llama
+  double dropout = 0.0;                       // default 0.1 for gpt, bert, t5; 0 for llama
   KernelSet kernels = KernelSet::kCuda;
   std::int64_t steps = 100;
   LearningRate lr;
@@ -104,11 +104,14 @@ struct ScheduleConfig {
   std::string method = "1f1b";  // kScheduleWords, or file
   int microbatch_group = 0;     // of interleaved; 0: about one microbatch per rank
   std::string file;             // the CSV of method file
-  std::string rows;             // what it holds: schedule/schedule_csv.h; of kSearchedScheduleWords what was found
+  std::string
+      rows;  // what it holds: schedule/schedule_csv.h; of kSearchedScheduleWords what was found
   int memory_limit = 0;         // zb-1p, zb-2p: microbatches in flight on a rank; 0: ranks, 2 ranks
   int active_microbatches = 0;  // opportunistic: in the pipeline; 0: ranks + 2
-  std::string mode = "dynamic";  // of searched ones; static: `train` times several orders and keeps the fastest
-  bool post_validation = false;  // the norm of all ranks is looked at after the update (program/post_validation.h)
+  std::string mode =
+      "dynamic";  // of searched ones; static: `train` times several orders and keeps the fastest
+  bool post_validation =
+      false;  // the norm of all ranks is looked at after the update (program/post_validation.h)
   friend bool operator==(const ScheduleConfig&, const ScheduleConfig&) = default;
 };
 
@@ -122,8 +125,8 @@ struct RecomputeConfig {
   } method = Method::kNone;
   std::optional<double>
       first;  // stage-aware: share of its layers that stage 0 keeps; nullopt: auto, not chosen yet
-  /// What is recomputed from its own input, and counted by `first`: a layer, or each of its sublayers (attention,
-  /// cross-attention, MLP), as Merak's subgraphs are.
+  /// What is recomputed from its own input, and counted by `first`: a layer, or each of its
+  /// sublayers (attention, cross-attention, MLP), as Merak's subgraphs are.
   enum class Unit : std::uint8_t { kLayer, kSublayer } unit = Unit::kLayer;
   int group = 1;  // of kGroup: layers checkpointed as one, at most (recompute/checkpoint_groups.h)
   friend bool operator==(const RecomputeConfig&, const RecomputeConfig&) = default;
@@ -171,7 +174,8 @@ struct Study {
   std::vector<std::string> warnings;
   std::map<std::string, Origin> origins;  // by key path, e.g. "parallel.pipeline"
   std::int64_t num_microbatches() const {
-    if (!training.microbatches.empty()) return static_cast<std::int64_t>(training.microbatches.size());
+    if (!training.microbatches.empty())
+      return static_cast<std::int64_t>(training.microbatches.size());
     return training.global_batch / (training.microbatch * parallel.data);
   }
 };

@@ -98,9 +98,10 @@ void check_listed_batch(const Study& study) {
   const std::int64_t batch = study.training.global_batch, data = study.parallel.data;
   if (each * data == batch) return;
   fail_at(study, "training.microbatch",
-          "lists " + text(each) + " sequences, and data(" + text(data) + ") replicas of them are " + text(each * data) +
-              ", not training.global_batch " + text(batch) +
-              (batch % data == 0 ? "; " + text(batch / data) + " sequences are" : "; global_batch " + text(each * data) + " is"));
+          "lists " + text(each) + " sequences, and data(" + text(data) + ") replicas of them are " +
+              text(each * data) + ", not training.global_batch " + text(batch) +
+              (batch % data == 0 ? "; " + text(batch / data) + " sequences are"
+                                 : "; global_batch " + text(each * data) + " is"));
 }
 
 void check_batch(const Study& study) {
@@ -201,7 +202,8 @@ void warn_of_post_validation(Study& study, const StudyResolvers& resolvers) {
   if (!study.schedule.post_validation) return;
   const std::string unused = "schedule.post_validation is not used: ";
   if (study.parallel.pipeline == 1) {
-    study.warnings.push_back(unused + "pipeline is 1, and the one rank has the whole norm before it updates");
+    study.warnings.push_back(
+        unused + "pipeline is 1, and the one rank has the whole norm before it updates");
     return;
   }
   if (!takes_norm(study, resolvers)) {
@@ -210,7 +212,8 @@ void warn_of_post_validation(Study& study, const StudyResolvers& resolvers) {
     return;
   }
   study.warnings.push_back(
-      "schedule.post_validation: times assume that every validation succeeds; one that finds a clipped norm, or one that "
+      "schedule.post_validation: times assume that every validation succeeds; one that finds a "
+      "clipped norm, or one that "
       "is not finite, makes the next step run twice");
 }
 
@@ -219,16 +222,21 @@ void check_offload(const Study& study, const StudyResolvers& resolvers) {
   if (!study.offload.activations) return;
   const char* const key = "offload.activations";
   if (study.recompute.method == RecomputeConfig::Method::kNone) {
-    fail_at(study, key, "copies what recomputation keeps, and recompute is none; write recompute: full");
+    fail_at(study, key,
+            "copies what recomputation keeps, and recompute is none; write recompute: full");
   }
   if (study.recompute.method == RecomputeConfig::Method::kSelective &&
       study.training.flash_attention == FlashAttention::kOn) {
-    fail_at(study, key, "copies what recomputation keeps, and recompute: selective keeps nothing for flash attention; "
-                        "write recompute: full");
+    fail_at(study, key,
+            "copies what recomputation keeps, and recompute: selective keeps nothing for flash "
+            "attention; "
+            "write recompute: full");
   }
   const std::optional<HardwareProfile> hardware = resolvers.hardware(study.cluster.device);
   if (hardware && hardware->host_link.bandwidth <= 0) {
-    fail_at(study, key, "the profile of " + study.cluster.device + " has no host_link, the rate of copies to the host");
+    fail_at(study, key,
+            "the profile of " + study.cluster.device +
+                " has no host_link, the rate of copies to the host");
   }
 }
 
@@ -322,7 +330,8 @@ void check_model(const Study& study, const StudyResolvers& resolvers) {
                 " to enlarge their table");
   }
   if (model.family == Family::kLlama && study.training.dropout != 0) {
-    fail_at(study, "training.dropout", "family llama has no dropout; write 0, or leave the key out");
+    fail_at(study, "training.dropout",
+            "family llama has no dropout; write 0, or leave the key out");
   }
   if (!resolvers.model_problem) return;
   if (const auto problem = resolvers.model_problem(model)) {
@@ -340,7 +349,8 @@ void check_links(const Study& study) {
             "the plan's " + text(ranks) + " ranks talk " + where + ", but the links there are '" +
                 link.kind + "'; name links with a bandwidth");
   };
-  if (std::min(ranks, cluster.devices_per_node) > 1) need("cluster.intra", cluster.intra, "inside a node");
+  if (std::min(ranks, cluster.devices_per_node) > 1)
+    need("cluster.intra", cluster.intra, "inside a node");
   if (ranks > cluster.devices_per_node) need("cluster.inter", cluster.inter, "between nodes");
 }
 
@@ -358,10 +368,12 @@ void check_precision(const Study& study, const StudyResolvers& resolvers) {
 /// AdamW's state is of the weights' type, or of fp32 where that has 16 bits.
 void check_gradients(const Study& study) {
   const TrainingConfig& training = study.training;
-  const bool double_weights = training.precision == DType::kFp64, double_gradients = training.grad_dtype == DType::kFp64;
+  const bool double_weights = training.precision == DType::kFp64,
+             double_gradients = training.grad_dtype == DType::kFp64;
   if (training.optimizer != Optimizer::kAdamW || double_weights == double_gradients) return;
   fail_at(study, "training.grad_dtype",
-          "AdamW updates " + std::string(to_string(training.precision)) + " weights with gradients of " +
+          "AdamW updates " + std::string(to_string(training.precision)) +
+              " weights with gradients of " +
               (double_weights ? "fp64 only" : "fp32, fp16 or bf16") + ", got " +
               std::string(to_string(training.grad_dtype)));
 }
@@ -389,7 +401,8 @@ void check_batch_fits(const Study& study) {
   check_tensor_overlap(study);
   check_batch(study);
   if (!study.schedule.rows.empty()) return check_schedule_row_microbatches(study);
-  study.schedule.microbatch_group == 0 ? check_schedule_microbatches(study) : check_microbatch_group(study);
+  study.schedule.microbatch_group == 0 ? check_schedule_microbatches(study)
+                                       : check_microbatch_group(study);
 }
 
 }  // namespace trainyard

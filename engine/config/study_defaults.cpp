@@ -109,9 +109,10 @@ void warn_of_schedule(Study& study, const SoftwareProfile& software) {
   const std::string& method = study.schedule.method;
   if (method == "file" || study.parallel.pipeline == 1 || software.has_schedule(method)) return;
   const std::string version = study.framework.version.empty() ? "" : " " + study.framework.version;
-  study.warnings.push_back("framework " + study.framework.name + version + " has no schedule " + method + ", only " +
-                           join_words(software.schedules) + ": its kernels and waits are taken for those of a " +
-                           study.framework.name + " that had it (" + software.provenance.at("schedules").note + ")");
+  study.warnings.push_back(
+      "framework " + study.framework.name + version + " has no schedule " + method + ", only " +
+      join_words(software.schedules) + ": its kernels and waits are taken for those of a " +
+      study.framework.name + " that had it (" + software.provenance.at("schedules").note + ")");
 }
 
 std::string degrees_text(const ParallelConfig& parallel, bool with_data) {
@@ -124,9 +125,10 @@ std::string degrees_text(const ParallelConfig& parallel, bool with_data) {
                                       const std::string& ranks_text, std::int64_t num_ranks) {
   const Cluster& cluster = study.cluster;
   const std::int64_t nodes = (num_ranks + cluster.devices_per_node - 1) / cluster.devices_per_node;
-  const std::string enough = cluster.name == kLocalCluster
-                                 ? "{preset: local, ranks: " + std::to_string(num_ranks) + "} has room"
-                                 : std::to_string(nodes) + " nodes have room";
+  const std::string enough =
+      cluster.name == kLocalCluster
+          ? "{preset: local, ranks: " + std::to_string(num_ranks) + "} has room"
+          : std::to_string(nodes) + " nodes have room";
   fail_at(study, key,
           ranks_text + " = " + std::to_string(num_ranks) + " ranks, but cluster at " +
               to_string(place_of(study, "cluster")) + " has " +

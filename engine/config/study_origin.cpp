@@ -30,18 +30,12 @@ Origin derived_origin(const std::string& rule) { return {Origin::Kind::kDerived,
 std::string to_string(const Origin& origin) {
   std::string note = printable(origin.note);
   switch (origin.kind) {
-    case Origin::Kind::kStudy:
-      return "from " + printable(to_string(origin.pos));
-    case Origin::Kind::kSet:
-      return note;
-    case Origin::Kind::kPreset:
-      return "preset " + note;
-    case Origin::Kind::kFile:
-      return "from " + note;
-    case Origin::Kind::kDefault:
-      return note.empty() ? "default" : "default: " + note;
-    case Origin::Kind::kDerived:
-      return "derived: " + note;
+    case Origin::Kind::kStudy: return "from " + printable(to_string(origin.pos));
+    case Origin::Kind::kSet: return note;
+    case Origin::Kind::kPreset: return "preset " + note;
+    case Origin::Kind::kFile: return "from " + note;
+    case Origin::Kind::kDefault: return note.empty() ? "default" : "default: " + note;
+    case Origin::Kind::kDerived: return "derived: " + note;
   }
   return "";
 }

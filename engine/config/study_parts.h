@@ -17,8 +17,9 @@ void read_training(Section& root);
 void read_plan(Section& root);  // partition, schedule, recompute, offload
 void read_recompute(Section& root);
 void read_schedule_file(Section& section);  // the map `schedule: {file: ...}`
-std::string read_schedule_rows(const YamlNode& node);  // a list of a CSV's lines, as schedule_csv() writes them
-void read_run(Section& root);   // framework, data, checkpoint, fidelity
+std::string read_schedule_rows(
+    const YamlNode& node);     // a list of a CSV's lines, as schedule_csv() writes them
+void read_run(Section& root);  // framework, data, checkpoint, fidelity
 
 /// Fills what depends on several parts: framework.version, parallel.placement, training.kernels,
 /// dropout, grad_dtype, flash_attention, model.pad_vocab_to, a case's partition.
@@ -38,8 +39,8 @@ void check_schedule_microbatches(const Study& study);
 /// Whether recomputation that differs by stage suits the pipeline and the schedule.
 void check_recompute(const Study& study);
 
-/// Whether the rows of schedule.file suit the pipeline; behind resolve_data_parallel(), the step, and
-/// whether schedule.microbatch_group divides it.
+/// Whether the rows of schedule.file suit the pipeline; behind resolve_data_parallel(), the step,
+/// and whether schedule.microbatch_group divides it.
 void check_schedule_rows(const Study& study);
 void check_schedule_row_microbatches(const Study& study);
 void check_microbatch_group(const Study& study);
@@ -56,7 +57,8 @@ std::string step_of_microbatches(const Study& study, std::int64_t microbatches);
 
 /// `text` names a file rather than a preset: by how it ends.
 bool is_path(const std::string& text);
-/// Fails at the name of a preset that leads into another folder. `file`: what would be a file there.
+/// Fails at the name of a preset that leads into another folder. `file`: what would be a file
+/// there.
 void refuse_path(const YamlNode& name, const std::string& file);
 /// A path of the study, relative to the study's folder.
 std::string path_from_study(const Study& study, const std::string& path);

@@ -21,8 +21,9 @@ void skip_sweep(const Section& root) {
   const std::optional<YamlNode> block = root.node()->find("sweep");
   if (!block || block->is_null()) return;
   const Sweep sweep = read_sweep(*block);
-  root.study().warnings.push_back("sweep: is left out: this is the study without it; `trainyard sweep` runs its " +
-                                  std::to_string(sweep.num_points()) + " combinations");
+  root.study().warnings.push_back(
+      "sweep: is left out: this is the study without it; `trainyard sweep` runs its " +
+      std::to_string(sweep.num_points()) + " combinations");
 }
 
 /// `model: gpt3-175b` is a name and has no keys for an option to set, but {preset: ...} would.

@@ -45,13 +45,15 @@ Json model_map(const char* description, std::initializer_list<const char*> requi
        {"linear_bias", flag("projections and MLP have biases")},
        {"qkv_bias", flag("query, key and value have biases; default linear_bias")},
        {"next_sentence", flag("bert: train the next-sentence head too")},
-       {"norm_eps", number("added to the variance by the norms; default the family's", 0, kNormEpsBelow)},
-       {"rope_base",
-        number("llama: base of the rotary angles; default 10000", kLeastRotaryBase, kRotaryBaseBelow)},
+       {"norm_eps",
+        number("added to the variance by the norms; default the family's", 0, kNormEpsBelow)},
+       {"rope_base", number("llama: base of the rotary angles; default 10000", kLeastRotaryBase,
+                            kRotaryBaseBelow)},
        {"scaled_attention", flag("scores are divided by sqrt(head_dim); false: gpt only")},
        {"layer_scaled_attention", flag("gpt: scores are divided by the layer's number too")},
        {"attention_window",
-        integer("tokens that a token attends to; 0: all. Below seq_len not in this version", 0, kMaxModelNumber)}},
+        integer("tokens that a token attends to; 0: all. Below seq_len not in this version", 0,
+                kMaxModelNumber)}},
       required);
 }
 
@@ -102,11 +104,12 @@ Json training_schema() {
   return map(
       "one optimizer step",
       {{"global_batch", integer("sequences per step", 1, kMaxBatch)},
-       {"microbatch", either({integer("sequences per microbatch and replica", 1, kMaxMicrobatch),
-                              {{"type", "array"},
-                               {"items", integer("sequences", 1, kMaxMicrobatch)},
-                               {"minItems", 1},
-                               {"description", "of each microbatch of a step, where they differ"}}})},
+       {"microbatch",
+        either({integer("sequences per microbatch and replica", 1, kMaxMicrobatch),
+                {{"type", "array"},
+                 {"items", integer("sequences", 1, kMaxMicrobatch)},
+                 {"minItems", 1},
+                 {"description", "of each microbatch of a step, where they differ"}}})},
        {"precision", word("of weights and activations", kPrecisionWords)},
        {"grad_dtype", word("of accumulated and reduced gradients", kPrecisionWords)},
        {"optimizer", word("update rule", kOptimizerWords)},
@@ -159,7 +162,8 @@ Json partition_schema() {
 Json recompute_schema() {
   const char* const description = "what the backward computes again";
   Json strategy = text(
-      "group and stage-aware: layers (units) of a stage that are recomputed as one: each, contiguous, group_2, group_3, "
+      "group and stage-aware: layers (units) of a stage that are recomputed as one: each, "
+      "contiguous, group_2, group_3, "
       "...");
   strategy["pattern"] = "^(each|contiguous|group_0*[1-9][0-9]*)$";
   Json share = number("stage-aware: share of its layers that stage 0 keeps", 0);
@@ -170,53 +174,69 @@ Json recompute_schema() {
            {{"method", word(description, kRecomputeWords)},
             {"first", either({share, word("stage-aware: as much as fits",
                                           std::initializer_list<std::string_view>{"auto"})})},
-            {"unit", word("full, stage-aware and group: what is recomputed from its own input", kRecomputeUnitWords)},
+            {"unit", word("full, stage-aware and group: what is recomputed from its own input",
+                          kRecomputeUnitWords)},
             {"strategy", strategy}},
            {"method"})});
 }
 
 Json schedule_rows(const std::string& what) {
-  return {{"type", "array"}, {"items", {{"type", "string"}}}, {"description", what + ", a line of actions for each rank"}};
+  return {{"type", "array"},
+          {"items", {{"type", "string"}}},
+          {"description", what + ", a line of actions for each rank"}};
 }
 
 Json schedule_schema() {
   const char* const description = "order of microbatches on each rank";
-  const Json post_validation = flag("the norm of all pipeline ranks is looked at after the update, in the next step");
-  return either({word(description, kScheduleWords),
-                 map(description,
-                     {{"method", word(description, kScheduleWords)},
-                      {"microbatch_group",
-                       integer("interleaved: microbatches that go through a rank's stages together", 1,
-                               kMaxMicrobatches)},
-                      {"memory_limit", integer("zb-1p, zb-2p: microbatches in flight on a rank", 1, kMaxMicrobatches)},
-                      {"active_microbatches",
-                       integer("opportunistic: microbatches in the pipeline", 1, kMaxMicrobatches)},
-                      {"mode", word("zb-1p, zb-2p, opportunistic: static times several orders in train, and keeps the fastest", kScheduleModeWords)},
-                      {"post_validation", post_validation},
-                      {"rows", schedule_rows("zb-1p, zb-2p, opportunistic: what a search has found")}},
-                     {"method"}),
-                 map(description,
-                     {{"file", text("a CSV with a line of actions for each rank")},
-                      {"post_validation", post_validation},
-                      {"rows", schedule_rows("what the file held; it is not read again")}},
-                     {"file"})});
+  const Json post_validation =
+      flag("the norm of all pipeline ranks is looked at after the update, in the next step");
+  return either(
+      {word(description, kScheduleWords),
+       map(description,
+           {{"method", word(description, kScheduleWords)},
+            {"microbatch_group",
+             integer("interleaved: microbatches that go through a rank's stages together", 1,
+                     kMaxMicrobatches)},
+            {"memory_limit",
+             integer("zb-1p, zb-2p: microbatches in flight on a rank", 1, kMaxMicrobatches)},
+            {"active_microbatches",
+             integer("opportunistic: microbatches in the pipeline", 1, kMaxMicrobatches)},
+            {"mode", word("zb-1p, zb-2p, opportunistic: static times several orders in train, and "
+                          "keeps the fastest",
+                          kScheduleModeWords)},
+            {"post_validation", post_validation},
+            {"rows", schedule_rows("zb-1p, zb-2p, opportunistic: what a search has found")}},
+           {"method"}),
+       map(description,
+           {{"file", text("a CSV with a line of actions for each rank")},
+            {"post_validation", post_validation},
+            {"rows", schedule_rows("what the file held; it is not read again")}},
+           {"file"})});
 }
 
 Json sweep_schema() {
   const Json values = either(
-      {{{"type", "array"}, {"minItems", 1}, {"items", Json::object()}, {"description", "values in turn"}},
+      {{{"type", "array"},
+        {"minItems", 1},
+        {"items", Json::object()},
+        {"description", "values in turn"}},
        map("from, from x times, ... up to to",
-           {{"from", positive("first")}, {"to", positive("not exceeded")},
+           {{"from", positive("first")},
+            {"to", positive("not exceeded")},
             {"times", {{"type", "number"}, {"exclusiveMinimum", 1}, {"description", "factor"}}}},
            {"from", "to", "times"}),
        map("from, from + step, ... up to to",
-           {{"from", typed("number", "first")}, {"to", typed("number", "not exceeded")}, {"step", positive("step")}},
+           {{"from", typed("number", "first")},
+            {"to", typed("number", "not exceeded")},
+            {"step", positive("step")}},
            {"from", "to", "step"})});
   Json together = map("keys that take their values in step", {});
   together["patternProperties"] = {{"^.+$", values}};
   together["minProperties"] = 1;
-  Json block = map("every combination of these keys' values, for trainyard sweep",
-                   {{"together", {{"type", "array"}, {"items", together}, {"description", "each map is one axis"}}}});
+  Json block =
+      map("every combination of these keys' values, for trainyard sweep",
+          {{"together",
+            {{"type", "array"}, {"items", together}, {"description", "each map is one axis"}}}});
   block["patternProperties"] = {{"^(?!together$|sweep$|sweep[.]).+$", values}};
   block["minProperties"] = 1;
   return block;
@@ -239,7 +259,8 @@ std::string study_schema_text() {
        {"offload",
         map("what waits in the host's memory for the backward",
             {{"activations", flag("what recomputation keeps: the inputs of recomputed layers")},
-             {"horizon", integer("layers before the one that reads it, a copy back is issued", 0, kMaxLayers)}})},
+             {"horizon", integer("layers before the one that reads it, a copy back is issued", 0,
+                                 kMaxLayers)}})},
        {"framework",
         either({text("software profile; default trainyard"),
                 map("software profile",

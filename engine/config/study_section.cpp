@@ -31,7 +31,9 @@ std::optional<bool> read_bool_or(const YamlNode& node, std::string_view word) {
 }
 
 Section::Section(Study& study, std::string path, std::optional<YamlNode> node)
-    : study_(study), path_(std::move(path)), node_(std::move(node)) {
+    : study_(study),
+      path_(std::move(path)),
+      node_(std::move(node)) {
   if (node_ && !node_->is_map()) node_->keys();  // refuses what is not a map
   if (node_) study_.origins[path_] = origin_of(*node_);
 }

@@ -15,7 +15,8 @@ inline constexpr std::array<std::string_view, 5> kActivationWords = {"gelu", "ge
 inline constexpr std::array<std::string_view, 2> kKernelWords = {"cpu", "cuda"};
 inline constexpr std::array<std::string_view, 2> kOptimizerWords = {"adamw", "sgd"};
 inline constexpr std::array<std::string_view, 2> kZeroByWords = {"shard", "parameter"};
-inline constexpr std::array<std::string_view, 2> kRecomputeUnitWords = {"layer", "sublayer"};  // of RecomputeConfig::Unit
+inline constexpr std::array<std::string_view, 2> kRecomputeUnitWords = {
+    "layer", "sublayer"};  // of RecomputeConfig::Unit
 inline constexpr std::array<std::string_view, 5> kRecomputeWords = {"none", "selective", "full",
                                                                     "stage-aware", "group"};
 
@@ -58,16 +59,18 @@ inline constexpr std::array<std::string_view, 3> kTensorOverlapWords = {"none", 
 inline constexpr std::array<std::string_view, 3> kFidelityWords = {"analytic", "fluid", "step"};
 // Inside a node, then between nodes. Files of calibrate/links/ begin with one of them.
 inline constexpr std::array<std::string_view, 18> kLinkWords = {
-    "nvswitch",       "nvlink",         "nvlink-bridge",  "nvlink-cube-mesh", "pcie",     "pcie-switch",
-    "pcie-host",      "loopback",       "nvlink-network", "infiniband",       "infiniband-edr",
-    "infiniband-hdr", "infiniband-ndr", "roce",           "ethernet",         "efa",      "omni-path",
-    "none"};
+    "nvswitch",       "nvlink",      "nvlink-bridge",  "nvlink-cube-mesh",
+    "pcie",           "pcie-switch", "pcie-host",      "loopback",
+    "nvlink-network", "infiniband",  "infiniband-edr", "infiniband-hdr",
+    "infiniband-ndr", "roce",        "ethernet",       "efa",
+    "omni-path",      "none"};
 inline constexpr std::string_view kLocalCluster = "local";  // the preset that is this machine
 inline constexpr std::array<std::string_view, 1> kLocalWords = {kLocalCluster};
-inline constexpr std::array<std::string_view, 5> kFabricWords = {"single-switch", "fat-tree", "rail-optimised",
-                                                                 "dragonfly", "torus"};
+inline constexpr std::array<std::string_view, 5> kFabricWords = {
+    "single-switch", "fat-tree", "rail-optimised", "dragonfly", "torus"};
 inline constexpr std::array<std::string_view, 9> kAllReduceWords = {
-    "auto", "ring", "tree", "halving-doubling", "hierarchical", "double-tree", "nvls", "nvls-tree", "sharp"};
+    "auto", "ring",      "tree", "halving-doubling", "hierarchical", "double-tree",
+    "nvls", "nvls-tree", "sharp"};
 inline constexpr std::array<std::string_view, 2> kAllToAllWords = {"auto", "pairwise"};
 inline constexpr std::array<std::string_view, 2> kCollectiveWords = {"auto", "ring"};  // the others
 inline constexpr std::array<std::string_view, 2> kLearningRateWords = {"constant", "cosine"};

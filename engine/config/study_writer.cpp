@@ -157,8 +157,8 @@ void write_sources(ResolvedText& out, const LinkCurve& curve) {
   }
   if (curve.provenance.interval > 0) out.number("interval", curve.provenance.interval);
   if (curve.measured_to > 0) {
-    out.line("measured", "{from: " + std::to_string(curve.measured_from) + " B, to: " +
-                             std::to_string(curve.measured_to) + " B}");
+    out.line("measured", "{from: " + std::to_string(curve.measured_from) +
+                             " B, to: " + std::to_string(curve.measured_to) + " B}");
   }
 }
 
@@ -170,16 +170,21 @@ void write_curve(ResolvedText& out, const std::string& key, const LinkCurve& cur
   out.line("half_size", std::to_string(curve.half_size) + " B");
   if (curve.rank_latency > 0) out.line("rank_latency", duration_text(curve.rank_latency));
   if (!curve.efficiency_by_ranks.empty()) {
-    out.line("efficiency_by_ranks", map_text(curve.efficiency_by_ranks, [](std::int64_t ranks, double efficiency) {
+    out.line("efficiency_by_ranks",
+             map_text(curve.efficiency_by_ranks, [](std::int64_t ranks, double efficiency) {
                return std::to_string(ranks) + ": " + number_text(efficiency);
              }));
   }
-  if (!curve.efficiency_beyond.empty()) out.line("efficiency_beyond", beyond_text(curve.efficiency_beyond));
+  if (!curve.efficiency_beyond.empty())
+    out.line("efficiency_beyond", beyond_text(curve.efficiency_beyond));
   if (!curve.by_ranks.empty()) {
-    out.line("by_ranks", map_text(curve.by_ranks, [](std::int64_t ranks, const LinkCurve::Group& group) {
+    out.line("by_ranks",
+             map_text(curve.by_ranks, [](std::int64_t ranks, const LinkCurve::Group& group) {
                return std::to_string(ranks) + ": {startup: " + duration_text(group.startup) +
                       ", efficiency: " + number_text(group.efficiency) +
-                      (group.efficiency_beyond.empty() ? "}" : ", efficiency_beyond: " + beyond_text(group.efficiency_beyond) + "}");
+                      (group.efficiency_beyond.empty()
+                           ? "}"
+                           : ", efficiency_beyond: " + beyond_text(group.efficiency_beyond) + "}");
              }));
   }
   write_sources(out, curve);
@@ -224,7 +229,8 @@ void write_fabric(ResolvedText& out, const Fabric& fabric) {
   }
   if (torus) {
     std::string sizes;
-    for (const std::int64_t size : fabric.dimensions) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+    for (const std::int64_t size : fabric.dimensions)
+      sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
     out.line("dimensions", "[" + sizes + "]");
   }
   if (dragonfly) out.integer("group", fabric.routers_per_group);
@@ -278,7 +284,8 @@ void write_parallel(ResolvedText& out, const ParallelConfig& parallel) {
   out.flag("sequence_parallel", parallel.sequence_parallel);
   out.open("zero");
   out.integer("stage", parallel.zero.stage);
-  if (parallel.zero.stage > 0) out.text("by", kZeroByWords[static_cast<std::size_t>(parallel.zero.by)]);
+  if (parallel.zero.stage > 0)
+    out.text("by", kZeroByWords[static_cast<std::size_t>(parallel.zero.by)]);
   out.close();
   out.text("placement", parallel.placement);
   out.flag("scatter_gather", parallel.scatter_gather);
@@ -291,7 +298,8 @@ void write_parallel(ResolvedText& out, const ParallelConfig& parallel) {
 void write_microbatch(ResolvedText& out, const TrainingConfig& training) {
   if (training.microbatches.empty()) return out.integer("microbatch", training.microbatch);
   std::string sizes;
-  for (const std::int64_t size : training.microbatches) sizes += (sizes.empty() ? "[" : ", ") + std::to_string(size);
+  for (const std::int64_t size : training.microbatches)
+    sizes += (sizes.empty() ? "[" : ", ") + std::to_string(size);
   out.line("microbatch", sizes + "]");
 }
 
@@ -343,13 +351,15 @@ void write_partition(ResolvedText& out, const PartitionConfig& partition) {
 std::string rows_text(const std::string& rows) {
   std::string text;
   std::istringstream lines(rows);
-  for (std::string line; std::getline(lines, line);) text += (text.empty() ? "[" : ", ") + ("\"" + line + "\"");
+  for (std::string line; std::getline(lines, line);)
+    text += (text.empty() ? "[" : ", ") + ("\"" + line + "\"");
   return text + "]";
 }
 
 void write_schedule(ResolvedText& out, const ScheduleConfig& schedule) {
-  const bool parameters = !schedule.rows.empty() || schedule.microbatch_group != 0 || schedule.memory_limit != 0 ||
-                          schedule.active_microbatches != 0 || schedule.mode != "dynamic" || schedule.post_validation;
+  const bool parameters = !schedule.rows.empty() || schedule.microbatch_group != 0 ||
+                          schedule.memory_limit != 0 || schedule.active_microbatches != 0 ||
+                          schedule.mode != "dynamic" || schedule.post_validation;
   if (!parameters) return out.text("schedule", schedule.method);
   out.open("schedule");
   if (!schedule.file.empty()) {
@@ -358,7 +368,8 @@ void write_schedule(ResolvedText& out, const ScheduleConfig& schedule) {
     out.text("method", schedule.method);
     if (schedule.microbatch_group != 0) out.integer("microbatch_group", schedule.microbatch_group);
     if (schedule.memory_limit != 0) out.integer("memory_limit", schedule.memory_limit);
-    if (schedule.active_microbatches != 0) out.integer("active_microbatches", schedule.active_microbatches);
+    if (schedule.active_microbatches != 0)
+      out.integer("active_microbatches", schedule.active_microbatches);
     if (schedule.mode != "dynamic") out.text("mode", schedule.mode);
   }
   if (schedule.post_validation) out.flag("post_validation", true);
@@ -369,9 +380,9 @@ void write_schedule(ResolvedText& out, const ScheduleConfig& schedule) {
 void write_recompute(ResolvedText& out, const RecomputeConfig& recompute) {
   using Method = RecomputeConfig::Method;
   const std::string_view method = kRecomputeWords[static_cast<std::size_t>(recompute.method)];
-  const bool details =
-      recompute.method == Method::kStageAware || recompute.method == Method::kGroup ||
-      recompute.unit != RecomputeConfig::Unit::kLayer;
+  const bool details = recompute.method == Method::kStageAware ||
+                       recompute.method == Method::kGroup ||
+                       recompute.unit != RecomputeConfig::Unit::kLayer;
   if (!details) return out.text("recompute", method);
   out.open("recompute");
   out.text("method", method);

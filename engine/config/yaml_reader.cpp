@@ -23,14 +23,10 @@ using Kind = YamlNode::State::Kind;
 
 std::string describe(const YamlNode::State& node) {
   switch (node.kind) {
-    case Kind::kNull:
-      return "nothing";
-    case Kind::kSequence:
-      return "a list";
-    case Kind::kMap:
-      return "a map";
-    case Kind::kScalar:
-      break;
+    case Kind::kNull: return "nothing";
+    case Kind::kSequence: return "a list";
+    case Kind::kMap: return "a map";
+    case Kind::kScalar: break;
   }
   return quoted(node.text);
 }
@@ -93,8 +89,8 @@ void mark_set_by(YamlNode::State& node, const SourcePos& pos, const std::string&
   }
 }
 
-/// The value of `key` in `parent` for an option or a sweep to replace or to go on into; absent, it is
-/// made. `writer_pos`: of the option or the sweep's key; `option`: "" for a sweep.
+/// The value of `key` in `parent` for an option or a sweep to replace or to go on into; absent, it
+/// is made. `writer_pos`: of the option or the sweep's key; `option`: "" for a sweep.
 std::shared_ptr<YamlNode::State>& slot_to_set(YamlNode::State& parent, const std::string& key,
                                               const std::string& path, const SourcePos& writer_pos,
                                               const std::string& option) {
@@ -126,8 +122,8 @@ std::shared_ptr<YamlNode::State>& slot_of_path(YamlNode::State& root, const std:
   YamlNode::State* parent = &root;
   for (std::size_t start = 0;;) {
     const std::size_t dot = path.find('.', start);
-    std::shared_ptr<YamlNode::State>& slot = slot_to_set(
-        *parent, path.substr(start, dot - start), path.substr(0, dot), writer_pos, option);
+    std::shared_ptr<YamlNode::State>& slot = slot_to_set(*parent, path.substr(start, dot - start),
+                                                         path.substr(0, dot), writer_pos, option);
     if (dot == std::string::npos) return slot;
     parent = slot.get();
     start = dot + 1;
@@ -159,8 +155,9 @@ std::shared_ptr<YamlNode::State> copy_tree(const YamlNode::State& from, const st
 /// A scalar as YAML reads it back inside brackets.
 std::string flow_scalar(const YamlNode::State& node) {
   const std::string& text = node.text;
-  const bool plain = !text.empty() && text.find_first_of(",[]{}#:&*!|>'\"%@`\n\t") == std::string::npos &&
-                     text.front() != ' ' && text.back() != ' ' && text.front() != '-' && text.front() != '?';
+  const bool plain =
+      !text.empty() && text.find_first_of(",[]{}#:&*!|>'\"%@`\n\t") == std::string::npos &&
+      text.front() != ' ' && text.back() != ' ' && text.front() != '-' && text.front() != '?';
   if (!node.quoted && (plain || parse_number(text))) return text;
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("''") : std::string(1, c);
@@ -170,10 +167,8 @@ std::string flow_scalar(const YamlNode::State& node) {
 std::string flow_text_of(const YamlNode::State& node) {
   std::string out;
   switch (node.kind) {
-    case Kind::kNull:
-      return "null";
-    case Kind::kScalar:
-      return flow_scalar(node);
+    case Kind::kNull: return "null";
+    case Kind::kScalar: return flow_scalar(node);
     case Kind::kSequence:
       for (const auto& item : node.items) out += (out.empty() ? "" : ", ") + flow_text_of(*item);
       return "[" + out + "]";
@@ -193,11 +188,13 @@ YamlNode YamlNode::load_file(const std::string& path) {
   errno = 0;
   std::ifstream stream(path, std::ios::binary);
   if (!stream) throw ConfigError(place, "", std::string("cannot open: ") + std::strerror(errno));
-  // In pieces, because most files are small and the limit is not; one byte more than it is enough to refuse.
+  // In pieces, because most files are small and the limit is not; one byte more than it is enough
+  // to refuse.
   std::string text;
   std::array<char, 1U << 14U> piece{};
   while (stream && text.size() <= kMaxYamlBytes) {
-    stream.read(piece.data(), static_cast<std::streamsize>(std::min(piece.size(), kMaxYamlBytes + 1 - text.size())));
+    stream.read(piece.data(), static_cast<std::streamsize>(
+                                  std::min(piece.size(), kMaxYamlBytes + 1 - text.size())));
     text.append(piece.data(), static_cast<std::size_t>(stream.gcount()));
   }
   if (stream.bad() || (text.empty() && errno != 0)) {
@@ -332,9 +329,7 @@ std::int64_t YamlNode::as_num_nodes() const {
   return static_cast<std::int64_t>(nodes);
 }
 
-void YamlNode::set(const std::string& assignment) {
-  set(assignment, "--set " + assignment);
-}
+void YamlNode::set(const std::string& assignment) { set(assignment, "--set " + assignment); }
 
 void YamlNode::set(const std::string& assignment, const std::string& typed) {
   const std::string option = printable(typed, 206);

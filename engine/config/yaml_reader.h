@@ -65,7 +65,8 @@ class YamlNode {
   /// `key_pos` is that of the path: what is wrong with either is said there.
   void put(const std::string& path, const YamlNode& value, const SourcePos& key_pos);
   void erase(std::string_view key);  // of a map; nothing where it is absent
-  static YamlNode scalar(const std::string& text, const SourcePos& pos);  // unquoted, as if written there
+  static YamlNode scalar(const std::string& text,
+                         const SourcePos& pos);  // unquoted, as if written there
   /// A document of its own, of which nothing has been asked yet.
   YamlNode copy() const;
   /// The place of a map's key, which is in front of its value.

@@ -49,7 +49,8 @@ void require_text(std::string_view text, const std::string& file_name) {
 class TreeBuilder : public YAML::EventHandler {
  public:
   TreeBuilder(std::string file_name, std::string_view text)
-      : file_name_(std::move(file_name)), text_(text) {
+      : file_name_(std::move(file_name)),
+        text_(text) {
     for (std::size_t i = 0; i < text.size(); ++i) {
       if (i == 0 || text[i - 1] == '\n') line_begin_.push_back(i);
     }
@@ -134,7 +135,8 @@ class TreeBuilder : public YAML::EventHandler {
   /// yaml-cpp takes a quote that is never closed, and a last line without its colon, for whole.
   void require_whole(const YAML::Mark& mark, const std::string& value) const {
     if (mark.line < 0 || static_cast<std::size_t>(mark.line) >= line_begin_.size()) return;
-    const std::size_t begin = line_begin_[static_cast<std::size_t>(mark.line)] + static_cast<std::size_t>(mark.column);
+    const std::size_t begin =
+        line_begin_[static_cast<std::size_t>(mark.line)] + static_cast<std::size_t>(mark.column);
     if (begin >= text_.size()) return;
     std::size_t end = begin;
     const char quote = text_[begin];
@@ -152,7 +154,8 @@ class TreeBuilder : public YAML::EventHandler {
     }
     if (!expects_key() || !in_block_.back()) return;  // {a, b} is short for {a: null, b: null}
     while (end < text_.size() && (text_[end] == ' ' || text_[end] == '\t')) ++end;
-    if (end >= text_.size() || text_[end] != ':') fail(mark, "expected ':' after the key " + quoted(value));
+    if (end >= text_.size() || text_[end] != ':')
+      fail(mark, "expected ':' after the key " + quoted(value));
   }
 
   bool expects_key() const {
@@ -239,8 +242,8 @@ class TreeBuilder : public YAML::EventHandler {
   std::string_view text_;
   std::vector<std::size_t> line_begin_;  // [line]: offset in the text
   NodePtr root_;
-  std::vector<bool> in_block_; // [of open_]: written over lines, not in brackets
-  std::vector<NodePtr> open_;  // maps and sequences not yet ended, outermost first
+  std::vector<bool> in_block_;  // [of open_]: written over lines, not in brackets
+  std::vector<NodePtr> open_;   // maps and sequences not yet ended, outermost first
   std::map<YAML::anchor_t, NodePtr> anchors_;
   std::string key_;  // of the entry whose value comes next, when has_key_
   SourcePos key_pos_;

@@ -44,22 +44,26 @@ const LinkCurve& inside_curve(OpKind kind, const Cluster& cluster) {
 class Phases {
  public:
   Phases(OpKind kind, Bytes bytes, const GroupLayout& group, const Cluster& cluster)
-      : bytes_(bytes), size_(static_cast<double>(bytes)), group_(group), cluster_(cluster),
+      : bytes_(bytes),
+        size_(static_cast<double>(bytes)),
+        group_(group),
+        cluster_(cluster),
         inside_(inside_curve(kind, cluster)) {}
 
   void ring(std::int64_t steps) {
     const auto n = static_cast<double>(group_.ranks);
     const auto nodes = static_cast<double>(group_.nodes);
     const double per_byte = slowest_edge();
-    const Seconds once = (nodes - 1) * cluster_.inter.collective.latency + (n - nodes) * rank_latency();
+    const Seconds once =
+        (nodes - 1) * cluster_.inter.collective.latency + (n - nodes) * rank_latency();
     const double rounds = static_cast<double>(steps) / (n - 1);
     phases_.push_back({EdgeShape::kRing, 1, steps, size_ / n, rounds * once,
                        rounds * (n - 1) / n * size_ * per_byte});
   }
 
-  /// Two trees over the nodes, each for half of the buffer, in which every node is a leaf of one, and a chain
-  /// through each node; in so many pieces that all links are busy all the time. Each node receives and sends
-  /// as much as in a ring, so that the ring's edges stand for the trees'.
+  /// Two trees over the nodes, each for half of the buffer, in which every node is a leaf of one,
+  /// and a chain through each node; in so many pieces that all links are busy all the time. Each
+  /// node receives and sends as much as in a ring, so that the ring's edges stand for the trees'.
   void double_tree() {
     const auto n = static_cast<double>(group_.ranks);
     const std::int64_t levels = ceil_log2(group_.nodes);
@@ -67,11 +71,13 @@ class Phases {
     const double volume = 2 * (n - 1) / n * size_;
     const Seconds latency = static_cast<double>(2 * (group_.ranks_per_node - 1)) * rank_latency() +
                             static_cast<double>(2 * levels) * cluster_.inter.collective.latency;
-    phases_.push_back({EdgeShape::kRing, 1, steps, volume / static_cast<double>(steps), latency, volume * slowest_edge()});
+    phases_.push_back({EdgeShape::kRing, 1, steps, volume / static_cast<double>(steps), latency,
+                       volume * slowest_edge()});
   }
 
-  /// Each device has its part of the buffer added up by the switches, which read it from all, and writes the
-  /// sum, which they copy to all: S for the others' parts and S/n for its own, in each direction.
+  /// Each device has its part of the buffer added up by the switches, which read it from all, and
+  /// writes the sum, which they copy to all: S for the others' parts and S/n for its own, in each
+  /// direction.
   void in_switch() {
     const double n = static_cast<double>(group_.ranks);
     const double volume = (n + 1) / n * size_;
@@ -79,8 +85,8 @@ class Phases {
                        volume * switch_rate(group_.ranks)});
   }
 
-  /// in_switch() in every node, and between the nodes a double tree (levels 2 log2 nodes up and down, nearly
-  /// 2 S through the NICs of a node) or switches that add up too (one level, S).
+  /// in_switch() in every node, and between the nodes a double tree (levels 2 log2 nodes up and
+  /// down, nearly 2 S through the NICs of a node) or switches that add up too (one level, S).
   void in_switch_across(bool network_adds) {
     const auto local = static_cast<double>(group_.ranks_per_node);
     const auto nodes = static_cast<double>(group_.nodes);
@@ -101,15 +107,20 @@ class Phases {
   /// ceil(log2 n) levels up to rank 0 and as many down, the whole buffer on each.
   void tree() {
     const std::int64_t levels = ceil_log2(group_.ranks);
-    for (std::int64_t j = 0; j < levels; ++j) level(EdgeShape::kTreeUp, std::int64_t{1} << j, size_);
-    for (std::int64_t j = levels; j-- > 0;) level(EdgeShape::kTreeDown, std::int64_t{1} << j, size_);
+    for (std::int64_t j = 0; j < levels; ++j)
+      level(EdgeShape::kTreeUp, std::int64_t{1} << j, size_);
+    for (std::int64_t j = levels; j-- > 0;)
+      level(EdgeShape::kTreeDown, std::int64_t{1} << j, size_);
   }
 
-  /// Halves are exchanged with ever nearer partners, then put together again with ever farther ones.
+  /// Halves are exchanged with ever nearer partners, then put together again with ever farther
+  /// ones.
   void halving_doubling() {
     double part = size_;
-    for (std::int64_t d = group_.ranks / 2; d >= 1; d /= 2) level(EdgeShape::kExchange, d, part /= 2);
-    for (std::int64_t d = 1; d < group_.ranks; d *= 2, part *= 2) level(EdgeShape::kExchange, d, part);
+    for (std::int64_t d = group_.ranks / 2; d >= 1; d /= 2)
+      level(EdgeShape::kExchange, d, part /= 2);
+    for (std::int64_t d = 1; d < group_.ranks; d *= 2, part *= 2)
+      level(EdgeShape::kExchange, d, part);
   }
 
   void hierarchical() {
@@ -135,7 +146,8 @@ class Phases {
     const std::int64_t steps = group_.ranks - 1;
     const bool apart = group_.nodes > 1;
     const double per_byte = apart ? own_nic(most_per_leaf()) : inside_all(group_.ranks);
-    phases_.push_back({EdgeShape::kShift, 1, steps, size_ / n, static_cast<double>(steps) * latency(apart),
+    phases_.push_back({EdgeShape::kShift, 1, steps, size_ / n,
+                       static_cast<double>(steps) * latency(apart),
                        static_cast<double>(steps) * size_ / n * per_byte});
   }
 
@@ -144,14 +156,17 @@ class Phases {
     const std::int64_t steps = group_.ranks - 2 + kBroadcastChunks;
     const bool apart = group_.nodes > 1;
     const double per_byte = slowest_edge();
-    phases_.push_back({EdgeShape::kChain, 1, steps, size_ / chunks, static_cast<double>(steps) * latency(apart),
+    phases_.push_back({EdgeShape::kChain, 1, steps, size_ / chunks,
+                       static_cast<double>(steps) * latency(apart),
                        static_cast<double>(steps) * size_ / chunks * per_byte});
   }
 
   std::vector<CollectivePhase> take() { return std::move(phases_); }
 
  private:
-  std::int64_t nics() const { return group_.nics > 0 ? group_.nics : std::min(group_.ranks_per_node, cluster_.num_nics()); }
+  std::int64_t nics() const {
+    return group_.nics > 0 ? group_.nics : std::min(group_.ranks_per_node, cluster_.num_nics());
+  }
   bool uniform() const { return group_.ranks == group_.nodes * group_.ranks_per_node; }
   std::int64_t most_per_leaf() const { return (group_.ranks + group_.leaves - 1) / group_.leaves; }
   Seconds latency(bool apart) const {
@@ -182,9 +197,7 @@ class Phases {
                             staged_bandwidth(cluster_, bandwidth, staged_edges(ranks)), bytes_);
   }
   /// Where any of them may send to the other socket.
-  double inside_all(std::int64_t ranks) const {
-    return inside(ranks, (ranks + 1) / 2);
-  }
+  double inside_all(std::int64_t ranks) const { return inside(ranks, (ranks + 1) / 2); }
   /// `fabric`: seconds per byte of the busiest link between the NICs.
   double between(std::int64_t nics, std::int64_t edges, double fabric) const {
     const LinkCurve& curve = cluster_.inter.collective;
@@ -197,14 +210,17 @@ class Phases {
     const LinkCurve& curve = *cluster_.intra.in_switch;
     return seconds_per_byte(curve, rates_of_group(curve, ranks), cluster_.intra.bandwidth, bytes_);
   }
-  /// Seconds per byte on each edge of a ring through all ranks, which goes at the pace of the slowest.
+  /// Seconds per byte on each edge of a ring through all ranks, which goes at the pace of the
+  /// slowest.
   double slowest_edge() const {
     double per_byte = 0;
-    if (group_.ranks > group_.nodes) per_byte = inside(group_.nodes == 1 ? group_.ranks : group_.ranks_per_node);
+    if (group_.ranks > group_.nodes)
+      per_byte = inside(group_.nodes == 1 ? group_.ranks : group_.ranks_per_node);
     if (group_.nodes > 1) per_byte = std::max(per_byte, between(nics(), 1, group_.fabric_ring));
     return per_byte;
   }
-  /// Every rank sends over the NIC next to it, which others of its node may share. `edges` leave a leaf.
+  /// Every rank sends over the NIC next to it, which others of its node may share. `edges` leave a
+  /// leaf.
   double own_nic(std::int64_t edges) const {
     const auto sharing = static_cast<double>(group_.ranks_per_node) / static_cast<double>(nics());
     return between(1, edges, group_.fabric_spread) * std::max(1.0, sharing);
@@ -215,9 +231,10 @@ class Phases {
                                              distance < group_.ranks_per_node);
     const bool all = shape == EdgeShape::kExchange;
     const std::int64_t out_of_leaf = all ? most_per_leaf() : 1;
-    const double per_byte = !apart ? inside_all(group_.nodes == 1 ? group_.ranks : group_.ranks_per_node)
-                            : all  ? own_nic(out_of_leaf)
-                                   : between(1, out_of_leaf, group_.fabric_spread);
+    const double per_byte =
+        !apart ? inside_all(group_.nodes == 1 ? group_.ranks : group_.ranks_per_node)
+        : all  ? own_nic(out_of_leaf)
+               : between(1, out_of_leaf, group_.fabric_spread);
     phases_.push_back({shape, distance, 1, part, latency(apart), part * per_byte});
   }
 
@@ -230,15 +247,18 @@ class Phases {
 };
 
 bool is_in_switch(Algorithm algorithm) {
-  return algorithm == Algorithm::kInSwitch || algorithm == Algorithm::kInSwitchTree || algorithm == Algorithm::kInNetwork;
+  return algorithm == Algorithm::kInSwitch || algorithm == Algorithm::kInSwitchTree ||
+         algorithm == Algorithm::kInNetwork;
 }
 
 /// Once per call: the larger of the classes of links in use.
-Seconds startup(OpKind kind, Algorithm algorithm, const GroupLayout& group, const Cluster& cluster) {
+Seconds startup(OpKind kind, Algorithm algorithm, const GroupLayout& group,
+                const Cluster& cluster) {
   const std::int64_t ranks = group.nodes == 1 ? group.ranks : group.ranks_per_node;
   Seconds time = 0;
   if (group.ranks > group.nodes) {
-    const LinkCurve& curve = is_in_switch(algorithm) ? *cluster.intra.in_switch : inside_curve(kind, cluster);
+    const LinkCurve& curve =
+        is_in_switch(algorithm) ? *cluster.intra.in_switch : inside_curve(kind, cluster);
     time = rates_of_group(curve, ranks).startup;
   }
   if (group.nodes > 1) time = std::max(time, cluster.inter.collective.startup);
@@ -254,13 +274,14 @@ bool is_made_for(Algorithm algorithm, const GroupLayout& group, const Cluster& c
     case Algorithm::kDoubleTree: return group.nodes > 1;
     case Algorithm::kInSwitch: return group.nodes == 1 && adds;
     case Algorithm::kInSwitchTree: return group.nodes > 1 && adds && uniform;
-    case Algorithm::kInNetwork: return group.nodes > 1 && (adds || group.ranks_per_node == 1) && uniform;
+    case Algorithm::kInNetwork:
+      return group.nodes > 1 && (adds || group.ranks_per_node == 1) && uniform;
     default: return true;
   }
 }
 
-std::vector<CollectivePhase> phases_of(OpKind kind, Algorithm algorithm, Bytes bytes, const GroupLayout& group,
-                                       const Cluster& cluster) {
+std::vector<CollectivePhase> phases_of(OpKind kind, Algorithm algorithm, Bytes bytes,
+                                       const GroupLayout& group, const Cluster& cluster) {
   Phases phases(kind, bytes, group, cluster);
   if (kind == OpKind::kBroadcast || kind == OpKind::kReduce) {
     phases.chain();
@@ -295,16 +316,17 @@ struct NamedAlgorithm {
   Algorithm algorithm;
   std::string_view name;
 };
-// Of an all_reduce. The first four are the textbook's, among which `auto` chooses on links without a fitted
-// curve; on others it has the library's choices.
-constexpr std::array<NamedAlgorithm, 8> kAllReduceAlgorithms = {{{Algorithm::kRing, "ring"},
-                                                                 {Algorithm::kTree, "tree"},
-                                                                 {Algorithm::kHalvingDoubling, "halving-doubling"},
-                                                                 {Algorithm::kHierarchical, "hierarchical"},
-                                                                 {Algorithm::kDoubleTree, "double-tree"},
-                                                                 {Algorithm::kInSwitch, "nvls"},
-                                                                 {Algorithm::kInSwitchTree, "nvls-tree"},
-                                                                 {Algorithm::kInNetwork, "sharp"}}};
+// Of an all_reduce. The first four are the textbook's, among which `auto` chooses on links without
+// a fitted curve; on others it has the library's choices.
+constexpr std::array<NamedAlgorithm, 8> kAllReduceAlgorithms = {
+    {{Algorithm::kRing, "ring"},
+     {Algorithm::kTree, "tree"},
+     {Algorithm::kHalvingDoubling, "halving-doubling"},
+     {Algorithm::kHierarchical, "hierarchical"},
+     {Algorithm::kDoubleTree, "double-tree"},
+     {Algorithm::kInSwitch, "nvls"},
+     {Algorithm::kInSwitchTree, "nvls-tree"},
+     {Algorithm::kInNetwork, "sharp"}}};
 constexpr std::array kOfTextbook = {Algorithm::kRing, Algorithm::kTree, Algorithm::kHalvingDoubling,
                                     Algorithm::kHierarchical};
 constexpr std::array kOfLibrary = {Algorithm::kRing, Algorithm::kDoubleTree, Algorithm::kInSwitch};
@@ -323,11 +345,13 @@ Algorithm algorithm_of(OpKind kind, Bytes bytes, const GroupLayout& group, const
     if (!of_library) return Algorithm::kRing;
   }
   check(of_library || said->second == "auto", "the reader knows the algorithms of an all_reduce");
-  const bool fitted = of_library || (group.ranks > group.nodes && !is_plain(cluster.intra.collective)) ||
+  const bool fitted = of_library ||
+                      (group.ranks > group.nodes && !is_plain(cluster.intra.collective)) ||
                       (group.nodes > 1 && !is_plain(cluster.inter.collective));
   Algorithm best = Algorithm::kRing;
   Seconds fastest = sum(phases_of(kind, best, bytes, group, cluster));
-  const auto choices = fitted ? std::span<const Algorithm>(kOfLibrary) : std::span<const Algorithm>(kOfTextbook);
+  const auto choices =
+      fitted ? std::span<const Algorithm>(kOfLibrary) : std::span<const Algorithm>(kOfTextbook);
   for (const Algorithm algorithm : choices) {
     if (!is_made_for(algorithm, group, cluster)) continue;
     const Seconds time = sum(phases_of(kind, algorithm, bytes, group, cluster));
@@ -350,11 +374,13 @@ std::vector<CollectivePhase> collective_phases(OpKind kind, Bytes bytes, const G
     } else {
       const LinkCurve& curve = inside_curve(kind, cluster);
       const bool own = &curve != &cluster.intra.collective;
-      log.use(cluster.intra, curve, own ? to_string(kind) : "collective", own ? "such collectives" : "collectives");
+      log.use(cluster.intra, curve, own ? to_string(kind) : "collective",
+              own ? "such collectives" : "collectives");
       note_range(curve, bytes, log);
     }
   }
-  if (group.nodes > 1) log.use(cluster.inter, cluster.inter.collective, "collective", "collectives");
+  if (group.nodes > 1)
+    log.use(cluster.inter, cluster.inter.collective, "collective", "collectives");
   return phases_of(kind, algorithm, bytes, group, cluster);
 }
 
@@ -365,7 +391,8 @@ Seconds collective_time(OpKind kind, Bytes bytes, const GroupLayout& group, cons
 
 double edge_bytes(OpKind kind, const CollectivePhase& phase) {
   if (phase.shape == EdgeShape::kShift) return phase.bytes;
-  if (kind == OpKind::kBroadcast || kind == OpKind::kReduce) return phase.bytes * static_cast<double>(kBroadcastChunks);
+  if (kind == OpKind::kBroadcast || kind == OpKind::kReduce)
+    return phase.bytes * static_cast<double>(kBroadcastChunks);
   return phase.bytes * static_cast<double>(phase.steps);
 }
 
@@ -373,8 +400,10 @@ bool leaves_ring(OpKind kind, const Cluster& cluster) {
   if (kind == OpKind::kAllToAll) return true;
   const auto said = cluster.collectives.find(std::string(to_string(kind)));
   if (kind != OpKind::kAllReduce || said == cluster.collectives.end()) return false;
-  if (said->second == "auto") return is_plain(cluster.inter.collective) && is_plain(cluster.intra.collective);
-  return said->second == "tree" || said->second == "halving-doubling" || said->second == "hierarchical";
+  if (said->second == "auto")
+    return is_plain(cluster.inter.collective) && is_plain(cluster.intra.collective);
+  return said->second == "tree" || said->second == "halving-doubling" ||
+         said->second == "hierarchical";
 }
 
 }  // namespace trainyard

@@ -1,5 +1,5 @@
-// Seconds of collectives on the links of a cluster: which algorithm, its phases, and what each takes with
-// nobody else on the way.
+// Seconds of collectives on the links of a cluster: which algorithm, its phases, and what each
+// takes with nobody else on the way.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,13 @@ struct GroupLayout {
   std::int64_t nodes = 1;           // nodes that hold at least one of them
   std::int64_t ranks_per_node = 1;  // least number of them on any of those nodes: its NICs in use
   std::int64_t leaves = 1;          // leaf switches that the nodes hang from
-  std::int64_t nics = 0;            // least number of NICs next to them on any node; 0: one per rank
-  // Network::fabric_seconds() where the fabric needs routes: of the ring through all ranks, and of the worst
-  // round in which everybody sends to another (Network's fabrics without such links: 0).
+  std::int64_t nics = 0;  // least number of NICs next to them on any node; 0: one per rank
+  // Network::fabric_seconds() where the fabric needs routes: of the ring through all ranks, and of
+  // the worst round in which everybody sends to another (Network's fabrics without such links: 0).
   double fabric_ring = 0;
   double fabric_spread = 0;
-  std::int32_t routes = -1;         // index into Folds::routes: what the links on its ways take; -1: not asked
+  std::int32_t routes =
+      -1;  // index into Folds::routes: what the links on its ways take; -1: not asked
   friend bool operator==(const GroupLayout&, const GroupLayout&) = default;
   friend auto operator<=>(const GroupLayout&, const GroupLayout&) = default;
 };
@@ -62,53 +63,57 @@ struct CollectivePhase {
   Seconds transfer = 0;  // of all steps, uncontended
 };
 
-/// Bytes that each edge of a phase carries: a message per step; but a shift takes another edge each step, and of a
-/// pipelined chain each edge rests while the pipeline fills and drains.
+/// Bytes that each edge of a phase carries: a message per step; but a shift takes another edge each
+/// step, and of a pipelined chain each edge rests while the pipeline fills and drains.
 double edge_bytes(OpKind kind, const CollectivePhase& phase);
 
-/// The algorithm that `cluster` takes for this collective in this group. `auto`: the fastest uncontended
-/// one, ties in the order of the enumerators: of the first four on links that have no fitted curve; of
-/// those that NCCL runs by itself (ring, double tree, NVLS) on links that have one, where a curve written as
-/// a ring's is that of the library's own protocols. An algorithm that the group is not made for
-/// (halving-doubling where n is no power of two, hierarchical where nodes hold unlike numbers of members,
-/// NVLS where the links have no curve for it) gives way to the ring; nvls-tree and sharp, in groups on one
-/// node or unevenly on several, to what NCCL runs by itself.
+/// The algorithm that `cluster` takes for this collective in this group. `auto`: the fastest
+/// uncontended one, ties in the order of the enumerators: of the first four on links that have no
+/// fitted curve; of those that NCCL runs by itself (ring, double tree, NVLS) on links that have
+/// one, where a curve written as a ring's is that of the library's own protocols. An algorithm that
+/// the group is not made for (halving-doubling where n is no power of two, hierarchical where nodes
+/// hold unlike numbers of members, NVLS where the links have no curve for it) gives way to the
+/// ring; nvls-tree and sharp, in groups on one node or unevenly on several, to what NCCL runs by
+/// itself.
 Algorithm algorithm_of(OpKind kind, Bytes bytes, const GroupLayout& group, const Cluster& cluster);
 
-/// Whether such a collective may go over other edges than those of the ring through all ranks, so that it
-/// needs GroupLayout::fabric_spread.
+/// Whether such a collective may go over other edges than those of the ring through all ranks, so
+/// that it needs GroupLayout::fabric_spread.
 bool leaves_ring(OpKind kind, const Cluster& cluster);
 
-/// Messages per chunked broadcast or reduce: it is a pipelined ring of so many chunks. Which edge of the ring it leaves
-/// out, its root decides; the links of the edge from the last rank to the first are counted as those.
+/// Messages per chunked broadcast or reduce: it is a pipelined ring of so many chunks. Which edge
+/// of the ring it leaves out, its root decides; the links of the edge from the last rank to the
+/// first are counted as those.
 inline constexpr std::int64_t kBroadcastChunks = 8;
 
 /// One collective, uncontended, as its phases in order. With alpha the latency of a step, B the
-/// bandwidth of one direction, n ranks, S bytes (of the buffer; the gathered size for all_gather and
-/// reduce_scatter; sent per rank for all_to_all):
+/// bandwidth of one direction, n ranks, S bytes (of the buffer; the gathered size for all_gather
+/// and reduce_scatter; sent per rank for all_to_all):
 ///
 ///   all_reduce  ring              2(n-1) alpha + 2(n-1)/n S/B
 ///               tree              2 ceil(log2 n) (alpha + S/B)
 ///               halving-doubling  2 log2 n alpha + 2(n-1)/n S/B
-///               hierarchical      reduce_scatter in each node, ring of S/local between nodes, all_gather
-///               double-tree       2 (local-1 + ceil(log2 nodes)) alpha + 2(n-1)/n S/B
+///               hierarchical      reduce_scatter in each node, ring of S/local between nodes,
+///               all_gather double-tree       2 (local-1 + ceil(log2 nodes)) alpha + 2(n-1)/n S/B
 ///               nvls              2 alpha + (n+1)/n S/B, one node
-///               nvls-tree         2 (1 + ceil(log2 nodes)) alpha + the larger of nvls's transfer in a node and
+///               nvls-tree         2 (1 + ceil(log2 nodes)) alpha + the larger of nvls's transfer
+///               in a node and
 ///                                 2(nodes-1)/nodes S/B through the NICs of a node
-///               sharp             4 alpha + the larger of nvls's transfer in a node and S/B through the NICs;
+///               sharp             4 alpha + the larger of nvls's transfer in a node and S/B
+///               through the NICs;
 ///                                 with one rank per node 2 alpha + S/B
 ///   all_gather, reduce_scatter    (n-1) alpha + (n-1)/n S/B
 ///   all_to_all  pairwise          (n-1) (alpha + S/(nB))
 ///   broadcast, reduce   of c chunks  (n-2+c) (alpha + S/(cB))
 ///
-/// LinkCurve says what curves add. A group inside one node runs at the intra link's rate (that of the
-/// PCIe uplink, if less, where it spans several switches). Across nodes a ring advances at its slowest
-/// edge: the intra link, or the node's NICs next to the group's ranks together, or the trunk of a leaf. A
-/// chunk that goes once round crosses nodes - 1 times between nodes and n - nodes times inside one, and
-/// pays the latency of each: of the steps above, that share has the inter link's latency. Without peer access
-/// each edge passes the memory of its socket twice, and all edges of a node share it. Other
-/// algorithms between nodes send over the NIC next to each rank, at the inter link's latency. Startup is
-/// the larger of the two. Empty for one rank.
+/// LinkCurve says what curves add. A group inside one node runs at the intra link's rate (that of
+/// the PCIe uplink, if less, where it spans several switches). Across nodes a ring advances at its
+/// slowest edge: the intra link, or the node's NICs next to the group's ranks together, or the
+/// trunk of a leaf. A chunk that goes once round crosses nodes - 1 times between nodes and n -
+/// nodes times inside one, and pays the latency of each: of the steps above, that share has the
+/// inter link's latency. Without peer access each edge passes the memory of its socket twice, and
+/// all edges of a node share it. Other algorithms between nodes send over the NIC next to each
+/// rank, at the inter link's latency. Startup is the larger of the two. Empty for one rank.
 std::vector<CollectivePhase> collective_phases(OpKind kind, Bytes bytes, const GroupLayout& group,
                                                const Cluster& cluster, SourceLog& log);
 

@@ -65,20 +65,24 @@ Seconds attention_time(const KernelWork& work, const AttentionCurve& curve,
   return time;
 }
 
-void use_number(std::string_view name, std::string_view used_for, const SoftwareProfile& software, SourceLog& log) {
+void use_number(std::string_view name, std::string_view used_for, const SoftwareProfile& software,
+                SourceLog& log) {
   const auto found = software.provenance.find(name);
-  if (found != software.provenance.end()) log.use(found->second, software.name, found->first, used_for);
+  if (found != software.provenance.end())
+    log.use(found->second, software.name, found->first, used_for);
 }
 
-/// Tensor cores want rows of 16 bytes: where a head is no multiple of 8 elements, a framework that does not
-/// pad runs the products of its attention on slower kernels.
+/// Tensor cores want rows of 16 bytes: where a head is no multiple of 8 elements, a framework that
+/// does not pad runs the products of its attention on slower kernels.
 Seconds batched_matmul_time(const KernelWork& work, const HardwareProfile& hardware,
                             const SoftwareProfile& software, double speed, SourceLog& log) {
   constexpr std::int64_t kAlignedElements = 8;
   use_number("attention_factor", "unfused attention", software, log);
-  const Seconds time = software.attention_factor * matmul_time(work, hardware.batched_matmul, hardware, speed);
+  const Seconds time =
+      software.attention_factor * matmul_time(work, hardware.batched_matmul, hardware, speed);
   if (work.head_dim % kAlignedElements == 0) return time;
-  use_number("unaligned_attention_factor", "heads of " + std::to_string(work.head_dim), software, log);
+  use_number("unaligned_attention_factor", "heads of " + std::to_string(work.head_dim), software,
+             log);
   return time * software.unaligned_attention_factor;
 }
 
@@ -134,7 +138,7 @@ namespace {
 
 /// Of the curve that the kernel follows.
 Seconds curve_time(const KernelWork& work, const HardwareProfile& hardware,
-                    const SoftwareProfile& software, double speed, SourceLog& log) {
+                   const SoftwareProfile& software, double speed, SourceLog& log) {
   check(speed > 0, "a device has a speed");
   const std::string& device = hardware.name;
   const auto use_rates = [&](std::string_view used_for) {
@@ -142,8 +146,7 @@ Seconds curve_time(const KernelWork& work, const HardwareProfile& hardware,
     log.use(hardware.bandwidth_provenance, device, "bandwidth", "kernels");
   };
   switch (work.cls) {
-    case KernelClass::kNone:
-      return 0;
+    case KernelClass::kNone: return 0;
     case KernelClass::kMatmul:
       use_rates("products");
       log.use(hardware.matmul.provenance, device, "matmul", "linear layers");
@@ -205,7 +208,8 @@ double framework_factor(const KernelWork& work, const SoftwareProfile& software,
 
 /// As timed on this device, where kernels of this family were.
 std::optional<Seconds> measured_time(const KernelWork& work, const HardwareProfile& hardware,
-                                     const SoftwareProfile& software, double speed, SourceLog& log) {
+                                     const SoftwareProfile& software, double speed,
+                                     SourceLog& log) {
   if (hardware.kernels == nullptr) return std::nullopt;
   const std::optional<OpCurve::Estimate> estimate = hardware.kernels->curves.at(work);
   if (!estimate) return std::nullopt;
@@ -245,14 +249,16 @@ KernelUncertainty kernel_uncertainty(const KernelWork& work, const HardwareProfi
     case KernelClass::kFlashAttention: {
       const AttentionCurve& curve = attention_curve(hardware, software);
       const bool best = &curve == &hardware.flash_attention;
-      return {device + (best ? "flash_attention" : software.flash_kernel), curve.provenance.interval};
+      return {device + (best ? "flash_attention" : software.flash_kernel),
+              curve.provenance.interval};
     }
     case KernelClass::kMemoryBound: {
       std::string_view entry;
       const MemoryCurve& curve = memory_curve(hardware, work.kind, entry);
       return {device + std::string(entry), curve.provenance.interval};
     }
-    case KernelClass::kOptimizer: return {device + "optimizer", hardware.optimizer.provenance.interval};
+    case KernelClass::kOptimizer:
+      return {device + "optimizer", hardware.optimizer.provenance.interval};
   }
   bug("a kernel class without a form");
 }

@@ -1,6 +1,6 @@
-// Seconds of kernels, from a hardware profile and a software profile; collective_time.h has those of
-// communication. Pure arithmetic over plain data; every figure used is noted in a SourceLog, so that
-// an answer can say what it rests on.
+// Seconds of kernels, from a hardware profile and a software profile; collective_time.h has those
+// of communication. Pure arithmetic over plain data; every figure used is noted in a SourceLog, so
+// that an answer can say what it rests on.
 #pragma once
 
 #include <cstdint>
@@ -53,27 +53,28 @@ class SourceLog {
 };
 
 /// Seconds of one kernel on a device of this profile at `speed`, a factor on its compute rate (its
-/// memory keeps its bandwidth). A kernel whose form was measured on the device takes what its curve says,
-/// whatever lies outside of the measured range noted in the log; for the others the forms are beside the
-/// curves in hardware_profile.h; a product in fp32 runs at the fp32 rate, not tf32's.
+/// memory keeps its bandwidth). A kernel whose form was measured on the device takes what its curve
+/// says, whatever lies outside of the measured range noted in the log; for the others the forms are
+/// beside the curves in hardware_profile.h; a product in fp32 runs at the fp32 rate, not tf32's.
 Seconds kernel_time(const KernelWork& work, const HardwareProfile& hardware,
                     const SoftwareProfile& software, double speed, SourceLog& log);
 
 /// The profile entry that decides a kernel's time, and how uncertain that leaves it.
 struct KernelUncertainty {
   std::string entry;    // "my.kernels.linear fp32 fp32 -> fp32", "my.matmul"
-  double interval = 0;  // half of the time's 90 % interval, over it, the common part of all kernels out; 0: not said
+  double interval = 0;  // half of the time's 90 % interval, over it, the common part of all kernels
+                        // out; 0: not said
 };
 KernelUncertainty kernel_uncertainty(const KernelWork& work, const HardwareProfile& hardware,
                                      const SoftwareProfile& software);
 
-/// Seconds that a backward op takes longer because the framework copies or casts the `elements` gradients
-/// that it has just accumulated: SoftwareProfile::gradient_traffic bytes each, streamed.
+/// Seconds that a backward op takes longer because the framework copies or casts the `elements`
+/// gradients that it has just accumulated: SoftwareProfile::gradient_traffic bytes each, streamed.
 Seconds gradient_copy_time(std::int64_t elements, const HardwareProfile& hardware,
                            const SoftwareProfile& software, SourceLog& log);
 
-/// Share of a tensor-parallel collective's time that is left where the framework runs it in pieces beside
-/// the product before or behind it: SoftwareProfile::tensor_exposed.
+/// Share of a tensor-parallel collective's time that is left where the framework runs it in pieces
+/// beside the product before or behind it: SoftwareProfile::tensor_exposed.
 double tensor_exposed(const SoftwareProfile& software, SourceLog& log);
 
 /// Seconds in which the host issues one op, on a rank of `tensor` tensor-parallel ones:

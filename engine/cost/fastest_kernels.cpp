@@ -30,8 +30,7 @@ void FastestKernels::add(const CurvePoint& point, std::size_t id) {
       if (point.bytes >= kLarge) take(large_mover_, one);
       return;
     }
-    case KernelClass::kNone:
-      return;
+    case KernelClass::kNone: return;
   }
 }
 

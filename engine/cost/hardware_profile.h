@@ -41,8 +41,8 @@ struct MatmulCurve {
 /// it is startup + flop / (efficiency * peak).
 struct AttentionCurve {
   Seconds startup = 0;
-  double forward_efficiency = 1;        // of peak; FLOP halved for causal masks
-  double backward_efficiency = 1;       // backward does 2.5 x the forward's FLOP
+  double forward_efficiency = 1;   // of peak; FLOP halved for causal masks
+  double backward_efficiency = 1;  // backward does 2.5 x the forward's FLOP
   double tail = 0;
   double forward_byte_efficiency = 0;   // 0: no such term
   double backward_byte_efficiency = 0;  // 0: no such term
@@ -58,8 +58,8 @@ struct MemoryCurve {
   Provenance provenance;
 };
 
-/// How many times longer an op takes while ops of the other sort run on the same device: communication
-/// takes multiprocessors, memory bandwidth, cores.
+/// How many times longer an op takes while ops of the other sort run on the same device:
+/// communication takes multiprocessors, memory bandwidth, cores.
 struct Slowdown {
   double compute_by_communication = 1;  // a kernel, while its device sends or receives
   double communication_by_compute = 1;  // a message, while a kernel runs on one of its devices
@@ -67,20 +67,22 @@ struct Slowdown {
   bool any() const { return compute_by_communication != 1 || communication_by_compute != 1; }
 };
 
-/// Copies between the device and the memory of its host, pinned: latency + bytes / bandwidth, one direction.
+/// Copies between the device and the memory of its host, pinned: latency + bytes / bandwidth, one
+/// direction.
 struct HostLink {
   BytesPerSecond bandwidth = 0;  // 0: not known
   Seconds latency = 0;
   Provenance provenance;
 };
 
-/// Kernels as `trainyard calibrate` timed them, form by form, while so many processes of the machine worked at
-/// the same time: on a CPU they share cores, caches and memory. What is here goes before the forms above.
+/// Kernels as `trainyard calibrate` timed them, form by form, while so many processes of the
+/// machine worked at the same time: on a CPU they share cores, caches and memory. What is here goes
+/// before the forms above.
 struct MeasuredKernels {
   std::int64_t ranks = 1;
   OpCurves curves;
   std::map<KernelForm, Provenance> forms;  // that were measured
-  Seconds launch = 0;  // as HardwareProfile::launch
+  Seconds launch = 0;                      // as HardwareProfile::launch
   Provenance launch_provenance;
   Slowdown slowdown;
   Provenance repeatability;    // its interval: of the machine as a whole, which all kernels share
@@ -88,36 +90,39 @@ struct MeasuredKernels {
 };
 
 struct HardwareProfile {
-  std::string name;                         // a100-sxm-80g
+  std::string name;  // a100-sxm-80g
   std::string description;
-  std::string architecture;                 // volta, ampere, hopper, blackwell, cpu
-  std::map<DType, FlopPerSecond> peak;      // dense, with fp32 accumulation
+  std::string architecture;             // volta, ampere, hopper, blackwell, cpu
+  std::map<DType, FlopPerSecond> peak;  // dense, with fp32 accumulation
   Provenance peak_provenance;
-  Bytes memory_capacity = 0;                // nominal
-  Bytes memory_reserved = 0;                // context, libraries: what a job cannot use
+  Bytes memory_capacity = 0;  // nominal
+  Bytes memory_reserved = 0;  // context, libraries: what a job cannot use
   Provenance memory_provenance;
-  BytesPerSecond memory_bandwidth = 0;      // nominal
+  BytesPerSecond memory_bandwidth = 0;  // nominal
   Provenance bandwidth_provenance;
-  MatmulCurve matmul;                       // dense linear layers
-  MatmulCurve batched_matmul;               // products inside unfused attention
-  AttentionCurve flash_attention;           // the device's best kernel
+  MatmulCurve matmul;                                           // dense linear layers
+  MatmulCurve batched_matmul;                                   // products inside unfused attention
+  AttentionCurve flash_attention;                               // the device's best kernel
   std::map<std::string, AttentionCurve> other_flash_attention;  // by SoftwareProfile::flash_kernel
   std::map<std::string, MemoryCurve, std::less<>> memory_bound;  // by op kind, or "default"
   MemoryCurve optimizer;
-  Seconds launch = 0;                       // host time to issue one op
+  Seconds launch = 0;  // host time to issue one op
   Provenance launch_provenance;
   Slowdown slowdown;
   HostLink host_link;
-  /// A CPU: the thread that issues ops is the one that computes them, so that nothing is issued ahead.
+  /// A CPU: the thread that issues ops is the one that computes them, so that nothing is issued
+  /// ahead.
   bool host_computes = false;
-  std::vector<std::shared_ptr<const MeasuredKernels>> measured;  // by ascending number of ranks; empty: none
-  std::shared_ptr<const MeasuredKernels> kernels;  // of `measured`, what on_ranks() chose; may be null
+  std::vector<std::shared_ptr<const MeasuredKernels>>
+      measured;  // by ascending number of ranks; empty: none
+  std::shared_ptr<const MeasuredKernels>
+      kernels;              // of `measured`, what on_ranks() chose; may be null
   bool more_ranks = false;  // more ranks work at the same time than were measured
 };
 
-/// The profile of a device that works beside others of its node, `ranks` in all: what was measured of the largest
-/// number of them that is not above. Launch and slowdown are that entry's, and a CPU's memory is shared equally.
-/// Without measured kernels the profile itself.
+/// The profile of a device that works beside others of its node, `ranks` in all: what was measured
+/// of the largest number of them that is not above. Launch and slowdown are that entry's, and a
+/// CPU's memory is shared equally. Without measured kernels the profile itself.
 HardwareProfile on_ranks(HardwareProfile hardware, std::int64_t ranks);
 
 /// Why this device cannot multiply matrices of this type (a V100 and bf16); nullopt where it can.

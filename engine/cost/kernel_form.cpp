@@ -18,7 +18,8 @@ std::array<std::array<int, kNumTypes>, 3> count_types(const KernelForm& form) {
   std::array<std::array<int, kNumTypes>, 3> counts{};
   std::size_t next = 0, list = 0;
   for (const std::uint8_t size : {form.num_reads, form.num_writes, form.num_accumulates}) {
-    for (std::uint8_t i = 0; i < size; ++i) ++counts[list][static_cast<std::size_t>(form.types[next++])];
+    for (std::uint8_t i = 0; i < size; ++i)
+      ++counts[list][static_cast<std::size_t>(form.types[next++])];
     ++list;
   }
   return counts;

@@ -43,7 +43,8 @@ struct KernelForm {
   friend auto operator<=>(const KernelForm&, const KernelForm&) = default;
 };
 
-/// Forms whose kernels are made alike and compute in the same types: a curve is measured for each, together.
+/// Forms whose kernels are made alike and compute in the same types: a curve is measured for each,
+/// together.
 struct KernelFamily {
   OpKind kind = OpKind::kAdd;
   OpPart part = OpPart::kForward;
@@ -52,8 +53,9 @@ struct KernelFamily {
 };
 KernelFamily family_of(const KernelForm& form);
 
-/// By how much two forms of a family differ, squared: 1 for each flag, and for each type the doublings of one
-/// more than the operands of it that are read, written, added to. A distance in a space of forms.
+/// By how much two forms of a family differ, squared: 1 for each flag, and for each type the
+/// doublings of one more than the operands of it that are read, written, added to. A distance in a
+/// space of forms.
 double form_distance_squared(const KernelForm& a, const KernelForm& b);
 
 std::string to_string(const KernelForm& form);

@@ -24,16 +24,17 @@ struct KernelWork {
   KernelClass cls = KernelClass::kNone;
   OpKind kind = OpKind::kAdd;
   OpPart part = OpPart::kForward;
-  DType dtype = DType::kBf16;   // of the operands that a product multiplies
-  Flop flop = 0;                // executed: flash attention counts half the square where causal
-  Bytes bytes = 0;              // read plus written
-  // Shape, as measured curves have it. Products: `batch` of [m,k] x [k,n]. Flash attention: queries, keys,
-  // head_dim, sequences x heads. Embedding: tokens, width, rows of the table. All others: rows and width of the
-  // largest operand.
+  DType dtype = DType::kBf16;  // of the operands that a product multiplies
+  Flop flop = 0;               // executed: flash attention counts half the square where causal
+  Bytes bytes = 0;             // read plus written
+  // Shape, as measured curves have it. Products: `batch` of [m,k] x [k,n]. Flash attention:
+  // queries, keys, head_dim, sequences x heads. Embedding: tokens, width, rows of the table. All
+  // others: rows and width of the largest operand.
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
-  std::int64_t head_dim = 0;    // attention's own ops: products, softmax, dropout of probabilities
-  bool of_gradients = false;    // memory-bound, on gradients of parameters alone: adds or clears them
-  bool plain_copy = false;      // memory-bound, whatever the framework's kernels: of what is sent, of an own shard
+  std::int64_t head_dim = 0;  // attention's own ops: products, softmax, dropout of probabilities
+  bool of_gradients = false;  // memory-bound, on gradients of parameters alone: adds or clears them
+  bool plain_copy =
+      false;  // memory-bound, whatever the framework's kernels: of what is sent, of an own shard
   KernelForm form;
 };
 

@@ -11,17 +11,20 @@ BytesPerSecond inside_bandwidth(const Cluster& cluster, bool across_switches, bo
   return bandwidth;
 }
 
-BytesPerSecond staged_bandwidth(const Cluster& cluster, BytesPerSecond bandwidth, std::int64_t edges) {
-  return cluster.p2p ? bandwidth : std::min(bandwidth, cluster.host.memory / (2 * static_cast<double>(edges)));
+BytesPerSecond staged_bandwidth(const Cluster& cluster, BytesPerSecond bandwidth,
+                                std::int64_t edges) {
+  return cluster.p2p ? bandwidth
+                     : std::min(bandwidth, cluster.host.memory / (2 * static_cast<double>(edges)));
 }
 
-BytesPerSecond between_bandwidth(const Cluster& cluster, std::int64_t nics, std::int64_t edges, bool across_leaves) {
+BytesPerSecond between_bandwidth(const Cluster& cluster, std::int64_t nics, std::int64_t edges,
+                                 bool across_leaves) {
   const BytesPerSecond share =
       cluster.inter.bandwidth * static_cast<double>(nics) / static_cast<double>(cluster.num_nics());
   const Fabric& fabric = cluster.fabric;
   if (!across_leaves || fabric.oversubscription <= 1) return share;
-  const BytesPerSecond trunk =
-      cluster.inter.bandwidth * static_cast<double>(fabric.nodes_per_leaf) / fabric.oversubscription;
+  const BytesPerSecond trunk = cluster.inter.bandwidth *
+                               static_cast<double>(fabric.nodes_per_leaf) / fabric.oversubscription;
   return std::min(share, trunk / static_cast<double>(edges));
 }
 

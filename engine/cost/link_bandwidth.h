@@ -10,10 +10,13 @@ namespace trainyard {
 /// Bandwidth between two devices of one node.
 BytesPerSecond inside_bandwidth(const Cluster& cluster, bool across_switches, bool across_sockets);
 
-/// Bandwidth of each of `edges` messages at once through the memory of one socket, written and read.
-BytesPerSecond staged_bandwidth(const Cluster& cluster, BytesPerSecond bandwidth, std::int64_t edges);
+/// Bandwidth of each of `edges` messages at once through the memory of one socket, written and
+/// read.
+BytesPerSecond staged_bandwidth(const Cluster& cluster, BytesPerSecond bandwidth,
+                                std::int64_t edges);
 
 /// Bandwidth of `nics` NICs of a node together. `edges`: how many such flows leave a leaf at once.
-BytesPerSecond between_bandwidth(const Cluster& cluster, std::int64_t nics, std::int64_t edges, bool across_leaves);
+BytesPerSecond between_bandwidth(const Cluster& cluster, std::int64_t nics, std::int64_t edges,
+                                 bool across_leaves);
 
 }  // namespace trainyard

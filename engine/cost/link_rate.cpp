@@ -28,7 +28,8 @@ LinkCurve::Group rates_of_group(const LinkCurve& curve, std::int64_t ranks) {
 }
 
 double mean_efficiency(const LinkCurve::Group& rates, Bytes message) {
-  if (rates.efficiency_beyond.empty() || message <= rates.efficiency_beyond.begin()->first) return rates.efficiency;
+  if (rates.efficiency_beyond.empty() || message <= rates.efficiency_beyond.begin()->first)
+    return rates.efficiency;
   double time = 0;  // at a bandwidth of 1
   double efficiency = rates.efficiency;
   Bytes begin = 0;
@@ -42,8 +43,8 @@ double mean_efficiency(const LinkCurve::Group& rates, Bytes message) {
   return static_cast<double>(message) / time;
 }
 
-double seconds_per_byte(const LinkCurve& curve, const LinkCurve::Group& rates, BytesPerSecond bandwidth,
-                        Bytes message) {
+double seconds_per_byte(const LinkCurve& curve, const LinkCurve::Group& rates,
+                        BytesPerSecond bandwidth, Bytes message) {
   const double efficiency = mean_efficiency(rates, message);
   check(bandwidth > 0 && efficiency > 0, "a link in use has a bandwidth");
   const double slow_start =
@@ -54,8 +55,9 @@ double seconds_per_byte(const LinkCurve& curve, const LinkCurve::Group& rates, B
 }
 
 bool is_plain(const LinkCurve& curve) {
-  return curve.startup == 0 && curve.efficiency == 1 && curve.half_size == 0 && curve.rank_latency == 0 &&
-         curve.efficiency_by_ranks.empty() && curve.efficiency_beyond.empty() && curve.by_ranks.empty();
+  return curve.startup == 0 && curve.efficiency == 1 && curve.half_size == 0 &&
+         curve.rank_latency == 0 && curve.efficiency_by_ranks.empty() &&
+         curve.efficiency_beyond.empty() && curve.by_ranks.empty();
 }
 
 void note_range(const LinkCurve& curve, Bytes bytes, SourceLog& log) {

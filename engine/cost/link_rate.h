@@ -1,5 +1,5 @@
-// What a curve of links says of one group and message: start-up and seconds per byte. The form is beside
-// LinkCurve.
+// What a curve of links says of one group and message: start-up and seconds per byte. The form is
+// beside LinkCurve.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ LinkCurve::Group rates_of_group(const LinkCurve& curve, std::int64_t ranks);
 double mean_efficiency(const LinkCurve::Group& rates, Bytes message);
 
 /// Seconds per byte of volume at `bandwidth`, in a call of `message` bytes.
-double seconds_per_byte(const LinkCurve& curve, const LinkCurve::Group& rates, BytesPerSecond bandwidth,
-                        Bytes message);
+double seconds_per_byte(const LinkCurve& curve, const LinkCurve::Group& rates,
+                        BytesPerSecond bandwidth, Bytes message);
 
 /// Whether the curve is the textbook's alpha and beta.
 bool is_plain(const LinkCurve& curve);

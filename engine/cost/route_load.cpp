@@ -6,11 +6,13 @@ namespace trainyard {
 
 double busiest_link(const Network& network, const std::vector<LinkUse>& uses, std::int64_t unit) {
   double slowest = 0;
-  for (const LinkUse& use : uses) slowest = std::max(slowest, static_cast<double>(use.times) / network.reached(use.link));
+  for (const LinkUse& use : uses)
+    slowest = std::max(slowest, static_cast<double>(use.times) / network.reached(use.link));
   return slowest / static_cast<double>(unit);
 }
 
-void bound_by_links(OpKind kind, const std::vector<ShapeLoad>& routes, std::vector<CollectivePhase>& phases) {
+void bound_by_links(OpKind kind, const std::vector<ShapeLoad>& routes,
+                    std::vector<CollectivePhase>& phases) {
   for (CollectivePhase& phase : phases) {
     const auto route = std::find_if(routes.begin(), routes.end(), [&](const ShapeLoad& load) {
       return load.shape == phase.shape && load.distance == phase.distance;

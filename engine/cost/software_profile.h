@@ -23,52 +23,60 @@ struct SoftwareProfile {
   std::string description;
 
   // Kernels: they change which ops the Program holds and what they save.
-  bool fused_bias_gelu = false;          // the bias is added inside the activation's kernel
-  bool fused_bias_dropout_add = false;   // bias, dropout and residual in one kernel
-  bool saves_dropout_mask = false;       // one byte per element; else the mask is drawn again
-  bool attention_transposes = false;     // unfused attention copies q, k, v and its output
-  bool flash_attention = true;           // false: the framework has none
-  std::string flash_kernel;              // "flash-attention-2"; empty or unknown: the device's best
+  bool fused_bias_gelu = false;         // the bias is added inside the activation's kernel
+  bool fused_bias_dropout_add = false;  // bias, dropout and residual in one kernel
+  bool saves_dropout_mask = false;      // one byte per element; else the mask is drawn again
+  bool attention_transposes = false;    // unfused attention copies q, k, v and its output
+  bool flash_attention = true;          // false: the framework has none
+  std::string flash_kernel;             // "flash-attention-2"; empty or unknown: the device's best
 
-  bool recompute_runs_all_ops = false;   // full recompute repeats a layer's ops whose result nobody reads
+  bool recompute_runs_all_ops =
+      false;  // full recompute repeats a layer's ops whose result nobody reads
 
   // Gradients and overlap.
-  std::optional<DType> grad_dtype;       // nullopt: training.grad_dtype
+  std::optional<DType> grad_dtype;                 // nullopt: training.grad_dtype
   std::map<DType, DType> grad_dtype_by_precision;  // by training.precision; wins over grad_dtype
-  std::map<DType, DType> gradient_copies;   // by training.precision: a microbatch's gradients, beside the accumulators
-  std::map<DType, DType> step_gradient_copies;  // the same: of the gradients that a rank updates by, while it does
+  std::map<DType, DType>
+      gradient_copies;  // by training.precision: a microbatch's gradients, beside the accumulators
+  std::map<DType, DType>
+      step_gradient_copies;  // the same: of the gradients that a rank updates by, while it does
   bool fused_gradient_accumulation = true;  // the weight-gradient product adds into the accumulator
-  bool overlap_data_parallel = true;     // buckets are reduced during the backward
-  bool overlap_tensor_gradient = true;   // input-gradient all-reduce behind the weight gradient
-  bool clip_reads_norm = false;          // the host waits for the gradient norm
-  bool always_norm = false;              // the update is guarded by a finite norm, clipped or not
-  bool synchronous_transfers = false;    // the host waits for the device at every pipeline transfer
+  bool overlap_data_parallel = true;        // buckets are reduced during the backward
+  bool overlap_tensor_gradient = true;      // input-gradient all-reduce behind the weight gradient
+  bool clip_reads_norm = false;             // the host waits for the gradient norm
+  bool always_norm = false;            // the update is guarded by a finite norm, clipped or not
+  bool synchronous_transfers = false;  // the host waits for the device at every pipeline transfer
   // But what runs these waits in streams: split backwards, several stages per rank.
   bool streams_wait_where_split = false;
   bool streams_wait_where_interleaved = false;
-  bool scatter_gather = true;            // pipeline sends are split over the tensor group
+  bool scatter_gather = true;  // pipeline sends are split over the tensor group
   std::string placement = "DPT";
-  std::vector<std::string> schedules;    // words of study_words.h that the framework has; empty: all of them
+  std::vector<std::string>
+      schedules;  // words of study_words.h that the framework has; empty: all of them
 
   // Global factors, each with its source in `provenance`.
-  double product_factor = 1;             // on linear layers: a step's clocks and caches are not a table's
-  double kernel_floor_us = 0;            // an op takes sqrt(floor^2 + kernel^2): it is several small kernels
-  double memory_bound_factor = 1;        // on bytes of memory-bound ops (eager frameworks > 1)
-  double launch_factor = 1;              // on the device profile's launch time per op
-  double launch_growth = 0;              // launches take 1 + launch_growth x min(tensor, 8)^3 as long
-  double unaligned_attention_factor = 1; // on unfused attention's products where head_dim % 8 != 0
-  double attention_factor = 1;           // on softmax, dropout and products of unfused attention
-  double tensor_exposed = 1;             // of a tensor-parallel collective: not hidden behind its product
-  double gradient_traffic = 0;           // bytes per gradient element and microbatch, beside accumulating it
-  double context_gib = 0;                // context, workspaces, communicators per rank
-  // Memory that the caching allocator holds though nothing lives there, and gives back where the device is full.
+  double product_factor = 1;   // on linear layers: a step's clocks and caches are not a table's
+  double kernel_floor_us = 0;  // an op takes sqrt(floor^2 + kernel^2): it is several small kernels
+  double memory_bound_factor = 1;  // on bytes of memory-bound ops (eager frameworks > 1)
+  double launch_factor = 1;        // on the device profile's launch time per op
+  double launch_growth = 0;        // launches take 1 + launch_growth x min(tensor, 8)^3 as long
+  double unaligned_attention_factor = 1;  // on unfused attention's products where head_dim % 8 != 0
+  double attention_factor = 1;            // on softmax, dropout and products of unfused attention
+  double tensor_exposed = 1;    // of a tensor-parallel collective: not hidden behind its product
+  double gradient_traffic = 0;  // bytes per gradient element and microbatch, beside accumulating it
+  double context_gib = 0;       // context, workspaces, communicators per rank
+  // Memory that the caching allocator holds though nothing lives there, and gives back where the
+  // device is full.
   double cached_gib = 0;
-  std::map<DType, DType> cached_weights;  // by training.precision: the weights' storage before they were laid out flat
+  std::map<DType, DType>
+      cached_weights;  // by training.precision: the weights' storage before they were laid out flat
   double activation_factor =
       1;  // on bytes of activations: copies that are not values of the Program
-  std::map<std::string, Provenance, std::less<>> provenance;  // by field name; "description" for the rest
+  std::map<std::string, Provenance, std::less<>>
+      provenance;  // by field name; "description" for the rest
 
-  /// Whether the host waits for pipeline transfers under a schedule that splits backwards or gives a rank several stages.
+  /// Whether the host waits for pipeline transfers under a schedule that splits backwards or gives
+  /// a rank several stages.
   bool host_waits_for_transfers(bool splits, bool interleaved) const {
     return synchronous_transfers && !(splits && streams_wait_where_split) &&
            !(interleaved && streams_wait_where_interleaved);
@@ -76,7 +84,8 @@ struct SoftwareProfile {
 
   /// `method`: a word of study_words.h.
   bool has_schedule(std::string_view method) const {
-    return schedules.empty() || std::find(schedules.begin(), schedules.end(), method) != schedules.end();
+    return schedules.empty() ||
+           std::find(schedules.begin(), schedules.end(), method) != schedules.end();
   }
 };
 

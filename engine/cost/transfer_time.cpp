@@ -12,18 +12,21 @@ TransferTime transfer_parts(Bytes bytes, Distance distance, const Cluster& clust
                             double fabric_seconds) {
   if (distance == Distance::kSameDevice) return {};
   const bool sockets = distance == Distance::kAcrossSockets;
-  const bool switches = distance == Distance::kAcrossSwitches || (sockets && cluster.pcie.switches > 1);
+  const bool switches =
+      distance == Distance::kAcrossSwitches || (sockets && cluster.pcie.switches > 1);
   const bool inside = sockets || switches || distance == Distance::kSameNode;
   const LinkClass& link = inside ? cluster.intra : cluster.inter;
   const LinkCurve& curve = link.point_to_point;
   log.use(link, curve, "point_to_point", "sends and receives");
   note_range(curve, bytes, log);
-  BytesPerSecond bandwidth = inside ? inside_bandwidth(cluster, switches, sockets)
-                                    : between_bandwidth(cluster, 1, 1, distance == Distance::kAcrossLeaves);
+  BytesPerSecond bandwidth =
+      inside ? inside_bandwidth(cluster, switches, sockets)
+             : between_bandwidth(cluster, 1, 1, distance == Distance::kAcrossLeaves);
   bandwidth = staged_bandwidth(cluster, bandwidth, 1);
   if (fabric_seconds > 0) bandwidth = std::min(bandwidth, 1 / fabric_seconds);
   const LinkCurve::Group rates = rates_of_group(curve, 2);
-  return {rates.startup + curve.latency, static_cast<double>(bytes) * seconds_per_byte(curve, rates, bandwidth, bytes)};
+  return {rates.startup + curve.latency,
+          static_cast<double>(bytes) * seconds_per_byte(curve, rates, bandwidth, bytes)};
 }
 
 TransferTime host_transfer_parts(Bytes bytes, Distance distance, const Cluster& cluster,
@@ -63,7 +66,8 @@ Seconds transfer_time(Bytes bytes, Distance distance, const Cluster& cluster, So
 TransferTime copy_parts(Bytes bytes, const HostLink& link, const Cluster& cluster, SourceLog& log) {
   log.use(link.provenance, cluster.device, "host_link", "copies between device and host");
   const bool slot = cluster.intra.kind.starts_with("pcie") && cluster.intra.bandwidth > 0;
-  const BytesPerSecond bandwidth = slot ? std::min(link.bandwidth, cluster.intra.bandwidth) : link.bandwidth;
+  const BytesPerSecond bandwidth =
+      slot ? std::min(link.bandwidth, cluster.intra.bandwidth) : link.bandwidth;
   return {link.latency, static_cast<double>(bytes) / bandwidth};
 }
 

@@ -9,11 +9,19 @@
 namespace trainyard {
 
 /// Where the two ends of a transfer lie.
-enum class Distance : std::uint8_t { kSameDevice, kSameNode, kAcrossSwitches, kSameLeaf, kAcrossLeaves, kAcrossSockets, kHost };
+enum class Distance : std::uint8_t {
+  kSameDevice,
+  kSameNode,
+  kAcrossSwitches,
+  kSameLeaf,
+  kAcrossLeaves,
+  kAcrossSockets,
+  kHost
+};
 
-/// One send/receive of `bytes`, both ends ready and nobody else on the way: latency (startup included)
-/// and bytes / bandwidth of the slowest link: between nodes the NIC next to the device, or the trunk, or one
-/// that takes `fabric_seconds` per byte (0: none such on the way).
+/// One send/receive of `bytes`, both ends ready and nobody else on the way: latency (startup
+/// included) and bytes / bandwidth of the slowest link: between nodes the NIC next to the device,
+/// or the trunk, or one that takes `fabric_seconds` per byte (0: none such on the way).
 struct TransferTime {
   Seconds latency = 0;
   Seconds transfer = 0;
@@ -30,8 +38,8 @@ Seconds transfer_time(Bytes bytes, Distance distance, const Cluster& cluster, So
 TransferTime host_transfer_parts(Bytes bytes, Distance distance, const Cluster& cluster,
                                  SourceLog& log, double fabric_seconds = 0);
 
-/// One copy between a device and its host: latency, and bytes / bandwidth of `link`, or of the device's slot where
-/// that is slower.
+/// One copy between a device and its host: latency, and bytes / bandwidth of `link`, or of the
+/// device's slot where that is slower.
 TransferTime copy_parts(Bytes bytes, const HostLink& link, const Cluster& cluster, SourceLog& log);
 
 }  // namespace trainyard

@@ -80,8 +80,8 @@ Seconds shortest_transfer(const ActionTimes& times) {
   const auto shortest = [](const std::vector<Seconds>& all) {
     return all.empty() ? kNone : *std::min_element(all.begin(), all.end());
   };
-  const Seconds found = std::min(
-      shortest(times.transfers), shortest(times.sends_by_host) + shortest(times.copies_from_host));
+  const Seconds found = std::min(shortest(times.transfers),
+                                 shortest(times.sends_by_host) + shortest(times.copies_from_host));
   return found == kNone ? 0 : found;
 }
 

@@ -35,8 +35,8 @@ Seconds mean_time(const std::vector<Seconds>& times);
 
 /// What a schedule is searched for: one time of each stage's actions as `pick` says, and of
 /// transfers the shortest, which waited for nobody; by the host, the shortest of either part of the
-/// way. A backward that ran only in halves is their sum, halves of one that ran only as a whole take
-/// half of it each, as `solve` reads its durations; what never ran takes 0.
+/// way. A backward that ran only in halves is their sum, halves of one that ran only as a whole
+/// take half of it each, as `solve` reads its durations; what never ran takes 0.
 ScheduleSettings durations_of(const ActionTimes& times, const PickTime& pick);
 
 }  // namespace trainyard

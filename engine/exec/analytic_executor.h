@@ -1,5 +1,5 @@
-// The executor without contention: every op takes the time that the cost model says, collectives and
-// transfers their closed form. Oracle of the tests and inner loop of the planner.
+// The executor without contention: every op takes the time that the cost model says, collectives
+// and transfers their closed form. Oracle of the tests and inner loop of the planner.
 #pragma once
 
 #include "engine/exec/executor.h"

@@ -15,7 +15,8 @@ FoundBody* BodyFinder::find(SegmentId id, const std::vector<TimedOp>& ops, const
   if (const auto it = known_.find(key); it != known_.end()) {
     Known& known = it->second;
     const bool alike = (!known.refused || !fine(*known.refused, mb)) &&
-                       std::all_of(known.questions.begin(), known.questions.end(), [&](const Question& q) { return fine(q, mb); });
+                       std::all_of(known.questions.begin(), known.questions.end(),
+                                   [&](const Question& q) { return fine(q, mb); });
     if (alike) {
       if (known.found.body.num_ops == 0) return nullptr;
       enter(known, mb);
@@ -41,11 +42,14 @@ FoundBody* BodyFinder::find(SegmentId id, const std::vector<TimedOp>& ops, const
   }
   for (std::uint32_t j = 0; j < taken; ++j) trial_.found.launch += ops[k + j].launch;
   auto& questions = trial_.questions;
-  std::sort(questions.begin(), questions.end(), [](const Question& a, const Question& b) { return a.key() < b.key(); });
-  questions.erase(std::unique(questions.begin(), questions.end(),
-                              [](const Question& a, const Question& b) { return a.key() == b.key(); }),
-                  questions.end());
-  auto& accesses = trial_.accesses;  // ascending op among those to the same storage: the last one counts
+  std::sort(questions.begin(), questions.end(),
+            [](const Question& a, const Question& b) { return a.key() < b.key(); });
+  questions.erase(
+      std::unique(questions.begin(), questions.end(),
+                  [](const Question& a, const Question& b) { return a.key() == b.key(); }),
+      questions.end());
+  auto& accesses =
+      trial_.accesses;  // ascending op among those to the same storage: the last one counts
   std::sort(accesses.begin(), accesses.end());
   const auto same = [](const Access& a, const Access& b) {
     return std::tuple(a.slot, a.microbatch, a.writes, a.on_main) ==
@@ -73,7 +77,8 @@ void BodyFinder::enter(Known& known, const Microbatches& mb) const {
   for (const Access& access : known.accesses) {
     SlotAccesses& slot = state_.slots[IssueState::slot(access.slot, access.microbatch, mb)];
     const StreamId stream = access.on_main ? StreamId::kMain : stream_;
-    (access.writes ? slot.written : slot.read).see({number, access.op, static_cast<std::size_t>(stream)});
+    (access.writes ? slot.written : slot.read)
+        .see({number, access.op, static_cast<std::size_t>(stream)});
   }
 }
 
@@ -84,10 +89,12 @@ bool BodyFinder::fine(const StreamPoint& point, const Question& question) const 
   if (point.at() < 0 || point.stream() == own) return true;
   const std::size_t t = point.stream();
   if (question.on_main && state_.clock[kMainStream][t] >= point.at()) return true;
-  // What has ended when the first collective begins has not for an op of main that may begin before it.
+  // What has ended when the first collective begins has not for an op of main that may begin before
+  // it.
   if (question.on_main && !question.other_is_fine) return false;
   if (entry_.known[t] >= point.at()) return true;
-  // The first collective waits for the end of the other stream's items before it, and ops on main for main's.
+  // The first collective waits for the end of the other stream's items before it, and ops on main
+  // for main's.
   return question.on_main ? t == other : t == kMainStream && question.main_is_fine;
 }
 
@@ -107,7 +114,8 @@ bool BodyFinder::fine(const Question& question, const Microbatches& mb) const {
 }
 
 /// Points inside the body become edges of op `at`.
-void BodyFinder::ask(Question question, const StreamAccesses& accesses, std::uint32_t at, bool& waits_inside) {
+void BodyFinder::ask(Question question, const StreamAccesses& accesses, std::uint32_t at,
+                     bool& waits_inside) {
   const auto own = static_cast<std::size_t>(question.on_main ? StreamId::kMain : stream_);
   for (const StreamPoint& point : accesses.latest) {
     if (point.at() != state_.next) continue;
@@ -116,16 +124,21 @@ void BodyFinder::ask(Question question, const StreamAccesses& accesses, std::uin
     trial_.found.body.edges.emplace_back(at, point.op());
     waits_inside = true;
   }
-  note(question, std::all_of(accesses.latest.begin(), accesses.latest.end(), [&](const StreamPoint& point) {
+  note(question,
+       std::all_of(accesses.latest.begin(), accesses.latest.end(), [&](const StreamPoint& point) {
          return point.at() == state_.next || fine(point, question);
        }));
 }
 
-void BodyFinder::ask(const Question& question, const StreamPoint& point) { note(question, fine(point, question)); }
+void BodyFinder::ask(const Question& question, const StreamPoint& point) {
+  note(question, fine(point, question));
+}
 
 void BodyFinder::note(const Question& question, bool is_fine) {
-  if (is_fine) trial_.questions.push_back(question);
-  else trial_.refused = question;
+  if (is_fine)
+    trial_.questions.push_back(question);
+  else
+    trial_.refused = question;
 }
 
 void BodyFinder::see(const Dependency& d, const Microbatches& mb, bool writes, bool on_main,
@@ -137,8 +150,8 @@ void BodyFinder::see(const Dependency& d, const Microbatches& mb, bool writes, b
   trial_.accesses.push_back({d.slot, d.microbatch, writes, on_main, at});
 }
 
-/// Fills trial_ and notes its accesses in the state. The ops that could be taken; trial_ has so many, or
-/// more: then the accesses of the rest are to be taken back.
+/// Fills trial_ and notes its accesses in the state. The ops that could be taken; trial_ has so
+/// many, or more: then the accesses of the rest are to be taken back.
 std::uint32_t BodyFinder::try_ops(SegmentId id, const Microbatches& mb, std::size_t k,
                                   const std::vector<TimedOp>& ops, std::size_t limit) {
   const auto other = static_cast<std::size_t>(stream_);
@@ -193,7 +206,8 @@ std::uint32_t BodyFinder::try_ops(SegmentId id, const Microbatches& mb, std::siz
       const bool too_early = !on_main && !any_main && waits_for_main && !entry_.after_main;
       if (op.takes_arena) {
         if (trial_.last_free != LastFree::kInside) {
-          q.of = trial_.last_free == LastFree::kAsBefore ? Question::kLastFree : Question::kMainBefore;
+          q.of =
+              trial_.last_free == LastFree::kAsBefore ? Question::kLastFree : Question::kMainBefore;
           ask(q, state_.last_free);
         } else if (!on_main) {
           body.edges.emplace_back(at, trial_.last_free_op);
@@ -209,7 +223,9 @@ std::uint32_t BodyFinder::try_ops(SegmentId id, const Microbatches& mb, std::siz
         break;
       }
       std::sort(body.edges.begin() + static_cast<std::ptrdiff_t>(edges), body.edges.end());
-      body.edges.erase(std::unique(body.edges.begin() + static_cast<std::ptrdiff_t>(edges), body.edges.end()), body.edges.end());
+      body.edges.erase(
+          std::unique(body.edges.begin() + static_cast<std::ptrdiff_t>(edges), body.edges.end()),
+          body.edges.end());
     }
     for (std::size_t i = 0; i < op.num_dependencies; ++i) {
       if (d[i].reads && !frees) see(d[i], mb, false, on_main, at);
@@ -245,9 +261,10 @@ bool BodyFinder::waits_for_inside(const TimedOp& op, const Microbatches& mb) con
   if ((op.waits >> other & 1U) != 0) return true;
   const bool frees = op.kind == TimedKind::kFree;
   const auto inside = [&](const StreamAccesses& accesses) {
-    return std::any_of(accesses.latest.begin(), accesses.latest.end(), [&](const StreamPoint& point) {
-      return point.at() == state_.next && point.stream() == other;
-    });
+    return std::any_of(accesses.latest.begin(), accesses.latest.end(),
+                       [&](const StreamPoint& point) {
+                         return point.at() == state_.next && point.stream() == other;
+                       });
   };
   const Dependency* d = timed_.dependencies.data() + op.first_dependency;
   return std::any_of(d, d + op.num_dependencies, [&](const Dependency& one) {
@@ -261,8 +278,9 @@ bool BodyFinder::waits_for_inside(const TimedOp& op, const Microbatches& mb) con
 bool BodyFinder::waits_for_last(std::uint32_t at, const TimedOp& op) const {
   if ((op.waits >> static_cast<unsigned>(stream_) & 1U) != 0) return true;
   const TimedBody& body = trial_.found.body;
-  return std::any_of(body.edges.begin(), body.edges.end(),
-                     [&](const auto& edge) { return edge.first == at && edge.second == body.last_collective; });
+  return std::any_of(body.edges.begin(), body.edges.end(), [&](const auto& edge) {
+    return edge.first == at && edge.second == body.last_collective;
+  });
 }
 
 }  // namespace trainyard

@@ -1,10 +1,10 @@
-// Which ops of a segment make a body (timed_body.h) at a place of a list: from a collective to the last
-// kernel such that everything but the first op waits only for what is inside, or for what was known when
-// that began.
+// Which ops of a segment make a body (timed_body.h) at a place of a list: from a collective to the
+// last kernel such that everything but the first op waits only for what is inside, or for what was
+// known when that began.
 //
-// The same segment is called for every microbatch, mostly in the same situation. So what was found once
-// is kept, with what it asked of accesses from outside the body; where they answer the same again, the body is
-// the same, and only its last accesses are noted.
+// The same segment is called for every microbatch, mostly in the same situation. So what was found
+// once is kept, with what it asked of accesses from outside the body; where they answer the same
+// again, the body is the same, and only its last accesses are noted.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,9 @@ class BodyFinder {
     bool after_main = false;  // it waits for what main did before
   };
 
-  /// A body at op k of segment `id`, whose ops are `ops`, which ends before op `limit`; null: none can be made. Notes its accesses and frees in
-  /// the state. `needs`: of op k. Valid until the next call.
+  /// A body at op k of segment `id`, whose ops are `ops`, which ends before op `limit`; null: none
+  /// can be made. Notes its accesses and frees in the state. `needs`: of op k. Valid until the next
+  /// call.
   FoundBody* find(SegmentId id, const std::vector<TimedOp>& ops, const Microbatches& mb,
                   std::size_t k, std::size_t limit, const StreamNeeds& needs);
   const Entry& entry() const { return entry_; }
@@ -47,17 +48,19 @@ class BodyFinder {
   struct Question {
     enum Of : std::uint8_t { kWritten, kRead, kLastFree, kMainBefore, kHostSync, kStream };
     Of of = kWritten;
-    bool on_main = false;      // an op of main asks
-    bool main_is_fine = false; // it waits for main's latest op anyway, which is inside
-    bool other_is_fine = false;  // main has waited for a collective inside, or does now, so that what came before the body has ended
+    bool on_main = false;         // an op of main asks
+    bool main_is_fine = false;    // it waits for main's latest op anyway, which is inside
+    bool other_is_fine = false;   // main has waited for a collective inside, or does now, so that
+                                  // what came before the body has ended
     std::uint8_t microbatch = 0;  // as Dependency's
-    StreamSet inside = 0;      // bit s: the body has taken over what stream s did last
-    std::uint32_t slot = 0;    // or the stream
+    StreamSet inside = 0;         // bit s: the body has taken over what stream s did last
+    std::uint32_t slot = 0;       // or the stream
     /// Equal questions have equal keys.
     std::uint64_t key() const {
       const unsigned flags = (on_main ? 1U : 0U) | (main_is_fine ? 2U : 0U) |
                              (other_is_fine ? 4U : 0U) | microbatch * 8U;
-      return std::uint64_t{slot} << 32U | std::uint64_t{of} << 24U | std::uint64_t{flags} << 16U | inside;
+      return std::uint64_t{slot} << 32U | std::uint64_t{of} << 24U | std::uint64_t{flags} << 16U |
+             inside;
     }
   };
   /// The latest access of one of the body's streams to a storage.
@@ -95,7 +98,8 @@ class BodyFinder {
   const TimedRank& timed_;
   IssueState& state_;
   Entry entry_;
-  std::map<std::tuple<SegmentId, std::size_t, std::size_t, bool>, Known> known_;  // segment, op, limit, after_main
+  std::map<std::tuple<SegmentId, std::size_t, std::size_t, bool>, Known>
+      known_;  // segment, op, limit, after_main
   // Of the body being tried:
   StreamId stream_ = StreamId::kTp;  // of its collectives
   Known trial_;

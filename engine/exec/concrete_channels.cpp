@@ -239,15 +239,16 @@ class Finder {
     for (std::size_t i = 0; i < devices.size(); ++i) {
       const std::int64_t a = devices[i == 0 ? 0 : i - 1], b = devices[i];
       const bool same_node = node_[at(a)] == node_[at(b)], same_leaf = leaf_[at(a)] == leaf_[at(b)];
-      const std::int64_t step = 4 * local(b, cluster_.devices_per_node) + (same_node ? 1 : 0) + (same_leaf ? 2 : 0);
+      const std::int64_t step =
+          4 * local(b, cluster_.devices_per_node) + (same_node ? 1 : 0) + (same_leaf ? 2 : 0);
       hash = (hash ^ static_cast<std::uint64_t>(step)) * 0x9E3779B97F4A7C15ULL;
       hash ^= hash >> 29U;
     }
     return hash;
   }
 
-  /// How busy the busiest links of each channel are: what bounds its messages (route_load.h). Channels that lie
-  /// alike are looked at once.
+  /// How busy the busiest links of each channel are: what bounds its messages (route_load.h).
+  /// Channels that lie alike are looked at once.
   void find_routes(std::size_t l, const std::vector<std::vector<std::int64_t>>& devices) {
     LaneChannels& channels = out_.lanes[l];
     const bool group = lanes_.lanes[l].group >= 0;
@@ -255,15 +256,19 @@ class Finder {
     std::unordered_map<std::uint64_t, std::int32_t> known;
     for (std::size_t c = 0; c < channels.size(); ++c) {
       std::vector<std::int64_t> ends = devices[c];
-      if (!group && !lanes_.lanes[l].is_copy()) ends.push_back(receiver(program_, lanes_.lanes[l], coordinates_[at(ends[0])], ends[0]));
+      if (!group && !lanes_.lanes[l].is_copy())
+        ends.push_back(receiver(program_, lanes_.lanes[l], coordinates_[at(ends[0])], ends[0]));
       const auto [it, fresh] = known.try_emplace(pattern(ends, c), -1);
-      if (fresh) it->second = number_of(group ? group_loads(l, c, ends) : transfer_loads(l, channels.first[c]));
+      if (fresh)
+        it->second =
+            number_of(group ? group_loads(l, c, ends) : transfer_loads(l, channels.first[c]));
       if (!group) channels.routes[c] = it->second;
       if (group) set_routes(l, channels.layout[c], it->second);
     }
   }
 
-  std::vector<ShapeLoad> group_loads(std::size_t l, std::size_t c, const std::vector<std::int64_t>& devices) {
+  std::vector<ShapeLoad> group_loads(std::size_t l, std::size_t c,
+                                     const std::vector<std::int64_t>& devices) {
     std::vector<ShapeLoad> out;
     for (const auto& [shape, distance] : shapes(l, out_.lanes[l].layout[c])) {
       const auto uses = edges_of(shape, distance, devices);
@@ -273,11 +278,13 @@ class Finder {
   }
 
   std::vector<ShapeLoad> transfer_loads(std::size_t l, std::int64_t from) const {
-    return {{EdgeShape::kChain, 1, busiest_link(*links_, links_of_transfer(lanes_.lanes[l], from), 1)}};
+    return {
+        {EdgeShape::kChain, 1, busiest_link(*links_, links_of_transfer(lanes_.lanes[l], from), 1)}};
   }
 
   std::int32_t number_of(std::vector<ShapeLoad> loads) {
-    const auto [it, fresh] = number_of_loads_.try_emplace(loads, static_cast<std::int32_t>(out_.routes.size()));
+    const auto [it, fresh] =
+        number_of_loads_.try_emplace(loads, static_cast<std::int32_t>(out_.routes.size()));
     if (fresh) out_.routes.push_back(std::move(loads));
     return it->second;
   }
@@ -289,9 +296,11 @@ class Finder {
     out_.shapes.try_emplace({l, layout}, of_layout);
   }
 
-  Network::Uses edges_of(EdgeShape shape, std::int64_t distance, const std::vector<std::int64_t>& devices) const {
+  Network::Uses edges_of(EdgeShape shape, std::int64_t distance,
+                         const std::vector<std::int64_t>& devices) const {
     const bool striped = shape == EdgeShape::kRing || shape == EdgeShape::kChain;
-    return links_->uses(devices, shape_edges(shape, distance, devices, cluster_.devices_per_node), striped);
+    return links_->uses(devices, shape_edges(shape, distance, devices, cluster_.devices_per_node),
+                        striped);
   }
 
   void find_uses(std::size_t l, const std::vector<std::vector<std::int64_t>>& devices) {

@@ -9,9 +9,9 @@ namespace {
 
 /// What passes one class of links, seen on one of them.
 struct LinkUsers {
-  std::uint64_t lanes = 0;   // bit mask
-  bool twice = false;        // two messages of one lane
-  double demand = 0;         // bytes/s that all of them could send together
+  std::uint64_t lanes = 0;  // bit mask
+  bool twice = false;       // two messages of one lane
+  double demand = 0;        // bytes/s that all of them could send together
 };
 
 }  // namespace
@@ -27,7 +27,8 @@ Contention find_contention(const RunPlan& plan, const Network& network) {
       double rate = std::numeric_limits<double>::infinity();
       for (const ChannelUse& use : edges.uses) {
         const auto link = static_cast<std::size_t>(use.link);
-        rate = std::min(rate, network.reached(folds.links[link].link) / static_cast<double>(use.times));
+        rate = std::min(rate,
+                        network.reached(folds.links[link].link) / static_cast<double>(use.times));
       }
       for (const ChannelUse& use : edges.uses) {
         // Shapes of one channel come one after the other: the most that any of them wants counts.
@@ -61,10 +62,13 @@ Contention find_contention(const RunPlan& plan, const Network& network) {
       out.link[k] = several && of.demand > network.reached(folds.links[k].link) * (1 + 1e-9);
       continue;
     }
-    const auto owner_class = static_cast<std::size_t>(folds.class_of[static_cast<std::size_t>(owner)]);
+    const auto owner_class =
+        static_cast<std::size_t>(folds.class_of[static_cast<std::size_t>(owner)]);
     const StreamList& list = plan.lists[plan.list_of[owner_class]];
     for (std::size_t lane = 0; lane < list.concurrent.size(); ++lane) {
-      if ((of.lanes >> lane & 1U) != 0 && (list.concurrent[lane] & of.lanes & ~(std::uint64_t{1} << lane)) != 0) out.link[k] = true;
+      if ((of.lanes >> lane & 1U) != 0 &&
+          (list.concurrent[lane] & of.lanes & ~(std::uint64_t{1} << lane)) != 0)
+        out.link[k] = true;
     }
   }
   out.channel.resize(folds.channels.size(), false);

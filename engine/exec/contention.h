@@ -1,4 +1,5 @@
-// Which messages can get in each other's way: what has to go over the network, and what is a closed form.
+// Which messages can get in each other's way: what has to go over the network, and what is a closed
+// form.
 #pragma once
 
 #include <vector>
@@ -9,12 +10,13 @@ namespace trainyard {
 
 struct Contention {
   std::vector<bool> channel;  // [channel]: may share a link with another message
-  std::vector<bool> link;     // [link class]: several messages may be on it at once, and want more than it has
+  std::vector<bool>
+      link;  // [link class]: several messages may be on it at once, and want more than it has
 };
 
-/// A link that only one device's messages pass is shared if two of that device's lanes can be active at
-/// the same time, which StreamList::concurrent says; a link of several devices if they could together
-/// send more than it carries.
+/// A link that only one device's messages pass is shared if two of that device's lanes can be
+/// active at the same time, which StreamList::concurrent says; a link of several devices if they
+/// could together send more than it carries.
 Contention find_contention(const RunPlan& plan, const Network& network);
 
 }  // namespace trainyard

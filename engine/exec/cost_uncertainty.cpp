@@ -13,7 +13,6 @@ namespace trainyard {
 
 namespace {
 
-
 /// As long a call or a step takes `factor` times as long.
 void slow(LinkCurve& curve, double factor) {
   curve.startup *= factor;

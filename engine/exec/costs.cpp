@@ -14,7 +14,8 @@ std::int64_t gradient_elements(const Program& program, const ProgramOp& op) {
   std::int64_t elements = 0;
   for (const Operand& operand : op.accumulates) {
     const Value& value = program.values[static_cast<std::size_t>(operand.value)];
-    if (value.memory == MemoryClass::kGradient) elements += size_in_bytes(value) / size_in_bytes(value.dtype);
+    if (value.memory == MemoryClass::kGradient)
+      elements += size_in_bytes(value) / size_in_bytes(value.dtype);
   }
   return elements;
 }
@@ -22,10 +23,14 @@ std::int64_t gradient_elements(const Program& program, const ProgramOp& op) {
 /// Costs the ops of one segment after another.
 class SegmentCoster {
  public:
-  SegmentCoster(const Program& program, const HardwareProfile& hardware, const SoftwareProfile& software,
-                SourceLog& log)
-      : program_(program), hardware_(hardware), software_(software), log_(log),
-        launch_(launch_time(hardware, software, program.mesh[Axis::kTp], log)), work_of_(program) {}
+  SegmentCoster(const Program& program, const HardwareProfile& hardware,
+                const SoftwareProfile& software, SourceLog& log)
+      : program_(program),
+        hardware_(hardware),
+        software_(software),
+        log_(log),
+        launch_(launch_time(hardware, software, program.mesh[Axis::kTp], log)),
+        work_of_(program) {}
 
   std::vector<OpCost> costs(const Segment& segment, double speed) {
     std::vector<OpCost> out;
@@ -39,8 +44,9 @@ class SegmentCoster {
       if (moves_data(op.kind)) {
         cost.launch = launch_;
       } else if (work.cls != KernelClass::kNone) {
-        cost.kernel = kernel_time(work, hardware_, software_, speed, log_) +
-                      gradient_copy_time(gradient_elements(program_, op), hardware_, software_, log_);
+        cost.kernel =
+            kernel_time(work, hardware_, software_, speed, log_) +
+            gradient_copy_time(gradient_elements(program_, op), hardware_, software_, log_);
         cost.launch = launch_;
       }
     }
@@ -58,11 +64,12 @@ class SegmentCoster {
 
 }  // namespace
 
-const Costs& CostMaker::make(const Program& program, const SharedSegments& shared, const HardwareProfile& hardware,
-                             const SoftwareProfile& software, const Cluster& cluster, SourceLog& log) {
+const Costs& CostMaker::make(const Program& program, const SharedSegments& shared,
+                             const HardwareProfile& hardware, const SoftwareProfile& software,
+                             const Cluster& cluster, SourceLog& log) {
   const Cluster& before = costs_.cluster;
-  const bool again = segments_ != 0 && segments_ == shared.number && before.device == cluster.device &&
-                     before.speed == cluster.speed;
+  const bool again = segments_ != 0 && segments_ == shared.number &&
+                     before.device == cluster.device && before.speed == cluster.speed;
   segments_ = 0;
   costs_.cluster = cluster;
   SegmentCoster coster(program, hardware, software, log);
@@ -78,19 +85,24 @@ const Costs& CostMaker::make(const Program& program, const SharedSegments& share
     costs_.slowdown = hardware.slowdown;
     costs_.host_computes = hardware.host_computes;
     costs_.host_link = hardware.host_link;
-    if (costs_.slowdown.any()) log.use(hardware.slowdown.provenance, hardware.name, "slowdown", "kernels and communication side by side");
+    if (costs_.slowdown.any())
+      log.use(hardware.slowdown.provenance, hardware.name, "slowdown",
+              "kernels and communication side by side");
     std::set<double> speeds = {1.0};
     for (const auto& [device, factor] : cluster.speed) speeds.insert(factor);
     costs_.ops.clear();
     for (const double speed : speeds) {
       auto& segments = costs_.ops[speed];
-      for (const Segment& segment : program.segments) segments.push_back(coster.costs(segment, speed));
+      for (const Segment& segment : program.segments)
+        segments.push_back(coster.costs(segment, speed));
     }
     sources_ = log.entries();
     sized_segments_.clear();
     for (const Segment& segment : program.segments) {
-      sized_segments_.push_back(shared.number != 0 && std::any_of(segment.ops.begin(), segment.ops.end(),
-                                                                  [&](const ProgramOp& op) { return shared.is_sized(op); }));
+      sized_segments_.push_back(
+          shared.number != 0 &&
+          std::any_of(segment.ops.begin(), segment.ops.end(),
+                      [&](const ProgramOp& op) { return shared.is_sized(op); }));
     }
   }
   segments_ = shared.number;

@@ -26,29 +26,32 @@ struct Costs {
   // By compute rate of a device (1: as the profile says): [segment][op].
   std::map<double, std::vector<std::vector<OpCost>>> ops;
   Cluster cluster;
-  double tensor_exposed = 1;  // share of a tensor-parallel collective's time that is left (SoftwareProfile)
-  /// [Lanes::messages], or empty: measured, in place of the closed forms, on all channels. Such a message
-  /// shares no link: what others cost it is in its time.
+  double tensor_exposed =
+      1;  // share of a tensor-parallel collective's time that is left (SoftwareProfile)
+  /// [Lanes::messages], or empty: measured, in place of the closed forms, on all channels. Such a
+  /// message shares no link: what others cost it is in its time.
   std::vector<std::optional<Seconds>> messages;
-  Slowdown slowdown;  // of kernels and communication side by side
+  Slowdown slowdown;           // of kernels and communication side by side
   HostLink host_link;          // HardwareProfile's
   bool host_computes = false;  // HardwareProfile's: the host waits for every kernel
 };
 
-/// The costs of one Program after another. Of those that share their segments, on devices of the same name
-/// and speeds, only ops that touch `sized` values are costed again.
+/// The costs of one Program after another. Of those that share their segments, on devices of the
+/// same name and speeds, only ops that touch `sized` values are costed again.
 class CostMaker {
  public:
-  /// Costs of every op of `program` for every speed that a device of the cluster has; valid until the next
-  /// call. The profiles are those that the cluster's device and the Program's framework have.
-  const Costs& make(const Program& program, const SharedSegments& shared, const HardwareProfile& hardware,
-                    const SoftwareProfile& software, const Cluster& cluster, SourceLog& log);
+  /// Costs of every op of `program` for every speed that a device of the cluster has; valid until
+  /// the next call. The profiles are those that the cluster's device and the Program's framework
+  /// have.
+  const Costs& make(const Program& program, const SharedSegments& shared,
+                    const HardwareProfile& hardware, const SoftwareProfile& software,
+                    const Cluster& cluster, SourceLog& log);
 
  private:
   Costs costs_;
-  std::vector<SourceEntry> sources_;   // of costs_
-  std::uint64_t segments_ = 0;         // SharedSegments::number; 0: none that could be used again
-  std::vector<bool> sized_segments_;   // [segment]: has an op that touches a sized value
+  std::vector<SourceEntry> sources_;  // of costs_
+  std::uint64_t segments_ = 0;        // SharedSegments::number; 0: none that could be used again
+  std::vector<bool> sized_segments_;  // [segment]: has an op that touches a sized value
 };
 
 /// The same for one Program.

@@ -17,12 +17,15 @@ struct Job {
 };
 
 struct RunOptions {
-  int max_steps = 8;         // until two successive periods agree to 1e-9
-  bool compute_only = false; // one step of segments F and B and their transfers: what makespan laws say
-  bool record_rows = false;  // of one rank per fold class; unfolded: of one per list, and trace_ranks
+  int max_steps = 8;  // until two successive periods agree to 1e-9
+  bool compute_only =
+      false;  // one step of segments F and B and their transfers: what makespan laws say
+  bool record_rows =
+      false;  // of one rank per fold class; unfolded: of one per list, and trace_ranks
   std::vector<std::int64_t> trace_ranks;
-  bool fold = true;          // simulate one rank of each class that behaves alike
-  bool reuse = true;         // time runs of kernels at once, and the same body of a segment once (timed_body.h)
+  bool fold = true;  // simulate one rank of each class that behaves alike
+  bool reuse =
+      true;  // time runs of kernels at once, and the same body of a segment once (timed_body.h)
 };
 
 class Executor {

@@ -1,13 +1,13 @@
-// Fold classes: ranks that behave alike are simulated once, and so are channels (a group of ranks that
-// communicate, or the two ends of a transfer) and links.
+// Fold classes: ranks that behave alike are simulated once, and so are channels (a group of ranks
+// that communicate, or the two ends of a transfer) and links.
 //
-// The coarsest equitable partition, found by colour refinement: two ranks share a class when they run
-// the same list at the same speed (and own the same values) and their channels are of the same classes; two channels when they
-// lie alike on the cluster, join ranks of the same classes and pass the same number of links of each
-// class; two links when they are as wide and channels of the same classes pass them equally often.
-// Max-min rates are then equal within a class, so one flow stands for all of its class and counts on
-// each link as often as the class has flows there. The answer is the same as without folding.
-// O(rounds x (ranks x lanes + links passed)).
+// The coarsest equitable partition, found by colour refinement: two ranks share a class when they
+// run the same list at the same speed (and own the same values) and their channels are of the same
+// classes; two channels when they lie alike on the cluster, join ranks of the same classes and pass
+// the same number of links of each class; two links when they are as wide and channels of the same
+// classes pass them equally often. Max-min rates are then equal within a class, so one flow stands
+// for all of its class and counts on each link as often as the class has flows there. The answer is
+// the same as without folding. O(rounds x (ranks x lanes + links passed)).
 #pragma once
 
 #include <cstdint>
@@ -28,36 +28,36 @@ using ChannelId = std::int32_t;
 /// The concrete channels of one class, seen through one of them.
 struct Channel {
   LaneId lane = -1;
-  std::int64_t rank = 0;              // a member of it; transfers: the sender; copies: the device
-  GroupLayout layout;                 // groups; transfers: its fabric_ring is their one edge's
+  std::int64_t rank = 0;  // a member of it; transfers: the sender; copies: the device
+  GroupLayout layout;     // groups; transfers: its fabric_ring is their one edge's
   Distance distance = Distance::kSameDevice;  // transfers
-  std::int32_t num_classes = 1;       // distinct fold classes that meet in it
-  std::int64_t multiplicity = 1;      // channels of this class
+  std::int32_t num_classes = 1;               // distinct fold classes that meet in it
+  std::int64_t multiplicity = 1;              // channels of this class
 };
 
 /// What the edges of one shape (EdgeShape) of a channel pass.
 struct ChannelUse {
-  std::int32_t link = -1;   // class of links
-  std::int64_t times = 1;   // by one channel, on one link
-  std::int64_t load = 1;    // by all channels of the class together, on one link
-  std::int64_t links = 1;   // links of that class that one channel passes
+  std::int32_t link = -1;  // class of links
+  std::int64_t times = 1;  // by one channel, on one link
+  std::int64_t load = 1;   // by all channels of the class together, on one link
+  std::int64_t links = 1;  // links of that class that one channel passes
 };
 struct ChannelEdges {
   EdgeShape shape = EdgeShape::kRing;
   std::int64_t distance = 1;
-  std::int64_t unit = 1;            // bytes on each edge for which the uses count
-  std::vector<ChannelUse> uses;     // ascending link
+  std::int64_t unit = 1;         // bytes on each edge for which the uses count
+  std::vector<ChannelUse> uses;  // ascending link
 };
 
 struct FoldedLink {
-  LinkId link = -1;                 // the first of its class
+  LinkId link = -1;  // the first of its class
   std::int64_t multiplicity = 0;
 };
 
 struct FoldClass {
-  std::int64_t rank = 0;            // the lowest of its ranks
+  std::int64_t rank = 0;  // the lowest of its ranks
   std::int64_t multiplicity = 0;
-  std::size_t list = 0;             // index into Program::body
+  std::size_t list = 0;  // index into Program::body
   double speed = 1;
   std::int32_t replica = -1;        // coordinate along dp, where values have owners; else -1
   std::vector<ChannelId> channel;   // [lane]: as a member or sender; -1: none
@@ -67,15 +67,16 @@ struct FoldClass {
 struct Folds {
   std::vector<FoldClass> classes;
   std::vector<Channel> channels;
-  std::vector<std::int32_t> class_of;            // [rank]
-  std::vector<std::vector<ShapeLoad>> routes;    // by GroupLayout::routes; no two are equal
+  std::vector<std::int32_t> class_of;          // [rank]
+  std::vector<std::vector<ShapeLoad>> routes;  // by GroupLayout::routes; no two are equal
   const std::vector<ShapeLoad>& routes_of(const Channel& channel) const {
     return routes[static_cast<std::size_t>(channel.layout.routes)];
   }
   // Only with a network:
-  std::vector<std::vector<ChannelEdges>> edges;  // [channel]: one entry per shape that its messages take
+  std::vector<std::vector<ChannelEdges>>
+      edges;  // [channel]: one entry per shape that its messages take
   std::vector<FoldedLink> links;
-  std::vector<std::int32_t> link_class;          // [link]; -1: nothing passes it
+  std::vector<std::int32_t> link_class;  // [link]; -1: nothing passes it
 };
 
 /// `fold` false: every rank is its own class. `network`: distinguish what shares links unlike.
@@ -83,6 +84,7 @@ Folds fold_ranks(const Program& program, const Lanes& lanes, const Cluster& clus
                  const Network* network, bool fold);
 
 /// Ranks of the representative of `channel`, ascending; transfers: sender, receiver.
-std::vector<std::int64_t> members(const Program& program, const Lanes& lanes, const Channel& channel);
+std::vector<std::int64_t> members(const Program& program, const Lanes& lanes,
+                                  const Channel& channel);
 
 }  // namespace trainyard

@@ -29,7 +29,8 @@ void in_issue_order(const StepAccount& account, const Visit& visit) {
   }
 }
 
-void add_exposed(const std::vector<Seconds>& exposed, const std::vector<std::string>& kinds, TimeClasses& into) {
+void add_exposed(const std::vector<Seconds>& exposed, const std::vector<std::string>& kinds,
+                 TimeClasses& into) {
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
     if (exposed[kind] > 0) into.exposed[kinds[kind]] += exposed[kind];
   }
@@ -48,7 +49,8 @@ void cut_idle_time(TimeClasses& time, Seconds excess) {
 
 }  // namespace
 
-void IdleTime::settle(StepAccount& account, const std::vector<std::string>& kinds, TimeClasses& into) {
+void IdleTime::settle(StepAccount& account, const std::vector<std::string>& kinds,
+                      TimeClasses& into) {
   in_issue_order(account, [&](const TimedEvent& event) {
     if (event.kind < 0)
       against_tensor_.gap(event.begin, event.end, event.issued);
@@ -60,7 +62,8 @@ void IdleTime::settle(StepAccount& account, const std::vector<std::string>& kind
   against_tensor_.end_layer(account.exposed, [&](Seconds begin, Seconds end, Seconds issued) {
     open.push_back({0, -1, false, begin, end, issued});
   });
-  std::sort(open.begin(), open.end(), [](const TimedEvent& a, const TimedEvent& b) { return a.begin < b.begin; });
+  std::sort(open.begin(), open.end(),
+            [](const TimedEvent& a, const TimedEvent& b) { return a.begin < b.begin; });
   for (const TimedEvent& gap : open) against_others_.gap(gap.begin, gap.end, gap.issued);
   in_issue_order(account, [&](const TimedEvent& event) {
     if (event.kind >= 0 && !event.first)
@@ -76,8 +79,9 @@ void IdleTime::settle_rest(Seconds main_end, Seconds rest, const std::vector<std
   if (rest <= 0) return;
   against_tensor_.gap(main_end, main_end + rest, main_end);
   std::vector<Seconds> exposed(kinds.size(), 0);
-  against_tensor_.end_layer(
-      exposed, [&](Seconds begin, Seconds end, Seconds issued) { against_others_.gap(begin, end, issued); });
+  against_tensor_.end_layer(exposed, [&](Seconds begin, Seconds end, Seconds issued) {
+    against_others_.gap(begin, end, issued);
+  });
   add_exposed(exposed, kinds, into);
   against_others_.end_step(kinds, into);
 }

@@ -14,23 +14,27 @@ namespace trainyard {
 
 using Microbatches = std::array<Microbatch, 2>;  // of a call
 
-/// Number of an item, through both passes. Narrow, as all here is: lists of millions of items are walked
-/// mostly waiting for memory.
+/// Number of an item, through both passes. Narrow, as all here is: lists of millions of items are
+/// walked mostly waiting for memory.
 using ItemNumber = std::int32_t;
 
 /// An end on some stream: of op `op` of item `at`.
 class StreamPoint {
  public:
-  static constexpr std::uint32_t kEnd = 0xFFFFFF;  // the end of an item, rather than of one of its ops
+  static constexpr std::uint32_t kEnd =
+      0xFFFFFF;  // the end of an item, rather than of one of its ops
 
   StreamPoint() = default;  // before everything
   StreamPoint(ItemNumber at, std::uint32_t op, std::size_t stream)
-      : at_(at), op_and_stream_(op << 8U | static_cast<std::uint32_t>(stream)) {}
+      : at_(at),
+        op_and_stream_(op << 8U | static_cast<std::uint32_t>(stream)) {}
 
   ItemNumber at() const { return at_; }  // -1: before everything
   std::uint32_t op() const { return op_and_stream_ >> 8U; }
   std::size_t stream() const { return op_and_stream_ & 255U; }
-  bool before(const StreamPoint& other) const { return at_ != other.at_ ? at_ < other.at_ : op() < other.op(); }
+  bool before(const StreamPoint& other) const {
+    return at_ != other.at_ ? at_ < other.at_ : op() < other.op();
+  }
 
  private:
   ItemNumber at_ = -1;
@@ -55,16 +59,17 @@ struct SlotAccesses {
   StreamAccesses written, read;
 };
 
-using StreamClock = std::array<ItemNumber, kNumStreams>;   // [stream]: latest item known to have ended
+using StreamClock =
+    std::array<ItemNumber, kNumStreams>;  // [stream]: latest item known to have ended
 using StreamNeeds = std::array<StreamPoint, kNumStreams>;  // [stream]: what has to be reached
 
 struct IssueState {
   std::vector<SlotAccesses> slots;
   std::array<StreamClock, kNumStreams> clock = all_before();
-  std::vector<StreamClock> clocks;             // [item]: what was known when it became ready
-  StreamClock last = all_before()[0];          // latest item of each stream
+  std::vector<StreamClock> clocks;     // [item]: what was known when it became ready
+  StreamClock last = all_before()[0];  // latest item of each stream
   StreamPoint last_free, host_sync;
-  ItemNumber next = 0;                         // number of the next item
+  ItemNumber next = 0;  // number of the next item
 
   StreamPoint end_of(std::size_t stream) const { return {last[stream], StreamPoint::kEnd, stream}; }
 

@@ -10,8 +10,8 @@ namespace trainyard {
 
 using LaneId = std::int16_t;
 
-/// A kind of communication: one Group, or one Transfer as its sender sees it, on one stream. Copies between a
-/// device and its host are transfers of offset 0, which no other has.
+/// A kind of communication: one Group, or one Transfer as its sender sees it, on one stream. Copies
+/// between a device and its host are transfers of offset 0, which no other has.
 struct Lane {
   GroupId group = -1;       // -1: a transfer
   Axis axis = Axis::kPp;    // transfers: along this axis
@@ -34,7 +34,8 @@ struct Message {
 struct Lanes {
   std::vector<Lane> lanes;
   std::vector<Message> messages;
-  std::vector<std::vector<std::int32_t>> of_op;  // [segment][op]: index into messages; -1: none (nor of a group of one)
+  std::vector<std::vector<std::int32_t>>
+      of_op;  // [segment][op]: index into messages; -1: none (nor of a group of one)
 };
 Lanes find_lanes(const Program& program);
 

@@ -4,7 +4,8 @@
 
 namespace trainyard {
 
-std::vector<LinkLoad> link_loads(const RunPlan& plan, const Network& network, const std::vector<std::int64_t>& sent,
+std::vector<LinkLoad> link_loads(const RunPlan& plan, const Network& network,
+                                 const std::vector<std::int64_t>& sent,
                                  const std::vector<Seconds>& shared, Seconds period) {
   const Folds& folds = plan.folds;
   std::vector<double> bytes(folds.links.size(), 0);
@@ -16,9 +17,10 @@ std::vector<LinkLoad> link_loads(const RunPlan& plan, const Network& network, co
       const auto times = static_cast<double>(sent[plan.times.index(channel, message)]);
       if (times == 0) continue;
       for (const CollectivePhase& phase : plan.times.of(channel, message).phases) {
-        const auto edges = std::find_if(folds.edges[c].begin(), folds.edges[c].end(), [&](const ChannelEdges& e) {
-          return e.shape == phase.shape && e.distance == phase.distance;
-        });
+        const auto edges =
+            std::find_if(folds.edges[c].begin(), folds.edges[c].end(), [&](const ChannelEdges& e) {
+              return e.shape == phase.shape && e.distance == phase.distance;
+            });
         if (edges == folds.edges[c].end()) continue;
         const double per_edge = edge_bytes(plan.lanes.messages[m].kind, phase);
         for (const ChannelUse& use : edges->uses) {

@@ -12,7 +12,8 @@ CollectivePhase phase_of(Bytes bytes, const TransferTime& parts) {
 }
 
 MessageTime time_of(const Message& message, const Lane& lane, const Channel& channel,
-                    const std::vector<ShapeLoad>& routes, const Costs& costs, double exposed, SourceLog& log) {
+                    const std::vector<ShapeLoad>& routes, const Costs& costs, double exposed,
+                    SourceLog& log) {
   const Cluster& cluster = costs.cluster;
   MessageTime out;
   if (message.kind == OpKind::kCopy) {
@@ -50,17 +51,21 @@ MessageTimes::MessageTimes(const Lanes& lanes, const Folds& folds, const Costs& 
   std::map<std::tuple<LaneId, GroupLayout, Distance>, std::size_t> alike;
   for (const Channel& channel : folds.channels) {
     first_.push_back(times_.size());
-    const auto [it, fresh] = alike.emplace(std::tuple(channel.lane, channel.layout, channel.distance), times_.size());
+    const auto [it, fresh] =
+        alike.emplace(std::tuple(channel.lane, channel.layout, channel.distance), times_.size());
     const Lane& lane = lanes.lanes[static_cast<std::size_t>(channel.lane)];
     const bool tensor = lane.stream == StreamId::kTp;
     const double exposed = tensor ? costs.tensor_exposed : 1;
     const auto& messages = of_lane[static_cast<std::size_t>(channel.lane)];
     for (std::size_t i = 0; i < messages.size(); ++i) {
       const auto m = static_cast<std::size_t>(messages[i]);
-      if (m < costs.messages.size() && costs.messages[m]) times_.push_back({{}, *costs.messages[m]});
+      if (m < costs.messages.size() && costs.messages[m])
+        times_.push_back({{}, *costs.messages[m]});
       else if (fresh)
-        times_.push_back(time_of(lanes.messages[m], lane, channel, folds.routes_of(channel), costs, exposed, log));
-      else times_.push_back(MessageTime(times_[it->second + i]));
+        times_.push_back(time_of(lanes.messages[m], lane, channel, folds.routes_of(channel), costs,
+                                 exposed, log));
+      else
+        times_.push_back(MessageTime(times_[it->second + i]));
     }
   }
   sources_ = log.entries();

@@ -1,5 +1,6 @@
 // How long each message takes on each class of channels when nothing else is on its way: the closed
-// forms of the cost model, looked up once; of tensor-parallel ones the part that the framework does not hide.
+// forms of the cost model, looked up once; of tensor-parallel ones the part that the framework does
+// not hide.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 namespace trainyard {
 
 struct MessageTime {
-  std::vector<CollectivePhase> phases;  // of a transfer: one, of shape kChain; none: `total` is all there is
+  std::vector<CollectivePhase>
+      phases;  // of a transfer: one, of shape kChain; none: `total` is all there is
   Seconds total = 0;
 };
 
@@ -19,7 +21,9 @@ class MessageTimes {
  public:
   MessageTimes(const Lanes& lanes, const Folds& folds, const Costs& costs);
 
-  const MessageTime& of(ChannelId channel, std::int32_t message) const { return times_[index(channel, message)]; }
+  const MessageTime& of(ChannelId channel, std::int32_t message) const {
+    return times_[index(channel, message)];
+  }
   /// Dense number of a pair; the message goes over the channel's lane.
   std::size_t index(ChannelId channel, std::int32_t message) const {
     return first_[static_cast<std::size_t>(channel)] + within_[static_cast<std::size_t>(message)];

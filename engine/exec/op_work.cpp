@@ -23,8 +23,8 @@ KernelWork OpWork::operator()(const ProgramOp& op) {
   operands(op.reads, reads_);
   operands(op.writes, writes_);
   operands(op.accumulates, accumulates_);
-  return kernel_work(op.kind, op.part, program_.attrs[static_cast<std::size_t>(op.attrs)], reads_, writes_,
-                     accumulates_);
+  return kernel_work(op.kind, op.part, program_.attrs[static_cast<std::size_t>(op.attrs)], reads_,
+                     writes_, accumulates_);
 }
 
 void OpWork::operands(const Operands& list, std::vector<OperandShape>& out) const {

@@ -97,12 +97,8 @@ class Run {
       stream.waited =
           item.host < 0 ? progress_.start() : delay + launches + issued_at_wait(*state.list, item);
       switch (item.kind) {
-        case ItemKind::kRun:
-          progress_.run_kernels(state, stream, item, host, ready);
-          break;
-        case ItemKind::kFree:
-          progress_.free(state, stream, item, host, ready);
-          break;
+        case ItemKind::kRun: progress_.run_kernels(state, stream, item, host, ready); break;
+        case ItemKind::kFree: progress_.free(state, stream, item, host, ready); break;
         case ItemKind::kBody:
           stream.issued = host;
           stream.ready = ready;

@@ -1,12 +1,12 @@
-// Runs a Program's steps on simulated time: when every op is ready, starts and ends (program rules 1
-// and 2). The one loop of all executors that do not run real kernels; what they differ in is how long
-// communication takes that meets other communication, which is the Interconnect's matter.
+// Runs a Program's steps on simulated time: when every op is ready, starts and ends (program rules
+// 1 and 2). The one loop of all executors that do not run real kernels; what they differ in is how
+// long communication takes that meets other communication, which is the Interconnect's matter.
 //
-// Each stream of each rank goes on by itself until an item waits for a mark that is not reached, or for
-// the other members of its collective. No event queue is needed for what takes a known time. What goes
-// over the interconnect starts at a known time and ends when that says so; since every stream then
-// waits, directly or not, for a message that is under way, the interconnect may always go to the
-// earliest of its endings.
+// Each stream of each rank goes on by itself until an item waits for a mark that is not reached, or
+// for the other members of its collective. No event queue is needed for what takes a known time.
+// What goes over the interconnect starts at a known time and ends when that says so; since every
+// stream then waits, directly or not, for a message that is under way, the interconnect may always
+// go to the earliest of its endings.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ namespace trainyard {
 class Interconnect {
  public:
   struct Ending {
-    std::int32_t call = -1;    // as given to start()
-    std::int64_t rank = -1;    // whose part has ended; -1: everybody's
+    std::int32_t call = -1;  // as given to start()
+    std::int64_t rank = -1;  // whose part has ended; -1: everybody's
     Seconds end = 0;
   };
   virtual ~Interconnect() = default;
@@ -33,7 +33,8 @@ class Interconnect {
   /// Appends what ends next, unless that is later than `until`. Something is under way.
   virtual void next(std::vector<Ending>& endings, Seconds until) = 0;
 
-  /// From the instant that next() has come to on, what is left of `call` takes `factor` times as long as alone.
+  /// From the instant that next() has come to on, what is left of `call` takes `factor` times as
+  /// long as alone.
   virtual void slow(std::int32_t call, double factor) = 0;
 
   /// A step has been completed by all ranks.
@@ -46,6 +47,7 @@ struct RunResult {
 };
 
 /// `interconnect` may be null where nothing contends.
-RunResult run_plan(const RunPlan& plan, const RunOptions& options, Seconds start, Interconnect* interconnect);
+RunResult run_plan(const RunPlan& plan, const RunOptions& options, Seconds start,
+                   Interconnect* interconnect);
 
 }  // namespace trainyard

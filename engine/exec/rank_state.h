@@ -1,5 +1,5 @@
-// Where one rank is while a Program runs (program_run.cpp): its streams, the marks reached, and what its steps
-// have come to so far.
+// Where one rank is while a Program runs (program_run.cpp): its streams, the marks reached, and
+// what its steps have come to so far.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@ namespace trainyard {
 
 inline constexpr Seconds kUnknown = std::numeric_limits<Seconds>::quiet_NaN();
 
-// Steps of one rank whose state is kept: streams are at most one step apart, marks of the step before
-// are read, and one slot is being cleared.
+// Steps of one rank whose state is kept: streams are at most one step apart, marks of the step
+// before are read, and one slot is being cleared.
 inline constexpr std::size_t kKeptSteps = 4;
 
 /// What GapClassifier is told, once everything issued before is known.
@@ -40,31 +40,36 @@ struct StepAccount {
 };
 
 struct StreamState {
-  std::uint32_t next = 0;   // place in its queue
+  std::uint32_t next = 0;  // place in its queue
   std::int32_t step = 0;
-  Seconds end = 0;          // of its latest item
+  Seconds end = 0;                // of its latest item
   Seconds issued = 0, ready = 0;  // of the next item, while it waits for others
-  Seconds waited = 0;       // when the host went on after the op that it waited for last, before the next item
-  bool gathered = false;    // waits for the other members, or for the interconnect
+  Seconds waited =
+      0;  // when the host went on after the op that it waited for last, before the next item
+  bool gathered = false;  // waits for the other members, or for the interconnect
 };
 
 struct RankState {
   const StreamList* list = nullptr;
-  bool records = false;                // rows are kept
+  bool records = false;  // rows are kept
   std::array<StreamState, kNumStreams> streams;
-  std::vector<Seconds> marks;          // [kept step][mark]
-  std::vector<StreamSet> awaited;      // [kept step][mark]: streams that wait for it
+  std::vector<Seconds> marks;      // [kept step][mark]
+  std::vector<StreamSet> awaited;  // [kept step][mark]: streams that wait for it
   std::array<StepAccount, kKeptSteps> accounts;
-  std::int32_t entered = -1;           // latest step that one of its streams is in
+  std::int32_t entered = -1;  // latest step that one of its streams is in
   IdleTime idle;
   Flop flop = 0;
-  TimeClasses time;                    // of the step that was completed last
+  TimeClasses time;  // of the step that was completed last
   std::vector<TraceRow> rows;
   Seconds main_before = 0, main_end = 0;
 
-  StepAccount& account(std::int32_t step) { return accounts[static_cast<std::size_t>(step) % kKeptSteps]; }
+  StepAccount& account(std::int32_t step) {
+    return accounts[static_cast<std::size_t>(step) % kKeptSteps];
+  }
   std::size_t mark_index(std::int32_t step, std::uint32_t mark) const {
-    return static_cast<std::size_t>(step + static_cast<std::int32_t>(kKeptSteps)) % kKeptSteps * list->num_marks + mark;
+    return static_cast<std::size_t>(step + static_cast<std::int32_t>(kKeptSteps)) % kKeptSteps *
+               list->num_marks +
+           mark;
   }
 };
 

@@ -18,7 +18,8 @@ std::vector<bool> recorded(const Folds& folds, const RunOptions& options) {
     const FoldClass& c = folds.classes[r];
     const bool first = std::find(seen.begin(), seen.end(), c.list) == seen.end();
     if (first) seen.push_back(c.list);
-    out[r] = first || std::find(options.trace_ranks.begin(), options.trace_ranks.end(), c.rank) != options.trace_ranks.end();
+    out[r] = first || std::find(options.trace_ranks.begin(), options.trace_ranks.end(), c.rank) !=
+                          options.trace_ranks.end();
   }
   return out;
 }
@@ -33,7 +34,8 @@ std::vector<std::uint64_t> reusable_lanes(const RunPlan& plan, bool reuse) {
     const auto& channels = plan.folds.classes[r].channel;
     for (std::size_t l = 0; l < channels.size(); ++l) {
       const bool group = plan.lanes.lanes[l].group >= 0;
-      if (group && channels[l] >= 0 && !refused[static_cast<std::size_t>(channels[l])]) out[r] |= std::uint64_t{1} << l;
+      if (group && channels[l] >= 0 && !refused[static_cast<std::size_t>(channels[l])])
+        out[r] |= std::uint64_t{1} << l;
     }
   }
   return out;
@@ -51,16 +53,19 @@ void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
   const auto make = [&](const RunPlan::ListKey& key) {
     for (std::size_t i = 0; i < before.size(); ++i) {
       const RunPlan::ListKey& known = keys_before[i];
-      if (known.list != key.list || known.speed != key.speed || known.replica != key.replica) continue;
+      if (known.list != key.list || known.speed != key.speed || known.replica != key.replica)
+        continue;
       if ((key.lanes & ~known.lanes) != 0 || (before[i].body_lanes & ~key.lanes) != 0) continue;
       StreamList found = std::move(before[i]);
       before.erase(before.begin() + static_cast<std::ptrdiff_t>(i));
       keys_before.erase(keys_before.begin() + static_cast<std::ptrdiff_t>(i));
       return found;
     }
-    const StreamListOptions how{options.reuse && !plan.slowdown.any(), options.compute_only, key.lanes};
+    const StreamListOptions how{options.reuse && !plan.slowdown.any(), options.compute_only,
+                                key.lanes};
     if (!timed) timed.emplace(*plan.program, costs, plan.lanes);
-    return make_stream_list(*plan.program, plan.lanes, key.list, timed->make(key.list, key.speed, key.replica), how);
+    return make_stream_list(*plan.program, plan.lanes, key.list,
+                            timed->make(key.list, key.speed, key.replica), how);
   };
   std::map<RunPlan::ListKey, std::size_t> known;
   for (std::size_t r = 0; r < plan.folds.classes.size(); ++r) {
@@ -75,11 +80,13 @@ void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
   }
 }
 
-RunPlan make_run_plan(const Program& program, const Costs& costs, const RunOptions& options, const Network* network) {
+RunPlan make_run_plan(const Program& program, const Costs& costs, const RunOptions& options,
+                      const Network* network) {
   Lanes lanes = find_lanes(program);
   Folds folds = fold_ranks(program, lanes, costs.cluster, network, options.fold);
   MessageTimes times(lanes, folds, costs);
-  RunPlan out{&program, std::move(lanes), std::move(folds), std::move(times), {}, {}, {}, {}, {}, costs.slowdown};
+  RunPlan out{&program, std::move(lanes), std::move(folds), std::move(times), {}, {}, {}, {},
+              {},       costs.slowdown};
   out.records = recorded(out.folds, options);
   make_lists(out, costs, options);
   return out;

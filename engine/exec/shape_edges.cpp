@@ -2,16 +2,20 @@
 
 namespace trainyard {
 
-std::vector<GroupEdge> shape_edges(EdgeShape shape, std::int64_t distance, const std::vector<std::int64_t>& devices,
+std::vector<GroupEdge> shape_edges(EdgeShape shape, std::int64_t distance,
+                                   const std::vector<std::int64_t>& devices,
                                    std::int64_t devices_per_node) {
   std::vector<GroupEdge> out;
   const auto n = static_cast<std::int64_t>(devices.size());
   const auto add = [&](std::int64_t from, std::int64_t to) {
     out.push_back({static_cast<std::int32_t>(from), static_cast<std::int32_t>(to)});
   };
-  const auto node = [&](std::int64_t i) { return devices[static_cast<std::size_t>(i)] / devices_per_node; };
+  const auto node = [&](std::int64_t i) {
+    return devices[static_cast<std::size_t>(i)] / devices_per_node;
+  };
   const auto ring = [&](std::int64_t first, std::int64_t count, std::int64_t stride) {
-    for (std::int64_t i = 0; i < count && count > 1; ++i) add(first + i * stride, first + (i + 1) % count * stride);
+    for (std::int64_t i = 0; i < count && count > 1; ++i)
+      add(first + i * stride, first + (i + 1) % count * stride);
   };
   std::int64_t local = 1;  // members of the first node
   while (local < n && node(local) == node(0)) ++local;

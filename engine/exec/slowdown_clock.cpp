@@ -9,21 +9,26 @@
 namespace trainyard {
 
 SlowdownClock::SlowdownClock(const RunPlan& plan, Interconnect* network)
-    : plan_(plan), network_(network), members_(plan.folds.channels.size()), ranks_(plan.folds.classes.size()) {
+    : plan_(plan),
+      network_(network),
+      members_(plan.folds.channels.size()),
+      ranks_(plan.folds.classes.size()) {
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     for (const auto* channels : {&plan.folds.classes[r].channel, &plan.folds.classes[r].incoming}) {
       for (const ChannelId channel : *channels) {
         if (channel < 0) continue;
         auto& members = members_[static_cast<std::size_t>(channel)];
         const auto rank = static_cast<std::int32_t>(r);
-        if (std::find(members.begin(), members.end(), rank) == members.end()) members.push_back(rank);
+        if (std::find(members.begin(), members.end(), rank) == members.end())
+          members.push_back(rank);
       }
     }
   }
 }
 
 SlowdownClock::Activity& SlowdownClock::make(std::int32_t call, Seconds at) {
-  if (activities_.size() <= static_cast<std::size_t>(call)) activities_.resize(static_cast<std::size_t>(call) + 1);
+  if (activities_.size() <= static_cast<std::size_t>(call))
+    activities_.resize(static_cast<std::size_t>(call) + 1);
   Activity& activity = activities_[static_cast<std::size_t>(call)];
   activity.running = false;
   activity.in_network = false;
@@ -87,11 +92,13 @@ void SlowdownClock::set_paces(const std::vector<std::int32_t>& calls) {
 /// A message is as slow as the slowest of its members lets it be.
 void SlowdownClock::set_pace(std::int32_t call) {
   Activity& activity = activities_[static_cast<std::size_t>(call)];
-  const bool beside = std::any_of(activity.ranks.begin(), activity.ranks.end(), [&](std::int32_t rank) {
-    const RankOps& ops = ranks_[static_cast<std::size_t>(rank)];
-    return !(activity.kernel ? ops.messages : ops.kernels).empty();
-  });
-  const double slowed = activity.kernel ? plan_.slowdown.compute_by_communication : plan_.slowdown.communication_by_compute;
+  const bool beside =
+      std::any_of(activity.ranks.begin(), activity.ranks.end(), [&](std::int32_t rank) {
+        const RankOps& ops = ranks_[static_cast<std::size_t>(rank)];
+        return !(activity.kernel ? ops.messages : ops.kernels).empty();
+      });
+  const double slowed = activity.kernel ? plan_.slowdown.compute_by_communication
+                                        : plan_.slowdown.communication_by_compute;
   const double factor = beside ? slowed : 1;
   if (factor == activity.factor) return;
   if (activity.in_network) {
@@ -107,8 +114,11 @@ void SlowdownClock::set_pace(std::int32_t call) {
 
 void SlowdownClock::next(std::vector<Ending>& endings, Seconds until) {
   while (endings.empty()) {
-    while (!events_.empty() && activities_[static_cast<std::size_t>(events_.top().call)].version != events_.top().version) events_.pop();
-    const Seconds own = events_.empty() ? std::numeric_limits<double>::infinity() : events_.top().time;
+    while (!events_.empty() && activities_[static_cast<std::size_t>(events_.top().call)].version !=
+                                   events_.top().version)
+      events_.pop();
+    const Seconds own =
+        events_.empty() ? std::numeric_limits<double>::infinity() : events_.top().time;
     if (num_in_network_ > 0) {
       from_network_.clear();
       network_->next(from_network_, std::min(own, until));
@@ -116,7 +126,8 @@ void SlowdownClock::next(std::vector<Ending>& endings, Seconds until) {
         now_ = std::max(now_, ending.end);
         auto& ranks = activities_[static_cast<std::size_t>(ending.call)].ranks;
         const std::vector<std::int32_t> before = ranks;
-        const std::int32_t part = ending.rank < 0 ? -1 : plan_.folds.class_of[static_cast<std::size_t>(ending.rank)];
+        const std::int32_t part =
+            ending.rank < 0 ? -1 : plan_.folds.class_of[static_cast<std::size_t>(ending.rank)];
         std::erase_if(ranks, [&](std::int32_t rank) { return part < 0 || rank == part; });
         for (const std::int32_t rank : before) {
           if (part < 0 || rank == part) leave(ending.call, rank);

@@ -1,9 +1,10 @@
-// Ops that slow each other (program rule 2): while a rank communicates, its kernels progress at 1/factor,
-// and the other way round. Rates are piecewise constant and change only where an op begins or ends, so ends are exact.
+// Ops that slow each other (program rule 2): while a rank communicates, its kernels progress at
+// 1/factor, and the other way round. Rates are piecewise constant and change only where an op
+// begins or ends, so ends are exact.
 //
-// What an op that has begun will take depends on what begins beside it later, so here, unlike in the loop
-// without slow-down, everything goes in order of time: kernels and messages are under way, and the earliest ending
-// is known only when everything before it has happened.
+// What an op that has begun will take depends on what begins beside it later, so here, unlike in
+// the loop without slow-down, everything goes in order of time: kernels and messages are under way,
+// and the earliest ending is known only when everything before it has happened.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ namespace trainyard {
 
 class SlowdownClock : public Interconnect {
  public:
-  /// `network`: what times messages on channels that contend; may be null where none does. All arguments must
-  /// outlive the object.
+  /// `network`: what times messages on channels that contend; may be null where none does. All
+  /// arguments must outlive the object.
   SlowdownClock(const RunPlan& plan, Interconnect* network);
 
   void start(std::int32_t call, ChannelId channel, std::int32_t message, Seconds at) override;
@@ -33,12 +34,12 @@ class SlowdownClock : public Interconnect {
  private:
   struct Activity {
     bool kernel = false;
-    bool in_network = false;         // the network says when it ends
+    bool in_network = false;  // the network says when it ends
     bool running = false;
-    std::vector<std::int32_t> ranks; // fold classes that take part and have not ended
-    Seconds left = 0, since = 0;     // seconds alone, left at the instant `since`
+    std::vector<std::int32_t> ranks;  // fold classes that take part and have not ended
+    Seconds left = 0, since = 0;      // seconds alone, left at the instant `since`
     double factor = 1;
-    std::uint32_t version = 0;       // events of other versions are void
+    std::uint32_t version = 0;  // events of other versions are void
   };
   struct RankOps {
     std::vector<std::int32_t> kernels, messages;  // that run now: calls

@@ -30,10 +30,16 @@ struct ListContext {
 
 class ListMaker {
  public:
-  ListMaker(const Program& program, const Lanes& lanes, std::size_t list, const StreamListOptions& options,
-            ListContext& context, StreamList& out)
-      : program_(program), lanes_(lanes), calls_(program.body[list].calls), options_(options), context_(context),
-        timed_(context.timed), out_(out), bodies_(context.timed, state_) {
+  ListMaker(const Program& program, const Lanes& lanes, std::size_t list,
+            const StreamListOptions& options, ListContext& context, StreamList& out)
+      : program_(program),
+        lanes_(lanes),
+        calls_(program.body[list].calls),
+        options_(options),
+        context_(context),
+        timed_(context.timed),
+        out_(out),
+        bodies_(context.timed, state_) {
     state_.slots.resize(timed_.num_slots);
     find_segments();
     pools_.resize(timed_.pool_slots.size());
@@ -45,9 +51,9 @@ class ListMaker {
     out.concurrent.assign(lanes.lanes.size(), 0);
   }
 
-  /// The list is the body of a loop: a first pass finds what a step leaves behind, the second one makes
-  /// the items of a step that comes after another. False: the second one had to end some bodies earlier,
-  /// and noted so in the limits; both have to be done again.
+  /// The list is the body of a loop: a first pass finds what a step leaves behind, the second one
+  /// makes the items of a step that comes after another. False: the second one had to end some
+  /// bodies earlier, and noted so in the limits; both have to be done again.
   bool run() {
     walk();
     const ItemNumber per_pass = state_.next;
@@ -71,22 +77,27 @@ class ListMaker {
     if (segment.phase == Phase::kPrepare || segment.phase == Phase::kUpdate) return true;
     return segment.phase == Phase::kCommunicate && segment.slots == 0;
   }
-  const Segment& segment(SegmentId id) const { return program_.segments[static_cast<std::size_t>(id)]; }
+  const Segment& segment(SegmentId id) const {
+    return program_.segments[static_cast<std::size_t>(id)];
+  }
 
   /// Looked up once per segment, then per call by its number in here.
   void find_segments() {
     std::unordered_map<SegmentId, std::uint32_t> known;
     segment_of_.reserve(calls_.size());
     for (const Call& call : calls_) {
-      const auto [it, fresh] = known.try_emplace(call.segment, static_cast<std::uint32_t>(segments_.size()));
+      const auto [it, fresh] =
+          known.try_emplace(call.segment, static_cast<std::uint32_t>(segments_.size()));
       segment_of_.push_back(it->second);
       if (!fresh) continue;
       CalledSegment called;
       called.skipped = skipped(segment(call.segment));
       if (!called.skipped) {
         called.timed = &timed_.segments.at(call.segment);
-        check(called.timed->ops.size() < StreamPoint::kEnd, "a segment has fewer ops than can be numbered");
-        if (options_.whole_runs && options_.bodies != 0) called.ends = &body_ends(call.segment, *called.timed);
+        check(called.timed->ops.size() < StreamPoint::kEnd,
+              "a segment has fewer ops than can be numbered");
+        if (options_.whole_runs && options_.bodies != 0)
+          called.ends = &body_ends(call.segment, *called.timed);
       }
       segments_.push_back(called);
     }
@@ -104,7 +115,8 @@ class ListMaker {
       const std::vector<std::uint32_t>* ends = whole_runs ? called.ends : nullptr;
       std::size_t inner = 0;
       for (std::size_t k = 0; k <= timed.ops.size();) {
-        for (; inner < call.inside.size() && call.inside[inner].first <= k; ++inner) inside(call.inside[inner].second);
+        for (; inner < call.inside.size() && call.inside[inner].first <= k; ++inner)
+          inside(call.inside[inner].second);
         if (k == timed.ops.size()) break;
         const TimedOp& op = timed.ops[k];
         if (ends != nullptr && (*ends)[k] > 0) {
@@ -185,7 +197,8 @@ class ListMaker {
     if (op.takes_arena) need(state_.last_free);
   }
 
-  /// A body at op k of the segment, which ends before op `limit`: how many ops it took; 0: none can be made.
+  /// A body at op k of the segment, which ends before op `limit`: how many ops it took; 0: none can
+  /// be made.
   std::uint32_t add_body(SegmentId id, const Microbatches& mb, std::size_t k,
                          const std::vector<TimedOp>& ops, std::size_t limit) {
     const TimedOp& first = ops[k];
@@ -237,16 +250,21 @@ class ListMaker {
     for (std::uint32_t j = 0; j < body.num_ops; ++j) {
       const std::int32_t message = (&first)[j].message;
       if (message < 0) continue;
-      const auto same = std::find_if(messages.begin(), messages.end(), [&](const auto& m) { return m.first == message; });
-      if (same != messages.end()) ++same->second;
-      else messages.emplace_back(message, 1);
+      const auto same = std::find_if(messages.begin(), messages.end(),
+                                     [&](const auto& m) { return m.first == message; });
+      if (same != messages.end())
+        ++same->second;
+      else
+        messages.emplace_back(message, 1);
     }
-    out_.body_lanes |= std::uint64_t{1} << lanes_.messages[static_cast<std::size_t>(first.message)].lane;
+    out_.body_lanes |= std::uint64_t{1}
+                       << lanes_.messages[static_cast<std::size_t>(first.message)].lane;
     return static_cast<std::int32_t>(known.size() - 1);
   }
 
-  /// Turns `needed_` into waits and advances this stream's clock. `as`: of bodies, the clock of the first
-  /// op's stream, which says what that op need not wait for; but for the end of that stream it does.
+  /// Turns `needed_` into waits and advances this stream's clock. `as`: of bodies, the clock of the
+  /// first op's stream, which says what that op need not wait for; but for the end of that stream
+  /// it does.
   StreamItem& place(SegmentId id, const Microbatches& mb, std::size_t k, const TimedOp& op,
                     ItemKind kind, const StreamClock* as = nullptr) {
     const std::size_t s = stream_;
@@ -276,9 +294,11 @@ class ListMaker {
       }
     }
     if (recording_ && state_.host_sync.at() >= 0) {
-      item.host = static_cast<std::int32_t>(2 * host_mark_) + (marks_.is_of_step_before(state_.host_sync) ? 1 : 0);
+      item.host = static_cast<std::int32_t>(2 * host_mark_) +
+                  (marks_.is_of_step_before(state_.host_sync) ? 1 : 0);
     }
-    check(state_.next < std::numeric_limits<ItemNumber>::max(), "a list has fewer items than can be numbered");
+    check(state_.next < std::numeric_limits<ItemNumber>::max(),
+          "a list has fewer items than can be numbered");
     state_.clocks.push_back(clock);
     clock[s] = state_.last[s] = state_.next++;
     if (awaited_calls_[call_]) call_ends_[call_][s] = state_.end_of(s);
@@ -315,8 +335,10 @@ class ListMaker {
     need_of(op, mb);
     if (op.pool_taken >= 0) {
       PoolTurns& pool = pools_[static_cast<std::size_t>(op.pool_taken)];
-      const auto slots = static_cast<std::size_t>(std::max(1, timed_.pool_slots[static_cast<std::size_t>(op.pool_taken)]));
-      if (pool.taken >= slots && pool.taken - slots < pool.given.size()) need(pool.given[pool.taken - slots]);
+      const auto slots = static_cast<std::size_t>(
+          std::max(1, timed_.pool_slots[static_cast<std::size_t>(op.pool_taken)]));
+      if (pool.taken >= slots && pool.taken - slots < pool.given.size())
+        need(pool.given[pool.taken - slots]);
       ++pool.taken;
     }
     host_ += op.launch;
@@ -368,15 +390,17 @@ class ListMaker {
       if (d[i].writes) slot(d[i], mb).written.see(point);
     }
     for (std::size_t i = 0; i < op.num_pools_given; ++i) {
-      pools_[static_cast<std::size_t>(timed_.pools_given[op.first_pool_given + i])].given.push_back(point);
+      pools_[static_cast<std::size_t>(timed_.pools_given[op.first_pool_given + i])].given.push_back(
+          point);
     }
   }
 
-  /// Messages that this one does not wait for, on other lanes of the rank. The latest of each stream is
-  /// enough: what comes before it on its stream has ended before it.
+  /// Messages that this one does not wait for, on other lanes of the rank. The latest of each
+  /// stream is enough: what comes before it on its stream has ended before it.
   void find_concurrent(const TimedOp& op, StreamId stream) {
     const auto s = static_cast<std::size_t>(stream);
-    const auto lane = static_cast<std::size_t>(lanes_.messages[static_cast<std::size_t>(op.message)].lane);
+    const auto lane =
+        static_cast<std::size_t>(lanes_.messages[static_cast<std::size_t>(op.message)].lane);
     const StreamClock& known = state_.clocks.back();
     for (std::size_t t = 0; t < kNumStreams; ++t) {
       if (t == s) continue;
@@ -411,7 +435,7 @@ class ListMaker {
   Seconds host_ = 0;
   std::size_t call_ = 0;
   std::size_t stream_ = 0;
-  StreamNeeds needed_{};          // of the item being made
+  StreamNeeds needed_{};  // of the item being made
   StreamItem scratch_;
   std::vector<PoolTurns> pools_;
   std::uint32_t host_mark_ = 0;
@@ -424,8 +448,8 @@ class ListMaker {
 
 }  // namespace
 
-StreamList make_stream_list(const Program& program, const Lanes& lanes, std::size_t list, TimedRank timed,
-                            const StreamListOptions& options) {
+StreamList make_stream_list(const Program& program, const Lanes& lanes, std::size_t list,
+                            TimedRank timed, const StreamListOptions& options) {
   check(lanes.lanes.size() <= 64, "more kinds of communication than lanes are told apart");
   StreamListOptions how = options;
   ListContext context;

@@ -5,9 +5,12 @@
 namespace trainyard {
 
 StreamWaitFinder::StreamWaitFinder(const Program& program, const std::vector<ValueId>& root)
-    : program_(program), root_(root), place_(program.values.size(), -1) {}
+    : program_(program),
+      root_(root),
+      place_(program.values.size(), -1) {}
 
-StreamWaits StreamWaitFinder::find(const Segment& segment, const std::vector<bool>& shared, StreamSet interrupted) {
+StreamWaits StreamWaitFinder::find(const Segment& segment, const std::vector<bool>& shared,
+                                   StreamSet interrupted) {
   out_ = {};
   walk(segment, shared, interrupted, /*assign=*/false);
   for (const Accesses& of : accesses_) {
@@ -21,12 +24,14 @@ StreamWaits StreamWaitFinder::find(const Segment& segment, const std::vector<boo
 }
 
 /// First walk: which storages are covered. Second: the waits of the ops.
-void StreamWaitFinder::walk(const Segment& segment, const std::vector<bool>& shared, StreamSet interrupted, bool assign) {
+void StreamWaitFinder::walk(const Segment& segment, const std::vector<bool>& shared,
+                            StreamSet interrupted, bool assign) {
   for (Accesses& of : accesses_) of.write = of.any = kNothing;
   latest_ = kNothing;
   synced_.fill(kNothing);
   out_.of_op.assign(segment.ops.size(), 0);
-  for (std::size_t k = 0; k < segment.ops.size(); ++k) visit(segment.ops[k], k, shared, interrupted, assign);
+  for (std::size_t k = 0; k < segment.ops.size(); ++k)
+    visit(segment.ops[k], k, shared, interrupted, assign);
 }
 
 StreamWaitFinder::Accesses& StreamWaitFinder::accesses(ValueId storage) {
@@ -38,8 +43,8 @@ StreamWaitFinder::Accesses& StreamWaitFinder::accesses(ValueId storage) {
   return accesses_[static_cast<std::size_t>(place)];
 }
 
-void StreamWaitFinder::visit(const ProgramOp& op, std::size_t k, const std::vector<bool>& shared, StreamSet interrupted,
-                             bool assign) {
+void StreamWaitFinder::visit(const ProgramOp& op, std::size_t k, const std::vector<bool>& shared,
+                             StreamSet interrupted, bool assign) {
   const auto stream = static_cast<std::size_t>(op.stream);
   const bool frees = op.kind == OpKind::kFree;
   bool waits = false;
@@ -69,7 +74,8 @@ void StreamWaitFinder::visit(const ProgramOp& op, std::size_t k, const std::vect
   if (op.guard) see(*op.guard, false);
   for (const Operand& operand : op.writes) see(operand, true);
   for (const Operand& operand : op.accumulates) see(operand, true);
-  for (std::size_t s = 0; s < kNumStreams; ++s) synced_[stream][s] = std::max(synced_[stream][s], synced_now[s]);
+  for (std::size_t s = 0; s < kNumStreams; ++s)
+    synced_[stream][s] = std::max(synced_[stream][s], synced_now[s]);
   const auto index = static_cast<std::int32_t>(k);
   for (const auto& [storage, writes] : touched_) {
     Accesses& a = accesses(storage);

@@ -31,15 +31,20 @@ void GapClassifier::gap(Seconds begin, Seconds end, Seconds issued) {
 
 void GapClassifier::communication(Seconds start, Seconds end, std::int32_t kind, Seconds main) {
   const Span span{start, end, kind};
-  const auto first = std::partition_point(open_.begin(), open_.end(), [&](const OpenGap& gap) { return gap.end <= start; });
-  const auto last = std::partition_point(first, open_.end(), [&](const OpenGap& gap) { return gap.begin < end; });
+  const auto first = std::partition_point(open_.begin(), open_.end(),
+                                          [&](const OpenGap& gap) { return gap.end <= start; });
+  const auto last =
+      std::partition_point(first, open_.end(), [&](const OpenGap& gap) { return gap.begin < end; });
   if (first != last) {
     rest_.clear();
     for (auto gap = first; gap != last; ++gap) cover(span, *gap, rest_);
-    const auto room = static_cast<std::ptrdiff_t>(std::min(rest_.size(), static_cast<std::size_t>(last - first)));
+    const auto room =
+        static_cast<std::ptrdiff_t>(std::min(rest_.size(), static_cast<std::size_t>(last - first)));
     const auto kept = std::copy_n(rest_.begin(), room, first);
-    if (kept != last) open_.erase(kept, last);
-    else open_.insert(last, rest_.begin() + room, rest_.end());
+    if (kept != last)
+      open_.erase(kept, last);
+    else
+      open_.insert(last, rest_.begin() + room, rest_.end());
   }
   if (end <= main) return;
   if (running_.size() >= 64) std::erase_if(running_, [&](const Span& s) { return s.end <= main; });

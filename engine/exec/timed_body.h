@@ -1,12 +1,13 @@
-// Segment reuse: the middle of a segment, from one collective to the last of its kernels, timed once
-// and used again for every microbatch and every group that runs it alike.
+// Segment reuse: the middle of a segment, from one collective to the last of its kernels, timed
+// once and used again for every microbatch and every group that runs it alike.
 //
-// A body is a stretch of a segment in which main and one other stream only wait for each other: kernels,
-// and the collectives of one group that join its ranks. The ranks that the group connects run it
-// jointly. As a function of when they enter it, its times are a max-plus map; once the first collective
-// has started later than every other input matters, all of it is that start plus constants, which is
-// the case kept and reused here. Where another input matters (the host issues late, main is late) the
-// body is timed op by op instead. Exact either way; only where nothing outside contends with the group.
+// A body is a stretch of a segment in which main and one other stream only wait for each other:
+// kernels, and the collectives of one group that join its ranks. The ranks that the group connects
+// run it jointly. As a function of when they enter it, its times are a max-plus map; once the first
+// collective has started later than every other input matters, all of it is that start plus
+// constants, which is the case kept and reused here. Where another input matters (the host issues
+// late, main is late) the body is timed op by op instead. Exact either way; only where nothing
+// outside contends with the group.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace trainyard {
 
 struct TimedBody {
   SegmentId segment = -1;
-  std::uint32_t first = 0;            // op of the segment: a collective
+  std::uint32_t first = 0;  // op of the segment: a collective
   std::uint32_t num_ops = 0;
   StreamId stream = StreamId::kTp;    // of its collectives
   std::uint32_t last_collective = 0;  // of its ops
@@ -31,9 +32,10 @@ struct TimedBody {
   friend bool operator==(const TimedBody&, const TimedBody&) = default;
 };
 
-/// Where a body that begins with op k of the segment could end at most; 0: none begins there. `allowed`:
-/// lanes whose collectives may be in one, as a bit mask.
-std::vector<std::uint32_t> find_body_ends(const TimedSegment& segment, const Lanes& lanes, std::uint64_t allowed);
+/// Where a body that begins with op k of the segment could end at most; 0: none begins there.
+/// `allowed`: lanes whose collectives may be in one, as a bit mask.
+std::vector<std::uint32_t> find_body_ends(const TimedSegment& segment, const Lanes& lanes,
+                                          std::uint64_t allowed);
 
 /// One rank's entry into a body.
 struct BodyEntry {
@@ -58,15 +60,15 @@ struct BodyOpTimes {
 
 /// What became of one rank.
 struct BodyCourse {
-  std::vector<Seconds> op_end;    // [op]; of a free: when main is past it
-  Seconds main = 0, other = 0;    // ends of main and of the other stream
+  std::vector<Seconds> op_end;  // [op]; of a free: when main is past it
+  Seconds main = 0, other = 0;  // ends of main and of the other stream
   Seconds compute = 0;
   Flop flop = 0;
   std::int64_t num_events = 0;
-  Seconds first_kernel = 0;       // start of its first kernel
-  Seconds first_launch = 0;       // host time from before the first launch to that of the first kernel
-  Seconds slack = 0;              // least time from the host's entry to the start of the first collective
-  std::vector<BodyEvent> events;  // in issue order
+  Seconds first_kernel = 0;  // start of its first kernel
+  Seconds first_launch = 0;  // host time from before the first launch to that of the first kernel
+  Seconds slack = 0;  // least time from the host's entry to the start of the first collective
+  std::vector<BodyEvent> events;      // in issue order
   std::vector<BodyOpTimes> op_times;  // [op], if recorded; of a free: nothing
 };
 
@@ -79,8 +81,9 @@ std::vector<BodyCourse> time_body(const TimedBody& body, const std::vector<BodyE
 struct BodyMap {
   BodyCourse course;
   std::vector<std::pair<std::int32_t, Seconds>> exposed;  // by kind, of gaps but the first
-  std::vector<BodyEvent> open;     // parts of those gaps that its own collectives do not cover
-  std::vector<BodyEvent> reaching; // collectives that cover the first gap, or end after its last kernel
+  std::vector<BodyEvent> open;  // parts of those gaps that its own collectives do not cover
+  std::vector<BodyEvent>
+      reaching;  // collectives that cover the first gap, or end after its last kernel
 };
 std::vector<BodyMap> map_body(std::vector<BodyCourse> courses, std::size_t num_kinds);
 
@@ -114,7 +117,8 @@ std::vector<BodyCourse> time_body(const TimedBody& body, const std::vector<BodyE
         state.launched += op.launch;
         Seconds ready = std::max(state.other, ranks[i].host + state.launched);
         if (k > 0 && (op.waits & main_bit) != 0) ready = std::max(ready, state.main);
-        for (auto e = edge; e != body.edges.end() && e->first == k; ++e) ready = std::max(ready, out[i].op_end[e->second]);
+        for (auto e = edge; e != body.edges.end() && e->first == k; ++e)
+          ready = std::max(ready, out[i].op_end[e->second]);
         start = i == 0 ? ready : std::max(start, ready);
         if (ranks[i].records) out[i].op_times[k] = {state.launched, ready, 0};
       }
@@ -136,7 +140,8 @@ std::vector<BodyCourse> time_body(const TimedBody& body, const std::vector<BodyE
       const TimedOp& op = ranks[i].ops[k];
       Seconds start = state.main;
       if ((op.waits & other_bit) != 0) start = std::max(start, state.other);
-      for (auto e = edge; e != body.edges.end() && e->first == k; ++e) start = std::max(start, course.op_end[e->second]);
+      for (auto e = edge; e != body.edges.end() && e->first == k; ++e)
+        start = std::max(start, course.op_end[e->second]);
       if (op.kind == TimedKind::kKernel) {
         state.launched += op.launch;
         start = std::max(start, ranks[i].host + state.launched);

@@ -15,18 +15,23 @@ namespace {
 std::vector<ValueId> storage_roots(const Program& program) {
   std::vector<ValueId> roots;
   roots.reserve(program.values.size());
-  for (std::size_t v = 0; v < program.values.size(); ++v) roots.push_back(storage_root(program, static_cast<ValueId>(v)));
+  for (std::size_t v = 0; v < program.values.size(); ++v)
+    roots.push_back(storage_root(program, static_cast<ValueId>(v)));
   return roots;
 }
 
 }  // namespace
 
-/// A Program may have as many lists as layers, so what is kept by value or segment is made once, and reset
-/// only where a list has touched it.
+/// A Program may have as many lists as layers, so what is kept by value or segment is made once,
+/// and reset only where a list has touched it.
 class TimedRanks::Maker {
  public:
   Maker(const Program& program, const Costs& costs, const Lanes& lanes)
-      : program_(program), costs_(costs), lanes_(lanes), root_(storage_roots(program)), waits_(program, root_) {
+      : program_(program),
+        costs_(costs),
+        lanes_(lanes),
+        root_(storage_roots(program)),
+        waits_(program, root_) {
     const std::size_t values = program.values.size(), segments = program.segments.size();
     streams_.resize(values, 0);
     shared_.resize(values, false);
@@ -53,11 +58,13 @@ class TimedRanks::Maker {
       TimedSegment& timed = out.segments[s];
       timed.ops.reserve(segment.ops.size());
       find_awaited(segment, out);
-      const StreamWaits waits = waits_.find(segment, shared_, interrupted_[static_cast<std::size_t>(s)]);
+      const StreamWaits waits =
+          waits_.find(segment, shared_, interrupted_[static_cast<std::size_t>(s)]);
       covered_ = &waits.covered;
       for (std::size_t k = 0; k < segment.ops.size(); ++k) {
         // What belongs to another replica is passed by.
-        const std::int32_t owner = replica < 0 || messages[k] >= 0 ? -1 : owner_of(program_, segment.ops[k]);
+        const std::int32_t owner =
+            replica < 0 || messages[k] >= 0 ? -1 : owner_of(program_, segment.ops[k]);
         const bool passed_by = owner >= 0 && owner != replica;
         const OpCost& cost = passed_by ? kPassedBy : costs[static_cast<std::size_t>(s)][k];
         timed.ops.push_back(op(segment, segment.ops[k], cost, messages[k], out));
@@ -75,7 +82,9 @@ class TimedRanks::Maker {
   static constexpr OpCost kPassedBy{};
 
   const Value& value(ValueId id) const { return program_.values[static_cast<std::size_t>(id)]; }
-  ValueId root(const Operand& operand) const { return root_[static_cast<std::size_t>(operand.value)]; }
+  ValueId root(const Operand& operand) const {
+    return root_[static_cast<std::size_t>(operand.value)];
+  }
 
   template <typename Visit>
   static void for_operands(const ProgramOp& op, const Visit& visit) {
@@ -159,23 +168,28 @@ class TimedRanks::Maker {
         for_operands(op, [&](const Operand& o) {
           const auto storage = static_cast<std::size_t>(root(o));
           if (!shared_[storage] || !is_gradient(storage)) return;
-          if (!main) first_reduced_[storage] = std::min(first_reduced_[storage], first_call_[static_cast<std::size_t>(id)]);
+          if (!main)
+            first_reduced_[storage] =
+                std::min(first_reduced_[storage], first_call_[static_cast<std::size_t>(id)]);
           if (main && adds_gradients(segment)) {
-            last_added_[storage] = std::max(last_added_[storage], last_call_[static_cast<std::size_t>(id)]);
+            last_added_[storage] =
+                std::max(last_added_[storage], last_call_[static_cast<std::size_t>(id)]);
           }
         });
       }
     }
     for (const ValueId v : touched_) {
       const auto storage = static_cast<std::size_t>(v);
-      zeroed_[storage] = zeroed_[storage] && is_gradient(storage) && last_added_[storage] <= first_reduced_[storage];
+      zeroed_[storage] = zeroed_[storage] && is_gradient(storage) &&
+                         last_added_[storage] <= first_reduced_[storage];
     }
   }
 
   /// Or another value of the whole step; with post-validation gradients outlive it.
   bool is_gradient(std::size_t storage) const {
     const Value& v = program_.values[storage];
-    return v.scope == Scope::kStep || (v.scope == Scope::kPersistent && v.memory == MemoryClass::kGradient);
+    return v.scope == Scope::kStep ||
+           (v.scope == Scope::kPersistent && v.memory == MemoryClass::kGradient);
   }
 
   static bool adds_gradients(const Segment& segment) {
@@ -194,7 +208,8 @@ class TimedRanks::Maker {
            op.pool_taken < 0 && !waits_for_values(op, rank);
   }
   static bool plain_free(const TimedOp& op) {
-    return op.kind == TimedKind::kFree && op.num_dependencies == 0 && op.num_pools_given == 0 && op.waits == 0;
+    return op.kind == TimedKind::kFree && op.num_dependencies == 0 && op.num_pools_given == 0 &&
+           op.waits == 0;
   }
 
   static void find_runs(TimedSegment& segment, TimedRank& rank) {
@@ -239,7 +254,8 @@ class TimedRanks::Maker {
     if (known < 0) {
       known = static_cast<std::int64_t>(out.num_slots);
       out.num_slots += value(storage).scope == Scope::kMicrobatch
-                           ? static_cast<std::size_t>(program_.num_microbatches) : 1;
+                           ? static_cast<std::size_t>(program_.num_microbatches)
+                           : 1;
     }
     return static_cast<std::uint32_t>(known);
   }
@@ -321,21 +337,24 @@ class TimedRanks::Maker {
     for (const Operand& operand : source.writes) {
       const Value& v = value(operand.value);
       if (v.alias || v.scope == Scope::kPersistent) continue;
-      if (v.pool >= 0) op.pool_taken = pool_of_rank(v.pool, out);
-      else if (source.stream != StreamId::kMain) op.takes_arena = true;
+      if (v.pool >= 0)
+        op.pool_taken = pool_of_rank(v.pool, out);
+      else if (source.stream != StreamId::kMain)
+        op.takes_arena = true;
     }
     return op;
   }
 
   std::int32_t pool_of_rank(PoolId pool, TimedRank& out) {
-    const auto [it, fresh] = pool_.try_emplace(pool, static_cast<std::int32_t>(out.pool_slots.size()));
+    const auto [it, fresh] =
+        pool_.try_emplace(pool, static_cast<std::int32_t>(out.pool_slots.size()));
     if (fresh) out.pool_slots.push_back(program_.pools[static_cast<std::size_t>(pool)].slots);
     return it->second;
   }
 
   static void communication(const ProgramOp& source, std::int32_t message, TimedOp& op) {
     const bool receives = source.kind == OpKind::kRecv;
-    op.kind = receives                       ? TimedKind::kReceive
+    op.kind = receives                     ? TimedKind::kReceive
               : is_collective(source.kind) ? TimedKind::kCollective
                                            : TimedKind::kSend;
     op.message = message;
@@ -345,22 +364,22 @@ class TimedRanks::Maker {
   const Program& program_;
   const Costs& costs_;
   const Lanes& lanes_;
-  std::vector<ValueId> root_;           // [value]
+  std::vector<ValueId> root_;  // [value]
   StreamWaitFinder waits_;
   // Of the list being prepared:
-  std::vector<SegmentId> called_;       // ascending
-  std::vector<ValueId> touched_;        // storages
-  std::vector<StreamSet> streams_;      // [storage root]
-  std::vector<bool> shared_;            // [storage root]: touched by several streams
-  std::vector<bool> zeroed_;            // [storage root]: see find_zeroed
+  std::vector<SegmentId> called_;   // ascending
+  std::vector<ValueId> touched_;    // storages
+  std::vector<StreamSet> streams_;  // [storage root]
+  std::vector<bool> shared_;        // [storage root]: touched by several streams
+  std::vector<bool> zeroed_;        // [storage root]: see find_zeroed
   std::vector<std::size_t> last_added_, first_reduced_;  // [storage root]: calls
-  std::vector<std::int64_t> slot_;      // [storage root]; -1: not tracked yet
-  std::vector<std::size_t> first_call_, last_call_;  // [segment]
-  std::vector<StreamSet> interrupted_;               // [segment]: streams of the calls inside
+  std::vector<std::int64_t> slot_;                       // [storage root]; -1: not tracked yet
+  std::vector<std::size_t> first_call_, last_call_;      // [segment]
+  std::vector<StreamSet> interrupted_;                   // [segment]: streams of the calls inside
   std::unordered_map<PoolId, std::int32_t> pool_;
   // Of the segment being prepared:
   const std::vector<ValueId>* covered_ = nullptr;  // storages that need no tracking
-  std::vector<std::int64_t> awaited_;   // [op]: slot of its end; -1: none
+  std::vector<std::int64_t> awaited_;              // [op]: slot of its end; -1: none
 };
 
 TimedRanks::TimedRanks(const Program& program, const Costs& costs, const Lanes& lanes)
@@ -385,7 +404,8 @@ std::vector<std::string> exposed_kinds(const Program& program, const Lanes& lane
       out.push_back("recv:" + axis);
       continue;
     }
-    out.push_back(std::string(to_string(message.kind)) + ":" + program.groups[static_cast<std::size_t>(lane.group)].name);
+    out.push_back(std::string(to_string(message.kind)) + ":" +
+                  program.groups[static_cast<std::size_t>(lane.group)].name);
     out.push_back(out.back());
   }
   return out;

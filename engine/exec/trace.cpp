@@ -8,9 +8,7 @@ Seconds TimeClasses::exposed_total() const {
   return sum;
 }
 
-Seconds TimeClasses::total() const {
-  return compute + optimizer + exposed_total() + host + bubble;
-}
+Seconds TimeClasses::total() const { return compute + optimizer + exposed_total() + host + bubble; }
 
 void add_scaled(TimeClasses& to, const TimeClasses& part, double factor) {
   to.compute += factor * part.compute;

@@ -16,10 +16,10 @@ struct TraceRow {
   std::int32_t step = 0;
   SegmentId segment = -1;
   Microbatch mb = -1;
-  std::uint32_t op = 0;     // index into the segment
-  Seconds issued = 0;       // the host has issued it
-  Seconds ready = 0;        // its stream is free, its inputs written, its storage free
-  Seconds start = 0;        // all members of a collective are ready
+  std::uint32_t op = 0;  // index into the segment
+  Seconds issued = 0;    // the host has issued it
+  Seconds ready = 0;     // its stream is free, its inputs written, its storage free
+  Seconds start = 0;     // all members of a collective are ready
   Seconds end = 0;
 };
 
@@ -28,9 +28,10 @@ struct TraceRow {
 struct TimeClasses {
   Seconds compute = 0;    // an op outside phase U on the main stream
   Seconds optimizer = 0;  // phase U
-  std::map<std::string, Seconds> exposed;  // by kind ("all_reduce:tp"): main idle, this rank communicates
-  Seconds host = 0;       // main idle, its next op not issued yet
-  Seconds bubble = 0;     // the rest: waiting for a peer too
+  std::map<std::string, Seconds>
+      exposed;         // by kind ("all_reduce:tp"): main idle, this rank communicates
+  Seconds host = 0;    // main idle, its next op not issued yet
+  Seconds bubble = 0;  // the rest: waiting for a peer too
   Seconds exposed_total() const;
   Seconds total() const;
 };
@@ -51,22 +52,22 @@ struct RankTrace {
 /// What one link, or each of several that are used alike, carried in the last period. A link is one
 /// direction.
 struct LinkLoad {
-  std::string name;                // of the first of them
-  std::int64_t multiplicity = 1;   // links that are used alike
-  BytesPerSecond capacity = 0;     // nominal
+  std::string name;               // of the first of them
+  std::int64_t multiplicity = 1;  // links that are used alike
+  BytesPerSecond capacity = 0;    // nominal
   double bytes = 0;
-  double busy_fraction = 0;        // bytes / (capacity x period)
-  Seconds shared = 0;              // in which several messages at once were on it, per period
+  double busy_fraction = 0;  // bytes / (capacity x period)
+  Seconds shared = 0;        // in which several messages at once were on it, per period
 };
 
 struct Trace {
   std::vector<RankTrace> ranks;
   std::vector<Seconds> step_ends;  // latest end of any op of each step
-  Seconds period = 0;              // from the end of the last step but one (or the start) to the last end
-  bool steady = false;             // two successive periods agreed to 1e-9, and every rank with them
-  std::int64_t num_events = 0;     // ops processed, after folding
+  Seconds period = 0;   // from the end of the last step but one (or the start) to the last end
+  bool steady = false;  // two successive periods agreed to 1e-9, and every rank with them
+  std::int64_t num_events = 0;       // ops processed, after folding
   std::vector<SourceEntry> sources;  // entries of link profiles that the times rest on
-  std::vector<LinkLoad> links;     // the busiest first; executors without a network: empty
+  std::vector<LinkLoad> links;       // the busiest first; executors without a network: empty
 };
 
 }  // namespace trainyard

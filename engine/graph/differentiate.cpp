@@ -16,7 +16,8 @@ namespace {
 class Differentiator {
  public:
   Differentiator(const StagedGraph& staged, const SoftwareProfile& software, DType grad_dtype)
-      : staged_(staged), software_(software) {
+      : staged_(staged),
+        software_(software) {
     out_.graph = staged.graph;
     out_.num_stages = staged.num_stages;
     out_.forward.reserve(staged.graph.ops.size());
@@ -100,7 +101,8 @@ class Differentiator {
     add.kind = OpKind::kAdd;
     add.attrs = {};
     // A transfer's gradient arrives on the stage that sent the value.
-    if (op_at(user).kind == OpKind::kSend) add.stage = instruction(user, OpPart::kForward).stage - 1;
+    if (op_at(user).kind == OpKind::kSend)
+      add.stage = instruction(user, OpPart::kForward).stage - 1;
     add.reads = {sum, part};
     const TensorId total = new_gradient(id, ".sum");
     add.writes = {total};
@@ -306,12 +308,14 @@ class Differentiator {
     for (std::size_t i = 1; i < list.size(); ++i) {
       if (!is_collective(list[i].kind)) continue;
       std::size_t to = i;
-      while (to > 0 && !is_communication(list[to - 1].kind) && !writes_any(list[to - 1], list[i].reads)) {
+      while (to > 0 && !is_communication(list[to - 1].kind) &&
+             !writes_any(list[to - 1], list[i].reads)) {
         --to;
       }
       // Not across anything but weight gradients: other work is not waiting to be hidden behind.
       std::size_t first = i;
-      while (first > to && (list[first - 1].part == OpPart::kWeightGrad || !list[first - 1].accumulates.empty())) {
+      while (first > to && (list[first - 1].part == OpPart::kWeightGrad ||
+                            !list[first - 1].accumulates.empty())) {
         --first;
       }
       std::rotate(list.begin() + static_cast<std::ptrdiff_t>(first),

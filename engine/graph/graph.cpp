@@ -189,8 +189,7 @@ std::string find_shape_problem(const Graph& graph, const Op& op) {
       if (!fits || y.back() != q) return "heads do not match " + to_text(input(0));
       return {};
     }
-    default:
-      return {};
+    default: return {};
   }
 }
 

@@ -27,24 +27,25 @@ std::int64_t num_elements(const Shape& shape);  // saturates instead of overflow
 /// What an op needs to know beside its operands. Unused fields keep their defaults, so that two ops
 /// that do the same compare equal.
 struct OpAttrs {
-  std::int32_t heads = 0;      // attention ops, rope: query heads (of this rank, after sharding)
-  std::int32_t kv_heads = 0;   // the same for key and value heads
+  std::int32_t heads = 0;     // attention ops, rope: query heads (of this rank, after sharding)
+  std::int32_t kv_heads = 0;  // the same for key and value heads
   std::int32_t head_dim = 0;
-  bool packed = false;         // attention ops: one input holds q, k and v; else q and kv apart
+  bool packed = false;  // attention ops: one input holds q, k and v; else q and kv apart
   bool causal = false;
-  bool has_mask = false;       // padding mask [B, S_k] among the inputs
-  bool has_bias = false;       // linear, bias_dropout_add: a bias; attention: a trained score bias
-  float rate = 0;              // dropout probability
-  float share = 1;             // sum_squares: 1/n for gradients that n ranks of the norm hold alike
-  std::int8_t dim = -1;        // all_gather, reduce_scatter, slice: the tensor dim concerned; -1: flat
-  bool maximum = false;           // all_reduce: the largest, not the sum
-  bool partial_gradient = false;  // all_gather: its gradient arrives as partial sums (column linear)
-  float scale = 1;             // attention: of q k^T (T5: 1); linear: of x w^T (T5's tied LM head)
-  bool tanh_gelu = false;      // gelu, bias_gelu, geglu: the tanh approximation (GPT-2, T5 1.1)
-  float eps = 0;               // layer_norm, rms_norm: added to the variance
-  float rope_base = 0;         // rope: angle of pair i is position * base^(-2i / head_dim)
+  bool has_mask = false;  // padding mask [B, S_k] among the inputs
+  bool has_bias = false;  // linear, bias_dropout_add: a bias; attention: a trained score bias
+  float rate = 0;         // dropout probability
+  float share = 1;        // sum_squares: 1/n for gradients that n ranks of the norm hold alike
+  std::int8_t dim = -1;   // all_gather, reduce_scatter, slice: the tensor dim concerned; -1: flat
+  bool maximum = false;   // all_reduce: the largest, not the sum
+  bool partial_gradient =
+      false;               // all_gather: its gradient arrives as partial sums (column linear)
+  float scale = 1;         // attention: of q k^T (T5: 1); linear: of x w^T (T5's tied LM head)
+  bool tanh_gelu = false;  // gelu, bias_gelu, geglu: the tanh approximation (GPT-2, T5 1.1)
+  float eps = 0;           // layer_norm, rms_norm: added to the variance
+  float rope_base = 0;     // rope: angle of pair i is position * base^(-2i / head_dim)
   std::int32_t first_sample = 0;  // dropouts: of the microbatch; half of it for its second half
-  std::int32_t vocab = 0;      // cross_entropy and its parts: classes; further columns are padding
+  std::int32_t vocab = 0;  // cross_entropy and its parts: classes; further columns are padding
   friend bool operator==(const OpAttrs&, const OpAttrs&) = default;
 };
 
@@ -55,7 +56,8 @@ enum class TensorRole : std::uint8_t {
   kParameterGradient  // accumulated over the microbatches of a step
 };
 
-/// How Megatron's tensor parallelism splits the parameter's op; other methods choose for themselves.
+/// How Megatron's tensor parallelism splits the parameter's op; other methods choose for
+/// themselves.
 enum class SplitHint : std::uint8_t {
   kNone,        // replicated
   kColumn,      // output features (linear weight dim 0, its bias)
@@ -75,33 +77,34 @@ struct Tensor {
   std::int64_t alias_offset =
       0;  // of a view: first element, along the last dim; of half a batch: of all
   bool needs_gradient = false;
-  bool on_host = false;         // in the memory of the device's host
+  bool on_host = false;  // in the memory of the device's host
   ShardingSpec spec;
 };
 
-/// One of several weights that a parameter holds one behind the other along dim 0: q, k, v; gate, up.
-/// Split by columns, a rank holds its share of each, in the same order.
+/// One of several weights that a parameter holds one behind the other along dim 0: q, k, v; gate,
+/// up. Split by columns, a rank holds its share of each, in the same order.
 struct ParameterPart {
-  const char* name = "";      // replaces the last component of the module's path: "q"
-  std::int64_t rows = 0;      // global
-  float deviation = 0.02F;    // of its normal initial values
+  const char* name = "";    // replaces the last component of the module's path: "q"
+  std::int64_t rows = 0;    // global
+  float deviation = 0.02F;  // of its normal initial values
 };
 
 /// Initial values.
 enum class Init : std::uint8_t { kNormal, kZeros, kOnes };
 
 struct Parameter {
-  std::string name;         // "decoder.layers.3.mlp.fc1.weight"
-  Shape shape;              // global, without padding of the vocabulary
-  Shape padded;             // global, with it; equal to shape for all other parameters
-  TensorId tensor = -1;     // -1: counted but not trained (BERT's pooler without next-sentence head)
+  std::string name;      // "decoder.layers.3.mlp.fc1.weight"
+  Shape shape;           // global, without padding of the vocabulary
+  Shape padded;          // global, with it; equal to shape for all other parameters
+  TensorId tensor = -1;  // -1: counted but not trained (BERT's pooler without next-sentence head)
   SplitHint split = SplitHint::kNone;
-  bool head = false;        // belongs to the training head, not to the base model
-  bool decay = true;        // weight decay applies (not to biases and norms)
+  bool head = false;  // belongs to the training head, not to the base model
+  bool decay = true;  // weight decay applies (not to biases and norms)
   Init init = Init::kNormal;
-  float deviation = 0.02F;  // kNormal, where there are no parts
+  float deviation = 0.02F;                                 // kNormal, where there are no parts
   boost::container::small_vector<ParameterPart, 3> parts;  // empty: one weight
-  bool partial_gradient = false;  // set by sharding: each tp rank holds a partial sum of its gradient
+  bool partial_gradient =
+      false;  // set by sharding: each tp rank holds a partial sum of its gradient
 };
 
 struct Op {
@@ -110,9 +113,11 @@ struct Op {
   boost::container::small_vector<TensorId, 4> inputs;
   boost::container::small_vector<TensorId, 2> outputs;
   std::int32_t module = 0;  // index into Graph::modules
-  std::int32_t layer = -1;  // transformer layer in execution order (T5: encoder then decoder); -1: ends
-  std::int8_t sublayer = 0;  // of the layer: attention 0, MLP 1; in T5's decoder cross-attention 1, MLP 2
-  std::int8_t half = 0;     // 1, 2: works on this half of the microbatch's sequences; 0: on all
+  std::int32_t layer =
+      -1;  // transformer layer in execution order (T5: encoder then decoder); -1: ends
+  std::int8_t sublayer =
+      0;  // of the layer: attention 0, MLP 1; in T5's decoder cross-attention 1, MLP 2
+  std::int8_t half = 0;  // 1, 2: works on this half of the microbatch's sequences; 0: on all
 };
 
 struct Graph {
@@ -122,9 +127,10 @@ struct Graph {
   std::vector<Parameter> parameters;
   std::vector<std::string> modules;  // paths: "decoder.layers.3.mlp.fc1"
   TensorId loss = -1;
-  std::int32_t num_layers = 0;       // 1 + largest Op::layer
+  std::int32_t num_layers = 0;         // 1 + largest Op::layer
   Flop model_flop_per_microbatch = 0;  // forward, matrix products of the unsharded, unpadded model
-  std::vector<Graph> smaller = {};     // where microbatches differ in size: the same model for the others, largest first
+  std::vector<Graph> smaller =
+      {};  // where microbatches differ in size: the same model for the others, largest first
 };
 
 /// Everything of `graph` but its ops: what a pass that rewrites a graph op by op starts from.
@@ -137,8 +143,8 @@ struct ParameterCount {
 ParameterCount count_parameters(const Graph& graph);
 
 /// Why `graph` is not a well-formed graph (the op and tensor at fault); empty when it is.
-/// Checks execution order, one producer each, layers in ascending order, shapes, that whatever needs
-/// a gradient is read by something, and that the loss exists.
+/// Checks execution order, one producer each, layers in ascending order, shapes, that whatever
+/// needs a gradient is read by something, and that the loss exists.
 std::string find_violation(const Graph& graph);
 
 }  // namespace trainyard

@@ -28,7 +28,7 @@ struct AttentionShape {
 /// How a parameter starts, and what it consists of.
 struct ParameterForm {
   Init init = Init::kNormal;
-  double deviation = 0.02;           // of kNormal
+  double deviation = 0.02;                                      // of kNormal
   boost::container::small_vector<ParameterPart, 3> parts = {};  // of a fused weight
 };
 
@@ -58,8 +58,8 @@ class GraphBuilder {
 
   TensorId embedding(std::string_view module, TensorId tokens, TensorId table);  // [B,S] -> [B,S,D]
   /// x [.., in] -> [.., out]; creates module.weight [out, in] and, with bias, module.bias [out].
-  TensorId linear(std::string_view module, TensorId x, std::int64_t out, bool bias,
-                  SplitHint split, const ParameterForm& form = {});
+  TensorId linear(std::string_view module, TensorId x, std::int64_t out, bool bias, SplitHint split,
+                  const ParameterForm& form = {});
   /// LM head: `scale` x [B,S,D] times `table` [V,D] (tied or own), optional bias parameter [V].
   TensorId lm_head(std::string_view module, TensorId x, TensorId table, TensorId bias = -1,
                    double scale = 1);

@@ -22,15 +22,20 @@ OpInfo make_info(OpKind kind) {
     case kLoad: return {};
     case kEmbedding: return {.backward = F::kApart, .dw_saved_inputs = bits({0})};
     case kLinear:
-      return {.backward = F::kApart, .kernel = K::kMatmul, .dx_saved_inputs = bits({1}),
+      return {.backward = F::kApart,
+              .kernel = K::kMatmul,
+              .dx_saved_inputs = bits({1}),
               .dw_saved_inputs = bits({0})};
     case kAddBias: return {.backward = F::kApart, .alias_input = 0};
     case kLayerNorm:
     case kRmsNorm:
-      return {.backward = F::kFused, .dx_saved_inputs = bits({0, 1}), .dx_saved_outputs = bits({1})};
+      return {
+          .backward = F::kFused, .dx_saved_inputs = bits({0, 1}), .dx_saved_outputs = bits({1})};
     case kFlashAttention:
-      return {.backward = F::kApart, .kernel = K::kFlashAttention,
-              .dx_saved_inputs = bits({0, 1, 2, 3}), .dx_saved_outputs = bits({0, 1})};
+      return {.backward = F::kApart,
+              .kernel = K::kFlashAttention,
+              .dx_saved_inputs = bits({0, 1, 2, 3}),
+              .dx_saved_outputs = bits({0, 1})};
     case kTranspose: return {.backward = F::kApart};
     case kScores:
       return {.backward = F::kApart, .kernel = K::kBatchedMatmul, .dx_saved_inputs = bits({0, 1})};
@@ -54,7 +59,9 @@ OpInfo make_info(OpKind kind) {
     case kCrossEntropyMax:
     case kCrossEntropySum: return {};
     case kCrossEntropy:
-      return {.backward = F::kApart, .gradient_in = false, .dx_saved_inputs = bits({1}),
+      return {.backward = F::kApart,
+              .gradient_in = false,
+              .dx_saved_inputs = bits({1}),
               .dx_saved_outputs = bits({1})};
     case kEnterTensor:
     case kJoin:
@@ -104,8 +111,8 @@ void set_linear(KernelWork& work, OpPart part, std::span<const OperandShape> rea
     case OpPart::kInputGrad: work.m = rows(a), work.n = last(b), work.k = last(a); break;
     default: work.m = last(a), work.n = last(b), work.k = rows(a); break;
   }
-  work.flop = 2.0 * static_cast<double>(work.m) * static_cast<double>(work.n) *
-              static_cast<double>(work.k);
+  work.flop =
+      2.0 * static_cast<double>(work.m) * static_cast<double>(work.n) * static_cast<double>(work.k);
 }
 
 void set_attention(KernelWork& work, OpKind kind, OpPart part, const OpAttrs& attrs,
@@ -126,7 +133,8 @@ void set_attention(KernelWork& work, OpKind kind, OpPart part, const OpAttrs& at
     work.flop = (forward ? 4.0 : 10.0) * square * (attrs.causal ? 0.5 : 1.0);
     return;
   }
-  // The [B, N, Sq, Sk] operand: what scores writes (reads first in its backward), what context reads.
+  // The [B, N, Sq, Sk] operand: what scores writes (reads first in its backward), what context
+  // reads.
   const Shape* square = nullptr;
   if (kind == OpKind::kScores) square = forward ? writes[0].shape : reads[0].shape;
   if (kind == OpKind::kContext) square = forward ? reads[0].shape : reads[1].shape;
@@ -138,8 +146,9 @@ void set_attention(KernelWork& work, OpKind kind, OpPart part, const OpAttrs& at
   work.flop = 2.0 * static_cast<double>(num_elements(*square)) * head_dim * (forward ? 1.0 : 2.0);
 }
 
-KernelForm form_of(OpKind kind, OpPart part, const OpAttrs& attrs, std::span<const OperandShape> reads,
-                   std::span<const OperandShape> writes, std::span<const OperandShape> accumulates) {
+KernelForm form_of(OpKind kind, OpPart part, const OpAttrs& attrs,
+                   std::span<const OperandShape> reads, std::span<const OperandShape> writes,
+                   std::span<const OperandShape> accumulates) {
   KernelForm form;
   form.kind = kind;
   form.part = part;
@@ -186,7 +195,8 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
                        std::span<const OperandShape> accumulates) {
   KernelWork work;
   work.cls = op_info(kind).kernel;
-  if (kind == OpKind::kSlice && attrs.dim >= 0) work.cls = KernelClass::kMemoryBound;  // else a view
+  if (kind == OpKind::kSlice && attrs.dim >= 0)
+    work.cls = KernelClass::kMemoryBound;  // else a view
   work.kind = kind;
   work.part = part;
   if (work.cls == KernelClass::kNone) return work;
@@ -202,10 +212,12 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
       // Only the rows looked up are touched, not the whole table: tokens, rows in, rows out.
       if (part == OpPart::kForward) {
         work.bytes = size(reads[0]) + 2 * size(writes[0]);
-        work.m = num_elements(*reads[0].shape), work.n = last(*reads[1].shape), work.k = rows(*reads[1].shape);
+        work.m = num_elements(*reads[0].shape), work.n = last(*reads[1].shape),
+        work.k = rows(*reads[1].shape);
       } else {
         work.bytes = size(reads[1]) + 3 * size(reads[0]);  // gradient rows read, table rows updated
-        work.m = num_elements(*reads[1].shape), work.n = last(*reads[0].shape), work.k = rows(*accumulates[0].shape);
+        work.m = num_elements(*reads[1].shape), work.n = last(*reads[0].shape),
+        work.k = rows(*accumulates[0].shape);
       }
       break;
     case OpKind::kFlashAttention:
@@ -216,9 +228,7 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
     case OpKind::kDropout: work.head_dim = attrs.head_dim; break;  // of probabilities; else 0
     case OpKind::kAdd: work.of_gradients = !accumulates.empty(); break;
     case OpKind::kZero: work.of_gradients = true; break;
-    case OpKind::kDeviceCopy:
-      work.plain_copy = true;
-      break;
+    case OpKind::kDeviceCopy: work.plain_copy = true; break;
     case OpKind::kSlice:
       // Only the own shard is touched.
       work.bytes = 2 * size(writes[0]);

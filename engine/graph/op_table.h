@@ -2,8 +2,8 @@
 // how many instructions the backward comes, what a kernel of it computes and moves.
 //
 // Backward instructions read, in this order: the gradients of the outputs, the saved inputs, the
-// saved outputs. They write the gradients of the inputs that are activations and accumulate those of
-// the inputs that are parameters.
+// saved outputs. They write the gradients of the inputs that are activations and accumulate those
+// of the inputs that are parameters.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,21 @@
 namespace trainyard {
 
 enum class BackwardForm : std::uint8_t {
-  kNone,    // no gradient flows (integer inputs, statistics)
-  kAlias,   // the gradient of the output is the gradient of every input: no instruction
-  kApart,   // _dx for the inputs and _dw for the parameters: each only where needed
-  kFused,   // _b: both halves in one kernel
-  kSpecial, // collectives, views, transfers: differentiate.cpp says how
+  kNone,     // no gradient flows (integer inputs, statistics)
+  kAlias,    // the gradient of the output is the gradient of every input: no instruction
+  kApart,    // _dx for the inputs and _dw for the parameters: each only where needed
+  kFused,    // _b: both halves in one kernel
+  kSpecial,  // collectives, views, transfers: differentiate.cpp says how
 };
 
 struct OpInfo {
   BackwardForm backward = BackwardForm::kNone;
   KernelClass kernel = KernelClass::kMemoryBound;
-  bool gradient_in = true;            // the backward reads the output's gradient (a loss's does not)
-  std::uint8_t dx_saved_inputs = 0;   // bit i: _dx (or _b) reads input i
+  bool gradient_in = true;           // the backward reads the output's gradient (a loss's does not)
+  std::uint8_t dx_saved_inputs = 0;  // bit i: _dx (or _b) reads input i
   std::uint8_t dx_saved_outputs = 0;  // bit i: _dx (or _b) reads output i
   std::uint8_t dw_saved_inputs = 0;   // bit i: _dw reads input i
-  std::int8_t alias_input = -1;       // kApart, kFused: this input's gradient is the output's itself
+  std::int8_t alias_input = -1;  // kApart, kFused: this input's gradient is the output's itself
 };
 
 const OpInfo& op_info(OpKind kind);

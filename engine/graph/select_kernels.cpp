@@ -11,7 +11,10 @@ namespace {
 class KernelSelector {
  public:
   KernelSelector(const Graph& model, const SoftwareProfile& software, bool flash)
-      : model_(model), software_(software), flash_(flash), uses_(model.tensors.size(), 0) {
+      : model_(model),
+        software_(software),
+        flash_(flash),
+        uses_(model.tensors.size(), 0) {
     out_ = without_ops(model);
     out_.ops.reserve(model.ops.size() + model.ops.size() / 2);
     for (const Op& op : model.ops) {
@@ -165,7 +168,8 @@ class KernelSelector {
     Op context = derived(origin, OpKind::kContext);
     context.inputs = {x, v};
     if (software_.attention_transposes) {
-      const TensorId by_head = new_tensor(origin, "context", tensor(origin.outputs[0]).shape, dtype);
+      const TensorId by_head =
+          new_tensor(origin, "context", tensor(origin.outputs[0]).shape, dtype);
       context.outputs = {by_head};
       emit(std::move(context));
       Op transpose = derived(origin, OpKind::kTranspose);

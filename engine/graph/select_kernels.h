@@ -1,6 +1,7 @@
-// Pass: replaces what a model says (attention, linear with bias, dropout, add) by the kernels that the
-// chosen framework runs for it: flash or unfused attention, fused bias-gelu, fused bias-dropout-add.
-// What kernels are chosen decides what is saved for the backward, so this comes before everything else.
+// Pass: replaces what a model says (attention, linear with bias, dropout, add) by the kernels that
+// the chosen framework runs for it: flash or unfused attention, fused bias-gelu, fused
+// bias-dropout-add. What kernels are chosen decides what is saved for the backward, so this comes
+// before everything else.
 #pragma once
 
 #include "engine/cost/software_profile.h"

@@ -35,7 +35,9 @@ bool draws_mask(OpKind kind) {
 class BatchSplitter {
  public:
   explicit BatchSplitter(const Graph& in)
-      : in_(in), batched_(batched_tensors(in)), last_reader_(in.tensors.size(), 0) {
+      : in_(in),
+        batched_(batched_tensors(in)),
+        last_reader_(in.tensors.size(), 0) {
     for (std::size_t i = 0; i < in.ops.size(); ++i) {
       for (TensorId input : in.ops[i].inputs) last_reader_[static_cast<std::size_t>(input)] = i;
     }

@@ -18,9 +18,9 @@ void add(MemoryParts& to, const MemoryParts& part) {
 
 /// What one run of a segment does to the bytes alive.
 struct Profile {
-  MemoryParts net{};             // after the last op
-  MemoryParts at_peak{};         // at the op after which the total is largest
-  Bytes peak = 0;          // sum(at_peak), >= 0: the start counts too
+  MemoryParts net{};      // after the last op
+  MemoryParts at_peak{};  // at the op after which the total is largest
+  Bytes peak = 0;         // sum(at_peak), >= 0: the start counts too
   std::size_t peak_op = 0;
 };
 
@@ -40,8 +40,8 @@ class MemoryCounter {
       root_.push_back(storage_root(program, static_cast<ValueId>(v)));
       const Bytes bytes = size_in_bytes(program.values[v]);
       const bool activation = program.values[v].memory == MemoryClass::kActivation;
-      bytes_.push_back(activation ? std::llround(static_cast<double>(bytes) * fixed.activation_factor)
-                                  : bytes);
+      bytes_.push_back(
+          activation ? std::llround(static_cast<double>(bytes) * fixed.activation_factor) : bytes);
     }
     for (const Segment& segment : program.segments) profiles_.push_back(profile(segment));
   }
@@ -52,7 +52,8 @@ class MemoryCounter {
     MemoryStep step;
     step.after = standing(list);
     step.after[static_cast<std::size_t>(MemoryClass::kBuffer)] += fixed_.buffers;
-    step.after[static_cast<std::size_t>(MemoryClass::kGradient)] += fixed_.gradients_per_parameter * parameters_;
+    step.after[static_cast<std::size_t>(MemoryClass::kGradient)] +=
+        fixed_.gradients_per_parameter * parameters_;
     step.at_peak = step.after;
     visit(step);
     const auto run = [&](SegmentId id, const std::array<Microbatch, 2>& mb) {
@@ -62,7 +63,8 @@ class MemoryCounter {
       step.peak_op = p.peak_op;
       step.at_peak = step.after;
       add(step.at_peak, p.at_peak);
-      if (updates(id)) step.at_peak[static_cast<std::size_t>(MemoryClass::kGradient)] += step_copies_;
+      if (updates(id))
+        step.at_peak[static_cast<std::size_t>(MemoryClass::kGradient)] += step_copies_;
       add(step.after, p.net);
       visit(step);
     };
@@ -96,9 +98,10 @@ class MemoryCounter {
     peak.buffers = best[static_cast<std::size_t>(MemoryClass::kBuffer)];
     peak.instant = instant;
     peak.host = host_;
-    // The copies are as large as weights: blocks that activations have left are too small for them, and the other
-    // way round they are not split. So the allocator has room for both.
-    peak.cached = fixed_.cached + fixed_.cached_per_parameter * parameters_ + without_copies + step_copies_ - peak.total;
+    // The copies are as large as weights: blocks that activations have left are too small for them,
+    // and the other way round they are not split. So the allocator has room for both.
+    peak.cached = fixed_.cached + fixed_.cached_per_parameter * parameters_ + without_copies +
+                  step_copies_ - peak.total;
     return peak;
   }
 
@@ -135,7 +138,9 @@ class MemoryCounter {
         for (const Operand& operand : op.reads) {
           const Value& v = value(operand.value);
           first_touch(operand);
-          if (in_arena(v)) p.net[static_cast<std::size_t>(v.memory)] -= bytes_[static_cast<std::size_t>(operand.value)];
+          if (in_arena(v))
+            p.net[static_cast<std::size_t>(v.memory)] -=
+                bytes_[static_cast<std::size_t>(operand.value)];
         }
         continue;
       }
@@ -151,17 +156,18 @@ class MemoryCounter {
     return p;
   }
 
-  /// Persistent values and pools of the rank that runs this list, whatever the call; of its replicas the one that
-  /// owns most (owners.h). Marks, not sets:
-  /// a pipeline may have as many lists as the Program has layers.
+  /// Persistent values and pools of the rank that runs this list, whatever the call; of its
+  /// replicas the one that owns most (owners.h). Marks, not sets: a pipeline may have as many lists
+  /// as the Program has layers.
   MemoryParts standing(const RankClass& list) {
     ++mark_;
     host_ = 0;
     parameters_ = 0;
     MemoryParts parts{};
     pools_.clear();
-    std::map<std::int16_t, MemoryParts> owned;    // persistent, by owner
-    std::map<std::int16_t, std::int64_t> updated;  // gradients that the update reads, by owner of the weights
+    std::map<std::int16_t, MemoryParts> owned;  // persistent, by owner
+    std::map<std::int16_t, std::int64_t>
+        updated;  // gradients that the update reads, by owner of the weights
     const auto see = [&](const Operand& operand) {
       const ValueId root = root_[static_cast<std::size_t>(operand.value)];
       const Value& v = value(root);
@@ -171,8 +177,10 @@ class MemoryCounter {
         slot = std::max(slot, bytes_[static_cast<std::size_t>(root)]);
       }
       if (v.scope != Scope::kPersistent || !first(value_mark_, root)) return;
-      (v.owner >= 0 ? owned[v.owner] : parts)[static_cast<std::size_t>(v.memory)] += bytes_[static_cast<std::size_t>(root)];
-      if (v.memory == MemoryClass::kParameter) parameters_ += bytes_[static_cast<std::size_t>(root)] / size_in_bytes(v.dtype);
+      (v.owner >= 0 ? owned[v.owner] : parts)[static_cast<std::size_t>(v.memory)] +=
+          bytes_[static_cast<std::size_t>(root)];
+      if (v.memory == MemoryClass::kParameter)
+        parameters_ += bytes_[static_cast<std::size_t>(root)] / size_in_bytes(v.dtype);
     };
     const auto see_segment = [&](SegmentId id) {
       if (!first(segment_mark_, id)) return;
@@ -190,10 +198,12 @@ class MemoryCounter {
       see_segment(call.segment);
       for (const auto& [at, inner] : call.inside) see_segment(inner);
     }
-    const auto fullest = std::max_element(owned.begin(), owned.end(),
-                                          [](const auto& a, const auto& b) { return sum(a.second) < sum(b.second); });
+    const auto fullest = std::max_element(
+        owned.begin(), owned.end(),
+        [](const auto& a, const auto& b) { return sum(a.second) < sum(b.second); });
     if (fullest != owned.end()) add(parts, fullest->second);
-    step_copies_ = fixed_.step_copy * (updated[-1] + (fullest == owned.end() ? 0 : updated[fullest->first]));
+    step_copies_ =
+        fixed_.step_copy * (updated[-1] + (fullest == owned.end() ? 0 : updated[fullest->first]));
     for (const PoolId pool : pools_) {
       Bytes& slot = slot_[static_cast<std::size_t>(pool)];
       const Pool& of = program_.pools[static_cast<std::size_t>(pool)];
@@ -212,17 +222,18 @@ class MemoryCounter {
 
   const Program& program_;
   const FixedMemory& fixed_;
-  std::vector<ValueId> root_;      // [value]: its storage
-  std::vector<Bytes> bytes_;       // [value]
+  std::vector<ValueId> root_;  // [value]: its storage
+  std::vector<Bytes> bytes_;   // [value]
   std::array<std::vector<std::int32_t>, 2>
-      touched_by_;  // [slot][storage root]: the segment that last touched it
+      touched_by_;                 // [slot][storage root]: the segment that last touched it
   std::vector<Profile> profiles_;  // [segment]
-  std::int32_t mark_ = 0;                                            // of the list being counted
+  std::int32_t mark_ = 0;          // of the list being counted
   // Of it: pools on the host, elements of weights, copies of gradients that the update makes.
   Bytes host_ = 0;
   std::int64_t parameters_ = 0;
   Bytes step_copies_ = 0;
-  std::vector<std::int32_t> value_mark_, segment_mark_, pool_mark_;  // the last list that touched it
+  std::vector<std::int32_t> value_mark_, segment_mark_,
+      pool_mark_;              // the last list that touched it
   std::vector<Bytes> slot_;    // [pool]: its largest value on this list; 0 between lists
   std::vector<PoolId> pools_;  // that this list touches
 };

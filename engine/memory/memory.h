@@ -1,12 +1,14 @@
 // Pass: how much device memory every pipeline rank needs, when, and for what.
 //
 // Counted in issue order from the Program alone (engine/program/README.md, rule 3): an arena value
-// takes its storage at the first write in issue order and gives it back at its `free`; pools hold all
-// their slots all the time, or all bytes of the persistent buffer that these lie in. So the peak is the same in every executor. Of ranks that run one list, that with the
-// most optimizer state counts.
+// takes its storage at the first write in issue order and gives it back at its `free`; pools hold
+// all their slots all the time, or all bytes of the persistent buffer that these lie in. So the
+// peak is the same in every executor. Of ranks that run one list, that with the most optimizer
+// state counts.
 //
-// A framework holds more than the Program's values: FixedMemory. Beside the total, its caching allocator keeps blocks
-// in which nothing lives, and gives them back where the device is full: a driver shows them, but no plan needs them.
+// A framework holds more than the Program's values: FixedMemory. Beside the total, its caching
+// allocator keeps blocks in which nothing lives, and gives them back where the device is full: a
+// driver shows them, but no plan needs them.
 #pragma once
 
 #include <array>
@@ -27,26 +29,28 @@ struct MemoryPeak {
   Bytes gradients = 0;
   Bytes optimizer_state = 0;  // fp32 master weights and moments
   Bytes activations = 0;
-  Bytes buffers = 0;          // pools, and what the software profile adds (context, communicators)
-  Bytes host = 0;             // pools in the memory of the host, all the time; in no other figure
-  Bytes cached = 0;           // what the allocator keeps beside the total while the device has room; in no other figure
-  std::string instant;        // "0F7 op 41" (op_place())
+  Bytes buffers = 0;  // pools, and what the software profile adds (context, communicators)
+  Bytes host = 0;     // pools in the memory of the host, all the time; in no other figure
+  Bytes cached =
+      0;  // what the allocator keeps beside the total while the device has room; in no other figure
+  std::string instant;  // "0F7 op 41" (op_place())
 };
 
-/// What a rank holds beside the Program's values. Bytes "per parameter" are of each one that the rank holds.
+/// What a rank holds beside the Program's values. Bytes "per parameter" are of each one that the
+/// rank holds.
 struct FixedMemory {
-  Bytes buffers = 0;                   // context, communicators
-  Bytes gradients_per_parameter = 0;   // copies of gradients, all the time
-  double activation_factor = 1;        // bytes that an activation takes over those of its value
-  Bytes step_copy = 0;                 // of each gradient that a rank updates by, while it does (phase U)
-  Bytes cached = 0;                    // kept by the allocator, whatever lives
+  Bytes buffers = 0;                  // context, communicators
+  Bytes gradients_per_parameter = 0;  // copies of gradients, all the time
+  double activation_factor = 1;       // bytes that an activation takes over those of its value
+  Bytes step_copy = 0;  // of each gradient that a rank updates by, while it does (phase U)
+  Bytes cached = 0;     // kept by the allocator, whatever lives
   Bytes cached_per_parameter = 0;
 };
 
 FixedMemory fixed_memory(const SoftwareProfile& software, DType precision);
 
-/// Whether the largest total is no further from the capacity, on either side, than predictions are known to be off:
-/// `error` of the capacity.
+/// Whether the largest total is no further from the capacity, on either side, than predictions are
+/// known to be off: `error` of the capacity.
 bool may_fit(const std::vector<MemoryPeak>& peaks, Bytes capacity, double error);
 
 /// Of what the allocator keeps on a rank, what there is room for.
@@ -59,13 +63,13 @@ inline constexpr std::size_t kNumMemoryClasses = 5;
 using MemoryParts = std::array<Bytes, kNumMemoryClasses>;  // bytes alive, by MemoryClass
 Bytes sum(const MemoryParts& parts);
 
-/// What one run of a segment does to the bytes alive on the device; the first of a list has no segment (-1) and is
-/// what lives before the step: persistent values, pools, fixed memory.
+/// What one run of a segment does to the bytes alive on the device; the first of a list has no
+/// segment (-1) and is what lives before the step: persistent values, pools, fixed memory.
 struct MemoryStep {
   SegmentId segment = -1;
   std::array<Microbatch, 2> mb = {-1, -1};  // Call's
-  std::size_t peak_op = 0;  // after its writes the total is largest
-  MemoryParts at_peak{};    // the total is at least that of the step before
+  std::size_t peak_op = 0;                  // after its writes the total is largest
+  MemoryParts at_peak{};                    // the total is at least that of the step before
   MemoryParts after{};
 };
 

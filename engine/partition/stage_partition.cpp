@@ -13,7 +13,10 @@ namespace {
 class StageCutter {
  public:
   StageCutter(const Graph& in, int num_stages, int tensor, bool scatter, std::int32_t turning_stage)
-      : in_(in), tensor_(tensor), scatter_(scatter && tensor > 1), turn_(turning_stage) {
+      : in_(in),
+        tensor_(tensor),
+        scatter_(scatter && tensor > 1),
+        turn_(turning_stage) {
     out_.num_stages = num_stages;
     Graph& graph = out_.graph;
     graph = without_ops(in);
@@ -166,8 +169,8 @@ std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t nu
     first.insert(first.end(), partition.cuts.begin(), partition.cuts.end());
   } else {
     const std::int64_t units = num_layers + (partition.ends ? 2 : 0);
-    const std::int64_t each = partition.uneven ? (units + num_stages - 1) / num_stages
-                                               : units / num_stages;
+    const std::int64_t each =
+        partition.uneven ? (units + num_stages - 1) / num_stages : units / num_stages;
     for (std::int64_t stage = 0; stage < num_stages; ++stage) {
       const std::int64_t before = stage * each - (partition.ends && stage > 0 ? 1 : 0);
       first.push_back(std::min(before, num_layers));

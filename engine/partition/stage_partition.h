@@ -2,8 +2,8 @@
 //
 // A value that a later stage reads crosses every cut on its way (relayed, so that transfers connect
 // neighbours only, and its gradients add up on the way back). Data inputs are loaded where they are
-// read. Under tensor parallelism a replicated value is sent as one slice per rank and gathered where
-// it is read (`scatter_gather`).
+// read. Under tensor parallelism a replicated value is sent as one slice per rank and gathered
+// where it is read (`scatter_gather`).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 namespace trainyard {
 
 struct StagedGraph {
-  Graph graph;                      // with load, slice, send (the transfer; forward half) and all_gather ops
+  Graph graph;  // with load, slice, send (the transfer; forward half) and all_gather ops
   std::vector<std::int32_t> stage;  // [op]: for a transfer the receiving stage
   int num_stages = 1;
 };

@@ -10,15 +10,11 @@ constexpr std::size_t kNumParts = 4;
 
 Part part_of(ActionPhase phase) {
   switch (phase) {
-    case ActionPhase::kForward:
-      return Part::kForward;
+    case ActionPhase::kForward: return Part::kForward;
     case ActionPhase::kRecompute:
-    case ActionPhase::kEarlyRecompute:
-      return Part::kRecompute;
-    case ActionPhase::kBackwardWeight:
-      return Part::kWeight;
-    default:
-      return Part::kBackward;
+    case ActionPhase::kEarlyRecompute: return Part::kRecompute;
+    case ActionPhase::kBackwardWeight: return Part::kWeight;
+    default: return Part::kBackward;
   }
 }
 
@@ -30,14 +26,16 @@ ActionPlaces::ActionPlaces(const ProgramDraft& draft, const PipelineSchedule& sc
   for (const auto& of_rank : calls) {
     for (std::size_t i = 0; i < of_rank.size(); ++i) {
       for (const Action* action : actions_of(of_rank[i])) {
-        position_[index_of(action->stage, part_of(action->phase), action->microbatch)] = static_cast<std::int32_t>(i);
+        position_[index_of(action->stage, part_of(action->phase), action->microbatch)] =
+            static_cast<std::int32_t>(i);
       }
     }
   }
 }
 
 std::size_t ActionPlaces::index_of(std::int32_t stage, Part part, Microbatch mb) const {
-  return (static_cast<std::size_t>(stage) * kNumParts + static_cast<std::size_t>(part)) * num_microbatches_ +
+  return (static_cast<std::size_t>(stage) * kNumParts + static_cast<std::size_t>(part)) *
+             num_microbatches_ +
          static_cast<std::size_t>(mb);
 }
 
@@ -46,17 +44,12 @@ SegmentId ActionPlaces::segment_of(const Action& action) const {
   // A stage whose R would do nothing has none to call, and its backwards are alike.
   const bool behind = (*this)(action.stage, Part::kRecompute, action.microbatch) >= 0;
   switch (action.phase) {
-    case ActionPhase::kForward:
-      return stage.forward;
-    case ActionPhase::kBackward:
-      return stage.backward[behind ? 1 : 0];
-    case ActionPhase::kBackwardInput:
-      return stage.input[behind ? 1 : 0];
-    case ActionPhase::kBackwardWeight:
-      return stage.weight;
+    case ActionPhase::kForward: return stage.forward;
+    case ActionPhase::kBackward: return stage.backward[behind ? 1 : 0];
+    case ActionPhase::kBackwardInput: return stage.input[behind ? 1 : 0];
+    case ActionPhase::kBackwardWeight: return stage.weight;
     case ActionPhase::kRecompute:
-    case ActionPhase::kEarlyRecompute:
-      return stage.recompute;
+    case ActionPhase::kEarlyRecompute: return stage.recompute;
   }
   return -1;
 }

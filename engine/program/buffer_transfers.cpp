@@ -14,7 +14,9 @@ namespace {
 class TransferBufferer {
  public:
   TransferBufferer(ProgramDraft& draft, Bytes buffer)
-      : draft_(draft), program_(draft.program), buffer_(buffer) {}
+      : draft_(draft),
+        program_(draft.program),
+        buffer_(buffer) {}
 
   void run() {
     for (std::size_t i = 0; i < draft_.stages.size(); ++i) {

@@ -23,7 +23,8 @@ void add_host_waits(ProgramDraft& draft) {
   for (const auto& stage : draft.stages) {
     for (const SegmentId segment :
          {stage.forward, stage.backward[0], stage.backward[1], stage.input[0], stage.input[1]}) {
-      if (segment >= 0) wait_for_last_kernel(draft.program.segments[static_cast<std::size_t>(segment)]);
+      if (segment >= 0)
+        wait_for_last_kernel(draft.program.segments[static_cast<std::size_t>(segment)]);
     }
   }
   for (const auto& [parts, pair] : draft.pairs) {

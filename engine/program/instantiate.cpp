@@ -8,9 +8,9 @@
 
 #include "engine/base/error.h"
 #include "engine/config/microbatch_sizes.h"
+#include "engine/graph/tensor_storage.h"
 #include "engine/program/last_uses.h"
 #include "engine/program/storage_touches.h"
-#include "engine/graph/tensor_storage.h"
 
 namespace trainyard {
 
@@ -22,8 +22,8 @@ class Instantiator {
  public:
   /// Adds to `draft` what microbatches of one size need; `size`: which, `suffix`: of its names.
   Instantiator(const TrainingGraph& training, const std::vector<StageForm>& forms,
-               const ParallelConfig& parallel, const TrainingConfig& config, DType grad_dtype, int horizon,
-               ProgramDraft& draft, std::size_t size, std::string suffix)
+               const ParallelConfig& parallel, const TrainingConfig& config, DType grad_dtype,
+               int horizon, ProgramDraft& draft, std::size_t size, std::string suffix)
       : training_(training),
         forms_(forms),
         turning_stage_(trainyard::turning_stage(forms)),
@@ -41,7 +41,8 @@ class Instantiator {
   void run() {
     if (size_ == 0) {
       set_up();
-      draft_.plan = plan_buckets(training_, forms_, parallel_, config_, grad_dtype_, draft_.program);
+      draft_.plan =
+          plan_buckets(training_, forms_, parallel_, config_, grad_dtype_, draft_.program);
     }
     draft_.stages.resize((size_ + 1) * static_cast<std::size_t>(training_.num_stages));
     split_by_stage();
@@ -66,7 +67,8 @@ class Instantiator {
   }
   std::int32_t rank_of(std::int32_t stage) const { return form(stage).rank; }
   StageSegments& segments_of(std::int32_t stage) {
-    return draft_.stages[size_ * static_cast<std::size_t>(training_.num_stages) + static_cast<std::size_t>(stage)];
+    return draft_.stages[size_ * static_cast<std::size_t>(training_.num_stages) +
+                         static_cast<std::size_t>(stage)];
   }
 
   void set_up() {
@@ -75,7 +77,8 @@ class Instantiator {
     draft_.forms = forms_;
     Program& p = program();
     p.mesh.size = {parallel_.pipeline, parallel_.data, parallel_.context, 1, parallel_.tensor};
-    p.modules.insert(p.modules.end(), training_.graph.modules.begin(), training_.graph.modules.end());
+    p.modules.insert(p.modules.end(), training_.graph.modules.begin(),
+                     training_.graph.modules.end());
     p.groups = {{"tp", {Axis::kTp}, {}}, {"dp", {Axis::kDp}, {}}};
     p.transfers = {{Axis::kPp, 1}, {Axis::kPp, -1}};
     p.values.reserve(training_.graph.tensors.size());
@@ -174,7 +177,8 @@ class Instantiator {
   PoolId pool(const std::string& name, Space space) {
     auto& pools = program().pools;
     if (size_ > 0) {
-      const auto known = std::find_if(pools.begin(), pools.end(), [&](const Pool& p) { return p.name == name; });
+      const auto known =
+          std::find_if(pools.begin(), pools.end(), [&](const Pool& p) { return p.name == name; });
       if (known != pools.end()) return static_cast<PoolId>(known - pools.begin());
     }
     pools.push_back({name, 0, space});
@@ -184,7 +188,9 @@ class Instantiator {
   /// What a stage copies to its host: tensors of one size share a pool.
   PoolId host_pool(std::int32_t stage, Bytes bytes) {
     const auto [it, fresh] = host_pools_.try_emplace({stage, bytes}, -1);
-    if (fresh) it->second = pool("offload@" + std::to_string(stage) + "." + std::to_string(bytes), Space::kHost);
+    if (fresh)
+      it->second =
+          pool("offload@" + std::to_string(stage) + "." + std::to_string(bytes), Space::kHost);
     return it->second;
   }
 
@@ -248,7 +254,8 @@ class Instantiator {
     program().segments[static_cast<std::size_t>(id)].ops = std::move(ops);
     SegmentId ahead = -1;
     for (const Instruction* load : placed.ahead) {
-      ahead = one_op_segment(ahead, stage, std::string("LOAD_") + letter(phase) + suffix, make_op(*load, stage));
+      ahead = one_op_segment(ahead, stage, std::string("LOAD_") + letter(phase) + suffix,
+                             make_op(*load, stage));
     }
     if (ahead >= 0) draft_.loads_ahead[id] = ahead;
     return id;
@@ -256,7 +263,8 @@ class Instantiator {
 
   static void add_once(ProgramOp& free, ValueId storage) {
     const Operand operand{storage, 0};
-    if (std::find(free.reads.begin(), free.reads.end(), operand) == free.reads.end()) free.reads.push_back(operand);
+    if (std::find(free.reads.begin(), free.reads.end(), operand) == free.reads.end())
+      free.reads.push_back(operand);
   }
 
   /// Whether the storage of `r` is done with after its last use in this phase.
@@ -271,14 +279,10 @@ class Instantiator {
   /// What may still touch a storage once a segment of this phase has run.
   static TouchSet touched_behind(Phase phase) {
     switch (phase) {
-      case Phase::kForward:
-        return kSendF | kRecompute | kReceiveB | kBackward | kSendB | kWeight;
-      case Phase::kRecompute:
-        return kReceiveB | kBackward | kSendB | kWeight;
-      case Phase::kBackwardInput:
-        return kSendB | kWeight;
-      default:
-        return kSendB;
+      case Phase::kForward: return kSendF | kRecompute | kReceiveB | kBackward | kSendB | kWeight;
+      case Phase::kRecompute: return kReceiveB | kBackward | kSendB | kWeight;
+      case Phase::kBackwardInput: return kSendB | kWeight;
+      default: return kSendB;
     }
   }
 
@@ -339,8 +343,7 @@ class Instantiator {
 
   /// Of storages that both stages at the turn touch, those that are touched alike share a segment.
   void add_turn_frees() {
-    std::map<std::pair<TouchSet, TouchSet>, ProgramOp>
-        frees;  // (by turning, by the one before)
+    std::map<std::pair<TouchSet, TouchSet>, ProgramOp> frees;  // (by turning, by the one before)
     for (std::size_t id = 0; id < touched_.size(); ++id) {
       const ValueId known = value_of_[id];
       if (!touched_[id].handed_over() || known < 0 || known == draft_.loss) continue;
@@ -361,7 +364,8 @@ class Instantiator {
     if (tensor_of_.empty()) {
       tensor_of_.assign(program().values.size(), -1);
       for (std::size_t t = 0; t < value_of_.size(); ++t) {
-        if (value_of_[t] >= 0) tensor_of_[static_cast<std::size_t>(value_of_[t])] = static_cast<TensorId>(t);
+        if (value_of_[t] >= 0)
+          tensor_of_[static_cast<std::size_t>(value_of_[t])] = static_cast<TensorId>(t);
       }
     }
     return touched_[static_cast<std::size_t>(root(tensor_of_[static_cast<std::size_t>(value)]))];
@@ -377,19 +381,19 @@ class Instantiator {
   ProgramDraft& draft_;
   std::size_t size_;
   std::string suffix_;
-  std::vector<ValueId> value_of_;          // [tensor]
-  std::vector<Touches> touched_;           // [storage root]
-  LastUses last_uses_;                     // of the segment being made
-  std::vector<TensorId> tensor_of_;        // [value]
-  std::vector<Instructions> forward_, backward_;  // [stage]
+  std::vector<ValueId> value_of_;                                // [tensor]
+  std::vector<Touches> touched_;                                 // [storage root]
+  LastUses last_uses_;                                           // of the segment being made
+  std::vector<TensorId> tensor_of_;                              // [value]
+  std::vector<Instructions> forward_, backward_;                 // [stage]
   std::map<std::pair<std::int32_t, Bytes>, PoolId> host_pools_;  // by stage and size
 };
 
 }  // namespace
 
-ProgramDraft instantiate(const std::vector<TrainingGraph>& trainings, const std::vector<StageForm>& forms,
-                         const ParallelConfig& parallel, const TrainingConfig& config,
-                         DType grad_dtype, int horizon) {
+ProgramDraft instantiate(const std::vector<TrainingGraph>& trainings,
+                         const std::vector<StageForm>& forms, const ParallelConfig& parallel,
+                         const TrainingConfig& config, DType grad_dtype, int horizon) {
   const std::vector<std::int64_t> sizes = microbatch_sizes(config);
   check(sizes.size() == trainings.size(), "a graph for each size of microbatch");
   ProgramDraft draft;
@@ -397,7 +401,8 @@ ProgramDraft instantiate(const std::vector<TrainingGraph>& trainings, const std:
     check(trainings[size].graph.tensors.size() == trainings.front().graph.tensors.size(),
           "sizes of microbatches change nothing but extents");
     const std::string suffix = sizes.size() > 1 ? "@" + std::to_string(sizes[size]) + "seq" : "";
-    Instantiator(trainings[size], forms, parallel, config, grad_dtype, horizon, draft, size, suffix).run();
+    Instantiator(trainings[size], forms, parallel, config, grad_dtype, horizon, draft, size, suffix)
+        .run();
   }
   return draft;
 }

@@ -76,7 +76,7 @@ struct ProgramDraft {
   std::vector<StageForm> forms;  // [stage]
   int num_stages = 0;
   std::vector<StageSegments> stages;  // [size of microbatch * num_stages + stage]
-  std::vector<std::size_t> size_of;   // [microbatch]: which of the sizes it has; empty: there is one
+  std::vector<std::size_t> size_of;  // [microbatch]: which of the sizes it has; empty: there is one
   const StageSegments& segments(std::int32_t stage, Microbatch mb) const {
     const std::size_t size = size_of.empty() ? 0 : size_of[static_cast<std::size_t>(mb)];
     return stages[size * static_cast<std::size_t>(num_stages) + static_cast<std::size_t>(stage)];
@@ -84,10 +84,12 @@ struct ProgramDraft {
   std::vector<HandedOver> handed_over;
   std::vector<PipelineLink>
       links;  // [pipeline rank]: to the next one; empty: no buffers for transfers
-  std::map<std::pair<SegmentId, SegmentId>, SegmentId> pairs;  // F, B -> both in one (pair_segments.h)
-  std::map<SegmentId, SegmentId> loads_ahead;  // segment -> what is copied back from the host before it
+  std::map<std::pair<SegmentId, SegmentId>, SegmentId>
+      pairs;  // F, B -> both in one (pair_segments.h)
+  std::map<SegmentId, SegmentId>
+      loads_ahead;  // segment -> what is copied back from the host before it
   ValueId loss = -1;
-  int num_ranks = 1;  // along pp
+  int num_ranks = 1;        // along pp
   bool host_waits = false;  // for transfers (host_waits.h)
 };
 
@@ -97,11 +99,12 @@ inline constexpr GroupId kDataGroup = 1;
 inline constexpr TransferId kToNext = 0;
 inline constexpr TransferId kToPrevious = 1;
 
-/// `trainings`: of the same model, one for each size of microbatch; each has segments and values of its own, "0F@2seq"
-/// where there are several, for a segment says what kernels cost and how long storage lives. Parameters, the loss and
-/// pools are common. `forms`: [stage]. `horizon`: of place_loads().
-ProgramDraft instantiate(const std::vector<TrainingGraph>& trainings, const std::vector<StageForm>& forms,
-                         const ParallelConfig& parallel, const TrainingConfig& config,
-                         DType grad_dtype, int horizon);
+/// `trainings`: of the same model, one for each size of microbatch; each has segments and values of
+/// its own, "0F@2seq" where there are several, for a segment says what kernels cost and how long
+/// storage lives. Parameters, the loss and pools are common. `forms`: [stage]. `horizon`: of
+/// place_loads().
+ProgramDraft instantiate(const std::vector<TrainingGraph>& trainings,
+                         const std::vector<StageForm>& forms, const ParallelConfig& parallel,
+                         const TrainingConfig& config, DType grad_dtype, int horizon);
 
 }  // namespace trainyard

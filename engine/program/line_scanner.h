@@ -12,7 +12,9 @@ class LineScanner {
  public:
   /// `number` counts from 1. All three must outlive the scanner.
   LineScanner(const std::string& file, int number, std::string_view line)
-      : file_(file), number_(number), line_(line) {}
+      : file_(file),
+        number_(number),
+        line_(line) {}
 
   bool at_end() const { return at_ == line_.size(); }
   bool at_word_end() const { return at_end() || line_[at_] == ' '; }

@@ -57,16 +57,18 @@ class Lowering {
   }
 
  private:
-  /// What puts into a sender's buffer, behind the actions that make it; what takes from a receiver's,
-  /// and frees what came by its host, around the actions that read it.
+  /// What puts into a sender's buffer, behind the actions that make it; what takes from a
+  /// receiver's, and frees what came by its host, around the actions that read it.
   static AroundCalls around_actions(const std::vector<PlacedTransfer>& transfers) {
     AroundCalls out;
     for (const PlacedTransfer& call : transfers) {
       if (call.transfer == nullptr) continue;
       if (call.sends) {
-        // At once: the send may stand further behind, and the copy would wait with the compute stream.
+        // At once: the send may stand further behind, and the copy would wait with the compute
+        // stream.
         if (call.way->put >= 0)
-          out.puts.emplace(static_cast<std::size_t>(call.earliest - 1), std::pair(call.way->put, call.mb));
+          out.puts.emplace(static_cast<std::size_t>(call.earliest - 1),
+                           std::pair(call.way->put, call.mb));
         continue;
       }
       const auto at = static_cast<std::size_t>(call.consumer);
@@ -76,7 +78,8 @@ class Lowering {
     return out;
   }
 
-  void add_calls(std::int32_t rank, const std::vector<PlacedTransfer>& transfers, std::vector<Call>& calls) {
+  void add_calls(std::int32_t rank, const std::vector<PlacedTransfer>& transfers,
+                 std::vector<Call>& calls) {
     const auto& actions = calls_[static_cast<std::size_t>(rank)];
     const auto add = [&](SegmentId segment, Microbatch mb, Microbatch second = -1) {
       if (segment < 0) return false;
@@ -97,11 +100,12 @@ class Lowering {
       const auto [first, last] = what.equal_range(at);
       for (auto it = first; it != last; ++it) add(it->second.first, it->second.second);
     };
-    std::vector<std::pair<SegmentId, Microbatch>> to_free;   // sent before the action just issued
+    std::vector<std::pair<SegmentId, Microbatch>> to_free;  // sent before the action just issued
     std::size_t next = 0;
     for (std::size_t i = 0; i <= actions.size(); ++i) {
       std::vector<std::pair<SegmentId, Microbatch>> sent;
-      for (; next < transfers.size() && transfers[next].desired <= static_cast<std::int64_t>(i); ++next) {
+      for (; next < transfers.size() && transfers[next].desired <= static_cast<std::int64_t>(i);
+           ++next) {
         const PlacedTransfer& transfer = transfers[next];
         if (add(transfer.validation, -1)) continue;
         add(transfer.sends ? transfer.way->send : transfer.way->receive, transfer.mb);
@@ -179,8 +183,8 @@ class Lowering {
     return out;
   }
 
-  /// What an action needs back from the host at its begin is copied beside the action before, unless that is the
-  /// forward that sends it there.
+  /// What an action needs back from the host at its begin is copied beside the action before,
+  /// unless that is the forward that sends it there.
   CallsAt find_loads(const std::vector<PlannedCall>& calls) {
     CallsAt out;
     for (std::size_t i = 0; i < calls.size() && !draft_.loads_ahead.empty(); ++i) {
@@ -233,7 +237,8 @@ class Lowering {
       see_stage(handed.turning_stage, handed.by_turning);
       see_stage(handed.turning_stage - 1, handed.by_before);
       for (Microbatch mb = 0; mb < schedule_.num_microbatches; ++mb) {
-        if (!draft_.size_of.empty() && draft_.size_of[static_cast<std::size_t>(mb)] != handed.size) continue;
+        if (!draft_.size_of.empty() && draft_.size_of[static_cast<std::size_t>(mb)] != handed.size)
+          continue;
         out.emplace(static_cast<std::size_t>(last[static_cast<std::size_t>(mb)]),
                     std::pair(handed.free, mb));
       }
@@ -259,7 +264,7 @@ class Lowering {
 
   ProgramDraft& draft_;
   const StepSegments& step_;
-  const PipelineSchedule schedule_;  // of calls
+  const PipelineSchedule schedule_;                    // of calls
   const std::vector<std::vector<PlannedCall>> calls_;  // [rank]
   const SoftwareProfile& software_;
   const ActionPlaces places_;

@@ -7,7 +7,8 @@
 // schedule. Within that order a send follows its producer at once, and a receive is posted one
 // action ahead of its consumer, so that it can run beside the action before.
 //
-// What a segment needs back from the host at its begin (place_loads.h) is issued before the action in front of it.
+// What a segment needs back from the host at its begin (place_loads.h) is issued before the action
+// in front of it.
 //
 // An R that waits for the gradient is no call of its own: its backward recomputes inside. A pair
 // that runs together is one call, of a segment that holds both (pair_segments.h): what either reads

@@ -1,7 +1,9 @@
-// Ops of a rank's list that do nothing on the rank. They keep their place in the order, wait for what they would wait
-// for, and take no time; no executor communicates for them, and no trace has a row of them.
+// Ops of a rank's list that do nothing on the rank. They keep their place in the order, wait for
+// what they would wait for, and take no time; no executor communicates for them, and no trace has a
+// row of them.
 //
-// Which do is the same in every step, but for kernels whose guard is false: those a device knows of when it has run them.
+// Which do is the same in every step, but for kernels whose guard is false: those a device knows of
+// when it has run them.
 #pragma once
 
 #include <cstdint>

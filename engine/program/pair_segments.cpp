@@ -31,7 +31,8 @@ Pieces pieces_of(const Segment& segment) {
 class PairMaker {
  public:
   PairMaker(const Program& program, const Segment& forward, const Segment& backward)
-      : program_(program), segments_{&forward, &backward} {
+      : program_(program),
+        segments_{&forward, &backward} {
     for (std::size_t s : {0U, 1U}) {
       pieces_[s] = pieces_of(*segments_[s]);
       places_[s].resize(segments_[s]->ops.size());
@@ -108,8 +109,8 @@ std::vector<StagePair> stage_pairs(const PipelineSchedule& schedule,
 void add_pair_segments(ProgramDraft& draft, const std::vector<StagePair>& pairs) {
   std::vector<Segment>& segments = draft.program.segments;
   const auto stage = [&](std::int32_t of, std::size_t size) -> const StageSegments& {
-    return draft.stages[size * static_cast<std::size_t>(draft.num_stages) +
-                        static_cast<std::size_t>(of)];
+    return draft
+        .stages[size * static_cast<std::size_t>(draft.num_stages) + static_cast<std::size_t>(of)];
   };
   for (const StagePair& pair : pairs) {
     const SegmentId forward = stage(pair.forward, pair.forward_size).forward;

@@ -82,8 +82,10 @@ class BucketPlanner {
           known.push_back(owner_[static_cast<std::size_t>(index)]);
         }
       }
-      const std::vector<std::int32_t> owners = balanced_owners(sizes, parallel_.data, std::move(known));
-      for (std::size_t i = 0; i < held.size(); ++i) owner_[static_cast<std::size_t>(held[i])] = owners[i];
+      const std::vector<std::int32_t> owners =
+          balanced_owners(sizes, parallel_.data, std::move(known));
+      for (std::size_t i = 0; i < held.size(); ++i)
+        owner_[static_cast<std::size_t>(held[i])] = owners[i];
     }
   }
 
@@ -125,7 +127,8 @@ class BucketPlanner {
     return static_cast<ValueId>(program_.values.size() - 1);
   }
 
-  ValueId buffer(const std::string& name, DType dtype, Scope scope, MemoryClass memory, bool sharded) {
+  ValueId buffer(const std::string& name, DType dtype, Scope scope, MemoryClass memory,
+                 bool sharded) {
     Value value;
     value.name = name;
     value.dtype = dtype;
@@ -160,7 +163,8 @@ class BucketPlanner {
 
     bucket.parameter = buffer(name + ".param", config_.precision, Scope::kPersistent,
                               MemoryClass::kParameter, false);
-    bucket.gradient = buffer(name + ".grad", grad_dtype_, Scope::kStep, MemoryClass::kGradient, false);
+    bucket.gradient =
+        buffer(name + ".grad", grad_dtype_, Scope::kStep, MemoryClass::kGradient, false);
     bucket.whole = {bucket.parameter, bucket.gradient};
     if (zero) {
       bucket.parameter_shard = own_shard(name + ".param_shard", bucket.parameter);
@@ -172,7 +176,8 @@ class BucketPlanner {
       bucket.whole.push_back(bucket.parameter_shard);
     }
     const auto state_buffer = [&](const std::string& suffix) {
-      const ValueId id = buffer(name + suffix, state, Scope::kPersistent, MemoryClass::kOptimizerState, zero);
+      const ValueId id =
+          buffer(name + suffix, state, Scope::kPersistent, MemoryClass::kOptimizerState, zero);
       program_.values[static_cast<std::size_t>(id)].owner = static_cast<std::int16_t>(bucket.owner);
       (zero ? bucket.shards : bucket.whole).push_back(id);
       return id;
@@ -236,11 +241,13 @@ ValueId BucketPlan::value(TensorId tensor, std::int32_t rank) const {
 }
 
 bool shards_state(const ParallelConfig& parallel) {
-  return parallel.zero.stage >= 1 && parallel.data > 1 && parallel.zero.by == ZeroConfig::By::kShard;
+  return parallel.zero.stage >= 1 && parallel.data > 1 &&
+         parallel.zero.by == ZeroConfig::By::kShard;
 }
 
 bool owns_parameters(const ParallelConfig& parallel) {
-  return parallel.zero.stage >= 1 && parallel.data > 1 && parallel.zero.by == ZeroConfig::By::kParameter;
+  return parallel.zero.stage >= 1 && parallel.data > 1 &&
+         parallel.zero.by == ZeroConfig::By::kParameter;
 }
 
 BucketPlan plan_buckets(const TrainingGraph& training, const std::vector<StageForm>& forms,

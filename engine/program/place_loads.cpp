@@ -1,10 +1,11 @@
 #include "engine/program/place_loads.h"
-#include "engine/graph/tensor_storage.h"
 
 #include <cstddef>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+
+#include "engine/graph/tensor_storage.h"
 
 namespace trainyard {
 
@@ -22,8 +23,8 @@ using LoadOf = std::unordered_map<TensorId, const Instruction*>;  // of the stor
 
 /// Calls visit(load, index) for what instructions of the piece read that is loaded.
 template <typename Visit>
-void for_loads(const TrainingGraph& training, const std::vector<const Instruction*>& piece, const LoadOf& load_of,
-               const Visit& visit) {
+void for_loads(const TrainingGraph& training, const std::vector<const Instruction*>& piece,
+               const LoadOf& load_of, const Visit& visit) {
   for (std::size_t i = 0; i < piece.size(); ++i) {
     for (const TensorId read : piece[i]->reads) {
       const auto found = load_of.find(storage_of(training.graph, read));
@@ -44,7 +45,8 @@ std::vector<Unit> find_units(const TrainingGraph& training,
   std::vector<Unit> units;
   for_loads(training, piece, load_of, [&](const Instruction* load, std::size_t i) {
     if (own.erase(load) == 0) return;
-    if (units.empty() || units.back().layer != piece[i]->layer) units.push_back({i, piece[i]->layer, {}});
+    if (units.empty() || units.back().layer != piece[i]->layer)
+      units.push_back({i, piece[i]->layer, {}});
     units.back().loads.push_back(load);
   });
   return units;

@@ -27,7 +27,8 @@ struct TransferEvent {
 
 using PlacedOfRanks = std::vector<std::vector<PlacedTransfer>>;
 
-std::vector<TransferEvent> transfer_events(const ProgramDraft& draft, const std::vector<std::vector<PlannedCall>>& calls,
+std::vector<TransferEvent> transfer_events(const ProgramDraft& draft,
+                                           const std::vector<std::vector<PlannedCall>>& calls,
                                            const ScheduleTiming& timing) {
   std::vector<TransferEvent> events;
   const ActionDurations durations;
@@ -41,8 +42,8 @@ std::vector<TransferEvent> transfer_events(const ProgramDraft& draft, const std:
         if (!forward && part_of(action->phase) != Part::kBackward) continue;
         const StageSegments& stage = draft.segments(action->stage, action->microbatch);
         for (const StageTransfer& transfer : forward ? stage.sends_forward : stage.sends_backward) {
-          events.push_back({end, !forward, action->stage, action->stage + (forward ? 1 : -1), action->microbatch,
-                            &transfer});
+          events.push_back({end, !forward, action->stage, action->stage + (forward ? 1 : -1),
+                            action->microbatch, &transfer});
         }
       }
     }
@@ -60,7 +61,8 @@ std::vector<TransferEvent> transfer_events(const ProgramDraft& draft, const std:
 void settle_places(PlacedOfRanks& placed) {
   for (auto& calls : placed) {
     std::int64_t cap = std::numeric_limits<std::int64_t>::max();
-    for (auto it = calls.rbegin(); it != calls.rend(); ++it) it->latest = cap = std::min(cap, it->latest);
+    for (auto it = calls.rbegin(); it != calls.rend(); ++it)
+      it->latest = cap = std::min(cap, it->latest);
     std::int64_t before = 0;
     for (PlacedTransfer& call : calls) {
       before = call.desired = std::min(std::max(call.desired, before), call.latest);
@@ -70,32 +72,37 @@ void settle_places(PlacedOfRanks& placed) {
 }
 
 /// Of the buffer that a segment's first op writes; nullptr: of none.
-BufferSlots* slots_of(const Program& program, SegmentId segment, std::map<PoolId, BufferSlots>& slots) {
+BufferSlots* slots_of(const Program& program, SegmentId segment,
+                      std::map<PoolId, BufferSlots>& slots) {
   if (segment < 0) return nullptr;
   const ProgramOp& op = program.segments[static_cast<std::size_t>(segment)].ops.front();
   const auto found = slots.find(program.values[static_cast<std::size_t>(op.writes[0].value)].pool);
   return found == slots.end() ? nullptr : &found->second;
 }
 
-/// Of each transfer, in the global order of communication: direct where both ends have a slot free, in the order in
-/// which they issue.
-void choose_ways(const ProgramDraft& draft, const PipelineSchedule& schedule, const std::vector<TransferEvent>& events,
-                 PlacedOfRanks& placed) {
+/// Of each transfer, in the global order of communication: direct where both ends have a slot free,
+/// in the order in which they issue.
+void choose_ways(const ProgramDraft& draft, const PipelineSchedule& schedule,
+                 const std::vector<TransferEvent>& events, PlacedOfRanks& placed) {
   std::map<PoolId, BufferSlots> slots;
   if (!draft.links.empty()) {
     for (const auto& [pool, fit] : buffer_slots(draft.program)) slots.emplace(pool, fit);
   }
   for (const TransferEvent& event : events) {
-    PlacedTransfer& send = placed[static_cast<std::size_t>(schedule.rank_of(event.from_stage))][event.send];
-    PlacedTransfer& receive = placed[static_cast<std::size_t>(schedule.rank_of(event.to_stage))][event.receive];
+    PlacedTransfer& send =
+        placed[static_cast<std::size_t>(schedule.rank_of(event.from_stage))][event.send];
+    PlacedTransfer& receive =
+        placed[static_cast<std::size_t>(schedule.rank_of(event.to_stage))][event.receive];
     const StageTransfer& transfer = *event.transfer;
     send.way = receive.way = &transfer.by_host;
     if (transfer.direct.send < 0) continue;
     BufferSlots* const out = slots_of(draft.program, transfer.direct.put, slots);
     BufferSlots* const in = slots_of(draft.program, transfer.direct.receive, slots);
-    if ((out != nullptr && !out->has_free(send.earliest)) || (in != nullptr && !in->has_free(receive.desired))) continue;
-    // A sender's slot is taken behind its producer, and free behind the action after the send; a receiver's is free in
-    // front of the action that reads.
+    if ((out != nullptr && !out->has_free(send.earliest)) ||
+        (in != nullptr && !in->has_free(receive.desired)))
+      continue;
+    // A sender's slot is taken behind its producer, and free behind the action after the send; a
+    // receiver's is free in front of the action that reads.
     if (out != nullptr) out->take(send.desired + 2);
     if (in != nullptr) in->take(receive.consumer + 1);
     send.way = receive.way = &transfer.direct;
@@ -104,11 +111,11 @@ void choose_ways(const ProgramDraft& draft, const PipelineSchedule& schedule, co
 
 }  // namespace
 
-std::vector<std::vector<PlacedTransfer>> place_transfers(const ProgramDraft& draft, const PipelineSchedule& schedule,
-                                                         const std::vector<std::vector<PlannedCall>>& calls,
-                                                         const ActionPlaces& places, const ScheduleTiming& timing,
-                                                         const std::vector<ValidationCall>& validation,
-                                                         bool receives_ahead) {
+std::vector<std::vector<PlacedTransfer>> place_transfers(
+    const ProgramDraft& draft, const PipelineSchedule& schedule,
+    const std::vector<std::vector<PlannedCall>>& calls, const ActionPlaces& places,
+    const ScheduleTiming& timing, const std::vector<ValidationCall>& validation,
+    bool receives_ahead) {
   std::vector<TransferEvent> events = transfer_events(draft, calls, timing);
   PlacedOfRanks placed(static_cast<std::size_t>(draft.num_ranks));
   constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
@@ -131,7 +138,8 @@ std::vector<std::vector<PlacedTransfer>> place_transfers(const ProgramDraft& dra
     auto& of_receiver = placed[static_cast<std::size_t>(schedule.rank_of(event.to_stage))];
     event.receive = of_receiver.size();
     of_receiver.push_back({event.transfer, false, event.mb, 0,
-                           std::max<std::int64_t>(0, consumer - (receives_ahead ? 1 : 0)), consumer, consumer});
+                           std::max<std::int64_t>(0, consumer - (receives_ahead ? 1 : 0)), consumer,
+                           consumer});
   }
   validate_until(std::numeric_limits<double>::infinity());
   settle_places(placed);

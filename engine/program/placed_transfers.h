@@ -1,4 +1,5 @@
-// Where the sends and receives of each rank stand among its actions, and which way each transfer goes.
+// Where the sends and receives of each rank stand among its actions, and which way each transfer
+// goes.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@
 
 namespace trainyard {
 
-/// A send or receive of one rank, or a call of the validation. Places are counted in actions: issued before action k.
+/// A send or receive of one rank, or a call of the validation. Places are counted in actions:
+/// issued before action k.
 struct PlacedTransfer {
   const StageTransfer* transfer = nullptr;  // nullptr: a call of the validation
   bool sends = false;
@@ -26,12 +28,13 @@ struct PlacedTransfer {
   SegmentId validation = -1;         // -1: a send or receive
 };
 
-/// [rank], each in the global order of communication (lower.h). `calls`: [rank], of the schedule that `timing` is of;
-/// `validation` in that order, too. `receives_ahead`: a receive is posted one action ahead of its consumer, not right before it.
-std::vector<std::vector<PlacedTransfer>> place_transfers(const ProgramDraft& draft, const PipelineSchedule& schedule,
-                                                         const std::vector<std::vector<PlannedCall>>& calls,
-                                                         const ActionPlaces& places, const ScheduleTiming& timing,
-                                                         const std::vector<ValidationCall>& validation,
-                                                         bool receives_ahead);
+/// [rank], each in the global order of communication (lower.h). `calls`: [rank], of the schedule
+/// that `timing` is of; `validation` in that order, too. `receives_ahead`: a receive is posted one
+/// action ahead of its consumer, not right before it.
+std::vector<std::vector<PlacedTransfer>> place_transfers(
+    const ProgramDraft& draft, const PipelineSchedule& schedule,
+    const std::vector<std::vector<PlannedCall>>& calls, const ActionPlaces& places,
+    const ScheduleTiming& timing, const std::vector<ValidationCall>& validation,
+    bool receives_ahead);
 
 }  // namespace trainyard

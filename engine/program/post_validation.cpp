@@ -15,7 +15,9 @@ namespace {
 class PostValidation {
  public:
   PostValidation(ProgramDraft& draft, const ParallelConfig& parallel, StepSegments& step)
-      : draft_(draft), parallel_(parallel), step_(step) {}
+      : draft_(draft),
+        parallel_(parallel),
+        step_(step) {}
 
   void run() {
     keep_norm_in_rank();

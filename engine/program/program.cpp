@@ -82,8 +82,11 @@ Placement make_placement(const Mesh& mesh, std::string_view letters) {
   Placement placement;
   std::int64_t stride = 1;
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
-    const Axis axis = *it == 'D' ? Axis::kDp : *it == 'P' ? Axis::kPp : *it == 'C' ? Axis::kCp
-                      : *it == 'E' ? Axis::kEp : Axis::kTp;
+    const Axis axis = *it == 'D'   ? Axis::kDp
+                      : *it == 'P' ? Axis::kPp
+                      : *it == 'C' ? Axis::kCp
+                      : *it == 'E' ? Axis::kEp
+                                   : Axis::kTp;
     placement.stride[static_cast<std::size_t>(axis)] = stride;
     stride *= mesh[axis];
   }

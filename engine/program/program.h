@@ -1,9 +1,9 @@
 // The Program: what compile() produces and every executor runs. For every rank class the exact
 // stream of kernels, collectives, sends, receives and buffer lifetimes of a training step.
 //
-// It says everything that a machine needs and nothing that only a simulator understands. README.md in
-// this folder has the rules (issue, start, static memory, segments, steps), one worked example, and
-// how each hard case is written. The text form (program_text.h) prints and parses back.
+// It says everything that a machine needs and nothing that only a simulator understands. README.md
+// in this folder has the rules (issue, start, static memory, segments, steps), one worked example,
+// and how each hard case is written. The text form (program_text.h) prints and parses back.
 #pragma once
 
 #include <array>
@@ -34,10 +34,16 @@ enum class Scope : std::uint8_t { kPersistent, kStep, kMicrobatch, kLocal };
 enum class Space : std::uint8_t { kDevice, kHost };
 
 /// What the memory report counts a value as.
-enum class MemoryClass : std::uint8_t { kParameter, kGradient, kOptimizerState, kActivation, kBuffer };
+enum class MemoryClass : std::uint8_t {
+  kParameter,
+  kGradient,
+  kOptimizerState,
+  kActivation,
+  kBuffer
+};
 
-/// No list uses more than 8 of them but one of a V that offloads: CUDA devices have 8 hardware queues by default,
-/// and streams that share one wait for each other.
+/// No list uses more than 8 of them but one of a V that offloads: CUDA devices have 8 hardware
+/// queues by default, and streams that share one wait for each other.
 enum class StreamId : std::uint8_t {
   kMain,   // compute, and every free
   kTp,     // tensor-parallel collectives
@@ -73,8 +79,8 @@ using Dims = boost::container::static_vector<Dim, 5>;
 /// Storage inside another value: in place, a bucket view, a rank's shard of a bucket.
 struct Alias {
   ValueId in = -1;
-  std::int64_t offset = 0;            // elements
-  std::optional<Axis> own_shard;      // offset is this rank's coordinate on the axis times the size
+  std::int64_t offset = 0;        // elements
+  std::optional<Axis> own_shard;  // offset is this rank's coordinate on the axis times the size
   friend bool operator==(const Alias&, const Alias&) = default;
 };
 
@@ -88,7 +94,8 @@ struct Value {
   MemoryClass memory = MemoryClass::kActivation;
   std::optional<Alias> alias;
   PoolId pool = -1;  // fixed slots; -1: arena
-  std::int16_t owner = -1;  // coordinate along dp of the ranks that alone have it (owners.h); -1: all do
+  std::int16_t owner =
+      -1;  // coordinate along dp of the ranks that alone have it (owners.h); -1: all do
   friend bool operator==(const Value&, const Value&) = default;
 };
 
@@ -128,15 +135,16 @@ struct ProgramOp {
   OpKind kind = OpKind::kAdd;
   OpPart part = OpPart::kForward;
   StreamId stream = StreamId::kMain;
-  bool host_sync = false;      // the host waits for the end
-  GroupId group = -1;          // collectives
-  TransferId transfer = -1;    // sends and receives
+  bool host_sync = false;    // the host waits for the end
+  GroupId group = -1;        // collectives
+  TransferId transfer = -1;  // sends and receives
   AttrId attrs = 0;
   PathId module = 0;
   Operands reads;
   Operands writes;
-  Operands accumulates;        // read and written
-  boost::container::small_vector<std::uint32_t, 1> after;  // ops of this segment that must have ended
+  Operands accumulates;  // read and written
+  boost::container::small_vector<std::uint32_t, 1>
+      after;                     // ops of this segment that must have ended
   std::optional<Operand> guard;  // device flag; false: the op does nothing
   friend bool operator==(const ProgramOp&, const ProgramOp&) = default;
 };
@@ -150,7 +158,7 @@ enum class Phase : std::uint8_t {
   kPrepare,         // P: once, before a step
   kUpdate,          // U: once, after a step
   kCommunicate,     // sends, receives, buckets
-  kCorrect          // V: called only where a validation of the step before has failed (post_validation.h)
+  kCorrect  // V: called only where a validation of the step before has failed (post_validation.h)
 };
 char letter(Phase phase);
 
@@ -208,8 +216,8 @@ struct Placement {
 struct Program {
   Mesh mesh;
   Placement placement;
-  std::vector<OpAttrs> attrs = {OpAttrs{}};    // [0]: nothing said
-  std::vector<std::string> modules = {""};     // paths; [0]: no module
+  std::vector<OpAttrs> attrs = {OpAttrs{}};  // [0]: nothing said
+  std::vector<std::string> modules = {""};   // paths; [0]: no module
   std::vector<Value> values;
   std::vector<Pool> pools;
   std::vector<Group> groups;
@@ -220,8 +228,8 @@ struct Program {
   friend bool operator==(const Program&, const Program&) = default;
 };
 
-std::int64_t num_elements(const Dims& dims);         // expected
-Bytes size_in_bytes(const Value& value);             // of the bound
+std::int64_t num_elements(const Dims& dims);  // expected
+Bytes size_in_bytes(const Value& value);      // of the bound
 const Value& moved_value(const Program& program,
                          const ProgramOp& op);                // that a transfer sends or receives
 ValueId storage_root(const Program& program, ValueId value);  // follows aliases

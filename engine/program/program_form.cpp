@@ -78,7 +78,8 @@ Problem check_value(const Program& program, ValueId id) {
       program.pools[static_cast<std::size_t>(value.pool)].space != value.space) {
     return problem("is in another space than its pool");
   }
-  if (value.owner < -1 || value.owner >= program.mesh[Axis::kDp]) return problem("its owner is no rank along dp");
+  if (value.owner < -1 || value.owner >= program.mesh[Axis::kDp])
+    return problem("its owner is no rank along dp");
   if (!value.alias) return std::nullopt;
   if (value.alias->in < 0 || value.alias->in >= id) return problem("its storage leads nowhere");
   const Value& in = program.values[static_cast<std::size_t>(value.alias->in)];
@@ -106,12 +107,14 @@ Problem check_device_copy(const Program& program, const ProgramOp& op) {
 
 /// From a device to its host or back, each way on its own stream.
 Problem check_copy(const Program& program, const ProgramOp& op) {
-  if (op.reads.size() != 1 || op.writes.size() != 1 || !op.accumulates.empty()) return "reads 1 and writes 1 value";
+  if (op.reads.size() != 1 || op.writes.size() != 1 || !op.accumulates.empty())
+    return "reads 1 and writes 1 value";
   const Value& from = program.values[static_cast<std::size_t>(op.reads[0].value)];
   const Value& to = program.values[static_cast<std::size_t>(op.writes[0].value)];
   if (from.space == to.space) return "stays where it is";
   if (size_in_bytes(from) != size_in_bytes(to)) return "does not fit into " + to.name;
-  if (op.stream != (to.space == Space::kHost ? StreamId::kD2h : StreamId::kH2d)) return "is on another stream";
+  if (op.stream != (to.space == Space::kHost ? StreamId::kD2h : StreamId::kH2d))
+    return "is on another stream";
   return std::nullopt;
 }
 
@@ -161,7 +164,8 @@ Problem check_op(const Program& program, const Segment& segment, std::size_t k) 
     for (const Operand& operand : operands) {
       // Nearly all operands are of this form, and there are hundreds of thousands.
       if (operand.slot == 0 && is_index(operand.value, program.values) &&
-          (segment.slots > 0 || program.values[static_cast<std::size_t>(operand.value)].scope != Scope::kMicrobatch)) {
+          (segment.slots > 0 ||
+           program.values[static_cast<std::size_t>(operand.value)].scope != Scope::kMicrobatch)) {
         continue;
       }
       if (!problem) problem = check_operand(program, segment, operand);
@@ -187,9 +191,11 @@ Problem check_op(const Program& program, const Segment& segment, std::size_t k) 
 Problem check_call(const Program& program, const RankClass& list, std::size_t i) {
   const Call& call = list.calls[i];
   const auto problem = [&](const std::string& text) {
-    return "class pp:" + std::to_string(list.ranks.at[0]) + " call " + std::to_string(i) + ": " + text;
+    return "class pp:" + std::to_string(list.ranks.at[0]) + " call " + std::to_string(i) + ": " +
+           text;
   };
-  if (!is_index(call.segment, program.segments)) return problem("no segment " + std::to_string(call.segment));
+  if (!is_index(call.segment, program.segments))
+    return problem("no segment " + std::to_string(call.segment));
   const Segment& segment = program.segments[static_cast<std::size_t>(call.segment)];
   for (std::size_t slot = 0; slot < call.mb.size(); ++slot) {
     const Microbatch mb = call.mb[slot];

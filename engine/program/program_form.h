@@ -13,8 +13,9 @@ namespace trainyard {
 /// What is malformed, naming the value, op or class; nullopt when nothing is.
 std::optional<std::string> find_malformed(const Program& program);
 
-/// The same without the ops: for a Program whose segments, groups and transfers are those of a well-formed
-/// one, with as many pipeline ranks, attributes and modules, and values of the same scopes.
+/// The same without the ops: for a Program whose segments, groups and transfers are those of a
+/// well-formed one, with as many pipeline ranks, attributes and modules, and values of the same
+/// scopes.
 std::optional<std::string> find_malformed_but_ops(const Program& program);
 
 }  // namespace trainyard

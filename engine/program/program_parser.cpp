@@ -85,34 +85,18 @@ class Parser {
     if (section_ == kClass) return read_class(line);
     line.expect(" ");
     switch (*section_) {
-      case kHeader:
-        line.expect("1");
-        break;  // the version of the text form
-      case kMesh:
-        read_mesh(line);
-        break;
+      case kHeader: line.expect("1"); break;  // the version of the text form
+      case kMesh: read_mesh(line); break;
       case kMicrobatches:
         state_.program.num_microbatches =
             static_cast<int>(line.number(0, kMaxMicrobatches, "their number"));
         break;
-      case kGroup:
-        read_group(line);
-        break;
-      case kTransfer:
-        read_transfer(line);
-        break;
-      case kPool:
-        read_pool(line);
-        break;
-      case kValue:
-        read_value(line);
-        break;
-      case kSegment:
-        read_segment(line);
-        break;
-      default:
-        read_axes(line, 0, state_.program.placement.stride);
-        break;
+      case kGroup: read_group(line); break;
+      case kTransfer: read_transfer(line); break;
+      case kPool: read_pool(line); break;
+      case kValue: read_value(line); break;
+      case kSegment: read_segment(line); break;
+      default: read_axes(line, 0, state_.program.placement.stride); break;
     }
     line.expect_end();
   }
@@ -274,7 +258,8 @@ class Parser {
     }
     line.expect("owner:");
     value.owner = static_cast<std::int16_t>(
-        line.number(0, std::min<std::int64_t>(kMaxInt16, state_.program.mesh[Axis::kDp] - 1), "a coordinate along dp"));
+        line.number(0, std::min<std::int64_t>(kMaxInt16, state_.program.mesh[Axis::kDp] - 1),
+                    "a coordinate along dp"));
   }
 
   static void read_axis_placement(LineScanner& line, ShardingSpec& spec) {

@@ -18,7 +18,8 @@ namespace words = program_words;
 class Writer {
  public:
   Writer(const Program& program, std::function<void(std::string_view)> sink)
-      : program_(program), sink_(std::move(sink)) {
+      : program_(program),
+        sink_(std::move(sink)) {
     for (int kind = 0; kind < kNumOpKinds; ++kind) {
       for (int part = 0; part < 4; ++part) {
         op_names_.push_back(op_name(static_cast<OpKind>(kind), static_cast<OpPart>(part)));
@@ -146,7 +147,8 @@ class Writer {
         text(":");
         number(op.transfer);
       }
-      if (op.attrs != 0) write_attrs(program_.attrs[static_cast<std::size_t>(op.attrs)]);  // [0]: nothing said
+      if (op.attrs != 0)
+        write_attrs(program_.attrs[static_cast<std::size_t>(op.attrs)]);  // [0]: nothing said
       operands("", op.reads);
       operands(" ->", op.writes);
       operands(" +>", op.accumulates);
@@ -301,7 +303,7 @@ class Writer {
   const Program& program_;
   std::function<void(std::string_view)> sink_;
   std::vector<char> buffer_ = std::vector<char>(kFlushAt + 4096);
-  std::size_t used_ = 0;  // of the buffer
+  std::size_t used_ = 0;               // of the buffer
   std::vector<std::string> op_names_;  // [kind][part]
 };
 

@@ -1,5 +1,5 @@
-// The Program as text: what program.txt holds, what the digest covers, what tests compare. It parses
-// back into an equal Program.
+// The Program as text: what program.txt holds, what the digest covers, what tests compare. It
+// parses back into an equal Program.
 //
 //   program 1
 //   mesh pp:2 dp:1 cp:1 ep:1 tp:2
@@ -14,17 +14,17 @@
 //   value y bf16[4,1024] local activation tp:P in:x@1+0
 //   segment 1F(m) stage:1 F
 //     @layers.3.mlp.fc1                     # module of the ops that follow; alone: no module
-//     main linear{bias} x@1[m] w -> y       # stream, op{attributes}, reads -> writes +> accumulates
-//     tp all_reduce:tp y -> z after:0 guard ok host_sync
-//     main free x@1[m]                      # has neither module nor attributes
+//     main linear{bias} x@1[m] w -> y       # stream, op{attributes}, reads -> writes +>
+//     accumulates tp all_reduce:tp y -> z after:0 guard ok host_sync main free x@1[m] # has neither
+//     module nor attributes
 //   class pp:0
 //     0ZERO 0F0 0SEND_F0^1 0B0{@41:0REDUCE_GRAD.2} ...   # ^: after that call of the list
 //   placement pp:2 dp:4 cp:4 ep:4 tp:1      # strides; not covered by the digest
 //
-// (Comments are not part of the form.) Lines stand in this order, values below those they lie in. What
-// is left out has its default. Names hold no spaces; those of segments none of ()[]{}^,; and, where the
-// segment takes a microbatch, no digit at the end. Tables of attributes and modules are numbered by
-// first use (renumber_tables()).
+// (Comments are not part of the form.) Lines stand in this order, values below those they lie in.
+// What is left out has its default. Names hold no spaces; those of segments none of ()[]{}^,; and,
+// where the segment takes a microbatch, no digit at the end. Tables of attributes and modules are
+// numbered by first use (renumber_tables()).
 #pragma once
 
 #include <cstdint>
@@ -43,22 +43,23 @@ void write_text(const Program& program, bool placement,
                 const std::function<void(std::string_view)>& sink);
 std::string to_text(const Program& program);
 
-/// Throws ConfigError with file:line:column for text that is not of this form; verify.h says whether the
-/// Program that it holds can run.
+/// Throws ConfigError with file:line:column for text that is not of this form; verify.h says
+/// whether the Program that it holds can run.
 Program parse_program(std::string_view text, const std::string& file_name);
 
 /// SHA-256 of the text without the placement, lowercase hex.
 std::string program_digest(const Program& program);
 
-/// The same of one Program after another: the text of segments, and of values that are not sized, is kept for
-/// those that share them.
+/// The same of one Program after another: the text of segments, and of values that are not sized,
+/// is kept for those that share them.
 class ProgramDigester {
  public:
   std::string digest(const Program& program, const SharedSegments& shared);
 
  private:
-  std::uint64_t number_ = 0;         // SharedSegments::number; 0: nothing is kept
-  std::vector<std::string> values_;  // before the first sized value, before the second, ..., behind the last
+  std::uint64_t number_ = 0;  // SharedSegments::number; 0: nothing is kept
+  std::vector<std::string>
+      values_;  // before the first sized value, before the second, ..., behind the last
   std::string segments_;
 };
 

@@ -13,7 +13,10 @@ class StepBuilder {
  public:
   StepBuilder(ProgramDraft& draft, const ParallelConfig& parallel, const TrainingConfig& config,
               const SoftwareProfile& software)
-      : draft_(draft), parallel_(parallel), config_(config), software_(software) {}
+      : draft_(draft),
+        parallel_(parallel),
+        config_(config),
+        software_(software) {}
 
   StepSegments run() {
     const std::int32_t stages = draft_.num_stages;
@@ -34,7 +37,8 @@ class StepBuilder {
   Program& program() { return draft_.program; }
   bool shards_state() const { return trainyard::shards_state(parallel_); }
 
-  SegmentId add_segment(std::int32_t stage, const std::string& name, Phase phase, std::vector<ProgramOp> ops) {
+  SegmentId add_segment(std::int32_t stage, const std::string& name, Phase phase,
+                        std::vector<ProgramOp> ops) {
     return add_step_segment(program(), stage, name, phase, std::move(ops));
   }
 
@@ -105,8 +109,11 @@ class StepBuilder {
     }
     if (parallel_.data > 1) {
       const bool scatter = shards_state();
-      const ValueId sum = in_bucket(bucket, scatter ? bucket.gradient_shard : gradient, ".dp_sum", scatter);
-      if (bucket.owner >= 0) program().values[static_cast<std::size_t>(sum)].owner = static_cast<std::int16_t>(bucket.owner);
+      const ValueId sum =
+          in_bucket(bucket, scatter ? bucket.gradient_shard : gradient, ".dp_sum", scatter);
+      if (bucket.owner >= 0)
+        program().values[static_cast<std::size_t>(sum)].owner =
+            static_cast<std::int16_t>(bucket.owner);
       const OpKind kind = scatter             ? OpKind::kReduceScatter
                           : bucket.owner >= 0 ? OpKind::kReduce
                                               : OpKind::kAllReduce;
@@ -116,9 +123,9 @@ class StepBuilder {
     }
     if (!bucket.tied.empty()) {
       const ValueId sum = in_bucket(bucket, gradient, ".tied_sum", shards_state());
-      segments.reduce_tied = add_segment(
-          bucket.stage, "REDUCE_TIED" + suffix, Phase::kCommunicate,
-          {collective(OpKind::kAllReduce, tied_group(bucket.tied), StreamId::kNorm, gradient, sum)});
+      segments.reduce_tied = add_segment(bucket.stage, "REDUCE_TIED" + suffix, Phase::kCommunicate,
+                                         {collective(OpKind::kAllReduce, tied_group(bucket.tied),
+                                                     StreamId::kNorm, gradient, sum)});
       gradient = sum;
     }
     reduced_.push_back(gradient);
@@ -165,7 +172,8 @@ class StepBuilder {
   }
 
   void add_norm_group() {
-    // Gradients differ along tensor and pipeline ranks, and along data ranks once each has its own part.
+    // Gradients differ along tensor and pipeline ranks, and along data ranks once each has its own
+    // part.
     std::vector<Axis> axes = {Axis::kPp};
     if (shards_state() || owns_parameters(parallel_)) axes.push_back(Axis::kDp);
     axes.push_back(Axis::kTp);
@@ -229,7 +237,8 @@ class StepBuilder {
     const ValueId norm = norm_[static_cast<std::size_t>(rank)];
     for (const std::size_t i : draft_.plan.of_rank[static_cast<std::size_t>(rank)]) {
       const Bucket& bucket = draft_.plan.buckets[i];
-      const ValueId weights = bucket.parameter_shard >= 0 ? bucket.parameter_shard : bucket.parameter;
+      const ValueId weights =
+          bucket.parameter_shard >= 0 ? bucket.parameter_shard : bucket.parameter;
       ProgramOp op;
       op.kind = config_.optimizer == Optimizer::kAdamW ? OpKind::kAdamW : OpKind::kSgd;
       if (norm >= 0) op.reads.push_back({norm, 0});
@@ -243,8 +252,8 @@ class StepBuilder {
       (bucket.master >= 0 ? op.writes : op.accumulates).push_back({weights, 0});
       ops.push_back(std::move(op));
       if (bucket.parameter_shard >= 0) {
-        ops.push_back(collective(bucket.owner >= 0 ? OpKind::kBroadcast : OpKind::kAllGather, kDataGroup,
-                                 StreamId::kDp, weights, bucket.parameter));
+        ops.push_back(collective(bucket.owner >= 0 ? OpKind::kBroadcast : OpKind::kAllGather,
+                                 kDataGroup, StreamId::kDp, weights, bucket.parameter));
       }
       free.reads.push_back({bucket.gradient, 0});
     }
@@ -266,8 +275,8 @@ class StepBuilder {
 
 }  // namespace
 
-SegmentId add_step_segment(Program& program, std::int32_t stage, const std::string& name, Phase phase,
-                           std::vector<ProgramOp> ops) {
+SegmentId add_step_segment(Program& program, std::int32_t stage, const std::string& name,
+                           Phase phase, std::vector<ProgramOp> ops) {
   Segment segment;
   segment.name = std::to_string(stage) + name;
   segment.stage = stage;

@@ -2,15 +2,17 @@
 // or through the memory of the hosts. Karakus et al., Amazon SageMaker Model Parallelism
 // (arXiv:2111.05972), appendix G.
 //
-//   direct        recv -> slot ; device_copy slot -> tensor ; free slot     of the receiver's buffer;
+//   direct        recv -> slot ; device_copy slot -> tensor ; free slot     of the receiver's
+//   buffer;
 //                 between nodes the sender does so too: device_copy tensor -> slot ; send slot
-//   by the host   d2h copy ; send ; recv ; h2d copy                         values and pools in host space
+//   by the host   d2h copy ; send ; recv ; h2d copy                         values and pools in
+//   host space
 //
 // A transfer goes by the host exactly when
-//   (a) the devices are CPUs: there is nothing to copy and no buffer, the Program is that without the key;
-//   (b) two ranks that it joins lie in one node, and no NVLink joins them;
-//   (c) two ranks that it joins lie in different nodes, whose network has no RDMA;
-//   (d) the receiver's buffer, or between nodes the sender's, has no free slot.
+//   (a) the devices are CPUs: there is nothing to copy and no buffer, the Program is that without
+//   the key; (b) two ranks that it joins lie in one node, and no NVLink joins them; (c) two ranks
+//   that it joins lie in different nodes, whose network has no RDMA; (d) the receiver's buffer, or
+//   between nodes the sender's, has no free slot.
 // All ranks at one pipeline coordinate run one list, so one pair that (b) or (c) is true of takes
 // its boundary along: here the placement of ranks is part of what a Program depends on.
 #pragma once

@@ -69,8 +69,9 @@ class ProgramVerifier::Checks {
           for (const Operand& operand : *operands) {
             const Taken& taken = taken_[static_cast<std::size_t>(root(operand.value))];
             if (taken.by < 0 || k < taken.from) continue;
-            fail("class pp:", std::to_string(list.ranks.at[0]), ": ", s.name, " op ", std::to_string(k), " uses ",
-                 value(operand.value).name, ", which ", segment(taken.by).name, " inside it has taken over");
+            fail("class pp:", std::to_string(list.ranks.at[0]), ": ", s.name, " op ",
+                 std::to_string(k), " uses ", value(operand.value).name, ", which ",
+                 segment(taken.by).name, " inside it has taken over");
           }
         }
       }
@@ -108,17 +109,22 @@ class ProgramVerifier::Checks {
 
   /// Sums up a gradient over ranks.
   bool reduces_gradient(const ProgramOp& op) const {
-    if (op.kind != OpKind::kAllReduce && op.kind != OpKind::kReduceScatter && op.kind != OpKind::kReduce) return false;
+    if (op.kind != OpKind::kAllReduce && op.kind != OpKind::kReduceScatter &&
+        op.kind != OpKind::kReduce)
+      return false;
     return is_gradient(root(op.reads[0].value));
   }
 
   /// Of the whole step; with post-validation it stays until the next one.
   bool is_gradient(ValueId storage) const {
     const Scope scope = value(storage).scope;
-    return value(storage).memory == MemoryClass::kGradient && (scope == Scope::kStep || scope == Scope::kPersistent);
+    return value(storage).memory == MemoryClass::kGradient &&
+           (scope == Scope::kStep || scope == Scope::kPersistent);
   }
   bool touches_gradients(const ProgramOp& op) const {
-    const auto of_gradient = [&](const Operand& operand) { return is_gradient(root(operand.value)); };
+    const auto of_gradient = [&](const Operand& operand) {
+      return is_gradient(root(operand.value));
+    };
     const auto& operands = op.kind == OpKind::kFree ? op.reads : op.accumulates;
     return reduces_gradient(op) || std::any_of(operands.begin(), operands.end(), of_gradient);
   }
@@ -132,29 +138,32 @@ class ProgramVerifier::Checks {
         for (const Operand& operand : op.reads) reduced.erase(root(operand.value));
         return;
       }
-      for (const Operand& operand : op.accumulates) check_addition(list, id, mb, op, operand, reduced);
-      if (reduces_gradient(op)) reduced[root(op.reads[0].value)].emplace_back(range_of(op.reads[0].value), id);
+      for (const Operand& operand : op.accumulates)
+        check_addition(list, id, mb, op, operand, reduced);
+      if (reduces_gradient(op))
+        reduced[root(op.reads[0].value)].emplace_back(range_of(op.reads[0].value), id);
     };
     for (const Call& call : list.calls) {
       const bool any = !reduced.empty() || has_reduction_[static_cast<std::size_t>(call.segment)] ||
                        std::any_of(call.inside.begin(), call.inside.end(), [&](const auto& inner) {
                          return has_reduction_[static_cast<std::size_t>(inner.second)];
                        });
-      if (any) visit_call(call, gradient_ops_, look_at);  // most calls come before the first reduction
+      if (any)
+        visit_call(call, gradient_ops_, look_at);  // most calls come before the first reduction
     }
   }
 
   template <typename Reduced>
-  void check_addition(const RankClass& list, SegmentId id, Microbatch mb, const ProgramOp& op, const Operand& operand,
-                      const Reduced& reduced) const {
+  void check_addition(const RankClass& list, SegmentId id, Microbatch mb, const ProgramOp& op,
+                      const Operand& operand, const Reduced& reduced) const {
     const auto of = reduced.find(root(operand.value));
     if (of == reduced.end()) return;
     const Range added = range_of(operand.value);
     for (const auto& [range, by] : of->second) {
       if (added.begin >= range.end || range.begin >= added.end) continue;
-      fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name, mb >= 0 ? std::to_string(mb) : "",
-           ": ", op_name(op.kind, op.part), " adds to ", value(operand.value).name, ", which ",
-           segment(by).name, " has reduced");
+      fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name,
+           mb >= 0 ? std::to_string(mb) : "", ": ", op_name(op.kind, op.part), " adds to ",
+           value(operand.value).name, ", which ", segment(by).name, " has reduced");
     }
   }
 
@@ -164,17 +173,20 @@ class ProgramVerifier::Checks {
 
   /// Calls visit(segment, microbatch, item) for the items of a call, in issue order.
   template <typename Item, typename Visit>
-  static void visit_call(const Call& call, const std::vector<ByOp<Item>>& items, const Visit& visit) {
+  static void visit_call(const Call& call, const std::vector<ByOp<Item>>& items,
+                         const Visit& visit) {
     const auto& own = items[static_cast<std::size_t>(call.segment)];
     auto next = own.begin();
     for (const auto& [at, inner] : call.inside) {
-      for (; next != own.end() && next->first < at; ++next) visit(call.segment, call.mb[0], next->second);
+      for (; next != own.end() && next->first < at; ++next)
+        visit(call.segment, call.mb[0], next->second);
       for (const auto& [k, item] : items[static_cast<std::size_t>(inner)]) visit(inner, -1, item);
     }
     for (; next != own.end(); ++next) visit(call.segment, call.mb[0], next->second);
   }
   template <typename Item, typename Visit>
-  static void in_issue_order(const RankClass& list, const std::vector<ByOp<Item>>& items, const Visit& visit) {
+  static void in_issue_order(const RankClass& list, const std::vector<ByOp<Item>>& items,
+                             const Visit& visit) {
     for (const Call& call : list.calls) visit_call(call, items, visit);
   }
 
@@ -194,7 +206,8 @@ class ProgramVerifier::Checks {
         const bool frees = ops[k].kind == OpKind::kFree;
         for (const Operand& operand : frees ? ops[k].reads : ops[k].writes) {
           const Value& v = value(operand.value);
-          if (v.pool >= 0 && !v.alias) pool_changes_[s].emplace_back(k, std::pair(v.pool, frees ? -1 : 1));
+          if (v.pool >= 0 && !v.alias)
+            pool_changes_[s].emplace_back(k, std::pair(v.pool, frees ? -1 : 1));
         }
       }
     }
@@ -211,12 +224,13 @@ class ProgramVerifier::Checks {
     }
     for (const RankClass& list : program_->body) {
       std::map<PoolId, int> alive;
-      in_issue_order(list, pool_changes_, [&](SegmentId id, Microbatch, const std::pair<PoolId, int>& change) {
-        const Pool& pool = program_->pools[static_cast<std::size_t>(change.first)];
-        if ((alive[change.first] += change.second) <= pool.slots) return;
-        fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name, ": pool ", pool.name, " has ",
-             std::to_string(pool.slots), " slots, all in use");
-      });
+      in_issue_order(
+          list, pool_changes_, [&](SegmentId id, Microbatch, const std::pair<PoolId, int>& change) {
+            const Pool& pool = program_->pools[static_cast<std::size_t>(change.first)];
+            if ((alive[change.first] += change.second) <= pool.slots) return;
+            fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name, ": pool ",
+                 pool.name, " has ", std::to_string(pool.slots), " slots, all in use");
+          });
     }
   }
 
@@ -250,8 +264,11 @@ class ProgramVerifier::Checks {
     if (!is_collective(op.kind)) return;
     const Group& group = program_->groups[static_cast<std::size_t>(op.group)];
     const auto& members = group.members;
-    if (members.empty() || std::find(members.begin(), members.end(), list.ranks.at[0]) != members.end()) return;
-    fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name, ": is not in group ", group.name);
+    if (members.empty() ||
+        std::find(members.begin(), members.end(), list.ranks.at[0]) != members.end())
+      return;
+    fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name,
+         ": is not in group ", group.name);
   }
 
   Bytes bytes(const ProgramOp& op) const { return size_in_bytes(moved_value(*program_, op)); }
@@ -317,8 +334,8 @@ class ProgramVerifier::Checks {
     return (rank + offset % ranks + ranks) % ranks;
   }
 
-  bool matches(const Communication& a, const Communication& b, std::int32_t rank, std::int32_t other,
-               std::int32_t ranks) const {
+  bool matches(const Communication& a, const Communication& b, std::int32_t rank,
+               std::int32_t other, std::int32_t ranks) const {
     if (rank == other) return true;
     if (a.mb != b.mb) return false;
     if (is_transfer(a.op->kind)) {
@@ -331,7 +348,8 @@ class ProgramVerifier::Checks {
              " do not agree on the way of their transfer");
       }
       if (bytes(*a.op) != bytes(*b.op)) {
-        fail(segment(a.segment).name, " and ", segment(b.segment).name, " do not agree on the bytes of their transfer");
+        fail(segment(a.segment).name, " and ", segment(b.segment).name,
+             " do not agree on the bytes of their transfer");
       }
       return true;
     }
@@ -341,17 +359,17 @@ class ProgramVerifier::Checks {
 
   const Program* program_;
   std::optional<ValueLifetimes> lifetimes_;
-  std::vector<ValueId> root_;                                       // [value]
+  std::vector<ValueId> root_;  // [value]
   struct Taken {
     std::uint32_t from = 0;  // op of the call
     SegmentId by = -1;       // -1: it is the call's
   };
-  std::vector<Taken> taken_;                                        // [storage root]: of the call being checked
-  std::vector<ValueId> taken_ids_;                                  // with an entry there
+  std::vector<Taken> taken_;        // [storage root]: of the call being checked
+  std::vector<ValueId> taken_ids_;  // with an entry there
   // [segment]:
-  std::vector<ByOp<std::size_t>> gradient_ops_;                     // that add to gradients, reduce or free them
-  std::vector<bool> has_reduction_;                                 // of a gradient
-  std::vector<ByOp<std::size_t>> crossing_;                         // ops that connect pipeline ranks
+  std::vector<ByOp<std::size_t>> gradient_ops_;  // that add to gradients, reduce or free them
+  std::vector<bool> has_reduction_;              // of a gradient
+  std::vector<ByOp<std::size_t>> crossing_;      // ops that connect pipeline ranks
   std::vector<ByOp<std::pair<PoolId, int>>> pool_changes_;
 };
 

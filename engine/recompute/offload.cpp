@@ -1,5 +1,4 @@
 #include "engine/recompute/offload.h"
-#include "engine/graph/tensor_storage.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,6 +7,8 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+
+#include "engine/graph/tensor_storage.h"
 
 namespace trainyard {
 

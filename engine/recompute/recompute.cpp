@@ -272,8 +272,7 @@ std::vector<Region> grouped(const TrainingGraph& training, const std::vector<Reg
 std::vector<Region> recomputed_regions(const TrainingGraph& training, const RecomputeConfig& config,
                                        const std::vector<double>& kept) {
   switch (config.method) {
-    case RecomputeConfig::Method::kNone:
-      return {};
+    case RecomputeConfig::Method::kNone: return {};
     case RecomputeConfig::Method::kSelective: {
       std::vector<Region> cores = attention_cores(training);
       std::erase_if(cores, [&](const Region& core) {

@@ -101,7 +101,8 @@ void take_links(const JsonFields& summary, Json& out) {
   out["links"] = links;
 }
 
-/// Boundaries with the most by the hosts first, the others as they come; buffers of the first ranks.
+/// Boundaries with the most by the hosts first, the others as they come; buffers of the first
+/// ranks.
 void take_transfers(const JsonFields& summary, Json& out) {
   const std::string key = "pipeline_transfers";
   if (!summary.has(key)) return;
@@ -160,7 +161,9 @@ Json pipeline_ranks(const JsonFields& summary) {
   Json checked = Json::array();
   for (const JsonFields& peak : peaks) {
     Json& one = checked.emplace_back();
-    take_numbers(peak, {"total", "parameters", "gradients", "optimizer_state", "activations", "buffers"}, one);
+    take_numbers(peak,
+                 {"total", "parameters", "gradients", "optimizer_state", "activations", "buffers"},
+                 one);
     take_texts(peak, {"instant"}, one);
   }
   Json out = Json::array();
@@ -174,11 +177,12 @@ Json simulated(const JsonFields& summary) {
   Json out;
   out["kind"] = "simulated";
   take_texts(summary, {"study"}, out);
-  take_numbers(summary,
-               {"iteration_time_s", "samples_per_s", "tokens_per_s", "model_flop", "tflops_per_gpu", "mfu",
-                "hardware_tflops_per_gpu", "bubble_fraction", "exposed_communication_fraction",
-                "memory_capacity_bytes", "num_ranks", "num_events"},
-               out);
+  take_numbers(
+      summary,
+      {"iteration_time_s", "samples_per_s", "tokens_per_s", "model_flop", "tflops_per_gpu", "mfu",
+       "hardware_tflops_per_gpu", "bubble_fraction", "exposed_communication_fraction",
+       "memory_capacity_bytes", "num_ranks", "num_events"},
+      out);
   out["time"] = checked_time(summary.object("time"));
   out["pipeline"] = pipeline_ranks(summary);
   out["num_pipeline_ranks"] = summary.list("peak_memory_bytes").size();
@@ -207,7 +211,8 @@ Json trained(const JsonFields& summary) {
   out["kind"] = "trained";
   if (summary.has("study")) take_texts(summary, {"study"}, out);
   take_numbers(summary, {"steps", "tokens_per_s", "num_ranks"}, out);
-  for (const char* key : {"loss", "best_loss", "iteration_time_s"}) out[key] = number_or_null(summary, key);
+  for (const char* key : {"loss", "best_loss", "iteration_time_s"})
+    out[key] = number_or_null(summary, key);
   take_texts(summary, {"program_digest"}, out);
   return out;
 }

@@ -11,17 +11,10 @@ std::string html_text(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      default:
-        out += c;
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      default: out += c;
     }
   }
   return out;
@@ -56,15 +49,9 @@ std::string fill_page(std::span<const PagePart> page, std::string_view title,
   std::string out;
   for (const PagePart& part : page) {
     switch (part.what) {
-      case PagePart::What::kText:
-        out += part.text;
-        break;
-      case PagePart::What::kTitle:
-        out += html_text(title);
-        break;
-      case PagePart::What::kData:
-        out += for_script(data);
-        break;
+      case PagePart::What::kText: out += part.text; break;
+      case PagePart::What::kTitle: out += html_text(title); break;
+      case PagePart::What::kData: out += for_script(data); break;
     }
   }
   return out;

@@ -51,7 +51,8 @@ std::string counted(std::int64_t number, const std::string& one, const std::stri
 std::string device_word_of(const std::string& yaml, const std::string& path) {
   const YamlNode root = YamlNode::parse(yaml, path);
   if (!root.is_map()) root.fail("expected a study");
-  return device_word(Facts(root).text("training", "kernels") == "cpu" ? KernelSet::kCpu : KernelSet::kCuda);
+  return device_word(Facts(root).text("training", "kernels") == "cpu" ? KernelSet::kCpu
+                                                                      : KernelSet::kCuda);
 }
 
 std::vector<PlanFact> plan_facts(const std::string& yaml, const std::string& path) {

@@ -86,11 +86,13 @@ std::string report_json(const RunFiles& files, const Timeline* timeline,
   return for_script(report_data(files, timeline, limits));
 }
 
-std::string page_within_limit(const std::function<std::string(const TimelineLimits&)>& make, TimelineLimits limits) {
+std::string page_within_limit(const std::function<std::string(const TimelineLimits&)>& make,
+                              TimelineLimits limits) {
   std::string page;
   do {
     page = make(limits);
-    const double share = 0.9 * static_cast<double>(kMaxReportBytes) / static_cast<double>(page.size());
+    const double share =
+        0.9 * static_cast<double>(kMaxReportBytes) / static_cast<double>(page.size());
     const auto less = [&](std::size_t& limit) {
       limit = static_cast<std::size_t>(static_cast<double>(limit) * share);
     };

@@ -21,8 +21,8 @@ struct RunFiles {
   std::string losses;   // losses.csv, of a training run
 };
 
-/// The data: {version, kind, title, plan, device, summary, study_text, timeline, time_by_rank, losses}.
-/// `timeline` may be nullptr: of a training run that has not come to its last step. Throws
+/// The data: {version, kind, title, plan, device, summary, study_text, timeline, time_by_rank,
+/// losses}. `timeline` may be nullptr: of a training run that has not come to its last step. Throws
 /// ConfigError for what is wrong in the files.
 std::string report_json(const RunFiles& files, const Timeline* timeline,
                         const TimelineLimits& limits = {});
@@ -32,8 +32,9 @@ std::string report_html(const RunFiles& files, const Timeline* timeline);
 
 inline constexpr std::size_t kMaxReportBytes = 10'000'000;
 
-/// The page that `make` makes of timelines as large as the limits allow, with less of them until it is no larger
-/// than kMaxReportBytes.
-std::string page_within_limit(const std::function<std::string(const TimelineLimits&)>& make, TimelineLimits limits = {});
+/// The page that `make` makes of timelines as large as the limits allow, with less of them until it
+/// is no larger than kMaxReportBytes.
+std::string page_within_limit(const std::function<std::string(const TimelineLimits&)>& make,
+                              TimelineLimits limits = {});
 
 }  // namespace trainyard

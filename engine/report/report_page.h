@@ -1,4 +1,5 @@
-// Pages as the build made them from report/page/, report/sweep_page/ and validate/page/ (embed_page.cmake).
+// Pages as the build made them from report/page/, report/sweep_page/ and validate/page/
+// (embed_page.cmake).
 #pragma once
 
 #include <span>

@@ -27,14 +27,15 @@ std::string misfit_of(const Summary& summary, std::size_t rank) {
 
 Flop model_flop_per_step(const Study& study, const Graph& model) {
   if (study.training.microbatches.empty()) {
-    return 3.0 * model.model_flop_per_microbatch * static_cast<double>(study.num_microbatches()) * study.parallel.data;
+    return 3.0 * model.model_flop_per_microbatch * static_cast<double>(study.num_microbatches()) *
+           study.parallel.data;
   }
   return 3.0 * model.model_flop_per_microbatch / static_cast<double>(study.training.microbatch) *
          static_cast<double>(study.training.global_batch);
 }
 
-double model_flop_utilisation(const Study& study, const Graph& model, const HardwareProfile& hardware,
-                              Seconds iteration_time) {
+double model_flop_utilisation(const Study& study, const Graph& model,
+                              const HardwareProfile& hardware, Seconds iteration_time) {
   const auto peak = hardware.peak.find(study.training.precision);
   if (peak == hardware.peak.end() || peak->second <= 0) return 0;
   const double rank_seconds = iteration_time * static_cast<double>(study.parallel.num_ranks());

@@ -22,41 +22,43 @@
 namespace trainyard {
 
 struct Summary {
-  std::string study;                  // its file
+  std::string study;  // its file
   Seconds iteration_time = 0;
   std::optional<TimeInterval> interval;  // absent: no profile entry used says how uncertain it is
   double samples_per_s = 0;
   double tokens_per_s = 0;
-  Flop model_flop = 0;                // per step
+  Flop model_flop = 0;  // per step
   double tflops_per_gpu = 0;
-  double mfu = 0;                     // of the dense peak of training.precision
-  double hardware_tflops_per_gpu = 0; // FLOP of executed ops
-  TimeClasses time;                   // mean over ranks; adds up to iteration_time
+  double mfu = 0;                      // of the dense peak of training.precision
+  double hardware_tflops_per_gpu = 0;  // FLOP of executed ops
+  TimeClasses time;                    // mean over ranks; adds up to iteration_time
   std::vector<TimeClasses> time_by_pipeline_rank;
   double bubble_fraction = 0;
   double exposed_communication_fraction = 0;
-  std::vector<MemoryPeak> peak_memory;      // [pipeline rank]
-  Bytes memory_capacity = 0;                // nominal less what the profile reserves
-  std::vector<Bytes> memory_headroom;       // [pipeline rank]; negative: does not fit by so much
+  std::vector<MemoryPeak> peak_memory;  // [pipeline rank]
+  Bytes memory_capacity = 0;            // nominal less what the profile reserves
+  std::vector<Bytes> memory_headroom;   // [pipeline rank]; negative: does not fit by so much
   bool fits = true;
-  double memory_error = 0;                  // of totals, to either side: calibrate/memory_error.yaml
-  bool may_fit = false;                     // the largest total is no further from the capacity than that
+  double memory_error = 0;  // of totals, to either side: calibrate/memory_error.yaml
+  bool may_fit = false;     // the largest total is no further from the capacity than that
   std::int64_t num_ranks = 0;
   std::int64_t num_events = 0;
   std::string program_digest;
   ParameterCount num_parameters;
   std::optional<TransferSummary> transfers;  // with parallel.d2d_buffer
-  std::vector<LinkLoad> links;              // the busiest first; empty where the executor has no network
+  std::vector<LinkLoad> links;  // the busiest first; empty where the executor has no network
   std::vector<std::string> warnings;
   std::vector<SourceEntry> sources;
 };
 
-/// Of one step: forward once, backward twice; every data-parallel replica runs all its microbatches.
+/// Of one step: forward once, backward twice; every data-parallel replica runs all its
+/// microbatches.
 Flop model_flop_per_step(const Study& study, const Graph& model);
 
-/// Share of the dense peak of training.precision over all ranks; 0 where the profile has no such peak.
-double model_flop_utilisation(const Study& study, const Graph& model, const HardwareProfile& hardware,
-                              Seconds iteration_time);
+/// Share of the dense peak of training.precision over all ranks; 0 where the profile has no such
+/// peak.
+double model_flop_utilisation(const Study& study, const Graph& model,
+                              const HardwareProfile& hardware, Seconds iteration_time);
 
 struct SummaryInputs {
   const Study& study;
@@ -77,7 +79,8 @@ std::string explain_misfit(const Summary& summary);
 /// The line of the pipeline rank that misses most.
 std::string explain_worst_misfit(const Summary& summary);
 
-/// What a rank of the study runs on, as people call it: "GPU", or "device" where kernels are a CPU's.
+/// What a rank of the study runs on, as people call it: "GPU", or "device" where kernels are a
+/// CPU's.
 const char* device_word(KernelSet kernels);
 
 /// The terminal's answer; `wall` is process start to answer.

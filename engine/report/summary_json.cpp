@@ -21,11 +21,14 @@ Json memory_json(const MemoryPeak& peak) {
 }
 
 Json sources_json(const std::vector<SourceEntry>& sources) {
-  Json out = {{"measured", 0}, {"fitted", 0}, {"datasheet", 0}, {"derived", 0}, {"extrapolated", 0}};
+  Json out = {
+      {"measured", 0}, {"fitted", 0}, {"datasheet", 0}, {"derived", 0}, {"extrapolated", 0}};
   Json entries = Json::array();
   for (const SourceEntry& entry : sources) {
     out[entry.kind] = out.value(entry.kind, 0) + 1;
-    entries.push_back({{"name", entry.name}, {"kind", entry.kind}, {"used_for", entry.used_for},
+    entries.push_back({{"name", entry.name},
+                       {"kind", entry.kind},
+                       {"used_for", entry.used_for},
                        {"note", entry.note}});
     if (!entry.extrapolated) continue;
     entries.back()["extrapolated"] = true;
@@ -49,14 +52,17 @@ void add_interval(const TimeInterval& interval, Json& out) {
   out["iteration_time_interval_s"] = {interval.low, interval.high};
   out["measure_next"] = Json::array();
   for (const Contribution& one : interval.next) {
-    out["measure_next"].push_back({{"entry", one.entry}, {"effect_s", one.effect}, {"share", one.share}});
+    out["measure_next"].push_back(
+        {{"entry", one.entry}, {"effect_s", one.effect}, {"share", one.share}});
   }
   out["op_kinds"] = Json::array();
   for (const KindTime& kind : interval.kinds) {
-    out["op_kinds"].push_back({{"kind", kind.kind},
-                               {"count", kind.count},
-                               {"time_s", kind.time},
-                               {"interval_s", {kind.time * (1 - std::min(1.0, kind.interval)), kind.time * (1 + kind.interval)}}});
+    out["op_kinds"].push_back(
+        {{"kind", kind.kind},
+         {"count", kind.count},
+         {"time_s", kind.time},
+         {"interval_s",
+          {kind.time * (1 - std::min(1.0, kind.interval)), kind.time * (1 + kind.interval)}}});
   }
 }
 
@@ -91,13 +97,17 @@ std::string summary_json(const Summary& summary, Seconds wall) {
   out["bubble_fraction"] = summary.bubble_fraction;
   out["exposed_communication_fraction"] = summary.exposed_communication_fraction;
   out["peak_memory_bytes"] = Json::array();
-  for (const MemoryPeak& peak : summary.peak_memory) out["peak_memory_bytes"].push_back(memory_json(peak));
+  for (const MemoryPeak& peak : summary.peak_memory)
+    out["peak_memory_bytes"].push_back(memory_json(peak));
   // Only where something is kept there.
-  if (std::any_of(summary.peak_memory.begin(), summary.peak_memory.end(), [](const MemoryPeak& m) { return m.host > 0; })) {
+  if (std::any_of(summary.peak_memory.begin(), summary.peak_memory.end(),
+                  [](const MemoryPeak& m) { return m.host > 0; })) {
     out["host_memory_bytes"] = Json::array();
-    for (const MemoryPeak& peak : summary.peak_memory) out["host_memory_bytes"].push_back(peak.host);
+    for (const MemoryPeak& peak : summary.peak_memory)
+      out["host_memory_bytes"].push_back(peak.host);
   }
-  if (std::any_of(summary.peak_memory.begin(), summary.peak_memory.end(), [](const MemoryPeak& m) { return m.cached > 0; })) {
+  if (std::any_of(summary.peak_memory.begin(), summary.peak_memory.end(),
+                  [](const MemoryPeak& m) { return m.cached > 0; })) {
     out["cached_memory_bytes"] = Json::array();
     for (const MemoryPeak& peak : summary.peak_memory) {
       out["cached_memory_bytes"].push_back(cached_within(peak, summary.memory_capacity));

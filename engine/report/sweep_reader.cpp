@@ -79,7 +79,9 @@ class CsvRows {
 class RowReader {
  public:
   RowReader(const std::vector<std::string>& names, const std::vector<Field>& row, std::size_t first)
-      : names_(names), row_(row), first_(first) {}
+      : names_(names),
+        row_(row),
+        first_(first) {}
 
   const Field& next(std::string_view name) {
     check(at_ < names_.size() && names_[at_] == name, "columns are read in their order");
@@ -147,7 +149,8 @@ SweepPoint read_point(RowReader row) {
   point.program_digest = row.next("program_digest").text;
   const Field& may_fit = row.next("may_fit");
   point.may_fit = may_fit.text == "true";
-  if (!point.may_fit && may_fit.text != "false") RowReader::fail(may_fit, "may_fit", "expected true or false");
+  if (!point.may_fit && may_fit.text != "false")
+    RowReader::fail(may_fit, "may_fit", "expected true or false");
   return point;
 }
 

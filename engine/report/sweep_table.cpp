@@ -74,35 +74,24 @@ Json point_json(const SweepTable& table, std::size_t index) {
 
 std::string_view to_string(PointStatus status) {
   switch (status) {
-    case PointStatus::kFits:
-      return "fits";
-    case PointStatus::kMisfit:
-      return "does-not-fit";
-    case PointStatus::kNoProgram:
-      return "cannot-run";
-    case PointStatus::kRefused:
-      return "refused";
-    case PointStatus::kFailed:
-      return "failed";
-    case PointStatus::kInterrupted:
-      return "interrupted";
+    case PointStatus::kFits: return "fits";
+    case PointStatus::kMisfit: return "does-not-fit";
+    case PointStatus::kNoProgram: return "cannot-run";
+    case PointStatus::kRefused: return "refused";
+    case PointStatus::kFailed: return "failed";
+    case PointStatus::kInterrupted: return "interrupted";
   }
   return "";
 }
 
 int exit_code(PointStatus status) {
   switch (status) {
-    case PointStatus::kFits:
-      return 0;
+    case PointStatus::kFits: return 0;
     case PointStatus::kMisfit:
-    case PointStatus::kNoProgram:
-      return 4;
-    case PointStatus::kRefused:
-      return 2;
-    case PointStatus::kFailed:
-      return 3;
-    case PointStatus::kInterrupted:
-      return 130;
+    case PointStatus::kNoProgram: return 4;
+    case PointStatus::kRefused: return 2;
+    case PointStatus::kFailed: return 3;
+    case PointStatus::kInterrupted: return 130;
   }
   return 3;
 }
@@ -136,8 +125,8 @@ std::string sweep_csv(const SweepTable& table) {
             number(static_cast<double>(point.peak_memory) / kGiB) + "," +
             (point.status == PointStatus::kFits ? "true" : "false") + "," +
             number(point.bubble_fraction) + "," + number(point.exposed_communication_fraction) +
-            "," + std::to_string(point.num_ranks) + "," + point.program_digest + "," + (point.may_fit ? "true" : "false") +
-            "\n";
+            "," + std::to_string(point.num_ranks) + "," + point.program_digest + "," +
+            (point.may_fit ? "true" : "false") + "\n";
   }
   return text;
 }
@@ -154,15 +143,15 @@ std::string sweep_json(const SweepTable& table) {
     return order;
   };
   Json head = {{"study", table.study},
-                     {"fidelity", table.fidelity.empty() ? Json() : Json(table.fidelity)},
-                     {"keys", table.keys},
-                     {"num_points", table.points.size()},
-                     {"by_status", by_status},
-                     {"fastest", first(fastest(table))},
-                     {"most_per_gpu", first(most_per_gpu(table))}};
-  const auto not_done = std::count_if(table.points.begin(), table.points.end(), [](const SweepPoint& point) {
-    return point.status == PointStatus::kInterrupted;
-  });
+               {"fidelity", table.fidelity.empty() ? Json() : Json(table.fidelity)},
+               {"keys", table.keys},
+               {"num_points", table.points.size()},
+               {"by_status", by_status},
+               {"fastest", first(fastest(table))},
+               {"most_per_gpu", first(most_per_gpu(table))}};
+  const auto not_done = std::count_if(
+      table.points.begin(), table.points.end(),
+      [](const SweepPoint& point) { return point.status == PointStatus::kInterrupted; });
   if (not_done > 0) head["incomplete"] = not_done;
   const auto dump = [](const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);

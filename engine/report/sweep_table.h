@@ -11,16 +11,16 @@
 namespace trainyard {
 
 enum class PointStatus : std::uint8_t {
-  kFits,       // "fits": timed, exit 0 of `simulate`
-  kMisfit,     // "does-not-fit": timed, but too large for the devices, exit 4
-  kNoProgram,  // "cannot-run": has no Program, exit 4
-  kRefused,    // "refused": its study is wrong, exit 2
-  kFailed,     // "failed": exit 3
+  kFits,         // "fits": timed, exit 0 of `simulate`
+  kMisfit,       // "does-not-fit": timed, but too large for the devices, exit 4
+  kNoProgram,    // "cannot-run": has no Program, exit 4
+  kRefused,      // "refused": its study is wrong, exit 2
+  kFailed,       // "failed": exit 3
   kInterrupted,  // "interrupted": a signal ended the sweep before it had come to it
 };
-inline constexpr PointStatus kPointStatuses[] = {PointStatus::kFits, PointStatus::kMisfit,
-                                                 PointStatus::kNoProgram, PointStatus::kRefused,
-                                                 PointStatus::kFailed, PointStatus::kInterrupted};
+inline constexpr PointStatus kPointStatuses[] = {
+    PointStatus::kFits,    PointStatus::kMisfit, PointStatus::kNoProgram,
+    PointStatus::kRefused, PointStatus::kFailed, PointStatus::kInterrupted};
 std::string_view to_string(PointStatus status);
 int exit_code(PointStatus status);
 

@@ -55,20 +55,20 @@ std::string best_table(const SweepTable& table, const std::vector<std::size_t>& 
                        std::size_t best) {
   Row head = {"point"};
   for (const std::string& key : table.keys) head.push_back(short_name(table, key));
-  head.insert(head.end(), {"devices", "step time", "tokens/s/device", "of the model", "MFU", "memory", "bubble",
-                           "exposed"});
+  head.insert(head.end(), {"devices", "step time", "tokens/s/device", "of the model", "MFU",
+                           "memory", "bubble", "exposed"});
   std::vector<Row> rows = {head};
   for (std::size_t i = 0; i < std::min(best, order.size()); ++i) {
     const SweepPoint& point = table.points[order[i]];
     Row row = {std::to_string(order[i])};
     for (const std::string& value : point.values)
       row.push_back(printable(value, value.size() > 24 ? 21 : 24));
-    row.insert(row.end(), {std::to_string(point.num_ranks), duration_text(point.iteration_time),
-                           fixed(point.tokens_per_s_per_gpu(), 1), flop_rate_text(point.tflops_per_gpu * 1e12),
-                           fixed(point.mfu * 100, 1) + " %",
-                           bytes_text(point.peak_memory),
-                           fixed(point.bubble_fraction * 100, 1) + " %",
-                           fixed(point.exposed_communication_fraction * 100, 1) + " %"});
+    row.insert(row.end(),
+               {std::to_string(point.num_ranks), duration_text(point.iteration_time),
+                fixed(point.tokens_per_s_per_gpu(), 1), flop_rate_text(point.tflops_per_gpu * 1e12),
+                fixed(point.mfu * 100, 1) + " %", bytes_text(point.peak_memory),
+                fixed(point.bubble_fraction * 100, 1) + " %",
+                fixed(point.exposed_communication_fraction * 100, 1) + " %"});
     rows.push_back(row);
   }
   return aligned(rows);
@@ -103,9 +103,10 @@ std::string headline(const SweepTable& table) {
     if (counts[status] > 0) text += ", " + grouped(counts[status]) + " " + words;
   };
   add(PointStatus::kMisfit, "do not fit in memory");
-  const auto may_fit = std::count_if(table.points.begin(), table.points.end(), [](const SweepPoint& point) {
-    return point.status == PointStatus::kMisfit && point.may_fit;
-  });
+  const auto may_fit =
+      std::count_if(table.points.begin(), table.points.end(), [](const SweepPoint& point) {
+        return point.status == PointStatus::kMisfit && point.may_fit;
+      });
   if (may_fit > 0) text += " (" + grouped(static_cast<std::size_t>(may_fit)) + " of them may fit)";
   add(PointStatus::kNoProgram, "cannot run");
   add(PointStatus::kRefused, "are refused");
@@ -122,7 +123,8 @@ std::string sweep_text(const SweepTable& table, std::size_t best) {
   const std::vector<std::size_t> by_gpu = most_per_gpu(table);
   if (!by_time.empty()) {
     text += "\n  shortest step\n" + best_table(table, by_time, best);
-    if (by_gpu != by_time) text += "\n  most tokens/s per device\n" + best_table(table, by_gpu, best);
+    if (by_gpu != by_time)
+      text += "\n  most tokens/s per device\n" + best_table(table, by_gpu, best);
   }
   return text + why_not(table);
 }

@@ -26,7 +26,8 @@ std::uint64_t call_key(SegmentId segment, Microbatch mb) {
 }
 
 /// call_key() of the pairs in a list -> the microbatch of the backward, which rows do not say.
-std::unordered_map<std::uint64_t, Microbatch> second_microbatches(const Program& program, const RankClass& list) {
+std::unordered_map<std::uint64_t, Microbatch> second_microbatches(const Program& program,
+                                                                  const RankClass& list) {
   std::unordered_map<std::uint64_t, Microbatch> out;
   for (const Call& call : list.calls) {
     if (program.segments[static_cast<std::size_t>(call.segment)].slots > 1)
@@ -109,11 +110,13 @@ class TimelineMaker {
     for (const SegmentMember& member : members_of(s)) {
       const auto next = static_cast<std::uint32_t>(out_.segments.size());
       const auto [known, is_new] = segment_number_.try_emplace(member.name, next);
-      if (is_new) out_.segments.push_back({member.name, member.stage, letter(member.phase), s.slots > 0});
+      if (is_new)
+        out_.segments.push_back({member.name, member.stage, letter(member.phase), s.slots > 0});
       of.segment.push_back(known->second);
     }
     if (s.slots < 2) return of;
-    for (const ProgramOp& op : s.ops) of.slot.push_back(static_cast<std::uint8_t>(member_of(program_, op)));
+    for (const ProgramOp& op : s.ops)
+      of.slot.push_back(static_cast<std::uint8_t>(member_of(program_, op)));
     return of;
   }
 
@@ -122,9 +125,10 @@ class TimelineMaker {
     const bool collective = op.group >= 0;
     const bool copy = op.kind == OpKind::kCopy;
     const bool by_host = is_transfer(op.kind) && moved_value(program_, op).space == Space::kHost;
-    std::int16_t& number = collective ? group_number_[static_cast<std::size_t>(op.group)]
-                           : copy     ? copy_number_[op.stream == StreamId::kD2h ? 0 : 1]
-                                      : transfer_number_[2 * static_cast<std::size_t>(op.transfer) + (by_host ? 1 : 0)];
+    std::int16_t& number =
+        collective ? group_number_[static_cast<std::size_t>(op.group)]
+        : copy     ? copy_number_[op.stream == StreamId::kD2h ? 0 : 1]
+               : transfer_number_[2 * static_cast<std::size_t>(op.transfer) + (by_host ? 1 : 0)];
     if (number >= 0) return number;
     TimelineGroup group;
     if (copy) {
@@ -150,7 +154,8 @@ class TimelineMaker {
     if (!of.empty()) return of;
     for (const ProgramOp& op : program_.segments[static_cast<std::size_t>(id)].ops) {
       const KernelWork work = work_of_(op);
-      const bool multiplies = work.cls == KernelClass::kMatmul || work.cls == KernelClass::kBatchedMatmul ||
+      const bool multiplies = work.cls == KernelClass::kMatmul ||
+                              work.cls == KernelClass::kBatchedMatmul ||
                               work.cls == KernelClass::kFlashAttention;
       of.push_back(multiplies ? Amount{std::llround(work.flop), 0}
                               : Amount{0, static_cast<std::int64_t>(work.bytes)});
@@ -253,7 +258,7 @@ class TimelineMaker {
   FixedMemory fixed_;
   Timeline out_;
   NameTable names_, modules_;
-  std::vector<Members> members_;              // [SegmentId]
+  std::vector<Members> members_;                                   // [SegmentId]
   std::unordered_map<std::string, std::uint32_t> segment_number_;  // by name
   std::array<std::int16_t, 2> copy_number_ = {-1, -1};  // of copies to the host, and back
   std::vector<std::int16_t> group_number_, transfer_number_;

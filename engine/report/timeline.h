@@ -52,7 +52,7 @@ struct TimelineOp {
   std::uint32_t call = 0;    // TimelineRank::calls
   std::int16_t group = -1;   // communication only: Timeline::groups
   StreamId stream = StreamId::kMain;
-  std::int64_t peer = -1;                           // transfers only: the rank at the other end
+  std::int64_t peer = -1;  // transfers only: the rank at the other end
   std::int64_t flop = 0;   // of products and attention
   std::int64_t bytes = 0;  // of other kernels: read plus written; of communication: the message
   Ticks issued = 0, ready = 0, start = 0, end = 0;  // TraceRow

@@ -80,7 +80,8 @@ std::vector<std::size_t> evenly(std::size_t count, std::size_t total) {
 class BlobMaker {
  public:
   BlobMaker(const Timeline& timeline, const TimelineLimits& limits)
-      : timeline_(timeline), limits_(limits) {}
+      : timeline_(timeline),
+        limits_(limits) {}
 
   Json make() {
     choose_ranks();
@@ -113,10 +114,11 @@ class BlobMaker {
  private:
   struct Rank {
     const TimelineRank* from = nullptr;
-    std::vector<std::uint32_t> ops;    // indices into from->ops, call by call
-    std::vector<std::size_t> first;    // [call]: its first in `ops`, and one past the last
-    std::vector<std::size_t> kept;     // calls
-    std::vector<std::size_t> pair;     // [kept]: the place there of the call that it runs with, or kUnknown
+    std::vector<std::uint32_t> ops;  // indices into from->ops, call by call
+    std::vector<std::size_t> first;  // [call]: its first in `ops`, and one past the last
+    std::vector<std::size_t> kept;   // calls
+    std::vector<std::size_t>
+        pair;  // [kept]: the place there of the call that it runs with, or kUnknown
     std::vector<std::size_t> pattern;  // [kept]
   };
 
@@ -210,7 +212,8 @@ class BlobMaker {
     // Of real runs hardly two calls are alike: not worth a long search.
     constexpr std::size_t kLatest = 16;
     const std::vector<std::size_t>& known = patterns_of_[pattern.segment];
-    for (std::size_t i = known.size(); i-- > (known.size() > kLatest ? known.size() - kLatest : 0);) {
+    for (std::size_t i = known.size();
+         i-- > (known.size() > kLatest ? known.size() - kLatest : 0);) {
       if (alike(patterns_[known[i]], pattern)) return known[i];
     }
     return kUnknown;
@@ -226,7 +229,8 @@ class BlobMaker {
     return patterns_.size() - 1;
   }
 
-  /// Those of a call and of the one that it runs with, which are shown with their ops or without, both.
+  /// Those of a call and of the one that it runs with, which are shown with their ops or without,
+  /// both.
   struct Together {
     std::vector<std::size_t> places;  // in Rank::kept, by start
     std::vector<Pattern> patterns;
@@ -249,7 +253,8 @@ class BlobMaker {
   void leave_out_ops(const Rank& rank, Together& of) {
     Pattern whole = of.patterns[0];
     for (std::size_t i = 1; i < of.patterns.size(); ++i) {
-      const Ticks later = start(rank, rank.kept[of.places[i]]) - start(rank, rank.kept[of.places[0]]);
+      const Ticks later =
+          start(rank, rank.kept[of.places[i]]) - start(rank, rank.kept[of.places[0]]);
       for (PatternOp op : of.patterns[i].ops) {
         op.start += in_units(later);
         whole.ops.push_back(op);
@@ -273,7 +278,8 @@ class BlobMaker {
       for (Rank& rank : ranks_) {
         if (i >= rank.kept.size() || rank.pattern[i] != kUnknown) continue;
         Together calls = together(rank, i);
-        if (calls.new_ops > 0 && num_pattern_ops_ + calls.new_ops > limits_.max_pattern_ops) leave_out_ops(rank, calls);
+        if (calls.new_ops > 0 && num_pattern_ops_ + calls.new_ops > limits_.max_pattern_ops)
+          leave_out_ops(rank, calls);
         for (std::size_t c = 0; c < calls.places.size(); ++c)
           rank.pattern[calls.places[c]] = number(std::move(calls.patterns[c]));
       }

@@ -42,7 +42,8 @@ void append_microseconds(std::string& to, Ticks ticks) {
 class TraceWriter {
  public:
   TraceWriter(const Timeline& timeline, const std::function<void(std::string_view)>& sink)
-      : timeline_(timeline), sink_(sink) {}
+      : timeline_(timeline),
+        sink_(sink) {}
 
   void write() {
     out_ = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
@@ -104,8 +105,9 @@ class TraceWriter {
       add_integer(to_string(axis), rank.at[static_cast<std::size_t>(axis)]);
     out_ += "}}";
     const auto copies = [&](int stream) {
-      return std::any_of(rank.ops.begin(), rank.ops.end(),
-                         [&](const TimelineOp& op) { return static_cast<int>(op.stream) == stream; });
+      return std::any_of(rank.ops.begin(), rank.ops.end(), [&](const TimelineOp& op) {
+        return static_cast<int>(op.stream) == stream;
+      });
     };
     for (int stream = 0; stream < kNumStreams; ++stream) {
       // Few ranks copy anything to their hosts.

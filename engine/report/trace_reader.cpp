@@ -57,7 +57,10 @@ class Event {
 class TraceReader {
  public:
   TraceReader(const std::string& path, std::string_view text)
-      : path_(path), text_(text), names_(out_.names), modules_(out_.modules) {}
+      : path_(path),
+        text_(text),
+        names_(out_.names),
+        modules_(out_.modules) {}
 
   void take(const Event& event) {
     event_ = &event;
@@ -72,7 +75,8 @@ class TraceReader {
   }
 
   Timeline finish() {
-    if (out_.ranks.empty()) throw ConfigError({path_, 1, 1}, std::string(trace_words::kEvents), "has no rank");
+    if (out_.ranks.empty())
+      throw ConfigError({path_, 1, 1}, std::string(trace_words::kEvents), "has no rank");
     join_pairs();
     return std::move(out_);
   }
@@ -127,7 +131,8 @@ class TraceReader {
 
   void take_group() {
     const std::string& name = text("args.name");
-    if (out_.groups.size() == kMostGroups) fail("more than " + std::to_string(kMostGroups) + " groups");
+    if (out_.groups.size() == kMostGroups)
+      fail("more than " + std::to_string(kMostGroups) + " groups");
     groups_.emplace(name, static_cast<std::int16_t>(out_.groups.size()));
     out_.groups.push_back({name, text("args.axes")});
   }
@@ -157,8 +162,9 @@ class TraceReader {
       const auto named = other == calls_.end() ? with_.end() : with_.find(other->second);
       const auto back = named == with_.end() ? calls_.end() : calls_.find(named->second);
       if (back == calls_.end() || back->second != call || other->second == call) {
-        throw ConfigError(path_ + ": rank " + std::to_string(rank.rank) + ": args.with: '" + name +
-                          "' does not run with a call that names it; the file is damaged, so run it again");
+        throw ConfigError(
+            path_ + ": rank " + std::to_string(rank.rank) + ": args.with: '" + name +
+            "' does not run with a call that names it; the file is damaged, so run it again");
       }
       rank.calls[call].with = static_cast<std::int32_t>(other->second);
     }
@@ -212,8 +218,10 @@ class TraceReader {
       op.group = group->second;
     }
     if (event_->find("args.peer") != nullptr) op.peer = integer("args.peer", 0, kMaxRanks);
-    if (event_->find("args.flop") != nullptr) op.flop = integer("args.flop", 1, std::int64_t{1} << 53U);
-    if (event_->find("args.bytes") != nullptr) op.bytes = integer("args.bytes", 1, std::int64_t{1} << 53U);
+    if (event_->find("args.flop") != nullptr)
+      op.flop = integer("args.flop", 1, std::int64_t{1} << 53U);
+    if (event_->find("args.bytes") != nullptr)
+      op.bytes = integer("args.bytes", 1, std::int64_t{1} << 53U);
     op.issued = ticks("args.issued_us");
     op.ready = ticks("args.ready_us");
     of.ops.push_back(op);
@@ -246,14 +254,16 @@ class TraceReader {
   std::map<std::string, std::int16_t, std::less<>> groups_;
   std::map<std::int64_t, std::size_t> ranks_;
   std::map<std::string, std::uint32_t, std::less<>> calls_;  // of the latest rank
-  std::map<std::uint32_t, std::string> with_;                // its pairs: call -> the other one's name
+  std::map<std::uint32_t, std::string> with_;  // its pairs: call -> the other one's name
 };
 
 /// Hands the objects in the array "traceEvents" to a TraceReader; the rest of the file is skipped.
 class EventParser : public nlohmann::json_sax<nlohmann::json> {
  public:
   EventParser(TraceReader& reader, const std::string& path, std::string_view text)
-      : reader_(reader), path_(path), text_(text) {}
+      : reader_(reader),
+        path_(path),
+        text_(text) {}
 
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
@@ -296,7 +306,8 @@ class EventParser : public nlohmann::json_sax<nlohmann::json> {
     --depth_;
     return true;
   }
-  bool parse_error(std::size_t at, const std::string& token, const nlohmann::detail::exception& error) override {
+  bool parse_error(std::size_t at, const std::string& token,
+                   const nlohmann::detail::exception& error) override {
     refuse_json(text_, path_, at, token, error);
   }
 

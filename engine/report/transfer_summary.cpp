@@ -112,8 +112,10 @@ class TransferCounter {
 
   /// Slots are as large as the largest tensor: there is none.
   std::string too_small(std::int32_t rank, const char* does, Bytes largest) const {
-    return format("the buffer of %lld bytes is smaller than the largest tensor that pipeline rank %d %s, %lld bytes",
-                  static_cast<long long>(buffer_), rank, does, static_cast<long long>(largest));
+    return format(
+        "the buffer of %lld bytes is smaller than the largest tensor that pipeline rank %d %s, "
+        "%lld bytes",
+        static_cast<long long>(buffer_), rank, does, static_cast<long long>(largest));
   }
 
   const Program& program_;

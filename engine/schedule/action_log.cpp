@@ -39,8 +39,7 @@ std::optional<LoweredAction> ActionLog::waits_for(const LoweredAction& action) c
       const LoweredAction send{stage + 1, LoweredKind::kSendBackward, mb};
       return unless(send.stage < placement_.num_stages() && has(send.kind, send.stage, mb), send);
     }
-    default:
-      return std::nullopt;
+    default: return std::nullopt;
   }
 }
 

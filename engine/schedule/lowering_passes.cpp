@@ -30,7 +30,9 @@ bool may_run(const LoweredRow& row, std::size_t position, const ActionLog& log) 
 class StepCount {
  public:
   StepCount(const std::vector<LoweredRow>& rows, const StagePlacement& placement, bool direct)
-      : rows_(rows), next_(rows.size()), log_(placement, count_microbatches(rows), direct) {}
+      : rows_(rows),
+        next_(rows.size()),
+        log_(placement, count_microbatches(rows), direct) {}
 
   std::variant<std::int64_t, Infeasible> run() {
     std::int64_t steps = 0;

@@ -82,7 +82,8 @@ std::string draw(const std::vector<Cell>& cells, const Window& window, std::size
     for (std::size_t c = std::max(begin, window.begin); c < std::min(end, window.end); ++c) {
       const std::size_t at = c - begin;
       text[c - window.begin] = c + 1 == end ? ' ' : at < cell.text.size() ? cell.text[at] : '-';
-      if (c + 1 != end) phases[c - window.begin] = static_cast<std::uint8_t>(cell.phase_at(at / unit));
+      if (c + 1 != end)
+        phases[c - window.begin] = static_cast<std::uint8_t>(cell.phase_at(at / unit));
     }
   }
   if (!colour) return text;

@@ -25,7 +25,8 @@ std::size_t num_places(const PipelineSchedule& schedule) {
 class EndTimes {
  public:
   explicit EndTimes(const PipelineSchedule& schedule)
-      : schedule_(schedule), ends_(num_places(schedule), -1.0) {}
+      : schedule_(schedule),
+        ends_(num_places(schedule), -1.0) {}
   double& of(const Action& action) { return ends_[place_of(schedule_, action)]; }
 
  private:
@@ -38,7 +39,10 @@ class ScheduleRun {
  public:
   ScheduleRun(const PipelineSchedule& schedule, std::span<const ActionDurations> of_stage,
               double transfer)
-      : schedule_(schedule), of_stage_(of_stage), transfer_(transfer), ends_(schedule) {
+      : schedule_(schedule),
+        of_stage_(of_stage),
+        transfer_(transfer),
+        ends_(schedule) {
     const std::size_t ranks = schedule.actions.size();
     timing_.starts.resize(ranks);
     timing_.idle.assign(ranks, 0);
@@ -150,7 +154,8 @@ class ScheduleRun {
     timing_.makespan = free_.empty() ? 0 : *std::max_element(free_.begin(), free_.end());
     for (std::size_t r = 0; r < free_.size(); ++r) {
       const double first = timing_.starts[r].empty() ? 0 : timing_.starts[r].front();
-      timing_.span_idle[r] = std::max(0.0, timing_.idle[r] + free_[r] - first);  // rounding may take it below
+      timing_.span_idle[r] =
+          std::max(0.0, timing_.idle[r] + free_[r] - first);  // rounding may take it below
       timing_.idle[r] += timing_.makespan;
     }
   }
@@ -250,17 +255,12 @@ std::variant<ScheduleTiming, ScheduleFault> run(const PipelineSchedule& schedule
 
 double duration(const Action& action, const ActionDurations& durations) {
   switch (action.phase) {
-    case ActionPhase::kForward:
-      return durations.forward;
-    case ActionPhase::kBackward:
-      return durations.backward;
-    case ActionPhase::kBackwardInput:
-      return durations.input;
-    case ActionPhase::kBackwardWeight:
-      return durations.weight;
+    case ActionPhase::kForward: return durations.forward;
+    case ActionPhase::kBackward: return durations.backward;
+    case ActionPhase::kBackwardInput: return durations.input;
+    case ActionPhase::kBackwardWeight: return durations.weight;
     case ActionPhase::kRecompute:
-    case ActionPhase::kEarlyRecompute:
-      return durations.recompute;
+    case ActionPhase::kEarlyRecompute: return durations.recompute;
   }
   return 0;
 }

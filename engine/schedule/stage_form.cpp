@@ -20,11 +20,8 @@ void read_list(const std::vector<Action>& actions, int num_microbatches,
     StageForm& form = forms[static_cast<std::size_t>(action.stage)];
     switch (action.phase) {
       case ActionPhase::kForward:
-      case ActionPhase::kBackwardWeight:
-        break;
-      case ActionPhase::kEarlyRecompute:
-        early.push_back(place(action));
-        [[fallthrough]];
+      case ActionPhase::kBackwardWeight: break;
+      case ActionPhase::kEarlyRecompute: early.push_back(place(action)); [[fallthrough]];
       case ActionPhase::kRecompute:
         has_recompute[static_cast<std::size_t>(action.stage)] = true;
         break;
@@ -35,7 +32,8 @@ void read_list(const std::vector<Action>& actions, int num_microbatches,
         if (behind) early.erase(it);
         const bool whole = action.phase == ActionPhase::kBackward;
         const bool follows = before != nullptr && before->phase == ActionPhase::kForward &&
-                             before->stage == action.stage && before->microbatch == action.microbatch;
+                             before->stage == action.stage &&
+                             before->microbatch == action.microbatch;
         form.at_once = form.at_once && follows;
         (whole    ? behind ? form.whole_behind_recompute : form.whole
          : behind ? form.halves_behind_recompute

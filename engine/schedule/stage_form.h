@@ -17,7 +17,8 @@ struct StageForm {
   bool recomputes = true;  // false: keeps its activations, whatever the study has recomputed
   bool whole = false, whole_behind_recompute = false;
   bool halves = false, halves_behind_recompute = false;
-  bool at_once = false;    // every backward is the action behind its forward, and nothing is recomputed between
+  bool at_once =
+      false;  // every backward is the action behind its forward, and nothing is recomputed between
 
   bool splits() const { return halves || halves_behind_recompute; }
   bool recomputes_early() const { return whole_behind_recompute || halves_behind_recompute; }

@@ -12,7 +12,8 @@ namespace {
 class VRank {
  public:
   explicit VRank(int rank, int num_ranks, int num_microbatches)
-      : stages_{rank, 2 * num_ranks - 1 - rank}, num_microbatches_(num_microbatches) {}
+      : stages_{rank, 2 * num_ranks - 1 - rank},
+        num_microbatches_(num_microbatches) {}
 
   void forward(int half) { add(half, ActionPhase::kForward, forwards_[at(half)]++); }
   void forward_with_next(int half) {

@@ -18,7 +18,9 @@ struct DoesNotDivide : std::runtime_error {
 class MegatronSharder {
  public:
   MegatronSharder(const Graph& in, int tensor, bool sequence_parallel)
-      : in_(in), degree_(tensor), sequence_(sequence_parallel && tensor > 1) {
+      : in_(in),
+        degree_(tensor),
+        sequence_(sequence_parallel && tensor > 1) {
     out_ = without_ops(in);
     out_.ops.reserve(in.ops.size() + in.ops.size() / 2);
   }
@@ -96,7 +98,8 @@ class MegatronSharder {
   TensorId like(TensorId source, std::string_view suffix, const AxisPlacement& tp) {
     Tensor t = tensor(source);
     t.name += "." + std::string(suffix);
-    if (const int copies = ++copies_[t.name]; copies > 1) t.name += ":" + std::to_string(copies - 1);
+    if (const int copies = ++copies_[t.name]; copies > 1)
+      t.name += ":" + std::to_string(copies - 1);
     t.alias = -1;
     t.spec[Axis::kTp] = tp;
     t.role = TensorRole::kActivation;
@@ -121,7 +124,8 @@ class MegatronSharder {
       tensor(y).spec[Axis::kTp] = replicate();
       split(y, dim);
     }
-    if (kind == OpKind::kAllReduce || kind == OpKind::kEnterTensor) tensor(y).alias = x;  // in place
+    if (kind == OpKind::kAllReduce || kind == OpKind::kEnterTensor)
+      tensor(y).alias = x;  // in place
     emit(std::move(op));
     return y;
   }
@@ -130,7 +134,8 @@ class MegatronSharder {
   TensorId enter(const Op& origin, TensorId x) {
     if (degree_ == 1) return x;
     if (on_sequence(x)) {
-      return communicate(origin, OpKind::kAllGather, x, "gathered", replicate(), kSequenceDim, true);
+      return communicate(origin, OpKind::kAllGather, x, "gathered", replicate(), kSequenceDim,
+                         true);
     }
     return communicate(origin, OpKind::kEnterTensor, x, "entered", replicate(), -1);
   }
@@ -224,8 +229,8 @@ class MegatronSharder {
     }
     if (sequence_ && tensor(result).shape.size() == 3) {
       // Look up only the own positions: the token ids are sliced, not the rows.
-      op.inputs[0] = communicate(origin, OpKind::kSlice, op.inputs[0], "slice", replicate(),
-                                 kSequenceDim);
+      op.inputs[0] =
+          communicate(origin, OpKind::kSlice, op.inputs[0], "slice", replicate(), kSequenceDim);
       split(result, kSequenceDim);
     }
     emit(std::move(op));
@@ -307,7 +312,8 @@ class MegatronSharder {
 
   void place_like(const Op& op, TensorId output, TensorId guide) {
     if (on_sequence(guide)) return split(output, kSequenceDim);
-    // Features of [B, S, .] correspond to heads of [B, N, Sq, Sk] and of flash attention's [B, N, Sq].
+    // Features of [B, S, .] correspond to heads of [B, N, Sq, Sk] and of flash attention's [B, N,
+    // Sq].
     const bool by_head = tensor(output).shape.size() == 4 ||
                          (op.kind == OpKind::kFlashAttention && output != op.outputs[0]);
     split(output, by_head ? 1 : last_dim(output));

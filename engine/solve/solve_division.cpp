@@ -53,7 +53,8 @@ double automatic_first(const YamlNode& problem, const YamlNode& of_first,
     memory.microbatches = static_cast<int>(node->as_integer(1, kMostItems));
     const int least = std::max(4, static_cast<int>(layers.size()));
     if (shifted && memory.microbatches < least)
-      node->fail("scp needs at least as many microbatches as stages, and 4: " + std::to_string(least) + " of them");
+      node->fail("scp needs at least as many microbatches as stages, and 4: " +
+                 std::to_string(least) + " of them");
   }
   const YamlNode map = problem.at("memory");
   memory.kept = read_amount(map.at("kept"));
@@ -80,9 +81,10 @@ double automatic_first(const YamlNode& problem, const YamlNode& of_first,
   std::size_t i = 0;
   while (i < least.size() && least[i] <= memory.free[i]) ++i;
   if (i == least.size()) i = 0;
-  const std::string what = i + 1 == least.size() ? ", all of it kept, as on any last stage" : " with every layer recomputed";
-  of_first.fail("stage " + std::to_string(i) + " needs " + number_text(least[i]) + what + ", and has " +
-                number_text(memory.free[i]));
+  const std::string what = i + 1 == least.size() ? ", all of it kept, as on any last stage"
+                                                 : " with every layer recomputed";
+  of_first.fail("stage " + std::to_string(i) + " needs " + number_text(least[i]) + what +
+                ", and has " + number_text(memory.free[i]));
 }
 
 }  // namespace

@@ -72,12 +72,14 @@ StagePlacement read_placement(const YamlNode& problem, const std::vector<Lowered
 /// What of the same stage and microbatch can only run behind such an action.
 std::vector<LoweredKind> needing(LoweredKind kind) {
   using enum LoweredKind;
-  if (kind == kForward) return {kRecompute, kEarlyRecompute, kBackward, kBackwardInput, kBackwardWeight};
+  if (kind == kForward)
+    return {kRecompute, kEarlyRecompute, kBackward, kBackwardInput, kBackwardWeight};
   if (kind == kBackwardInput) return {kBackwardWeight};
   return {};
 }
 
-/// Refuses stages that are not there or on another rank, actions that are there twice, and those in front of what they need.
+/// Refuses stages that are not there or on another rank, actions that are there twice, and those in
+/// front of what they need.
 void check_rows(const YamlNode& node, const std::vector<LoweredRow>& rows,
                 const StagePlacement& placement) {
   if (placement.rank_of.size() * static_cast<std::size_t>(std::max(1, count_microbatches(rows))) >
@@ -98,7 +100,8 @@ void check_rows(const YamlNode& node, const std::vector<LoweredRow>& rows,
       }
       for (const LoweredKind later : needing(action.kind)) {
         const std::string reader = to_string(LoweredAction{action.stage, later, action.microbatch});
-        if (seen.contains(reader)) node.fail(reader + " stands in front of " + text + ", which it needs");
+        if (seen.contains(reader))
+          node.fail(reader + " stands in front of " + text + ", which it needs");
       }
       if (has_microbatch(action.kind) && !seen.insert(text).second)
         node.fail(text + " appears twice");
@@ -129,7 +132,8 @@ Json solve_lower(const YamlNode& problem) {
   const int microbatches = count_microbatches(rows);
   if (const auto node = given(problem, "microbatches")) {
     if (node->as_integer(1, kMostMicrobatches) != microbatches)
-      node->fail("the actions name " + std::to_string(microbatches) + " microbatches; " + std::to_string(microbatches) + " is right");
+      node->fail("the actions name " + std::to_string(microbatches) + " microbatches; " +
+                 std::to_string(microbatches) + " is right");
   }
   int max_active = 3;  // PyTorch's: one forward, one backward, one on its way
   if (const auto node = given(problem, "max_active_stages"))

@@ -25,7 +25,8 @@ constexpr std::int64_t kMostActions = 4'000'000;
 double read_time(const YamlNode& node) {
   const double time = node.as_number();
   if (!(time >= 0)) node.fail("expected at least 0, got " + number_text(time));
-  if (time > kLongestTime) node.fail("expected at most " + number_text(kLongestTime) + ", got " + number_text(time));
+  if (time > kLongestTime)
+    node.fail("expected at most " + number_text(kLongestTime) + ", got " + number_text(time));
   return time;
 }
 
@@ -48,8 +49,8 @@ bool read_durations(const YamlNode& map, const char* key, double ActionDurations
   return true;
 }
 
-/// F, B, I, W and R. A whole backward takes what its halves do and each half the half of it, where only one of the two is
-/// given. Whether R is.
+/// F, B, I, W and R. A whole backward takes what its halves do and each half the half of it, where
+/// only one of the two is given. Whether R is.
 bool read_all_durations(const YamlNode& map, std::vector<ActionDurations>& of_stage) {
   read_durations(map, "F", &ActionDurations::forward, of_stage);
   const bool whole = read_durations(map, "B", &ActionDurations::backward, of_stage);
@@ -83,8 +84,9 @@ Counts read_counts(const YamlNode& problem) {
   if (!ranks) counts.ranks = total / counts.stages_per_rank;
   if (!each) counts.stages_per_rank = total / std::max(1, counts.ranks);
   if (!each && total % std::max(1, counts.ranks) != 0) {
-    stages->fail(std::to_string(total) + " stages are not as many on each of " + std::to_string(counts.ranks) +
-                 " ranks; " + std::to_string((total / counts.ranks + 1) * counts.ranks) + " are");
+    stages->fail(std::to_string(total) + " stages are not as many on each of " +
+                 std::to_string(counts.ranks) + " ranks; " +
+                 std::to_string((total / counts.ranks + 1) * counts.ranks) + " are");
   }
   if (counts.ranks * counts.stages_per_rank != total) {
     stages->fail(std::to_string(counts.ranks) + " ranks of " +

@@ -17,7 +17,8 @@ nlohmann::ordered_json solve_sub_pipelined(const YamlNode& problem) {
     const YamlNode node = at_either(problem, key, other);
     const double time = node.as_number();
     if (!(time >= 0)) node.fail("expected at least 0, got " + number_text(time));
-    if (time > kLongestTime) node.fail("expected at most " + number_text(kLongestTime) + ", got " + number_text(time));
+    if (time > kLongestTime)
+      node.fail("expected at most " + number_text(kLongestTime) + ", got " + number_text(time));
     return time;
   };
   const double compute = time_of("compute", "Tm");

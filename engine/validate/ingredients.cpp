@@ -18,16 +18,12 @@ std::size_t at(Ingredient ingredient) { return static_cast<std::size_t>(ingredie
 
 Ingredient ingredient_of(KernelClass kernel) {
   switch (kernel) {
-    case KernelClass::kMatmul:
-      return Ingredient::kProducts;
+    case KernelClass::kMatmul: return Ingredient::kProducts;
     case KernelClass::kBatchedMatmul:
-    case KernelClass::kFlashAttention:
-      return Ingredient::kAttention;
-    case KernelClass::kOptimizer:
-      return Ingredient::kOptimizer;
+    case KernelClass::kFlashAttention: return Ingredient::kAttention;
+    case KernelClass::kOptimizer: return Ingredient::kOptimizer;
     case KernelClass::kNone:
-    case KernelClass::kMemoryBound:
-      break;
+    case KernelClass::kMemoryBound: break;
   }
   return Ingredient::kMemoryBound;
 }

@@ -40,18 +40,21 @@ Seconds first_issue(const MeasuredStep& step) {
 
 bool follows(const MeasuredRun& run, std::size_t i) {
   const MeasuredStep& step = run.steps[i];
-  return i > 0 && step.step == run.steps[i - 1].step + 1 && !step.after_checkpoint && !step.after_void;
+  return i > 0 && step.step == run.steps[i - 1].step + 1 && !step.after_checkpoint &&
+         !step.after_void;
 }
 
 /// Of one rank and step: per row its issue after the one before, then its start and its end after
 /// that. `all`: what the rank issues; null where it has no row.
-nlohmann::json packed_times(const std::vector<TraceRow>& rows, const std::vector<TraceRow>& all, Seconds origin) {
+nlohmann::json packed_times(const std::vector<TraceRow>& rows, const std::vector<TraceRow>& all,
+                            Seconds origin) {
   auto out = nlohmann::json::array();
   std::int64_t before = 0;
   const auto ticks = [&](Seconds at) { return std::llround((at - origin) / kNanosecond); };
   std::size_t next = 0;
   for (const TraceRow& place : all) {
-    if (next == rows.size() || rows[next].segment != place.segment || rows[next].mb != place.mb || rows[next].op != place.op) {
+    if (next == rows.size() || rows[next].segment != place.segment || rows[next].mb != place.mb ||
+        rows[next].op != place.op) {
       for (int i = 0; i < 3; ++i) out.push_back(nullptr);
       continue;
     }
@@ -90,7 +93,8 @@ class Reader {
     MeasuredRun run;
     run.program_digest = root.text("program_digest");
     if (run.program_digest != program_digest(program_)) {
-      root.fail("program_digest", "the run in this folder had another Program than its program.txt");
+      root.fail("program_digest",
+                "the run in this folder had another Program than its program.txt");
     }
     run.device = root.text("device");
     run.cores = root.integer("cores", 0, kMaxRanks);
@@ -132,7 +136,8 @@ class Reader {
     return step;
   }
 
-  RankTrace read_rank(const nlohmann::ordered_json& times, JsonPath& path, std::int64_t number) const {
+  RankTrace read_rank(const nlohmann::ordered_json& times, JsonPath& path,
+                      std::int64_t number) const {
     RankTrace rank;
     rank.rank = number;
     rank.list = list_of(program_, number);
@@ -151,12 +156,14 @@ class Reader {
         if (within(ticks) && within(issued + ticks)) return ticks;
       }
       path.emplace_back(i);
-      file_.fail(path, "expected a whole number of nanoseconds within a year, got " + shorten(value));
+      file_.fail(path,
+                 "expected a whole number of nanoseconds within a year, got " + shorten(value));
     };
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (version_ > kVersionOfAllRows && times[3 * i].is_null()) continue;
       issued += tick(3 * i);
-      const ProgramOp& op = program_.segments[static_cast<std::size_t>(all[i].segment)].ops[all[i].op];
+      const ProgramOp& op =
+          program_.segments[static_cast<std::size_t>(all[i].segment)].ops[all[i].op];
       if (does_nothing(program_, op, number)) continue;
       TraceRow& row = rank.rows.emplace_back(all[i]);
       row.issued = static_cast<double>(issued) * kNanosecond;
@@ -255,7 +262,8 @@ void write_measured_run(const MeasuredRun& run, const Program& program,
   head["ranks_on_machine"] = run.ranks_on_machine;
   head["threads_per_rank"] = run.threads_per_rank;
   head["times_are"] =
-      "ns per instruction, in issue order: issued after the one before; start, end after issued; null: it did nothing";
+      "ns per instruction, in issue order: issued after the one before; start, end after issued; "
+      "null: it did nothing";
   std::string text = head.dump();
   text.back() = ',';
   sink(text + "\"steps\":[");
@@ -269,7 +277,8 @@ void write_measured_run(const MeasuredRun& run, const Program& program,
          ",\"after_checkpoint\":" + (step.after_checkpoint ? "true" : "false") +
          (step.after_void ? ",\"after_void\":true" : "") + ",\"times\":[");
     for (std::size_t r = 0; r < step.ranks.size(); ++r) {
-      sink((r == 0 ? "" : ",\n") + packed_times(step.ranks[r].rows, issued[step.ranks[r].list], origin).dump());
+      sink((r == 0 ? "" : ",\n") +
+           packed_times(step.ranks[r].rows, issued[step.ranks[r].list], origin).dump());
     }
     sink("]}");
   }

@@ -15,10 +15,11 @@
 namespace trainyard {
 
 struct MeasuredStep {
-  std::int64_t step = 0;          // counts from 1
-  bool after_checkpoint = false;  // a checkpoint was written in front of it, or it is the run's first
-  std::vector<RankTrace> ranks;   // all, ascending; rows in issue order, times on one clock
-  bool after_void = false;        // it ran before, and that was void (program/post_validation.h)
+  std::int64_t step = 0;  // counts from 1
+  bool after_checkpoint =
+      false;  // a checkpoint was written in front of it, or it is the run's first
+  std::vector<RankTrace> ranks;  // all, ascending; rows in issue order, times on one clock
+  bool after_void = false;       // it ran before, and that was void (program/post_validation.h)
 };
 
 struct MeasuredRun {
@@ -31,7 +32,8 @@ struct MeasuredRun {
 };
 
 /// Seconds from the end of the step before to the end of steps[i], on whichever ranks were last; of
-/// a step that has no recorded one right before it, or a checkpoint or a void step between, from its first issue.
+/// a step that has no recorded one right before it, or a checkpoint or a void step between, from
+/// its first issue.
 Seconds step_time(const MeasuredRun& run, std::size_t i);
 /// Indices of the steps whose time runs from the step before; of all, where there are none.
 std::vector<std::size_t> timed_steps(const MeasuredRun& run);
@@ -51,7 +53,8 @@ std::vector<TraceRow> issued_rows(const Program& program, const RankClass& list)
 /// More ranks on a machine than it has cores: who runs when is the scheduler's choice.
 bool oversubscribed(const MeasuredRun& run);
 
-/// Times in whole nanoseconds, of all of issued_rows(): null of those that the run has no row of (program/no_ops.h).
+/// Times in whole nanoseconds, of all of issued_rows(): null of those that the run has no row of
+/// (program/no_ops.h).
 void write_measured_run(const MeasuredRun& run, const Program& program,
                         const std::function<void(std::string_view)>& sink);
 

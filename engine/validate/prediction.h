@@ -18,11 +18,12 @@ struct Prediction {
   std::string device;
   std::int64_t num_gpus = 0;  // ranks of the plan
   Seconds iteration_time = 0;
-  double peak_memory_gib = 0;  // of the fullest pipeline rank, context in, and what the allocator keeps
-  bool fits = true;            // a plan that does not fit has its time all the same
-  double memory_error = 0;     // docs/contract.md, section 3
+  double peak_memory_gib =
+      0;             // of the fullest pipeline rank, context in, and what the allocator keeps
+  bool fits = true;  // a plan that does not fit has its time all the same
+  double memory_error = 0;  // docs/contract.md, section 3
   bool may_fit = false;
-  Ingredients time{};          // adds up to iteration_time
+  Ingredients time{};  // adds up to iteration_time
   std::vector<std::string> warnings;
 };
 

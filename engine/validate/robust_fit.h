@@ -19,8 +19,8 @@ struct Bounds {
 double huber_loss(const std::vector<double>& residuals, double threshold);
 
 /// What is known of a parameter before the fit: (parameter - center) * weight is one more residual,
-/// never an outlier; a parameter that no residual depends on stays where it was all the same. For a belief of standard deviation d, among residuals of standard deviation r,
-/// weight = r / d.
+/// never an outlier; a parameter that no residual depends on stays where it was all the same. For a
+/// belief of standard deviation d, among residuals of standard deviation r, weight = r / d.
 struct Prior {
   double center = 0;
   double weight = 0;
@@ -32,7 +32,8 @@ struct FitOptions {
   double least_gain = 1e-3;  // a step that lowers the loss by less, relatively, is the last
   std::function<void(int iteration, double loss)> progress;  // after each iteration; may be empty
   std::vector<Prior> priors;                                 // one for each parameter, or none
-  std::function<void(const struct FitResult&)> improved = {};  // of the start, and after each step that lowered the loss
+  std::function<void(const struct FitResult&)> improved =
+      {};  // of the start, and after each step that lowered the loss
 };
 
 struct FitResult {

@@ -135,7 +135,8 @@ class Comparer {
 
   /// Kernels by what they are, wherever they stand in the step.
   void compare_ops() {
-    using Key = std::tuple<KernelForm, std::int64_t, std::int64_t, std::int64_t, std::int64_t, Bytes>;
+    using Key =
+        std::tuple<KernelForm, std::int64_t, std::int64_t, std::int64_t, std::int64_t, Bytes>;
     std::map<Key, OpComparison> ops;
     std::map<Key, std::vector<Seconds>> times;
     OpWork work_of(in_.program);
@@ -151,8 +152,10 @@ class Comparer {
           OpComparison& one = ops[key];
           one.work = work;
           one.count += 1 / static_cast<double>(timed.size());
-          one.predicted = in_.costs.ops.at(1.0)[static_cast<std::size_t>(row.segment)][row.op].kernel;
-          if (in_.uncertainty != nullptr) one.interval = in_.uncertainty->interval(row.segment, row.op);
+          one.predicted =
+              in_.costs.ops.at(1.0)[static_cast<std::size_t>(row.segment)][row.op].kernel;
+          if (in_.uncertainty != nullptr)
+            one.interval = in_.uncertainty->interval(row.segment, row.op);
           times[key].push_back(row.end - row.start);
         }
       }
@@ -161,9 +164,10 @@ class Comparer {
       one.measured = quantile(times[key], 0.5);
       out_.ops.push_back(one);
     }
-    std::stable_sort(out_.ops.begin(), out_.ops.end(), [](const OpComparison& a, const OpComparison& b) {
-      return a.count * a.measured > b.count * b.measured;
-    });
+    std::stable_sort(out_.ops.begin(), out_.ops.end(),
+                     [](const OpComparison& a, const OpComparison& b) {
+                       return a.count * a.measured > b.count * b.measured;
+                     });
   }
 
   void find_effects() {
@@ -271,27 +275,34 @@ class Comparer {
       out_.warnings.push_back("the simulated step had not settled to 1e-9");
   }
 
-  /// Few steps, or none, whose time runs from the end of the one before: why, and what would have more.
+  /// Few steps, or none, whose time runs from the end of the one before: why, and what would have
+  /// more.
   void warn_of_few_steps() {
     const std::vector<MeasuredStep>& steps = in_.measured.steps;
     if (steps.size() < kFewSteps) {
-      out_.warnings.push_back("measured " + std::to_string(steps.size()) + (steps.size() == 1 ? " step" : " steps") +
+      out_.warnings.push_back("measured " + std::to_string(steps.size()) +
+                              (steps.size() == 1 ? " step" : " steps") +
                               " only; train --steps 20 has 16");
       return;
     }
     // The first has none before it, whatever else is said of it.
     const auto count = [&](bool MeasuredStep::*is) {
-      return static_cast<std::size_t>(std::count_if(steps.begin() + 1, steps.end(), [is](const auto& step) { return step.*is; }));
+      return static_cast<std::size_t>(std::count_if(steps.begin() + 1, steps.end(),
+                                                    [is](const auto& step) { return step.*is; }));
     };
-    const std::size_t again = count(&MeasuredStep::after_void), saved = count(&MeasuredStep::after_checkpoint);
+    const std::size_t again = count(&MeasuredStep::after_void),
+                      saved = count(&MeasuredStep::after_checkpoint);
     const bool none = again + saved + 1 >= steps.size();
     if (!none && out_.num_steps >= kFewSteps) return;
-    std::string text = none ? "no step has a time from the end of the one before, only from its own start"
-                            : "measured " + std::to_string(out_.num_steps) + (out_.num_steps == 1 ? " step" : " steps") + " only";
+    std::string text =
+        none ? "no step has a time from the end of the one before, only from its own start"
+             : "measured " + std::to_string(out_.num_steps) +
+                   (out_.num_steps == 1 ? " step" : " steps") + " only";
     text += ": of " + std::to_string(steps.size()) + " that were recorded";
     if (again > 0) {
       text += ", " + std::to_string(again) +
-              " ran twice, because the one before was clipped or not finite (schedule.post_validation); a larger "
+              " ran twice, because the one before was clipped or not finite "
+              "(schedule.post_validation); a larger "
               "training.clip_norm clips fewer";
     }
     if (saved > 0) {

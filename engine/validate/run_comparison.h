@@ -76,7 +76,8 @@ struct RunComparison {
   Seconds with_measured = 0;          // simulated with all measured times
   std::vector<KindComparison> kinds;  // the greatest effect first
   std::vector<OpComparison> ops;      // the most measured time first
-  std::optional<TimeInterval> interval;  // of the predicted step; absent: the profile states no intervals
+  std::optional<TimeInterval>
+      interval;  // of the predicted step; absent: the profile states no intervals
   std::vector<RankComparison> ranks;
   std::vector<StreamComparison> streams;
   std::vector<LinkComparison> links;

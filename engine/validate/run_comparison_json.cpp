@@ -73,7 +73,8 @@ nlohmann::ordered_json run_comparison_data(const RunComparison& c) {
                            {"count", op.count}},
                           op.predicted, op.measured);
     if (op.interval > 0) {
-      row["interval_s"] = {op.predicted * std::max(0.0, 1 - op.interval), op.predicted * (1 + op.interval)};
+      row["interval_s"] = {op.predicted * std::max(0.0, 1 - op.interval),
+                           op.predicted * (1 + op.interval)};
       ++stated;
       inside += op.inside();
     }

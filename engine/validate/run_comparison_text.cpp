@@ -37,16 +37,18 @@ std::string interval_lines(const RunComparison& c) {
     inside += op.interval > 0 && op.inside();
   }
   return format(
-      "  90 %% interval of the profile: %s to %s; of %zu kernels (by form and shape) %zu were measured inside theirs\n",
-      duration_text(c.interval->low).c_str(), duration_text(c.interval->high).c_str(), stated, inside);
+      "  90 %% interval of the profile: %s to %s; of %zu kernels (by form and shape) %zu were "
+      "measured inside theirs\n",
+      duration_text(c.interval->low).c_str(), duration_text(c.interval->high).c_str(), stated,
+      inside);
 }
 
 std::string headline(const RunComparison& c) {
-  std::string text =
-      printable(c.run) +
-      format(": %s on %s, %s, %s per rank; program %.12s\n\n", plural(c.num_ranks, "rank").c_str(),
-             c.device.c_str(), plural(c.cores, "core").c_str(), plural(c.threads_per_rank, "thread").c_str(),
-             c.program_digest.c_str());
+  std::string text = printable(c.run) + format(": %s on %s, %s, %s per rank; program %.12s\n\n",
+                                               plural(c.num_ranks, "rank").c_str(),
+                                               c.device.c_str(), plural(c.cores, "core").c_str(),
+                                               plural(c.threads_per_rank, "thread").c_str(),
+                                               c.program_digest.c_str());
   text += format("  step time   predicted %s   measured %s (median of %zu; %s to %s)   error %s\n",
                  duration_text(c.predicted).c_str(), duration_text(c.measured).c_str(), c.num_steps,
                  duration_text(c.measured_low).c_str(), duration_text(c.measured_high).c_str(),
@@ -59,9 +61,11 @@ std::string headline(const RunComparison& c) {
 
 std::string explanation(const RunComparison& c) {
   const Seconds difference = c.measured - c.predicted;
-  std::string text =
-      "what explains the difference, " + signed_duration_text(difference) + " measured over predicted\n";
-  const auto line = [&](Seconds effect) { return format("  %14s  ", signed_duration_text(effect).c_str()); };
+  std::string text = "what explains the difference, " + signed_duration_text(difference) +
+                     " measured over predicted\n";
+  const auto line = [&](Seconds effect) {
+    return format("  %14s  ", signed_duration_text(effect).c_str());
+  };
   Seconds rest = c.with_measured - c.predicted;
   std::size_t shown = 0;
   for (const KindComparison& kind : c.kinds) {
@@ -86,7 +90,8 @@ std::string kinds_table(const RunComparison& c) {
     const KindComparison& kind = c.kinds[i];
     text += format("  %-26s %8.4g %12s %12s %9s %13s\n", kind.kind.c_str(), kind.count,
                    duration_text(kind.predicted).c_str(), duration_text(kind.measured).c_str(),
-                   error_text(kind.predicted, kind.measured).c_str(), signed_duration_text(kind.effect).c_str());
+                   error_text(kind.predicted, kind.measured).c_str(),
+                   signed_duration_text(kind.effect).c_str());
   }
   return text + more(kKindsShown, c.kinds.size()) + "\n";
 }
@@ -144,9 +149,10 @@ std::string links_table(const RunComparison& c) {
                  "predicted", "measured", "error", "rate");
   for (std::size_t i = 0; i < std::min(c.links.size(), kLinksShown); ++i) {
     const LinkComparison& link = c.links[i];
-    text += format("  %-22s %-18s %6.4g %10s %12s %12s %9s %11s\n", link.kind.c_str(), ranks_text(link).c_str(),
-                   link.count, bytes_text(link.bytes).c_str(), duration_text(link.predicted).c_str(),
-                   duration_text(link.measured).c_str(), error_text(link.predicted, link.measured).c_str(),
+    text += format("  %-22s %-18s %6.4g %10s %12s %12s %9s %11s\n", link.kind.c_str(),
+                   ranks_text(link).c_str(), link.count, bytes_text(link.bytes).c_str(),
+                   duration_text(link.predicted).c_str(), duration_text(link.measured).c_str(),
+                   error_text(link.predicted, link.measured).c_str(),
                    link.measured > 0 ? byte_rate_text(link.bytes / link.measured).c_str() : "-");
   }
   return text + more(kLinksShown, c.links.size());

@@ -60,8 +60,9 @@ std::string worst_rows(const Validation& validation) {
     const auto value = [&](double number) {
       return row->kind == ErrorRow::Kind::kTime ? duration_text(number) : bytes_text(number * kGiB);
     };
-    text += format("  %+6.1f%%  %-6s  %10s  %10s  ", *row->error_percent, std::string(to_string(row->kind)).c_str(),
-                   value(*row->predicted).c_str(), value(*row->measured).c_str()) +
+    text += format("  %+6.1f%%  %-6s  %10s  %10s  ", *row->error_percent,
+                   std::string(to_string(row->kind)).c_str(), value(*row->predicted).c_str(),
+                   value(*row->measured).c_str()) +
             printable(validation.outcomes[row->outcome].facts.id) + "\n";
   }
   return text + "\n";

@@ -63,8 +63,10 @@ void write_results(const MeasureOptions& options, const Calibration& calibration
   write_file(options.out, profile_text(calibration));
   const std::string page = fs::path(options.out).replace_extension(".html").string();
   write_file(page, calibration_page(calibration, fs::path(options.out).stem().string()));
-  if (options.json) print_answer(calibration_summary_json(calibration, options.out, page));
-  else print_text(calibration_summary(calibration, options.out, page));
+  if (options.json)
+    print_answer(calibration_summary_json(calibration, options.out, page));
+  else
+    print_text(calibration_summary(calibration, options.out, page));
 }
 
 /// The turns of one start, up to its time.
@@ -79,7 +81,8 @@ class Measurement {
         before_(calibration_),
         sizes_(set_sizes(calibration_.devices)) {}
 
-  /// What the turn that failed, or was ended by a signal, has ended with; `kept` is what a signal leaves.
+  /// What the turn that failed, or was ended by a signal, has ended with; `kept` is what a signal
+  /// leaves.
   RunEnd run(const std::string& kept) {
     write_file(partial_file(options_.out), calibration_json(calibration_));
     keeps(kept);

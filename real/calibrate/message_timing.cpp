@@ -27,7 +27,9 @@ const std::vector<std::string>& message_kinds() {
 
 MessageTimer::MessageTimer(Device& device, Transport& transport, std::int64_t rank,
                            std::int64_t ranks)
-    : device_(device), rank_(rank), ranks_(ranks) {
+    : device_(device),
+      rank_(rank),
+      ranks_(ranks) {
   std::vector<std::int64_t> members(static_cast<std::size_t>(ranks));
   std::iota(members.begin(), members.end(), 0);
   all_ = transport.make("calibrate.all", members, static_cast<int>(rank));

@@ -20,7 +20,9 @@ Seconds now() {
 class RowReader {
  public:
   RowReader(const Program& program, bool host_computes)
-      : program_(program), host_computes_(host_computes), work_of_(program) {}
+      : program_(program),
+        host_computes_(host_computes),
+        work_of_(program) {}
 
   void read(const std::vector<TraceRow>& rows, Seconds step, ProbeTimings& out) {
     messages_.clear();

@@ -1,4 +1,3 @@
-#include "engine/base/mapped_file.h"
 #include "real/checkpoint/checkpoint.h"
 
 #include <filesystem>
@@ -6,6 +5,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/mapped_file.h"
 #include "real/checkpoint/checkpoint_folder.h"
 #include "real/checkpoint/checkpoint_index.h"
 #include "real/checkpoint/convert.h"

@@ -76,7 +76,8 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& folder) {
 
 std::vector<std::int64_t> complete_steps(const std::string& folder) {
   std::vector<std::int64_t> steps = checkpoint_steps(folder);
-  std::erase_if(steps, [&](std::int64_t step) { return !has_index(folder, checkpoint_name(step)); });
+  std::erase_if(steps,
+                [&](std::int64_t step) { return !has_index(folder, checkpoint_name(step)); });
   return steps;
 }
 
@@ -84,7 +85,8 @@ std::vector<std::string> incomplete_after(const std::string& folder, std::int64_
   std::vector<std::string> out;
   for (const std::string& name : names_in(folder)) {
     const bool draft = is_draft_name(name);
-    const auto of = parse_checkpoint_name(draft ? std::string_view(name).substr(kDraftPrefix.size()) : name);
+    const auto of =
+        parse_checkpoint_name(draft ? std::string_view(name).substr(kDraftPrefix.size()) : name);
     if (of && *of > step && (draft || !has_index(folder, name))) out.push_back(name);
   }
   std::sort(out.begin(), out.end());

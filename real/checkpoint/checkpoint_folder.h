@@ -24,8 +24,8 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& folder);
 /// Steps of the complete checkpoints in `folder`, ascending; none where there is no such folder.
 std::vector<std::int64_t> complete_steps(const std::string& folder);
 
-/// Names in `folder` of checkpoints of later steps than `step` that were never completed: drafts, and folders without
-/// an index.
+/// Names in `folder` of checkpoints of later steps than `step` that were never completed: drafts,
+/// and folders without an index.
 std::vector<std::string> incomplete_after(const std::string& folder, std::int64_t step);
 
 }  // namespace trainyard

@@ -82,31 +82,21 @@ float load_brain(const std::byte* from) {
 
 double load_as_double(DType type, const std::byte* from) {
   switch (type) {
-    case DType::kFp64:
-      return load<double>(from);
-    case DType::kFp32:
-      return load<float>(from);
-    case DType::kFp16:
-      return decode_half(load<std::uint16_t>(from));
-    case DType::kBf16:
-      return load_brain(from);
-    default:
-      bug("not a floating-point type");
+    case DType::kFp64: return load<double>(from);
+    case DType::kFp32: return load<float>(from);
+    case DType::kFp16: return decode_half(load<std::uint16_t>(from));
+    case DType::kBf16: return load_brain(from);
+    default: bug("not a floating-point type");
   }
 }
 
 void store_double(DType type, std::byte* to, double value) {
   switch (type) {
-    case DType::kFp64:
-      return store(to, value);
-    case DType::kFp32:
-      return store(to, static_cast<float>(value));
-    case DType::kFp16:
-      return store(to, encode(value, kHalf));
-    case DType::kBf16:
-      return store(to, encode(value, kBrain));
-    default:
-      bug("not a floating-point type");
+    case DType::kFp64: return store(to, value);
+    case DType::kFp32: return store(to, static_cast<float>(value));
+    case DType::kFp16: return store(to, encode(value, kHalf));
+    case DType::kBf16: return store(to, encode(value, kBrain));
+    default: bug("not a floating-point type");
   }
 }
 

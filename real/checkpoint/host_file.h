@@ -1,5 +1,5 @@
-// Files written so that they are on disk when we say so. Where the system refuses, BackendError with the
-// path, what was tried and the system's reason.
+// Files written so that they are on disk when we say so. Where the system refuses, BackendError
+// with the path, what was tried and the system's reason.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ struct FileStamp {
   std::string sha256;  // lowercase hex
 };
 
-/// A new file, written from its first byte to its last, under a draft's name until finish(). Removed again unless that was
-/// reached.
+/// A new file, written from its first byte to its last, under a draft's name until finish().
+/// Removed again unless that was reached.
 class OutputFile {
  public:
   explicit OutputFile(std::string path);  // replaces a file of that name

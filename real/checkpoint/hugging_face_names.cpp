@@ -135,17 +135,12 @@ constexpr Row kLlama[] = {
 
 std::span<const Row> table(HuggingFaceType type) {
   switch (type) {
-    case HuggingFaceType::kGpt2:
-      return kGpt2;
-    case HuggingFaceType::kBert:
-      return kBert;
-    case HuggingFaceType::kRoberta:
-      return kRoberta;
-    case HuggingFaceType::kT5:
-      return kT5;
+    case HuggingFaceType::kGpt2: return kGpt2;
+    case HuggingFaceType::kBert: return kBert;
+    case HuggingFaceType::kRoberta: return kRoberta;
+    case HuggingFaceType::kT5: return kT5;
     case HuggingFaceType::kLlama:
-    case HuggingFaceType::kQwen2:
-      return kLlama;
+    case HuggingFaceType::kQwen2: return kLlama;
   }
   bug("a model type without names");
 }
@@ -233,9 +228,7 @@ void check_llama(const ModelConfig& c) {
 
 HuggingFaceType hugging_face_type(const ModelConfig& config) {
   switch (config.family) {
-    case Family::kGpt:
-      check_gpt2_or_bert(config);
-      return HuggingFaceType::kGpt2;
+    case Family::kGpt: check_gpt2_or_bert(config); return HuggingFaceType::kGpt2;
     case Family::kBert:
       check_gpt2_or_bert(config);
       if (config.token_types != 1) return HuggingFaceType::kBert;
@@ -245,9 +238,7 @@ HuggingFaceType hugging_face_type(const ModelConfig& config) {
                      "next-sentence head; expected false");
       }
       return HuggingFaceType::kRoberta;
-    case Family::kT5:
-      check_t5(config);
-      return HuggingFaceType::kT5;
+    case Family::kT5: check_t5(config); return HuggingFaceType::kT5;
     case Family::kLlama:
       check_llama(config);
       return config.qkv_bias && !config.linear_bias ? HuggingFaceType::kQwen2
@@ -285,17 +276,12 @@ std::vector<HuggingFaceWeight> hugging_face_weights(HuggingFaceType type, const 
 
 std::string_view base_prefix(HuggingFaceType type) {
   switch (type) {
-    case HuggingFaceType::kGpt2:
-      return "transformer.";
-    case HuggingFaceType::kBert:
-      return "bert.";
-    case HuggingFaceType::kRoberta:
-      return "roberta.";
-    case HuggingFaceType::kT5:
-      return "";
+    case HuggingFaceType::kGpt2: return "transformer.";
+    case HuggingFaceType::kBert: return "bert.";
+    case HuggingFaceType::kRoberta: return "roberta.";
+    case HuggingFaceType::kT5: return "";
     case HuggingFaceType::kLlama:
-    case HuggingFaceType::kQwen2:
-      return "model.";
+    case HuggingFaceType::kQwen2: return "model.";
   }
   bug("a model type without a prefix");
 }

@@ -1,4 +1,3 @@
-#include "engine/base/mapped_file.h"
 #include "real/checkpoint/hugging_face_weights.h"
 
 #include <cstring>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/mapped_file.h"
 #include "engine/config/json_fields.h"
 #include "models/model.h"
 #include "real/checkpoint/convert.h"
@@ -36,7 +36,8 @@ std::vector<std::string> files_of(const std::string& path) {
     refuse(path, "has neither model.safetensors nor model.safetensors.index.json");
   }
   const MappedFile file(index);
-  const JsonFile json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, index);
+  const JsonFile json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()},
+                      index);
   const JsonFields map = JsonFields(json).object("weight_map");
   std::set<std::string> names;
   for (const auto& [weight, value] : map.json().items()) {

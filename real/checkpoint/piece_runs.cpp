@@ -18,7 +18,9 @@ bool may_overlap(const Piece& a, const Piece& b) {
 }  // namespace
 
 RunCursor::RunCursor(const Piece& piece)
-    : piece_(&piece), strides_(piece.shape.size(), 1), position_(piece.flat_begin) {
+    : piece_(&piece),
+      strides_(piece.shape.size(), 1),
+      position_(piece.flat_begin) {
   const std::size_t rank = piece.shape.size();
   for (std::size_t i = rank; i-- > 1;) strides_[i - 1] = strides_[i] * piece.shape[i];
   for (std::size_t i = rank; i-- > 0;) {

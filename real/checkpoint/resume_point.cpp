@@ -12,7 +12,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string folder_of(const ResumePoint& point) { return fs::path(point.path).parent_path().string(); }
+std::string folder_of(const ResumePoint& point) {
+  return fs::path(point.path).parent_path().string();
+}
 
 bool is_whole(const std::string& path) {
   try {
@@ -28,9 +30,10 @@ std::string way_out(const ResumePoint& point) {
   const std::string folder = folder_of(point);
   const std::vector<std::int64_t> steps = complete_steps(folder);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-    if (*step >= point.step || !is_whole((fs::path(folder) / checkpoint_name(*step)).string())) continue;
-    return "; " + checkpoint_name(*step) + " before it is whole: --resume-from " + std::to_string(*step) +
-           " goes on from there";
+    if (*step >= point.step || !is_whole((fs::path(folder) / checkpoint_name(*step)).string()))
+      continue;
+    return "; " + checkpoint_name(*step) + " before it is whole: --resume-from " +
+           std::to_string(*step) + " goes on from there";
   }
   return "; no checkpoint before it is whole";
 }
@@ -90,7 +93,9 @@ std::vector<std::string> set_aside_later(const ResumePoint& point) {
     const std::string name = aside_name(folder, step);
     std::error_code error;
     fs::rename(folder / checkpoint_name(step), folder / name, error);
-    if (error) throw BackendError((folder / checkpoint_name(step)).string() + ": cannot rename: " + error.message());
+    if (error)
+      throw BackendError((folder / checkpoint_name(step)).string() +
+                         ": cannot rename: " + error.message());
     out.push_back(name);
   }
   return out;

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/mapped_file.h"
 #include "engine/base/dtype.h"
+#include "engine/base/mapped_file.h"
 #include "real/checkpoint/host_file.h"
 
 namespace trainyard {

@@ -22,31 +22,21 @@ constexpr std::int64_t kBufferElements = std::int64_t{1} << 24U;
 
 const char* torch_name(DType dtype) {
   switch (dtype) {
-    case DType::kFp64:
-      return "float64";
-    case DType::kFp32:
-      return "float32";
-    case DType::kFp16:
-      return "float16";
-    case DType::kBf16:
-      return "bfloat16";
-    default:
-      bug("weights are of a floating-point type");
+    case DType::kFp64: return "float64";
+    case DType::kFp32: return "float32";
+    case DType::kFp16: return "float16";
+    case DType::kBf16: return "bfloat16";
+    default: bug("weights are of a floating-point type");
   }
 }
 
 const char* activation_name(Activation activation) {
   switch (activation) {
-    case Activation::kGelu:
-      return "gelu";
-    case Activation::kGeluTanh:
-      return "gelu_new";
-    case Activation::kRelu:
-      return "relu";
-    case Activation::kSwiglu:
-      return "gated-silu";
-    case Activation::kGeglu:
-      return "gated-gelu";
+    case Activation::kGelu: return "gelu";
+    case Activation::kGeluTanh: return "gelu_new";
+    case Activation::kRelu: return "relu";
+    case Activation::kSwiglu: return "gated-silu";
+    case Activation::kGeglu: return "gated-gelu";
   }
   bug("an activation without a name");
 }
@@ -207,16 +197,12 @@ std::string hugging_face_config(const ModelConfig& config, DType dtype) {
                          {"torch_dtype", torch_name(dtype)}};
   const HuggingFaceType type = hugging_face_type(config);
   switch (type) {
-    case HuggingFaceType::kGpt2:
-      describe_gpt2(config, json);
-      break;
+    case HuggingFaceType::kGpt2: describe_gpt2(config, json); break;
     case HuggingFaceType::kBert:
     case HuggingFaceType::kRoberta:
       describe_bert(config, type == HuggingFaceType::kRoberta, json);
       break;
-    case HuggingFaceType::kT5:
-      describe_t5(config, json);
-      break;
+    case HuggingFaceType::kT5: describe_t5(config, json); break;
     case HuggingFaceType::kLlama:
     case HuggingFaceType::kQwen2:
       describe_llama(config, type == HuggingFaceType::kQwen2, json);

@@ -10,8 +10,9 @@
 namespace trainyard {
 
 /// Writes model.safetensors, its weights as `dtype`, and config.json into `folder`, which is made
-/// where it is not there. What is in memory at a time is a part of one tensor. `written_by` goes into the metadata
-/// of the weights. Throws ConfigError where transformers has no such model, and as Checkpoint::read().
+/// where it is not there. What is in memory at a time is a part of one tensor. `written_by` goes
+/// into the metadata of the weights. Throws ConfigError where transformers has no such model, and
+/// as Checkpoint::read().
 void save_hugging_face(const Checkpoint& checkpoint, const ModelConfig& config,
                        const std::string& folder, DType dtype, const std::string& written_by = "");
 

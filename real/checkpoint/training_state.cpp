@@ -12,22 +12,26 @@ constexpr double kLargestScale = 0x1p127;  // the next power of two is no float
 }  // namespace
 
 std::string training_state_json(const TrainingState& state) {
-  return nlohmann::json{
-      {"updates", state.updates}, {"loss_scale", state.loss_scale}, {"good_steps", state.good_steps}}
+  return nlohmann::json{{"updates", state.updates},
+                        {"loss_scale", state.loss_scale},
+                        {"good_steps", state.good_steps}}
       .dump();
 }
 
-TrainingState read_training_state(const CheckpointInfo& info, const std::string& index, const TrainingState& otherwise) {
+TrainingState read_training_state(const CheckpointInfo& info, const std::string& index,
+                                  const TrainingState& otherwise) {
   // Where it stands in the index, only without the lines.
   const std::string text = "{\"state\":" + info.state + "}";
   const JsonFile file(text, index, JsonFile::Places::kKeys);
   const JsonFields state = JsonFields(file).object("state");
-  if (!state.has("updates")) state.fail("updates", "missing: the state is not that of a training run");
+  if (!state.has("updates"))
+    state.fail("updates", "missing: the state is not that of a training run");
   TrainingState out = otherwise;
   out.updates = state.integer("updates", 0, info.step);
   if (state.has("loss_scale")) out.loss_scale = state.number("loss_scale");
   if (!(out.loss_scale > 0 && out.loss_scale <= kLargestScale)) {
-    state.fail("loss_scale", "expected a number above 0 and at most 2^127, got " + shorten(*state.find("loss_scale")));
+    state.fail("loss_scale", "expected a number above 0 and at most 2^127, got " +
+                                 shorten(*state.find("loss_scale")));
   }
   if (state.has("good_steps")) out.good_steps = state.integer("good_steps", 0, info.step);
   return out;

@@ -16,8 +16,10 @@ struct TrainingState {
 
 std::string training_state_json(const TrainingState& state);
 
-/// The state in `info`, which was read from the file `index`. `otherwise`: what it does not say, as earlier versions do
-/// not. ConfigError with the file and the key where a value is none that a run can have.
-TrainingState read_training_state(const CheckpointInfo& info, const std::string& index, const TrainingState& otherwise);
+/// The state in `info`, which was read from the file `index`. `otherwise`: what it does not say, as
+/// earlier versions do not. ConfigError with the file and the key where a value is none that a run
+/// can have.
+TrainingState read_training_state(const CheckpointInfo& info, const std::string& index,
+                                  const TrainingState& otherwise);
 
 }  // namespace trainyard

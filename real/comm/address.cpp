@@ -45,7 +45,8 @@ Endpoint endpoint_of(const std::string& host, int port) {
 
 std::string numeric(const Endpoint& endpoint) {
   char text[NI_MAXHOST] = {};
-  const int error = getnameinfo(endpoint.address(), endpoint.size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+  const int error =
+      getnameinfo(endpoint.address(), endpoint.size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
   check(error == 0, "a socket's address has a numeric form");
   return text;
 }
@@ -53,7 +54,8 @@ std::string numeric(const Endpoint& endpoint) {
 /// Of a socket that is bound.
 Endpoint own_endpoint(int descriptor) {
   Endpoint out;
-  check(getsockname(descriptor, out.address(), &out.size) == 0, "a socket that is bound has an address");
+  check(getsockname(descriptor, out.address(), &out.size) == 0,
+        "a socket that is bound has an address");
   return out;
 }
 
@@ -67,7 +69,8 @@ int port_of(const Endpoint& endpoint) {
 class Socket {
  public:
   Socket(const Endpoint& to, int type, const std::string& what)
-      : what_(what), descriptor_(socket(to.storage.ss_family, type | SOCK_CLOEXEC, 0)) {
+      : what_(what),
+        descriptor_(socket(to.storage.ss_family, type | SOCK_CLOEXEC, 0)) {
     require(descriptor_ >= 0);
   }
   ~Socket() {
@@ -91,7 +94,9 @@ class Socket {
 
 std::string resolve(const std::string& host) { return numeric(endpoint_of(host, 0)); }
 
-bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
 
 std::string address_towards(const std::string& host) {
   const Endpoint to = endpoint_of(host, 9);  // any port: nothing is sent

@@ -23,7 +23,8 @@ std::string machine_id() {
 
 }  // namespace
 
-Seconds clock_offset(Rendezvous& rendezvous, const std::string& name, std::int64_t rank, std::int64_t ranks) {
+Seconds clock_offset(Rendezvous& rendezvous, const std::string& name, std::int64_t rank,
+                     std::int64_t ranks) {
   const auto machines = rendezvous.all_gather(name + "/machine", rank, ranks, machine_id());
   Seconds offset = 0;
   for (std::int64_t other = 1; other < ranks; ++other) {

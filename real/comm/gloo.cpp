@@ -1,8 +1,8 @@
 #include "real/comm/gloo.h"
 
+#include <cstdlib>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <cstdlib>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -16,7 +16,9 @@ class GlooCommunicator final : public Communicator {
  public:
   GlooCommunicator(c10::intrusive_ptr<c10d::ProcessGroupGloo> group, std::string name,
                    std::vector<std::int64_t> ranks)
-      : group_(std::move(group)), name_(std::move(name)), ranks_(std::move(ranks)) {}
+      : group_(std::move(group)),
+        name_(std::move(name)),
+        ranks_(std::move(ranks)) {}
 
   void all_reduce(at::Tensor& tensor, bool maximum) override {
     run("all_reduce", [&] {
@@ -93,11 +95,15 @@ class GlooCommunicator final : public Communicator {
 
 class GlooTransport final : public Transport {
  public:
-  GlooTransport(Rendezvous& rendezvous, std::int64_t rank, std::string host, std::chrono::milliseconds timeout)
-      : rendezvous_(rendezvous), rank_(rank), host_(std::move(host)), timeout_(timeout) {}
+  GlooTransport(Rendezvous& rendezvous, std::int64_t rank, std::string host,
+                std::chrono::milliseconds timeout)
+      : rendezvous_(rendezvous),
+        rank_(rank),
+        host_(std::move(host)),
+        timeout_(timeout) {}
 
-  std::unique_ptr<Communicator> make(const std::string& name, const std::vector<std::int64_t>& ranks,
-                                     int member) override {
+  std::unique_ptr<Communicator> make(const std::string& name,
+                                     const std::vector<std::int64_t>& ranks, int member) override {
     const std::string key = group_key(name, ranks);
     try {
       auto options = c10d::ProcessGroupGloo::Options::create();
@@ -105,11 +111,12 @@ class GlooTransport final : public Transport {
       options->threads = 1;
       options->timeout = timeout_;
       auto store = c10::make_intrusive<c10d::PrefixStore>(key, rendezvous_.store().tcp);
-      auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(store, member, static_cast<int>(ranks.size()),
-                                                               options);
+      auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(
+          store, member, static_cast<int>(ranks.size()), options);
       return std::make_unique<GlooCommunicator>(std::move(group), key, ranks);
     } catch (const std::exception& error) {
-      throw BackendError("Gloo: rank " + std::to_string(rank_) + " making group " + key + ": " + error.what());
+      throw BackendError("Gloo: rank " + std::to_string(rank_) + " making group " + key + ": " +
+                         error.what());
     }
   }
 
@@ -123,10 +130,11 @@ class GlooTransport final : public Transport {
 }  // namespace
 
 std::unique_ptr<Transport> make_gloo_transport(Rendezvous& rendezvous, std::int64_t rank,
-                                               const std::string& host, std::chrono::milliseconds timeout) {
-  // LibTorch 2.11's flight recorder, on unless its buffer is empty, adds each process group to a map without
-  // a lock when it first sees it (FlightRecorderDetail.hpp, recordWithResetEnabled()). Our streams are threads,
-  // so two would do that at once.
+                                               const std::string& host,
+                                               std::chrono::milliseconds timeout) {
+  // LibTorch 2.11's flight recorder, on unless its buffer is empty, adds each process group to a
+  // map without a lock when it first sees it (FlightRecorderDetail.hpp, recordWithResetEnabled()).
+  // Our streams are threads, so two would do that at once.
   setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1);
   return std::make_unique<GlooTransport>(rendezvous, rank, host, timeout);
 }

@@ -10,9 +10,10 @@
 
 namespace trainyard {
 
-/// One process group per stream and group, each with one thread, so that what is enqueued first runs
-/// first. `host`: the address by which the other ranks reach this one, where alone it listens.
+/// One process group per stream and group, each with one thread, so that what is enqueued first
+/// runs first. `host`: the address by which the other ranks reach this one, where alone it listens.
 std::unique_ptr<Transport> make_gloo_transport(Rendezvous& rendezvous, std::int64_t rank,
-                                               const std::string& host, std::chrono::milliseconds timeout);
+                                               const std::string& host,
+                                               std::chrono::milliseconds timeout);
 
 }  // namespace trainyard

@@ -25,7 +25,8 @@ std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begi
 }  // namespace
 
 Rendezvous::Rendezvous(const RendezvousAddress& address, std::chrono::milliseconds timeout)
-    : store_(std::make_unique<Store>()), timeout_(timeout) {
+    : store_(std::make_unique<Store>()),
+      timeout_(timeout) {
   const std::string where = address.host + ":" + std::to_string(address.port);
   guarded(std::string(address.server ? "opening " : "reaching ") + where, [&] {
     c10d::TCPStoreOptions options;
@@ -67,7 +68,8 @@ std::optional<std::string> Rendezvous::try_get(const std::string& key) {
 
 void Rendezvous::barrier(const std::string& name, std::int64_t ranks) {
   guarded("barrier " + name, [&] {
-    if (store_->tcp->add("barrier/" + name, 1) == ranks) store_->tcp->set("barrier/" + name + "/open", bytes_of("1"));
+    if (store_->tcp->add("barrier/" + name, 1) == ranks)
+      store_->tcp->set("barrier/" + name + "/open", bytes_of("1"));
     wait("barrier/" + name + "/open");
   });
 }
@@ -86,8 +88,8 @@ void Rendezvous::wait(const std::string& key) {
   }
 }
 
-std::vector<std::string> Rendezvous::all_gather(const std::string& name, std::int64_t rank, std::int64_t ranks,
-                                                const std::string& own) {
+std::vector<std::string> Rendezvous::all_gather(const std::string& name, std::int64_t rank,
+                                                std::int64_t ranks, const std::string& own) {
   set(name + "/" + std::to_string(rank), own);
   std::vector<std::string> all;
   for (std::int64_t i = 0; i < ranks; ++i) all.push_back(get(name + "/" + std::to_string(i)));

@@ -1,5 +1,6 @@
-// The store where the ranks of a run meet: c10d's TCPStore. It carries addresses when groups are made, and
-// what little the ranks tell each other beside tensors: barriers, checkpoint shards, where each one is.
+// The store where the ranks of a run meet: c10d's TCPStore. It carries addresses when groups are
+// made, and what little the ranks tell each other beside tensors: barriers, checkpoint shards,
+// where each one is.
 #pragma once
 
 #include <chrono>
@@ -15,8 +16,8 @@ namespace trainyard {
 
 struct RendezvousAddress {
   std::string host = "127.0.0.1";  // a server listens there alone
-  int port = 0;               // 0, as server: any free one
-  bool server = false;        // this process keeps the store
+  int port = 0;                    // 0, as server: any free one
+  bool server = false;             // this process keeps the store
 };
 
 class Rendezvous {
@@ -36,9 +37,10 @@ class Rendezvous {
   std::optional<std::string> try_get(const std::string& key);
   /// Waits until all `ranks` ranks have come to the barrier of this name; a name serves once.
   void barrier(const std::string& name, std::int64_t ranks);
-  /// What each rank says, in the order of the ranks; the same answer everywhere. A name serves once.
-  std::vector<std::string> all_gather(const std::string& name, std::int64_t rank, std::int64_t ranks,
-                                      const std::string& own);
+  /// What each rank says, in the order of the ranks; the same answer everywhere. A name serves
+  /// once.
+  std::vector<std::string> all_gather(const std::string& name, std::int64_t rank,
+                                      std::int64_t ranks, const std::string& own);
 
   struct Store;
   Store& store() { return *store_; }

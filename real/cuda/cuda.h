@@ -14,7 +14,8 @@ int num_cuda_devices();
 /// Why num_cuda_devices() is 0, for a message.
 std::string why_no_cuda();
 
-/// What `device` has free, and the most that LibTorch's tensors on it have had since begin_cuda_peak(), bytes.
+/// What `device` has free, and the most that LibTorch's tensors on it have had since
+/// begin_cuda_peak(), bytes.
 std::int64_t free_cuda_bytes(at::Device device);
 void begin_cuda_peak(at::Device device);
 std::int64_t peak_cuda_bytes(at::Device device);
@@ -29,7 +30,8 @@ void wait_for_current_stream();
 /// Ten times the compute capability, 80 for 8.0.
 int cuda_capability(at::Device device);
 
-/// y = x scaled where the element is kept, else 0; tensors on a GPU, contiguous, of one floating type.
+/// y = x scaled where the element is kept, else 0; tensors on a GPU, contiguous, of one floating
+/// type.
 void drop_on_cuda(const at::Tensor& x, at::Tensor& y, const DropoutMask& mask);
 
 }  // namespace trainyard

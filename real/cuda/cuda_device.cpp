@@ -22,19 +22,22 @@ namespace {
 using c10::cuda::CUDAEvent;
 using c10::cuda::CUDAStream;
 
-Seconds now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+Seconds now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(int index)
       : where_(at::kCUDA, static_cast<c10::DeviceIndex>(index)),
-        streams_{make_stream(index, StreamId::kMain),   make_stream(index, StreamId::kTp),
-                 make_stream(index, StreamId::kFwd),    make_stream(index, StreamId::kBwd),
-                 make_stream(index, StreamId::kDp),     make_stream(index, StreamId::kNorm),
-                 make_stream(index, StreamId::kFwdIn),  make_stream(index, StreamId::kBwdIn),
-                 make_stream(index, StreamId::kD2h),    make_stream(index, StreamId::kH2d)} {
+        streams_{make_stream(index, StreamId::kMain),  make_stream(index, StreamId::kTp),
+                 make_stream(index, StreamId::kFwd),   make_stream(index, StreamId::kBwd),
+                 make_stream(index, StreamId::kDp),    make_stream(index, StreamId::kNorm),
+                 make_stream(index, StreamId::kFwdIn), make_stream(index, StreamId::kBwdIn),
+                 make_stream(index, StreamId::kD2h),   make_stream(index, StreamId::kH2d)} {
     c10::cuda::set_device(where_.index());
-    // Memory is taken from the main stream's share and given back to it: a `free` of the Program is on main.
+    // Memory is taken from the main stream's share and given back to it: a `free` of the Program is
+    // on main.
     c10::cuda::setCurrentCUDAStream(stream(StreamId::kMain));
   }
 
@@ -66,8 +69,12 @@ class CudaDevice final : public Device {
     ++launches_;
   }
 
-  void wait(StreamId waiting, EventId event) override { events_[static_cast<std::size_t>(event)].block(stream(waiting)); }
-  void record(StreamId on, EventId event) override { events_[static_cast<std::size_t>(event)].record(stream(on)); }
+  void wait(StreamId waiting, EventId event) override {
+    events_[static_cast<std::size_t>(event)].block(stream(waiting));
+  }
+  void record(StreamId on, EventId event) override {
+    events_[static_cast<std::size_t>(event)].record(stream(on));
+  }
   bool happened(EventId event) override { return events_[static_cast<std::size_t>(event)].query(); }
 
   void finish(StreamId id, const std::function<void()>& while_waiting) override {
@@ -85,14 +92,18 @@ class CudaDevice final : public Device {
     return {start, start, begin_ + elapsed(2 * launch + 2)};
   }
 
-  at::Tensor host_number() override { return at::zeros({}, at::TensorOptions(at::kDouble).pinned_memory(true)); }
+  at::Tensor host_number() override {
+    return at::zeros({}, at::TensorOptions(at::kDouble).pinned_memory(true));
+  }
 
  private:
   static CUDAStream make_stream(int index, StreamId id) {
     // Communication first: whole groups wait for it.
-    return c10::cuda::getStreamFromPool(/*isHighPriority=*/id != StreamId::kMain, static_cast<c10::DeviceIndex>(index));
+    return c10::cuda::getStreamFromPool(/*isHighPriority=*/id != StreamId::kMain,
+                                        static_cast<c10::DeviceIndex>(index));
   }
-  static void wait_for(const CUDAStream& one, int& looks, const std::function<void()>& while_waiting) {
+  static void wait_for(const CUDAStream& one, int& looks,
+                       const std::function<void()>& while_waiting) {
     constexpr auto kLook = std::chrono::microseconds(50);
     constexpr int kLooksPerCall = 200;  // of while_waiting
     while (!one.query()) {
@@ -146,7 +157,9 @@ std::int64_t free_cuda_bytes(at::Device device) {
   return static_cast<std::int64_t>(free);
 }
 
-void begin_cuda_peak(at::Device device) { c10::cuda::CUDACachingAllocator::resetPeakStats(device.index()); }
+void begin_cuda_peak(at::Device device) {
+  c10::cuda::CUDACachingAllocator::resetPeakStats(device.index());
+}
 
 std::int64_t peak_cuda_bytes(at::Device device) {
   constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
@@ -177,14 +190,15 @@ int cuda_capability(at::Device device) {
 std::unique_ptr<Device> make_cuda_device(int index) {
   if (index >= num_cuda_devices()) {
     throw BackendError("GPU " + std::to_string(index) + " is not there: this process sees " +
-                       std::to_string(num_cuda_devices()) + (num_cuda_devices() == 0 ? " (" + why_no_cuda() + ")" : ""));
+                       std::to_string(num_cuda_devices()) +
+                       (num_cuda_devices() == 0 ? " (" + why_no_cuda() + ")" : ""));
   }
   return std::make_unique<CudaDevice>(index);
 }
 
 void drop_on_cuda(const at::Tensor& x, at::Tensor& y, const DropoutMask& mask) {
-  C10_CUDA_CHECK(launch_dropout(to_dtype(x.scalar_type()), x.const_data_ptr(), y.mutable_data_ptr(), mask,
-                                c10::cuda::getCurrentCUDAStream(x.device().index())));
+  C10_CUDA_CHECK(launch_dropout(to_dtype(x.scalar_type()), x.const_data_ptr(), y.mutable_data_ptr(),
+                                mask, c10::cuda::getCurrentCUDAStream(x.device().index())));
 }
 
 }  // namespace trainyard

@@ -7,8 +7,8 @@
 
 namespace trainyard {
 
-/// GPU `index` of those that this process sees; current for the calling thread, which drives it, from then on.
-/// Throws BackendError where it is not there.
+/// GPU `index` of those that this process sees; current for the calling thread, which drives it,
+/// from then on. Throws BackendError where it is not there.
 std::unique_ptr<Device> make_cuda_device(int index);
 
 }  // namespace trainyard

@@ -1,8 +1,8 @@
 // Dropout on a GPU: a thread draws the words of four elements of a run.
-#include "real/cuda/dropout_cuda.h"
-
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+
+#include "real/cuda/dropout_cuda.h"
 
 namespace trainyard {
 
@@ -48,10 +48,12 @@ __global__ void drop(const T* from, T* to, const DropoutMask mask, std::int64_t 
     const std::uint64_t element = first / 4 * 4 + static_cast<std::uint64_t>(t % groups) * 4;
     const PhiloxCounter words = dropout_words(mask, r, element);
     for (std::uint64_t k = 0; k < 4; ++k) {
-      const std::int64_t i = static_cast<std::int64_t>(element + k) - static_cast<std::int64_t>(first);
+      const std::int64_t i =
+          static_cast<std::int64_t>(element + k) - static_cast<std::int64_t>(first);
       if (i < 0 || i >= run) continue;
       const std::int64_t at = r * run + i;
-      to[at] = words[k] < mask.limit ? narrow<T>(Sum(0)) : narrow<T>(widen(from[at]) * static_cast<Sum>(mask.scale));
+      to[at] = words[k] < mask.limit ? narrow<T>(Sum(0))
+                                     : narrow<T>(widen(from[at]) * static_cast<Sum>(mask.scale));
     }
   }
 }
@@ -63,14 +65,16 @@ cudaError_t launch(const void* from, void* to, const DropoutMask& mask, cudaStre
   const std::int64_t groups = mask.run_length() / 4 + 2;
   const std::int64_t blocks = (mask.num_runs() * groups + kThreads - 1) / kThreads;
   if (blocks == 0) return cudaSuccess;
-  drop<T><<<static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks), kThreads, 0, stream>>>(
-      static_cast<const T*>(from), static_cast<T*>(to), mask, groups);
+  drop<T>
+      <<<static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks), kThreads, 0, stream>>>(
+          static_cast<const T*>(from), static_cast<T*>(to), mask, groups);
   return cudaGetLastError();
 }
 
 }  // namespace
 
-cudaError_t launch_dropout(DType type, const void* from, void* to, const DropoutMask& mask, cudaStream_t stream) {
+cudaError_t launch_dropout(DType type, const void* from, void* to, const DropoutMask& mask,
+                           cudaStream_t stream) {
   switch (type) {
     case DType::kFp64: return launch<double>(from, to, mask, stream);
     case DType::kFp32: return launch<float>(from, to, mask, stream);

@@ -9,6 +9,7 @@
 namespace trainyard {
 
 /// x and y: mask.num_runs() runs of `type` (fp64, fp32, fp16, bf16), one behind the other.
-cudaError_t launch_dropout(DType type, const void* from, void* to, const DropoutMask& mask, cudaStream_t stream);
+cudaError_t launch_dropout(DType type, const void* from, void* to, const DropoutMask& mask,
+                           cudaStream_t stream);
 
 }  // namespace trainyard

@@ -38,7 +38,8 @@ class HostCommunicator final : public Communicator {
 class TransportWithHosts final : public Transport {
  public:
   TransportWithHosts(std::unique_ptr<Transport> devices, std::unique_ptr<Transport> hosts)
-      : devices_(std::move(devices)), hosts_(std::move(hosts)) {}
+      : devices_(std::move(devices)),
+        hosts_(std::move(hosts)) {}
 
   std::unique_ptr<Communicator> make(const std::string& name,
                                      const std::vector<std::int64_t>& ranks, int member) override {

@@ -33,9 +33,12 @@ std::size_t count(const at::Tensor& tensor) { return static_cast<std::size_t>(te
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(const ncclUniqueId& id, std::string name, std::vector<std::int64_t> ranks, int member, int device,
-                   std::chrono::milliseconds timeout)
-      : name_(std::move(name)), ranks_(std::move(ranks)), device_(device), timeout_(timeout) {
+  NcclCommunicator(const ncclUniqueId& id, std::string name, std::vector<std::int64_t> ranks,
+                   int member, int device, std::chrono::milliseconds timeout)
+      : name_(std::move(name)),
+        ranks_(std::move(ranks)),
+        device_(device),
+        timeout_(timeout) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;  // so that a member that does not come is a message, not a hang
     run("making the communicator", [&] {
@@ -49,7 +52,8 @@ class NcclCommunicator final : public Communicator {
   void all_reduce(at::Tensor& tensor, bool maximum) override {
     run("all_reduce", [&] {
       return ncclAllReduce(tensor.const_data_ptr(), tensor.mutable_data_ptr(), count(tensor),
-                           to_nccl(tensor.scalar_type()), maximum ? ncclMax : ncclSum, comm_, stream());
+                           to_nccl(tensor.scalar_type()), maximum ? ncclMax : ncclSum, comm_,
+                           stream());
     });
   }
   void all_gather(const at::Tensor& part, at::Tensor& whole) override {
@@ -94,12 +98,14 @@ class NcclCommunicator final : public Communicator {
   }
   void send(const at::Tensor& tensor, int member) override {
     run("send to rank " + std::to_string(ranks_[static_cast<std::size_t>(member)]), [&] {
-      return ncclSend(tensor.const_data_ptr(), count(tensor), to_nccl(tensor.scalar_type()), member, comm_, stream());
+      return ncclSend(tensor.const_data_ptr(), count(tensor), to_nccl(tensor.scalar_type()), member,
+                      comm_, stream());
     });
   }
   void receive(at::Tensor& tensor, int member) override {
     run("receive from rank " + std::to_string(ranks_[static_cast<std::size_t>(member)]), [&] {
-      return ncclRecv(tensor.mutable_data_ptr(), count(tensor), to_nccl(tensor.scalar_type()), member, comm_, stream());
+      return ncclRecv(tensor.mutable_data_ptr(), count(tensor), to_nccl(tensor.scalar_type()),
+                      member, comm_, stream());
     });
   }
 
@@ -116,7 +122,9 @@ class NcclCommunicator final : public Communicator {
   }
 
  private:
-  cudaStream_t stream() const { return c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_)); }
+  cudaStream_t stream() const {
+    return c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_));
+  }
 
   /// Calls, and waits until NCCL has taken the call: not until it has run.
   template <typename Call>
@@ -125,10 +133,12 @@ class NcclCommunicator final : public Communicator {
     const auto give_up = std::chrono::steady_clock::now() + timeout_;
     while (state == ncclInProgress) {
       if (std::chrono::steady_clock::now() > give_up) {
-        throw BackendError("NCCL: " + what + " on " + name_ + ": the other members did not come in time");
+        throw BackendError("NCCL: " + what + " on " + name_ +
+                           ": the other members did not come in time");
       }
       std::this_thread::sleep_for(20us);
-      if (const ncclResult_t asked = ncclCommGetAsyncError(comm_, &state); asked != ncclSuccess) state = asked;
+      if (const ncclResult_t asked = ncclCommGetAsyncError(comm_, &state); asked != ncclSuccess)
+        state = asked;
     }
     if (state != ncclSuccess) fail(what, state);
   }
@@ -149,10 +159,12 @@ class NcclCommunicator final : public Communicator {
 class NcclTransport final : public Transport {
  public:
   NcclTransport(Rendezvous& rendezvous, int device, std::chrono::milliseconds timeout)
-      : rendezvous_(rendezvous), device_(device), timeout_(timeout) {}
+      : rendezvous_(rendezvous),
+        device_(device),
+        timeout_(timeout) {}
 
-  std::unique_ptr<Communicator> make(const std::string& name, const std::vector<std::int64_t>& ranks,
-                                     int member) override {
+  std::unique_ptr<Communicator> make(const std::string& name,
+                                     const std::vector<std::int64_t>& ranks, int member) override {
     const std::string key = group_key(name, ranks);
     ncclUniqueId id{};
     if (member == 0) {
@@ -167,7 +179,8 @@ class NcclTransport final : public Transport {
     }
     return std::make_unique<NcclCommunicator>(id, key, ranks, member, device_, timeout_);
   }
-  std::unique_ptr<Communicator> make_between_hosts(const std::string&, const std::vector<std::int64_t>&, int) override {
+  std::unique_ptr<Communicator> make_between_hosts(const std::string&,
+                                                   const std::vector<std::int64_t>&, int) override {
     bug("NCCL sends from devices to devices");
   }
 
@@ -179,9 +192,11 @@ class NcclTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_nccl_transport(Rendezvous& rendezvous, int device, std::chrono::milliseconds timeout) {
-  // Kernels of several communicators start in the order in which the host issues them, which fits one order of the
-  // whole Program: two ranks cannot each fill their GPU with what the other has yet to start.
+std::unique_ptr<Transport> make_nccl_transport(Rendezvous& rendezvous, int device,
+                                               std::chrono::milliseconds timeout) {
+  // Kernels of several communicators start in the order in which the host issues them, which fits
+  // one order of the whole Program: two ranks cannot each fill their GPU with what the other has
+  // yet to start.
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
   return std::make_unique<NcclTransport>(rendezvous, device, timeout);
 }

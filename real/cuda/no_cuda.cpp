@@ -7,7 +7,8 @@ namespace trainyard {
 
 int num_cuda_devices() { return 0; }
 std::string why_no_cuda() {
-  return "this program was built without CUDA; `./trainyard train --device cuda` builds it where nvcc is found";
+  return "this program was built without CUDA; `./trainyard train --device cuda` builds it where "
+         "nvcc is found";
 }
 
 std::int64_t free_cuda_bytes(at::Device) { bug("no memory of a GPU in a build without CUDA"); }

@@ -23,7 +23,8 @@ std::size_t draw_from(const Cumulative& cumulative, double uniform) {
 }  // namespace
 
 GeneratedText::GeneratedText(std::int64_t num_symbols, std::int64_t seed)
-    : num_symbols_(num_symbols), seed_(seed) {
+    : num_symbols_(num_symbols),
+      seed_(seed) {
   check(num_symbols >= kLeastSymbols && num_symbols <= kMostSymbols, "symbols of generated text");
   for (std::size_t k = 0; k < kSuccessors; ++k) probabilities_[k] = 1 / static_cast<double>(k + 1);
   const double sum = std::accumulate(probabilities_.begin(), probabilities_.end(), 0.0);

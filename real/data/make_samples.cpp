@@ -9,12 +9,9 @@ namespace trainyard {
 std::unique_ptr<Samples> make_samples(const Study& study) {
   switch (study.model.family) {
     case Family::kGpt:
-    case Family::kLlama:
-      return std::make_unique<CausalSamples>(study);
-    case Family::kBert:
-      return std::make_unique<MaskedSamples>(study);
-    case Family::kT5:
-      return std::make_unique<SpanSamples>(study);
+    case Family::kLlama: return std::make_unique<CausalSamples>(study);
+    case Family::kBert: return std::make_unique<MaskedSamples>(study);
+    case Family::kT5: return std::make_unique<SpanSamples>(study);
   }
   bug("a family without samples");
 }

@@ -18,7 +18,8 @@ std::string text(std::int64_t value) { return std::to_string(value); }
 class IndexReader {
  public:
   IndexReader(std::span<const std::byte> bytes, const std::string& path)
-      : bytes_(bytes), path_(path) {}
+      : bytes_(bytes),
+        path_(path) {}
 
   MegatronIndex read(std::int64_t bin_bytes) {
     read_header();
@@ -127,20 +128,13 @@ class IndexReader {
 
 std::uint8_t megatron_type_code(TokenType type) {
   switch (type) {
-    case TokenType::kUint8:
-      return 1;
-    case TokenType::kInt8:
-      return 2;
-    case TokenType::kInt16:
-      return 3;
-    case TokenType::kInt32:
-      return 4;
-    case TokenType::kInt64:
-      return 5;
-    case TokenType::kUint16:
-      return 8;
-    case TokenType::kUint32:
-      break;
+    case TokenType::kUint8: return 1;
+    case TokenType::kInt8: return 2;
+    case TokenType::kInt16: return 3;
+    case TokenType::kInt32: return 4;
+    case TokenType::kInt64: return 5;
+    case TokenType::kUint16: return 8;
+    case TokenType::kUint32: break;
   }
   bug("an element type that Megatron-LM's index cannot name");
 }

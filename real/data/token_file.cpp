@@ -35,27 +35,22 @@ void copy_tokens(const std::byte* from, std::span<std::int64_t> out) {
 
 void copy_tokens(TokenType type, const std::byte* from, std::span<std::int64_t> out) {
   switch (type) {
-    case TokenType::kUint8:
-      return copy_tokens<std::uint8_t>(from, out);
-    case TokenType::kInt8:
-      return copy_tokens<std::int8_t>(from, out);
-    case TokenType::kUint16:
-      return copy_tokens<std::uint16_t>(from, out);
-    case TokenType::kInt16:
-      return copy_tokens<std::int16_t>(from, out);
-    case TokenType::kUint32:
-      return copy_tokens<std::uint32_t>(from, out);
-    case TokenType::kInt32:
-      return copy_tokens<std::int32_t>(from, out);
-    case TokenType::kInt64:
-      return copy_tokens<std::int64_t>(from, out);
+    case TokenType::kUint8: return copy_tokens<std::uint8_t>(from, out);
+    case TokenType::kInt8: return copy_tokens<std::int8_t>(from, out);
+    case TokenType::kUint16: return copy_tokens<std::uint16_t>(from, out);
+    case TokenType::kInt16: return copy_tokens<std::int16_t>(from, out);
+    case TokenType::kUint32: return copy_tokens<std::uint32_t>(from, out);
+    case TokenType::kInt32: return copy_tokens<std::int32_t>(from, out);
+    case TokenType::kInt64: return copy_tokens<std::int64_t>(from, out);
   }
 }
 
 }  // namespace
 
 TokenFile::TokenFile(MappedFile file, TokenType type)
-    : file_(std::move(file)), type_(type), num_stored_(size_in_bytes(file_) / size_of(type)) {
+    : file_(std::move(file)),
+      type_(type),
+      num_stored_(size_in_bytes(file_) / size_of(type)) {
   num_tokens_ = num_stored_;
 }
 

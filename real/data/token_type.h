@@ -13,16 +13,12 @@ enum class TokenType : std::uint8_t { kUint8, kInt8, kUint16, kInt16, kUint32, k
 constexpr std::int64_t size_of(TokenType type) {
   switch (type) {
     case TokenType::kUint8:
-    case TokenType::kInt8:
-      return 1;
+    case TokenType::kInt8: return 1;
     case TokenType::kUint16:
-    case TokenType::kInt16:
-      return 2;
+    case TokenType::kInt16: return 2;
     case TokenType::kUint32:
-    case TokenType::kInt32:
-      return 4;
-    case TokenType::kInt64:
-      return 8;
+    case TokenType::kInt32: return 4;
+    case TokenType::kInt64: return 8;
   }
   return 0;
 }

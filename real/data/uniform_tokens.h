@@ -12,7 +12,8 @@ namespace trainyard {
 class UniformTokens final : public TokenWindows {
  public:
   UniformTokens(std::int64_t num_symbols, std::int64_t seed)
-      : num_symbols_(num_symbols), seed_(seed) {}
+      : num_symbols_(num_symbols),
+        seed_(seed) {}
 
   void read(std::int64_t index, std::span<std::int64_t> out) const override {
     draw(DrawPurpose::kSyntheticTokens, index, out);

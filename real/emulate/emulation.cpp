@@ -123,7 +123,8 @@ void set_threads(const EmulateOptions& options, const Study& study) {
       static_cast<int>(options.threads.value_or(std::max<std::int64_t>(1, cores / sharing))));
 }
 
-OwnTime predicted_time(const Program& program, const Costs& costs, std::int64_t rank, std::size_t list) {
+OwnTime predicted_time(const Program& program, const Costs& costs, std::int64_t rank,
+                       std::size_t list) {
   OwnTime out;
   const auto& ops = costs.ops.at(1.0);
   for (const TraceRow& row : issued_rows(program, program.body[list])) {
@@ -221,8 +222,7 @@ void run_ranks(const EmulateOptions& options, const TrainingPlan& plan, const Su
 
 void write_results(OutputFolder& folder, const TrainingPlan& plan, const Emulation& emulation) {
   folder.write("study.resolved.yaml", folder.marked_yaml(resolved_study_text(plan.prepared.study)));
-  folder.write("program.txt",
-               [&](const auto& sink) { write_text(plan.program, true, sink); });
+  folder.write("program.txt", [&](const auto& sink) { write_text(plan.program, true, sink); });
   Trace trace;
   for (const EmulatedAnswer& answer : emulation.ranks) {
     const MeasuredRun& run = answer.run.recorded;
@@ -248,7 +248,8 @@ bool Emulation::fits() const {
 
 Emulation emulate(const EmulateOptions& options) {
   std::optional<OutputFolder> folder;
-  if (!options.out.empty()) folder.emplace(options.out, WrittenBy{"emulate", options.study}, options.overwrite);
+  if (!options.out.empty())
+    folder.emplace(options.out, WrittenBy{"emulate", options.study}, options.overwrite);
   Emulation out;
   const Prepared study = prepare(options.study, options.sets);
   out.study = options.study;

@@ -19,12 +19,12 @@ std::string error_text(double predicted, double measured) {
 }
 
 std::string headline(const Emulation& e) {
-  std::string text =
-      plain_text(e.study) + ": on " + e.device +
-      ", " + plural(e.threads, "thread") + format("; program %.12s", e.digest.c_str());
-  text += e.digest == e.study_digest ? ", the study's\n"
-                                     : format("; the study's, for %s, is %.12s\n",
-                                              plain_text(e.study_device).c_str(), e.study_digest.c_str());
+  std::string text = plain_text(e.study) + ": on " + e.device + ", " + plural(e.threads, "thread") +
+                     format("; program %.12s", e.digest.c_str());
+  text += e.digest == e.study_digest
+              ? ", the study's\n"
+              : format("; the study's, for %s, is %.12s\n", plain_text(e.study_device).c_str(),
+                       e.study_digest.c_str());
   text +=
       "  Collectives and receives are stand-ins: bytes and shapes are real, their numbers mean "
       "nothing.\n\n";
@@ -37,18 +37,24 @@ std::string memory_text(const Emulation& e, const EmulatedAnswer& answer) {
   std::string text = "  memory   values " + bytes_text(run.predicted.values) + " predicted, " +
                      bytes_text(run.values_peak) + " seen; with kernels' workspace " +
                      bytes_text(run.predicted.used()) + " at most\n";
-  text += "           allocated " + bytes_text(run.allocated_peak) + " at the peak (values alone: " +
-          error_text(static_cast<double>(run.predicted.values), static_cast<double>(run.allocated_peak)) + ")\n";
-  text += "           on " + plain_text(e.study_device) + ": " + bytes_text(answer.study_peak.total) + " predicted of " +
-          bytes_text(e.study_capacity) + ": ";
-  return text + (answer.study_headroom >= 0 ? "fits, " + bytes_text(answer.study_headroom) + " left\n"
-                                            : "does not fit, " + bytes_text(-answer.study_headroom) + " too much\n");
+  text += "           allocated " + bytes_text(run.allocated_peak) +
+          " at the peak (values alone: " +
+          error_text(static_cast<double>(run.predicted.values),
+                     static_cast<double>(run.allocated_peak)) +
+          ")\n";
+  text += "           on " + plain_text(e.study_device) + ": " +
+          bytes_text(answer.study_peak.total) + " predicted of " + bytes_text(e.study_capacity) +
+          ": ";
+  return text + (answer.study_headroom >= 0
+                     ? "fits, " + bytes_text(answer.study_headroom) + " left\n"
+                     : "does not fit, " + bytes_text(-answer.study_headroom) + " too much\n");
 }
 
 std::string time_text(const EmulatedAnswer& answer) {
   const auto line = [](const char* name, Seconds predicted, Seconds measured) {
-    return format("  %-8s measured %12s, predicted %12s (%s)\n", name, duration_text(measured).c_str(),
-                  duration_text(predicted).c_str(), error_text(predicted, measured).c_str());
+    return format("  %-8s measured %12s, predicted %12s (%s)\n", name,
+                  duration_text(measured).c_str(), duration_text(predicted).c_str(),
+                  error_text(predicted, measured).c_str());
   };
   std::string text = line("compute", answer.predicted.compute, answer.measured.compute);
   text += line("update", answer.predicted.optimizer, answer.measured.optimizer);
@@ -92,10 +98,12 @@ Json rank_json(const EmulatedAnswer& answer) {
 std::string emulation_text(const Emulation& e) {
   std::string text = headline(e);
   for (const EmulatedAnswer& answer : e.ranks) {
-    text += format("rank %lld of %lld (pipeline rank %zu), %s of %s alone\n",
-                   static_cast<long long>(answer.run.rank), static_cast<long long>(e.num_ranks), answer.run.list,
-                   plural(static_cast<std::int64_t>(answer.run.recorded.steps.size()), "step").c_str(),
-                   duration_text(answer.step).c_str());
+    text +=
+        format("rank %lld of %lld (pipeline rank %zu), %s of %s alone\n",
+               static_cast<long long>(answer.run.rank), static_cast<long long>(e.num_ranks),
+               answer.run.list,
+               plural(static_cast<std::int64_t>(answer.run.recorded.steps.size()), "step").c_str(),
+               duration_text(answer.step).c_str());
     text += memory_text(e, answer) + time_text(answer) + "\n";
   }
   const auto step = [](Seconds seconds, const std::string& what) {

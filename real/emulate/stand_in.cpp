@@ -30,7 +30,9 @@ at::Tensor make_noise(at::Device device) {
 class StandIn final : public Communicator {
  public:
   StandIn(at::Tensor noise, std::int64_t members, int member)
-      : noise_(std::move(noise)), members_(members), member_(member) {}
+      : noise_(std::move(noise)),
+        members_(members),
+        member_(member) {}
 
   void all_reduce(at::Tensor& tensor, bool) override { tensor.mul_(1); }
   void all_gather(const at::Tensor& part, at::Tensor& whole) override {

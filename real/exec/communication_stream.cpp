@@ -8,7 +8,9 @@
 
 namespace trainyard {
 
-CommunicationStream::CommunicationStream(std::string name) : name_(std::move(name)), thread_([this] { run(); }) {}
+CommunicationStream::CommunicationStream(std::string name)
+    : name_(std::move(name)),
+      thread_([this] { run(); }) {}
 
 CommunicationStream::~CommunicationStream() {
   {
@@ -19,7 +21,8 @@ CommunicationStream::~CommunicationStream() {
   thread_.join();
 }
 
-CompletionPtr CommunicationStream::enqueue(std::vector<CompletionPtr> after, std::function<void()> work) {
+CompletionPtr CommunicationStream::enqueue(std::vector<CompletionPtr> after,
+                                           std::function<void()> work) {
   auto completion = std::make_shared<Completion>();
   {
     const std::lock_guard lock(mutex_);

@@ -14,12 +14,15 @@ namespace {
 
 class PrefixedTransport final : public Transport {
  public:
-  PrefixedTransport(Transport& inner, std::string prefix) : inner_(inner), prefix_(std::move(prefix)) {}
-  std::unique_ptr<Communicator> make(const std::string& name, const std::vector<std::int64_t>& ranks,
-                                     int member) override {
+  PrefixedTransport(Transport& inner, std::string prefix)
+      : inner_(inner),
+        prefix_(std::move(prefix)) {}
+  std::unique_ptr<Communicator> make(const std::string& name,
+                                     const std::vector<std::int64_t>& ranks, int member) override {
     return inner_.make(prefix_ + name, ranks, member);
   }
-  std::unique_ptr<Communicator> make_between_hosts(const std::string& name, const std::vector<std::int64_t>& ranks,
+  std::unique_ptr<Communicator> make_between_hosts(const std::string& name,
+                                                   const std::vector<std::int64_t>& ranks,
                                                    int member) override {
     return inner_.make_between_hosts(prefix_ + name, ranks, member);
   }

@@ -1,5 +1,5 @@
-// A device's streams, as the executor drives them: work on a stream runs in the order in which it is given, and
-// only events order one stream after another. Driven by one thread, the rank's host.
+// A device's streams, as the executor drives them: work on a stream runs in the order in which it
+// is given, and only events order one stream after another. Driven by one thread, the rank's host.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,14 @@ class Device {
 
   /// Where tensors lie.
   virtual at::Device where() const = 0;
-  /// Whether what is launched on main has run when launch() returns, so that kernels may look at numbers. Where it
-  /// has not, looking would make the host wait for the device.
+  /// Whether what is launched on main has run when launch() returns, so that kernels may look at
+  /// numbers. Where it has not, looking would make the host wait for the device.
   virtual bool immediate() const = 0;
 
   /// Forgets the events of the step before. `timed`: notes when each launch ran.
   virtual void begin_step(std::size_t num_events, bool timed) = 0;
-  /// Gives `work` to the op's stream: it enqueues kernels or runs them. What it throws, this or end_step() throws.
+  /// Gives `work` to the op's stream: it enqueues kernels or runs them. What it throws, this or
+  /// end_step() throws.
   virtual void launch(const ProgramOp& op, std::function<void()> work) = 0;
   /// What is launched on `stream` from now on runs after `event` has happened.
   virtual void wait(StreamId stream, EventId event) = 0;
@@ -37,14 +38,15 @@ class Device {
   virtual bool happened(EventId event) = 0;
   /// The host waits for what was launched on `stream` so far; as end_step().
   virtual void finish(StreamId stream, const std::function<void()>& while_waiting) = 0;
-  /// The host waits for all streams. `while_waiting` is called again and again where that may take long. Throws as soon
-  /// as it comes to a stream that has failed; called once more per stream, it has waited for the others too.
+  /// The host waits for all streams. `while_waiting` is called again and again where that may take
+  /// long. Throws as soon as it comes to a stream that has failed; called once more per stream, it
+  /// has waited for the others too.
   virtual void end_step(const std::function<void()>& while_waiting) = 0;
   /// Of the step's i-th launch, after end_step() of a timed step.
   virtual TimeSpan span(std::size_t launch) const = 0;
 
-  /// A number on the host, fp64, 0-dim: a copy to it from the device does not keep the host waiting; it is
-  /// there after end_step().
+  /// A number on the host, fp64, 0-dim: a copy to it from the device does not keep the host
+  /// waiting; it is there after end_step().
   virtual at::Tensor host_number() = 0;
 };
 

@@ -31,7 +31,8 @@ void HostDevice::launch(const ProgramOp& op, std::function<void()> work) {
   }
   Stream& stream = streams_[static_cast<std::size_t>(op.stream)];
   if (!stream.thread) {
-    stream.thread = std::make_unique<CommunicationStream>("comm" + std::to_string(static_cast<int>(op.stream)));
+    stream.thread =
+        std::make_unique<CommunicationStream>("comm" + std::to_string(static_cast<int>(op.stream)));
   }
   stream.last = stream.thread->enqueue(std::exchange(stream.waits, {}), std::move(work));
   if (timed_) launched_.push_back({{}, stream.last});
@@ -80,8 +81,9 @@ TimeSpan HostDevice::span(std::size_t launch) const {
 at::Tensor HostDevice::host_number() {
   // Not LibTorch's allocator: what it has allocated is what the Program says is alive.
   auto* number = new double(0);
-  return at::from_blob(number, at::IntArrayRef{}, [](void* data) { delete static_cast<double*>(data); },
-                       at::TensorOptions(at::kDouble));
+  return at::from_blob(
+      number, at::IntArrayRef{}, [](void* data) { delete static_cast<double*>(data); },
+      at::TensorOptions(at::kDouble));
 }
 
 }  // namespace trainyard

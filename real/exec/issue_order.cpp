@@ -24,7 +24,10 @@ struct Storage {
 class Builder {
  public:
   Builder(const Program& program, const RankClass& list)
-      : program_(program), list_(list), storages_(program.values.size()), slots_(program.pools.size()) {
+      : program_(program),
+        list_(list),
+        storages_(program.values.size()),
+        slots_(program.pools.size()) {
     for (std::size_t v = 0; v < program.values.size(); ++v) {
       roots_.push_back(storage_root(program, static_cast<ValueId>(v)));
     }
@@ -46,7 +49,8 @@ class Builder {
       const auto first = static_cast<Place>(out_.ops.size());
       segment(call.segment, call.mb, &call);
       ends.emplace_back();
-      for (std::size_t s = 0; s < kNumStreams; ++s) ends.back()[s] = last_[s] >= first ? last_[s] : -1;
+      for (std::size_t s = 0; s < kNumStreams; ++s)
+        ends.back()[s] = last_[s] >= first ? last_[s] : -1;
     }
     out_.first_op.push_back(static_cast<std::uint32_t>(out_.ops.size()));
     number_events();
@@ -73,7 +77,8 @@ class Builder {
   }
 
   /// Issues one op: before_ holds what it waits for beside its operands.
-  Place issue(SegmentId segment, std::uint32_t index, const ProgramOp& op, const std::array<Microbatch, 2>& mb) {
+  Place issue(SegmentId segment, std::uint32_t index, const ProgramOp& op,
+              const std::array<Microbatch, 2>& mb) {
     const auto place = static_cast<Place>(out_.ops.size());
     const bool frees = op.kind == OpKind::kFree;
     for (const Operand& operand : op.reads) touch(operand, mb, frees);
@@ -113,7 +118,8 @@ class Builder {
     if (changes) before_.insert(before_.end(), touched.readers.begin(), touched.readers.end());
   }
 
-  void take_memory(const Operand& operand, const ProgramOp& op, const std::array<Microbatch, 2>& mb) {
+  void take_memory(const Operand& operand, const ProgramOp& op,
+                   const std::array<Microbatch, 2>& mb) {
     const ValueId root = roots_[static_cast<std::size_t>(operand.value)];
     const Value& value = program_.values[static_cast<std::size_t>(root)];
     Storage& taken = storage(operand, mb);
@@ -151,7 +157,8 @@ class Builder {
 
   /// Of before_, what neither the order of the stream nor another wait implies becomes a wait.
   void wait_for_streams(Place place, std::size_t stream) {
-    Progress clock = last_[stream] >= 0 ? clocks_[static_cast<std::size_t>(last_[stream])] : Progress{};
+    Progress clock =
+        last_[stream] >= 0 ? clocks_[static_cast<std::size_t>(last_[stream])] : Progress{};
     // The later an op was issued, the more it may imply of what was issued before it.
     std::sort(before_.begin(), before_.end(), std::greater<>());
     IssuedOp& issued = out_.ops[static_cast<std::size_t>(place)];
@@ -182,16 +189,19 @@ class Builder {
   IssueOrder out_;
   std::vector<ValueId> roots_;
   std::vector<std::vector<Storage>> storages_;  // [root][microbatch]
-  std::vector<std::deque<Place>> slots_;        // [pool]: who freed each free slot, in the order of giving
-  Place last_free_ = -1;                        // of arena storage
-  std::array<Place, kNumStreams> last_{};       // [stream]
-  std::vector<StreamId> streams_;               // [place]
-  std::vector<Progress> clocks_;                   // [place]
+  std::vector<std::deque<Place>>
+      slots_;             // [pool]: who freed each free slot, in the order of giving
+  Place last_free_ = -1;  // of arena storage
+  std::array<Place, kNumStreams> last_{};  // [stream]
+  std::vector<StreamId> streams_;          // [place]
+  std::vector<Progress> clocks_;           // [place]
   std::vector<Place> before_, after_call_;
 };
 
 }  // namespace
 
-IssueOrder issue_order(const Program& program, const RankClass& list) { return Builder(program, list).run(); }
+IssueOrder issue_order(const Program& program, const RankClass& list) {
+  return Builder(program, list).run();
+}
 
 }  // namespace trainyard

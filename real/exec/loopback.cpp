@@ -16,7 +16,9 @@ struct LoopbackHub::Movement {
   using Clock = std::chrono::steady_clock;
   explicit Movement(std::chrono::milliseconds most) : patience(most) { note(); }
   void note() { last = Clock::now().time_since_epoch().count(); }
-  Clock::time_point end_of_patience() const { return Clock::time_point(Clock::duration(last.load())) + patience; }
+  Clock::time_point end_of_patience() const {
+    return Clock::time_point(Clock::duration(last.load())) + patience;
+  }
 
   const std::chrono::milliseconds patience;
   std::atomic<Clock::rep> last{0};
@@ -24,7 +26,11 @@ struct LoopbackHub::Movement {
 
 struct LoopbackHub::Group {
   Group(LoopbackHub& its_hub, std::string its_key, std::vector<std::int64_t> its_ranks)
-      : hub(its_hub), key(std::move(its_key)), ranks(std::move(its_ranks)), members(ranks.size()), here(ranks.size()) {}
+      : hub(its_hub),
+        key(std::move(its_key)),
+        ranks(std::move(its_ranks)),
+        members(ranks.size()),
+        here(ranks.size()) {}
 
   /// What a member waits in, and for which others.
   struct Wait {
@@ -51,7 +57,8 @@ struct LoopbackHub::Group {
     changed.notify_all();
   }
 
-  void wait(std::unique_lock<std::mutex>& lock, int member, Wait what, const std::function<bool()>& ready) {
+  void wait(std::unique_lock<std::mutex>& lock, int member, Wait what,
+            const std::function<bool()>& ready) {
     const auto over = [&] { return ready() || !aborted.empty(); };
     if (!over()) waits.insert_or_assign(member, std::move(what));
     for (;;) {
@@ -70,7 +77,8 @@ struct LoopbackHub::Group {
     const std::lock_guard lock(mutex);
     for (const auto& [member, wait] : waits) {
       if (!out.empty()) out += "; ";
-      out += "rank " + std::to_string(ranks[static_cast<std::size_t>(member)]) + " waits in " + wait.call + " of " + key + " for rank";
+      out += "rank " + std::to_string(ranks[static_cast<std::size_t>(member)]) + " waits in " +
+             wait.call + " of " + key + " for rank";
       const char* separator = " ";
       for (std::size_t other = 0; other < ranks.size(); ++other) {
         if (!wait.lacks(other)) continue;
@@ -120,11 +128,13 @@ namespace {
 class LoopbackCommunicator final : public Communicator {
  public:
   LoopbackCommunicator(std::shared_ptr<LoopbackHub::Group> group, int member)
-      : group_(std::move(group)), member_(member) {}
+      : group_(std::move(group)),
+        member_(member) {}
 
   void all_reduce(at::Tensor& tensor, bool maximum) override {
     at::Tensor result;
-    group_->meet("all_reduce", member_, tensor, [&](const std::vector<at::Tensor>& all) { result = sum_of(all, maximum); });
+    group_->meet("all_reduce", member_, tensor,
+                 [&](const std::vector<at::Tensor>& all) { result = sum_of(all, maximum); });
     tensor.copy_(result);
   }
 
@@ -155,7 +165,8 @@ class LoopbackCommunicator final : public Communicator {
     group_->meet("all_to_all", member_, from, [&](const std::vector<at::Tensor>& all) {
       const std::int64_t size = from.numel() / static_cast<std::int64_t>(all.size());
       std::vector<at::Tensor> mine;
-      for (const at::Tensor& one : all) mine.push_back(one.reshape({-1}).narrow(0, member_ * size, size));
+      for (const at::Tensor& one : all)
+        mine.push_back(one.reshape({-1}).narrow(0, member_ * size, size));
       result = at::cat(mine);
     });
     to.view({-1}).copy_(result);
@@ -187,7 +198,8 @@ class LoopbackCommunicator final : public Communicator {
     std::unique_lock lock(group_->mutex);
     auto& box = group_->mail[{member, member_}];
     const auto from = static_cast<std::size_t>(member);
-    group_->wait(lock, member_, {"receive", [from](std::size_t other) { return other == from; }}, [&] { return !box.empty(); });
+    group_->wait(lock, member_, {"receive", [from](std::size_t other) { return other == from; }},
+                 [&] { return !box.empty(); });
     const at::Tensor got = std::move(box.front());
     box.pop_front();
     lock.unlock();
@@ -215,8 +227,8 @@ class LoopbackCommunicator final : public Communicator {
 class LoopbackTransport final : public Transport {
  public:
   explicit LoopbackTransport(LoopbackHub& hub) : hub_(hub) {}
-  std::unique_ptr<Communicator> make(const std::string& name, const std::vector<std::int64_t>& ranks,
-                                     int member) override {
+  std::unique_ptr<Communicator> make(const std::string& name,
+                                     const std::vector<std::int64_t>& ranks, int member) override {
     return std::make_unique<LoopbackCommunicator>(hub_.group(name, ranks), member);
   }
 
@@ -226,10 +238,13 @@ class LoopbackTransport final : public Transport {
 
 }  // namespace
 
-LoopbackHub::LoopbackHub(std::chrono::milliseconds patience) : movement_(std::make_unique<Movement>(patience)) {}
+LoopbackHub::LoopbackHub(std::chrono::milliseconds patience)
+    : movement_(std::make_unique<Movement>(patience)) {}
 LoopbackHub::~LoopbackHub() = default;
 
-std::unique_ptr<Transport> LoopbackHub::transport() { return std::make_unique<LoopbackTransport>(*this); }
+std::unique_ptr<Transport> LoopbackHub::transport() {
+  return std::make_unique<LoopbackTransport>(*this);
+}
 
 std::shared_ptr<LoopbackHub::Group> LoopbackHub::group(const std::string& name,
                                                        const std::vector<std::int64_t>& ranks) {
@@ -262,7 +277,8 @@ void LoopbackHub::give_up() {
   std::string waits;
   for (auto& [key, group] : groups_) group->describe_waits(waits);
   char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%g", std::chrono::duration<double>(movement_->patience).count());
+  std::snprintf(seconds, sizeof seconds, "%g",
+                std::chrono::duration<double>(movement_->patience).count());
   abort_locked("no rank has moved data for " + std::string(seconds) + " s: " + waits);
 }
 

@@ -1,5 +1,5 @@
-// All ranks in one process, a thread each: collectives are copies between their tensors. For tests by
-// the thousand, with the same executor and the same results as over a network.
+// All ranks in one process, a thread each: collectives are copies between their tensors. For tests
+// by the thousand, with the same executor and the same results as over a network.
 #pragma once
 
 #include <chrono>
@@ -16,8 +16,8 @@ namespace trainyard {
 /// What the ranks of one process share. Outlives their transports.
 class LoopbackHub {
  public:
-  /// A rank that waits while no rank has moved any data for `patience` ends all waits with a BackendError that says
-  /// who waits for whom.
+  /// A rank that waits while no rank has moved any data for `patience` ends all waits with a
+  /// BackendError that says who waits for whom.
   explicit LoopbackHub(std::chrono::milliseconds patience = std::chrono::seconds(50));
   ~LoopbackHub();
   LoopbackHub(const LoopbackHub&) = delete;
@@ -25,7 +25,8 @@ class LoopbackHub {
 
   /// The transport of one rank.
   std::unique_ptr<Transport> transport();
-  /// Ends every wait, now and later, with a BackendError: a rank has failed and will not come. The first reason stays.
+  /// Ends every wait, now and later, with a BackendError: a rank has failed and will not come. The
+  /// first reason stays.
   void abort(const std::string& why);
 
   struct Movement;

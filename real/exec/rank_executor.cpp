@@ -14,9 +14,13 @@ namespace trainyard {
 
 namespace {
 
-Seconds now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+Seconds now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
-Microbatch microbatch_of(const Operand& operand, const IssuedOp& issued) { return issued.mb[operand.slot]; }
+Microbatch microbatch_of(const Operand& operand, const IssuedOp& issued) {
+  return issued.mb[operand.slot];
+}
 
 /// [.., dim, ..] of `parts` members as they lie in a flat gather, one behind the other -> joined
 /// along `dim`; -1: flat already.
@@ -35,8 +39,8 @@ at::Tensor part(const at::Tensor& whole, int dim, std::int64_t parts) {
   return at::cat(whole.chunk(parts, dim), 0).contiguous();
 }
 
-void transfer_data(const OpPlan& plan, const std::vector<at::Tensor>& reads, std::vector<at::Tensor>& writes,
-                   std::int64_t parts) {
+void transfer_data(const OpPlan& plan, const std::vector<at::Tensor>& reads,
+                   std::vector<at::Tensor>& writes, std::int64_t parts) {
   if (plan.op->kind == OpKind::kCopy) {
     writes[0].copy_(reads[0], /*non_blocking=*/true);
     return;
@@ -57,7 +61,8 @@ void transfer_data(const OpPlan& plan, const std::vector<at::Tensor>& reads, std
       communicator.all_gather(reads[0].contiguous(), flat);
       return join(flat, writes[0], dim, parts);
     }
-    case OpKind::kReduceScatter: return communicator.reduce_scatter(part(reads[0], dim, parts), writes[0]);
+    case OpKind::kReduceScatter:
+      return communicator.reduce_scatter(part(reads[0], dim, parts), writes[0]);
     case OpKind::kAllToAll: return communicator.all_to_all(reads[0].contiguous(), writes[0]);
     case OpKind::kReduce:
       if (!writes[0].is_alias_of(reads[0])) writes[0].copy_(reads[0]);
@@ -74,15 +79,21 @@ void transfer_data(const OpPlan& plan, const std::vector<at::Tensor>& reads, std
 }  // namespace
 
 RankExecutor::RankExecutor(const RankPlan& plan, Device& device, const Study& study, LoadInput load)
-    : plan_(plan), device_(device), load_(std::move(load)), global_batch_(study.training.global_batch),
+    : plan_(plan),
+      device_(device),
+      load_(std::move(load)),
+      global_batch_(study.training.global_batch),
       samples_per_replica_(study.training.global_batch / study.parallel.data),
       samples_before_(samples_before(study.training, plan.program().num_microbatches)),
       values_(plan.program(), plan.at(), device.where()),
-      loss_(device.host_number()), norm_sq_(device.host_number()), norm_of_all_(device.host_number()) {}
+      loss_(device.host_number()),
+      norm_sq_(device.host_number()),
+      norm_of_all_(device.host_number()) {}
 
 RankExecutor::~RankExecutor() {
   if (in_step_) plan_.abort_communication();
-  // What streams still run has the plan's communicators: one that has failed is no reason to leave the others.
+  // What streams still run has the plan's communicators: one that has failed is no reason to leave
+  // the others.
   for (std::size_t failed = 0; failed <= kNumStreams; ++failed) {
     try {
       device_.end_step([] {});
@@ -104,7 +115,9 @@ void RankExecutor::initialise(const Study& study) {
       const ValueId root = values_.root(operand.value);
       const Value& value = plan_.program().values[static_cast<std::size_t>(root)];
       if (value.scope != Scope::kPersistent || value.memory != MemoryClass::kGradient) continue;
-      values_.adopt(root, 0, at::zeros(shape_of(value), at::TensorOptions(to_torch(value.dtype)).device(device_.where())));
+      values_.adopt(root, 0,
+                    at::zeros(shape_of(value),
+                              at::TensorOptions(to_torch(value.dtype)).device(device_.where())));
     }
   }
   for (const BucketState& bucket : plan_.buckets()) {
@@ -129,9 +142,11 @@ void RankExecutor::initialise(const Study& study) {
         const std::span all(staged);
         for (std::int64_t k = 0; k < rows; ++k) {
           fill_initial_row(piece, key, r + k,
-                           all.subspan(static_cast<std::size_t>(k * piece.columns), static_cast<std::size_t>(piece.columns)));
+                           all.subspan(static_cast<std::size_t>(k * piece.columns),
+                                       static_cast<std::size_t>(piece.columns)));
         }
-        const at::Tensor values = at::from_blob(staged.data(), {size}, at::TensorOptions(at::kFloat));
+        const at::Tensor values =
+            at::from_blob(staged.data(), {size}, at::TensorOptions(at::kFloat));
         const std::int64_t begin = piece.offset + r * piece.columns;
         weights.narrow(0, begin, size).copy_(values);
         if (!master.defined()) continue;
@@ -149,7 +164,8 @@ std::int64_t RankExecutor::first_sample(const OpPlan& plan, const IssuedOp& issu
   const Microbatch mb = issued.mb[plan.slot];
   if (mb < 0) return 0;
   const std::int64_t replica = plan_.at()[static_cast<std::size_t>(Axis::kDp)];
-  return state_.step * global_batch_ + replica * samples_per_replica_ + samples_before_[static_cast<std::size_t>(mb)];
+  return state_.step * global_batch_ + replica * samples_per_replica_ +
+         samples_before_[static_cast<std::size_t>(mb)];
 }
 
 void RankExecutor::begin(const StepState& state, const StepState* before, bool records) {
@@ -224,7 +240,8 @@ void RankExecutor::issue(const IssuedOp& issued) {
   const ProgramOp& op = *plan.op;
   whereabouts_.segment = issued.segment;
   whereabouts_.op = static_cast<std::int32_t>(issued.op);
-  const bool runs = !left_out(plan);  // else it still stands between what it waits for and who waits for it
+  const bool runs =
+      !left_out(plan);  // else it still stands between what it waits for and who waits for it
   if (records_ && runs && !plan.passed_by && !plan.has_no_peers) {
     TraceRow row;
     row.step = static_cast<std::int32_t>(state_.step);
@@ -236,7 +253,8 @@ void RankExecutor::issue(const IssuedOp& issued) {
     recorded_.push_back({launches_, op.guard ? device_.host_number() : at::Tensor{}});
   }
   const std::vector<EventId>& waits = plan_.order().waits;
-  for (std::uint32_t i = 0; i < issued.num_waits; ++i) device_.wait(op.stream, waits[issued.first_wait + i]);
+  for (std::uint32_t i = 0; i < issued.num_waits; ++i)
+    device_.wait(op.stream, waits[issued.first_wait + i]);
   if (runs) launch(plan, issued);
   if (issued.event >= 0) device_.record(op.stream, issued.event);
   if (runs && plan.tells_validity) validate(plan);
@@ -273,8 +291,8 @@ void RankExecutor::validate(const OpPlan& plan) {
 
 void RankExecutor::watch() {
   plan_.check_communication();
-  // Where the device is: at the first op whose event has not happened. Events of ops behind those that have been issued
-  // are of an earlier step, or of none.
+  // Where the device is: at the first op whose event has not happened. Events of ops behind those
+  // that have been issued are of an earlier step, or of none.
   const IssueOrder& order = plan_.order();
   for (; watched_ < issued_; ++watched_) {
     const IssuedOp& issued = order.ops[watched_];
@@ -297,20 +315,23 @@ void RankExecutor::move_data(const OpPlan& plan, const IssuedOp& issued) {
     const Microbatch mb = microbatch_of(op.writes[i], issued);
     at::Tensor out = values_.prepare(op.writes[i].value, mb);
     if (!out.defined()) {
-      out = at::empty(plan.write_shapes[i], at::TensorOptions(plan.write_types[i]).device(device_.where()));
+      out = at::empty(plan.write_shapes[i],
+                      at::TensorOptions(plan.write_types[i]).device(device_.where()));
       values_.adopt(op.writes[i].value, mb, out);
     }
     writes.push_back(std::move(out));
   }
   std::int64_t parts = 1;
   if (!reads.empty() && !writes.empty()) {
-    parts = std::max(reads[0].numel(), writes[0].numel()) / std::min(reads[0].numel(), writes[0].numel());
+    parts = std::max(reads[0].numel(), writes[0].numel()) /
+            std::min(reads[0].numel(), writes[0].numel());
   }
   const at::Tensor heard = plan.tells_validity ? norm_of_all_ : at::Tensor{};
-  device_.launch(op, [&plan, parts, heard, reads = std::move(reads), writes = std::move(writes)]() mutable {
-    transfer_data(plan, reads, writes, parts);
-    if (heard.defined()) heard.copy_(writes[0].squeeze(), /*non_blocking=*/true);
-  });
+  device_.launch(
+      op, [&plan, parts, heard, reads = std::move(reads), writes = std::move(writes)]() mutable {
+        transfer_data(plan, reads, writes, parts);
+        if (heard.defined()) heard.copy_(writes[0].squeeze(), /*non_blocking=*/true);
+      });
 }
 
 void RankExecutor::compute(const OpPlan& plan, const IssuedOp& issued) {
@@ -318,12 +339,14 @@ void RankExecutor::compute(const OpPlan& plan, const IssuedOp& issued) {
   if (op.kind == OpKind::kFree) return release(plan, issued);
   if (op.kind == OpKind::kSplit || op.kind == OpKind::kJoin || op.kind == OpKind::kEnterTensor) {
     // Views: what they write lies in what is there.
-    for (const Operand& operand : op.writes) values_.prepare(operand.value, microbatch_of(operand, issued));
+    for (const Operand& operand : op.writes)
+      values_.prepare(operand.value, microbatch_of(operand, issued));
     return;
   }
   KernelCall& k = kernel_call_;
   k.reads.clear(), k.accumulates.clear(), k.writes.clear();
-  for (const Operand& operand : op.reads) k.reads.push_back(values_.tensor(operand.value, microbatch_of(operand, issued)));
+  for (const Operand& operand : op.reads)
+    k.reads.push_back(values_.tensor(operand.value, microbatch_of(operand, issued)));
   for (const Operand& operand : op.accumulates) {
     k.accumulates.push_back(values_.tensor(operand.value, microbatch_of(operand, issued)));
   }
@@ -359,7 +382,8 @@ void RankExecutor::run(const OpPlan& plan, const IssuedOp& issued) {
     const int dim = plan.attrs->dim;
     const std::int64_t extent = plan.write_shapes[0][static_cast<std::size_t>(dim)];
     // Also where the part lies in one piece: it outlives the whole, whose memory is given back.
-    k.out(0).copy_(k.reads[0].narrow(dim, plan.write_places[0].start[static_cast<std::size_t>(dim)], extent));
+    k.out(0).copy_(
+        k.reads[0].narrow(dim, plan.write_places[0].start[static_cast<std::size_t>(dim)], extent));
     return;
   }
   StepState state = plan.corrects ? *before_ : state_;
@@ -372,7 +396,8 @@ void RankExecutor::run(const OpPlan& plan, const IssuedOp& issued) {
   k.loss_divisor = plan.loss_divisor;
   k.decay = &plan.decay;
   k.has_norm = plan.has_norm;
-  k.guard = op.guard ? values_.tensor(op.guard->value, microbatch_of(*op.guard, issued)) : at::Tensor{};
+  k.guard =
+      op.guard ? values_.tensor(op.guard->value, microbatch_of(*op.guard, issued)) : at::Tensor{};
   if (k.guard.defined() && records_) {
     recorded_.back().guard.copy_(guard_holds(k.guard), /*non_blocking=*/true);
   }
@@ -388,8 +413,9 @@ void RankExecutor::run_kernel(const OpPlan& plan, KernelCall& call) const {
     plan.kernel(call);
   } catch (const c10::Error& error) {
     const std::string& module = plan_.program().modules[static_cast<std::size_t>(plan.op->module)];
-    throw BackendError("step " + std::to_string(state_.step + 1) + ": " + op_name(plan.op->kind, plan.op->part) +
-                       (module.empty() ? "" : " of " + module) + ": LibTorch: " + error.what_without_backtrace());
+    throw BackendError(
+        "step " + std::to_string(state_.step + 1) + ": " + op_name(plan.op->kind, plan.op->part) +
+        (module.empty() ? "" : " of " + module) + ": LibTorch: " + error.what_without_backtrace());
   }
 }
 

@@ -1,5 +1,6 @@
-// Runs a rank's step of the Program on a real device, op by op in the order in which its host issues them
-// (issue_order.h). Which op waits for which is worked out before; when they run is the device's business.
+// Runs a rank's step of the Program on a real device, op by op in the order in which its host
+// issues them (issue_order.h). Which op waits for which is worked out before; when they run is the
+// device's business.
 #pragma once
 
 #include <atomic>
@@ -17,15 +18,19 @@
 
 namespace trainyard {
 
-/// Fills input `name` of the microbatch whose first sample, counted through the whole run, is `first`.
-using LoadInput = std::function<void(const std::string& name, std::int64_t first_sample, at::Tensor& out)>;
+/// Fills input `name` of the microbatch whose first sample, counted through the whole run, is
+/// `first`.
+using LoadInput =
+    std::function<void(const std::string& name, std::int64_t first_sample, at::Tensor& out)>;
 
 struct StepResult {
   std::optional<double> loss;     // on ranks of the last stage
   std::optional<double> norm_sq;  // of the gradients, loss scale in
-  std::optional<double> validated;  // norm_sq of the step before, where one waited for its validation
-  bool is_void = false;           // that one was invalid: this one began with weights that were corrected since
-  std::vector<TraceRow> rows;     // times in seconds of the steady clock
+  std::optional<double>
+      validated;  // norm_sq of the step before, where one waited for its validation
+  bool is_void =
+      false;  // that one was invalid: this one began with weights that were corrected since
+  std::vector<TraceRow> rows;  // times in seconds of the steady clock
 };
 
 /// Where a rank is, for whoever watches it: written by it, read by another thread.
@@ -40,8 +45,8 @@ struct Whereabouts {
 struct ExecutorHooks {
   /// Each result of an op of the main stream: finds where numbers go bad.
   std::function<void(const ProgramOp&, Microbatch, const at::Tensor&)> result;
-  /// This rank's part of a bucket's reduced gradient before the update, loss_scale times too large and
-  /// not clipped.
+  /// This rank's part of a bucket's reduced gradient before the update, loss_scale times too large
+  /// and not clipped.
   std::function<void(const BucketState&, const at::Tensor&)> gradient;
   /// An op of the main stream is about to run, or to be enqueued, and has been.
   std::function<void(const OpPlan&, bool done)> op;
@@ -58,13 +63,15 @@ class RankExecutor {
   RankExecutor(const RankExecutor&) = delete;
   RankExecutor& operator=(const RankExecutor&) = delete;
 
-  /// Allocates pools, parameters and optimizer state: weights from their initial values, state zero.
+  /// Allocates pools, parameters and optimizer state: weights from their initial values, state
+  /// zero.
   void initialise(const Study& study);
 
-  /// One training step; `state.first_sample` is set per call. `before`: the state of the step before, if that waits
-  /// for its validation; null: there is nothing to validate.
+  /// One training step; `state.first_sample` is set per call. `before`: the state of the step
+  /// before, if that waits for its validation; null: there is nothing to validate.
   StepResult run_step(const StepState& state, const StepState* before = nullptr);
-  /// Only what validates the step before, and corrects it: as run_step(), without a loss or a norm of its own.
+  /// Only what validates the step before, and corrects it: as run_step(), without a loss or a norm
+  /// of its own.
   StepResult run_validation(const StepState& before);
 
   RankValues& values() { return values_; }
@@ -91,7 +98,9 @@ class RankExecutor {
   void release(const OpPlan& plan, const IssuedOp& issued);
   void watch();
   std::int64_t first_sample(const OpPlan& plan, const IssuedOp& issued) const;
-  const OpPlan& plan_of(const IssuedOp& issued) const { return plan_.segment(issued.segment)[issued.op]; }
+  const OpPlan& plan_of(const IssuedOp& issued) const {
+    return plan_.segment(issued.segment)[issued.op];
+  }
 
   const RankPlan& plan_;
   Device& device_;
@@ -104,9 +113,9 @@ class RankExecutor {
   StepState state_;
   std::optional<StepState> before_;  // of the step that waits for its validation
   StepResult result_;
-  bool in_step_ = false;       // or one has failed
-  std::size_t issued_ = 0;     // ops of the order, the left out among them
-  std::size_t watched_ = 0;    // ops before it have ended, as far as events tell
+  bool in_step_ = false;     // or one has failed
+  std::size_t issued_ = 0;   // ops of the order, the left out among them
+  std::size_t watched_ = 0;  // ops before it have ended, as far as events tell
   bool records_ = false;
   struct Recorded {
     std::size_t launch = 0;  // of the device, in this step

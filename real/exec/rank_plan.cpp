@@ -16,7 +16,8 @@ std::size_t find_list(const Program& program, const RankCoordinates& at) {
   for (std::size_t i = 0; i < program.body.size(); ++i) {
     const auto& wanted = program.body[i].ranks.at;
     bool matches = true;
-    for (std::size_t k = 0; k < wanted.size(); ++k) matches = matches && (wanted[k] < 0 || wanted[k] == at[k]);
+    for (std::size_t k = 0; k < wanted.size(); ++k)
+      matches = matches && (wanted[k] < 0 || wanted[k] == at[k]);
     if (matches) return i;
   }
   bug("every rank has a list");
@@ -27,15 +28,19 @@ std::string input_name(const std::string& value) { return value.substr(0, value.
 
 }  // namespace
 
-RankPlan::RankPlan(const Program& program, const Graph& model, const Study& study, std::int64_t rank,
-                   const LossDivisors& divisors, Transport& transport)
-    : program_(program), rank_(rank), at_(coordinates_of(program, rank)), list_(find_list(program, at_)),
+RankPlan::RankPlan(const Program& program, const Graph& model, const Study& study,
+                   std::int64_t rank, const LossDivisors& divisors, Transport& transport)
+    : program_(program),
+      rank_(rank),
+      at_(coordinates_of(program, rank)),
+      list_(find_list(program, at_)),
       order_(issue_order(program, program.body[list_])) {
   buckets_ = bucket_states(program, model, at_);
   find_validation();
   segments_.resize(program.segments.size());
-  // Making a group's communicator waits for its other members. All ranks communicate in an order that fits one
-  // order of the whole Program, so making them at their first use cannot end in a circle.
+  // Making a group's communicator waits for its other members. All ranks communicate in an order
+  // that fits one order of the whole Program, so making them at their first use cannot end in a
+  // circle.
   for (const IssuedOp& issued : order_.ops) {
     plan_segment(issued.segment, study, divisors);
     OpPlan& plan = segments_[static_cast<std::size_t>(issued.segment)][issued.op];
@@ -46,11 +51,13 @@ RankPlan::RankPlan(const Program& program, const Graph& model, const Study& stud
 
 void RankPlan::find_validation() {
   for (const IssuedOp& issued : order_.ops) {
-    const ProgramOp& op = program_.segments[static_cast<std::size_t>(issued.segment)].ops[issued.op];
+    const ProgramOp& op =
+        program_.segments[static_cast<std::size_t>(issued.segment)].ops[issued.op];
     if (op.kind == OpKind::kBeyondClip) norm_of_all_ = op.reads[0].value;
   }
   const auto handles_norm = [&](const ProgramOp& op) {
-    return moves_data(op.kind) && (op.writes.empty() ? op.reads : op.writes)[0].value == norm_of_all_;
+    return moves_data(op.kind) &&
+           (op.writes.empty() ? op.reads : op.writes)[0].value == norm_of_all_;
   };
   for (const Call& call : calls()) {
     const Segment& segment = program_.segments[static_cast<std::size_t>(call.segment)];
@@ -93,7 +100,8 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
   plan.passed_by = passes_by(program_, op, rank_);
   plan.has_no_peers = has_no_peers(program_, op);
   plan.corrects = segment.phase == Phase::kCorrect;
-  plan.tells_validity = moves_data(op.kind) && !op.writes.empty() && op.writes[0].value == norm_of_all_;
+  plan.tells_validity =
+      moves_data(op.kind) && !op.writes.empty() && op.writes[0].value == norm_of_all_;
   for (const Operands* operands : {&op.reads, &op.writes, &op.accumulates}) {
     for (const Operand& operand : *operands) plan.slot = std::max(plan.slot, operand.slot);
   }
@@ -149,7 +157,8 @@ void RankPlan::note_loss(const ProgramOp& op) {
   if (op.part != OpPart::kForward || op.accumulates.empty()) return;
   if (op.kind != OpKind::kCrossEntropy && op.kind != OpKind::kAdd) return;
   const ValueId root = storage_root(program_, op.accumulates[0].value);
-  if (program_.values[static_cast<std::size_t>(root)].memory == MemoryClass::kActivation) loss_ = root;
+  if (program_.values[static_cast<std::size_t>(root)].memory == MemoryClass::kActivation)
+    loss_ = root;
 }
 
 void RankPlan::plan_communication(OpPlan& plan, Transport& transport) {

@@ -24,22 +24,23 @@ struct OpPlan {
   const OpAttrs* attrs = nullptr;
   Kernel kernel = nullptr;
   Communicator* communicator = nullptr;
-  std::uint8_t slot = 0;                // the microbatch of the call that it is of
-  int peer = 0;                         // transfers: the peer's place in the communicator's group; rooted collectives: the root's
-  bool passed_by = false;               // another replica runs it (engine/program/owners.h)
-  bool has_no_peers = false;            // of a group of one: it copies, and communicates with nobody
-  bool corrects = false;                // of phase V: runs only where the step before was invalid
-  bool tells_validity = false;          // its result is the squared norm of all ranks of the step before
+  std::uint8_t slot = 0;  // the microbatch of the call that it is of
+  int peer =
+      0;  // transfers: the peer's place in the communicator's group; rooted collectives: the root's
+  bool passed_by = false;       // another replica runs it (engine/program/owners.h)
+  bool has_no_peers = false;    // of a group of one: it copies, and communicates with nobody
+  bool corrects = false;        // of phase V: runs only where the step before was invalid
+  bool tells_validity = false;  // its result is the squared norm of all ranks of the step before
   std::vector<ShardPlace> read_places;
   std::vector<ShardPlace> write_places;  // of writes; where there are none, of accumulates
   std::vector<at::ScalarType> write_types;
   std::vector<std::vector<std::int64_t>> write_shapes;
   PhiloxKey mask_key{};
   double loss_divisor = 1;
-  std::vector<DecayRange> decay;        // optimizers
-  std::ptrdiff_t bucket = -1;           // optimizers: index into RankPlan::buckets()
+  std::vector<DecayRange> decay;  // optimizers
+  std::ptrdiff_t bucket = -1;     // optimizers: index into RankPlan::buckets()
   bool has_norm = false;
-  std::string input;                    // load: name of the model's input
+  std::string input;  // load: name of the model's input
 };
 
 /// What the Program does not say about the run: the divisor of each loss.
@@ -60,9 +61,13 @@ class RankPlan {
   const std::vector<Call>& calls() const { return program_.body[list_].calls; }
   const IssueOrder& order() const { return order_; }
   std::size_t list() const { return list_; }
-  const std::vector<OpPlan>& segment(SegmentId id) const { return segments_[static_cast<std::size_t>(id)]; }
+  const std::vector<OpPlan>& segment(SegmentId id) const {
+    return segments_[static_cast<std::size_t>(id)];
+  }
   const std::vector<BucketState>& buckets() const { return buckets_; }
-  ValueId loss() const { return loss_; }  // storage root of the accumulated loss; -1: on other ranks
+  ValueId loss() const {
+    return loss_;
+  }  // storage root of the accumulated loss; -1: on other ranks
   ValueId norm() const { return norm_; }  // of the squared gradient norm; -1: none is taken
   /// Whether a step is validated in the next one (engine/program/post_validation.h).
   bool validates_late() const { return norm_of_all_ >= 0; }
@@ -77,7 +82,8 @@ class RankPlan {
 
  private:
   void plan_segment(SegmentId id, const Study& study, const LossDivisors& divisors);
-  OpPlan plan_op(const Segment& segment, const ProgramOp& op, const Study& study, const LossDivisors& divisors);
+  OpPlan plan_op(const Segment& segment, const ProgramOp& op, const Study& study,
+                 const LossDivisors& divisors);
   void plan_communication(OpPlan& plan, Transport& transport);
   void plan_optimizer(OpPlan& plan);
   void note_loss(const ProgramOp& op);
@@ -93,7 +99,7 @@ class RankPlan {
   std::vector<BucketState> buckets_;
   std::map<std::string, std::unique_ptr<Communicator>> communicators_;
   ValueId loss_ = -1, norm_ = -1;
-  ValueId norm_of_all_ = -1;            // of the step before, squared
+  ValueId norm_of_all_ = -1;  // of the step before, squared
   std::vector<bool> validation_;
   bool guards_update_ = false;
 };

@@ -14,8 +14,13 @@ std::vector<std::int64_t> shape_of(const Value& value) {
 }
 
 RankValues::RankValues(const Program& program, const RankCoordinates& at, at::Device device)
-    : program_(program), at_(at), device_(device), lies_in_(program.values.size()), instances_(program.values.size()),
-      pools_(program.pools.size()), slot_bytes_(program.pools.size(), 0) {
+    : program_(program),
+      at_(at),
+      device_(device),
+      lies_in_(program.values.size()),
+      instances_(program.values.size()),
+      pools_(program.pools.size()),
+      slot_bytes_(program.pools.size(), 0) {
   for (std::size_t v = 0; v < program.values.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
     roots_.push_back(storage_root(program, id));
@@ -41,7 +46,8 @@ at::Tensor& RankValues::tensor(ValueId value, Microbatch mb) {
     one.tensor = view_of(value, mb);
   }
   if (!one.tensor.defined()) {
-    bug("value " + program_.values[static_cast<std::size_t>(value)].name + " is read before it is written");
+    bug("value " + program_.values[static_cast<std::size_t>(value)].name +
+        " is read before it is written");
   }
   return one.tensor;
 }
@@ -61,7 +67,8 @@ at::Tensor RankValues::prepare(ValueId id, Microbatch mb) {
 }
 
 void RankValues::make_pool_of(ValueId id) {
-  const PoolId pool = program_.values[static_cast<std::size_t>(roots_[static_cast<std::size_t>(id)])].pool;
+  const PoolId pool =
+      program_.values[static_cast<std::size_t>(roots_[static_cast<std::size_t>(id)])].pool;
   if (pool < 0) return;
   const auto p = static_cast<std::size_t>(pool);
   PoolStorage& storage = pools_[p];
@@ -73,7 +80,8 @@ void RankValues::make_pool_of(ValueId id) {
     live_bytes_ += rest;
   }
   for (int i = 0; i < program_.pools[p].slots; ++i) {
-    storage.slots.push_back(at::empty({slot_bytes_[p]}, on_host ? host_options(at::kByte) : options(at::kByte)));
+    storage.slots.push_back(
+        at::empty({slot_bytes_[p]}, on_host ? host_options(at::kByte) : options(at::kByte)));
     storage.free.push_back(i);
     if (!on_host || device_.is_cpu()) live_bytes_ += slot_bytes_[p];
   }
@@ -90,7 +98,8 @@ at::Tensor RankValues::allocate(ValueId id, Microbatch mb) {
   const auto p = static_cast<std::size_t>(value.pool);
   PoolStorage& pool = pools_[p];
   check(!pool.free.empty(), "a pool has a free slot when the Program takes one");
-  // The one that was given back first, as issue_order() has it: its last user has had the most time to end.
+  // The one that was given back first, as issue_order() has it: its last user has had the most time
+  // to end.
   one.slot = pool.free.front();
   pool.free.pop_front();
   one.tensor = pool.slots[static_cast<std::size_t>(one.slot)]

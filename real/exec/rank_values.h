@@ -1,5 +1,5 @@
-// The tensors of a rank: which storage a value of the Program has at this moment, as far as the host has issued
-// the step, and where aliases lie in it.
+// The tensors of a rank: which storage a value of the Program has at this moment, as far as the
+// host has issued the step, and where aliases lie in it.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,22 @@ class RankValues {
  public:
   RankValues(const Program& program, const RankCoordinates& at, at::Device device);
 
-  /// Allocates the slots of the pool that `value` is given one of, if it has one and they are not there yet. Not
-  /// within a step: what a slot lies in may have been freed by an op that the slot's first user does not wait for.
+  /// Allocates the slots of the pool that `value` is given one of, if it has one and they are not
+  /// there yet. Not within a step: what a slot lies in may have been freed by an op that the slot's
+  /// first user does not wait for.
   void make_pool_of(ValueId value);
   /// The tensor of a value that has been written; `mb` where it is of a microbatch.
   at::Tensor& tensor(ValueId value, Microbatch mb);
-  /// The storage that `value` is about to be written into, undefined where the kernel brings its own:
-  /// slots of pools and aliases have theirs.
+  /// The storage that `value` is about to be written into, undefined where the kernel brings its
+  /// own: slots of pools and aliases have theirs.
   at::Tensor prepare(ValueId value, Microbatch mb);
   void adopt(ValueId value, Microbatch mb, at::Tensor tensor);
   /// Gives back the storage of the value and of all that lie in it.
   void free(ValueId value, Microbatch mb);
 
   ValueId root(ValueId value) const { return roots_[static_cast<std::size_t>(value)]; }
-  /// Bytes of live values, as the Program counts them: storage roots, and pools whole. Of a GPU those in its own
-  /// memory; of a CPU all.
+  /// Bytes of live values, as the Program counts them: storage roots, and pools whole. Of a GPU
+  /// those in its own memory; of a CPU all.
   std::int64_t live_bytes() const { return live_bytes_; }
 
  private:
@@ -42,7 +43,9 @@ class RankValues {
     int slot = -1;
   };
   Instance& instance(ValueId value, Microbatch mb);
-  at::TensorOptions options(at::ScalarType type) const { return at::TensorOptions(type).device(device_); }
+  at::TensorOptions options(at::ScalarType type) const {
+    return at::TensorOptions(type).device(device_);
+  }
   /// Of the host's memory: pinned where the device is another, so that copies run beside the host.
   at::TensorOptions host_options(at::ScalarType type) const {
     return at::TensorOptions(type).pinned_memory(!device_.is_cpu());
@@ -52,7 +55,7 @@ class RankValues {
 
   struct PoolStorage {
     std::vector<at::Tensor> slots;
-    at::Tensor rest;  // of a persistent buffer: what its slots leave
+    at::Tensor rest;       // of a persistent buffer: what its slots leave
     std::deque<int> free;  // in the order in which they were given back
   };
 
@@ -63,7 +66,7 @@ class RankValues {
   std::vector<std::vector<ValueId>> lies_in_;  // [root]: values whose storage it is
   std::vector<std::vector<Instance>> instances_;
   std::vector<PoolStorage> pools_;
-  std::vector<std::int64_t> slot_bytes_;       // [pool]
+  std::vector<std::int64_t> slot_bytes_;  // [pool]
   std::int64_t live_bytes_ = 0;
 };
 

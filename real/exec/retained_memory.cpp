@@ -73,9 +73,9 @@ class Blocks {
   void make_room(std::size_t bytes) {
     const std::int64_t most = counts_.live_peak + counts_.live_peak / 6;
     while (counts_.mapped + static_cast<std::int64_t>(bytes) > most && !kept_.empty()) {
-      const auto oldest = std::min_element(kept_.begin(), kept_.end(), [](const auto& a, const auto& b) {
-        return a.second.freed < b.second.freed;
-      });
+      const auto oldest = std::min_element(
+          kept_.begin(), kept_.end(),
+          [](const auto& a, const auto& b) { return a.second.freed < b.second.freed; });
       munmap(oldest->second.data, oldest->first);
       counts_.mapped -= static_cast<std::int64_t>(oldest->first);
       kept_.erase(oldest);
@@ -97,11 +97,14 @@ Blocks& blocks() {
 class RetainingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t size) override {
-    void* const data = size < kSmallest ? c10::GetDefaultCPUAllocator()->raw_allocate(size) : blocks().take(size);
+    void* const data =
+        size < kSmallest ? c10::GetDefaultCPUAllocator()->raw_allocate(size) : blocks().take(size);
     return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
-  void copy_data(void* to, const void* from, std::size_t size) const override { default_copy_data(to, from, size); }
+  void copy_data(void* to, const void* from, std::size_t size) const override {
+    default_copy_data(to, from, size);
+  }
 
  private:
   static void release(void* data) {

@@ -42,7 +42,9 @@ void softmax(KernelCall& call) {
   if (masked) {
     at::Tensor hidden;
     if (call.attrs->causal) {
-      hidden = at::ones({queries, keys}, x.options().dtype(at::kBool)).triu_(1).view({1, 1, queries, keys});
+      hidden = at::ones({queries, keys}, x.options().dtype(at::kBool))
+                   .triu_(1)
+                   .view({1, 1, queries, keys});
     }
     if (call.attrs->has_mask) {
       const at::Tensor padding = (call.read(1) == 0).view({x.size(0), 1, 1, keys});
@@ -54,7 +56,8 @@ void softmax(KernelCall& call) {
 }
 
 void softmax_dx(KernelCall& call) {  // reads dp, p
-  call.set(0, at::_softmax_backward_data(call.read(0), call.read(1), -1, call.read(1).scalar_type()));
+  call.set(0,
+           at::_softmax_backward_data(call.read(0), call.read(1), -1, call.read(1).scalar_type()));
 }
 
 void context(KernelCall& call) {
@@ -75,7 +78,8 @@ namespace {
 
 /// Which row of T5's table serves the distance of key k from query q: half of the buckets hold one
 /// distance each, the rest grow logarithmically up to 128 (Raffel et al. 2020, section 2.1).
-at::Tensor relative_buckets(std::int64_t queries, std::int64_t keys, std::int64_t buckets, bool causal) {
+at::Tensor relative_buckets(std::int64_t queries, std::int64_t keys, std::int64_t buckets,
+                            bool causal) {
   constexpr double kMaxDistance = 128;
   at::Tensor out = at::empty({queries, keys}, at::kLong);
   auto table = out.accessor<std::int64_t, 2>();
@@ -99,7 +103,8 @@ at::Tensor relative_buckets(std::int64_t queries, std::int64_t keys, std::int64_
         const float share = std::log(static_cast<float>(distance) / static_cast<float>(exact)) /
                             static_cast<float>(std::log(kMaxDistance / static_cast<double>(exact)));
         bucket += std::min<std::int64_t>(
-            exact + static_cast<std::int64_t>(share * static_cast<float>(count - exact)), count - 1);
+            exact + static_cast<std::int64_t>(share * static_cast<float>(count - exact)),
+            count - 1);
       }
       table[q][k] = bucket;
     }
@@ -119,10 +124,12 @@ void relative_bias(KernelCall& call) {  // table [buckets, N] -> [N, Sq, Sk]
 void relative_bias_dw(KernelCall& call) {  // reads d bias [N, Sq, Sk]
   const at::Tensor& grad = call.read(0);
   at::Tensor& table = call.accumulates[0];
-  const at::Tensor index = relative_buckets(grad.size(1), grad.size(2), table.size(0), call.attrs->causal);
+  const at::Tensor index =
+      relative_buckets(grad.size(1), grad.size(2), table.size(0), call.attrs->causal);
   const at::Tensor rows = grad.reshape({grad.size(0), -1}).t().to(table.scalar_type());
   if (!call.immediate) {
-    table.index_put_({index.to(grad.device())}, rows, /*accumulate=*/true);  // in the same order every time
+    table.index_put_({index.to(grad.device())}, rows,
+                     /*accumulate=*/true);  // in the same order every time
   } else {
     table.index_add_(0, index, rows);
   }
@@ -130,8 +137,9 @@ void relative_bias_dw(KernelCall& call) {  // reads d bias [N, Sq, Sk]
 
 namespace {
 
-/// Turns q and k of [q k v] by `sign` times their positions' angles: features i and i + H/2 of a head
-/// are a pair, at angle position * base^(-2i/H) (Su et al. 2021, in Hugging Face's order of features).
+/// Turns q and k of [q k v] by `sign` times their positions' angles: features i and i + H/2 of a
+/// head are a pair, at angle position * base^(-2i/H) (Su et al. 2021, in Hugging Face's order of
+/// features).
 void rotate(KernelCall& call, double sign) {
   const OpAttrs& attrs = *call.attrs;
   const at::Tensor& x = call.read(0);
@@ -139,10 +147,10 @@ void rotate(KernelCall& call, double sign) {
   const std::int64_t turned = std::int64_t{attrs.heads} + attrs.kv_heads;
   const auto type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const auto options = at::TensorOptions(at::kDouble).device(x.device());
-  const at::Tensor frequency =
-      at::pow(double{attrs.rope_base}, at::arange(0, half, options).mul_(-1.0 / static_cast<double>(half)));
+  const at::Tensor frequency = at::pow(
+      double{attrs.rope_base}, at::arange(0, half, options).mul_(-1.0 / static_cast<double>(half)));
   const at::Tensor angle = at::outer(at::arange(0, x.size(1), options), frequency);
-  const at::Tensor cos = angle.cos().to(type).unsqueeze(1);               // [S, 1, H/2]
+  const at::Tensor cos = angle.cos().to(type).unsqueeze(1);  // [S, 1, H/2]
   const at::Tensor sin = angle.sin().mul_(sign).to(type).unsqueeze(1);
   at::Tensor y = call.out(0);
   const std::int64_t width = turned * attrs.head_dim;

@@ -44,8 +44,9 @@ void drop(const DropoutMask& mask, const at::Tensor& x, at::Tensor& y) {
         const PhiloxCounter words = dropout_words(mask, r, element);
         for (std::uint64_t k = element % 4; k < 4 && i < run; ++k, ++element, ++i) {
           const std::int64_t at = r * run + i;
-          to[at] = words[k] < mask.limit ? T(0)
-                                         : static_cast<T>(static_cast<Sum>(from[at]) * static_cast<Sum>(mask.scale));
+          to[at] = words[k] < mask.limit
+                       ? T(0)
+                       : static_cast<T>(static_cast<Sum>(from[at]) * static_cast<Sum>(mask.scale));
         }
       }
     }

@@ -1,5 +1,6 @@
-// Which elements a dropout keeps: a pure function of seed, step, op, global sample and element index, so that every
-// layout draws the same mask, recompute replays it, and nothing is saved. One definition for all devices.
+// Which elements a dropout keeps: a pure function of seed, step, op, global sample and element
+// index, so that every layout draws the same mask, recompute replays it, and nothing is saved. One
+// definition for all devices.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +13,14 @@ namespace trainyard {
 struct DropoutMask {
   static constexpr int kMaxDims = 5;
   std::int64_t sizes[kMaxDims] = {};  // of the shard
-  std::int64_t start[kMaxDims] = {};  // its first index in the whole; dim 0, samples, counts from first_sample
+  std::int64_t start[kMaxDims] =
+      {};  // its first index in the whole; dim 0, samples, counts from first_sample
   std::int64_t whole[kMaxDims] = {};
   int dims = 0;
   std::int64_t runs_per_sample = 1;
-  std::uint64_t first_sample = 0;     // counted through the whole run
-  std::uint64_t limit = 0;            // an element is dropped when its word is below this
-  double scale = 1;                   // of what is kept
+  std::uint64_t first_sample = 0;  // counted through the whole run
+  std::uint64_t limit = 0;         // an element is dropped when its word is below this
+  double scale = 1;                // of what is kept
   PhiloxKey key{};
 
   constexpr std::int64_t num_runs() const { return sizes[0] * runs_per_sample; }
@@ -38,10 +40,12 @@ constexpr std::uint64_t first_element(const DropoutMask& mask, std::int64_t r) {
   return static_cast<std::uint64_t>(first);
 }
 
-/// The words of the four elements from `element` on, a multiple of 4, in run `r`'s sample: 2^34 elements of a
-/// sample, 2^64 samples of a run. A sample is of one step.
-constexpr PhiloxCounter dropout_words(const DropoutMask& mask, std::int64_t r, std::uint64_t element) {
-  const std::uint64_t sample = mask.first_sample + static_cast<std::uint64_t>(r / mask.runs_per_sample);
+/// The words of the four elements from `element` on, a multiple of 4, in run `r`'s sample: 2^34
+/// elements of a sample, 2^64 samples of a run. A sample is of one step.
+constexpr PhiloxCounter dropout_words(const DropoutMask& mask, std::int64_t r,
+                                      std::uint64_t element) {
+  const std::uint64_t sample =
+      mask.first_sample + static_cast<std::uint64_t>(r / mask.runs_per_sample);
   return philox({static_cast<std::uint32_t>(element / 4), static_cast<std::uint32_t>(element >> 34),
                  static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(sample >> 32)},
                 mask.key);

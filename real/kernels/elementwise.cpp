@@ -83,7 +83,8 @@ void geglu_dx(KernelCall& call) {
   const GateUp in = halves(call.read(1));
   const at::Tensor& dy = call.read(0);
   const char* how = approximation(*call.attrs);
-  set_halves(call, at::gelu_backward(at::mul(dy, in.up), in.gate, how), at::gelu(in.gate, how).mul_(dy));
+  set_halves(call, at::gelu_backward(at::mul(dy, in.up), in.gate, how),
+             at::gelu(in.gate, how).mul_(dy));
 }
 
 void zero(KernelCall& call) {

@@ -1,5 +1,5 @@
-// Rows of a table: tokens [B, S] int64, table [rows, D] -> [B, S, D]. Of a table that is split by rows,
-// tokens of other ranks' rows give zeros (the sum over the ranks is the whole).
+// Rows of a table: tokens [B, S] int64, table [rows, D] -> [B, S, D]. Of a table that is split by
+// rows, tokens of other ranks' rows give zeros (the sum over the ranks is the whole).
 #include "real/kernels/kernels.h"
 
 namespace trainyard {
@@ -40,10 +40,12 @@ void embedding_dw(KernelCall& call) {
       local_tokens(call.read(1), table.start[0], gradient.size(0), table.whole[0]);
   at::Tensor dy = call.read(0).reshape({-1, gradient.size(1)}).to(gradient.scalar_type());
   if (!call.immediate) {
-    // Sorted by row, so that every run adds in the same order. Picking what is inside would make the host wait.
+    // Sorted by row, so that every run adds in the same order. Picking what is inside would make
+    // the host wait.
     if (outside.defined()) {
       dy = dy.masked_fill(outside.unsqueeze(1), 0);
-      index = at::where(outside, at::remainder(call.read(1).reshape({-1}), gradient.size(0)), index);
+      index =
+          at::where(outside, at::remainder(call.read(1).reshape({-1}), gradient.size(0)), index);
     }
     gradient.index_put_({index}, dy, /*accumulate=*/true);
     return;

@@ -1,8 +1,8 @@
-// Attention whose scores are never kept: forward saves of each query row the log of the sum of the exponentials,
-// from which backward makes the probabilities again. Operands lie as heads.h says.
+// Attention whose scores are never kept: forward saves of each query row the log of the sum of the
+// exponentials, from which backward makes the probabilities again. Operands lie as heads.h says.
 //
-// LibTorch has a kernel of its own for each kind of device and type; all keep the same two results, so that the
-// Program is the same.
+// LibTorch has a kernel of its own for each kind of device and type; all keep the same two results,
+// so that the Program is the same.
 #include <cmath>
 #include <limits>
 #include <tuple>
@@ -36,8 +36,8 @@ enum class Method : std::uint8_t {
   kCpuFlash,
   kCudaFlash,      // 16-bit types, no mask, compute capability 8.0
   kCudaEfficient,  // fp32 too, masks, any capability
-  kPlain           // whole scores for the length of the op: fp64 on a GPU, and heads that the others refuse; of
-                   // LibTorch's general operators, so that it runs on any device
+  kPlain  // whole scores for the length of the op: fp64 on a GPU, and heads that the others refuse;
+          // of LibTorch's general operators, so that it runs on any device
 };
 
 Method method_for(const at::Tensor& q, bool has_mask, bool immediate) {
@@ -45,17 +45,20 @@ Method method_for(const at::Tensor& q, bool has_mask, bool immediate) {
   const std::int64_t head_dim = q.size(3);
   if (q.scalar_type() == at::kDouble || head_dim % 8 != 0) return Method::kPlain;
   const bool short_type = q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16;
-  if (short_type && !has_mask && head_dim <= 256 && cuda_capability(q.device()) >= 80) return Method::kCudaFlash;
+  if (short_type && !has_mask && head_dim <= 256 && cuda_capability(q.device()) >= 80)
+    return Method::kCudaFlash;
   return Method::kCudaEfficient;
 }
 
 /// Padding mask [B, Sk], 1: attend, as what is added to scores [B, 1, Sq, Sk].
-std::optional<at::Tensor> additive_mask(const KernelCall& call, std::size_t i, const at::Tensor& q) {
+std::optional<at::Tensor> additive_mask(const KernelCall& call, std::size_t i,
+                                        const at::Tensor& q) {
   if (!call.attrs->has_mask) return std::nullopt;
   const at::Tensor& mask = call.read(i);
   const std::int64_t keys = mask.size(1);
   // Rows of 16 elements: the efficient kernel loads them in blocks.
-  at::Tensor out = at::zeros({mask.size(0), 1, 1, (keys + 15) / 16 * 16}, q.options()).narrow(-1, 0, keys);
+  at::Tensor out =
+      at::zeros({mask.size(0), 1, 1, (keys + 15) / 16 * 16}, q.options()).narrow(-1, 0, keys);
   out.masked_fill_((mask == 0).view(out.sizes()), -std::numeric_limits<double>::infinity());
   return out.expand({mask.size(0), 1, q.size(2), keys});
 }
@@ -66,12 +69,14 @@ std::optional<at::Tensor> for_all_heads(const std::optional<at::Tensor>& mask, s
 }
 
 /// Scores [B, N, Sq, Sk], scaled and masked, in the type of the log-sum-exp.
-at::Tensor whole_scores(const at::Tensor& q, const at::Tensor& k, const std::optional<at::Tensor>& mask,
-                        const OpAttrs& attrs, at::ScalarType type) {
+at::Tensor whole_scores(const at::Tensor& q, const at::Tensor& k,
+                        const std::optional<at::Tensor>& mask, const OpAttrs& attrs,
+                        at::ScalarType type) {
   at::Tensor x = product(q.to(type), k.to(type).transpose(2, 3)).mul_(attrs.scale);
   if (mask) x.add_(*mask);
   if (attrs.causal) {
-    const at::Tensor hidden = at::ones({x.size(2), x.size(3)}, x.options().dtype(at::kBool)).triu_(1);
+    const at::Tensor hidden =
+        at::ones({x.size(2), x.size(3)}, x.options().dtype(at::kBool)).triu_(1);
     x.masked_fill_(hidden, -std::numeric_limits<double>::infinity());
   }
   return x;
@@ -82,18 +87,19 @@ struct Attended {
   at::Tensor lse;  // [B, N, Sq]
 };
 
-Attended attend(Method method, const Projections& in, const std::optional<at::Tensor>& mask, const OpAttrs& attrs,
-                at::ScalarType lse_type) {
+Attended attend(Method method, const Projections& in, const std::optional<at::Tensor>& mask,
+                const OpAttrs& attrs, at::ScalarType lse_type) {
   const auto& [q, k, v] = in;
   switch (method) {
     case Method::kCpuFlash: {
-      auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, /*dropout_p=*/0.0, attrs.causal,
-                                                                        mask, double{attrs.scale});
+      auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
+          q, k, v, /*dropout_p=*/0.0, attrs.causal, mask, double{attrs.scale});
       return {out, lse};
     }
     case Method::kCudaFlash: {
-      const auto result = at::_scaled_dot_product_flash_attention(q, k, v, /*dropout_p=*/0.0, attrs.causal,
-                                                                  /*return_debug_mask=*/false, double{attrs.scale});
+      const auto result =
+          at::_scaled_dot_product_flash_attention(q, k, v, /*dropout_p=*/0.0, attrs.causal,
+                                                  /*return_debug_mask=*/false, double{attrs.scale});
       return {std::get<0>(result), std::get<1>(result)};
     }
     case Method::kCudaEfficient: {
@@ -117,21 +123,24 @@ struct Gradients {
   at::Tensor q, k, v;  // as the projections
 };
 
-Gradients attend_backward(Method method, const at::Tensor& grad, const Projections& in, const Attended& saved,
-                          const std::optional<at::Tensor>& mask, const OpAttrs& attrs) {
+Gradients attend_backward(Method method, const at::Tensor& grad, const Projections& in,
+                          const Attended& saved, const std::optional<at::Tensor>& mask,
+                          const OpAttrs& attrs) {
   const auto& [q, k, v] = in;
   switch (method) {
     case Method::kCpuFlash: {
       auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-          grad, q, k, v, saved.out, saved.lse, /*dropout_p=*/0.0, attrs.causal, mask, double{attrs.scale});
+          grad, q, k, v, saved.out, saved.lse, /*dropout_p=*/0.0, attrs.causal, mask,
+          double{attrs.scale});
       return {dq, dk, dv};
     }
     case Method::kCudaFlash: {
       const at::Tensor same_lengths;  // undefined: sequences of one length
-      const at::Tensor no_seed = at::empty({2}, q.options().dtype(at::kUInt64));  // there is no dropout to replay
+      const at::Tensor no_seed =
+          at::empty({2}, q.options().dtype(at::kUInt64));  // there is no dropout to replay
       auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_backward(
-          grad, q, k, v, saved.out, saved.lse, same_lengths, same_lengths, q.size(2), k.size(2), /*dropout_p=*/0.0, attrs.causal,
-          no_seed, no_seed, double{attrs.scale});
+          grad, q, k, v, saved.out, saved.lse, same_lengths, same_lengths, q.size(2), k.size(2),
+          /*dropout_p=*/0.0, attrs.causal, no_seed, no_seed, double{attrs.scale});
       return {dq, dk, dv};
     }
     case Method::kCudaEfficient: {
@@ -142,14 +151,18 @@ Gradients attend_backward(Method method, const at::Tensor& grad, const Projectio
       const at::Tensor no_seed = at::zeros({}, q.options().dtype(at::kLong));
       const at::Tensor bias = for_all_heads(mask, attrs.heads).value_or(at::Tensor{});
       const auto result = at::_scaled_dot_product_efficient_attention_backward(
-          grad, q, for_query_heads(k, attrs), for_query_heads(v, attrs), bias, saved.out, lse, no_seed, no_seed,
+          grad, q, for_query_heads(k, attrs), for_query_heads(v, attrs), bias, saved.out, lse,
+          no_seed, no_seed,
           /*dropout_p=*/0.0, {true, true, true, false}, attrs.causal, double{attrs.scale});
-      return {std::get<0>(result), for_kv_heads(std::get<1>(result), attrs), for_kv_heads(std::get<2>(result), attrs)};
+      return {std::get<0>(result), for_kv_heads(std::get<1>(result), attrs),
+              for_kv_heads(std::get<2>(result), attrs)};
     }
     case Method::kPlain: {
-      // With p the probabilities and d_i = sum_j do_ij o_ij: dv = p^T do, ds = p (do v^T - d), dq = ds k scale.
+      // With p the probabilities and d_i = sum_j do_ij o_ij: dv = p^T do, ds = p (do v^T - d), dq =
+      // ds k scale.
       const at::ScalarType type = saved.lse.scalar_type();
-      const at::Tensor keys = for_query_heads(k, attrs).to(type), values = for_query_heads(v, attrs).to(type);
+      const at::Tensor keys = for_query_heads(k, attrs).to(type),
+                       values = for_query_heads(v, attrs).to(type);
       const at::Tensor p =
           (whole_scores(q, keys, mask, attrs, type) - saved.lse.unsqueeze(-1)).exp_();
       const at::Tensor wide = grad.to(type);
@@ -158,7 +171,8 @@ Gradients attend_backward(Method method, const at::Tensor& grad, const Projectio
       const at::Tensor dk = product(ds.transpose(2, 3), q.to(type));
       const at::Tensor dv = product(p.transpose(2, 3), wide);
       const at::ScalarType result = q.scalar_type();
-      return {product(ds, keys).to(result), for_kv_heads(dk, attrs).to(result), for_kv_heads(dv, attrs).to(result)};
+      return {product(ds, keys).to(result), for_kv_heads(dk, attrs).to(result),
+              for_kv_heads(dv, attrs).to(result)};
     }
   }
   bug("no such method");
@@ -184,7 +198,8 @@ void flash_attention_dx(KernelCall& call) {
   if (mask) ++next;
   const Attended saved = {by_head(call.read(next), attrs.heads), call.read(next + 1)};
   const Method method = method_for(in.q, mask.has_value(), call.immediate);
-  const Gradients gradients = attend_backward(method, by_head(call.read(0), attrs.heads), in, saved, mask, attrs);
+  const Gradients gradients =
+      attend_backward(method, by_head(call.read(0), attrs.heads), in, saved, mask, attrs);
   const std::int64_t width = std::int64_t{attrs.heads} * attrs.head_dim;
   const std::int64_t kv_width = std::int64_t{attrs.kv_heads} * attrs.head_dim;
   if (!attrs.packed) call.set(0, by_token(gradients.q));

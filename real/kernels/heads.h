@@ -1,5 +1,6 @@
-// Attention by heads. Features of a head lie side by side: q [B, Sq, N H], k and v [B, Sk, Nkv H], packed as
-// [q k v] or [k v] along the last dim. Query heads share key-value heads in runs of N / Nkv.
+// Attention by heads. Features of a head lie side by side: q [B, Sq, N H], k and v [B, Sk, Nkv H],
+// packed as [q k v] or [k v] along the last dim. Query heads share key-value heads in runs of N /
+// Nkv.
 #pragma once
 
 #include "real/kernels/kernel.h"
@@ -25,7 +26,8 @@ inline at::Tensor for_query_heads(const at::Tensor& x, const OpAttrs& attrs) {
 /// Sums the gradients [B, N, S, H] of query heads that share a key-value head.
 inline at::Tensor for_kv_heads(const at::Tensor& x, const OpAttrs& attrs) {
   if (attrs.kv_heads == attrs.heads) return x;
-  return x.view({x.size(0), attrs.kv_heads, attrs.heads / attrs.kv_heads, x.size(2), x.size(3)}).sum(2);
+  return x.view({x.size(0), attrs.kv_heads, attrs.heads / attrs.kv_heads, x.size(2), x.size(3)})
+      .sum(2);
 }
 
 /// [B, N, Sq, Sk] as a batch of matrices.

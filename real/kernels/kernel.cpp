@@ -8,7 +8,8 @@ namespace trainyard {
 void KernelCall::set(std::size_t i, at::Tensor result) {
   check(result.scalar_type() == write_types[i], "a kernel's result has the Program's type");
   if (writes[i].defined()) {
-    writes[i].copy_(result.sizes() == writes[i].sizes() ? result : result.reshape(writes[i].sizes()));
+    writes[i].copy_(result.sizes() == writes[i].sizes() ? result
+                                                        : result.reshape(writes[i].sizes()));
     return;
   }
   // Not a view of something larger: its storage would outlive what the Program frees.
@@ -54,7 +55,8 @@ Kernel find_kernel(OpKind kind, OpPart part) {
       case kFlashAttention: return {.forward = flash_attention, .input_grad = flash_attention_dx};
       case kTranspose: return {.forward = transpose, .input_grad = transpose};
       case kScores: return {.forward = scores, .input_grad = scores_dx};
-      case kAddAttentionBias: return {.forward = add_attention_bias, .input_grad = add_attention_bias_dx};
+      case kAddAttentionBias:
+        return {.forward = add_attention_bias, .input_grad = add_attention_bias_dx};
       case kSoftmax: return {.forward = softmax, .input_grad = softmax_dx};
       case kContext: return {.forward = context, .input_grad = context_dx};
       case kRelativeBias: return {.forward = relative_bias, .weight_grad = relative_bias_dw};

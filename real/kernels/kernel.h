@@ -1,6 +1,6 @@
-// A kernel runs one op of a Program on LibTorch: one entry per op kind and part, under the op table's
-// name. Kernels know tensors, attributes and where a shard lies in the whole; they know nothing of
-// segments, streams or ranks.
+// A kernel runs one op of a Program on LibTorch: one entry per op kind and part, under the op
+// table's name. Kernels know tensors, attributes and where a shard lies in the whole; they know
+// nothing of segments, streams or ranks.
 #pragma once
 
 #include <array>
@@ -23,13 +23,13 @@ struct ShardPlace {
 
 /// What changes from step to step or call to call and is not in the Program.
 struct StepState {
-  std::int64_t step = 0;           // counts from 0
-  std::int64_t updates = 0;        // made before this step: fewer than steps where gradients overflowed
-  std::int64_t first_sample = 0;   // of this call's microbatch, counted through the whole run
+  std::int64_t step = 0;     // counts from 0
+  std::int64_t updates = 0;  // made before this step: fewer than steps where gradients overflowed
+  std::int64_t first_sample = 0;  // of this call's microbatch, counted through the whole run
   double learning_rate = 0;
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
-  double clip_norm = 0;            // 0: off
-  double loss_scale = 1;           // gradients are this times too large until the optimizer
+  double clip_norm = 0;   // 0: off
+  double loss_scale = 1;  // gradients are this times too large until the optimizer
 };
 
 /// Consecutive elements of an optimizer's shard that are treated alike.
@@ -42,18 +42,20 @@ struct KernelCall {
   const OpAttrs* attrs = nullptr;
   const StepState* state = nullptr;
   std::vector<at::Tensor> reads, accumulates;
-  std::vector<at::Tensor> writes;  // defined: storage that is given (a pool slot, a view); else the kernel's
+  std::vector<at::Tensor>
+      writes;  // defined: storage that is given (a pool slot, a view); else the kernel's
   std::vector<at::ScalarType> write_types;
   std::vector<std::vector<std::int64_t>> write_shapes;
   const ShardPlace* read_places = nullptr;   // [read]
   const ShardPlace* write_places = nullptr;  // [write]
-  PhiloxKey mask_key{};                      // dropout: of (seed, module, kind); the step is in the counter
-  double loss_divisor = 1;                   // cross_entropy: predicted tokens of the global batch
+  PhiloxKey mask_key{};     // dropout: of (seed, module, kind); the step is in the counter
+  double loss_divisor = 1;  // cross_entropy: predicted tokens of the global batch
   const std::vector<DecayRange>* decay = nullptr;  // optimizers
-  bool has_norm = false;                     // optimizers, reads[0]: squared norm of all gradients
-  at::Tensor guard;                          // optimizers: not finite, or a flag that is 0: nothing is updated; undefined: always
-  at::Device device = at::kCPU;              // where results lie
-  bool immediate = true;                     // numbers may be looked at; false: the host would wait for the device
+  bool has_norm = false;  // optimizers, reads[0]: squared norm of all gradients
+  at::Tensor
+      guard;  // optimizers: not finite, or a flag that is 0: nothing is updated; undefined: always
+  at::Device device = at::kCPU;  // where results lie
+  bool immediate = true;  // numbers may be looked at; false: the host would wait for the device
 
   const at::Tensor& read(std::size_t i) const { return reads[i]; }
   /// Hands over the i-th result: adopted where no storage was given, copied there otherwise.

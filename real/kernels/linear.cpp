@@ -44,7 +44,8 @@ void linear_dw(KernelCall& call) {
     gradient.addmm_(dy.t(), x, /*beta=*/1, /*alpha=*/call.attrs->scale);
   } else if (gradient.is_cuda() && gradient.scalar_type() == at::kFloat) {
     // 16-bit operands added to an fp32 gradient by the product itself: no CPU has that.
-    at::addmm_out(gradient, gradient, dy.t(), x, at::kFloat, /*beta=*/1, /*alpha=*/call.attrs->scale);
+    at::addmm_out(gradient, gradient, dy.t(), x, at::kFloat, /*beta=*/1,
+                  /*alpha=*/call.attrs->scale);
   } else {
     gradient.add_(at::mm(dy.t(), x), /*alpha=*/call.attrs->scale);
   }
@@ -56,6 +57,8 @@ void add_bias(KernelCall& call) {
   at::add_out(y, call.read(0), call.read(1));
 }
 
-void add_bias_dw(KernelCall& call) { add_bias_gradient(rows_of(call.read(0)), call.accumulates[0]); }
+void add_bias_dw(KernelCall& call) {
+  add_bias_gradient(rows_of(call.read(0)), call.accumulates[0]);
+}
 
 }  // namespace trainyard

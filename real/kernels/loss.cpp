@@ -1,5 +1,5 @@
-// Cross entropy of logits [.., V] against labels [..] (-100: not predicted), summed. The logits may be
-// split by columns over the tensor group: then rows' maxima and sums have been reduced before.
+// Cross entropy of logits [.., V] against labels [..] (-100: not predicted), summed. The logits may
+// be split by columns over the tensor group: then rows' maxima and sums have been reduced before.
 // Columns from attrs.vocab on are padding: probability 0, no gradient.
 #include <limits>
 
@@ -10,7 +10,8 @@ namespace trainyard {
 namespace {
 
 /// Columns of this shard that are classes.
-std::int64_t num_classes(const KernelCall& call, const at::Tensor& logits, const ShardPlace& place) {
+std::int64_t num_classes(const KernelCall& call, const at::Tensor& logits,
+                         const ShardPlace& place) {
   const auto last = static_cast<std::size_t>(logits.dim() - 1);
   return std::clamp<std::int64_t>(call.attrs->vocab - place.start[last], 0, logits.size(-1));
 }
@@ -31,17 +32,21 @@ struct LocalLabels {
   at::Tensor here;    // [M] bool: predicted, and its column is in this shard
 };
 
-LocalLabels local_labels(const at::Tensor& labels, const at::Tensor& logits, const ShardPlace& place) {
+LocalLabels local_labels(const at::Tensor& labels, const at::Tensor& logits,
+                         const ShardPlace& place) {
   const auto last = static_cast<std::size_t>(logits.dim() - 1);
   const at::Tensor flat = labels.reshape({-1});
   at::Tensor column = flat - place.start[last];
-  const at::Tensor here = at::logical_and(flat >= 0, at::logical_and(column >= 0, column < logits.size(-1)));
+  const at::Tensor here =
+      at::logical_and(flat >= 0, at::logical_and(column >= 0, column < logits.size(-1)));
   return {column.masked_fill_(at::logical_not(here), 0), here};
 }
 
 /// x [M, V] at each row's label, 0 where it is not here.
 at::Tensor at_labels(const at::Tensor& x, const LocalLabels& labels) {
-  return x.gather(1, labels.column.unsqueeze(1)).squeeze(1).masked_fill_(at::logical_not(labels.here), 0);
+  return x.gather(1, labels.column.unsqueeze(1))
+      .squeeze(1)
+      .masked_fill_(at::logical_not(labels.here), 0);
 }
 
 at::Tensor rows_of(const at::Tensor& x) { return x.view({-1, x.size(-1)}); }

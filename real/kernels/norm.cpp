@@ -1,13 +1,13 @@
-// Normalisation over the last dim. Statistics are saved in accumulation type: mean and 1 / deviation
-// of each row [.., 2], or 1 / root mean square [.., 1].
+// Normalisation over the last dim. Statistics are saved in accumulation type: mean and 1 /
+// deviation of each row [.., 2], or 1 / root mean square [.., 1].
 #include "real/kernels/kernels.h"
 
 namespace trainyard {
 
 namespace {
 
-/// In which type LibTorch takes the weights of a layer norm: on a CPU that of the statistics, which makes it keep
-/// those in it too; on a GPU that of x, and the statistics are wide anyway.
+/// In which type LibTorch takes the weights of a layer norm: on a CPU that of the statistics, which
+/// makes it keep those in it too; on a GPU that of x, and the statistics are wide anyway.
 at::ScalarType weight_type(const at::Tensor& x, at::ScalarType statistics) {
   return x.is_cpu() ? statistics : x.scalar_type();
 }
@@ -33,9 +33,9 @@ void layer_norm_b(KernelCall& call) {
   const at::Tensor mean = statistics.select(-1, 0).unsqueeze(-1).contiguous();
   const at::Tensor rstd = statistics.select(-1, 1).unsqueeze(-1).contiguous();
   const bool wants_dx = !call.writes.empty();
-  auto [dx, dw, db] = at::native_layer_norm_backward(call.read(0).contiguous(), x, {x.size(-1)}, mean,
-                                                     rstd, w, at::zeros_like(w),
-                                                     {wants_dx, true, true});
+  auto [dx, dw, db] =
+      at::native_layer_norm_backward(call.read(0).contiguous(), x, {x.size(-1)}, mean, rstd, w,
+                                     at::zeros_like(w), {wants_dx, true, true});
   if (wants_dx) call.set(0, std::move(dx));
   call.accumulates[0].add_(dw);
   call.accumulates[1].add_(db);
@@ -44,7 +44,8 @@ void layer_norm_b(KernelCall& call) {
 void rms_norm(KernelCall& call) {
   const auto type = call.write_types[1];
   const at::Tensor x = call.read(0).to(type);
-  const at::Tensor rstd = at::mean(at::square(x), {-1}, /*keepdim=*/true).add_(call.attrs->eps).rsqrt_();
+  const at::Tensor rstd =
+      at::mean(at::square(x), {-1}, /*keepdim=*/true).add_(call.attrs->eps).rsqrt_();
   call.set(0, at::mul(x, rstd).mul_(call.read(1).to(type)).to(call.write_types[0]));
   call.set(1, rstd);
 }

@@ -61,7 +61,10 @@ at::Tensor gradient_factor_on_device(const KernelCall& call) {
     return at::full({}, unscale, at::TensorOptions(at::kDouble).device(call.device));
   }
   const at::Tensor norm = call.read(0).to(at::kDouble).squeeze().sqrt().mul_(unscale);
-  return at::reciprocal(norm.add_(kClipEps)).mul_(call.state->clip_norm).clamp_max_(1.0).mul_(unscale);
+  return at::reciprocal(norm.add_(kClipEps))
+      .mul_(call.state->clip_norm)
+      .clamp_max_(1.0)
+      .mul_(unscale);
 }
 
 /// An update which is validated later, and whose gradient others read then.
@@ -71,7 +74,8 @@ bool is_flag(const at::Tensor& guard) { return guard.scalar_type() == at::kByte;
 
 bool guard_fails(const KernelCall& call) {
   if (!call.guard.defined()) return false;
-  return is_flag(call.guard) ? call.guard.item<std::uint8_t>() == 0 : !std::isfinite(call.guard.item<double>());
+  return is_flag(call.guard) ? call.guard.item<std::uint8_t>() == 0
+                             : !std::isfinite(call.guard.item<double>());
 }
 
 }  // namespace
@@ -86,7 +90,8 @@ void sum_squares(KernelCall& call) {
     const std::int64_t whole = x.numel() / kBlock * kBlock;
     const auto add_blocks = [&](const at::Tensor& blocks) {
       if (blocks.numel() == 0) return;
-      const at::Tensor norms = at::linalg_vector_norm(blocks, 2, at::IntArrayRef{1}).to(at::kDouble);
+      const at::Tensor norms =
+          at::linalg_vector_norm(blocks, 2, at::IntArrayRef{1}).to(at::kDouble);
       call.accumulates[0].add_(norms.square().sum(), double{call.attrs->share});
     };
     add_blocks(x.view({-1}).narrow(0, 0, whole).view({-1, kBlock}));
@@ -100,23 +105,28 @@ void sum_squares(KernelCall& call) {
 }
 
 void adamw(KernelCall& call) {
-  // Reads [norm,] gradient. Accumulates [master,] exp_avg, exp_avg_sq [, weights]; writes the working
-  // copy where there are master weights.
+  // Reads [norm,] gradient. Accumulates [master,] exp_avg, exp_avg_sq [, weights]; writes the
+  // working copy where there are master weights.
   const StepState& s = *call.state;
-  // Scaled in place where the update takes place: nobody reads it afterwards but correct_adamw, which knows.
+  // Scaled in place where the update takes place: nobody reads it afterwards but correct_adamw,
+  // which knows.
   const at::Tensor gradient = call.reads.back();
   const bool has_master = !call.writes.empty();
   check(call.accumulates.size() == 3, "weights or master weights and two moments");
   at::Tensor& weights = has_master ? call.accumulates[0] : call.accumulates[2];
   at::Tensor& first = call.accumulates[has_master ? 1 : 0];
   at::Tensor& second = call.accumulates[has_master ? 2 : 1];
-  const auto on_device = [&](at::ScalarType type) { return at::TensorOptions(type).device(call.device); };
-  std::optional<at::Tensor> unscale, overflow;  // what the fused update divides by; 1: it does nothing
+  const auto on_device = [&](at::ScalarType type) {
+    return at::TensorOptions(type).device(call.device);
+  };
+  std::optional<at::Tensor> unscale,
+      overflow;  // what the fused update divides by; 1: it does nothing
   if (!call.immediate) {
     const at::Tensor factor = gradient_factor_on_device(call);
     // The fused update's own factor is fp32, and what it leaves of the gradient is its own matter.
     if (is_validated_later(call)) {
-      gradient.mul_(at::where(guard_holds(call.guard), factor, at::ones_like(factor)).to(gradient.scalar_type()));
+      gradient.mul_(at::where(guard_holds(call.guard), factor, at::ones_like(factor))
+                        .to(gradient.scalar_type()));
     } else if (gradient.scalar_type() == at::kFloat) {
       unscale = factor.reciprocal().to(at::kFloat);
     } else {
@@ -132,15 +142,19 @@ void adamw(KernelCall& call) {
     std::vector<at::Tensor> w, g, m, v, steps;
     for (const DecayRange& range : *call.decay) {
       if (range.decay != decay) continue;
-      const auto part = [&](const at::Tensor& t) { return t.narrow(0, range.begin, range.end - range.begin); };
-      // The fused update takes one type for all; gradients of 16 bits are copied into that of the weights.
+      const auto part = [&](const at::Tensor& t) {
+        return t.narrow(0, range.begin, range.end - range.begin);
+      };
+      // The fused update takes one type for all; gradients of 16 bits are copied into that of the
+      // weights.
       g.push_back(part(gradient).to(weights.scalar_type()));
       w.push_back(part(weights)), m.push_back(part(first)), v.push_back(part(second));
       steps.push_back(step);
     }
     if (w.empty()) continue;
-    at::_fused_adamw_(w, g, m, v, {}, steps, s.learning_rate, s.beta1, s.beta2, decay ? s.weight_decay : 0.0,
-                      s.eps, /*amsgrad=*/false, /*maximize=*/false, unscale, overflow);
+    at::_fused_adamw_(w, g, m, v, {}, steps, s.learning_rate, s.beta1, s.beta2,
+                      decay ? s.weight_decay : 0.0, s.eps, /*amsgrad=*/false, /*maximize=*/false,
+                      unscale, overflow);
   }
   if (has_master) call.out(0).copy_(weights);
 }

@@ -1,11 +1,11 @@
 #include "real/kernels/workspace.h"
 
+#include <ATen/native/CPUBlas.h>
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
 #include <vector>
-
-#include <ATen/native/CPUBlas.h>
 
 #include "engine/base/error.h"
 #include "real/kernels/correction.h"
@@ -52,11 +52,13 @@ bool is_16_bit(DType type) { return size_in_bytes(type) == 2; }
 int64_t accumulation_bytes(DType type) { return type == DType::kFp64 ? 8 : 4; }
 int64_t padded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/// oneDNN's scratch of one product [m, k] x [k, n] of a 16-bit type. Each thread has a block of at most 256
-/// rows: its sums in fp32, 64 columns wide, the block of the right factor that goes with it and, where the
-/// left factor is transposed or k is cut, a copy of its rows. Where k is cut, the sums are up to 1024
-/// columns wide. Fitted to 360 shapes on AVX-512 with AMX; other CPUs block otherwise.
-int64_t product_scratch(DType type, int64_t m, int64_t n, int64_t k, bool transposed, int64_t threads) {
+/// oneDNN's scratch of one product [m, k] x [k, n] of a 16-bit type. Each thread has a block of at
+/// most 256 rows: its sums in fp32, 64 columns wide, the block of the right factor that goes with
+/// it and, where the left factor is transposed or k is cut, a copy of its rows. Where k is cut, the
+/// sums are up to 1024 columns wide. Fitted to 360 shapes on AVX-512 with AMX; other CPUs block
+/// otherwise.
+int64_t product_scratch(DType type, int64_t m, int64_t n, int64_t k, bool transposed,
+                        int64_t threads) {
   if (!is_16_bit(type)) return 0;
   const bool cut = transposed ? k > 512 : (k > 1024 && m > 256);
   const int64_t rows = std::min<int64_t>(padded(m, 32), 256);
@@ -76,7 +78,8 @@ int64_t linear_dx(const OpSizes& s) {  // [M, N] x [N, K]
   return product_scratch(dy.type, dy.rows(), s.writes[0].last(), dy.last(), false, s.threads);
 }
 
-/// dy's sum over the rows, before it is added to the bias gradient; of another type: dy in that type.
+/// dy's sum over the rows, before it is added to the bias gradient; of another type: dy in that
+/// type.
 int64_t bias_sum(const OpSizes& s) {
   const OperandSize& dy = s.reads[0];
   const DType type = s.accumulates.back().type;
@@ -92,17 +95,20 @@ int64_t linear_dw(const OpSizes& s) {  // [N, M] x [M, K], added in place where 
   const int64_t elements = s.accumulates[0].elements();
   const int64_t product = elements * size_in_bytes(x.type);
   const int64_t copy = elements * size_in_bytes(s.accumulates[0].type);
-  return product + std::max({copy, sum, product_scratch(x.type, dy.last(), x.last(), dy.rows(), true, s.threads)});
+  return product +
+         std::max(
+             {copy, sum, product_scratch(x.type, dy.last(), x.last(), dy.rows(), true, s.threads)});
 }
 
 int64_t embedding(const OpSizes& s) {
-  // Of a table that is split by rows: places in it (twice, while those outside are replaced) and their marks.
+  // Of a table that is split by rows: places in it (twice, while those outside are replaced) and
+  // their marks.
   return s.reads[1].row_shards > 1 ? s.reads[0].elements() * (2 * 8 + 3) : 0;
 }
 
 int64_t embedding_dw(const OpSizes& s) {
-  // dy in the gradient's type. Of a table that is split by rows: places, marks, which tokens are inside, and
-  // their rows of dy.
+  // dy in the gradient's type. Of a table that is split by rows: places, marks, which tokens are
+  // inside, and their rows of dy.
   const OperandSize& dy = s.reads[0];
   const OperandSize& gradient = s.accumulates[0];
   const int64_t rows = dy.elements() * size_in_bytes(gradient.type);
@@ -114,11 +120,13 @@ int64_t layer_norm(const OpSizes& s) {
   // Mean and 1 / deviation of each row, apart; before that weight and bias in the statistics' type.
   const OperandSize& statistics = s.writes[1];
   const int64_t width = s.reads[0].last() * size_in_bytes(statistics.type);
-  return std::max(statistics.bytes(), s.reads[1].type == statistics.type ? 0 : 2 * width) + s.copied_results();
+  return std::max(statistics.bytes(), s.reads[1].type == statistics.type ? 0 : 2 * width) +
+         s.copied_results();
 }
 
 int64_t layer_norm_b(const OpSizes& s) {
-  // Mean and 1 / deviation apart; the weight in their type, zeros for the bias, dw, db, and a pair of sums a thread.
+  // Mean and 1 / deviation apart; the weight in their type, zeros for the bias, dw, db, and a pair
+  // of sums a thread.
   const OperandSize& statistics = s.reads[3];
   const int64_t width = s.reads[1].last() * size_in_bytes(statistics.type);
   const int64_t cast = s.reads[2].type == statistics.type ? 0 : width;
@@ -134,14 +142,15 @@ int64_t rms_norm(const OpSizes& s) {
 }
 
 int64_t rms_norm_b(const OpSizes& s) {
-  // n and dy n; with a dx, n mean(dy w n) too and the rows' means; 16-bit types also dy, w and dx in fp32.
+  // n and dy n; with a dx, n mean(dy w n) too and the rows' means; 16-bit types also dy, w and dx
+  // in fp32.
   const DType type = s.reads[3].type;
   const int64_t all = s.reads[1].elements() * size_in_bytes(type);
   const bool wants_dx = !s.writes.empty();
   const bool casts = s.reads[0].type != type;
   const int64_t width = s.reads[2].elements() * size_in_bytes(type);
-  return (2 + (wants_dx ? 1 : 0) + (casts ? (wants_dx ? 2 : 1) : 0)) * all + s.reads[3].bytes() + 2 * width +
-         s.copied_results();
+  return (2 + (wants_dx ? 1 : 0) + (casts ? (wants_dx ? 2 : 1) : 0)) * all + s.reads[3].bytes() +
+         2 * width + s.copied_results();
 }
 
 /// A padding mask [B, Sk] as what is added to the scores.
@@ -150,8 +159,9 @@ int64_t additive_mask(const OpSizes& s, std::size_t i) {
   return s.reads[i].elements() * (size_in_bytes(s.reads[0].type) + 1);
 }
 
-/// Of LibTorch's flash kernel for CPUs: a thread works on a block of queries and 512 keys. Queries: 256 of 768
-/// and more, 64 of 192 and more, else 32 (aten/src/ATen/native/cpu/FlashAttentionKernel.cpp).
+/// Of LibTorch's flash kernel for CPUs: a thread works on a block of queries and 512 keys. Queries:
+/// 256 of 768 and more, 64 of 192 and more, else 32
+/// (aten/src/ATen/native/cpu/FlashAttentionKernel.cpp).
 struct FlashBlock {
   int64_t queries, keys;
 };
@@ -161,11 +171,14 @@ FlashBlock flash_block(int64_t queries, int64_t keys) {
 
 int64_t slices(int64_t all, int64_t of) { return (all + of - 1) / of; }
 
-/// Keys and values laid out anew for the processor's matrix units (AMX), where it has some for the type and every
-/// block of keys meets enough queries to pay for it; a thread turns one block of keys at a time.
-int64_t packed_keys_and_values(const OpSizes& s, const OperandSize& q, int64_t keys, const FlashBlock& block) {
+/// Keys and values laid out anew for the processor's matrix units (AMX), where it has some for the
+/// type and every block of keys meets enough queries to pay for it; a thread turns one block of
+/// keys at a time.
+int64_t packed_keys_and_values(const OpSizes& s, const OperandSize& q, int64_t keys,
+                               const FlashBlock& block) {
   const bool bf16 = q.type == DType::kBf16;
-  if (!is_16_bit(q.type) || !at::native::cpublas::could_pack(bf16 ? at::kBFloat16 : at::kHalf)) return 0;
+  if (!is_16_bit(q.type) || !at::native::cpublas::could_pack(bf16 ? at::kBFloat16 : at::kHalf))
+    return 0;
   const int64_t batch = q.shape[0], queries = q.shape[1], least = bf16 ? 64 : 16;
   if (queries < least || keys < least) return 0;
   const int64_t at_once = std::min(block.queries, queries);
@@ -178,25 +191,29 @@ int64_t packed_keys_and_values(const OpSizes& s, const OperandSize& q, int64_t k
 }
 
 int64_t flash_attention(const OpSizes& s) {
-  // Scores, maxima, sums and results of a block in accumulation type; 16-bit types: the scores once more.
+  // Scores, maxima, sums and results of a block in accumulation type; 16-bit types: the scores once
+  // more.
   const OperandSize& q = s.reads[0];
   const int64_t keys = s.reads[s.attrs.packed ? 0 : 1].shape[1];
   const FlashBlock block = flash_block(q.shape[1], keys);
   const int64_t scores = block.keys * (is_16_bit(q.type) ? 2 : 0);
-  const int64_t each = block.queries * ((block.keys + 2 + s.attrs.head_dim) * accumulation_bytes(q.type) + scores);
-  return s.threads * each + packed_keys_and_values(s, q, keys, block) + additive_mask(s, s.attrs.packed ? 1 : 2) +
-         s.copied_results();
+  const int64_t each =
+      block.queries * ((block.keys + 2 + s.attrs.head_dim) * accumulation_bytes(q.type) + scores);
+  return s.threads * each + packed_keys_and_values(s, q, keys, block) +
+         additive_mask(s, s.attrs.packed ? 1 : 2) + s.copied_results();
 }
 
 int64_t flash_attention_dx(const OpSizes& s) {
-  // dq, dk and dv apart, then packed. While they are made: scores and their gradients of a block, 16-bit
-  // types also in that type and with a product's scratch.
+  // dq, dk and dv apart, then packed. While they are made: scores and their gradients of a block,
+  // 16-bit types also in that type and with a product's scratch.
   const OperandSize& dy = s.reads[0];
   const int64_t keys = s.reads[s.attrs.packed ? 1 : 2].shape[1];
   const FlashBlock block = flash_block(dy.shape[1], keys);
-  const int64_t each = block.queries * block.keys * 2 * (accumulation_bytes(dy.type) + (is_16_bit(dy.type) ? 2 : 0)) +
-                       block.queries * accumulation_bytes(dy.type) +
-                       product_scratch(dy.type, block.keys, s.attrs.head_dim, block.queries, true, 1);
+  const int64_t each =
+      block.queries * block.keys * 2 *
+          (accumulation_bytes(dy.type) + (is_16_bit(dy.type) ? 2 : 0)) +
+      block.queries * accumulation_bytes(dy.type) +
+      product_scratch(dy.type, block.keys, s.attrs.head_dim, block.queries, true, 1);
   int64_t apart = 0;
   for (const OperandSize& write : s.writes) apart += write.bytes();
   return std::max(s.threads * each, apart) + additive_mask(s, s.attrs.packed ? 2 : 3);
@@ -218,7 +235,8 @@ int64_t scores_dx(const OpSizes& s) {
   // dq and dk by head, and q, k, or one of the results by token.
   const int64_t dq = s.reads[1].bytes(), dk = by_query_head(s, s.reads[2]);
   return dq + dk + std::max(dq, dk) +
-         product_scratch(s.reads[0].type, s.reads[2].shape[1], s.attrs.head_dim, s.reads[1].shape[1], true, s.threads);
+         product_scratch(s.reads[0].type, s.reads[2].shape[1], s.attrs.head_dim,
+                         s.reads[1].shape[1], true, s.threads);
 }
 
 int64_t context(const OpSizes& s) {
@@ -227,14 +245,16 @@ int64_t context(const OpSizes& s) {
   const int64_t result = s.writes[0].bytes(), by_head = by_query_head(s, v);
   const bool repeated = s.attrs.kv_heads != s.attrs.heads;
   return (repeated ? by_head + result : std::max(by_head, result)) + s.copied_results() +
-         product_scratch(v.type, s.writes[0].shape[1], s.attrs.head_dim, v.shape[1], false, s.threads);
+         product_scratch(v.type, s.writes[0].shape[1], s.attrs.head_dim, v.shape[1], false,
+                         s.threads);
 }
 
 int64_t context_dx(const OpSizes& s) {
   // dy by head with v by head; dv by head and by token.
   const int64_t dy = s.reads[0].bytes(), v = by_query_head(s, s.reads[2]);
   return v + std::max(dy, v) +
-         product_scratch(s.reads[0].type, s.reads[2].shape[1], s.attrs.head_dim, s.reads[0].shape[1], true, s.threads);
+         product_scratch(s.reads[0].type, s.reads[2].shape[1], s.attrs.head_dim,
+                         s.reads[0].shape[1], true, s.threads);
 }
 
 int64_t softmax(const OpSizes& s) {  // the scores with -inf where nothing is attended to
@@ -242,7 +262,8 @@ int64_t softmax(const OpSizes& s) {  // the scores with -inf where nothing is at
   return (masked ? s.reads[0].bytes() : 0) + s.copied_results();
 }
 
-int64_t relative_bias(const OpSizes& s) {  // bucket numbers [Sq, Sk], the table's rows at them [Sq Sk, N]
+int64_t relative_bias(
+    const OpSizes& s) {  // bucket numbers [Sq, Sk], the table's rows at them [Sq Sk, N]
   const OperandSize& bias = s.writes[0];
   return bias.shape[1] * bias.shape[2] * 8 + bias.bytes() + s.copied_results();
 }
@@ -250,15 +271,17 @@ int64_t relative_bias(const OpSizes& s) {  // bucket numbers [Sq, Sk], the table
 int64_t relative_bias_dw(const OpSizes& s) {
   const OperandSize& grad = s.reads[0];
   const DType type = s.accumulates[0].type;
-  return grad.shape[1] * grad.shape[2] * 8 + (grad.type == type ? 0 : grad.elements() * size_in_bytes(type));
+  return grad.shape[1] * grad.shape[2] * 8 +
+         (grad.type == type ? 0 : grad.elements() * size_in_bytes(type));
 }
 
 int64_t rope(const OpSizes& s) {
-  // Angles in fp64 with their cosines and sines; two products of half the turned features each; 16-bit types
-  // also the turned features in fp32.
+  // Angles in fp64 with their cosines and sines; two products of half the turned features each;
+  // 16-bit types also the turned features in fp32.
   const OperandSize& x = s.reads[0];
   const int64_t half = s.attrs.head_dim / 2;
-  const int64_t turned = x.shape[0] * x.shape[1] * (int64_t{s.attrs.heads} + s.attrs.kv_heads) * half;
+  const int64_t turned =
+      x.shape[0] * x.shape[1] * (int64_t{s.attrs.heads} + s.attrs.kv_heads) * half;
   const int64_t size = accumulation_bytes(x.type);
   const int64_t angles = half * 8 + x.shape[1] * half * (2 * 8 + 2 * size);
   return angles + 2 * turned * size + (is_16_bit(x.type) ? 2 * turned * size : 0);
@@ -275,36 +298,45 @@ int64_t masked_logits(const OpSizes& s, DType type) {
   return logits.type != type || is_padded ? logits.elements() * size_in_bytes(type) : 0;
 }
 /// Of each label: its column as int64, up to six marks, what stands there.
-int64_t labels(const OperandSize& labels, DType type) { return labels.elements() * (8 + 6 + 2 * size_in_bytes(type)); }
+int64_t labels(const OperandSize& labels, DType type) {
+  return labels.elements() * (8 + 6 + 2 * size_in_bytes(type));
+}
 
 int64_t cross_entropy(const OpSizes& s) {
   const OperandSize& result = s.writes[s.accumulates.empty() ? 1 : 0];
   return masked_logits(s, result.type) + labels(s.reads[1], result.type) + s.copied_results();
 }
 
-int64_t cross_entropy_max(const OpSizes& s) { return masked_logits(s, s.writes[0].type) + s.copied_results(); }
+int64_t cross_entropy_max(const OpSizes& s) {
+  return masked_logits(s, s.writes[0].type) + s.copied_results();
+}
 
 int64_t cross_entropy_sum(const OpSizes& s) {  // less the maxima
   const DType type = s.writes[0].type;
-  return masked_logits(s, type) + s.reads[0].elements() * size_in_bytes(type) + labels(s.reads[1], type);
+  return masked_logits(s, type) + s.reads[0].elements() * size_in_bytes(type) +
+         labels(s.reads[1], type);
 }
 
 int64_t cross_entropy_dx(const OpSizes& s) {
   const OperandSize& p = s.reads[1];
-  return (p.type == s.writes[0].type ? 0 : p.bytes()) + labels(s.reads[0], p.type) + s.copied_results();
+  return (p.type == s.writes[0].type ? 0 : p.bytes()) + labels(s.reads[0], p.type) +
+         s.copied_results();
 }
 
 /// Staging of the tokens, in int64: of the host's heap, not a tensor.
 int64_t load(const OpSizes& s) { return s.writes[0].elements() * 8; }
 
-/// A piece of the bucket in fp64: gradient, weights and moments where they are of another type, two directions.
+/// A piece of the bucket in fp64: gradient, weights and moments where they are of another type, two
+/// directions.
 int64_t adamw(const OpSizes& s) {  // the gradient in the weights' type
   const OperandSize& gradient = s.reads.back();
   const DType type = s.accumulates[0].type;
   return gradient.type == type ? 0 : gradient.elements() * size_in_bytes(type);
 }
 
-int64_t correct_adamw(const OpSizes& s) { return 6 * std::min(kCorrectedAtOnce, s.accumulates[0].elements()) * 8; }
+int64_t correct_adamw(const OpSizes& s) {
+  return 6 * std::min(kCorrectedAtOnce, s.accumulates[0].elements()) * 8;
+}
 
 int64_t correct_sgd(const OpSizes& s) {
   if (s.accumulates[0].type == DType::kFp64) return 0;
@@ -386,7 +418,8 @@ std::int64_t workspace_bytes(const Program& program, const ProgramOp& op, int th
   collect(op.reads, sizes.reads);
   collect(op.writes, sizes.writes);
   collect(op.accumulates, sizes.accumulates);
-  return kScalars + (op.part == OpPart::kForward ? of_forward(op.kind, sizes) : of_backward(op.kind, op.part, sizes));
+  return kScalars + (op.part == OpPart::kForward ? of_forward(op.kind, sizes)
+                                                 : of_backward(op.kind, op.part, sizes));
 }
 
 }  // namespace trainyard

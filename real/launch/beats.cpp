@@ -69,13 +69,15 @@ void PeerWatch::look() {
     std::string where;
     in >> sent >> changed >> std::ws;
     std::getline(in, where);
-    throw PeerLost("rank " + std::to_string(rank) + " has not been heard of for 3.5 s; last to move: rank " +
-                   std::to_string(rank) + ", at " + (where.empty() ? "its start" : where));
+    throw PeerLost("rank " + std::to_string(rank) +
+                   " has not been heard of for 3.5 s; last to move: rank " + std::to_string(rank) +
+                   ", at " + (where.empty() ? "its start" : where));
   }
 }
 
 std::string describe(const Program& program, const RankPlan& plan, const Whereabouts& whereabouts) {
-  const std::int32_t call = whereabouts.call, segment_id = whereabouts.segment, index = whereabouts.op;
+  const std::int32_t call = whereabouts.call, segment_id = whereabouts.segment,
+                     index = whereabouts.op;
   std::string text = "step " + std::to_string(whereabouts.step + 1);
   if (segment_id < 0 || call < 0) return text + ", before its first op";
   const Segment& segment = program.segments[static_cast<std::size_t>(segment_id)];
@@ -88,11 +90,17 @@ std::string describe(const Program& program, const RankPlan& plan, const Whereab
   return module.empty() ? text : text + " of " + module;
 }
 
-BeatSender::BeatSender(Rendezvous& rendezvous, std::int64_t rank, const Program& program, const RankPlan& plan,
-                       const Whereabouts& whereabouts, std::chrono::duration<double> timeout,
-                       std::function<void()> on_hang)
-    : rendezvous_(rendezvous), rank_(rank), program_(program), plan_(plan), whereabouts_(whereabouts),
-      timeout_(timeout), on_hang_(std::move(on_hang)), thread_([this] { run(); }) {}
+BeatSender::BeatSender(Rendezvous& rendezvous, std::int64_t rank, const Program& program,
+                       const RankPlan& plan, const Whereabouts& whereabouts,
+                       std::chrono::duration<double> timeout, std::function<void()> on_hang)
+    : rendezvous_(rendezvous),
+      rank_(rank),
+      program_(program),
+      plan_(plan),
+      whereabouts_(whereabouts),
+      timeout_(timeout),
+      on_hang_(std::move(on_hang)),
+      thread_([this] { run(); }) {}
 
 BeatSender::~BeatSender() {
   {
@@ -104,8 +112,8 @@ BeatSender::~BeatSender() {
 }
 
 void BeatSender::send() {
-  const std::array<std::int64_t, 4> place = {whereabouts_.step, whereabouts_.call, whereabouts_.segment,
-                                             whereabouts_.op};
+  const std::array<std::int64_t, 4> place = {whereabouts_.step, whereabouts_.call,
+                                             whereabouts_.segment, whereabouts_.op};
   const double now = seconds_now();
   if (place != place_) {
     place_ = place;
@@ -117,7 +125,8 @@ void BeatSender::send() {
 }
 
 void BeatSender::run() {
-  // So that where a rank was last seen is at most a second old, on its way to the store and from there, too.
+  // So that where a rank was last seen is at most a second old, on its way to the store and from
+  // there, too.
   constexpr auto kInterval = std::chrono::milliseconds(400);
   for (;;) {
     try {

@@ -1,5 +1,6 @@
-// Every rank says several times a second where it is in the Program, from a thread of its own, so that a rank
-// that hangs or dies can be named by the others, with where it was less than a second before.
+// Every rank says several times a second where it is in the Program, from a thread of its own, so
+// that a rank that hangs or dies can be named by the others, with where it was less than a second
+// before.
 #pragma once
 
 #include <array>
@@ -22,12 +23,13 @@ namespace trainyard {
 
 struct Beat {
   std::int64_t rank = 0;
-  double beat_s = 0;      // when it was sent, seconds of the system's clock
-  double changed_s = 0;   // since when the rank has been where it is
-  std::string where;      // "step 12, call 3 (1F2), op 5 linear of decoder.layers.1.mlp.fc1"
+  double beat_s = 0;     // when it was sent, seconds of the system's clock
+  double changed_s = 0;  // since when the rank has been where it is
+  std::string where;     // "step 12, call 3 (1F2), op 5 linear of decoder.layers.1.mlp.fc1"
 };
 
-/// Reads the beats of all ranks, oldest position first; ranks that never sent one come first of all.
+/// Reads the beats of all ranks, oldest position first; ranks that never sent one come first of
+/// all.
 std::vector<Beat> read_beats(Rendezvous& rendezvous, std::int64_t ranks);
 
 /// "rank 3, which has been at step 12, ... for 31 s", of the rank that holds the others up.
@@ -36,9 +38,11 @@ std::string name_culprit(const std::vector<Beat>& beats);
 /// Whose beats stop while this rank waits for them.
 class PeerWatch {
  public:
-  PeerWatch(Rendezvous& rendezvous, std::int64_t ranks) : rendezvous_(rendezvous), peers_(static_cast<std::size_t>(ranks)) {}
-  /// Reads all beats. Throws PeerLost for a rank whose beat has stayed the same for kSilence. Looks further apart than
-  /// that begin anew: nobody watched between them.
+  PeerWatch(Rendezvous& rendezvous, std::int64_t ranks)
+      : rendezvous_(rendezvous),
+        peers_(static_cast<std::size_t>(ranks)) {}
+  /// Reads all beats. Throws PeerLost for a rank whose beat has stayed the same for kSilence. Looks
+  /// further apart than that begin anew: nobody watched between them.
   void look();
 
  private:
@@ -62,9 +66,9 @@ class BeatSender {
  public:
   /// `rendezvous` must be this object's own connection. After `timeout` without a change of place,
   /// `on_hang` is called once, from the sender's thread.
-  BeatSender(Rendezvous& rendezvous, std::int64_t rank, const Program& program, const RankPlan& plan,
-             const Whereabouts& whereabouts, std::chrono::duration<double> timeout,
-             std::function<void()> on_hang);
+  BeatSender(Rendezvous& rendezvous, std::int64_t rank, const Program& program,
+             const RankPlan& plan, const Whereabouts& whereabouts,
+             std::chrono::duration<double> timeout, std::function<void()> on_hang);
   ~BeatSender();
   BeatSender(const BeatSender&) = delete;
   BeatSender& operator=(const BeatSender&) = delete;

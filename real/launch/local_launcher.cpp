@@ -1,6 +1,5 @@
 #include "real/launch/local_launcher.h"
 
-#include <csignal>
 #include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -8,6 +7,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -41,7 +41,9 @@ struct RankProcess {
 class Supervisor {
  public:
   Supervisor(std::vector<std::string> arguments, std::int64_t ranks)
-      : arguments_(std::move(arguments)), ranks_(ranks), store_({"127.0.0.1", 0, true}, 60s) {}
+      : arguments_(std::move(arguments)),
+        ranks_(ranks),
+        store_({"127.0.0.1", 0, true}, 60s) {}
 
   RunEnd run(std::chrono::steady_clock::time_point until) {
     const NotedSignals signals(2);
@@ -74,7 +76,8 @@ class Supervisor {
 
   RankProcess start(std::int64_t rank) {
     std::vector<std::string> variables;
-    for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
+    for (char** variable = environ; *variable != nullptr; ++variable)
+      variables.emplace_back(*variable);
     std::string supervisor = kSupervisor;
     supervisor += "=";
     supervisor += std::to_string(getpid());
@@ -83,7 +86,8 @@ class Supervisor {
     variables.push_back("TRAINYARD_WORLD_SIZE=" + std::to_string(ranks_));
     variables.push_back("TRAINYARD_MASTER=127.0.0.1:" + std::to_string(store_.port()));
     // NCCL listens, too, where its communicators meet.
-    if (!environment_variable("NCCL_SOCKET_IFNAME")) variables.emplace_back("NCCL_SOCKET_IFNAME=lo");
+    if (!environment_variable("NCCL_SOCKET_IFNAME"))
+      variables.emplace_back("NCCL_SOCKET_IFNAME=lo");
     std::vector<char*> argv, env;
     for (std::string& argument : arguments_) argv.push_back(argument.data());
     for (std::string& variable : variables) env.push_back(variable.data());
@@ -96,9 +100,11 @@ class Supervisor {
     const sigset_t set = ending_signals();
     posix_spawnattr_setsigmask(&attributes, &set);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    const int error = posix_spawn(&process.pid, "/proc/self/exe", nullptr, &attributes, argv.data(), env.data());
+    const int error =
+        posix_spawn(&process.pid, "/proc/self/exe", nullptr, &attributes, argv.data(), env.data());
     posix_spawnattr_destroy(&attributes);
-    if (error != 0) throw BackendError("starting rank " + std::to_string(rank) + ": " + std::strerror(error));
+    if (error != 0)
+      throw BackendError("starting rank " + std::to_string(rank) + ": " + std::strerror(error));
     return process;
   }
 
@@ -135,8 +141,9 @@ class Supervisor {
     }
     int exit = kBackendFailed;
     if (killed) {
-      say("rank " + std::to_string(killed->rank) + " was killed by signal " + std::to_string(signal) + " (" +
-          strsignal(signal) + "), last seen at " + last_place(killed->rank));
+      say("rank " + std::to_string(killed->rank) + " was killed by signal " +
+          std::to_string(signal) + " (" + strsignal(signal) + "), last seen at " +
+          last_place(killed->rank));
     } else if (const auto first = store_.try_get("error/first")) {
       exit = std::atoi(first->c_str());
       say(first->substr(first->find(' ') + 1));
@@ -199,7 +206,8 @@ void report_rank_error(const RankEnvironment& environment, const Failure& failur
   try {
     Rendezvous store({environment.master_host, environment.master_port, false}, 2s);
     // What the user wrote is wrong on every rank alike.
-    const std::string who = failure.exit == kWrongInput ? "" : "rank " + std::to_string(environment.rank) + ": ";
+    const std::string who =
+        failure.exit == kWrongInput ? "" : "rank " + std::to_string(environment.rank) + ": ";
     const std::string text = std::to_string(failure.exit) + " " + who + failure.message;
     if (!store.try_get("error/first")) store.set("error/first", text);
   } catch (const BackendError&) {

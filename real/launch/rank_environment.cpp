@@ -34,7 +34,8 @@ class Reader {
   }
   std::int64_t required(const std::string& name, const std::string& because) const {
     const auto value = number(name);
-    if (!value) throw ConfigError("environment variable " + name + " is not set, but " + because + " is");
+    if (!value)
+      throw ConfigError("environment variable " + name + " is not set, but " + because + " is");
     return *value;
   }
   std::optional<std::string> text(const std::string& name) const { return read_(name); }
@@ -46,19 +47,22 @@ class Reader {
 RankEnvironment checked(RankEnvironment environment) {
   if (environment.world_size < 1 || environment.rank >= environment.world_size) {
     throw ConfigError(environment.launcher + "'s environment variables say rank " +
-                      std::to_string(environment.rank) + " of " + std::to_string(environment.world_size));
+                      std::to_string(environment.rank) + " of " +
+                      std::to_string(environment.world_size));
   }
   return environment;
 }
 
-void note_local_size(std::optional<std::int64_t> said, std::int64_t otherwise, RankEnvironment& environment) {
+void note_local_size(std::optional<std::int64_t> said, std::int64_t otherwise,
+                     RankEnvironment& environment) {
   environment.local_size = said.value_or(otherwise);
   environment.local_size_known = said.has_value();
 }
 
 void read_master(const Reader& read, RankEnvironment& environment) {
   if (const auto host = read.text("MASTER_ADDR")) environment.master_host = *host;
-  if (const auto port = read.number("MASTER_PORT", 65535)) environment.master_port = static_cast<int>(*port);
+  if (const auto port = read.number("MASTER_PORT", 65535))
+    environment.master_port = static_cast<int>(*port);
   environment.serves_store = environment.rank == 0;
 }
 
@@ -79,10 +83,12 @@ std::optional<RankEnvironment> read_rank_environment(const ReadVariable& read_va
     out.world_size = out.local_size = read.required("TRAINYARD_WORLD_SIZE", "TRAINYARD_RANK");
     const std::string master = read.text("TRAINYARD_MASTER").value_or("");
     const std::size_t colon = master.rfind(':');
-    if (colon == std::string::npos) throw ConfigError("environment variable TRAINYARD_MASTER: expected host:port");
+    if (colon == std::string::npos)
+      throw ConfigError("environment variable TRAINYARD_MASTER: expected host:port");
     out.local_size_known = true;
     out.master_host = master.substr(0, colon);
-    out.master_port = static_cast<int>(integer("TRAINYARD_MASTER", master.substr(colon + 1), 65535));
+    out.master_port =
+        static_cast<int>(integer("TRAINYARD_MASTER", master.substr(colon + 1), 65535));
     return checked(out);
   }
   if (const auto rank = read.number("RANK"); rank && read.text("WORLD_SIZE")) {

@@ -1,4 +1,5 @@
-// Which rank this process is, as the launcher that started it says: torchrun, Slurm, mpirun, or our own.
+// Which rank this process is, as the launcher that started it says: torchrun, Slurm, mpirun, or our
+// own.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +12,12 @@ namespace trainyard {
 inline constexpr const char* kOwnLauncher = "trainyard";
 
 struct RankEnvironment {
-  std::string launcher;       // "torchrun", "Slurm", "mpirun", "trainyard"
+  std::string launcher;  // "torchrun", "Slurm", "mpirun", "trainyard"
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
   std::int64_t local_rank = 0;
-  std::int64_t local_size = 1;        // ranks on this machine
-  bool local_size_known = false;      // the launcher has said it
+  std::int64_t local_size = 1;    // ranks on this machine
+  bool local_size_known = false;  // the launcher has said it
   std::string master_host = "127.0.0.1";
   int master_port = 29500;    // torchrun's own default
   bool serves_store = false;  // rank 0, unless a supervisor keeps the store
@@ -31,9 +32,11 @@ std::optional<std::string> environment_variable(const std::string& name);
 /// nullopt: no launcher has set anything. Throws ConfigError where what is set makes no sense.
 ///   ours      TRAINYARD_RANK, TRAINYARD_WORLD_SIZE, TRAINYARD_MASTER (host:port)
 ///   torchrun  RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
-///   Slurm     SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_LAUNCH_NODE_IPADDR; SLURM_STEP_ID says
+///   Slurm     SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_LAUNCH_NODE_IPADDR; SLURM_STEP_ID
+///   says
 ///             that srun started this process, sbatch alone sets the others too
-///   mpirun    OMPI_COMM_WORLD_RANK/_SIZE/_LOCAL_RANK or PMI_RANK/PMI_SIZE; MASTER_ADDR, MASTER_PORT
+///   mpirun    OMPI_COMM_WORLD_RANK/_SIZE/_LOCAL_RANK or PMI_RANK/PMI_SIZE; MASTER_ADDR,
+///   MASTER_PORT
 /// MASTER_ADDR and MASTER_PORT win over what Slurm and mpirun imply.
 std::optional<RankEnvironment> read_rank_environment(const ReadVariable& read);
 

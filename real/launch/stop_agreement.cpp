@@ -18,8 +18,12 @@ struct Over {};
 
 }  // namespace
 
-StopAgreement::StopAgreement(Rendezvous& rendezvous, std::int64_t rank, std::int64_t ranks, std::int64_t step, bool own_signals)
-    : rendezvous_(rendezvous), rank_(rank), ranks_(ranks), running_(step) {
+StopAgreement::StopAgreement(Rendezvous& rendezvous, std::int64_t rank, std::int64_t ranks,
+                             std::int64_t step, bool own_signals)
+    : rendezvous_(rendezvous),
+      rank_(rank),
+      ranks_(ranks),
+      running_(step) {
   if (own_signals) own_signals_.emplace();
   thread_ = std::thread([this] { run(); });
 }
@@ -71,7 +75,8 @@ void StopAgreement::agree() {
   rendezvous_.set(key_of(rank_), std::to_string(running_));
   if (rank_ == 0) {
     std::int64_t last = 0;
-    for (std::int64_t rank = 0; rank < ranks_; ++rank) last = std::max<std::int64_t>(last, std::stoll(wait_for(key_of(rank))));
+    for (std::int64_t rank = 0; rank < ranks_; ++rank)
+      last = std::max<std::int64_t>(last, std::stoll(wait_for(key_of(rank))));
     rendezvous_.set("stop/after", std::to_string(last));
   }
   const std::int64_t last = std::stoll(wait_for("stop/after"));

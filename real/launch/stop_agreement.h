@@ -1,8 +1,9 @@
 // After which step all ranks of a run stop, when one of them, or who started them, was told to end.
 //
-// Ranks are not in step: one may have begun the next step, which the others must then run too. So every rank first says, from
-// a thread of its own, which step it is in and that it will begin no other before it knows more; rank 0 then names the
-// latest of these. Steps cost nothing for that: two atomics each, no message.
+// Ranks are not in step: one may have begun the next step, which the others must then run too. So
+// every rank first says, from a thread of its own, which step it is in and that it will begin no
+// other before it knows more; rank 0 then names the latest of these. Steps cost nothing for that:
+// two atomics each, no message.
 #pragma once
 
 #include <atomic>
@@ -26,15 +27,17 @@ inline constexpr const char* kStopKept = "stop/kept";    // what the run says it
 
 class StopAgreement {
  public:
-  /// `rendezvous` must be this object's own connection. `step`: the last one that is done. `own_signals`: where nobody started
-  /// this rank who would be told instead, its own first SIGINT or SIGTERM asks all ranks to stop.
-  StopAgreement(Rendezvous& rendezvous, std::int64_t rank, std::int64_t ranks, std::int64_t step, bool own_signals);
+  /// `rendezvous` must be this object's own connection. `step`: the last one that is done.
+  /// `own_signals`: where nobody started this rank who would be told instead, its own first SIGINT
+  /// or SIGTERM asks all ranks to stop.
+  StopAgreement(Rendezvous& rendezvous, std::int64_t rank, std::int64_t ranks, std::int64_t step,
+                bool own_signals);
   ~StopAgreement();
   StopAgreement(const StopAgreement&) = delete;
   StopAgreement& operator=(const StopAgreement&) = delete;
 
-  /// Called before each step, with its number: whether the run stops before it. Throws BackendError where the ranks cannot
-  /// agree.
+  /// Called before each step, with its number: whether the run stops before it. Throws BackendError
+  /// where the ranks cannot agree.
   bool stops_before(std::int64_t step);
   /// That was asked for; 0: none.
   int signal() const { return signal_; }

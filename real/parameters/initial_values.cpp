@@ -14,9 +14,11 @@ namespace {
 
 /// The four normal deviates of one counter.
 std::array<float, 4> four_normals(std::uint64_t block, PhiloxKey key) {
-  const PhiloxCounter words =
-      philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0}, key);
-  const auto uniform = [](std::uint32_t word) { return (static_cast<double>(word) + 0.5) * 0x1p-32; };
+  const PhiloxCounter words = philox(
+      {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0}, key);
+  const auto uniform = [](std::uint32_t word) {
+    return (static_cast<double>(word) + 0.5) * 0x1p-32;
+  };
   std::array<float, 4> out{};
   for (std::size_t i = 0; i < 4; i += 2) {
     const double radius = std::sqrt(-2.0 * std::log(uniform(words[i])));
@@ -50,7 +52,8 @@ void fill_normal(PhiloxKey key, std::int64_t begin, float deviation, std::span<f
   }
 }
 
-void fill_initial_row(const WeightPiece& piece, PhiloxKey key, std::int64_t row, std::span<float> out) {
+void fill_initial_row(const WeightPiece& piece, PhiloxKey key, std::int64_t row,
+                      std::span<float> out) {
   check(static_cast<std::int64_t>(out.size()) == piece.columns, "a row of the piece");
   if (piece.init != Init::kNormal) {
     std::fill(out.begin(), out.end(), piece.init == Init::kOnes ? 1.0F : 0.0F);

@@ -16,8 +16,11 @@ std::string without_stage(const std::string& value) { return value.substr(0, val
 class BucketReader {
  public:
   BucketReader(const Program& program, const Graph& model, const RankCoordinates& at)
-      : program_(program), model_(model), at_(at) {
-    for (std::size_t i = 0; i < model.parameters.size(); ++i) by_name_[model.parameters[i].name] = i;
+      : program_(program),
+        model_(model),
+        at_(at) {
+    for (std::size_t i = 0; i < model.parameters.size(); ++i)
+      by_name_[model.parameters[i].name] = i;
   }
 
   std::vector<BucketState> run() {
@@ -84,7 +87,8 @@ class BucketReader {
     const std::size_t moments = op.kind == OpKind::kAdamW ? 2 : 0;
     check(states.size() >= moments, "AdamW has two moments");
     if (states.size() > moments) state.master = states.front();
-    if (moments == 2) state.first_moment = states[states.size() - 2], state.second_moment = states.back();
+    if (moments == 2)
+      state.first_moment = states[states.size() - 2], state.second_moment = states.back();
     optimizer_[state.parameter] = state;
   }
 
@@ -102,7 +106,8 @@ class BucketReader {
         const std::int64_t shard = num_elements(value.dims);
         state.own_begin = at_[static_cast<std::size_t>(*value.alias->own_shard)] * shard;
         state.own_end = state.own_begin + shard;
-      } else if (const auto found = by_name_.find(without_stage(value.name)); found != by_name_.end()) {
+      } else if (const auto found = by_name_.find(without_stage(value.name));
+                 found != by_name_.end()) {
         add_pieces(state, value, model_.parameters[found->second]);
       }
     }
@@ -125,7 +130,8 @@ class BucketReader {
     std::int64_t offset = value.alias->offset;
     for (const ParameterPart& part : parts) {
       WeightPiece piece;
-      piece.weight = parameter.parts.empty() ? parameter.name : part_name(parameter.name, part.name);
+      piece.weight =
+          parameter.parts.empty() ? parameter.name : part_name(parameter.name, part.name);
       const std::int64_t rows = part.rows / degree;  // with padding
       const std::int64_t real = parameter.parts.empty() ? parameter.shape[0] : part.rows;
       piece.shape = {real};
@@ -154,13 +160,14 @@ class BucketReader {
   const RankCoordinates& at_;
   std::unordered_map<std::string, std::size_t> by_name_;
   std::vector<bool> used_;
-  std::map<ValueId, std::vector<ValueId>> views_;   // by storage root
-  std::map<ValueId, BucketState> optimizer_;        // by parameter buffer
+  std::map<ValueId, std::vector<ValueId>> views_;  // by storage root
+  std::map<ValueId, BucketState> optimizer_;       // by parameter buffer
 };
 
 }  // namespace
 
-std::vector<BucketState> bucket_states(const Program& program, const Graph& model, const RankCoordinates& at) {
+std::vector<BucketState> bucket_states(const Program& program, const Graph& model,
+                                       const RankCoordinates& at) {
   return BucketReader(program, model, at).run();
 }
 

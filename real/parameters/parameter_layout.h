@@ -1,9 +1,10 @@
 // Which part of which weight a rank holds, and where in its buffers.
 //
-// Weights are named and indexed in the global, unpadded, unfused form, the same in every layout: q, k
-// and v apart though the model multiplies by one qkv, the vocabulary without padding. A rank holds of
-// each a rectangle (tensor parallelism splits rows or columns) of which its optimizer may own a
-// sub-range only (ZeRO-1 shards the bucket that the weight lies in, or gives it to one replica).
+// Weights are named and indexed in the global, unpadded, unfused form, the same in every layout: q,
+// k and v apart though the model multiplies by one qkv, the vocabulary without padding. A rank
+// holds of each a rectangle (tensor parallelism splits rows or columns) of which its optimizer may
+// own a sub-range only (ZeRO-1 shards the bucket that the weight lies in, or gives it to one
+// replica).
 #pragma once
 
 #include <cstdint>
@@ -18,18 +19,18 @@ namespace trainyard {
 
 /// A rectangle of one weight as it lies in a bucket: `rows` runs of `columns` elements.
 struct WeightPiece {
-  std::string weight;                // "decoder.layers.0.attention.q.weight"
-  std::vector<std::int64_t> shape;   // global, unpadded, unfused; one or two dims
-  std::int64_t first_row = 0;        // global; a vector is one column of rows
+  std::string weight;               // "decoder.layers.0.attention.q.weight"
+  std::vector<std::int64_t> shape;  // global, unpadded, unfused; one or two dims
+  std::int64_t first_row = 0;       // global; a vector is one column of rows
   std::int64_t first_column = 0;
-  std::int64_t rows = 0;             // held here, without padding
+  std::int64_t rows = 0;  // held here, without padding
   std::int64_t columns = 0;
   std::int64_t global_columns = 1;
-  std::int64_t offset = 0;           // elements from the start of the bucket to its first
+  std::int64_t offset = 0;  // elements from the start of the bucket to its first
   Init init = Init::kNormal;
   float deviation = 0;
   bool decay = true;
-  bool owned = true;                 // false: a rank of another stage or tensor coordinate stores it
+  bool owned = true;  // false: a rank of another stage or tensor coordinate stores it
 };
 
 /// The values of one bucket on a rank; -1: does not exist in this Program.
@@ -37,13 +38,16 @@ struct BucketState {
   ValueId parameter = -1, gradient = -1;
   ValueId master = -1, first_moment = -1, second_moment = -1;
   std::int64_t elements = 0;
-  std::int64_t own_begin = 0, own_end = 0;  // what this rank's optimizer updates; all without ZeRO-1
-  std::int32_t owner = -1;  // coordinate along dp of the ranks that alone update it, whole; others have no state of it
-  std::vector<WeightPiece> pieces;          // by offset
+  std::int64_t own_begin = 0,
+               own_end = 0;  // what this rank's optimizer updates; all without ZeRO-1
+  std::int32_t owner = -1;   // coordinate along dp of the ranks that alone update it, whole; others
+                             // have no state of it
+  std::vector<WeightPiece> pieces;  // by offset
 };
 
 /// The buckets of the rank at `at`. `model`: the graph that the Program was compiled from.
-std::vector<BucketState> bucket_states(const Program& program, const Graph& model, const RankCoordinates& at);
+std::vector<BucketState> bucket_states(const Program& program, const Graph& model,
+                                       const RankCoordinates& at);
 
 /// "decoder.layers.0.attention.qkv.weight", "q" -> "decoder.layers.0.attention.q.weight".
 std::string part_name(const std::string& parameter, const std::string& part);

@@ -11,7 +11,9 @@ RankCoordinates coordinates_of(const Program& program, std::int64_t rank) {
   for (Axis axis : kAllAxes) {
     const auto i = static_cast<std::size_t>(axis);
     const std::int64_t stride = program.placement.stride[i];
-    at[i] = program.mesh.size[i] == 1 ? 0 : static_cast<std::int32_t>(rank / stride % program.mesh.size[i]);
+    at[i] = program.mesh.size[i] == 1
+                ? 0
+                : static_cast<std::int32_t>(rank / stride % program.mesh.size[i]);
   }
   check(rank_at(program, at) == rank, "the placement is a bijection");
   return at;
@@ -23,13 +25,15 @@ std::int64_t rank_at(const Program& program, const RankCoordinates& at) {
   return rank;
 }
 
-std::vector<std::int64_t> members_of(const Program& program, const Group& group, const RankCoordinates& at) {
+std::vector<std::int64_t> members_of(const Program& program, const Group& group,
+                                     const RankCoordinates& at) {
   const auto listed = [&](std::int32_t stage) {
     return group.members.empty() ||
            std::find(group.members.begin(), group.members.end(), stage) != group.members.end();
   };
   const auto pp = static_cast<std::size_t>(Axis::kPp);
-  const bool along_pp = std::find(group.axes.begin(), group.axes.end(), Axis::kPp) != group.axes.end();
+  const bool along_pp =
+      std::find(group.axes.begin(), group.axes.end(), Axis::kPp) != group.axes.end();
   if (along_pp && !listed(at[pp])) return {};
   std::vector<RankCoordinates> all = {at};
   for (Axis axis : group.axes) {
@@ -67,7 +71,8 @@ std::int64_t shard_start(const ShardingSpec& spec, int dim, std::int64_t extent,
   return index * extent;
 }
 
-std::int64_t global_extent(const ShardingSpec& spec, int dim, std::int64_t extent, const Mesh& mesh) {
+std::int64_t global_extent(const ShardingSpec& spec, int dim, std::int64_t extent,
+                           const Mesh& mesh) {
   for (Axis axis : kAllAxes) {
     if (spec[axis] == shard(dim)) extent *= mesh[axis];
   }

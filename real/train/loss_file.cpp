@@ -14,7 +14,9 @@ namespace {
 
 constexpr const char* kHeader = "step,loss,tokens_per_s,grad_norm\n";
 
-[[noreturn]] void fail(const std::string& path) { throw BackendError(path + ": " + std::strerror(errno)); }
+[[noreturn]] void fail(const std::string& path) {
+  throw BackendError(path + ": " + std::strerror(errno));
+}
 
 /// The header and the lines up to `steps`.
 std::string kept_lines(const std::string& path, std::int64_t steps) {
@@ -42,8 +44,9 @@ LossFile::~LossFile() {
 }
 
 void LossFile::add(const StepReport& report, double tokens_per_s) {
-  const int written = std::fprintf(file_, "%lld,%.9g,%.1f,%.9g\n", static_cast<long long>(report.step),
-                                   report.loss.value_or(std::nan("")), tokens_per_s, report.gradient_norm);
+  const int written =
+      std::fprintf(file_, "%lld,%.9g,%.1f,%.9g\n", static_cast<long long>(report.step),
+                   report.loss.value_or(std::nan("")), tokens_per_s, report.gradient_norm);
   if (written < 0 || std::fflush(file_) != 0) fail(path_);
 }
 

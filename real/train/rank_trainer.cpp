@@ -25,11 +25,15 @@ double without_sign_of_nan(double value) {
 }  // namespace
 
 RankTrainer::RankTrainer(const Program& program, const Graph& model, const Study& study,
-                         const Samples& samples, std::int64_t rank, Device& device, Transport& transport)
-    : study_(study), samples_(samples),
+                         const Samples& samples, std::int64_t rank, Device& device,
+                         Transport& transport)
+    : study_(study),
+      samples_(samples),
       plan_(program, model, study, rank, divisors(study, samples), transport),
       executor_(plan_, device, study,
-                [this](const std::string& name, std::int64_t first, at::Tensor& out) { load(name, first, out); }),
+                [this](const std::string& name, std::int64_t first, at::Tensor& out) {
+                  load(name, first, out);
+                }),
       loss_scale_(study.training) {
   executor_.initialise(study);
 }
@@ -39,7 +43,9 @@ void RankTrainer::load(const std::string& name, std::int64_t first, at::Tensor& 
   const std::int64_t each = out.numel() / samples;
   const auto fill = [&](std::span<std::int64_t> values) {
     for (std::int64_t i = 0; i < samples; ++i) {
-      samples_.fill(name, first + i, values.subspan(static_cast<std::size_t>(i * each), static_cast<std::size_t>(each)));
+      samples_.fill(
+          name, first + i,
+          values.subspan(static_cast<std::size_t>(i * each), static_cast<std::size_t>(each)));
     }
   };
   const auto size = static_cast<std::size_t>(out.numel());
@@ -49,8 +55,10 @@ void RankTrainer::load(const std::string& name, std::int64_t first, at::Tensor& 
     out.copy_(at::from_blob(values.data(), out.sizes(), at::TensorOptions(at::kLong)));
     return;
   }
-  // Memory that a GPU reads by itself: the host goes on, and LibTorch keeps it until it has been read.
-  const at::Tensor values = at::empty(out.sizes(), at::TensorOptions(at::kLong).pinned_memory(true));
+  // Memory that a GPU reads by itself: the host goes on, and LibTorch keeps it until it has been
+  // read.
+  const at::Tensor values =
+      at::empty(out.sizes(), at::TensorOptions(at::kLong).pinned_memory(true));
   fill({values.mutable_data_ptr<std::int64_t>(), size});
   out.copy_(values, /*non_blocking=*/true);
 }
@@ -123,7 +131,8 @@ StepReport RankTrainer::judged(double norm_sq) {
 void RankTrainer::find_bad_op() {
   const Program& program = plan_.program();
   executor_.hooks().result = [&](const ProgramOp& op, Microbatch mb, const at::Tensor& result) {
-    if (!at::isFloatingType(result.scalar_type()) || at::isfinite(result).all().item<bool>()) return;
+    if (!at::isFloatingType(result.scalar_type()) || at::isfinite(result).all().item<bool>())
+      return;
     const std::string& module = program.modules[static_cast<std::size_t>(op.module)];
     throw BackendError("step " + std::to_string(steps_done_) + ": " + op_name(op.kind, op.part) +
                        (module.empty() ? "" : " of " + module) +

@@ -17,19 +17,19 @@
 namespace trainyard {
 
 struct StepReport {
-  std::int64_t step = 0;              // counts from 1
-  std::optional<double> loss;         // mean over predicted tokens; on ranks of the last stage
-  double gradient_norm = 0;           // before clipping
+  std::int64_t step = 0;       // counts from 1
+  std::optional<double> loss;  // mean over predicted tokens; on ranks of the last stage
+  double gradient_norm = 0;    // before clipping
   double learning_rate = 0;
-  bool updated = true;                // false: the gradients were not finite
+  bool updated = true;  // false: the gradients were not finite
   double loss_scale = 1;
-  Seconds seconds = 0;                // that the step took on this rank
+  Seconds seconds = 0;  // that the step took on this rank
 };
 
 /// What a rank has run, and what is known since.
 struct StepRun {
-  bool is_void = false;            // it began with weights that have been corrected since: it is to run again
-  std::vector<TraceRow> rows;      // if asked for
+  bool is_void = false;  // it began with weights that have been corrected since: it is to run again
+  std::vector<TraceRow> rows;  // if asked for
   /// Steps that are settled now. The one that has run, or, where steps are validated late
   /// (engine/program/post_validation.h), the one before.
   std::optional<StepReport> settled;
@@ -38,13 +38,13 @@ struct StepRun {
 class RankTrainer {
  public:
   /// Throws ConfigError where this version cannot train the study, BackendError where a peer fails.
-  RankTrainer(const Program& program, const Graph& model, const Study& study, const Samples& samples,
-              std::int64_t rank, Device& device, Transport& transport);
+  RankTrainer(const Program& program, const Graph& model, const Study& study,
+              const Samples& samples, std::int64_t rank, Device& device, Transport& transport);
 
   /// The next step, or the same one again where the last run of it was void.
   StepRun step();
-  /// Validates the step that waits for it, if one does, and corrects what it did: weights and state are then those
-  /// of steps_done(). All ranks call it.
+  /// Validates the step that waits for it, if one does, and corrects what it did: weights and state
+  /// are then those of steps_done(). All ranks call it.
   std::optional<StepReport> settle();
   /// From now on steps are valid, whatever the gradients: for ranks that have no peers to ask.
   void assume_valid() { assumes_valid_ = true; }

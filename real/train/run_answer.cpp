@@ -45,24 +45,27 @@ nlohmann::ordered_json answer_json(const TrainingPlan& plan, const RankTrainer& 
   return json;
 }
 
-std::string answer_text(const TrainingPlan& plan, const RankTrainer& trainer, const RunTotals& totals,
-                        const nlohmann::ordered_json& json) {
-  std::string text = format("%s in %s: loss %s, %.0f tokens/s\n", plural(trainer.steps_done(), "step").c_str(),
-                            plain_text(plan.out).c_str(),
-                            totals.loss ? std::to_string(*totals.loss).c_str() : "not trained further",
-                            json["tokens_per_s"].get<double>());
+std::string answer_text(const TrainingPlan& plan, const RankTrainer& trainer,
+                        const RunTotals& totals, const nlohmann::ordered_json& json) {
+  std::string text =
+      format("%s in %s: loss %s, %.0f tokens/s\n", plural(trainer.steps_done(), "step").c_str(),
+             plain_text(plan.out).c_str(),
+             totals.loss ? std::to_string(*totals.loss).c_str() : "not trained further",
+             json["tokens_per_s"].get<double>());
   if (totals.steps > 0) {
-    text += format("%s of the model per rank, MFU %.1f %% of the peak in profile %s\n",
-                   flop_rate_text(json["tflops_per_gpu"].get<double>() * 1e12).c_str(), 100 * json["mfu"].get<double>(),
-                   plain_text(plan.prepared.hardware.name).c_str());
+    text +=
+        format("%s of the model per rank, MFU %.1f %% of the peak in profile %s\n",
+               flop_rate_text(json["tflops_per_gpu"].get<double>() * 1e12).c_str(),
+               100 * json["mfu"].get<double>(), plain_text(plan.prepared.hardware.name).c_str());
   }
   if (json.contains("repeated_steps")) {
     text += format("steps run again, behind one that was clipped or not finite: %lld\n",
                    static_cast<long long>(trainer.repeated()));
   }
   if (totals.skipped > 0) {
-    text += format("steps without an update, since their scaled gradients overflowed: %lld of %lld\n",
-                   static_cast<long long>(totals.skipped), static_cast<long long>(totals.steps));
+    text +=
+        format("steps without an update, since their scaled gradients overflowed: %lld of %lld\n",
+               static_cast<long long>(totals.skipped), static_cast<long long>(totals.steps));
   }
   return text + "program " + plan.digest + "\n";
 }
@@ -78,8 +81,10 @@ void write_answer(const TrainingPlan& plan, bool as_json, const RankTrainer& tra
                   const RunTotals& totals) {
   const nlohmann::ordered_json json = answer_json(plan, trainer, totals);
   write_file(plan.out + "/summary.json", json.dump(2) + "\n");
-  if (as_json) print_answer(json.dump(2) + "\n");
-  else print_text(answer_text(plan, trainer, totals, json));
+  if (as_json)
+    print_answer(json.dump(2) + "\n");
+  else
+    print_text(answer_text(plan, trainer, totals, json));
 }
 
 }  // namespace trainyard

@@ -14,7 +14,7 @@ double tokens_per_step(const Study& study);
 
 /// Of this start of the run.
 struct RunTotals {
-  std::int64_t steps = 0;  // runs of a step that was void are not counted
+  std::int64_t steps = 0;    // runs of a step that was void are not counted
   std::int64_t skipped = 0;  // of them: without an update, since the scaled gradients overflowed
   Seconds seconds = 0;
   std::optional<double> loss;       // of the last step

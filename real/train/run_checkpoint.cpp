@@ -40,7 +40,8 @@ std::vector<BucketPart> parts_of(RankExecutor& executor, const BucketState& buck
 }
 
 /// The elements of `weight` that lie in [begin, end) of the bucket.
-Piece piece_of(const WeightPiece& weight, const BucketPart& part, std::int64_t begin, std::int64_t end) {
+Piece piece_of(const WeightPiece& weight, const BucketPart& part, std::int64_t begin,
+               std::int64_t end) {
   Piece piece;
   piece.tensor = part.prefix + weight.weight;
   piece.dtype = stored_type(part.tensor);
@@ -97,13 +98,15 @@ void fill(const BucketPart& part, const BucketState& bucket, const ReadPiece& re
     if (num_elements(piece) == 0) continue;
     piece.dtype = type;
     const at::Tensor elements = at::empty({num_elements(piece)}, options);
-    read(piece, {static_cast<std::byte*>(elements.mutable_data_ptr()), static_cast<std::size_t>(elements.nbytes())});
+    read(piece, {static_cast<std::byte*>(elements.mutable_data_ptr()),
+                 static_cast<std::size_t>(elements.nbytes())});
     elements_of(weight, part, piece).copy_(elements);
   }
 }
 
 std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
-  return {static_cast<const std::byte*>(tensor.const_data_ptr()), static_cast<std::size_t>(tensor.nbytes())};
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()),
+          static_cast<std::size_t>(tensor.nbytes())};
 }
 
 }  // namespace
@@ -164,15 +167,19 @@ void load_checkpoint(const Checkpoint& checkpoint, RankTrainer& trainer) {
   const std::int64_t batch = trainer.study().training.global_batch;
   std::int64_t samples = 0;
   if (__builtin_mul_overflow(info.step, batch, &samples) || info.samples != samples) {
-    throw ConfigError(checkpoint.path() + ": written after " + std::to_string(info.samples) + " samples in " +
-                      std::to_string(info.step) + " steps, which training.global_batch " +
-                      std::to_string(batch) + " does not continue");
+    throw ConfigError(checkpoint.path() + ": written after " + std::to_string(info.samples) +
+                      " samples in " + std::to_string(info.step) +
+                      " steps, which training.global_batch " + std::to_string(batch) +
+                      " does not continue");
   }
   if (info.seed != static_cast<std::uint64_t>(trainer.study().training.seed)) {
-    throw ConfigError(checkpoint.path() + ": written with training.seed " + std::to_string(info.seed) +
-                      ", the study says " + std::to_string(trainer.study().training.seed));
+    throw ConfigError(checkpoint.path() + ": written with training.seed " +
+                      std::to_string(info.seed) + ", the study says " +
+                      std::to_string(trainer.study().training.seed));
   }
-  const auto read = [&](const Piece& piece, std::span<std::byte> out) { checkpoint.read(piece, out); };
+  const auto read = [&](const Piece& piece, std::span<std::byte> out) {
+    checkpoint.read(piece, out);
+  };
   load_weights(read, trainer);
   RankExecutor& executor = trainer.executor();
   for (const BucketState& bucket : executor.plan().buckets()) {
@@ -183,7 +190,8 @@ void load_checkpoint(const Checkpoint& checkpoint, RankTrainer& trainer) {
   const TrainingState state = read_training_state(info, checkpoint.path() + "/" + kIndexName,
                                                   {info.step, trainer.loss_scale().value(), 0});
   trainer.resume_at(info.step, state.updates);
-  if (trainer.loss_scale().dynamic()) trainer.loss_scale().resume(state.loss_scale, state.good_steps);
+  if (trainer.loss_scale().dynamic())
+    trainer.loss_scale().resume(state.loss_scale, state.good_steps);
 }
 
 }  // namespace trainyard

@@ -25,8 +25,8 @@ using ReadPiece = std::function<void(const Piece&, std::span<std::byte>)>;
 /// All weights of the rank, from wherever `read` has them.
 void load_weights(const ReadPiece& read, RankTrainer& trainer);
 
-/// Weights, optimizer state, loss scale and position of the run that wrote it. Throws ConfigError where
-/// the checkpoint is of another model or another global batch.
+/// Weights, optimizer state, loss scale and position of the run that wrote it. Throws ConfigError
+/// where the checkpoint is of another model or another global batch.
 void load_checkpoint(const Checkpoint& checkpoint, RankTrainer& trainer);
 
 }  // namespace trainyard

@@ -43,7 +43,8 @@ void remove_checkpoints(const std::string& folder) {
 void say_what_is_passed_over(const ResumePoint& point) {
   std::vector<std::string> warnings;
   for (const std::string& name : point.passed_over) {
-    warnings.push_back("checkpoint " + name + " was never completed; the run goes on from step " + std::to_string(point.step));
+    warnings.push_back("checkpoint " + name + " was never completed; the run goes on from step " +
+                       std::to_string(point.step));
   }
   print_warnings(warnings);
 }
@@ -65,13 +66,17 @@ void RunFolder::prepare(const TrainingPlan& plan, const TrainOptions& options) {
   remove_drafts();
   const bool holds_run = fs::exists(folder_ + "/losses.csv") || fs::exists(checkpoint_folder(plan));
   if (holds_run && !options.overwrite) {
-    throw ConfigError(folder_ + ": holds a run; say --resume to go on with it, --overwrite to begin again, or "
-                      "another --out");
+    throw ConfigError(
+        folder_ +
+        ": holds a run; say --resume to go on with it, --overwrite to begin again, or "
+        "another --out");
   }
-  const std::vector<std::string> replaced = check_output_folder(folder_, {"train", plan.prepared.study.file}, options.overwrite);
+  const std::vector<std::string> replaced =
+      check_output_folder(folder_, {"train", plan.prepared.study.file}, options.overwrite);
   for (const std::string& file : replaced) {
     // An order that this study reads from there is its own.
-    const bool own_order = fs::path(file).filename() == "schedule.csv" && !plan.prepared.study.schedule.file.empty();
+    const bool own_order =
+        fs::path(file).filename() == "schedule.csv" && !plan.prepared.study.schedule.file.empty();
     if (!own_order) fs::remove(file);
   }
   if (options.overwrite) remove_checkpoints(checkpoint_folder(plan));

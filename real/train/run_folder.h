@@ -13,9 +13,9 @@ class RunFolder {
   /// Takes the lock of the folder that `options` names, before anything in it is read.
   explicit RunFolder(const TrainOptions& options);
 
-  /// Refuses (ConfigError) a folder that holds a run, unless that is to be resumed or overwritten, or anything that another
-  /// command or nobody of ours wrote; else makes it ready. What a run that is resumed has there stays until its checkpoint is
-  /// loaded. Drafts of a run that died go.
+  /// Refuses (ConfigError) a folder that holds a run, unless that is to be resumed or overwritten,
+  /// or anything that another command or nobody of ours wrote; else makes it ready. What a run that
+  /// is resumed has there stays until its checkpoint is loaded. Drafts of a run that died go.
   void prepare(const TrainingPlan& plan, const TrainOptions& options);
 
   /// Drafts of ranks that were ended.

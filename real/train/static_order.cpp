@@ -19,22 +19,25 @@ namespace {
 constexpr int kDraws = 20;
 
 /// An order that has not been tried, "" if draws give none.
-std::string new_order(const Study& study, const ActionTimes& times, const std::set<std::string>& tried,
-                      std::mt19937_64& random) {
+std::string new_order(const Study& study, const ActionTimes& times,
+                      const std::set<std::string>& tried, std::mt19937_64& random) {
   std::string rows = searched_rows(study, durations_of(times, mean_time));
   const PickTime draw = [&](const std::vector<Seconds>& all) { return all[random() % all.size()]; };
-  for (int i = 0; i < kDraws && tried.contains(rows); ++i) rows = searched_rows(study, durations_of(times, draw));
+  for (int i = 0; i < kDraws && tried.contains(rows); ++i)
+    rows = searched_rows(study, durations_of(times, draw));
   return tried.contains(rows) ? "" : rows;
 }
 
 std::string rule_of(std::size_t orders) {
-  return "the fastest of " + std::to_string(orders) + (orders == 1 ? " order" : " orders") + " that train timed";
+  return "the fastest of " + std::to_string(orders) + (orders == 1 ? " order" : " orders") +
+         " that train timed";
 }
 
 }  // namespace
 
 bool tries_orders(const Study& study) {
-  if (!is_searched_schedule(study.schedule.method) || study.schedule.mode == "dynamic") return false;
+  if (!is_searched_schedule(study.schedule.method) || study.schedule.mode == "dynamic")
+    return false;
   return study.origins.at("schedule.rows").kind == Origin::Kind::kDerived;
 }
 
@@ -63,7 +66,8 @@ std::string order_of_run(const std::string& folder, const Study& study) {
     const Study run = prepare(folder + "/study.resolved.yaml", {}).study;
     ScheduleConfig schedule = run.schedule;
     schedule.rows = study.schedule.rows;
-    const bool same = schedule == study.schedule && run.parallel.pipeline == study.parallel.pipeline &&
+    const bool same = schedule == study.schedule &&
+                      run.parallel.pipeline == study.parallel.pipeline &&
                       run.num_microbatches() == study.num_microbatches();
     return same ? run.schedule.rows : "";
   } catch (const ConfigError&) {
@@ -88,10 +92,12 @@ std::string to_text(const OrderTrial& trial) {
 
 OrderTrial order_trial_from(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text);
-  OrderTrial trial{json.at("step").get<double>(), ActionTimes(static_cast<int>(json.at("stages").size()))};
+  OrderTrial trial{json.at("step").get<double>(),
+                   ActionTimes(static_cast<int>(json.at("stages").size()))};
   for (std::size_t stage = 0; stage < trial.times.of_stage.size(); ++stage) {
     for (const auto& phase : json.at("stages")[stage])
-      trial.times.of_stage[stage][static_cast<Phase>(phase[0].get<int>())] = phase[1].get<std::vector<double>>();
+      trial.times.of_stage[stage][static_cast<Phase>(phase[0].get<int>())] =
+          phase[1].get<std::vector<double>>();
   }
   trial.times.transfers = json.at("transfers").get<std::vector<double>>();
   trial.times.sends_by_host = json.at("sends_by_host").get<std::vector<double>>();

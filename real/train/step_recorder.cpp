@@ -68,8 +68,8 @@ void save_steps(const std::string& folder, const Program& program, std::int64_t 
   }
   if (rank != 0) return;
   for (const StepRecorder::Step& step : recorder.steps()) {
-    MeasuredStep& all =
-        machine.steps.emplace_back(MeasuredStep{step.step, step.after_checkpoint, {}, step.after_void});
+    MeasuredStep& all = machine.steps.emplace_back(
+        MeasuredStep{step.step, step.after_checkpoint, {}, step.after_void});
     for (std::int64_t other = 0; other < ranks; ++other) {
       RankTrace one;
       one.rank = other;

@@ -27,7 +27,9 @@ namespace {
 bool drops_in_flash_attention(const Program& program) {
   for (const Segment& segment : program.segments) {
     for (const ProgramOp& op : segment.ops) {
-      if (op.kind == OpKind::kFlashAttention && program.attrs[static_cast<std::size_t>(op.attrs)].rate > 0) return true;
+      if (op.kind == OpKind::kFlashAttention &&
+          program.attrs[static_cast<std::size_t>(op.attrs)].rate > 0)
+        return true;
     }
   }
   return false;
@@ -51,7 +53,8 @@ std::string run_folder(const TrainOptions& options) {
 
 std::string checkpoint_folder(const TrainingPlan& plan) { return plan.out + "/checkpoints"; }
 
-TrainingPlan plan_with_order(const TrainingPlan& plan, const std::string& rows, const std::string& rule) {
+TrainingPlan plan_with_order(const TrainingPlan& plan, const std::string& rows,
+                             const std::string& rule) {
   TrainingPlan out = plan;
   out.prepared.study.schedule.rows = rows;
   out.prepared.study.origins["schedule.rows"] = derived_origin(rule);
@@ -72,14 +75,17 @@ TrainingPlan plan_training(const TrainOptions& options) {
   }
   const std::string kernels = study.training.kernels == KernelSet::kCpu ? "cpu" : "cuda";
   if (!options.device.empty() && options.device != kernels) {
-    throw ConfigError("--device " + options.device + ": the study's training.kernels are " + kernels +
-                      "; its Program is another on other devices");
+    throw ConfigError("--device " + options.device + ": the study's training.kernels are " +
+                      kernels + "; its Program is another on other devices");
   }
   compile_plan(plan);
   if (drops_in_flash_attention(plan.program)) {
-    throw ConfigError(options.study + ": training.dropout: a flash kernel of the cuda set draws a mask of its own, which "
-                      "no other layout and no resumed run would draw again; write training.flash_attention: false, "
-                      "or training.dropout: 0");
+    throw ConfigError(
+        options.study +
+        ": training.dropout: a flash kernel of the cuda set draws a mask of its own, which "
+        "no other layout and no resumed run would draw again; write training.flash_attention: "
+        "false, "
+        "or training.dropout: 0");
   }
   plan.num_ranks = study.parallel.num_ranks();
   plan.out = run_folder(options);
@@ -89,10 +95,12 @@ TrainingPlan plan_training(const TrainOptions& options) {
 void check_devices(const TrainingPlan& plan) {
   if (plan.prepared.study.training.kernels != KernelSet::kCuda) return;
   const int devices = num_cuda_devices();
-  if (devices == 0) throw BackendError("the study is one of GPUs, and this process sees none: " + why_no_cuda());
+  if (devices == 0)
+    throw BackendError("the study is one of GPUs, and this process sees none: " + why_no_cuda());
   if (devices < plan.num_ranks) {
-    throw BackendError("the plan has " + std::to_string(plan.num_ranks) + " ranks and this machine has " +
-                       std::to_string(devices) + " GPUs; start it by torchrun, srun or mpirun on enough of them");
+    throw BackendError("the plan has " + std::to_string(plan.num_ranks) +
+                       " ranks and this machine has " + std::to_string(devices) +
+                       " GPUs; start it by torchrun, srun or mpirun on enough of them");
   }
 }
 
@@ -108,8 +116,10 @@ void check_inputs(const TrainingPlan& plan, const TrainOptions& options) {
 
 void write_plan(const TrainingPlan& plan) {
   const Study& study = plan.prepared.study;
-  write_file(plan.out + "/study.resolved.yaml", marked_yaml(resolved_study_text(study), {"train", study.file}, plan.out));
-  write_file(plan.out + "/program.txt", [&](const auto& sink) { write_text(plan.program, true, sink); });
+  write_file(plan.out + "/study.resolved.yaml",
+             marked_yaml(resolved_study_text(study), {"train", study.file}, plan.out));
+  write_file(plan.out + "/program.txt",
+             [&](const auto& sink) { write_text(plan.program, true, sink); });
 }
 
 }  // namespace trainyard

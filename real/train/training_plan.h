@@ -1,4 +1,5 @@
-// What `trainyard train` is asked for, and the study compiled for it: all that is settled before ranks run.
+// What `trainyard train` is asked for, and the study compiled for it: all that is settled before
+// ranks run.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +23,14 @@ struct TrainingPlan {
   std::int64_t num_ranks = 1;
 };
 
-/// Throws ConfigError where this version cannot train the study, with what would work, and PlanError.
+/// Throws ConfigError where this version cannot train the study, with what would work, and
+/// PlanError.
 TrainingPlan plan_training(const TrainOptions& options);
 
-/// The same study with the order `rows` (schedule/schedule_csv.h) of its searched schedule; `rule`: where that comes from.
-TrainingPlan plan_with_order(const TrainingPlan& plan, const std::string& rows, const std::string& rule);
+/// The same study with the order `rows` (schedule/schedule_csv.h) of its searched schedule; `rule`:
+/// where that comes from.
+TrainingPlan plan_with_order(const TrainingPlan& plan, const std::string& rows,
+                             const std::string& rule);
 
 /// Throws BackendError where this machine alone lacks the GPUs of the plan.
 void check_devices(const TrainingPlan& plan);

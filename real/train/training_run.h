@@ -1,5 +1,5 @@
-// One rank's part of `trainyard train`: from the compiled study to the last step, with checkpoints, losses.csv
-// and traces.
+// One rank's part of `trainyard train`: from the compiled study to the last step, with checkpoints,
+// losses.csv and traces.
 #pragma once
 
 #include <string>
@@ -14,8 +14,9 @@ struct RankEnd {
   std::string kept;  // of rank 0: what is left of it
 };
 
-/// Runs this process's rank to the end. Throws ConfigError and BackendError. Where the run was told to end by a signal:
-/// to the end of the running step, with a checkpoint of it.
-RankEnd run_rank(const TrainingPlan& plan, const TrainOptions& options, const RankEnvironment& environment);
+/// Runs this process's rank to the end. Throws ConfigError and BackendError. Where the run was told
+/// to end by a signal: to the end of the running step, with a checkpoint of it.
+RankEnd run_rank(const TrainingPlan& plan, const TrainOptions& options,
+                 const RankEnvironment& environment);
 
 }  // namespace trainyard

@@ -1,5 +1,5 @@
-// What every command has in common: help, version, exit codes, an answer that reaches its reader or is none, and names that
-// a terminal shows without obeying.
+// What every command has in common: help, version, exit codes, an answer that reaches its reader or
+// is none, and names that a terminal shows without obeying.
 #include "cli/command_line.h"
 
 #include <catch2/catch.hpp>
@@ -21,7 +21,8 @@ struct Answer {
   std::string out, err;
 };
 
-Answer run(const ScratchFolder& folder, std::vector<std::string> words, const std::string& out = "") {
+Answer run(const ScratchFolder& folder, std::vector<std::string> words,
+           const std::string& out = "") {
   words.insert(words.begin(), TRAINYARD);
   ChildProcess process(folder, words, out.empty() ? folder / "stdout" : out);
   const int exit = process.end();
@@ -30,24 +31,30 @@ Answer run(const ScratchFolder& folder, std::vector<std::string> words, const st
 
 const std::string kStudy =
     "model: {family: gpt, layers: 2, hidden: 64, heads: 2, vocab: 100, seq_len: 32}\n"
-    "cluster: {preset: dgx-a100-80g, nodes: 1}\nparallel: {tensor: 2}\ntraining: {global_batch: 8}\n";
+    "cluster: {preset: dgx-a100-80g, nodes: 1}\nparallel: {tensor: 2}\ntraining: {global_batch: "
+    "8}\n";
 
-const std::vector<std::string> kCommands = {"simulate", "compile", "sweep",     "train", "emulate", "validate",
-                                            "solve",    "export",  "calibrate", "list",  "report"};
+const std::vector<std::string> kCommands = {"simulate",  "compile",  "sweep", "train",
+                                            "emulate",   "validate", "solve", "export",
+                                            "calibrate", "list",     "report"};
 
-/// No byte that a terminal acts upon, but the end of a line; nor the bytes of C1 controls and marks of direction.
+/// No byte that a terminal acts upon, but the end of a line; nor the bytes of C1 controls and marks
+/// of direction.
 bool is_plain(const std::string& text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     if ((byte < 0x20 && byte != '\n') || byte == 0x7F) return false;
-    if (byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0) return false;
+    if (byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0)
+      return false;
   }
   return text.find("\xe2\x80\xae") == std::string::npos;
 }
 
 }  // namespace
 
-TEST_CASE("help, of everything and of each command, is answered here, and says how the program is called") {
+TEST_CASE(
+    "help, of everything and of each command, is answered here, and says how the program is "
+    "called") {
   const ScratchFolder folder;
   const Answer all = run(folder, {"--help"});
   CHECK(all.exit == 0);
@@ -63,7 +70,8 @@ TEST_CASE("help, of everything and of each command, is answered here, and says h
     if (command != "solve") CHECK_THAT(one.out, Catch::Contains("Usage: trainyard " + command));
   }
   CHECK_THAT(run(folder, {"help", "solve", "d-hondt"}).out, Catch::Contains("devices"));
-  CHECK_THAT(run(folder, {"calibrate", "--device", "cpu", "--help"}).out, Catch::Contains("--minutes"));
+  CHECK_THAT(run(folder, {"calibrate", "--device", "cpu", "--help"}).out,
+             Catch::Contains("--minutes"));
   CHECK(run(folder, {"help", "nonsense"}).exit == kWrongInput);
   CHECK_THAT(run(folder, {"--version"}).out, Catch::StartsWith("trainyard 0."));
 }
@@ -91,8 +99,9 @@ TEST_CASE("an answer that does not reach its reader is exit 3, of every command"
   const ScratchFolder folder;
   write_text(folder / "study.yaml", kStudy);
   write_text(folder / "sweep.yaml", kStudy + "sweep: {parallel.tensor: [1, 2]}\n");
-  write_text(folder / "cases.yaml", "- {id: a, source: s, model: gpt2, cluster: {preset: dgx-a100-80g, nodes: 1}, "
-                                    "training: {global_batch: 8}, measured: {iteration_time_s: 1}}\n");
+  write_text(folder / "cases.yaml",
+             "- {id: a, source: s, model: gpt2, cluster: {preset: dgx-a100-80g, nodes: 1}, "
+             "training: {global_batch: 8}, measured: {iteration_time_s: 1}}\n");
   write_text(folder / "problem.yaml", "problem: d-hondt\ndevices: 4\ncosts: [1, 2]\n");
   REQUIRE(run(folder, {"simulate", folder / "study.yaml", "--out", folder / "out"}).exit == 0);
   const std::vector<std::vector<std::string>> commands = {
@@ -117,7 +126,8 @@ TEST_CASE("an answer that does not reach its reader is exit 3, of every command"
     CHECK(full.exit == kBackendFailed);
     CHECK_THAT(full.err, Catch::Contains("cannot write the answer to stdout"));
     // What prints as it goes finds out at its end, when the system's reason is no more to be had.
-    const bool at_once = words[0] == "simulate" || words[0] == "sweep" || words[0] == "validate" || words[0] == "solve";
+    const bool at_once = words[0] == "simulate" || words[0] == "sweep" || words[0] == "validate" ||
+                         words[0] == "solve";
     if (at_once) CHECK_THAT(full.err, Catch::Contains("stdout: No space left on device"));
   }
 }
@@ -125,15 +135,23 @@ TEST_CASE("an answer that does not reach its reader is exit 3, of every command"
 TEST_CASE("names are shown, not obeyed") {
   const ScratchFolder folder;
   // A colour, a bell, a new line, C1's CSI, and a mark that turns what follows around.
-  const std::string evil = "x\x1b[31m\a\nfits\xc2\x9b" "2J\xe2\x80\xaey";
+  const std::string evil =
+      "x\x1b[31m\a\nfits\xc2\x9b"
+      "2J\xe2\x80\xaey";
   const std::string in_yaml = "\"x\\e[31m\\a\\nfits\\x9b2J\\u202ey\"";
-  write_text(folder / "named.yaml", "model: {family: gpt, name: " + in_yaml + ", layers: 2, hidden: 64, heads: 2, vocab: 100, seq_len: 32}\n"
-             "cluster: {preset: dgx-a100-80g, nodes: 1}\nparallel: {tensor: 2}\ntraining: {global_batch: 8}\n");
+  write_text(folder / "named.yaml",
+             "model: {family: gpt, name: " + in_yaml +
+                 ", layers: 2, hidden: 64, heads: 2, vocab: 100, seq_len: 32}\n"
+                 "cluster: {preset: dgx-a100-80g, nodes: 1}\nparallel: {tensor: 2}\ntraining: "
+                 "{global_batch: 8}\n");
   write_text(folder / evil, kStudy + in_yaml + ": 1\n");
-  write_text(folder / ("sweep" + evil), kStudy + "sweep: {model: [{family: gpt, name: " + in_yaml + ", layers: 2, hidden: 64, heads: 2, "
-             "vocab: 100, seq_len: 32}]}\n");
-  write_text(folder / "cases.yaml", "- {id: " + in_yaml + ", source: " + in_yaml + ", model: gpt2, cluster: {preset: dgx-a100-80g, nodes: 1}, "
-                                    "training: {global_batch: 8}, measured: {iteration_time_s: 1}}\n");
+  write_text(folder / ("sweep" + evil), kStudy + "sweep: {model: [{family: gpt, name: " + in_yaml +
+                                            ", layers: 2, hidden: 64, heads: 2, "
+                                            "vocab: 100, seq_len: 32}]}\n");
+  write_text(folder / "cases.yaml",
+             "- {id: " + in_yaml + ", source: " + in_yaml +
+                 ", model: gpt2, cluster: {preset: dgx-a100-80g, nodes: 1}, "
+                 "training: {global_batch: 8}, measured: {iteration_time_s: 1}}\n");
   fs::create_directory(folder / ("out" + evil));
   const std::vector<std::vector<std::string>> commands = {
       {"simulate", folder / "named.yaml"},
@@ -170,16 +188,22 @@ TEST_CASE("names of presets and profiles lead nowhere") {
   fs::create_directory(folder / "studies");
   fs::rename(folder / "study.yaml", folder / "studies/study.yaml");
   for (const std::string path : {"../mine", "./mine", "mine/..", "/etc/passwd"}) {
-    for (const std::string key : {"cluster.preset", "model.preset", "framework.name", "framework", "cluster.intra.kind"}) {
+    for (const std::string key :
+         {"cluster.preset", "model.preset", "framework.name", "framework", "cluster.intra.kind"}) {
       CAPTURE(key, path);
-      const Answer answer = run(folder, {"simulate", folder / "studies/study.yaml", "--set", key + "=" + path});
+      const Answer answer =
+          run(folder, {"simulate", folder / "studies/study.yaml", "--set", key + "=" + path});
       CHECK(answer.exit == kWrongInput);
       CHECK_THAT(answer.err, Catch::Contains(key.substr(0, key.find('.'))));
       CHECK_THAT(answer.err, !Catch::Contains("cannot open") && !Catch::Contains("No such file"));
     }
   }
-  const Answer preset = run(folder, {"simulate", folder / "studies/study.yaml", "--set", "cluster.preset=../mine"});
-  CHECK_THAT(preset.err, Catch::Contains("study.yaml:2:19: cluster.preset: the name of a preset takes no path, got '../mine'"));
+  const Answer preset =
+      run(folder, {"simulate", folder / "studies/study.yaml", "--set", "cluster.preset=../mine"});
+  CHECK_THAT(
+      preset.err,
+      Catch::Contains(
+          "study.yaml:2:19: cluster.preset: the name of a preset takes no path, got '../mine'"));
 }
 
 }  // namespace trainyard

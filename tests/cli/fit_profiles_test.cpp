@@ -18,8 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Profiles of devices and links and the error of memory as they ship, one software profile `made`; data_root() while
-/// it lives.
+/// Profiles of devices and links and the error of memory as they ship, one software profile `made`;
+/// data_root() while it lives.
 class MadeRoot {
  public:
   MadeRoot() {

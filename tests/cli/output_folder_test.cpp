@@ -1,5 +1,5 @@
-// --out DIR: what another command, another study or somebody else has there stays, one command at a time writes there, and
-// the files come together or not at all.
+// --out DIR: what another command, another study or somebody else has there stays, one command at a
+// time writes there, and the files come together or not at all.
 #include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 
 const std::string kStudy =
     "model: {family: gpt, layers: 2, hidden: 64, heads: 2, vocab: 100, seq_len: 32}\n"
-    "cluster: {preset: dgx-a100-80g, nodes: 1}\nparallel: {tensor: 2}\ntraining: {global_batch: 8}\n"
+    "cluster: {preset: dgx-a100-80g, nodes: 1}\nparallel: {tensor: 2}\ntraining: {global_batch: "
+    "8}\n"
     "fidelity: analytic\n";
 
 struct Run {
@@ -43,20 +44,24 @@ Run run(const ScratchFolder& folder, std::vector<std::string> words) {
 std::map<std::string, std::string> contents(const std::string& folder) {
   std::map<std::string, std::string> out;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file()) out[entry.path().lexically_relative(folder).string()] = read_text(entry.path());
+    if (entry.is_regular_file())
+      out[entry.path().lexically_relative(folder).string()] = read_text(entry.path());
   }
   return out;
 }
 
 }  // namespace
 
-TEST_CASE("the same command of the same study replaces what it wrote, wherever it is started from") {
+TEST_CASE(
+    "the same command of the same study replaces what it wrote, wherever it is started from") {
   const ScratchFolder folder;
   write_text(folder / "study.yaml", kStudy);
   const std::string out = folder / "out";
   REQUIRE(run(folder, {"simulate", folder / "study.yaml", "--out", out}).exit == 0);
   const std::string first = read_text(out + "/program.txt");
-  REQUIRE(run(folder, {"simulate", folder.path() + "/./study.yaml", "--out", out, "--set", "parallel.tensor=1"}).exit == 0);
+  REQUIRE(run(folder, {"simulate", folder.path() + "/./study.yaml", "--out", out, "--set",
+                       "parallel.tensor=1"})
+              .exit == 0);
   CHECK(read_text(out + "/program.txt") != first);
   const auto by = read_written_by(out);
   REQUIRE(by);
@@ -66,7 +71,9 @@ TEST_CASE("the same command of the same study replaces what it wrote, wherever i
   CHECK(run(folder, {"simulate", folder / "study.yaml", "--out", out}).exit == 0);
 }
 
-TEST_CASE("another command, another study and what trainyard did not write are refused, and stay as they are") {
+TEST_CASE(
+    "another command, another study and what trainyard did not write are refused, and stay as they "
+    "are") {
   const ScratchFolder folder;
   write_text(folder / "study.yaml", kStudy);
   write_text(folder / "other.yaml", kStudy);
@@ -82,8 +89,9 @@ TEST_CASE("another command, another study and what trainyard did not write are r
     words.insert(words.end(), {"--out", out});
     const Run refused = run(folder, words);
     CHECK(refused.exit == kWrongInput);
-    CHECK_THAT(refused.err, Catch::Contains("holds what trainyard simulate wrote of '../study.yaml'") &&
-                                Catch::Contains("--overwrite"));
+    CHECK_THAT(refused.err,
+               Catch::Contains("holds what trainyard simulate wrote of '../study.yaml'") &&
+                   Catch::Contains("--overwrite"));
     CHECK(contents(out) == before);
   }
   write_text(out + "/notes.txt", "mine");
@@ -93,11 +101,14 @@ TEST_CASE("another command, another study and what trainyard did not write are r
   // Files that are called as ours are, and say nothing of who wrote them.
   fs::create_directory(folder / "model");
   write_text(folder / "model/summary.json", "{}");
-  CHECK(run(folder, {"simulate", folder / "study.yaml", "--out", folder / "model"}).exit == kWrongInput);
+  CHECK(run(folder, {"simulate", folder / "study.yaml", "--out", folder / "model"}).exit ==
+        kWrongInput);
   CHECK(read_text(folder / "model/summary.json") == "{}");
 }
 
-TEST_CASE("option --overwrite removes what trainyard wrote, and neither what it did not nor checkpoints") {
+TEST_CASE(
+    "option --overwrite removes what trainyard wrote, and neither what it did not nor "
+    "checkpoints") {
   const ScratchFolder folder;
   write_text(folder / "study.yaml", kStudy);
   const std::string out = folder / "out";
@@ -121,9 +132,12 @@ TEST_CASE("option --overwrite removes what trainyard wrote, and neither what it 
 TEST_CASE("sweeps, validations and fits know their folders too") {
   const ScratchFolder folder;
   write_text(folder / "sweep.yaml", kStudy + "sweep: {parallel.tensor: [1, 2]}\n");
-  write_text(folder / "cases.yaml", "- {id: a, source: s, " + std::string("model: gpt2, cluster: {preset: dgx-a100-80g, nodes: 1}, "
-             "training: {global_batch: 8}, measured: {iteration_time_s: 1}}\n"));
-  const std::vector<std::vector<std::string>> commands = {{"sweep", folder / "sweep.yaml"}, {"validate", folder / "cases.yaml"}};
+  write_text(folder / "cases.yaml",
+             "- {id: a, source: s, " +
+                 std::string("model: gpt2, cluster: {preset: dgx-a100-80g, nodes: 1}, "
+                             "training: {global_batch: 8}, measured: {iteration_time_s: 1}}\n"));
+  const std::vector<std::vector<std::string>> commands = {{"sweep", folder / "sweep.yaml"},
+                                                          {"validate", folder / "cases.yaml"}};
   for (std::size_t i = 0; i < commands.size(); ++i) {
     std::vector<std::string> words = commands[i];
     CAPTURE(words[0]);
@@ -141,7 +155,9 @@ TEST_CASE("sweeps, validations and fits know their folders too") {
   }
 }
 
-TEST_CASE("a folder in which a command writes is refused by another, with who it is; readers do not care") {
+TEST_CASE(
+    "a folder in which a command writes is refused by another, with who it is; readers do not "
+    "care") {
   const ScratchFolder folder;
   write_text(folder / "study.yaml", kStudy);
   const std::string out = folder / "out";
@@ -149,10 +165,12 @@ TEST_CASE("a folder in which a command writes is refused by another, with who it
   const auto before = contents(out);
   {
     const FolderLock held(out);
-    const Run refused = run(folder, {"simulate", folder / "study.yaml", "--out", out, "--overwrite"});
+    const Run refused =
+        run(folder, {"simulate", folder / "study.yaml", "--out", out, "--overwrite"});
     CHECK(refused.exit == kWrongInput);
     CAPTURE(refused.err);
-    CHECK_THAT(refused.err, Catch::Contains("process " + std::to_string(getpid()) + " (") && Catch::Contains("is writing in this folder"));
+    CHECK_THAT(refused.err, Catch::Contains("process " + std::to_string(getpid()) + " (") &&
+                                Catch::Contains("is writing in this folder"));
     CHECK(contents(out) == before);
     CHECK(run(folder, {"report", out}).exit == 0);
   }
@@ -195,7 +213,9 @@ TEST_CASE("what a command that died left there goes; one that is refused leaves 
   CHECK(run(folder, {"simulate", folder / "study.yaml", "--out", out}).exit == kWrongInput);
   CHECK_FALSE(fs::exists(out + "/program.txt.part4711"));
   CHECK(fs::exists(out + "/program.txt.part-of-mine"));
-  CHECK(run(folder, {"simulate", folder / "study.yaml", "--set", "parallel.tensor=3", "--out", folder / "a/b"}).exit == kWrongInput);
+  CHECK(run(folder, {"simulate", folder / "study.yaml", "--set", "parallel.tensor=3", "--out",
+                     folder / "a/b"})
+            .exit == kWrongInput);
   CHECK_FALSE(fs::exists(folder / "a"));
 }
 
@@ -206,18 +226,22 @@ TEST_CASE("a disk that fills up leaves the files of the run before, all of them"
   REQUIRE(run(folder, {"simulate", folder / "study.yaml", "--out", out}).exit == 0);
   const auto before = contents(out);
   // Stands for a full disk: study.resolved.yaml is smaller than 8 KiB, what comes after it is not.
-  const std::string command = "ulimit -f 16; trap '' XFSZ; exec " TRAINYARD " simulate " + (folder / "study.yaml") + " --out " + out;
+  const std::string command = "ulimit -f 16; trap '' XFSZ; exec " TRAINYARD " simulate " +
+                              (folder / "study.yaml") + " --out " + out;
   ChildProcess process(folder, {"/bin/sh", "-c", command});
   CHECK(process.end() == kBackendFailed);
-  CHECK_THAT(process.err(), Catch::Contains("cannot write " + out) && Catch::Contains("File too large"));
+  CHECK_THAT(process.err(),
+             Catch::Contains("cannot write " + out) && Catch::Contains("File too large"));
   CHECK(contents(out) == before);
 }
 
 TEST_CASE("calibrate replaces no file that it has not written") {
   const ScratchFolder folder;
-  write_text(folder / "table.csv", "m,k,n,us\n1024,1024,1024,10\n2048,1024,1024,20\n4096,1024,1024,40\n");
+  write_text(folder / "table.csv",
+             "m,k,n,us\n1024,1024,1024,10\n2048,1024,1024,20\n4096,1024,1024,40\n");
   write_text(folder / "mine.yaml", "a: study\n");
-  const std::vector<std::string> words = {"calibrate", "--kernels", folder / "table.csv", "--like", "h100-sxm-80g", "--out"};
+  const std::vector<std::string> words = {"calibrate", "--kernels",    folder / "table.csv",
+                                          "--like",    "h100-sxm-80g", "--out"};
   const auto with = [&](const std::string& out) {
     std::vector<std::string> all = words;
     all.push_back(folder / out);

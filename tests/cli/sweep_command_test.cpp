@@ -270,7 +270,8 @@ TEST_CASE("the terminal's tables take the unit of each value") {
   }
   const std::string text = sweep_text(table, 10);
   CAPTURE(text);
-  for (const char* words : {" 18.587 min ", " 65.200 ms ", " 168.8 TFLOP/s ", " 40.90 GFLOP/s ", " 60.00 GiB ", " 3.000 MiB "})
+  for (const char* words : {" 18.587 min ", " 65.200 ms ", " 168.8 TFLOP/s ", " 40.90 GFLOP/s ",
+                            " 60.00 GiB ", " 3.000 MiB "})
     CHECK(text.find(words) != std::string::npos);
   CHECK(text.find("GPU") == std::string::npos);
 }

@@ -85,7 +85,9 @@ TEST_CASE(
       {{"parallel.pipeline=4", full, two, "parallel.d2d_buffer=1 MiB"}, false, true},
       {{"parallel.pipeline=4", full, two, "parallel.d2d_buffer=1 MiB", gpipe}, false, false},
       // One boundary lies between nodes then, where there are buffers to send from.
-      {{"parallel.pipeline=4", full, two, "parallel.d2d_buffer=1 MiB", "parallel.placement=PDT"}, false, true},
+      {{"parallel.pipeline=4", full, two, "parallel.d2d_buffer=1 MiB", "parallel.placement=PDT"},
+       false,
+       true},
       {{"training.precision=fp16"}, true, true},
   };
   Compiler compiler;

@@ -18,7 +18,8 @@ namespace trainyard {
 
 namespace {
 
-constexpr const char* kModel = "model: {family: gpt, layers: 2, hidden: 256, heads: 8, vocab: 512, seq_len: 64}\n";
+constexpr const char* kModel =
+    "model: {family: gpt, layers: 2, hidden: 256, heads: 8, vocab: 512, seq_len: 64}\n";
 
 Seconds step_of(const std::string& study) {
   const auto answer = simulate(prepare_text(study), RunOptions{});
@@ -32,7 +33,8 @@ TEST_CASE("every preset simulates a small GPT, on one node and on two") {
   for (const std::string& name : yaml_names(source_root() + "/topologies")) {
     CAPTURE(name);
     if (name == kLocalCluster) continue;
-    const std::string rest = "training: {global_batch: 1152, precision: fp16}\nfidelity: analytic\n";
+    const std::string rest =
+        "training: {global_batch: 1152, precision: fp16}\nfidelity: analytic\n";
     const Seconds one = step_of(kModel + ("cluster: {preset: " + name + ", nodes: 1}\n") + rest);
     const Seconds two = step_of(kModel + ("cluster: {preset: " + name + ", nodes: 2}\n") + rest);
     CHECK(one > 0);
@@ -49,8 +51,8 @@ TEST_CASE("a study and its resolved text state the same sources") {
     REQUIRE(std::holds_alternative<Simulation>(answer));
     std::vector<std::string> lines;
     for (const SourceEntry& entry : std::get<Simulation>(answer).summary.sources) {
-      lines.push_back(entry.name + " | " + entry.kind + " | " + entry.used_for + " | " + entry.note +
-                      (entry.extrapolated ? " | extrapolated" : ""));
+      lines.push_back(entry.name + " | " + entry.kind + " | " + entry.used_for + " | " +
+                      entry.note + (entry.extrapolated ? " | extrapolated" : ""));
     }
     return lines;
   };
@@ -68,8 +70,11 @@ TEST_CASE("a study and its resolved text state the same sources") {
   for (const std::string& name : yaml_names(source_root() + "/topologies")) {
     CAPTURE(name);
     if (name == kLocalCluster) continue;
-    const std::string cluster = "cluster: {preset: " + name + ", nodes: 2}\nparallel: {pipeline: 2}\n";
-    check_same(prepare_text(kModel + cluster + "training: {global_batch: 1152, precision: fp16}\nfidelity: analytic\n"));
+    const std::string cluster =
+        "cluster: {preset: " + name + ", nodes: 2}\nparallel: {pipeline: 2}\n";
+    check_same(
+        prepare_text(kModel + cluster +
+                     "training: {global_batch: 1152, precision: fp16}\nfidelity: analytic\n"));
   }
 }
 
@@ -81,7 +86,8 @@ TEST_CASE("the cluster of every published run reads, each spelling of it once") 
     std::string text;
     for (const std::string& key : cluster.keys()) {
       const YamlNode value = cluster.at(key);
-      text += (text.empty() ? "" : ", ") + key + ": " + (value.is_null() ? "null" : value.as_string());
+      text +=
+          (text.empty() ? "" : ", ") + key + ": " + (value.is_null() ? "null" : value.as_string());
     }
     const std::int64_t gpus = cluster.at("gpus").as_integer();
     // What differs between runs of one machine is their number of GPUs.
@@ -89,21 +95,26 @@ TEST_CASE("the cluster of every published run reads, each spelling of it once") 
     machine.erase(machine.find("gpus: "), machine.find(", gpus_per_node") - machine.find("gpus: "));
     if (!seen.insert(machine).second) continue;
     CAPTURE(text);
-    CHECK(step_of(kModel + ("cluster: {" + text + "}\ntraining: {global_batch: " + std::to_string(gpus) +
-                            ", precision: fp16}\nfidelity: analytic\n")) > 0);
+    CHECK(step_of(kModel +
+                  ("cluster: {" + text + "}\ntraining: {global_batch: " + std::to_string(gpus) +
+                   ", precision: fp16}\nfidelity: analytic\n")) > 0);
   }
   CHECK(seen.size() >= 25);
 }
 
 TEST_CASE("GPUs of one NVLink domain stay on NVLink, whatever their hosts") {
-  const std::string rest = "parallel: {tensor: 8}\ntraining: {global_batch: 8, precision: bf16}\nfidelity: analytic\n";
+  const std::string rest =
+      "parallel: {tensor: 8}\ntraining: {global_batch: 8, precision: bf16}\nfidelity: analytic\n";
   const std::string words =
-      "gpu: gb200-186g, gpus: 8, gpus_per_node: 4, intra: nvlink, inter: infiniband, inter_gbit_per_s_per_node: 1600";
+      "gpu: gb200-186g, gpus: 8, gpus_per_node: 4, intra: nvlink, inter: infiniband, "
+      "inter_gbit_per_s_per_node: 1600";
   const Seconds apart = step_of(kModel + ("cluster: {" + words + "}\n") + rest);
-  const Seconds together = step_of(kModel + ("cluster: {" + words + ", nvlink_domain: 72}\n") + rest);
+  const Seconds together =
+      step_of(kModel + ("cluster: {" + words + ", nvlink_domain: 72}\n") + rest);
   CHECK(together < apart);
   // The same GPUs of the preset.
-  CHECK(step_of(kModel + std::string("cluster: {preset: gb200-nvl72, devices: 8}\n") + rest) == Approx(together));
+  CHECK(step_of(kModel + std::string("cluster: {preset: gb200-nvl72, devices: 8}\n") + rest) ==
+        Approx(together));
 }
 
 }  // namespace trainyard

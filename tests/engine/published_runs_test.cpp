@@ -35,14 +35,18 @@ TEST_CASE("the nine rows of SC'21 Table 1 are predicted within 15 % each") {
   CHECK(rows == 9);
 }
 
-TEST_CASE("published runs fit in memory, or may, and the known error of memory is that of their validation") {
+TEST_CASE(
+    "published runs fit in memory, or may, and the known error of memory is that of their "
+    "validation") {
   std::vector<std::string> warnings;
   const StudyResolvers resolvers = make_resolvers(source_root(), warnings);
   std::vector<CaseOutcome> outcomes;
   for (const PublishedCase& one : read_cases(source_root() + "/calibrate/published/runs.yaml")) {
     // Those of memory, and of the frameworks whose runs were nearest to the limit.
     const CaseFacts& facts = one.facts;
-    if (!facts.peak_memory_gib && facts.framework != "megatron-deepspeed" && facts.framework != "nemo") continue;
+    if (!facts.peak_memory_gib && facts.framework != "megatron-deepspeed" &&
+        facts.framework != "nemo")
+      continue;
     Prediction prediction = predict_case(one, {}, resolvers);
     if (prediction.skipped.empty()) {
       INFO(facts.id << ": " << prediction.peak_memory_gib << " GiB");

@@ -1,6 +1,6 @@
-// 500 plans drawn at random end in a result or a reason: no crash, no violation (verify() and check()
-// abort), nothing implausible. And what must not change a result does not: folding, running twice,
-// where the ranks are placed. bench/random_plans.cpp draws 10,000 of them.
+// 500 plans drawn at random end in a result or a reason: no crash, no violation (verify() and
+// check() abort), nothing implausible. And what must not change a result does not: folding, running
+// twice, where the ranks are placed. bench/random_plans.cpp draws 10,000 of them.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -55,7 +55,8 @@ TEST_CASE("a random plan has the same result without folding, and when it runs a
     const Outcome again = run_study(yaml);
     REQUIRE(whole.simulation);
     REQUIRE(again.simulation);
-    const Summary &a = folded.simulation->summary, &b = whole.simulation->summary, &c = again.simulation->summary;
+    const Summary &a = folded.simulation->summary, &b = whole.simulation->summary,
+                  &c = again.simulation->summary;
     CHECK(b.iteration_time == Approx(a.iteration_time).epsilon(1e-9).margin(0));
     CHECK(b.hardware_tflops_per_gpu == Approx(a.hardware_tflops_per_gpu).epsilon(1e-9).margin(0));
     CHECK(b.time.compute == Approx(a.time.compute).epsilon(1e-9).margin(0));
@@ -73,7 +74,8 @@ TEST_CASE("placement moves a random plan's ranks, not its Program") {
   for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + 110; ++seed) {
     const std::string yaml = random_study(seed);
     CAPTURE(seed, yaml);
-    // With a buffer for transfers, which ranks share a node is part of the Program (program/transfer_routes.h).
+    // With a buffer for transfers, which ranks share a node is part of the Program
+    // (program/transfer_routes.h).
     if (yaml.find("d2d_buffer") != std::string::npos) continue;
     const Outcome one = run_study(yaml, {"parallel.placement=DPT"});
     const Outcome other = run_study(yaml, {"parallel.placement=TDP"});

@@ -55,7 +55,8 @@ TEST_CASE("published config.json files give the published number of parameters")
   CAPTURE(file);
   const HuggingFaceModel model = read_hugging_face_config(golden(file));
   ModelConfig config = model.config;
-  if (config.attention_window > 0) config.seq_len = config.attention_window;  // Mistral, as far as it can be built
+  if (config.attention_window > 0)
+    config.seq_len = config.attention_window;  // Mistral, as far as it can be built
   CHECK(count_parameters(build_model(config, {})).with_head == count);
   CHECK(model.config.name == golden(file));
 }
@@ -73,7 +74,8 @@ TEST_CASE("absent keys take the defaults of the model type") {
 }
 
 TEST_CASE("a T5's head is tied where its outputs are scaled, as transformers 5 says it") {
-  // transformers 5 writes tie_word_embeddings: true for all; only scale_decoder_outputs tells 1.1 apart.
+  // transformers 5 writes tie_word_embeddings: true for all; only scale_decoder_outputs tells 1.1
+  // apart.
   const auto tied = [](const std::string& keys) {
     return parse(R"({"model_type": "t5", )" + keys + "}").config.tied_embeddings;
   };
@@ -82,9 +84,12 @@ TEST_CASE("a T5's head is tied where its outputs are scaled, as transformers 5 s
   CHECK_FALSE(tied(R"("tie_word_embeddings": false, "scale_decoder_outputs": false)"));
   CHECK_FALSE(tied(R"("tie_word_embeddings": false)"));  // transformers 4
   CHECK(tied(R"("tie_word_embeddings": true)"));
-  CHECK(error_of(R"({"model_type": "t5", "tie_word_embeddings": false, "scale_decoder_outputs": true})") ==
-        "c.json:1:52: scale_decoder_outputs: a head of its own that is scaled is not modelled; expected false where "
-        "tie_word_embeddings is false");
+  CHECK(
+      error_of(
+          R"({"model_type": "t5", "tie_word_embeddings": false, "scale_decoder_outputs": true})") ==
+      "c.json:1:52: scale_decoder_outputs: a head of its own that is scaled is not modelled; "
+      "expected false where "
+      "tie_word_embeddings is false");
 }
 
 TEST_CASE("the base of rotary angles is read where either version of transformers writes it") {
@@ -100,19 +105,25 @@ TEST_CASE("the base of rotary angles is read where either version of transformer
 }
 
 TEST_CASE("rotary angles of another kind are refused") {
-  const auto error = [](const std::string& keys) { return error_of("{\"model_type\": \"llama\",\n " + keys + "}"); };
+  const auto error = [](const std::string& keys) {
+    return error_of("{\"model_type\": \"llama\",\n " + keys + "}");
+  };
   CHECK(error(R"("rope_parameters": {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8})") ==
         "c.json:2:22: rope_parameters.rope_type: 'llama3' is not modelled; expected default");
   CHECK(error(R"("rope_scaling": {"type": "linear", "factor": 2})") ==
         "c.json:2:19: rope_scaling.type: 'linear' is not modelled; expected default");
   CHECK(error(R"("rope_parameters": {"rope_theta": 5e5, "partial_rotary_factor": 0.5})") ==
-        "c.json:2:41: rope_parameters.partial_rotary_factor: rotary embeddings of a part of a head are not modelled; "
+        "c.json:2:41: rope_parameters.partial_rotary_factor: rotary embeddings of a part of a head "
+        "are not modelled; "
         "expected 1");
   CHECK(error(R"("rope_parameters": {"full_attention": {"rope_theta": 5e5}})") ==
-        "c.json:2:22: rope_parameters.full_attention: rotary embeddings that differ from layer to layer are not modelled");
-  CHECK(error(R"("rope_parameters": {"rope_theta": -1})") ==
-        "c.json:2:22: rope_parameters.rope_theta: expected at least 1 and less than 1.0e+12, got -1");
-  CHECK(error(R"("rope_parameters": 3)") == "c.json:2:2: rope_parameters: expected a JSON object, got 3");
+        "c.json:2:22: rope_parameters.full_attention: rotary embeddings that differ from layer to "
+        "layer are not modelled");
+  CHECK(
+      error(R"("rope_parameters": {"rope_theta": -1})") ==
+      "c.json:2:22: rope_parameters.rope_theta: expected at least 1 and less than 1.0e+12, got -1");
+  CHECK(error(R"("rope_parameters": 3)") ==
+        "c.json:2:2: rope_parameters: expected a JSON object, got 3");
 }
 
 TEST_CASE("a sliding window is the model's where its layers have one") {
@@ -125,26 +136,33 @@ TEST_CASE("a sliding window is the model's where its layers have one") {
   CHECK(window(qwen + R"("num_hidden_layers": 29})") == 4096);  // layers from the 28th on
   CHECK(window(qwen + R"("num_hidden_layers": 28})") == 0);
   CHECK(window(qwen + R"("max_window_layers": 0, "num_hidden_layers": 2})") == 4096);
-  CHECK(window(qwen + R"("num_hidden_layers": 2, "layer_types": ["full_attention", "sliding_attention"]})") == 4096);
+  CHECK(window(
+            qwen +
+            R"("num_hidden_layers": 2, "layer_types": ["full_attention", "sliding_attention"]})") ==
+        4096);
   CHECK(window(qwen + R"("num_hidden_layers": 29, "layer_types": ["full_attention"]})") == 0);
 }
 
 TEST_CASE("a window shorter than the sequence is refused, one as long is not") {
-  ModelConfig c = parse(R"({"model_type": "mistral", "sliding_window": 1024, "num_hidden_layers": 1})").config;
+  ModelConfig c =
+      parse(R"({"model_type": "mistral", "sliding_window": 1024, "num_hidden_layers": 1})").config;
   c.seq_len = 1025;
   REQUIRE(find_problem(c));
   CHECK(find_problem(c)->key == "attention_window");
   CHECK(find_problem(c)->problem ==
-        "a window of 1024 tokens is shorter than the 1025 of a sequence, which is not in this version; say a seq_len "
+        "a window of 1024 tokens is shorter than the 1025 of a sequence, which is not in this "
+        "version; say a seq_len "
         "of at most 1024");
   c.seq_len = 1024;
   CHECK_FALSE(find_problem(c));
 }
 
 TEST_CASE("how GPT-2 scales its scores is honoured") {
-  // scores / sqrt(head_dim 64), and of layer i (from 0) / (i + 1): GPT2Attention.scaling in transformers.
+  // scores / sqrt(head_dim 64), and of layer i (from 0) / (i + 1): GPT2Attention.scaling in
+  // transformers.
   const auto scales = [](const std::string& keys) {
-    const Graph graph = build_model(parse(R"({"model_type": "gpt2", "n_layer": 3)" + keys + "}").config, {});
+    const Graph graph =
+        build_model(parse(R"({"model_type": "gpt2", "n_layer": 3)" + keys + "}").config, {});
     std::vector<float> out;
     for (const Op& op : graph.ops) {
       if (op.kind == OpKind::kAttention) out.push_back(op.attrs.scale);
@@ -153,7 +171,8 @@ TEST_CASE("how GPT-2 scales its scores is honoured") {
   };
   CHECK(scales("") == std::vector<float>{0.125F, 0.125F, 0.125F});
   CHECK(scales(R"(, "scale_attn_weights": false)") == std::vector<float>{1, 1, 1});
-  CHECK(scales(R"(, "scale_attn_by_inverse_layer_idx": true)") == std::vector<float>{0.125F, 0.0625F, 0.125F / 3});
+  CHECK(scales(R"(, "scale_attn_by_inverse_layer_idx": true)") ==
+        std::vector<float>{0.125F, 0.0625F, 0.125F / 3});
   CHECK(scales(R"(, "scale_attn_by_inverse_layer_idx": true, "scale_attn_weights": false)") ==
         std::vector<float>{1, 0.5F, 1.0F / 3});
 }
@@ -163,7 +182,8 @@ TEST_CASE("every default is that of transformers") {
   for (const std::string type : {"gpt2", "bert", "roberta", "t5", "llama", "mistral", "qwen2"}) {
     std::string text = "{\"model_type\": \"" + type + "\"";
     for (const HuggingFaceKey& row : hugging_face_keys()) {
-      if (row.model_type != type || row.otherwise.empty() || row.use == KeyUse::kOtherName) continue;
+      if (row.model_type != type || row.otherwise.empty() || row.use == KeyUse::kOtherName)
+        continue;
       text += ", \"" + std::string(row.key) + "\": " + std::string(row.otherwise);
     }
     CAPTURE(text);
@@ -173,17 +193,21 @@ TEST_CASE("every default is that of transformers") {
 }
 
 TEST_CASE("keys that no such model has are named in one warning") {
-  CHECK(parse(R"({"model_type": "gpt2", "n_layer": 2, "torch_dtype": "float32"})").warnings.empty());
-  CHECK(parse("{\"model_type\": \"gpt2\",\n \"rotary\": 1, \"n_layer\": 2, \"logits_scaling\": 8}").warnings ==
-        std::vector<std::string>{"c.json:2:2: left out, since gpt2 has no such keys in transformers 5.23.0: rotary and "
-                                 "logits_scaling"});
+  CHECK(
+      parse(R"({"model_type": "gpt2", "n_layer": 2, "torch_dtype": "float32"})").warnings.empty());
+  CHECK(parse("{\"model_type\": \"gpt2\",\n \"rotary\": 1, \"n_layer\": 2, \"logits_scaling\": 8}")
+            .warnings ==
+        std::vector<std::string>{
+            "c.json:2:2: left out, since gpt2 has no such keys in transformers 5.23.0: rotary and "
+            "logits_scaling"});
 }
 
 TEST_CASE("another name of a key may say the same, and nothing else") {
   CHECK(parse(R"({"model_type": "gpt2", "num_hidden_layers": 12})").config.layers == 12);
   CHECK(error_of(R"({"model_type": "gpt2", "num_hidden_layers": 24})") ==
         "c.json:1:24: num_hidden_layers: another name of n_layer, which is 12, got 24");
-  CHECK(error_of(R"({"model_type": "t5", "feed_forward_proj": "gated-gelu", "dense_act_fn": "silu"})") ==
+  CHECK(error_of(
+            R"({"model_type": "t5", "feed_forward_proj": "gated-gelu", "dense_act_fn": "silu"})") ==
         "c.json:1:57: dense_act_fn: expected gelu_new, that of feed_forward_proj gated-gelu");
 }
 
@@ -197,8 +221,9 @@ TEST_CASE("numbers that a study refuses are refused at their key") {
 }
 
 TEST_CASE("what cannot be built names the key, where it is, and what would work") {
-  CHECK(error_of(R"({"n_layer": 12})") ==
-        "c.json:1:1: model_type: missing; expected gpt2, bert, roberta, t5, llama, mistral or qwen2");
+  CHECK(
+      error_of(R"({"n_layer": 12})") ==
+      "c.json:1:1: model_type: missing; expected gpt2, bert, roberta, t5, llama, mistral or qwen2");
   CHECK(error_of(R"({"model_type": "mamba"})") ==
         "c.json:1:2: model_type: unknown model type 'mamba'; expected gpt2, bert, roberta, t5, "
         "llama, mistral or qwen2");

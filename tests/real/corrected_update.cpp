@@ -10,7 +10,8 @@ namespace {
 class Bucket {
  public:
   Bucket(const UpdateTrial& trial, const BucketNumbers& before, const std::vector<double>& gradient)
-      : trial_(trial), type_(trial.fp32 ? at::kFloat : at::kDouble) {
+      : trial_(trial),
+        type_(trial.fp32 ? at::kFloat : at::kDouble) {
     const auto size = static_cast<std::int64_t>(gradient.size());
     weights_ = tensor(before.weights);
     if (!trial.sgd) first_ = tensor(before.first), second_ = tensor(before.second);

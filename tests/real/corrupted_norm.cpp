@@ -12,7 +12,8 @@ namespace {
 class Corrupted final : public Communicator {
  public:
   Corrupted(std::unique_ptr<Communicator> inner, int number)
-      : inner_(std::move(inner)), left_(number) {}
+      : inner_(std::move(inner)),
+        left_(number) {}
   void all_reduce(at::Tensor& tensor, bool maximum) override {
     inner_->all_reduce(tensor, maximum);
     if (--left_ == 0) tensor.fill_(std::numeric_limits<double>::infinity());
@@ -37,7 +38,9 @@ class Corrupted final : public Communicator {
 class CorruptedTransport final : public Transport {
  public:
   CorruptedTransport(std::unique_ptr<Transport> inner, std::string name, int number)
-      : inner_(std::move(inner)), name_(std::move(name)), number_(number) {}
+      : inner_(std::move(inner)),
+        name_(std::move(name)),
+        number_(number) {}
   std::unique_ptr<Communicator> make(const std::string& name,
                                      const std::vector<std::int64_t>& ranks, int member) override {
     auto made = inner_->make(name, ranks, member);

@@ -9,11 +9,17 @@ namespace {
 std::string model_text(const std::string& family) {
   const std::map<std::string, std::string> models = {
       {"gpt", "{family: gpt, layers: 4, hidden: 32, heads: 4, vocab: 62, seq_len: 8}"},
-      {"llama", "{family: llama, layers: 4, hidden: 32, heads: 8, kv_heads: 4, ffn: 48, vocab: 62, seq_len: 8}"},
+      {"llama",
+       "{family: llama, layers: 4, hidden: 32, heads: 8, kv_heads: 4, ffn: 48, vocab: 62, seq_len: "
+       "8}"},
       {"bert", "{family: bert, layers: 4, hidden: 32, heads: 4, vocab: 62, seq_len: 8}"},
-      {"bert-next", "{family: bert, layers: 4, hidden: 32, heads: 4, vocab: 62, seq_len: 16, next_sentence: true}"},
-      {"t5", "{family: t5, layers: 2, decoder_layers: 2, hidden: 32, heads: 4, head_dim: 8, ffn: 48, vocab: 150, "
-             "seq_len: 16, decoder_seq_len: 8}"}};
+      {"bert-next",
+       "{family: bert, layers: 4, hidden: 32, heads: 4, vocab: 62, seq_len: 16, next_sentence: "
+       "true}"},
+      {"t5",
+       "{family: t5, layers: 2, decoder_layers: 2, hidden: 32, heads: 4, head_dim: 8, ffn: 48, "
+       "vocab: 150, "
+       "seq_len: 16, decoder_seq_len: 8}"}};
   return models.at(family);
 }
 
@@ -50,11 +56,13 @@ std::vector<Layout> all_layouts() {
                       if (ranks == 1 || ranks > 8) continue;
                       if (sequence && tensor == 1) continue;
                       if (zero && data == 1) continue;
-                      if (interleaved != (virtual_stages > 1) || (interleaved && pipeline != 2)) continue;
+                      if (interleaved != (virtual_stages > 1) || (interleaved && pipeline != 2))
+                        continue;
                       const int microbatches = 8 / (data * microbatch);
-                      if (microbatches < 1 || (interleaved && microbatches % pipeline != 0)) continue;
-                      out.push_back({data, tensor, pipeline, virtual_stages, sequence, zero, recompute, microbatch,
-                                     schedule, dropout});
+                      if (microbatches < 1 || (interleaved && microbatches % pipeline != 0))
+                        continue;
+                      out.push_back({data, tensor, pipeline, virtual_stages, sequence, zero,
+                                     recompute, microbatch, schedule, dropout});
                     }
   return out;
 }
@@ -70,8 +78,8 @@ Sets joined(Sets a, const Sets& b) {
 
 std::string parity_study(const std::string& family, const std::string& training) {
   return "model: " + model_text(family) +
-         "\ncluster: {preset: local, ranks: 1}\ntraining: {global_batch: 8, microbatch: 1, " + training +
-         "}\ndata: {path: synthetic}\n";
+         "\ncluster: {preset: local, ranks: 1}\ntraining: {global_batch: 8, microbatch: 1, " +
+         training + "}\ndata: {path: synthetic}\n";
 }
 
 }  // namespace trainyard

@@ -28,7 +28,8 @@ class DeferredDevice final : public HostDevice {
   bool immediate() const override { return false; }
 };
 
-/// Copies what the bucket's part [own_begin, own_end) holds of each weight to its place in the whole.
+/// Copies what the bucket's part [own_begin, own_end) holds of each weight to its place in the
+/// whole.
 void collect(const BucketState& bucket, const at::Tensor& part, double factor,
              std::map<std::string, std::vector<double>>& out) {
   const at::Tensor values = part.to(at::kCPU, at::kDouble).contiguous();
@@ -43,18 +44,20 @@ void collect(const BucketState& bucket, const at::Tensor& part, double factor,
       if (at < bucket.own_begin || at >= bucket.own_end) continue;
       const std::int64_t row = piece.first_row + i / piece.columns;
       const std::int64_t column = piece.first_column + i % piece.columns;
-      whole[static_cast<std::size_t>(row * piece.global_columns + column)] = data[at - bucket.own_begin] * factor;
+      whole[static_cast<std::size_t>(row * piece.global_columns + column)] =
+          data[at - bucket.own_begin] * factor;
     }
   }
 }
 
-/// The noise of an element depends on its weight and its place there alone, as its initial value does.
-/// Their sum is rounded to fp32, so that it is the same whatever the precision of the run.
+/// The noise of an element depends on its weight and its place there alone, as its initial value
+/// does. Their sum is rounded to fp32, so that it is the same whatever the precision of the run.
 void add_noise(RankExecutor& executor, float deviation, std::int64_t seed) {
   for (const BucketState& bucket : executor.plan().buckets()) {
     at::Tensor& weights = executor.values().tensor(bucket.parameter, 0);
     for (const WeightPiece& piece : bucket.pieces) {
-      const PhiloxKey weight_key = philox_key("weight", piece.weight, seed), noise_key = philox_key("noise", piece.weight, seed);
+      const PhiloxKey weight_key = philox_key("weight", piece.weight, seed),
+                      noise_key = philox_key("noise", piece.weight, seed);
       WeightPiece noise = piece;
       noise.init = Init::kNormal;
       noise.deviation = deviation;
@@ -68,9 +71,12 @@ void add_noise(RankExecutor& executor, float deviation, std::int64_t seed) {
         const std::int64_t begin = piece.offset + i * piece.columns;
         weights.narrow(0, begin, piece.columns).copy_(sum);
         if (bucket.master < 0) continue;
-        const std::int64_t first = std::max(begin, bucket.own_begin), last = std::min(begin + piece.columns, bucket.own_end);
+        const std::int64_t first = std::max(begin, bucket.own_begin),
+                           last = std::min(begin + piece.columns, bucket.own_end);
         if (first >= last) continue;
-        executor.values().tensor(bucket.master, 0).narrow(0, first - bucket.own_begin, last - first)
+        executor.values()
+            .tensor(bucket.master, 0)
+            .narrow(0, first - bucket.own_begin, last - first)
             .copy_(sum.narrow(0, first - begin, last - first));
       }
     }
@@ -91,7 +97,8 @@ class Meeting {
     return std::make_unique<Rendezvous>(RendezvousAddress{.port = store_->port()}, kGlooTimeout);
   }
   std::unique_ptr<Transport> transport(Rendezvous* store, std::int64_t rank) {
-    return store == nullptr ? hub_.transport() : make_gloo_transport(*store, rank, "127.0.0.1", kGlooTimeout);
+    return store == nullptr ? hub_.transport()
+                            : make_gloo_transport(*store, rank, "127.0.0.1", kGlooTimeout);
   }
   void abort(const std::string& why) { hub_.abort(why); }
 
@@ -114,7 +121,8 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
   const std::unique_ptr<Samples> samples = make_samples(prepared.study);
   const auto steps = static_cast<std::size_t>(options.steps);
   run.losses.resize(steps);
-  for (auto* of_steps : {&run.gradient_norms, &run.learning_rates, &run.loss_scales}) of_steps->resize(steps);
+  for (auto* of_steps : {&run.gradient_norms, &run.learning_rates, &run.loss_scales})
+    of_steps->resize(steps);
   run.rows.resize(static_cast<std::size_t>(ranks));
   Meeting meeting(options.over_gloo);
   std::mutex mutex;
@@ -122,12 +130,14 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
   std::vector<std::thread> threads;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      at::set_num_threads(options.threads);  // of this rank: there are as many as share the machine's cores
+      at::set_num_threads(
+          options.threads);  // of this rank: there are as many as share the machine's cores
       const at::AutoDispatchBelowADInplaceOrView no_autograd;
       std::unique_ptr<Device> device;
       std::unique_ptr<Rendezvous> store;
       std::unique_ptr<Transport> transport;
-      std::optional<RankTrainer> started;  // ends after a failure has been said: then nobody waits for it
+      std::optional<RankTrainer>
+          started;  // ends after a failure has been said: then nobody waits for it
       try {
         if (options.gpu) {
           device = make_cuda_device(0);
@@ -141,13 +151,14 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
         if (options.device) device = options.device(rank, std::move(device));
         if (options.transport) transport = options.transport(rank, std::move(transport));
         const std::int64_t before = live_cpu_bytes();
-        RankTrainer& trainer = started.emplace(run.program, prepared.model, prepared.study, *samples, rank, *device,
-                                               *transport);
+        RankTrainer& trainer = started.emplace(run.program, prepared.model, prepared.study,
+                                               *samples, rank, *device, *transport);
         RankExecutor& executor = trainer.executor();
         if (options.watch_memory) {
           executor.hooks().call_done = [&](std::size_t call) {
             // What a transfer needs while it runs is no value of the Program.
-            for (std::size_t s = 0; s < kNumStreams; ++s) device->finish(static_cast<StreamId>(s), [] {});
+            for (std::size_t s = 0; s < kNumStreams; ++s)
+              device->finish(static_cast<StreamId>(s), [] {});
             options.watch_memory(executor.plan().calls()[call], live_cpu_bytes() - before,
                                  executor.values().live_bytes());
           };
@@ -176,9 +187,11 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
           if (options.between_steps) options.between_steps(rank, trainer);
         };
         for (between_steps(); trainer.steps_done() < options.steps; between_steps()) {
-          if (trainer.steps_done() == 0 && !options.watch_ops) {  // what the hook allocates is no op's
+          if (trainer.steps_done() == 0 &&
+              !options.watch_ops) {  // what the hook allocates is no op's
             const double unscale = 1.0 / trainer.loss_scale().value();
-            executor.hooks().gradient = [&, unscale](const BucketState& bucket, const at::Tensor& part) {
+            executor.hooks().gradient = [&, unscale](const BucketState& bucket,
+                                                     const at::Tensor& part) {
               const std::lock_guard lock(mutex);
               collect(bucket, part, unscale, run.gradients);
             };
@@ -193,7 +206,8 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
         const std::lock_guard lock(mutex);
         run.repeated.push_back(trainer.repeated());
         for (BucketState bucket : executor.plan().buckets()) {
-          if (bucket.master >= 0) collect(bucket, executor.values().tensor(bucket.master, 0), 1.0, run.masters);
+          if (bucket.master >= 0)
+            collect(bucket, executor.values().tensor(bucket.master, 0), 1.0, run.masters);
           bucket.own_begin = 0;
           bucket.own_end = bucket.elements;
           collect(bucket, executor.values().tensor(bucket.parameter, 0), 1.0, run.weights);

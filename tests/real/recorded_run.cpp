@@ -14,12 +14,16 @@ namespace {
 
 class RecordingDevice final : public Device {
  public:
-  RecordingDevice(std::unique_ptr<Device> device, RecordedRank& out) : device_(std::move(device)), out_(out) {}
+  RecordingDevice(std::unique_ptr<Device> device, RecordedRank& out)
+      : device_(std::move(device)),
+        out_(out) {}
   void watch(RankExecutor& executor) { executor_ = &executor; }
 
   at::Device where() const override { return device_->where(); }
   bool immediate() const override { return false; }  // as a GPU: kernels may not look at numbers
-  void begin_step(std::size_t num_events, bool timed) override { device_->begin_step(num_events, timed); }
+  void begin_step(std::size_t num_events, bool timed) override {
+    device_->begin_step(num_events, timed);
+  }
   void launch(const ProgramOp& op, std::function<void()> work) override {
     out_.streams.push_back({StreamCall::kLaunch, op.stream, &op, -1});
     const IssuedOp& issued = executor_->plan().order().ops[executor_->issuing()];
@@ -48,7 +52,9 @@ class RecordingDevice final : public Device {
   void finish(StreamId stream, const std::function<void()>& while_waiting) override {
     device_->finish(stream, while_waiting);
   }
-  void end_step(const std::function<void()>& while_waiting) override { device_->end_step(while_waiting); }
+  void end_step(const std::function<void()>& while_waiting) override {
+    device_->end_step(while_waiting);
+  }
   TimeSpan span(std::size_t launch) const override { return device_->span(launch); }
   at::Tensor host_number() override { return device_->host_number(); }
 
@@ -57,9 +63,12 @@ class RecordingDevice final : public Device {
     for (const Operand& operand : operands) {
       const at::Tensor& tensor = executor_->values().tensor(operand.value, issued.mb[operand.slot]);
       std::int64_t extent = 1;  // elements from the first to the last: a view has gaps
-      for (std::int64_t d = 0; d < tensor.dim(); ++d) extent += (tensor.size(d) - 1) * tensor.stride(d);
+      for (std::int64_t d = 0; d < tensor.dim(); ++d)
+        extent += (tensor.size(d) - 1) * tensor.stride(d);
       const auto begin = reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr());
-      out_.memory.push_back({launches_, begin, begin + static_cast<std::uintptr_t>(extent * tensor.itemsize()), writes});
+      out_.memory.push_back({launches_, begin,
+                             begin + static_cast<std::uintptr_t>(extent * tensor.itemsize()),
+                             writes});
     }
   }
 
@@ -69,12 +78,15 @@ class RecordingDevice final : public Device {
   std::size_t launches_ = 0;
 };
 
-/// A communicator is used by one stream, so that its calls are recorded in their order without a lock.
+/// A communicator is used by one stream, so that its calls are recorded in their order without a
+/// lock.
 class RecordingCommunicator final : public Communicator {
  public:
   RecordingCommunicator(std::unique_ptr<Communicator> inner, std::vector<std::int64_t> ranks,
                         std::vector<TransportCall>& out)
-      : inner_(std::move(inner)), ranks_(std::move(ranks)), out_(out) {}
+      : inner_(std::move(inner)),
+        ranks_(std::move(ranks)),
+        out_(out) {}
   void all_reduce(at::Tensor& tensor, bool maximum) override {
     note(OpKind::kAllReduce, tensor);
     inner_->all_reduce(tensor, maximum);
@@ -120,9 +132,11 @@ class RecordingCommunicator final : public Communicator {
 
 class RecordingTransport final : public Transport {
  public:
-  RecordingTransport(std::unique_ptr<Transport> inner, RecordedRank& out) : inner_(std::move(inner)), out_(out) {}
-  std::unique_ptr<Communicator> make(const std::string& name, const std::vector<std::int64_t>& ranks,
-                                     int member) override {
+  RecordingTransport(std::unique_ptr<Transport> inner, RecordedRank& out)
+      : inner_(std::move(inner)),
+        out_(out) {}
+  std::unique_ptr<Communicator> make(const std::string& name,
+                                     const std::vector<std::int64_t>& ranks, int member) override {
     return std::make_unique<RecordingCommunicator>(inner_->make(name, ranks, member), ranks,
                                                    out_.calls[group_key(name, ranks)]);
   }
@@ -147,9 +161,12 @@ RecordedRun run_recorded(const std::string& yaml, const std::vector<std::string>
     return recording;
   };
   options.transport = [&](std::int64_t rank, std::unique_ptr<Transport> transport) {
-    return std::make_unique<RecordingTransport>(std::move(transport), run.ranks[static_cast<std::size_t>(rank)]);
+    return std::make_unique<RecordingTransport>(std::move(transport),
+                                                run.ranks[static_cast<std::size_t>(rank)]);
   };
-  options.ready = [&](std::int64_t rank, RankExecutor& executor) { devices[static_cast<std::size_t>(rank)]->watch(executor); };
+  options.ready = [&](std::int64_t rank, RankExecutor& executor) {
+    devices[static_cast<std::size_t>(rank)]->watch(executor);
+  };
   LoopbackRun done = run_loopback(yaml, sets, options);
   run.ranks.resize(static_cast<std::size_t>(done.program.mesh.num_ranks()));
   // Moving the Program's vectors leaves its ops where the recorded launches point.

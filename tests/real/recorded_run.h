@@ -1,6 +1,7 @@
-// What a rank's walk of the Program asks of its device and its communicators: every launch, wait and event of the
-// streams, every call of the transport, and the memory that each op touches. Recorded between the executor and the
-// host's device, which runs the work; a GPU's device is asked for the same.
+// What a rank's walk of the Program asks of its device and its communicators: every launch, wait
+// and event of the streams, every call of the transport, and the memory that each op touches.
+// Recorded between the executor and the host's device, which runs the work; a GPU's device is asked
+// for the same.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ struct MemoryAccess {
 
 struct TransportCall {
   OpKind kind = OpKind::kSend;
-  std::int64_t bytes = 0;         // of the larger tensor
-  std::int64_t peer = -1;         // transfers: its rank
+  std::int64_t bytes = 0;  // of the larger tensor
+  std::int64_t peer = -1;  // transfers: its rank
   friend bool operator==(const TransportCall&, const TransportCall&) = default;
 };
 

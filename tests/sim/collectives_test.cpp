@@ -1,6 +1,6 @@
-// Every collective's closed form, from both executors with contention: start-up 0, constant bandwidth.
-// alpha = 3 us per step, B = 4 bytes/us one way, S bytes, n ranks. With reuse off every message of it goes
-// through SimGrid; with it on, nothing does, since nobody else is there.
+// Every collective's closed form, from both executors with contention: start-up 0, constant
+// bandwidth. alpha = 3 us per step, B = 4 bytes/us one way, S bytes, n ranks. With reuse off every
+// message of it goes through SimGrid; with it on, nothing does, since nobody else is there.
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -19,11 +19,12 @@ Approx exactly(double value) { return Approx(value).epsilon(1e-9).margin(0); }
 
 /// One collective per step over n ranks; a step is nothing else.
 Program collective(const std::string& kind, int n, int bytes_in, int bytes_out) {
-  return verified("program 1\nmesh pp:1 dp:1 cp:1 ep:1 tp:" + std::to_string(n) +
-                  "\nmicrobatches 1\ngroup tp[tp]\nvalue x uint8[" + std::to_string(bytes_in) +
-                  "] step activation\nvalue y uint8[" + std::to_string(bytes_out) +
-                  "] step activation\nsegment 0STEP() stage:0 C\n  main zero -> x\n  tp " + kind +
-                  ":tp x -> y\n  main free x y\nclass pp:0\n  0STEP\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
+  return verified(
+      "program 1\nmesh pp:1 dp:1 cp:1 ep:1 tp:" + std::to_string(n) +
+      "\nmicrobatches 1\ngroup tp[tp]\nvalue x uint8[" + std::to_string(bytes_in) +
+      "] step activation\nvalue y uint8[" + std::to_string(bytes_out) +
+      "] step activation\nsegment 0STEP() stage:0 C\n  main zero -> x\n  tp " + kind +
+      ":tp x -> y\n  main free x y\nclass pp:0\n  0STEP\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
 }
 
 /// n devices: all in one node, or one on each node.
@@ -79,24 +80,27 @@ TEST_CASE("closed forms of collectives hold in fluid and step") {
   CHECK(time("broadcast", s, s, cluster) == exactly((n - 2 + c) * (kAlpha + s / (c * kB))));
 }
 
-TEST_CASE("a hierarchical all-reduce reduces in the nodes, rings between them, and gathers in the nodes") {
+TEST_CASE(
+    "a hierarchical all-reduce reduces in the nodes, rings between them, and gathers in the "
+    "nodes") {
   const auto fidelity = GENERATE(Fidelity::kFluid, Fidelity::kStep);
   const bool reuse = GENERATE(true, false);
-  // 3 nodes of 4: S = 96 on 4 bytes/us inside; between nodes a node has 4 x 2 bytes/us, 2 for each NIC.
-  // Inside 3 steps of 24 bytes: 3 * 3 + 72/4 = 27, twice. Between: 2 * 2 steps of 8 bytes at 2 bytes/us and
-  // 5 us each: 4 * 5 + 32/2 = 36.
+  // 3 nodes of 4: S = 96 on 4 bytes/us inside; between nodes a node has 4 x 2 bytes/us, 2 for each
+  // NIC. Inside 3 steps of 24 bytes: 3 * 3 + 72/4 = 27, twice. Between: 2 * 2 steps of 8 bytes at 2
+  // bytes/us and 5 us each: 4 * 5 + 32/2 = 36.
   Cluster cluster = free_links(12, 4);
   cluster.intra.bandwidth = 4e6;
   cluster.intra.collective.latency = 3e-6;
   cluster.inter.bandwidth = 8e6;
   cluster.inter.collective.latency = 5e-6;
   cluster.collectives["all_reduce"] = "hierarchical";
-  CHECK(period(collective("all_reduce", 12, 96, 96), cluster, fidelity, reuse) == exactly((27 + 36 + 27) * kMicro));
+  CHECK(period(collective("all_reduce", 12, 96, 96), cluster, fidelity, reuse) ==
+        exactly((27 + 36 + 27) * kMicro));
 }
 
 TEST_CASE("auto takes the fastest algorithm of links without a fitted curve") {
-  // 8 ranks, alpha = 3 us: 2 * 7 steps of a ring, 2 * 3 of a tree or of halves. One byte in each of 8 parts:
-  // halves take 18 + 2 * 7/8 * 8 / 4 = 21.5, a tree 6 * (3 + 2) = 30, a ring 42 + 3.5.
+  // 8 ranks, alpha = 3 us: 2 * 7 steps of a ring, 2 * 3 of a tree or of halves. One byte in each of
+  // 8 parts: halves take 18 + 2 * 7/8 * 8 / 4 = 21.5, a tree 6 * (3 + 2) = 30, a ring 42 + 3.5.
   Cluster cluster = plain_links(8, true);
   const Program program = collective("all_reduce", 8, 8, 8);
   cluster.collectives["all_reduce"] = "auto";
@@ -124,15 +128,17 @@ TEST_CASE("k rings share an oversubscribed trunk") {
   const int k = GENERATE(2, 4);
   const double over = GENERATE(1.0, 2.0, 4.0);
   CAPTURE(static_cast<int>(fidelity), fold, reuse, k, over);
-  // 2k nodes of one device, k to a leaf; k pairs, one end on each leaf: rank = k tp + dp. A trunk carries
-  // k B / over, so each ring has B / over: 2 (alpha + S/2 over/B).
+  // 2k nodes of one device, k to a leaf; k pairs, one end on each leaf: rank = k tp + dp. A trunk
+  // carries k B / over, so each ring has B / over: 2 (alpha + S/2 over/B).
   Cluster cluster = plain_links(2 * k, false);
   cluster.fabric = {"fat-tree", k, over};
-  const Program program = verified(
-      "program 1\nmesh pp:1 dp:" + std::to_string(k) + " cp:1 ep:1 tp:2\nmicrobatches 1\ngroup tp[tp]\n"
-      "value x uint8[80] step activation\nvalue y uint8[80] step activation\nsegment 0STEP() stage:0 C\n  main zero -> x\n"
-      "  tp all_reduce:tp x -> y\n  main free x y\nclass pp:0\n  0STEP\nplacement pp:1 dp:1 cp:1 ep:1 tp:" +
-      std::to_string(k) + "\n");
+  const Program program = verified("program 1\nmesh pp:1 dp:" + std::to_string(k) +
+                                   " cp:1 ep:1 tp:2\nmicrobatches 1\ngroup tp[tp]\n"
+                                   "value x uint8[80] step activation\nvalue y uint8[80] step "
+                                   "activation\nsegment 0STEP() stage:0 C\n  main zero -> x\n"
+                                   "  tp all_reduce:tp x -> y\n  main free x y\nclass pp:0\n  "
+                                   "0STEP\nplacement pp:1 dp:1 cp:1 ep:1 tp:" +
+                                   std::to_string(k) + "\n");
   RunOptions options;
   options.fold = fold;
   options.reuse = reuse;

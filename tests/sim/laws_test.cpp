@@ -1,5 +1,5 @@
-// The laws of tests/support/laws.h: on the clusters on which they once failed, and on random plans. bench/contended_plans
-// checks thousands.
+// The laws of tests/support/laws.h: on the clusters on which they once failed, and on random plans.
+// bench/contended_plans checks thousands.
 #include "tests/support/laws.h"
 
 #include <catch2/catch.hpp>
@@ -19,7 +19,8 @@ std::string study_file(const std::string& name) {
   return text.str();
 }
 
-double step_time(const std::string& yaml, const std::string& fidelity, const std::string& set = "") {
+double step_time(const std::string& yaml, const std::string& fidelity,
+                 const std::string& set = "") {
   std::vector<std::string> sets = {"fidelity=" + fidelity};
   if (!set.empty()) sets.push_back(set);
   const Outcome outcome = run_study(yaml, sets);
@@ -58,7 +59,8 @@ TEST_CASE("a faster NIC never makes a step longer") {
   const std::string host = study_file("faster-nic.yaml");
   double before = step_time(host, fidelity, "cluster.inter.bandwidth=25 GB/s");
   for (const char* bandwidth : {"50 GB/s", "100 GB/s", "200 GB/s"}) {
-    const double now = step_time(host, fidelity, std::string("cluster.inter.bandwidth=") + bandwidth);
+    const double now =
+        step_time(host, fidelity, std::string("cluster.inter.bandwidth=") + bandwidth);
     CHECK(now <= before * (1 + 1e-9));
     before = now;
   }

@@ -31,7 +31,8 @@ inline bool wait_until(const std::function<bool()>& holds, int seconds = 60) {
 class ChildProcess {
  public:
   /// Its stdout goes to `out`, a file; its stderr into a file of `folder`.
-  ChildProcess(const ScratchFolder& folder, const std::vector<std::string>& words, const std::string& out = "/dev/null")
+  ChildProcess(const ScratchFolder& folder, const std::vector<std::string>& words,
+               const std::string& out = "/dev/null")
       : error_file_(folder / ("err" + std::to_string(++number()))) {
     process_ = fork();
     if (process_ == 0) {
@@ -100,7 +101,8 @@ class ChildProcess {
   }
   std::vector<pid_t> with_children() const {
     std::vector<pid_t> all = {process_};
-    std::ifstream file("/proc/" + std::to_string(process_) + "/task/" + std::to_string(process_) + "/children");
+    std::ifstream file("/proc/" + std::to_string(process_) + "/task/" + std::to_string(process_) +
+                       "/children");
     for (pid_t child = 0; file >> child;) all.push_back(child);
     return all;
   }

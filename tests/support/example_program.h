@@ -1,5 +1,5 @@
-// The worked example of the Program's design: two stages, two microbatches, tensor parallel 2, 1F1B,
-// one two-layer perceptron per stage. It runs; tests break one thing at a time.
+// The worked example of the Program's design: two stages, two microbatches, tensor parallel 2,
+// 1F1B, one two-layer perceptron per stage. It runs; tests break one thing at a time.
 #pragma once
 
 #include <stdexcept>

@@ -21,7 +21,9 @@ std::string number(double value) {
   return text;
 }
 
-bool is_close(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b)); }
+bool is_close(double a, double b) {
+  return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
+}
 
 class Laws {
  public:
@@ -56,7 +58,8 @@ class Laws {
  private:
   void broken(const std::string& text) { out_.broken.push_back(text); }
 
-  Outcome run(const std::string& fidelity, const RunOptions& options = {}, const std::function<void(Study&)>& change = {}) const {
+  Outcome run(const std::string& fidelity, const RunOptions& options = {},
+              const std::function<void(Study&)>& change = {}) const {
     return run_study(yaml_, {"fidelity=" + fidelity}, options, "study.yaml", change);
   }
 
@@ -70,8 +73,8 @@ class Laws {
     ++out_.comparisons;
     for (const LinkLoad& link : of.summary.links) {
       if (link.busy_fraction <= 1 + 1e-9) continue;
-      return broken("busy: " + fidelity + ": " + link.name + " carries " + number(link.bytes) + " B, " +
-                    number(link.busy_fraction) + " of what it can");
+      return broken("busy: " + fidelity + ": " + link.name + " carries " + number(link.bytes) +
+                    " B, " + number(link.busy_fraction) + " of what it can");
     }
   }
 
@@ -80,16 +83,20 @@ class Laws {
     const double alone = a.summary.iteration_time, with = b.summary.iteration_time;
     bool shared = false;
     for (const LinkLoad& link : b.summary.links) shared = shared || link.shared > 0;
-    if (with < alone * (1 - 1e-9)) broken("contention: " + fidelity + " " + number(with) + ", analytic " + number(alone));
-    else if (!shared && !is_close(alone, with)) broken("alone: " + fidelity + " " + number(with) + ", analytic " + number(alone));
+    if (with < alone * (1 - 1e-9))
+      broken("contention: " + fidelity + " " + number(with) + ", analytic " + number(alone));
+    else if (!shared && !is_close(alone, with))
+      broken("alone: " + fidelity + " " + number(with) + ", analytic " + number(alone));
   }
 
   void memory(const std::string& fidelity, const Simulation& a, const Simulation& b) {
     ++out_.comparisons;
-    if (a.summary.peak_memory.size() != b.summary.peak_memory.size()) return broken("memory: " + fidelity + " has other ranks");
+    if (a.summary.peak_memory.size() != b.summary.peak_memory.size())
+      return broken("memory: " + fidelity + " has other ranks");
     for (std::size_t rank = 0; rank < a.summary.peak_memory.size(); ++rank) {
       if (a.summary.peak_memory[rank].total == b.summary.peak_memory[rank].total) continue;
-      return broken("memory: " + fidelity + ": the peak of rank " + std::to_string(rank) + " is another than analytic's");
+      return broken("memory: " + fidelity + ": the peak of rank " + std::to_string(rank) +
+                    " is another than analytic's");
     }
   }
 
@@ -99,7 +106,8 @@ class Laws {
     options.record_rows = true;
     const Outcome with = run("fluid", options);
     if (with.simulation->summary.iteration_time != of.summary.iteration_time) {
-      broken("rows: " + number(of.summary.iteration_time) + ", with rows " + number(with.simulation->summary.iteration_time));
+      broken("rows: " + number(of.summary.iteration_time) + ", with rows " +
+             number(with.simulation->summary.iteration_time));
     }
   }
 
@@ -131,11 +139,15 @@ class Laws {
         bandwidth *= 2;
       });
       // Stage-aware recompute and searched orders are found for the times that there are.
-      if (!there || !faster.simulation || faster.simulation->summary.program_digest != of.summary.program_digest) continue;
+      if (!there || !faster.simulation ||
+          faster.simulation->summary.program_digest != of.summary.program_digest)
+        continue;
       ++out_.comparisons;
-      const double before = of.summary.iteration_time, after = faster.simulation->summary.iteration_time;
+      const double before = of.summary.iteration_time,
+                   after = faster.simulation->summary.iteration_time;
       if (after > before * (1 + kLonger)) {
-        broken("capacity: " + fidelity + " " + number(before) + ", with twice the " + name + " " + number(after));
+        broken("capacity: " + fidelity + " " + number(before) + ", with twice the " + name + " " +
+               number(after));
       }
     }
   }
@@ -148,12 +160,14 @@ class Laws {
       broken("texts: study.resolved.yaml is refused: " + again.reason);
     } else if (again.simulation->summary.iteration_time != s.iteration_time ||
                again.simulation->summary.program_digest != s.program_digest) {
-      broken("texts: study.resolved.yaml takes " + number(again.simulation->summary.iteration_time) + ", the study " +
+      broken("texts: study.resolved.yaml takes " +
+             number(again.simulation->summary.iteration_time) + ", the study " +
              number(s.iteration_time));
     }
     const std::string text = to_text(of.simulation->program);
     const Program back = parse_program(text, "program.txt");
-    if (to_text(back) != text || program_digest(back) != s.program_digest) broken("texts: program.txt reads back to another Program");
+    if (to_text(back) != text || program_digest(back) != s.program_digest)
+      broken("texts: program.txt reads back to another Program");
   }
 
   const std::string& yaml_;
@@ -163,6 +177,8 @@ class Laws {
 
 }  // namespace
 
-LawsHeld check_laws(const std::string& yaml, const LawsAsked& asked) { return Laws(yaml, asked).check(); }
+LawsHeld check_laws(const std::string& yaml, const LawsAsked& asked) {
+  return Laws(yaml, asked).check();
+}
 
 }  // namespace trainyard

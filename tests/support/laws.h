@@ -1,5 +1,5 @@
-// Laws that hold for every plan on every cluster, whatever the numbers: tests check them on some hundred random plans,
-// bench/contended_plans.cpp on thousands.
+// Laws that hold for every plan on every cluster, whatever the numbers: tests check them on some
+// hundred random plans, bench/contended_plans.cpp on thousands.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +22,17 @@ struct LawsHeld {
 };
 
 /// Of one study. The laws:
-///   plausible   numbers are finite, time classes add up to the period, memory parts to their total (find_implausible())
-///   busy        no link carries more than its capacity times the period, where the period has settled (not under nemo,
-///               whose profile hides a part of each tensor message behind products that need not be there)
-///   alone       where no link has several messages at once, fluid and step take as long as analytic
-///   contention  fluid and step never take less than analytic
-///   memory      peaks are equal in all executors
-///   rows        keeping rows changes nothing, not even the last bit
-///   folded      simulating one rank of each class changes nothing
-///   capacity    twice the bandwidth of any kind of links is at most kLonger slower, where the Program stays the same
-///   texts       study.resolved.yaml has the same answer, program.txt reads back to the same digest
+///   plausible   numbers are finite, time classes add up to the period, memory parts to their total
+///   (find_implausible()) busy        no link carries more than its capacity times the period,
+///   where the period has settled (not under nemo,
+///               whose profile hides a part of each tensor message behind products that need not be
+///               there)
+///   alone       where no link has several messages at once, fluid and step take as long as
+///   analytic contention  fluid and step never take less than analytic memory      peaks are equal
+///   in all executors rows        keeping rows changes nothing, not even the last bit folded
+///   simulating one rank of each class changes nothing capacity    twice the bandwidth of any kind
+///   of links is at most kLonger slower, where the Program stays the same texts study.resolved.yaml
+///   has the same answer, program.txt reads back to the same digest
 inline constexpr double kLonger = 0.03;
 LawsHeld check_laws(const std::string& yaml, const LawsAsked& asked);
 

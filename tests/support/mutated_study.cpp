@@ -18,14 +18,30 @@ namespace trainyard {
 namespace {
 
 constexpr std::array<std::string_view, 22> kNumbers = {
-    "0",  "1",   "2",    "3",    "4",     "5",      "7",       "8",          "12",         "16",  "64",
-    "96", "100", "1000", "4096", "10000", "100000", "1048576", "2147483647", "1099511627776", "-1", "0.5"};
+    "0",  "1",  "2",   "3",    "4",    "5",     "7",      "8",       "12",         "16",
+    "64", "96", "100", "1000", "4096", "10000", "100000", "1048576", "2147483647", "1099511627776",
+    "-1", "0.5"};
 
-constexpr std::array<std::string_view, 40> kWords = {
-    "null",  "true",      "false",   "auto",   "none",  "selective",   "full",  "gpipe",      "1f1b",  "interleaved",
-    "gpt",   "bert",      "t5",      "llama",  "bf16",  "fp16",        "fp32",  "fp64",       "sgd",   "trainyard",
-    "nemo",  "uniform",   "[1, 2]",  "{a: 1}", "[]",    "{}",          "~",     "megatron-lm", "PDT",  "spread",
-    "dgx-1v", "gpt2",     "llama-2-7b", "300 GB/s", "5 us", "1e999",   ".nan",  "9223372036854775807", "''", "*a"};
+constexpr std::array<std::string_view, 40> kWords = {"null",       "true",
+                                                     "false",      "auto",
+                                                     "none",       "selective",
+                                                     "full",       "gpipe",
+                                                     "1f1b",       "interleaved",
+                                                     "gpt",        "bert",
+                                                     "t5",         "llama",
+                                                     "bf16",       "fp16",
+                                                     "fp32",       "fp64",
+                                                     "sgd",        "trainyard",
+                                                     "nemo",       "uniform",
+                                                     "[1, 2]",     "{a: 1}",
+                                                     "[]",         "{}",
+                                                     "~",          "megatron-lm",
+                                                     "PDT",        "spread",
+                                                     "dgx-1v",     "gpt2",
+                                                     "llama-2-7b", "300 GB/s",
+                                                     "5 us",       "1e999",
+                                                     ".nan",       "9223372036854775807",
+                                                     "''",         "*a"};
 
 constexpr std::array<std::string_view, 16> kLines = {
     "recompute: stage-aware\n",
@@ -90,7 +106,8 @@ class Mutator {
   }
 
   /// [begin, end) of the numbers, or of the words, in the text.
-  static std::vector<std::pair<std::size_t, std::size_t>> tokens(const std::string& text, bool numbers) {
+  static std::vector<std::pair<std::size_t, std::size_t>> tokens(const std::string& text,
+                                                                 bool numbers) {
     std::vector<std::pair<std::size_t, std::size_t>> out;
     for (std::size_t i = 0; i < text.size();) {
       const auto is_part = [&](std::size_t k) {
@@ -104,7 +121,8 @@ class Mutator {
       }
       std::size_t end = i;
       while (end < text.size() && is_part(end)) ++end;
-      const bool digits = std::all_of(text.begin() + static_cast<std::ptrdiff_t>(i), text.begin() + static_cast<std::ptrdiff_t>(end),
+      const bool digits = std::all_of(text.begin() + static_cast<std::ptrdiff_t>(i),
+                                      text.begin() + static_cast<std::ptrdiff_t>(end),
                                       [](unsigned char c) { return std::isdigit(c) != 0; });
       if (digits == numbers) out.emplace_back(i, end);
       i = end;
@@ -125,7 +143,7 @@ class Mutator {
     const auto [begin, end] = one_of(numbers);
     if (end - begin > 15) return;
     const long long number = std::stoll(text.substr(begin, end - begin));
-    const std::array<long long, 8> changed = {number + 1, number - 1, number * 2, number / 2,
+    const std::array<long long, 8> changed = {number + 1,  number - 1, number * 2, number / 2,
                                               number * 10, number * 3, number * 8, number * 100};
     text.replace(begin, end - begin, std::to_string(one_of(changed)));
   }
@@ -170,21 +188,26 @@ std::vector<StudyFile> read_studies(const std::string& folder) {
     text << std::ifstream(entry.path()).rdbuf();
     files.push_back({entry.path().string(), text.str()});
   }
-  std::sort(files.begin(), files.end(), [](const StudyFile& a, const StudyFile& b) { return a.path < b.path; });
+  std::sort(files.begin(), files.end(),
+            [](const StudyFile& a, const StudyFile& b) { return a.path < b.path; });
   if (files.empty()) throw std::runtime_error("no studies in " + folder);
   return files;
 }
 
-std::string mutate(std::string text, std::uint64_t seed) { return Mutator(seed).run(std::move(text)); }
+std::string mutate(std::string text, std::uint64_t seed) {
+  return Mutator(seed).run(std::move(text));
+}
 
 StudyCorpus read_corpus() {
-  return {read_studies(TRAINYARD_SOURCE_DIR "/tests/studies"), read_studies(TRAINYARD_SOURCE_DIR "/configs")};
+  return {read_studies(TRAINYARD_SOURCE_DIR "/tests/studies"),
+          read_studies(TRAINYARD_SOURCE_DIR "/configs")};
 }
 
 StudyFile mutated_study(const StudyCorpus& corpus, std::uint64_t seed) {
   const bool turn_of_shipped = seed % kShippedEvery == 0;
   const std::vector<StudyFile>& studies = turn_of_shipped ? corpus.shipped : corpus.small;
-  const StudyFile& study = studies[(turn_of_shipped ? seed / kShippedEvery : seed) % studies.size()];
+  const StudyFile& study =
+      studies[(turn_of_shipped ? seed / kShippedEvery : seed) % studies.size()];
   return {study.path, mutate(study.text, seed)};
 }
 

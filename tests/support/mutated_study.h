@@ -1,5 +1,5 @@
-// Studies that somebody mistyped: small and shipped ones with bytes flipped, pieces deleted, swapped and
-// doubled, numbers and words replaced. Each from its seed alone.
+// Studies that somebody mistyped: small and shipped ones with bytes flipped, pieces deleted,
+// swapped and doubled, numbers and words replaced. Each from its seed alone.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@ struct StudyFile {
   std::string text;
 };
 
-/// The studies that are mistyped: tests/studies/*.yaml, small models that between them use every key,
-/// and configs/*.yaml, the shipped ones, whose models make a step a hundred times as costly to compile.
+/// The studies that are mistyped: tests/studies/*.yaml, small models that between them use every
+/// key, and configs/*.yaml, the shipped ones, whose models make a step a hundred times as costly to
+/// compile.
 struct StudyCorpus {
   std::vector<StudyFile> small;
   std::vector<StudyFile> shipped;
@@ -24,7 +25,8 @@ StudyCorpus read_corpus();
 /// `text` with one to four changes, by `seed`. The same on every machine.
 std::string mutate(std::string text, std::uint64_t seed);
 
-/// A study of the corpus, mistyped; they take turns, the shipped ones at every kShippedEvery-th seed.
+/// A study of the corpus, mistyped; they take turns, the shipped ones at every kShippedEvery-th
+/// seed.
 inline constexpr std::uint64_t kShippedEvery = 50;
 StudyFile mutated_study(const StudyCorpus& corpus, std::uint64_t seed);
 

@@ -16,17 +16,89 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostBytes = 1 << 20;
 
-constexpr std::array<std::string_view, 44> kNumbers = {
-    "0", "-0", "1", "-1", "2", "3", "7", "0.5", "-0.5", "1e-300", "-1e-300", "1e30", "1e308", "1e400", "-1e400", "nan",
-    ".nan", "NaN", "inf", ".inf", "-.inf", "Infinity", "127", "128", "255", "256", "32768", "65536", "1048576",
-    "2147483647", "2147483648", "-2147483648", "4294967296", "1099511627776", "9007199254740993", "9223372036854775807",
-    "9223372036854775808", "-9223372036854775808", "-9223372036854775809", "18446744073709551615",
-    "18446744073709551616", "1e5", "0x10", "1_000"};
+constexpr std::array<std::string_view, 44> kNumbers = {"0",
+                                                       "-0",
+                                                       "1",
+                                                       "-1",
+                                                       "2",
+                                                       "3",
+                                                       "7",
+                                                       "0.5",
+                                                       "-0.5",
+                                                       "1e-300",
+                                                       "-1e-300",
+                                                       "1e30",
+                                                       "1e308",
+                                                       "1e400",
+                                                       "-1e400",
+                                                       "nan",
+                                                       ".nan",
+                                                       "NaN",
+                                                       "inf",
+                                                       ".inf",
+                                                       "-.inf",
+                                                       "Infinity",
+                                                       "127",
+                                                       "128",
+                                                       "255",
+                                                       "256",
+                                                       "32768",
+                                                       "65536",
+                                                       "1048576",
+                                                       "2147483647",
+                                                       "2147483648",
+                                                       "-2147483648",
+                                                       "4294967296",
+                                                       "1099511627776",
+                                                       "9007199254740993",
+                                                       "9223372036854775807",
+                                                       "9223372036854775808",
+                                                       "-9223372036854775808",
+                                                       "-9223372036854775809",
+                                                       "18446744073709551615",
+                                                       "18446744073709551616",
+                                                       "1e5",
+                                                       "0x10",
+                                                       "1_000"};
 
-constexpr std::array<std::string_view, 38> kPieces = {
-    "null", "true", "false", "~", "\"\"", "''", "[]", "{}", "[1, 2]", "{a: 1}", "{\"a\": 1}", "&a ", "*a", "!!x ", "\t",
-    "\n", "\r\n", "\"", "'", "{", "}", "[", "]", ": ", ", ", "#", "\xc3", "\xff\xfe", std::string_view("\0", 1), "\x1b[2J", "|\n",
-    "- ", "---\n", "../", "/", "%", "\\", "\\ud800"};
+constexpr std::array<std::string_view, 38> kPieces = {"null",
+                                                      "true",
+                                                      "false",
+                                                      "~",
+                                                      "\"\"",
+                                                      "''",
+                                                      "[]",
+                                                      "{}",
+                                                      "[1, 2]",
+                                                      "{a: 1}",
+                                                      "{\"a\": 1}",
+                                                      "&a ",
+                                                      "*a",
+                                                      "!!x ",
+                                                      "\t",
+                                                      "\n",
+                                                      "\r\n",
+                                                      "\"",
+                                                      "'",
+                                                      "{",
+                                                      "}",
+                                                      "[",
+                                                      "]",
+                                                      ": ",
+                                                      ", ",
+                                                      "#",
+                                                      "\xc3",
+                                                      "\xff\xfe",
+                                                      std::string_view("\0", 1),
+                                                      "\x1b[2J",
+                                                      "|\n",
+                                                      "- ",
+                                                      "---\n",
+                                                      "../",
+                                                      "/",
+                                                      "%",
+                                                      "\\",
+                                                      "\\ud800"};
 
 class Mutator {
  public:
@@ -77,7 +149,9 @@ class Mutator {
       case 6: return change_line(text, at);
       case 7: return nest(text, at);
       case 8: text.insert(at, other.substr(below(other.size() + 1), below(200))); return;
-      case 9: text.replace(at, below(200), other.substr(below(other.size() + 1), below(200))); return;
+      case 9:
+        text.replace(at, below(200), other.substr(below(other.size() + 1), below(200)));
+        return;
       default: return change_value(text);
     }
   }
@@ -94,7 +168,8 @@ class Mutator {
       std::size_t end = begin;
       while (begin > 0 && is_part(begin - 1)) --begin;
       while (end < text.size() && is_part(end)) ++end;
-      const bool is_number = std::isdigit(static_cast<unsigned char>(text[begin])) != 0 || text[begin] == '-';
+      const bool is_number =
+          std::isdigit(static_cast<unsigned char>(text[begin])) != 0 || text[begin] == '-';
       if (is_number == number) return {begin, end};
     }
     return {0, 0};
@@ -108,7 +183,9 @@ class Mutator {
   void scale_number(std::string& text) {
     const auto [begin, end] = token(text, true);
     const std::string whole = text.substr(begin, end - begin);
-    if (whole.empty() || whole.size() > 15 || whole.find_first_not_of("0123456789") != std::string::npos) return;
+    if (whole.empty() || whole.size() > 15 ||
+        whole.find_first_not_of("0123456789") != std::string::npos)
+      return;
     const long long number = std::stoll(whole);
     const std::array<long long, 8> changed = {number + 1, number - 1,  number * 2, number / 2,
                                               -number,    number * 10, number * 7, number * 1000};
@@ -120,7 +197,8 @@ class Mutator {
     Range a = token(text, numbers), b = token(text, numbers);
     if (a.first > b.first) std::swap(a, b);
     if (a.second > b.first) return;
-    const std::string first = text.substr(a.first, a.second - a.first), second = text.substr(b.first, b.second - b.first);
+    const std::string first = text.substr(a.first, a.second - a.first),
+                      second = text.substr(b.first, b.second - b.first);
     text.replace(b.first, second.size(), first);
     text.replace(a.first, first.size(), second);
   }
@@ -147,10 +225,37 @@ class Mutator {
   }
 
   Json value() {
-    static const std::vector<Json> kValues = {
-        nullptr, true, false, 0, 1, -1, 2, 3, 0.5, -0.5, 1e-300, 1e30, 1e308, 1048576, 2147483648, 4294967296,
-        9007199254740993, INT64_MIN, INT64_MAX, UINT64_MAX, "", "a", "1", "../x", "/", "\x1b[2J\n", Json::array(),
-        Json::object(), Json::array({1, 2}), {{"a", 1}}, std::string(300, 'x')};
+    static const std::vector<Json> kValues = {nullptr,
+                                              true,
+                                              false,
+                                              0,
+                                              1,
+                                              -1,
+                                              2,
+                                              3,
+                                              0.5,
+                                              -0.5,
+                                              1e-300,
+                                              1e30,
+                                              1e308,
+                                              1048576,
+                                              2147483648,
+                                              4294967296,
+                                              9007199254740993,
+                                              INT64_MIN,
+                                              INT64_MAX,
+                                              UINT64_MAX,
+                                              "",
+                                              "a",
+                                              "1",
+                                              "../x",
+                                              "/",
+                                              "\x1b[2J\n",
+                                              Json::array(),
+                                              Json::object(),
+                                              Json::array({1, 2}),
+                                              {{"a", 1}},
+                                              std::string(300, 'x')};
     return one_of(kValues);
   }
 
@@ -175,8 +280,10 @@ class Mutator {
         return;
       }
       case 2:
-        if (at.is_number_integer()) at = at.get<std::int64_t>() / 2 + static_cast<std::int64_t>(below(3));
-        else at = value();
+        if (at.is_number_integer())
+          at = at.get<std::int64_t>() / 2 + static_cast<std::int64_t>(below(3));
+        else
+          at = value();
         return;
       case 3:
         if (at.is_structured() && !at.empty()) {

@@ -14,7 +14,11 @@ namespace {
 class PlanMaker {
  public:
   explicit PlanMaker(std::uint64_t seed)
-      : random_(seed), extra_(seed), transfers_(seed), extras_(seed % 4 == 0), buffers_(seed % 4 == 2) {}
+      : random_(seed),
+        extra_(seed),
+        transfers_(seed),
+        extras_(seed % 4 == 0),
+        buffers_(seed % 4 == 2) {}
 
   std::string make() {
     choose_model();
@@ -30,7 +34,8 @@ class PlanMaker {
   }
   bool chance(int percent) { return below(100) < percent; }
 
-  // Words of the memory techniques, on every fourth seed, drawn apart: the other draws stay what they are.
+  // Words of the memory techniques, on every fourth seed, drawn apart: the other draws stay what
+  // they are.
   std::int64_t extra_below(std::int64_t bound) {
     return static_cast<std::int64_t>(extra_() % static_cast<std::uint64_t>(bound));
   }
@@ -45,7 +50,8 @@ class PlanMaker {
   std::string buffer_text() {
     const std::int64_t message = microbatch_ * sequence_ * heads_ * head_dim_ * 2;
     const std::int64_t bytes = message * (1 + transfers_below(9)) / (1 + transfers_below(3));
-    return transfers_below(4) == 0 ? "1 GiB" : std::to_string(std::max<std::int64_t>(1, bytes)) + " B";
+    return transfers_below(4) == 0 ? "1 GiB"
+                                   : std::to_string(std::max<std::int64_t>(1, bytes)) + " B";
   }
 
   template <typename T>
@@ -97,7 +103,8 @@ class PlanMaker {
       schedule_ = word({"scp", "pre-recompute", "last-no-recompute-1f1b"});
     virtual_stages_ = 1;
     const std::int64_t per_rank = all_layers() / pipeline_;
-    if (partition_.empty() && pipeline_ > 1 && per_rank > 1 && all_layers() % pipeline_ == 0 && chance(50)) {
+    if (partition_.empty() && pipeline_ > 1 && per_rank > 1 && all_layers() % pipeline_ == 0 &&
+        chance(50)) {
       virtual_stages_ = divisor(per_rank, 4);
       if (virtual_stages_ > 1) schedule_ = word({"interleaved", "interleaved", "interleaved-zb1p"});
       if (virtual_stages_ == 2 && chance(50)) schedule_ = word({"zb-v", "dualpipe-v"});
@@ -141,12 +148,16 @@ class PlanMaker {
   }
 
   std::string model_text() {
-    std::string text = "model: {family: " + family_ + ", layers: " + std::to_string(layers_) + ", hidden: " +
-                       std::to_string(heads_ * head_dim_) + ", heads: " + std::to_string(heads_) + ", vocab: " +
-                       std::to_string(vocab_) + ", seq_len: " + std::to_string(sequence_);
-    if (family_ == "llama") text += ", kv_heads: " + std::to_string(tensor_ * divisor(std::max<std::int64_t>(1, heads_ / tensor_), 16));
+    std::string text = "model: {family: " + family_ + ", layers: " + std::to_string(layers_) +
+                       ", hidden: " + std::to_string(heads_ * head_dim_) +
+                       ", heads: " + std::to_string(heads_) + ", vocab: " + std::to_string(vocab_) +
+                       ", seq_len: " + std::to_string(sequence_);
+    if (family_ == "llama")
+      text += ", kv_heads: " +
+              std::to_string(tensor_ * divisor(std::max<std::int64_t>(1, heads_ / tensor_), 16));
     if (family_ == "bert" && chance(50)) text += ", next_sentence: true";
-    if (family_ == "t5" && chance(50)) text += ", decoder_seq_len: " + std::to_string(one_of<std::int64_t>({8, 24, 64}));
+    if (family_ == "t5" && chance(50))
+      text += ", decoder_seq_len: " + std::to_string(one_of<std::int64_t>({8, 24, 64}));
     if (family_ == "t5" && chance(50)) text += ", activation: geglu";
     if (chance(25)) text += ", tied_embeddings: " + word({"true", "false"});
     if (chance(10)) text += ", linear_bias: " + word({"true", "false"});
@@ -155,36 +166,49 @@ class PlanMaker {
 
   std::string cluster_text() {
     const std::int64_t ranks = std::max<std::int64_t>(1, tensor_ * pipeline_ * data_);
-    const std::int64_t devices = std::max<std::int64_t>(1, ranks + spare_devices_ + (chance(20) ? below(5) : 0));
+    const std::int64_t devices =
+        std::max<std::int64_t>(1, ranks + spare_devices_ + (chance(20) ? below(5) : 0));
     std::string text = "cluster: {";
     const auto kind = below(4);
     if (kind == 0) {
       text += "preset: " + word({"dgx-a100-80g", "dgx-h100", "dgx-1v", "p4d.24xlarge", "selene"});
-      text += chance(50) ? ", nodes: " + std::to_string((devices + 7) / 8) : ", devices: " + std::to_string(devices);
+      text += chance(50) ? ", nodes: " + std::to_string((devices + 7) / 8)
+                         : ", devices: " + std::to_string(devices);
     } else if (kind == 1) {
       const auto per_node = one_of<std::int64_t>({2, 4, 8});
-      text += "gpu: " + word({"a100-sxm-80g", "h100-sxm-80g", "v100-sxm-32g"}) + ", gpus: " + std::to_string(devices) +
-              ", gpus_per_node: " + std::to_string(per_node) + ", intra: " + word({"nvswitch", "nvlink", "pcie"}) +
-              ", intra_gb_per_s: " + std::to_string(10 + below(400)) + ", inter: " + word({"infiniband", "roce", "ethernet"}) +
+      text += "gpu: " + word({"a100-sxm-80g", "h100-sxm-80g", "v100-sxm-32g"}) +
+              ", gpus: " + std::to_string(devices) +
+              ", gpus_per_node: " + std::to_string(per_node) +
+              ", intra: " + word({"nvswitch", "nvlink", "pcie"}) +
+              ", intra_gb_per_s: " + std::to_string(10 + below(400)) +
+              ", inter: " + word({"infiniband", "roce", "ethernet"}) +
               ", inter_gbit_per_s_per_node: " + std::to_string(10 + below(800));
     } else {
       const auto per_node = one_of<std::int64_t>({1, 3, 4, 8});
-      text += "device: " + word({"a100-sxm-40g", "h100-pcie-80g", "rtx-3090"}) + ", devices: " + std::to_string(devices) +
+      text += "device: " + word({"a100-sxm-40g", "h100-pcie-80g", "rtx-3090"}) +
+              ", devices: " + std::to_string(devices) +
               ", devices_per_node: " + std::to_string(per_node);
-      if (per_node > 1 && chance(30)) text += ", p2p: off, host: {memory: " + std::to_string(20 + below(100)) + " GB/s}";
-      if (per_node > 1) text += ", intra: {kind: pcie, bandwidth: " + std::to_string(8 + below(40)) + " GB/s, latency: 4 us}";
-      if (devices > per_node) text += ", inter: {kind: ethernet, bandwidth: " + std::to_string(1 + below(20)) + " GB/s, latency: 20 us}";
+      if (per_node > 1 && chance(30))
+        text += ", p2p: off, host: {memory: " + std::to_string(20 + below(100)) + " GB/s}";
+      if (per_node > 1)
+        text += ", intra: {kind: pcie, bandwidth: " + std::to_string(8 + below(40)) +
+                " GB/s, latency: 4 us}";
+      if (devices > per_node)
+        text += ", inter: {kind: ethernet, bandwidth: " + std::to_string(1 + below(20)) +
+                " GB/s, latency: 20 us}";
     }
     if (chance(30)) {
       text += ", fabric: " + fabric_text(devices);
     }
     if (chance(30)) {
-      text += ", speed: {" + std::to_string(below(devices)) + ": " + word({"0.5", "0.9", "1.1"}) + "}";
+      text +=
+          ", speed: {" + std::to_string(below(devices)) + ": " + word({"0.5", "0.9", "1.1"}) + "}";
     }
     if (buffers_ && text.find("host: ") == std::string::npos && transfers_below(5) > 0) {
       text += ", host: {memory: " + std::to_string(20 + transfers_below(100)) + " GB/s}";
     }
-    if (buffers_ && transfers_below(4) == 0) text += transfers_below(2) == 0 ? ", rdma: on" : ", rdma: off";
+    if (buffers_ && transfers_below(4) == 0)
+      text += transfers_below(2) == 0 ? ", rdma: on" : ", rdma: off";
     return text + "}\n";
   }
 
@@ -192,16 +216,23 @@ class PlanMaker {
     const std::string leaf = ", leaf: " + std::to_string(1 + below(4)) + " nodes";
     const std::string over = ", oversubscription: " + word({"1", "2", "4.5"});
     switch (below(5)) {
-      case 0: return "{kind: fat-tree" + leaf + over + ", pod: " + std::to_string(1 + below(3)) + ", pod_oversubscription: 2}";
+      case 0:
+        return "{kind: fat-tree" + leaf + over + ", pod: " + std::to_string(1 + below(3)) +
+               ", pod_oversubscription: 2}";
       case 1: return "{kind: rail-optimised" + leaf + over + "}";
-      case 2: return "{kind: dragonfly" + leaf + ", group: " + std::to_string(1 + below(3)) + ", link: 9 GB/s, global_link: 7 GB/s}";
-      case 3: return "{kind: torus, dimensions: [" + std::to_string(1 + below(4)) + ", " + std::to_string(devices) + "], link: 6 GB/s}";
+      case 2:
+        return "{kind: dragonfly" + leaf + ", group: " + std::to_string(1 + below(3)) +
+               ", link: 9 GB/s, global_link: 7 GB/s}";
+      case 3:
+        return "{kind: torus, dimensions: [" + std::to_string(1 + below(4)) + ", " +
+               std::to_string(devices) + "], link: 6 GB/s}";
       default: return "{kind: fat-tree" + leaf + over + "}";
     }
   }
 
   std::string parallel_text() {
-    std::string text = "parallel: {tensor: " + std::to_string(tensor_) + ", pipeline: " + std::to_string(pipeline_) +
+    std::string text = "parallel: {tensor: " + std::to_string(tensor_) +
+                       ", pipeline: " + std::to_string(pipeline_) +
                        ", data: " + std::to_string(data_);
     if (virtual_stages_ > 1) text += ", virtual_stages: " + std::to_string(virtual_stages_);
     if (tensor_ > 1 && sequence_ % tensor_ == 0 && chance(50)) text += ", sequence_parallel: true";
@@ -209,14 +240,17 @@ class PlanMaker {
       const std::string zero = word({"0", "1", "{stage: 1, by: shard}"});
       text += ", zero: " + (extra_chance(50) ? "{stage: 1, by: parameter}" : zero);
     }
-    if (chance(40)) text += ", placement: " + word({"DPT", "PDT", "TPD", "DTP", "PTD", "TDP", "cluster", "spread"});
+    if (chance(40))
+      text +=
+          ", placement: " + word({"DPT", "PDT", "TPD", "DTP", "PTD", "TDP", "cluster", "spread"});
     if (chance(20)) text += ", scatter_gather: false";
     if (buffers_) text += ", d2d_buffer: " + buffer_text();
     return text + "}\n";
   }
 
   std::string training_text() {
-    std::string text = "training: {global_batch: " + std::to_string(batch_) + ", microbatch: " + microbatch_text();
+    std::string text =
+        "training: {global_batch: " + std::to_string(batch_) + ", microbatch: " + microbatch_text();
     if (chance(60)) text += ", precision: " + word({"bf16", "fp16", "fp32", "fp16"});
     if (chance(20)) text += ", optimizer: sgd";
     if (chance(30)) text += ", flash_attention: " + word({"true", "false", "auto"});
@@ -229,7 +263,8 @@ class PlanMaker {
 
   /// One microbatch gives a sequence to the next.
   std::string microbatch_text() {
-    if (!extra_chance(40) || microbatches_ < 2 || microbatch_ < 2) return std::to_string(microbatch_);
+    if (!extra_chance(40) || microbatches_ < 2 || microbatch_ < 2)
+      return std::to_string(microbatch_);
     std::string text;
     for (std::int64_t mb = 0; mb < microbatches_; ++mb) {
       const std::int64_t size = microbatch_ + (mb == 0 ? -1 : mb == 1 ? 1 : 0);
@@ -258,8 +293,11 @@ class PlanMaker {
       text += "offload: {activations: true, horizon: " + std::to_string(extra_below(5)) + "}\n";
     }
     if (chance(50)) {
-      text += "framework: " + word({"trainyard", "megatron-lm", "nemo", "{name: megatron-lm, version: 2021}",
-                                    "{name: megatron-lm, version: 2022}", "{name: megatron-lm, version: current}"}) + "\n";
+      text +=
+          "framework: " +
+          word({"trainyard", "megatron-lm", "nemo", "{name: megatron-lm, version: 2021}",
+                "{name: megatron-lm, version: 2022}", "{name: megatron-lm, version: current}"}) +
+          "\n";
     }
     return text;
   }
@@ -283,7 +321,8 @@ std::string find_implausible_time(const TimeClasses& time, Seconds period) {
     sum += part;
   }
   if (!(std::abs(sum - period) <= 1e-9 * period)) {
-    return "time classes add up to " + std::to_string(sum) + ", the step takes " + std::to_string(period);
+    return "time classes add up to " + std::to_string(sum) + ", the step takes " +
+           std::to_string(period);
   }
   return {};
 }
@@ -297,8 +336,9 @@ const char* to_string(Outcome::Kind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-Outcome run_study(const std::string& yaml, const std::vector<std::string>& sets, const RunOptions& options,
-                  const std::string& name, const std::function<void(Study&)>& change) {
+Outcome run_study(const std::string& yaml, const std::vector<std::string>& sets,
+                  const RunOptions& options, const std::string& name,
+                  const std::function<void(Study&)>& change) {
   Outcome outcome;
   try {
     std::vector<std::string> warnings;
@@ -306,8 +346,8 @@ Outcome run_study(const std::string& yaml, const std::vector<std::string>& sets,
     Study study = read_study_node(YamlNode::parse(yaml, name), sets, resolvers);
     if (change) change(study);
     outcome.study = study;
-    const std::int64_t actions =
-        2 * std::int64_t{study.parallel.pipeline} * study.parallel.virtual_stages * study.num_microbatches();
+    const std::int64_t actions = 2 * std::int64_t{study.parallel.pipeline} *
+                                 study.parallel.virtual_stages * study.num_microbatches();
     if (study.model.layers + study.model.decoder_layers > kMostLayers || actions > kMostActions) {
       outcome.kind = Outcome::Kind::kInfeasible;
       outcome.reason = kTooLarge;
@@ -321,7 +361,8 @@ Outcome run_study(const std::string& yaml, const std::vector<std::string>& sets,
       return outcome;
     }
     outcome.simulation = std::move(std::get<Simulation>(answer));
-    outcome.kind = outcome.simulation->summary.fits ? Outcome::Kind::kFits : Outcome::Kind::kDoesNotFit;
+    outcome.kind =
+        outcome.simulation->summary.fits ? Outcome::Kind::kFits : Outcome::Kind::kDoesNotFit;
   } catch (const ConfigError& error) {
     outcome.kind = Outcome::Kind::kConfigError;
     outcome.reason = error.what();
@@ -339,23 +380,30 @@ std::string find_implausible(const Outcome& outcome) {
         std::pair("hardware_tflops_per_gpu", s.hardware_tflops_per_gpu)}) {
     if (!is_positive(number)) return std::string(name) + " is " + std::to_string(number);
   }
-  // The model's FLOP count causal attention as the full square; flash attention executes half of it.
+  // The model's FLOP count causal attention as the full square; flash attention executes half of
+  // it.
   if (s.mfu > 2) return "mfu is " + std::to_string(s.mfu);
-  if (auto problem = find_implausible_time(s.time, s.iteration_time); !problem.empty()) return problem;
+  if (auto problem = find_implausible_time(s.time, s.iteration_time); !problem.empty())
+    return problem;
   for (const TimeClasses& time : s.time_by_pipeline_rank) {
-    if (auto problem = find_implausible_time(time, s.iteration_time); !problem.empty()) return problem;
+    if (auto problem = find_implausible_time(time, s.iteration_time); !problem.empty())
+      return problem;
   }
-  if (s.peak_memory.empty() || s.peak_memory.size() != s.memory_headroom.size()) return "no memory peaks";
+  if (s.peak_memory.empty() || s.peak_memory.size() != s.memory_headroom.size())
+    return "no memory peaks";
   bool fits = true;
   for (std::size_t rank = 0; rank < s.peak_memory.size(); ++rank) {
     const MemoryPeak& peak = s.peak_memory[rank];
-    if (peak.total != peak.parameters + peak.gradients + peak.optimizer_state + peak.activations + peak.buffers) {
+    if (peak.total !=
+        peak.parameters + peak.gradients + peak.optimizer_state + peak.activations + peak.buffers) {
       return "memory parts do not add up to their total";
     }
-    if (std::min({peak.gradients, peak.optimizer_state, peak.activations, peak.buffers}) < 0 || peak.parameters <= 0) {
+    if (std::min({peak.gradients, peak.optimizer_state, peak.activations, peak.buffers}) < 0 ||
+        peak.parameters <= 0) {
       return "a part of the memory is negative";
     }
-    if (s.memory_headroom[rank] != s.memory_capacity - peak.total) return "headroom is not capacity less total";
+    if (s.memory_headroom[rank] != s.memory_capacity - peak.total)
+      return "headroom is not capacity less total";
     fits = fits && s.memory_headroom[rank] >= 0;
   }
   if (fits != s.fits) return "fits does not follow from the headroom";

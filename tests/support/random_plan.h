@@ -1,5 +1,5 @@
-// Studies drawn at random, each from its seed alone: families, sizes, degrees, schedules, clusters of
-// every form. Most can run; some are impossible on purpose, in one place.
+// Studies drawn at random, each from its seed alone: families, sizes, degrees, schedules, clusters
+// of every form. Most can run; some are impossible on purpose, in one place.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,10 @@ struct Outcome {
 inline constexpr int kNumOutcomes = 4;
 const char* to_string(Outcome::Kind kind);
 
-/// The whole path from the text of the file `name` to the summary, as `trainyard simulate` takes it.
-/// Steps that the limits allow but that take gigabytes and a minute (more than kMostLayers layers, or
-/// kMostActions actions) end before the model is built, as kInfeasible with kTooLarge as the reason. `change`: what no
-/// key says, done to the study that was read.
+/// The whole path from the text of the file `name` to the summary, as `trainyard simulate` takes
+/// it. Steps that the limits allow but that take gigabytes and a minute (more than kMostLayers
+/// layers, or kMostActions actions) end before the model is built, as kInfeasible with kTooLarge as
+/// the reason. `change`: what no key says, done to the study that was read.
 inline constexpr std::int64_t kMostLayers = 500;
 inline constexpr std::int64_t kMostActions = 20'000;
 inline constexpr const char* kTooLarge = "larger than is run by the thousand";
@@ -38,8 +38,8 @@ Outcome run_study(const std::string& yaml, const std::vector<std::string>& sets 
                   const std::function<void(Study&)>& change = {});
 
 /// What a result breaks of that which holds for every result: numbers are finite and positive, a
-/// rank's time classes add up to its step, memory parts to their total, nothing runs faster than the
-/// device's peak. Empty when nothing.
+/// rank's time classes add up to its step, memory parts to their total, nothing runs faster than
+/// the device's peak. Empty when nothing.
 std::string find_implausible(const Outcome& outcome);
 
 }  // namespace trainyard

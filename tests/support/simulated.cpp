@@ -19,7 +19,8 @@ Simulated simulate_text(const std::string& yaml, bool fold, const std::vector<st
     throw std::runtime_error(infeasible->reason);
   out.result = std::move(std::get<Simulation>(answer));
   out.timeline =
-      make_timeline(out.result.program, out.result.trace, fixed_memory(out.prepared.software, out.prepared.study.training.precision));
+      make_timeline(out.result.program, out.result.trace,
+                    fixed_memory(out.prepared.software, out.prepared.study.training.precision));
   return out;
 }
 

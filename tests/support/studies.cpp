@@ -16,7 +16,8 @@ namespace {
 
 template <typename Result>
 Result value_of(std::variant<Result, Infeasible> answer) {
-  if (const auto* reason = std::get_if<Infeasible>(&answer)) throw std::runtime_error(reason->reason);
+  if (const auto* reason = std::get_if<Infeasible>(&answer))
+    throw std::runtime_error(reason->reason);
   return std::get<Result>(std::move(answer));
 }
 
@@ -52,8 +53,8 @@ StagedGraph staged_graph(const Prepared& prepared) {
 }
 
 TrainingGraph training_graph(const Prepared& prepared) {
-  TrainingGraph training = differentiate(staged_graph(prepared), prepared.software,
-                                         prepared.study.training.grad_dtype);
+  TrainingGraph training =
+      differentiate(staged_graph(prepared), prepared.software, prepared.study.training.grad_dtype);
   const Study& study = prepared.study;
   recompute(training, study.recompute, prepared.software,
             kept_shares(study.recompute, study.schedule.method == "scp",

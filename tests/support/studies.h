@@ -1,5 +1,5 @@
-// From a study's text to what the passes make of it, one pass at a time: what tests of the passes and
-// of the whole path begin with.
+// From a study's text to what the passes make of it, one pass at a time: what tests of the passes
+// and of the whole path begin with.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What tests of executors time with: costs filled in by hand, and links whose times are round numbers
-// or nothing at all.
+// What tests of executors time with: costs filled in by hand, and links whose times are round
+// numbers or nothing at all.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace trainyard {
 /// Links that take no time. `num_devices` in nodes of `per_node`.
 Cluster free_links(std::int64_t num_devices, std::int64_t per_node = 8);
 
-/// Inside a node 1 s and 1 byte/s per device; between nodes 10 s and 2 bytes/s per node of 2 devices,
-/// so 1 byte/s for each of them.
+/// Inside a node 1 s and 1 byte/s per device; between nodes 10 s and 2 bytes/s per node of 2
+/// devices, so 1 byte/s for each of them.
 Cluster slow_links(std::int64_t num_devices);
 
 /// Kernels and launches that take no time; messages as large as they are.

@@ -8,11 +8,15 @@
 
 namespace trainyard {
 
-TEST_CASE("control characters, marks that turn text around and bytes that are no UTF-8 are written out") {
-  CHECK(plain_text("a\x1b[31mb") == "a\\x1b[31mb");      // ESC: colours, titles, answers of the terminal
+TEST_CASE(
+    "control characters, marks that turn text around and bytes that are no UTF-8 are written out") {
+  CHECK(plain_text("a\x1b[31mb") ==
+        "a\\x1b[31mb");  // ESC: colours, titles, answers of the terminal
   CHECK(plain_text("one\ntwo\r\t\a\x7f") == "one\\ntwo\\r\\t\\x07\\x7f");
-  CHECK(plain_text("\xc2\x9b" "31m") == "\\u009b31m");   // C1: CSI in one character
-  CHECK(plain_text("\xe2\x80\xae" "gpt") == "\\u202egpt");  // U+202E, right-to-left override
+  CHECK(plain_text("\xc2\x9b"
+                   "31m") == "\\u009b31m");  // C1: CSI in one character
+  CHECK(plain_text("\xe2\x80\xae"
+                   "gpt") == "\\u202egpt");  // U+202E, right-to-left override
   CHECK(plain_text("\xe2\x81\xa6\xe2\x80\xa8\xd8\x9c") == "\\u2066\\u2028\\u061c");
   CHECK(plain_text("\xff\xc0\xaf") == "\\xff\\xc0\\xaf");  // no UTF-8; an overlong '/'
   CHECK(plain_text("Modèle 模型 😀 \\n") == "Modèle 模型 😀 \\n");
@@ -20,8 +24,10 @@ TEST_CASE("control characters, marks that turn text around and bytes that are no
 }
 
 TEST_CASE("a message has one line, whatever it is about") {
-  const ConfigError placed({"a\n\x1b[2Jb.yaml", 3, 4}, "model.\x07name", "expected 'x', got '\xc2\x9b'");
-  CHECK(std::string(placed.what()) == "a\\n\\x1b[2Jb.yaml:3:4: model.\\x07name: expected 'x', got '\\u009b'");
+  const ConfigError placed({"a\n\x1b[2Jb.yaml", 3, 4}, "model.\x07name",
+                           "expected 'x', got '\xc2\x9b'");
+  CHECK(std::string(placed.what()) ==
+        "a\\n\\x1b[2Jb.yaml:3:4: model.\\x07name: expected 'x', got '\\u009b'");
   CHECK(std::string(ConfigError("out\n: no such folder").what()) == "out\\n: no such folder");
 }
 

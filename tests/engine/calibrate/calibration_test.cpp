@@ -38,8 +38,9 @@ KernelWork product(const char* form, std::int64_t m, std::int64_t n, std::int64_
 }
 
 void time(MeasuredSet& set, const KernelWork& work, Seconds seconds) {
-  add_point(set.points[work.form],
-            {work.form, {work.m, work.n, work.k, work.batch}, work.flop, work.bytes, seconds, 0.01});
+  add_point(
+      set.points[work.form],
+      {work.form, {work.m, work.n, work.k, work.batch}, work.flop, work.bytes, seconds, 0.01});
 }
 
 /// A machine of 2 cores: 100 GFLOP/s for one process on both, 40 for each of two.

@@ -195,9 +195,11 @@ TEST_CASE("tables that do not belong together are refused") {
       link_text(read_message_tables(nccl_tests(1, "all_gather_perf"), "out.txt"), "d"),
       Catch::Contains("out.txt:11:9: no table holds an all_reduce"));
   // 1 KiB and 1 MiB in the same time: a latency and no rate.
-  const std::string flat = "size(B),count,type,time(ns),algbw\n1024,256,float,12000,1\n1048576,262144,float,12000,1\n";
+  const std::string flat =
+      "size(B),count,type,time(ns),algbw\n1024,256,float,12000,1\n1048576,262144,float,12000,1\n";
   CHECK_THROWS_WITH(link_text(read_message_tables(flat, "allreduce_8gpu.csv"), "d"),
-                    "allreduce_8gpu.csv:2:1: no message takes longer where it is larger: the tables say no bandwidth");
+                    "allreduce_8gpu.csv:2:1: no message takes longer where it is larger: the "
+                    "tables say no bandwidth");
 }
 
 }  // namespace trainyard

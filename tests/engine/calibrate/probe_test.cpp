@@ -37,9 +37,12 @@ using Points = std::map<KernelForm, std::vector<CurvePoint>>;
 void time_on_device(const Probe& one, Points& points) {
   for (const ProbeKernel& kernel : one.kernels) {
     const KernelWork& work = kernel.work;
-    add_point(
-        points[work.form],
-        {work.form, {work.m, work.n, work.k, work.batch}, work.flop, work.bytes, device_time(work), 0.005});
+    add_point(points[work.form], {work.form,
+                                  {work.m, work.n, work.k, work.batch},
+                                  work.flop,
+                                  work.bytes,
+                                  device_time(work),
+                                  0.005});
   }
 }
 

@@ -28,8 +28,8 @@ TEST_CASE("what messages reach of a link is the best of its curves, start-up inc
   cluster.intra.point_to_point.efficiency = 0.4;
   CHECK(most_reached_inside(cluster).share == Approx(0.7));
   CHECK(most_reached_inside(cluster).what == "collectives");
-  // Sends at twice the bandwidth up to 1 MB, behind a start-up of 10 us: 1 MB in 10 + 5 us is 2/3 of it; beyond, at 0.9
-  // of it, they come near to that.
+  // Sends at twice the bandwidth up to 1 MB, behind a start-up of 10 us: 1 MB in 10 + 5 us is 2/3
+  // of it; beyond, at 0.9 of it, they come near to that.
   cluster.intra.point_to_point = {10e-6, 0, 2};
   cluster.intra.point_to_point.efficiency_beyond = {{1'000'000, 0.9}};
   CHECK(most_reached_inside(cluster).share == Approx(0.9));

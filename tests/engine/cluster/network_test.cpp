@@ -51,10 +51,10 @@ TEST_CASE("links are as wide as the cluster says") {
   const Network network(cluster);
   const auto across = network.route(0, 8);
   CHECK(network.capacity(network.route(0, 1)[0].link) == 300);
-  CHECK(network.capacity(across[0].link) == 50);   // a node's 100 over 2 NICs
-  CHECK(network.capacity(across[1].link) == 50);   // 2 nodes x 100 / 4
+  CHECK(network.capacity(across[0].link) == 50);  // a node's 100 over 2 NICs
+  CHECK(network.capacity(across[1].link) == 50);  // 2 nodes x 100 / 4
   CHECK(network.owner(network.route(2, 1)[0].link) == 2);
-  CHECK(network.owner(across[0].link) == -1);      // two devices share the NIC
+  CHECK(network.owner(across[0].link) == -1);  // two devices share the NIC
 }
 
 TEST_CASE("without oversubscription the trunks hold nothing up") {
@@ -73,9 +73,11 @@ TEST_CASE("devices behind different PCIe switches meet at the switches' uplinks"
   CHECK(names(network, network.route(0, 1)) == "device 0 pcie out, device 1 pcie in");
   CHECK(names(network, network.route(1, 2)) ==
         "device 1 pcie out, node 0 PCIe switch 0 out, node 0 PCIe switch 1 in, device 2 pcie in");
-  // Traffic to a NIC passes the device's slot, and the uplinks where the NIC hangs from the other switch.
+  // Traffic to a NIC passes the device's slot, and the uplinks where the NIC hangs from the other
+  // switch.
   CHECK(names(network, network.route(3, 4)) ==
-        "device 3 pcie out, node 0 PCIe switch 1 out, node 0 PCIe switch 0 in, node 0 infiniband 0 out, "
+        "device 3 pcie out, node 0 PCIe switch 1 out, node 0 PCIe switch 0 in, node 0 infiniband 0 "
+        "out, "
         "node 1 infiniband 0 in, device 4 pcie in");
 }
 
@@ -90,7 +92,8 @@ TEST_CASE("a message goes the short way round a torus, along x first") {
   const Network network(cluster);
   // 1 = (1, 0) to 7 = (3, 1): half way round x is upwards, then one up in y, at column 3.
   CHECK(names(network, network.route(1, 7)) ==
-        "node 1 infiniband 0 out, node 1 torus x +, node 2 torus x +, node 3 torus y +, node 7 infiniband 0 in");
+        "node 1 infiniband 0 out, node 1 torus x +, node 2 torus x +, node 3 torus y +, node 7 "
+        "infiniband 0 in");
   // 0 = (0, 0) to 11 = (3, 2): both are one down.
   CHECK(names(network, network.route(0, 11)) ==
         "node 0 infiniband 0 out, node 0 torus x -, node 3 torus y -, node 11 infiniband 0 in");
@@ -108,13 +111,15 @@ TEST_CASE("groups of a dragonfly are joined at the router that has the other's n
   cluster.fabric.link = 20;
   cluster.fabric.global_link = 30;
   const Network network(cluster);
-  CHECK(names(network, network.route(0, 1)) == "node 0 infiniband 0 out, node 1 infiniband 0 in");  // one router
+  CHECK(names(network, network.route(0, 1)) ==
+        "node 0 infiniband 0 out, node 1 infiniband 0 in");  // one router
   CHECK(names(network, network.route(0, 5)) ==
         "node 0 infiniband 0 out, group 0 router 0 to 2, node 5 infiniband 0 in");
   // From router 0 of group 0 to router 2 of group 1: out at router 1, in at router 0.
   const auto far = network.route(0, 11);
   CHECK(names(network, far) ==
-        "node 0 infiniband 0 out, group 0 router 0 to 1, group 0 to group 1, group 1 router 0 to 2, node 11 infiniband 0 in");
+        "node 0 infiniband 0 out, group 0 router 0 to 1, group 0 to group 1, group 1 router 0 to "
+        "2, node 11 infiniband 0 in");
   CHECK(network.capacity(far[1].link) == 20);
   CHECK(network.capacity(far[2].link) == 30);
 }
@@ -123,19 +128,24 @@ TEST_CASE("messages change rails over NVLink, else over the spines") {
   Cluster cluster = two_leaves();
   cluster.fabric = {"rail-optimised", 2, 4};
   const Network network(cluster);
-  // Devices 0 and 1 are next to NIC 0, so both ends are on rail 0: through the trunks of its leaves.
+  // Devices 0 and 1 are next to NIC 0, so both ends are on rail 0: through the trunks of its
+  // leaves.
   CHECK(names(network, network.route(0, 8)) ==
-        "node 0 infiniband 0 out, rail 0 leaf 0 trunk up, rail 0 leaf 1 trunk down, node 2 infiniband 0 in");
+        "node 0 infiniband 0 out, rail 0 leaf 0 trunk up, rail 0 leaf 1 trunk down, node 2 "
+        "infiniband 0 in");
   CHECK(network.capacity(network.route(0, 8)[1].link) == 25);  // 2 nodes x 50 / 4
-  CHECK(names(network, network.route(0, 4)) == "node 0 infiniband 0 out, node 1 infiniband 0 in");  // one leaf
+  CHECK(names(network, network.route(0, 4)) ==
+        "node 0 infiniband 0 out, node 1 infiniband 0 in");  // one leaf
   // Device 3 to device 4: over NVLink to device 0, which is next to NIC 0.
   CHECK(names(network, network.route(3, 4)) ==
-        "device 3 nvswitch out, device 0 nvswitch in, node 0 infiniband 0 out, node 1 infiniband 0 in");
+        "device 3 nvswitch out, device 0 nvswitch in, node 0 infiniband 0 out, node 1 infiniband 0 "
+        "in");
   Cluster without = cluster;
   without.intra.kind = "pcie";
   const Network pcie(without);
   CHECK(names(pcie, pcie.route(3, 4)) ==
-        "device 3 pcie out, node 0 infiniband 1 out, rail 1 leaf 0 trunk up, rail 0 leaf 0 trunk down, "
+        "device 3 pcie out, node 0 infiniband 1 out, rail 1 leaf 0 trunk up, rail 0 leaf 0 trunk "
+        "down, "
         "node 1 infiniband 0 in, device 4 pcie in");
 }
 
@@ -148,7 +158,8 @@ TEST_CASE("pods of leaves meet over trunks of their own") {
   const Network network(cluster);
   const auto far = network.route(0, 16);  // node 0 to node 4
   CHECK(names(network, far) ==
-        "node 0 infiniband 0 out, leaf 0 trunk up, pod 0 trunk up, pod 1 trunk down, leaf 2 trunk down, "
+        "node 0 infiniband 0 out, leaf 0 trunk up, pod 0 trunk up, pod 1 trunk down, leaf 2 trunk "
+        "down, "
         "node 4 infiniband 0 in");
   CHECK(network.capacity(far[2].link) == 20);  // 4 nodes x 100 / 4 / 5
 }
@@ -159,12 +170,15 @@ TEST_CASE("without peer access a message is written to and read from the memory 
   cluster.p2p = false;
   cluster.host = {2, 90, 16};
   const Network network(cluster);
-  CHECK(names(network, network.route(0, 1)) == "device 0 pcie out, node 0 host memory 0 x2, device 1 pcie in");
+  CHECK(names(network, network.route(0, 1)) ==
+        "device 0 pcie out, node 0 host memory 0 x2, device 1 pcie in");
   CHECK(names(network, network.route(1, 2)) ==
-        "device 1 pcie out, node 0 host memory 0 x2, node 0 socket 0 out, node 0 socket 1 in, device 2 pcie in");
+        "device 1 pcie out, node 0 host memory 0 x2, node 0 socket 0 out, node 0 socket 1 in, "
+        "device 2 pcie in");
   // To another node: written by the device and read by the NIC, and again on the other side.
   CHECK(names(network, network.route(3, 5)) ==
-        "device 3 pcie out, node 0 host memory 1 x2, node 0 infiniband 1 out, node 1 infiniband 0 in, "
+        "device 3 pcie out, node 0 host memory 1 x2, node 0 infiniband 1 out, node 1 infiniband 0 "
+        "in, "
         "node 1 host memory 0 x2, device 5 pcie in");
   CHECK(network.capacity(network.route(0, 1)[1].link) == 90);
 }
@@ -177,12 +191,14 @@ TEST_CASE("messages between hosts pass the memory of either, and no port of a de
   CHECK(names(network, network.route_by_hosts(1, 2)) ==
         "node 0 host memory 0, node 0 socket 0 out, node 0 socket 1 in, node 0 host memory 1");
   CHECK(names(network, network.route_by_hosts(3, 5)) ==
-        "node 0 host memory 1, node 0 infiniband 1 out, node 1 infiniband 0 in, node 1 host memory 0");
+        "node 0 host memory 1, node 0 infiniband 1 out, node 1 infiniband 0 in, node 1 host memory "
+        "0");
   // Over the PCIe switch in front of the NIC: down to it, and up from the other's.
   cluster.pcie = {2, 30};
   const Network switches(cluster);
   CHECK(names(switches, switches.route_by_hosts(3, 5)) ==
-        "node 0 host memory 1, node 0 PCIe switch 1 in, node 0 infiniband 1 out, node 1 infiniband 0 in, "
+        "node 0 host memory 1, node 0 PCIe switch 1 in, node 0 infiniband 1 out, node 1 infiniband "
+        "0 in, "
         "node 1 PCIe switch 0 out, node 1 host memory 0");
   // Where its bandwidth is not said, memory holds nothing up.
   cluster.host.memory = 0;
@@ -193,21 +209,28 @@ TEST_CASE("messages between hosts pass the memory of either, and no port of a de
 TEST_CASE("a ring across nodes is spread over the NICs of its members") {
   const Cluster cluster = two_leaves();
   const Network network(cluster);
-  // Devices 0 to 3 and 4 to 7, two rings at once, each with half of the bytes: the one over NIC 0 leaves node 0 at
-  // device 0 and goes 1, 2, 3, 0; the one over NIC 1 leaves at device 2 and goes 3, 0, 1, 2. For 2 bytes on each edge a
-  // NIC carries 1; device 0 sends 1 inside the node (in the second ring) and receives 2.
+  // Devices 0 to 3 and 4 to 7, two rings at once, each with half of the bytes: the one over NIC 0
+  // leaves node 0 at device 0 and goes 1, 2, 3, 0; the one over NIC 1 leaves at device 2 and goes
+  // 3, 0, 1, 2. For 2 bytes on each edge a NIC carries 1; device 0 sends 1 inside the node (in the
+  // second ring) and receives 2.
   const std::array<std::int64_t, 8> devices = {0, 1, 2, 3, 4, 5, 6, 7};
   std::vector<GroupEdge> ring;
   for (std::int32_t i = 0; i < 8; ++i) ring.push_back({i, (i + 1) % 8});
   const auto uses = network.uses(devices, ring, true);
   CHECK(uses.unit == 2);
   CHECK(names(network, uses.links) ==
-        "device 0 nvswitch out, device 0 nvswitch in x2, device 1 nvswitch out x2, device 1 nvswitch in, "
-        "device 2 nvswitch out, device 2 nvswitch in x2, device 3 nvswitch out x2, device 3 nvswitch in, "
-        "device 4 nvswitch out, device 4 nvswitch in x2, device 5 nvswitch out x2, device 5 nvswitch in, "
-        "device 6 nvswitch out, device 6 nvswitch in x2, device 7 nvswitch out x2, device 7 nvswitch in, "
-        "node 0 infiniband 0 out, node 0 infiniband 0 in, node 0 infiniband 1 out, node 0 infiniband 1 in, "
-        "node 1 infiniband 0 out, node 1 infiniband 0 in, node 1 infiniband 1 out, node 1 infiniband 1 in");
+        "device 0 nvswitch out, device 0 nvswitch in x2, device 1 nvswitch out x2, device 1 "
+        "nvswitch in, "
+        "device 2 nvswitch out, device 2 nvswitch in x2, device 3 nvswitch out x2, device 3 "
+        "nvswitch in, "
+        "device 4 nvswitch out, device 4 nvswitch in x2, device 5 nvswitch out x2, device 5 "
+        "nvswitch in, "
+        "device 6 nvswitch out, device 6 nvswitch in x2, device 7 nvswitch out x2, device 7 "
+        "nvswitch in, "
+        "node 0 infiniband 0 out, node 0 infiniband 0 in, node 0 infiniband 1 out, node 0 "
+        "infiniband 1 in, "
+        "node 1 infiniband 0 out, node 1 infiniband 0 in, node 1 infiniband 1 out, node 1 "
+        "infiniband 1 in");
   // One member on each node: one NIC, and each link as often as the other.
   const std::array<std::int64_t, 2> apart = {0, 4};
   const std::vector<GroupEdge> both = {{0, 1}, {1, 0}};

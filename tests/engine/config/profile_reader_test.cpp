@@ -94,7 +94,9 @@ TEST_CASE("every framework profile reads, and each of its numbers has a provenan
   }
 }
 
-TEST_CASE("a framework's profile lists the schedules that it has; an unknown one is refused at its line") {
+TEST_CASE(
+    "a framework's profile lists the schedules that it has; an unknown one is refused at its "
+    "line") {
   const auto has = [](const std::string& name, const std::string& version) {
     return find_software_profile(source_root(), name, version)->schedules;
   };
@@ -110,17 +112,22 @@ TEST_CASE("a framework's profile lists the schedules that it has; an unknown one
 
   const auto problem = [](const std::string& schedules) -> std::string {
     try {
-      read_software_profile(YamlNode::parse("name: made\ndescription: made\nbasis: {kind: derived, note: made}\n" + schedules, "made.yaml"));
+      read_software_profile(YamlNode::parse(
+          "name: made\ndescription: made\nbasis: {kind: derived, note: made}\n" + schedules,
+          "made.yaml"));
     } catch (const ConfigError& error) {
       return error.what();
     }
     return "no error";
   };
   CHECK(problem("schedules: {value: [1f1b, 2f2b], kind: derived, note: made}\n")
-            .starts_with("made.yaml:4:27: schedules.value[1]: unknown schedule '2f2b'; known: gpipe, 1f1b, interleaved, zb-h1"));
+            .starts_with("made.yaml:4:27: schedules.value[1]: unknown schedule '2f2b'; known: "
+                         "gpipe, 1f1b, interleaved, zb-h1"));
   CHECK(problem("schedules: {value: [], kind: derived, note: made}\n") ==
-        "made.yaml:4:20: schedules.value: expected the schedules that the framework has; without this key it has all");
-  CHECK(problem("schedules: [1f1b]\n").find("schedules") != std::string::npos);  // where does that come from?
+        "made.yaml:4:20: schedules.value: expected the schedules that the framework has; without "
+        "this key it has all");
+  CHECK(problem("schedules: [1f1b]\n").find("schedules") !=
+        std::string::npos);  // where does that come from?
   CHECK(problem("schedules: {value: [1f1b]}\n").find("kind") != std::string::npos);
 }
 
@@ -226,10 +233,14 @@ TEST_CASE("a slip in a device profile is refused at its line") {
         "'guessed'");
   CHECK(error_of(kSmallDevice + "optimizer: {kind: derived}\n").find("'note'") !=
         std::string::npos);
-  CHECK(error_of(kSmallDevice + kOptimizer + "slowdown: {compute_by_communication: 1.05, kind: measured, note: n}\n") == "no error");
-  CHECK(error_of(kSmallDevice + kOptimizer + "slowdown: {communication_by_compute: 0.9, kind: measured, note: n}\n")
+  CHECK(error_of(kSmallDevice + kOptimizer +
+                 "slowdown: {compute_by_communication: 1.05, kind: measured, note: n}\n") ==
+        "no error");
+  CHECK(error_of(kSmallDevice + kOptimizer +
+                 "slowdown: {communication_by_compute: 0.9, kind: measured, note: n}\n")
             .find("d.yaml:12:38: slowdown.communication_by_compute: expected at least 1") == 0);
-  CHECK(error_of(kSmallDevice + kOptimizer + "slowdown: {compute_by_communication: 1.05}\n").find("'kind'") != std::string::npos);
+  CHECK(error_of(kSmallDevice + kOptimizer + "slowdown: {compute_by_communication: 1.05}\n")
+            .find("'kind'") != std::string::npos);
   CHECK(error_of(kSmallDevice + kOptimizer + "like: a100-sxm-40g\nlike_because: b\n")
             .find("expected a profile that has curves of its own, got 'a100-sxm-40g'") !=
         std::string::npos);

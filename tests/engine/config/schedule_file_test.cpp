@@ -211,18 +211,26 @@ TEST_CASE("what an order's file held is kept, and another order is one option aw
     resolved = resolved_study_text(prepare_text(study_with(file.key(), 4)).study);
   }
   // The file has gone.
-  CHECK(prepare_text(resolved).study.schedule.rows == schedule_csv(std::get<PipelineSchedule>(made)));
+  CHECK(prepare_text(resolved).study.schedule.rows ==
+        schedule_csv(std::get<PipelineSchedule>(made)));
   const std::string searched = resolved_study_text(prepare_text(study_with("zb-2p", 4)).study);
-  const auto rows = [&](const std::vector<std::string>& sets) { return prepare_text(searched, sets).study.schedule.rows; };
+  const auto rows = [&](const std::vector<std::string>& sets) {
+    return prepare_text(searched, sets).study.schedule.rows;
+  };
   const std::string found = prepare_text(study_with("zb-2p", 4)).study.schedule.rows;
   CHECK(rows({}) == found);
-  CHECK(rows({"schedule.memory_limit=4"}) == prepare_text(study_with("{method: zb-2p, memory_limit: 4}", 4)).study.schedule.rows);
+  CHECK(rows({"schedule.memory_limit=4"}) ==
+        prepare_text(study_with("{method: zb-2p, memory_limit: 4}", 4)).study.schedule.rows);
   CHECK(rows({"schedule.memory_limit=4"}) != found);
-  CHECK(rows({"schedule.method=opportunistic"}) == prepare_text(study_with("opportunistic", 4)).study.schedule.rows);
+  CHECK(rows({"schedule.method=opportunistic"}) ==
+        prepare_text(study_with("opportunistic", 4)).study.schedule.rows);
 }
 
 TEST_CASE("a CSV may begin as spreadsheets write it") {
-  CHECK(parse_schedule_csv("\xEF\xBB\xBF" "0F0,0B0\n", "x.csv").num_microbatches == 1);
+  CHECK(parse_schedule_csv("\xEF\xBB\xBF"
+                           "0F0,0B0\n",
+                           "x.csv")
+            .num_microbatches == 1);
 }
 
 }  // namespace trainyard

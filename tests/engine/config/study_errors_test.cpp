@@ -44,7 +44,8 @@ TEST_CASE("what is missing or unknown is named") {
   CHECK(with("parallel: {tensor: 1}\n") == "study.yaml:5:1: parallel: appears twice in this map");
   CHECK(with("schedule: fastest\n") ==
         "study.yaml:5:11: schedule: unknown schedule 'fastest'; this version has gpipe, 1f1b, "
-        "interleaved, zb-h1, zb-1p, zb-2p, opportunistic, interleaved-zb1p, zb-v, dualpipe-v, scp, pre-recompute-1f1b, "
+        "interleaved, zb-h1, zb-1p, zb-2p, opportunistic, interleaved-zb1p, zb-v, dualpipe-v, scp, "
+        "pre-recompute-1f1b, "
         "last-no-recompute-1f1b, pre-recompute and last-no-recompute");
   CHECK(with("framework: jax\n") ==
         "study.yaml:5:12: framework.name: no software profile is named 'jax'; known: halfgrad, "
@@ -133,7 +134,8 @@ TEST_CASE("ranks fit the devices") {
       "has 16 devices; 3 nodes have room");
   CHECK(set("cluster.nodes=4") == "no error");
   CHECK_THAT(set("cluster={preset: local, ranks: 4}"),
-             Catch::Contains("8 ranks, but cluster at") && Catch::Contains(" has 4 devices; {preset: local, ranks: 8} has room"));
+             Catch::Contains("8 ranks, but cluster at") &&
+                 Catch::Contains(" has 4 devices; {preset: local, ranks: 8} has room"));
   CHECK(
       error_of(kSmallStudy, {"cluster.nodes=null", "cluster.devices=12"}) ==
       "study.yaml:3:11: parallel: pp(4) * tp(2) = 8 ranks do not divide the 12 devices of cluster "
@@ -244,13 +246,17 @@ TEST_CASE("recompute says what its methods take and need") {
   CHECK(
       with("recompute: {method: full, first: 0.5}\n") ==
       "study.yaml:5:34: recompute.first: is for recompute stage-aware, not for full; leave it out");
-  CHECK(with("recompute: {method: stage-aware, strategy: contiguous, unit: sublayer}\n") == "no error");
+  CHECK(with("recompute: {method: stage-aware, strategy: contiguous, unit: sublayer}\n") ==
+        "no error");
   CHECK(with("recompute: {method: selective, unit: sublayer}\n") ==
-        "study.yaml:5:38: recompute.unit: is for recompute full, stage-aware and group, not for selective; leave it out");
-  CHECK(with("recompute: {method: full, unit: block}\n") ==
-        "study.yaml:5:33: recompute.unit: unknown unit 'block'; this version has layer and sublayer");
+        "study.yaml:5:38: recompute.unit: is for recompute full, stage-aware and group, not for "
+        "selective; leave it out");
+  CHECK(
+      with("recompute: {method: full, unit: block}\n") ==
+      "study.yaml:5:33: recompute.unit: unknown unit 'block'; this version has layer and sublayer");
   CHECK(with("recompute: {method: full, strategy: each}\n") ==
-        "study.yaml:5:37: recompute.strategy: is for recompute stage-aware and group, not for full; leave "
+        "study.yaml:5:37: recompute.strategy: is for recompute stage-aware and group, not for "
+        "full; leave "
         "it out");
   for (const std::string strategy : {"group", "group_", "group_0", "group_-1", "group_2x", "all"}) {
     CHECK(with("recompute: {method: group, strategy: " + strategy + "}\n") ==
@@ -272,7 +278,8 @@ TEST_CASE("recompute says what its methods take and need") {
 
 TEST_CASE("a key that another one leaves without effect is refused") {
   const std::string no_copies =
-      "offload.horizon: says how many layers ahead copies come back, and nothing is copied; write activations: true, "
+      "offload.horizon: says how many layers ahead copies come back, and nothing is copied; write "
+      "activations: true, "
       "or leave this key out";
   CHECK(with("offload: {horizon: 2}\n") == "study.yaml:5:20: " + no_copies);
   CHECK(with("offload: {horizon: 4, activations: false}\n") == "no error");  // a sweep may vary it
@@ -289,7 +296,8 @@ TEST_CASE("a key that another one leaves without effect is refused") {
   for (const std::string mode : {"static", "fast"}) {
     CHECK(with("schedule: {method: gpipe, mode: " + mode + "}\n") ==
           "study.yaml:5:33: schedule.mode: " + mode +
-              " is for schedules zb-1p, zb-2p and opportunistic, whose order depends on durations, not for gpipe; "
+              " is for schedules zb-1p, zb-2p and opportunistic, whose order depends on durations, "
+              "not for gpipe; "
               "leave it out");
     CHECK(with("schedule: {method: zb-1p, mode: " + mode + "}\n") == "no error");
   }
@@ -341,13 +349,17 @@ TEST_CASE("devices, links and kernels exist") {
         "study.yaml:3:10: cluster: does not say intra_gb_per_s, and pcie has no usual bandwidth");
   CHECK(with_cluster("{gpu: a100, gpus: 2, gpus_per_node: 2, intra: string}") ==
         "study.yaml:3:56: cluster.intra: unknown kind of link 'string'; this version has nvswitch, "
-        "nvlink, nvlink-bridge, nvlink-cube-mesh, pcie, pcie-switch, pcie-host, loopback, nvlink-network, "
-        "infiniband, infiniband-edr, infiniband-hdr, infiniband-ndr, roce, ethernet, efa, omni-path and none");
+        "nvlink, nvlink-bridge, nvlink-cube-mesh, pcie, pcie-switch, pcie-host, loopback, "
+        "nvlink-network, "
+        "infiniband, infiniband-edr, infiniband-hdr, infiniband-ndr, roce, ethernet, efa, "
+        "omni-path and none");
   CHECK(
       with_cluster("{device: a100, devices_per_node: 2, intra: {kind: rope, bandwidth: 1 GB/s}}") ==
       "study.yaml:3:60: cluster.intra.kind: unknown kind 'rope'; this version has nvswitch, "
-      "nvlink, nvlink-bridge, nvlink-cube-mesh, pcie, pcie-switch, pcie-host, loopback, nvlink-network, "
-      "infiniband, infiniband-edr, infiniband-hdr, infiniband-ndr, roce, ethernet, efa, omni-path and none");
+      "nvlink, nvlink-bridge, nvlink-cube-mesh, pcie, pcie-switch, pcie-host, loopback, "
+      "nvlink-network, "
+      "infiniband, infiniband-edr, infiniband-hdr, infiniband-ndr, roce, ethernet, efa, omni-path "
+      "and none");
   CHECK(
       with_cluster("{gpu: a100, gpus: 2, gpus_per_node: 2, intra: nvlink-bridge}") ==
       "study.yaml:3:56: cluster.intra: no curves for links of kind 'nvlink-bridge' between devices "
@@ -356,27 +368,34 @@ TEST_CASE("devices, links and kernels exist") {
   CHECK(with_cluster(box + "fabric: {kind: torus, dimensions: [2, 2]}}") ==
         "study.yaml:3:42: cluster.fabric: missing required key 'link'");
   CHECK(with_cluster(box + "fabric: {kind: torus, dimensions: [3], link: 1 GB/s}}") ==
-        "study.yaml:3:68: cluster.fabric.dimensions: expected the nodes along 2 or 3 dimensions, such as [4, 4, 2]");
+        "study.yaml:3:68: cluster.fabric.dimensions: expected the nodes along 2 or 3 dimensions, "
+        "such as [4, 4, 2]");
   CHECK(with_cluster(box + "fabric: {kind: torus, dimensions: [3, 1], link: 1 GB/s}}") ==
         "study.yaml:3:42: cluster.fabric: a torus of 3 x 1 has places for 3 nodes, not 4");
   CHECK(with_cluster(box + "fabric: {kind: torus, oversubscription: 2}}") ==
-        "study.yaml:3:74: cluster.fabric.oversubscription: a fabric of kind torus has no oversubscription; it takes "
+        "study.yaml:3:74: cluster.fabric.oversubscription: a fabric of kind torus has no "
+        "oversubscription; it takes "
         "dimensions, link");
   CHECK(with_cluster(box + "fabric: {kind: dragonfly, leaf: 1 nodes, group: 2, link: 1 GB/s}}") ==
         "study.yaml:3:42: cluster.fabric: missing required key 'global_link'");
   CHECK(with_cluster(box + "fabric: {kind: fat-tree, pod_oversubscription: 2}}") ==
         "study.yaml:3:42: cluster.fabric: missing required key 'pod'");
   CHECK(with_cluster(box + "nvlink_domain: 12}") ==
-        "study.yaml:3:49: cluster.nvlink_domain: expected a multiple of the 8 devices of a node, got 12");
+        "study.yaml:3:49: cluster.nvlink_domain: expected a multiple of the 8 devices of a node, "
+        "got 12");
   CHECK(with_cluster(box + "p2p: off}") ==
-        "study.yaml:3:39: cluster.p2p: links of kind nvswitch are peer access; p2p: off goes with intra: pcie");
-  CHECK(with_cluster("{device: a100, devices_per_node: 2, p2p: off, intra: {kind: pcie, bandwidth: 30 GB/s}}") ==
-        "study.yaml:3:51: cluster.p2p: devices without peer access send through the host's memory, whose bandwidth is not "
+        "study.yaml:3:39: cluster.p2p: links of kind nvswitch are peer access; p2p: off goes with "
+        "intra: pcie");
+  CHECK(with_cluster("{device: a100, devices_per_node: 2, p2p: off, intra: {kind: pcie, bandwidth: "
+                     "30 GB/s}}") ==
+        "study.yaml:3:51: cluster.p2p: devices without peer access send through the host's memory, "
+        "whose bandwidth is not "
         "said; write host: {memory: 100 GB/s}, of one socket");
   CHECK(with_cluster(box + "host: {sockets: 3}}") ==
         "study.yaml:3:50: cluster.host.sockets: expected a divisor of the 8 devices of a node");
   CHECK(with_cluster(box + "collectives: {all_reduce: nvls}}") ==
-        "study.yaml:3:60: cluster.collectives.all_reduce: links of kind nvswitch on a100 do not add up in their switches; "
+        "study.yaml:3:60: cluster.collectives.all_reduce: links of kind nvswitch on a100 do not "
+        "add up in their switches; "
         "NVSwitch on Hopper and Blackwell does");
   CHECK(with_cluster("{gpu: a101, gpus: 2, gpus_per_node: 2, intra: nvswitch}") ==
         "study.yaml:3:16: cluster.gpu: no hardware profile is named 'a101'; known: a100, cpu and "
@@ -430,9 +449,11 @@ TEST_CASE("numbers of the training block are in range") {
 TEST_CASE("AdamW's gradients are of fp64 where the weights are") {
   // Where they were not, a simulation answered and the first step of a training failed.
   CHECK(set("training.grad_dtype=fp64") ==
-        "--set training.grad_dtype=fp64: training.grad_dtype: AdamW updates bf16 weights with gradients of fp32, fp16 "
+        "--set training.grad_dtype=fp64: training.grad_dtype: AdamW updates bf16 weights with "
+        "gradients of fp32, fp16 "
         "or bf16, got fp64");
-  CHECK(error_of(kSmallStudy, {"training.grad_dtype=fp64", "training.optimizer=sgd"}) == "no error");
+  CHECK(error_of(kSmallStudy, {"training.grad_dtype=fp64", "training.optimizer=sgd"}) ==
+        "no error");
   CHECK(set("training.grad_dtype=fp16") == "no error");
 }
 

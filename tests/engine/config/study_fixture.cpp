@@ -98,16 +98,12 @@ std::optional<SoftwareProfile> find_software(const std::string& name, const std:
 
 std::vector<std::string> names(StudyResolvers::Names which) {
   switch (which) {
-    case StudyResolvers::Names::kModels:
-      return {"gpt-tiny", "llama-tiny"};
-    case StudyResolvers::Names::kClusters:
-      return {"box", "lone"};
+    case StudyResolvers::Names::kModels: return {"gpt-tiny", "llama-tiny"};
+    case StudyResolvers::Names::kClusters: return {"box", "lone"};
     case StudyResolvers::Names::kLinks:
       return {"ethernet", "infiniband", "nvswitch", "pcie", "roce"};
-    case StudyResolvers::Names::kHardware:
-      return {"a100", "cpu", "h100"};
-    case StudyResolvers::Names::kSoftware:
-      return {"halfgrad", "megatron-lm", "trainyard"};
+    case StudyResolvers::Names::kHardware: return {"a100", "cpu", "h100"};
+    case StudyResolvers::Names::kSoftware: return {"halfgrad", "megatron-lm", "trainyard"};
   }
   return {};
 }

@@ -59,20 +59,11 @@ class Mutator {
     if (text.empty()) return;
     const std::size_t at = below(text.size());
     switch (below(5)) {
-      case 0:
-        text.insert(at, kPieces[below(kPieces.size())]);
-        break;
-      case 1:
-        text.erase(at, 1 + below(8));
-        break;
-      case 2:
-        text[at] = static_cast<char>(below(256));
-        break;
-      case 3:
-        text.insert(at, text.substr(below(text.size()), below(60)));
-        break;
-      default:
-        replace_value(text, at);
+      case 0: text.insert(at, kPieces[below(kPieces.size())]); break;
+      case 1: text.erase(at, 1 + below(8)); break;
+      case 2: text[at] = static_cast<char>(below(256)); break;
+      case 3: text.insert(at, text.substr(below(text.size()), below(60))); break;
+      default: replace_value(text, at);
     }
   }
 

@@ -163,10 +163,13 @@ TEST_CASE("a null bandwidth of a case takes the usual one and warns") {
 TEST_CASE("links whose measured messages are faster than nominal carry that much, and it is said") {
   const Study study = with_cluster(
       "{device: a100, nodes: 2, devices_per_node: 8, intra: {kind: nvswitch, bandwidth: 300 GB/s, "
-      "point_to_point: {by_ranks: {2: {efficiency: 1.25}}}}, inter: {kind: infiniband, bandwidth: 200 GB/s}}");
-  CHECK(study.warnings ==
-        std::vector<std::string>{"cluster.intra: sends and receives of 2 reach 1.25 of the nominal 300 GB/s of nvswitch; "
-                                 "the higher rate is taken as what the links carry"});
+      "point_to_point: {by_ranks: {2: {efficiency: 1.25}}}}, inter: {kind: infiniband, bandwidth: "
+      "200 GB/s}}");
+  CHECK(
+      study.warnings ==
+      std::vector<std::string>{
+          "cluster.intra: sends and receives of 2 reach 1.25 of the nominal 300 GB/s of nvswitch; "
+          "the higher rate is taken as what the links carry"});
 }
 
 TEST_CASE("an NVLink domain of several hosts is one node with their networks together") {
@@ -283,41 +286,55 @@ TEST_CASE("post-validation says where it finds nothing to look at") {
     return read(kSmallStudy, sets).warnings.at(0);
   };
   CHECK(warning({"parallel={tensor: 4, pipeline: 1}"}) ==
-        "schedule.post_validation is not used: pipeline is 1, and the one rank has the whole norm before it updates");
+        "schedule.post_validation is not used: pipeline is 1, and the one rank has the whole norm "
+        "before it updates");
   CHECK(warning({"training.clip_norm=0", "framework=halfgrad"}) ==
-        "schedule.post_validation is not used: training.clip_norm is 0, and halfgrad then takes no norm of the "
+        "schedule.post_validation is not used: training.clip_norm is 0, and halfgrad then takes no "
+        "norm of the "
         "gradients");
   // fp16 has to look for what is not finite.
-  CHECK_THAT(warning({"training.clip_norm=0", "framework=halfgrad", "training.precision=fp16"}),
-             Catch::StartsWith("schedule.post_validation: times assume that every validation succeeds"));
-  CHECK_THAT(warning({}), Catch::StartsWith("schedule.post_validation: times assume that every validation succeeds"));
+  CHECK_THAT(
+      warning({"training.clip_norm=0", "framework=halfgrad", "training.precision=fp16"}),
+      Catch::StartsWith("schedule.post_validation: times assume that every validation succeeds"));
+  CHECK_THAT(
+      warning({}),
+      Catch::StartsWith("schedule.post_validation: times assume that every validation succeeds"));
 }
 
 TEST_CASE("a schedule that the framework does not have is said") {
-  const auto warnings = [](const std::string& schedule, const std::string& framework, std::vector<std::string> sets = {}) {
-    sets.insert(sets.end(), {"schedule=" + schedule, "framework=" + framework, "training.global_batch=128", "model={preset: gpt-tiny, layers: 16}"});
+  const auto warnings = [](const std::string& schedule, const std::string& framework,
+                           std::vector<std::string> sets = {}) {
+    sets.insert(sets.end(), {"schedule=" + schedule, "framework=" + framework,
+                             "training.global_batch=128", "model={preset: gpt-tiny, layers: 16}"});
     return read(kSmallStudy, sets).warnings;
   };
   const std::string megatron = "{name: megatron-lm, version: 2021}";
   for (const std::string schedule : {"zb-1p", "zb-h1", "dualpipe-v", "gpipe"}) {
     CHECK(warnings(schedule, megatron) ==
-          std::vector<std::string>{"framework megatron-lm 2021 has no schedule " + schedule +
-                                   ", only 1f1b and interleaved: its kernels and waits are taken for those of a "
-                                   "megatron-lm that had it (its source)"});
+          std::vector<std::string>{
+              "framework megatron-lm 2021 has no schedule " + schedule +
+              ", only 1f1b and interleaved: its kernels and waits are taken for those of a "
+              "megatron-lm that had it (its source)"});
     CHECK(warnings(schedule, "trainyard").empty());
   }
   CHECK(warnings("1f1b", megatron).empty());
   CHECK(warnings("interleaved", megatron, {"parallel.virtual_stages=2"}).empty());
-  CHECK(warnings("gpipe", megatron, {"parallel.pipeline=1", "parallel.tensor=8"}).empty());  // one rank has no schedule
+  CHECK(warnings("gpipe", megatron, {"parallel.pipeline=1", "parallel.tensor=8"})
+            .empty());  // one rank has no schedule
 }
 
 TEST_CASE("what a switch that is off leaves without effect is said") {
-  const auto warnings = [](const std::vector<std::string>& sets) { return read(kSmallStudy, sets).warnings; };
+  const auto warnings = [](const std::vector<std::string>& sets) {
+    return read(kSmallStudy, sets).warnings;
+  };
   CHECK(warnings({"offload={activations: false, horizon: 2}"}) ==
-        std::vector<std::string>{"offload.horizon is not used: activations is false, and nothing is copied"});
+        std::vector<std::string>{
+            "offload.horizon is not used: activations is false, and nothing is copied"});
   CHECK(warnings({"parallel.zero={stage: 0, by: parameter}"}) ==
         std::vector<std::string>{"parallel.zero.by is not used: stage 0 divides nothing"});
-  CHECK(warnings({"recompute=full", "offload={activations: true, horizon: 2}", "parallel.zero={stage: 1, by: parameter}"}).empty());
+  CHECK(warnings({"recompute=full", "offload={activations: true, horizon: 2}",
+                  "parallel.zero={stage: 1, by: parameter}"})
+            .empty());
 }
 
 TEST_CASE("a case inside a list is a study") {

@@ -105,10 +105,12 @@ TEST_CASE("ZeRO's way to divide and an even cluster are defaults unless said") {
 }
 
 TEST_CASE("a horizon is written where something is copied") {
-  CHECK_THAT(resolved_study_text(read(kSmallStudy)), Catch::Contains("offload:\n  activations: false  # default\nframework:"));
+  CHECK_THAT(resolved_study_text(read(kSmallStudy)),
+             Catch::Contains("offload:\n  activations: false  # default\nframework:"));
   const std::vector<std::string> sets = {"recompute=full", "offload={activations: true}"};
   CHECK_THAT(resolved_study_text(read(kSmallStudy, sets)),
-             Catch::Contains("offload:\n  activations: true  # --set offload={activations: true}\n  horizon: 4  # default\n"));
+             Catch::Contains("offload:\n  activations: true  # --set offload={activations: true}\n "
+                             " horizon: 4  # default\n"));
 }
 
 TEST_CASE("where each curve of a link comes from survives the resolved study") {
@@ -126,7 +128,8 @@ TEST_CASE("where each curve of a link comes from survives the resolved study") {
   link.collective = measured;
   link.point_to_point = derived;
   link.in_switch = datasheet;
-  link.by_kind = {{"all_gather", derived}, {"broadcast", LinkCurve{}}};  // the latter's is the link's
+  link.by_kind = {{"all_gather", derived},
+                  {"broadcast", LinkCurve{}}};  // the latter's is the link's
 
   const std::string text = resolved_study_text(study);
   CAPTURE(text);
@@ -165,10 +168,16 @@ TEST_CASE("a study says where one curve of a link comes from") {
   CHECK(curve("source: me").provenance.kind == "datasheet");
   CHECK(curve("source: me").provenance.note == "me");
   CHECK(curve("measured: {from: 1 KiB, to: 2 MiB}").measured_to == 2 << 20);
-  const auto error = [&](const std::string& keys) { return error_of(kSmallStudy, {intra + keys + "}}"}); };
-  CHECK_THAT(error("provenance: guessed"), Catch::Contains("cluster.intra.collective.provenance: unknown kind of source"));
-  CHECK_THAT(error("source: ''"), Catch::Contains("cluster.intra.collective.source: expected how the figures were found"));
-  CHECK_THAT(error("interval: 0"), Catch::Contains("cluster.intra.collective.interval: expected more than 0"));
+  const auto error = [&](const std::string& keys) {
+    return error_of(kSmallStudy, {intra + keys + "}}"});
+  };
+  CHECK_THAT(error("provenance: guessed"),
+             Catch::Contains("cluster.intra.collective.provenance: unknown kind of source"));
+  CHECK_THAT(
+      error("source: ''"),
+      Catch::Contains("cluster.intra.collective.source: expected how the figures were found"));
+  CHECK_THAT(error("interval: 0"),
+             Catch::Contains("cluster.intra.collective.interval: expected more than 0"));
   CHECK_THAT(error("measured: {from: 2 KiB, to: 1 KiB}"),
              Catch::Contains("cluster.intra.collective.measured: expected from at most to"));
 }
@@ -222,7 +231,8 @@ TEST_CASE("the resolved study reads back as the same study") {
       {"recompute={method: stage-aware, first: 0.4375}"},
       {"recompute=stage-aware", "schedule=scp"},
       {"recompute={method: group, strategy: contiguous}"},
-      {"recompute=full", "offload={activations: true, horizon: 2}", "parallel.zero={stage: 1, by: parameter}"},
+      {"recompute=full", "offload={activations: true, horizon: 2}",
+       "parallel.zero={stage: 1, by: parameter}"},
       {"recompute={method: group, strategy: group_3}", "schedule=gpipe"},
       {"schedule=interleaved", "parallel.virtual_stages=3", "framework=megatron-lm"},
       {"cluster={gpu: h100, gpus: 12, gpus_per_node: 8, intra: nvswitch, inter: roce}",

@@ -1,10 +1,12 @@
-// Collectives and transfers in closed form: every expected time is derived beside it from round numbers, and
-// agrees to 1e-9. Then what must hold whatever the numbers: nothing for one rank, never less for more work.
+// Collectives and transfers in closed form: every expected time is derived beside it from round
+// numbers, and agrees to 1e-9. Then what must hold whatever the numbers: nothing for one rank,
+// never less for more work.
 #include "engine/cost/collective_time.h"
-#include "engine/cost/transfer_time.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
+
+#include "engine/cost/transfer_time.h"
 
 namespace trainyard {
 
@@ -142,12 +144,14 @@ TEST_CASE("a group takes the numbers of its own size, else of the next smaller")
   CHECK(close(transfer_time(10 * kMB, Distance::kSameNode, cluster, log), 2e-6 + 7e-6 + 200e-6));
 }
 
-TEST_CASE("a ring that goes on to other nodes has the network's latency per rank, where it says one") {
+TEST_CASE(
+    "a ring that goes on to other nodes has the network's latency per rank, where it says one") {
   Cluster cluster = textbook();
   cluster.inter.collective.rank_latency = 3e-6;
   // n = 8 on 2 nodes: 1 step between nodes, 6 inside them: 5 + 18 us, and 7/8 of 80 MB at 40 GB/s.
   CHECK(close(collective(OpKind::kAllGather, 80 * kMB, {8, 2, 4, 1}, cluster), 23e-6 + 1750e-6));
-  CHECK(close(collective(OpKind::kAllGather, 80 * kMB, {4, 1, 4, 1}, cluster), 606e-6));  // not in one node
+  CHECK(close(collective(OpKind::kAllGather, 80 * kMB, {4, 1, 4, 1}, cluster),
+              606e-6));  // not in one node
 }
 
 TEST_CASE("auto takes what the library would on links with a fitted curve") {
@@ -156,10 +160,13 @@ TEST_CASE("auto takes what the library would on links with a fitted curve") {
   cluster.intra.collective.efficiency = 0.8;
   cluster.inter.collective.startup = 1e-6;
   cluster.intra.in_switch = LinkCurve{20e-6, 0, 0.5};
-  const auto taken = [&](Bytes bytes, const GroupLayout& group) { return algorithm_of(OpKind::kAllReduce, bytes, group, cluster); };
-  // 8 ranks: a ring takes 28 us and 7/4 S at 80 GB/s, the switches 20 us and 9/8 S at 50: 21.9 and 22.5 us a MB.
-  CHECK(taken(kMB, {8, 1, 8, 1}) == Algorithm::kInSwitch);       // 42.5 us against 49.9
-  CHECK(taken(100 * kMB, {8, 1, 8, 1}) == Algorithm::kRing);     // 2270 against 2215
+  const auto taken = [&](Bytes bytes, const GroupLayout& group) {
+    return algorithm_of(OpKind::kAllReduce, bytes, group, cluster);
+  };
+  // 8 ranks: a ring takes 28 us and 7/4 S at 80 GB/s, the switches 20 us and 9/8 S at 50: 21.9
+  // and 22.5 us a MB.
+  CHECK(taken(kMB, {8, 1, 8, 1}) == Algorithm::kInSwitch);    // 42.5 us against 49.9
+  CHECK(taken(100 * kMB, {8, 1, 8, 1}) == Algorithm::kRing);  // 2270 against 2215
   // 64 nodes of 8: a ring takes 1024 - 2 steps, a double tree 2 (7 + 6).
   CHECK(taken(kMB, {512, 64, 8, 1}) == Algorithm::kDoubleTree);
   // Only where they are named: trees of switches.
@@ -188,8 +195,8 @@ TEST_CASE("a transfer takes latency and bytes over the bandwidth of its distance
   SourceLog log;
   CHECK(transfer_time(10 * kMB, Distance::kSameDevice, cluster, log) == 0);
   CHECK(close(transfer_time(10 * kMB, Distance::kSameNode, cluster, log), 102e-6));
-  // A device's NIC between nodes: 40 GB/s / 4 = 10 GB/s. Half of the node's 40 GB/s leave its leaf, which
-  // is room enough for one transfer: 20 GB/s.
+  // A device's NIC between nodes: 40 GB/s / 4 = 10 GB/s. Half of the node's 40 GB/s leave its leaf,
+  // which is room enough for one transfer: 20 GB/s.
   CHECK(close(transfer_time(10 * kMB, Distance::kSameLeaf, cluster, log), 1005e-6));
   CHECK(close(transfer_time(10 * kMB, Distance::kAcrossLeaves, cluster, log), 1005e-6));
   // At 16 : 1 only 40 / 16 = 2.5 GB/s leave it: 10 MB take 4 ms.

@@ -1,5 +1,5 @@
-// Kernels in closed form: every expected time is derived beside it from round numbers, and agrees to
-// 1e-9.
+// Kernels in closed form: every expected time is derived beside it from round numbers, and agrees
+// to 1e-9.
 #include "engine/cost/cost_model.h"
 
 #include <catch2/catch.hpp>
@@ -136,7 +136,8 @@ TEST_CASE("the host takes the device's launch time times the framework's factor"
   software.launch_factor = 3;
   SourceLog log;
   CHECK(close(launch_time(device, software, 1, log), 15e-6));
-  // With tensor parallelism 4: 15 us x (1 + 0.001 x 4^3); from 8 ranks on no more: 15 us x (1 + 0.001 x 8^3).
+  // With tensor parallelism 4: 15 us x (1 + 0.001 x 4^3); from 8 ranks on no more: 15 us x (1 +
+  // 0.001 x 8^3).
   software.launch_growth = 0.001;
   CHECK(close(launch_time(device, software, 1, log), 15e-6));
   CHECK(close(launch_time(device, software, 4, log), 15e-6 * 1.064));
@@ -152,7 +153,9 @@ TEST_CASE("the framework's factors weigh products, unfused attention and small k
   software.attention_factor = 2;
   software.unaligned_attention_factor = 10;
   // 5 us + 8e9 / 80e12 + 20 MB / 2 TB/s = 115 us alone.
-  CHECK(close(kernel(work_of(KernelClass::kMatmul, OpKind::kLinear, 8e9, 20 * kMB), device, 1, software), 1.1 * 115e-6));
+  CHECK(close(
+      kernel(work_of(KernelClass::kMatmul, OpKind::kLinear, 8e9, 20 * kMB), device, 1, software),
+      1.1 * 115e-6));
   KernelWork scores = work_of(KernelClass::kBatchedMatmul, OpKind::kScores, 8e9, 20 * kMB);
   scores.head_dim = 128;
   CHECK(close(kernel(scores, device, 1, software), 2 * 115e-6));

@@ -1,6 +1,6 @@
-// The shipped curves on the tables that they were fitted to (calibrate/measured), through the cost functions of
-// the product: a change of code or of a file that spoils a fit shows here. The bounds are the targets of
-// calibrate/README.md.
+// The shipped curves on the tables that they were fitted to (calibrate/measured), through the cost
+// functions of the product: a change of code or of a file that spoils a fit shows here. The bounds
+// are the targets of calibrate/README.md.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
@@ -46,7 +46,8 @@ std::vector<Row> table(const std::string& name) {
 
 std::int64_t integer(const Row& row, const std::string& key) { return std::stoll(row.at(key)); }
 
-/// Mean of |predicted / measured - 1| in per cent over the rows that `predict` takes (>= 0 seconds).
+/// Mean of |predicted / measured - 1| in per cent over the rows that `predict` takes (>= 0
+/// seconds).
 double mean_error(const std::vector<Row>& rows, const std::function<Seconds(const Row&)>& predict) {
   double sum = 0;
   int count = 0;
@@ -71,7 +72,8 @@ TEST_CASE("collectives and sends in a node are within 4 % of the tables from 1 M
   };
   const Machine machine = GENERATE(values<Machine>({
       {"a100-nvswitch", "dgx-a100-80g", 4, 0},
-      // A second machine of the kind, 9 % slower than the first below 64 MiB; one curve serves both.
+      // A second machine of the kind, 9 % slower than the first below 64 MiB; one curve serves
+      // both.
       {"a100-nvswitch-2", "dgx-a100-80g", 4.5, 4},
       {"h100-nvswitch", "dgx-h100", 4, 4},
       {"v100-cube-mesh", "dgx-1v", 4, 0},
@@ -90,7 +92,9 @@ TEST_CASE("collectives and sends in a node are within 4 % of the tables from 1 M
     return mean_error(rows, [&](const Row& row) {
       const Bytes bytes = integer(row, "bytes");
       const std::int64_t ranks = integer(row, "ranks");
-      if (row.at("machine") != machine.name || row.at("kind") != kind || row.at("nodes") != "1" || bytes < 1'000'000) return kSkip;
+      if (row.at("machine") != machine.name || row.at("kind") != kind || row.at("nodes") != "1" ||
+          bytes < 1'000'000)
+        return kSkip;
       if (kind == "send_recv") return transfer_time(bytes, Distance::kSameNode, cluster, log);
       return collective_time(OpKind::kAllReduce, bytes, {ranks, 1, ranks, 1}, cluster, log);
     });
@@ -119,7 +123,8 @@ TEST_CASE("matrix products of 256 rows and more are within the targets of their 
           work.m = integer(row, "m");
           work.n = integer(row, "n");
           work.k = integer(row, "k");
-          work.flop = 2.0 * static_cast<double>(work.m) * static_cast<double>(work.n) * static_cast<double>(work.k);
+          work.flop = 2.0 * static_cast<double>(work.m) * static_cast<double>(work.n) *
+                      static_cast<double>(work.k);
           work.bytes = 2 * (work.m * work.k + work.k * work.n + work.m * work.n);
           return kernel_time(work, hardware, {}, 1, log);
         }) < device.most);

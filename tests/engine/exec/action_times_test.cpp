@@ -39,11 +39,12 @@ Program two_stages(const std::string& rest) {
       rest));
 }
 
-/// Two stages on nodes whose NICs do not reach the devices' memory, so that everything goes by the host. One microbatch of 4
-/// tokens x 8 wide, fp32: 128 bytes forward and 128 back.
+/// Two stages on nodes whose NICs do not reach the devices' memory, so that everything goes by the
+/// host. One microbatch of 4 tokens x 8 wide, fp32: 128 bytes forward and 128 back.
 Program two_nodes(const std::string& rest) {
   return compiled_program(prepare_text(
-      "model: {family: gpt, layers: 2, hidden: 8, heads: 2, vocab: 16, seq_len: 4, tied_embeddings: false}\n"
+      "model: {family: gpt, layers: 2, hidden: 8, heads: 2, vocab: 16, seq_len: 4, "
+      "tied_embeddings: false}\n"
       "cluster: {device: a100-sxm-80g, host: {memory: 100 GB/s}, devices: 2, devices_per_node: 1, "
       "inter: {kind: ethernet, bandwidth: 5 GB/s}}\n"
       "parallel: {pipeline: 2, d2d_buffer: 1 KiB}\n"
@@ -116,8 +117,10 @@ TEST_CASE("what an action waits for its transfer is no part of it") {
 TEST_CASE("a backward that ran in one form takes as long in the other") {
   ActionTimes times(3);
   times.of_stage[0] = {{Phase::kForward, {1}}, {Phase::kBackward, {5, 7}}};
-  times.of_stage[1] = {{Phase::kForward, {1}}, {Phase::kBackwardInput, {2}}, {Phase::kBackwardWeight, {1}}};
-  times.of_stage[2] = {{Phase::kBackward, {5}}, {Phase::kBackwardInput, {4}}, {Phase::kBackwardWeight, {3}}};
+  times.of_stage[1] = {
+      {Phase::kForward, {1}}, {Phase::kBackwardInput, {2}}, {Phase::kBackwardWeight, {1}}};
+  times.of_stage[2] = {
+      {Phase::kBackward, {5}}, {Phase::kBackwardInput, {4}}, {Phase::kBackwardWeight, {3}}};
   const ScheduleSettings mean = durations_of(times, mean_time);
   // Whole only: (5 + 7)/2, half of it each.
   CHECK(mean.of_stage[0].backward == 6);
@@ -140,7 +143,8 @@ TEST_CASE("after a step of whole backwards halves are no cheaper than them") {
       "parallel: {data: 1, pipeline: 4}\ntraining: {global_batch: 8, microbatch: 1}\n");
   const Program program = compiled_program(prepared);
   SourceLog sources;
-  const Costs costs = make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, sources);
+  const Costs costs =
+      make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, sources);
   RunOptions options;
   options.record_rows = true;
   ActionTimes times(4);
@@ -171,7 +175,8 @@ TEST_CASE("a transfer by the host takes its copies and its send") {
   // 5 + 128/2 s to the host, 10 + 128/1 s to the other one, 5 + 128/2 s to the device.
   CHECK(durations_of(times, mean_time).transfer == Approx(69 + 138 + 69).epsilon(1e-9));
   // The other stage begins so much behind the end of the first.
-  const SegmentId first = segment_of(program, 0, Phase::kForward), second = segment_of(program, 1, Phase::kForward);
+  const SegmentId first = segment_of(program, 0, Phase::kForward),
+                  second = segment_of(program, 1, Phase::kForward);
   Seconds left = 0, arrived = std::numeric_limits<double>::infinity();
   for (const RankTrace& rank : trace.ranks) {
     for (const TraceRow& one : rank.rows) {
@@ -184,14 +189,17 @@ TEST_CASE("a transfer by the host takes its copies and its send") {
 
 TEST_CASE("waits between the copies and the send of a transfer are no part of it") {
   const Program program = two_nodes("");
-  const SegmentId send = segment_named(program, "0SEND_F.host"), receive = segment_named(program, "1RECV_F.host");
+  const SegmentId send = segment_named(program, "0SEND_F.host"),
+                  receive = segment_named(program, "1RECV_F.host");
   REQUIRE(send >= 0);
   REQUIRE(receive >= 0);
-  // To the host from 1 to 3, to the other one from 8 to 12, to the device from 20 to 21: 2 + 4 + 1, on two ranks.
+  // To the host from 1 to 3, to the other one from 8 to 12, to the device from 20 to 21: 2 + 4 + 1,
+  // on two ranks.
   ActionTimes times(2), receiver(2);
   times.add(program, std::vector<TraceRow>{row(send, 0, 0, 1, 3), row(send, 0, 1, 8, 12)});
   CHECK(durations_of(times, mean_time).transfer == 0);  // half of the way
-  receiver.add(program, std::vector<TraceRow>{row(receive, 0, 0, 8, 12), row(receive, 0, 1, 20, 21)});
+  receiver.add(program,
+               std::vector<TraceRow>{row(receive, 0, 0, 8, 12), row(receive, 0, 1, 20, 21)});
   times.add(receiver);
   CHECK(durations_of(times, mean_time).transfer == 7);
   // Beside transfers from device to device the shortest counts.
@@ -206,9 +214,10 @@ TEST_CASE("what an action waits for a transfer by the host is no part of it") {
   const SegmentId receive = segment_named(program, "0RECV_B.host");
   REQUIRE(backward >= 0);
   REQUIRE(receive >= 0);
-  // Computes from 1 to 3, has the gradient on the host at 8, on the device at 10, computes again from 10 to 14: 2 + 4.
-  const std::vector<TraceRow> rows = {row(backward, 0, 0, 1, 3), row(receive, 0, 0, 6, 8), row(receive, 0, 1, 8, 10),
-                                      row(backward, 0, 1, 10, 14)};
+  // Computes from 1 to 3, has the gradient on the host at 8, on the device at 10, computes again
+  // from 10 to 14: 2 + 4.
+  const std::vector<TraceRow> rows = {row(backward, 0, 0, 1, 3), row(receive, 0, 0, 6, 8),
+                                      row(receive, 0, 1, 8, 10), row(backward, 0, 1, 10, 14)};
   ActionTimes times(2);
   times.add(program, rows);
   CHECK(times.of_stage[0].at(Phase::kBackward) == std::vector<Seconds>{6});

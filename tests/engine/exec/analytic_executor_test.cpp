@@ -1,5 +1,5 @@
-// The analytic executor, worked by hand: small Programs with kernels and links of whole seconds, the
-// expected times derived beside them. slow_links(): inside a node 1 s + 1 s per byte, so a ring
+// The analytic executor, worked by hand: small Programs with kernels and links of whole seconds,
+// the expected times derived beside them. slow_links(): inside a node 1 s + 1 s per byte, so a ring
 // all-reduce of S bytes among n ranks takes 2(n-1) + 2(n-1)/n S.
 #include "engine/exec/analytic_executor.h"
 
@@ -32,19 +32,22 @@ void check_time(const RankTrace& rank, Seconds compute, Seconds optimizer, const
 }
 
 std::string mesh_text(int pp, int dp, int tp, int microbatches) {
-  return "program 1\nmesh pp:" + std::to_string(pp) + " dp:" + std::to_string(dp) + " cp:1 ep:1 tp:" +
-         std::to_string(tp) + "\nmicrobatches " + std::to_string(microbatches) + "\n";
+  return "program 1\nmesh pp:" + std::to_string(pp) + " dp:" + std::to_string(dp) +
+         " cp:1 ep:1 tp:" + std::to_string(tp) + "\nmicrobatches " + std::to_string(microbatches) +
+         "\n";
 }
 
 /// One collective per step, over `n` ranks along tp.
 Program collective(const std::string& kind, int n, int bytes_in, int bytes_out) {
-  return verified(mesh_text(1, 1, n, 1) + "group tp[tp]\nvalue x uint8[" + std::to_string(bytes_in) +
-                  "] step activation\nvalue y uint8[" + std::to_string(bytes_out) +
-                  "] step activation\nsegment 0STEP() stage:0 C\n  main zero -> x\n  tp " + kind +
-                  ":tp x -> y\n  main free x y\nclass pp:0\n  0STEP\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
+  return verified(
+      mesh_text(1, 1, n, 1) + "group tp[tp]\nvalue x uint8[" + std::to_string(bytes_in) +
+      "] step activation\nvalue y uint8[" + std::to_string(bytes_out) +
+      "] step activation\nsegment 0STEP() stage:0 C\n  main zero -> x\n  tp " + kind +
+      ":tp x -> y\n  main free x y\nclass pp:0\n  0STEP\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
 }
 
-Seconds collective_period(const std::string& kind, int n, int bytes_in, int bytes_out, const Cluster& cluster) {
+Seconds collective_period(const std::string& kind, int n, int bytes_in, int bytes_out,
+                          const Cluster& cluster) {
   const Program program = collective(kind, n, bytes_in, bytes_out);
   const Trace trace = run(program, zero_costs(program, cluster));
   CHECK(trace.steady);
@@ -59,8 +62,8 @@ TEST_CASE("a ring inside a node takes its closed form") {
   const int chunk = GENERATE(1, 5);
   const int bytes = n * chunk;  // S
   Cluster cluster = free_links(n);
-  cluster.intra.bandwidth = 4;            // B
-  cluster.intra.collective.latency = 3;   // alpha
+  cluster.intra.bandwidth = 4;           // B
+  cluster.intra.collective.latency = 3;  // alpha
   CAPTURE(n, bytes);
   // all_reduce: 2(n-1) alpha + 2(n-1)/n S/B; the others go round once.
   const double once = (n - 1) * 3 + (n - 1.0) / n * bytes / 4.0;
@@ -80,16 +83,18 @@ TEST_CASE("a ring with one rank on each node runs at a device's share of the net
 }
 
 TEST_CASE("a ring over several ranks on each node crosses the network once per node") {
-  // 2 nodes of 2: of the n - 1 = 3 hops that a chunk makes, nodes - 1 = 1 is between nodes (10 s) and
-  // 2 are inside (1 s each). Both ranks of a node feed the NIC: 2 bytes/s * 2/2; inside 1 byte/s is
-  // slower. S = 8: 2 (10 + 2) + 2 * 3/4 * 8 / 1.
+  // 2 nodes of 2: of the n - 1 = 3 hops that a chunk makes, nodes - 1 = 1 is between nodes (10 s)
+  // and 2 are inside (1 s each). Both ranks of a node feed the NIC: 2 bytes/s * 2/2; inside 1
+  // byte/s is slower. S = 8: 2 (10 + 2) + 2 * 3/4 * 8 / 1.
   CHECK(collective_period("all_reduce", 4, 8, 8, slow_links(4)) == exactly(24 + 12));
 }
 
 namespace {
 
-/// Stage 0 makes x (`make` s) and sends it, stage 1 takes it in (`use` s), microbatch by microbatch.
-Program sender_and_receiver(const std::string& first, const std::string& second, int slots, int bytes = 3) {
+/// Stage 0 makes x (`make` s) and sends it, stage 1 takes it in (`use` s), microbatch by
+/// microbatch.
+Program sender_and_receiver(const std::string& first, const std::string& second, int slots,
+                            int bytes = 3) {
   return verified(mesh_text(2, 1, 1, 3) + "transfer 0 pp+1\ntransfer 1 pp-1\npool in:" +
                   std::to_string(slots) + "\nvalue x uint8[" + std::to_string(bytes) +
                   "] mb activation\nvalue y uint8[" + std::to_string(bytes) +
@@ -100,8 +105,8 @@ Program sender_and_receiver(const std::string& first, const std::string& second,
                   "segment 0OTHER(m) stage:0 F\n  main gelu -> z\n  main free z\n"
                   "segment 1RECV(m) stage:1 C\n  fwd recv:1 -> y[m]\n"
                   "segment 1F(m) stage:1 F\n  main gelu y[m] -> z\n  main free z y[m]\n"
-                  "class pp:0\n  " + first + "\nclass pp:1\n  " + second +
-                  "\nplacement pp:1 dp:2 cp:2 ep:2 tp:2\n");
+                  "class pp:0\n  " +
+                  first + "\nclass pp:1\n  " + second + "\nplacement pp:1 dp:2 cp:2 ep:2 tp:2\n");
 }
 
 }  // namespace
@@ -133,8 +138,8 @@ TEST_CASE("a transfer starts when both ends are ready, over the link between the
 TEST_CASE("a receive waits for a slot of its pool") {
   // Transfers take 4, uses take 5, three microbatches, everything sent at once.
   const auto period = [](const std::string& receiver, int slots) {
-    const auto program =
-        sender_and_receiver("0F0 0F1 0F2 0SEND0 0SEND1 0SEND2 0FREE0 0FREE1 0FREE2", receiver, slots);
+    const auto program = sender_and_receiver(
+        "0F0 0F1 0F2 0SEND0 0SEND1 0SEND2 0FREE0 0FREE1 0FREE2", receiver, slots);
     Costs costs = zero_costs(program, slow_links(2));
     cost_of(costs, program, "1F", 0).kernel = 5;
     RunOptions options;
@@ -169,8 +174,8 @@ TEST_CASE("a free waits for the send that reads the storage, and main waits with
 
 namespace {
 
-/// A backward of two kernels and an update on `dp` replicas; the first kernel's gradient (3 bytes) is
-/// reduced in the midst of the backward, under the second kernel.
+/// A backward of two kernels and an update on `dp` replicas; the first kernel's gradient (3 bytes)
+/// is reduced in the midst of the backward, under the second kernel.
 Program overlapped_reduction(int dp) {
   return verified(mesh_text(1, dp, 1, 1) +
                   "group dp[dp]\nvalue w uint8[3] persistent parameter\n"
@@ -200,13 +205,15 @@ TEST_CASE("a reduction is exposed by what it outlasts the compute that follows i
   REQUIRE(trace.ranks.size() == 1);
   CHECK(trace.ranks[0].multiplicity == 2);
   const double exposed = std::max(0.0, 5 - second);
-  check_time(trace.ranks[0], 2 + second, 1, exposed > 0 ? Exposed{{"all_reduce:dp", exposed}} : Exposed{}, 0, 0);
+  check_time(trace.ranks[0], 2 + second, 1,
+             exposed > 0 ? Exposed{{"all_reduce:dp", exposed}} : Exposed{}, 0, 0);
 }
 
 TEST_CASE("a collective starts when its slowest member is ready, and ends for all together") {
-  // Device 1 computes at half speed: its gradient is there at 4 instead of 2, and its update takes 2.
-  // Both reduce from 4 to 9. Fast: gap 2-4 bubble, 4-9 exposed; update 9-10. The next step starts at
-  // once on the fast rank (10), at 11 on the slow one, whose gradient is there at 15: period 11.
+  // Device 1 computes at half speed: its gradient is there at 4 instead of 2, and its update
+  // takes 2. Both reduce from 4 to 9. Fast: gap 2-4 bubble, 4-9 exposed; update 9-10. The next step
+  // starts at once on the fast rank (10), at 11 on the slow one, whose gradient is there at 15:
+  // period 11.
   const Program program = overlapped_reduction(2);
   Costs costs = zero_costs(program, slow_links(2));
   costs.cluster.speed = {{1, 0.5}};
@@ -230,7 +237,9 @@ namespace {
 Program two_kernels(const std::string& after_first = "") {
   return verified(mesh_text(1, 1, 1, 1) +
                   "value x uint8[1] step activation\nvalue y uint8[1] step activation\n"
-                  "segment 0F(m) stage:0 F\n  main gelu -> x" + after_first + "\n  main gelu x -> y\n  main free x y\n"
+                  "segment 0F(m) stage:0 F\n  main gelu -> x" +
+                  after_first +
+                  "\n  main gelu x -> y\n  main free x y\n"
                   "class pp:0\n  0F0\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
 }
 
@@ -260,8 +269,8 @@ TEST_CASE("the host issues op after op, and is the bottleneck of small kernels")
 }
 
 TEST_CASE("the host waits for an op that it reads, and cannot issue ahead") {
-  // Launch 1, kernel 2. Step 1: x issued 1, runs 1-3, read at 3; y issued 4, runs 4-6. Step 2: x issued
-  // at 5, runs 6-8; y issued 9, runs 9-11. Period 5: of it 1 s of launch is exposed.
+  // Launch 1, kernel 2. Step 1: x issued 1, runs 1-3, read at 3; y issued 4, runs 4-6. Step 2: x
+  // issued at 5, runs 6-8; y issued 9, runs 9-11. Period 5: of it 1 s of launch is exposed.
   const Program program = two_kernels(" host_sync");
   Costs costs = zero_costs(program, free_links(1));
   set_both(costs, program, 2, 1);
@@ -272,12 +281,15 @@ TEST_CASE("the host waits for an op that it reads, and cannot issue ahead") {
 }
 
 TEST_CASE("while the host waits for a peer the device's gap is a bubble, not the host's") {
-  // Rank 0: a kernel of 6 s, issued at 1, then a send of 2 bytes (1 + 2 = 3 s). Rank 1: the receive, which
-  // its host waits for, then a kernel of 2 s. The message is under way from 7 to 10; the kernel is issued
-  // at 11. Rank 1's idle 11 s: 7 waiting for the peer, 3 the transfer, 1 the launch.
+  // Rank 0: a kernel of 6 s, issued at 1, then a send of 2 bytes (1 + 2 = 3 s). Rank 1: the
+  // receive, which its host waits for, then a kernel of 2 s. The message is under way from 7 to 10;
+  // the kernel is issued at 11. Rank 1's idle 11 s: 7 waiting for the peer, 3 the transfer, 1 the
+  // launch.
   const Program program = verified(
-      mesh_text(2, 1, 1, 1) + "transfer 0 pp+1\ntransfer 1 pp-1\npool recv:1\n"
-      "value x uint8[2] mb activation\nvalue x@1 uint8[2] mb buffer pool:recv\nvalue y uint8[1] mb activation\n"
+      mesh_text(2, 1, 1, 1) +
+      "transfer 0 pp+1\ntransfer 1 pp-1\npool recv:1\n"
+      "value x uint8[2] mb activation\nvalue x@1 uint8[2] mb buffer pool:recv\nvalue y uint8[1] mb "
+      "activation\n"
       "segment 0F(m) stage:0 F\n  main gelu -> x[m]\n"
       "segment 0SEND(m) stage:0 C\n  fwd send:0 x[m]\n  main free x[m]\n"
       "segment 1RECV(m) stage:1 C\n  fwd_in recv:1 -> x@1[m] host_sync\n"
@@ -294,17 +306,18 @@ TEST_CASE("while the host waits for a peer the device's gap is a bubble, not the
 }
 
 TEST_CASE("a call waits for the calls that it names") {
-  // A kernel of 4 s on main; on dp a gather of 2 bytes among 2 (1 + 1/2 * 2 = 2 s) that does not read
-  // what the kernel writes.
+  // A kernel of 4 s on main; on dp a gather of 2 bytes among 2 (1 + 1/2 * 2 = 2 s) that does not
+  // read what the kernel writes.
   const auto trace = [](const std::string& gather) {
-    const Program program = verified(
-        mesh_text(1, 2, 1, 1) +
-        "group dp[dp]\nvalue w uint8[1] persistent parameter\nvalue W uint8[2] persistent parameter\n"
-        "value x uint8[1] step activation\n"
-        "segment 0F(m) stage:0 F\n  main gelu -> x\n"
-        "segment 0GATHER() stage:0 C\n  dp all_gather:dp w -> W\n"
-        "segment 0END() stage:0 C\n  main free x\n"
-        "class pp:0\n  0F0 0END " + gather + "\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
+    const Program program = verified(mesh_text(1, 2, 1, 1) +
+                                     "group dp[dp]\nvalue w uint8[1] persistent parameter\nvalue W "
+                                     "uint8[2] persistent parameter\n"
+                                     "value x uint8[1] step activation\n"
+                                     "segment 0F(m) stage:0 F\n  main gelu -> x\n"
+                                     "segment 0GATHER() stage:0 C\n  dp all_gather:dp w -> W\n"
+                                     "segment 0END() stage:0 C\n  main free x\n"
+                                     "class pp:0\n  0F0 0END " +
+                                     gather + "\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
     Costs costs = zero_costs(program, slow_links(2));
     cost_of(costs, program, "0F", 0).kernel = 4;
     RunOptions options;
@@ -324,13 +337,15 @@ TEST_CASE("a call waits for the calls that it names") {
 TEST_CASE("an edge inside a segment orders ops of two streams") {
   // main: a kernel of 4 s that nobody waits for; dp: a gather of 2 s.
   const auto trace = [](const std::string& edge, const std::string& last) {
-    const Program program = verified(
-        mesh_text(1, 2, 1, 1) +
-        "group dp[dp]\nvalue w uint8[1] persistent parameter\nvalue W uint8[2] persistent parameter\n"
-        "value x uint8[1] step activation\nvalue y uint8[1] step activation\n"
-        "segment 0F(m) stage:0 F\n  main gelu -> x\n  dp all_gather:dp w -> W" + edge +
-        "\n  main gelu -> y" + last + "\n  main free x y\n"
-        "class pp:0\n  0F0\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
+    const Program program =
+        verified(mesh_text(1, 2, 1, 1) +
+                 "group dp[dp]\nvalue w uint8[1] persistent parameter\nvalue W uint8[2] persistent "
+                 "parameter\n"
+                 "value x uint8[1] step activation\nvalue y uint8[1] step activation\n"
+                 "segment 0F(m) stage:0 F\n  main gelu -> x\n  dp all_gather:dp w -> W" +
+                 edge + "\n  main gelu -> y" + last +
+                 "\n  main free x y\n"
+                 "class pp:0\n  0F0\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
     Costs costs = zero_costs(program, slow_links(2));
     cost_of(costs, program, "0F", 0).kernel = 4;
     cost_of(costs, program, "0F", 2).kernel = 3;
@@ -338,26 +353,28 @@ TEST_CASE("an edge inside a segment orders ops of two streams") {
     options.max_steps = 2;
     return run(program, costs, options).step_ends;
   };
-  // Kernels 0-4, 4-7, gather 0-2, whatever the edges, as long as they say no more than the streams do.
+  // Kernels 0-4, 4-7, gather 0-2, whatever the edges, as long as they say no more than the streams
+  // do.
   CHECK(trace("", "") == std::vector<Seconds>{7, 14});
   CHECK(trace("", " after:0") == std::vector<Seconds>{7, 14});
   CHECK(trace("", " after:1") == std::vector<Seconds>{7, 14});
-  // The gather after the first kernel, 4-6: still under the second; before it: the second is 6-9. In the
-  // next step the gather waits for that step's own kernel (9-13) again: 13-15, 15-18.
+  // The gather after the first kernel, 4-6: still under the second; before it: the second is 6-9.
+  // In the next step the gather waits for that step's own kernel (9-13) again: 13-15, 15-18.
   CHECK(trace(" after:0", "") == std::vector<Seconds>{7, 14});
   CHECK(trace(" after:0", " after:1") == std::vector<Seconds>{9, 18});
 }
 
 TEST_CASE("a step starts under the end of the one before") {
-  // first (2 s), second (3 s) reads W, update (1 s) makes the shard w, gathered into W on dp: 4 bytes,
-  // 1 + 1/2 * 4 = 3 s. The next step's first kernel runs under the gather:
-  // update ends at T, gather T - T+3, first T - T+2, second T+3 - T+6, update T+6 - T+7.
+  // first (2 s), second (3 s) reads W, update (1 s) makes the shard w, gathered into W on dp: 4
+  // bytes, 1 + 1/2 * 4 = 3 s. The next step's first kernel runs under the gather: update ends at T,
+  // gather T - T+3, first T - T+2, second T+3 - T+6, update T+6 - T+7.
   const Program program = verified(
       mesh_text(1, 2, 1, 1) +
       "group dp[dp]\nvalue w uint8[2] persistent parameter\nvalue W uint8[4] persistent parameter\n"
       "value x uint8[1] step activation\nvalue y uint8[1] step activation\n"
       "segment 0F(m) stage:0 F\n  main gelu -> x\n  main gelu x W -> y\n"
-      "segment 0UPDATE() stage:0 U\n  main adamw y +> w\n  dp all_gather:dp w -> W\n  main free x y\n"
+      "segment 0UPDATE() stage:0 U\n  main adamw y +> w\n  dp all_gather:dp w -> W\n  main free x "
+      "y\n"
       "class pp:0\n  0F0 0UPDATE\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
   Costs costs = zero_costs(program, slow_links(2));
   cost_of(costs, program, "0F", 0).kernel = 2;
@@ -371,8 +388,8 @@ TEST_CASE("a step starts under the end of the one before") {
 }
 
 TEST_CASE("a storage is written again only when its readers have ended") {
-  // A kernel of 5 s reads W; the gather of 2 s into W for the next step waits for it: 5-7, and the next
-  // kernel for the gather. The first kernel writes nothing that the gather needs.
+  // A kernel of 5 s reads W; the gather of 2 s into W for the next step waits for it: 5-7, and the
+  // next kernel for the gather. The first kernel writes nothing that the gather needs.
   const Program program = verified(
       mesh_text(1, 2, 1, 1) +
       "group dp[dp]\nvalue w uint8[1] persistent parameter\nvalue W uint8[2] persistent parameter\n"
@@ -387,14 +404,15 @@ TEST_CASE("a storage is written again only when its readers have ended") {
 }
 
 TEST_CASE("a side stream takes new storage only after the frees issued before it") {
-  // The gather (2 s) of w, which is always there, into y: where y is new storage of the arena, it may be
-  // what the free gave back, so it waits for main to get there. Listed before the free it does not.
+  // The gather (2 s) of w, which is always there, into y: where y is new storage of the arena, it
+  // may be what the free gave back, so it waits for main to get there. Listed before the free it
+  // does not.
   const auto period = [](const std::string& ops) {
     const Program program = verified(
         mesh_text(1, 2, 1, 1) +
         "group dp[dp]\nvalue w uint8[1] persistent parameter\nvalue x uint8[2] local activation\n"
-        "value y uint8[2] local activation\nsegment 0F(m) stage:0 F\n  main gelu -> x\n" + ops +
-        "  main free y\nclass pp:0\n  0F0\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
+        "value y uint8[2] local activation\nsegment 0F(m) stage:0 F\n  main gelu -> x\n" +
+        ops + "  main free y\nclass pp:0\n  0F0\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
     Costs costs = zero_costs(program, slow_links(2));
     cost_of(costs, program, "0F", 0).kernel = 4;
     RunOptions options;

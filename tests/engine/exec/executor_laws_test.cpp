@@ -1,5 +1,5 @@
-// What holds for every study, whatever its numbers: each rank's period is accounted for, folding and
-// other shortcuts do not change the answer, and the same inputs give the same bytes.
+// What holds for every study, whatever its numbers: each rank's period is accounted for, folding
+// and other shortcuts do not change the answer, and the same inputs give the same bytes.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -14,9 +14,11 @@ namespace trainyard {
 namespace {
 
 /// A small study; `cluster` continues "preset: dgx-a100-80g, ".
-std::string study(const std::string& cluster, const std::string& parallel, const std::string& rest = "") {
+std::string study(const std::string& cluster, const std::string& parallel,
+                  const std::string& rest = "") {
   return "model: {family: gpt, layers: 12, hidden: 256, heads: 8, vocab: 512, seq_len: 64}\n"
-         "cluster: {preset: dgx-a100-80g, " + cluster + "}\nparallel: {" + parallel +
+         "cluster: {preset: dgx-a100-80g, " +
+         cluster + "}\nparallel: {" + parallel +
          "}\ntraining: {global_batch: 24, microbatch: 1}\n" + rest;
 }
 
@@ -30,7 +32,8 @@ Compiled compile_text(const std::string& yaml) {
   Compiled out;
   out.program = compiled_program(prepared);
   SourceLog log;
-  out.costs = make_costs(out.program, prepared.hardware, prepared.software, prepared.study.cluster, log);
+  out.costs =
+      make_costs(out.program, prepared.hardware, prepared.software, prepared.study.cluster, log);
   return out;
 }
 
@@ -39,9 +42,12 @@ const std::vector<std::string> kStudies = {
     study("nodes: 1", "tensor: 1, pipeline: 1, data: 1"),
     study("nodes: 1", "tensor: 1, pipeline: 1, data: 8, zero: 1"),
     study("nodes: 1", "tensor: 8, pipeline: 1, sequence_parallel: true"),
-    study("nodes: 2", "tensor: 2, pipeline: 4, data: 2, sequence_parallel: true", "recompute: full\n"),
-    study("nodes: 2", "tensor: 1, pipeline: 4, data: 3, zero: 1, placement: PDT", "schedule: gpipe\n"),
-    study("nodes: 2", "tensor: 2, pipeline: 4, data: 2, virtual_stages: 3", "schedule: interleaved\n"),
+    study("nodes: 2", "tensor: 2, pipeline: 4, data: 2, sequence_parallel: true",
+          "recompute: full\n"),
+    study("nodes: 2", "tensor: 1, pipeline: 4, data: 3, zero: 1, placement: PDT",
+          "schedule: gpipe\n"),
+    study("nodes: 2", "tensor: 2, pipeline: 4, data: 2, virtual_stages: 3",
+          "schedule: interleaved\n"),
     study("nodes: 2", "tensor: 2, pipeline: 3, data: 2", "framework: megatron-lm\n"),
     study("nodes: 1, speed: {1: 0.5, 6: 0.25}", "tensor: 2, pipeline: 2, data: 2"),
 };
@@ -53,7 +59,8 @@ bool close(double a, double b, double scale) { return std::abs(a - b) <= 1e-10 *
 std::string difference(const TimeClasses& a, const TimeClasses& b, double scale) {
   std::string text;
   const auto compare = [&](const std::string& name, double x, double y) {
-    if (!close(x, y, scale)) text += name + ": " + std::to_string(x) + " and " + std::to_string(y) + "; ";
+    if (!close(x, y, scale))
+      text += name + ": " + std::to_string(x) + " and " + std::to_string(y) + "; ";
   };
   compare("compute", a.compute, b.compute);
   compare("optimizer", a.optimizer, b.optimizer);
@@ -62,7 +69,9 @@ std::string difference(const TimeClasses& a, const TimeClasses& b, double scale)
   auto kinds = a.exposed;
   kinds.insert(b.exposed.begin(), b.exposed.end());
   for (const auto& [kind, seconds] : kinds) {
-    const auto of = [&](const TimeClasses& time) { return time.exposed.count(kind) ? time.exposed.at(kind) : 0; };
+    const auto of = [&](const TimeClasses& time) {
+      return time.exposed.count(kind) ? time.exposed.at(kind) : 0;
+    };
     compare(kind, of(a), of(b));
   }
   return text;
@@ -123,11 +132,12 @@ TEST_CASE("time classes add up to the period on every rank") {
 
 TEST_CASE("folded and unfolded agree to 11 digits, rank by rank") {
   const std::string placement = GENERATE("DPT", "PDT", "TPD");
-  const std::string cluster = GENERATE(
-      "nodes: 3",                                                                  // part-filled
-      "nodes: 3, speed: {3: 0.6, 17: 0.9}",                                        // stragglers
-      "nodes: 3, fabric: {kind: fat-tree, leaf: 2 nodes, oversubscription: 3}");
-  const std::string parallel = GENERATE("tensor: 2, pipeline: 3, data: 3", "tensor: 2, pipeline: 3, data: 4, zero: 1");
+  const std::string cluster =
+      GENERATE("nodes: 3",                            // part-filled
+               "nodes: 3, speed: {3: 0.6, 17: 0.9}",  // stragglers
+               "nodes: 3, fabric: {kind: fat-tree, leaf: 2 nodes, oversubscription: 3}");
+  const std::string parallel =
+      GENERATE("tensor: 2, pipeline: 3, data: 3", "tensor: 2, pipeline: 3, data: 4, zero: 1");
   CAPTURE(placement, cluster, parallel);
   const Compiled c = compile_text(study(cluster, parallel + ", placement: " + placement));
   RunOptions options;
@@ -164,17 +174,19 @@ TEST_CASE("replicas that lie alike are simulated once") {
   const auto classes = [](const std::string& cluster, const std::string& parallel) {
     const Compiled c = compile_text(study(cluster, parallel));
     std::vector<std::int64_t> multiplicities;
-    for (const RankTrace& rank : run(c.program, c.costs).ranks) multiplicities.push_back(rank.multiplicity);
+    for (const RankTrace& rank : run(c.program, c.costs).ranks)
+      multiplicities.push_back(rank.multiplicity);
     return multiplicities;
   };
   using Multiplicities = std::vector<std::int64_t>;
   // Every replica fills a node: one class per pipeline rank, of 3 replicas of 2.
   CHECK(classes("nodes: 3", "tensor: 2, pipeline: 4, data: 3") == Multiplicities{6, 6, 6, 6});
   // Every stage fills a node: likewise, of 4 replicas of 2.
-  CHECK(classes("nodes: 3", "tensor: 2, pipeline: 3, data: 4, placement: PDT") == Multiplicities{8, 8, 8});
-  // Device 9 is slow: the second of a pair on stage 0 of replica 1. Its column of replicas waits for it
-  // in the reductions, its pair in the forward, and so does whoever meets those: of two replicas left,
-  // each pair is like the other's.
+  CHECK(classes("nodes: 3", "tensor: 2, pipeline: 3, data: 4, placement: PDT") ==
+        Multiplicities{8, 8, 8});
+  // Device 9 is slow: the second of a pair on stage 0 of replica 1. Its column of replicas waits
+  // for it in the reductions, its pair in the forward, and so does whoever meets those: of two
+  // replicas left, each pair is like the other's.
   CHECK(classes("nodes: 3, speed: {9: 0.5}", "tensor: 2, pipeline: 4, data: 3") ==
         Multiplicities{2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1});
 }
@@ -187,15 +199,18 @@ TEST_CASE("timing runs of kernels and bodies at once gives what timing each op g
 }
 
 TEST_CASE("bodies wait for collectives before them, where halves or pairs take turns") {
-  // Large enough that devices, not hosts, set the pace; a kernel of one half may then be ready before the collective
-  // of the other, which its body begins with, and waits for an earlier one.
+  // Large enough that devices, not hosts, set the pace; a kernel of one half may then be ready
+  // before the collective of the other, which its body begins with, and waits for an earlier one.
   const std::string base =
       "model: {family: gpt, layers: 16, hidden: 1024, heads: 16, vocab: 51200, seq_len: 1024}\n"
       "cluster: {preset: dgx-h100, nodes: 1}\ntraining: {global_batch: 16, microbatch: 2}\n";
   for (const std::string& rest :
-       {std::string("parallel: {tensor: 2, pipeline: 4, data: 1, sequence_parallel: true, tensor_overlap: across-blocks}\n"),
-        std::string("parallel: {tensor: 2, pipeline: 4, data: 1, sequence_parallel: true, virtual_stages: 2}\nschedule: dualpipe-v\n"),
-        std::string("parallel: {tensor: 4, data: 1, sequence_parallel: true, tensor_overlap: block}\nrecompute: full\n"
+       {std::string("parallel: {tensor: 2, pipeline: 4, data: 1, sequence_parallel: true, "
+                    "tensor_overlap: across-blocks}\n"),
+        std::string("parallel: {tensor: 2, pipeline: 4, data: 1, sequence_parallel: true, "
+                    "virtual_stages: 2}\nschedule: dualpipe-v\n"),
+        std::string("parallel: {tensor: 4, data: 1, sequence_parallel: true, tensor_overlap: "
+                    "block}\nrecompute: full\n"
                     "offload: {activations: true, horizon: 1}\n")}) {
     CAPTURE(rest);
     check_op_by_op(compile_text(base + rest));
@@ -207,10 +222,12 @@ TEST_CASE("the same study gives the same bytes twice") {
   const auto answer = [&] {
     RunOptions options;
     options.record_rows = true;
-    const auto simulated = simulate(prepare_text(kStudies.front(), {"fidelity=" + fidelity}), options);
+    const auto simulated =
+        simulate(prepare_text(kStudies.front(), {"fidelity=" + fidelity}), options);
     const auto& result = std::get<Simulation>(simulated);
     std::string text = summary_json(result.summary, 0);
-    write_trace_json(make_timeline(result.program, result.trace, {}), [&](std::string_view piece) { text += piece; });
+    write_trace_json(make_timeline(result.program, result.trace, {}),
+                     [&](std::string_view piece) { text += piece; });
     return text;
   };
   const std::string first = answer();

@@ -1,5 +1,5 @@
-// Schedules through the whole path: a small study is compiled, its stages are given round durations by
-// hand, communication is free, and the executor's step has to be the schedule's closed form.
+// Schedules through the whole path: a small study is compiled, its stages are given round durations
+// by hand, communication is free, and the executor's step has to be the schedule's closed form.
 #include <catch2/catch.hpp>
 
 #include "tests/support/studies.h"
@@ -11,11 +11,14 @@ namespace {
 
 /// p pipeline ranks of v stages, one layer each; m microbatches.
 Program pipeline(const std::string& schedule, int p, int v, int m) {
-  return compiled_program(prepare_text(
-      "model: {family: gpt, layers: " + std::to_string(p * v) + ", hidden: 8, heads: 2, vocab: 16, seq_len: 4}\n"
-      "cluster: {preset: dgx-a100-80g, nodes: 2}\n"
-      "parallel: {tensor: 1, data: 1, pipeline: " + std::to_string(p) + ", virtual_stages: " + std::to_string(v) +
-      "}\ntraining: {global_batch: " + std::to_string(m) + ", microbatch: 1}\nschedule: " + schedule + "\n"));
+  return compiled_program(prepare_text("model: {family: gpt, layers: " + std::to_string(p * v) +
+                                       ", hidden: 8, heads: 2, vocab: 16, seq_len: 4}\n"
+                                       "cluster: {preset: dgx-a100-80g, nodes: 2}\n"
+                                       "parallel: {tensor: 1, data: 1, pipeline: " +
+                                       std::to_string(p) +
+                                       ", virtual_stages: " + std::to_string(v) +
+                                       "}\ntraining: {global_batch: " + std::to_string(m) +
+                                       ", microbatch: 1}\nschedule: " + schedule + "\n"));
 }
 
 /// Every F call takes `forward` seconds and every B call `backward`; all else takes none.
@@ -53,7 +56,8 @@ TEST_CASE("interleaving takes m v (f + b) + (p - 1)(f + b) through the whole pat
   const int rounds = GENERATE(1, 2, 4);
   const int m = p * rounds;
   CAPTURE(p, v, m);
-  CHECK(makespan(pipeline("interleaved", p, v, m), 1, 2) == Approx((m * v + p - 1) * 3).epsilon(1e-9));
+  CHECK(makespan(pipeline("interleaved", p, v, m), 1, 2) ==
+        Approx((m * v + p - 1) * 3).epsilon(1e-9));
 }
 
 TEST_CASE("whole steps without communication idle for (p - 1)/(m + p - 1) of their time") {
@@ -77,9 +81,9 @@ TEST_CASE("whole steps without communication idle for (p - 1)/(m + p - 1) of the
 }
 
 TEST_CASE("a slow stage sets the pace of 1F1B") {
-  // The bottleneck s is busy for m (F_s + B_s) without a pause: its warm-up forwards cover the way to the
-  // last stage and back. Before it the first microbatch passes stages 0..s-1 forward, after it the last
-  // one passes them backward.
+  // The bottleneck s is busy for m (F_s + B_s) without a pause: its warm-up forwards cover the way
+  // to the last stage and back. Before it the first microbatch passes stages 0..s-1 forward, after
+  // it the last one passes them backward.
   const int p = 4;
   const int slow = GENERATE(0, 1, 2, 3);
   const int m = 12;

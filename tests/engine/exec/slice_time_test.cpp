@@ -1,5 +1,5 @@
-// A slice of a replicated tensor costs the copy that it is: its own part is read and written. One that is a view costs
-// nothing.
+// A slice of a replicated tensor costs the copy that it is: its own part is read and written. One
+// that is a view costs nothing.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -41,8 +41,11 @@ Slices check_slices(const Program& program) {
 }  // namespace
 
 TEST_CASE("what a slice costs is the copy of its own part, and a view costs nothing") {
-  const auto study = [](const std::string& sequence) { return "parallel.sequence_parallel=" + sequence; };
-  // Sequence parallelism: each rank looks up the positions of its own part. Else stages send slices of what they have.
+  const auto study = [](const std::string& sequence) {
+    return "parallel.sequence_parallel=" + sequence;
+  };
+  // Sequence parallelism: each rank looks up the positions of its own part. Else stages send slices
+  // of what they have.
   const Slices sequence = check_slices(compiled_program(prepare_text(kStudy, {study("true")})));
   CHECK(sequence.copies > 0);
   const Slices plain = check_slices(compiled_program(prepare_text(kStudy, {study("false")})));
@@ -56,7 +59,8 @@ TEST_CASE("what a slice costs is the copy of its own part, and a view costs noth
           simulated.result.program.segments[static_cast<std::size_t>(row.segment)].ops[row.op];
       if (op.kind != OpKind::kSlice) continue;
       const bool view =
-          simulated.result.program.values[static_cast<std::size_t>(op.writes[0].value)].alias.has_value();
+          simulated.result.program.values[static_cast<std::size_t>(op.writes[0].value)]
+              .alias.has_value();
       CHECK((row.end > row.start) == !view);
       timed += view ? 0 : 1;
     }

@@ -45,18 +45,12 @@ Seconds duration(const Program& program, const Segment& segment, const ActionDur
       });
   const Seconds inside = recomputes ? of.recompute : 0;
   switch (segment.phase) {
-    case Phase::kForward:
-      return of.forward;
-    case Phase::kBackward:
-      return of.backward + inside + (segment.slots == 2 ? of.forward : 0);
-    case Phase::kBackwardInput:
-      return of.input + inside;
-    case Phase::kBackwardWeight:
-      return of.weight;
-    case Phase::kRecompute:
-      return of.recompute;
-    default:
-      return 0;
+    case Phase::kForward: return of.forward;
+    case Phase::kBackward: return of.backward + inside + (segment.slots == 2 ? of.forward : 0);
+    case Phase::kBackwardInput: return of.input + inside;
+    case Phase::kBackwardWeight: return of.weight;
+    case Phase::kRecompute: return of.recompute;
+    default: return 0;
   }
 }
 

@@ -107,7 +107,8 @@ TEST_CASE("every instant of a gap is in exactly one class, as second by second")
       // As in an executor: communication is known once both it and what main did before are.
       for (int i = 0; i < 2; ++i) {
         const int start = main + static_cast<int>(random() % 6);
-        const Span span{start, start + 1 + static_cast<int>(random() % 9), static_cast<int>(random() % 2)};
+        const Span span{start, start + 1 + static_cast<int>(random() % 9),
+                        static_cast<int>(random() % 2)};
         spans.push_back(span);
         gaps.communication(span.start, span.end, span.kind, main);
       }
@@ -117,8 +118,10 @@ TEST_CASE("every instant of a gap is in exactly one class, as second by second")
       for (int t = begin; t < end; ++t) {
         const auto covers = [&](const Span& span) { return span.start <= t && t < span.end; };
         const auto first = std::find_if(spans.begin(), spans.end(), covers);
-        if (first != spans.end()) exposed[kKinds[static_cast<std::size_t>(first->kind)]] += 1;
-        else (t < issued ? host : bubble) += 1;
+        if (first != spans.end())
+          exposed[kKinds[static_cast<std::size_t>(first->kind)]] += 1;
+        else
+          (t < issued ? host : bubble) += 1;
       }
       main = end;
     }

@@ -177,7 +177,8 @@ TEST_CASE("calls are counted per rank") {
   }
 }
 
-TEST_CASE("simulate answers with the interval where the profile states one, and says nothing where not") {
+TEST_CASE(
+    "simulate answers with the interval where the profile states one, and says nothing where not") {
   Prepared prepared = prepare_text(kStudy);
   const auto answer = [&] {
     auto result = simulate(prepared, {});
@@ -198,7 +199,9 @@ TEST_CASE("simulate answers with the interval where the profile states one, and 
   }
   // One rank: what it computes is what its kernels take.
   const auto& classes = json.at("time");
-  CHECK(kernels == Approx(classes.at("compute").get<double>() + classes.at("optimizer").get<double>()).epsilon(1e-6));
+  CHECK(kernels ==
+        Approx(classes.at("compute").get<double>() + classes.at("optimizer").get<double>())
+            .epsilon(1e-6));
   CHECK(answer() == json);  // the same draws again
 }
 

@@ -2,8 +2,8 @@
 // against Narayanan et al., SC'21 (arXiv:2104.04473, section 5.1), and the activation memory of one
 // layer, term by term, against Korthikanti et al. 2022 (arXiv:2205.05198, sections 4 and 5).
 //
-// B or b = sequences of a microbatch, s = sequence, h = hidden, a = heads, V = vocabulary, L = layers,
-// t = tensor-parallel degree.
+// B or b = sequences of a microbatch, s = sequence, h = hidden, a = heads, V = vocabulary, L =
+// layers, t = tensor-parallel degree.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -48,7 +48,8 @@ Flop flop_of_products(const TrainingGraph& training) {
   for (const auto* list : {&training.forward, &training.backward}) {
     for (const Instruction& op : *list) {
       sum += kernel_work(op.kind, op.part, op.attrs, shapes(op.reads), shapes(op.writes),
-                         shapes(op.accumulates)).flop;
+                         shapes(op.accumulates))
+                 .flop;
     }
   }
   return sum;
@@ -61,8 +62,8 @@ TensorId storage_root(const TrainingGraph& training, TensorId id) {
   return id;
 }
 
-/// Bytes that the forward writes and the backward of one layer reads, by the part of the layer whose
-/// backward reads them. A storage counts once, whole. fp32 statistics (means, deviations,
+/// Bytes that the forward writes and the backward of one layer reads, by the part of the layer
+/// whose backward reads them. A storage counts once, whole. fp32 statistics (means, deviations,
 /// log-sum-exps: one or two numbers a row of h) are apart, as the paper leaves them out.
 struct SavedBytes {
   Bytes norms = 0, attention = 0, mlp = 0, statistics = 0;
@@ -117,18 +118,21 @@ TEST_CASE("kernels execute 72 B s L h^2 (1 + s/6h + V/12Lh) FLOP without recompu
   const std::string framework = "framework={name: megatron-lm, version: " + version + "}";
   const Flop plain = flop_of_products(training_graph(gpt(z, {framework})));
   CHECK(plain == Approx(72 * B * s * L * h * h * (1 + s / (6 * h) + V / (12 * L * h)))
-                     .epsilon(1e-12).margin(0));
+                     .epsilon(1e-12)
+                     .margin(0));
 
   // Full recompute runs every layer's forward once more, 24 B s L h^2 (1 + s/6h); not the LM head.
   const Flop full = flop_of_products(training_graph(gpt(z, {framework, "recompute=full"})));
   CHECK(full == Approx(96 * B * s * L * h * h * (1 + s / (6 * h) + V / (16 * L * h)))
-                    .epsilon(1e-12).margin(0));
+                    .epsilon(1e-12)
+                    .margin(0));
 }
 
 TEST_CASE("selective recompute runs the two products of the attention core once more") {
   // q k^T and p v: 2 B s^2 h each, so 4 B s^2 h a layer (arXiv:2205.05198, section 5).
   const Sizes z{.b = 2, .s = 256, .h = 128, .a = 4, .V = 1024, .L = 3, .t = GENERATE(1, 4)};
-  const std::string sequence = "parallel.sequence_parallel=" + std::string(z.t > 1 ? "true" : "false");
+  const std::string sequence =
+      "parallel.sequence_parallel=" + std::string(z.t > 1 ? "true" : "false");
   const Flop plain = flop_of_products(training_graph(gpt(z, {kMegatron2022, sequence})));
   const Flop selective =
       flop_of_products(training_graph(gpt(z, {kMegatron2022, sequence, "recompute=selective"})));
@@ -176,7 +180,8 @@ TEST_CASE("a layer saves s b h (34 + 5 a s/h) bytes in Megatron-LM") {
     CHECK(saved.attention == 11 * sbh + 5 * z.a * z.s * z.s * z.b);
     CHECK(saved.mlp == 19 * sbh);  // input of fc1 2, of gelu 8, of fc2 8, dropout mask 1
     CHECK(saved.norms == 4 * sbh);
-    CHECK(saved.statistics == 2 * (2 * 4 * z.s * z.b));  // two norms: mean and 1/deviation a row, fp32
+    CHECK(saved.statistics ==
+          2 * (2 * 4 * z.s * z.b));  // two norms: mean and 1/deviation a row, fp32
   }
 }
 
@@ -201,8 +206,8 @@ TEST_CASE("with sequence parallelism a layer saves s b h/t (34 + 5 a s/h) bytes 
   CHECK(saved.mlp == 19 * sbh / z.t);
   CHECK(saved.norms == 4 * sbh / z.t);
 
-  const SavedBytes selective = saved_by_layer(
-      training_graph(gpt(z, {kMegatron2022, sequence, "recompute=selective"})), 1);
+  const SavedBytes selective =
+      saved_by_layer(training_graph(gpt(z, {kMegatron2022, sequence, "recompute=selective"})), 1);
   CHECK(selective.attention == 11 * sbh / z.t);
   CHECK(selective.total() == 34 * sbh / z.t);
 }

@@ -17,7 +17,8 @@ namespace {
 struct TinyProgram {
   Program program;
 
-  ValueId add(const std::string& name, std::int64_t bytes, Scope scope, MemoryClass memory = MemoryClass::kActivation) {
+  ValueId add(const std::string& name, std::int64_t bytes, Scope scope,
+              MemoryClass memory = MemoryClass::kActivation) {
     Value v;
     v.name = name;
     v.dims = {Dim{bytes, bytes, -1}};
@@ -69,8 +70,8 @@ constexpr Bytes kSbh = 2048;
 std::string gpt(int layers, const std::string& parallel, int batch) {
   return "model: {family: gpt, layers: " + std::to_string(layers) +
          ", hidden: 64, heads: 4, vocab: 96, seq_len: 32}\n"
-         "cluster: dgx-a100-80g\nparallel: " + parallel + "\n" +
-         "training: {global_batch: " + std::to_string(batch) +
+         "cluster: dgx-a100-80g\nparallel: " +
+         parallel + "\n" + "training: {global_batch: " + std::to_string(batch) +
          ", precision: bf16, dropout: 0, flash_attention: true}\n";
 }
 
@@ -78,9 +79,9 @@ std::vector<MemoryPeak> peaks(const std::string& yaml, const std::vector<std::st
   return memory_peaks(compiled_program(prepare_text(yaml, sets)), {});
 }
 
-/// What a stage of one layer, neither first nor last, keeps of a microbatch in the arena: the 32 s b h
-/// bytes of tests/engine/graph/laws_test.cpp without the layer's input (2 s b h), which lies in the
-/// receive pool; two norms' mean and 1/deviation, and a log-sum-exp per row and head, in fp32.
+/// What a stage of one layer, neither first nor last, keeps of a microbatch in the arena: the 32 s
+/// b h bytes of tests/engine/graph/laws_test.cpp without the layer's input (2 s b h), which lies in
+/// the receive pool; two norms' mean and 1/deviation, and a log-sum-exp per row and head, in fp32.
 constexpr Bytes kSavedByMiddleStage = 30 * kSbh + 2 * (2 * 4 * 32) + 4 * 4 * 32;
 
 }  // namespace
@@ -90,8 +91,10 @@ TEST_CASE("an arena value takes its storage from its first write to its free") {
   const ValueId saved = tiny.add("saved", 10, Scope::kMicrobatch);
   const ValueId scratch = tiny.add("scratch", 4, Scope::kLocal);
   const ValueId gradient = tiny.add("gradient", 6, Scope::kLocal);
-  const SegmentId forward = tiny.segment("0F", {op({}, {saved}), op({saved}, {scratch}), free_of({scratch})});
-  const SegmentId backward = tiny.segment("0B", {op({saved}, {gradient}), free_of({saved, gradient})});
+  const SegmentId forward =
+      tiny.segment("0F", {op({}, {saved}), op({saved}, {scratch}), free_of({scratch})});
+  const SegmentId backward =
+      tiny.segment("0B", {op({saved}, {gradient}), free_of({saved, gradient})});
   // F0: 10, 14, 10. F1: 20, 24, 20. B0: 26, 10. B1: 16, 0.
   tiny.list({{forward, 0}, {forward, 1}, {backward, 0}, {backward, 1}});
   // F0: 10, 14, 10. B0: 16, 0. The same again.
@@ -109,7 +112,8 @@ TEST_CASE("the parts are those of one instant, that of the largest total") {
   const ValueId early = tiny.add("early", 20, Scope::kMicrobatch);
   const ValueId late = tiny.add("late", 15, Scope::kMicrobatch);
   const SegmentId first = tiny.segment("0F", {op({}, {early}), free_of({early})});
-  const SegmentId second = tiny.segment("0B", {op({}, {gradient, late}), free_of({gradient, late})});
+  const SegmentId second =
+      tiny.segment("0B", {op({}, {gradient, late}), free_of({gradient, late})});
   // 20 activations; then 7 gradients and 15 activations: 22 in all, although 20 > 15.
   tiny.list({{first, 0}, {second, 0}});
   const auto peak = memory_peaks(tiny.program, {});
@@ -142,22 +146,26 @@ TEST_CASE("persistent values and all slots of the pools stand all the time") {
   const ValueId view = tiny.view("view", weight, 30);
   const ValueId small = tiny.add("small", 5, Scope::kMicrobatch);
   const ValueId large = tiny.add("large", 8, Scope::kMicrobatch);
-  const ValueId other_rank = tiny.add("other rank's", 1000, Scope::kPersistent, MemoryClass::kParameter);
+  const ValueId other_rank =
+      tiny.add("other rank's", 1000, Scope::kPersistent, MemoryClass::kParameter);
   tiny.program.values[static_cast<std::size_t>(small)].pool = 0;
   tiny.program.values[static_cast<std::size_t>(large)].pool = 0;
   tiny.list({{tiny.segment("0F", {op({weight, view}, {small, large}), op({moment}, {})}), 0}});
   tiny.list({{tiny.segment("1F", {op({other_rank}, {})}), 0}});
   const auto peak = memory_peaks(tiny.program, {.buffers = 9, .gradients_per_parameter = 2});
-  CHECK(peak[0].parameters == 100);       // the view is in it
+  CHECK(peak[0].parameters == 100);  // the view is in it
   CHECK(peak[0].optimizer_state == 50);
-  CHECK(peak[0].buffers == 3 * 8 + 9);    // slots are as large as the largest; and what the caller adds
-  CHECK(peak[0].gradients == 2 * 100);    // two bytes for each of the 100 parameters
+  CHECK(peak[0].buffers ==
+        3 * 8 + 9);  // slots are as large as the largest; and what the caller adds
+  CHECK(peak[0].gradients == 2 * 100);  // two bytes for each of the 100 parameters
   CHECK(peak[0].activations == 0);
   CHECK(peak[0].instant == "start of the step");
   CHECK(peak[1].total == 1000 + 2 * 1000 + 9);
 }
 
-TEST_CASE("copies of gradients that an update makes live while it does, beside the blocks that activations leave") {
+TEST_CASE(
+    "copies of gradients that an update makes live while it does, beside the blocks that "
+    "activations leave") {
   TinyProgram tiny;
   const ValueId weight = tiny.add("weight", 100, Scope::kPersistent, MemoryClass::kParameter);
   const ValueId gradient = tiny.add("gradient", 100, Scope::kPersistent, MemoryClass::kGradient);
@@ -171,7 +179,8 @@ TEST_CASE("copies of gradients that an update makes live while it does, beside t
   tiny.program.segments.back().phase = Phase::kUpdate;
   tiny.list({{forward, 0}, {backward, 0}, {update, -1}});
 
-  // 200 stand, 150 are activations; 4 bytes for each of the 40 that are updated: 350 before the update, 360 in it.
+  // 200 stand, 150 are activations; 4 bytes for each of the 40 that are updated: 350 before the
+  // update, 360 in it.
   const MemoryPeak large = memory_peaks(tiny.program, {.step_copy = 4})[0];
   CHECK(large.total == 200 + 4 * 40);
   CHECK(large.gradients == 100 + 4 * 40);
@@ -183,7 +192,8 @@ TEST_CASE("copies of gradients that an update makes live while it does, beside t
   CHECK(small.instant == "0F0 op 0");
   CHECK(small.cached == 2 * 40);  // and what the update will
 
-  const MemoryPeak more = memory_peaks(tiny.program, {.step_copy = 2, .cached = 7, .cached_per_parameter = 3})[0];
+  const MemoryPeak more =
+      memory_peaks(tiny.program, {.step_copy = 2, .cached = 7, .cached_per_parameter = 3})[0];
   CHECK(more.total == 350);
   CHECK(more.cached == 2 * 40 + 7 + 3 * 100);
   CHECK(cached_within(more, 1000) == 387);
@@ -191,7 +201,9 @@ TEST_CASE("copies of gradients that an update makes live while it does, beside t
   CHECK(cached_within(more, 300) == 0);
 }
 
-TEST_CASE("a plan may fit where its largest total is within the known error of the capacity, on either side") {
+TEST_CASE(
+    "a plan may fit where its largest total is within the known error of the capacity, on either "
+    "side") {
   const auto of = [](Bytes total) {
     std::vector<MemoryPeak> peaks(2);
     peaks[0].total = 10;
@@ -205,12 +217,15 @@ TEST_CASE("a plan may fit where its largest total is within the known error of t
   CHECK_FALSE(of(1076));
 }
 
-// BigScience's log of 10 June 2021 (experiments/gpt2-meg-ds-3d/meg_ds_3d_gpt2_perf_n16-ds-on.out): 64 layers of 8192 on
-// 64 V100s, tensor 4, pipeline 16, Megatron-DeepSpeed in fp16. PyTorch's figures after a step, in MiB.
+// BigScience's log of 10 June 2021 (experiments/gpt2-meg-ds-3d/meg_ds_3d_gpt2_perf_n16-ds-on.out):
+// 64 layers of 8192 on 64 V100s, tensor 4, pipeline 16, Megatron-DeepSpeed in fp16. PyTorch's
+// figures after a step, in MiB.
 TEST_CASE("DeepSpeed's fp16 step takes what a published log says") {
   const Prepared prepared = prepare_text(
-      "model: {family: gpt, layers: 64, hidden: 8192, heads: 32, vocab: 50257, pad_vocab_to: 50688, seq_len: 1024}\n"
-      "cluster: {gpu: v100-sxm-32g, gpus: 64, gpus_per_node: 4, intra: nvlink, intra_gb_per_s: 100, inter: omni-path, "
+      "model: {family: gpt, layers: 64, hidden: 8192, heads: 32, vocab: 50257, pad_vocab_to: "
+      "50688, seq_len: 1024}\n"
+      "cluster: {gpu: v100-sxm-32g, gpus: 64, gpus_per_node: 4, intra: nvlink, intra_gb_per_s: "
+      "100, inter: omni-path, "
       "inter_gbit_per_s_per_node: 400}\n"
       "parallel: {tensor: 4, pipeline: 16}\n"
       "training: {global_batch: 1024, microbatch: 4, precision: fp16}\n"
@@ -220,8 +235,8 @@ TEST_CASE("DeepSpeed's fp16 step takes what a published log says") {
   of_allocator.cached = 0;
   const auto peaks = memory_peaks(compiled_program(prepared), of_allocator);
   const auto mib = [](Bytes bytes) { return static_cast<double>(bytes) / kMiB; };
-  // Stages 9 to 14 are fullest in the update: 805,560,320 parameters of 20 bytes, and 82 MiB that are none of them. The
-  // slots for received tensors are ours: DeepSpeed has none then.
+  // Stages 9 to 14 are fullest in the update: 805,560,320 parameters of 20 bytes, and 82 MiB that
+  // are none of them. The slots for received tensors are ours: DeepSpeed has none then.
   for (const std::size_t stage : {9, 11, 14}) {
     CAPTURE(stage);
     CHECK(mib(peaks[stage].total - peaks[stage].buffers) == Approx(15446.85).epsilon(0.01));
@@ -257,7 +272,8 @@ TEST_CASE("bytes per parameter: 18 in bf16 with fp32 gradients and Adam") {
 TEST_CASE("tensor parallelism divides all but norms, output biases and positions") {
   // A layer: 12 h^2 and the biases of qkv and fc1, 3 h + 4 h, are split; 6 h are not.
   constexpr std::int64_t kT = 4;
-  constexpr Bytes kParameters = (96 * 64 + 2 * (12 * 64 * 64 + 7 * 64)) / kT + 32 * 64 + 2 * 6 * 64 + 2 * 64;
+  constexpr Bytes kParameters =
+      (96 * 64 + 2 * (12 * 64 * 64 + 7 * 64)) / kT + 32 * 64 + 2 * 6 * 64 + 2 * 64;
   const auto peak = peaks(gpt(2, "{tensor: 4, data: 1}", 1));
   CHECK(peak[0].parameters == 2 * kParameters);
   CHECK(peak[0].gradients == 4 * kParameters);
@@ -266,13 +282,16 @@ TEST_CASE("tensor parallelism divides all but norms, output biases and positions
 
 TEST_CASE("a vocabulary padded for the tensor degree is held whole") {
   // 97 rows are padded to 99 = 3 x 33 (3 heads and ffn 192 divide too).
-  const auto peak = peaks(gpt(2, "{tensor: 3, data: 1}", 1), {"model.hidden=48", "model.heads=3", "model.vocab=97"});
-  constexpr Bytes kParameters = 33 * 48 + 2 * (12 * 48 * 48 + 7 * 48) / 3 + 32 * 48 + 2 * 6 * 48 + 2 * 48;
+  const auto peak = peaks(gpt(2, "{tensor: 3, data: 1}", 1),
+                          {"model.hidden=48", "model.heads=3", "model.vocab=97"});
+  constexpr Bytes kParameters =
+      33 * 48 + 2 * (12 * 48 * 48 + 7 * 48) / 3 + 32 * 48 + 2 * 6 * 48 + 2 * 48;
   CHECK(peak[0].parameters == 2 * kParameters);
 }
 
 TEST_CASE("ZeRO-1 divides the optimizer's state by the data-parallel degree, rounded up") {
-  constexpr Bytes kParameters = 96 * 64 + 32 * 64 + 2 * (12 * 64 * 64 + 13 * 64) + 2 * 64;  // 108288
+  constexpr Bytes kParameters =
+      96 * 64 + 32 * 64 + 2 * (12 * 64 * 64 + 13 * 64) + 2 * 64;  // 108288
   const auto whole = peaks(gpt(2, "{data: 7}", 7));
   const auto sharded = peaks(gpt(2, "{data: 7, zero: 1}", 7));
   CHECK(whole[0].optimizer_state == 12 * kParameters);
@@ -310,9 +329,9 @@ TEST_CASE("1F1B: a stage holds as many microbatches as stages remain, GPipe all 
 
 TEST_CASE("receive pools: one slot more than microbatches in flight, each a stage's input") {
   // 1F1B, 4 stages, 8 microbatches: stage 1 holds the inputs of 3 microbatches, and the fourth is
-  // received beside the action before its forward. A gradient is received behind the send of the one
-  // before, when that one's slot is free again: one slot. Stage 0 sends none, and in its cooldown
-  // receives one action ahead: two.
+  // received beside the action before its forward. A gradient is received behind the send of the
+  // one before, when that one's slot is free again: one slot. Stage 0 sends none, and in its
+  // cooldown receives one action ahead: two.
   const auto peak = peaks(gpt(4, "{pipeline: 4, data: 1}", 8));
   constexpr Bytes kSlot = 2 * kSbh;
   CHECK(peak[1].buffers == (3 + 1 + 1) * kSlot);
@@ -324,7 +343,8 @@ TEST_CASE("receive pools: one slot more than microbatches in flight, each a stag
   CHECK(scattered[0].buffers == 2 * kSlot / 2);
 }
 
-TEST_CASE("full recompute keeps of a middle stage's microbatch nothing but its input, in the pool") {
+TEST_CASE(
+    "full recompute keeps of a middle stage's microbatch nothing but its input, in the pool") {
   const auto plain = peaks(gpt(4, "{pipeline: 4, data: 1}", 8));
   const auto full = peaks(gpt(4, "{pipeline: 4, data: 1}", 8), {"recompute=full"});
   CHECK(full[1].activations == full[2].activations);
@@ -334,11 +354,19 @@ TEST_CASE("full recompute keeps of a middle stage's microbatch nothing but its i
 }
 
 TEST_CASE("the parts add up to the total, on every rank of every plan") {
-  const auto sets = GENERATE(values<std::vector<std::string>>(
-      {{}, {"recompute=full"}, {"parallel.zero=1", "parallel.data=2"}, {"schedule=gpipe"},
-       {"parallel.tensor=2", "parallel.sequence_parallel=true"}, {"framework=megatron-lm"}}));
-  for (const MemoryPeak& peak : memory_peaks(compiled_program(prepare_text(gpt(4, "{pipeline: 2, data: 1}", 8), sets)), {.buffers = 1000})) {
-    CHECK(peak.parameters + peak.gradients + peak.optimizer_state + peak.activations + peak.buffers == peak.total);
+  const auto sets = GENERATE(
+      values<std::vector<std::string>>({{},
+                                        {"recompute=full"},
+                                        {"parallel.zero=1", "parallel.data=2"},
+                                        {"schedule=gpipe"},
+                                        {"parallel.tensor=2", "parallel.sequence_parallel=true"},
+                                        {"framework=megatron-lm"}}));
+  for (const MemoryPeak& peak :
+       memory_peaks(compiled_program(prepare_text(gpt(4, "{pipeline: 2, data: 1}", 8), sets)),
+                    {.buffers = 1000})) {
+    CHECK(peak.parameters + peak.gradients + peak.optimizer_state + peak.activations +
+              peak.buffers ==
+          peak.total);
     CHECK(std::min({peak.parameters, peak.gradients, peak.optimizer_state, peak.activations}) > 0);
     CHECK(peak.buffers > 1000);
   }

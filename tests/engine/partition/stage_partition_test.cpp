@@ -38,14 +38,17 @@ PartitionConfig cuts(const std::vector<std::int64_t>& first_layers) {
 /// The ops that connect stages: "1: send x@1 <- x" (stage, kind, what it writes, what it reads).
 std::string connections(const StagedGraph& staged) {
   std::string text;
-  const auto name = [&](TensorId id) { return staged.graph.tensors[static_cast<std::size_t>(id)].name; };
+  const auto name = [&](TensorId id) {
+    return staged.graph.tensors[static_cast<std::size_t>(id)].name;
+  };
   for (std::size_t i = 0; i < staged.graph.ops.size(); ++i) {
     const Op& op = staged.graph.ops[i];
     const bool flat = op.attrs.dim < 0;
     const bool connects = op.kind == OpKind::kLoad || op.kind == OpKind::kSend ||
                           (flat && (op.kind == OpKind::kSlice || op.kind == OpKind::kAllGather));
     if (!connects) continue;
-    text += std::to_string(staged.stage[i]) + ": " + std::string(to_string(op.kind)) + " " + name(op.outputs[0]);
+    text += std::to_string(staged.stage[i]) + ": " + std::string(to_string(op.kind)) + " " +
+            name(op.outputs[0]);
     if (!op.inputs.empty()) text += " <- " + name(op.inputs[0]);
     text += "\n";
   }
@@ -93,10 +96,15 @@ TEST_CASE("a stage without a layer, or a wrong number of stages, is a reason") {
 }
 
 TEST_CASE("every op of a layer is on the layer's stage, the ends on the first and the last") {
-  const auto [pipeline, partition] = GENERATE(table<int, std::string>(
-      {{1, "uniform"}, {4, "uniform"}, {5, "{method: uniform, ends: true}"}, {3, "{method: uniform, uneven: true}"}, {3, "[1, 6]"}}));
+  const auto [pipeline, partition] =
+      GENERATE(table<int, std::string>({{1, "uniform"},
+                                        {4, "uniform"},
+                                        {5, "{method: uniform, ends: true}"},
+                                        {3, "{method: uniform, uneven: true}"},
+                                        {3, "[1, 6]"}}));
   CAPTURE(pipeline, partition);
-  const Prepared prepared = prepare_text(gpt(8), {"parallel.pipeline=" + std::to_string(pipeline), "partition=" + partition});
+  const Prepared prepared = prepare_text(
+      gpt(8), {"parallel.pipeline=" + std::to_string(pipeline), "partition=" + partition});
   const StagedGraph staged = staged_graph(prepared);
   const Ranges first = ranges(8, pipeline, prepared.study.partition);
   bool in_layers = false;
@@ -154,9 +162,11 @@ TEST_CASE("scatter_gather off, or sequence shards, travel as they are") {
       "1: send decoder.layers.0.add:1@1 <- decoder.layers.0.add:1\n"
       "1: load labels@1\n";
   CHECK(connections(staged_graph(prepare_text(gpt(2), {"parallel.pipeline=2", "parallel.tensor=2",
-                                                       "parallel.scatter_gather=false"}))) == expected);
+                                                       "parallel.scatter_gather=false"}))) ==
+        expected);
   CHECK(connections(staged_graph(prepare_text(gpt(2), {"parallel.pipeline=2", "parallel.tensor=2",
-                                                       "parallel.sequence_parallel=true"}))) == expected);
+                                                       "parallel.sequence_parallel=true"}))) ==
+        expected);
 }
 
 TEST_CASE("T5's encoder output is relayed through the decoder's stages, its mask loaded on each") {

@@ -14,11 +14,12 @@ namespace {
 
 const std::string kStudy =
     "model: {family: gpt, layers: 2, hidden: 8, heads: 2, vocab: 16, seq_len: 4}\n"
-    "cluster: {preset: local, ranks: 1}\ntraining: {global_batch: 4, microbatch: 1, precision: fp32}\n";
+    "cluster: {preset: local, ranks: 1}\ntraining: {global_batch: 4, microbatch: 1, precision: "
+    "fp32}\n";
 
 struct Found {
-  std::int64_t nothing = 0;        // instructions of all ranks that do nothing
-  std::int64_t collectives = 0;    // among them
+  std::int64_t nothing = 0;      // instructions of all ranks that do nothing
+  std::int64_t collectives = 0;  // among them
   std::int64_t rows_of_them = 0;
   std::int64_t rows = 0;
 };
@@ -30,14 +31,16 @@ Found find(const std::vector<std::string>& sets) {
   RunOptions options;
   options.fold = false;
   options.record_rows = true;
-  for (std::int64_t rank = 0; rank < program.mesh.num_ranks(); ++rank) options.trace_ranks.push_back(rank);
+  for (std::int64_t rank = 0; rank < program.mesh.num_ranks(); ++rank)
+    options.trace_ranks.push_back(rank);
   const auto answer = simulate(prepared, options);
   for (const RankTrace& rank : std::get<Simulation>(answer).trace.ranks) {
     const auto op_at = [&](SegmentId segment, std::uint32_t op) -> const ProgramOp& {
       return program.segments[static_cast<std::size_t>(segment)].ops[op];
     };
     for (const Call& call : program.body[rank.list].calls) {
-      for (std::uint32_t k = 0; k < program.segments[static_cast<std::size_t>(call.segment)].ops.size(); ++k) {
+      for (std::uint32_t k = 0;
+           k < program.segments[static_cast<std::size_t>(call.segment)].ops.size(); ++k) {
         const ProgramOp& op = op_at(call.segment, k);
         if (!does_nothing(program, op, rank.rank)) continue;
         ++out.nothing;
@@ -69,8 +72,9 @@ TEST_CASE("a collective of one rank does nothing, and has no row") {
 }
 
 TEST_CASE("a kernel that belongs to another replica has no row") {
-  const Found owners = find({"cluster.ranks=2", "parallel.data=2", "parallel.zero={stage: 1, by: parameter}",
-                             "training.bucket_elements=400"});
+  const Found owners =
+      find({"cluster.ranks=2", "parallel.data=2", "parallel.zero={stage: 1, by: parameter}",
+            "training.bucket_elements=400"});
   CHECK(owners.nothing > owners.collectives);
   CHECK(owners.rows_of_them == 0);
 }

@@ -135,14 +135,17 @@ TEST_CASE(
 }
 
 TEST_CASE("each op of a pair says which of the two it is of") {
-  for (const std::string more : {"", "recompute: full\n", "recompute: full\noffload: {activations: true, horizon: 1}\n"}) {
+  for (const std::string more :
+       {"", "recompute: full\n", "recompute: full\noffload: {activations: true, horizon: 1}\n"}) {
     CAPTURE(more);
     const Program program = program_of("tensor: 2, sequence_parallel: true", more);
     const Segment& pair = segment(program, "1F+2B");
-    CHECK(members_of(pair) == SegmentMembers{{"1F", 1, Phase::kForward}, {"2B", 2, Phase::kBackward}});
+    CHECK(members_of(pair) ==
+          SegmentMembers{{"1F", 1, Phase::kForward}, {"2B", 2, Phase::kBackward}});
     // Each list is whole and in its order, so no op is taken for one of the other.
     std::array<std::vector<std::string>, 2> ops;
-    for (const ProgramOp& op : pair.ops) ops[member_of(program, op)].push_back(text_of(program, op));
+    for (const ProgramOp& op : pair.ops)
+      ops[member_of(program, op)].push_back(text_of(program, op));
     CHECK(ops[0] == ops_of(program, segment(program, "1F"), -1));
     CHECK(ops[1] == ops_of(program, segment(program, "2B"), -1));
   }
@@ -152,11 +155,13 @@ TEST_CASE("each op of a pair says which of the two it is of") {
   };
   const Segment& pair = segment(program, "1F+2B");
   const auto first_backward =
-      std::find_if(pair.ops.begin(), pair.ops.end(), [&](const ProgramOp& op) { return member_of(program, op) == 1; });
+      std::find_if(pair.ops.begin(), pair.ops.end(),
+                   [&](const ProgramOp& op) { return member_of(program, op) == 1; });
   REQUIRE(first_backward != pair.ops.end());
   const auto k = static_cast<std::size_t>(first_backward - pair.ops.begin());
   CHECK(op_place(program, id("1F+2B"), {5, 2}, 0) == "1F5 op 0 of 1F+2B5,2");
-  CHECK(op_place(program, id("1F+2B"), {5, 2}, k) == "2B2 op " + std::to_string(k) + " of 1F+2B5,2");
+  CHECK(op_place(program, id("1F+2B"), {5, 2}, k) ==
+        "2B2 op " + std::to_string(k) + " of 1F+2B5,2");
   CHECK(op_place(program, id("1F"), {5, -1}, 3) == "1F5 op 3");
 }
 
@@ -166,7 +171,9 @@ TEST_CASE("a segment of two microbatches that is not named after both is refused
     text.replace(at, 5, "1F+xB");
   const std::string error = error_of([&] { parse_program(text, "p.txt"); });
   CAPTURE(error);
-  CHECK(error.find(":9: segment 1F+xB: a segment of two microbatches is named after both, as in 0F+7B") != std::string::npos);
+  CHECK(error.find(
+            ":9: segment 1F+xB: a segment of two microbatches is named after both, as in 0F+7B") !=
+        std::string::npos);
 }
 
 TEST_CASE("in a pair each all-reduce hides behind the other microbatch") {

@@ -14,7 +14,8 @@ namespace trainyard {
 namespace {
 
 nlohmann::json golden() {
-  std::ifstream file(std::string(TRAINYARD_SOURCE_DIR) + "/tests/golden/smp_placement_and_defaults.json");
+  std::ifstream file(std::string(TRAINYARD_SOURCE_DIR) +
+                     "/tests/golden/smp_placement_and_defaults.json");
   REQUIRE(file);
   return nlohmann::json::parse(file);
 }
@@ -50,13 +51,15 @@ std::vector<std::vector<int>> groups(const Mesh& mesh, const Placement& placemen
 TEST_CASE("coordinates of eight ranks as documented, for DPT and PTD") {
   const auto cases = golden().at("placement_tp2_pp2_rdp2");
   const Mesh m = mesh(2, 2, 2);
-  const auto [letters, key] = GENERATE(table<std::string, std::string>({{"DPT", "DPT(cluster, default)"}, {"PTD", "PTD"}}));
+  const auto [letters, key] =
+      GENERATE(table<std::string, std::string>({{"DPT", "DPT(cluster, default)"}, {"PTD", "PTD"}}));
   CAPTURE(letters);
   const Placement placement = make_placement(m, letters);
   const auto& ranks = cases.at(key).at("ranks");  // [rdp, pp, tp]
   REQUIRE(ranks.size() == 8);
   for (int rank = 0; rank < 8; ++rank) {
-    const std::vector<int> ours = {coordinate(m, placement, rank, Axis::kDp), coordinate(m, placement, rank, Axis::kPp),
+    const std::vector<int> ours = {coordinate(m, placement, rank, Axis::kDp),
+                                   coordinate(m, placement, rank, Axis::kPp),
                                    coordinate(m, placement, rank, Axis::kTp)};
     CHECK(ours == ranks.at(static_cast<std::size_t>(rank)).get<std::vector<int>>());
   }
@@ -65,7 +68,8 @@ TEST_CASE("coordinates of eight ranks as documented, for DPT and PTD") {
 TEST_CASE("two partitions of eight processes: cluster keeps them together, spread apart") {
   const auto cases = golden().at("two_partitions_8_procs");
   const Mesh m = mesh(2, 4, 1);
-  const auto [word, letters] = GENERATE(table<std::string, std::string>({{"cluster", "DPT"}, {"spread", "TPD"}}));
+  const auto [word, letters] =
+      GENERATE(table<std::string, std::string>({{"cluster", "DPT"}, {"spread", "TPD"}}));
   CAPTURE(word);
   const Placement placement = make_placement(m, letters);
   using Groups = std::vector<std::vector<int>>;

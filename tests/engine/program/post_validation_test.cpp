@@ -146,11 +146,12 @@ TEST_CASE("the norm of the ranks before is received ahead where nothing else is 
   const std::string tied = to_text(program(yaml, "zb-2p", true));
   CHECK(lines_of(tied, "class pp:1").find("1RECV_NORM") != std::string::npos);
   CHECK(lines_of(tied, "class pp:2").find("2RECV_NORM") == std::string::npos);
-  // Both update their copies unless what they know is not finite, and correct them by one formula. VALIDATE writes where the
-  // last rank's sum lies.
+  // Both update their copies unless what they know is not finite, and correct them by one formula.
+  // VALIDATE writes where the last rank's sum lies.
   CHECK(lines_of(tied, "segment 0UPDATE()").find("guard norm_sq@0") != std::string::npos);
   CHECK(lines_of(tied, "segment 2UPDATE()").find("guard norm_known@2") != std::string::npos);
-  CHECK(lines_of(tied, "segment 2CORRECT()").find("correct_adamw norm_all@2 norm_known@2") != std::string::npos);
+  CHECK(lines_of(tied, "segment 2CORRECT()").find("correct_adamw norm_all@2 norm_known@2") !=
+        std::string::npos);
   CHECK(lines_of(tied, "segment 2NORM()").find("norm recv:1 -> norm_before@2\n") !=
         std::string::npos);
 }

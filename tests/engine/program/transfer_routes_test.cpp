@@ -184,12 +184,15 @@ TEST_CASE("as many transfers go direct as slots allow, on both ends") {
         "the buffer of 255 bytes is smaller than the largest tensor that pipeline rank 1 receives, "
         "256 bytes");
   // One slot, and more at once.
-  CHECK(transfers_of(study(kInNode, "pipeline: 2, d2d_buffer: 511 B")).boundaries[1].reason == "the buffer is full");
+  CHECK(transfers_of(study(kInNode, "pipeline: 2, d2d_buffer: 511 B")).boundaries[1].reason ==
+        "the buffer is full");
 }
 
-TEST_CASE("norms that the validation of a step sends along the pipeline are no transfers of tensors") {
+TEST_CASE(
+    "norms that the validation of a step sends along the pipeline are no transfers of tensors") {
   const std::string validated = "schedule: {method: zb-h1, post_validation: true}\n";
-  CHECK(counts(transfers_of(study(kInNode, "pipeline: 2, d2d_buffer: 512 B", validated))) == "0>1: 4+0, 1>0: 4+0");
+  CHECK(counts(transfers_of(study(kInNode, "pipeline: 2, d2d_buffer: 512 B", validated))) ==
+        "0>1: 4+0, 1>0: 4+0");
 }
 
 TEST_CASE("where devices do not reach each other, transfers go by the host and no buffer is made") {

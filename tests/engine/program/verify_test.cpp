@@ -50,12 +50,14 @@ TEST_CASE("a value is read only once it is written") {
   // A step's value of another class is another value: each class writes its own.
   CHECK(violation("adamw N0 gw1 gw2", "adamw N1 gw1 gw2") ==
         "class pp:0: 0UPDATE: N1 is used before it is written");
-  CHECK(violation("main adamw N0 gw1 gw2 +> w1 w2\n", "main adamw N0 gw1 gw2 +> w1 w2 guard loss\n") ==
+  CHECK(violation("main adamw N0 gw1 gw2 +> w1 w2\n",
+                  "main adamw N0 gw1 gw2 +> w1 w2 guard loss\n") ==
         "class pp:0: 0UPDATE: loss is used before it is written");
 }
 
 TEST_CASE("an instance is written once") {
-  CHECK(violation("  main gelu h0[m] -> a0[m]\n", "  main gelu h0[m] -> a0[m]\n  main gelu h0[m] -> a0[m]\n") ==
+  CHECK(violation("  main gelu h0[m] -> a0[m]\n",
+                  "  main gelu h0[m] -> a0[m]\n  main gelu h0[m] -> a0[m]\n") ==
         "segment 0F: gelu writes a0 a second time");
   CHECK(violation(kFirstList, with(kFirstList, "0F1 ", "0F0 ")) ==
         "class pp:0: 0F0: x0 is written a second time");
@@ -64,7 +66,8 @@ TEST_CASE("an instance is written once") {
 }
 
 TEST_CASE("a value is not used after it is freed, nor freed twice") {
-  CHECK(violation("  main free p1[m]\n", "  main free p1[m]\n  main gelu y1[m] -> dh\n  main free dh\n") ==
+  CHECK(violation("  main free p1[m]\n",
+                  "  main free p1[m]\n  main gelu y1[m] -> dh\n  main free dh\n") ==
         "segment 1F: gelu reads y1 after it was freed");
   CHECK(violation("  main free x0[m] dh\n", "  main free x0[m] dh\n  main free dh\n") ==
         "segment 0B: frees dh twice");
@@ -75,7 +78,8 @@ TEST_CASE("a value is not used after it is freed, nor freed twice") {
 }
 
 TEST_CASE("nothing leaks") {
-  CHECK(violation("  main free da h0[m]\n", "  main free h0[m]\n") == "segment 0B: da is never freed");
+  CHECK(violation("  main free da h0[m]\n", "  main free h0[m]\n") ==
+        "segment 0B: da is never freed");
   CHECK(violation(kFirstList, with(kFirstList, " 0FREE_F1", "")) ==
         "class pp:0: p0 of microbatch 1 is never freed");
   CHECK(violation("free gv1 gv2 n1 loss", "free gv1 gv2 n1") == "class pp:1: loss is never freed");
@@ -83,15 +87,19 @@ TEST_CASE("nothing leaks") {
 
 TEST_CASE("only whole storages that end are freed") {
   CHECK(violation("main free p1[m]", "main free y1[m]") == "segment 1F: frees y1, a view");
-  CHECK(violation("free gw1 gw2 n0", "free gw1 gw2 n0 w1") == "segment 0UPDATE: frees w1, which is persistent");
+  CHECK(violation("free gw1 gw2 n0", "free gw1 gw2 n0 w1") ==
+        "segment 0UPDATE: frees w1, which is persistent");
 }
 
 TEST_CASE("a pool never holds more than its slots") {
-  CHECK(violation("pool rf:2", "pool rf:1") == "class pp:1: 1RECV_F: pool rf has 1 slots, all in use");
+  CHECK(violation("pool rf:2", "pool rf:1") ==
+        "class pp:1: 1RECV_F: pool rf has 1 slots, all in use");
   // x1 is 16 x 4 fp32: two slots of 256 bytes.
   CHECK(violation("pool rf:2", "pool rf:2 buffer:512") == "none");
-  CHECK(violation("pool rf:2", "pool rf:2 buffer:511") == "pool rf: 2 slots for x1 are more than its buffer");
-  CHECK(violation("pool rb:1", "pool rb:0") == "class pp:0: 0RECV_B: pool rb has 0 slots, all in use");
+  CHECK(violation("pool rf:2", "pool rf:2 buffer:511") ==
+        "pool rf: 2 slots for x1 are more than its buffer");
+  CHECK(violation("pool rb:1", "pool rb:0") ==
+        "class pp:0: 0RECV_B: pool rb has 0 slots, all in use");
   // One slot does for the receives of a rank that frees before it receives again.
   const std::string early = with(kFirstList, "0B0 0FREE_F0 0RECV_B1", "0RECV_B1 0B0 0FREE_F0");
   CHECK(violation(kFirstList, early) == "class pp:0: 0RECV_B: pool rb has 1 slots, all in use");
@@ -107,7 +115,8 @@ TEST_CASE("communication that crosses is a deadlock, and both ends are named") {
         "class pp:1 is stuck at 1SEND_B0");
 }
 
-TEST_CASE("both ends of a transfer are there, for the same microbatch, in the same order and size") {
+TEST_CASE(
+    "both ends of a transfer are there, for the same microbatch, in the same order and size") {
   SECTION("a receive that is missing") {
     std::string text = with(kExampleProgram, " 1RECV_F1 1F0", " 1F0");
     text = with(text, " 1F1 1B1 1SEND_B1", "");
@@ -126,7 +135,8 @@ TEST_CASE("both ends of a transfer are there, for the same microbatch, in the sa
           "0SEND_F and 1RECV_F do not agree on the bytes of their transfer");
   }
   SECTION("one end on a device, the other on a host") {
-    std::string text = with(kExampleProgram, "value x1 fp32[16,4] mb buffer pool:rf", "value x1 fp32[16,4] mb buffer pool:rf host");
+    std::string text = with(kExampleProgram, "value x1 fp32[16,4] mb buffer pool:rf",
+                            "value x1 fp32[16,4] mb buffer pool:rf host");
     text = with(text, "pool rf:2", "pool rf:2 host");
     CHECK(violation(text) == "0SEND_F and 1RECV_F do not agree on the way of their transfer");
   }
@@ -154,7 +164,8 @@ TEST_CASE("a collective of several pipeline ranks has all its members, in one or
   CHECK(violation("norm all_reduce:all n1", "dp all_reduce:all n1") == different);
   CHECK(violation(with(with(kExampleProgram, "norm all_reduce:all n0", "fwd all_reduce:all n0"),
                        "norm all_reduce:all n1", "fwd_in all_reduce:all n1")) == different);
-  CHECK(violation("group all[pp,tp]", "group all[pp,tp]{0}") == "class pp:1: 1NORM: is not in group all");
+  CHECK(violation("group all[pp,tp]", "group all[pp,tp]{0}") ==
+        "class pp:1: 1NORM: is not in group all");
 }
 
 TEST_CASE("what is issued inside a call leaves alone what the call still uses") {
@@ -171,32 +182,38 @@ TEST_CASE("what is issued inside a call leaves alone what the call still uses") 
 TEST_CASE("nothing is added to a gradient that has been reduced") {
   // The bucket's reduction moves from the last backward into the one before: what the last one adds
   // would reach no other rank.
-  Program program = compiled_program(prepare_text(
-      "model: {family: gpt, layers: 1, hidden: 8, heads: 2, vocab: 16, seq_len: 4}\n"
-      "cluster: {preset: dgx-a100-80g, nodes: 1}\nparallel: {data: 2}\n"
-      "training: {global_batch: 4, microbatch: 1}\n"));
+  Program program = compiled_program(
+      prepare_text("model: {family: gpt, layers: 1, hidden: 8, heads: 2, vocab: 16, seq_len: 4}\n"
+                   "cluster: {preset: dgx-a100-80g, nodes: 1}\nparallel: {data: 2}\n"
+                   "training: {global_batch: 4, microbatch: 1}\n"));
   CHECK(find_violation(program).value_or("none") == "none");
   std::vector<Call*> backwards;
   for (Call& call : program.body[0].calls) {
-    if (program.segments[static_cast<std::size_t>(call.segment)].name == "0B") backwards.push_back(&call);
+    if (program.segments[static_cast<std::size_t>(call.segment)].name == "0B")
+      backwards.push_back(&call);
   }
   REQUIRE(backwards.size() == 2);
   REQUIRE(backwards[1]->inside.size() == 1);
   backwards[0]->inside.swap(backwards[1]->inside);
   CHECK(find_violation(program).value_or("none") ==
-        "class pp:0: 0B1: linear_dw adds to grad.embedding.tokens.weight, which 0REDUCE_GRAD.0 has reduced");
+        "class pp:0: 0B1: linear_dw adds to grad.embedding.tokens.weight, which 0REDUCE_GRAD.0 has "
+        "reduced");
 }
 
 TEST_CASE("a bucket may be added to beside the part of it that has been reduced") {
   // One storage g: gw1, gw2, and 32 more elements that nobody adds to.
-  std::string text = with(kExampleProgram, "value gw1 fp32[8,4] step gradient tp:S0\nvalue gw2 fp32[4,8] step gradient tp:S1\n",
-                          "value g fp32[96] step gradient\nvalue gw1 fp32[8,4] step gradient tp:S0 in:g+0\n"
-                          "value gw2 fp32[4,8] step gradient tp:S1 in:g+32\nvalue r fp32[32] step gradient in:g+64\n"
-                          "value R fp32[32] step gradient in:g+64\n");
+  std::string text = with(
+      kExampleProgram,
+      "value gw1 fp32[8,4] step gradient tp:S0\nvalue gw2 fp32[4,8] step gradient tp:S1\n",
+      "value g fp32[96] step gradient\nvalue gw1 fp32[8,4] step gradient tp:S0 in:g+0\n"
+      "value gw2 fp32[4,8] step gradient tp:S1 in:g+32\nvalue r fp32[32] step gradient in:g+64\n"
+      "value R fp32[32] step gradient in:g+64\n");
   text = with(with(text, "zero -> gw1 gw2", "zero -> g"), "free gw1 gw2 n0", "free g n0");
   text = with(text, "0B1 ", "0REDUCE 0B1 ");
   const auto reducing = [&](const std::string& part) {
-    return violation(with(text, "segment 0NORM()", "segment 0REDUCE() stage:0 C\n  tp all_reduce:tp " + part + " -> R\nsegment 0NORM()"));
+    return violation(
+        with(text, "segment 0NORM()",
+             "segment 0REDUCE() stage:0 C\n  tp all_reduce:tp " + part + " -> R\nsegment 0NORM()"));
   };
   CHECK(reducing("r") == "none");
   CHECK(reducing("gw2") == "class pp:0: 0B1: linear_dw adds to gw2, which 0REDUCE has reduced");
@@ -219,14 +236,16 @@ TEST_CASE("ops have the operands that their kind takes") {
         "segment 0SEND_F op 0: send: reads 1 and writes 0 value");
   CHECK(violation("fwd recv:1 -> x1[m]", "fwd recv:1 x1[m]") ==
         "segment 1RECV_F op 0: recv: reads 0 and writes 1 value");
-  CHECK(violation("main free p1[m]", "tp free p1[m]") == "segment 1F op 5: free: is not on the main stream");
+  CHECK(violation("main free p1[m]", "tp free p1[m]") ==
+        "segment 1F op 5: free: is not on the main stream");
   CHECK(violation("main gelu h0[m] -> a0[m]", "main gelu h0[m] -> a0[m] after:2") ==
         "segment 0F op 2: gelu: waits for a later op");
   CHECK(violation("main gelu h0[m] -> a0[m]", "main gelu h0[n] -> a0[m]") ==
         "segment 0F op 2: gelu: h0 of no such microbatch");
   CHECK(violation("main zero -> gw1 gw2", "main zero -> gw1 gw2 x0[m]") ==
         "segment 0ZERO op 0: zero: x0 without a microbatch");
-  CHECK(violation("transfer 0 pp+1", "transfer 0 pp+2") == "segment 0SEND_F op 0: send: is its own peer");
+  CHECK(violation("transfer 0 pp+1", "transfer 0 pp+2") ==
+        "segment 0SEND_F op 0: send: is its own peer");
   CHECK(violation("transfer 0 pp+1", "transfer 0 tp+1") ==
         "transfer 0 leaves the pipeline; this version has none that do");
 }
@@ -264,19 +283,26 @@ TEST_CASE("ids that name nothing are found before anything is looked up by them"
   const auto op = [](Program& p) -> ProgramOp& { return p.segments[2].ops[2]; };  // gelu of 0F
   CHECK(violation_after([&](Program& p) { op(p).reads[0].value = 99; }) ==
         "segment 0F op 2: gelu: no value 99");
-  CHECK(violation_after([&](Program& p) { op(p).guard = Operand{-1, 0}; }) ==
-        "segment 0F op 2: gelu: no value -1");
-  CHECK(violation_after([&](Program& p) { op(p).attrs = 5; }) == "segment 0F op 2: gelu: no attributes 5");
-  CHECK(violation_after([&](Program& p) { op(p).module = -2; }) == "segment 0F op 2: gelu: no module -2");
-  CHECK(violation_after([&](Program& p) { op(p).group = 0; }) == "segment 0F op 2: gelu: has a group");
-  CHECK(violation_after([&](Program& p) { op(p).transfer = 0; }) == "segment 0F op 2: gelu: has a peer");
+  CHECK(violation_after([&](Program& p) {
+          op(p).guard = Operand{-1, 0};
+        }) == "segment 0F op 2: gelu: no value -1");
+  CHECK(violation_after([&](Program& p) { op(p).attrs = 5; }) ==
+        "segment 0F op 2: gelu: no attributes 5");
+  CHECK(violation_after([&](Program& p) { op(p).module = -2; }) ==
+        "segment 0F op 2: gelu: no module -2");
+  CHECK(violation_after([&](Program& p) { op(p).group = 0; }) ==
+        "segment 0F op 2: gelu: has a group");
+  CHECK(violation_after([&](Program& p) { op(p).transfer = 0; }) ==
+        "segment 0F op 2: gelu: has a peer");
   CHECK(violation_after([](Program& p) { p.segments[2].ops[4].group = 2; }) ==
         "segment 0F op 4: all_reduce: has no group");
   CHECK(violation_after([](Program& p) { p.values[0].pool = 2; }) == "value w1: no such pool");
   CHECK(violation("pool rf:2", "pool rf:2 host") == "value x1: is in another space than its pool");
-  CHECK(violation_after([](Program& p) { p.values[0].alias = Alias{0, 0, {}}; }) ==
-        "value w1: its storage leads nowhere");
-  CHECK(violation_after([](Program& p) { p.values[0].dims[0].bound = 7; }) == "value w1: bad extent");
+  CHECK(violation_after([](Program& p) {
+          p.values[0].alias = Alias{0, 0, {}};
+        }) == "value w1: its storage leads nowhere");
+  CHECK(violation_after([](Program& p) { p.values[0].dims[0].bound = 7; }) ==
+        "value w1: bad extent");
   CHECK(violation_after([](Program& p) { p.groups[1].members = {2}; }) == "group all: bad members");
   CHECK(violation_after([](Program& p) { p.mesh.size[3] = 0; }) == "the mesh has no rank along ep");
   CHECK(violation_after([](Program& p) { p.body[0].calls[1].segment = 50; }) ==
@@ -303,8 +329,10 @@ TEST_CASE("whatever order of calls is accepted, the executor runs to its end") {
       auto& calls = program.body[random() % program.body.size()].calls;
       const auto from = calls.begin() + static_cast<std::ptrdiff_t>(random() % calls.size());
       const auto to = calls.begin() + static_cast<std::ptrdiff_t>(random() % calls.size());
-      if (from < to) std::rotate(from, from + 1, to + 1);
-      else std::rotate(to, from, from + 1);
+      if (from < to)
+        std::rotate(from, from + 1, to + 1);
+      else
+        std::rotate(to, from, from + 1);
     }
     if (find_violation(program)) {
       ++refused;

@@ -256,14 +256,18 @@ TEST_CASE("copies to the host pass the slot, the switch and the memory that othe
 }
 
 TEST_CASE("what a kept layer reads first is back by then") {
-  // BERT's mask is read by every layer. Layers 2 and 3 keep their activations, and run their backward first.
-  const std::string model = "{family: bert, layers: 8, hidden: 16, heads: 4, vocab: 40, seq_len: 8}";
+  // BERT's mask is read by every layer. Layers 2 and 3 keep their activations, and run their
+  // backward first.
+  const std::string model =
+      "{family: bert, layers: 8, hidden: 16, heads: 4, vocab: 40, seq_len: 8}";
   for (const std::string horizon : {"0", "1"}) {
     CAPTURE(horizon);
     // compile() verifies that nothing is read before it is written.
     const Program program = compiled_program(prepare_text(study(
         "2", "1f1b",
-        "recompute: {method: stage-aware, first: 0.5}\noffload: {activations: true, horizon: " + horizon + "}", model)));
+        "recompute: {method: stage-aware, first: 0.5}\noffload: {activations: true, horizon: " +
+            horizon + "}",
+        model)));
     CHECK(program.body.size() == 2);
   }
 }

@@ -119,25 +119,37 @@ TEST_CASE("links are shown when the summary has them, the busiest first") {
   CHECK(many["num_links"] == 500);
 }
 
-TEST_CASE("pipeline transfers are shown where there is a buffer for them, the most by the hosts first") {
+TEST_CASE(
+    "pipeline transfers are shown where there is a buffer for them, the most by the hosts first") {
   Simulated simulated = simulate_text(kReportStudies[0], true);
-  CHECK_FALSE(data_of(report_html(files_of(simulated), nullptr))["summary"].contains("pipeline_transfers"));
+  CHECK_FALSE(
+      data_of(report_html(files_of(simulated), nullptr))["summary"].contains("pipeline_transfers"));
   TransferSummary transfers;
   transfers.boundaries = {{0, 1, 6, 0, ""}, {1, 0, 4, 2, "the buffer is full"}};
   transfers.buffers = {{0, true, 512, 256, 2, 1}, {1, false, 512, 128, 4, 3}};
   simulated.result.summary.transfers = transfers;
-  const auto shown = [&] { return data_of(report_html(files_of(simulated), nullptr))["summary"]["pipeline_transfers"]; };
+  const auto shown = [&] {
+    return data_of(report_html(files_of(simulated), nullptr))["summary"]["pipeline_transfers"];
+  };
   const Json two = shown();
   CHECK(two["direct"] == 10);
   CHECK(two["by_host"] == 2);
   REQUIRE(two["boundaries"].size() == 2);
-  CHECK(two["boundaries"][0] ==
-        Json({{"from", 1}, {"to", 0}, {"direct", 4}, {"by_host", 2}, {"reason", "the buffer is full"}}));
+  CHECK(two["boundaries"][0] == Json({{"from", 1},
+                                      {"to", 0},
+                                      {"direct", 4},
+                                      {"by_host", 2},
+                                      {"reason", "the buffer is full"}}));
   CHECK(two["boundaries"][1]["from"] == 0);
-  CHECK(two["buffers"][1] ==
-        Json({{"rank", 1}, {"bytes", 512}, {"slots", 4}, {"slot_bytes", 128}, {"used", 3}, {"use", "send"}}));
+  CHECK(two["buffers"][1] == Json({{"rank", 1},
+                                   {"bytes", 512},
+                                   {"slots", 4},
+                                   {"slot_bytes", 128},
+                                   {"used", 3},
+                                   {"use", "send"}}));
   // Of 302 boundaries 200 are named, and all are counted.
-  for (int i = 0; i < 300; ++i) simulated.result.summary.transfers->boundaries.push_back({i, i + 1, 1, 0, ""});
+  for (int i = 0; i < 300; ++i)
+    simulated.result.summary.transfers->boundaries.push_back({i, i + 1, 1, 0, ""});
   const Json many = shown();
   CHECK(many["boundaries"].size() == 200);
   CHECK(many["num_boundaries"] == 302);
@@ -145,7 +157,8 @@ TEST_CASE("pipeline transfers are shown where there is a buffer for them, the mo
   // What is damaged is named.
   RunFiles files = files_of(simulated);
   files.summary = with(files.summary, "\"by_host\"", "\"by_hand\"");
-  CHECK_THAT(error_of([&] { report_html(files, nullptr); }), Catch::Contains("pipeline_transfers.boundaries[0].by_host: missing"));
+  CHECK_THAT(error_of([&] { report_html(files, nullptr); }),
+             Catch::Contains("pipeline_transfers.boundaries[0].by_host: missing"));
 }
 
 TEST_CASE("a training run's page has its losses and time classes of the rows") {
@@ -204,7 +217,8 @@ TEST_CASE("damaged files are named with the place or the key") {
   CHECK(summary("{}") == "out/summary.json:1:1: study: missing");
   CHECK(summary("{\n  \"study\": \"s\",\n  \"iteration_time_s\": \"x\"}") ==
         "out/summary.json:3:3: iteration_time_s: expected a number, got \"x\"");
-  CHECK(summary(with(whole.summary, "\"bubble\": ", "\"bubbles\": ")).ends_with(": time.bubble: missing"));
+  CHECK(summary(with(whole.summary, "\"bubble\": ", "\"bubbles\": "))
+            .ends_with(": time.bubble: missing"));
   CHECK(summary(with(whole.summary, "\"entries\": [", "\"entries\": [1, "))
             .ends_with(": sources.entries[0]: expected a JSON object, got 1"));
   CHECK(summary(with(kTrainSummary, "\"steps\": 2", "\"steps\": []")) ==

@@ -185,7 +185,8 @@ TEST_CASE("a pair without its ops is one row of boxes") {
     for (std::size_t c = 0; c < calls.size(); c += 5) {
       start += calls[c + 2];
       std::int64_t at = start;
-      const auto pattern = blob["patterns"][static_cast<std::size_t>(calls[c + 3])].get<std::vector<std::int64_t>>();
+      const auto pattern =
+          blob["patterns"][static_cast<std::size_t>(calls[c + 3])].get<std::vector<std::int64_t>>();
       for (std::size_t k = 0; k < pattern.size(); k += 8) {
         at += pattern[k + 4];
         ops += pattern[k] < 0 ? static_cast<std::size_t>(pattern[k + 3]) : 1;

@@ -126,13 +126,16 @@ TEST_CASE("a forward and a backward that run together are two calls, each with i
       CHECK(call.mb != other.mb);
     }
     CHECK(together > 0);
-    for (const std::string stage : {rank.pipeline_rank == 0 ? "0" : "1", rank.pipeline_rank == 0 ? "3" : "2"}) {
+    for (const std::string stage :
+         {rank.pipeline_rank == 0 ? "0" : "1", rank.pipeline_rank == 0 ? "3" : "2"}) {
       CAPTURE(stage);
       CHECK(microbatches[stage + "F"].size() == 8);  // 16 sequences on two replicas
       CHECK(runs[stage + "F"].size() == 1);
-      // The gradients of a layer's norms, kernels, products: none in a forward, and all in backwards.
+      // The gradients of a layer's norms, kernels, products: none in a forward, and all in
+      // backwards.
       for (const std::string& name : *runs[stage + "F"].begin()) CHECK_FALSE(name.ends_with("_dx"));
-      for (const auto& run : runs[stage + "B"]) CHECK(std::count(run.begin(), run.end(), "linear_dx") >= 8);
+      for (const auto& run : runs[stage + "B"])
+        CHECK(std::count(run.begin(), run.end(), "linear_dx") >= 8);
     }
   }
 }
@@ -180,15 +183,18 @@ TEST_CASE("a trace that is damaged is refused with the place") {
   CHECK(problem("{\"traceEvents\":[\n{\"ph\":\"M\"").starts_with(path + ":2:10: is not JSON: "));
   CHECK(problem("[]") == path + ":1:1: traceEvents: has no rank");
   CHECK(problem("{\"traceEvents\":[]}") == path + ":1:1: traceEvents: has no rank");
-  CHECK(problem("{\"traceEvents\":[{\"name\":\"x\"}]}") == path + ":1:17: traceEvents[0]: ph: missing");
-  // Events of the file, from 0, a line each from line 2 on: 2 segments, 2 groups, the rank's name, 8 threads, then the ops.
+  CHECK(problem("{\"traceEvents\":[{\"name\":\"x\"}]}") ==
+        path + ":1:17: traceEvents[0]: ph: missing");
+  // Events of the file, from 0, a line each from line 2 on: 2 segments, 2 groups, the rank's name,
+  // 8 threads, then the ops.
   CHECK(problem(with(whole, "\"dur\":1.0000", "\"dur\":-1")) ==
         path + ":15:1: traceEvents[13]: dur: expected a positive number");
   CHECK(problem(with(whole, "\"dur\":1.0000", "\"dur\":\"1\"")) ==
         path + ":15:1: traceEvents[13]: dur: expected a number");
   CHECK(problem(with(whole, "\"call\":\"0F0\"", "\"call\":\"0X0\"")) ==
         path +
-            ":15:1: traceEvents[13]: args.call: no segment for '0X0'; the file is of another version or "
+            ":15:1: traceEvents[13]: args.call: no segment for '0X0'; the file is of another "
+            "version or "
             "damaged, so run it again");
   CHECK(problem(with(whole, "\"tid\":0,\"ts\"", "\"tid\":10,\"ts\"")) ==
         path + ":15:1: traceEvents[13]: tid: expected a whole number from 0 to 9");

@@ -19,7 +19,9 @@ class ReadyTimes {
  public:
   ReadyTimes(const PipelineSchedule& schedule, const ScheduleTiming& timed,
              const std::vector<ActionDurations>& of_stage, double transfer, int active)
-      : transfer_(transfer), active_(active), last_(schedule.num_stages - 1) {
+      : transfer_(transfer),
+        active_(active),
+        last_(schedule.num_stages - 1) {
     for (std::size_t r = 0; r < schedule.actions.size(); ++r) {
       for (std::size_t i = 0; i < schedule.actions[r].size(); ++i) {
         const Action& action = schedule.actions[r][i];

@@ -1,15 +1,16 @@
-// Pipeline schedules, checked three ways: the exact order at sizes that a reader can verify by eye and
-// against golden tables, makespans and activations as formulas over many sizes, and what a schedule
-// that cannot run says.
+// Pipeline schedules, checked three ways: the exact order at sizes that a reader can verify by eye
+// and against golden tables, makespans and activations as formulas over many sizes, and what a
+// schedule that cannot run says.
 #include "engine/schedule/pipeline_schedule.h"
-#include "engine/schedule/schedule_names.h"
-#include "engine/schedule/schedule_timing.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+
+#include "engine/schedule/schedule_names.h"
+#include "engine/schedule/schedule_timing.h"
 
 namespace trainyard {
 
@@ -67,7 +68,8 @@ TEST_CASE("an action's text reads back, and nothing else reads as an action") {
     REQUIRE(parse_action(text));
     CHECK(to_string(*parse_action(text)) == text);
   }
-  for (const char* text : {"", "F", "F0", "0F", "0X1", "0F-1", "-1F0", "0F1 ", "0F1*", "0FF1", "0F99999999999"}) {
+  for (const char* text :
+       {"", "F", "F0", "0F", "0X1", "0F-1", "-1F0", "0F1 ", "0F1*", "0FF1", "0F99999999999"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_action(text));
   }
@@ -83,8 +85,8 @@ TEST_CASE("1F1B issues the published order for three stages and four microbatche
 TEST_CASE("schedules equal the golden tables: order, makespan, idle time, activations") {
   std::ifstream file(TRAINYARD_SOURCE_DIR "/tests/golden/schedule_tables.json");
   const auto golden = nlohmann::json::parse(file);
-  const ActionDurations durations{golden["durations"]["F"], golden["durations"]["B"], golden["durations"]["I"],
-                                  golden["durations"]["W"]};
+  const ActionDurations durations{golden["durations"]["F"], golden["durations"]["B"],
+                                  golden["durations"]["I"], golden["durations"]["W"]};
   int cases = 0;
   for (const auto& expected : golden["cases"]) {
     const std::string name = expected["schedule"];
@@ -110,8 +112,8 @@ TEST_CASE("schedules equal the golden tables: order, makespan, idle time, activa
 }
 
 TEST_CASE("GPipe and 1F1B take (m + p - 1)(F + B) when every stage takes equally long") {
-  // The first microbatch reaches the last stage after (p-1) F; from its start there on, that stage is
-  // busy for m (F + B); the last backward then returns in (p-1) B.
+  // The first microbatch reaches the last stage after (p-1) F; from its start there on, that stage
+  // is busy for m (F + B); the last backward then returns in (p-1) B.
   const int p = GENERATE(1, 2, 3, 4, 7, 8);
   const int m = GENERATE(1, 2, 3, 4, 8, 17, 32);
   const ActionDurations durations{1.25, 2.5, 1, 1};  // binary fractions: sums are exact
@@ -119,7 +121,8 @@ TEST_CASE("GPipe and 1F1B take (m + p - 1)(F + B) when every stage takes equally
   for (const auto& schedule : {gpipe(p, m), one_f_one_b(p, m)}) {
     const ScheduleTiming timed = timing(schedule, durations);
     CHECK(timed.makespan == (m + p - 1) * (durations.forward + durations.backward));
-    for (double idle : timed.idle) CHECK(idle == (p - 1) * (durations.forward + durations.backward));
+    for (double idle : timed.idle)
+      CHECK(idle == (p - 1) * (durations.forward + durations.backward));
   }
 }
 
@@ -134,8 +137,8 @@ TEST_CASE("1F1B holds no more activations than stages remain, GPipe holds all") 
 }
 
 TEST_CASE("the interleaved schedule's bubble is v times shorter") {
-  // In units of one stage (f + b): every rank has m v of them to do; what 1F1B waits for p - 1 whole
-  // ranks' worth of layers is p - 1 single stages here.
+  // In units of one stage (f + b): every rank has m v of them to do; what 1F1B waits for p - 1
+  // whole ranks' worth of layers is p - 1 single stages here.
   const int p = GENERATE(2, 3, 4, 8);
   const int v = GENERATE(2, 3, 4);
   const int rounds = GENERATE(1, 2, 5);
@@ -202,7 +205,8 @@ TEST_CASE("a schedule that cannot run says which action and why") {
 }
 
 TEST_CASE("halves of a backward take their own durations, and only the input half is waited for") {
-  // Stage 1: F at 1, I at 2 (ends 3), W at 3. Stage 0: F at 0, I when stage 1's I has ended, then W.
+  // Stage 1: F at 1, I at 2 (ends 3), W at 3. Stage 0: F at 0, I when stage 1's I has ended, then
+  // W.
   const auto timed = timing(from_rows({"0F0 0I0 0W0", "1F0 1I0 1W0"}), {1, 2, 1, 5});
   CHECK(timed.starts[0] == std::vector<double>{0, 3, 4});
   CHECK(timed.starts[1] == std::vector<double>{1, 2, 3});
@@ -210,14 +214,16 @@ TEST_CASE("halves of a backward take their own durations, and only the input hal
 }
 
 TEST_CASE("a combination that a schedule cannot serve is refused with its reason") {
-  const auto reason = [](const std::string& method, int ranks, int stages_per_rank, int microbatches) {
+  const auto reason = [](const std::string& method, int ranks, int stages_per_rank,
+                         int microbatches) {
     const auto made = make_schedule(method, ranks, stages_per_rank, microbatches);
     const auto* infeasible = std::get_if<Infeasible>(&made);
     return infeasible == nullptr ? "none" : infeasible->reason;
   };
   CHECK(reason("interleaved", 4, 2, 8) == "none");
   CHECK(reason("interleaved", 4, 2, 10) == "none");  // 2 groups of 5
-  CHECK_THAT(reason("interleaved", 4, 2, 13), Catch::Contains("13 microbatches into 3 equal groups"));
+  CHECK_THAT(reason("interleaved", 4, 2, 13),
+             Catch::Contains("13 microbatches into 3 equal groups"));
   CHECK_THAT(reason("interleaved", 1, 2, 8), Catch::Contains("at least 2 pipeline ranks"));
   CHECK_THAT(reason("1f1b", 2, 2, 8), Catch::Contains("interleaved runs several"));
   CHECK_THAT(reason("gpipe", 2, 1, 0), Catch::Contains("no microbatch"));

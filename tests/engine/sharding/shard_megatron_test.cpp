@@ -21,7 +21,8 @@ const std::string kGpt =
 
 std::string shape_text(const Shape& shape) {
   std::string text;
-  for (const std::int64_t extent : shape) text += (text.empty() ? "" : ",") + std::to_string(extent);
+  for (const std::int64_t extent : shape)
+    text += (text.empty() ? "" : ",") + std::to_string(extent);
   return "[" + text + "]";
 }
 
@@ -30,7 +31,9 @@ std::string layer_text(const Graph& graph, std::int32_t layer, const std::string
   const auto name = [&](const Tensor& t) {
     return t.name.starts_with(prefix) ? t.name.substr(prefix.size()) : t.name;
   };
-  const auto at = [&](TensorId id) -> const Tensor& { return graph.tensors[static_cast<std::size_t>(id)]; };
+  const auto at = [&](TensorId id) -> const Tensor& {
+    return graph.tensors[static_cast<std::size_t>(id)];
+  };
   std::string text;
   for (const Op& op : graph.ops) {
     if (op.layer != layer) continue;
@@ -49,7 +52,8 @@ std::string parameter_text(const Graph& graph) {
   for (const Parameter& p : graph.parameters) {
     if (p.name.find("layers.0") != std::string::npos) continue;
     const Tensor& t = graph.tensors[static_cast<std::size_t>(p.tensor)];
-    text += p.name + shape_text(t.shape) + " " + to_string(t.spec) + (p.partial_gradient ? " partial" : "") + "\n";
+    text += p.name + shape_text(t.shape) + " " + to_string(t.spec) +
+            (p.partial_gradient ? " partial" : "") + "\n";
   }
   return text;
 }
@@ -59,10 +63,12 @@ std::string parameter_text(const Graph& graph) {
 TEST_CASE("tensor parallelism splits a GPT layer by columns, then by rows, and sums twice") {
   const Graph graph = sharded_graph(prepare_text(kGpt));
   CHECK(layer_text(graph, 1, "decoder.layers.1.") ==
-        "layer_norm decoder.layers.0.add:1 -> norm_1.layer_norm[1,8,16] dp:S0 -> norm_1.statistics[1,8,2] dp:S0\n"
+        "layer_norm decoder.layers.0.add:1 -> norm_1.layer_norm[1,8,16] dp:S0 -> "
+        "norm_1.statistics[1,8,2] dp:S0\n"
         "enter_tensor norm_1.layer_norm -> norm_1.layer_norm.entered[1,8,16] dp:S0\n"
         "linear norm_1.layer_norm.entered -> attention.qkv.linear[1,8,24] dp:S0,tp:S2\n"
-        "split attention.qkv.linear -> attention.q[1,8,8] dp:S0,tp:S2 -> attention.k[1,8,8] dp:S0,tp:S2"
+        "split attention.qkv.linear -> attention.q[1,8,8] dp:S0,tp:S2 -> attention.k[1,8,8] "
+        "dp:S0,tp:S2"
         " -> attention.v[1,8,8] dp:S0,tp:S2\n"
         "scores attention.q -> attention.scores[1,2,8,8] dp:S0,tp:S1\n"
         "softmax attention.scores -> attention.probabilities[1,2,8,8] dp:S0,tp:S1\n"
@@ -88,16 +94,19 @@ TEST_CASE("sequence parallelism keeps what lies between the products split by po
         " -> norm_1.statistics[1,4,2] dp:S0,tp:S1\n"
         "all_gather norm_1.layer_norm -> norm_1.layer_norm.gathered[1,8,16] dp:S0\n"
         "linear norm_1.layer_norm.gathered -> attention.qkv.linear[1,8,24] dp:S0,tp:S2\n"
-        "split attention.qkv.linear -> attention.q[1,8,8] dp:S0,tp:S2 -> attention.k[1,8,8] dp:S0,tp:S2"
+        "split attention.qkv.linear -> attention.q[1,8,8] dp:S0,tp:S2 -> attention.k[1,8,8] "
+        "dp:S0,tp:S2"
         " -> attention.v[1,8,8] dp:S0,tp:S2\n"
         "scores attention.q -> attention.scores[1,2,8,8] dp:S0,tp:S1\n"
         "softmax attention.scores -> attention.probabilities[1,2,8,8] dp:S0,tp:S1\n"
         "context attention.probabilities -> attention.attention[1,8,8] dp:S0,tp:S2\n"
         "linear attention.attention -> attention.proj.linear.partial[1,8,16] dp:S0,tp:P\n"
-        "reduce_scatter attention.proj.linear.partial -> attention.proj.linear.sum[1,4,16] dp:S0,tp:S1\n"
+        "reduce_scatter attention.proj.linear.partial -> attention.proj.linear.sum[1,4,16] "
+        "dp:S0,tp:S1\n"
         "add_bias attention.proj.linear.sum -> attention.proj.linear[1,4,16] dp:S0,tp:S1\n"
         "add decoder.layers.0.add:1 -> add[1,4,16] dp:S0,tp:S1\n"
-        "layer_norm add -> norm_2.layer_norm[1,4,16] dp:S0,tp:S1 -> norm_2.statistics[1,4,2] dp:S0,tp:S1\n"
+        "layer_norm add -> norm_2.layer_norm[1,4,16] dp:S0,tp:S1 -> norm_2.statistics[1,4,2] "
+        "dp:S0,tp:S1\n"
         "all_gather norm_2.layer_norm -> norm_2.layer_norm.gathered[1,8,16] dp:S0\n"
         "linear norm_2.layer_norm.gathered -> mlp.fc1.linear[1,8,32] dp:S0,tp:S2\n"
         "gelu mlp.fc1.linear -> mlp.gelu[1,8,32] dp:S0,tp:S2\n"
@@ -107,7 +116,8 @@ TEST_CASE("sequence parallelism keeps what lies between the products split by po
         "add add -> add:1[1,4,16] dp:S0,tp:S1\n");
 }
 
-TEST_CASE("column weights are split by rows of the matrix, row weights by columns, norms not at all") {
+TEST_CASE(
+    "column weights are split by rows of the matrix, row weights by columns, norms not at all") {
   const Graph graph = sharded_graph(prepare_text(kGpt, {"parallel.sequence_parallel=true"}));
   CHECK(parameter_text(graph) ==
         "embedding.tokens.weight[20,16] tp:S0\n"
@@ -128,24 +138,28 @@ TEST_CASE("column weights are split by rows of the matrix, row weights by column
         "decoder.final_norm.bias[16] R partial\n");
 }
 
-TEST_CASE("the loss works on logit shards: row maxima, then two sums, are reduced; logits never are") {
+TEST_CASE(
+    "the loss works on logit shards: row maxima, then two sums, are reduced; logits never are") {
   const Graph graph = sharded_graph(prepare_text(kGpt));
   std::string text = layer_text(graph, -1, "");
   text = text.substr(text.find("layer_norm"));  // behind the embedding
   CHECK(text ==
         "layer_norm decoder.layers.1.add:1 -> decoder.final_norm.layer_norm[1,8,16] dp:S0"
         " -> decoder.final_norm.statistics[1,8,2] dp:S0\n"
-        "enter_tensor decoder.final_norm.layer_norm -> decoder.final_norm.layer_norm.entered[1,8,16] dp:S0\n"
+        "enter_tensor decoder.final_norm.layer_norm -> "
+        "decoder.final_norm.layer_norm.entered[1,8,16] dp:S0\n"
         "linear decoder.final_norm.layer_norm.entered -> lm_head.linear[1,8,20] dp:S0,tp:S2\n"
         "cross_entropy_max lm_head.linear -> lm_head.linear.max[1,8] dp:S0,tp:P\n"
         "all_reduce lm_head.linear.max -> lm_head.linear.max.all[1,8] dp:S0\n"
         "cross_entropy_sum lm_head.linear -> lm_head.linear.sums[2,1,8] dp:S1,tp:P\n"
         "all_reduce lm_head.linear.sums -> lm_head.linear.sums.all[2,1,8] dp:S1\n"
-        "cross_entropy lm_head.linear -> loss.cross_entropy[1] R -> loss.log_probabilities[1,8,20] dp:S0,tp:S2\n");
+        "cross_entropy lm_head.linear -> loss.cross_entropy[1] R -> loss.log_probabilities[1,8,20] "
+        "dp:S0,tp:S2\n");
 }
 
 TEST_CASE("on one tensor-parallel rank nothing is inserted") {
-  const Prepared prepared = prepare_text(kGpt, {"parallel.tensor=1", "parallel.sequence_parallel=true"});
+  const Prepared prepared =
+      prepare_text(kGpt, {"parallel.tensor=1", "parallel.sequence_parallel=true"});
   const Graph graph = sharded_graph(prepared);
   for (const Op& op : graph.ops) {
     CHECK_FALSE(is_communication(op.kind));

@@ -64,8 +64,12 @@ TEST_CASE("what is wrong with rows is said at its place") {
   CHECK(problem_of("{problem: lower, passes: [], actions: [0F0, 1F0], stage_to_rank: [0]}") ==
         "p.yaml:1:39: actions: 1F0 is of a stage that stage_to_rank does not have");
   // 0F1 stands behind 0B0, which waits for 1B0, which stands behind 1F1.
-  CHECK(problem_of("{problem: lower, passes: [add_send_recv], actions: [[0B0, 0F1], [1F1, 1B0]], merge_p2p: "
-              "true}") == "p.yaml:1:27: passes[0]: rank 0 step 0: 0B0 waits for 0RECV_B0; rank 1 step 0: 1F1 waits for 1RECV_F1");
+  CHECK(
+      problem_of(
+          "{problem: lower, passes: [add_send_recv], actions: [[0B0, 0F1], [1F1, 1B0]], merge_p2p: "
+          "true}") ==
+      "p.yaml:1:27: passes[0]: rank 0 step 0: 0B0 waits for 0RECV_B0; rank 1 step 0: 1F1 waits for "
+      "1RECV_F1");
   CHECK(problem_of("{problem: lower, passes: [tidy], actions: [0F0]}")
             .starts_with("p.yaml:1:27: passes[0]: expected add_unshard, add_reduce_grad"));
   CHECK(problem_of("{problem: lower, passes: [], actions: [0F0], merge_p2p: true}")
@@ -89,14 +93,17 @@ TEST_CASE("stage-aware recompute keeps as much as memory has room for") {
   CHECK(first("8")["first"] == 1.0);
   CHECK(first("[4, 100]")["first"] == 0.25);
   CHECK(first("[4, 100]", ", microbatches: 1")["first"] == 1.0);
-  CHECK(problem_of("{problem: stage-recompute, stages: 2, first: auto, layers: 8, memory: {kept: 1, "
-              "recomputed: 0, free: 3}}") ==
-        "p.yaml:1:46: first: stage 1 needs 4, all of it kept, as on any last stage, and has 3");
+  CHECK(
+      problem_of("{problem: stage-recompute, stages: 2, first: auto, layers: 8, memory: {kept: 1, "
+                 "recomputed: 0, free: 3}}") ==
+      "p.yaml:1:46: first: stage 1 needs 4, all of it kept, as on any last stage, and has 3");
   CHECK(problem_of("{problem: stage-recompute, stages: 2, first: most, layers: 8}") ==
         "p.yaml:1:46: first: expected auto, or a share from 0 to 1, got 'most'");
-  CHECK(problem_of("{problem: stage-recompute, stages: 2, first: auto, layers: 8, schedule: scp, microbatches: 3, memory: "
+  CHECK(problem_of("{problem: stage-recompute, stages: 2, first: auto, layers: 8, schedule: scp, "
+                   "microbatches: 3, memory: "
                    "{kept: 1, recomputed: 0, free: 3}}") ==
-        "p.yaml:1:92: microbatches: scp needs at least as many microbatches as stages, and 4: 4 of them");
+        "p.yaml:1:92: microbatches: scp needs at least as many microbatches as stages, and 4: 4 of "
+        "them");
   // 8 stages of 12 layers, 16 microbatches. Stage 0 with k kept layers: 8 (12 + 2 k) + 2 <= 150
   // holds for k <= 3, a share of 1/4. Stage 1 then keeps 4: 7 (8 + 12) + 2 = 142; later ones need
   // less.
@@ -117,8 +124,9 @@ TEST_CASE("sub-pipelined tensor parallelism is answered with its four times") {
         "p.yaml:1:48: compute: expected at most 1.0e+100, got 1.0e+308");
   CHECK(problem_of("{problem: subpipelined-tp, layers: 1, compute: -4, all_reduce: 6}") ==
         "p.yaml:1:48: compute: expected at least 0, got -4");
-  CHECK(problem_of("{problem: subpipelined-tp, layers: 1, compute: 4, all_reduce: 6, overlap: no}") ==
-        "p.yaml:1:75: overlap: expected across-blocks or block, got 'no'");
+  CHECK(
+      problem_of("{problem: subpipelined-tp, layers: 1, compute: 4, all_reduce: 6, overlap: no}") ==
+      "p.yaml:1:75: overlap: expected across-blocks or block, got 'no'");
 }
 
 TEST_CASE("rows in which an action stands in front of what it needs are refused") {
@@ -130,7 +138,8 @@ TEST_CASE("rows in which an action stands in front of what it needs are refused"
   CHECK(refused("0F0, 0W0, 0I0") == where + "0W0 stands in front of 0I0, which it needs");
   CHECK(refused("0R0, 0F0, 0B0") == where + "0R0 stands in front of 0F0, which it needs");
   // A row may be a part of a step.
-  CHECK(answer("{problem: lower, actions: [[0B0, 0F1]], passes: [add_reduce_grad]}").contains("rows"));
+  CHECK(answer("{problem: lower, actions: [[0B0, 0F1]], passes: [add_reduce_grad]}")
+            .contains("rows"));
 }
 
 }  // namespace trainyard

@@ -1,9 +1,9 @@
 // `solve`: answers against golden vectors and laws, faults at their place, examples that run.
-#include "tests/support/solve_answers.h"
-
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <numeric>
+
+#include "tests/support/solve_answers.h"
 
 namespace trainyard {
 
@@ -187,7 +187,8 @@ TEST_CASE("what is wrong with a problem is said at its place") {
 
 TEST_CASE("halves of a backward and the whole take as long, where only one is given") {
   const auto makespan = [](const std::string& schedule, const std::string& durations) {
-    return answer("{problem: schedule, schedule: " + schedule + ", ranks: 2, microbatches: 3, durations: " + durations + "}")
+    return answer("{problem: schedule, schedule: " + schedule +
+                  ", ranks: 2, microbatches: 3, durations: " + durations + "}")
         .at("makespan")
         .get<double>();
   };
@@ -195,12 +196,14 @@ TEST_CASE("halves of a backward and the whole take as long, where only one is gi
   CHECK(makespan("1f1b", "{F: 1, I: 3, W: 3}") == makespan("1f1b", "{F: 1, B: 6}"));
   // (m + p - 1)(F + B)
   CHECK(makespan("1f1b", "{F: 1, I: 3, W: 3}") == 4 * 7);
-  CHECK(problem_of("{problem: schedule, schedule: 1f1b, ranks: 2, microbatches: 2, durations: {F: 1e308}}") ==
+  CHECK(problem_of("{problem: schedule, schedule: 1f1b, ranks: 2, microbatches: 2, durations: {F: "
+                   "1e308}}") ==
         "p.yaml:1:79: durations.F: expected at most 1.0e+100, got 1.0e+308");
 }
 
 TEST_CASE("lower reduces gradients behind the last of as many microbatches as there are") {
-  CHECK(problem_of("{problem: lower, actions: [[0F0, 0F1, 0B0, 0B1]], passes: [add_reduce_grad], microbatches: 1}") ==
+  CHECK(problem_of("{problem: lower, actions: [[0F0, 0F1, 0B0, 0B1]], passes: [add_reduce_grad], "
+                   "microbatches: 1}") ==
         "p.yaml:1:92: microbatches: the actions name 2 microbatches; 2 is right");
 }
 

@@ -158,9 +158,11 @@ TEST_CASE("an instruction that did nothing has no row, in files of earlier versi
   CHECK(back[3].issued == Approx(behind.issued - 5).margin(1e-12));
 
   // One rank: the norm of all ranks is its own. Version 1 has times of that, too.
-  const Program alone = compiled_program(prepare_text(
-      "model: {family: gpt, layers: 1, hidden: 8, heads: 1, vocab: 16, seq_len: 4}\n"
-      "cluster: {preset: local, ranks: 1}\ntraining: {global_batch: 1, microbatch: 1, precision: fp32}\n", {}));
+  const Program alone = compiled_program(
+      prepare_text("model: {family: gpt, layers: 1, hidden: 8, heads: 1, vocab: 16, seq_len: 4}\n"
+                   "cluster: {preset: local, ranks: 1}\ntraining: {global_batch: 1, microbatch: 1, "
+                   "precision: fp32}\n",
+                   {}));
   MeasuredRun old;
   old.program_digest = program_digest(alone);
   old.device = "cpu";
@@ -173,7 +175,8 @@ TEST_CASE("an instruction that did nothing has no row, in files of earlier versi
     row.end = row.start + 1e-6;
   }
   const auto nothing = [&](const TraceRow& row) {
-    return does_nothing(alone, alone.segments[static_cast<std::size_t>(row.segment)].ops[row.op], 0);
+    return does_nothing(alone, alone.segments[static_cast<std::size_t>(row.segment)].ops[row.op],
+                        0);
   };
   REQUIRE(std::count_if(all.rows.begin(), all.rows.end(), nothing) == 1);
   old.steps = {{1, false, {all}}};
@@ -192,8 +195,10 @@ TEST_CASE("a file that is not of the Program is refused with what is wrong") {
     return error_of([&] { read_measured_run(path, program); });
   };
   const std::string good = written(example_run(program), program);
-  CHECK(refusal(with(good, program_digest(program), "0123")) ==
-        path + ":1:14: program_digest: the run in this folder had another Program than its program.txt");
+  CHECK(
+      refusal(with(good, program_digest(program), "0123")) ==
+      path +
+          ":1:14: program_digest: the run in this folder had another Program than its program.txt");
   CHECK_THAT(refusal(with(good, "[0,100000,500000,", "[0,")),
              Catch::Contains("measured.json:2:44: steps[0].times[0]: rank 0 issues ") &&
                  Catch::Contains("has not three times of each"));
@@ -217,14 +222,18 @@ TEST_CASE("times that no run has are refused at their place") {
   CHECK(refusal("0") == "none");
   CHECK(refusal("1e400") == path + ":2:45: no double holds the number 1e400");
   const auto beyond = [&](const std::string& number) {
-    return path + ":2:45: steps[0].times[0][0]: expected a whole number of nanoseconds within a year, got " + number;
+    return path +
+           ":2:45: steps[0].times[0][0]: expected a whole number of nanoseconds within a year, "
+           "got " +
+           number;
   };
   // 2^63 - 1 overflows where the next time is added, 2^63 and -2^63 where it is negated.
-  for (const std::string number :
-       {"9223372036854775807", "9223372036854775808", "-9223372036854775808", "31536000000000001", "1.5"}) {
+  for (const std::string number : {"9223372036854775807", "9223372036854775808",
+                                   "-9223372036854775808", "31536000000000001", "1.5"}) {
     CHECK(refusal(number) == beyond(number));
   }
-  CHECK(refusal("0", "50000") == path + ":2:54: steps[0].times[0][2]: the instruction ends before it starts");
+  CHECK(refusal("0", "50000") ==
+        path + ":2:54: steps[0].times[0][2]: the instruction ends before it starts");
   write_text(path, with(good, "\"step\":8", "\"step\":7"));
   CHECK_THAT(error_of([&] { read_measured_run(path, program); }),
              Catch::Contains("steps[1].step: does not come behind 7"));

@@ -51,7 +51,8 @@ TEST_CASE("an exact line is found") {
 TEST_CASE("a bound stops a parameter and the other one makes up for it") {
   // With b at most 1: the a that minimises sum (a + x - (1 + 2x))^2 is 1 + mean(x) = 2.5; residuals
   // are below the threshold of 10, so the loss is quadratic.
-  const FitResult fit = Line{{1, 3, 5, 7}}.fit({0, 0}, {{-100, 100}, {-1, 1}}, {10, 60, 1e-14, {}, {}});
+  const FitResult fit =
+      Line{{1, 3, 5, 7}}.fit({0, 0}, {{-100, 100}, {-1, 1}}, {10, 60, 1e-14, {}, {}});
   CHECK(fit.parameters[1] == 1);
   CHECK(fit.parameters[0] == Approx(2.5));
 }
@@ -82,17 +83,16 @@ TEST_CASE("a curved problem converges, its Jacobian is the one at the answer") {
 }
 
 TEST_CASE("a prior pulls like one more residual, however far away it is") {
-  // Residuals a, a, a (threshold 10: quadratic), prior 9 with weight 2: 3 a + 4 (a - 9) = 0, a = 36 / 7.
-  // Loss: 3 a^2 / 2 + 4 (a - 9)^2 / 2 = 39.67 + 29.76 = 69.43; the pull of 2 x 3.86 is beyond a threshold
-  // of 1 and counts in full.
+  // Residuals a, a, a (threshold 10: quadratic), prior 9 with weight 2: 3 a + 4 (a - 9) = 0, a = 36
+  // / 7. Loss: 3 a^2 / 2 + 4 (a - 9)^2 / 2 = 39.67 + 29.76 = 69.43; the pull of 2 x 3.86 is beyond
+  // a threshold of 1 and counts in full.
   const auto residuals = [](const std::vector<double>& p) {
     return std::vector<double>{p[0], p[0], p[0]};
   };
   const Matrix ones(3, std::vector<double>(1, 1));
   const auto fit = [&](double threshold) {
-    return robust_fit(
-        {1}, {{-50, 50}}, residuals, [&](const auto&, const auto&) { return ones; },
-        {threshold, 60, 1e-14, {}, {{9, 2}}});
+    return robust_fit({1}, {{-50, 50}}, residuals, [&](const auto&, const auto&) { return ones; },
+                      {threshold, 60, 1e-14, {}, {{9, 2}}});
   };
   CHECK(fit(10).parameters[0] == Approx(36.0 / 7));
   CHECK(fit(10).loss == Approx(69.4286).epsilon(1e-5));

@@ -148,12 +148,13 @@ TEST_CASE("kernels are held against the intervals that the profile states for th
     const CostUncertainty uncertainty(program, device, SoftwareProfile{}, free_links(4));
     const Trace trace = run(program, predicted, every_rank());
     const MeasuredRun measured = as_measured(program, real);
-    const RunComparison comparison = compare_run(
-        {program, predicted, trace, measured, [&](const Costs& other) { return run(program, other).period; },
-         &uncertainty});
+    const RunComparison comparison =
+        compare_run({program, predicted, trace, measured,
+                     [&](const Costs& other) { return run(program, other).period; }, &uncertainty});
     for (const OpComparison& op : comparison.ops) {
       // x [16, 4] times w [8, 4]: m 16, n 8, k 4.
-      if (op.work.kind == OpKind::kLinear && op.work.part == OpPart::kForward && op.work.n == 8) return op;
+      if (op.work.kind == OpKind::kLinear && op.work.part == OpPart::kForward && op.work.n == 8)
+        return op;
     }
     throw std::logic_error("no such product");
   };
@@ -254,19 +255,28 @@ TEST_CASE("where few steps have a time it is said why") {
     for (const int i : saved) six.steps[static_cast<std::size_t>(i)].after_checkpoint = true;
     return compare(program, costs, six).warnings;
   };
-  CHECK(compare(program, costs, two).warnings == std::vector<std::string>{"measured 2 steps only; train --steps 20 has 16"});
+  CHECK(compare(program, costs, two).warnings ==
+        std::vector<std::string>{"measured 2 steps only; train --steps 20 has 16"});
   CHECK(warnings({}, {0}).empty());
   CHECK(warnings({1, 3}, {0}).empty());  // steps 3, 5 and 6 are timed
-  CHECK(warnings({1, 3, 5}, {0}) ==
-        std::vector<std::string>{"measured 2 steps only: of 6 that were recorded, 3 ran twice, because the one before was "
-                                 "clipped or not finite (schedule.post_validation); a larger training.clip_norm clips fewer"});
-  CHECK(warnings({1, 3, 5}, {0, 2}) ==
-        std::vector<std::string>{"measured 1 step only: of 6 that were recorded, 3 ran twice, because the one before was "
-                                 "clipped or not finite (schedule.post_validation); a larger training.clip_norm clips fewer; "
-                                 "1 ran behind a checkpoint; a larger checkpoint.every writes fewer"});
+  CHECK(
+      warnings({1, 3, 5}, {0}) ==
+      std::vector<std::string>{
+          "measured 2 steps only: of 6 that were recorded, 3 ran twice, because the one before was "
+          "clipped or not finite (schedule.post_validation); a larger training.clip_norm clips "
+          "fewer"});
+  CHECK(
+      warnings({1, 3, 5}, {0, 2}) ==
+      std::vector<std::string>{
+          "measured 1 step only: of 6 that were recorded, 3 ran twice, because the one before was "
+          "clipped or not finite (schedule.post_validation); a larger training.clip_norm clips "
+          "fewer; "
+          "1 ran behind a checkpoint; a larger checkpoint.every writes fewer"});
   CHECK(warnings({}, {0, 1, 2, 3, 4, 5}) ==
-        std::vector<std::string>{"no step has a time from the end of the one before, only from its own start: of 6 that were "
-                                 "recorded, 5 ran behind a checkpoint; a larger checkpoint.every writes fewer"});
+        std::vector<std::string>{
+            "no step has a time from the end of the one before, only from its own start: of 6 that "
+            "were "
+            "recorded, 5 ran behind a checkpoint; a larger checkpoint.every writes fewer"});
 }
 
 TEST_CASE(

@@ -69,7 +69,8 @@ class Subject {
       REQUIRE(what.starts_with(path()));
       // Lines and columns of index.json have a test of their own.
       const std::string place = to_string(error.where());
-      const std::string rest = error.where().line > 0 ? path("index.json") + what.substr(place.size()) : what;
+      const std::string rest =
+          error.where().line > 0 ? path("index.json") + what.substr(place.size()) : what;
       return rest.substr(path().size() + (rest[path().size()] == '/' ? 1 : 0));
     }
     return "none";
@@ -232,7 +233,8 @@ TEST_CASE("damage: a shard's header that says something else than the index") {
   }
   SECTION("negative offsets") {
     subject.replace_shard(kRank0, replaced(good, "[16,24]", "[-9,-1]"));
-    CHECK(subject.error() == "rank-00000.safetensors: b.data_offsets[0]: expected at least 0, got -9");
+    CHECK(subject.error() ==
+          "rank-00000.safetensors: b.data_offsets[0]: expected at least 0, got -9");
   }
   SECTION("name") {
     subject.replace_shard(kRank0, replaced(good, R"("b":{)", R"("d":{)"));
@@ -248,11 +250,11 @@ TEST_CASE("damage: an index that is not one") {
     return subject.error();
   };
   CHECK_THAT(error_with_text("not JSON"), Catch::StartsWith("index.json: is not JSON: "));
-  CHECK_THAT(error_with_text(R"({"step": NaN})"),
-             Catch::StartsWith("index.json: is not JSON: "));
+  CHECK_THAT(error_with_text(R"({"step": NaN})"), Catch::StartsWith("index.json: is not JSON: "));
   CHECK(error_with_text("[]") == "index.json: expected a JSON object, got []");
   CHECK(error_with_text("{}") == "index.json: format: missing");
-  CHECK(error_with_text(R"({"step":1,"step":2})") == "index.json: step: appears twice in this object");
+  CHECK(error_with_text(R"({"step":1,"step":2})") ==
+        "index.json: step: appears twice in this object");
   CHECK(error_with_text(R"({"format":"other"})") ==
         "index.json: format: expected trainyard-checkpoint, got 'other'");
   CHECK(error_with_text(R"({"format":"trainyard-checkpoint","version":2})") ==
@@ -342,7 +344,8 @@ TEST_CASE("damage: an index whose contents are wrong") {
 
 TEST_CASE("damage: what is wrong in an index is said at its line") {
   const Subject subject;
-  write_text(subject.path("index.json"), "{\n  \"format\": \"trainyard-checkpoint\",\n  \"version\": 2\n}");
+  write_text(subject.path("index.json"),
+             "{\n  \"format\": \"trainyard-checkpoint\",\n  \"version\": 2\n}");
   std::string what;
   try {
     Checkpoint::open(subject.path(), Verify::kStructure);
@@ -360,9 +363,12 @@ TEST_CASE("damage: a run's state of other types, under a checksum that fits") {
   };
   CHECK(error_of_state(training_state_json({90, 1024, 7})) == "none");
   CHECK(error_of_state(R"({"updates": 90})") == "none");  // earlier versions say no more
-  CHECK(error_of_state("{}") == "index.json: state.updates: missing: the state is not that of a training run");
-  CHECK(error_of_state(R"({"updates": "ninety"})") == "index.json: state.updates: expected an integer, got \"ninety\"");
-  CHECK(error_of_state(R"({"updates": 101})") == "index.json: state.updates: expected at most 100, got 101");
+  CHECK(error_of_state("{}") ==
+        "index.json: state.updates: missing: the state is not that of a training run");
+  CHECK(error_of_state(R"({"updates": "ninety"})") ==
+        "index.json: state.updates: expected an integer, got \"ninety\"");
+  CHECK(error_of_state(R"({"updates": 101})") ==
+        "index.json: state.updates: expected at most 100, got 101");
   CHECK(error_of_state(R"({"updates": 90, "loss_scale": null})") ==
         "index.json: state.loss_scale: expected a number, got null");
   CHECK(error_of_state(R"({"updates": 90, "loss_scale": -2})") ==

@@ -335,7 +335,8 @@ TEST_CASE("weights in several files, without prefix, or with TensorFlow's names 
 
   write_text(index, R"({"weight_map": {"x": "../a.safetensors"}})");
   CHECK(error_of([&] { HuggingFaceWeights::open(scratch / "other", config); }) ==
-        index + ":1:17: weight_map.x: expected the name of a file beside it, got \"../a.safetensors\"");
+        index +
+            ":1:17: weight_map.x: expected the name of a file beside it, got \"../a.safetensors\"");
   write_text(index, R"({"weight_map": {"x": "a.safetensors"}})");
   CHECK_THAT(error_of([&] { HuggingFaceWeights::open(scratch / "other", config); }),
              Catch::StartsWith((scratch / "other") + ": has no "));

@@ -39,7 +39,8 @@ TEST_CASE("the entropy is that of Zipf's law over eight successors") {
 }
 
 TEST_CASE("a run is told one entropy only, that of its samples") {
-  // The text's own is below it, since the first token of a sample has fewer before it: best_loss() is beside this.
+  // The text's own is below it, since the first token of a sample has fewer before it: best_loss()
+  // is beside this.
   CHECK(GeneratedText(64, 1).description() == "generated: 64 symbols");
 }
 

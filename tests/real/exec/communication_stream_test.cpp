@@ -1,5 +1,5 @@
-// The thread that carries a rank's communication: first in, first out, after what it waits for, and errors
-// reach whoever waits.
+// The thread that carries a rank's communication: first in, first out, after what it waits for, and
+// errors reach whoever waits.
 #include "real/exec/communication_stream.h"
 
 #include <atomic>

@@ -1,8 +1,8 @@
-// Loopback stands for Gloo in the tests by the thousand: the same layouts over both give the same first
-// gradients, norms, losses and weights, in full precision.
+// Loopback stands for Gloo in the tests by the thousand: the same layouts over both give the same
+// first gradients, norms, losses and weights, in full precision.
 //
-// Both add the same numbers, in another order where more than two ranks add them: one rounding of fp64, 1.1e-16,
-// per addition and step, far below the 1e-12 that are asked for.
+// Both add the same numbers, in another order where more than two ranks add them: one rounding of
+// fp64, 1.1e-16, per addition and step, far below the 1e-12 that are asked for.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
@@ -25,8 +25,8 @@ double norm_of(const std::vector<double>& x) {
   return std::sqrt(sum);
 }
 
-/// Each tensor's difference against its own norm; gradients of key biases are rounding alone, and so is the norm
-/// of all times 1e-15.
+/// Each tensor's difference against its own norm; gradients of key biases are rounding alone, and
+/// so is the norm of all times 1e-15.
 void check_same(const Tensors& loopback, const Tensors& gloo) {
   double all = 0;
   for (const auto& [name, values] : loopback) all = std::hypot(all, norm_of(values));
@@ -49,8 +49,10 @@ TEST_CASE("loopback gives what Gloo gives") {
       {"cluster.ranks=4", "parallel.tensor=4", "parallel.sequence_parallel=true"},
       {"cluster.ranks=2", "parallel.pipeline=2", "recompute=full"},
       {"cluster.ranks=4", "parallel.tensor=2", "parallel.pipeline=2"},
-      {"cluster.ranks=4", "parallel.data=2", "parallel.pipeline=2", "parallel.virtual_stages=2", "schedule=interleaved"},
-      {"cluster.ranks=8", "parallel.data=2", "parallel.tensor=2", "parallel.pipeline=2", "parallel.zero=1"}};
+      {"cluster.ranks=4", "parallel.data=2", "parallel.pipeline=2", "parallel.virtual_stages=2",
+       "schedule=interleaved"},
+      {"cluster.ranks=8", "parallel.data=2", "parallel.tensor=2", "parallel.pipeline=2",
+       "parallel.zero=1"}};
   // SGD without clipping carries a wrong gradient on as it is.
   const std::string sgd = "sgd, clip_norm: 0, lr: {peak: 0.05}";
   struct Case {
@@ -58,24 +60,35 @@ TEST_CASE("loopback gives what Gloo gives") {
     std::vector<std::size_t> layouts;
   };
   const std::vector<Case> cases = {
-      {"{family: gpt, layers: 4, hidden: 32, heads: 4, vocab: 62, seq_len: 8}", sgd, {0, 1, 2, 3, 4, 5}},
+      {"{family: gpt, layers: 4, hidden: 32, heads: 4, vocab: 62, seq_len: 8}",
+       sgd,
+       {0, 1, 2, 3, 4, 5}},
       {"{family: gpt, layers: 4, hidden: 32, heads: 4, vocab: 62, seq_len: 8}", "adamw", {0, 3}},
-      {"{family: llama, layers: 4, hidden: 32, heads: 8, kv_heads: 4, ffn: 48, vocab: 62, seq_len: 8}", sgd, {1}},
+      {"{family: llama, layers: 4, hidden: 32, heads: 8, kv_heads: 4, ffn: 48, vocab: 62, seq_len: "
+       "8}",
+       sgd,
+       {1}},
       {"{family: bert, layers: 4, hidden: 32, heads: 4, vocab: 62, seq_len: 8}", sgd, {3}},
-      {"{family: t5, layers: 2, hidden: 32, heads: 4, head_dim: 8, ffn: 48, vocab: 150, seq_len: 16, decoder_seq_len: 8}", sgd, {4}}};
+      {"{family: t5, layers: 2, hidden: 32, heads: 4, head_dim: 8, ffn: 48, vocab: 150, seq_len: "
+       "16, decoder_seq_len: 8}",
+       sgd,
+       {4}}};
   for (const Case& one : cases) {
     for (const std::size_t layout : one.layouts) {
       CAPTURE(one.model, layouts[layout], one.optimizer);
-      const std::string study = "model: " + one.model + "\ncluster: {preset: local, ranks: 1}\n" +
-                                "training: {global_batch: 8, microbatch: 1, precision: fp64, optimizer: " +
-                                one.optimizer + "}\ndata: {path: synthetic}\n";
+      const std::string study =
+          "model: " + one.model + "\ncluster: {preset: local, ranks: 1}\n" +
+          "training: {global_batch: 8, microbatch: 1, precision: fp64, optimizer: " +
+          one.optimizer + "}\ndata: {path: synthetic}\n";
       const LoopbackRun loopback = run_loopback(study, layouts[layout], {.steps = 3});
-      const LoopbackRun gloo = run_loopback(study, layouts[layout], {.steps = 3, .over_gloo = true});
+      const LoopbackRun gloo =
+          run_loopback(study, layouts[layout], {.steps = 3, .over_gloo = true});
       check_same(loopback.gradients, gloo.gradients);
       check_same(loopback.weights, gloo.weights);
       for (std::size_t step = 0; step < loopback.losses.size(); ++step) {
         CHECK(gloo.losses[step] == Approx(loopback.losses[step]).epsilon(kTolerance));
-        CHECK(gloo.gradient_norms[step] == Approx(loopback.gradient_norms[step]).epsilon(kTolerance));
+        CHECK(gloo.gradient_norms[step] ==
+              Approx(loopback.gradient_norms[step]).epsilon(kTolerance));
       }
     }
   }

@@ -1,11 +1,12 @@
-// What LibTorch has allocated after each call is what the Program says is alive, to the byte; and that never
-// is more than the peak that the simulator reports.
+// What LibTorch has allocated after each call is what the Program says is alive, to the byte; and
+// that never is more than the peak that the simulator reports.
+#include "engine/memory/memory.h"
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
-#include "engine/memory/memory.h"
 #include "tests/real/loopback_run.h"
 
 namespace trainyard {
@@ -13,16 +14,24 @@ namespace trainyard {
 TEST_CASE("memory in use is that of the Program's live values") {
   const std::vector<std::string> models = {
       "{family: gpt, layers: 3, hidden: 64, heads: 4, vocab: 62, seq_len: 16}",
-      "{family: llama, layers: 3, hidden: 64, heads: 4, kv_heads: 2, ffn: 96, vocab: 62, seq_len: 16}",
-      "{family: bert, layers: 3, hidden: 64, heads: 4, vocab: 62, seq_len: 16, next_sentence: true}",
-      "{family: t5, layers: 2, hidden: 64, heads: 4, head_dim: 16, ffn: 96, vocab: 150, seq_len: 16, decoder_seq_len: 8}"};
+      "{family: llama, layers: 3, hidden: 64, heads: 4, kv_heads: 2, ffn: 96, vocab: 62, seq_len: "
+      "16}",
+      "{family: bert, layers: 3, hidden: 64, heads: 4, vocab: 62, seq_len: 16, next_sentence: "
+      "true}",
+      "{family: t5, layers: 2, hidden: 64, heads: 4, head_dim: 16, ffn: 96, vocab: 150, seq_len: "
+      "16, decoder_seq_len: 8}"};
   for (const std::string& model : models) {
-    for (const std::string training : {"precision: fp32", "precision: bf16", "precision: fp32, dropout: 0, optimizer: sgd"}) {
+    for (const std::string training :
+         {"precision: fp32", "precision: bf16", "precision: fp32, dropout: 0, optimizer: sgd"}) {
       for (const std::string recompute : {"none", "full"}) {
-        if (model.find("llama") != std::string::npos && training.find("dropout") != std::string::npos) continue;
+        if (model.find("llama") != std::string::npos &&
+            training.find("dropout") != std::string::npos)
+          continue;
         CAPTURE(model, training, recompute);
-        const std::string study = "model: " + model + "\ncluster: {preset: local, ranks: 1}\ntraining: {global_batch: 6, microbatch: 2, " +
-                                  training + "}\nrecompute: " + recompute + "\ndata: {path: synthetic}\n";
+        const std::string study =
+            "model: " + model +
+            "\ncluster: {preset: local, ranks: 1}\ntraining: {global_batch: 6, microbatch: 2, " +
+            training + "}\nrecompute: " + recompute + "\ndata: {path: synthetic}\n";
         std::int64_t most = 0;
         std::size_t calls = 0;
         LoopbackOptions options;

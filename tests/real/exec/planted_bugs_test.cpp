@@ -1,5 +1,5 @@
-// Wrong gradients are noticed: five bugs of the kinds that happen, planted into the Program of a layout, each
-// moves the first step's gradients past the tolerance that right layouts keep.
+// Wrong gradients are noticed: five bugs of the kinds that happen, planted into the Program of a
+// layout, each moves the first step's gradients past the tolerance that right layouts keep.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -16,10 +16,11 @@ namespace {
 const char* const kStudy =
     "model: {family: gpt, layers: 4, hidden: 32, heads: 4, vocab: 62, seq_len: 8}\n"
     "cluster: {preset: local, ranks: 1}\n"
-    "training: {global_batch: 8, microbatch: 1, precision: fp32, dropout: 0}\ndata: {path: synthetic}\n";
+    "training: {global_batch: 8, microbatch: 1, precision: fp32, dropout: 0}\ndata: {path: "
+    "synthetic}\n";
 
-/// Largest gradient difference of a weight, in units of what right layouts keep: 1e-5 of its norm and
-/// 1e-6 of the norm of all.
+/// Largest gradient difference of a weight, in units of what right layouts keep: 1e-5 of its norm
+/// and 1e-6 of the norm of all.
 double worst_difference(const LoopbackRun& one, const LoopbackRun& many) {
   const auto norm = [](const std::vector<double>& x) {
     double sum = 0;
@@ -60,7 +61,8 @@ ProgramOp& op_of(Segment& segment, OpKind kind, OpPart part) {
   throw std::runtime_error("no such op in " + segment.name);
 }
 
-std::vector<Call>::iterator find_call(const Program& program, std::vector<Call>& calls, const std::string& prefix) {
+std::vector<Call>::iterator find_call(const Program& program, std::vector<Call>& calls,
+                                      const std::string& prefix) {
   return std::find_if(calls.begin(), calls.end(), [&](const Call& call) {
     return program.segments[static_cast<std::size_t>(call.segment)].name.starts_with(prefix);
   });
@@ -96,10 +98,12 @@ TEST_CASE("a microbatch that is dropped is noticed") {
           // The backward of one microbatch adds to no weight.
           Segment silent = segment(program, "0B");
           silent.name = "0Bsilent";
-          std::erase_if(silent.ops, [](const ProgramOp& op) { return op.part == OpPart::kWeightGrad; });
+          std::erase_if(silent.ops,
+                        [](const ProgramOp& op) { return op.part == OpPart::kWeightGrad; });
           program.segments.push_back(silent);
           for (Call& call : program.body[0].calls) {
-            if (program.segments[static_cast<std::size_t>(call.segment)].name == "0B" && call.mb[0] == 3) {
+            if (program.segments[static_cast<std::size_t>(call.segment)].name == "0B" &&
+                call.mb[0] == 3) {
               call.segment = static_cast<SegmentId>(program.segments.size() - 1);
             }
           }
@@ -125,7 +129,8 @@ TEST_CASE("a bucket that is reduced too early is noticed") {
             before = last;
             last = &call;
           }
-          if (last == nullptr || before == nullptr || last->inside.empty()) throw std::runtime_error("no bucket");
+          if (last == nullptr || before == nullptr || last->inside.empty())
+            throw std::runtime_error("no bucket");
           before->inside = last->inside;
           last->inside.clear();
         }) > 1000);

@@ -154,7 +154,8 @@ TEST_CASE("a norm that is not finite undoes what all ranks have done") {
     LoopbackOptions waits{.steps = 4}, looks_back{.steps = 4};
     corrupt_norm(waits, "norm.", 2);
     corrupt_norm(looks_back, "replicas.", 3);  // of step 2, in step 3
-    const Sets replicas = {"cluster.ranks=8", "parallel.data=2"};  // who tell each other of the norm of all ranks
+    const Sets replicas = {"cluster.ranks=8",
+                           "parallel.data=2"};  // who tell each other of the norm of all ranks
     const LoopbackRun one = run_loopback(text, plan("1f1b", false, replicas), waits);
     const LoopbackRun late = run_loopback(text, plan("1f1b", true, replicas), looks_back);
     CHECK(std::isinf(one.gradient_norms[1]));

@@ -1,7 +1,8 @@
-// What the walker asks of a device is what the Program says: the ops in issue order on their streams, the calls of
-// each communicator, and between streams exactly the order that the rules of the Program demand (engine/program's
-// README, start and memory): no wait is missing, none is too much. Checked twice: against the rules, written here
-// anew and without any thrift, and against the memory that the ops touched.
+// What the walker asks of a device is what the Program says: the ops in issue order on their
+// streams, the calls of each communicator, and between streams exactly the order that the rules of
+// the Program demand (engine/program's README, start and memory): no wait is missing, none is too
+// much. Checked twice: against the rules, written here anew and without any thrift, and against the
+// memory that the ops touched.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -76,9 +77,9 @@ std::vector<Ended> demanded_order(const Program& program, const RankClass& list)
     std::size_t op;
     bool changes;
   };
-  std::map<Key, std::vector<Use>> uses;       // of storage, since it was given back last
+  std::map<Key, std::vector<Use>> uses;  // of storage, since it was given back last
   std::map<PoolId, std::vector<std::size_t>> given, taken;
-  std::vector<std::size_t> freed;             // ops that freed arena storage
+  std::vector<std::size_t> freed;  // ops that freed arena storage
   std::vector<Ended> out;
   std::array<std::size_t, kNumStreams> count{};
   const auto storage = [&](const Operand& operand, const Issued& at) -> Key {
@@ -100,7 +101,8 @@ std::vector<Ended> demanded_order(const Program& program, const RankClass& list)
     }
     for (const std::uint32_t edge : op.after) {
       for (std::size_t k = i; k-- > 0;) {
-        const bool same_run = ops[k].call == at.call && ops[k].mb == at.mb && ops[k].in_segment == edge &&
+        const bool same_run = ops[k].call == at.call && ops[k].mb == at.mb &&
+                              ops[k].in_segment == edge &&
                               ops[k].op == ops[i].op - (at.in_segment - edge);
         if (!same_run) continue;
         after(k);
@@ -124,7 +126,8 @@ std::vector<Ended> demanded_order(const Program& program, const RankClass& list)
       if (value.pool >= 0) {
         // The k-th taker gets the slot of the (k - slots)-th that was given back.
         auto& takers = taken[value.pool];
-        const auto slots = static_cast<std::size_t>(program.pools[static_cast<std::size_t>(value.pool)].slots);
+        const auto slots =
+            static_cast<std::size_t>(program.pools[static_cast<std::size_t>(value.pool)].slots);
         if (takers.size() >= slots) after(given[value.pool].at(takers.size() - slots));
         takers.push_back(i);
       } else if (op.stream != StreamId::kMain) {
@@ -159,7 +162,8 @@ std::vector<Ended> demanded_order(const Program& program, const RankClass& list)
 }
 
 /// What a rank's communicators should have been asked, in the order of issue.
-std::map<std::string, std::vector<TransportCall>> expected_calls(const Program& program, std::int64_t rank,
+std::map<std::string, std::vector<TransportCall>> expected_calls(const Program& program,
+                                                                 std::int64_t rank,
                                                                  const RankClass& list) {
   const RankCoordinates at = coordinates_of(program, rank);
   std::map<std::string, std::vector<TransportCall>> out;
@@ -191,18 +195,20 @@ std::map<std::string, std::vector<TransportCall>> expected_calls(const Program& 
 
 const RankClass& list_of(const Program& program, std::int64_t rank) {
   const RankCoordinates at = coordinates_of(program, rank);
-  const auto it = std::find_if(program.body.begin(), program.body.end(), [&](const RankClass& list) {
-    for (std::size_t axis = 0; axis < at.size(); ++axis) {
-      if (list.ranks.at[axis] >= 0 && list.ranks.at[axis] != at[axis]) return false;
-    }
-    return true;
-  });
+  const auto it =
+      std::find_if(program.body.begin(), program.body.end(), [&](const RankClass& list) {
+        for (std::size_t axis = 0; axis < at.size(); ++axis) {
+          if (list.ranks.at[axis] >= 0 && list.ranks.at[axis] != at[axis]) return false;
+        }
+        return true;
+      });
   REQUIRE(it != program.body.end());
   return *it;
 }
 
 /// Pairs of accesses to the same bytes, one of which writes, that no order keeps apart.
-std::size_t races(const RecordedRank& rank, const std::vector<Ended>& order, const std::vector<Issued>& ops) {
+std::size_t races(const RecordedRank& rank, const std::vector<Ended>& order,
+                  const std::vector<Issued>& ops) {
   std::size_t found = 0;
   for (std::size_t i = 0; i < rank.memory.size(); ++i) {
     const MemoryAccess& later = rank.memory[i];
@@ -233,9 +239,10 @@ const std::vector<std::vector<std::string>> kLayouts = {
     {"cluster.ranks=2", "parallel.pipeline=2", "parallel.virtual_stages=2", "schedule=interleaved"},
     {"cluster.ranks=4", "parallel.pipeline=4", "recompute=selective"},
     {"cluster.ranks=4", "parallel.tensor=2", "parallel.pipeline=2", "training.microbatch=2"},
-    {"cluster.ranks=4", "parallel.tensor=2", "parallel.data=2", "parallel.zero=1", "recompute=full"},
-    {"cluster.ranks=8", "parallel.tensor=2", "parallel.pipeline=2", "parallel.data=2", "parallel.zero=1",
-     "parallel.sequence_parallel=true", "training.precision=bf16"}};
+    {"cluster.ranks=4", "parallel.tensor=2", "parallel.data=2", "parallel.zero=1",
+     "recompute=full"},
+    {"cluster.ranks=8", "parallel.tensor=2", "parallel.pipeline=2", "parallel.data=2",
+     "parallel.zero=1", "parallel.sequence_parallel=true", "training.precision=bf16"}};
 
 }  // namespace
 
@@ -265,11 +272,13 @@ TEST_CASE("what a rank asks of its streams and communicators is what the Program
 }
 
 TEST_CASE("the check for races finds what an event kept apart") {
-  // The same record without its waits: communication no longer follows the kernels that it reads from.
+  // The same record without its waits: communication no longer follows the kernels that it reads
+  // from.
   RecordedRun run = run_recorded(kStudy, {"cluster.ranks=2", "parallel.tensor=2"});
   RecordedRank& rank = run.ranks[0];
   auto& calls = rank.streams;
-  calls.erase(std::remove_if(calls.begin(), calls.end(), [](const StreamCall& call) { return call.kind == StreamCall::kWait; }),
+  calls.erase(std::remove_if(calls.begin(), calls.end(),
+                             [](const StreamCall& call) { return call.kind == StreamCall::kWait; }),
               calls.end());
   CHECK(races(rank, recorded_order(rank), issued_ops(run.program, list_of(run.program, 0))) > 0);
 }

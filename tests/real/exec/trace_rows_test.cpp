@@ -1,5 +1,5 @@
-// One Program, two machines: what a rank did for real are the rows of the simulated trace, op by op and
-// stream by stream.
+// One Program, two machines: what a rank did for real are the rows of the simulated trace, op by op
+// and stream by stream.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -22,7 +22,8 @@ using ByStream = std::map<int, std::vector<Instruction>>;
 
 /// What a rank ran on each stream, in the order in which it started.
 ByStream instructions(const Program& program, std::vector<TraceRow> rows) {
-  std::stable_sort(rows.begin(), rows.end(), [](const TraceRow& a, const TraceRow& b) { return a.issued < b.issued; });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const TraceRow& a, const TraceRow& b) { return a.issued < b.issued; });
   ByStream out;
   for (const TraceRow& row : rows) {
     const ProgramOp& op = program.segments[static_cast<std::size_t>(row.segment)].ops[row.op];
@@ -33,15 +34,18 @@ ByStream instructions(const Program& program, std::vector<TraceRow> rows) {
 }
 
 /// Rows of instructions that do nothing on the rank.
-std::ptrdiff_t num_idle(const Program& program, std::int64_t rank, const std::vector<TraceRow>& rows) {
+std::ptrdiff_t num_idle(const Program& program, std::int64_t rank,
+                        const std::vector<TraceRow>& rows) {
   return std::count_if(rows.begin(), rows.end(), [&](const TraceRow& row) {
-    return does_nothing(program, program.segments[static_cast<std::size_t>(row.segment)].ops[row.op], rank);
+    return does_nothing(program,
+                        program.segments[static_cast<std::size_t>(row.segment)].ops[row.op], rank);
   });
 }
 
 std::ptrdiff_t num_updates(const LoopbackRun& run) {
   return std::count_if(run.rows[0].begin(), run.rows[0].end(), [&](const TraceRow& row) {
-    return run.program.segments[static_cast<std::size_t>(row.segment)].ops[row.op].kind == OpKind::kAdamW;
+    return run.program.segments[static_cast<std::size_t>(row.segment)].ops[row.op].kind ==
+           OpKind::kAdamW;
   });
 }
 
@@ -51,8 +55,10 @@ TEST_CASE("over Gloo, too, what does nothing has no row") {
   const std::string text =
       "model: {family: gpt, layers: 2, hidden: 16, heads: 2, vocab: 32, seq_len: 8}\n"
       "cluster: {preset: local, ranks: 2}\nparallel: {data: 2, zero: {stage: 1, by: parameter}}\n"
-      "training: {global_batch: 4, microbatch: 1, precision: fp32, bucket_elements: 1000}\ndata: {path: synthetic}\n";
-  const LoopbackRun gloo = run_loopback(text, {}, {.steps = 1, .record_rows = true, .over_gloo = true});
+      "training: {global_batch: 4, microbatch: 1, precision: fp32, bucket_elements: 1000}\ndata: "
+      "{path: synthetic}\n";
+  const LoopbackRun gloo =
+      run_loopback(text, {}, {.steps = 1, .record_rows = true, .over_gloo = true});
   const LoopbackRun loopback = run_loopback(text, {}, {.steps = 1, .record_rows = true});
   for (std::int64_t rank = 0; rank < 2; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
@@ -69,7 +75,8 @@ TEST_CASE("an update that is left out has no row") {
   for (const bool deferred : {false, true}) {
     CAPTURE(deferred);
     const auto updates = [&](const std::string& scale) {
-      return num_updates(run_loopback(text, {"training.loss_scale=" + scale}, {.steps = 1, .record_rows = true, .deferred = deferred}));
+      return num_updates(run_loopback(text, {"training.loss_scale=" + scale},
+                                      {.steps = 1, .record_rows = true, .deferred = deferred}));
     };
     CHECK(updates("1") > 0);
     CHECK(updates("1073741824") == 0);  // gradients overflow: their norm is not finite
@@ -86,18 +93,19 @@ TEST_CASE("a real and a simulated trace have the same instructions in the same o
       {"recompute=full"},
       {"cluster.ranks=2", "parallel.data=2"},
       {"cluster.ranks=2", "parallel.data=2", "parallel.zero=1"},
-      {"cluster.ranks=4", "parallel.data=2", "parallel.tensor=2", "parallel.zero={stage: 1, by: parameter}",
-       "training.bucket_elements=3000"},
+      {"cluster.ranks=4", "parallel.data=2", "parallel.tensor=2",
+       "parallel.zero={stage: 1, by: parameter}", "training.bucket_elements=3000"},
       {"cluster.ranks=2", "parallel.tensor=2"},
       {"cluster.ranks=2", "parallel.tensor=2", "parallel.sequence_parallel=true"},
       {"cluster.ranks=2", "parallel.pipeline=2"},
       {"cluster.ranks=2", "parallel.pipeline=2", "schedule=gpipe"},
-      {"cluster.ranks=2", "parallel.pipeline=2", "parallel.virtual_stages=2", "schedule=interleaved"},
+      {"cluster.ranks=2", "parallel.pipeline=2", "parallel.virtual_stages=2",
+       "schedule=interleaved"},
       {"cluster.ranks=2", "parallel.pipeline=2", "schedule=dualpipe-v"},
       {"cluster.ranks=4", "parallel.pipeline=4", "recompute=selective"},
       {"cluster.ranks=4", "parallel.tensor=2", "parallel.pipeline=2", "training.microbatch=2"},
-      {"cluster.ranks=8", "parallel.tensor=2", "parallel.pipeline=2", "parallel.data=2", "parallel.zero=1",
-       "parallel.sequence_parallel=true", "training.precision=bf16"}};
+      {"cluster.ranks=8", "parallel.tensor=2", "parallel.pipeline=2", "parallel.data=2",
+       "parallel.zero=1", "parallel.sequence_parallel=true", "training.precision=bf16"}};
   for (const auto& sets : layouts) {
     CAPTURE(sets);
     const LoopbackRun real = run_loopback(text, sets, {.steps = 1, .record_rows = true});
@@ -105,7 +113,8 @@ TEST_CASE("a real and a simulated trace have the same instructions in the same o
     RunOptions options;
     options.fold = false;
     options.record_rows = true;
-    for (std::size_t rank = 0; rank < real.rows.size(); ++rank) options.trace_ranks.push_back(static_cast<std::int64_t>(rank));
+    for (std::size_t rank = 0; rank < real.rows.size(); ++rank)
+      options.trace_ranks.push_back(static_cast<std::int64_t>(rank));
     const auto answer = simulate(prepared, options);
     const auto& simulated = std::get<Simulation>(answer);
     CHECK(simulated.program == real.program);
@@ -140,7 +149,9 @@ TEST_CASE("each op of a pair is of its own half in a real trace as in a simulate
     one.rank = static_cast<std::int64_t>(rank);
     one.list = rank;
     for (TraceRow row : real.rows[rank]) {
-      if (real.program.segments[static_cast<std::size_t>(row.segment)].ops[row.op].kind == OpKind::kFree) continue;
+      if (real.program.segments[static_cast<std::size_t>(row.segment)].ops[row.op].kind ==
+          OpKind::kFree)
+        continue;
       row.end = row.start + 1e-6;  // a timeline leaves out what takes no time
       one.rows.push_back(row);
     }
@@ -149,13 +160,15 @@ TEST_CASE("each op of a pair is of its own half in a real trace as in a simulate
   const auto ops_of = [](const Timeline& timeline) {
     std::vector<std::multiset<std::string>> out;
     for (const TimelineRank& rank : timeline.ranks) {
-      const auto name = [&](const TimelineCall& call) { return call_name(timeline.segments[call.segment], call.mb); };
+      const auto name = [&](const TimelineCall& call) {
+        return call_name(timeline.segments[call.segment], call.mb);
+      };
       auto& of = out.emplace_back();
       for (const TimelineOp& op : rank.ops) {
         const TimelineCall& call = rank.calls[op.call];
         if (op.stream != StreamId::kMain || call.with < 0) continue;
-        of.insert(timeline.names[op.name] + " " + timeline.modules[op.module] + " " + name(call) + " beside " +
-                  name(rank.calls[static_cast<std::size_t>(call.with)]));
+        of.insert(timeline.names[op.name] + " " + timeline.modules[op.module] + " " + name(call) +
+                  " beside " + name(rank.calls[static_cast<std::size_t>(call.with)]));
       }
     }
     return out;

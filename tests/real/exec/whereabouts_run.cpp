@@ -14,12 +14,15 @@ namespace trainyard {
 
 namespace {
 
-/// As a GPU: the host hears of what is behind the norm that it has waited for only when it waits for the step. An event
-/// that this step has not recorded yet has happened, as one of the last step has.
+/// As a GPU: the host hears of what is behind the norm that it has waited for only when it waits
+/// for the step. An event that this step has not recorded yet has happened, as one of the last step
+/// has.
 class LateDevice final : public Device {
  public:
   LateDevice(std::unique_ptr<Device> device, std::vector<Place>& places, std::mutex& mutex)
-      : device_(std::move(device)), places_(places), mutex_(mutex) {}
+      : device_(std::move(device)),
+        places_(places),
+        mutex_(mutex) {}
   void watch(RankExecutor& executor) { executor_ = &executor; }
 
   at::Device where() const override { return device_->where(); }
@@ -29,7 +32,9 @@ class LateDevice final : public Device {
     is_late_ = false;
     device_->begin_step(num_events, timed);
   }
-  void launch(const ProgramOp& op, std::function<void()> work) override { device_->launch(op, std::move(work)); }
+  void launch(const ProgramOp& op, std::function<void()> work) override {
+    device_->launch(op, std::move(work));
+  }
   void wait(StreamId stream, EventId event) override { device_->wait(stream, event); }
   void record(StreamId stream, EventId event) override {
     device_->record(stream, event);
@@ -50,9 +55,11 @@ class LateDevice final : public Device {
     const IssueOrder& order = executor_->plan().order();
     const auto first = std::find_if(order.ops.begin(), order.ops.end(),
                                     [&](const IssuedOp& op) { return op.event == late_.front(); });
-    const auto after = std::upper_bound(order.first_op.begin(), order.first_op.end(), first - order.ops.begin());
+    const auto after =
+        std::upper_bound(order.first_op.begin(), order.first_op.end(), first - order.ops.begin());
     const std::lock_guard lock(mutex_);
-    places_.push_back({executor_->whereabouts().call, static_cast<std::int32_t>(after - order.first_op.begin() - 1)});
+    places_.push_back({executor_->whereabouts().call,
+                       static_cast<std::int32_t>(after - order.first_op.begin() - 1)});
     late_.clear();
   }
   TimeSpan span(std::size_t launch) const override { return device_->span(launch); }
@@ -69,7 +76,8 @@ class LateDevice final : public Device {
 
 }  // namespace
 
-std::vector<Place> places_of_late_devices(const std::string& yaml, const std::vector<std::string>& sets, int steps) {
+std::vector<Place> places_of_late_devices(const std::string& yaml,
+                                          const std::vector<std::string>& sets, int steps) {
   std::mutex mutex;
   std::vector<Place> places;
   std::vector<LateDevice*> devices(2);

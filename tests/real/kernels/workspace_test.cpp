@@ -1,5 +1,5 @@
-// What an op allocates beside its results is never more than its declared workspace, and the declarations are
-// not larger than they have to be.
+// What an op allocates beside its results is never more than its declared workspace, and the
+// declarations are not larger than they have to be.
 #include "real/kernels/workspace.h"
 
 #include <algorithm>
@@ -23,13 +23,18 @@ using Uses = std::map<std::string, Use>;
 
 const std::vector<std::string> kModels = {
     "{family: gpt, layers: 1, hidden: 192, heads: 4, vocab: 1000, seq_len: 96}",
-    "{family: llama, layers: 1, hidden: 192, heads: 4, kv_heads: 2, ffn: 400, vocab: 1000, seq_len: 96}",
-    "{family: bert, layers: 1, hidden: 192, heads: 4, vocab: 1000, seq_len: 96, next_sentence: true}",
-    "{family: t5, layers: 1, hidden: 192, heads: 4, head_dim: 48, ffn: 400, activation: geglu, vocab: 1000, seq_len: 96, "
+    "{family: llama, layers: 1, hidden: 192, heads: 4, kv_heads: 2, ffn: 400, vocab: 1000, "
+    "seq_len: 96}",
+    "{family: bert, layers: 1, hidden: 192, heads: 4, vocab: 1000, seq_len: 96, next_sentence: "
+    "true}",
+    "{family: t5, layers: 1, hidden: 192, heads: 4, head_dim: 48, ffn: 400, activation: geglu, "
+    "vocab: 1000, seq_len: 96, "
     "decoder_seq_len: 64}",
-    "{family: t5, layers: 1, hidden: 192, heads: 4, head_dim: 48, ffn: 400, vocab: 1000, seq_len: 64, decoder_seq_len: 96}"};
+    "{family: t5, layers: 1, hidden: 192, heads: 4, head_dim: 48, ffn: 400, vocab: 1000, seq_len: "
+    "64, decoder_seq_len: 96}"};
 
-Uses uses_of(const std::string& model, const std::string& training, const std::vector<std::string>& sets, int threads) {
+Uses uses_of(const std::string& model, const std::string& training,
+             const std::vector<std::string>& sets, int threads) {
   Uses uses;
   LoopbackOptions options;
   options.threads = threads;
@@ -42,9 +47,11 @@ Uses uses_of(const std::string& model, const std::string& training, const std::v
     use.seen = std::max(use.seen, seen);
     use.declared = std::max(use.declared, declared);
   };
-  run_loopback("model: " + model + "\ncluster: {preset: local, ranks: 1}\ntraining: {global_batch: 4, microbatch: 4, " +
-                   training + "}\ndata: {path: synthetic}\n",
-               sets, options);
+  run_loopback(
+      "model: " + model +
+          "\ncluster: {preset: local, ranks: 1}\ntraining: {global_batch: 4, microbatch: 4, " +
+          training + "}\ndata: {path: synthetic}\n",
+      sets, options);
   return uses;
 }
 
@@ -55,14 +62,18 @@ void check_tight(const std::string& name, const Use& use, int threads) {
 
 }  // namespace
 
-TEST_CASE("no op allocates more than its declared workspace, and declarations are at most twice of what is used") {
+TEST_CASE(
+    "no op allocates more than its declared workspace, and declarations are at most twice of what "
+    "is used") {
   std::set<std::string> kinds;
   for (const std::string precision : {"fp32", "bf16", "fp64"}) {
     for (const int threads : {1, 2}) {
       for (const std::string& model : kModels) {
-        for (const std::string more : {"", ", dropout: 0, optimizer: sgd", ", flash_attention: false"}) {
+        for (const std::string more :
+             {"", ", dropout: 0, optimizer: sgd", ", flash_attention: false"}) {
           CAPTURE(precision, threads, model, more);
-          for (const auto& [name, use] : uses_of(model, "precision: " + precision + more, {}, threads)) {
+          for (const auto& [name, use] :
+               uses_of(model, "precision: " + precision + more, {}, threads)) {
             CAPTURE(name);
             kinds.insert(name);
             check_tight(name, use, threads);
@@ -71,13 +82,53 @@ TEST_CASE("no op allocates more than its declared workspace, and declarations ar
       }
     }
   }
-  const std::set<std::string> all = {
-      "adamw", "add", "add_attention_bias", "add_attention_bias_dx", "context", "context_dx", "cross_entropy",
-      "cross_entropy_dx", "dropout", "dropout_dx", "embedding", "embedding_dw", "flash_attention", "flash_attention_dx",
-      "geglu", "geglu_dx", "gelu", "gelu_dx", "layer_norm", "layer_norm_b", "linear", "linear_dw", "linear_dx", "load",
-      "relative_bias", "relative_bias_dw", "relu", "relu_dx", "rms_norm", "rms_norm_b", "rope", "rope_dx", "scores",
-      "scores_dx", "select_first", "select_first_dx", "sgd", "softmax", "softmax_dx", "split", "split_dx",
-      "sum_squares", "swiglu", "swiglu_dx", "tanh", "tanh_dx", "zero"};
+  const std::set<std::string> all = {"adamw",
+                                     "add",
+                                     "add_attention_bias",
+                                     "add_attention_bias_dx",
+                                     "context",
+                                     "context_dx",
+                                     "cross_entropy",
+                                     "cross_entropy_dx",
+                                     "dropout",
+                                     "dropout_dx",
+                                     "embedding",
+                                     "embedding_dw",
+                                     "flash_attention",
+                                     "flash_attention_dx",
+                                     "geglu",
+                                     "geglu_dx",
+                                     "gelu",
+                                     "gelu_dx",
+                                     "layer_norm",
+                                     "layer_norm_b",
+                                     "linear",
+                                     "linear_dw",
+                                     "linear_dx",
+                                     "load",
+                                     "relative_bias",
+                                     "relative_bias_dw",
+                                     "relu",
+                                     "relu_dx",
+                                     "rms_norm",
+                                     "rms_norm_b",
+                                     "rope",
+                                     "rope_dx",
+                                     "scores",
+                                     "scores_dx",
+                                     "select_first",
+                                     "select_first_dx",
+                                     "sgd",
+                                     "softmax",
+                                     "softmax_dx",
+                                     "split",
+                                     "split_dx",
+                                     "sum_squares",
+                                     "swiglu",
+                                     "swiglu_dx",
+                                     "tanh",
+                                     "tanh_dx",
+                                     "zero"};
   CHECK(kinds == all);
 }
 
@@ -89,7 +140,9 @@ TEST_CASE("nor does an op of a shard") {
         CAPTURE(precision, model, sequence);
         for (const auto& [name, use] :
              uses_of(model, "precision: " + precision,
-                     {"cluster.ranks=2", "parallel.tensor=2", "parallel.sequence_parallel=" + sequence, "model.vocab=1001"}, 1)) {
+                     {"cluster.ranks=2", "parallel.tensor=2",
+                      "parallel.sequence_parallel=" + sequence, "model.vocab=1001"},
+                     1)) {
           CAPTURE(name);
           kinds.insert(name);
           check_tight(name, use, 1);
@@ -97,24 +150,34 @@ TEST_CASE("nor does an op of a shard") {
       }
     }
   }
-  for (const std::string name : {"cross_entropy_max", "cross_entropy_sum", "add_bias", "add_bias_dw", "slice", "enter_tensor"}) {
+  for (const std::string name : {"cross_entropy_max", "cross_entropy_sum", "add_bias",
+                                 "add_bias_dw", "slice", "enter_tensor"}) {
     CAPTURE(name);
     CHECK(kinds.contains(name));
   }
 }
 
 TEST_CASE("nor does the correction of an update that was made before the norm was known") {
-  const std::string model = "{family: gpt, layers: 2, hidden: 192, heads: 4, vocab: 1000, seq_len: 96}";
-  const std::vector<std::string> plan = {"cluster.ranks=2", "parallel.pipeline=2", "schedule={method: 1f1b, post_validation: true}"};
+  const std::string model =
+      "{family: gpt, layers: 2, hidden: 192, heads: 4, vocab: 1000, seq_len: 96}";
+  const std::vector<std::string> plan = {"cluster.ranks=2", "parallel.pipeline=2",
+                                         "schedule={method: 1f1b, post_validation: true}"};
   for (const std::string precision : {"fp32", "bf16", "fp64"}) {
     for (const std::string optimizer : {"adamw", "sgd"}) {
-      const std::string training = "precision: " + precision + ", dropout: 0, optimizer: " + optimizer;
-      const LoopbackRun run = run_loopback("model: " + model + "\ncluster: {preset: local, ranks: 1}\ntraining: {global_batch: 4, "
-                                           "microbatch: 4, " + training + "}\ndata: {path: synthetic}\n", plan, {});
-      // The first rank's part of the norm is within this clip, so it has updated; the whole norm is not.
+      const std::string training =
+          "precision: " + precision + ", dropout: 0, optimizer: " + optimizer;
+      const LoopbackRun run =
+          run_loopback("model: " + model +
+                           "\ncluster: {preset: local, ranks: 1}\ntraining: {global_batch: 4, "
+                           "microbatch: 4, " +
+                           training + "}\ndata: {path: synthetic}\n",
+                       plan, {});
+      // The first rank's part of the norm is within this clip, so it has updated; the whole norm is
+      // not.
       const std::string clip = ", clip_norm: " + std::to_string(0.999 * run.gradient_norms[0]);
       const Uses uses = uses_of(model, training + clip, plan, 1);
-      for (const std::string& name : {"correct_" + optimizer, std::string("within_clip"), std::string("beyond_clip")}) {
+      for (const std::string& name :
+           {"correct_" + optimizer, std::string("within_clip"), std::string("beyond_clip")}) {
         CAPTURE(precision, name);
         REQUIRE(uses.contains(name));
         check_tight(name, uses.at(name), 1);

@@ -19,7 +19,8 @@ namespace trainyard {
 namespace {
 
 std::string study(const std::string& model) {
-  return "model: " + model + "\ncluster: {preset: local, ranks: 1}\ntraining: {global_batch: 8, precision: fp32}\n";
+  return "model: " + model +
+         "\ncluster: {preset: local, ranks: 1}\ntraining: {global_batch: 8, precision: fp32}\n";
 }
 
 const WeightPiece& find_piece(const std::vector<BucketState>& buckets, const std::string& weight) {
@@ -31,18 +32,20 @@ const WeightPiece& find_piece(const std::vector<BucketState>& buckets, const std
   throw std::runtime_error("no piece of " + weight);
 }
 
-std::vector<BucketState> buckets_of(const Prepared& prepared, const Program& program, std::int64_t rank) {
+std::vector<BucketState> buckets_of(const Prepared& prepared, const Program& program,
+                                    std::int64_t rank) {
   return bucket_states(program, prepared.model, coordinates_of(program, rank));
 }
 
 }  // namespace
 
 TEST_CASE("a rank's part of a fused weight is a part of each weight in it") {
-  // 4 query heads and 2 key-value heads of 4: q has 16 rows, k and v 8. Of two ranks the second holds rows
-  // 8 to 15 of q and 4 to 7 of k and v, one behind the other: 8 + 4 + 4 rows of 16 columns.
-  const Prepared prepared = prepare_text(
-      study("{family: llama, layers: 1, hidden: 16, heads: 4, kv_heads: 2, ffn: 24, vocab: 10, seq_len: 8}"),
-      {"cluster.ranks=2", "parallel.tensor=2"});
+  // 4 query heads and 2 key-value heads of 4: q has 16 rows, k and v 8. Of two ranks the second
+  // holds rows 8 to 15 of q and 4 to 7 of k and v, one behind the other: 8 + 4 + 4 rows of 16
+  // columns.
+  const Prepared prepared = prepare_text(study("{family: llama, layers: 1, hidden: 16, heads: 4, "
+                                               "kv_heads: 2, ffn: 24, vocab: 10, seq_len: 8}"),
+                                         {"cluster.ranks=2", "parallel.tensor=2"});
   const Program program = compiled_program(prepared);
   const auto buckets = buckets_of(prepared, program, 1);
   const std::string module = "decoder.layers.0.attention.";
@@ -72,15 +75,17 @@ TEST_CASE("over all ranks every element of every weight is owned once") {
   const std::vector<std::string> models = {
       "{family: gpt, layers: 4, hidden: 16, heads: 4, vocab: 9, seq_len: 8}",
       "{family: bert, layers: 4, hidden: 16, heads: 4, vocab: 30, seq_len: 8, next_sentence: true}",
-      "{family: t5, layers: 2, hidden: 16, heads: 4, head_dim: 4, ffn: 24, vocab: 30, seq_len: 8, decoder_seq_len: 8}",
-      "{family: llama, layers: 4, hidden: 16, heads: 4, kv_heads: 2, ffn: 24, vocab: 10, seq_len: 8}"};
+      "{family: t5, layers: 2, hidden: 16, heads: 4, head_dim: 4, ffn: 24, vocab: 30, seq_len: 8, "
+      "decoder_seq_len: 8}",
+      "{family: llama, layers: 4, hidden: 16, heads: 4, kv_heads: 2, ffn: 24, vocab: 10, seq_len: "
+      "8}"};
   const std::vector<std::vector<std::string>> layouts = {
       {},
       {"cluster.ranks=2", "parallel.tensor=2", "parallel.sequence_parallel=true"},
       {"cluster.ranks=4", "parallel.pipeline=4"},
       {"cluster.ranks=4", "parallel.data=4", "parallel.zero=1"},
-      {"cluster.ranks=8", "parallel.data=2", "parallel.tensor=2", "parallel.pipeline=2", "parallel.zero=1",
-       "training.bucket_elements=500"},
+      {"cluster.ranks=8", "parallel.data=2", "parallel.tensor=2", "parallel.pipeline=2",
+       "parallel.zero=1", "training.bucket_elements=500"},
       {"cluster.ranks=8", "parallel.data=2", "parallel.tensor=2", "parallel.pipeline=2",
        "parallel.zero={stage: 1, by: parameter}"}};
   for (const std::string& model : models) {
@@ -90,14 +95,16 @@ TEST_CASE("over all ranks every element of every weight is owned once") {
       const Program program = compiled_program(prepared);
       std::vector<Piece> pieces;
       for (std::int64_t rank = 0; rank < program.mesh.num_ranks(); ++rank) {
-        const std::int32_t replica = coordinates_of(program, rank)[static_cast<std::size_t>(Axis::kDp)];
+        const std::int32_t replica =
+            coordinates_of(program, rank)[static_cast<std::size_t>(Axis::kDp)];
         for (const BucketState& bucket : buckets_of(prepared, program, rank)) {
           const bool sharded = bucket.own_end - bucket.own_begin < bucket.elements;
           if (bucket.owner >= 0 ? bucket.owner != replica : !sharded && replica != 0) continue;
           for (const WeightPiece& weight : bucket.pieces) {
             if (!weight.owned) continue;
             std::vector<std::int64_t> start = {weight.first_row}, extent = {weight.rows};
-            if (weight.shape.size() > 1) start.push_back(weight.first_column), extent.push_back(weight.columns);
+            if (weight.shape.size() > 1)
+              start.push_back(weight.first_column), extent.push_back(weight.columns);
             Piece piece = rectangle(weight.weight, DType::kFp32, weight.shape, start, extent);
             const std::int64_t size = piece.flat_end;
             piece.flat_begin = std::clamp<std::int64_t>(bucket.own_begin - weight.offset, 0, size);
@@ -129,7 +136,8 @@ TEST_CASE("initial values are normal, and functions of seed, name and element al
   fill_normal(key, 0, 0.02F, all);
   double sum = 0, squares = 0;
   for (const float x : all) sum += x, squares += double{x} * x;
-  // Of n draws the mean scatters by deviation / sqrt(n), the variance by sqrt(2 / n) of itself: 4 times that.
+  // Of n draws the mean scatters by deviation / sqrt(n), the variance by sqrt(2 / n) of itself: 4
+  // times that.
   const auto n = static_cast<double>(all.size());
   CHECK(std::abs(sum / n) < 4 * 0.02 / std::sqrt(n));
   CHECK(squares / n == Approx(0.0004).epsilon(4 * std::sqrt(2 / n)));

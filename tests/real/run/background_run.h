@@ -24,7 +24,8 @@ inline double seconds_since(std::chrono::steady_clock::time_point begin) {
 class BackgroundRun {
  public:
   /// `variables`: of the environment, "NAME=value ".
-  BackgroundRun(const TrainingFolder& folder, const std::string& arguments, const std::string& variables = "")
+  BackgroundRun(const TrainingFolder& folder, const std::string& arguments,
+                const std::string& variables = "")
       : folder_(folder) {
     thread_ = std::thread([this, arguments, variables] {
       answer_ = folder_.shell(variables + "exec " + folder_.command(arguments));
@@ -39,7 +40,8 @@ class BackgroundRun {
     thread_.join();
   }
 
-  /// Waits until the run has done `steps` steps; false when it ended before, or has not come so far in kPatience.
+  /// Waits until the run has done `steps` steps; false when it ended before, or has not come so far
+  /// in kPatience.
   bool wait_for_steps(const std::string& run, std::size_t steps) const {
     const auto begin = std::chrono::steady_clock::now();
     while (!done_ && seconds_since(begin) < kPatience) {
@@ -66,7 +68,8 @@ class BackgroundRun {
       for (const pid_t process : processes("")) {
         const std::string place = "/proc/" + std::to_string(process);
         const bool shell = read_text(place + "/cmdline").find(TRAINYARD_REAL) != 0;
-        if (!shell && read_text(place + "/environ").find("TRAINYARD_RANK=") == std::string::npos) return process;
+        if (!shell && read_text(place + "/environ").find("TRAINYARD_RANK=") == std::string::npos)
+          return process;
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -85,7 +88,8 @@ class BackgroundRun {
   /// Of the run once it has ended; of one that has not in kPatience: no exit code of any command.
   Answer answer() {
     const auto begin = std::chrono::steady_clock::now();
-    while (!done_ && seconds_since(begin) < kPatience) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    while (!done_ && seconds_since(begin) < kPatience)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     return done_ ? answer_ : Answer{-1, "", "the run goes on"};
   }
 

@@ -27,7 +27,9 @@ std::string calibrate(const TrainingFolder& folder, const std::string& arguments
 class ScriptedLoad {
  public:
   ScriptedLoad(std::string file, double stolen)
-      : file_(std::move(file)), stolen_(stolen), begin_(std::chrono::steady_clock::now()) {
+      : file_(std::move(file)),
+        stolen_(stolen),
+        begin_(std::chrono::steady_clock::now()) {
     write();
     writer_ = std::thread([this] {
       while (!done_) {

@@ -1,5 +1,5 @@
-// A training run that a signal ends: all ranks stop after the same step, with a checkpoint of it, whoever got the signal. And
-// two runs for one folder, and answers that do not reach their reader.
+// A training run that a signal ends: all ranks stop after the same step, with a checkpoint of it,
+// whoever got the signal. And two runs for one folder, and answers that do not reach their reader.
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -25,7 +25,8 @@ std::vector<std::string> words_of(const TrainingFolder& folder, const std::strin
 
 std::size_t steps_in(const std::string& run) {
   const std::string text = read_text(run + "/losses.csv");
-  return static_cast<std::size_t>(std::max<std::ptrdiff_t>(std::count(text.begin(), text.end(), '\n') - 1, 0));
+  return static_cast<std::size_t>(
+      std::max<std::ptrdiff_t>(std::count(text.begin(), text.end(), '\n') - 1, 0));
 }
 
 std::size_t num_drafts(const std::string& run) {
@@ -39,7 +40,8 @@ std::size_t num_drafts(const std::string& run) {
 
 std::size_t num_lines_with(const std::string& text, const std::string& part) {
   std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++count;
   return count;
 }
 
@@ -47,7 +49,8 @@ std::size_t num_lines_with(const std::string& text, const std::string& part) {
 std::size_t check_checkpoint(const std::string& run) {
   const auto latest = latest_complete(run + "/checkpoints");
   REQUIRE(latest.has_value());
-  const auto step = static_cast<std::size_t>(Checkpoint::open(*latest, Verify::kChecksums).info().step);
+  const auto step =
+      static_cast<std::size_t>(Checkpoint::open(*latest, Verify::kChecksums).info().step);
   CHECK(steps_in(run) == step);
   CHECK(num_drafts(run) == 0);
   return step;
@@ -60,7 +63,9 @@ void check_goes_on(const TrainingFolder& folder, const std::string& plan, const 
   const Answer resumed = folder.train(plan + more + " --resume --out " + run);
   CAPTURE(resumed.err);
   REQUIRE(resumed.exit == 0);
-  REQUIRE(folder.train(plan + more + " --set checkpoint.every=1000000 --out " + run + "-whole").exit == 0);
+  REQUIRE(
+      folder.train(plan + more + " --set checkpoint.every=1000000 --out " + run + "-whole").exit ==
+      0);
   const auto column = [](const std::string& text) {  // losses and norms, without the times
     std::string out;
     std::istringstream in(text);
@@ -77,31 +82,38 @@ const std::string kEndless = " --steps 1000000 --set checkpoint.every=1000000";
 
 }  // namespace
 
-TEST_CASE("a run stops after the same step on all ranks, with a checkpoint, whoever hears the signal") {
+TEST_CASE(
+    "a run stops after the same step on all ranks, with a checkpoint, whoever hears the signal") {
   struct Case {
     std::string plan;
     int signal;
     bool group;
   };
-  for (const Case& one : {Case{"--ranks 1", SIGINT, false}, Case{"--ranks 1", SIGINT, true},
-                          Case{"--ranks 4 --set parallel.tensor=2 --set parallel.pipeline=2", SIGINT, true},
-                          Case{"--ranks 4 --set parallel.data=2 --set parallel.pipeline=2", SIGTERM, false}}) {
+  for (const Case& one :
+       {Case{"--ranks 1", SIGINT, false}, Case{"--ranks 1", SIGINT, true},
+        Case{"--ranks 4 --set parallel.tensor=2 --set parallel.pipeline=2", SIGINT, true},
+        Case{"--ranks 4 --set parallel.data=2 --set parallel.pipeline=2", SIGTERM, false}}) {
     CAPTURE(one.plan, one.signal, one.group);
     const ScratchFolder scratch;
     const TrainingFolder folder;
     const std::string run = folder.path("run");
-    ChildProcess process(scratch, words_of(folder, one.plan + kEndless + " --json --out " + run), scratch / "answer");
+    ChildProcess process(scratch, words_of(folder, one.plan + kEndless + " --json --out " + run),
+                         scratch / "answer");
     REQUIRE(wait_until([&] { return steps_in(run) >= 3 || process.has_ended(); }));
     one.group ? process.send_to_group(one.signal) : process.send(one.signal);
     CHECK(process.end() == 128 + one.signal);
     CAPTURE(process.err());
     CHECK(num_lines_with(process.err(), "trainyard: ") == 1);
-    CHECK_THAT(process.err(), Catch::Contains(std::string("interrupted (") + (one.signal == SIGINT ? "SIGINT" : "SIGTERM") + "); " + run +
-                                              "/checkpoints/step-") &&
-                                  Catch::Contains(" is kept; the same command with --resume goes on from it\n"));
+    CHECK_THAT(process.err(),
+               Catch::Contains(std::string("interrupted (") +
+                               (one.signal == SIGINT ? "SIGINT" : "SIGTERM") + "); " + run +
+                               "/checkpoints/step-") &&
+                   Catch::Contains(" is kept; the same command with --resume goes on from it\n"));
     CHECK(read_text(scratch / "answer").empty());
-    if (one.group) check_goes_on(folder, one.plan, run);
-    else check_checkpoint(run);
+    if (one.group)
+      check_goes_on(folder, one.plan, run);
+    else
+      check_checkpoint(run);
   }
 }
 
@@ -109,10 +121,13 @@ TEST_CASE("under another launcher one rank's signal stops all") {
   const ScratchFolder scratch;
   const TrainingFolder folder;
   const std::string run = folder.path("run"), plan = "--set cluster.ranks=2 --set parallel.data=2";
-  const std::string variables = "WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(20005 + getpid() % 12000) + " ";
+  const std::string variables =
+      "WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(20005 + getpid() % 12000) +
+      " ";
   const auto rank = [&](int number) {
-    return std::vector<std::string>{"/bin/sh", "-c", "exec env RANK=" + std::to_string(number) + " " + variables +
-                                                         folder.command(plan + kEndless + " --out " + run)};
+    return std::vector<std::string>{"/bin/sh", "-c",
+                                    "exec env RANK=" + std::to_string(number) + " " + variables +
+                                        folder.command(plan + kEndless + " --out " + run)};
   };
   ChildProcess zero(scratch, rank(0)), one(scratch, rank(1));
   REQUIRE(wait_until([&] { return steps_in(run) >= 3 || zero.has_ended() || one.has_ended(); }));
@@ -129,7 +144,8 @@ TEST_CASE("a run that has not begun ends at once, and so does one that is told t
   const TrainingFolder folder;
   {
     const std::string run = folder.path("early");
-    ChildProcess process(scratch, words_of(folder, "--ranks 2 --set parallel.data=2" + kEndless + " --out " + run));
+    ChildProcess process(
+        scratch, words_of(folder, "--ranks 2 --set parallel.data=2" + kEndless + " --out " + run));
     // Its ranks are being loaded.
     REQUIRE(wait_until([&] { return fs::exists(run + "/program.txt") || process.has_ended(); }));
     process.send_to_group(SIGINT);
@@ -139,9 +155,11 @@ TEST_CASE("a run that has not begun ends at once, and so does one that is told t
   }
   const std::string run = folder.path("run");
   // A rank that is stopped keeps the others from coming to the end of their step.
-  ChildProcess process(scratch, words_of(folder, "--ranks 2 --set parallel.data=2" + kEndless + " --out " + run));
+  ChildProcess process(
+      scratch, words_of(folder, "--ranks 2 --set parallel.data=2" + kEndless + " --out " + run));
   REQUIRE(wait_until([&] { return steps_in(run) >= 2 || process.has_ended(); }));
-  std::ifstream file("/proc/" + std::to_string(process.id()) + "/task/" + std::to_string(process.id()) + "/children");
+  std::ifstream file("/proc/" + std::to_string(process.id()) + "/task/" +
+                     std::to_string(process.id()) + "/children");
   pid_t rank = 0;
   REQUIRE(file >> rank);
   REQUIRE(kill(rank, SIGSTOP) == 0);
@@ -175,7 +193,8 @@ TEST_CASE("a folder has one run at a time, and keeps what is not that run's") {
     const Answer second = folder.train(plan + " --steps 2 --out " + run + option);
     CAPTURE(option, second.err);
     CHECK(second.exit == 2);
-    CHECK_THAT(second.err, Catch::Contains("process " + std::to_string(process.id()) + " (") && Catch::Contains("is writing in this folder"));
+    CHECK_THAT(second.err, Catch::Contains("process " + std::to_string(process.id()) + " (") &&
+                               Catch::Contains("is writing in this folder"));
   }
   const std::size_t steps = steps_in(run);
   REQUIRE(wait_until([&] { return steps_in(run) > steps || process.has_ended(); }));
@@ -184,7 +203,8 @@ TEST_CASE("a folder has one run at a time, and keeps what is not that run's") {
   // Another command in this folder.
   const std::string losses = read_text(run + "/losses.csv");
   for (const std::string option : {"", " --overwrite"}) {
-    const Answer simulated = folder.shell(std::string(TRAINYARD) + " simulate " + folder.path("study.yaml") + " --out " + run + option);
+    const Answer simulated = folder.shell(std::string(TRAINYARD) + " simulate " +
+                                          folder.path("study.yaml") + " --out " + run + option);
     CAPTURE(simulated.err);
     CHECK(simulated.exit == 2);
   }
@@ -208,12 +228,15 @@ TEST_CASE("an answer that does not reach its reader is exit 3") {
     const Answer answer = folder.shell("{ " + command + " > /dev/full; }");
     CAPTURE(command, answer.err);
     CHECK(answer.exit == 3);
-    CHECK_THAT(answer.err, Catch::Contains("cannot write the answer to stdout: No space left on device"));
+    CHECK_THAT(answer.err,
+               Catch::Contains("cannot write the answer to stdout: No space left on device"));
   };
   full(folder.command("--steps 1 --out " + folder.path("a")));
   full(folder.command("--steps 1 --json --out " + folder.path("b")));
-  full(folder.command("--steps 1 --json --ranks 2 --set parallel.data=2 --out " + folder.path("c")));
-  const std::string emulate = std::string(TRAINYARD_REAL) + " emulate " + folder.path("study.yaml") + " --rank 0 --steps 1";
+  full(
+      folder.command("--steps 1 --json --ranks 2 --set parallel.data=2 --out " + folder.path("c")));
+  const std::string emulate =
+      std::string(TRAINYARD_REAL) + " emulate " + folder.path("study.yaml") + " --rank 0 --steps 1";
   full(emulate);
   full(emulate + " --json");
   full(std::string(TRAINYARD_REAL) + " train --help");

@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 std::set<std::string> sockets_of(pid_t process) {
   std::set<std::string> out;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator("/proc/" + std::to_string(process) + "/fd", error)) {
+  for (const auto& entry :
+       fs::directory_iterator("/proc/" + std::to_string(process) + "/fd", error)) {
     const std::string target = fs::read_symlink(entry.path(), error);
     if (target.starts_with("socket:[")) out.insert(target.substr(8, target.size() - 9));
   }
@@ -42,7 +43,8 @@ std::vector<std::string> listens_at(pid_t process) {
       for (int i = 0; i < 5; ++i) in >> skipped;  // queues, timer, retransmissions, user, time-out
       in >> inode;
       constexpr const char* kListen = "0A";
-      if (state == kListen && own.count(inode) == 1) out.push_back(local.substr(0, local.find(':')));
+      if (state == kListen && own.count(inode) == 1)
+        out.push_back(local.substr(0, local.find(':')));
     }
   }
   return out;
@@ -52,9 +54,11 @@ constexpr const char* kLoopback = "0100007F";  // 127.0.0.1, as a little-endian 
 
 }  // namespace
 
-TEST_CASE("the ranks of a run on one machine, and what keeps their store, listen on its loopback alone") {
+TEST_CASE(
+    "the ranks of a run on one machine, and what keeps their store, listen on its loopback alone") {
   const TrainingFolder folder;
-  BackgroundRun run(folder, "--steps 100000 --ranks 2 --set parallel.tensor=2 --out " + folder.path("run"));
+  BackgroundRun run(folder,
+                    "--steps 100000 --ranks 2 --set parallel.tensor=2 --out " + folder.path("run"));
   REQUIRE(run.wait_for_steps("run", 2));
   std::vector<pid_t> processes = run.ranks();
   REQUIRE(processes.size() == 2);
@@ -72,7 +76,8 @@ TEST_CASE("under a launcher that says that all ranks are here, they listen on th
   REQUIRE(gethostname(host, sizeof host - 1) == 0);
   const std::string variables = "WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=" + std::string(host) +
                                 " MASTER_PORT=" + std::to_string(20007 + getpid() % 12000) + " ";
-  const std::string arguments = "--steps 100000 --set cluster.ranks=2 --set parallel.tensor=2 --out " + folder.path("run");
+  const std::string arguments =
+      "--steps 100000 --set cluster.ranks=2 --set parallel.tensor=2 --out " + folder.path("run");
   BackgroundRun first(folder, arguments, variables + "RANK=0 ");
   BackgroundRun second(folder, arguments, variables + "RANK=1 ");
   REQUIRE(first.wait_for_steps("run", 2));
@@ -84,14 +89,19 @@ TEST_CASE("under a launcher that says that all ranks are here, they listen on th
 }
 
 TEST_CASE("a run of several machines listens at the addresses by which they reach each other") {
-  RankEnvironment environment{.launcher = "torchrun", .world_size = 4, .local_size = 2, .local_size_known = true,
+  RankEnvironment environment{.launcher = "torchrun",
+                              .world_size = 4,
+                              .local_size = 2,
+                              .local_size_known = true,
                               .master_host = "10.1.2.3"};
   const RunAddresses several = run_addresses(environment, "10.1.2.4");
   CHECK((several.store == "10.1.2.3" && several.own == "10.1.2.4"));
-  // A name that means the loopback here is of no use to the others: said, unless this machine's address is known.
+  // A name that means the loopback here is of no use to the others: said, unless this machine's
+  // address is known.
   environment.master_host = "127.0.1.1";
   CHECK(error_of([&] { run_addresses(environment, {}); }) ==
-        "rank 0's host '127.0.1.1' is 127.0.1.1 on this machine, where the run's other machines cannot reach it; "
+        "rank 0's host '127.0.1.1' is 127.0.1.1 on this machine, where the run's other machines "
+        "cannot reach it; "
         "set TRAINYARD_HOST to this machine's address in their network");
   const RunAddresses told = run_addresses(environment, "10.1.2.3");
   CHECK((told.store == "10.1.2.3" && told.own == "10.1.2.3"));
@@ -108,11 +118,13 @@ TEST_CASE("a run of several machines listens at the addresses by which they reac
 TEST_CASE("names and addresses of this machine") {
   CHECK(resolve("localhost") == "127.0.0.1");
   CHECK(address_towards("127.0.0.1") == "127.0.0.1");
-  CHECK_THROWS_WITH(resolve("no-such-host.invalid"), Catch::Contains("host 'no-such-host.invalid' has no address: "));
+  CHECK_THROWS_WITH(resolve("no-such-host.invalid"),
+                    Catch::Contains("host 'no-such-host.invalid' has no address: "));
   const ListeningSocket socket = listen_at("127.0.0.1", 0);
   CHECK(socket.port > 0);
-  CHECK_THROWS_WITH(listen_at("127.0.0.1", socket.port), "listening at 127.0.0.1:" + std::to_string(socket.port) +
-                                                             ": Address already in use");
+  CHECK_THROWS_WITH(
+      listen_at("127.0.0.1", socket.port),
+      "listening at 127.0.0.1:" + std::to_string(socket.port) + ": Address already in use");
   close(socket.descriptor);
 }
 

@@ -21,26 +21,43 @@ std::optional<RankEnvironment> read(const std::map<std::string, std::string>& va
 
 }  // namespace
 
-TEST_CASE("no launcher: one's own ranks are started") { CHECK_FALSE(read({{"HOME", "/"}}).has_value()); }
+TEST_CASE("no launcher: one's own ranks are started") {
+  CHECK_FALSE(read({{"HOME", "/"}}).has_value());
+}
 
 TEST_CASE("torchrun, Slurm and mpirun say which rank this is") {
-  const auto torchrun = read({{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"},
-                              {"MASTER_ADDR", "node7"}, {"MASTER_PORT", "1234"}});
+  const auto torchrun = read({{"RANK", "5"},
+                              {"WORLD_SIZE", "8"},
+                              {"LOCAL_RANK", "1"},
+                              {"LOCAL_WORLD_SIZE", "4"},
+                              {"MASTER_ADDR", "node7"},
+                              {"MASTER_PORT", "1234"}});
   REQUIRE(torchrun.has_value());
   CHECK(torchrun->launcher == "torchrun");
-  CHECK((torchrun->rank == 5 && torchrun->world_size == 8 && torchrun->local_rank == 1 && torchrun->local_size == 4));
-  CHECK((torchrun->master_host == "node7" && torchrun->master_port == 1234 && !torchrun->serves_store));
+  CHECK((torchrun->rank == 5 && torchrun->world_size == 8 && torchrun->local_rank == 1 &&
+         torchrun->local_size == 4));
+  CHECK((torchrun->master_host == "node7" && torchrun->master_port == 1234 &&
+         !torchrun->serves_store));
   CHECK_FALSE(torchrun->on_one_machine());
   // Only where the launcher says how many ranks are here.
   CHECK(read({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}})->on_one_machine());
   CHECK_FALSE(read({{"RANK", "0"}, {"WORLD_SIZE", "2"}})->on_one_machine());
   // torchrun's agent has the port itself.
-  CHECK(read({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1234"}, {"TORCHELASTIC_RUN_ID", "x"}})->master_port == 1235);
+  CHECK(read({{"RANK", "0"},
+              {"WORLD_SIZE", "2"},
+              {"MASTER_PORT", "1234"},
+              {"TORCHELASTIC_RUN_ID", "x"}})
+            ->master_port == 1235);
 
-  const auto slurm = read({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "1"},
-                           {"SLURM_TASKS_PER_NODE", "2(x2)"}, {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.1"}});
+  const auto slurm = read({{"SLURM_STEP_ID", "0"},
+                           {"SLURM_PROCID", "3"},
+                           {"SLURM_NTASKS", "4"},
+                           {"SLURM_LOCALID", "1"},
+                           {"SLURM_TASKS_PER_NODE", "2(x2)"},
+                           {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.1"}});
   REQUIRE(slurm.has_value());
-  CHECK((slurm->launcher == "Slurm" && slurm->rank == 3 && slurm->world_size == 4 && slurm->local_size == 2));
+  CHECK((slurm->launcher == "Slurm" && slurm->rank == 3 && slurm->world_size == 4 &&
+         slurm->local_size == 2));
   CHECK((slurm->master_host == "10.0.0.1" && slurm->master_port == 29500));
   CHECK_FALSE(slurm->on_one_machine());
   // Inside sbatch but not started by srun: nobody has started ranks.
@@ -53,12 +70,15 @@ TEST_CASE("torchrun, Slurm and mpirun say which rank this is") {
 }
 
 TEST_CASE("variables that make no sense are refused by name") {
-  CHECK(error_of([] { read({{"RANK", "x"}, {"WORLD_SIZE", "2"}}); }) ==
-        "environment variable RANK: expected an integer from 0 to 1048576, got 'x'");
-  CHECK(error_of([] { read({{"RANK", "2"}, {"WORLD_SIZE", "2"}}); }) ==
-        "torchrun's environment variables say rank 2 of 2");
-  CHECK(error_of([] { read({{"OMPI_COMM_WORLD_RANK", "0"}}); }) ==
-        "environment variable OMPI_COMM_WORLD_SIZE is not set, but OMPI_COMM_WORLD_RANK is");
+  CHECK(error_of([] {
+          read({{"RANK", "x"}, {"WORLD_SIZE", "2"}});
+        }) == "environment variable RANK: expected an integer from 0 to 1048576, got 'x'");
+  CHECK(error_of([] {
+          read({{"RANK", "2"}, {"WORLD_SIZE", "2"}});
+        }) == "torchrun's environment variables say rank 2 of 2");
+  CHECK(error_of([] {
+          read({{"OMPI_COMM_WORLD_RANK", "0"}});
+        }) == "environment variable OMPI_COMM_WORLD_SIZE is not set, but OMPI_COMM_WORLD_RANK is");
 }
 
 }  // namespace trainyard

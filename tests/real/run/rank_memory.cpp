@@ -1,11 +1,13 @@
-// One rank of a training run that says what memory it takes: its process's, as the system counts it, beside what
-// the Program, the ops' declared workspaces and the checkpoint account for. A process of its own, because only
-// a fresh one has no memory from before.
+// One rank of a training run that says what memory it takes: its process's, as the system counts
+// it, beside what the Program, the ops' declared workspaces and the checkpoint account for. A
+// process of its own, because only a fresh one has no memory from before.
 //
-//   rank_memory (initialise | train) STUDY FOLDER [path=value ...]    ranks as torchrun's variables say; else one
+//   rank_memory (initialise | train) STUDY FOLDER [path=value ...]    ranks as torchrun's variables
+//   say; else one
 //
-// Prints lines "name number", bytes but for page faults: of the process when LibTorch has been loaded, after initialisation, after the steps and
-// after a checkpoint, each with its peak since the one before.
+// Prints lines "name number", bytes but for page faults: of the process when LibTorch has been
+// loaded, after initialisation, after the steps and after a checkpoint, each with its peak since
+// the one before.
 #include <malloc.h>
 #include <sys/resource.h>
 
@@ -61,8 +63,8 @@ void say(const std::string& name, std::int64_t bytes) {
   std::fflush(stdout);
 }
 
-/// Memory of the process now, of it what lies in files (code of LibTorch that has run) and on the C library's heap,
-/// and its peak since the last call.
+/// Memory of the process now, of it what lies in files (code of LibTorch that has run) and on the C
+/// library's heap, and its peak since the last call.
 void say_process(const std::string& when) {
   say(when + ".peak", status("VmHWM"));
   say(when + ".resident", status("VmRSS"));
@@ -78,7 +80,8 @@ void train(const TrainingPlan& plan, RankTrainer& trainer) {
   std::int64_t declared = 0;
   executor.hooks().op = [&](const OpPlan& op, bool done) {
     if (!done) return;
-    declared = std::max(declared, executor.values().live_bytes() + workspace_bytes(plan.program, *op.op, at::get_num_threads()));
+    declared = std::max(declared, executor.values().live_bytes() +
+                                      workspace_bytes(plan.program, *op.op, at::get_num_threads()));
   };
   std::int64_t faults = 0;
   while (trainer.steps_done() < plan.prepared.study.training.steps) {
@@ -101,9 +104,11 @@ void run(const TrainOptions& options, bool trains) {
   const TrainingPlan plan = plan_training(options);
   const Study& study = plan.prepared.study;
   const auto timeout = std::chrono::seconds(60);
-  Rendezvous rendezvous({"127.0.0.1", environment ? environment->master_port : 0, rank == 0}, timeout);
+  Rendezvous rendezvous({"127.0.0.1", environment ? environment->master_port : 0, rank == 0},
+                        timeout);
   const std::unique_ptr<Samples> samples = make_samples(study);
-  const std::unique_ptr<Transport> transport = make_gloo_transport(rendezvous, rank, "127.0.0.1", timeout);
+  const std::unique_ptr<Transport> transport =
+      make_gloo_transport(rendezvous, rank, "127.0.0.1", timeout);
   retain_cpu_memory();
   at::set_num_threads(1);
   at::mm(at::ones({64, 64}), at::ones({64, 64}));  // LibTorch sets itself up with its first op
@@ -114,7 +119,8 @@ void run(const TrainOptions& options, bool trains) {
   say("shard", trainer.executor().values().live_bytes());
   if (trains) {
     train(plan, trainer);
-    save_checkpoint(plan.out + "/checkpoints", trainer, plan.digest, rank, plan.num_ranks, rendezvous);
+    save_checkpoint(plan.out + "/checkpoints", trainer, plan.digest, rank, plan.num_ranks,
+                    rendezvous);
     say_process("saved");
   }
   rendezvous.barrier("end", plan.num_ranks);

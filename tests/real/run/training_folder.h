@@ -17,10 +17,11 @@ class TrainingFolder {
  public:
   TrainingFolder() {
     write_text(path("study.yaml"),
-          "model: {family: gpt, layers: 4, hidden: 32, heads: 4, vocab: 64, seq_len: 16}\n"
-          "cluster: {preset: local, ranks: 1}\n"
-          "training: {global_batch: 8, microbatch: 1, precision: fp64, dropout: 0.1, steps: 4, timeout_s: 60}\n"
-          "data: {path: generated}\ncheckpoint: {every: 2, keep: 2}\n");
+               "model: {family: gpt, layers: 4, hidden: 32, heads: 4, vocab: 64, seq_len: 16}\n"
+               "cluster: {preset: local, ranks: 1}\n"
+               "training: {global_batch: 8, microbatch: 1, precision: fp64, dropout: 0.1, steps: "
+               "4, timeout_s: 60}\n"
+               "data: {path: generated}\ncheckpoint: {every: 2, keep: 2}\n");
   }
   std::string path(const std::string& name) const { return folder_ / name; }
 

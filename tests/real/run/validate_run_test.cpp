@@ -87,7 +87,8 @@ TEST_CASE("replicas that own parameters and copies to the host are held against 
 }
 
 TEST_CASE("steps that are validated in the next one are held against their simulation") {
-  // The clip is exceeded in some steps, whose corrections and void followers are no part of what is compared.
+  // The clip is exceeded in some steps, whose corrections and void followers are no part of what is
+  // compared.
   const TrainingFolder folder;
   const Answer run = folder.train(
       "--json --steps 10 --ranks 2 --set parallel.pipeline=2 --set schedule.method=zb-h1 --set "
@@ -104,7 +105,8 @@ TEST_CASE("steps that are validated in the next one are held against their simul
     CAPTURE(kind);
     CHECK(measured[kind] > 0);
   }
-  CHECK_FALSE(measured.contains("all_reduce:replicas"));  // there is one: nobody to communicate with
+  CHECK_FALSE(
+      measured.contains("all_reduce:replicas"));  // there is one: nobody to communicate with
   CHECK_FALSE(measured.contains("correct_adamw"));
 }
 

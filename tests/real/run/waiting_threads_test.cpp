@@ -1,4 +1,5 @@
-// Ranks begin with a limit on how long OpenMP's threads spin, unless the user has said how they wait.
+// Ranks begin with a limit on how long OpenMP's threads spin, unless the user has said how they
+// wait.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -20,7 +21,8 @@ std::string value_of(const std::string& variable, const std::string& environment
 /// What a rank of a run that was started with `variables` has in its environment.
 std::string spins(const std::string& variables) {
   const TrainingFolder folder;
-  BackgroundRun run(folder, "--steps 100000 --ranks 2 --set parallel.data=2 --out " + folder.path("run"),
+  BackgroundRun run(folder,
+                    "--steps 100000 --ranks 2 --set parallel.data=2 --out " + folder.path("run"),
                     "unset OMP_WAIT_POLICY GOMP_SPINCOUNT; " + variables);
   REQUIRE(run.wait_for_steps("run", 1));
   const pid_t rank = run.rank(1);
@@ -30,8 +32,10 @@ std::string spins(const std::string& variables) {
 
 }  // namespace
 
-TEST_CASE("threads that wait spin for less than a millisecond, unless the user wants it otherwise") {
-  // A look takes libgomp some 10 to 140 cycles, its pause being what it is: at 2 GHz no more than 70 ns.
+TEST_CASE(
+    "threads that wait spin for less than a millisecond, unless the user wants it otherwise") {
+  // A look takes libgomp some 10 to 140 cycles, its pause being what it is: at 2 GHz no more than
+  // 70 ns.
   const std::string limit = spins("");
   REQUIRE_FALSE(limit.empty());
   CHECK(std::stod(limit) * 70e-9 < 1e-3);

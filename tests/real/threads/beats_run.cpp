@@ -21,12 +21,15 @@ double oldest_beat(std::chrono::milliseconds duration) {
   options.ready = [&](std::int64_t rank, RankExecutor& executor) {
     Whereabouts whereabouts;
     whereabouts.step = 0;
-    const BeatSender beats(sender, rank, executor.plan().program(), executor.plan(), whereabouts, kTimeout, [] {});
+    const BeatSender beats(sender, rank, executor.plan().program(), executor.plan(), whereabouts,
+                           kTimeout, [] {});
     const auto until = std::chrono::steady_clock::now() + duration;
     while (std::chrono::steady_clock::now() < until) {
       ++whereabouts.step;
       const Beat beat = read_beats(store, 1).front();
-      const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+      const double now =
+          std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+              .count();
       if (beat.beat_s > 0) oldest = std::max(oldest, now - beat.beat_s);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

@@ -5,8 +5,8 @@
 
 namespace trainyard {
 
-/// Reads the beats of a rank that moves on all the time, again and again for `duration`. The greatest age of what was
-/// read, in seconds; -1: nothing came.
+/// Reads the beats of a rank that moves on all the time, again and again for `duration`. The
+/// greatest age of what was read, in seconds; -1: nothing came.
 double oldest_beat(std::chrono::milliseconds duration);
 
 }  // namespace trainyard

@@ -66,7 +66,8 @@ class FailingDevice final : public HostDevice {
     const bool fails = reduces_ && op.stream == StreamId::kTp;
     HostDevice::launch(op, fails ? [this] { scene_.fail(); } : std::move(work));
   }
-  /// Streams end in the order of StreamId, kTp before kDp: who asks again after the first has thrown waits for the rest.
+  /// Streams end in the order of StreamId, kTp before kDp: who asks again after the first has
+  /// thrown waits for the rest.
   void end_step(const std::function<void()>& while_waiting) override {
     if (failed_) scene_.let_go();
     try {
@@ -103,7 +104,8 @@ class BusyCommunicator final : public Communicator {
 class SceneTransport final : public Transport {
  public:
   SceneTransport(std::unique_ptr<Transport> inner, Scene& scene)
-      : inner_(std::move(inner)), scene_(scene) {}
+      : inner_(std::move(inner)),
+        scene_(scene) {}
   std::unique_ptr<Communicator> make(const std::string& name,
                                      const std::vector<std::int64_t>& ranks, int member) override {
     if (name.starts_with("dp")) return std::make_unique<BusyCommunicator>(scene_);
@@ -120,7 +122,8 @@ class SceneTransport final : public Transport {
 FailedRun run_failing(const std::string& yaml) {
   Scene scene;
   LoopbackOptions options;
-  options.device = [&](std::int64_t rank, std::unique_ptr<Device> device) -> std::unique_ptr<Device> {
+  options.device = [&](std::int64_t rank,
+                       std::unique_ptr<Device> device) -> std::unique_ptr<Device> {
     if (rank != 0) return device;
     return std::make_unique<FailingDevice>(scene);
   };

@@ -11,8 +11,9 @@ struct FailedRun {
   bool ended_busy = false;  // and still were when their communicator was destroyed
 };
 
-/// Data x tensor parallel, on 4 ranks. On rank 0 the gradients' stream begins to reduce a bucket and stays at it; then
-/// the tensor-parallel stream fails, and only when the rank has met that does it let go of the bucket.
+/// Data x tensor parallel, on 4 ranks. On rank 0 the gradients' stream begins to reduce a bucket
+/// and stays at it; then the tensor-parallel stream fails, and only when the rank has met that does
+/// it let go of the bucket.
 FailedRun run_failing(const std::string& yaml);
 
 }  // namespace trainyard

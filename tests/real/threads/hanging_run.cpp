@@ -25,7 +25,9 @@ std::vector<std::string> run_hanging(std::chrono::milliseconds patience) {
         at::Tensor one = at::ones({1});
         transport.make("transfer", {2, 1}, 1)->receive(one, 0);
       },
-      [&](Transport& transport) { reduce(transport, "pp", {0, 2}, 1); }};
+      [&](Transport& transport) {
+        reduce(transport, "pp", {0, 2}, 1);
+      }};
   std::vector<std::string> errors(ranks.size());
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {

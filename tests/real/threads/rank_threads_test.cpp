@@ -35,8 +35,10 @@ TEST_CASE("no two threads of a rank touch the same memory unless one waits for t
        "offload={activations: true, horizon: 1}"},
       {"cluster.ranks=2", "parallel.pipeline=2", "schedule={method: zb-1p, post_validation: true}",
        "training.clip_norm=0.01"},
-      {"cluster={device: a100-sxm-80g, devices_per_node: 2, intra: {kind: nvlink, bandwidth: 20 GB/s}}",
-       "training.kernels=cpu", "training.flash_attention=false", "parallel={pipeline: 2, d2d_buffer: 1 MiB}"}};
+      {"cluster={device: a100-sxm-80g, devices_per_node: 2, intra: {kind: nvlink, bandwidth: 20 "
+       "GB/s}}",
+       "training.kernels=cpu", "training.flash_attention=false",
+       "parallel={pipeline: 2, d2d_buffer: 1 MiB}"}};
   for (const Sets& layout : layouts) {
     CAPTURE(layout);
     const LoopbackRun plain = run_loopback(parity_study("gpt", kTraining), layout, {.steps = 2});
@@ -86,8 +88,9 @@ TEST_CASE(
 }
 
 TEST_CASE("ranks that wait for each other without end are named, with what they wait in") {
-  const std::string said = "no rank has moved data for 0.2 s: rank 0 waits in all_reduce of tp.0.1 for rank 1; "
-                           "rank 1 waits in receive of transfer.2.1 for rank 2";
+  const std::string said =
+      "no rank has moved data for 0.2 s: rank 0 waits in all_reduce of tp.0.1 for rank 1; "
+      "rank 1 waits in receive of transfer.2.1 for rank 2";
   CHECK(run_hanging(std::chrono::milliseconds(200)) == std::vector<std::string>{said, said, ""});
 }
 

@@ -41,14 +41,10 @@ void touch_word(char* data, bool writes) {
 void touch(const Elements& all, bool writes, char* data, std::size_t dim = 0) {
   if (dim == all.sizes.size()) {
     switch (all.size) {
-      case 1:
-        return touch_word<std::uint8_t>(data, writes);
-      case 2:
-        return touch_word<std::uint16_t>(data, writes);
-      case 4:
-        return touch_word<std::uint32_t>(data, writes);
-      default:
-        return touch_word<std::uint64_t>(data, writes);
+      case 1: return touch_word<std::uint8_t>(data, writes);
+      case 2: return touch_word<std::uint16_t>(data, writes);
+      case 4: return touch_word<std::uint32_t>(data, writes);
+      default: return touch_word<std::uint64_t>(data, writes);
     }
   }
   for (std::int64_t i = 0; i < all.sizes[dim]; ++i) {

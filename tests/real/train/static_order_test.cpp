@@ -20,7 +20,8 @@ class Orders {
                "cluster: {preset: local, ranks: 4}\n"
                "parallel: {pipeline: 4}\n"
                "training: {global_batch: 8, microbatch: 1, precision: fp32, dropout: 0}\n"
-               "schedule: " + schedule + "\n");
+               "schedule: " +
+                   schedule + "\n");
     TrainOptions options;
     options.study = folder_ / "study.yaml";
     options.out = folder_ / "out";
@@ -39,7 +40,8 @@ ActionTimes uneven_times(int number) {
   ActionTimes times(4);
   for (std::size_t stage = 0; stage < 4; ++stage) {
     for (int call = 1; call <= 4; ++call) {
-      times.of_stage[stage][Phase::kForward].push_back(call * call * (1.0 + static_cast<double>(stage)) + number);
+      times.of_stage[stage][Phase::kForward].push_back(
+          call * call * (1.0 + static_cast<double>(stage)) + number);
       times.of_stage[stage][Phase::kBackward].push_back(20.0 / call);
     }
   }
@@ -66,7 +68,8 @@ TEST_CASE("static mode tries five orders, no two alike, and keeps the fastest") 
     CHECK(kept.prepared.study.schedule.rows == tried[static_cast<std::size_t>(best)]);
     // Its program is that of the order, not of the first one.
     CHECK((kept.digest == orders.plan.digest) == (best == 0));
-    CHECK(kept.digest == plan_with_order(orders.plan, tried[static_cast<std::size_t>(best)], "").digest);
+    CHECK(kept.digest ==
+          plan_with_order(orders.plan, tried[static_cast<std::size_t>(best)], "").digest);
   }
 }
 
@@ -77,7 +80,8 @@ TEST_CASE("static mode stops where measured durations give no other order") {
   fastest_order(orders.plan, [&](const TrainingPlan&, int) {
     ++trials;
     ActionTimes times(4);
-    for (auto& of_stage : times.of_stage) of_stage = {{Phase::kForward, {1, 1}}, {Phase::kBackward, {2, 2}}};
+    for (auto& of_stage : times.of_stage)
+      of_stage = {{Phase::kForward, {1, 1}}, {Phase::kBackward, {2, 2}}};
     return OrderTrial{1, times};
   });
   // The first, for the profile's durations, and the one for these, which may be the same.
@@ -92,7 +96,8 @@ TEST_CASE("orders are tried where the study leaves them to trials") {
   std::string list;
   for (std::size_t at = 0, end; (end = rows.find('\n', at)) != std::string::npos; at = end + 1)
     list += (list.empty() ? "\"" : ", \"") + rows.substr(at, end - at) + "\"";
-  CHECK_FALSE(tries_orders(Orders("{method: opportunistic, mode: static, rows: [" + list + "]}").plan.prepared.study));
+  CHECK_FALSE(tries_orders(
+      Orders("{method: opportunistic, mode: static, rows: [" + list + "]}").plan.prepared.study));
 }
 
 TEST_CASE("a trial read from its text is the same to the last bit") {
