@@ -17,7 +17,7 @@
 #include "engine/base/cut_middle.h"
 #include "engine/base/format.h"
 #include "engine/base/readable.h"
-#include "engine/compile.h"
+#include "engine/config/compile_study.h"
 #include "engine/config/study_writer.h"
 #include "engine/memory/memory.h"
 #include "engine/program/program_outline.h"

@@ -9,7 +9,7 @@
 #include "cli/interrupt.h"
 #include "cli/run_points.h"
 #include "engine/base/error.h"
-#include "engine/compile.h"
+#include "engine/config/compile_study.h"
 
 namespace trainyard {
 

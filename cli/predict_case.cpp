@@ -7,7 +7,7 @@
 
 #include "cli/simulate_command.h"
 #include "engine/base/error.h"
-#include "engine/compile.h"
+#include "engine/config/compile_study.h"
 #include "engine/config/study_origin.h"
 #include "engine/memory/memory.h"
 #include "engine/validate/ingredients.h"

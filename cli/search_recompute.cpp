@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/base/format.h"
-#include "engine/compile.h"
+#include "engine/config/compile_study.h"
 #include "engine/config/quantity.h"
 #include "engine/config/study_origin.h"
 #include "engine/memory/memory.h"

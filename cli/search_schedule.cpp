@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "engine/compile.h"
+#include "engine/config/compile_study.h"
 #include "engine/config/study_origin.h"
 #include "engine/config/study_words.h"
 #include "engine/exec/action_times.h"

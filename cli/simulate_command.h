@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "cli/prepare.h"
-#include "engine/compile.h"
+#include "engine/config/compile_study.h"
 #include "engine/exec/costs.h"
 #include "engine/exec/executor.h"
 #include "engine/program/program_text.h"

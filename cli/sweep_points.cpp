@@ -10,8 +10,8 @@
 #include "cli/prepare.h"
 #include "cli/run_points.h"
 #include "cli/simulate_command.h"
-#include "engine/compile.h"
-#include "engine/config/microbatch_sizes.h"
+#include "engine/config/compile_study.h"
+#include "engine/plan/microbatch_sizes.h"
 #include "models/model.h"
 
 namespace trainyard {
@@ -108,7 +108,7 @@ class PointRunner {
     point.warnings = prepared_.study.warnings;
     PassLog log;
     const auto compiled =
-        compiler_.compile(prepared_.model, prepared_.study, prepared_.software, log);
+        compile(compiler_, prepared_.model, prepared_.study, prepared_.software, log);
     if (const auto* infeasible = std::get_if<Infeasible>(&compiled)) {
       return refuse(point, PointStatus::kNoProgram, infeasible->reason);
     }

@@ -13,7 +13,7 @@
 #include "cli/simulate_command.h"
 #include "cli/terminal.h"
 #include "engine/base/error.h"
-#include "engine/compile.h"
+#include "engine/config/compile_study.h"
 #include "engine/config/study_words.h"
 #include "engine/program/program_text.h"
 #include "engine/program/verify.h"

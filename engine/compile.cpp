@@ -6,14 +6,13 @@
 #include <optional>
 #include <utility>
 
-#include "engine/config/microbatch_sizes.h"
-#include "engine/config/study_origin.h"
 #include "engine/graph/differentiate.h"
 #include "engine/graph/half_order.h"
 #include "engine/graph/select_kernels.h"
 #include "engine/graph/split_backward.h"
 #include "engine/graph/split_batch.h"
 #include "engine/partition/stage_partition.h"
+#include "engine/plan/microbatch_sizes.h"
 #include "engine/program/buffer_transfers.h"
 #include "engine/program/host_waits.h"
 #include "engine/program/instantiate.h"
@@ -70,10 +69,10 @@ struct TrainingInputs {
   friend bool operator==(const TrainingInputs&, const TrainingInputs&) = default;
 };
 
-TrainingInputs training_inputs(const Study& study, const std::vector<StageForm>& forms) {
-  const ParallelConfig& parallel = study.parallel;
-  const TrainingConfig& training = study.training;
-  return {study.model,
+TrainingInputs training_inputs(const Plan& plan, const std::vector<StageForm>& forms) {
+  const ParallelConfig& parallel = plan.parallel;
+  const TrainingConfig& training = plan.training;
+  return {plan.model,
           microbatch_sizes(training),
           training.dropout,
           training.precision,
@@ -83,14 +82,14 @@ TrainingInputs training_inputs(const Study& study, const std::vector<StageForm>&
           parallel.sequence_parallel,
           parallel.scatter_gather,
           parallel.tensor_overlap,
-          kept_shares(study.recompute, study.schedule.method == "scp", recomputing_stages(forms)),
+          kept_shares(plan.recompute, plan.schedule.method == "scp", recomputing_stages(forms)),
           turning_stage(forms),
           any_splits(forms),
-          study.partition,
-          study.recompute,
-          study.offload,
-          study.offload.activations ? stages_at_once(forms) : std::vector<bool>{},
-          study.framework};
+          plan.partition,
+          plan.recompute,
+          plan.offload,
+          plan.offload.activations ? stages_at_once(forms) : std::vector<bool>{},
+          plan.framework};
 }
 
 /// All that the segments depend on, beside the training graph. What they are made of sees no more
@@ -106,22 +105,19 @@ struct SegmentInputs {
   friend bool operator==(const SegmentInputs&, const SegmentInputs&) = default;
 };
 
-SegmentInputs segment_inputs(const Study& study, std::vector<StageForm> forms,
+SegmentInputs segment_inputs(const ProgramInputs& in, std::vector<StageForm> forms,
                              std::vector<StagePair> pairs) {
-  SegmentInputs out{std::move(forms),
-                    std::move(pairs),
-                    study.parallel,
-                    study.training,
-                    study.offload.horizon,
-                    study.schedule.post_validation,
-                    pipeline_links(study.cluster, study.parallel)};
+  const Plan& plan = in.plan;
+  SegmentInputs out{std::move(forms), std::move(pairs),     plan.parallel,
+                    plan.training,    plan.offload.horizon, plan.schedule.post_validation,
+                    in.links};
   if (out.links.empty()) out.parallel.d2d_buffer = 0;
   for (StageForm& form : out.forms) form.at_once = false;  // the training graph has it
   // size_buckets() has the rest of it, unless each replica owns other parameters.
-  if (!owns_parameters(study.parallel)) out.parallel.data = std::min(study.parallel.data, 2);
+  if (!owns_parameters(plan.parallel)) out.parallel.data = std::min(plan.parallel.data, 2);
   out.parallel.placement = ParallelConfig{}.placement;
   out.training.global_batch = 0;
-  out.training.microbatches = microbatch_sizes(study.training);
+  out.training.microbatches = microbatch_sizes(plan.training);
   return out;
 }
 
@@ -196,42 +192,26 @@ std::variant<TrainingGraph, Infeasible> make_training_graph(const Graph& model,
   return training;
 }
 
-std::variant<PipelineSchedule, Infeasible> schedule_of(const Study& study, PassLog& log) {
+std::variant<PipelineSchedule, Infeasible> schedule_of(const Plan& plan, PassLog& log) {
   // Lists of calls are explicit, so their length is what a Program costs.
   constexpr std::int64_t kMostActions = std::int64_t{1} << 23U;
-  const ParallelConfig& parallel = study.parallel;
+  const ParallelConfig& parallel = plan.parallel;
   const std::int64_t num_stages = std::int64_t{parallel.pipeline} * parallel.virtual_stages;
-  const std::int64_t actions = 2 * num_stages * study.num_microbatches();
+  const std::int64_t actions = 2 * num_stages * plan.num_microbatches();
   if (actions > kMostActions) {
     return Infeasible{std::to_string(num_stages) + " stages x " +
-                      std::to_string(study.num_microbatches()) + " microbatches are " +
+                      std::to_string(plan.num_microbatches()) + " microbatches are " +
                       std::to_string(actions) + " actions a step; this version compiles up to " +
                       std::to_string(kMostActions)};
   }
   return run_pass("schedule", log, [&]() -> std::variant<PipelineSchedule, Infeasible> {
-    if (!study.schedule.rows.empty())
-      return parse_schedule_csv(study.schedule.rows, study.schedule.method);
+    if (!plan.schedule.rows.empty())
+      return parse_schedule_csv(plan.schedule.rows, plan.schedule.method);
     ScheduleSettings settings;
-    settings.microbatch_group = study.schedule.microbatch_group;
-    return schedule_by_name(study.schedule.method, parallel.pipeline, parallel.virtual_stages,
-                            static_cast<int>(study.num_microbatches()), false, settings);
+    settings.microbatch_group = plan.schedule.microbatch_group;
+    return schedule_by_name(plan.schedule.method, parallel.pipeline, parallel.virtual_stages,
+                            static_cast<int>(plan.num_microbatches()), false, settings);
   });
-}
-
-/// Messages between hosts of one node take as long as its memory makes them.
-void require_host_memory(const Study& study, const Program& program) {
-  if (study.cluster.host.memory > 0) return;
-  const std::vector<PipelineLink> links = pipeline_links(study.cluster, study.parallel);
-  const auto pair = by_host_in_node(program, links);
-  if (!pair) return;
-  const bool full = link_between(links, pair->first, pair->second).obstacle.empty();
-  fail_at(study, "parallel.d2d_buffer",
-          "pipeline ranks " + std::to_string(pair->first) + " and " + std::to_string(pair->second) +
-              " send by the host within a node" +
-              std::string(full ? " where the buffer is full" : "") +
-              ", whose memory bandwidth is not said; write cluster.host: {memory: 100 GB/s}, of "
-              "one socket" +
-              std::string(full ? ", or a larger buffer" : ""));
 }
 
 }  // namespace
@@ -249,7 +229,7 @@ struct Compiler::Kept {
   ProgramVerifier verifier;
   bool verified = false;  // a Program with these segments has been
 
-  std::optional<Infeasible> make(const Graph& model, const Study& study,
+  std::optional<Infeasible> make(const Graph& model, const ProgramInputs& in,
                                  const SoftwareProfile& software, PassLog& log);
   void make_segments(const SegmentInputs& in, const SoftwareProfile& software, PassLog& log);
   void verify(PassLog& log);
@@ -306,43 +286,44 @@ void Compiler::Kept::verify(PassLog& log) {
   verified = true;
 }
 
-std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Study& study,
+std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const ProgramInputs& in,
                                                const SoftwareProfile& software, PassLog& log) {
-  auto schedule = schedule_of(study, log);
+  const Plan& plan = in.plan;
+  auto schedule = schedule_of(plan, log);
   if (auto* reason = std::get_if<Infeasible>(&schedule)) return *reason;
   log.schedule = std::move(std::get<PipelineSchedule>(schedule));
 
   std::vector<StageForm> forms = stage_forms(log.schedule);
-  if (TrainingInputs in = trainyard::training_inputs(study, forms); training_inputs != in) {
+  if (TrainingInputs wanted = trainyard::training_inputs(plan, forms); training_inputs != wanted) {
     training_inputs.reset();
     segment_inputs.reset();
     training.clear();
-    for (std::size_t size = 0; size < in.sizes.size(); ++size) {
+    for (std::size_t size = 0; size < wanted.sizes.size(); ++size) {
       auto made =
-          make_training_graph(size == 0 ? model : model.smaller[size - 1], in, software, log);
+          make_training_graph(size == 0 ? model : model.smaller[size - 1], wanted, software, log);
       if (auto* reason = std::get_if<Infeasible>(&made)) return *reason;
       training.push_back(std::move(std::get<TrainingGraph>(made)));
     }
-    training_inputs = std::move(in);
+    training_inputs = std::move(wanted);
   }
   log.kept = training_inputs->kept;
-  if (study.recompute.method >= RecomputeConfig::Method::kStageAware)
-    log.units = num_units(training.front(), study.recompute.unit);
+  if (plan.recompute.method >= RecomputeConfig::Method::kStageAware)
+    log.units = num_units(training.front(), plan.recompute.unit);
   log.first_layer = std::get<std::vector<std::int64_t>>(
-      layer_ranges(model.num_layers, training.front().num_stages, study.partition));
+      layer_ranges(model.num_layers, training.front().num_stages, plan.partition));
 
-  if (const SegmentInputs in = trainyard::segment_inputs(
-          study, std::move(forms), stage_pairs(log.schedule, size_of_microbatches(study.training)));
-      segment_inputs != in) {
+  if (const SegmentInputs wanted = trainyard::segment_inputs(
+          in, std::move(forms), stage_pairs(log.schedule, size_of_microbatches(plan.training)));
+      segment_inputs != wanted) {
     segment_inputs.reset();
-    make_segments(in, software, log);
-    segment_inputs = in;
+    make_segments(wanted, software, log);
+    segment_inputs = wanted;
   }
   Program& program = draft.program;
-  program.mesh.size[index(Axis::kDp)] = study.parallel.data;
-  program.placement = make_placement(program.mesh, study.parallel.placement);
-  size_buckets(draft.plan, study.parallel, program);
-  draft.size_of = size_of_microbatches(study.training);
+  program.mesh.size[index(Axis::kDp)] = plan.parallel.data;
+  program.placement = make_placement(program.mesh, plan.parallel.placement);
+  size_buckets(draft.plan, plan.parallel, program);
+  draft.size_of = size_of_microbatches(plan.training);
   const auto lowered =
       run_pass("lower", log, [&] { return lower(draft, step, log.schedule, software); });
   if (const auto* reason = std::get_if<Infeasible>(&lowered)) return *reason;
@@ -353,17 +334,16 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Study& 
 Compiler::Compiler() : kept_(std::make_unique<Kept>()) {}
 Compiler::~Compiler() = default;
 
-std::variant<const Program*, Infeasible> Compiler::compile(const Graph& model, const Study& study,
+std::variant<const Program*, Infeasible> Compiler::compile(const Graph& model,
+                                                           const ProgramInputs& in,
                                                            const SoftwareProfile& software,
                                                            PassLog& log) {
-  ProgramInputs inputs = program_inputs(study);
-  if (kept_->program_inputs != inputs) {
+  if (kept_->program_inputs != in) {
     kept_->program_inputs.reset();
-    kept_->infeasible = kept_->make(model, study, software, log);
-    kept_->program_inputs = std::move(inputs);
+    kept_->infeasible = kept_->make(model, in, software, log);
+    kept_->program_inputs = in;
   }
   if (kept_->infeasible) return *kept_->infeasible;
-  require_host_memory(study, kept_->draft.program);
   return &kept_->draft.program;
 }
 
@@ -375,16 +355,10 @@ Program Compiler::take() {
   return program;
 }
 
-ProgramInputs program_inputs(const Study& study) {
-  return {study.model,     study.parallel,  study.training,
-          study.partition, study.schedule,  study.recompute,
-          study.offload,   study.framework, pipeline_links(study.cluster, study.parallel)};
-}
-
-std::variant<Program, Infeasible> compile(const Graph& model, const Study& study,
+std::variant<Program, Infeasible> compile(const Graph& model, const ProgramInputs& in,
                                           const SoftwareProfile& software, PassLog& log) {
   Compiler compiler;
-  auto compiled = compiler.compile(model, study, software, log);
+  auto compiled = compiler.compile(model, in, software, log);
   if (auto* reason = std::get_if<Infeasible>(&compiled)) return std::move(*reason);
   return compiler.take();
 }

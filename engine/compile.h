@@ -1,4 +1,4 @@
-// Graph + study + software profile -> Program: the passes, in order, each timed and then verified.
+// Graph + plan + software profile -> Program: the passes, in order, each timed and then verified.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 
 #include "engine/base/error.h"
 #include "engine/base/units.h"
-#include "engine/config/study.h"
 #include "engine/cost/software_profile.h"
 #include "engine/graph/graph.h"
+#include "engine/plan/plan.h"
 #include "engine/program/program.h"
 #include "engine/program/shared_segments.h"
 #include "engine/program/transfer_routes.h"
@@ -32,31 +32,24 @@ struct PassLog {
   PipelineSchedule schedule;
 };
 
-/// All that compile() and the graph and the software profile that it is given depend on in a study.
-/// Two studies with equal inputs have the same Program, whatever their clusters.
+/// All that a Program depends on beside the graph and the software profile, which the model and the
+/// framework of the plan decide. Plans with equal inputs have the same Program, whatever their
+/// clusters.
 struct ProgramInputs {
-  ModelConfig model;
-  ParallelConfig parallel;
-  TrainingConfig training;
-  PartitionConfig partition;
-  ScheduleConfig schedule;
-  RecomputeConfig recompute;
-  OffloadConfig offload;
-  FrameworkConfig framework;
+  Plan plan;
   std::vector<PipelineLink>
       links;  // with parallel.d2d_buffer: all that a Program knows of its cluster
   friend bool operator==(const ProgramInputs&, const ProgramInputs&) = default;
 };
-ProgramInputs program_inputs(const Study& study);
 
-/// Compiles one training step. Reads the study only, never the machine; nothing in it costs
-/// O(ranks x ops): the Program holds one list per pipeline rank, whatever the other degrees.
-/// Infeasible: the plan cannot be built, with the reason. A Program that fails verification is a
-/// bug of ours and aborts with what is wrong.
-std::variant<Program, Infeasible> compile(const Graph& model, const Study& study,
+/// Compiles one training step. `model`: the graph of in.plan.model. Nothing in it costs O(ranks x
+/// ops): the Program holds one list per pipeline rank, whatever the other degrees. Infeasible: the
+/// plan cannot be built, with the reason. A Program that fails verification is a bug of ours and
+/// aborts with what is wrong.
+std::variant<Program, Infeasible> compile(const Graph& model, const ProgramInputs& in,
                                           const SoftwareProfile& software, PassLog& log);
 
-/// Compiles one study after another. A pass whose inputs are those of the study before is not run
+/// Compiles one plan after another. A pass whose inputs are those of the plan before is not run
 /// again:
 ///
 ///   training graph   model, kernels, tensor degree, number of stages, recompute
@@ -72,7 +65,7 @@ class Compiler {
 
   /// As trainyard::compile(). The Program lives here until the next call. `log` has the passes of
   /// this call.
-  std::variant<const Program*, Infeasible> compile(const Graph& model, const Study& study,
+  std::variant<const Program*, Infeasible> compile(const Graph& model, const ProgramInputs& in,
                                                    const SoftwareProfile& software, PassLog& log);
 
   /// Of the Program of the last call.

@@ -5,8 +5,8 @@
 #include <iterator>
 
 #include "engine/base/error.h"
-#include "engine/config/study_limits.h"
 #include "engine/config/user_text.h"
+#include "engine/plan/plan_limits.h"
 #include "models/hugging_face_keys.h"
 #include "models/json_object.h"
 #include "models/model.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/config/model_config.h"
+#include "engine/plan/model_config.h"
 
 namespace trainyard {
 

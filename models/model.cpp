@@ -4,7 +4,7 @@
 
 #include "engine/base/error.h"
 #include "engine/config/quantity.h"
-#include "engine/config/study_limits.h"
+#include "engine/plan/plan_limits.h"
 #include "models/families.h"
 
 namespace trainyard {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "engine/base/dtype.h"
-#include "engine/config/model_config.h"
 #include "engine/graph/graph.h"
+#include "engine/plan/model_config.h"
 
 namespace trainyard {
 

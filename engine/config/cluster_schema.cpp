@@ -6,8 +6,8 @@
 
 #include "engine/config/profile_reader.h"
 #include "engine/config/read_link.h"
-#include "engine/config/study_limits.h"
 #include "engine/config/study_words.h"
+#include "engine/plan/plan_limits.h"
 
 namespace trainyard::schema {
 

@@ -10,11 +10,11 @@
 #include "engine/config/read_device.h"
 #include "engine/config/read_fabric.h"
 #include "engine/config/read_link.h"
-#include "engine/config/study_limits.h"
 #include "engine/config/study_origin.h"
 #include "engine/config/study_parts.h"
 #include "engine/config/study_words.h"
 #include "engine/config/user_text.h"
+#include "engine/plan/plan_limits.h"
 
 namespace trainyard {
 

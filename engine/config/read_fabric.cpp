@@ -5,10 +5,10 @@
 #include <optional>
 #include <string>
 
-#include "engine/config/study_limits.h"
 #include "engine/config/study_origin.h"
 #include "engine/config/study_words.h"
 #include "engine/config/user_text.h"
+#include "engine/plan/plan_limits.h"
 
 namespace trainyard {
 

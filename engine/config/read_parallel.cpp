@@ -2,11 +2,11 @@
 // refused here; whether they fit the model and the cluster is study_checks.cpp's business.
 #include <string>
 
-#include "engine/config/study_limits.h"
 #include "engine/config/study_origin.h"
 #include "engine/config/study_parts.h"
 #include "engine/config/study_words.h"
 #include "engine/config/user_text.h"
+#include "engine/plan/plan_limits.h"
 
 namespace trainyard {
 

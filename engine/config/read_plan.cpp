@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <string>
 
-#include "engine/config/study_limits.h"
 #include "engine/config/study_origin.h"
 #include "engine/config/study_parts.h"
 #include "engine/config/study_words.h"
 #include "engine/config/user_text.h"
+#include "engine/plan/plan_limits.h"
 #include "engine/schedule/schedule_csv.h"
 
 namespace trainyard {

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "engine/config/quantity.h"
-#include "engine/config/study_limits.h"
 #include "engine/config/study_origin.h"
 #include "engine/config/study_parts.h"
 #include "engine/config/study_words.h"
 #include "engine/config/user_text.h"
+#include "engine/plan/plan_limits.h"
 
 namespace trainyard {
 

@@ -1,22 +1,18 @@
-// A study: everything one YAML file says, as plain structs with the defaults visible here.
+// A study: everything one YAML file says, as plain structs. Its plan (plan.h) is what a Program is
+// compiled from.
 //
 // The reader (study_reader.h) fills every field and remembers where each value came from, so that
 // study.resolved.yaml can say it and a cross-field check can point at the line.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "engine/base/dtype.h"
 #include "engine/base/error.h"
-#include "engine/base/units.h"
 #include "engine/cluster/cluster.h"
-#include "engine/config/model_config.h"
+#include "engine/plan/plan.h"
 
 namespace trainyard {
 
@@ -26,123 +22,6 @@ struct Origin {
   Kind kind = Kind::kDefault;
   SourcePos pos;     // kStudy, kPreset, kFile: the line
   std::string note;  // kDefault, kDerived: the rule; kSet: the option as typed
-};
-
-struct ZeroConfig {
-  int stage = 0;  // 0..3; this version runs 0 and 1
-  enum class By : std::uint8_t { kShard, kParameter } by = By::kShard;
-  friend bool operator==(const ZeroConfig&, const ZeroConfig&) = default;
-};
-
-struct ParallelConfig {
-  int tensor = 1;
-  int pipeline = 1;
-  int data = 1;            // default: devices / (tensor x pipeline x context)
-  int virtual_stages = 1;  // stages per pipeline rank; zb-v, dualpipe-v: 2
-  int context = 1;
-  int expert = 1;
-  bool sequence_parallel = false;
-  ZeroConfig zero;
-  std::string placement = "DPT";  // letters D P C E T, rightmost fastest, missing ones left of T
-  bool scatter_gather = true;     // pipeline sends are split over the tensor group
-  std::string tensor_method = "megatron";
-  std::string tensor_overlap = "none";
-  Bytes d2d_buffer =
-      0;  // of a rank, for pipeline transfers between devices (program/transfer_routes.h); 0: none
-  std::int64_t num_ranks() const { return std::int64_t{tensor} * pipeline * data * context; }
-  friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
-};
-
-enum class FlashAttention : std::uint8_t { kOff, kOn, kAuto };
-enum class KernelSet : std::uint8_t { kCpu, kCuda };
-enum class Optimizer : std::uint8_t { kAdamW, kSgd };
-
-struct LearningRate {
-  double peak = 3e-4;
-  std::string schedule = "constant";  // constant | cosine
-  std::int64_t warmup = 0;            // steps
-  friend bool operator==(const LearningRate&, const LearningRate&) = default;
-};
-
-struct TrainingConfig {
-  std::int64_t global_batch = 0;  // sequences per optimizer step
-  std::int64_t microbatch =
-      1;  // sequences per microbatch and data-parallel replica; of unequal ones the largest
-  std::vector<std::int64_t> microbatches =
-      {};  // of each, where the study lists them (microbatch_sizes.h); else empty
-  DType precision = DType::kBf16;
-  Optimizer optimizer = Optimizer::kAdamW;
-  FlashAttention flash_attention = FlashAttention::kAuto;
-  DType grad_dtype = DType::kFp32;  // accumulation and reduction; framework profiles may say other
-  double clip_norm = 1.0;           // 0: off
-  std::int64_t bucket_elements = 40'000'000;  // gradients reduced together
-  double dropout = 0.0;                       // default 0.1 for gpt, bert, t5; 0 for llama
-  KernelSet kernels = KernelSet::kCuda;
-  std::int64_t steps = 100;
-  LearningRate lr;
-  std::array<double, 2> betas = {0.9, 0.95};
-  double eps = 1e-8;
-  double weight_decay = 0.1;
-  std::int64_t seed = 1;
-  std::string loss_scale = "dynamic";  // fp16 only; or a number
-  double timeout_s = 300;
-  bool cpu_offload = false;  // this version refuses true
-  bool compiled = false;     // without effect in this version, as async_tp
-  bool async_tp = false;
-  friend bool operator==(const TrainingConfig&, const TrainingConfig&) = default;
-};
-
-struct PartitionConfig {
-  std::string method = "uniform";  // uniform, or stage cuts in `cuts`
-  bool ends = false;               // embedding and head count as layers
-  bool uneven = false;             // ceil(L / stages) layers each, the rest on the last
-  std::vector<std::int64_t> cuts;  // first layer of stage 1, 2, ...; empty unless given
-  friend bool operator==(const PartitionConfig&, const PartitionConfig&) = default;
-};
-
-struct ScheduleConfig {
-  std::string method = "1f1b";  // kScheduleWords, or file
-  int microbatch_group = 0;     // of interleaved; 0: about one microbatch per rank
-  std::string file;             // the CSV of method file
-  std::string
-      rows;  // what it holds: schedule/schedule_csv.h; of kSearchedScheduleWords what was found
-  int memory_limit = 0;         // zb-1p, zb-2p: microbatches in flight on a rank; 0: ranks, 2 ranks
-  int active_microbatches = 0;  // opportunistic: in the pipeline; 0: ranks + 2
-  std::string mode =
-      "dynamic";  // of searched ones; static: `train` times several orders and keeps the fastest
-  bool post_validation =
-      false;  // the norm of all ranks is looked at after the update (program/post_validation.h)
-  friend bool operator==(const ScheduleConfig&, const ScheduleConfig&) = default;
-};
-
-struct RecomputeConfig {
-  enum class Method : std::uint8_t {
-    kNone,
-    kSelective,
-    kFull,
-    kStageAware,
-    kGroup
-  } method = Method::kNone;
-  std::optional<double>
-      first;  // stage-aware: share of its layers that stage 0 keeps; nullopt: auto, not chosen yet
-  /// What is recomputed from its own input, and counted by `first`: a layer, or each of its
-  /// sublayers (attention, cross-attention, MLP), as Merak's subgraphs are.
-  enum class Unit : std::uint8_t { kLayer, kSublayer } unit = Unit::kLayer;
-  int group = 1;  // of kGroup: layers checkpointed as one, at most (recompute/checkpoint_groups.h)
-  friend bool operator==(const RecomputeConfig&, const RecomputeConfig&) = default;
-};
-
-/// What recomputation keeps waits in the host's memory (recompute/offload.h).
-struct OffloadConfig {
-  bool activations = false;
-  int horizon = 4;  // layers before the one that reads it, a copy back is issued
-  friend bool operator==(const OffloadConfig&, const OffloadConfig&) = default;
-};
-
-struct FrameworkConfig {
-  std::string name = "trainyard";
-  std::string version;  // chosen by the rule of the contract unless said
-  friend bool operator==(const FrameworkConfig&, const FrameworkConfig&) = default;
 };
 
 struct DataConfig {
@@ -156,28 +35,15 @@ struct CheckpointConfig {
   std::int64_t keep = 2;
 };
 
-struct Study {
+struct Study : Plan {
   std::string file;
-  ModelConfig model;
   Cluster cluster;
-  ParallelConfig parallel;
-  TrainingConfig training;
-  PartitionConfig partition;
-  ScheduleConfig schedule;
-  RecomputeConfig recompute;
-  OffloadConfig offload;
-  FrameworkConfig framework;
   DataConfig data;
   CheckpointConfig checkpoint;
   std::string fidelity = "fluid";  // analytic | fluid | step
 
   std::vector<std::string> warnings;
   std::map<std::string, Origin> origins;  // by key path, e.g. "parallel.pipeline"
-  std::int64_t num_microbatches() const {
-    if (!training.microbatches.empty())
-      return static_cast<std::int64_t>(training.microbatches.size());
-    return training.global_batch / (training.microbatch * parallel.data);
-  }
 };
 
 }  // namespace trainyard

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "engine/config/microbatch_sizes.h"
-#include "engine/config/study_limits.h"
 #include "engine/config/study_origin.h"
 #include "engine/config/study_parts.h"
 #include "engine/config/user_text.h"
+#include "engine/plan/microbatch_sizes.h"
+#include "engine/plan/plan_limits.h"
 
 namespace trainyard {
 

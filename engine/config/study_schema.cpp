@@ -6,8 +6,8 @@
 
 #include "engine/config/cluster_schema.h"
 #include "engine/config/schema_words.h"
-#include "engine/config/study_limits.h"
 #include "engine/config/study_words.h"
+#include "engine/plan/plan_limits.h"
 
 namespace trainyard {
 

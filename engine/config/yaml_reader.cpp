@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "engine/config/quantity.h"
-#include "engine/config/study_limits.h"
 #include "engine/config/user_text.h"
 #include "engine/config/yaml_tree.h"
+#include "engine/plan/plan_limits.h"
 
 namespace trainyard {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/config/study.h"
 #include "engine/graph/graph.h"
+#include "engine/plan/plan.h"
 
 namespace trainyard {
 

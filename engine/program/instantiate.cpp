@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/config/microbatch_sizes.h"
 #include "engine/graph/tensor_storage.h"
+#include "engine/plan/microbatch_sizes.h"
 #include "engine/program/last_uses.h"
 #include "engine/program/storage_touches.h"
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/config/study.h"
 #include "engine/graph/differentiate.h"
+#include "engine/plan/plan.h"
 #include "engine/program/parameter_buckets.h"
 #include "engine/program/program.h"
 #include "engine/program/transfer_routes.h"

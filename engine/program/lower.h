@@ -15,8 +15,8 @@
 // is received before it, what either sends leaves behind it.
 #pragma once
 
-#include "engine/config/study.h"
 #include "engine/cost/software_profile.h"
+#include "engine/plan/plan.h"
 #include "engine/program/instantiate.h"
 #include "engine/program/step_segments.h"
 #include "engine/schedule/pipeline_schedule.h"

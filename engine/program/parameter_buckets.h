@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/config/study.h"
 #include "engine/cost/software_profile.h"
 #include "engine/graph/differentiate.h"
+#include "engine/plan/plan.h"
 #include "engine/program/program.h"
 #include "engine/schedule/stage_form.h"
 

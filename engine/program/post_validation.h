@@ -22,7 +22,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/config/study.h"
+#include "engine/plan/plan.h"
 #include "engine/program/instantiate.h"
 #include "engine/program/planned_calls.h"
 #include "engine/program/step_segments.h"

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/config/study_limits.h"
+#include "engine/plan/plan_limits.h"
 #include "engine/program/pair_members.h"
 #include "engine/program/parse_ops.h"
 #include "engine/program/program_text.h"

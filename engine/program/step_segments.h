@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/config/study.h"
 #include "engine/cost/software_profile.h"
+#include "engine/plan/plan.h"
 #include "engine/program/instantiate.h"
 
 namespace trainyard {

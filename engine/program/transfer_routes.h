@@ -26,7 +26,7 @@
 
 #include "engine/base/units.h"
 #include "engine/cluster/cluster.h"
-#include "engine/config/study.h"
+#include "engine/plan/plan.h"
 #include "engine/program/program.h"
 
 namespace trainyard {

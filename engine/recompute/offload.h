@@ -12,8 +12,8 @@
 
 #include <vector>
 
-#include "engine/config/study.h"
 #include "engine/graph/differentiate.h"
+#include "engine/plan/plan.h"
 
 namespace trainyard {
 

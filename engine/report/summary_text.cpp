@@ -6,7 +6,7 @@
 #include "engine/base/format.h"
 #include "engine/base/plain_text.h"
 #include "engine/base/readable.h"
-#include "engine/config/microbatch_sizes.h"
+#include "engine/plan/microbatch_sizes.h"
 #include "engine/report/summary.h"
 
 namespace trainyard {

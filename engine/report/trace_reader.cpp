@@ -11,7 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/base/mapped_file.h"
 #include "engine/config/json_file.h"
-#include "engine/config/study_limits.h"
+#include "engine/plan/plan_limits.h"
 #include "engine/report/name_table.h"
 #include "engine/report/trace_json.h"
 #include "engine/report/trace_words.h"

@@ -8,7 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/base/mapped_file.h"
 #include "engine/config/json_fields.h"
-#include "engine/config/study_limits.h"
+#include "engine/plan/plan_limits.h"
 #include "engine/program/no_ops.h"
 #include "engine/program/program_text.h"
 #include "engine/validate/error_stats.h"

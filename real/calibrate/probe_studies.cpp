@@ -7,7 +7,7 @@
 
 #include "cli/data_root.h"
 #include "engine/base/error.h"
-#include "engine/compile.h"
+#include "engine/config/compile_study.h"
 
 namespace trainyard {
 

@@ -5,7 +5,7 @@
 
 #include "engine/base/error.h"
 #include "engine/config/json_fields.h"
-#include "engine/config/study_limits.h"
+#include "engine/plan/plan_limits.h"
 #include "real/checkpoint/host_file.h"
 
 namespace trainyard {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/config/model_config.h"
 #include "engine/graph/graph.h"
+#include "engine/plan/model_config.h"
 
 namespace trainyard {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "engine/config/model_config.h"
+#include "engine/plan/model_config.h"
 #include "real/checkpoint/piece.h"
 
 namespace trainyard {

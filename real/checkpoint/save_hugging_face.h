@@ -4,7 +4,7 @@
 #include <string>
 
 #include "engine/base/dtype.h"
-#include "engine/config/model_config.h"
+#include "engine/plan/model_config.h"
 #include "real/checkpoint/checkpoint.h"
 
 namespace trainyard {

@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-#include "engine/config/model_config.h"
+#include "engine/plan/model_config.h"
 
 namespace trainyard {
 

@@ -14,7 +14,7 @@
 #include "cli/this_cpu.h"
 #include "engine/base/error.h"
 #include "engine/base/format.h"
-#include "engine/compile.h"
+#include "engine/config/compile_study.h"
 #include "engine/config/profile_reader.h"
 #include "engine/config/study_words.h"
 #include "engine/config/study_writer.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/config/microbatch_sizes.h"
+#include "engine/plan/microbatch_sizes.h"
 #include "real/kernels/clip_factor.h"
 #include "real/parameters/initial_values.h"
 

@@ -8,7 +8,7 @@
 #include "cli/files.h"
 #include "cli/written_by.h"
 #include "engine/base/error.h"
-#include "engine/compile.h"
+#include "engine/config/compile_study.h"
 #include "engine/config/study_origin.h"
 #include "engine/config/study_writer.h"
 #include "engine/program/program_text.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/compile.h"
+#include "engine/config/compile_study.h"
 #include "engine/config/study_writer.h"
 #include "engine/memory/memory.h"
 #include "engine/recompute/stage_aware.h"

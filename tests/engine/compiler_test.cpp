@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/compile.h"
+#include "engine/config/compile_study.h"
 #include "engine/exec/costs.h"
 #include "engine/program/program_text.h"
 #include "engine/program/verify.h"
@@ -97,7 +97,7 @@ TEST_CASE(
     CAPTURE(step.sets);
     const Prepared prepared = prepare_text(kBase, step.sets);
     PassLog log, own_log;
-    const auto made = compiler.compile(prepared.model, prepared.study, prepared.software, log);
+    const auto made = compile(compiler, prepared.model, prepared.study, prepared.software, log);
     const Program& program = *std::get<const Program*>(made);
     const Program expected =
         std::get<Program>(compile(prepared.model, prepared.study, prepared.software, own_log));
@@ -126,7 +126,7 @@ TEST_CASE("a Compiler goes on behind a plan that has no Program") {
   Prepared bad = good;
   bad.study.parallel.tensor = 3;
   const auto program = [&](const Prepared& prepared) {
-    return compiler.compile(prepared.model, prepared.study, prepared.software, log);
+    return compile(compiler, prepared.model, prepared.study, prepared.software, log);
   };
   const std::string text = to_text(*std::get<const Program*>(program(good)));
   for (int again = 0; again < 2; ++again) {

@@ -1,7 +1,7 @@
 // GPT: published parameter counts, Megatron's FLOP formula, and one layer read line by line.
 #include <catch2/catch.hpp>
 
-#include "engine/config/model_config.h"
+#include "engine/plan/model_config.h"
 #include "models/model.h"
 #include "models/presets.h"
 #include "tests/models/graph_text.h"

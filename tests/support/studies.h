@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/prepare.h"
-#include "engine/compile.h"
+#include "engine/config/compile_study.h"
 #include "engine/graph/differentiate.h"
 #include "engine/partition/stage_partition.h"
 #include "engine/schedule/stage_form.h"

@@ -1,5 +1,5 @@
 // Microbatches of unequal size: each takes the time and the memory of its own sequences.
-#include "engine/config/microbatch_sizes.h"
+#include "engine/plan/microbatch_sizes.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "engine/config/microbatch_sizes.h"
+#include "engine/plan/microbatch_sizes.h"
 
 #include <algorithm>
 #include <functional>

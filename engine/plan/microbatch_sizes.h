@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/config/study.h"
+#include "engine/plan/plan.h"
 
 namespace trainyard {
 

@@ -1,4 +1,4 @@
-#include "engine/config/model_config.h"
+#include "engine/plan/model_config.h"
 
 namespace trainyard {
 
