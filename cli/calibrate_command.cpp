@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "cli/command_line.h"
+#include "cli/commands.h"
 #include "cli/data_root.h"
 #include "cli/files.h"
 #include "cli/fit_profiles.h"

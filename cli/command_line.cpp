@@ -12,9 +12,9 @@
 #include <filesystem>
 #include <functional>
 #include <new>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/real_options.h"
 #include "cli/terminal.h"
@@ -26,39 +26,19 @@ namespace trainyard {
 
 namespace {
 
-int fail(int exit, const std::string& message, const std::string& where, bool json) {
-  say(message);
-  if (json) {
-    const nlohmann::ordered_json error = {
-        {"error", {{"exit", exit}, {"message", message}, {"where", where}}}};
-    std::printf("%s\n",
-                error.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
-    std::fflush(stdout);
-  }
-  return exit;
-}
-
-}  // namespace
-
-int report_infeasible(const StudyOptions& options, const std::string& reason) {
-  return fail(kCannotRun, options.study + ": the plan cannot run: " + reason, options.study,
-              options.json);
-}
-
-namespace {
-
 int guarded(const StudyOptions& options, const std::function<int()>& command) {
   try {
     return command();
   } catch (const ConfigError& error) {
-    return fail(kWrongInput, error.what(), to_string(error.where()), options.json);
+    return report_error(kWrongInput, error.what(), to_string(error.where()), options.json);
   } catch (const BackendError& error) {
-    return fail(kBackendFailed, error.what(), "", options.json);
+    return report_error(kBackendFailed, error.what(), "", options.json);
   } catch (const std::bad_alloc&) {
-    return fail(kBackendFailed, "out of memory on this machine while answering " + options.study,
-                "", options.json);
+    return report_error(kBackendFailed,
+                        "out of memory on this machine while answering " + options.study, "",
+                        options.json);
   } catch (const std::exception& error) {
-    return fail(kBackendFailed, error.what(), "", options.json);
+    return report_error(kBackendFailed, error.what(), "", options.json);
   }
 }
 
@@ -74,7 +54,7 @@ int run_real(const char* const* argv) {
   const std::string real = (self.parent_path() / "trainyard-real").string();
   limit_spinning();
   execv(real.c_str(), const_cast<char* const*>(argv));
-  return fail(
+  return report_error(
       kBackendFailed,
       real + ": " + std::strerror(errno) +
           "; ./trainyard train, emulate and calibrate --device install LibTorch and build it",
@@ -319,31 +299,21 @@ int run_words(int argc, const char* const* argv) {
   if (!known) {
     std::string names;
     for (const CLI::App* command : commands) names += command->get_name() + ", ";
-    return fail(kWrongInput,
-                "no command is called " + quoted(argv[1]) + "; there are " + names + "and test", "",
-                json);
+    return report_error(
+        kWrongInput,
+        "no command is called " + quoted(argv[1]) + "; there are " + names + "and test", "", json);
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {  // --help, --version
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    return fail(kWrongInput, error.what(), "", json);
+    return report_error(kWrongInput, error.what(), "", json);
   }
   return exit;
 }
 
 }  // namespace
-
-int with_answer_out(int exit) {
-  try {
-    finish_answer();
-    return exit;
-  } catch (const BackendError& error) {
-    return exit == kDone || exit == kCannotRun ? fail(kBackendFailed, error.what(), "", false)
-                                               : exit;
-  }
-}
 
 int run_command_line(int argc, const char* const* argv) {
   std::vector<const char*> words = without_help(argc, argv);

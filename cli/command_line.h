@@ -1,96 +1,9 @@
-// Parses the command line, runs the command, prints what went wrong, and answers the exit code:
-// 0 done, 2 the input is wrong, 3 a backend failed, 4 the plan cannot run; 130 and 143 by SIGINT
-// and SIGTERM.
+// Parses the command line, runs the command, prints what went wrong, and answers the exit code
+// (exit_code.h).
 #pragma once
-
-#include <chrono>
-#include <cstdint>
-#include <string>
-#include <vector>
 
 namespace trainyard {
 
 int run_command_line(int argc, const char* const* argv);
-
-inline constexpr int kDone = 0;
-inline constexpr int kWrongInput = 2;
-inline constexpr int kBackendFailed = 3;
-inline constexpr int kCannotRun = 4;
-inline constexpr int kNeedsReal =
-    75;  // to the launcher alone: trainyard-real has to be there to answer this
-
-/// Exits 0 and 4 are answers, which must have reached their reader: `exit`, or 3 after a message.
-int with_answer_out(int exit);
-
-/// What the commands that take a study share.
-struct StudyOptions {
-  std::string study;
-  std::vector<std::string> sets;
-  std::string fidelity;  // "": as the study says
-  std::string out;       // "": write no files
-  bool overwrite = false;
-  bool json = false;
-  bool no_fold = false;
-  std::vector<std::int64_t> trace_ranks;
-  bool no_reuse = false;
-  bool full = false;                            // of compile: all lines of every list
-  int jobs = 0;                                 // processes; 0: one per core
-  std::chrono::steady_clock::time_point begin;  // of the process
-};
-
-/// Says why a plan cannot run, on stderr and with --json on stdout. Returns kCannotRun.
-int report_infeasible(const StudyOptions& options, const std::string& reason);
-
-int run_simulate(const StudyOptions& options);
-int run_compile(const StudyOptions& options);
-int run_sweep(const StudyOptions& options);
-int run_list(const std::string& what);
-int run_report(const std::string& folder);  // of a run
-
-struct ValidateOptions {
-  std::string cases;  // a YAML list of published runs
-  std::string run;    // --run: folder of a training run, instead of cases
-  std::vector<std::string> sets;
-  std::vector<std::string> selections;  // which cases: select_cases()
-  std::string fidelity;                 // "": analytic, unless a case says another
-  std::string out;
-  bool overwrite = false;
-  int jobs = 0;  // processes; 0: one per core
-  bool json = false;
-};
-int run_validate(const ValidateOptions& options);
-int run_validate_run(const ValidateOptions& options);
-
-struct CalibrateOptions {
-  std::string fit;                   // a YAML list of published runs
-  std::vector<std::string> tables;   // --nccl-tests: of timed messages
-  std::vector<std::string> kernels;  // --kernels: of timed products
-  std::string like, type = "bf16";   // of --kernels
-  std::vector<std::string>
-      selections;         // which cases; empty: kFitSelections; of --kernels: device=NAME
-  std::string leave_out;  // a family of sources
-  bool leave_one_out = false;
-  std::string out;
-  bool overwrite = false;
-  int jobs = 0;
-  bool json = false;
-};
-int run_calibrate(const CalibrateOptions& options);
-
-struct SolveOptions {
-  std::string problem;  // a YAML file
-  bool json = false;
-  bool help = false;
-  std::string topic;  // of --help: a problem's name, or ""
-};
-int run_solve(const SolveOptions& options);
-
-struct ExportOptions {
-  std::string run;  // folder of a training run
-  std::string out;
-  bool overwrite = false;
-  std::string precision = "fp32";  // of the weights in the file
-};
-int run_export(const ExportOptions& options);
 
 }  // namespace trainyard

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/command_line.h"
+#include "cli/commands.h"
 #include "cli/output_folder.h"
 #include "cli/prepare.h"
 #include "cli/terminal.h"

@@ -2,7 +2,7 @@
 // loads.
 #include <filesystem>
 
-#include "cli/command_line.h"
+#include "cli/commands.h"
 #include "cli/output_folder.h"
 #include "cli/prepare.h"
 #include "cli/terminal.h"

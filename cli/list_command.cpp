@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/command_line.h"
+#include "cli/commands.h"
 #include "cli/data_root.h"
 #include "engine/base/error.h"
 #include "engine/config/cluster_preset.h"

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "cli/command_line.h"
+#include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/terminal.h"
 #include "engine/base/error.h"

@@ -1,7 +1,7 @@
 // `trainyard solve`: one algorithm on a problem written by hand.
 #include <nlohmann/json.hpp>
 
-#include "cli/command_line.h"
+#include "cli/commands.h"
 #include "cli/terminal.h"
 #include "engine/solve/solve.h"
 

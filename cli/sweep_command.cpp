@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <optional>
 
-#include "cli/command_line.h"
+#include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/output_folder.h"
 #include "cli/sweep_points.h"

@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
+#include "cli/exit_code.h"
 #include "engine/base/error.h"
 #include "engine/base/plain_text.h"
 
@@ -42,6 +44,30 @@ void print_warnings(const std::vector<std::string>& warnings) {
 
 void say(std::string_view message) {
   std::fprintf(stderr, "trainyard: %s\n", plain_lines(message).c_str());
+}
+
+void print_error(int exit, const std::string& message, const std::string& where) {
+  const nlohmann::ordered_json error = {
+      {"error", {{"exit", exit}, {"message", message}, {"where", where}}}};
+  std::printf("%s\n", error.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  std::fflush(stdout);
+}
+
+int report_error(int exit, const std::string& message, const std::string& where, bool json) {
+  say(message);
+  if (json) print_error(exit, message, where);
+  return exit;
+}
+
+int with_answer_out(int exit) {
+  try {
+    finish_answer();
+    return exit;
+  } catch (const BackendError& error) {
+    return exit == kDone || exit == kCannotRun
+               ? report_error(kBackendFailed, error.what(), "", false)
+               : exit;
+  }
 }
 
 }  // namespace trainyard

@@ -17,6 +17,16 @@ void print_text(std::string_view text);
 /// not get there.
 void finish_answer();
 
+/// An object {error: {exit, message, where}} on stdout.
+void print_error(int exit, const std::string& message, const std::string& where);
+
+/// Says what went wrong, on stderr and with `json` as print_error() on stdout. Returns `exit`.
+int report_error(int exit, const std::string& message, const std::string& where, bool json);
+
+/// finish_answer() behind a command that ended with `exit`. Exits 0 and 4 are answers, which must
+/// have reached their reader: `exit`, or 3 after a message.
+int with_answer_out(int exit);
+
 /// "warning: ..." on stderr, one line each.
 void print_warnings(const std::vector<std::string>& warnings);
 

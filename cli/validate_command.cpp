@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "cli/command_line.h"
+#include "cli/commands.h"
 #include "cli/data_root.h"
 #include "cli/output_folder.h"
 #include "cli/run_points.h"

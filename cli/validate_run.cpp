@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "cli/command_line.h"
+#include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/output_folder.h"
 #include "cli/prepare.h"

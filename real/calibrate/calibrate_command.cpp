@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "cli/command_line.h"
+#include "cli/exit_code.h"
 #include "cli/files.h"
 #include "cli/interrupt.h"
 #include "cli/output_folder.h"

@@ -1,6 +1,6 @@
 #include "real/launch/failure.h"
 
-#include "cli/command_line.h"
+#include "cli/exit_code.h"
 #include "engine/base/error.h"
 #include "real/torch.h"
 

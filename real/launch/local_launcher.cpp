@@ -15,7 +15,7 @@
 #include <thread>
 #include <utility>
 
-#include "cli/command_line.h"
+#include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/terminal.h"
 #include "engine/base/error.h"

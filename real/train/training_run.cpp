@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "cli/command_line.h"
+#include "cli/exit_code.h"
 #include "cli/files.h"
 #include "cli/report_command.h"
 #include "engine/base/error.h"

@@ -1,12 +1,11 @@
 // What every command has in common: help, version, exit codes, an answer that reaches its reader or
 // is none, and names that a terminal shows without obeying.
-#include "cli/command_line.h"
-
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "cli/commands.h"
 #include "tests/support/child_process.h"
 #include "tests/support/scratch_folder.h"
 

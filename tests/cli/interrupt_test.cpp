@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "cli/command_line.h"
 #include "tests/support/child_process.h"
 #include "tests/support/scratch_folder.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/command_line.h"
+#include "cli/commands.h"
 #include "cli/folder_lock.h"
 #include "cli/written_by.h"
 #include "tests/support/child_process.h"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/command_line.h"
+#include "cli/commands.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/simulated.h"
 

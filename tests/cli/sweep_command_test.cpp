@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/command_line.h"
+#include "cli/commands.h"
 #include "cli/simulate_command.h"
 #include "cli/sweep_points.h"
 #include "engine/program/program_text.h"

@@ -1,0 +1,12 @@
+#include "cli/commands.h"
+
+#include "cli/terminal.h"
+
+namespace trainyard {
+
+int report_infeasible(const StudyOptions& options, const std::string& reason) {
+  return report_error(kCannotRun, options.study + ": the plan cannot run: " + reason, options.study,
+                      options.json);
+}
+
+}  // namespace trainyard
