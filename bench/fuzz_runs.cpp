@@ -5,16 +5,16 @@
 #include <memory>
 #include <utility>
 
-#include "cli/files.h"
+#include "calibrate/validate/run_comparison.h"
 #include "engine/base/error.h"
-#include "engine/config/study_writer.h"
 #include "engine/exec/costs.h"
 #include "engine/program/program_text.h"
 #include "engine/program/verify.h"
-#include "engine/report/report.h"
-#include "engine/report/sweep_reader.h"
-#include "engine/report/trace_json.h"
-#include "engine/validate/run_comparison.h"
+#include "report/report.h"
+#include "report/sweep_reader.h"
+#include "report/trace_json.h"
+#include "study/study_writer.h"
+#include "system/files.h"
 #include "tests/support/example_program.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/simulated.h"

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/prepare.h"
-#include "cli/simulate_command.h"
-#include "engine/report/summary.h"
+#include "app/prepare.h"
+#include "app/simulate_command.h"
+#include "report/summary.h"
 
 using namespace trainyard;
 

@@ -14,13 +14,13 @@
 #include <new>
 #include <string_view>
 
-#include "cli/commands.h"
-#include "cli/interrupt.h"
-#include "cli/real_options.h"
-#include "cli/terminal.h"
-#include "cli/waiting_threads.h"
+#include "app/commands.h"
+#include "app/real_options.h"
 #include "engine/base/error.h"
-#include "engine/config/user_text.h"
+#include "engine/base/user_text.h"
+#include "system/interrupt.h"
+#include "system/terminal.h"
+#include "system/waiting_threads.h"
 
 namespace trainyard {
 

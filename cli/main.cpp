@@ -2,7 +2,7 @@
 #include <malloc.h>
 
 #include "cli/command_line.h"
-#include "cli/interrupt.h"
+#include "system/interrupt.h"
 
 int main(int argc, char** argv) {
   trainyard::end_on_signals();

@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "engine/base/error.h"
-#include "engine/config/user_text.h"
+#include "engine/base/user_text.h"
 #include "engine/plan/plan_limits.h"
 #include "models/hugging_face_keys.h"
 #include "models/json_object.h"

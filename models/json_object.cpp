@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "engine/config/quantity.h"
+#include "engine/base/quantity.h"
 
 namespace trainyard {
 

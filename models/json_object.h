@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/config/json_fields.h"
+#include "engine/base/json_fields.h"
 
 namespace trainyard {
 

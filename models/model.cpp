@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
-#include "engine/config/quantity.h"
+#include "engine/base/quantity.h"
 #include "engine/plan/plan_limits.h"
 #include "models/families.h"
 

@@ -10,8 +10,8 @@
 
 #include "engine/cluster/cluster.h"
 #include "engine/cost/hardware_profile.h"
-#include "engine/cost/kernel_work.h"
 #include "engine/cost/software_profile.h"
+#include "engine/graph/kernel_work.h"
 
 namespace trainyard {
 

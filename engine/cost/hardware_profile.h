@@ -1,5 +1,5 @@
 // What a device can do: peaks, memory, and the curves of its kernels, each with its source.
-// One YAML file per device under calibrate/profiles/; engine/config/profile_reader.h reads it.
+// One YAML file per device under calibrate/profiles/; study/profile_reader.h reads it.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@
 #include "engine/base/dtype.h"
 #include "engine/base/provenance.h"
 #include "engine/base/units.h"
-#include "engine/cost/kernel_form.h"
 #include "engine/cost/op_curves.h"
+#include "engine/graph/kernel_form.h"
 
 namespace trainyard {
 

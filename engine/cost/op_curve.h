@@ -19,7 +19,7 @@
 
 #include "engine/base/linear_solve.h"
 #include "engine/base/units.h"
-#include "engine/cost/kernel_work.h"
+#include "engine/graph/kernel_work.h"
 
 namespace trainyard {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "engine/cost/kernel_work.h"
+#include "engine/graph/kernel_work.h"
 #include "engine/graph/op_table.h"
 #include "engine/program/program.h"
 

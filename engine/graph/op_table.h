@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <span>
 
-#include "engine/cost/kernel_work.h"
 #include "engine/graph/graph.h"
+#include "engine/graph/kernel_work.h"
 
 namespace trainyard {
 

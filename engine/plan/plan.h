@@ -36,7 +36,7 @@ struct ParallelConfig {
   std::string tensor_method = "megatron";
   std::string tensor_overlap = "none";
   Bytes d2d_buffer =
-      0;  // of a rank, for pipeline transfers between devices (program/transfer_routes.h); 0: none
+      0;  // of a rank, for pipeline transfers between devices (passes/transfer_routes.h); 0: none
   std::int64_t num_ranks() const { return std::int64_t{tensor} * pipeline * data * context; }
   friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
 };
@@ -99,7 +99,7 @@ struct ScheduleConfig {
   std::string mode =
       "dynamic";  // of searched ones; static: `train` times several orders and keeps the fastest
   bool post_validation =
-      false;  // the norm of all ranks is looked at after the update (program/post_validation.h)
+      false;  // the norm of all ranks is looked at after the update (passes/post_validation.h)
   friend bool operator==(const ScheduleConfig&, const ScheduleConfig&) = default;
 };
 
@@ -120,7 +120,7 @@ struct RecomputeConfig {
   friend bool operator==(const RecomputeConfig&, const RecomputeConfig&) = default;
 };
 
-/// What recomputation keeps waits in the host's memory (recompute/offload.h).
+/// What recomputation keeps waits in the host's memory (passes/offload.h).
 struct OffloadConfig {
   bool activations = false;
   int horizon = 4;  // layers before the one that reads it, a copy back is issued

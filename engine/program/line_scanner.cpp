@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
-#include "engine/config/user_text.h"
+#include "engine/base/user_text.h"
 
 namespace trainyard {
 

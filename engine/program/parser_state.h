@@ -10,7 +10,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "engine/config/user_text.h"
+#include "engine/base/user_text.h"
 #include "engine/graph/op_kind.h"
 #include "engine/program/line_scanner.h"
 #include "engine/program/program.h"

@@ -16,7 +16,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/graph/graph.h"
-#include "engine/mesh/axis.h"
+#include "engine/sharding/axis.h"
 #include "engine/sharding/sharding_spec.h"
 
 namespace trainyard {

@@ -1,7 +1,7 @@
 // Pipeline schedules: which stage computes which microbatch, and in what order on each rank.
 //
 // A schedule is a value, compute only, made by one short function. Sends, receives and buffer
-// lifetimes are added by the lowering pass (engine/program/lower.h), so that every schedule shares
+// lifetimes are added by the lowering pass (engine/passes/lower.h), so that every schedule shares
 // one notion of communication. The text form ("2F0": stage 2, forward, microbatch 0) is what logs,
 // error messages and golden tests show; parse_action() reads it back.
 #pragma once

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/mesh/axis.h"
+#include "engine/sharding/axis.h"
 
 namespace trainyard {
 

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "engine/base/error.h"
-#include "engine/config/json_fields.h"
+#include "engine/base/json_fields.h"
 #include "engine/plan/plan_limits.h"
 #include "real/checkpoint/host_file.h"
 

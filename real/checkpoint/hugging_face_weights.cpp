@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/json_fields.h"
 #include "engine/base/mapped_file.h"
-#include "engine/config/json_fields.h"
 #include "models/model.h"
 #include "real/checkpoint/convert.h"
 #include "real/checkpoint/host_file.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "engine/base/error.h"
-#include "engine/config/json_fields.h"
+#include "engine/base/json_fields.h"
 #include "real/checkpoint/piece.h"
 
 namespace trainyard {

@@ -1,7 +1,7 @@
 #include "real/checkpoint/training_state.h"
 
 #include "engine/base/error.h"
-#include "engine/config/json_fields.h"
+#include "engine/base/json_fields.h"
 
 namespace trainyard {
 

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "engine/base/error.h"
-#include "engine/config/study_origin.h"
 #include "real/data/choose.h"
+#include "study/study_origin.h"
 
 namespace trainyard {
 

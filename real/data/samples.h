@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/config/study.h"
+#include "study/study.h"
 
 namespace trainyard {
 

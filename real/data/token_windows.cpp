@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
-#include "engine/config/study_origin.h"
 #include "real/data/byte_tokens.h"
 #include "real/data/file_windows.h"
 #include "real/data/generated_text.h"
 #include "real/data/uniform_tokens.h"
+#include "study/study_origin.h"
 
 namespace trainyard {
 

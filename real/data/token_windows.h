@@ -12,7 +12,7 @@
 #include <span>
 #include <string>
 
-#include "engine/config/study.h"
+#include "study/study.h"
 
 namespace trainyard {
 

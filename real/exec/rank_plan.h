@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "engine/config/study.h"
 #include "engine/program/program.h"
 #include "real/exec/communicator.h"
 #include "real/exec/issue_order.h"
 #include "real/kernels/kernel.h"
 #include "real/parameters/parameter_layout.h"
 #include "real/parameters/rank_coordinates.h"
+#include "study/study.h"
 
 namespace trainyard {
 
@@ -69,7 +69,7 @@ class RankPlan {
     return loss_;
   }  // storage root of the accumulated loss; -1: on other ranks
   ValueId norm() const { return norm_; }  // of the squared gradient norm; -1: none is taken
-  /// Whether a step is validated in the next one (engine/program/post_validation.h).
+  /// Whether a step is validated in the next one (engine/passes/post_validation.h).
   bool validates_late() const { return norm_of_all_ >= 0; }
   /// [call]: whether it is one of that validation, or corrects what it finds.
   const std::vector<bool>& validation() const { return validation_; }

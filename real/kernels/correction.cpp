@@ -1,5 +1,5 @@
 // An update that was made before the norm of all ranks was known
-// (engine/program/post_validation.h): whether it is made, whether it was right, and what makes it
+// (engine/passes/post_validation.h): whether it is made, whether it was right, and what makes it
 // right. With m', v', p' as AdamW left them for the gradient g (unscaled, not clipped), c the
 // factor that clipping asks for, and u(m, v) AdamW's direction, corrected for bias:
 //

@@ -1,8 +1,8 @@
 #include "real/launch/failure.h"
 
-#include "cli/exit_code.h"
 #include "engine/base/error.h"
 #include "real/torch.h"
+#include "system/exit_code.h"
 
 namespace trainyard {
 

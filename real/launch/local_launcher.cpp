@@ -15,13 +15,13 @@
 #include <thread>
 #include <utility>
 
-#include "cli/exit_code.h"
-#include "cli/interrupt.h"
-#include "cli/terminal.h"
 #include "engine/base/error.h"
 #include "real/comm/rendezvous.h"
 #include "real/launch/beats.h"
 #include "real/launch/stop_agreement.h"
+#include "system/exit_code.h"
+#include "system/interrupt.h"
+#include "system/terminal.h"
 
 extern char** environ;
 

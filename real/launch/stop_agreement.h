@@ -15,8 +15,8 @@
 #include <string>
 #include <thread>
 
-#include "cli/interrupt.h"
 #include "real/comm/rendezvous.h"
+#include "system/interrupt.h"
 
 namespace trainyard {
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <fstream>
 
-#include "cli/files.h"
 #include "engine/base/error.h"
+#include "system/files.h"
 
 namespace trainyard {
 

@@ -6,13 +6,13 @@
 #include <optional>
 #include <string>
 
-#include "engine/config/study.h"
 #include "engine/graph/graph.h"
 #include "engine/program/program.h"
 #include "real/data/samples.h"
 #include "real/exec/rank_executor.h"
 #include "real/exec/rank_plan.h"
 #include "real/train/step_schedule.h"
+#include "study/study.h"
 
 namespace trainyard {
 
@@ -31,7 +31,7 @@ struct StepRun {
   bool is_void = false;  // it began with weights that have been corrected since: it is to run again
   std::vector<TraceRow> rows;  // if asked for
   /// Steps that are settled now. The one that has run, or, where steps are validated late
-  /// (engine/program/post_validation.h), the one before.
+  /// (engine/passes/post_validation.h), the one before.
   std::optional<StepReport> settled;
 };
 

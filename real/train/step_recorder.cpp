@@ -5,12 +5,12 @@
 #include <type_traits>
 #include <utility>
 
-#include "cli/files.h"
 #include "engine/base/error.h"
 #include "engine/exec/meetings.h"
-#include "engine/report/trace_json.h"
 #include "real/comm/clock_offset.h"
 #include "real/parameters/rank_coordinates.h"
+#include "report/trace_json.h"
+#include "system/files.h"
 
 namespace trainyard {
 

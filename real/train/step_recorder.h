@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "calibrate/validate/measured_run.h"
 #include "engine/exec/trace.h"
 #include "engine/program/program.h"
-#include "engine/validate/measured_run.h"
 #include "real/comm/rendezvous.h"
 
 namespace trainyard {

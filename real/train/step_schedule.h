@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "engine/config/study.h"
+#include "study/study.h"
 
 namespace trainyard {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/commands.h"
+#include "app/commands.h"
 #include "tests/support/child_process.h"
 #include "tests/support/scratch_folder.h"
 

@@ -5,12 +5,12 @@
 #include <variant>
 #include <vector>
 
-#include "cli/prepare.h"
-#include "cli/simulate_command.h"
-#include "engine/config/data_folder.h"
-#include "engine/config/study_words.h"
-#include "engine/config/study_writer.h"
-#include "engine/config/yaml_reader.h"
+#include "app/prepare.h"
+#include "app/simulate_command.h"
+#include "study/data_folder.h"
+#include "study/study_words.h"
+#include "study/study_writer.h"
+#include "study/yaml_reader.h"
 #include "tests/support/source_root.h"
 #include "tests/support/studies.h"
 

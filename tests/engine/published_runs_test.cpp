@@ -5,12 +5,12 @@
 #include <string>
 #include <variant>
 
-#include "cli/predict_case.h"
-#include "cli/prepare.h"
-#include "cli/simulate_command.h"
-#include "engine/config/memory_error.h"
-#include "engine/config/yaml_reader.h"
-#include "engine/validate/validation.h"
+#include "app/predict_case.h"
+#include "app/prepare.h"
+#include "app/simulate_command.h"
+#include "calibrate/validate/validation.h"
+#include "study/memory_error.h"
+#include "study/yaml_reader.h"
 #include "tests/support/source_root.h"
 
 namespace trainyard {

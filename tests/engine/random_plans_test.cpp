@@ -75,7 +75,7 @@ TEST_CASE("placement moves a random plan's ranks, not its Program") {
     const std::string yaml = random_study(seed);
     CAPTURE(seed, yaml);
     // With a buffer for transfers, which ranks share a node is part of the Program
-    // (program/transfer_routes.h).
+    // (passes/transfer_routes.h).
     if (yaml.find("d2d_buffer") != std::string::npos) continue;
     const Outcome one = run_study(yaml, {"parallel.placement=DPT"});
     const Outcome other = run_study(yaml, {"parallel.placement=TDP"});

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "cli/simulate_command.h"
+#include "app/simulate_command.h"
 #include "tests/support/source_root.h"
 
 namespace trainyard {

@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "engine/config/study_writer.h"
 #include "engine/program/program_text.h"
+#include "study/study_writer.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/studies.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/simulate_command.h"
+#include "app/simulate_command.h"
 
 namespace trainyard {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/simulate_command.h"
-#include "engine/report/timeline.h"
+#include "app/simulate_command.h"
+#include "report/timeline.h"
 
 namespace trainyard {
 

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "app/solve/solve.h"
 #include "engine/base/error.h"
-#include "engine/solve/solve.h"
 
 namespace trainyard {
 

@@ -4,11 +4,11 @@
 #include <utility>
 #include <variant>
 
-#include "engine/graph/select_kernels.h"
-#include "engine/graph/split_backward.h"
-#include "engine/recompute/recompute.h"
+#include "engine/passes/recompute.h"
+#include "engine/passes/select_kernels.h"
+#include "engine/passes/shard_megatron.h"
+#include "engine/passes/split_backward.h"
 #include "engine/schedule/schedule_names.h"
-#include "engine/sharding/shard_megatron.h"
 
 namespace trainyard {
 

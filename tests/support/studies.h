@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/prepare.h"
-#include "engine/config/compile_study.h"
-#include "engine/graph/differentiate.h"
+#include "app/prepare.h"
 #include "engine/partition/stage_partition.h"
+#include "engine/passes/differentiate.h"
 #include "engine/schedule/stage_form.h"
+#include "study/compile_study.h"
 
 namespace trainyard {
 

@@ -1,6 +1,6 @@
 // The shipped curves on the tables that they were fitted to (calibrate/measured), through the cost
 // functions of the product: a change of code or of a file that spoils a fit shows here. The bounds
-// are the targets of calibrate/README.md.
+// are the targets of calibrate/measure/README.md.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/config/cluster_preset.h"
-#include "engine/config/profile_reader.h"
 #include "engine/cost/collective_time.h"
 #include "engine/cost/transfer_time.h"
+#include "study/cluster_preset.h"
+#include "study/profile_reader.h"
 #include "tests/support/source_root.h"
 
 namespace trainyard {

@@ -4,9 +4,9 @@
 // kernel tables.
 #include <catch2/catch.hpp>
 
-#include "engine/config/cluster_preset.h"
-#include "engine/config/profile_reader.h"
 #include "engine/cost/collective_time.h"
+#include "study/cluster_preset.h"
+#include "study/profile_reader.h"
 #include "tests/support/source_root.h"
 
 namespace trainyard {

@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "cli/simulate_command.h"
-#include "engine/report/trace_json.h"
+#include "app/simulate_command.h"
+#include "report/trace_json.h"
 #include "tests/support/studies.h"
 #include "tests/support/timing.h"
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
-#include "cli/simulate_command.h"
+#include "app/simulate_command.h"
 #include "engine/exec/analytic_executor.h"
 #include "tests/support/studies.h"
 

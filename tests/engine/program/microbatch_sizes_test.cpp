@@ -10,7 +10,7 @@
 #include "engine/exec/costs.h"
 #include "engine/memory/memory.h"
 #include "engine/program/program_text.h"
-#include "engine/report/summary.h"
+#include "report/summary.h"
 #include "tests/support/studies.h"
 
 namespace trainyard {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/simulate_command.h"
+#include "app/simulate_command.h"
 #include "tests/support/studies.h"
 
 namespace trainyard {

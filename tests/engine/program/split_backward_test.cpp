@@ -1,6 +1,6 @@
 // Programs whose schedule splits the backward, turns in a V or recomputes early: what stands in
 // which segment, that nothing is left out or done twice, and how long values live.
-#include "engine/graph/split_backward.h"
+#include "engine/passes/split_backward.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/config/study.h"
 #include "real/data/samples.h"
+#include "study/study.h"
 
 namespace trainyard {
 

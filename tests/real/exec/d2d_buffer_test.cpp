@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/memory/memory.h"
-#include "engine/report/transfer_summary.h"
+#include "report/transfer_summary.h"
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
 

@@ -8,9 +8,9 @@
 #include <tuple>
 #include <vector>
 
-#include "cli/simulate_command.h"
+#include "app/simulate_command.h"
 #include "engine/program/no_ops.h"
-#include "engine/report/timeline.h"
+#include "report/timeline.h"
 #include "tests/real/loopback_run.h"
 
 namespace trainyard {

@@ -20,12 +20,12 @@
 #include "engine/memory/memory.h"
 #include "real/comm/gloo.h"
 #include "real/comm/rendezvous.h"
+#include "real/command/training_run.h"
 #include "real/exec/host_device.h"
 #include "real/exec/retained_memory.h"
 #include "real/kernels/workspace.h"
 #include "real/launch/rank_environment.h"
 #include "real/train/run_checkpoint.h"
-#include "real/train/training_run.h"
 
 namespace trainyard {
 

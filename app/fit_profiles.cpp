@@ -1,0 +1,346 @@
+#include "app/fit_profiles.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "app/fit_problem.h"
+#include "app/fit_progress.h"
+#include "app/select_cases.h"
+#include "calibrate/validate/robust_fit.h"
+#include "engine/base/error.h"
+#include "engine/base/user_text.h"
+#include "system/data_root.h"
+#include "system/files.h"
+#include "system/run_points.h"
+
+namespace trainyard {
+
+const std::vector<std::string> kFitSelections = {
+    "framework=megatron-lm,megatron-deepspeed,nemo", "training.precision=fp32,fp16,bf16",
+    "parallel.context=1,null", "schedule=1f1b,interleaved,null"};
+
+namespace {
+
+constexpr double kNoEffect =
+    1e-7;                       // |d residual / d ln(value)| of a row that does not depend on it
+constexpr int kRefitSteps = 8;  // without a family
+constexpr double kLeastGain = 1e-5;
+
+/// Standard deviation of ln(predicted / measured) where everything is known: equal runs at equal
+/// sites differ by up to 15 %, by 3.7 % in the median (calibrate/published/README.md).
+constexpr double kNoise = 0.07;
+
+/// The range of a parameter is what is believed without any run: 95 % of a normal distribution of
+/// its logarithm. A parameter that the runs say little about stays near its middle.
+std::vector<Prior> priors_of(const std::vector<Bounds>& bounds) {
+  std::vector<Prior> priors;
+  for (const Bounds& range : bounds) {
+    priors.push_back({(range.low + range.high) / 2, kNoise / ((range.high - range.low) / 4)});
+  }
+  return priors;
+}
+
+/// Statistics of residuals of one kind for which `take` holds.
+template <typename Take>
+ErrorStats stats_of(const FitProblem& problem, const std::vector<double>& residuals, bool memory,
+                    const Take& take) {
+  std::vector<NamedError> errors;
+  for (std::size_t r = 0; r < residuals.size(); ++r) {
+    if (problem.list()[r].memory != memory || !take(r)) continue;
+    errors.push_back(
+        {problem.rows()[problem.list()[r].row].id, 100 * (std::exp(residuals[r]) - 1)});
+  }
+  return error_stats(errors);
+}
+
+std::vector<std::string> families_of(const std::vector<FitRow>& rows) {
+  std::vector<std::string> out;
+  for (const FitRow& row : rows) {
+    if (std::find(out.begin(), out.end(), row.family) == out.end()) out.push_back(row.family);
+  }
+  return out;
+}
+
+bool depends(const Matrix& jacobian, std::size_t residual, std::size_t parameter) {
+  return std::abs(jacobian[residual][parameter]) > kNoEffect;
+}
+
+/// Which rows and families a parameter rests on.
+void describe(const FitProblem& problem, const Matrix& jacobian, std::size_t p,
+              FittedParameter& out) {
+  std::vector<std::pair<std::string, double>> weights;
+  for (std::size_t r = 0; r < jacobian.size(); ++r) {
+    if (!depends(jacobian, r, p)) continue;
+    ++out.rows;
+    const std::string& family = problem.family_of(r);
+    auto at = std::find_if(weights.begin(), weights.end(),
+                           [&](const auto& w) { return w.first == family; });
+    if (at == weights.end()) at = weights.insert(at, {family, 0});
+    at->second += jacobian[r][p] * jacobian[r][p];
+  }
+  out.families = weights.size();
+  if (weights.empty() || (weights.size() > 1 && !out.parameter.range.one_source)) return;
+  out.only_family =
+      std::max_element(weights.begin(), weights.end(), [](const auto& a, const auto& b) {
+        return a.second < b.second;
+      })->first;
+}
+
+std::vector<ProfileFit::File> written_profiles(const std::vector<FreeParameter>& parameters,
+                                               const std::vector<double>& values) {
+  std::vector<ProfileFit::File> files;
+  for (const FreeParameter& parameter : parameters) {
+    for (const ParameterPlace& place : parameter.places) {
+      const std::string name = place.profile + ".yaml";
+      if (std::any_of(files.begin(), files.end(),
+                      [&](const auto& file) { return file.name == name; }))
+        continue;
+      files.push_back(
+          {name, with_values(read_file(place.path), place.profile, parameters, values)});
+    }
+  }
+  return files;
+}
+
+/// The rows that count, and in `fit` how many do not.
+std::vector<FitRow> scored_rows(const Predictor& predictor, ProfileFit& fit) {
+  const std::vector<Prediction> first = predictor.first();
+  std::vector<FitRow> rows;
+  fit.num_cases = first.size();
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const CaseFacts& facts = predictor.cases()[i].facts;
+    if (!first[i].skipped.empty()) {
+      ++fit.skipped;
+    } else if (!facts.suspect.empty()) {
+      ++fit.suspect;
+    } else {
+      SoftwareProfile named;
+      named.name = first[i].framework;
+      named.version = first[i].framework_version;
+      rows.push_back({i, profile_key(named), facts.family, facts.id, facts.iteration_time,
+                      facts.peak_memory_gib});
+    }
+  }
+  if (rows.empty())
+    throw ConfigError("none of the selected cases can be predicted and is not suspect");
+  return rows;
+}
+
+/// What `fit_profiles` works with once the shared optimum is known.
+struct Optimum {
+  LogValues logs;                 // of the values as written
+  std::vector<double> residuals;  // of all rows, left-out ones too
+  Matrix jacobian;
+};
+
+/// Rows of `family` alone, or of all others.
+std::vector<FitRow> rows_of(const FitProblem& problem, const std::string& family, bool its_own) {
+  std::vector<FitRow> rows;
+  for (const FitRow& row : problem.rows()) {
+    if ((row.family == family) == its_own) rows.push_back(row);
+  }
+  return rows;
+}
+
+/// The parameters that fit all families but one: from the common optimum, with its Jacobian (and
+/// what Broyden's updates make of it), a few steps. Those that rest on this family alone stay.
+LogValues refitted_without(const std::string& family, const Predictor& predictor,
+                           const FitProblem& problem, const Optimum& optimum,
+                           std::vector<Bounds> bounds,
+                           const std::vector<FittedParameter>& parameters) {
+  const FitProblem others(predictor, rows_of(problem, family, false));
+  if (others.rows().empty()) return optimum.logs;
+  Matrix jacobian;
+  for (std::size_t r = 0; r < problem.list().size(); ++r) {
+    if (problem.family_of(r) != family) jacobian.push_back(optimum.jacobian[r]);
+  }
+  const std::vector<Prior> priors = priors_of(bounds);
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    if (parameters[p].only_family == family) bounds[p] = {optimum.logs[p], optimum.logs[p]};
+  }
+  FitOptions options;
+  options.max_iterations = kRefitSteps;
+  options.least_gain = kLeastGain;
+  options.priors = priors;
+  return robust_fit(
+             optimum.logs, bounds, [&](const LogValues& logs) { return others.residuals(logs); },
+             [&](const LogValues&, const std::vector<double>&) { return jacobian; }, options)
+      .parameters;
+}
+
+/// Predicts `family` with the parameters `logs`, and notes its errors. A row that depends on a
+/// parameter that rests on this family alone does not count.
+void hold_out(const Predictor& predictor, const FitProblem& problem, const Optimum& optimum,
+              const LogValues& logs, const std::vector<FittedParameter>& parameters,
+              FittedFamily& family, std::vector<double>& held_out, std::vector<bool>& counted) {
+  const FitProblem own(predictor, rows_of(problem, family.family, true));
+  const std::vector<double> residuals = own.residuals(logs);
+  std::vector<bool> own_counted(residuals.size(), true);
+  std::size_t k = 0;
+  for (std::size_t r = 0; r < problem.list().size(); ++r) {
+    if (problem.family_of(r) != family.family) continue;
+    bool counts = true;
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      if (parameters[p].only_family != family.family) continue;
+      counts = counts && !depends(optimum.jacobian, r, p);
+    }
+    // Both lists have times first, then memory, each in the order of the rows.
+    own_counted[k] = counts;
+    held_out[r] = residuals[k++];
+    counted[r] = counts;
+    if (!counts && !problem.list()[r].memory) ++family.own_rows;
+  }
+  const auto take = [&](std::size_t r) { return own_counted[r]; };
+  family.held_out = stats_of(own, residuals, false, take);
+  family.memory_held_out = stats_of(own, residuals, true, take);
+}
+
+/// The values that the files will hold, of a fit's result; says which parameters are at a bound.
+std::vector<double> take_values(const FitResult& result,
+                                const std::vector<FreeParameter>& parameters,
+                                const std::vector<Bounds>& bounds, ProfileFit& fit) {
+  std::vector<double> values;
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const bool moved = result.parameters[p] != std::log(parameters[p].value);
+    FittedParameter& one = fit.parameters.emplace_back();
+    one.parameter = parameters[p];
+    one.value = moved ? rounded_value(std::exp(result.parameters[p])) : parameters[p].value;
+    one.at_bound =
+        moved && (result.parameters[p] <= bounds[p].low || result.parameters[p] >= bounds[p].high);
+    values.push_back(one.value);
+  }
+  return values;
+}
+
+std::vector<Bounds> bounds_of(const std::vector<FreeParameter>& parameters) {
+  std::vector<Bounds> bounds;
+  for (const FreeParameter& parameter : parameters) {
+    bounds.push_back({std::log(parameter.range.low), std::log(parameter.range.high)});
+  }
+  return bounds;
+}
+
+/// What fit_profiles() does, with what it has so far in `fit` and `best` where a signal ends it.
+void fit_all(Predictor& predictor, const FitProfilesOptions& options, ProfileFit& fit,
+             std::optional<FitResult>& best) {
+  FitProgress progress(FitProgress::to_stderr());
+  predictor.show_with(progress.state());
+  const std::vector<FreeParameter>& parameters = predictor.parameters();
+  if (parameters.empty())
+    throw ConfigError("no software profile has an entry of kind fitted: there is nothing to fit");
+
+  const FitProblem all(predictor, scored_rows(predictor, fit));
+  std::vector<FitRow> fitted_rows = all.rows();
+  if (!options.leave_out.empty()) {
+    std::erase_if(fitted_rows, [&](const FitRow& row) { return row.family == options.leave_out; });
+    if (fitted_rows.size() == all.rows().size()) {
+      std::vector<std::string> known;
+      for (const std::string& family : families_of(all.rows())) known.push_back(quoted(family));
+      throw ConfigError("--leave-out: no row is of the family " + quoted(options.leave_out) +
+                        "; there are " + join_words(known));
+    }
+    if (fitted_rows.empty())
+      throw ConfigError("--leave-out: every row is of this family; none is left to fit to");
+  }
+  const FitProblem problem(predictor, fitted_rows);
+
+  LogValues start;
+  for (const FreeParameter& parameter : parameters) start.push_back(std::log(parameter.value));
+  const std::vector<Bounds> bounds = bounds_of(parameters);
+  const auto any = [](std::size_t) { return true; };
+  const std::vector<double> before = problem.residuals(start);
+  fit.before = stats_of(problem, before, false, any);
+  fit.memory_before = stats_of(problem, before, true, any);
+  FitOptions how;
+  how.least_gain = kLeastGain;
+  how.priors = priors_of(bounds);
+  how.progress = [&](int iteration, double loss) {
+    progress.iteration(iteration, how.max_iterations, loss);
+  };
+  how.improved = [&](const FitResult& there) {
+    best = there;
+    fit.iterations = there.iterations;
+    fit.after = stats_of(problem, there.residuals, false, any);
+    fit.memory_after = stats_of(problem, there.residuals, true, any);
+  };
+  const FitResult result = robust_fit(
+      start, bounds, [&](const LogValues& logs) { return problem.residuals(logs); },
+      [&](const LogValues& logs, const std::vector<double>& there) {
+        return problem.jacobian(logs, there, bounds);
+      },
+      how);
+  fit.iterations = result.iterations;
+
+  // From here on with the values that the files will hold.
+  const std::vector<double> values = take_values(result, parameters, bounds, fit);
+  Optimum optimum;
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    optimum.logs.push_back(std::log(values[p]));
+    describe(problem, result.jacobian, p, fit.parameters[p]);
+  }
+  fit.files = written_profiles(parameters, values);
+  optimum.residuals = all.residuals(optimum.logs);
+  const auto fitted_to = [&](std::size_t r) { return all.family_of(r) != options.leave_out; };
+  fit.after = stats_of(all, optimum.residuals, false, fitted_to);
+  fit.memory_after = stats_of(all, optimum.residuals, true, fitted_to);
+
+  for (const std::string& name : families_of(all.rows())) {
+    FittedFamily& family = fit.families.emplace_back();
+    family.family = name;
+    const auto own = [&](std::size_t r) { return all.family_of(r) == name; };
+    family.in_sample = stats_of(all, optimum.residuals, false, own);
+    family.memory = stats_of(all, optimum.residuals, true, own);
+  }
+  if (!options.leave_one_out && options.leave_out.empty()) return;
+
+  std::vector<double> held_out(all.list().size(), 0);
+  std::vector<bool> counted(all.list().size(), false);
+  optimum.jacobian = result.jacobian;
+  if (!options.leave_one_out) {
+    // What no other row determines still has the value that the profile gave it.
+    optimum.jacobian = all.jacobian(optimum.logs, optimum.residuals, bounds);
+    for (FittedParameter& parameter : fit.parameters) {
+      if (parameter.rows == 0) parameter.only_family = options.leave_out;
+    }
+  }
+  const std::size_t rounds = options.leave_one_out ? fit.families.size() : 1;
+  std::size_t round = 0;
+  for (FittedFamily& family : fit.families) {
+    if (!options.leave_one_out && family.family != options.leave_out) continue;
+    progress.leaving_out(round++, rounds, family.family);
+    const LogValues logs = options.leave_one_out ? refitted_without(family.family, predictor, all,
+                                                                    optimum, bounds, fit.parameters)
+                                                 : optimum.logs;
+    hold_out(predictor, all, optimum, logs, fit.parameters, family, held_out, counted);
+  }
+  progress.leaving_out(round, rounds, "");
+  const auto held = [&](std::size_t r) { return counted[r]; };
+  fit.held_out = stats_of(all, held_out, false, held);
+  fit.memory_held_out = stats_of(all, held_out, true, held);
+}
+
+}  // namespace
+
+ProfileFit fit_profiles(const std::string& path, const FitProfilesOptions& options) {
+  Predictor predictor(
+      select_cases(read_cases(path),
+                   options.selections.empty() ? kFitSelections : options.selections),
+      free_parameters(data_root()), options.predict, options.jobs);
+  ProfileFit fit;
+  std::optional<FitResult> best;
+  try {
+    fit_all(predictor, options, fit, best);
+  } catch (const Interrupted& by) {
+    if (!best) throw;
+    fit.signal = by.signal;
+    if (fit.parameters.empty()) {
+      const auto& parameters = predictor.parameters();
+      fit.files =
+          written_profiles(parameters, take_values(*best, parameters, bounds_of(parameters), fit));
+    }
+  }
+  return fit;
+}
+
+}  // namespace trainyard

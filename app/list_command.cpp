@@ -1,0 +1,146 @@
+// `trainyard list`: what names mean, one line each.
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/commands.h"
+#include "engine/base/error.h"
+#include "engine/schedule/schedule_names.h"
+#include "models/presets.h"
+#include "study/cluster_preset.h"
+#include "study/profile_reader.h"
+#include "study/study_words.h"
+#include "system/data_root.h"
+
+namespace trainyard {
+
+namespace {
+
+using List = std::vector<NamedDescription>;
+
+List models() {
+  List list;
+  for (const ModelPreset& preset : model_presets())
+    list.push_back({preset.name, preset.description});
+  return list;
+}
+
+/// Files of a folder that only say `same_as`.
+void add_aliases(const std::string& folder, List& list) {
+  for (const std::string& name : yaml_names(folder)) {
+    const auto file = find_yaml(folder, name);
+    if (file && file->name != name) list.push_back({name, "the same as " + file->name});
+  }
+  std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+}
+
+/// What each cluster is, and who says so.
+List clusters() {
+  List list = list_clusters(data_root());
+  for (auto& entry : list) {
+    const auto file = find_yaml(data_root() + "/topologies", entry.name);
+    entry.description += " [" + file->root.at("source").as_string() + "]";
+  }
+  add_aliases(data_root() + "/topologies", list);
+  return list;
+}
+
+/// What each device is, and what kind of source its figures have.
+List profiles() {
+  List list = list_profiles(data_root());
+  for (auto& entry : list) {
+    const HardwareProfile profile = *find_hardware_profile(data_root(), entry.name);
+    entry.description +=
+        " [peaks: " + profile.peak_provenance.kind +
+        ", memory bandwidth: " + profile.bandwidth_provenance.kind +
+        ", products: " + profile.matmul.provenance.kind +
+        ", attention: " + profile.flash_attention.provenance.kind +
+        ", memory-bound kernels: " + profile.memory_bound.at("default").provenance.kind + "]";
+  }
+  add_aliases(data_root() + "/calibrate/profiles", list);
+  return list;
+}
+
+const std::vector<std::pair<std::string, std::function<List()>>>& topics() {
+  static const std::vector<std::pair<std::string, std::function<List()>>> kTopics = {
+      {"models", models},
+      {"clusters", clusters},
+      {"profiles", profiles},
+      {"links", [] { return list_links(data_root()); }},
+      {"frameworks", [] { return list_frameworks(data_root()); }},
+      {"schedules",
+       [] {
+         List list;
+         for (const ScheduleName& schedule : schedule_names()) {
+           list.push_back({std::string(schedule.name), std::string(schedule.description)});
+         }
+         return list;
+       }},
+      {"partitioners",
+       [] {
+         return List{
+             {"uniform", "the same number of layers on every stage"},
+             {"{method: uniform, ends: layers}", "embedding and head count as a layer each"},
+             {"{method: uniform, uneven: true}", "layers rounded up, the rest on the last stage"},
+             {"[12, 24, ...]", "the first layer of every stage but stage 0"}};
+       }},
+      {"tensor_overlap",
+       [] {
+         return List{{"none", "a microbatch waits for its tensor-parallel collectives"},
+                     {"block",
+                      "its halves take turns within each layer, one computing while the other "
+                      "communicates"},
+                     {"across-blocks", "the same across all layers of a stage"}};
+       }},
+      {"recompute",
+       [] {
+         return List{{"none", "every value that the backward reads is kept"},
+                     {"selective", "the attention core is computed again in the backward"},
+                     {"full", "every layer is computed again from its input"},
+                     {"{method: full, unit: sublayer}",
+                      "attention and MLP each from its own input; for stage-aware, too"},
+                     {"{method: stage-aware, first: auto}",
+                      "later stages recompute fewer layers; first: the share that stage 0 keeps, "
+                      "auto: as much as fits"},
+                     {"{method: group, strategy: group_2}",
+                      "layers are computed again in groups, from a group's input; or each, "
+                      "contiguous: all of a stage"}};
+       }},
+  };
+  return kTopics;
+}
+
+void print(const List& list) {
+  std::size_t width = 0;
+  for (const auto& entry : list) width = std::max(width, entry.name.size());
+  for (const auto& entry : list) {
+    std::printf("  %-*s  %s\n", static_cast<int>(width), entry.name.c_str(),
+                entry.description.c_str());
+  }
+}
+
+}  // namespace
+
+int run_list(const std::string& what) {
+  if (what.empty()) {
+    for (const auto& [name, make] : topics()) {
+      std::printf("%s\n", name.c_str());
+      print(make());
+    }
+    return kDone;
+  }
+  std::string known;
+  for (const auto& [name, make] : topics()) {
+    if (name == what) {
+      print(make());
+      return kDone;
+    }
+    known += (known.empty() ? "" : ", ") + name;
+  }
+  throw ConfigError("list knows nothing called '" + what + "'; it has " + known);
+}
+
+}  // namespace trainyard

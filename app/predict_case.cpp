@@ -1,0 +1,103 @@
+#include "app/predict_case.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <variant>
+
+#include "app/simulate_command.h"
+#include "calibrate/validate/ingredients.h"
+#include "engine/base/error.h"
+#include "engine/memory/memory.h"
+#include "study/compile_study.h"
+#include "study/study_origin.h"
+
+namespace trainyard {
+
+namespace {
+
+Prediction skipped(Prediction prediction, const std::string& message, const std::string& reason) {
+  prediction.skipped = message;
+  prediction.reason = reason;
+  return prediction;
+}
+
+}  // namespace
+
+Prepared prepare_case(const PublishedCase& one, const PredictOptions& options,
+                      const StudyResolvers& resolvers) {
+  YamlNode node = one.node;
+  if (!options.fidelity.empty())
+    node.set("fidelity=" + options.fidelity, "--fidelity " + options.fidelity);
+  Study study = read_study_node(std::move(node), options.sets, resolvers);
+  // Closed forms answer hundreds of cases in seconds, and published runs are alone on their
+  // machines.
+  if (!is_said(study, "fidelity")) study.fidelity = "analytic";
+  return prepare_study(std::move(study), resolvers);
+}
+
+namespace {
+
+Prediction facts_of(const Study& study) {
+  Prediction out;
+  out.framework = study.framework.name;
+  out.framework_version = study.framework.version;
+  out.device = study.cluster.device;
+  out.num_gpus = study.parallel.num_ranks();
+  out.warnings = study.warnings;
+  return out;
+}
+
+}  // namespace
+
+Prediction predict_prepared(const Prepared& prepared) {
+  PassLog log;
+  const Study& study = prepared.study;
+  const auto compiled = compile(prepared.model, study, prepared.software, log);
+  if (const auto* reason = std::get_if<Infeasible>(&compiled)) {
+    return skipped(facts_of(study), study.file + ": the plan cannot run: " + reason->reason,
+                   reason->reason);
+  }
+  return predict_program(prepared, std::get<Program>(compiled));
+}
+
+Prediction predict_program(const Prepared& prepared, const Program& program) {
+  const Study& study = prepared.study;
+  Prediction out = facts_of(study);
+  SourceLog sources;
+  const Costs costs =
+      make_costs(program, prepared.hardware, prepared.software, study.cluster, sources);
+  const std::array<Job, 1> jobs = {Job{&program, 0}};
+  const Trace trace = make_executor(study.fidelity)->run(jobs, costs, RunOptions{});
+  if (!trace.steady) {
+    out.warnings.push_back("step times had not settled to 1e-9 after " +
+                           std::to_string(trace.step_ends.size()) + " steps");
+  }
+  out.iteration_time = trace.period;
+  out.time = ingredients_of(program, costs, trace);
+  const Bytes capacity = prepared.hardware.memory_capacity - prepared.hardware.memory_reserved;
+  const std::vector<MemoryPeak> peaks =
+      memory_peaks(program, fixed_memory(prepared.software, study.training.precision));
+  for (const MemoryPeak& peak : peaks) {
+    const Bytes shown = peak.total + cached_within(peak, capacity);
+    out.peak_memory_gib = std::max(out.peak_memory_gib, static_cast<double>(shown) / kGiB);
+    out.fits = out.fits && peak.total <= capacity;
+  }
+  out.memory_error = prepared.memory_error.value;
+  out.may_fit = may_fit(peaks, capacity, out.memory_error);
+  return out;
+}
+
+Prediction predict_case(const PublishedCase& one, const PredictOptions& options,
+                        const StudyResolvers& resolvers) {
+  if (!one.problem.empty()) return skipped({}, one.problem, one.problem);
+  try {
+    return predict_prepared(prepare_case(one, options, resolvers));
+  } catch (const ConfigError& error) {
+    return skipped({}, error.what(), error.problem());
+  } catch (const BackendError& error) {
+    return skipped({}, one.facts.place + ": " + error.what(), error.what());
+  }
+}
+
+}  // namespace trainyard

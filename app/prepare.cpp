@@ -1,0 +1,159 @@
+#include "app/prepare.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "app/search_recompute.h"
+#include "app/search_schedule.h"
+#include "engine/plan/microbatch_sizes.h"
+#include "models/hugging_face.h"
+#include "models/model.h"
+#include "models/presets.h"
+#include "study/cluster_preset.h"
+#include "study/profile_reader.h"
+#include "system/data_root.h"
+#include "system/this_cpu.h"
+
+namespace trainyard {
+
+namespace {
+
+/// Remembers what a look-up answered: the reader asks for the same profile several times, and
+/// parsing it takes a millisecond.
+template <typename LookUp>
+auto remembered(LookUp look_up) {
+  using Answer = std::invoke_result_t<LookUp, const std::string&, const std::string&>;
+  using Names = std::pair<std::string, std::string>;
+  auto known = std::make_shared<std::map<Names, Answer>>();
+  return [known, look_up](const std::string& first, const std::string& second) -> Answer {
+    const Names names(first, second);
+    const auto it = known->find(names);
+    if (it != known->end()) return it->second;
+    return known->emplace(names, look_up(first, second)).first->second;
+  };
+}
+
+std::vector<std::string> names_of(const std::vector<NamedDescription>& list) {
+  std::vector<std::string> names;
+  names.reserve(list.size());
+  for (const NamedDescription& entry : list) names.push_back(entry.name);
+  return names;
+}
+
+std::vector<std::string> known_names(const std::string& root, StudyResolvers::Names which) {
+  switch (which) {
+    case StudyResolvers::Names::kModels: {
+      std::vector<std::string> names;
+      for (const ModelPreset& preset : model_presets()) names.push_back(preset.name);
+      return names;
+    }
+    case StudyResolvers::Names::kClusters: return names_of(list_clusters(root));
+    case StudyResolvers::Names::kLinks: return names_of(list_links(root));
+    case StudyResolvers::Names::kHardware: return names_of(list_profiles(root));
+    case StudyResolvers::Names::kSoftware: {
+      // Files are called NAME-VERSION; a study names the framework.
+      std::vector<std::string> names;
+      for (std::string name : names_of(list_frameworks(root))) {
+        const std::size_t version = name.find_last_of('-');
+        const bool versioned =
+            version != std::string::npos &&
+            (name.ends_with("-current") ||
+             name.find_first_not_of("0123456789", version + 1) == std::string::npos);
+        if (versioned) name.resize(version);
+        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+      }
+      return names;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>& warnings) {
+  StudyResolvers resolvers;
+  resolvers.model_preset = [](const std::string& name) -> std::optional<ModelConfig> {
+    const ModelPreset* preset = find_model_preset(name);
+    if (preset == nullptr) return std::nullopt;
+    return preset->config;
+  };
+  resolvers.model_file = [&warnings](const std::string& path) {
+    HuggingFaceModel imported = read_hugging_face_config(path);
+    warnings.insert(warnings.end(), imported.warnings.begin(), imported.warnings.end());
+    return imported.config;
+  };
+  const auto preset = remembered([root](const std::string& name, const std::string&) {
+    return find_cluster_preset(root, name);
+  });
+  resolvers.cluster_preset = [preset](const std::string& name) { return preset(name, ""); };
+  resolvers.cluster_file = [root](const std::string& path) {
+    return read_cluster_file(root, path);
+  };
+  resolvers.link = remembered([root](const std::string& kind, const std::string& device) {
+    return find_link(root, kind, device);
+  });
+  resolvers.software = remembered([root](const std::string& name, const std::string& version) {
+    return find_software_profile(root, name, version);
+  });
+  const auto memory_error = remembered(
+      [root](const std::string&, const std::string&) { return read_memory_error(root); });
+  resolvers.memory_error = [memory_error] { return memory_error("", ""); };
+  const auto hardware = remembered([root](const std::string& device, const std::string&) {
+    return find_hardware_profile(root, device);
+  });
+  resolvers.hardware = [hardware](const std::string& device) { return hardware(device, ""); };
+  resolvers.local_device = [] { return cpu_profile(cpu_flags()); };
+  resolvers.model_problem =
+      [](const ModelConfig& config) -> std::optional<StudyResolvers::Problem> {
+    const auto problem = find_problem(config);
+    if (!problem) return std::nullopt;
+    return StudyResolvers::Problem{problem->key, problem->problem};
+  };
+  resolvers.names = [root](StudyResolvers::Names which) { return known_names(root, which); };
+  return resolvers;
+}
+
+std::int64_t ranks_of_node(const Study& study) {
+  return std::min(study.cluster.devices_per_node, study.parallel.num_ranks());
+}
+
+void resolve_by_cost(Prepared& prepared) {
+  search_recompute(prepared);
+  search_schedule(prepared);
+}
+
+Prepared prepare_study(Study study, const StudyResolvers& resolvers) {
+  Prepared out;
+  const auto hardware = resolvers.hardware(study.cluster.device);
+  const auto software = resolvers.software(study.framework.name, study.framework.version);
+  // The reader has looked both up already.
+  check(hardware.has_value() && software.has_value(), "a checked study names unknown profiles");
+  out.hardware = on_ranks(*hardware, ranks_of_node(study));
+  out.software = *software;
+  out.memory_error = resolvers.memory_error();
+  const auto build = [&](std::int64_t sequences) {
+    return build_model(study.model, {sequences, study.training.precision, study.training.dropout});
+  };
+  const std::vector<std::int64_t> sizes = microbatch_sizes(study.training);
+  out.model = build(sizes.front());
+  for (std::size_t i = 1; i < sizes.size(); ++i) out.model.smaller.push_back(build(sizes[i]));
+  out.study = std::move(study);
+  resolve_by_cost(out);
+  return out;
+}
+
+Prepared prepare(const std::string& path, const std::vector<std::string>& sets,
+                 const std::string& fidelity) {
+  std::vector<std::string> warnings;
+  const StudyResolvers resolvers = make_resolvers(data_root(), warnings);
+  YamlNode document = YamlNode::load_file(path);
+  if (!fidelity.empty()) document.set("fidelity=" + fidelity, "--fidelity " + fidelity);
+  Study study = read_study_node(std::move(document), sets, resolvers);
+  study.warnings.insert(study.warnings.end(), warnings.begin(), warnings.end());
+  return prepare_study(std::move(study), resolvers);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,84 @@
+#include "app/validate_command.h"
+
+#include <optional>
+#include <utility>
+
+#include "app/commands.h"
+#include "app/select_cases.h"
+#include "engine/base/error.h"
+#include "engine/base/user_text.h"
+#include "system/data_root.h"
+#include "system/output_folder.h"
+#include "system/run_points.h"
+#include "system/terminal.h"
+
+namespace trainyard {
+
+namespace {
+
+/// An option that no case could take is the command line's fault, not each case's.
+void check_options(const PredictOptions& options) {
+  for (const std::string& assignment : options.sets) {
+    YamlNode::parse("{}", "").set(assignment);
+  }
+  const std::string& fidelity = options.fidelity;
+  if (!fidelity.empty() && fidelity != "analytic" && fidelity != "fluid" && fidelity != "step") {
+    throw ConfigError("--fidelity: unknown fidelity " + quoted(fidelity) +
+                      "; this version has analytic, fluid and step");
+  }
+}
+
+Prediction prediction_of(const PointAnswer& answer, const CaseFacts& facts) {
+  if (answer.failure.empty()) return prediction_from_text(answer.text);
+  Prediction failed;
+  failed.reason = answer.failure;
+  failed.skipped = facts.place + ": " + answer.failure;
+  return failed;
+}
+
+}  // namespace
+
+Validation validate_cases(const std::string& path, const PredictOptions& options, int jobs,
+                          const std::vector<std::string>& selections) {
+  check_options(options);
+  const std::vector<PublishedCase> cases = select_cases(read_cases(path), selections);
+  std::vector<std::string> warnings;
+  const StudyResolvers resolvers = make_resolvers(data_root(), warnings);
+  const auto answers = run_points(
+      cases.size(),
+      [&](std::size_t i) {
+        warnings.clear();
+        Prediction prediction = predict_case(cases[i], options, resolvers);
+        prediction.warnings.insert(prediction.warnings.end(), warnings.begin(), warnings.end());
+        return to_text(prediction);
+      },
+      {jobs, "cases"});
+  std::vector<CaseOutcome> outcomes;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    outcomes.push_back({cases[i].facts, prediction_of(answers[i], cases[i].facts)});
+  }
+  return validate(path, std::move(outcomes));
+}
+
+int run_validate(const ValidateOptions& options) {
+  std::optional<OutputFolder> folder;
+  if (!options.out.empty())
+    folder.emplace(options.out, WrittenBy{"validate", options.cases}, options.overwrite);
+  const Validation validation = validate_cases(options.cases, {options.sets, options.fidelity},
+                                               options.jobs, options.selections);
+  std::string json = validation_json(validation);
+  if (folder) {
+    json = folder->marked_json(json);
+    folder->write("summary.json", json);
+    folder->write("cases.csv", validation_csv(validation));
+    folder->write("report.html", validation_report(validation));
+    folder->commit();
+  }
+  if (options.json)
+    print_answer(json);
+  else
+    print_text(validation_text(validation));
+  return kDone;
+}
+
+}  // namespace trainyard

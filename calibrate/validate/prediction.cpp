@@ -1,0 +1,43 @@
+#include "calibrate/validate/prediction.h"
+
+#include <nlohmann/json.hpp>
+
+namespace trainyard {
+
+std::string to_text(const Prediction& p) {
+  const nlohmann::json out = {{"skipped", p.skipped},
+                              {"reason", p.reason},
+                              {"framework", p.framework},
+                              {"framework_version", p.framework_version},
+                              {"device", p.device},
+                              {"num_gpus", p.num_gpus},
+                              {"time", p.time},
+                              {"iteration_time", p.iteration_time},
+                              {"memory", p.peak_memory_gib},
+                              {"fits", p.fits},
+                              {"memory_error", p.memory_error},
+                              {"may_fit", p.may_fit},
+                              {"warnings", p.warnings}};
+  return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Prediction prediction_from_text(const std::string& text) {
+  const nlohmann::json in = nlohmann::json::parse(text);
+  Prediction p;
+  p.skipped = in.at("skipped");
+  p.reason = in.at("reason");
+  p.framework = in.at("framework");
+  p.framework_version = in.at("framework_version");
+  p.device = in.at("device");
+  p.num_gpus = in.at("num_gpus");
+  p.iteration_time = in.at("iteration_time");
+  p.peak_memory_gib = in.at("memory");
+  p.fits = in.at("fits");
+  p.memory_error = in.at("memory_error");
+  p.may_fit = in.at("may_fit");
+  p.time = in.at("time").get<Ingredients>();
+  p.warnings = in.at("warnings").get<std::vector<std::string>>();
+  return p;
+}
+
+}  // namespace trainyard

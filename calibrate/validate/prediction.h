@@ -1,0 +1,34 @@
+// What one case came to: the prediction, or why there is none.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "calibrate/validate/ingredients.h"
+#include "engine/base/units.h"
+
+namespace trainyard {
+
+struct Prediction {
+  std::string skipped;    // why there is none: a message with its place; "": there is one
+  std::string reason;     // the same without a place: what cases are grouped by
+  std::string framework;  // of the study; "" where it could not be read
+  std::string framework_version;
+  std::string device;
+  std::int64_t num_gpus = 0;  // ranks of the plan
+  Seconds iteration_time = 0;
+  double peak_memory_gib =
+      0;             // of the fullest pipeline rank, context in, and what the allocator keeps
+  bool fits = true;  // a plan that does not fit has its time all the same
+  double memory_error = 0;  // docs/contract.md, section 3
+  bool may_fit = false;
+  Ingredients time{};  // adds up to iteration_time
+  std::vector<std::string> warnings;
+};
+
+/// Between processes. Numbers come back exactly.
+std::string to_text(const Prediction& prediction);
+Prediction prediction_from_text(const std::string& text);
+
+}  // namespace trainyard

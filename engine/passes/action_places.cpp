@@ -1,0 +1,62 @@
+#include "engine/passes/action_places.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::size_t kNumParts = 4;
+
+}  // namespace
+
+Part part_of(ActionPhase phase) {
+  switch (phase) {
+    case ActionPhase::kForward: return Part::kForward;
+    case ActionPhase::kRecompute:
+    case ActionPhase::kEarlyRecompute: return Part::kRecompute;
+    case ActionPhase::kBackwardWeight: return Part::kWeight;
+    default: return Part::kBackward;
+  }
+}
+
+ActionPlaces::ActionPlaces(const ProgramDraft& draft, const PipelineSchedule& schedule,
+                           const std::vector<std::vector<PlannedCall>>& calls)
+    : draft_(draft),
+      num_microbatches_(static_cast<std::size_t>(schedule.num_microbatches)),
+      position_(static_cast<std::size_t>(draft.num_stages) * kNumParts * num_microbatches_, -1) {
+  for (const auto& of_rank : calls) {
+    for (std::size_t i = 0; i < of_rank.size(); ++i) {
+      for (const Action* action : actions_of(of_rank[i])) {
+        position_[index_of(action->stage, part_of(action->phase), action->microbatch)] =
+            static_cast<std::int32_t>(i);
+      }
+    }
+  }
+}
+
+std::size_t ActionPlaces::index_of(std::int32_t stage, Part part, Microbatch mb) const {
+  return (static_cast<std::size_t>(stage) * kNumParts + static_cast<std::size_t>(part)) *
+             num_microbatches_ +
+         static_cast<std::size_t>(mb);
+}
+
+SegmentId ActionPlaces::segment_of(const Action& action) const {
+  const StageSegments& stage = draft_.segments(action.stage, action.microbatch);
+  // A stage whose R would do nothing has none to call, and its backwards are alike.
+  const bool behind = (*this)(action.stage, Part::kRecompute, action.microbatch) >= 0;
+  switch (action.phase) {
+    case ActionPhase::kForward: return stage.forward;
+    case ActionPhase::kBackward: return stage.backward[behind ? 1 : 0];
+    case ActionPhase::kBackwardInput: return stage.input[behind ? 1 : 0];
+    case ActionPhase::kBackwardWeight: return stage.weight;
+    case ActionPhase::kRecompute:
+    case ActionPhase::kEarlyRecompute: return stage.recompute;
+  }
+  return -1;
+}
+
+SegmentId ActionPlaces::segment_of(const PlannedCall& call) const {
+  const SegmentId first = segment_of(call.action);
+  return call.with ? draft_.pairs.at({first, segment_of(*call.with)}) : first;
+}
+
+}  // namespace trainyard

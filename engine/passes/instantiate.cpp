@@ -1,0 +1,410 @@
+#include "engine/passes/instantiate.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/graph/tensor_storage.h"
+#include "engine/passes/last_uses.h"
+#include "engine/passes/storage_touches.h"
+#include "engine/plan/microbatch_sizes.h"
+
+namespace trainyard {
+
+namespace {
+
+using Instructions = std::vector<const Instruction*>;
+
+class Instantiator {
+ public:
+  /// Adds to `draft` what microbatches of one size need; `size`: which, `suffix`: of its names.
+  Instantiator(const TrainingGraph& training, const std::vector<StageForm>& forms,
+               const ParallelConfig& parallel, const TrainingConfig& config, DType grad_dtype,
+               int horizon, ProgramDraft& draft, std::size_t size, std::string suffix)
+      : training_(training),
+        forms_(forms),
+        turning_stage_(trainyard::turning_stage(forms)),
+        parallel_(parallel),
+        config_(config),
+        grad_dtype_(grad_dtype),
+        horizon_(horizon),
+        draft_(draft),
+        size_(size),
+        suffix_(std::move(suffix)),
+        value_of_(training.graph.tensors.size(), -1),
+        touched_(find_touches(training, forms)),
+        last_uses_(training.graph) {}
+
+  void run() {
+    if (size_ == 0) {
+      set_up();
+      draft_.plan =
+          plan_buckets(training_, forms_, parallel_, config_, grad_dtype_, draft_.program);
+    }
+    draft_.stages.resize((size_ + 1) * static_cast<std::size_t>(training_.num_stages));
+    split_by_stage();
+    for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) add_compute_segments(stage);
+    for (const Instruction& op : training_.forward) {
+      if (op.kind == OpKind::kSend) add_transfer(op, op.stage - 1, op.stage, true);
+    }
+    for (const Instruction& op : training_.backward) {
+      if (op.kind == OpKind::kSend) add_transfer(op, op.stage, op.stage - 1, false);
+    }
+    for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) add_late_frees(stage);
+    if (turning_stage_ >= 0) add_turn_frees();
+  }
+
+ private:
+  Program& program() { return draft_.program; }
+  const Tensor& tensor(TensorId id) const {
+    return training_.graph.tensors[static_cast<std::size_t>(id)];
+  }
+  const StageForm& form(std::int32_t stage) const {
+    return forms_[static_cast<std::size_t>(stage)];
+  }
+  std::int32_t rank_of(std::int32_t stage) const { return form(stage).rank; }
+  StageSegments& segments_of(std::int32_t stage) {
+    return draft_.stages[size_ * static_cast<std::size_t>(training_.num_stages) +
+                         static_cast<std::size_t>(stage)];
+  }
+
+  void set_up() {
+    draft_.num_ranks = parallel_.pipeline;
+    draft_.num_stages = training_.num_stages;
+    draft_.forms = forms_;
+    Program& p = program();
+    p.mesh.size = {parallel_.pipeline, parallel_.data, parallel_.context, 1, parallel_.tensor};
+    p.modules.insert(p.modules.end(), training_.graph.modules.begin(),
+                     training_.graph.modules.end());
+    p.groups = {{"tp", {Axis::kTp}, {}}, {"dp", {Axis::kDp}, {}}};
+    p.transfers = {{Axis::kPp, 1}, {Axis::kPp, -1}};
+    p.values.reserve(training_.graph.tensors.size());
+  }
+
+  TensorId root(TensorId id) const { return storage_of(training_.graph, id); }
+
+  void split_by_stage() {
+    forward_.resize(static_cast<std::size_t>(training_.num_stages));
+    backward_.resize(static_cast<std::size_t>(training_.num_stages));
+    for (const Instruction& op : training_.forward) {
+      if (op.kind != OpKind::kSend) forward_[static_cast<std::size_t>(op.stage)].push_back(&op);
+    }
+    for (const Instruction& op : training_.backward) {
+      if (op.kind != OpKind::kSend) backward_[static_cast<std::size_t>(op.stage)].push_back(&op);
+    }
+  }
+
+  /// Each piece of the backward that the schedule asks for holds the stage's instructions in their
+  /// order; R those of recomputation in the order of the forward, since it is no layer's alone.
+  void add_compute_segments(std::int32_t stage) {
+    const StageForm& has = form(stage);
+    const Instructions& all = backward_[static_cast<std::size_t>(stage)];
+    const auto chosen = [&](const auto& wanted) {
+      Instructions out;
+      std::copy_if(all.begin(), all.end(), std::back_inserter(out), wanted);
+      return out;
+    };
+    const auto fresh = [](const Instruction* op) { return !op->recomputed; };
+    const auto input = [](const Instruction* op) { return !op->weight_half; };
+    const std::string inside = has.recomputes_early() ? ".r" : "";
+    StageSegments& segments = segments_of(stage);
+    segments.forward =
+        compute_segment(stage, Phase::kForward, "", forward_[static_cast<std::size_t>(stage)]);
+    if (has.recomputes_early()) {
+      Instructions again = chosen([](const Instruction* op) { return op->recomputed; });
+      std::stable_sort(again.begin(), again.end(), [](const Instruction* a, const Instruction* b) {
+        return a->origin < b->origin;
+      });
+      segments.recompute = compute_segment(stage, Phase::kRecompute, "", again);
+    }
+    if (has.whole) segments.backward[0] = compute_segment(stage, Phase::kBackward, inside, all);
+    if (has.whole_behind_recompute) {
+      segments.backward[1] = compute_segment(stage, Phase::kBackward, "", chosen(fresh));
+    }
+    if (has.halves)
+      segments.input[0] = compute_segment(stage, Phase::kBackwardInput, inside, chosen(input));
+    if (has.halves_behind_recompute) {
+      segments.input[1] =
+          compute_segment(stage, Phase::kBackwardInput, "",
+                          chosen([&](const Instruction* op) { return input(op) && fresh(op); }));
+    }
+    if (has.splits()) {
+      segments.weight = compute_segment(stage, Phase::kBackwardWeight, "",
+                                        chosen([&](const Instruction* op) { return !input(op); }));
+    }
+  }
+
+  /// The value that stands for a tensor on the rank of `stage`; made on first sight.
+  ValueId value(TensorId id, std::int32_t stage) {
+    const Tensor& t = tensor(id);
+    if (t.role == TensorRole::kParameter || t.role == TensorRole::kParameterGradient) {
+      return draft_.plan.value(id, rank_of(stage));
+    }
+    ValueId& known = value_of_[static_cast<std::size_t>(id)];
+    if (known >= 0) return known;
+    if (id == training_.graph.loss && draft_.loss >= 0) return known = draft_.loss;
+    Value v;
+    v.name = t.name + (id == training_.graph.loss ? "" : suffix_);
+    for (std::int64_t extent : t.shape) v.dims.push_back({extent, extent, -1});
+    v.dtype = t.dtype;
+    v.spec = t.spec;
+    const Touches& touches = touched_[static_cast<std::size_t>(root(id))];
+    const TouchSet touched = touches.all();
+    const bool one_call = !touches.handed_over() && (touched == kForward || touched == kBackward ||
+                                                     touched == kRecompute || touched == kWeight);
+    v.scope = one_call ? Scope::kLocal : Scope::kMicrobatch;
+    if (id == training_.graph.loss) v.scope = Scope::kStep;
+    if (t.alias >= 0) v.alias = Alias{value(t.alias, stage), t.alias_offset, std::nullopt};
+    if (v.alias) v.pool = program().values[static_cast<std::size_t>(v.alias->in)].pool;
+    if (t.on_host) {
+      v.space = Space::kHost;
+      v.pool = host_pool(stage, size_in_bytes(v));
+    }
+    if (t.alias < 0 && (touched & (kReceiveF | kReceiveB)) != 0) {
+      v.pool = pool("recv." + t.name, Space::kDevice);
+      v.memory = MemoryClass::kBuffer;
+    }
+    program().values.push_back(std::move(v));
+    known = static_cast<ValueId>(program().values.size() - 1);
+    if (id == training_.graph.loss) draft_.loss = known;
+    return known;
+  }
+
+  /// Microbatches of all sizes share pools, whose slots are as large as the largest needs.
+  PoolId pool(const std::string& name, Space space) {
+    auto& pools = program().pools;
+    if (size_ > 0) {
+      const auto known =
+          std::find_if(pools.begin(), pools.end(), [&](const Pool& p) { return p.name == name; });
+      if (known != pools.end()) return static_cast<PoolId>(known - pools.begin());
+    }
+    pools.push_back({name, 0, space});
+    return static_cast<PoolId>(pools.size() - 1);
+  }
+
+  /// What a stage copies to its host: tensors of one size share a pool.
+  PoolId host_pool(std::int32_t stage, Bytes bytes) {
+    const auto [it, fresh] = host_pools_.try_emplace({stage, bytes}, -1);
+    if (fresh)
+      it->second =
+          pool("offload@" + std::to_string(stage) + "." + std::to_string(bytes), Space::kHost);
+    return it->second;
+  }
+
+  AttrId intern(const OpAttrs& attrs) {
+    auto& table = program().attrs;
+    const auto it = std::find(table.begin(), table.end(), attrs);
+    if (it != table.end()) return static_cast<AttrId>(it - table.begin());
+    table.push_back(attrs);
+    return static_cast<AttrId>(table.size() - 1);
+  }
+
+  SegmentId add_segment(std::int32_t stage, const std::string& name, Phase phase) {
+    Segment segment;
+    segment.name = std::to_string(stage) + name + suffix_;
+    segment.stage = stage;
+    segment.phase = phase;
+    program().segments.push_back(std::move(segment));
+    return static_cast<SegmentId>(program().segments.size() - 1);
+  }
+
+  ProgramOp make_op(const Instruction& source, std::int32_t stage) {
+    ProgramOp op;
+    op.kind = source.kind;
+    op.part = source.part;
+    op.attrs = intern(source.attrs);
+    op.module = source.module + 1;  // 0: none
+    for (TensorId id : source.reads) op.reads.push_back({value(id, stage), 0});
+    for (TensorId id : source.writes) {
+      // The loss adds up over the microbatches of a step.
+      (id == training_.graph.loss ? op.accumulates : op.writes).push_back({value(id, stage), 0});
+    }
+    for (TensorId id : source.accumulates) op.accumulates.push_back({value(id, stage), 0});
+    if (is_collective(op.kind)) {
+      op.stream = StreamId::kTp;
+      op.group = kTensorGroup;
+    }
+    if (op.kind == OpKind::kCopy) {
+      op.stream = tensor(source.writes[0]).on_host ? StreamId::kD2h : StreamId::kH2d;
+    }
+    return op;
+  }
+
+  /// -1 where it would do nothing.
+  SegmentId compute_segment(std::int32_t stage, Phase phase, const std::string& suffix,
+                            const Instructions& piece) {
+    if (piece.empty() && phase != Phase::kForward && phase != Phase::kBackward) return -1;
+    const SegmentId id = add_segment(stage, letter(phase) + suffix, phase);
+    const PlacedLoads placed = place_loads(training_, piece, horizon_);
+    last_uses_.find(placed);
+    std::vector<ProgramOp> ops;
+    ops.reserve(placed.instructions.size() * 2);
+    for (std::size_t i = 0; i < placed.instructions.size(); ++i) {
+      ops.push_back(make_op(*placed.instructions[i], stage));
+      ProgramOp free;
+      free.kind = OpKind::kFree;
+      last_uses_.for_ending_at(i, [&](TensorId storage) {
+        if (ends_in(storage, phase)) add_once(free, value(storage, stage));
+      });
+      if (!free.reads.empty()) ops.push_back(std::move(free));
+    }
+    program().segments[static_cast<std::size_t>(id)].ops = std::move(ops);
+    SegmentId ahead = -1;
+    for (const Instruction* load : placed.ahead) {
+      ahead = one_op_segment(ahead, stage, std::string("LOAD_") + letter(phase) + suffix,
+                             make_op(*load, stage));
+    }
+    if (ahead >= 0) draft_.loads_ahead[id] = ahead;
+    return id;
+  }
+
+  static void add_once(ProgramOp& free, ValueId storage) {
+    const Operand operand{storage, 0};
+    if (std::find(free.reads.begin(), free.reads.end(), operand) == free.reads.end())
+      free.reads.push_back(operand);
+  }
+
+  /// Whether the storage of `r` is done with after its last use in this phase.
+  bool ends_in(TensorId r, Phase phase) const {
+    const Tensor& t = tensor(r);
+    if (t.role != TensorRole::kActivation || r == training_.graph.loss) return false;
+    if (t.on_host) return phase != Phase::kForward;
+    const Touches& touches = touched_[static_cast<std::size_t>(r)];
+    return !touches.handed_over() && (touches.all() & touched_behind(phase)) == 0;
+  }
+
+  /// What may still touch a storage once a segment of this phase has run.
+  static TouchSet touched_behind(Phase phase) {
+    switch (phase) {
+      case Phase::kForward: return kSendF | kRecompute | kReceiveB | kBackward | kSendB | kWeight;
+      case Phase::kRecompute: return kReceiveB | kBackward | kSendB | kWeight;
+      case Phase::kBackwardInput: return kSendB | kWeight;
+      default: return kSendB;
+    }
+  }
+
+  SegmentId one_op_segment(SegmentId known, std::int32_t stage, const std::string& name,
+                           ProgramOp op) {
+    if (known < 0) known = add_segment(stage, name, Phase::kCommunicate);
+    program().segments[static_cast<std::size_t>(known)].ops.push_back(std::move(op));
+    return known;
+  }
+
+  void add_transfer(const Instruction& source, std::int32_t from, std::int32_t to, bool forward) {
+    // A V runs back along the ranks behind its turn. Streams go with the peer, so that what passes
+    // between two ranks waits for nothing that others do.
+    const bool to_next = rank_of(to) == (rank_of(from) + 1) % parallel_.pipeline &&
+                         (forward || rank_of(from) != (rank_of(to) + 1) % parallel_.pipeline);
+    ProgramOp op;
+    op.module = source.module + 1;  // 0: none
+    op.stream = to_next ? StreamId::kFwd : StreamId::kBwd;
+    ProgramOp receive = op;
+    op.kind = OpKind::kSend;
+    op.transfer = to_next ? kToNext : kToPrevious;
+    op.reads.push_back({value(source.reads[0], from), 0});
+    receive.kind = OpKind::kRecv;
+    receive.stream = to_next ? StreamId::kFwdIn : StreamId::kBwdIn;
+    receive.transfer = to_next ? kToPrevious : kToNext;
+    receive.writes.push_back({value(source.writes[0], to), 0});
+    auto& sends = forward ? segments_of(from).sends_forward : segments_of(from).sends_backward;
+    sends.resize(1);
+    WaySegments& way = sends.front().direct;
+    way.send = one_op_segment(way.send, from, forward ? "SEND_F" : "SEND_B", std::move(op));
+    way.receive =
+        one_op_segment(way.receive, to, forward ? "RECV_F" : "RECV_B", std::move(receive));
+  }
+
+  /// Sent values whose last use is the send: freed by the compute stream, later (see lower.h).
+  void add_late_frees(std::int32_t stage) {
+    StageSegments& segments = segments_of(stage);
+    for (StageTransfer& transfer : segments.sends_forward) {
+      transfer.direct.free = late_free(stage, transfer.direct.send, "FREE_F",
+                                       kRecompute | kReceiveB | kBackward | kSendB | kWeight);
+    }
+    for (StageTransfer& transfer : segments.sends_backward) {
+      transfer.direct.free = late_free(stage, transfer.direct.send, "FREE_B", 0);
+    }
+  }
+
+  SegmentId late_free(std::int32_t stage, SegmentId send, const std::string& name, int used_later) {
+    ProgramOp free;
+    free.kind = OpKind::kFree;
+    for (const ProgramOp& op : program().segments[static_cast<std::size_t>(send)].ops) {
+      const ValueId r = storage_root(program(), op.reads[0].value);
+      const Touches& touches = touched_of(r);
+      if (!touches.handed_over() && (touches.all() & used_later) == 0) add_once(free, r);
+    }
+    if (free.reads.empty()) return -1;
+    return one_op_segment(-1, stage, name, std::move(free));
+  }
+
+  /// Of storages that both stages at the turn touch, those that are touched alike share a segment.
+  void add_turn_frees() {
+    std::map<std::pair<TouchSet, TouchSet>, ProgramOp> frees;  // (by turning, by the one before)
+    for (std::size_t id = 0; id < touched_.size(); ++id) {
+      const ValueId known = value_of_[id];
+      if (!touched_[id].handed_over() || known < 0 || known == draft_.loss) continue;
+      ProgramOp& free = frees[{touched_[id].by_turning, touched_[id].by_other}];
+      free.kind = OpKind::kFree;
+      free.reads.push_back({known, 0});
+    }
+    char letter = 'a';
+    for (auto& [touches, free] : frees) {
+      check(letter <= 'z', "few kinds of lifetimes at the turn");
+      const std::string name = std::string("FREE_TURN.") + letter++;
+      draft_.handed_over.push_back({one_op_segment(-1, turning_stage_, name, std::move(free)),
+                                    turning_stage_, size_, touches.first, touches.second});
+    }
+  }
+
+  const Touches& touched_of(ValueId value) {
+    if (tensor_of_.empty()) {
+      tensor_of_.assign(program().values.size(), -1);
+      for (std::size_t t = 0; t < value_of_.size(); ++t) {
+        if (value_of_[t] >= 0)
+          tensor_of_[static_cast<std::size_t>(value_of_[t])] = static_cast<TensorId>(t);
+      }
+    }
+    return touched_[static_cast<std::size_t>(root(tensor_of_[static_cast<std::size_t>(value)]))];
+  }
+
+  const TrainingGraph& training_;
+  const std::vector<StageForm>& forms_;
+  std::int32_t turning_stage_;
+  const ParallelConfig& parallel_;
+  const TrainingConfig& config_;
+  DType grad_dtype_;
+  int horizon_;
+  ProgramDraft& draft_;
+  std::size_t size_;
+  std::string suffix_;
+  std::vector<ValueId> value_of_;                                // [tensor]
+  std::vector<Touches> touched_;                                 // [storage root]
+  LastUses last_uses_;                                           // of the segment being made
+  std::vector<TensorId> tensor_of_;                              // [value]
+  std::vector<Instructions> forward_, backward_;                 // [stage]
+  std::map<std::pair<std::int32_t, Bytes>, PoolId> host_pools_;  // by stage and size
+};
+
+}  // namespace
+
+ProgramDraft instantiate(const std::vector<TrainingGraph>& trainings,
+                         const std::vector<StageForm>& forms, const ParallelConfig& parallel,
+                         const TrainingConfig& config, DType grad_dtype, int horizon) {
+  const std::vector<std::int64_t> sizes = microbatch_sizes(config);
+  check(sizes.size() == trainings.size(), "a graph for each size of microbatch");
+  ProgramDraft draft;
+  for (std::size_t size = 0; size < sizes.size(); ++size) {
+    check(trainings[size].graph.tensors.size() == trainings.front().graph.tensors.size(),
+          "sizes of microbatches change nothing but extents");
+    const std::string suffix = sizes.size() > 1 ? "@" + std::to_string(sizes[size]) + "seq" : "";
+    Instantiator(trainings[size], forms, parallel, config, grad_dtype, horizon, draft, size, suffix)
+        .run();
+  }
+  return draft;
+}
+
+}  // namespace trainyard

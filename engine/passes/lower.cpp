@@ -1,0 +1,282 @@
+#include "engine/passes/lower.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "engine/passes/action_places.h"
+#include "engine/passes/placed_transfers.h"
+#include "engine/passes/planned_calls.h"
+#include "engine/passes/pool_slots.h"
+#include "engine/passes/post_validation.h"
+#include "engine/schedule/schedule_timing.h"
+
+namespace trainyard {
+
+namespace {
+
+/// What is called before or behind an action: [action] -> segment, microbatch.
+using CallsAt = std::multimap<std::size_t, std::pair<SegmentId, Microbatch>>;
+
+struct AroundCalls {
+  CallsAt before, behind;
+  CallsAt puts;  // behind what the action frees
+};
+
+class Lowering {
+ public:
+  Lowering(ProgramDraft& draft, const StepSegments& step, const PipelineSchedule& schedule,
+           const SoftwareProfile& software)
+      : draft_(draft),
+        step_(step),
+        schedule_(without_late_recompute(schedule)),
+        calls_(planned_calls(schedule_)),
+        software_(software),
+        places_(draft, schedule_, calls_) {}
+
+  std::optional<Infeasible> run() {
+    auto timed = time_schedule(schedule_, {});
+    if (auto* reason = std::get_if<Infeasible>(&timed)) return *reason;
+    const auto& timing = std::get<ScheduleTiming>(timed);
+    // A host that waits for a receive would not issue the action before it until then.
+    const bool receives_ahead = !draft_.host_waits;
+    const auto placed = place_transfers(draft_, schedule_, calls_, places_, timing,
+                                        validation_calls(step_, calls_, timing), receives_ahead);
+    Program& program = draft_.program;
+    program.num_microbatches = schedule_.num_microbatches;
+    program.body.clear();
+    for (std::int32_t rank = 0; rank < draft_.num_ranks; ++rank) {
+      RankClass& list = program.body.emplace_back();
+      list.ranks.at[index(Axis::kPp)] = rank;
+      add_calls(rank, placed[static_cast<std::size_t>(rank)], list.calls);
+    }
+    count_slots(program);
+    return std::nullopt;
+  }
+
+ private:
+  /// What puts into a sender's buffer, behind the actions that make it; what takes from a
+  /// receiver's, and frees what came by its host, around the actions that read it.
+  static AroundCalls around_actions(const std::vector<PlacedTransfer>& transfers) {
+    AroundCalls out;
+    for (const PlacedTransfer& call : transfers) {
+      if (call.transfer == nullptr) continue;
+      if (call.sends) {
+        // At once: the send may stand further behind, and the copy would wait with the compute
+        // stream.
+        if (call.way->put >= 0)
+          out.puts.emplace(static_cast<std::size_t>(call.earliest - 1),
+                           std::pair(call.way->put, call.mb));
+        continue;
+      }
+      const auto at = static_cast<std::size_t>(call.consumer);
+      if (call.way->take >= 0) out.before.emplace(at, std::pair(call.way->take, call.mb));
+      if (call.way->release >= 0) out.behind.emplace(at, std::pair(call.way->release, call.mb));
+    }
+    return out;
+  }
+
+  void add_calls(std::int32_t rank, const std::vector<PlacedTransfer>& transfers,
+                 std::vector<Call>& calls) {
+    const auto& actions = calls_[static_cast<std::size_t>(rank)];
+    const auto add = [&](SegmentId segment, Microbatch mb, Microbatch second = -1) {
+      if (segment < 0) return false;
+      Call call;
+      call.segment = segment;
+      call.mb = {mb, second};
+      calls.push_back(std::move(call));
+      return true;
+    };
+    for (std::int32_t stage = 0; stage < draft_.num_stages; ++stage) {
+      if (schedule_.rank_of(stage) == rank) add(step_.zero[static_cast<std::size_t>(stage)], -1);
+    }
+    const BucketCalls bucket_calls = find_bucket_calls(rank);
+    const CallsAt turn_frees = find_turn_frees(rank, transfers);
+    const CallsAt loads = find_loads(actions);
+    const AroundCalls around = around_actions(transfers);
+    const auto add_at = [&](const CallsAt& what, std::size_t at) {
+      const auto [first, last] = what.equal_range(at);
+      for (auto it = first; it != last; ++it) add(it->second.first, it->second.second);
+    };
+    std::vector<std::pair<SegmentId, Microbatch>> to_free;  // sent before the action just issued
+    std::size_t next = 0;
+    for (std::size_t i = 0; i <= actions.size(); ++i) {
+      std::vector<std::pair<SegmentId, Microbatch>> sent;
+      for (; next < transfers.size() && transfers[next].desired <= static_cast<std::int64_t>(i);
+           ++next) {
+        const PlacedTransfer& transfer = transfers[next];
+        if (add(transfer.validation, -1)) continue;
+        add(transfer.sends ? transfer.way->send : transfer.way->receive, transfer.mb);
+        if (transfer.sends && transfer.way->free >= 0)
+          sent.emplace_back(transfer.way->free, transfer.mb);
+      }
+      if (i == actions.size()) {
+        to_free.insert(to_free.end(), sent.begin(), sent.end());
+      } else {
+        add_at(loads, i);
+        add_at(around.before, i);
+        add(places_.segment_of(actions[i]), actions[i].action.microbatch,
+            actions[i].with ? actions[i].with->microbatch : -1);
+        if (const auto found = bucket_calls.find(i); found != bucket_calls.end()) {
+          calls.back().inside.assign(found->second.begin(), found->second.end());
+        }
+      }
+      add_at(around.behind, i);
+      // What was sent before the previous action has had a whole action's time to leave.
+      for (const auto& [segment, mb] : to_free) add(segment, mb);
+      to_free = std::move(sent);
+      if (i == actions.size()) to_free.clear();
+      add_at(around.puts, i);
+      add_at(turn_frees, i);
+    }
+    add_tail(rank, calls, add);
+  }
+
+  std::size_t last_compute_call(const std::vector<Call>& calls) const {
+    std::size_t last = 0;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      const Phase phase = draft_.program.segments[static_cast<std::size_t>(calls[i].segment)].phase;
+      if (phase <= Phase::kRecompute) last = i;
+    }
+    return last;
+  }
+
+  bool overlaps(const Bucket& bucket) const {
+    return software_.overlap_data_parallel && !bucket.partial;
+  }
+
+  /// What is called inside the call of an action: [action] -> (op, reduction of a bucket),
+  /// ascending.
+  using BucketCalls = std::map<std::size_t, std::vector<std::pair<std::uint32_t, SegmentId>>>;
+
+  /// Each bucket of the rank is reduced inside the last call that adds to it, behind the last op
+  /// that does.
+  BucketCalls find_bucket_calls(std::int32_t rank) {
+    std::map<SegmentId, std::vector<std::pair<std::uint32_t, std::size_t>>> adds;  // (op, bucket)
+    std::size_t left = 0;
+    for (const std::size_t i : draft_.plan.of_rank[static_cast<std::size_t>(rank)]) {
+      if (!overlaps(draft_.plan.buckets[i]) || step_.buckets[i].reduce < 0) continue;
+      check(!step_.buckets[i].added_by.empty(), "something adds to every bucket");
+      for (const auto& [segment, op] : step_.buckets[i].added_by) adds[segment].emplace_back(op, i);
+      ++left;
+    }
+    BucketCalls out;
+    std::vector<bool> found(step_.buckets.size(), false);
+    const auto& actions = calls_[static_cast<std::size_t>(rank)];
+    for (std::size_t i = actions.size(); i-- > 0 && left > 0;) {
+      const auto of_segment = adds.find(places_.segment_of(actions[i]));
+      if (of_segment == adds.end()) continue;
+      for (const auto& [op, bucket] : of_segment->second) {
+        if (found[bucket]) continue;
+        found[bucket] = true;
+        out[i].emplace_back(op, step_.buckets[bucket].reduce);
+        --left;
+      }
+      adds.erase(of_segment);
+    }
+    for (auto& [action, inside] : out) {
+      std::stable_sort(inside.begin(), inside.end(),
+                       [](const auto& a, const auto& b) { return a.first < b.first; });
+    }
+    return out;
+  }
+
+  /// What an action needs back from the host at its begin is copied beside the action before,
+  /// unless that is the forward that sends it there.
+  CallsAt find_loads(const std::vector<PlannedCall>& calls) {
+    CallsAt out;
+    for (std::size_t i = 0; i < calls.size() && !draft_.loads_ahead.empty(); ++i) {
+      for (const Action* action : actions_of(calls[i])) {
+        const auto load = draft_.loads_ahead.find(places_.segment_of(*action));
+        if (load == draft_.loads_ahead.end()) continue;
+        const auto forward =
+            static_cast<std::size_t>(places_(action->stage, Part::kForward, action->microbatch));
+        out.emplace(std::max(i - 1, forward + 1), std::pair(load->second, action->microbatch));
+      }
+    }
+    return out;
+  }
+
+  static bool is_in(const std::vector<StageTransfer>& all, const StageTransfer* one) {
+    return std::any_of(all.begin(), all.end(), [&](const StageTransfer& it) { return &it == one; });
+  }
+
+  /// Behind the last action of both stages at the turn that touches it, and the one behind its
+  /// sends.
+  CallsAt find_turn_frees(std::int32_t rank, const std::vector<PlacedTransfer>& transfers) {
+    CallsAt out;
+    for (const HandedOver& handed : draft_.handed_over) {
+      if (schedule_.rank_of(handed.turning_stage) != rank) continue;
+      std::vector<std::int64_t> last(static_cast<std::size_t>(schedule_.num_microbatches), 0);
+      const auto see = [&](Microbatch mb, std::int64_t at) {
+        last[static_cast<std::size_t>(mb)] = std::max(last[static_cast<std::size_t>(mb)], at);
+      };
+      const auto see_stage = [&](std::int32_t stage, TouchSet touches) {
+        for (const auto& [touch, part] :
+             {std::pair(kForward, Part::kForward), std::pair(kRecompute, Part::kRecompute),
+              std::pair(kBackward, Part::kBackward), std::pair(kWeight, Part::kWeight)}) {
+          if ((touches & touch) == 0) continue;
+          // Where a microbatch has no R or W of its own, its backward does that.
+          for (Microbatch mb = 0; mb < schedule_.num_microbatches; ++mb) {
+            see(mb, std::max(places_(stage, part, mb),
+                             touch == kForward ? -1 : places_(stage, Part::kBackward, mb)));
+          }
+        }
+        for (const PlacedTransfer& call : transfers) {
+          if (call.transfer == nullptr) continue;
+          const StageSegments& of_stage = draft_.segments(stage, call.mb);
+          const bool sends =
+              call.sends &&
+              (((touches & kSendF) != 0 && is_in(of_stage.sends_forward, call.transfer)) ||
+               ((touches & kSendB) != 0 && is_in(of_stage.sends_backward, call.transfer)));
+          if (sends) see(call.mb, call.desired);
+        }
+      };
+      see_stage(handed.turning_stage, handed.by_turning);
+      see_stage(handed.turning_stage - 1, handed.by_before);
+      for (Microbatch mb = 0; mb < schedule_.num_microbatches; ++mb) {
+        if (!draft_.size_of.empty() && draft_.size_of[static_cast<std::size_t>(mb)] != handed.size)
+          continue;
+        out.emplace(static_cast<std::size_t>(last[static_cast<std::size_t>(mb)]),
+                    std::pair(handed.free, mb));
+      }
+    }
+    return out;
+  }
+
+  template <typename Add>
+  void add_tail(std::int32_t rank, std::vector<Call>& calls, const Add& add) {
+    const auto& own = draft_.plan.of_rank[static_cast<std::size_t>(rank)];
+    // A framework that does not overlap starts its reductions when the whole backward has ended.
+    const CallRef last_compute{static_cast<std::uint32_t>(last_compute_call(calls))};
+    for (const std::size_t i : own) {
+      add(step_.buckets[i].reduce_tensor, -1);
+      if (overlaps(draft_.plan.buckets[i]) || !add(step_.buckets[i].reduce, -1)) continue;
+      if (!software_.overlap_data_parallel) calls.back().after.push_back(last_compute);
+    }
+    for (const std::size_t i : own) add(step_.buckets[i].reduce_tied, -1);
+    add(step_.loss[static_cast<std::size_t>(rank)], -1);
+    add(step_.norm[static_cast<std::size_t>(rank)], -1);
+    add(step_.update[static_cast<std::size_t>(rank)], -1);
+  }
+
+  ProgramDraft& draft_;
+  const StepSegments& step_;
+  const PipelineSchedule schedule_;                    // of calls
+  const std::vector<std::vector<PlannedCall>> calls_;  // [rank]
+  const SoftwareProfile& software_;
+  const ActionPlaces places_;
+};
+
+}  // namespace
+
+std::variant<bool, Infeasible> lower(ProgramDraft& draft, const StepSegments& step,
+                                     const PipelineSchedule& schedule,
+                                     const SoftwareProfile& software) {
+  if (auto reason = Lowering(draft, step, schedule, software).run()) return *reason;
+  return true;
+}
+
+}  // namespace trainyard

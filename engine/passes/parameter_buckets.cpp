@@ -1,0 +1,271 @@
+#include "engine/passes/parameter_buckets.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "engine/partition/parameter_owners.h"
+
+namespace trainyard {
+
+namespace {
+
+Dims one_dim(std::int64_t extent) { return {Dim{extent, extent, -1}}; }
+
+class BucketPlanner {
+ public:
+  BucketPlanner(const TrainingGraph& training, const std::vector<StageForm>& forms,
+                const ParallelConfig& parallel, const TrainingConfig& config, DType grad_dtype,
+                Program& program)
+      : training_(training),
+        forms_(forms),
+        parallel_(parallel),
+        config_(config),
+        grad_dtype_(grad_dtype),
+        program_(program) {}
+
+  BucketPlan run() {
+    find_users();
+    if (owns_parameters(parallel_)) find_owners();
+    for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) fill_stage(stage);
+    plan_.of_stage.resize(static_cast<std::size_t>(training_.num_stages));
+    plan_.of_rank.resize(static_cast<std::size_t>(parallel_.pipeline));
+    for (std::size_t i = 0; i < plan_.buckets.size(); ++i) {
+      plan_.of_stage[static_cast<std::size_t>(plan_.buckets[i].stage)].push_back(i);
+      plan_.of_rank[static_cast<std::size_t>(plan_.buckets[i].rank)].push_back(i);
+      add_values(i);
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  const Tensor& tensor(TensorId id) const {
+    return training_.graph.tensors[static_cast<std::size_t>(id)];
+  }
+  const Parameter& parameter(std::int32_t index) const {
+    return training_.graph.parameters[static_cast<std::size_t>(index)];
+  }
+  std::int32_t rank_of(std::int32_t stage) const {
+    return forms_[static_cast<std::size_t>(stage)].rank;
+  }
+
+  /// Which stages use which parameter, in forward order; a rank's first stage keeps it.
+  void find_users() {
+    by_stage_.resize(static_cast<std::size_t>(training_.num_stages));
+    ranks_.resize(training_.graph.parameters.size());
+    std::set<std::pair<std::int32_t, std::int32_t>> placed;  // (parameter, rank)
+    for (const Instruction& op : training_.forward) {
+      for (TensorId read : op.reads) {
+        if (tensor(read).role != TensorRole::kParameter) continue;
+        const std::int32_t index = tensor(read).parameter;
+        const std::int32_t rank = rank_of(op.stage);
+        if (!placed.emplace(index, rank).second) continue;
+        by_stage_[static_cast<std::size_t>(op.stage)].push_back(index);
+        ranks_[static_cast<std::size_t>(index)].push_back(rank);
+      }
+    }
+    for (auto& ranks : ranks_) std::sort(ranks.begin(), ranks.end());
+  }
+
+  void find_owners() {
+    owner_.assign(training_.graph.parameters.size(), -1);
+    for (std::int32_t rank = 0; rank < parallel_.pipeline; ++rank) {
+      std::vector<std::int32_t> held, known;
+      std::vector<std::int64_t> sizes;
+      for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) {
+        if (rank_of(stage) != rank) continue;
+        for (const std::int32_t index : by_stage_[static_cast<std::size_t>(stage)]) {
+          held.push_back(index);
+          sizes.push_back(num_elements(tensor(parameter(index).tensor).shape));
+          known.push_back(owner_[static_cast<std::size_t>(index)]);
+        }
+      }
+      const std::vector<std::int32_t> owners =
+          balanced_owners(sizes, parallel_.data, std::move(known));
+      for (std::size_t i = 0; i < held.size(); ++i)
+        owner_[static_cast<std::size_t>(held[i])] = owners[i];
+    }
+  }
+
+  void fill_stage(std::int32_t stage) {
+    // Parameters that are treated alike share buckets; the latest in the forward comes first.
+    using Key = std::tuple<std::vector<std::int32_t>, bool, bool, std::int32_t>;
+    std::map<Key, std::size_t> open;
+    auto& users = by_stage_[static_cast<std::size_t>(stage)];
+    for (auto it = users.rbegin(); it != users.rend(); ++it) {
+      const Parameter& p = parameter(*it);
+      const auto& ranks = ranks_[static_cast<std::size_t>(*it)];
+      const std::vector<std::int32_t> tied = ranks.size() > 1 ? ranks : std::vector<std::int32_t>{};
+      const bool replicated = parallel_.tensor > 1 && tensor(p.tensor).spec[Axis::kTp].kind ==
+                                                          AxisPlacement::Kind::kReplicate;
+      const std::int32_t owner = owner_.empty() ? -1 : owner_[static_cast<std::size_t>(*it)];
+      const Key key{tied, replicated, p.partial_gradient, owner};
+      const std::int64_t elements = num_elements(tensor(p.tensor).shape);
+      const auto known = open.find(key);
+      if (known == open.end() ||
+          plan_.buckets[known->second].filled + elements > config_.bucket_elements) {
+        Bucket bucket;
+        bucket.stage = stage;
+        bucket.rank = rank_of(stage);
+        bucket.replicated = replicated;
+        bucket.partial = p.partial_gradient;
+        bucket.tied = tied;
+        bucket.owner = owner;
+        open[key] = plan_.buckets.size();
+        plan_.buckets.push_back(std::move(bucket));
+      }
+      Bucket& bucket = plan_.buckets[open[key]];
+      bucket.parameters.push_back(*it);
+      bucket.filled += elements;
+    }
+  }
+
+  ValueId add_value(Value value) {
+    program_.values.push_back(std::move(value));
+    return static_cast<ValueId>(program_.values.size() - 1);
+  }
+
+  ValueId buffer(const std::string& name, DType dtype, Scope scope, MemoryClass memory,
+                 bool sharded) {
+    Value value;
+    value.name = name;
+    value.dtype = dtype;
+    value.scope = scope;
+    value.memory = memory;
+    if (sharded) value.spec[Axis::kDp] = shard(0);
+    return add_value(std::move(value));
+  }
+
+  ValueId own_shard(const std::string& name, ValueId of) {
+    Value value = program_.values[static_cast<std::size_t>(of)];
+    value.name = name;
+    value.spec[Axis::kDp] = shard(0);
+    value.alias = Alias{of, 0, Axis::kDp};
+    return add_value(std::move(value));
+  }
+
+  ValueId owned_view(const std::string& name, ValueId of, std::int32_t owner) {
+    Value value = program_.values[static_cast<std::size_t>(of)];
+    value.name = name;
+    value.alias = Alias{of, 0, std::nullopt};
+    value.owner = static_cast<std::int16_t>(owner);
+    return add_value(std::move(value));
+  }
+
+  void add_values(std::size_t index) {
+    Bucket& bucket = plan_.buckets[index];
+    const bool zero = shards_state(parallel_);
+    const std::string name = "b" + std::to_string(index);
+    const bool half = config_.precision == DType::kFp16 || config_.precision == DType::kBf16;
+    const DType state = config_.precision == DType::kFp64 ? DType::kFp64 : DType::kFp32;
+
+    bucket.parameter = buffer(name + ".param", config_.precision, Scope::kPersistent,
+                              MemoryClass::kParameter, false);
+    bucket.gradient =
+        buffer(name + ".grad", grad_dtype_, Scope::kStep, MemoryClass::kGradient, false);
+    bucket.whole = {bucket.parameter, bucket.gradient};
+    if (zero) {
+      bucket.parameter_shard = own_shard(name + ".param_shard", bucket.parameter);
+      bucket.gradient_shard = own_shard(name + ".grad_shard", bucket.gradient);
+      bucket.shards = {bucket.parameter_shard, bucket.gradient_shard};
+    }
+    if (bucket.owner >= 0) {
+      bucket.parameter_shard = owned_view(name + ".param_own", bucket.parameter, bucket.owner);
+      bucket.whole.push_back(bucket.parameter_shard);
+    }
+    const auto state_buffer = [&](const std::string& suffix) {
+      const ValueId id =
+          buffer(name + suffix, state, Scope::kPersistent, MemoryClass::kOptimizerState, zero);
+      program_.values[static_cast<std::size_t>(id)].owner = static_cast<std::int16_t>(bucket.owner);
+      (zero ? bucket.shards : bucket.whole).push_back(id);
+      return id;
+    };
+    if (half) bucket.master = state_buffer(".master");
+    if (config_.optimizer == Optimizer::kAdamW) {
+      bucket.first_moment = state_buffer(".exp_avg");
+      bucket.second_moment = state_buffer(".exp_avg_sq");
+    }
+    std::int64_t offset = 0;
+    for (std::int32_t p : bucket.parameters) {
+      const TensorId weight = parameter(p).tensor;
+      const TensorId gradient = training_.parameter_gradient[static_cast<std::size_t>(p)];
+      const bool replica = !bucket.tied.empty() && bucket.tied.front() != bucket.rank;
+      const std::string suffix = replica ? "@" + std::to_string(bucket.stage) : "";
+      add_view(weight, bucket, bucket.parameter, offset, suffix);
+      add_view(gradient, bucket, bucket.gradient, offset, suffix);
+      offset += num_elements(tensor(weight).shape);
+    }
+  }
+
+  void add_view(TensorId id, const Bucket& bucket, ValueId in, std::int64_t offset,
+                const std::string& suffix) {
+    const Tensor& t = tensor(id);
+    Value value = program_.values[static_cast<std::size_t>(in)];
+    value.name = t.name + suffix;
+    value.dims.clear();
+    for (std::int64_t extent : t.shape) value.dims.push_back({extent, extent, -1});
+    value.spec = t.spec;
+    value.alias = Alias{in, offset, std::nullopt};
+    plan_.place(id, bucket.rank, add_value(std::move(value)));
+  }
+
+  const TrainingGraph& training_;
+  const std::vector<StageForm>& forms_;
+  const ParallelConfig& parallel_;
+  const TrainingConfig& config_;
+  DType grad_dtype_;
+  Program& program_;
+  BucketPlan plan_;
+  std::vector<std::vector<std::int32_t>> by_stage_;  // [stage] -> parameters it keeps
+  std::vector<std::vector<std::int32_t>> ranks_;     // [parameter] -> pipeline ranks that use it
+  std::vector<std::int32_t> owner_;                  // [parameter]; empty: they have none
+};
+
+}  // namespace
+
+void BucketPlan::place(TensorId tensor, std::int32_t rank, ValueId value) {
+  const auto t = static_cast<std::size_t>(tensor);
+  if (t >= first_.size()) first_.resize(std::max(t + 1, first_.size() * 2), {-1, -1});
+  if (first_[t].second < 0) {
+    first_[t] = {rank, value};
+  } else {
+    on_further_ranks_[{tensor, rank}] = value;
+  }
+}
+
+ValueId BucketPlan::value(TensorId tensor, std::int32_t rank) const {
+  const auto& [first_rank, first_value] = first_[static_cast<std::size_t>(tensor)];
+  return first_rank == rank ? first_value : on_further_ranks_.at({tensor, rank});
+}
+
+bool shards_state(const ParallelConfig& parallel) {
+  return parallel.zero.stage >= 1 && parallel.data > 1 &&
+         parallel.zero.by == ZeroConfig::By::kShard;
+}
+
+bool owns_parameters(const ParallelConfig& parallel) {
+  return parallel.zero.stage >= 1 && parallel.data > 1 &&
+         parallel.zero.by == ZeroConfig::By::kParameter;
+}
+
+BucketPlan plan_buckets(const TrainingGraph& training, const std::vector<StageForm>& forms,
+                        const ParallelConfig& parallel, const TrainingConfig& config,
+                        DType grad_dtype, Program& program) {
+  return BucketPlanner(training, forms, parallel, config, grad_dtype, program).run();
+}
+
+void size_buckets(BucketPlan& plan, const ParallelConfig& parallel, Program& program) {
+  const std::int64_t parts = shards_state(parallel) ? parallel.data : 1;
+  for (Bucket& bucket : plan.buckets) {
+    bucket.elements = (bucket.filled + parts - 1) / parts * parts;
+    const auto resize = [&](ValueId id, std::int64_t extent) {
+      program.values[static_cast<std::size_t>(id)].dims = one_dim(extent);
+    };
+    for (const ValueId id : bucket.whole) resize(id, bucket.elements);
+    for (const ValueId id : bucket.shards) resize(id, bucket.elements / parts);
+  }
+}
+
+}  // namespace trainyard

@@ -1,0 +1,76 @@
+// Parameters, their gradients and the optimizer's state, laid out in buckets.
+//
+// A bucket is one contiguous gradient buffer (and one of parameters, master weights, moments) for
+// parameters of one stage that are treated alike: reduced over the same ranks, counted alike in the
+// gradient norm, of one owner. Single parameters are views into it. Buckets fill in backward order
+// up to training.bucket_elements, so that the first is complete early in the last backward.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "engine/cost/software_profile.h"
+#include "engine/passes/differentiate.h"
+#include "engine/plan/plan.h"
+#include "engine/program/program.h"
+#include "engine/schedule/stage_form.h"
+
+namespace trainyard {
+
+struct Bucket {
+  std::int32_t stage = 0;
+  std::int32_t rank = 0;                 // along pp
+  std::vector<std::int32_t> parameters;  // indices into Graph::parameters, in storage order
+  std::int64_t filled = 0;               // elements of the parameters
+  std::int64_t elements =
+      0;  // the same, padded to a multiple of the data-parallel degree under ZeRO-1
+  bool replicated = false;         // held alike by all tensor-parallel ranks
+  bool partial = false;            // gradient is a partial sum on each tensor-parallel rank
+  std::vector<std::int32_t> tied;  // pipeline ranks that share these weights; empty: only this one
+  std::int32_t owner =
+      -1;  // along dp: who has the state of all of it (ZeRO-1 by parameter); -1: nobody
+  // Values; -1: does not exist under this precision, optimizer or ZeRO stage.
+  ValueId gradient = -1, gradient_shard = -1;
+  ValueId parameter = -1, parameter_shard = -1;
+  ValueId master = -1, first_moment = -1, second_moment = -1;
+  std::vector<ValueId> whole,
+      shards;  // values as long as the bucket, or as a data-parallel rank's part of it
+};
+
+/// Buckets, and which value holds a parameter or its gradient on a pipeline rank.
+class BucketPlan {
+ public:
+  std::vector<Bucket> buckets;
+  std::vector<std::vector<std::size_t>> of_stage;  // indices into buckets, ascending
+  std::vector<std::vector<std::size_t>> of_rank;   // along pp
+
+  void place(TensorId tensor, std::int32_t rank, ValueId value);
+  ValueId value(TensorId tensor, std::int32_t rank) const;  // placed before
+
+ private:
+  std::vector<std::pair<std::int32_t, ValueId>> first_;  // [tensor]: (rank, value)
+  std::map<std::pair<TensorId, std::int32_t>, ValueId> on_further_ranks_;  // shared weights
+};
+
+/// ZeRO-1 by shard: each data-parallel rank keeps the optimizer's state of its shard of every
+/// bucket.
+bool shards_state(const ParallelConfig& parallel);
+
+/// ZeRO-1 by parameter: each data-parallel rank keeps the state of buckets of its own. On every
+/// pipeline rank balanced_owners() divides the parameters by their local sizes; a parameter that
+/// several pipeline ranks hold has the owner that the first of them gives it.
+bool owns_parameters(const ParallelConfig& parallel);
+
+/// Adds the values to `program` and returns the layout; size_buckets() gives them their lengths.
+/// `forms`: [stage].
+BucketPlan plan_buckets(const TrainingGraph& training, const std::vector<StageForm>& forms,
+                        const ParallelConfig& parallel, const TrainingConfig& config,
+                        DType grad_dtype, Program& program);
+
+/// Pads every bucket for `parallel.data` ranks, and gives the values in `whole` and `shards` their
+/// lengths. All that the data-parallel degree decides about a plan, once it is known to be above 1.
+void size_buckets(BucketPlan& plan, const ParallelConfig& parallel, Program& program);
+
+}  // namespace trainyard

@@ -1,0 +1,150 @@
+#include "engine/passes/placed_transfers.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+
+#include "engine/base/error.h"
+#include "engine/passes/pool_slots.h"
+#include "engine/passes/transfer_routes.h"
+
+namespace trainyard {
+
+namespace {
+
+/// One transfer of the step: which call sends, which receives, when the unit-time run produces it.
+struct TransferEvent {
+  double time = 0;
+  bool backward = false;
+  std::int32_t from_stage = 0;
+  std::int32_t to_stage = 0;
+  Microbatch mb = 0;
+  const StageTransfer* transfer = nullptr;
+  // Indices into what is placed on either rank:
+  std::size_t send = 0, receive = 0;
+};
+
+using PlacedOfRanks = std::vector<std::vector<PlacedTransfer>>;
+
+std::vector<TransferEvent> transfer_events(const ProgramDraft& draft,
+                                           const std::vector<std::vector<PlannedCall>>& calls,
+                                           const ScheduleTiming& timing) {
+  std::vector<TransferEvent> events;
+  const ActionDurations durations;
+  for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+    std::size_t i = 0;  // of the call's first action
+    for (const PlannedCall& call : calls[rank]) {
+      double end = timing.starts[rank][i];
+      for (const Action* action : actions_of(call)) end += duration(*action, durations), ++i;
+      for (const Action* action : actions_of(call)) {
+        const bool forward = action->phase == ActionPhase::kForward;
+        if (!forward && part_of(action->phase) != Part::kBackward) continue;
+        const StageSegments& stage = draft.segments(action->stage, action->microbatch);
+        for (const StageTransfer& transfer : forward ? stage.sends_forward : stage.sends_backward) {
+          events.push_back({end, !forward, action->stage, action->stage + (forward ? 1 : -1),
+                            action->microbatch, &transfer});
+        }
+      }
+    }
+  }
+  // At equal times what comes in goes before what goes out: each direction from its far end on.
+  const auto key = [](const TransferEvent& e) {
+    return std::tuple(e.time, e.backward, e.backward ? -e.from_stage : e.from_stage, e.mb);
+  };
+  std::stable_sort(events.begin(), events.end(),
+                   [&](const TransferEvent& a, const TransferEvent& b) { return key(a) < key(b); });
+  return events;
+}
+
+/// A place in its rank's list for each, in order, no later than what stands behind it may be.
+void settle_places(PlacedOfRanks& placed) {
+  for (auto& calls : placed) {
+    std::int64_t cap = std::numeric_limits<std::int64_t>::max();
+    for (auto it = calls.rbegin(); it != calls.rend(); ++it)
+      it->latest = cap = std::min(cap, it->latest);
+    std::int64_t before = 0;
+    for (PlacedTransfer& call : calls) {
+      before = call.desired = std::min(std::max(call.desired, before), call.latest);
+      check(call.desired >= call.earliest, "a transfer is placed before what it sends");
+    }
+  }
+}
+
+/// Of the buffer that a segment's first op writes; nullptr: of none.
+BufferSlots* slots_of(const Program& program, SegmentId segment,
+                      std::map<PoolId, BufferSlots>& slots) {
+  if (segment < 0) return nullptr;
+  const ProgramOp& op = program.segments[static_cast<std::size_t>(segment)].ops.front();
+  const auto found = slots.find(program.values[static_cast<std::size_t>(op.writes[0].value)].pool);
+  return found == slots.end() ? nullptr : &found->second;
+}
+
+/// Of each transfer, in the global order of communication: direct where both ends have a slot free,
+/// in the order in which they issue.
+void choose_ways(const ProgramDraft& draft, const PipelineSchedule& schedule,
+                 const std::vector<TransferEvent>& events, PlacedOfRanks& placed) {
+  std::map<PoolId, BufferSlots> slots;
+  if (!draft.links.empty()) {
+    for (const auto& [pool, fit] : buffer_slots(draft.program)) slots.emplace(pool, fit);
+  }
+  for (const TransferEvent& event : events) {
+    PlacedTransfer& send =
+        placed[static_cast<std::size_t>(schedule.rank_of(event.from_stage))][event.send];
+    PlacedTransfer& receive =
+        placed[static_cast<std::size_t>(schedule.rank_of(event.to_stage))][event.receive];
+    const StageTransfer& transfer = *event.transfer;
+    send.way = receive.way = &transfer.by_host;
+    if (transfer.direct.send < 0) continue;
+    BufferSlots* const out = slots_of(draft.program, transfer.direct.put, slots);
+    BufferSlots* const in = slots_of(draft.program, transfer.direct.receive, slots);
+    if ((out != nullptr && !out->has_free(send.earliest)) ||
+        (in != nullptr && !in->has_free(receive.desired)))
+      continue;
+    // A sender's slot is taken behind its producer, and free behind the action after the send; a
+    // receiver's is free in front of the action that reads.
+    if (out != nullptr) out->take(send.desired + 2);
+    if (in != nullptr) in->take(receive.consumer + 1);
+    send.way = receive.way = &transfer.direct;
+  }
+}
+
+}  // namespace
+
+std::vector<std::vector<PlacedTransfer>> place_transfers(
+    const ProgramDraft& draft, const PipelineSchedule& schedule,
+    const std::vector<std::vector<PlannedCall>>& calls, const ActionPlaces& places,
+    const ScheduleTiming& timing, const std::vector<ValidationCall>& validation,
+    bool receives_ahead) {
+  std::vector<TransferEvent> events = transfer_events(draft, calls, timing);
+  PlacedOfRanks placed(static_cast<std::size_t>(draft.num_ranks));
+  constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  std::size_t next = 0;  // of `validation`
+  const auto validate_until = [&](double time) {
+    for (; next < validation.size() && validation[next].time < time; ++next) {
+      const ValidationCall& call = validation[next];
+      placed[static_cast<std::size_t>(call.rank)].push_back(
+          {.desired = call.desired, .latest = call.latest, .validation = call.segment});
+    }
+  };
+  for (TransferEvent& event : events) {
+    validate_until(event.time);
+    const Part part = event.backward ? Part::kBackward : Part::kForward;
+    const std::int64_t producer = places(event.from_stage, part, event.mb);
+    const std::int64_t consumer = places(event.to_stage, part, event.mb);
+    auto& of_sender = placed[static_cast<std::size_t>(schedule.rank_of(event.from_stage))];
+    event.send = of_sender.size();
+    of_sender.push_back({event.transfer, true, event.mb, producer + 1, producer + 1, kNever});
+    auto& of_receiver = placed[static_cast<std::size_t>(schedule.rank_of(event.to_stage))];
+    event.receive = of_receiver.size();
+    of_receiver.push_back({event.transfer, false, event.mb, 0,
+                           std::max<std::int64_t>(0, consumer - (receives_ahead ? 1 : 0)), consumer,
+                           consumer});
+  }
+  validate_until(std::numeric_limits<double>::infinity());
+  settle_places(placed);
+  choose_ways(draft, schedule, events, placed);
+  return placed;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,328 @@
+#include "engine/passes/post_validation.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/sharding/axis.h"
+
+namespace trainyard {
+
+namespace {
+
+class PostValidation {
+ public:
+  PostValidation(ProgramDraft& draft, const ParallelConfig& parallel, StepSegments& step)
+      : draft_(draft),
+        parallel_(parallel),
+        step_(step) {}
+
+  void run() {
+    keep_norm_in_rank();
+    for (std::int32_t rank = 0; rank < draft_.num_ranks; ++rank) {
+      const ValueId sum = sum_so_far(rank);
+      update_optimistically(rank, sum);
+      add_validation(rank, sum);
+    }
+    step_.zero_of_rank.resize(static_cast<std::size_t>(draft_.num_ranks));
+    for (std::int32_t stage = 0; stage < draft_.num_stages; ++stage) zero_late(stage);
+    keep_gradients();
+  }
+
+ private:
+  Program& program() { return draft_.program; }
+  std::vector<ProgramOp>& ops(SegmentId id) {
+    return program().segments[static_cast<std::size_t>(id)].ops;
+  }
+  bool is_last(std::int32_t rank) const { return rank + 1 == draft_.num_ranks; }
+
+  void keep_gradients() {
+    std::vector<bool> kept(program().values.size(), false);
+    for (const Bucket& bucket : draft_.plan.buckets)
+      kept[static_cast<std::size_t>(bucket.gradient)] = true;
+    for (std::size_t v = 0; v < kept.size(); ++v) {
+      if (kept[static_cast<std::size_t>(storage_root(program(), static_cast<ValueId>(v)))]) {
+        program().values[v].scope = Scope::kPersistent;
+      }
+    }
+  }
+
+  /// Of the size of a number, and it stays: what is sent may leave long after the step's end.
+  ValueId number(const std::string& name, DType type) {
+    Value value;
+    value.name = name;
+    value.dims = {Dim{1, 1, -1}};
+    value.dtype = type;
+    value.scope = Scope::kPersistent;
+    value.memory = MemoryClass::kGradient;
+    program().values.push_back(std::move(value));
+    return static_cast<ValueId>(program().values.size() - 1);
+  }
+
+  static ProgramOp kernel(OpKind kind, std::initializer_list<ValueId> reads, ValueId write) {
+    ProgramOp op;
+    op.kind = kind;
+    for (const ValueId read : reads) op.reads.push_back({read, 0});
+    op.writes.push_back({write, 0});
+    return op;
+  }
+
+  static ProgramOp transfer(OpKind kind, TransferId peer, ValueId value) {
+    ProgramOp op;
+    op.kind = kind;
+    op.stream = StreamId::kNorm;
+    op.transfer = peer;
+    (kind == OpKind::kSend ? op.reads : op.writes).push_back({value, 0});
+    return op;
+  }
+
+  SegmentId add_segment(std::int32_t stage, const std::string& name, Phase phase,
+                        std::vector<ProgramOp> ops) {
+    return add_step_segment(program(), stage, name, phase, std::move(ops));
+  }
+
+  /// The group that shares the norm: without the pipeline, and gone where that leaves single ranks.
+  void keep_norm_in_rank() {
+    group_ = ops(step_.norm.front()).back().group;
+    auto& axes = program().groups[static_cast<std::size_t>(group_)].axes;
+    std::erase(axes, Axis::kPp);
+    several_ = std::any_of(axes.begin(), axes.end(), [&](Axis axis) {
+      return axis == Axis::kDp ? parallel_.data > 1 : parallel_.tensor > 1;
+    });
+    if (several_) return;
+    check(group_ + 1 == static_cast<GroupId>(program().groups.size()),
+          "the norm's group is the last");
+    program().groups.pop_back();
+  }
+
+  /// Whether the rank may post the receive before its last action, so that the rank before need not
+  /// wait for its end. Not where the sum over tied weights is on the same stream behind it: the
+  /// ranks before may wait for that.
+  bool receives_ahead(std::int32_t rank) const { return !has_tied(rank); }
+
+  bool has_tied(std::int32_t rank) const {
+    const auto& own = draft_.plan.of_rank[static_cast<std::size_t>(rank)];
+    return std::any_of(own.begin(), own.end(),
+                       [&](std::size_t i) { return !draft_.plan.buckets[i].tied.empty(); });
+  }
+
+  /// Rewrites NORM; the squares of the gradients of the pipeline ranks up to this one.
+  ValueId sum_so_far(std::int32_t rank) {
+    const SegmentId id = step_.norm[static_cast<std::size_t>(rank)];
+    std::vector<ProgramOp> norm = std::move(ops(id));
+    ValueId own = norm.back().reads[0].value;
+    const ValueId reduced = norm.back().writes[0].value;
+    const DType type = program().values[static_cast<std::size_t>(own)].dtype;
+    for (const ValueId value : {own, reduced}) {
+      program().values[static_cast<std::size_t>(value)].scope = Scope::kPersistent;
+    }
+    if (several_) {
+      own = reduced;
+      norm.back().host_sync = false;
+    } else {
+      norm.pop_back();
+    }
+    const std::string at = "@" + std::to_string(rank);
+    ValueId sum = own;
+    step_.receive_norm.push_back(-1);
+    if (rank > 0) {
+      const ValueId before = number("norm_before" + at, type);
+      sum = number("norm_so_far" + at, type);
+      ProgramOp receive = transfer(OpKind::kRecv, kToPrevious, before);
+      if (receives_ahead(rank)) {
+        step_.receive_norm.back() =
+            add_segment(rank, "RECV_NORM", Phase::kUpdate, {std::move(receive)});
+      } else {
+        norm.push_back(std::move(receive));
+      }
+      norm.push_back(kernel(OpKind::kAdd, {before, own}, sum));
+      if (is_last(rank) && has_tied(rank)) {  // VALIDATE writes where the sum lies
+        guard_of_tied_ = number("norm_known" + at, type);
+        norm.push_back(kernel(OpKind::kAdd, {before, own}, guard_of_tied_));
+      }
+    }
+    if (!is_last(rank)) norm.push_back(transfer(OpKind::kSend, kToNext, sum));
+    ops(id) = std::move(norm);
+    return sum;
+  }
+
+  /// Rewrites UPDATE: it looks at the sum so far alone, and nothing is freed.
+  void update_optimistically(std::int32_t rank, ValueId sum) {
+    const ValueId flag = number("updated@" + std::to_string(rank), DType::kUint8);
+    ops(step_.norm[static_cast<std::size_t>(rank)])
+        .push_back(kernel(OpKind::kWithinClip, {sum}, flag));
+    std::vector<ProgramOp>& update = ops(step_.update[static_cast<std::size_t>(rank)]);
+    std::erase_if(update, [](const ProgramOp& op) { return op.kind == OpKind::kFree; });
+    for (ProgramOp& op : update) {
+      if (op.kind != OpKind::kAdamW && op.kind != OpKind::kSgd) continue;
+      op.reads = {op.reads.back()};
+      op.guard = Operand{is_tied(rank, op.reads.back().value) ? guard_of_tied(rank, sum) : flag, 0};
+    }
+    updated_.push_back(flag);
+  }
+
+  /// Weights that several ranks hold are updated by all of them or by none, whatever the part of
+  /// the norm that each knows, unless it is not finite: so all correct them alike, and their copies
+  /// stay the same to the last bit.
+  bool is_tied(std::int32_t rank, ValueId gradient) const {
+    const ValueId root = storage_root(draft_.program, gradient);
+    const auto& own = draft_.plan.of_rank[static_cast<std::size_t>(rank)];
+    return std::any_of(own.begin(), own.end(), [&](std::size_t i) {
+      const Bucket& bucket = draft_.plan.buckets[i];
+      return !bucket.tied.empty() && bucket.gradient == root;
+    });
+  }
+  ValueId guard_of_tied(std::int32_t rank, ValueId sum) const {
+    return is_last(rank) ? guard_of_tied_ : sum;
+  }
+
+  void add_validation(std::int32_t rank, ValueId sum) {
+    const std::string at = "@" + std::to_string(rank);
+    const DType type = program().values[static_cast<std::size_t>(sum)].dtype;
+    const ValueId all = number("norm_all" + at, type);
+    ProgramOp hear;
+    if (is_last(rank)) {
+      program().values[static_cast<std::size_t>(all)].alias = Alias{sum, 0, std::nullopt};
+      hear = largest_of_replicas(sum, all);
+    } else {
+      hear = transfer(OpKind::kRecv, kToNext, all);
+    }
+    hear.host_sync =
+        true;  // the host decides whether CORRECT is called, and whether the step is void
+    step_.validate.push_back(add_segment(rank, "VALIDATE", Phase::kUpdate, {std::move(hear)}));
+    step_.correct.push_back(add_segment(rank, "CORRECT", Phase::kCorrect,
+                                        correction(rank, all, guard_of_tied(rank, sum))));
+    step_.pass_norm.push_back(rank == 0 ? -1
+                                        : add_segment(rank, "PASS_NORM", Phase::kUpdate,
+                                                      {transfer(OpKind::kSend, kToPrevious, all)}));
+  }
+
+  /// On the last rank, so that the sum that goes back is the same on all replicas to the last bit.
+  ProgramOp largest_of_replicas(ValueId sum, ValueId all) {
+    program().groups.push_back({"replicas", {Axis::kDp, Axis::kTp}, {}});
+    OpAttrs attrs;
+    attrs.maximum = true;
+    program().attrs.push_back(attrs);
+    ProgramOp op = kernel(OpKind::kAllReduce, {sum}, all);
+    op.stream = StreamId::kNorm;
+    op.group = static_cast<GroupId>(program().groups.size() - 1);
+    op.attrs = static_cast<AttrId>(program().attrs.size() - 1);
+    return op;
+  }
+
+  /// As the update, of the same buckets. `sum`: what the update of tied weights was guarded by.
+  std::vector<ProgramOp> correction(std::int32_t rank, ValueId all, ValueId sum) {
+    const ValueId flag = number("invalid@" + std::to_string(rank), DType::kUint8);
+    std::vector<ProgramOp> correct = {kernel(OpKind::kBeyondClip, {all}, flag)};
+    for (ProgramOp op : ops(step_.update[static_cast<std::size_t>(rank)])) {
+      op.guard = Operand{flag, 0};
+      if (!is_collective(op.kind)) {
+        op.kind = op.kind == OpKind::kAdamW ? OpKind::kCorrectAdamW : OpKind::kCorrectSgd;
+        const ValueId updated = is_tied(rank, op.reads.back().value) ? sum : updated_.back();
+        op.reads = {Operand{all, 0}, Operand{updated, 0}, op.reads.back()};
+      }
+      correct.push_back(std::move(op));
+    }
+    return correct;
+  }
+
+  /// The gradients are zeroed behind the validation; the loss, which forwards add to, as before.
+  void zero_late(std::int32_t stage) {
+    SegmentId& zero = step_.zero[static_cast<std::size_t>(stage)];
+    const SegmentId gradients = std::exchange(zero, -1);
+    step_.zero_of_rank[static_cast<std::size_t>(draft_.forms[static_cast<std::size_t>(stage)].rank)]
+        .push_back(gradients);
+    if (ops(gradients).empty() || ops(gradients)[0].writes.back().value != draft_.loss) return;
+    ProgramOp loss = ops(gradients)[0];
+    loss.writes = {loss.writes.back()};
+    ops(gradients)[0].writes.pop_back();
+    if (ops(gradients)[0].writes.empty()) ops(gradients).clear();
+    zero = add_segment(stage, "ZERO_LOSS", Phase::kPrepare, {std::move(loss)});
+  }
+
+  ProgramDraft& draft_;
+  const ParallelConfig& parallel_;
+  StepSegments& step_;
+  GroupId group_ = -1;
+  bool several_ = false;          // ranks of the group
+  ValueId guard_of_tied_ = -1;    // of the last rank: its sum so far, which stays
+  std::vector<ValueId> updated_;  // [rank]: flag, the update has taken place
+};
+
+bool is_backward(ActionPhase phase) {
+  return phase == ActionPhase::kBackward || phase == ActionPhase::kBackwardInput ||
+         phase == ActionPhase::kBackwardWeight;
+}
+
+/// When a rank's calls begin, and the first of them that adds to gradients.
+struct RankBegins {
+  std::vector<double> at;  // [call], ascending
+  std::int64_t backward = 0;
+  double first_backward() const { return at[static_cast<std::size_t>(backward)]; }
+  std::int64_t call_at(double time) const {
+    return std::lower_bound(at.begin(), at.end(), time) - at.begin();
+  }
+};
+
+RankBegins begins(const std::vector<PlannedCall>& calls, const std::vector<double>& starts) {
+  RankBegins out;
+  out.backward = static_cast<std::int64_t>(calls.size());
+  std::size_t action = 0;
+  for (const PlannedCall& call : calls) {
+    const auto actions = actions_of(call);
+    const bool adds = std::any_of(actions.begin(), actions.end(),
+                                  [](const Action* one) { return is_backward(one->phase); });
+    if (adds) out.backward = std::min(out.backward, static_cast<std::int64_t>(out.at.size()));
+    out.at.push_back(starts[action]);
+    action += actions.size();
+  }
+  check(out.backward < static_cast<std::int64_t>(calls.size()), "every rank has a backward");
+  return out;
+}
+
+}  // namespace
+
+void add_post_validation(ProgramDraft& draft, const ParallelConfig& parallel, StepSegments& step) {
+  if (parallel.pipeline == 1 || step.norm.front() < 0) return;
+  PostValidation(draft, parallel, step).run();
+}
+
+std::vector<ValidationCall> validation_calls(const StepSegments& step,
+                                             const std::vector<std::vector<PlannedCall>>& calls,
+                                             const ScheduleTiming& timing) {
+  std::vector<ValidationCall> out;
+  if (step.validate.empty()) return out;
+  std::vector<RankBegins> of_rank;
+  std::vector<double> time;  // [rank]: the earliest first backward of the ranks up to it
+  for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+    of_rank.push_back(begins(calls[rank], timing.starts[rank]));
+    const double own = of_rank.back().first_backward();
+    time.push_back(rank == 0 ? own : std::min(time.back(), own));
+  }
+  for (std::size_t rank = calls.size(); rank-- > 0;) {
+    const auto r = static_cast<std::int32_t>(rank);
+    if (rank + 1 < calls.size()) {
+      out.push_back({time[rank], r + 1, step.pass_norm[rank + 1],
+                     of_rank[rank + 1].call_at(time[rank]),
+                     std::numeric_limits<std::int64_t>::max()});
+    }
+    const RankBegins& own = of_rank[rank];
+    const auto add = [&](SegmentId segment) {
+      out.push_back({time[rank], r, segment, own.call_at(time[rank]), own.backward});
+    };
+    add(step.validate[rank]);
+    add(step.correct[rank]);
+    for (const SegmentId zero : step.zero_of_rank[rank]) add(zero);
+  }
+  for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+    if (step.receive_norm[rank] < 0) continue;
+    out.push_back({std::numeric_limits<double>::max(), static_cast<std::int32_t>(rank),
+                   step.receive_norm[rank], static_cast<std::int64_t>(calls[rank].size()) - 1,
+                   std::numeric_limits<std::int64_t>::max()});
+  }
+  return out;
+}
+
+}  // namespace trainyard

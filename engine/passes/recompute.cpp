@@ -1,0 +1,321 @@
+#include "engine/passes/recompute.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/recompute/checkpoint_groups.h"
+#include "engine/recompute/stage_aware.h"
+
+namespace trainyard {
+
+namespace {
+
+using Region = std::vector<std::size_t>;  // indices into TrainingGraph::forward, ascending
+
+class Recomputer {
+ public:
+  explicit Recomputer(TrainingGraph& training) : training_(training) {}
+
+  struct Rule {
+    bool all_ops = false;  // repeats ops whose result nobody reads, too
+    bool keep_outputs =
+        true;  // what the backward of ops outside the region reads is not recomputed
+    std::string_view mark = "'";  // behind the name of what is computed again
+    bool recomputed = true;       // what Instruction::recomputed of the clones says
+  };
+
+  /// Recomputes each region for itself, from what it keeps.
+  void run(const std::vector<Region>& regions, Rule rule) {
+    index_readers();
+    region_of_.assign(training_.graph.ops.size(), -1);
+    for (std::size_t r = 0; r < regions.size(); ++r) {
+      for (std::size_t i : regions[r])
+        region_of(training_.forward[i]) = static_cast<std::int32_t>(r);
+    }
+    for (const Region& region : regions) recompute_region(region, rule);
+    insert_clones();
+  }
+
+ private:
+  Tensor& tensor(TensorId id) { return training_.graph.tensors[static_cast<std::size_t>(id)]; }
+
+  std::int32_t& region_of(const Instruction& op) {
+    return region_of_[static_cast<std::size_t>(op.origin)];
+  }
+
+  void index_readers() {
+    readers_.assign(training_.graph.tensors.size(), {});
+    clones_.assign(training_.backward.size() + 1, {});
+    first_of_origin_.assign(training_.graph.ops.size(), training_.backward.size());
+    for (std::size_t i = 0; i < training_.backward.size(); ++i) {
+      auto& first = first_of_origin_[static_cast<std::size_t>(training_.backward[i].origin)];
+      first = std::min(first, i);
+      for (TensorId read : training_.backward[i].reads) {
+        readers_[static_cast<std::size_t>(read)].push_back(static_cast<std::uint32_t>(i));
+      }
+    }
+  }
+
+  void recompute_region(const Region& region, Rule rule) {
+    if (region.empty()) return;
+    // Needed: written here and read by the backward; then what the needed ones are computed from.
+    std::unordered_map<TensorId, bool> needed;  // every tensor written here -> needed?
+    const std::int32_t here = region_of(training_.forward[region.front()]);
+    const auto takes_clone = [&](std::uint32_t reader) {
+      return !rule.keep_outputs || region_of(training_.backward[reader]) == here;
+    };
+    std::size_t first_reader = training_.backward.size();
+    bool any = false;
+    for (std::size_t i : region) {
+      for (TensorId write : training_.forward[i].writes) {
+        const auto& readers = readers_[static_cast<std::size_t>(write)];
+        const auto first = std::find_if(readers.begin(), readers.end(), takes_clone);
+        needed[write] = first != readers.end();
+        if (first == readers.end()) continue;
+        any = true;
+        first_reader = std::min<std::size_t>(first_reader, *first);
+      }
+    }
+    if (!any) return;
+    std::vector<bool> included(region.size(), rule.all_ops);
+    for (std::size_t k = region.size(); k-- > 0;) {
+      const Instruction& op = training_.forward[region[k]];
+      for (TensorId write : op.writes) included[k] = included[k] || needed[write];
+      if (!included[k]) continue;
+      for (TensorId read : op.reads) {
+        if (const auto it = needed.find(read); it != needed.end()) it->second = true;
+      }
+    }
+
+    // Where: before the first instruction of the op whose backward reads first, so that its
+    // input-gradient half can run beside a gather that only its weight-gradient half waits for.
+    const auto origin = static_cast<std::size_t>(training_.backward[first_reader].origin);
+    const std::size_t at = std::min(first_reader, first_of_origin_[origin]);
+
+    std::unordered_map<TensorId, TensorId> again;
+    for (std::size_t k = 0; k < region.size(); ++k) {
+      if (included[k]) clones_[at].push_back(clone(training_.forward[region[k]], rule, again));
+    }
+    settle_aliases(again);
+    for (const auto& [old_id, new_id] : again) {
+      for (std::uint32_t reader : readers_[static_cast<std::size_t>(old_id)]) {
+        if (!takes_clone(reader)) continue;
+        for (TensorId& read : training_.backward[reader].reads) {
+          if (read == old_id) read = new_id;
+        }
+      }
+    }
+  }
+
+  Instruction clone(const Instruction& op, const Rule& rule,
+                    std::unordered_map<TensorId, TensorId>& again) {
+    Instruction copy = op;
+    copy.recomputed = rule.recomputed;
+    for (TensorId& read : copy.reads) {
+      if (const auto it = again.find(read); it != again.end()) read = it->second;
+    }
+    for (TensorId& write : copy.writes) {
+      Tensor t = tensor(write);
+      t.name += rule.mark;
+      training_.graph.tensors.push_back(std::move(t));
+      const auto fresh = static_cast<TensorId>(training_.graph.tensors.size() - 1);
+      again.emplace(write, fresh);
+      write = fresh;
+    }
+    return copy;
+  }
+
+  /// A view of what is computed again lies in that. Half a batch lies in what will be joined; where
+  /// that is not done again, its storage holds what was kept, and the half lies by itself.
+  void settle_aliases(const std::unordered_map<TensorId, TensorId>& again) {
+    for (const auto& [old_id, new_id] : again) {
+      TensorId& alias = tensor(new_id).alias;
+      if (alias < 0) continue;
+      if (const auto it = again.find(alias); it != again.end()) {
+        alias = it->second;
+      } else if (tensor(alias).producer > tensor(old_id).producer) {
+        alias = -1;
+        tensor(new_id).alias_offset = 0;
+      }
+    }
+  }
+
+  void insert_clones() {
+    std::vector<Instruction> merged;
+    for (std::size_t i = 0; i <= training_.backward.size(); ++i) {
+      for (Instruction& clone : clones_[i]) merged.push_back(std::move(clone));
+      if (i < training_.backward.size()) merged.push_back(std::move(training_.backward[i]));
+    }
+    training_.backward = std::move(merged);
+  }
+
+  TrainingGraph& training_;
+  std::vector<boost::container::small_vector<std::uint32_t, 4>> readers_;  // [tensor] -> backward
+  std::vector<std::size_t> first_of_origin_;      // [forward op] -> first of its backward
+  std::vector<std::int32_t> region_of_;           // [forward op]; -1: in none
+  std::vector<std::vector<Instruction>> clones_;  // [place in backward]: inserted before it
+};
+
+bool connects_stages(const Instruction& op) {
+  const bool flat = op.attrs.dim < 0;
+  return op.kind == OpKind::kLoad || op.kind == OpKind::kSend ||
+         (flat && (op.kind == OpKind::kSlice || op.kind == OpKind::kAllGather));
+}
+
+std::vector<Region> sequence_gathers(const TrainingGraph& training) {
+  std::vector<Region> regions;
+  for (std::size_t i = 0; i < training.forward.size(); ++i) {
+    const Instruction& op = training.forward[i];
+    if (op.kind == OpKind::kAllGather && op.attrs.partial_gradient) regions.push_back({i});
+  }
+  return regions;
+}
+
+std::vector<Region> attention_cores(const TrainingGraph& training) {
+  std::map<std::tuple<std::int32_t, std::int32_t, int>, Region> by_module;  // (layer, module, half)
+  for (std::size_t i = 0; i < training.forward.size(); ++i) {
+    const Instruction& op = training.forward[i];
+    const bool core = op.attrs.heads > 0 && op.kind != OpKind::kRope &&
+                      op.kind != OpKind::kRelativeBias && op.kind != OpKind::kFlashAttention;
+    if (core) by_module[{op.layer, op.module, op.half}].push_back(i);
+  }
+  std::vector<Region> regions;
+  regions.reserve(by_module.size());
+  for (auto& [key, region] : by_module) regions.push_back(std::move(region));
+  return regions;
+}
+
+/// What an embedding found, summed over the tensor group where it lies: not to be done again when
+/// the embedding itself is kept, since its storage holds the sum already.
+bool sums_embedding(const TrainingGraph& training, const Instruction& op) {
+  if (op.kind != OpKind::kAllReduce) return false;
+  const OpId producer = training.graph.tensors[static_cast<std::size_t>(op.reads[0])].producer;
+  return producer >= 0 &&
+         training.graph.ops[static_cast<std::size_t>(producer)].kind == OpKind::kEmbedding;
+}
+
+/// Whole layers, or their sublayers; none is empty.
+std::vector<Region> units(const TrainingGraph& training, RecomputeConfig::Unit unit) {
+  constexpr std::size_t kMostSublayers = 3;  // T5's decoder
+  const bool whole = unit == RecomputeConfig::Unit::kLayer;
+  std::vector<Region> out(static_cast<std::size_t>(training.graph.num_layers) * kMostSublayers);
+  for (std::size_t i = 0; i < training.forward.size(); ++i) {
+    const Instruction& op = training.forward[i];
+    if (op.layer < 0 || connects_stages(op) || op.kind == OpKind::kEmbedding) continue;
+    if (sums_embedding(training, op)) continue;
+    const auto sublayer = static_cast<std::size_t>(whole ? 0 : op.sublayer);
+    out[static_cast<std::size_t>(op.layer) * kMostSublayers + sublayer].push_back(i);
+  }
+  std::erase_if(out, [](const Region& region) { return region.empty(); });
+  return out;
+}
+
+std::size_t stage_of(const TrainingGraph& training, const Region& region) {
+  return static_cast<std::size_t>(training.forward[region.front()].stage);
+}
+
+/// [stage]: how many of `regions` it has.
+std::vector<int> count_by_stage(const TrainingGraph& training, const std::vector<Region>& regions) {
+  std::vector<int> out(static_cast<std::size_t>(training.num_stages), 0);
+  for (const Region& region : regions) ++out[stage_of(training, region)];
+  return out;
+}
+
+/// Of a stage's units, those that it recomputes: the first ones.
+std::vector<Region> recomputed_units(const TrainingGraph& training, RecomputeConfig::Unit unit,
+                                     const std::vector<double>& kept) {
+  std::vector<Region> all = units(training, unit);
+  std::vector<int> left = count_by_stage(training, all);
+  for (std::size_t stage = 0; stage < kept.size(); ++stage)
+    left[stage] = num_recomputed(left[stage], kept[stage]);
+  std::vector<Region> out;
+  for (Region& region : all) {
+    if (left[stage_of(training, region)]-- > 0) out.push_back(std::move(region));
+  }
+  return out;
+}
+
+/// "encoder" of an op of "encoder.layers.3.mlp.fc1".
+std::string_view stack_of(const TrainingGraph& training, const Instruction& op) {
+  const std::string_view module = training.graph.modules[static_cast<std::size_t>(op.module)];
+  return module.substr(0, module.find('.'));
+}
+
+/// Layers joined to groups, each within one stage and one stack.
+std::vector<Region> grouped(const TrainingGraph& training, const std::vector<Region>& layers,
+                            int most) {
+  std::vector<int> run;  // [layer]: one number for layers of one stage and stack
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const Instruction& op = training.forward[layers[i].front()];
+    const Instruction& before = training.forward[layers[i == 0 ? 0 : i - 1].front()];
+    const bool same =
+        op.stage == before.stage && stack_of(training, op) == stack_of(training, before);
+    run.push_back(i == 0 ? 0 : run.back() + (same ? 0 : 1));
+  }
+  std::vector<Region> groups;
+  for (const auto& members : checkpoint_groups(run, most)) {
+    Region& group = groups.emplace_back();
+    for (const std::size_t i : members)
+      group.insert(group.end(), layers[i].begin(), layers[i].end());
+    std::sort(group.begin(),
+              group.end());  // halves of a microbatch go on to the next layer in turn
+  }
+  return groups;
+}
+
+std::vector<Region> recomputed_regions(const TrainingGraph& training, const RecomputeConfig& config,
+                                       const std::vector<double>& kept) {
+  switch (config.method) {
+    case RecomputeConfig::Method::kNone: return {};
+    case RecomputeConfig::Method::kSelective: {
+      std::vector<Region> cores = attention_cores(training);
+      std::erase_if(cores, [&](const Region& core) {
+        return kept[static_cast<std::size_t>(training.forward[core.front()].stage)] >= 1;
+      });
+      return cores;
+    }
+    case RecomputeConfig::Method::kFull:
+    case RecomputeConfig::Method::kStageAware:
+    case RecomputeConfig::Method::kGroup:
+      return grouped(training, recomputed_units(training, config.unit, kept), config.group);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<int> num_units(const TrainingGraph& training, RecomputeConfig::Unit unit) {
+  return count_by_stage(training, units(training, unit));
+}
+
+std::vector<double> kept_shares(const RecomputeConfig& config, bool shifted_critical_path,
+                                const std::vector<bool>& recomputing) {
+  std::vector<double> kept(recomputing.size(), 0);
+  if (config.method == RecomputeConfig::Method::kStageAware) {
+    check(config.first.has_value(), "recompute.first: auto has been chosen");
+    kept = stage_aware_shares(static_cast<int>(recomputing.size()), *config.first,
+                              shifted_critical_path);
+  }
+  for (std::size_t stage = 0; stage < kept.size(); ++stage) {
+    if (!recomputing[stage]) kept[stage] = 1;
+  }
+  return kept;
+}
+
+void recompute(TrainingGraph& training, const RecomputeConfig& config,
+               const SoftwareProfile& software, const std::vector<double>& kept) {
+  if (const auto gathers = sequence_gathers(training); !gathers.empty()) {
+    Recomputer(training).run(gathers, {.keep_outputs = false, .mark = "^", .recomputed = false});
+  }
+  if (config.method == RecomputeConfig::Method::kNone) return;
+  Recomputer(training).run(recomputed_regions(training, config, kept),
+                           {.all_ops = software.recompute_runs_all_ops});
+}
+
+}  // namespace trainyard

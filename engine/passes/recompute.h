@@ -1,0 +1,39 @@
+// Pass: which forward values are kept for the backward and which are computed again.
+//
+// Recomputing is nothing but more instructions: clones of forward instructions, placed in the
+// backward before the first one that reads their results. Three kinds of region are recomputed:
+//   - gathers of sequence parallelism, always: the shard is kept, not the gathered tensor
+//     (Korthikanti et al. 2022, section 4.2.2);
+//   - selective: the ops between the qkv projection and the output projection;
+//   - full: a whole layer from its input, or each of its sublayers from its own (twice the inputs
+//     are kept, and half as much is there at once while it is recomputed); embedding and head are
+//     kept;
+//   - stage-aware: the same, of the first layers (sublayers) of each stage, as many as
+//     stage_aware.h says;
+//   - group: several layers that follow one another on a stage, from the input of the first
+//     (checkpoint_groups.h), in front of the backward of the last.
+// What a core, a layer or a group passes on (the output projection's input, the next layer's) is
+// kept.
+#pragma once
+
+#include <vector>
+
+#include "engine/passes/differentiate.h"
+#include "engine/plan/plan.h"
+
+namespace trainyard {
+
+/// Layers or sublayers of each stage that could be recomputed, [stage].
+std::vector<int> num_units(const TrainingGraph& training, RecomputeConfig::Unit unit);
+
+/// Share of its units that each stage does not recompute, [stage]: stage-aware as stage_aware.h
+/// says for config.first, which has been chosen; else none. A stage that is not among `recomputing`
+/// keeps all of them.
+std::vector<double> kept_shares(const RecomputeConfig& config, bool shifted_critical_path,
+                                const std::vector<bool>& recomputing);
+
+/// `kept`: [stage], kept_shares(). A stage that keeps everything gathers only.
+void recompute(TrainingGraph& training, const RecomputeConfig& config,
+               const SoftwareProfile& software, const std::vector<double>& kept);
+
+}  // namespace trainyard

@@ -1,0 +1,245 @@
+#include "engine/passes/select_kernels.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace trainyard {
+
+namespace {
+
+/// Rewrites one graph into another with the same tensors (and more), op by op.
+class KernelSelector {
+ public:
+  KernelSelector(const Graph& model, const SoftwareProfile& software, bool flash)
+      : model_(model),
+        software_(software),
+        flash_(flash),
+        uses_(model.tensors.size(), 0) {
+    out_ = without_ops(model);
+    out_.ops.reserve(model.ops.size() + model.ops.size() / 2);
+    for (const Op& op : model.ops) {
+      for (TensorId input : op.inputs) ++uses_[static_cast<std::size_t>(input)];
+    }
+  }
+
+  Graph run() {
+    for (std::size_t i = 0; i < model_.ops.size(); ++i) {
+      const Op& op = model_.ops[i];
+      if (op.kind == OpKind::kAttention) {
+        flash_ && !op.attrs.has_bias ? flash_attention(op) : unfused_attention(op);
+      } else if (op.kind == OpKind::kDropout) {
+        dropout(op);
+      } else if (op.kind == OpKind::kCrossEntropy) {
+        cross_entropy(op);
+      } else if (const std::size_t fused = fuse_linear(i); fused > 0) {
+        i += fused - 1;
+      } else {
+        emit(op);
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  const Tensor& tensor(TensorId id) const { return out_.tensors[static_cast<std::size_t>(id)]; }
+
+  void emit(Op op) {
+    const auto id = static_cast<OpId>(out_.ops.size());
+    for (TensorId output : op.outputs) out_.tensors[static_cast<std::size_t>(output)].producer = id;
+    out_.ops.push_back(std::move(op));
+  }
+
+  TensorId new_tensor(const Op& origin, std::string_view suffix, Shape shape, DType dtype,
+                      bool needs_gradient = true) {
+    Tensor t;
+    t.name = out_.modules[static_cast<std::size_t>(origin.module)] + "." + std::string(suffix);
+    t.shape = std::move(shape);
+    t.dtype = dtype;
+    t.needs_gradient = needs_gradient;
+    out_.tensors.push_back(std::move(t));
+    return static_cast<TensorId>(out_.tensors.size() - 1);
+  }
+
+  Op derived(const Op& origin, OpKind kind) const {
+    Op op;
+    op.kind = kind;
+    op.attrs = origin.attrs;
+    op.module = origin.module;
+    op.layer = origin.layer;
+    op.sublayer = origin.sublayer;
+    return op;
+  }
+
+  void flash_attention(const Op& origin) {
+    Op op = derived(origin, OpKind::kFlashAttention);
+    op.inputs = origin.inputs;
+    const Tensor& out = tensor(origin.outputs[0]);
+    // lse: the log-sum-exp of each query row.
+    const TensorId lse = new_tensor(origin, "lse", {out.shape[0], origin.attrs.heads, out.shape[1]},
+                                    accumulation_type(out.dtype), false);
+    op.outputs = {origin.outputs[0], lse};
+    emit(std::move(op));
+  }
+
+  TensorId masked_dropout(const Op& origin, TensorId x, TensorId y) {
+    Op op = derived(origin, OpKind::kDropout);
+    op.inputs = {x};
+    if (y < 0) y = new_tensor(origin, "kept_probabilities", tensor(x).shape, tensor(x).dtype);
+    op.outputs = {y};
+    if (software_.saves_dropout_mask) op.outputs.push_back(mask_of(y));
+    emit(std::move(op));
+    return y;
+  }
+
+  /// Which elements of the dropout's output `y` were kept.
+  TensorId mask_of(TensorId y) {
+    Tensor mask;
+    mask.name = tensor(y).name + ".mask";
+    mask.shape = tensor(y).shape;
+    mask.dtype = DType::kUint8;
+    out_.tensors.push_back(std::move(mask));
+    return static_cast<TensorId>(out_.tensors.size() - 1);
+  }
+
+  void dropout(const Op& origin) { masked_dropout(origin, origin.inputs[0], origin.outputs[0]); }
+
+  /// The log of the softmax of the logits is what its backward reads.
+  void cross_entropy(const Op& origin) {
+    Op op = origin;
+    const Tensor& logits = tensor(op.inputs[0]);
+    op.outputs.push_back(new_tensor(origin, "log_probabilities", logits.shape,
+                                    accumulation_type(logits.dtype), false));
+    emit(std::move(op));
+  }
+
+  void unfused_attention(const Op& origin) {
+    const OpAttrs& attrs = origin.attrs;
+    const TensorId packed = origin.inputs[attrs.packed ? 0 : 1];
+    const DType dtype = tensor(packed).dtype;
+    const std::int64_t batch = tensor(origin.inputs[0]).shape[0];
+    const std::int64_t queries = tensor(origin.inputs[0]).shape[1];
+    const std::int64_t keys = tensor(packed).shape[1];
+    const std::int64_t kv_width = std::int64_t{attrs.kv_heads} * attrs.head_dim;
+
+    // Views into the packed tensor: q, k, v of self-attention; k, v of cross-attention.
+    Op split = derived(origin, OpKind::kSplit);
+    split.inputs = {packed};
+    TensorId q = origin.inputs[0];
+    std::int64_t offset = 0;
+    const auto view = [&](std::string_view name, Shape shape) {
+      const std::int64_t width = shape.back();
+      const TensorId id = new_tensor(origin, name, std::move(shape), dtype);
+      Tensor& part = out_.tensors[static_cast<std::size_t>(id)];
+      part.alias = packed;
+      part.alias_offset = offset;
+      offset += width;
+      split.outputs.push_back(id);
+      return id;
+    };
+    if (attrs.packed) q = view("q", {batch, queries, std::int64_t{attrs.heads} * attrs.head_dim});
+    const TensorId k = view("k", {batch, keys, kv_width});
+    const TensorId v = view("v", {batch, keys, kv_width});
+    emit(std::move(split));
+
+    const Shape square = {batch, attrs.heads, queries, keys};
+    Op scores = derived(origin, OpKind::kScores);
+    scores.inputs = {q, k};
+    TensorId x = new_tensor(origin, "scores", square, dtype);
+    scores.outputs = {x};
+    emit(std::move(scores));
+
+    const TensorId mask = attrs.has_mask ? origin.inputs[attrs.packed ? 1 : 2] : -1;
+    if (attrs.has_bias) {
+      Op bias = derived(origin, OpKind::kAddAttentionBias);
+      bias.inputs = {x, origin.inputs.back()};
+      x = new_tensor(origin, "biased_scores", square, dtype);
+      bias.outputs = {x};
+      emit(std::move(bias));
+    }
+    Op softmax = derived(origin, OpKind::kSoftmax);
+    softmax.inputs = {x};
+    if (mask >= 0) softmax.inputs.push_back(mask);
+    x = new_tensor(origin, "probabilities", square, dtype);
+    softmax.outputs = {x};
+    emit(std::move(softmax));
+
+    if (attrs.rate > 0) x = masked_dropout(origin, x, -1);
+
+    Op context = derived(origin, OpKind::kContext);
+    context.inputs = {x, v};
+    if (software_.attention_transposes) {
+      const TensorId by_head =
+          new_tensor(origin, "context", tensor(origin.outputs[0]).shape, dtype);
+      context.outputs = {by_head};
+      emit(std::move(context));
+      Op transpose = derived(origin, OpKind::kTranspose);
+      transpose.inputs = {by_head};
+      transpose.outputs = {origin.outputs[0]};
+      emit(std::move(transpose));
+    } else {
+      context.outputs = {origin.outputs[0]};
+      emit(std::move(context));
+    }
+  }
+
+  bool only_use(TensorId id, const Op& user) const {
+    return uses_[static_cast<std::size_t>(id)] == 1 &&
+           std::find(user.inputs.begin(), user.inputs.end(), id) != user.inputs.end();
+  }
+
+  /// Linear with bias at op `i`, followed by gelu or by [dropout,] add: emits the fused form.
+  /// Returns how many ops of the model it covers; 0: nothing to fuse here.
+  std::size_t fuse_linear(std::size_t i) {
+    const auto& ops = model_.ops;
+    const Op& linear = ops[i];
+    if (linear.kind != OpKind::kLinear || !linear.attrs.has_bias || i + 1 >= ops.size()) return 0;
+    const Op& next = ops[i + 1];
+    if (!only_use(linear.outputs[0], next)) return 0;
+    if (software_.fused_bias_gelu && next.kind == OpKind::kGelu) {
+      emit_without_bias(linear);
+      Op op = derived(next, OpKind::kBiasGelu);
+      op.attrs.has_bias = true;
+      op.inputs = {linear.outputs[0], linear.inputs[2]};
+      op.outputs = next.outputs;
+      emit(std::move(op));
+      return 2;
+    }
+    if (!software_.fused_bias_dropout_add) return 0;
+    const bool drops = next.kind == OpKind::kDropout;
+    if (drops && i + 2 >= ops.size()) return 0;
+    const Op& add = drops ? ops[i + 2] : next;
+    const TensorId x = drops ? next.outputs[0] : linear.outputs[0];
+    if (add.kind != OpKind::kAdd || !only_use(x, add)) return 0;
+    emit_without_bias(linear);
+    Op op = derived(add, OpKind::kBiasDropoutAdd);
+    op.attrs.has_bias = true;
+    op.attrs.rate = drops ? next.attrs.rate : 0;
+    const TensorId residual = add.inputs[0] == x ? add.inputs[1] : add.inputs[0];
+    op.inputs = {linear.outputs[0], linear.inputs[2], residual};
+    op.outputs = {add.outputs[0]};
+    if (software_.saves_dropout_mask && drops) op.outputs.push_back(mask_of(add.outputs[0]));
+    emit(std::move(op));
+    return drops ? 3 : 2;
+  }
+
+  void emit_without_bias(const Op& linear) {
+    Op op = linear;
+    op.attrs.has_bias = false;
+    op.inputs.pop_back();
+    emit(std::move(op));
+  }
+
+  const Graph& model_;
+  const SoftwareProfile& software_;
+  bool flash_;
+  std::vector<int> uses_;  // [tensor of the model]: how many ops read it
+  Graph out_;
+};
+
+}  // namespace
+
+Graph select_kernels(const Graph& model, const SoftwareProfile& software, bool flash) {
+  return KernelSelector(model, software, flash).run();
+}
+
+}  // namespace trainyard

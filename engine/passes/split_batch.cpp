@@ -1,0 +1,186 @@
+#include "engine/passes/split_batch.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "engine/base/error.h"
+
+namespace trainyard {
+
+namespace {
+
+/// Whether a tensor has a row for every sequence: data, and what is computed from it.
+std::vector<bool> batched_tensors(const Graph& graph) {
+  std::vector<bool> batched(graph.tensors.size(), false);
+  for (std::size_t i = 0; i < batched.size(); ++i) {
+    batched[i] = graph.tensors[i].role == TensorRole::kInput;
+  }
+  for (const Op& op : graph.ops) {
+    const bool any = std::any_of(op.inputs.begin(), op.inputs.end(), [&](TensorId input) {
+      return batched[static_cast<std::size_t>(input)];
+    });
+    for (TensorId output : op.outputs) batched[static_cast<std::size_t>(output)] = any;
+  }
+  return batched;
+}
+
+bool draws_mask(OpKind kind) {
+  return kind == OpKind::kDropout || kind == OpKind::kBiasDropoutAdd ||
+         kind == OpKind::kFlashAttention;
+}
+
+class BatchSplitter {
+ public:
+  explicit BatchSplitter(const Graph& in)
+      : in_(in),
+        batched_(batched_tensors(in)),
+        last_reader_(in.tensors.size(), 0) {
+    for (std::size_t i = 0; i < in.ops.size(); ++i) {
+      for (TensorId input : in.ops[i].inputs) last_reader_[static_cast<std::size_t>(input)] = i;
+    }
+    out_ = without_ops(in);
+    out_.ops.reserve(in.ops.size() * 2);
+  }
+
+  Graph run(const std::vector<std::int64_t>& first) {
+    const auto run_of = [&](const Op& op) {
+      return op.layer < 0 ? first.begin() : std::upper_bound(first.begin(), first.end(), op.layer);
+    };
+    for (std::size_t begin = 0, end = 0; begin < in_.ops.size(); begin = end) {
+      const auto run = run_of(in_.ops[begin]);
+      for (end = begin; end < in_.ops.size() && run_of(in_.ops[end]) == run; ++end) {
+      }
+      if (in_.ops[begin].layer < 0) {
+        for (std::size_t i = begin; i < end; ++i) emit(in_.ops[i]);
+      } else {
+        split_run(begin, end);
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  using Halves = std::array<TensorId, 2>;
+
+  Tensor& tensor(TensorId id) { return out_.tensors[static_cast<std::size_t>(id)]; }
+  bool batched(TensorId id) const { return batched_[static_cast<std::size_t>(id)]; }
+
+  void emit(Op op) {
+    const auto id = static_cast<OpId>(out_.ops.size());
+    for (TensorId output : op.outputs) tensor(output).producer = id;
+    out_.ops.push_back(std::move(op));
+  }
+
+  void split_run(std::size_t begin, std::size_t end) {
+    halves_.clear();
+    for (std::size_t i = begin; i < end; ++i) add_splits(in_.ops[i], begin);
+    std::vector<TensorId> read_later;
+    for (std::size_t i = begin; i < end; ++i) {
+      const Op& op = in_.ops[i];
+      if (!batched(op.outputs[0])) {
+        emit(op);
+        continue;
+      }
+      for (TensorId output : op.outputs) {
+        make_halves(output);
+        if (last_reader_[static_cast<std::size_t>(output)] >= end) read_later.push_back(output);
+      }
+      for (int half : {0, 1}) add_half(op, half);
+    }
+    for (TensorId id : read_later) add_join(id, in_.ops[end - 1]);
+  }
+
+  /// Of what `reader` has from outside its run, which begins at op `begin`.
+  void add_splits(const Op& reader, std::size_t begin) {
+    for (TensorId input : reader.inputs) {
+      const OpId producer = in_.tensors[static_cast<std::size_t>(input)].producer;
+      const bool inside = producer >= 0 && static_cast<std::size_t>(producer) >= begin;
+      if (inside || !batched(input) || halves_.contains(input)) continue;
+      const Halves& halves = make_halves(input, ".in");
+      for (int half : {0, 1}) lie_in(halves[static_cast<std::size_t>(half)], input, half);
+      Op split;
+      split.kind = OpKind::kSplit;
+      split.module = reader.module;
+      split.layer = in_.ops[begin].layer;
+      split.sublayer = in_.ops[begin].sublayer;
+      split.inputs = {input};
+      split.outputs = {halves[0], halves[1]};
+      emit(std::move(split));
+    }
+  }
+
+  /// `mark`: what tells views of a tensor from halves that are computed apart and joined to it.
+  const Halves& make_halves(TensorId id, const std::string& mark = "") {
+    Halves halves{};
+    for (std::size_t half : {0U, 1U}) {
+      Tensor t = tensor(id);
+      check(t.shape[0] % 2 == 0, "a microbatch has two halves");
+      t.shape[0] /= 2;
+      t.name += mark + (half == 0 ? "/1" : "/2");
+      t.role = TensorRole::kActivation;
+      if (const auto in = halves_.find(t.alias); in != halves_.end()) t.alias = in->second[half];
+      out_.tensors.push_back(std::move(t));
+      halves[half] = static_cast<TensorId>(out_.tensors.size() - 1);
+    }
+    return halves_[id] = halves;
+  }
+
+  void lie_in(TensorId half, TensorId whole, int which) {
+    tensor(half).alias = whole;
+    tensor(half).alias_offset = which * num_elements(tensor(half).shape);
+  }
+
+  void add_half(const Op& origin, int half) {
+    const auto h = static_cast<std::size_t>(half);
+    Op op = origin;
+    op.half = static_cast<std::int8_t>(half + 1);
+    for (TensorId& id : op.inputs) {
+      if (batched(id)) id = halves_.at(id)[h];
+    }
+    for (TensorId& id : op.outputs) id = halves_.at(id)[h];
+    if (half == 1 && op.attrs.rate > 0 && draws_mask(op.kind)) {
+      op.attrs.first_sample = static_cast<std::int32_t>(tensor(op.outputs[0]).shape[0]);
+    }
+    emit(std::move(op));
+  }
+
+  /// The halves lie where their join will be.
+  void add_join(TensorId id, const Op& last) {
+    Op join;
+    join.kind = OpKind::kJoin;
+    join.module =
+        in_.ops[static_cast<std::size_t>(in_.tensors[static_cast<std::size_t>(id)].producer)]
+            .module;
+    join.layer = last.layer;
+    join.sublayer = last.sublayer;
+    join.outputs = {id};
+    for (int half : {0, 1}) {
+      const TensorId part = halves_.at(id)[static_cast<std::size_t>(half)];
+      TensorId home = part;
+      while (tensor(home).alias >= 0) home = tensor(home).alias;
+      check(tensor(home).shape == tensor(part).shape, "half a batch has storage of its own");
+      lie_in(home, id, half);
+      join.inputs.push_back(part);
+    }
+    tensor(id).alias = -1;
+    tensor(id).alias_offset = 0;
+    emit(std::move(join));
+  }
+
+  const Graph& in_;
+  Graph out_;
+  std::vector<bool> batched_;                    // [tensor of the graph]
+  std::vector<std::size_t> last_reader_;         // [tensor of the graph]: op
+  std::unordered_map<TensorId, Halves> halves_;  // of the run
+};
+
+}  // namespace
+
+Graph split_batch(const Graph& graph, const std::vector<std::int64_t>& first) {
+  return BatchSplitter(graph).run(first);
+}
+
+}  // namespace trainyard

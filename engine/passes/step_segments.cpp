@@ -1,0 +1,295 @@
+#include "engine/passes/step_segments.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace trainyard {
+
+namespace {
+
+class StepBuilder {
+ public:
+  StepBuilder(ProgramDraft& draft, const ParallelConfig& parallel, const TrainingConfig& config,
+              const SoftwareProfile& software)
+      : draft_(draft),
+        parallel_(parallel),
+        config_(config),
+        software_(software) {}
+
+  StepSegments run() {
+    const std::int32_t stages = draft_.num_stages;
+    for (std::int32_t stage = 0; stage < stages; ++stage) out_.zero.push_back(add_zero(stage));
+    out_.buckets.resize(draft_.plan.buckets.size());
+    for (std::size_t i = 0; i < out_.buckets.size(); ++i) add_reductions(i);
+    find_completion();
+    add_norm_group();
+    for (std::int32_t rank = 0; rank < draft_.num_ranks; ++rank) {
+      out_.loss.push_back(add_loss(rank));
+      out_.norm.push_back(add_norm(rank));
+      out_.update.push_back(add_update(rank));
+    }
+    return std::move(out_);
+  }
+
+ private:
+  Program& program() { return draft_.program; }
+  bool shards_state() const { return trainyard::shards_state(parallel_); }
+
+  SegmentId add_segment(std::int32_t stage, const std::string& name, Phase phase,
+                        std::vector<ProgramOp> ops) {
+    return add_step_segment(program(), stage, name, phase, std::move(ops));
+  }
+
+  ProgramOp collective(OpKind kind, GroupId group, StreamId stream, ValueId read, ValueId write) {
+    ProgramOp op;
+    op.kind = kind;
+    op.group = group;
+    op.stream = stream;
+    op.reads.push_back({read, 0});
+    op.writes.push_back({write, 0});
+    return op;
+  }
+
+  /// A value in the storage of `of`: what an in-place collective leaves there.
+  ValueId in_place(ValueId of, const std::string& suffix) {
+    Value value = program().values[static_cast<std::size_t>(of)];
+    value.name += suffix;
+    value.alias = Alias{of, 0, std::nullopt};
+    program().values.push_back(std::move(value));
+    return static_cast<ValueId>(program().values.size() - 1);
+  }
+
+  /// The same in a bucket's gradient, or in the rank's shard of it.
+  ValueId in_bucket(Bucket& bucket, ValueId of, const std::string& suffix, bool sharded) {
+    const ValueId id = in_place(of, suffix);
+    (sharded ? bucket.shards : bucket.whole).push_back(id);
+    return id;
+  }
+
+  ValueId scalar(const std::string& name) {
+    Value value;
+    value.name = name;
+    value.dims = {Dim{1, 1, -1}};
+    value.dtype = config_.precision == DType::kFp64 ? DType::kFp64 : DType::kFp32;
+    value.scope = Scope::kStep;
+    value.memory = MemoryClass::kGradient;
+    program().values.push_back(std::move(value));
+    return static_cast<ValueId>(program().values.size() - 1);
+  }
+
+  bool last_rank(std::int32_t rank) const { return rank == draft_.forms.back().rank; }
+
+  SegmentId add_zero(std::int32_t stage) {
+    ProgramOp zero;
+    zero.kind = OpKind::kZero;
+    for (const std::size_t i : draft_.plan.of_stage[static_cast<std::size_t>(stage)]) {
+      zero.writes.push_back({draft_.plan.buckets[i].gradient, 0});
+    }
+    if (stage + 1 == draft_.num_stages && draft_.loss >= 0) {
+      zero.writes.push_back({draft_.loss, 0});
+    }
+    std::vector<ProgramOp> ops;
+    if (!zero.writes.empty()) ops.push_back(std::move(zero));
+    return add_segment(stage, "ZERO", Phase::kPrepare, std::move(ops));
+  }
+
+  void add_reductions(std::size_t index) {
+    Bucket& bucket = draft_.plan.buckets[index];
+    BucketSegments& segments = out_.buckets[index];
+    const std::string suffix = "." + std::to_string(index);
+    ValueId gradient = bucket.gradient;
+    if (bucket.partial) {
+      const ValueId sum = in_bucket(bucket, gradient, ".tp_sum", false);
+      segments.reduce_tensor =
+          add_segment(bucket.stage, "REDUCE_TP" + suffix, Phase::kCommunicate,
+                      {collective(OpKind::kAllReduce, kTensorGroup, StreamId::kTp, gradient, sum)});
+      gradient = sum;
+    }
+    if (parallel_.data > 1) {
+      const bool scatter = shards_state();
+      const ValueId sum =
+          in_bucket(bucket, scatter ? bucket.gradient_shard : gradient, ".dp_sum", scatter);
+      if (bucket.owner >= 0)
+        program().values[static_cast<std::size_t>(sum)].owner =
+            static_cast<std::int16_t>(bucket.owner);
+      const OpKind kind = scatter             ? OpKind::kReduceScatter
+                          : bucket.owner >= 0 ? OpKind::kReduce
+                                              : OpKind::kAllReduce;
+      segments.reduce = add_segment(bucket.stage, "REDUCE_GRAD" + suffix, Phase::kCommunicate,
+                                    {collective(kind, kDataGroup, StreamId::kDp, gradient, sum)});
+      gradient = sum;
+    }
+    if (!bucket.tied.empty()) {
+      const ValueId sum = in_bucket(bucket, gradient, ".tied_sum", shards_state());
+      segments.reduce_tied = add_segment(bucket.stage, "REDUCE_TIED" + suffix, Phase::kCommunicate,
+                                         {collective(OpKind::kAllReduce, tied_group(bucket.tied),
+                                                     StreamId::kNorm, gradient, sum)});
+      gradient = sum;
+    }
+    reduced_.push_back(gradient);
+  }
+
+  GroupId tied_group(const std::vector<std::int32_t>& members) {
+    const auto known = tied_.find(members);
+    if (known != tied_.end()) return known->second;
+    program().groups.push_back({"tied" + std::to_string(tied_.size()), {Axis::kPp}, members});
+    const auto id = static_cast<GroupId>(program().groups.size() - 1);
+    tied_.emplace(members, id);
+    return id;
+  }
+
+  /// Behind which op each segment of the backward has added to a bucket all that it does.
+  void find_completion() {
+    std::map<ValueId, std::size_t> bucket_of;
+    for (std::size_t i = 0; i < draft_.plan.buckets.size(); ++i) {
+      bucket_of[draft_.plan.buckets[i].gradient] = i;
+    }
+    std::vector<SegmentId> adding;
+    for (const StageSegments& stage : draft_.stages) {
+      adding.insert(adding.end(), {stage.backward[0], stage.backward[1], stage.input[0],
+                                   stage.input[1], stage.weight});
+    }
+    for (const auto& [parts, pair] : draft_.pairs) adding.push_back(pair);
+    for (const SegmentId id : adding) {
+      if (id < 0) continue;
+      const auto& ops = program().segments[static_cast<std::size_t>(id)].ops;
+      for (std::size_t k = 0; k < ops.size(); ++k) {
+        for (const Operand& operand : ops[k].accumulates) {
+          const auto it = bucket_of.find(storage_root(program(), operand.value));
+          if (it == bucket_of.end()) continue;
+          auto& added_by = out_.buckets[it->second].added_by;
+          if (added_by.empty() || added_by.back().first != id) added_by.emplace_back(id, 0);
+          added_by.back().second = static_cast<std::uint32_t>(k + 1);
+        }
+      }
+    }
+  }
+
+  bool takes_norm() const {
+    return config_.clip_norm > 0 || config_.precision == DType::kFp16 || software_.always_norm;
+  }
+
+  void add_norm_group() {
+    // Gradients differ along tensor and pipeline ranks, and along data ranks once each has its own
+    // part.
+    std::vector<Axis> axes = {Axis::kPp};
+    if (shards_state() || owns_parameters(parallel_)) axes.push_back(Axis::kDp);
+    axes.push_back(Axis::kTp);
+    program().groups.push_back({"norm", axes, {}});
+    norm_group_ = static_cast<GroupId>(program().groups.size() - 1);
+  }
+
+  SegmentId add_loss(std::int32_t rank) {
+    if (!last_rank(rank) || draft_.loss < 0) return -1;
+    std::vector<ProgramOp> ops;
+    if (parallel_.data > 1) {
+      const ValueId sum = in_place(draft_.loss, ".dp_sum");
+      ops.push_back(collective(OpKind::kAllReduce, kDataGroup, StreamId::kNorm, draft_.loss, sum));
+    }
+    ProgramOp free;
+    free.kind = OpKind::kFree;
+    free.reads.push_back({draft_.loss, 0});
+    ops.push_back(std::move(free));
+    return add_segment(rank, "LOSS", Phase::kUpdate, std::move(ops));
+  }
+
+  SegmentId add_norm(std::int32_t rank) {
+    norm_.push_back(-1);
+    if (!takes_norm()) return -1;
+    const ValueId sum = scalar("norm_sq@" + std::to_string(rank));
+    const ValueId total = in_place(sum, ".all");
+    norm_.back() = total;
+    std::vector<ProgramOp> ops(1);
+    ops[0].kind = OpKind::kZero;
+    ops[0].writes.push_back({sum, 0});
+    for (const std::size_t i : draft_.plan.of_rank[static_cast<std::size_t>(rank)]) {
+      const Bucket& bucket = draft_.plan.buckets[i];
+      // Weights shared by several pipeline ranks count once, on the first of them.
+      if (!bucket.tied.empty() && bucket.tied.front() != rank) continue;
+      ProgramOp op;
+      op.kind = OpKind::kSumSquares;
+      OpAttrs attrs;
+      attrs.share = bucket.replicated ? 1.0F / static_cast<float>(parallel_.tensor) : 1.0F;
+      op.attrs = intern(attrs);
+      op.reads.push_back({reduced_[i], 0});
+      op.accumulates.push_back({sum, 0});
+      ops.push_back(std::move(op));
+    }
+    ops.push_back(collective(OpKind::kAllReduce, norm_group_, StreamId::kNorm, sum, total));
+    ops.back().host_sync = software_.clip_reads_norm;
+    return add_segment(rank, "NORM", Phase::kUpdate, std::move(ops));
+  }
+
+  AttrId intern(const OpAttrs& attrs) {
+    auto& table = program().attrs;
+    const auto it = std::find(table.begin(), table.end(), attrs);
+    if (it != table.end()) return static_cast<AttrId>(it - table.begin());
+    table.push_back(attrs);
+    return static_cast<AttrId>(table.size() - 1);
+  }
+
+  SegmentId add_update(std::int32_t rank) {
+    std::vector<ProgramOp> ops;
+    ProgramOp free;
+    free.kind = OpKind::kFree;
+    const ValueId norm = norm_[static_cast<std::size_t>(rank)];
+    for (const std::size_t i : draft_.plan.of_rank[static_cast<std::size_t>(rank)]) {
+      const Bucket& bucket = draft_.plan.buckets[i];
+      const ValueId weights =
+          bucket.parameter_shard >= 0 ? bucket.parameter_shard : bucket.parameter;
+      ProgramOp op;
+      op.kind = config_.optimizer == Optimizer::kAdamW ? OpKind::kAdamW : OpKind::kSgd;
+      if (norm >= 0) op.reads.push_back({norm, 0});
+      op.reads.push_back({reduced_[i], 0});
+      const bool guarded = config_.precision == DType::kFp16 || software_.always_norm;
+      if (norm >= 0 && guarded) op.guard = Operand{norm, 0};
+      for (ValueId state : {bucket.master, bucket.first_moment, bucket.second_moment}) {
+        if (state >= 0) op.accumulates.push_back({state, 0});
+      }
+      // With master weights the working copy is only written.
+      (bucket.master >= 0 ? op.writes : op.accumulates).push_back({weights, 0});
+      ops.push_back(std::move(op));
+      if (bucket.parameter_shard >= 0) {
+        ops.push_back(collective(bucket.owner >= 0 ? OpKind::kBroadcast : OpKind::kAllGather,
+                                 kDataGroup, StreamId::kDp, weights, bucket.parameter));
+      }
+      free.reads.push_back({bucket.gradient, 0});
+    }
+    if (norm >= 0) free.reads.push_back({storage_root(program(), norm), 0});
+    if (!free.reads.empty()) ops.push_back(std::move(free));
+    return add_segment(rank, "UPDATE", Phase::kUpdate, std::move(ops));
+  }
+
+  ProgramDraft& draft_;
+  const ParallelConfig& parallel_;
+  const TrainingConfig& config_;
+  const SoftwareProfile& software_;
+  StepSegments out_;
+  std::vector<ValueId> reduced_;  // [bucket]: its gradient after all reductions
+  std::vector<ValueId> norm_;     // [pipeline rank]
+  std::map<std::vector<std::int32_t>, GroupId> tied_;
+  GroupId norm_group_ = -1;
+};
+
+}  // namespace
+
+SegmentId add_step_segment(Program& program, std::int32_t stage, const std::string& name,
+                           Phase phase, std::vector<ProgramOp> ops) {
+  Segment segment;
+  segment.name = std::to_string(stage) + name;
+  segment.stage = stage;
+  segment.phase = phase;
+  segment.slots = 0;
+  segment.ops = std::move(ops);
+  program.segments.push_back(std::move(segment));
+  return static_cast<SegmentId>(program.segments.size() - 1);
+}
+
+StepSegments add_step_segments(ProgramDraft& draft, const ParallelConfig& parallel,
+                               const TrainingConfig& config, const SoftwareProfile& software) {
+  return StepBuilder(draft, parallel, config, software).run();
+}
+
+}  // namespace trainyard

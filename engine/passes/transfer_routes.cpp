@@ -1,0 +1,89 @@
+#include "engine/passes/transfer_routes.h"
+
+#include <algorithm>
+
+#include "engine/cluster/peer_access.h"
+
+namespace trainyard {
+
+namespace {
+
+std::string between(std::int64_t a, std::int64_t b) {
+  return "ranks " + std::to_string(std::min(a, b)) + " and " + std::to_string(std::max(a, b));
+}
+
+/// Adds what one pair of ranks says to what others have said.
+void see_pair(const Cluster& cluster, std::int64_t a, std::int64_t b, PipelineLink& link,
+              std::string& no_rdma) {
+  if (a / cluster.devices_per_node == b / cluster.devices_per_node) {
+    link.within_node = true;
+    if (!link.obstacle.empty() || joined_by_nvlink(cluster, a, b)) return;
+    link.obstacle = between(a, b) +
+                    " lie in one node, and no NVLink joins them (links: " + cluster.intra.kind +
+                    ")";
+    return;
+  }
+  link.between_nodes = true;
+  if (!no_rdma.empty() || has_rdma(cluster)) return;
+  no_rdma = between(a, b) + " lie in different nodes, whose network (" + cluster.inter.kind +
+            ") has no RDMA";
+}
+
+}  // namespace
+
+std::vector<PipelineLink> pipeline_links(const Cluster& cluster, const ParallelConfig& parallel) {
+  if (parallel.d2d_buffer == 0 || cluster.of_cpus || parallel.pipeline == 1) return {};
+  Mesh mesh;
+  mesh.size = {parallel.pipeline, parallel.data, parallel.context, 1, parallel.tensor};
+  const Placement placement = make_placement(mesh, parallel.placement);
+  const auto stride = [&](Axis axis) { return placement.stride[static_cast<std::size_t>(axis)]; };
+  std::vector<PipelineLink> links(static_cast<std::size_t>(parallel.pipeline));
+  for (std::int64_t pp = 0; pp < parallel.pipeline; ++pp) {
+    PipelineLink& link = links[static_cast<std::size_t>(pp)];
+    std::string no_rdma;
+    const std::int64_t next = (pp + 1) % parallel.pipeline;
+    for (std::int64_t dp = 0; dp < parallel.data; ++dp) {
+      for (std::int64_t cp = 0; cp < parallel.context; ++cp) {
+        for (std::int64_t tp = 0; tp < parallel.tensor; ++tp) {
+          const std::int64_t at =
+              dp * stride(Axis::kDp) + cp * stride(Axis::kCp) + tp * stride(Axis::kTp);
+          see_pair(cluster, at + pp * stride(Axis::kPp), at + next * stride(Axis::kPp), link,
+                   no_rdma);
+        }
+      }
+    }
+    if (link.obstacle.empty()) link.obstacle = no_rdma;
+  }
+  return links;
+}
+
+const PipelineLink& link_between(const std::vector<PipelineLink>& links, std::int32_t from,
+                                 std::int32_t to) {
+  const bool next = to == (from + 1) % static_cast<std::int32_t>(links.size());
+  return links[static_cast<std::size_t>(next ? from : to)];
+}
+
+std::optional<std::pair<std::int32_t, std::int32_t>> by_host_in_node(
+    const Program& program, const std::vector<PipelineLink>& links) {
+  if (links.empty()) return std::nullopt;
+  const auto ranks = static_cast<std::int32_t>(links.size());
+  for (std::int32_t rank = 0; rank < ranks; ++rank) {
+    for (const Call& call : program.body[static_cast<std::size_t>(rank)].calls) {
+      const ProgramOp& op = program.segments[static_cast<std::size_t>(call.segment)].ops.front();
+      if (op.kind != OpKind::kRecv || moved_value(program, op).space != Space::kHost) continue;
+      const std::int32_t offset = program.transfers[static_cast<std::size_t>(op.transfer)].offset;
+      const std::int32_t from = (rank + offset + ranks) % ranks;
+      if (link_between(links, from, rank).within_node) return std::pair(from, rank);
+    }
+  }
+  return std::nullopt;
+}
+
+bool BufferSlots::has_free(std::int64_t at) {
+  in_use_.erase(in_use_.begin(), in_use_.upper_bound(at));
+  return static_cast<std::int64_t>(in_use_.size()) < slots_;
+}
+
+void BufferSlots::take(std::int64_t until) { in_use_.insert(until); }
+
+}  // namespace trainyard

@@ -1,0 +1,34 @@
+// `trainyard export`: the last checkpoint of a run as a model that Hugging Face's transformers
+// loads.
+#include <filesystem>
+
+#include "app/commands.h"
+#include "app/prepare.h"
+#include "engine/base/error.h"
+#include "real/checkpoint/checkpoint.h"
+#include "real/checkpoint/save_hugging_face.h"
+#include "system/output_folder.h"
+#include "system/terminal.h"
+
+namespace trainyard {
+
+int run_export(const ExportOptions& options) {
+  const std::optional<DType> precision = parse_dtype(options.precision);
+  if (!precision ||
+      (*precision != DType::kFp32 && *precision != DType::kFp16 && *precision != DType::kBf16)) {
+    throw ConfigError("--precision: expected fp32, fp16 or bf16, got '" + options.precision + "'");
+  }
+  OutputFolder out(options.out, {"export", options.run}, options.overwrite);
+  const std::string folder = options.run + "/checkpoints";
+  const std::optional<std::string> latest = latest_complete(folder);
+  if (!latest) throw ConfigError(folder + ": no complete checkpoint");
+  const Prepared prepared = prepare(options.run + "/study.resolved.yaml", {});
+  const Checkpoint checkpoint = Checkpoint::open(*latest, Verify::kChecksums);
+  save_hugging_face(checkpoint, prepared.study.model, options.out, *precision, out.mark());
+  out.commit(files_of("export"));
+  print_text(options.out + ": config.json and model.safetensors of step " +
+             std::to_string(checkpoint.info().step) + "\n");
+  return kDone;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,92 @@
+#include "real/command/run_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "real/checkpoint/checkpoint.h"
+#include "real/checkpoint/checkpoint_folder.h"
+#include "real/checkpoint/resume_point.h"
+#include "system/output_folder.h"
+#include "system/terminal.h"
+
+namespace trainyard {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Checkpoints, and nothing else that may lie beside or in them.
+void remove_checkpoints(const std::string& folder) {
+  std::error_code error;
+  std::vector<fs::path> checkpoints;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (parse_checkpoint_name(name) || is_aside_name(name)) checkpoints.push_back(entry.path());
+  }
+  for (const fs::path& checkpoint : checkpoints) {
+    std::vector<fs::path> files;
+    for (const auto& file : fs::directory_iterator(checkpoint)) {
+      if (is_checkpoint_file(file.path().filename().string())) files.push_back(file.path());
+    }
+    // Without its index it is no checkpoint, whatever ends us before the rest has gone.
+    std::sort(files.begin(), files.end());
+    for (const fs::path& file : files) fs::remove(file);
+    std::error_code not_empty;
+    fs::remove(checkpoint, not_empty);
+  }
+  std::error_code not_empty;
+  fs::remove(folder, not_empty);
+}
+
+void say_what_is_passed_over(const ResumePoint& point) {
+  std::vector<std::string> warnings;
+  for (const std::string& name : point.passed_over) {
+    warnings.push_back("checkpoint " + name + " was never completed; the run goes on from step " +
+                       std::to_string(point.step));
+  }
+  print_warnings(warnings);
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const TrainOptions& options) : folder_(run_folder(options)), lock_(folder_) {}
+
+void RunFolder::remove_drafts() const {
+  if (lock_.held()) remove_drafts_in(folder_);
+}
+
+void RunFolder::prepare(const TrainingPlan& plan, const TrainOptions& options) {
+  if (options.resume) {
+    say_what_is_passed_over(find_resume_point(checkpoint_folder(plan), options.resume_from));
+    remove_drafts();
+    return;
+  }
+  remove_drafts();
+  const bool holds_run = fs::exists(folder_ + "/losses.csv") || fs::exists(checkpoint_folder(plan));
+  if (holds_run && !options.overwrite) {
+    throw ConfigError(
+        folder_ +
+        ": holds a run; say --resume to go on with it, --overwrite to begin again, or "
+        "another --out");
+  }
+  const std::vector<std::string> replaced =
+      check_output_folder(folder_, {"train", plan.prepared.study.file}, options.overwrite);
+  for (const std::string& file : replaced) {
+    // An order that this study reads from there is its own.
+    const bool own_order =
+        fs::path(file).filename() == "schedule.csv" && !plan.prepared.study.schedule.file.empty();
+    if (!own_order) fs::remove(file);
+  }
+  if (options.overwrite) remove_checkpoints(checkpoint_folder(plan));
+  write_plan(plan);
+}
+
+std::string kept_of(const TrainingPlan& plan) {
+  const auto latest = latest_complete(checkpoint_folder(plan));
+  return latest ? *latest + " is kept; the same command with --resume goes on from it"
+                : "no checkpoint had been written; the same command with --overwrite begins again";
+}
+
+}  // namespace trainyard

@@ -1,0 +1,118 @@
+#include "report/plan_facts.h"
+
+#include <optional>
+#include <string_view>
+
+#include "report/summary.h"
+#include "study/yaml_reader.h"
+
+namespace trainyard {
+
+namespace {
+
+class Facts {
+ public:
+  explicit Facts(const YamlNode& root) : root_(root) {}
+
+  /// The text of `section`.`key`, of its `method` or `name` where it is a map; "": there is none.
+  std::string text(std::string_view section, std::string_view key = "") const {
+    std::optional<YamlNode> node = root_.find(section);
+    if (node && !key.empty()) node = node->is_map() ? node->find(key) : std::nullopt;
+    if (node && node->is_map()) {
+      const std::optional<YamlNode> name =
+          node->find("method") ? node->find("method") : node->find("name");
+      node = name ? name : node->find("stage");
+    }
+    return node && node->is_scalar() ? node->as_string() : "";
+  }
+  std::int64_t integer(std::string_view section, std::string_view key) const {
+    const std::string value = text(section, key);
+    return value.empty() ? 0 : root_.at(section).at(key).as_integer();
+  }
+
+ private:
+  const YamlNode& root_;
+};
+
+/// "before" value "after", behind a comma; nothing where there is no value.
+void append(std::string& to, const std::string& before, const std::string& value,
+            const std::string& after = "") {
+  if (value.empty()) return;
+  if (!to.empty()) to += ", ";
+  to += before + value + after;
+}
+
+std::string counted(std::int64_t number, const std::string& one, const std::string& ending) {
+  return std::to_string(number) + " " + one + (number == 1 ? "" : ending);
+}
+
+}  // namespace
+
+std::string device_word_of(const std::string& yaml, const std::string& path) {
+  const YamlNode root = YamlNode::parse(yaml, path);
+  if (!root.is_map()) root.fail("expected a study");
+  return device_word(Facts(root).text("training", "kernels") == "cpu" ? KernelSet::kCpu
+                                                                      : KernelSet::kCuda);
+}
+
+std::vector<PlanFact> plan_facts(const std::string& yaml, const std::string& path) {
+  const YamlNode root = YamlNode::parse(yaml, path);
+  if (!root.is_map()) root.fail("expected a study");
+  const Facts facts(root);
+  std::vector<PlanFact> out;
+
+  std::string model = facts.text("model", "family");
+  if (const std::string name = facts.text("model", "name"); !name.empty() && name != "custom")
+    model = name;
+  append(model, "", facts.text("model", "layers"), " layers");
+  append(model, "hidden ", facts.text("model", "hidden"));
+  append(model, "", facts.text("model", "heads"), " heads");
+  append(model, "vocabulary ", facts.text("model", "vocab"));
+  append(model, "sequences of ", facts.text("model", "seq_len"), " tokens");
+  out.push_back({"Model", model});
+
+  std::string cluster = facts.text("cluster", "name");
+  if (const std::int64_t nodes = facts.integer("cluster", "nodes"); nodes > 0) {
+    append(cluster, "",
+           counted(nodes, "node", "s") + " of " + facts.text("cluster", "devices_per_node") +
+               " x " + facts.text("cluster", "device"));
+  }
+  out.push_back({"Cluster", cluster});
+
+  std::string parallel;
+  append(parallel, "tensor ", facts.text("parallel", "tensor"));
+  append(parallel, "pipeline ", facts.text("parallel", "pipeline"));
+  if (const std::string stages = facts.text("parallel", "virtual_stages");
+      !stages.empty() && stages != "1") {
+    parallel += " x " + stages + " stages each";
+  }
+  append(parallel, "data ", facts.text("parallel", "data"));
+  if (facts.text("parallel", "sequence_parallel") == "true")
+    append(parallel, "", "sequence parallel");
+  append(parallel, "ZeRO ", facts.text("parallel", "zero"));
+  append(parallel, "placement ", facts.text("parallel", "placement"));
+  out.push_back({"Parallel", parallel});
+
+  std::string schedule = facts.text("schedule");
+  const std::int64_t batch = facts.integer("training", "global_batch");
+  const std::int64_t per_round =
+      facts.integer("training", "microbatch") * facts.integer("parallel", "data");
+  if (batch > 0 && per_round > 0) {
+    append(schedule, "",
+           counted(batch / per_round, "microbatch", "es") + " of " +
+               facts.text("training", "microbatch"));
+  }
+  append(schedule, "partition ", facts.text("partition"));
+  append(schedule, "recompute ", facts.text("recompute"));
+  out.push_back({"Schedule", schedule});
+
+  std::string training = "global batch " + facts.text("training", "global_batch");
+  append(training, "", facts.text("training", "precision"));
+  append(training, "", facts.text("training", "optimizer"));
+  append(training, "framework ", facts.text("framework"));
+  out.push_back({"Training", training});
+  append(out.back().value, "fidelity ", facts.text("fidelity"));
+  return out;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,52 @@
+#include "study/compile_study.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "study/study_origin.h"
+
+namespace trainyard {
+
+namespace {
+
+/// Messages between hosts of one node take as long as its memory makes them.
+void require_host_memory(const Study& study, const Program& program) {
+  if (study.cluster.host.memory > 0) return;
+  const std::vector<PipelineLink> links = pipeline_links(study.cluster, study.parallel);
+  const auto pair = by_host_in_node(program, links);
+  if (!pair) return;
+  const bool full = link_between(links, pair->first, pair->second).obstacle.empty();
+  fail_at(study, "parallel.d2d_buffer",
+          "pipeline ranks " + std::to_string(pair->first) + " and " + std::to_string(pair->second) +
+              " send by the host within a node" +
+              std::string(full ? " where the buffer is full" : "") +
+              ", whose memory bandwidth is not said; write cluster.host: {memory: 100 GB/s}, of "
+              "one socket" +
+              std::string(full ? ", or a larger buffer" : ""));
+}
+
+}  // namespace
+
+ProgramInputs program_inputs(const Study& study) {
+  return {study, pipeline_links(study.cluster, study.parallel)};
+}
+
+std::variant<const Program*, Infeasible> compile(Compiler& compiler, const Graph& model,
+                                                 const Study& study,
+                                                 const SoftwareProfile& software, PassLog& log) {
+  auto compiled = compiler.compile(model, program_inputs(study), software, log);
+  if (const auto* program = std::get_if<const Program*>(&compiled))
+    require_host_memory(study, **program);
+  return compiled;
+}
+
+std::variant<Program, Infeasible> compile(const Graph& model, const Study& study,
+                                          const SoftwareProfile& software, PassLog& log) {
+  Compiler compiler;
+  auto compiled = compile(compiler, model, study, software, log);
+  if (auto* reason = std::get_if<Infeasible>(&compiled)) return std::move(*reason);
+  return compiler.take();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,388 @@
+// The `cluster:` block. Four forms come down to one Cluster: a preset scaled to some nodes, a file
+// of topologies/, written out in place, and a case's flat words (gpu, gpus, gpus_per_node, ...).
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "engine/base/quantity.h"
+#include "engine/base/user_text.h"
+#include "engine/cluster/most_reached.h"
+#include "engine/plan/plan_limits.h"
+#include "study/read_device.h"
+#include "study/read_fabric.h"
+#include "study/read_link.h"
+#include "study/study_origin.h"
+#include "study/study_parts.h"
+#include "study/study_words.h"
+
+namespace trainyard {
+
+namespace {
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+Cluster load_cluster(const Study& study, const YamlNode& node, const StudyResolvers& resolvers) {
+  const std::string name = node.as_text();
+  if (is_path(name)) return read_named_file(study, node, resolvers.cluster_file);
+  refuse_path(node, "of a cluster ends in .yaml");
+  std::optional<Cluster> cluster = resolvers.cluster_preset(name);
+  if (!cluster)
+    fail_unknown_name(node, "cluster", name, resolvers, StudyResolvers::Names::kClusters);
+  return *cluster;
+}
+
+void record_preset(Section& cluster_section, const YamlNode& node) {
+  const std::string name = node.as_string();
+  Origin origin{is_path(name) ? Origin::Kind::kFile : Origin::Kind::kPreset, node.pos(), name};
+  for (const std::string_view key : {"name",
+                                     "device",
+                                     "nodes",
+                                     "devices_per_node",
+                                     "devices",
+                                     "nics",
+                                     "pcie.switches",
+                                     "pcie.uplink",
+                                     "p2p",
+                                     "host.sockets",
+                                     "host.memory",
+                                     "host.link",
+                                     "fabric.kind",
+                                     "fabric.leaf",
+                                     "fabric.oversubscription",
+                                     "fabric.pod",
+                                     "fabric.pod_oversubscription",
+                                     "fabric.group",
+                                     "fabric.dimensions",
+                                     "fabric.link",
+                                     "fabric.global_link"}) {
+    cluster_section.study().origins[cluster_section.key_path(key)] = origin;
+  }
+  record_link(cluster_section, "intra", origin);
+  record_link(cluster_section, "inter", origin);
+}
+
+/// `key` says the device. Checked before its links, whose curves depend on it.
+void require_profile(const Study& study, const std::string& key, const StudyResolvers& resolvers) {
+  const std::string& device = study.cluster.device;
+  if (resolvers.hardware(device)) return;
+  std::string known;
+  if (resolvers.names)
+    known = "; known: " + join_words(resolvers.names(StudyResolvers::Names::kHardware));
+  fail_at(study, key, "no hardware profile is named " + quoted(device) + known);
+}
+
+void require_network(const Cluster& cluster, const YamlNode& node, const std::string& remedy) {
+  if (cluster.num_nodes > 1 && cluster.inter.kind == "none") {
+    node.fail(std::to_string(cluster.num_nodes) + " nodes but no network between them; " + remedy);
+  }
+}
+
+/// Counts, from `nodes` and `devices` where given: `devices` may leave the last node part-filled.
+void read_counts(Section& section, Cluster& cluster) {
+  const auto nodes = section.given("nodes");
+  const auto devices = section.given("devices");
+  const std::int64_t per_node = cluster.devices_per_node;
+  if (nodes) cluster.num_nodes = nodes->as_integer(1, kMaxRanks);
+  if (product_exceeds(kMaxRanks, {cluster.num_nodes, per_node})) {
+    section.node()->fail(std::to_string(cluster.num_nodes) + " nodes of " +
+                         std::to_string(per_node) + " devices are more than 2^20 devices");
+  }
+  if (!devices) {
+    if (nodes) cluster.num_devices = cluster.num_nodes * per_node;
+    section.study().origins["cluster.devices"] = derived_origin("nodes x devices_per_node");
+    return;
+  }
+  cluster.num_devices = devices->as_integer(1, kMaxRanks);
+  if (!nodes) {
+    cluster.num_nodes = divide_up(cluster.num_devices, per_node);
+    section.study().origins["cluster.nodes"] = derived_origin("devices / devices_per_node");
+  }
+  const std::int64_t room = cluster.num_nodes * per_node;
+  if (cluster.num_devices > room || cluster.num_devices <= room - per_node) {
+    devices->fail(std::to_string(cluster.num_devices) + " devices do not need exactly " +
+                  std::to_string(cluster.num_nodes) + " nodes of " + std::to_string(per_node) +
+                  "; " + std::to_string(divide_up(cluster.num_devices, per_node)) + " do");
+  }
+}
+
+void warn_of_estimates(Study& study) {
+  study.warnings.push_back(
+      "cluster: local: step times rest on estimates of this machine, not on measurements of it; "
+      "trainyard calibrate "
+      "measures it, and cluster.profile names what it wrote");
+}
+
+/// Kernels of this machine, and its links where the profile has them, as they were measured.
+void read_local_profile(Section& section, const YamlNode& node, const StudyResolvers& resolvers) {
+  Cluster& cluster = section.study().cluster;
+  cluster.device = read_profile_file(section.study(), node, resolvers);
+  if (const auto link = resolvers.link(cluster.intra.kind, cluster.device)) cluster.intra = *link;
+  section.study().origins[section.key_path("device")] = origin_of(node);
+}
+
+/// This machine: as many devices as ranks, all on one node. A rank is a CPU core unless `device`
+/// says a GPU.
+void read_local_counts(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
+  std::int64_t ranks = 1;
+  section.integer("ranks", ranks, 1, kMaxRanks);
+  cluster.num_nodes = 1;
+  cluster.devices_per_node = cluster.num_devices = ranks;
+  auto& origins = section.study().origins;
+  for (const char* key : {"devices", "devices_per_node"}) {
+    origins[section.key_path(key)] = origins[section.key_path("ranks")];
+  }
+  const auto device = section.given("device"), profile = section.given("profile");
+  if (device && profile)
+    profile->fail("says which device, as cluster.device does; leave one of them out");
+  if (profile) return read_local_profile(section, *profile, resolvers);
+  if (device)
+    cluster.device = read_device(section.study(), *device, resolvers);
+  else
+    take_local_device(section.study(), resolvers);
+  if (!cluster.device.ends_with(".yaml")) warn_of_estimates(section.study());
+}
+
+void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
+  const YamlNode preset = section.required("preset");
+  cluster = load_cluster(section.study(), preset, resolvers);
+  record_preset(section, preset);
+  const bool local = preset.as_text() == kLocalCluster;
+  if (local) {
+    read_local_counts(section, cluster, resolvers);
+  } else if (const auto device = section.given("device")) {
+    // The links stay the preset's: they are of its nodes, whatever computes there.
+    cluster.device = read_device(section.study(), *device, resolvers);
+  }
+  require_profile(section.study(), "cluster.device", resolvers);
+  if (!local) read_counts(section, cluster);
+  read_link(section, "intra", cluster.intra);
+  read_link(section, "inter", cluster.inter);
+  if (local) return;
+  require_network(cluster, section.node()->find("nodes").value_or(*section.node()),
+                  "say inter, or take one node");
+}
+
+void read_written_out(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
+  cluster.device = read_device(section.study(), section.required("device"), resolvers);
+  require_profile(section.study(), "cluster.device", resolvers);
+  section.text("name", cluster.name);
+  // As study.resolved.yaml writes this machine down: a profile that calibrate wrote is its device.
+  if (cluster.name == kLocalCluster && !cluster.device.ends_with(".yaml"))
+    warn_of_estimates(section.study());
+  std::int64_t per_node = 1;
+  section.integer("devices_per_node", per_node, 1, kMaxRanks);
+  cluster.devices_per_node = per_node;
+  section.study().origins["cluster.nodes"] = default_origin();
+  cluster.num_devices = per_node;
+  read_counts(section, cluster);
+  cluster.intra.kind = cluster.inter.kind = "none";
+  if (per_node > 1) section.required("intra");
+  if (cluster.num_nodes > 1) section.required("inter");
+  read_link(section, "intra", cluster.intra);
+  read_link(section, "inter", cluster.inter);
+}
+
+/// A case's bandwidth of the link `key`, from `rate_key` in `unit` bytes/s, else the usual one.
+void read_flat_bandwidth(Section& section, const std::string& key, std::string_view rate_key,
+                         double unit, double usual, const std::string& rule, LinkClass& link) {
+  auto& origins = section.study().origins;
+  const std::string bandwidth_path = section.key_path(key) + ".bandwidth";
+  if (const auto node = section.given(rate_key)) {
+    const double value = node->as_number();
+    if (!(value > 0) || !std::isfinite(value * unit)) {
+      node->fail("expected more than 0, got " + number_text(value));
+    }
+    link.bandwidth = value * unit;
+    origins[bandwidth_path] = origin_of(*node);
+    return;
+  }
+  if (!(usual > 0)) {
+    fail_at(
+        section.study(), "cluster",
+        "does not say " + std::string(rate_key) + ", and " + link.kind + " has no usual bandwidth");
+  }
+  link.bandwidth = usual;
+  origins[bandwidth_path] = default_origin(rule);
+  section.study().warnings.push_back(section.key_path(rate_key) + " is not given: " +
+                                     number_text(usual / unit) + " is taken, " + rule);
+}
+
+/// The curves of the kind of link that a case names in `key`; none, where it names none.
+LinkClass read_flat_link(Section& section, const std::string& key,
+                         const StudyResolvers& resolvers) {
+  LinkClass none;
+  none.kind = "none";
+  const auto node = section.given(key);
+  if (!node) return none;
+  const std::string kind(kLinkWords[read_word(*node, "kind of link", kLinkWords)]);
+  if (kind == "none") return none;
+  const std::string& device = section.study().cluster.device;
+  const std::optional<LinkClass> link = resolvers.link(kind, device);
+  if (!link) {
+    std::string known;
+    if (resolvers.names)
+      known = "; known: " + join_words(resolvers.names(StudyResolvers::Names::kLinks));
+    node->fail("no curves for links of kind " + quoted(kind) + " between devices " + device +
+               known);
+  }
+  record_link(section, key, {Origin::Kind::kPreset, node->pos(), "links of " + kind});
+  section.study().origins[section.key_path(key) + ".kind"] = origin_of(*node);
+  return *link;
+}
+
+void read_flat_intra(Section& section, LinkClass& intra, const StudyResolvers& resolvers) {
+  const Cluster& cluster = section.study().cluster;
+  if (cluster.num_devices > 1 && cluster.devices_per_node > 1) section.required("intra");
+  intra = read_flat_link(section, "intra", resolvers);
+  if (intra.kind == "none") {
+    section.given("intra_gb_per_s");
+    return;
+  }
+  read_flat_bandwidth(section, "intra", "intra_gb_per_s", kGB, intra.bandwidth,
+                      "usual for " + intra.kind, intra);
+}
+
+/// docs/contract.md section 2: infiniband and roce have 100 Gbit/s per GPU where a case does not
+/// say.
+void read_flat_inter(Section& section, LinkClass& inter, const StudyResolvers& resolvers) {
+  constexpr double kGbitPerSecond = 1e9 / 8;
+  constexpr double kUsualGbitPerDevice = 100;
+  inter = read_flat_link(section, "inter", resolvers);
+  if (inter.kind == "none") {
+    section.given("inter_gbit_per_s_per_node");
+    return;
+  }
+  const bool per_device = inter.kind == "infiniband" || inter.kind == "roce";
+  const auto devices = static_cast<double>(section.study().cluster.devices_per_node);
+  const double usual = per_device ? kUsualGbitPerDevice * devices * kGbitPerSecond
+                       : inter.bandwidth_per_nic > 0 ? inter.bandwidth_per_nic * devices
+                                                     : inter.bandwidth;
+  read_flat_bandwidth(section, "inter", "inter_gbit_per_s_per_node", kGbitPerSecond, usual,
+                      per_device ? "100 per GPU" : "usual for " + inter.kind, inter);
+}
+
+void read_flat(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
+  cluster.device = read_device(section.study(), section.required("gpu"), resolvers);
+  require_profile(section.study(), "cluster.gpu", resolvers);
+  cluster.num_devices = section.required("gpus").as_integer(1, kMaxRanks);
+  cluster.devices_per_node = section.required("gpus_per_node").as_integer(1, kMaxRanks);
+  read_flat_intra(section, cluster.intra, resolvers);
+  read_flat_inter(section, cluster.inter, resolvers);
+  if (const auto domain = section.given("nvlink_domain")) widen_to_nvlink_domain(*domain, cluster);
+  cluster.num_nodes = divide_up(cluster.num_devices, cluster.devices_per_node);
+  require_network(cluster, section.node()->find("inter").value_or(*section.node()),
+                  "say inter, such as infiniband");
+  auto& origins = section.study().origins;
+  for (const auto& [to, from] :
+       {std::pair("device", "gpu"), std::pair("devices", "gpus"), std::pair("nodes", "gpus"),
+        std::pair("devices_per_node", "gpus_per_node")}) {
+    origins[section.key_path(to)] = origins[section.key_path(from)];
+  }
+}
+
+/// A cluster that is no preset has a fat tree without a bottleneck.
+void take_default_fabric(Section& cluster_section, Cluster& cluster) {
+  cluster.fabric = {"fat-tree", 16, 1};
+  for (const char* key : {"fabric.kind", "fabric.leaf", "fabric.oversubscription"}) {
+    cluster_section.study().origins[cluster_section.key_path(key)] = default_origin();
+  }
+}
+
+/// Devices whose peer access the study switches off send at the pace of copies through the host.
+void take_host_curves(const Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
+  if (cluster.p2p || !section.contains("p2p") || cluster.intra.kind == "none" ||
+      cluster.intra.kind == "pcie-host")
+    return;
+  const std::optional<LinkClass> link = resolvers.link("pcie-host", cluster.device);
+  if (!link) return;
+  const BytesPerSecond bandwidth = cluster.intra.bandwidth;
+  cluster.intra = *link;
+  cluster.intra.bandwidth = bandwidth;
+}
+
+void read_speed(Section& cluster_section, Cluster& cluster) {
+  const auto node = cluster_section.given("speed");
+  if (!node) return;
+  cluster.speed.clear();
+  for (const std::string& key : node->keys()) {
+    const YamlNode value = node->at(key);
+    const std::optional<double> index = parse_number(key);
+    const bool whole =
+        index && std::trunc(*index) == *index && key.find_first_of(".eE+-") == std::string::npos;
+    if (!whole || *index >= static_cast<double>(cluster.num_devices)) {
+      value.fail("expected a device from 0 to " + std::to_string(cluster.num_devices - 1) +
+                 ", got " + quoted(key));
+    }
+    const double factor = value.as_number();
+    if (!(factor > 0) || factor > kFastestFactor) {
+      value.fail("expected a factor on the compute rate, more than 0 and at most 1000, got " +
+                 number_text(factor));
+    }
+    const auto device = static_cast<std::int64_t>(*index);
+    if (!cluster.speed.emplace(device, factor).second) {
+      value.fail("device " + std::to_string(device) + " appears twice");
+    }
+  }
+}
+
+/// A curve whose messages are faster than their links says more than a datasheet does.
+void warn_of_fast_links(Study& study) {
+  const auto warn = [&](const std::string& key, const LinkClass& links, const MostReached& most) {
+    if (most.share <= 1 + 1e-9) return;
+    study.warnings.push_back("cluster." + key + ": " + most.what + " reach " +
+                             number_text(std::round(most.share * 100) / 100) + " of the nominal " +
+                             number_text(std::round(links.bandwidth / 1e8) / 10) + " GB/s of " +
+                             links.kind + "; the higher rate is taken as what the links carry");
+  };
+  warn("intra", study.cluster.intra, most_reached_inside(study.cluster));
+  warn("inter", study.cluster.inter, most_reached_between(study.cluster));
+}
+
+}  // namespace
+
+void read_cluster(Section& root, const StudyResolvers& resolvers) {
+  Study& study = root.study();
+  const YamlNode node = root.required("cluster");
+  Cluster& cluster = study.cluster;
+  if (node.is_scalar()) {
+    cluster = load_cluster(study, node, resolvers);
+    Section preset(study, "cluster", std::nullopt);
+    record_preset(preset, node);
+    if (node.as_text() == kLocalCluster) read_local_counts(preset, cluster, resolvers);
+    require_profile(study, "cluster.device", resolvers);
+    read_collectives(preset, cluster);
+    warn_of_fast_links(study);
+    return;
+  }
+  Section section(study, "cluster", node);
+  const bool has_preset = section.contains("preset");
+  if (has_preset) {
+    read_preset(section, cluster, resolvers);
+  } else if (section.contains("gpu")) {
+    read_flat(section, cluster, resolvers);
+  } else if (section.contains("device")) {
+    read_written_out(section, cluster, resolvers);
+  } else {
+    node.fail(
+        "expected one of: preset (dgx-a100-80g, ...), device (written out in place), gpu (a case)");
+  }
+  if (cluster.name != kLocalCluster)
+    section.refuse("profile",
+                   "is for cluster {preset: local}; name the device's profile in cluster.device");
+  read_node_paths(section, cluster);
+  take_host_curves(section, cluster, resolvers);
+  if (!has_preset) take_default_fabric(section, cluster);
+  read_fabric(section, cluster.fabric);
+  if (cluster.name != kLocalCluster && !section.contains("gpu")) {
+    if (const auto domain = section.given("nvlink_domain"))
+      widen_to_nvlink_domain(*domain, cluster);
+  }
+  check_fabric(section, cluster);
+  read_speed(section, cluster);
+  read_collectives(section, cluster);
+  section.finish();
+  warn_of_fast_links(study);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,47 @@
+#include "study/read_device.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "engine/base/user_text.h"
+#include "study/study_origin.h"
+
+namespace trainyard {
+
+std::string read_profile_file(const Study& study, const YamlNode& node,
+                              const StudyResolvers& resolvers) {
+  const std::string said = node.as_text();
+  if (!said.ends_with(".yaml")) {
+    node.fail("expected the .yaml file that trainyard calibrate --out wrote, got " +
+              trainyard::quoted(said));
+  }
+  const std::filesystem::path path = node.set_by().empty() ? path_from_study(study, said) : said;
+  // study.resolved.yaml lies elsewhere, and means the same file.
+  std::error_code error_code;
+  const std::string absolute =
+      std::filesystem::absolute(path, error_code).lexically_normal().string();
+  if (error_code) node.fail("the working directory cannot be found: " + error_code.message());
+  try {
+    resolvers.hardware(absolute);
+  } catch (const ConfigError& error) {
+    if (error.where().line > 0) throw;
+    node.fail(error.what());
+  }
+  return absolute;
+}
+
+std::string read_device(const Study& study, const YamlNode& node, const StudyResolvers& resolvers) {
+  const std::string said = node.as_text();
+  return said.ends_with(".yaml") ? read_profile_file(study, node, resolvers) : said;
+}
+
+void take_local_device(Study& study, const StudyResolvers& resolvers) {
+  if (!resolvers.local_device) return;
+  const CpuProfile profile = resolvers.local_device();
+  study.cluster.device = profile.name;
+  study.origins["cluster.device"] = default_origin(
+      profile.flags.empty() ? "of this machine's CPU no instructions for 16-bit products are known"
+                            : "this machine's CPU has " + join_words(profile.flags));
+}
+
+}  // namespace trainyard

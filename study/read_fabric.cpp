@@ -1,0 +1,245 @@
+#include "study/read_fabric.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+
+#include "engine/base/user_text.h"
+#include "engine/plan/plan_limits.h"
+#include "study/study_origin.h"
+#include "study/study_words.h"
+
+namespace trainyard {
+
+namespace {
+
+struct FabricKey {
+  std::string_view key;
+  std::string_view kinds;  // that have it, between spaces
+};
+constexpr std::array<FabricKey, 8> kFabricKeys = {{
+    {"leaf", " single-switch fat-tree rail-optimised dragonfly "},
+    {"oversubscription", " single-switch fat-tree rail-optimised "},
+    {"pod", " fat-tree "},
+    {"pod_oversubscription", " fat-tree "},
+    {"group", " dragonfly "},
+    {"dimensions", " torus "},
+    {"link", " torus dragonfly "},
+    {"global_link", " dragonfly "},
+}};
+
+bool belongs(const FabricKey& key, const std::string& kind) {
+  return key.kinds.find(" " + kind + " ") != std::string_view::npos;
+}
+
+void refuse_keys_of_others(const Section& section, const std::string& kind) {
+  std::string known;
+  for (const FabricKey& key : kFabricKeys) {
+    if (belongs(key, kind)) known += (known.empty() ? "" : ", ") + std::string(key.key);
+  }
+  for (const FabricKey& key : kFabricKeys) {
+    if (belongs(key, kind) || !section.contains(key.key)) continue;
+    const YamlNode node = section.node()->at(key.key);
+    if (node.is_null()) continue;
+    node.fail("a fabric of kind " + kind + " has no " + std::string(key.key) + "; it takes " +
+              known);
+  }
+}
+
+void read_bandwidth(Section& section, std::string_view key, BytesPerSecond& value) {
+  if (const auto node = section.given(key)) {
+    value = node->as_bandwidth();
+    if (!(value > 0)) node->fail("expected more than 0");
+  }
+}
+
+void read_dimensions(Section& section, Fabric& fabric) {
+  const auto node = section.given("dimensions");
+  if (!node) return;
+  fabric.dimensions.clear();
+  for (const YamlNode& size : node->items())
+    fabric.dimensions.push_back(size.as_integer(1, kMaxRanks));
+  if (fabric.dimensions.size() < 2 || fabric.dimensions.size() > 3) {
+    node->fail("expected the nodes along 2 or 3 dimensions, such as [4, 4, 2]");
+  }
+  if (product_exceeds(kMaxRanks, fabric.dimensions)) node->fail("more than 2^20 places");
+}
+
+/// Refuses a fabric that lacks what its kind needs.
+void require(Section& section, const Fabric& fabric) {
+  if (fabric.kind == "torus" && fabric.dimensions.empty()) section.required("dimensions");
+  if (fabric.kind == "torus" && !(fabric.link > 0)) section.required("link");
+  if (fabric.kind != "dragonfly") return;
+  if (fabric.routers_per_group == 0) section.required("group");
+  if (!(fabric.link > 0)) section.required("link");
+  if (!(fabric.global_link > 0)) section.required("global_link");
+}
+
+void read_pcie(Section& cluster_section, Cluster& cluster) {
+  Section section = cluster_section.child("pcie");
+  PcieTree& pcie = cluster.pcie;
+  if (const auto switches = section.given("switches")) {
+    pcie.switches = switches->as_integer(0, kMaxRanks);
+    if (pcie.switches > 0 && cluster.devices_per_node % pcie.switches != 0) {
+      switches->fail("expected a divisor of the " + std::to_string(cluster.devices_per_node) +
+                     " devices of a node");
+    }
+  } else {
+    section.study().origins.try_emplace(section.key_path("switches"), default_origin());
+  }
+  read_bandwidth(section, "uplink", pcie.uplink);
+  if (pcie.switches > 0 && !(pcie.uplink > 0)) section.required("uplink");
+  section.finish();
+}
+
+/// `on` or `off`; nullopt: the study does not say.
+std::optional<bool> read_switch(Section& section, std::string_view key) {
+  const auto node = section.given(key);
+  if (!node) return std::nullopt;
+  const std::string word = node->as_string();
+  if (word != "on" && word != "true" && word != "off" && word != "false") {
+    node->fail("expected on or off, got " + quoted(word));
+  }
+  return word == "on" || word == "true";
+}
+
+void read_p2p(Section& cluster_section, Cluster& cluster) {
+  const std::optional<bool> p2p = read_switch(cluster_section, "p2p");
+  if (!p2p) return;
+  cluster.p2p = *p2p;
+  if (!cluster.p2p && cluster.intra.kind != "none" && !cluster.intra.kind.starts_with("pcie")) {
+    cluster_section.required("p2p").fail("links of kind " + cluster.intra.kind +
+                                         " are peer access; p2p: off goes with intra: pcie");
+  }
+}
+
+void read_host(Section& cluster_section, Cluster& cluster) {
+  read_p2p(cluster_section, cluster);
+  Section section = cluster_section.child("host");
+  HostMemory& host = cluster.host;
+  if (const auto sockets = section.given("sockets")) {
+    host.sockets = sockets->as_integer(1, kMaxRanks);
+    if (cluster.devices_per_node % host.sockets != 0) {
+      sockets->fail("expected a divisor of the " + std::to_string(cluster.devices_per_node) +
+                    " devices of a node");
+    }
+  }
+  read_bandwidth(section, "memory", host.memory);
+  read_bandwidth(section, "link", host.link);
+  section.finish();
+  if (cluster.p2p || host.memory > 0) return;
+  cluster_section.required("p2p").fail(
+      "devices without peer access send through the host's memory, whose bandwidth is not said; "
+      "write host: "
+      "{memory: 100 GB/s}, of one socket");
+}
+
+}  // namespace
+
+void read_fabric(Section& cluster_section, Fabric& fabric) {
+  Section section = cluster_section.child("fabric");
+  section.word("kind", fabric.kind, kFabricWords);
+  refuse_keys_of_others(section, fabric.kind);
+  if (const auto leaf = section.given("leaf")) {
+    fabric.nodes_per_leaf = leaf->as_num_nodes();
+    if (fabric.nodes_per_leaf < 1) leaf->fail("expected at least 1 node");
+  }
+  section.number("oversubscription", fabric.oversubscription, 1, kOversubscriptionBelow);
+  if (const auto pod = section.given("pod")) fabric.leaves_per_pod = pod->as_integer(1, kMaxRanks);
+  section.number("pod_oversubscription", fabric.pod_oversubscription, 1, kOversubscriptionBelow);
+  if (fabric.pod_oversubscription > 1 && fabric.leaves_per_pod == 0) section.required("pod");
+  if (const auto group = section.given("group"))
+    fabric.routers_per_group = group->as_integer(1, 1 << 15);
+  read_dimensions(section, fabric);
+  read_bandwidth(section, "link", fabric.link);
+  read_bandwidth(section, "global_link", fabric.global_link);
+  require(section, fabric);
+  section.finish();
+}
+
+void read_node_paths(Section& cluster_section, Cluster& cluster) {
+  if (const auto nics = cluster_section.given("nics")) {
+    cluster.nics = nics->as_integer(1, kMaxRanks);
+    if (cluster.nics > cluster.devices_per_node || cluster.devices_per_node % cluster.nics != 0) {
+      nics->fail("expected a divisor of the " + std::to_string(cluster.devices_per_node) +
+                 " devices of a node; more NICs than devices count as one wider one per device");
+    }
+  } else {
+    cluster_section.study().origins.try_emplace(cluster_section.key_path("nics"),
+                                                default_origin("one per device"));
+  }
+  read_pcie(cluster_section, cluster);
+  if (const auto rdma = read_switch(cluster_section, "rdma")) cluster.rdma = rdma;
+  read_host(cluster_section, cluster);
+}
+
+void read_collectives(Section& cluster_section, Cluster& cluster) {
+  Section section = cluster_section.child("collectives");
+  for (const std::string_view collective : kCollectives) {
+    std::string& algorithm = cluster.collectives[std::string(collective)];
+    const bool preset_says = !algorithm.empty();
+    if (!preset_says) algorithm = "auto";
+    section.word(collective, algorithm, collective_words(collective));
+    if (preset_says && !section.contains(collective)) {
+      auto& origins = section.study().origins;
+      origins[section.key_path(collective)] = origins[cluster_section.key_path("device")];
+    }
+    const bool in_switch = algorithm == "nvls" || algorithm == "nvls-tree" || algorithm == "sharp";
+    if (in_switch && !cluster.intra.in_switch) {
+      section.required(collective)
+          .fail("links of kind " + cluster.intra.kind + " on " + cluster.device +
+                " do not add up in their switches; NVSwitch on Hopper and Blackwell does");
+    }
+  }
+  section.finish();
+}
+
+void check_fabric(const Section& cluster_section, const Cluster& cluster) {
+  const Fabric& fabric = cluster.fabric;
+  if (fabric.kind == "torus") {
+    std::int64_t places = 1;
+    std::string shape;
+    for (const std::int64_t size : fabric.dimensions) {
+      places *= size;
+      shape += (shape.empty() ? "" : " x ") + std::to_string(size);
+    }
+    if (places < cluster.num_nodes) {
+      fail_at(cluster_section.study(), "cluster.fabric",
+              "a torus of " + shape + " has places for " + std::to_string(places) + " nodes, not " +
+                  std::to_string(cluster.num_nodes));
+    }
+  }
+  if (fabric.kind == "dragonfly") {
+    const std::int64_t group = fabric.routers_per_group * fabric.nodes_per_leaf;
+    const std::int64_t groups = (cluster.num_nodes + group - 1) / group;
+    if (product_exceeds(std::int64_t{1} << 28, {groups, groups}) ||
+        product_exceeds(std::int64_t{1} << 28,
+                        {groups, fabric.routers_per_group, fabric.routers_per_group})) {
+      fail_at(cluster_section.study(), "cluster.fabric",
+              "a dragonfly of " + std::to_string(groups) + " groups of " +
+                  std::to_string(fabric.routers_per_group) + " routers has more than 2^28 links");
+    }
+  }
+}
+
+void widen_to_nvlink_domain(const YamlNode& domain, Cluster& cluster) {
+  const std::int64_t per_host = cluster.devices_per_node;
+  const std::int64_t size = domain.as_integer(per_host, kMaxRanks);
+  if (size % per_host != 0) {
+    domain.fail("expected a multiple of the " + std::to_string(per_host) +
+                " devices of a node, got " + std::to_string(size));
+  }
+  if (!cluster.intra.kind.starts_with("nv") && cluster.intra.kind != "none") {
+    domain.fail("devices joined by " + cluster.intra.kind +
+                " are no NVLink domain; say intra: nvlink or nvswitch");
+  }
+  const std::int64_t hosts = size / per_host;
+  cluster.nics = cluster.num_nics() * hosts;
+  cluster.devices_per_node = size;
+  cluster.inter.bandwidth *= static_cast<double>(hosts);
+  if (cluster.pcie.switches > 0) cluster.pcie.switches *= hosts;
+  cluster.num_nodes = (cluster.num_devices + size - 1) / size;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,28 @@
+// What a cluster says beside its devices and links: fabric, NICs, PCIe switches, host memory,
+// algorithms of collectives. Studies and the files of topologies/ use the same words.
+#pragma once
+
+#include "engine/cluster/cluster.h"
+#include "study/study_section.h"
+
+namespace trainyard {
+
+/// `fabric:` over what `fabric` holds. A key of another kind of fabric is refused.
+void read_fabric(Section& cluster_section, Fabric& fabric);
+
+/// `nics:`, `pcie:`, `rdma:`, `p2p:` and `host:` over what `cluster` holds; the links are known
+/// already.
+void read_node_paths(Section& cluster_section, Cluster& cluster);
+
+/// `collectives:`, over what a preset says; auto where nobody does.
+void read_collectives(Section& cluster_section, Cluster& cluster);
+
+/// Refuses a torus that has fewer places than the cluster has nodes, and what only a finished
+/// cluster shows.
+void check_fabric(const Section& cluster_section, const Cluster& cluster);
+
+/// Devices on one NVLink network that is larger than a host are a node of the Cluster: what leaves
+/// it is the hosts' NICs together. num_nodes and num_devices count hosts before and domains after.
+void widen_to_nvlink_domain(const YamlNode& domain, Cluster& cluster);
+
+}  // namespace trainyard

@@ -1,0 +1,273 @@
+// The `model:` block: a preset or file by name, numbers written out, or a preset with some of its
+// numbers replaced.
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/user_text.h"
+#include "engine/plan/plan_limits.h"
+#include "study/study_origin.h"
+#include "study/study_parts.h"
+#include "study/study_words.h"
+
+namespace trainyard {
+
+namespace {
+
+ModelConfig load_model(const Study& study, const YamlNode& node, const StudyResolvers& resolvers) {
+  const std::string name = node.as_text();
+  if (!is_path(name)) {
+    refuse_path(node, "of a model is a Hugging Face config.json");
+    std::optional<ModelConfig> model = resolvers.model_preset(name);
+    if (!model) fail_unknown_name(node, "model", name, resolvers, StudyResolvers::Names::kModels);
+    return *model;
+  }
+  if (name.ends_with(".onnx")) {
+    node.fail(
+        "ONNX models are not in this version; it reads a Hugging Face config.json, a preset, "
+        "or {family: ..., layers: ...}");
+  }
+  return read_named_file(study, node, resolvers.model_file);
+}
+
+/// A number of the model that follows from others unless said. nullopt: it does not follow.
+struct DependentNumber {
+  std::string key;
+  std::int64_t ModelConfig::*field;
+  std::int64_t least;
+  std::int64_t most;
+  std::optional<std::int64_t> (*rule)(const ModelConfig&);
+  std::string note;
+};
+
+std::optional<std::int64_t> even_head_dim(const ModelConfig& m) {
+  if (m.heads == 0 || m.hidden % m.heads != 0) return std::nullopt;
+  return m.hidden / m.heads;
+}
+
+/// Llama: 8/3 of the hidden size, which makes three matrices as large as two of 4 x hidden, rounded
+/// up to a multiple of 256 (Touvron et al., arXiv:2302.13971, section 2.2, and its released code).
+std::optional<std::int64_t> usual_ffn(const ModelConfig& m) {
+  if (m.family != Family::kLlama) return 4 * m.hidden;
+  return (8 * m.hidden / 3 + 255) / 256 * 256;
+}
+
+std::optional<std::int64_t> usual_positions(const ModelConfig& m) {
+  if (m.family == Family::kGpt) return m.seq_len;
+  if (m.family == Family::kBert) return std::max<std::int64_t>(512, m.seq_len);
+  return 0;
+}
+
+const std::vector<DependentNumber>& dependent_numbers() {
+  using M = ModelConfig;
+  constexpr std::int64_t kMost = kMaxModelNumber;
+  static const std::vector<DependentNumber> numbers = {
+      {"kv_heads", &M::kv_heads, 1, kMost, [](const M& m) { return std::optional(m.heads); },
+       "heads"},
+      {"head_dim", &M::head_dim, 1, kMost, even_head_dim, "hidden / heads"},
+      {"ffn", &M::ffn, 1, kMost, usual_ffn,
+       "4 x hidden; llama 8/3 x hidden, up to a multiple of 256"},
+      {"decoder_layers", &M::decoder_layers, 0, kMaxLayers,
+       [](const M& m) { return std::optional(m.family == Family::kT5 ? m.layers : 0); },
+       "layers for t5, else 0"},
+      {"decoder_seq_len", &M::decoder_seq_len, 0, kMost,
+       [](const M& m) { return std::optional(m.family == Family::kT5 ? m.seq_len : 0); },
+       "seq_len for t5, else 0"},
+      {"max_positions", &M::max_positions, 0, kMost, usual_positions,
+       "seq_len for gpt; the larger of 512 and seq_len for bert; else 0"},
+      {"token_types", &M::token_types, 0, kMost,
+       [](const M& m) { return std::optional<std::int64_t>(m.family == Family::kBert ? 2 : 0); },
+       "2 for bert, else 0"},
+      {"relative_buckets", &M::relative_buckets, 0, kMost,
+       [](const M& m) { return std::optional<std::int64_t>(m.family == Family::kT5 ? 32 : 0); },
+       "32 for t5, else 0"},
+  };
+  return numbers;
+}
+
+/// Numbers that the user replaced in a preset carry those along that followed from them there.
+void read_dependent_number(Section& section, ModelConfig& model, const ModelConfig& base,
+                           bool has_base, const DependentNumber& number) {
+  if (const auto node = section.given(number.key)) {
+    model.*number.field = node->as_integer(number.least, number.most);
+    return;
+  }
+  const bool followed = !has_base || number.rule(base) == base.*number.field;
+  if (!followed) return;
+  const std::optional<std::int64_t> value = number.rule(model);
+  if (!value) {
+    fail_at(section.study(), "model.heads",
+            std::to_string(model.heads) + " heads do not divide hidden " +
+                std::to_string(model.hidden) +
+                "; say model.head_dim, or take a number of heads that does");
+  }
+  if (has_base && model.*number.field == *value) return;
+  model.*number.field = *value;
+  section.study().origins[section.key_path(number.key)] =
+      has_base ? derived_origin(number.note) : default_origin(number.note);
+}
+
+struct FamilyHabits {
+  Activation activation;
+  bool tied_embeddings;
+  bool linear_bias;
+  double norm_eps;
+};
+
+FamilyHabits habits(Family family) {
+  switch (family) {
+    case Family::kGpt:
+    case Family::kBert:
+      return {Activation::kGelu, true, true, family == Family::kGpt ? 1e-5 : 1e-12};
+    case Family::kT5: return {Activation::kRelu, true, false, 1e-6};
+    case Family::kLlama: return {Activation::kSwiglu, false, false, 1e-5};
+  }
+  return {};
+}
+
+void read_switches(Section& section, ModelConfig& model, bool has_base) {
+  if (!has_base) {
+    const FamilyHabits usual = habits(model.family);
+    model.activation = usual.activation;
+    model.tied_embeddings = usual.tied_embeddings;
+    model.linear_bias = usual.linear_bias;
+    model.norm_eps = usual.norm_eps;
+  }
+  const bool biases_agree = !has_base || model.qkv_bias == model.linear_bias;
+  if (const auto node = section.given("activation")) {
+    model.activation = static_cast<Activation>(read_word(*node, "activation", kActivationWords));
+  } else {
+    section.study().origins.emplace("model.activation", default_origin("the family's"));
+  }
+  section.boolean("tied_embeddings", model.tied_embeddings);
+  section.boolean("linear_bias", model.linear_bias);
+  if (biases_agree) model.qkv_bias = model.linear_bias;
+  section.boolean("qkv_bias", model.qkv_bias);
+  section.boolean("next_sentence", model.next_sentence);
+  section.number("norm_eps", model.norm_eps, 0, kNormEpsBelow);
+  section.number("rope_base", model.rope_base, kLeastRotaryBase, kRotaryBaseBelow);
+  section.boolean("scaled_attention", model.scaled_attention);
+  section.boolean("layer_scaled_attention", model.layer_scaled_attention);
+  section.integer("attention_window", model.attention_window, 0, kMaxModelNumber);
+}
+
+void read_required_number(Section& section, std::string_view key, std::int64_t& value,
+                          std::int64_t most) {
+  if (value == 0) section.required(key);  // the preset does not say it
+  section.integer(key, value, 1, most);
+}
+
+void read_family(Section& section, ModelConfig& model, bool has_base) {
+  if (!has_base) section.required("family");
+  const auto node = section.given("family");
+  if (!node) return;
+  const auto family = static_cast<Family>(read_word(*node, "family", kFamilyWords));
+  if (has_base && family != model.family) {
+    node->fail("the preset's family is " + std::string(to_string(model.family)) +
+               "; leave this key out");
+  }
+  model.family = family;
+}
+
+void record_preset(Study& study, const YamlNode& node) {
+  const std::string name = node.as_string();
+  Origin origin{is_path(name) ? Origin::Kind::kFile : Origin::Kind::kPreset, node.pos(), name};
+  if (!node.set_by().empty()) origin = origin_of(node);
+  for (const std::string_view key :
+       {"name", "family", "layers", "hidden", "heads", "vocab", "seq_len", "activation",
+        "tied_embeddings", "linear_bias", "qkv_bias", "next_sentence", "norm_eps", "rope_base",
+        "scaled_attention", "layer_scaled_attention", "attention_window"}) {
+    study.origins["model." + std::string(key)] = origin;
+  }
+  for (const DependentNumber& number : dependent_numbers()) {
+    study.origins["model." + number.key] = origin;
+  }
+}
+
+/// Numbers that mean nothing to the family must not seem to mean something.
+void check_family_numbers(const Study& study, const YamlNode& node) {
+  const ModelConfig& model = study.model;
+  const bool t5 = model.family == Family::kT5;
+  const bool bert = model.family == Family::kBert;
+  struct FamilyNumber {
+    const char* key;
+    std::int64_t value;
+    bool belongs;
+    const char* why;
+  };
+  const std::array<FamilyNumber, 5> numbers = {{
+      {"decoder_layers", model.decoder_layers, t5, "only family t5 has a decoder of its own"},
+      {"decoder_seq_len", model.decoder_seq_len, t5, "only family t5 has a decoder of its own"},
+      {"relative_buckets", model.relative_buckets, t5,
+       "only family t5 has a relative attention bias"},
+      {"token_types", model.token_types, bert, "only family bert has token types"},
+      {"max_positions", model.max_positions, bert || model.family == Family::kGpt,
+       "only families gpt and bert have a table of positions"},
+  }};
+  for (const FamilyNumber& number : numbers) {
+    if (number.value == 0 || number.belongs || !node.has(number.key)) continue;
+    node.at(number.key).fail(std::string(number.why) + "; leave this key out");
+  }
+}
+
+/// A model written out that has the numbers of a preset is called so. How long sequences are is the
+/// study's.
+void name_by_numbers(Study& study, const StudyResolvers& resolvers) {
+  ModelConfig& model = study.model;
+  if (model.name != ModelConfig{}.name || !resolvers.names) return;
+  for (const std::string& name : resolvers.names(StudyResolvers::Names::kModels)) {
+    std::optional<ModelConfig> preset = resolvers.model_preset(name);
+    if (!preset) continue;
+    preset->name = model.name;
+    for (const auto field : {&ModelConfig::seq_len, &ModelConfig::decoder_seq_len,
+                             &ModelConfig::max_positions, &ModelConfig::pad_vocab_to})
+      (*preset).*field = model.*field;
+    if (*preset != model) continue;
+    model.name = name;
+    study.origins["model.name"] = derived_origin("the preset with these numbers");
+    return;
+  }
+}
+
+}  // namespace
+
+void read_model(Section& root, const StudyResolvers& resolvers) {
+  Study& study = root.study();
+  const YamlNode node = root.required("model");
+  ModelConfig& model = study.model;
+  if (node.is_scalar()) {
+    model = load_model(study, node, resolvers);
+    record_preset(study, node);
+    if (model.seq_len == 0) node.fail("does not say seq_len; write {preset: ..., seq_len: ...}");
+    return;
+  }
+
+  Section section(study, "model", node);
+  const std::optional<YamlNode> preset = section.given("preset");
+  if (preset) {
+    model = load_model(study, *preset, resolvers);
+    record_preset(study, *preset);
+  }
+  const ModelConfig base = model;
+  section.text("name", model.name);
+  read_family(section, model, preset.has_value());
+  read_required_number(section, "layers", model.layers, kMaxLayers);
+  read_required_number(section, "hidden", model.hidden, kMaxModelNumber);
+  read_required_number(section, "heads", model.heads, kMaxModelNumber);
+  read_required_number(section, "vocab", model.vocab, kMaxVocab);
+  read_required_number(section, "seq_len", model.seq_len, kMaxModelNumber);
+  for (const DependentNumber& number : dependent_numbers()) {
+    read_dependent_number(section, model, base, preset.has_value(), number);
+  }
+  read_switches(section, model, preset.has_value());
+  if (const auto padded = section.given("pad_vocab_to")) {
+    model.pad_vocab_to = padded->as_integer(1, kMaxModelNumber);
+  }
+  section.finish();
+  check_family_numbers(study, node);
+  name_by_numbers(study, resolvers);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,113 @@
+// The `parallel:` block: degrees, ZeRO and placement. Degrees that this version cannot run are
+// refused here; whether they fit the model and the cluster is study_checks.cpp's business.
+#include <string>
+
+#include "engine/base/user_text.h"
+#include "engine/plan/plan_limits.h"
+#include "study/study_origin.h"
+#include "study/study_parts.h"
+#include "study/study_words.h"
+
+namespace trainyard {
+
+namespace {
+
+void read_only_one(Section& section, std::string_view key, int& value) {
+  section.integer(key, value, 1, kMaxRanks);
+  if (value == 1) return;
+  fail_at(section.study(), section.key_path(key),
+          std::string(key) +
+              " parallelism is not in this version, which has tensor, pipeline and "
+              "data parallelism; write 1");
+}
+
+void read_zero_stage(const YamlNode& node, ZeroConfig& zero) {
+  zero.stage = static_cast<int>(node.as_integer(0, 3));
+  if (zero.stage > 1) {
+    node.fail("ZeRO " + std::to_string(zero.stage) + " is not in this version, which has 0 and 1");
+  }
+}
+
+/// `zero: 1`, or `zero: {stage: 1, by: shard}`, or by parameter.
+void read_zero(Section& parallel, ZeroConfig& zero) {
+  const auto node = parallel.given("zero");
+  if (!node) return;
+  if (node->is_scalar()) {
+    parallel.study().origins[parallel.key_path("zero.stage")] = origin_of(*node);
+    return read_zero_stage(*node, zero);
+  }
+  Section section(parallel.study(), parallel.key_path("zero"), node);
+  read_zero_stage(section.required("stage"), zero);
+  if (const auto by = section.given("by")) {
+    zero.by = static_cast<ZeroConfig::By>(read_word(*by, "way to divide", kZeroByWords));
+    if (zero.stage == 0)
+      parallel.study().warnings.emplace_back(
+          "parallel.zero.by is not used: stage 0 divides nothing");
+  }
+  section.finish();
+}
+
+/// "DPT", "PDT", ... or the words cluster and spread, as all five letters: missing ones go just
+/// left of T, which is rightmost unless said.
+std::string normalise_placement(const YamlNode& node) {
+  std::string letters = node.as_string();
+  if (letters == "cluster") letters = "DPT";
+  if (letters == "spread") letters = "TPD";
+  const bool known = letters.find_first_not_of("DPCET") == std::string::npos;
+  bool repeated = false;
+  for (std::size_t i = 0; i < letters.size(); ++i) {
+    repeated |= letters.find(letters[i], i + 1) != std::string::npos;
+  }
+  if (letters.empty() || !known || repeated) {
+    node.fail(
+        "expected letters of D, P, C, E, T, each at most once, such as DPT, or cluster or "
+        "spread, got " +
+        quoted(node.as_string()));
+  }
+  return full_placement(letters);
+}
+
+}  // namespace
+
+std::string full_placement(std::string letters) {
+  if (letters.find('T') == std::string::npos) letters += 'T';
+  for (const char letter : {'D', 'P', 'C', 'E'}) {
+    if (letters.find(letter) == std::string::npos) letters.insert(letters.find('T'), 1, letter);
+  }
+  return letters;
+}
+
+void read_parallel(Section& root) {
+  ParallelConfig& parallel = root.study().parallel;
+  Section section = root.child("parallel");
+  section.integer("tensor", parallel.tensor, 1, kMaxRanks);
+  section.integer("pipeline", parallel.pipeline, 1, kMaxRanks);
+  parallel.data = 0;  // resolve_defaults() divides the devices
+  if (const auto node = section.given("data")) {
+    parallel.data = static_cast<int>(node->as_integer(1, kMaxRanks));
+  }
+  section.integer("virtual_stages", parallel.virtual_stages, 1, static_cast<int>(kMaxLayers));
+  read_only_one(section, "context", parallel.context);
+  read_only_one(section, "expert", parallel.expert);
+  section.boolean("sequence_parallel", parallel.sequence_parallel);
+  read_zero(section, parallel.zero);
+  parallel.placement.clear();
+  if (const auto node = section.given("placement")) {
+    parallel.placement = normalise_placement(*node);
+  }
+  section.boolean("scatter_gather", parallel.scatter_gather);
+  section.word("tensor_method", parallel.tensor_method, kTensorMethodWords, kPlannedTensorMethods);
+  section.word("tensor_overlap", parallel.tensor_overlap, kTensorOverlapWords);
+  section.refuse(
+      "tensor_modules",
+      "selecting modules is not in this version; tensor_method megatron splits every layer");
+  if (const auto buffer = section.given("d2d_buffer")) {
+    parallel.d2d_buffer = buffer->as_bytes();
+    if (parallel.d2d_buffer <= 0)
+      buffer->fail("expected more than 0 bytes; leave this key out to have no buffer");
+    if (parallel.d2d_buffer > kMaxBufferBytes) buffer->fail("expected at most 1024 TiB");
+  }
+  section.finish();
+}
+
+}  // namespace trainyard

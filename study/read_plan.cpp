@@ -1,0 +1,149 @@
+// `partition` and `schedule`, each a word or a map with its details; and `offload`.
+#include <algorithm>
+#include <string>
+
+#include "engine/base/user_text.h"
+#include "engine/plan/plan_limits.h"
+#include "engine/schedule/schedule_csv.h"
+#include "study/study_origin.h"
+#include "study/study_parts.h"
+#include "study/study_words.h"
+
+namespace trainyard {
+
+namespace {
+
+/// First layer of stage 1, 2, ...
+void read_cuts(const YamlNode& node, PartitionConfig& partition) {
+  partition.method = "cuts";
+  for (const YamlNode& item : node.items()) {
+    const std::int64_t least = partition.cuts.empty() ? 1 : partition.cuts.back() + 1;
+    partition.cuts.push_back(item.as_integer(least, 2 * kMaxLayers));
+  }
+}
+
+/// `ends: layers` or `ends: true`: embedding and head count as layers.
+void read_ends(Section& section, PartitionConfig& partition) {
+  if (const auto node = section.given("ends")) {
+    partition.ends = read_bool_or(*node, "layers").value_or(true);
+  }
+}
+
+void read_partition(Section& root) {
+  PartitionConfig& partition = root.study().partition;
+  const auto node = root.given("partition");
+  if (!node) return;
+  if (node->is_sequence()) return read_cuts(*node, partition);
+  if (node->is_scalar()) {
+    read_word(*node, "partition", kPartitionWords, kPlannedPartitions);
+    return;
+  }
+  Section section(root.study(), "partition", node);
+  section.required("method");
+  section.word("method", partition.method, kPartitionWords, kPlannedPartitions);
+  read_ends(section, partition);
+  section.boolean("uneven", partition.uneven);
+  section.finish();
+}
+
+void read_schedule_word(Section& section, std::string_view key, std::string& method) {
+  section.word(key, method, kScheduleWords);
+  if (method.ends_with("-recompute")) method += "-1f1b";
+}
+
+bool is_set(const Study& study, const char* key) {
+  const auto origin = study.origins.find(key);
+  return origin != study.origins.end() && origin->second.kind == Origin::Kind::kSet;
+}
+
+/// A --set option asks for another order than the one that study.resolved.yaml keeps.
+bool asks_for_other_rows(const Study& study) {
+  if (is_set(study, "schedule.rows")) return false;
+  return is_set(study, "schedule.method") || is_set(study, "schedule.memory_limit") ||
+         is_set(study, "schedule.active_microbatches");
+}
+
+/// What a search has found before: study.resolved.yaml keeps it.
+void read_found_rows(Section& section, ScheduleConfig& schedule) {
+  const auto node = section.given("rows");
+  if (!node) return;
+  if (!is_searched_schedule(schedule.method)) {
+    node->fail(
+        "is what a search has found, of zb-1p, zb-2p and opportunistic; an order of your own goes "
+        "into a "
+        "file: {file: rows.csv}");
+  }
+  schedule.rows = read_schedule_rows(*node);
+}
+
+void read_schedule(Section& root) {
+  ScheduleConfig& schedule = root.study().schedule;
+  const auto node = root.given("schedule");
+  if (!node || node->is_scalar()) return read_schedule_word(root, "schedule", schedule.method);
+  Section section(root.study(), "schedule", node);
+  section.boolean("post_validation", schedule.post_validation);
+  if (section.contains("file")) return read_schedule_file(section);
+  section.required("method");
+  read_schedule_word(section, "method", schedule.method);
+  section.integer("microbatch_group", schedule.microbatch_group, 1,
+                  static_cast<int>(kMaxMicrobatches));
+  if (schedule.microbatch_group != 0 && schedule.method != "interleaved") {
+    fail_at(root.study(), "schedule.microbatch_group",
+            "is for schedule interleaved, not for " + schedule.method + "; leave it out");
+  }
+  section.integer("memory_limit", schedule.memory_limit, 1, static_cast<int>(kMaxMicrobatches));
+  if (schedule.memory_limit != 0 && !schedule.method.starts_with("zb-1p") &&
+      !schedule.method.starts_with("zb-2p")) {
+    fail_at(root.study(), "schedule.memory_limit",
+            "is for schedules zb-1p and zb-2p, not for " + schedule.method + "; leave it out");
+  }
+  section.integer("active_microbatches", schedule.active_microbatches, 1,
+                  static_cast<int>(kMaxMicrobatches));
+  if (schedule.active_microbatches != 0 && schedule.method != "opportunistic") {
+    fail_at(root.study(), "schedule.active_microbatches",
+            "is for schedule opportunistic, not for " + schedule.method + "; leave it out");
+  }
+  section.word("mode", schedule.mode, kScheduleModeWords);
+  if (schedule.mode != "dynamic" && !is_searched_schedule(schedule.method)) {
+    fail_at(root.study(), "schedule.mode",
+            schedule.mode +
+                " is for schedules zb-1p, zb-2p and opportunistic, whose order depends on "
+                "durations, not for " +
+                schedule.method + "; leave it out");
+  }
+  read_found_rows(section, schedule);
+  if (asks_for_other_rows(root.study())) {
+    schedule.rows.clear();
+    root.study().origins.erase("schedule.rows");
+  }
+  section.finish();
+}
+
+void read_offload(Section& root) {
+  Section section = root.child("offload");
+  OffloadConfig& offload = root.study().offload;
+  section.boolean("activations", offload.activations);
+  section.integer("horizon", offload.horizon, 0, static_cast<int>(kMaxLayers));
+  section.finish();
+  if (offload.activations || !is_said(root.study(), "offload.horizon")) return;
+  // Who says false may try both.
+  if (!is_said(root.study(), "offload.activations")) {
+    fail_at(root.study(), "offload.horizon",
+            "says how many layers ahead copies come back, and nothing is copied; write "
+            "activations: true, or leave "
+            "this key out");
+  }
+  root.study().warnings.emplace_back(
+      "offload.horizon is not used: activations is false, and nothing is copied");
+}
+
+}  // namespace
+
+void read_plan(Section& root) {
+  read_partition(root);
+  read_schedule(root);
+  read_recompute(root);
+  read_offload(root);
+}
+
+}  // namespace trainyard

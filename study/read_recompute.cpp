@@ -1,0 +1,95 @@
+// `recompute`, a word or a map with its details, and what it asks of the pipeline and the schedule.
+#include <algorithm>
+#include <string>
+
+#include "engine/recompute/checkpoint_groups.h"
+#include "study/study_origin.h"
+#include "study/study_parts.h"
+#include "study/study_words.h"
+
+namespace trainyard {
+
+namespace {
+
+using Method = RecomputeConfig::Method;
+
+/// The node of a key that is for some methods only.
+std::optional<YamlNode> given_for(Section& section, std::string_view key,
+                                  std::initializer_list<Method> methods) {
+  std::optional<YamlNode> node = section.given(key);
+  const Method chosen = section.study().recompute.method;
+  if (!node || std::find(methods.begin(), methods.end(), chosen) != methods.end()) return node;
+  std::string words;
+  for (const Method method : methods) {
+    if (!words.empty()) words += method == *(methods.end() - 1) ? " and " : ", ";
+    words += kRecomputeWords[static_cast<std::size_t>(method)];
+  }
+  node->fail("is for recompute " + words + ", not for " +
+             std::string(kRecomputeWords[static_cast<std::size_t>(chosen)]) + "; leave it out");
+}
+
+/// `first: auto`, which the search behind the reader fills in, or a share.
+void read_first(Section& section) {
+  const auto node = given_for(section, "first", {Method::kStageAware});
+  if (!node || (node->is_scalar() && node->as_string() == "auto")) return;
+  const double first = node->as_number("auto or a number from 0 to 1");
+  if (first < 0 || first > 1)
+    node->fail("expected auto or a number from 0 to 1, got " + node->as_string());
+  section.study().recompute.first = first;
+}
+
+void read_unit(Section& section) {
+  const auto node =
+      given_for(section, "unit", {Method::kFull, Method::kStageAware, Method::kGroup});
+  if (!node) return;
+  section.study().recompute.unit =
+      static_cast<RecomputeConfig::Unit>(read_word(*node, "unit", kRecomputeUnitWords));
+}
+
+void read_strategy(Section& section) {
+  const auto node = given_for(section, "strategy", {Method::kStageAware, Method::kGroup});
+  if (!node) return;
+  const std::optional<int> group = group_of_strategy(node->as_string());
+  if (!group)
+    node->fail("expected each, contiguous or group_2, group_3, ..., got '" + node->as_string() +
+               "'");
+  section.study().recompute.group = *group;
+}
+
+}  // namespace
+
+void read_recompute(Section& root) {
+  RecomputeConfig& recompute = root.study().recompute;
+  const auto node = root.given("recompute");
+  if (!node) return;
+  const auto read = [&](const YamlNode& word) {
+    recompute.method =
+        static_cast<Method>(read_word(word, "recompute", kRecomputeWords, kPlannedRecomputes));
+  };
+  if (node->is_scalar()) return read(*node);
+  Section section(root.study(), "recompute", node);
+  read(section.required("method"));
+  read_first(section);
+  read_unit(section);
+  read_strategy(section);
+  section.finish();
+}
+
+void check_recompute(const Study& study) {
+  if (study.recompute.method != Method::kStageAware) return;
+  if (study.parallel.pipeline < 2) {
+    fail_at(study, is_said(study, "parallel.pipeline") ? "parallel.pipeline" : "recompute",
+            "stage-aware recompute needs at least 2 pipeline ranks, got 1; with 1, recompute: none "
+            "keeps as much");
+  }
+  const bool searched = std::find(kSearchedScheduleWords.begin(), kSearchedScheduleWords.end(),
+                                  study.schedule.method) != kSearchedScheduleWords.end();
+  if (searched && study.schedule.rows.empty() && !study.recompute.first) {
+    fail_at(study, is_said(study, "recompute.first") ? "recompute.first" : "recompute",
+            "auto is chosen by the memory of the schedule, and " + study.schedule.method +
+                " is searched for the durations of the stages, which this changes; write a share "
+                "from 0 to 1");
+  }
+}
+
+}  // namespace trainyard

@@ -1,0 +1,87 @@
+// What is not the plan itself: framework, data, checkpoint, fidelity.
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <system_error>
+
+#include "engine/base/user_text.h"
+#include "study/study_origin.h"
+#include "study/study_parts.h"
+#include "study/study_words.h"
+
+namespace trainyard {
+
+namespace {
+
+/// `framework: megatron-lm`, or `framework: {name: megatron-lm, version: 2022}`.
+void read_framework(Section& root) {
+  FrameworkConfig& framework = root.study().framework;
+  Study& study = root.study();
+  const auto node = root.given("framework");
+  if (!node) {
+    study.origins["framework.name"] = default_origin();
+    return;
+  }
+  if (node->is_scalar()) {
+    framework.name = node->as_text();
+    study.origins["framework.name"] = origin_of(*node);
+    return;
+  }
+  Section section(study, "framework", node);
+  framework.name = section.required("name").as_text();
+  if (const auto version = section.given("version")) framework.version = version->as_string();
+  section.finish();
+}
+
+void read_data(Section& root) {
+  DataConfig& data = root.study().data;
+  Section section = root.child("data");
+  section.text("path", data.path);
+  if (data.path != "generated" && data.path != "synthetic") {
+    // Absolute, so that study.resolved.yaml means the same file from another folder.
+    std::error_code unavailable;
+    const std::string path = path_from_study(root.study(), data.path);
+    const std::string absolute = std::filesystem::absolute(path, unavailable).string();
+    data.path = unavailable ? path : absolute;
+  }
+  section.word("format", data.format, kDataFormatWords);
+  section.boolean("shuffle", data.shuffle);
+  section.finish();
+}
+
+void read_checkpoint(Section& root) {
+  CheckpointConfig& checkpoint = root.study().checkpoint;
+  constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+  Section section = root.child("checkpoint");
+  section.integer("every", checkpoint.every, 1, kAny);
+  section.integer("keep", checkpoint.keep, 1, kAny);
+  section.finish();
+}
+
+}  // namespace
+
+bool is_path(const std::string& text) {
+  return text.ends_with(".json") || text.ends_with(".yaml") || text.ends_with(".yml") ||
+         text.ends_with(".onnx");
+}
+
+void refuse_path(const YamlNode& name, const std::string& file) {
+  if (name.as_text().find('/') == std::string::npos) return;
+  name.fail("the name of a preset takes no path, got " + trainyard::quoted(name.as_text()) +
+            "; a file " + file);
+}
+
+std::string path_from_study(const Study& study, const std::string& path) {
+  std::filesystem::path joined(path);
+  if (joined.is_relative()) joined = std::filesystem::path(study.file).parent_path() / joined;
+  return joined.lexically_normal().string();
+}
+
+void read_run(Section& root) {
+  read_framework(root);
+  read_data(root);
+  read_checkpoint(root);
+  root.word("fidelity", root.study().fidelity, kFidelityWords);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,408 @@
+// Checks across the parts of a study. Every message says the values involved and, where one can be
+// computed, a value that would work.
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/user_text.h"
+#include "engine/plan/microbatch_sizes.h"
+#include "engine/plan/plan_limits.h"
+#include "study/study_origin.h"
+#include "study/study_parts.h"
+
+namespace trainyard {
+
+namespace {
+
+std::string text(std::int64_t value) { return std::to_string(value); }
+
+/// The nearest values below and above `value`, from 1 to `most`, for which `works` holds: "6 and 8
+/// do", "6 does", or "" when there is none.
+template <class Works>
+std::string nearest_that_do(std::int64_t value, std::int64_t most, Works works) {
+  std::vector<std::string> found;
+  for (std::int64_t below = std::min(value - 1, most); below >= 1; --below) {
+    if (!works(below)) continue;
+    found.push_back(text(below));
+    break;
+  }
+  for (std::int64_t above = value + 1; above <= most; ++above) {
+    if (!works(above)) continue;
+    found.push_back(text(above));
+    break;
+  }
+  if (found.empty()) return "";
+  return join_words(found) + (found.size() == 1 ? " does" : " do");
+}
+
+std::string with_remedy(const std::string& problem, const std::string& remedy) {
+  return remedy.empty() ? problem : problem + "; " + remedy;
+}
+
+/// The model's numbers that tensor parallelism divides, with their keys.
+std::vector<std::pair<std::string, std::int64_t>> divided_by_tensor(const Study& study) {
+  const ModelConfig& model = study.model;
+  std::vector<std::pair<std::string, std::int64_t>> numbers = {
+      {"heads", model.heads}, {"kv_heads", model.kv_heads}, {"ffn", model.ffn}};
+  if (study.parallel.sequence_parallel) {
+    numbers.emplace_back("seq_len", model.seq_len);
+    if (model.decoder_seq_len > 0) numbers.emplace_back("decoder_seq_len", model.decoder_seq_len);
+  }
+  return numbers;
+}
+
+void check_tensor(const Study& study) {
+  const std::int64_t tensor = study.parallel.tensor;
+  std::int64_t common = 0;
+  for (const auto& [key, number] : divided_by_tensor(study)) common = std::gcd(common, number);
+  for (const auto& [key, number] : divided_by_tensor(study)) {
+    if (number % tensor == 0) continue;
+    const std::string remedy = nearest_that_do(tensor, std::min<std::int64_t>(common, kMaxRanks),
+                                               [&](std::int64_t d) { return common % d == 0; });
+    fail_at(study, "parallel.tensor",
+            with_remedy(text(tensor) + " ranks do not divide " + key + " " + text(number), remedy));
+  }
+  const std::int64_t padded = study.model.pad_vocab_to;
+  if (padded < study.model.vocab || padded % tensor != 0) {
+    const std::int64_t least = (study.model.vocab + tensor - 1) / tensor * tensor;
+    fail_at(study, "model.pad_vocab_to",
+            text(padded) + " is not a multiple of tensor(" + text(tensor) + ") that holds vocab " +
+                text(study.model.vocab) + "; " + text(least) + " is");
+  }
+}
+
+/// Half of a microbatch's sequences compute while what the others have computed is reduced.
+void check_tensor_overlap(const Study& study) {
+  const std::string& overlap = study.parallel.tensor_overlap;
+  if (overlap == "none") return;
+  const std::string key = "parallel.tensor_overlap";
+  if (study.parallel.tensor < 2) {
+    fail_at(study, key,
+            overlap + " hides the all-reduces of tensor parallelism, and tensor is 1; write none");
+  }
+  for (const std::int64_t batch : microbatch_sizes(study.training)) {
+    if (batch % 2 == 0) continue;
+    fail_at(study, key,
+            overlap + " halves every microbatch, and microbatch(" + text(batch) + ") is odd; " +
+                nearest_that_do(batch, batch + 1, [](std::int64_t b) { return b % 2 == 0; }));
+  }
+}
+
+/// Microbatches that are listed one by one.
+void check_listed_batch(const Study& study) {
+  const std::vector<std::int64_t>& sizes = study.training.microbatches;
+  const std::int64_t each = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  const std::int64_t batch = study.training.global_batch, data = study.parallel.data;
+  if (each * data == batch) return;
+  fail_at(study, "training.microbatch",
+          "lists " + text(each) + " sequences, and data(" + text(data) + ") replicas of them are " +
+              text(each * data) + ", not training.global_batch " + text(batch) +
+              (batch % data == 0 ? "; " + text(batch / data) + " sequences are"
+                                 : "; global_batch " + text(each * data) + " is"));
+}
+
+void check_batch(const Study& study) {
+  const TrainingConfig& training = study.training;
+  if (!training.microbatches.empty()) return check_listed_batch(study);
+  const std::string degrees =
+      "data(" + text(study.parallel.data) + ") * microbatch(" + text(training.microbatch) + ")";
+  const std::int64_t samples = training.microbatch * study.parallel.data;
+  const std::int64_t batch = training.global_batch;
+  if (batch % samples != 0) {
+    const std::int64_t above = (batch / samples + 1) * samples;
+    const std::string remedy = batch < samples
+                                   ? text(above) + " is"
+                                   : text(above - samples) + " and " + text(above) + " are";
+    fail_at(
+        study, "training.global_batch",
+        text(batch) + " is not a multiple of " + degrees + " = " + text(samples) + "; " + remedy);
+  }
+  if (study.num_microbatches() > kMaxMicrobatches) {
+    fail_at(study, "training.global_batch",
+            text(batch) + " sequences over " + degrees + " are " + text(study.num_microbatches()) +
+                " microbatches; at most " + text(kMaxMicrobatches) + " are allowed");
+  }
+}
+
+void check_cuts(const Study& study, std::int64_t layers, std::int64_t stages) {
+  const std::vector<std::int64_t>& cuts = study.partition.cuts;
+  const auto num_cuts = static_cast<std::int64_t>(cuts.size());
+  if (num_cuts != stages - 1) {
+    const std::string made = num_cuts == 1 ? "1 cut makes " : text(num_cuts) + " cuts make ";
+    const std::string remedy = stages == 1   ? "write partition: uniform"
+                               : stages == 2 ? "write 1 cut"
+                                             : "write " + text(stages - 1) + " cuts";
+    fail_at(study, "partition",
+            made + text(num_cuts + 1) + (num_cuts == 0 ? " stage" : " stages") +
+                ", but pipeline x virtual_stages = " + text(stages) + "; " + remedy);
+  }
+  if (!cuts.empty() && cuts.back() >= layers) {
+    fail_at(study, "partition",
+            "the last stage would begin at layer " + text(cuts.back()) +
+                ", but layers count from 0 to " + text(layers - 1));
+  }
+}
+
+[[noreturn]] void fail_uneven_stages(const Study& study, std::int64_t layers) {
+  const std::int64_t pipeline = study.parallel.pipeline;
+  const std::int64_t v = study.parallel.virtual_stages;
+  const std::string layers_text =
+      text(layers) + " layers" + (study.partition.ends ? ", embedding and head counted" : "");
+  const std::string remedy =
+      nearest_that_do(pipeline, std::min<std::int64_t>(layers / v, kMaxRanks),
+                      [&](std::int64_t degree) { return layers % (degree * v) == 0; });
+  std::string problem = text(pipeline) + " stages do not divide " + layers_text;
+  if (v > 1) {
+    problem = text(pipeline) + " ranks of " + text(v) + " virtual stages = " + text(pipeline * v) +
+              " stages do not divide " + layers_text;
+  }
+  fail_at(
+      study, v > 1 && pipeline == 1 ? "parallel.virtual_stages" : "parallel.pipeline",
+      with_remedy(problem, remedy.empty() ? "partition: {method: uniform, uneven: true} allows it"
+                                          : remedy));
+}
+
+void check_partition(const Study& study) {
+  const std::int64_t stages = std::int64_t{study.parallel.pipeline} * study.parallel.virtual_stages;
+  const std::int64_t own_layers = study.model.layers + study.model.decoder_layers;
+  const std::int64_t layers = own_layers + (study.partition.ends ? 2 : 0);
+  if (study.partition.method == "cuts") return check_cuts(study, own_layers, stages);
+  if (!study.partition.uneven) {
+    if (layers % stages != 0) fail_uneven_stages(study, layers);
+    return;
+  }
+  const std::int64_t each = (layers + stages - 1) / stages;
+  if ((stages - 1) * each < layers) return;
+  fail_at(study, "parallel.pipeline",
+          text(stages) + " stages of " + text(each) + " layers leave none of " + text(layers) +
+              " for the last; " + text((layers + each - 1) / each) + " stages would fill");
+}
+
+void warn_of_recompute(Study& study) {
+  if (study.recompute.method == RecomputeConfig::Method::kSelective &&
+      study.training.flash_attention == FlashAttention::kOn) {
+    study.warnings.push_back(
+        "recompute: selective changes nothing with flash attention, which "
+        "keeps no scores to recompute");
+  }
+}
+
+/// Whether a step looks at the norm of its gradients.
+bool takes_norm(const Study& study, const StudyResolvers& resolvers) {
+  const TrainingConfig& training = study.training;
+  if (training.clip_norm > 0 || training.precision == DType::kFp16) return true;
+  const auto software = resolvers.software(study.framework.name, study.framework.version);
+  return software && software->always_norm;
+}
+
+void warn_of_post_validation(Study& study, const StudyResolvers& resolvers) {
+  if (!study.schedule.post_validation) return;
+  const std::string unused = "schedule.post_validation is not used: ";
+  if (study.parallel.pipeline == 1) {
+    study.warnings.push_back(
+        unused + "pipeline is 1, and the one rank has the whole norm before it updates");
+    return;
+  }
+  if (!takes_norm(study, resolvers)) {
+    study.warnings.push_back(unused + "training.clip_norm is 0, and " + study.framework.name +
+                             " then takes no norm of the gradients");
+    return;
+  }
+  study.warnings.push_back(
+      "schedule.post_validation: times assume that every validation succeeds; one that finds a "
+      "clipped norm, or one that "
+      "is not finite, makes the next step run twice");
+}
+
+/// What is copied to the host is what recomputation keeps.
+void check_offload(const Study& study, const StudyResolvers& resolvers) {
+  if (!study.offload.activations) return;
+  const char* const key = "offload.activations";
+  if (study.recompute.method == RecomputeConfig::Method::kNone) {
+    fail_at(study, key,
+            "copies what recomputation keeps, and recompute is none; write recompute: full");
+  }
+  if (study.recompute.method == RecomputeConfig::Method::kSelective &&
+      study.training.flash_attention == FlashAttention::kOn) {
+    fail_at(study, key,
+            "copies what recomputation keeps, and recompute: selective keeps nothing for flash "
+            "attention; "
+            "write recompute: full");
+  }
+  const std::optional<HardwareProfile> hardware = resolvers.hardware(study.cluster.device);
+  if (hardware && hardware->host_link.bandwidth <= 0) {
+    fail_at(study, key,
+            "the profile of " + study.cluster.device +
+                " has no host_link, the rate of copies to the host");
+  }
+}
+
+/// What transfers have a buffer for: tensors of GPUs on their way between pipeline ranks.
+void check_d2d_buffer(Study& study, const StudyResolvers& resolvers) {
+  const std::optional<HardwareProfile> hardware = resolvers.hardware(study.cluster.device);
+  study.cluster.of_cpus = hardware && hardware->architecture == "cpu";
+  if (study.parallel.d2d_buffer == 0) return;
+  if (study.parallel.pipeline == 1) {
+    study.warnings.emplace_back(
+        "parallel.d2d_buffer is not used: pipeline is 1, and nothing is sent between stages");
+  } else if (study.cluster.of_cpus) {
+    study.warnings.push_back("parallel.d2d_buffer is not used: the devices (" +
+                             study.cluster.device +
+                             ") are CPUs, whose tensors go from host to host as they are");
+  } else if (hardware && hardware->host_link.bandwidth <= 0) {
+    fail_at(study, "parallel.d2d_buffer",
+            "what finds no place in it goes by the host, and the profile of " +
+                study.cluster.device + " has no host_link, the rate of copies to the host");
+  }
+}
+
+/// The sizes of a tensor's dimensions, each with the key that says it; key "": a constant.
+struct TensorSize {
+  struct Factor {
+    std::string key;
+    std::int64_t size;
+  };
+  std::string name;
+  std::vector<Factor> factors;
+};
+
+/// The largest tensors of the unsharded graph of one microbatch.
+std::vector<TensorSize> largest_tensors(const Study& study) {
+  using Factor = TensorSize::Factor;
+  const ModelConfig& m = study.model;
+  const bool gated = m.activation == Activation::kSwiglu || m.activation == Activation::kGeglu;
+  const Factor batch{"training.microbatch", study.training.microbatch};
+  const Factor length = m.decoder_seq_len > m.seq_len
+                            ? Factor{"model.decoder_seq_len", m.decoder_seq_len}
+                            : Factor{"model.seq_len", m.seq_len};
+  const Factor hidden{"model.hidden", m.hidden};
+  const Factor heads{"model.heads", m.heads};
+  const Factor head_dim{"model.head_dim", m.head_dim};
+  const Factor vocab{"model.pad_vocab_to", m.pad_vocab_to};
+  const Factor ffn{"model.ffn", m.ffn};
+  const Factor projections{"", gated ? 2 : 1};  // into the MLP
+  const Factor query_key_value{"", 3};          // an upper bound with fewer key and value heads
+  std::vector<TensorSize> tensors = {
+      {"the embedding table", {vocab, hidden}},
+      {"the position table", {{"model.max_positions", m.max_positions}, hidden}},
+      {"the weight of query, key and value", {query_key_value, heads, head_dim, hidden}},
+      {"the MLP's weight", {projections, ffn, hidden}},
+      {"a layer's input", {batch, length, hidden}},
+      {"query, key and value", {query_key_value, batch, length, heads, head_dim}},
+      {"the MLP's inner tensor", {projections, batch, length, ffn}},
+      {"the logits", {batch, length, vocab}}};
+  if (study.training.flash_attention == FlashAttention::kOff) {
+    tensors.push_back({"the attention scores", {batch, heads, length, length}});
+  }
+  return tensors;
+}
+
+[[noreturn]] void fail_too_large(const Study& study, const TensorSize& tensor) {
+  std::string product;
+  TensorSize::Factor largest{"", 0};  // of those the user said, to point at
+  for (const TensorSize::Factor& factor : tensor.factors) {
+    if (!product.empty()) product += " * ";
+    const std::string name = factor.key.substr(factor.key.find('.') + 1);
+    product += name.empty() ? text(factor.size) : name + "(" + text(factor.size) + ")";
+    if (is_said(study, factor.key) && factor.size > largest.size) largest = factor;
+  }
+  fail_at(study, largest.size > 0 ? largest.key : tensor.factors.back().key,
+          tensor.name + " would have " + product + " elements, more than 2^40");
+}
+
+void check_tensor_sizes(const Study& study) {
+  for (const TensorSize& tensor : largest_tensors(study)) {
+    std::vector<std::int64_t> sizes;
+    for (const TensorSize::Factor& factor : tensor.factors) sizes.push_back(factor.size);
+    if (product_exceeds(kMaxTensorElements, sizes)) fail_too_large(study, tensor);
+  }
+}
+
+void check_model(const Study& study, const StudyResolvers& resolvers) {
+  const ModelConfig& model = study.model;
+  if (model.max_positions > 0 && model.seq_len > model.max_positions) {
+    fail_at(study, "model.seq_len",
+            text(model.seq_len) + " is longer than the " + text(model.max_positions) +
+                " positions of the model; say model.max_positions: " + text(model.seq_len) +
+                " to enlarge their table");
+  }
+  if (model.family == Family::kLlama && study.training.dropout != 0) {
+    fail_at(study, "training.dropout",
+            "family llama has no dropout; write 0, or leave the key out");
+  }
+  if (!resolvers.model_problem) return;
+  if (const auto problem = resolvers.model_problem(model)) {
+    fail_at(study, "model." + problem->key, problem->text);
+  }
+}
+
+/// Ranks that have to talk need links: inside a node, and between nodes.
+void check_links(const Study& study) {
+  const Cluster& cluster = study.cluster;
+  const std::int64_t ranks = study.parallel.num_ranks();
+  const auto need = [&](const char* key, const LinkClass& link, const std::string& where) {
+    if (link.bandwidth > 0) return;
+    fail_at(study, is_said(study, key) ? key : "cluster",
+            "the plan's " + text(ranks) + " ranks talk " + where + ", but the links there are '" +
+                link.kind + "'; name links with a bandwidth");
+  };
+  if (std::min(ranks, cluster.devices_per_node) > 1)
+    need("cluster.intra", cluster.intra, "inside a node");
+  if (ranks > cluster.devices_per_node) need("cluster.inter", cluster.inter, "between nodes");
+}
+
+void check_precision(const Study& study, const StudyResolvers& resolvers) {
+  const std::optional<HardwareProfile> hardware = resolvers.hardware(study.cluster.device);
+  if (!hardware || hardware->peak.empty() || hardware->peak.contains(study.training.precision))
+    return;
+  std::vector<std::string> known;
+  for (const auto& [type, rate] : hardware->peak) known.emplace_back(to_string(type));
+  fail_at(study, "training.precision",
+          study.cluster.device + " has no " + std::string(to_string(study.training.precision)) +
+              "; it has " + join_words(known));
+}
+
+/// AdamW's state is of the weights' type, or of fp32 where that has 16 bits.
+void check_gradients(const Study& study) {
+  const TrainingConfig& training = study.training;
+  const bool double_weights = training.precision == DType::kFp64,
+             double_gradients = training.grad_dtype == DType::kFp64;
+  if (training.optimizer != Optimizer::kAdamW || double_weights == double_gradients) return;
+  fail_at(study, "training.grad_dtype",
+          "AdamW updates " + std::string(to_string(training.precision)) +
+              " weights with gradients of " +
+              (double_weights ? "fp64 only" : "fp32, fp16 or bf16") + ", got " +
+              std::string(to_string(training.grad_dtype)));
+}
+
+}  // namespace
+
+void check_model_fits(Study& study, const StudyResolvers& resolvers) {
+  check_tensor_sizes(study);
+  check_model(study, resolvers);
+  check_precision(study, resolvers);
+  check_gradients(study);
+  check_tensor(study);
+  if (study.schedule.file.empty()) check_schedule(study);
+  if (!study.schedule.rows.empty()) check_schedule_rows(study);
+  check_recompute(study);
+  check_partition(study);
+  warn_of_recompute(study);
+  warn_of_post_validation(study, resolvers);
+  check_offload(study, resolvers);
+  check_d2d_buffer(study, resolvers);
+}
+
+void check_batch_fits(const Study& study) {
+  check_links(study);
+  check_tensor_overlap(study);
+  check_batch(study);
+  if (!study.schedule.rows.empty()) return check_schedule_row_microbatches(study);
+  study.schedule.microbatch_group == 0 ? check_schedule_microbatches(study)
+                                       : check_microbatch_group(study);
+}
+
+}  // namespace trainyard

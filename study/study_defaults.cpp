@@ -1,0 +1,227 @@
+// Defaults that depend on several parts of the study. Each says its rule in the study's origins.
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "engine/base/user_text.h"
+#include "engine/plan/plan_limits.h"
+#include "study/study_origin.h"
+#include "study/study_parts.h"
+#include "study/study_words.h"
+
+namespace trainyard {
+
+namespace {
+
+/// docs/contract.md section 2, row `framework`: the code of the time when such runs were made.
+void choose_framework_version(Study& study, const HardwareProfile& hardware) {
+  if (study.framework.name != "megatron-lm" || !study.framework.version.empty()) return;
+  const bool hopper = hardware.architecture == "hopper" || hardware.architecture == "blackwell";
+  if (hopper || study.training.flash_attention == FlashAttention::kOn) {
+    study.framework.version = "current";
+  } else if (study.parallel.sequence_parallel ||
+             study.recompute.method == RecomputeConfig::Method::kSelective) {
+    study.framework.version = "2022";
+  } else {
+    study.framework.version = "2021";
+  }
+  study.origins["framework.version"] = derived_origin(
+      "H100 or newer, or flash attention: current; sequence parallel or selective recompute: 2022; "
+      "else 2021");
+}
+
+SoftwareProfile find_software(Study& study, const StudyResolvers& resolvers) {
+  FrameworkConfig& framework = study.framework;
+  std::optional<SoftwareProfile> software = resolvers.software(framework.name, framework.version);
+  if (!software) {
+    const std::string version = framework.version.empty() ? "" : " version " + framework.version;
+    std::string known;
+    if (resolvers.names) {
+      known = "; known: " + join_words(resolvers.names(StudyResolvers::Names::kSoftware));
+    }
+    fail_at(study, "framework.name",
+            "no software profile is named " + quoted(framework.name + version) + known);
+  }
+  if (framework.version.empty() && !software->version.empty()) {
+    framework.version = software->version;
+    study.origins["framework.version"] = default_origin();
+  }
+  return *software;
+}
+
+void resolve_training(Study& study, const HardwareProfile& hardware,
+                      const SoftwareProfile& software) {
+  TrainingConfig& training = study.training;
+  if (!is_said(study, "training.kernels")) {
+    training.kernels = hardware.architecture == "cpu" ? KernelSet::kCpu : KernelSet::kCuda;
+    study.origins["training.kernels"] = derived_origin("the cluster's devices");
+  }
+  if (!is_said(study, "training.dropout")) {
+    training.dropout = study.model.family == Family::kLlama ? 0 : 0.1;
+    study.origins["training.dropout"] = default_origin("0.1 for gpt, bert, t5; 0 for llama");
+  }
+  if (is_said(study, "training.grad_dtype")) return;
+  const std::optional<DType> of_framework = gradient_dtype(software, training.precision);
+  training.grad_dtype = of_framework.value_or(DType::kFp32);
+  std::string rule = of_framework ? study.framework.name + "'s" : "";
+  if (training.precision == DType::kFp64) {
+    training.grad_dtype = DType::kFp64;
+    rule = "fp64 with precision fp64";
+  }
+  study.origins["training.grad_dtype"] = default_origin(rule);
+}
+
+/// Why no flash kernel computes this study's attention; empty: one does.
+std::string flash_obstacle(const Study& study) {
+  if (study.model.relative_buckets > 0) return "no flash kernel takes a trained attention bias";
+  if (study.training.kernels == KernelSet::kCuda && study.training.precision == DType::kFp64) {
+    return "no flash kernel of the cuda set takes fp64";
+  }
+  if (study.training.kernels == KernelSet::kCpu && study.training.dropout > 0) {
+    return "the CPU's flash kernel has no attention dropout";
+  }
+  return "";
+}
+
+/// docs/contract.md section 2, row `training.flash_attention`.
+void resolve_flash_attention(Study& study, const SoftwareProfile& software) {
+  FlashAttention& flash = study.training.flash_attention;
+  const std::string obstacle = flash_obstacle(study);
+  if (flash == FlashAttention::kOn && !obstacle.empty()) {
+    fail_at(study, "training.flash_attention", obstacle + "; write auto or false");
+  }
+  if (flash != FlashAttention::kAuto) return;
+  std::string rule = "auto: the kernels support it";
+  flash = FlashAttention::kOn;
+  if (!software.flash_attention) {
+    flash = FlashAttention::kOff;
+    rule = "auto: " + study.framework.name + " " + study.framework.version + " has none";
+  }
+  if (!obstacle.empty()) {
+    flash = FlashAttention::kOff;
+    rule = "auto: " + obstacle;
+  }
+  study.origins["training.flash_attention"] = derived_origin(rule);
+}
+
+/// What a profile says is of the orders of work that its framework has.
+void warn_of_schedule(Study& study, const SoftwareProfile& software) {
+  const std::string& method = study.schedule.method;
+  if (method == "file" || study.parallel.pipeline == 1 || software.has_schedule(method)) return;
+  const std::string version = study.framework.version.empty() ? "" : " " + study.framework.version;
+  study.warnings.push_back(
+      "framework " + study.framework.name + version + " has no schedule " + method + ", only " +
+      join_words(software.schedules) + ": its kernels and waits are taken for those of a " +
+      study.framework.name + " that had it (" + software.provenance.at("schedules").note + ")");
+}
+
+std::string degrees_text(const ParallelConfig& parallel, bool with_data) {
+  std::string text = "pp(" + std::to_string(parallel.pipeline) + ")";
+  if (with_data) text += " * dp(" + std::to_string(parallel.data) + ")";
+  return text + " * tp(" + std::to_string(parallel.tensor) + ")";
+}
+
+[[noreturn]] void fail_too_many_ranks(const Study& study, const std::string& key,
+                                      const std::string& ranks_text, std::int64_t num_ranks) {
+  const Cluster& cluster = study.cluster;
+  const std::int64_t nodes = (num_ranks + cluster.devices_per_node - 1) / cluster.devices_per_node;
+  const std::string enough =
+      cluster.name == kLocalCluster
+          ? "{preset: local, ranks: " + std::to_string(num_ranks) + "} has room"
+          : std::to_string(nodes) + " nodes have room";
+  fail_at(study, key,
+          ranks_text + " = " + std::to_string(num_ranks) + " ranks, but cluster at " +
+              to_string(place_of(study, "cluster")) + " has " +
+              std::to_string(cluster.num_devices) + " devices; " + enough);
+}
+
+/// A published case does not say how its layers were divided: the first way that works.
+void resolve_case_partition(Study& study) {
+  const bool is_case = is_said(study, "cluster.gpu");
+  if (!is_case || is_said(study, "partition")) return;
+  const std::int64_t layers = study.model.layers + study.model.decoder_layers;
+  const std::int64_t stages = std::int64_t{study.parallel.pipeline} * study.parallel.virtual_stages;
+  if (layers % stages == 0) {
+    study.origins["partition"] = derived_origin("a case: the stages divide the layers");
+  } else if ((layers + 2) % stages == 0) {
+    study.partition.ends = true;
+    study.origins["partition"] =
+        derived_origin("a case: the stages divide the layers, embedding and head counted");
+  } else {
+    study.partition.uneven = true;
+    study.origins["partition"] =
+        derived_origin("a case: the stages do not divide the layers, the last takes the rest");
+  }
+}
+
+}  // namespace
+
+void resolve_data_parallel(Study& study) {
+  ParallelConfig& parallel = study.parallel;
+  const std::int64_t num_devices = study.cluster.num_devices;
+  const std::int64_t data = std::max(parallel.data, 1);
+  const bool given = parallel.data > 0;
+  if (product_exceeds(kMaxRanks, {parallel.tensor, parallel.pipeline, data})) {
+    fail_at(study, "parallel", degrees_text(parallel, given) + " is more than 2^20 ranks");
+  }
+  const std::int64_t replica = std::int64_t{parallel.tensor} * parallel.pipeline;
+  if (!given) {
+    if (replica > num_devices) {
+      fail_too_many_ranks(study, "parallel", degrees_text(parallel, false), replica);
+    }
+    if (num_devices % replica != 0) {
+      const std::int64_t whole = num_devices / replica;
+      fail_at(study, "parallel",
+              degrees_text(parallel, false) + " = " + std::to_string(replica) +
+                  " ranks do not divide the " + std::to_string(num_devices) +
+                  " devices of cluster at " + to_string(place_of(study, "cluster")) + "; data: " +
+                  std::to_string(whole) + " uses " + std::to_string(whole * replica) + " of them");
+    }
+    parallel.data = static_cast<int>(num_devices / replica);
+    study.origins["parallel.data"] = default_origin("devices / (tensor x pipeline x context)");
+    return;
+  }
+  const std::int64_t num_ranks = parallel.num_ranks();
+  if (num_ranks > num_devices) {
+    fail_too_many_ranks(study, "parallel", degrees_text(parallel, true), num_ranks);
+  }
+  if (num_ranks < num_devices) {
+    study.warnings.push_back(degrees_text(parallel, true) + " = " + std::to_string(num_ranks) +
+                             " ranks leave " + std::to_string(num_devices - num_ranks) + " of " +
+                             std::to_string(num_devices) + " devices idle");
+  }
+}
+
+void fail_unknown_name(const YamlNode& node, const std::string& noun, const std::string& name,
+                       const StudyResolvers& resolvers, StudyResolvers::Names which) {
+  std::string known;
+  if (resolvers.names) known = "; known: " + join_words(resolvers.names(which));
+  node.fail("unknown " + noun + " " + quoted(name) + known);
+}
+
+void resolve_defaults(Study& study, const StudyResolvers& resolvers) {
+  const std::optional<HardwareProfile> hardware = resolvers.hardware(study.cluster.device);
+  check(hardware.has_value(), "read_cluster() found the profile of the cluster's device");
+  choose_framework_version(study, *hardware);
+  const SoftwareProfile software = find_software(study, resolvers);
+  resolve_training(study, *hardware, software);
+  resolve_flash_attention(study, software);
+  if (study.parallel.placement.empty()) {
+    study.parallel.placement = full_placement(software.placement);
+    study.origins["parallel.placement"] = default_origin(study.framework.name + "'s");
+  }
+  if (!is_said(study, "parallel.scatter_gather") && !software.scatter_gather) {
+    study.parallel.scatter_gather = false;
+    study.origins["parallel.scatter_gather"] = default_origin(study.framework.name + "'s");
+  }
+  warn_of_schedule(study, software);
+  resolve_virtual_stages(study);
+  resolve_case_partition(study);
+  if (study.model.pad_vocab_to == 0) {
+    const std::int64_t tensor = study.parallel.tensor;
+    study.model.pad_vocab_to = (study.model.vocab + tensor - 1) / tensor * tensor;
+    study.origins["model.pad_vocab_to"] = default_origin("vocab, up to a multiple of tensor");
+  }
+}
+
+}  // namespace trainyard

@@ -1,0 +1,86 @@
+// The steps of read_study_node(), in the order in which they run. Private to the study reader.
+#pragma once
+
+#include <string>
+
+#include "study/study_reader.h"
+#include "study/study_section.h"
+
+namespace trainyard {
+
+// Each reads its part of the root map and records origins; keys that depend on another part stay
+// at 0 or empty until resolve_defaults().
+void read_model(Section& root, const StudyResolvers& resolvers);
+void read_cluster(Section& root, const StudyResolvers& resolvers);
+void read_parallel(Section& root);
+void read_training(Section& root);
+void read_plan(Section& root);  // partition, schedule, recompute, offload
+void read_recompute(Section& root);
+void read_schedule_file(Section& section);  // the map `schedule: {file: ...}`
+std::string read_schedule_rows(
+    const YamlNode& node);     // a list of a CSV's lines, as schedule_csv() writes them
+void read_run(Section& root);  // framework, data, checkpoint, fidelity
+
+/// Fills what depends on several parts: framework.version, parallel.placement, training.kernels,
+/// dropout, grad_dtype, flash_attention, model.pad_vocab_to, a case's partition.
+void resolve_defaults(Study& study, const StudyResolvers& resolvers);
+
+/// The model by itself, on these devices, and divided by tensor and pipeline. Sizes are bounded
+/// before anything multiplies them.
+void check_model_fits(Study& study, const StudyResolvers& resolvers);
+
+/// parallel.virtual_stages of schedules that have a number of their own.
+void resolve_virtual_stages(Study& study);
+
+/// Whether the schedule suits the pipeline; behind resolve_data_parallel(), the microbatches.
+void check_schedule(const Study& study);
+void check_schedule_microbatches(const Study& study);
+
+/// Whether recomputation that differs by stage suits the pipeline and the schedule.
+void check_recompute(const Study& study);
+
+/// Whether the rows of schedule.file suit the pipeline; behind resolve_data_parallel(), the step,
+/// and whether schedule.microbatch_group divides it.
+void check_schedule_rows(const Study& study);
+void check_schedule_row_microbatches(const Study& study);
+void check_microbatch_group(const Study& study);
+
+/// parallel.data, or whether the one given has the devices it needs.
+void resolve_data_parallel(Study& study);
+
+/// The global batch divided by data, microbatch and the rounds of the schedule.
+void check_batch_fits(const Study& study);
+
+/// What gives a step so many microbatches: "global_batch 24", or "a list of 8 in
+/// training.microbatch".
+std::string step_of_microbatches(const Study& study, std::int64_t microbatches);
+
+/// `text` names a file rather than a preset: by how it ends.
+bool is_path(const std::string& text);
+/// Fails at the name of a preset that leads into another folder. `file`: what would be a file
+/// there.
+void refuse_path(const YamlNode& name, const std::string& file);
+/// A path of the study, relative to the study's folder.
+std::string path_from_study(const Study& study, const std::string& path);
+
+/// Placement letters with those that are missing put just left of T: "DPT" -> "DPCET".
+std::string full_placement(std::string letters);
+
+/// What `look_up` reads from the file that `node` names. That there is no such file, or nothing
+/// that can be read, is wrong at the node; what is wrong inside the file has a line there.
+template <class LookUp>
+auto read_named_file(const Study& study, const YamlNode& node, const LookUp& look_up) {
+  try {
+    return look_up(path_from_study(study, node.as_string()));
+  } catch (const ConfigError& error) {
+    if (error.where().line > 0) throw;
+    node.fail(error.what());
+  }
+}
+
+/// Refuses a name that a resolver did not know.
+[[noreturn]] void fail_unknown_name(const YamlNode& node, const std::string& noun,
+                                    const std::string& name, const StudyResolvers& resolvers,
+                                    StudyResolvers::Names which);
+
+}  // namespace trainyard

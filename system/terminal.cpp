@@ -1,0 +1,73 @@
+#include "system/terminal.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "engine/base/plain_text.h"
+#include "system/exit_code.h"
+
+namespace trainyard {
+
+namespace {
+
+/// `code`: errno of what failed; 0: that was some calls ago.
+[[noreturn]] void fail(int code) {
+  throw BackendError("cannot write the answer to stdout" +
+                     (code == 0 ? "" : ": " + std::string(std::strerror(code))));
+}
+
+}  // namespace
+
+void print_answer(std::string_view text) {
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) < text.size()) fail(errno);
+  finish_answer();
+}
+
+void print_text(std::string_view text) { print_answer(plain_lines(text)); }
+
+void finish_answer() {
+  errno = 0;
+  std::cout.flush();  // where CLI11 writes
+  const bool flushed = std::fflush(stdout) == 0;
+  if (!flushed || std::ferror(stdout) != 0 || !std::cout.good()) fail(errno);
+}
+
+void print_warnings(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings)
+    std::fprintf(stderr, "warning: %s\n", plain_text(warning).c_str());
+}
+
+void say(std::string_view message) {
+  std::fprintf(stderr, "trainyard: %s\n", plain_lines(message).c_str());
+}
+
+void print_error(int exit, const std::string& message, const std::string& where) {
+  const nlohmann::ordered_json error = {
+      {"error", {{"exit", exit}, {"message", message}, {"where", where}}}};
+  std::printf("%s\n", error.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  std::fflush(stdout);
+}
+
+int report_error(int exit, const std::string& message, const std::string& where, bool json) {
+  say(message);
+  if (json) print_error(exit, message, where);
+  return exit;
+}
+
+int with_answer_out(int exit) {
+  try {
+    finish_answer();
+    return exit;
+  } catch (const BackendError& error) {
+    return exit == kDone || exit == kCannotRun
+               ? report_error(kBackendFailed, error.what(), "", false)
+               : exit;
+  }
+}
+
+}  // namespace trainyard

@@ -1,0 +1,73 @@
+// From a study's file to a checked study: what the command line's own words do to it.
+#include "app/prepare.h"
+
+#include <catch2/catch.hpp>
+
+#include "engine/base/error.h"
+#include "study/study_writer.h"
+#include "tests/support/scratch_folder.h"
+#include "tests/support/source_root.h"
+
+namespace trainyard {
+
+TEST_CASE("the option --fidelity is called so where it is refused") {
+  const std::string study = source_root() + "/configs/gpt3-175b-dgx-a100.yaml";
+  CHECK_THROWS_WITH(prepare(study, {}, "exact"),
+                    "--fidelity exact: fidelity: unknown fidelity 'exact'; this version has "
+                    "analytic, fluid and step");
+  CHECK(prepare(study, {}, "analytic").study.fidelity == "analytic");
+}
+
+TEST_CASE("a file that a study names and that is not there is missed at the study's line") {
+  const std::string study = source_root() + "/configs/gpt3-175b-dgx-a100.yaml";
+  CHECK_THROWS_WITH(
+      prepare(study, {"model=none.json"}),
+      Catch::StartsWith(study + ":") &&
+          Catch::Contains(": model: " + source_root() + "/configs/none.json: cannot "));
+  CHECK_THROWS_WITH(
+      prepare(study, {"cluster=none.yaml"}),
+      Catch::StartsWith(study + ":") &&
+          Catch::Contains(": cluster: " + source_root() + "/configs/none.yaml: cannot "));
+}
+
+TEST_CASE("a config.json's attention window is refused where a study's sequences are longer") {
+  const ScratchFolder folder;
+  write_text(
+      folder / "config.json",
+      R"({"model_type": "mistral", "num_hidden_layers": 2, "sliding_window": 4096, "max_position_embeddings": 32768})");
+  const auto study = [&](const std::string& model) {
+    write_text(folder / "study.yaml",
+               "cluster: {preset: local, ranks: 1}\ntraining: {global_batch: 1}\nmodel: " + model);
+    return folder / "study.yaml";
+  };
+  CHECK_THROWS_WITH(
+      prepare(study("config.json"), {}),
+      folder /
+          "study.yaml:3:8: model.attention_window: a window of 4096 tokens is shorter than the "
+          "32768 "
+          "of a sequence, which is not in this version; say a seq_len of at most 4096");
+  const Study taken = prepare(study("{preset: ./config.json, seq_len: 4096}"), {}).study;
+  CHECK(taken.model.attention_window == 4096);
+  // The resolved study refuses what the file does.
+  write_text(folder / "resolved.yaml", resolved_study_text(taken));
+  CHECK_THROWS_WITH(
+      prepare(folder / "resolved.yaml", {"model.seq_len=8192"}),
+      Catch::Contains("model.attention_window: a window of 4096 tokens is shorter than the 8192"));
+}
+
+TEST_CASE("how GPT-2's config.json scales its scores stays in the resolved study") {
+  const ScratchFolder folder;
+  write_text(
+      folder / "config.json",
+      R"({"model_type": "gpt2", "n_layer": 2, "scale_attn_by_inverse_layer_idx": true, "scale_attn_weights": false})");
+  write_text(
+      folder / "study.yaml",
+      "cluster: {preset: local, ranks: 1}\ntraining: {global_batch: 1}\nmodel: config.json\n");
+  const Study study = prepare(folder / "study.yaml", {}).study;
+  CHECK_FALSE(study.model.scaled_attention);
+  CHECK(study.model.layer_scaled_attention);
+  write_text(folder / "resolved.yaml", resolved_study_text(study));
+  CHECK(prepare(folder / "resolved.yaml", {}).study.model == study.model);
+}
+
+}  // namespace trainyard
