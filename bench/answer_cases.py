@@ -125,8 +125,8 @@ sweep:
 
 
 def sweeps(inputs, args):
-    gpt3 = ["sweep", str(inputs / "configs/sweep-gpt3-tp-pp.yaml"), "--jobs", "1", "--set", "cluster.nodes=96"]
-    yield Case("sweeps", "gpt3", [[*gpt3, "--set", "parallel.zero=1", "--set", "recompute=none", "--out", "out", "--json"],
+    gpt3 = ["sweep", str(inputs / "configs/sweep-gpt3-tp-pp.yaml"), "--set", "cluster.nodes=96"]
+    yield Case("sweeps", "gpt3", [[*gpt3, "--set", "parallel.zero=1", "--set", "recompute=none", "--jobs", "1", "--out", "out", "--json"],
                                   ["report", "out"]])
     yield Case("sweeps", "gpt3, two processes", [[*gpt3, "--set", "parallel.zero=0", "--set", "recompute=full",
                                                   "--set", "parallel.tensor=8", "--jobs", "2"]])
