@@ -12,7 +12,7 @@ UNCOMPARED): times that were measured, and the path of the side's own root. Data
 side's own. ACCEPTED names what a change is meant to alter. Exit 1: something differs that it does not name.
 
 FOLDER (default: NAME-answers beside the repository, so that compiler caches serve both) keeps the commit's tree and build,
-which the next comparison goes on from, inputs/, and in differences/ all that both sides answered where they differ.
+which the next comparison goes on from, inputs/, and in differences/ what differs, its first 2 MiB.
 `git worktree remove --force FOLDER/tree` lets go of the tree.
 """
 import argparse
@@ -35,7 +35,8 @@ from answer_cases import GROUPS
 ROOT = Path(__file__).resolve().parent.parent
 WORKERS = os.cpu_count() or 1
 LIMIT_S = 300  # of a command
-LINES_SHOWN, COLUMNS_SHOWN, DIFFERENCES_SHOWN = 12, 200, 10
+MOST_SAVED = 2 << 20  # bytes of a part that differs; a trace may have a hundred times as much
+LINES_SHOWN, COLUMNS_SHOWN, SHOWN_OF_GROUP = 12, 200, 3
 
 
 @dataclass
@@ -179,12 +180,13 @@ def file_name(words):
     return re.sub(r"[^\w.,=-]+", "_", words)[:120]
 
 
-def save(case, parts, folder):
-    folder.mkdir(parents=True)
+def save(case, part, contents, folder):
+    folder.mkdir(parents=True, exist_ok=True)
     for name, text in case.files.items():
         (folder / name).write_text(text)
-    for part, content in parts.items():
-        (folder / file_name(part)).write_bytes(content)
+    for side, content in zip(("before", "after"), contents):
+        if content is not None:
+            (folder / f"{file_name(part)}.{side}").write_bytes(content[:MOST_SAVED])
 
 
 @dataclass
@@ -210,9 +212,7 @@ def compare(case, number, roots, work):
         texts = masked(raw[0], where, "before"), masked(raw[1], where, "after")
         if texts[0] != texts[1]:
             differences.append((where, shown_difference(*texts)))
-    if differences:
-        for side, parts_of_side in zip(("before", "after"), (before, after)):
-            save(case, parts_of_side, work / "differences" / case.group / file_name(case.name) / side)
+            save(case, part, raw, work / "differences" / case.group / file_name(case.name))
     exits = [content.decode() for part, content in after.items() if part.endswith(": exit")]
     return Outcome(parts, exits, differences)
 
@@ -290,7 +290,8 @@ def main():
     groups = args.only or list(GROUPS)
     work = args.work.resolve()
     roots = (work / "tree", ROOT)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         commit = call("git", "rev-parse", "--verify", args.before + "^{commit}")
         check_out(commit, roots[0])
@@ -310,11 +311,11 @@ def main():
         shutil.rmtree(work / "run", ignore_errors=True)
     print(f"{commit[:12]} against the working tree\n\ngroup      cases  equal   parts differ seconds  exits")
     print("\n".join(rows))
-    for where, shown in differences[:DIFFERENCES_SHOWN]:
-        print(f"\n{where}\n{shown}".encode("utf-8", "backslashreplace").decode())
-    if len(differences) > DIFFERENCES_SHOWN:
-        print(f"\n{len(differences) - DIFFERENCES_SHOWN} more differ, whole in {work}/differences, in " + ", ".join(
-            sorted({where.split(": ")[0] for where, _ in differences[DIFFERENCES_SHOWN:]})[:20]))
+    for group in groups:
+        for where, shown in [found for found in differences if found[0].startswith(group + "/")][:SHOWN_OF_GROUP]:
+            print(f"\n{where}\n{shown}".encode("utf-8", "backslashreplace").decode())
+    if differences:
+        print(f"\n{len(differences)} parts differ: {work}/differences")
     for entry in ACCEPTED:
         print(f"accepted, {entry.uses} places: {entry.reason}")
     return 1 if differences else 0
