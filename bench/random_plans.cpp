@@ -1,11 +1,41 @@
 // 10,000 plans drawn at random (tests/support/random_plan.h), through the whole path in one
 // process.
-//   random_plans [--from SEED] [--count N]
+//   random_plans [--from SEED] [--count N] [--texts FOLDER]
+// With --texts none is run: FOLDER gets their texts, SEED.yaml each.
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
 #include "bench/outcome_count.h"
+
+namespace trainyard {
+
+namespace {
+
+/// False, with a line on stderr, when a text cannot be written.
+bool write_texts(const SeedRange& range, const std::filesystem::path& folder) {
+  for (std::uint64_t i = 0; i < range.count; ++i) {
+    const std::filesystem::path path = folder / (std::to_string(range.first + i) + ".yaml");
+    std::ofstream file(path, std::ios::binary);
+    file << random_study(range.first + i);
+    if (!file.flush()) {
+      std::fprintf(stderr, "random_plans: cannot write %s\n", path.c_str());
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+}  // namespace trainyard
 
 int main(int argc, char** argv) {
   using namespace trainyard;
   const SeedRange range = parse_range(argc, argv, 10'000);
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (std::string(argv[i]) == "--texts") return write_texts(range, argv[i + 1]) ? 0 : 1;
+  }
   OutcomeCount count;
   bool good = true;
   for (std::uint64_t i = 0; i < range.count; ++i) {
