@@ -11,6 +11,10 @@ namespace trainyard {
 
 int run_command_line(int argc, const char* const* argv);
 
+/// What is to be done: argv, and for `help COMMAND ...` COMMAND --help ... As argv it ends in a null, since train and emulate
+/// hand it on to execv().
+std::vector<const char*> command_words(int argc, const char* const* argv);
+
 inline constexpr int kDone = 0;
 inline constexpr int kWrongInput = 2;
 inline constexpr int kBackendFailed = 3;

@@ -2,6 +2,7 @@
 // a terminal shows without obeying.
 #include "cli/command_line.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
@@ -66,6 +67,27 @@ TEST_CASE("help, of everything and of each command, is answered here, and says h
   CHECK_THAT(run(folder, {"calibrate", "--device", "cpu", "--help"}).out, Catch::Contains("--minutes"));
   CHECK(run(folder, {"help", "nonsense"}).exit == kWrongInput);
   CHECK_THAT(run(folder, {"--version"}).out, Catch::StartsWith("trainyard 0."));
+}
+
+TEST_CASE("the words of a command end as argv does, however many they are") {
+  // execv() reads until it meets a null.
+  const std::vector<std::vector<const char*>> commands = {{"trainyard"}, {"trainyard", "train"}, {"trainyard", "help"}};
+  for (const std::vector<const char*>& command : commands) {
+    std::vector<const char*> argv = command;
+    for (int more = 0; more < 20; ++more, argv.push_back("word")) {
+      const int argc = static_cast<int>(argv.size());
+      argv.push_back(nullptr);
+      const std::vector<const char*> words = command_words(argc, argv.data());
+      argv.pop_back();
+      CAPTURE(command.back(), argc);
+      REQUIRE(words.size() == argv.size() + 1);  // `help` becomes --help
+      CHECK(words.back() == nullptr);
+      CHECK(std::find(words.begin(), words.end(), nullptr) == words.end() - 1);
+    }
+  }
+  const char* const help[] = {"trainyard", "help", "train", nullptr};
+  const std::vector<const char*> words = command_words(3, help);
+  CHECK(std::vector<std::string>(words.begin(), words.end() - 1) == std::vector<std::string>{"trainyard", "train", "--help"});
 }
 
 TEST_CASE("what is not there is not listed") {
