@@ -13,7 +13,6 @@
 #include <functional>
 #include <new>
 #include <string_view>
-#include <nlohmann/json.hpp>
 
 #include "cli/interrupt.h"
 #include "cli/real_options.h"
@@ -28,12 +27,7 @@ namespace {
 
 int fail(int exit, const std::string& message, const std::string& where, bool json) {
   say(message);
-  if (json) {
-    const nlohmann::ordered_json error = {
-        {"error", {{"exit", exit}, {"message", message}, {"where", where}}}};
-    std::printf("%s\n", error.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
-    std::fflush(stdout);
-  }
+  if (json) print_error_answer(exit, message, where);
   return exit;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
 #include "engine/base/plain_text.h"
@@ -17,15 +18,24 @@ namespace {
   throw BackendError("cannot write the answer to stdout" + (code == 0 ? "" : ": " + std::string(std::strerror(code))));
 }
 
-}  // namespace
-
-void print_answer(std::string_view text) {
+void print(std::string_view text) {
   errno = 0;
   if (std::fwrite(text.data(), 1, text.size(), stdout) < text.size()) fail(errno);
   finish_answer();
 }
 
-void print_text(std::string_view text) { print_answer(plain_lines(text)); }
+}  // namespace
+
+void print_answer(std::string_view json) { print(plain_json(json)); }
+
+void print_error_answer(int exit, const std::string& message, const std::string& where) {
+  const nlohmann::ordered_json error = {{"error", {{"exit", exit}, {"message", message}, {"where", where}}}};
+  const std::string text = error.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  std::printf("%s\n", plain_json(text).c_str());
+  std::fflush(stdout);
+}
+
+void print_text(std::string_view text) { print(plain_lines(text)); }
 
 void finish_answer() {
   errno = 0;

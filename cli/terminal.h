@@ -7,8 +7,11 @@
 
 namespace trainyard {
 
-/// Writes `text` to stdout as it is: JSON. Throws BackendError where it does not get there.
-void print_answer(std::string_view text);
+/// Writes JSON to stdout, as plain_json(). Throws BackendError where it does not get there.
+void print_answer(std::string_view json);
+
+/// {error: {exit, message, where}} on stdout. Throws nothing: that it did not get there is no news beside the error.
+void print_error_answer(int exit, const std::string& message, const std::string& where);
 
 /// The same of text for people, as plain_lines().
 void print_text(std::string_view text);

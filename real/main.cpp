@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstdio>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,12 +40,6 @@ struct Asked {
   bool json = false;
 };
 
-void print_error(const Asked& asked, int exit, const std::string& message) {
-  const nlohmann::ordered_json error = {{"error", {{"exit", exit}, {"message", message}, {"where", asked.study}}}};
-  std::printf("%s\n", error.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
-  std::fflush(stdout);
-}
-
 /// One message per run: the supervisor prints that of the rank that failed first.
 int fail(int exit, const std::string& message, const Asked& asked, const std::optional<RankEnvironment>& environment = {}) {
   const bool supervised = environment && environment->launcher == kOwnLauncher;
@@ -55,7 +48,7 @@ int fail(int exit, const std::string& message, const Asked& asked, const std::op
     const std::string rank = environment ? "rank " + std::to_string(environment->rank) + ": " : "";
     say(rank + message);
   }
-  if (asked.json && !environment) print_error(asked, exit, message);
+  if (asked.json && !environment) print_error_answer(exit, message, asked.study);
   return exit;
 }
 
@@ -111,7 +104,7 @@ int start_training(const TrainOptions& options, std::vector<std::string> argumen
     keeps(end.kept.empty() ? kept_of(plan) : end.kept);
     return ended_by_signal(end.signal);
   }
-  if (options.json && !end.message.empty()) print_error({options.study, true}, end.exit, end.message);
+  if (options.json && !end.message.empty()) print_error_answer(end.exit, end.message, options.study);
   return end.exit;
 }
 

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "tests/support/child_process.h"
+#include "tests/support/obeyed_characters.h"
 #include "tests/support/scratch_folder.h"
 
 namespace trainyard {
@@ -36,14 +38,10 @@ const std::string kStudy =
 const std::vector<std::string> kCommands = {"simulate", "compile", "sweep",     "train", "emulate", "validate",
                                             "solve",    "export",  "calibrate", "list",  "report"};
 
-/// No byte that a terminal acts upon, but the end of a line; nor the bytes of C1 controls and marks of direction.
+/// No character that a terminal acts upon, but the end of a line.
 bool is_plain(const std::string& text) {
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if ((byte < 0x20 && byte != '\n') || byte == 0x7F) return false;
-    if (byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0) return false;
-  }
-  return text.find("\xe2\x80\xae") == std::string::npos;
+  const std::vector<std::string> obeyed = obeyed_characters();
+  return std::none_of(obeyed.begin(), obeyed.end(), [&](const std::string& one) { return one != "\n" && text.find(one) != std::string::npos; });
 }
 
 }  // namespace
@@ -183,6 +181,29 @@ TEST_CASE("names are shown, not obeyed") {
     CHECK(answer.out.find("\nfits") == std::string::npos);
     CHECK(answer.err.find("\nfits") == std::string::npos);
   }
+}
+
+TEST_CASE("names in JSON are written out and read back as they are") {
+  const ScratchFolder folder;
+  std::string evil = "x";
+  for (const std::string& one : obeyed_characters()) evil += one;
+  const std::string study = folder / evil, in_yaml = nlohmann::json(evil).dump(-1, ' ', true);  // which YAML reads, too
+  write_text(study, kStudy);
+  write_text(folder / "cases.yaml", "- {id: " + in_yaml + ", source: s, model: gpt2, cluster: {preset: dgx-a100-80g, nodes: 1}, "
+                                    "training: {global_batch: 8}, measured: {iteration_time_s: 1}}\n");
+  write_text(folder / "swept.yaml", kStudy + "sweep: {model: [{family: gpt, name: " + in_yaml + ", layers: 2, hidden: 64, heads: 2, "
+             "vocab: 100, seq_len: 32}]}\n");
+  const auto json = [&](const std::vector<std::string>& words) {
+    CAPTURE(words[0]);
+    const std::string out = run(folder, words).out;
+    CHECK(is_plain(out));
+    return nlohmann::json::parse(out);
+  };
+  CHECK(json({"simulate", study, "--json"})["study"] == study);
+  CHECK(json({"compile", study, "--set", "parallel.tensor=3", "--json"})["error"]["exit"] == kWrongInput);
+  CHECK(json({"sweep", study, "--json"})["error"]["where"] == study);  // it has no sweep
+  CHECK(json({"sweep", folder / "swept.yaml", "--json"})["points"].size() == 1);
+  CHECK(json({"validate", folder / "cases.yaml", "--json"})["cases"][0]["id"] == evil);
 }
 
 TEST_CASE("names of presets and profiles lead nowhere") {
