@@ -175,7 +175,7 @@ int run_compile(const StudyOptions& options) {
     out["peak_memory_bytes"] = nlohmann::ordered_json::array();
     for (const MemoryPeak& peak : peaks) out["peak_memory_bytes"].push_back(peak.total);
     if (transfers) out["pipeline_transfers"] = transfers_json(*transfers);
-    std::printf("%s\n", out.dump(2).c_str());
+    print_answer(out.dump(2) + "\n");
     return kDone;
   }
   Brief answer(options.full);

@@ -159,15 +159,6 @@ int checked_validate(const ValidateOptions& options) {
   return run_validate(options);
 }
 
-/// `help COMMAND ...` is COMMAND --help ...
-std::vector<const char*> without_help(int argc, const char* const* argv) {
-  std::vector<const char*> words(argv, argv + argc);
-  if (argc < 2 || std::string_view(argv[1]) != "help") return words;
-  words.erase(words.begin() + 1);
-  words.insert(words.begin() + std::min<std::ptrdiff_t>(argc - 1, 2), "--help");
-  return words;
-}
-
 int run_words(int argc, const char* const* argv) {
   StudyOptions options;
   options.begin = std::chrono::steady_clock::now();
@@ -315,11 +306,19 @@ int run_words(int argc, const char* const* argv) {
 
 }  // namespace
 
+std::vector<const char*> command_words(int argc, const char* const* argv) {
+  std::vector<const char*> words(argv, argv + argc);
+  if (argc > 1 && std::string_view(argv[1]) == "help") {
+    words.erase(words.begin() + 1);
+    words.insert(words.begin() + std::min<std::ptrdiff_t>(argc - 1, 2), "--help");
+  }
+  words.push_back(nullptr);
+  return words;
+}
+
 int run_command_line(int argc, const char* const* argv) {
-  std::vector<const char*> words = without_help(argc, argv);
-  const int count = static_cast<int>(words.size());
-  words.push_back(nullptr);  // as argv ends: run_real() hands it on
-  return with_answer_out(run_words(count, words.data()));
+  const std::vector<const char*> words = command_words(argc, argv);
+  return with_answer_out(run_words(static_cast<int>(words.size()) - 1, words.data()));
 }
 
 }  // namespace trainyard

@@ -24,7 +24,11 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b;
 
 Cluster load_cluster(const Study& study, const YamlNode& node, const StudyResolvers& resolvers) {
   const std::string name = node.as_text();
-  if (is_path(name)) return read_named_file(study, node, resolvers.cluster_file);
+  if (is_path(name)) {
+    if (!name.ends_with(".yaml") && !name.ends_with(".yml"))
+      node.fail("a file of a cluster ends in .yaml, got " + quoted(name));
+    return read_named_file(study, node, resolvers.cluster_file);
+  }
   refuse_path(node, "of a cluster ends in .yaml");
   std::optional<Cluster> cluster = resolvers.cluster_preset(name);
   if (!cluster)

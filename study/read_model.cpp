@@ -29,6 +29,8 @@ ModelConfig load_model(const Study& study, const YamlNode& node, const StudyReso
         "ONNX models are not in this version; it reads a Hugging Face config.json, a preset, "
         "or {family: ..., layers: ...}");
   }
+  if (!name.ends_with(".json"))
+    node.fail("a file of a model is a Hugging Face config.json, got " + quoted(name));
   return read_named_file(study, node, resolvers.model_file);
 }
 

@@ -20,15 +20,17 @@ namespace {
                      (code == 0 ? "" : ": " + std::string(std::strerror(code))));
 }
 
-}  // namespace
-
-void print_answer(std::string_view text) {
+void print(std::string_view text) {
   errno = 0;
   if (std::fwrite(text.data(), 1, text.size(), stdout) < text.size()) fail(errno);
   finish_answer();
 }
 
-void print_text(std::string_view text) { print_answer(plain_lines(text)); }
+}  // namespace
+
+void print_answer(std::string_view json) { print(plain_json(json)); }
+
+void print_text(std::string_view text) { print(plain_lines(text)); }
 
 void finish_answer() {
   errno = 0;
@@ -46,16 +48,17 @@ void say(std::string_view message) {
   std::fprintf(stderr, "trainyard: %s\n", plain_lines(message).c_str());
 }
 
-void print_error(int exit, const std::string& message, const std::string& where) {
+void print_error_answer(int exit, const std::string& message, const std::string& where) {
   const nlohmann::ordered_json error = {
       {"error", {{"exit", exit}, {"message", message}, {"where", where}}}};
-  std::printf("%s\n", error.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  const std::string text = error.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::printf("%s\n", plain_json(text).c_str());
   std::fflush(stdout);
 }
 
 int report_error(int exit, const std::string& message, const std::string& where, bool json) {
   say(message);
-  if (json) print_error(exit, message, where);
+  if (json) print_error_answer(exit, message, where);
   return exit;
 }
 

@@ -7,8 +7,12 @@
 
 namespace trainyard {
 
-/// Writes `text` to stdout as it is: JSON. Throws BackendError where it does not get there.
-void print_answer(std::string_view text);
+/// Writes JSON to stdout, as plain_json(). Throws BackendError where it does not get there.
+void print_answer(std::string_view json);
+
+/// {error: {exit, message, where}} on stdout. Throws nothing: that it did not get there is no news
+/// beside the error.
+void print_error_answer(int exit, const std::string& message, const std::string& where);
 
 /// The same of text for people, as plain_lines().
 void print_text(std::string_view text);
@@ -17,10 +21,7 @@ void print_text(std::string_view text);
 /// not get there.
 void finish_answer();
 
-/// An object {error: {exit, message, where}} on stdout.
-void print_error(int exit, const std::string& message, const std::string& where);
-
-/// Says what went wrong, on stderr and with `json` as print_error() on stdout. Returns `exit`.
+/// Says what went wrong, on stderr and with `json` as print_error_answer(). Returns `exit`.
 int report_error(int exit, const std::string& message, const std::string& where, bool json);
 
 /// finish_answer() behind a command that ended with `exit`. Exits 0 and 4 are answers, which must

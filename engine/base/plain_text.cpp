@@ -1,10 +1,14 @@
 #include "engine/base/plain_text.h"
 
+#include <algorithm>
+
 #include "engine/base/format.h"
 
 namespace trainyard {
 
 namespace {
+
+constexpr char32_t kReplacement = 0xFFFD;  // of bytes that are no UTF-8
 
 /// Of a valid sequence of `length` bytes.
 char32_t code_point(std::string_view text, std::size_t i, std::size_t length) {
@@ -65,6 +69,21 @@ std::string next_plain(std::string_view text, std::size_t& i) {
 std::string plain_text(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size();) plain += next_plain(text, i);
+  return plain;
+}
+
+std::string plain_json(std::string_view json) {
+  std::string plain;
+  plain.reserve(json.size());
+  for (std::size_t i = 0, length = 0; i < json.size(); i += length) {
+    length = utf8_length(json, i);
+    const char32_t code = length == 0 ? kReplacement : code_point(json, i, length);
+    if (length == 0 || (code >= 0x7F && is_obeyed(code)))
+      plain += format("\\u%04x", static_cast<unsigned>(code));
+    else
+      plain += json.substr(i, length);
+    length = std::max<std::size_t>(length, 1);
+  }
   return plain;
 }
 

@@ -20,6 +20,10 @@ std::string plain_text(std::string_view text);
 /// The same of text of several lines: line feeds and tabs stay.
 std::string plain_lines(std::string_view text);
 
+/// The same of JSON, which reads back to the same values: what a terminal acts upon is written as
+/// \u009b. `json` has C0 controls between values alone.
+std::string plain_json(std::string_view json);
+
 /// Of the UTF-8 sequence at text[i], as plain_text() has it; moves i behind it.
 std::string next_plain(std::string_view text, std::size_t& i);
 

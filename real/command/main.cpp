@@ -50,7 +50,7 @@ int fail(int exit, const std::string& message, const Asked& asked,
     const std::string rank = environment ? "rank " + std::to_string(environment->rank) + ": " : "";
     say(rank + message);
   }
-  if (asked.json && !environment) print_error(exit, message, asked.study);
+  if (asked.json && !environment) print_error_answer(exit, message, asked.study);
   return exit;
 }
 
@@ -108,7 +108,8 @@ int start_training(const TrainOptions& options, std::vector<std::string> argumen
     keeps(end.kept.empty() ? kept_of(plan) : end.kept);
     return ended_by_signal(end.signal);
   }
-  if (options.json && !end.message.empty()) print_error(end.exit, end.message, options.study);
+  if (options.json && !end.message.empty())
+    print_error_answer(end.exit, end.message, options.study);
   return end.exit;
 }
 

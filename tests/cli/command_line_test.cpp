@@ -1,12 +1,17 @@
 // What every command has in common: help, version, exit codes, an answer that reaches its reader or
 // is none, and names that a terminal shows without obeying.
+#include "cli/command_line.h"
+
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "app/commands.h"
 #include "tests/support/child_process.h"
+#include "tests/support/obeyed_characters.h"
 #include "tests/support/scratch_folder.h"
 
 namespace trainyard {
@@ -37,16 +42,12 @@ const std::vector<std::string> kCommands = {"simulate",  "compile",  "sweep", "t
                                             "emulate",   "validate", "solve", "export",
                                             "calibrate", "list",     "report"};
 
-/// No byte that a terminal acts upon, but the end of a line; nor the bytes of C1 controls and marks
-/// of direction.
+/// No character that a terminal acts upon, but the end of a line.
 bool is_plain(const std::string& text) {
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if ((byte < 0x20 && byte != '\n') || byte == 0x7F) return false;
-    if (byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0)
-      return false;
-  }
-  return text.find("\xe2\x80\xae") == std::string::npos;
+  const std::vector<std::string> obeyed = obeyed_characters();
+  return std::none_of(obeyed.begin(), obeyed.end(), [&](const std::string& one) {
+    return one != "\n" && text.find(one) != std::string::npos;
+  });
 }
 
 }  // namespace
@@ -73,6 +74,29 @@ TEST_CASE(
              Catch::Contains("--minutes"));
   CHECK(run(folder, {"help", "nonsense"}).exit == kWrongInput);
   CHECK_THAT(run(folder, {"--version"}).out, Catch::StartsWith("trainyard 0."));
+}
+
+TEST_CASE("the words of a command end as argv does, however many they are") {
+  // execv() reads until it meets a null.
+  const std::vector<std::vector<const char*>> commands = {
+      {"trainyard"}, {"trainyard", "train"}, {"trainyard", "help"}};
+  for (const std::vector<const char*>& command : commands) {
+    std::vector<const char*> argv = command;
+    for (int more = 0; more < 20; ++more, argv.push_back("word")) {
+      const int argc = static_cast<int>(argv.size());
+      argv.push_back(nullptr);
+      const std::vector<const char*> words = command_words(argc, argv.data());
+      argv.pop_back();
+      CAPTURE(command.back(), argc);
+      REQUIRE(words.size() == argv.size() + 1);  // `help` becomes --help
+      CHECK(words.back() == nullptr);
+      CHECK(std::find(words.begin(), words.end(), nullptr) == words.end() - 1);
+    }
+  }
+  const char* const help[] = {"trainyard", "help", "train", nullptr};
+  const std::vector<const char*> words = command_words(3, help);
+  CHECK(std::vector<std::string>(words.begin(), words.end() - 1) ==
+        std::vector<std::string>{"trainyard", "train", "--help"});
 }
 
 TEST_CASE("what is not there is not listed") {
@@ -178,6 +202,34 @@ TEST_CASE("names are shown, not obeyed") {
     CHECK(answer.out.find("\nfits") == std::string::npos);
     CHECK(answer.err.find("\nfits") == std::string::npos);
   }
+}
+
+TEST_CASE("names in JSON are written out and read back as they are") {
+  const ScratchFolder folder;
+  std::string evil = "x";
+  for (const std::string& one : obeyed_characters()) evil += one;
+  const std::string study = folder / evil,
+                    in_yaml = nlohmann::json(evil).dump(-1, ' ', true);  // which YAML reads, too
+  write_text(study, kStudy);
+  write_text(folder / "cases.yaml",
+             "- {id: " + in_yaml +
+                 ", source: s, model: gpt2, cluster: {preset: dgx-a100-80g, nodes: 1}, "
+                 "training: {global_batch: 8}, measured: {iteration_time_s: 1}}\n");
+  write_text(folder / "swept.yaml", kStudy + "sweep: {model: [{family: gpt, name: " + in_yaml +
+                                        ", layers: 2, hidden: 64, heads: 2, "
+                                        "vocab: 100, seq_len: 32}]}\n");
+  const auto json = [&](const std::vector<std::string>& words) {
+    CAPTURE(words[0]);
+    const std::string out = run(folder, words).out;
+    CHECK(is_plain(out));
+    return nlohmann::json::parse(out);
+  };
+  CHECK(json({"simulate", study, "--json"})["study"] == study);
+  CHECK(json({"compile", study, "--set", "parallel.tensor=3", "--json"})["error"]["exit"] ==
+        kWrongInput);
+  CHECK(json({"sweep", study, "--json"})["error"]["where"] == study);  // it has no sweep
+  CHECK(json({"sweep", folder / "swept.yaml", "--json"})["points"].size() == 1);
+  CHECK(json({"validate", folder / "cases.yaml", "--json"})["cases"][0]["id"] == evil);
 }
 
 TEST_CASE("names of presets and profiles lead nowhere") {

@@ -199,8 +199,9 @@ def write(path, kind, first, curves):
         out.write("\n }\n}\n")
 
 
-def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
+def run_studies(usage, train_study):
+    """Calls train_study(name, folder, study, out) for each study that real_test writes, in the order of their names."""
+    parser = argparse.ArgumentParser(usage=usage)
     parser.add_argument("real_test")
     parser.add_argument("out")
     args = parser.parse_args()
@@ -212,12 +213,16 @@ def main():
         subprocess.run([args.real_test, "[.oracle-inputs]"], check=True, stdout=sys.stderr,
                        env=dict(os.environ, TRAINYARD_ORACLE=root))
         for name in sorted(os.listdir(root)):
-            study = json.load(open(f"{root}/{name}/inputs.json"))
-            curves = {}
-            for training, rule in sorted(study["trainings"].items()):
-                kind, first, curves[training] = train_twice(f"{root}/{name}", study, rule)
-            write(f"{args.out}/{name}.json", kind, first, curves)
+            folder = f"{root}/{name}"
+            train_study(name, folder, json.load(open(f"{folder}/inputs.json")), args.out)
+
+
+def train_study(name, folder, study, out):
+    curves = {}
+    for training, rule in sorted(study["trainings"].items()):
+        kind, first, curves[training] = train_twice(folder, study, rule)
+    write(f"{out}/{name}.json", kind, first, curves)
 
 
 if __name__ == "__main__":
-    main()
+    run_studies(__doc__, train_study)

@@ -8,20 +8,14 @@ the weights are rounded from after every step, gradients of microbatches added u
 fp32 logits; with fp16 torch's GradScaler. Where PyTorch trained each tensor to is kept as projections onto vectors
 of signs, from which the distance of any other end is estimated.
 """
-import argparse
 import json
-import os
-import subprocess
-import sys
-import tempfile
 
 import numpy as np
 import torch
 import transformers as tf
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from learning_rates import make_schedule
-from train import load_model, loss_of, make_optimizer, short
+from train import load_model, loss_of, make_optimizer, run_studies, short
 
 PROJECTIONS = 16
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -107,27 +101,15 @@ def write(path, kind, trainings):
         out.write("\n}\n")
 
 
-def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("real_test")
-    parser.add_argument("out")
-    args = parser.parse_args()
-    tf.logging.set_verbosity_error()
-    tf.logging.disable_progress_bar()
-    torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as root, sdpa_kernel(SDPBackend.MATH):
-        subprocess.run([args.real_test, "[.oracle-inputs]"], check=True, stdout=sys.stderr,
-                       env=dict(os.environ, TRAINYARD_ORACLE=root))
-        for name in sorted(os.listdir(root)):
-            study = json.load(open(f"{root}/{name}/inputs.json"))
-            for precision in study["in_16_bit"]:
-                trainings = {}
-                for training, rule in sorted(study["trainings"].items()):
-                    result = trainings[training] = train(f"{root}/{name}", study, rule, TYPES[precision])
-                    print(f"{name:20} {precision} {training:6} loss {result['losses'][0]:.5f} to {result['losses'][-1]:.5f}")
-                write(f"{args.out}/{name}.{precision}.json", json.load(open(f"{root}/{name}/theirs/config.json"))["architectures"][0],
-                      trainings)
+def train_study(name, folder, study, out):
+    kind = json.load(open(f"{folder}/theirs/config.json"))["architectures"][0]
+    for precision in study["in_16_bit"]:
+        trainings = {}
+        for training, rule in sorted(study["trainings"].items()):
+            result = trainings[training] = train(folder, study, rule, TYPES[precision])
+            print(f"{name:20} {precision} {training:6} loss {result['losses'][0]:.5f} to {result['losses'][-1]:.5f}")
+        write(f"{out}/{name}.{precision}.json", kind, trainings)
 
 
 if __name__ == "__main__":
-    main()
+    run_studies(__doc__, train_study)

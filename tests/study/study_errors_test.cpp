@@ -423,7 +423,25 @@ TEST_CASE("a file that a study names and that cannot be read is wrong at the stu
         "study.yaml:3:17: model.preset: missing.json: cannot be read");
   CHECK(with_cluster("missing.yaml") ==
         "study.yaml:3:10: cluster: missing.yaml: cannot open: No such file or directory");
+  CHECK(with_cluster("{preset: missing.yaml, nodes: 2}") ==
+        "study.yaml:3:19: cluster.preset: missing.yaml: cannot open: No such file or directory");
   CHECK(with_model("broken.json") == "broken.json:3:7: n_head: expected an integer");
+}
+
+TEST_CASE("where a preset is named, a file is one of its kind") {
+  CHECK(with_cluster("config.json") ==
+        "study.yaml:3:10: cluster: a file of a cluster ends in .yaml, got 'config.json'");
+  CHECK(
+      with_cluster("{preset: dir/config.json, nodes: 2}") ==
+      "study.yaml:3:19: cluster.preset: a file of a cluster ends in .yaml, got 'dir/config.json'");
+  CHECK(with_cluster("{preset: model.onnx}") ==
+        "study.yaml:3:19: cluster.preset: a file of a cluster ends in .yaml, got 'model.onnx'");
+  CHECK(with_model("dir/cluster.yaml") ==
+        "study.yaml:3:8: model: a file of a model is a Hugging Face config.json, got "
+        "'dir/cluster.yaml'");
+  CHECK(with_model("{preset: cluster.yml, layers: 4}") ==
+        "study.yaml:3:17: model.preset: a file of a model is a Hugging Face config.json, got "
+        "'cluster.yml'");
 }
 
 TEST_CASE("numbers of the training block are in range") {

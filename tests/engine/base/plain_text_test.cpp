@@ -2,9 +2,12 @@
 #include "engine/base/plain_text.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
 
 #include "engine/base/error.h"
 #include "engine/base/user_text.h"
+#include "tests/support/obeyed_characters.h"
 
 namespace trainyard {
 
@@ -21,6 +24,22 @@ TEST_CASE(
   CHECK(plain_text("\xff\xc0\xaf") == "\\xff\\xc0\\xaf");  // no UTF-8; an overlong '/'
   CHECK(plain_text("Modèle 模型 😀 \\n") == "Modèle 模型 😀 \\n");
   CHECK(plain_lines("a\x1b\n\tb\a\n") == "a\\x1b\n\tb\\x07\n");
+}
+
+TEST_CASE("JSON keeps every character that a terminal obeys, written out") {
+  for (const std::string& one : obeyed_characters()) {
+    const std::string name = "a" + one + one + "\\u0041模😀\"";
+    CAPTURE(name);
+    const nlohmann::json json = {{name, {name, 1.5}}};
+    for (const int indent : {-1, 2}) {
+      const std::string plain = plain_json(json.dump(indent));
+      CHECK(nlohmann::json::parse(plain) == json);
+      if (indent < 0 || one != "\n") CHECK_THAT(plain, !Catch::Contains(one));
+      CHECK_THAT(plain, Catch::Contains("模😀"));
+    }
+  }
+  CHECK(plain_json("[\"\xc2\x9b\xe2\x80\xae\x7f\"]\n") == "[\"\\u009b\\u202e\\u007f\"]\n");
+  CHECK(plain_json("\"\xff\"") == "\"\\ufffd\"");  // no UTF-8 is no JSON
 }
 
 TEST_CASE("a message has one line, whatever it is about") {

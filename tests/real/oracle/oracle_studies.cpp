@@ -27,6 +27,12 @@ const std::vector<OracleStudy>& oracle_studies() {
       study("gpt-exact-gelu",
             "family: gpt, layers: 2, hidden: 32, heads: 4, ffn: 80, vocab: 70, "
             "seq_len: 24, max_positions: 40, tied_embeddings: false"),
+      study("gpt-raw-scores",
+            "family: gpt, layers: 2, hidden: 32, heads: 4, vocab: 70, seq_len: 24, "
+            "scaled_attention: false"),
+      study("gpt-layer-scores",
+            "family: gpt, layers: 2, hidden: 32, heads: 4, vocab: 70, seq_len: 24, "
+            "layer_scaled_attention: true"),
       study("llama-grouped",
             "family: llama, layers: 2, hidden: 48, heads: 6, kv_heads: 2, ffn: 80, "
             "vocab: 90, seq_len: 32, norm_eps: 0.01, rope_base: 500"),
