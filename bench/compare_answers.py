@@ -59,6 +59,7 @@ MASKS = [
     (r".*", r'"wall_s": [0-9.e+-]+', '"wall_s": WALL'),
     (r".*simulate.*: stdout", r"(?m)^(  answered in) +" + TIME, r"\1 WALL"),
     (r".*compile.*: stdout", r"(?s)(?<=\npasses\n).*?(?=\n\n)", lambda passes: re.sub(" +" + TIME, " WALL", passes[0])),
+    (r".*report\.html", r"(?m)^ *//.*\n", ""),  # comments of its script
     (r"training/.*: stderr", r"(?m)^step .*\n", ""),
     (r"training/.*(: stdout|summary.json)", r'"(tokens_per_s|iteration_time_s|tflops_per_gpu|mfu)": [0-9.e+-]+', r'"\1": WALL'),
     (r"training/.*losses.csv", r"(?m)^(\d+,[^,]*),[^,]*", r"\1,WALL"),
