@@ -9,13 +9,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <filesystem>
 #include <functional>
 #include <new>
 #include <string_view>
 
 #include "app/commands.h"
 #include "app/real_options.h"
+#include "engine/base/beside_program.h"
 #include "engine/base/error.h"
 #include "engine/base/user_text.h"
 #include "system/interrupt.h"
@@ -49,16 +49,18 @@ int run_real(const char* const* argv) {
   if (const char* ask = std::getenv("TRAINYARD_ASK"); ask != nullptr && *ask != '\0')
     return kNeedsReal;
   const HeldSignals until_it_has_begun;
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::string real = (self.parent_path() / "trainyard-real").string();
+  const std::string real = beside_program("trainyard-real");
   limit_spinning();
-  execv(real.c_str(), const_cast<char* const*>(argv));
-  return report_error(
-      kBackendFailed,
-      real + ": " + std::strerror(errno) +
-          "; ./trainyard train, emulate and calibrate --device install LibTorch and build it",
-      "", false);
+  if (!real.empty()) execv(real.c_str(), const_cast<char* const*>(argv));
+  const std::string what = real.empty() ? "no trainyard-real beside " + program_folder() +
+                                              "/trainyard or in its lib/trainyard"
+                                        : real + ": " + std::strerror(errno);
+  return report_error(kBackendFailed,
+                      what +
+                          "; ./trainyard train, emulate and calibrate --device, in the sources, "
+                          "install LibTorch and build "
+                          "it, cmake --install then installs it too",
+                      "", false);
 }
 
 void add_study_options(CLI::App& command, StudyOptions& options) {

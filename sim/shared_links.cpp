@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "engine/base/beside_program.h"
 #include "engine/base/error.h"
 
 namespace trainyard {
@@ -13,7 +14,9 @@ namespace {
 using MakeLinks = SharedLinks* (*)(const std::vector<double>&, const std::vector<double>&);
 
 MakeLinks load_module() {
-  void* module = dlopen(TRAINYARD_SIMGRID_MODULE, RTLD_LAZY | RTLD_LOCAL);
+  const std::string installed = beside_program(TRAINYARD_SIMGRID_MODULE);
+  const std::string file = installed.empty() ? TRAINYARD_SIMGRID_BUILT : installed;
+  void* module = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (module == nullptr) throw BackendError(std::string("SimGrid: ") + dlerror());
   const auto make = reinterpret_cast<MakeLinks>(dlsym(module, "trainyard_make_simgrid_links"));
   if (make == nullptr) throw BackendError(std::string("SimGrid: ") + dlerror());

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "engine/base/beside_program.h"
 #include "engine/base/error.h"
 
 namespace trainyard {
@@ -13,11 +14,12 @@ std::string data_root() {
   if (const char* root = std::getenv("TRAINYARD_ROOT"); root != nullptr && *root != '\0')
     return root;
   std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  for (fs::path at = program.parent_path(); !error && at != at.parent_path();
-       at = at.parent_path()) {
-    if (fs::is_directory(at / "calibrate" / "profiles", error)) return at.string();
-    error.clear();
+  const fs::path program = program_folder();
+  for (fs::path at = program; !at.empty(); at = at.parent_path()) {
+    for (const fs::path& root : {at, at / "share" / "trainyard"}) {
+      if (fs::is_directory(root / "calibrate" / "profiles", error)) return root.string();
+    }
+    if (at == at.parent_path()) break;
   }
   throw ConfigError(
       "no calibrate/profiles above the program; set TRAINYARD_ROOT to the folder that holds it");

@@ -5,8 +5,8 @@
 
 namespace trainyard {
 
-/// $TRAINYARD_ROOT, or the nearest folder above the running program that holds calibrate/profiles.
-/// Throws ConfigError when there is none.
+/// $TRAINYARD_ROOT, or the nearest folder above the running program that holds calibrate/profiles,
+/// in it or in its share/trainyard. Throws ConfigError when there is none.
 std::string data_root();
 
 }  // namespace trainyard
