@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/base/near_names.h"
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
 #include "engine/graph/op_kind.h"
@@ -200,7 +201,8 @@ std::vector<std::string> read_schedules(const YamlNode& node) {
   for (const YamlNode& item : node.items()) {
     const std::string name = item.as_string();
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      item.fail("unknown schedule " + trainyard::quoted(name) + "; known: " + join_words(known));
+      item.fail("unknown schedule " + trainyard::quoted(name) + did_you_mean(name, known) +
+                "; known: " + join_words(known));
     }
     schedules.push_back(name);
   }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/base/near_names.h"
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
 #include "engine/cluster/most_reached.h"
@@ -31,6 +32,9 @@ Cluster load_cluster(const Study& study, const YamlNode& node, const StudyResolv
   }
   refuse_path(node, "of a cluster ends in .yaml");
   std::optional<Cluster> cluster = resolvers.cluster_preset(name);
+  if (!cluster)
+    cluster =
+        resolvers.cluster_preset(known_name(name, resolvers, StudyResolvers::Names::kClusters));
   if (!cluster)
     fail_unknown_name(node, "cluster", name, resolvers, StudyResolvers::Names::kClusters);
   return *cluster;
@@ -70,10 +74,9 @@ void record_preset(Section& cluster_section, const YamlNode& node) {
 void require_profile(const Study& study, const std::string& key, const StudyResolvers& resolvers) {
   const std::string& device = study.cluster.device;
   if (resolvers.hardware(device)) return;
-  std::string known;
-  if (resolvers.names)
-    known = "; known: " + join_words(resolvers.names(StudyResolvers::Names::kHardware));
-  fail_at(study, key, "no hardware profile is named " + quoted(device) + known);
+  fail_at(study, key,
+          "no hardware profile is named " + quoted(device) +
+              known_names(device, resolvers, StudyResolvers::Names::kHardware));
 }
 
 void require_network(const Cluster& cluster, const YamlNode& node, const std::string& remedy) {
@@ -224,11 +227,8 @@ LinkClass read_flat_link(Section& section, const std::string& key,
   const std::string& device = section.study().cluster.device;
   const std::optional<LinkClass> link = resolvers.link(kind, device);
   if (!link) {
-    std::string known;
-    if (resolvers.names)
-      known = "; known: " + join_words(resolvers.names(StudyResolvers::Names::kLinks));
     node->fail("no curves for links of kind " + quoted(kind) + " between devices " + device +
-               known);
+               known_names(kind, resolvers, StudyResolvers::Names::kLinks));
   }
   record_link(section, key, {Origin::Kind::kPreset, node->pos(), "links of " + kind});
   section.study().origins[section.key_path(key) + ".kind"] = origin_of(*node);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/near_names.h"
 #include "engine/base/user_text.h"
 #include "engine/plan/plan_limits.h"
 #include "study/study_origin.h"
@@ -21,6 +22,8 @@ ModelConfig load_model(const Study& study, const YamlNode& node, const StudyReso
   if (!is_path(name)) {
     refuse_path(node, "of a model is a Hugging Face config.json");
     std::optional<ModelConfig> model = resolvers.model_preset(name);
+    if (!model)
+      model = resolvers.model_preset(known_name(name, resolvers, StudyResolvers::Names::kModels));
     if (!model) fail_unknown_name(node, "model", name, resolvers, StudyResolvers::Names::kModels);
     return *model;
   }

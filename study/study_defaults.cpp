@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/base/near_names.h"
 #include "engine/base/user_text.h"
 #include "engine/plan/plan_limits.h"
 #include "study/study_origin.h"
@@ -35,12 +36,9 @@ SoftwareProfile find_software(Study& study, const StudyResolvers& resolvers) {
   std::optional<SoftwareProfile> software = resolvers.software(framework.name, framework.version);
   if (!software) {
     const std::string version = framework.version.empty() ? "" : " version " + framework.version;
-    std::string known;
-    if (resolvers.names) {
-      known = "; known: " + join_words(resolvers.names(StudyResolvers::Names::kSoftware));
-    }
     fail_at(study, "framework.name",
-            "no software profile is named " + quoted(framework.name + version) + known);
+            "no software profile is named " + quoted(framework.name + version) +
+                known_names(framework.name, resolvers, StudyResolvers::Names::kSoftware));
   }
   if (framework.version.empty() && !software->version.empty()) {
     framework.version = software->version;
@@ -192,16 +190,30 @@ void resolve_data_parallel(Study& study) {
   }
 }
 
+std::string known_names(const std::string& name, const StudyResolvers& resolvers,
+                        StudyResolvers::Names which) {
+  if (!resolvers.names) return "";
+  const std::vector<std::string> known = resolvers.names(which);
+  return did_you_mean(name, known) + "; known: " + join_words(known);
+}
+
+std::string known_name(const std::string& name, const StudyResolvers& resolvers,
+                       StudyResolvers::Names which) {
+  if (!resolvers.names) return name;
+  const std::string known = known_name(name, resolvers.names(which));
+  return known.empty() ? name : known;
+}
+
 void fail_unknown_name(const YamlNode& node, const std::string& noun, const std::string& name,
                        const StudyResolvers& resolvers, StudyResolvers::Names which) {
-  std::string known;
-  if (resolvers.names) known = "; known: " + join_words(resolvers.names(which));
-  node.fail("unknown " + noun + " " + quoted(name) + known);
+  node.fail("unknown " + noun + " " + quoted(name) + known_names(name, resolvers, which));
 }
 
 void resolve_defaults(Study& study, const StudyResolvers& resolvers) {
   const std::optional<HardwareProfile> hardware = resolvers.hardware(study.cluster.device);
   check(hardware.has_value(), "read_cluster() found the profile of the cluster's device");
+  study.framework.name =
+      known_name(study.framework.name, resolvers, StudyResolvers::Names::kSoftware);
   choose_framework_version(study, *hardware);
   const SoftwareProfile software = find_software(study, resolvers);
   resolve_training(study, *hardware, software);

@@ -78,6 +78,15 @@ auto read_named_file(const Study& study, const YamlNode& node, const LookUp& loo
   }
 }
 
+/// The names that a resolver knows, for a message behind `name`: " (did you mean a?); known: a and
+/// b".
+std::string known_names(const std::string& name, const StudyResolvers& resolvers,
+                        StudyResolvers::Names which);
+
+/// `name` as the resolver has it (near_names.h); as it is, where none or several are meant.
+std::string known_name(const std::string& name, const StudyResolvers& resolvers,
+                       StudyResolvers::Names which);
+
 /// Refuses a name that a resolver did not know.
 [[noreturn]] void fail_unknown_name(const YamlNode& node, const std::string& noun,
                                     const std::string& name, const StudyResolvers& resolvers,

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/near_names.h"
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
 #include "study/study_origin.h"
@@ -15,14 +16,15 @@ std::size_t read_word(const YamlNode& node, std::string_view noun,
                       std::span<const std::string_view> words,
                       std::span<const std::string_view> planned) {
   const std::string text = node.as_string();
-  const auto found = std::find(words.begin(), words.end(), text);
-  if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
-  const std::string available = join_words(std::vector<std::string>(words.begin(), words.end()));
+  const std::vector<std::string> known(words.begin(), words.end());
+  const auto found = std::find(known.begin(), known.end(), known_name(text, known));
+  if (found != known.end()) return static_cast<std::size_t>(found - known.begin());
+  const std::string available = join_words(known);
   const std::string named = std::string(noun) + " " + quoted(text);
   if (std::find(planned.begin(), planned.end(), text) != planned.end()) {
     node.fail(named + " is not in this version, which has " + available);
   }
-  node.fail("unknown " + named + "; this version has " + available);
+  node.fail("unknown " + named + did_you_mean(text, known) + "; this version has " + available);
 }
 
 std::optional<bool> read_bool_or(const YamlNode& node, std::string_view word) {

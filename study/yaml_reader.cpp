@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "engine/base/near_names.h"
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
 #include "engine/plan/plan_limits.h"
@@ -243,11 +244,13 @@ std::vector<std::string> YamlNode::keys() const {
 void YamlNode::finish() const {
   for (const State::Entry& entry : state_->entries) {
     if (state_->asked.contains(entry.key)) continue;
+    const std::vector<std::string> keys(state_->asked.begin(), state_->asked.end());
     std::string known;
-    for (const std::string& key : state_->asked) known += (known.empty() ? "" : ", ") + key;
+    for (const std::string& key : keys) known += (known.empty() ? "" : ", ") + key;
     State unknown = *entry.value;
     unknown.pos = entry.key_pos;
-    throw UnknownKeyError(unknown.error("unknown key; this map takes: " + known));
+    throw UnknownKeyError(unknown.error("unknown key" + did_you_mean(entry.key, keys) +
+                                        "; this map takes: " + known));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "engine/base/near_names.h"
 #include "engine/schedule/automatic_zero_bubble.h"
 #include "engine/schedule/early_recompute.h"
 #include "engine/schedule/opportunistic.h"
@@ -116,16 +117,20 @@ std::variant<PipelineSchedule, Infeasible> schedule_by_name(const std::string& g
                                                             int num_microbatches, bool recompute,
                                                             const ScheduleSettings& settings) {
   std::string name = given;
-  if (name == "pre-recompute" || name == "last-no-recompute") name += "-1f1b";
+  if (same_name(name, "pre-recompute") || same_name(name, "last-no-recompute")) name += "-1f1b";
   const auto known = std::find_if(
       schedule_names().begin(), schedule_names().end(), [&](const ScheduleName& entry) {
-        return entry.name == name || (entry.other_name == name && !name.empty());
+        return same_name(entry.name, name) || (same_name(entry.other_name, name) && !name.empty());
       });
   if (known == schedule_names().end()) {
-    std::string names;
-    for (const ScheduleName& entry : schedule_names())
-      names += (names.empty() ? "" : ", ") + std::string(entry.name);
-    return Infeasible{"no schedule is called '" + given + "'; there are " + names};
+    std::string list;
+    std::vector<std::string> names;
+    for (const ScheduleName& entry : schedule_names()) {
+      names.emplace_back(entry.name);
+      list += (list.empty() ? "" : ", ") + names.back();
+    }
+    return Infeasible{"no schedule is called '" + given + "'" + did_you_mean(given, names) +
+                      "; there are " + list};
   }
   name = known->name;
   if (const auto problem = idle_setting(name, settings)) return Infeasible{*problem};

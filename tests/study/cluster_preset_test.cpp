@@ -119,8 +119,8 @@ TEST_CASE("a slip in a cluster file is refused at its line") {
   const std::string rest = "inter: {kind: infiniband, bandwidth: 200 GB/s}\nsource: s\n";
   CHECK(error_of(device + "intra: nvswitch\n" + rest) == "no error");
   CHECK(error_of(device + "intra: rope\n" + rest)
-            .find("c.yaml:4:8: intra: unknown kind of link 'rope'; this version has nvswitch, ") ==
-        0);
+            .find("c.yaml:4:8: intra: unknown kind of link 'rope' (did you mean roce?); this "
+                  "version has nvswitch, ") == 0);
   CHECK(error_of(device + "intra: nvlink-cube-mesh\n" + rest) == "no error");
   CHECK(error_of(device + "intra: nvlink-bridge\n" + rest) == "no error");
   CHECK(error_of(device + "intra: infiniband\n" + rest).find("have no usual bandwidth") !=

@@ -31,13 +31,14 @@ TEST_CASE("what is missing or unknown is named") {
         "study.yaml:1:1: training: missing required key 'global_batch'");
   CHECK(error_of("") == "study.yaml:1:1: expected a map, got nothing");
   CHECK(error_of("[]") == "study.yaml:1:1: expected a map, got a list");
-  CHECK(
-      with("modle: x\n") ==
-      "study.yaml:5:1: modle: unknown key; this map takes: checkpoint, cluster, confidence, data, "
-      "era, fidelity, framework, id, measured, model, note, offload, parallel, partition, "
-      "recompute, schedule, source, suspect, sweep, training");
+  CHECK(with("modle: x\n") ==
+        "study.yaml:5:1: modle: unknown key (did you mean model?); this map takes: checkpoint, "
+        "cluster, confidence, data, "
+        "era, fidelity, framework, id, measured, model, note, offload, parallel, partition, "
+        "recompute, schedule, source, suspect, sweep, training");
   CHECK(set("parallel.tensr=2") ==
-        "--set parallel.tensr=2: parallel.tensr: unknown key; this map takes: context, d2d_buffer, "
+        "--set parallel.tensr=2: parallel.tensr: unknown key (did you mean tensor?); this map "
+        "takes: context, d2d_buffer, "
         "data, expert, pipeline, placement, scatter_gather, sequence_parallel, tensor, "
         "tensor_method, "
         "tensor_overlap, virtual_stages, zero");
@@ -326,10 +327,10 @@ TEST_CASE("a model's numbers go together") {
 }
 
 TEST_CASE("devices, links and kernels exist") {
-  CHECK(
-      with_cluster("{device: a101}") ==
-      "study.yaml:3:19: cluster.device: no hardware profile is named 'a101'; known: a100, cpu and "
-      "h100");
+  CHECK(with_cluster("{device: a101}") ==
+        "study.yaml:3:19: cluster.device: no hardware profile is named 'a101' (did you mean "
+        "a100?); known: a100, cpu and "
+        "h100");
   CHECK(
       with_cluster("{nodes: 4}") ==
       "study.yaml:3:10: cluster: expected one of: preset (dgx-a100-80g, ...), device (written out "
@@ -355,7 +356,8 @@ TEST_CASE("devices, links and kernels exist") {
         "omni-path and none");
   CHECK(
       with_cluster("{device: a100, devices_per_node: 2, intra: {kind: rope, bandwidth: 1 GB/s}}") ==
-      "study.yaml:3:60: cluster.intra.kind: unknown kind 'rope'; this version has nvswitch, "
+      "study.yaml:3:60: cluster.intra.kind: unknown kind 'rope' (did you mean roce?); this version "
+      "has nvswitch, "
       "nvlink, nvlink-bridge, nvlink-cube-mesh, pcie, pcie-switch, pcie-host, loopback, "
       "nvlink-network, "
       "infiniband, infiniband-edr, infiniband-hdr, infiniband-ndr, roce, ethernet, efa, omni-path "
@@ -398,7 +400,8 @@ TEST_CASE("devices, links and kernels exist") {
         "add up in their switches; "
         "NVSwitch on Hopper and Blackwell does");
   CHECK(with_cluster("{gpu: a101, gpus: 2, gpus_per_node: 2, intra: nvswitch}") ==
-        "study.yaml:3:16: cluster.gpu: no hardware profile is named 'a101'; known: a100, cpu and "
+        "study.yaml:3:16: cluster.gpu: no hardware profile is named 'a101' (did you mean a100?); "
+        "known: a100, cpu and "
         "h100");
   CHECK(with_cluster("{preset: box, speed: {8: 0.5}}") ==
         "study.yaml:3:35: cluster.speed.8: expected a device from 0 to 7, got '8'");

@@ -47,6 +47,17 @@ TEST_CASE("the smallest study takes every default") {
   CHECK(study.warnings.empty());
 }
 
+TEST_CASE("names of words, presets and frameworks are found however they are spelt") {
+  const Study study = read(
+      "model: GPT_Tiny\ncluster: {preset: BOX, nodes: 1}\nparallel: {tensor: 2, pipeline: 4}\n"
+      "training: {global_batch: 8, precision: FP16}\nschedule: ZB_H1\nframework: Megatron_LM\n");
+  CHECK(study.model.name == "gpt-tiny");
+  CHECK(study.cluster.name == "box");
+  CHECK(study.training.precision == DType::kFp16);
+  CHECK(study.schedule.method == "zb-h1");
+  CHECK(study.framework.name == "megatron-lm");
+}
+
 TEST_CASE("each value says where it came from") {
   const Study study = read(kSmallStudy, {"training.microbatch=2"});
   CHECK(origin(study, "parallel.pipeline") == "from study.yaml:3:33");

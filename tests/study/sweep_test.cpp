@@ -135,7 +135,8 @@ TEST_CASE("a value of a point is wrong at its place in the block, an unknown key
   CHECK(error("{parallel.tensor: [1, two]}", 1) ==
         "study.yaml:5:30: parallel.tensor: expected an integer, got 'two'");
   CHECK(error("{parallel.tensr: [1]}", 0)
-            .starts_with("study.yaml:5:9: parallel.tensr: unknown key; this map takes: "));
+            .starts_with("study.yaml:5:9: parallel.tensr: unknown key (did you mean tensor?); this "
+                         "map takes: "));
   CHECK(error("{model: [{preset: gpt-tiny, layerz: 2}]}", 0)
             .starts_with("study.yaml:5:36: model.layerz: unknown key"));
 }

@@ -55,7 +55,7 @@ TEST_CASE("faults of a map are reported at the key") {
   const YamlNode parallel = YamlNode::parse(text, "f.yaml").at("parallel");
   CHECK(parallel.has("tensor"));
   CHECK(failure([&] { parallel.finish(); }) ==
-        "f.yaml:3:3: parallel.tensr: unknown key; this map takes: tensor");
+        "f.yaml:3:3: parallel.tensr: unknown key (did you mean tensor?); this map takes: tensor");
   CHECK(failure([&] { parallel.at("pipeline"); }) ==
         "f.yaml:2:3: parallel: missing required key 'pipeline'");
   CHECK(parse_failure("a: {x: 1,\n    x: 2}\n") == "f.yaml:2:5: a.x: appears twice in this map");
