@@ -11,6 +11,7 @@
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
 #include "engine/graph/op_kind.h"
+#include "engine/schedule/schedule_names.h"
 #include "study/free_parameters.h"
 #include "study/measured_reader.h"
 #include "study/study_words.h"
@@ -195,8 +196,8 @@ std::map<DType, DType> read_types_by_precision(const YamlNode& node) {
 }
 
 std::vector<std::string> read_schedules(const YamlNode& node) {
-  const std::vector<std::string> known(kScheduleWords.begin(),
-                                       kScheduleWords.end() - 2);  // the last two are short
+  std::vector<std::string> known;
+  for (const ScheduleName& entry : schedule_names()) known.emplace_back(entry.name);
   std::vector<std::string> schedules;
   for (const YamlNode& item : node.items()) {
     const std::string name = item.as_string();

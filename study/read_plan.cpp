@@ -5,6 +5,7 @@
 #include "engine/base/user_text.h"
 #include "engine/plan/plan_limits.h"
 #include "engine/schedule/schedule_csv.h"
+#include "engine/schedule/schedule_names.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 #include "study/study_words.h"
@@ -47,8 +48,8 @@ void read_partition(Section& root) {
 }
 
 void read_schedule_word(Section& section, std::string_view key, std::string& method) {
-  section.word(key, method, kScheduleWords);
-  if (method.ends_with("-recompute")) method += "-1f1b";
+  section.word(key, method, schedule_words());
+  method = find_schedule(method)->name;
 }
 
 bool is_set(const Study& study, const char* key) {
@@ -87,24 +88,24 @@ void read_schedule(Section& root) {
   read_schedule_word(section, "method", schedule.method);
   section.integer("microbatch_group", schedule.microbatch_group, 1,
                   static_cast<int>(kMaxMicrobatches));
-  if (schedule.microbatch_group != 0 && schedule.method != "interleaved") {
+  const ScheduleName& entry = *find_schedule(schedule.method);
+  if (schedule.microbatch_group != 0 && !entry.takes_microbatch_group) {
     fail_at(root.study(), "schedule.microbatch_group",
             "is for schedule interleaved, not for " + schedule.method + "; leave it out");
   }
   section.integer("memory_limit", schedule.memory_limit, 1, static_cast<int>(kMaxMicrobatches));
-  if (schedule.memory_limit != 0 && !schedule.method.starts_with("zb-1p") &&
-      !schedule.method.starts_with("zb-2p")) {
+  if (schedule.memory_limit != 0 && !entry.takes_memory_limit) {
     fail_at(root.study(), "schedule.memory_limit",
             "is for schedules zb-1p and zb-2p, not for " + schedule.method + "; leave it out");
   }
   section.integer("active_microbatches", schedule.active_microbatches, 1,
                   static_cast<int>(kMaxMicrobatches));
-  if (schedule.active_microbatches != 0 && schedule.method != "opportunistic") {
+  if (schedule.active_microbatches != 0 && !entry.takes_active_microbatches) {
     fail_at(root.study(), "schedule.active_microbatches",
             "is for schedule opportunistic, not for " + schedule.method + "; leave it out");
   }
   section.word("mode", schedule.mode, kScheduleModeWords);
-  if (schedule.mode != "dynamic" && !is_searched_schedule(schedule.method)) {
+  if (schedule.mode != "dynamic" && !entry.searched) {
     fail_at(root.study(), "schedule.mode",
             schedule.mode +
                 " is for schedules zb-1p, zb-2p and opportunistic, whose order depends on "

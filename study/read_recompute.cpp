@@ -3,6 +3,7 @@
 #include <string>
 
 #include "engine/recompute/checkpoint_groups.h"
+#include "engine/schedule/schedule_names.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 #include "study/study_words.h"
@@ -82,9 +83,8 @@ void check_recompute(const Study& study) {
             "stage-aware recompute needs at least 2 pipeline ranks, got 1; with 1, recompute: none "
             "keeps as much");
   }
-  const bool searched = std::find(kSearchedScheduleWords.begin(), kSearchedScheduleWords.end(),
-                                  study.schedule.method) != kSearchedScheduleWords.end();
-  if (searched && study.schedule.rows.empty() && !study.recompute.first) {
+  if (is_searched_schedule(study.schedule.method) && study.schedule.rows.empty() &&
+      !study.recompute.first) {
     fail_at(study, is_said(study, "recompute.first") ? "recompute.first" : "recompute",
             "auto is chosen by the memory of the schedule, and " + study.schedule.method +
                 " is searched for the durations of the stages, which this changes; write a share "

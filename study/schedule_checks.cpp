@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <string>
 
+#include "engine/schedule/schedule_names.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
-#include "study/study_words.h"
 
 namespace trainyard {
 
@@ -12,9 +12,8 @@ namespace {
 
 std::string text(std::int64_t value) { return std::to_string(value); }
 
-bool is_any_of(const std::string& method, std::span<const std::string_view> words) {
-  return std::find(words.begin(), words.end(), method) != words.end();
-}
+/// nullptr: the rows of a file.
+const ScheduleName* schedule_of(const Study& study) { return find_schedule(study.schedule.method); }
 
 void check_one_stage(const Study& study) {
   const ParallelConfig& parallel = study.parallel;
@@ -31,39 +30,32 @@ void check_two_stages(const Study& study) {
               text(study.parallel.virtual_stages) + "; write 2, or leave this key out");
 }
 
+void check_least_ranks(const Study& study) {
+  const ScheduleName& entry = *schedule_of(study);
+  if (study.parallel.pipeline >= entry.least_ranks) return;
+  fail_at(study, is_said(study, "parallel.pipeline") ? "parallel.pipeline" : "schedule",
+          study.schedule.method + " needs at least " + text(entry.least_ranks) +
+              " pipeline ranks, got " + text(study.parallel.pipeline) +
+              "; with 1, schedule: " + std::string(entry.on_one_rank) + " is the same");
+}
+
 void check_interleaved(const Study& study) {
   const ParallelConfig& parallel = study.parallel;
   const std::string& method = study.schedule.method;
-  const std::string same = method == "interleaved" ? "1f1b" : "zb-h1";
+  const std::string same(schedule_of(study)->on_one_rank);
   if (parallel.virtual_stages < 2) {
     fail_at(study, "parallel.virtual_stages",
             method + " needs at least 2 stages per rank, got 1; with 1, schedule: " + same +
                 " is the same");
   }
-  if (parallel.pipeline < 2) {
-    fail_at(study, is_said(study, "parallel.pipeline") ? "parallel.pipeline" : "schedule",
-            method + " needs at least 2 pipeline ranks, got 1; with 1, schedule: " + same +
-                " is the same");
-  }
+  check_least_ranks(study);
 }
 
-void check_searched(const Study& study) {
-  if (study.parallel.pipeline > 1) return;
-  fail_at(study, is_said(study, "parallel.pipeline") ? "parallel.pipeline" : "schedule",
+void check_recomputes(const Study& study) {
+  if (study.recompute.method != RecomputeConfig::Method::kNone) return;
+  fail_at(study, is_said(study, "recompute") ? "recompute" : "schedule",
           study.schedule.method +
-              " needs at least 2 pipeline ranks, got 1; with 1, schedule: 1f1b is the same");
-}
-
-void check_early_recompute(const Study& study) {
-  const std::string& method = study.schedule.method;
-  if (study.recompute.method == RecomputeConfig::Method::kNone) {
-    fail_at(study, is_said(study, "recompute") ? "recompute" : "schedule",
-            method + " says when to recompute, but recompute is none; write recompute: full");
-  }
-  if (study.parallel.pipeline < 2) {
-    fail_at(study, is_said(study, "parallel.pipeline") ? "parallel.pipeline" : "schedule",
-            method + " needs at least 2 pipeline ranks, got 1; with 1, schedule: 1f1b is the same");
-  }
+              " says when to recompute, but recompute is none; write recompute: full");
 }
 
 /// The number alone, where step_of_microbatches() has said what of.
@@ -109,7 +101,8 @@ std::string step_of_microbatches(const Study& study, std::int64_t microbatches) 
 }
 
 void resolve_virtual_stages(Study& study) {
-  if (!is_any_of(study.schedule.method, kVScheduleWords) ||
+  const ScheduleName* const entry = schedule_of(study);
+  if (entry == nullptr || entry->stages != StagesPerRank::kTwo ||
       is_said(study, "parallel.virtual_stages"))
     return;
   study.parallel.virtual_stages = 2;
@@ -118,24 +111,21 @@ void resolve_virtual_stages(Study& study) {
 }
 
 void check_schedule(const Study& study) {
-  const std::string& method = study.schedule.method;
-  if (is_any_of(method, kVScheduleWords)) return check_two_stages(study);
-  if (is_any_of(method, kInterleavedScheduleWords)) return check_interleaved(study);
+  const ScheduleName* const entry = schedule_of(study);
+  if (entry == nullptr) return check_one_stage(study);
+  if (entry->stages == StagesPerRank::kTwo) return check_two_stages(study);
+  if (entry->stages == StagesPerRank::kSeveral) return check_interleaved(study);
   check_one_stage(study);
-  if (is_searched_schedule(method)) check_searched(study);
-  if (is_any_of(method, kEarlyRecomputeScheduleWords)) check_early_recompute(study);
+  if (entry->says_recompute) check_recomputes(study);
+  check_least_ranks(study);
 }
 
 void check_schedule_microbatches(const Study& study) {
-  const std::string& method = study.schedule.method;
-  const std::int64_t p = study.parallel.pipeline;
-  if (is_any_of(method, kInterleavedScheduleWords)) check_rounds(study);
-  if (method == "dualpipe-v")
-    check_least_microbatches(study, 2 * p, "at least 2 microbatches per pipeline rank");
-  if (is_any_of(method, kEarlyRecomputeScheduleWords)) {
-    check_least_microbatches(study, std::max<std::int64_t>(4, p),
-                             "at least as many microbatches as stages, and 4");
-  }
+  const ScheduleName* const entry = schedule_of(study);
+  if (entry == nullptr) return;
+  if (entry->stages == StagesPerRank::kSeveral) check_rounds(study);
+  check_least_microbatches(study, entry->least_microbatches_of(study.parallel.pipeline),
+                           std::string(entry->microbatch_rule));
 }
 
 }  // namespace trainyard

@@ -191,9 +191,9 @@ Json schedule_schema() {
   const Json post_validation =
       flag("the norm of all pipeline ranks is looked at after the update, in the next step");
   return either(
-      {word(description, kScheduleWords),
+      {word(description, schedule_words()),
        map(description,
-           {{"method", word(description, kScheduleWords)},
+           {{"method", word(description, schedule_words())},
             {"microbatch_group",
              integer("interleaved: microbatches that go through a rank's stages together", 1,
                      kMaxMicrobatches)},

@@ -21,37 +21,9 @@ inline constexpr std::array<std::string_view, 5> kRecomputeWords = {"none", "sel
                                                                     "stage-aware", "group"};
 
 inline constexpr std::array<std::string_view, 4> kPrecisionWords = {"fp32", "fp16", "bf16", "fp64"};
-// The last two are short for those with -1f1b behind them.
-inline constexpr std::array<std::string_view, 15> kScheduleWords = {"gpipe",
-                                                                    "1f1b",
-                                                                    "interleaved",
-                                                                    "zb-h1",
-                                                                    "zb-1p",
-                                                                    "zb-2p",
-                                                                    "opportunistic",
-                                                                    "interleaved-zb1p",
-                                                                    "zb-v",
-                                                                    "dualpipe-v",
-                                                                    "scp",
-                                                                    "pre-recompute-1f1b",
-                                                                    "last-no-recompute-1f1b",
-                                                                    "pre-recompute",
-                                                                    "last-no-recompute"};
-// Among them: with several stages per rank, those whose order is searched for durations, with the
-// stages of a V, those that say when to recompute.
-inline constexpr std::array<std::string_view, 2> kInterleavedScheduleWords = {"interleaved",
-                                                                              "interleaved-zb1p"};
-inline constexpr std::array<std::string_view, 3> kSearchedScheduleWords = {"zb-1p", "zb-2p",
-                                                                           "opportunistic"};
-constexpr bool is_searched_schedule(std::string_view method) {
-  for (const std::string_view word : kSearchedScheduleWords)
-    if (word == method) return true;
-  return false;
-}
 inline constexpr std::array<std::string_view, 3> kScheduleModeWords = {"dynamic", "static", "fast"};
-inline constexpr std::array<std::string_view, 2> kVScheduleWords = {"zb-v", "dualpipe-v"};
-inline constexpr std::array<std::string_view, 3> kEarlyRecomputeScheduleWords = {
-    "pre-recompute-1f1b", "last-no-recompute-1f1b", "scp"};
+/// Names and short names of schedule_names(), whose rows say the rest.
+std::span<const std::string_view> schedule_words();
 inline constexpr std::array<std::string_view, 1> kPartitionWords = {"uniform"};
 inline constexpr std::array<std::string_view, 1> kTensorMethodWords = {"megatron"};
 inline constexpr std::array<std::string_view, 3> kTensorOverlapWords = {"none", "block",

@@ -89,11 +89,10 @@ struct PartitionConfig {
 };
 
 struct ScheduleConfig {
-  std::string method = "1f1b";  // kScheduleWords, or file
+  std::string method = "1f1b";  // of schedule_names(), or file
   int microbatch_group = 0;     // of interleaved; 0: about one microbatch per rank
   std::string file;             // the CSV of method file
-  std::string
-      rows;  // what it holds: schedule/schedule_csv.h; of kSearchedScheduleWords what was found
+  std::string rows;  // what it holds: schedule/schedule_csv.h; of searched schedules what was found
   int memory_limit = 0;         // zb-1p, zb-2p: microbatches in flight on a rank; 0: ranks, 2 ranks
   int active_microbatches = 0;  // opportunistic: in the pipeline; 0: ranks + 2
   std::string mode =

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "engine/base/near_names.h"
+#include "engine/base/user_text.h"
 #include "engine/schedule/automatic_zero_bubble.h"
 #include "engine/schedule/early_recompute.h"
 #include "engine/schedule/opportunistic.h"
@@ -13,51 +14,56 @@ namespace trainyard {
 
 namespace {
 
-/// Why `name` cannot serve these numbers, beyond what make_schedule() says of its own.
-std::optional<std::string> obstacle(const std::string& name, int ranks, int stages_per_rank,
+/// Why a schedule cannot serve these numbers, beyond what make_schedule() says of its own.
+std::optional<std::string> obstacle(const ScheduleName& entry, int ranks, int stages_per_rank,
                                     int microbatches) {
   if (microbatches < 1) return "the step has no microbatch";
+  const std::string name(entry.name);
   const auto numbers = [](int count, const char* noun) {
     return std::to_string(count) + " " + noun;
   };
-  if (name == "zb-v" || name == "dualpipe-v") {
-    if (stages_per_rank != 2)
-      return name + " has exactly 2 stages per rank, not " + std::to_string(stages_per_rank);
-    if (name == "dualpipe-v" && microbatches < 2 * ranks) {
-      return "dualpipe-v needs at least 2 microbatches per rank: " + numbers(2 * ranks, "of them") +
-             ", not " + std::to_string(microbatches);
-    }
-    return std::nullopt;
-  }
+  if (ranks < entry.least_ranks)
+    return name + " needs at least " + numbers(entry.least_ranks, "pipeline ranks");
+  if (entry.stages == StagesPerRank::kTwo && stages_per_rank != 2)
+    return name + " has exactly 2 stages per rank, not " + std::to_string(stages_per_rank);
+  if (entry.stages == StagesPerRank::kOne && stages_per_rank != 1)
+    return "schedule " + name + " runs one stage per rank, not " + std::to_string(stages_per_rank);
   if (name == "interleaved-zb1p") {
     const int groups = std::max(1, microbatches / ranks);
-    if (microbatches % groups == 0) return std::nullopt;
-    return "interleaved-zb1p cannot divide " + numbers(microbatches, "microbatches") + " into " +
-           numbers(groups, "equal groups") + " for " + numbers(ranks, "ranks");
+    if (microbatches % groups != 0) {
+      return name + " cannot divide " + numbers(microbatches, "microbatches") + " into " +
+             numbers(groups, "equal groups") + " for " + numbers(ranks, "ranks");
+    }
   }
-  if (stages_per_rank != 1)
-    return "schedule " + name + " runs one stage per rank, not " + std::to_string(stages_per_rank);
-  if ((name == "scp" || name == "last-no-recompute-1f1b") && ranks < 2)
-    return name + " needs at least 2 stages";
-  if (name == "scp" && microbatches < std::max(4, ranks)) {
-    return "scp needs at least as many microbatches as stages, and 4: " +
-           numbers(std::max(4, ranks), "of them") + ", not " + std::to_string(microbatches);
+  if (const int least = entry.least_microbatches_of(ranks); microbatches < least) {
+    return name + " needs " + std::string(entry.microbatch_rule) + ": " +
+           numbers(least, "of them") + ", not " + std::to_string(microbatches);
   }
   return std::nullopt;
 }
 
-bool made_for_durations(const std::string& name) {
-  return name == "zb-1p" || name == "zb-2p" || name == "opportunistic";
+/// "zb-1p and zb-2p": the schedules that take a setting.
+std::string takers(bool ScheduleName::*takes) {
+  std::vector<std::string> names;
+  for (const ScheduleName& entry : schedule_names())
+    if (entry.*takes) names.emplace_back(entry.name);
+  return join_words(names);
 }
 
-/// What is wrong where a setting is given that `name` does not have.
-std::optional<std::string> idle_setting(const std::string& name, const ScheduleSettings& settings) {
-  if (settings.microbatch_group != 0 && name != "interleaved")
-    return "microbatch_group is for interleaved, not for " + name;
-  if (settings.memory_limit != 0 && name != "zb-1p" && name != "zb-2p")
-    return "memory_limit is for zb-1p and zb-2p, not for " + name;
-  if (settings.active_microbatches != 0 && name != "opportunistic")
-    return "active_microbatches is for opportunistic, not for " + name;
+/// What is wrong where a setting is given that the schedule does not take.
+std::optional<std::string> idle_setting(const ScheduleName& entry,
+                                        const ScheduleSettings& settings) {
+  const auto idle = [&](const char* setting, int value, bool ScheduleName::*takes) -> std::string {
+    if (value == 0 || entry.*takes) return "";
+    return setting + (" is for " + takers(takes)) + ", not for " + std::string(entry.name);
+  };
+  for (const std::string& problem :
+       {idle("microbatch_group", settings.microbatch_group, &ScheduleName::takes_microbatch_group),
+        idle("memory_limit", settings.memory_limit, &ScheduleName::takes_memory_limit),
+        idle("active_microbatches", settings.active_microbatches,
+             &ScheduleName::takes_active_microbatches)}) {
+    if (!problem.empty()) return problem;
+  }
   return std::nullopt;
 }
 
@@ -93,47 +99,115 @@ PipelineSchedule fixed_schedule(const std::string& name, int ranks, int stages_p
 }  // namespace
 
 const std::vector<ScheduleName>& schedule_names() {
+  using enum StagesPerRank;
+  constexpr std::string_view kAsManyAsStages = "at least as many microbatches as stages, and 4";
   static const std::vector<ScheduleName> kNames = {
-      {"gpipe", "simple", "all forwards, then all backwards"},
-      {"1f1b", "", "one forward, one backward: activations of at most p microbatches"},
-      {"interleaved", "interleaved_1f1b", "1f1b over several stages per rank"},
-      {"zb-h1", "", "1f1b with weight gradients put off into the bubble"},
-      {"zb-1p", "zb1p",
-       "split backwards in an order searched for, in the memory of p microbatches"},
-      {"zb-2p", "zb2p", "the same in that of 2 p: no bubble but at the ends"},
-      {"interleaved-zb1p", "interleaved_zb1p", "zb-h1 over several stages per rank"},
-      {"zb-v", "zbv", "two stages per rank in a V, weight gradients put off"},
-      {"dualpipe-v", "dualpipev", "two stages per rank in a V, a forward and a backward together"},
-      {"pre-recompute-1f1b", "pre_recompute_1f1b", "1f1b that recomputes early in the cool-down"},
-      {"last-no-recompute-1f1b", "last_no_recompute_1f1b",
-       "the same, and the last stage keeps its activations"},
-      {"scp", "full_critical_path_1f1b", "Merak's shifted critical path"},
-      {"opportunistic", "", "SageMaker's: a backward that is ready, else a forward that is"}};
+      {.name = "gpipe", .other_name = "simple", .description = "all forwards, then all backwards"},
+      {.name = "1f1b",
+       .description = "one forward, one backward: activations of at most p microbatches"},
+      {.name = "interleaved",
+       .other_name = "interleaved_1f1b",
+       .description = "1f1b over several stages per rank",
+       .stages = kSeveral,
+       .least_ranks = 2,
+       .on_one_rank = "1f1b",
+       .takes_microbatch_group = true},
+      {.name = "zb-h1", .description = "1f1b with weight gradients put off into the bubble"},
+      {.name = "zb-1p",
+       .description = "split backwards in an order searched for, in the memory of p microbatches",
+       .least_ranks = 2,
+       .on_one_rank = "1f1b",
+       .searched = true,
+       .takes_memory_limit = true},
+      {.name = "zb-2p",
+       .description = "the same in that of 2 p: no bubble but at the ends",
+       .least_ranks = 2,
+       .on_one_rank = "1f1b",
+       .searched = true,
+       .takes_memory_limit = true},
+      {.name = "opportunistic",
+       .description = "SageMaker's: a backward that is ready, else a forward that is",
+       .least_ranks = 2,
+       .on_one_rank = "1f1b",
+       .searched = true,
+       .takes_active_microbatches = true},
+      {.name = "interleaved-zb1p",
+       .description = "zb-h1 over several stages per rank",
+       .stages = kSeveral,
+       .least_ranks = 2,
+       .on_one_rank = "zb-h1"},
+      {.name = "zb-v",
+       .description = "two stages per rank in a V, weight gradients put off",
+       .stages = kTwo},
+      {.name = "dualpipe-v",
+       .description = "two stages per rank in a V, a forward and a backward together",
+       .stages = kTwo,
+       .least_microbatches_per_rank = 2,
+       .microbatch_rule = "at least 2 microbatches per pipeline rank"},
+      {.name = "scp",
+       .other_name = "full_critical_path_1f1b",
+       .description = "Merak's shifted critical path",
+       .least_ranks = 2,
+       .on_one_rank = "1f1b",
+       .least_microbatches = 4,
+       .least_microbatches_per_rank = 1,
+       .microbatch_rule = kAsManyAsStages,
+       .says_recompute = true},
+      {.name = "pre-recompute-1f1b",
+       .short_name = "pre-recompute",
+       .description = "1f1b that recomputes early in the cool-down",
+       .least_ranks = 2,
+       .on_one_rank = "1f1b",
+       .least_microbatches = 4,
+       .least_microbatches_per_rank = 1,
+       .microbatch_rule = kAsManyAsStages,
+       .says_recompute = true},
+      {.name = "last-no-recompute-1f1b",
+       .short_name = "last-no-recompute",
+       .description = "the same, and the last stage keeps its activations",
+       .least_ranks = 2,
+       .on_one_rank = "1f1b",
+       .least_microbatches = 4,
+       .least_microbatches_per_rank = 1,
+       .microbatch_rule = kAsManyAsStages,
+       .says_recompute = true}};
   return kNames;
+}
+
+int ScheduleName::least_microbatches_of(int ranks) const {
+  return std::max(least_microbatches, least_microbatches_per_rank * ranks);
+}
+
+const ScheduleName* find_schedule(std::string_view name) {
+  for (const ScheduleName& entry : schedule_names()) {
+    for (const std::string_view one : {entry.name, entry.short_name, entry.other_name})
+      if (!one.empty() && same_name(one, name)) return &entry;
+  }
+  return nullptr;
+}
+
+bool is_searched_schedule(std::string_view name) {
+  const ScheduleName* entry = find_schedule(name);
+  return entry != nullptr && entry->searched;
 }
 
 std::variant<PipelineSchedule, Infeasible> schedule_by_name(const std::string& given, int num_ranks,
                                                             int stages_per_rank,
                                                             int num_microbatches, bool recompute,
                                                             const ScheduleSettings& settings) {
-  std::string name = given;
-  if (same_name(name, "pre-recompute") || same_name(name, "last-no-recompute")) name += "-1f1b";
-  const auto known = std::find_if(
-      schedule_names().begin(), schedule_names().end(), [&](const ScheduleName& entry) {
-        return same_name(entry.name, name) || (same_name(entry.other_name, name) && !name.empty());
-      });
-  if (known == schedule_names().end()) {
+  const ScheduleName* const entry = find_schedule(given);
+  if (entry == nullptr) {
     std::string list;
     std::vector<std::string> names;
-    for (const ScheduleName& entry : schedule_names()) {
-      names.emplace_back(entry.name);
+    for (const ScheduleName& known : schedule_names()) {
+      names.emplace_back(known.name);
       list += (list.empty() ? "" : ", ") + names.back();
     }
     return Infeasible{"no schedule is called '" + given + "'" + did_you_mean(given, names) +
                       "; there are " + list};
   }
-  name = known->name;
-  if (const auto problem = idle_setting(name, settings)) return Infeasible{*problem};
+  const std::string name(entry->name);
+  if (const auto problem = idle_setting(*entry, settings)) return Infeasible{*problem};
   if (name == "gpipe" || name == "1f1b" || name == "interleaved") {
     auto made = make_schedule(name, num_ranks, stages_per_rank, num_microbatches,
                               settings.microbatch_group);
@@ -141,11 +215,10 @@ std::variant<PipelineSchedule, Infeasible> schedule_by_name(const std::string& g
       return with_recompute(std::get<PipelineSchedule>(made));
     return made;
   }
-  if (const auto problem = obstacle(name, num_ranks, stages_per_rank, num_microbatches))
+  if (const auto problem = obstacle(*entry, num_ranks, stages_per_rank, num_microbatches))
     return Infeasible{*problem};
-  return made_for_durations(name)
-             ? timed_schedule(name, num_ranks, num_microbatches, settings)
-             : fixed_schedule(name, num_ranks, stages_per_rank, num_microbatches);
+  return entry->searched ? timed_schedule(name, num_ranks, num_microbatches, settings)
+                         : fixed_schedule(name, num_ranks, stages_per_rank, num_microbatches);
 }
 
 }  // namespace trainyard

@@ -1,7 +1,8 @@
-// Every schedule by its name: those that a Program runs (make_schedule()) and those that so far are
-// values only.
+// The table of schedules: one row says what a schedule is called, needs and takes. Studies, solve,
+// lists and checks read it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -13,12 +14,34 @@
 
 namespace trainyard {
 
+enum class StagesPerRank : std::uint8_t { kOne, kTwo, kSeveral };
+
 struct ScheduleName {
   std::string_view name;
-  std::string_view other_name;  // what peers call it; "": nothing else
+  std::string_view short_name = {};  // what a study may write for it, too; "": nothing else
+  std::string_view other_name = {};  // what peers call it; "": nothing else
   std::string_view description;
+  StagesPerRank stages = StagesPerRank::kOne;
+  int least_ranks = 1;
+  std::string_view on_one_rank = {};  // what is the same there, where least_ranks is 2
+  int least_microbatches = 1;         // and
+  int least_microbatches_per_rank = 0;
+  std::string_view microbatch_rule = {};  // both, in words
+  bool searched = false;                  // its order depends on durations
+  bool says_recompute = false;            // it says when a stage recomputes
+  bool takes_microbatch_group = false;
+  bool takes_memory_limit = false;
+  bool takes_active_microbatches = false;
+
+  int least_microbatches_of(int ranks) const;
 };
 const std::vector<ScheduleName>& schedule_names();
+
+/// The row of a schedule, by any of its names (near_names.h); nullptr: there is none.
+const ScheduleName* find_schedule(std::string_view name);
+
+/// Whether `name` is a schedule whose order is searched for durations.
+bool is_searched_schedule(std::string_view name);
 
 /// What a schedule may depend on beside its size; 0 and empty: its own default.
 struct ScheduleSettings {

@@ -9,6 +9,7 @@
 
 #include "app/search_schedule.h"
 #include "engine/base/error.h"
+#include "engine/schedule/schedule_names.h"
 #include "study/study_words.h"
 
 namespace trainyard {
