@@ -96,7 +96,9 @@ TEST_CASE(
   CHECK(reason("scp", 4, 1, 4) == "none");
   CHECK_THAT(reason("scp", 6, 1, 5), Catch::Contains("as many microbatches as stages"));
   CHECK_THAT(reason("scp", 2, 1, 3), Catch::Contains("4 of them, not 3"));
-  CHECK_THAT(reason("scp", 1, 1, 8), Catch::Contains("at least 2 stages"));
+  CHECK_THAT(reason("scp", 1, 1, 8), Catch::Contains("at least 2 pipeline ranks"));
+  // As a study says of all that recompute early.
+  CHECK_THAT(reason("pre-recompute-1f1b", 4, 1, 2), Catch::Contains("4 of them, not 2"));
   CHECK_THAT(reason("zb-v", 4, 1, 8), Catch::Contains("exactly 2 stages per rank, not 1"));
   CHECK_THAT(reason("dualpipe-v", 4, 2, 7), Catch::Contains("8 of them, not 7"));
   CHECK_THAT(reason("interleaved-zb1p", 4, 2, 13),
