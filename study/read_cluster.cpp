@@ -154,7 +154,7 @@ void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resol
   const YamlNode preset = section.required("preset");
   cluster = load_cluster(section.study(), preset, resolvers);
   record_preset(section, preset);
-  const bool local = preset.as_text() == kLocalCluster;
+  const bool local = same_name(preset.as_text(), kLocalCluster);
   if (local) {
     read_local_counts(section, cluster, resolvers);
   } else if (const auto device = section.given("device")) {
@@ -353,7 +353,7 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
     cluster = load_cluster(study, node, resolvers);
     Section preset(study, "cluster", std::nullopt);
     record_preset(preset, node);
-    if (node.as_text() == kLocalCluster) read_local_counts(preset, cluster, resolvers);
+    if (same_name(node.as_text(), kLocalCluster)) read_local_counts(preset, cluster, resolvers);
     require_profile(study, "cluster.device", resolvers);
     read_collectives(preset, cluster);
     warn_of_fast_links(study);

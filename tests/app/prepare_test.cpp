@@ -7,6 +7,7 @@
 #include "study/study_writer.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/source_root.h"
+#include "tests/support/studies.h"
 
 namespace trainyard {
 
@@ -68,6 +69,14 @@ TEST_CASE("how GPT-2's config.json scales its scores stays in the resolved study
   CHECK(study.model.layer_scaled_attention);
   write_text(folder / "resolved.yaml", resolved_study_text(study));
   CHECK(prepare(folder / "resolved.yaml", {}).study.model == study.model);
+}
+
+TEST_CASE("this machine is found however it is spelt, with the keys of its own") {
+  const Prepared here = prepare_text(
+      "model: {family: gpt, layers: 2, hidden: 64, heads: 2, vocab: 100, seq_len: 32}\n"
+      "cluster: {preset: LOCAL, ranks: 2}\nparallel: {data: 2}\ntraining: {global_batch: 8}\n");
+  CHECK(here.study.cluster.name == "local");
+  CHECK(here.study.cluster.num_devices == 2);
 }
 
 }  // namespace trainyard
