@@ -212,8 +212,9 @@ void fail_unknown_name(const YamlNode& node, const std::string& noun, const std:
 void resolve_defaults(Study& study, const StudyResolvers& resolvers) {
   const std::optional<HardwareProfile> hardware = resolvers.hardware(study.cluster.device);
   check(hardware.has_value(), "read_cluster() found the profile of the cluster's device");
-  study.framework.name =
-      known_name(study.framework.name, resolvers, StudyResolvers::Names::kSoftware);
+  FrameworkConfig& framework = study.framework;
+  if (!resolvers.software(framework.name, framework.version))
+    framework.name = known_name(framework.name, resolvers, StudyResolvers::Names::kSoftware);
   choose_framework_version(study, *hardware);
   const SoftwareProfile software = find_software(study, resolvers);
   resolve_training(study, *hardware, software);

@@ -16,6 +16,8 @@ std::size_t read_word(const YamlNode& node, std::string_view noun,
                       std::span<const std::string_view> words,
                       std::span<const std::string_view> planned) {
   const std::string text = node.as_string();
+  const auto exact = std::find(words.begin(), words.end(), text);
+  if (exact != words.end()) return static_cast<std::size_t>(exact - words.begin());
   const std::vector<std::string> known(words.begin(), words.end());
   const auto found = std::find(known.begin(), known.end(), known_name(text, known));
   if (found != known.end()) return static_cast<std::size_t>(found - known.begin());
