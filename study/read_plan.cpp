@@ -69,12 +69,27 @@ void read_found_rows(Section& section, ScheduleConfig& schedule) {
   const auto node = section.given("rows");
   if (!node) return;
   if (!is_searched_schedule(schedule.method)) {
-    node->fail(
-        "is what a search has found, of zb-1p, zb-2p and opportunistic; an order of your own goes "
-        "into a "
-        "file: {file: rows.csv}");
+    node->fail("is what a search has found, of " +
+               join_words(schedules_that(&ScheduleName::searched)) +
+               "; an order of your own goes into a file: {file: rows.csv}");
   }
   schedule.rows = read_schedule_rows(*node);
+}
+
+/// "schedule interleaved", "schedules zb-1p and zb-2p".
+std::string schedules_text(bool ScheduleName::*does) {
+  const std::vector<std::string> names = schedules_that(does);
+  return (names.size() == 1 ? "schedule " : "schedules ") + join_words(names);
+}
+
+/// A number that only some schedules take; 0: not given.
+void read_setting(Section& section, const ScheduleName& schedule, const std::string& key,
+                  int& value, bool ScheduleName::*takes) {
+  section.integer(key, value, 1, static_cast<int>(kMaxMicrobatches));
+  if (value == 0 || schedule.*takes) return;
+  fail_at(section.study(), "schedule." + key,
+          "is for " + schedules_text(takes) + ", not for " + std::string(schedule.name) +
+              "; leave it out");
 }
 
 void read_schedule(Section& root) {
@@ -86,31 +101,19 @@ void read_schedule(Section& root) {
   if (section.contains("file")) return read_schedule_file(section);
   section.required("method");
   read_schedule_word(section, "method", schedule.method);
-  section.integer("microbatch_group", schedule.microbatch_group, 1,
-                  static_cast<int>(kMaxMicrobatches));
   const ScheduleName& entry = *find_schedule(schedule.method);
-  if (schedule.microbatch_group != 0 && !entry.takes_microbatch_group) {
-    fail_at(root.study(), "schedule.microbatch_group",
-            "is for schedule interleaved, not for " + schedule.method + "; leave it out");
-  }
-  section.integer("memory_limit", schedule.memory_limit, 1, static_cast<int>(kMaxMicrobatches));
-  if (schedule.memory_limit != 0 && !entry.takes_memory_limit) {
-    fail_at(root.study(), "schedule.memory_limit",
-            "is for schedules zb-1p and zb-2p, not for " + schedule.method + "; leave it out");
-  }
-  section.integer("active_microbatches", schedule.active_microbatches, 1,
-                  static_cast<int>(kMaxMicrobatches));
-  if (schedule.active_microbatches != 0 && !entry.takes_active_microbatches) {
-    fail_at(root.study(), "schedule.active_microbatches",
-            "is for schedule opportunistic, not for " + schedule.method + "; leave it out");
-  }
+  read_setting(section, entry, "microbatch_group", schedule.microbatch_group,
+               &ScheduleName::takes_microbatch_group);
+  read_setting(section, entry, "memory_limit", schedule.memory_limit,
+               &ScheduleName::takes_memory_limit);
+  read_setting(section, entry, "active_microbatches", schedule.active_microbatches,
+               &ScheduleName::takes_active_microbatches);
   section.word("mode", schedule.mode, kScheduleModeWords);
   if (schedule.mode != "dynamic" && !entry.searched) {
     fail_at(root.study(), "schedule.mode",
-            schedule.mode +
-                " is for schedules zb-1p, zb-2p and opportunistic, whose order depends on "
-                "durations, not for " +
-                schedule.method + "; leave it out");
+            schedule.mode + " is for " + schedules_text(&ScheduleName::searched) +
+                ", whose order depends on durations, not for " + schedule.method +
+                "; leave it out");
   }
   read_found_rows(section, schedule);
   if (asks_for_other_rows(root.study())) {

@@ -42,20 +42,13 @@ std::optional<std::string> obstacle(const ScheduleName& entry, int ranks, int st
   return std::nullopt;
 }
 
-/// "zb-1p and zb-2p": the schedules that take a setting.
-std::string takers(bool ScheduleName::*takes) {
-  std::vector<std::string> names;
-  for (const ScheduleName& entry : schedule_names())
-    if (entry.*takes) names.emplace_back(entry.name);
-  return join_words(names);
-}
-
 /// What is wrong where a setting is given that the schedule does not take.
 std::optional<std::string> idle_setting(const ScheduleName& entry,
                                         const ScheduleSettings& settings) {
   const auto idle = [&](const char* setting, int value, bool ScheduleName::*takes) -> std::string {
     if (value == 0 || entry.*takes) return "";
-    return setting + (" is for " + takers(takes)) + ", not for " + std::string(entry.name);
+    return setting + (" is for " + join_words(schedules_that(takes))) + ", not for " +
+           std::string(entry.name);
   };
   for (const std::string& problem :
        {idle("microbatch_group", settings.microbatch_group, &ScheduleName::takes_microbatch_group),
@@ -100,7 +93,19 @@ PipelineSchedule fixed_schedule(const std::string& name, int ranks, int stages_p
 
 const std::vector<ScheduleName>& schedule_names() {
   using enum StagesPerRank;
-  constexpr std::string_view kAsManyAsStages = "at least as many microbatches as stages, and 4";
+  const auto recomputing = [](std::string_view name, std::string_view short_name,
+                              std::string_view other_name, std::string_view description) {
+    return ScheduleName{.name = name,
+                        .short_name = short_name,
+                        .other_name = other_name,
+                        .description = description,
+                        .least_ranks = 2,
+                        .on_one_rank = "1f1b",
+                        .least_microbatches = 4,
+                        .least_microbatches_per_rank = 1,
+                        .microbatch_rule = "at least as many microbatches as stages, and 4",
+                        .says_recompute = true};
+  };
   static const std::vector<ScheduleName> kNames = {
       {.name = "gpipe", .other_name = "simple", .description = "all forwards, then all backwards"},
       {.name = "1f1b",
@@ -144,33 +149,11 @@ const std::vector<ScheduleName>& schedule_names() {
        .stages = kTwo,
        .least_microbatches_per_rank = 2,
        .microbatch_rule = "at least 2 microbatches per pipeline rank"},
-      {.name = "scp",
-       .other_name = "full_critical_path_1f1b",
-       .description = "Merak's shifted critical path",
-       .least_ranks = 2,
-       .on_one_rank = "1f1b",
-       .least_microbatches = 4,
-       .least_microbatches_per_rank = 1,
-       .microbatch_rule = kAsManyAsStages,
-       .says_recompute = true},
-      {.name = "pre-recompute-1f1b",
-       .short_name = "pre-recompute",
-       .description = "1f1b that recomputes early in the cool-down",
-       .least_ranks = 2,
-       .on_one_rank = "1f1b",
-       .least_microbatches = 4,
-       .least_microbatches_per_rank = 1,
-       .microbatch_rule = kAsManyAsStages,
-       .says_recompute = true},
-      {.name = "last-no-recompute-1f1b",
-       .short_name = "last-no-recompute",
-       .description = "the same, and the last stage keeps its activations",
-       .least_ranks = 2,
-       .on_one_rank = "1f1b",
-       .least_microbatches = 4,
-       .least_microbatches_per_rank = 1,
-       .microbatch_rule = kAsManyAsStages,
-       .says_recompute = true}};
+      recomputing("scp", "", "full_critical_path_1f1b", "Merak's shifted critical path"),
+      recomputing("pre-recompute-1f1b", "pre-recompute", "",
+                  "1f1b that recomputes early in the cool-down"),
+      recomputing("last-no-recompute-1f1b", "last-no-recompute", "",
+                  "the same, and the last stage keeps its activations")};
   return kNames;
 }
 
@@ -184,6 +167,13 @@ const ScheduleName* find_schedule(std::string_view name) {
       if (!one.empty() && same_name(one, name)) return &entry;
   }
   return nullptr;
+}
+
+std::vector<std::string> schedules_that(bool ScheduleName::*does) {
+  std::vector<std::string> names;
+  for (const ScheduleName& entry : schedule_names())
+    if (entry.*does) names.emplace_back(entry.name);
+  return names;
 }
 
 bool is_searched_schedule(std::string_view name) {

@@ -40,6 +40,9 @@ const std::vector<ScheduleName>& schedule_names();
 /// The row of a schedule, by any of its names (near_names.h); nullptr: there is none.
 const ScheduleName* find_schedule(std::string_view name);
 
+/// Names of the rows for which a column holds: zb-1p and zb-2p take a memory limit.
+std::vector<std::string> schedules_that(bool ScheduleName::*does);
+
 /// Whether `name` is a schedule whose order is searched for durations.
 bool is_searched_schedule(std::string_view name);
 
