@@ -21,6 +21,7 @@ namespace trainyard {
 namespace {
 
 namespace sg = simgrid::s4u;
+namespace xbt = simgrid::xbt;
 namespace routing = simgrid::kernel::routing;
 
 /// SimGrid counts bytes in whole numbers: 2^16 to a unit of work, so that rounding costs less than
@@ -119,6 +120,15 @@ void restart_clock() {
   *static_cast<double*>(now) = 0;
 }
 
+/// Who hears when an activity ends. SimGrid lets one listen, but not stop listening; an explicit
+/// instantiation may name what is private.
+xbt::signal<void(const sg::Activity&)>& ended_activities();
+template <auto* signal>
+struct Listeners {
+  friend xbt::signal<void(const sg::Activity&)>& ended_activities() { return *signal; }
+};
+template struct Listeners<&sg::Activity::on_completion>;
+
 /// Every Engine takes SIGINT for itself, to print what actors do and exit with 1. While this lives
 /// the signal waits; then it is again what it was to the program.
 class KeptInterrupt {
@@ -151,16 +161,15 @@ SimGridLinks::SimGridLinks(const std::vector<double>& capacities,
   int argc = 2;
   engine_ = std::make_unique<sg::Engine>(&argc, argv.data());
   configure_once();
-  static bool connected = false;
-  if (!connected) {
-    connected = true;
-    sg::Activity::on_completion_cb([](const sg::Activity& activity) {
-      auto* comm = dynamic_cast<const sg::Comm*>(&activity);
-      if (comm == nullptr) return;
-      auto* flow = const_cast<sg::Comm*>(comm)->get_data<Flow>();
-      if (flow != nullptr) flow->owner->on_end(*flow);
-    });
-  }
+  // Each Engine's model of virtual machines adds a listener of its own, and none is ever taken off:
+  // without this every end of a flow would call as many as there were simulations before.
+  ended_activities().disconnect_slots();
+  ended_activities().connect([](const sg::Activity& activity) {
+    auto* comm = dynamic_cast<const sg::Comm*>(&activity);
+    if (comm == nullptr) return;
+    auto* flow = const_cast<sg::Comm*>(comm)->get_data<Flow>();
+    if (flow != nullptr) flow->owner->on_end(*flow);
+  });
   zone_ = new OneRouteZone("network");  // owned by the engine
   sg::NetZone* zone = zone_->get_iface();
   host_ = zone->create_host("from", 1e12)->seal();
