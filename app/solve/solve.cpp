@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/user_text.h"
+#include "engine/schedule/schedule_names.h"
 
 namespace trainyard {
 
@@ -17,14 +18,39 @@ std::string names_of_problems() {
   return join_words(names);
 }
 
+/// The names of schedules, in lines of a key's text.
+std::string names_of_schedules() {
+  constexpr std::size_t kWidth = 80;
+  std::string text, line;
+  for (const ScheduleName& schedule : schedule_names()) {
+    const std::string name(schedule.name);
+    const bool first = text.empty() && line.empty();
+    if (!first) line += ",";
+    if (line.size() + name.size() > kWidth) {
+      text += line + "\n                 ";
+      line.clear();
+    } else if (!first) {
+      line += " ";
+    }
+    line += name;
+  }
+  return text + line;
+}
+
+/// A problem's keys as `solve --help` prints them.
+std::string keys_text(const SolveProblem& problem) {
+  constexpr std::string_view kSchedules = "{schedules}";
+  std::string text(problem.keys);
+  const std::size_t at = text.find(kSchedules);
+  return at == std::string::npos ? text : text.replace(at, kSchedules.size(), names_of_schedules());
+}
+
 }  // namespace
 
 const std::vector<SolveProblem>& solve_problems() {
   static const std::vector<SolveProblem> kProblems = {
       {"schedule", "", "a pipeline schedule: order, times, idle time, activations",
-       "schedule         gpipe, 1f1b, interleaved, zb-h1, zb-1p, zb-2p, interleaved-zb1p, zb-v, "
-       "dualpipe-v,\n"
-       "                 pre-recompute-1f1b, last-no-recompute-1f1b, scp, opportunistic\n"
+       "schedule         {schedules}\n"
        "ranks            pipeline ranks\n"
        "stages_per_rank  default 1; or stages, of the whole pipeline\n"
        "microbatches     of a step\n"
@@ -127,7 +153,7 @@ std::string solve_help(const std::string& name) {
     throw ConfigError("no problem is called " + trainyard::quoted(name) + "; this version has " +
                       names_of_problems());
   return std::string(problem->name) + ": " + std::string(problem->description) + "\n\n" +
-         std::string(problem->keys) + "\nExample:\n" + std::string(problem->example);
+         keys_text(*problem) + "\nExample:\n" + std::string(problem->example);
 }
 
 std::string solve_text(const Json& answer) {

@@ -15,8 +15,8 @@ namespace trainyard {
 namespace {
 
 /// Why a schedule cannot serve these numbers, beyond what make_schedule() says of its own.
-std::optional<std::string> obstacle(const ScheduleName& entry, int ranks, int stages_per_rank,
-                                    int microbatches) {
+std::optional<std::string> obstacle(const ScheduleName& entry, const ScheduleSize& size) {
+  const auto [ranks, stages_per_rank, microbatches] = size;
   if (microbatches < 1) return "the step has no microbatch";
   const std::string name(entry.name);
   const auto numbers = [](int count, const char* noun) {
@@ -28,12 +28,8 @@ std::optional<std::string> obstacle(const ScheduleName& entry, int ranks, int st
     return name + " has exactly 2 stages per rank, not " + std::to_string(stages_per_rank);
   if (entry.stages == StagesPerRank::kOne && stages_per_rank != 1)
     return "schedule " + name + " runs one stage per rank, not " + std::to_string(stages_per_rank);
-  if (name == "interleaved-zb1p") {
-    const int groups = std::max(1, microbatches / ranks);
-    if (microbatches % groups != 0) {
-      return name + " cannot divide " + numbers(microbatches, "microbatches") + " into " +
-             numbers(groups, "equal groups") + " for " + numbers(ranks, "ranks");
-    }
+  if (entry.obstacle != nullptr) {
+    if (std::string own = entry.obstacle(size); !own.empty()) return own;
   }
   if (const int least = entry.least_microbatches_of(ranks); microbatches < least) {
     return name + " needs " + std::string(entry.microbatch_rule) + ": " +
@@ -60,33 +56,47 @@ std::optional<std::string> idle_setting(const ScheduleName& entry,
   return std::nullopt;
 }
 
-PipelineSchedule timed_schedule(const std::string& name, int ranks, int microbatches,
-                                const ScheduleSettings& settings) {
+std::string groups_obstacle(const ScheduleSize& size) {
+  const int groups = std::max(1, size.microbatches / size.ranks);
+  if (size.microbatches % groups == 0) return "";
+  return "interleaved-zb1p cannot divide " + std::to_string(size.microbatches) +
+         " microbatches into " + std::to_string(groups) + " equal groups for " +
+         std::to_string(size.ranks) + " ranks";
+}
+
+std::vector<ActionDurations> durations_of_stages(const ScheduleSize& size,
+                                                 const ScheduleSettings& settings) {
   std::vector<ActionDurations> of_stage = settings.of_stage;
-  if (of_stage.empty()) of_stage.resize(static_cast<std::size_t>(ranks));
-  check(of_stage.size() == static_cast<std::size_t>(ranks), "durations of every stage");
-  const auto given_or = [](int setting, int otherwise) {
-    return setting == 0 ? otherwise : setting;
-  };
-  if (name == "opportunistic") {
-    return opportunistic(of_stage, settings.transfer, microbatches,
-                         given_or(settings.active_microbatches, ranks + 2));
-  }
-  return automatic_zero_bubble(of_stage, settings.transfer, microbatches,
-                               given_or(settings.memory_limit, name == "zb-1p" ? ranks : 2 * ranks),
+  if (of_stage.empty()) of_stage.resize(static_cast<std::size_t>(size.ranks));
+  check(of_stage.size() == static_cast<std::size_t>(size.ranks), "durations of every stage");
+  return of_stage;
+}
+
+int given_or(int setting, int otherwise) { return setting == 0 ? otherwise : setting; }
+
+using Size = ScheduleSize;
+using Settings = ScheduleSettings;
+
+MadeSchedule make_plain(const char* name, const Size& size, const Settings& settings) {
+  return make_schedule(name, size.ranks, size.stages_per_rank, size.microbatches,
+                       settings.microbatch_group);
+}
+
+MadeSchedule make_zero_bubble(const Size& size, const Settings& settings, int memory_limit) {
+  return automatic_zero_bubble(durations_of_stages(size, settings), settings.transfer,
+                               size.microbatches, given_or(settings.memory_limit, memory_limit),
                                settings.steps_overlap);
 }
 
-PipelineSchedule fixed_schedule(const std::string& name, int ranks, int stages_per_rank,
-                                int microbatches) {
-  if (name == "zb-h1") return zb_h1(ranks, microbatches);
-  if (name == "interleaved-zb1p") return interleaved_zb1p(ranks, stages_per_rank, microbatches);
-  if (name == "zb-v") return zb_v(ranks, microbatches);
-  if (name == "dualpipe-v") return dualpipe_v(ranks, microbatches);
-  if (name == "pre-recompute-1f1b") return pre_recompute_one_f_one_b(ranks, microbatches);
-  if (name == "last-no-recompute-1f1b") return last_no_recompute_one_f_one_b(ranks, microbatches);
-  check(name == "scp", "a schedule that schedule_names() has");
-  return shifted_critical_path(ranks, microbatches);
+MadeSchedule make_opportunistic(const Size& size, const Settings& settings) {
+  return opportunistic(durations_of_stages(size, settings), settings.transfer, size.microbatches,
+                       given_or(settings.active_microbatches, size.ranks + 2));
+}
+
+/// A maker that asks for ranks and microbatches alone.
+template <PipelineSchedule (*maker)(int ranks, int microbatches)>
+MadeSchedule make_fixed(const Size& size, const Settings&) {
+  return maker(size.ranks, size.microbatches);
 }
 
 }  // namespace
@@ -94,7 +104,8 @@ PipelineSchedule fixed_schedule(const std::string& name, int ranks, int stages_p
 const std::vector<ScheduleName>& schedule_names() {
   using enum StagesPerRank;
   const auto recomputing = [](std::string_view name, std::string_view short_name,
-                              std::string_view other_name, std::string_view description) {
+                              std::string_view other_name, std::string_view description,
+                              MadeSchedule (*make)(const Size&, const Settings&)) {
     return ScheduleName{.name = name,
                         .short_name = short_name,
                         .other_name = other_name,
@@ -104,56 +115,83 @@ const std::vector<ScheduleName>& schedule_names() {
                         .least_microbatches = 4,
                         .least_microbatches_per_rank = 1,
                         .microbatch_rule = "at least as many microbatches as stages, and 4",
-                        .says_recompute = true};
+                        .says_recompute = true,
+                        .make = make};
   };
   static const std::vector<ScheduleName> kNames = {
-      {.name = "gpipe", .other_name = "simple", .description = "all forwards, then all backwards"},
+      {.name = "gpipe",
+       .other_name = "simple",
+       .description = "all forwards, then all backwards",
+       .plain = true,
+       .make = [](const Size& size,
+                  const Settings& set) { return make_plain("gpipe", size, set); }},
       {.name = "1f1b",
-       .description = "one forward, one backward: activations of at most p microbatches"},
+       .description = "one forward, one backward: activations of at most p microbatches",
+       .plain = true,
+       .make = [](const Size& size, const Settings& set) { return make_plain("1f1b", size, set); }},
       {.name = "interleaved",
        .other_name = "interleaved_1f1b",
        .description = "1f1b over several stages per rank",
        .stages = kSeveral,
        .least_ranks = 2,
        .on_one_rank = "1f1b",
-       .takes_microbatch_group = true},
-      {.name = "zb-h1", .description = "1f1b with weight gradients put off into the bubble"},
+       .takes_microbatch_group = true,
+       .plain = true,
+       .make = [](const Size& size,
+                  const Settings& set) { return make_plain("interleaved", size, set); }},
+      {.name = "zb-h1",
+       .description = "1f1b with weight gradients put off into the bubble",
+       .make = make_fixed<zb_h1>},
       {.name = "zb-1p",
        .description = "split backwards in an order searched for, in the memory of p microbatches",
        .least_ranks = 2,
        .on_one_rank = "1f1b",
        .searched = true,
-       .takes_memory_limit = true},
+       .takes_memory_limit = true,
+       .make = [](const Size& size,
+                  const Settings& set) { return make_zero_bubble(size, set, size.ranks); }},
       {.name = "zb-2p",
        .description = "the same in that of 2 p: no bubble but at the ends",
        .least_ranks = 2,
        .on_one_rank = "1f1b",
        .searched = true,
-       .takes_memory_limit = true},
+       .takes_memory_limit = true,
+       .make = [](const Size& size,
+                  const Settings& set) { return make_zero_bubble(size, set, 2 * size.ranks); }},
       {.name = "opportunistic",
        .description = "SageMaker's: a backward that is ready, else a forward that is",
        .least_ranks = 2,
        .on_one_rank = "1f1b",
        .searched = true,
-       .takes_active_microbatches = true},
+       .takes_active_microbatches = true,
+       .make = make_opportunistic},
       {.name = "interleaved-zb1p",
        .description = "zb-h1 over several stages per rank",
        .stages = kSeveral,
        .least_ranks = 2,
-       .on_one_rank = "zb-h1"},
+       .on_one_rank = "zb-h1",
+       .obstacle = groups_obstacle,
+       .make = [](const Size& size, const Settings&) -> MadeSchedule {
+         return interleaved_zb1p(size.ranks, size.stages_per_rank, size.microbatches);
+       }},
       {.name = "zb-v",
        .description = "two stages per rank in a V, weight gradients put off",
-       .stages = kTwo},
+       .stages = kTwo,
+       .make = make_fixed<zb_v>},
       {.name = "dualpipe-v",
        .description = "two stages per rank in a V, a forward and a backward together",
        .stages = kTwo,
        .least_microbatches_per_rank = 2,
-       .microbatch_rule = "at least 2 microbatches per pipeline rank"},
-      recomputing("scp", "", "full_critical_path_1f1b", "Merak's shifted critical path"),
+       .microbatch_rule = "at least 2 microbatches per pipeline rank",
+       .make = make_fixed<dualpipe_v>},
+      recomputing("scp", "", "full_critical_path_1f1b", "Merak's shifted critical path",
+                  make_fixed<shifted_critical_path>),
       recomputing("pre-recompute-1f1b", "pre-recompute", "",
-                  "1f1b that recomputes early in the cool-down"),
+                  "1f1b that recomputes early in the cool-down",
+                  make_fixed<pre_recompute_one_f_one_b>),
       recomputing("last-no-recompute-1f1b", "last-no-recompute", "",
-                  "the same, and the last stage keeps its activations")};
+                  "the same, and the last stage keeps its activations",
+                  make_fixed<last_no_recompute_one_f_one_b>)};
   return kNames;
 }
 
@@ -196,19 +234,16 @@ std::variant<PipelineSchedule, Infeasible> schedule_by_name(const std::string& g
     return Infeasible{"no schedule is called '" + given + "'" + did_you_mean(given, names) +
                       "; there are " + list};
   }
-  const std::string name(entry->name);
   if (const auto problem = idle_setting(*entry, settings)) return Infeasible{*problem};
-  if (name == "gpipe" || name == "1f1b" || name == "interleaved") {
-    auto made = make_schedule(name, num_ranks, stages_per_rank, num_microbatches,
-                              settings.microbatch_group);
-    if (recompute && std::holds_alternative<PipelineSchedule>(made))
-      return with_recompute(std::get<PipelineSchedule>(made));
-    return made;
+  const ScheduleSize size{num_ranks, stages_per_rank, num_microbatches};
+  if (!entry->plain) {
+    if (const auto problem = obstacle(*entry, size)) return Infeasible{*problem};
+    return entry->make(size, settings);
   }
-  if (const auto problem = obstacle(*entry, num_ranks, stages_per_rank, num_microbatches))
-    return Infeasible{*problem};
-  return entry->searched ? timed_schedule(name, num_ranks, num_microbatches, settings)
-                         : fixed_schedule(name, num_ranks, stages_per_rank, num_microbatches);
+  MadeSchedule made = entry->make(size, settings);
+  if (recompute && std::holds_alternative<PipelineSchedule>(made))
+    return with_recompute(std::get<PipelineSchedule>(made));
+  return made;
 }
 
 }  // namespace trainyard

@@ -16,6 +16,15 @@ namespace trainyard {
 
 enum class StagesPerRank : std::uint8_t { kOne, kTwo, kSeveral };
 
+struct ScheduleSize {
+  int ranks = 1;
+  int stages_per_rank = 1;
+  int microbatches = 1;
+};
+
+struct ScheduleSettings;
+using MadeSchedule = std::variant<PipelineSchedule, Infeasible>;
+
 struct ScheduleName {
   std::string_view name;
   std::string_view short_name = {};  // what a study may write for it, too; "": nothing else
@@ -32,6 +41,11 @@ struct ScheduleName {
   bool takes_microbatch_group = false;
   bool takes_memory_limit = false;
   bool takes_active_microbatches = false;
+  /// Its own rules are make_schedule()'s, and every stage may recompute inside its backward.
+  bool plain = false;
+  /// What else keeps it from serving these numbers; "": nothing.
+  std::string (*obstacle)(const ScheduleSize& size) = nullptr;
+  MadeSchedule (*make)(const ScheduleSize& size, const ScheduleSettings& settings) = nullptr;
 
   int least_microbatches_of(int ranks) const;
 };
