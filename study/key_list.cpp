@@ -117,7 +117,8 @@ class KeyLister {
   }
 
   KeyLine line(const StudyKey& key, const std::string& path) const {
-    KeyLine made{path, "", std::string(key.help), default_text(key), std::string(key.matters), {}};
+    KeyLine made{path, "", std::string(key.help), default_text(key), std::string(key.matters),
+                 {},   {}};
     for (const KeyForm& form : key.forms) {
       const auto* map = std::get_if<MapForm>(&form);
       const std::string text = map != nullptr && !stands_once(*map)
@@ -125,6 +126,9 @@ class KeyLister {
                                    : std::visit(FormText{}, form);
       made.takes += (made.takes.empty() ? "" : "; or ") + text;
     }
+    if (const auto* words = form_of<WordForm>(key))
+      made.words.assign(words->words.begin(), words->words.end());
+    if (form_of<FlagForm>(key) != nullptr) made.words = {"true", "false"};
     made.aliases.assign(key.aliases.begin(), key.aliases.end());
     return made;
   }

@@ -15,6 +15,7 @@ struct KeyLine {
   std::string fallback;  // empty: none to say
   std::string matters;   // for which families, schedules, ...; empty: for all
   std::vector<std::string> aliases;
+  std::vector<std::string> words;  // of which it takes one
 };
 
 std::vector<KeyLine> list_keys();

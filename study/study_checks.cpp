@@ -74,59 +74,6 @@ void check_tensor(const Study& study) {
   }
 }
 
-/// Half of a microbatch's sequences compute while what the others have computed is reduced.
-void check_tensor_overlap(const Study& study) {
-  const std::string& overlap = study.parallel.tensor_overlap;
-  if (overlap == "none") return;
-  const std::string key = "parallel.tensor_overlap";
-  if (study.parallel.tensor < 2) {
-    fail_at(study, key,
-            overlap + " hides the all-reduces of tensor parallelism, and tensor is 1; write none");
-  }
-  for (const std::int64_t batch : microbatch_sizes(study.training)) {
-    if (batch % 2 == 0) continue;
-    fail_at(study, key,
-            overlap + " halves every microbatch, and microbatch(" + text(batch) + ") is odd; " +
-                nearest_that_do(batch, batch + 1, [](std::int64_t b) { return b % 2 == 0; }));
-  }
-}
-
-/// Microbatches that are listed one by one.
-void check_listed_batch(const Study& study) {
-  const std::vector<std::int64_t>& sizes = study.training.microbatches;
-  const std::int64_t each = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
-  const std::int64_t batch = study.training.global_batch, data = study.parallel.data;
-  if (each * data == batch) return;
-  fail_at(study, "training.microbatch",
-          "lists " + text(each) + " sequences, and data(" + text(data) + ") replicas of them are " +
-              text(each * data) + ", not training.global_batch " + text(batch) +
-              (batch % data == 0 ? "; " + text(batch / data) + " sequences are"
-                                 : "; global_batch " + text(each * data) + " is"));
-}
-
-void check_batch(const Study& study) {
-  const TrainingConfig& training = study.training;
-  if (!training.microbatches.empty()) return check_listed_batch(study);
-  const std::string degrees =
-      "data(" + text(study.parallel.data) + ") * microbatch(" + text(training.microbatch) + ")";
-  const std::int64_t samples = training.microbatch * study.parallel.data;
-  const std::int64_t batch = training.global_batch;
-  if (batch % samples != 0) {
-    const std::int64_t above = (batch / samples + 1) * samples;
-    const std::string remedy = batch < samples
-                                   ? text(above) + " is"
-                                   : text(above - samples) + " and " + text(above) + " are";
-    fail_at(
-        study, "training.global_batch",
-        text(batch) + " is not a multiple of " + degrees + " = " + text(samples) + "; " + remedy);
-  }
-  if (study.num_microbatches() > kMaxMicrobatches) {
-    fail_at(study, "training.global_batch",
-            text(batch) + " sequences over " + degrees + " are " + text(study.num_microbatches()) +
-                " microbatches; at most " + text(kMaxMicrobatches) + " are allowed");
-  }
-}
-
 void check_cuts(const Study& study, std::int64_t layers, std::int64_t stages) {
   const std::vector<std::int64_t>& cuts = study.partition.cuts;
   const auto num_cuts = static_cast<std::int64_t>(cuts.size());
@@ -339,21 +286,6 @@ void check_model(const Study& study, const StudyResolvers& resolvers) {
   }
 }
 
-/// Ranks that have to talk need links: inside a node, and between nodes.
-void check_links(const Study& study) {
-  const Cluster& cluster = study.cluster;
-  const std::int64_t ranks = study.parallel.num_ranks();
-  const auto need = [&](const char* key, const LinkClass& link, const std::string& where) {
-    if (link.bandwidth > 0) return;
-    fail_at(study, is_said(study, key) ? key : "cluster",
-            "the plan's " + text(ranks) + " ranks talk " + where + ", but the links there are '" +
-                link.kind + "'; name links with a bandwidth");
-  };
-  if (std::min(ranks, cluster.devices_per_node) > 1)
-    need("cluster.intra", cluster.intra, "inside a node");
-  if (ranks > cluster.devices_per_node) need("cluster.inter", cluster.inter, "between nodes");
-}
-
 void check_precision(const Study& study, const StudyResolvers& resolvers) {
   const std::optional<HardwareProfile> hardware = resolvers.hardware(study.cluster.device);
   if (!hardware || hardware->peak.empty() || hardware->peak.contains(study.training.precision))
@@ -400,26 +332,6 @@ void check_model_fits(StudyDraft& draft, const StudyResolvers& resolvers) {
              [&] { check_offload(draft, resolvers); });
   draft.rule({"parallel.d2d_buffer", "parallel.pipeline", "cluster"},
              [&] { check_d2d_buffer(draft, resolvers); });
-}
-
-/// The devices divided by the degrees, and the global batch by data, microbatch and the rounds of
-/// the schedule. `resolved`: defaults are known.
-void check_batch_fits(StudyDraft& draft, bool resolved) {
-  const bool divided =
-      draft.rule({"cluster", "parallel.tensor", "parallel.pipeline", "parallel.data"},
-                 [&] { resolve_data_parallel(draft); });
-  if (!divided) return;
-  draft.rule({"cluster", "parallel.data"}, [&] { check_links(draft); });
-  draft.rule({"parallel.tensor_overlap", "parallel.tensor", "training.microbatch"},
-             [&] { check_tensor_overlap(draft); });
-  const bool whole = draft.rule({"training.global_batch", "training.microbatch", "parallel.data"},
-                                [&] { check_batch(draft); });
-  if (!whole || !resolved) return;
-  draft.rule({"schedule", "parallel.pipeline", "parallel.virtual_stages"}, [&] {
-    if (!draft.schedule.rows.empty()) return check_schedule_row_microbatches(draft);
-    draft.schedule.microbatch_group == 0 ? check_schedule_microbatches(draft)
-                                         : check_microbatch_group(draft);
-  });
 }
 
 }  // namespace

@@ -30,6 +30,10 @@ void resolve_defaults(Study& study, const StudyResolvers& resolvers);
 /// bounded before anything multiplies them.
 void check_rules(StudyDraft& draft, const StudyResolvers& resolvers);
 
+/// The devices divided by the degrees, and the global batch by data, microbatch and the rounds of
+/// the schedule. `resolved`: defaults are known.
+void check_batch_fits(StudyDraft& draft, bool resolved);
+
 /// parallel.virtual_stages of schedules that have a number of their own.
 void resolve_virtual_stages(Study& study);
 

@@ -253,6 +253,16 @@ class TreeBuilder : public YAML::EventHandler {
 
 }  // namespace
 
+std::string describe(const YamlNode::State& node) {
+  switch (node.kind) {
+    case YamlNode::State::Kind::kNull: return "nothing";
+    case YamlNode::State::Kind::kSequence: return "a list";
+    case YamlNode::State::Kind::kMap: return "a map";
+    case YamlNode::State::Kind::kScalar: break;
+  }
+  return quoted(node.text);
+}
+
 ConfigError State::error(const std::string& problem) const {
   const bool in_file = pos.line > 0;
   return {pos, printable(key_path),

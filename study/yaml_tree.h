@@ -41,6 +41,9 @@ struct YamlNode::State {
   [[noreturn]] void fail(const std::string& problem) const;
 };
 
+/// "nothing", "a list", "a map", "'text'": for messages.
+std::string describe(const YamlNode::State& node);
+
 /// Throws ConfigError whatever the bytes are. An empty document is a null node.
 std::shared_ptr<YamlNode::State> parse_yaml_tree(const std::string& text,
                                                  const std::string& file_name);
