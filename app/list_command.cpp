@@ -144,6 +144,12 @@ void print(const List& list) {
 
 }  // namespace
 
+std::vector<std::string> list_topics() {
+  std::vector<std::string> names;
+  for (const auto& [name, make] : topics()) names.push_back(name);
+  return names;
+}
+
 int run_list(const std::string& what) {
   if (what.empty()) {
     for (const auto& [name, make] : topics()) {

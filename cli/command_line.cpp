@@ -12,9 +12,11 @@
 #include <functional>
 #include <new>
 #include <string_view>
+#include <utility>
 
 #include "app/commands.h"
 #include "app/real_options.h"
+#include "cli/completion.h"
 #include "engine/base/beside_program.h"
 #include "engine/base/error.h"
 #include "engine/base/user_text.h"
@@ -161,149 +163,227 @@ int checked_validate(const ValidateOptions& options) {
   return run_validate(options);
 }
 
-int run_words(int argc, const char* const* argv) {
-  StudyOptions options;
-  options.begin = std::chrono::steady_clock::now();
-  std::string what;
-  int exit = kDone;
+/// The commands and what they are asked; each runs as soon as its words are read.
+class CommandLine {
+ public:
+  CommandLine(int argc, const char* const* argv) : argc_(argc), argv_(argv) {
+    options_.begin = std::chrono::steady_clock::now();
+    app_.require_subcommand(1);
+    app_.set_version_flag("--version", "trainyard " TRAINYARD_VERSION);
+    app_.footer("./trainyard test builds and runs all tests.");
+    app_.add_subcommand("help", "what a command takes: help COMMAND");
+    add_simulate();
+    add_compile();
+    add_sweep();
+    add_list();
+    add_report();
+    add_export();
+    add_train();
+    add_emulate();
+    add_validate();
+    add_solve();
+    add_calibrate();
+    add_completion();
+  }
 
-  CLI::App app{"Trainyard: what a training step of a parallel plan costs, from one YAML",
-               "trainyard"};
-  app.require_subcommand(1);
-  app.set_version_flag("--version", "trainyard " TRAINYARD_VERSION);
-  app.footer("./trainyard test builds and runs all tests.");
-  app.add_subcommand("help", "what a command takes: help COMMAND");
-  CLI::App* simulate = app.add_subcommand("simulate", "time one training step of a study");
-  add_study_options(*simulate, options);
-  simulate->add_option(
-      "--fidelity", options.fidelity,
+  int run();
+
+ private:
+  CLI::App* add(const std::string& name, const std::string& help) {
+    return app_.add_subcommand(name, help);
+  }
+  /// Runs what a command throws into an exit code.
+  void on(CLI::App* command, std::function<int()> action) {
+    command->callback([this, action = std::move(action)] { exit_ = guarded(options_, action); });
+  }
+  void add_simulate();
+  void add_compile();
+  void add_sweep();
+  void add_list();
+  void add_report();
+  void add_export();
+  void add_train();
+  void add_emulate();
+  void add_validate();
+  void add_solve();
+  void add_calibrate();
+  void add_completion();
+  int refuse_unknown(const std::vector<CLI::App*>& commands, bool json) const;
+
+  int argc_;
+  const char* const* argv_;
+  CLI::App app_{"Trainyard: what a training step of a parallel plan costs, from one YAML",
+                "trainyard"};
+  StudyOptions options_;
+  ExportOptions exported_;
+  TrainOptions training_;
+  EmulateOptions emulation_;
+  ValidateOptions validated_;
+  SolveOptions solved_;
+  CalibrateOptions calibrated_;
+  MeasureOptions measured_;
+  std::string topic_, folder_, shell_;
+  int exit_ = kDone;
+};
+
+void CommandLine::add_simulate() {
+  CLI::App* command = add("simulate", "time one training step of a study");
+  add_study_options(*command, options_);
+  command->add_option(
+      "--fidelity", options_.fidelity,
       "analytic: closed forms; fluid: messages share links; step: every message of a collective");
-  simulate->add_flag("--no-fold", options.no_fold, "simulate every rank, not one of each kind");
-  simulate
-      ->add_option("--trace-ranks", options.trace_ranks,
+  command->add_flag("--no-fold", options_.no_fold, "simulate every rank, not one of each kind");
+  command
+      ->add_option("--trace-ranks", options_.trace_ranks,
                    "with --no-fold: more ranks for trace.json")
       ->delimiter(',');
-  simulate->add_flag("--no-reuse", options.no_reuse,
-                     "time every call op by op, and every message in SimGrid");
-  CLI::App* compile = app.add_subcommand(
-      "compile",
-      "the partition, the schedule, memory, the program text and its digest; runs nothing");
-  add_study_options(*compile, options);
-  compile->add_flag("--full", options.full, "all lines of every list, the whole program text too");
-  CLI::App* sweep = app.add_subcommand(
-      "sweep", "every combination of the study's sweep block: a table, CSV, JSON, plots");
-  add_study_options(*sweep, options);
-  sweep->add_option("--fidelity", options.fidelity,
-                    "of all points: analytic (unless the study says other), fluid, step");
-  sweep->add_option("--jobs", options.jobs, "processes; default one per core")
+  command->add_flag("--no-reuse", options_.no_reuse,
+                    "time every call op by op, and every message in SimGrid");
+  on(command, [this] { return run_simulate(options_); });
+}
+
+void CommandLine::add_compile() {
+  CLI::App* command =
+      add("compile",
+          "the partition, the schedule, memory, the program text and its digest; runs nothing");
+  add_study_options(*command, options_);
+  command->add_flag("--full", options_.full, "all lines of every list, the whole program text too");
+  on(command, [this] { return run_compile(options_); });
+}
+
+void CommandLine::add_sweep() {
+  CLI::App* command =
+      add("sweep", "every combination of the study's sweep block: a table, CSV, JSON, plots");
+  add_study_options(*command, options_);
+  command->add_option("--fidelity", options_.fidelity,
+                      "of all points: analytic (unless the study says other), fluid, step");
+  command->add_option("--jobs", options_.jobs, "processes; default one per core")
       ->check(CLI::Range(1, 4096));
-  CLI::App* list = app.add_subcommand("list", "what names mean: models, clusters, profiles, ...");
-  list->add_option("WHAT", what,
-                   "models, clusters, profiles, links, frameworks, schedules, partitioners, "
-                   "tensor_overlap, recompute");
+  on(command, [this] { return run_sweep(options_); });
+}
 
-  std::string run;
-  CLI::App* report = app.add_subcommand(
-      "report", "make report.html of a run or a sweep again, from the files in its folder");
-  report->add_option("DIR", run, "folder that simulate --out, train or sweep --out wrote")
+void CommandLine::add_list() {
+  CLI::App* command = add("list", "what names mean: models, clusters, profiles, ...");
+  std::string topics;
+  for (const std::string& topic : list_topics()) topics += (topics.empty() ? "" : ", ") + topic;
+  command->add_option("WHAT", topic_, topics);
+  on(command, [this] { return run_list(topic_); });
+}
+
+void CommandLine::add_report() {
+  CLI::App* command =
+      add("report", "make report.html of a run or a sweep again, from the files in its folder");
+  command->add_option("DIR", folder_, "folder that simulate --out, train or sweep --out wrote")
       ->required();
-  report->callback([&] { exit = guarded(options, [&] { return run_report(run); }); });
+  on(command, [this] { return run_report(folder_); });
+}
 
-  ExportOptions exported;
-  CLI::App* export_ =
-      app.add_subcommand("export", "a run's weights as Hugging Face's transformers loads them");
-  export_->add_option("RUN", exported.run, "folder of a training run")->required();
-  export_->add_option("--out", exported.out, "folder for config.json and model.safetensors")
+void CommandLine::add_export() {
+  CLI::App* command = add("export", "a run's weights as Hugging Face's transformers loads them");
+  command->add_option("RUN", exported_.run, "folder of a training run")->required();
+  command->add_option("--out", exported_.out, "folder for config.json and model.safetensors")
       ->required();
-  export_->add_option("--precision", exported.precision, "fp32, fp16 or bf16");
-  export_->add_flag("--overwrite", exported.overwrite, kOverwriteHelp);
-  export_->callback([&] { exit = guarded(options, [&] { return run_export(exported); }); });
+  command->add_option("--precision", exported_.precision, "fp32, fp16 or bf16");
+  command->add_flag("--overwrite", exported_.overwrite, kOverwriteHelp);
+  on(command, [this] { return run_export(exported_); });
+}
 
-  TrainOptions training;
-  CLI::App* train = app.add_subcommand("train", "train the study's model for real, with its plan");
-  add_train_options(*train, training);
-  train->callback([&exit, argv] { exit = run_real(argv); });
-  EmulateOptions emulation;
-  CLI::App* emulate = app.add_subcommand(
-      "emulate",
-      "run ranks of the study's plan alone on this machine, and simulate them among their peers");
-  add_emulate_options(*emulate, emulation);
-  emulate->callback([&exit, argv] { exit = run_real(argv); });
+void CommandLine::add_train() {
+  CLI::App* command = add("train", "train the study's model for real, with its plan");
+  add_train_options(*command, training_);
+  command->callback([this] { exit_ = run_real(argv_); });
+}
 
-  ValidateOptions validated;
-  CLI::App* validate = app.add_subcommand("validate", "published runs: predicted, measured, error");
-  add_validate_options(*validate, validated);
-  validate->callback([&] {
-    options.study = validated.run.empty() ? validated.cases : validated.run;
-    options.json = validated.json;
-    exit = guarded(options, [&] { return checked_validate(validated); });
+void CommandLine::add_emulate() {
+  CLI::App* command =
+      add("emulate",
+          "run ranks of the study's plan alone on this machine, and simulate them among their "
+          "peers");
+  add_emulate_options(*command, emulation_);
+  command->callback([this] { exit_ = run_real(argv_); });
+}
+
+void CommandLine::add_validate() {
+  CLI::App* command = add("validate", "published runs: predicted, measured, error");
+  add_validate_options(*command, validated_);
+  command->callback([this] {
+    options_.study = validated_.run.empty() ? validated_.cases : validated_.run;
+    options_.json = validated_.json;
+    exit_ = guarded(options_, [&] { return checked_validate(validated_); });
   });
+}
 
-  SolveOptions solved;
-  CLI::App* solve = app.add_subcommand(
-      "solve", "one algorithm on a problem written by hand (trainyard solve --help)");
-  solve->set_help_flag();
-  solve->add_option("PROBLEM", solved.problem, "the problem, a YAML file");
-  solve->add_flag("--json", solved.json, "answer as JSON on stdout");
+void CommandLine::add_solve() {
+  CLI::App* command =
+      add("solve", "one algorithm on a problem written by hand (trainyard solve --help)");
+  command->set_help_flag();
+  command->add_option("PROBLEM", solved_.problem, "the problem, a YAML file");
+  command->add_flag("--json", solved_.json, "answer as JSON on stdout");
   CLI::Option* topic =
-      solve->add_option("-h,--help", solved.topic, "a problem's keys and an example")
+      command->add_option("-h,--help", solved_.topic, "a problem's keys and an example")
           ->expected(0, 1);
-  solve->callback([&] {
-    solved.help = topic->count() > 0;
-    options.json = solved.json;
-    exit = guarded(options, [&] { return run_solve(solved); });
+  command->callback([this, topic] {
+    solved_.help = topic->count() > 0;
+    options_.json = solved_.json;
+    exit_ = guarded(options_, [&] { return run_solve(solved_); });
   });
+}
 
-  CalibrateOptions calibrated;
-  MeasureOptions measured;
-  CLI::App* calibrate =
-      app.add_subcommand("calibrate",
-                         "measure this machine (--device cpu or cuda; calibrate --device cpu "
-                         "--help), or fit software profiles to published runs (--fit)");
+void CommandLine::add_calibrate() {
+  CLI::App* command =
+      add("calibrate",
+          "measure this machine (--device cpu or cuda; calibrate --device cpu --help), or fit "
+          "software profiles to published runs (--fit)");
   const bool measures =
-      argc > 1 && std::string_view(argv[1]) == "calibrate" && names_device(argc, argv);
+      argc_ > 1 && std::string_view(argv_[1]) == "calibrate" && names_device(argc_, argv_);
   if (measures)
-    add_measure_options(*calibrate, measured);
+    add_measure_options(*command, measured_);
   else
-    add_calibrate_options(*calibrate, calibrated);
-  calibrate->callback([&, measures] {
-    options.study = calibrated.fit;
-    options.json = calibrated.json;
-    exit = measures ? run_real(argv) : guarded(options, [&] { return run_calibrate(calibrated); });
+    add_calibrate_options(*command, calibrated_);
+  command->callback([this, measures] {
+    options_.study = calibrated_.fit;
+    options_.json = calibrated_.json;
+    exit_ =
+        measures ? run_real(argv_) : guarded(options_, [&] { return run_calibrate(calibrated_); });
   });
+}
 
-  const auto of_study = [&](CLI::App* command, int (*action)(const StudyOptions&)) {
-    command->callback(
-        [&exit, &options, action] { exit = guarded(options, [&] { return action(options); }); });
-  };
-  of_study(simulate, run_simulate);
-  of_study(compile, run_compile);
-  of_study(sweep, run_sweep);
-  list->callback([&] { exit = guarded(options, [&] { return run_list(what); }); });
+void CommandLine::add_completion() {
+  CLI::App* command =
+      add("completion", "a script that completes words in a shell: completion bash");
+  command->add_option("SHELL", shell_, "bash")->required()->check(CLI::IsMember({"bash"}));
+  on(command, [this] {
+    print_text(bash_completion(app_));
+    return kDone;
+  });
+}
 
-  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
-  const bool known = argc < 2 || argv[1][0] == '-' ||
+int CommandLine::refuse_unknown(const std::vector<CLI::App*>& commands, bool json) const {
+  std::string names;
+  for (const CLI::App* command : commands) names += command->get_name() + ", ";
+  return report_error(
+      kWrongInput, "no command is called " + quoted(argv_[1]) + "; there are " + names + "and test",
+      "", json);
+}
+
+int CommandLine::run() {
+  const std::vector<CLI::App*> commands = app_.get_subcommands([](CLI::App*) { return true; });
+  const bool known = argc_ < 2 || argv_[1][0] == '-' ||
                      std::any_of(commands.begin(), commands.end(), [&](const CLI::App* command) {
-                       return command->get_name() == argv[1];
+                       return command->get_name() == argv_[1];
                      });
   // Parsing may have failed before it saw the option.
   const bool json = std::any_of(
-      argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
-  if (!known) {
-    std::string names;
-    for (const CLI::App* command : commands) names += command->get_name() + ", ";
-    return report_error(
-        kWrongInput,
-        "no command is called " + quoted(argv[1]) + "; there are " + names + "and test", "", json);
-  }
+      argv_, argv_ + argc_, [](const char* word) { return std::string_view(word) == "--json"; });
+  if (!known) return refuse_unknown(commands, json);
   try {
-    app.parse(argc, argv);
+    app_.parse(argc_, argv_);
   } catch (const CLI::Success& help) {  // --help, --version
-    return app.exit(help);
+    return app_.exit(help);
   } catch (const CLI::ParseError& error) {
     return report_error(kWrongInput, error.what(), "", json);
   }
-  return exit;
+  return exit_;
 }
 
 }  // namespace
@@ -320,7 +400,7 @@ std::vector<const char*> command_words(int argc, const char* const* argv) {
 
 int run_command_line(int argc, const char* const* argv) {
   const std::vector<const char*> words = command_words(argc, argv);
-  return with_answer_out(run_words(static_cast<int>(words.size()) - 1, words.data()));
+  return with_answer_out(CommandLine(static_cast<int>(words.size()) - 1, words.data()).run());
 }
 
 }  // namespace trainyard
