@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "system/exit_code.h"
 
 namespace trainyard {
@@ -27,7 +28,7 @@ struct StudyOptions {
 };
 
 /// Says why a plan cannot run: report_error(). Returns kCannotRun.
-int report_infeasible(const StudyOptions& options, const std::string& reason);
+int report_infeasible(const StudyOptions& options, const PlanError& error);
 
 int run_simulate(const StudyOptions& options);
 int run_compile(const StudyOptions& options);

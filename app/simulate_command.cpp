@@ -149,7 +149,7 @@ int run_simulate(const StudyOptions& options) {
   run.trace_ranks = options.trace_ranks;
   auto answer = simulate(prepared, run);
   if (const auto* reason = std::get_if<Infeasible>(&answer)) {
-    return report_infeasible(options, reason->reason);
+    return report_infeasible(options, plan_error(prepared.study, *reason));
   }
   auto& result = std::get<Simulation>(answer);
   const auto own = static_cast<std::ptrdiff_t>(prepared.study.warnings.size());

@@ -110,7 +110,8 @@ class PointRunner {
     const auto compiled =
         compile(compiler_, prepared_.model, prepared_.study, prepared_.software, log);
     if (const auto* infeasible = std::get_if<Infeasible>(&compiled)) {
-      return refuse(point, PointStatus::kNoProgram, infeasible->reason);
+      return refuse(point, PointStatus::kNoProgram,
+                    plan_error(prepared_.study, *infeasible).what());
     }
     RunOptions options;
     options.record_rows = false;

@@ -49,4 +49,12 @@ std::variant<Program, Infeasible> compile(const Graph& model, const Study& study
   return compiler.take();
 }
 
+PlanError plan_error(const Study& study, const Infeasible& infeasible) {
+  const std::string problem = "the plan cannot run: " + infeasible.reason;
+  const ConfigError placed = infeasible.key.empty()
+                                 ? ConfigError(SourcePos{study.file}, "", problem)
+                                 : error_at(study, infeasible.key, problem);
+  return PlanError(placed.what(), placed.where());
+}
+
 }  // namespace trainyard

@@ -21,4 +21,8 @@ std::variant<const Program*, Infeasible> compile(Compiler& compiler, const Graph
                                                  const Study& study,
                                                  const SoftwareProfile& software, PassLog& log);
 
+/// Says why the plan cannot run as a mistake in the study is said: at the key that is to blame, and
+/// where no single one is, of the file.
+PlanError plan_error(const Study& study, const Infeasible& infeasible);
+
 }  // namespace trainyard

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace trainyard {
 
@@ -39,13 +40,22 @@ class UnknownKeyError : public ConfigError {
 
 /// A plan that is well written but cannot run: returned, never thrown, since planners expect it.
 struct Infeasible {
-  std::string reason;  // with the values involved and by how much
+  std::string reason;    // with the values involved and by how much
+  std::string key = {};  // path of the plan's key that is to blame; empty: no single one is
 };
 
-/// The same where the plan is all that a command was given: what() is the reason.
+/// The same where the plan is all that a command was given: what() is the reason, and where it has
+/// a place.
 class PlanError : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit PlanError(const std::string& reason, SourcePos where = {})
+      : std::runtime_error(reason),
+        where_(std::move(where)) {}
+
+  const SourcePos& where() const { return where_; }
+
+ private:
+  SourcePos where_;
 };
 
 /// A library or device underneath refused: the call, the rank, and its own message.

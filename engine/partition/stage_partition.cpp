@@ -179,7 +179,8 @@ std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t nu
   first.push_back(num_layers);
   if (static_cast<int>(first.size()) != num_stages + 1) {
     return Infeasible{"the partition has " + std::to_string(first.size() - 1) +
-                      " stages, the pipeline " + std::to_string(num_stages)};
+                          " stages, the pipeline " + std::to_string(num_stages),
+                      "partition"};
   }
   for (int stage = 0; stage < num_stages; ++stage) {
     const auto s = static_cast<std::size_t>(stage);
@@ -187,7 +188,8 @@ std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t nu
     const bool has_end = partition.ends && (stage == 0 || stage == num_stages - 1);
     if (first[s] > first[s + 1] || (first[s] == first[s + 1] && !has_end)) {
       return Infeasible{"stage " + std::to_string(stage) + " of " + std::to_string(num_stages) +
-                        " gets no layer of the model's " + std::to_string(num_layers)};
+                            " gets no layer of the model's " + std::to_string(num_layers),
+                        "partition"};
     }
   }
   return first;

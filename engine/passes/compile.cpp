@@ -199,10 +199,11 @@ std::variant<PipelineSchedule, Infeasible> schedule_of(const Plan& plan, PassLog
   const std::int64_t num_stages = std::int64_t{parallel.pipeline} * parallel.virtual_stages;
   const std::int64_t actions = 2 * num_stages * plan.num_microbatches();
   if (actions > kMostActions) {
-    return Infeasible{std::to_string(num_stages) + " stages x " +
-                      std::to_string(plan.num_microbatches()) + " microbatches are " +
-                      std::to_string(actions) + " actions a step; this version compiles up to " +
-                      std::to_string(kMostActions)};
+    return Infeasible{
+        std::to_string(num_stages) + " stages x " + std::to_string(plan.num_microbatches()) +
+            " microbatches are " + std::to_string(actions) +
+            " actions a step; this version compiles up to " + std::to_string(kMostActions),
+        "training.global_batch"};
   }
   return run_pass("schedule", log, [&]() -> std::variant<PipelineSchedule, Infeasible> {
     if (!plan.schedule.rows.empty())
