@@ -114,9 +114,10 @@ void warn_of_wide_interval(Summary& summary) {
 
 }  // namespace
 
-std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const RunOptions& options) {
+std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const RunOptions& options,
+                                              const CompileOptions& compile_options) {
   PassLog log;
-  auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
+  auto compiled = compile(prepared.model, prepared.study, prepared.software, log, compile_options);
   if (auto* reason = std::get_if<Infeasible>(&compiled)) return *reason;
   auto& program = std::get<Program>(compiled);
   TimedStep timed = StepTimer().time(prepared, program, SharedSegments{}, options);

@@ -55,6 +55,7 @@ ACCEPTED: list[Accepted] = [
     Accepted(".*", "after", r" \(did you mean [^)]*\?\)", "", "an unknown name or key is answered with near ones"),
     Accepted(".*", "after", r":\d+:\d+: [a-z_.]+(?=: the plan cannot run: )", "", "a plan without a Program is refused at the key to blame"),
     Accepted(".*: stdout", "after", r'(: the plan cannot run: .*\n *"where": "[^"]*):\d+:\d+"', r'\1"', "the same, as `where` of --json"),
+    Accepted(".*compile.*: stdout", "after", r"(?m)^  host_waits +WALL\n", "", "host waits are a pass, with a time"),
 ]
 
 # (where, pattern, replacement): what differs between two runs of one program.

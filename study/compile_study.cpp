@@ -34,17 +34,19 @@ ProgramInputs program_inputs(const Study& study) {
 
 std::variant<const Program*, Infeasible> compile(Compiler& compiler, const Graph& model,
                                                  const Study& study,
-                                                 const SoftwareProfile& software, PassLog& log) {
-  auto compiled = compiler.compile(model, program_inputs(study), software, log);
+                                                 const SoftwareProfile& software, PassLog& log,
+                                                 const CompileOptions& options) {
+  auto compiled = compiler.compile(model, program_inputs(study), software, log, options);
   if (const auto* program = std::get_if<const Program*>(&compiled))
     require_host_memory(study, **program);
   return compiled;
 }
 
 std::variant<Program, Infeasible> compile(const Graph& model, const Study& study,
-                                          const SoftwareProfile& software, PassLog& log) {
+                                          const SoftwareProfile& software, PassLog& log,
+                                          const CompileOptions& options) {
   Compiler compiler;
-  auto compiled = compile(compiler, model, study, software, log);
+  auto compiled = compile(compiler, model, study, software, log, options);
   if (auto* reason = std::get_if<Infeasible>(&compiled)) return std::move(*reason);
   return compiler.take();
 }

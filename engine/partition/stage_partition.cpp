@@ -160,6 +160,20 @@ class StageCutter {
 
 }  // namespace
 
+std::string find_staged_violation(const StagedGraph& staged) {
+  if (std::string violation = find_violation(staged.graph); !violation.empty()) return violation;
+  if (staged.stage.empty()) return {};
+  if (staged.stage.size() != staged.graph.ops.size())
+    return std::to_string(staged.stage.size()) + " stages of " +
+           std::to_string(staged.graph.ops.size()) + " ops";
+  for (std::size_t op = 0; op < staged.stage.size(); ++op) {
+    if (staged.stage[op] < 0 || staged.stage[op] >= staged.num_stages)
+      return "op " + std::to_string(op) + " is on stage " + std::to_string(staged.stage[op]) +
+             " of " + std::to_string(staged.num_stages);
+  }
+  return {};
+}
+
 std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t num_layers,
                                                                  int num_stages,
                                                                  const PartitionConfig& partition) {
