@@ -23,6 +23,7 @@ struct StudyOptions {
   std::vector<std::int64_t> trace_ranks;
   bool no_reuse = false;
   bool full = false;                            // of compile: all lines of every list
+  bool verify = false;                          // of compile: CompileOptions::verify
   int jobs = 0;                                 // processes; 0: one per core
   std::chrono::steady_clock::time_point begin;  // of the process
 };

@@ -146,7 +146,8 @@ int run_compile(const StudyOptions& options) {
   const Prepared prepared = prepare(options.study, options.sets);
   print_warnings(prepared.study.warnings);
   PassLog log;
-  const auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
+  const auto compiled =
+      compile(prepared.model, prepared.study, prepared.software, log, {.verify = options.verify});
   if (const auto* reason = std::get_if<Infeasible>(&compiled)) {
     return report_infeasible(options, plan_error(prepared.study, *reason));
   }

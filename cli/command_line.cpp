@@ -190,6 +190,8 @@ int run_words(int argc, const char* const* argv) {
       "the partition, the schedule, memory, the program text and its digest; runs nothing");
   add_study_options(*compile, options);
   compile->add_flag("--full", options.full, "all lines of every list, the whole program text too");
+  compile->add_flag("--verify", options.verify,
+                    "verify what every pass makes in full, not the Program alone");
   CLI::App* sweep = app.add_subcommand(
       "sweep", "every combination of the study's sweep block: a table, CSV, JSON, plots");
   add_study_options(*sweep, options);
