@@ -25,6 +25,7 @@
 #include "engine/passes/split_backward.h"
 #include "engine/passes/split_batch.h"
 #include "engine/passes/step_segments.h"
+#include "engine/plan/graph_source.h"
 #include "engine/plan/microbatch_sizes.h"
 #include "engine/program/verify.h"
 
@@ -36,29 +37,18 @@ bool always(const PassSource&) { return true; }
 bool overlaps_tensor(const PassSource& of) { return of.plan.parallel.tensor_overlap != "none"; }
 int num_stages(const PassSource& of) { return static_cast<int>(of.forms.size()); }
 
-/// Stands for the model's graphs and the software profile, which are given beside the inputs.
-struct ModelSource {
-  ModelConfig model;
-  std::vector<std::int64_t> sizes;  // of microbatches
-  double dropout;
-  DType precision;
-  FrameworkConfig framework;
-  friend bool operator==(const ModelSource&, const ModelSource&) = default;
-};
-
 /// The model of one device -> that of a tensor-parallel rank, in stages.
 constexpr std::tuple kGraphPasses = {
-    Pass{"kernels", always,
-         [](const PassSource& of) {
-           const TrainingConfig& training = of.plan.training;
-           return std::tuple(ModelSource{of.plan.model, microbatch_sizes(training),
-                                         training.dropout, training.precision, of.plan.framework},
-                             training.flash_attention == FlashAttention::kOn);
-         },
-         [](StagedGraph& staged, const PassContext& with, const ModelSource&, bool flash) {
-           staged.graph = select_kernels(with.model, with.software, flash);
-         },
-         find_staged_violation},
+    Pass{
+        "kernels", always,
+        [](const PassSource& of) {
+          // The first two stand for the model's graph and the software profile.
+          return std::tuple(graph_source(of.plan), of.plan.framework,
+                            of.plan.training.flash_attention == FlashAttention::kOn);
+        },
+        [](StagedGraph& staged, const PassContext& with, const GraphSource&, const FrameworkConfig&,
+           bool flash) { staged.graph = select_kernels(with.model, with.software, flash); },
+        find_staged_violation},
     Pass{"shard", always,
          [](const PassSource& of) {
            return std::tuple(of.plan.parallel.tensor, of.plan.parallel.sequence_parallel);
