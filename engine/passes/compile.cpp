@@ -1,4 +1,3 @@
-// The whole compilation: three tables of passes, and make(), which walks them.
 #include "engine/passes/compile.h"
 
 #include <algorithm>
@@ -36,6 +35,8 @@ namespace {
 bool always(const PassSource&) { return true; }
 bool overlaps_tensor(const PassSource& of) { return of.plan.parallel.tensor_overlap != "none"; }
 int num_stages(const PassSource& of) { return static_cast<int>(of.forms.size()); }
+
+// The whole compilation: three tables of passes, and make(), which walks them.
 
 /// The model of one device -> that of a tensor-parallel rank, in stages.
 constexpr std::tuple kGraphPasses = {
