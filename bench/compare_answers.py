@@ -56,6 +56,7 @@ ACCEPTED: list[Accepted] = [
     Accepted(".*", "after", r":\d+:\d+: [a-z_.]+(?=: the plan cannot run: )", "", "a plan without a Program is refused at the key to blame"),
     Accepted(".*: stdout", "after", r'(: the plan cannot run: .*\n *"where": "[^"]*):\d+:\d+"', r'\1"', "the same, as `where` of --json"),
     Accepted(".*compile.*: stdout", "after", r"(?m)^  host_waits +WALL\n", "", "host waits are a pass, with a time"),
+    Accepted("words/compile --help/.*", "after", r"(?m)^  --verify .*\n", "", "compile takes --verify"),
 ]
 
 # (where, pattern, replacement): what differs between two runs of one program.
