@@ -162,7 +162,8 @@ TEST_CASE("whatever key changes, a Compiler's Program is that of a compiler that
       {"recompute=full", "offload={activations: true}"},
       {"recompute=full", "offload={activations: true, horizon: 1}"},
       {"framework={name: megatron-lm, version: \"2021\"}"},
-      {"framework=megatron-deepspeed"}};
+      {"framework=megatron-deepspeed"},
+      {"framework=nemo", "training.grad_dtype=fp32"}};  // the software profile alone
   Compiler compiler;
   const auto same = [&](const Prepared& prepared) {
     PassLog log;
