@@ -4,9 +4,8 @@
 
 namespace trainyard {
 
-int report_infeasible(const StudyOptions& options, const std::string& reason) {
-  return report_error(kCannotRun, options.study + ": the plan cannot run: " + reason, options.study,
-                      options.json);
+int report_infeasible(const StudyOptions& options, const PlanError& error) {
+  return report_error(kCannotRun, error.what(), to_string(error.where()), options.json);
 }
 
 }  // namespace trainyard

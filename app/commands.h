@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "system/exit_code.h"
 
 namespace trainyard {
@@ -22,12 +23,13 @@ struct StudyOptions {
   std::vector<std::int64_t> trace_ranks;
   bool no_reuse = false;
   bool full = false;                            // of compile: all lines of every list
+  bool verify = false;                          // of compile: CompileOptions::verify
   int jobs = 0;                                 // processes; 0: one per core
   std::chrono::steady_clock::time_point begin;  // of the process
 };
 
 /// Says why a plan cannot run: report_error(). Returns kCannotRun.
-int report_infeasible(const StudyOptions& options, const std::string& reason);
+int report_infeasible(const StudyOptions& options, const PlanError& error);
 
 int run_simulate(const StudyOptions& options);
 int run_compile(const StudyOptions& options);

@@ -146,9 +146,10 @@ int run_compile(const StudyOptions& options) {
   const Prepared prepared = prepare(options.study, options.sets);
   print_warnings(prepared.study.warnings);
   PassLog log;
-  const auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
+  const auto compiled =
+      compile(prepared.model, prepared.study, prepared.software, log, {.verify = options.verify});
   if (const auto* reason = std::get_if<Infeasible>(&compiled)) {
-    return report_infeasible(options, reason->reason);
+    return report_infeasible(options, plan_error(prepared.study, *reason));
   }
   const auto& program = std::get<Program>(compiled);
   const std::string digest = program_digest(program);

@@ -55,8 +55,7 @@ Prediction predict_prepared(const Prepared& prepared) {
   const Study& study = prepared.study;
   const auto compiled = compile(prepared.model, study, prepared.software, log);
   if (const auto* reason = std::get_if<Infeasible>(&compiled)) {
-    return skipped(facts_of(study), study.file + ": the plan cannot run: " + reason->reason,
-                   reason->reason);
+    return skipped(facts_of(study), plan_error(study, *reason).what(), reason->reason);
   }
   return predict_program(prepared, std::get<Program>(compiled));
 }

@@ -8,7 +8,7 @@
 
 #include "app/search_recompute.h"
 #include "app/search_schedule.h"
-#include "engine/plan/microbatch_sizes.h"
+#include "engine/plan/graph_source.h"
 #include "models/hugging_face.h"
 #include "models/model.h"
 #include "models/presets.h"
@@ -100,12 +100,12 @@ Prepared prepare_study(Study study, const StudyResolvers& resolvers) {
   out.hardware = on_ranks(*hardware, ranks_of_node(study));
   out.software = *software;
   out.memory_error = resolvers.memory_error();
-  const auto build = [&](std::int64_t sequences) {
-    return build_model(study.model, {sequences, study.training.precision, study.training.dropout});
+  const GraphSource source = graph_source(study);
+  const auto build = [&](std::size_t size) {
+    return build_model(source.model, {source.sizes[size], source.precision, source.dropout});
   };
-  const std::vector<std::int64_t> sizes = microbatch_sizes(study.training);
-  out.model = build(sizes.front());
-  for (std::size_t i = 1; i < sizes.size(); ++i) out.model.smaller.push_back(build(sizes[i]));
+  out.model = build(0);
+  for (std::size_t i = 1; i < source.sizes.size(); ++i) out.model.smaller.push_back(build(i));
   out.study = std::move(study);
   resolve_by_cost(out);
   return out;

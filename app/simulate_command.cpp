@@ -114,9 +114,10 @@ void warn_of_wide_interval(Summary& summary) {
 
 }  // namespace
 
-std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const RunOptions& options) {
+std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const RunOptions& options,
+                                              const CompileOptions& compile_options) {
   PassLog log;
-  auto compiled = compile(prepared.model, prepared.study, prepared.software, log);
+  auto compiled = compile(prepared.model, prepared.study, prepared.software, log, compile_options);
   if (auto* reason = std::get_if<Infeasible>(&compiled)) return *reason;
   auto& program = std::get<Program>(compiled);
   TimedStep timed = StepTimer().time(prepared, program, SharedSegments{}, options);
@@ -149,7 +150,7 @@ int run_simulate(const StudyOptions& options) {
   run.trace_ranks = options.trace_ranks;
   auto answer = simulate(prepared, run);
   if (const auto* reason = std::get_if<Infeasible>(&answer)) {
-    return report_infeasible(options, reason->reason);
+    return report_infeasible(options, plan_error(prepared.study, *reason));
   }
   auto& result = std::get<Simulation>(answer);
   const auto own = static_cast<std::ptrdiff_t>(prepared.study.warnings.size());

@@ -40,7 +40,8 @@ class StepTimer {
 
 /// Compiles and times one study. A plan that does not fit in memory is a result (summary.fits);
 /// Infeasible is a plan that has no Program.
-std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const RunOptions& options);
+std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const RunOptions& options,
+                                              const CompileOptions& compile_options = {});
 
 /// analytic, fluid or step.
 std::unique_ptr<Executor> make_executor(const std::string& fidelity);

@@ -8,8 +8,7 @@
 
 #include "app/prepare.h"
 #include "app/simulate_command.h"
-#include "engine/plan/microbatch_sizes.h"
-#include "models/model.h"
+#include "engine/plan/graph_source.h"
 #include "study/compile_study.h"
 #include "system/data_root.h"
 #include "system/run_points.h"
@@ -56,21 +55,6 @@ Outcome from_json(const Json& json) {
   return outcome;
 }
 
-/// What the model's graph is built from.
-struct GraphInputs {
-  ModelConfig model;
-  std::vector<std::int64_t> sizes;  // of microbatches
-  BuildOptions options;
-  explicit GraphInputs(const Study& study)
-      : model(study.model),
-        sizes(microbatch_sizes(study.training)),
-        options{study.training.microbatch, study.training.precision, study.training.dropout} {}
-  bool operator==(const GraphInputs& other) const {
-    return model == other.model && sizes == other.sizes &&
-           options.compute == other.options.compute && options.dropout == other.options.dropout;
-  }
-};
-
 /// Runs points one after another and keeps what the next one may need again: the graph of an equal
 /// model, and what the Compiler keeps.
 class PointRunner {
@@ -110,7 +94,8 @@ class PointRunner {
     const auto compiled =
         compile(compiler_, prepared_.model, prepared_.study, prepared_.software, log);
     if (const auto* infeasible = std::get_if<Infeasible>(&compiled)) {
-      return refuse(point, PointStatus::kNoProgram, infeasible->reason);
+      return refuse(point, PointStatus::kNoProgram,
+                    plan_error(prepared_.study, *infeasible).what());
     }
     RunOptions options;
     options.record_rows = false;
@@ -134,8 +119,8 @@ class PointRunner {
   }
 
   void prepare(Study study) {
-    const GraphInputs inputs(study);
-    if (graph_inputs_ == inputs) {
+    GraphSource source = graph_source(study);
+    if (graph_source_ == source) {
       prepared_.hardware =
           on_ranks(resolvers_.hardware(study.cluster.device).value(), ranks_of_node(study));
       prepared_.software =
@@ -144,15 +129,15 @@ class PointRunner {
       resolve_by_cost(prepared_);
       return;
     }
-    graph_inputs_.reset();
+    graph_source_.reset();
     prepared_ = prepare_study(std::move(study), resolvers_);
-    graph_inputs_ = inputs;
+    graph_source_ = std::move(source);
   }
 
   const SweepJob& job_;
   std::vector<std::string> warnings_;
   StudyResolvers resolvers_;
-  std::optional<GraphInputs> graph_inputs_;  // of prepared_.model
+  std::optional<GraphSource> graph_source_;  // of prepared_.model
   Prepared prepared_;
   Compiler compiler_;
   StepTimer timer_;

@@ -248,6 +248,8 @@ void CommandLine::add_compile() {
           "the partition, the schedule, memory, the program text and its digest; runs nothing");
   add_study_options(*command, options_);
   command->add_flag("--full", options_.full, "all lines of every list, the whole program text too");
+  command->add_flag("--verify", options_.verify,
+                    "verify what every pass makes in full, not the Program alone");
   on(command, [this] { return run_compile(options_); });
 }
 

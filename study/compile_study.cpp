@@ -34,19 +34,29 @@ ProgramInputs program_inputs(const Study& study) {
 
 std::variant<const Program*, Infeasible> compile(Compiler& compiler, const Graph& model,
                                                  const Study& study,
-                                                 const SoftwareProfile& software, PassLog& log) {
-  auto compiled = compiler.compile(model, program_inputs(study), software, log);
+                                                 const SoftwareProfile& software, PassLog& log,
+                                                 const CompileOptions& options) {
+  auto compiled = compiler.compile(model, program_inputs(study), software, log, options);
   if (const auto* program = std::get_if<const Program*>(&compiled))
     require_host_memory(study, **program);
   return compiled;
 }
 
 std::variant<Program, Infeasible> compile(const Graph& model, const Study& study,
-                                          const SoftwareProfile& software, PassLog& log) {
+                                          const SoftwareProfile& software, PassLog& log,
+                                          const CompileOptions& options) {
   Compiler compiler;
-  auto compiled = compile(compiler, model, study, software, log);
+  auto compiled = compile(compiler, model, study, software, log, options);
   if (auto* reason = std::get_if<Infeasible>(&compiled)) return std::move(*reason);
   return compiler.take();
+}
+
+PlanError plan_error(const Study& study, const Infeasible& infeasible) {
+  const std::string problem = "the plan cannot run: " + infeasible.reason;
+  const ConfigError placed = infeasible.key.empty()
+                                 ? ConfigError(SourcePos{study.file}, "", problem)
+                                 : error_at(study, infeasible.key, problem);
+  return PlanError(placed.what(), placed.where());
 }
 
 }  // namespace trainyard

@@ -51,12 +51,16 @@ SourcePos place_of(const Study& study, const std::string& key_path) {
   return origin != nullptr ? origin->pos : SourcePos{study.file, 0, 0};
 }
 
-void fail_at(const Study& study, const std::string& key_path, const std::string& problem) {
+ConfigError error_at(const Study& study, const std::string& key_path, const std::string& problem) {
   const Origin* origin = nearest(study, key_path);
   const bool by_option = origin != nullptr && origin->kind == Origin::Kind::kSet;
   const bool in_file = origin != nullptr && origin->pos.line > 0;
-  throw ConfigError(place_of(study, key_path), key_path,
-                    by_option && in_file ? problem + " (set by " + origin->note + ")" : problem);
+  return {place_of(study, key_path), key_path,
+          by_option && in_file ? problem + " (set by " + origin->note + ")" : problem};
+}
+
+void fail_at(const Study& study, const std::string& key_path, const std::string& problem) {
+  throw error_at(study, key_path, problem);
 }
 
 }  // namespace trainyard

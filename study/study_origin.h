@@ -21,7 +21,10 @@ bool is_said(const Study& study, const std::string& key_path);
 /// The line of `key_path`, else of the nearest map around it that the user wrote.
 SourcePos place_of(const Study& study, const std::string& key_path);
 
-/// Throws ConfigError at place_of(), naming the --set option where one wrote the value.
+/// What is wrong with `key_path`, at place_of(), naming the --set option where one wrote the value.
+ConfigError error_at(const Study& study, const std::string& key_path, const std::string& problem);
+
+/// Throws it.
 [[noreturn]] void fail_at(const Study& study, const std::string& key_path,
                           const std::string& problem);
 

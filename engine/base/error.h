@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trainyard {
@@ -38,7 +39,7 @@ class ConfigError : public std::runtime_error {
   const std::string& key_path() const { return key_path_; }
   /// Some key is one that no study has, wherever else the study's values might lead.
   bool unknown_key() const { return unknown_key_; }
-  const std::vector<Mistake>& others() const { return others_; }  // the first is this one
+  const std::vector<Mistake>& others() const { return others_; }  // after this one, in order
 
   ConfigError about(const std::string& key_path) const;         // with that key_path()
   ConfigError about_unknown_key(const std::string& map) const;  // of that map
@@ -53,13 +54,22 @@ class ConfigError : public std::runtime_error {
 
 /// A plan that is well written but cannot run: returned, never thrown, since planners expect it.
 struct Infeasible {
-  std::string reason;  // with the values involved and by how much
+  std::string reason;    // with the values involved and by how much
+  std::string key = {};  // path of the plan's key that is to blame; empty: no single one is
 };
 
-/// The same where the plan is all that a command was given: what() is the reason.
+/// The same where the plan is all that a command was given: what() is the reason, and where it has
+/// a place.
 class PlanError : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit PlanError(const std::string& reason, SourcePos where = {})
+      : std::runtime_error(reason),
+        where_(std::move(where)) {}
+
+  const SourcePos& where() const { return where_; }
+
+ private:
+  SourcePos where_;
 };
 
 /// A library or device underneath refused: the call, the rank, and its own message.

@@ -1,6 +1,7 @@
 #include "engine/graph/graph.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 namespace trainyard {
@@ -79,28 +80,33 @@ std::string find_order_violation(const Graph& graph) {
 }
 
 /// Execution order runs through the embeddings (-1), layers 0, 1, ..., and the head (-1), so that a
-/// pipeline stage can be any run of consecutive layers.
+/// pipeline stage can be any run of consecutive layers. Halves of a microbatch each do so by
+/// themselves: where they take turns, one may be a layer ahead.
 std::string find_layer_violation(const Graph& graph) {
-  std::int32_t last = -1;
+  std::array<std::int32_t, 3> last = {-1, -1, -1};  // [half]; 0: of ops on both
   bool in_head = false;
   for (OpId id = 0; is_index(id, graph.ops); ++id) {
-    const std::int32_t layer = graph.ops[static_cast<std::size_t>(id)].layer;
-    if (layer < 0) {
-      in_head = last >= 0;
+    const Op& op = graph.ops[static_cast<std::size_t>(id)];
+    if (op.half == 0) last.fill(*std::max_element(last.begin(), last.end()));
+    std::int32_t& before = last[static_cast<std::size_t>(op.half)];
+    if (op.layer < 0) {
+      in_head = before >= 0;
       continue;
     }
     if (in_head) {
-      return describe(graph, id) + ": layer " + std::to_string(layer) + " after the head";
+      return describe(graph, id) + ": layer " + std::to_string(op.layer) + " after the head";
     }
-    if (layer != last && layer != last + 1) {
-      return describe(graph, id) + ": layer " + std::to_string(layer) + " after layer " +
-             std::to_string(last);
+    if (op.layer != before && op.layer != before + 1) {
+      return describe(graph, id) + ": layer " + std::to_string(op.layer) + " after layer " +
+             std::to_string(before);
     }
-    last = layer;
+    if (op.half == 0) last.fill(op.layer);
+    before = op.layer;
   }
-  if (graph.num_layers != last + 1) {
+  const std::int32_t final = *std::max_element(last.begin(), last.end());
+  if (graph.num_layers != final + 1) {
     return "num_layers is " + std::to_string(graph.num_layers) + ", but the last layer is " +
-           std::to_string(last);
+           std::to_string(final);
   }
   return {};
 }

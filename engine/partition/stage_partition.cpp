@@ -160,6 +160,20 @@ class StageCutter {
 
 }  // namespace
 
+std::string find_staged_violation(const StagedGraph& staged) {
+  if (std::string violation = find_violation(staged.graph); !violation.empty()) return violation;
+  if (staged.stage.empty()) return {};
+  if (staged.stage.size() != staged.graph.ops.size())
+    return std::to_string(staged.stage.size()) + " stages of " +
+           std::to_string(staged.graph.ops.size()) + " ops";
+  for (std::size_t op = 0; op < staged.stage.size(); ++op) {
+    if (staged.stage[op] < 0 || staged.stage[op] >= staged.num_stages)
+      return "op " + std::to_string(op) + " is on stage " + std::to_string(staged.stage[op]) +
+             " of " + std::to_string(staged.num_stages);
+  }
+  return {};
+}
+
 std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t num_layers,
                                                                  int num_stages,
                                                                  const PartitionConfig& partition) {
@@ -179,7 +193,8 @@ std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t nu
   first.push_back(num_layers);
   if (static_cast<int>(first.size()) != num_stages + 1) {
     return Infeasible{"the partition has " + std::to_string(first.size() - 1) +
-                      " stages, the pipeline " + std::to_string(num_stages)};
+                          " stages, the pipeline " + std::to_string(num_stages),
+                      "partition"};
   }
   for (int stage = 0; stage < num_stages; ++stage) {
     const auto s = static_cast<std::size_t>(stage);
@@ -187,7 +202,8 @@ std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t nu
     const bool has_end = partition.ends && (stage == 0 || stage == num_stages - 1);
     if (first[s] > first[s + 1] || (first[s] == first[s + 1] && !has_end)) {
       return Infeasible{"stage " + std::to_string(stage) + " of " + std::to_string(num_stages) +
-                        " gets no layer of the model's " + std::to_string(num_layers)};
+                            " gets no layer of the model's " + std::to_string(num_layers),
+                        "partition"};
     }
   }
   return first;

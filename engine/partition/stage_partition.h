@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -21,6 +22,10 @@ struct StagedGraph {
   std::vector<std::int32_t> stage;  // [op]: for a transfer the receiving stage
   int num_stages = 1;
 };
+
+/// Why `staged` is not well-formed, as find_violation() of its graph, or because an op has no
+/// stage; empty when it is. Before partition_stages() no op has one.
+std::string find_staged_violation(const StagedGraph& staged);
 
 /// First layer of each stage, and num_layers at the end: uniform as `partition` says (contract, key
 /// `partition: uniform`), or its cuts. Infeasible when some stage would get nothing.

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/passes/instantiate.h"
 #include "engine/passes/planned_calls.h"
+#include "engine/passes/program_draft.h"
 #include "engine/schedule/pipeline_schedule.h"
 
 namespace trainyard {

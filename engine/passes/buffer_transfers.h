@@ -18,7 +18,7 @@
 // clang-format on
 #pragma once
 
-#include "engine/passes/instantiate.h"
+#include "engine/passes/program_draft.h"
 
 namespace trainyard {
 

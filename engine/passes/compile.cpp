@@ -1,9 +1,8 @@
 #include "engine/passes/compile.h"
 
 #include <algorithm>
-#include <chrono>
-#include <numeric>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "engine/partition/stage_partition.h"
@@ -15,203 +14,191 @@
 #include "engine/passes/lower.h"
 #include "engine/passes/offload.h"
 #include "engine/passes/pair_segments.h"
+#include "engine/passes/pass.h"
+#include "engine/passes/pass_watch.h"
 #include "engine/passes/post_validation.h"
 #include "engine/passes/recompute.h"
+#include "engine/passes/schedule_of_plan.h"
 #include "engine/passes/select_kernels.h"
 #include "engine/passes/shard_megatron.h"
 #include "engine/passes/split_backward.h"
 #include "engine/passes/split_batch.h"
 #include "engine/passes/step_segments.h"
+#include "engine/plan/graph_source.h"
 #include "engine/plan/microbatch_sizes.h"
 #include "engine/program/verify.h"
-#include "engine/schedule/schedule_csv.h"
-#include "engine/schedule/schedule_names.h"
-#include "engine/schedule/stage_form.h"
 
 namespace trainyard {
 
 namespace {
 
-template <typename Pass>
-auto run_pass(const std::string& name, PassLog& log, const Pass& pass) {
-  const auto begin = std::chrono::steady_clock::now();
-  auto result = pass();
-  log.entries.push_back(
-      {name, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()});
-  return result;
+bool always(const PassSource&) { return true; }
+bool overlaps_tensor(const PassSource& of) { return of.plan.parallel.tensor_overlap != "none"; }
+int num_stages(const PassSource& of) { return static_cast<int>(of.forms.size()); }
+
+// The whole compilation: three tables of passes, and make(), which walks them.
+
+/// The model of one device -> that of a tensor-parallel rank, in stages.
+constexpr std::tuple kGraphPasses = {
+    Pass{
+        "kernels", always,
+        [](const PassSource& of) {
+          // The first two stand for the model's graph and the software profile.
+          return std::tuple(graph_source(of.plan), of.plan.framework,
+                            of.plan.training.flash_attention == FlashAttention::kOn);
+        },
+        [](StagedGraph& staged, const PassContext& with, const GraphSource&, const FrameworkConfig&,
+           bool flash) { staged.graph = select_kernels(with.model, with.software, flash); },
+        find_staged_violation},
+    Pass{"shard", always,
+         [](const PassSource& of) {
+           return std::tuple(of.plan.parallel.tensor, of.plan.parallel.sequence_parallel);
+         },
+         [](StagedGraph& staged, const PassContext&, int tensor, bool sequence_parallel) {
+           return put(shard_megatron(staged.graph, tensor, sequence_parallel), staged.graph);
+         },
+         find_staged_violation},
+    Pass{"halves", overlaps_tensor,
+         [](const PassSource& of) {
+           return std::tuple(of.plan.parallel.tensor_overlap, num_stages(of), of.plan.partition);
+         },
+         [](StagedGraph& staged, const PassContext&, const std::string& overlap, int num_stages,
+            const PartitionConfig& partition) -> std::optional<Infeasible> {
+           auto runs = halved_runs(overlap, staged.graph.num_layers, num_stages, partition);
+           if (auto* reason = std::get_if<Infeasible>(&runs)) return std::move(*reason);
+           staged.graph = split_batch(staged.graph, std::get<std::vector<std::int64_t>>(runs));
+           return std::nullopt;
+         },
+         find_staged_violation},
+    Pass{"partition", always,
+         [](const PassSource& of) {
+           return std::tuple(num_stages(of), of.plan.partition, of.plan.parallel.tensor,
+                             of.plan.parallel.scatter_gather, turning_stage(of.forms));
+         },
+         [](StagedGraph& staged, const PassContext&, int num_stages,
+            const PartitionConfig& partition, int tensor, bool scatter_gather,
+            std::int32_t turning_stage) {
+           return put(partition_stages(staged.graph, num_stages, partition, tensor, scatter_gather,
+                                       turning_stage),
+                      staged);
+         },
+         find_staged_violation},
+    Pass{"overlap", overlaps_tensor, [](const PassSource&) { return std::tuple(); },
+         [](StagedGraph& staged, const PassContext&) { order_halves(staged); },
+         find_staged_violation}};
+
+/// Of differentiate(), which makes a training graph of a staged one.
+DType differentiate_inputs(const PassSource& of) { return of.plan.training.grad_dtype; }
+
+/// What a microbatch's forward and backward do, on each stage.
+constexpr std::tuple kTrainingPasses = {
+    Pass{"recompute", always,
+         [](const PassSource& of) { return std::tuple(of.plan.recompute, of.kept); },
+         [](TrainingGraph& training, const PassContext& with, const RecomputeConfig& config,
+            const std::vector<double>& kept) { recompute(training, config, with.software, kept); },
+         find_training_violation},
+    Pass{"split", [](const PassSource& of) { return any_splits(of.forms); },
+         [](const PassSource&) { return std::tuple(); },
+         [](TrainingGraph& training, const PassContext&) { split_backward(training); },
+         find_training_violation},
+    Pass{"offload", [](const PassSource& of) { return of.plan.offload.activations; },
+         [](const PassSource& of) { return std::tuple(of.plan.offload, stages_at_once(of.forms)); },
+         [](TrainingGraph& training, const PassContext&, const OffloadConfig& config,
+            const std::vector<bool>& at_once) { offload_checkpoints(training, config, at_once); },
+         find_training_violation}};
+
+/// What segments know of a stage.
+std::vector<StageForm> forms_of_segments(const PassSource& of) {
+  std::vector<StageForm> forms = of.forms;
+  for (StageForm& form : forms) form.at_once = false;  // the training graph has it
+  return forms;
 }
 
-void verify(const Graph& graph, const std::string& pass) {
-  if (const std::string problem = find_violation(graph); !problem.empty()) {
-    bug("after pass " + pass + ": " + problem);
-  }
+/// What segments know of the degrees: of data whether there are several, for size_buckets() has the
+/// rest of it, unless each replica owns other parameters.
+ParallelConfig parallel_of_segments(const PassSource& of) {
+  ParallelConfig parallel = of.plan.parallel;
+  if (of.links.empty()) parallel.d2d_buffer = 0;
+  if (!owns_parameters(parallel)) parallel.data = std::min(parallel.data, 2);
+  parallel.placement = ParallelConfig{}.placement;
+  return parallel;
 }
 
-/// All of a study that its training graph depends on, beside the model's graph and the software
-/// profile, which the first and the last of these decide.
-struct TrainingInputs {
-  ModelConfig model;
-  std::vector<std::int64_t> sizes;  // of microbatches
-  double dropout;
-  DType precision, grad_dtype;
-  bool flash_attention;
-  int tensor;
-  bool sequence_parallel, scatter_gather;
-  std::string tensor_overlap;
-  std::vector<double> kept;  // [stage]: of kept_shares()
-  std::int32_t turning_stage;
-  bool splits;  // the backward
-  PartitionConfig partition;
-  RecomputeConfig recompute;
-  OffloadConfig offload;
-  std::vector<bool> at_once;  // [stage]; empty where nothing is offloaded
-  FrameworkConfig framework;
-  friend bool operator==(const TrainingInputs&, const TrainingInputs&) = default;
-};
-
-TrainingInputs training_inputs(const Plan& plan, const std::vector<StageForm>& forms) {
-  const ParallelConfig& parallel = plan.parallel;
-  const TrainingConfig& training = plan.training;
-  return {plan.model,
-          microbatch_sizes(training),
-          training.dropout,
-          training.precision,
-          training.grad_dtype,
-          training.flash_attention == FlashAttention::kOn,
-          parallel.tensor,
-          parallel.sequence_parallel,
-          parallel.scatter_gather,
-          parallel.tensor_overlap,
-          kept_shares(plan.recompute, plan.schedule.method == "scp", recomputing_stages(forms)),
-          turning_stage(forms),
-          any_splits(forms),
-          plan.partition,
-          plan.recompute,
-          plan.offload,
-          plan.offload.activations ? stages_at_once(forms) : std::vector<bool>{},
-          plan.framework};
-}
-
-/// All that the segments depend on, beside the training graph. What they are made of sees no more
-/// of the study than this.
-struct SegmentInputs {
-  std::vector<StageForm> forms;  // [stage]
-  std::vector<StagePair> pairs;
-  ParallelConfig parallel;
-  TrainingConfig training;
-  int horizon;
-  bool post_validation;
-  std::vector<PipelineLink> links;
-  friend bool operator==(const SegmentInputs&, const SegmentInputs&) = default;
-};
-
-SegmentInputs segment_inputs(const ProgramInputs& in, std::vector<StageForm> forms,
-                             std::vector<StagePair> pairs) {
-  const Plan& plan = in.plan;
-  SegmentInputs out{std::move(forms), std::move(pairs),     plan.parallel,
-                    plan.training,    plan.offload.horizon, plan.schedule.post_validation,
-                    in.links};
-  if (out.links.empty()) out.parallel.d2d_buffer = 0;
-  for (StageForm& form : out.forms) form.at_once = false;  // the training graph has it
-  // size_buckets() has the rest of it, unless each replica owns other parameters.
-  if (!owns_parameters(plan.parallel)) out.parallel.data = std::min(plan.parallel.data, 2);
-  out.parallel.placement = ParallelConfig{}.placement;
-  out.training.global_batch = 0;
-  out.training.microbatches = microbatch_sizes(plan.training);
-  return out;
-}
-
-/// Runs of layers between which the halves of a microbatch are joined: each layer, or each stage.
-std::variant<std::vector<std::int64_t>, Infeasible> halved_runs(const std::string& overlap,
-                                                                std::int64_t num_layers,
-                                                                int num_stages,
-                                                                const PartitionConfig& partition) {
-  if (overlap == "across-blocks") return layer_ranges(num_layers, num_stages, partition);
-  std::vector<std::int64_t> each(static_cast<std::size_t>(num_layers) + 1);
-  std::iota(each.begin(), each.end(), 0);
-  return each;
-}
-
-std::variant<TrainingGraph, Infeasible> make_training_graph(const Graph& model,
-                                                            const TrainingInputs& in,
-                                                            const SoftwareProfile& software,
-                                                            PassLog& log) {
-  const Graph kernels =
-      run_pass("kernels", log, [&] { return select_kernels(model, software, in.flash_attention); });
-  verify(kernels, "kernels");
-
-  auto sharded = run_pass("shard", log,
-                          [&] { return shard_megatron(kernels, in.tensor, in.sequence_parallel); });
-  if (auto* reason = std::get_if<Infeasible>(&sharded)) return *reason;
-  verify(std::get<Graph>(sharded), "shard");
-
-  const auto num_stages = static_cast<int>(in.kept.size());
-  if (in.tensor_overlap != "none") {
-    const auto runs = halved_runs(in.tensor_overlap, model.num_layers, num_stages, in.partition);
-    if (auto* reason = std::get_if<Infeasible>(&runs)) return *reason;
-    sharded = run_pass("halves", log, [&] {
-      return split_batch(std::get<Graph>(sharded), std::get<std::vector<std::int64_t>>(runs));
-    });
-    verify(std::get<Graph>(sharded), "halves");
-  }
-
-  auto staged = run_pass("partition", log, [&] {
-    return partition_stages(std::get<Graph>(sharded), num_stages, in.partition, in.tensor,
-                            in.scatter_gather, in.turning_stage);
-  });
-  if (auto* reason = std::get_if<Infeasible>(&staged)) return *reason;
-  verify(std::get<StagedGraph>(staged).graph, "partition");
-  sharded = Graph{};  // deep models: a graph of 10^5 layers is a gigabyte
-  if (in.tensor_overlap != "none") {
-    run_pass("overlap", log, [&] {
-      order_halves(std::get<StagedGraph>(staged));
-      return 0;
-    });
-  }
-
-  TrainingGraph training = run_pass("differentiate", log, [&] {
-    return differentiate(std::get<StagedGraph>(staged), software, in.grad_dtype);
-  });
-  staged = StagedGraph{};
-  run_pass("recompute", log, [&] {
-    recompute(training, in.recompute, software, in.kept);
-    return 0;
-  });
-  if (in.splits) {
-    run_pass("split", log, [&] {
-      split_backward(training);
-      return 0;
-    });
-  }
-  if (in.offload.activations) {
-    run_pass("offload", log, [&] {
-      offload_checkpoints(training, in.offload, in.at_once);
-      return 0;
-    });
-  }
+/// What segments know of the training: of the batch the sizes of microbatches.
+TrainingConfig training_of_segments(const PassSource& of) {
+  TrainingConfig training = of.plan.training;
+  training.global_batch = 0;
+  training.microbatches = microbatch_sizes(training);
   return training;
 }
 
-std::variant<PipelineSchedule, Infeasible> schedule_of(const Plan& plan, PassLog& log) {
-  // Lists of calls are explicit, so their length is what a Program costs.
-  constexpr std::int64_t kMostActions = std::int64_t{1} << 23U;
-  const ParallelConfig& parallel = plan.parallel;
-  const std::int64_t num_stages = std::int64_t{parallel.pipeline} * parallel.virtual_stages;
-  const std::int64_t actions = 2 * num_stages * plan.num_microbatches();
-  if (actions > kMostActions) {
-    return Infeasible{std::to_string(num_stages) + " stages x " +
-                      std::to_string(plan.num_microbatches()) + " microbatches are " +
-                      std::to_string(actions) + " actions a step; this version compiles up to " +
-                      std::to_string(kMostActions)};
+/// Segments of a Program, of which lower() makes lists of calls.
+constexpr std::tuple kDraftPasses = {
+    Pass{"instantiate", always,
+         [](const PassSource& of) {
+           return std::tuple(forms_of_segments(of), parallel_of_segments(of),
+                             training_of_segments(of), of.plan.offload.horizon);
+         },
+         [](ProgramDraft& draft, const PassContext& with, const std::vector<StageForm>& forms,
+            const ParallelConfig& parallel, const TrainingConfig& training, int horizon) {
+           draft =
+               instantiate(with.trainings, forms, parallel, training, training.grad_dtype, horizon);
+         },
+         find_draft_violation},
+    Pass{"buffers", [](const PassSource& of) { return !of.links.empty(); },
+         [](const PassSource& of) { return std::tuple(of.links, of.plan.parallel.d2d_buffer); },
+         [](ProgramDraft& draft, const PassContext&, const std::vector<PipelineLink>& links,
+            Bytes buffer) { buffer_transfers(draft, links, buffer); },
+         find_draft_violation},
+    Pass{"pairs", [](const PassSource& of) { return !of.pairs.empty(); },
+         [](const PassSource& of) { return std::tuple(of.pairs); },
+         [](ProgramDraft& draft, const PassContext&, const std::vector<StagePair>& pairs) {
+           add_pair_segments(draft, pairs);
+         },
+         find_draft_violation},
+    Pass{"host_waits",
+         [](const PassSource& of) {
+           const ParallelConfig& parallel = of.plan.parallel;
+           return parallel.pipeline > 1 && of.software.host_waits_for_transfers(
+                                               any_splits(of.forms), parallel.virtual_stages > 1);
+         },
+         [](const PassSource&) { return std::tuple(); },
+         [](ProgramDraft& draft, const PassContext&) { add_host_waits(draft); },
+         find_draft_violation},
+    Pass{"step", always,
+         [](const PassSource& of) {
+           return std::tuple(parallel_of_segments(of), training_of_segments(of));
+         },
+         [](ProgramDraft& draft, const PassContext& with, const ParallelConfig& parallel,
+            const TrainingConfig& training) {
+           add_step_segments(draft, parallel, training, with.software);
+         },
+         find_draft_violation},
+    Pass{"post_validation", [](const PassSource& of) { return of.plan.schedule.post_validation; },
+         [](const PassSource& of) { return std::tuple(parallel_of_segments(of)); },
+         [](ProgramDraft& draft, const PassContext&, const ParallelConfig& parallel) {
+           add_post_validation(draft, parallel);
+         },
+         find_draft_violation}};
+
+/// All that the training graphs depend on: inputs of both tables, and of what is between them.
+struct TrainingInputs {
+  InputsOf<decltype(kGraphPasses)> graph;
+  DType differentiate;
+  InputsOf<decltype(kTrainingPasses)> training;
+  friend bool operator==(const TrainingInputs&, const TrainingInputs&) = default;
+};
+using DraftInputs = InputsOf<decltype(kDraftPasses)>;
+
+/// Values whose extents depend on the number of data-parallel ranks: SharedSegments::sized.
+std::vector<bool> sized_values(const ProgramDraft& draft) {
+  std::vector<bool> sized(draft.program.values.size(), false);
+  for (const Bucket& bucket : draft.plan.buckets) {
+    for (const auto* values : {&bucket.whole, &bucket.shards}) {
+      for (const ValueId value : *values) sized[static_cast<std::size_t>(value)] = true;
+    }
   }
-  return run_pass("schedule", log, [&]() -> std::variant<PipelineSchedule, Infeasible> {
-    if (!plan.schedule.rows.empty())
-      return parse_schedule_csv(plan.schedule.rows, plan.schedule.method);
-    ScheduleSettings settings;
-    settings.microbatch_group = plan.schedule.microbatch_group;
-    return schedule_by_name(plan.schedule.method, parallel.pipeline, parallel.virtual_stages,
-                            static_cast<int>(plan.num_microbatches()), false, settings);
-  });
+  return sized;
 }
 
 }  // namespace
@@ -220,114 +207,114 @@ struct Compiler::Kept {
   std::optional<ProgramInputs> program_inputs;  // of draft.program as it is, or of infeasible
   std::optional<Infeasible> infeasible;
   std::optional<TrainingInputs> training_inputs;
-  std::vector<TrainingGraph> training;  // one for each size of microbatch, the largest first
-  std::optional<SegmentInputs>
-      segment_inputs;  // with training: of draft.program's segments, and of step
+  std::vector<TrainingGraph> trainings;     // one for each size of microbatch, the largest first
+  std::optional<DraftInputs> draft_inputs;  // with the trainings: of the draft, but for its lists
   ProgramDraft draft;
-  StepSegments step;
   SharedSegments shared;
   ProgramVerifier verifier;
   bool verified = false;  // a Program with these segments has been
 
   std::optional<Infeasible> make(const Graph& model, const ProgramInputs& in,
-                                 const SoftwareProfile& software, PassLog& log);
-  void make_segments(const SegmentInputs& in, const SoftwareProfile& software, PassLog& log);
-  void verify(PassLog& log);
+                                 const SoftwareProfile& software, PassLog& log,
+                                 const CompileOptions& options);
+  std::optional<Infeasible> make_trainings(const Graph& model, const PassSource& source,
+                                           PassWatch& watch);
+  std::optional<Infeasible> make_segments(const Graph& model, const PassSource& source,
+                                          PassWatch& watch);
+  std::optional<Infeasible> make_lists(const PassSource& source, const PipelineSchedule& schedule,
+                                       PassWatch& watch);
+  void verify(PassWatch& watch);
 };
 
-void Compiler::Kept::make_segments(const SegmentInputs& in, const SoftwareProfile& software,
-                                   PassLog& log) {
-  draft = ProgramDraft{};
-  verified = false;
-  draft = run_pass("instantiate", log, [&] {
-    return instantiate(training, in.forms, in.parallel, in.training, in.training.grad_dtype,
-                       in.horizon);
-  });
-  if (!in.links.empty()) {
-    run_pass("buffers", log, [&] {
-      buffer_transfers(draft, in.links, in.parallel.d2d_buffer);
-      return 0;
-    });
+std::optional<Infeasible> Compiler::Kept::make_trainings(const Graph& model,
+                                                         const PassSource& source,
+                                                         PassWatch& watch) {
+  TrainingInputs wanted{inputs_of(kGraphPasses, source), differentiate_inputs(source),
+                        inputs_of(kTrainingPasses, source)};
+  if (training_inputs == wanted) return std::nullopt;
+  training_inputs.reset();
+  draft_inputs.reset();
+  trainings.clear();
+  const std::size_t num_sizes = microbatch_sizes(source.plan.training).size();
+  for (std::size_t size = 0; size < num_sizes; ++size) {
+    const PassContext context{size == 0 ? model : model.smaller[size - 1], source.software,
+                              trainings};
+    StagedGraph staged;
+    if (auto reason = walk(kGraphPasses, wanted.graph, staged, context, watch)) return reason;
+    TrainingGraph training;
+    watch.run("differentiate", training, find_training_violation,
+              [&] { training = differentiate(staged, source.software, wanted.differentiate); });
+    staged = StagedGraph{};  // deep models: a graph of 10^5 layers is a gigabyte
+    if (auto reason = walk(kTrainingPasses, wanted.training, training, context, watch))
+      return reason;
+    trainings.push_back(std::move(training));
   }
-  if (!in.pairs.empty()) {
-    run_pass("pairs", log, [&] {
-      add_pair_segments(draft, in.pairs);
-      return 0;
-    });
-  }
-  if (in.parallel.pipeline > 1 &&
-      software.host_waits_for_transfers(any_splits(in.forms), in.parallel.virtual_stages > 1)) {
-    add_host_waits(draft);
-  }
-  step = run_pass("step", log,
-                  [&] { return add_step_segments(draft, in.parallel, in.training, software); });
-  if (in.post_validation) {
-    run_pass("post_validation", log, [&] {
-      add_post_validation(draft, in.parallel, step);
-      return 0;
-    });
-  }
-  renumber_tables(draft.program);
-  ++shared.number;
-  shared.sized.assign(draft.program.values.size(), false);
-  for (const Bucket& bucket : draft.plan.buckets) {
-    for (const auto* values : {&bucket.whole, &bucket.shards}) {
-      for (const ValueId value : *values) shared.sized[static_cast<std::size_t>(value)] = true;
-    }
-  }
+  training_inputs = std::move(wanted);
+  return std::nullopt;
 }
 
-void Compiler::Kept::verify(PassLog& log) {
-  const auto problem = run_pass("verify", log, [&] {
+std::optional<Infeasible> Compiler::Kept::make_segments(const Graph& model,
+                                                        const PassSource& source,
+                                                        PassWatch& watch) {
+  DraftInputs wanted = inputs_of(kDraftPasses, source);
+  if (draft_inputs == wanted) return std::nullopt;
+  draft_inputs.reset();
+  draft = ProgramDraft{};
+  verified = false;
+  const PassContext context{model, source.software, trainings};
+  if (auto reason = walk(kDraftPasses, wanted, draft, context, watch)) return reason;
+  renumber_tables(draft.program);
+  ++shared.number;
+  shared.sized = sized_values(draft);
+  draft_inputs = std::move(wanted);
+  return std::nullopt;
+}
+
+std::optional<Infeasible> Compiler::Kept::make_lists(const PassSource& source,
+                                                     const PipelineSchedule& schedule,
+                                                     PassWatch& watch) {
+  const ParallelConfig& parallel = source.plan.parallel;
+  Program& program = draft.program;
+  program.mesh.size[index(Axis::kDp)] = parallel.data;
+  program.placement = make_placement(program.mesh, parallel.placement);
+  size_buckets(draft.plan, parallel, program);
+  draft.size_of = size_of_microbatches(source.plan.training);
+  // verify() follows, and looks at all that a check of drafts would.
+  return watch.run("lower", draft, nullptr,
+                   [&] { return lower(draft, schedule, source.software); });
+}
+
+void Compiler::Kept::verify(PassWatch& watch) {
+  const auto problem = watch.time("verify", [&] {
     return verified ? verifier.find_violation_of_lists(draft.program)
                     : verifier.find_violation_of_all(draft.program);
   });
-  if (problem) bug("after pass lower: " + *problem);
+  PassWatch::require_sound("lower", problem.value_or(""));
   verified = true;
 }
 
 std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const ProgramInputs& in,
-                                               const SoftwareProfile& software, PassLog& log) {
+                                               const SoftwareProfile& software, PassLog& log,
+                                               const CompileOptions& options) {
   const Plan& plan = in.plan;
-  auto schedule = schedule_of(plan, log);
-  if (auto* reason = std::get_if<Infeasible>(&schedule)) return *reason;
-  log.schedule = std::move(std::get<PipelineSchedule>(schedule));
+  PassWatch watch(options, log);
+  auto schedule = watch.time("schedule", [&] { return schedule_of_plan(plan); });
+  if (auto reason = put(std::move(schedule), log.schedule)) return reason;
+  PassSource source{plan, in.links, software, stage_forms(log.schedule), {}, {}};
+  source.kept =
+      kept_shares(plan.recompute, plan.schedule.method == "scp", recomputing_stages(source.forms));
+  source.pairs = stage_pairs(log.schedule, size_of_microbatches(plan.training));
 
-  std::vector<StageForm> forms = stage_forms(log.schedule);
-  if (TrainingInputs wanted = trainyard::training_inputs(plan, forms); training_inputs != wanted) {
-    training_inputs.reset();
-    segment_inputs.reset();
-    training.clear();
-    for (std::size_t size = 0; size < wanted.sizes.size(); ++size) {
-      auto made =
-          make_training_graph(size == 0 ? model : model.smaller[size - 1], wanted, software, log);
-      if (auto* reason = std::get_if<Infeasible>(&made)) return *reason;
-      training.push_back(std::move(std::get<TrainingGraph>(made)));
-    }
-    training_inputs = std::move(wanted);
-  }
-  log.kept = training_inputs->kept;
+  if (auto reason = make_trainings(model, source, watch)) return reason;
+  log.kept = source.kept;
   if (plan.recompute.method >= RecomputeConfig::Method::kStageAware)
-    log.units = num_units(training.front(), plan.recompute.unit);
+    log.units = num_units(trainings.front(), plan.recompute.unit);
   log.first_layer = std::get<std::vector<std::int64_t>>(
-      layer_ranges(model.num_layers, training.front().num_stages, plan.partition));
+      layer_ranges(model.num_layers, trainings.front().num_stages, plan.partition));
 
-  if (const SegmentInputs wanted = trainyard::segment_inputs(
-          in, std::move(forms), stage_pairs(log.schedule, size_of_microbatches(plan.training)));
-      segment_inputs != wanted) {
-    segment_inputs.reset();
-    make_segments(wanted, software, log);
-    segment_inputs = wanted;
-  }
-  Program& program = draft.program;
-  program.mesh.size[index(Axis::kDp)] = plan.parallel.data;
-  program.placement = make_placement(program.mesh, plan.parallel.placement);
-  size_buckets(draft.plan, plan.parallel, program);
-  draft.size_of = size_of_microbatches(plan.training);
-  const auto lowered =
-      run_pass("lower", log, [&] { return lower(draft, step, log.schedule, software); });
-  if (const auto* reason = std::get_if<Infeasible>(&lowered)) return *reason;
-  verify(log);
+  if (auto reason = make_segments(model, source, watch)) return reason;
+  if (auto reason = make_lists(source, log.schedule, watch)) return reason;
+  verify(watch);
   return std::nullopt;
 }
 
@@ -337,10 +324,11 @@ Compiler::~Compiler() = default;
 std::variant<const Program*, Infeasible> Compiler::compile(const Graph& model,
                                                            const ProgramInputs& in,
                                                            const SoftwareProfile& software,
-                                                           PassLog& log) {
+                                                           PassLog& log,
+                                                           const CompileOptions& options) {
   if (kept_->program_inputs != in) {
     kept_->program_inputs.reset();
-    kept_->infeasible = kept_->make(model, in, software, log);
+    kept_->infeasible = kept_->make(model, in, software, log, options);
     kept_->program_inputs = in;
   }
   if (kept_->infeasible) return *kept_->infeasible;
@@ -356,9 +344,10 @@ Program Compiler::take() {
 }
 
 std::variant<Program, Infeasible> compile(const Graph& model, const ProgramInputs& in,
-                                          const SoftwareProfile& software, PassLog& log) {
+                                          const SoftwareProfile& software, PassLog& log,
+                                          const CompileOptions& options) {
   Compiler compiler;
-  auto compiled = compiler.compile(model, in, software, log);
+  auto compiled = compiler.compile(model, in, software, log, options);
   if (auto* reason = std::get_if<Infeasible>(&compiled)) return std::move(*reason);
   return compiler.take();
 }

@@ -1,7 +1,7 @@
 // Where the host waits for the device between microbatches.
 #pragma once
 
-#include "engine/passes/instantiate.h"
+#include "engine/passes/program_draft.h"
 
 namespace trainyard {
 

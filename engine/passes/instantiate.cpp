@@ -43,6 +43,7 @@ class Instantiator {
       set_up();
       draft_.plan =
           plan_buckets(training_, forms_, parallel_, config_, grad_dtype_, draft_.program);
+      size_buckets(draft_.plan, parallel_, draft_.program);
     }
     draft_.stages.resize((size_ + 1) * static_cast<std::size_t>(training_.num_stages));
     split_by_stage();

@@ -3,101 +3,13 @@
 // stages, and the points where storage is freed.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <map>
-#include <utility>
 #include <vector>
 
 #include "engine/passes/differentiate.h"
-#include "engine/passes/parameter_buckets.h"
-#include "engine/passes/transfer_routes.h"
+#include "engine/passes/program_draft.h"
 #include "engine/plan/plan.h"
-#include "engine/program/program.h"
-#include "engine/schedule/stage_form.h"
 
 namespace trainyard {
-
-/// Segments of one way that a transfer may go; -1: there is none.
-struct WaySegments {
-  SegmentId put = -1;  // of the sender, right behind what makes it: into its buffer
-  SegmentId send = -1;
-  SegmentId free = -1;  // of the sender, later: what has been sent
-  SegmentId receive = -1;
-  SegmentId take = -1;     // of the receiver, right before what reads it: out of its buffer
-  SegmentId release = -1;  // of the receiver, behind that: what came by its host
-};
-
-/// What one stage sends another of a microbatch. With buffers for transfers (buffer_transfers.h)
-/// one tensor, and lower() decides which way it goes; else all that it sends, which goes direct.
-struct StageTransfer {
-  WaySegments direct, by_host;
-};
-
-/// Segments of one stage; -1: it has none.
-struct StageSegments {
-  SegmentId forward = -1;
-  SegmentId recompute = -1;
-  // [0] recomputes inside ("3B.r" beside an R), [1] is what runs behind an R.
-  std::array<SegmentId, 2> backward = {-1, -1};
-  std::array<SegmentId, 2> input = {-1, -1};
-  SegmentId weight = -1;
-  std::vector<StageTransfer> sends_forward;   // of activations, to the next stage
-  std::vector<StageTransfer> sends_backward;  // of gradients, to the stage before
-};
-
-/// Where a stage touches a storage for a microbatch, in the order in which it does.
-using TouchSet = std::uint16_t;
-enum Touch : TouchSet {
-  kReceiveF = 1,
-  kForward = 2,
-  kSendF = 4,
-  kRecompute = 8,
-  kReceiveB = 16,
-  kBackward = 32,
-  kSendB = 64,
-  kWeight = 128,
-  kLoad = 256
-};
-
-/// Storages that two stages of one rank touch, the turning stage and the one before it: which of
-/// the two has done with them, only the order of calls says.
-struct HandedOver {
-  SegmentId free = -1;
-  std::int32_t turning_stage = 0;
-  std::size_t size = 0;  // of microbatch: ProgramDraft::size_of
-  TouchSet by_turning = 0, by_before = 0;
-};
-
-/// A Program in the making, with what the passes after this one need to know about it.
-struct ProgramDraft {
-  Program program;
-  BucketPlan plan;
-  std::vector<StageForm> forms;  // [stage]
-  int num_stages = 0;
-  std::vector<StageSegments> stages;  // [size of microbatch * num_stages + stage]
-  std::vector<std::size_t> size_of;  // [microbatch]: which of the sizes it has; empty: there is one
-  const StageSegments& segments(std::int32_t stage, Microbatch mb) const {
-    const std::size_t size = size_of.empty() ? 0 : size_of[static_cast<std::size_t>(mb)];
-    return stages[size * static_cast<std::size_t>(num_stages) + static_cast<std::size_t>(stage)];
-  }
-  std::vector<HandedOver> handed_over;
-  std::vector<PipelineLink>
-      links;  // [pipeline rank]: to the next one; empty: no buffers for transfers
-  std::map<std::pair<SegmentId, SegmentId>, SegmentId>
-      pairs;  // F, B -> both in one (pair_segments.h)
-  std::map<SegmentId, SegmentId>
-      loads_ahead;  // segment -> what is copied back from the host before it
-  ValueId loss = -1;
-  int num_ranks = 1;        // along pp
-  bool host_waits = false;  // for transfers (host_waits.h)
-};
-
-/// Ids of the groups and transfers that instantiate() creates first, in this order.
-inline constexpr GroupId kTensorGroup = 0;
-inline constexpr GroupId kDataGroup = 1;
-inline constexpr TransferId kToNext = 0;
-inline constexpr TransferId kToPrevious = 1;
 
 /// `trainings`: of the same model, one for each size of microbatch; each has segments and values of
 /// its own, "0F@2seq" where there are several, for a segment says what kernels cost and how long

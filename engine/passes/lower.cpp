@@ -27,10 +27,9 @@ struct AroundCalls {
 
 class Lowering {
  public:
-  Lowering(ProgramDraft& draft, const StepSegments& step, const PipelineSchedule& schedule,
-           const SoftwareProfile& software)
+  Lowering(ProgramDraft& draft, const PipelineSchedule& schedule, const SoftwareProfile& software)
       : draft_(draft),
-        step_(step),
+        step_(draft.step),
         schedule_(without_late_recompute(schedule)),
         calls_(planned_calls(schedule_)),
         software_(software),
@@ -272,11 +271,9 @@ class Lowering {
 
 }  // namespace
 
-std::variant<bool, Infeasible> lower(ProgramDraft& draft, const StepSegments& step,
-                                     const PipelineSchedule& schedule,
-                                     const SoftwareProfile& software) {
-  if (auto reason = Lowering(draft, step, schedule, software).run()) return *reason;
-  return true;
+std::optional<Infeasible> lower(ProgramDraft& draft, const PipelineSchedule& schedule,
+                                const SoftwareProfile& software) {
+  return Lowering(draft, schedule, software).run();
 }
 
 }  // namespace trainyard

@@ -15,9 +15,11 @@
 // is received before it, what either sends leaves behind it.
 #pragma once
 
+#include <optional>
+
+#include "engine/base/error.h"
 #include "engine/cost/software_profile.h"
-#include "engine/passes/instantiate.h"
-#include "engine/passes/step_segments.h"
+#include "engine/passes/program_draft.h"
 #include "engine/plan/plan.h"
 #include "engine/schedule/pipeline_schedule.h"
 
@@ -25,8 +27,7 @@ namespace trainyard {
 
 /// Fills draft.program.body, and the number of slots of each receive pool: the most instances alive
 /// at once in issue order. Infeasible: the schedule deadlocks.
-std::variant<bool, Infeasible> lower(ProgramDraft& draft, const StepSegments& step,
-                                     const PipelineSchedule& schedule,
-                                     const SoftwareProfile& software);
+std::optional<Infeasible> lower(ProgramDraft& draft, const PipelineSchedule& schedule,
+                                const SoftwareProfile& software);
 
 }  // namespace trainyard

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/passes/instantiate.h"
+#include "engine/passes/program_draft.h"
 #include "engine/schedule/pipeline_schedule.h"
 
 namespace trainyard {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "engine/passes/action_places.h"
-#include "engine/passes/instantiate.h"
 #include "engine/passes/planned_calls.h"
 #include "engine/passes/post_validation.h"
+#include "engine/passes/program_draft.h"
 #include "engine/schedule/pipeline_schedule.h"
 #include "engine/schedule/schedule_timing.h"
 

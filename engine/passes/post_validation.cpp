@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/passes/step_segments.h"
 #include "engine/sharding/axis.h"
 
 namespace trainyard {
@@ -14,10 +15,10 @@ namespace {
 
 class PostValidation {
  public:
-  PostValidation(ProgramDraft& draft, const ParallelConfig& parallel, StepSegments& step)
+  PostValidation(ProgramDraft& draft, const ParallelConfig& parallel)
       : draft_(draft),
         parallel_(parallel),
-        step_(step) {}
+        step_(draft.step) {}
 
   void run() {
     keep_norm_in_rank();
@@ -284,9 +285,9 @@ RankBegins begins(const std::vector<PlannedCall>& calls, const std::vector<doubl
 
 }  // namespace
 
-void add_post_validation(ProgramDraft& draft, const ParallelConfig& parallel, StepSegments& step) {
-  if (parallel.pipeline == 1 || step.norm.front() < 0) return;
-  PostValidation(draft, parallel, step).run();
+void add_post_validation(ProgramDraft& draft, const ParallelConfig& parallel) {
+  if (parallel.pipeline == 1 || draft.step.norm.front() < 0) return;
+  PostValidation(draft, parallel).run();
 }
 
 std::vector<ValidationCall> validation_calls(const StepSegments& step,

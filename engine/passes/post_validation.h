@@ -22,17 +22,16 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/passes/instantiate.h"
 #include "engine/passes/planned_calls.h"
-#include "engine/passes/step_segments.h"
+#include "engine/passes/program_draft.h"
 #include "engine/plan/plan.h"
 #include "engine/schedule/schedule_timing.h"
 
 namespace trainyard {
 
-/// Changes the segments of `step`. Nothing changes where one pipeline rank has the whole norm, or
-/// nobody takes it.
-void add_post_validation(ProgramDraft& draft, const ParallelConfig& parallel, StepSegments& step);
+/// Changes draft.step and its segments. Nothing changes where one pipeline rank has the whole norm,
+/// or nobody takes it.
+void add_post_validation(ProgramDraft& draft, const ParallelConfig& parallel);
 
 /// A call of the validation, or of what the norm takes, on its way into a rank's list.
 struct ValidationCall {

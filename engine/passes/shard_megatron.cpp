@@ -333,7 +333,7 @@ std::variant<Graph, Infeasible> shard_megatron(const Graph& graph, int tensor,
   try {
     return MegatronSharder(graph, tensor, sequence_parallel).run();
   } catch (const DoesNotDivide& problem) {
-    return Infeasible{problem.what()};
+    return Infeasible{problem.what(), "parallel.tensor"};
   }
 }
 

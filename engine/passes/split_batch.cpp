@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/partition/stage_partition.h"
 
 namespace trainyard {
 
@@ -181,6 +183,16 @@ class BatchSplitter {
 
 Graph split_batch(const Graph& graph, const std::vector<std::int64_t>& first) {
   return BatchSplitter(graph).run(first);
+}
+
+std::variant<std::vector<std::int64_t>, Infeasible> halved_runs(const std::string& overlap,
+                                                                std::int64_t num_layers,
+                                                                int num_stages,
+                                                                const PartitionConfig& partition) {
+  if (overlap == "across-blocks") return layer_ranges(num_layers, num_stages, partition);
+  std::vector<std::int64_t> each(static_cast<std::size_t>(num_layers) + 1);
+  std::iota(each.begin(), each.end(), 0);
+  return each;
 }
 
 }  // namespace trainyard

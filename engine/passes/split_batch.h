@@ -14,14 +14,25 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <variant>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/graph/graph.h"
+#include "engine/plan/plan.h"
 
 namespace trainyard {
 
 /// `first`: [run] its first layer, ascending, and num_layers at the end. Every microbatch has an
 /// even number of sequences.
 Graph split_batch(const Graph& graph, const std::vector<std::int64_t>& first);
+
+/// The runs between which halves are joined: each layer, or with `overlap: across-blocks` each
+/// stage; then Infeasible as layer_ranges().
+std::variant<std::vector<std::int64_t>, Infeasible> halved_runs(const std::string& overlap,
+                                                                std::int64_t num_layers,
+                                                                int num_stages,
+                                                                const PartitionConfig& partition);
 
 }  // namespace trainyard

@@ -287,9 +287,9 @@ SegmentId add_step_segment(Program& program, std::int32_t stage, const std::stri
   return static_cast<SegmentId>(program.segments.size() - 1);
 }
 
-StepSegments add_step_segments(ProgramDraft& draft, const ParallelConfig& parallel,
-                               const TrainingConfig& config, const SoftwareProfile& software) {
-  return StepBuilder(draft, parallel, config, software).run();
+void add_step_segments(ProgramDraft& draft, const ParallelConfig& parallel,
+                       const TrainingConfig& config, const SoftwareProfile& software) {
+  draft.step = StepBuilder(draft, parallel, config, software).run();
 }
 
 }  // namespace trainyard

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "engine/passes/instantiate.h"
+#include "engine/passes/program_draft.h"
 
 namespace trainyard {
 

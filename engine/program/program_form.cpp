@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <utility>
+#include <vector>
 
 #include "engine/program/owners.h"
 
@@ -157,25 +159,48 @@ Problem check_operand(const Program& program, const Segment& segment, const Oper
   return std::nullopt;
 }
 
-Problem check_op(const Program& program, const Segment& segment, std::size_t k) {
-  const ProgramOp& op = segment.ops[k];
-  Problem problem;
-  const auto check_list = [&](const Operands& operands) {
-    for (const Operand& operand : operands) {
-      // Nearly all operands are of this form, and there are hundreds of thousands.
-      if (operand.slot == 0 && is_index(operand.value, program.values) &&
-          (segment.slots > 0 ||
-           program.values[static_cast<std::size_t>(operand.value)].scope != Scope::kMicrobatch)) {
-        continue;
-      }
-      if (!problem) problem = check_operand(program, segment, operand);
+/// Nearly all operands are plain, and there are hundreds of thousands.
+class PlainOperands {
+ public:
+  PlainOperands(const Program& program, const Segment& segment)
+      : values_(program.values.data()),
+        num_values_(program.values.size()),
+        of_microbatch_(segment.slots > 0) {}
+
+  bool all(const ProgramOp& op) const {
+    return all(op.reads) && all(op.writes) && all(op.accumulates) && !op.guard;
+  }
+
+ private:
+  bool all(const Operands& operands) const {
+    return std::all_of(operands.begin(), operands.end(), [&](const Operand& operand) {
+      const auto v = static_cast<std::size_t>(operand.value);  // beyond all where it is negative
+      return operand.slot == 0 && v < num_values_ &&
+             (of_microbatch_ || values_[v].scope != Scope::kMicrobatch);
+    });
+  }
+
+  const Value* values_;
+  std::size_t num_values_;
+  bool of_microbatch_;
+};
+
+Problem check_operands(const Program& program, const Segment& segment, const ProgramOp& op) {
+  for (const Operands* operands : {&op.reads, &op.writes, &op.accumulates}) {
+    for (const Operand& operand : *operands) {
+      if (auto problem = check_operand(program, segment, operand)) return problem;
     }
-  };
-  check_list(op.reads);
-  check_list(op.writes);
-  check_list(op.accumulates);
-  if (op.guard) check_list({*op.guard});
-  if (problem) return problem;
+  }
+  return op.guard ? check_operand(program, segment, *op.guard) : std::nullopt;
+}
+
+/// `owned`: some value of the Program has an owner.
+Problem check_op(const Program& program, const Segment& segment, std::size_t k,
+                 const PlainOperands& plain, bool owned) {
+  const ProgramOp& op = segment.ops[k];
+  if (!plain.all(op)) {
+    if (auto problem = check_operands(program, segment, op)) return problem;
+  }
   if (!is_index(op.attrs, program.attrs)) return "no attributes " + std::to_string(op.attrs);
   if (!is_index(op.module, program.modules)) return "no module " + std::to_string(op.module);
   if (std::any_of(op.after.begin(), op.after.end(),
@@ -184,7 +209,9 @@ Problem check_op(const Program& program, const Segment& segment, std::size_t k) 
   }
   if (op.kind == OpKind::kFree && op.stream != StreamId::kMain) return "is not on the main stream";
   if (auto wrong = check_communication(program, op)) return wrong;
-  if (const char* wrong = find_owner_problem(program, op)) return wrong;
+  if (owned || op.kind == OpKind::kReduce) {
+    if (const char* wrong = find_owner_problem(program, op)) return wrong;
+  }
   return std::nullopt;
 }
 
@@ -230,9 +257,11 @@ Problem check_values(const Program& program) {
 }
 
 Problem check_ops(const Program& program) {
+  const bool owned = has_owners(program);
   for (const Segment& segment : program.segments) {
+    const PlainOperands plain(program, segment);
     for (std::size_t k = 0; k < segment.ops.size(); ++k) {
-      const auto problem = check_op(program, segment, k);
+      const auto problem = check_op(program, segment, k, plain, owned);
       if (!problem) continue;
       const ProgramOp& op = segment.ops[k];
       return "segment " + segment.name + " op " + std::to_string(k) + ": " +
@@ -251,6 +280,57 @@ Problem check_calls(const Program& program) {
   return std::nullopt;
 }
 
+/// Within a segment, for the order of segments is the lists' matter.
+class AssignmentCheck {
+ public:
+  explicit AssignmentCheck(const Program& program) : program_(program) {
+    for (auto& of_slot : written_by_) of_slot.assign(program.values.size(), -1);
+    freed_by_ = written_by_;
+  }
+
+  Problem run() {
+    for (std::size_t s = 0; s < program_.segments.size(); ++s) {
+      for (const ProgramOp& op : program_.segments[s].ops) {
+        const auto id = static_cast<SegmentId>(s);
+        const Problem problem =
+            op.kind == OpKind::kFree ? check_free(op, id) : check_writes(op, id);
+        if (problem) return "segment " + program_.segments[s].name + ": " + *problem;
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  using BySlot = std::array<std::vector<SegmentId>, 2>;  // [slot][value]: the last that did
+
+  static bool first_time(BySlot& by, const Operand& operand, SegmentId segment) {
+    return std::exchange(by[operand.slot][static_cast<std::size_t>(operand.value)], segment) !=
+           segment;
+  }
+
+  Problem check_writes(const ProgramOp& op, SegmentId segment) {
+    for (const Operand& written : op.writes) {
+      const Value& value = program_.values[static_cast<std::size_t>(written.value)];
+      if (!first_time(written_by_, written, segment) && value.scope != Scope::kPersistent)
+        return op_name(op.kind, op.part) + " writes " + value.name + " a second time";
+    }
+    return std::nullopt;
+  }
+
+  Problem check_free(const ProgramOp& op, SegmentId segment) {
+    for (const Operand& freed : op.reads) {
+      const Value& value = program_.values[static_cast<std::size_t>(freed.value)];
+      if (value.alias) return "frees " + value.name + ", a view";
+      if (value.scope == Scope::kPersistent) return "frees " + value.name + ", which is persistent";
+      if (!first_time(freed_by_, freed, segment)) return "frees " + value.name + " twice";
+    }
+    return std::nullopt;
+  }
+
+  const Program& program_;
+  BySlot written_by_, freed_by_;
+};
+
 }  // namespace
 
 std::optional<std::string> find_malformed(const Program& program) {
@@ -258,6 +338,13 @@ std::optional<std::string> find_malformed(const Program& program) {
     if (auto problem = check(program)) return problem;
   }
   return std::nullopt;
+}
+
+std::optional<std::string> find_malformed_segments(const Program& program) {
+  for (const auto check : {check_values, check_ops}) {
+    if (auto problem = check(program)) return problem;
+  }
+  return AssignmentCheck(program).run();
 }
 
 std::optional<std::string> find_malformed_but_ops(const Program& program) {

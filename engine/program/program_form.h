@@ -13,6 +13,10 @@ namespace trainyard {
 /// What is malformed, naming the value, op or class; nullopt when nothing is.
 std::optional<std::string> find_malformed(const Program& program);
 
+/// The same of values and segments alone, of a Program that has no lists yet, and whether a segment
+/// writes each of them once and frees what has storage of its own.
+std::optional<std::string> find_malformed_segments(const Program& program);
+
 /// The same without the ops: for a Program whose segments, groups and transfers are those of a
 /// well-formed one, with as many pipeline ranks, attributes and modules, and values of the same
 /// scopes.

@@ -5,6 +5,7 @@
 #include <string>
 #include <tuple>
 
+#include "engine/program/program_form.h"
 #include "engine/program/violation.h"
 
 namespace trainyard {
@@ -223,6 +224,16 @@ void ValueLifetimes::apply(const Program& program, const RankClass& list, Segmen
     if (u.writes) now = State::kWritten;
     if (u.frees) now = State::kFreed;
   }
+}
+
+std::optional<std::string> find_violation_of_segments(const Program& program) {
+  if (auto problem = find_malformed_segments(program)) return problem;
+  try {
+    const ValueLifetimes of_segments(program);
+  } catch (const Violation& violation) {
+    return violation.what();
+  }
+  return std::nullopt;
 }
 
 }  // namespace trainyard

@@ -6,6 +6,8 @@
 #include <array>
 #include <boost/container/small_vector.hpp>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -66,5 +68,9 @@ class ValueLifetimes {
       instances_;                     // [token]: of the list being checked; empty: not touched
   std::vector<std::size_t> touched_;  // tokens with an entry there
 };
+
+/// What is wrong with a segment of a Program that has no lists yet, by itself:
+/// find_malformed_segments(), then its values' lifetimes; nullopt when nothing is.
+std::optional<std::string> find_violation_of_segments(const Program& program);
 
 }  // namespace trainyard

@@ -18,23 +18,30 @@ std::optional<std::int32_t> parse_number(std::string_view text) {
 }
 
 /// Why microbatches cannot go in groups of `group`; 0: of default_group().
-std::optional<std::string> interleaved_obstacle(int ranks, int microbatches, int group) {
+std::optional<Infeasible> interleaved_obstacle(int ranks, int microbatches, int group) {
   const auto text = [](int number) { return std::to_string(number); };
-  if (ranks < 2) return "the interleaved schedule needs at least 2 pipeline ranks";
+  if (ranks < 2)
+    return Infeasible{"the interleaved schedule needs at least 2 pipeline ranks",
+                      "parallel.pipeline"};
   const int groups = std::max(1, microbatches / ranks);
   if (group == 0 && microbatches % groups != 0) {
-    return "the interleaved schedule cannot divide " + text(microbatches) + " microbatches into " +
-           text(groups) + " equal groups for " + text(ranks) + " pipeline ranks";
+    return Infeasible{"the interleaved schedule cannot divide " + text(microbatches) +
+                          " microbatches into " + text(groups) + " equal groups for " +
+                          text(ranks) + " pipeline ranks",
+                      "training.global_batch"};
   }
   if (group == 0) return std::nullopt;
   if (group < ranks || group > microbatches) {
-    return "a microbatch_group is from " + text(ranks) + ", the pipeline ranks, to " +
-           text(microbatches) + ", the microbatches, not " + text(group);
+    return Infeasible{"a microbatch_group is from " + text(ranks) + ", the pipeline ranks, to " +
+                          text(microbatches) + ", the microbatches, not " + text(group),
+                      "schedule.microbatch_group"};
   }
   const int left = microbatches % group;
   if (left == 0 || left >= ranks) return std::nullopt;
-  return text(microbatches) + " microbatches in groups of " + text(group) + " leave " + text(left) +
-         ", fewer than the " + text(ranks) + " pipeline ranks, which would wait for them";
+  return Infeasible{text(microbatches) + " microbatches in groups of " + text(group) + " leave " +
+                        text(left) + ", fewer than the " + text(ranks) +
+                        " pipeline ranks, which would wait for them",
+                    "schedule.microbatch_group"};
 }
 
 }  // namespace
@@ -136,20 +143,22 @@ PipelineSchedule interleaved(int num_ranks, int stages_per_rank, int num_microba
 std::variant<PipelineSchedule, Infeasible> make_schedule(const std::string& method, int num_ranks,
                                                          int stages_per_rank, int num_microbatches,
                                                          int group) {
-  if (num_microbatches < 1) return Infeasible{"the step has no microbatch"};
+  if (num_microbatches < 1)
+    return Infeasible{"the step has no microbatch", "training.global_batch"};
   if (method == "interleaved") {
-    if (const auto problem = interleaved_obstacle(num_ranks, num_microbatches, group))
-      return Infeasible{*problem};
+    if (auto obstacle = interleaved_obstacle(num_ranks, num_microbatches, group)) return *obstacle;
     return interleaved(num_ranks, stages_per_rank, num_microbatches, group);
   }
   if (stages_per_rank != 1) {
     return Infeasible{"schedule " + method + " runs one stage per rank, not " +
-                      std::to_string(stages_per_rank) + "; interleaved runs several"};
+                          std::to_string(stages_per_rank) + "; interleaved runs several",
+                      "parallel.virtual_stages"};
   }
   if (method == "gpipe") return gpipe(num_ranks, num_microbatches);
   if (method == "1f1b") return one_f_one_b(num_ranks, num_microbatches);
-  return Infeasible{"no schedule is called '" + method +
-                    "'; this version has gpipe, 1f1b, interleaved"};
+  return Infeasible{
+      "no schedule is called '" + method + "'; this version has gpipe, 1f1b, interleaved",
+      "schedule"};
 }
 
 }  // namespace trainyard

@@ -15,43 +15,52 @@ namespace trainyard {
 namespace {
 
 /// Why a schedule cannot serve these numbers, beyond what make_schedule() says of its own.
-std::optional<std::string> obstacle(const ScheduleName& entry, const ScheduleSize& size) {
+std::optional<Infeasible> obstacle(const ScheduleName& entry, const ScheduleSize& size) {
   const auto [ranks, stages_per_rank, microbatches] = size;
-  if (microbatches < 1) return "the step has no microbatch";
+  if (microbatches < 1) return Infeasible{"the step has no microbatch", "training.global_batch"};
   const std::string name(entry.name);
   const auto numbers = [](int count, const char* noun) {
     return std::to_string(count) + " " + noun;
   };
   if (ranks < entry.least_ranks)
-    return name + " needs at least " + numbers(entry.least_ranks, "pipeline ranks");
+    return Infeasible{name + " needs at least " + numbers(entry.least_ranks, "pipeline ranks"),
+                      "parallel.pipeline"};
   if (entry.stages == StagesPerRank::kTwo && stages_per_rank != 2)
-    return name + " has exactly 2 stages per rank, not " + std::to_string(stages_per_rank);
+    return Infeasible{
+        name + " has exactly 2 stages per rank, not " + std::to_string(stages_per_rank),
+        "parallel.virtual_stages"};
   if (entry.stages == StagesPerRank::kOne && stages_per_rank != 1)
-    return "schedule " + name + " runs one stage per rank, not " + std::to_string(stages_per_rank);
+    return Infeasible{
+        "schedule " + name + " runs one stage per rank, not " + std::to_string(stages_per_rank),
+        "parallel.virtual_stages"};
   if (entry.obstacle != nullptr) {
-    if (std::string own = entry.obstacle(size); !own.empty()) return own;
+    if (const std::string own = entry.obstacle(size); !own.empty())
+      return Infeasible{own, "training.global_batch"};
   }
   if (const int least = entry.least_microbatches_of(ranks); microbatches < least) {
-    return name + " needs " + std::string(entry.microbatch_rule) + ": " +
-           numbers(least, "of them") + ", not " + std::to_string(microbatches);
+    return Infeasible{name + " needs " + std::string(entry.microbatch_rule) + ": " +
+                          numbers(least, "of them") + ", not " + std::to_string(microbatches),
+                      "training.global_batch"};
   }
   return std::nullopt;
 }
 
 /// What is wrong where a setting is given that the schedule does not take.
-std::optional<std::string> idle_setting(const ScheduleName& entry,
-                                        const ScheduleSettings& settings) {
-  const auto idle = [&](const char* setting, int value, bool ScheduleName::*takes) -> std::string {
-    if (value == 0 || entry.*takes) return "";
-    return setting + (" is for " + join_words(schedules_that(takes))) + ", not for " +
-           std::string(entry.name);
+std::optional<Infeasible> idle_setting(const ScheduleName& entry,
+                                       const ScheduleSettings& settings) {
+  const auto idle = [&](const std::string& setting, int value,
+                        bool ScheduleName::*takes) -> std::optional<Infeasible> {
+    if (value == 0 || entry.*takes) return std::nullopt;
+    return Infeasible{setting + " is for " + join_words(schedules_that(takes)) + ", not for " +
+                          std::string(entry.name),
+                      "schedule." + setting};
   };
-  for (const std::string& problem :
+  for (const auto& problem :
        {idle("microbatch_group", settings.microbatch_group, &ScheduleName::takes_microbatch_group),
         idle("memory_limit", settings.memory_limit, &ScheduleName::takes_memory_limit),
         idle("active_microbatches", settings.active_microbatches,
              &ScheduleName::takes_active_microbatches)}) {
-    if (!problem.empty()) return problem;
+    if (problem) return problem;
   }
   return std::nullopt;
 }
@@ -232,12 +241,13 @@ std::variant<PipelineSchedule, Infeasible> schedule_by_name(const std::string& g
       list += (list.empty() ? "" : ", ") + names.back();
     }
     return Infeasible{"no schedule is called '" + given + "'" + did_you_mean(given, names) +
-                      "; there are " + list};
+                          "; there are " + list,
+                      "schedule"};
   }
-  if (const auto problem = idle_setting(*entry, settings)) return Infeasible{*problem};
+  if (const auto problem = idle_setting(*entry, settings)) return *problem;
   const ScheduleSize size{num_ranks, stages_per_rank, num_microbatches};
   if (!entry->plain) {
-    if (const auto problem = obstacle(*entry, size)) return Infeasible{*problem};
+    if (const auto problem = obstacle(*entry, size)) return *problem;
     return entry->make(size, settings);
   }
   MadeSchedule made = entry->make(size, settings);

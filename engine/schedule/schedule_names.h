@@ -43,7 +43,7 @@ struct ScheduleName {
   bool takes_active_microbatches = false;
   /// Its own rules are make_schedule()'s, and every stage may recompute inside its backward.
   bool plain = false;
-  /// What else keeps it from serving these numbers; "": nothing.
+  /// Why it cannot serve this number of microbatches, beyond the least; "": it can.
   std::string (*obstacle)(const ScheduleSize& size) = nullptr;
   MadeSchedule (*make)(const ScheduleSize& size, const ScheduleSettings& settings) = nullptr;
 

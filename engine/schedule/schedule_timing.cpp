@@ -271,7 +271,8 @@ std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& s
   check(of_stage.size() == static_cast<std::size_t>(schedule.num_stages),
         "durations of every stage");
   auto timed = run(schedule, of_stage, transfer);
-  if (auto* fault = std::get_if<ScheduleFault>(&timed)) return Infeasible{std::move(fault->reason)};
+  if (auto* fault = std::get_if<ScheduleFault>(&timed))
+    return Infeasible{std::move(fault->reason), "schedule"};
   return std::move(std::get<ScheduleTiming>(timed));
 }
 

@@ -184,10 +184,10 @@ TimeClasses mean_of_list(const Trace& trace, std::size_t list) {
 }
 
 /// What the study as it stands comes to, on its own devices.
-Summary simulate_study(const Prepared& prepared, const std::string& study) {
+Summary simulate_study(const Prepared& prepared) {
   auto answer = simulate(prepared, {});
   if (const auto* infeasible = std::get_if<Infeasible>(&answer)) {
-    throw PlanError(study + ": the plan cannot run: " + infeasible->reason);
+    throw plan_error(prepared.study, *infeasible);
   }
   return std::get<Simulation>(std::move(answer)).summary;
 }
@@ -261,7 +261,7 @@ Emulation emulate(const EmulateOptions& options) {
   set_threads(options, study.study);
   for (const std::int64_t rank : options.ranks) check_memory(plan, rank, out.device == "cuda");
 
-  const Summary summary = simulate_study(study, options.study);
+  const Summary summary = simulate_study(study);
   out.study_device = study.study.cluster.device;
   out.study_digest = summary.program_digest;
   out.study_capacity = summary.memory_capacity;

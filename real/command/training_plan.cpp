@@ -39,7 +39,7 @@ void compile_plan(TrainingPlan& plan) {
   PassLog log;
   auto compiled = compile(plan.prepared.model, plan.prepared.study, plan.prepared.software, log);
   if (const auto* infeasible = std::get_if<Infeasible>(&compiled)) {
-    throw PlanError(plan.prepared.study.file + ": the plan cannot run: " + infeasible->reason);
+    throw plan_error(plan.prepared.study, *infeasible);
   }
   plan.program = std::get<Program>(std::move(compiled));
   plan.digest = program_digest(plan.program);

@@ -1,5 +1,6 @@
 """`trainyard compile` prints at most 150 lines for every shipped study and says how many lines it leaves out; with --full
-it prints all, the Program's text as --out writes it: `python3 tests/app/compile_lines_test.py build/release/trainyard`."""
+it prints all, the Program's text as --out writes it; with --verify its answer is the same:
+`python3 tests/app/compile_lines_test.py build/release/trainyard`."""
 import glob
 import os
 import re
@@ -33,6 +34,7 @@ def check(trainyard, study, out):
         f"{study}: {len(brief)} lines shown with {left_out} left out, {len(full)} in all")
     if len(full) > MOST:
         assert left_out > 0, study
+    assert compiled(trainyard, study, "--json", "--verify") == compiled(trainyard, study, "--json"), study
 
 
 def main():

@@ -173,9 +173,9 @@ TEST_CASE("a point that cannot run is a row with its reason and exit code") {
 
 TEST_CASE("a key that no study has, and what is wrong with every point, is the sweep's error") {
   CHECK_THAT(
-      problem(kBase + "sweep: {parallel.tensor: [x, 2], parallel.tensr: [1, 2]}\n"),
+      problem(kBase + "sweep: {parallel.tensr: [1, 2], parallel.tensor: [x, 2]}\n"),
       Catch::StartsWith(
-          "study.yaml:5:34: parallel.tensr: unknown key (did you mean tensor?); this map takes: "));
+          "study.yaml:5:9: parallel.tensr: unknown key (did you mean tensor?); this map takes: "));
   CHECK(problem(kBase + "framework: jax\nsweep: {parallel.tensor: [1, 2]}\n")
             .starts_with("study.yaml:5:12: framework.name: no software profile is named 'jax'"));
   CHECK(problem("model: gpt3-175b\ncluster: dgx-a100-80g\ntraining: {global_batch: 8}\nsweep: "

@@ -155,6 +155,24 @@ TEST_CASE("an answer that does not reach its reader is exit 3, of every command"
   }
 }
 
+TEST_CASE("a plan that has no Program is exit 4 at the key to blame") {
+  const ScratchFolder folder;
+  const std::string study = folder / "study.yaml";
+  // 2 x 64 stages x 70,000 microbatches are more than 2^23 actions.
+  write_text(study,
+             "model: {family: gpt, layers: 64, hidden: 64, heads: 2, vocab: 100, seq_len: 32}\n"
+             "cluster: {preset: dgx-a100-80g, nodes: 8}\nparallel: {pipeline: 64, data: 1}\n"
+             "training: {global_batch: 70000, microbatch: 1}\n");
+  for (const std::string command : {"simulate", "compile"}) {
+    CAPTURE(command);
+    const Answer answer = run(folder, {command, study, "--json"});
+    CHECK(answer.exit == kCannotRun);
+    CHECK_THAT(answer.err, Catch::Contains(study + ":4:26: training.global_batch: the plan cannot "
+                                                   "run: 64 stages x 70000 microbatches"));
+    CHECK(nlohmann::json::parse(answer.out)["error"]["where"] == study + ":4:26");
+  }
+}
+
 TEST_CASE("names are shown, not obeyed") {
   const ScratchFolder folder;
   // A colour, a bell, a new line, C1's CSI, and a mark that turns what follows around.

@@ -354,7 +354,7 @@ Outcome run_study(const std::string& yaml, const std::vector<std::string>& sets,
       return outcome;
     }
     const Prepared prepared = prepare_study(study, resolvers);
-    auto answer = simulate(prepared, options);
+    auto answer = simulate(prepared, options, {.verify = true});
     if (const auto* reason = std::get_if<Infeasible>(&answer)) {
       outcome.kind = Outcome::Kind::kInfeasible;
       outcome.reason = reason->reason;

@@ -14,7 +14,7 @@ Simulated simulate_text(const std::string& yaml, bool fold, const std::vector<st
   RunOptions options;
   options.record_rows = true;
   options.fold = fold;
-  auto answer = simulate(out.prepared, options);
+  auto answer = simulate(out.prepared, options, {.verify = true});
   if (const auto* infeasible = std::get_if<Infeasible>(&answer))
     throw std::runtime_error(infeasible->reason);
   out.result = std::move(std::get<Simulation>(answer));

@@ -65,7 +65,8 @@ TrainingGraph training_graph(const Prepared& prepared) {
 
 Program compiled_program(const Prepared& prepared) {
   PassLog log;
-  return value_of(compile(prepared.model, prepared.study, prepared.software, log));
+  return value_of(
+      compile(prepared.model, prepared.study, prepared.software, log, {.verify = true}));
 }
 
 }  // namespace trainyard

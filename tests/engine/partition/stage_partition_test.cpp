@@ -18,7 +18,9 @@ Ranges ranges(std::int64_t layers, int stages, const PartitionConfig& partition)
 }
 
 std::string refusal(std::int64_t layers, int stages, const PartitionConfig& partition) {
-  return std::get<Infeasible>(layer_ranges(layers, stages, partition)).reason;
+  const auto refused = std::get<Infeasible>(layer_ranges(layers, stages, partition));
+  CHECK(refused.key == "partition");
+  return refused.reason;
 }
 
 PartitionConfig uniform(bool ends, bool uneven) {

@@ -117,6 +117,67 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("whatever key changes, a Compiler's Program is that of a compiler that knows nothing") {
+  // Each from the base and back to it: a pass that is given less than it looks at would leave
+  // something of the plan before.
+  const std::vector<std::vector<std::string>> sets = {
+      {"model.layers=6"},
+      {"model.activation=relu"},
+      {"parallel.tensor=1"},
+      {"parallel.data=1"},
+      {"parallel.data=3"},
+      {"parallel.virtual_stages=2", "schedule=interleaved"},
+      {"parallel.sequence_parallel=true"},
+      {"parallel.scatter_gather=false"},
+      {"parallel.tensor_overlap=block", "training.microbatch=2", "training.global_batch=32"},
+      {"parallel.tensor_overlap=across-blocks", "training.microbatch=2",
+       "training.global_batch=32"},
+      {"parallel.zero={stage: 1, by: parameter}"},
+      {"parallel.zero={stage: 1, by: parameter}", "parallel.data=3"},
+      {"parallel.zero=1"},
+      {"parallel.placement=PDT"},
+      {"parallel.d2d_buffer=1 MiB"},
+      {"parallel.d2d_buffer=2 MiB"},
+      {"training.global_batch=48"},
+      {"training.microbatch=2"},
+      {"training.microbatch=[1, 2, 3]"},
+      {"training.microbatch=[3, 2, 1]"},
+      {"training.precision=fp16"},
+      {"training.precision=fp32"},
+      {"training.optimizer=sgd"},
+      {"training.clip_norm=0"},
+      {"training.bucket_elements=60000"},
+      {"training.dropout=0.5"},
+      {"training.flash_attention=false"},
+      {"training.grad_dtype=bf16"},
+      {"training.seed=2"},
+      {"partition=[3]"},
+      {"schedule=zb-h1"},
+      {"schedule={method: zb-h1, post_validation: true}"},
+      {"schedule=dualpipe-v"},
+      {"schedule=gpipe"},
+      {"recompute=full"},
+      {"recompute=selective"},
+      {"recompute={method: stage-aware, first: 0.5}"},
+      {"recompute=full", "offload={activations: true}"},
+      {"recompute=full", "offload={activations: true, horizon: 1}"},
+      {"framework={name: megatron-lm, version: \"2021\"}"},
+      {"framework=megatron-deepspeed"},
+      {"framework=nemo", "training.grad_dtype=fp32"}};  // the software profile alone
+  Compiler compiler;
+  const auto same = [&](const Prepared& prepared) {
+    PassLog log;
+    const auto made = compile(compiler, prepared.model, prepared.study, prepared.software, log);
+    return *std::get<const Program*>(made) == compiled_program(prepared);
+  };
+  const Prepared base = prepare_text(kBase);
+  for (const std::vector<std::string>& set : sets) {
+    CAPTURE(set);
+    CHECK(same(prepare_text(kBase, set)));
+    CHECK(same(base));
+  }
+}
+
 TEST_CASE("a Compiler goes on behind a plan that has no Program") {
   // 130 words and 66 are padded to a multiple of 2; 4 heads do not divide by 3, and shard() says
   // so.

@@ -174,6 +174,7 @@ TEST_CASE("what a degree does not divide is a reason, with the tensor and its si
   REQUIRE(std::holds_alternative<Infeasible>(answer));
   CHECK(std::get<Infeasible>(answer).reason ==
         "embedding.tokens.weight: tensor parallelism over 3 ranks does not divide its dim 0 of 40");
+  CHECK(std::get<Infeasible>(answer).key == "parallel.tensor");
 }
 
 }  // namespace trainyard

@@ -213,6 +213,34 @@ TEST_CASE("halves of a backward take their own durations, and only the input hal
   CHECK(timed.makespan == 9);  // 0W0 from 4 on
 }
 
+TEST_CASE("what a schedule cannot serve is blamed on a key of the plan") {
+  const auto key = [](const std::string& name, int ranks, int stages_per_rank, int microbatches,
+                      const ScheduleSettings& settings = {}) {
+    const auto made = schedule_by_name(name, ranks, stages_per_rank, microbatches, false, settings);
+    const auto* infeasible = std::get_if<Infeasible>(&made);
+    return infeasible == nullptr ? "none" : infeasible->key;
+  };
+  CHECK(key("1f1b", 4, 1, 8) == "none");
+  for (const std::string one_stage : {"1f1b", "gpipe", "zb-h1"})
+    CHECK(key(one_stage, 4, 2, 8) == "parallel.virtual_stages");
+  CHECK(key("zb-v", 4, 1, 8) == "parallel.virtual_stages");
+  for (const std::string name : {"1f1b", "zb-h1"})
+    CHECK(key(name, 4, 1, 0) == "training.global_batch");
+  for (const std::string name : {"interleaved", "interleaved-zb1p"}) {
+    CHECK(key(name, 1, 2, 8) == "parallel.pipeline");
+    CHECK(key(name, 4, 2, 13) == "training.global_batch");
+  }
+  CHECK(key("dualpipe-v", 4, 2, 7) == "training.global_batch");
+  CHECK(key("zigzag", 4, 1, 8) == "schedule");
+  ScheduleSettings settings;
+  settings.microbatch_group = 3;
+  CHECK(key("interleaved", 4, 2, 12, settings) == "schedule.microbatch_group");
+  CHECK(key("interleaved", 4, 2, 8, settings) == "schedule.microbatch_group");
+  CHECK(key("gpipe", 4, 1, 8, settings) == "schedule.microbatch_group");
+  const auto stuck = time_schedule(from_rows({"0B0 0F0", "1F0 1B0"}), {});
+  CHECK(std::get<Infeasible>(stuck).key == "schedule");
+}
+
 TEST_CASE("a combination that a schedule cannot serve is refused with its reason") {
   const auto reason = [](const std::string& method, int ranks, int stages_per_rank,
                          int microbatches) {

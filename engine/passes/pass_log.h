@@ -1,0 +1,45 @@
+// What compile() is told beside the plan, and what it says of its work.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/base/units.h"
+#include "engine/schedule/pipeline_schedule.h"
+
+namespace trainyard {
+
+struct StagedGraph;
+struct TrainingGraph;
+struct ProgramDraft;
+
+/// What a pass has made.
+using PassResult = std::variant<StagedGraph*, TrainingGraph*, ProgramDraft*>;
+
+struct CompileOptions {
+  /// The full verifier behind every pass, as far as it can look at what is there, beside the pass's
+  /// own check; else at the end alone.
+  bool verify = false;
+  /// Called behind every pass, before its result is checked: what a test of the checks breaks
+  /// results with.
+  std::function<void(const std::string& pass, PassResult result)> behind_pass = {};
+};
+
+/// What compile() did, for `trainyard compile` and for finding slow passes.
+struct PassLog {
+  struct Entry {
+    std::string pass;
+    Seconds wall = 0;
+  };
+  std::vector<Entry> entries;
+  std::vector<std::int64_t> first_layer;  // of each stage, and the number of layers at the end
+  std::vector<double> kept;               // [stage]: share of its layers that are not recomputed
+  std::vector<int>
+      units;  // [stage]: layers or sublayers, of which `kept` is the share; stage-aware, group
+  PipelineSchedule schedule;
+};
+
+}  // namespace trainyard

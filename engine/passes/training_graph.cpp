@@ -1,0 +1,113 @@
+#include "engine/passes/training_graph.h"
+
+#include <array>
+#include <vector>
+
+namespace trainyard {
+
+namespace {
+
+template <typename Items>
+bool is_index(std::int32_t id, const Items& items) {
+  return id >= 0 && static_cast<std::size_t>(id) < items.size();
+}
+
+/// One instruction after the other: forward, what is loaded from the host, backward.
+class TrainingCheck {
+ public:
+  explicit TrainingCheck(const TrainingGraph& training)
+      : training_(training),
+        tensors_(training.graph.tensors),
+        written_(tensors_.size(), Written::kNever) {}
+
+  std::string run() {
+    if (training_.parameter_gradient.size() != training_.graph.parameters.size())
+      return "not every parameter says its gradient";
+    for (const auto* list : lists()) {
+      for (const Instruction& op : *list) {
+        if (std::string problem = id_problem(op); !problem.empty())
+          return place(*list, op) + problem;
+        for (const TensorId write : op.writes) written_[index(write)] = Written::kLater;
+      }
+    }
+    for (const auto* list : lists()) {
+      for (const Instruction& op : *list) {
+        if (std::string problem = order_problem(op); !problem.empty())
+          return place(*list, op) + problem;
+      }
+    }
+    return {};
+  }
+
+ private:
+  enum class Written : std::uint8_t { kNever, kLater, kByInput, kByWeight };
+
+  static std::size_t index(TensorId id) { return static_cast<std::size_t>(id); }
+  const Tensor& tensor(TensorId id) const { return tensors_[index(id)]; }
+  std::array<const std::vector<Instruction>*, 3> lists() const {
+    return {&training_.forward, &training_.loads, &training_.backward};
+  }
+
+  std::string place(const std::vector<Instruction>& list, const Instruction& op) const {
+    const std::string name = &list == &training_.forward ? "forward"
+                             : &list == &training_.loads ? "loads"
+                                                         : "backward";
+    return name + " instruction " + std::to_string(&op - list.data()) + " " +
+           op_name(op.kind, op.part) + ": ";
+  }
+
+  std::string id_problem(const Instruction& op) const {
+    if (!is_index(op.module, training_.graph.modules)) return "no module";
+    if (op.stage < 0 || op.stage >= training_.num_stages)
+      return "no stage " + std::to_string(op.stage);
+    for (const TensorId id : op.reads) {
+      if (!is_index(id, tensors_)) return "reads no tensor";
+    }
+    for (const TensorId id : op.writes) {
+      if (!is_index(id, tensors_)) return "writes no tensor";
+      if (tensor(id).role == TensorRole::kParameter)
+        return "writes parameter '" + tensor(id).name + "'";
+    }
+    for (const TensorId id : op.accumulates) {
+      if (!is_index(id, tensors_) || tensor(id).role != TensorRole::kParameterGradient)
+        return "adds to what is no parameter's gradient";
+    }
+    return {};
+  }
+
+  /// What has to be written before `id` is read: itself, or the storage that it is a view of.
+  TensorId anchor(TensorId id) const {
+    while (written_[index(id)] == Written::kNever && tensor(id).alias >= 0) id = tensor(id).alias;
+    return id;
+  }
+
+  std::string order_problem(const Instruction& op) {
+    for (const TensorId read : op.reads) {
+      const TensorId id = anchor(read);
+      if (tensor(id).role != TensorRole::kActivation) continue;
+      const Written written = written_[index(id)];
+      if (written == Written::kNever || written == Written::kLater)
+        return "reads '" + tensor(read).name + "' before it is written";
+      if (written == Written::kByWeight && !op.weight_half)
+        return "waits for '" + tensor(read).name + "', which the half that nobody waits for writes";
+    }
+    for (const TensorId write : op.writes) {
+      Written& written = written_[index(write)];
+      if (written != Written::kLater) return "writes '" + tensor(write).name + "' a second time";
+      written = op.weight_half ? Written::kByWeight : Written::kByInput;
+    }
+    return {};
+  }
+
+  const TrainingGraph& training_;
+  const std::vector<Tensor>& tensors_;
+  std::vector<Written> written_;  // [tensor]
+};
+
+}  // namespace
+
+std::string find_training_violation(const TrainingGraph& training) {
+  return TrainingCheck(training).run();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,12 @@
+#include "engine/plan/graph_source.h"
+
+#include "engine/plan/microbatch_sizes.h"
+
+namespace trainyard {
+
+GraphSource graph_source(const Plan& plan) {
+  return {plan.model, microbatch_sizes(plan.training), plan.training.precision,
+          plan.training.dropout};
+}
+
+}  // namespace trainyard
