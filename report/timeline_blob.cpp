@@ -77,9 +77,9 @@ std::vector<std::size_t> evenly(std::size_t count, std::size_t total) {
   return chosen;
 }
 
-class BlobMaker {
+class TimelineEncoder {
  public:
-  BlobMaker(const Timeline& timeline, const TimelineLimits& limits)
+  TimelineEncoder(const Timeline& timeline, const TimelineLimits& limits)
       : timeline_(timeline),
         limits_(limits) {}
 
@@ -430,7 +430,7 @@ class BlobMaker {
 }  // namespace
 
 Json timeline_blob(const Timeline& timeline, const TimelineLimits& limits) {
-  return BlobMaker(timeline, limits).make();
+  return TimelineEncoder(timeline, limits).make();
 }
 
 }  // namespace trainyard

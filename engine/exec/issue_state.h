@@ -1,5 +1,5 @@
 // What has been issued so far while a list of calls is walked: the latest accesses to every tracked
-// storage, and what each stream knows to have ended. stream_list.cpp walks, body_finder.cpp tries.
+// storage, and what each stream knows to have ended. stream_list.cpp walks, body_cache.cpp tries.
 #pragma once
 
 #include <algorithm>

@@ -41,10 +41,10 @@ Seconds now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-class SetRun {
+class CalibrationRank {
  public:
-  SetRun(std::string out, Seconds seconds, const std::string& stat,
-         const RankEnvironment& environment)
+  CalibrationRank(std::string out, Seconds seconds, const std::string& stat,
+                  const RankEnvironment& environment)
       : out_(std::move(out)),
         environment_(environment),
         begin_(now()),
@@ -372,7 +372,7 @@ Calibration resume_calibration(const std::string& out, Calibration fresh) {
 
 void calibrate_set(const std::string& out, Seconds seconds, const std::string& stat,
                    const RankEnvironment& environment) {
-  SetRun(out, seconds, stat, environment).run();
+  CalibrationRank(out, seconds, stat, environment).run();
 }
 
 }  // namespace trainyard

@@ -71,9 +71,10 @@ std::int64_t reporter(const Program& program) {
   return rank_at(program, at);
 }
 
-class Run {
+class TrainingRank {
  public:
-  Run(const TrainingPlan& plan, const TrainOptions& options, const RankEnvironment& environment)
+  TrainingRank(const TrainingPlan& plan, const TrainOptions& options,
+               const RankEnvironment& environment)
       : plan_(plan),
         options_(options),
         environment_(environment),
@@ -303,7 +304,7 @@ class Run {
            !stop.stops_before(trainer.steps_done() + 1)) {
       const bool records = recorder.wants(trainer.steps_done() + 1);
       trainer.executor().record_rows(records);
-      StepRun run = trainer.step();
+      StepOutcome run = trainer.step();
       settled(run.settled);
       if (run.is_void) {
         behind_void = true;
@@ -336,8 +337,8 @@ class Run {
     }
   }
 
-  MeasuredRun machine() const {
-    MeasuredRun out;
+  RunMeasurement machine() const {
+    RunMeasurement out;
     out.program_digest = plan_.digest;
     out.device = on_gpu() ? "cuda" : "cpu";
     out.cores = std::max(1U, std::thread::hardware_concurrency());
@@ -458,7 +459,7 @@ class Run {
 
 RankEnd run_rank(const TrainingPlan& plan, const TrainOptions& options,
                  const RankEnvironment& environment) {
-  return Run(plan, options, environment).run();
+  return TrainingRank(plan, options, environment).run();
 }
 
 }  // namespace trainyard

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/validate/measured_run.h"
+#include "calibrate/validate/run_measurement.h"
 #include "engine/exec/trace.h"
 #include "engine/program/program.h"
 #include "real/comm/rendezvous.h"
@@ -39,8 +39,9 @@ class StepRecorder {
 };
 
 /// All ranks call it; rank 0 writes `folder`/measured.json and `folder`/trace.json, the step of
-/// median length. Times are those of rank 0's clock. `machine`: all of MeasuredRun but its steps.
+/// median length. Times are those of rank 0's clock. `machine`: all of RunMeasurement but its
+/// steps.
 void save_steps(const std::string& folder, const Program& program, std::int64_t rank,
-                MeasuredRun machine, const StepRecorder& recorder, Rendezvous& rendezvous);
+                RunMeasurement machine, const StepRecorder& recorder, Rendezvous& rendezvous);
 
 }  // namespace trainyard

@@ -25,9 +25,9 @@ struct FoundBody {
   std::int32_t number = -1;  // for the caller
 };
 
-class BodyFinder {
+class BodyCache {
  public:
-  BodyFinder(const TimedRank& timed, IssueState& state) : timed_(timed), state_(state) {}
+  BodyCache(const TimedRank& timed, IssueState& state) : timed_(timed), state_(state) {}
 
   /// What the first op needs, and what is known to have ended once it is ready.
   struct Entry {
