@@ -209,7 +209,7 @@ class TimelineEncoder {
 
   /// The number of a pattern like this one; kUnknown: there is none.
   std::size_t find(const Pattern& pattern) {
-    // Of real runs hardly two calls are alike: not worth a long search.
+    // Hardly two calls of a real run are alike: not worth a long search.
     constexpr std::size_t kLatest = 16;
     const std::vector<std::size_t>& known = patterns_of_[pattern.segment];
     for (std::size_t i = known.size();
@@ -286,7 +286,7 @@ class TimelineEncoder {
     }
   }
 
-  /// Of those that are kept.
+  /// Pairs of those that are kept.
   static void find_pairs(Rank& rank) {
     std::vector<std::size_t> place(rank.from->calls.size(), kUnknown);
     for (std::size_t i = 0; i < rank.kept.size(); ++i) place[rank.kept[i]] = i;

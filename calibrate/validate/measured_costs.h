@@ -20,7 +20,7 @@ namespace trainyard {
 struct MeasuredCosts {
   using PerOp = std::vector<std::vector<std::optional<Seconds>>>;  // [segment][op]
   PerOp kernel;                                                    // of main's ops; none of frees
-  /// Of the host before an op, without waiting. Where the host computes itself (a CPU): what main
+  /// Host's time before an op, without waiting. Where the host computes itself (a CPU): what main
   /// loses between its op before and this one, frees in; else the launch.
   PerOp host;
   std::vector<std::optional<Seconds>>

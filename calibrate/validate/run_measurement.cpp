@@ -44,8 +44,8 @@ bool follows(const RunMeasurement& run, std::size_t i) {
          !step.after_void;
 }
 
-/// Of one rank and step: per row its issue after the one before, then its start and its end after
-/// that. `all`: what the rank issues; null where it has no row.
+/// Times of a rank in one step: per row its issue after the one before, then its start and its end
+/// after that. `all`: what the rank issues; null where it has no row.
 nlohmann::json packed_times(const std::vector<TraceRow>& rows, const std::vector<TraceRow>& all,
                             Seconds origin) {
   auto out = nlohmann::json::array();

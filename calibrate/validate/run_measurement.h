@@ -37,13 +37,13 @@ struct RunMeasurement {
 Seconds step_time(const RunMeasurement& run, std::size_t i);
 /// Indices of the steps whose time runs from the step before; of all, where there are none.
 std::vector<std::size_t> timed_steps(const RunMeasurement& run);
-/// Of timed_steps(), without the fastest and the slowest quarter of them (rounded down): means over
+/// Timed steps without the fastest and the slowest quarter of them (rounded down): means over
 /// these add up to a typical step, where medians of single instructions would leave out that some
 /// are always late.
 std::vector<std::size_t> middle_steps(const RunMeasurement& run);
 /// Median over timed_steps().
 Seconds median_step_time(const RunMeasurement& run);
-/// Of timed_steps(), the one that took nearest to the median.
+/// Timed step that took nearest to the median.
 std::size_t median_step(const RunMeasurement& run);
 
 /// The instructions of a step in the order in which a rank of this list issues them; times are

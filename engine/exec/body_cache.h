@@ -100,7 +100,7 @@ class BodyCache {
   Entry entry_;
   std::map<std::tuple<SegmentId, std::size_t, std::size_t, bool>, Known>
       known_;  // segment, op, limit, after_main
-  // Of the body being tried:
+  // State of the body being tried:
   StreamId stream_ = StreamId::kTp;  // of its collectives
   Known trial_;
   std::vector<std::pair<StreamAccesses*, StreamAccesses>> undo_;

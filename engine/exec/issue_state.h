@@ -54,7 +54,7 @@ struct StreamAccesses {
   }
 };
 
-/// Of one tracked storage.
+/// Accesses to one tracked storage.
 struct SlotAccesses {
   StreamAccesses written, read;
 };

@@ -366,7 +366,7 @@ class TimedRanks::Lowering {
   const Lanes& lanes_;
   std::vector<ValueId> root_;  // [value]
   StreamWaitAnalysis waits_;
-  // Of the list being prepared:
+  // State of the list being prepared:
   std::vector<SegmentId> called_;   // ascending
   std::vector<ValueId> touched_;    // storages
   std::vector<StreamSet> streams_;  // [storage root]
@@ -377,7 +377,7 @@ class TimedRanks::Lowering {
   std::vector<std::size_t> first_call_, last_call_;      // [segment]
   std::vector<StreamSet> interrupted_;                   // [segment]: streams of the calls inside
   std::unordered_map<PoolId, std::int32_t> pool_;
-  // Of the segment being prepared:
+  // State of the segment being prepared:
   const std::vector<ValueId>* covered_ = nullptr;  // storages that need no tracking
   std::vector<std::int64_t> awaited_;              // [op]: slot of its end; -1: none
 };

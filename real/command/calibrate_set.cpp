@@ -125,11 +125,11 @@ class CalibrationRank {
     return out;
   }
 
-  /// Of rank 0: whether what was timed since watch_.begin() counts. A GPU's kernels wait for no
-  /// core.
+  /// Whether what was timed since watch_.begin() counts, for rank 0 to say. A GPU's kernels wait
+  /// for no core.
   bool was_quiet() { return on_gpu_ || watch_.was_quiet(set_.kept, set_.set_aside); }
 
-  /// Of rank 0: lets the others end their work for a while. If they do not, this turn ends.
+  /// Lets others end their work for a while, on rank 0. If they do not, this turn ends.
   void wait_for_quiet() {
     show("waiting for the machine to be quiet");
     constexpr Seconds kPatience = 20;
@@ -161,7 +161,7 @@ class CalibrationRank {
     return best ? probes[*best].name : "";
   }
 
-  /// Seconds of one fixed product: what the device is worth right now.
+  /// Seconds of one fixed GEMM: what the device is worth right now.
   Seconds time_reference() {
     const auto options = at::TensorOptions(at::kFloat).device(device_->where());
     const at::Tensor a = at::ones({384, 384}, options);

@@ -29,8 +29,8 @@
 #include "real/cuda/nccl.h"
 #include "real/data/samples.h"
 #include "real/exec/host_device.h"
-#include "real/launch/beats.h"
 #include "real/launch/failure.h"
+#include "real/launch/heartbeats.h"
 #include "real/launch/local_launcher.h"
 #include "real/launch/run_addresses.h"
 #include "real/launch/stop_agreement.h"
@@ -47,10 +47,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Gloo gives up later than the watch over the beats, which can say whom everybody waits for.
+/// Gloo gives up later than the watch over the heartbeats, which can say whom everybody waits for.
 constexpr auto kGrace = std::chrono::seconds(30);
-/// After this long the beats of a process that died are older than those of any that lives.
-constexpr auto kBeatsMissed = std::chrono::milliseconds(2500);
+/// After this long the heartbeats of a process that died are older than those of any that lives.
+constexpr auto kHeartbeatsMissed = std::chrono::milliseconds(2500);
 
 /// The rank that hears the loss: of the last stage, first of its replicas and tensor group.
 std::int64_t reporter(const Program& program) {
@@ -82,7 +82,7 @@ class TrainingRank {
         timeout_(std::chrono::milliseconds(std::llround(study_.training.timeout_s * 1000))),
         addresses_(run_addresses(environment, environment_variable("TRAINYARD_HOST"))),
         rendezvous_(store_address(environment.serves_store), timeout_),
-        beats_(store_address(false), timeout_) {}
+        heartbeats_(store_address(false), timeout_) {}
 
   RankEnd run() {
     check_same_program();
@@ -186,9 +186,9 @@ class TrainingRank {
   void watched(const Program& program, RankTrainer& trainer, const std::string& name,
                const std::function<void()>& work) {
     rendezvous_.barrier(name, ranks());
-    const BeatSender beats(beats_, rank(), program, trainer.executor().plan(),
-                           trainer.executor().whereabouts(),
-                           std::chrono::duration<double>(timeout_), [this] { report_hang(); });
+    const HeartbeatSender heartbeats(
+        heartbeats_, rank(), program, trainer.executor().plan(), trainer.executor().whereabouts(),
+        std::chrono::duration<double>(timeout_), [this] { report_hang(); });
     PeerWatch peers(rendezvous_, ranks());
     if (!supervised()) rendezvous_.while_waiting([&] { peers.look(); });
     try {
@@ -373,8 +373,8 @@ class TrainingRank {
                        ": the gradient norm is not finite, though the results of all ops are");
   }
 
-  /// Of a step without an update, which all ranks know of: they hear of its loss from the one that
-  /// has it.
+  /// Asked of a step without an update, which all ranks know of: they hear of its loss from the one
+  /// that has it.
   bool loss_is_finite(const StepReport& report) {
     const std::string key = "overflow/" + std::to_string(report.step);
     if (rank() == reporter_)
@@ -388,7 +388,7 @@ class TrainingRank {
   void report_hang() {
     std::string culprit;
     try {
-      culprit = name_culprit(read_beats(beats_, ranks()));
+      culprit = name_culprit(read_heartbeats(heartbeats_, ranks()));
     } catch (const BackendError& error) {
       culprit = std::string("what keeps the store: ") + error.what();
     }
@@ -405,13 +405,13 @@ class TrainingRank {
     std::_Exit(3);
   }
 
-  /// Where there is no supervisor that sees which process died, the survivors find out: its beats
-  /// stop.
+  /// Where there is no supervisor that sees which process died, the survivors find out: its
+  /// heartbeats stop.
   std::string last_to_move() {
     if (supervised()) return "";
-    std::this_thread::sleep_for(kBeatsMissed);
+    std::this_thread::sleep_for(kHeartbeatsMissed);
     try {
-      return "; last to move: " + name_culprit(read_beats(rendezvous_, ranks()));
+      return "; last to move: " + name_culprit(read_heartbeats(rendezvous_, ranks()));
     } catch (const BackendError&) {
       return "; rank 0, which keeps the run's store, cannot be reached";
     }
@@ -449,7 +449,7 @@ class TrainingRank {
   std::chrono::milliseconds timeout_;
   RunAddresses addresses_;
   Rendezvous rendezvous_;
-  Rendezvous beats_;  // a connection of its own: the other may be waiting
+  Rendezvous heartbeats_;  // a connection of its own: the other may be waiting
   std::int64_t reporter_ = 0;
   std::int64_t skipped_ = 0;  // steps of this start whose gradients overflowed
   std::chrono::steady_clock::time_point shown_;

@@ -18,7 +18,7 @@ namespace trainyard {
 /// there are others, and fewer where a step has so many instructions that they would fill memory.
 class StepRecorder {
  public:
-  /// Of a run from step `first` + 1 to step `last`, of which this rank issues `instructions` each.
+  /// Records a run from step `first` + 1 to step `last`, each with this rank's `instructions`.
   StepRecorder(std::int64_t first, std::int64_t last, std::size_t instructions);
 
   bool wants(std::int64_t step) const { return step >= begin_; }

@@ -141,7 +141,7 @@ TEST_CASE("kernels are held against the intervals that the profile states for th
   const Program program = verified(kExampleProgram);
   const Costs predicted = predicted_costs(program);
   Costs real = predicted;
-  // The first product of both stages a tenth longer than the 1 s that is predicted.
+  // The first GEMM of both stages a tenth longer than the 1 s that is predicted.
   cost_of(real, program, "0F", 1).kernel = cost_of(real, program, "1F", 0).kernel = 1.1;
   HardwareProfile device = find_hardware_profile(source_root(), "a100-sxm-80g").value();
   const auto linear = [&](double interval) {
@@ -244,7 +244,7 @@ TEST_CASE("where few steps have a time it is said why") {
   const Program program = verified(kExampleProgram);
   const Costs costs = predicted_costs(program);
   const RunMeasurement two = as_measured(program, costs);
-  // Of six steps the first has none before it; `again` ran twice, `saved` behind a checkpoint.
+  // The first of six steps has none before it; `again` ran twice, `saved` behind a checkpoint.
   const auto warnings = [&](std::vector<int> again, std::vector<int> saved) {
     RunMeasurement six = two;
     six.steps.clear();

@@ -85,7 +85,7 @@ class BackgroundTraining {
     return false;
   }
 
-  /// Of the run once it has ended; of one that has not in kPatience: no exit code of any command.
+  /// Answer of the run once it has ended; of one that has not in kPatience: no command's exit code.
   Answer answer() {
     const auto begin = std::chrono::steady_clock::now();
     while (!done_ && seconds_since(begin) < kPatience)

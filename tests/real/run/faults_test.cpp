@@ -176,7 +176,7 @@ TEST_CASE("gradients that are not finite end the run at the op that made them so
   CHECK(answer.exit == 3);
   CHECK(answer.err.find("its result is not finite, and all before it were") != std::string::npos);
   CHECK(answer.err.find("rank 0: step ") != std::string::npos);
-  // Of a step that the next one validates, too.
+  // The same holds of a step that the next one validates.
   const Answer late = folder.train(
       "--steps 50 --ranks 2 --set parallel.pipeline=2 --set schedule.method=1f1b "
       "--set schedule.post_validation=true --set training.precision=fp32 --set "
