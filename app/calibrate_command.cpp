@@ -1,5 +1,5 @@
 // `trainyard calibrate` without a device. --nccl-tests: curves of links from timed messages.
-// --kernels: a device's profile from timed products. --fit: the free numbers of the software
+// --kernels: a device's profile from timed GEMMs. --fit: the free numbers of the software
 // profiles, from published runs.
 #include <cmath>
 #include <cstdio>

@@ -55,7 +55,7 @@ int run_validate_run(const ValidateOptions& options);
 struct CalibrateOptions {
   std::string fit;                   // a YAML list of published runs
   std::vector<std::string> tables;   // --nccl-tests: of timed messages
-  std::vector<std::string> kernels;  // --kernels: of timed products
+  std::vector<std::string> kernels;  // --kernels: of timed GEMMs
   std::string like, type = "bf16";   // of --kernels
   std::vector<std::string>
       selections;         // which cases; empty: kFitSelections; of --kernels: device=NAME

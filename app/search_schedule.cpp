@@ -102,7 +102,7 @@ std::string fastest(const Prepared& prepared, const std::vector<Candidate>& cand
   return best->rows;
 }
 
-/// For these durations and, where transfers go by the host, for transfers that take no time, too:
+/// For these durations and, where transfers are host-staged, for transfers that take no time, too:
 /// copies of what comes from either side share a stream, so one that the search expects early may
 /// wait behind one that comes late.
 std::vector<ScheduleSettings> searches(const ScheduleSettings& durations, bool by_host) {

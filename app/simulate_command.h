@@ -34,7 +34,7 @@ class StepTimer {
                  const RunOptions& options);
 
  private:
-  CostMaker costs_;
+  CostCache costs_;
   ProgramDigester digester_;
 };
 

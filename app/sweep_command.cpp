@@ -68,7 +68,7 @@ int exit_of(const SweepTable& table) {
   return kWrongInput;
 }
 
-/// Of a sweep that a signal ended.
+/// What a sweep that a signal ended has kept.
 std::string what_is_kept(const SweepTable& table, const std::string& out) {
   const auto done = std::count_if(
       table.points.begin(), table.points.end(),

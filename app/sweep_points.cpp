@@ -205,9 +205,9 @@ void spread(std::vector<std::vector<std::int64_t>>& groups, int jobs) {
   groups = std::move(single);
 }
 
-class SweepRun {
+class RunningSweep {
  public:
-  explicit SweepRun(const SweepJob& job)
+  explicit RunningSweep(const SweepJob& job)
       : job_(job),
         runner_(job),
         outcomes_(static_cast<std::size_t>(job.sweep.num_points())) {
@@ -309,6 +309,6 @@ class SweepRun {
 
 }  // namespace
 
-SweepRows run_sweep_points(const SweepJob& job) { return SweepRun(job).run(); }
+SweepRows run_sweep_points(const SweepJob& job) { return RunningSweep(job).run(); }
 
 }  // namespace trainyard

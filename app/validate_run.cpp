@@ -106,7 +106,7 @@ RunComparison validate_run(const std::string& folder, const std::vector<std::str
   const Prepared prepared = prepare(study, options, fidelity);
   const Program program = read_program(folder + "/program.txt");
   check_same_program(study, options, prepared, program);
-  const MeasuredRun measured = read_measured_run(folder + "/measured.json", program);
+  const RunMeasurement measured = read_run_measurement(folder + "/measured.json", program);
 
   SourceLog sources;
   const Costs costs =

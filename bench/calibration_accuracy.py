@@ -141,7 +141,7 @@ def error(row):
 
 
 def kinds_error(rows, least=0.02):
-    """Of kinds of op above 2 % of the step, by time: the mean absolute error."""
+    """Mean absolute error of the kinds of op above 2 % of the step, by time."""
     weighted = total = 0
     for row in rows:
         for predicted, measured in row["kinds"].values():

@@ -54,8 +54,8 @@ const std::string kTrainSummary =
     "\"num_ranks\": 1, \"program_digest\": \"ab\", \"out\": \"x\"}";
 
 /// A run of `program` whose every instruction of every rank comes a millisecond after the other.
-MeasuredRun made_up_run(const Program& program) {
-  MeasuredRun run;
+RunMeasurement made_up_run(const Program& program) {
+  RunMeasurement run;
   run.program_digest = program_digest(program);
   run.device = "cpu";
   run.cores = run.ranks_on_machine = 4;
@@ -173,12 +173,12 @@ FuzzTarget measured_target() {
   const auto known = std::make_shared<const Known>();
   FuzzTarget target{.name = "measured", .file = known->folder / "measured.json", .json = true};
   target.examples = {written([&](const auto& sink) {
-    write_measured_run(made_up_run(known->program), known->program, sink);
+    write_run_measurement(made_up_run(known->program), known->program, sink);
   })};
   target.read = [known, path = target.file](const std::string& text) {
     write_text(path, text);
     const Program& program = known->program;
-    const MeasuredRun measured = read_measured_run(path, program);
+    const RunMeasurement measured = read_run_measurement(path, program);
     const auto step_time = [&](const Costs& other) {
       const std::array<Job, 1> jobs = {Job{&program, 0}};
       return known->executor->run(jobs, other, {}).period;

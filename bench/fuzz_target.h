@@ -26,8 +26,8 @@ struct FuzzTarget {
       {};  // throws ConfigError, PlanError or Finding
 };
 
-/// Of one name; all for "". Throws std::runtime_error where there is no such target.
 std::vector<std::string> fuzz_target_names();
+/// Target of one name; all for "". Throws std::runtime_error where there is no such target.
 FuzzTarget make_fuzz_target(const std::string& name);
 
 }  // namespace trainyard

@@ -12,7 +12,7 @@
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
 
-// Of the runtime's allocator interface, whose header g++ 12 leaves out.
+// Part of the runtime's allocator interface, whose header g++ 12 leaves out.
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*allocated)(const volatile void*,
                                                                            std::size_t),
                                                          void (*released)(const volatile void*));
@@ -26,7 +26,7 @@ namespace trainyard {
 
 namespace {
 
-// Of the running input: hooks and signal handlers can be told in no other way.
+// State of the running input: hooks and signal handlers can be told in no other way.
 char current[128] = "no input\n";
 std::atomic<std::size_t> allocated = 0, peak = 0;
 double start = 0;

@@ -172,7 +172,7 @@ def commands(target):
 
 
 def compile_command(bug):
-    """Of the file itself, with the copy in its place."""
+    """Command that compiles the file itself, with the copy in its place."""
     source = os.path.abspath(bug.file)
     found = [shlex.split(line) for line in commands("tests/" + bug.program) if line.endswith(" -c " + source)]
     if len(found) != 1:
@@ -185,7 +185,7 @@ def compile_command(bug):
 
 
 def link_command(bug):
-    """Of the test program, with the object in front: of a library nothing is taken that is there already."""
+    """Command that links the test program, with the object in front: of a library nothing is taken that is there already."""
     program = "tests/" + bug.program
     link = commands(program)[-1].split(" && ")[1]
     command = shlex.split(link)

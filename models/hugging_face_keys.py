@@ -35,7 +35,7 @@ USED = {
                 max_position_embeddings hidden_act tie_word_embeddings rms_norm_eps rope_parameters use_sliding_window
                 sliding_window max_window_layers layer_types""",
 }
-# Of earlier versions, with their defaults.
+# Keys of earlier versions, with their defaults.
 USED_BEFORE = {
     "bert": {"position_embedding_type": "absolute"},
     "roberta": {"position_embedding_type": "absolute"},

@@ -101,7 +101,7 @@ void take_links(const JsonFields& summary, Json& out) {
   out["links"] = links;
 }
 
-/// Boundaries with the most by the hosts first, the others as they come; buffers of the first
+/// Boundaries with the most host-staged first, the others as they come; buffers of the first
 /// ranks.
 void take_transfers(const JsonFields& summary, Json& out) {
   const std::string key = "pipeline_transfers";

@@ -53,7 +53,7 @@ struct Summary {
   std::vector<SourceEntry> sources;
 };
 
-/// Of one step: forward once, backward twice; every data-parallel replica runs all its
+/// FLOP of one step: forward once, backward twice; every data-parallel replica runs all its
 /// microbatches.
 Flop model_flop_per_step(const Study& study, const Graph& model);
 

@@ -140,7 +140,7 @@ SweepPoint read_point(RowReader row) {
   point.tokens_per_s = row.number<double>("tokens_per_s");
   point.tflops_per_gpu = row.number<double>("tflops_per_gpu");
   point.mfu = row.number<double>("mfu");
-  // Of a whole number of bytes below 2^53 no digit is lost.
+  // A whole number of bytes below 2^53 loses no digit.
   point.peak_memory = std::llround(row.number<double>("peak_memory_max_gib") * kGiB);
   row.next("fits");
   point.bubble_fraction = row.number<double>("bubble_fraction");

@@ -55,9 +55,9 @@ struct Amount {
   std::int64_t flop = 0, bytes = 0;
 };
 
-class TimelineMaker {
+class TimelineBuilder {
  public:
-  TimelineMaker(const Program& program, Trace trace, const FixedMemory& fixed)
+  TimelineBuilder(const Program& program, Trace trace, const FixedMemory& fixed)
       : program_(program),
         work_of_(program),
         amounts_(program.segments.size()),
@@ -282,7 +282,7 @@ std::string call_name(const TimelineSegment& segment, Microbatch mb) {
 }
 
 Timeline make_timeline(const Program& program, Trace trace, const FixedMemory& fixed) {
-  return TimelineMaker(program, std::move(trace), fixed).make();
+  return TimelineBuilder(program, std::move(trace), fixed).make();
 }
 
 }  // namespace trainyard

@@ -38,7 +38,7 @@ struct TimelineGroup {
   friend bool operator==(const TimelineGroup&, const TimelineGroup&) = default;
 };
 
-/// Of a pair each member is a call of its own: the forward "0F3", the backward "7B1".
+/// Each member of a pair is a call of its own: the forward "0F3", the backward "7B1".
 struct TimelineCall {
   std::uint32_t segment = 0;
   Microbatch mb = -1;
@@ -53,7 +53,7 @@ struct TimelineOp {
   std::int16_t group = -1;   // communication only: Timeline::groups
   StreamId stream = StreamId::kMain;
   std::int64_t peer = -1;  // transfers only: the rank at the other end
-  std::int64_t flop = 0;   // of products and attention
+  std::int64_t flop = 0;   // of GEMMs and attention
   std::int64_t bytes = 0;  // of other kernels: read plus written; of communication: the message
   Ticks issued = 0, ready = 0, start = 0, end = 0;  // TraceRow
   friend bool operator==(const TimelineOp&, const TimelineOp&) = default;

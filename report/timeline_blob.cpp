@@ -77,9 +77,9 @@ std::vector<std::size_t> evenly(std::size_t count, std::size_t total) {
   return chosen;
 }
 
-class BlobMaker {
+class TimelineEncoder {
  public:
-  BlobMaker(const Timeline& timeline, const TimelineLimits& limits)
+  TimelineEncoder(const Timeline& timeline, const TimelineLimits& limits)
       : timeline_(timeline),
         limits_(limits) {}
 
@@ -209,7 +209,7 @@ class BlobMaker {
 
   /// The number of a pattern like this one; kUnknown: there is none.
   std::size_t find(const Pattern& pattern) {
-    // Of real runs hardly two calls are alike: not worth a long search.
+    // Hardly two calls of a real run are alike: not worth a long search.
     constexpr std::size_t kLatest = 16;
     const std::vector<std::size_t>& known = patterns_of_[pattern.segment];
     for (std::size_t i = known.size();
@@ -286,7 +286,7 @@ class BlobMaker {
     }
   }
 
-  /// Of those that are kept.
+  /// Pairs of those that are kept.
   static void find_pairs(Rank& rank) {
     std::vector<std::size_t> place(rank.from->calls.size(), kUnknown);
     for (std::size_t i = 0; i < rank.kept.size(); ++i) place[rank.kept[i]] = i;
@@ -430,7 +430,7 @@ class BlobMaker {
 }  // namespace
 
 Json timeline_blob(const Timeline& timeline, const TimelineLimits& limits) {
-  return BlobMaker(timeline, limits).make();
+  return TimelineEncoder(timeline, limits).make();
 }
 
 }  // namespace trainyard

@@ -18,7 +18,7 @@ struct TransferSummary {
   struct Boundary {
     std::int32_t from = 0, to = 0;
     std::int64_t direct = 0, by_host = 0;  // tensors
-    std::string reason;                    // of those by the host; empty: there are none
+    std::string reason;                    // of those host-staged; empty: there are none
   };
   /// A persistent buffer of each rank at a pipeline coordinate.
   struct Buffer {

@@ -55,7 +55,7 @@ class OutputFolder {
 class LockedFile {
  public:
   explicit LockedFile(const std::string& path);
-  /// Of the file, and of those that are called as it is with more behind, or as a page.
+  /// Drafts of the file, and of those that are called as it is with more behind, or as a page.
   void remove_drafts() const;
 
  private:

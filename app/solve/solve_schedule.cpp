@@ -171,7 +171,8 @@ std::vector<LoweredRow> rows_with(const PipelineSchedule& schedule,
   return std::move(std::get<std::vector<LoweredRow>>(with));
 }
 
-/// Of schedules that stay within them, one stage per rank: what DeepSpeed and Merak have room for.
+/// Adds what DeepSpeed and Merak have room for, where a schedule with one stage per rank stays
+/// within it.
 void add_pipe_buffers(const PipelineSchedule& schedule, const std::vector<int>& peaks,
                       Json& answer) {
   if (schedule.num_stages != schedule.num_ranks()) return;

@@ -29,7 +29,7 @@ std::vector<ClassPoint> points_of(const MeasuredSet& set, KernelClass cls) {
   return out;
 }
 
-/// Of what nothing was measured: the guess may be wrong by as much as itself.
+/// Provenance of what was not measured: the guess may be wrong by as much as itself.
 Provenance guessed() { return {"derived", "no such kernel was measured; a guess", 1}; }
 
 /// `errors`: of each kernel, |predicted / measured - 1|.
@@ -118,7 +118,7 @@ ClassFit fit_classes(const Calibration& calibration) {
   if (calibration.sets.empty()) throw ConfigError("nothing was measured");
   const MeasuredSet& set = calibration.sets.front();
   ClassFit fit;
-  // Of all sets: no kernel of the profile is faster than what it says of the device.
+  // All sets count: no kernel of the profile is faster than what it says of the device.
   FastestKernels fastest;
   for (const MeasuredSet& one : calibration.sets) {
     for (const auto& [form, points] : one.points) {

@@ -31,7 +31,7 @@ def write(name, header, rows):
 
 
 def vidur_layers(raw):
-    """Products and memory-bound kernels of Llama-2 layers, bf16, by tokens and tensor degree."""
+    """GEMMs and memory-bound kernels of Llama-2 layers, bf16, by tokens and tensor degree."""
     products, kernels = [], []
     for path in sorted(raw.glob("gemm/vidur_mlp_*.csv")):
         device, model = re.match(r"vidur_mlp_(\w+?)_(.+)", path.stem).groups()

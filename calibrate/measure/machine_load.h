@@ -34,7 +34,7 @@ struct Load {
 };
 std::string to_string(const Load& load);  // "1.30 of 2 CPUs taken by other processes, 0.02 stolen"
 
-/// Of samples, of those that were kept or those that were not.
+/// Sums over samples, those that were kept or those that were not.
 struct LoadTally {
   Seconds time = 0;
   Seconds others = 0, stolen = 0;  // CPU time
@@ -60,7 +60,7 @@ class LoadMeter {
   void begin();
   /// Seconds since begin().
   Seconds elapsed() const { return source_.now() - time_; }
-  /// Of the time since begin(). nullopt: the machine does not say it, or its counts stand still.
+  /// Load since begin(). nullopt: the machine does not say it, or its counts stand still.
   std::optional<Load> end() const;
 
  private:

@@ -20,7 +20,7 @@ namespace {
 
 double median_of(std::vector<double> values) { return summarise_timings(std::move(values)).median; }
 
-/// Of what was kept in all sets, and of what was not.
+/// Loads of all that was kept in the sets, and of all that was not.
 struct Loads {
   LoadTally kept, set_aside;
 };

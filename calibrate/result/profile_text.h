@@ -8,7 +8,7 @@
 namespace trainyard {
 
 /// YAML that read_hardware_profile() and find_link() read. Curves of kernels as measured, form by
-/// form; the forms that every profile has (products, attention, memory-bound kernels) fitted to the
+/// form; the forms that every profile has (GEMMs, attention, memory-bound kernels) fitted to the
 /// same points, for kernels whose form was not measured; links with a fit for each collective and
 /// number of ranks. Throws ConfigError where too little was measured for a profile.
 std::string profile_text(const Calibration& calibration);

@@ -16,7 +16,7 @@ namespace trainyard {
 
 namespace {
 
-/// The product as the op table sees it: y = x w^T with x [m, k] and w [n, k].
+/// The GEMM as the op table sees it: y = x w^T with x [m, k] and w [n, k].
 KernelWork product(std::int64_t m, std::int64_t k, std::int64_t n, OpPart part, DType type) {
   const Shape left = part == OpPart::kWeightGrad ? Shape{k, m} : Shape{m, k};
   const Shape right = part == OpPart::kForward ? Shape{n, k} : Shape{k, n};
@@ -78,7 +78,7 @@ class Reader {
     return table_.whole(row, at, 1, kMost);
   }
 
-  /// A timed product: in cell `at` of a row, how many times `unit` it took.
+  /// A timed GEMM: in cell `at` of a row, how many times `unit` it took.
   void add(OpPart part, const Extents& shape, const TextRow& row, std::size_t at, Seconds unit) {
     const auto& [m, k, n] = shape;
     const Seconds time = table_.time(row, at, unit);
@@ -130,7 +130,7 @@ class Reader {
                 "expected forward, input_grad or weight_grad, got " + trainyard::quoted(word));
   }
 
-  /// A Llama's layers under tensor parallelism: the products' shapes follow from the model's.
+  /// A Llama's layers under tensor parallelism: the GEMMs' shapes follow from the model's.
   void read_vidur() {
     const auto at = [&](const std::string& name) {
       const std::size_t place = column(header_, name);

@@ -1,4 +1,4 @@
-// Tables of timed matrix products that others have measured, as points of curves.
+// Tables of timed GEMMs that others have measured, as points of curves.
 #pragma once
 
 #include <limits>
@@ -17,7 +17,7 @@ struct KernelTable {
   std::size_t num_rows = 0;  // that were taken
 };
 
-/// Products [m, k] x [k, n] in `type`, of one of two forms, told apart by the header:
+/// GEMMs [m, k] x [k, n] in `type`, of one of two forms, told apart by the header:
 ///
 ///   own    a CSV with the columns m, k, n, us, and where they say more: part (forward, input_grad,
 ///   weight_grad;
@@ -26,7 +26,7 @@ struct KernelTable {
 ///          num_tensor_parallel_workers, n_head, n_kv_head, n_embd, n_expanded_embd, use_gated_mlp
 ///
 /// `device`: rows of this device alone, "" where the table has no such column. Throws ConfigError
-/// with file, line and column for anything else: for a time that no clock says, and for a product
+/// with file, line and column for anything else: for a time that no clock says, and for a GEMM
 /// that ran `fastest` or faster.
 KernelTable read_kernel_table(
     const std::string& text, const std::string& file, DType type, const std::string& device,

@@ -185,7 +185,7 @@ class TableReader {
   using Group = std::tuple<std::string, std::int64_t, std::int64_t>;  // kind, ranks, nodes
 
   /// What the lines of nccl-tests above its rows have said.
-  struct NcclRun {
+  struct NcclHeader {
     std::optional<std::string> kind;
     std::set<std::string> hosts;
     std::int64_t ranks = 0;
@@ -193,7 +193,7 @@ class TableReader {
   };
 
   TextTable table_;
-  NcclRun nccl_;
+  NcclHeader nccl_;
   std::map<Group, std::map<Bytes, std::vector<Seconds>>> rows_;
   std::map<Group, SourcePos> first_rows_;
 };

@@ -14,7 +14,7 @@ namespace trainyard {
 
 enum class Ingredient : std::uint8_t {
   kProducts,     // linear layers, the LM head
-  kAttention,    // products inside attention, or the flash kernel; its softmax is memory-bound
+  kAttention,    // GEMMs inside attention, or the flash kernel; its softmax is memory-bound
   kMemoryBound,  // elementwise, norms, softmax, embedding, loss, casts
   kOptimizer,    // phase U
   kTensor,       // exposed: tensor-parallel collectives

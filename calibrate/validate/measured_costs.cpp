@@ -92,7 +92,7 @@ std::vector<Seconds> host_times(const Program& program, const std::vector<TraceR
   return out;
 }
 
-MeasuredCosts measure_costs(const Program& program, const Lanes& lanes, const MeasuredRun& run,
+MeasuredCosts measure_costs(const Program& program, const Lanes& lanes, const RunMeasurement& run,
                             bool messages) {
   MeasuredCosts out;
   out.host_computes = run.device == "cpu";

@@ -1,6 +1,6 @@
 // Costs as a device measured them, in place of those of the cost model: per instruction of the
-// Program, the mean over the middle steps (measured_run.h) and over the ranks and microbatches that
-// ran it.
+// Program, the mean over the middle steps (run_measurement.h) and over the ranks and microbatches
+// that ran it.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "calibrate/validate/measured_run.h"
+#include "calibrate/validate/run_measurement.h"
 #include "engine/exec/costs.h"
 #include "engine/exec/lanes.h"
 #include "engine/exec/meetings.h"
@@ -20,7 +20,7 @@ namespace trainyard {
 struct MeasuredCosts {
   using PerOp = std::vector<std::vector<std::optional<Seconds>>>;  // [segment][op]
   PerOp kernel;                                                    // of main's ops; none of frees
-  /// Of the host before an op, without waiting. Where the host computes itself (a CPU): what main
+  /// Host's time before an op, without waiting. Where the host computes itself (a CPU): what main
   /// loses between its op before and this one, frees in; else the launch.
   PerOp host;
   std::vector<std::optional<Seconds>>
@@ -29,7 +29,7 @@ struct MeasuredCosts {
 };
 
 /// `messages` false: the ranks had no peers, so that what they communicated says nothing.
-MeasuredCosts measure_costs(const Program& program, const Lanes& lanes, const MeasuredRun& run,
+MeasuredCosts measure_costs(const Program& program, const Lanes& lanes, const RunMeasurement& run,
                             bool messages);
 
 /// Adds what `more` measured, of another rank of the same Program; it wins.

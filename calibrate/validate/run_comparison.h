@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/validate/measured_run.h"
+#include "calibrate/validate/run_measurement.h"
 #include "engine/exec/costs.h"
 #include "engine/exec/time_interval.h"
 #include "engine/exec/trace.h"
@@ -90,7 +90,7 @@ struct RunInputs {
   const Program& program;
   const Costs& costs;      // predicted
   const Trace& predicted;  // unfolded, with the rows of all ranks
-  const MeasuredRun& measured;
+  const RunMeasurement& measured;
   std::function<Seconds(const Costs&)> step_time;  // simulates again
   const CostUncertainty* uncertainty = nullptr;    // of `costs`; nullptr: the profile states none
 };

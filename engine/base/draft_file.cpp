@@ -55,7 +55,8 @@ DraftFile::DraftFile(std::string path)
       draft_(path_ + std::string(kMark) + std::to_string(getpid())) {
   descriptor_ = open_new_file(draft_);
   if (descriptor_ < 0 && errno == EEXIST) {
-    // Of a process that had our number and died, or put there: the name goes, not what it leads to.
+    // Left by a process that had our number and died, or put there: the name goes, not what it
+    // leads to.
     ::unlink(draft_.c_str());
     descriptor_ = open_new_file(draft_);
   }

@@ -51,7 +51,7 @@ class Scanner {
     return false;
   }
 
-  /// Of the member entered last: its key, or the element of a list.
+  /// Place of the member entered last: of its key, or of the element of a list.
   std::size_t member() const { return key_; }
 
  private:

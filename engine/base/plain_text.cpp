@@ -10,7 +10,7 @@ namespace {
 
 constexpr char32_t kReplacement = 0xFFFD;  // of bytes that are no UTF-8
 
-/// Of a valid sequence of `length` bytes.
+/// Decodes a valid sequence of `length` bytes.
 char32_t code_point(std::string_view text, std::size_t i, std::size_t length) {
   constexpr unsigned kFirst[] = {0, 0x7F, 0x1F, 0x0F, 0x07};  // the first byte's own bits
   char32_t code = static_cast<unsigned char>(text[i]) & kFirst[length];

@@ -24,7 +24,7 @@ std::string plain_lines(std::string_view text);
 /// \u009b. `json` has C0 controls between values alone.
 std::string plain_json(std::string_view json);
 
-/// Of the UTF-8 sequence at text[i], as plain_text() has it; moves i behind it.
+/// Writes the UTF-8 sequence at text[i] as plain_text() does; moves i behind it.
 std::string next_plain(std::string_view text, std::size_t& i);
 
 }  // namespace trainyard

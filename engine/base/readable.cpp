@@ -22,7 +22,7 @@ constexpr std::array<UnitFrom, 6> kDurations = {{{{"ns", 1e-9}, 0},
                                                  {{"s", 1}, 1},
                                                  {{"min", 60}, 600},
                                                  {{"h", 3600}, 7200}}};
-/// Of tables: up to 9999.999 ms, so that what is a thousandth of the largest is still told.
+/// Durations in tables: up to 9999.999 ms, so that a thousandth of the largest is still told.
 constexpr std::array<UnitFrom, 4> kTableDurations = {
     {{{"us", 1e-6}, 0}, {{"ms", 1e-3}, 1e-2}, {{"s", 1}, 10}, {{"h", 3600}, 36000}}};
 constexpr std::array<Unit, 6> kBytes = {{{"B", 1},

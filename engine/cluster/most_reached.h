@@ -14,9 +14,9 @@ struct MostReached {
   std::string what;  // the messages that reach it: "collectives of 8"
 };
 
-/// Of calls with their start-up, any size: volume / (startup + volume / rate) / bandwidth.
+/// Counts calls with their start-up, any size: volume / (startup + volume / rate) / bandwidth.
 MostReached most_reached_inside(const Cluster& cluster);
-/// Of what one NIC carries.
+/// Counts what one NIC carries.
 MostReached most_reached_between(const Cluster& cluster);
 
 }  // namespace trainyard

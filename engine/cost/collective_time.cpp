@@ -33,7 +33,7 @@ std::int64_t ceil_log2(std::int64_t n) {
   return levels;
 }
 
-/// Of a collective inside a node.
+/// Curve of a collective inside a node.
 const LinkCurve& inside_curve(OpKind kind, const Cluster& cluster) {
   if (cluster.intra.by_kind.empty()) return cluster.intra.collective;
   const auto own = cluster.intra.by_kind.find(std::string(to_string(kind)));
@@ -173,7 +173,7 @@ class Phases {
     return apart ? cluster_.inter.collective.latency : inside_.latency;
   }
 
-  /// Of a step to a rank of the same node, in a ring or chain through all.
+  /// Latency of a step to a rank of the same node, in a ring or chain through all.
   Seconds rank_latency() const {
     const Seconds across = cluster_.inter.collective.rank_latency;
     return group_.nodes > 1 && across > 0 ? across : inside_.latency;
@@ -316,8 +316,8 @@ struct NamedAlgorithm {
   Algorithm algorithm;
   std::string_view name;
 };
-// Of an all_reduce. The first four are the textbook's, among which `auto` chooses on links without
-// a fitted curve; on others it has the library's choices.
+// Algorithms of an all_reduce. The first four are the textbook's, among which `auto` chooses on
+// links without a fitted curve; on others it has the library's choices.
 constexpr std::array<NamedAlgorithm, 8> kAllReduceAlgorithms = {
     {{Algorithm::kRing, "ring"},
      {Algorithm::kTree, "tree"},

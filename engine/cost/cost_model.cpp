@@ -73,7 +73,7 @@ void use_number(std::string_view name, std::string_view used_for, const Software
 }
 
 /// Tensor cores want rows of 16 bytes: where a head is no multiple of 8 elements, a framework that
-/// does not pad runs the products of its attention on slower kernels.
+/// does not pad runs the GEMMs of its attention on slower kernels.
 Seconds batched_matmul_time(const KernelWork& work, const HardwareProfile& hardware,
                             const SoftwareProfile& software, double speed, SourceLog& log) {
   constexpr std::int64_t kAlignedElements = 8;
@@ -136,7 +136,7 @@ std::vector<SourceEntry> SourceLog::entries() const {
 
 namespace {
 
-/// Of the curve that the kernel follows.
+/// Time by the curve that the kernel follows.
 Seconds curve_time(const KernelWork& work, const HardwareProfile& hardware,
                    const SoftwareProfile& software, double speed, SourceLog& log) {
   check(speed > 0, "a device has a speed");

@@ -55,7 +55,7 @@ class SourceLog {
 /// Seconds of one kernel on a device of this profile at `speed`, a factor on its compute rate (its
 /// memory keeps its bandwidth). A kernel whose form was measured on the device takes what its curve
 /// says, whatever lies outside of the measured range noted in the log; for the others the forms are
-/// beside the curves in hardware_profile.h; a product in fp32 runs at the fp32 rate, not tf32's.
+/// beside the curves in hardware_profile.h; a GEMM in fp32 runs at the fp32 rate, not tf32's.
 Seconds kernel_time(const KernelWork& work, const HardwareProfile& hardware,
                     const SoftwareProfile& software, double speed, SourceLog& log);
 
@@ -74,7 +74,7 @@ Seconds gradient_copy_time(std::int64_t elements, const HardwareProfile& hardwar
                            const SoftwareProfile& software, SourceLog& log);
 
 /// Share of a tensor-parallel collective's time that is left where the framework runs it in pieces
-/// beside the product before or behind it: SoftwareProfile::tensor_exposed.
+/// beside the GEMM before or behind it: SoftwareProfile::tensor_exposed.
 double tensor_exposed(const SoftwareProfile& software, SourceLog& log);
 
 /// Seconds in which the host issues one op, on a rank of `tensor` tensor-parallel ones:

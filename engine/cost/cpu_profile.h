@@ -1,4 +1,4 @@
-// Which of the shipped profiles of CPU cores is that of a processor: 16-bit products are tens of
+// Which of the shipped profiles of CPU cores is that of a processor: 16-bit GEMMs are tens of
 // times as fast where it has instructions for them.
 #pragma once
 

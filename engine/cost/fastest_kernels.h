@@ -24,10 +24,10 @@ class FastestKernels {
 
   void add(const CurvePoint& point, std::size_t id = 0);
 
-  /// Products and attention, by the type that they multiply.
+  /// GEMMs and attention, by the type that they multiply.
   const std::map<DType, One>& products() const { return products_; }
-  /// Of the kernels that do nothing but move bytes. Small ones find theirs in caches: those of less
-  /// than 4 MiB count only where there are no others. nullopt: none was timed.
+  /// Fastest kernel that does nothing but move bytes. Small ones find theirs in caches: those of
+  /// less than 4 MiB count only where there are no others. nullopt: none was timed.
   std::optional<One> mover() const;
 
  private:

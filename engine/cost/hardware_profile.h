@@ -17,7 +17,7 @@
 
 namespace trainyard {
 
-/// Time of a matrix product:
+/// Time of a GEMM:
 ///
 ///   startup + flop / (flop_efficiency * peak) + bytes / (byte_efficiency * memory bandwidth)
 ///
@@ -100,10 +100,10 @@ struct HardwareProfile {
   Provenance memory_provenance;
   BytesPerSecond memory_bandwidth = 0;  // nominal
   Provenance bandwidth_provenance;
-  MatmulCurve matmul;                                           // dense linear layers
-  MatmulCurve batched_matmul;                                   // products inside unfused attention
-  AttentionCurve flash_attention;                               // the device's best kernel
-  std::map<std::string, AttentionCurve> other_flash_attention;  // by SoftwareProfile::flash_kernel
+  MatmulCurve matmul;                                            // dense linear layers
+  MatmulCurve batched_matmul;                                    // GEMMs inside unfused attention
+  AttentionCurve flash_attention;                                // the device's best kernel
+  std::map<std::string, AttentionCurve> other_flash_attention;   // by SoftwareProfile::flash_kernel
   std::map<std::string, MemoryCurve, std::less<>> memory_bound;  // by op kind, or "default"
   MemoryCurve optimizer;
   Seconds launch = 0;  // host time to issue one op
@@ -126,7 +126,7 @@ struct HardwareProfile {
 HardwareProfile on_ranks(HardwareProfile hardware, std::int64_t ranks);
 
 /// Why this device cannot multiply matrices of this type (a V100 and bf16); nullopt where it can.
-/// kernel_time() requires nullopt for the type of every product.
+/// kernel_time() requires nullopt for the type of every GEMM.
 std::optional<std::string> unsupported(const HardwareProfile& hardware, DType type);
 
 }  // namespace trainyard

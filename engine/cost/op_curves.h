@@ -16,14 +16,14 @@ class OpCurves {
 
   /// nullopt: no kernel of its family was measured.
   std::optional<OpCurve::Estimate> at(const KernelWork& work) const;
-  /// Of the family's points the form that is most like `form`: itself, where it was measured.
+  /// Form among the family's points that is most like `form`: itself, where it was measured.
   std::optional<KernelForm> nearest_form(const KernelForm& form) const;
 
   /// ln(predicted / measured) of each point of a form, predicted from the others of its family.
   std::vector<double> left_out(const KernelForm& form) const;
 
-  /// Of the intervals that the curves state: so much wider are those within which nine tenths of
-  /// the points lie, each predicted from the others. 0.5 to 10; 1 of fewer than 20 points.
+  /// Factor on the intervals that the curves state: so much wider, they hold nine tenths of the
+  /// points, each predicted from the others. 0.5 to 10; 1 of fewer than 20 points.
   double interval_factor() const;
 
   bool empty() const { return curves_.empty(); }

@@ -23,8 +23,8 @@ struct ShapeLoad {
   friend auto operator<=>(const ShapeLoad&, const ShapeLoad&) = default;
 };
 
-/// Of the busiest link of `uses`, where every edge carries `unit` bytes, at all that messages reach
-/// there.
+/// Seconds that the busiest link of `uses` takes per byte on an edge, where every edge carries
+/// `unit` bytes, at all that messages reach there.
 double busiest_link(const Network& network, const std::vector<LinkUse>& uses, std::int64_t unit);
 
 /// Lengthens the transfer of each phase to what its busiest link takes for the bytes of an edge

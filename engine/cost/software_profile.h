@@ -40,7 +40,7 @@ struct SoftwareProfile {
       gradient_copies;  // by training.precision: a microbatch's gradients, beside the accumulators
   std::map<DType, DType>
       step_gradient_copies;  // the same: of the gradients that a rank updates by, while it does
-  bool fused_gradient_accumulation = true;  // the weight-gradient product adds into the accumulator
+  bool fused_gradient_accumulation = true;  // the weight-gradient GEMM adds into the accumulator
   bool overlap_data_parallel = true;        // buckets are reduced during the backward
   bool overlap_tensor_gradient = true;      // input-gradient all-reduce behind the weight gradient
   bool clip_reads_norm = false;             // the host waits for the gradient norm
@@ -60,9 +60,9 @@ struct SoftwareProfile {
   double memory_bound_factor = 1;  // on bytes of memory-bound ops (eager frameworks > 1)
   double launch_factor = 1;        // on the device profile's launch time per op
   double launch_growth = 0;        // launches take 1 + launch_growth x min(tensor, 8)^3 as long
-  double unaligned_attention_factor = 1;  // on unfused attention's products where head_dim % 8 != 0
-  double attention_factor = 1;            // on softmax, dropout and products of unfused attention
-  double tensor_exposed = 1;    // of a tensor-parallel collective: not hidden behind its product
+  double unaligned_attention_factor = 1;  // on unfused attention's GEMMs where head_dim % 8 != 0
+  double attention_factor = 1;            // on softmax, dropout and GEMMs of unfused attention
+  double tensor_exposed = 1;    // of a tensor-parallel collective: not hidden behind its GEMM
   double gradient_traffic = 0;  // bytes per gradient element and microbatch, beside accumulating it
   double context_gib = 0;       // context, workspaces, communicators per rank
   // Memory that the caching allocator holds though nothing lives there, and gives back where the

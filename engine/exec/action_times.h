@@ -19,7 +19,7 @@ struct ActionTimes {
   std::vector<OfPhase> of_stage;   // [stage]: each call's, from its first kernel to its last, waits
                                    // for receives left out
   std::vector<Seconds> transfers;  // each send's from device to device
-  // By the host a transfer is copied, sent and copied. No rank sees all of its way.
+  // A host-staged transfer is copied, sent and copied. No rank sees all of its way.
   std::vector<Seconds> sends_by_host;     // each send's and the copy's before it
   std::vector<Seconds> copies_from_host;  // each copy's behind a receive
 
@@ -34,7 +34,7 @@ using PickTime = std::function<Seconds(const std::vector<Seconds>&)>;
 Seconds mean_time(const std::vector<Seconds>& times);
 
 /// What a schedule is searched for: one time of each stage's actions as `pick` says, and of
-/// transfers the shortest, which waited for nobody; by the host, the shortest of either part of the
+/// transfers the shortest, which waited for nobody; host-staged, the shortest of either part of the
 /// way. A backward that ran only in halves is their sum, halves of one that ran only as a whole
 /// take half of it each, as `solve` reads its durations; what never ran takes 0.
 ScheduleSettings durations_of(const ActionTimes& times, const PickTime& pick);

@@ -12,10 +12,10 @@ namespace trainyard {
 
 namespace {
 
-class Finder {
+class ChannelBuilder {
  public:
-  Finder(const Program& program, const Lanes& lanes, const Cluster& cluster, const Network* network,
-         const std::vector<Coordinates>& coordinates)
+  ChannelBuilder(const Program& program, const Lanes& lanes, const Cluster& cluster,
+                 const Network* network, const std::vector<Coordinates>& coordinates)
       : program_(program),
         lanes_(lanes),
         cluster_(cluster),
@@ -93,7 +93,7 @@ class Finder {
     const GroupIndex index(program_, group);
     LaneChannels out;
     out.of_rank.assign(at(num_ranks_), -1);
-    struct Run {
+    struct NodeRanks {
       std::int32_t channel = -1, node = -1, leaf = -1;
       std::int64_t length = 0, shortest = 0, nic = -1, nics = 0, fewest_nics = 0;
       void close() {
@@ -101,10 +101,10 @@ class Finder {
         fewest_nics = fewest_nics == 0 ? nics : std::min(fewest_nics, nics);
       }
     };
-    std::vector<Run> runs(static_cast<std::size_t>(index.count));
+    std::vector<NodeRanks> runs(static_cast<std::size_t>(index.count));
     for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
       if (!is_member(group, coordinates_[at(rank)]) || !takes_part(l, rank, 1)) continue;
-      Run& run = runs[at(index.of(coordinates_[at(rank)]))];
+      NodeRanks& run = runs[at(index.of(coordinates_[at(rank)]))];
       if (run.channel < 0) {
         run.channel = static_cast<std::int32_t>(out.first.size());
         out.first.push_back(rank);
@@ -129,7 +129,7 @@ class Finder {
       if (nic != run.nic) ++run.nics;
       run.nic = nic;
     }
-    for (Run& run : runs) {
+    for (NodeRanks& run : runs) {
       if (run.channel < 0) continue;
       run.close();
       GroupLayout& layout = out.layout[static_cast<std::size_t>(run.channel)];
@@ -356,7 +356,7 @@ class Finder {
 ConcreteChannels concrete_channels(const Program& program, const Lanes& lanes,
                                    const Cluster& cluster, const Network* network,
                                    const std::vector<Coordinates>& coordinates) {
-  return Finder(program, lanes, cluster, network, coordinates).run();
+  return ChannelBuilder(program, lanes, cluster, network, coordinates).run();
 }
 
 }  // namespace trainyard

@@ -48,7 +48,7 @@ struct ConcreteChannels {
   // Only with a network:
   std::vector<ConcreteUse> uses;  // ascending channel
   std::vector<LinkUse> passed;
-  /// Of the edges that messages on a lane take in a group that lies so.
+  /// Shapes of the edges that messages on a lane take in a group that lies so.
   std::map<std::pair<std::size_t, GroupLayout>, std::vector<Shape>> shapes;
 
   std::uint32_t number(std::size_t lane, std::int32_t channel) const {

@@ -64,7 +64,7 @@ class SegmentCoster {
 
 }  // namespace
 
-const Costs& CostMaker::make(const Program& program, const SharedSegments& shared,
+const Costs& CostCache::make(const Program& program, const SharedSegments& shared,
                              const HardwareProfile& hardware, const SoftwareProfile& software,
                              const Cluster& cluster, SourceLog& log) {
   const Cluster& before = costs_.cluster;
@@ -111,7 +111,7 @@ const Costs& CostMaker::make(const Program& program, const SharedSegments& share
 
 Costs make_costs(const Program& program, const HardwareProfile& hardware,
                  const SoftwareProfile& software, const Cluster& cluster, SourceLog& log) {
-  return CostMaker().make(program, {}, hardware, software, cluster, log);
+  return CostCache().make(program, {}, hardware, software, cluster, log);
 }
 
 }  // namespace trainyard

@@ -38,7 +38,7 @@ struct Costs {
 
 /// The costs of one Program after another. Of those that share their segments, on devices of the
 /// same name and speeds, only ops that touch `sized` values are costed again.
-class CostMaker {
+class CostCache {
  public:
   /// Costs of every op of `program` for every speed that a device of the cluster has; valid until
   /// the next call. The profiles are those that the cluster's device and the Program's framework

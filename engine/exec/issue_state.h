@@ -1,5 +1,5 @@
 // What has been issued so far while a list of calls is walked: the latest accesses to every tracked
-// storage, and what each stream knows to have ended. stream_list.cpp walks, body_finder.cpp tries.
+// storage, and what each stream knows to have ended. stream_list.cpp walks, body_cache.cpp tries.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +54,7 @@ struct StreamAccesses {
   }
 };
 
-/// Of one tracked storage.
+/// Accesses to one tracked storage.
 struct SlotAccesses {
   StreamAccesses written, read;
 };

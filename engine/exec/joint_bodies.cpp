@@ -28,13 +28,13 @@ void JointBodies::pass(ChannelId channel, const std::vector<Cursor>& members, st
   for (std::size_t i = 0; i < courses.size(); ++i) pass_timed(members[i], body, courses[i]);
 }
 
-/// Of the ranks in entries_.
+/// Times the body on the ranks in entries_.
 std::vector<BodyCourse> JointBodies::timed(ChannelId channel, const TimedBody& body) const {
   return time_body(body, entries_,
                    [&](std::int32_t message) { return plan_.times.of(channel, message).total; });
 }
 
-/// Of the body that begins where the members are, one per member.
+/// Maps of the body that begins where the members are, one per member.
 const std::vector<BodyMap>& JointBodies::maps(ChannelId channel, const std::vector<Cursor>& members,
                                               std::int32_t number, const TimedBody& body) {
   const auto c = static_cast<std::size_t>(channel);

@@ -33,7 +33,7 @@ Seconds joint_start(const Meeting& meeting, const std::vector<RankTrace>& ranks)
 /// From then to when the last member was done; not negative.
 Seconds duration(const Meeting& meeting, const std::vector<RankTrace>& ranks);
 
-/// Of rows as a device records them, where `start` is when the own part began: `ready` becomes
+/// Takes rows as a device records them, where `start` is when the own part began: `ready` becomes
 /// that, and `start` the joint one, but never later than the own end (a send may be done before it
 /// is received).
 void join_communication(const Program& program, std::vector<RankTrace>& ranks);

@@ -14,7 +14,7 @@ class OpWork {
   /// `program` must outlive it.
   explicit OpWork(const Program& program);
 
-  /// Of a communication or a copy only `bytes`: message_bytes(). Nothing of a free.
+  /// Work of one op: of a communication or a copy only `bytes`, message_bytes(); of a free none.
   KernelWork operator()(const ProgramOp& op);
 
  private:

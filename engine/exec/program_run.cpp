@@ -30,11 +30,11 @@ Seconds issued_at_wait(const StreamList& list, const StreamItem& item) {
   return (item.host & 1) == 0 ? issued : issued - list.launch;
 }
 
-class Run {
+class StepLoop {
  public:
   /// `clock`: the interconnect too, where kernels slow down; else null.
-  Run(const RunPlan& plan, const RunOptions& options, Seconds start, Interconnect* interconnect,
-      SlowdownClock* clock)
+  StepLoop(const RunPlan& plan, const RunOptions& options, Seconds start,
+           Interconnect* interconnect, SlowdownClock* clock)
       : plan_(plan),
         options_(options),
         interconnect_(interconnect),
@@ -362,9 +362,9 @@ class Run {
 
 RunResult run_plan(const RunPlan& plan, const RunOptions& options, Seconds start,
                    Interconnect* interconnect) {
-  if (!plan.slowdown.any()) return Run(plan, options, start, interconnect, nullptr).run();
+  if (!plan.slowdown.any()) return StepLoop(plan, options, start, interconnect, nullptr).run();
   SlowdownClock clock(plan, interconnect);
-  return Run(plan, options, start, &clock, &clock).run();
+  return StepLoop(plan, options, start, &clock, &clock).run();
 }
 
 }  // namespace trainyard

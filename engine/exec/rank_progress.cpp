@@ -82,7 +82,7 @@ void RankProgress::note_gap(StepAccount& account, const StreamState& stream, con
 
 void RankProgress::run_kernels(RankState& state, StreamState& stream, const StreamItem& item,
                                Seconds issued, Seconds ready) {
-  const TimedRun& run = *item.run;
+  const TimedKernels& run = *item.run;
   StepAccount& account = state.account(stream.step);
   const Seconds start = std::max(ready, issued);
   const Seconds host = issued - run.first_launch;

@@ -77,7 +77,7 @@ void SlowdownClock::begin(std::int32_t call) {
   }
 }
 
-/// Of a rank whose part has ended.
+/// Takes out a rank whose part has ended.
 void SlowdownClock::leave(std::int32_t call, std::int32_t rank) {
   const bool kernel = activities_[static_cast<std::size_t>(call)].kernel;
   RankOps& ops = ranks_[static_cast<std::size_t>(rank)];

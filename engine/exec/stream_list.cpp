@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/exec/body_finder.h"
+#include "engine/exec/body_cache.h"
 #include "engine/exec/body_limits.h"
 #include "engine/exec/stream_marks.h"
 
@@ -28,10 +28,10 @@ struct ListContext {
   std::unordered_map<SegmentId, std::vector<std::uint32_t>> body_ends;
 };
 
-class ListMaker {
+class StreamListBuilder {
  public:
-  ListMaker(const Program& program, const Lanes& lanes, std::size_t list,
-            const StreamListOptions& options, ListContext& context, StreamList& out)
+  StreamListBuilder(const Program& program, const Lanes& lanes, std::size_t list,
+                    const StreamListOptions& options, ListContext& context, StreamList& out)
       : program_(program),
         lanes_(lanes),
         calls_(program.body[list].calls),
@@ -130,7 +130,7 @@ class ListMaker {
           }
         }
         if (whole_runs && op.run >= 0) {
-          const TimedRun& run = timed.runs[static_cast<std::size_t>(op.run)];
+          const TimedKernels& run = timed.runs[static_cast<std::size_t>(op.run)];
           add_run(call.segment, call.mb, k, op, run);
           k += run.num_ops;
         } else {
@@ -213,7 +213,7 @@ class ListMaker {
   void place_body(SegmentId id, const Microbatches& mb, std::size_t k, const TimedOp& first,
                   FoundBody& found) {
     const TimedBody& body = found.body;
-    const BodyFinder::Entry& entry = bodies_.entry();
+    const BodyCache::Entry& entry = bodies_.entry();
     const auto other = static_cast<std::size_t>(body.stream);
     // The item is on main, but waits as its first collective would, and for that one's stream.
     stream_ = kMainStream;
@@ -307,7 +307,7 @@ class ListMaker {
   }
 
   void add_run(SegmentId id, const Microbatches& mb, std::size_t k, const TimedOp& op,
-               const TimedRun& run) {
+               const TimedKernels& run) {
     begin(StreamId::kMain);
     need_streams(op.waits);
     const Seconds before = host_;
@@ -429,7 +429,7 @@ class ListMaker {
   };
   std::vector<CalledSegment> segments_;
   std::vector<std::uint32_t> segment_of_;  // [call]: index into segments_
-  BodyFinder bodies_;
+  BodyCache bodies_;
   bool recording_ = false;
   StreamMarks marks_;
   Seconds host_ = 0;
@@ -458,7 +458,7 @@ StreamList make_stream_list(const Program& program, const Lanes& lanes, std::siz
   for (int tries = 1;; ++tries) {
     StreamList out;
     if (tries == kMostTries) how.bodies = 0;
-    if (!ListMaker(program, lanes, list, how, context, out).run()) continue;
+    if (!StreamListBuilder(program, lanes, list, how, context, out).run()) continue;
     out.timed = std::move(context.timed);  // items point into it, wherever it is
     return out;
   }

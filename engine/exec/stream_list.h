@@ -54,8 +54,8 @@ struct StreamItem {
   std::int32_t gives_host = -1;  // the host waits for the end: number of the mark of its new delay
   std::uint32_t first_wait = 0;
   std::uint32_t first_given = 0, num_given = 0;
-  const TimedOp* op = nullptr;    // the first
-  const TimedRun* run = nullptr;  // kRun
+  const TimedOp* op = nullptr;        // the first
+  const TimedKernels* run = nullptr;  // kRun
   Seconds issued = 0;  // host time of the step's launches up to the first op, it included
 };
 static_assert(sizeof(StreamItem) == 64);

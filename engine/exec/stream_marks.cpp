@@ -35,7 +35,7 @@ MarkRef StreamMarks::mark(const StreamPoint& point) {
   return 2 * known + (previous ? 1 : 0);
 }
 
-/// Of op `op` of an item: marks of the same item are a list, ascending.
+/// Mark of op `op` of an item: those of the same item are a list, ascending.
 std::uint32_t& StreamMarks::inner_mark(std::size_t item, std::uint32_t op) {
   std::int32_t before = -1, at = first_inner_[item];
   while (at >= 0 && inner_[static_cast<std::size_t>(at)].op < op) {

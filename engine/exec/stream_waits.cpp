@@ -4,13 +4,13 @@
 
 namespace trainyard {
 
-StreamWaitFinder::StreamWaitFinder(const Program& program, const std::vector<ValueId>& root)
+StreamWaitAnalysis::StreamWaitAnalysis(const Program& program, const std::vector<ValueId>& root)
     : program_(program),
       root_(root),
       place_(program.values.size(), -1) {}
 
-StreamWaits StreamWaitFinder::find(const Segment& segment, const std::vector<bool>& shared,
-                                   StreamSet interrupted) {
+StreamWaits StreamWaitAnalysis::find(const Segment& segment, const std::vector<bool>& shared,
+                                     StreamSet interrupted) {
   out_ = {};
   walk(segment, shared, interrupted, /*assign=*/false);
   for (const Accesses& of : accesses_) {
@@ -24,8 +24,8 @@ StreamWaits StreamWaitFinder::find(const Segment& segment, const std::vector<boo
 }
 
 /// First walk: which storages are covered. Second: the waits of the ops.
-void StreamWaitFinder::walk(const Segment& segment, const std::vector<bool>& shared,
-                            StreamSet interrupted, bool assign) {
+void StreamWaitAnalysis::walk(const Segment& segment, const std::vector<bool>& shared,
+                              StreamSet interrupted, bool assign) {
   for (Accesses& of : accesses_) of.write = of.any = kNothing;
   latest_ = kNothing;
   synced_.fill(kNothing);
@@ -34,7 +34,7 @@ void StreamWaitFinder::walk(const Segment& segment, const std::vector<bool>& sha
     visit(segment.ops[k], k, shared, interrupted, assign);
 }
 
-StreamWaitFinder::Accesses& StreamWaitFinder::accesses(ValueId storage) {
+StreamWaitAnalysis::Accesses& StreamWaitAnalysis::accesses(ValueId storage) {
   std::int32_t& place = place_[static_cast<std::size_t>(storage)];
   if (place < 0) {
     place = static_cast<std::int32_t>(accesses_.size());
@@ -43,8 +43,8 @@ StreamWaitFinder::Accesses& StreamWaitFinder::accesses(ValueId storage) {
   return accesses_[static_cast<std::size_t>(place)];
 }
 
-void StreamWaitFinder::visit(const ProgramOp& op, std::size_t k, const std::vector<bool>& shared,
-                             StreamSet interrupted, bool assign) {
+void StreamWaitAnalysis::visit(const ProgramOp& op, std::size_t k, const std::vector<bool>& shared,
+                               StreamSet interrupted, bool assign) {
   const auto stream = static_cast<std::size_t>(op.stream);
   const bool frees = op.kind == OpKind::kFree;
   bool waits = false;

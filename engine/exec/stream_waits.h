@@ -20,10 +20,10 @@ struct StreamWaits {
   std::vector<ValueId> covered;  // storages that need no tracking in this segment, ascending
 };
 
-class StreamWaitFinder {
+class StreamWaitAnalysis {
  public:
   /// `root` [value]: its storage. Both must outlive it.
-  StreamWaitFinder(const Program& program, const std::vector<ValueId>& root);
+  StreamWaitAnalysis(const Program& program, const std::vector<ValueId>& root);
 
   /// `shared` [storage]: touched by more than one stream. `interrupted`: set of streams that other
   /// segments may be given ops on in the midst of this one (calls inside).

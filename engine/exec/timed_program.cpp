@@ -24,9 +24,9 @@ std::vector<ValueId> storage_roots(const Program& program) {
 
 /// A Program may have as many lists as layers, so what is kept by value or segment is made once,
 /// and reset only where a list has touched it.
-class TimedRanks::Maker {
+class TimedRanks::Lowering {
  public:
-  Maker(const Program& program, const Costs& costs, const Lanes& lanes)
+  Lowering(const Program& program, const Costs& costs, const Lanes& lanes)
       : program_(program),
         costs_(costs),
         lanes_(lanes),
@@ -219,7 +219,7 @@ class TimedRanks::Maker {
         ++first;
         continue;
       }
-      TimedRun run;
+      TimedKernels run;
       run.first_launch = ops[first].launch;
       run.first_note = static_cast<std::uint32_t>(rank.notes.size());
       std::size_t k = first;
@@ -365,8 +365,8 @@ class TimedRanks::Maker {
   const Costs& costs_;
   const Lanes& lanes_;
   std::vector<ValueId> root_;  // [value]
-  StreamWaitFinder waits_;
-  // Of the list being prepared:
+  StreamWaitAnalysis waits_;
+  // State of the list being prepared:
   std::vector<SegmentId> called_;   // ascending
   std::vector<ValueId> touched_;    // storages
   std::vector<StreamSet> streams_;  // [storage root]
@@ -377,16 +377,16 @@ class TimedRanks::Maker {
   std::vector<std::size_t> first_call_, last_call_;      // [segment]
   std::vector<StreamSet> interrupted_;                   // [segment]: streams of the calls inside
   std::unordered_map<PoolId, std::int32_t> pool_;
-  // Of the segment being prepared:
+  // State of the segment being prepared:
   const std::vector<ValueId>* covered_ = nullptr;  // storages that need no tracking
   std::vector<std::int64_t> awaited_;              // [op]: slot of its end; -1: none
 };
 
 TimedRanks::TimedRanks(const Program& program, const Costs& costs, const Lanes& lanes)
-    : maker_(std::make_unique<Maker>(program, costs, lanes)) {}
+    : lowering_(std::make_unique<Lowering>(program, costs, lanes)) {}
 TimedRanks::~TimedRanks() = default;
 TimedRank TimedRanks::make(std::size_t list, double speed, std::int32_t replica) {
-  return maker_->make(list, speed, replica);
+  return lowering_->make(list, speed, replica);
 }
 
 std::vector<std::string> exposed_kinds(const Program& program, const Lanes& lanes) {

@@ -61,7 +61,7 @@ struct TimedOp {
 /// host issues too late:
 ///   end = start + duration,   if host + slack <= start   (host: its time before the first launch)
 /// so that a whole run is timed by one addition; otherwise its ops are timed one by one.
-struct TimedRun {
+struct TimedKernels {
   std::uint32_t num_ops = 0;
   std::int64_t num_events = 0;  // without frees
   Seconds duration = 0;
@@ -83,7 +83,7 @@ struct RunNote {
 
 struct TimedSegment {
   std::vector<TimedOp> ops;
-  std::vector<TimedRun> runs;
+  std::vector<TimedKernels> runs;
 };
 
 /// Timing form of the segments that one list calls, on a device of one speed and, where values have
@@ -110,8 +110,8 @@ class TimedRanks {
   TimedRank make(std::size_t list, double speed, std::int32_t replica);
 
  private:
-  class Maker;
-  std::unique_ptr<Maker> maker_;
+  class Lowering;
+  std::unique_ptr<Lowering> lowering_;
 };
 
 }  // namespace trainyard

@@ -128,7 +128,7 @@ struct Graph {
   std::vector<std::string> modules;  // paths: "decoder.layers.3.mlp.fc1"
   TensorId loss = -1;
   std::int32_t num_layers = 0;         // 1 + largest Op::layer
-  Flop model_flop_per_microbatch = 0;  // forward, matrix products of the unsharded, unpadded model
+  Flop model_flop_per_microbatch = 0;  // forward, GEMMs of the unsharded, unpadded model
   std::vector<Graph> smaller =
       {};  // where microbatches differ in size: the same model for the others, largest first
 };

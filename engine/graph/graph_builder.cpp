@@ -165,7 +165,7 @@ TensorId GraphBuilder::attention_op(std::string_view module, TensorId q, TensorI
   const double root = attention.scaled ? std::sqrt(attention.head_dim) : 1;
   attrs.scale = static_cast<float>(1.0 / (root * attention.divisor));
 
-  // Scores q k^T and context p v: each a product [Sq, H] x [H, Sk] per head, in the full square.
+  // Scores q k^T and context p v: each a GEMM [Sq, H] x [H, Sk] per head, in the full square.
   const Shape& queries = shape(q);
   const std::int64_t width = std::int64_t{attention.heads} * attention.head_dim;
   const std::int64_t key_length = shape(kv < 0 ? q : kv)[1];

@@ -1,5 +1,5 @@
 // Builds a Graph op by op: infers shapes, names tensors after their module, registers parameters,
-// and counts the model FLOP (2 per multiply-add of every matrix product, forward, vocabulary
+// and counts the model FLOP (2 per multiply-add of every GEMM, forward, vocabulary
 // unpadded, attention as the full square). models/ holds the architectures that call it.
 #pragma once
 
@@ -115,7 +115,7 @@ class GraphBuilder {
   std::int8_t sublayer_ = 0;
   bool head_ = false;
   double norm_eps_ = 1e-5;
-  // Of the current layer only, so that they stay small where models have 10^5 layers.
+  // Kept for the current layer only, so that they stay small where models have 10^5 layers.
   std::unordered_map<std::string, std::int32_t, StringHash, std::equal_to<>> module_indices_;
   std::unordered_map<std::uint64_t, int> num_uses_;  // of a name, by (module, kind)
 };

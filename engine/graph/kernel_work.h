@@ -14,7 +14,7 @@ namespace trainyard {
 enum class KernelClass : std::uint8_t {
   kNone,            // takes no time on the device (free, enter_tensor, views)
   kMatmul,          // linear layers: [m,k] x [k,n]
-  kBatchedMatmul,   // products inside unfused attention: `batch` products of [m,k] x [k,n]
+  kBatchedMatmul,   // GEMMs inside unfused attention: `batch` GEMMs of [m,k] x [k,n]
   kFlashAttention,  // the whole attention core in one kernel
   kMemoryBound,     // elementwise, norms, softmax, embedding, loss, casts, zero
   kOptimizer,       // the fused update over all parameters of a rank
@@ -24,14 +24,14 @@ struct KernelWork {
   KernelClass cls = KernelClass::kNone;
   OpKind kind = OpKind::kAdd;
   OpPart part = OpPart::kForward;
-  DType dtype = DType::kBf16;  // of the operands that a product multiplies
+  DType dtype = DType::kBf16;  // of the operands that a GEMM multiplies
   Flop flop = 0;               // executed: flash attention counts half the square where causal
   Bytes bytes = 0;             // read plus written
-  // Shape, as measured curves have it. Products: `batch` of [m,k] x [k,n]. Flash attention:
+  // Shape, as measured curves have it. GEMMs: `batch` of [m,k] x [k,n]. Flash attention:
   // queries, keys, head_dim, sequences x heads. Embedding: tokens, width, rows of the table. All
   // others: rows and width of the largest operand.
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
-  std::int64_t head_dim = 0;  // attention's own ops: products, softmax, dropout of probabilities
+  std::int64_t head_dim = 0;  // attention's own ops: GEMMs, softmax, dropout of probabilities
   bool of_gradients = false;  // memory-bound, on gradients of parameters alone: adds or clears them
   bool plain_copy =
       false;  // memory-bound, whatever the framework's kernels: of what is sent, of an own shard

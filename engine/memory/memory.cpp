@@ -228,7 +228,7 @@ class MemoryCounter {
       touched_by_;                 // [slot][storage root]: the segment that last touched it
   std::vector<Profile> profiles_;  // [segment]
   std::int32_t mark_ = 0;          // of the list being counted
-  // Of it: pools on the host, elements of weights, copies of gradients that the update makes.
+  // Sums over it: pools on the host, elements of weights, copies of gradients by the update.
   Bytes host_ = 0;
   std::int64_t parameters_ = 0;
   Bytes step_copies_ = 0;

@@ -53,7 +53,7 @@ FixedMemory fixed_memory(const SoftwareProfile& software, DType precision);
 /// known to be off: `error` of the capacity.
 bool may_fit(const std::vector<MemoryPeak>& peaks, Bytes capacity, double error);
 
-/// Of what the allocator keeps on a rank, what there is room for.
+/// Bytes that the allocator keeps on a rank, as far as there is room.
 Bytes cached_within(const MemoryPeak& peak, Bytes capacity);
 
 /// One entry per rank class.

@@ -14,8 +14,8 @@
 
 namespace trainyard {
 
-/// Of a kernel: the coordinate along dp of the ranks that run it. Of a reduce or broadcast: of its
-/// root. -1: all ranks run it, there is no root.
+/// Coordinate along dp of the ranks that run a kernel, or of the root of a reduce or broadcast.
+/// -1: all ranks run it, there is no root.
 std::int32_t owner_of(const Program& program, const ProgramOp& op);
 
 /// Whether `rank` leaves a kernel to another replica.

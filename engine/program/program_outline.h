@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// Of `program_text` (program_text.h), at most kOutlineLines lines of at most `columns`, where
+/// Lines of `program_text` (program_text.h), at most kOutlineLines of at most `columns`, where
 /// words are short enough; `hint` is what cut_middle() adds to the lines that say what is left out.
 std::string program_outline(std::string_view program_text, std::size_t columns,
                             std::string_view hint);

@@ -50,7 +50,7 @@ class ValueLifetimes::SegmentWalk {
   const std::string& name(ValueId v) const { return value(program_, v).name; }
   bool outlives_call(ValueId v) const { return value(program_, v).scope != Scope::kLocal; }
 
-  /// Of which microbatch of its calls the segment uses a value; 0 where it is of none.
+  /// Slot of the microbatch whose value a segment's call uses; 0 where it is of none.
   std::size_t slot_of(const Operand& of) const {
     return value(program_, of.value).scope == Scope::kMicrobatch ? of.slot : 0;
   }

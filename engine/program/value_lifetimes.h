@@ -33,7 +33,7 @@ class ValueLifetimes {
     bool writes = false;
     bool frees = false;
   };
-  /// Of a value by a segment, of the slot-th microbatch of its calls.
+  /// Use of a value by a segment, of the slot-th microbatch of its calls.
   struct SegmentUse {
     SegmentId segment;
     std::uint8_t slot;

@@ -13,7 +13,7 @@
 
 namespace trainyard {
 
-/// Of one Program.
+/// Checks of one Program.
 class ProgramVerifier::Checks {
  public:
   explicit Checks(const Program& program) : program_(&program) {}
@@ -115,7 +115,7 @@ class ProgramVerifier::Checks {
     return is_gradient(root(op.reads[0].value));
   }
 
-  /// Of the whole step; with post-validation it stays until the next one.
+  /// Whether it is a gradient of the whole step; with post-validation it stays until the next one.
   bool is_gradient(ValueId storage) const {
     const Scope scope = value(storage).scope;
     return value(storage).memory == MemoryClass::kGradient &&

@@ -38,7 +38,7 @@ std::vector<double> first_share_steps(const std::vector<int>& layers, bool shift
 /// they do not even if it keeps nothing.
 std::optional<double> largest_first_share(const StageAwareMemory& memory);
 
-/// Of `units` (layers, or sublayers) on a stage that keeps `share`, those that are recomputed,
+/// Number of `units` (layers, or sublayers) that a stage which keeps `share` recomputes,
 /// rounded down: the first ones of the stage, as in Merak's code.
 int num_recomputed(int units, double share);
 

@@ -157,7 +157,7 @@ class ExchangeOrder {
     return std::nullopt;
   }
 
-  /// Of ranks that wait for each other in a circle, the send of one is put off.
+  /// Puts off the send of one of the ranks that wait for each other in a circle.
   bool put_a_send_off() {
     for (std::size_t first = 0; first < ranks_.size(); ++first) {
       std::vector<std::size_t> path = {first};

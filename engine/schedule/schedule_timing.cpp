@@ -35,10 +35,10 @@ class EndTimes {
 };
 
 /// The run of a schedule: how far each rank has come.
-class ScheduleRun {
+class ScheduleProgress {
  public:
-  ScheduleRun(const PipelineSchedule& schedule, std::span<const ActionDurations> of_stage,
-              double transfer)
+  ScheduleProgress(const PipelineSchedule& schedule, std::span<const ActionDurations> of_stage,
+                   double transfer)
       : schedule_(schedule),
         of_stage_(of_stage),
         transfer_(transfer),
@@ -248,7 +248,7 @@ std::variant<ScheduleTiming, ScheduleFault> run(const PipelineSchedule& schedule
                                                 std::span<const ActionDurations> of_stage,
                                                 double transfer) {
   if (auto fault = malformed(schedule)) return std::move(*fault);
-  return ScheduleRun(schedule, of_stage, transfer).run();
+  return ScheduleProgress(schedule, of_stage, transfer).run();
 }
 
 }  // namespace

@@ -29,10 +29,10 @@ struct StageForm {
 /// backward on every stage. In one that does, a stage without an R recomputes nothing.
 std::vector<StageForm> stage_forms(const PipelineSchedule& schedule);
 
-/// Of each stage, StageForm::recomputes.
+/// StageForm::recomputes of each stage.
 std::vector<bool> recomputing_stages(const std::vector<StageForm>& forms);
 
-/// Of each stage, StageForm::at_once.
+/// StageForm::at_once of each stage.
 std::vector<bool> stages_at_once(const std::vector<StageForm>& forms);
 
 /// Whether the backward of any stage is split.

@@ -18,14 +18,14 @@ struct ResumePoint {
   std::vector<std::string> passed_over;
 };
 
-/// Of step `from`, or the newest. Throws ConfigError where there is none.
+/// Checkpoint of step `from`, or the newest. Throws ConfigError where there is none.
 ResumePoint find_resume_point(const std::string& folder, std::optional<std::int64_t> from);
 
 /// Checkpoint::open(), whose error, of a damaged checkpoint, also names the newest whole one before
 /// it.
 Checkpoint open_to_resume(const ResumePoint& point, Verify verify);
 
-/// Of a checkpoint that set_aside_later() has given another name.
+/// Whether set_aside_later() has given a checkpoint this name.
 bool is_aside_name(std::string_view name);
 
 /// Gives the checkpoints behind `point` names with "aside-" before them: of a run that went another

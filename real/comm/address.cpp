@@ -51,7 +51,7 @@ std::string numeric(const Endpoint& endpoint) {
   return text;
 }
 
-/// Of a socket that is bound.
+/// Address of a socket that is bound.
 Endpoint own_endpoint(int descriptor) {
   Endpoint out;
   check(getsockname(descriptor, out.address(), &out.size) == 0,

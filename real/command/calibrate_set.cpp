@@ -41,10 +41,10 @@ Seconds now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-class SetRun {
+class CalibrationRank {
  public:
-  SetRun(std::string out, Seconds seconds, const std::string& stat,
-         const RankEnvironment& environment)
+  CalibrationRank(std::string out, Seconds seconds, const std::string& stat,
+                  const RankEnvironment& environment)
       : out_(std::move(out)),
         environment_(environment),
         begin_(now()),
@@ -125,11 +125,11 @@ class SetRun {
     return out;
   }
 
-  /// Of rank 0: whether what was timed since watch_.begin() counts. A GPU's kernels wait for no
-  /// core.
+  /// Whether what was timed since watch_.begin() counts, for rank 0 to say. A GPU's kernels wait
+  /// for no core.
   bool was_quiet() { return on_gpu_ || watch_.was_quiet(set_.kept, set_.set_aside); }
 
-  /// Of rank 0: lets the others end their work for a while. If they do not, this turn ends.
+  /// Lets others end their work for a while, on rank 0. If they do not, this turn ends.
   void wait_for_quiet() {
     show("waiting for the machine to be quiet");
     constexpr Seconds kPatience = 20;
@@ -161,7 +161,7 @@ class SetRun {
     return best ? probes[*best].name : "";
   }
 
-  /// Seconds of one fixed product: what the device is worth right now.
+  /// Seconds of one fixed GEMM: what the device is worth right now.
   Seconds time_reference() {
     const auto options = at::TensorOptions(at::kFloat).device(device_->where());
     const at::Tensor a = at::ones({384, 384}, options);
@@ -372,7 +372,7 @@ Calibration resume_calibration(const std::string& out, Calibration fresh) {
 
 void calibrate_set(const std::string& out, Seconds seconds, const std::string& stat,
                    const RankEnvironment& environment) {
-  SetRun(out, seconds, stat, environment).run();
+  CalibrationRank(out, seconds, stat, environment).run();
 }
 
 }  // namespace trainyard

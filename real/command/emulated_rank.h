@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "calibrate/validate/measured_run.h"
+#include "calibrate/validate/run_measurement.h"
 #include "engine/base/units.h"
 #include "real/command/training_run.h"
 
@@ -32,7 +32,7 @@ struct EmulatedRank {
   EmulationNeed predicted;
   Bytes values_peak = 0;     // the Program's values that were alive at most
   Bytes allocated_peak = 0;  // LibTorch's tensors
-  MeasuredRun recorded;      // steps with this rank alone
+  RunMeasurement recorded;   // steps with this rank alone
 };
 
 /// Runs steps of `rank` with stand-ins for its communication: one to warm up, then `steps` recorded

@@ -138,7 +138,7 @@ OwnTime predicted_time(const Program& program, const Costs& costs, std::int64_t 
 
 /// Adds what was measured of the rank's kernels: means of the middle steps.
 void take_measured(const Program& program, EmulatedAnswer& answer) {
-  const MeasuredRun& run = answer.run.recorded;
+  const RunMeasurement& run = answer.run.recorded;
   const std::vector<std::size_t> middle = middle_steps(run);
   for (const std::size_t i : middle) {
     const std::vector<TraceRow>& rows = run.steps[i].ranks[0].rows;
@@ -225,7 +225,7 @@ void write_results(OutputFolder& folder, const TrainingPlan& plan, const Emulati
   folder.write("program.txt", [&](const auto& sink) { write_text(plan.program, true, sink); });
   Trace trace;
   for (const EmulatedAnswer& answer : emulation.ranks) {
-    const MeasuredRun& run = answer.run.recorded;
+    const RunMeasurement& run = answer.run.recorded;
     trace.ranks.push_back(run.steps[median_step(run)].ranks[0]);
     // One after the other on this machine: each from its own beginning.
     const Seconds begin = trace.ranks.back().rows.front().issued;

@@ -133,7 +133,7 @@ ProbeTimings run_probe(const CompiledProbe& probe, std::int64_t rank, Device& de
   for (int steps = more(warm_up, out.steps); steps > 0; steps = more(warm_up, out.steps)) {
     for (int i = 0; i < steps; ++i) {
       begin = now();
-      const StepRun run = trainer.step();
+      const StepOutcome run = trainer.step();
       out.steps.push_back(now() - begin);
       reader.read(run.rows, out.steps.back(), out);
     }

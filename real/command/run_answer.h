@@ -12,7 +12,7 @@ namespace trainyard {
 /// Samples and targets of a step, padding and masks included.
 double tokens_per_step(const Study& study);
 
-/// Of this start of the run.
+/// Totals of this start of the run.
 struct RunTotals {
   std::int64_t steps = 0;    // runs of a step that was void are not counted
   std::int64_t skipped = 0;  // of them: without an update, since the scaled gradients overflowed

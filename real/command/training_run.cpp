@@ -29,8 +29,8 @@
 #include "real/cuda/nccl.h"
 #include "real/data/samples.h"
 #include "real/exec/host_device.h"
-#include "real/launch/beats.h"
 #include "real/launch/failure.h"
+#include "real/launch/heartbeats.h"
 #include "real/launch/local_launcher.h"
 #include "real/launch/run_addresses.h"
 #include "real/launch/stop_agreement.h"
@@ -47,10 +47,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Gloo gives up later than the watch over the beats, which can say whom everybody waits for.
+/// Gloo gives up later than the watch over the heartbeats, which can say whom everybody waits for.
 constexpr auto kGrace = std::chrono::seconds(30);
-/// After this long the beats of a process that died are older than those of any that lives.
-constexpr auto kBeatsMissed = std::chrono::milliseconds(2500);
+/// After this long the heartbeats of a process that died are older than those of any that lives.
+constexpr auto kHeartbeatsMissed = std::chrono::milliseconds(2500);
 
 /// The rank that hears the loss: of the last stage, first of its replicas and tensor group.
 std::int64_t reporter(const Program& program) {
@@ -71,9 +71,10 @@ std::int64_t reporter(const Program& program) {
   return rank_at(program, at);
 }
 
-class Run {
+class TrainingRank {
  public:
-  Run(const TrainingPlan& plan, const TrainOptions& options, const RankEnvironment& environment)
+  TrainingRank(const TrainingPlan& plan, const TrainOptions& options,
+               const RankEnvironment& environment)
       : plan_(plan),
         options_(options),
         environment_(environment),
@@ -81,7 +82,7 @@ class Run {
         timeout_(std::chrono::milliseconds(std::llround(study_.training.timeout_s * 1000))),
         addresses_(run_addresses(environment, environment_variable("TRAINYARD_HOST"))),
         rendezvous_(store_address(environment.serves_store), timeout_),
-        beats_(store_address(false), timeout_) {}
+        heartbeats_(store_address(false), timeout_) {}
 
   RankEnd run() {
     check_same_program();
@@ -185,9 +186,9 @@ class Run {
   void watched(const Program& program, RankTrainer& trainer, const std::string& name,
                const std::function<void()>& work) {
     rendezvous_.barrier(name, ranks());
-    const BeatSender beats(beats_, rank(), program, trainer.executor().plan(),
-                           trainer.executor().whereabouts(),
-                           std::chrono::duration<double>(timeout_), [this] { report_hang(); });
+    const HeartbeatSender heartbeats(
+        heartbeats_, rank(), program, trainer.executor().plan(), trainer.executor().whereabouts(),
+        std::chrono::duration<double>(timeout_), [this] { report_hang(); });
     PeerWatch peers(rendezvous_, ranks());
     if (!supervised()) rendezvous_.while_waiting([&] { peers.look(); });
     try {
@@ -303,7 +304,7 @@ class Run {
            !stop.stops_before(trainer.steps_done() + 1)) {
       const bool records = recorder.wants(trainer.steps_done() + 1);
       trainer.executor().record_rows(records);
-      StepRun run = trainer.step();
+      StepOutcome run = trainer.step();
       settled(run.settled);
       if (run.is_void) {
         behind_void = true;
@@ -336,8 +337,8 @@ class Run {
     }
   }
 
-  MeasuredRun machine() const {
-    MeasuredRun out;
+  RunMeasurement machine() const {
+    RunMeasurement out;
     out.program_digest = plan_.digest;
     out.device = on_gpu() ? "cuda" : "cpu";
     out.cores = std::max(1U, std::thread::hardware_concurrency());
@@ -372,8 +373,8 @@ class Run {
                        ": the gradient norm is not finite, though the results of all ops are");
   }
 
-  /// Of a step without an update, which all ranks know of: they hear of its loss from the one that
-  /// has it.
+  /// Asked of a step without an update, which all ranks know of: they hear of its loss from the one
+  /// that has it.
   bool loss_is_finite(const StepReport& report) {
     const std::string key = "overflow/" + std::to_string(report.step);
     if (rank() == reporter_)
@@ -387,7 +388,7 @@ class Run {
   void report_hang() {
     std::string culprit;
     try {
-      culprit = name_culprit(read_beats(beats_, ranks()));
+      culprit = name_culprit(read_heartbeats(heartbeats_, ranks()));
     } catch (const BackendError& error) {
       culprit = std::string("what keeps the store: ") + error.what();
     }
@@ -404,13 +405,13 @@ class Run {
     std::_Exit(3);
   }
 
-  /// Where there is no supervisor that sees which process died, the survivors find out: its beats
-  /// stop.
+  /// Where there is no supervisor that sees which process died, the survivors find out: its
+  /// heartbeats stop.
   std::string last_to_move() {
     if (supervised()) return "";
-    std::this_thread::sleep_for(kBeatsMissed);
+    std::this_thread::sleep_for(kHeartbeatsMissed);
     try {
-      return "; last to move: " + name_culprit(read_beats(rendezvous_, ranks()));
+      return "; last to move: " + name_culprit(read_heartbeats(rendezvous_, ranks()));
     } catch (const BackendError&) {
       return "; rank 0, which keeps the run's store, cannot be reached";
     }
@@ -448,7 +449,7 @@ class Run {
   std::chrono::milliseconds timeout_;
   RunAddresses addresses_;
   Rendezvous rendezvous_;
-  Rendezvous beats_;  // a connection of its own: the other may be waiting
+  Rendezvous heartbeats_;  // a connection of its own: the other may be waiting
   std::int64_t reporter_ = 0;
   std::int64_t skipped_ = 0;  // steps of this start whose gradients overflowed
   std::chrono::steady_clock::time_point shown_;
@@ -458,7 +459,7 @@ class Run {
 
 RankEnd run_rank(const TrainingPlan& plan, const TrainOptions& options,
                  const RankEnvironment& environment) {
-  return Run(plan, options, environment).run();
+  return TrainingRank(plan, options, environment).run();
 }
 
 }  // namespace trainyard

@@ -18,7 +18,7 @@ class Completion {
   /// Waits, and throws what the work threw.
   void wait() const;
   bool done() const;
-  /// Of finished work.
+  /// Times of finished work.
   Clock::time_point start() const { return start_; }
   Clock::time_point end() const { return end_; }
 

@@ -22,7 +22,7 @@ Counts& counts() {
   return *kCounts;
 }
 
-/// Of one thread: allocated less freed, and the most of it.
+/// Bytes of one thread: allocated less freed, and the most of it.
 struct ThreadCounts {
   std::int64_t live = 0, peak = 0;
 };

@@ -42,7 +42,7 @@ class Device {
   /// long. Throws as soon as it comes to a stream that has failed; called once more per stream, it
   /// has waited for the others too.
   virtual void end_step(const std::function<void()>& while_waiting) = 0;
-  /// Of the step's i-th launch, after end_step() of a timed step.
+  /// Span of the step's i-th launch, after end_step() of a timed step.
   virtual TimeSpan span(std::size_t launch) const = 0;
 
   /// A number on the host, fp64, 0-dim: a copy to it from the device does not keep the host

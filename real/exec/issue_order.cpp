@@ -155,7 +155,7 @@ class Builder {
     return all[each ? static_cast<std::size_t>(mb[operand.slot]) : 0];
   }
 
-  /// Of before_, what neither the order of the stream nor another wait implies becomes a wait.
+  /// Waits for what is in before_ and neither the order of the stream nor another wait implies.
   void wait_for_streams(Place place, std::size_t stream) {
     Progress clock =
         last_[stream] >= 0 ? clocks_[static_cast<std::size_t>(last_[stream])] : Progress{};

@@ -99,7 +99,7 @@ RankExecutor::~RankExecutor() {
       device_.end_step([] {});
       return;
     } catch (const std::exception&) {
-      // Of the failure that ended the step, or its consequence.
+      // Thrown for the failure that ended the step, or for a consequence of it.
     }
   }
 }

@@ -56,7 +56,7 @@ struct ExecutorHooks {
 
 class RankExecutor {
  public:
-  /// Of `device`, driven by the thread that calls; both outlive the executor.
+  /// Runs on `device`, driven by the thread that calls; both outlive the executor.
   RankExecutor(const RankPlan& plan, Device& device, const Study& study, LoadInput load);
   /// Waits for what a step that failed has left on the device.
   ~RankExecutor();

@@ -127,7 +127,7 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
     case OpKind::kEnterTensor:
     case OpKind::kSlice: return plan;  // the executor's own: no kernel
     case OpKind::kDropout: {
-      // Of the probabilities of an attention and of its output: heads tell them apart.
+      // Dropout of an attention's probabilities or of its output: heads tell them apart.
       const std::string what = plan.attrs->heads > 0 ? "attention_dropout" : "dropout";
       plan.mask_key = philox_key(what, module, study.training.seed);
       break;
@@ -167,7 +167,7 @@ void RankPlan::plan_communication(OpPlan& plan, Transport& transport) {
   std::string name;
   std::int64_t peer = -1;
   if (is_transfer(op.kind)) {
-    // Of the sender and the receiver alone: each of the two uses it on one stream.
+    // Members are the sender and the receiver alone: each of the two uses it on one stream.
     peer = peer_of(program_, program_.transfers[static_cast<std::size_t>(op.transfer)], at_);
     ranks = op.kind == OpKind::kSend ? std::vector{rank_, peer} : std::vector{peer, rank_};
     name = "transfer." + std::to_string(static_cast<int>(transfer_stream(op.stream))) + "." +

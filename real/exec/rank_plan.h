@@ -77,7 +77,7 @@ class RankPlan {
   bool guards_update() const { return guards_update_; }
   /// Throws what has gone wrong with communication that is under way.
   void check_communication() const;
-  /// Of a step that has failed: what devices wait for comes no more.
+  /// Ends that of a step that has failed: what devices wait for comes no more.
   void abort_communication() const;
 
  private:

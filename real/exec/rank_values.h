@@ -46,7 +46,7 @@ class RankValues {
   at::TensorOptions options(at::ScalarType type) const {
     return at::TensorOptions(type).device(device_);
   }
-  /// Of the host's memory: pinned where the device is another, so that copies run beside the host.
+  /// The host's memory: pinned where the device is another, so that copies run beside the host.
   at::TensorOptions host_options(at::ScalarType type) const {
     return at::TensorOptions(type).pinned_memory(!device_.is_cpu());
   }

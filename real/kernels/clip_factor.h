@@ -12,7 +12,7 @@ namespace trainyard {
 /// torch.nn.utils.clip_grad_norm_'s: keeps the quotient finite.
 inline constexpr double kClipEps = 1e-6;
 
-/// Of gradients that are loss_scale times too large; 1: not clipped. `norm_sq` is finite.
+/// Factor on gradients that are loss_scale times too large; 1: not clipped. `norm_sq` is finite.
 inline double clip_factor(double norm_sq, const StepState& state) {
   if (state.clip_norm == 0) return 1;
   const double norm = std::sqrt(norm_sq) * (1.0 / state.loss_scale);

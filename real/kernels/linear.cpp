@@ -1,4 +1,4 @@
-// Products with weights: x [.., K], w [N, K], b [N] -> x w^T + b [.., N].
+// GEMMs with weights: x [.., K], w [N, K], b [N] -> x w^T + b [.., N].
 #include "real/kernels/kernels.h"
 
 namespace trainyard {
@@ -43,7 +43,7 @@ void linear_dw(KernelCall& call) {
   if (gradient.scalar_type() == x.scalar_type()) {
     gradient.addmm_(dy.t(), x, /*beta=*/1, /*alpha=*/call.attrs->scale);
   } else if (gradient.is_cuda() && gradient.scalar_type() == at::kFloat) {
-    // 16-bit operands added to an fp32 gradient by the product itself: no CPU has that.
+    // 16-bit operands added to an fp32 gradient by the GEMM itself: no CPU has that.
     at::addmm_out(gradient, gradient, dy.t(), x, at::kFloat, /*beta=*/1,
                   /*alpha=*/call.attrs->scale);
   } else {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kBlock = 4096;  // summed apart, so that rounding does not grow with the size
 
-/// Of one block, in lanes that the compiler turns into vector instructions.
+/// Sum of squares of one block, in lanes that the compiler turns into vector instructions.
 template <typename T>
 double square_sum(const T* data, std::int64_t size) {
   using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;

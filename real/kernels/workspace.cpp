@@ -52,7 +52,7 @@ bool is_16_bit(DType type) { return size_in_bytes(type) == 2; }
 int64_t accumulation_bytes(DType type) { return type == DType::kFp64 ? 8 : 4; }
 int64_t padded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/// oneDNN's scratch of one product [m, k] x [k, n] of a 16-bit type. Each thread has a block of at
+/// oneDNN's scratch of one GEMM [m, k] x [k, n] of a 16-bit type. Each thread has a block of at
 /// most 256 rows: its sums in fp32, 64 columns wide, the block of the right factor that goes with
 /// it and, where the left factor is transposed or k is cut, a copy of its rows. Where k is cut, the
 /// sums are up to 1024 columns wide. Fitted to 360 shapes on AVX-512 with AMX; other CPUs block
@@ -91,7 +91,7 @@ int64_t linear_dw(const OpSizes& s) {  // [N, M] x [M, K], added in place where 
   const OperandSize& x = s.reads[1];
   const int64_t sum = s.accumulates.size() > 1 ? bias_sum(s) : 0;
   if (x.type == s.accumulates[0].type) return sum;
-  // Else the product in x's type, and its copy in the gradient's type.
+  // Else the GEMM in x's type, and its copy in the gradient's type.
   const int64_t elements = s.accumulates[0].elements();
   const int64_t product = elements * size_in_bytes(x.type);
   const int64_t copy = elements * size_in_bytes(s.accumulates[0].type);
@@ -101,8 +101,8 @@ int64_t linear_dw(const OpSizes& s) {  // [N, M] x [M, K], added in place where 
 }
 
 int64_t embedding(const OpSizes& s) {
-  // Of a table that is split by rows: places in it (twice, while those outside are replaced) and
-  // their marks.
+  // Scratch of a table that is split by rows: places in it (twice, while those outside are
+  // replaced) and their marks.
   return s.reads[1].row_shards > 1 ? s.reads[0].elements() * (2 * 8 + 3) : 0;
 }
 
@@ -159,8 +159,8 @@ int64_t additive_mask(const OpSizes& s, std::size_t i) {
   return s.reads[i].elements() * (size_in_bytes(s.reads[0].type) + 1);
 }
 
-/// Of LibTorch's flash kernel for CPUs: a thread works on a block of queries and 512 keys. Queries:
-/// 256 of 768 and more, 64 of 192 and more, else 32
+/// Block of LibTorch's flash kernel for CPUs: what a thread works on, queries and 512 keys.
+/// Queries: 256 of 768 and more, 64 of 192 and more, else 32
 /// (aten/src/ATen/native/cpu/FlashAttentionKernel.cpp).
 struct FlashBlock {
   int64_t queries, keys;
@@ -205,7 +205,7 @@ int64_t flash_attention(const OpSizes& s) {
 
 int64_t flash_attention_dx(const OpSizes& s) {
   // dq, dk and dv apart, then packed. While they are made: scores and their gradients of a block,
-  // 16-bit types also in that type and with a product's scratch.
+  // 16-bit types also in that type and with a GEMM's scratch.
   const OperandSize& dy = s.reads[0];
   const int64_t keys = s.reads[s.attrs.packed ? 1 : 2].shape[1];
   const FlashBlock block = flash_block(dy.shape[1], keys);
@@ -297,7 +297,7 @@ int64_t masked_logits(const OpSizes& s, DType type) {
   const bool is_padded = logits.last() * logits.column_shards > s.attrs.vocab;
   return logits.type != type || is_padded ? logits.elements() * size_in_bytes(type) : 0;
 }
-/// Of each label: its column as int64, up to six marks, what stands there.
+/// Scratch of each label: its column as int64, up to six marks, what stands there.
 int64_t labels(const OperandSize& labels, DType type) {
   return labels.elements() * (8 + 6 + 2 * size_in_bytes(type));
 }

@@ -11,8 +11,8 @@
 namespace trainyard {
 
 /// Upper bound in bytes for an op of the main stream on a CPU, with `threads` threads inside it. Of
-/// LibTorch 2.11: its operators' temporaries, and oneDNN's scratch memory in products of 16-bit
-/// types. MKL's own buffers, which products of fp32 and fp64 use, are not tensors and not in it.
+/// LibTorch 2.11: its operators' temporaries, and oneDNN's scratch memory in GEMMs of 16-bit
+/// types. MKL's own buffers, which GEMMs of fp32 and fp64 use, are not tensors and not in it.
 std::int64_t workspace_bytes(const Program& program, const ProgramOp& op, int threads);
 
 }  // namespace trainyard

@@ -10,7 +10,7 @@ struct Failure {
   std::string message;
 };
 
-/// Of the exception being handled: to be called in a catch block.
+/// Describes the exception being handled: to be called in a catch block.
 Failure current_failure();
 
 }  // namespace trainyard

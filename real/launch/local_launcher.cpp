@@ -17,7 +17,7 @@
 
 #include "engine/base/error.h"
 #include "real/comm/rendezvous.h"
-#include "real/launch/beats.h"
+#include "real/launch/heartbeats.h"
 #include "real/launch/stop_agreement.h"
 #include "system/exit_code.h"
 #include "system/interrupt.h"
@@ -156,8 +156,8 @@ class Supervisor {
   }
 
   std::string last_place(std::int64_t rank) {
-    for (const Beat& beat : read_beats(store_, ranks_)) {
-      if (beat.rank == rank) return beat.where.empty() ? "its start" : beat.where;
+    for (const Heartbeat& heartbeat : read_heartbeats(store_, ranks_)) {
+      if (heartbeat.rank == rank) return heartbeat.where.empty() ? "its start" : heartbeat.where;
     }
     return "its start";
   }

@@ -14,7 +14,7 @@ struct RunAddresses {
   std::string own;    // where this rank listens
 };
 
-/// Of a run on one machine: its loopback. Else the launcher's address of rank 0, and this machine's
+/// A run on one machine has its loopback. Else the launcher's address of rank 0, and this machine's
 /// on the way there, or `own_host` (TRAINYARD_HOST), which also serves where rank 0's name means
 /// this machine's loopback. Throws ConfigError where other machines could not reach rank 0,
 /// BackendError where a name has no address.

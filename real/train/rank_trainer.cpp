@@ -78,11 +78,11 @@ StepState RankTrainer::state() const {
   return state;
 }
 
-StepRun RankTrainer::step() {
+StepOutcome RankTrainer::step() {
   const StepState now = state();
   const auto begin = std::chrono::steady_clock::now();
   StepResult result = executor_.run_step(now, pending_ ? &pending_->state : nullptr);
-  StepRun run;
+  StepOutcome run;
   run.rows = std::move(result.rows);
   run.is_void = result.is_void;
   if (result.validated) run.settled = judged(*result.validated);

@@ -27,7 +27,7 @@ struct StepReport {
 };
 
 /// What a rank has run, and what is known since.
-struct StepRun {
+struct StepOutcome {
   bool is_void = false;  // it began with weights that have been corrected since: it is to run again
   std::vector<TraceRow> rows;  // if asked for
   /// Steps that are settled now. The one that has run, or, where steps are validated late
@@ -42,7 +42,7 @@ class RankTrainer {
               const Samples& samples, std::int64_t rank, Device& device, Transport& transport);
 
   /// The next step, or the same one again where the last run of it was void.
-  StepRun step();
+  StepOutcome step();
   /// Validates the step that waits for it, if one does, and corrects what it did: weights and state
   /// are then those of steps_done(). All ranks call it.
   std::optional<StepReport> settle();

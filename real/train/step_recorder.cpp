@@ -37,7 +37,7 @@ std::string key_of(std::int64_t step, std::int64_t rank) {
   return "trace/rows/" + std::to_string(step) + "/" + std::to_string(rank);
 }
 
-void write_trace(const std::string& folder, const Program& program, const MeasuredRun& run) {
+void write_trace(const std::string& folder, const Program& program, const RunMeasurement& run) {
   Trace trace;
   trace.ranks = run.steps[median_step(run)].ranks;
   join_communication(program, trace.ranks);
@@ -56,7 +56,7 @@ StepRecorder::StepRecorder(std::int64_t first, std::int64_t last, std::size_t in
 }
 
 void save_steps(const std::string& folder, const Program& program, std::int64_t rank,
-                MeasuredRun machine, const StepRecorder& recorder, Rendezvous& rendezvous) {
+                RunMeasurement machine, const StepRecorder& recorder, Rendezvous& rendezvous) {
   const std::int64_t ranks = program.mesh.num_ranks();
   const Seconds offset = clock_offset(rendezvous, "trace/clock", rank, ranks);
   for (const StepRecorder::Step& step : recorder.steps()) {
@@ -80,7 +80,7 @@ void save_steps(const std::string& folder, const Program& program, std::int64_t 
     }
   }
   write_file(folder + "/measured.json",
-             [&](const auto& sink) { write_measured_run(machine, program, sink); });
+             [&](const auto& sink) { write_run_measurement(machine, program, sink); });
   write_trace(folder, program, machine);
 }
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/validate/measured_run.h"
+#include "calibrate/validate/run_measurement.h"
 #include "engine/exec/trace.h"
 #include "engine/program/program.h"
 #include "real/comm/rendezvous.h"
@@ -18,7 +18,7 @@ namespace trainyard {
 /// there are others, and fewer where a step has so many instructions that they would fill memory.
 class StepRecorder {
  public:
-  /// Of a run from step `first` + 1 to step `last`, of which this rank issues `instructions` each.
+  /// Records a run from step `first` + 1 to step `last`, each with this rank's `instructions`.
   StepRecorder(std::int64_t first, std::int64_t last, std::size_t instructions);
 
   bool wants(std::int64_t step) const { return step >= begin_; }
@@ -39,8 +39,9 @@ class StepRecorder {
 };
 
 /// All ranks call it; rank 0 writes `folder`/measured.json and `folder`/trace.json, the step of
-/// median length. Times are those of rank 0's clock. `machine`: all of MeasuredRun but its steps.
+/// median length. Times are those of rank 0's clock. `machine`: all of RunMeasurement but its
+/// steps.
 void save_steps(const std::string& folder, const Program& program, std::int64_t rank,
-                MeasuredRun machine, const StepRecorder& recorder, Rendezvous& rendezvous);
+                RunMeasurement machine, const StepRecorder& recorder, Rendezvous& rendezvous);
 
 }  // namespace trainyard

@@ -7,8 +7,8 @@
 
 namespace trainyard {
 
-/// Of step `step` (from 0) of `steps`: rises linearly over the warm-up, then stays, or falls to 0
-/// along half a cosine (Loshchilov and Hutter, 2017).
+/// Rate of step `step` (from 0) of `steps`: rises linearly over the warm-up, then stays, or falls
+/// to 0 along half a cosine (Loshchilov and Hutter, 2017).
 double learning_rate(const LearningRate& rate, std::int64_t step, std::int64_t steps);
 
 /// Dynamic loss scaling (Micikevicius et al. 2018, section 3.2): halved when gradients overflow,

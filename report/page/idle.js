@@ -3,7 +3,7 @@
 // rest is the message.
 const idleCache = new Map();
 
-// Of a compute lane: [{lane, index, from, to, reasons: [{words, units}]}], in order of time; index
+// Slots of a compute lane: [{lane, index, from, to, reasons: [{words, units}]}], in order of time; index
 // is the op behind the slot.
 function idleSlots(lane) {
   if (!idleCache.has(lane)) {

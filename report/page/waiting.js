@@ -32,7 +32,7 @@ function otherEnd(rank, call, k, start) {
   for (const candidate of timeline.ranks) {
     const at = candidate.calls.find.get(other + "," + rank.calls.microbatch[call]);
     if (at === undefined) continue;
-    // By the host, a copy stands in front of the message.
+    // Host-staged, a copy stands in front of the message.
     const names = patternOf(candidate, at).name;
     const op = names.findIndex((name) => name >= 0 && isTransfer(timeline.names[name]));
     if (op < 0) continue;

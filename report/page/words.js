@@ -76,7 +76,7 @@ function callWords(segment, microbatch) {
   return opWords(rest.toLowerCase()) + of + ", stage " + stage;
 }
 
-// Of a call and of what it runs with: "Forward of microbatch 3, stage 0, and backward of microbatch 1, stage 7, run
+// Names a call and what it runs with: "Forward of microbatch 3, stage 0, and backward of microbatch 1, stage 7, run
 // together".
 function togetherWords(rank, call) {
   const words = callsTogether(rank, call).map((one) => callWords(segmentOf(rank, one), rank.calls.microbatch[one]));

@@ -55,7 +55,7 @@ Seconds step_time(const std::string& yaml, const std::string& schedule) {
   return outcome.simulation->summary.iteration_time;
 }
 
-/// Devices whose transfers go by the host, each on a node of its own: 8 layers of 1024 and 1024
+/// Devices whose transfers are host-staged, each on a node of its own: 8 layers of 1024 and 1024
 /// tokens a microbatch.
 std::string by_host(int stages, int num_microbatches, const std::string& bandwidth) {
   return "model: {family: gpt, layers: 8, hidden: 1024, heads: 8, vocab: 8192, seq_len: 1024, "
@@ -66,7 +66,7 @@ std::string by_host(int stages, int num_microbatches, const std::string& bandwid
          "}\ntraining: {microbatch: 1, global_batch: " + std::to_string(num_microbatches) + "}\n";
 }
 
-/// Of the study's actions and transfers, in steps simulated as the search does.
+/// Durations of the study's actions and transfers, in steps simulated as the search does.
 ScheduleSettings durations(const std::string& yaml, const std::vector<std::string>& methods) {
   ActionTimes times(prepare_text(yaml).study.parallel.pipeline);
   for (const std::string& method : methods) {
@@ -141,7 +141,7 @@ TEST_CASE("below the memory of 1F1B and ZB-H1 their orders are not taken") {
   CHECK(taken > 0);
 }
 
-TEST_CASE("zb-2p takes an order that suits transfers by the host, where one is faster") {
+TEST_CASE("zb-2p takes an order that suits host-staged transfers, where one is faster") {
   for (const std::string& yaml :
        {by_host(8, 16, "2 GB/s"),
         study("pcie-8x-rtx-3090, nodes: 1", 8, 256, 512, "pipeline: 8, d2d_buffer: 1 GiB", 24)}) {
@@ -157,7 +157,7 @@ TEST_CASE("zb-2p takes an order that suits transfers by the host, where one is f
 }
 
 TEST_CASE(
-    "where transfers by the host would wait behind others, orders for short transfers are taken") {
+    "where host-staged transfers would wait behind others, orders for short transfers are taken") {
   // One takes longer than a forward: 2 MiB in two copies and over 1 GB/s. What would fill the wait
   // for the first gradient, more forwards, has its copies behind that of this gradient.
   const std::string yaml = by_host(4, 8, "1 GB/s");

@@ -80,7 +80,7 @@ def load_model(folder, dtype):
 
 
 def logits_of(model, x):
-    """Of the tokens, and of the next-sentence head where there is one."""
+    """Logits of the tokens, and of the next-sentence head where there is one."""
     kind = model.config.model_type
     if kind == "t5":
         return model(input_ids=x["tokens"], attention_mask=x["mask"],

@@ -22,7 +22,7 @@ TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def signs(size, k):
-    """Of vector k: bit 0 of MurmurHash3's finaliser of the component's number."""
+    """Signs of vector k: bit 0 of MurmurHash3's finaliser of the component's number."""
     h = np.arange(size, dtype=np.uint64) * PROJECTIONS + k
     mask = np.uint64(0xffffffff)
     h ^= h >> np.uint64(16)

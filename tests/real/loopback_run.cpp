@@ -196,7 +196,7 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
               collect(bucket, part, unscale, run.gradients);
             };
           }
-          const StepRun one = trainer.step();
+          const StepOutcome one = trainer.step();
           executor.hooks().gradient = nullptr;
           note(one.settled);
           const std::lock_guard lock(mutex);

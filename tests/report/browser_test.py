@@ -19,7 +19,7 @@ cluster: {device: a100-sxm-80g, nodes: 2, devices_per_node: 4, intra: {kind: nvl
 parallel: {tensor: 2, pipeline: 2, data: 2, sequence_parallel: true}
 training: {global_batch: 16, microbatch: 1}
 """
-# Transfers go by the host: a copy there, a message, a copy back.
+# Transfers are host-staged: a copy there, a message, a copy back.
 BY_HOST = """
 model: {family: gpt, layers: 4, hidden: 1024, heads: 16, vocab: 1024, seq_len: 512}
 cluster: {preset: pcie-8x-rtx-3090, nodes: 1}
@@ -178,7 +178,7 @@ def test_pairs(browser, out):
     check("the critical path has both", 0.3 < forward / backward < 0.7, rows)
     legend = browser.text("timeline-legend")
     check("the legend has both", "forward (F)" in legend and "backward (B)" in legend, legend)
-    # Of the overview, which is all boxes: as many forwards as backwards, the pairs' halves among them.
+    # The overview is all boxes: as many forwards as backwards, the pairs' halves among them.
     shares = browser.evaluate("""(() => {
       const c = document.getElementById('timeline-overview'), style = getComputedStyle(document.documentElement);
       const rgb = (name) => { const v = style.getPropertyValue('--' + name).trim(); return [1, 3, 5].map((i) => parseInt(v.slice(i, i + 2), 16)); };

@@ -77,7 +77,7 @@ TEST_CASE("text of a study cannot break the page") {
   RunFiles files = files_of(simulated);
   files.study += "# " + evil + "\n";
   const std::string page = report_html(files, &simulated.timeline);
-  // Of the page's own: the two script elements' ends; the title twice, escaped.
+  // The page's own: the two script elements' ends; the title twice, escaped.
   std::size_t ends = 0;
   for (std::size_t at = page.find("</script"); at != std::string::npos;
        at = page.find("</script", at + 1))
@@ -111,7 +111,7 @@ TEST_CASE("links are shown when the summary has them, the busiest first") {
                                      {"multiplicity", 4},
                                      {"capacity_bytes_per_s", 100e9}}));
   CHECK(Json::parse(files_of(simulated).summary)["worst_link"] == "leaf 0 up");
-  // Of 500 links 200 are named. summary.json itself has 256 and says how many it leaves out.
+  // 200 of 500 links are named. summary.json itself has 256 and says how many it leaves out.
   for (int i = 0; i < 498; ++i)
     simulated.result.summary.links.push_back({"link " + std::to_string(i), 1, 1e9, 1, 0.01, 0});
   const Json many = data_of(report_html(files_of(simulated), nullptr))["summary"];
@@ -120,7 +120,7 @@ TEST_CASE("links are shown when the summary has them, the busiest first") {
 }
 
 TEST_CASE(
-    "pipeline transfers are shown where there is a buffer for them, the most by the hosts first") {
+    "pipeline transfers are shown where there is a buffer for them, the most host-staged first") {
   Simulated simulated = simulate_text(kReportStudies[0], true);
   CHECK_FALSE(
       data_of(report_html(files_of(simulated), nullptr))["summary"].contains("pipeline_transfers"));
@@ -147,7 +147,7 @@ TEST_CASE(
                                    {"slot_bytes", 128},
                                    {"used", 3},
                                    {"use", "send"}}));
-  // Of 302 boundaries 200 are named, and all are counted.
+  // 200 of 302 boundaries are named, and all are counted.
   for (int i = 0; i < 300; ++i)
     simulated.result.summary.transfers->boundaries.push_back({i, i + 1, 1, 0, ""});
   const Json many = shown();

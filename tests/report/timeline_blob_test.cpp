@@ -217,7 +217,7 @@ TEST_CASE("ranks and calls beyond the limit are left out evenly and counted") {
   CHECK(some_ranks["ranks"].front()["rank"] == 0);
   CHECK(some_ranks["ranks"].back()["rank"] == 19);
   CHECK(some_ranks["left_out"]["ranks"] == 10);
-  // Of two ranks of each of ten pipeline ranks, the first stays.
+  // The first of two ranks of each of ten pipeline ranks stays.
   Timeline pairs = long_timeline(20, 10, 2, false);
   for (TimelineRank& rank : pairs.ranks) rank.pipeline_rank /= 2;
   const Json one_each = timeline_blob(pairs, limits);

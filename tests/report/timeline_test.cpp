@@ -25,7 +25,7 @@ std::string trace_text(const Timeline& timeline) {
   return text;
 }
 
-/// The example's rank 0 in two of its calls: 0F0, of which two products and the all-reduce, and
+/// The example's rank 0 in two of its calls: 0F0, of which two GEMMs and the all-reduce, and
 /// 0SEND_F0.
 Timeline small_timeline() {
   const Program program = parse_program(kExampleProgram, "example");
@@ -86,7 +86,7 @@ TEST_CASE("what is alive is shown at the times of the ops that make it so") {
   // = 256, and the 1,000 fixed bytes. 0ZERO, which has no row, makes the gradients at the same
   // time: 256 bytes.
   CHECK(memory[0] == MemoryPoint{0, {256, 256, 0, 0, 1256}});
-  // 0F0 makes x0 (256), h0 and a0 (512 each) and p0 (256): highest at its second product, which has
+  // 0F0 makes x0 (256), h0 and a0 (512 each) and p0 (256): highest at its second GEMM, which has
   // no row either, so where its last row on main ends.
   REQUIRE(memory.size() > 1);
   CHECK(memory[1].at == 30'000);
@@ -131,7 +131,7 @@ TEST_CASE("a forward and a backward that run together are two calls, each with i
       CAPTURE(stage);
       CHECK(microbatches[stage + "F"].size() == 8);  // 16 sequences on two replicas
       CHECK(runs[stage + "F"].size() == 1);
-      // The gradients of a layer's norms, kernels, products: none in a forward, and all in
+      // The gradients of a layer's norms, kernels, GEMMs: none in a forward, and all in
       // backwards.
       for (const std::string& name : *runs[stage + "F"].begin()) CHECK_FALSE(name.ends_with("_dx"));
       for (const auto& run : runs[stage + "B"])

@@ -164,7 +164,7 @@ TEST_CASE("folding and reuse change no answer, over placements, remainder leaves
 TEST_CASE(
     "a run repeats bit for bit, folded or not, with rows or without, even where contention "
     "amplifies rounding") {
-  // Of 5,000 random plans one that answers a change of the last digit most: kernels that take
+  // One of 5,000 random plans, that answers a change of the last digit most: kernels that take
   // microseconds, behind trunks that they share. What ran before it in this process must not
   // matter, nor what is written out.
   const std::string yaml =

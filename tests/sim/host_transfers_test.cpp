@@ -88,7 +88,7 @@ TEST_CASE(
   check_step(two_stages(kBetween, "1 KiB"), slow_hosts(1), 2 * (3 + 138 + 3));
 }
 
-TEST_CASE("transfers by the host take two copies and the memory of a node, or its network") {
+TEST_CASE("host-staged transfers take two copies and the memory of a node, or its network") {
   // Copies: 5 + 128/2 s each. In a node the message is read and written: 1 + 128/(4/2) s.
   check_step(two_stages(kInNode, "100 B"), slow_hosts(2), 2 * (69 + 65 + 69));
   // On two sockets it is read in one and written in the other, over a link of 1 byte/s: 1 + 128/1

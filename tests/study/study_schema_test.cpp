@@ -84,7 +84,7 @@ bool is_of_type(const Json& value, const std::string& type) {
 
 bool validates(const Json& schema, const Json& value);
 
-/// Of a map that takes no other keys than it names.
+/// Validates a map that takes no other keys than it names.
 bool members_validate(const Json& schema, const Json& object) {
   if (object.size() < schema.value("minProperties", 0U)) return false;
   const Json properties = schema.value("properties", Json::object());

@@ -21,18 +21,21 @@ struct LawsHeld {
   std::vector<std::string> broken;  // "busy: node 0 infiniband 0 out carries ..."
 };
 
-/// Of one study. The laws:
+/// Checks the laws of one study:
 ///   plausible   numbers are finite, time classes add up to the period, memory parts to their total
-///   (find_implausible()) busy        no link carries more than its capacity times the period,
-///   where the period has settled (not under nemo,
-///               whose profile hides a part of each tensor message behind products that need not be
-///               there)
+///               (find_implausible())
+///   busy        no link carries more than its capacity times the period, where the period has
+///               settled (not under nemo, whose profile hides a part of each tensor message behind
+///               GEMMs that need not be there)
 ///   alone       where no link has several messages at once, fluid and step take as long as
-///   analytic contention  fluid and step never take less than analytic memory      peaks are equal
-///   in all executors rows        keeping rows changes nothing, not even the last bit folded
-///   simulating one rank of each class changes nothing capacity    twice the bandwidth of any kind
-///   of links is at most kLonger slower, where the Program stays the same texts study.resolved.yaml
-///   has the same answer, program.txt reads back to the same digest
+///               analytic
+///   contention  fluid and step never take less than analytic
+///   memory      peaks are equal in all executors
+///   rows        keeping rows changes nothing, not even the last bit
+///   folded      simulating one rank of each class changes nothing
+///   capacity    twice the bandwidth of any kind of links is at most kLonger slower, where the
+///               Program stays the same
+///   texts       study.resolved.yaml has the same answer, program.txt reads back to the same digest
 inline constexpr double kLonger = 0.03;
 LawsHeld check_laws(const std::string& yaml, const LawsAsked& asked);
 

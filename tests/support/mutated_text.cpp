@@ -156,7 +156,7 @@ class Mutator {
     }
   }
 
-  /// Of a random word or number near a random place: looking at all of a long text takes long.
+  /// A random word or number near a random place: looking at all of a long text takes long.
   Range token(const std::string& text, bool number) {
     const auto is_part = [&](std::size_t i) {
       const auto c = static_cast<unsigned char>(text[i]);

@@ -11,9 +11,9 @@ namespace trainyard {
 
 namespace {
 
-class PlanMaker {
+class RandomPlan {
  public:
-  explicit PlanMaker(std::uint64_t seed)
+  explicit RandomPlan(std::uint64_t seed)
       : random_(seed),
         extra_(seed),
         transfers_(seed),
@@ -329,7 +329,7 @@ std::string find_implausible_time(const TimeClasses& time, Seconds period) {
 
 }  // namespace
 
-std::string random_study(std::uint64_t seed) { return PlanMaker(seed).make(); }
+std::string random_study(std::uint64_t seed) { return RandomPlan(seed).make(); }
 
 const char* to_string(Outcome::Kind kind) {
   constexpr const char* kNames[] = {"fits", "does not fit", "infeasible", "config error"};

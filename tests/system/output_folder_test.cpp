@@ -28,12 +28,12 @@ const std::string kStudy =
     "8}\n"
     "fidelity: analytic\n";
 
-struct Run {
+struct Outcome {
   int exit = 0;
   std::string err;
 };
 
-Run run(const ScratchFolder& folder, std::vector<std::string> words) {
+Outcome run(const ScratchFolder& folder, std::vector<std::string> words) {
   words.insert(words.begin(), TRAINYARD);
   ChildProcess process(folder, words);
   const int exit = process.end();
@@ -87,7 +87,7 @@ TEST_CASE(
   for (std::vector<std::string> words : others) {
     CAPTURE(words[0]);
     words.insert(words.end(), {"--out", out});
-    const Run refused = run(folder, words);
+    const Outcome refused = run(folder, words);
     CHECK(refused.exit == kWrongInput);
     CHECK_THAT(refused.err,
                Catch::Contains("holds what trainyard simulate wrote of '../study.yaml'") &&
@@ -95,7 +95,7 @@ TEST_CASE(
     CHECK(contents(out) == before);
   }
   write_text(out + "/notes.txt", "mine");
-  const Run foreign = run(folder, {"simulate", folder / "study.yaml", "--out", out});
+  const Outcome foreign = run(folder, {"simulate", folder / "study.yaml", "--out", out});
   CHECK(foreign.exit == kWrongInput);
   CHECK_THAT(foreign.err, Catch::Contains("'notes.txt', which trainyard simulate did not write"));
   // Files that are called as ours are, and say nothing of who wrote them.
@@ -123,7 +123,8 @@ TEST_CASE(
   fs::create_directories(out + "/checkpoints/step-00000001");
   write_text(out + "/checkpoints/step-00000001/index.json", "{}");
   const auto before = contents(out);
-  const Run refused = run(folder, {"simulate", folder / "study.yaml", "--out", out, "--overwrite"});
+  const Outcome refused =
+      run(folder, {"simulate", folder / "study.yaml", "--out", out, "--overwrite"});
   CHECK(refused.exit == kWrongInput);
   CHECK_THAT(refused.err, Catch::Contains("only train --overwrite removes"));
   CHECK(contents(out) == before);
@@ -143,7 +144,7 @@ TEST_CASE("sweeps, validations and fits know their folders too") {
     CAPTURE(words[0]);
     const std::string out = folder / ("out" + std::to_string(i));
     words.insert(words.end(), {"--out", out});
-    const Run once = run(folder, words);
+    const Outcome once = run(folder, words);
     CAPTURE(once.err);
     REQUIRE(once.exit == 0);
     CHECK(run(folder, words).exit == 0);
@@ -165,7 +166,7 @@ TEST_CASE(
   const auto before = contents(out);
   {
     const FolderLock held(out);
-    const Run refused =
+    const Outcome refused =
         run(folder, {"simulate", folder / "study.yaml", "--out", out, "--overwrite"});
     CHECK(refused.exit == kWrongInput);
     CAPTURE(refused.err);
@@ -247,11 +248,11 @@ TEST_CASE("calibrate replaces no file that it has not written") {
     all.push_back(folder / out);
     return run(folder, all);
   };
-  const Run refused = with("mine.yaml");
+  const Outcome refused = with("mine.yaml");
   CHECK(refused.exit == kWrongInput);
   CHECK_THAT(refused.err, Catch::Contains("trainyard calibrate did not write it"));
   CHECK(read_text(folder / "mine.yaml") == "a: study\n");
-  const Run first = with("new.yaml");
+  const Outcome first = with("new.yaml");
   CAPTURE(first.err);
   CHECK(first.exit == 0);
   CHECK(with("new.yaml").exit == 0);

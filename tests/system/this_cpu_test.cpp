@@ -32,7 +32,7 @@ Study read_on(const std::vector<std::string>& flags, const std::string& text,
 TEST_CASE("a CPU's profile is chosen by its flags") {
   CHECK(cpu_profile({"fpu", "avx512_bf16", "amx_bf16", "avx512f", "amx_tile", "amx_int8"}).name ==
         "cpu-amx");
-  // Tiles alone multiply no bf16, and products of bf16 need tiles.
+  // Tiles alone multiply no bf16, and GEMMs of bf16 need tiles.
   CHECK(cpu_profile({"amx_tile", "amx_int8", "avx512f"}).name == "cpu");
   CHECK(cpu_profile({"amx_bf16"}).name == "cpu");
   CHECK(cpu_profile({"avx512f", "avx512_bf16"}).name == "cpu-avx512-bf16");

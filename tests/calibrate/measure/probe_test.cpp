@@ -60,7 +60,7 @@ TEST_CASE("a step of a Program lists each kernel once, with its count") {
     });
     return found == kernels.end() ? 0 : found->count;
   };
-  // 3 layers, 2 microbatches: the first product of the MLP, 64 -> 256, runs 6 times.
+  // 3 layers, 2 microbatches: the first GEMM of the MLP, 64 -> 256, runs 6 times.
   CHECK(count("linear fp32 fp32 fp32 -> fp32", 256) == 6);
   // Two norms in a layer and one behind them all, in 2 microbatches.
   CHECK(count("layer_norm fp32 fp32 fp32 -> fp32 fp32", 64) == 14);
@@ -81,7 +81,7 @@ TEST_CASE("what nothing is known of is worth most, what is known well is worth n
 TEST_CASE("probes that do not fit into the time that is left are not chosen") {
   const std::vector<Probe> probes = {probe(65536, 4096), probe(64, 64)};
   const KnownKernels nothing{Points{}};
-  // 4 products of 137 GFLOP at the first guess of 50 GFLOP/s: 11 s a step.
+  // 4 GEMMs of 137 GFLOP at the first guess of 50 GFLOP/s: 11 s a step.
   CHECK(choose_probe(probes, {}, nothing, {5}) == std::optional<std::size_t>(1));
   CHECK(choose_probe(probes, {"64 x 64"}, nothing, {5}) == std::nullopt);
   CHECK(choose_probe(probes, {"64 x 64"}, nothing, {500}) == std::optional<std::size_t>(0));

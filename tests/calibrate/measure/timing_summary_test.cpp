@@ -6,8 +6,8 @@
 namespace trainyard {
 
 TEST_CASE("the interval of a median is that of the order statistics") {
-  // Of 11 samples, P(Binomial(11, 1/2) < 3) = (1 + 11 + 55) / 2048 = 3.3 % <= 5 %, and with 4 it is
-  // 11 %: the 3rd smallest and the 3rd largest enclose the median with 93 %. 1.00 ... 1.10: 1.02
+  // With 11 samples, P(Binomial(11, 1/2) < 3) = (1 + 11 + 55) / 2048 = 3.3 % <= 5 %, and with 4 it
+  // is 11 %: the 3rd smallest and the 3rd largest enclose the median with 93 %. 1.00 ... 1.10: 1.02
   // to 1.08 around 1.05.
   std::vector<Seconds> samples;
   for (int i = 10; i >= 0; --i) samples.push_back(1 + 0.01 * i);
@@ -19,7 +19,7 @@ TEST_CASE("the interval of a median is that of the order statistics") {
 }
 
 TEST_CASE("of few samples the interval is their range") {
-  // Of 4, even the extremes enclose the median with 1 - 2/16 = 87.5 % only.
+  // Even the extremes of 4 enclose the median with 1 - 2/16 = 87.5 % only.
   const TimingSummary summary = summarise_timings({1.0, 1.1, 1.2, 1.3});
   CHECK(summary.median == Approx(1.15));
   CHECK(summary.interval == Approx(0.15 / 1.15));

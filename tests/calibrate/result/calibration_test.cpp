@@ -180,7 +180,7 @@ TEST_CASE(
   kernel(product("linear fp32 fp32 fp32 -> fp32", 4096, 512, 512), profile, log);
   CHECK(log.entries()[0].extrapolated);
 
-  // A form that was not measured takes the form fitted to the products that were: 3 us and 100
+  // A form that was not measured takes the form fitted to the GEMMs that were: 3 us and 100
   // GFLOP/s.
   SourceLog other;
   const KernelWork unmeasured = product("linear_dx fp32 fp32 -> fp32", 512, 512, 512);
@@ -261,7 +261,7 @@ TEST_CASE("where the host computes, a step is the sum of its kernels and launche
 }
 
 TEST_CASE("a profile says how quiet the machine was, and a summary what was set aside") {
-  // Of two sets, 18 s were kept with 0.72 and 0.18 s of CPU time beside them: 0.04 and 0.01 CPUs.
+  // Two sets: 18 s were kept with 0.72 and 0.18 s of CPU time beside them: 0.04 and 0.01 CPUs.
   const Calibration calibration = round_machine();
   CHECK(profile_text(calibration)
             .find("load: \"0.04 of 2 CPUs taken by other processes, 0.01 stolen\"}") !=

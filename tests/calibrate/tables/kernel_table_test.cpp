@@ -1,4 +1,4 @@
-// Tables of timed products as points of curves, and the profile that is written from them.
+// Tables of timed GEMMs as points of curves, and the profile that is written from them.
 #include "calibrate/tables/kernel_table.h"
 
 #include <catch2/catch.hpp>

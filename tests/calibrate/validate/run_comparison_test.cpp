@@ -28,9 +28,9 @@ RunOptions every_rank() {
 
 /// The simulated rows of one step as if a machine had recorded them: frees too, in issue order, own
 /// starts.
-MeasuredRun as_measured(const Program& program, const Costs& costs) {
+RunMeasurement as_measured(const Program& program, const Costs& costs) {
   const Trace trace = run(program, costs, every_rank());
-  MeasuredRun out;
+  RunMeasurement out;
   out.program_digest = program_digest(program);
   out.device = "cpu";
   out.cores = 4;
@@ -76,7 +76,8 @@ Costs predicted_costs(const Program& program) {
   return costs;
 }
 
-RunComparison compare(const Program& program, const Costs& predicted, const MeasuredRun& measured) {
+RunComparison compare(const Program& program, const Costs& predicted,
+                      const RunMeasurement& measured) {
   const Trace trace = run(program, predicted, every_rank());
   return compare_run({program, predicted, trace, measured,
                       [&](const Costs& other) { return run(program, other).period; }});
@@ -140,14 +141,14 @@ TEST_CASE("kernels are held against the intervals that the profile states for th
   const Program program = verified(kExampleProgram);
   const Costs predicted = predicted_costs(program);
   Costs real = predicted;
-  // The first product of both stages a tenth longer than the 1 s that is predicted.
+  // The first GEMM of both stages a tenth longer than the 1 s that is predicted.
   cost_of(real, program, "0F", 1).kernel = cost_of(real, program, "1F", 0).kernel = 1.1;
   HardwareProfile device = find_hardware_profile(source_root(), "a100-sxm-80g").value();
   const auto linear = [&](double interval) {
     device.matmul.provenance.interval = interval;
     const CostUncertainty uncertainty(program, device, SoftwareProfile{}, free_links(4));
     const Trace trace = run(program, predicted, every_rank());
-    const MeasuredRun measured = as_measured(program, real);
+    const RunMeasurement measured = as_measured(program, real);
     const RunComparison comparison =
         compare_run({program, predicted, trace, measured,
                      [&](const Costs& other) { return run(program, other).period; }, &uncertainty});
@@ -224,7 +225,7 @@ TEST_CASE("time between instructions and frees are the host's, waiting is not") 
 TEST_CASE("the answer flags more ranks than cores, in words and in JSON") {
   const Program program = verified(kExampleProgram);
   const Costs costs = predicted_costs(program);
-  MeasuredRun measured = as_measured(program, costs);
+  RunMeasurement measured = as_measured(program, costs);
   measured.cores = 2;
   const RunComparison comparison = compare(program, costs, measured);
   CHECK_THAT(run_comparison_text(comparison),
@@ -242,10 +243,10 @@ TEST_CASE("the answer flags more ranks than cores, in words and in JSON") {
 TEST_CASE("where few steps have a time it is said why") {
   const Program program = verified(kExampleProgram);
   const Costs costs = predicted_costs(program);
-  const MeasuredRun two = as_measured(program, costs);
-  // Of six steps the first has none before it; `again` ran twice, `saved` behind a checkpoint.
+  const RunMeasurement two = as_measured(program, costs);
+  // The first of six steps has none before it; `again` ran twice, `saved` behind a checkpoint.
   const auto warnings = [&](std::vector<int> again, std::vector<int> saved) {
-    MeasuredRun six = two;
+    RunMeasurement six = two;
     six.steps.clear();
     for (int i = 0; i < 6; ++i) {
       six.steps.push_back(two.steps.front());

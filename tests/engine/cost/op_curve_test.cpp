@@ -28,7 +28,7 @@ Seconds straight(const KernelWork& work) {
   return 5e-6 + work.flop / 100e9 + static_cast<double>(work.bytes) / 10e9;
 }
 
-/// The same device, where wide products run at twice the rate: the rate rises between widths of 128
+/// The same device, where wide GEMMs run at twice the rate: the rate rises between widths of 128
 /// and 512.
 Seconds bent(const KernelWork& work) {
   const double wide = std::clamp(std::log2(static_cast<double>(work.n) / 128) / 2, 0.0, 1.0);

@@ -27,7 +27,7 @@ class Layer {
 
   Seconds forward(bool sequence_parallel) {
     const std::int64_t rows = sequence_parallel ? kM / kT : kM;
-    // 2 x (norm 4 bytes per element; bias, dropout, residual 7 with the mask); the two products of
+    // 2 x (norm 4 bytes per element; bias, dropout, residual 7 with the mask); the two GEMMs of
     // attention and of the MLP; communication after (and, split over the sequence, before) each.
     return attention_core() + attention_projections() +
            memory(OpKind::kBiasGelu, 4 * kM * kF / kT) + linear(kM, kH, kF / kT) +
@@ -40,7 +40,7 @@ class Layer {
 
   Seconds backward(bool sequence_parallel) {
     const std::int64_t rows = sequence_parallel ? kM / kT : kM;
-    // Gradients of inputs and weights of four products; two of each of the core's products. The
+    // Gradients of inputs and weights of four GEMMs; two of each of the core's GEMMs. The
     // communication of input gradients hides behind the weight gradients, except that sequence
     // parallelism gathers each block's output gradient first.
     const Seconds products = linear(kM, 3 * kH / kT, kH) + linear(kM, kH, kH / kT) +

@@ -156,7 +156,7 @@ TEST_CASE("after a step of whole backwards halves are no cheaper than them") {
   }
 }
 
-TEST_CASE("a transfer by the host takes its copies and its send") {
+TEST_CASE("a host-staged transfer takes its copies and its send") {
   const Program program = two_nodes("");
   // Copies: 5 s and 2 bytes/s. Between nodes: 10 s and 1 byte/s. Kernels take no time.
   Cluster cluster = slow_links(2);
@@ -207,7 +207,7 @@ TEST_CASE("waits between the copies and the send of a transfer are no part of it
   CHECK(durations_of(times, mean_time).transfer == 5);
 }
 
-TEST_CASE("what an action waits for a transfer by the host is no part of it") {
+TEST_CASE("what an action waits for a host-staged transfer is no part of it") {
   // Stage 0 recomputes first, and its gradient is copied from the host.
   const Program program = two_nodes("recompute: full\n");
   const SegmentId backward = segment_of(program, 0, Phase::kBackward);

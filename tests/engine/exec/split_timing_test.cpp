@@ -35,8 +35,8 @@ Compiled pipeline(const std::string& schedule, int p, int v, int m,
   return {std::move(std::get<Program>(compiled)), log.schedule};
 }
 
-/// Of one call of the segment. A backward that recomputes inside, writing values with a mark ',
-/// takes that time besides; a pair takes as long as both.
+/// Time of one call of the segment. A backward that recomputes inside, writing values with a
+/// mark ', takes that time besides; a pair takes as long as both.
 Seconds duration(const Program& program, const Segment& segment, const ActionDurations& of) {
   const bool recomputes =
       std::any_of(segment.ops.begin(), segment.ops.end(), [&](const ProgramOp& op) {

@@ -35,8 +35,8 @@ struct Times {
   Seconds forward = 0, backward = 0;
 };
 
-/// Of one microbatch, where all that takes time is a half's block and its all-reduce: `compute` / 4
-/// of the last product before the all-reduce, twice that backward, and `all_reduce` / 4.
+/// Times of one microbatch, where only a half's block and its all-reduce take time: `compute` / 4
+/// of the last GEMM before the all-reduce, twice that backward, and `all_reduce` / 4.
 Times times_of(const Program& program, double compute, double all_reduce) {
   Costs costs = zero_costs(program, free_links(2));
   for (const Segment& s : program.segments) {

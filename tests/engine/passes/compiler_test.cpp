@@ -91,7 +91,7 @@ TEST_CASE(
       {{"training.precision=fp16"}, true, true},
   };
   Compiler compiler;
-  CostMaker costs;
+  CostCache costs;
   ProgramDigester digester;
   for (const Step& step : steps) {
     CAPTURE(step.sets);

@@ -246,7 +246,7 @@ TEST_CASE("a framework that does not overlap computes the weight gradient before
     if (op.layer == 3 && path == "decoder.layers.3.mlp.fc1")
       kinds.push_back(op_name(op.kind, op.part));
   }
-  // fp32 accumulation behind a bf16 product is a kernel of its own there.
+  // fp32 accumulation behind a bf16 GEMM is a kernel of its own there.
   CHECK(kinds == std::vector<std::string>{"linear_dx", "linear_dw", "add", "all_reduce"});
 }
 

@@ -21,7 +21,7 @@ Prepared prepared(const std::string& framework, const std::string& schedule) {
       framework + "\nschedule: " + schedule + "\n");
 }
 
-/// Of microbatches and their transfers: the optimizer may wait for the gradient norm.
+/// Waits of microbatches and their transfers: the optimizer may wait for the gradient norm.
 int num_host_waits(const Prepared& study) {
   const Program program = compiled_program(study);
   int waits = 0;

@@ -86,7 +86,7 @@ std::vector<Seconds> spans(const Program& program, const Costs& costs, const std
   return out;
 }
 
-/// Every block of a forward computes for 2 and of a backward for 4, in the product in front of its
+/// Every block of a forward computes for 2 and of a backward for 4, in the GEMM in front of its
 /// all-reduce; those take `all_reduce`, all else nothing.
 Costs costs_of(const Program& program, Seconds all_reduce) {
   Costs costs = zero_costs(program, free_links(program.mesh.num_ranks()));

@@ -141,7 +141,7 @@ TEST_CASE("what is summed over ranks in place is summed once for each time it is
     CAPTURE(read);
     CHECK(read.back() == '\'');
   }
-  // Of each layer that of its attentions, two in the decoder; an MLP's only where a norm of the
+  // Each layer has that of its attentions, two in the decoder; an MLP's only where a norm of the
   // same layer reads the layer's end: the encoder's final norm.
   CHECK(sums == 2 * 1 + 1 + 2 * 2);
 }
@@ -197,7 +197,7 @@ TrainingGraph eight_layers(const std::vector<std::string>& sets) {
       sets));
 }
 
-/// Of each of 8 layers, whether the backward computes it again: "10000000".
+/// Whether the backward computes each of 8 layers again: "10000000".
 std::string recomputed_of_eight(const std::vector<std::string>& sets) {
   const TrainingGraph t = eight_layers(sets);
   std::string text;

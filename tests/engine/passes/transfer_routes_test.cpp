@@ -52,7 +52,7 @@ TransferSummary transfers_of(const std::string& yaml) {
   return summarise_transfers(compiled_program(prepared), prepared.study).value();
 }
 
-/// "0>1: 4+0, 1>0: 3+1": by boundary, direct and by the host.
+/// "0>1: 4+0, 1>0: 3+1": by boundary, direct and host-staged.
 std::string counts(const TransferSummary& transfers) {
   std::string out;
   for (const auto& b : transfers.boundaries) {
@@ -195,7 +195,8 @@ TEST_CASE(
         "0>1: 4+0, 1>0: 4+0");
 }
 
-TEST_CASE("where devices do not reach each other, transfers go by the host and no buffer is made") {
+TEST_CASE(
+    "where devices do not reach each other, transfers are host-staged and no buffer is made") {
   const TransferSummary pcie = transfers_of(
       study("preset: pcie-8x-a100, devices: 2" + kMemory, "pipeline: 2, d2d_buffer: 1 GiB"));
   CHECK(counts(pcie) == "0>1: 0+4, 1>0: 0+4");
@@ -207,7 +208,7 @@ TEST_CASE("where devices do not reach each other, transfers go by the host and n
   CHECK(ethernet.boundaries[1].reason ==
         "ranks 0 and 1 lie in different nodes, whose network (ethernet) has no RDMA");
   CHECK(ethernet.buffers.empty());
-  // Of four stages on two bridged pairs the middle boundary has no NVLink.
+  // The middle boundary of four stages on two bridged pairs has no NVLink.
   const TransferSummary pairs =
       transfers_of(study("preset: nvlink-pairs-4x-a100, nodes: 1" + kMemory,
                          "pipeline: 4, data: 1, d2d_buffer: 1 GiB"));
@@ -215,7 +216,7 @@ TEST_CASE("where devices do not reach each other, transfers go by the host and n
 }
 
 TEST_CASE(
-    "the whole buffer takes memory of a device, by each use; what goes by the host takes the "
+    "the whole buffer takes memory of a device, by each use; what is host-staged takes the "
     "host's") {
   const auto peaks = [](const std::string& yaml) { return memory_peaks(compiled(yaml), {}); };
   for (const MemoryPeak& peak : peaks(study(kInNode, "pipeline: 2, d2d_buffer: 10 MiB"))) {
@@ -290,10 +291,10 @@ TEST_CASE("placement changes the Program only where it changes what a boundary j
       "intra: {kind: pcie, bandwidth: 20 GB/s}, inter: {kind: ethernet, bandwidth: 5 GB/s}";
   const std::string buffer = ", d2d_buffer: 1 MiB";
   CHECK(digest(ethernet, "DPT", "") == digest(ethernet, "PDT", ""));
-  CHECK(digest(ethernet, "DPT", buffer) != digest(ethernet, "PDT", buffer));  // direct, by the host
+  CHECK(digest(ethernet, "DPT", buffer) != digest(ethernet, "PDT", buffer));  // direct, host-staged
   CHECK(digest(infiniband, "DPT", buffer) !=
         digest(infiniband, "PDT", buffer));  // with a buffer to send from
-  CHECK(digest(neither, "DPT", buffer) == digest(neither, "PDT", buffer));      // by the host
+  CHECK(digest(neither, "DPT", buffer) == digest(neither, "PDT", buffer));      // host-staged
   CHECK(digest(infiniband, "DPT", buffer) == digest(ethernet, "DPT", buffer));  // all inside nodes
   CHECK(digest(infiniband, "PDT", buffer) ==
         digest(infiniband, "PTD", buffer));  // all between nodes

@@ -128,7 +128,7 @@ std::map<std::string, int> most_alive(const Program& program, const RankClass& l
         const Value& value = program.values[static_cast<std::size_t>(o.value)];
         if (value.scope != Scope::kMicrobatch || value.alias || value.pool >= 0) continue;
         auto& [written, freed] = ends.try_emplace(o.value, '?', '?').first->second;
-        // Of a pair, the first microbatch is its forward's.
+        // The first microbatch of a pair is its forward's.
         const char phase = segment.slots == 2 && o.slot == 0 ? 'F' : letter(segment.phase);
         (op.kind == OpKind::kFree ? freed : written) = phase;
       }
@@ -179,7 +179,7 @@ TEST_CASE(
       compiled(study(kGpt, "{pipeline: 4, tensor: 2, data: 1, sequence_parallel: true}", "zb-h1"))
           .program;
   // Stage 1, two layers: behind the norms the gathered input is kept as a shard, for fc1 and qkv.
-  // The bias of a row-parallel product comes after its reduction, so it has a gradient of its own.
+  // The bias of a row-parallel GEMM comes after its reduction, so it has a gradient of its own.
   CHECK(kinds(*find_segment(p, "1W")) ==
         "add_bias_dw linear_dw all_gather linear_dw add_bias_dw linear_dw all_gather linear_dw "
         "add_bias_dw linear_dw all_gather linear_dw add_bias_dw linear_dw all_gather linear_dw");
@@ -278,7 +278,7 @@ TEST_CASE("what W reads lives until W, in as many microbatches as the schedule s
   const Compiled c = compiled(
       study(kGpt, "{pipeline: 4, data: 1, virtual_stages: " + virtual_stages + "}", schedule));
   for (int rank = 0; rank < 4; ++rank) {
-    // Of each stage of the rank apart, since a value belongs to a stage.
+    // Each stage of the rank counts apart, since a value belongs to a stage.
     int kept = 0, until_input = 0, between = 0;
     for (int stage = 0; stage < c.schedule.num_stages; ++stage) {
       if (c.schedule.rank_of(stage) != rank) continue;

@@ -84,7 +84,7 @@ TEST_CASE("a pair of one microbatch is refused where it stands") {
   CHECK(fault("0F0,0F1,0B0,0B1\n(1F0;1B0)OVERLAP_F_B,(1F1;1B1)OVERLAP_F_B\n") ==
         "s.csv:2:1: 1B0 cannot run together with 1F0: every backward needs all forwards of its "
         "microbatch");
-  // Of two microbatches it is fine.
+  // Two microbatches may make a pair.
   CHECK(fault("0F0,0F1,0B0,0B1\n1F0,(1F1;1B0)OVERLAP_F_B,1B1\n") == "none");
 }
 

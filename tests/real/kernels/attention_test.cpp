@@ -50,7 +50,7 @@ TEST_CASE(
 }
 
 TEST_CASE("nothing behind the end of a sample or ahead of a query is attended to") {
-  // Of padding neither the value counts nor its gradient: the last key of the last sample is
+  // Neither the value of padding counts nor its gradient: the last key of the last sample is
   // padding.
   const Attention padded = attend_by_scores({.padded = true}), whole = attend_by_scores({});
   const std::size_t width = 4 * 6, last = 3 * 9 * width - width;

@@ -100,8 +100,8 @@ TEST_CASE(
     CHECK(backwards.size() == 13);
     for (const auto& [name, times] : backwards) CHECK(times == kSteps * kMicrobatches);
     CHECK(masks.size() == 13 * kSteps * kMicrobatches);
-    // Of two masks that know nothing of each other 1 - 2 x 0.25 x 0.75 = 0.625 of the elements are
-    // alike; of 256 within 0.15 (5 deviations).
+    // Two masks that know nothing of each other share 1 - 2 x 0.25 x 0.75 = 0.625 of their
+    // elements; of 256 within 0.15 (5 deviations).
     for (auto one = masks.begin(); one != masks.end(); ++one) {
       if (std::get<1>(one->first)) continue;
       for (auto other = std::next(one); other != masks.end(); ++other) {

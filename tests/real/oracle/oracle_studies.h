@@ -15,7 +15,7 @@ struct OracleStudy {
 const std::vector<OracleStudy>& oracle_studies();
 
 inline constexpr int kOracleSteps = 20;
-/// Of LoopbackOptions. Five times the usual deviation lets layers of 32 to 64 features pass on
+/// LoopbackOptions' noise. Five times the usual deviation lets layers of 32 to 64 features pass on
 /// about what they get, as 0.02 does with layers of thousands.
 inline constexpr float kOracleNoise = 0.1F;
 

@@ -136,7 +136,7 @@ TEST_CASE("initial values are normal, and functions of seed, name and element al
   fill_normal(key, 0, 0.02F, all);
   double sum = 0, squares = 0;
   for (const float x : all) sum += x, squares += double{x} * x;
-  // Of n draws the mean scatters by deviation / sqrt(n), the variance by sqrt(2 / n) of itself: 4
+  // The mean of n draws scatters by deviation / sqrt(n), the variance by sqrt(2 / n) of itself: 4
   // times that.
   const auto n = static_cast<double>(all.size());
   CHECK(std::abs(sum / n) < 4 * 0.02 / std::sqrt(n));

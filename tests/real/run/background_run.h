@@ -21,11 +21,11 @@ inline double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-class BackgroundRun {
+class BackgroundTraining {
  public:
   /// `variables`: of the environment, "NAME=value ".
-  BackgroundRun(const TrainingFolder& folder, const std::string& arguments,
-                const std::string& variables = "")
+  BackgroundTraining(const TrainingFolder& folder, const std::string& arguments,
+                     const std::string& variables = "")
       : folder_(folder) {
     thread_ = std::thread([this, arguments, variables] {
       answer_ = folder_.shell(variables + "exec " + folder_.command(arguments));
@@ -33,7 +33,7 @@ class BackgroundRun {
     });
   }
   /// Ends the run, if the test has not.
-  ~BackgroundRun() {
+  ~BackgroundTraining() {
     if (!done_) {
       for (const pid_t process : processes("")) kill(process, SIGKILL);
     }
@@ -85,7 +85,7 @@ class BackgroundRun {
     return false;
   }
 
-  /// Of the run once it has ended; of one that has not in kPatience: no exit code of any command.
+  /// Answer of the run once it has ended; of one that has not in kPatience: no command's exit code.
   Answer answer() {
     const auto begin = std::chrono::steady_clock::now();
     while (!done_ && seconds_since(begin) < kPatience)

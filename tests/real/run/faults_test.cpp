@@ -33,7 +33,7 @@ TEST_CASE(
     std::chrono::steady_clock::time_point killed;
     Answer answer;
     {
-      BackgroundRun run(folder, kEndless + " --out " + folder.path("run"));
+      BackgroundTraining run(folder, kEndless + " --out " + folder.path("run"));
       // Somewhere in the steps, or in the writing of a checkpoint, which is done after every third.
       REQUIRE(run.wait_for_steps("run", 4 + static_cast<std::size_t>(round)));
       std::this_thread::sleep_for(std::chrono::milliseconds(7 * round));
@@ -64,7 +64,7 @@ TEST_CASE("ranks end with a supervisor that is killed while they are being start
   for (const int moment : {0, 1, 2, 3, 4, 5, 6}) {
     CAPTURE(moment);
     const TrainingFolder folder;
-    BackgroundRun run(folder, kEndless + " --out " + folder.path("run"));
+    BackgroundTraining run(folder, kEndless + " --out " + folder.path("run"));
     const pid_t supervisor = run.supervisor();
     REQUIRE(supervisor > 0);
     const auto seen = std::chrono::steady_clock::now();
@@ -81,7 +81,8 @@ TEST_CASE("a rank that hangs is named by the others") {
   const TrainingFolder folder;
   Answer answer;
   {
-    BackgroundRun run(folder, kEndless + " --set training.timeout_s=6 --out " + folder.path("run"));
+    BackgroundTraining run(folder,
+                           kEndless + " --set training.timeout_s=6 --out " + folder.path("run"));
     REQUIRE(run.wait_for_steps("run", 2));
     const pid_t victim = run.rank(1);
     REQUIRE(victim > 0);
@@ -111,7 +112,7 @@ TEST_CASE("without a supervisor the survivors name the rank that died") {
   });
   Answer answer;
   {
-    BackgroundRun run(folder, arguments, variables + "RANK=0 ");
+    BackgroundTraining run(folder, arguments, variables + "RANK=0 ");
     REQUIRE(run.wait_for_steps("run", 20));
     const pid_t victim = run.rank(1, "RANK=");
     REQUIRE(victim > 0);
@@ -145,7 +146,7 @@ TEST_CASE("without a supervisor a rank that waits in a checkpoint hears of a dea
     });
     Answer answer;
     {
-      BackgroundRun run(folder, arguments, variables + "RANK=0 ");
+      BackgroundTraining run(folder, arguments, variables + "RANK=0 ");
       REQUIRE(run.wait_for_steps("run", 5));
       std::this_thread::sleep_for(std::chrono::milliseconds(11 * round));
       const pid_t victim = run.rank(1, "RANK=");
@@ -175,7 +176,7 @@ TEST_CASE("gradients that are not finite end the run at the op that made them so
   CHECK(answer.exit == 3);
   CHECK(answer.err.find("its result is not finite, and all before it were") != std::string::npos);
   CHECK(answer.err.find("rank 0: step ") != std::string::npos);
-  // Of a step that the next one validates, too.
+  // The same holds of a step that the next one validates.
   const Answer late = folder.train(
       "--steps 50 --ranks 2 --set parallel.pipeline=2 --set schedule.method=1f1b "
       "--set schedule.post_validation=true --set training.precision=fp32 --set "

@@ -57,8 +57,8 @@ constexpr const char* kLoopback = "0100007F";  // 127.0.0.1, as a little-endian 
 TEST_CASE(
     "the ranks of a run on one machine, and what keeps their store, listen on its loopback alone") {
   const TrainingFolder folder;
-  BackgroundRun run(folder,
-                    "--steps 100000 --ranks 2 --set parallel.tensor=2 --out " + folder.path("run"));
+  BackgroundTraining run(
+      folder, "--steps 100000 --ranks 2 --set parallel.tensor=2 --out " + folder.path("run"));
   REQUIRE(run.wait_for_steps("run", 2));
   std::vector<pid_t> processes = run.ranks();
   REQUIRE(processes.size() == 2);
@@ -78,8 +78,8 @@ TEST_CASE("under a launcher that says that all ranks are here, they listen on th
                                 " MASTER_PORT=" + std::to_string(20007 + getpid() % 12000) + " ";
   const std::string arguments =
       "--steps 100000 --set cluster.ranks=2 --set parallel.tensor=2 --out " + folder.path("run");
-  BackgroundRun first(folder, arguments, variables + "RANK=0 ");
-  BackgroundRun second(folder, arguments, variables + "RANK=1 ");
+  BackgroundTraining first(folder, arguments, variables + "RANK=0 ");
+  BackgroundTraining second(folder, arguments, variables + "RANK=1 ");
   REQUIRE(first.wait_for_steps("run", 2));
   for (const int rank : {0, 1}) {
     const std::vector<std::string> addresses = listens_at(first.rank(rank, "RANK="));

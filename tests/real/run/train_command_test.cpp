@@ -115,7 +115,7 @@ TEST_CASE("a run that is resumed goes on as if it had not stopped") {
     const std::string file = std::string("/checkpoints/step-00000006/") + rank;
     CHECK(read_text(folder.path("whole") + file) == read_text(folder.path("parts") + file));
   }
-  // Of the checkpoints after 2, 4 and 6 steps the last two are kept.
+  // The last two of the checkpoints after 2, 4 and 6 steps are kept.
   CHECK_FALSE(fs::exists(folder.path("whole") + "/checkpoints/step-00000002"));
   CHECK(fs::exists(folder.path("whole") + "/checkpoints/step-00000004/index.json"));
 }

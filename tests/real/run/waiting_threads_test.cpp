@@ -21,9 +21,9 @@ std::string value_of(const std::string& variable, const std::string& environment
 /// What a rank of a run that was started with `variables` has in its environment.
 std::string spins(const std::string& variables) {
   const TrainingFolder folder;
-  BackgroundRun run(folder,
-                    "--steps 100000 --ranks 2 --set parallel.data=2 --out " + folder.path("run"),
-                    "unset OMP_WAIT_POLICY GOMP_SPINCOUNT; " + variables);
+  BackgroundTraining run(
+      folder, "--steps 100000 --ranks 2 --set parallel.data=2 --out " + folder.path("run"),
+      "unset OMP_WAIT_POLICY GOMP_SPINCOUNT; " + variables);
   REQUIRE(run.wait_for_steps("run", 1));
   const pid_t rank = run.rank(1);
   REQUIRE(rank > 0);

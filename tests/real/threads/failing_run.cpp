@@ -18,14 +18,14 @@ namespace {
 /// What the two streams and the host of rank 0 know of each other. Outlives the communicators.
 class Scene {
  public:
-  /// Of the tensor-parallel stream: fails once the other is busy.
+  /// Called by the tensor-parallel stream: fails once the other is busy.
   [[noreturn]] void fail() {
     std::unique_lock lock(mutex_);
     const bool busy = changed_.wait_for(lock, kPatience, [&] { return busy_; });
     out_.was_busy = busy;
     throw BackendError(busy ? "no peer" : "the gradients' stream has not begun to reduce a bucket");
   }
-  /// Of the gradients' stream.
+  /// Called by the gradients' stream.
   void be_busy() {
     std::unique_lock lock(mutex_);
     busy_ = true;
@@ -35,7 +35,7 @@ class Scene {
     }
     busy_ = false;
   }
-  /// Of the host, which has met the failure and waits for the other streams.
+  /// Called by the host, which has met the failure and waits for the other streams.
   void let_go() {
     const std::lock_guard lock(mutex_);
     let_go_ = true;

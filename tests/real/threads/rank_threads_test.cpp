@@ -1,16 +1,16 @@
-// The threads of a rank: its host, a stream of communication each, and the one that sends beats.
-// Under ThreadSanitizer (preset tsan) whatever two of them touch without an order between them is a
-// failure here; without it, runs whose communication takes longer or shorter have to end with the
-// same weights.
+// The threads of a rank: its host, a stream of communication each, and the one that sends
+// heartbeats. Under ThreadSanitizer (preset tsan) whatever two of them touch without an order
+// between them is a failure here; without it, runs whose communication takes longer or shorter have
+// to end with the same weights.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <string>
 #include <vector>
 
 #include "tests/real/layouts.h"
-#include "tests/real/threads/beats_run.h"
 #include "tests/real/threads/failing_run.h"
 #include "tests/real/threads/hanging_run.h"
+#include "tests/real/threads/heartbeats_run.h"
 #include "tests/real/threads/race_reports.h"
 #include "tests/real/threads/touched_run.h"
 
@@ -54,15 +54,15 @@ TEST_CASE("no two threads of a rank touch the same memory unless one waits for t
   }
 }
 
-TEST_CASE("the thread that sends beats reads where a rank is while it moves") {
+TEST_CASE("the thread that sends heartbeats reads where a rank is while it moves") {
   const int before = num_race_reports();
   const TouchedRun touched =
       run_touched(parity_study("gpt", kTraining), {"cluster.ranks=2", "parallel.pipeline=2"},
-                  {.steps = 3, .beats = true});
+                  {.steps = 3, .heartbeats = true});
   CHECK(num_race_reports() == before);
-  REQUIRE(touched.beats.size() == 2);
+  REQUIRE(touched.heartbeats.size() == 2);
   // The last were sent when the third step began, or later in it.
-  for (const std::string& where : touched.beats) CHECK(where.starts_with("step 3"));
+  for (const std::string& where : touched.heartbeats) CHECK(where.starts_with("step 3"));
 }
 
 TEST_CASE("where a rank was last seen is less than a second old") {

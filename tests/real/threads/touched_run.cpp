@@ -13,7 +13,7 @@
 #include "real/exec/device.h"
 #include "real/exec/rank_executor.h"
 #include "real/exec/retained_memory.h"
-#include "real/launch/beats.h"
+#include "real/launch/heartbeats.h"
 
 namespace trainyard {
 
@@ -65,7 +65,7 @@ constexpr auto kTimeout = std::chrono::seconds(60);
 
 class TouchingDevice final : public Device {
  public:
-  /// `store_port`: where beats go; 0: there are none.
+  /// `store_port`: where heartbeats go; 0: there are none.
   TouchingDevice(std::unique_ptr<Device> device, const TouchOptions& options, std::int64_t rank,
                  int store_port)
       : device_(std::move(device)),
@@ -82,8 +82,8 @@ class TouchingDevice final : public Device {
     device_->begin_step(num_events, timed);
     if (!store_) return;
     const RankPlan& plan = executor_->plan();
-    beats_ = std::make_unique<BeatSender>(*store_, plan.rank(), plan.program(), plan,
-                                          executor_->whereabouts(), kTimeout, [] {});
+    heartbeats_ = std::make_unique<HeartbeatSender>(*store_, plan.rank(), plan.program(), plan,
+                                                    executor_->whereabouts(), kTimeout, [] {});
   }
 
   void launch(const ProgramOp& op, std::function<void()> work) override {
@@ -124,7 +124,7 @@ class TouchingDevice final : public Device {
   }
   void end_step(const std::function<void()>& while_waiting) override {
     device_->end_step(while_waiting);
-    beats_.reset();
+    heartbeats_.reset();
   }
   TimeSpan span(std::size_t launch) const override { return device_->span(launch); }
   at::Tensor host_number() override { return device_->host_number(); }
@@ -150,7 +150,7 @@ class TouchingDevice final : public Device {
   std::uint32_t number_ = 0;  // of delays drawn
   RankExecutor* executor_ = nullptr;
   std::unique_ptr<Rendezvous> store_;
-  std::unique_ptr<BeatSender> beats_;
+  std::unique_ptr<HeartbeatSender> heartbeats_;
 };
 
 /// Where the threads of fill_tensors() leave tensors for each other.
@@ -193,7 +193,7 @@ TouchedRun run_touched(const std::string& yaml, const std::vector<std::string>& 
   retain_cpu_memory();
   constexpr std::size_t kMostRanks = 8;
   std::optional<Rendezvous> store;
-  if (touches.beats) store.emplace(RendezvousAddress{.server = true}, kTimeout);
+  if (touches.heartbeats) store.emplace(RendezvousAddress{.server = true}, kTimeout);
   std::vector<TouchingDevice*> devices(kMostRanks, nullptr);
   LoopbackOptions options;
   options.steps = touches.steps;
@@ -209,9 +209,9 @@ TouchedRun run_touched(const std::string& yaml, const std::vector<std::string>& 
   TouchedRun out;
   out.run = run_loopback(yaml, sets, options);
   if (!store) return out;
-  out.beats.resize(static_cast<std::size_t>(out.run.program.mesh.num_ranks()));
-  for (const Beat& beat : read_beats(*store, out.run.program.mesh.num_ranks())) {
-    out.beats[static_cast<std::size_t>(beat.rank)] = beat.where;
+  out.heartbeats.resize(static_cast<std::size_t>(out.run.program.mesh.num_ranks()));
+  for (const Heartbeat& heartbeat : read_heartbeats(*store, out.run.program.mesh.num_ranks())) {
+    out.heartbeats[static_cast<std::size_t>(heartbeat.rank)] = heartbeat.where;
   }
   return out;
 }

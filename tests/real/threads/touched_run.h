@@ -17,17 +17,17 @@ namespace trainyard {
 struct TouchOptions {
   int steps = 2;
   std::uint32_t seed = 1;  // of the delays
-  /// Of a piece of communication before and behind its work, at most.
+  /// Delay of a piece of communication before and behind its work, at most.
   std::chrono::microseconds delay{300};
   /// A planted bug: the main stream waits for no other.
   bool main_waits = true;
-  /// Every rank sends beats to a store, as in a run of several processes.
-  bool beats = false;
+  /// Every rank sends heartbeats to a store, as in a run of several processes.
+  bool heartbeats = false;
 };
 
 struct TouchedRun {
   LoopbackRun run;
-  std::vector<std::string> beats;  // [rank]: where it said last that it was
+  std::vector<std::string> heartbeats;  // [rank]: where it said last that it was
 };
 
 TouchedRun run_touched(const std::string& yaml, const std::vector<std::string>& sets,

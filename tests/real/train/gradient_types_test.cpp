@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kSteps = 20;
 
-/// Of the buckets that gradients are accumulated in.
+/// Types of the buckets that gradients are accumulated in.
 std::vector<DType> gradient_types(const Program& program) {
   std::vector<DType> types;
   for (const Value& value : program.values) {

@@ -47,7 +47,7 @@ TEST_CASE("a resumed run in 16-bit types goes on to the bit, with the masters th
 
 TEST_CASE(
     "a run whose loss was scaled down goes on with that scale and with its number of updates") {
-  // Of two tokens a sample has one gradient of 65536 / 2 (p - 1) or so for each logit: a few of the
+  // A sample of two tokens has one gradient of 65536 / 2 (p - 1) or so for each logit: a few of the
   // first scales overflow.
   std::string text = parity_study("gpt", "precision: fp16, " + kSchedule);
   const Sets sets = {"training.global_batch=1", "model.seq_len=2"};
@@ -62,7 +62,7 @@ TEST_CASE("a resumed run's losses.csv has each step once") {
   const std::string header = "step,loss,tokens_per_s,grad_norm\n";
   CHECK(resumed_losses(folder / "losses.csv", 3, 2, 4) ==
         header + "1,1,1.0,0\n2,2,1.0,0\n3,3,1.0,0\n4,4,1.0,0\n");
-  // Of a checkpoint that was written behind the last line.
+  // The checkpoint was written behind the last line.
   CHECK(resumed_losses(folder / "losses.csv", 2, 2, 3) ==
         header + "1,1,1.0,0\n2,2,1.0,0\n3,3,1.0,0\n");
 }

@@ -27,7 +27,7 @@ TEST_CASE("the last steps of a run are recorded, none of its first two where the
   CHECK(recorded(10, 14, 100) == "13 14");  // the first two of a run that was resumed
   CHECK(recorded(0, 18, 100) == "3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18");
   CHECK(recorded(0, 20, 100) == "5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20");
-  // Of 2^18 instructions 2^19 rows hold two steps; of more than that a step is recorded all the
+  // 2^19 rows hold two steps of 2^18 instructions; of more than that a step is recorded all the
   // same.
   CHECK(recorded(0, 20, 1U << 18U) == "19 20");
   CHECK(recorded(0, 20, 1U << 20U) == "20");

@@ -21,33 +21,33 @@
 
 namespace trainyard {
 
-struct Beat {
+struct Heartbeat {
   std::int64_t rank = 0;
-  double beat_s = 0;     // when it was sent, seconds of the system's clock
+  double sent_s = 0;     // when it was sent, seconds of the system's clock
   double changed_s = 0;  // since when the rank has been where it is
   std::string where;     // "step 12, call 3 (1F2), op 5 linear of decoder.layers.1.mlp.fc1"
 };
 
-/// Reads the beats of all ranks, oldest position first; ranks that never sent one come first of
-/// all.
-std::vector<Beat> read_beats(Rendezvous& rendezvous, std::int64_t ranks);
+/// Reads the heartbeats of all ranks, oldest position first; ranks that never sent one come first
+/// of all.
+std::vector<Heartbeat> read_heartbeats(Rendezvous& rendezvous, std::int64_t ranks);
 
 /// "rank 3, which has been at step 12, ... for 31 s", of the rank that holds the others up.
-std::string name_culprit(const std::vector<Beat>& beats);
+std::string name_culprit(const std::vector<Heartbeat>& heartbeats);
 
-/// Whose beats stop while this rank waits for them.
+/// Whose heartbeats stop while this rank waits for them.
 class PeerWatch {
  public:
   PeerWatch(Rendezvous& rendezvous, std::int64_t ranks)
       : rendezvous_(rendezvous),
         peers_(static_cast<std::size_t>(ranks)) {}
-  /// Reads all beats. Throws PeerLost for a rank whose beat has stayed the same for kSilence. Looks
-  /// further apart than that begin anew: nobody watched between them.
+  /// Reads all heartbeats. Throws PeerLost for a rank whose heartbeat has stayed the same for
+  /// kSilence. Looks further apart than that begin anew: nobody watched between them.
   void look();
 
  private:
   struct Peer {
-    std::string beat;
+    std::string heartbeat;
     std::chrono::steady_clock::time_point changed;
   };
   Rendezvous& rendezvous_;
@@ -62,16 +62,16 @@ struct PeerLost : BackendError {
 
 std::string describe(const Program& program, const RankPlan& plan, const Whereabouts& whereabouts);
 
-class BeatSender {
+class HeartbeatSender {
  public:
   /// `rendezvous` must be this object's own connection. After `timeout` without a change of place,
   /// `on_hang` is called once, from the sender's thread.
-  BeatSender(Rendezvous& rendezvous, std::int64_t rank, const Program& program,
-             const RankPlan& plan, const Whereabouts& whereabouts,
-             std::chrono::duration<double> timeout, std::function<void()> on_hang);
-  ~BeatSender();
-  BeatSender(const BeatSender&) = delete;
-  BeatSender& operator=(const BeatSender&) = delete;
+  HeartbeatSender(Rendezvous& rendezvous, std::int64_t rank, const Program& program,
+                  const RankPlan& plan, const Whereabouts& whereabouts,
+                  std::chrono::duration<double> timeout, std::function<void()> on_hang);
+  ~HeartbeatSender();
+  HeartbeatSender(const HeartbeatSender&) = delete;
+  HeartbeatSender& operator=(const HeartbeatSender&) = delete;
 
  private:
   void run();

@@ -1,5 +1,5 @@
 // What a run measured: which steps count, how long they took, and the file.
-#include "calibrate/validate/measured_run.h"
+#include "calibrate/validate/run_measurement.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -28,8 +28,8 @@ MeasuredStep step(std::int64_t number, Seconds issued, Seconds end, bool after_c
 }
 
 /// Every instruction of every rank of the example, a millisecond after the other, each of 400 us.
-MeasuredRun example_run(const Program& program) {
-  MeasuredRun run;
+RunMeasurement example_run(const Program& program) {
+  RunMeasurement run;
   run.program_digest = program_digest(program);
   run.device = "cpu";
   run.cores = 2;
@@ -55,16 +55,16 @@ MeasuredRun example_run(const Program& program) {
   return run;
 }
 
-std::string written(const MeasuredRun& run, const Program& program) {
+std::string written(const RunMeasurement& run, const Program& program) {
   std::string text;
-  write_measured_run(run, program, [&](std::string_view piece) { text += piece; });
+  write_run_measurement(run, program, [&](std::string_view piece) { text += piece; });
   return text;
 }
 
 }  // namespace
 
 TEST_CASE("a step's time runs from the end of the step before, where nothing else came between") {
-  MeasuredRun run;
+  RunMeasurement run;
   // Ends 10, 12, 20, 23, 40: step 6 took 2, step 8 took 3. A checkpoint came before step 7, and
   // step 10 was not recorded after 8 directly.
   run.steps = {step(5, 9, 10), step(6, 10.5, 12), step(7, 18, 20, true), step(8, 20, 23),
@@ -82,14 +82,14 @@ TEST_CASE("a step's time runs from the end of the step before, where nothing els
 }
 
 TEST_CASE("of a single recorded step, its own length is all there is") {
-  MeasuredRun run;
+  RunMeasurement run;
   run.steps = {step(1, 4, 7, true)};
   CHECK(timed_steps(run) == std::vector<std::size_t>{0});
   CHECK(median_step_time(run) == 3);
 }
 
 TEST_CASE("the middle steps are those without the fastest and the slowest quarter") {
-  MeasuredRun run;
+  RunMeasurement run;
   // Eight times after the first step: 1, 9, 2, 8, 3, 7, 4, 6. Without 1, 2 and 8, 9: 3, 4, 6, 7.
   Seconds now = 0;
   run.steps = {step(1, -1, 0)};
@@ -102,7 +102,7 @@ TEST_CASE("the middle steps are those without the fastest and the slowest quarte
 }
 
 TEST_CASE("more ranks than cores is said of CPUs only") {
-  MeasuredRun run;
+  RunMeasurement run;
   run.device = "cpu";
   run.cores = 2;
   run.ranks_on_machine = 2;
@@ -115,10 +115,10 @@ TEST_CASE("more ranks than cores is said of CPUs only") {
 
 TEST_CASE("measured.json reads back to the nanosecond") {
   const Program program = verified(kExampleProgram);
-  const MeasuredRun run = example_run(program);
+  const RunMeasurement run = example_run(program);
   const ScratchFolder folder;
   write_text(folder / "measured.json", written(run, program));
-  const MeasuredRun back = read_measured_run(folder / "measured.json", program);
+  const RunMeasurement back = read_run_measurement(folder / "measured.json", program);
   CHECK(back.cores == 2);
   CHECK(back.threads_per_rank == 1);
   CHECK(oversubscribed(back));
@@ -145,14 +145,14 @@ TEST_CASE("measured.json reads back to the nanosecond") {
 
 TEST_CASE("an instruction that did nothing has no row, in files of earlier versions neither") {
   const Program program = verified(kExampleProgram);
-  MeasuredRun run = example_run(program);
+  RunMeasurement run = example_run(program);
   std::vector<TraceRow>& rows = run.steps[0].ranks[2].rows;
   const TraceRow behind = rows[4];
   rows.erase(rows.begin() + 3);
   const ScratchFolder folder;
   const std::string path = folder / "measured.json";
   write_text(path, written(run, program));
-  const std::vector<TraceRow> back = read_measured_run(path, program).steps[0].ranks[2].rows;
+  const std::vector<TraceRow> back = read_run_measurement(path, program).steps[0].ranks[2].rows;
   REQUIRE(back.size() == rows.size());
   CHECK((back[3].segment == behind.segment && back[3].op == behind.op));
   CHECK(back[3].issued == Approx(behind.issued - 5).margin(1e-12));
@@ -163,7 +163,7 @@ TEST_CASE("an instruction that did nothing has no row, in files of earlier versi
                    "cluster: {preset: local, ranks: 1}\ntraining: {global_batch: 1, microbatch: 1, "
                    "precision: fp32}\n",
                    {}));
-  MeasuredRun old;
+  RunMeasurement old;
   old.program_digest = program_digest(alone);
   old.device = "cpu";
   old.cores = old.ranks_on_machine = old.threads_per_rank = 1;
@@ -181,7 +181,7 @@ TEST_CASE("an instruction that did nothing has no row, in files of earlier versi
   REQUIRE(std::count_if(all.rows.begin(), all.rows.end(), nothing) == 1);
   old.steps = {{1, false, {all}}};
   write_text(path, with(written(old, alone), "\"version\":2", "\"version\":1"));
-  const std::vector<TraceRow> kept = read_measured_run(path, alone).steps[0].ranks[0].rows;
+  const std::vector<TraceRow> kept = read_run_measurement(path, alone).steps[0].ranks[0].rows;
   CHECK(kept.size() == all.rows.size() - 1);
   CHECK(std::none_of(kept.begin(), kept.end(), nothing));
 }
@@ -192,7 +192,7 @@ TEST_CASE("a file that is not of the Program is refused with what is wrong") {
   const std::string path = folder / "measured.json";
   const auto refusal = [&](const std::string& text) {
     write_text(path, text);
-    return error_of([&] { read_measured_run(path, program); });
+    return error_of([&] { read_run_measurement(path, program); });
   };
   const std::string good = written(example_run(program), program);
   CHECK(
@@ -217,7 +217,7 @@ TEST_CASE("times that no run has are refused at their place") {
   const std::string good = written(example_run(program), program);
   const auto refusal = [&](const std::string& first, const std::string& second = "500000") {
     write_text(path, with(good, "[0,100000,500000,", "[" + first + ",100000," + second + ","));
-    return error_of([&] { read_measured_run(path, program); });
+    return error_of([&] { read_run_measurement(path, program); });
   };
   CHECK(refusal("0") == "none");
   CHECK(refusal("1e400") == path + ":2:45: no double holds the number 1e400");
@@ -235,7 +235,7 @@ TEST_CASE("times that no run has are refused at their place") {
   CHECK(refusal("0", "50000") ==
         path + ":2:54: steps[0].times[0][2]: the instruction ends before it starts");
   write_text(path, with(good, "\"step\":8", "\"step\":7"));
-  CHECK_THAT(error_of([&] { read_measured_run(path, program); }),
+  CHECK_THAT(error_of([&] { read_run_measurement(path, program); }),
              Catch::Contains("steps[1].step: does not come behind 7"));
 }
 

@@ -22,7 +22,7 @@ struct MeasuredStep {
   bool after_void = false;       // it ran before, and that was void (passes/post_validation.h)
 };
 
-struct MeasuredRun {
+struct RunMeasurement {
   std::string program_digest;
   std::string device;      // cpu | cuda
   std::int64_t cores = 0;  // of the machine of rank 0
@@ -34,32 +34,32 @@ struct MeasuredRun {
 /// Seconds from the end of the step before to the end of steps[i], on whichever ranks were last; of
 /// a step that has no recorded one right before it, or a checkpoint or a void step between, from
 /// its first issue.
-Seconds step_time(const MeasuredRun& run, std::size_t i);
+Seconds step_time(const RunMeasurement& run, std::size_t i);
 /// Indices of the steps whose time runs from the step before; of all, where there are none.
-std::vector<std::size_t> timed_steps(const MeasuredRun& run);
-/// Of timed_steps(), without the fastest and the slowest quarter of them (rounded down): means over
+std::vector<std::size_t> timed_steps(const RunMeasurement& run);
+/// Timed steps without the fastest and the slowest quarter of them (rounded down): means over
 /// these add up to a typical step, where medians of single instructions would leave out that some
 /// are always late.
-std::vector<std::size_t> middle_steps(const MeasuredRun& run);
+std::vector<std::size_t> middle_steps(const RunMeasurement& run);
 /// Median over timed_steps().
-Seconds median_step_time(const MeasuredRun& run);
-/// Of timed_steps(), the one that took nearest to the median.
-std::size_t median_step(const MeasuredRun& run);
+Seconds median_step_time(const RunMeasurement& run);
+/// Timed step that took nearest to the median.
+std::size_t median_step(const RunMeasurement& run);
 
 /// The instructions of a step in the order in which a rank of this list issues them; times are
 /// zero. Without those of phase V: the step in which they run is void.
 std::vector<TraceRow> issued_rows(const Program& program, const RankClass& list);
 
 /// More ranks on a machine than it has cores: who runs when is the scheduler's choice.
-bool oversubscribed(const MeasuredRun& run);
+bool oversubscribed(const RunMeasurement& run);
 
 /// Times in whole nanoseconds, of all of issued_rows(): null of those that the run has no row of
 /// (program/no_ops.h).
-void write_measured_run(const MeasuredRun& run, const Program& program,
-                        const std::function<void(std::string_view)>& sink);
+void write_run_measurement(const RunMeasurement& run, const Program& program,
+                           const std::function<void(std::string_view)>& sink);
 
-/// What write_measured_run() wrote, of a run of `program`. Throws ConfigError where the file cannot
-/// be read, is of another Program, or has not one time for every instruction.
-MeasuredRun read_measured_run(const std::string& path, const Program& program);
+/// What write_run_measurement() wrote, of a run of `program`. Throws ConfigError where the file
+/// cannot be read, is of another Program, or has not one time for every instruction.
+RunMeasurement read_run_measurement(const std::string& path, const Program& program);
 
 }  // namespace trainyard

@@ -1,11 +1,11 @@
-#include "engine/exec/body_finder.h"
+#include "engine/exec/body_cache.h"
 
 #include <algorithm>
 
 namespace trainyard {
 
-FoundBody* BodyFinder::find(SegmentId id, const std::vector<TimedOp>& ops, const Microbatches& mb,
-                            std::size_t k, std::size_t limit, const StreamNeeds& needs) {
+FoundBody* BodyCache::find(SegmentId id, const std::vector<TimedOp>& ops, const Microbatches& mb,
+                           std::size_t k, std::size_t limit, const StreamNeeds& needs) {
   stream_ = ops[k].stream;
   const StreamPoint before_main = state_.end_of(kMainStream);
   entry_.needs = needs;
@@ -60,7 +60,7 @@ FoundBody* BodyFinder::find(SegmentId id, const std::vector<TimedOp>& ops, const
   return taken == 0 ? nullptr : &known.found;
 }
 
-void BodyFinder::take_back() {
+void BodyCache::take_back() {
   while (!undo_.empty()) {
     *undo_.back().first = std::move(undo_.back().second);
     undo_.pop_back();
@@ -68,7 +68,7 @@ void BodyFinder::take_back() {
 }
 
 /// Notes what the body does last, without walking it.
-void BodyFinder::enter(Known& known, const Microbatches& mb) const {
+void BodyCache::enter(Known& known, const Microbatches& mb) const {
   const ItemNumber number = state_.next;
   if (known.last_free == LastFree::kMainBefore) state_.last_free = state_.end_of(kMainStream);
   if (known.last_free == LastFree::kInside) {
@@ -83,7 +83,7 @@ void BodyFinder::enter(Known& known, const Microbatches& mb) const {
 }
 
 /// Whether an op that is not the first need not wait for a point outside the body.
-bool BodyFinder::fine(const StreamPoint& point, const Question& question) const {
+bool BodyCache::fine(const StreamPoint& point, const Question& question) const {
   const auto other = static_cast<std::size_t>(stream_);
   const std::size_t own = question.on_main ? kMainStream : other;
   if (point.at() < 0 || point.stream() == own) return true;
@@ -98,7 +98,7 @@ bool BodyFinder::fine(const StreamPoint& point, const Question& question) const 
   return question.on_main ? t == other : t == kMainStream && question.main_is_fine;
 }
 
-bool BodyFinder::fine(const Question& question, const Microbatches& mb) const {
+bool BodyCache::fine(const Question& question, const Microbatches& mb) const {
   switch (question.of) {
     case Question::kLastFree: return fine(state_.last_free, question);
     case Question::kMainBefore: return fine(state_.end_of(kMainStream), question);
@@ -114,8 +114,8 @@ bool BodyFinder::fine(const Question& question, const Microbatches& mb) const {
 }
 
 /// Points inside the body become edges of op `at`.
-void BodyFinder::ask(Question question, const StreamAccesses& accesses, std::uint32_t at,
-                     bool& waits_inside) {
+void BodyCache::ask(Question question, const StreamAccesses& accesses, std::uint32_t at,
+                    bool& waits_inside) {
   const auto own = static_cast<std::size_t>(question.on_main ? StreamId::kMain : stream_);
   for (const StreamPoint& point : accesses.latest) {
     if (point.at() != state_.next) continue;
@@ -130,19 +130,19 @@ void BodyFinder::ask(Question question, const StreamAccesses& accesses, std::uin
        }));
 }
 
-void BodyFinder::ask(const Question& question, const StreamPoint& point) {
+void BodyCache::ask(const Question& question, const StreamPoint& point) {
   note(question, fine(point, question));
 }
 
-void BodyFinder::note(const Question& question, bool is_fine) {
+void BodyCache::note(const Question& question, bool is_fine) {
   if (is_fine)
     trial_.questions.push_back(question);
   else
     trial_.refused = question;
 }
 
-void BodyFinder::see(const Dependency& d, const Microbatches& mb, bool writes, bool on_main,
-                     std::uint32_t at) {
+void BodyCache::see(const Dependency& d, const Microbatches& mb, bool writes, bool on_main,
+                    std::uint32_t at) {
   SlotAccesses& slot = state_.slots[IssueState::slot(d, mb)];
   StreamAccesses& accesses = writes ? slot.written : slot.read;
   undo_.emplace_back(&accesses, accesses);
@@ -152,8 +152,8 @@ void BodyFinder::see(const Dependency& d, const Microbatches& mb, bool writes, b
 
 /// Fills trial_ and notes its accesses in the state. The ops that could be taken; trial_ has so
 /// many, or more: then the accesses of the rest are to be taken back.
-std::uint32_t BodyFinder::try_ops(SegmentId id, const Microbatches& mb, std::size_t k,
-                                  const std::vector<TimedOp>& ops, std::size_t limit) {
+std::uint32_t BodyCache::try_ops(SegmentId id, const Microbatches& mb, std::size_t k,
+                                 const std::vector<TimedOp>& ops, std::size_t limit) {
   const auto other = static_cast<std::size_t>(stream_);
   const StreamPoint before_main = state_.end_of(kMainStream);
   trial_ = Known{};
@@ -256,7 +256,7 @@ std::uint32_t BodyFinder::try_ops(SegmentId id, const Microbatches& mb, std::siz
 }
 
 /// Whether an op of main waits for a collective of the body being tried.
-bool BodyFinder::waits_for_inside(const TimedOp& op, const Microbatches& mb) const {
+bool BodyCache::waits_for_inside(const TimedOp& op, const Microbatches& mb) const {
   const auto other = static_cast<std::size_t>(stream_);
   if ((op.waits >> other & 1U) != 0) return true;
   const bool frees = op.kind == TimedKind::kFree;
@@ -275,7 +275,7 @@ bool BodyFinder::waits_for_inside(const TimedOp& op, const Microbatches& mb) con
 }
 
 /// Whether an op that waits for the other stream waits for its latest op.
-bool BodyFinder::waits_for_last(std::uint32_t at, const TimedOp& op) const {
+bool BodyCache::waits_for_last(std::uint32_t at, const TimedOp& op) const {
   if ((op.waits >> static_cast<unsigned>(stream_) & 1U) != 0) return true;
   const TimedBody& body = trial_.found.body;
   return std::any_of(body.edges.begin(), body.edges.end(), [&](const auto& edge) {

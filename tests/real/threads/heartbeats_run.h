@@ -1,11 +1,11 @@
-// How old what a rank's beats say is, at worst.
+// How old what a rank's heartbeats say is, at worst.
 #pragma once
 
 #include <chrono>
 
 namespace trainyard {
 
-/// Reads the beats of a rank that moves on all the time, again and again for `duration`. The
+/// Reads the heartbeats of a rank that moves on all the time, again and again for `duration`. The
 /// greatest age of what was read, in seconds; -1: nothing came.
 double oldest_beat(std::chrono::milliseconds duration);
 

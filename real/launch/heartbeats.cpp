@@ -1,4 +1,4 @@
-#include "real/launch/beats.h"
+#include "real/launch/heartbeats.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -15,37 +15,38 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-std::string key_of(std::int64_t rank) { return "beat/" + std::to_string(rank); }
+std::string key_of(std::int64_t rank) { return "heartbeat/" + std::to_string(rank); }
 
 }  // namespace
 
-std::vector<Beat> read_beats(Rendezvous& rendezvous, std::int64_t ranks) {
-  std::vector<Beat> beats;
+std::vector<Heartbeat> read_heartbeats(Rendezvous& rendezvous, std::int64_t ranks) {
+  std::vector<Heartbeat> heartbeats;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    Beat beat;
-    beat.rank = rank;
+    Heartbeat heartbeat;
+    heartbeat.rank = rank;
     if (const auto text = rendezvous.try_get(key_of(rank))) {
       std::istringstream in(*text);
-      in >> beat.beat_s >> beat.changed_s;
+      in >> heartbeat.sent_s >> heartbeat.changed_s;
       in.get();
-      std::getline(in, beat.where);
+      std::getline(in, heartbeat.where);
     }
-    beats.push_back(std::move(beat));
+    heartbeats.push_back(std::move(heartbeat));
   }
-  // Who no longer beats comes before who waits for him.
+  // Ranks without heartbeats come before those that wait for them.
   constexpr double kMissed = 2;
   double newest = 0;
-  for (const Beat& beat : beats) newest = std::max(newest, beat.beat_s);
-  std::stable_sort(beats.begin(), beats.end(), [&](const Beat& a, const Beat& b) {
-    const bool a_silent = newest - a.beat_s > kMissed, b_silent = newest - b.beat_s > kMissed;
-    return a_silent != b_silent ? a_silent : a.changed_s < b.changed_s;
-  });
-  return beats;
+  for (const Heartbeat& heartbeat : heartbeats) newest = std::max(newest, heartbeat.sent_s);
+  std::stable_sort(
+      heartbeats.begin(), heartbeats.end(), [&](const Heartbeat& a, const Heartbeat& b) {
+        const bool a_silent = newest - a.sent_s > kMissed, b_silent = newest - b.sent_s > kMissed;
+        return a_silent != b_silent ? a_silent : a.changed_s < b.changed_s;
+      });
+  return heartbeats;
 }
 
-std::string name_culprit(const std::vector<Beat>& beats) {
-  check(!beats.empty(), "a run has ranks");
-  const Beat& oldest = beats.front();
+std::string name_culprit(const std::vector<Heartbeat>& heartbeats) {
+  check(!heartbeats.empty(), "a run has ranks");
+  const Heartbeat& oldest = heartbeats.front();
   const std::string rank = "rank " + std::to_string(oldest.rank);
   if (oldest.changed_s == 0) return rank + ", which has not begun its first step";
   char seconds[32];
@@ -54,17 +55,18 @@ std::string name_culprit(const std::vector<Beat>& beats) {
 }
 
 void PeerWatch::look() {
-  // Beats come far more often; a machine that is busy may hold some up.
+  // Heartbeats come far more often; a machine that is busy may hold some up.
   constexpr auto kSilence = std::chrono::milliseconds(3500);
   const auto now = std::chrono::steady_clock::now();
   const bool anew = now - looked_ > kSilence;
   looked_ = now;
   for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
     Peer& peer = peers_[rank];
-    std::string beat = rendezvous_.try_get(key_of(static_cast<std::int64_t>(rank))).value_or("");
-    if (anew || beat != peer.beat) peer = {std::move(beat), now};
+    std::string heartbeat =
+        rendezvous_.try_get(key_of(static_cast<std::int64_t>(rank))).value_or("");
+    if (anew || heartbeat != peer.heartbeat) peer = {std::move(heartbeat), now};
     if (now - peer.changed < kSilence) continue;
-    std::istringstream in(peer.beat);
+    std::istringstream in(peer.heartbeat);
     double sent = 0, changed = 0;
     std::string where;
     in >> sent >> changed >> std::ws;
@@ -90,9 +92,10 @@ std::string describe(const Program& program, const RankPlan& plan, const Whereab
   return module.empty() ? text : text + " of " + module;
 }
 
-BeatSender::BeatSender(Rendezvous& rendezvous, std::int64_t rank, const Program& program,
-                       const RankPlan& plan, const Whereabouts& whereabouts,
-                       std::chrono::duration<double> timeout, std::function<void()> on_hang)
+HeartbeatSender::HeartbeatSender(Rendezvous& rendezvous, std::int64_t rank, const Program& program,
+                                 const RankPlan& plan, const Whereabouts& whereabouts,
+                                 std::chrono::duration<double> timeout,
+                                 std::function<void()> on_hang)
     : rendezvous_(rendezvous),
       rank_(rank),
       program_(program),
@@ -102,7 +105,7 @@ BeatSender::BeatSender(Rendezvous& rendezvous, std::int64_t rank, const Program&
       on_hang_(std::move(on_hang)),
       thread_([this] { run(); }) {}
 
-BeatSender::~BeatSender() {
+HeartbeatSender::~HeartbeatSender() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -111,7 +114,7 @@ BeatSender::~BeatSender() {
   thread_.join();
 }
 
-void BeatSender::send() {
+void HeartbeatSender::send() {
   const std::array<std::int64_t, 4> place = {whereabouts_.step, whereabouts_.call,
                                              whereabouts_.segment, whereabouts_.op};
   const double now = seconds_now();
@@ -124,7 +127,7 @@ void BeatSender::send() {
   rendezvous_.set(key_of(rank_), times + describe(program_, plan_, whereabouts_));
 }
 
-void BeatSender::run() {
+void HeartbeatSender::run() {
   // So that where a rank was last seen is at most a second old, on its way to the store and from
   // there, too.
   constexpr auto kInterval = std::chrono::milliseconds(400);

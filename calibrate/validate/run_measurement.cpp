@@ -1,4 +1,4 @@
-#include "calibrate/validate/measured_run.h"
+#include "calibrate/validate/run_measurement.h"
 
 #include <algorithm>
 #include <cmath>
@@ -38,14 +38,14 @@ Seconds first_issue(const MeasuredStep& step) {
   return first;
 }
 
-bool follows(const MeasuredRun& run, std::size_t i) {
+bool follows(const RunMeasurement& run, std::size_t i) {
   const MeasuredStep& step = run.steps[i];
   return i > 0 && step.step == run.steps[i - 1].step + 1 && !step.after_checkpoint &&
          !step.after_void;
 }
 
-/// Of one rank and step: per row its issue after the one before, then its start and its end after
-/// that. `all`: what the rank issues; null where it has no row.
+/// Times of a rank in one step: per row its issue after the one before, then its start and its end
+/// after that. `all`: what the rank issues; null where it has no row.
 nlohmann::json packed_times(const std::vector<TraceRow>& rows, const std::vector<TraceRow>& all,
                             Seconds origin) {
   auto out = nlohmann::json::array();
@@ -77,20 +77,20 @@ std::size_t list_of(const Program& program, std::int64_t rank) {
 
 constexpr bool within(std::int64_t ticks) { return -kMostTicks <= ticks && ticks <= kMostTicks; }
 
-/// Reads what write_measured_run() wrote.
+/// Reads what write_run_measurement() wrote.
 class Reader {
  public:
   Reader(const JsonFile& file, const Program& program) : file_(file), program_(program) {
     for (const RankClass& list : program.body) rows_.push_back(issued_rows(program, list));
   }
 
-  MeasuredRun read() {
+  RunMeasurement read() {
     const JsonFields root(file_);
     version_ = root.integer("version");
     if (version_ < kVersionOfAllRows || version_ > kVersion) {
       root.fail("version", "this version reads up to " + std::to_string(kVersion));
     }
-    MeasuredRun run;
+    RunMeasurement run;
     run.program_digest = root.text("program_digest");
     if (run.program_digest != program_digest(program_)) {
       root.fail("program_digest",
@@ -184,12 +184,12 @@ class Reader {
 
 }  // namespace
 
-Seconds step_time(const MeasuredRun& run, std::size_t i) {
+Seconds step_time(const RunMeasurement& run, std::size_t i) {
   const MeasuredStep& step = run.steps[i];
   return latest_end(step) - (follows(run, i) ? latest_end(run.steps[i - 1]) : first_issue(step));
 }
 
-std::vector<std::size_t> timed_steps(const MeasuredRun& run) {
+std::vector<std::size_t> timed_steps(const RunMeasurement& run) {
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < run.steps.size(); ++i) {
     if (follows(run, i)) out.push_back(i);
@@ -198,7 +198,7 @@ std::vector<std::size_t> timed_steps(const MeasuredRun& run) {
   return out;
 }
 
-std::vector<std::size_t> middle_steps(const MeasuredRun& run) {
+std::vector<std::size_t> middle_steps(const RunMeasurement& run) {
   std::vector<std::size_t> steps = timed_steps(run);
   std::stable_sort(steps.begin(), steps.end(), [&](std::size_t a, std::size_t b) {
     return step_time(run, a) < step_time(run, b);
@@ -209,13 +209,13 @@ std::vector<std::size_t> middle_steps(const MeasuredRun& run) {
   return steps;
 }
 
-Seconds median_step_time(const MeasuredRun& run) {
+Seconds median_step_time(const RunMeasurement& run) {
   std::vector<double> times;
   for (const std::size_t i : timed_steps(run)) times.push_back(step_time(run, i));
   return quantile(std::move(times), 0.5);
 }
 
-std::size_t median_step(const MeasuredRun& run) {
+std::size_t median_step(const RunMeasurement& run) {
   const Seconds median = median_step_time(run);
   const std::vector<std::size_t> steps = timed_steps(run);
   return *std::min_element(steps.begin(), steps.end(), [&](std::size_t a, std::size_t b) {
@@ -248,12 +248,12 @@ std::vector<TraceRow> issued_rows(const Program& program, const RankClass& list)
   return out;
 }
 
-bool oversubscribed(const MeasuredRun& run) {
+bool oversubscribed(const RunMeasurement& run) {
   return run.device == "cpu" && run.ranks_on_machine > run.cores;
 }
 
-void write_measured_run(const MeasuredRun& run, const Program& program,
-                        const std::function<void(std::string_view)>& sink) {
+void write_run_measurement(const RunMeasurement& run, const Program& program,
+                           const std::function<void(std::string_view)>& sink) {
   nlohmann::ordered_json head;
   head["version"] = kVersion;
   head["program_digest"] = run.program_digest;
@@ -285,7 +285,7 @@ void write_measured_run(const MeasuredRun& run, const Program& program,
   sink("\n]}\n");
 }
 
-MeasuredRun read_measured_run(const std::string& path, const Program& program) {
+RunMeasurement read_run_measurement(const std::string& path, const Program& program) {
   const MappedFile file(path);
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
                               file.bytes().size());

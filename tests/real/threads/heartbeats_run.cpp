@@ -1,11 +1,11 @@
-#include "tests/real/threads/beats_run.h"
+#include "tests/real/threads/heartbeats_run.h"
 
 #include <algorithm>
 #include <string>
 #include <thread>
 
 #include "real/exec/rank_executor.h"
-#include "real/launch/beats.h"
+#include "real/launch/heartbeats.h"
 #include "tests/real/layouts.h"
 #include "tests/real/loopback_run.h"
 
@@ -21,16 +21,16 @@ double oldest_beat(std::chrono::milliseconds duration) {
   options.ready = [&](std::int64_t rank, RankExecutor& executor) {
     Whereabouts whereabouts;
     whereabouts.step = 0;
-    const BeatSender beats(sender, rank, executor.plan().program(), executor.plan(), whereabouts,
-                           kTimeout, [] {});
+    const HeartbeatSender heartbeats(sender, rank, executor.plan().program(), executor.plan(),
+                                     whereabouts, kTimeout, [] {});
     const auto until = std::chrono::steady_clock::now() + duration;
     while (std::chrono::steady_clock::now() < until) {
       ++whereabouts.step;
-      const Beat beat = read_beats(store, 1).front();
+      const Heartbeat heartbeat = read_heartbeats(store, 1).front();
       const double now =
           std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
               .count();
-      if (beat.beat_s > 0) oldest = std::max(oldest, now - beat.beat_s);
+      if (heartbeat.sent_s > 0) oldest = std::max(oldest, now - heartbeat.sent_s);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   };

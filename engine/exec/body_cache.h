@@ -25,9 +25,9 @@ struct FoundBody {
   std::int32_t number = -1;  // for the caller
 };
 
-class BodyFinder {
+class BodyCache {
  public:
-  BodyFinder(const TimedRank& timed, IssueState& state) : timed_(timed), state_(state) {}
+  BodyCache(const TimedRank& timed, IssueState& state) : timed_(timed), state_(state) {}
 
   /// What the first op needs, and what is known to have ended once it is ready.
   struct Entry {
@@ -100,7 +100,7 @@ class BodyFinder {
   Entry entry_;
   std::map<std::tuple<SegmentId, std::size_t, std::size_t, bool>, Known>
       known_;  // segment, op, limit, after_main
-  // Of the body being tried:
+  // State of the body being tried:
   StreamId stream_ = StreamId::kTp;  // of its collectives
   Known trial_;
   std::vector<std::pair<StreamAccesses*, StreamAccesses>> undo_;
