@@ -1,5 +1,7 @@
 // The `cluster:` block. Four forms come down to one Cluster: a preset scaled to some nodes, a file
 // of topologies/, written out in place, and a case's flat words (gpu, gpus, gpus_per_node, ...).
+#include "study/read_cluster.h"
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -21,8 +23,6 @@
 namespace trainyard {
 
 namespace {
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 Cluster load_cluster(const Study& study, const YamlNode& node, const StudyResolvers& resolvers) {
   const std::string name = node.as_text();
@@ -56,21 +56,6 @@ void record_preset(Section& cluster_section, const YamlNode& node) {
   record_keys(study, cluster_section.key_path("fabric"), fabric_keys(), origin);
   record_link(cluster_section, "intra", origin);
   record_link(cluster_section, "inter", origin);
-}
-
-/// `key` says the device. Checked before its links, whose curves depend on it.
-void require_profile(const Study& study, const std::string& key, const StudyResolvers& resolvers) {
-  const std::string& device = study.cluster.device;
-  if (resolvers.hardware(device)) return;
-  fail_at(study, key,
-          "no hardware profile is named " + quoted(device) +
-              known_names(device, resolvers, StudyResolvers::Names::kHardware));
-}
-
-void require_network(const Cluster& cluster, const YamlNode& node, const std::string& remedy) {
-  if (cluster.num_nodes > 1 && cluster.inter.kind == "none") {
-    node.fail(std::to_string(cluster.num_nodes) + " nodes but no network between them; " + remedy);
-  }
 }
 
 /// Counts, from `nodes` and `devices` where given: `devices` may leave the last node part-filled.
@@ -187,101 +172,6 @@ void read_written_out(Section& section, Cluster& cluster, const StudyResolvers& 
   read_links(section, cluster, resolvers);
 }
 
-/// A case's bandwidth of the link `key`, from `rate_key` in `unit` bytes/s, else the usual one.
-void read_flat_bandwidth(Section& section, const std::string& key, std::string_view rate_key,
-                         double unit, double usual, const std::string& rule, LinkClass& link) {
-  auto& origins = section.study().origins;
-  const std::string bandwidth_path = section.key_path(key) + ".bandwidth";
-  if (const auto node = section.given(rate_key)) {
-    const double value = node->as_number();
-    if (!(value > 0) || !std::isfinite(value * unit)) {
-      node->fail("expected more than 0, got " + number_text(value));
-    }
-    link.bandwidth = value * unit;
-    origins[bandwidth_path] = origin_of(*node);
-    return;
-  }
-  if (!(usual > 0)) {
-    fail_at(
-        section.study(), "cluster",
-        "does not say " + std::string(rate_key) + ", and " + link.kind + " has no usual bandwidth");
-  }
-  link.bandwidth = usual;
-  origins[bandwidth_path] = default_origin(rule);
-  section.study().warnings.push_back(section.key_path(rate_key) + " is not given: " +
-                                     number_text(usual / unit) + " is taken, " + rule);
-}
-
-/// The curves of the kind of link that a case names in `key`; none, where it names none.
-LinkClass read_flat_link(Section& section, const std::string& key,
-                         const StudyResolvers& resolvers) {
-  LinkClass none;
-  none.kind = "none";
-  const auto node = section.given(key);
-  if (!node) return none;
-  const std::string kind(kLinkWords[read_word(*node, "kind of link", kLinkWords)]);
-  if (kind == "none") return none;
-  const std::string& device = section.study().cluster.device;
-  const std::optional<LinkClass> link = resolvers.link(kind, device);
-  if (!link) {
-    node->fail("no curves for links of kind " + quoted(kind) + " between devices " + device +
-               known_names(kind, resolvers, StudyResolvers::Names::kLinks));
-  }
-  record_link(section, key, {Origin::Kind::kPreset, node->pos(), "links of " + kind});
-  section.study().origins[section.key_path(key) + ".kind"] = origin_of(*node);
-  return *link;
-}
-
-void read_flat_intra(Section& section, LinkClass& intra, const StudyResolvers& resolvers) {
-  const Cluster& cluster = section.study().cluster;
-  if (cluster.num_devices > 1 && cluster.devices_per_node > 1) section.required("intra");
-  intra = read_flat_link(section, "intra", resolvers);
-  if (intra.kind == "none") {
-    section.given("intra_gb_per_s");
-    return;
-  }
-  read_flat_bandwidth(section, "intra", "intra_gb_per_s", kGB, intra.bandwidth,
-                      "usual for " + intra.kind, intra);
-}
-
-/// docs/contract.md section 2: infiniband and roce have 100 Gbit/s per GPU where a case does not
-/// say.
-void read_flat_inter(Section& section, LinkClass& inter, const StudyResolvers& resolvers) {
-  constexpr double kGbitPerSecond = 1e9 / 8;
-  constexpr double kUsualGbitPerDevice = 100;
-  inter = read_flat_link(section, "inter", resolvers);
-  if (inter.kind == "none") {
-    section.given("inter_gbit_per_s_per_node");
-    return;
-  }
-  const bool per_device = inter.kind == "infiniband" || inter.kind == "roce";
-  const auto devices = static_cast<double>(section.study().cluster.devices_per_node);
-  const double usual = per_device ? kUsualGbitPerDevice * devices * kGbitPerSecond
-                       : inter.bandwidth_per_nic > 0 ? inter.bandwidth_per_nic * devices
-                                                     : inter.bandwidth;
-  read_flat_bandwidth(section, "inter", "inter_gbit_per_s_per_node", kGbitPerSecond, usual,
-                      per_device ? "100 per GPU" : "usual for " + inter.kind, inter);
-}
-
-void read_flat(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
-  cluster.device = read_device(section.study(), section.required("gpu"), resolvers);
-  require_profile(section.study(), "cluster.gpu", resolvers);
-  cluster.num_devices = section.integer_of(section.required("gpus"), "gpus");
-  cluster.devices_per_node = section.integer_of(section.required("gpus_per_node"), "gpus_per_node");
-  read_flat_intra(section, cluster.intra, resolvers);
-  read_flat_inter(section, cluster.inter, resolvers);
-  if (const auto domain = section.given("nvlink_domain")) widen_to_nvlink_domain(*domain, cluster);
-  cluster.num_nodes = divide_up(cluster.num_devices, cluster.devices_per_node);
-  require_network(cluster, section.node()->find("inter").value_or(*section.node()),
-                  "say inter, such as infiniband");
-  auto& origins = section.study().origins;
-  for (const auto& [to, from] :
-       {std::pair("device", "gpu"), std::pair("devices", "gpus"), std::pair("nodes", "gpus"),
-        std::pair("devices_per_node", "gpus_per_node")}) {
-    origins[section.key_path(to)] = origins[section.key_path(from)];
-  }
-}
-
 /// A cluster that is no preset has a fat tree without a bottleneck.
 void take_default_fabric(Section& cluster_section, Cluster& cluster) {
   cluster.fabric = {"fat-tree", 16, 1};
@@ -367,6 +257,20 @@ void read_named_cluster(StudyDraft& draft, const YamlNode& node, const StudyReso
 }
 
 }  // namespace
+
+void require_profile(const Study& study, const std::string& key, const StudyResolvers& resolvers) {
+  const std::string& device = study.cluster.device;
+  if (resolvers.hardware(device)) return;
+  fail_at(study, key,
+          "no hardware profile is named " + quoted(device) +
+              known_names(device, resolvers, StudyResolvers::Names::kHardware));
+}
+
+void require_network(const Cluster& cluster, const YamlNode& node, const std::string& remedy) {
+  if (cluster.num_nodes > 1 && cluster.inter.kind == "none") {
+    node.fail(std::to_string(cluster.num_nodes) + " nodes but no network between them; " + remedy);
+  }
+}
 
 void read_cluster(Section& root, const StudyResolvers& resolvers) {
   StudyDraft& draft = root.draft();
