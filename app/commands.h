@@ -35,7 +35,7 @@ int run_simulate(const StudyOptions& options);
 int run_compile(const StudyOptions& options);
 int run_sweep(const StudyOptions& options);
 int run_list(const std::string& what);
-std::vector<std::string> list_topics();  // what it knows
+std::vector<std::string> list_topics();     // what it knows
 int run_report(const std::string& folder);  // of a run
 
 struct ValidateOptions {
