@@ -11,6 +11,7 @@
 #include "engine/schedule/schedule_names.h"
 #include "models/presets.h"
 #include "study/cluster_preset.h"
+#include "study/key_list.h"
 #include "study/profile_reader.h"
 #include "study/study_words.h"
 #include "system/data_root.h"
@@ -64,6 +65,15 @@ List profiles() {
   return list;
 }
 
+/// "learning rate: a number from 0 to below 1000000; default 0.0003".
+std::string key_description(const KeyLine& key) {
+  std::string text = key.help + ": " + key.takes;
+  if (!key.fallback.empty())
+    text +=
+        key.fallback.starts_with("required") ? "; " + key.fallback : "; default " + key.fallback;
+  return key.matters.empty() ? text : text + " (" + key.matters + ")";
+}
+
 const std::vector<std::pair<std::string, std::function<List()>>>& topics() {
   static const std::vector<std::pair<std::string, std::function<List()>>> kTopics = {
       {"models", models},
@@ -71,6 +81,16 @@ const std::vector<std::pair<std::string, std::function<List()>>>& topics() {
       {"profiles", profiles},
       {"links", [] { return list_links(data_root()); }},
       {"frameworks", [] { return list_frameworks(data_root()); }},
+      {"keys",
+       [] {
+         List list;
+         for (const KeyLine& key : list_keys()) {
+           std::string name = key.path;
+           for (const std::string& alias : key.aliases) name += ", " + alias;
+           list.push_back({name, key_description(key)});
+         }
+         return list;
+       }},
       {"schedules",
        [] {
          List list;

@@ -73,7 +73,7 @@ class PointRunner {
       time(read_study_node(std::move(document), job_.sets, resolvers_), point);
     } catch (const ConfigError& error) {
       refuse(point, PointStatus::kRefused, error.what());
-      outcome.unknown_key = dynamic_cast<const UnknownKeyError*>(&error) != nullptr;
+      outcome.unknown_key = error.unknown_key();
     } catch (const BackendError& error) {
       refuse(point, PointStatus::kFailed, error.what());
     }
@@ -107,6 +107,7 @@ class PointRunner {
     point.tokens_per_s = summary.tokens_per_s;
     point.tflops_per_gpu = summary.tflops_per_gpu;
     point.mfu = summary.mfu;
+    if (summary.cost) point.cost_per_million_tokens = summary.cost->per_million_tokens;
     for (const MemoryPeak& peak : summary.peak_memory)
       point.peak_memory = std::max(point.peak_memory, peak.total);
     point.may_fit = summary.may_fit;

@@ -30,7 +30,7 @@ int guarded(const StudyOptions& options, const std::function<int()>& command) {
   try {
     return command();
   } catch (const ConfigError& error) {
-    return report_error(kWrongInput, error.what(), to_string(error.where()), options.json);
+    return report_error(error, to_string(error.where()), options.json);
   } catch (const BackendError& error) {
     return report_error(kBackendFailed, error.what(), "", options.json);
   } catch (const std::bad_alloc&) {

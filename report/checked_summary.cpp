@@ -183,6 +183,10 @@ Json simulated(const JsonFields& summary) {
        "hardware_tflops_per_gpu", "bubble_fraction", "exposed_communication_fraction",
        "memory_capacity_bytes", "num_ranks", "num_events"},
       out);
+  if (summary.has("cost")) {
+    const JsonFields cost = summary.object("cost");
+    take_numbers(cost, {"price", "devices", "per_step", "per_million_tokens"}, out["cost"]);
+  }
   out["time"] = checked_time(summary.object("time"));
   out["pipeline"] = pipeline_ranks(summary);
   out["num_pipeline_ranks"] = summary.list("peak_memory_bytes").size();

@@ -59,6 +59,7 @@ Summary summarise(const SummaryInputs& in) {
   const double tokens = static_cast<double>(study.model.seq_len + study.model.decoder_seq_len);
   out.samples_per_s = static_cast<double>(study.training.global_batch) / out.iteration_time;
   out.tokens_per_s = out.samples_per_s * tokens;
+  out.cost = step_cost(study, out.iteration_time, out.tokens_per_s);
   out.model_flop = model_flop_per_step(study, in.model);
   const double rank_seconds = out.iteration_time * static_cast<double>(out.num_ranks);
   out.tflops_per_gpu = out.model_flop / rank_seconds / 1e12;

@@ -15,6 +15,7 @@
 #include "engine/graph/graph.h"
 #include "engine/memory/memory.h"
 #include "engine/program/program.h"
+#include "report/step_cost.h"
 #include "report/transfer_summary.h"
 #include "study/memory_error.h"
 #include "study/study.h"
@@ -27,7 +28,8 @@ struct Summary {
   std::optional<TimeInterval> interval;  // absent: no profile entry used says how uncertain it is
   double samples_per_s = 0;
   double tokens_per_s = 0;
-  Flop model_flop = 0;  // per step
+  std::optional<StepCost> cost;  // where the study says a price
+  Flop model_flop = 0;           // per step
   double tflops_per_gpu = 0;
   double mfu = 0;                      // of the dense peak of training.precision
   double hardware_tflops_per_gpu = 0;  // FLOP of executed ops

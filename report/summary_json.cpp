@@ -85,6 +85,12 @@ std::string summary_json(const Summary& summary, Seconds wall) {
   if (summary.interval) add_interval(*summary.interval, out);
   out["samples_per_s"] = summary.samples_per_s;
   out["tokens_per_s"] = summary.tokens_per_s;
+  if (summary.cost) {
+    out["cost"] = {{"price", summary.cost->price},
+                   {"devices", summary.cost->devices},
+                   {"per_step", summary.cost->per_step},
+                   {"per_million_tokens", summary.cost->per_million_tokens}};
+  }
   out["model_flop"] = summary.model_flop;
   out["tflops_per_gpu"] = summary.tflops_per_gpu;
   out["mfu"] = summary.mfu;

@@ -48,6 +48,13 @@ std::string speed_lines(const Summary& summary, const Study& study) {
                 flop_rate_text(summary.hardware_tflops_per_gpu * 1e12).c_str());
 }
 
+std::string cost_line(const StepCost& cost, const Study& study) {
+  return format(
+      "  cost             %.4g per step, %.4g per million tokens (%s at %.10g an hour each)\n",
+      cost.per_step, cost.per_million_tokens,
+      plural(cost.devices, device_word(study.training.kernels)).c_str(), cost.price);
+}
+
 std::string lost_to(const Summary& summary) {
   struct Part {
     std::string name;
@@ -201,6 +208,7 @@ std::string summary_text(const Summary& summary, const Study& study, Seconds wal
              count_text(summary.samples_per_s).c_str(), count_text(summary.tokens_per_s).c_str());
   if (summary.interval) text += interval_line(*summary.interval);
   text += speed_lines(summary, study);
+  if (summary.cost) text += cost_line(*summary.cost, study);
   text += format("  bubble           %.2f %%, exposed communication %.2f %%\n\n",
                  summary.bubble_fraction * 100, summary.exposed_communication_fraction * 100);
   text += lost_to(summary);

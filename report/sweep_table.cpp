@@ -59,6 +59,8 @@ Json point_json(const SweepTable& table, std::size_t index) {
   of_timed("tokens_per_s", point.tokens_per_s);
   of_timed("tflops_per_gpu", point.tflops_per_gpu);
   of_timed("mfu", point.mfu);
+  if (point.cost_per_million_tokens > 0)
+    out["cost_per_million_tokens"] = point.cost_per_million_tokens;
   of_timed("peak_memory_max_bytes", point.peak_memory);
   of_timed("fits", point.status == PointStatus::kFits);
   of_timed("may_fit", point.may_fit);

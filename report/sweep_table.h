@@ -35,7 +35,8 @@ struct SweepPoint {
   double tokens_per_s = 0;
   double tflops_per_gpu = 0;
   double mfu = 0;
-  Bytes peak_memory = 0;  // of the fullest pipeline rank
+  double cost_per_million_tokens = 0;  // 0: the study says no price
+  Bytes peak_memory = 0;               // of the fullest pipeline rank
   bool may_fit = false;
   double bubble_fraction = 0;
   double exposed_communication_fraction = 0;

@@ -7,6 +7,7 @@
 #include "study/profile_reader.h"
 #include "study/read_fabric.h"
 #include "study/read_link.h"
+#include "study/study_keys.h"
 #include "study/study_section.h"
 #include "study/study_words.h"
 
@@ -139,11 +140,12 @@ Cluster read_cluster_preset(const std::string& root, const std::string& name,
   cluster.intra = read_link_of_cluster(root, node.at("intra"), cluster.device, 0);
   cluster.inter = read_link_of_cluster(root, node.at("inter"), cluster.device,
                                        nics ? nics->as_integer(1) : cluster.devices_per_node);
-  Study scratch;  // only for the words that files share with studies
-  Section section(scratch, "", node);
+  StudyDraft scratch;  // only for the words that files share with studies
+  Section section(scratch, "", node, preset_cluster_keys());
   read_node_paths(section, cluster);
   read_fabric(section, cluster.fabric);
   if (node.has("collectives")) read_collectives(section, cluster);
+  if (!scratch.mistakes.empty()) throw ConfigError(scratch.mistakes);
   if (const auto domain = node.find("nvlink_domain")) widen_to_nvlink_domain(*domain, cluster);
   cluster.num_devices = cluster.devices_per_node;
   if (node.at("source").as_string().empty()) node.at("source").fail("expected a source");

@@ -13,6 +13,7 @@
 #include "study/read_device.h"
 #include "study/read_fabric.h"
 #include "study/read_link.h"
+#include "study/study_keys.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 #include "study/study_words.h"
@@ -40,32 +41,19 @@ Cluster load_cluster(const Study& study, const YamlNode& node, const StudyResolv
   return *cluster;
 }
 
+void record_keys(Study& study, const std::string& map, const KeyTable& keys, const Origin& origin) {
+  for (const StudyKey& key : keys) study.origins[map + "." + std::string(key.name)] = origin;
+}
+
 void record_preset(Section& cluster_section, const YamlNode& node) {
   const std::string name = node.as_string();
   Origin origin{is_path(name) ? Origin::Kind::kFile : Origin::Kind::kPreset, node.pos(), name};
-  for (const std::string_view key : {"name",
-                                     "device",
-                                     "nodes",
-                                     "devices_per_node",
-                                     "devices",
-                                     "nics",
-                                     "pcie.switches",
-                                     "pcie.uplink",
-                                     "p2p",
-                                     "host.sockets",
-                                     "host.memory",
-                                     "host.link",
-                                     "fabric.kind",
-                                     "fabric.leaf",
-                                     "fabric.oversubscription",
-                                     "fabric.pod",
-                                     "fabric.pod_oversubscription",
-                                     "fabric.group",
-                                     "fabric.dimensions",
-                                     "fabric.link",
-                                     "fabric.global_link"}) {
-    cluster_section.study().origins[cluster_section.key_path(key)] = origin;
-  }
+  Study& study = cluster_section.study();
+  for (const char* key : {"name", "device", "nodes", "devices_per_node", "devices", "nics", "p2p"})
+    study.origins[cluster_section.key_path(key)] = origin;
+  record_keys(study, cluster_section.key_path("pcie"), pcie_keys(), origin);
+  record_keys(study, cluster_section.key_path("host"), host_keys(), origin);
+  record_keys(study, cluster_section.key_path("fabric"), fabric_keys(), origin);
   record_link(cluster_section, "intra", origin);
   record_link(cluster_section, "inter", origin);
 }
@@ -90,7 +78,7 @@ void read_counts(Section& section, Cluster& cluster) {
   const auto nodes = section.given("nodes");
   const auto devices = section.given("devices");
   const std::int64_t per_node = cluster.devices_per_node;
-  if (nodes) cluster.num_nodes = nodes->as_integer(1, kMaxRanks);
+  if (nodes) cluster.num_nodes = section.integer_of(*nodes, "nodes");
   if (product_exceeds(kMaxRanks, {cluster.num_nodes, per_node})) {
     section.node()->fail(std::to_string(cluster.num_nodes) + " nodes of " +
                          std::to_string(per_node) + " devices are more than 2^20 devices");
@@ -100,7 +88,7 @@ void read_counts(Section& section, Cluster& cluster) {
     section.study().origins["cluster.devices"] = derived_origin("nodes x devices_per_node");
     return;
   }
-  cluster.num_devices = devices->as_integer(1, kMaxRanks);
+  cluster.num_devices = section.integer_of(*devices, "devices");
   if (!nodes) {
     cluster.num_nodes = divide_up(cluster.num_devices, per_node);
     section.study().origins["cluster.nodes"] = derived_origin("devices / devices_per_node");
@@ -132,7 +120,7 @@ void read_local_profile(Section& section, const YamlNode& node, const StudyResol
 /// says a GPU.
 void read_local_counts(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
   std::int64_t ranks = 1;
-  section.integer("ranks", ranks, 1, kMaxRanks);
+  section.integer("ranks", ranks);
   cluster.num_nodes = 1;
   cluster.devices_per_node = cluster.num_devices = ranks;
   auto& origins = section.study().origins;
@@ -150,6 +138,17 @@ void read_local_counts(Section& section, Cluster& cluster, const StudyResolvers&
   if (!cluster.device.ends_with(".yaml")) warn_of_estimates(section.study());
 }
 
+/// Of both sorts, by their kind or in numbers.
+void read_links(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
+  std::int64_t nics = cluster.num_nics();
+  if (const auto node = section.given("nics"); node && node->is_scalar())
+    nics = section.integer_of(*node, "nics");
+  if (!read_link_by_kind(section, "intra", cluster.intra, cluster.device, 0, resolvers))
+    read_link(section, "intra", cluster.intra);
+  if (!read_link_by_kind(section, "inter", cluster.inter, cluster.device, nics, resolvers))
+    read_link(section, "inter", cluster.inter);
+}
+
 void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
   const YamlNode preset = section.required("preset");
   cluster = load_cluster(section.study(), preset, resolvers);
@@ -163,8 +162,7 @@ void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resol
   }
   require_profile(section.study(), "cluster.device", resolvers);
   if (!local) read_counts(section, cluster);
-  read_link(section, "intra", cluster.intra);
-  read_link(section, "inter", cluster.inter);
+  read_links(section, cluster, resolvers);
   if (local) return;
   require_network(cluster, section.node()->find("nodes").value_or(*section.node()),
                   "say inter, or take one node");
@@ -178,7 +176,7 @@ void read_written_out(Section& section, Cluster& cluster, const StudyResolvers& 
   if (cluster.name == kLocalCluster && !cluster.device.ends_with(".yaml"))
     warn_of_estimates(section.study());
   std::int64_t per_node = 1;
-  section.integer("devices_per_node", per_node, 1, kMaxRanks);
+  section.integer("devices_per_node", per_node);
   cluster.devices_per_node = per_node;
   section.study().origins["cluster.nodes"] = default_origin();
   cluster.num_devices = per_node;
@@ -186,8 +184,7 @@ void read_written_out(Section& section, Cluster& cluster, const StudyResolvers& 
   cluster.intra.kind = cluster.inter.kind = "none";
   if (per_node > 1) section.required("intra");
   if (cluster.num_nodes > 1) section.required("inter");
-  read_link(section, "intra", cluster.intra);
-  read_link(section, "inter", cluster.inter);
+  read_links(section, cluster, resolvers);
 }
 
 /// A case's bandwidth of the link `key`, from `rate_key` in `unit` bytes/s, else the usual one.
@@ -269,8 +266,8 @@ void read_flat_inter(Section& section, LinkClass& inter, const StudyResolvers& r
 void read_flat(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
   cluster.device = read_device(section.study(), section.required("gpu"), resolvers);
   require_profile(section.study(), "cluster.gpu", resolvers);
-  cluster.num_devices = section.required("gpus").as_integer(1, kMaxRanks);
-  cluster.devices_per_node = section.required("gpus_per_node").as_integer(1, kMaxRanks);
+  cluster.num_devices = section.integer_of(section.required("gpus"), "gpus");
+  cluster.devices_per_node = section.integer_of(section.required("gpus_per_node"), "gpus_per_node");
   read_flat_intra(section, cluster.intra, resolvers);
   read_flat_inter(section, cluster.inter, resolvers);
   if (const auto domain = section.given("nvlink_domain")) widen_to_nvlink_domain(*domain, cluster);
@@ -343,50 +340,65 @@ void warn_of_fast_links(Study& study) {
   warn("inter", study.cluster.inter, most_reached_between(study.cluster));
 }
 
+/// Which of the four forms a map has.
+const KeyTable& keys_of_form(const YamlNode& node) {
+  if (node.contains("preset")) {
+    const YamlNode preset = node.at("preset");
+    const bool local = preset.is_scalar() && same_name(preset.as_string(), kLocalCluster);
+    return local ? local_cluster_keys() : preset_cluster_keys();
+  }
+  if (node.contains("gpu")) return flat_cluster_keys();
+  if (node.contains("device")) return written_cluster_keys();
+  node.fail(
+      "expected one of: preset (dgx-a100-80g, ...), device (written out in place), gpu (a case)");
+}
+
+void read_named_cluster(StudyDraft& draft, const YamlNode& node, const StudyResolvers& resolvers) {
+  Cluster& cluster = draft.cluster;
+  cluster = load_cluster(draft, node, resolvers);
+  const bool local = same_name(node.as_text(), kLocalCluster);
+  Section preset(draft, "cluster", std::nullopt,
+                 local ? local_cluster_keys() : preset_cluster_keys());
+  record_preset(preset, node);
+  if (local) read_local_counts(preset, cluster, resolvers);
+  require_profile(draft, "cluster.device", resolvers);
+  read_collectives(preset, cluster);
+  warn_of_fast_links(draft);
+}
+
 }  // namespace
 
 void read_cluster(Section& root, const StudyResolvers& resolvers) {
-  Study& study = root.study();
+  StudyDraft& draft = root.draft();
   const YamlNode node = root.required("cluster");
-  Cluster& cluster = study.cluster;
-  if (node.is_scalar()) {
-    cluster = load_cluster(study, node, resolvers);
-    Section preset(study, "cluster", std::nullopt);
-    record_preset(preset, node);
-    if (same_name(node.as_text(), kLocalCluster)) read_local_counts(preset, cluster, resolvers);
-    require_profile(study, "cluster.device", resolvers);
-    read_collectives(preset, cluster);
-    warn_of_fast_links(study);
-    return;
-  }
-  Section section(study, "cluster", node);
-  const bool has_preset = section.contains("preset");
-  if (has_preset) {
-    read_preset(section, cluster, resolvers);
-  } else if (section.contains("gpu")) {
+  Cluster& cluster = draft.cluster;
+  if (node.is_scalar()) return read_named_cluster(draft, node, resolvers);
+  const KeyTable& keys = keys_of_form(node);
+  Section section(draft, "cluster", node, keys);
+  const bool flat = &keys == &flat_cluster_keys(), written = &keys == &written_cluster_keys();
+  if (flat)
     read_flat(section, cluster, resolvers);
-  } else if (section.contains("device")) {
+  else if (written)
     read_written_out(section, cluster, resolvers);
-  } else {
-    node.fail(
-        "expected one of: preset (dgx-a100-80g, ...), device (written out in place), gpu (a case)");
-  }
+  else
+    read_preset(section, cluster, resolvers);
   if (cluster.name != kLocalCluster)
     section.refuse("profile",
                    "is for cluster {preset: local}; name the device's profile in cluster.device");
   read_node_paths(section, cluster);
   take_host_curves(section, cluster, resolvers);
-  if (!has_preset) take_default_fabric(section, cluster);
-  read_fabric(section, cluster.fabric);
-  if (cluster.name != kLocalCluster && !section.contains("gpu")) {
+  if (flat || written) take_default_fabric(section, cluster);
+  draft.attempt([&] { read_fabric(section, cluster.fabric); });
+  if (cluster.name != kLocalCluster && !flat) {
     if (const auto domain = section.given("nvlink_domain"))
       widen_to_nvlink_domain(*domain, cluster);
   }
-  check_fabric(section, cluster);
-  read_speed(section, cluster);
-  read_collectives(section, cluster);
+  draft.rule({"cluster.fabric"}, [&] { check_fabric(section, cluster); });
+  draft.attempt([&] { read_speed(section, cluster); });
+  draft.attempt([&] { section.number("price", draft.price); });
+  draft.attempt([&] { read_collectives(section, cluster); });
   section.finish();
-  warn_of_fast_links(study);
+  warn_of_fast_links(draft);
 }
 
 }  // namespace trainyard

@@ -7,6 +7,7 @@
 
 #include "engine/base/user_text.h"
 #include "engine/plan/plan_limits.h"
+#include "study/study_keys.h"
 #include "study/study_origin.h"
 #include "study/study_words.h"
 
@@ -14,35 +15,24 @@ namespace trainyard {
 
 namespace {
 
-struct FabricKey {
-  std::string_view key;
-  std::string_view kinds;  // that have it, between spaces
-};
-constexpr std::array<FabricKey, 8> kFabricKeys = {{
-    {"leaf", " single-switch fat-tree rail-optimised dragonfly "},
-    {"oversubscription", " single-switch fat-tree rail-optimised "},
-    {"pod", " fat-tree "},
-    {"pod_oversubscription", " fat-tree "},
-    {"group", " dragonfly "},
-    {"dimensions", " torus "},
-    {"link", " torus dragonfly "},
-    {"global_link", " dragonfly "},
-}};
-
-bool belongs(const FabricKey& key, const std::string& kind) {
-  return key.kinds.find(" " + kind + " ") != std::string_view::npos;
+/// Whether a fabric of that kind has the key.
+bool belongs(const StudyKey& key, const std::string& kind) {
+  if (key.name == "kind" || key.matters.empty()) return true;
+  const std::string kinds = ", " + std::string(key.matters) + ",";
+  return kinds.find(", " + kind + ",") != std::string::npos;
 }
 
 void refuse_keys_of_others(const Section& section, const std::string& kind) {
   std::string known;
-  for (const FabricKey& key : kFabricKeys) {
-    if (belongs(key, kind)) known += (known.empty() ? "" : ", ") + std::string(key.key);
+  for (const StudyKey& key : fabric_keys()) {
+    if (key.name != "kind" && belongs(key, kind))
+      known += (known.empty() ? "" : ", ") + std::string(key.name);
   }
-  for (const FabricKey& key : kFabricKeys) {
-    if (belongs(key, kind) || !section.contains(key.key)) continue;
-    const YamlNode node = section.node()->at(key.key);
+  for (const StudyKey& key : fabric_keys()) {
+    if (belongs(key, kind) || !section.contains(key.name)) continue;
+    const YamlNode node = section.node()->at(key.name);
     if (node.is_null()) continue;
-    node.fail("a fabric of kind " + kind + " has no " + std::string(key.key) + "; it takes " +
+    node.fail("a fabric of kind " + kind + " has no " + std::string(key.name) + "; it takes " +
               known);
   }
 }
@@ -76,11 +66,32 @@ void require(Section& section, const Fabric& fabric) {
   if (!(fabric.global_link > 0)) section.required("global_link");
 }
 
+/// `{count: 2, bandwidth: 100 Gbit/s}`: so many of a node, and what each carries, which makes the
+/// node's share of the network.
+std::int64_t read_nics(Section& cluster_section, Cluster& cluster) {
+  Section section = cluster_section.child("nics");
+  const std::int64_t count = section.integer_of(section.required("count"), "count");
+  const YamlNode node = section.required("bandwidth");
+  const BytesPerSecond bandwidth = node.as_bandwidth();
+  if (!(bandwidth > 0)) node.fail("expected more than 0");
+  section.finish();
+  if (cluster.inter.kind == "none") node.fail("is of NICs, and there is no network between nodes");
+  Study& study = cluster_section.study();
+  for (const char* key : {"inter.bandwidth", "inter_gbit_per_s_per_node"}) {
+    const std::string path = cluster_section.key_path(key);
+    if (is_said(study, path))
+      node.fail("says what the network carries, as " + path + " does; leave one of them out");
+  }
+  cluster.inter.bandwidth = bandwidth * static_cast<double>(count);
+  study.origins[cluster_section.key_path("inter.bandwidth")] = origin_of(node);
+  return count;
+}
+
 void read_pcie(Section& cluster_section, Cluster& cluster) {
   Section section = cluster_section.child("pcie");
   PcieTree& pcie = cluster.pcie;
   if (const auto switches = section.given("switches")) {
-    pcie.switches = switches->as_integer(0, kMaxRanks);
+    pcie.switches = section.integer_of(*switches, "switches");
     if (pcie.switches > 0 && cluster.devices_per_node % pcie.switches != 0) {
       switches->fail("expected a divisor of the " + std::to_string(cluster.devices_per_node) +
                      " devices of a node");
@@ -119,7 +130,7 @@ void read_host(Section& cluster_section, Cluster& cluster) {
   Section section = cluster_section.child("host");
   HostMemory& host = cluster.host;
   if (const auto sockets = section.given("sockets")) {
-    host.sockets = sockets->as_integer(1, kMaxRanks);
+    host.sockets = section.integer_of(*sockets, "sockets");
     if (cluster.devices_per_node % host.sockets != 0) {
       sockets->fail("expected a divisor of the " + std::to_string(cluster.devices_per_node) +
                     " devices of a node");
@@ -139,18 +150,19 @@ void read_host(Section& cluster_section, Cluster& cluster) {
 
 void read_fabric(Section& cluster_section, Fabric& fabric) {
   Section section = cluster_section.child("fabric");
-  section.word("kind", fabric.kind, kFabricWords);
+  section.word("kind", fabric.kind);
   refuse_keys_of_others(section, fabric.kind);
   if (const auto leaf = section.given("leaf")) {
     fabric.nodes_per_leaf = leaf->as_num_nodes();
     if (fabric.nodes_per_leaf < 1) leaf->fail("expected at least 1 node");
   }
-  section.number("oversubscription", fabric.oversubscription, 1, kOversubscriptionBelow);
-  if (const auto pod = section.given("pod")) fabric.leaves_per_pod = pod->as_integer(1, kMaxRanks);
-  section.number("pod_oversubscription", fabric.pod_oversubscription, 1, kOversubscriptionBelow);
+  section.number("oversubscription", fabric.oversubscription);
+  if (const auto pod = section.given("pod"))
+    fabric.leaves_per_pod = section.integer_of(*pod, "pod");
+  section.number("pod_oversubscription", fabric.pod_oversubscription);
   if (fabric.pod_oversubscription > 1 && fabric.leaves_per_pod == 0) section.required("pod");
   if (const auto group = section.given("group"))
-    fabric.routers_per_group = group->as_integer(1, 1 << 15);
+    fabric.routers_per_group = section.integer_of(*group, "group");
   read_dimensions(section, fabric);
   read_bandwidth(section, "link", fabric.link);
   read_bandwidth(section, "global_link", fabric.global_link);
@@ -160,7 +172,8 @@ void read_fabric(Section& cluster_section, Fabric& fabric) {
 
 void read_node_paths(Section& cluster_section, Cluster& cluster) {
   if (const auto nics = cluster_section.given("nics")) {
-    cluster.nics = nics->as_integer(1, kMaxRanks);
+    cluster.nics = nics->is_map() ? read_nics(cluster_section, cluster)
+                                  : cluster_section.integer_of(*nics, "nics");
     if (cluster.nics > cluster.devices_per_node || cluster.devices_per_node % cluster.nics != 0) {
       nics->fail("expected a divisor of the " + std::to_string(cluster.devices_per_node) +
                  " devices of a node; more NICs than devices count as one wider one per device");
@@ -180,7 +193,7 @@ void read_collectives(Section& cluster_section, Cluster& cluster) {
     std::string& algorithm = cluster.collectives[std::string(collective)];
     const bool preset_says = !algorithm.empty();
     if (!preset_says) algorithm = "auto";
-    section.word(collective, algorithm, collective_words(collective));
+    section.word(collective, algorithm);
     if (preset_says && !section.contains(collective)) {
       auto& origins = section.study().origins;
       origins[section.key_path(collective)] = origins[cluster_section.key_path("device")];

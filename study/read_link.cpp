@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "engine/base/quantity.h"
+#include "engine/base/user_text.h"
 #include "study/profile_reader.h"
 #include "study/study_origin.h"
+#include "study/study_parts.h"
 #include "study/study_words.h"
 
 namespace trainyard {
@@ -38,17 +40,22 @@ void record_shared_keys(Section& link_section) {
   }
 }
 
+double read_efficiency(const YamlNode& node, double most) {
+  const double efficiency = node.as_number();
+  if (!(efficiency > 0) || efficiency > most) {
+    node.fail("expected a share of the bandwidth, more than 0 and at most " + number_text(most) +
+              ", got " + number_text(efficiency));
+  }
+  return efficiency;
+}
+
 void read_curve(Section& section, LinkCurve& curve) {
   if (const auto node = section.given("startup")) curve.startup = node->as_duration();
   if (const auto node = section.given("latency")) curve.latency = node->as_duration();
   if (const auto node = section.given("rank_latency")) curve.rank_latency = node->as_duration();
   if (const auto node = section.given("half_size")) curve.half_size = node->as_bytes();
   if (const auto node = section.given("efficiency")) {
-    curve.efficiency = node->as_number();
-    if (!(curve.efficiency > 0) || curve.efficiency > 1) {
-      node->fail("expected a share of the bandwidth, more than 0 and at most 1, got " +
-                 number_text(curve.efficiency));
-    }
+    curve.efficiency = read_efficiency(*node, 1);
     curve.efficiency_by_ranks.clear();  // one figure for all groups and sizes
     curve.efficiency_beyond.clear();
     curve.by_ranks.clear();
@@ -123,15 +130,6 @@ std::int64_t read_ranks(const std::string& key, const YamlNode& entry) {
   return std::stoll(key);
 }
 
-double read_efficiency(const YamlNode& node, double most) {
-  const double efficiency = node.as_number();
-  if (!(efficiency > 0) || efficiency > most) {
-    node.fail("expected a share of the bandwidth, more than 0 and at most " + number_text(most) +
-              ", got " + number_text(efficiency));
-  }
-  return efficiency;
-}
-
 }  // namespace
 
 void record_link(Section& parent, std::string_view key, const Origin& origin) {
@@ -197,6 +195,39 @@ std::map<std::int64_t, LinkCurve::Group> read_groups(const YamlNode& node) {
   return groups;
 }
 
+bool read_link_by_kind(Section& parent, std::string_view key, LinkClass& link,
+                       const std::string& device, std::int64_t nics,
+                       const StudyResolvers& resolvers) {
+  const auto node = parent.given(key);
+  if (!node) return false;
+  const bool only_kind = node->is_map() && node->contains("kind") && node->keys().size() == 1;
+  if (!node->is_scalar() && !only_kind) return false;
+  const YamlNode named = only_kind ? node->at("kind") : *node;
+  if (named.is_null()) return false;
+  const std::string kind(kLinkWords[read_word(named, "kind of link", kLinkWords)]);
+  if (kind == link.kind) return true;
+  record_link(parent, key, {Origin::Kind::kPreset, node->pos(), "links of " + kind});
+  parent.study().origins[parent.key_path(key) + ".kind"] = origin_of(named);
+  if (kind == "none") {
+    link = LinkClass{};
+    link.kind = kind;
+    return true;
+  }
+  std::optional<LinkClass> found = resolvers.link(kind, device);
+  if (!found) {
+    named.fail("no curves for links of kind " + quoted(kind) + " between devices " + device +
+               known_names(kind, resolvers, StudyResolvers::Names::kLinks));
+  }
+  if (found->bandwidth <= 0)
+    found->bandwidth = found->bandwidth_per_nic * static_cast<double>(nics);
+  if (found->bandwidth <= 0) {
+    named.fail("links of kind " + kind + " have no usual bandwidth; write {kind: " + kind +
+               ", bandwidth: 25 GB/s}");
+  }
+  link = *std::move(found);
+  return true;
+}
+
 void read_link(Section& parent, std::string_view key, LinkClass& link) {
   Section section = parent.child(key);
   if (!section.node()) return;
@@ -206,7 +237,7 @@ void read_link(Section& parent, std::string_view key, LinkClass& link) {
     section.required("kind");
   }
   const std::string kind_before = link.kind;
-  section.word("kind", link.kind, kLinkWords);
+  section.word("kind", link.kind);
   if (!fresh && link.kind != kind_before) {
     section.required("kind").fail(
         "the preset's links are " + kind_before +
@@ -221,7 +252,7 @@ void read_link(Section& parent, std::string_view key, LinkClass& link) {
   if (fresh) link.provenance = "derived";
   section.text("name", link.name);
   section.text("source", link.source);
-  section.word("provenance", link.provenance, kProvenanceWords);
+  section.word("provenance", link.provenance);
   record_shared_keys(section);
   read_own_curve(section, kCurves[0], link, link.collective);
   read_own_curve(section, kCurves[1], link, link.point_to_point);

@@ -6,13 +6,20 @@
 #include <string_view>
 
 #include "engine/cluster/cluster.h"
-#include "study/study.h"
+#include "study/study_reader.h"
 #include "study/study_section.h"
 
 namespace trainyard {
 
 /// Gives every value of the link `key` of `parent` the same origin.
 void record_link(Section& parent, std::string_view key, const Origin& origin);
+
+/// `pcie`, or a map that says no more than another kind than `link` has: the links of that kind
+/// between `device`s, as calibrate/links/ has them. Between nodes a kind may know the width of a
+/// NIC, of which a node has `nics`. Whether `key` of `parent` is such.
+bool read_link_by_kind(Section& parent, std::string_view key, LinkClass& link,
+                       const std::string& device, std::int64_t nics,
+                       const StudyResolvers& resolvers);
 
 /// Reads the map `key` of `parent` over what `link` holds. What it says of a curve applies to
 /// collectives and to point-to-point alike; the maps `collective` and `point_to_point` say either

@@ -8,7 +8,7 @@
 
 #include "engine/base/near_names.h"
 #include "engine/base/user_text.h"
-#include "engine/plan/plan_limits.h"
+#include "study/study_keys.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 #include "study/study_words.h"
@@ -41,8 +41,6 @@ ModelConfig load_model(const Study& study, const YamlNode& node, const StudyReso
 struct DependentNumber {
   std::string key;
   std::int64_t ModelConfig::*field;
-  std::int64_t least;
-  std::int64_t most;
   std::optional<std::int64_t> (*rule)(const ModelConfig&);
   std::string note;
 };
@@ -67,25 +65,22 @@ std::optional<std::int64_t> usual_positions(const ModelConfig& m) {
 
 const std::vector<DependentNumber>& dependent_numbers() {
   using M = ModelConfig;
-  constexpr std::int64_t kMost = kMaxModelNumber;
   static const std::vector<DependentNumber> numbers = {
-      {"kv_heads", &M::kv_heads, 1, kMost, [](const M& m) { return std::optional(m.heads); },
-       "heads"},
-      {"head_dim", &M::head_dim, 1, kMost, even_head_dim, "hidden / heads"},
-      {"ffn", &M::ffn, 1, kMost, usual_ffn,
-       "4 x hidden; llama 8/3 x hidden, up to a multiple of 256"},
-      {"decoder_layers", &M::decoder_layers, 0, kMaxLayers,
+      {"kv_heads", &M::kv_heads, [](const M& m) { return std::optional(m.heads); }, "heads"},
+      {"head_dim", &M::head_dim, even_head_dim, "hidden / heads"},
+      {"ffn", &M::ffn, usual_ffn, "4 x hidden; llama 8/3 x hidden, up to a multiple of 256"},
+      {"decoder_layers", &M::decoder_layers,
        [](const M& m) { return std::optional(m.family == Family::kT5 ? m.layers : 0); },
        "layers for t5, else 0"},
-      {"decoder_seq_len", &M::decoder_seq_len, 0, kMost,
+      {"decoder_seq_len", &M::decoder_seq_len,
        [](const M& m) { return std::optional(m.family == Family::kT5 ? m.seq_len : 0); },
        "seq_len for t5, else 0"},
-      {"max_positions", &M::max_positions, 0, kMost, usual_positions,
+      {"max_positions", &M::max_positions, usual_positions,
        "seq_len for gpt; the larger of 512 and seq_len for bert; else 0"},
-      {"token_types", &M::token_types, 0, kMost,
+      {"token_types", &M::token_types,
        [](const M& m) { return std::optional<std::int64_t>(m.family == Family::kBert ? 2 : 0); },
        "2 for bert, else 0"},
-      {"relative_buckets", &M::relative_buckets, 0, kMost,
+      {"relative_buckets", &M::relative_buckets,
        [](const M& m) { return std::optional<std::int64_t>(m.family == Family::kT5 ? 32 : 0); },
        "32 for t5, else 0"},
   };
@@ -96,9 +91,11 @@ const std::vector<DependentNumber>& dependent_numbers() {
 void read_dependent_number(Section& section, ModelConfig& model, const ModelConfig& base,
                            bool has_base, const DependentNumber& number) {
   if (const auto node = section.given(number.key)) {
-    model.*number.field = node->as_integer(number.least, number.most);
+    model.*number.field = section.integer_of(*node, number.key);
     return;
   }
+  // What they follow from is not known.
+  if (section.draft().has_mistake_in("model")) return;
   const bool followed = !has_base || number.rule(base) == base.*number.field;
   if (!followed) return;
   const std::optional<std::int64_t> value = number.rule(model);
@@ -132,36 +129,25 @@ FamilyHabits habits(Family family) {
   return {};
 }
 
-void read_switches(Section& section, ModelConfig& model, bool has_base) {
-  if (!has_base) {
-    const FamilyHabits usual = habits(model.family);
-    model.activation = usual.activation;
-    model.tied_embeddings = usual.tied_embeddings;
-    model.linear_bias = usual.linear_bias;
-    model.norm_eps = usual.norm_eps;
-  }
-  const bool biases_agree = !has_base || model.qkv_bias == model.linear_bias;
+void take_habits(ModelConfig& model) {
+  const FamilyHabits usual = habits(model.family);
+  model.activation = usual.activation;
+  model.tied_embeddings = usual.tied_embeddings;
+  model.linear_bias = usual.linear_bias;
+  model.norm_eps = usual.norm_eps;
+}
+
+void read_activation(Section& section, ModelConfig& model) {
   if (const auto node = section.given("activation")) {
     model.activation = static_cast<Activation>(read_word(*node, "activation", kActivationWords));
   } else {
     section.study().origins.emplace("model.activation", default_origin("the family's"));
   }
-  section.boolean("tied_embeddings", model.tied_embeddings);
-  section.boolean("linear_bias", model.linear_bias);
-  if (biases_agree) model.qkv_bias = model.linear_bias;
-  section.boolean("qkv_bias", model.qkv_bias);
-  section.boolean("next_sentence", model.next_sentence);
-  section.number("norm_eps", model.norm_eps, 0, kNormEpsBelow);
-  section.number("rope_base", model.rope_base, kLeastRotaryBase, kRotaryBaseBelow);
-  section.boolean("scaled_attention", model.scaled_attention);
-  section.boolean("layer_scaled_attention", model.layer_scaled_attention);
-  section.integer("attention_window", model.attention_window, 0, kMaxModelNumber);
 }
 
-void read_required_number(Section& section, std::string_view key, std::int64_t& value,
-                          std::int64_t most) {
+void read_required_number(Section& section, std::string_view key, std::int64_t& value) {
   if (value == 0) section.required(key);  // the preset does not say it
-  section.integer(key, value, 1, most);
+  section.integer(key, value);
 }
 
 void read_family(Section& section, ModelConfig& model, bool has_base) {
@@ -180,14 +166,9 @@ void record_preset(Study& study, const YamlNode& node) {
   const std::string name = node.as_string();
   Origin origin{is_path(name) ? Origin::Kind::kFile : Origin::Kind::kPreset, node.pos(), name};
   if (!node.set_by().empty()) origin = origin_of(node);
-  for (const std::string_view key :
-       {"name", "family", "layers", "hidden", "heads", "vocab", "seq_len", "activation",
-        "tied_embeddings", "linear_bias", "qkv_bias", "next_sentence", "norm_eps", "rope_base",
-        "scaled_attention", "layer_scaled_attention", "attention_window"}) {
-    study.origins["model." + std::string(key)] = origin;
-  }
-  for (const DependentNumber& number : dependent_numbers()) {
-    study.origins["model." + number.key] = origin;
+  for (const StudyKey& key : model_keys()) {
+    if (key.name != "preset" && key.name != "pad_vocab_to")
+      study.origins["model." + std::string(key.name)] = origin;
   }
 }
 
@@ -215,6 +196,40 @@ void check_family_numbers(const Study& study, const YamlNode& node) {
     if (number.value == 0 || number.belongs || !node.has(number.key)) continue;
     node.at(number.key).fail(std::string(number.why) + "; leave this key out");
   }
+}
+
+/// All but the preset, over what it says.
+void read_numbers(Section& section, ModelConfig& model, bool has_base) {
+  const ModelConfig base = model;
+  const bool biases_agree = !has_base || base.qkv_bias == base.linear_bias;
+  Section::Rules rules = {{"family",
+                           [&] {
+                             read_family(section, model, has_base);
+                             if (!has_base) take_habits(model);
+                           }},
+                          {"activation", [&] { read_activation(section, model); }},
+                          {"qkv_bias",
+                           [&] {
+                             if (biases_agree) model.qkv_bias = model.linear_bias;
+                             section.boolean("qkv_bias", model.qkv_bias);
+                           }},
+                          {"pad_vocab_to", [&] {
+                             if (const auto padded = section.given("pad_vocab_to"))
+                               model.pad_vocab_to = section.integer_of(*padded, "pad_vocab_to");
+                           }}};
+  using Required = std::pair<const char*, std::int64_t ModelConfig::*>;
+  for (const auto& [key, field] :
+       {Required{"layers", &ModelConfig::layers}, Required{"hidden", &ModelConfig::hidden},
+        Required{"heads", &ModelConfig::heads}, Required{"vocab", &ModelConfig::vocab},
+        Required{"seq_len", &ModelConfig::seq_len}}) {
+    rules.emplace_back(
+        key, [&, key = key, field = field] { read_required_number(section, key, model.*field); });
+  }
+  for (const DependentNumber& number : dependent_numbers()) {
+    rules.emplace_back(number.key,
+                       [&] { read_dependent_number(section, model, base, has_base, number); });
+  }
+  section.read_all(rules);
 }
 
 /// A model written out that has the numbers of a preset is called so. How long sequences are is the
@@ -249,30 +264,16 @@ void read_model(Section& root, const StudyResolvers& resolvers) {
     return;
   }
 
-  Section section(study, "model", node);
+  Section section(root.draft(), "model", node, model_keys());
   const std::optional<YamlNode> preset = section.given("preset");
   if (preset) {
     model = load_model(study, *preset, resolvers);
     record_preset(study, *preset);
   }
-  const ModelConfig base = model;
-  section.text("name", model.name);
-  read_family(section, model, preset.has_value());
-  read_required_number(section, "layers", model.layers, kMaxLayers);
-  read_required_number(section, "hidden", model.hidden, kMaxModelNumber);
-  read_required_number(section, "heads", model.heads, kMaxModelNumber);
-  read_required_number(section, "vocab", model.vocab, kMaxVocab);
-  read_required_number(section, "seq_len", model.seq_len, kMaxModelNumber);
-  for (const DependentNumber& number : dependent_numbers()) {
-    read_dependent_number(section, model, base, preset.has_value(), number);
-  }
-  read_switches(section, model, preset.has_value());
-  if (const auto padded = section.given("pad_vocab_to")) {
-    model.pad_vocab_to = padded->as_integer(1, kMaxModelNumber);
-  }
+  read_numbers(section, model, preset.has_value());
   section.finish();
-  check_family_numbers(study, node);
-  name_by_numbers(study, resolvers);
+  root.draft().rule({"model.family"}, [&] { check_family_numbers(study, node); });
+  root.draft().rule({"model"}, [&] { name_by_numbers(study, resolvers); });
 }
 
 }  // namespace trainyard

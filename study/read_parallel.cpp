@@ -13,7 +13,9 @@ namespace trainyard {
 namespace {
 
 void read_only_one(Section& section, std::string_view key, int& value) {
-  section.integer(key, value, 1, kMaxRanks);
+  const auto node = section.given(key);
+  if (!node) return;
+  value = static_cast<int>(node->as_integer(1, kMaxRanks));
   if (value == 1) return;
   fail_at(section.study(), section.key_path(key),
           std::string(key) +
@@ -36,7 +38,7 @@ void read_zero(Section& parallel, ZeroConfig& zero) {
     parallel.study().origins[parallel.key_path("zero.stage")] = origin_of(*node);
     return read_zero_stage(*node, zero);
   }
-  Section section(parallel.study(), parallel.key_path("zero"), node);
+  Section section = parallel.child("zero");
   read_zero_stage(section.required("stage"), zero);
   if (const auto by = section.given("by")) {
     zero.by = static_cast<ZeroConfig::By>(read_word(*by, "way to divide", kZeroByWords));
@@ -45,6 +47,14 @@ void read_zero(Section& parallel, ZeroConfig& zero) {
           "parallel.zero.by is not used: stage 0 divides nothing");
   }
   section.finish();
+}
+
+void read_buffer(Section& section, Bytes& bytes) {
+  const auto buffer = section.given("d2d_buffer");
+  if (!buffer) return;
+  bytes = buffer->as_bytes();
+  if (bytes <= 0) buffer->fail("expected more than 0 bytes; leave this key out to have no buffer");
+  if (bytes > kMaxBufferBytes) buffer->fail("expected at most 1024 TiB");
 }
 
 /// "DPT", "PDT", ... or the words cluster and spread, as all five letters: missing ones go just
@@ -80,33 +90,27 @@ std::string full_placement(std::string letters) {
 void read_parallel(Section& root) {
   ParallelConfig& parallel = root.study().parallel;
   Section section = root.child("parallel");
-  section.integer("tensor", parallel.tensor, 1, kMaxRanks);
-  section.integer("pipeline", parallel.pipeline, 1, kMaxRanks);
   parallel.data = 0;  // resolve_defaults() divides the devices
-  if (const auto node = section.given("data")) {
-    parallel.data = static_cast<int>(node->as_integer(1, kMaxRanks));
-  }
-  section.integer("virtual_stages", parallel.virtual_stages, 1, static_cast<int>(kMaxLayers));
-  read_only_one(section, "context", parallel.context);
-  read_only_one(section, "expert", parallel.expert);
-  section.boolean("sequence_parallel", parallel.sequence_parallel);
-  read_zero(section, parallel.zero);
   parallel.placement.clear();
-  if (const auto node = section.given("placement")) {
-    parallel.placement = normalise_placement(*node);
-  }
-  section.boolean("scatter_gather", parallel.scatter_gather);
-  section.word("tensor_method", parallel.tensor_method, kTensorMethodWords, kPlannedTensorMethods);
-  section.word("tensor_overlap", parallel.tensor_overlap, kTensorOverlapWords);
-  section.refuse(
-      "tensor_modules",
-      "selecting modules is not in this version; tensor_method megatron splits every layer");
-  if (const auto buffer = section.given("d2d_buffer")) {
-    parallel.d2d_buffer = buffer->as_bytes();
-    if (parallel.d2d_buffer <= 0)
-      buffer->fail("expected more than 0 bytes; leave this key out to have no buffer");
-    if (parallel.d2d_buffer > kMaxBufferBytes) buffer->fail("expected at most 1024 TiB");
-  }
+  section.read_all({{"data",
+                     [&] {
+                       if (const auto node = section.given("data"))
+                         parallel.data = static_cast<int>(section.integer_of(*node, "data"));
+                     }},
+                    {"context", [&] { read_only_one(section, "context", parallel.context); }},
+                    {"expert", [&] { read_only_one(section, "expert", parallel.expert); }},
+                    {"zero", [&] { read_zero(section, parallel.zero); }},
+                    {"placement",
+                     [&] {
+                       if (const auto node = section.given("placement"))
+                         parallel.placement = normalise_placement(*node);
+                     }},
+                    {"d2d_buffer", [&] { read_buffer(section, parallel.d2d_buffer); }}});
+  root.draft().attempt([&] {
+    section.refuse(
+        "tensor_modules",
+        "selecting modules is not in this version; tensor_method megatron splits every layer");
+  });
   section.finish();
 }
 

@@ -6,9 +6,9 @@
 #include "engine/plan/plan_limits.h"
 #include "engine/schedule/schedule_csv.h"
 #include "engine/schedule/schedule_names.h"
+#include "study/study_keys.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
-#include "study/study_words.h"
 
 namespace trainyard {
 
@@ -35,20 +35,19 @@ void read_partition(Section& root) {
   const auto node = root.given("partition");
   if (!node) return;
   if (node->is_sequence()) return read_cuts(*node, partition);
-  if (node->is_scalar()) {
-    read_word(*node, "partition", kPartitionWords, kPlannedPartitions);
-    return;
-  }
-  Section section(root.study(), "partition", node);
-  section.required("method");
-  section.word("method", partition.method, kPartitionWords, kPlannedPartitions);
-  read_ends(section, partition);
-  section.boolean("uneven", partition.uneven);
+  if (node->is_scalar()) return root.word("partition", partition.method);
+  Section section = root.child("partition");
+  section.read_all({{"method",
+                     [&] {
+                       section.required("method");
+                       section.word("method", partition.method);
+                     }},
+                    {"ends", [&] { read_ends(section, partition); }}});
   section.finish();
 }
 
 void read_schedule_word(Section& section, std::string_view key, std::string& method) {
-  section.word(key, method, schedule_words());
+  section.word(key, method);
   method = find_schedule(method)->name;
 }
 
@@ -85,37 +84,54 @@ std::string schedules_text(bool ScheduleName::*does) {
 /// A number that only some schedules take; 0: not given.
 void read_setting(Section& section, const ScheduleName& schedule, const std::string& key,
                   int& value, bool ScheduleName::*takes) {
-  section.integer(key, value, 1, static_cast<int>(kMaxMicrobatches));
+  if (const auto node = section.given(key))
+    value = static_cast<int>(section.integer_of(*node, key));
   if (value == 0 || schedule.*takes) return;
   fail_at(section.study(), "schedule." + key,
           "is for " + schedules_text(takes) + ", not for " + std::string(schedule.name) +
               "; leave it out");
 }
 
+void read_mode(Section& section, const ScheduleName& entry, ScheduleConfig& schedule) {
+  section.word("mode", schedule.mode);
+  if (schedule.mode == "dynamic" || entry.searched) return;
+  fail_at(section.study(), "schedule.mode",
+          schedule.mode + " is for " + schedules_text(&ScheduleName::searched) +
+              ", whose order depends on durations, not for " + schedule.method + "; leave it out");
+}
+
 void read_schedule(Section& root) {
   ScheduleConfig& schedule = root.study().schedule;
   const auto node = root.given("schedule");
   if (!node || node->is_scalar()) return read_schedule_word(root, "schedule", schedule.method);
-  Section section(root.study(), "schedule", node);
-  section.boolean("post_validation", schedule.post_validation);
-  if (section.contains("file")) return read_schedule_file(section);
+  const bool of_file = node->is_map() && node->contains("file");
+  Section section(root.draft(), "schedule", node, of_file ? schedule_file_keys() : schedule_keys());
+  if (of_file) {
+    section.boolean("post_validation", schedule.post_validation);
+    return read_schedule_file(section);
+  }
   section.required("method");
   read_schedule_word(section, "method", schedule.method);
   const ScheduleName& entry = *find_schedule(schedule.method);
-  read_setting(section, entry, "microbatch_group", schedule.microbatch_group,
-               &ScheduleName::takes_microbatch_group);
-  read_setting(section, entry, "memory_limit", schedule.memory_limit,
-               &ScheduleName::takes_memory_limit);
-  read_setting(section, entry, "active_microbatches", schedule.active_microbatches,
-               &ScheduleName::takes_active_microbatches);
-  section.word("mode", schedule.mode, kScheduleModeWords);
-  if (schedule.mode != "dynamic" && !entry.searched) {
-    fail_at(root.study(), "schedule.mode",
-            schedule.mode + " is for " + schedules_text(&ScheduleName::searched) +
-                ", whose order depends on durations, not for " + schedule.method +
-                "; leave it out");
-  }
-  read_found_rows(section, schedule);
+  section.read_all({{"microbatch_group",
+                     [&] {
+                       read_setting(section, entry, "microbatch_group", schedule.microbatch_group,
+                                    &ScheduleName::takes_microbatch_group);
+                     }},
+                    {"memory_limit",
+                     [&] {
+                       read_setting(section, entry, "memory_limit", schedule.memory_limit,
+                                    &ScheduleName::takes_memory_limit);
+                     }},
+                    {"active_microbatches",
+                     [&] {
+                       read_setting(section, entry, "active_microbatches",
+                                    schedule.active_microbatches,
+                                    &ScheduleName::takes_active_microbatches);
+                     }},
+                    {"method", [] {}},
+                    {"mode", [&] { read_mode(section, entry, schedule); }},
+                    {"rows", [&] { read_found_rows(section, schedule); }}});
   if (asks_for_other_rows(root.study())) {
     schedule.rows.clear();
     root.study().origins.erase("schedule.rows");
@@ -126,8 +142,7 @@ void read_schedule(Section& root) {
 void read_offload(Section& root) {
   Section section = root.child("offload");
   OffloadConfig& offload = root.study().offload;
-  section.boolean("activations", offload.activations);
-  section.integer("horizon", offload.horizon, 0, static_cast<int>(kMaxLayers));
+  section.read_all();
   section.finish();
   if (offload.activations || !is_said(root.study(), "offload.horizon")) return;
   // Who says false may try both.
@@ -144,10 +159,11 @@ void read_offload(Section& root) {
 }  // namespace
 
 void read_plan(Section& root) {
-  read_partition(root);
-  read_schedule(root);
-  read_recompute(root);
-  read_offload(root);
+  StudyDraft& draft = root.draft();
+  draft.attempt([&] { read_partition(root); });
+  draft.attempt([&] { read_schedule(root); });
+  draft.attempt([&] { read_recompute(root); });
+  draft.attempt([&] { read_offload(root); });
 }
 
 }  // namespace trainyard

@@ -68,11 +68,12 @@ void read_recompute(Section& root) {
         static_cast<Method>(read_word(word, "recompute", kRecomputeWords, kPlannedRecomputes));
   };
   if (node->is_scalar()) return read(*node);
-  Section section(root.study(), "recompute", node);
+  Section section = root.child("recompute");
   read(section.required("method"));
-  read_first(section);
-  read_unit(section);
-  read_strategy(section);
+  section.read_all({{"method", [] {}},
+                    {"first", [&] { read_first(section); }},
+                    {"unit", [&] { read_unit(section); }},
+                    {"strategy", [&] { read_strategy(section); }}});
   section.finish();
 }
 

@@ -1,13 +1,11 @@
 // What is not the plan itself: framework, data, checkpoint, fidelity.
 #include <filesystem>
-#include <limits>
 #include <string>
 #include <system_error>
 
 #include "engine/base/user_text.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
-#include "study/study_words.h"
 
 namespace trainyard {
 
@@ -27,16 +25,19 @@ void read_framework(Section& root) {
     study.origins["framework.name"] = origin_of(*node);
     return;
   }
-  Section section(study, "framework", node);
-  framework.name = section.required("name").as_text();
-  if (const auto version = section.given("version")) framework.version = version->as_string();
+  Section section = root.child("framework");
+  section.read_all({{"name", [&] { framework.name = section.required("name").as_text(); }},
+                    {"version", [&] {
+                       if (const auto version = section.given("version"))
+                         framework.version = version->as_string();
+                     }}});
   section.finish();
 }
 
 void read_data(Section& root) {
   DataConfig& data = root.study().data;
   Section section = root.child("data");
-  section.text("path", data.path);
+  section.read_all();
   if (data.path != "generated" && data.path != "synthetic") {
     // Absolute, so that study.resolved.yaml means the same file from another folder.
     std::error_code unavailable;
@@ -44,17 +45,12 @@ void read_data(Section& root) {
     const std::string absolute = std::filesystem::absolute(path, unavailable).string();
     data.path = unavailable ? path : absolute;
   }
-  section.word("format", data.format, kDataFormatWords);
-  section.boolean("shuffle", data.shuffle);
   section.finish();
 }
 
 void read_checkpoint(Section& root) {
-  CheckpointConfig& checkpoint = root.study().checkpoint;
-  constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
   Section section = root.child("checkpoint");
-  section.integer("every", checkpoint.every, 1, kAny);
-  section.integer("keep", checkpoint.keep, 1, kAny);
+  section.read_all();
   section.finish();
 }
 
@@ -78,10 +74,11 @@ std::string path_from_study(const Study& study, const std::string& path) {
 }
 
 void read_run(Section& root) {
-  read_framework(root);
-  read_data(root);
-  read_checkpoint(root);
-  root.word("fidelity", root.study().fidelity, kFidelityWords);
+  StudyDraft& draft = root.draft();
+  draft.attempt([&] { read_framework(root); });
+  draft.attempt([&] { read_data(root); });
+  draft.attempt([&] { read_checkpoint(root); });
+  draft.attempt([&] { root.word("fidelity", draft.fidelity); });
 }
 
 }  // namespace trainyard

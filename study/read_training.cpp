@@ -1,40 +1,28 @@
 // The `training:` block.
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <string>
-#include <utility>
 
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
 #include "engine/plan/plan_limits.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
-#include "study/study_words.h"
 
 namespace trainyard {
 
 namespace {
 
-DType read_precision(const YamlNode& node) {
-  const std::size_t word = read_word(node, "precision", kPrecisionWords, kPlannedPrecisions);
-  return parse_dtype(kPrecisionWords[word]).value();
-}
-
-void read_batch(Section& section, TrainingConfig& training) {
-  training.global_batch = section.required("global_batch").as_integer(1, kMaxBatch);
-  if (const auto node = section.given("microbatch"); node && node->is_sequence()) {
-    for (const YamlNode& item : node->items())
-      training.microbatches.push_back(item.as_integer(1, kMaxMicrobatch));
-    if (training.microbatches.empty()) node->fail("expected at least one microbatch");
-    if (std::ssize(training.microbatches) > kMaxMicrobatches) {
-      node->fail("lists more than " + std::to_string(kMaxMicrobatches) + " microbatches");
-    }
-    training.microbatch =
-        *std::max_element(training.microbatches.begin(), training.microbatches.end());
-    return;
-  }
-  section.integer("microbatch", training.microbatch, 1, kMaxMicrobatch);
+void read_microbatch(Section& section, TrainingConfig& training) {
+  const auto node = section.given("microbatch");
+  if (!node || !node->is_sequence()) return section.integer("microbatch", training.microbatch);
+  for (const YamlNode& item : node->items())
+    training.microbatches.push_back(item.as_integer(1, kMaxMicrobatch));
+  if (training.microbatches.empty()) node->fail("expected at least one microbatch");
+  if (std::ssize(training.microbatches) > kMaxMicrobatches)
+    node->fail("lists more than " + std::to_string(kMaxMicrobatches) + " microbatches");
+  training.microbatch =
+      *std::max_element(training.microbatches.begin(), training.microbatches.end());
 }
 
 void read_flash_attention(Section& section, TrainingConfig& training) {
@@ -49,15 +37,13 @@ void read_flash_attention(Section& section, TrainingConfig& training) {
 void read_learning_rate(Section& training, LearningRate& lr) {
   const auto node = training.given("lr");
   if (node && node->is_scalar()) {
-    training.number("lr", lr.peak, 0, kRateBelow);
+    training.number("lr", lr.peak);
     const Origin origin = training.study().origins[training.key_path("lr")];
     training.study().origins[training.key_path("lr.peak")] = origin;
     return;
   }
-  Section section(training.study(), training.key_path("lr"), node);
-  section.number("peak", lr.peak, 0, kRateBelow);
-  section.word("schedule", lr.schedule, kLearningRateWords);
-  section.integer("warmup", lr.warmup, 0, std::numeric_limits<std::int64_t>::max());
+  Section section = training.child("lr");
+  section.read_all();
   section.finish();
 }
 
@@ -83,32 +69,18 @@ void read_loss_scale(Section& section, std::string& loss_scale) {
   loss_scale = number_text(scale);
 }
 
-void read_optimizer(Section& section, TrainingConfig& training) {
-  if (const auto node = section.given("optimizer")) {
-    training.optimizer = static_cast<Optimizer>(read_word(*node, "optimizer", kOptimizerWords));
-  }
-  read_learning_rate(section, training.lr);
-  read_betas(section, training.betas);
-  section.number("eps", training.eps, 0, 1);
-  section.number("weight_decay", training.weight_decay, 0, kRateBelow);
-  section.number("clip_norm", training.clip_norm, 0);
-  read_loss_scale(section, training.loss_scale);
+void read_cpu_offload(Section& section, TrainingConfig& training) {
+  section.boolean("cpu_offload", training.cpu_offload);
+  if (!training.cpu_offload) return;
+  section.required("cpu_offload").fail("offloading to the CPU is not in this version; write false");
 }
 
-/// Words of published cases that change nothing that this version models.
-void read_words_without_effect(Section& section, TrainingConfig& training) {
-  section.boolean("cpu_offload", training.cpu_offload);
-  if (training.cpu_offload) {
-    section.required("cpu_offload")
-        .fail("offloading to the CPU is not in this version; write false");
-  }
-  for (const auto& [key, value] : {std::pair<const char*, bool*>{"compiled", &training.compiled},
-                                   {"async_tp", &training.async_tp}}) {
-    section.boolean(key, *value);
-    if (!*value) continue;
-    section.study().warnings.push_back("training." + std::string(key) +
-                                       " has no effect in this version");
-  }
+/// A word of published cases that changes nothing that this version models.
+void read_word_without_effect(Section& section, const char* key, bool& value) {
+  section.boolean(key, value);
+  if (!value) return;
+  section.study().warnings.push_back("training." + std::string(key) +
+                                     " has no effect in this version");
 }
 
 }  // namespace
@@ -116,20 +88,20 @@ void read_words_without_effect(Section& section, TrainingConfig& training) {
 void read_training(Section& root) {
   TrainingConfig& training = root.study().training;
   Section section = root.child("training");
-  read_batch(section, training);
-  if (const auto node = section.given("precision")) training.precision = read_precision(*node);
-  if (const auto node = section.given("grad_dtype")) training.grad_dtype = read_precision(*node);
-  read_flash_attention(section, training);
-  read_optimizer(section, training);
-  section.integer("bucket_elements", training.bucket_elements, 1, kMaxTensorElements);
-  section.number("dropout", training.dropout, 0, 1);
-  if (const auto node = section.given("kernels")) {
-    training.kernels = static_cast<KernelSet>(read_word(*node, "kernel set", kKernelWords));
-  }
-  section.integer("steps", training.steps, 1, kMaxSteps);
-  section.integer("seed", training.seed, 0, std::numeric_limits<std::int64_t>::max());
-  section.number("timeout_s", training.timeout_s, kMinTimeoutSeconds, kTimeoutBelowSeconds);
-  read_words_without_effect(section, training);
+  section.read_all(
+      {{"global_batch",
+        [&] {
+          training.global_batch =
+              section.integer_of(section.required("global_batch"), "global_batch");
+        }},
+       {"microbatch", [&] { read_microbatch(section, training); }},
+       {"flash_attention", [&] { read_flash_attention(section, training); }},
+       {"lr", [&] { read_learning_rate(section, training.lr); }},
+       {"betas", [&] { read_betas(section, training.betas); }},
+       {"loss_scale", [&] { read_loss_scale(section, training.loss_scale); }},
+       {"cpu_offload", [&] { read_cpu_offload(section, training); }},
+       {"compiled", [&] { read_word_without_effect(section, "compiled", training.compiled); }},
+       {"async_tp", [&] { read_word_without_effect(section, "async_tp", training.async_tp); }}});
   section.finish();
 }
 

@@ -38,6 +38,7 @@ struct CheckpointConfig {
 struct Study : Plan {
   std::string file;
   Cluster cluster;
+  double price = 0;  // per device and hour, in the user's currency; 0: not said
   DataConfig data;
   CheckpointConfig checkpoint;
   std::string fidelity = "fluid";  // analytic | fluid | step

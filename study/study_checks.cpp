@@ -378,31 +378,61 @@ void check_gradients(const Study& study) {
               std::string(to_string(training.grad_dtype)));
 }
 
-}  // namespace
-
-void check_model_fits(Study& study, const StudyResolvers& resolvers) {
-  check_tensor_sizes(study);
-  check_model(study, resolvers);
-  check_precision(study, resolvers);
-  check_gradients(study);
-  check_tensor(study);
-  if (study.schedule.file.empty()) check_schedule(study);
-  if (!study.schedule.rows.empty()) check_schedule_rows(study);
-  check_recompute(study);
-  check_partition(study);
-  warn_of_recompute(study);
-  warn_of_post_validation(study, resolvers);
-  check_offload(study, resolvers);
-  check_d2d_buffer(study, resolvers);
+/// The model on these devices, divided by tensor and pipeline. Defaults are known.
+void check_model_fits(StudyDraft& draft, const StudyResolvers& resolvers) {
+  draft.rule({"model", "training.microbatch"}, [&] { check_tensor_sizes(draft); });
+  draft.rule({"model", "training.dropout"}, [&] { check_model(draft, resolvers); });
+  draft.rule({"cluster", "training.precision"}, [&] { check_precision(draft, resolvers); });
+  draft.rule({"training.precision", "training.grad_dtype", "training.optimizer"},
+             [&] { check_gradients(draft); });
+  draft.rule({"model", "parallel.tensor", "parallel.sequence_parallel"},
+             [&] { check_tensor(draft); });
+  draft.rule({"schedule", "recompute", "parallel.pipeline", "parallel.virtual_stages"}, [&] {
+    if (draft.schedule.file.empty()) check_schedule(draft);
+    if (!draft.schedule.rows.empty()) check_schedule_rows(draft);
+  });
+  draft.rule({"recompute", "schedule", "parallel.pipeline"}, [&] { check_recompute(draft); });
+  draft.rule({"partition", "model", "parallel.pipeline", "parallel.virtual_stages"},
+             [&] { check_partition(draft); });
+  warn_of_recompute(draft);
+  warn_of_post_validation(draft, resolvers);
+  draft.rule({"offload", "recompute", "training.flash_attention", "cluster"},
+             [&] { check_offload(draft, resolvers); });
+  draft.rule({"parallel.d2d_buffer", "parallel.pipeline", "cluster"},
+             [&] { check_d2d_buffer(draft, resolvers); });
 }
 
-void check_batch_fits(const Study& study) {
-  check_links(study);
-  check_tensor_overlap(study);
-  check_batch(study);
-  if (!study.schedule.rows.empty()) return check_schedule_row_microbatches(study);
-  study.schedule.microbatch_group == 0 ? check_schedule_microbatches(study)
-                                       : check_microbatch_group(study);
+/// The devices divided by the degrees, and the global batch by data, microbatch and the rounds of
+/// the schedule. `resolved`: defaults are known.
+void check_batch_fits(StudyDraft& draft, bool resolved) {
+  const bool divided =
+      draft.rule({"cluster", "parallel.tensor", "parallel.pipeline", "parallel.data"},
+                 [&] { resolve_data_parallel(draft); });
+  if (!divided) return;
+  draft.rule({"cluster", "parallel.data"}, [&] { check_links(draft); });
+  draft.rule({"parallel.tensor_overlap", "parallel.tensor", "training.microbatch"},
+             [&] { check_tensor_overlap(draft); });
+  const bool whole = draft.rule({"training.global_batch", "training.microbatch", "parallel.data"},
+                                [&] { check_batch(draft); });
+  if (!whole || !resolved) return;
+  draft.rule({"schedule", "parallel.pipeline", "parallel.virtual_stages"}, [&] {
+    if (!draft.schedule.rows.empty()) return check_schedule_row_microbatches(draft);
+    draft.schedule.microbatch_group == 0 ? check_schedule_microbatches(draft)
+                                         : check_microbatch_group(draft);
+  });
+}
+
+}  // namespace
+
+void check_rules(StudyDraft& draft, const StudyResolvers& resolvers) {
+  const bool resolved = draft.rule(
+      {"model", "cluster", "framework", "recompute", "schedule", "partition", "parallel.tensor",
+       "parallel.pipeline", "parallel.virtual_stages", "parallel.sequence_parallel",
+       "parallel.placement", "parallel.scatter_gather", "training.precision", "training.kernels",
+       "training.dropout", "training.flash_attention", "training.grad_dtype"},
+      [&] { resolve_defaults(draft, resolvers); });
+  if (resolved) check_model_fits(draft, resolvers);
+  check_batch_fits(draft, resolved);
 }
 
 }  // namespace trainyard

@@ -25,9 +25,10 @@ void read_run(Section& root);  // framework, data, checkpoint, fidelity
 /// dropout, grad_dtype, flash_attention, model.pad_vocab_to, a case's partition.
 void resolve_defaults(Study& study, const StudyResolvers& resolvers);
 
-/// The model by itself, on these devices, and divided by tensor and pipeline. Sizes are bounded
-/// before anything multiplies them.
-void check_model_fits(Study& study, const StudyResolvers& resolvers);
+/// The rules across keys, each where nothing is wrong with the keys that it needs: defaults, then
+/// whether the model, the devices, the degrees, the schedule and the batch go together. Sizes are
+/// bounded before anything multiplies them.
+void check_rules(StudyDraft& draft, const StudyResolvers& resolvers);
 
 /// parallel.virtual_stages of schedules that have a number of their own.
 void resolve_virtual_stages(Study& study);
@@ -47,9 +48,6 @@ void check_microbatch_group(const Study& study);
 
 /// parallel.data, or whether the one given has the devices it needs.
 void resolve_data_parallel(Study& study);
-
-/// The global batch divided by data, microbatch and the rounds of the schedule.
-void check_batch_fits(const Study& study);
 
 /// What gives a step so many microbatches: "global_batch 24", or "a list of 8 in
 /// training.microbatch".

@@ -1,8 +1,12 @@
 #include "study/study_reader.h"
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "engine/base/user_text.h"
+#include "study/key_aliases.h"
+#include "study/study_keys.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
 #include "study/study_words.h"
@@ -26,6 +30,19 @@ void skip_sweep(const Section& root) {
       std::to_string(sweep.num_points()) + " combinations");
 }
 
+/// As the study's file has them; what has no line there comes first. Each once.
+std::vector<ConfigError> in_order(std::vector<ConfigError> mistakes) {
+  std::stable_sort(mistakes.begin(), mistakes.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.where().line, a.where().column) <
+           std::pair(b.where().line, b.where().column);
+  });
+  const auto same = [](const auto& a, const auto& b) {
+    return std::string_view(a.what()) == b.what();
+  };
+  mistakes.erase(std::unique(mistakes.begin(), mistakes.end(), same), mistakes.end());
+  return mistakes;
+}
+
 /// `model: gpt3-175b` is a name and has no keys for an option to set, but {preset: ...} would.
 void refuse_option_into_name(const YamlNode& document, const std::string& assignment) {
   for (const std::string key : {"model", "cluster"}) {
@@ -43,32 +60,36 @@ void refuse_option_into_name(const YamlNode& document, const std::string& assign
 }  // namespace
 
 void apply_options(YamlNode& document, const std::vector<std::string>& sets) {
-  for (const std::string& assignment : sets) {
+  resolve_aliases(document);
+  for (const std::string& typed : sets) {
+    const std::size_t equals = std::min(typed.find('='), typed.size());
+    const std::string assignment =
+        key_of_alias(typed.substr(0, equals), document) + typed.substr(equals);
     refuse_option_into_name(document, assignment);
-    document.set(assignment);
+    document.set(assignment, "--set " + typed);
   }
+  if (!sets.empty()) resolve_aliases(document);
 }
 
 Study read_study_node(YamlNode document, const std::vector<std::string>& sets,
                       const StudyResolvers& resolvers) {
   apply_options(document, sets);
-  Study study;
-  study.file = document.pos().file;
-  Section root(study, "", document);
+  StudyDraft draft;
+  draft.file = document.pos().file;
+  draft.root = document.key_path();
+  Section root(draft, "", document, study_keys());
   skip_annotations(root);
-  skip_sweep(root);
-  read_model(root, resolvers);
-  read_cluster(root, resolvers);
-  read_parallel(root);
-  read_training(root);
+  draft.attempt([&] { skip_sweep(root); });
+  draft.attempt([&] { read_model(root, resolvers); });
+  draft.attempt([&] { read_cluster(root, resolvers); });
+  draft.attempt([&] { read_parallel(root); });
+  draft.attempt([&] { read_training(root); });
   read_plan(root);
   read_run(root);
   root.finish();
-  resolve_defaults(study, resolvers);
-  check_model_fits(study, resolvers);
-  resolve_data_parallel(study);
-  check_batch_fits(study);
-  return study;
+  check_rules(draft, resolvers);
+  if (!draft.mistakes.empty()) throw ConfigError(in_order(std::move(draft.mistakes)));
+  return draft;
 }
 
 Study read_study_text(const std::string& text, const std::string& file_name,

@@ -3,10 +3,17 @@
 // those the reader takes. Null, which the reader takes for the default, is left out of it.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <vector>
+
+#include "study/study_reader.h"
 
 namespace trainyard {
 
-std::string study_schema_text();  // draft 2020-12, indented, one newline at the end
+/// Draft 2020-12, indented, one newline at the end. `names`: of presets, frameworks and devices,
+/// which editors offer; may be empty.
+std::string study_schema_text(
+    const std::function<std::vector<std::string>(StudyResolvers::Names)>& names = {});
 
 }  // namespace trainyard

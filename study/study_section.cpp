@@ -12,9 +12,7 @@
 
 namespace trainyard {
 
-std::size_t read_word(const YamlNode& node, std::string_view noun,
-                      std::span<const std::string_view> words,
-                      std::span<const std::string_view> planned) {
+std::size_t read_word(const YamlNode& node, std::string_view noun, Words words, Words planned) {
   const std::string text = node.as_string();
   const auto exact = std::find(words.begin(), words.end(), text);
   if (exact != words.end()) return static_cast<std::size_t>(exact - words.begin());
@@ -34,29 +32,66 @@ std::optional<bool> read_bool_or(const YamlNode& node, std::string_view word) {
   return node.as_bool(std::string(word) + ", true or false");
 }
 
-Section::Section(Study& study, std::string path, std::optional<YamlNode> node)
-    : study_(study),
+bool StudyDraft::attempt(const std::function<void()>& read) {
+  try {
+    read();
+    return true;
+  } catch (const ConfigError& mistake) {
+    mistakes.push_back(mistake);
+    return false;
+  }
+}
+
+bool StudyDraft::has_mistake_in(std::string_view key_path) const {
+  const auto is_within = [](std::string_view path, std::string_view outer) {
+    if (!path.starts_with(outer)) return false;
+    return outer.empty() || path.size() == outer.size() || path[outer.size()] == '.' ||
+           path[outer.size()] == '[';
+  };
+  return std::any_of(mistakes.begin(), mistakes.end(), [&](const ConfigError& mistake) {
+    std::string_view path = mistake.key_path();
+    if (!root.empty() && is_within(path, root)) path.remove_prefix(root.size());
+    if (path.starts_with('.')) path.remove_prefix(1);
+    return is_within(path, key_path) || is_within(key_path, path);
+  });
+}
+
+bool StudyDraft::rule(std::initializer_list<std::string_view> needs,
+                      const std::function<void()>& rule) {
+  for (const std::string_view key : needs) {
+    if (has_mistake_in(key)) return false;
+  }
+  return attempt(rule);
+}
+
+Section::Section(StudyDraft& draft, std::string path, std::optional<YamlNode> node,
+                 const KeyTable& keys)
+    : draft_(draft),
       path_(std::move(path)),
-      node_(std::move(node)) {
+      node_(std::move(node)),
+      keys_(keys) {
   if (node_ && !node_->is_map()) node_->keys();  // refuses what is not a map
-  if (node_) study_.origins[path_] = origin_of(*node_);
+  if (node_) draft_.origins[path_] = origin_of(*node_);
+}
+
+const StudyKey& Section::entry(std::string_view key) const {
+  const StudyKey* found = find_key(keys_, key);
+  if (found == nullptr) bug("the table of " + quoted(path_) + " has no key " + quoted(key));
+  return *found;
 }
 
 std::string Section::key_path(std::string_view key) const {
   return path_.empty() ? std::string(key) : path_ + "." + std::string(key);
 }
 
-bool Section::contains(std::string_view key) const {
-  if (!node_) return false;
-  const std::vector<std::string> keys = node_->keys();
-  return std::find(keys.begin(), keys.end(), key) != keys.end();
-}
+bool Section::contains(std::string_view key) const { return node_ && node_->contains(key); }
 
 std::optional<YamlNode> Section::given(std::string_view key) {
+  entry(key);
   if (!node_) return std::nullopt;
   std::optional<YamlNode> value = node_->find(key);
   if (!value || value->is_null()) return std::nullopt;
-  study_.origins[key_path(key)] = origin_of(*value);
+  draft_.origins[key_path(key)] = origin_of(*value);
   return value;
 }
 
@@ -64,38 +99,55 @@ YamlNode Section::required(std::string_view key) {
   std::optional<YamlNode> value = given(key);
   if (value) return *std::move(value);
   const std::string problem = "missing required key " + quoted(key);
-  if (node_) node_->fail(problem);
-  fail_at(study_, path_, problem);
+  try {
+    if (node_) node_->fail(problem);
+    fail_at(draft_, path_, problem);
+  } catch (const ConfigError& missing) {
+    throw missing.about(key_path(key));
+  }
 }
 
-Section Section::child(std::string_view key) { return {study_, key_path(key), given(key)}; }
+Section Section::child(std::string_view key) {
+  return {draft_, key_path(key), given(key), form_of<MapForm>(entry(key))->keys()};
+}
 
 void Section::record_default(std::string_view key) {
-  study_.origins.emplace(key_path(key), default_origin());
+  draft_.origins.emplace(key_path(key), default_origin());
 }
 
-void Section::integer(std::string_view key, std::int64_t& value, std::int64_t least,
-                      std::int64_t most) {
+std::int64_t Section::integer_of(const YamlNode& node, std::string_view key) const {
+  const auto& form = *form_of<IntegerForm>(entry(key));
+  return node.as_integer(form.least, form.most);
+}
+
+void Section::integer(std::string_view key, std::int64_t& value) {
   if (const auto node = given(key)) {
-    value = node->as_integer(least, most);
+    value = integer_of(*node, key);
   } else {
     record_default(key);
   }
 }
 
-void Section::integer(std::string_view key, int& value, int least, int most) {
-  std::int64_t wide = value;
-  integer(key, wide, least, most);
-  value = static_cast<int>(wide);
+namespace {
+
+/// "at least 0 and less than 1", "more than 0 and at most 1".
+std::string range_text(const NumberForm& form) {
+  std::string text = (form.above ? "more than " : "at least ") + number_text(form.least);
+  if (std::isfinite(form.below)) text += " and less than " + number_text(form.below);
+  if (std::isfinite(form.most)) text += " and at most " + number_text(form.most);
+  return text;
 }
 
-void Section::number(std::string_view key, double& value, double least, double below) {
+}  // namespace
+
+void Section::number(std::string_view key, double& value) {
   const auto node = given(key);
   if (!node) return record_default(key);
+  const auto& form = *form_of<NumberForm>(entry(key));
   value = node->as_number();
-  if (value >= least && value < below) return;
-  const std::string bound = std::isfinite(below) ? " and less than " + number_text(below) : "";
-  node->fail("expected at least " + number_text(least) + bound + ", got " + number_text(value));
+  const bool enough = form.above ? value > form.least : value >= form.least;
+  if (enough && value < form.below && value <= form.most) return;
+  node->fail("expected " + range_text(form) + ", got " + number_text(value));
 }
 
 void Section::boolean(std::string_view key, bool& value) {
@@ -114,13 +166,45 @@ void Section::text(std::string_view key, std::string& value) {
   }
 }
 
-void Section::word(std::string_view key, std::string& value,
-                   std::span<const std::string_view> words,
-                   std::span<const std::string_view> planned) {
-  if (const auto node = given(key)) {
-    value = words[read_word(*node, key, words, planned)];
-  } else {
-    record_default(key);
+void Section::word(std::string_view key, std::string& value) {
+  const auto node = given(key);
+  if (!node) return record_default(key);
+  const auto& form = *form_of<WordForm>(entry(key));
+  const std::string_view noun = form.noun.empty() ? key : form.noun;
+  value = form.words[read_word(*node, noun, form.words, form.planned)];
+}
+
+void Section::read(const StudyKey& key) {
+  const auto* word_form = std::get_if<WordForm>(&key.forms.front());
+  const Words words = word_form != nullptr ? word_form->words : Words{};
+  KeyValue value = key.field.get(draft_, words);
+  std::visit(
+      [&](auto& typed) {
+        using T = std::remove_cvref_t<decltype(typed)>;
+        if constexpr (std::is_same_v<T, std::int64_t>)
+          integer(key.name, typed);
+        else if constexpr (std::is_same_v<T, double>)
+          number(key.name, typed);
+        else if constexpr (std::is_same_v<T, bool>)
+          boolean(key.name, typed);
+        else if (word_form != nullptr)
+          word(key.name, typed);
+        else
+          text(key.name, typed);
+      },
+      value);
+  key.field.set(draft_, value, words);
+}
+
+void Section::read_all(const Rules& rules) {
+  for (const StudyKey& key : keys_) {
+    const auto rule = std::find_if(rules.begin(), rules.end(),
+                                   [&](const auto& entry) { return entry.first == key.name; });
+    if (rule != rules.end()) {
+      draft_.attempt(rule->second);
+    } else if (key.field) {
+      draft_.attempt([&] { read(key); });
+    }
   }
 }
 
@@ -129,7 +213,13 @@ void Section::refuse(std::string_view key, const std::string& why) const {
 }
 
 void Section::finish() const {
-  if (node_) node_->finish();
+  if (!node_) return;
+  const std::vector<std::string> unread = node_->unread_keys();
+  for (const std::string& key : unread) {
+    if (find_key(keys_, key) != nullptr) bug("nobody reads " + key_path(key));
+  }
+  for (const StudyKey& key : keys_) node_->has(key.name);
+  for (const ConfigError& unknown : node_->unknown_keys()) draft_.mistakes.push_back(unknown);
 }
 
 }  // namespace trainyard

@@ -1,64 +1,89 @@
-// One map of a study while it is read: typed reads that leave the default where a key is absent or
-// null, and record for each key where its value came from.
+// One map of a study while it is read: typed reads within the range that the table of its keys
+// gives, which leave the default where a key is absent or null, record for each key where its value
+// came from, and keep what is wrong with one key from hiding what is wrong with another.
 #pragma once
 
 #include <cstdint>
-#include <limits>
+#include <functional>
+#include <initializer_list>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "study/study.h"
+#include "study/study_key.h"
 #include "study/yaml_reader.h"
 
 namespace trainyard {
 
 /// Index of the node's text in `words`. `planned` are words of the contract that this version
 /// lacks: they are refused as such, everything else as unknown. `noun`: "schedule".
-std::size_t read_word(const YamlNode& node, std::string_view noun,
-                      std::span<const std::string_view> words,
-                      std::span<const std::string_view> planned = {});
+std::size_t read_word(const YamlNode& node, std::string_view noun, Words words, Words planned = {});
 
 /// true or false, or nullopt for the one word that the key takes beside them.
 std::optional<bool> read_bool_or(const YamlNode& node, std::string_view word);
+
+/// A study that is being read, and what is wrong with it so far.
+struct StudyDraft : Study {
+  std::string root;  // the study's key path in a document that has several; else empty
+  std::vector<ConfigError> mistakes;
+
+  /// Keeps what `read` throws for later; whether it threw nothing.
+  bool attempt(const std::function<void()>& read);
+  /// Whether a mistake lies in the key path, in a map around it or in a key of its own.
+  bool has_mistake_in(std::string_view key_path) const;
+  /// attempt(), where nothing is wrong with the keys that the rule needs; whether it held.
+  bool rule(std::initializer_list<std::string_view> needs, const std::function<void()>& rule);
+};
 
 class Section {
  public:
   /// `path` is the map's key path ("" for the root); `node` is absent where the study has no such
   /// map, and then every key has its default.
-  Section(Study& study, std::string path, std::optional<YamlNode> node);
+  Section(StudyDraft& draft, std::string path, std::optional<YamlNode> node, const KeyTable& keys);
 
-  Study& study() const { return study_; }
+  Study& study() const { return draft_; }
+  StudyDraft& draft() const { return draft_; }
   const std::optional<YamlNode>& node() const { return node_; }
   std::string key_path(std::string_view key) const;
 
-  bool contains(std::string_view key) const;            // does not make the key known
+  bool contains(std::string_view key) const;            // does not count as reading the key
   std::optional<YamlNode> given(std::string_view key);  // records its origin; null is absent
   YamlNode required(std::string_view key);
-  Section child(std::string_view key);  // a map, or absent
+  Section child(std::string_view key);  // a map, or absent, with the keys of its first MapForm
 
-  // Each leaves `value` alone, and records "default", where the key is absent.
-  void integer(std::string_view key, std::int64_t& value, std::int64_t least, std::int64_t most);
-  void integer(std::string_view key, int& value, int least, int most);
-  void number(std::string_view key, double& value, double least,
-              double below = std::numeric_limits<double>::infinity());
+  // Each leaves `value` alone, and records "default", where the key is absent. The range is that of
+  // the key's entry.
+  void integer(std::string_view key, std::int64_t& value);
+  void number(std::string_view key, double& value);
   void boolean(std::string_view key, bool& value);
   void text(std::string_view key, std::string& value);  // YamlNode::as_text()
-  void word(std::string_view key, std::string& value, std::span<const std::string_view> words,
-            std::span<const std::string_view> planned = {});
+  void word(std::string_view key, std::string& value);
+  /// The value of `node`, in the range of the entry of `key`.
+  std::int64_t integer_of(const YamlNode& node, std::string_view key) const;
+
+  using Rules = std::vector<std::pair<std::string_view, std::function<void()>>>;
+  /// Every key of the table in its order: by the rule that names it, else into its field. A key
+  /// with neither is left to the caller.
+  void read_all(const Rules& rules = {});
+  void read(const StudyKey& key);  // into its field
 
   /// Refuses a key of the contract that this version does not have.
   void refuse(std::string_view key, const std::string& why) const;
 
-  void finish() const;  // refuses unknown keys
+  /// Adds unknown keys to the mistakes. Every known one has to have been read.
+  void finish() const;
 
  private:
+  const StudyKey& entry(std::string_view key) const;
   void record_default(std::string_view key);
 
-  Study& study_;
+  StudyDraft& draft_;
   std::string path_;
   std::optional<YamlNode> node_;
+  const KeyTable& keys_;
 };
 
 }  // namespace trainyard

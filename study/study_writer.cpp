@@ -1,13 +1,17 @@
 #include "study/study_writer.h"
 
+#include <algorithm>
+#include <functional>
 #include <sstream>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
 #include "engine/cluster/peer_access.h"
 #include "engine/recompute/checkpoint_groups.h"
+#include "study/study_keys.h"
 #include "study/study_origin.h"
 #include "study/study_words.h"
 
@@ -88,10 +92,47 @@ class ResolvedText {
   void number(const std::string& key, double value) { line(key, number_text(value)); }
   void flag(const std::string& key, bool value) { line(key, bool_text(value)); }
 
+  using Rules = std::vector<std::pair<std::string_view, std::function<void()>>>;
+  /// Every key of a table: by the rule that names it, else its field. A key with neither is not
+  /// written.
+  void keys(const KeyTable& table, const Rules& rules = {}) {
+    for (const StudyKey& key : table) {
+      const auto rule = std::find_if(rules.begin(), rules.end(),
+                                     [&](const auto& entry) { return entry.first == key.name; });
+      if (rule != rules.end())
+        rule->second();
+      else if (key.field)
+        field(key);
+    }
+  }
+  void map(const std::string& name, const KeyTable& table, const Rules& rules = {}) {
+    open(name);
+    keys(table, rules);
+    close();
+  }
+
   std::string take() { return std::move(text_); }
 
  private:
   void indent() { text_ += std::string(2 * path_.size(), ' '); }
+
+  void field(const StudyKey& key) {
+    const auto* word = std::get_if<WordForm>(&key.forms.front());
+    const std::string name(key.name);
+    std::visit(
+        [&](const auto& value) {
+          using T = std::remove_cvref_t<decltype(value)>;
+          if constexpr (std::is_same_v<T, std::int64_t>)
+            integer(name, value);
+          else if constexpr (std::is_same_v<T, double>)
+            number(name, value);
+          else if constexpr (std::is_same_v<T, bool>)
+            flag(name, value);
+          else
+            text(name, value);
+        },
+        key.field.get(study_, word != nullptr ? word->words : Words{}));
+  }
 
   Origin origin(const std::string& key) const {
     std::string path;
@@ -104,37 +145,6 @@ class ResolvedText {
   std::string text_;
   std::vector<std::string> path_;
 };
-
-void write_model(ResolvedText& out, const ModelConfig& model) {
-  out.open("model");
-  out.text("name", model.name);
-  out.text("family", to_string(model.family));
-  out.integer("layers", model.layers);
-  out.integer("decoder_layers", model.decoder_layers);
-  out.integer("hidden", model.hidden);
-  out.integer("heads", model.heads);
-  out.integer("kv_heads", model.kv_heads);
-  out.integer("head_dim", model.head_dim);
-  out.integer("ffn", model.ffn);
-  out.integer("vocab", model.vocab);
-  out.integer("pad_vocab_to", model.pad_vocab_to);
-  out.integer("seq_len", model.seq_len);
-  out.integer("decoder_seq_len", model.decoder_seq_len);
-  out.integer("max_positions", model.max_positions);
-  out.integer("token_types", model.token_types);
-  out.integer("relative_buckets", model.relative_buckets);
-  out.text("activation", to_string(model.activation));
-  out.flag("tied_embeddings", model.tied_embeddings);
-  out.flag("linear_bias", model.linear_bias);
-  out.flag("qkv_bias", model.qkv_bias);
-  out.flag("next_sentence", model.next_sentence);
-  out.number("norm_eps", model.norm_eps);
-  out.number("rope_base", model.rope_base);
-  out.flag("scaled_attention", model.scaled_attention);
-  out.flag("layer_scaled_attention", model.layer_scaled_attention);
-  out.integer("attention_window", model.attention_window);
-  out.close();
-}
 
 template <typename Map, typename Entry>
 std::string map_text(const Map& map, const Entry& entry) {
@@ -239,7 +249,7 @@ void write_fabric(ResolvedText& out, const Fabric& fabric) {
   out.close();
 }
 
-void write_cluster(ResolvedText& out, const Cluster& cluster) {
+void write_cluster(ResolvedText& out, const Cluster& cluster, double price) {
   out.open("cluster");
   out.text("name", cluster.name);
   out.text("device", cluster.device);
@@ -263,6 +273,7 @@ void write_cluster(ResolvedText& out, const Cluster& cluster) {
     speed += (speed.empty() ? "" : ", ") + std::to_string(device) + ": " + number_text(factor);
   }
   out.line("speed", "{" + speed + "}");
+  if (price > 0) out.number("price", price);
   out.open("collectives");
   for (const std::string_view collective : kCollectives) {
     const auto chosen = cluster.collectives.find(std::string(collective));
@@ -274,25 +285,19 @@ void write_cluster(ResolvedText& out, const Cluster& cluster) {
 }
 
 void write_parallel(ResolvedText& out, const ParallelConfig& parallel) {
-  out.open("parallel");
-  out.integer("tensor", parallel.tensor);
-  out.integer("pipeline", parallel.pipeline);
-  out.integer("data", parallel.data);
-  out.integer("virtual_stages", parallel.virtual_stages);
-  out.integer("context", parallel.context);
-  out.integer("expert", parallel.expert);
-  out.flag("sequence_parallel", parallel.sequence_parallel);
-  out.open("zero");
-  out.integer("stage", parallel.zero.stage);
-  if (parallel.zero.stage > 0)
-    out.text("by", kZeroByWords[static_cast<std::size_t>(parallel.zero.by)]);
-  out.close();
-  out.text("placement", parallel.placement);
-  out.flag("scatter_gather", parallel.scatter_gather);
-  out.text("tensor_method", parallel.tensor_method);
-  out.text("tensor_overlap", parallel.tensor_overlap);
-  if (parallel.d2d_buffer > 0) out.line("d2d_buffer", std::to_string(parallel.d2d_buffer) + " B");
-  out.close();
+  out.map("parallel", parallel_keys(),
+          {{"zero",
+            [&] {
+              out.open("zero");
+              out.integer("stage", parallel.zero.stage);
+              if (parallel.zero.stage > 0)
+                out.text("by", kZeroByWords[static_cast<std::size_t>(parallel.zero.by)]);
+              out.close();
+            }},
+           {"d2d_buffer", [&] {
+              if (parallel.d2d_buffer > 0)
+                out.line("d2d_buffer", std::to_string(parallel.d2d_buffer) + " B");
+            }}});
 }
 
 void write_microbatch(ResolvedText& out, const TrainingConfig& training) {
@@ -304,34 +309,17 @@ void write_microbatch(ResolvedText& out, const TrainingConfig& training) {
 }
 
 void write_training(ResolvedText& out, const TrainingConfig& training) {
-  out.open("training");
-  out.integer("global_batch", training.global_batch);
-  write_microbatch(out, training);
-  out.text("precision", to_string(training.precision));
-  out.text("optimizer", kOptimizerWords[static_cast<std::size_t>(training.optimizer)]);
-  out.flag("flash_attention", training.flash_attention == FlashAttention::kOn);
-  out.text("grad_dtype", to_string(training.grad_dtype));
-  out.number("clip_norm", training.clip_norm);
-  out.integer("bucket_elements", training.bucket_elements);
-  out.number("dropout", training.dropout);
-  out.text("kernels", kKernelWords[static_cast<std::size_t>(training.kernels)]);
-  out.integer("steps", training.steps);
-  out.open("lr");
-  out.number("peak", training.lr.peak);
-  out.text("schedule", training.lr.schedule);
-  out.integer("warmup", training.lr.warmup);
-  out.close();
-  out.line("betas",
-           "[" + number_text(training.betas[0]) + ", " + number_text(training.betas[1]) + "]");
-  out.number("eps", training.eps);
-  out.number("weight_decay", training.weight_decay);
-  out.integer("seed", training.seed);
-  out.line("loss_scale", training.loss_scale);
-  out.number("timeout_s", training.timeout_s);
-  out.flag("cpu_offload", training.cpu_offload);
-  out.flag("compiled", training.compiled);
-  out.flag("async_tp", training.async_tp);
-  out.close();
+  out.map("training", training_keys(),
+          {{"microbatch", [&] { write_microbatch(out, training); }},
+           {"flash_attention",
+            [&] { out.flag("flash_attention", training.flash_attention == FlashAttention::kOn); }},
+           {"lr", [&] { out.map("lr", learning_rate_keys()); }},
+           {"betas",
+            [&] {
+              out.line("betas", "[" + number_text(training.betas[0]) + ", " +
+                                    number_text(training.betas[1]) + "]");
+            }},
+           {"loss_scale", [&] { out.line("loss_scale", training.loss_scale); }}});
 }
 
 void write_partition(ResolvedText& out, const PartitionConfig& partition) {
@@ -397,32 +385,23 @@ void write_recompute(ResolvedText& out, const RecomputeConfig& recompute) {
 
 std::string resolved_study_text(const Study& study) {
   ResolvedText out(study);
-  write_model(out, study.model);
-  write_cluster(out, study.cluster);
+  out.map("model", model_keys());
+  write_cluster(out, study.cluster, study.price);
   write_parallel(out, study.parallel);
   write_training(out, study.training);
   write_partition(out, study.partition);
   write_schedule(out, study.schedule);
   write_recompute(out, study.recompute);
-  out.open("offload");
-  out.flag("activations", study.offload.activations);
-  if (study.offload.activations) out.integer("horizon", study.offload.horizon);
-  out.close();
-  out.open("framework");
-  out.text("name", study.framework.name);
-  if (!study.framework.version.empty()) {
-    out.text("version", study.framework.version);
-  }
-  out.close();
-  out.open("data");
-  out.text("path", study.data.path);
-  out.text("format", study.data.format);
-  out.flag("shuffle", study.data.shuffle);
-  out.close();
-  out.open("checkpoint");
-  out.integer("every", study.checkpoint.every);
-  out.integer("keep", study.checkpoint.keep);
-  out.close();
+  out.map("offload", offload_keys(), {{"horizon", [&] {
+                                         if (study.offload.activations)
+                                           out.integer("horizon", study.offload.horizon);
+                                       }}});
+  out.map("framework", framework_keys(), {{"version", [&] {
+                                             if (!study.framework.version.empty())
+                                               out.text("version", study.framework.version);
+                                           }}});
+  out.map("data", data_keys());
+  out.map("checkpoint", checkpoint_keys());
   out.text("fidelity", study.fidelity);
   return out.take();
 }

@@ -7,6 +7,7 @@
 
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
+#include "study/key_aliases.h"
 
 namespace trainyard {
 
@@ -66,7 +67,8 @@ SweepKey read_key(const YamlNode& map, const std::string& path) {
   const YamlNode node = map.at(path);
   if (is_under(path, "sweep"))
     throw ConfigError(map.key_pos(path), node.key_path(), "a sweep is no value of a study");
-  if (node.is_map()) return {path, map.key_pos(path), read_range(node)};
+  const std::string key = key_of_alias(path);
+  if (node.is_map()) return {key, map.key_pos(path), read_range(node)};
   if (!node.is_sequence()) {
     node.fail(
         "expected a list of values, or a range such as {from: 1, to: 8, times: 2}; a key is "
@@ -74,7 +76,7 @@ SweepKey read_key(const YamlNode& map, const std::string& path) {
   }
   std::vector<YamlNode> values = node.items();
   if (values.empty()) node.fail("expected at least one value");
-  return {path, map.key_pos(path), std::move(values)};
+  return {key, map.key_pos(path), std::move(values)};
 }
 
 /// One map of `together`.

@@ -219,6 +219,10 @@ void YamlNode::fail(const std::string& problem) const { state_->fail(problem); }
 
 bool YamlNode::has(std::string_view key) const { return find(key).has_value(); }
 
+bool YamlNode::contains(std::string_view key) const {
+  return state_->index.contains(std::string(key));
+}
+
 std::optional<YamlNode> YamlNode::find(std::string_view key) const {
   if (state_->kind != Kind::kMap) expected(*state_, "a map");
   const std::string name(key);
@@ -241,17 +245,33 @@ std::vector<std::string> YamlNode::keys() const {
   return names;
 }
 
-void YamlNode::finish() const {
+std::vector<std::string> YamlNode::unread_keys() const {
+  std::vector<std::string> unread;
+  for (const State::Entry& entry : state_->entries) {
+    if (!state_->asked.contains(entry.key)) unread.push_back(entry.key);
+  }
+  return unread;
+}
+
+std::vector<ConfigError> YamlNode::unknown_keys() const {
+  const std::vector<std::string> keys(state_->asked.begin(), state_->asked.end());
+  std::string known;
+  for (const std::string& key : keys) known += (known.empty() ? "" : ", ") + key;
+  std::vector<ConfigError> errors;
   for (const State::Entry& entry : state_->entries) {
     if (state_->asked.contains(entry.key)) continue;
-    const std::vector<std::string> keys(state_->asked.begin(), state_->asked.end());
-    std::string known;
-    for (const std::string& key : keys) known += (known.empty() ? "" : ", ") + key;
     State unknown = *entry.value;
     unknown.pos = entry.key_pos;
-    throw UnknownKeyError(unknown.error("unknown key" + did_you_mean(entry.key, keys) +
-                                        "; this map takes: " + known));
+    errors.push_back(
+        unknown.error("unknown key" + did_you_mean(entry.key, keys) + "; this map takes: " + known)
+            .about_unknown_key(state_->key_path));
   }
+  return errors;
+}
+
+void YamlNode::finish() const {
+  const std::vector<ConfigError> unknown = unknown_keys();
+  if (!unknown.empty()) throw unknown.front();
 }
 
 std::vector<YamlNode> YamlNode::items() const {
@@ -360,6 +380,27 @@ void YamlNode::erase(std::string_view key) {
   state_->entries.erase(state_->entries.begin() + static_cast<std::ptrdiff_t>(at));
   state_->index.erase(found);
   for (auto& [name, position] : state_->index) position -= position > at ? 1 : 0;
+}
+
+void YamlNode::move(const std::string& key, const std::string& path) {
+  const State::Entry entry = state_->entries.at(state_->index.at(key));
+  erase(key);
+  const std::string outer = state_->key_path.empty() ? "" : state_->key_path + ".";
+  slot_of_path(*state_, path, entry.key_pos, entry.value->set_by) =
+      copy_tree(*entry.value, outer + path);
+}
+
+void YamlNode::wrap_name(const std::string& key, const std::string& inner) {
+  std::shared_ptr<State>& slot = state_->entries.at(state_->index.at(key)).value;
+  if (slot->kind != Kind::kScalar) return;
+  auto map = std::make_shared<State>();
+  map->kind = Kind::kMap;
+  map->pos = slot->pos;
+  map->key_path = slot->key_path;
+  map->set_by = slot->set_by;
+  map->index.emplace(inner, 0);
+  map->entries.push_back({inner, slot->pos, copy_tree(*slot, slot->key_path + "." + inner)});
+  slot = std::move(map);
 }
 
 YamlNode YamlNode::scalar(const std::string& text, const SourcePos& pos) {

@@ -32,10 +32,13 @@ class YamlNode {
 
   // Maps. Asking for a key marks it as known; finish() refuses keys that were never asked for.
   bool has(std::string_view key) const;
+  bool contains(std::string_view key) const;                 // does not mark it
   std::optional<YamlNode> find(std::string_view key) const;  // nullopt: absent
   YamlNode at(std::string_view key) const;                   // absent: "missing required key"
   std::vector<std::string> keys() const;
-  void finish() const;  // "unknown key; this map takes: ..."
+  void finish() const;                            // "unknown key; this map takes: ..."
+  std::vector<std::string> unread_keys() const;   // that were never asked for
+  std::vector<ConfigError> unknown_keys() const;  // what finish() says of each of them
 
   std::vector<YamlNode> items() const;  // sequences
 
@@ -65,6 +68,10 @@ class YamlNode {
   /// `key_pos` is that of the path: what is wrong with either is said there.
   void put(const std::string& path, const YamlNode& value, const SourcePos& key_pos);
   void erase(std::string_view key);  // of a map; nothing where it is absent
+  /// Of this map: what it says under `key` is at `path` under it; its place stays.
+  void move(const std::string& key, const std::string& path);
+  /// `cluster: NAME` becomes `cluster: {preset: NAME}`, in the same place; other nodes stay.
+  void wrap_name(const std::string& key, const std::string& inner);
   static YamlNode scalar(const std::string& text,
                          const SourcePos& pos);  // unquoted, as if written there
   /// A document of its own, of which nothing has been asked yet.

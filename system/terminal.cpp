@@ -48,10 +48,13 @@ void say(std::string_view message) {
   std::fprintf(stderr, "trainyard: %s\n", plain_lines(message).c_str());
 }
 
-void print_error_answer(int exit, const std::string& message, const std::string& where) {
-  const nlohmann::ordered_json error = {
+void print_error_answer(int exit, const std::string& message, const std::string& where,
+                        const std::vector<Mistake>& mistakes) {
+  nlohmann::ordered_json answer = {
       {"error", {{"exit", exit}, {"message", message}, {"where", where}}}};
-  const std::string text = error.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  for (const Mistake& mistake : mistakes)
+    answer["errors"].push_back({{"message", mistake.what}, {"where", to_string(mistake.where)}});
+  const std::string text = answer.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
   std::printf("%s\n", plain_json(text).c_str());
   std::fflush(stdout);
 }
@@ -60,6 +63,18 @@ int report_error(int exit, const std::string& message, const std::string& where,
   say(message);
   if (json) print_error_answer(exit, message, where);
   return exit;
+}
+
+int report_error(const ConfigError& error, const std::string& where, bool json) {
+  constexpr std::size_t kMostLines = 20;
+  if (error.others().empty()) return report_error(kWrongInput, error.what(), where, json);
+  std::vector<Mistake> mistakes = {{error.what(), error.where()}};
+  mistakes.insert(mistakes.end(), error.others().begin(), error.others().end());
+  for (std::size_t i = 0; i < mistakes.size() && i < kMostLines; ++i) say(mistakes[i].what);
+  if (mistakes.size() > kMostLines)
+    say("and " + std::to_string(mistakes.size() - kMostLines) + " more");
+  if (json) print_error_answer(kWrongInput, error.what(), where, mistakes);
+  return kWrongInput;
 }
 
 int with_answer_out(int exit) {

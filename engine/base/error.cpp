@@ -32,7 +32,27 @@ ConfigError::ConfigError(const SourcePos& pos, const std::string& key_path,
                          const std::string& problem)
     : std::runtime_error(with_place(pos, key_path, problem)),
       where_(pos),
-      problem_(problem) {}
+      problem_(problem),
+      key_path_(key_path) {}
+
+ConfigError::ConfigError(const std::vector<ConfigError>& mistakes) : ConfigError(mistakes.front()) {
+  for (const ConfigError& mistake : mistakes) {
+    unknown_key_ |= mistake.unknown_key_;
+    if (&mistake != &mistakes.front()) others_.push_back({mistake.what(), mistake.where()});
+  }
+}
+
+ConfigError ConfigError::about(const std::string& key_path) const {
+  ConfigError error = *this;
+  error.key_path_ = key_path;
+  return error;
+}
+
+ConfigError ConfigError::about_unknown_key(const std::string& map) const {
+  ConfigError error = about(map);
+  error.unknown_key_ = true;
+  return error;
+}
 
 void check(bool condition, const char* what, const char* file, int line) {
   if (!condition) bug(what, file, line);

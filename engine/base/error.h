@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace trainyard {
 
@@ -17,25 +18,38 @@ struct SourcePos {
 
 std::string to_string(const SourcePos& pos);  // "configs/gpt.yaml:9:3", or "configs/gpt.yaml"
 
+/// What is wrong at a place of an input: a line of an answer.
+struct Mistake {
+  std::string what;
+  SourcePos where;
+};
+
 /// The user wrote something wrong. what() is `file:line:column: key.path: problem`, one line of
 /// plain_text().
 class ConfigError : public std::runtime_error {
  public:
   ConfigError(const SourcePos& pos, const std::string& key_path, const std::string& problem);
   explicit ConfigError(const std::string& problem);
+  /// Several mistakes in one input, at least one: what() is the first's.
+  explicit ConfigError(const std::vector<ConfigError>& mistakes);
 
   const SourcePos& where() const { return where_; }
   const std::string& problem() const { return problem_; }  // what() without place and key path
+  /// The key that is wrong or missing; of an unknown key, the map that has it.
+  const std::string& key_path() const { return key_path_; }
+  /// Some key is one that no study has, wherever else the study's values might lead.
+  bool unknown_key() const { return unknown_key_; }
+  const std::vector<Mistake>& others() const { return others_; }  // the first is this one
+
+  ConfigError about(const std::string& key_path) const;         // with that key_path()
+  ConfigError about_unknown_key(const std::string& map) const;  // of that map
 
  private:
   SourcePos where_;
   std::string problem_;
-};
-
-/// A key that no study has, wherever else the study's values might lead.
-class UnknownKeyError : public ConfigError {
- public:
-  explicit UnknownKeyError(const ConfigError& error) : ConfigError(error) {}
+  std::string key_path_;
+  bool unknown_key_ = false;
+  std::vector<Mistake> others_;
 };
 
 /// A plan that is well written but cannot run: returned, never thrown, since planners expect it.

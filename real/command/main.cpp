@@ -59,6 +59,9 @@ int guarded(const Asked& asked, const std::optional<RankEnvironment>& environmen
             const std::function<int()>& command) {
   try {
     return command();
+  } catch (const ConfigError& error) {
+    if (!environment) return report_error(error, asked.study, asked.json);
+    return fail(kWrongInput, error.what(), asked, environment);
   } catch (const std::exception&) {
     const Failure failure = current_failure();
     return fail(failure.exit, failure.message, asked, environment);

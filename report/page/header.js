@@ -42,6 +42,11 @@ function simulatedFigures(summary, figure) {
           (interval ? "; 90 %: " + formatSeconds(interval[0]) + " to " + formatSeconds(interval[1]) : ""));
   figure(
       "Throughput", [formatCount(summary.tokens_per_s), "tokens/s"], formatCount(summary.samples_per_s) + " samples/s");
+  if (summary.cost)
+    figure(
+        "Cost per million tokens", [summary.cost.per_million_tokens.toPrecision(4), ""],
+        summary.cost.per_step.toPrecision(4) + " per step; " + summary.cost.devices + " " + run.device + "s at " +
+            summary.cost.price + " an hour each");
   figure(
       "MFU", withUnit(formatShare(summary.mfu)),
       "per " + run.device + " " + formatFlopRate(summary.tflops_per_gpu * 1e12) +

@@ -318,12 +318,52 @@ TEST_CASE("a model's numbers go together") {
   CHECK(with_model("{preset: gpt-tiny, seq_len: 512, max_positions: 256}") ==
         "study.yaml:3:36: model.seq_len: 512 is longer than the 256 positions of the model; say "
         "model.max_positions: 512 to enlarge their table");
-  CHECK(with_model("{family: gpt, layers: 100001}") ==
+  CHECK(with_model("{family: gpt, layers: 100001, hidden: 64, heads: 1, vocab: 9, seq_len: 8}") ==
         "study.yaml:3:30: model.layers: expected at most 100000, got 100001");
   CHECK(with_model("{preset: gpt-tiny, hidden: 2e9, head_dim: 64}") ==
         "study.yaml:3:35: model.hidden: the embedding table would have pad_vocab_to(1001) * "
         "hidden(2000000000) elements, "
         "more than 2^40");
+}
+
+TEST_CASE("all mistakes are said at once, in the order of the file") {
+  const std::string study =
+      "model: gpt-huge\n"                                 // 1: a name
+      "cluster: {preset: box, nodes: 0}\n"                // 2: a range
+      "parallel: {tensor: two, pipline: 4}\n"             // 3: a type; 4: a key
+      "training: {global_batch: 32, precision: bf17}\n";  // 5: a word
+  CHECK(errors_of(study) ==
+        std::vector<std::string>{
+            "study.yaml:1:8: model: unknown model 'gpt-huge'; known: gpt-tiny and llama-tiny",
+            "study.yaml:2:31: cluster.nodes: expected at least 1, got 0",
+            "study.yaml:3:20: parallel.tensor: expected an integer, got 'two'",
+            "study.yaml:3:25: parallel.pipline: unknown key (did you mean pipeline?); this map "
+            "takes: context, d2d_buffer, data, expert, pipeline, placement, scatter_gather, "
+            "sequence_parallel, tensor, tensor_method, tensor_overlap, virtual_stages, zero",
+            "study.yaml:4:41: training.precision: unknown precision 'bf17' (did you mean bf16?); "
+            "this version has fp32, fp16, bf16 and fp64"});
+}
+
+TEST_CASE("a rule across keys is checked where its keys were read well") {
+  // 16 devices / (2 x 4) = 2 replicas: 33 sequences are no multiple of 2. The learning rate has no
+  // part in that.
+  const std::string batch =
+      "study.yaml:4:26: training.global_batch: 33 is not a multiple of data(2) * microbatch(1) = "
+      "2; "
+      "32 and 34 are";
+  const auto with_batch = [](const std::string& parallel, const std::string& more) {
+    return errors_of("model: gpt-tiny\ncluster: {preset: box, nodes: 2}\nparallel: " + parallel +
+                     "\ntraining: {global_batch: 33" + more + "}\n");
+  };
+  CHECK(with_batch("{tensor: 2, pipeline: 4}", ", lr: -1") ==
+        std::vector<std::string>{batch,
+                                 "study.yaml:4:34: training.lr: expected at least 0 and less than "
+                                 "1.0e+06, got -1"});
+  // Without the pipeline's degree there is no number of replicas; what is misspelt may be it.
+  CHECK(with_batch("{tensor: 2, pipeline: four}", "").size() == 1);
+  CHECK(with_batch("{tensor: 2, piepline: 4}", "").size() == 1);
+  // A rule that fails does not let its key fail another one: 3 neither divides heads nor devices.
+  CHECK(with_batch("{tensor: 3, pipeline: 4}", "").size() == 1);
 }
 
 TEST_CASE("devices, links and kernels exist") {

@@ -150,6 +150,17 @@ Study read(const std::string& text, const std::vector<std::string>& sets) {
   return read_study_text(text, "study.yaml", sets, fixture_resolvers());
 }
 
+std::vector<std::string> errors_of(const std::string& text, const std::vector<std::string>& sets) {
+  try {
+    read(text, sets);
+    return {};
+  } catch (const ConfigError& error) {
+    std::vector<std::string> all = {error.what()};
+    for (const Mistake& mistake : error.others()) all.push_back(mistake.what);
+    return all;
+  }
+}
+
 std::string error_of(const std::string& text, const std::vector<std::string>& sets) {
   try {
     read(text, sets);

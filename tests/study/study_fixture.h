@@ -23,6 +23,10 @@ Study read(const std::string& text, const std::vector<std::string>& sets = {});
 /// The message of the ConfigError that reading `text` throws; "no error" when it throws none.
 std::string error_of(const std::string& text, const std::vector<std::string>& sets = {});
 
+/// All that is wrong with it, in the order of the file.
+std::vector<std::string> errors_of(const std::string& text,
+                                   const std::vector<std::string>& sets = {});
+
 /// A small study that reads: lines 1 to 4 are model, cluster, parallel, training.
 extern const std::string kSmallStudy;
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "study/study_origin.h"
+#include "study/study_writer.h"
 #include "tests/study/study_fixture.h"
 
 namespace trainyard {
@@ -352,12 +353,55 @@ TEST_CASE("a case inside a list is a study") {
   const YamlNode list = YamlNode::parse(
       "- model: gpt-tiny\n  cluster: box\n"
       "  training: {global_batch: 8}\n"
-      "- model: gpt-huge\n  cluster: box\n",
+      "- model: gpt-huge\n  cluster: box\n  training: {global_batch: 8, steps: 0}\n",
       "cases.yaml");
   CHECK(read_study_node(list.items()[0], {}, fixture_resolvers()).parallel.data == 8);
-  CHECK_THROWS_WITH(read_study_node(list.items()[1], {}, fixture_resolvers()),
-                    "cases.yaml:4:10: [1].model: unknown model 'gpt-huge'; known: gpt-tiny and "
-                    "llama-tiny");
+  try {
+    read_study_node(list.items()[1], {}, fixture_resolvers());
+    FAIL("it has two mistakes");
+  } catch (const ConfigError& error) {
+    CHECK(std::string(error.what()) ==
+          "cases.yaml:4:10: [1].model: unknown model 'gpt-huge'; known: gpt-tiny and llama-tiny");
+    REQUIRE(error.others().size() == 1);
+    CHECK(error.others()[0].what ==
+          "cases.yaml:6:38: [1].training.steps: expected at least 1, got 0");
+  }
+}
+
+TEST_CASE("links are named by their kind, in numbers, or a preset's by another kind") {
+  // The fixture's roce has 25 GB/s.
+  const Study named = read(kSmallStudy, {"cluster.inter=roce"});
+  CHECK(named.cluster.inter.kind == "roce");
+  CHECK(named.cluster.inter.bandwidth == 25e9);
+  CHECK(named.cluster.inter.collective.startup == 20e-6);
+  CHECK(read(kSmallStudy, {"cluster.inter={kind: roce}"}).cluster.inter.bandwidth == 25e9);
+  CHECK(read(kSmallStudy, {"cluster.intra=nvswitch"}).cluster.intra.bandwidth == 300e9);
+  const std::string written =
+      "model: gpt-tiny\ncluster: {device: a100, devices_per_node: 8, intra: nvswitch}\n"
+      "training: {global_batch: 32}\n";
+  CHECK(read(written).cluster.intra.bandwidth == 300e9);
+  CHECK(read(resolved_study_text(read(written))).cluster.intra.collective.startup == 20e-6);
+  CHECK(error_of(kSmallStudy, {"cluster.inter=ethernet"}) ==
+        "--set cluster.inter=ethernet: cluster.inter: links of kind ethernet have no usual "
+        "bandwidth; write "
+        "{kind: ethernet, bandwidth: 25 GB/s}");
+}
+
+TEST_CASE("nics are a number, or each has a bandwidth") {
+  // 2 x 100 Gbit/s = 25 GB/s a node.
+  const Study study = read(kSmallStudy, {"cluster.nics={count: 2, bandwidth: 100 Gbit/s}"});
+  CHECK(study.cluster.num_nics() == 2);
+  CHECK(study.cluster.inter.bandwidth == 25e9);
+  const Study again = read(resolved_study_text(study));
+  CHECK(again.cluster.num_nics() == 2);
+  CHECK(again.cluster.inter.bandwidth == 25e9);
+  CHECK(error_of("model: gpt-tiny\ntraining: {global_batch: 64}\ncluster:\n  preset: box\n"
+                 "  inter: {bandwidth: 50 GB/s}\n  nics: {count: 2, bandwidth: 100 Gbit/s}\n") ==
+        "study.yaml:6:31: cluster.nics.bandwidth: says what the network carries, as "
+        "cluster.inter.bandwidth does; leave one of them out");
+  CHECK(
+      error_of(kSmallStudy, {"cluster.nics={count: 2}"}).find("missing required key 'bandwidth'") !=
+      std::string::npos);
 }
 
 }  // namespace trainyard

@@ -1,0 +1,85 @@
+#include "study/key_aliases.h"
+
+#include <optional>
+
+#include "engine/base/error.h"
+#include "study/study_keys.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr const char* kCluster = "cluster";
+
+/// A case's flat words have a key called gpus.
+bool is_flat(const YamlNode& study) {
+  if (!study.contains(kCluster)) return false;
+  const YamlNode cluster = study.at(kCluster);
+  return cluster.is_map() && cluster.contains("gpu");
+}
+
+/// Fails where the study says `key` of `map` beside the short word at `alias_pos`.
+void refuse_both(const YamlNode& study, const std::string& map, const std::string& key,
+                 const SourcePos& alias_pos, const std::string& alias_path) {
+  if (!study.contains(map)) return;
+  const YamlNode block = study.at(map);
+  if (!block.is_map() || !block.contains(key)) return;
+  throw ConfigError(alias_pos, alias_path,
+                    "stands for " + map + "." + key + ", which is at " +
+                        to_string(block.key_pos(key)) + "; leave one of them out");
+}
+
+}  // namespace
+
+void each_alias(const std::function<void(const std::string& map, const std::string& alias,
+                                         const std::string& key)>& visit) {
+  for (const StudyKey& block : study_keys()) {
+    const auto* form = form_of<MapForm>(block);
+    if (form == nullptr) continue;
+    for (const StudyKey& key : form->keys()) {
+      for (const std::string_view alias : key.aliases)
+        visit(std::string(block.name), std::string(alias), std::string(key.name));
+    }
+  }
+}
+
+void resolve_aliases(YamlNode& study) {
+  if (!study.is_map()) return;
+  each_alias([&](const std::string& map, const std::string& alias, const std::string& key) {
+    const bool flat = map == kCluster && is_flat(study);
+    if (study.contains(map)) {
+      YamlNode block = study.at(map);
+      if (block.is_map() && block.contains(alias) && !flat) {
+        refuse_both(study, map, key, block.key_pos(alias), map + "." + alias);
+        block.move(alias, key);
+      }
+    }
+    if (!study.contains(alias)) return;
+    const std::string target = flat ? alias : key;
+    refuse_both(study, map, target, study.key_pos(alias), alias);
+    if (map == kCluster && study.contains(map)) study.wrap_name(map, "preset");
+    study.move(alias, map + "." + target);
+  });
+}
+
+std::string key_of_alias(const std::string& path) {
+  std::string found = path;
+  each_alias([&](const std::string& map, const std::string& alias, const std::string& key) {
+    if (map == kCluster) return;
+    if (path == alias || path == map + "." + alias) found = map + "." + key;
+  });
+  return found;
+}
+
+std::string key_of_alias(const std::string& path, YamlNode& study) {
+  std::string found = key_of_alias(path);
+  if (!study.is_map()) return found;
+  each_alias([&](const std::string& map, const std::string& alias, const std::string& key) {
+    if (map != kCluster || (path != alias && path != map + "." + alias)) return;
+    if (study.contains(map)) study.wrap_name(map, "preset");
+    found = map + "." + (is_flat(study) ? alias : key);
+  });
+  return found;
+}
+
+}  // namespace trainyard

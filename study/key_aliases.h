@@ -1,0 +1,27 @@
+// Short words for keys: `tp: 8` for parallel.tensor, at the top of a study or in its map, after
+// --set and in sweep:. The tables of keys have them.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "study/yaml_reader.h"
+
+namespace trainyard {
+
+/// Moves what a study says under short words to the keys that they stand for. Refuses a word beside
+/// its key.
+void resolve_aliases(YamlNode& study);
+
+/// Of every short word: it stands for `key` of `map`.
+void each_alias(const std::function<void(const std::string& map, const std::string& alias,
+                                         const std::string& key)>& visit);
+
+/// The key that `path` stands for, as --set and sweep: have it; `path` itself where it is none's
+/// short word.
+std::string key_of_alias(const std::string& path);
+
+/// The same after --set, where a word of the cluster depends on what `study` says.
+std::string key_of_alias(const std::string& path, YamlNode& study);
+
+}  // namespace trainyard

@@ -1,0 +1,104 @@
+// The keys of `parallel:`, in the order of study.resolved.yaml.
+#include "engine/plan/plan_limits.h"
+#include "study/study_keys.h"
+#include "study/study_words.h"
+
+namespace trainyard {
+
+namespace {
+
+using P = ParallelConfig;
+
+template <auto member>
+constexpr KeyField of_parallel() {
+  return field<&Study::parallel, member>();
+}
+
+constexpr IntegerForm kDegree{1, kMaxRanks};
+constexpr IntegerForm kOnlyOne{1, 1};
+
+}  // namespace
+
+const KeyTable& zero_keys() {
+  static const KeyTable keys = {
+      {"stage", {IntegerForm{0, 1}}, "what the replicas divide: 0 nothing, 1 optimizer state"},
+      {.name = "by",
+       .forms = {WordForm{kZeroByWords, {}, "way to divide"}},
+       .help = "what each replica keeps the state of: shards, or whole parameters",
+       .fallback = "shard",
+       .matters = "stage 1"}};
+  return keys;
+}
+
+const KeyTable& parallel_keys() {
+  static const KeyTable keys = {
+      {.name = "tensor",
+       .forms = {kDegree},
+       .help = "ranks that share each layer",
+       .field = of_parallel<&P::tensor>(),
+       .aliases = {"tp"}},
+      {.name = "pipeline",
+       .forms = {kDegree},
+       .help = "ranks that share the stack of layers",
+       .field = of_parallel<&P::pipeline>(),
+       .aliases = {"pp"}},
+      {.name = "data",
+       .forms = {kDegree},
+       .help = "replicas",
+       .field = of_parallel<&P::data>(),
+       .fallback = "devices / (tensor x pipeline)",
+       .aliases = {"dp"}},
+      {.name = "virtual_stages",
+       .forms = {IntegerForm{1, kMaxLayers}},
+       .help = "stages per pipeline rank",
+       .field = of_parallel<&P::virtual_stages>(),
+       .fallback = "1; those that the schedule has, where it has a number of its own",
+       .aliases = {"vpp"},
+       .matters = "interleaved"},
+      {.name = "context",
+       .forms = {kOnlyOne},
+       .help = "ranks that share a sequence; 1 in this version",
+       .field = of_parallel<&P::context>(),
+       .aliases = {"cp"}},
+      {.name = "expert",
+       .forms = {kOnlyOne},
+       .help = "ranks that share the experts; 1 in this version",
+       .field = of_parallel<&P::expert>(),
+       .aliases = {"ep"}},
+      {.name = "sequence_parallel",
+       .forms = {FlagForm{}},
+       .help = "activations between layers are split over the tensor group",
+       .field = of_parallel<&P::sequence_parallel>(),
+       .aliases = {"sp"}},
+      {.name = "zero",
+       .forms = {IntegerForm{0, 1}, MapForm{zero_keys, "ZeRO", {"stage"}}},
+       .help = "stage of ZeRO",
+       .fallback = "0"},
+      {.name = "placement",
+       .forms = {TextForm{R"(^(cluster|spread|(?!.*(.).*\2)[DPCET]+)$)"}},
+       .help = "letters D, P, C, E, T, rightmost fastest, such as DPT; or cluster (DPT), spread "
+               "(TPD)",
+       .field = of_parallel<&P::placement>(),
+       .fallback = "the framework's"},
+      {.name = "scatter_gather",
+       .forms = {FlagForm{}},
+       .help = "pipeline sends are split over the tensor group",
+       .field = of_parallel<&P::scatter_gather>(),
+       .fallback = "the framework's"},
+      {.name = "tensor_method",
+       .forms = {WordForm{kTensorMethodWords, kPlannedTensorMethods}},
+       .help = "how layers are split",
+       .field = of_parallel<&P::tensor_method>()},
+      {.name = "tensor_overlap",
+       .forms = {WordForm{kTensorOverlapWords}},
+       .help = "halves of a microbatch hide each other's collectives, within each layer or across "
+               "all of a stage",
+       .field = of_parallel<&P::tensor_overlap>()},
+      {.name = "d2d_buffer",
+       .forms = {QuantityForm{"1 GiB"}},
+       .help = "of a rank, for pipeline transfers between devices",
+       .fallback = "they need no buffer"}};
+  return keys;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,131 @@
+// The keys of `partition:`, `schedule:`, `recompute:` and `offload:`, each a word or a map.
+#include <array>
+
+#include "engine/plan/plan_limits.h"
+#include "study/study_keys.h"
+#include "study/study_words.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::array<std::string_view, 1> kAutoWords = {"auto"};
+constexpr std::array<std::string_view, 1> kLayersWords = {"layers"};
+
+const StudyKey& post_validation() {
+  static const StudyKey key = {
+      .name = "post_validation",
+      .forms = {FlagForm{}},
+      .help = "the norm of all pipeline ranks is looked at after the update, in the next step",
+      .field = field<&Study::schedule, &ScheduleConfig::post_validation>()};
+  return key;
+}
+
+}  // namespace
+
+const KeyTable& partition_keys() {
+  static const KeyTable keys = {{.name = "method",
+                                 .forms = {WordForm{kPartitionWords, kPlannedPartitions}},
+                                 .help = "method",
+                                 .field = field<&Study::partition, &PartitionConfig::method>()},
+                                {.name = "ends",
+                                 .forms = {FlagForm{}, WordForm{kLayersWords}},
+                                 .help = "layers, or true: embedding and head count as layers",
+                                 .field = field<&Study::partition, &PartitionConfig::ends>()},
+                                {.name = "uneven",
+                                 .forms = {FlagForm{}},
+                                 .help = "the last stage takes what is left",
+                                 .field = field<&Study::partition, &PartitionConfig::uneven>()}};
+  return keys;
+}
+
+const KeyTable& schedule_keys() {
+  constexpr IntegerForm kMicrobatches{1, kMaxMicrobatches};
+  static const KeyTable keys = {
+      {.name = "method",
+       .forms = {WordForm{schedule_words()}},
+       .help = "order of microbatches on each rank; `trainyard list schedules` says what each does",
+       .field = field<&Study::schedule, &ScheduleConfig::method>()},
+      {.name = "microbatch_group",
+       .forms = {kMicrobatches},
+       .help = "microbatches that go through a rank's stages together",
+       .field = field<&Study::schedule, &ScheduleConfig::microbatch_group>(),
+       .fallback = "about one per pipeline rank",
+       .matters = "interleaved"},
+      {.name = "memory_limit",
+       .forms = {kMicrobatches},
+       .help = "microbatches in flight on a rank",
+       .field = field<&Study::schedule, &ScheduleConfig::memory_limit>(),
+       .fallback = "pipeline ranks; zb-2p twice as many",
+       .matters = "zb-1p, zb-2p"},
+      {.name = "active_microbatches",
+       .forms = {kMicrobatches},
+       .help = "microbatches in the pipeline",
+       .field = field<&Study::schedule, &ScheduleConfig::active_microbatches>(),
+       .fallback = "pipeline ranks + 2",
+       .matters = "opportunistic"},
+      {.name = "mode",
+       .forms = {WordForm{kScheduleModeWords}},
+       .help = "static times several orders in train, and keeps the fastest",
+       .field = field<&Study::schedule, &ScheduleConfig::mode>(),
+       .matters = "zb-1p, zb-2p, opportunistic"},
+      post_validation(),
+      {.name = "rows",
+       .forms = {ListForm{TextForm{}, 0}},
+       .help = "what a search has found, a line of actions for each rank",
+       .fallback = "the search is run",
+       .matters = "zb-1p, zb-2p, opportunistic"}};
+  return keys;
+}
+
+const KeyTable& schedule_file_keys() {
+  static const KeyTable keys = {
+      {"file", {TextForm{}}, "a CSV with a line of actions for each rank"},
+      post_validation(),
+      {.name = "rows",
+       .forms = {ListForm{TextForm{}, 0}},
+       .help = "what the file held; it is not read again",
+       .fallback = "the file is read"}};
+  return keys;
+}
+
+const KeyTable& recompute_keys() {
+  static const KeyTable keys = {
+      {.name = "method",
+       .forms = {WordForm{kRecomputeWords, kPlannedRecomputes, "recompute"}},
+       .help = "what the backward computes again",
+       .field = field<&Study::recompute, &RecomputeConfig::method>()},
+      {.name = "first",
+       .forms = {NumberForm{.least = 0, .most = 1}, WordForm{kAutoWords}},
+       .help = "share of its layers that stage 0 keeps; auto: as much as fits",
+       .fallback = "auto",
+       .matters = "stage-aware"},
+      {.name = "unit",
+       .forms = {WordForm{kRecomputeUnitWords}},
+       .help = "what is recomputed from its own input",
+       .field = field<&Study::recompute, &RecomputeConfig::unit>(),
+       .matters = "full, stage-aware, group"},
+      {.name = "strategy",
+       .forms = {TextForm{"^(each|contiguous|group_0*[1-9][0-9]*)$"}},
+       .help = "layers (units) of a stage that are recomputed as one: each, contiguous, group_2, "
+               "group_3, ...",
+       .fallback = "each",
+       .matters = "stage-aware, group"}};
+  return keys;
+}
+
+const KeyTable& offload_keys() {
+  static const KeyTable keys = {
+      {.name = "activations",
+       .forms = {FlagForm{}},
+       .help = "what recomputation keeps: the inputs of recomputed layers",
+       .field = field<&Study::offload, &OffloadConfig::activations>()},
+      {.name = "horizon",
+       .forms = {IntegerForm{0, kMaxLayers}},
+       .help = "layers before the one that reads it, a copy back is issued",
+       .field = field<&Study::offload, &OffloadConfig::horizon>(),
+       .matters = "activations: true"}};
+  return keys;
+}
+
+}  // namespace trainyard

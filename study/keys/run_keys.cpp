@@ -1,0 +1,120 @@
+// The keys of the root, and of `framework:`, `data:` and `checkpoint:`.
+#include <algorithm>
+
+#include "engine/plan/plan_limits.h"
+#include "study/study_keys.h"
+#include "study/study_words.h"
+
+namespace trainyard {
+
+const KeyTable& framework_keys() {
+  static const KeyTable keys = {
+      {.name = "name",
+       .forms = {TextForm{{}, StudyResolvers::Names::kSoftware}},
+       .help = "`trainyard list frameworks` has them",
+       .field = field<&Study::framework, &FrameworkConfig::name>()},
+      {.name = "version",
+       .forms = {TextForm{}, NumberForm{-kAnyNumber}},
+       .help = "of the framework",
+       .field = field<&Study::framework, &FrameworkConfig::version>(),
+       .fallback = "the one that such runs were made with, see docs/contract.md"}};
+  return keys;
+}
+
+const KeyTable& data_keys() {
+  static const KeyTable keys = {{.name = "path",
+                                 .forms = {TextForm{}},
+                                 .help = "a file, generated or synthetic",
+                                 .field = field<&Study::data, &DataConfig::path>()},
+                                {.name = "format",
+                                 .forms = {WordForm{kDataFormatWords}},
+                                 .help = "of the file",
+                                 .field = field<&Study::data, &DataConfig::format>()},
+                                {.name = "shuffle",
+                                 .forms = {FlagForm{}},
+                                 .help = "draw sequences in random order",
+                                 .field = field<&Study::data, &DataConfig::shuffle>()}};
+  return keys;
+}
+
+const KeyTable& checkpoint_keys() {
+  static const KeyTable keys = {{.name = "every",
+                                 .forms = {IntegerForm{1}},
+                                 .help = "steps between them",
+                                 .field = field<&Study::checkpoint, &CheckpointConfig::every>()},
+                                {.name = "keep",
+                                 .forms = {IntegerForm{1}},
+                                 .help = "how many stay",
+                                 .field = field<&Study::checkpoint, &CheckpointConfig::keep>()}};
+  return keys;
+}
+
+namespace {
+
+KeyTable make_study_keys() {
+  KeyTable keys = {
+      {.name = "model",
+       .forms = {TextForm{{}, StudyResolvers::Names::kModels},
+                 MapForm{model_keys, "a preset with some of its numbers replaced", {"preset"}},
+                 MapForm{model_keys,
+                         "the architecture in numbers",
+                         {"family", "layers", "hidden", "heads", "vocab", "seq_len"}}},
+       .help = "a preset, the path of a Hugging Face config.json, or a map",
+       .fallback = "required"},
+      {.name = "cluster",
+       .forms = {TextForm{},
+                 MapForm{preset_cluster_keys, "a preset scaled to some nodes", {"preset"}},
+                 MapForm{local_cluster_keys, "this machine", {"preset"}},
+                 MapForm{written_cluster_keys, "written out in place", {"device"}},
+                 MapForm{
+                     flat_cluster_keys, "a case's flat words", {"gpu", "gpus", "gpus_per_node"}}},
+       .help = "a preset, the path of a file of topologies/, or a map",
+       .fallback = "required"},
+      {"parallel", {MapForm{parallel_keys}}, "degrees and placement"},
+      {.name = "training",
+       .forms = {MapForm{training_keys, "", {"global_batch"}}},
+       .help = "one optimizer step",
+       .fallback = "required"},
+      {.name = "partition",
+       .forms = {WordForm{kPartitionWords, kPlannedPartitions},
+                 ListForm{IntegerForm{1, 2 * kMaxLayers}, 0},
+                 MapForm{partition_keys, "", {"method"}}},
+       .help = "how layers become stages; a list: the first layer of stage 1, 2, ...",
+       .fallback = "uniform"},
+      {.name = "schedule",
+       .forms = {WordForm{schedule_words()}, MapForm{schedule_keys, "by name", {"method"}},
+                 MapForm{schedule_file_keys, "from a file", {"file"}}},
+       .help = "order of microbatches on each rank",
+       .fallback = "1f1b"},
+      {.name = "recompute",
+       .forms = {WordForm{kRecomputeWords, kPlannedRecomputes},
+                 MapForm{recompute_keys, "", {"method"}}},
+       .help = "what the backward computes again",
+       .fallback = "none"},
+      {"offload", {MapForm{offload_keys}}, "what waits in the host's memory for the backward"},
+      {.name = "framework",
+       .forms = {TextForm{{}, StudyResolvers::Names::kSoftware},
+                 MapForm{framework_keys, "", {"name"}}},
+       .help = "software profile",
+       .fallback = "trainyard"},
+      {"data", {MapForm{data_keys}}, "training data"},
+      {"checkpoint", {MapForm{checkpoint_keys}}, "checkpoints of a training run"},
+      {.name = "fidelity",
+       .forms = {WordForm{kFidelityWords}},
+       .help = "executor: analytic adds closed forms up; fluid shares links between messages; step "
+               "sends a collective's messages one by one",
+       .field = field<&Study::fidelity>()},
+      {"sweep", {SweepForm{}}, "every combination of these keys' values, for trainyard sweep"}};
+  for (const std::string_view key : kAnnotations)
+    keys.push_back({key, {AnyForm{}}, "a note that nothing reads"});
+  return keys;
+}
+
+}  // namespace
+
+const KeyTable& study_keys() {
+  static const KeyTable keys = make_study_keys();
+  return keys;
+}
+
+}  // namespace trainyard

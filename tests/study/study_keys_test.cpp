@@ -1,0 +1,120 @@
+// The tables of keys, and what is made of them: the page of docs/, short words, `list keys`.
+#include "study/study_keys.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "study/key_aliases.h"
+#include "study/key_list.h"
+#include "study/study_writer.h"
+#include "study/sweep.h"
+#include "tests/study/study_fixture.h"
+#include "tests/support/source_root.h"
+
+namespace trainyard {
+
+TEST_CASE("docs/keys.md is what the tables say") {
+  const std::string path = source_root() + "/docs/keys.md";
+  if (std::getenv("UPDATE_GOLDEN") != nullptr) std::ofstream(path) << keys_page();
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  CHECK(text.str() == keys_page());
+}
+
+TEST_CASE("every key is listed once and says what it takes and what it is") {
+  std::set<std::string> paths;
+  for (const KeyLine& line : list_keys()) {
+    CAPTURE(line.path);
+    CHECK(paths.insert(line.path).second);
+    CHECK_FALSE(line.help.empty());
+    CHECK_FALSE(line.takes.empty());
+    CHECK((line.help + line.takes + line.fallback).find('\n') == std::string::npos);
+  }
+  for (const char* path :
+       {"model.layers", "cluster.nodes", "cluster.gpus", "cluster.fabric.leaf", "parallel.zero.by",
+        "training.lr.peak", "LINK.bandwidth", "CURVE.by_ranks", "schedule.method", "fidelity"})
+    CHECK(paths.contains(path));
+}
+
+TEST_CASE("null is the default of every key") {
+  // Whatever a table has is read by somebody: finish() aborts where it is not.
+  for (const KeyLine& line : list_keys()) {
+    const bool in_several_places = line.path.starts_with("LINK") || line.path.starts_with("CURVE");
+    if (in_several_places || line.path == "model" || line.path == "cluster") continue;
+    const std::string block = line.path.substr(0, line.path.find('.'));
+    if (block == line.path) {
+      CAPTURE(line.path);
+      const bool required = line.fallback == "required";
+      CHECK((error_of(kSmallStudy, {line.path + "=null"}) == "no error") == !required);
+      continue;
+    }
+    const std::string assignment = line.path + "=null";
+    CAPTURE(assignment);
+    CHECK_NOTHROW(errors_of(kSmallStudy, {assignment}));
+  }
+}
+
+TEST_CASE("a field of a key is written as it is read") {
+  // A table's key with a field: what study.resolved.yaml has reads back as the same value.
+  const Study study = read(
+      kSmallStudy, {"training.steps=7", "training.optimizer=sgd", "training.lr.schedule=cosine",
+                    "model=llama-tiny", "parallel.tensor_overlap=none", "data.shuffle=false"});
+  const Study again = read(resolved_study_text(study));
+  CHECK(again.training == study.training);
+  CHECK(again.model == study.model);
+  CHECK(again.training.optimizer == Optimizer::kSgd);
+  CHECK(again.training.steps == 7);
+  CHECK_FALSE(again.data.shuffle);
+}
+
+TEST_CASE("short words stand for keys") {
+  const std::string keys = kSmallStudy;
+  const std::string words =
+      "model: gpt-tiny\ncluster: {preset: box, nodes: 2}\ntp: 2\nparallel: {pp: 4}\n"
+      "training: {gbs: 32}\n";
+  const Study plain = read(keys), shortened = read(words);
+  CHECK(static_cast<const Plan&>(plain) == static_cast<const Plan&>(shortened));
+  // Where a word stands is where its key's mistakes are.
+  CHECK(error_of("model: gpt-tiny\ncluster: box\ntp: 0\ntraining: {gbs: 32}\n") ==
+        "study.yaml:3:5: parallel.tensor: expected at least 1, got 0");
+}
+
+TEST_CASE("a short word beside its key is refused") {
+  CHECK(error_of("model: gpt-tiny\ncluster: box\ntp: 2\nparallel: {tensor: 2}\n"
+                 "training: {gbs: 32}\n") ==
+        "study.yaml:3:1: tp: stands for parallel.tensor, which is at study.yaml:4:12; leave one of "
+        "them out");
+  CHECK(error_of("model: gpt-tiny\ncluster: box\nparallel: {tensor: 2, tp: 2}\n"
+                 "training: {gbs: 32}\n") ==
+        "study.yaml:3:23: parallel.tp: stands for parallel.tensor, which is at study.yaml:3:12; "
+        "leave one of them out");
+}
+
+TEST_CASE("options and sweeps take short words") {
+  CHECK(read(kSmallStudy, {"tp=4"}).parallel.tensor == 4);
+  CHECK(read(kSmallStudy, {"parallel.pp=2"}).parallel.pipeline == 2);
+  CHECK(key_of_alias("gbs") == "training.global_batch");
+  CHECK(key_of_alias("training.gbs") == "training.global_batch");
+  CHECK(key_of_alias("gbs.peak") == "gbs.peak");
+  const Sweep sweep = read_sweep(YamlNode::parse("{tp: [1, 2], parallel.pp: [1, 2]}", "s.yaml"));
+  CHECK(sweep.keys()[0]->path == "parallel.tensor");
+  CHECK(sweep.keys()[1]->path == "parallel.pipeline");
+}
+
+TEST_CASE("gpus are the devices of a cluster, named or in a map, and a case's own key") {
+  const std::string rest = "\ntraining: {global_batch: 64}\n";
+  CHECK(read("model: gpt-tiny\ncluster: box\ngpus: 16" + rest).cluster.num_devices == 16);
+  CHECK(read("model: gpt-tiny\ncluster: {preset: box, gpus: 16}" + rest).cluster.num_nodes == 2);
+  CHECK(read("model: gpt-tiny\ncluster: box" + rest, {"gpus=32"}).cluster.num_nodes == 4);
+  const std::string flat =
+      "model: gpt-tiny\ncluster: {gpu: a100, gpus: 8, gpus_per_node: 8, intra: nvswitch}" + rest;
+  CHECK(read(flat).cluster.num_devices == 8);
+  CHECK(read(flat, {"gpus=4"}).cluster.num_devices == 4);
+}
+
+}  // namespace trainyard
