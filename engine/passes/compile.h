@@ -68,7 +68,7 @@ class Compiler {
   std::variant<const Program*, Infeasible> compile(const Graph& model, const ProgramInputs& in,
                                                    const SoftwareProfile& software, PassLog& log);
 
-  /// Of the Program of the last call.
+  /// Segments of the Program of the last call.
   const SharedSegments& segments() const;
 
   /// The Program of the last call; nothing else of it is kept.
