@@ -52,9 +52,9 @@ struct FreeParameter {
 /// The file's name of a profile: "megatron-lm-2021", "nemo".
 std::string profile_key(const SoftwareProfile& profile);
 
-/// Of all profiles in `root`/calibrate/software, in the order of files and numbers. Throws
-/// ConfigError for more than kMostFreeParameters, and for shared entries that differ in value or
-/// range.
+/// Parameters of all profiles in `root`/calibrate/software, in the order of files and numbers.
+/// Throws ConfigError for more than kMostFreeParameters, and for shared entries that differ in
+/// value or range.
 std::vector<FreeParameter> free_parameters(const std::string& root);
 
 /// To four digits, which are more than a fit on whole runs knows.

@@ -13,7 +13,7 @@ namespace trainyard {
 /// its key.
 void resolve_aliases(YamlNode& study);
 
-/// Of every short word: it stands for `key` of `map`.
+/// Visits every short word: it stands for `key` of `map`.
 void each_alias(const std::function<void(const std::string& map, const std::string& alias,
                                          const std::string& key)>& visit);
 

@@ -123,7 +123,7 @@ void read_local_counts(Section& section, Cluster& cluster, const StudyResolvers&
   if (!cluster.device.ends_with(".yaml")) warn_of_estimates(section.study());
 }
 
-/// Of both sorts, by their kind or in numbers.
+/// Reads both sorts, by their kind or in numbers.
 void read_links(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
   std::int64_t nics = cluster.num_nics();
   if (const auto node = section.given("nics"); node && node->is_scalar())

@@ -60,7 +60,7 @@ constexpr std::span<const std::string_view> collective_words(std::string_view co
 inline constexpr std::array<std::string_view, 7> kAnnotations = {
     "id", "source", "confidence", "note", "suspect", "era", "measured"};
 
-// Of the contract, not in this version.
+// Words of the contract, not in this version.
 inline constexpr std::array<std::string_view, 1> kPlannedPrecisions = {"fp8"};
 inline constexpr std::array<std::string_view, 6> kPlannedPartitions = {
     "smp", "rannc", "autopipe", "uniform-floor", "parameters", "search"};

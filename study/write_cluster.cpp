@@ -45,7 +45,7 @@ std::string beyond_text(const std::map<Bytes, double>& efficiencies) {
   });
 }
 
-/// Of one curve: those of a link may come from different places.
+/// The sources of one curve: those of a link may come from different places.
 void write_sources(ResolvedText& out, const LinkCurve& curve) {
   if (!curve.provenance.note.empty()) {
     out.text("source", curve.provenance.note);

@@ -68,7 +68,7 @@ class YamlNode {
   /// `key_pos` is that of the path: what is wrong with either is said there.
   void put(const std::string& path, const YamlNode& value, const SourcePos& key_pos);
   void erase(std::string_view key);  // of a map; nothing where it is absent
-  /// Of this map: what it says under `key` is at `path` under it; its place stays.
+  /// Moves what this map says under `key` to `path` under it; its place stays.
   void move(const std::string& key, const std::string& path);
   /// `cluster: NAME` becomes `cluster: {preset: NAME}`, in the same place; other nodes stay.
   void wrap_name(const std::string& key, const std::string& inner);

@@ -67,7 +67,7 @@ class TransferBufferer {
           segment(plain.send).ops[i], segment(plain.receive).ops[i], false, from, to, name, size};
       if (i > 0) sent.name += std::string(".") + static_cast<char>('a' + i);
       check(i < 26, "a stage sends few tensors");
-      // Of tensors that share a storage, the last one sent frees it.
+      // The last one sent of tensors that share a storage frees it.
       const Operand storage{storage_root(program_, sent.send.reads[0].value), 0};
       const auto found = std::find(freed.begin(), freed.end(), storage);
       sent.frees = found != freed.end();

@@ -87,7 +87,7 @@ constexpr std::tuple kGraphPasses = {
          [](StagedGraph& staged, const PassContext&) { order_halves(staged); },
          find_staged_violation}};
 
-/// Of differentiate(), which makes a training graph of a staged one.
+/// What differentiate() takes, which makes a training graph of a staged one.
 DType differentiate_inputs(const PassSource& of) { return of.plan.training.grad_dtype; }
 
 /// What a microbatch's forward and backward do, on each stage.

@@ -55,7 +55,7 @@ class Compiler {
                                                    const SoftwareProfile& software, PassLog& log,
                                                    const CompileOptions& options = {});
 
-  /// Of the Program of the last call.
+  /// Segments of the Program of the last call.
   const SharedSegments& segments() const;
 
   /// The Program of the last call; nothing else of it is kept.

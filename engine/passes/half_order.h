@@ -15,9 +15,9 @@ namespace trainyard {
 
 struct Instruction;
 
-/// Of the forward ops, stage by stage.
+/// Orders the forward ops, stage by stage.
 void order_halves(StagedGraph& staged);
-/// Of one microbatch's backward.
+/// Orders one microbatch's backward.
 void order_halves(std::vector<Instruction>& backward);
 
 }  // namespace trainyard

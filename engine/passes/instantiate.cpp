@@ -342,7 +342,7 @@ class Instantiator {
     return one_op_segment(-1, stage, name, std::move(free));
   }
 
-  /// Of storages that both stages at the turn touch, those that are touched alike share a segment.
+  /// Frees what both stages at the turn touch: storages that are touched alike share a segment.
   void add_turn_frees() {
     std::map<std::pair<TouchSet, TouchSet>, ProgramOp> frees;  // (by turning, by the one before)
     for (std::size_t id = 0; id < touched_.size(); ++id) {

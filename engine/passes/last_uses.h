@@ -17,9 +17,9 @@ class LastUses {
   /// `graph` must outlive it.
   explicit LastUses(const Graph& graph) : graph_(graph), last_(graph.tensors.size(), 0) {}
 
-  /// Of one piece, until the next call. What is copied back from the host is touched there, too, by
-  /// all that reads the copy: to free it right behind the copy would make the main stream wait for
-  /// that.
+  /// Finds those of one piece, until the next call. What is copied back from the host is touched
+  /// there, too, by all that reads the copy: to free it right behind the copy would make the main
+  /// stream wait for that.
   void find(const PlacedLoads& piece);
 
   /// Calls visit(storage) for what instruction i of the piece touches and none behind it, maybe

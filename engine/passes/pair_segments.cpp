@@ -28,9 +28,9 @@ Pieces pieces_of(const Segment& segment) {
   return pieces;
 }
 
-class PairMaker {
+class PairedSegment {
  public:
-  PairMaker(const Program& program, const Segment& forward, const Segment& backward)
+  PairedSegment(const Program& program, const Segment& forward, const Segment& backward)
       : program_(program),
         segments_{&forward, &backward} {
     for (std::size_t s : {0U, 1U}) {
@@ -116,8 +116,8 @@ void add_pair_segments(ProgramDraft& draft, const std::vector<StagePair>& pairs)
     const SegmentId forward = stage(pair.forward, pair.forward_size).forward;
     for (const SegmentId backward : stage(pair.backward, pair.backward_size).backward) {
       if (backward < 0) continue;
-      Segment both = PairMaker(draft.program, segments[static_cast<std::size_t>(forward)],
-                               segments[static_cast<std::size_t>(backward)])
+      Segment both = PairedSegment(draft.program, segments[static_cast<std::size_t>(forward)],
+                                   segments[static_cast<std::size_t>(backward)])
                          .make();
       draft.pairs[{forward, backward}] = static_cast<SegmentId>(segments.size());
       segments.push_back(std::move(both));

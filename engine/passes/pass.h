@@ -61,7 +61,7 @@ template <typename State, typename MakeInputs, typename Run>
 Pass(const char*, bool (*)(const PassSource&), MakeInputs, Run, std::string (*)(const State&))
     -> Pass<State, MakeInputs, Run>;
 
-/// Of each pass of a table; nullopt: it does not apply.
+/// The inputs of each pass of a table; nullopt: it does not apply.
 template <typename... Passes>
 std::tuple<std::optional<typename Passes::Inputs>...> inputs_of(const std::tuple<Passes...>& table,
                                                                 const PassSource& source) {

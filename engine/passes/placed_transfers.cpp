@@ -71,7 +71,7 @@ void settle_places(PlacedOfRanks& placed) {
   }
 }
 
-/// Of the buffer that a segment's first op writes; nullptr: of none.
+/// Slots of the buffer that a segment's first op writes; nullptr: it writes none.
 BufferSlots* slots_of(const Program& program, SegmentId segment,
                       std::map<PoolId, BufferSlots>& slots) {
   if (segment < 0) return nullptr;
@@ -80,8 +80,8 @@ BufferSlots* slots_of(const Program& program, SegmentId segment,
   return found == slots.end() ? nullptr : &found->second;
 }
 
-/// Of each transfer, in the global order of communication: direct where both ends have a slot free,
-/// in the order in which they issue.
+/// Chooses each transfer's way, in the global order of communication: direct where both ends have a
+/// slot free, in the order in which they issue.
 void choose_ways(const ProgramDraft& draft, const PipelineSchedule& schedule,
                  const std::vector<TransferEvent>& events, PlacedOfRanks& placed) {
   std::map<PoolId, BufferSlots> slots;

@@ -50,7 +50,7 @@ class PostValidation {
     }
   }
 
-  /// Of the size of a number, and it stays: what is sent may leave long after the step's end.
+  /// Value of one number, which stays: what is sent may leave long after the step's end.
   ValueId number(const std::string& name, DType type) {
     Value value;
     value.name = name;

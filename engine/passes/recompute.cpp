@@ -227,7 +227,7 @@ std::vector<int> count_by_stage(const TrainingGraph& training, const std::vector
   return out;
 }
 
-/// Of a stage's units, those that it recomputes: the first ones.
+/// Units that their stages recompute: the first ones of each.
 std::vector<Region> recomputed_units(const TrainingGraph& training, RecomputeConfig::Unit unit,
                                      const std::vector<double>& kept) {
   std::vector<Region> all = units(training, unit);

@@ -95,7 +95,7 @@ class BatchSplitter {
     for (TensorId id : read_later) add_join(id, in_.ops[end - 1]);
   }
 
-  /// Of what `reader` has from outside its run, which begins at op `begin`.
+  /// Splits what `reader` has from outside its run, which begins at op `begin`.
   void add_splits(const Op& reader, std::size_t begin) {
     for (TensorId input : reader.inputs) {
       const OpId producer = in_.tensors[static_cast<std::size_t>(input)].producer;

@@ -6,9 +6,9 @@ namespace trainyard {
 
 namespace {
 
-class TouchFinder {
+class TouchAnalysis {
  public:
-  TouchFinder(const TrainingGraph& training, const std::vector<StageForm>& forms)
+  TouchAnalysis(const TrainingGraph& training, const std::vector<StageForm>& forms)
       : training_(training),
         forms_(forms),
         turning_stage_(turning_stage(forms)),
@@ -59,7 +59,7 @@ class TouchFinder {
 
 std::vector<Touches> find_touches(const TrainingGraph& training,
                                   const std::vector<StageForm>& forms) {
-  return TouchFinder(training, forms).run();
+  return TouchAnalysis(training, forms).run();
 }
 
 }  // namespace trainyard

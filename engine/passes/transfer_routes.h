@@ -39,7 +39,7 @@ struct PipelineLink {
   friend bool operator==(const PipelineLink&, const PipelineLink&) = default;
 };
 
-/// Of two neighbours, in either order. `links`: of pipeline_links().
+/// Link of two neighbours, in either order. `links`: of pipeline_links().
 const PipelineLink& link_between(const std::vector<PipelineLink>& links, std::int32_t from,
                                  std::int32_t to);
 

@@ -105,7 +105,7 @@ def table(browser, selector):
 
 
 def test_critical_path(browser, out):
-    """The chain is as long as the step, most of it on the pipeline with the slow device, and can be painted."""
+    """The chain is as long as the step, most of it on the pipeline with the straggler, and can be painted."""
     with open(os.path.join(out, "summary.json")) as file:
         step = json.load(file)["iteration_time_s"] * 1e3
     lead = browser.text("critical-lead")
@@ -136,7 +136,7 @@ def test_idle_slots(browser):
         check(reason, reason in words, words)
     times = [milliseconds(row[1]) for row in rows]
     check("the largest first", times == sorted(times, reverse=True), times)
-    # Ranks 0 and 2 are on the page, of the pipeline that waits for the one with the slow device.
+    # Ranks 0 and 2 are on the page, of the pipeline that waits for the one with the straggler.
     check("no reason is said twice", len(set(words)) == len(words), words)
     browser.evaluate("document.querySelector('#idle-table button').click()")
     detail = browser.text("timeline-detail").split("\n")
