@@ -5,7 +5,7 @@
 #include <utility>
 #include <variant>
 
-#include "app/simulate_command.h"
+#include "app/simulation.h"
 #include "calibrate/validate/ingredients.h"
 #include "engine/base/error.h"
 #include "engine/memory/memory.h"

@@ -1,20 +1,14 @@
-#include "app/simulate_command.h"
-
-#include <array>
+// The main path, from the top down: a study becomes a plan and its graph (prepare.h), these a
+// Program (study/compile_study.h), this a trace, that a summary (simulation.h), and all of it files
+// and an answer.
 #include <chrono>
-#include <memory>
 #include <optional>
 #include <utility>
 
 #include "app/commands.h"
-#include "engine/base/format.h"
-#include "engine/exec/analytic_executor.h"
-#include "engine/exec/time_interval.h"
-#include "engine/memory/memory.h"
-#include "engine/program/program_text.h"
+#include "app/simulation.h"
 #include "report/report.h"
 #include "report/trace_json.h"
-#include "sim/simgrid_executor.h"
 #include "study/study_writer.h"
 #include "system/files.h"
 #include "system/output_folder.h"
@@ -23,6 +17,26 @@
 namespace trainyard {
 
 namespace {
+
+RunOptions run_options(const StudyOptions& options, const Study& study) {
+  const std::int64_t num_ranks = study.parallel.num_ranks();
+  for (const std::int64_t rank : options.trace_ranks) {
+    if (rank < 0 || rank >= num_ranks) {
+      throw ConfigError("--trace-ranks: the plan has ranks 0 to " + std::to_string(num_ranks - 1) +
+                        ", not " + std::to_string(rank));
+    }
+  }
+  if (!options.trace_ranks.empty() && !options.no_fold) {
+    throw ConfigError(
+        "--trace-ranks: ranks that behave alike are folded into one; write --no-fold too");
+  }
+  RunOptions run;
+  run.fold = !options.no_fold;
+  run.reuse = !options.no_reuse;
+  run.record_rows = !options.out.empty();
+  run.trace_ranks = options.trace_ranks;
+  return run;
+}
 
 Seconds since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -46,85 +60,14 @@ void write_results(OutputFolder& folder, const Prepared& prepared, Simulation& r
   folder.commit();
 }
 
-}  // namespace
-
-std::unique_ptr<Executor> make_executor(const std::string& fidelity) {
-  if (fidelity == "fluid") return std::make_unique<SimGridExecutor>(Fidelity::kFluid);
-  if (fidelity == "step") return std::make_unique<SimGridExecutor>(Fidelity::kStep);
-  return std::make_unique<AnalyticExecutor>();
-}
-
-TimedStep StepTimer::time(const Prepared& prepared, const Program& program,
-                          const SharedSegments& shared, const RunOptions& options) {
-  TimedStep out;
-  SourceLog sources;
-  const Costs& costs = costs_.make(program, shared, prepared.hardware, prepared.software,
-                                   prepared.study.cluster, sources);
-  const std::array<Job, 1> jobs = {Job{&program, 0}};
-  out.trace = make_executor(prepared.study.fidelity)->run(jobs, costs, options);
-  sources.use(prepared.hardware.memory_provenance, prepared.hardware.name, "memory",
-              "capacity and what is reserved of it");
-  const auto used_for_memory = [&](const char* number, double value, double without,
-                                   const char* what) {
-    const auto found = prepared.software.provenance.find(number);
-    if (found != prepared.software.provenance.end() && value != without)
-      sources.use(found->second, prepared.software.name, number, what);
-  };
-  used_for_memory("context_gib", prepared.software.context_gib, 0,
-                  "bytes beside the Program's values");
-  used_for_memory("cached_gib", prepared.software.cached_gib, 0,
-                  "bytes that the allocator keeps while there is room");
-  used_for_memory("activation_factor", prepared.software.activation_factor, 1,
-                  "bytes of activations");
-  const auto memory =
-      memory_peaks(program, fixed_memory(prepared.software, prepared.study.training.precision));
-  out.summary =
-      summarise({prepared.study, prepared.model, program, out.trace, memory, prepared.hardware,
-                 prepared.memory_error, sources, digester_.digest(program, shared)});
-  return out;
-}
-
-namespace {
-
-std::optional<TimeInterval> time_interval(const Prepared& prepared, const Program& program,
-                                          const Trace& trace, RunOptions options) {
-  const Cluster& cluster = prepared.study.cluster;
-  const CostUncertainty uncertainty(program, prepared.hardware, prepared.software, cluster);
-  if (!uncertainty.any()) return std::nullopt;
-  SourceLog sources;
-  const Costs costs = make_costs(program, prepared.hardware, prepared.software, cluster, sources);
-  const std::unique_ptr<Executor> executor = make_executor(prepared.study.fidelity);
-  const std::array<Job, 1> jobs = {Job{&program, 0}};
-  options.record_rows = false;
-  return find_time_interval(
-      program, uncertainty, costs, trace.period, draws_for(trace.num_events),
-      [&](const Costs& drawn) { return executor->run(jobs, drawn, options).period; });
-}
-
-/// A profile that was measured badly says so in its intervals; nobody should have to look for it.
-void warn_of_wide_interval(Summary& summary) {
-  constexpr double kWide = 4;
-  if (!summary.interval || !(summary.interval->high > kWide * summary.interval->low)) return;
-  summary.warnings.push_back(
-      format("the profile leaves the step time open by a factor of %.0f, from the lower to the "
-             "upper end of its 90 %% "
-             "interval: measured on a busy machine, or too shortly; calibrate again",
-             summary.interval->high / summary.interval->low));
+int say_misfit(const StudyOptions& options, const Summary& summary) {
+  const std::string known =
+      summary.may_fit ? ", but may fit: totals are known to be off by as much" : "";
+  say(options.study + ": the plan does not fit in memory" + known + "\n" + explain_misfit(summary));
+  return kCannotRun;
 }
 
 }  // namespace
-
-std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const RunOptions& options,
-                                              const CompileOptions& compile_options) {
-  PassLog log;
-  auto compiled = compile(prepared.model, prepared.study, prepared.software, log, compile_options);
-  if (auto* reason = std::get_if<Infeasible>(&compiled)) return *reason;
-  auto& program = std::get<Program>(compiled);
-  TimedStep timed = StepTimer().time(prepared, program, SharedSegments{}, options);
-  timed.summary.interval = time_interval(prepared, program, timed.trace, options);
-  warn_of_wide_interval(timed.summary);
-  return Simulation{std::move(program), std::move(timed.trace), std::move(timed.summary)};
-}
 
 int run_simulate(const StudyOptions& options) {
   std::optional<OutputFolder> folder;
@@ -132,23 +75,7 @@ int run_simulate(const StudyOptions& options) {
     folder.emplace(options.out, WrittenBy{"simulate", options.study}, options.overwrite);
   const Prepared prepared = prepare(options.study, options.sets, options.fidelity);
   print_warnings(prepared.study.warnings);
-  const std::int64_t num_ranks = prepared.study.parallel.num_ranks();
-  for (const std::int64_t rank : options.trace_ranks) {
-    if (rank < 0 || rank >= num_ranks) {
-      throw ConfigError("--trace-ranks: the plan has ranks 0 to " + std::to_string(num_ranks - 1) +
-                        ", not " + std::to_string(rank));
-    }
-  }
-  if (!options.trace_ranks.empty() && !options.no_fold) {
-    throw ConfigError(
-        "--trace-ranks: ranks that behave alike are folded into one; write --no-fold too");
-  }
-  RunOptions run;
-  run.fold = !options.no_fold;
-  run.reuse = !options.no_reuse;
-  run.record_rows = !options.out.empty();
-  run.trace_ranks = options.trace_ranks;
-  auto answer = simulate(prepared, run);
+  auto answer = simulate(prepared, run_options(options, prepared.study));
   if (const auto* reason = std::get_if<Infeasible>(&answer)) {
     return report_infeasible(options, plan_error(prepared.study, *reason));
   }
@@ -161,12 +88,7 @@ int run_simulate(const StudyOptions& options) {
     print_answer(summary_json(result.summary, wall));
   else
     print_text(summary_text(result.summary, prepared.study, wall));
-  if (result.summary.fits) return kDone;
-  const std::string known =
-      result.summary.may_fit ? ", but may fit: totals are known to be off by as much" : "";
-  say(options.study + ": the plan does not fit in memory" + known + "\n" +
-      explain_misfit(result.summary));
-  return kCannotRun;
+  return result.summary.fits ? kDone : say_misfit(options, result.summary);
 }
 
 }  // namespace trainyard

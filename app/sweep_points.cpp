@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "app/prepare.h"
-#include "app/simulate_command.h"
+#include "app/simulation.h"
 #include "engine/plan/graph_source.h"
 #include "study/compile_study.h"
 #include "system/data_root.h"

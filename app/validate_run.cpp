@@ -8,7 +8,7 @@
 
 #include "app/commands.h"
 #include "app/prepare.h"
-#include "app/simulate_command.h"
+#include "app/simulation.h"
 #include "engine/base/error.h"
 #include "engine/program/program_text.h"
 #include "engine/program/verify.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "app/prepare.h"
-#include "app/simulate_command.h"
+#include "app/simulation.h"
 #include "report/summary.h"
 
 using namespace trainyard;

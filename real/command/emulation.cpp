@@ -8,7 +8,7 @@
 #include <utility>
 #include <variant>
 
-#include "app/simulate_command.h"
+#include "app/simulation.h"
 #include "calibrate/validate/measured_costs.h"
 #include "engine/base/error.h"
 #include "engine/base/format.h"

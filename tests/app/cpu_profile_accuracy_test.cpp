@@ -3,7 +3,7 @@
 #include <string>
 #include <variant>
 
-#include "app/simulate_command.h"
+#include "app/simulation.h"
 #include "tests/support/studies.h"
 
 namespace trainyard {

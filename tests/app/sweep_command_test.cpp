@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "app/commands.h"
-#include "app/simulate_command.h"
+#include "app/simulation.h"
 #include "app/sweep_points.h"
 #include "cli/command_line.h"
 #include "engine/program/program_text.h"

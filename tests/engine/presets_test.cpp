@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "app/prepare.h"
-#include "app/simulate_command.h"
+#include "app/simulation.h"
 #include "study/data_folder.h"
 #include "study/study_words.h"
 #include "study/study_writer.h"

@@ -7,7 +7,7 @@
 
 #include "app/predict_case.h"
 #include "app/prepare.h"
-#include "app/simulate_command.h"
+#include "app/simulation.h"
 #include "calibrate/validate/validation.h"
 #include "study/memory_error.h"
 #include "study/yaml_reader.h"

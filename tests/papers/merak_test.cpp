@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "app/simulate_command.h"
+#include "app/simulation.h"
 #include "tests/support/source_root.h"
 
 namespace trainyard {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "app/simulate_command.h"
+#include "app/simulation.h"
 #include "report/report.h"
 #include "report/summary.h"
 #include "study/study_writer.h"

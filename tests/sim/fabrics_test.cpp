@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "app/simulate_command.h"
+#include "app/simulation.h"
 #include "sim/simgrid_executor.h"
 #include "tests/support/studies.h"
 #include "tests/support/timing.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "app/simulate_command.h"
+#include "app/simulation.h"
 
 namespace trainyard {
 

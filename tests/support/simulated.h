@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "app/simulate_command.h"
+#include "app/simulation.h"
 #include "report/timeline.h"
 
 namespace trainyard {

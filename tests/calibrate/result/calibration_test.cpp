@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/prepare.h"
-#include "app/simulate_command.h"
+#include "app/simulation.h"
 #include "calibrate/result/calibration_page.h"
 #include "calibrate/result/profile_text.h"
 #include "engine/base/error.h"

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
-#include "app/simulate_command.h"
+#include "app/simulation.h"
 #include "engine/exec/analytic_executor.h"
 #include "tests/support/studies.h"
 

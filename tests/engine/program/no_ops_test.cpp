@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "app/simulate_command.h"
+#include "app/simulation.h"
 #include "tests/support/studies.h"
 
 namespace trainyard {

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "app/simulate_command.h"
+#include "app/simulation.h"
 #include "engine/program/no_ops.h"
 #include "report/timeline.h"
 #include "tests/real/loopback_run.h"
