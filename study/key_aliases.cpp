@@ -62,13 +62,17 @@ void resolve_aliases(YamlNode& study) {
   });
 }
 
-std::string key_of_alias(const std::string& path) {
+std::string any_key_of_alias(const std::string& path) {
   std::string found = path;
   each_alias([&](const std::string& map, const std::string& alias, const std::string& key) {
-    if (map == kCluster) return;
     if (path == alias || path == map + "." + alias) found = map + "." + key;
   });
   return found;
+}
+
+std::string key_of_alias(const std::string& path) {
+  std::string key = any_key_of_alias(path);
+  return key.starts_with(std::string(kCluster) + ".") ? path : key;
 }
 
 std::string key_of_alias(const std::string& path, YamlNode& study) {

@@ -21,7 +21,11 @@ void each_alias(const std::function<void(const std::string& map, const std::stri
 /// short word.
 std::string key_of_alias(const std::string& path);
 
-/// The same after --set, where a word of the cluster depends on what `study` says.
+/// The same of the cluster's words, too, which in a case's flat words are keys of their own.
+std::string any_key_of_alias(const std::string& path);
+
+/// The same for a value that is put into `study`, where a word of the cluster depends on what
+/// `study` says.
 std::string key_of_alias(const std::string& path, YamlNode& study);
 
 }  // namespace trainyard

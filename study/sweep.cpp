@@ -101,8 +101,10 @@ void refuse_hidden_keys(const Sweep& sweep) {
   const std::vector<const SweepKey*> keys = sweep.keys();
   for (std::size_t later = 0; later < keys.size(); ++later) {
     for (std::size_t earlier = 0; earlier < later; ++earlier) {
-      if (!is_under(keys[earlier]->path, keys[later]->path)) continue;
-      const bool same = keys[earlier]->path == keys[later]->path;
+      const std::string early = any_key_of_alias(keys[earlier]->path);
+      const std::string late = any_key_of_alias(keys[later]->path);
+      if (!is_under(early, late)) continue;
+      const bool same = early == late;
       throw ConfigError(keys[later]->pos, printable("sweep." + keys[later]->path),
                         same ? "is swept twice; the other is at " + to_string(keys[earlier]->pos)
                              : "would replace " + keys[earlier]->path + ", at " +
@@ -177,7 +179,8 @@ std::vector<std::string> drop_keys_under(Sweep& sweep, const std::string& path) 
 void put_point(const Sweep& sweep, std::int64_t point, YamlNode& study) {
   const std::vector<const SweepKey*> keys = sweep.keys();
   const std::vector<const YamlNode*> values = sweep.values(point);
-  for (std::size_t i = 0; i < keys.size(); ++i) study.put(keys[i]->path, *values[i], keys[i]->pos);
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    study.put(key_of_alias(keys[i]->path, study), *values[i], keys[i]->pos);
 }
 
 }  // namespace trainyard

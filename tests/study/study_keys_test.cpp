@@ -106,6 +106,22 @@ TEST_CASE("options and sweeps take short words") {
   CHECK(sweep.keys()[1]->path == "parallel.pipeline");
 }
 
+TEST_CASE("a swept short word replaces what the study says") {
+  const auto devices = [](const std::string& cluster) {
+    YamlNode study =
+        YamlNode::parse("model: gpt-tiny\n" + cluster + "\ntraining: {gbs: 64}\n", "s.yaml");
+    const Sweep sweep = read_sweep(YamlNode::parse("{gpus: [8, 16]}", "s.yaml"));
+    put_point(sweep, 1, study);
+    return read_study_node(study, {}, fixture_resolvers()).cluster.num_devices;
+  };
+  CHECK(devices("cluster: box") == 16);
+  CHECK(devices("cluster: {preset: box, devices: 8}") == 16);
+  CHECK(devices("cluster: {gpu: a100, gpus: 8, gpus_per_node: 8, intra: nvswitch, inter: roce}") ==
+        16);
+  CHECK_THROWS_WITH(read_sweep(YamlNode::parse("{gpus: [8], cluster.devices: [8]}", "s.yaml")),
+                    Catch::Contains("swept twice"));
+}
+
 TEST_CASE("gpus are the devices of a cluster, named or in a map, and a case's own key") {
   const std::string rest = "\ntraining: {global_batch: 64}\n";
   CHECK(read("model: gpt-tiny\ncluster: box\ngpus: 16" + rest).cluster.num_devices == 16);
