@@ -28,9 +28,9 @@ struct Outcome {
 Json to_json(const Outcome& outcome) {
   const SweepPoint& p = outcome.point;
   return Json::array({p.status, p.reason, p.warnings, p.iteration_time, p.tokens_per_s,
-                      p.tflops_per_gpu, p.mfu, p.peak_memory, p.may_fit, p.bubble_fraction,
-                      p.exposed_communication_fraction, p.num_ranks, p.program_digest,
-                      outcome.unknown_key});
+                      p.tflops_per_gpu, p.mfu, p.cost_per_million_tokens, p.peak_memory, p.may_fit,
+                      p.bubble_fraction, p.exposed_communication_fraction, p.num_ranks,
+                      p.program_digest, outcome.unknown_key});
 }
 
 Outcome from_json(const Json& json) {
@@ -45,6 +45,7 @@ Outcome from_json(const Json& json) {
   next(p.tokens_per_s);
   next(p.tflops_per_gpu);
   next(p.mfu);
+  next(p.cost_per_million_tokens);
   next(p.peak_memory);
   next(p.may_fit);
   next(p.bubble_fraction);

@@ -58,6 +58,8 @@ ACCEPTED: list[Accepted] = [
     Accepted(".*: stdout", "after", r'(: the plan cannot run: .*\n *"where": "[^"]*):\d+:\d+"', r'\1"', "the same, as `where` of --json"),
     Accepted(".*compile.*: stdout", "after", r"(?m)^  host_waits +WALL\n", "", "host waits are a pass, with a time"),
     Accepted("words/compile --help/.*", "after", r"(?m)^  --verify .*\n", "", "compile takes --verify"),
+    Accepted(r".*report\.html", "after", r"(?ms)^  if \(summary\.cost\)\n.*?hour each\"\);\n", "", "the page shows a cost where a study has a price"),
+    Accepted("words/solve --help schedule/.*", "both", r"(?m)^schedule +.*\n +.*\n(?=ranks)", "", "the names of schedules come from their table, in its order"),
     Accepted("words/list/.*", "after", r"(?ms)^keys\n.*?(?=^schedules\n)", "", "list has a topic more, keys"),
     Accepted("words/.*", "after", r"\bkeys, ", "", "the same, where topics are named"),
     Accepted("words/.*", "after", r"(?m)^  completion .*\n", "", "a command more, completion"),

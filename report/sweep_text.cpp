@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <map>
 
+#include "engine/base/format.h"
 #include "engine/base/readable.h"
 #include "engine/base/user_text.h"
 #include "report/sweep_table.h"
@@ -55,8 +56,12 @@ std::string best_table(const SweepTable& table, const std::vector<std::size_t>& 
                        std::size_t best) {
   Row head = {"point"};
   for (const std::string& key : table.keys) head.push_back(short_name(table, key));
+  const bool priced =
+      std::any_of(table.points.begin(), table.points.end(),
+                  [](const SweepPoint& point) { return point.cost_per_million_tokens > 0; });
   head.insert(head.end(), {"devices", "step time", "tokens/s/device", "of the model", "MFU",
                            "memory", "bubble", "exposed"});
+  if (priced) head.push_back("cost/M tokens");
   std::vector<Row> rows = {head};
   for (std::size_t i = 0; i < std::min(best, order.size()); ++i) {
     const SweepPoint& point = table.points[order[i]];
@@ -69,6 +74,7 @@ std::string best_table(const SweepTable& table, const std::vector<std::size_t>& 
                 fixed(point.mfu * 100, 1) + " %", bytes_text(point.peak_memory),
                 fixed(point.bubble_fraction * 100, 1) + " %",
                 fixed(point.exposed_communication_fraction * 100, 1) + " %"});
+    if (priced) row.push_back(format("%.4g", point.cost_per_million_tokens));
     rows.push_back(row);
   }
   return aligned(rows);

@@ -126,11 +126,14 @@ void read_local_counts(Section& section, Cluster& cluster, const StudyResolvers&
 /// Reads both sorts, by their kind or in numbers.
 void read_links(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
   std::int64_t nics = cluster.num_nics();
+  BytesPerSecond of_nics = 0;
   if (const auto node = section.given("nics"); node && node->is_scalar())
     nics = section.integer_of(*node, "nics");
-  if (!read_link_by_kind(section, "intra", cluster.intra, cluster.device, 0, resolvers))
+  else if (node)
+    of_nics = nics_bandwidth(section);
+  if (!read_link_by_kind(section, "intra", cluster.intra, cluster.device, 0, 0, resolvers))
     read_link(section, "intra", cluster.intra);
-  if (!read_link_by_kind(section, "inter", cluster.inter, cluster.device, nics, resolvers))
+  if (!read_link_by_kind(section, "inter", cluster.inter, cluster.device, nics, of_nics, resolvers))
     read_link(section, "inter", cluster.inter);
 }
 
@@ -182,8 +185,8 @@ void take_default_fabric(Section& cluster_section, Cluster& cluster) {
 
 /// Devices whose peer access the study switches off send at the pace of copies through the host.
 void take_host_curves(const Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
-  if (cluster.p2p || !section.contains("p2p") || cluster.intra.kind == "none" ||
-      cluster.intra.kind == "pcie-host")
+  const bool says = section.contains("p2p") || section.contains("intra");
+  if (cluster.p2p || !says || cluster.intra.kind == "none" || cluster.intra.kind == "pcie-host")
     return;
   const std::optional<LinkClass> link = resolvers.link("pcie-host", cluster.device);
   if (!link) return;
@@ -279,17 +282,23 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
   if (node.is_scalar()) return read_named_cluster(draft, node, resolvers);
   const KeyTable& keys = keys_of_form(node);
   Section section(draft, "cluster", node, keys);
+  section.refuse_unknown({"profile"});
   const bool flat = &keys == &flat_cluster_keys(), written = &keys == &written_cluster_keys();
+  draft.attempt([&] { section.number("price", draft.price); });
+  if (&keys != &local_cluster_keys())
+    section.refuse("profile",
+                   "is for cluster {preset: local}; name the device's profile in cluster.device");
   if (flat)
     read_flat(section, cluster, resolvers);
   else if (written)
     read_written_out(section, cluster, resolvers);
   else
     read_preset(section, cluster, resolvers);
-  if (cluster.name != kLocalCluster)
-    section.refuse("profile",
-                   "is for cluster {preset: local}; name the device's profile in cluster.device");
-  read_node_paths(section, cluster);
+  // What follows is counted in nodes and their devices.
+  for (const char* key : {"nodes", "devices", "devices_per_node", "gpus", "gpus_per_node"}) {
+    if (draft.has_mistake_in(section.key_path(key))) return;
+  }
+  draft.attempt([&] { read_node_paths(section, cluster); });
   take_host_curves(section, cluster, resolvers);
   if (flat || written) take_default_fabric(section, cluster);
   draft.attempt([&] { read_fabric(section, cluster.fabric); });
@@ -299,7 +308,6 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
   }
   draft.rule({"cluster.fabric"}, [&] { check_fabric(section, cluster); });
   draft.attempt([&] { read_speed(section, cluster); });
-  draft.attempt([&] { section.number("price", draft.price); });
   draft.attempt([&] { read_collectives(section, cluster); });
   section.finish();
   warn_of_fast_links(draft);

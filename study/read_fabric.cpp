@@ -66,24 +66,22 @@ void require(Section& section, const Fabric& fabric) {
   if (!(fabric.global_link > 0)) section.required("global_link");
 }
 
-/// `{count: 2, bandwidth: 100 Gbit/s}`: so many of a node, and what each carries, which makes the
-/// node's share of the network.
+/// `{count: 2, bandwidth: 100 Gbit/s}`: so many of a node.
 std::int64_t read_nics(Section& cluster_section, Cluster& cluster) {
+  const BytesPerSecond bandwidth = nics_bandwidth(cluster_section);
   Section section = cluster_section.child("nics");
-  const std::int64_t count = section.integer_of(section.required("count"), "count");
   const YamlNode node = section.required("bandwidth");
-  const BytesPerSecond bandwidth = node.as_bandwidth();
-  if (!(bandwidth > 0)) node.fail("expected more than 0");
-  section.finish();
   if (cluster.inter.kind == "none") node.fail("is of NICs, and there is no network between nodes");
   Study& study = cluster_section.study();
-  for (const char* key : {"inter.bandwidth", "inter_gbit_per_s_per_node"}) {
+  for (const char* key : {"inter_gbit_per_s_per_node", "inter.bandwidth"}) {
     const std::string path = cluster_section.key_path(key);
     if (is_said(study, path))
       node.fail("says what the network carries, as " + path + " does; leave one of them out");
   }
-  cluster.inter.bandwidth = bandwidth * static_cast<double>(count);
+  cluster.inter.bandwidth = bandwidth;
   study.origins[cluster_section.key_path("inter.bandwidth")] = origin_of(node);
+  const std::int64_t count = section.integer_of(section.required("count"), "count");
+  section.finish();
   return count;
 }
 
@@ -117,12 +115,11 @@ std::optional<bool> read_switch(Section& section, std::string_view key) {
 
 void read_p2p(Section& cluster_section, Cluster& cluster) {
   const std::optional<bool> p2p = read_switch(cluster_section, "p2p");
-  if (!p2p) return;
-  cluster.p2p = *p2p;
-  if (!cluster.p2p && cluster.intra.kind != "none" && !cluster.intra.kind.starts_with("pcie")) {
-    cluster_section.required("p2p").fail("links of kind " + cluster.intra.kind +
-                                         " are peer access; p2p: off goes with intra: pcie");
-  }
+  if (p2p) cluster.p2p = *p2p;
+  const std::string& kind = cluster.intra.kind;
+  if (cluster.p2p || kind == "none" || kind.starts_with("pcie")) return;
+  cluster_section.required(p2p ? "p2p" : "intra")
+      .fail("links of kind " + kind + " are peer access; p2p: off goes with intra: pcie");
 }
 
 void read_host(Section& cluster_section, Cluster& cluster) {
@@ -150,6 +147,7 @@ void read_host(Section& cluster_section, Cluster& cluster) {
 
 void read_fabric(Section& cluster_section, Fabric& fabric) {
   Section section = cluster_section.child("fabric");
+  if (section.draft().has_mistake_in(section.key_path("kind"))) return;
   section.word("kind", fabric.kind);
   refuse_keys_of_others(section, fabric.kind);
   if (const auto leaf = section.given("leaf")) {
@@ -168,6 +166,15 @@ void read_fabric(Section& cluster_section, Fabric& fabric) {
   read_bandwidth(section, "global_link", fabric.global_link);
   require(section, fabric);
   section.finish();
+}
+
+BytesPerSecond nics_bandwidth(Section& cluster_section) {
+  Section section = cluster_section.child("nics");
+  const std::int64_t count = section.integer_of(section.required("count"), "count");
+  const YamlNode node = section.required("bandwidth");
+  const BytesPerSecond bandwidth = node.as_bandwidth();
+  if (!(bandwidth > 0)) node.fail("expected more than 0");
+  return bandwidth * static_cast<double>(count);
 }
 
 void read_node_paths(Section& cluster_section, Cluster& cluster) {

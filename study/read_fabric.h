@@ -10,6 +10,9 @@ namespace trainyard {
 /// `fabric:` over what `fabric` holds. A key of another kind of fabric is refused.
 void read_fabric(Section& cluster_section, Fabric& fabric);
 
+/// What the NICs of a node carry together, of `nics: {count: 2, bandwidth: 100 Gbit/s}`.
+BytesPerSecond nics_bandwidth(Section& cluster_section);
+
 /// `nics:`, `pcie:`, `rdma:`, `p2p:` and `host:` over what `cluster` holds; the links are known
 /// already.
 void read_node_paths(Section& cluster_section, Cluster& cluster);

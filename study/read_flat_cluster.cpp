@@ -85,6 +85,11 @@ void read_flat_inter(Section& section, LinkClass& inter, const StudyResolvers& r
     section.given("inter_gbit_per_s_per_node");
     return;
   }
+  const auto nics = section.given("nics");
+  if (nics && nics->is_map() && !section.given("inter_gbit_per_s_per_node")) {
+    inter.bandwidth = nics_bandwidth(section);
+    return;
+  }
   const bool per_device = inter.kind == "infiniband" || inter.kind == "roce";
   const auto devices = static_cast<double>(section.study().cluster.devices_per_node);
   const double usual = per_device ? kUsualGbitPerDevice * devices * kGbitPerSecond

@@ -196,7 +196,7 @@ std::map<std::int64_t, LinkCurve::Group> read_groups(const YamlNode& node) {
 }
 
 bool read_link_by_kind(Section& parent, std::string_view key, LinkClass& link,
-                       const std::string& device, std::int64_t nics,
+                       const std::string& device, std::int64_t nics, BytesPerSecond of_nics,
                        const StudyResolvers& resolvers) {
   const auto node = parent.given(key);
   if (!node) return false;
@@ -220,6 +220,7 @@ bool read_link_by_kind(Section& parent, std::string_view key, LinkClass& link,
   }
   if (found->bandwidth <= 0)
     found->bandwidth = found->bandwidth_per_nic * static_cast<double>(nics);
+  if (found->bandwidth <= 0) found->bandwidth = of_nics;
   if (found->bandwidth <= 0) {
     named.fail("links of kind " + kind + " have no usual bandwidth; write {kind: " + kind +
                ", bandwidth: 25 GB/s}");

@@ -16,9 +16,10 @@ void record_link(Section& parent, std::string_view key, const Origin& origin);
 
 /// `pcie`, or a map that says no more than another kind than `link` has: the links of that kind
 /// between `device`s, as calibrate/links/ has them. Between nodes a kind may know the width of a
-/// NIC, of which a node has `nics`. Whether `key` of `parent` is such.
+/// NIC, of which a node has `nics`; where it does not, they have `of_nics` together. Whether `key`
+/// of `parent` is such.
 bool read_link_by_kind(Section& parent, std::string_view key, LinkClass& link,
-                       const std::string& device, std::int64_t nics,
+                       const std::string& device, std::int64_t nics, BytesPerSecond of_nics,
                        const StudyResolvers& resolvers);
 
 /// Reads the map `key` of `parent` over what `link` holds. What it says of a curve applies to

@@ -173,8 +173,8 @@ void record_preset(Study& study, const YamlNode& node) {
 }
 
 /// Numbers that mean nothing to the family must not seem to mean something.
-void check_family_numbers(const Study& study, const YamlNode& node) {
-  const ModelConfig& model = study.model;
+void check_family_numbers(StudyDraft& draft, const YamlNode& node) {
+  const ModelConfig& model = draft.model;
   const bool t5 = model.family == Family::kT5;
   const bool bert = model.family == Family::kBert;
   struct FamilyNumber {
@@ -194,7 +194,8 @@ void check_family_numbers(const Study& study, const YamlNode& node) {
   }};
   for (const FamilyNumber& number : numbers) {
     if (number.value == 0 || number.belongs || !node.has(number.key)) continue;
-    node.at(number.key).fail(std::string(number.why) + "; leave this key out");
+    draft.attempt(
+        [&] { node.at(number.key).fail(std::string(number.why) + "; leave this key out"); });
   }
 }
 
@@ -265,6 +266,7 @@ void read_model(Section& root, const StudyResolvers& resolvers) {
   }
 
   Section section(root.draft(), "model", node, model_keys());
+  section.refuse_unknown();
   const std::optional<YamlNode> preset = section.given("preset");
   if (preset) {
     model = load_model(study, *preset, resolvers);
@@ -272,7 +274,7 @@ void read_model(Section& root, const StudyResolvers& resolvers) {
   }
   read_numbers(section, model, preset.has_value());
   section.finish();
-  root.draft().rule({"model.family"}, [&] { check_family_numbers(study, node); });
+  root.draft().rule({"model.family"}, [&] { check_family_numbers(root.draft(), node); });
   root.draft().rule({"model"}, [&] { name_by_numbers(study, resolvers); });
 }
 

@@ -89,7 +89,7 @@ std::string full_placement(std::string letters) {
 
 void read_parallel(Section& root) {
   ParallelConfig& parallel = root.study().parallel;
-  Section section = root.child("parallel");
+  Section section = root.child("parallel", {"tensor_modules"});
   parallel.data = 0;  // resolve_defaults() divides the devices
   parallel.placement.clear();
   section.read_all({{"data",

@@ -106,6 +106,7 @@ void read_schedule(Section& root) {
   if (!node || node->is_scalar()) return read_schedule_word(root, "schedule", schedule.method);
   const bool of_file = node->is_map() && node->contains("file");
   Section section(root.draft(), "schedule", node, of_file ? schedule_file_keys() : schedule_keys());
+  section.refuse_unknown();
   if (of_file) {
     section.boolean("post_validation", schedule.post_validation);
     return read_schedule_file(section);
@@ -144,6 +145,7 @@ void read_offload(Section& root) {
   OffloadConfig& offload = root.study().offload;
   section.read_all();
   section.finish();
+  if (root.draft().has_mistake_in("offload")) return;
   if (offload.activations || !is_said(root.study(), "offload.horizon")) return;
   // Who says false may try both.
   if (!is_said(root.study(), "offload.activations")) {

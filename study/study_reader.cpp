@@ -30,17 +30,16 @@ void skip_sweep(const Section& root) {
       std::to_string(sweep.num_points()) + " combinations");
 }
 
-/// As the study's file has them; what has no line there comes first. Each once.
-std::vector<ConfigError> in_order(std::vector<ConfigError> mistakes) {
-  std::stable_sort(mistakes.begin(), mistakes.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.where().line, a.where().column) <
-           std::pair(b.where().line, b.where().column);
-  });
-  const auto same = [](const auto& a, const auto& b) {
-    return std::string_view(a.what()) == b.what();
-  };
-  mistakes.erase(std::unique(mistakes.begin(), mistakes.end(), same), mistakes.end());
-  return mistakes;
+/// Each once: several rules may find the same.
+std::vector<ConfigError> distinct(const std::vector<ConfigError>& mistakes) {
+  std::vector<ConfigError> once;
+  for (const ConfigError& mistake : mistakes) {
+    const bool known = std::any_of(once.begin(), once.end(), [&](const ConfigError& other) {
+      return std::string_view(other.what()) == mistake.what();
+    });
+    if (!known) once.push_back(mistake);
+  }
+  return once;
 }
 
 /// `model: gpt3-175b` is a name and has no keys for an option to set, but {preset: ...} would.
@@ -78,6 +77,7 @@ Study read_study_node(YamlNode document, const std::vector<std::string>& sets,
   draft.file = document.pos().file;
   draft.root = document.key_path();
   Section root(draft, "", document, study_keys());
+  root.refuse_unknown();
   skip_annotations(root);
   draft.attempt([&] { skip_sweep(root); });
   draft.attempt([&] { read_model(root, resolvers); });
@@ -88,7 +88,7 @@ Study read_study_node(YamlNode document, const std::vector<std::string>& sets,
   read_run(root);
   root.finish();
   check_rules(draft, resolvers);
-  if (!draft.mistakes.empty()) throw ConfigError(in_order(std::move(draft.mistakes)));
+  if (!draft.mistakes.empty()) throw ConfigError(distinct(draft.mistakes));
   return draft;
 }
 

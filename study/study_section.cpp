@@ -42,6 +42,12 @@ bool StudyDraft::attempt(const std::function<void()>& read) {
   }
 }
 
+std::string StudyDraft::key_path_of(const ConfigError& mistake) const {
+  const std::string& path = mistake.key_path();
+  if (root.empty() || !path.starts_with(root)) return path;
+  return path.substr(std::min(path.size(), root.size() + 1));
+}
+
 bool StudyDraft::has_mistake_in(std::string_view key_path) const {
   const auto is_within = [](std::string_view path, std::string_view outer) {
     if (!path.starts_with(outer)) return false;
@@ -49,9 +55,7 @@ bool StudyDraft::has_mistake_in(std::string_view key_path) const {
            path[outer.size()] == '[';
   };
   return std::any_of(mistakes.begin(), mistakes.end(), [&](const ConfigError& mistake) {
-    std::string_view path = mistake.key_path();
-    if (!root.empty() && is_within(path, root)) path.remove_prefix(root.size());
-    if (path.starts_with('.')) path.remove_prefix(1);
+    const std::string path = key_path_of(mistake);
     return is_within(path, key_path) || is_within(key_path, path);
   });
 }
@@ -98,17 +102,24 @@ std::optional<YamlNode> Section::given(std::string_view key) {
 YamlNode Section::required(std::string_view key) {
   std::optional<YamlNode> value = given(key);
   if (value) return *std::move(value);
+  const std::string path = key_path(key);
+  // What is misspelt is not missing, too.
+  for (const ConfigError& mistake : draft_.mistakes) {
+    if (mistake.unknown_key() && draft_.key_path_of(mistake) == path) throw ConfigError(mistake);
+  }
   const std::string problem = "missing required key " + quoted(key);
   try {
     if (node_) node_->fail(problem);
     fail_at(draft_, path_, problem);
   } catch (const ConfigError& missing) {
-    throw missing.about(key_path(key));
+    throw missing.about(path);
   }
 }
 
-Section Section::child(std::string_view key) {
-  return {draft_, key_path(key), given(key), form_of<MapForm>(entry(key))->keys()};
+Section Section::child(std::string_view key, std::initializer_list<std::string_view> refused) {
+  Section section(draft_, key_path(key), given(key), form_of<MapForm>(entry(key))->keys());
+  section.refuse_unknown(refused);
+  return section;
 }
 
 void Section::record_default(std::string_view key) {
@@ -212,14 +223,17 @@ void Section::refuse(std::string_view key, const std::string& why) const {
   if (contains(key)) node_->at(key).fail(why);
 }
 
-void Section::finish() const {
+void Section::refuse_unknown(std::initializer_list<std::string_view> refused) const {
   if (!node_) return;
-  const std::vector<std::string> unread = node_->unread_keys();
-  for (const std::string& key : unread) {
-    if (find_key(keys_, key) != nullptr) bug("nobody reads " + key_path(key));
-  }
-  for (const StudyKey& key : keys_) node_->has(key.name);
-  for (const ConfigError& unknown : node_->unknown_keys()) draft_.mistakes.push_back(unknown);
+  std::vector<std::string> known;
+  for (const StudyKey& key : keys_) known.emplace_back(key.name);
+  for (const ConfigError& unknown : node_->unknown_keys(known, refused))
+    draft_.mistakes.push_back(unknown);
+}
+
+void Section::finish() const {
+  if (!node_ || !draft_.mistakes.empty()) return;
+  for (const std::string& key : node_->unread_keys()) bug("nobody reads " + key_path(key));
 }
 
 }  // namespace trainyard

@@ -32,6 +32,8 @@ struct StudyDraft : Study {
 
   /// Keeps what `read` throws for later; whether it threw nothing.
   bool attempt(const std::function<void()>& read);
+  /// Its key path within the study.
+  std::string key_path_of(const ConfigError& mistake) const;
   /// Whether a mistake lies in the key path, in a map around it or in a key of its own.
   bool has_mistake_in(std::string_view key_path) const;
   /// attempt(), where nothing is wrong with the keys that the rule needs; whether it held.
@@ -52,7 +54,9 @@ class Section {
   bool contains(std::string_view key) const;            // does not count as reading the key
   std::optional<YamlNode> given(std::string_view key);  // records its origin; null is absent
   YamlNode required(std::string_view key);
-  Section child(std::string_view key);  // a map, or absent, with the keys of its first MapForm
+  /// A map, or absent, with the keys of its first MapForm. Unknown keys are added to the mistakes,
+  /// but for those that the caller refuses.
+  Section child(std::string_view key, std::initializer_list<std::string_view> refused = {});
 
   // Each leaves `value` alone, and records "default", where the key is absent. The range is that of
   // the key's entry.
@@ -73,7 +77,10 @@ class Section {
   /// Refuses a key of the contract that this version does not have.
   void refuse(std::string_view key, const std::string& why) const;
 
-  /// Adds unknown keys to the mistakes. Every known one has to have been read.
+  /// Adds unknown keys to the mistakes, each about the key that it may have meant.
+  void refuse_unknown(std::initializer_list<std::string_view> refused = {}) const;
+
+  /// Every known key has to have been read, where nothing was wrong.
   void finish() const;
 
  private:

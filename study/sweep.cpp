@@ -167,7 +167,7 @@ std::vector<std::string> drop_keys_under(Sweep& sweep, const std::string& path) 
   std::vector<std::string> dropped;
   for (SweepAxis& axis : sweep.axes) {
     std::erase_if(axis.keys, [&](const SweepKey& key) {
-      if (!is_under(key.path, path)) return false;
+      if (!is_under(any_key_of_alias(key.path), any_key_of_alias(path))) return false;
       dropped.push_back(key.path);
       return true;
     });

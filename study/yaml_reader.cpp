@@ -156,24 +156,30 @@ std::vector<std::string> YamlNode::unread_keys() const {
   return unread;
 }
 
-std::vector<ConfigError> YamlNode::unknown_keys() const {
-  const std::vector<std::string> keys(state_->asked.begin(), state_->asked.end());
-  std::string known;
-  for (const std::string& key : keys) known += (known.empty() ? "" : ", ") + key;
+std::vector<ConfigError> YamlNode::unknown_keys(const std::vector<std::string>& known,
+                                                std::span<const std::string_view> refused) const {
+  std::vector<std::string> names = known;
+  std::sort(names.begin(), names.end());
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  const std::string outer = state_->key_path.empty() ? "" : state_->key_path + ".";
   std::vector<ConfigError> errors;
   for (const State::Entry& entry : state_->entries) {
-    if (state_->asked.contains(entry.key)) continue;
+    if (std::binary_search(names.begin(), names.end(), entry.key)) continue;
+    if (std::find(refused.begin(), refused.end(), entry.key) != refused.end()) continue;
+    const std::vector<std::string> near = nearest_names(entry.key, names);
     State unknown = *entry.value;
     unknown.pos = entry.key_pos;
     errors.push_back(
-        unknown.error("unknown key" + did_you_mean(entry.key, keys) + "; this map takes: " + known)
-            .about_unknown_key(state_->key_path));
+        unknown.error("unknown key" + did_you_mean(entry.key, names) + "; this map takes: " + list)
+            .about_unknown_key(outer + (near.empty() ? entry.key : near.front())));
   }
   return errors;
 }
 
 void YamlNode::finish() const {
-  const std::vector<ConfigError> unknown = unknown_keys();
+  const std::vector<ConfigError> unknown =
+      unknown_keys({state_->asked.begin(), state_->asked.end()});
   if (!unknown.empty()) throw unknown.front();
 }
 

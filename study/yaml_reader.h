@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,9 +37,12 @@ class YamlNode {
   std::optional<YamlNode> find(std::string_view key) const;  // nullopt: absent
   YamlNode at(std::string_view key) const;                   // absent: "missing required key"
   std::vector<std::string> keys() const;
-  void finish() const;                            // "unknown key; this map takes: ..."
-  std::vector<std::string> unread_keys() const;   // that were never asked for
-  std::vector<ConfigError> unknown_keys() const;  // what finish() says of each of them
+  void finish() const;                           // "unknown key; this map takes: ..."
+  std::vector<std::string> unread_keys() const;  // that were never asked for
+  /// What is to be said of each key that is neither known nor refused elsewhere: about the key that
+  /// it may have meant, else about itself.
+  std::vector<ConfigError> unknown_keys(const std::vector<std::string>& known,
+                                        std::span<const std::string_view> refused = {}) const;
 
   std::vector<YamlNode> items() const;  // sequences
 

@@ -37,7 +37,6 @@ ConfigError::ConfigError(const SourcePos& pos, const std::string& key_path,
 
 ConfigError::ConfigError(const std::vector<ConfigError>& mistakes) : ConfigError(mistakes.front()) {
   for (const ConfigError& mistake : mistakes) {
-    unknown_key_ |= mistake.unknown_key_;
     if (&mistake != &mistakes.front()) others_.push_back({mistake.what(), mistake.where()});
   }
 }

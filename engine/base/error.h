@@ -37,9 +37,9 @@ class ConfigError : public std::runtime_error {
   const std::string& problem() const { return problem_; }  // what() without place and key path
   /// The key that is wrong or missing; of an unknown key, the map that has it.
   const std::string& key_path() const { return key_path_; }
-  /// Some key is one that no study has, wherever else the study's values might lead.
+  /// The key is one that no study has, wherever else the study's values might lead.
   bool unknown_key() const { return unknown_key_; }
-  const std::vector<Mistake>& others() const { return others_; }  // after this one, in order
+  const std::vector<Mistake>& others() const { return others_; }  // as they were found
 
   ConfigError about(const std::string& key_path) const;         // with that key_path()
   ConfigError about_unknown_key(const std::string& map) const;  // of that map

@@ -20,6 +20,7 @@ inline constexpr std::int64_t kMaxMicrobatch = (std::int64_t{1} << 31) - 1;   //
 inline constexpr std::int64_t kMaxSteps = std::int64_t{1} << 40;
 inline constexpr std::int64_t kMaxNodesPerLeaf = 1'000'000'000;
 inline constexpr std::int64_t kMaxBufferBytes = std::int64_t{1} << 50;  // parallel.d2d_buffer
+inline constexpr double kMostPrice = 1e6;                               // cluster.price
 inline constexpr double kFastestFactor = 1000;                          // cluster.speed
 inline constexpr double kOversubscriptionBelow = 1e6;
 inline constexpr double kRateBelow = 1e6;  // lr, weight_decay

@@ -47,7 +47,7 @@ KeyTable with_shared_keys(KeyTable own) {
        {},
        "one per device"},
       {.name = "price",
-       .forms = {NumberForm{0}},
+       .forms = {number_above(0, kMostPrice)},
        .help = "per GPU and hour; every GPU of the cluster is paid, idle ones too",
        .field = field<&Study::price>(),
        .fallback = "the answer has no cost"},

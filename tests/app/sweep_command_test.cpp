@@ -171,11 +171,38 @@ TEST_CASE("a point that cannot run is a row with its reason and exit code") {
   CHECK(json["fastest"] == Json::array({0}));
 }
 
+TEST_CASE("an option leaves out what is swept, in whatever spelling") {
+  for (const char* swept : {"tp", "parallel.tp", "parallel.tensor"}) {
+    for (const char* set : {"tp", "parallel.tp", "parallel.tensor"}) {
+      Sweep sweep = read_sweep(YamlNode::parse("{" + std::string(swept) + ": [1, 2]}", "s.yaml"));
+      CHECK(drop_keys_under(sweep, set).size() == 1);
+      CHECK(sweep.axes.empty());
+    }
+  }
+}
+
+TEST_CASE("the points of a priced cluster say what a million tokens cost") {
+  // 16 GPUs cost twice as much an hour as 8, and each point is paid for its own time.
+  const std::string text = kBase + "sweep: {cluster.nodes: [1, 2]}\n";
+  YamlNode study = YamlNode::parse(text, "study.yaml");
+  study.set("cluster.price=3.6");
+  Sweep sweep = read_sweep(study.at("sweep"));
+  study.erase("sweep");
+  const std::vector<SweepPoint> points = run_sweep_points({study, sweep, {}, 2}).points;
+  REQUIRE(points.size() == 2);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    REQUIRE(points[i].timed());
+    // 3.6 an hour is 0.001 a second for each of 8 or 16.
+    CHECK(points[i].cost_per_million_tokens ==
+          Approx(0.001 * 8 * static_cast<double>(i + 1) / points[i].tokens_per_s * 1e6));
+  }
+}
+
 TEST_CASE("a key that no study has, and what is wrong with every point, is the sweep's error") {
   CHECK_THAT(
-      problem(kBase + "sweep: {parallel.tensr: [1, 2], parallel.tensor: [x, 2]}\n"),
+      problem(kBase + "sweep: {parallel.tensor: [x, 2], parallel.tensr: [1, 2]}\n"),
       Catch::StartsWith(
-          "study.yaml:5:9: parallel.tensr: unknown key (did you mean tensor?); this map takes: "));
+          "study.yaml:5:34: parallel.tensr: unknown key (did you mean tensor?); this map takes: "));
   CHECK(problem(kBase + "framework: jax\nsweep: {parallel.tensor: [1, 2]}\n")
             .starts_with("study.yaml:5:12: framework.name: no software profile is named 'jax'"));
   CHECK(problem("model: gpt3-175b\ncluster: dgx-a100-80g\ntraining: {global_batch: 8}\nsweep: "

@@ -54,7 +54,7 @@ TEST_CASE("what is missing or unknown is named") {
 }
 
 TEST_CASE("the contract's features that this version lacks are refused at their line") {
-  CHECK(with("partition: {method: smp, memory_weight: 0.8}\n") ==
+  CHECK(errors_of(kSmallStudy + "partition: {method: smp, memory_weight: 0.8}\n").front() ==
         "study.yaml:5:21: partition.method: method 'smp' is not in this version, which has "
         "uniform");
   CHECK(with("recompute: {method: rotor}\n") ==
@@ -342,6 +342,30 @@ TEST_CASE("all mistakes are said at once, in the order of the file") {
             "sequence_parallel, tensor, tensor_method, tensor_overlap, virtual_stages, zero",
             "study.yaml:4:41: training.precision: unknown precision 'bf17' (did you mean bf16?); "
             "this version has fp32, fp16, bf16 and fp64"});
+}
+
+TEST_CASE("one mistake is one line") {
+  for (const std::string& text : std::vector<std::string>{
+           // A key that is misspelt is not missing, too.
+           "model: gpt-tiny\ncluster: box\ntraining: {global_bach: 32}\n",
+           "model: gpt-tiny\nclusterr: box\ntraining: {global_batch: 32}\n",
+           "model: {family: gpt, layerss: 2, hidden: 64, heads: 1, vocab: 9, seq_len: 8}\ncluster: "
+           "box\n"
+           "training: {global_batch: 32}\n",
+           kSmallStudy + "recompute: {metod: full}\n", kSmallStudy + "schedule: {metod: gpipe}\n",
+           // What would follow from its default is not said.
+           "model: gpt-tiny\ncluster: {device: a100, devices_per_nod: 4, intra: nvswitch, speed: "
+           "{3: 0.5}}\n"
+           "training: {global_batch: 32}\n",
+           "model: gpt-tiny\ncluster: {preset: box, fabric: {knd: dragonfly, group: 2}}\n"
+           "training: {global_batch: 32}\n",
+           kSmallStudy + "offload: {horizon: -1}\n"}) {
+    CAPTURE(text);
+    const std::vector<std::string> errors = errors_of(text);
+    REQUIRE(errors.size() == 1);
+    const bool of_range = text.find("horizon") != std::string::npos;
+    CHECK((errors[0].find("unknown key (did you mean") != std::string::npos) == !of_range);
+  }
 }
 
 TEST_CASE("a rule across keys is checked where its keys were read well") {

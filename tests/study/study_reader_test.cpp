@@ -395,6 +395,9 @@ TEST_CASE("nics are a number, or each has a bandwidth") {
   const Study again = read(resolved_study_text(study));
   CHECK(again.cluster.num_nics() == 2);
   CHECK(again.cluster.inter.bandwidth == 25e9);
+  // A kind without a usual bandwidth takes that of the NICs.
+  CHECK(read(kSmallStudy, {"cluster.inter=ethernet", "cluster.nics={count: 2, bandwidth: 10 GB/s}"})
+            .cluster.inter.bandwidth == 20e9);
   CHECK(error_of("model: gpt-tiny\ntraining: {global_batch: 64}\ncluster:\n  preset: box\n"
                  "  inter: {bandwidth: 50 GB/s}\n  nics: {count: 2, bandwidth: 100 Gbit/s}\n") ==
         "study.yaml:6:31: cluster.nics.bandwidth: says what the network carries, as "

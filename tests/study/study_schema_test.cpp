@@ -271,7 +271,7 @@ TEST_CASE("the schema and the reader take the same values") {
       {"cluster.nics",
        {"1", "null", R"({"count": 2, "bandwidth": "100 Gbit/s"})"},
        {"0", R"("2")", R"({"count": 2})", R"({"count": 2, "bandwidth": 25})"}},
-      {"cluster.price", {"0", "2.1", "null"}, {"-1", R"("2.10")"}},
+      {"cluster.price", {"2.1", "2", "null"}, {"0", "-1", "1e7", R"("2.10")"}},
       {"ep", {"1", "null"}, {"0", R"("1")"}},
       {"cluster.pcie",
        {R"({"switches": 2, "uplink": "25 GB/s"})", R"({"switches": 0})", "null"},
