@@ -1,7 +1,5 @@
 #include "study/key_aliases.h"
 
-#include <optional>
-
 #include "engine/base/error.h"
 #include "study/study_keys.h"
 

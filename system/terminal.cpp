@@ -1,14 +1,13 @@
 #include "system/terminal.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/mistakes.h"
 #include "engine/base/plain_text.h"
 #include "system/exit_code.h"
 
@@ -70,12 +69,7 @@ int report_error(int exit, const std::string& message, const std::string& where,
 int report_error(const ConfigError& error, const std::string& where, bool json) {
   constexpr std::size_t kMostLines = 20;
   if (error.others().empty()) return report_error(kWrongInput, error.what(), where, json);
-  std::vector<Mistake> mistakes = {{error.what(), error.where()}};
-  mistakes.insert(mistakes.end(), error.others().begin(), error.others().end());
-  // As the study's file has them; what has no line there comes first.
-  std::stable_sort(mistakes.begin(), mistakes.end(), [](const Mistake& a, const Mistake& b) {
-    return std::pair(a.where.line, a.where.column) < std::pair(b.where.line, b.where.column);
-  });
+  const std::vector<Mistake> mistakes = mistakes_in_order(error);
   for (std::size_t i = 0; i < mistakes.size() && i < kMostLines; ++i) say(mistakes[i].what);
   if (mistakes.size() > kMostLines)
     say("and " + std::to_string(mistakes.size() - kMostLines) + " more");

@@ -1,9 +1,8 @@
 #include "tests/study/study_fixture.h"
 
-#include <algorithm>
 #include <map>
-#include <utility>
 
+#include "engine/base/mistakes.h"
 #include "study/study_words.h"
 
 namespace trainyard {
@@ -157,13 +156,8 @@ std::vector<std::string> errors_of(const std::string& text, const std::vector<st
     read(text, sets);
     return {};
   } catch (const ConfigError& error) {
-    std::vector<Mistake> mistakes = {{error.what(), error.where()}};
-    mistakes.insert(mistakes.end(), error.others().begin(), error.others().end());
-    std::stable_sort(mistakes.begin(), mistakes.end(), [](const Mistake& a, const Mistake& b) {
-      return std::pair(a.where.line, a.where.column) < std::pair(b.where.line, b.where.column);
-    });
     std::vector<std::string> all;
-    for (const Mistake& mistake : mistakes) all.push_back(mistake.what);
+    for (const Mistake& mistake : mistakes_in_order(error)) all.push_back(mistake.what);
     return all;
   }
 }
