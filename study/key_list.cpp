@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <map>
 #include <set>
 
@@ -21,22 +20,16 @@ std::string upper(std::string_view name) {
   return text;
 }
 
-std::string range_text(const NumberForm& form) {
-  std::string text;
-  if (std::isfinite(form.least))
-    text = (form.above ? " more than " : " from ") + number_text(form.least);
-  if (std::isfinite(form.below)) text += " to below " + number_text(form.below);
-  if (std::isfinite(form.most)) text += " to " + number_text(form.most);
-  return text;
-}
-
 /// What forms of a key take, in words.
 struct FormText {
   std::string operator()(const IntegerForm& form) const {
     const std::string most = form.most == kAnyInteger ? "" : " to " + std::to_string(form.most);
     return "an integer from " + std::to_string(form.least) + most;
   }
-  std::string operator()(const NumberForm& form) const { return "a number" + range_text(form); }
+  std::string operator()(const NumberForm& form) const {
+    const std::string range = range_text(form);
+    return range.empty() ? "a number" : "a number, " + range;
+  }
   std::string operator()(const FlagForm& form) const {
     if (form.only_false) return "false";
     return form.on_off ? "on or off" : "true or false";

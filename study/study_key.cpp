@@ -1,6 +1,7 @@
 #include "study/study_key.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/base/quantity.h"
 
@@ -16,6 +17,15 @@ std::string value_text(const KeyValue& value) {
 }
 
 }  // namespace
+
+std::string range_text(const NumberForm& form) {
+  std::string text;
+  if (std::isfinite(form.least))
+    text = (form.above ? "more than " : "at least ") + number_text(form.least);
+  if (std::isfinite(form.below)) text += " and less than " + number_text(form.below);
+  if (std::isfinite(form.most)) text += " and at most " + number_text(form.most);
+  return text;
+}
 
 std::string default_text(const StudyKey& key) {
   if (!key.fallback.empty() || !key.field) return std::string(key.fallback);

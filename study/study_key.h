@@ -149,6 +149,8 @@ constexpr KeyField field() {
 
 /// The help with the default and for whom the key matters: "rate; default 0.1; llama 0".
 std::string help_text(const StudyKey& key);
+/// "at least 0 and less than 1", "more than 0 and at most 1"; empty: any number.
+std::string range_text(const NumberForm& form);
 /// The default in words; empty: there is none to say.
 std::string default_text(const StudyKey& key);
 

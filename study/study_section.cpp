@@ -1,7 +1,6 @@
 #include "study/study_section.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -138,18 +137,6 @@ void Section::integer(std::string_view key, std::int64_t& value) {
     record_default(key);
   }
 }
-
-namespace {
-
-/// "at least 0 and less than 1", "more than 0 and at most 1".
-std::string range_text(const NumberForm& form) {
-  std::string text = (form.above ? "more than " : "at least ") + number_text(form.least);
-  if (std::isfinite(form.below)) text += " and less than " + number_text(form.below);
-  if (std::isfinite(form.most)) text += " and at most " + number_text(form.most);
-  return text;
-}
-
-}  // namespace
 
 void Section::number(std::string_view key, double& value) {
   const auto node = given(key);
