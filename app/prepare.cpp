@@ -6,8 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "app/search_recompute.h"
-#include "app/search_schedule.h"
+#include "app/resolve_by_cost.h"
 #include "engine/plan/graph_source.h"
 #include "models/hugging_face.h"
 #include "models/model.h"
@@ -84,11 +83,6 @@ StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>&
 
 std::int64_t ranks_of_node(const Study& study) {
   return std::min(study.cluster.devices_per_node, study.parallel.num_ranks());
-}
-
-void resolve_by_cost(Prepared& prepared) {
-  search_recompute(prepared);
-  search_schedule(prepared);
 }
 
 Prepared prepare_study(Study study, const StudyResolvers& resolvers) {

@@ -33,10 +33,7 @@ Prepared prepare(const std::string& path, const std::vector<std::string>& sets,
 /// Ranks at work on one node at the same time.
 std::int64_t ranks_of_node(const Study& study);
 
+/// Behind the checks it chooses what the study leaves to cost (app/resolve_by_cost.h).
 Prepared prepare_study(Study study, const StudyResolvers& resolvers);
-
-/// Chooses what a checked study leaves to the memory and the times of its own Program: the share of
-/// stage-aware recompute, the order of searched schedules. prepare_study() does so at its end.
-void resolve_by_cost(Prepared& prepared);
 
 }  // namespace trainyard

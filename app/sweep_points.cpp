@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "app/prepare.h"
+#include "app/resolve_by_cost.h"
 #include "app/simulation.h"
 #include "engine/plan/graph_source.h"
 #include "study/compile_study.h"

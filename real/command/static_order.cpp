@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "app/search_schedule.h"
+#include "app/resolve_by_cost.h"
 #include "engine/base/error.h"
 #include "engine/schedule/schedule_names.h"
 #include "study/study_words.h"
@@ -22,10 +22,10 @@ constexpr int kDraws = 20;
 /// An order that has not been tried, "" if draws give none.
 std::string new_order(const Study& study, const ActionTimes& times,
                       const std::set<std::string>& tried, std::mt19937_64& random) {
-  std::string rows = searched_rows(study, durations_of(times, mean_time));
+  std::string rows = rows_of_durations(study, durations_of(times, mean_time));
   const PickTime draw = [&](const std::vector<Seconds>& all) { return all[random() % all.size()]; };
   for (int i = 0; i < kDraws && tried.contains(rows); ++i)
-    rows = searched_rows(study, durations_of(times, draw));
+    rows = rows_of_durations(study, durations_of(times, draw));
   return tried.contains(rows) ? "" : rows;
 }
 

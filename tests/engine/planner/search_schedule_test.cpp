@@ -1,11 +1,10 @@
 // Orders that are searched for a study's own stages, against others in whole steps.
-#include "app/search_schedule.h"
-
 #include <catch2/catch.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "app/resolve_by_cost.h"
 #include "engine/exec/action_times.h"
 #include "engine/exec/analytic_executor.h"
 #include "engine/schedule/pipeline_schedule.h"
@@ -89,7 +88,7 @@ std::string with_order(const std::string& yaml, const std::string& method,
                        const ScheduleSettings& durations) {
   std::string list;
   std::istringstream rows(
-      searched_rows(prepare_text(yaml, {"schedule=" + method}).study, durations));
+      rows_of_durations(prepare_text(yaml, {"schedule=" + method}).study, durations));
   for (std::string row; std::getline(rows, row);)
     list += (list.empty() ? "\"" : ", \"") + row + "\"";
   return "{method: " + method + ", rows: [" + list + "]}";

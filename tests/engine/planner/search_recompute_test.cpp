@@ -1,8 +1,10 @@
 // `first: auto`: as much as the memory of the devices lets stage 0 keep.
-#include "app/search_recompute.h"
+#include "engine/planner/search_recompute.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -93,6 +95,29 @@ TEST_CASE("the resolved study says the share, and why it is no larger") {
   // It is a study, and that of a share that was given.
   const Prepared again = prepare_text(text);
   CHECK(again.study.recompute == found.study.recompute);
+}
+
+// 4 stages of 8 layers; a share f of stage 0 needs 10 + 8 f bytes of 15, so of the shares k/8 the
+// largest that fits is 5/8. Shares at which another stage keeps a layer more lie between them: the
+// choice is the largest f <= 0.625 of first_share_steps().
+TEST_CASE("the largest share that fits is found by bisection, for any way to evaluate") {
+  const std::vector<int> units(4, 8);
+  int evaluations = 0;
+  const auto evaluate = [&](double first) -> std::optional<EvaluatedShare> {
+    ++evaluations;
+    return EvaluatedShare{units, 2, static_cast<Bytes>(1000 * (10 + 8 * first))};
+  };
+  const ShareChoice choice = search_recompute(evaluate, 15'000, false);
+  double largest = 0;
+  const auto steps = first_share_steps(units, false);
+  for (const double step : steps) largest = step <= 0.625 ? std::max(largest, step) : largest;
+  CHECK(choice.first == largest);
+  CHECK(choice.reason.find("pipeline rank 2") != std::string::npos);
+  CHECK((std::size_t{1} << (evaluations - 2)) <= 2 * steps.size());
+
+  const auto no_program = [](double) { return std::optional<EvaluatedShare>(); };
+  CHECK(search_recompute(no_program, 15'000, false).first == 0);
+  CHECK(search_recompute(no_program, 15'000, false).reason == "auto: there is no Program");
 }
 
 }  // namespace trainyard

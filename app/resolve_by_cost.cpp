@@ -1,0 +1,100 @@
+#include "app/resolve_by_cost.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "engine/exec/analytic_executor.h"
+#include "engine/exec/costs.h"
+#include "engine/memory/memory.h"
+#include "engine/planner/search_recompute.h"
+#include "engine/planner/search_schedule.h"
+#include "study/compile_study.h"
+#include "study/study_origin.h"
+#include "study/study_words.h"
+
+namespace trainyard {
+
+namespace {
+
+std::optional<EvaluatedStep> evaluate_schedule(const Prepared& prepared,
+                                               const ScheduleConfig& schedule, bool with_times) {
+  Study study = prepared.study;
+  study.schedule = schedule;
+  PassLog log;
+  const auto compiled = compile(prepared.model, study, prepared.software, log);
+  const auto* program = std::get_if<Program>(&compiled);
+  if (program == nullptr) return std::nullopt;
+  SourceLog sources;
+  const Costs costs =
+      make_costs(*program, prepared.hardware, prepared.software, study.cluster, sources);
+  RunOptions options;
+  options.record_rows = with_times;
+  const std::array<Job, 1> jobs = {Job{program, 0}};
+  const Trace trace = AnalyticExecutor().run(jobs, costs, options);
+  EvaluatedStep step{trace.period, ActionTimes(study.parallel.pipeline)};
+  if (with_times) {
+    for (const RankTrace& rank : trace.ranks) step.times.add(*program, rank.rows);
+  }
+  return step;
+}
+
+std::optional<EvaluatedShare> evaluate_share(const Prepared& prepared, double first) {
+  Study study = prepared.study;
+  study.recompute.first = first;
+  PassLog log;
+  const auto compiled = compile(prepared.model, study, prepared.software, log);
+  const auto* program = std::get_if<Program>(&compiled);
+  if (program == nullptr) return std::nullopt;
+  const auto peaks =
+      memory_peaks(*program, fixed_memory(prepared.software, study.training.precision));
+  const auto largest = std::max_element(
+      peaks.begin(), peaks.end(), [](const auto& a, const auto& b) { return a.total < b.total; });
+  return EvaluatedShare{log.units, static_cast<std::size_t>(largest - peaks.begin()),
+                        largest->total};
+}
+
+void choose_recompute(Prepared& prepared) {
+  Study& study = prepared.study;
+  if (study.recompute.method != RecomputeConfig::Method::kStageAware || study.recompute.first)
+    return;
+  const ShareChoice choice =
+      search_recompute([&](double first) { return evaluate_share(prepared, first); },
+                       prepared.hardware.memory_capacity - prepared.hardware.memory_reserved,
+                       study.schedule.method == "scp");
+  study.recompute.first = choice.first;
+  study.origins["recompute.first"] = derived_origin(choice.reason);
+}
+
+/// Throws ConfigError in place of the Infeasible.
+std::string rows_or_fail(const Study& study, std::variant<std::string, Infeasible> rows) {
+  if (const auto* reason = std::get_if<Infeasible>(&rows))
+    fail_at(study, reason->key, reason->reason);
+  return std::get<std::string>(std::move(rows));
+}
+
+void choose_schedule(Prepared& prepared) {
+  Study& study = prepared.study;
+  if (!is_searched_schedule(study.schedule.method) || !study.schedule.rows.empty()) return;
+  study.schedule.rows = rows_or_fail(
+      study, search_schedule(study, [&](const ScheduleConfig& schedule, bool with_times) {
+        return evaluate_schedule(prepared, schedule, with_times);
+      }));
+  study.origins["schedule.rows"] =
+      derived_origin("searched for the durations of these stages on these devices");
+}
+
+}  // namespace
+
+std::string rows_of_durations(const Study& study, const ScheduleSettings& durations) {
+  return rows_or_fail(study, searched_rows(study, durations));
+}
+
+void resolve_by_cost(Prepared& prepared) {
+  choose_recompute(prepared);
+  choose_schedule(prepared);
+}
+
+}  // namespace trainyard

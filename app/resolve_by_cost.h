@@ -1,0 +1,22 @@
+// What a checked study leaves to the memory and the times of its own Program.
+#pragma once
+
+#include <string>
+
+#include "app/prepare.h"
+#include "engine/schedule/schedule_names.h"
+
+namespace trainyard {
+
+/// Chooses recompute.first where the study leaves it to memory, by peaks as `compile` counts them
+/// (memory/memory.h), and schedule.rows where its schedule is searched and has none, by steps with
+/// closed forms (analytic, whatever the study's fidelity, so that all take the same order). The
+/// study says so in its origins. prepare_study() does this at its end. Throws ConfigError where a
+/// search is given numbers that it cannot serve.
+void resolve_by_cost(Prepared& prepared);
+
+/// searched_rows() of planner/search_schedule.h for the study's plan. Throws ConfigError at
+/// `schedule`.
+std::string rows_of_durations(const Study& study, const ScheduleSettings& durations);
+
+}  // namespace trainyard
