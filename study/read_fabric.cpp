@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/base/user_text.h"
+#include "engine/cost/all_reduce_algorithm.h"
 #include "engine/plan/plan_limits.h"
 #include "study/study_keys.h"
 #include "study/study_origin.h"
@@ -205,8 +206,8 @@ void read_collectives(Section& cluster_section, Cluster& cluster) {
       auto& origins = section.study().origins;
       origins[section.key_path(collective)] = origins[cluster_section.key_path("device")];
     }
-    const bool in_switch = algorithm == "nvls" || algorithm == "nvls-tree" || algorithm == "sharp";
-    if (in_switch && !cluster.intra.in_switch) {
+    const AllReduceAlgorithm* row = find_all_reduce_algorithm(algorithm);
+    if (row != nullptr && row->in_switch && !cluster.intra.in_switch) {
       section.required(collective)
           .fail("links of kind " + cluster.intra.kind + " on " + cluster.device +
                 " do not add up in their switches; NVSwitch on Hopper and Blackwell does");

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "engine/cost/all_reduce_algorithm.h"
 #include "engine/schedule/schedule_names.h"
 
 namespace trainyard {
@@ -15,6 +16,14 @@ std::span<const std::string_view> schedule_words() {
     return words;
   }();
   return kWords;
+}
+
+std::span<const std::string_view> collective_words(std::string_view collective) {
+  static constexpr std::array<std::string_view, 2> kAllToAll = {"auto", "pairwise"};
+  static constexpr std::array<std::string_view, 2> kOthers = {"auto", "ring"};
+  if (collective == "all_reduce") return all_reduce_words();
+  if (collective == "all_to_all") return kAllToAll;
+  return kOthers;
 }
 
 }  // namespace trainyard

@@ -40,11 +40,6 @@ inline constexpr std::string_view kLocalCluster = "local";  // the preset that i
 inline constexpr std::array<std::string_view, 1> kLocalWords = {kLocalCluster};
 inline constexpr std::array<std::string_view, 5> kFabricWords = {
     "single-switch", "fat-tree", "rail-optimised", "dragonfly", "torus"};
-inline constexpr std::array<std::string_view, 9> kAllReduceWords = {
-    "auto", "ring",      "tree", "halving-doubling", "hierarchical", "double-tree",
-    "nvls", "nvls-tree", "sharp"};
-inline constexpr std::array<std::string_view, 2> kAllToAllWords = {"auto", "pairwise"};
-inline constexpr std::array<std::string_view, 2> kCollectiveWords = {"auto", "ring"};  // the others
 inline constexpr std::array<std::string_view, 2> kLearningRateWords = {"constant", "cosine"};
 inline constexpr std::array<std::string_view, 4> kDataFormatWords = {"megatron", "u16", "u32",
                                                                      "text"};
@@ -52,11 +47,8 @@ inline constexpr std::array<std::string_view, 4> kProvenanceWords = {"measured",
                                                                      "datasheet", "derived"};
 inline constexpr std::array<std::string_view, 6> kCollectives = {
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce"};
-constexpr std::span<const std::string_view> collective_words(std::string_view collective) {
-  if (collective == "all_reduce") return kAllReduceWords;
-  if (collective == "all_to_all") return kAllToAllWords;
-  return kCollectiveWords;
-}
+/// Of cluster.collectives; an all_reduce's are the names of cost/all_reduce_algorithm.h.
+std::span<const std::string_view> collective_words(std::string_view collective);
 inline constexpr std::array<std::string_view, 7> kAnnotations = {
     "id", "source", "confidence", "note", "suspect", "era", "measured"};
 

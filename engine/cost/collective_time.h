@@ -28,19 +28,6 @@ struct GroupLayout {
   friend auto operator<=>(const GroupLayout&, const GroupLayout&) = default;
 };
 
-/// How a collective is done (cluster.collectives).
-enum class Algorithm : std::uint8_t {
-  kRing,
-  kTree,
-  kHalvingDoubling,
-  kHierarchical,
-  kDoubleTree,    // between nodes, as NCCL runs its trees
-  kInSwitch,      // NVSwitches add up (NVLS)
-  kInSwitchTree,  // NVLS in the nodes, a double tree between them
-  kInNetwork,     // NVLS in the nodes, and switches between them that add up too (SHARP)
-  kPairwise
-};
-
 /// Which members of a group of n send to which, all at the same time.
 enum class EdgeShape : std::uint8_t {
   kRing,       // i to i + 1, the last to the first
@@ -63,19 +50,17 @@ struct CollectivePhase {
   Seconds transfer = 0;  // of all steps, uncontended
 };
 
+struct AllReduceAlgorithm;  // all_reduce_algorithm.h
+
+/// What runs for an all_reduce: the algorithm that the cluster says, which gives way in groups that
+/// it is not made for; with `auto` the fastest uncontended one, of those that take equally long the
+/// first. "ring" where the cluster says nothing.
+const AllReduceAlgorithm& algorithm_of(Bytes bytes, const GroupLayout& group,
+                                       const Cluster& cluster);
+
 /// Bytes that each edge of a phase carries: a message per step; but a shift takes another edge each
 /// step, and of a pipelined chain each edge rests while the pipeline fills and drains.
 double edge_bytes(OpKind kind, const CollectivePhase& phase);
-
-/// The algorithm that `cluster` takes for this collective in this group. `auto`: the fastest
-/// uncontended one, ties in the order of the enumerators: of the first four on links that have no
-/// fitted curve; of those that NCCL runs by itself (ring, double tree, NVLS) on links that have
-/// one, where a curve written as a ring's is that of the library's own protocols. An algorithm that
-/// the group is not made for (halving-doubling where n is no power of two, hierarchical where nodes
-/// hold unlike numbers of members, NVLS where the links have no curve for it) gives way to the
-/// ring; nvls-tree and sharp, in groups on one node or unevenly on several, to what NCCL runs by
-/// itself.
-Algorithm algorithm_of(OpKind kind, Bytes bytes, const GroupLayout& group, const Cluster& cluster);
 
 /// Whether such a collective may go over other edges than those of the ring through all ranks, so
 /// that it needs GroupLayout::fabric_spread.
@@ -86,22 +71,21 @@ bool leaves_ring(OpKind kind, const Cluster& cluster);
 /// first are counted as those.
 inline constexpr std::int64_t kBroadcastChunks = 8;
 
-/// One collective, uncontended, as its phases in order. With alpha the latency of a step, B the
-/// bandwidth of one direction, n ranks, S bytes (of the buffer; the gathered size for all_gather
-/// and reduce_scatter; sent per rank for all_to_all):
+/// One collective, uncontended, as its phases in order, an all_reduce's by algorithm_of(). With
+/// alpha the latency of a step, B the bandwidth of one direction, n ranks, S bytes (of the buffer;
+/// the gathered size for all_gather and reduce_scatter; sent per rank for all_to_all):
 ///
 ///   all_reduce  ring              2(n-1) alpha + 2(n-1)/n S/B
 ///               tree              2 ceil(log2 n) (alpha + S/B)
 ///               halving-doubling  2 log2 n alpha + 2(n-1)/n S/B
 ///               hierarchical      reduce_scatter in each node, ring of S/local between nodes,
-///               all_gather double-tree       2 (local-1 + ceil(log2 nodes)) alpha + 2(n-1)/n S/B
+///                                 all_gather
+///               double-tree       2 (local-1 + ceil(log2 nodes)) alpha + 2(n-1)/n S/B
 ///               nvls              2 alpha + (n+1)/n S/B, one node
 ///               nvls-tree         2 (1 + ceil(log2 nodes)) alpha + the larger of nvls's transfer
-///               in a node and
-///                                 2(nodes-1)/nodes S/B through the NICs of a node
+///                                 in a node and 2(nodes-1)/nodes S/B through the NICs of a node
 ///               sharp             4 alpha + the larger of nvls's transfer in a node and S/B
-///               through the NICs;
-///                                 with one rank per node 2 alpha + S/B
+///                                 through the NICs; with one rank per node 2 alpha + S/B
 ///   all_gather, reduce_scatter    (n-1) alpha + (n-1)/n S/B
 ///   all_to_all  pairwise          (n-1) (alpha + S/(nB))
 ///   broadcast, reduce   of c chunks  (n-2+c) (alpha + S/(cB))
