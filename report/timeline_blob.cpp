@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "engine/program/program_words.h"
+#include "report/timeline_pattern.h"
 
 namespace trainyard {
 
@@ -17,57 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kUnit = 1e-9;  // seconds
-constexpr std::int32_t kUnnamed = -1;
-constexpr std::size_t kUnknown = static_cast<std::size_t>(-1);
-
-std::int64_t in_units(Ticks ticks) {
-  return std::llround(static_cast<double>(ticks) / (kUnit * kTicksPerSecond));
-}
-
-struct PatternOp {
-  std::int32_t name = 0, stream = 0, group = -1, module = 0;
-  std::int64_t start = 0, duration = 0, wait = 0;  // units; start: since the call's
-  std::int32_t host = 0;
-};
-
-struct Pattern {
-  std::uint32_t segment = 0;
-  std::vector<PatternOp> ops;
-};
-
-/// Times of calls that do the same differ by what rounding to ticks leaves.
-bool alike(const Pattern& a, const Pattern& b) {
-  const auto close = [](std::int64_t x, std::int64_t y) { return std::abs(x - y) <= 1; };
-  return a.segment == b.segment &&
-         std::equal(a.ops.begin(), a.ops.end(), b.ops.begin(), b.ops.end(),
-                    [&](const PatternOp& x, const PatternOp& y) {
-                      return x.name == y.name && x.stream == y.stream && x.group == y.group &&
-                             x.module == y.module && x.host == y.host && close(x.start, y.start) &&
-                             close(x.duration, y.duration) && close(x.wait, y.wait);
-                    });
-}
-
-/// One box per stream, from its first op to its last.
-Pattern without_ops(const Pattern& whole) {
-  Pattern brief{whole.segment, {}};
-  std::map<std::int32_t, std::size_t> of_stream;
-  for (const PatternOp& op : whole.ops) {
-    const auto [at, is_new] = of_stream.try_emplace(op.stream, brief.ops.size());
-    if (is_new) {
-      brief.ops.push_back(op);
-      brief.ops.back().name = kUnnamed;
-      brief.ops.back().module = 0;
-      brief.ops.back().wait = brief.ops.back().host = 0;
-    }
-    PatternOp& box = brief.ops[at->second];
-    const std::int64_t end = std::max(box.start + box.duration, op.start + op.duration);
-    box.start = std::min(box.start, op.start);
-    box.duration = end - box.start;
-    ++box.module;
-  }
-  return brief;
-}
+constexpr std::size_t kUnknown = TimelinePatterns::kUnknown;
 
 /// `count` of `total` indices, evenly spaced, the first and the last among them.
 std::vector<std::size_t> evenly(std::size_t count, std::size_t total) {
@@ -89,8 +38,8 @@ class TimelineEncoder {
     choose_calls();
     find_patterns();
     Json out;
-    out["unit_s"] = kUnit;
-    out["end"] = in_units(timeline_.end());
+    out["unit_s"] = kTimelineUnit;
+    out["end"] = in_timeline_units(timeline_.end());
     out["names"] = timeline_.names;
     out["modules"] = used_modules();
     out["segments"] = used_segments();
@@ -98,7 +47,8 @@ class TimelineEncoder {
     for (const TimelineGroup& g : timeline_.groups) out["groups"].push_back({g.name, g.axes});
     out["streams"] = program_words::kStreams;
     out["patterns"] = Json::array();
-    for (const Pattern& pattern : patterns_) out["patterns"].push_back(pattern_json(pattern));
+    for (const TimelinePattern& pattern : patterns_.all())
+      out["patterns"].push_back(to_json(pattern));
     out["ranks"] = Json::array();
     std::set<std::int32_t> seen;
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
@@ -187,8 +137,8 @@ class TimelineEncoder {
     }
   }
 
-  Pattern pattern_of(const Rank& rank, std::size_t call) const {
-    Pattern pattern;
+  TimelinePattern pattern_of(const Rank& rank, std::size_t call) const {
+    TimelinePattern pattern;
     pattern.segment = rank.from->calls[call].segment;
     const Ticks begin = start(rank, call);
     for (std::size_t at = rank.first[call]; at < rank.first[call + 1]; ++at) {
@@ -198,42 +148,20 @@ class TimelineEncoder {
       p.stream = static_cast<std::int32_t>(o.stream);
       p.group = o.group;
       p.module = static_cast<std::int32_t>(o.module);
-      p.start = in_units(o.start - begin);
-      p.duration = in_units(o.end - o.start);
-      p.wait = pattern.ops.empty() ? 0 : in_units(o.start - o.ready);
+      p.start = in_timeline_units(o.start - begin);
+      p.duration = in_timeline_units(o.end - o.start);
+      p.wait = pattern.ops.empty() ? 0 : in_timeline_units(o.start - o.ready);
       p.host = o.issued == o.ready ? 1 : 0;
       pattern.ops.push_back(p);
     }
     return pattern;
   }
 
-  /// The number of a pattern like this one; kUnknown: there is none.
-  std::size_t find(const Pattern& pattern) {
-    // Hardly two calls of a real run are alike: not worth a long search.
-    constexpr std::size_t kLatest = 16;
-    const std::vector<std::size_t>& known = patterns_of_[pattern.segment];
-    for (std::size_t i = known.size();
-         i-- > (known.size() > kLatest ? known.size() - kLatest : 0);) {
-      if (alike(patterns_[known[i]], pattern)) return known[i];
-    }
-    return kUnknown;
-  }
-
-  /// The same; the pattern is added where there is none.
-  std::size_t number(Pattern pattern) {
-    const std::size_t known = find(pattern);
-    if (known != kUnknown) return known;
-    patterns_of_[pattern.segment].push_back(patterns_.size());
-    num_pattern_ops_ += pattern.ops.size();
-    patterns_.push_back(std::move(pattern));
-    return patterns_.size() - 1;
-  }
-
   /// Those of a call and of the one that it runs with, which are shown with their ops or without,
   /// both.
   struct Together {
     std::vector<std::size_t> places;  // in Rank::kept, by start
-    std::vector<Pattern> patterns;
+    std::vector<TimelinePattern> patterns;
     std::size_t new_ops = 0;  // that the page does not have yet
   };
 
@@ -242,8 +170,9 @@ class TimelineEncoder {
     out.places = {place};
     if (rank.pair[place] != kUnknown) out.places.push_back(rank.pair[place]);
     for (const std::size_t at : out.places) {
-      Pattern pattern = pattern_of(rank, rank.kept[at]);
-      if (pattern.ops.size() > 1 && find(pattern) == kUnknown) out.new_ops += pattern.ops.size();
+      TimelinePattern pattern = pattern_of(rank, rank.kept[at]);
+      if (pattern.ops.size() > 1 && patterns_.find(pattern) == kUnknown)
+        out.new_ops += pattern.ops.size();
       out.patterns.push_back(std::move(pattern));
     }
     return out;
@@ -251,12 +180,12 @@ class TimelineEncoder {
 
   /// The earlier of a pair gets the boxes of both: one for each would lie over the other.
   void leave_out_ops(const Rank& rank, Together& of) {
-    Pattern whole = of.patterns[0];
+    TimelinePattern whole = of.patterns[0];
     for (std::size_t i = 1; i < of.patterns.size(); ++i) {
       const Ticks later =
           start(rank, rank.kept[of.places[i]]) - start(rank, rank.kept[of.places[0]]);
       for (PatternOp op : of.patterns[i].ops) {
-        op.start += in_units(later);
+        op.start += in_timeline_units(later);
         whole.ops.push_back(op);
       }
       of.patterns[i].ops.clear();
@@ -278,10 +207,10 @@ class TimelineEncoder {
       for (Rank& rank : ranks_) {
         if (i >= rank.kept.size() || rank.pattern[i] != kUnknown) continue;
         Together calls = together(rank, i);
-        if (calls.new_ops > 0 && num_pattern_ops_ + calls.new_ops > limits_.max_pattern_ops)
+        if (calls.new_ops > 0 && patterns_.num_ops() + calls.new_ops > limits_.max_pattern_ops)
           leave_out_ops(rank, calls);
         for (std::size_t c = 0; c < calls.places.size(); ++c)
-          rank.pattern[calls.places[c]] = number(std::move(calls.patterns[c]));
+          rank.pattern[calls.places[c]] = patterns_.number(std::move(calls.patterns[c]));
       }
     }
   }
@@ -300,9 +229,9 @@ class TimelineEncoder {
   Json used_modules() {
     std::vector<std::int32_t> number(timeline_.modules.size(), -1);
     Json out = Json::array();
-    for (Pattern& pattern : patterns_) {
+    for (TimelinePattern& pattern : patterns_.all()) {
       for (PatternOp& op : pattern.ops) {
-        if (op.name == kUnnamed) continue;
+        if (op.name == kUnnamedOp) continue;
         std::int32_t& n = number[static_cast<std::size_t>(op.module)];
         if (n < 0) {
           n = static_cast<std::int32_t>(out.size());
@@ -329,21 +258,6 @@ class TimelineEncoder {
     return out;
   }
 
-  static Json pattern_json(const Pattern& pattern) {
-    Json out = Json::array();
-    std::int64_t before = 0;
-    for (const PatternOp& op : pattern.ops) {
-      for (const std::int64_t number :
-           {std::int64_t{op.name}, std::int64_t{op.stream}, std::int64_t{op.group},
-            std::int64_t{op.module}, op.start - before, op.duration, op.wait,
-            std::int64_t{op.host}}) {
-        out.push_back(number);
-      }
-      before = op.start;
-    }
-    return out;
-  }
-
   Json rank_json(std::size_t r, bool with_memory) {
     const Rank& rank = ranks_[r];
     const TimelineRank& from = *rank.from;
@@ -356,10 +270,11 @@ class TimelineEncoder {
     for (std::size_t i = 0; i < rank.kept.size(); ++i) {
       const TimelineCall& call = from.calls[rank.kept[i]];
       const TimelineOp& first = op(rank, rank.first[rank.kept[i]]);
-      const std::int64_t begin = in_units(first.start);
+      const std::int64_t begin = in_timeline_units(first.start);
       for (const std::int64_t number :
            {std::int64_t{segment_number_[call.segment]}, std::int64_t{call.mb}, begin - before,
-            static_cast<std::int64_t>(rank.pattern[i]), in_units(first.start - first.ready)}) {
+            static_cast<std::int64_t>(rank.pattern[i]),
+            in_timeline_units(first.start - first.ready)}) {
         calls.push_back(number);
       }
       before = begin;
@@ -374,8 +289,8 @@ class TimelineEncoder {
     if (!pairs.empty()) out["pairs"] = std::move(pairs);
     if (rank.kept.size() < from.calls.size()) {
       const std::size_t half = (rank.kept.size()) / 2;
-      out["left_out"] = {in_units(start(rank, rank.kept[half - 1])),
-                         in_units(start(rank, rank.kept[half])),
+      out["left_out"] = {in_timeline_units(start(rank, rank.kept[half - 1])),
+                         in_timeline_units(start(rank, rank.kept[half])),
                          from.calls.size() - rank.kept.size()};
     }
     if (with_memory) out["memory"] = memory_json(from);
@@ -392,7 +307,7 @@ class TimelineEncoder {
     Json out = Json::array();
     MemoryPoint before;
     const auto add = [&](const MemoryPoint& point) {
-      out.push_back(in_units(point.at) - in_units(before.at));
+      out.push_back(in_timeline_units(point.at) - in_timeline_units(before.at));
       for (std::size_t i = 0; i < kNumMemoryClasses; ++i)
         out.push_back(point.bytes[i] - before.bytes[i]);
       before = point;
@@ -420,10 +335,8 @@ class TimelineEncoder {
   const Timeline& timeline_;
   const TimelineLimits& limits_;
   std::vector<Rank> ranks_;
-  std::vector<Pattern> patterns_;
-  std::map<std::uint32_t, std::vector<std::size_t>> patterns_of_;  // by segment
-  std::vector<std::int32_t> segment_number_;                       // on the page; -1: not there
-  std::size_t num_pattern_ops_ = 0;
+  TimelinePatterns patterns_;
+  std::vector<std::int32_t> segment_number_;  // on the page; -1: not there
   std::size_t calls_left_out_ = 0, calls_without_ops_ = 0, memory_points_left_out_ = 0;
 };
 
