@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -13,24 +12,23 @@
 
 #include "app/report_command.h"
 #include "engine/base/error.h"
-#include "engine/base/plain_text.h"
 #include "engine/base/readable.h"
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/hugging_face_weights.h"
 #include "real/checkpoint/resume_point.h"
 #include "real/comm/gloo.h"
 #include "real/comm/rendezvous.h"
+#include "real/command/rank_watch.h"
 #include "real/command/run_answer.h"
 #include "real/command/run_folder.h"
 #include "real/command/static_order.h"
+#include "real/command/training_progress.h"
 #include "real/cuda/cuda.h"
 #include "real/cuda/cuda_device.h"
 #include "real/cuda/host_transport.h"
 #include "real/cuda/nccl.h"
 #include "real/data/samples.h"
 #include "real/exec/host_device.h"
-#include "real/launch/failure.h"
-#include "real/launch/heartbeats.h"
 #include "real/launch/local_launcher.h"
 #include "real/launch/run_addresses.h"
 #include "real/launch/stop_agreement.h"
@@ -38,7 +36,6 @@
 #include "real/train/rank_trainer.h"
 #include "real/train/run_checkpoint.h"
 #include "real/train/step_recorder.h"
-#include "system/exit_code.h"
 #include "system/files.h"
 
 namespace trainyard {
@@ -49,8 +46,6 @@ namespace fs = std::filesystem;
 
 /// Gloo gives up later than the watch over the heartbeats, which can say whom everybody waits for.
 constexpr auto kGrace = std::chrono::seconds(30);
-/// After this long the heartbeats of a process that died are older than those of any that lives.
-constexpr auto kHeartbeatsMissed = std::chrono::milliseconds(2500);
 
 /// The rank that hears the loss: of the last stage, first of its replicas and tensor group.
 std::int64_t reporter(const Program& program) {
@@ -82,7 +77,7 @@ class TrainingRank {
         timeout_(std::chrono::milliseconds(std::llround(study_.training.timeout_s * 1000))),
         addresses_(run_addresses(environment, environment_variable("TRAINYARD_HOST"))),
         rendezvous_(store_address(environment.serves_store), timeout_),
-        heartbeats_(store_address(false), timeout_) {}
+        watch_(environment, rendezvous_, store_address(false), timeout_) {}
 
   RankEnd run() {
     check_same_program();
@@ -103,7 +98,7 @@ class TrainingRank {
     // All ranks listen from here on, and until none has a step before it.
     Rendezvous stop_store(store_address(false), timeout_);
     StopAgreement stop(stop_store, rank(), ranks(), trainer.steps_done(), !supervised());
-    watched(plan_.program, trainer, "training", [&] {
+    watch_.watched(plan_.program, trainer, "training", [&] {
       if (rank() == 0) {
         keep_plan();
         rendezvous_.set(kStopReady, "1");
@@ -170,38 +165,6 @@ class TrainingRank {
                  trainer);
   }
 
-  /// Tells the supervisor why `work` fails before what this rank holds is closed: the others meet
-  /// that, and the first to report is named.
-  void reported(const std::function<void()>& work) const {
-    try {
-      work();
-    } catch (const std::exception&) {
-      if (supervised()) report_rank_error(environment_, current_failure());
-      throw;
-    }
-  }
-
-  /// Does `work`, which `trainer` runs, from when all ranks have come to it until all have done;
-  /// says who hangs.
-  void watched(const Program& program, RankTrainer& trainer, const std::string& name,
-               const std::function<void()>& work) {
-    rendezvous_.barrier(name, ranks());
-    const HeartbeatSender heartbeats(
-        heartbeats_, rank(), program, trainer.executor().plan(), trainer.executor().whereabouts(),
-        std::chrono::duration<double>(timeout_), [this] { report_hang(); });
-    PeerWatch peers(rendezvous_, ranks());
-    if (!supervised()) rendezvous_.while_waiting([&] { peers.look(); });
-    try {
-      reported(work);
-    } catch (const PeerLost&) {
-      throw;
-    } catch (const BackendError& error) {
-      throw BackendError(error.what() + last_to_move());
-    }
-    rendezvous_.while_waiting(nullptr);
-    rendezvous_.barrier(name + "/end", ranks());
-  }
-
   /// A run that goes on keeps its order where that still serves; another tries some. From then on
   /// it is the plan's.
   void settle_order(const Samples& samples, Device& device, Transport& transport) {
@@ -246,7 +209,7 @@ class TrainingRank {
     RankTrainer trainer(plan.program, plan.prepared.model, plan.prepared.study, samples, rank(),
                         device, *named);
     OrderTrial own{0, ActionTimes(study_.parallel.pipeline)};
-    watched(plan.program, trainer, name, [&] {
+    watch_.watched(plan.program, trainer, name, [&] {
       trainer.step();
       trainer.executor().record_rows(true);
       const auto begin = std::chrono::steady_clock::now();
@@ -283,7 +246,7 @@ class TrainingRank {
 
   void train(RankTrainer& trainer, const Samples& samples, std::optional<LossFile>& losses,
              StopAgreement& stop) {
-    if (losses) say_what_runs(samples, trainer);
+    if (losses) say_what_runs(plan_, environment_, samples, trainer.steps_done());
     const auto begin = std::chrono::steady_clock::now();
     const std::int64_t first = trainer.steps_done();
     std::optional<double> last_loss;
@@ -295,7 +258,7 @@ class TrainingRank {
       if (!losses) return;
       last_loss = report->loss;
       losses->add(*report, tokens_per_step(study_) / report->seconds);
-      show_progress(*report);
+      progress_.show(study_, *report);
     };
     // No step's time runs from before the first, a checkpoint or a void step.
     bool fresh = true, behind_void = false;
@@ -384,64 +347,6 @@ class TrainingRank {
 
   bool supervised() const { return environment_.launcher == kOwnLauncher; }
 
-  /// Ends this process, whose main thread waits for a rank that does not come.
-  void report_hang() {
-    std::string culprit;
-    try {
-      culprit = name_culprit(read_heartbeats(heartbeats_, ranks()));
-    } catch (const BackendError& error) {
-      culprit = std::string("what keeps the store: ") + error.what();
-    }
-    char seconds[32];
-    std::snprintf(seconds, sizeof seconds, "%g", study_.training.timeout_s);
-    const std::string message = std::string("no progress for ") + seconds +
-                                " s (training.timeout_s); held up by " + culprit;
-    report_rank_error(environment_, {kBackendFailed, message});
-    if (!supervised()) {
-      std::fprintf(stderr, "trainyard: rank %lld: %s\n", static_cast<long long>(rank()),
-                   message.c_str());
-    }
-    std::fflush(nullptr);
-    std::_Exit(3);
-  }
-
-  /// Where there is no supervisor that sees which process died, the survivors find out: its
-  /// heartbeats stop.
-  std::string last_to_move() {
-    if (supervised()) return "";
-    std::this_thread::sleep_for(kHeartbeatsMissed);
-    try {
-      return "; last to move: " + name_culprit(read_heartbeats(rendezvous_, ranks()));
-    } catch (const BackendError&) {
-      return "; rank 0, which keeps the run's store, cannot be reached";
-    }
-  }
-
-  void say_what_runs(const Samples& samples, const RankTrainer& trainer) const {
-    std::fprintf(stderr, "training on %s; %s (%s), program %.12s\n",
-                 plain_text(samples.description()).c_str(), plural(ranks(), "rank").c_str(),
-                 environment_.launcher.c_str(), plan_.digest.c_str());
-    if (const auto best = samples.best_loss()) {
-      std::fprintf(stderr, "the best possible loss on this data is %.4f nats a token\n", *best);
-    }
-    if (trainer.steps_done() > 0) {
-      std::fprintf(stderr, "resumed after step %lld\n",
-                   static_cast<long long>(trainer.steps_done()));
-    }
-  }
-
-  void show_progress(const StepReport& report) {
-    const auto now = std::chrono::steady_clock::now();
-    const bool last = report.step == study_.training.steps;
-    if (!last && report.step > 1 && now - shown_ < std::chrono::seconds(1)) return;
-    shown_ = now;
-    std::fprintf(stderr, "step %lld/%lld  loss %.4f  %.0f tokens/s  norm %.3f  lr %.3g%s\n",
-                 static_cast<long long>(report.step), static_cast<long long>(study_.training.steps),
-                 report.loss.value_or(NAN), tokens_per_step(study_) / report.seconds,
-                 report.gradient_norm, report.learning_rate,
-                 report.updated ? "" : "  (overflow: no update)");
-  }
-
   TrainingPlan plan_;
   const TrainOptions& options_;
   const RankEnvironment& environment_;
@@ -449,10 +354,10 @@ class TrainingRank {
   std::chrono::milliseconds timeout_;
   RunAddresses addresses_;
   Rendezvous rendezvous_;
-  Rendezvous heartbeats_;  // a connection of its own: the other may be waiting
+  RankWatch watch_;
   std::int64_t reporter_ = 0;
   std::int64_t skipped_ = 0;  // steps of this start whose gradients overflowed
-  std::chrono::steady_clock::time_point shown_;
+  TrainingProgress progress_;
 };
 
 }  // namespace

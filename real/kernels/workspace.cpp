@@ -1,14 +1,11 @@
 #include "real/kernels/workspace.h"
 
-#include <ATen/native/CPUBlas.h>
-
 #include <algorithm>
-#include <functional>
-#include <numeric>
-#include <vector>
 
 #include "engine/base/error.h"
+#include "real/kernels/attention_workspace.h"
 #include "real/kernels/correction.h"
+#include "real/kernels/op_sizes.h"
 
 namespace trainyard {
 
@@ -18,55 +15,6 @@ using std::int64_t;
 
 /// Numbers that an operator wraps as tensors.
 constexpr int64_t kScalars = 64;
-
-struct OperandSize {
-  std::vector<int64_t> shape;
-  DType type = DType::kFp32;
-  int64_t row_shards = 1, column_shards = 1;  // ranks among which dim 0 and the last dim are split
-  bool given = false;  // its storage is there before the kernel runs: a view, or a slot of a pool
-
-  int64_t elements() const {
-    return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-  }
-  int64_t bytes() const { return elements() * size_in_bytes(type); }
-  int64_t last() const { return shape.back(); }
-  int64_t rows() const { return elements() / last(); }
-};
-
-/// The operands of one op.
-struct OpSizes {
-  const ProgramOp& op;
-  const OpAttrs& attrs;
-  int64_t threads;
-  std::vector<OperandSize> reads, writes, accumulates;
-
-  /// Results that are made apart and copied to where they belong.
-  int64_t copied_results() const {
-    int64_t bytes = 0;
-    for (const OperandSize& write : writes) bytes += write.given ? write.bytes() : 0;
-    return bytes;
-  }
-};
-
-bool is_16_bit(DType type) { return size_in_bytes(type) == 2; }
-int64_t accumulation_bytes(DType type) { return type == DType::kFp64 ? 8 : 4; }
-int64_t padded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
-/// oneDNN's scratch of one GEMM [m, k] x [k, n] of a 16-bit type. Each thread has a block of at
-/// most 256 rows: its sums in fp32, 64 columns wide, the block of the right factor that goes with
-/// it and, where the left factor is transposed or k is cut, a copy of its rows. Where k is cut, the
-/// sums are up to 1024 columns wide. Fitted to 360 shapes on AVX-512 with AMX; other CPUs block
-/// otherwise.
-int64_t product_scratch(DType type, int64_t m, int64_t n, int64_t k, bool transposed,
-                        int64_t threads) {
-  if (!is_16_bit(type)) return 0;
-  const bool cut = transposed ? k > 512 : (k > 1024 && m > 256);
-  const int64_t rows = std::min<int64_t>(padded(m, 32), 256);
-  const int64_t columns = cut ? std::min<int64_t>(padded(n, 64), 1024) : 64;
-  const int64_t depth = transposed && cut ? 512 : std::min<int64_t>(padded(k, 64), 1024);
-  const int64_t copy = transposed || cut ? 2 * rows * depth : 0;
-  return threads * (4 * rows * columns + copy + 2 * 64 * depth + 18 * 1024);
-}
 
 int64_t linear(const OpSizes& s) {  // [M, K] x [K, N]; the bias is broadcast into the result
   const OperandSize& x = s.reads[0];
@@ -153,140 +101,6 @@ int64_t rms_norm_b(const OpSizes& s) {
          2 * width + s.copied_results();
 }
 
-/// A padding mask [B, Sk] as what is added to the scores.
-int64_t additive_mask(const OpSizes& s, std::size_t i) {
-  if (!s.attrs.has_mask) return 0;
-  return s.reads[i].elements() * (size_in_bytes(s.reads[0].type) + 1);
-}
-
-/// Block of LibTorch's flash kernel for CPUs: what a thread works on, queries and 512 keys.
-/// Queries: 256 of 768 and more, 64 of 192 and more, else 32
-/// (aten/src/ATen/native/cpu/FlashAttentionKernel.cpp).
-struct FlashBlock {
-  int64_t queries, keys;
-};
-FlashBlock flash_block(int64_t queries, int64_t keys) {
-  return {queries >= 768 ? 256 : queries >= 192 ? 64 : 32, std::min<int64_t>(keys, 512)};
-}
-
-int64_t slices(int64_t all, int64_t of) { return (all + of - 1) / of; }
-
-/// Keys and values laid out anew for the processor's matrix units (AMX), where it has some for the
-/// type and every block of keys meets enough queries to pay for it; a thread turns one block of
-/// keys at a time.
-int64_t packed_keys_and_values(const OpSizes& s, const OperandSize& q, int64_t keys,
-                               const FlashBlock& block) {
-  const bool bf16 = q.type == DType::kBf16;
-  if (!is_16_bit(q.type) || !at::native::cpublas::could_pack(bf16 ? at::kBFloat16 : at::kHalf))
-    return 0;
-  const int64_t batch = q.shape[0], queries = q.shape[1], least = bf16 ? 64 : 16;
-  if (queries < least || keys < least) return 0;
-  const int64_t at_once = std::min(block.queries, queries);
-  const int64_t each = slices(batch * s.attrs.heads * slices(queries, at_once), s.threads);
-  const int64_t met = s.attrs.causal ? std::min(queries, keys) : keys;
-  const int64_t all = batch * s.attrs.kv_heads * keys;
-  if (each * at_once * met < (bf16 ? 4 : 1) * all) return 0;
-  const int64_t width = s.attrs.head_dim + s.attrs.head_dim % 2;
-  return size_in_bytes(q.type) * width * (2 * all + s.threads * block.keys);
-}
-
-int64_t flash_attention(const OpSizes& s) {
-  // Scores, maxima, sums and results of a block in accumulation type; 16-bit types: the scores once
-  // more.
-  const OperandSize& q = s.reads[0];
-  const int64_t keys = s.reads[s.attrs.packed ? 0 : 1].shape[1];
-  const FlashBlock block = flash_block(q.shape[1], keys);
-  const int64_t scores = block.keys * (is_16_bit(q.type) ? 2 : 0);
-  const int64_t each =
-      block.queries * ((block.keys + 2 + s.attrs.head_dim) * accumulation_bytes(q.type) + scores);
-  return s.threads * each + packed_keys_and_values(s, q, keys, block) +
-         additive_mask(s, s.attrs.packed ? 1 : 2) + s.copied_results();
-}
-
-int64_t flash_attention_dx(const OpSizes& s) {
-  // dq, dk and dv apart, then packed. While they are made: scores and their gradients of a block,
-  // 16-bit types also in that type and with a GEMM's scratch.
-  const OperandSize& dy = s.reads[0];
-  const int64_t keys = s.reads[s.attrs.packed ? 1 : 2].shape[1];
-  const FlashBlock block = flash_block(dy.shape[1], keys);
-  const int64_t each =
-      block.queries * block.keys * 2 *
-          (accumulation_bytes(dy.type) + (is_16_bit(dy.type) ? 2 : 0)) +
-      block.queries * accumulation_bytes(dy.type) +
-      product_scratch(dy.type, block.keys, s.attrs.head_dim, block.queries, true, 1);
-  int64_t apart = 0;
-  for (const OperandSize& write : s.writes) apart += write.bytes();
-  return std::max(s.threads * each, apart) + additive_mask(s, s.attrs.packed ? 2 : 3);
-}
-
-/// q, k or v [B, S, heads * H] by head, for every query head.
-int64_t by_query_head(const OpSizes& s, const OperandSize& x) {
-  return x.bytes() * (s.attrs.kv_heads == s.attrs.heads ? 1 : 1 + s.attrs.heads / s.attrs.kv_heads);
-}
-
-int64_t scores(const OpSizes& s) {  // q and k by head
-  const OperandSize& q = s.reads[0];
-  const OperandSize& k = s.reads[1];
-  return q.bytes() + by_query_head(s, k) + s.copied_results() +
-         product_scratch(q.type, q.shape[1], k.shape[1], s.attrs.head_dim, false, s.threads);
-}
-
-int64_t scores_dx(const OpSizes& s) {
-  // dq and dk by head, and q, k, or one of the results by token.
-  const int64_t dq = s.reads[1].bytes(), dk = by_query_head(s, s.reads[2]);
-  return dq + dk + std::max(dq, dk) +
-         product_scratch(s.reads[0].type, s.reads[2].shape[1], s.attrs.head_dim,
-                         s.reads[1].shape[1], true, s.threads);
-}
-
-int64_t context(const OpSizes& s) {
-  // v by head, then the result by head; a v that is repeated for its query heads stays to the end.
-  const OperandSize& v = s.reads[1];
-  const int64_t result = s.writes[0].bytes(), by_head = by_query_head(s, v);
-  const bool repeated = s.attrs.kv_heads != s.attrs.heads;
-  return (repeated ? by_head + result : std::max(by_head, result)) + s.copied_results() +
-         product_scratch(v.type, s.writes[0].shape[1], s.attrs.head_dim, v.shape[1], false,
-                         s.threads);
-}
-
-int64_t context_dx(const OpSizes& s) {
-  // dy by head with v by head; dv by head and by token.
-  const int64_t dy = s.reads[0].bytes(), v = by_query_head(s, s.reads[2]);
-  return v + std::max(dy, v) +
-         product_scratch(s.reads[0].type, s.reads[2].shape[1], s.attrs.head_dim,
-                         s.reads[0].shape[1], true, s.threads);
-}
-
-int64_t softmax(const OpSizes& s) {  // the scores with -inf where nothing is attended to
-  const bool masked = s.attrs.causal || s.attrs.has_mask;
-  return (masked ? s.reads[0].bytes() : 0) + s.copied_results();
-}
-
-int64_t relative_bias(
-    const OpSizes& s) {  // bucket numbers [Sq, Sk], the table's rows at them [Sq Sk, N]
-  const OperandSize& bias = s.writes[0];
-  return bias.shape[1] * bias.shape[2] * 8 + bias.bytes() + s.copied_results();
-}
-
-int64_t relative_bias_dw(const OpSizes& s) {
-  const OperandSize& grad = s.reads[0];
-  const DType type = s.accumulates[0].type;
-  return grad.shape[1] * grad.shape[2] * 8 +
-         (grad.type == type ? 0 : grad.elements() * size_in_bytes(type));
-}
-
-int64_t rope(const OpSizes& s) {
-  // Angles in fp64 with their cosines and sines; two products of half the turned features each;
-  // 16-bit types also the turned features in fp32.
-  const OperandSize& x = s.reads[0];
-  const int64_t half = s.attrs.head_dim / 2;
-  const int64_t turned =
-      x.shape[0] * x.shape[1] * (int64_t{s.attrs.heads} + s.attrs.kv_heads) * half;
-  const int64_t size = accumulation_bytes(x.type);
-  const int64_t angles = half * 8 + x.shape[1] * half * (2 * 8 + 2 * size);
-  return angles + 2 * turned * size + (is_16_bit(x.type) ? 2 * turned * size : 0);
-}
-
 int64_t gated_dx(const OpSizes& s) {  // dy up, and the two halves before they are packed
   return 3 * s.reads[0].bytes();
 }
@@ -351,12 +165,12 @@ int64_t of_forward(OpKind kind, const OpSizes& s) {
     case kEmbedding: return embedding(s);
     case kLayerNorm: return layer_norm(s);
     case kRmsNorm: return rms_norm(s);
-    case kFlashAttention: return flash_attention(s);
-    case kScores: return scores(s);
-    case kSoftmax: return softmax(s);
-    case kContext: return context(s);
-    case kRelativeBias: return relative_bias(s);
-    case kRope: return rope(s);
+    case kFlashAttention: return flash_attention_workspace(s);
+    case kScores: return scores_workspace(s);
+    case kSoftmax: return softmax_workspace(s);
+    case kContext: return context_workspace(s);
+    case kRelativeBias: return relative_bias_workspace(s);
+    case kRope: return rope_workspace(s);
     case kSwiglu:
     case kGeglu: return s.copied_results();
     case kSelectFirst: return s.copied_results();
@@ -379,13 +193,13 @@ int64_t of_backward(OpKind kind, OpPart part, const OpSizes& s) {
     case kEmbedding: return embedding_dw(s);
     case kLayerNorm: return layer_norm_b(s);
     case kRmsNorm: return rms_norm_b(s);
-    case kFlashAttention: return flash_attention_dx(s);
-    case kScores: return scores_dx(s);
+    case kFlashAttention: return flash_attention_dx_workspace(s);
+    case kScores: return scores_dx_workspace(s);
     case kAddAttentionBias: return s.copied_results();
     case kSoftmax: return s.copied_results();
-    case kContext: return context_dx(s);
-    case kRelativeBias: return relative_bias_dw(s);
-    case kRope: return rope(s);
+    case kContext: return context_dx_workspace(s);
+    case kRelativeBias: return relative_bias_dw_workspace(s);
+    case kRope: return rope_workspace(s);
     case kSwiglu:
     case kGeglu: return gated_dx(s);
     case kCrossEntropy: return cross_entropy_dx(s);
