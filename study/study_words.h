@@ -47,7 +47,7 @@ inline constexpr std::array<std::string_view, 4> kProvenanceWords = {"measured",
                                                                      "datasheet", "derived"};
 inline constexpr std::array<std::string_view, 6> kCollectives = {
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce"};
-/// Of cluster.collectives; an all_reduce's are the names of cost/all_reduce_algorithm.h.
+/// Words of cluster.collectives; an all_reduce's are those of cost/all_reduce_algorithm.h.
 std::span<const std::string_view> collective_words(std::string_view collective);
 inline constexpr std::array<std::string_view, 7> kAnnotations = {
     "id", "source", "confidence", "note", "suspect", "era", "measured"};

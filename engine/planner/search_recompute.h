@@ -27,8 +27,8 @@ struct ShareChoice {
   std::string reason;  // "auto: the largest share that fits, ..."
 };
 
-/// Of the shares behind which a stage keeps one layer (or sublayer) more, the largest with which
-/// every rank's peak is within `capacity`. Peaks do not fall as the share rises (a layer that is
+/// The largest share with which every rank's peak is within `capacity`, of those behind which a
+/// stage keeps one layer (or sublayer) more. Peaks do not fall as the share rises (a layer that is
 /// kept takes its activations for every microbatch in flight, one that is recomputed for fewer), so
 /// the largest is found by bisection. 0 where not even that fits, or where there is no Program.
 ShareChoice search_recompute(const EvaluateShare& evaluate, Bytes capacity,
