@@ -88,6 +88,8 @@ class RowReader {
     return row_[first_ + at_++];
   }
 
+  const Field& peek() const { return row_[first_ + at_]; }
+
   template <typename Number>
   Number number(std::string_view name) {
     const Field& field = next(name);
@@ -110,7 +112,7 @@ class RowReader {
   std::size_t first_, at_ = 0;
 };
 
-std::vector<std::string> sweep_columns() {
+std::vector<std::string> sweep_columns(bool priced) {
   std::vector<std::string> out(1);
   for (const char c : kSweepColumns) {
     if (c == ',')
@@ -118,6 +120,7 @@ std::vector<std::string> sweep_columns() {
     else
       out.back() += c;
   }
+  if (priced) out.emplace_back(kPriceColumn);
   return out;
 }
 
@@ -128,7 +131,7 @@ PointStatus status_of(const Field& field) {
   RowReader::fail(field, "status", "expected what became of a point");
 }
 
-SweepPoint read_point(RowReader row) {
+SweepPoint read_point(RowReader row, bool priced) {
   SweepPoint point;
   point.status = status_of(row.next("status"));
   if (const Field& exit = row.next("exit"); exit.text != std::to_string(exit_code(point.status))) {
@@ -151,6 +154,9 @@ SweepPoint read_point(RowReader row) {
   point.may_fit = may_fit.text == "true";
   if (!point.may_fit && may_fit.text != "false")
     RowReader::fail(may_fit, "may_fit", "expected true or false");
+  // Empty where a point's own study says no price.
+  if (priced && !row.peek().text.empty())
+    point.cost_per_million_tokens = row.number<double>(kPriceColumn);
   return point;
 }
 
@@ -158,9 +164,10 @@ SweepPoint read_point(RowReader row) {
 SweepTable read_csv(const FileText& file) {
   SweepTable table;
   if (file.text.empty()) throw ConfigError(file.path + ": is empty");
-  const std::vector<std::string> names = sweep_columns();
   CsvRows rows(file);
   const std::vector<Field> head = rows.next();
+  const bool priced = head.back().text == kPriceColumn;
+  const std::vector<std::string> names = sweep_columns(priced);
   const std::size_t num_fields = head.size();
   bool known = num_fields > names.size() + 1 && head.front().text == "point";
   for (std::size_t i = 0; known && i < names.size(); ++i) {
@@ -182,7 +189,7 @@ SweepTable read_csv(const FileText& file) {
       RowReader::fail(row.front(), "point", "expected " + std::to_string(table.points.size()));
     }
     SweepPoint& point =
-        table.points.emplace_back(read_point({names, row, num_fields - names.size()}));
+        table.points.emplace_back(read_point({names, row, num_fields - names.size()}, priced));
     for (std::size_t k = 0; k < table.keys.size(); ++k) point.values.push_back(row[k + 1].text);
   }
   return table;

@@ -111,7 +111,12 @@ bool orders_differ(const SweepTable& table) { return fastest(table) != most_per_
 std::string sweep_csv(const SweepTable& table) {
   std::string text = "point,";
   for (const std::string& key : table.keys) text += csv_field(key) + ",";
-  text += std::string(kSweepColumns) + "\n";
+  text += kSweepColumns;
+  const bool priced =
+      std::any_of(table.points.begin(), table.points.end(),
+                  [](const SweepPoint& point) { return point.cost_per_million_tokens > 0; });
+  if (priced) text += "," + std::string(kPriceColumn);
+  text += "\n";
   for (std::size_t i = 0; i < table.points.size(); ++i) {
     const SweepPoint& point = table.points[i];
     text += std::to_string(i) + ",";
@@ -119,7 +124,7 @@ std::string sweep_csv(const SweepTable& table) {
     text += std::string(to_string(point.status)) + "," + std::to_string(exit_code(point.status)) +
             "," + csv_field(point.reason);
     if (!point.timed()) {
-      text += ",,,,,,,,,,,\n";
+      text += priced ? ",,,,,,,,,,,,\n" : ",,,,,,,,,,,\n";
       continue;
     }
     text += "," + number(point.iteration_time) + "," + number(point.tokens_per_s) + "," +
@@ -128,7 +133,12 @@ std::string sweep_csv(const SweepTable& table) {
             (point.status == PointStatus::kFits ? "true" : "false") + "," +
             number(point.bubble_fraction) + "," + number(point.exposed_communication_fraction) +
             "," + std::to_string(point.num_ranks) + "," + point.program_digest + "," +
-            (point.may_fit ? "true" : "false") + "\n";
+            (point.may_fit ? "true" : "false");
+    if (priced) {
+      const double cost = point.cost_per_million_tokens;
+      text += "," + (cost > 0 ? number(cost) : std::string());
+    }
+    text += "\n";
   }
   return text;
 }

@@ -62,10 +62,12 @@ std::vector<std::size_t> most_per_gpu(const SweepTable& table);
 /// The two orders differ where points differ in ranks, or in the tokens of a step.
 bool orders_differ(const SweepTable& table);
 
-/// Columns of sweep.csv behind the point's number and its values.
+/// Columns of sweep.csv behind the point's number and its values; where a study says a price,
+/// kPriceColumn stands behind them.
 inline constexpr std::string_view kSweepColumns =
     "status,exit,reason,iteration_time_s,tokens_per_s,tflops_per_gpu,mfu,peak_memory_max_gib,fits,"
     "bubble_fraction,exposed_communication_fraction,num_ranks,program_digest,may_fit";
+inline constexpr std::string_view kPriceColumn = "cost_per_million_tokens";
 
 /// sweep.csv: a header, then one row per point; RFC 4180 with line feeds. Numbers read back
 /// exactly; what a point does not have is empty.

@@ -10,6 +10,7 @@
 #include "app/sweep_points.h"
 #include "cli/command_line.h"
 #include "engine/program/program_text.h"
+#include "report/sweep_reader.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/studies.h"
 
@@ -196,6 +197,26 @@ TEST_CASE("the points of a priced cluster say what a million tokens cost") {
     CHECK(points[i].cost_per_million_tokens ==
           Approx(0.001 * 8 * static_cast<double>(i + 1) / points[i].tokens_per_s * 1e6));
   }
+}
+
+TEST_CASE("sweep.csv has a column for costs where a point has a price, and reads back") {
+  const ScratchFolder folder;
+  // 3 nodes do not divide a batch of 64: no time, no cost.
+  const std::string text = kBase + "sweep: {cluster.price: [2.5, 5], cluster.nodes: [1, 3]}\n";
+  const Json answer = swept(folder, text);
+  const std::string csv = read_text(folder / "out/sweep.csv");
+  const std::string head = csv.substr(0, csv.find('\n'));
+  CHECK(head.ends_with(",may_fit,cost_per_million_tokens"));
+  const SweepTable table = read_sweep_table({folder / "out/sweep.csv", csv},
+                                            {"sweep.json", read_text(folder / "out/sweep.json")});
+  REQUIRE(table.points.size() == 4);
+  CHECK(table.points[0].cost_per_million_tokens ==
+        answer["points"][0]["cost_per_million_tokens"].get<double>());
+  CHECK(table.points[2].cost_per_million_tokens ==
+        Approx(2 * table.points[0].cost_per_million_tokens));
+  CHECK(table.points[1].cost_per_million_tokens == 0);
+  CHECK(table.points[3].cost_per_million_tokens == 0);
+  CHECK(sweep_csv(table) == csv);
 }
 
 TEST_CASE("a key that no study has, and what is wrong with every point, is the sweep's error") {
