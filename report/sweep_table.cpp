@@ -35,7 +35,7 @@ std::string csv_field(const std::string& text) {
 
 /// A value written as YAML, as JSON has it.
 Json value_json(const std::string& text) {
-  const Json number = Json::parse(text, nullptr, false);
+  Json number = Json::parse(text, nullptr, false);
   if (number.is_number() || number.is_boolean() || number.is_null()) return number;
   const bool in_quotes = text.size() >= 2 && text.front() == '\'' && text.back() == '\'';
   return in_quotes ? text.substr(1, text.size() - 2) : text;
