@@ -67,7 +67,7 @@ void check_schedule_rows(const Study& study) {
   fail_at(study, key,
           "has " + text(rows.num_stages) + " stages, but " + text(ranks) +
               " pipeline ranks of parallel.virtual_stages " + text(each) + " have " +
-              text(ranks * each) +
+              text(std::int64_t{ranks} * each) +
               (divides ? "; virtual_stages " + text(rows.num_stages / ranks) + " does" : ""));
 }
 
