@@ -167,12 +167,12 @@ std::vector<std::vector<std::int64_t>> groups_of_points(const Sweep& sweep) {
   struct Place {
     std::int64_t group = 0, segments = 0;
   };
-  std::vector<Place> places(1);  // [point], as the axes come
+  Numbered<Place> places(1);  // [point], as the axes come
   std::int64_t num_groups = 1;
   for (const SweepAxis& axis : sweep.axes) {
     const bool same_graph = is_among(axis, outside_graph);
     const bool same_segments = is_among(axis, outside_segments);
-    std::vector<Place> next;
+    Numbered<Place> next;
     for (const Place& place : places) {
       for (std::int64_t i = 0; i < axis.size(); ++i) {
         next.push_back({same_graph ? place.group : place.group * axis.size() + i,
@@ -182,15 +182,11 @@ std::vector<std::vector<std::int64_t>> groups_of_points(const Sweep& sweep) {
     places = std::move(next);
     if (!same_graph) num_groups *= axis.size();
   }
-  std::vector<std::vector<std::int64_t>> groups(static_cast<std::size_t>(num_groups));
-  for (std::size_t point = 0; point < places.size(); ++point) {
-    groups[static_cast<std::size_t>(places[point].group)].push_back(
-        static_cast<std::int64_t>(point));
-  }
+  Numbered<std::vector<std::int64_t>> groups(num_groups);
+  for (const std::int64_t point : places.keys()) groups[places[point].group].push_back(point);
   for (auto& group : groups) {
     std::stable_sort(group.begin(), group.end(), [&](std::int64_t a, std::int64_t b) {
-      return places[static_cast<std::size_t>(a)].segments <
-             places[static_cast<std::size_t>(b)].segments;
+      return places[a].segments < places[b].segments;
     });
   }
   return groups;
@@ -198,8 +194,8 @@ std::vector<std::vector<std::int64_t>> groups_of_points(const Sweep& sweep) {
 
 /// Splits groups where there are too few of them to keep `jobs` processes busy.
 void spread(std::vector<std::vector<std::int64_t>>& groups, int jobs) {
-  constexpr std::size_t kGroupsPerJob = 8;
-  if (groups.size() >= kGroupsPerJob * static_cast<std::size_t>(jobs)) return;
+  constexpr std::int64_t kGroupsPerJob = 8;
+  if (std::ssize(groups) >= kGroupsPerJob * jobs) return;
   std::vector<std::vector<std::int64_t>> single;
   for (const auto& group : groups) {
     for (const std::int64_t point : group) single.push_back({point});
@@ -212,7 +208,7 @@ class RunningSweep {
   explicit RunningSweep(const SweepJob& job)
       : job_(job),
         runner_(job),
-        outcomes_(static_cast<std::size_t>(job.sweep.num_points())) {
+        outcomes_(job.sweep.num_points()) {
     for (Outcome& outcome : outcomes_) {
       outcome.point.status = PointStatus::kInterrupted;
       outcome.point.reason = "the sweep was interrupted before it had come to this point";
@@ -278,14 +274,14 @@ class RunningSweep {
       if (answer.failure.empty()) {
         const Json rows = Json::parse(answer.text);
         for (std::size_t i = 0; i < rows.size(); ++i) {
-          outcomes_[static_cast<std::size_t>(groups[g][i])] = from_json(rows[i]);
+          outcomes_[groups[g][i]] = from_json(rows[i]);
         }
         continue;
       }
       for (const std::int64_t point : groups[g]) {
         lost.push_back(point);
         if (!last) continue;
-        SweepPoint& row = outcomes_[static_cast<std::size_t>(point)].point;
+        SweepPoint& row = outcomes_[point].point;
         row.status = PointStatus::kFailed;
         row.reason = answer.failure;
       }
@@ -305,7 +301,7 @@ class RunningSweep {
 
   const SweepJob& job_;
   PointRunner runner_;
-  std::vector<Outcome> outcomes_;
+  Numbered<Outcome> outcomes_;
   int signal_ = 0;
 };
 

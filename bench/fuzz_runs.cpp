@@ -65,9 +65,8 @@ RunMeasurement made_up_run(const Program& program) {
     for (std::int64_t r = 0; r < program.mesh.num_ranks(); ++r) {
       RankTrace& rank = step.ranks.emplace_back();
       rank.rank = r;
-      const auto pp = static_cast<std::size_t>(Axis::kPp);
-      rank.list =
-          static_cast<std::size_t>(r / program.placement.stride[pp] % program.mesh.size[pp]);
+      rank.list = static_cast<std::size_t>(r / program.placement.stride[Axis::kPp] %
+                                           program.mesh[Axis::kPp]);
       rank.rows = issued_rows(program, program.body[rank.list]);
       for (std::size_t k = 0; k < rank.rows.size(); ++k) {
         TraceRow& row = rank.rows[k];

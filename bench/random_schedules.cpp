@@ -94,7 +94,7 @@ bool is_gradient(ActionPhase phase) {
 /// A schedule as a table of who is where, and what each waits for, written down anew.
 class Trial {
  public:
-  Trial(const PipelineSchedule& schedule, const std::vector<ActionDurations>& of_stage,
+  Trial(const PipelineSchedule& schedule, const Numbered<ActionDurations>& of_stage,
         double transfer)
       : schedule_(schedule),
         of_stage_(of_stage),
@@ -221,7 +221,7 @@ class Trial {
   }
 
   const PipelineSchedule& schedule_;
-  const std::vector<ActionDurations>& of_stage_;
+  const Numbered<ActionDurations>& of_stage_;
   double transfer_;
   std::map<std::tuple<int, int, ActionPhase>, Place> where_;
 };
@@ -241,7 +241,7 @@ std::set<Place> named_in(const std::string& reason) {
 enum class Outcome { kRuns, kMalformed, kStuck, kDiffers };
 
 Outcome compare(const PipelineSchedule& schedule, Draw& draw) {
-  std::vector<ActionDurations> of_stage(static_cast<std::size_t>(schedule.num_stages));
+  Numbered<ActionDurations> of_stage(static_cast<std::size_t>(schedule.num_stages));
   for (ActionDurations& durations : of_stage) {  // eighths: sums are exact in any order
     durations = {draw(1, 16) / 8.0, draw(1, 32) / 8.0, draw(1, 16) / 8.0, draw(1, 16) / 8.0,
                  draw(1, 16) / 8.0};

@@ -56,5 +56,6 @@ int main(int argc, char** argv) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   std::printf("%d ranks, %s%s: %.12g s simulated (closed form %.12g), %lld events, %.3f s\n", ranks,
               step ? "step" : "fluid", all ? ", all in SimGrid" : "", result.trace.period,
-              plan.times.of(0, 0).total, static_cast<long long>(messages.num_events()), wall);
+              plan.times.of(ChannelId(0), MessageId(0)).total,
+              static_cast<long long>(messages.num_events()), wall);
 }

@@ -125,7 +125,7 @@ TensorId output_table(ModelBuilder& m, std::string_view name, TensorId tokens) {
 
 TensorId language_model_loss(ModelBuilder& m, TensorId x, TensorId tokens, double scale) {
   const TensorId table = output_table(m, "lm_head.weight", tokens);
-  const TensorId logits = m.graph.lm_head("lm_head", x, table, /*bias=*/-1, scale);
+  const TensorId logits = m.graph.lm_head("lm_head", x, table, /*bias=*/kNoIndex, scale);
   const TensorId labels = token_input(m, "labels", m.graph.shape(x)[1]);
   return m.graph.cross_entropy("loss", logits, labels, m.config.vocab);
 }

@@ -46,11 +46,11 @@ TensorId small_embedding(ModelBuilder& m, std::string_view module, TensorId ids,
 
 struct SelfAttention {
   bool causal = false;
-  bool rope = false;   // rotary positions on q and k
-  bool scaled = true;  // scores over sqrt(H)
-  double divisor = 1;  // of the scores, beside it
-  TensorId mask = -1;  // padding mask [B, S]; -1: none
-  TensorId bias = -1;  // trained score bias [N, S, S]; -1: none
+  bool rope = false;         // rotary positions on q and k
+  bool scaled = true;        // scores over sqrt(H)
+  double divisor = 1;        // of the scores, beside it
+  TensorId mask = kNoIndex;  // padding mask [B, S]; -1: none
+  TensorId bias = kNoIndex;  // trained score bias [N, S, S]; -1: none
 };
 AttentionShape attention_shape(const ModelBuilder& m, bool causal, bool scaled);
 

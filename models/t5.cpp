@@ -73,7 +73,7 @@ TensorId build_encoder(ModelBuilder& m, TensorId table, TensorId mask) {
   const TensorId tokens = token_input(m, "tokens", m.config.seq_len);
   TensorId x = m.graph.embedding("embedding.tokens", tokens, table);
   x = m.graph.dropout("embedding", x, dropout);
-  TensorId bias = -1;
+  TensorId bias = kNoIndex;
   for (std::int32_t i = 0; i < m.config.layers; ++i) {
     m.graph.set_layer(i);
     if (i == 0) bias = stack_bias(m, "encoder", m.config.seq_len, /*causal=*/false);

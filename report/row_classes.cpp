@@ -18,9 +18,7 @@ TimeClasses classes_of_rows(const Timeline& timeline, const TimelineRank& rank, 
     if (op.group < 0) continue;
     const auto [at, is_new] =
         kind_of.try_emplace({op.name, op.group}, static_cast<std::int32_t>(kinds.size()));
-    if (is_new)
-      kinds.push_back(timeline.names[op.name] + ":" +
-                      timeline.groups[static_cast<std::size_t>(op.group)].name);
+    if (is_new) kinds.push_back(timeline.names[op.name] + ":" + timeline.groups[op.group].name);
   }
   TimeClasses classes;
   GapClassifier gaps(kinds.size());

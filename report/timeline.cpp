@@ -21,7 +21,7 @@ namespace {
 
 /// A call within its rank's list, as rows name it.
 std::uint64_t call_key(SegmentId segment, Microbatch mb) {
-  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(segment)) << 32U |
+  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(segment.number())) << 32U |
          static_cast<std::uint32_t>(mb);
 }
 
@@ -30,7 +30,7 @@ std::unordered_map<std::uint64_t, Microbatch> second_microbatches(const Program&
                                                                   const RankClass& list) {
   std::unordered_map<std::uint64_t, Microbatch> out;
   for (const Call& call : list.calls) {
-    if (program.segments[static_cast<std::size_t>(call.segment)].slots > 1)
+    if (program.segments[call.segment].slots > 1)
       out[call_key(call.segment, call.mb[0])] = call.mb[1];
   }
   return out;
@@ -67,7 +67,7 @@ class TimelineBuilder {
         modules_(out_.modules),
         members_(program.segments.size()),
         group_number_(program.groups.size(), -1),
-        transfer_number_(2 * program.transfers.size(), -1) {}
+        transfer_number_(program.transfers.size(), {-1, -1}) {}
 
   Timeline make() {
     bool any = false;
@@ -104,9 +104,9 @@ class TimelineBuilder {
     std::vector<std::uint8_t> slot;                             // [op]; empty: all 0
   };
   const Members& members(SegmentId id) {
-    Members& of = members_[static_cast<std::size_t>(id)];
+    Members& of = members_[id];
     if (!of.segment.empty()) return of;
-    const Segment& s = program_.segments[static_cast<std::size_t>(id)];
+    const Segment& s = program_.segments[id];
     for (const SegmentMember& member : members_of(s)) {
       const auto next = static_cast<std::uint32_t>(out_.segments.size());
       const auto [known, is_new] = segment_number_.try_emplace(member.name, next);
@@ -122,23 +122,21 @@ class TimelineBuilder {
 
   std::int16_t group_of(const ProgramOp& op) {
     if (!moves_data(op.kind)) return -1;
-    const bool collective = op.group >= 0;
+    const bool collective = op.group != kNoIndex;
     const bool copy = op.kind == OpKind::kCopy;
     const bool by_host = is_transfer(op.kind) && moved_value(program_, op).space == Space::kHost;
-    std::int16_t& number =
-        collective ? group_number_[static_cast<std::size_t>(op.group)]
-        : copy     ? copy_number_[op.stream == StreamId::kD2h ? 0 : 1]
-               : transfer_number_[2 * static_cast<std::size_t>(op.transfer) + (by_host ? 1 : 0)];
+    std::int16_t& number = collective ? group_number_[op.group]
+                           : copy     ? copy_number_[op.stream == StreamId::kD2h ? 0 : 1]
+                                      : transfer_number_[op.transfer][by_host ? 1 : 0];
     if (number >= 0) return number;
     TimelineGroup group;
     if (copy) {
-      group.name = program_words::kStreams[static_cast<std::size_t>(op.stream)];
+      group.name = program_words::kStreams[op.stream];
     } else if (collective) {
-      const Group& g = program_.groups[static_cast<std::size_t>(op.group)];
+      const Group& g = program_.groups[op.group];
       group = {g.name, axes_text(g.axes)};
     } else {
-      group.name = group.axes =
-          to_string(program_.transfers[static_cast<std::size_t>(op.transfer)].axis);
+      group.name = group.axes = to_string(program_.transfers[op.transfer].axis);
       if (by_host) group.name = "host";
     }
     // Transfers to the next and to the previous stage are of one kind.
@@ -150,9 +148,9 @@ class TimelineBuilder {
 
   /// What each op of the segment computes or moves.
   const std::vector<Amount>& amounts(SegmentId id) {
-    std::vector<Amount>& of = amounts_[static_cast<std::size_t>(id)];
+    std::vector<Amount>& of = amounts_[id];
     if (!of.empty()) return of;
-    for (const ProgramOp& op : program_.segments[static_cast<std::size_t>(id)].ops) {
+    for (const ProgramOp& op : program_.segments[id].ops) {
       const KernelWork work = work_of_(op);
       const bool multiplies = work.cls == KernelClass::kMatmul ||
                               work.cls == KernelClass::kBatchedMatmul ||
@@ -164,10 +162,10 @@ class TimelineBuilder {
   }
 
   std::int64_t peer_of(const TimelineRank& rank, const ProgramOp& op) const {
-    if (op.transfer < 0) return -1;
-    const Transfer& transfer = program_.transfers[static_cast<std::size_t>(op.transfer)];
-    const auto axis = static_cast<std::size_t>(transfer.axis);
-    const std::int64_t size = program_.mesh.size[axis];
+    if (op.transfer == kNoIndex) return -1;
+    const Transfer& transfer = program_.transfers[op.transfer];
+    const Axis axis = transfer.axis;
+    const std::int64_t size = program_.mesh[axis];
     const std::int64_t other = ((rank.at[axis] + transfer.offset) % size + size) % size;
     return rank.rank + (other - rank.at[axis]) * program_.placement.stride[axis];
   }
@@ -177,11 +175,10 @@ class TimelineBuilder {
     rank.rank = from.rank;
     rank.multiplicity = from.multiplicity;
     rank.pipeline_rank = static_cast<std::int32_t>(from.list);
-    for (std::size_t i = 0; i < rank.at.size(); ++i) {
-      const std::int64_t size = program_.mesh.size[i];
-      rank.at[i] = size == 1
-                       ? 0
-                       : static_cast<std::int32_t>(from.rank / program_.placement.stride[i] % size);
+    for (const Axis axis : kAllAxes) {
+      const std::int64_t size = program_.mesh[axis];
+      const std::int64_t stride = program_.placement.stride[axis];
+      rank.at[axis] = size == 1 ? 0 : static_cast<std::int32_t>(from.rank / stride % size);
     }
     // By call_key(), of each member.
     std::unordered_map<std::uint64_t, std::array<std::int32_t, 2>> calls;
@@ -189,7 +186,7 @@ class TimelineBuilder {
     auto& main = main_rows_.emplace_back();
     rank.ops.reserve(from.rows.size());
     for (const TraceRow& row : from.rows) {
-      const ProgramOp& op = program_.segments[static_cast<std::size_t>(row.segment)].ops[row.op];
+      const ProgramOp& op = program_.segments[row.segment].ops[row.op];
       TimelineOp one;
       one.issued = ticks(row.issued);
       one.ready = ticks(row.ready);
@@ -206,7 +203,7 @@ class TimelineBuilder {
       }
       one.call = static_cast<std::uint32_t>(call[slot]);
       one.name = names_.number(op_name(op.kind, op.part));
-      one.module = modules_.number(program_.modules[static_cast<std::size_t>(op.module)]);
+      one.module = modules_.number(program_.modules[op.module]);
       one.stream = op.stream;
       one.group = group_of(op);
       one.peer = peer_of(rank, op);
@@ -224,8 +221,8 @@ class TimelineBuilder {
     }
     for (const auto& [key, call] : calls) {
       if (call[0] < 0 || call[1] < 0) continue;
-      rank.calls[static_cast<std::size_t>(call[0])].with = call[1];
-      rank.calls[static_cast<std::size_t>(call[1])].with = call[0];
+      rank.calls[call[0]].with = call[1];
+      rank.calls[call[1]].with = call[0];
     }
   }
 
@@ -253,15 +250,16 @@ class TimelineBuilder {
 
   const Program& program_;
   OpWork work_of_;
-  std::vector<std::vector<Amount>> amounts_;  // [segment]; empty: not asked for yet
+  Indexed<SegmentId, std::vector<Amount>> amounts_;  // empty: not asked for yet
   Trace trace_;
   FixedMemory fixed_;
   Timeline out_;
   NameTable names_, modules_;
-  std::vector<Members> members_;                                   // [SegmentId]
+  Indexed<SegmentId, Members> members_;
   std::unordered_map<std::string, std::uint32_t> segment_number_;  // by name
   std::array<std::int16_t, 2> copy_number_ = {-1, -1};  // of copies to the host, and back
-  std::vector<std::int16_t> group_number_, transfer_number_;
+  Indexed<GroupId, std::int16_t> group_number_;
+  Indexed<TransferId, std::array<std::int16_t, 2>> transfer_number_;     // [by host]
   std::vector<std::unordered_map<std::uint64_t, std::size_t>> peak_op_;  // [list][call]
   std::vector<std::unordered_map<std::uint64_t, MainRows>> main_rows_;   // [rank][call]
   Seconds origin_ = 0;

@@ -70,18 +70,18 @@ struct TimelineRank {
   std::int64_t rank = 0;
   std::int64_t multiplicity = 1;  // ranks that it stands for
   std::int32_t pipeline_rank = 0;
-  std::array<std::int32_t, kNumAxes> at{};  // its coordinates on the mesh
-  std::vector<TimelineCall> calls;          // by first op
-  std::vector<TimelineOp> ops;              // in issue order
-  std::vector<MemoryPoint> memory;          // in order of time
+  IndexedArray<Axis, std::int32_t, kNumAxes> at{};  // its coordinates on the mesh
+  Numbered<TimelineCall> calls;                     // by first op
+  std::vector<TimelineOp> ops;                      // in issue order
+  std::vector<MemoryPoint> memory;                  // in order of time
   friend bool operator==(const TimelineRank&, const TimelineRank&) = default;
 };
 
 struct Timeline {
-  std::vector<std::string> names;    // "all_gather"
-  std::vector<std::string> modules;  // "decoder.layers.0.mlp"; "": none
+  std::vector<std::string> names;  // "all_gather"
+  Numbered<std::string> modules;   // "decoder.layers.0.mlp"; "": none
   std::vector<TimelineSegment> segments;
-  std::vector<TimelineGroup> groups;
+  Numbered<TimelineGroup> groups;
   std::vector<TimelineRank> ranks;
   Ticks end() const;  // the latest end of any op
   friend bool operator==(const Timeline&, const Timeline&) = default;

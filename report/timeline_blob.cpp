@@ -217,25 +217,25 @@ class TimelineEncoder {
 
   /// Pairs of those that are kept.
   static void find_pairs(Rank& rank) {
-    std::vector<std::size_t> place(rank.from->calls.size(), kUnknown);
+    Numbered<std::size_t> place(rank.from->calls.size(), kUnknown);
     for (std::size_t i = 0; i < rank.kept.size(); ++i) place[rank.kept[i]] = i;
     for (const std::size_t call : rank.kept) {
       const std::int32_t with = rank.from->calls[call].with;
-      rank.pair.push_back(with < 0 ? kUnknown : place[static_cast<std::size_t>(with)]);
+      rank.pair.push_back(with < 0 ? kUnknown : place[with]);
     }
   }
 
   /// Modules and segments are numbered anew: those of what is left out are none of the page's.
   Json used_modules() {
-    std::vector<std::int32_t> number(timeline_.modules.size(), -1);
+    Numbered<std::int32_t> number(timeline_.modules.size(), -1);
     Json out = Json::array();
     for (TimelinePattern& pattern : patterns_.all()) {
       for (PatternOp& op : pattern.ops) {
         if (op.name == kUnnamedOp) continue;
-        std::int32_t& n = number[static_cast<std::size_t>(op.module)];
+        std::int32_t& n = number[op.module];
         if (n < 0) {
           n = static_cast<std::int32_t>(out.size());
-          out.push_back(timeline_.modules[static_cast<std::size_t>(op.module)]);
+          out.push_back(timeline_.modules[op.module]);
         }
         op.module = n;
       }
@@ -308,8 +308,8 @@ class TimelineEncoder {
     MemoryPoint before;
     const auto add = [&](const MemoryPoint& point) {
       out.push_back(in_timeline_units(point.at) - in_timeline_units(before.at));
-      for (std::size_t i = 0; i < kNumMemoryClasses; ++i)
-        out.push_back(point.bytes[i] - before.bytes[i]);
+      for (const MemoryClass of : point.bytes.keys())
+        out.push_back(point.bytes[of] - before.bytes[of]);
       before = point;
     };
     if (points.size() <= most) {

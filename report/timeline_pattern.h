@@ -38,7 +38,7 @@ nlohmann::ordered_json to_json(const TimelinePattern& pattern);
 /// Patterns by number, each once.
 class TimelinePatterns {
  public:
-  static constexpr std::size_t kUnknown = static_cast<std::size_t>(-1);
+  static constexpr std::size_t kUnknown = ~std::size_t{0};
 
   /// The number of a pattern like this one; kUnknown: there is none among the latest of its
   /// segment.

@@ -101,19 +101,17 @@ class TraceWriter {
                        std::to_string(rank.multiplicity) + ")");
     add_integer("pipeline_rank", rank.pipeline_rank);
     add_integer("stands_for", rank.multiplicity);
-    for (const Axis axis : kAllAxes)
-      add_integer(to_string(axis), rank.at[static_cast<std::size_t>(axis)]);
+    for (const Axis axis : kAllAxes) add_integer(to_string(axis), rank.at[axis]);
     out_ += "}}";
-    const auto copies = [&](int stream) {
-      return std::any_of(rank.ops.begin(), rank.ops.end(), [&](const TimelineOp& op) {
-        return static_cast<int>(op.stream) == stream;
-      });
+    const auto copies = [&](StreamId stream) {
+      return std::any_of(rank.ops.begin(), rank.ops.end(),
+                         [&](const TimelineOp& op) { return op.stream == stream; });
     };
-    for (int stream = 0; stream < kNumStreams; ++stream) {
+    for (const StreamId stream : kAllStreams) {
       // Few ranks copy anything to their hosts.
-      if (stream >= static_cast<int>(StreamId::kD2h) && !copies(stream)) continue;
-      begin_metadata("thread_name", rank.rank, stream,
-                     program_words::kStreams[static_cast<std::size_t>(stream)]);
+      if (stream >= StreamId::kD2h && !copies(stream)) continue;
+      begin_metadata("thread_name", rank.rank, static_cast<int>(stream),
+                     program_words::kStreams[stream]);
       out_ += "}}";
     }
   }
@@ -136,9 +134,9 @@ class TraceWriter {
     out_ += ",\"args\":{\"call\":";
     const TimelineCall& call = rank.calls[op.call];
     append_quoted(out_, name_of(call));
-    if (call.with >= 0) add_text("with", name_of(rank.calls[static_cast<std::size_t>(call.with)]));
+    if (call.with >= 0) add_text("with", name_of(rank.calls[call.with]));
     add_text("module", timeline_.modules[op.module]);
-    if (op.group >= 0) add_text("group", timeline_.groups[static_cast<std::size_t>(op.group)].name);
+    if (op.group >= 0) add_text("group", timeline_.groups[op.group].name);
     if (op.peer >= 0) add_integer("peer", op.peer);
     if (op.flop > 0) add_integer("flop", op.flop);
     if (op.bytes > 0) add_integer("bytes", op.bytes);
@@ -156,9 +154,9 @@ class TraceWriter {
     out_ += ",\"tid\":0,\"ts\":";
     append_microseconds(out_, point.at);
     out_ += ",\"args\":{";
-    for (std::size_t i = 0; i < kNumMemoryClasses; ++i) {
-      add_integer(trace_words::kMemory[i], point.bytes[i]);
-      if (i == 0) out_.erase(out_.rfind(','), 1);
+    for (const MemoryClass of : point.bytes.keys()) {
+      add_integer(trace_words::kMemory[of], point.bytes[of]);
+      if (of == MemoryClass::kParameter) out_.erase(out_.rfind(','), 1);
     }
     out_ += "}}";
   }

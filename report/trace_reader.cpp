@@ -143,7 +143,7 @@ class TraceReader {
     rank.multiplicity = integer("args.stands_for", 1, kMaxRanks);
     rank.pipeline_rank = static_cast<std::int32_t>(integer("args.pipeline_rank", 0, kMaxRanks));
     for (const Axis axis : kAllAxes) {
-      rank.at[static_cast<std::size_t>(axis)] =
+      rank.at[axis] =
           static_cast<std::int32_t>(integer("args." + std::string(to_string(axis)), 0, kMaxRanks));
     }
     if (!ranks_.emplace(rank.rank, out_.ranks.size()).second)
@@ -234,9 +234,9 @@ class TraceReader {
     point.at = ticks("ts");
     if (!of.memory.empty() && point.at < of.memory.back().at)
       fail("ts: before the memory event in front of it");
-    for (std::size_t i = 0; i < kNumMemoryClasses; ++i) {
-      point.bytes[i] =
-          integer("args." + std::string(trace_words::kMemory[i]), 0, std::int64_t{1} << 53U);
+    for (const MemoryClass kind : point.bytes.keys()) {
+      point.bytes[kind] =
+          integer("args." + std::string(trace_words::kMemory[kind]), 0, std::int64_t{1} << 53U);
     }
     of.memory.push_back(point);
   }

@@ -12,8 +12,8 @@ inline constexpr std::string_view kEvents = "traceEvents";  // the list of all
 inline constexpr std::string_view kSegment = "trainyard_segment";
 inline constexpr std::string_view kGroup = "trainyard_group";
 
-/// Counters, by MemoryClass; as in summary.json.
-inline constexpr std::array<std::string_view, kNumMemoryClasses> kMemory = {
+/// Counters; as in summary.json.
+inline constexpr IndexedArray<MemoryClass, std::string_view, kNumMemoryClasses> kMemory = {
     "parameters", "gradients", "optimizer_state", "activations", "buffers"};
 
 }  // namespace trainyard::trace_words

@@ -16,7 +16,7 @@ namespace {
 
 class TransferCounter {
  public:
-  TransferCounter(const Program& program, std::vector<PipelineLink> links, Bytes buffer)
+  TransferCounter(const Program& program, Numbered<PipelineLink> links, Bytes buffer)
       : program_(program),
         links_(std::move(links)),
         buffer_(buffer),
@@ -29,7 +29,7 @@ class TransferCounter {
       alive_.clear();
       for (const Call& call : program_.body[rank].calls) {
         if (call.mb[0] < 0) continue;  // norms on their way along the pipeline
-        for (const ProgramOp& op : program_.segments[static_cast<std::size_t>(call.segment)].ops) {
+        for (const ProgramOp& op : program_.segments[call.segment].ops) {
           see(op, static_cast<std::int32_t>(rank));
         }
       }
@@ -49,25 +49,23 @@ class TransferCounter {
   }
 
  private:
-  const Value& value(const Operand& operand) const {
-    return program_.values[static_cast<std::size_t>(operand.value)];
-  }
-  const Pool& pool(PoolId id) const { return program_.pools[static_cast<std::size_t>(id)]; }
+  const Value& value(const Operand& operand) const { return program_.values[operand.value]; }
+  const Pool& pool(PoolId id) const { return program_.pools[id]; }
 
   void see(const ProgramOp& op, std::int32_t rank) {
     if (op.kind == OpKind::kFree) {
       for (const Operand& read : op.reads) {
-        if (value(read).pool >= 0) --alive_[value(read).pool];
+        if (value(read).pool != kNoIndex) --alive_[value(read).pool];
       }
       return;
     }
     // What the norm's stream carries is a sum on its way (post_validation.h).
     if (op.kind == OpKind::kRecv && op.stream != StreamId::kNorm) count(op, rank);
     if (op.kind == OpKind::kSend && op.stream != StreamId::kNorm) {
-      Bytes& largest = largest_sent_[static_cast<std::size_t>(rank)];
+      Bytes& largest = largest_sent_[rank];
       largest = std::max(largest, size_in_bytes(value(op.reads[0])));
     }
-    if (op.writes.size() != 1 || value(op.writes[0]).pool < 0) return;
+    if (op.writes.size() != 1 || value(op.writes[0]).pool == kNoIndex) return;
     const PoolId into = value(op.writes[0]).pool;
     const int now = ++alive_[into];
     if (pool(into).buffer == 0) return;
@@ -82,12 +80,12 @@ class TransferCounter {
 
   void count(const ProgramOp& op, std::int32_t rank) {
     const std::int32_t ranks = program_.mesh[Axis::kPp];
-    const std::int32_t offset = program_.transfers[static_cast<std::size_t>(op.transfer)].offset;
+    const std::int32_t offset = program_.transfers[op.transfer].offset;
     TransferSummary::Boundary& boundary =
         boundaries_[{((rank + offset) % ranks + ranks) % ranks, rank}];
     const Value& received = value(op.writes[0]);
     ++(received.space == Space::kHost ? boundary.by_host : boundary.direct);
-    Bytes& largest = largest_received_[static_cast<std::size_t>(rank)];
+    Bytes& largest = largest_received_[rank];
     largest = std::max(largest, size_in_bytes(received));
   }
 
@@ -102,8 +100,8 @@ class TransferCounter {
   std::string reason(const TransferSummary::Boundary& boundary) const {
     const PipelineLink& link = link_between(links_, boundary.from, boundary.to);
     if (!link.obstacle.empty()) return link.obstacle;
-    const Bytes sent = largest_sent_[static_cast<std::size_t>(boundary.from)];
-    const Bytes received = largest_received_[static_cast<std::size_t>(boundary.to)];
+    const Bytes sent = largest_sent_[boundary.from];
+    const Bytes received = largest_received_[boundary.to];
     // The sender has a buffer only where the network is between.
     if (link.between_nodes && sent > buffer_) return too_small(boundary.from, "sends", sent);
     if (received > buffer_) return too_small(boundary.to, "receives", received);
@@ -119,10 +117,10 @@ class TransferCounter {
   }
 
   const Program& program_;
-  std::vector<PipelineLink> links_;
+  Numbered<PipelineLink> links_;
   Bytes buffer_;  // of each use
   std::map<PoolId, std::int64_t> fit_;
-  std::vector<Bytes> largest_sent_, largest_received_;  // [pipeline rank]
+  Numbered<Bytes> largest_sent_, largest_received_;  // [pipeline rank]
   std::map<std::pair<std::int32_t, std::int32_t>, TransferSummary::Boundary> boundaries_;
   std::map<PoolId, TransferSummary::Buffer> buffers_;
   std::map<PoolId, int> alive_;  // of the list being looked at
@@ -131,7 +129,7 @@ class TransferCounter {
 }  // namespace
 
 std::optional<TransferSummary> summarise_transfers(const Program& program, const Study& study) {
-  std::vector<PipelineLink> links = pipeline_links(study.cluster, study.parallel);
+  Numbered<PipelineLink> links = pipeline_links(study.cluster, study.parallel);
   if (links.empty()) return std::nullopt;
   return TransferCounter(program, std::move(links), study.parallel.d2d_buffer).run();
 }

@@ -22,7 +22,7 @@ void FlowNetwork::run(const std::function<void()>& body) {
 }
 
 void FlowNetwork::push(Seconds time, std::int32_t slot) {
-  events_.push({time, num_made_++, slot, active_[static_cast<std::size_t>(slot)].version});
+  events_.push({time, num_made_++, slot, active_[slot].version});
 }
 
 void FlowNetwork::start(const Flow& flow, Seconds at, std::uint64_t cookie) {
@@ -30,13 +30,12 @@ void FlowNetwork::start(const Flow& flow, Seconds at, std::uint64_t cookie) {
   check(at >= now_ - 1e-9 * std::max(1.0, now_), "a message starts in the past of the network");
   std::int32_t slot;
   if (free_slots_.empty()) {
-    slot = static_cast<std::int32_t>(active_.size());
-    active_.emplace_back();
+    slot = active_.add({});
   } else {
     slot = free_slots_.back();
     free_slots_.pop_back();
   }
-  Active& entry = active_[static_cast<std::size_t>(slot)];
+  Active& entry = active_[slot];
   entry.flow = &flow;
   entry.cookie = cookie;
   entry.state = State::kLatency;
@@ -56,10 +55,9 @@ void FlowNetwork::slow(std::uint32_t call, double factor) {
   if (slowed_.size() <= call) slowed_.resize(call + std::size_t{1}, 1);
   if (slowed_[call] == factor) return;
   slowed_[call] = factor;
-  for (std::size_t i = 0; i < active_.size(); ++i) {
-    Active& entry = active_[i];
+  for (const std::int32_t slot : active_.keys()) {
+    Active& entry = active_[slot];
     if (entry.state == State::kNone || entry.cookie >> 32U != call) continue;
-    const auto slot = static_cast<std::int32_t>(i);
     const double before = std::exchange(entry.factor, factor);
     if (entry.state == State::kShared) {
       catch_up();
@@ -82,8 +80,7 @@ void FlowNetwork::catch_up() {
 }
 
 void FlowNetwork::drop_void_events() {
-  while (!events_.empty() &&
-         active_[static_cast<std::size_t>(events_.top().slot)].version != events_.top().version)
+  while (!events_.empty() && active_[events_.top().slot].version != events_.top().version)
     events_.pop();
 }
 
@@ -112,8 +109,7 @@ void FlowNetwork::next(std::vector<Ended>& ended, Seconds limit) {
     events_.pop();
     now_ = event.time;
     ++num_events_;
-    if (active_[static_cast<std::size_t>(event.slot)].state == State::kLatency &&
-        active_[static_cast<std::size_t>(event.slot)].flow->work > 0) {
+    if (active_[event.slot].state == State::kLatency && active_[event.slot].flow->work > 0) {
       begin(event.slot);
     } else {
       end(event.slot, ended);
@@ -122,11 +118,11 @@ void FlowNetwork::next(std::vector<Ended>& ended, Seconds limit) {
 }
 
 void FlowNetwork::begin(std::int32_t slot) {
-  Active& entry = active_[static_cast<std::size_t>(slot)];
+  Active& entry = active_[slot];
   entry.begin = now_;
   bool alone = !everything_shared_;
   for (const SharedLinkUse& use : entry.flow->links)
-    alone = alone && links_[static_cast<std::size_t>(use.link)].users.empty();
+    alone = alone && links_[use.link].users.empty();
   if (alone) {
     entry.state = State::kAlone;
     entry.left = entry.flow->alone;
@@ -135,8 +131,8 @@ void FlowNetwork::begin(std::int32_t slot) {
   } else {
     catch_up();
     for (const SharedLinkUse& use : entry.flow->links) {
-      for (const std::int32_t user : links_[static_cast<std::size_t>(use.link)].users) {
-        Active& other = active_[static_cast<std::size_t>(user)];
+      for (const std::int32_t user : links_[use.link].users) {
+        Active& other = active_[user];
         if (other.state != State::kAlone) continue;
         const double left = other.left - (now_ - other.begin) / other.factor;
         share(user, other.flow->work * std::max(0.0, left) / other.flow->alone * other.factor);
@@ -145,7 +141,7 @@ void FlowNetwork::begin(std::int32_t slot) {
     share(slot, entry.flow->work * entry.factor);
   }
   for (const SharedLinkUse& use : entry.flow->links) {
-    Link& link = links_[static_cast<std::size_t>(use.link)];
+    Link& link = links_[use.link];
     link.users.push_back(slot);
     if (link.messages <= 1 && link.messages + use.messages > 1) link.shared_since = now_;
     link.messages += use.messages;
@@ -153,7 +149,7 @@ void FlowNetwork::begin(std::int32_t slot) {
 }
 
 void FlowNetwork::share(std::int32_t slot, double work) {
-  Active& entry = active_[static_cast<std::size_t>(slot)];
+  Active& entry = active_[slot];
   ++entry.version;
   entry.state = State::kShared;
   if (work <= 0) {  // it ends at this very instant
@@ -164,10 +160,10 @@ void FlowNetwork::share(std::int32_t slot, double work) {
 }
 
 void FlowNetwork::end(std::int32_t slot, std::vector<Ended>& ended) {
-  Active& entry = active_[static_cast<std::size_t>(slot)];
+  Active& entry = active_[slot];
   if (entry.state != State::kLatency) {
     for (const SharedLinkUse& use : entry.flow->links) {
-      Link& link = links_[static_cast<std::size_t>(use.link)];
+      Link& link = links_[use.link];
       const auto it = std::find(link.users.begin(), link.users.end(), slot);
       *it = link.users.back();
       link.users.pop_back();
@@ -183,7 +179,7 @@ void FlowNetwork::end(std::int32_t slot, std::vector<Ended>& ended) {
 }
 
 Seconds FlowNetwork::shared(std::int32_t link) const {
-  const Link& known = links_[static_cast<std::size_t>(link)];
+  const Link& known = links_[link];
   return known.shared + (known.messages > 1 ? now_ - known.shared_since : 0);
 }
 

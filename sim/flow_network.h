@@ -13,6 +13,7 @@
 #include <queue>
 #include <vector>
 
+#include "engine/base/indexed.h"
 #include "sim/shared_links.h"
 
 namespace trainyard {
@@ -96,9 +97,9 @@ class FlowNetwork {
   bool everything_shared_;
   std::unique_ptr<SharedLinks> simgrid_;
   std::priority_queue<Event> events_;
-  std::vector<Active> active_;
+  Indexed<std::int32_t, Active> active_;  // [slot]
   std::vector<std::int32_t> free_slots_;
-  std::vector<Link> links_;
+  Indexed<std::int32_t, Link> links_;
   std::vector<std::int32_t> ended_slots_;
   std::vector<double> slowed_;  // by call
   Seconds now_ = 0;

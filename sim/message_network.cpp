@@ -21,13 +21,13 @@ MessageNetwork::MessageNetwork(const RunPlan& plan, const Network& network,
   for (const auto& shapes : plan.folds.edges) {
     for (const ChannelEdges& edges : shapes) {
       for (const ChannelUse& use : edges.uses) {
-        std::int64_t& divisor = divisors_[static_cast<std::size_t>(use.link)];
+        std::int64_t& divisor = divisors_[use.link];
         divisor = std::gcd(divisor, step ? 1 : use.load);
       }
     }
   }
   std::vector<double> scaled;
-  for (std::size_t k = 0; k < num_links; ++k) {
+  for (const LinkClassId k : plan.folds.links.keys()) {
     if (divisors_[k] == 0) divisors_[k] = 1;
     capacities_.push_back(network.reached(plan.folds.links[k].link));
     scaled.push_back(std::min(capacities_.back(), 1e18) / static_cast<double>(divisors_[k]));
@@ -35,11 +35,11 @@ MessageNetwork::MessageNetwork(const RunPlan& plan, const Network& network,
   shared_before_.assign(num_links, 0);
   shared_.assign(num_links, 0);
   // All that can come, so that the paces are known.
-  for (std::size_t c = 0; c < plan.folds.channels.size(); ++c) {
+  for (const ChannelId c : plan.folds.channels.keys()) {
     if (!plan.contends[c]) continue;
-    for (std::size_t m = 0; m < plan.lanes.messages.size(); ++m) {
+    for (const MessageId m : plan.lanes.messages.keys()) {
       if (plan.lanes.messages[m].lane != plan.folds.channels[c].lane) continue;
-      add_course(static_cast<ChannelId>(c), static_cast<std::int32_t>(m));
+      add_course(c, m);
     }
   }
   flows_ = std::make_unique<FlowNetwork>(std::move(scaled), std::move(paces_), everything_shared);
@@ -55,7 +55,7 @@ Flow MessageNetwork::make_flow(Seconds latency, Seconds transfer, double bytes,
   double own = 0;      // of one message
   std::size_t at = 0;
   for (std::size_t i = 0; i < uses.size(); ++i) {
-    const auto link = static_cast<std::size_t>(uses[i].link);
+    const LinkClassId link = uses[i].link;
     if (!std::isfinite(capacities_[link])) continue;
     own = std::max(own, seconds(uses[i]));
     const double time = static_cast<double>(uses[i].load) / capacities_[link];
@@ -74,11 +74,11 @@ Flow MessageNetwork::make_flow(Seconds latency, Seconds transfer, double bytes,
   flow.alone = std::max(transfer, flow.work * slowest);
   if (flow.work * own < transfer * (1 - 1e-12)) flow.pace = pace(flow.work / transfer);
   for (std::size_t i = 0; i < uses.size(); ++i) {
-    const auto link = static_cast<std::size_t>(uses[i].link);
+    const LinkClassId link = uses[i].link;
     if (!std::isfinite(capacities_[link])) continue;
     if (i != at && !step_ && !contention_.link[link]) continue;
     flow.links.push_back(
-        {uses[i].link, uses[i].load / divisors_[link], uses[i].load / uses[i].times});
+        {link.number(), uses[i].load / divisors_[link], uses[i].load / uses[i].times});
   }
   return flow;
 }
@@ -91,12 +91,12 @@ std::int32_t MessageNetwork::pace(double rate) {
 }
 
 double MessageNetwork::seconds(const ChannelUse& use) const {
-  return static_cast<double>(use.times) / capacities_[static_cast<std::size_t>(use.link)];
+  return static_cast<double>(use.times) / capacities_[use.link];
 }
 
 MessageNetwork::Phase MessageNetwork::fluid_phase(ChannelId channel, OpKind kind,
                                                   const CollectivePhase& phase) {
-  const auto& shapes = plan_.folds.edges[static_cast<std::size_t>(channel)];
+  const auto& shapes = plan_.folds.edges[channel];
   const auto edges = std::find_if(shapes.begin(), shapes.end(), [&](const ChannelEdges& e) {
     return e.shape == phase.shape && e.distance == phase.distance;
   });
@@ -107,11 +107,11 @@ MessageNetwork::Phase MessageNetwork::fluid_phase(ChannelId channel, OpKind kind
   return out;
 }
 
-const std::vector<std::int64_t>& MessageNetwork::devices(ChannelId channel) {
+const Indexed<std::int32_t, std::int64_t>& MessageNetwork::devices(ChannelId channel) {
   const auto [it, fresh] = devices_.try_emplace(channel);
   if (fresh)
-    it->second = members(*plan_.program, plan_.lanes,
-                         plan_.folds.channels[static_cast<std::size_t>(channel)]);
+    it->second = Indexed<std::int32_t, std::int64_t>(
+        members(*plan_.program, plan_.lanes, plan_.folds.channels[channel]));
   return it->second;
 }
 
@@ -133,11 +133,11 @@ const MessageNetwork::StepEdges& MessageNetwork::step_edges(ChannelId channel,
       const auto uses = network_.uses(group, std::span(&ends, 1), striped && group.size() > 2);
       auto& edge = edges.emplace_back(StepEdges::Edge{ends, {}, uses.unit});
       for (const LinkUse& use : uses.links) {
-        const std::int32_t link = plan_.folds.link_class[static_cast<std::size_t>(use.link)];
+        const LinkClassId link = plan_.folds.link_class[use.link];
         edge.uses.push_back({link, use.times, use.times, 1});
       }
-      of_member[static_cast<std::size_t>(ends.from)].push_back(static_cast<std::int32_t>(e));
-      of_member[static_cast<std::size_t>(ends.to)].push_back(static_cast<std::int32_t>(e));
+      of_member[ends.from].push_back(static_cast<std::int32_t>(e));
+      of_member[ends.to].push_back(static_cast<std::int32_t>(e));
     }
   }
   return out;
@@ -159,12 +159,12 @@ MessageNetwork::Phase MessageNetwork::step_phase(ChannelId channel, const Collec
   return out;
 }
 
-void MessageNetwork::add_course(ChannelId channel, std::int32_t message) {
+void MessageNetwork::add_course(ChannelId channel, MessageId message) {
   const auto [it, fresh] = courses_.try_emplace(plan_.times.index(channel, message));
   if (!fresh) return;
   // Copies and messages between hosts do not go between the devices' ports.
-  const Message& sent = plan_.lanes.messages[static_cast<std::size_t>(message)];
-  const Lane& lane = plan_.lanes.lanes[static_cast<std::size_t>(sent.lane)];
+  const Message& sent = plan_.lanes.messages[message];
+  const Lane& lane = plan_.lanes.lanes[sent.lane];
   const bool whole = lane.is_copy() || lane.by_host;
   for (const CollectivePhase& phase : plan_.times.of(channel, message).phases) {
     it->second.phases.push_back(step_ && !whole ? step_phase(channel, phase)
@@ -177,10 +177,9 @@ void MessageNetwork::add_course(ChannelId channel, std::int32_t message) {
   }
 }
 
-void MessageNetwork::start(std::int32_t call, ChannelId channel, std::int32_t message, Seconds at) {
-  if (calls_.size() <= static_cast<std::size_t>(call))
-    calls_.resize(static_cast<std::size_t>(call) + 1);
-  Call& entry = calls_[static_cast<std::size_t>(call)];
+void MessageNetwork::start(std::int32_t call, ChannelId channel, MessageId message, Seconds at) {
+  if (!calls_.has(call)) calls_.resize(call + 1);
+  Call& entry = calls_[call];
   entry.course = &courses_.at(plan_.times.index(channel, message));
   entry.phase = 0;
   entry.channel = channel;
@@ -192,15 +191,13 @@ void MessageNetwork::start(std::int32_t call, ChannelId channel, std::int32_t me
     return;
   }
   entry.members.assign(devices(channel).size(), Member{});
-  for (std::size_t m = 0; m < entry.members.size(); ++m)
-    enter_round(call, static_cast<std::int32_t>(m), at, waiting_);
+  for (const std::int32_t member : entry.members.keys()) enter_round(call, member, at, waiting_);
 }
 
 std::pair<const MessageNetwork::Phase*, std::size_t> MessageNetwork::phase_at(const Course& course,
                                                                               std::int64_t round) {
   for (const Phase& phase : course.phases) {
-    if (round < phase.steps)
-      return {&phase, phase.flows.size() > 1 ? static_cast<std::size_t>(round) : 0};
+    if (round < phase.steps) return {&phase, phase.flows.size() > 1 ? position(round) : 0};
     round -= phase.steps;
   }
   return {nullptr, 0};
@@ -208,25 +205,24 @@ std::pair<const MessageNetwork::Phase*, std::size_t> MessageNetwork::phase_at(co
 
 void MessageNetwork::enter_round(std::int32_t call, std::int32_t member, Seconds at,
                                  std::vector<Ending>& endings) {
-  Call& entry = calls_[static_cast<std::size_t>(call)];
-  Member& own = entry.members[static_cast<std::size_t>(member)];
+  Call& entry = calls_[call];
+  Member& own = entry.members[member];
   for (;;) {
     ++own.round;
     const auto [phase, round] = phase_at(*entry.course, own.round);
     if (phase == nullptr) {
-      endings.push_back({call, devices(entry.channel)[static_cast<std::size_t>(member)], at});
+      endings.push_back({call, devices(entry.channel)[member], at});
       return;
     }
-    const auto& edges = phase->edges->of_member[round][static_cast<std::size_t>(member)];
+    const auto& edges = phase->edges->of_member[round][member];
     own.pending = static_cast<std::int32_t>(edges.size());
     if (edges.empty()) continue;
     for (const std::int32_t e : edges) {
-      const GroupEdge& ends = phase->edges->rounds[round][static_cast<std::size_t>(e)].ends;
+      const GroupEdge& ends = phase->edges->rounds[round][e].ends;
       const std::int32_t other = ends.from == member ? ends.to : ends.from;
-      if (entry.members[static_cast<std::size_t>(other)].round != own.round)
-        continue;  // it is behind
+      if (entry.members[other].round != own.round) continue;  // it is behind
       flows_->start(
-          phase->flows[round][static_cast<std::size_t>(e)], at,
+          phase->flows[round][e], at,
           static_cast<std::uint64_t>(call) << 32U | static_cast<std::uint32_t>(ends.from));
     }
     return;
@@ -235,18 +231,15 @@ void MessageNetwork::enter_round(std::int32_t call, std::int32_t member, Seconds
 
 void MessageNetwork::end_message(std::int32_t call, std::int32_t from, Seconds at,
                                  std::vector<Ending>& endings) {
-  Call& entry = calls_[static_cast<std::size_t>(call)];
-  const auto [phase, round] =
-      phase_at(*entry.course, entry.members[static_cast<std::size_t>(from)].round);
+  Call& entry = calls_[call];
+  const auto [phase, round] = phase_at(*entry.course, entry.members[from].round);
   const auto& edges = phase->edges->rounds[round];
   std::int32_t to = -1;  // nobody sends to two in one round
-  for (const std::int32_t e : phase->edges->of_member[round][static_cast<std::size_t>(from)]) {
-    if (edges[static_cast<std::size_t>(e)].ends.from == from)
-      to = edges[static_cast<std::size_t>(e)].ends.to;
+  for (const std::int32_t e : phase->edges->of_member[round][from]) {
+    if (edges[e].ends.from == from) to = edges[e].ends.to;
   }
   for (const std::int32_t member : {from, to}) {
-    if (--entry.members[static_cast<std::size_t>(member)].pending == 0)
-      enter_round(call, member, at, endings);
+    if (--entry.members[member].pending == 0) enter_round(call, member, at, endings);
   }
 }
 
@@ -259,7 +252,7 @@ void MessageNetwork::next(std::vector<Ending>& endings, Seconds until) {
     if (ended_.empty()) return;
     for (const FlowNetwork::Ended& flow : ended_) {
       const auto call = static_cast<std::int32_t>(flow.cookie >> 32U);
-      Call& entry = calls_[static_cast<std::size_t>(call)];
+      Call& entry = calls_[call];
       if (!entry.members.empty()) {
         end_message(call, static_cast<std::int32_t>(flow.cookie & 0xFFFFFFFFU), flow.end, endings);
         continue;
@@ -274,12 +267,10 @@ void MessageNetwork::next(std::vector<Ending>& endings, Seconds until) {
 }
 
 void MessageNetwork::end_step() {
-  for (std::size_t k = 0; k < shared_.size(); ++k) {
-    const Seconds total = flows_->shared(static_cast<std::int32_t>(k));
+  for (const LinkClassId k : shared_.keys()) {
+    const Seconds total = flows_->shared(k.number());
     shared_[k] = total - std::exchange(shared_before_[k], total);
   }
 }
-
-std::vector<Seconds> MessageNetwork::shared() const { return shared_; }
 
 }  // namespace trainyard

@@ -31,15 +31,15 @@ class MessageNetwork : public Interconnect {
 
   void run(const std::function<void()>& body) { flows_->run(body); }
 
-  void start(std::int32_t call, ChannelId channel, std::int32_t message, Seconds at) override;
+  void start(std::int32_t call, ChannelId channel, MessageId message, Seconds at) override;
   void next(std::vector<Ending>& endings, Seconds until) override;
   void slow(std::int32_t call, double factor) override {
     flows_->slow(static_cast<std::uint32_t>(call), factor);
   }
   void end_step() override;
 
-  /// [link class]: seconds of the last step in which several flows were on it at once.
-  std::vector<Seconds> shared() const;
+  /// Seconds of the last step in which several flows were on the link at once.
+  const Indexed<LinkClassId, Seconds>& shared() const { return shared_; }
   std::int64_t num_events() const { return flows_->num_events(); }
 
  private:
@@ -50,14 +50,14 @@ class MessageNetwork : public Interconnect {
       std::vector<ChannelUse> uses;
       std::int64_t unit = 1;
     };
-    std::vector<std::vector<Edge>> rounds;  // one, or one per step of a shift
-    std::vector<std::vector<std::vector<std::int32_t>>>
+    std::vector<Indexed<std::int32_t, Edge>> rounds;  // one, or one per step of a shift
+    std::vector<Indexed<std::int32_t, std::vector<std::int32_t>>>
         of_member;  // [round][member]: edges, out or in
   };
   struct Phase {
     std::int64_t steps = 1;
-    std::vector<std::vector<Flow>> flows;  // fluid: one; step: [round][edge]
-    const StepEdges* edges = nullptr;      // step
+    std::vector<Indexed<std::int32_t, Flow>> flows;  // fluid: one; step: [round][edge]
+    const StepEdges* edges = nullptr;                // step
   };
   struct Course {  // of one message on one channel
     std::vector<Phase> phases;
@@ -69,15 +69,15 @@ class MessageNetwork : public Interconnect {
   struct Call {
     const Course* course = nullptr;
     std::size_t phase = 0;  // fluid
-    ChannelId channel = -1;
-    std::vector<Member> members;  // step
+    ChannelId channel = kNoIndex;
+    Indexed<std::int32_t, Member> members;  // step
   };
 
-  void add_course(ChannelId channel, std::int32_t message);
+  void add_course(ChannelId channel, MessageId message);
   Phase fluid_phase(ChannelId channel, OpKind kind, const CollectivePhase& phase);
   Phase step_phase(ChannelId channel, const CollectivePhase& phase);
   const StepEdges& step_edges(ChannelId channel, const CollectivePhase& phase);
-  const std::vector<std::int64_t>& devices(ChannelId channel);
+  const Indexed<std::int32_t, std::int64_t>& devices(ChannelId channel);
   Flow make_flow(Seconds latency, Seconds transfer, double bytes,
                  const std::vector<ChannelUse>& uses);
   std::int32_t pace(double rate);
@@ -92,16 +92,16 @@ class MessageNetwork : public Interconnect {
   const Network& network_;
   const Contention& contention_;
   bool step_;
-  std::vector<std::int64_t> divisors_;      // [link class]: of all loads on it
-  std::vector<BytesPerSecond> capacities_;  // [link class]
+  Indexed<LinkClassId, std::int64_t> divisors_;  // of all loads on it
+  Indexed<LinkClassId, BytesPerSecond> capacities_;
   std::unique_ptr<FlowNetwork> flows_;
   std::map<std::size_t, Course> courses_;  // by MessageTimes::index()
   std::map<std::tuple<ChannelId, EdgeShape, std::int64_t>, StepEdges> edges_;
-  std::map<ChannelId, std::vector<std::int64_t>> devices_;
-  std::vector<Call> calls_;
+  std::map<ChannelId, Indexed<std::int32_t, std::int64_t>> devices_;
+  Indexed<std::int32_t, Call> calls_;
   std::vector<FlowNetwork::Ended> ended_;
   std::vector<Ending> waiting_;  // ended while starting
-  std::vector<Seconds> shared_before_, shared_;
+  Indexed<LinkClassId, Seconds> shared_before_, shared_;
   std::vector<double> paces_;  // until the flows have them
   std::map<double, std::int32_t> number_of_pace_;
 };

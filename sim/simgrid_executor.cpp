@@ -23,7 +23,7 @@ Trace SimGridExecutor::run(std::span<const Job> jobs, const Costs& costs, const 
       std::find(plan.contends.begin(), plan.contends.end(), true) != plan.contends.end();
   if (any) make_lists(plan, costs, options);
   RunResult result;
-  std::vector<Seconds> shared;
+  Indexed<LinkClassId, Seconds> shared;
   if (any) {
     MessageNetwork messages(plan, network, contention, step, !options.reuse);
     messages.run([&] { result = run_plan(plan, options, jobs[0].start, &messages); });

@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "engine/base/error.h"
+#include "engine/base/indexed.h"
 #include "sim/shared_links.h"
 
 namespace trainyard {
@@ -99,8 +100,8 @@ class SimGridLinks : public SharedLinks {
   OneRouteZone* zone_ = nullptr;
   sg::Host* host_ = nullptr;
   sg::Host* other_ = nullptr;
-  std::vector<sg::Link*> links_;
-  std::vector<sg::Link*> paces_;
+  Indexed<std::int32_t, sg::Link*> links_;
+  Indexed<std::int32_t, sg::Link*> paces_;
   sg::ActorPtr actor_;
   bool waiting_ = false;
   bool over_ = false;
@@ -219,10 +220,9 @@ void SimGridLinks::start(std::int32_t flow, double work, std::int32_t pace,
   check(work > 0 && !links.empty(), "a flow has work to do and a link to do it on");
   std::vector<sg::Link*> route;
   for (const SharedLinkUse& use : links) {
-    route.insert(route.end(), static_cast<std::size_t>(use.times),
-                 links_[static_cast<std::size_t>(use.link)]);
+    route.insert(route.end(), static_cast<std::size_t>(use.times), links_[use.link]);
   }
-  if (pace >= 0) route.push_back(paces_[static_cast<std::size_t>(pace)]);
+  if (pace >= 0) route.push_back(paces_[pace]);
   zone_->take(std::move(route));
   auto entry = std::make_unique<Flow>(Flow{this, flow, pace, links, nullptr});
   // In kernel mode: of an activity that an actor starts nobody hears when it ends, unless the actor

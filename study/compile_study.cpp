@@ -13,7 +13,7 @@ namespace {
 /// Messages between hosts of one node take as long as its memory makes them.
 void require_host_memory(const Study& study, const Program& program) {
   if (study.cluster.host.memory > 0) return;
-  const std::vector<PipelineLink> links = pipeline_links(study.cluster, study.parallel);
+  const Numbered<PipelineLink> links = pipeline_links(study.cluster, study.parallel);
   const auto pair = by_host_in_node(program, links);
   if (!pair) return;
   const bool full = link_between(links, pair->first, pair->second).obstacle.empty();

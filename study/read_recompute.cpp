@@ -23,10 +23,10 @@ std::optional<YamlNode> given_for(Section& section, std::string_view key,
   std::string words;
   for (const Method method : methods) {
     if (!words.empty()) words += method == *(methods.end() - 1) ? " and " : ", ";
-    words += kRecomputeWords[static_cast<std::size_t>(method)];
+    words += kRecomputeWords[method];
   }
-  node->fail("is for recompute " + words + ", not for " +
-             std::string(kRecomputeWords[static_cast<std::size_t>(chosen)]) + "; leave it out");
+  node->fail("is for recompute " + words + ", not for " + std::string(kRecomputeWords[chosen]) +
+             "; leave it out");
 }
 
 /// `first: auto`, which the search behind the reader fills in, or a share.

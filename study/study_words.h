@@ -6,6 +6,9 @@
 #include <span>
 #include <string_view>
 
+#include "engine/base/indexed.h"
+#include "engine/plan/plan.h"
+
 namespace trainyard {
 
 // In the order of the enumerators that they name.
@@ -14,11 +17,12 @@ inline constexpr std::array<std::string_view, 5> kActivationWords = {"gelu", "ge
                                                                      "swiglu", "geglu"};
 inline constexpr std::array<std::string_view, 2> kKernelWords = {"cpu", "cuda"};
 inline constexpr std::array<std::string_view, 2> kOptimizerWords = {"adamw", "sgd"};
-inline constexpr std::array<std::string_view, 2> kZeroByWords = {"shard", "parameter"};
-inline constexpr std::array<std::string_view, 2> kRecomputeUnitWords = {
+inline constexpr IndexedArray<ZeroConfig::By, std::string_view, 2> kZeroByWords = {"shard",
+                                                                                   "parameter"};
+inline constexpr IndexedArray<RecomputeConfig::Unit, std::string_view, 2> kRecomputeUnitWords = {
     "layer", "sublayer"};  // of RecomputeConfig::Unit
-inline constexpr std::array<std::string_view, 5> kRecomputeWords = {"none", "selective", "full",
-                                                                    "stage-aware", "group"};
+inline constexpr IndexedArray<RecomputeConfig::Method, std::string_view, 5> kRecomputeWords = {
+    "none", "selective", "full", "stage-aware", "group"};
 
 inline constexpr std::array<std::string_view, 4> kPrecisionWords = {"fp32", "fp16", "bf16", "fp64"};
 inline constexpr std::array<std::string_view, 3> kScheduleModeWords = {"dynamic", "static", "fast"};

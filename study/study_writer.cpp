@@ -19,8 +19,7 @@ void write_parallel(ResolvedText& out, const ParallelConfig& parallel) {
             [&] {
               out.open("zero");
               out.integer("stage", parallel.zero.stage);
-              if (parallel.zero.stage > 0)
-                out.text("by", kZeroByWords[static_cast<std::size_t>(parallel.zero.by)]);
+              if (parallel.zero.stage > 0) out.text("by", kZeroByWords[parallel.zero.by]);
               out.close();
             }},
            {"d2d_buffer", [&] {
@@ -96,7 +95,7 @@ void write_schedule(ResolvedText& out, const ScheduleConfig& schedule) {
 
 void write_recompute(ResolvedText& out, const RecomputeConfig& recompute) {
   using Method = RecomputeConfig::Method;
-  const std::string_view method = kRecomputeWords[static_cast<std::size_t>(recompute.method)];
+  const std::string_view method = kRecomputeWords[recompute.method];
   const bool details = recompute.method == Method::kStageAware ||
                        recompute.method == Method::kGroup ||
                        recompute.unit != RecomputeConfig::Unit::kLayer;
@@ -106,7 +105,7 @@ void write_recompute(ResolvedText& out, const RecomputeConfig& recompute) {
   if (recompute.method != Method::kFull) out.text("strategy", strategy_of_group(recompute.group));
   if (recompute.method == Method::kStageAware)
     out.line("first", recompute.first ? number_text(*recompute.first) : "auto");
-  out.text("unit", kRecomputeUnitWords[static_cast<std::size_t>(recompute.unit)]);
+  out.text("unit", kRecomputeUnitWords[recompute.unit]);
   out.close();
 }
 

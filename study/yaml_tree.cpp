@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/base/indexed.h"
 #include "engine/base/user_text.h"
 
 namespace trainyard {
@@ -134,9 +135,8 @@ class TreeBuilder : public YAML::EventHandler {
 
   /// yaml-cpp takes a quote that is never closed, and a last line without its colon, for whole.
   void require_whole(const YAML::Mark& mark, const std::string& value) const {
-    if (mark.line < 0 || static_cast<std::size_t>(mark.line) >= line_begin_.size()) return;
-    const std::size_t begin =
-        line_begin_[static_cast<std::size_t>(mark.line)] + static_cast<std::size_t>(mark.column);
+    if (!line_begin_.has(mark.line)) return;
+    const std::size_t begin = line_begin_[mark.line] + static_cast<std::size_t>(mark.column);
     if (begin >= text_.size()) return;
     std::size_t end = begin;
     const char quote = text_[begin];
@@ -240,7 +240,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   std::string file_name_;
   std::string_view text_;
-  std::vector<std::size_t> line_begin_;  // [line]: offset in the text
+  Numbered<std::size_t> line_begin_;  // [line]: offset in the text
   NodePtr root_;
   std::vector<bool> in_block_;  // [of open_]: written over lines, not in brackets
   std::vector<NodePtr> open_;   // maps and sequences not yet ended, outermost first

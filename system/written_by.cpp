@@ -121,9 +121,9 @@ const std::vector<std::string>& files_of(std::string_view command) {
       {"calibrate --fit", {"fit.json", "software"}},
       {"export", {"config.json", "model.safetensors"}},
   };
-  static const std::vector<std::string> kNone;
+  static const std::vector<std::string> kNoIndex;
   const auto found = kFiles.find(command);
-  return found == kFiles.end() ? kNone : found->second;
+  return found == kFiles.end() ? kNoIndex : found->second;
 }
 
 std::string written_by_text(const WrittenBy& by, const std::string& folder) {

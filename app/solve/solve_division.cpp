@@ -47,7 +47,7 @@ double read_amount(const YamlNode& node) {
 
 /// `first: auto`: as much as `memory` has room for.
 double automatic_first(const YamlNode& problem, const YamlNode& of_first,
-                       const std::vector<int>& layers, bool shifted) {
+                       const Numbered<int>& layers, bool shifted) {
   StageAwareMemory memory{layers, {}, static_cast<int>(layers.size()), 0, 0, shifted};
   if (const auto node = given(problem, "microbatches")) {
     memory.microbatches = static_cast<int>(node->as_integer(1, kMostItems));
@@ -92,11 +92,11 @@ double automatic_first(const YamlNode& problem, const YamlNode& of_first,
 Json solve_d_hondt(const YamlNode& problem) {
   const std::vector<double> costs = read_costs(problem);
   const YamlNode node = at_either(problem, "devices", "D");
-  std::vector<std::int64_t> devices;
+  Numbered<std::int64_t> devices;
   if (node.is_sequence()) {
     for (const YamlNode& item : node.items()) devices.push_back(item.as_integer(0));
   } else {
-    devices.resize(static_cast<std::size_t>(node.as_integer(0, kMostItems)));
+    devices.resize(node.as_integer(0, kMostItems));
     std::iota(devices.begin(), devices.end(), 0);
   }
   const auto seats = d_hondt(costs, devices);
@@ -152,11 +152,11 @@ Json solve_stage_recompute(const YamlNode& problem) {
     if (!shifted && name != "1f1b") node->fail("expected scp or 1f1b, got '" + name + "'");
   }
   const YamlNode of_layers = problem.at("layers");
-  std::vector<int> layers;
+  Numbered<int> layers;
   if (of_layers.is_sequence()) {
     for (const YamlNode& item : of_layers.items())
       layers.push_back(static_cast<int>(item.as_integer(0, kMostItems)));
-    if (layers.size() != static_cast<std::size_t>(stages)) {
+    if (std::ssize(layers) != stages) {
       of_layers.fail("expected the layers of each of " + std::to_string(stages) + " stages, got " +
                      std::to_string(layers.size()));
     }
@@ -166,12 +166,12 @@ Json solve_stage_recompute(const YamlNode& problem) {
       of_layers.fail(std::to_string(stages) + " stages do not divide " + std::to_string(total) +
                      " layers; write a list, one number per stage");
     }
-    layers.assign(static_cast<std::size_t>(stages), total / stages);
+    layers.assign(stages, total / stages);
   }
   const double first = of_first.is_scalar() && of_first.as_string() == "auto"
                            ? automatic_first(problem, of_first, layers, shifted)
                            : read_share(of_first);
-  const std::vector<double> shares = stage_aware_shares(stages, first, shifted);
+  const Numbered<double> shares = stage_aware_shares(stages, first, shifted);
   std::vector<int> recomputed;
   for (std::size_t i = 0; i < shares.size(); ++i)
     recomputed.push_back(num_recomputed(layers[i], shares[i]));

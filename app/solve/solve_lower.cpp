@@ -93,7 +93,7 @@ void check_rows(const YamlNode& node, const std::vector<LoweredRow>& rows,
       const std::string text = to_string(action);
       if (action.stage >= placement.num_stages())
         node.fail(text + " is of a stage that stage_to_rank does not have");
-      const int place = placement.rank_of[static_cast<std::size_t>(action.stage)];
+      const int place = placement.rank_of[action.stage];
       if (place != static_cast<int>(rank)) {
         node.fail(text + " is on rank " + std::to_string(rank) + ", its stage on rank " +
                   std::to_string(place));

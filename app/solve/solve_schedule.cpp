@@ -32,7 +32,7 @@ double read_time(const YamlNode& node) {
 
 /// A number, or one per stage, into `field` of every stage's durations. Whether the key is there.
 bool read_durations(const YamlNode& map, const char* key, double ActionDurations::*field,
-                    std::vector<ActionDurations>& of_stage) {
+                    Numbered<ActionDurations>& of_stage) {
   const auto node = map.find(key);
   if (!node || node->is_null()) return false;
   if (!node->is_sequence()) {
@@ -51,7 +51,7 @@ bool read_durations(const YamlNode& map, const char* key, double ActionDurations
 
 /// F, B, I, W and R. A whole backward takes what its halves do and each half the half of it, where
 /// only one of the two is given. Whether R is.
-bool read_all_durations(const YamlNode& map, std::vector<ActionDurations>& of_stage) {
+bool read_all_durations(const YamlNode& map, Numbered<ActionDurations>& of_stage) {
   read_durations(map, "F", &ActionDurations::forward, of_stage);
   const bool whole = read_durations(map, "B", &ActionDurations::backward, of_stage);
   const bool input = read_durations(map, "I", &ActionDurations::input, of_stage);
@@ -96,8 +96,8 @@ Counts read_counts(const YamlNode& problem) {
   return counts;
 }
 
-double length_of(const Action& action, const std::vector<ActionDurations>& of_stage) {
-  return duration(action, of_stage[static_cast<std::size_t>(action.stage)]);
+double length_of(const Action& action, const Numbered<ActionDurations>& of_stage) {
+  return duration(action, of_stage[action.stage]);
 }
 
 /// Rows as text and one start per word: actions that run together have one. A send or receive has
@@ -107,7 +107,7 @@ struct TimedRows {
   Json starts = Json::array();
 };
 TimedRows timed_rows(const PipelineSchedule& schedule, const std::vector<LoweredRow>& rows,
-                     const ScheduleTiming& timing, const std::vector<ActionDurations>& of_stage) {
+                     const ScheduleTiming& timing, const Numbered<ActionDurations>& of_stage) {
   TimedRows out;
   for (std::size_t r = 0; r < rows.size(); ++r) {
     Json starts = Json::array();
@@ -147,7 +147,7 @@ ScheduleProblem read_problem(const YamlNode& problem) {
                  " microbatches are more than " + std::to_string(kMostActions) +
                  " actions, or than " + std::to_string(kMostStages) + " stages");
   }
-  in.settings.of_stage.resize(static_cast<std::size_t>(stages));
+  in.settings.of_stage.resize(stages);
   if (const auto durations = given(problem, "durations"))
     in.recompute = read_all_durations(*durations, in.settings.of_stage);
   if (const auto node = given(problem, "transfer")) in.settings.transfer = read_time(*node);

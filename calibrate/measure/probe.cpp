@@ -30,7 +30,7 @@ std::vector<ProbeKernel> kernels_of(const Program& program) {
   OpWork work_of(program);
   std::vector<ProbeKernel> kernels;
   const auto add = [&](SegmentId id) {
-    for (const ProgramOp& op : program.segments[static_cast<std::size_t>(id)].ops) {
+    for (const ProgramOp& op : program.segments[id].ops) {
       if (is_communication(op.kind)) continue;
       const KernelWork work = work_of(op);
       if (work.cls == KernelClass::kNone) continue;

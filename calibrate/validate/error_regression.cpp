@@ -19,19 +19,19 @@ ErrorRegression explain_errors(const std::vector<RegressionRow>& rows, double ri
     missing.push_back(row.missing);
     total += row.missing * row.missing;
   }
-  const std::vector<double> corrections = ridge_solution(shares, missing, ridge * n);
+  const Indexed<Ingredient, double> corrections(ridge_solution(shares, missing, ridge * n));
 
   double left = 0;
   for (const RegressionRow& row : rows) {
     double rest = row.missing;
-    for (std::size_t k = 0; k < kNumIngredients; ++k) rest -= corrections[k] * row.share[k];
+    for (const Ingredient k : row.share.keys()) rest -= corrections[k] * row.share[k];
     left += rest * rest;
   }
   out.explained = total > 0 ? 1 - left / total : 0;
 
-  for (std::size_t k = 0; k < kNumIngredients; ++k) {
+  for (const Ingredient k : Ingredients::keys()) {
     IngredientEffect effect;
-    effect.ingredient = static_cast<Ingredient>(k);
+    effect.ingredient = k;
     effect.correction = corrections[k];
     double square = 0;
     double product = 0;

@@ -27,7 +27,7 @@ inline constexpr std::size_t kNumIngredients = 9;
 std::string_view to_string(Ingredient ingredient);
 
 /// Seconds of the period by ingredient, mean over ranks; they add up to it.
-using Ingredients = std::array<Seconds, kNumIngredients>;
+using Ingredients = IndexedArray<Ingredient, Seconds, kNumIngredients>;
 
 /// TimeClasses of every rank, with compute split by the kernels of the rank's list: each kernel
 /// class has the share of it that its kernels have of their sum.

@@ -27,7 +27,7 @@ class Samples {
   std::size_t count_ = 0;
 };
 
-using SamplesPerOp = std::vector<std::vector<Samples>>;
+using SamplesPerOp = Indexed<SegmentId, std::vector<Samples>>;
 
 SamplesPerOp samples_per_op(const Program& program) {
   SamplesPerOp out;
@@ -45,7 +45,7 @@ MeasuredCosts::PerOp means(const SamplesPerOp& samples) {
 }
 
 const ProgramOp& op_of(const Program& program, const TraceRow& row) {
-  return program.segments[static_cast<std::size_t>(row.segment)].ops[row.op];
+  return program.segments[row.segment].ops[row.op];
 }
 
 /// What decides how long an op takes: kind, part, attributes, and extents and type of each operand.
@@ -56,7 +56,7 @@ OpLikeness likeness(const Program& program, const ProgramOp& op) {
   for (const Operands* list : {&op.reads, &op.writes, &op.accumulates}) {
     operands.push_back(-1);  // ends a list; no extent is negative
     for (const Operand& operand : *list) {
-      const Value& value = program.values[static_cast<std::size_t>(operand.value)];
+      const Value& value = program.values[operand.value];
       operands.push_back(static_cast<std::int64_t>(value.dtype));
       operands.push_back(static_cast<std::int64_t>(value.dims.size()));
       for (const Dim& dim : value.dims) operands.push_back(dim.expected);
@@ -97,7 +97,7 @@ MeasuredCosts measure_costs(const Program& program, const Lanes& lanes, const Ru
   MeasuredCosts out;
   out.host_computes = run.device == "cpu";
   SamplesPerOp kernel = samples_per_op(program), host = samples_per_op(program);
-  std::vector<Samples> message(lanes.messages.size());
+  Indexed<MessageId, Samples> message(lanes.messages.size());
   for (const std::size_t s : middle_steps(run)) {
     const MeasuredStep& step = run.steps[s];
     for (const RankTrace& rank : step.ranks) {
@@ -106,14 +106,14 @@ MeasuredCosts measure_costs(const Program& program, const Lanes& lanes, const Ru
         const TraceRow& row = rank.rows[i];
         const ProgramOp& op = op_of(program, row);
         const bool runs = op.stream == StreamId::kMain && op.kind != OpKind::kFree;
-        const auto segment = static_cast<std::size_t>(row.segment);
+        const auto segment = row.segment;
         if (runs) kernel[segment][row.op].add(row.end - row.start);
         host[segment][row.op].add(before[i]);
       }
     }
     if (messages) {
       for (const Meeting& meeting : find_meetings(program, lanes, step.ranks)) {
-        message[static_cast<std::size_t>(meeting.message)].add(duration(meeting, step.ranks));
+        message[meeting.message].add(duration(meeting, step.ranks));
       }
     }
   }
@@ -124,7 +124,7 @@ MeasuredCosts measure_costs(const Program& program, const Lanes& lanes, const Ru
 }
 
 void add_measured(MeasuredCosts& to, const MeasuredCosts& more) {
-  for (std::size_t s = 0; s < to.kernel.size(); ++s) {
+  for (const SegmentId s : to.kernel.keys()) {
     for (std::size_t k = 0; k < to.kernel[s].size(); ++k) {
       if (more.kernel[s][k]) to.kernel[s][k] = more.kernel[s][k];
       if (more.host[s][k]) to.host[s][k] = more.host[s][k];
@@ -133,12 +133,12 @@ void add_measured(MeasuredCosts& to, const MeasuredCosts& more) {
 }
 
 MeasuredCosts spread_to_like_ops(const Program& program, MeasuredCosts measured,
-                                 const std::vector<std::vector<OpCost>>& predicted) {
+                                 const OpCosts& predicted) {
   using Kind = std::pair<OpKind, OpPart>;
   std::map<OpLikeness, std::pair<Samples, Samples>> alike;  // kernel, host
   std::map<Kind, std::pair<Seconds, Seconds>> of_kind;      // measured, predicted
   const auto each_op = [&](const auto& visit) {
-    for (std::size_t s = 0; s < program.segments.size(); ++s) {
+    for (const SegmentId s : program.segments.keys()) {
       const std::vector<ProgramOp>& ops = program.segments[s].ops;
       for (std::size_t k = 0; k < ops.size(); ++k) {
         visit(ops[k], measured.kernel[s][k], measured.host[s][k], predicted[s][k].kernel);
@@ -166,11 +166,10 @@ MeasuredCosts spread_to_like_ops(const Program& program, MeasuredCosts measured,
 }
 
 std::string cost_kind(const Program& program, const Lanes& lanes,
-                      const std::vector<std::string>& exposed, SegmentId segment,
-                      std::uint32_t op) {
-  const std::int32_t message = lanes.of_op[static_cast<std::size_t>(segment)][op];
-  if (message >= 0) return exposed[2 * static_cast<std::size_t>(message)];
-  const ProgramOp& of = program.segments[static_cast<std::size_t>(segment)].ops[op];
+                      const Numbered<std::string>& exposed, SegmentId segment, std::uint32_t op) {
+  const MessageId message = lanes.of_op[segment][op];
+  if (message != kNoIndex) return exposed[2 * message.number()];
+  const ProgramOp& of = program.segments[segment].ops[op];
   if (of.kind == OpKind::kFree) return std::string(kHostKind);
   return op_name(of.kind, of.part);
 }
@@ -178,16 +177,15 @@ std::string cost_kind(const Program& program, const Lanes& lanes,
 Costs replace_costs(Costs costs, const Program& program, const MeasuredCosts& measured,
                     const std::function<bool(const std::string& kind)>& chosen) {
   const Lanes lanes = find_lanes(program);
-  const std::vector<std::string> exposed = exposed_kinds(program, lanes);
+  const Numbered<std::string> exposed = exposed_kinds(program, lanes);
   const bool host = chosen(std::string(kHostKind));
   for (auto& [speed, segments] : costs.ops) {
-    for (std::size_t s = 0; s < segments.size(); ++s) {
+    for (const SegmentId s : segments.keys()) {
       for (std::uint32_t k = 0; k < segments[s].size(); ++k) {
         OpCost& cost = segments[s][k];
         const std::optional<Seconds>& kernel = measured.kernel[s][k];
         const std::optional<Seconds>& before = measured.host[s][k];
-        if (kernel && chosen(cost_kind(program, lanes, exposed, static_cast<SegmentId>(s), k)))
-          cost.kernel = *kernel;
+        if (kernel && chosen(cost_kind(program, lanes, exposed, s, k))) cost.kernel = *kernel;
         if (!host || !before) continue;
         // Where one thread does both nothing is issued ahead: what an op costs the host delays
         // main.
@@ -197,8 +195,9 @@ Costs replace_costs(Costs costs, const Program& program, const MeasuredCosts& me
     }
   }
   costs.messages.resize(lanes.messages.size());
-  for (std::size_t m = 0; m < measured.message.size(); ++m) {
-    if (measured.message[m] && chosen(exposed[2 * m])) costs.messages[m] = measured.message[m];
+  for (const MessageId m : measured.message.keys()) {
+    if (measured.message[m] && chosen(exposed[2 * m.number()]))
+      costs.messages[m] = measured.message[m];
   }
   return costs;
 }

@@ -18,13 +18,12 @@ namespace trainyard {
 
 /// nullopt: not measured.
 struct MeasuredCosts {
-  using PerOp = std::vector<std::vector<std::optional<Seconds>>>;  // [segment][op]
-  PerOp kernel;                                                    // of main's ops; none of frees
+  using PerOp = Indexed<SegmentId, std::vector<std::optional<Seconds>>>;  // [op]
+  PerOp kernel;  // of main's ops; none of frees
   /// Host's time before an op, without waiting. Where the host computes itself (a CPU): what main
   /// loses between its op before and this one, frees in; else the launch.
   PerOp host;
-  std::vector<std::optional<Seconds>>
-      message;  // [Lanes::messages]: from when all members are ready
+  Indexed<MessageId, std::optional<Seconds>> message;  // from when all members are ready
   bool host_computes = true;
 };
 
@@ -40,12 +39,12 @@ void add_measured(MeasuredCosts& to, const MeasuredCosts& more);
 /// other shapes, its `predicted` [segment][op] time, times what the measured ones took against
 /// theirs. Messages stay as they are.
 MeasuredCosts spread_to_like_ops(const Program& program, MeasuredCosts measured,
-                                 const std::vector<std::vector<OpCost>>& predicted);
+                                 const OpCosts& predicted);
 
 /// What the ops of a report's rows are called: "linear_dw"; "all_reduce:tp" and "send:pp" for both
 /// ends of what is communicated; kHostKind for frees.
 std::string cost_kind(const Program& program, const Lanes& lanes,
-                      const std::vector<std::string>& exposed, SegmentId segment, std::uint32_t op);
+                      const Numbered<std::string>& exposed, SegmentId segment, std::uint32_t op);
 inline constexpr std::string_view kHostKind = "host";
 
 /// Host times of one rank's rows (MeasuredCosts::host), [row]; ops of other streams on a CPU: 0,

@@ -35,7 +35,7 @@ Prediction prediction_from_text(const std::string& text) {
   p.fits = in.at("fits");
   p.memory_error = in.at("memory_error");
   p.may_fit = in.at("may_fit");
-  p.time = in.at("time").get<Ingredients>();
+  in.at("time").get_to<std::array<Seconds, kNumIngredients>>(p.time);
   p.warnings = in.at("warnings").get<std::vector<std::string>>();
   return p;
 }

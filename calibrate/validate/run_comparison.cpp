@@ -50,7 +50,7 @@ class Comparer {
 
  private:
   const ProgramOp& op_of(const TraceRow& row) const {
-    return in_.program.segments[static_cast<std::size_t>(row.segment)].ops[row.op];
+    return in_.program.segments[row.segment].ops[row.op];
   }
   std::string kind_of(const TraceRow& row) const {
     return cost_kind(in_.program, lanes_, exposed_, row.segment, row.op);
@@ -100,7 +100,7 @@ class Comparer {
         continue;
       }
       for (const TraceRow& row : rank.rows) {
-        sum += in_.costs.ops.at(1.0)[static_cast<std::size_t>(row.segment)][row.op].launch;
+        sum += in_.costs.ops.at(1.0)[row.segment][row.op].launch;
       }
     }
     return sum;
@@ -152,8 +152,7 @@ class Comparer {
           OpComparison& one = ops[key];
           one.work = work;
           one.count += 1 / static_cast<double>(timed.size());
-          one.predicted =
-              in_.costs.ops.at(1.0)[static_cast<std::size_t>(row.segment)][row.op].kernel;
+          one.predicted = in_.costs.ops.at(1.0)[row.segment][row.op].kernel;
           if (in_.uncertainty != nullptr)
             one.interval = in_.uncertainty->interval(row.segment, row.op);
           times[key].push_back(row.end - row.start);
@@ -244,8 +243,7 @@ class Comparer {
       link.kind = kind_of(row);
       link.ranks = members;
       link.count += 1;
-      link.bytes +=
-          static_cast<double>(lanes_.messages[static_cast<std::size_t>(meeting.message)].bytes);
+      link.bytes += static_cast<double>(lanes_.messages[meeting.message].bytes);
       link.*side += duration(meeting, ranks);
     }
     return out;
@@ -314,7 +312,7 @@ class Comparer {
 
   const RunInputs& in_;
   Lanes lanes_;
-  std::vector<std::string> exposed_;
+  Numbered<std::string> exposed_;
   std::vector<std::size_t> middle_;
   const MeasuredStep& median_;
   RunComparison out_;

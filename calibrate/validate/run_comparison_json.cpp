@@ -90,8 +90,7 @@ nlohmann::ordered_json run_comparison_data(const RunComparison& c) {
   out["streams"] = Json::array();
   for (const StreamComparison& stream : c.streams) {
     out["streams"].push_back(
-        with_times({{"rank", stream.rank},
-                    {"stream", program_words::kStreams[static_cast<std::size_t>(stream.stream)]}},
+        with_times({{"rank", stream.rank}, {"stream", program_words::kStreams[stream.stream]}},
                    stream.predicted, stream.measured));
   }
   out["links"] = Json::array();

@@ -123,11 +123,10 @@ std::string streams_table(const RunComparison& c) {
   text += format("  %6s  %-8s %12s %12s %9s\n", "rank", "stream", "predicted", "measured", "error");
   for (std::size_t i = 0; i < std::min(c.streams.size(), kStreamsShown); ++i) {
     const StreamComparison& stream = c.streams[i];
-    text += format(
-        "  %6lld  %-8s %12s %12s %9s\n", static_cast<long long>(stream.rank),
-        std::string(program_words::kStreams[static_cast<std::size_t>(stream.stream)]).c_str(),
-        duration_text(stream.predicted).c_str(), duration_text(stream.measured).c_str(),
-        error_text(stream.predicted, stream.measured).c_str());
+    text += format("  %6lld  %-8s %12s %12s %9s\n", static_cast<long long>(stream.rank),
+                   std::string(program_words::kStreams[stream.stream]).c_str(),
+                   duration_text(stream.predicted).c_str(), duration_text(stream.measured).c_str(),
+                   error_text(stream.predicted, stream.measured).c_str());
   }
   return text + more(kStreamsShown, c.streams.size()) + "\n";
 }

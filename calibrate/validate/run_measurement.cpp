@@ -70,9 +70,9 @@ nlohmann::json packed_times(const std::vector<TraceRow>& rows, const std::vector
 }
 
 std::size_t list_of(const Program& program, std::int64_t rank) {
-  const auto axis = static_cast<std::size_t>(Axis::kPp);
-  const std::int64_t size = program.mesh.size[axis];
-  return size == 1 ? 0 : static_cast<std::size_t>(rank / program.placement.stride[axis] % size);
+  const std::int64_t size = program.mesh[Axis::kPp];
+  return size == 1 ? 0
+                   : static_cast<std::size_t>(rank / program.placement.stride[Axis::kPp] % size);
 }
 
 constexpr bool within(std::int64_t ticks) { return -kMostTicks <= ticks && ticks <= kMostTicks; }
@@ -162,8 +162,7 @@ class Reader {
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (version_ > kVersionOfAllRows && times[3 * i].is_null()) continue;
       issued += tick(3 * i);
-      const ProgramOp& op =
-          program_.segments[static_cast<std::size_t>(all[i].segment)].ops[all[i].op];
+      const ProgramOp& op = program_.segments[all[i].segment].ops[all[i].op];
       if (does_nothing(program_, op, number)) continue;
       TraceRow& row = rank.rows.emplace_back(all[i]);
       row.issued = static_cast<double>(issued) * kNanosecond;
@@ -233,13 +232,12 @@ std::vector<TraceRow> issued_rows(const Program& program, const RankClass& list)
     out.push_back(row);
   };
   for (const Call& call : list.calls) {
-    if (program.segments[static_cast<std::size_t>(call.segment)].phase == Phase::kCorrect) continue;
-    const auto ops = static_cast<std::uint32_t>(
-        program.segments[static_cast<std::size_t>(call.segment)].ops.size());
+    if (program.segments[call.segment].phase == Phase::kCorrect) continue;
+    const auto ops = static_cast<std::uint32_t>(program.segments[call.segment].ops.size());
     for (std::uint32_t k = 0; k <= ops; ++k) {
       for (const auto& [at, inner] : call.inside) {
         if (at != k) continue;
-        const auto inner_ops = program.segments[static_cast<std::size_t>(inner)].ops.size();
+        const auto inner_ops = program.segments[inner].ops.size();
         for (std::uint32_t i = 0; i < inner_ops; ++i) add(inner, -1, i);
       }
       if (k < ops) add(call.segment, call.mb[0], k);

@@ -177,7 +177,7 @@ ErrorRegression regression_of(const Validation& all) {
     RegressionRow& out = rows.emplace_back();
     out.missing = std::log(*row.measured / *row.predicted);
     const Ingredients& time = all.outcomes[row.outcome].prediction.time;
-    for (std::size_t k = 0; k < kNumIngredients; ++k) out.share[k] = time[k] / *row.predicted;
+    for (const Ingredient k : time.keys()) out.share[k] = time[k] / *row.predicted;
   }
   return explain_errors(rows);
 }

@@ -50,10 +50,8 @@ Json summary_of(const ErrorSummary& summary) {
 
 Json shares_json(const Prediction& prediction) {
   Json out = Json::object();
-  for (std::size_t k = 0; k < kNumIngredients; ++k) {
-    out[std::string(to_string(static_cast<Ingredient>(k)))] =
-        prediction.time[k] / prediction.iteration_time;
-  }
+  for (const Ingredient k : prediction.time.keys())
+    out[std::string(to_string(k))] = prediction.time[k] / prediction.iteration_time;
   return out;
 }
 

@@ -21,11 +21,11 @@ Network::Network(const Cluster& cluster)
   const bool apart = cluster.host.sockets > 1 && cluster.host.link > 0;
   if (!cluster.p2p || cluster.host.memory > 0 || apart) sockets_ = cluster.host.sockets;
   const std::int64_t nodes = cluster.num_nodes;
-  first_nic_ = static_cast<LinkId>(2 * nodes * per_node_);
-  first_uplink_ = first_nic_ + static_cast<LinkId>(2 * nodes * nics_);
-  first_memory_ = first_uplink_ + static_cast<LinkId>(2 * nodes * switches_);
-  first_socket_ = first_memory_ + static_cast<LinkId>(nodes * sockets_);
-  first_fabric_ = first_socket_ + static_cast<LinkId>(2 * nodes * sockets_);
+  first_nic_ = LinkId(2 * nodes * per_node_);
+  first_uplink_ = first_nic_ + 2 * nodes * nics_;
+  first_memory_ = first_uplink_ + 2 * nodes * switches_;
+  first_socket_ = first_memory_ + nodes * sockets_;
+  first_fabric_ = first_socket_ + 2 * nodes * sockets_;
 }
 
 std::int64_t Network::nic(std::int64_t device) const {
@@ -41,16 +41,15 @@ std::int64_t Network::nic_switch(std::int64_t nic) const {
 }
 
 LinkId Network::nic_link(std::int64_t node, std::int64_t nic, bool out) const {
-  return first_nic_ + static_cast<LinkId>(2 * (node * nics_ + nic) + (out ? 0 : 1));
+  return first_nic_ + (2 * (node * nics_ + nic) + (out ? 0 : 1));
 }
 
 LinkId Network::uplink(std::int64_t node, std::int64_t pcie_switch, bool out) const {
-  return first_uplink_ + static_cast<LinkId>(2 * (node * switches_ + pcie_switch) + (out ? 0 : 1));
+  return first_uplink_ + (2 * (node * switches_ + pcie_switch) + (out ? 0 : 1));
 }
 
 LinkId Network::memory(std::int64_t device) const {
-  return first_memory_ +
-         static_cast<LinkId>(node(device) * sockets_ + device % per_node_ * sockets_ / per_node_);
+  return first_memory_ + (node(device) * sockets_ + device % per_node_ * sockets_ / per_node_);
 }
 
 LinkId Network::socket_link(std::int64_t device, bool out) const {
@@ -85,7 +84,7 @@ std::string Network::name(LinkId link) const {
   };
   if (link >= first_memory_ && link < first_socket_)
     return of_node(link - first_memory_, sockets_, "host memory");
-  const LinkId first = link < first_nic_      ? 0
+  const LinkId first = link < first_nic_      ? LinkId(0)
                        : link < first_uplink_ ? first_nic_
                        : link < first_memory_ ? first_uplink_
                                               : first_socket_;
@@ -99,7 +98,7 @@ std::string Network::name(LinkId link) const {
 
 std::int64_t Network::owner(LinkId link) const {
   if (fabric_.has_rails()) return -1;  // messages to another rail pass their neighbours' ports
-  if (link < first_nic_) return link / 2;
+  if (link < first_nic_) return link.number() / 2;
   if (link >= first_uplink_ || nics_ != per_node_) return -1;
   return (link - first_nic_) / 2;
 }
@@ -149,7 +148,7 @@ void Network::between_nodes(Rail out, Rail in, const Visit& visit) const {
   visit(nic_link(node(out.device), out.nic, true), 1);
   std::vector<std::int64_t> passed;
   fabric_.route({node(out.device), out.nic}, {node(in.device), in.nic}, passed);
-  for (const std::int64_t link : passed) visit(first_fabric_ + static_cast<LinkId>(link), 1);
+  for (const std::int64_t link : passed) visit(first_fabric_ + link, 1);
   visit(nic_link(node(in.device), in.nic, false), 1);
   to_nic(in.device, in.nic, false, visit);
 }
@@ -190,7 +189,7 @@ std::vector<LinkUse> Network::route_by_hosts(std::int64_t from, std::int64_t to)
     pass(nic_link(node(from), out, true), 1);
     std::vector<std::int64_t> passed;
     fabric_.route({node(from), out}, {node(to), in}, passed);
-    for (const std::int64_t link : passed) pass(first_fabric_ + static_cast<LinkId>(link), 1);
+    for (const std::int64_t link : passed) pass(first_fabric_ + link, 1);
     pass(nic_link(node(to), in, false), 1);
     if (switches_ > 0) pass(uplink(node(to), nic_switch(in), true), 1);
   }
@@ -205,8 +204,8 @@ struct Network::Stripes {
         leaving;  // [NIC next to a member]: a member next to it, counted from the first
   };
   std::vector<Node> nodes;
-  std::vector<std::size_t> node_of;  // [member]
-  std::size_t fewest = 1;            // NICs next to the members of a node
+  Numbered<std::size_t> node_of;  // [member]
+  std::size_t fewest = 1;         // NICs next to the members of a node
 };
 
 Network::Stripes Network::stripes(std::span<const std::int64_t> devices) const {
@@ -245,7 +244,7 @@ Network::Uses Network::uses(std::span<const std::int64_t> devices, std::span<con
     for (std::size_t ring = 0; ring < rings; ++ring) {
       // The member of a node in whose place this ring has another, so that the last one leaves.
       const auto end = [&](std::int32_t member) {
-        const Stripes::Node& own = all.nodes[all.node_of[static_cast<std::size_t>(member)]];
+        const Stripes::Node& own = all.nodes[all.node_of[member]];
         const std::size_t turn = all.nodes.size() < 2 ? 0 : own.leaving[ring] + 1;
         const std::size_t place = (static_cast<std::size_t>(member) - own.first + turn) % own.size;
         return Rail{nic(devices[own.first + own.leaving[ring]]), devices[own.first + place]};
@@ -254,8 +253,8 @@ Network::Uses Network::uses(std::span<const std::int64_t> devices, std::span<con
     }
   } else {
     for (const GroupEdge& edge : edges) {
-      const std::int64_t a = devices[static_cast<std::size_t>(edge.from)];
-      const std::int64_t b = devices[static_cast<std::size_t>(edge.to)];
+      const std::int64_t a = devices.begin()[edge.from];
+      const std::int64_t b = devices.begin()[edge.to];
       go({nic(a), a}, {nic(b), b});
     }
   }

@@ -23,16 +23,17 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/indexed.h"
 #include "engine/cluster/cluster.h"
 #include "engine/cluster/fabric_links.h"
 
 namespace trainyard {
 
-using LinkId = std::int32_t;
+using LinkId = Index<struct NetworkLink>;
 
 /// A link, and how often what is sent passes it.
 struct LinkUse {
-  LinkId link = -1;
+  LinkId link;
   std::int64_t times = 1;
   friend bool operator==(const LinkUse&, const LinkUse&) = default;
 };
@@ -49,7 +50,7 @@ class Network {
  public:
   explicit Network(const Cluster& cluster);
 
-  LinkId num_links() const { return first_fabric_ + static_cast<LinkId>(fabric_.num_links()); }
+  std::int32_t num_links() const { return (first_fabric_ + fabric_.num_links()).number(); }
   BytesPerSecond nominal(LinkId link) const;  // one direction
   /// What all messages on it together reach at most, by their curves (most_reached.h).
   BytesPerSecond reached(LinkId link) const;
@@ -96,9 +97,7 @@ class Network {
                         bool striped) const;
 
  private:
-  LinkId port(std::int64_t device, bool out) const {
-    return static_cast<LinkId>(2 * device + (out ? 0 : 1));
-  }
+  LinkId port(std::int64_t device, bool out) const { return LinkId(2 * device + (out ? 0 : 1)); }
   LinkId nic_link(std::int64_t node, std::int64_t nic, bool out) const;
   LinkId uplink(std::int64_t node, std::int64_t pcie_switch, bool out) const;
   LinkId memory(std::int64_t device) const;

@@ -31,7 +31,7 @@ using CallKey = std::pair<SegmentId, Microbatch>;
 std::map<CallKey, CallRows> rows_of_calls(const Program& program, std::span<const TraceRow> rows) {
   std::map<CallKey, CallRows> calls;
   for (const TraceRow& row : rows) {
-    const ProgramOp& op = program.segments[static_cast<std::size_t>(row.segment)].ops[row.op];
+    const ProgramOp& op = program.segments[row.segment].ops[row.op];
     if (op.kind == OpKind::kFree) continue;
     CallRows& call = calls[{row.segment, row.mb}];
     call.begin = std::min(call.begin, row.start);
@@ -48,19 +48,18 @@ bool has(const Segment& segment, OpKind kind) {
                      [&](const ProgramOp& op) { return op.kind == kind; });
 }
 
-/// Which segments receive what a segment reads, or copy it from the host behind that: [segment].
-std::vector<std::vector<SegmentId>> receivers_of(const Program& program) {
+/// Which segments receive what a segment reads, or copy it from the host behind that.
+Indexed<SegmentId, std::vector<SegmentId>> receivers_of(const Program& program) {
   std::map<ValueId, SegmentId> receiver;
-  for (std::size_t i = 0; i < program.segments.size(); ++i) {
+  for (const SegmentId i : program.segments.keys()) {
     const Segment& segment = program.segments[i];
     if (segment.phase != Phase::kCommunicate || !has(segment, OpKind::kRecv)) continue;
     for (const ProgramOp& op : segment.ops) {
-      for (const Operand& written : op.writes)
-        receiver[storage_root(program, written.value)] = static_cast<SegmentId>(i);
+      for (const Operand& written : op.writes) receiver[storage_root(program, written.value)] = i;
     }
   }
-  std::vector<std::vector<SegmentId>> out(program.segments.size());
-  for (std::size_t i = 0; i < program.segments.size(); ++i) {
+  Indexed<SegmentId, std::vector<SegmentId>> out(program.segments.size());
+  for (const SegmentId i : program.segments.keys()) {
     for (const ProgramOp& op : program.segments[i].ops) {
       for (const Operand& read : op.reads) {
         const auto found = receiver.find(storage_root(program, read.value));
@@ -76,22 +75,22 @@ void append(std::vector<Seconds>& to, const std::vector<Seconds>& from) {
 }
 
 Seconds shortest_transfer(const ActionTimes& times) {
-  constexpr Seconds kNone = std::numeric_limits<double>::infinity();
+  constexpr Seconds kNever = std::numeric_limits<double>::infinity();
   const auto shortest = [](const std::vector<Seconds>& all) {
-    return all.empty() ? kNone : *std::min_element(all.begin(), all.end());
+    return all.empty() ? kNever : *std::min_element(all.begin(), all.end());
   };
   const Seconds found = std::min(shortest(times.transfers),
                                  shortest(times.sends_by_host) + shortest(times.copies_from_host));
-  return found == kNone ? 0 : found;
+  return found == kNever ? 0 : found;
 }
 
 }  // namespace
 
 void ActionTimes::add(const Program& program, std::span<const TraceRow> rows) {
   const std::map<CallKey, CallRows> calls = rows_of_calls(program, rows);
-  const std::vector<std::vector<SegmentId>> receivers = receivers_of(program);
+  const Indexed<SegmentId, std::vector<SegmentId>> receivers = receivers_of(program);
   for (const auto& [key, call] : calls) {
-    const Segment& segment = program.segments[static_cast<std::size_t>(key.first)];
+    const Segment& segment = program.segments[key.first];
     if (segment.phase == Phase::kCommunicate) {
       const bool by_host = has(segment, OpKind::kCopy);
       if (has(segment, OpKind::kSend)) {
@@ -106,17 +105,16 @@ void ActionTimes::add(const Program& program, std::span<const TraceRow> rows) {
     }
     if (key.second < 0) continue;
     Seconds received = 0;
-    for (const SegmentId receiver : receivers[static_cast<std::size_t>(key.first)]) {
+    for (const SegmentId receiver : receivers[key.first]) {
       const auto found = calls.find({receiver, key.second});
       if (found != calls.end()) received = std::max(received, found->second.end);
     }
-    of_stage[static_cast<std::size_t>(segment.stage)][segment.phase].push_back(
-        call.length(received));
+    of_stage[segment.stage][segment.phase].push_back(call.length(received));
   }
 }
 
 void ActionTimes::add(const ActionTimes& other) {
-  for (std::size_t stage = 0; stage < of_stage.size(); ++stage) {
+  for (const std::int32_t stage : of_stage.keys()) {
     for (const auto& [phase, times] : other.of_stage[stage]) append(of_stage[stage][phase], times);
   }
   append(transfers, other.transfers);

@@ -16,14 +16,14 @@ namespace trainyard {
 
 struct ActionTimes {
   using OfPhase = std::map<Phase, std::vector<Seconds>>;
-  std::vector<OfPhase> of_stage;   // [stage]: each call's, from its first kernel to its last, waits
-                                   // for receives left out
-  std::vector<Seconds> transfers;  // each send's from device to device
+  Indexed<std::int32_t, OfPhase> of_stage;  // [stage]: each call's, from its first kernel to its
+                                            // last, waits for receives left out
+  std::vector<Seconds> transfers;           // each send's from device to device
   // A host-staged transfer is copied, sent and copied. No rank sees all of its way.
   std::vector<Seconds> sends_by_host;     // each send's and the copy's before it
   std::vector<Seconds> copies_from_host;  // each copy's behind a receive
 
-  explicit ActionTimes(int num_stages) : of_stage(static_cast<std::size_t>(num_stages)) {}
+  explicit ActionTimes(int num_stages) : of_stage(num_stages) {}
   /// One rank's step.
   void add(const Program& program, std::span<const TraceRow> rows);
   void add(const ActionTimes& other);

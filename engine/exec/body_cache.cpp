@@ -7,10 +7,10 @@ namespace trainyard {
 FoundBody* BodyCache::find(SegmentId id, const std::vector<TimedOp>& ops, const Microbatches& mb,
                            std::size_t k, std::size_t limit, const StreamNeeds& needs) {
   stream_ = ops[k].stream;
-  const StreamPoint before_main = state_.end_of(kMainStream);
+  const StreamPoint before_main = state_.end_of(StreamId::kMain);
   entry_.needs = needs;
-  entry_.after_main = !needs[kMainStream].before(before_main) && before_main.at() >= 0;
-  entry_.known = state_.behind(needs, state_.clock[static_cast<std::size_t>(stream_)]);
+  entry_.after_main = !needs[StreamId::kMain].before(before_main) && before_main.at() >= 0;
+  entry_.known = state_.behind(needs, state_.clock[stream_]);
   const auto key = std::tuple(id, k, limit, entry_.after_main);
   if (const auto it = known_.find(key); it != known_.end()) {
     Known& known = it->second;
@@ -70,56 +70,57 @@ void BodyCache::take_back() {
 /// Notes what the body does last, without walking it.
 void BodyCache::enter(Known& known, const Microbatches& mb) const {
   const ItemNumber number = state_.next;
-  if (known.last_free == LastFree::kMainBefore) state_.last_free = state_.end_of(kMainStream);
+  if (known.last_free == LastFree::kMainBefore) state_.last_free = state_.end_of(StreamId::kMain);
   if (known.last_free == LastFree::kInside) {
-    state_.last_free = {number, known.last_free_op, kMainStream};
+    state_.last_free = {number, known.last_free_op, StreamId::kMain};
   }
   for (const Access& access : known.accesses) {
     SlotAccesses& slot = state_.slots[IssueState::slot(access.slot, access.microbatch, mb)];
     const StreamId stream = access.on_main ? StreamId::kMain : stream_;
-    (access.writes ? slot.written : slot.read)
-        .see({number, access.op, static_cast<std::size_t>(stream)});
+    (access.writes ? slot.written : slot.read).see({number, access.op, stream});
   }
 }
 
 /// Whether an op that is not the first need not wait for a point outside the body.
 bool BodyCache::fine(const StreamPoint& point, const Question& question) const {
-  const auto other = static_cast<std::size_t>(stream_);
-  const std::size_t own = question.on_main ? kMainStream : other;
+  const StreamId other = stream_;
+  const StreamId own = question.on_main ? StreamId::kMain : other;
   if (point.at() < 0 || point.stream() == own) return true;
-  const std::size_t t = point.stream();
-  if (question.on_main && state_.clock[kMainStream][t] >= point.at()) return true;
+  const StreamId t = point.stream();
+  if (question.on_main && state_.clock[StreamId::kMain][t] >= point.at()) return true;
   // What has ended when the first collective begins has not for an op of main that may begin before
   // it.
   if (question.on_main && !question.other_is_fine) return false;
   if (entry_.known[t] >= point.at()) return true;
   // The first collective waits for the end of the other stream's items before it, and ops on main
   // for main's.
-  return question.on_main ? t == other : t == kMainStream && question.main_is_fine;
+  return question.on_main ? t == other : t == StreamId::kMain && question.main_is_fine;
 }
 
 bool BodyCache::fine(const Question& question, const Microbatches& mb) const {
   switch (question.of) {
     case Question::kLastFree: return fine(state_.last_free, question);
-    case Question::kMainBefore: return fine(state_.end_of(kMainStream), question);
+    case Question::kMainBefore: return fine(state_.end_of(StreamId::kMain), question);
     case Question::kHostSync: return fine(state_.host_sync, question);
-    case Question::kStream: return fine(state_.end_of(question.slot), question);
+    case Question::kStream:
+      return fine(state_.end_of(static_cast<StreamId>(question.slot)), question);
     default: break;
   }
   const SlotAccesses& slot = state_.slots[IssueState::slot(question.slot, question.microbatch, mb)];
   const StreamAccesses& accesses = question.of == Question::kWritten ? slot.written : slot.read;
   return std::all_of(accesses.latest.begin(), accesses.latest.end(), [&](const StreamPoint& point) {
-    return (question.inside >> point.stream() & 1U) != 0 || fine(point, question);
+    return (question.inside >> static_cast<unsigned>(point.stream()) & 1U) != 0 ||
+           fine(point, question);
   });
 }
 
 /// Points inside the body become edges of op `at`.
 void BodyCache::ask(Question question, const StreamAccesses& accesses, std::uint32_t at,
                     bool& waits_inside) {
-  const auto own = static_cast<std::size_t>(question.on_main ? StreamId::kMain : stream_);
+  const StreamId own = question.on_main ? StreamId::kMain : stream_;
   for (const StreamPoint& point : accesses.latest) {
     if (point.at() != state_.next) continue;
-    question.inside |= static_cast<StreamSet>(1U << point.stream());
+    question.inside |= stream_bit(point.stream());
     if (point.stream() == own) continue;
     trial_.found.body.edges.emplace_back(at, point.op());
     waits_inside = true;
@@ -146,7 +147,7 @@ void BodyCache::see(const Dependency& d, const Microbatches& mb, bool writes, bo
   SlotAccesses& slot = state_.slots[IssueState::slot(d, mb)];
   StreamAccesses& accesses = writes ? slot.written : slot.read;
   undo_.emplace_back(&accesses, accesses);
-  accesses.see({state_.next, at, static_cast<std::size_t>(on_main ? StreamId::kMain : stream_)});
+  accesses.see({state_.next, at, on_main ? StreamId::kMain : stream_});
   trial_.accesses.push_back({d.slot, d.microbatch, writes, on_main, at});
 }
 
@@ -154,8 +155,8 @@ void BodyCache::see(const Dependency& d, const Microbatches& mb, bool writes, bo
 /// many, or more: then the accesses of the rest are to be taken back.
 std::uint32_t BodyCache::try_ops(SegmentId id, const Microbatches& mb, std::size_t k,
                                  const std::vector<TimedOp>& ops, std::size_t limit) {
-  const auto other = static_cast<std::size_t>(stream_);
-  const StreamPoint before_main = state_.end_of(kMainStream);
+  const StreamId other = stream_;
+  const StreamPoint before_main = state_.end_of(StreamId::kMain);
   trial_ = Known{};
   TimedBody& body = trial_.found.body;
   body.segment = id;
@@ -173,7 +174,7 @@ std::uint32_t BodyCache::try_ops(SegmentId id, const Microbatches& mb, std::size
     bool waits_for_other = false;
     if (j > k) {
       const std::size_t edges = body.edges.size(), questions = trial_.questions.size();
-      const bool waits_for_main = (op.waits >> kMainStream & 1U) != 0;
+      const bool waits_for_main = (op.waits & stream_bit(StreamId::kMain)) != 0;
       Question q;
       q.on_main = on_main;
       q.main_is_fine = !on_main && any_main && waits_for_main;
@@ -191,9 +192,9 @@ std::uint32_t BodyCache::try_ops(SegmentId id, const Microbatches& mb, std::size
       }
       q.slot = 0;
       q.microbatch = 0;
-      for (std::size_t s = 0; op.waits >> s != 0; ++s) {
-        if ((op.waits >> s & 1U) == 0 || s == (on_main ? kMainStream : other)) continue;
-        if (s == kMainStream || s == other) {
+      for (const StreamId s : kAllStreams) {
+        if ((op.waits & stream_bit(s)) == 0 || s == (on_main ? StreamId::kMain : other)) continue;
+        if (s == StreamId::kMain || s == other) {
           waits_for_other = true;
           continue;
         }
@@ -241,7 +242,7 @@ std::uint32_t BodyCache::try_ops(SegmentId id, const Microbatches& mb, std::size
         const bool inside = any_main || waits_for_other || op.num_dependencies > 0;
         trial_.last_free = inside ? LastFree::kInside : LastFree::kMainBefore;
         trial_.last_free_op = at;
-        state_.last_free = inside ? StreamPoint{state_.next, at, kMainStream} : before_main;
+        state_.last_free = inside ? StreamPoint{state_.next, at, StreamId::kMain} : before_main;
       } else if (kernels++ == 0) {
         body.main_follows = waits_for_other || follows;
       }
@@ -257,8 +258,8 @@ std::uint32_t BodyCache::try_ops(SegmentId id, const Microbatches& mb, std::size
 
 /// Whether an op of main waits for a collective of the body being tried.
 bool BodyCache::waits_for_inside(const TimedOp& op, const Microbatches& mb) const {
-  const auto other = static_cast<std::size_t>(stream_);
-  if ((op.waits >> other & 1U) != 0) return true;
+  const StreamId other = stream_;
+  if ((op.waits & stream_bit(other)) != 0) return true;
   const bool frees = op.kind == TimedKind::kFree;
   const auto inside = [&](const StreamAccesses& accesses) {
     return std::any_of(accesses.latest.begin(), accesses.latest.end(),
@@ -276,7 +277,7 @@ bool BodyCache::waits_for_inside(const TimedOp& op, const Microbatches& mb) cons
 
 /// Whether an op that waits for the other stream waits for its latest op.
 bool BodyCache::waits_for_last(std::uint32_t at, const TimedOp& op) const {
-  if ((op.waits >> static_cast<unsigned>(stream_) & 1U) != 0) return true;
+  if ((op.waits & stream_bit(stream_)) != 0) return true;
   const TimedBody& body = trial_.found.body;
   return std::any_of(body.edges.begin(), body.edges.end(), [&](const auto& edge) {
     return edge.first == at && edge.second == body.last_collective;

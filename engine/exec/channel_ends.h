@@ -11,17 +11,16 @@
 
 namespace trainyard {
 
-using Coordinates = std::array<std::int32_t, kNumAxes>;
+using Coordinates = IndexedArray<Axis, std::int32_t, kNumAxes>;
 
-/// [rank]
-std::vector<Coordinates> all_coordinates(const Program& program);
+Indexed<std::int64_t, Coordinates> all_coordinates(const Program& program);
 
 /// Whether the group has members at this pipeline rank.
 bool is_member(const Group& group, const Coordinates& at);
 
 /// Numbers the groups of a kind: mixed radix over the axes that a group does not span.
 struct GroupIndex {
-  std::array<std::int64_t, kNumAxes> stride{};
+  IndexedArray<Axis, std::int64_t, kNumAxes> stride{};
   std::int64_t count = 1;
   GroupIndex(const Program& program, const Group& group);
   std::int64_t of(const Coordinates& at) const;

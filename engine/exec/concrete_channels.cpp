@@ -15,7 +15,7 @@ namespace {
 class ChannelBuilder {
  public:
   ChannelBuilder(const Program& program, const Lanes& lanes, const Cluster& cluster,
-                 const Network* network, const std::vector<Coordinates>& coordinates)
+                 const Network* network, const Indexed<std::int64_t, Coordinates>& coordinates)
       : program_(program),
         lanes_(lanes),
         cluster_(cluster),
@@ -30,12 +30,12 @@ class ChannelBuilder {
   ConcreteChannels run() {
     locate();
     find_users();
-    for (std::size_t l = 0; l < lanes_.lanes.size(); ++l) {
+    for (const LaneId l : lanes_.lanes.keys()) {
       out_.first.push_back(out_.num_channels);
-      out_.lanes.push_back(lanes_.lanes[l].group >= 0 ? groups(l) : transfers(l));
+      out_.lanes.push_back(lanes_.lanes[l].group != kNoIndex ? groups(l) : transfers(l));
       out_.num_channels += static_cast<std::uint32_t>(out_.lanes.back().size());
     }
-    for (std::size_t l = 0; l < out_.lanes.size(); ++l) {
+    for (const LaneId l : out_.lanes.keys()) {
       const auto devices = members(out_.lanes[l]);
       find_routes(l, devices);
       if (network_ != nullptr) find_uses(l, devices);
@@ -44,12 +44,10 @@ class ChannelBuilder {
   }
 
  private:
-  std::size_t at(std::int64_t rank) const { return static_cast<std::size_t>(rank); }
-
   void locate() {
     const FabricLinks fabric(cluster_);
-    node_.reserve(at(num_ranks_));
-    leaf_.reserve(at(num_ranks_));
+    node_.reserve(num_ranks_);
+    leaf_.reserve(num_ranks_);
     for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
       const std::int64_t node = rank / cluster_.devices_per_node;
       node_.push_back(static_cast<std::int32_t>(node));
@@ -62,19 +60,19 @@ class ChannelBuilder {
 
   /// Which lists send, receive or take part on each lane.
   void find_users() {
-    uses_lane_.assign(lanes_.lanes.size(), std::vector<std::uint8_t>(program_.body.size(), 0));
+    uses_lane_.assign(lanes_.lanes.size(),
+                      Indexed<std::int64_t, std::uint8_t>(program_.body.size(), 0));
     for (std::size_t list = 0; list < program_.body.size(); ++list) {
-      std::vector<bool> seen(program_.segments.size(), false);
+      Indexed<SegmentId, bool> seen(program_.segments.size(), false);
       const auto see = [&](SegmentId id) {
-        if (seen[static_cast<std::size_t>(id)]) return;
-        seen[static_cast<std::size_t>(id)] = true;
-        const Segment& segment = program_.segments[static_cast<std::size_t>(id)];
+        if (seen[id]) return;
+        seen[id] = true;
+        const Segment& segment = program_.segments[id];
         for (std::size_t k = 0; k < segment.ops.size(); ++k) {
-          const std::int32_t m = lanes_.of_op[static_cast<std::size_t>(id)][k];
-          if (m < 0) continue;
+          const MessageId m = lanes_.of_op[id][k];
+          if (m == kNoIndex) continue;
           const bool receives = segment.ops[k].kind == OpKind::kRecv;
-          uses_lane_[static_cast<std::size_t>(lanes_.messages[static_cast<std::size_t>(m)].lane)]
-                    [list] |= receives ? 2 : 1;
+          uses_lane_[lanes_.messages[m].lane][list] |= receives ? 2 : 1;
         }
       };
       for (const Call& call : program_.body[list].calls) {
@@ -83,16 +81,16 @@ class ChannelBuilder {
       }
     }
   }
-  bool takes_part(std::size_t lane, std::int64_t rank, std::uint8_t how) const {
-    return (uses_lane_[lane][static_cast<std::size_t>(coordinates_[at(rank)][0])] & how) != 0;
+  bool takes_part(LaneId lane, std::int64_t rank, std::uint8_t how) const {
+    return (uses_lane_[lane][coordinates_[rank][Axis::kPp]] & how) != 0;
   }
 
   /// Ranks are visited in ascending order, so the nodes of each group come in runs.
-  LaneChannels groups(std::size_t l) const {
-    const Group& group = program_.groups[static_cast<std::size_t>(lanes_.lanes[l].group)];
+  LaneChannels groups(LaneId l) const {
+    const Group& group = program_.groups[lanes_.lanes[l].group];
     const GroupIndex index(program_, group);
     LaneChannels out;
-    out.of_rank.assign(at(num_ranks_), -1);
+    out.of_rank.assign(num_ranks_, -1);
     struct NodeRanks {
       std::int32_t channel = -1, node = -1, leaf = -1;
       std::int64_t length = 0, shortest = 0, nic = -1, nics = 0, fewest_nics = 0;
@@ -101,28 +99,28 @@ class ChannelBuilder {
         fewest_nics = fewest_nics == 0 ? nics : std::min(fewest_nics, nics);
       }
     };
-    std::vector<NodeRanks> runs(static_cast<std::size_t>(index.count));
+    Indexed<std::int64_t, NodeRanks> runs(index.count);
     for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
-      if (!is_member(group, coordinates_[at(rank)]) || !takes_part(l, rank, 1)) continue;
-      NodeRanks& run = runs[at(index.of(coordinates_[at(rank)]))];
+      if (!is_member(group, coordinates_[rank]) || !takes_part(l, rank, 1)) continue;
+      NodeRanks& run = runs[index.of(coordinates_[rank])];
       if (run.channel < 0) {
         run.channel = static_cast<std::int32_t>(out.first.size());
         out.first.push_back(rank);
         out.layout.push_back({0, 0, 0, 0, 0});
       }
-      out.of_rank[at(rank)] = run.channel;
-      GroupLayout& layout = out.layout[static_cast<std::size_t>(run.channel)];
+      out.of_rank[rank] = run.channel;
+      GroupLayout& layout = out.layout[run.channel];
       ++layout.ranks;
-      if (node_[at(rank)] != run.node) {
+      if (node_[rank] != run.node) {
         if (run.node >= 0) run.close();
         ++layout.nodes;
-        run.node = node_[at(rank)];
+        run.node = node_[rank];
         run.length = run.nics = 0;
         run.nic = -1;
       }
-      if (leaf_[at(rank)] != run.leaf) {
+      if (leaf_[rank] != run.leaf) {
         ++layout.leaves;
-        run.leaf = leaf_[at(rank)];
+        run.leaf = leaf_[rank];
       }
       ++run.length;
       const std::int64_t nic = local(rank, cluster_.num_nics());
@@ -132,7 +130,7 @@ class ChannelBuilder {
     for (NodeRanks& run : runs) {
       if (run.channel < 0) continue;
       run.close();
-      GroupLayout& layout = out.layout[static_cast<std::size_t>(run.channel)];
+      GroupLayout& layout = out.layout[run.channel];
       layout.ranks_per_node = run.shortest;
       layout.nics = run.fewest_nics;
     }
@@ -141,20 +139,20 @@ class ChannelBuilder {
   }
 
   /// [channel]: its ranks, ascending; transfers: the sender.
-  std::vector<std::vector<std::int64_t>> members(const LaneChannels& channels) const {
-    std::vector<std::vector<std::int64_t>> out(channels.size());
+  Indexed<std::int64_t, std::vector<std::int64_t>> members(const LaneChannels& channels) const {
+    Indexed<std::int64_t, std::vector<std::int64_t>> out(channels.size());
     for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
-      const std::int32_t c = channels.of_rank[at(rank)];
-      if (c >= 0) out[static_cast<std::size_t>(c)].push_back(rank);
+      const std::int32_t c = channels.of_rank[rank];
+      if (c >= 0) out[c].push_back(rank);
     }
     return out;
   }
 
   /// What the busiest link of the fabric carries for each group.
-  void find_fabric_loads(std::size_t l, LaneChannels& channels) const {
+  void find_fabric_loads(LaneId l, LaneChannels& channels) const {
     const bool spreads =
         std::any_of(lanes_.messages.begin(), lanes_.messages.end(), [&](const Message& message) {
-          return static_cast<std::size_t>(message.lane) == l && leaves_ring(message.kind, cluster_);
+          return message.lane == l && leaves_ring(message.kind, cluster_);
         });
     const auto devices = members(channels);
     for (std::size_t c = 0; c < channels.size(); ++c) {
@@ -172,9 +170,9 @@ class ChannelBuilder {
   double worst_round(const std::vector<std::int64_t>& devices) const {
     const auto n = static_cast<std::int32_t>(devices.size());
     double slowest = 0;
-    std::vector<GroupEdge> edges(devices.size());
+    Indexed<std::int32_t, GroupEdge> edges(devices.size());
     const auto round = [&](std::int32_t by) {
-      for (std::int32_t i = 0; i < n; ++i) edges[static_cast<std::size_t>(i)] = {i, (i + by) % n};
+      for (std::int32_t i = 0; i < n; ++i) edges[i] = {i, (i + by) % n};
       slowest = std::max(slowest, routes_->fabric_seconds(devices, edges, false));
     };
     for (std::int32_t by = 1; by < n; by *= 2) round(by);
@@ -182,17 +180,17 @@ class ChannelBuilder {
     return slowest;
   }
 
-  LaneChannels transfers(std::size_t l) const {
+  LaneChannels transfers(LaneId l) const {
     const Lane& lane = lanes_.lanes[l];
     LaneChannels out;
-    out.of_rank.assign(at(num_ranks_), -1);
-    out.into_rank.assign(at(num_ranks_), -1);
+    out.of_rank.assign(num_ranks_, -1);
+    out.into_rank.assign(num_ranks_, -1);
     for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
       if (!takes_part(l, rank, 1)) continue;
-      const std::int64_t peer = receiver(program_, lane, coordinates_[at(rank)], rank);
+      const std::int64_t peer = receiver(program_, lane, coordinates_[rank], rank);
       const auto channel = static_cast<std::int32_t>(out.first.size());
-      out.of_rank[at(rank)] = channel;
-      out.into_rank[at(peer)] = channel;
+      out.of_rank[rank] = channel;
+      out.into_rank[peer] = channel;
       out.first.push_back(rank);
       out.distance.push_back(lane.is_copy() ? Distance::kHost : distance(rank, peer));
       if (routes_ == nullptr) continue;
@@ -205,23 +203,24 @@ class ChannelBuilder {
 
   Distance distance(std::int64_t a, std::int64_t b) const {
     if (a == b) return Distance::kSameDevice;
-    if (node_[at(a)] == node_[at(b)]) {
+    if (node_[a] == node_[b]) {
       const std::int64_t sockets = cluster_.host.sockets;
       if (sockets > 1 && local(a, sockets) != local(b, sockets)) return Distance::kAcrossSockets;
       const std::int64_t switches = cluster_.pcie.switches;
       return switches > 0 && local(a, switches) != local(b, switches) ? Distance::kAcrossSwitches
                                                                       : Distance::kSameNode;
     }
-    return leaf_[at(a)] == leaf_[at(b)] ? Distance::kSameLeaf : Distance::kAcrossLeaves;
+    return leaf_[a] == leaf_[b] ? Distance::kSameLeaf : Distance::kAcrossLeaves;
   }
 
   /// Shapes of the edges that messages on this lane take in a group that lies so.
-  const std::vector<ConcreteChannels::Shape>& shapes(std::size_t l, const GroupLayout& layout) {
+  const Indexed<std::int16_t, ConcreteChannels::Shape>& shapes(LaneId l,
+                                                               const GroupLayout& layout) {
     const auto [it, fresh] = out_.shapes.try_emplace({l, layout});
     if (!fresh) return it->second;
     SourceLog unused;
     for (const Message& message : lanes_.messages) {
-      if (static_cast<std::size_t>(message.lane) != l) continue;
+      if (message.lane != l) continue;
       for (const CollectivePhase& phase :
            collective_phases(message.kind, message.bytes, layout, cluster_, unused)) {
         const ConcreteChannels::Shape shape{phase.shape, phase.distance};
@@ -238,7 +237,7 @@ class ChannelBuilder {
     std::uint64_t hash = devices.size();
     for (std::size_t i = 0; i < devices.size(); ++i) {
       const std::int64_t a = devices[i == 0 ? 0 : i - 1], b = devices[i];
-      const bool same_node = node_[at(a)] == node_[at(b)], same_leaf = leaf_[at(a)] == leaf_[at(b)];
+      const bool same_node = node_[a] == node_[b], same_leaf = leaf_[a] == leaf_[b];
       const std::int64_t step =
           4 * local(b, cluster_.devices_per_node) + (same_node ? 1 : 0) + (same_leaf ? 2 : 0);
       hash = (hash ^ static_cast<std::uint64_t>(step)) * 0x9E3779B97F4A7C15ULL;
@@ -249,15 +248,15 @@ class ChannelBuilder {
 
   /// How busy the busiest links of each channel are: what bounds its messages (route_load.h).
   /// Channels that lie alike are looked at once.
-  void find_routes(std::size_t l, const std::vector<std::vector<std::int64_t>>& devices) {
+  void find_routes(LaneId l, const Indexed<std::int64_t, std::vector<std::int64_t>>& devices) {
     LaneChannels& channels = out_.lanes[l];
-    const bool group = lanes_.lanes[l].group >= 0;
+    const bool group = lanes_.lanes[l].group != kNoIndex;
     if (!group) channels.routes.resize(channels.size());
     std::unordered_map<std::uint64_t, std::int32_t> known;
     for (std::size_t c = 0; c < channels.size(); ++c) {
       std::vector<std::int64_t> ends = devices[c];
       if (!group && !lanes_.lanes[l].is_copy())
-        ends.push_back(receiver(program_, lanes_.lanes[l], coordinates_[at(ends[0])], ends[0]));
+        ends.push_back(receiver(program_, lanes_.lanes[l], coordinates_[ends[0]], ends[0]));
       const auto [it, fresh] = known.try_emplace(pattern(ends, c), -1);
       if (fresh)
         it->second =
@@ -267,7 +266,7 @@ class ChannelBuilder {
     }
   }
 
-  std::vector<ShapeLoad> group_loads(std::size_t l, std::size_t c,
+  std::vector<ShapeLoad> group_loads(LaneId l, std::size_t c,
                                      const std::vector<std::int64_t>& devices) {
     std::vector<ShapeLoad> out;
     for (const auto& [shape, distance] : shapes(l, out_.lanes[l].layout[c])) {
@@ -277,7 +276,7 @@ class ChannelBuilder {
     return out;
   }
 
-  std::vector<ShapeLoad> transfer_loads(std::size_t l, std::int64_t from) const {
+  std::vector<ShapeLoad> transfer_loads(LaneId l, std::int64_t from) const {
     return {
         {EdgeShape::kChain, 1, busiest_link(*links_, links_of_transfer(lanes_.lanes[l], from), 1)}};
   }
@@ -290,7 +289,7 @@ class ChannelBuilder {
   }
 
   /// The shapes of a layout stay those that it had before its routes were known.
-  void set_routes(std::size_t l, GroupLayout& layout, std::int32_t routes) {
+  void set_routes(LaneId l, GroupLayout& layout, std::int32_t routes) {
     const auto& of_layout = shapes(l, layout);
     layout.routes = routes;
     out_.shapes.try_emplace({l, layout}, of_layout);
@@ -303,26 +302,26 @@ class ChannelBuilder {
                         striped);
   }
 
-  void find_uses(std::size_t l, const std::vector<std::vector<std::int64_t>>& devices) {
+  void find_uses(LaneId l, const Indexed<std::int64_t, std::vector<std::int64_t>>& devices) {
     const LaneChannels& channels = out_.lanes[l];
     for (std::size_t c = 0; c < channels.size(); ++c) {
       const std::uint32_t id = out_.number(l, static_cast<std::int32_t>(c));
-      if (lanes_.lanes[l].group < 0) {
+      if (lanes_.lanes[l].group == kNoIndex) {
         add_use(id, 0, 1, links_of_transfer(lanes_.lanes[l], channels.first[c]));
         continue;
       }
       const auto& known = shapes(l, channels.layout[c]);
-      for (std::size_t s = 0; s < known.size(); ++s) {
+      for (const std::int16_t s : known.keys()) {
         const auto [shape, distance] = known[s];
         const auto uses = edges_of(shape, distance, devices[c]);
-        add_use(id, static_cast<std::int16_t>(s), uses.unit, uses.links);
+        add_use(id, s, uses.unit, uses.links);
       }
     }
   }
 
   std::vector<LinkUse> links_of_transfer(const Lane& lane, std::int64_t from) const {
     if (lane.is_copy()) return links_->host_route(from, lane.stream == StreamId::kD2h);
-    const std::int64_t to = receiver(program_, lane, coordinates_[at(from)], from);
+    const std::int64_t to = receiver(program_, lane, coordinates_[from], from);
     return lane.by_host ? links_->route_by_hosts(from, to) : links_->route(from, to);
   }
 
@@ -344,10 +343,10 @@ class ChannelBuilder {
       nullptr;  // set where routes through the fabric decide how long something takes
   std::map<std::vector<ShapeLoad>, std::int32_t> number_of_loads_;
   std::int64_t num_ranks_;
-  const std::vector<Coordinates>& coordinates_;  // [rank]
-  std::vector<std::int32_t> node_, leaf_;        // [rank]
-  std::vector<std::vector<std::uint8_t>>
-      uses_lane_;  // [lane][list]: 1 takes part or sends, 2 receives
+  const Indexed<std::int64_t, Coordinates>& coordinates_;  // [rank]
+  Indexed<std::int64_t, std::int32_t> node_, leaf_;        // [rank]
+  Indexed<LaneId, Indexed<std::int64_t, std::uint8_t>>
+      uses_lane_;  // [list]: 1 takes part or sends, 2 receives
   ConcreteChannels out_;
 };
 
@@ -355,7 +354,7 @@ class ChannelBuilder {
 
 ConcreteChannels concrete_channels(const Program& program, const Lanes& lanes,
                                    const Cluster& cluster, const Network* network,
-                                   const std::vector<Coordinates>& coordinates) {
+                                   const Indexed<std::int64_t, Coordinates>& coordinates) {
   return ChannelBuilder(program, lanes, cluster, network, coordinates).run();
 }
 

@@ -20,10 +20,10 @@ namespace trainyard {
 
 /// Those of one lane, by their number on it.
 struct LaneChannels {
-  std::vector<std::int32_t> of_rank;    // [rank]: member or sender of; -1: none
-  std::vector<std::int32_t> into_rank;  // [rank]: receiver of; -1: none. Groups: empty
-  std::vector<GroupLayout> layout;      // [channel], groups
-  std::vector<Distance> distance;       // [channel], transfers
+  Indexed<std::int64_t, std::int32_t> of_rank;    // [rank]: member or sender of; -1: none
+  Indexed<std::int64_t, std::int32_t> into_rank;  // [rank]: receiver of; -1: none. Groups: empty
+  Indexed<std::int64_t, GroupLayout> layout;      // [channel], groups
+  std::vector<Distance> distance;                 // [channel], transfers
   std::vector<double> fabric;        // [channel], transfers: Network::fabric_seconds(); empty: none
   std::vector<std::int32_t> routes;  // [channel], transfers: index into ConcreteChannels::routes
   std::vector<std::int64_t> first;   // [channel]: lowest member, or sender
@@ -41,17 +41,17 @@ struct ConcreteUse {
 struct ConcreteChannels {
   using Shape = std::pair<EdgeShape, std::int64_t>;  // and distance
 
-  std::vector<LaneChannels> lanes;
-  std::vector<std::uint32_t> first;  // [lane]: number over all lanes of its first channel
+  Indexed<LaneId, LaneChannels> lanes;
+  Indexed<LaneId, std::uint32_t> first;  // number over all lanes of its first channel
   std::uint32_t num_channels = 0;
-  std::vector<std::vector<ShapeLoad>> routes;  // by GroupLayout::routes; no two are equal
+  Indexed<std::int32_t, std::vector<ShapeLoad>> routes;  // by GroupLayout::routes; no two are equal
   // Only with a network:
   std::vector<ConcreteUse> uses;  // ascending channel
   std::vector<LinkUse> passed;
   /// Shapes of the edges that messages on a lane take in a group that lies so.
-  std::map<std::pair<std::size_t, GroupLayout>, std::vector<Shape>> shapes;
+  std::map<std::pair<LaneId, GroupLayout>, Indexed<std::int16_t, Shape>> shapes;
 
-  std::uint32_t number(std::size_t lane, std::int32_t channel) const {
+  std::uint32_t number(LaneId lane, std::int32_t channel) const {
     return first[lane] + static_cast<std::uint32_t>(channel);
   }
 };
@@ -59,6 +59,6 @@ struct ConcreteChannels {
 /// `coordinates`: of all ranks. `network` null: links are left out.
 ConcreteChannels concrete_channels(const Program& program, const Lanes& lanes,
                                    const Cluster& cluster, const Network* network,
-                                   const std::vector<Coordinates>& coordinates);
+                                   const Indexed<std::int64_t, Coordinates>& coordinates);
 
 }  // namespace trainyard

@@ -18,26 +18,25 @@ struct LinkUsers {
 
 Contention find_contention(const RunPlan& plan, const Network& network) {
   const Folds& folds = plan.folds;
-  std::vector<LinkUsers> users(folds.links.size());
-  for (std::size_t c = 0; c < folds.channels.size(); ++c) {
-    const std::uint64_t lane = std::uint64_t{1} << folds.channels[c].lane;
-    std::vector<double> demand(0);
-    std::vector<std::int32_t> passed;
+  Indexed<LinkClassId, LinkUsers> users(folds.links.size());
+  for (const ChannelId c : folds.channels.keys()) {
+    const std::uint64_t lane = lane_bit(folds.channels[c].lane);
+    Numbered<double> demand;
+    std::vector<LinkClassId> passed;
     for (const ChannelEdges& edges : folds.edges[c]) {
       double rate = std::numeric_limits<double>::infinity();
       for (const ChannelUse& use : edges.uses) {
-        const auto link = static_cast<std::size_t>(use.link);
-        rate = std::min(rate,
-                        network.reached(folds.links[link].link) / static_cast<double>(use.times));
+        rate = std::min(
+            rate, network.reached(folds.links[use.link].link) / static_cast<double>(use.times));
       }
       for (const ChannelUse& use : edges.uses) {
         // Shapes of one channel come one after the other: the most that any of them wants counts.
         const double wanted = rate * static_cast<double>(use.load);
         const auto known = std::find(passed.begin(), passed.end(), use.link);
         const bool first = folds.edges[c].size() == 1 || known == passed.end();
-        LinkUsers& of = users[static_cast<std::size_t>(use.link)];
+        LinkUsers& of = users[use.link];
         if (!first) {
-          double& before = demand[static_cast<std::size_t>(known - passed.begin())];
+          double& before = demand[known - passed.begin()];
           of.demand += std::max(0.0, wanted - before);
           before = std::max(before, wanted);
           continue;
@@ -54,7 +53,7 @@ Contention find_contention(const RunPlan& plan, const Network& network) {
   }
   Contention out;
   out.link.resize(users.size(), false);
-  for (std::size_t k = 0; k < users.size(); ++k) {
+  for (const LinkClassId k : users.keys()) {
     const std::int64_t owner = network.owner(folds.links[k].link);
     const LinkUsers& of = users[k];
     if (of.twice || owner < 0) {
@@ -62,20 +61,18 @@ Contention find_contention(const RunPlan& plan, const Network& network) {
       out.link[k] = several && of.demand > network.reached(folds.links[k].link) * (1 + 1e-9);
       continue;
     }
-    const auto owner_class =
-        static_cast<std::size_t>(folds.class_of[static_cast<std::size_t>(owner)]);
-    const StreamList& list = plan.lists[plan.list_of[owner_class]];
-    for (std::size_t lane = 0; lane < list.concurrent.size(); ++lane) {
-      if ((of.lanes >> lane & 1U) != 0 &&
-          (list.concurrent[lane] & of.lanes & ~(std::uint64_t{1} << lane)) != 0)
+    const StreamList& list = plan.lists[plan.list_of[folds.class_of[owner]]];
+    for (const LaneId lane : list.concurrent.keys()) {
+      if ((of.lanes & lane_bit(lane)) != 0 &&
+          (list.concurrent[lane] & of.lanes & ~lane_bit(lane)) != 0)
         out.link[k] = true;
     }
   }
   out.channel.resize(folds.channels.size(), false);
-  for (std::size_t c = 0; c < folds.channels.size(); ++c) {
+  for (const ChannelId c : folds.channels.keys()) {
     for (const ChannelEdges& edges : folds.edges[c]) {
       for (const ChannelUse& use : edges.uses) {
-        if (out.link[static_cast<std::size_t>(use.link)]) out.channel[c] = true;
+        if (out.link[use.link]) out.channel[c] = true;
       }
     }
   }

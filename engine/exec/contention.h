@@ -9,9 +9,9 @@
 namespace trainyard {
 
 struct Contention {
-  std::vector<bool> channel;  // [channel]: may share a link with another message
-  std::vector<bool>
-      link;  // [link class]: several messages may be on it at once, and want more than it has
+  Indexed<ChannelId, bool> channel;  // may share a link with another message
+  Indexed<LinkClassId, bool>
+      link;  // several messages may be on it at once, and want more than it has
 };
 
 /// A link that only one device's messages pass is shared if two of that device's lanes can be

@@ -46,26 +46,24 @@ void for_uncertain_curves(ClusterT& cluster, const Visit& visit) {
 /// Ranks of the mesh with these coordinates.
 double num_ranks(const Mesh& mesh, const RankSet& ranks) {
   double count = 1;
-  for (std::size_t axis = 0; axis < ranks.at.size(); ++axis) {
-    if (ranks.at[axis] < 0) count *= mesh.size[axis];
+  for (const Axis axis : kAllAxes) {
+    if (ranks.at[axis] < 0) count *= mesh[axis];
   }
   return count;
 }
 
-const std::vector<std::vector<OpCost>>& at_full_speed(const Costs& costs) {
-  return costs.ops.at(1.0);
-}
+const OpCosts& at_full_speed(const Costs& costs) { return costs.ops.at(1.0); }
 
 }  // namespace
 
-std::vector<double> calls_per_rank(const Program& program) {
-  std::vector<double> calls(program.segments.size(), 0);
+Indexed<SegmentId, double> calls_per_rank(const Program& program) {
+  Indexed<SegmentId, double> calls(program.segments.size(), 0);
   const double all = static_cast<double>(program.mesh.num_ranks());
   for (const RankClass& list : program.body) {
     const double share = num_ranks(program.mesh, list.ranks) / all;
     for (const Call& call : list.calls) {
-      calls[static_cast<std::size_t>(call.segment)] += share;
-      for (const auto& [at, inner] : call.inside) calls[static_cast<std::size_t>(inner)] += share;
+      calls[call.segment] += share;
+      for (const auto& [at, inner] : call.inside) calls[inner] += share;
     }
   }
   return calls;
@@ -109,12 +107,12 @@ std::int32_t CostUncertainty::add_entry(const std::string& name) {
 Costs CostUncertainty::drawn(const Costs& costs, std::span<const double> draws) const {
   Costs out = costs;
   const auto factor = [&](std::int32_t entry, double deviation) {
-    return entry < 0 ? 1.0 : std::exp(deviation * draws[static_cast<std::size_t>(entry)]);
+    return entry < 0 ? 1.0 : std::exp(deviation * draws.begin()[entry]);
   };
   const double machine = factor(machine_, machine_deviation_),
                launch = factor(launch_, launch_deviation_);
   for (auto& [speed, segments] : out.ops) {
-    for (std::size_t s = 0; s < segments.size(); ++s) {
+    for (const SegmentId s : segments.keys()) {
       for (std::size_t k = 0; k < segments[s].size(); ++k) {
         const OpUncertainty& op = ops_[s][k];
         segments[s][k].kernel *= machine * factor(op.entry, op.deviation);
@@ -131,13 +129,14 @@ Costs CostUncertainty::drawn(const Costs& costs, std::span<const double> draws) 
   return out;
 }
 
-std::vector<Seconds> CostUncertainty::stakes(const Program& program, const Costs& costs) const {
-  std::vector<Seconds> out(entries_.size(), 0);
-  const std::vector<double> calls = calls_per_rank(program);
+Indexed<std::int32_t, Seconds> CostUncertainty::stakes(const Program& program,
+                                                       const Costs& costs) const {
+  Indexed<std::int32_t, Seconds> out(entries_.size(), 0);
+  const Indexed<SegmentId, double> calls = calls_per_rank(program);
   const auto add = [&](std::int32_t entry, Seconds seconds) {
-    if (entry >= 0) out[static_cast<std::size_t>(entry)] += seconds;
+    if (entry >= 0) out[entry] += seconds;
   };
-  for (std::size_t s = 0; s < ops_.size(); ++s) {
+  for (const SegmentId s : ops_.keys()) {
     for (std::size_t k = 0; k < ops_[s].size(); ++k) {
       const OpCost& cost = at_full_speed(costs)[s][k];
       add(machine_, calls[s] * cost.kernel * machine_deviation_);
@@ -149,7 +148,7 @@ std::vector<Seconds> CostUncertainty::stakes(const Program& program, const Costs
 }
 
 double CostUncertainty::interval(SegmentId segment, std::size_t op) const {
-  const double own = ops_[static_cast<std::size_t>(segment)][op].deviation;
+  const double own = ops_[segment][op].deviation;
   return own <= 0 ? 0 : kSigmasOfInterval * std::hypot(own, machine_deviation_);
 }
 
@@ -160,8 +159,8 @@ std::vector<KindTime> CostUncertainty::kinds(const Program& program, const Costs
     std::map<std::int32_t, Seconds> off;  // by entry, a standard deviation
   };
   std::map<std::string, Sum> sums;
-  const std::vector<double> calls = calls_per_rank(program);
-  for (std::size_t s = 0; s < ops_.size(); ++s) {
+  const Indexed<SegmentId, double> calls = calls_per_rank(program);
+  for (const SegmentId s : ops_.keys()) {
     for (std::size_t k = 0; k < ops_[s].size(); ++k) {
       const OpCost& cost = at_full_speed(costs)[s][k];
       if (cost.kernel <= 0 || calls[s] <= 0) continue;

@@ -38,7 +38,7 @@ class CostUncertainty {
   /// [entry]: seconds per step, mean over the ranks, by which kernels and launches of the entry are
   /// longer if it is off by a standard deviation. Of links 0: how much they matter is for executors
   /// to say.
-  std::vector<Seconds> stakes(const Program& program, const Costs& costs) const;
+  Indexed<std::int32_t, Seconds> stakes(const Program& program, const Costs& costs) const;
   bool is_link(std::size_t entry) const { return entry >= first_link_; }
 
   /// Half of the 90 % interval of a kernel's time, over it, the machine's part in; 0: exact.
@@ -56,13 +56,13 @@ class CostUncertainty {
   void add_links(const Cluster& cluster);
 
   std::vector<std::string> entries_;
-  std::vector<std::vector<OpUncertainty>> ops_;  // [segment][op]
-  std::int32_t machine_ = -1, launch_ = -1;      // entries
+  Indexed<SegmentId, std::vector<OpUncertainty>> ops_;  // [op]
+  std::int32_t machine_ = -1, launch_ = -1;             // entries
   double machine_deviation_ = 0, launch_deviation_ = 0;
   std::size_t first_link_ = 0;
 };
 
 /// Mean number of times, per step and rank, that each segment is called.
-std::vector<double> calls_per_rank(const Program& program);
+Indexed<SegmentId, double> calls_per_rank(const Program& program);
 
 }  // namespace trainyard

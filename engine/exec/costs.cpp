@@ -13,7 +13,7 @@ namespace {
 std::int64_t gradient_elements(const Program& program, const ProgramOp& op) {
   std::int64_t elements = 0;
   for (const Operand& operand : op.accumulates) {
-    const Value& value = program.values[static_cast<std::size_t>(operand.value)];
+    const Value& value = program.values[operand.value];
     if (value.memory == MemoryClass::kGradient)
       elements += size_in_bytes(value) / size_in_bytes(value.dtype);
   }
@@ -75,7 +75,7 @@ const Costs& CostCache::make(const Program& program, const SharedSegments& share
   SegmentCoster coster(program, hardware, software, log);
   if (again) {
     for (auto& [speed, segments] : costs_.ops) {
-      for (std::size_t s = 0; s < segments.size(); ++s) {
+      for (const SegmentId s : segments.keys()) {
         if (sized_segments_[s]) segments[s] = coster.costs(program.segments[s], speed);
       }
     }

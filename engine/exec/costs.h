@@ -9,6 +9,7 @@
 
 #include "engine/cluster/cluster.h"
 #include "engine/cost/cost_model.h"
+#include "engine/exec/lanes.h"
 #include "engine/exec/op_work.h"
 #include "engine/program/program.h"
 #include "engine/program/shared_segments.h"
@@ -22,15 +23,17 @@ struct OpCost {
   Bytes bytes = 0;
 };
 
+using OpCosts = Indexed<SegmentId, std::vector<OpCost>>;  // [op]
+
 struct Costs {
-  // By compute rate of a device (1: as the profile says): [segment][op].
-  std::map<double, std::vector<std::vector<OpCost>>> ops;
+  // By compute rate of a device (1: as the profile says).
+  std::map<double, OpCosts> ops;
   Cluster cluster;
   double tensor_exposed =
       1;  // share of a tensor-parallel collective's time that is left (SoftwareProfile)
   /// [Lanes::messages], or empty: measured, in place of the closed forms, on all channels. Such a
   /// message shares no link: what others cost it is in its time.
-  std::vector<std::optional<Seconds>> messages;
+  Indexed<MessageId, std::optional<Seconds>> messages;
   Slowdown slowdown;           // of kernels and communication side by side
   HostLink host_link;          // HardwareProfile's
   bool host_computes = false;  // HardwareProfile's: the host waits for every kernel
@@ -51,7 +54,7 @@ class CostCache {
   Costs costs_;
   std::vector<SourceEntry> sources_;  // of costs_
   std::uint64_t segments_ = 0;        // SharedSegments::number; 0: none that could be used again
-  std::vector<bool> sized_segments_;  // [segment]: has an op that touches a sized value
+  Indexed<SegmentId, bool> sized_segments_;  // has an op that touches a sized value
 };
 
 /// The same for one Program.

@@ -47,8 +47,6 @@ class Folder {
   }
 
  private:
-  std::size_t at(std::int64_t rank) const { return static_cast<std::size_t>(rank); }
-
   double speed(std::int64_t rank) const {
     const auto it = cluster_.speed.find(rank);
     return it == cluster_.speed.end() ? 1.0 : it->second;
@@ -56,35 +54,33 @@ class Folder {
 
   void first_colours() {
     std::map<double, std::uint64_t> speeds;
-    colour_.resize(at(num_ranks_));
+    colour_.resize(num_ranks_);
     for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
-      Colour c = mix(1, static_cast<std::uint64_t>(coordinates_[at(rank)][0]));
-      if (has_owners_)
-        c = mix(c, static_cast<std::uint64_t>(
-                       coordinates_[at(rank)][static_cast<std::size_t>(Axis::kDp)]));
+      Colour c = mix(1, static_cast<std::uint64_t>(coordinates_[rank][Axis::kPp]));
+      if (has_owners_) c = mix(c, static_cast<std::uint64_t>(coordinates_[rank][Axis::kDp]));
       if (!cluster_.speed.empty())
         c = mix(c, speeds.emplace(speed(rank), speeds.size()).first->second);
-      colour_[at(rank)] = fold_ ? c : mix(c, static_cast<std::uint64_t>(rank));
+      colour_[rank] = fold_ ? c : mix(c, static_cast<std::uint64_t>(rank));
     }
     if (network_ == nullptr) return;
-    link_colour_.assign(static_cast<std::size_t>(network_->num_links()), 0);
+    link_colour_.assign(network_->num_links(), 0);
     std::map<double, std::uint64_t> capacities;
     for (const LinkUse& use : channels_.passed) {
-      Colour& c = link_colour_[static_cast<std::size_t>(use.link)];
+      Colour& c = link_colour_[use.link];
       if (c != 0) continue;
       c = mix(3, capacities.emplace(network_->capacity(use.link), capacities.size()).first->second);
-      if (!fold_) c = mix(c, static_cast<std::uint64_t>(use.link));
+      if (!fold_) c = mix(c, static_cast<std::uint64_t>(use.link.number()));
     }
   }
 
   /// Channels take the colours of their ends and of the links they pass.
   void colour_channels() {
     channel_colour_.assign(channels_.num_channels, 0);
-    for (std::size_t l = 0; l < channels_.lanes.size(); ++l) {
+    for (const LaneId l : channels_.lanes.keys()) {
       const LaneChannels& channels = channels_.lanes[l];
       for (std::size_t c = 0; c < channels.size(); ++c) {
         const std::uint32_t id = channels_.first[l] + static_cast<std::uint32_t>(c);
-        Colour colour = mix(5, l);
+        Colour colour = mix(5, static_cast<std::uint64_t>(l.number()));
         if (!channels.layout.empty()) {
           const GroupLayout& y = channels.layout[c];
           colour = mix(colour, static_cast<std::uint64_t>(y.ranks));
@@ -116,7 +112,7 @@ class Folder {
     for (const ConcreteUse& use : channels_.uses) {
       Colour sum = 0;
       for (std::uint32_t i = use.first; i < use.end; ++i) {
-        sum += mix(link_colour_[static_cast<std::size_t>(channels_.passed[i].link)],
+        sum += mix(link_colour_[channels_.passed[i].link],
                    static_cast<std::uint64_t>(channels_.passed[i].times));
       }
       channel_colour_[use.channel] += mix(mix(13, static_cast<std::uint64_t>(use.shape)), sum);
@@ -135,8 +131,8 @@ class Folder {
     std::size_t classes = 0;
     for (;;) {
       colour_channels();
-      std::vector<Colour> next = colour_;
-      for (std::size_t l = 0; l < channels_.lanes.size(); ++l) {
+      Indexed<std::int64_t, Colour> next = colour_;
+      for (const LaneId l : channels_.lanes.keys()) {
         const LaneChannels& channels = channels_.lanes[l];
         for (std::size_t r = 0; r < next.size(); ++r) {
           if (channels.of_rank[r] >= 0)
@@ -147,12 +143,12 @@ class Folder {
         }
       }
       colour_ = std::move(next);
-      std::vector<Colour> links = link_colour_;
+      Indexed<LinkId, Colour> links = link_colour_;
       for (const ConcreteUse& use : channels_.uses) {
         const Colour by =
             mix(mix(17, static_cast<std::uint64_t>(use.shape)), channel_colour_[use.channel]);
         for (std::uint32_t i = use.first; i < use.end; ++i) {
-          links[static_cast<std::size_t>(channels_.passed[i].link)] +=
+          links[channels_.passed[i].link] +=
               mix(by, static_cast<std::uint64_t>(channels_.passed[i].times));
         }
       }
@@ -165,8 +161,9 @@ class Folder {
   }
 
   /// Numbers colours in the order of their first appearance.
-  static std::int32_t number(std::unordered_map<Colour, std::int32_t>& ids, Colour colour) {
-    return ids.try_emplace(colour, static_cast<std::int32_t>(ids.size())).first->second;
+  template <typename Id>
+  static Id number(std::unordered_map<Colour, Id>& ids, Colour colour) {
+    return ids.try_emplace(colour, Id(ids.size())).first->second;
   }
 
   Folds classes() {
@@ -174,7 +171,7 @@ class Folder {
     out.routes = std::move(channels_.routes);
     number_ranks(out);
     number_channels(out);
-    for (std::size_t l = 0; l < channels_.lanes.size(); ++l) join_classes(l, out);
+    for (const LaneId l : channels_.lanes.keys()) join_classes(l, out);
     if (network_ != nullptr) {
       number_links(out);
       find_edges(out);
@@ -183,40 +180,39 @@ class Folder {
   }
 
   void number_ranks(Folds& out) const {
-    std::unordered_map<Colour, std::int32_t> ids;
+    std::unordered_map<Colour, FoldClassId> ids;
     out.class_of.resize(colour_.size());
     for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
-      const bool as_before = rank > 0 && colour_[at(rank)] == colour_[at(rank - 1)];
-      const std::int32_t id =
-          as_before ? out.class_of[at(rank - 1)] : number(ids, colour_[at(rank)]);
-      out.class_of[at(rank)] = id;
-      if (static_cast<std::size_t>(id) == out.classes.size()) {
+      const bool as_before = rank > 0 && colour_[rank] == colour_[rank - 1];
+      const FoldClassId id = as_before ? out.class_of[rank - 1] : number(ids, colour_[rank]);
+      out.class_of[rank] = id;
+      if (id == out.classes.next()) {
         FoldClass& c = out.classes.emplace_back();
         c.rank = rank;
         c.speed = speed(rank);
-        c.list = static_cast<std::size_t>(coordinates_[at(rank)][0]);
-        if (has_owners_) c.replica = coordinates_[at(rank)][static_cast<std::size_t>(Axis::kDp)];
-        c.channel.assign(channels_.lanes.size(), -1);
-        c.incoming.assign(channels_.lanes.size(), -1);
+        c.list = position(coordinates_[rank][Axis::kPp]);
+        if (has_owners_) c.replica = coordinates_[rank][Axis::kDp];
+        c.channel.resize(channels_.lanes.size());
+        c.incoming.resize(channels_.lanes.size());
       }
-      ++out.classes[static_cast<std::size_t>(id)].multiplicity;
+      ++out.classes[id].multiplicity;
     }
   }
 
   void number_channels(Folds& out) {
-    std::unordered_map<Colour, std::int32_t> ids;
+    std::unordered_map<Colour, ChannelId> ids;
     channel_class_.resize(channels_.num_channels);
-    for (std::size_t l = 0; l < channels_.lanes.size(); ++l) {
+    for (const LaneId l : channels_.lanes.keys()) {
       const LaneChannels& channels = channels_.lanes[l];
       for (std::size_t c = 0; c < channels.size(); ++c) {
         const std::uint32_t id = channels_.first[l] + static_cast<std::uint32_t>(c);
         channel_class_[id] = number(ids, channel_colour_[id]);
-        if (static_cast<std::size_t>(channel_class_[id]) < out.channels.size()) {
-          ++out.channels[static_cast<std::size_t>(channel_class_[id])].multiplicity;
+        if (out.channels.has(channel_class_[id])) {
+          ++out.channels[channel_class_[id]].multiplicity;
           continue;
         }
         Channel& channel = out.channels.emplace_back();
-        channel.lane = static_cast<LaneId>(l);
+        channel.lane = l;
         channel.rank = channels.first[c];
         if (!channels.layout.empty()) channel.layout = channels.layout[c];
         if (!channels.distance.empty()) channel.distance = channels.distance[c];
@@ -229,28 +225,28 @@ class Folder {
   }
 
   /// Which channels the classes of ranks have on a lane, and how many classes meet in each.
-  void join_classes(std::size_t l, Folds& out) const {
+  void join_classes(LaneId l, Folds& out) const {
     const LaneChannels& channels = channels_.lanes[l];
     const bool group = !channels.layout.empty();
     // The classes that meet in the representative of each channel class.
-    std::vector<std::vector<std::int32_t>> meeting(out.channels.size());
+    Indexed<ChannelId, std::vector<FoldClassId>> meeting(out.channels.size());
     for (std::size_t r = 0; r < colour_.size(); ++r) {
       const auto see = [&](std::int32_t c) {
         const std::uint32_t id = channels_.number(l, c);
-        const std::int32_t k = channel_class_[id];
-        if (first_of_class_[static_cast<std::size_t>(k)] == id) {
-          meeting[static_cast<std::size_t>(k)].push_back(out.class_of[r]);
+        const ChannelId k = channel_class_[id];
+        if (first_of_class_[k] == id) {
+          meeting[k].push_back(out.class_of[r]);
         }
         return k;
       };
-      FoldClass& own = out.classes[static_cast<std::size_t>(out.class_of[r])];
+      FoldClass& own = out.classes[out.class_of[r]];
       if (channels.of_rank[r] >= 0) own.channel[l] = see(channels.of_rank[r]);
       if (!channels.into_rank.empty() && channels.into_rank[r] >= 0) {
         own.incoming[l] = see(channels.into_rank[r]);
       }
     }
-    for (std::size_t k = 0; k < meeting.size(); ++k) {
-      if (out.channels[k].lane != static_cast<LaneId>(l)) continue;
+    for (const ChannelId k : meeting.keys()) {
+      if (out.channels[k].lane != l) continue;
       auto& list = meeting[k];
       std::sort(list.begin(), list.end());
       list.erase(std::unique(list.begin(), list.end()), list.end());
@@ -260,21 +256,21 @@ class Folder {
   }
 
   void number_links(Folds& out) const {
-    std::unordered_map<Colour, std::int32_t> ids;
-    out.link_class.assign(link_colour_.size(), -1);
-    for (std::size_t link = 0; link < link_colour_.size(); ++link) {
+    std::unordered_map<Colour, LinkClassId> ids;
+    out.link_class.resize(link_colour_.size());
+    for (const LinkId link : link_colour_.keys()) {
       if (link_colour_[link] == 0) continue;
-      const std::int32_t id = number(ids, link_colour_[link]);
+      const LinkClassId id = number(ids, link_colour_[link]);
       out.link_class[link] = id;
-      if (static_cast<std::size_t>(id) == out.links.size()) {
-        out.links.push_back({static_cast<LinkId>(link), 0});
+      if (id == out.links.next()) {
+        out.links.push_back({link, 0});
       }
-      ++out.links[static_cast<std::size_t>(id)].multiplicity;
+      ++out.links[id].multiplicity;
     }
   }
 
   /// By class of channels, shape and class of links.
-  using Loads = std::map<std::tuple<std::int32_t, std::int16_t, std::int32_t>, std::int64_t>;
+  using Loads = std::map<std::tuple<ChannelId, std::int16_t, LinkClassId>, std::int64_t>;
 
   /// On the representative of each class of links.
   Loads loads(const Folds& out) const {
@@ -282,8 +278,8 @@ class Folder {
     for (const ConcreteUse& use : channels_.uses) {
       for (std::uint32_t i = use.first; i < use.end; ++i) {
         const LinkUse& passed = channels_.passed[i];
-        const std::int32_t k = out.link_class[static_cast<std::size_t>(passed.link)];
-        if (out.links[static_cast<std::size_t>(k)].link != passed.link) continue;
+        const LinkClassId k = out.link_class[passed.link];
+        if (out.links[k].link != passed.link) continue;
         loads[{channel_class_[use.channel], use.shape, k}] += passed.times;
       }
     }
@@ -294,20 +290,19 @@ class Folder {
     Loads load = loads(out);
     out.edges.resize(out.channels.size());
     for (const ConcreteUse& use : channels_.uses) {
-      const std::int32_t k = channel_class_[use.channel];
-      if (first_of_class_[static_cast<std::size_t>(k)] != use.channel) continue;
+      const ChannelId k = channel_class_[use.channel];
+      if (first_of_class_[k] != use.channel) continue;
       ChannelEdges edges;
-      const Channel& channel = out.channels[static_cast<std::size_t>(k)];
+      const Channel& channel = out.channels[k];
       edges.shape = EdgeShape::kChain;
-      if (lanes_.lanes[static_cast<std::size_t>(channel.lane)].group >= 0) {
-        const auto lane = static_cast<std::size_t>(channel.lane);
+      if (lanes_.lanes[channel.lane].group != kNoIndex) {
         std::tie(edges.shape, edges.distance) =
-            channels_.shapes.at({lane, channel.layout})[static_cast<std::size_t>(use.shape)];
+            channels_.shapes.at({channel.lane, channel.layout})[use.shape];
       }
       edges.unit = use.unit;
       for (std::uint32_t i = use.first; i < use.end; ++i) {
         const LinkUse& passed = channels_.passed[i];
-        const std::int32_t link = out.link_class[static_cast<std::size_t>(passed.link)];
+        const LinkClassId link = out.link_class[passed.link];
         if (fold_) {
           const auto same = std::find_if(edges.uses.begin(), edges.uses.end(),
                                          [&](const ChannelUse& u) { return u.link == link; });
@@ -320,7 +315,7 @@ class Folder {
       }
       std::sort(edges.uses.begin(), edges.uses.end(),
                 [](const ChannelUse& a, const ChannelUse& b) { return a.link < b.link; });
-      out.edges[static_cast<std::size_t>(k)].push_back(std::move(edges));
+      out.edges[k].push_back(std::move(edges));
     }
   }
 
@@ -330,13 +325,13 @@ class Folder {
   bool fold_;
   bool has_owners_;
   std::int64_t num_ranks_;
-  std::vector<Coordinates> coordinates_;  // [rank]
+  Indexed<std::int64_t, Coordinates> coordinates_;  // [rank]
   ConcreteChannels channels_;
-  std::vector<Colour> colour_;                 // [rank]
-  std::vector<Colour> channel_colour_;         // [channel over all lanes]
-  std::vector<Colour> link_colour_;            // [link]; 0: nothing passes it
-  std::vector<std::int32_t> channel_class_;    // [channel over all lanes]
-  std::vector<std::uint32_t> first_of_class_;  // [channel class]: a concrete channel
+  Indexed<std::int64_t, Colour> colour_;              // [rank]
+  std::vector<Colour> channel_colour_;                // [channel over all lanes]
+  Indexed<LinkId, Colour> link_colour_;               // 0: nothing passes it
+  std::vector<ChannelId> channel_class_;              // [channel over all lanes]
+  Indexed<ChannelId, std::uint32_t> first_of_class_;  // a concrete channel
 };
 
 }  // namespace
@@ -349,17 +344,16 @@ Folds fold_ranks(const Program& program, const Lanes& lanes, const Cluster& clus
 
 std::vector<std::int64_t> members(const Program& program, const Lanes& lanes,
                                   const Channel& channel) {
-  const Lane& lane = lanes.lanes[static_cast<std::size_t>(channel.lane)];
+  const Lane& lane = lanes.lanes[channel.lane];
   const auto coordinates = all_coordinates(program);
-  const Coordinates& own = coordinates[static_cast<std::size_t>(channel.rank)];
-  if (lane.group < 0) return {channel.rank, receiver(program, lane, own, channel.rank)};
-  const Group& group = program.groups[static_cast<std::size_t>(lane.group)];
+  const Coordinates& own = coordinates[channel.rank];
+  if (lane.group == kNoIndex) return {channel.rank, receiver(program, lane, own, channel.rank)};
+  const Group& group = program.groups[lane.group];
   const GroupIndex index(program, group);
   std::vector<std::int64_t> out;
-  for (std::size_t rank = 0; rank < coordinates.size(); ++rank) {
-    if (is_member(group, coordinates[rank]) && index.of(coordinates[rank]) == index.of(own)) {
-      out.push_back(static_cast<std::int64_t>(rank));
-    }
+  for (const std::int64_t rank : coordinates.keys()) {
+    if (is_member(group, coordinates[rank]) && index.of(coordinates[rank]) == index.of(own))
+      out.push_back(rank);
   }
   return out;
 }

@@ -23,11 +23,13 @@
 
 namespace trainyard {
 
-using ChannelId = std::int32_t;
+using ChannelId = Index<struct Channel>;       // of Folds::channels
+using LinkClassId = Index<struct FoldedLink>;  // of Folds::links
+using FoldClassId = Index<struct FoldClass>;   // of Folds::classes
 
 /// The concrete channels of one class, seen through one of them.
 struct Channel {
-  LaneId lane = -1;
+  LaneId lane = kNoIndex;
   std::int64_t rank = 0;  // a member of it; transfers: the sender; copies: the device
   GroupLayout layout;     // groups; transfers: its fabric_ring is their one edge's
   Distance distance = Distance::kSameDevice;  // transfers
@@ -37,7 +39,7 @@ struct Channel {
 
 /// What the edges of one shape (EdgeShape) of a channel pass.
 struct ChannelUse {
-  std::int32_t link = -1;  // class of links
+  LinkClassId link;
   std::int64_t times = 1;  // by one channel, on one link
   std::int64_t load = 1;   // by all channels of the class together, on one link
   std::int64_t links = 1;  // links of that class that one channel passes
@@ -50,7 +52,7 @@ struct ChannelEdges {
 };
 
 struct FoldedLink {
-  LinkId link = -1;  // the first of its class
+  LinkId link;  // the first of its class
   std::int64_t multiplicity = 0;
 };
 
@@ -59,24 +61,24 @@ struct FoldClass {
   std::int64_t multiplicity = 0;
   std::size_t list = 0;  // index into Program::body
   double speed = 1;
-  std::int32_t replica = -1;        // coordinate along dp, where values have owners; else -1
-  std::vector<ChannelId> channel;   // [lane]: as a member or sender; -1: none
-  std::vector<ChannelId> incoming;  // [lane]: as a receiver; -1: none
+  std::int32_t replica = -1;            // coordinate along dp, where values have owners; else -1
+  Indexed<LaneId, ChannelId> channel;   // as a member or sender
+  Indexed<LaneId, ChannelId> incoming;  // as a receiver
 };
 
 struct Folds {
-  std::vector<FoldClass> classes;
-  std::vector<Channel> channels;
-  std::vector<std::int32_t> class_of;          // [rank]
-  std::vector<std::vector<ShapeLoad>> routes;  // by GroupLayout::routes; no two are equal
+  Indexed<FoldClassId, FoldClass> classes;
+  Indexed<ChannelId, Channel> channels;
+  Indexed<std::int64_t, FoldClassId> class_of;           // [rank]
+  Indexed<std::int32_t, std::vector<ShapeLoad>> routes;  // by GroupLayout::routes; no two are equal
   const std::vector<ShapeLoad>& routes_of(const Channel& channel) const {
-    return routes[static_cast<std::size_t>(channel.layout.routes)];
+    return routes[channel.layout.routes];
   }
   // Only with a network:
-  std::vector<std::vector<ChannelEdges>>
-      edges;  // [channel]: one entry per shape that its messages take
-  std::vector<FoldedLink> links;
-  std::vector<std::int32_t> link_class;  // [link]; -1: nothing passes it
+  Indexed<ChannelId, std::vector<ChannelEdges>>
+      edges;  // one entry per shape that its messages take
+  Indexed<LinkClassId, FoldedLink> links;
+  Indexed<LinkId, LinkClassId> link_class;  // kNoIndex: nothing passes it
 };
 
 /// `fold` false: every rank is its own class. `network`: distinguish what shares links unlike.

@@ -25,13 +25,13 @@ class StreamPoint {
       0xFFFFFF;  // the end of an item, rather than of one of its ops
 
   StreamPoint() = default;  // before everything
-  StreamPoint(ItemNumber at, std::uint32_t op, std::size_t stream)
+  StreamPoint(ItemNumber at, std::uint32_t op, StreamId stream)
       : at_(at),
         op_and_stream_(op << 8U | static_cast<std::uint32_t>(stream)) {}
 
   ItemNumber at() const { return at_; }  // -1: before everything
   std::uint32_t op() const { return op_and_stream_ >> 8U; }
-  std::size_t stream() const { return op_and_stream_ & 255U; }
+  StreamId stream() const { return static_cast<StreamId>(op_and_stream_ & 255U); }
   bool before(const StreamPoint& other) const {
     return at_ != other.at_ ? at_ < other.at_ : op() < other.op();
   }
@@ -60,26 +60,26 @@ struct SlotAccesses {
 };
 
 using StreamClock =
-    std::array<ItemNumber, kNumStreams>;  // [stream]: latest item known to have ended
-using StreamNeeds = std::array<StreamPoint, kNumStreams>;  // [stream]: what has to be reached
+    IndexedArray<StreamId, ItemNumber, kNumStreams>;  // latest item known to have ended
+using StreamNeeds = IndexedArray<StreamId, StreamPoint, kNumStreams>;  // what has to be reached
 
 struct IssueState {
   std::vector<SlotAccesses> slots;
-  std::array<StreamClock, kNumStreams> clock = all_before();
-  std::vector<StreamClock> clocks;     // [item]: what was known when it became ready
-  StreamClock last = all_before()[0];  // latest item of each stream
+  IndexedArray<StreamId, StreamClock, kNumStreams> clock = all_before();
+  Indexed<ItemNumber, StreamClock> clocks;           // what was known when it became ready
+  StreamClock last = all_before()[StreamId::kMain];  // latest item of each stream
   StreamPoint last_free, host_sync;
   ItemNumber next = 0;  // number of the next item
 
-  StreamPoint end_of(std::size_t stream) const { return {last[stream], StreamPoint::kEnd, stream}; }
+  StreamPoint end_of(StreamId stream) const { return {last[stream], StreamPoint::kEnd, stream}; }
 
   /// What is known to have ended once what `needs` names has, to somebody who knew `known`.
   StreamClock behind(const StreamNeeds& needs, StreamClock known) const {
-    for (std::size_t t = 0; t < kNumStreams; ++t) {
+    for (const StreamId t : kAllStreams) {
       const StreamPoint& point = needs[t];
       if (point.at() < 0 || known[t] >= point.at()) continue;
-      const StreamClock& then = clocks[static_cast<std::size_t>(point.at())];
-      for (std::size_t u = 0; u < kNumStreams; ++u) known[u] = std::max(known[u], then[u]);
+      const StreamClock& then = clocks[point.at()];
+      for (const StreamId u : kAllStreams) known[u] = std::max(known[u], then[u]);
       if (point.op() == StreamPoint::kEnd) known[t] = point.at();
     }
     return known;
@@ -87,15 +87,15 @@ struct IssueState {
 
   /// Where the instance is that a call for `mb` touches; `microbatch` as Dependency's.
   static std::size_t slot(std::uint32_t first, std::uint8_t microbatch, const Microbatches& mb) {
-    return first + (microbatch > 0 ? static_cast<std::size_t>(mb[microbatch - 1U]) : 0);
+    return first + (microbatch > 0 ? position(mb[microbatch - 1U]) : 0);
   }
   static std::size_t slot(const Dependency& d, const Microbatches& mb) {
     return slot(d.slot, d.microbatch, mb);
   }
 
  private:
-  static std::array<StreamClock, kNumStreams> all_before() {
-    std::array<StreamClock, kNumStreams> out{};
+  static IndexedArray<StreamId, StreamClock, kNumStreams> all_before() {
+    IndexedArray<StreamId, StreamClock, kNumStreams> out{};
     for (StreamClock& clock : out) clock.fill(-1);
     return out;
   }

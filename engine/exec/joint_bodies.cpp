@@ -31,20 +31,17 @@ void JointBodies::pass(ChannelId channel, const std::vector<Cursor>& members, st
 /// Times the body on the ranks in entries_.
 std::vector<BodyCourse> JointBodies::timed(ChannelId channel, const TimedBody& body) const {
   return time_body(body, entries_,
-                   [&](std::int32_t message) { return plan_.times.of(channel, message).total; });
+                   [&](MessageId message) { return plan_.times.of(channel, message).total; });
 }
 
 /// Maps of the body that begins where the members are, one per member.
 const std::vector<BodyMap>& JointBodies::maps(ChannelId channel, const std::vector<Cursor>& members,
                                               std::int32_t number, const TimedBody& body) {
-  const auto c = static_cast<std::size_t>(channel);
-  auto& of_channel = known_[c];
-  if (of_channel.size() <= static_cast<std::size_t>(number)) {
-    of_channel.resize(static_cast<std::size_t>(number) + 1, nullptr);
-  }
-  const std::vector<BodyMap>*& known = of_channel[static_cast<std::size_t>(number)];
+  auto& of_channel = known_[channel];
+  if (!of_channel.has(number)) of_channel.resize(number + 1, nullptr);
+  const std::vector<BodyMap>*& known = of_channel[number];
   if (known != nullptr) return *known;
-  const GroupLayout& layout = plan_.folds.channels[c].layout;
+  const GroupLayout& layout = plan_.folds.channels[channel].layout;
   std::vector<std::int64_t> key = {layout.ranks,
                                    layout.nodes,
                                    layout.ranks_per_node,
@@ -56,7 +53,7 @@ const std::vector<BodyMap>& JointBodies::maps(ChannelId channel, const std::vect
   entries_.clear();
   for (const Cursor member : members) {
     const StreamItem& item = progress_.item_at(member);
-    key.push_back(static_cast<std::int64_t>(plan_.list_of[static_cast<std::size_t>(member.rank)]));
+    key.push_back(static_cast<std::int64_t>(plan_.list_of[member.rank]));
     key.push_back(item.body);
     constexpr Seconds kLongAgo = -1e30;
     entries_.push_back({item.op, 0, body.main_follows ? kLongAgo : 0, kLongAgo, records_});
@@ -87,11 +84,11 @@ bool JointBodies::are_constant(const std::vector<Cursor>& members, const std::ve
 void JointBodies::pass_mapped(Cursor member, const TimedBody& body, const BodyMap& map,
                               Seconds start) {
   RankState& state = progress_.rank(member.rank);
-  StreamState& stream = state.streams[kMainStream];
+  StreamState& stream = state.streams[StreamId::kMain];
   const StreamItem& item = progress_.item_at(member);
   const BodyCourse& course = map.course;
   StepAccount& account = state.account(stream.step);
-  const std::uint32_t at = state.list->streams[kMainStream][stream.next];
+  const std::uint32_t at = state.list->streams[StreamId::kMain][stream.next];
   const Seconds begin = start + course.first_kernel;
   const Seconds entry = stream.end;
   if (begin > entry) {
@@ -100,7 +97,7 @@ void JointBodies::pass_mapped(Cursor member, const TimedBody& body, const BodyMa
   }
   const bool first = body.stream == StreamId::kTp;
   for (const BodyEvent& event : map.reaching) {
-    account.events[kMainStream].push_back(
+    account.events[StreamId::kMain].push_back(
         {at, event.kind, first, start + event.begin, start + event.end, 0});
   }
   for (const BodyEvent& event : map.open) {
@@ -108,7 +105,7 @@ void JointBodies::pass_mapped(Cursor member, const TimedBody& body, const BodyMa
         {at, -1, false, start + event.begin, start + event.end, stream.issued + event.issued});
   }
   for (const auto& [kind, seconds] : map.exposed) {
-    account.exposed[static_cast<std::size_t>(kind)] += seconds;
+    account.exposed[kind] += seconds;
   }
   if (state.records) record(state, stream, body, course, start);
   note(state, stream, course, start + course.main, start + course.other);
@@ -126,17 +123,17 @@ void JointBodies::pass_mapped(Cursor member, const TimedBody& body, const BodyMa
 
 void JointBodies::pass_timed(Cursor member, const TimedBody& body, const BodyCourse& course) {
   RankState& state = progress_.rank(member.rank);
-  StreamState& stream = state.streams[kMainStream];
+  StreamState& stream = state.streams[StreamId::kMain];
   const StreamItem& item = progress_.item_at(member);
   StepAccount& account = state.account(stream.step);
-  const std::uint32_t at = state.list->streams[kMainStream][stream.next];
+  const std::uint32_t at = state.list->streams[StreamId::kMain][stream.next];
   const bool first = body.stream == StreamId::kTp;
   for (const BodyEvent& event : course.events) {
     if (event.kind < 0) {
       RankProgress::note_gap(account, stream, state, event.begin, event.end,
                              stream.issued + event.issued);
     } else {
-      account.events[kMainStream].push_back({at, event.kind, first, event.begin, event.end, 0});
+      account.events[StreamId::kMain].push_back({at, event.kind, first, event.begin, event.end, 0});
     }
   }
   if (state.records) record(state, stream, body, course, 0);
@@ -152,7 +149,7 @@ void JointBodies::pass_timed(Cursor member, const TimedBody& body, const BodyCou
 
 void JointBodies::record(RankState& state, const StreamState& stream, const TimedBody& body,
                          const BodyCourse& course, Seconds start) {
-  const StreamItem& item = state.list->items[state.list->streams[kMainStream][stream.next]];
+  const StreamItem& item = state.list->items[state.list->streams[StreamId::kMain][stream.next]];
   for (std::uint32_t k = 0; k < body.num_ops; ++k) {
     if (item.op[k].kind == TimedKind::kFree) continue;
     const BodyOpTimes& times = course.op_times[k];

@@ -28,7 +28,9 @@ class JointBodies {
             const TimedBody& body);
 
  private:
-  StreamState& main_of(Cursor member) { return progress_.rank(member.rank).streams[kMainStream]; }
+  StreamState& main_of(Cursor member) {
+    return progress_.rank(member.rank).streams[StreamId::kMain];
+  }
   std::vector<BodyCourse> timed(ChannelId channel, const TimedBody& body) const;
   const std::vector<BodyMap>& maps(ChannelId channel, const std::vector<Cursor>& members,
                                    std::int32_t number, const TimedBody& body);
@@ -47,8 +49,8 @@ class JointBodies {
   bool records_;  // some ranks keep rows
   std::map<std::vector<std::int64_t>, std::vector<BodyMap>>
       all_maps_;  // by layout, lists and bodies of the members
-  std::vector<std::vector<const std::vector<BodyMap>*>>
-      known_;  // [channel][body]; null: not needed so far
+  Indexed<ChannelId, Indexed<std::int32_t, const std::vector<BodyMap>*>>
+      known_;  // [body]; null: not needed so far
   std::vector<BodyEntry> entries_;
 };
 

@@ -10,24 +10,23 @@ namespace trainyard {
 Lanes find_lanes(const Program& program) {
   Lanes out;
   out.of_op.resize(program.segments.size());
-  const auto index_in = [](auto& list, const auto& entry) {
+  const auto index_in = []<typename Id, typename Entry>(Indexed<Id, Entry>& list,
+                                                        const Entry& entry) {
     const auto it = std::find(list.begin(), list.end(), entry);
-    if (it != list.end()) return static_cast<std::size_t>(it - list.begin());
-    list.push_back(entry);
-    return list.size() - 1;
+    return it != list.end() ? Id(it - list.begin()) : list.add(entry);
   };
-  for (std::size_t s = 0; s < program.segments.size(); ++s) {
+  for (const SegmentId s : program.segments.keys()) {
     auto& of_op = out.of_op[s];
     of_op.reserve(program.segments[s].ops.size());
     for (const ProgramOp& op : program.segments[s].ops) {
       if (!moves_data(op.kind) || has_no_peers(program, op)) {
-        of_op.push_back(-1);
+        of_op.push_back(kNoIndex);
         continue;
       }
       Lane lane;
       lane.stream = transfer_stream(op.stream);
       if (is_transfer(op.kind)) {
-        const Transfer& transfer = program.transfers[static_cast<std::size_t>(op.transfer)];
+        const Transfer& transfer = program.transfers[op.transfer];
         const std::int32_t size = program.mesh[transfer.axis];
         lane.axis = transfer.axis;
         const std::int32_t to = op.kind == OpKind::kSend ? transfer.offset : -transfer.offset;
@@ -37,10 +36,10 @@ Lanes find_lanes(const Program& program) {
         lane.group = op.group;
       }
       Message message;
-      message.lane = static_cast<LaneId>(index_in(out.lanes, lane));
+      message.lane = index_in(out.lanes, lane);
       message.kind = op.kind == OpKind::kRecv ? OpKind::kSend : op.kind;
       message.bytes = message_bytes(program, op);
-      of_op.push_back(static_cast<std::int32_t>(index_in(out.messages, message)));
+      of_op.push_back(index_in(out.messages, message));
     }
   }
   return out;

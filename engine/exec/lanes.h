@@ -8,13 +8,17 @@
 
 namespace trainyard {
 
-using LaneId = std::int16_t;
+using LaneId = Index<struct Lane, std::int16_t>;
+using MessageId = Index<struct Message>;
+
+/// Sets of at most 64 lanes, as bit masks.
+constexpr std::uint64_t lane_bit(LaneId lane) { return std::uint64_t{1} << lane.number(); }
 
 /// A kind of communication: one Group, or one Transfer as its sender sees it, on one stream. Copies
 /// between a device and its host are transfers of offset 0, which no other has.
 struct Lane {
-  GroupId group = -1;       // -1: a transfer
-  Axis axis = Axis::kPp;    // transfers: along this axis
+  GroupId group = kNoIndex;  // kNoIndex: a transfer
+  Axis axis = Axis::kPp;     // transfers: along this axis
   std::int32_t offset = 0;  // transfers: to the coordinate so much higher, cyclically; in [0, size)
   StreamId stream = StreamId::kMain;
   bool by_host = false;  // transfers: from the memory of one host into that of another
@@ -24,7 +28,7 @@ struct Lane {
 
 /// What is sent over a lane.
 struct Message {
-  LaneId lane = -1;
+  LaneId lane = kNoIndex;
   OpKind kind = OpKind::kSend;  // a collective, kSend or kCopy
   Bytes bytes = 0;              // as message_bytes()
   friend bool operator==(const Message&, const Message&) = default;
@@ -32,10 +36,10 @@ struct Message {
 
 /// Lanes and messages of a Program; one pass over its segments.
 struct Lanes {
-  std::vector<Lane> lanes;
-  std::vector<Message> messages;
-  std::vector<std::vector<std::int32_t>>
-      of_op;  // [segment][op]: index into messages; -1: none (nor of a group of one)
+  Indexed<LaneId, Lane> lanes;
+  Indexed<MessageId, Message> messages;
+  Indexed<SegmentId, std::vector<MessageId>>
+      of_op;  // [op]; kNoIndex: sends nothing, or within a group of one
 };
 Lanes find_lanes(const Program& program);
 

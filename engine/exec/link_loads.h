@@ -10,6 +10,6 @@ namespace trainyard {
 /// The busiest first, ties by name. `sent` as RunResult::sent; `shared` [link class] may be empty.
 std::vector<LinkLoad> link_loads(const RunPlan& plan, const Network& network,
                                  const std::vector<std::int64_t>& sent,
-                                 const std::vector<Seconds>& shared, Seconds period);
+                                 const Indexed<LinkClassId, Seconds>& shared, Seconds period);
 
 }  // namespace trainyard

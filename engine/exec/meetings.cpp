@@ -9,8 +9,8 @@ namespace trainyard {
 
 namespace {
 
-std::int64_t coordinate(const Program& program, std::int64_t rank, std::size_t axis) {
-  const std::int64_t size = program.mesh.size[axis];
+std::int64_t coordinate(const Program& program, std::int64_t rank, Axis axis) {
+  const std::int64_t size = program.mesh[axis];
   return size == 1 ? 0 : rank / program.placement.stride[axis] % size;
 }
 
@@ -18,19 +18,17 @@ std::int64_t coordinate(const Program& program, std::int64_t rank, std::size_t a
 /// 0 of the group's axes.
 std::int64_t channel_of(const Program& program, const Lane& lane, bool receives,
                         std::int64_t rank) {
-  const auto move = [&](std::size_t axis, std::int64_t to) {
+  const auto move = [&](Axis axis, std::int64_t to) {
     return (to - coordinate(program, rank, axis)) * program.placement.stride[axis];
   };
-  if (lane.group < 0) {
+  if (lane.group == kNoIndex) {
     if (!receives) return rank;
-    const auto axis = static_cast<std::size_t>(lane.axis);
-    const std::int64_t size = program.mesh.size[axis];
-    return rank + move(axis, (coordinate(program, rank, axis) + size - lane.offset) % size);
+    const std::int64_t size = program.mesh[lane.axis];
+    return rank +
+           move(lane.axis, (coordinate(program, rank, lane.axis) + size - lane.offset) % size);
   }
   std::int64_t first = rank;
-  for (const Axis axis : program.groups[static_cast<std::size_t>(lane.group)].axes) {
-    first += move(static_cast<std::size_t>(axis), 0);
-  }
+  for (const Axis axis : program.groups[lane.group].axes) first += move(axis, 0);
   return first;
 }
 
@@ -45,13 +43,12 @@ std::vector<Meeting> find_meetings(const Program& program, const Lanes& lanes,
     std::map<std::tuple<LaneId, std::int64_t, bool>, std::size_t> seen;
     for (std::size_t i = 0; i < ranks[r].rows.size(); ++i) {
       const TraceRow& row = ranks[r].rows[i];
-      const std::int32_t message = lanes.of_op[static_cast<std::size_t>(row.segment)][row.op];
-      if (message < 0) continue;
-      const LaneId lane = lanes.messages[static_cast<std::size_t>(message)].lane;
-      const ProgramOp& op = program.segments[static_cast<std::size_t>(row.segment)].ops[row.op];
+      const MessageId message = lanes.of_op[row.segment][row.op];
+      if (message == kNoIndex) continue;
+      const LaneId lane = lanes.messages[message].lane;
+      const ProgramOp& op = program.segments[row.segment].ops[row.op];
       const bool receives = op.kind == OpKind::kRecv;
-      const std::int64_t channel =
-          channel_of(program, lanes.lanes[static_cast<std::size_t>(lane)], receives, ranks[r].rank);
+      const std::int64_t channel = channel_of(program, lanes.lanes[lane], receives, ranks[r].rank);
       const std::size_t turn = seen[{lane, channel, receives}]++;
       const auto [it, fresh] = known.try_emplace({lane, channel, turn}, out.size());
       if (fresh) out.push_back({message, {}});

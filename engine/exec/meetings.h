@@ -18,7 +18,7 @@ struct RowRef {
 };
 
 struct Meeting {
-  std::int32_t message = -1;  // index into Lanes::messages
+  MessageId message = kNoIndex;
   std::vector<RowRef> members;
 };
 

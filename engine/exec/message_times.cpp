@@ -40,11 +40,11 @@ MessageTime time_of(const Message& message, const Lane& lane, const Channel& cha
 }  // namespace
 
 MessageTimes::MessageTimes(const Lanes& lanes, const Folds& folds, const Costs& costs) {
-  std::vector<std::vector<std::int32_t>> of_lane(lanes.lanes.size());
-  for (std::size_t m = 0; m < lanes.messages.size(); ++m) {
-    auto& list = of_lane[static_cast<std::size_t>(lanes.messages[m].lane)];
+  Indexed<LaneId, std::vector<MessageId>> of_lane(lanes.lanes.size());
+  for (const MessageId m : lanes.messages.keys()) {
+    auto& list = of_lane[lanes.messages[m].lane];
     within_.push_back(list.size());
-    list.push_back(static_cast<std::int32_t>(m));
+    list.push_back(m);
   }
   SourceLog log;
   // Channels that lie alike take equally long.
@@ -53,13 +53,13 @@ MessageTimes::MessageTimes(const Lanes& lanes, const Folds& folds, const Costs& 
     first_.push_back(times_.size());
     const auto [it, fresh] =
         alike.emplace(std::tuple(channel.lane, channel.layout, channel.distance), times_.size());
-    const Lane& lane = lanes.lanes[static_cast<std::size_t>(channel.lane)];
+    const Lane& lane = lanes.lanes[channel.lane];
     const bool tensor = lane.stream == StreamId::kTp;
     const double exposed = tensor ? costs.tensor_exposed : 1;
-    const auto& messages = of_lane[static_cast<std::size_t>(channel.lane)];
+    const auto& messages = of_lane[channel.lane];
     for (std::size_t i = 0; i < messages.size(); ++i) {
-      const auto m = static_cast<std::size_t>(messages[i]);
-      if (m < costs.messages.size() && costs.messages[m])
+      const MessageId m = messages[i];
+      if (costs.messages.has(m) && costs.messages[m])
         times_.push_back({{}, *costs.messages[m]});
       else if (fresh)
         times_.push_back(time_of(lanes.messages[m], lane, channel, folds.routes_of(channel), costs,

@@ -21,20 +21,20 @@ class MessageTimes {
  public:
   MessageTimes(const Lanes& lanes, const Folds& folds, const Costs& costs);
 
-  const MessageTime& of(ChannelId channel, std::int32_t message) const {
+  const MessageTime& of(ChannelId channel, MessageId message) const {
     return times_[index(channel, message)];
   }
   /// Dense number of a pair; the message goes over the channel's lane.
-  std::size_t index(ChannelId channel, std::int32_t message) const {
-    return first_[static_cast<std::size_t>(channel)] + within_[static_cast<std::size_t>(message)];
+  std::size_t index(ChannelId channel, MessageId message) const {
+    return first_[channel] + within_[message];
   }
   std::size_t size() const { return times_.size(); }
   const std::vector<SourceEntry>& sources() const { return sources_; }
 
  private:
   std::vector<MessageTime> times_;
-  std::vector<std::size_t> first_;   // [channel]
-  std::vector<std::size_t> within_;  // [message]: place among those of its lane
+  Indexed<ChannelId, std::size_t> first_;
+  Indexed<MessageId, std::size_t> within_;  // place among those of its lane
   std::vector<SourceEntry> sources_;
 };
 

@@ -23,21 +23,20 @@ KernelWork OpWork::operator()(const ProgramOp& op) {
   operands(op.reads, reads_);
   operands(op.writes, writes_);
   operands(op.accumulates, accumulates_);
-  return kernel_work(op.kind, op.part, program_.attrs[static_cast<std::size_t>(op.attrs)], reads_,
-                     writes_, accumulates_);
+  return kernel_work(op.kind, op.part, program_.attrs[op.attrs], reads_, writes_, accumulates_);
 }
 
 void OpWork::operands(const Operands& list, std::vector<OperandShape>& out) const {
   out.clear();
   for (const Operand& operand : list) {
-    const auto v = static_cast<std::size_t>(operand.value);
+    const auto v = operand.value;
     out.push_back({&shapes_[v], program_.values[v].dtype});
   }
 }
 
 Bytes message_bytes(const Program& program, const ProgramOp& op) {
   const auto size = [&](const Operands& operands) {
-    return size_in_bytes(program.values[static_cast<std::size_t>(operands[0].value)]);
+    return size_in_bytes(program.values[operands[0].value]);
   };
   switch (op.kind) {
     case OpKind::kAllGather:

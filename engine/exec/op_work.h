@@ -21,7 +21,7 @@ class OpWork {
   void operands(const Operands& list, std::vector<OperandShape>& out) const;
 
   const Program& program_;
-  std::vector<Shape> shapes_;  // [value]
+  Indexed<ValueId, Shape> shapes_;
   std::vector<OperandShape> reads_, writes_, accumulates_;
 };
 

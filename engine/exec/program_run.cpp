@@ -26,7 +26,7 @@ struct Gathering {
 Seconds issued_at_wait(const StreamList& list, const StreamItem& item) {
   // Marks of the host's delay are the last.
   const std::size_t first = list.num_marks - list.issued_at_wait.size();
-  const Seconds issued = list.issued_at_wait[(static_cast<std::size_t>(item.host) >> 1U) - first];
+  const Seconds issued = list.issued_at_wait[position(item.host >> 1) - first];
   return (item.host & 1) == 0 ? issued : issued - list.launch;
 }
 
@@ -67,11 +67,11 @@ class StepLoop {
       for (const auto& ending : endings_) end_message(ending);
     }
     RunResult out;
-    for (std::size_t r = 0; r < progress_.ranks().size(); ++r) trace_.ranks.push_back(report(r));
+    for (const FoldClassId r : progress_.ranks().keys()) trace_.ranks.push_back(report(r));
     trace_.num_events = progress_.num_events();
     trace_.sources = plan_.times.sources();
     out.trace = std::move(trace_);
-    out.sent = std::move(sent_[static_cast<std::size_t>(completed_) % kKeptSteps]);
+    out.sent = std::move(sent_[kept_step(completed_)]);
     return out;
   }
 
@@ -132,7 +132,7 @@ class StepLoop {
     const std::int32_t step = stream.step++;
     stream.next = 0;
     StepAccount& account = state.account(step);
-    if (cursor.stream == kMainStream) account.main_end = stream.end;
+    if (cursor.stream == StreamId::kMain) account.main_end = stream.end;
     if (--account.streams_left == 0) end_step_of(cursor.rank, step);
     if (finished_) return false;
     if (stream.step > gate_) {
@@ -140,21 +140,19 @@ class StepLoop {
       return false;
     }
     progress_.enter(cursor.rank, stream.step);
-    if (cursor.stream == kMainStream) state.account(stream.step).main_before = stream.end;
+    if (cursor.stream == StreamId::kMain) state.account(stream.step).main_before = stream.end;
     return true;
   }
 
   /// True: the message has ended, and the stream is past it. False: the stream waits.
   bool communicate(Cursor cursor, RankState& state, StreamState& stream, const StreamItem& item) {
-    const std::int32_t message = item.op->message;
-    const auto lane =
-        static_cast<std::size_t>(plan_.lanes.messages[static_cast<std::size_t>(message)].lane);
-    const FoldClass& own = plan_.folds.classes[static_cast<std::size_t>(cursor.rank)];
+    const MessageId message = item.op->message;
+    const LaneId lane = plan_.lanes.messages[message].lane;
+    const FoldClass& own = plan_.folds.classes[cursor.rank];
     const ChannelId channel =
         item.kind == ItemKind::kReceive ? own.incoming[lane] : own.channel[lane];
-    const auto c = static_cast<std::size_t>(channel);
-    const bool flows = clock_ != nullptr || (!plan_.contends.empty() && plan_.contends[c]);
-    const std::int32_t meeting = plan_.folds.channels[c].num_classes;
+    const bool flows = clock_ != nullptr || (!plan_.contends.empty() && plan_.contends[channel]);
+    const std::int32_t meeting = plan_.folds.channels[channel].num_classes;
     if (meeting == 1 && !flows) {
       count(channel, message, stream.step);
       progress_.finish(state, stream, item, stream.ready,
@@ -162,7 +160,7 @@ class StepLoop {
       ++stream.next;
       return true;
     }
-    Gathering& place = gatherings_[c];
+    Gathering& place = gatherings_[channel];
     place.ready = place.arrived.empty() ? stream.ready : std::max(place.ready, stream.ready);
     place.arrived.push_back(cursor);
     stream.gathered = true;
@@ -181,30 +179,26 @@ class StepLoop {
 
   /// All members time their part of the body together, once the last has come.
   void meet_in_body(Cursor cursor, StreamState& stream, const StreamItem& item) {
-    const auto lane = static_cast<std::size_t>(
-        plan_.lanes.messages[static_cast<std::size_t>(item.op->message)].lane);
-    const ChannelId channel =
-        plan_.folds.classes[static_cast<std::size_t>(cursor.rank)].channel[lane];
-    Gathering& place = gatherings_[static_cast<std::size_t>(channel)];
+    const LaneId lane = plan_.lanes.messages[item.op->message].lane;
+    const ChannelId channel = plan_.folds.classes[cursor.rank].channel[lane];
+    Gathering& place = gatherings_[channel];
     stream.gathered = true;
     place.arrived.push_back(cursor);
-    if (static_cast<std::int32_t>(place.arrived.size()) <
-        plan_.folds.channels[static_cast<std::size_t>(channel)].num_classes)
+    if (static_cast<std::int32_t>(place.arrived.size()) < plan_.folds.channels[channel].num_classes)
       return;
     std::sort(place.arrived.begin(), place.arrived.end(),
               [](Cursor a, Cursor b) { return a.rank < b.rank; });
     const StreamList& list = *progress_.rank(cursor.rank).list;
-    for (const auto& [message, times] : list.body_messages[static_cast<std::size_t>(item.body)]) {
+    for (const auto& [message, times] : list.body_messages[item.body]) {
       count(channel, message, stream.step, times);
     }
-    bodies_.pass(channel, place.arrived, item.body,
-                 list.bodies[static_cast<std::size_t>(item.body)]);
+    bodies_.pass(channel, place.arrived, item.body, list.bodies[item.body]);
     for (const Cursor member : place.arrived) progress_.runnable().push_back(member);
     place.arrived.clear();
   }
 
-  void count(ChannelId channel, std::int32_t message, std::int32_t step, std::int64_t times = 1) {
-    auto& sent = sent_[static_cast<std::size_t>(step) % kKeptSteps];
+  void count(ChannelId channel, MessageId message, std::int32_t step, std::int64_t times = 1) {
+    auto& sent = sent_[kept_step(step)];
     sent[plan_.times.index(channel, message)] += times;
   }
 
@@ -235,16 +229,16 @@ class StepLoop {
 
   void begin_kernel(Cursor cursor, StreamState& stream, const TimedOp& op) {
     const std::int32_t call = new_call();
-    UnderWay& entry = under_way_[static_cast<std::size_t>(call)];
+    UnderWay& entry = under_way_[call];
     entry.start = stream.ready;
     entry.members.assign(1, cursor);
     stream.gathered = true;
     clock_->start_kernel(call, cursor.rank, op.duration, stream.ready);
   }
 
-  void under_way(ChannelId channel, std::int32_t message, Gathering& place) {
+  void under_way(ChannelId channel, MessageId message, Gathering& place) {
     const std::int32_t call = new_call();
-    UnderWay& entry = under_way_[static_cast<std::size_t>(call)];
+    UnderWay& entry = under_way_[call];
     entry.start = place.ready;
     entry.members.swap(place.arrived);
     place.arrived.clear();
@@ -252,9 +246,9 @@ class StepLoop {
   }
 
   void end_message(const Interconnect::Ending& ending) {
-    UnderWay& entry = under_way_[static_cast<std::size_t>(ending.call)];
+    UnderWay& entry = under_way_[ending.call];
     std::erase_if(entry.members, [&](const Cursor member) {
-      const std::int64_t own = plan_.folds.classes[static_cast<std::size_t>(member.rank)].rank;
+      const std::int64_t own = plan_.folds.classes[member.rank].rank;
       if (ending.rank >= 0 && own != ending.rank) return false;
       pass_message(member, entry.start, ending.end);
       return true;
@@ -264,7 +258,7 @@ class StepLoop {
     free_calls_.push_back(ending.call);
   }
 
-  void end_step_of(std::int32_t r, std::int32_t step) {
+  void end_step_of(FoldClassId r, std::int32_t step) {
     RankState& state = progress_.rank(r);
     StepAccount& account = state.account(step);
     state.time = {};
@@ -278,8 +272,8 @@ class StepLoop {
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     state.rows.clear();
     for (auto& [item, row] : account.rows) state.rows.push_back(row);
-    Seconds& end = step_ends_[static_cast<std::size_t>(step) % kKeptSteps];
-    std::int64_t& left = ranks_left_[static_cast<std::size_t>(step) % kKeptSteps];
+    Seconds& end = step_ends_[kept_step(step)];
+    std::int64_t& left = ranks_left_[kept_step(step)];
     end = std::max(end, account.end);
     if (--left > 0) return;
     left = static_cast<std::int64_t>(progress_.ranks().size());
@@ -298,13 +292,13 @@ class StepLoop {
     finished_ = trace_.steady || step + 1 == num_steps_;
     if (finished_) return;
     gate_ = std::min(num_steps_ - 1, step + 1 + ahead_);
-    auto& sent = sent_[static_cast<std::size_t>(gate_) % kKeptSteps];
+    auto& sent = sent_[kept_step(gate_)];
     if (gate_ == step + 1 + ahead_) std::fill(sent.begin(), sent.end(), 0);
     std::erase_if(parked_, [&](const Cursor cursor) {
       StreamState& stream = progress_.rank(cursor.rank).streams[cursor.stream];
       if (stream.step > gate_) return false;
       progress_.enter(cursor.rank, stream.step);
-      if (cursor.stream == kMainStream)
+      if (cursor.stream == StreamId::kMain)
         progress_.rank(cursor.rank).account(stream.step).main_before = stream.end;
       progress_.runnable().push_back(cursor);
       return true;
@@ -320,7 +314,7 @@ class StepLoop {
     });
   }
 
-  RankTrace report(std::size_t r) {
+  RankTrace report(FoldClassId r) {
     RankState& state = progress_.ranks()[r];
     RankTrace out;
     out.rank = plan_.folds.classes[r].rank;
@@ -340,9 +334,9 @@ class StepLoop {
   SlowdownClock* clock_;
   RankProgress progress_;
   JointBodies bodies_;
-  std::vector<Gathering> gatherings_;  // [channel]
-  std::vector<Cursor> parked_;         // wait for steps to be completed
-  std::vector<UnderWay> under_way_;    // by number of the call
+  Indexed<ChannelId, Gathering> gatherings_;
+  std::vector<Cursor> parked_;                 // wait for steps to be completed
+  Indexed<std::int32_t, UnderWay> under_way_;  // [call]
   std::vector<std::int32_t> free_calls_;
   std::vector<Interconnect::Ending> endings_;
   std::int64_t num_under_way_ = 0;

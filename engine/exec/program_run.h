@@ -28,7 +28,7 @@ class Interconnect {
   virtual ~Interconnect() = default;
 
   /// All members of `channel` are ready for `message` at `at`. Not in order of time.
-  virtual void start(std::int32_t call, ChannelId channel, std::int32_t message, Seconds at) = 0;
+  virtual void start(std::int32_t call, ChannelId channel, MessageId message, Seconds at) = 0;
 
   /// Appends what ends next, unless that is later than `until`. Something is under way.
   virtual void next(std::vector<Ending>& endings, Seconds until) = 0;

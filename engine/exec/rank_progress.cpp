@@ -10,9 +10,9 @@ namespace trainyard {
 namespace {
 
 /// A gap of the main stream, or a message of this rank.
-void note(StepAccount& account, const StreamState& stream, const RankState& state, std::size_t s,
+void note(StepAccount& account, const StreamState& stream, const RankState& state, StreamId s,
           std::int32_t kind, Seconds begin, Seconds end, Seconds issued) {
-  const bool first = s == static_cast<std::size_t>(StreamId::kTp);
+  const bool first = s == StreamId::kTp;
   account.events[s].push_back(
       {state.list->streams[s][stream.next], kind, first, begin, end, issued});
 }
@@ -27,29 +27,30 @@ RankProgress::RankProgress(const RunPlan& plan, bool slows, Seconds start)
       ranks_(plan.folds.classes.size()) {}
 
 void RankProgress::begin() {
-  for (std::size_t r = ranks_.size(); r-- > 0;) begin_rank(static_cast<std::int32_t>(r));
+  for (std::size_t r = ranks_.size(); r-- > 0;) begin_rank(FoldClassId(r));
 }
 
-void RankProgress::begin_rank(std::int32_t r) {
+void RankProgress::begin_rank(FoldClassId r) {
   RankState& state = rank(r);
-  state.list = &plan_.lists[plan_.list_of[static_cast<std::size_t>(r)]];
-  state.records = plan_.records[static_cast<std::size_t>(r)];
+  state.list = &plan_.lists[plan_.list_of[r]];
+  state.records = plan_.records[r];
   state.marks.assign(kKeptSteps * state.list->num_marks, start_);
   state.awaited.assign(kKeptSteps * state.list->num_marks, 0);
   state.idle = IdleTime(kinds_.size());
   state.main_end = start_;
   bool any = false;
-  for (std::size_t s = kNumStreams; s-- > 0;) {
+  for (int number = kNumStreams; number-- > 0;) {
+    const auto s = static_cast<StreamId>(number);
     state.streams[s].end = start_;
     if (state.list->streams[s].empty()) continue;
     any = true;
-    runnable_.push_back({r, static_cast<std::uint8_t>(s)});
+    runnable_.push_back({r, s});
   }
   check(any, "a rank has something to do");
   enter(r, 0);
 }
 
-void RankProgress::enter(std::int32_t r, std::int32_t step) {
+void RankProgress::enter(FoldClassId r, std::int32_t step) {
   RankState& state = rank(r);
   if (state.entered >= step) return;
   state.entered = step;
@@ -63,8 +64,8 @@ void RankProgress::enter(std::int32_t r, std::int32_t step) {
   for (const auto& queue : state.list->streams) account.streams_left += queue.empty() ? 0 : 1;
   account.compute = account.optimizer = account.end = 0;
   account.flop = 0;
-  account.main_before = account.main_end = state.streams[kMainStream].end;
-  for (std::size_t s = 0; s < kNumStreams; ++s) {
+  account.main_before = account.main_end = state.streams[StreamId::kMain].end;
+  for (const StreamId s : kAllStreams) {
     account.events[s].clear();
     if (step > 0) account.events[s].reserve(state.account(step - 1).events[s].size());
   }
@@ -76,8 +77,8 @@ void RankProgress::enter(std::int32_t r, std::int32_t step) {
 void RankProgress::note_gap(StepAccount& account, const StreamState& stream, const RankState& state,
                             Seconds begin, Seconds end, Seconds issued) {
   const Seconds waited = std::clamp(stream.waited, begin, end);
-  if (waited > begin) note(account, stream, state, kMainStream, -1, begin, waited, begin);
-  if (end > waited) note(account, stream, state, kMainStream, -1, waited, end, issued);
+  if (waited > begin) note(account, stream, state, StreamId::kMain, -1, begin, waited, begin);
+  if (end > waited) note(account, stream, state, StreamId::kMain, -1, waited, end, issued);
 }
 
 void RankProgress::run_kernels(RankState& state, StreamState& stream, const StreamItem& item,
@@ -153,7 +154,7 @@ void RankProgress::record(RankState& state, const StreamState& stream, const Str
                           std::uint32_t k, Seconds issued, Seconds ready, Seconds start,
                           Seconds end) {
   if (!state.records || !item.op[k].has_row) return;
-  const auto s = static_cast<std::size_t>(item.stream);
+  const StreamId s = item.stream;
   // Nothing starts before it is issued and ready, but sums that should be equal may round
   // otherwise.
   const Seconds in_time = std::min(issued, start);
@@ -167,8 +168,8 @@ void RankProgress::finish(RankState& state, StreamState& stream, const StreamIte
                           Seconds start, Seconds end) {
   StepAccount& account = state.account(stream.step);
   const TimedOp& op = *item.op;
-  const auto s = static_cast<std::size_t>(item.stream);
-  if (s == kMainStream) {
+  const StreamId s = item.stream;
+  if (s == StreamId::kMain) {
     if (start > stream.end) note_gap(account, stream, state, stream.end, start, stream.issued);
     (op.update ? account.optimizer : account.compute) += slows_ ? end - start : op.duration;
   }

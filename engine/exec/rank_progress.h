@@ -15,8 +15,8 @@ namespace trainyard {
 
 /// One stream of one rank.
 struct Cursor {
-  std::int32_t rank;
-  std::uint8_t stream;
+  FoldClassId rank;
+  StreamId stream;
 };
 
 class RankProgress {
@@ -28,7 +28,7 @@ class RankProgress {
   /// All ranks at the start of their first step.
   void begin();
   /// The first stream of a rank to begin a step clears what was kept of an older one.
-  void enter(std::int32_t rank, std::int32_t step);
+  void enter(FoldClassId rank, std::int32_t step);
 
   /// False: the stream waits for a mark. `ready`: no earlier than the marks that its item waits
   /// for.
@@ -60,9 +60,9 @@ class RankProgress {
   static void note_gap(StepAccount& account, const StreamState& stream, const RankState& state,
                        Seconds begin, Seconds end, Seconds issued);
 
-  RankState& rank(std::int32_t r) { return ranks_[static_cast<std::size_t>(r)]; }
-  std::vector<RankState>& ranks() { return ranks_; }  // [fold class]
-  const std::vector<RankState>& ranks() const { return ranks_; }
+  RankState& rank(FoldClassId r) { return ranks_[r]; }
+  Indexed<FoldClassId, RankState>& ranks() { return ranks_; }
+  const Indexed<FoldClassId, RankState>& ranks() const { return ranks_; }
   const StreamItem& item_at(Cursor cursor);
   /// Streams that may go on, the next one last.
   std::vector<Cursor>& runnable() { return runnable_; }
@@ -73,7 +73,7 @@ class RankProgress {
   std::int64_t num_events() const { return num_events_; }
 
  private:
-  void begin_rank(std::int32_t r);
+  void begin_rank(FoldClassId r);
   static void record_run(RankState& state, const StreamState& stream, const StreamItem& item,
                          Seconds host, Seconds start);
   void run_held_up(RankState& state, StreamState& stream, const StreamItem& item, Seconds host,
@@ -83,7 +83,7 @@ class RankProgress {
   bool slows_;
   Seconds start_;
   std::vector<std::string> kinds_;
-  std::vector<RankState> ranks_;
+  Indexed<FoldClassId, RankState> ranks_;
   std::vector<Cursor> runnable_;
   std::int64_t num_events_ = 0;
 };
@@ -98,7 +98,7 @@ inline bool RankProgress::reached(Cursor cursor, RankState& state, const StreamS
         state.mark_index(stream.step - static_cast<std::int32_t>(wait[i] & 1U), wait[i] >> 1U);
     const Seconds time = state.marks[at];
     if (std::isnan(time)) {
-      state.awaited[at] |= static_cast<StreamSet>(1U << cursor.stream);
+      state.awaited[at] |= stream_bit(cursor.stream);
       return false;
     }
     ready = std::max(ready, time);
@@ -120,9 +120,9 @@ inline void RankProgress::reach(RankState& state, std::int32_t step, std::uint32
   StreamSet waiting = state.awaited[at];
   if (waiting == 0) return;
   state.awaited[at] = 0;
-  const auto r = static_cast<std::int32_t>(&state - ranks_.data());
+  const FoldClassId r(&state - ranks_.data());
   for (std::uint8_t s = 0; waiting != 0; ++s, waiting = static_cast<StreamSet>(waiting >> 1U)) {
-    if ((waiting & 1U) != 0) runnable_.push_back({r, s});
+    if ((waiting & 1U) != 0) runnable_.push_back({r, StreamId{s}});
   }
 }
 

@@ -19,6 +19,9 @@ inline constexpr Seconds kUnknown = std::numeric_limits<Seconds>::quiet_NaN();
 // before are read, and one slot is being cleared.
 inline constexpr std::size_t kKeptSteps = 4;
 
+/// Which of them is `step`, or -1, the one before all.
+constexpr std::size_t kept_step(std::int32_t step) { return position(step) % kKeptSteps; }
+
 /// What GapClassifier is told, once everything issued before is known.
 struct TimedEvent {
   std::uint32_t item;
@@ -33,9 +36,9 @@ struct StepAccount {
   Seconds compute = 0, optimizer = 0, end = 0;
   Seconds main_before = 0, main_end = 0;  // when the main stream began and ended the step
   Flop flop = 0;
-  std::array<std::vector<TimedEvent>, kNumStreams> events;  // [stream]: ascending item
-  std::vector<TimedEvent> open_events;  // gaps of bodies that no collective of theirs covers
-  std::vector<Seconds> exposed;         // [kind]: of bodies, by collectives of theirs
+  IndexedArray<StreamId, std::vector<TimedEvent>, kNumStreams> events;  // ascending item
+  std::vector<TimedEvent> open_events;     // gaps of bodies that no collective of theirs covers
+  Indexed<std::int32_t, Seconds> exposed;  // [kind]: of bodies, by collectives of theirs
   std::vector<std::pair<std::uint32_t, TraceRow>> rows;  // by item
 };
 
@@ -52,7 +55,7 @@ struct StreamState {
 struct RankState {
   const StreamList* list = nullptr;
   bool records = false;  // rows are kept
-  std::array<StreamState, kNumStreams> streams;
+  IndexedArray<StreamId, StreamState, kNumStreams> streams;
   std::vector<Seconds> marks;      // [kept step][mark]
   std::vector<StreamSet> awaited;  // [kept step][mark]: streams that wait for it
   std::array<StepAccount, kKeptSteps> accounts;
@@ -63,13 +66,9 @@ struct RankState {
   std::vector<TraceRow> rows;
   Seconds main_before = 0, main_end = 0;
 
-  StepAccount& account(std::int32_t step) {
-    return accounts[static_cast<std::size_t>(step) % kKeptSteps];
-  }
+  StepAccount& account(std::int32_t step) { return accounts[kept_step(step)]; }
   std::size_t mark_index(std::int32_t step, std::uint32_t mark) const {
-    return static_cast<std::size_t>(step + static_cast<std::int32_t>(kKeptSteps)) % kKeptSteps *
-               list->num_marks +
-           mark;
+    return kept_step(step) * list->num_marks + mark;
   }
 };
 

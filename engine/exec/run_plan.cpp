@@ -10,11 +10,11 @@ namespace trainyard {
 namespace {
 
 /// Unfolded: the first rank of each list, and those asked for.
-std::vector<bool> recorded(const Folds& folds, const RunOptions& options) {
-  std::vector<bool> out(folds.classes.size(), options.record_rows);
+Indexed<FoldClassId, bool> recorded(const Folds& folds, const RunOptions& options) {
+  Indexed<FoldClassId, bool> out(folds.classes.size(), options.record_rows);
   if (options.fold || !options.record_rows) return out;
   std::vector<std::size_t> seen;
-  for (std::size_t r = 0; r < out.size(); ++r) {
+  for (const FoldClassId r : out.keys()) {
     const FoldClass& c = folds.classes[r];
     const bool first = std::find(seen.begin(), seen.end(), c.list) == seen.end();
     if (first) seen.push_back(c.list);
@@ -25,17 +25,16 @@ std::vector<bool> recorded(const Folds& folds, const RunOptions& options) {
 }
 
 /// Lanes of a rank whose collectives may be in bodies: a group that nobody else gets in the way of.
-std::vector<std::uint64_t> reusable_lanes(const RunPlan& plan, bool reuse) {
-  std::vector<std::uint64_t> out(plan.folds.classes.size(), 0);
+Indexed<FoldClassId, std::uint64_t> reusable_lanes(const RunPlan& plan, bool reuse) {
+  Indexed<FoldClassId, std::uint64_t> out(plan.folds.classes.size(), 0);
   if (!reuse || plan.slowdown.any()) return out;
-  std::vector<bool> refused = plan.contends;
+  Indexed<ChannelId, bool> refused = plan.contends;
   refused.resize(plan.folds.channels.size(), false);
-  for (std::size_t r = 0; r < out.size(); ++r) {
+  for (const FoldClassId r : out.keys()) {
     const auto& channels = plan.folds.classes[r].channel;
-    for (std::size_t l = 0; l < channels.size(); ++l) {
-      const bool group = plan.lanes.lanes[l].group >= 0;
-      if (group && channels[l] >= 0 && !refused[static_cast<std::size_t>(channels[l])])
-        out[r] |= std::uint64_t{1} << l;
+    for (const LaneId l : channels.keys()) {
+      const bool group = plan.lanes.lanes[l].group != kNoIndex;
+      if (group && channels[l] != kNoIndex && !refused[channels[l]]) out[r] |= lane_bit(l);
     }
   }
   return out;
@@ -44,7 +43,7 @@ std::vector<std::uint64_t> reusable_lanes(const RunPlan& plan, bool reuse) {
 }  // namespace
 
 void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
-  const std::vector<std::uint64_t> lanes = reusable_lanes(plan, options.reuse);
+  const Indexed<FoldClassId, std::uint64_t> lanes = reusable_lanes(plan, options.reuse);
   std::deque<StreamList> before = std::exchange(plan.lists, {});
   std::vector<RunPlan::ListKey> keys_before = std::exchange(plan.list_keys, {});
   plan.list_of.clear();
@@ -68,7 +67,7 @@ void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
                             timed->make(key.list, key.speed, key.replica), how);
   };
   std::map<RunPlan::ListKey, std::size_t> known;
-  for (std::size_t r = 0; r < plan.folds.classes.size(); ++r) {
+  for (const FoldClassId r : plan.folds.classes.keys()) {
     const FoldClass& c = plan.folds.classes[r];
     const RunPlan::ListKey key{c.list, c.speed, c.replica, lanes[r]};
     const auto [it, fresh] = known.emplace(key, plan.lists.size());

@@ -27,10 +27,10 @@ struct RunPlan {
     std::uint64_t lanes = 0;    // that bodies may be made of
     friend auto operator<=>(const ListKey&, const ListKey&) = default;
   };
-  std::vector<ListKey> list_keys;    // [list]
-  std::vector<std::size_t> list_of;  // [fold class]: index into lists
-  std::vector<bool> records;         // [fold class]: rows are kept; nothing else depends on it
-  std::vector<bool> contends;        // [channel]: over the interconnect; empty: none
+  std::vector<ListKey> list_keys;             // [list]
+  Indexed<FoldClassId, std::size_t> list_of;  // index into lists
+  Indexed<FoldClassId, bool> records;         // rows are kept; nothing else depends on it
+  Indexed<ChannelId, bool> contends;          // over the interconnect; empty: none
   Slowdown slowdown;  // any(): every op is an item, timed in order (slowdown_clock.h)
 };
 

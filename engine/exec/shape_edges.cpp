@@ -10,9 +10,7 @@ std::vector<GroupEdge> shape_edges(EdgeShape shape, std::int64_t distance,
   const auto add = [&](std::int64_t from, std::int64_t to) {
     out.push_back({static_cast<std::int32_t>(from), static_cast<std::int32_t>(to)});
   };
-  const auto node = [&](std::int64_t i) {
-    return devices[static_cast<std::size_t>(i)] / devices_per_node;
-  };
+  const auto node = [&](std::int64_t i) { return devices.begin()[i] / devices_per_node; };
   const auto ring = [&](std::int64_t first, std::int64_t count, std::int64_t stride) {
     for (std::int64_t i = 0; i < count && count > 1; ++i)
       add(first + i * stride, first + (i + 1) % count * stride);

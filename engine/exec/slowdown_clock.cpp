@@ -13,12 +13,12 @@ SlowdownClock::SlowdownClock(const RunPlan& plan, Interconnect* network)
       network_(network),
       members_(plan.folds.channels.size()),
       ranks_(plan.folds.classes.size()) {
-  for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    for (const auto* channels : {&plan.folds.classes[r].channel, &plan.folds.classes[r].incoming}) {
+  for (const FoldClassId rank : ranks_.keys()) {
+    for (const auto* channels :
+         {&plan.folds.classes[rank].channel, &plan.folds.classes[rank].incoming}) {
       for (const ChannelId channel : *channels) {
-        if (channel < 0) continue;
-        auto& members = members_[static_cast<std::size_t>(channel)];
-        const auto rank = static_cast<std::int32_t>(r);
+        if (channel == kNoIndex) continue;
+        auto& members = members_[channel];
         if (std::find(members.begin(), members.end(), rank) == members.end())
           members.push_back(rank);
       }
@@ -27,9 +27,8 @@ SlowdownClock::SlowdownClock(const RunPlan& plan, Interconnect* network)
 }
 
 SlowdownClock::Activity& SlowdownClock::make(std::int32_t call, Seconds at) {
-  if (activities_.size() <= static_cast<std::size_t>(call))
-    activities_.resize(static_cast<std::size_t>(call) + 1);
-  Activity& activity = activities_[static_cast<std::size_t>(call)];
+  if (!activities_.has(call)) activities_.resize(call + 1);
+  Activity& activity = activities_[call];
   activity.running = false;
   activity.in_network = false;
   activity.factor = 1;
@@ -39,48 +38,48 @@ SlowdownClock::Activity& SlowdownClock::make(std::int32_t call, Seconds at) {
 }
 
 void SlowdownClock::push(Seconds time, std::int32_t call) {
-  events_.push({time, num_made_++, call, activities_[static_cast<std::size_t>(call)].version});
+  events_.push({time, num_made_++, call, activities_[call].version});
 }
 
-void SlowdownClock::start_kernel(std::int32_t call, std::int32_t rank, Seconds work, Seconds at) {
+void SlowdownClock::start_kernel(std::int32_t call, FoldClassId rank, Seconds work, Seconds at) {
   Activity& activity = make(call, at);
   activity.kernel = true;
   activity.ranks.assign(1, rank);
   activity.left = work;
 }
 
-void SlowdownClock::start(std::int32_t call, ChannelId channel, std::int32_t message, Seconds at) {
+void SlowdownClock::start(std::int32_t call, ChannelId channel, MessageId message, Seconds at) {
   Activity& activity = make(call, at);
   activity.kernel = false;
-  activity.ranks = members_[static_cast<std::size_t>(channel)];
+  activity.ranks = members_[channel];
   activity.left = plan_.times.of(channel, message).total;
-  if (plan_.contends.empty() || !plan_.contends[static_cast<std::size_t>(channel)]) return;
+  if (plan_.contends.empty() || !plan_.contends[channel]) return;
   activity.in_network = true;
   ++num_in_network_;
   network_->start(call, channel, message, at);
 }
 
 void SlowdownClock::begin(std::int32_t call) {
-  Activity& activity = activities_[static_cast<std::size_t>(call)];
+  Activity& activity = activities_[call];
   activity.running = true;
   activity.since = now_;
   ++activity.version;
-  for (const std::int32_t rank : activity.ranks) {
-    RankOps& ops = ranks_[static_cast<std::size_t>(rank)];
+  for (const FoldClassId rank : activity.ranks) {
+    RankOps& ops = ranks_[rank];
     (activity.kernel ? ops.kernels : ops.messages).push_back(call);
   }
   if (!activity.in_network) push(now_ + activity.left, call);
   set_pace(call);
-  for (const std::int32_t rank : activity.ranks) {
-    const RankOps& ops = ranks_[static_cast<std::size_t>(rank)];
+  for (const FoldClassId rank : activity.ranks) {
+    const RankOps& ops = ranks_[rank];
     set_paces(activity.kernel ? ops.messages : ops.kernels);
   }
 }
 
 /// Takes out a rank whose part has ended.
-void SlowdownClock::leave(std::int32_t call, std::int32_t rank) {
-  const bool kernel = activities_[static_cast<std::size_t>(call)].kernel;
-  RankOps& ops = ranks_[static_cast<std::size_t>(rank)];
+void SlowdownClock::leave(std::int32_t call, FoldClassId rank) {
+  const bool kernel = activities_[call].kernel;
+  RankOps& ops = ranks_[rank];
   std::erase(kernel ? ops.kernels : ops.messages, call);
   set_paces(kernel ? ops.messages : ops.kernels);
 }
@@ -91,10 +90,10 @@ void SlowdownClock::set_paces(const std::vector<std::int32_t>& calls) {
 
 /// A message is as slow as the slowest of its members lets it be.
 void SlowdownClock::set_pace(std::int32_t call) {
-  Activity& activity = activities_[static_cast<std::size_t>(call)];
+  Activity& activity = activities_[call];
   const bool beside =
-      std::any_of(activity.ranks.begin(), activity.ranks.end(), [&](std::int32_t rank) {
-        const RankOps& ops = ranks_[static_cast<std::size_t>(rank)];
+      std::any_of(activity.ranks.begin(), activity.ranks.end(), [&](FoldClassId rank) {
+        const RankOps& ops = ranks_[rank];
         return !(activity.kernel ? ops.messages : ops.kernels).empty();
       });
   const double slowed = activity.kernel ? plan_.slowdown.compute_by_communication
@@ -114,8 +113,7 @@ void SlowdownClock::set_pace(std::int32_t call) {
 
 void SlowdownClock::next(std::vector<Ending>& endings, Seconds until) {
   while (endings.empty()) {
-    while (!events_.empty() && activities_[static_cast<std::size_t>(events_.top().call)].version !=
-                                   events_.top().version)
+    while (!events_.empty() && activities_[events_.top().call].version != events_.top().version)
       events_.pop();
     const Seconds own =
         events_.empty() ? std::numeric_limits<double>::infinity() : events_.top().time;
@@ -124,13 +122,12 @@ void SlowdownClock::next(std::vector<Ending>& endings, Seconds until) {
       network_->next(from_network_, std::min(own, until));
       for (const Ending& ending : from_network_) {
         now_ = std::max(now_, ending.end);
-        auto& ranks = activities_[static_cast<std::size_t>(ending.call)].ranks;
-        const std::vector<std::int32_t> before = ranks;
-        const std::int32_t part =
-            ending.rank < 0 ? -1 : plan_.folds.class_of[static_cast<std::size_t>(ending.rank)];
-        std::erase_if(ranks, [&](std::int32_t rank) { return part < 0 || rank == part; });
-        for (const std::int32_t rank : before) {
-          if (part < 0 || rank == part) leave(ending.call, rank);
+        auto& ranks = activities_[ending.call].ranks;
+        const std::vector<FoldClassId> before = ranks;
+        const FoldClassId part = ending.rank < 0 ? kNoIndex : plan_.folds.class_of[ending.rank];
+        std::erase_if(ranks, [&](FoldClassId rank) { return part == kNoIndex || rank == part; });
+        for (const FoldClassId rank : before) {
+          if (part == kNoIndex || rank == part) leave(ending.call, rank);
         }
         if (ranks.empty()) --num_in_network_;
         endings.push_back(ending);
@@ -145,14 +142,14 @@ void SlowdownClock::next(std::vector<Ending>& endings, Seconds until) {
     const std::int32_t call = events_.top().call;
     events_.pop();
     now_ = own;
-    Activity& activity = activities_[static_cast<std::size_t>(call)];
+    Activity& activity = activities_[call];
     if (!activity.running) {
       begin(call);
       continue;
     }
     ++activity.version;
-    const std::vector<std::int32_t> ranks = std::exchange(activity.ranks, {});
-    for (const std::int32_t rank : ranks) leave(call, rank);
+    const std::vector<FoldClassId> ranks = std::exchange(activity.ranks, {});
+    for (const FoldClassId rank : ranks) leave(call, rank);
     endings.push_back({call, -1, now_});
   }
 }

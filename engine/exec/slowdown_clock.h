@@ -22,10 +22,10 @@ class SlowdownClock : public Interconnect {
   /// arguments must outlive the object.
   SlowdownClock(const RunPlan& plan, Interconnect* network);
 
-  void start(std::int32_t call, ChannelId channel, std::int32_t message, Seconds at) override;
+  void start(std::int32_t call, ChannelId channel, MessageId message, Seconds at) override;
 
   /// A kernel of fold class `rank` that takes `work` alone.
-  void start_kernel(std::int32_t call, std::int32_t rank, Seconds work, Seconds at);
+  void start_kernel(std::int32_t call, FoldClassId rank, Seconds work, Seconds at);
 
   void next(std::vector<Ending>& endings, Seconds until) override;
   void slow(std::int32_t call, double factor) override;
@@ -36,8 +36,8 @@ class SlowdownClock : public Interconnect {
     bool kernel = false;
     bool in_network = false;  // the network says when it ends
     bool running = false;
-    std::vector<std::int32_t> ranks;  // fold classes that take part and have not ended
-    Seconds left = 0, since = 0;      // seconds alone, left at the instant `since`
+    std::vector<FoldClassId> ranks;  // that take part and have not ended
+    Seconds left = 0, since = 0;     // seconds alone, left at the instant `since`
     double factor = 1;
     std::uint32_t version = 0;  // events of other versions are void
   };
@@ -57,15 +57,15 @@ class SlowdownClock : public Interconnect {
   Activity& make(std::int32_t call, Seconds at);
   void push(Seconds time, std::int32_t call);
   void begin(std::int32_t call);
-  void leave(std::int32_t call, std::int32_t rank);
+  void leave(std::int32_t call, FoldClassId rank);
   void set_pace(std::int32_t call);
   void set_paces(const std::vector<std::int32_t>& calls);
 
   const RunPlan& plan_;
   Interconnect* network_;
-  std::vector<std::vector<std::int32_t>> members_;  // [channel]: fold classes that meet in it
-  std::vector<Activity> activities_;                // by call
-  std::vector<RankOps> ranks_;                      // [fold class]
+  Indexed<ChannelId, std::vector<FoldClassId>> members_;  // that meet in it
+  Indexed<std::int32_t, Activity> activities_;            // [call]
+  Indexed<FoldClassId, RankOps> ranks_;
   std::priority_queue<Event> events_;
   std::vector<Ending> from_network_;
   std::int64_t num_in_network_ = 0;

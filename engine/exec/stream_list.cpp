@@ -59,8 +59,8 @@ class StreamListBuilder {
     const ItemNumber per_pass = state_.next;
     recording_ = true;
     host_ = 0;
-    out_.items.reserve(static_cast<std::size_t>(per_pass));
-    state_.clocks.reserve(2 * static_cast<std::size_t>(per_pass));
+    out_.items.reserve(per_pass);
+    state_.clocks.reserve(2 * std::int64_t{per_pass});
     marks_.begin(per_pass);
     walk();
     if (!context_.limits.settle()) return false;
@@ -77,9 +77,7 @@ class StreamListBuilder {
     if (segment.phase == Phase::kPrepare || segment.phase == Phase::kUpdate) return true;
     return segment.phase == Phase::kCommunicate && segment.slots == 0;
   }
-  const Segment& segment(SegmentId id) const {
-    return program_.segments[static_cast<std::size_t>(id)];
-  }
+  const Segment& segment(SegmentId id) const { return program_.segments[id]; }
 
   /// Looked up once per segment, then per call by its number in here.
   void find_segments() {
@@ -130,7 +128,7 @@ class StreamListBuilder {
           }
         }
         if (whole_runs && op.run >= 0) {
-          const TimedKernels& run = timed.runs[static_cast<std::size_t>(op.run)];
+          const TimedKernels& run = timed.runs[op.run];
           add_run(call.segment, call.mb, k, op, run);
           k += run.num_ops;
         } else {
@@ -163,17 +161,17 @@ class StreamListBuilder {
   }
 
   void begin(StreamId stream) {
-    stream_ = static_cast<std::size_t>(stream);
+    stream_ = stream;
     needed_.fill(StreamPoint{});
     for (const CallRef& before : calls_[call_].after) {
-      for (std::size_t s = 0; s < kNumStreams; ++s) need(call_ends_[before.call][s]);
+      for (const StreamId s : kAllStreams) need(call_ends_[before.call][s]);
     }
     need(state_.host_sync);
   }
 
   void need_streams(unsigned waits) {
-    for (std::size_t s = 0; waits >> s != 0; ++s) {
-      if ((waits >> s & 1U) != 0) need(state_.end_of(s));
+    for (const StreamId s : kAllStreams) {
+      if ((waits & stream_bit(s)) != 0) need(state_.end_of(s));
     }
   }
 
@@ -214,9 +212,9 @@ class StreamListBuilder {
                   FoundBody& found) {
     const TimedBody& body = found.body;
     const BodyCache::Entry& entry = bodies_.entry();
-    const auto other = static_cast<std::size_t>(body.stream);
+    const StreamId other = body.stream;
     // The item is on main, but waits as its first collective would, and for that one's stream.
-    stream_ = kMainStream;
+    stream_ = StreamId::kMain;
     needed_ = entry.needs;
     needed_[other] = state_.end_of(other);
     StreamItem& item = place(id, mb, k, first, ItemKind::kBody, &state_.clock[other]);
@@ -227,15 +225,15 @@ class StreamListBuilder {
       item.body = found.number;
     }
     const ItemNumber number = state_.next - 1;
-    StreamClock& clock = state_.clock[kMainStream];
-    for (std::size_t u = 0; u < kNumStreams; ++u) {
-      if (u != kMainStream) clock[u] = std::max(clock[u], entry.known[u]);
+    StreamClock& clock = state_.clock[StreamId::kMain];
+    for (const StreamId u : kAllStreams) {
+      if (u != StreamId::kMain) clock[u] = std::max(clock[u], entry.known[u]);
     }
     state_.clocks.back() = entry.known;
     find_concurrent(first, body.stream);
     stream_ = other;
     needed_.fill(StreamPoint{});
-    needed_[kMainStream] = {number, body.last_collective, kMainStream};
+    needed_[StreamId::kMain] = {number, body.last_collective, StreamId::kMain};
     place(id, mb, k, first, ItemKind::kFollow);
     sent_[other].back().first = state_.next - 1;
     if (body.main_knows_last) clock[other] = state_.next - 1;
@@ -245,11 +243,10 @@ class StreamListBuilder {
     auto& known = out_.bodies;
     const auto it = std::find(known.begin(), known.end(), body);
     if (it != known.end()) return static_cast<std::int32_t>(it - known.begin());
-    known.push_back(body);
     auto& messages = out_.body_messages.emplace_back();
     for (std::uint32_t j = 0; j < body.num_ops; ++j) {
-      const std::int32_t message = (&first)[j].message;
-      if (message < 0) continue;
+      const MessageId message = (&first)[j].message;
+      if (message == kNoIndex) continue;
       const auto same = std::find_if(messages.begin(), messages.end(),
                                      [&](const auto& m) { return m.first == message; });
       if (same != messages.end())
@@ -257,9 +254,8 @@ class StreamListBuilder {
       else
         messages.emplace_back(message, 1);
     }
-    out_.body_lanes |= std::uint64_t{1}
-                       << lanes_.messages[static_cast<std::size_t>(first.message)].lane;
-    return static_cast<std::int32_t>(known.size() - 1);
+    out_.body_lanes |= lane_bit(lanes_.messages[first.message].lane);
+    return known.add(body);
   }
 
   /// Turns `needed_` into waits and advances this stream's clock. `as`: of bodies, the clock of the
@@ -267,26 +263,26 @@ class StreamListBuilder {
   /// it does.
   StreamItem& place(SegmentId id, const Microbatches& mb, std::size_t k, const TimedOp& op,
                     ItemKind kind, const StreamClock* as = nullptr) {
-    const std::size_t s = stream_;
+    const StreamId s = stream_;
     StreamClock& clock = state_.clock[s];
     StreamItem& item = recording_ ? out_.items.emplace_back() : scratch_;
     if (!recording_) item = StreamItem{};
     item.kind = kind;
-    item.stream = static_cast<StreamId>(stream_);
+    item.stream = stream_;
     item.mb = mb[0];
     item.segment = id;
     item.op_index = static_cast<std::uint32_t>(k);
     item.op = &op;
     item.issued = host_;
     item.first_wait = static_cast<std::uint32_t>(out_.waits.size());
-    for (std::size_t t = 0; t < kNumStreams; ++t) {
+    for (const StreamId t : kAllStreams) {
       const StreamPoint& point = needed_[t];
       if (point.at() < 0) continue;
       const bool whole = point.op() == kEnd;
-      const bool own = as == nullptr || t == static_cast<std::size_t>(op.stream);
+      const bool own = as == nullptr || t == op.stream;
       if ((own ? clock : *as)[t] >= point.at()) continue;
-      const StreamClock& behind = state_.clocks[static_cast<std::size_t>(point.at())];
-      for (std::size_t u = 0; u < kNumStreams; ++u) clock[u] = std::max(clock[u], behind[u]);
+      const StreamClock& behind = state_.clocks[point.at()];
+      for (const StreamId u : kAllStreams) clock[u] = std::max(clock[u], behind[u]);
       if (whole) clock[t] = point.at();
       if (recording_) {
         out_.waits.push_back(marks_.mark(point));
@@ -334,9 +330,8 @@ class StreamListBuilder {
     const Dependency* d = timed_.dependencies.data() + op.first_dependency;
     need_of(op, mb);
     if (op.pool_taken >= 0) {
-      PoolTurns& pool = pools_[static_cast<std::size_t>(op.pool_taken)];
-      const auto slots = static_cast<std::size_t>(
-          std::max(1, timed_.pool_slots[static_cast<std::size_t>(op.pool_taken)]));
+      PoolTurns& pool = pools_[op.pool_taken];
+      const std::size_t slots = position(std::max(1, timed_.pool_slots[op.pool_taken]));
       if (pool.taken >= slots && pool.taken - slots < pool.given.size())
         need(pool.given[pool.taken - slots]);
       ++pool.taken;
@@ -349,7 +344,7 @@ class StreamListBuilder {
       if (d[i].reads) accesses.read.see(point);
       if (d[i].writes) accesses.written.see(point);
     }
-    if (op.message >= 0) find_concurrent(op, op.stream);
+    if (op.message != kNoIndex) find_concurrent(op, op.stream);
     if (op.host_sync) {
       state_.host_sync = point;
       if (recording_) {
@@ -383,35 +378,32 @@ class StreamListBuilder {
     }
     const bool waits = op.waits != 0 || op.num_dependencies > 0 || !calls_[call_].after.empty();
     if (waits) place(id, mb, k, op, ItemKind::kFree);
-    const StreamPoint point = state_.end_of(kMainStream);
+    const StreamPoint point = state_.end_of(StreamId::kMain);
     state_.last_free = point;
-    if (awaited_calls_[call_]) call_ends_[call_][static_cast<std::size_t>(StreamId::kMain)] = point;
+    if (awaited_calls_[call_]) call_ends_[call_][StreamId::kMain] = point;
     for (std::size_t i = 0; i < op.num_dependencies; ++i) {
       if (d[i].writes) slot(d[i], mb).written.see(point);
     }
     for (std::size_t i = 0; i < op.num_pools_given; ++i) {
-      pools_[static_cast<std::size_t>(timed_.pools_given[op.first_pool_given + i])].given.push_back(
-          point);
+      pools_[timed_.pools_given[op.first_pool_given + i]].given.push_back(point);
     }
   }
 
   /// Messages that this one does not wait for, on other lanes of the rank. The latest of each
   /// stream is enough: what comes before it on its stream has ended before it.
   void find_concurrent(const TimedOp& op, StreamId stream) {
-    const auto s = static_cast<std::size_t>(stream);
-    const auto lane =
-        static_cast<std::size_t>(lanes_.messages[static_cast<std::size_t>(op.message)].lane);
+    const LaneId lane = lanes_.messages[op.message].lane;
     const StreamClock& known = state_.clocks.back();
-    for (std::size_t t = 0; t < kNumStreams; ++t) {
-      if (t == s) continue;
+    for (const StreamId t : kAllStreams) {
+      if (t == stream) continue;
       for (auto it = sent_[t].rbegin(); it != sent_[t].rend() && it->first > known[t]; ++it) {
         if ((sent_over_[t] & ~out_.concurrent[lane]) == 0) break;
-        out_.concurrent[lane] |= std::uint64_t{1} << it->second;
-        out_.concurrent[it->second] |= std::uint64_t{1} << lane;
+        out_.concurrent[lane] |= lane_bit(it->second);
+        out_.concurrent[it->second] |= lane_bit(lane);
       }
     }
-    sent_[s].emplace_back(state_.next - 1, static_cast<std::uint32_t>(lane));
-    sent_over_[s] |= std::uint64_t{1} << lane;
+    sent_[stream].emplace_back(state_.next - 1, lane);
+    sent_over_[stream] |= lane_bit(lane);
   }
 
   const Program& program_;
@@ -434,16 +426,17 @@ class StreamListBuilder {
   StreamMarks marks_;
   Seconds host_ = 0;
   std::size_t call_ = 0;
-  std::size_t stream_ = 0;
+  StreamId stream_ = StreamId::kMain;
   StreamNeeds needed_{};  // of the item being made
   StreamItem scratch_;
-  std::vector<PoolTurns> pools_;
+  Indexed<std::int32_t, PoolTurns> pools_;
   std::uint32_t host_mark_ = 0;
   std::uint32_t num_syncs_ = 0;  // of the first pass
   std::vector<bool> awaited_calls_;
   std::vector<StreamNeeds> call_ends_;
-  std::array<std::vector<std::pair<ItemNumber, std::uint32_t>>, kNumStreams> sent_;  // item, lane
-  std::array<std::uint64_t, kNumStreams> sent_over_{};  // lanes of each stream so far
+  IndexedArray<StreamId, std::vector<std::pair<ItemNumber, LaneId>>, kNumStreams>
+      sent_;                                                        // item, lane
+  IndexedArray<StreamId, std::uint64_t, kNumStreams> sent_over_{};  // lanes of each stream so far
 };
 
 }  // namespace

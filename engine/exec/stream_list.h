@@ -47,7 +47,7 @@ struct StreamItem {
   bool after_main = false;     // kBody: its first collective waits for what main did before
   std::uint8_t num_waits = 0;  // at most one per stream
   Microbatch mb = -1;
-  SegmentId segment = -1;
+  SegmentId segment = kNoIndex;
   std::uint32_t op_index = 0;    // in its segment, of the first op
   std::int32_t body = -1;        // kBody: index into StreamList::bodies
   std::int32_t host = -1;        // MarkRef of the host's delay; -1: nothing has held it up
@@ -61,21 +61,21 @@ struct StreamItem {
 static_assert(sizeof(StreamItem) == 64);
 
 struct StreamList {
-  TimedRank timed;                                              // what the items point into
-  std::vector<StreamItem> items;                                // in issue order
-  std::array<std::vector<std::uint32_t>, kNumStreams> streams;  // items of each
+  TimedRank timed;                          // what the items point into
+  Indexed<std::int32_t, StreamItem> items;  // in issue order
+  IndexedArray<StreamId, std::vector<std::uint32_t>, kNumStreams> streams;  // items of each
   std::vector<MarkRef> waits;
   std::vector<GivenMark> given;  // of each item, ascending op
-  std::vector<TimedBody> bodies;
-  std::vector<std::vector<std::pair<std::int32_t, std::int64_t>>>
+  Indexed<std::int32_t, TimedBody> bodies;
+  Indexed<std::int32_t, std::vector<std::pair<MessageId, std::int64_t>>>
       body_messages;                    // [body]: (message, how often)
   std::uint64_t body_lanes = 0;         // of their collectives, as a bit mask
   std::vector<Seconds> issued_at_wait;  // of each op that the host waits for: StreamItem::issued;
                                         // their marks are the last
   std::size_t num_marks = 0;
   Seconds launch = 0;  // of a step
-  /// [lane]: bit m: a message on lane m may be under way at the same time on this rank.
-  std::vector<std::uint64_t> concurrent;
+  /// Lanes on which a message may be under way at the same time on this rank, as a bit mask.
+  Indexed<LaneId, std::uint64_t> concurrent;
 };
 
 struct StreamListOptions {

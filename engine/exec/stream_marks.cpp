@@ -4,7 +4,7 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::uint32_t kNone = ~0U;
+constexpr std::uint32_t kNoMark = ~0U;
 
 Seconds offset(const StreamItem& item, std::uint32_t op) {
   Seconds sum = 0;
@@ -16,55 +16,52 @@ Seconds offset(const StreamItem& item, std::uint32_t op) {
 
 void StreamMarks::begin(ItemNumber per_pass) {
   per_pass_ = per_pass;
-  of_end_.assign(static_cast<std::size_t>(per_pass), kNone);
-  first_inner_.assign(static_cast<std::size_t>(per_pass), -1);
+  of_end_.assign(per_pass, kNoMark);
+  first_inner_.assign(per_pass, -1);
 }
 
 MarkRef StreamMarks::mark(const StreamPoint& point) {
   const bool previous = is_of_step_before(point);
-  const auto item = static_cast<std::size_t>(previous ? point.at() : point.at() - per_pass_);
+  const ItemNumber item = previous ? point.at() : point.at() - per_pass_;
   // A second pass that ends bodies earlier has more items than the first; it is done again, but not
   // before its end.
-  if (item >= of_end_.size()) {
-    of_end_.resize(item + 1, kNone);
+  if (!of_end_.has(item)) {
+    of_end_.resize(item + 1, kNoMark);
     first_inner_.resize(item + 1, -1);
   }
   std::uint32_t& known =
       point.op() == StreamPoint::kEnd ? of_end_[item] : inner_mark(item, point.op());
-  if (known == kNone) known = num_marks_++;
+  if (known == kNoMark) known = num_marks_++;
   return 2 * known + (previous ? 1 : 0);
 }
 
 /// Mark of op `op` of an item: those of the same item are a list, ascending.
-std::uint32_t& StreamMarks::inner_mark(std::size_t item, std::uint32_t op) {
+std::uint32_t& StreamMarks::inner_mark(ItemNumber item, std::uint32_t op) {
   std::int32_t before = -1, at = first_inner_[item];
-  while (at >= 0 && inner_[static_cast<std::size_t>(at)].op < op) {
+  while (at >= 0 && inner_[at].op < op) {
     before = at;
-    at = inner_[static_cast<std::size_t>(at)].next;
+    at = inner_[at].next;
   }
-  if (at >= 0 && inner_[static_cast<std::size_t>(at)].op == op)
-    return inner_[static_cast<std::size_t>(at)].mark;
-  const auto fresh = static_cast<std::int32_t>(inner_.size());
-  inner_.push_back({op, kNone, at});
-  (before < 0 ? first_inner_[item] : inner_[static_cast<std::size_t>(before)].next) = fresh;
+  if (at >= 0 && inner_[at].op == op) return inner_[at].mark;
+  const std::int32_t fresh = inner_.add({op, kNoMark, at});
+  (before < 0 ? first_inner_[item] : inner_[before].next) = fresh;
   return inner_.back().mark;
 }
 
 void StreamMarks::settle(StreamList& list) const {
   list.num_marks = num_marks_ + list.issued_at_wait.size();
   list.given.reserve(num_marks_);
-  for (std::size_t i = 0; i < list.items.size(); ++i) {
+  for (const ItemNumber i : list.items.keys()) {
     StreamItem& item = list.items[i];
     if (item.host >= 0) item.host += 2 * static_cast<std::int32_t>(num_marks_);
     if (item.gives_host >= 0) item.gives_host += static_cast<std::int32_t>(num_marks_);
     item.first_given = static_cast<std::uint32_t>(list.given.size());
-    for (std::int32_t at = first_inner_[i]; at >= 0;
-         at = inner_[static_cast<std::size_t>(at)].next) {
-      const Inner& inner = inner_[static_cast<std::size_t>(at)];
+    for (std::int32_t at = first_inner_[i]; at >= 0; at = inner_[at].next) {
+      const Inner& inner = inner_[at];
       list.given.push_back(
           {inner.mark, inner.op, item.kind == ItemKind::kRun ? offset(item, inner.op) : -1});
     }
-    if (of_end_[i] != kNone) list.given.push_back({of_end_[i], StreamPoint::kEnd, -1});
+    if (of_end_[i] != kNoMark) list.given.push_back({of_end_[i], StreamPoint::kEnd, -1});
     item.num_given = static_cast<std::uint32_t>(list.given.size()) - item.first_given;
   }
 }

@@ -28,13 +28,14 @@ class StreamMarks {
     std::uint32_t op, mark;
     std::int32_t next;  // index into inner_; -1: none
   };
-  std::uint32_t& inner_mark(std::size_t item, std::uint32_t op);
+  std::uint32_t& inner_mark(ItemNumber item, std::uint32_t op);
 
   ItemNumber per_pass_ = 0;
   std::uint32_t num_marks_ = 0;
-  std::vector<std::uint32_t> of_end_;      // [item]: of its end; kNone: nobody waits for it
-  std::vector<Inner> inner_;               // of ends of ops
-  std::vector<std::int32_t> first_inner_;  // [item]: the first of its marks in inner_; -1: none
+  Indexed<ItemNumber, std::uint32_t> of_end_;  // [item]: of its end; kNoMark: nobody waits for it
+  Indexed<std::int32_t, Inner> inner_;         // of ends of ops
+  Indexed<ItemNumber, std::int32_t>
+      first_inner_;  // [item]: the first of its marks in inner_; -1: none
 };
 
 }  // namespace trainyard

@@ -16,21 +16,22 @@
 namespace trainyard {
 
 struct StreamWaits {
-  std::vector<StreamSet> of_op;  // [op]: bit s: waits for the latest op of stream s
+  std::vector<StreamSet> of_op;  // [op]: streams whose latest op it waits for
   std::vector<ValueId> covered;  // storages that need no tracking in this segment, ascending
 };
 
 class StreamWaitAnalysis {
  public:
-  /// `root` [value]: its storage. Both must outlive it.
-  StreamWaitAnalysis(const Program& program, const std::vector<ValueId>& root);
+  /// `root`: storages. Both must outlive it.
+  StreamWaitAnalysis(const Program& program, const Indexed<ValueId, ValueId>& root);
 
-  /// `shared` [storage]: touched by more than one stream. `interrupted`: set of streams that other
+  /// `shared`: touched by more than one stream. `interrupted`: set of streams that other
   /// segments may be given ops on in the midst of this one (calls inside).
-  StreamWaits find(const Segment& segment, const std::vector<bool>& shared, StreamSet interrupted);
+  StreamWaits find(const Segment& segment, const Indexed<ValueId, bool>& shared,
+                   StreamSet interrupted);
 
  private:
-  using Latest = std::array<std::int32_t, kNumStreams>;  // by stream: index of an op; -1: none
+  using Latest = IndexedArray<StreamId, std::int32_t, kNumStreams>;  // index of an op; -1: none
   static constexpr Latest kNothing = [] {
     Latest out{};
     out.fill(-1);
@@ -39,25 +40,25 @@ class StreamWaitAnalysis {
 
   /// Latest accesses to one storage, by stream.
   struct Accesses {
-    ValueId storage = -1;
+    ValueId storage = kNoIndex;
     Latest write = kNothing, any = kNothing;
     bool uncovered = false;
   };
 
-  void walk(const Segment& segment, const std::vector<bool>& shared, StreamSet interrupted,
+  void walk(const Segment& segment, const Indexed<ValueId, bool>& shared, StreamSet interrupted,
             bool assign);
-  void visit(const ProgramOp& op, std::size_t k, const std::vector<bool>& shared,
+  void visit(const ProgramOp& op, std::size_t k, const Indexed<ValueId, bool>& shared,
              StreamSet interrupted, bool assign);
   Accesses& accesses(ValueId storage);
 
   const Program& program_;
-  const std::vector<ValueId>& root_;
+  const Indexed<ValueId, ValueId>& root_;
   StreamWaits out_;
-  std::vector<std::int32_t> place_;  // [storage]: index into accesses_; -1: none
-  std::vector<Accesses> accesses_;   // of the segment
-  Latest latest_ = kNothing;         // by stream: the op it was given last
-  std::array<Latest, kNumStreams>
-      synced_{};  // [stream][other]: op of the other known to have ended
+  Indexed<ValueId, std::int32_t> place_;      // of storages: index into accesses_; -1: none
+  Indexed<std::int32_t, Accesses> accesses_;  // of the segment
+  Latest latest_ = kNothing;                  // by stream: the op it was given last
+  IndexedArray<StreamId, Latest, kNumStreams>
+      synced_{};  // [other]: op of the other known to have ended
   std::vector<std::pair<ValueId, bool>> touched_;
 };
 

@@ -11,7 +11,7 @@ void GapClassifier::cover(const Span& span, const OpenGap& gap, std::vector<Open
     rest.push_back(gap);
     return;
   }
-  exposed_[static_cast<std::size_t>(span.kind)] += until - from;
+  exposed_[span.kind] += until - from;
   if (gap.begin < from) rest.push_back({gap.begin, from, gap.issued});
   if (until < gap.end) rest.push_back({until, gap.end, gap.issued});
 }

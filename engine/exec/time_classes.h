@@ -58,7 +58,7 @@ class GapClassifier {
   std::vector<Span> running_;  // may cover gaps still to come, in issue order
   std::vector<OpenGap> open_;  // parts of gaps that nothing covers so far, ascending
   std::vector<OpenGap> scratch_, rest_;
-  std::vector<Seconds> exposed_;  // [kind]
+  Numbered<Seconds> exposed_;  // [kind]
 };
 
 }  // namespace trainyard

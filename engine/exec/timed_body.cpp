@@ -10,9 +10,7 @@ std::vector<std::uint32_t> find_body_ends(const TimedSegment& segment, const Lan
                                           std::uint64_t allowed) {
   const auto& ops = segment.ops;
   std::vector<std::uint32_t> out(ops.size(), 0);
-  const auto lane_of = [&](const TimedOp& op) {
-    return static_cast<std::size_t>(lanes.messages[static_cast<std::size_t>(op.message)].lane);
-  };
+  const auto lane_of = [&](const TimedOp& op) { return lanes.messages[op.message].lane; };
   // From the back: the next op that no body goes over, and the next collective with where it could
   // end.
   auto barrier = static_cast<std::uint32_t>(ops.size());
@@ -28,7 +26,7 @@ std::vector<std::uint32_t> find_body_ends(const TimedSegment& segment, const Lan
       if (next < barrier)
         end =
             ops[next].stream == op.stream && lane_of(ops[next]) == lane_of(op) ? end_of_next : next;
-      if (op.stream != StreamId::kMain && (allowed >> lane_of(op) & 1U) != 0) out[k] = end;
+      if (op.stream != StreamId::kMain && (allowed & lane_bit(lane_of(op))) != 0) out[k] = end;
       if (!never) {
         next = k;
         end_of_next = end;

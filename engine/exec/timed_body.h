@@ -20,7 +20,7 @@
 namespace trainyard {
 
 struct TimedBody {
-  SegmentId segment = -1;
+  SegmentId segment = kNoIndex;
   std::uint32_t first = 0;  // op of the segment: a collective
   std::uint32_t num_ops = 0;
   StreamId stream = StreamId::kTp;    // of its collectives
@@ -102,8 +102,8 @@ std::vector<BodyCourse> time_body(const TimedBody& body, const std::vector<BodyE
     if (ranks[i].records) out[i].op_times.resize(body.num_ops);
     out[i].slack = -1e300;
   }
-  const auto main_bit = static_cast<StreamSet>(1U << static_cast<unsigned>(StreamId::kMain));
-  const auto other_bit = static_cast<StreamSet>(1U << static_cast<unsigned>(body.stream));
+  const StreamSet main_bit = stream_bit(StreamId::kMain);
+  const StreamSet other_bit = stream_bit(body.stream);
   Seconds first_start = 0;
   auto edge = body.edges.begin();
   for (std::uint32_t k = 0; k < body.num_ops; ++k) {

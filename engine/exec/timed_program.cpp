@@ -12,11 +12,10 @@ namespace trainyard {
 
 namespace {
 
-std::vector<ValueId> storage_roots(const Program& program) {
-  std::vector<ValueId> roots;
+Indexed<ValueId, ValueId> storage_roots(const Program& program) {
+  Indexed<ValueId, ValueId> roots;
   roots.reserve(program.values.size());
-  for (std::size_t v = 0; v < program.values.size(); ++v)
-    roots.push_back(storage_root(program, static_cast<ValueId>(v)));
+  for (const ValueId v : program.values.keys()) roots.push_back(storage_root(program, v));
   return roots;
 }
 
@@ -53,20 +52,19 @@ class TimedRanks::Lowering {
     const auto& costs = costs_.ops.at(speed);
     out.segments.reserve(called_.size());
     for (SegmentId s : called_) {
-      const Segment& segment = program_.segments[static_cast<std::size_t>(s)];
-      const auto& messages = lanes_.of_op[static_cast<std::size_t>(s)];
+      const Segment& segment = program_.segments[s];
+      const auto& messages = lanes_.of_op[s];
       TimedSegment& timed = out.segments[s];
       timed.ops.reserve(segment.ops.size());
       find_awaited(segment, out);
-      const StreamWaits waits =
-          waits_.find(segment, shared_, interrupted_[static_cast<std::size_t>(s)]);
+      const StreamWaits waits = waits_.find(segment, shared_, interrupted_[s]);
       covered_ = &waits.covered;
       for (std::size_t k = 0; k < segment.ops.size(); ++k) {
         // What belongs to another replica is passed by.
         const std::int32_t owner =
-            replica < 0 || messages[k] >= 0 ? -1 : owner_of(program_, segment.ops[k]);
+            replica < 0 || messages[k] != kNoIndex ? -1 : owner_of(program_, segment.ops[k]);
         const bool passed_by = owner >= 0 && owner != replica;
-        const OpCost& cost = passed_by ? kPassedBy : costs[static_cast<std::size_t>(s)][k];
+        const OpCost& cost = passed_by ? kPassedBy : costs[s][k];
         timed.ops.push_back(op(segment, segment.ops[k], cost, messages[k], out));
         timed.ops.back().has_row = !passed_by && !has_no_peers(program_, segment.ops[k]);
         timed.ops.back().waits = waits.of_op[k];
@@ -81,10 +79,8 @@ class TimedRanks::Lowering {
   static constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
   static constexpr OpCost kPassedBy{};
 
-  const Value& value(ValueId id) const { return program_.values[static_cast<std::size_t>(id)]; }
-  ValueId root(const Operand& operand) const {
-    return root_[static_cast<std::size_t>(operand.value)];
-  }
+  const Value& value(ValueId id) const { return program_.values[id]; }
+  ValueId root(const Operand& operand) const { return root_[operand.value]; }
 
   template <typename Visit>
   static void for_operands(const ProgramOp& op, const Visit& visit) {
@@ -96,12 +92,11 @@ class TimedRanks::Lowering {
 
   void reset() {
     for (const SegmentId s : called_) {
-      first_call_[static_cast<std::size_t>(s)] = kNever;
-      interrupted_[static_cast<std::size_t>(s)] = 0;
+      first_call_[s] = kNever;
+      interrupted_[s] = 0;
     }
     called_.clear();
-    for (const ValueId v : touched_) {
-      const auto storage = static_cast<std::size_t>(v);
+    for (const ValueId storage : touched_) {
       streams_[storage] = 0;
       shared_[storage] = zeroed_[storage] = false;
       last_added_[storage] = 0;
@@ -115,78 +110,70 @@ class TimedRanks::Lowering {
   /// When segments are first and last called, and which streams calls inside them use.
   void find_call_order(const RankClass& list) {
     const auto see = [&](SegmentId id, std::size_t call) {
-      std::size_t& first = first_call_[static_cast<std::size_t>(id)];
+      std::size_t& first = first_call_[id];
       if (first == kNever) {
         first = call;
         called_.push_back(id);
       }
-      last_call_[static_cast<std::size_t>(id)] = call;
+      last_call_[id] = call;
     };
     for (std::size_t i = 0; i < list.calls.size(); ++i) {
       see(list.calls[i].segment, i);
       for (const auto& [at, inner] : list.calls[i].inside) {
         see(inner, i);
-        for (const ProgramOp& op : program_.segments[static_cast<std::size_t>(inner)].ops) {
-          interrupted_[static_cast<std::size_t>(list.calls[i].segment)] |= stream_bit(op);
+        for (const ProgramOp& op : program_.segments[inner].ops) {
+          interrupted_[list.calls[i].segment] |= stream_bit(op.stream);
         }
       }
     }
     std::sort(called_.begin(), called_.end());
   }
 
-  static StreamSet stream_bit(const ProgramOp& op) {
-    return static_cast<StreamSet>(1U << static_cast<unsigned>(op.stream));
-  }
-
   /// Storages that several streams touch on this rank.
   void find_shared() {
     for (const SegmentId s : called_) {
-      for (const ProgramOp& op : program_.segments[static_cast<std::size_t>(s)].ops) {
-        const StreamSet bit = stream_bit(op);
+      for (const ProgramOp& op : program_.segments[s].ops) {
+        const StreamSet bit = stream_bit(op.stream);
         for_operands(op, [&](const Operand& o) {
-          StreamSet& set = streams_[static_cast<std::size_t>(root(o))];
+          StreamSet& set = streams_[root(o)];
           if (set == 0) touched_.push_back(root(o));
           set |= bit;
         });
       }
     }
     for (const ValueId v : touched_) {
-      const StreamSet set = streams_[static_cast<std::size_t>(v)];
-      shared_[static_cast<std::size_t>(v)] = (set & (set - 1)) != 0;
+      const StreamSet set = streams_[v];
+      shared_[v] = (set & (set - 1)) != 0;
     }
   }
 
   /// Gradients: zeroed on main, added to on main, and only then touched by another stream.
   void find_zeroed() {
     for (const SegmentId id : called_) {
-      const Segment& segment = program_.segments[static_cast<std::size_t>(id)];
+      const Segment& segment = program_.segments[id];
       for (const ProgramOp& op : segment.ops) {
         const bool main = op.stream == StreamId::kMain;
         if (main && segment.phase == Phase::kPrepare) {
-          for (const Operand& o : op.writes) zeroed_[static_cast<std::size_t>(root(o))] = true;
+          for (const Operand& o : op.writes) zeroed_[root(o)] = true;
         }
         for_operands(op, [&](const Operand& o) {
-          const auto storage = static_cast<std::size_t>(root(o));
+          const auto storage = root(o);
           if (!shared_[storage] || !is_gradient(storage)) return;
-          if (!main)
-            first_reduced_[storage] =
-                std::min(first_reduced_[storage], first_call_[static_cast<std::size_t>(id)]);
+          if (!main) first_reduced_[storage] = std::min(first_reduced_[storage], first_call_[id]);
           if (main && adds_gradients(segment)) {
-            last_added_[storage] =
-                std::max(last_added_[storage], last_call_[static_cast<std::size_t>(id)]);
+            last_added_[storage] = std::max(last_added_[storage], last_call_[id]);
           }
         });
       }
     }
-    for (const ValueId v : touched_) {
-      const auto storage = static_cast<std::size_t>(v);
+    for (const ValueId storage : touched_) {
       zeroed_[storage] = zeroed_[storage] && is_gradient(storage) &&
                          last_added_[storage] <= first_reduced_[storage];
     }
   }
 
   /// Or another value of the whole step; with post-validation gradients outlive it.
-  bool is_gradient(std::size_t storage) const {
+  bool is_gradient(ValueId storage) const {
     const Value& v = program_.values[storage];
     return v.scope == Scope::kStep ||
            (v.scope == Scope::kPersistent && v.memory == MemoryClass::kGradient);
@@ -250,12 +237,11 @@ class TimedRanks::Lowering {
   }
 
   std::uint32_t slot(ValueId storage, TimedRank& out) {
-    std::int64_t& known = slot_[static_cast<std::size_t>(storage)];
+    std::int64_t& known = slot_[storage];
     if (known < 0) {
       known = static_cast<std::int64_t>(out.num_slots);
-      out.num_slots += value(storage).scope == Scope::kMicrobatch
-                           ? static_cast<std::size_t>(program_.num_microbatches)
-                           : 1;
+      out.num_slots +=
+          value(storage).scope == Scope::kMicrobatch ? position(program_.num_microbatches) : 1;
     }
     return static_cast<std::uint32_t>(known);
   }
@@ -264,7 +250,7 @@ class TimedRanks::Lowering {
               bool adds = false) {
     for (const Operand& operand : operands) {
       const ValueId storage = root(operand);
-      if (!shared_[static_cast<std::size_t>(storage)]) continue;
+      if (!shared_[storage]) continue;
       if (std::binary_search(covered_->begin(), covered_->end(), storage)) continue;
       Dependency d;
       d.slot = slot(storage, out);
@@ -273,7 +259,7 @@ class TimedRanks::Lowering {
                          : 0;
       d.reads = reads;
       d.writes = writes;
-      d.waits = !(adds && zeroed_[static_cast<std::size_t>(storage)]);
+      d.waits = !(adds && zeroed_[storage]);
       out.dependencies.push_back(d);
       ++op.num_dependencies;
     }
@@ -305,8 +291,8 @@ class TimedRanks::Lowering {
     }
   }
 
-  TimedOp op(const Segment& segment, const ProgramOp& source, const OpCost& cost,
-             std::int32_t message, TimedRank& out) {
+  TimedOp op(const Segment& segment, const ProgramOp& source, const OpCost& cost, MessageId message,
+             TimedRank& out) {
     TimedOp op;
     op.duration = cost.kernel;
     op.launch = cost.launch;
@@ -322,7 +308,7 @@ class TimedRanks::Lowering {
       op.first_pool_given = static_cast<std::uint32_t>(out.pools_given.size());
       for (const Operand& operand : source.reads) {
         const PoolId pool = value(operand.value).pool;
-        if (pool < 0) continue;
+        if (pool == kNoIndex) continue;
         out.pools_given.push_back(pool_of_rank(pool, out));
         ++op.num_pools_given;
       }
@@ -333,11 +319,11 @@ class TimedRanks::Lowering {
     if (source.guard) depend(Operands{*source.guard}, true, false, op, out);
     depend(source.writes, false, true, op, out, adds);
     depend(source.accumulates, true, true, op, out, adds);
-    if (message >= 0) communication(source, message, op);
+    if (message != kNoIndex) communication(source, message, op);
     for (const Operand& operand : source.writes) {
       const Value& v = value(operand.value);
       if (v.alias || v.scope == Scope::kPersistent) continue;
-      if (v.pool >= 0)
+      if (v.pool != kNoIndex)
         op.pool_taken = pool_of_rank(v.pool, out);
       else if (source.stream != StreamId::kMain)
         op.takes_arena = true;
@@ -348,34 +334,35 @@ class TimedRanks::Lowering {
   std::int32_t pool_of_rank(PoolId pool, TimedRank& out) {
     const auto [it, fresh] =
         pool_.try_emplace(pool, static_cast<std::int32_t>(out.pool_slots.size()));
-    if (fresh) out.pool_slots.push_back(program_.pools[static_cast<std::size_t>(pool)].slots);
+    if (fresh) out.pool_slots.push_back(program_.pools[pool].slots);
     return it->second;
   }
 
-  static void communication(const ProgramOp& source, std::int32_t message, TimedOp& op) {
+  static void communication(const ProgramOp& source, MessageId message, TimedOp& op) {
     const bool receives = source.kind == OpKind::kRecv;
     op.kind = receives                     ? TimedKind::kReceive
               : is_collective(source.kind) ? TimedKind::kCollective
                                            : TimedKind::kSend;
     op.message = message;
-    op.exposed_kind = 2 * message + (receives ? 1 : 0);
+    op.exposed_kind = 2 * message.number() + (receives ? 1 : 0);
   }
 
   const Program& program_;
   const Costs& costs_;
   const Lanes& lanes_;
-  std::vector<ValueId> root_;  // [value]
+  Indexed<ValueId, ValueId> root_;
   StreamWaitAnalysis waits_;
-  // State of the list being prepared:
-  std::vector<SegmentId> called_;   // ascending
-  std::vector<ValueId> touched_;    // storages
-  std::vector<StreamSet> streams_;  // [storage root]
-  std::vector<bool> shared_;        // [storage root]: touched by several streams
-  std::vector<bool> zeroed_;        // [storage root]: see find_zeroed
-  std::vector<std::size_t> last_added_, first_reduced_;  // [storage root]: calls
-  std::vector<std::int64_t> slot_;                       // [storage root]; -1: not tracked yet
-  std::vector<std::size_t> first_call_, last_call_;      // [segment]
-  std::vector<StreamSet> interrupted_;                   // [segment]: streams of the calls inside
+  // State of the list being prepared, of storages:
+  std::vector<ValueId> touched_;
+  Indexed<ValueId, StreamSet> streams_;
+  Indexed<ValueId, bool> shared_;                             // touched by several streams
+  Indexed<ValueId, bool> zeroed_;                             // see find_zeroed
+  Indexed<ValueId, std::size_t> last_added_, first_reduced_;  // calls
+  Indexed<ValueId, std::int64_t> slot_;                       // -1: not tracked yet
+  // The same of segments:
+  std::vector<SegmentId> called_;                           // ascending
+  Indexed<SegmentId, std::size_t> first_call_, last_call_;  // calls
+  Indexed<SegmentId, StreamSet> interrupted_;               // streams of the calls inside
   std::unordered_map<PoolId, std::int32_t> pool_;
   // State of the segment being prepared:
   const std::vector<ValueId>* covered_ = nullptr;  // storages that need no tracking
@@ -389,23 +376,22 @@ TimedRank TimedRanks::make(std::size_t list, double speed, std::int32_t replica)
   return lowering_->make(list, speed, replica);
 }
 
-std::vector<std::string> exposed_kinds(const Program& program, const Lanes& lanes) {
-  std::vector<std::string> out;
+Numbered<std::string> exposed_kinds(const Program& program, const Lanes& lanes) {
+  Numbered<std::string> out;
   for (const Message& message : lanes.messages) {
-    const Lane& lane = lanes.lanes[static_cast<std::size_t>(message.lane)];
+    const Lane& lane = lanes.lanes[message.lane];
     if (lane.is_copy()) {
       out.push_back(lane.stream == StreamId::kD2h ? "copy:d2h" : "copy:h2d");
       out.push_back(out.back());
       continue;
     }
-    if (lane.group < 0) {
+    if (lane.group == kNoIndex) {
       const std::string axis(lane.by_host ? "host" : to_string(lane.axis));
       out.push_back("send:" + axis);
       out.push_back("recv:" + axis);
       continue;
     }
-    out.push_back(std::string(to_string(message.kind)) + ":" +
-                  program.groups[static_cast<std::size_t>(lane.group)].name);
+    out.push_back(std::string(to_string(message.kind)) + ":" + program.groups[lane.group].name);
     out.push_back(out.back());
   }
   return out;

@@ -19,8 +19,6 @@
 
 namespace trainyard {
 
-inline constexpr auto kMainStream = static_cast<std::size_t>(StreamId::kMain);
-
 /// A copy between device and host is a kSend that nobody receives.
 enum class TimedKind : std::uint8_t { kKernel, kFree, kCollective, kSend, kReceive };
 
@@ -47,7 +45,7 @@ struct TimedOp {
   bool takes_arena = false;  // side stream writes arena storage: waits for the frees issued before
   std::int32_t pool_taken = -1;    // pool of this rank whose next slot it fills
   std::int32_t exposed_kind = -1;  // communication: index into exposed_kinds()
-  std::int32_t message = -1;       // communication: index into Lanes::messages
+  MessageId message = kNoIndex;    // communication
   std::uint32_t first_dependency = 0;
   std::uint16_t num_dependencies = 0;
   std::uint16_t num_pools_given = 0;  // frees: pools given back, in pools_given
@@ -83,7 +81,7 @@ struct RunNote {
 
 struct TimedSegment {
   std::vector<TimedOp> ops;
-  std::vector<TimedKernels> runs;
+  Indexed<std::int32_t, TimedKernels> runs;
 };
 
 /// Timing form of the segments that one list calls, on a device of one speed and, where values have
@@ -92,14 +90,14 @@ struct TimedRank {
   std::unordered_map<SegmentId, TimedSegment> segments;
   std::vector<Dependency> dependencies;
   std::vector<RunNote> notes;
-  std::vector<int> pool_slots;            // [pool of this rank]: the pools it uses, numbered from 0
+  Indexed<std::int32_t, int> pool_slots;  // [pool of this rank]: the pools it uses, numbered from 0
   std::vector<std::int32_t> pools_given;  // pools of this rank
   std::size_t num_slots = 0;              // instances of tracked storages
 };
 
 /// What communication is called where it is exposed, "all_reduce:tp": the index of a name is
 /// TimedOp::exposed_kind. Of message m: 2 m, and 2 m + 1 at its receiver.
-std::vector<std::string> exposed_kinds(const Program& program, const Lanes& lanes);
+Numbered<std::string> exposed_kinds(const Program& program, const Lanes& lanes);
 
 /// Makes the timing form of one list after another; all arguments must outlive it.
 class TimedRanks {

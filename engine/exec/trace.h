@@ -14,7 +14,7 @@ namespace trainyard {
 
 struct TraceRow {
   std::int32_t step = 0;
-  SegmentId segment = -1;
+  SegmentId segment = kNoIndex;
   Microbatch mb = -1;
   std::uint32_t op = 0;  // index into the segment
   Seconds issued = 0;    // the host has issued it

@@ -18,33 +18,27 @@ std::string to_text(const Shape& shape) {
 }
 
 std::string describe(const Graph& graph, OpId op) {
-  const Op& it = graph.ops[static_cast<std::size_t>(op)];
-  return "op " + std::to_string(op) + " " + std::string(to_string(it.kind)) + " (" +
-         graph.modules[static_cast<std::size_t>(it.module)] + ")";
-}
-
-template <typename Items>
-bool is_index(std::int32_t id, const Items& items) {
-  return id >= 0 && static_cast<std::size_t>(id) < items.size();
+  const Op& it = graph.ops[op];
+  return "op " + std::to_string(op.number()) + " " + std::string(to_string(it.kind)) + " (" +
+         graph.modules[it.module] + ")";
 }
 
 std::string find_tensor_violation(const Graph& graph) {
-  for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
-    const Tensor& tensor = graph.tensors[i];
+  for (const TensorId id : graph.tensors.keys()) {
+    const Tensor& tensor = graph.tensors[id];
     const auto fail = [&](const std::string& problem) {
-      return "tensor " + std::to_string(i) + " '" + tensor.name + "': " + problem;
+      return "tensor " + std::to_string(id.number()) + " '" + tensor.name + "': " + problem;
     };
     if (tensor.shape.empty() || std::any_of(tensor.shape.begin(), tensor.shape.end(),
                                             [](std::int64_t size) { return size < 1; })) {
       return fail("shape " + to_text(tensor.shape) + " has no elements");
     }
     const bool is_parameter = tensor.role == TensorRole::kParameter;
-    if (is_parameter && (!is_index(tensor.parameter, graph.parameters) ||
-                         graph.parameters[static_cast<std::size_t>(tensor.parameter)].tensor !=
-                             static_cast<TensorId>(i))) {
+    if (is_parameter && (!graph.parameters.has(tensor.parameter) ||
+                         graph.parameters[tensor.parameter].tensor != id)) {
       return fail("its parameter names another tensor");
     }
-    if ((is_parameter || tensor.role == TensorRole::kInput) && tensor.producer >= 0) {
+    if ((is_parameter || tensor.role == TensorRole::kInput) && tensor.producer != kNoIndex) {
       return fail("data and parameters have no producer");
     }
   }
@@ -54,26 +48,25 @@ std::string find_tensor_violation(const Graph& graph) {
 /// Inputs exist before they are read, and each activation is written at most once, by its producer.
 /// Tensors that no op touches are allowed: passes that fuse ops leave them behind.
 std::string find_order_violation(const Graph& graph) {
-  std::vector<bool> is_written(graph.tensors.size(), false);
-  for (OpId id = 0; is_index(id, graph.ops); ++id) {
-    const Op& op = graph.ops[static_cast<std::size_t>(id)];
-    if (!is_index(op.module, graph.modules)) return "op " + std::to_string(id) + ": no module";
+  Indexed<TensorId, bool> is_written(graph.tensors.size(), false);
+  for (const OpId id : graph.ops.keys()) {
+    const Op& op = graph.ops[id];
+    if (!graph.modules.has(op.module)) return "op " + std::to_string(id.number()) + ": no module";
     for (const TensorId input : op.inputs) {
-      if (!is_index(input, graph.tensors)) return describe(graph, id) + ": reads no tensor";
-      const Tensor& tensor = graph.tensors[static_cast<std::size_t>(input)];
-      if (tensor.role == TensorRole::kActivation && !is_written[static_cast<std::size_t>(input)]) {
+      if (!graph.tensors.has(input)) return describe(graph, id) + ": reads no tensor";
+      const Tensor& tensor = graph.tensors[input];
+      if (tensor.role == TensorRole::kActivation && !is_written[input]) {
         return describe(graph, id) + ": reads '" + tensor.name + "' before it is produced";
       }
     }
     if (op.outputs.empty()) return describe(graph, id) + ": produces nothing";
     for (const TensorId output : op.outputs) {
-      if (!is_index(output, graph.tensors)) return describe(graph, id) + ": writes no tensor";
-      const auto index = static_cast<std::size_t>(output);
-      if (graph.tensors[index].producer != id || is_written[index]) {
-        return describe(graph, id) + ": writes '" + graph.tensors[index].name +
+      if (!graph.tensors.has(output)) return describe(graph, id) + ": writes no tensor";
+      if (graph.tensors[output].producer != id || is_written[output]) {
+        return describe(graph, id) + ": writes '" + graph.tensors[output].name +
                "', which another op produces";
       }
-      is_written[index] = true;
+      is_written[output] = true;
     }
   }
   return {};
@@ -83,12 +76,12 @@ std::string find_order_violation(const Graph& graph) {
 /// pipeline stage can be any run of consecutive layers. Halves of a microbatch each do so by
 /// themselves: where they take turns, one may be a layer ahead.
 std::string find_layer_violation(const Graph& graph) {
-  std::array<std::int32_t, 3> last = {-1, -1, -1};  // [half]; 0: of ops on both
+  IndexedArray<std::int8_t, std::int32_t, 3> last = {-1, -1, -1};  // [half]; 0: of ops on both
   bool in_head = false;
-  for (OpId id = 0; is_index(id, graph.ops); ++id) {
-    const Op& op = graph.ops[static_cast<std::size_t>(id)];
+  for (const OpId id : graph.ops.keys()) {
+    const Op& op = graph.ops[id];
     if (op.half == 0) last.fill(*std::max_element(last.begin(), last.end()));
-    std::int32_t& before = last[static_cast<std::size_t>(op.half)];
+    std::int32_t& before = last[op.half];
     if (op.layer < 0) {
       in_head = before >= 0;
       continue;
@@ -113,25 +106,25 @@ std::string find_layer_violation(const Graph& graph) {
 
 /// What is trained, or was computed on the way to the loss, is read by something.
 std::string find_use_violation(const Graph& graph) {
-  if (!is_index(graph.loss, graph.tensors)) return "the graph has no loss";
-  const Tensor& loss = graph.tensors[static_cast<std::size_t>(graph.loss)];
+  if (!graph.tensors.has(graph.loss)) return "the graph has no loss";
+  const Tensor& loss = graph.tensors[graph.loss];
   if (loss.role != TensorRole::kActivation || !loss.needs_gradient ||
       num_elements(loss.shape) != 1) {
     return "loss '" + loss.name + "' is not a scalar that depends on a parameter";
   }
-  std::vector<bool> is_read(graph.tensors.size(), false);
-  std::vector<bool> exists(graph.tensors.size(), false);
-  is_read[static_cast<std::size_t>(graph.loss)] = true;
+  Indexed<TensorId, bool> is_read(graph.tensors.size(), false);
+  Indexed<TensorId, bool> exists(graph.tensors.size(), false);
+  is_read[graph.loss] = true;
   for (const Op& op : graph.ops) {
-    for (const TensorId input : op.inputs) is_read[static_cast<std::size_t>(input)] = true;
-    for (const TensorId output : op.outputs) exists[static_cast<std::size_t>(output)] = true;
+    for (const TensorId input : op.inputs) is_read[input] = true;
+    for (const TensorId output : op.outputs) exists[output] = true;
   }
-  if (!exists[static_cast<std::size_t>(graph.loss)]) return "no op produces the loss";
-  for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
-    const Tensor& tensor = graph.tensors[i];
-    const bool matters = exists[i] || tensor.role == TensorRole::kParameter;
-    if (matters && tensor.needs_gradient && !is_read[i]) {
-      return "tensor " + std::to_string(i) + " '" + tensor.name +
+  if (!exists[graph.loss]) return "no op produces the loss";
+  for (const TensorId id : graph.tensors.keys()) {
+    const Tensor& tensor = graph.tensors[id];
+    const bool matters = exists[id] || tensor.role == TensorRole::kParameter;
+    if (matters && tensor.needs_gradient && !is_read[id]) {
+      return "tensor " + std::to_string(id.number()) + " '" + tensor.name +
              "': needs a gradient, but nothing reads it";
     }
   }
@@ -141,10 +134,10 @@ std::string find_use_violation(const Graph& graph) {
 /// What the shapes of `op` break, for the kinds that models are made of; other kinds pass.
 std::string find_shape_problem(const Graph& graph, const Op& op) {
   const auto input = [&](std::size_t i) -> const Shape& {
-    return graph.tensors[static_cast<std::size_t>(op.inputs[i])].shape;
+    return graph.tensors[op.inputs[i]].shape;
   };
   const auto has_inputs = [&](std::size_t least) { return op.inputs.size() >= least; };
-  const Shape& y = graph.tensors[static_cast<std::size_t>(op.outputs[0])].shape;
+  const Shape& y = graph.tensors[op.outputs[0]].shape;
   switch (op.kind) {
     case OpKind::kLinear: {
       if (!has_inputs(op.attrs.has_bias ? 3 : 2)) return "too few inputs";
@@ -200,8 +193,8 @@ std::string find_shape_problem(const Graph& graph, const Op& op) {
 }
 
 std::string find_shape_violation(const Graph& graph) {
-  for (OpId id = 0; is_index(id, graph.ops); ++id) {
-    const std::string problem = find_shape_problem(graph, graph.ops[static_cast<std::size_t>(id)]);
+  for (const OpId id : graph.ops.keys()) {
+    const std::string problem = find_shape_problem(graph, graph.ops[id]);
     if (!problem.empty()) return describe(graph, id) + ": " + problem;
   }
   return {};
@@ -236,7 +229,7 @@ ParameterCount count_parameters(const Graph& graph) {
   for (const Parameter& parameter : graph.parameters) {
     const std::int64_t size = num_elements(parameter.shape);
     if (!parameter.head) count.base += size;
-    if (parameter.tensor >= 0) count.with_head += size;
+    if (parameter.tensor != kNoIndex) count.with_head += size;
   }
   return count;
 }

@@ -12,14 +12,17 @@
 #include <vector>
 
 #include "engine/base/dtype.h"
+#include "engine/base/indexed.h"
 #include "engine/base/units.h"
 #include "engine/graph/op_kind.h"
 #include "engine/sharding/sharding_spec.h"
 
 namespace trainyard {
 
-using TensorId = std::int32_t;  // index into Graph::tensors; -1: none
-using OpId = std::int32_t;      // index into Graph::ops; -1: none
+using TensorId = Index<struct Tensor>;        // of Graph::tensors
+using OpId = Index<struct Op>;                // of Graph::ops
+using ParameterId = Index<struct Parameter>;  // of Graph::parameters
+using PathId = Index<struct ModulePath>;      // of the modules of a Graph, or of a Program
 using Shape = boost::container::static_vector<std::int64_t, 5>;
 
 std::int64_t num_elements(const Shape& shape);  // saturates instead of overflowing
@@ -71,9 +74,9 @@ struct Tensor {
   Shape shape;       // of this device; global before sharding
   DType dtype = DType::kBf16;
   TensorRole role = TensorRole::kActivation;
-  OpId producer = -1;           // kActivation
-  std::int32_t parameter = -1;  // kParameter, kParameterGradient: index into Graph::parameters
-  TensorId alias = -1;          // shares the storage of this tensor: in place, or a view into it
+  OpId producer = kNoIndex;          // kActivation
+  ParameterId parameter = kNoIndex;  // kParameter, kParameterGradient
+  TensorId alias = kNoIndex;  // shares the storage of this tensor: in place, or a view into it
   std::int64_t alias_offset =
       0;  // of a view: first element, along the last dim; of half a batch: of all
   bool needs_gradient = false;
@@ -93,10 +96,11 @@ struct ParameterPart {
 enum class Init : std::uint8_t { kNormal, kZeros, kOnes };
 
 struct Parameter {
-  std::string name;      // "decoder.layers.3.mlp.fc1.weight"
-  Shape shape;           // global, without padding of the vocabulary
-  Shape padded;          // global, with it; equal to shape for all other parameters
-  TensorId tensor = -1;  // -1: counted but not trained (BERT's pooler without next-sentence head)
+  std::string name;  // "decoder.layers.3.mlp.fc1.weight"
+  Shape shape;       // global, without padding of the vocabulary
+  Shape padded;      // global, with it; equal to shape for all other parameters
+  TensorId tensor =
+      kNoIndex;  // kNoIndex: counted but not trained (BERT's pooler without next-sentence head)
   SplitHint split = SplitHint::kNone;
   bool head = false;  // belongs to the training head, not to the base model
   bool decay = true;  // weight decay applies (not to biases and norms)
@@ -112,7 +116,7 @@ struct Op {
   OpAttrs attrs;
   boost::container::small_vector<TensorId, 4> inputs;
   boost::container::small_vector<TensorId, 2> outputs;
-  std::int32_t module = 0;  // index into Graph::modules
+  PathId module{0};
   std::int32_t layer =
       -1;  // transformer layer in execution order (T5: encoder then decoder); -1: ends
   std::int8_t sublayer =
@@ -122,11 +126,11 @@ struct Op {
 
 struct Graph {
   std::string name;
-  std::vector<Tensor> tensors;
-  std::vector<Op> ops;  // in execution order: an op's inputs are produced before it
-  std::vector<Parameter> parameters;
-  std::vector<std::string> modules;  // paths: "decoder.layers.3.mlp.fc1"
-  TensorId loss = -1;
+  Indexed<TensorId, Tensor> tensors;
+  Indexed<OpId, Op> ops;  // in execution order: an op's inputs are produced before it
+  Indexed<ParameterId, Parameter> parameters;
+  Indexed<PathId, std::string> modules;  // paths: "decoder.layers.3.mlp.fc1"
+  TensorId loss = kNoIndex;
   std::int32_t num_layers = 0;         // 1 + largest Op::layer
   Flop model_flop_per_microbatch = 0;  // forward, GEMMs of the unsharded, unpadded model
   std::vector<Graph> smaller =

@@ -56,7 +56,7 @@ TensorId GraphBuilder::parameter(std::string_view name, const Shape& shape, Spli
   tensor.shape = parameter.padded;
   tensor.dtype = compute_;
   tensor.role = TensorRole::kParameter;
-  tensor.parameter = static_cast<std::int32_t>(graph_.parameters.size());
+  tensor.parameter = graph_.parameters.next();
   tensor.needs_gradient = true;
   parameter.tensor = add_tensor(std::move(tensor));
   graph_.parameters.push_back(std::move(parameter));
@@ -83,7 +83,7 @@ TensorId GraphBuilder::linear(std::string_view module, TensorId x, std::int64_t 
   const std::string name(module);
   const TensorId w =
       parameter(name + ".weight", {out, shape(x).back()}, split, /*decay=*/true, 0, form);
-  TensorId b = -1;
+  TensorId b = kNoIndex;
   if (bias) {
     // Split by input features, every rank holds a partial sum of all outputs: the bias stays whole.
     const SplitHint bias_split = split == SplitHint::kRow ? SplitHint::kNone : split;
@@ -98,11 +98,11 @@ TensorId GraphBuilder::linear(std::string_view module, TensorId x, std::int64_t 
 
 TensorId GraphBuilder::lm_head(std::string_view module, TensorId x, TensorId table, TensorId bias,
                                double scale) {
-  const std::int32_t index = graph_.tensors[static_cast<std::size_t>(table)].parameter;
-  check(index >= 0, "the table of an LM head is a parameter");
-  count_product(x, graph_.parameters[static_cast<std::size_t>(index)].shape.front());
+  const ParameterId index = graph_.tensors[table].parameter;
+  check(index != kNoIndex, "the table of an LM head is a parameter");
+  count_product(x, graph_.parameters[index].shape.front());
   OpAttrs attrs;
-  attrs.has_bias = bias >= 0;
+  attrs.has_bias = bias != kNoIndex;
   attrs.scale = static_cast<float>(scale);
   const Shape logits = with_last(shape(x), shape(table).front());
   return add_op(module, OpKind::kLinear, attrs, {x, table, bias}, logits, compute_);
@@ -122,7 +122,7 @@ TensorId GraphBuilder::norm(std::string_view module, OpKind kind, TensorId x,
   const Shape features = {shape(x).back()};
   const TensorId w = parameter(name + ".weight", features, SplitHint::kNone, /*decay=*/false, 0,
                                {.init = Init::kOnes});
-  TensorId b = -1;
+  TensorId b = kNoIndex;
   if (kind == OpKind::kLayerNorm) {
     b = parameter(name + ".bias", features, SplitHint::kNone, /*decay=*/false, 0,
                   {.init = Init::kZeros});
@@ -135,14 +135,14 @@ TensorId GraphBuilder::norm(std::string_view module, OpKind kind, TensorId x,
   statistics.name = name + ".statistics";
   statistics.shape = with_last(shape(x), num_statistics);
   statistics.dtype = accumulation_type(compute_);
-  statistics.producer = static_cast<OpId>(graph_.ops.size()) - 1;
+  statistics.producer = OpId(graph_.ops.size() - 1);
   graph_.ops.back().outputs.push_back(add_tensor(std::move(statistics)));
   return y;
 }
 
 TensorId GraphBuilder::attention(std::string_view module, TensorId qkv,
                                  const AttentionShape& attention, TensorId mask, TensorId bias) {
-  return attention_op(module, qkv, /*kv=*/-1, attention, mask, bias);
+  return attention_op(module, qkv, /*kv=*/kNoIndex, attention, mask, bias);
 }
 
 TensorId GraphBuilder::cross_attention(std::string_view module, TensorId q, TensorId kv,
@@ -157,10 +157,10 @@ TensorId GraphBuilder::attention_op(std::string_view module, TensorId q, TensorI
   attrs.heads = attention.heads;
   attrs.kv_heads = attention.kv_heads;
   attrs.head_dim = attention.head_dim;
-  attrs.packed = kv < 0;
+  attrs.packed = kv == kNoIndex;
   attrs.causal = attention.causal;
-  attrs.has_mask = mask >= 0;
-  attrs.has_bias = bias >= 0;
+  attrs.has_mask = mask != kNoIndex;
+  attrs.has_bias = bias != kNoIndex;
   attrs.rate = static_cast<float>(attention.dropout);
   const double root = attention.scaled ? std::sqrt(attention.head_dim) : 1;
   attrs.scale = static_cast<float>(1.0 / (root * attention.divisor));
@@ -168,7 +168,7 @@ TensorId GraphBuilder::attention_op(std::string_view module, TensorId q, TensorI
   // Scores q k^T and context p v: each a GEMM [Sq, H] x [H, Sk] per head, in the full square.
   const Shape& queries = shape(q);
   const std::int64_t width = std::int64_t{attention.heads} * attention.head_dim;
-  const std::int64_t key_length = shape(kv < 0 ? q : kv)[1];
+  const std::int64_t key_length = shape(kv == kNoIndex ? q : kv)[1];
   graph_.model_flop_per_microbatch += 2 * 2.0 * static_cast<double>(queries[0]) *
                                       static_cast<double>(queries[1]) *
                                       static_cast<double>(key_length) * static_cast<double>(width);
@@ -205,7 +205,7 @@ TensorId GraphBuilder::dropout(std::string_view module, TensorId x, double rate)
 }
 
 TensorId GraphBuilder::add(std::string_view module, TensorId a, TensorId b) {
-  const DType dtype = graph_.tensors[static_cast<std::size_t>(a)].dtype;  // fp32 for losses
+  const DType dtype = graph_.tensors[a].dtype;  // fp32 for losses
   return add_op(module, OpKind::kAdd, {}, {a, b}, shape(a), dtype);
 }
 
@@ -231,9 +231,7 @@ TensorId GraphBuilder::cross_entropy(std::string_view module, TensorId logits, T
                 accumulation_type(compute_));
 }
 
-const Shape& GraphBuilder::shape(TensorId tensor) const {
-  return graph_.tensors[static_cast<std::size_t>(tensor)].shape;
-}
+const Shape& GraphBuilder::shape(TensorId tensor) const { return graph_.tensors[tensor].shape; }
 
 Graph GraphBuilder::finish(TensorId loss) {
   graph_.loss = loss;
@@ -254,11 +252,11 @@ TensorId GraphBuilder::add_op(std::string_view module, OpKind kind, const OpAttr
   tensor.name = activation_name(op.module, kind);
   tensor.shape = output;
   tensor.dtype = dtype;
-  tensor.producer = static_cast<OpId>(graph_.ops.size());
+  tensor.producer = graph_.ops.next();
   for (const TensorId input : inputs) {
-    if (input < 0) continue;
+    if (input == kNoIndex) continue;
     op.inputs.push_back(input);
-    tensor.needs_gradient |= graph_.tensors[static_cast<std::size_t>(input)].needs_gradient;
+    tensor.needs_gradient |= graph_.tensors[input].needs_gradient;
   }
   const TensorId id = add_tensor(std::move(tensor));
   op.outputs.push_back(id);
@@ -267,26 +265,23 @@ TensorId GraphBuilder::add_op(std::string_view module, OpKind kind, const OpAttr
   return id;
 }
 
-TensorId GraphBuilder::add_tensor(Tensor tensor) {
-  graph_.tensors.push_back(std::move(tensor));
-  return static_cast<TensorId>(graph_.tensors.size()) - 1;
-}
+TensorId GraphBuilder::add_tensor(Tensor tensor) { return graph_.tensors.add(std::move(tensor)); }
 
-std::int32_t GraphBuilder::module_index(std::string_view module) {
+PathId GraphBuilder::module_index(std::string_view module) {
   if (const auto known = module_indices_.find(module); known != module_indices_.end()) {
     return known->second;
   }
-  const auto index = static_cast<std::int32_t>(graph_.modules.size());
-  graph_.modules.emplace_back(module);
+  const PathId index = graph_.modules.add(std::string(module));
   module_indices_.emplace(module, index);
   return index;
 }
 
-std::string GraphBuilder::activation_name(std::int32_t module, OpKind kind) {
-  std::string name = graph_.modules[static_cast<std::size_t>(module)];
+std::string GraphBuilder::activation_name(PathId module, OpKind kind) {
+  std::string name = graph_.modules[module];
   name += '.';
   name += to_string(kind);
-  const auto key = static_cast<std::uint64_t>(module) * kNumOpKinds + static_cast<unsigned>(kind);
+  const auto key =
+      static_cast<std::uint64_t>(module.number()) * kNumOpKinds + static_cast<unsigned>(kind);
   if (const int uses = num_uses_[key]++; uses > 0) name += ":" + std::to_string(uses);
   return name;
 }

@@ -61,16 +61,17 @@ class GraphBuilder {
   TensorId linear(std::string_view module, TensorId x, std::int64_t out, bool bias, SplitHint split,
                   const ParameterForm& form = {});
   /// LM head: `scale` x [B,S,D] times `table` [V,D] (tied or own), optional bias parameter [V].
-  TensorId lm_head(std::string_view module, TensorId x, TensorId table, TensorId bias = -1,
+  TensorId lm_head(std::string_view module, TensorId x, TensorId table, TensorId bias = kNoIndex,
                    double scale = 1);
   TensorId layer_norm(std::string_view module, TensorId x);
   TensorId rms_norm(std::string_view module, TensorId x);
   /// Self-attention over packed qkv [B,S,(N+2Nkv)H] -> [B,S,NH]. mask [B,S], bias [N,S,S]: -1 none.
   TensorId attention(std::string_view module, TensorId qkv, const AttentionShape& attention,
-                     TensorId mask = -1, TensorId bias = -1);
+                     TensorId mask = kNoIndex, TensorId bias = kNoIndex);
   /// Attention of q [B,Sq,NH] over kv [B,Sk,2NkvH] (T5's cross-attention).
   TensorId cross_attention(std::string_view module, TensorId q, TensorId kv,
-                           const AttentionShape& attention, TensorId mask = -1, TensorId bias = -1);
+                           const AttentionShape& attention, TensorId mask = kNoIndex,
+                           TensorId bias = kNoIndex);
   /// table [buckets, N] -> bias [N, Sq, Sk]; causal: all buckets look back, else half look ahead.
   TensorId relative_bias(std::string_view module, TensorId table, std::int64_t query_length,
                          std::int64_t key_length, bool causal);
@@ -105,8 +106,8 @@ class GraphBuilder {
   TensorId attention_op(std::string_view module, TensorId q, TensorId kv,
                         const AttentionShape& attention, TensorId mask, TensorId bias);
   TensorId add_tensor(Tensor tensor);
-  std::int32_t module_index(std::string_view module);
-  std::string activation_name(std::int32_t module, OpKind kind);
+  PathId module_index(std::string_view module);
+  std::string activation_name(PathId module, OpKind kind);
   void count_product(TensorId x, std::int64_t out);
 
   Graph graph_;
@@ -116,7 +117,7 @@ class GraphBuilder {
   bool head_ = false;
   double norm_eps_ = 1e-5;
   // Kept for the current layer only, so that they stay small where models have 10^5 layers.
-  std::unordered_map<std::string, std::int32_t, StringHash, std::equal_to<>> module_indices_;
+  std::unordered_map<std::string, PathId, StringHash, std::equal_to<>> module_indices_;
   std::unordered_map<std::uint64_t, int> num_uses_;  // of a name, by (module, kind)
 };
 

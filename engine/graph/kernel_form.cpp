@@ -4,6 +4,8 @@
 #include <cmath>
 #include <sstream>
 
+#include "engine/base/indexed.h"
+
 namespace trainyard {
 
 namespace {
@@ -14,12 +16,11 @@ constexpr std::array<std::string_view, kNumFormFlags> kFlags = {"causal",  "mask
 constexpr std::size_t kNumTypes = static_cast<std::size_t>(DType::kUint8) + 1;
 
 /// [list][type]: operands read, written, added to.
-std::array<std::array<int, kNumTypes>, 3> count_types(const KernelForm& form) {
-  std::array<std::array<int, kNumTypes>, 3> counts{};
+std::array<IndexedArray<DType, int, kNumTypes>, 3> count_types(const KernelForm& form) {
+  std::array<IndexedArray<DType, int, kNumTypes>, 3> counts{};
   std::size_t next = 0, list = 0;
   for (const std::uint8_t size : {form.num_reads, form.num_writes, form.num_accumulates}) {
-    for (std::uint8_t i = 0; i < size; ++i)
-      ++counts[list][static_cast<std::size_t>(form.types[next++])];
+    for (std::uint8_t i = 0; i < size; ++i) ++counts[list][form.types[next++]];
     ++list;
   }
   return counts;
@@ -42,7 +43,7 @@ double form_distance_squared(const KernelForm& a, const KernelForm& b) {
   double squares = std::popcount(static_cast<unsigned>(a.flags ^ b.flags));
   const auto of_a = count_types(a), of_b = count_types(b);
   for (std::size_t list = 0; list < of_a.size(); ++list) {
-    for (std::size_t type = 0; type < kNumTypes; ++type) {
+    for (const DType type : of_a[list].keys()) {
       if (of_a[list][type] == of_b[list][type]) continue;
       const double doublings = std::log2((1.0 + of_a[list][type]) / (1.0 + of_b[list][type]));
       squares += doublings * doublings;

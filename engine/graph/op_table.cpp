@@ -183,11 +183,11 @@ void set_largest(KernelWork& work, std::span<const OperandShape> operands) {
 
 const OpInfo& op_info(OpKind kind) {
   static const auto kTable = [] {
-    std::array<OpInfo, kNumOpKinds> table;
-    for (int i = 0; i < kNumOpKinds; ++i) table[static_cast<std::size_t>(i)] = make_info(OpKind(i));
+    IndexedArray<OpKind, OpInfo, kNumOpKinds> table;
+    for (const OpKind of : table.keys()) table[of] = make_info(of);
     return table;
   }();
-  return kTable[static_cast<std::size_t>(kind)];
+  return kTable[kind];
 }
 
 KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,

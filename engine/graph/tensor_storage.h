@@ -9,8 +9,7 @@ namespace trainyard {
 
 /// Follows aliases; a tensor with storage of its own is its own.
 inline TensorId storage_of(const Graph& graph, TensorId id) {
-  while (graph.tensors[static_cast<std::size_t>(id)].alias >= 0)
-    id = graph.tensors[static_cast<std::size_t>(id)].alias;
+  while (graph.tensors[id].alias != kNoIndex) id = graph.tensors[id].alias;
   return id;
 }
 

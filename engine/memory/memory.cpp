@@ -13,7 +13,7 @@ namespace trainyard {
 namespace {
 
 void add(MemoryParts& to, const MemoryParts& part) {
-  for (std::size_t i = 0; i < kNumMemoryClasses; ++i) to[i] += part[i];
+  for (const MemoryClass of : to.keys()) to[of] += part[of];
 }
 
 /// What one run of a segment does to the bytes alive.
@@ -33,11 +33,11 @@ class MemoryCounter {
         segment_mark_(program.segments.size(), 0),
         pool_mark_(program.pools.size(), 0),
         slot_(program.pools.size(), 0) {
-    for (auto& of_slot : touched_by_) of_slot.assign(program.values.size(), -1);
+    for (auto& of_slot : touched_by_) of_slot.assign(program.values.size(), kNoIndex);
     root_.reserve(program.values.size());
     bytes_.reserve(program.values.size());
-    for (std::size_t v = 0; v < program.values.size(); ++v) {
-      root_.push_back(storage_root(program, static_cast<ValueId>(v)));
+    for (const ValueId v : program.values.keys()) {
+      root_.push_back(storage_root(program, v));
       const Bytes bytes = size_in_bytes(program.values[v]);
       const bool activation = program.values[v].memory == MemoryClass::kActivation;
       bytes_.push_back(
@@ -51,20 +51,18 @@ class MemoryCounter {
   void follow(const RankClass& list, const Visit& visit) {
     MemoryStep step;
     step.after = standing(list);
-    step.after[static_cast<std::size_t>(MemoryClass::kBuffer)] += fixed_.buffers;
-    step.after[static_cast<std::size_t>(MemoryClass::kGradient)] +=
-        fixed_.gradients_per_parameter * parameters_;
+    step.after[MemoryClass::kBuffer] += fixed_.buffers;
+    step.after[MemoryClass::kGradient] += fixed_.gradients_per_parameter * parameters_;
     step.at_peak = step.after;
     visit(step);
     const auto run = [&](SegmentId id, const std::array<Microbatch, 2>& mb) {
-      const Profile& p = profiles_[static_cast<std::size_t>(id)];
+      const Profile& p = profiles_[id];
       step.segment = id;
       step.mb = mb;
       step.peak_op = p.peak_op;
       step.at_peak = step.after;
       add(step.at_peak, p.at_peak);
-      if (updates(id))
-        step.at_peak[static_cast<std::size_t>(MemoryClass::kGradient)] += step_copies_;
+      if (updates(id)) step.at_peak[MemoryClass::kGradient] += step_copies_;
       add(step.after, p.net);
       visit(step);
     };
@@ -81,7 +79,7 @@ class MemoryCounter {
     follow(list, [&](const MemoryStep& step) {
       const Bytes total = sum(step.at_peak);
       without_copies = std::max(without_copies, total - (updates(step.segment) ? step_copies_ : 0));
-      if (step.segment < 0) {
+      if (step.segment == kNoIndex) {
         best = step.after;
         instant = "start of the step";
       } else if (total > sum(best)) {
@@ -91,11 +89,11 @@ class MemoryCounter {
     });
     MemoryPeak peak;
     peak.total = sum(best);
-    peak.parameters = best[static_cast<std::size_t>(MemoryClass::kParameter)];
-    peak.gradients = best[static_cast<std::size_t>(MemoryClass::kGradient)];
-    peak.optimizer_state = best[static_cast<std::size_t>(MemoryClass::kOptimizerState)];
-    peak.activations = best[static_cast<std::size_t>(MemoryClass::kActivation)];
-    peak.buffers = best[static_cast<std::size_t>(MemoryClass::kBuffer)];
+    peak.parameters = best[MemoryClass::kParameter];
+    peak.gradients = best[MemoryClass::kGradient];
+    peak.optimizer_state = best[MemoryClass::kOptimizerState];
+    peak.activations = best[MemoryClass::kActivation];
+    peak.buffers = best[MemoryClass::kBuffer];
     peak.instant = instant;
     peak.host = host_;
     // The copies are as large as weights: blocks that activations have left are too small for them,
@@ -106,31 +104,31 @@ class MemoryCounter {
   }
 
  private:
-  const Value& value(ValueId id) const { return program_.values[static_cast<std::size_t>(id)]; }
+  const Value& value(ValueId id) const { return program_.values[id]; }
 
   bool updates(SegmentId id) const {
-    return id >= 0 && program_.segments[static_cast<std::size_t>(id)].phase == Phase::kUpdate;
+    return id != kNoIndex && program_.segments[id].phase == Phase::kUpdate;
   }
 
   bool in_arena(const Value& v) const {
-    return v.pool < 0 && v.space == Space::kDevice && v.scope != Scope::kPersistent;
+    return v.pool == kNoIndex && v.space == Space::kDevice && v.scope != Scope::kPersistent;
   }
 
   /// A storage starts to live in a segment that writes it, or a view of it, before it touches it in
   /// any other way. Several may, where a microbatch runs one of them: B, or I.
   Profile profile(const Segment& segment) {
     Profile p;
-    const auto number = static_cast<std::int32_t>(profiles_.size());
+    const SegmentId number = profiles_.next();
     const auto first_touch = [&](const Operand& operand) {
-      const ValueId root = root_[static_cast<std::size_t>(operand.value)];
+      const ValueId root = root_[operand.value];
       const std::size_t slot = value(root).scope == Scope::kMicrobatch ? operand.slot : 0;
-      return std::exchange(touched_by_[slot][static_cast<std::size_t>(root)], number) != number;
+      return std::exchange(touched_by_[slot][root], number) != number;
     };
     const auto born = [&](const Operand& operand) {
-      const ValueId root = root_[static_cast<std::size_t>(operand.value)];
+      const ValueId root = root_[operand.value];
       const Value& v = value(root);
       if (!first_touch(operand) || !in_arena(v)) return;
-      p.net[static_cast<std::size_t>(v.memory)] += bytes_[static_cast<std::size_t>(root)];
+      p.net[v.memory] += bytes_[root];
     };
     for (std::size_t k = 0; k < segment.ops.size(); ++k) {
       const ProgramOp& op = segment.ops[k];
@@ -138,9 +136,7 @@ class MemoryCounter {
         for (const Operand& operand : op.reads) {
           const Value& v = value(operand.value);
           first_touch(operand);
-          if (in_arena(v))
-            p.net[static_cast<std::size_t>(v.memory)] -=
-                bytes_[static_cast<std::size_t>(operand.value)];
+          if (in_arena(v)) p.net[v.memory] -= bytes_[operand.value];
         }
         continue;
       }
@@ -169,22 +165,20 @@ class MemoryCounter {
     std::map<std::int16_t, std::int64_t>
         updated;  // gradients that the update reads, by owner of the weights
     const auto see = [&](const Operand& operand) {
-      const ValueId root = root_[static_cast<std::size_t>(operand.value)];
+      const ValueId root = root_[operand.value];
       const Value& v = value(root);
-      if (v.pool >= 0) {
+      if (v.pool != kNoIndex) {
         if (first(pool_mark_, v.pool)) pools_.push_back(v.pool);
-        Bytes& slot = slot_[static_cast<std::size_t>(v.pool)];
-        slot = std::max(slot, bytes_[static_cast<std::size_t>(root)]);
+        Bytes& slot = slot_[v.pool];
+        slot = std::max(slot, bytes_[root]);
       }
       if (v.scope != Scope::kPersistent || !first(value_mark_, root)) return;
-      (v.owner >= 0 ? owned[v.owner] : parts)[static_cast<std::size_t>(v.memory)] +=
-          bytes_[static_cast<std::size_t>(root)];
-      if (v.memory == MemoryClass::kParameter)
-        parameters_ += bytes_[static_cast<std::size_t>(root)] / size_in_bytes(v.dtype);
+      (v.owner >= 0 ? owned[v.owner] : parts)[v.memory] += bytes_[root];
+      if (v.memory == MemoryClass::kParameter) parameters_ += bytes_[root] / size_in_bytes(v.dtype);
     };
     const auto see_segment = [&](SegmentId id) {
       if (!first(segment_mark_, id)) return;
-      for (const ProgramOp& op : program_.segments[static_cast<std::size_t>(id)].ops) {
+      for (const ProgramOp& op : program_.segments[id].ops) {
         for (const Operand& operand : op.reads) see(operand);
         for (const Operand& operand : op.writes) see(operand);
         for (const Operand& operand : op.accumulates) see(operand);
@@ -205,37 +199,39 @@ class MemoryCounter {
     step_copies_ =
         fixed_.step_copy * (updated[-1] + (fullest == owned.end() ? 0 : updated[fullest->first]));
     for (const PoolId pool : pools_) {
-      Bytes& slot = slot_[static_cast<std::size_t>(pool)];
-      const Pool& of = program_.pools[static_cast<std::size_t>(pool)];
+      Bytes& slot = slot_[pool];
+      const Pool& of = program_.pools[pool];
       const Bytes bytes = of.buffer > 0 ? of.buffer : slot * of.slots;
-      (of.space == Space::kHost ? host_ : parts[static_cast<std::size_t>(MemoryClass::kBuffer)]) +=
-          bytes;
+      (of.space == Space::kHost ? host_ : parts[MemoryClass::kBuffer]) += bytes;
       slot = 0;
     }
     return parts;
   }
 
   /// Whether `id` has no mark of this list yet; it has one afterwards.
-  bool first(std::vector<std::int32_t>& marks, std::int32_t id) const {
-    return std::exchange(marks[static_cast<std::size_t>(id)], mark_) != mark_;
+  template <typename Id>
+  bool first(Indexed<Id, std::int32_t>& marks, Id id) const {
+    return std::exchange(marks[id], mark_) != mark_;
   }
 
   const Program& program_;
   const FixedMemory& fixed_;
-  std::vector<ValueId> root_;  // [value]: its storage
-  std::vector<Bytes> bytes_;   // [value]
-  std::array<std::vector<std::int32_t>, 2>
-      touched_by_;                 // [slot][storage root]: the segment that last touched it
-  std::vector<Profile> profiles_;  // [segment]
-  std::int32_t mark_ = 0;          // of the list being counted
+  Indexed<ValueId, ValueId> root_;  // its storage
+  Indexed<ValueId, Bytes> bytes_;
+  std::array<Indexed<ValueId, SegmentId>, 2>
+      touched_by_;  // [slot], of storage roots: the segment that last touched it
+  Indexed<SegmentId, Profile> profiles_;
+  std::int32_t mark_ = 0;  // of the list being counted
   // Sums over it: pools on the host, elements of weights, copies of gradients by the update.
   Bytes host_ = 0;
   std::int64_t parameters_ = 0;
   Bytes step_copies_ = 0;
-  std::vector<std::int32_t> value_mark_, segment_mark_,
-      pool_mark_;              // the last list that touched it
-  std::vector<Bytes> slot_;    // [pool]: its largest value on this list; 0 between lists
-  std::vector<PoolId> pools_;  // that this list touches
+  // The last list that touched it:
+  Indexed<ValueId, std::int32_t> value_mark_;
+  Indexed<SegmentId, std::int32_t> segment_mark_;
+  Indexed<PoolId, std::int32_t> pool_mark_;
+  Indexed<PoolId, Bytes> slot_;  // its largest value on this list; 0 between lists
+  std::vector<PoolId> pools_;    // that this list touches
 };
 
 }  // namespace

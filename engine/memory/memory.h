@@ -60,13 +60,13 @@ Bytes cached_within(const MemoryPeak& peak, Bytes capacity);
 std::vector<MemoryPeak> memory_peaks(const Program& program, const FixedMemory& fixed);
 
 inline constexpr std::size_t kNumMemoryClasses = 5;
-using MemoryParts = std::array<Bytes, kNumMemoryClasses>;  // bytes alive, by MemoryClass
+using MemoryParts = IndexedArray<MemoryClass, Bytes, kNumMemoryClasses>;  // bytes alive
 Bytes sum(const MemoryParts& parts);
 
 /// What one run of a segment does to the bytes alive on the device; the first of a list has no
 /// segment (-1) and is what lives before the step: persistent values, pools, fixed memory.
 struct MemoryStep {
-  SegmentId segment = -1;
+  SegmentId segment = kNoIndex;
   std::array<Microbatch, 2> mb = {-1, -1};  // Call's
   std::size_t peak_op = 0;                  // after its writes the total is largest
   MemoryParts at_peak{};                    // the total is at least that of the step before

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+
+#include "engine/base/indexed.h"
 
 namespace trainyard {
 
 struct BatchSplit {
-  std::vector<std::int64_t> micro;               // [microbatch]: samples
-  std::vector<std::vector<std::int64_t>> local;  // [microbatch][rank]: samples
+  Numbered<std::int64_t> micro;            // [microbatch]: samples
+  Numbered<Numbered<std::int64_t>> local;  // [microbatch][rank]: samples
 };
 
 /// The first microbatches take one sample more. So do, of each microbatch, as many ranks as it has

@@ -7,6 +7,8 @@
 #include <queue>
 #include <utility>
 
+#include "engine/base/indexed.h"
+
 namespace trainyard {
 
 std::vector<std::int32_t> balanced_owners(const std::vector<std::int64_t>& sizes,
@@ -19,12 +21,11 @@ std::vector<std::int32_t> balanced_owners(const std::vector<std::int64_t>& sizes
   using Load = std::pair<std::int64_t, std::int32_t>;  // elements, owner
   std::priority_queue<Load, std::vector<Load>, std::greater<>> least;
   known.resize(sizes.size(), -1);
-  std::vector<std::int64_t> loads(static_cast<std::size_t>(num_owners), 0);
+  Numbered<std::int64_t> loads(num_owners, 0);
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (known[i] >= 0) loads[static_cast<std::size_t>(known[i])] += sizes[i];
+    if (known[i] >= 0) loads[known[i]] += sizes[i];
   }
-  for (std::int32_t owner = 0; owner < num_owners; ++owner)
-    least.emplace(loads[static_cast<std::size_t>(owner)], owner);
+  for (std::int32_t owner = 0; owner < num_owners; ++owner) least.emplace(loads[owner], owner);
   for (const std::size_t i : largest_first) {
     if (known[i] >= 0) continue;
     const auto [load, owner] = least.top();

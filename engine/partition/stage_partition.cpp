@@ -24,16 +24,16 @@ class StageCutter {
     home_.assign(in.tensors.size(), -1);
   }
 
-  StagedGraph run(const std::vector<std::int32_t>& stage_of_op) {
-    for (std::size_t i = 0; i < in_.ops.size(); ++i) {
+  StagedGraph run(const Indexed<OpId, std::int32_t>& stage_of_op) {
+    for (const OpId i : in_.ops.keys()) {
       Op op = in_.ops[i];
       const std::int32_t stage = stage_of_op[i];
       for (TensorId& input : op.inputs) input = at_stage(input, stage, op);
-      for (TensorId output : op.outputs) home_[static_cast<std::size_t>(output)] = stage;
+      for (TensorId output : op.outputs) home_[output] = stage;
       for (TensorId output : op.outputs) {
         TensorId& alias = tensor(output).alias;
         // A view of what arrived here; half a batch lies in what will be joined.
-        if (alias >= 0 && alias == in_.ops[i].inputs[0]) alias = op.inputs[0];
+        if (alias != kNoIndex && alias == in_.ops[i].inputs[0]) alias = op.inputs[0];
       }
       emit(std::move(op), stage);
     }
@@ -41,11 +41,10 @@ class StageCutter {
   }
 
  private:
-  Tensor& tensor(TensorId id) { return out_.graph.tensors[static_cast<std::size_t>(id)]; }
+  Tensor& tensor(TensorId id) { return out_.graph.tensors[id]; }
 
   void emit(Op op, std::int32_t stage) {
-    const auto id = static_cast<OpId>(out_.graph.ops.size());
-    for (TensorId output : op.outputs) tensor(output).producer = id;
+    for (TensorId output : op.outputs) tensor(output).producer = out_.graph.ops.next();
     out_.graph.ops.push_back(std::move(op));
     out_.stage.push_back(stage);
   }
@@ -53,11 +52,10 @@ class StageCutter {
   TensorId copy_of(TensorId source, const std::string& suffix, std::int32_t stage) {
     Tensor t = tensor(source);
     t.name += suffix;
-    t.alias = -1;
+    t.alias = kNoIndex;
     t.role = TensorRole::kActivation;
-    out_.graph.tensors.push_back(std::move(t));
     home_.push_back(stage);
-    return static_cast<TensorId>(out_.graph.tensors.size() - 1);
+    return out_.graph.tensors.add(std::move(t));
   }
 
   Op connecting(OpKind kind, const Op& reader, TensorId from, TensorId to) const {
@@ -82,7 +80,7 @@ class StageCutter {
       Op load = connecting(OpKind::kLoad, reader, id, here);
       load.inputs.clear();
       emit(std::move(load), stage);
-    } else if (home_[static_cast<std::size_t>(id)] < stage) {
+    } else if (home_[id] < stage) {
       here = receive(id, stage, reader);
     }
     local_.emplace(key, here);
@@ -95,7 +93,7 @@ class StageCutter {
   }
 
   TensorId receive(TensorId id, std::int32_t stage, const Op& reader) {
-    std::int32_t home = home_[static_cast<std::size_t>(id)];
+    std::int32_t home = home_[id];
     if (home == turn_ - 1) {
       // At home on the turning stage too, which is later to run: what goes on starts from there.
       if (stage == turn_) return id;
@@ -142,7 +140,7 @@ class StageCutter {
 
   struct PairHash {
     std::size_t operator()(const std::pair<TensorId, std::int32_t>& key) const {
-      return std::hash<std::int64_t>()((std::int64_t{key.first} << 32) ^ key.second);
+      return std::hash<std::int64_t>()((std::int64_t{key.first.number()} << 32) ^ key.second);
     }
   };
   using ByStage = std::unordered_map<std::pair<TensorId, std::int32_t>, TensorId, PairHash>;
@@ -152,9 +150,10 @@ class StageCutter {
   int tensor_;
   bool scatter_;
   std::int32_t turn_;
-  std::vector<std::int32_t> home_;  // [tensor]: stage that produces it; -1: parameter or input
-  ByStage local_;                   // (tensor, stage) -> what ops of that stage read
-  ByStage relayed_;                 // (sent tensor, stage) -> what arrives there
+  Indexed<TensorId, std::int32_t>
+      home_;         // [tensor]: stage that produces it; -1: parameter or input
+  ByStage local_;    // (tensor, stage) -> what ops of that stage read
+  ByStage relayed_;  // (sent tensor, stage) -> what arrives there
   std::unordered_map<TensorId, TensorId> slice_;
 };
 
@@ -166,10 +165,10 @@ std::string find_staged_violation(const StagedGraph& staged) {
   if (staged.stage.size() != staged.graph.ops.size())
     return std::to_string(staged.stage.size()) + " stages of " +
            std::to_string(staged.graph.ops.size()) + " ops";
-  for (std::size_t op = 0; op < staged.stage.size(); ++op) {
+  for (const OpId op : staged.stage.keys()) {
     if (staged.stage[op] < 0 || staged.stage[op] >= staged.num_stages)
-      return "op " + std::to_string(op) + " is on stage " + std::to_string(staged.stage[op]) +
-             " of " + std::to_string(staged.num_stages);
+      return "op " + std::to_string(op.number()) + " is on stage " +
+             std::to_string(staged.stage[op]) + " of " + std::to_string(staged.num_stages);
   }
   return {};
 }
@@ -177,7 +176,7 @@ std::string find_staged_violation(const StagedGraph& staged) {
 std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t num_layers,
                                                                  int num_stages,
                                                                  const PartitionConfig& partition) {
-  std::vector<std::int64_t> first;
+  Numbered<std::int64_t> first;
   if (!partition.cuts.empty()) {
     first.push_back(0);
     first.insert(first.end(), partition.cuts.begin(), partition.cuts.end());
@@ -197,10 +196,9 @@ std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t nu
                       "partition"};
   }
   for (int stage = 0; stage < num_stages; ++stage) {
-    const auto s = static_cast<std::size_t>(stage);
     // With `ends`, the first and last stage have the embedding and the head to do.
     const bool has_end = partition.ends && (stage == 0 || stage == num_stages - 1);
-    if (first[s] > first[s + 1] || (first[s] == first[s + 1] && !has_end)) {
+    if (first[stage] > first[stage + 1] || (first[stage] == first[stage + 1] && !has_end)) {
       return Infeasible{"stage " + std::to_string(stage) + " of " + std::to_string(num_stages) +
                             " gets no layer of the model's " + std::to_string(num_layers),
                         "partition"};
@@ -218,9 +216,9 @@ std::variant<StagedGraph, Infeasible> partition_stages(const Graph& graph, int n
   const auto& first = std::get<std::vector<std::int64_t>>(ranges);
 
   // Ops outside layers belong to the model's ends: before the first layer, or after the last.
-  std::vector<std::int32_t> stage_of_op(graph.ops.size(), 0);
+  Indexed<OpId, std::int32_t> stage_of_op(graph.ops.size(), 0);
   bool seen_layer = false;
-  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+  for (const OpId i : graph.ops.keys()) {
     const std::int32_t layer = graph.ops[i].layer;
     seen_layer = seen_layer || layer >= 0;
     if (layer < 0) {

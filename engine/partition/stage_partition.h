@@ -19,7 +19,7 @@ namespace trainyard {
 
 struct StagedGraph {
   Graph graph;  // with load, slice, send (the transfer; forward half) and all_gather ops
-  std::vector<std::int32_t> stage;  // [op]: for a transfer the receiving stage
+  Indexed<OpId, std::int32_t> stage;  // for a transfer the receiving stage
   int num_stages = 1;
 };
 

@@ -2,12 +2,6 @@
 
 namespace trainyard {
 
-namespace {
-
-constexpr std::size_t kNumParts = 4;
-
-}  // namespace
-
 Part part_of(ActionPhase phase) {
   switch (phase) {
     case ActionPhase::kForward: return Part::kForward;
@@ -19,24 +13,17 @@ Part part_of(ActionPhase phase) {
 }
 
 ActionPlaces::ActionPlaces(const ProgramDraft& draft, const PipelineSchedule& schedule,
-                           const std::vector<std::vector<PlannedCall>>& calls)
+                           const Numbered<std::vector<PlannedCall>>& calls)
     : draft_(draft),
-      num_microbatches_(static_cast<std::size_t>(schedule.num_microbatches)),
-      position_(static_cast<std::size_t>(draft.num_stages) * kNumParts * num_microbatches_, -1) {
+      position_(draft.num_stages, schedule.num_microbatches, -1) {
   for (const auto& of_rank : calls) {
     for (std::size_t i = 0; i < of_rank.size(); ++i) {
       for (const Action* action : actions_of(of_rank[i])) {
-        position_[index_of(action->stage, part_of(action->phase), action->microbatch)] =
+        position_.of(action->stage, part_of(action->phase), action->microbatch) =
             static_cast<std::int32_t>(i);
       }
     }
   }
-}
-
-std::size_t ActionPlaces::index_of(std::int32_t stage, Part part, Microbatch mb) const {
-  return (static_cast<std::size_t>(stage) * kNumParts + static_cast<std::size_t>(part)) *
-             num_microbatches_ +
-         static_cast<std::size_t>(mb);
 }
 
 SegmentId ActionPlaces::segment_of(const Action& action) const {
@@ -51,7 +38,7 @@ SegmentId ActionPlaces::segment_of(const Action& action) const {
     case ActionPhase::kRecompute:
     case ActionPhase::kEarlyRecompute: return stage.recompute;
   }
-  return -1;
+  return kNoIndex;
 }
 
 SegmentId ActionPlaces::segment_of(const PlannedCall& call) const {

@@ -6,12 +6,14 @@
 
 #include "engine/passes/planned_calls.h"
 #include "engine/passes/program_draft.h"
+#include "engine/schedule/by_action.h"
 #include "engine/schedule/pipeline_schedule.h"
 
 namespace trainyard {
 
 /// What a stage does once for a microbatch: its place in the list of the rank.
 enum class Part : std::uint8_t { kForward, kRecompute, kBackward, kWeight };
+inline constexpr int kNumParts = 4;
 
 /// I counts as the backward: it sends what a backward sends.
 Part part_of(ActionPhase phase);
@@ -20,22 +22,19 @@ class ActionPlaces {
  public:
   /// `schedule` is one of calls (without_late_recompute()); all three outlive this.
   ActionPlaces(const ProgramDraft& draft, const PipelineSchedule& schedule,
-               const std::vector<std::vector<PlannedCall>>& calls);
+               const Numbered<std::vector<PlannedCall>>& calls);
 
   /// Index of the action's call on its rank; -1: there is none.
   std::int32_t operator()(std::int32_t stage, Part part, Microbatch mb) const {
-    return position_[index_of(stage, part, mb)];
+    return position_.of(stage, part, mb);
   }
 
   SegmentId segment_of(const Action& action) const;
   SegmentId segment_of(const PlannedCall& call) const;  // of a pair that both share
 
  private:
-  std::size_t index_of(std::int32_t stage, Part part, Microbatch mb) const;
-
   const ProgramDraft& draft_;
-  std::size_t num_microbatches_;
-  std::vector<std::int32_t> position_;  // [stage][part][microbatch] -> index on its rank
+  ByAction<Part, kNumParts, std::int32_t> position_;  // index on its rank
 };
 
 }  // namespace trainyard

@@ -19,14 +19,15 @@ class TransferBufferer {
         buffer_(buffer) {}
 
   void run() {
-    for (std::size_t i = 0; i < draft_.stages.size(); ++i) {
-      const auto stage = static_cast<std::int32_t>(i % static_cast<std::size_t>(draft_.num_stages));
-      rewrite(draft_.stages[i].sends_forward, stage, stage + 1, "_F");
-      rewrite(draft_.stages[i].sends_backward, stage, stage - 1, "_B");
+    for (auto& stages : draft_.stages) {
+      for (std::int32_t stage = 0; stage < draft_.num_stages; ++stage) {
+        rewrite(stages[stage].sends_forward, stage, stage + 1, "_F");
+        rewrite(stages[stage].sends_backward, stage, stage - 1, "_B");
+      }
     }
     // What lay in a slot that was received into lies in the arena now.
     for (Value& value : program_.values) {
-      if (value.alias) value.pool = program_.values[static_cast<std::size_t>(value.alias->in)].pool;
+      if (value.alias) value.pool = program_.values[value.alias->in].pool;
     }
   }
 
@@ -39,11 +40,9 @@ class TransferBufferer {
     std::string name, size;  // "_F", "_F.b"; "@2seq"
   };
 
-  std::int32_t rank_of(std::int32_t stage) const {
-    return draft_.forms[static_cast<std::size_t>(stage)].rank;
-  }
-  Value& value(ValueId id) { return program_.values[static_cast<std::size_t>(id)]; }
-  Segment& segment(SegmentId id) { return program_.segments[static_cast<std::size_t>(id)]; }
+  std::int32_t rank_of(std::int32_t stage) const { return draft_.forms[stage].rank; }
+  Value& value(ValueId id) { return program_.values[id]; }
+  Segment& segment(SegmentId id) { return program_.segments[id]; }
 
   void rewrite(std::vector<StageTransfer>& transfers, std::int32_t from, std::int32_t to,
                const std::string& name) {
@@ -60,7 +59,7 @@ class TransferBufferer {
     const std::string& text = segment(plain.send).name;
     const std::string size = text.find('@') == std::string::npos ? "" : text.substr(text.find('@'));
     Operands freed;
-    if (plain.free >= 0) freed = segment(plain.free).ops.front().reads;
+    if (plain.free != kNoIndex) freed = segment(plain.free).ops.front().reads;
     std::vector<Sent> out;
     for (std::size_t i = segment(plain.send).ops.size(); i-- > 0;) {
       Sent sent{
@@ -76,16 +75,17 @@ class TransferBufferer {
     }
     std::reverse(out.begin(), out.end());
     for (const SegmentId id : {plain.free, plain.receive, plain.send}) {
-      if (id >= 0) spare_.push_back(id);
+      if (id != kNoIndex) spare_.push_back(id);
     }
     return out;
   }
 
   StageTransfer ways(const Sent& sent) {
     const ValueId received = sent.receive.writes[0].value;
-    check(!value(received).alias && value(received).pool >= 0, "a stage receives into a slot");
+    check(!value(received).alias && value(received).pool != kNoIndex,
+          "a stage receives into a slot");
     const PoolId of_host = value(received).pool;
-    value(received).pool = -1;
+    value(received).pool = kNoIndex;
     value(received).memory = MemoryClass::kActivation;
     StageTransfer out;
     const PipelineLink& between = link_between(draft_.links, rank_of(sent.from), rank_of(sent.to));
@@ -123,7 +123,7 @@ class TransferBufferer {
   WaySegments by_host(const Sent& sent, PoolId pool) {
     WaySegments way;
     const Operand from = sent.send.reads[0], to = sent.receive.writes[0];
-    Pool& of_receiver = program_.pools[static_cast<std::size_t>(pool)];
+    Pool& of_receiver = program_.pools[pool];
     of_receiver.space = Space::kHost;
     const std::string tensor = of_receiver.name.substr(of_receiver.name.find('.'));
     of_receiver.name = "receive_host" + tensor;
@@ -150,15 +150,14 @@ class TransferBufferer {
     twin.scope = Scope::kMicrobatch;
     twin.alias.reset();
     twin.pool = pool;
-    twin.space = program_.pools[static_cast<std::size_t>(pool)].space;
+    twin.space = program_.pools[pool].space;
     twin.memory = MemoryClass::kBuffer;
     program_.values.push_back(std::move(twin));
-    return {static_cast<ValueId>(program_.values.size() - 1), 0};
+    return {ValueId(program_.values.size() - 1), 0};
   }
 
   PoolId pool(const std::string& name, Space space, Bytes buffer) {
-    const auto [known, fresh] =
-        pools_.try_emplace(name, static_cast<PoolId>(program_.pools.size()));
+    const auto [known, fresh] = pools_.try_emplace(name, PoolId(program_.pools.size()));
     if (fresh) program_.pools.push_back({name, 0, space, buffer});
     return known->second;
   }
@@ -195,7 +194,7 @@ class TransferBufferer {
     }
     if (spare_.empty()) {
       program_.segments.push_back(std::move(made));
-      return static_cast<SegmentId>(program_.segments.size() - 1);
+      return SegmentId(program_.segments.size() - 1);
     }
     const SegmentId id = spare_.back();
     spare_.pop_back();
@@ -212,7 +211,7 @@ class TransferBufferer {
 
 }  // namespace
 
-void buffer_transfers(ProgramDraft& draft, std::vector<PipelineLink> links, Bytes buffer) {
+void buffer_transfers(ProgramDraft& draft, Numbered<PipelineLink> links, Bytes buffer) {
   draft.links = std::move(links);
   TransferBufferer(draft, buffer).run();
 }

@@ -24,6 +24,6 @@ namespace trainyard {
 
 /// Behind instantiate(). `links` has an entry per pipeline rank; `buffer`: bytes of the one into
 /// which a rank receives, and of the one from which it sends between nodes.
-void buffer_transfers(ProgramDraft& draft, std::vector<PipelineLink> links, Bytes buffer);
+void buffer_transfers(ProgramDraft& draft, Numbered<PipelineLink> links, Bytes buffer);
 
 }  // namespace trainyard

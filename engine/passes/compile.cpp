@@ -95,7 +95,7 @@ constexpr std::tuple kTrainingPasses = {
     Pass{"recompute", always,
          [](const PassSource& of) { return std::tuple(of.plan.recompute, of.kept); },
          [](TrainingGraph& training, const PassContext& with, const RecomputeConfig& config,
-            const std::vector<double>& kept) { recompute(training, config, with.software, kept); },
+            const Numbered<double>& kept) { recompute(training, config, with.software, kept); },
          find_training_violation},
     Pass{"split", [](const PassSource& of) { return any_splits(of.forms); },
          [](const PassSource&) { return std::tuple(); },
@@ -104,12 +104,12 @@ constexpr std::tuple kTrainingPasses = {
     Pass{"offload", [](const PassSource& of) { return of.plan.offload.activations; },
          [](const PassSource& of) { return std::tuple(of.plan.offload, stages_at_once(of.forms)); },
          [](TrainingGraph& training, const PassContext&, const OffloadConfig& config,
-            const std::vector<bool>& at_once) { offload_checkpoints(training, config, at_once); },
+            const Numbered<bool>& at_once) { offload_checkpoints(training, config, at_once); },
          find_training_violation}};
 
 /// What segments know of a stage.
-std::vector<StageForm> forms_of_segments(const PassSource& of) {
-  std::vector<StageForm> forms = of.forms;
+Numbered<StageForm> forms_of_segments(const PassSource& of) {
+  Numbered<StageForm> forms = of.forms;
   for (StageForm& form : forms) form.at_once = false;  // the training graph has it
   return forms;
 }
@@ -139,7 +139,7 @@ constexpr std::tuple kDraftPasses = {
            return std::tuple(forms_of_segments(of), parallel_of_segments(of),
                              training_of_segments(of), of.plan.offload.horizon);
          },
-         [](ProgramDraft& draft, const PassContext& with, const std::vector<StageForm>& forms,
+         [](ProgramDraft& draft, const PassContext& with, const Numbered<StageForm>& forms,
             const ParallelConfig& parallel, const TrainingConfig& training, int horizon) {
            draft =
                instantiate(with.trainings, forms, parallel, training, training.grad_dtype, horizon);
@@ -147,7 +147,7 @@ constexpr std::tuple kDraftPasses = {
          find_draft_violation},
     Pass{"buffers", [](const PassSource& of) { return !of.links.empty(); },
          [](const PassSource& of) { return std::tuple(of.links, of.plan.parallel.d2d_buffer); },
-         [](ProgramDraft& draft, const PassContext&, const std::vector<PipelineLink>& links,
+         [](ProgramDraft& draft, const PassContext&, const Numbered<PipelineLink>& links,
             Bytes buffer) { buffer_transfers(draft, links, buffer); },
          find_draft_violation},
     Pass{"pairs", [](const PassSource& of) { return !of.pairs.empty(); },
@@ -191,11 +191,11 @@ struct TrainingInputs {
 using DraftInputs = InputsOf<decltype(kDraftPasses)>;
 
 /// Values whose extents depend on the number of data-parallel ranks: SharedSegments::sized.
-std::vector<bool> sized_values(const ProgramDraft& draft) {
-  std::vector<bool> sized(draft.program.values.size(), false);
+Indexed<ValueId, bool> sized_values(const ProgramDraft& draft) {
+  Indexed<ValueId, bool> sized(draft.program.values.size(), false);
   for (const Bucket& bucket : draft.plan.buckets) {
     for (const auto* values : {&bucket.whole, &bucket.shards}) {
-      for (const ValueId value : *values) sized[static_cast<std::size_t>(value)] = true;
+      for (const ValueId value : *values) sized[value] = true;
     }
   }
   return sized;
@@ -275,7 +275,7 @@ std::optional<Infeasible> Compiler::Kept::make_lists(const PassSource& source,
                                                      PassWatch& watch) {
   const ParallelConfig& parallel = source.plan.parallel;
   Program& program = draft.program;
-  program.mesh.size[index(Axis::kDp)] = parallel.data;
+  program.mesh.size[Axis::kDp] = parallel.data;
   program.placement = make_placement(program.mesh, parallel.placement);
   size_buckets(draft.plan, parallel, program);
   draft.size_of = size_of_microbatches(source.plan.training);

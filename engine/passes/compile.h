@@ -21,7 +21,7 @@ namespace trainyard {
 /// clusters.
 struct ProgramInputs {
   Plan plan;
-  std::vector<PipelineLink>
+  Numbered<PipelineLink>
       links;  // with parallel.d2d_buffer: all that a Program knows of its cluster
   friend bool operator==(const ProgramInputs&, const ProgramInputs&) = default;
 };

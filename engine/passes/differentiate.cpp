@@ -23,30 +23,30 @@ class Differentiator {
     out_.forward.reserve(staged.graph.ops.size());
     out_.backward.reserve(staged.graph.ops.size() * 2);
     out_.graph.tensors.reserve(staged.graph.tensors.size() * 2);
-    gradient_.assign(staged.graph.tensors.size(), -1);
+    gradient_.assign(staged.graph.tensors.size(), kNoIndex);
     for (const Parameter& parameter : staged.graph.parameters) {
       out_.parameter_gradient.push_back(
-          parameter.tensor < 0 ? -1 : parameter_gradient(parameter, grad_dtype));
+          parameter.tensor == kNoIndex ? kNoIndex : parameter_gradient(parameter, grad_dtype));
     }
   }
 
   TrainingGraph run() {
     const auto& ops = staged_.graph.ops;
-    for (std::size_t i = 0; i < ops.size(); ++i) {
-      Instruction forward = instruction(static_cast<OpId>(i), OpPart::kForward);
+    for (const OpId i : ops.keys()) {
+      Instruction forward = instruction(i, OpPart::kForward);
       forward.reads.assign(ops[i].inputs.begin(), ops[i].inputs.end());
       forward.writes.assign(ops[i].outputs.begin(), ops[i].outputs.end());
       out_.forward.push_back(std::move(forward));
     }
-    for (std::size_t i = ops.size(); i-- > 0;) backward(static_cast<OpId>(i));
+    for (std::size_t i = ops.size(); i-- > 0;) backward(OpId(i));
     order_halves(out_.backward);
     if (software_.overlap_tensor_gradient) hoist_collectives();
     return std::move(out_);
   }
 
  private:
-  Tensor& tensor(TensorId id) { return out_.graph.tensors[static_cast<std::size_t>(id)]; }
-  const Op& op_at(OpId id) const { return staged_.graph.ops[static_cast<std::size_t>(id)]; }
+  Tensor& tensor(TensorId id) { return out_.graph.tensors[id]; }
+  const Op& op_at(OpId id) const { return staged_.graph.ops[id]; }
 
   TensorId parameter_gradient(const Parameter& parameter, DType dtype) {
     Tensor t = tensor(parameter.tensor);
@@ -54,7 +54,7 @@ class Differentiator {
     t.dtype = dtype;
     t.role = TensorRole::kParameterGradient;
     out_.graph.tensors.push_back(std::move(t));
-    return static_cast<TensorId>(out_.graph.tensors.size() - 1);
+    return TensorId(out_.graph.tensors.size() - 1);
   }
 
   TensorId new_gradient(TensorId of, std::string_view suffix = "") {
@@ -62,11 +62,11 @@ class Differentiator {
     t.name = "d." + t.name + std::string(suffix);
     if (const int copies = ++copies_[t.name]; copies > 1) t.name += "~" + std::to_string(copies);
     t.role = TensorRole::kActivation;
-    t.alias = -1;
+    t.alias = kNoIndex;
     t.alias_offset = 0;
-    t.producer = -1;
+    t.producer = kNoIndex;
     out_.graph.tensors.push_back(std::move(t));
-    return static_cast<TensorId>(out_.graph.tensors.size() - 1);
+    return TensorId(out_.graph.tensors.size() - 1);
   }
 
   Instruction instruction(OpId id, OpPart part) const {
@@ -79,7 +79,7 @@ class Differentiator {
     result.layer = op.layer;
     result.sublayer = op.sublayer;
     result.half = op.half;
-    result.stage = staged_.stage[static_cast<std::size_t>(id)];
+    result.stage = staged_.stage[id];
     result.origin = id;
     return result;
   }
@@ -88,12 +88,12 @@ class Differentiator {
     return tensor(id).needs_gradient && tensor(id).role == TensorRole::kActivation;
   }
 
-  TensorId gradient_of(TensorId id) const { return gradient_[static_cast<std::size_t>(id)]; }
+  TensorId gradient_of(TensorId id) const { return gradient_[id]; }
 
   /// Adds `part` to the gradient of `id`: the first is it, later ones are summed as they come.
   void contribute(OpId user, TensorId id, TensorId part) {
-    TensorId& sum = gradient_[static_cast<std::size_t>(id)];
-    if (sum < 0) {
+    TensorId& sum = gradient_[id];
+    if (sum == kNoIndex) {
       sum = part;
       return;
     }
@@ -123,7 +123,7 @@ class Differentiator {
   void backward_alias(OpId id) {
     const Op& op = op_at(id);
     const TensorId dy = gradient_of(op.outputs[0]);
-    if (dy < 0) return;
+    if (dy == kNoIndex) return;
     for (TensorId input : op.inputs) {
       if (wants_gradient(input)) contribute(id, input, dy);
     }
@@ -141,8 +141,8 @@ class Differentiator {
   void backward_kernels(OpId id) {
     const Op& op = op_at(id);
     const OpInfo& info = op_info(op.kind);
-    const TensorId dy = info.gradient_in ? gradient_of(op.outputs[0]) : -1;
-    if (info.gradient_in && dy < 0) return;
+    const TensorId dy = info.gradient_in ? gradient_of(op.outputs[0]) : kNoIndex;
+    if (info.gradient_in && dy == kNoIndex) return;
     const bool fused = info.backward == BackwardForm::kFused;
 
     boost::container::small_vector<TensorId, 4> inputs;
@@ -161,7 +161,7 @@ class Differentiator {
     }
     if (!inputs.empty() || (fused && !parameters.empty())) {
       Instruction dx = instruction(id, fused ? OpPart::kBackward : OpPart::kInputGrad);
-      if (dy >= 0) dx.reads.push_back(dy);
+      if (dy != kNoIndex) dx.reads.push_back(dy);
       add_saved(dx, op, info.dx_saved_inputs, info.dx_saved_outputs);
       for (TensorId input : inputs) dx.writes.push_back(new_gradient(input));
       const auto written = dx.writes;
@@ -171,7 +171,7 @@ class Differentiator {
     }
     if (!fused && !parameters.empty()) {
       Instruction dw = instruction(id, OpPart::kWeightGrad);
-      if (dy >= 0) dw.reads.push_back(dy);
+      if (dy != kNoIndex) dw.reads.push_back(dy);
       add_saved(dw, op, info.dw_saved_inputs, 0);
       if (op.kind == OpKind::kLinear && !software_.fused_gradient_accumulation) {
         accumulate_apart(id, std::move(dw), parameters);
@@ -190,7 +190,7 @@ class Differentiator {
   }
 
   TensorId gradient_tensor(TensorId parameter) {
-    return out_.parameter_gradient[static_cast<std::size_t>(tensor(parameter).parameter)];
+    return out_.parameter_gradient[tensor(parameter).parameter];
   }
 
   /// The product writes its own tensor, which a second kernel adds to the accumulated gradient.
@@ -231,7 +231,7 @@ class Differentiator {
     const Op& op = op_at(id);
     if (op.kind == OpKind::kSplit) return backward_split(id);
     const TensorId dy = gradient_of(op.outputs[0]);
-    if (dy < 0) return;
+    if (dy == kNoIndex) return;
     if (op.kind == OpKind::kJoin) return backward_join(id, dy);
     switch (op.kind) {
       case OpKind::kEnterTensor: return communicate(id, OpKind::kAllReduce, dy, true);
@@ -264,7 +264,7 @@ class Differentiator {
     Instruction join = instruction(id, OpPart::kInputGrad);
     for (TensorId output : op.outputs) {
       const TensorId part = gradient_of(output);
-      if (part < 0) return;
+      if (part == kNoIndex) return;
       const TensorId home = root(part);
       check(tensor(home).shape == tensor(part).shape, "gradient of a view already has a home");
       tensor(home).alias = packed;
@@ -297,7 +297,7 @@ class Differentiator {
   }
 
   TensorId root(TensorId id) {
-    while (tensor(id).alias >= 0) id = tensor(id).alias;
+    while (tensor(id).alias != kNoIndex) id = tensor(id).alias;
     return id;
   }
 
@@ -335,7 +335,8 @@ class Differentiator {
   const StagedGraph& staged_;
   const SoftwareProfile& software_;
   TrainingGraph out_;
-  std::vector<TensorId> gradient_;  // [forward tensor]: sum of its gradient so far; -1: none yet
+  Indexed<TensorId, TensorId>
+      gradient_;  // [forward tensor]: sum of its gradient so far; -1: none yet
   std::unordered_map<std::string, int> copies_;
 };
 

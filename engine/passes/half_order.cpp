@@ -43,11 +43,11 @@ Order halves_in_turn(const std::vector<Item>& list, int first_half) {
 }
 
 template <typename Item>
-std::vector<Item> ordered(std::vector<Item>& list, const Order& order) {
+void reorder(std::vector<Item>& list, const Order& order) {
   std::vector<Item> out;
   out.reserve(list.size());
   for (std::size_t at : order) out.push_back(std::move(list[at]));
-  return out;
+  list = std::move(out);
 }
 
 }  // namespace
@@ -55,17 +55,15 @@ std::vector<Item> ordered(std::vector<Item>& list, const Order& order) {
 void order_halves(StagedGraph& staged) {
   Graph& graph = staged.graph;
   const Order order = halves_in_turn(graph.ops, 1);
-  graph.ops = ordered(graph.ops, order);
-  staged.stage = ordered(staged.stage, order);
-  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
-    for (TensorId output : graph.ops[i].outputs) {
-      graph.tensors[static_cast<std::size_t>(output)].producer = static_cast<OpId>(i);
-    }
+  reorder(graph.ops, order);
+  reorder(staged.stage, order);
+  for (const OpId i : graph.ops.keys()) {
+    for (TensorId output : graph.ops[i].outputs) graph.tensors[output].producer = i;
   }
 }
 
 void order_halves(std::vector<Instruction>& backward) {
-  backward = ordered(backward, halves_in_turn(backward, 2));
+  reorder(backward, halves_in_turn(backward, 2));
 }
 
 }  // namespace trainyard

@@ -20,15 +20,16 @@ void add_host_waits(ProgramDraft& draft) {
   for (Segment& segment : draft.program.segments) {
     for (ProgramOp& op : segment.ops) op.host_sync = op.host_sync || op.kind == OpKind::kRecv;
   }
-  for (const auto& stage : draft.stages) {
-    for (const SegmentId segment :
-         {stage.forward, stage.backward[0], stage.backward[1], stage.input[0], stage.input[1]}) {
-      if (segment >= 0)
-        wait_for_last_kernel(draft.program.segments[static_cast<std::size_t>(segment)]);
+  for (const auto& of_size : draft.stages) {
+    for (const StageSegments& stage : of_size) {
+      for (const SegmentId segment :
+           {stage.forward, stage.backward[0], stage.backward[1], stage.input[0], stage.input[1]}) {
+        if (segment != kNoIndex) wait_for_last_kernel(draft.program.segments[segment]);
+      }
     }
   }
   for (const auto& [parts, pair] : draft.pairs) {
-    wait_for_last_kernel(draft.program.segments[static_cast<std::size_t>(pair)]);
+    wait_for_last_kernel(draft.program.segments[pair]);
   }
 }
 

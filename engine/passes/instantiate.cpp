@@ -21,7 +21,7 @@ using Instructions = std::vector<const Instruction*>;
 class Instantiator {
  public:
   /// Adds to `draft` what microbatches of one size need; `size`: which, `suffix`: of its names.
-  Instantiator(const TrainingGraph& training, const std::vector<StageForm>& forms,
+  Instantiator(const TrainingGraph& training, const Numbered<StageForm>& forms,
                const ParallelConfig& parallel, const TrainingConfig& config, DType grad_dtype,
                int horizon, ProgramDraft& draft, std::size_t size, std::string suffix)
       : training_(training),
@@ -34,7 +34,7 @@ class Instantiator {
         draft_(draft),
         size_(size),
         suffix_(std::move(suffix)),
-        value_of_(training.graph.tensors.size(), -1),
+        value_of_(training.graph.tensors.size(), kNoIndex),
         touched_(find_touches(training, forms)),
         last_uses_(training.graph) {}
 
@@ -45,7 +45,7 @@ class Instantiator {
           plan_buckets(training_, forms_, parallel_, config_, grad_dtype_, draft_.program);
       size_buckets(draft_.plan, parallel_, draft_.program);
     }
-    draft_.stages.resize((size_ + 1) * static_cast<std::size_t>(training_.num_stages));
+    draft_.stages.emplace_back(training_.num_stages);
     split_by_stage();
     for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) add_compute_segments(stage);
     for (const Instruction& op : training_.forward) {
@@ -60,17 +60,10 @@ class Instantiator {
 
  private:
   Program& program() { return draft_.program; }
-  const Tensor& tensor(TensorId id) const {
-    return training_.graph.tensors[static_cast<std::size_t>(id)];
-  }
-  const StageForm& form(std::int32_t stage) const {
-    return forms_[static_cast<std::size_t>(stage)];
-  }
+  const Tensor& tensor(TensorId id) const { return training_.graph.tensors[id]; }
+  const StageForm& form(std::int32_t stage) const { return forms_[stage]; }
   std::int32_t rank_of(std::int32_t stage) const { return form(stage).rank; }
-  StageSegments& segments_of(std::int32_t stage) {
-    return draft_.stages[size_ * static_cast<std::size_t>(training_.num_stages) +
-                         static_cast<std::size_t>(stage)];
-  }
+  StageSegments& segments_of(std::int32_t stage) { return draft_.stages[size_][stage]; }
 
   void set_up() {
     draft_.num_ranks = parallel_.pipeline;
@@ -88,13 +81,13 @@ class Instantiator {
   TensorId root(TensorId id) const { return storage_of(training_.graph, id); }
 
   void split_by_stage() {
-    forward_.resize(static_cast<std::size_t>(training_.num_stages));
-    backward_.resize(static_cast<std::size_t>(training_.num_stages));
+    forward_.resize(training_.num_stages);
+    backward_.resize(training_.num_stages);
     for (const Instruction& op : training_.forward) {
-      if (op.kind != OpKind::kSend) forward_[static_cast<std::size_t>(op.stage)].push_back(&op);
+      if (op.kind != OpKind::kSend) forward_[op.stage].push_back(&op);
     }
     for (const Instruction& op : training_.backward) {
-      if (op.kind != OpKind::kSend) backward_[static_cast<std::size_t>(op.stage)].push_back(&op);
+      if (op.kind != OpKind::kSend) backward_[op.stage].push_back(&op);
     }
   }
 
@@ -102,7 +95,7 @@ class Instantiator {
   /// order; R those of recomputation in the order of the forward, since it is no layer's alone.
   void add_compute_segments(std::int32_t stage) {
     const StageForm& has = form(stage);
-    const Instructions& all = backward_[static_cast<std::size_t>(stage)];
+    const Instructions& all = backward_[stage];
     const auto chosen = [&](const auto& wanted) {
       Instructions out;
       std::copy_if(all.begin(), all.end(), std::back_inserter(out), wanted);
@@ -112,8 +105,7 @@ class Instantiator {
     const auto input = [](const Instruction* op) { return !op->weight_half; };
     const std::string inside = has.recomputes_early() ? ".r" : "";
     StageSegments& segments = segments_of(stage);
-    segments.forward =
-        compute_segment(stage, Phase::kForward, "", forward_[static_cast<std::size_t>(stage)]);
+    segments.forward = compute_segment(stage, Phase::kForward, "", forward_[stage]);
     if (has.recomputes_early()) {
       Instructions again = chosen([](const Instruction* op) { return op->recomputed; });
       std::stable_sort(again.begin(), again.end(), [](const Instruction* a, const Instruction* b) {
@@ -144,32 +136,31 @@ class Instantiator {
     if (t.role == TensorRole::kParameter || t.role == TensorRole::kParameterGradient) {
       return draft_.plan.value(id, rank_of(stage));
     }
-    ValueId& known = value_of_[static_cast<std::size_t>(id)];
-    if (known >= 0) return known;
-    if (id == training_.graph.loss && draft_.loss >= 0) return known = draft_.loss;
+    ValueId& known = value_of_[id];
+    if (known != kNoIndex) return known;
+    if (id == training_.graph.loss && draft_.loss != kNoIndex) return known = draft_.loss;
     Value v;
     v.name = t.name + (id == training_.graph.loss ? "" : suffix_);
     for (std::int64_t extent : t.shape) v.dims.push_back({extent, extent, -1});
     v.dtype = t.dtype;
     v.spec = t.spec;
-    const Touches& touches = touched_[static_cast<std::size_t>(root(id))];
+    const Touches& touches = touched_[root(id)];
     const TouchSet touched = touches.all();
     const bool one_call = !touches.handed_over() && (touched == kForward || touched == kBackward ||
                                                      touched == kRecompute || touched == kWeight);
     v.scope = one_call ? Scope::kLocal : Scope::kMicrobatch;
     if (id == training_.graph.loss) v.scope = Scope::kStep;
-    if (t.alias >= 0) v.alias = Alias{value(t.alias, stage), t.alias_offset, std::nullopt};
-    if (v.alias) v.pool = program().values[static_cast<std::size_t>(v.alias->in)].pool;
+    if (t.alias != kNoIndex) v.alias = Alias{value(t.alias, stage), t.alias_offset, std::nullopt};
+    if (v.alias) v.pool = program().values[v.alias->in].pool;
     if (t.on_host) {
       v.space = Space::kHost;
       v.pool = host_pool(stage, size_in_bytes(v));
     }
-    if (t.alias < 0 && (touched & (kReceiveF | kReceiveB)) != 0) {
+    if (t.alias == kNoIndex && (touched & (kReceiveF | kReceiveB)) != 0) {
       v.pool = pool("recv." + t.name, Space::kDevice);
       v.memory = MemoryClass::kBuffer;
     }
-    program().values.push_back(std::move(v));
-    known = static_cast<ValueId>(program().values.size() - 1);
+    known = program().values.add(std::move(v));
     if (id == training_.graph.loss) draft_.loss = known;
     return known;
   }
@@ -180,15 +171,14 @@ class Instantiator {
     if (size_ > 0) {
       const auto known =
           std::find_if(pools.begin(), pools.end(), [&](const Pool& p) { return p.name == name; });
-      if (known != pools.end()) return static_cast<PoolId>(known - pools.begin());
+      if (known != pools.end()) return PoolId(known - pools.begin());
     }
-    pools.push_back({name, 0, space});
-    return static_cast<PoolId>(pools.size() - 1);
+    return pools.add({name, 0, space});
   }
 
   /// What a stage copies to its host: tensors of one size share a pool.
   PoolId host_pool(std::int32_t stage, Bytes bytes) {
-    const auto [it, fresh] = host_pools_.try_emplace({stage, bytes}, -1);
+    const auto [it, fresh] = host_pools_.try_emplace({stage, bytes}, kNoIndex);
     if (fresh)
       it->second =
           pool("offload@" + std::to_string(stage) + "." + std::to_string(bytes), Space::kHost);
@@ -198,9 +188,8 @@ class Instantiator {
   AttrId intern(const OpAttrs& attrs) {
     auto& table = program().attrs;
     const auto it = std::find(table.begin(), table.end(), attrs);
-    if (it != table.end()) return static_cast<AttrId>(it - table.begin());
-    table.push_back(attrs);
-    return static_cast<AttrId>(table.size() - 1);
+    if (it != table.end()) return AttrId(it - table.begin());
+    return table.add(attrs);
   }
 
   SegmentId add_segment(std::int32_t stage, const std::string& name, Phase phase) {
@@ -208,8 +197,7 @@ class Instantiator {
     segment.name = std::to_string(stage) + name + suffix_;
     segment.stage = stage;
     segment.phase = phase;
-    program().segments.push_back(std::move(segment));
-    return static_cast<SegmentId>(program().segments.size() - 1);
+    return program().segments.add(std::move(segment));
   }
 
   ProgramOp make_op(const Instruction& source, std::int32_t stage) {
@@ -237,7 +225,7 @@ class Instantiator {
   /// -1 where it would do nothing.
   SegmentId compute_segment(std::int32_t stage, Phase phase, const std::string& suffix,
                             const Instructions& piece) {
-    if (piece.empty() && phase != Phase::kForward && phase != Phase::kBackward) return -1;
+    if (piece.empty() && phase != Phase::kForward && phase != Phase::kBackward) return kNoIndex;
     const SegmentId id = add_segment(stage, letter(phase) + suffix, phase);
     const PlacedLoads placed = place_loads(training_, piece, horizon_);
     last_uses_.find(placed);
@@ -252,13 +240,13 @@ class Instantiator {
       });
       if (!free.reads.empty()) ops.push_back(std::move(free));
     }
-    program().segments[static_cast<std::size_t>(id)].ops = std::move(ops);
-    SegmentId ahead = -1;
+    program().segments[id].ops = std::move(ops);
+    SegmentId ahead = kNoIndex;
     for (const Instruction* load : placed.ahead) {
       ahead = one_op_segment(ahead, stage, std::string("LOAD_") + letter(phase) + suffix,
                              make_op(*load, stage));
     }
-    if (ahead >= 0) draft_.loads_ahead[id] = ahead;
+    if (ahead != kNoIndex) draft_.loads_ahead[id] = ahead;
     return id;
   }
 
@@ -273,7 +261,7 @@ class Instantiator {
     const Tensor& t = tensor(r);
     if (t.role != TensorRole::kActivation || r == training_.graph.loss) return false;
     if (t.on_host) return phase != Phase::kForward;
-    const Touches& touches = touched_[static_cast<std::size_t>(r)];
+    const Touches& touches = touched_[r];
     return !touches.handed_over() && (touches.all() & touched_behind(phase)) == 0;
   }
 
@@ -289,8 +277,8 @@ class Instantiator {
 
   SegmentId one_op_segment(SegmentId known, std::int32_t stage, const std::string& name,
                            ProgramOp op) {
-    if (known < 0) known = add_segment(stage, name, Phase::kCommunicate);
-    program().segments[static_cast<std::size_t>(known)].ops.push_back(std::move(op));
+    if (known == kNoIndex) known = add_segment(stage, name, Phase::kCommunicate);
+    program().segments[known].ops.push_back(std::move(op));
     return known;
   }
 
@@ -333,21 +321,21 @@ class Instantiator {
   SegmentId late_free(std::int32_t stage, SegmentId send, const std::string& name, int used_later) {
     ProgramOp free;
     free.kind = OpKind::kFree;
-    for (const ProgramOp& op : program().segments[static_cast<std::size_t>(send)].ops) {
+    for (const ProgramOp& op : program().segments[send].ops) {
       const ValueId r = storage_root(program(), op.reads[0].value);
       const Touches& touches = touched_of(r);
       if (!touches.handed_over() && (touches.all() & used_later) == 0) add_once(free, r);
     }
-    if (free.reads.empty()) return -1;
-    return one_op_segment(-1, stage, name, std::move(free));
+    if (free.reads.empty()) return kNoIndex;
+    return one_op_segment(kNoIndex, stage, name, std::move(free));
   }
 
   /// Frees what both stages at the turn touch: storages that are touched alike share a segment.
   void add_turn_frees() {
     std::map<std::pair<TouchSet, TouchSet>, ProgramOp> frees;  // (by turning, by the one before)
-    for (std::size_t id = 0; id < touched_.size(); ++id) {
+    for (const TensorId id : touched_.keys()) {
       const ValueId known = value_of_[id];
-      if (!touched_[id].handed_over() || known < 0 || known == draft_.loss) continue;
+      if (!touched_[id].handed_over() || known == kNoIndex || known == draft_.loss) continue;
       ProgramOp& free = frees[{touched_[id].by_turning, touched_[id].by_other}];
       free.kind = OpKind::kFree;
       free.reads.push_back({known, 0});
@@ -356,24 +344,23 @@ class Instantiator {
     for (auto& [touches, free] : frees) {
       check(letter <= 'z', "few kinds of lifetimes at the turn");
       const std::string name = std::string("FREE_TURN.") + letter++;
-      draft_.handed_over.push_back({one_op_segment(-1, turning_stage_, name, std::move(free)),
+      draft_.handed_over.push_back({one_op_segment(kNoIndex, turning_stage_, name, std::move(free)),
                                     turning_stage_, size_, touches.first, touches.second});
     }
   }
 
   const Touches& touched_of(ValueId value) {
     if (tensor_of_.empty()) {
-      tensor_of_.assign(program().values.size(), -1);
-      for (std::size_t t = 0; t < value_of_.size(); ++t) {
-        if (value_of_[t] >= 0)
-          tensor_of_[static_cast<std::size_t>(value_of_[t])] = static_cast<TensorId>(t);
+      tensor_of_.resize(program().values.size());
+      for (const TensorId t : value_of_.keys()) {
+        if (value_of_[t] != kNoIndex) tensor_of_[value_of_[t]] = t;
       }
     }
-    return touched_[static_cast<std::size_t>(root(tensor_of_[static_cast<std::size_t>(value)]))];
+    return touched_[root(tensor_of_[value])];
   }
 
   const TrainingGraph& training_;
-  const std::vector<StageForm>& forms_;
+  const Numbered<StageForm>& forms_;
   std::int32_t turning_stage_;
   const ParallelConfig& parallel_;
   const TrainingConfig& config_;
@@ -382,18 +369,18 @@ class Instantiator {
   ProgramDraft& draft_;
   std::size_t size_;
   std::string suffix_;
-  std::vector<ValueId> value_of_;                                // [tensor]
-  std::vector<Touches> touched_;                                 // [storage root]
-  LastUses last_uses_;                                           // of the segment being made
-  std::vector<TensorId> tensor_of_;                              // [value]
-  std::vector<Instructions> forward_, backward_;                 // [stage]
+  Indexed<TensorId, ValueId> value_of_;
+  Indexed<TensorId, Touches> touched_;  // of storage roots
+  LastUses last_uses_;                  // of the segment being made
+  Indexed<ValueId, TensorId> tensor_of_;
+  Numbered<Instructions> forward_, backward_;                    // [stage]
   std::map<std::pair<std::int32_t, Bytes>, PoolId> host_pools_;  // by stage and size
 };
 
 }  // namespace
 
 ProgramDraft instantiate(const std::vector<TrainingGraph>& trainings,
-                         const std::vector<StageForm>& forms, const ParallelConfig& parallel,
+                         const Numbered<StageForm>& forms, const ParallelConfig& parallel,
                          const TrainingConfig& config, DType grad_dtype, int horizon) {
   const std::vector<std::int64_t> sizes = microbatch_sizes(config);
   check(sizes.size() == trainings.size(), "a graph for each size of microbatch");

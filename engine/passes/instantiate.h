@@ -16,7 +16,7 @@ namespace trainyard {
 /// storage lives. Parameters, the loss and pools are common. `forms`: [stage]. `horizon`: of
 /// place_loads().
 ProgramDraft instantiate(const std::vector<TrainingGraph>& trainings,
-                         const std::vector<StageForm>& forms, const ParallelConfig& parallel,
+                         const Numbered<StageForm>& forms, const ParallelConfig& parallel,
                          const TrainingConfig& config, DType grad_dtype, int horizon);
 
 }  // namespace trainyard

@@ -13,12 +13,12 @@ void LastUses::find(const PlacedLoads& piece) {
   const std::vector<std::size_t> release = release_points(piece.instructions);
   released_.assign(piece.instructions.size(), {});
   for (const Instruction* op : piece.instructions) {
-    for_storages(*op, [&](TensorId storage) { last_[static_cast<std::size_t>(storage)] = 0; });
+    for_storages(*op, [&](TensorId storage) { last_[storage] = 0; });
   }
   for (std::size_t i = 0; i < piece.instructions.size(); ++i) {
     released_[release[i]].push_back(i);
     for_storages(*piece.instructions[i], [&](TensorId storage) {
-      std::size_t& last = last_[static_cast<std::size_t>(storage)];
+      std::size_t& last = last_[storage];
       last = std::max(last, release[i]);
     });
   }

@@ -28,7 +28,7 @@ class LastUses {
   void for_ending_at(std::size_t i, const Visit& visit) const {
     for (const std::size_t user : released_[i]) {
       for_storages(*(*instructions_)[user], [&](TensorId storage) {
-        if (last_[static_cast<std::size_t>(storage)] == i) visit(storage);
+        if (last_[storage] == i) visit(storage);
       });
     }
   }
@@ -49,7 +49,7 @@ class LastUses {
 
   const Graph& graph_;
   const std::vector<const Instruction*>* instructions_ = nullptr;
-  std::vector<std::size_t> last_;  // [storage]: instruction of the piece
+  Indexed<TensorId, std::size_t> last_;  // of storages: instruction of the piece
   std::vector<boost::container::small_vector<std::size_t, 1>>
       released_;  // [instruction]: whose operands go with it
   std::unordered_map<TensorId, TensorId>

@@ -18,7 +18,7 @@ namespace trainyard {
 namespace {
 
 /// What is called before or behind an action: [action] -> segment, microbatch.
-using CallsAt = std::multimap<std::size_t, std::pair<SegmentId, Microbatch>>;
+using CallsAt = std::multimap<std::int64_t, std::pair<SegmentId, Microbatch>>;
 
 struct AroundCalls {
   CallsAt before, behind;
@@ -48,8 +48,8 @@ class Lowering {
     program.body.clear();
     for (std::int32_t rank = 0; rank < draft_.num_ranks; ++rank) {
       RankClass& list = program.body.emplace_back();
-      list.ranks.at[index(Axis::kPp)] = rank;
-      add_calls(rank, placed[static_cast<std::size_t>(rank)], list.calls);
+      list.ranks.at[Axis::kPp] = rank;
+      add_calls(rank, placed[rank], list.calls);
     }
     count_slots(program);
     return std::nullopt;
@@ -65,23 +65,23 @@ class Lowering {
       if (call.sends) {
         // At once: the send may stand further behind, and the copy would wait with the compute
         // stream.
-        if (call.way->put >= 0)
-          out.puts.emplace(static_cast<std::size_t>(call.earliest - 1),
-                           std::pair(call.way->put, call.mb));
+        if (call.way->put != kNoIndex)
+          out.puts.emplace(call.earliest - 1, std::pair(call.way->put, call.mb));
         continue;
       }
-      const auto at = static_cast<std::size_t>(call.consumer);
-      if (call.way->take >= 0) out.before.emplace(at, std::pair(call.way->take, call.mb));
-      if (call.way->release >= 0) out.behind.emplace(at, std::pair(call.way->release, call.mb));
+      const std::int64_t at = call.consumer;
+      if (call.way->take != kNoIndex) out.before.emplace(at, std::pair(call.way->take, call.mb));
+      if (call.way->release != kNoIndex)
+        out.behind.emplace(at, std::pair(call.way->release, call.mb));
     }
     return out;
   }
 
   void add_calls(std::int32_t rank, const std::vector<PlacedTransfer>& transfers,
                  std::vector<Call>& calls) {
-    const auto& actions = calls_[static_cast<std::size_t>(rank)];
+    const auto& actions = calls_[rank];
     const auto add = [&](SegmentId segment, Microbatch mb, Microbatch second = -1) {
-      if (segment < 0) return false;
+      if (segment == kNoIndex) return false;
       Call call;
       call.segment = segment;
       call.mb = {mb, second};
@@ -89,7 +89,7 @@ class Lowering {
       return true;
     };
     for (std::int32_t stage = 0; stage < draft_.num_stages; ++stage) {
-      if (schedule_.rank_of(stage) == rank) add(step_.zero[static_cast<std::size_t>(stage)], -1);
+      if (schedule_.rank_of(stage) == rank) add(step_.zero[stage], -1);
     }
     const BucketCalls bucket_calls = find_bucket_calls(rank);
     const CallsAt turn_frees = find_turn_frees(rank, transfers);
@@ -108,7 +108,7 @@ class Lowering {
         const PlacedTransfer& transfer = transfers[next];
         if (add(transfer.validation, -1)) continue;
         add(transfer.sends ? transfer.way->send : transfer.way->receive, transfer.mb);
-        if (transfer.sends && transfer.way->free >= 0)
+        if (transfer.sends && transfer.way->free != kNoIndex)
           sent.emplace_back(transfer.way->free, transfer.mb);
       }
       if (i == actions.size()) {
@@ -136,7 +136,7 @@ class Lowering {
   std::size_t last_compute_call(const std::vector<Call>& calls) const {
     std::size_t last = 0;
     for (std::size_t i = 0; i < calls.size(); ++i) {
-      const Phase phase = draft_.program.segments[static_cast<std::size_t>(calls[i].segment)].phase;
+      const Phase phase = draft_.program.segments[calls[i].segment].phase;
       if (phase <= Phase::kRecompute) last = i;
     }
     return last;
@@ -155,15 +155,15 @@ class Lowering {
   BucketCalls find_bucket_calls(std::int32_t rank) {
     std::map<SegmentId, std::vector<std::pair<std::uint32_t, std::size_t>>> adds;  // (op, bucket)
     std::size_t left = 0;
-    for (const std::size_t i : draft_.plan.of_rank[static_cast<std::size_t>(rank)]) {
-      if (!overlaps(draft_.plan.buckets[i]) || step_.buckets[i].reduce < 0) continue;
+    for (const std::size_t i : draft_.plan.of_rank[rank]) {
+      if (!overlaps(draft_.plan.buckets[i]) || step_.buckets[i].reduce == kNoIndex) continue;
       check(!step_.buckets[i].added_by.empty(), "something adds to every bucket");
       for (const auto& [segment, op] : step_.buckets[i].added_by) adds[segment].emplace_back(op, i);
       ++left;
     }
     BucketCalls out;
     std::vector<bool> found(step_.buckets.size(), false);
-    const auto& actions = calls_[static_cast<std::size_t>(rank)];
+    const auto& actions = calls_[rank];
     for (std::size_t i = actions.size(); i-- > 0 && left > 0;) {
       const auto of_segment = adds.find(places_.segment_of(actions[i]));
       if (of_segment == adds.end()) continue;
@@ -208,10 +208,8 @@ class Lowering {
     CallsAt out;
     for (const HandedOver& handed : draft_.handed_over) {
       if (schedule_.rank_of(handed.turning_stage) != rank) continue;
-      std::vector<std::int64_t> last(static_cast<std::size_t>(schedule_.num_microbatches), 0);
-      const auto see = [&](Microbatch mb, std::int64_t at) {
-        last[static_cast<std::size_t>(mb)] = std::max(last[static_cast<std::size_t>(mb)], at);
-      };
+      Numbered<std::int64_t> last(schedule_.num_microbatches, 0);
+      const auto see = [&](Microbatch mb, std::int64_t at) { last[mb] = std::max(last[mb], at); };
       const auto see_stage = [&](std::int32_t stage, TouchSet touches) {
         for (const auto& [touch, part] :
              {std::pair(kForward, Part::kForward), std::pair(kRecompute, Part::kRecompute),
@@ -236,10 +234,8 @@ class Lowering {
       see_stage(handed.turning_stage, handed.by_turning);
       see_stage(handed.turning_stage - 1, handed.by_before);
       for (Microbatch mb = 0; mb < schedule_.num_microbatches; ++mb) {
-        if (!draft_.size_of.empty() && draft_.size_of[static_cast<std::size_t>(mb)] != handed.size)
-          continue;
-        out.emplace(static_cast<std::size_t>(last[static_cast<std::size_t>(mb)]),
-                    std::pair(handed.free, mb));
+        if (!draft_.size_of.empty() && draft_.size_of[mb] != handed.size) continue;
+        out.emplace(last[mb], std::pair(handed.free, mb));
       }
     }
     return out;
@@ -247,7 +243,7 @@ class Lowering {
 
   template <typename Add>
   void add_tail(std::int32_t rank, std::vector<Call>& calls, const Add& add) {
-    const auto& own = draft_.plan.of_rank[static_cast<std::size_t>(rank)];
+    const auto& own = draft_.plan.of_rank[rank];
     // A framework that does not overlap starts its reductions when the whole backward has ended.
     const CallRef last_compute{static_cast<std::uint32_t>(last_compute_call(calls))};
     for (const std::size_t i : own) {
@@ -256,15 +252,15 @@ class Lowering {
       if (!software_.overlap_data_parallel) calls.back().after.push_back(last_compute);
     }
     for (const std::size_t i : own) add(step_.buckets[i].reduce_tied, -1);
-    add(step_.loss[static_cast<std::size_t>(rank)], -1);
-    add(step_.norm[static_cast<std::size_t>(rank)], -1);
-    add(step_.update[static_cast<std::size_t>(rank)], -1);
+    add(step_.loss[rank], -1);
+    add(step_.norm[rank], -1);
+    add(step_.update[rank], -1);
   }
 
   ProgramDraft& draft_;
   const StepSegments& step_;
-  const PipelineSchedule schedule_;                    // of calls
-  const std::vector<std::vector<PlannedCall>> calls_;  // [rank]
+  const PipelineSchedule schedule_;                 // of calls
+  const Numbered<std::vector<PlannedCall>> calls_;  // [rank]
   const SoftwareProfile& software_;
   const ActionPlaces places_;
 };

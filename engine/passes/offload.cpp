@@ -16,7 +16,7 @@ namespace {
 
 /// A storage that recomputation starts from.
 struct Checkpoint {
-  TensorId storage = -1;
+  TensorId storage = kNoIndex;
   std::int32_t stage = 0;
   std::size_t first_reader = 0;  // index into TrainingGraph::backward: a recomputed instruction
   bool shared = false;           // by the layers of two stages
@@ -26,14 +26,14 @@ class Offloader {
  public:
   explicit Offloader(TrainingGraph& training) : training_(training) {}
 
-  void run(int horizon, const std::vector<bool>& at_once) {
+  void run(int horizon, const Numbered<bool>& at_once) {
     find_writers();
     std::vector<Checkpoint> checkpoints = find_checkpoints();
-    std::vector<std::int32_t> layers(at_once.size(),
-                                     0);  // of the backward so far, with a checkpoint: [stage]
-    std::vector<std::int32_t> latest(at_once.size(), -1);
+    Numbered<std::int32_t> layers(at_once.size(),
+                                  0);  // of the backward so far, with a checkpoint: [stage]
+    Numbered<std::int32_t> latest(at_once.size(), -1);
     for (const Checkpoint& checkpoint : checkpoints) {
-      const auto stage = static_cast<std::size_t>(checkpoint.stage);
+      const std::int32_t stage = checkpoint.stage;
       const std::int32_t layer = training_.backward[checkpoint.first_reader].layer;
       if (layers[stage] == 0 || latest[stage] != layer) ++layers[stage];
       latest[stage] = layer;
@@ -45,7 +45,7 @@ class Offloader {
   }
 
  private:
-  Tensor& tensor(TensorId id) { return training_.graph.tensors[static_cast<std::size_t>(id)]; }
+  Tensor& tensor(TensorId id) { return training_.graph.tensors[id]; }
   TensorId root(TensorId id) const { return storage_of(training_.graph, id); }
 
   void find_writers() {
@@ -53,8 +53,8 @@ class Offloader {
     in_forward_.assign(training_.graph.tensors.size(), false);
     for (std::size_t i = 0; i < training_.forward.size(); ++i) {
       for (const TensorId write : training_.forward[i].writes) {
-        last_write_[static_cast<std::size_t>(root(write))] = i;
-        in_forward_[static_cast<std::size_t>(write)] = true;
+        last_write_[root(write)] = i;
+        in_forward_[write] = true;
       }
     }
   }
@@ -68,9 +68,7 @@ class Offloader {
       if (!op.recomputed) continue;
       for (const TensorId read : op.reads) {
         const TensorId storage = root(read);
-        if (tensor(storage).role != TensorRole::kActivation ||
-            !last_write_[static_cast<std::size_t>(storage)])
-          continue;
+        if (tensor(storage).role != TensorRole::kActivation || !last_write_[storage]) continue;
         const auto [it, fresh] = known.emplace(storage, out.size());
         if (fresh) out.push_back({storage, op.stage, i, false});
         if (out[it->second].stage != op.stage) out[it->second].shared = true;
@@ -84,13 +82,13 @@ class Offloader {
     t.alias = alias;
     t.on_host = on_host;
     training_.graph.tensors.push_back(std::move(t));
-    return static_cast<TensorId>(training_.graph.tensors.size() - 1);
+    return TensorId(training_.graph.tensors.size() - 1);
   }
 
   void offload(const Checkpoint& checkpoint) {
     const Instruction reader = training_.backward[checkpoint.first_reader];
-    const TensorId host = add_tensor(tensor(checkpoint.storage), ".host", -1, true);
-    const TensorId load = add_tensor(tensor(checkpoint.storage), ".load", -1, false);
+    const TensorId host = add_tensor(tensor(checkpoint.storage), ".host", kNoIndex, true);
+    const TensorId load = add_tensor(tensor(checkpoint.storage), ".load", kNoIndex, false);
     loaded_.emplace(checkpoint.storage, load);
     Instruction copy;
     copy.kind = OpKind::kCopy;
@@ -110,7 +108,7 @@ class Offloader {
   /// The forward instruction before which the copy stands: behind the last that writes the storage,
   /// on its own stage; in a V the stage at the turn begins with it.
   std::size_t place_of(const Checkpoint& checkpoint) {
-    const std::size_t written = *last_write_[static_cast<std::size_t>(checkpoint.storage)];
+    const std::size_t written = *last_write_[checkpoint.storage];
     if (training_.forward[written].stage == checkpoint.stage) return written + 1;
     for (std::size_t i = written + 1; i < training_.forward.size(); ++i) {
       if (training_.forward[i].stage == checkpoint.stage) return i;
@@ -121,10 +119,10 @@ class Offloader {
   /// What stands for `id` in the backward: the same place in what was loaded.
   TensorId in_loaded(TensorId id) {
     if (const auto known = loaded_.find(id); known != loaded_.end()) return known->second;
-    if (tensor(id).alias < 0) return id;
+    if (tensor(id).alias == kNoIndex) return id;
     const TensorId in = in_loaded(tensor(id).alias);
     if (in == tensor(id).alias) return id;
-    if (!in_forward_[static_cast<std::size_t>(id)]) {  // of the backward alone
+    if (!in_forward_[id]) {  // of the backward alone
       tensor(id).alias = in;
       return id;
     }
@@ -154,8 +152,8 @@ class Offloader {
   }
 
   TrainingGraph& training_;
-  std::vector<std::optional<std::size_t>> last_write_;  // [storage]: by the forward
-  std::vector<bool> in_forward_;                        // [tensor]: the forward writes it
+  Indexed<TensorId, std::optional<std::size_t>> last_write_;  // of storages: by the forward
+  Indexed<TensorId, bool> in_forward_;                        // the forward writes it
   std::unordered_map<TensorId, TensorId> loaded_;   // what the forward wrote -> what stands for it
   std::multimap<std::size_t, Instruction> copies_;  // before the forward instruction
 };
@@ -163,7 +161,7 @@ class Offloader {
 }  // namespace
 
 void offload_checkpoints(TrainingGraph& training, const OffloadConfig& config,
-                         const std::vector<bool>& at_once) {
+                         const Numbered<bool>& at_once) {
   Offloader(training).run(config.horizon, at_once);
 }
 

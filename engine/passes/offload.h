@@ -22,6 +22,6 @@ namespace trainyard {
 /// backward read stays on the device: it would be due back before it has left. So does what layers
 /// of two stages of one rank read.
 void offload_checkpoints(TrainingGraph& training, const OffloadConfig& config,
-                         const std::vector<bool>& at_once);
+                         const Numbered<bool>& at_once);
 
 }  // namespace trainyard

@@ -75,7 +75,7 @@ class PairedSegment {
   }
 
   void set_slot(Operand& operand, std::size_t slot) const {
-    const Scope scope = program_.values[static_cast<std::size_t>(operand.value)].scope;
+    const Scope scope = program_.values[operand.value].scope;
     const bool of_call = scope == Scope::kMicrobatch || scope == Scope::kLocal;
     operand.slot = of_call ? static_cast<std::uint8_t>(slot) : 0;
   }
@@ -89,9 +89,9 @@ class PairedSegment {
 }  // namespace
 
 std::vector<StagePair> stage_pairs(const PipelineSchedule& schedule,
-                                   const std::vector<std::size_t>& size_of) {
+                                   const Numbered<std::size_t>& size_of) {
   const auto size = [&](const Action& action) {
-    return size_of.empty() ? 0 : size_of[static_cast<std::size_t>(action.microbatch)];
+    return size_of.empty() ? 0 : size_of[action.microbatch];
   };
   std::vector<StagePair> pairs;
   for (const auto& actions : schedule.actions) {
@@ -107,19 +107,16 @@ std::vector<StagePair> stage_pairs(const PipelineSchedule& schedule,
 }
 
 void add_pair_segments(ProgramDraft& draft, const std::vector<StagePair>& pairs) {
-  std::vector<Segment>& segments = draft.program.segments;
+  Indexed<SegmentId, Segment>& segments = draft.program.segments;
   const auto stage = [&](std::int32_t of, std::size_t size) -> const StageSegments& {
-    return draft
-        .stages[size * static_cast<std::size_t>(draft.num_stages) + static_cast<std::size_t>(of)];
+    return draft.stages[size][of];
   };
   for (const StagePair& pair : pairs) {
     const SegmentId forward = stage(pair.forward, pair.forward_size).forward;
     for (const SegmentId backward : stage(pair.backward, pair.backward_size).backward) {
-      if (backward < 0) continue;
-      Segment both = PairedSegment(draft.program, segments[static_cast<std::size_t>(forward)],
-                                   segments[static_cast<std::size_t>(backward)])
-                         .make();
-      draft.pairs[{forward, backward}] = static_cast<SegmentId>(segments.size());
+      if (backward == kNoIndex) continue;
+      Segment both = PairedSegment(draft.program, segments[forward], segments[backward]).make();
+      draft.pairs[{forward, backward}] = SegmentId(segments.size());
       segments.push_back(std::move(both));
     }
   }

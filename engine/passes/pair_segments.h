@@ -27,7 +27,7 @@ struct StagePair {
 /// Those that `schedule` runs together, each once, ascending.
 /// `size_of`: as ProgramDraft's.
 std::vector<StagePair> stage_pairs(const PipelineSchedule& schedule,
-                                   const std::vector<std::size_t>& size_of);
+                                   const Numbered<std::size_t>& size_of);
 
 /// Adds to the draft a segment for each pair, of every backward that the stage has.
 void add_pair_segments(ProgramDraft& draft, const std::vector<StagePair>& pairs);

@@ -16,7 +16,7 @@ Dims one_dim(std::int64_t extent) { return {Dim{extent, extent, -1}}; }
 
 class BucketPlanner {
  public:
-  BucketPlanner(const TrainingGraph& training, const std::vector<StageForm>& forms,
+  BucketPlanner(const TrainingGraph& training, const Numbered<StageForm>& forms,
                 const ParallelConfig& parallel, const TrainingConfig& config, DType grad_dtype,
                 Program& program)
       : training_(training),
@@ -30,40 +30,34 @@ class BucketPlanner {
     find_users();
     if (owns_parameters(parallel_)) find_owners();
     for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) fill_stage(stage);
-    plan_.of_stage.resize(static_cast<std::size_t>(training_.num_stages));
-    plan_.of_rank.resize(static_cast<std::size_t>(parallel_.pipeline));
+    plan_.of_stage.resize(training_.num_stages);
+    plan_.of_rank.resize(parallel_.pipeline);
     for (std::size_t i = 0; i < plan_.buckets.size(); ++i) {
-      plan_.of_stage[static_cast<std::size_t>(plan_.buckets[i].stage)].push_back(i);
-      plan_.of_rank[static_cast<std::size_t>(plan_.buckets[i].rank)].push_back(i);
+      plan_.of_stage[plan_.buckets[i].stage].push_back(i);
+      plan_.of_rank[plan_.buckets[i].rank].push_back(i);
       add_values(i);
     }
     return std::move(plan_);
   }
 
  private:
-  const Tensor& tensor(TensorId id) const {
-    return training_.graph.tensors[static_cast<std::size_t>(id)];
-  }
-  const Parameter& parameter(std::int32_t index) const {
-    return training_.graph.parameters[static_cast<std::size_t>(index)];
-  }
-  std::int32_t rank_of(std::int32_t stage) const {
-    return forms_[static_cast<std::size_t>(stage)].rank;
-  }
+  const Tensor& tensor(TensorId id) const { return training_.graph.tensors[id]; }
+  const Parameter& parameter(ParameterId index) const { return training_.graph.parameters[index]; }
+  std::int32_t rank_of(std::int32_t stage) const { return forms_[stage].rank; }
 
   /// Which stages use which parameter, in forward order; a rank's first stage keeps it.
   void find_users() {
-    by_stage_.resize(static_cast<std::size_t>(training_.num_stages));
+    by_stage_.resize(training_.num_stages);
     ranks_.resize(training_.graph.parameters.size());
-    std::set<std::pair<std::int32_t, std::int32_t>> placed;  // (parameter, rank)
+    std::set<std::pair<ParameterId, std::int32_t>> placed;  // (parameter, rank)
     for (const Instruction& op : training_.forward) {
       for (TensorId read : op.reads) {
         if (tensor(read).role != TensorRole::kParameter) continue;
-        const std::int32_t index = tensor(read).parameter;
+        const ParameterId index = tensor(read).parameter;
         const std::int32_t rank = rank_of(op.stage);
         if (!placed.emplace(index, rank).second) continue;
-        by_stage_[static_cast<std::size_t>(op.stage)].push_back(index);
-        ranks_[static_cast<std::size_t>(index)].push_back(rank);
+        by_stage_[op.stage].push_back(index);
+        ranks_[index].push_back(rank);
       }
     }
     for (auto& ranks : ranks_) std::sort(ranks.begin(), ranks.end());
@@ -72,20 +66,20 @@ class BucketPlanner {
   void find_owners() {
     owner_.assign(training_.graph.parameters.size(), -1);
     for (std::int32_t rank = 0; rank < parallel_.pipeline; ++rank) {
-      std::vector<std::int32_t> held, known;
+      std::vector<ParameterId> held;
+      std::vector<std::int32_t> known;
       std::vector<std::int64_t> sizes;
       for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) {
         if (rank_of(stage) != rank) continue;
-        for (const std::int32_t index : by_stage_[static_cast<std::size_t>(stage)]) {
+        for (const ParameterId index : by_stage_[stage]) {
           held.push_back(index);
           sizes.push_back(num_elements(tensor(parameter(index).tensor).shape));
-          known.push_back(owner_[static_cast<std::size_t>(index)]);
+          known.push_back(owner_[index]);
         }
       }
       const std::vector<std::int32_t> owners =
           balanced_owners(sizes, parallel_.data, std::move(known));
-      for (std::size_t i = 0; i < held.size(); ++i)
-        owner_[static_cast<std::size_t>(held[i])] = owners[i];
+      for (std::size_t i = 0; i < held.size(); ++i) owner_[held[i]] = owners[i];
     }
   }
 
@@ -93,14 +87,14 @@ class BucketPlanner {
     // Parameters that are treated alike share buckets; the latest in the forward comes first.
     using Key = std::tuple<std::vector<std::int32_t>, bool, bool, std::int32_t>;
     std::map<Key, std::size_t> open;
-    auto& users = by_stage_[static_cast<std::size_t>(stage)];
+    auto& users = by_stage_[stage];
     for (auto it = users.rbegin(); it != users.rend(); ++it) {
       const Parameter& p = parameter(*it);
-      const auto& ranks = ranks_[static_cast<std::size_t>(*it)];
+      const auto& ranks = ranks_[*it];
       const std::vector<std::int32_t> tied = ranks.size() > 1 ? ranks : std::vector<std::int32_t>{};
       const bool replicated = parallel_.tensor > 1 && tensor(p.tensor).spec[Axis::kTp].kind ==
                                                           AxisPlacement::Kind::kReplicate;
-      const std::int32_t owner = owner_.empty() ? -1 : owner_[static_cast<std::size_t>(*it)];
+      const std::int32_t owner = owner_.empty() ? -1 : owner_[*it];
       const Key key{tied, replicated, p.partial_gradient, owner};
       const std::int64_t elements = num_elements(tensor(p.tensor).shape);
       const auto known = open.find(key);
@@ -122,10 +116,7 @@ class BucketPlanner {
     }
   }
 
-  ValueId add_value(Value value) {
-    program_.values.push_back(std::move(value));
-    return static_cast<ValueId>(program_.values.size() - 1);
-  }
+  ValueId add_value(Value value) { return program_.values.add(std::move(value)); }
 
   ValueId buffer(const std::string& name, DType dtype, Scope scope, MemoryClass memory,
                  bool sharded) {
@@ -139,7 +130,7 @@ class BucketPlanner {
   }
 
   ValueId own_shard(const std::string& name, ValueId of) {
-    Value value = program_.values[static_cast<std::size_t>(of)];
+    Value value = program_.values[of];
     value.name = name;
     value.spec[Axis::kDp] = shard(0);
     value.alias = Alias{of, 0, Axis::kDp};
@@ -147,7 +138,7 @@ class BucketPlanner {
   }
 
   ValueId owned_view(const std::string& name, ValueId of, std::int32_t owner) {
-    Value value = program_.values[static_cast<std::size_t>(of)];
+    Value value = program_.values[of];
     value.name = name;
     value.alias = Alias{of, 0, std::nullopt};
     value.owner = static_cast<std::int16_t>(owner);
@@ -178,7 +169,7 @@ class BucketPlanner {
     const auto state_buffer = [&](const std::string& suffix) {
       const ValueId id =
           buffer(name + suffix, state, Scope::kPersistent, MemoryClass::kOptimizerState, zero);
-      program_.values[static_cast<std::size_t>(id)].owner = static_cast<std::int16_t>(bucket.owner);
+      program_.values[id].owner = static_cast<std::int16_t>(bucket.owner);
       (zero ? bucket.shards : bucket.whole).push_back(id);
       return id;
     };
@@ -188,9 +179,9 @@ class BucketPlanner {
       bucket.second_moment = state_buffer(".exp_avg_sq");
     }
     std::int64_t offset = 0;
-    for (std::int32_t p : bucket.parameters) {
+    for (const ParameterId p : bucket.parameters) {
       const TensorId weight = parameter(p).tensor;
-      const TensorId gradient = training_.parameter_gradient[static_cast<std::size_t>(p)];
+      const TensorId gradient = training_.parameter_gradient[p];
       const bool replica = !bucket.tied.empty() && bucket.tied.front() != bucket.rank;
       const std::string suffix = replica ? "@" + std::to_string(bucket.stage) : "";
       add_view(weight, bucket, bucket.parameter, offset, suffix);
@@ -202,7 +193,7 @@ class BucketPlanner {
   void add_view(TensorId id, const Bucket& bucket, ValueId in, std::int64_t offset,
                 const std::string& suffix) {
     const Tensor& t = tensor(id);
-    Value value = program_.values[static_cast<std::size_t>(in)];
+    Value value = program_.values[in];
     value.name = t.name + suffix;
     value.dims.clear();
     for (std::int64_t extent : t.shape) value.dims.push_back({extent, extent, -1});
@@ -212,31 +203,31 @@ class BucketPlanner {
   }
 
   const TrainingGraph& training_;
-  const std::vector<StageForm>& forms_;
+  const Numbered<StageForm>& forms_;
   const ParallelConfig& parallel_;
   const TrainingConfig& config_;
   DType grad_dtype_;
   Program& program_;
   BucketPlan plan_;
-  std::vector<std::vector<std::int32_t>> by_stage_;  // [stage] -> parameters it keeps
-  std::vector<std::vector<std::int32_t>> ranks_;     // [parameter] -> pipeline ranks that use it
-  std::vector<std::int32_t> owner_;                  // [parameter]; empty: they have none
+  Indexed<std::int32_t, std::vector<ParameterId>> by_stage_;  // parameters that the stage keeps
+  Indexed<ParameterId, std::vector<std::int32_t>> ranks_;     // pipeline ranks that use it
+  Indexed<ParameterId, std::int32_t> owner_;                  // empty: they have none
 };
 
 }  // namespace
 
 void BucketPlan::place(TensorId tensor, std::int32_t rank, ValueId value) {
-  const auto t = static_cast<std::size_t>(tensor);
-  if (t >= first_.size()) first_.resize(std::max(t + 1, first_.size() * 2), {-1, -1});
-  if (first_[t].second < 0) {
-    first_[t] = {rank, value};
+  if (!first_.has(tensor))
+    first_.resize(std::max(position(tensor) + 1, first_.size() * 2), {-1, kNoIndex});
+  if (first_[tensor].second == kNoIndex) {
+    first_[tensor] = {rank, value};
   } else {
     on_further_ranks_[{tensor, rank}] = value;
   }
 }
 
 ValueId BucketPlan::value(TensorId tensor, std::int32_t rank) const {
-  const auto& [first_rank, first_value] = first_[static_cast<std::size_t>(tensor)];
+  const auto& [first_rank, first_value] = first_[tensor];
   return first_rank == rank ? first_value : on_further_ranks_.at({tensor, rank});
 }
 
@@ -250,7 +241,7 @@ bool owns_parameters(const ParallelConfig& parallel) {
          parallel.zero.by == ZeroConfig::By::kParameter;
 }
 
-BucketPlan plan_buckets(const TrainingGraph& training, const std::vector<StageForm>& forms,
+BucketPlan plan_buckets(const TrainingGraph& training, const Numbered<StageForm>& forms,
                         const ParallelConfig& parallel, const TrainingConfig& config,
                         DType grad_dtype, Program& program) {
   return BucketPlanner(training, forms, parallel, config, grad_dtype, program).run();
@@ -261,7 +252,7 @@ void size_buckets(BucketPlan& plan, const ParallelConfig& parallel, Program& pro
   for (Bucket& bucket : plan.buckets) {
     bucket.elements = (bucket.filled + parts - 1) / parts * parts;
     const auto resize = [&](ValueId id, std::int64_t extent) {
-      program.values[static_cast<std::size_t>(id)].dims = one_dim(extent);
+      program.values[id].dims = one_dim(extent);
     };
     for (const ValueId id : bucket.whole) resize(id, bucket.elements);
     for (const ValueId id : bucket.shards) resize(id, bucket.elements / parts);

@@ -21,9 +21,9 @@ namespace trainyard {
 
 struct Bucket {
   std::int32_t stage = 0;
-  std::int32_t rank = 0;                 // along pp
-  std::vector<std::int32_t> parameters;  // indices into Graph::parameters, in storage order
-  std::int64_t filled = 0;               // elements of the parameters
+  std::int32_t rank = 0;                // along pp
+  std::vector<ParameterId> parameters;  // in storage order
+  std::int64_t filled = 0;              // elements of the parameters
   std::int64_t elements =
       0;  // the same, padded to a multiple of the data-parallel degree under ZeRO-1
   bool replicated = false;         // held alike by all tensor-parallel ranks
@@ -31,10 +31,10 @@ struct Bucket {
   std::vector<std::int32_t> tied;  // pipeline ranks that share these weights; empty: only this one
   std::int32_t owner =
       -1;  // along dp: who has the state of all of it (ZeRO-1 by parameter); -1: nobody
-  // Values; -1: does not exist under this precision, optimizer or ZeRO stage.
-  ValueId gradient = -1, gradient_shard = -1;
-  ValueId parameter = -1, parameter_shard = -1;
-  ValueId master = -1, first_moment = -1, second_moment = -1;
+  // Values; none: does not exist under this precision, optimizer or ZeRO stage.
+  ValueId gradient = kNoIndex, gradient_shard = kNoIndex;
+  ValueId parameter = kNoIndex, parameter_shard = kNoIndex;
+  ValueId master = kNoIndex, first_moment = kNoIndex, second_moment = kNoIndex;
   std::vector<ValueId> whole,
       shards;  // values as long as the bucket, or as a data-parallel rank's part of it
 };
@@ -43,14 +43,14 @@ struct Bucket {
 class BucketPlan {
  public:
   std::vector<Bucket> buckets;
-  std::vector<std::vector<std::size_t>> of_stage;  // indices into buckets, ascending
-  std::vector<std::vector<std::size_t>> of_rank;   // along pp
+  Indexed<std::int32_t, std::vector<std::size_t>> of_stage;  // indices into buckets, ascending
+  Indexed<std::int32_t, std::vector<std::size_t>> of_rank;   // along pp
 
   void place(TensorId tensor, std::int32_t rank, ValueId value);
   ValueId value(TensorId tensor, std::int32_t rank) const;  // placed before
 
  private:
-  std::vector<std::pair<std::int32_t, ValueId>> first_;  // [tensor]: (rank, value)
+  Indexed<TensorId, std::pair<std::int32_t, ValueId>> first_;              // (rank, value)
   std::map<std::pair<TensorId, std::int32_t>, ValueId> on_further_ranks_;  // shared weights
 };
 
@@ -65,7 +65,7 @@ bool owns_parameters(const ParallelConfig& parallel);
 
 /// Adds the values to `program` and returns the layout; size_buckets() gives them their lengths.
 /// `forms`: [stage].
-BucketPlan plan_buckets(const TrainingGraph& training, const std::vector<StageForm>& forms,
+BucketPlan plan_buckets(const TrainingGraph& training, const Numbered<StageForm>& forms,
                         const ParallelConfig& parallel, const TrainingConfig& config,
                         DType grad_dtype, Program& program);
 

@@ -30,10 +30,10 @@ namespace trainyard {
 /// for.
 struct PassSource {
   const Plan& plan;
-  const std::vector<PipelineLink>& links;
+  const Numbered<PipelineLink>& links;
   const SoftwareProfile& software;
-  std::vector<StageForm> forms;  // [stage]
-  std::vector<double> kept;      // [stage]: of kept_shares()
+  Numbered<StageForm> forms;  // [stage]
+  Numbered<double> kept;      // [stage]: of kept_shares()
   std::vector<StagePair> pairs;
 };
 

@@ -36,8 +36,8 @@ struct PassLog {
   };
   std::vector<Entry> entries;
   std::vector<std::int64_t> first_layer;  // of each stage, and the number of layers at the end
-  std::vector<double> kept;               // [stage]: share of its layers that are not recomputed
-  std::vector<int>
+  Numbered<double> kept;                  // [stage]: share of its layers that are not recomputed
+  Numbered<int>
       units;  // [stage]: layers or sublayers, of which `kept` is the share; stage-aware, group
   PipelineSchedule schedule;
 };

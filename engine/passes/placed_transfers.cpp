@@ -25,10 +25,10 @@ struct TransferEvent {
   std::size_t send = 0, receive = 0;
 };
 
-using PlacedOfRanks = std::vector<std::vector<PlacedTransfer>>;
+using PlacedOfRanks = Numbered<std::vector<PlacedTransfer>>;
 
 std::vector<TransferEvent> transfer_events(const ProgramDraft& draft,
-                                           const std::vector<std::vector<PlannedCall>>& calls,
+                                           const Numbered<std::vector<PlannedCall>>& calls,
                                            const ScheduleTiming& timing) {
   std::vector<TransferEvent> events;
   const ActionDurations durations;
@@ -74,9 +74,9 @@ void settle_places(PlacedOfRanks& placed) {
 /// Slots of the buffer that a segment's first op writes; nullptr: it writes none.
 BufferSlots* slots_of(const Program& program, SegmentId segment,
                       std::map<PoolId, BufferSlots>& slots) {
-  if (segment < 0) return nullptr;
-  const ProgramOp& op = program.segments[static_cast<std::size_t>(segment)].ops.front();
-  const auto found = slots.find(program.values[static_cast<std::size_t>(op.writes[0].value)].pool);
+  if (segment == kNoIndex) return nullptr;
+  const ProgramOp& op = program.segments[segment].ops.front();
+  const auto found = slots.find(program.values[op.writes[0].value].pool);
   return found == slots.end() ? nullptr : &found->second;
 }
 
@@ -89,13 +89,11 @@ void choose_ways(const ProgramDraft& draft, const PipelineSchedule& schedule,
     for (const auto& [pool, fit] : buffer_slots(draft.program)) slots.emplace(pool, fit);
   }
   for (const TransferEvent& event : events) {
-    PlacedTransfer& send =
-        placed[static_cast<std::size_t>(schedule.rank_of(event.from_stage))][event.send];
-    PlacedTransfer& receive =
-        placed[static_cast<std::size_t>(schedule.rank_of(event.to_stage))][event.receive];
+    PlacedTransfer& send = placed[schedule.rank_of(event.from_stage)][event.send];
+    PlacedTransfer& receive = placed[schedule.rank_of(event.to_stage)][event.receive];
     const StageTransfer& transfer = *event.transfer;
     send.way = receive.way = &transfer.by_host;
-    if (transfer.direct.send < 0) continue;
+    if (transfer.direct.send == kNoIndex) continue;
     BufferSlots* const out = slots_of(draft.program, transfer.direct.put, slots);
     BufferSlots* const in = slots_of(draft.program, transfer.direct.receive, slots);
     if ((out != nullptr && !out->has_free(send.earliest)) ||
@@ -111,19 +109,19 @@ void choose_ways(const ProgramDraft& draft, const PipelineSchedule& schedule,
 
 }  // namespace
 
-std::vector<std::vector<PlacedTransfer>> place_transfers(
+Numbered<std::vector<PlacedTransfer>> place_transfers(
     const ProgramDraft& draft, const PipelineSchedule& schedule,
-    const std::vector<std::vector<PlannedCall>>& calls, const ActionPlaces& places,
+    const Numbered<std::vector<PlannedCall>>& calls, const ActionPlaces& places,
     const ScheduleTiming& timing, const std::vector<ValidationCall>& validation,
     bool receives_ahead) {
   std::vector<TransferEvent> events = transfer_events(draft, calls, timing);
-  PlacedOfRanks placed(static_cast<std::size_t>(draft.num_ranks));
+  PlacedOfRanks placed(draft.num_ranks);
   constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
   std::size_t next = 0;  // of `validation`
   const auto validate_until = [&](double time) {
     for (; next < validation.size() && validation[next].time < time; ++next) {
       const ValidationCall& call = validation[next];
-      placed[static_cast<std::size_t>(call.rank)].push_back(
+      placed[call.rank].push_back(
           {.desired = call.desired, .latest = call.latest, .validation = call.segment});
     }
   };
@@ -132,10 +130,10 @@ std::vector<std::vector<PlacedTransfer>> place_transfers(
     const Part part = event.backward ? Part::kBackward : Part::kForward;
     const std::int64_t producer = places(event.from_stage, part, event.mb);
     const std::int64_t consumer = places(event.to_stage, part, event.mb);
-    auto& of_sender = placed[static_cast<std::size_t>(schedule.rank_of(event.from_stage))];
+    auto& of_sender = placed[schedule.rank_of(event.from_stage)];
     event.send = of_sender.size();
     of_sender.push_back({event.transfer, true, event.mb, producer + 1, producer + 1, kNever});
-    auto& of_receiver = placed[static_cast<std::size_t>(schedule.rank_of(event.to_stage))];
+    auto& of_receiver = placed[schedule.rank_of(event.to_stage)];
     event.receive = of_receiver.size();
     of_receiver.push_back({event.transfer, false, event.mb, 0,
                            std::max<std::int64_t>(0, consumer - (receives_ahead ? 1 : 0)), consumer,

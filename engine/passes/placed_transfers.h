@@ -25,15 +25,15 @@ struct PlacedTransfer {
   std::int64_t latest = 0;           // receives: before their consumer
   std::int64_t consumer = 0;         // receives: what reads it
   const WaySegments* way = nullptr;  // of `transfer`
-  SegmentId validation = -1;         // -1: a send or receive
+  SegmentId validation = kNoIndex;   // none: a send or receive
 };
 
 /// [rank], each in the global order of communication (lower.h). `calls`: [rank], of the schedule
 /// that `timing` is of; `validation` in that order, too. `receives_ahead`: a receive is posted one
 /// action ahead of its consumer, not right before it.
-std::vector<std::vector<PlacedTransfer>> place_transfers(
+Numbered<std::vector<PlacedTransfer>> place_transfers(
     const ProgramDraft& draft, const PipelineSchedule& schedule,
-    const std::vector<std::vector<PlannedCall>>& calls, const ActionPlaces& places,
+    const Numbered<std::vector<PlannedCall>>& calls, const ActionPlaces& places,
     const ScheduleTiming& timing, const std::vector<ValidationCall>& validation,
     bool receives_ahead);
 

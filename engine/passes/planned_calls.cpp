@@ -16,8 +16,8 @@ boost::container::static_vector<const Action*, 2> actions_of(const PlannedCall& 
   return actions;
 }
 
-std::vector<std::vector<PlannedCall>> planned_calls(const PipelineSchedule& schedule) {
-  std::vector<std::vector<PlannedCall>> out(schedule.actions.size());
+Numbered<std::vector<PlannedCall>> planned_calls(const PipelineSchedule& schedule) {
+  Numbered<std::vector<PlannedCall>> out(schedule.actions.size());
   for (std::size_t rank = 0; rank < out.size(); ++rank) {
     const auto& actions = schedule.actions[rank];
     out[rank].reserve(actions.size());

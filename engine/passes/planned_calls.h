@@ -22,6 +22,6 @@ PipelineSchedule without_late_recompute(PipelineSchedule schedule);
 boost::container::static_vector<const Action*, 2> actions_of(const PlannedCall& call);
 
 /// [pipeline rank][issue order], of such a schedule.
-std::vector<std::vector<PlannedCall>> planned_calls(const PipelineSchedule& schedule);
+Numbered<std::vector<PlannedCall>> planned_calls(const PipelineSchedule& schedule);
 
 }  // namespace trainyard

@@ -7,23 +7,21 @@ namespace trainyard {
 
 namespace {
 
-using OfSegment = std::vector<std::vector<PoolId>>;  // [segment]
+using OfSegment = Indexed<SegmentId, std::vector<PoolId>>;
 
 /// Pools whose slots a segment takes, and gives back.
 void find_changes(const Program& program, OfSegment& takes, OfSegment& gives) {
-  const auto pool_of = [&](const Operand& operand) {
-    return program.values[static_cast<std::size_t>(operand.value)].pool;
-  };
+  const auto pool_of = [&](const Operand& operand) { return program.values[operand.value].pool; };
   takes.resize(program.segments.size());
   gives.resize(program.segments.size());
-  for (std::size_t s = 0; s < program.segments.size(); ++s) {
+  for (const SegmentId s : program.segments.keys()) {
     for (const ProgramOp& op : program.segments[s].ops) {
       const bool fills =
           op.kind == OpKind::kRecv || op.kind == OpKind::kCopy || op.kind == OpKind::kDeviceCopy;
-      if (fills && pool_of(op.writes[0]) >= 0) takes[s].push_back(pool_of(op.writes[0]));
+      if (fills && pool_of(op.writes[0]) != kNoIndex) takes[s].push_back(pool_of(op.writes[0]));
       if (op.kind != OpKind::kFree) continue;
       for (const Operand& read : op.reads) {
-        if (pool_of(read) >= 0) gives[s].push_back(pool_of(read));
+        if (pool_of(read) != kNoIndex) gives[s].push_back(pool_of(read));
       }
     }
   }
@@ -34,13 +32,12 @@ void find_changes(const Program& program, OfSegment& takes, OfSegment& gives) {
 std::map<PoolId, std::int64_t> buffer_slots(const Program& program) {
   std::map<PoolId, Bytes> largest;
   for (const Value& value : program.values) {
-    if (value.pool < 0 || program.pools[static_cast<std::size_t>(value.pool)].buffer == 0) continue;
+    if (value.pool == kNoIndex || program.pools[value.pool].buffer == 0) continue;
     Bytes& bytes = largest[value.pool];
     bytes = std::max(bytes, size_in_bytes(value));
   }
   std::map<PoolId, std::int64_t> slots;
-  for (const auto& [pool, bytes] : largest)
-    slots[pool] = program.pools[static_cast<std::size_t>(pool)].buffer / bytes;
+  for (const auto& [pool, bytes] : largest) slots[pool] = program.pools[pool].buffer / bytes;
   return slots;
 }
 
@@ -48,21 +45,20 @@ void count_slots(Program& program) {
   OfSegment takes, gives;
   find_changes(program, takes, gives);
   for (Pool& pool : program.pools) pool.slots = 0;
-  std::vector<int> alive(program.pools.size(), 0), taken(program.pools.size(), 0);
+  Indexed<PoolId, int> alive(program.pools.size(), 0), taken(program.pools.size(), 0);
   for (const RankClass& list : program.body) {
     for (const Call& call : list.calls) {
-      for (const PoolId pool : takes[static_cast<std::size_t>(call.segment)]) {
-        int& slots = program.pools[static_cast<std::size_t>(pool)].slots;
-        slots = std::max(slots, ++alive[static_cast<std::size_t>(pool)]);
-        ++taken[static_cast<std::size_t>(pool)];
+      for (const PoolId pool : takes[call.segment]) {
+        int& slots = program.pools[pool].slots;
+        slots = std::max(slots, ++alive[pool]);
+        ++taken[pool];
       }
-      for (const PoolId pool : gives[static_cast<std::size_t>(call.segment)])
-        --alive[static_cast<std::size_t>(pool)];
+      for (const PoolId pool : gives[call.segment]) --alive[pool];
     }
   }
   for (const auto& [pool, slots] : buffer_slots(program)) {
-    const std::int64_t most = taken[static_cast<std::size_t>(pool)];
-    program.pools[static_cast<std::size_t>(pool)].slots = static_cast<int>(std::min(slots, most));
+    const std::int64_t most = taken[pool];
+    program.pools[pool].slots = static_cast<int>(std::min(slots, most));
   }
 }
 

@@ -27,24 +27,21 @@ class PostValidation {
       update_optimistically(rank, sum);
       add_validation(rank, sum);
     }
-    step_.zero_of_rank.resize(static_cast<std::size_t>(draft_.num_ranks));
+    step_.zero_of_rank.resize(draft_.num_ranks);
     for (std::int32_t stage = 0; stage < draft_.num_stages; ++stage) zero_late(stage);
     keep_gradients();
   }
 
  private:
   Program& program() { return draft_.program; }
-  std::vector<ProgramOp>& ops(SegmentId id) {
-    return program().segments[static_cast<std::size_t>(id)].ops;
-  }
+  std::vector<ProgramOp>& ops(SegmentId id) { return program().segments[id].ops; }
   bool is_last(std::int32_t rank) const { return rank + 1 == draft_.num_ranks; }
 
   void keep_gradients() {
-    std::vector<bool> kept(program().values.size(), false);
-    for (const Bucket& bucket : draft_.plan.buckets)
-      kept[static_cast<std::size_t>(bucket.gradient)] = true;
-    for (std::size_t v = 0; v < kept.size(); ++v) {
-      if (kept[static_cast<std::size_t>(storage_root(program(), static_cast<ValueId>(v)))]) {
+    Indexed<ValueId, bool> kept(program().values.size(), false);
+    for (const Bucket& bucket : draft_.plan.buckets) kept[bucket.gradient] = true;
+    for (const ValueId v : kept.keys()) {
+      if (kept[storage_root(program(), v)]) {
         program().values[v].scope = Scope::kPersistent;
       }
     }
@@ -59,7 +56,7 @@ class PostValidation {
     value.scope = Scope::kPersistent;
     value.memory = MemoryClass::kGradient;
     program().values.push_back(std::move(value));
-    return static_cast<ValueId>(program().values.size() - 1);
+    return ValueId(program().values.size() - 1);
   }
 
   static ProgramOp kernel(OpKind kind, std::initializer_list<ValueId> reads, ValueId write) {
@@ -87,14 +84,13 @@ class PostValidation {
   /// The group that shares the norm: without the pipeline, and gone where that leaves single ranks.
   void keep_norm_in_rank() {
     group_ = ops(step_.norm.front()).back().group;
-    auto& axes = program().groups[static_cast<std::size_t>(group_)].axes;
+    auto& axes = program().groups[group_].axes;
     std::erase(axes, Axis::kPp);
     several_ = std::any_of(axes.begin(), axes.end(), [&](Axis axis) {
       return axis == Axis::kDp ? parallel_.data > 1 : parallel_.tensor > 1;
     });
     if (several_) return;
-    check(group_ + 1 == static_cast<GroupId>(program().groups.size()),
-          "the norm's group is the last");
+    check(group_ + 1 == program().groups.next(), "the norm's group is the last");
     program().groups.pop_back();
   }
 
@@ -104,20 +100,20 @@ class PostValidation {
   bool receives_ahead(std::int32_t rank) const { return !has_tied(rank); }
 
   bool has_tied(std::int32_t rank) const {
-    const auto& own = draft_.plan.of_rank[static_cast<std::size_t>(rank)];
+    const auto& own = draft_.plan.of_rank[rank];
     return std::any_of(own.begin(), own.end(),
                        [&](std::size_t i) { return !draft_.plan.buckets[i].tied.empty(); });
   }
 
   /// Rewrites NORM; the squares of the gradients of the pipeline ranks up to this one.
   ValueId sum_so_far(std::int32_t rank) {
-    const SegmentId id = step_.norm[static_cast<std::size_t>(rank)];
+    const SegmentId id = step_.norm[rank];
     std::vector<ProgramOp> norm = std::move(ops(id));
     ValueId own = norm.back().reads[0].value;
     const ValueId reduced = norm.back().writes[0].value;
-    const DType type = program().values[static_cast<std::size_t>(own)].dtype;
+    const DType type = program().values[own].dtype;
     for (const ValueId value : {own, reduced}) {
-      program().values[static_cast<std::size_t>(value)].scope = Scope::kPersistent;
+      program().values[value].scope = Scope::kPersistent;
     }
     if (several_) {
       own = reduced;
@@ -127,7 +123,7 @@ class PostValidation {
     }
     const std::string at = "@" + std::to_string(rank);
     ValueId sum = own;
-    step_.receive_norm.push_back(-1);
+    step_.receive_norm.push_back(kNoIndex);
     if (rank > 0) {
       const ValueId before = number("norm_before" + at, type);
       sum = number("norm_so_far" + at, type);
@@ -152,9 +148,8 @@ class PostValidation {
   /// Rewrites UPDATE: it looks at the sum so far alone, and nothing is freed.
   void update_optimistically(std::int32_t rank, ValueId sum) {
     const ValueId flag = number("updated@" + std::to_string(rank), DType::kUint8);
-    ops(step_.norm[static_cast<std::size_t>(rank)])
-        .push_back(kernel(OpKind::kWithinClip, {sum}, flag));
-    std::vector<ProgramOp>& update = ops(step_.update[static_cast<std::size_t>(rank)]);
+    ops(step_.norm[rank]).push_back(kernel(OpKind::kWithinClip, {sum}, flag));
+    std::vector<ProgramOp>& update = ops(step_.update[rank]);
     std::erase_if(update, [](const ProgramOp& op) { return op.kind == OpKind::kFree; });
     for (ProgramOp& op : update) {
       if (op.kind != OpKind::kAdamW && op.kind != OpKind::kSgd) continue;
@@ -169,7 +164,7 @@ class PostValidation {
   /// stay the same to the last bit.
   bool is_tied(std::int32_t rank, ValueId gradient) const {
     const ValueId root = storage_root(draft_.program, gradient);
-    const auto& own = draft_.plan.of_rank[static_cast<std::size_t>(rank)];
+    const auto& own = draft_.plan.of_rank[rank];
     return std::any_of(own.begin(), own.end(), [&](std::size_t i) {
       const Bucket& bucket = draft_.plan.buckets[i];
       return !bucket.tied.empty() && bucket.gradient == root;
@@ -181,11 +176,11 @@ class PostValidation {
 
   void add_validation(std::int32_t rank, ValueId sum) {
     const std::string at = "@" + std::to_string(rank);
-    const DType type = program().values[static_cast<std::size_t>(sum)].dtype;
+    const DType type = program().values[sum].dtype;
     const ValueId all = number("norm_all" + at, type);
     ProgramOp hear;
     if (is_last(rank)) {
-      program().values[static_cast<std::size_t>(all)].alias = Alias{sum, 0, std::nullopt};
+      program().values[all].alias = Alias{sum, 0, std::nullopt};
       hear = largest_of_replicas(sum, all);
     } else {
       hear = transfer(OpKind::kRecv, kToNext, all);
@@ -195,7 +190,7 @@ class PostValidation {
     step_.validate.push_back(add_segment(rank, "VALIDATE", Phase::kUpdate, {std::move(hear)}));
     step_.correct.push_back(add_segment(rank, "CORRECT", Phase::kCorrect,
                                         correction(rank, all, guard_of_tied(rank, sum))));
-    step_.pass_norm.push_back(rank == 0 ? -1
+    step_.pass_norm.push_back(rank == 0 ? kNoIndex
                                         : add_segment(rank, "PASS_NORM", Phase::kUpdate,
                                                       {transfer(OpKind::kSend, kToPrevious, all)}));
   }
@@ -208,8 +203,8 @@ class PostValidation {
     program().attrs.push_back(attrs);
     ProgramOp op = kernel(OpKind::kAllReduce, {sum}, all);
     op.stream = StreamId::kNorm;
-    op.group = static_cast<GroupId>(program().groups.size() - 1);
-    op.attrs = static_cast<AttrId>(program().attrs.size() - 1);
+    op.group = GroupId(program().groups.size() - 1);
+    op.attrs = AttrId(program().attrs.size() - 1);
     return op;
   }
 
@@ -217,7 +212,7 @@ class PostValidation {
   std::vector<ProgramOp> correction(std::int32_t rank, ValueId all, ValueId sum) {
     const ValueId flag = number("invalid@" + std::to_string(rank), DType::kUint8);
     std::vector<ProgramOp> correct = {kernel(OpKind::kBeyondClip, {all}, flag)};
-    for (ProgramOp op : ops(step_.update[static_cast<std::size_t>(rank)])) {
+    for (ProgramOp op : ops(step_.update[rank])) {
       op.guard = Operand{flag, 0};
       if (!is_collective(op.kind)) {
         op.kind = op.kind == OpKind::kAdamW ? OpKind::kCorrectAdamW : OpKind::kCorrectSgd;
@@ -231,10 +226,9 @@ class PostValidation {
 
   /// The gradients are zeroed behind the validation; the loss, which forwards add to, as before.
   void zero_late(std::int32_t stage) {
-    SegmentId& zero = step_.zero[static_cast<std::size_t>(stage)];
-    const SegmentId gradients = std::exchange(zero, -1);
-    step_.zero_of_rank[static_cast<std::size_t>(draft_.forms[static_cast<std::size_t>(stage)].rank)]
-        .push_back(gradients);
+    SegmentId& zero = step_.zero[stage];
+    const SegmentId gradients = std::exchange(zero, kNoIndex);
+    step_.zero_of_rank[draft_.forms[stage].rank].push_back(gradients);
     if (ops(gradients).empty() || ops(gradients)[0].writes.back().value != draft_.loss) return;
     ProgramOp loss = ops(gradients)[0];
     loss.writes = {loss.writes.back()};
@@ -246,10 +240,10 @@ class PostValidation {
   ProgramDraft& draft_;
   const ParallelConfig& parallel_;
   StepSegments& step_;
-  GroupId group_ = -1;
-  bool several_ = false;          // ranks of the group
-  ValueId guard_of_tied_ = -1;    // of the last rank: its sum so far, which stays
-  std::vector<ValueId> updated_;  // [rank]: flag, the update has taken place
+  GroupId group_ = kNoIndex;
+  bool several_ = false;              // ranks of the group
+  ValueId guard_of_tied_ = kNoIndex;  // of the last rank: its sum so far, which stays
+  std::vector<ValueId> updated_;      // [rank]: flag, the update has taken place
 };
 
 bool is_backward(ActionPhase phase) {
@@ -259,9 +253,9 @@ bool is_backward(ActionPhase phase) {
 
 /// When a rank's calls begin, and the first of them that adds to gradients.
 struct RankBegins {
-  std::vector<double> at;  // [call], ascending
+  Numbered<double> at;  // [call], ascending
   std::int64_t backward = 0;
-  double first_backward() const { return at[static_cast<std::size_t>(backward)]; }
+  double first_backward() const { return at[backward]; }
   std::int64_t call_at(double time) const {
     return std::lower_bound(at.begin(), at.end(), time) - at.begin();
   }
@@ -286,12 +280,12 @@ RankBegins begins(const std::vector<PlannedCall>& calls, const std::vector<doubl
 }  // namespace
 
 void add_post_validation(ProgramDraft& draft, const ParallelConfig& parallel) {
-  if (parallel.pipeline == 1 || draft.step.norm.front() < 0) return;
+  if (parallel.pipeline == 1 || draft.step.norm.front() == kNoIndex) return;
   PostValidation(draft, parallel).run();
 }
 
 std::vector<ValidationCall> validation_calls(const StepSegments& step,
-                                             const std::vector<std::vector<PlannedCall>>& calls,
+                                             const Numbered<std::vector<PlannedCall>>& calls,
                                              const ScheduleTiming& timing) {
   std::vector<ValidationCall> out;
   if (step.validate.empty()) return out;
@@ -318,7 +312,7 @@ std::vector<ValidationCall> validation_calls(const StepSegments& step,
     for (const SegmentId zero : step.zero_of_rank[rank]) add(zero);
   }
   for (std::size_t rank = 0; rank < calls.size(); ++rank) {
-    if (step.receive_norm[rank] < 0) continue;
+    if (step.receive_norm[rank] == kNoIndex) continue;
     out.push_back({std::numeric_limits<double>::max(), static_cast<std::int32_t>(rank),
                    step.receive_norm[rank], static_cast<std::int64_t>(calls[rank].size()) - 1,
                    std::numeric_limits<std::int64_t>::max()});

@@ -37,7 +37,7 @@ void add_post_validation(ProgramDraft& draft, const ParallelConfig& parallel);
 struct ValidationCall {
   double time = 0;        // of the unit-time run: its place among all communication
   std::int32_t rank = 0;  // along pp
-  SegmentId segment = -1;
+  SegmentId segment = kNoIndex;
   std::int64_t desired = 0;  // issued before this call of an action
   std::int64_t latest = 0;   // and no later than before this one
 };
@@ -49,7 +49,7 @@ struct ValidationCall {
 /// its transfers. Empty without post-validation. `calls`: [rank], of the schedule that `timing` is
 /// of.
 std::vector<ValidationCall> validation_calls(const StepSegments& step,
-                                             const std::vector<std::vector<PlannedCall>>& calls,
+                                             const Numbered<std::vector<PlannedCall>>& calls,
                                              const ScheduleTiming& timing);
 
 }  // namespace trainyard

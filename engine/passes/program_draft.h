@@ -15,14 +15,14 @@
 
 namespace trainyard {
 
-/// Segments of one way that a transfer may go; -1: there is none.
+/// Segments of one way that a transfer may go, or none.
 struct WaySegments {
-  SegmentId put = -1;  // of the sender, right behind what makes it: into its buffer
-  SegmentId send = -1;
-  SegmentId free = -1;  // of the sender, later: what has been sent
-  SegmentId receive = -1;
-  SegmentId take = -1;     // of the receiver, right before what reads it: out of its buffer
-  SegmentId release = -1;  // of the receiver, behind that: what came by its host
+  SegmentId put = kNoIndex;  // of the sender, right behind what makes it: into its buffer
+  SegmentId send = kNoIndex;
+  SegmentId free = kNoIndex;  // of the sender, later: what has been sent
+  SegmentId receive = kNoIndex;
+  SegmentId take = kNoIndex;     // of the receiver, right before what reads it: out of its buffer
+  SegmentId release = kNoIndex;  // of the receiver, behind that: what came by its host
 };
 
 /// What one stage sends another of a microbatch. With buffers for transfers (buffer_transfers.h)
@@ -31,14 +31,14 @@ struct StageTransfer {
   WaySegments direct, by_host;
 };
 
-/// Segments of one stage; -1: it has none.
+/// Segments of one stage, or none.
 struct StageSegments {
-  SegmentId forward = -1;
-  SegmentId recompute = -1;
+  SegmentId forward = kNoIndex;
+  SegmentId recompute = kNoIndex;
   // [0] recomputes inside ("3B.r" beside an R), [1] is what runs behind an R.
-  std::array<SegmentId, 2> backward = {-1, -1};
-  std::array<SegmentId, 2> input = {-1, -1};
-  SegmentId weight = -1;
+  std::array<SegmentId, 2> backward = {};
+  std::array<SegmentId, 2> input = {};
+  SegmentId weight = kNoIndex;
   std::vector<StageTransfer> sends_forward;   // of activations, to the next stage
   std::vector<StageTransfer> sends_backward;  // of gradients, to the stage before
 };
@@ -60,65 +60,65 @@ enum Touch : TouchSet {
 /// Storages that two stages of one rank touch, the turning stage and the one before it: which of
 /// the two has done with them, only the order of calls says.
 struct HandedOver {
-  SegmentId free = -1;
+  SegmentId free = kNoIndex;
   std::int32_t turning_stage = 0;
   std::size_t size = 0;  // of microbatch: ProgramDraft::size_of
   TouchSet by_turning = 0, by_before = 0;
 };
 
-/// Segments of one bucket; -1: not needed for it.
+/// Segments of one bucket; none: not needed for it.
 struct BucketSegments {
   SegmentId reduce =
-      -1;  // over data parallelism: all_reduce, or reduce_scatter or reduce under ZeRO-1
-  SegmentId reduce_tensor = -1;  // partial sums of replicated parameters, over tensor parallelism
-  SegmentId reduce_tied = -1;    // over the pipeline ranks that share the weights
+      kNoIndex;  // over data parallelism: all_reduce, or reduce_scatter or reduce under ZeRO-1
+  SegmentId reduce_tensor =
+      kNoIndex;  // partial sums of replicated parameters, over tensor parallelism
+  SegmentId reduce_tied = kNoIndex;  // over the pipeline ranks that share the weights
   /// Segments of the backward that add to it, each with the op before which it has.
   std::vector<std::pair<SegmentId, std::uint32_t>> added_by;
 };
 
 struct StepSegments {
-  std::vector<SegmentId> zero;          // [stage]; -1: nothing is zeroed at the begin
+  Numbered<SegmentId> zero;             // [stage]; none: nothing is zeroed at the begin
   std::vector<BucketSegments> buckets;  // [bucket]
-  std::vector<SegmentId> loss;          // [pipeline rank]: reduces the reported loss; -1: none
-  std::vector<SegmentId> norm;          // [pipeline rank]; -1: no clipping, no overflow check
-  std::vector<SegmentId> update;        // [pipeline rank]
+  Numbered<SegmentId> loss;             // [pipeline rank]: reduces the reported loss; or none
+  Numbered<SegmentId> norm;             // [pipeline rank]; none: no clipping, no overflow check
+  Numbered<SegmentId> update;           // [pipeline rank]
   // With post-validation (post_validation.h), [pipeline rank]; else empty.
-  std::vector<SegmentId> validate, correct;
-  std::vector<SegmentId> pass_norm;                  // -1: the first rank
-  std::vector<SegmentId> receive_norm;               // -1: `norm` does
-  std::vector<std::vector<SegmentId>> zero_of_rank;  // of gradients; `zero` has the loss alone
+  Numbered<SegmentId> validate, correct;
+  Numbered<SegmentId> pass_norm;                  // none: the first rank
+  Numbered<SegmentId> receive_norm;               // none: `norm` does
+  Numbered<std::vector<SegmentId>> zero_of_rank;  // of gradients; `zero` has the loss alone
 };
 
 /// A Program in the making, with what the passes after this one need to know about it.
 struct ProgramDraft {
   Program program;
   BucketPlan plan;
-  StepSegments step;             // of step_segments.h; empty before
-  std::vector<StageForm> forms;  // [stage]
+  StepSegments step;          // of step_segments.h; empty before
+  Numbered<StageForm> forms;  // [stage]
   int num_stages = 0;
-  std::vector<StageSegments> stages;  // [size of microbatch * num_stages + stage]
-  std::vector<std::size_t> size_of;  // [microbatch]: which of the sizes it has; empty: there is one
+  std::vector<Numbered<StageSegments>> stages;  // [size of microbatch][stage]
+  Numbered<std::size_t> size_of;  // [microbatch]: which of the sizes it has; empty: there is one
   const StageSegments& segments(std::int32_t stage, Microbatch mb) const {
-    const std::size_t size = size_of.empty() ? 0 : size_of[static_cast<std::size_t>(mb)];
-    return stages[size * static_cast<std::size_t>(num_stages) + static_cast<std::size_t>(stage)];
+    return stages[size_of.empty() ? 0 : size_of[mb]][stage];
   }
   std::vector<HandedOver> handed_over;
-  std::vector<PipelineLink>
+  Numbered<PipelineLink>
       links;  // [pipeline rank]: to the next one; empty: no buffers for transfers
   std::map<std::pair<SegmentId, SegmentId>, SegmentId>
       pairs;  // F, B -> both in one (pair_segments.h)
   std::map<SegmentId, SegmentId>
       loads_ahead;  // segment -> what is copied back from the host before it
-  ValueId loss = -1;
+  ValueId loss = kNoIndex;
   int num_ranks = 1;        // along pp
   bool host_waits = false;  // for transfers (host_waits.h)
 };
 
 /// Ids of the groups and transfers that instantiate() creates first, in this order.
-inline constexpr GroupId kTensorGroup = 0;
-inline constexpr GroupId kDataGroup = 1;
-inline constexpr TransferId kToNext = 0;
-inline constexpr TransferId kToPrevious = 1;
+inline constexpr GroupId kTensorGroup = GroupId(0);
+inline constexpr GroupId kDataGroup = GroupId(1);
+inline constexpr TransferId kToNext = TransferId(0);
+inline constexpr TransferId kToPrevious = TransferId(1);
 
 /// Why the values and segments of `draft` are malformed, as program_form.h says; empty when they
 /// are not.

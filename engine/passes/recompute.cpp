@@ -43,21 +43,19 @@ class Recomputer {
   }
 
  private:
-  Tensor& tensor(TensorId id) { return training_.graph.tensors[static_cast<std::size_t>(id)]; }
+  Tensor& tensor(TensorId id) { return training_.graph.tensors[id]; }
 
-  std::int32_t& region_of(const Instruction& op) {
-    return region_of_[static_cast<std::size_t>(op.origin)];
-  }
+  std::int32_t& region_of(const Instruction& op) { return region_of_[op.origin]; }
 
   void index_readers() {
     readers_.assign(training_.graph.tensors.size(), {});
     clones_.assign(training_.backward.size() + 1, {});
     first_of_origin_.assign(training_.graph.ops.size(), training_.backward.size());
     for (std::size_t i = 0; i < training_.backward.size(); ++i) {
-      auto& first = first_of_origin_[static_cast<std::size_t>(training_.backward[i].origin)];
+      auto& first = first_of_origin_[training_.backward[i].origin];
       first = std::min(first, i);
       for (TensorId read : training_.backward[i].reads) {
-        readers_[static_cast<std::size_t>(read)].push_back(static_cast<std::uint32_t>(i));
+        readers_[read].push_back(static_cast<std::uint32_t>(i));
       }
     }
   }
@@ -74,7 +72,7 @@ class Recomputer {
     bool any = false;
     for (std::size_t i : region) {
       for (TensorId write : training_.forward[i].writes) {
-        const auto& readers = readers_[static_cast<std::size_t>(write)];
+        const auto& readers = readers_[write];
         const auto first = std::find_if(readers.begin(), readers.end(), takes_clone);
         needed[write] = first != readers.end();
         if (first == readers.end()) continue;
@@ -95,7 +93,7 @@ class Recomputer {
 
     // Where: before the first instruction of the op whose backward reads first, so that its
     // input-gradient half can run beside a gather that only its weight-gradient half waits for.
-    const auto origin = static_cast<std::size_t>(training_.backward[first_reader].origin);
+    const auto origin = training_.backward[first_reader].origin;
     const std::size_t at = std::min(first_reader, first_of_origin_[origin]);
 
     std::unordered_map<TensorId, TensorId> again;
@@ -104,7 +102,7 @@ class Recomputer {
     }
     settle_aliases(again);
     for (const auto& [old_id, new_id] : again) {
-      for (std::uint32_t reader : readers_[static_cast<std::size_t>(old_id)]) {
+      for (std::uint32_t reader : readers_[old_id]) {
         if (!takes_clone(reader)) continue;
         for (TensorId& read : training_.backward[reader].reads) {
           if (read == old_id) read = new_id;
@@ -123,8 +121,7 @@ class Recomputer {
     for (TensorId& write : copy.writes) {
       Tensor t = tensor(write);
       t.name += rule.mark;
-      training_.graph.tensors.push_back(std::move(t));
-      const auto fresh = static_cast<TensorId>(training_.graph.tensors.size() - 1);
+      const TensorId fresh = training_.graph.tensors.add(std::move(t));
       again.emplace(write, fresh);
       write = fresh;
     }
@@ -136,11 +133,11 @@ class Recomputer {
   void settle_aliases(const std::unordered_map<TensorId, TensorId>& again) {
     for (const auto& [old_id, new_id] : again) {
       TensorId& alias = tensor(new_id).alias;
-      if (alias < 0) continue;
+      if (alias == kNoIndex) continue;
       if (const auto it = again.find(alias); it != again.end()) {
         alias = it->second;
       } else if (tensor(alias).producer > tensor(old_id).producer) {
-        alias = -1;
+        alias = kNoIndex;
         tensor(new_id).alias_offset = 0;
       }
     }
@@ -156,9 +153,10 @@ class Recomputer {
   }
 
   TrainingGraph& training_;
-  std::vector<boost::container::small_vector<std::uint32_t, 4>> readers_;  // [tensor] -> backward
-  std::vector<std::size_t> first_of_origin_;      // [forward op] -> first of its backward
-  std::vector<std::int32_t> region_of_;           // [forward op]; -1: in none
+  Indexed<TensorId, boost::container::small_vector<std::uint32_t, 4>>
+      readers_;                                   // [tensor] -> backward
+  Indexed<OpId, std::size_t> first_of_origin_;    // of forward ops: first of its backward
+  Indexed<OpId, std::int32_t> region_of_;         // of forward ops; -1: in none
   std::vector<std::vector<Instruction>> clones_;  // [place in backward]: inserted before it
 };
 
@@ -178,7 +176,7 @@ std::vector<Region> sequence_gathers(const TrainingGraph& training) {
 }
 
 std::vector<Region> attention_cores(const TrainingGraph& training) {
-  std::map<std::tuple<std::int32_t, std::int32_t, int>, Region> by_module;  // (layer, module, half)
+  std::map<std::tuple<std::int32_t, PathId, int>, Region> by_module;  // (layer, module, half)
   for (std::size_t i = 0; i < training.forward.size(); ++i) {
     const Instruction& op = training.forward[i];
     const bool core = op.attrs.heads > 0 && op.kind != OpKind::kRope &&
@@ -195,44 +193,42 @@ std::vector<Region> attention_cores(const TrainingGraph& training) {
 /// the embedding itself is kept, since its storage holds the sum already.
 bool sums_embedding(const TrainingGraph& training, const Instruction& op) {
   if (op.kind != OpKind::kAllReduce) return false;
-  const OpId producer = training.graph.tensors[static_cast<std::size_t>(op.reads[0])].producer;
-  return producer >= 0 &&
-         training.graph.ops[static_cast<std::size_t>(producer)].kind == OpKind::kEmbedding;
+  const OpId producer = training.graph.tensors[op.reads[0]].producer;
+  return producer != kNoIndex && training.graph.ops[producer].kind == OpKind::kEmbedding;
 }
 
 /// Whole layers, or their sublayers; none is empty.
 std::vector<Region> units(const TrainingGraph& training, RecomputeConfig::Unit unit) {
-  constexpr std::size_t kMostSublayers = 3;  // T5's decoder
+  constexpr std::int32_t kMostSublayers = 3;  // T5's decoder
   const bool whole = unit == RecomputeConfig::Unit::kLayer;
-  std::vector<Region> out(static_cast<std::size_t>(training.graph.num_layers) * kMostSublayers);
+  Numbered<Region> out(training.graph.num_layers * kMostSublayers);
   for (std::size_t i = 0; i < training.forward.size(); ++i) {
     const Instruction& op = training.forward[i];
     if (op.layer < 0 || connects_stages(op) || op.kind == OpKind::kEmbedding) continue;
     if (sums_embedding(training, op)) continue;
-    const auto sublayer = static_cast<std::size_t>(whole ? 0 : op.sublayer);
-    out[static_cast<std::size_t>(op.layer) * kMostSublayers + sublayer].push_back(i);
+    out[op.layer * kMostSublayers + (whole ? 0 : op.sublayer)].push_back(i);
   }
   std::erase_if(out, [](const Region& region) { return region.empty(); });
   return out;
 }
 
-std::size_t stage_of(const TrainingGraph& training, const Region& region) {
-  return static_cast<std::size_t>(training.forward[region.front()].stage);
+std::int32_t stage_of(const TrainingGraph& training, const Region& region) {
+  return training.forward[region.front()].stage;
 }
 
 /// [stage]: how many of `regions` it has.
-std::vector<int> count_by_stage(const TrainingGraph& training, const std::vector<Region>& regions) {
-  std::vector<int> out(static_cast<std::size_t>(training.num_stages), 0);
+Numbered<int> count_by_stage(const TrainingGraph& training, const std::vector<Region>& regions) {
+  Numbered<int> out(training.num_stages, 0);
   for (const Region& region : regions) ++out[stage_of(training, region)];
   return out;
 }
 
 /// Units that their stages recompute: the first ones of each.
 std::vector<Region> recomputed_units(const TrainingGraph& training, RecomputeConfig::Unit unit,
-                                     const std::vector<double>& kept) {
+                                     const Numbered<double>& kept) {
   std::vector<Region> all = units(training, unit);
-  std::vector<int> left = count_by_stage(training, all);
-  for (std::size_t stage = 0; stage < kept.size(); ++stage)
+  Numbered<int> left = count_by_stage(training, all);
+  for (const std::int64_t stage : kept.keys())
     left[stage] = num_recomputed(left[stage], kept[stage]);
   std::vector<Region> out;
   for (Region& region : all) {
@@ -243,7 +239,7 @@ std::vector<Region> recomputed_units(const TrainingGraph& training, RecomputeCon
 
 /// "encoder" of an op of "encoder.layers.3.mlp.fc1".
 std::string_view stack_of(const TrainingGraph& training, const Instruction& op) {
-  const std::string_view module = training.graph.modules[static_cast<std::size_t>(op.module)];
+  const std::string_view module = training.graph.modules[op.module];
   return module.substr(0, module.find('.'));
 }
 
@@ -270,14 +266,12 @@ std::vector<Region> grouped(const TrainingGraph& training, const std::vector<Reg
 }
 
 std::vector<Region> recomputed_regions(const TrainingGraph& training, const RecomputeConfig& config,
-                                       const std::vector<double>& kept) {
+                                       const Numbered<double>& kept) {
   switch (config.method) {
     case RecomputeConfig::Method::kNone: return {};
     case RecomputeConfig::Method::kSelective: {
       std::vector<Region> cores = attention_cores(training);
-      std::erase_if(cores, [&](const Region& core) {
-        return kept[static_cast<std::size_t>(training.forward[core.front()].stage)] >= 1;
-      });
+      std::erase_if(cores, [&](const Region& core) { return kept[stage_of(training, core)] >= 1; });
       return cores;
     }
     case RecomputeConfig::Method::kFull:
@@ -290,13 +284,13 @@ std::vector<Region> recomputed_regions(const TrainingGraph& training, const Reco
 
 }  // namespace
 
-std::vector<int> num_units(const TrainingGraph& training, RecomputeConfig::Unit unit) {
+Numbered<int> num_units(const TrainingGraph& training, RecomputeConfig::Unit unit) {
   return count_by_stage(training, units(training, unit));
 }
 
-std::vector<double> kept_shares(const RecomputeConfig& config, bool shifted_critical_path,
-                                const std::vector<bool>& recomputing) {
-  std::vector<double> kept(recomputing.size(), 0);
+Numbered<double> kept_shares(const RecomputeConfig& config, bool shifted_critical_path,
+                             const Numbered<bool>& recomputing) {
+  Numbered<double> kept(recomputing.size(), 0);
   if (config.method == RecomputeConfig::Method::kStageAware) {
     check(config.first.has_value(), "recompute.first: auto has been chosen");
     kept = stage_aware_shares(static_cast<int>(recomputing.size()), *config.first,
@@ -309,7 +303,7 @@ std::vector<double> kept_shares(const RecomputeConfig& config, bool shifted_crit
 }
 
 void recompute(TrainingGraph& training, const RecomputeConfig& config,
-               const SoftwareProfile& software, const std::vector<double>& kept) {
+               const SoftwareProfile& software, const Numbered<double>& kept) {
   if (const auto gathers = sequence_gathers(training); !gathers.empty()) {
     Recomputer(training).run(gathers, {.keep_outputs = false, .mark = "^", .recomputed = false});
   }

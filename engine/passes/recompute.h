@@ -24,16 +24,16 @@
 namespace trainyard {
 
 /// Layers or sublayers of each stage that could be recomputed, [stage].
-std::vector<int> num_units(const TrainingGraph& training, RecomputeConfig::Unit unit);
+Numbered<int> num_units(const TrainingGraph& training, RecomputeConfig::Unit unit);
 
 /// Share of its units that each stage does not recompute, [stage]: stage-aware as stage_aware.h
 /// says for config.first, which has been chosen; else none. A stage that is not among `recomputing`
 /// keeps all of them.
-std::vector<double> kept_shares(const RecomputeConfig& config, bool shifted_critical_path,
-                                const std::vector<bool>& recomputing);
+Numbered<double> kept_shares(const RecomputeConfig& config, bool shifted_critical_path,
+                             const Numbered<bool>& recomputing);
 
 /// `kept`: [stage], kept_shares(). A stage that keeps everything gathers only.
 void recompute(TrainingGraph& training, const RecomputeConfig& config,
-               const SoftwareProfile& software, const std::vector<double>& kept);
+               const SoftwareProfile& software, const Numbered<double>& kept);
 
 }  // namespace trainyard

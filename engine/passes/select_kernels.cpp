@@ -18,12 +18,12 @@ class KernelSelector {
     out_ = without_ops(model);
     out_.ops.reserve(model.ops.size() + model.ops.size() / 2);
     for (const Op& op : model.ops) {
-      for (TensorId input : op.inputs) ++uses_[static_cast<std::size_t>(input)];
+      for (TensorId input : op.inputs) ++uses_[input];
     }
   }
 
   Graph run() {
-    for (std::size_t i = 0; i < model_.ops.size(); ++i) {
+    for (OpId i{0}; model_.ops.has(i); ++i) {
       const Op& op = model_.ops[i];
       if (op.kind == OpKind::kAttention) {
         flash_ && !op.attrs.has_bias ? flash_attention(op) : unfused_attention(op);
@@ -32,7 +32,7 @@ class KernelSelector {
       } else if (op.kind == OpKind::kCrossEntropy) {
         cross_entropy(op);
       } else if (const std::size_t fused = fuse_linear(i); fused > 0) {
-        i += fused - 1;
+        i = i + (fused - 1);
       } else {
         emit(op);
       }
@@ -41,23 +41,21 @@ class KernelSelector {
   }
 
  private:
-  const Tensor& tensor(TensorId id) const { return out_.tensors[static_cast<std::size_t>(id)]; }
+  const Tensor& tensor(TensorId id) const { return out_.tensors[id]; }
 
   void emit(Op op) {
-    const auto id = static_cast<OpId>(out_.ops.size());
-    for (TensorId output : op.outputs) out_.tensors[static_cast<std::size_t>(output)].producer = id;
+    for (TensorId output : op.outputs) out_.tensors[output].producer = out_.ops.next();
     out_.ops.push_back(std::move(op));
   }
 
   TensorId new_tensor(const Op& origin, std::string_view suffix, Shape shape, DType dtype,
                       bool needs_gradient = true) {
     Tensor t;
-    t.name = out_.modules[static_cast<std::size_t>(origin.module)] + "." + std::string(suffix);
+    t.name = out_.modules[origin.module] + "." + std::string(suffix);
     t.shape = std::move(shape);
     t.dtype = dtype;
     t.needs_gradient = needs_gradient;
-    out_.tensors.push_back(std::move(t));
-    return static_cast<TensorId>(out_.tensors.size() - 1);
+    return out_.tensors.add(std::move(t));
   }
 
   Op derived(const Op& origin, OpKind kind) const {
@@ -84,7 +82,8 @@ class KernelSelector {
   TensorId masked_dropout(const Op& origin, TensorId x, TensorId y) {
     Op op = derived(origin, OpKind::kDropout);
     op.inputs = {x};
-    if (y < 0) y = new_tensor(origin, "kept_probabilities", tensor(x).shape, tensor(x).dtype);
+    if (y == kNoIndex)
+      y = new_tensor(origin, "kept_probabilities", tensor(x).shape, tensor(x).dtype);
     op.outputs = {y};
     if (software_.saves_dropout_mask) op.outputs.push_back(mask_of(y));
     emit(std::move(op));
@@ -98,7 +97,7 @@ class KernelSelector {
     mask.shape = tensor(y).shape;
     mask.dtype = DType::kUint8;
     out_.tensors.push_back(std::move(mask));
-    return static_cast<TensorId>(out_.tensors.size() - 1);
+    return TensorId(out_.tensors.size() - 1);
   }
 
   void dropout(const Op& origin) { masked_dropout(origin, origin.inputs[0], origin.outputs[0]); }
@@ -129,7 +128,7 @@ class KernelSelector {
     const auto view = [&](std::string_view name, Shape shape) {
       const std::int64_t width = shape.back();
       const TensorId id = new_tensor(origin, name, std::move(shape), dtype);
-      Tensor& part = out_.tensors[static_cast<std::size_t>(id)];
+      Tensor& part = out_.tensors[id];
       part.alias = packed;
       part.alias_offset = offset;
       offset += width;
@@ -148,7 +147,7 @@ class KernelSelector {
     scores.outputs = {x};
     emit(std::move(scores));
 
-    const TensorId mask = attrs.has_mask ? origin.inputs[attrs.packed ? 1 : 2] : -1;
+    const TensorId mask = attrs.has_mask ? origin.inputs[attrs.packed ? 1 : 2] : kNoIndex;
     if (attrs.has_bias) {
       Op bias = derived(origin, OpKind::kAddAttentionBias);
       bias.inputs = {x, origin.inputs.back()};
@@ -158,12 +157,12 @@ class KernelSelector {
     }
     Op softmax = derived(origin, OpKind::kSoftmax);
     softmax.inputs = {x};
-    if (mask >= 0) softmax.inputs.push_back(mask);
+    if (mask != kNoIndex) softmax.inputs.push_back(mask);
     x = new_tensor(origin, "probabilities", square, dtype);
     softmax.outputs = {x};
     emit(std::move(softmax));
 
-    if (attrs.rate > 0) x = masked_dropout(origin, x, -1);
+    if (attrs.rate > 0) x = masked_dropout(origin, x, kNoIndex);
 
     Op context = derived(origin, OpKind::kContext);
     context.inputs = {x, v};
@@ -183,16 +182,16 @@ class KernelSelector {
   }
 
   bool only_use(TensorId id, const Op& user) const {
-    return uses_[static_cast<std::size_t>(id)] == 1 &&
+    return uses_[id] == 1 &&
            std::find(user.inputs.begin(), user.inputs.end(), id) != user.inputs.end();
   }
 
   /// Linear with bias at op `i`, followed by gelu or by [dropout,] add: emits the fused form.
   /// Returns how many ops of the model it covers; 0: nothing to fuse here.
-  std::size_t fuse_linear(std::size_t i) {
+  std::size_t fuse_linear(OpId i) {
     const auto& ops = model_.ops;
     const Op& linear = ops[i];
-    if (linear.kind != OpKind::kLinear || !linear.attrs.has_bias || i + 1 >= ops.size()) return 0;
+    if (linear.kind != OpKind::kLinear || !linear.attrs.has_bias || !ops.has(i + 1)) return 0;
     const Op& next = ops[i + 1];
     if (!only_use(linear.outputs[0], next)) return 0;
     if (software_.fused_bias_gelu && next.kind == OpKind::kGelu) {
@@ -206,7 +205,7 @@ class KernelSelector {
     }
     if (!software_.fused_bias_dropout_add) return 0;
     const bool drops = next.kind == OpKind::kDropout;
-    if (drops && i + 2 >= ops.size()) return 0;
+    if (drops && !ops.has(i + 2)) return 0;
     const Op& add = drops ? ops[i + 2] : next;
     const TensorId x = drops ? next.outputs[0] : linear.outputs[0];
     if (add.kind != OpKind::kAdd || !only_use(x, add)) return 0;
@@ -232,7 +231,7 @@ class KernelSelector {
   const Graph& model_;
   const SoftwareProfile& software_;
   bool flash_;
-  std::vector<int> uses_;  // [tensor of the model]: how many ops read it
+  Indexed<TensorId, int> uses_;  // of the model: how many ops read it
   Graph out_;
 };
 

@@ -37,7 +37,7 @@ class MegatronSharder {
   }
 
  private:
-  Tensor& tensor(TensorId id) { return out_.tensors[static_cast<std::size_t>(id)]; }
+  Tensor& tensor(TensorId id) { return out_.tensors[id]; }
   const AxisPlacement& placement(TensorId id) { return tensor(id).spec[Axis::kTp]; }
   bool sharded(TensorId id, int dim) { return placement(id) == shard(dim); }
   bool on_sequence(TensorId id) {
@@ -49,7 +49,7 @@ class MegatronSharder {
   void split(TensorId id, int dim) {
     if (degree_ == 1) return;
     Tensor& t = tensor(id);
-    std::int64_t& extent = t.shape[static_cast<std::size_t>(dim)];
+    std::int64_t& extent = t.shape.begin()[dim];
     if (extent % degree_ != 0) {
       throw DoesNotDivide(t.name + ": tensor parallelism over " + std::to_string(degree_) +
                           " ranks does not divide its dim " + std::to_string(dim) + " of " +
@@ -61,7 +61,7 @@ class MegatronSharder {
   }
 
   void split_parameter(const Parameter& parameter) {
-    if (parameter.tensor < 0) return;
+    if (parameter.tensor == kNoIndex) return;
     const bool matrix = parameter.padded.size() >= 2;
     switch (parameter.split) {
       case SplitHint::kNone: break;
@@ -75,13 +75,12 @@ class MegatronSharder {
   }
 
   SplitHint hint(TensorId parameter) {
-    const std::int32_t index = tensor(parameter).parameter;
-    return index < 0 ? SplitHint::kNone : out_.parameters[static_cast<std::size_t>(index)].split;
+    const ParameterId index = tensor(parameter).parameter;
+    return index == kNoIndex ? SplitHint::kNone : out_.parameters[index].split;
   }
 
   void emit(Op op) {
-    const auto id = static_cast<OpId>(out_.ops.size());
-    for (TensorId output : op.outputs) tensor(output).producer = id;
+    for (TensorId output : op.outputs) tensor(output).producer = out_.ops.next();
     // A replicated parameter that meets sequence shards gets only its rank's part of the gradient.
     bool on_shards = false;
     for (TensorId input : op.inputs) on_shards = on_shards || on_sequence(input);
@@ -89,7 +88,7 @@ class MegatronSharder {
       const Tensor& t = tensor(input);
       if (on_shards && t.role == TensorRole::kParameter &&
           t.spec[Axis::kTp].kind == AxisPlacement::Kind::kReplicate) {
-        out_.parameters[static_cast<std::size_t>(t.parameter)].partial_gradient = true;
+        out_.parameters[t.parameter].partial_gradient = true;
       }
     }
     out_.ops.push_back(std::move(op));
@@ -100,11 +99,11 @@ class MegatronSharder {
     t.name += "." + std::string(suffix);
     if (const int copies = ++copies_[t.name]; copies > 1)
       t.name += ":" + std::to_string(copies - 1);
-    t.alias = -1;
+    t.alias = kNoIndex;
     t.spec[Axis::kTp] = tp;
     t.role = TensorRole::kActivation;
     out_.tensors.push_back(std::move(t));
-    return static_cast<TensorId>(out_.tensors.size() - 1);
+    return TensorId(out_.tensors.size() - 1);
   }
 
   TensorId communicate(const Op& origin, OpKind kind, TensorId x, std::string_view suffix,
@@ -119,7 +118,7 @@ class MegatronSharder {
     op.sublayer = origin.sublayer;
     op.inputs = {x};
     op.outputs = {y};
-    if (kind == OpKind::kAllGather) tensor(y).shape[static_cast<std::size_t>(dim)] *= degree_;
+    if (kind == OpKind::kAllGather) tensor(y).shape.begin()[dim] *= degree_;
     if (kind == OpKind::kReduceScatter || kind == OpKind::kSlice) {
       tensor(y).spec[Axis::kTp] = replicate();
       split(y, dim);
@@ -197,13 +196,13 @@ class MegatronSharder {
     if (split_by != SplitHint::kRow) return add_local(origin);
     // Row: the bias is added once, after the sum.
     const TensorId result = op.outputs[0];
-    const TensorId bias = op.attrs.has_bias ? op.inputs[2] : -1;
-    if (bias >= 0) op.inputs.pop_back();
+    const TensorId bias = op.attrs.has_bias ? op.inputs[2] : kNoIndex;
+    if (bias != kNoIndex) op.inputs.pop_back();
     op.attrs.has_bias = false;
     const TensorId part = like(result, "partial", partial());
     op.outputs[0] = part;
     emit(std::move(op));
-    if (bias < 0) return reduce(origin, part, result);
+    if (bias == kNoIndex) return reduce(origin, part, result);
     const TensorId sum = like(result, "sum", replicate());
     reduce(origin, part, sum);
     Op add_bias;
@@ -287,12 +286,12 @@ class MegatronSharder {
   /// Ops that compute each element, row or head by itself: outputs lie as the first sharded input.
   void add_local(const Op& origin) {
     Op op = origin;
-    TensorId guide = -1;
+    TensorId guide = kNoIndex;
     for (TensorId input : op.inputs) {
       if (tensor(input).role == TensorRole::kParameter) continue;
-      if (guide < 0 || placement(guide).kind != AxisPlacement::Kind::kShard) guide = input;
+      if (guide == kNoIndex || placement(guide).kind != AxisPlacement::Kind::kShard) guide = input;
     }
-    const bool by_head = op.attrs.heads > 0 && guide >= 0 && !on_sequence(guide) &&
+    const bool by_head = op.attrs.heads > 0 && guide != kNoIndex && !on_sequence(guide) &&
                          placement(guide).kind == AxisPlacement::Kind::kShard;
     if (by_head) {
       if (op.attrs.heads % degree_ != 0 || op.attrs.kv_heads % degree_ != 0) {
@@ -304,7 +303,7 @@ class MegatronSharder {
       op.attrs.heads /= degree_;
       op.attrs.kv_heads /= degree_;
     }
-    if (guide >= 0 && placement(guide).kind == AxisPlacement::Kind::kShard) {
+    if (guide != kNoIndex && placement(guide).kind == AxisPlacement::Kind::kShard) {
       for (TensorId output : op.outputs) place_like(op, output, guide);
     }
     emit(std::move(op));

@@ -8,8 +8,8 @@ namespace trainyard {
 namespace {
 
 TensorId root_of(const Graph& graph, TensorId id) {
-  while (graph.tensors[static_cast<std::size_t>(id)].alias >= 0) {
-    id = graph.tensors[static_cast<std::size_t>(id)].alias;
+  while (graph.tensors[id].alias != kNoIndex) {
+    id = graph.tensors[id].alias;
   }
   return id;
 }
@@ -29,19 +29,15 @@ bool serves_readers(const Instruction& op) {
 
 void split_backward(TrainingGraph& training) {
   const Graph& graph = training.graph;
-  std::vector<Readers> readers(graph.tensors.size());
-  const auto of = [&](TensorId id) -> Readers& {
-    return readers[static_cast<std::size_t>(root_of(graph, id))];
-  };
+  Indexed<TensorId, Readers> readers(graph.tensors.size());
+  const auto of = [&](TensorId id) -> Readers& { return readers[root_of(graph, id)]; };
   // What is sent back is freed once it has left, so nothing that a stage does later may need it.
-  std::vector<bool> sent(graph.tensors.size(), false);
+  Indexed<TensorId, bool> sent(graph.tensors.size(), false);
   for (const Instruction& op : training.backward) {
     if (op.kind != OpKind::kSend) continue;
-    for (TensorId id : op.reads) sent[static_cast<std::size_t>(root_of(graph, id))] = true;
+    for (TensorId id : op.reads) sent[root_of(graph, id)] = true;
   }
-  const auto is_sent = [&](TensorId id) {
-    return sent[static_cast<std::size_t>(root_of(graph, id))];
-  };
+  const auto is_sent = [&](TensorId id) { return sent[root_of(graph, id)]; };
   for (auto op = training.backward.rbegin(); op != training.backward.rend(); ++op) {
     const bool adds_only = op->writes.empty() && !op->accumulates.empty();
     const bool serves =

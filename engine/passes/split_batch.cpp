@@ -15,16 +15,15 @@ namespace trainyard {
 namespace {
 
 /// Whether a tensor has a row for every sequence: data, and what is computed from it.
-std::vector<bool> batched_tensors(const Graph& graph) {
-  std::vector<bool> batched(graph.tensors.size(), false);
-  for (std::size_t i = 0; i < batched.size(); ++i) {
+Indexed<TensorId, bool> batched_tensors(const Graph& graph) {
+  Indexed<TensorId, bool> batched(graph.tensors.size(), false);
+  for (const TensorId i : batched.keys()) {
     batched[i] = graph.tensors[i].role == TensorRole::kInput;
   }
   for (const Op& op : graph.ops) {
-    const bool any = std::any_of(op.inputs.begin(), op.inputs.end(), [&](TensorId input) {
-      return batched[static_cast<std::size_t>(input)];
-    });
-    for (TensorId output : op.outputs) batched[static_cast<std::size_t>(output)] = any;
+    const bool any = std::any_of(op.inputs.begin(), op.inputs.end(),
+                                 [&](TensorId input) { return batched[input]; });
+    for (TensorId output : op.outputs) batched[output] = any;
   }
   return batched;
 }
@@ -39,9 +38,9 @@ class BatchSplitter {
   explicit BatchSplitter(const Graph& in)
       : in_(in),
         batched_(batched_tensors(in)),
-        last_reader_(in.tensors.size(), 0) {
-    for (std::size_t i = 0; i < in.ops.size(); ++i) {
-      for (TensorId input : in.ops[i].inputs) last_reader_[static_cast<std::size_t>(input)] = i;
+        last_reader_(in.tensors.size()) {
+    for (const OpId i : in.ops.keys()) {
+      for (TensorId input : in.ops[i].inputs) last_reader_[input] = i;
     }
     out_ = without_ops(in);
     out_.ops.reserve(in.ops.size() * 2);
@@ -51,12 +50,12 @@ class BatchSplitter {
     const auto run_of = [&](const Op& op) {
       return op.layer < 0 ? first.begin() : std::upper_bound(first.begin(), first.end(), op.layer);
     };
-    for (std::size_t begin = 0, end = 0; begin < in_.ops.size(); begin = end) {
+    for (OpId begin{0}, end{0}; in_.ops.has(begin); begin = end) {
       const auto run = run_of(in_.ops[begin]);
-      for (end = begin; end < in_.ops.size() && run_of(in_.ops[end]) == run; ++end) {
+      for (end = begin; in_.ops.has(end) && run_of(in_.ops[end]) == run; ++end) {
       }
       if (in_.ops[begin].layer < 0) {
-        for (std::size_t i = begin; i < end; ++i) emit(in_.ops[i]);
+        for (const OpId i : Keys(begin, end)) emit(in_.ops[i]);
       } else {
         split_run(begin, end);
       }
@@ -65,22 +64,21 @@ class BatchSplitter {
   }
 
  private:
-  using Halves = std::array<TensorId, 2>;
+  using Halves = IndexedArray<int, TensorId, 2>;
 
-  Tensor& tensor(TensorId id) { return out_.tensors[static_cast<std::size_t>(id)]; }
-  bool batched(TensorId id) const { return batched_[static_cast<std::size_t>(id)]; }
+  Tensor& tensor(TensorId id) { return out_.tensors[id]; }
+  bool batched(TensorId id) const { return batched_[id]; }
 
   void emit(Op op) {
-    const auto id = static_cast<OpId>(out_.ops.size());
-    for (TensorId output : op.outputs) tensor(output).producer = id;
+    for (TensorId output : op.outputs) tensor(output).producer = out_.ops.next();
     out_.ops.push_back(std::move(op));
   }
 
-  void split_run(std::size_t begin, std::size_t end) {
+  void split_run(OpId begin, OpId end) {
     halves_.clear();
-    for (std::size_t i = begin; i < end; ++i) add_splits(in_.ops[i], begin);
+    for (const OpId i : Keys(begin, end)) add_splits(in_.ops[i], begin);
     std::vector<TensorId> read_later;
-    for (std::size_t i = begin; i < end; ++i) {
+    for (const OpId i : Keys(begin, end)) {
       const Op& op = in_.ops[i];
       if (!batched(op.outputs[0])) {
         emit(op);
@@ -88,7 +86,7 @@ class BatchSplitter {
       }
       for (TensorId output : op.outputs) {
         make_halves(output);
-        if (last_reader_[static_cast<std::size_t>(output)] >= end) read_later.push_back(output);
+        if (last_reader_[output] >= end) read_later.push_back(output);
       }
       for (int half : {0, 1}) add_half(op, half);
     }
@@ -96,13 +94,12 @@ class BatchSplitter {
   }
 
   /// Splits what `reader` has from outside its run, which begins at op `begin`.
-  void add_splits(const Op& reader, std::size_t begin) {
+  void add_splits(const Op& reader, OpId begin) {
     for (TensorId input : reader.inputs) {
-      const OpId producer = in_.tensors[static_cast<std::size_t>(input)].producer;
-      const bool inside = producer >= 0 && static_cast<std::size_t>(producer) >= begin;
+      const bool inside = in_.tensors[input].producer >= begin;
       if (inside || !batched(input) || halves_.contains(input)) continue;
       const Halves& halves = make_halves(input, ".in");
-      for (int half : {0, 1}) lie_in(halves[static_cast<std::size_t>(half)], input, half);
+      for (int half : {0, 1}) lie_in(halves[half], input, half);
       Op split;
       split.kind = OpKind::kSplit;
       split.module = reader.module;
@@ -117,15 +114,14 @@ class BatchSplitter {
   /// `mark`: what tells views of a tensor from halves that are computed apart and joined to it.
   const Halves& make_halves(TensorId id, const std::string& mark = "") {
     Halves halves{};
-    for (std::size_t half : {0U, 1U}) {
+    for (int half : {0, 1}) {
       Tensor t = tensor(id);
       check(t.shape[0] % 2 == 0, "a microbatch has two halves");
       t.shape[0] /= 2;
       t.name += mark + (half == 0 ? "/1" : "/2");
       t.role = TensorRole::kActivation;
       if (const auto in = halves_.find(t.alias); in != halves_.end()) t.alias = in->second[half];
-      out_.tensors.push_back(std::move(t));
-      halves[half] = static_cast<TensorId>(out_.tensors.size() - 1);
+      halves[half] = out_.tensors.add(std::move(t));
     }
     return halves_[id] = halves;
   }
@@ -136,13 +132,12 @@ class BatchSplitter {
   }
 
   void add_half(const Op& origin, int half) {
-    const auto h = static_cast<std::size_t>(half);
     Op op = origin;
     op.half = static_cast<std::int8_t>(half + 1);
     for (TensorId& id : op.inputs) {
-      if (batched(id)) id = halves_.at(id)[h];
+      if (batched(id)) id = halves_.at(id)[half];
     }
-    for (TensorId& id : op.outputs) id = halves_.at(id)[h];
+    for (TensorId& id : op.outputs) id = halves_.at(id)[half];
     if (half == 1 && op.attrs.rate > 0 && draws_mask(op.kind)) {
       op.attrs.first_sample = static_cast<std::int32_t>(tensor(op.outputs[0]).shape[0]);
     }
@@ -153,29 +148,27 @@ class BatchSplitter {
   void add_join(TensorId id, const Op& last) {
     Op join;
     join.kind = OpKind::kJoin;
-    join.module =
-        in_.ops[static_cast<std::size_t>(in_.tensors[static_cast<std::size_t>(id)].producer)]
-            .module;
+    join.module = in_.ops[in_.tensors[id].producer].module;
     join.layer = last.layer;
     join.sublayer = last.sublayer;
     join.outputs = {id};
     for (int half : {0, 1}) {
-      const TensorId part = halves_.at(id)[static_cast<std::size_t>(half)];
+      const TensorId part = halves_.at(id)[half];
       TensorId home = part;
-      while (tensor(home).alias >= 0) home = tensor(home).alias;
+      while (tensor(home).alias != kNoIndex) home = tensor(home).alias;
       check(tensor(home).shape == tensor(part).shape, "half a batch has storage of its own");
       lie_in(home, id, half);
       join.inputs.push_back(part);
     }
-    tensor(id).alias = -1;
+    tensor(id).alias = kNoIndex;
     tensor(id).alias_offset = 0;
     emit(std::move(join));
   }
 
   const Graph& in_;
   Graph out_;
-  std::vector<bool> batched_;                    // [tensor of the graph]
-  std::vector<std::size_t> last_reader_;         // [tensor of the graph]: op
+  Indexed<TensorId, bool> batched_;
+  Indexed<TensorId, OpId> last_reader_;
   std::unordered_map<TensorId, Halves> halves_;  // of the run
 };
 
@@ -190,7 +183,7 @@ std::variant<std::vector<std::int64_t>, Infeasible> halved_runs(const std::strin
                                                                 int num_stages,
                                                                 const PartitionConfig& partition) {
   if (overlap == "across-blocks") return layer_ranges(num_layers, num_stages, partition);
-  std::vector<std::int64_t> each(static_cast<std::size_t>(num_layers) + 1);
+  Numbered<std::int64_t> each(num_layers + 1);
   std::iota(each.begin(), each.end(), 0);
   return each;
 }

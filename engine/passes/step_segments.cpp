@@ -54,11 +54,11 @@ class StepBuilder {
 
   /// A value in the storage of `of`: what an in-place collective leaves there.
   ValueId in_place(ValueId of, const std::string& suffix) {
-    Value value = program().values[static_cast<std::size_t>(of)];
+    Value value = program().values[of];
     value.name += suffix;
     value.alias = Alias{of, 0, std::nullopt};
     program().values.push_back(std::move(value));
-    return static_cast<ValueId>(program().values.size() - 1);
+    return ValueId(program().values.size() - 1);
   }
 
   /// The same in a bucket's gradient, or in the rank's shard of it.
@@ -76,7 +76,7 @@ class StepBuilder {
     value.scope = Scope::kStep;
     value.memory = MemoryClass::kGradient;
     program().values.push_back(std::move(value));
-    return static_cast<ValueId>(program().values.size() - 1);
+    return ValueId(program().values.size() - 1);
   }
 
   bool last_rank(std::int32_t rank) const { return rank == draft_.forms.back().rank; }
@@ -84,10 +84,10 @@ class StepBuilder {
   SegmentId add_zero(std::int32_t stage) {
     ProgramOp zero;
     zero.kind = OpKind::kZero;
-    for (const std::size_t i : draft_.plan.of_stage[static_cast<std::size_t>(stage)]) {
+    for (const std::size_t i : draft_.plan.of_stage[stage]) {
       zero.writes.push_back({draft_.plan.buckets[i].gradient, 0});
     }
-    if (stage + 1 == draft_.num_stages && draft_.loss >= 0) {
+    if (stage + 1 == draft_.num_stages && draft_.loss != kNoIndex) {
       zero.writes.push_back({draft_.loss, 0});
     }
     std::vector<ProgramOp> ops;
@@ -111,9 +111,7 @@ class StepBuilder {
       const bool scatter = shards_state();
       const ValueId sum =
           in_bucket(bucket, scatter ? bucket.gradient_shard : gradient, ".dp_sum", scatter);
-      if (bucket.owner >= 0)
-        program().values[static_cast<std::size_t>(sum)].owner =
-            static_cast<std::int16_t>(bucket.owner);
+      if (bucket.owner >= 0) program().values[sum].owner = static_cast<std::int16_t>(bucket.owner);
       const OpKind kind = scatter             ? OpKind::kReduceScatter
                           : bucket.owner >= 0 ? OpKind::kReduce
                                               : OpKind::kAllReduce;
@@ -135,7 +133,7 @@ class StepBuilder {
     const auto known = tied_.find(members);
     if (known != tied_.end()) return known->second;
     program().groups.push_back({"tied" + std::to_string(tied_.size()), {Axis::kPp}, members});
-    const auto id = static_cast<GroupId>(program().groups.size() - 1);
+    const auto id = GroupId(program().groups.size() - 1);
     tied_.emplace(members, id);
     return id;
   }
@@ -147,14 +145,15 @@ class StepBuilder {
       bucket_of[draft_.plan.buckets[i].gradient] = i;
     }
     std::vector<SegmentId> adding;
-    for (const StageSegments& stage : draft_.stages) {
-      adding.insert(adding.end(), {stage.backward[0], stage.backward[1], stage.input[0],
-                                   stage.input[1], stage.weight});
+    for (const auto& of_size : draft_.stages) {
+      for (const StageSegments& stage : of_size)
+        adding.insert(adding.end(), {stage.backward[0], stage.backward[1], stage.input[0],
+                                     stage.input[1], stage.weight});
     }
     for (const auto& [parts, pair] : draft_.pairs) adding.push_back(pair);
     for (const SegmentId id : adding) {
-      if (id < 0) continue;
-      const auto& ops = program().segments[static_cast<std::size_t>(id)].ops;
+      if (id == kNoIndex) continue;
+      const auto& ops = program().segments[id].ops;
       for (std::size_t k = 0; k < ops.size(); ++k) {
         for (const Operand& operand : ops[k].accumulates) {
           const auto it = bucket_of.find(storage_root(program(), operand.value));
@@ -178,11 +177,11 @@ class StepBuilder {
     if (shards_state() || owns_parameters(parallel_)) axes.push_back(Axis::kDp);
     axes.push_back(Axis::kTp);
     program().groups.push_back({"norm", axes, {}});
-    norm_group_ = static_cast<GroupId>(program().groups.size() - 1);
+    norm_group_ = GroupId(program().groups.size() - 1);
   }
 
   SegmentId add_loss(std::int32_t rank) {
-    if (!last_rank(rank) || draft_.loss < 0) return -1;
+    if (!last_rank(rank) || draft_.loss == kNoIndex) return kNoIndex;
     std::vector<ProgramOp> ops;
     if (parallel_.data > 1) {
       const ValueId sum = in_place(draft_.loss, ".dp_sum");
@@ -196,15 +195,15 @@ class StepBuilder {
   }
 
   SegmentId add_norm(std::int32_t rank) {
-    norm_.push_back(-1);
-    if (!takes_norm()) return -1;
+    norm_.push_back(kNoIndex);
+    if (!takes_norm()) return kNoIndex;
     const ValueId sum = scalar("norm_sq@" + std::to_string(rank));
     const ValueId total = in_place(sum, ".all");
     norm_.back() = total;
     std::vector<ProgramOp> ops(1);
     ops[0].kind = OpKind::kZero;
     ops[0].writes.push_back({sum, 0});
-    for (const std::size_t i : draft_.plan.of_rank[static_cast<std::size_t>(rank)]) {
+    for (const std::size_t i : draft_.plan.of_rank[rank]) {
       const Bucket& bucket = draft_.plan.buckets[i];
       // Weights shared by several pipeline ranks count once, on the first of them.
       if (!bucket.tied.empty() && bucket.tied.front() != rank) continue;
@@ -225,39 +224,39 @@ class StepBuilder {
   AttrId intern(const OpAttrs& attrs) {
     auto& table = program().attrs;
     const auto it = std::find(table.begin(), table.end(), attrs);
-    if (it != table.end()) return static_cast<AttrId>(it - table.begin());
+    if (it != table.end()) return AttrId(it - table.begin());
     table.push_back(attrs);
-    return static_cast<AttrId>(table.size() - 1);
+    return AttrId(table.size() - 1);
   }
 
   SegmentId add_update(std::int32_t rank) {
     std::vector<ProgramOp> ops;
     ProgramOp free;
     free.kind = OpKind::kFree;
-    const ValueId norm = norm_[static_cast<std::size_t>(rank)];
-    for (const std::size_t i : draft_.plan.of_rank[static_cast<std::size_t>(rank)]) {
+    const ValueId norm = norm_[rank];
+    for (const std::size_t i : draft_.plan.of_rank[rank]) {
       const Bucket& bucket = draft_.plan.buckets[i];
       const ValueId weights =
-          bucket.parameter_shard >= 0 ? bucket.parameter_shard : bucket.parameter;
+          bucket.parameter_shard != kNoIndex ? bucket.parameter_shard : bucket.parameter;
       ProgramOp op;
       op.kind = config_.optimizer == Optimizer::kAdamW ? OpKind::kAdamW : OpKind::kSgd;
-      if (norm >= 0) op.reads.push_back({norm, 0});
+      if (norm != kNoIndex) op.reads.push_back({norm, 0});
       op.reads.push_back({reduced_[i], 0});
       const bool guarded = config_.precision == DType::kFp16 || software_.always_norm;
-      if (norm >= 0 && guarded) op.guard = Operand{norm, 0};
+      if (norm != kNoIndex && guarded) op.guard = Operand{norm, 0};
       for (ValueId state : {bucket.master, bucket.first_moment, bucket.second_moment}) {
-        if (state >= 0) op.accumulates.push_back({state, 0});
+        if (state != kNoIndex) op.accumulates.push_back({state, 0});
       }
       // With master weights the working copy is only written.
-      (bucket.master >= 0 ? op.writes : op.accumulates).push_back({weights, 0});
+      (bucket.master != kNoIndex ? op.writes : op.accumulates).push_back({weights, 0});
       ops.push_back(std::move(op));
-      if (bucket.parameter_shard >= 0) {
+      if (bucket.parameter_shard != kNoIndex) {
         ops.push_back(collective(bucket.owner >= 0 ? OpKind::kBroadcast : OpKind::kAllGather,
                                  kDataGroup, StreamId::kDp, weights, bucket.parameter));
       }
       free.reads.push_back({bucket.gradient, 0});
     }
-    if (norm >= 0) free.reads.push_back({storage_root(program(), norm), 0});
+    if (norm != kNoIndex) free.reads.push_back({storage_root(program(), norm), 0});
     if (!free.reads.empty()) ops.push_back(std::move(free));
     return add_segment(rank, "UPDATE", Phase::kUpdate, std::move(ops));
   }
@@ -270,7 +269,7 @@ class StepBuilder {
   std::vector<ValueId> reduced_;  // [bucket]: its gradient after all reductions
   std::vector<ValueId> norm_;     // [pipeline rank]
   std::map<std::vector<std::int32_t>, GroupId> tied_;
-  GroupId norm_group_ = -1;
+  GroupId norm_group_ = kNoIndex;
 };
 
 }  // namespace
@@ -284,7 +283,7 @@ SegmentId add_step_segment(Program& program, std::int32_t stage, const std::stri
   segment.slots = 0;
   segment.ops = std::move(ops);
   program.segments.push_back(std::move(segment));
-  return static_cast<SegmentId>(program.segments.size() - 1);
+  return SegmentId(program.segments.size() - 1);
 }
 
 void add_step_segments(ProgramDraft& draft, const ParallelConfig& parallel,

@@ -8,13 +8,13 @@ namespace {
 
 class TouchAnalysis {
  public:
-  TouchAnalysis(const TrainingGraph& training, const std::vector<StageForm>& forms)
+  TouchAnalysis(const TrainingGraph& training, const Numbered<StageForm>& forms)
       : training_(training),
         forms_(forms),
         turning_stage_(turning_stage(forms)),
         touched_(training.graph.tensors.size()) {}
 
-  std::vector<Touches> run() {
+  Indexed<TensorId, Touches> run() {
     for (const Instruction& op : training_.forward) {
       const bool transfer = op.kind == OpKind::kSend;
       for (TensorId id : op.reads)
@@ -36,29 +36,28 @@ class TouchAnalysis {
  private:
   void touch(TensorId id, std::int32_t stage, TouchSet how) {
     const auto& tensors = training_.graph.tensors;
-    while (tensors[static_cast<std::size_t>(id)].alias >= 0)
-      id = tensors[static_cast<std::size_t>(id)].alias;
-    Touches& touches = touched_[static_cast<std::size_t>(id)];
+    while (tensors[id].alias != kNoIndex) id = tensors[id].alias;
+    Touches& touches = touched_[id];
     (stage == turning_stage_ ? touches.by_turning : touches.by_other) |= how;
   }
 
   /// The part of its stage's backward in which an instruction runs, where that part is apart.
   Touch part_of(const Instruction& op) const {
-    const StageForm& form = forms_[static_cast<std::size_t>(op.stage)];
+    const StageForm& form = forms_[op.stage];
     if (op.recomputed && form.recomputes_early()) return kRecompute;
     return op.weight_half && form.splits() ? kWeight : kBackward;
   }
 
   const TrainingGraph& training_;
-  const std::vector<StageForm>& forms_;
+  const Numbered<StageForm>& forms_;
   std::int32_t turning_stage_;
-  std::vector<Touches> touched_;
+  Indexed<TensorId, Touches> touched_;
 };
 
 }  // namespace
 
-std::vector<Touches> find_touches(const TrainingGraph& training,
-                                  const std::vector<StageForm>& forms) {
+Indexed<TensorId, Touches> find_touches(const TrainingGraph& training,
+                                        const Numbered<StageForm>& forms) {
   return TouchAnalysis(training, forms).run();
 }
 

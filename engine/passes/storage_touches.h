@@ -14,8 +14,8 @@ struct Touches {
   TouchSet all() const { return by_turning | by_other; }
 };
 
-/// [tensor]: of storage roots; the others have none.
-std::vector<Touches> find_touches(const TrainingGraph& training,
-                                  const std::vector<StageForm>& forms);
+/// Those of storage roots; the others have none.
+Indexed<TensorId, Touches> find_touches(const TrainingGraph& training,
+                                        const Numbered<StageForm>& forms);
 
 }  // namespace trainyard

@@ -7,11 +7,6 @@ namespace trainyard {
 
 namespace {
 
-template <typename Items>
-bool is_index(std::int32_t id, const Items& items) {
-  return id >= 0 && static_cast<std::size_t>(id) < items.size();
-}
-
 /// One instruction after the other: forward, what is loaded from the host, backward.
 class TrainingCheck {
  public:
@@ -27,7 +22,7 @@ class TrainingCheck {
       for (const Instruction& op : *list) {
         if (std::string problem = id_problem(op); !problem.empty())
           return place(*list, op) + problem;
-        for (const TensorId write : op.writes) written_[index(write)] = Written::kLater;
+        for (const TensorId write : op.writes) written_[write] = Written::kLater;
       }
     }
     for (const auto* list : lists()) {
@@ -42,8 +37,7 @@ class TrainingCheck {
  private:
   enum class Written : std::uint8_t { kNever, kLater, kByInput, kByWeight };
 
-  static std::size_t index(TensorId id) { return static_cast<std::size_t>(id); }
-  const Tensor& tensor(TensorId id) const { return tensors_[index(id)]; }
+  const Tensor& tensor(TensorId id) const { return tensors_[id]; }
   std::array<const std::vector<Instruction>*, 3> lists() const {
     return {&training_.forward, &training_.loads, &training_.backward};
   }
@@ -57,19 +51,19 @@ class TrainingCheck {
   }
 
   std::string id_problem(const Instruction& op) const {
-    if (!is_index(op.module, training_.graph.modules)) return "no module";
+    if (!training_.graph.modules.has(op.module)) return "no module";
     if (op.stage < 0 || op.stage >= training_.num_stages)
       return "no stage " + std::to_string(op.stage);
     for (const TensorId id : op.reads) {
-      if (!is_index(id, tensors_)) return "reads no tensor";
+      if (!tensors_.has(id)) return "reads no tensor";
     }
     for (const TensorId id : op.writes) {
-      if (!is_index(id, tensors_)) return "writes no tensor";
+      if (!tensors_.has(id)) return "writes no tensor";
       if (tensor(id).role == TensorRole::kParameter)
         return "writes parameter '" + tensor(id).name + "'";
     }
     for (const TensorId id : op.accumulates) {
-      if (!is_index(id, tensors_) || tensor(id).role != TensorRole::kParameterGradient)
+      if (!tensors_.has(id) || tensor(id).role != TensorRole::kParameterGradient)
         return "adds to what is no parameter's gradient";
     }
     return {};
@@ -77,7 +71,7 @@ class TrainingCheck {
 
   /// What has to be written before `id` is read: itself, or the storage that it is a view of.
   TensorId anchor(TensorId id) const {
-    while (written_[index(id)] == Written::kNever && tensor(id).alias >= 0) id = tensor(id).alias;
+    while (written_[id] == Written::kNever && tensor(id).alias != kNoIndex) id = tensor(id).alias;
     return id;
   }
 
@@ -85,14 +79,14 @@ class TrainingCheck {
     for (const TensorId read : op.reads) {
       const TensorId id = anchor(read);
       if (tensor(id).role != TensorRole::kActivation) continue;
-      const Written written = written_[index(id)];
+      const Written written = written_[id];
       if (written == Written::kNever || written == Written::kLater)
         return "reads '" + tensor(read).name + "' before it is written";
       if (written == Written::kByWeight && !op.weight_half)
         return "waits for '" + tensor(read).name + "', which the half that nobody waits for writes";
     }
     for (const TensorId write : op.writes) {
-      Written& written = written_[index(write)];
+      Written& written = written_[write];
       if (written != Written::kLater) return "writes '" + tensor(write).name + "' a second time";
       written = op.weight_half ? Written::kByWeight : Written::kByInput;
     }
@@ -100,8 +94,8 @@ class TrainingCheck {
   }
 
   const TrainingGraph& training_;
-  const std::vector<Tensor>& tensors_;
-  std::vector<Written> written_;  // [tensor]
+  const Indexed<TensorId, Tensor>& tensors_;
+  Indexed<TensorId, Written> written_;
 };
 
 }  // namespace

@@ -18,12 +18,12 @@ struct Instruction {
   boost::container::small_vector<TensorId, 4> reads;
   boost::container::small_vector<TensorId, 2> writes;
   boost::container::small_vector<TensorId, 2> accumulates;
-  std::int32_t module = 0;
+  PathId module{0};
   std::int32_t layer = -1;
   std::int8_t sublayer = 0;
   std::int8_t half = 0;     // of the forward op that it belongs to
   std::int32_t stage = 0;   // transfers: the receiving stage forward, the sending one backward
-  OpId origin = -1;         // forward op that it belongs to
+  OpId origin = kNoIndex;   // forward op that it belongs to
   bool recomputed = false;  // a forward instruction that recompute() has run again for the backward
   bool weight_half = false;  // W's, where the backward is split (split_backward.h)
 };
@@ -34,7 +34,7 @@ struct TrainingGraph {
   std::vector<Instruction> backward;
   std::vector<Instruction>
       loads;  // copies from the host that a piece of the backward needs: passes/offload.h
-  std::vector<TensorId> parameter_gradient;  // [parameter]; -1: not trained
+  Indexed<ParameterId, TensorId> parameter_gradient;  // kNoIndex: not trained
   int num_stages = 1;
 };
 

@@ -31,15 +31,15 @@ void see_pair(const Cluster& cluster, std::int64_t a, std::int64_t b, PipelineLi
 
 }  // namespace
 
-std::vector<PipelineLink> pipeline_links(const Cluster& cluster, const ParallelConfig& parallel) {
+Numbered<PipelineLink> pipeline_links(const Cluster& cluster, const ParallelConfig& parallel) {
   if (parallel.d2d_buffer == 0 || cluster.of_cpus || parallel.pipeline == 1) return {};
   Mesh mesh;
   mesh.size = {parallel.pipeline, parallel.data, parallel.context, 1, parallel.tensor};
   const Placement placement = make_placement(mesh, parallel.placement);
-  const auto stride = [&](Axis axis) { return placement.stride[static_cast<std::size_t>(axis)]; };
-  std::vector<PipelineLink> links(static_cast<std::size_t>(parallel.pipeline));
+  const auto stride = [&](Axis axis) { return placement.stride[axis]; };
+  Numbered<PipelineLink> links(parallel.pipeline);
   for (std::int64_t pp = 0; pp < parallel.pipeline; ++pp) {
-    PipelineLink& link = links[static_cast<std::size_t>(pp)];
+    PipelineLink& link = links[pp];
     std::string no_rdma;
     const std::int64_t next = (pp + 1) % parallel.pipeline;
     for (std::int64_t dp = 0; dp < parallel.data; ++dp) {
@@ -57,21 +57,21 @@ std::vector<PipelineLink> pipeline_links(const Cluster& cluster, const ParallelC
   return links;
 }
 
-const PipelineLink& link_between(const std::vector<PipelineLink>& links, std::int32_t from,
+const PipelineLink& link_between(const Numbered<PipelineLink>& links, std::int32_t from,
                                  std::int32_t to) {
   const bool next = to == (from + 1) % static_cast<std::int32_t>(links.size());
-  return links[static_cast<std::size_t>(next ? from : to)];
+  return links[next ? from : to];
 }
 
 std::optional<std::pair<std::int32_t, std::int32_t>> by_host_in_node(
-    const Program& program, const std::vector<PipelineLink>& links) {
+    const Program& program, const Numbered<PipelineLink>& links) {
   if (links.empty()) return std::nullopt;
   const auto ranks = static_cast<std::int32_t>(links.size());
   for (std::int32_t rank = 0; rank < ranks; ++rank) {
-    for (const Call& call : program.body[static_cast<std::size_t>(rank)].calls) {
-      const ProgramOp& op = program.segments[static_cast<std::size_t>(call.segment)].ops.front();
+    for (const Call& call : program.body[rank].calls) {
+      const ProgramOp& op = program.segments[call.segment].ops.front();
       if (op.kind != OpKind::kRecv || moved_value(program, op).space != Space::kHost) continue;
-      const std::int32_t offset = program.transfers[static_cast<std::size_t>(op.transfer)].offset;
+      const std::int32_t offset = program.transfers[op.transfer].offset;
       const std::int32_t from = (rank + offset + ranks) % ranks;
       if (link_between(links, from, rank).within_node) return std::pair(from, rank);
     }

@@ -40,16 +40,16 @@ struct PipelineLink {
 };
 
 /// Link of two neighbours, in either order. `links`: of pipeline_links().
-const PipelineLink& link_between(const std::vector<PipelineLink>& links, std::int32_t from,
+const PipelineLink& link_between(const Numbered<PipelineLink>& links, std::int32_t from,
                                  std::int32_t to);
 
 /// [pipeline rank]; empty where the study has no buffer, or (a) no use for one. O(ranks).
-std::vector<PipelineLink> pipeline_links(const Cluster& cluster, const ParallelConfig& parallel);
+Numbered<PipelineLink> pipeline_links(const Cluster& cluster, const ParallelConfig& parallel);
 
 /// Sender and receiver, as pipeline ranks, of a transfer of the Program that goes by the host
 /// inside a node; nullopt: none does.
 std::optional<std::pair<std::int32_t, std::int32_t>> by_host_in_node(
-    const Program& program, const std::vector<PipelineLink>& links);
+    const Program& program, const Numbered<PipelineLink>& links);
 
 /// Slots of one rank's buffer, in the order in which they are asked for. Places are counted in
 /// actions of the rank: what is issued in front of action k has place k.

@@ -13,9 +13,9 @@ std::vector<std::int64_t> microbatch_sizes(const TrainingConfig& training) {
   return sizes;
 }
 
-std::vector<std::size_t> size_of_microbatches(const TrainingConfig& training) {
+Numbered<std::size_t> size_of_microbatches(const TrainingConfig& training) {
   const std::vector<std::int64_t> sizes = microbatch_sizes(training);
-  std::vector<std::size_t> out;
+  Numbered<std::size_t> out;
   if (sizes.size() == 1) return out;
   for (const std::int64_t size : training.microbatches) {
     out.push_back(
@@ -27,9 +27,10 @@ std::vector<std::size_t> size_of_microbatches(const TrainingConfig& training) {
 std::vector<std::int64_t> samples_before(const TrainingConfig& training, int num_microbatches) {
   std::vector<std::int64_t> out;
   std::int64_t before = 0;
-  for (std::size_t mb = 0; mb < static_cast<std::size_t>(num_microbatches); ++mb) {
+  for (int mb = 0; mb < num_microbatches; ++mb) {
     out.push_back(before);
-    before += training.microbatches.empty() ? training.microbatch : training.microbatches[mb];
+    before +=
+        training.microbatches.empty() ? training.microbatch : training.microbatches.begin()[mb];
   }
   return out;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/base/indexed.h"
 #include "engine/plan/plan.h"
 
 namespace trainyard {
@@ -13,7 +14,7 @@ namespace trainyard {
 std::vector<std::int64_t> microbatch_sizes(const TrainingConfig& training);
 
 /// [microbatch]: index of its size among those; empty where all have one.
-std::vector<std::size_t> size_of_microbatches(const TrainingConfig& training);
+Numbered<std::size_t> size_of_microbatches(const TrainingConfig& training);
 
 /// [microbatch]: sequences of the replica that come before it in the step.
 std::vector<std::int64_t> samples_before(const TrainingConfig& training, int num_microbatches);

@@ -8,14 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/indexed.h"
 #include "engine/base/units.h"
 
 namespace trainyard {
 
 /// What a plan whose stage 0 keeps a certain share needs.
 struct EvaluatedShare {
-  std::vector<int> units;  // layers, or sublayers, of each stage: PassLog's
-  std::size_t rank = 0;    // pipeline rank with the largest peak
+  Numbered<int> units;   // layers, or sublayers, of each stage: PassLog's
+  std::size_t rank = 0;  // pipeline rank with the largest peak
   Bytes peak = 0;
 };
 

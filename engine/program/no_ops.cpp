@@ -6,7 +6,7 @@ namespace trainyard {
 
 bool has_no_peers(const Program& program, const ProgramOp& op) {
   if (!is_collective(op.kind)) return false;
-  const Group& group = program.groups[static_cast<std::size_t>(op.group)];
+  const Group& group = program.groups[op.group];
   for (const Axis axis : group.axes) {
     const bool listed = axis == Axis::kPp && !group.members.empty();
     const auto size = listed ? static_cast<std::int64_t>(group.members.size()) : program.mesh[axis];

@@ -8,7 +8,7 @@ namespace {
 
 std::int32_t owner_of_first(const Program& program, const Operands& operands) {
   for (const Operand& operand : operands) {
-    const std::int32_t owner = program.values[static_cast<std::size_t>(operand.value)].owner;
+    const std::int32_t owner = program.values[operand.value].owner;
     if (owner >= 0) return owner;
   }
   return -1;
@@ -29,7 +29,7 @@ std::int32_t owner_of(const Program& program, const ProgramOp& op) {
 bool passes_by(const Program& program, const ProgramOp& op, std::int64_t rank) {
   const std::int32_t owner = moves_data(op.kind) ? -1 : owner_of(program, op);
   if (owner < 0 || program.mesh[Axis::kDp] == 1) return false;
-  const std::int64_t stride = program.placement.stride[static_cast<std::size_t>(Axis::kDp)];
+  const std::int64_t stride = program.placement.stride[Axis::kDp];
   return rank / stride % program.mesh[Axis::kDp] != owner;
 }
 
@@ -41,13 +41,13 @@ bool has_owners(const Program& program) {
 const char* find_owner_problem(const Program& program, const ProgramOp& op) {
   const std::int32_t owner = owner_of(program, op);
   if (op.kind == OpKind::kReduce || (op.kind == OpKind::kBroadcast && owner >= 0)) {
-    const auto& axes = program.groups[static_cast<std::size_t>(op.group)].axes;
+    const auto& axes = program.groups[op.group].axes;
     return axes.size() == 1 && axes[0] == Axis::kDp && owner >= 0 ? nullptr
                                                                   : "has no root along dp";
   }
   if (owner < 0) return nullptr;
   const auto value = [&](const Operand& operand) -> const Value& {
-    return program.values[static_cast<std::size_t>(operand.value)];
+    return program.values[operand.value];
   };
   for (const Operands* operands : {&op.reads, &op.writes, &op.accumulates}) {
     for (const Operand& operand : *operands) {

@@ -48,7 +48,7 @@ SegmentMembers members_of(const Segment& segment) {
 std::size_t member_of(const Program& program, const ProgramOp& op) {
   for (const auto* operands : {&op.reads, &op.writes, &op.accumulates}) {
     for (const Operand& operand : *operands) {
-      const Scope scope = program.values[static_cast<std::size_t>(operand.value)].scope;
+      const Scope scope = program.values[operand.value].scope;
       if (scope == Scope::kMicrobatch || scope == Scope::kLocal) return operand.slot;
     }
   }
@@ -57,7 +57,7 @@ std::size_t member_of(const Program& program, const ProgramOp& op) {
 
 std::string op_place(const Program& program, SegmentId segment, const std::array<Microbatch, 2>& mb,
                      std::size_t op) {
-  const Segment& of = program.segments[static_cast<std::size_t>(segment)];
+  const Segment& of = program.segments[segment];
   const std::size_t slot = of.slots > 1 ? member_of(program, of.ops[op]) : 0;
   std::string text = members_of(of)[slot].name;
   if (of.slots > 0 && mb[slot] >= 0) text += std::to_string(mb[slot]);

@@ -30,14 +30,14 @@ void read_op_name(LineScanner& line, ParserState& state, ProgramOp& op) {
 
 void read_peer(LineScanner& line, const ParserState& state, ProgramOp& op) {
   if (is_collective(op.kind)) {
-    op.group = static_cast<GroupId>(read_known_name(line, "group", "{", state.groups));
+    op.group = read_known_name(line, "group", "{", state.groups);
   } else if (is_transfer(op.kind)) {
     const std::size_t at = line.position();
     const std::int64_t transfer = line.number(0, kMaxInt16, "the number of a transfer");
     if (transfer >= static_cast<std::int64_t>(state.program.transfers.size())) {
       line.fail_at(at, "there is no transfer " + std::to_string(transfer));
     }
-    op.transfer = static_cast<TransferId>(transfer);
+    op.transfer = TransferId(transfer);
   } else {
     line.fail("only communication has a peer");
   }
@@ -74,7 +74,7 @@ AttrId read_attributes(LineScanner& line, Program& program) {
   line.expect("}");
   auto& table = program.attrs;
   const auto it = std::find(table.begin(), table.end(), attrs);
-  const auto id = static_cast<AttrId>(it - table.begin());
+  const auto id = AttrId(it - table.begin());
   if (it == table.end()) table.push_back(attrs);
   return id;
 }
@@ -91,7 +91,7 @@ Operand read_operand(LineScanner& line, const ParserState& state) {
   if (slot) name.remove_suffix(words::kSlots[*slot].size());
   const auto id = state.values.find(name);
   if (!id) line.fail_at(at, "no value is called " + quoted(name));
-  const Scope scope = state.program.values[static_cast<std::size_t>(*id)].scope;
+  const Scope scope = state.program.values[*id].scope;
   const bool second_local = slot == 1U && scope == Scope::kLocal;
   if (!second_local && slot.has_value() != (scope == Scope::kMicrobatch)) {
     line.fail_at(at,
@@ -205,20 +205,21 @@ Call read_call(LineScanner& line, const ParserState& state) {
   const std::string_view word = line.take("a call", "(){}^;,");
   std::size_t digits = word.size();
   while (digits > 0 && words::is_digit(word[digits - 1])) --digits;
-  // -1: there is none.
-  const auto find = [&](std::string_view name) -> SegmentId {
-    return state.segments.find(name).value_or(-1);
+  const auto find = [&](std::string_view name) {
+    return state.segments.find(name).value_or(kNoIndex);
   };
   const SegmentId whole = find(word);
-  const SegmentId stem = digits == word.size() ? -1 : find(word.substr(0, digits));
+  const SegmentId stem = digits == word.size() ? kNoIndex : find(word.substr(0, digits));
   const auto slots = [&](SegmentId id) {
-    return id < 0 ? 0 : state.program.segments[static_cast<std::size_t>(id)].slots;
+    return id == kNoIndex ? 0 : state.program.segments[id].slots;
   };
   if (slots(whole) > 0) line.fail_at(at, quoted(word) + " takes a microbatch");
-  if (whole < 0 && slots(stem) == 0) line.fail_at(at, "no segment is called " + quoted(word));
-  if (whole >= 0 && slots(stem) > 0) line.fail_at(at, quoted(word) + " can be read in two ways");
-  call.segment = whole >= 0 ? whole : stem;
-  if (whole < 0) {
+  if (whole == kNoIndex && slots(stem) == 0)
+    line.fail_at(at, "no segment is called " + quoted(word));
+  if (whole != kNoIndex && slots(stem) > 0)
+    line.fail_at(at, quoted(word) + " can be read in two ways");
+  call.segment = whole != kNoIndex ? whole : stem;
+  if (whole == kNoIndex) {
     line.move_to(at + digits);
     call.mb[0] = read_microbatch(line, state.program);
     if (slots(stem) == 2) {

@@ -21,24 +21,27 @@ inline constexpr std::int64_t kMaxElements = std::int64_t{1}
                                              << 50;  // of a value: bytes fit 64 bits
 
 /// Names of one kind of thing -> ids in order of appearance. Keys are pieces of the text.
+template <typename Id>
 class Names {
  public:
-  std::optional<std::int32_t> find(std::string_view name) const {
+  std::optional<Id> find(std::string_view name) const {
     const auto it = ids_.find(name);
     if (it == ids_.end()) return std::nullopt;
     return it->second;
   }
-  bool add(std::string_view name) {
-    return ids_.emplace(name, static_cast<std::int32_t>(ids_.size())).second;
-  }
+  bool add(std::string_view name) { return ids_.emplace(name, Id(ids_.size())).second; }
 
  private:
-  std::unordered_map<std::string_view, std::int32_t> ids_;
+  std::unordered_map<std::string_view, Id> ids_;
 };
 
 struct ParserState {
   Program program;
-  Names groups, pools, values, segments, modules;
+  Names<GroupId> groups;
+  Names<PoolId> pools;
+  Names<ValueId> values;
+  Names<SegmentId> segments;
+  Names<PathId> modules;
   std::string_view module;                                     // of the ops that follow
   std::unordered_map<std::string_view, KindAndPart> op_names;  // seen so far
 };
@@ -66,10 +69,25 @@ Word read_word(LineScanner& line, const std::array<std::string_view, N>& list,
 Axis read_axis(LineScanner& line);
 
 /// A name that no other of its kind has; messages about the line say it from here on.
+template <typename Id>
 std::string_view read_new_name(LineScanner& line, const std::string& kind, std::string_view stops,
-                               Names& names);
+                               Names<Id>& names) {
+  const std::size_t at = line.position();
+  const std::string_view name = line.take("the name of a " + kind, stops);
+  if (!names.add(name)) line.fail_at(at, "a second " + kind + " called " + quoted(name));
+  line.set_subject(kind + " " + printable(name, 60));
+  return name;
+}
+
 /// The id of a name read before.
-std::int32_t read_known_name(LineScanner& line, const std::string& kind, std::string_view stops,
-                             const Names& names);
+template <typename Id>
+Id read_known_name(LineScanner& line, const std::string& kind, std::string_view stops,
+                   const Names<Id>& names) {
+  const std::size_t at = line.position();
+  const std::string_view name = line.take("the name of a " + kind, stops);
+  const auto id = names.find(name);
+  if (!id) line.fail_at(at, "no " + kind + " is called " + quoted(name));
+  return *id;
+}
 
 }  // namespace trainyard

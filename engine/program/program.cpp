@@ -10,7 +10,7 @@
 
 namespace trainyard {
 
-char letter(Phase phase) { return program_words::kPhases[static_cast<std::size_t>(phase)]; }
+char letter(Phase phase) { return program_words::kPhases[position(phase)]; }
 
 std::int64_t Mesh::num_ranks() const {
   std::int64_t product = 1;
@@ -31,38 +31,38 @@ Bytes size_in_bytes(const Value& value) {
 }
 
 ValueId storage_root(const Program& program, ValueId value) {
-  while (program.values[static_cast<std::size_t>(value)].alias) {
-    value = program.values[static_cast<std::size_t>(value)].alias->in;
+  while (program.values[value].alias) {
+    value = program.values[value].alias->in;
   }
   return value;
 }
 
 const Value& moved_value(const Program& program, const ProgramOp& op) {
   const Operands& operands = op.kind == OpKind::kRecv ? op.writes : op.reads;
-  return program.values[static_cast<std::size_t>(operands[0].value)];
+  return program.values[operands[0].value];
 }
 
 void renumber_tables(Program& program) {
-  std::vector<OpAttrs> attrs = {OpAttrs{}};
-  std::vector<AttrId> new_attrs(program.attrs.size(), -1);
-  std::vector<std::string> modules = {""};
-  std::unordered_map<std::string, PathId> module_ids = {{"", 0}};
+  Indexed<AttrId, OpAttrs> attrs = {OpAttrs{}};
+  Indexed<AttrId, AttrId> new_attrs(program.attrs.size(), kNoIndex);
+  Indexed<PathId, std::string> modules = {""};
+  std::unordered_map<std::string, PathId> module_ids = {{"", PathId(0)}};
   for (Segment& segment : program.segments) {
     for (ProgramOp& op : segment.ops) {
-      AttrId& known = new_attrs[static_cast<std::size_t>(op.attrs)];
-      if (known < 0) {
-        const auto& entry = program.attrs[static_cast<std::size_t>(op.attrs)];
+      AttrId& known = new_attrs[op.attrs];
+      if (known == kNoIndex) {
+        const auto& entry = program.attrs[op.attrs];
         const auto it = std::find(attrs.begin(), attrs.end(), entry);
-        known = static_cast<AttrId>(it - attrs.begin());
+        known = AttrId(it - attrs.begin());
         if (it == attrs.end()) attrs.push_back(entry);
       }
       op.attrs = known;
       if (op.kind == OpKind::kFree) {
-        op.module = 0;
+        op.module = PathId(0);
         continue;
       }
-      const std::string& name = program.modules[static_cast<std::size_t>(op.module)];
-      const auto [it, fresh] = module_ids.emplace(name, static_cast<PathId>(modules.size()));
+      const std::string& name = program.modules[op.module];
+      const auto [it, fresh] = module_ids.emplace(name, modules.next());
       if (fresh) modules.push_back(name);
       op.module = it->second;
     }
@@ -87,7 +87,7 @@ Placement make_placement(const Mesh& mesh, std::string_view letters) {
                       : *it == 'C' ? Axis::kCp
                       : *it == 'E' ? Axis::kEp
                                    : Axis::kTp;
-    placement.stride[static_cast<std::size_t>(axis)] = stride;
+    placement.stride[axis] = stride;
     stride *= mesh[axis];
   }
   return placement;

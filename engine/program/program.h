@@ -15,19 +15,20 @@
 #include <vector>
 
 #include "engine/base/dtype.h"
+#include "engine/base/indexed.h"
 #include "engine/graph/graph.h"
 #include "engine/sharding/axis.h"
 #include "engine/sharding/sharding_spec.h"
 
 namespace trainyard {
 
-using ValueId = std::int32_t;
-using PoolId = std::int32_t;
-using GroupId = std::int16_t;
-using TransferId = std::int16_t;
-using AttrId = std::int32_t;
-using PathId = std::int32_t;
-using SegmentId = std::int32_t;
+// Each an index into the Program's list of these.
+using ValueId = Index<struct Value>;
+using PoolId = Index<struct Pool>;
+using GroupId = Index<struct Group, std::int16_t>;
+using TransferId = Index<struct Transfer, std::int16_t>;
+using AttrId = Index<OpAttrs>;
+using SegmentId = Index<struct Segment>;
 using Microbatch = std::int32_t;
 
 enum class Scope : std::uint8_t { kPersistent, kStep, kMicrobatch, kLocal };
@@ -57,8 +58,12 @@ enum class StreamId : std::uint8_t {
   kH2d     // and back
 };
 inline constexpr int kNumStreams = 10;
-using StreamSet = std::uint16_t;  // bit s: stream s
+inline constexpr Keys<StreamId> kAllStreams{StreamId{0}, StreamId{kNumStreams}};
+using StreamSet = std::uint16_t;  // a bit per stream
 static_assert(kNumStreams <= 16);
+constexpr StreamSet stream_bit(StreamId stream) {
+  return static_cast<StreamSet>(1U << static_cast<unsigned>(stream));
+}
 
 /// The stream that stands for both ends of a transfer: that of the sender.
 constexpr StreamId transfer_stream(StreamId stream) {
@@ -78,7 +83,7 @@ using Dims = boost::container::static_vector<Dim, 5>;
 
 /// Storage inside another value: in place, a bucket view, a rank's shard of a bucket.
 struct Alias {
-  ValueId in = -1;
+  ValueId in = kNoIndex;
   std::int64_t offset = 0;        // elements
   std::optional<Axis> own_shard;  // offset is this rank's coordinate on the axis times the size
   friend bool operator==(const Alias&, const Alias&) = default;
@@ -93,7 +98,7 @@ struct Value {
   Space space = Space::kDevice;
   MemoryClass memory = MemoryClass::kActivation;
   std::optional<Alias> alias;
-  PoolId pool = -1;  // fixed slots; -1: arena
+  PoolId pool = kNoIndex;  // fixed slots; kNoIndex: arena
   std::int16_t owner =
       -1;  // coordinate along dp of the ranks that alone have it (owners.h); -1: all do
   friend bool operator==(const Value&, const Value&) = default;
@@ -125,7 +130,7 @@ struct Transfer {
 };
 
 struct Operand {
-  ValueId value = -1;
+  ValueId value = kNoIndex;
   std::uint8_t slot = 0;  // which of the call's microbatches
   friend bool operator==(const Operand&, const Operand&) = default;
 };
@@ -135,11 +140,11 @@ struct ProgramOp {
   OpKind kind = OpKind::kAdd;
   OpPart part = OpPart::kForward;
   StreamId stream = StreamId::kMain;
-  bool host_sync = false;    // the host waits for the end
-  GroupId group = -1;        // collectives
-  TransferId transfer = -1;  // sends and receives
-  AttrId attrs = 0;
-  PathId module = 0;
+  bool host_sync = false;          // the host waits for the end
+  GroupId group = kNoIndex;        // collectives
+  TransferId transfer = kNoIndex;  // sends and receives
+  AttrId attrs{0};
+  PathId module{0};
   Operands reads;
   Operands writes;
   Operands accumulates;  // read and written
@@ -179,7 +184,7 @@ struct CallRef {
 
 /// A segment run for its microbatches (the field's word: action).
 struct Call {
-  SegmentId segment = -1;
+  SegmentId segment = kNoIndex;
   std::array<Microbatch, 2> mb = {-1, -1};
   std::vector<std::pair<std::int16_t, std::int64_t>> dims;  // symbol -> extent of this call
   std::vector<CallRef> after;  // earlier calls of the list that must have ended
@@ -189,7 +194,7 @@ struct Call {
 
 /// Coordinates on the mesh; -1: all of that axis.
 struct RankSet {
-  std::array<std::int32_t, kNumAxes> at = {-1, -1, -1, -1, -1};
+  IndexedArray<Axis, std::int32_t, kNumAxes> at = {-1, -1, -1, -1, -1};
   friend bool operator==(const RankSet&, const RankSet&) = default;
 };
 
@@ -201,28 +206,28 @@ struct RankClass {
 };
 
 struct Mesh {
-  std::array<std::int32_t, kNumAxes> size = {1, 1, 1, 1, 1};
+  IndexedArray<Axis, std::int32_t, kNumAxes> size = {1, 1, 1, 1, 1};
   std::int64_t num_ranks() const;
-  std::int32_t operator[](Axis axis) const { return size[static_cast<std::size_t>(axis)]; }
+  std::int32_t operator[](Axis axis) const { return size[axis]; }
   friend bool operator==(const Mesh&, const Mesh&) = default;
 };
 
 /// Which rank holds which coordinates: rank = sum of coordinate * stride. Not part of the digest.
 struct Placement {
-  std::array<std::int64_t, kNumAxes> stride = {0, 0, 0, 0, 0};
+  IndexedArray<Axis, std::int64_t, kNumAxes> stride = {0, 0, 0, 0, 0};
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
 struct Program {
   Mesh mesh;
   Placement placement;
-  std::vector<OpAttrs> attrs = {OpAttrs{}};  // [0]: nothing said
-  std::vector<std::string> modules = {""};   // paths; [0]: no module
-  std::vector<Value> values;
-  std::vector<Pool> pools;
-  std::vector<Group> groups;
-  std::vector<Transfer> transfers;
-  std::vector<Segment> segments;
+  Indexed<AttrId, OpAttrs> attrs = {OpAttrs{}};  // [0]: nothing said
+  Indexed<PathId, std::string> modules = {""};   // paths; [0]: no module
+  Indexed<ValueId, Value> values;
+  Indexed<PoolId, Pool> pools;
+  Indexed<GroupId, Group> groups;
+  Indexed<TransferId, Transfer> transfers;
+  Indexed<SegmentId, Segment> segments;
   std::vector<RankClass> body;  // one step; consecutive steps may overlap
   int num_microbatches = 0;
   friend bool operator==(const Program&, const Program&) = default;

@@ -14,15 +14,10 @@ namespace {
 
 using Problem = std::optional<std::string>;
 
-template <typename Id, typename Table>
-bool is_index(Id id, const Table& table) {
-  return id >= 0 && static_cast<std::size_t>(id) < table.size();
-}
-
 /// The strides of the axes, least first, are the products of the sizes of those before.
 bool numbers_ranks(const Mesh& mesh, const Placement& placement) {
   std::array<Axis, kNumAxes> axes = kAllAxes;
-  const auto stride = [&](Axis axis) { return placement.stride[static_cast<std::size_t>(axis)]; };
+  const auto stride = [&](Axis axis) { return placement.stride[axis]; };
   std::sort(axes.begin(), axes.end(), [&](Axis a, Axis b) { return stride(a) < stride(b); });
   std::int64_t next = 1;
   for (Axis axis : axes) {
@@ -40,20 +35,20 @@ Problem check_mesh(const Program& program) {
   if (!numbers_ranks(program.mesh, program.placement)) {
     return "the placement does not give every rank its own number";
   }
-  const auto stages = static_cast<std::size_t>(program.mesh[Axis::kPp]);
-  if (program.body.size() != stages) {
+  const std::int32_t stages = program.mesh[Axis::kPp];
+  if (std::ssize(program.body) != stages) {
     return std::to_string(program.body.size()) + " classes for " + std::to_string(stages) +
            " pipeline ranks";
   }
-  for (std::size_t i = 0; i < stages; ++i) {
+  for (std::int32_t i = 0; i < stages; ++i) {
     RankSet expected;
-    expected.at[static_cast<std::size_t>(Axis::kPp)] = static_cast<std::int32_t>(i);
-    if (program.body[i].ranks != expected)
+    expected.at[Axis::kPp] = i;
+    if (program.body.begin()[i].ranks != expected)
       return "class " + std::to_string(i) + " is not that of pp:" + std::to_string(i);
   }
-  for (std::size_t t = 0; t < program.transfers.size(); ++t) {
+  for (const TransferId t : program.transfers.keys()) {
     const Transfer& transfer = program.transfers[t];
-    const std::string name = "transfer " + std::to_string(t);
+    const std::string name = "transfer " + std::to_string(t.number());
     if (transfer.axis != Axis::kPp)
       return name + " leaves the pipeline; this version has none that do";
   }
@@ -62,7 +57,7 @@ Problem check_mesh(const Program& program) {
         std::find(group.axes.begin(), group.axes.end(), Axis::kPp) != group.axes.end();
     for (std::size_t i = 0; i < group.members.size(); ++i) {
       const bool ascending = i == 0 || group.members[i] > group.members[i - 1];
-      if (!along_pp || !ascending || !is_index(group.members[i], program.body))
+      if (!along_pp || !ascending || position(group.members[i]) >= program.body.size())
         return "group " + group.name + ": bad members";
     }
   }
@@ -70,21 +65,21 @@ Problem check_mesh(const Program& program) {
 }
 
 Problem check_value(const Program& program, ValueId id) {
-  const Value& value = program.values[static_cast<std::size_t>(id)];
+  const Value& value = program.values[id];
   const auto problem = [&](const std::string& text) { return "value " + value.name + ": " + text; };
   for (const Dim& dim : value.dims) {
     if (dim.expected < 0 || dim.bound < dim.expected) return problem("bad extent");
   }
-  if (value.pool != -1 && !is_index(value.pool, program.pools)) return problem("no such pool");
-  if (value.pool != -1 &&
-      program.pools[static_cast<std::size_t>(value.pool)].space != value.space) {
+  if (value.pool != kNoIndex && !program.pools.has(value.pool)) return problem("no such pool");
+  if (value.pool != kNoIndex && program.pools[value.pool].space != value.space) {
     return problem("is in another space than its pool");
   }
   if (value.owner < -1 || value.owner >= program.mesh[Axis::kDp])
     return problem("its owner is no rank along dp");
   if (!value.alias) return std::nullopt;
-  if (value.alias->in < 0 || value.alias->in >= id) return problem("its storage leads nowhere");
-  const Value& in = program.values[static_cast<std::size_t>(value.alias->in)];
+  if (value.alias->in == kNoIndex || value.alias->in >= id)
+    return problem("its storage leads nowhere");
+  const Value& in = program.values[value.alias->in];
   const auto element = static_cast<Bytes>(size_in_bytes(value.dtype));
   if (value.alias->offset < 0 ||
       value.alias->offset * element > size_in_bytes(in) - size_in_bytes(value)) {
@@ -98,8 +93,8 @@ Problem check_value(const Program& program, ValueId id) {
 Problem check_device_copy(const Program& program, const ProgramOp& op) {
   if (op.reads.size() != 1 || op.writes.size() != 1 || !op.accumulates.empty())
     return "reads 1 and writes 1 value";
-  const Value& from = program.values[static_cast<std::size_t>(op.reads[0].value)];
-  const Value& to = program.values[static_cast<std::size_t>(op.writes[0].value)];
+  const Value& from = program.values[op.reads[0].value];
+  const Value& to = program.values[op.writes[0].value];
   if (from.space != Space::kDevice || to.space != Space::kDevice) return "leaves the device";
   if (from.dtype != to.dtype || size_in_bytes(from) != size_in_bytes(to))
     return "does not fit into " + to.name;
@@ -111,8 +106,8 @@ Problem check_device_copy(const Program& program, const ProgramOp& op) {
 Problem check_copy(const Program& program, const ProgramOp& op) {
   if (op.reads.size() != 1 || op.writes.size() != 1 || !op.accumulates.empty())
     return "reads 1 and writes 1 value";
-  const Value& from = program.values[static_cast<std::size_t>(op.reads[0].value)];
-  const Value& to = program.values[static_cast<std::size_t>(op.writes[0].value)];
+  const Value& from = program.values[op.reads[0].value];
+  const Value& to = program.values[op.writes[0].value];
   if (from.space == to.space) return "stays where it is";
   if (size_in_bytes(from) != size_in_bytes(to)) return "does not fit into " + to.name;
   if (op.stream != (to.space == Space::kHost ? StreamId::kD2h : StreamId::kH2d))
@@ -123,17 +118,16 @@ Problem check_copy(const Program& program, const ProgramOp& op) {
 /// How many operands communication takes: what it sends, what it fills.
 Problem check_communication(const Program& program, const ProgramOp& op) {
   if (is_collective(op.kind)) {
-    if (!is_index(op.group, program.groups)) return "has no group";
-  } else if (op.group != -1) {
+    if (!program.groups.has(op.group)) return "has no group";
+  } else if (op.group != kNoIndex) {
     return "has a group";
   }
   if (is_transfer(op.kind)) {
-    if (!is_index(op.transfer, program.transfers)) return "has no peer";
-    if (program.transfers[static_cast<std::size_t>(op.transfer)].offset % program.mesh[Axis::kPp] ==
-        0) {
+    if (!program.transfers.has(op.transfer)) return "has no peer";
+    if (program.transfers[op.transfer].offset % program.mesh[Axis::kPp] == 0) {
       return "is its own peer";
     }
-  } else if (op.transfer != -1) {
+  } else if (op.transfer != kNoIndex) {
     return "has a peer";
   }
   if (op.kind == OpKind::kCopy) return check_copy(program, op);
@@ -148,8 +142,9 @@ Problem check_communication(const Program& program, const ProgramOp& op) {
 }
 
 Problem check_operand(const Program& program, const Segment& segment, const Operand& operand) {
-  if (!is_index(operand.value, program.values)) return "no value " + std::to_string(operand.value);
-  const Value& value = program.values[static_cast<std::size_t>(operand.value)];
+  if (!program.values.has(operand.value))
+    return "no value " + std::to_string(operand.value.number());
+  const Value& value = program.values[operand.value];
   const bool per_microbatch = value.scope == Scope::kMicrobatch;
   // What is local to a call of two microbatches says which of them it serves.
   const bool local_of_pair = value.scope == Scope::kLocal && segment.slots > 1;
@@ -163,8 +158,7 @@ Problem check_operand(const Program& program, const Segment& segment, const Oper
 class PlainOperands {
  public:
   PlainOperands(const Program& program, const Segment& segment)
-      : values_(program.values.data()),
-        num_values_(program.values.size()),
+      : values_(program.values),
         of_microbatch_(segment.slots > 0) {}
 
   bool all(const ProgramOp& op) const {
@@ -174,14 +168,12 @@ class PlainOperands {
  private:
   bool all(const Operands& operands) const {
     return std::all_of(operands.begin(), operands.end(), [&](const Operand& operand) {
-      const auto v = static_cast<std::size_t>(operand.value);  // beyond all where it is negative
-      return operand.slot == 0 && v < num_values_ &&
-             (of_microbatch_ || values_[v].scope != Scope::kMicrobatch);
+      return operand.slot == 0 && values_.has(operand.value) &&
+             (of_microbatch_ || values_[operand.value].scope != Scope::kMicrobatch);
     });
   }
 
-  const Value* values_;
-  std::size_t num_values_;
+  const Indexed<ValueId, Value>& values_;
   bool of_microbatch_;
 };
 
@@ -201,8 +193,8 @@ Problem check_op(const Program& program, const Segment& segment, std::size_t k,
   if (!plain.all(op)) {
     if (auto problem = check_operands(program, segment, op)) return problem;
   }
-  if (!is_index(op.attrs, program.attrs)) return "no attributes " + std::to_string(op.attrs);
-  if (!is_index(op.module, program.modules)) return "no module " + std::to_string(op.module);
+  if (!program.attrs.has(op.attrs)) return "no attributes " + std::to_string(op.attrs.number());
+  if (!program.modules.has(op.module)) return "no module " + std::to_string(op.module.number());
   if (std::any_of(op.after.begin(), op.after.end(),
                   [&](std::uint32_t before) { return before >= k; })) {
     return "waits for a later op";
@@ -218,12 +210,12 @@ Problem check_op(const Program& program, const Segment& segment, std::size_t k,
 Problem check_call(const Program& program, const RankClass& list, std::size_t i) {
   const Call& call = list.calls[i];
   const auto problem = [&](const std::string& text) {
-    return "class pp:" + std::to_string(list.ranks.at[0]) + " call " + std::to_string(i) + ": " +
-           text;
+    return "class pp:" + std::to_string(list.ranks.at[Axis::kPp]) + " call " + std::to_string(i) +
+           ": " + text;
   };
-  if (!is_index(call.segment, program.segments))
-    return problem("no segment " + std::to_string(call.segment));
-  const Segment& segment = program.segments[static_cast<std::size_t>(call.segment)];
+  if (!program.segments.has(call.segment))
+    return problem("no segment " + std::to_string(call.segment.number()));
+  const Segment& segment = program.segments[call.segment];
   for (std::size_t slot = 0; slot < call.mb.size(); ++slot) {
     const Microbatch mb = call.mb[slot];
     const bool fits = slot < segment.slots ? mb >= 0 && mb < program.num_microbatches : mb == -1;
@@ -238,8 +230,7 @@ Problem check_call(const Program& program, const RankClass& list, std::size_t i)
   }
   std::uint32_t earliest = 0;
   for (const auto& [at, inner] : call.inside) {
-    if (!is_index(inner, program.segments) ||
-        program.segments[static_cast<std::size_t>(inner)].slots != 0) {
+    if (!program.segments.has(inner) || program.segments[inner].slots != 0) {
       return problem(segment.name + ": no segment to call inside");
     }
     if (at < earliest) return problem(segment.name + ": calls inside that are not in order");
@@ -250,8 +241,8 @@ Problem check_call(const Program& program, const RankClass& list, std::size_t i)
 }
 
 Problem check_values(const Program& program) {
-  for (std::size_t v = 0; v < program.values.size(); ++v) {
-    if (auto problem = check_value(program, static_cast<ValueId>(v))) return problem;
+  for (const ValueId id : program.values.keys()) {
+    if (auto problem = check_value(program, id)) return problem;
   }
   return std::nullopt;
 }
@@ -284,33 +275,31 @@ Problem check_calls(const Program& program) {
 class AssignmentCheck {
  public:
   explicit AssignmentCheck(const Program& program) : program_(program) {
-    for (auto& of_slot : written_by_) of_slot.assign(program.values.size(), -1);
+    for (auto& of_slot : written_by_) of_slot.assign(program.values.size(), kNoIndex);
     freed_by_ = written_by_;
   }
 
   Problem run() {
-    for (std::size_t s = 0; s < program_.segments.size(); ++s) {
-      for (const ProgramOp& op : program_.segments[s].ops) {
-        const auto id = static_cast<SegmentId>(s);
+    for (const SegmentId id : program_.segments.keys()) {
+      for (const ProgramOp& op : program_.segments[id].ops) {
         const Problem problem =
             op.kind == OpKind::kFree ? check_free(op, id) : check_writes(op, id);
-        if (problem) return "segment " + program_.segments[s].name + ": " + *problem;
+        if (problem) return "segment " + program_.segments[id].name + ": " + *problem;
       }
     }
     return std::nullopt;
   }
 
  private:
-  using BySlot = std::array<std::vector<SegmentId>, 2>;  // [slot][value]: the last that did
+  using BySlot = std::array<Indexed<ValueId, SegmentId>, 2>;  // [slot]: the last that did
 
   static bool first_time(BySlot& by, const Operand& operand, SegmentId segment) {
-    return std::exchange(by[operand.slot][static_cast<std::size_t>(operand.value)], segment) !=
-           segment;
+    return std::exchange(by[operand.slot][operand.value], segment) != segment;
   }
 
   Problem check_writes(const ProgramOp& op, SegmentId segment) {
     for (const Operand& written : op.writes) {
-      const Value& value = program_.values[static_cast<std::size_t>(written.value)];
+      const Value& value = program_.values[written.value];
       if (!first_time(written_by_, written, segment) && value.scope != Scope::kPersistent)
         return op_name(op.kind, op.part) + " writes " + value.name + " a second time";
     }
@@ -319,7 +308,7 @@ class AssignmentCheck {
 
   Problem check_free(const ProgramOp& op, SegmentId segment) {
     for (const Operand& freed : op.reads) {
-      const Value& value = program_.values[static_cast<std::size_t>(freed.value)];
+      const Value& value = program_.values[freed.value];
       if (value.alias) return "frees " + value.name + ", a view";
       if (value.scope == Scope::kPersistent) return "frees " + value.name + ", which is persistent";
       if (!first_time(freed_by_, freed, segment)) return "frees " + value.name + " twice";

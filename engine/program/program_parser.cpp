@@ -108,7 +108,7 @@ class Parser {
       if (axis != kAllAxes.front()) line.expect(" ");
       line.expect(to_string(axis));
       line.expect(":");
-      numbers[static_cast<std::size_t>(axis)] = static_cast<typename Numbers::value_type>(
+      numbers[axis] = static_cast<typename Numbers::value_type>(
           line.number(low, kMaxRanks, "a number of ranks"));
     }
   }
@@ -116,7 +116,8 @@ class Parser {
   void read_mesh(LineScanner& line) {
     auto& size = state_.program.mesh.size;
     read_axes(line, 1, size);
-    if (product_exceeds(kMaxRanks, {size[0], size[1], size[2], size[3], size[4]})) {
+    if (product_exceeds(kMaxRanks, {size[Axis::kPp], size[Axis::kDp], size[Axis::kCp],
+                                    size[Axis::kEp], size[Axis::kTp]})) {
       line.fail("more than " + std::to_string(kMaxRanks) + " ranks");
     }
   }
@@ -236,7 +237,7 @@ class Parser {
       const std::size_t at = line.position();
       const std::string_view name = before_last(line, '+', "expected in:VALUE+OFFSET");
       const auto in = state_.values.find(name);
-      if (!in || *in == static_cast<std::int32_t>(state_.program.values.size())) {
+      if (!in || *in == state_.program.values.next()) {
         line.fail_at(at, "no value above is called " + quoted(name));
       }
       value.alias = Alias{*in, line.number(0, kMaxElements, "its offset"), std::nullopt};
@@ -305,7 +306,7 @@ class Parser {
       line.expect(" ");
       const std::size_t at = line.position();
       const Axis axis = read_axis(line);
-      std::int32_t& coordinate = list.ranks.at[static_cast<std::size_t>(axis)];
+      std::int32_t& coordinate = list.ranks.at[axis];
       if (coordinate >= 0) line.fail_at(at, "an axis twice");
       line.expect(":");
       coordinate =

@@ -20,10 +20,8 @@ class Writer {
   Writer(const Program& program, std::function<void(std::string_view)> sink)
       : program_(program),
         sink_(std::move(sink)) {
-    for (int kind = 0; kind < kNumOpKinds; ++kind) {
-      for (int part = 0; part < 4; ++part) {
-        op_names_.push_back(op_name(static_cast<OpKind>(kind), static_cast<OpPart>(part)));
-      }
+    for (const OpKind kind : op_names_.keys()) {
+      for (const OpPart part : op_names_[kind].keys()) op_names_[kind][part] = op_name(kind, part);
     }
   }
 
@@ -47,9 +45,9 @@ class Writer {
     number(program_.num_microbatches);
     text("\n");
     for (const Group& group : program_.groups) write_group(group);
-    for (std::size_t i = 0; i < program_.transfers.size(); ++i) {
+    for (const TransferId i : program_.transfers.keys()) {
       text("transfer ");
-      number(static_cast<std::int64_t>(i));
+      number(i.number());
       text(" ");
       text(to_string(program_.transfers[i].axis));
       if (program_.transfers[i].offset >= 0) text("+");
@@ -87,16 +85,16 @@ class Writer {
       number(dim.symbol);
     }
     text("] ");
-    text(words::kScopes[static_cast<std::size_t>(value.scope)]);
+    text(words::kScopes[value.scope]);
     text(" ");
-    text(words::kMemory[static_cast<std::size_t>(value.memory)]);
+    text(words::kMemory[value.memory]);
     if (value.spec != ShardingSpec{}) {
       text(" ");
       text(to_string(value.spec));
     }
     if (value.alias) {
       text(" in:");
-      text(program_.values[static_cast<std::size_t>(value.alias->in)].name);
+      text(program_.values[value.alias->in].name);
       text("+");
       number(value.alias->offset);
       if (value.alias->own_shard) {
@@ -104,9 +102,9 @@ class Writer {
         text(to_string(*value.alias->own_shard));
       }
     }
-    if (value.pool >= 0) {
+    if (value.pool != kNoIndex) {
       text(" pool:");
-      text(program_.pools[static_cast<std::size_t>(value.pool)].name);
+      text(program_.pools[value.pool].name);
     }
     if (value.space == Space::kHost) text(" host");
     if (value.owner >= 0) {
@@ -127,28 +125,27 @@ class Writer {
     const char phase = letter(segment.phase);
     text({&phase, 1});
     text("\n");
-    PathId module = 0;
+    PathId module{0};
     for (const ProgramOp& op : segment.ops) {
       if (op.kind != OpKind::kFree && op.module != module) {
         module = op.module;
         text("  @");
-        text(program_.modules[static_cast<std::size_t>(module)]);
+        text(program_.modules[module]);
         text("\n");
       }
       text("  ");
-      text(words::kStreams[static_cast<std::size_t>(op.stream)]);
+      text(words::kStreams[op.stream]);
       text(" ");
-      text(op_names_[static_cast<std::size_t>(op.kind) * 4 + static_cast<std::size_t>(op.part)]);
-      if (op.group >= 0) {
+      text(op_names_[op.kind][op.part]);
+      if (op.group != kNoIndex) {
         text(":");
-        text(program_.groups[static_cast<std::size_t>(op.group)].name);
+        text(program_.groups[op.group].name);
       }
-      if (op.transfer >= 0) {
+      if (op.transfer != kNoIndex) {
         text(":");
-        number(op.transfer);
+        number(op.transfer.number());
       }
-      if (op.attrs != 0)
-        write_attrs(program_.attrs[static_cast<std::size_t>(op.attrs)]);  // [0]: nothing said
+      if (op.attrs != AttrId(0)) write_attrs(program_.attrs[op.attrs]);  // [0]: nothing said
       operands("", op.reads);
       operands(" ->", op.writes);
       operands(" +>", op.accumulates);
@@ -210,7 +207,7 @@ class Writer {
       text(" ");
       text(to_string(axis));
       text(":");
-      number(numbers[static_cast<std::size_t>(axis)]);
+      number(numbers[axis]);
     }
   }
 
@@ -250,7 +247,7 @@ class Writer {
     if (list.empty()) return;
     text(before);
     for (const Operand& operand : list) {
-      const Value& value = program_.values[static_cast<std::size_t>(operand.value)];
+      const Value& value = program_.values[operand.value];
       text(" ");
       text(value.name);
       if (value.scope == Scope::kMicrobatch || operand.slot > 0) text(words::kSlots[operand.slot]);
@@ -260,7 +257,7 @@ class Writer {
   void write_class(const RankClass& list) {
     text("class");
     for (Axis axis : kAllAxes) {
-      const std::int32_t at = list.ranks.at[static_cast<std::size_t>(axis)];
+      const std::int32_t at = list.ranks.at[axis];
       if (at < 0) continue;
       text(" ");
       text(to_string(axis));
@@ -269,7 +266,7 @@ class Writer {
     }
     text("\n ");
     for (const Call& call : list.calls) {
-      const Segment& segment = program_.segments[static_cast<std::size_t>(call.segment)];
+      const Segment& segment = program_.segments[call.segment];
       text(" ");
       text(segment.name);
       if (segment.slots > 0) number(call.mb[0]);
@@ -292,7 +289,7 @@ class Writer {
         text(i == 0 ? "{@" : ";@");
         number(call.inside[i].first);
         text(":");
-        text(program_.segments[static_cast<std::size_t>(call.inside[i].second)].name);
+        text(program_.segments[call.inside[i].second].name);
       }
       if (!call.inside.empty()) text("}");
       if (used_ > kFlushAt) flush();
@@ -303,8 +300,8 @@ class Writer {
   const Program& program_;
   std::function<void(std::string_view)> sink_;
   std::vector<char> buffer_ = std::vector<char>(kFlushAt + 4096);
-  std::size_t used_ = 0;               // of the buffer
-  std::vector<std::string> op_names_;  // [kind][part]
+  std::size_t used_ = 0;  // of the buffer
+  IndexedArray<OpKind, IndexedArray<OpPart, std::string, 4>, kNumOpKinds> op_names_;
 };
 
 }  // namespace
@@ -334,7 +331,7 @@ std::string ProgramDigester::digest(const Program& program, const SharedSegments
     segments_.clear();
     std::string* into = &values_.back();
     Writer writer(program, [&](std::string_view piece) { *into += piece; });
-    for (std::size_t v = 0; v < program.values.size(); ++v) {
+    for (const ValueId v : program.values.keys()) {
       if (!shared.sized[v]) {
         writer.write_value(program.values[v]);
         continue;
@@ -356,7 +353,7 @@ std::string ProgramDigester::digest(const Program& program, const SharedSegments
   };
   writer.write_head();
   auto kept = values_.begin();
-  for (std::size_t v = 0; v < program.values.size(); ++v) {
+  for (const ValueId v : program.values.keys()) {
     if (!shared.sized[v]) continue;
     if (!kept->empty()) add_kept(*kept);
     ++kept;

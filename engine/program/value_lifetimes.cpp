@@ -12,9 +12,7 @@ namespace trainyard {
 
 namespace {
 
-const Value& value(const Program& program, ValueId id) {
-  return program.values[static_cast<std::size_t>(id)];
-}
+const Value& value(const Program& program, ValueId id) { return program.values[id]; }
 
 }  // namespace
 
@@ -25,7 +23,7 @@ class ValueLifetimes::SegmentWalk {
       : of_(of),
         program_(program),
         id_(id),
-        segment_(program.segments[static_cast<std::size_t>(id)]) {}
+        segment_(program.segments[id]) {}
 
   void run() {
     for (const ProgramOp& op : segment_.ops) {
@@ -42,7 +40,7 @@ class ValueLifetimes::SegmentWalk {
       if (outlives_call(of.value)) continue;
       if (state(of) != State::kFreed)
         fail("segment ", segment_.name, ": ", name(of.value), " is never freed");
-      of_.signature_[static_cast<std::size_t>(of.value)].clear();
+      of_.signature_[of.value].clear();
     }
   }
 
@@ -54,12 +52,10 @@ class ValueLifetimes::SegmentWalk {
   std::size_t slot_of(const Operand& of) const {
     return value(program_, of.value).scope == Scope::kMicrobatch ? of.slot : 0;
   }
-  State& state(const Operand& of) {
-    return of_.state_[slot_of(of)][static_cast<std::size_t>(of.value)];
-  }
+  State& state(const Operand& of) { return of_.state_[slot_of(of)][of.value]; }
 
   Use& use(const Operand& of) {
-    auto& list = of_.signature_[static_cast<std::size_t>(of.value)];
+    auto& list = of_.signature_[of.value];
     const auto slot = static_cast<std::uint8_t>(slot_of(of));
     for (auto known = list.rbegin(); known != list.rend() && known->segment == id_; ++known) {
       if (known->slot == slot) return known->use;
@@ -72,7 +68,7 @@ class ValueLifetimes::SegmentWalk {
 
   void read(const ProgramOp& op, const Operand& operand) {
     const ValueId v = operand.value;
-    const Operand anchor = {of_.anchor_[static_cast<std::size_t>(v)], operand.slot};
+    const Operand anchor = {of_.anchor_[v], operand.slot};
     Use& u = use(anchor);
     State& now = state(anchor);
     if (now == State::kFreed) {
@@ -107,7 +103,7 @@ class ValueLifetimes::SegmentWalk {
     if (value(program_, root).scope == Scope::kPersistent) {
       fail("segment ", segment_.name, ": frees ", name(root), ", which is persistent");
     }
-    for (const ValueId member : of_.family_[static_cast<std::size_t>(root)]) {
+    for (const ValueId member : of_.family_[root]) {
       const Operand of = {member, freed.slot};
       Use& u = use(of);
       State& now = state(of);
@@ -127,9 +123,7 @@ class ValueLifetimes::SegmentWalk {
 
 ValueLifetimes::ValueLifetimes(const Program& program) {
   find_anchors(program);
-  for (std::size_t s = 0; s < program.segments.size(); ++s) {
-    SegmentWalk(*this, program, static_cast<SegmentId>(s)).run();
-  }
+  for (const SegmentId id : program.segments.keys()) SegmentWalk(*this, program, id).run();
   group_values(program);
 }
 
@@ -137,22 +131,20 @@ ValueLifetimes::ValueLifetimes(const Program& program) {
 /// it is a view of.
 void ValueLifetimes::find_anchors(const Program& program) {
   const std::size_t num_values = program.values.size();
-  std::vector<bool> written(num_values, false);
+  Indexed<ValueId, bool> written(num_values, false);
   for (const Segment& s : program.segments) {
     for (const ProgramOp& op : s.ops) {
-      for (const Operand& operand : op.writes)
-        written[static_cast<std::size_t>(operand.value)] = true;
+      for (const Operand& operand : op.writes) written[operand.value] = true;
     }
   }
   anchor_.resize(num_values);
   family_.resize(num_values);
-  for (std::size_t v = 0; v < num_values; ++v) {
-    auto at = static_cast<ValueId>(v);
-    while (!written[static_cast<std::size_t>(at)] && value(program, at).alias)
-      at = value(program, at).alias->in;
+  for (const ValueId v : program.values.keys()) {
+    ValueId at = v;
+    while (!written[at] && value(program, at).alias) at = value(program, at).alias->in;
     anchor_[v] = at;
-    if (at != static_cast<ValueId>(v)) continue;
-    family_[static_cast<std::size_t>(storage_root(program, at))].push_back(at);
+    if (at != v) continue;
+    family_[storage_root(program, at)].push_back(at);
   }
   for (auto& of_slot : state_) of_slot.assign(num_values, State::kUnwritten);
   signature_.resize(num_values);
@@ -163,7 +155,7 @@ void ValueLifetimes::group_values(const Program& program) {
   std::map<std::pair<Scope, std::vector<std::tuple<SegmentId, std::uint8_t, int>>>, std::size_t>
       tokens;
   uses_.resize(program.segments.size());
-  for (std::size_t v = 0; v < signature_.size(); ++v) {
+  for (const ValueId v : signature_.keys()) {
     const auto& uses = signature_[v];
     const Scope scope = program.values[v].scope;
     if (uses.empty() || scope == Scope::kPersistent) continue;
@@ -172,9 +164,8 @@ void ValueLifetimes::group_values(const Program& program) {
       key.emplace_back(s, slot, u.needs_written + 2 * u.writes + 4 * u.frees);
     const auto [it, fresh] = tokens.emplace(std::pair(scope, std::move(key)), tokens.size());
     if (!fresh) continue;
-    tokens_.push_back({static_cast<ValueId>(v), scope == Scope::kMicrobatch});
-    for (const auto& [s, slot, u] : uses)
-      uses_[static_cast<std::size_t>(s)].push_back({it->second, slot, u});
+    tokens_.push_back({v, scope == Scope::kMicrobatch});
+    for (const auto& [s, slot, u] : uses) uses_[s].push_back({it->second, slot, u});
   }
   instances_.resize(tokens_.size());
 }
@@ -187,10 +178,10 @@ void ValueLifetimes::check(const Program& program, const RankClass& list) {
   std::vector<std::size_t> touched = std::exchange(touched_, {});
   std::sort(touched.begin(), touched.end());
   for (const std::size_t token : touched) {
-    const std::vector<State> instances = std::exchange(instances_[token], {});
+    const Numbered<State> instances = std::exchange(instances_[token], {});
     for (std::size_t i = 0; i < instances.size(); ++i) {
       if (instances[i] != State::kWritten) continue;
-      fail("class pp:", std::to_string(list.ranks.at[0]), ": ",
+      fail("class pp:", std::to_string(list.ranks.at[Axis::kPp]), ": ",
            value(program, tokens_[token].representative).name,
            instances.size() > 1 ? " of microbatch " + std::to_string(i) : std::string(),
            " is never freed");
@@ -200,8 +191,8 @@ void ValueLifetimes::check(const Program& program, const RankClass& list) {
 
 void ValueLifetimes::apply(const Program& program, const RankClass& list, SegmentId id,
                            const std::array<Microbatch, 2>& mbs) {
-  const auto microbatches = static_cast<std::size_t>(std::max(1, program.num_microbatches));
-  for (const auto& [token, slot, u] : uses_[static_cast<std::size_t>(id)]) {
+  const int microbatches = std::max(1, program.num_microbatches);
+  for (const auto& [token, slot, u] : uses_[id]) {
     const Microbatch mb = mbs[slot];
     const auto [representative, per_microbatch] = tokens_[token];
     auto& instances = instances_[token];
@@ -209,11 +200,11 @@ void ValueLifetimes::apply(const Program& program, const RankClass& list, Segmen
       instances.assign(per_microbatch ? microbatches : 1, State::kUnwritten);
       touched_.push_back(token);
     }
-    State& now = instances[per_microbatch ? static_cast<std::size_t>(mb) : 0];
+    State& now = instances[per_microbatch ? mb : 0];
     const auto where = [&, of = representative] {
-      return "class pp:" + std::to_string(list.ranks.at[0]) + ": " +
-             program.segments[static_cast<std::size_t>(id)].name +
-             (mb >= 0 ? std::to_string(mb) : "") + ": " + value(program, of).name;
+      return "class pp:" + std::to_string(list.ranks.at[Axis::kPp]) + ": " +
+             program.segments[id].name + (mb >= 0 ? std::to_string(mb) : "") + ": " +
+             value(program, of).name;
     };
     if (u.needs_written && now != State::kWritten) {
       fail(where(),

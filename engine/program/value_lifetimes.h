@@ -57,14 +57,14 @@ class ValueLifetimes {
   void apply(const Program& program, const RankClass& list, SegmentId id,
              const std::array<Microbatch, 2>& mbs);
 
-  std::vector<ValueId> anchor_;  // [value]
-  std::vector<boost::container::small_vector<ValueId, 2>>
-      family_;                               // [storage root] -> anchors in it
-  std::array<std::vector<State>, 2> state_;  // [slot][value], within one segment
-  std::vector<boost::container::small_vector<SegmentUse, 4>> signature_;  // [value]
+  Indexed<ValueId, ValueId> anchor_;
+  Indexed<ValueId, boost::container::small_vector<ValueId, 2>>
+      family_;                                    // [storage root] -> anchors in it
+  std::array<Indexed<ValueId, State>, 2> state_;  // [slot], within one segment
+  Indexed<ValueId, boost::container::small_vector<SegmentUse, 4>> signature_;
   std::vector<Token> tokens_;
-  std::vector<std::vector<TokenUse>> uses_;  // [segment] -> tokens it touches
-  std::vector<std::vector<State>>
+  Indexed<SegmentId, std::vector<TokenUse>> uses_;  // tokens it touches
+  std::vector<Numbered<State>>
       instances_;                     // [token]: of the list being checked; empty: not touched
   std::vector<std::size_t> touched_;  // tokens with an entry there
 };

@@ -21,8 +21,8 @@ class ProgramVerifier::Checks {
   void run_all() {
     if (const auto problem = find_malformed(*program_)) fail(*problem);
     lifetimes_.emplace(*program_);
-    for (std::size_t v = 0; v < program_->values.size(); ++v) {
-      root_.push_back(storage_root(*program_, static_cast<ValueId>(v)));
+    for (const ValueId id : program_->values.keys()) {
+      root_.push_back(storage_root(*program_, id));
     }
     find_marked_ops();
     check_lists();
@@ -45,11 +45,9 @@ class ProgramVerifier::Checks {
     check_communication();
   }
 
-  const Value& value(ValueId id) const { return program_->values[static_cast<std::size_t>(id)]; }
-  ValueId root(ValueId id) const { return root_[static_cast<std::size_t>(id)]; }
-  const Segment& segment(SegmentId id) const {
-    return program_->segments[static_cast<std::size_t>(id)];
-  }
+  const Value& value(ValueId id) const { return program_->values[id]; }
+  ValueId root(ValueId id) const { return root_[id]; }
+  const Segment& segment(SegmentId id) const { return program_->segments[id]; }
 
   /// What is issued inside a call may only write what the rest of the call leaves alone.
   void check_inside(const RankClass& list) {
@@ -67,22 +65,22 @@ class ProgramVerifier::Checks {
       for (std::size_t k = call.inside.front().first; k < s.ops.size(); ++k) {
         for (const auto* operands : {&s.ops[k].reads, &s.ops[k].writes, &s.ops[k].accumulates}) {
           for (const Operand& operand : *operands) {
-            const Taken& taken = taken_[static_cast<std::size_t>(root(operand.value))];
-            if (taken.by < 0 || k < taken.from) continue;
-            fail("class pp:", std::to_string(list.ranks.at[0]), ": ", s.name, " op ",
+            const Taken& taken = taken_[root(operand.value)];
+            if (taken.by == kNoIndex || k < taken.from) continue;
+            fail("class pp:", std::to_string(list.ranks.at[Axis::kPp]), ": ", s.name, " op ",
                  std::to_string(k), " uses ", value(operand.value).name, ", which ",
                  segment(taken.by).name, " inside it has taken over");
           }
         }
       }
-      for (const ValueId storage : taken_ids_) taken_[static_cast<std::size_t>(storage)] = Taken{};
+      for (const ValueId storage : taken_ids_) taken_[storage] = Taken{};
       taken_ids_.clear();
     }
   }
 
   void take(ValueId storage, std::uint32_t from, SegmentId by) {
-    Taken& taken = taken_[static_cast<std::size_t>(storage)];
-    if (taken.by >= 0) return;
+    Taken& taken = taken_[storage];
+    if (taken.by != kNoIndex) return;
     taken = {from, by};
     taken_ids_.push_back(storage);
   }
@@ -144,10 +142,9 @@ class ProgramVerifier::Checks {
         reduced[root(op.reads[0].value)].emplace_back(range_of(op.reads[0].value), id);
     };
     for (const Call& call : list.calls) {
-      const bool any = !reduced.empty() || has_reduction_[static_cast<std::size_t>(call.segment)] ||
-                       std::any_of(call.inside.begin(), call.inside.end(), [&](const auto& inner) {
-                         return has_reduction_[static_cast<std::size_t>(inner.second)];
-                       });
+      const bool any = !reduced.empty() || has_reduction_[call.segment] ||
+                       std::any_of(call.inside.begin(), call.inside.end(),
+                                   [&](const auto& inner) { return has_reduction_[inner.second]; });
       if (any)
         visit_call(call, gradient_ops_, look_at);  // most calls come before the first reduction
     }
@@ -161,7 +158,7 @@ class ProgramVerifier::Checks {
     const Range added = range_of(operand.value);
     for (const auto& [range, by] : of->second) {
       if (added.begin >= range.end || range.begin >= added.end) continue;
-      fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name,
+      fail("class pp:", std::to_string(list.ranks.at[Axis::kPp]), ": ", segment(id).name,
            mb >= 0 ? std::to_string(mb) : "", ": ", op_name(op.kind, op.part), " adds to ",
            value(operand.value).name, ", which ", segment(by).name, " has reduced");
     }
@@ -173,19 +170,19 @@ class ProgramVerifier::Checks {
 
   /// Calls visit(segment, microbatch, item) for the items of a call, in issue order.
   template <typename Item, typename Visit>
-  static void visit_call(const Call& call, const std::vector<ByOp<Item>>& items,
+  static void visit_call(const Call& call, const Indexed<SegmentId, ByOp<Item>>& items,
                          const Visit& visit) {
-    const auto& own = items[static_cast<std::size_t>(call.segment)];
+    const auto& own = items[call.segment];
     auto next = own.begin();
     for (const auto& [at, inner] : call.inside) {
       for (; next != own.end() && next->first < at; ++next)
         visit(call.segment, call.mb[0], next->second);
-      for (const auto& [k, item] : items[static_cast<std::size_t>(inner)]) visit(inner, -1, item);
+      for (const auto& [k, item] : items[inner]) visit(inner, -1, item);
     }
     for (; next != own.end(); ++next) visit(call.segment, call.mb[0], next->second);
   }
   template <typename Item, typename Visit>
-  static void in_issue_order(const RankClass& list, const std::vector<ByOp<Item>>& items,
+  static void in_issue_order(const RankClass& list, const Indexed<SegmentId, ByOp<Item>>& items,
                              const Visit& visit) {
     for (const Call& call : list.calls) visit_call(call, items, visit);
   }
@@ -197,7 +194,7 @@ class ProgramVerifier::Checks {
     has_reduction_.resize(segments.size(), false);
     pool_changes_.resize(segments.size());
     crossing_.resize(segments.size());
-    for (std::size_t s = 0; s < segments.size(); ++s) {
+    for (const SegmentId s : segments.keys()) {
       const auto& ops = segments[s].ops;
       for (std::size_t k = 0; k < ops.size(); ++k) {
         if (touches_gradients(ops[k])) gradient_ops_[s].emplace_back(k, k);
@@ -206,7 +203,7 @@ class ProgramVerifier::Checks {
         const bool frees = ops[k].kind == OpKind::kFree;
         for (const Operand& operand : frees ? ops[k].reads : ops[k].writes) {
           const Value& v = value(operand.value);
-          if (v.pool >= 0 && !v.alias)
+          if (v.pool != kNoIndex && !v.alias)
             pool_changes_[s].emplace_back(k, std::pair(v.pool, frees ? -1 : 1));
         }
       }
@@ -215,8 +212,8 @@ class ProgramVerifier::Checks {
 
   void check_pools() const {
     for (const Value& v : program_->values) {
-      if (v.pool < 0 || v.alias) continue;
-      const Pool& pool = program_->pools[static_cast<std::size_t>(v.pool)];
+      if (v.pool == kNoIndex || v.alias) continue;
+      const Pool& pool = program_->pools[v.pool];
       if (pool.buffer > 0 && pool.slots > 0 && size_in_bytes(v) > pool.buffer / pool.slots) {
         fail("pool ", pool.name, ": ", std::to_string(pool.slots), " slots for ", v.name,
              " are more than its buffer");
@@ -226,10 +223,10 @@ class ProgramVerifier::Checks {
       std::map<PoolId, int> alive;
       in_issue_order(
           list, pool_changes_, [&](SegmentId id, Microbatch, const std::pair<PoolId, int>& change) {
-            const Pool& pool = program_->pools[static_cast<std::size_t>(change.first)];
+            const Pool& pool = program_->pools[change.first];
             if ((alive[change.first] += change.second) <= pool.slots) return;
-            fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name, ": pool ",
-                 pool.name, " has ", std::to_string(pool.slots), " slots, all in use");
+            fail("class pp:", std::to_string(list.ranks.at[Axis::kPp]), ": ", segment(id).name,
+                 ": pool ", pool.name, " has ", std::to_string(pool.slots), " slots, all in use");
           });
     }
   }
@@ -243,12 +240,14 @@ class ProgramVerifier::Checks {
   bool crosses_classes(const ProgramOp& op) const {
     if (is_transfer(op.kind)) return true;
     if (!is_collective(op.kind)) return false;
-    const Group& group = program_->groups[static_cast<std::size_t>(op.group)];
+    const Group& group = program_->groups[op.group];
     return std::find(group.axes.begin(), group.axes.end(), Axis::kPp) != group.axes.end();
   }
 
+  using Communications = Indexed<std::int32_t, std::vector<Communication>>;  // [pipeline rank]
+
   void check_communication() const {
-    std::vector<std::vector<Communication>> lists;
+    Communications lists;
     for (const RankClass& list : program_->body) {
       auto& out = lists.emplace_back();
       in_issue_order(list, crossing_, [&](SegmentId id, Microbatch mb, std::size_t k) {
@@ -262,43 +261,43 @@ class ProgramVerifier::Checks {
 
   void check_membership(const RankClass& list, const ProgramOp& op, SegmentId id) const {
     if (!is_collective(op.kind)) return;
-    const Group& group = program_->groups[static_cast<std::size_t>(op.group)];
+    const Group& group = program_->groups[op.group];
     const auto& members = group.members;
     if (members.empty() ||
-        std::find(members.begin(), members.end(), list.ranks.at[0]) != members.end())
+        std::find(members.begin(), members.end(), list.ranks.at[Axis::kPp]) != members.end())
       return;
-    fail("class pp:", std::to_string(list.ranks.at[0]), ": ", segment(id).name,
+    fail("class pp:", std::to_string(list.ranks.at[Axis::kPp]), ": ", segment(id).name,
          ": is not in group ", group.name);
   }
 
   Bytes bytes(const ProgramOp& op) const { return size_in_bytes(moved_value(*program_, op)); }
   Space space(const ProgramOp& op) const { return moved_value(*program_, op).space; }
 
-  void run_in_order(const std::vector<std::vector<Communication>>& lists) const {
+  void run_in_order(const Communications& lists) const {
     const auto ranks = static_cast<std::int32_t>(lists.size());
-    std::vector<std::size_t> next(lists.size(), 0);
+    Indexed<std::int32_t, std::size_t> next(lists.size(), 0);
     const auto head = [&](std::int32_t rank) -> const Communication* {
-      const auto& list = lists[static_cast<std::size_t>(rank)];
-      const std::size_t at = next[static_cast<std::size_t>(rank)];
+      const auto& list = lists[rank];
+      const std::size_t at = next[rank];
       return at < list.size() ? &list[at] : nullptr;
     };
     // A rank is looked at once for each communication that comes to the head of its list: whoever
     // comes last finds the others there.
-    std::vector<std::size_t> num_seen(lists.size(), 0);
-    std::vector<std::vector<std::int32_t>> waiting(program_->groups.size());
+    Indexed<std::int32_t, std::size_t> num_seen(lists.size(), 0);
+    Indexed<GroupId, std::vector<std::int32_t>> waiting(program_->groups.size());
     std::vector<std::int32_t> to_look_at;
     for (std::int32_t rank = ranks; rank-- > 0;) to_look_at.push_back(rank);
     const auto let_go = [&](std::int32_t rank) {
-      ++next[static_cast<std::size_t>(rank)];
+      ++next[rank];
       to_look_at.push_back(rank);
     };
     while (!to_look_at.empty()) {
       const std::int32_t rank = to_look_at.back();
       to_look_at.pop_back();
       const Communication* mine = head(rank);
-      std::size_t& seen = num_seen[static_cast<std::size_t>(rank)];
-      if (mine == nullptr || seen > next[static_cast<std::size_t>(rank)]) continue;
-      seen = next[static_cast<std::size_t>(rank)] + 1;
+      std::size_t& seen = num_seen[rank];
+      if (mine == nullptr || seen > next[rank]) continue;
+      seen = next[rank] + 1;
       if (is_transfer(mine->op->kind)) {
         const std::int32_t other = peer(*mine->op, rank, ranks);
         const Communication* theirs = head(other);
@@ -307,8 +306,8 @@ class ProgramVerifier::Checks {
         if (other != rank) let_go(other);
         continue;
       }
-      const auto& members = program_->groups[static_cast<std::size_t>(mine->op->group)].members;
-      auto& there = waiting[static_cast<std::size_t>(mine->op->group)];
+      const auto& members = program_->groups[mine->op->group].members;
+      auto& there = waiting[mine->op->group];
       there.push_back(rank);
       if (there.size() < (members.empty() ? lists.size() : members.size())) continue;
       const bool alike = std::all_of(there.begin(), there.end(), [&](std::int32_t other) {
@@ -330,7 +329,7 @@ class ProgramVerifier::Checks {
   }
 
   std::int32_t peer(const ProgramOp& op, std::int32_t rank, std::int32_t ranks) const {
-    const std::int32_t offset = program_->transfers[static_cast<std::size_t>(op.transfer)].offset;
+    const std::int32_t offset = program_->transfers[op.transfer].offset;
     return (rank + offset % ranks + ranks) % ranks;
   }
 
@@ -359,18 +358,18 @@ class ProgramVerifier::Checks {
 
   const Program* program_;
   std::optional<ValueLifetimes> lifetimes_;
-  std::vector<ValueId> root_;  // [value]
+  Indexed<ValueId, ValueId> root_;
   struct Taken {
-    std::uint32_t from = 0;  // op of the call
-    SegmentId by = -1;       // -1: it is the call's
+    std::uint32_t from = 0;   // op of the call
+    SegmentId by = kNoIndex;  // kNoIndex: it is the call's
   };
-  std::vector<Taken> taken_;        // [storage root]: of the call being checked
+  Indexed<ValueId, Taken> taken_;   // of storages, in the call being checked
   std::vector<ValueId> taken_ids_;  // with an entry there
-  // [segment]:
-  std::vector<ByOp<std::size_t>> gradient_ops_;  // that add to gradients, reduce or free them
-  std::vector<bool> has_reduction_;              // of a gradient
-  std::vector<ByOp<std::size_t>> crossing_;      // ops that connect pipeline ranks
-  std::vector<ByOp<std::pair<PoolId, int>>> pool_changes_;
+  Indexed<SegmentId, ByOp<std::size_t>>
+      gradient_ops_;                                // that add to gradients, reduce or free them
+  Indexed<SegmentId, bool> has_reduction_;          // of a gradient
+  Indexed<SegmentId, ByOp<std::size_t>> crossing_;  // ops that connect pipeline ranks
+  Indexed<SegmentId, ByOp<std::pair<PoolId, int>>> pool_changes_;
 };
 
 ProgramVerifier::ProgramVerifier() = default;

@@ -3,7 +3,8 @@
 #pragma once
 
 #include <optional>
-#include <vector>
+
+#include "engine/base/indexed.h"
 
 namespace trainyard {
 
@@ -13,12 +14,12 @@ namespace trainyard {
 ///   kept(i) = min(1, first (s-1) / (s-1-i))   for i < s-1;   kept(s-1) = 1
 /// and with the shifted critical path, s > 2, stage s-2 keeps what stage s-3 does: it holds one
 /// microbatch more. Lai et al., Merak (arXiv:2206.04959), section 5.3.
-std::vector<double> stage_aware_shares(int num_stages, double first, bool shifted_critical_path);
+Numbered<double> stage_aware_shares(int num_stages, double first, bool shifted_critical_path);
 
 /// What a pipeline of 1F1B's order has for activations; bytes, or any unit.
 struct StageAwareMemory {
-  std::vector<int> layers;   // [stage]
-  std::vector<double> free;  // [stage]
+  Numbered<int> layers;   // [stage]
+  Numbered<double> free;  // [stage]
   int microbatches = 1;
   double kept = 0;        // of a layer and a microbatch
   double recomputed = 0;  // of a layer that keeps no more than its input
@@ -28,11 +29,11 @@ struct StageAwareMemory {
 /// What stage i's activations take at the peak if stage 0 keeps `first`: of the s - i microbatches
 /// in flight (with the shifted critical path 3 on stage s-2), each kept or recomputed layer, and
 /// one layer that is being recomputed.
-std::vector<double> stage_aware_use(const StageAwareMemory& memory, double first);
+Numbered<double> stage_aware_use(const StageAwareMemory& memory, double first);
 
 /// The shares of stage 0 behind which some stage keeps one layer more, and 0; ascending, each once.
 /// Between two of them nothing changes. `layers`: [stage].
-std::vector<double> first_share_steps(const std::vector<int>& layers, bool shifted_critical_path);
+Numbered<double> first_share_steps(const Numbered<int>& layers, bool shifted_critical_path);
 
 /// `first: auto`: the largest share of stage 0 with which every stage's activations fit. nullopt:
 /// they do not even if it keeps nothing.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/schedule/by_action.h"
 #include "engine/schedule/lowered_action.h"
 #include "engine/schedule/lowering_passes.h"
 
@@ -15,16 +16,14 @@ class ActionLog {
   /// `direct`: producers are seen on every rank, not through receives.
   ActionLog(const StagePlacement& placement, int num_microbatches, bool direct = false)
       : placement_(placement),
-        num_microbatches_(num_microbatches),
         direct_(direct),
-        done_(static_cast<std::size_t>(placement.num_stages()) * kNumKinds *
-              static_cast<std::size_t>(num_microbatches)) {}
+        done_(placement.num_stages(), num_microbatches, false) {}
 
   void add(const LoweredAction& action) {
-    if (has_microbatch(action.kind)) done_[place(action)] = true;
+    if (has_microbatch(action.kind)) done_.of(action.stage, action.kind, action.microbatch) = true;
   }
   bool has(LoweredKind kind, int stage, int microbatch) const {
-    return done_[place({stage, kind, microbatch})];
+    return done_.of(stage, kind, microbatch);
   }
   bool has_gradient(int stage, int microbatch) const {  // of the stage's input
     return has(LoweredKind::kBackward, stage, microbatch) ||
@@ -36,21 +35,13 @@ class ActionLog {
   std::optional<LoweredAction> waits_for(const LoweredAction& action) const;
 
  private:
-  static constexpr std::size_t kNumKinds = static_cast<std::size_t>(LoweredKind::kIdle);
-  std::size_t place(const LoweredAction& action) const {
-    return (static_cast<std::size_t>(action.stage) * kNumKinds +
-            static_cast<std::size_t>(action.kind)) *
-               static_cast<std::size_t>(num_microbatches_) +
-           static_cast<std::size_t>(action.microbatch);
-  }
   bool seen(int producer, int stage) const {
     return direct_ || placement_.together(producer, stage);
   }
 
   const StagePlacement& placement_;
-  int num_microbatches_;
   bool direct_;
-  std::vector<bool> done_;
+  ByAction<LoweredKind, static_cast<int>(LoweredKind::kIdle), bool> done_;
 };
 
 /// "rank 0 step 3: 0B0 waits for 0RECV_B0; rank 1 ...", of every rank that has not come to its end.

@@ -36,7 +36,7 @@ bool shorter(const Length& a, const Length& b, bool steps_overlap) {
 
 class OrderSearch {
  public:
-  OrderSearch(std::span<const ActionDurations> of_stage, double transfer, int num_microbatches,
+  OrderSearch(const Numbered<ActionDurations>& of_stage, double transfer, int num_microbatches,
               int memory_limit, const Choices& choices)
       : of_stage_(of_stage),
         transfer_(transfer),
@@ -194,7 +194,7 @@ class OrderSearch {
     }
   }
 
-  std::span<const ActionDurations> of_stage_;
+  const Numbered<ActionDurations>& of_stage_;
   double transfer_;
   int num_microbatches_;
   int memory_limit_;
@@ -221,7 +221,7 @@ class Best {
 };
 
 /// An order made elsewhere, if it keeps the limit.
-void offer_made(PipelineSchedule schedule, std::span<const ActionDurations> of_stage,
+void offer_made(PipelineSchedule schedule, const Numbered<ActionDurations>& of_stage,
                 double transfer, int memory_limit, Best& best) {
   for (int rank = 0; rank < schedule.num_ranks(); ++rank)
     if (peak_in_flight(schedule, rank) > memory_limit) return;
@@ -230,8 +230,7 @@ void offer_made(PipelineSchedule schedule, std::span<const ActionDurations> of_s
   Length length{timing.makespan, 0};
   for (std::size_t rank = 0; rank < timing.starts.size(); ++rank) {
     const Action& last = schedule.actions[rank].back();
-    const double end =
-        timing.starts[rank].back() + duration(last, of_stage[static_cast<std::size_t>(last.stage)]);
+    const double end = timing.starts[rank].back() + duration(last, of_stage[last.stage]);
     length.longest_span = std::max(length.longest_span, end - timing.starts[rank].front());
   }
   best.offer(length, std::move(schedule));
@@ -257,7 +256,7 @@ PipelineSchedule halved_one_f_one_b(int num_stages, int num_microbatches) {
 
 }  // namespace
 
-PipelineSchedule automatic_zero_bubble(std::span<const ActionDurations> of_stage, double transfer,
+PipelineSchedule automatic_zero_bubble(const Numbered<ActionDurations>& of_stage, double transfer,
                                        int num_microbatches, int memory_limit, bool steps_overlap) {
   const auto num_stages = static_cast<int>(of_stage.size());
   Best best(steps_overlap);

@@ -28,7 +28,7 @@ namespace trainyard {
 /// or more no rank idles in its span; with a limit of p each idles no longer than in ZB-H1. Qi et
 /// al., Zero Bubble Pipeline Parallelism (arXiv:2401.10241), section 3.1. `of_stage`: [stage], F,
 /// B, I and W of it; `transfer`: between stages. Needs memory_limit >= 1.
-PipelineSchedule automatic_zero_bubble(std::span<const ActionDurations> of_stage, double transfer,
+PipelineSchedule automatic_zero_bubble(const Numbered<ActionDurations>& of_stage, double transfer,
                                        int num_microbatches, int memory_limit,
                                        bool steps_overlap = false);
 

@@ -63,7 +63,7 @@ PipelineSchedule shifted_critical_path(int num_stages, int num_microbatches) {
   PipelineSchedule order = one_f_one_b(num_stages, num_microbatches);
   const int last = num_stages - 1;
   // 1F1B has F0 F1 B0 F2 there.
-  std::vector<Action>& shifted = order.actions[static_cast<std::size_t>(last - 1)];
+  std::vector<Action>& shifted = order.actions[last - 1];
   std::swap(shifted[2], shifted[3]);
   return recomputed(order, [&](int stage, int mb) {
     if (stage == last) return Recompute::kNo;
@@ -75,7 +75,6 @@ PipelineSchedule shifted_critical_path(int num_stages, int num_microbatches) {
 
 std::vector<int> pipe_buffers(int num_stages, int num_microbatches) {
   std::vector<int> buffers;
-  buffers.reserve(static_cast<std::size_t>(num_stages));
   for (int stage = 0; stage < num_stages; ++stage)
     buffers.push_back(std::max(2, std::min(num_stages - stage + 1, num_microbatches)));
   return buffers;

@@ -42,7 +42,7 @@ class ExchangeOrder {
 
  private:
   std::size_t rank_of(int stage) const {
-    return static_cast<std::size_t>(placement_.rank_of[static_cast<std::size_t>(stage)]);
+    return static_cast<std::size_t>(placement_.rank_of[stage]);
   }
   /// Stage at the other end of a send or receive.
   static int other_stage(const LoweredAction& action) {

@@ -5,11 +5,13 @@
 #include <charconv>
 #include <utility>
 
+#include "engine/base/indexed.h"
+
 namespace trainyard {
 
 namespace {
 
-constexpr std::array<std::string_view, 14> kWords = {  // [kind]
+constexpr IndexedArray<LoweredKind, std::string_view, 14> kWords = {
     "F",       "B",           "I",      "W",      "R",      "R",      "UNSHARD",
     "RESHARD", "REDUCE_GRAD", "SEND_F", "RECV_F", "SEND_B", "RECV_B", ""};
 constexpr std::string_view kOverlap = "OVERLAP_F_B";
@@ -31,10 +33,9 @@ std::optional<LoweredAction> parse_one(std::string_view text) {
   action.stage = *stage;
   const std::string_view word = text.substr(0, text.find_first_of("0123456789"));
   text.remove_prefix(word.size());
-  std::size_t kind = 0;
-  while (kind < kWords.size() && kWords[kind] != word) ++kind;
-  if (word.empty() || kind == kWords.size()) return std::nullopt;
-  action.kind = static_cast<LoweredKind>(kind);
+  const auto known = std::find(kWords.begin(), kWords.end(), word);
+  if (word.empty() || known == kWords.end()) return std::nullopt;
+  action.kind = static_cast<LoweredKind>(known - kWords.begin());
   if (!has_microbatch(action.kind)) {
     return text.empty() ? std::optional(action) : std::nullopt;
   }
@@ -74,7 +75,7 @@ bool makes_input_gradient(LoweredKind kind) {
 std::string to_string(const LoweredAction& action) {
   if (action.kind == LoweredKind::kIdle) return "";
   std::string text = std::to_string(action.stage);
-  text += kWords[static_cast<std::size_t>(action.kind)];
+  text += kWords[action.kind];
   if (has_microbatch(action.kind)) text += std::to_string(action.microbatch);
   if (action.kind == LoweredKind::kEarlyRecompute) text += '*';
   return text;

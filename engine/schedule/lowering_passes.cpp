@@ -128,15 +128,14 @@ LoweredRow add_unshard(const LoweredRow& given, int max_active) {
 
 LoweredRow add_reduce_grad(const LoweredRow& given, int num_microbatches) {
   const LoweredRow row = without_idle(given);
-  std::vector<int> done;  // [stage]
+  Numbered<int> done;  // [stage]
   std::vector<int> due;
   LoweredRow out;
   for (const LoweredAction& action : row) {
     out.push_back(action);
     if (action.kind == LoweredKind::kBackward || action.kind == LoweredKind::kBackwardWeight) {
-      const auto stage = static_cast<std::size_t>(action.stage);
-      if (done.size() <= stage) done.resize(stage + 1);
-      if (++done[stage] == num_microbatches) due.push_back(action.stage);
+      if (!done.has(action.stage)) done.resize(action.stage + 1);
+      if (++done[action.stage] == num_microbatches) due.push_back(action.stage);
     }
     if (action.with_next) continue;
     for (const int stage : due) out.push_back({stage, LoweredKind::kReduceGrad});
@@ -183,9 +182,7 @@ std::variant<std::vector<LoweredRow>, Infeasible> add_send_recv(const std::vecto
         const auto message = message_of(row[i], placement);
         if (!message) continue;
         out[rank].push_back(message->send);
-        out[static_cast<std::size_t>(
-                placement.rank_of[static_cast<std::size_t>(message->receive.stage)])]
-            .push_back(message->receive);
+        out[placement.rank_of[message->receive.stage]].push_back(message->receive);
         log.add(message->send);
         log.add(message->receive);
       }
@@ -207,11 +204,11 @@ std::variant<std::int64_t, Infeasible> count_steps(const std::vector<LoweredRow>
 }
 
 std::vector<int> buffers_per_stage(const std::vector<LoweredRow>& rows, int num_stages) {
-  std::vector<int> most(static_cast<std::size_t>(num_stages));
+  Numbered<int> most(num_stages);
   for (const LoweredRow& row : rows) {
-    std::vector<std::set<int>> held(most.size());
+    Numbered<std::set<int>> held(most.size());
     for (const LoweredAction& action : row) {
-      const auto stage = static_cast<std::size_t>(action.stage);
+      const int stage = action.stage;
       if (action.kind == LoweredKind::kRecvForward || action.kind == LoweredKind::kForward) {
         held[stage].insert(action.microbatch);
         most[stage] = std::max(most[stage], static_cast<int>(held[stage].size()));

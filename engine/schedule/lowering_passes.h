@@ -16,11 +16,9 @@ namespace trainyard {
 
 /// Which stages of a pipeline lie on which ranks.
 struct StagePlacement {
-  std::vector<int> rank_of;  // [stage]
+  Numbered<int> rank_of;  // [stage]
   int num_stages() const { return static_cast<int>(rank_of.size()); }
-  bool together(int stage, int other) const {
-    return rank_of[static_cast<std::size_t>(stage)] == rank_of[static_cast<std::size_t>(other)];
-  }
+  bool together(int stage, int other) const { return rank_of[stage] == rank_of[other]; }
 };
 StagePlacement placement_of(const PipelineSchedule& schedule);
 

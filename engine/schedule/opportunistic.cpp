@@ -22,7 +22,7 @@ struct Rank {
 
 class ListScheduling {
  public:
-  ListScheduling(std::span<const ActionDurations> of_stage, double transfer, int num_microbatches,
+  ListScheduling(const Numbered<ActionDurations>& of_stage, double transfer, int num_microbatches,
                  int active_microbatches)
       : of_stage_(of_stage),
         transfer_(transfer),
@@ -84,7 +84,7 @@ class ListScheduling {
     schedule_.actions[s].push_back(action);
   }
 
-  std::span<const ActionDurations> of_stage_;
+  const Numbered<ActionDurations>& of_stage_;
   double transfer_;
   std::size_t num_microbatches_;
   std::size_t active_;
@@ -95,7 +95,7 @@ class ListScheduling {
 
 }  // namespace
 
-PipelineSchedule opportunistic(std::span<const ActionDurations> of_stage, double transfer,
+PipelineSchedule opportunistic(const Numbered<ActionDurations>& of_stage, double transfer,
                                int num_microbatches, int active_microbatches) {
   return ListScheduling(of_stage, transfer, num_microbatches, active_microbatches).run();
 }

@@ -13,7 +13,7 @@ namespace trainyard {
 /// `active_microbatches` have begun and not ended there. One stage per rank; `of_stage` and
 /// `transfer` as time_schedule() has them, which gives these very times back. Karakus et al.,
 /// Amazon SageMaker Model Parallelism (arXiv:2111.05972), section 4.3, "interleaved".
-PipelineSchedule opportunistic(std::span<const ActionDurations> of_stage, double transfer,
+PipelineSchedule opportunistic(const Numbered<ActionDurations>& of_stage, double transfer,
                                int num_microbatches, int active_microbatches);
 
 }  // namespace trainyard

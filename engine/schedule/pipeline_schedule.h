@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/indexed.h"
 
 namespace trainyard {
 
@@ -25,7 +26,7 @@ enum class ActionPhase : std::uint8_t {
   kRecompute,       // R: the forward again, inside the backward: when the gradient has come
   kEarlyRecompute,  // R*: the forward again, before the gradient has come
 };
-inline constexpr std::size_t kNumActionPhases = 6;
+inline constexpr int kNumActionPhases = 6;
 
 /// One uninterrupted piece of compute. The default ordering makes sorted output reproducible.
 struct Action {
@@ -44,9 +45,9 @@ std::optional<Action> parse_action(std::string_view text);  // nullopt: not an a
 std::vector<std::string> to_text(const std::vector<Action>& actions);
 
 struct PipelineSchedule {
-  int num_stages = 0;                        // all stages of the pipeline, virtual ones included
-  int num_microbatches = 0;                  // per optimizer step and data-parallel replica
-  std::vector<std::vector<Action>> actions;  // [pipeline rank][issue order]
+  int num_stages = 0;                     // all stages of the pipeline, virtual ones included
+  int num_microbatches = 0;               // per optimizer step and data-parallel replica
+  Numbered<std::vector<Action>> actions;  // [pipeline rank][issue order]
   bool v_shaped =
       false;  // rank r runs stages r and 2 ranks - 1 - r, else r, r + ranks, r + 2 ranks, ...
 

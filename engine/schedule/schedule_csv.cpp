@@ -20,7 +20,7 @@ constexpr std::size_t kLongestCell = 60;                     // in messages
 /// The table with the place of each action; the place behind a rank's last is that of its line's
 /// end.
 struct Table {
-  std::vector<std::vector<Action>> actions;    // [rank][position]
+  Numbered<std::vector<Action>> actions;       // [rank][position]
   std::vector<std::vector<SourcePos>> places;  // [rank][position], one more
   std::string file;
 

@@ -14,7 +14,7 @@ namespace trainyard {
 namespace {
 
 constexpr std::string_view kCut = " ... ";
-constexpr std::array<std::string_view, kNumActionPhases> kColours = {  // [phase]
+constexpr IndexedArray<ActionPhase, std::string_view, kNumActionPhases> kColours = {  // [phase]
     "\x1b[34m", "\x1b[32m", "\x1b[36m", "\x1b[33m", "\x1b[35m", "\x1b[35m"};
 constexpr std::string_view kNoColour = "\x1b[0m";
 
@@ -71,8 +71,8 @@ std::vector<Window> windows(std::size_t total, std::size_t shown, std::size_t un
 std::string draw(const std::vector<Cell>& cells, const Window& window, std::size_t unit,
                  bool colour) {
   std::string text(window.end - window.begin, ' ');
-  constexpr std::uint8_t kNone = 255;
-  std::vector<std::uint8_t> phases(text.size(), kNone);
+  constexpr std::uint8_t kNoPhase = 255;
+  std::vector<std::uint8_t> phases(text.size(), kNoPhase);
   for (std::size_t i = 0; i < text.size(); ++i) {
     if ((window.begin + i) % unit == 0) text[i] = '.';
   }
@@ -89,24 +89,25 @@ std::string draw(const std::vector<Cell>& cells, const Window& window, std::size
   if (!colour) return text;
   std::string coloured;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const std::uint8_t before = i == 0 ? kNone : phases[i - 1];
-    if (phases[i] != before) coloured += phases[i] == kNone ? kNoColour : kColours[phases[i]];
+    const std::uint8_t before = i == 0 ? kNoPhase : phases[i - 1];
+    if (phases[i] != before)
+      coloured += phases[i] == kNoPhase ? kNoColour : kColours[static_cast<ActionPhase>(phases[i])];
     coloured += text[i];
   }
-  return coloured + (phases.empty() || phases.back() == kNone ? "" : std::string(kNoColour));
+  return coloured + (phases.empty() || phases.back() == kNoPhase ? "" : std::string(kNoColour));
 }
 
 std::string legend(const PipelineSchedule& schedule, const ScheduleTiming& timing) {
-  std::array<bool, kNumActionPhases> used{};
+  IndexedArray<ActionPhase, bool, kNumActionPhases> used{};
   for (const auto& actions : schedule.actions) {
-    for (const Action& action : actions) used[static_cast<std::size_t>(action.phase)] = true;
+    for (const Action& action : actions) used[action.phase] = true;
   }
-  constexpr std::array<std::string_view, kNumActionPhases> kMeanings = {
+  constexpr IndexedArray<ActionPhase, std::string_view, kNumActionPhases> kMeanings = {
       "F forward 1",     "B backward 2",  "I input half of a backward 1",
       "W weight half 1", "R recompute 1", "R* before the gradient has come 1"};
   std::string text;
-  for (std::size_t i = 0; i < used.size(); ++i) {
-    if (used[i]) text += (text.empty() ? "" : ", ") + std::string(kMeanings[i]);
+  for (const ActionPhase phase : used.keys()) {
+    if (used[phase]) text += (text.empty() ? "" : ", ") + std::string(kMeanings[phase]);
   }
   const double idle = std::accumulate(timing.idle.begin(), timing.idle.end(), 0.0);
   const double all = timing.makespan * schedule.num_ranks();

@@ -73,11 +73,11 @@ std::string groups_obstacle(const ScheduleSize& size) {
          std::to_string(size.ranks) + " ranks";
 }
 
-std::vector<ActionDurations> durations_of_stages(const ScheduleSize& size,
-                                                 const ScheduleSettings& settings) {
-  std::vector<ActionDurations> of_stage = settings.of_stage;
-  if (of_stage.empty()) of_stage.resize(static_cast<std::size_t>(size.ranks));
-  check(of_stage.size() == static_cast<std::size_t>(size.ranks), "durations of every stage");
+Numbered<ActionDurations> durations_of_stages(const ScheduleSize& size,
+                                              const ScheduleSettings& settings) {
+  Numbered<ActionDurations> of_stage = settings.of_stage;
+  if (of_stage.empty()) of_stage.resize(size.ranks);
+  check(std::ssize(of_stage) == size.ranks, "durations of every stage");
   return of_stage;
 }
 

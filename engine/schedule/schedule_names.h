@@ -65,7 +65,7 @@ struct ScheduleSettings {
   int microbatch_group = 0;     // interleaved: default_group()
   int memory_limit = 0;         // zb-1p, zb-2p: microbatches in flight on a rank; ranks, 2 ranks
   int active_microbatches = 0;  // opportunistic: in the pipeline; ranks + 2
-  std::vector<ActionDurations> of_stage;  // [stage], of those that are made for durations; 1, B 2
+  Numbered<ActionDurations> of_stage;  // [stage], of those that are made for durations; 1, B 2
   double transfer = 0;
   bool steps_overlap =
       false;  // zb-1p, zb-2p: a step may begin where another ends (post-validation)

@@ -4,40 +4,34 @@
 #include <optional>
 #include <string>
 
+#include "engine/schedule/by_action.h"
+
 namespace trainyard {
 
 namespace {
 
-/// Place of an action in an array over all stages, phases and microbatches.
-std::size_t place_of(const PipelineSchedule& schedule, const Action& action) {
-  return (static_cast<std::size_t>(action.stage) * kNumActionPhases +
-          static_cast<std::size_t>(action.phase)) *
-             static_cast<std::size_t>(schedule.num_microbatches) +
-         static_cast<std::size_t>(action.microbatch);
-}
-
-std::size_t num_places(const PipelineSchedule& schedule) {
-  return static_cast<std::size_t>(schedule.num_stages) * kNumActionPhases *
-         static_cast<std::size_t>(schedule.num_microbatches);
-}
+/// What is kept for all stages, phases and microbatches.
+template <typename T>
+using ByPhase = ByAction<ActionPhase, kNumActionPhases, T>;
+using SeenActions = ByPhase<bool>;
 
 /// Times at which actions end, by what they are; -1: not yet.
 class EndTimes {
  public:
   explicit EndTimes(const PipelineSchedule& schedule)
-      : schedule_(schedule),
-        ends_(num_places(schedule), -1.0) {}
-  double& of(const Action& action) { return ends_[place_of(schedule_, action)]; }
+      : ends_(schedule.num_stages, schedule.num_microbatches, -1.0) {}
+  double& of(const Action& action) {
+    return ends_.of(action.stage, action.phase, action.microbatch);
+  }
 
  private:
-  const PipelineSchedule& schedule_;
-  std::vector<double> ends_;
+  ByPhase<double> ends_;
 };
 
 /// The run of a schedule: how far each rank has come.
 class ScheduleProgress {
  public:
-  ScheduleProgress(const PipelineSchedule& schedule, std::span<const ActionDurations> of_stage,
+  ScheduleProgress(const PipelineSchedule& schedule, const Numbered<ActionDurations>& of_stage,
                    double transfer)
       : schedule_(schedule),
         of_stage_(of_stage),
@@ -86,7 +80,7 @@ class ScheduleProgress {
       double end = ready;
       for (std::size_t i = 0; i < count; ++i) {
         const Action& action = actions[next_[r] + i];
-        const double time = duration(action, of_stage_[static_cast<std::size_t>(action.stage)]);
+        const double time = duration(action, of_stage_[action.stage]);
         timing_.starts[r].push_back(ready);
         timing_.idle[r] -= time;
         end += time;
@@ -137,7 +131,7 @@ class ScheduleProgress {
   /// All that are stuck, and where the first is.
   std::optional<ScheduleFault> who_is_stuck() {
     std::optional<ScheduleFault> fault;
-    for (std::size_t r = 0; r < next_.size(); ++r) {
+    for (const std::int64_t r : next_.keys()) {
       if (next_[r] == schedule_.actions[r].size()) continue;
       const Action& action = schedule_.actions[r][next_[r]];
       double ready = 0;
@@ -161,21 +155,21 @@ class ScheduleProgress {
   }
 
   const PipelineSchedule& schedule_;
-  std::span<const ActionDurations> of_stage_;
+  const Numbered<ActionDurations>& of_stage_;
   double transfer_;
   EndTimes ends_;
   ScheduleTiming timing_;
-  std::vector<double> free_;       // [rank]: end of its last action
-  std::vector<std::size_t> next_;  // [rank]: position
+  Numbered<double> free_;       // [rank]: end of its last action
+  Numbered<std::size_t> next_;  // [rank]: position
 };
 
 /// What is wrong with the action at `i` of `rank`, of which `seen` has all that are before it.
 std::string misplaced(const PipelineSchedule& schedule, int rank, std::size_t i,
-                      const std::vector<bool>& seen) {
-  const auto& actions = schedule.actions[static_cast<std::size_t>(rank)];
+                      const SeenActions& seen) {
+  const auto& actions = schedule.actions[rank];
   const Action& action = actions[i];
   const auto is_seen = [&](ActionPhase phase) {
-    return seen[place_of(schedule, {action.stage, phase, action.microbatch})];
+    return seen.of(action.stage, phase, action.microbatch);
   };
   if (action.stage < 0 || action.stage >= schedule.num_stages || action.microbatch < 0 ||
       action.microbatch >= schedule.num_microbatches) {
@@ -203,11 +197,8 @@ std::string misplaced(const PipelineSchedule& schedule, int rank, std::size_t i,
 }
 
 /// What of a microbatch on a stage is missing or there too often: F, and B or both of its halves.
-std::string missing(int stage, int mb, const std::vector<bool>& seen,
-                    const PipelineSchedule& schedule) {
-  const auto is_seen = [&](ActionPhase phase) {
-    return seen[place_of(schedule, {stage, phase, mb})];
-  };
+std::string missing(int stage, int mb, const SeenActions& seen) {
+  const auto is_seen = [&](ActionPhase phase) { return seen.of(stage, phase, mb); };
   const auto text = [&](ActionPhase phase) { return to_string(Action{stage, phase, mb}); };
   if (!is_seen(ActionPhase::kForward)) return text(ActionPhase::kForward) + " is missing";
   const bool input = is_seen(ActionPhase::kBackwardInput);
@@ -223,21 +214,21 @@ std::string missing(int stage, int mb, const std::vector<bool>& seen,
 
 /// A fault that shows without running it.
 std::optional<ScheduleFault> malformed(const PipelineSchedule& schedule) {
-  std::vector<bool> seen(num_places(schedule));
+  SeenActions seen(schedule.num_stages, schedule.num_microbatches, false);
   for (int rank = 0; rank < schedule.num_ranks(); ++rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    for (std::size_t i = 0; i < schedule.actions[r].size(); ++i) {
+    const auto& actions = schedule.actions[rank];
+    for (std::size_t i = 0; i < actions.size(); ++i) {
       std::string problem = misplaced(schedule, rank, i, seen);
-      if (!problem.empty()) return ScheduleFault{std::move(problem), r, i};
-      seen[place_of(schedule, schedule.actions[r][i])] = true;
+      if (!problem.empty()) return ScheduleFault{std::move(problem), rank, i};
+      seen.of(actions[i].stage, actions[i].phase, actions[i].microbatch) = true;
     }
   }
   for (int stage = 0; stage < schedule.num_stages; ++stage) {
     for (int mb = 0; mb < schedule.num_microbatches; ++mb) {
-      std::string problem = missing(stage, mb, seen, schedule);
+      std::string problem = missing(stage, mb, seen);
       if (problem.empty()) continue;
-      const auto r = static_cast<std::size_t>(schedule.rank_of(stage));
-      return ScheduleFault{std::move(problem), r, schedule.actions[r].size()};
+      const int rank = schedule.rank_of(stage);
+      return ScheduleFault{std::move(problem), rank, schedule.actions[rank].size()};
     }
   }
   return std::nullopt;
@@ -245,7 +236,7 @@ std::optional<ScheduleFault> malformed(const PipelineSchedule& schedule) {
 
 /// Its times, or why it has none.
 std::variant<ScheduleTiming, ScheduleFault> run(const PipelineSchedule& schedule,
-                                                std::span<const ActionDurations> of_stage,
+                                                const Numbered<ActionDurations>& of_stage,
                                                 double transfer) {
   if (auto fault = malformed(schedule)) return std::move(*fault);
   return ScheduleProgress(schedule, of_stage, transfer).run();
@@ -266,10 +257,9 @@ double duration(const Action& action, const ActionDurations& durations) {
 }
 
 std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& schedule,
-                                                       std::span<const ActionDurations> of_stage,
+                                                       const Numbered<ActionDurations>& of_stage,
                                                        double transfer) {
-  check(of_stage.size() == static_cast<std::size_t>(schedule.num_stages),
-        "durations of every stage");
+  check(std::ssize(of_stage) == schedule.num_stages, "durations of every stage");
   auto timed = run(schedule, of_stage, transfer);
   if (auto* fault = std::get_if<ScheduleFault>(&timed))
     return Infeasible{std::move(fault->reason), "schedule"};
@@ -277,7 +267,7 @@ std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& s
 }
 
 std::optional<ScheduleFault> find_fault(const PipelineSchedule& schedule) {
-  const std::vector<ActionDurations> of_stage(static_cast<std::size_t>(schedule.num_stages));
+  const Numbered<ActionDurations> of_stage(schedule.num_stages);
   auto timed = run(schedule, of_stage, 0);
   auto* fault = std::get_if<ScheduleFault>(&timed);
   return fault == nullptr ? std::nullopt : std::optional(std::move(*fault));
@@ -285,15 +275,14 @@ std::optional<ScheduleFault> find_fault(const PipelineSchedule& schedule) {
 
 std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& schedule,
                                                        const ActionDurations& durations) {
-  const std::vector<ActionDurations> of_stage(static_cast<std::size_t>(schedule.num_stages),
-                                              durations);
+  const Numbered<ActionDurations> of_stage(schedule.num_stages, durations);
   return time_schedule(schedule, of_stage, 0);
 }
 
 int peak_in_flight(const PipelineSchedule& schedule, int pipeline_rank) {
   int now = 0;
   int peak = 0;
-  for (const Action& action : schedule.actions[static_cast<std::size_t>(pipeline_rank)]) {
+  for (const Action& action : schedule.actions[pipeline_rank]) {
     if (action.phase == ActionPhase::kForward) peak = std::max(peak, ++now);
     if (action.phase == ActionPhase::kBackward || action.phase == ActionPhase::kBackwardWeight)
       --now;

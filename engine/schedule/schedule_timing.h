@@ -26,16 +26,16 @@ double duration(const Action& action, const ActionDurations& durations);
 
 /// Each action as early as its rank and its producers allow.
 struct ScheduleTiming {
-  std::vector<std::vector<double>> starts;  // [rank][position]
-  std::vector<double> idle;                 // [rank]: makespan less work
-  std::vector<double> span_idle;  // [rank]: the same between its first start and its last end
+  Numbered<std::vector<double>> starts;  // [rank][position]
+  Numbered<double> idle;                 // [rank]: makespan less work
+  Numbered<double> span_idle;  // [rank]: the same between its first start and its last end
   double makespan = 0;
 };
 
 /// Why a schedule cannot run, and at which action (a position past the last: at the rank's end).
 struct ScheduleFault {
   std::string reason;
-  std::size_t rank = 0;
+  std::int64_t rank = 0;
   std::size_t position = 0;
 };
 
@@ -47,7 +47,7 @@ std::optional<ScheduleFault> find_fault(const PipelineSchedule& schedule);
 /// `of_stage`: [stage]. `transfer`: from the end of an action to when a stage on another rank has
 /// its output. Infeasible: the reason of find_fault().
 std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& schedule,
-                                                       std::span<const ActionDurations> of_stage,
+                                                       const Numbered<ActionDurations>& of_stage,
                                                        double transfer);
 /// The same durations on every stage, no transfer time.
 std::variant<ScheduleTiming, Infeasible> time_schedule(const PipelineSchedule& schedule,

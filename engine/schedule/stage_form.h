@@ -27,19 +27,19 @@ struct StageForm {
 
 /// One entry per stage. A schedule that holds no R leaves recomputation to the study: inside the
 /// backward on every stage. In one that does, a stage without an R recomputes nothing.
-std::vector<StageForm> stage_forms(const PipelineSchedule& schedule);
+Numbered<StageForm> stage_forms(const PipelineSchedule& schedule);
 
 /// StageForm::recomputes of each stage.
-std::vector<bool> recomputing_stages(const std::vector<StageForm>& forms);
+Numbered<bool> recomputing_stages(const Numbered<StageForm>& forms);
 
 /// StageForm::at_once of each stage.
-std::vector<bool> stages_at_once(const std::vector<StageForm>& forms);
+Numbered<bool> stages_at_once(const Numbered<StageForm>& forms);
 
 /// Whether the backward of any stage is split.
-bool any_splits(const std::vector<StageForm>& forms);
+bool any_splits(const Numbered<StageForm>& forms);
 
 /// The first stage whose input its own rank has computed, as the stage before it: the turn of a V.
 /// -1: every stage has its input from another rank.
-std::int32_t turning_stage(const std::vector<StageForm>& forms);
+std::int32_t turning_stage(const Numbered<StageForm>& forms);
 
 }  // namespace trainyard

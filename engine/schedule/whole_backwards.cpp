@@ -43,7 +43,7 @@ std::vector<Action> joined(const std::vector<Action>& halves) {
 
 }  // namespace
 
-bool whole_is_faster(std::span<const ActionDurations> of_stage) {
+bool whole_is_faster(const Numbered<ActionDurations>& of_stage) {
   return std::any_of(of_stage.begin(), of_stage.end(), [](const ActionDurations& stage) {
     return stage.backward < stage.input + stage.weight;
   });

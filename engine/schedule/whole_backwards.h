@@ -10,7 +10,7 @@
 namespace trainyard {
 
 /// Whether any stage's B takes less time than its I and W.
-bool whole_is_faster(std::span<const ActionDurations> of_stage);
+bool whole_is_faster(const Numbered<ActionDurations>& of_stage);
 
 /// `schedule` with B in place of an I and the W behind it, up to each rank's last forward: from
 /// there on the stage before waits for every gradient. Where the W behind an I is of an earlier

@@ -15,15 +15,15 @@ class VRank {
       : stages_{rank, 2 * num_ranks - 1 - rank},
         num_microbatches_(num_microbatches) {}
 
-  void forward(int half) { add(half, ActionPhase::kForward, forwards_[at(half)]++); }
+  void forward(int half) { add(half, ActionPhase::kForward, forwards_[half]++); }
   void forward_with_next(int half) {
     forward(half);
     actions_.back().with_next = true;
   }
-  void backward(int half) { add(half, ActionPhase::kBackward, backwards_[at(half)]++); }
+  void backward(int half) { add(half, ActionPhase::kBackward, backwards_[half]++); }
   void input(int half) {
-    waiting_.push_back({half, backwards_[at(half)]});
-    add(half, ActionPhase::kBackwardInput, backwards_[at(half)]++);
+    waiting_.push_back({half, backwards_[half]});
+    add(half, ActionPhase::kBackwardInput, backwards_[half]++);
   }
   /// W of the longest waiting input half, of `half` or of either.
   void weight(int half) {
@@ -33,7 +33,7 @@ class VRank {
   }
   void weight() { put(waiting_.begin()); }
 
-  int forwards(int half) const { return forwards_[at(half)]; }
+  int forwards(int half) const { return forwards_[half]; }
   bool owes(int half) const {
     return std::any_of(waiting_.begin(), waiting_.end(),
                        [&](const Waiting& w) { return w.half == half; });
@@ -45,20 +45,19 @@ class VRank {
     int half;
     int microbatch;
   };
-  static std::size_t at(int half) { return static_cast<std::size_t>(half); }
   void put(const std::deque<Waiting>::iterator& which) {
     add(which->half, ActionPhase::kBackwardWeight, which->microbatch);
     waiting_.erase(which);
   }
   /// Microbatches past the last are those of a warm-up that is longer than the step.
   void add(int half, ActionPhase phase, int microbatch) {
-    if (microbatch < num_microbatches_) actions_.push_back({stages_[at(half)], phase, microbatch});
+    if (microbatch < num_microbatches_) actions_.push_back({stages_[half], phase, microbatch});
   }
 
-  std::array<int, 2> stages_;
+  IndexedArray<int, int, 2> stages_;
   int num_microbatches_;
-  std::array<int, 2> forwards_{};
-  std::array<int, 2> backwards_{};
+  IndexedArray<int, int, 2> forwards_{};
+  IndexedArray<int, int, 2> backwards_{};
   std::deque<Waiting> waiting_;  // input halves without their W, oldest first
   std::vector<Action> actions_;
 };

@@ -1,10 +1,10 @@
 // How a tensor lies on the device mesh: per axis replicated, split along one dim, or partial sums.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 
+#include "engine/base/indexed.h"
 #include "engine/sharding/axis.h"
 
 namespace trainyard {
@@ -22,9 +22,9 @@ constexpr AxisPlacement shard(int dim) {
 constexpr AxisPlacement partial() { return {AxisPlacement::Kind::kPartial, 0}; }
 
 struct ShardingSpec {
-  std::array<AxisPlacement, kNumAxes> axes{};
-  AxisPlacement& operator[](Axis axis) { return axes[static_cast<std::size_t>(axis)]; }
-  const AxisPlacement& operator[](Axis axis) const { return axes[static_cast<std::size_t>(axis)]; }
+  IndexedArray<Axis, AxisPlacement, kNumAxes> axes{};
+  AxisPlacement& operator[](Axis axis) { return axes[axis]; }
+  const AxisPlacement& operator[](Axis axis) const { return axes[axis]; }
   friend bool operator==(const ShardingSpec&, const ShardingSpec&) = default;
 };
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/indexed.h"
 #include "engine/base/json_fields.h"
 #include "engine/base/mapped_file.h"
 #include "models/model.h"
@@ -120,16 +121,15 @@ void read_rows(const Source& source, const Piece& wanted, std::span<std::byte> o
 void read_columns(const Source& source, const Piece& wanted, std::span<std::byte> out) {
   const std::int64_t width = wanted.shape[1];
   const DType dtype = *source.tensor->dtype;
-  const auto size = static_cast<std::size_t>(size_in_bytes(dtype));
-  std::vector<std::byte> row(static_cast<std::size_t>(width) * size);
+  const std::int64_t size = size_in_bytes(dtype);
+  Numbered<std::byte> row(width * size);
   for (RunCursor run(wanted); !run.done();) {
     const std::int64_t r = run.global() / width;
     const std::int64_t c = run.global() % width;
     const std::int64_t count = std::min(run.length(), width - c);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t at = (c + i) * source.weight.rows + source.weight.first_row + r;
-      std::memcpy(row.data() + static_cast<std::size_t>(i) * size,
-                  source.tensor->data.data() + static_cast<std::size_t>(at) * size, size);
+      std::copy_n(source.tensor->data.data() + at * size, size, row.data() + i * size);
     }
     convert(dtype, row.data(), wanted.dtype, out.data() + run.local() * size_in_bytes(wanted.dtype),
             count);

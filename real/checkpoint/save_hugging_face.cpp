@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/indexed.h"
 #include "models/model.h"
 #include "real/checkpoint/host_file.h"
 #include "real/checkpoint/hugging_face_names.h"
@@ -143,8 +144,8 @@ void write_columns(const Checkpoint& checkpoint, std::span<const HuggingFaceWeig
   const std::int64_t width = stack.front().shape[1];
   const std::int64_t rows = stack.front().rows;
   const std::int64_t at_once = std::clamp<std::int64_t>(kBufferElements / rows, 1, width);
-  const auto size = static_cast<std::size_t>(size_in_bytes(dtype));
-  std::vector<std::byte> out(static_cast<std::size_t>(at_once * rows) * size);
+  const std::int64_t size = size_in_bytes(dtype);
+  Numbered<std::byte> out(at_once * rows * size);
   for (std::int64_t begin = 0; begin < width; begin += at_once) {
     const std::int64_t columns = std::min(at_once, width - begin);
     for (const HuggingFaceWeight& weight : stack) {
@@ -152,13 +153,12 @@ void write_columns(const Checkpoint& checkpoint, std::span<const HuggingFaceWeig
           read_rectangle(checkpoint, weight, dtype, 1, begin, columns);
       for (std::int64_t r = 0; r < weight.shape[0]; ++r) {
         for (std::int64_t c = 0; c < columns; ++c) {
-          const auto from = static_cast<std::size_t>(r * columns + c) * size;
-          const auto to = static_cast<std::size_t>(c * rows + weight.first_row + r) * size;
-          std::copy_n(in.data() + from, size, out.data() + to);
+          const std::int64_t to = c * rows + weight.first_row + r;
+          std::copy_n(in.data() + (r * columns + c) * size, size, out.data() + to * size);
         }
       }
     }
-    writer.append(std::span(out).first(static_cast<std::size_t>(columns * rows) * size));
+    writer.append(std::span(out).first(static_cast<std::size_t>(columns * rows * size)));
   }
 }
 

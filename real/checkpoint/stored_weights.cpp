@@ -29,9 +29,9 @@ std::vector<NamedRows> weights_of(const Parameter& parameter) {
 
 std::vector<StoredWeight> stored_weights(const Graph& graph) {
   std::vector<StoredWeight> weights;
-  for (std::size_t i = 0; i < graph.parameters.size(); ++i) {
+  for (const ParameterId i : graph.parameters.keys()) {
     const Parameter& parameter = graph.parameters[i];
-    if (parameter.tensor < 0) continue;
+    if (parameter.tensor == kNoIndex) continue;
     std::vector<std::int64_t> shape(parameter.shape.begin(), parameter.shape.end());
     std::int64_t first_row = 0;
     for (NamedRows& weight : weights_of(parameter)) {

@@ -14,7 +14,7 @@ namespace trainyard {
 struct StoredWeight {
   std::string name;
   std::vector<std::int64_t> shape;
-  std::size_t parameter = 0;   // index into Graph::parameters
+  ParameterId parameter = kNoIndex;
   std::int64_t first_row = 0;  // in the parameter's global shape; 0 where it holds one weight
 };
 

@@ -4,6 +4,8 @@
 #include <fstream>
 #include <limits>
 
+#include "engine/base/indexed.h"
+
 namespace trainyard {
 
 namespace {
@@ -25,10 +27,11 @@ std::string machine_id() {
 
 Seconds clock_offset(Rendezvous& rendezvous, const std::string& name, std::int64_t rank,
                      std::int64_t ranks) {
-  const auto machines = rendezvous.all_gather(name + "/machine", rank, ranks, machine_id());
+  const Numbered<std::string> machines(
+      rendezvous.all_gather(name + "/machine", rank, ranks, machine_id()));
   Seconds offset = 0;
   for (std::int64_t other = 1; other < ranks; ++other) {
-    if (machines[static_cast<std::size_t>(other)] == machines[0]) continue;
+    if (machines[other] == machines[0]) continue;
     Seconds best = std::numeric_limits<double>::infinity();
     for (int i = 0; i < kExchanges && (rank == 0 || rank == other); ++i) {
       const std::string key = name + "/" + std::to_string(other) + "/" + std::to_string(i);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/indexed.h"
 #include "real/comm/rendezvous_store.h"
 
 namespace trainyard {
@@ -49,7 +50,7 @@ class GlooCommunicator final : public Communicator {
     });
   }
   void broadcast(at::Tensor& tensor, int root) override {
-    run("broadcast from rank " + std::to_string(ranks_[static_cast<std::size_t>(root)]), [&] {
+    run("broadcast from rank " + std::to_string(ranks_[root]), [&] {
       std::vector<at::Tensor> tensors = {tensor};
       c10d::BroadcastOptions options;
       options.rootRank = root;
@@ -57,7 +58,7 @@ class GlooCommunicator final : public Communicator {
     });
   }
   void reduce(at::Tensor& tensor, int root) override {
-    run("reduce to rank " + std::to_string(ranks_[static_cast<std::size_t>(root)]), [&] {
+    run("reduce to rank " + std::to_string(ranks_[root]), [&] {
       std::vector<at::Tensor> tensors = {tensor};
       c10d::ReduceOptions options;
       options.rootRank = root;
@@ -65,13 +66,13 @@ class GlooCommunicator final : public Communicator {
     });
   }
   void send(const at::Tensor& tensor, int member) override {
-    run("send to rank " + std::to_string(ranks_[static_cast<std::size_t>(member)]), [&] {
+    run("send to rank " + std::to_string(ranks_[member]), [&] {
       std::vector<at::Tensor> tensors = {tensor};
       return group_->send(tensors, member, /*tag=*/0);
     });
   }
   void receive(at::Tensor& tensor, int member) override {
-    run("receive from rank " + std::to_string(ranks_[static_cast<std::size_t>(member)]), [&] {
+    run("receive from rank " + std::to_string(ranks_[member]), [&] {
       std::vector<at::Tensor> tensors = {tensor};
       return group_->recv(tensors, member, /*tag=*/0);
     });
@@ -90,7 +91,7 @@ class GlooCommunicator final : public Communicator {
 
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
   std::string name_;
-  std::vector<std::int64_t> ranks_;
+  Numbered<std::int64_t> ranks_;
 };
 
 class GlooTransport final : public Transport {

@@ -90,7 +90,7 @@ EmulationNeed emulation_need(const Program& program, std::size_t list, bool on_g
   std::set<SegmentId> segments;
   for (const TraceRow& row : issued_rows(program, program.body[list])) segments.insert(row.segment);
   for (const SegmentId segment : segments) {
-    for (const ProgramOp& op : program.segments[static_cast<std::size_t>(segment)].ops) {
+    for (const ProgramOp& op : program.segments[segment].ops) {
       if (op.stream == StreamId::kMain)
         need.workspace = std::max(need.workspace, workspace_bytes(program, op, threads));
     }

@@ -86,8 +86,7 @@ void take_peers_profile(const EmulateOptions& options, TrainingPlan& plan,
 }
 
 std::size_t list_of(const Program& program, std::int64_t rank) {
-  return static_cast<std::size_t>(
-      coordinates_of(program, rank)[static_cast<std::size_t>(Axis::kPp)]);
+  return static_cast<std::size_t>(coordinates_of(program, rank)[Axis::kPp]);
 }
 
 void check_ranks(const EmulateOptions& options, const Program& program) {
@@ -128,7 +127,7 @@ OwnTime predicted_time(const Program& program, const Costs& costs, std::int64_t 
   OwnTime out;
   const auto& ops = costs.ops.at(1.0);
   for (const TraceRow& row : issued_rows(program, program.body[list])) {
-    const auto s = static_cast<std::size_t>(row.segment);
+    const auto s = row.segment;
     if (does_nothing(program, program.segments[s].ops[row.op], rank)) continue;
     const bool update = program.segments[s].phase == Phase::kUpdate;
     (update ? out.optimizer : out.compute) += ops[s][row.op].kernel;
@@ -144,7 +143,7 @@ void take_measured(const Program& program, EmulatedAnswer& answer) {
     const std::vector<TraceRow>& rows = run.steps[i].ranks[0].rows;
     const double share = 1 / static_cast<double>(middle.size());
     for (const TraceRow& row : rows) {
-      const Segment& segment = program.segments[static_cast<std::size_t>(row.segment)];
+      const Segment& segment = program.segments[row.segment];
       const ProgramOp& op = segment.ops[row.op];
       if (op.stream != StreamId::kMain || op.kind == OpKind::kFree) continue;
       OwnTime& own = answer.measured;

@@ -52,7 +52,7 @@ class RowReader {
 
  private:
   const ProgramOp& op(const TraceRow& row) const {
-    return program_.segments[static_cast<std::size_t>(row.segment)].ops[row.op];
+    return program_.segments[row.segment].ops[row.op];
   }
 
   static Seconds common(const TraceRow& a, const TraceRow& b) {

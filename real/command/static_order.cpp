@@ -95,8 +95,8 @@ OrderTrial order_trial_from(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text);
   OrderTrial trial{json.at("step").get<double>(),
                    ActionTimes(static_cast<int>(json.at("stages").size()))};
-  for (std::size_t stage = 0; stage < trial.times.of_stage.size(); ++stage) {
-    for (const auto& phase : json.at("stages")[stage])
+  for (const std::int32_t stage : trial.times.of_stage.keys()) {
+    for (const auto& phase : json.at("stages").at(position(stage)))
       trial.times.of_stage[stage][static_cast<Phase>(phase[0].get<int>())] =
           phase[1].get<std::vector<double>>();
   }

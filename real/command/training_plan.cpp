@@ -27,9 +27,7 @@ namespace {
 bool drops_in_flash_attention(const Program& program) {
   for (const Segment& segment : program.segments) {
     for (const ProgramOp& op : segment.ops) {
-      if (op.kind == OpKind::kFlashAttention &&
-          program.attrs[static_cast<std::size_t>(op.attrs)].rate > 0)
-        return true;
+      if (op.kind == OpKind::kFlashAttention && program.attrs[op.attrs].rate > 0) return true;
     }
   }
   return false;

@@ -53,7 +53,7 @@ std::int64_t reporter(const Program& program) {
       std::max_element(program.segments.begin(), program.segments.end(),
                        [](const Segment& a, const Segment& b) { return a.stage < b.stage; });
   const auto of_last_stage = [&](const Call& call) {
-    const Segment& segment = program.segments[static_cast<std::size_t>(call.segment)];
+    const Segment& segment = program.segments[call.segment];
     return segment.phase == Phase::kForward && segment.stage == last->stage;
   };
   const auto list =
@@ -62,7 +62,7 @@ std::int64_t reporter(const Program& program) {
       });
   check(list != program.body.end(), "a rank runs the last stage");
   RankCoordinates at{};
-  at[static_cast<std::size_t>(Axis::kPp)] = list->ranks.at[static_cast<std::size_t>(Axis::kPp)];
+  at[Axis::kPp] = list->ranks.at[Axis::kPp];
   return rank_at(program, at);
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/indexed.h"
 #include "real/cuda/cuda.h"
 #include "real/cuda/dropout_cuda.h"
 
@@ -69,13 +70,9 @@ class CudaDevice final : public Device {
     ++launches_;
   }
 
-  void wait(StreamId waiting, EventId event) override {
-    events_[static_cast<std::size_t>(event)].block(stream(waiting));
-  }
-  void record(StreamId on, EventId event) override {
-    events_[static_cast<std::size_t>(event)].record(stream(on));
-  }
-  bool happened(EventId event) override { return events_[static_cast<std::size_t>(event)].query(); }
+  void wait(StreamId waiting, EventId event) override { events_[event].block(stream(waiting)); }
+  void record(StreamId on, EventId event) override { events_[event].record(stream(on)); }
+  bool happened(EventId event) override { return events_[event].query(); }
 
   void finish(StreamId id, const std::function<void()>& while_waiting) override {
     int looks = 0;
@@ -111,7 +108,7 @@ class CudaDevice final : public Device {
       if (++looks % kLooksPerCall == 0) while_waiting();
     }
   }
-  const CUDAStream& stream(StreamId id) const { return streams_[static_cast<std::size_t>(id)]; }
+  const CUDAStream& stream(StreamId id) const { return streams_[id]; }
   CUDAEvent& time_event(std::size_t i) {
     while (times_.size() <= i) times_.emplace_back(cudaEventDefault);
     return times_[i];
@@ -122,8 +119,8 @@ class CudaDevice final : public Device {
   }
 
   at::Device where_;
-  std::array<CUDAStream, kNumStreams> streams_;
-  std::vector<CUDAEvent> events_;
+  IndexedArray<StreamId, CUDAStream, kNumStreams> streams_;
+  Numbered<CUDAEvent> events_;
   std::vector<CUDAEvent> times_;  // of the step's begin, then of begin and end of each launch
   Seconds begin_ = 0;
   std::size_t launches_ = 0;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/indexed.h"
 
 namespace trainyard {
 
@@ -85,25 +86,25 @@ class NcclCommunicator final : public Communicator {
     });
   }
   void broadcast(at::Tensor& tensor, int root) override {
-    run("broadcast from rank " + std::to_string(ranks_[static_cast<std::size_t>(root)]), [&] {
+    run("broadcast from rank " + std::to_string(ranks_[root]), [&] {
       return ncclBroadcast(tensor.const_data_ptr(), tensor.mutable_data_ptr(), count(tensor),
                            to_nccl(tensor.scalar_type()), root, comm_, stream());
     });
   }
   void reduce(at::Tensor& tensor, int root) override {
-    run("reduce to rank " + std::to_string(ranks_[static_cast<std::size_t>(root)]), [&] {
+    run("reduce to rank " + std::to_string(ranks_[root]), [&] {
       return ncclReduce(tensor.const_data_ptr(), tensor.mutable_data_ptr(), count(tensor),
                         to_nccl(tensor.scalar_type()), ncclSum, root, comm_, stream());
     });
   }
   void send(const at::Tensor& tensor, int member) override {
-    run("send to rank " + std::to_string(ranks_[static_cast<std::size_t>(member)]), [&] {
+    run("send to rank " + std::to_string(ranks_[member]), [&] {
       return ncclSend(tensor.const_data_ptr(), count(tensor), to_nccl(tensor.scalar_type()), member,
                       comm_, stream());
     });
   }
   void receive(at::Tensor& tensor, int member) override {
-    run("receive from rank " + std::to_string(ranks_[static_cast<std::size_t>(member)]), [&] {
+    run("receive from rank " + std::to_string(ranks_[member]), [&] {
       return ncclRecv(tensor.mutable_data_ptr(), count(tensor), to_nccl(tensor.scalar_type()),
                       member, comm_, stream());
     });
@@ -151,7 +152,7 @@ class NcclCommunicator final : public Communicator {
 
   ncclComm_t comm_ = nullptr;
   std::string name_;
-  std::vector<std::int64_t> ranks_;
+  Numbered<std::int64_t> ranks_;
   int device_;
   std::chrono::milliseconds timeout_;
 };

@@ -31,14 +31,14 @@ GeneratedText::GeneratedText(std::int64_t num_symbols, std::int64_t seed)
   for (double& p : probabilities_) p /= sum;
   std::partial_sum(probabilities_.begin(), probabilities_.end(), cumulative_.begin());
 
-  std::vector<std::int64_t> symbols(static_cast<std::size_t>(num_symbols));
+  Numbered<std::int64_t> symbols(num_symbols);
   Draws draws(kLanguageSeed, DrawPurpose::kLanguage, num_symbols);
   for (std::int64_t s = 0; s < kClasses * num_symbols; ++s) {
     std::iota(symbols.begin(), symbols.end(), 0);
     Successors& list = successors_.emplace_back();
-    for (std::size_t k = 0; k < kSuccessors; ++k) {  // Fisher and Yates, of which K steps suffice
-      const std::int64_t left = num_symbols - static_cast<std::int64_t>(k);
-      std::swap(symbols[k], symbols[k + static_cast<std::size_t>(draws.below(left))]);
+    // Fisher and Yates, of which K steps suffice.
+    for (const std::int64_t k : list.keys()) {
+      std::swap(symbols[k], symbols[k + draws.below(num_symbols - k)]);
       list[k] = symbols[k];
     }
   }
@@ -88,7 +88,7 @@ void GeneratedText::write(Draws draws, std::span<std::int64_t> out) const {
 double GeneratedText::transition(std::size_t s, std::int64_t next) const {
   const Successors& list = successors_[s];
   const auto found = std::ranges::find(list, next);
-  return found == list.end() ? 0 : probabilities_[static_cast<std::size_t>(found - list.begin())];
+  return found == list.end() ? 0 : probabilities_[found - list.begin()];
 }
 
 double GeneratedText::probability(std::span<const std::int64_t> before, std::int64_t next) const {

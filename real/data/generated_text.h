@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/base/indexed.h"
 #include "real/data/draws.h"
 #include "real/data/token_windows.h"
 
@@ -55,7 +56,7 @@ class GeneratedText final : public TokenWindows {
  private:
   static constexpr std::int64_t kClasses = 4;
   static constexpr std::size_t kSuccessors = 8;
-  using Successors = std::array<std::int64_t, kSuccessors>;
+  using Successors = IndexedArray<std::int64_t, std::int64_t, kSuccessors>;
 
   std::size_t state(std::int64_t before, std::int64_t current) const {
     return static_cast<std::size_t>(before % kClasses * num_symbols_ + current);
@@ -69,10 +70,10 @@ class GeneratedText final : public TokenWindows {
 
   std::int64_t num_symbols_;  // A
   std::int64_t seed_;
-  std::array<double, kSuccessors> probabilities_;  // p_1 .. p_K
-  std::array<double, kSuccessors> cumulative_;     // p_1 + .. + p_k
-  std::vector<Successors> successors_;             // [state]
-  std::vector<double> stationary_;                 // pi [state]
+  IndexedArray<std::int64_t, double, kSuccessors> probabilities_;  // p_1 .. p_K
+  std::array<double, kSuccessors> cumulative_;                     // p_1 + .. + p_k
+  std::vector<Successors> successors_;                             // [state]
+  std::vector<double> stationary_;                                 // pi [state]
   std::vector<double> stationary_cumulative_;
 };
 

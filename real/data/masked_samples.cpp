@@ -48,7 +48,7 @@ MaskedSamples::MaskedSamples(const Study& study)
                                    .least_count = next_sentence_ ? 2 : 1})) {}
 
 MaskedSamples::Text MaskedSamples::text_of(std::int64_t index) const {
-  Text text{std::vector<std::int64_t>(static_cast<std::size_t>(text_length_)), text_length_, false};
+  Text text{Numbered<std::int64_t>(text_length_), text_length_, false};
   windows_->read(index, text.tokens);
   if (!next_sentence_) return text;
   Draws draws(seed_, DrawPurpose::kNextSentence, index);
@@ -63,10 +63,9 @@ MaskedSamples::Text MaskedSamples::text_of(std::int64_t index) const {
 }
 
 MaskedSamples::Masked MaskedSamples::mask(const Text& text, std::int64_t index) const {
-  Masked masked{text.tokens, std::vector<std::int64_t>(text.tokens.size(), kNotPredicted)};
+  Masked masked{text.tokens, Numbered<std::int64_t>(text.tokens.size(), kNotPredicted)};
   Draws draws(seed_, DrawPurpose::kMasking, index);
-  for (const std::int64_t place : choose(num_predicted_, text_length_, draws)) {
-    const auto i = static_cast<std::size_t>(place);
+  for (const std::int64_t i : choose(num_predicted_, text_length_, draws)) {
     masked.labels[i] = text.tokens[i];
     const std::int64_t tenth = draws.below(10);
     if (tenth < 8) masked.tokens[i] = special_.mask;

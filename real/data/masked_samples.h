@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/indexed.h"
 #include "real/data/samples.h"
 #include "real/data/special_tokens.h"
 #include "real/data/token_windows.h"
@@ -38,13 +39,13 @@ class MaskedSamples final : public Samples {
 
  private:
   struct Text {
-    std::vector<std::int64_t> tokens;  // A and B, without special tokens
+    Numbered<std::int64_t> tokens;  // A and B, without special tokens
     std::int64_t length_a;
     bool other;  // B is from another window
   };
   struct Masked {
-    std::vector<std::int64_t> tokens;
-    std::vector<std::int64_t> labels;
+    Numbered<std::int64_t> tokens;
+    Numbered<std::int64_t> labels;
   };
   Text text_of(std::int64_t index) const;
   Masked mask(const Text& text, std::int64_t index) const;

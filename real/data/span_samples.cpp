@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/base/indexed.h"
 #include "real/data/choose.h"
 #include "study/study_origin.h"
 
@@ -58,7 +59,7 @@ SpanSamples::SpanSamples(const Study& study)
                                   {.length = sizes_.text, .stride = sizes_.text})) {}
 
 SpanSamples::Corrupted SpanSamples::corrupt(std::int64_t index) const {
-  std::vector<std::int64_t> text(static_cast<std::size_t>(sizes_.text));
+  Numbered<std::int64_t> text(sizes_.text);
   windows_->read(index, text);
   Draws draws(seed_, DrawPurpose::kSpans, index);
   const std::vector<std::int64_t> cut = split_total(sizes_.noise, sizes_.spans, draws);

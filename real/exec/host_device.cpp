@@ -29,7 +29,7 @@ void HostDevice::launch(const ProgramOp& op, std::function<void()> work) {
     launched_.push_back(std::move(main));
     return;
   }
-  Stream& stream = streams_[static_cast<std::size_t>(op.stream)];
+  Stream& stream = streams_[op.stream];
   if (!stream.thread) {
     stream.thread =
         std::make_unique<CommunicationStream>("comm" + std::to_string(static_cast<int>(op.stream)));
@@ -39,28 +39,28 @@ void HostDevice::launch(const ProgramOp& op, std::function<void()> work) {
 }
 
 void HostDevice::wait(StreamId stream, EventId event) {
-  const CompletionPtr& completion = events_[static_cast<std::size_t>(event)];
+  const CompletionPtr& completion = events_[event];
   if (!completion) return;
   if (stream == StreamId::kMain) {
     completion->wait();
   } else {
-    streams_[static_cast<std::size_t>(stream)].waits.push_back(completion);
+    streams_[stream].waits.push_back(completion);
   }
 }
 
 void HostDevice::record(StreamId stream, EventId event) {
   // Work on the main stream has ended when its launch returns.
   if (stream == StreamId::kMain) return;
-  events_[static_cast<std::size_t>(event)] = streams_[static_cast<std::size_t>(stream)].last;
+  events_[event] = streams_[stream].last;
 }
 
 bool HostDevice::happened(EventId event) {
-  const CompletionPtr& completion = events_[static_cast<std::size_t>(event)];
+  const CompletionPtr& completion = events_[event];
   return !completion || completion->done();
 }
 
 void HostDevice::finish(StreamId stream, const std::function<void()>&) {
-  const CompletionPtr& last = streams_[static_cast<std::size_t>(stream)].last;
+  const CompletionPtr& last = streams_[stream].last;
   if (last) last->wait();
 }
 

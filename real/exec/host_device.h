@@ -36,8 +36,8 @@ class HostDevice : public Device {
     TimeSpan span;
     CompletionPtr completion;  // of communication: it has the span
   };
-  std::array<Stream, kNumStreams> streams_;
-  std::vector<CompletionPtr> events_;  // nullptr: has happened
+  IndexedArray<StreamId, Stream, kNumStreams> streams_;
+  Numbered<CompletionPtr> events_;  // nullptr: has happened
   std::vector<Launched> launched_;
   bool timed_ = false;
 };

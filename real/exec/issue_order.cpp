@@ -11,12 +11,13 @@ namespace {
 
 using Place = std::int32_t;  // of an op in the order of issue; -1: none
 
-/// How much of each stream has ended before an op starts, itself included: [stream] ops of it.
-using Progress = std::array<std::uint32_t, kNumStreams>;
+/// How much of each stream has ended before an op starts, itself included: ops of it.
+using Progress = IndexedArray<StreamId, std::uint32_t, kNumStreams>;
 
 struct Storage {
   Place writer = -1;
-  std::array<Place, kNumStreams> readers;  // the latest of each stream since it was written
+  IndexedArray<StreamId, Place, kNumStreams>
+      readers;  // the latest of each stream since it was written
   bool alive = false;
   Storage() { readers.fill(-1); }
 };
@@ -28,18 +29,17 @@ class Builder {
         list_(list),
         storages_(program.values.size()),
         slots_(program.pools.size()) {
-    for (std::size_t v = 0; v < program.values.size(); ++v) {
-      roots_.push_back(storage_root(program, static_cast<ValueId>(v)));
-    }
+    for (const ValueId id : program.values.keys()) roots_.push_back(storage_root(program, id));
     // Nobody has freed the slots of a pool yet: they are given in order.
-    for (std::size_t p = 0; p < slots_.size(); ++p) {
-      slots_[p].assign(static_cast<std::size_t>(program.pools[p].slots), Place{-1});
+    for (const PoolId p : slots_.keys()) {
+      slots_[p].assign(position(program.pools[p].slots), Place{-1});
     }
     last_.fill(-1);
   }
 
   IssueOrder run() {
-    std::vector<std::array<Place, kNumStreams>> ends;  // [call]: the last op of each stream so far
+    std::vector<IndexedArray<StreamId, Place, kNumStreams>>
+        ends;  // [call]: the last op of each stream so far
     for (const Call& call : list_.calls) {
       out_.first_op.push_back(static_cast<std::uint32_t>(out_.ops.size()));
       after_call_.clear();
@@ -49,8 +49,7 @@ class Builder {
       const auto first = static_cast<Place>(out_.ops.size());
       segment(call.segment, call.mb, &call);
       ends.emplace_back();
-      for (std::size_t s = 0; s < kNumStreams; ++s)
-        ends.back()[s] = last_[s] >= first ? last_[s] : -1;
+      for (const StreamId s : kAllStreams) ends.back()[s] = last_[s] >= first ? last_[s] : -1;
     }
     out_.first_op.push_back(static_cast<std::uint32_t>(out_.ops.size()));
     number_events();
@@ -59,7 +58,7 @@ class Builder {
 
  private:
   void segment(SegmentId id, const std::array<Microbatch, 2>& mb, const Call* call) {
-    const auto& ops = program_.segments[static_cast<std::size_t>(id)].ops;
+    const auto& ops = program_.segments[id].ops;
     std::vector<Place> places;
     const auto inside = [&](std::uint32_t at) {
       if (call == nullptr) return;
@@ -90,7 +89,7 @@ class Builder {
     for (const Operand& operand : op.accumulates) touch(operand, mb, true);
 
     out_.ops.push_back({segment, index, mb, -1, 0, 0});
-    const auto s = static_cast<std::size_t>(op.stream);
+    const StreamId s = op.stream;
     streams_.push_back(op.stream);
     wait_for_streams(place, s);
     last_[s] = place;
@@ -120,14 +119,14 @@ class Builder {
 
   void take_memory(const Operand& operand, const ProgramOp& op,
                    const std::array<Microbatch, 2>& mb) {
-    const ValueId root = roots_[static_cast<std::size_t>(operand.value)];
-    const Value& value = program_.values[static_cast<std::size_t>(root)];
+    const ValueId root = roots_[operand.value];
+    const Value& value = program_.values[root];
     Storage& taken = storage(operand, mb);
     if (taken.alive || value.scope == Scope::kPersistent) return;
     taken = {};
     taken.alive = true;
-    if (value.pool >= 0) {
-      std::deque<Place>& slots = slots_[static_cast<std::size_t>(value.pool)];
+    if (value.pool != kNoIndex) {
+      std::deque<Place>& slots = slots_[value.pool];
       check(!slots.empty(), "a pool has a free slot when the Program takes one");
       before_.push_back(slots.front());
       slots.pop_front();
@@ -137,38 +136,37 @@ class Builder {
   }
 
   void give_memory(const Operand& operand, const std::array<Microbatch, 2>& mb, Place place) {
-    const ValueId root = roots_[static_cast<std::size_t>(operand.value)];
-    const Value& value = program_.values[static_cast<std::size_t>(root)];
+    const ValueId root = roots_[operand.value];
+    const Value& value = program_.values[root];
     storage(operand, mb) = {};
-    if (value.pool >= 0) {
-      slots_[static_cast<std::size_t>(value.pool)].push_back(place);
+    if (value.pool != kNoIndex) {
+      slots_[value.pool].push_back(place);
     } else {
       last_free_ = place;
     }
   }
 
   Storage& storage(const Operand& operand, const std::array<Microbatch, 2>& mb) {
-    const auto root = static_cast<std::size_t>(roots_[static_cast<std::size_t>(operand.value)]);
+    const ValueId root = roots_[operand.value];
     const bool each = program_.values[root].scope == Scope::kMicrobatch;
-    std::vector<Storage>& all = storages_[root];
-    if (all.empty()) all.resize(each ? static_cast<std::size_t>(program_.num_microbatches) : 1);
-    return all[each ? static_cast<std::size_t>(mb[operand.slot]) : 0];
+    Numbered<Storage>& all = storages_[root];
+    if (all.empty()) all.resize(each ? program_.num_microbatches : 1);
+    return all[each ? mb[operand.slot] : 0];
   }
 
   /// Waits for what is in before_ and neither the order of the stream nor another wait implies.
-  void wait_for_streams(Place place, std::size_t stream) {
-    Progress clock =
-        last_[stream] >= 0 ? clocks_[static_cast<std::size_t>(last_[stream])] : Progress{};
+  void wait_for_streams(Place place, StreamId stream) {
+    Progress clock = last_[stream] >= 0 ? clocks_[last_[stream]] : Progress{};
     // The later an op was issued, the more it may imply of what was issued before it.
     std::sort(before_.begin(), before_.end(), std::greater<>());
-    IssuedOp& issued = out_.ops[static_cast<std::size_t>(place)];
+    IssuedOp& issued = out_.ops[place];
     issued.first_wait = static_cast<std::uint32_t>(out_.waits.size());
     for (const Place before : before_) {
       if (before < 0) break;
-      const Progress& other = clocks_[static_cast<std::size_t>(before)];
-      const auto its = static_cast<std::size_t>(streams_[static_cast<std::size_t>(before)]);
+      const Progress& other = clocks_[before];
+      const StreamId its = streams_[before];
       if (clock[its] >= other[its]) continue;
-      for (std::size_t s = 0; s < kNumStreams; ++s) clock[s] = std::max(clock[s], other[s]);
+      for (const StreamId s : kAllStreams) clock[s] = std::max(clock[s], other[s]);
       out_.waits.push_back(before);  // its place; number_events() turns it into its event
       ++issued.num_waits;
     }
@@ -178,7 +176,7 @@ class Builder {
 
   void number_events() {
     for (EventId& wait : out_.waits) {
-      IssuedOp& waited = out_.ops[static_cast<std::size_t>(wait)];
+      IssuedOp& waited = out_.ops[wait];
       if (waited.event < 0) waited.event = static_cast<EventId>(out_.num_events++);
       wait = waited.event;
     }
@@ -187,14 +185,13 @@ class Builder {
   const Program& program_;
   const RankClass& list_;
   IssueOrder out_;
-  std::vector<ValueId> roots_;
-  std::vector<std::vector<Storage>> storages_;  // [root][microbatch]
-  std::vector<std::deque<Place>>
-      slots_;             // [pool]: who freed each free slot, in the order of giving
-  Place last_free_ = -1;  // of arena storage
-  std::array<Place, kNumStreams> last_{};  // [stream]
-  std::vector<StreamId> streams_;          // [place]
-  std::vector<Progress> clocks_;           // [place]
+  Indexed<ValueId, ValueId> roots_;
+  Indexed<ValueId, Numbered<Storage>> storages_;  // of roots: [microbatch], or one
+  Indexed<PoolId, std::deque<Place>> slots_;  // who freed each free slot, in the order of giving
+  Place last_free_ = -1;                      // of arena storage
+  IndexedArray<StreamId, Place, kNumStreams> last_{};
+  Numbered<StreamId> streams_;  // [place]
+  Numbered<Progress> clocks_;   // [place]
   std::vector<Place> before_, after_call_;
 };
 

@@ -21,7 +21,7 @@ namespace trainyard {
 using EventId = std::int32_t;
 
 struct IssuedOp {
-  SegmentId segment = -1;
+  SegmentId segment = kNoIndex;
   std::uint32_t op = 0;  // index into the segment
   std::array<Microbatch, 2> mb = {-1, -1};
   EventId event = -1;                           // recorded behind it; -1: nobody waits for it
@@ -29,7 +29,7 @@ struct IssuedOp {
 };
 
 struct IssueOrder {
-  std::vector<IssuedOp> ops;
+  Numbered<IssuedOp> ops;
   std::vector<std::uint32_t>
       first_op;  // [call], and one behind the last: calls inside are their call's
   std::vector<EventId> waits;

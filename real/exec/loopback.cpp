@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/indexed.h"
 
 namespace trainyard {
 
@@ -40,14 +41,14 @@ struct LoopbackHub::Group {
 
   LoopbackHub& hub;
   const std::string key;
-  const std::vector<std::int64_t> ranks;
+  const Numbered<std::int64_t> ranks;
   std::mutex mutex;
   std::condition_variable changed;
   std::string aborted;
   std::map<int, Wait> waits;  // [member]
   // One collective at a time: members arrive, the last computes, all leave.
-  std::vector<at::Tensor> members;
-  std::vector<bool> here;
+  Numbered<at::Tensor> members;
+  Numbered<bool> here;
   std::size_t arrived = 0, leaving = 0;
   std::uint64_t generation = 0;
   std::map<std::pair<int, int>, std::deque<at::Tensor>> mail;  // by (from, to)
@@ -77,8 +78,8 @@ struct LoopbackHub::Group {
     const std::lock_guard lock(mutex);
     for (const auto& [member, wait] : waits) {
       if (!out.empty()) out += "; ";
-      out += "rank " + std::to_string(ranks[static_cast<std::size_t>(member)]) + " waits in " +
-             wait.call + " of " + key + " for rank";
+      out += "rank " + std::to_string(ranks[member]) + " waits in " + wait.call + " of " + key +
+             " for rank";
       const char* separator = " ";
       for (std::size_t other = 0; other < ranks.size(); ++other) {
         if (!wait.lacks(other)) continue;
@@ -91,14 +92,13 @@ struct LoopbackHub::Group {
   /// Brings `own`, waits for all, lets `take` read what they brought, and holds the tensors until
   /// every member has read.
   void meet(const char* call, int member, const at::Tensor& own,
-            const std::function<void(const std::vector<at::Tensor>&)>& take) {
-    const auto self = static_cast<std::size_t>(member);
+            const std::function<void(const Numbered<at::Tensor>&)>& take) {
     const Wait for_absent = {call, [this](std::size_t other) { return !here[other]; }};
     const Wait for_present = {call, [this](std::size_t other) { return here[other]; }};
     std::unique_lock lock(mutex);
     wait(lock, member, for_present, [&] { return leaving == 0; });
-    members[self] = own;
-    here[self] = true;
+    members[member] = own;
+    here[member] = true;
     const std::uint64_t turn = generation;
     if (++arrived == members.size()) {
       arrived = 0;
@@ -108,11 +108,11 @@ struct LoopbackHub::Group {
     } else {
       wait(lock, member, for_absent, [&] { return generation != turn; });
     }
-    const std::vector<at::Tensor> all = members;
+    const Numbered<at::Tensor> all = members;
     lock.unlock();
     take(all);
     lock.lock();
-    here[self] = false;
+    here[member] = false;
     if (--leaving == 0) {
       for (at::Tensor& tensor : members) tensor.reset();
       move();
@@ -134,13 +134,13 @@ class LoopbackCommunicator final : public Communicator {
   void all_reduce(at::Tensor& tensor, bool maximum) override {
     at::Tensor result;
     group_->meet("all_reduce", member_, tensor,
-                 [&](const std::vector<at::Tensor>& all) { result = sum_of(all, maximum); });
+                 [&](const Numbered<at::Tensor>& all) { result = sum_of(all, maximum); });
     tensor.copy_(result);
   }
 
   void all_gather(const at::Tensor& part, at::Tensor& whole) override {
     at::Tensor result;
-    group_->meet("all_gather", member_, part, [&](const std::vector<at::Tensor>& all) {
+    group_->meet("all_gather", member_, part, [&](const Numbered<at::Tensor>& all) {
       std::vector<at::Tensor> flat;
       for (const at::Tensor& one : all) flat.push_back(one.reshape({-1}));
       result = at::cat(flat);
@@ -150,7 +150,7 @@ class LoopbackCommunicator final : public Communicator {
 
   void reduce_scatter(const at::Tensor& whole, at::Tensor& part) override {
     at::Tensor result;
-    group_->meet("reduce_scatter", member_, whole, [&](const std::vector<at::Tensor>& all) {
+    group_->meet("reduce_scatter", member_, whole, [&](const Numbered<at::Tensor>& all) {
       std::vector<at::Tensor> mine;
       for (const at::Tensor& one : all) {
         mine.push_back(one.reshape({-1}).narrow(0, member_ * part.numel(), part.numel()));
@@ -162,7 +162,7 @@ class LoopbackCommunicator final : public Communicator {
 
   void all_to_all(const at::Tensor& from, at::Tensor& to) override {
     at::Tensor result;
-    group_->meet("all_to_all", member_, from, [&](const std::vector<at::Tensor>& all) {
+    group_->meet("all_to_all", member_, from, [&](const Numbered<at::Tensor>& all) {
       const std::int64_t size = from.numel() / static_cast<std::int64_t>(all.size());
       std::vector<at::Tensor> mine;
       for (const at::Tensor& one : all)
@@ -174,15 +174,15 @@ class LoopbackCommunicator final : public Communicator {
 
   void broadcast(at::Tensor& tensor, int root) override {
     at::Tensor result;
-    group_->meet("broadcast", member_, tensor, [&](const std::vector<at::Tensor>& all) {
-      if (member_ != root) result = all[static_cast<std::size_t>(root)].clone();
+    group_->meet("broadcast", member_, tensor, [&](const Numbered<at::Tensor>& all) {
+      if (member_ != root) result = all[root].clone();
     });
     if (member_ != root) tensor.copy_(result);
   }
 
   void reduce(at::Tensor& tensor, int root) override {
     at::Tensor result;
-    group_->meet("reduce", member_, tensor, [&](const std::vector<at::Tensor>& all) {
+    group_->meet("reduce", member_, tensor, [&](const Numbered<at::Tensor>& all) {
       if (member_ == root) result = sum_of(all, false);
     });
     if (member_ == root) tensor.copy_(result);

@@ -27,7 +27,7 @@ Microbatch microbatch_of(const Operand& operand, const IssuedOp& issued) {
 void join(const at::Tensor& gathered, at::Tensor& whole, int dim, std::int64_t parts) {
   if (dim < 0) return;
   std::vector<std::int64_t> shape = whole.sizes().vec();
-  shape[static_cast<std::size_t>(dim)] /= parts;
+  shape.begin()[dim] /= parts;
   shape.insert(shape.begin(), parts);
   std::vector<at::Tensor> pieces = gathered.view(shape).unbind(0);
   at::cat_out(whole, pieces, dim);
@@ -113,7 +113,7 @@ void RankExecutor::initialise(const Study& study) {
       values_.make_pool_of(operand.value);
       // Gradients that a step leaves to the next one.
       const ValueId root = values_.root(operand.value);
-      const Value& value = plan_.program().values[static_cast<std::size_t>(root)];
+      const Value& value = plan_.program().values[root];
       if (value.scope != Scope::kPersistent || value.memory != MemoryClass::kGradient) continue;
       values_.adopt(root, 0,
                     at::zeros(shape_of(value),
@@ -122,15 +122,15 @@ void RankExecutor::initialise(const Study& study) {
   }
   for (const BucketState& bucket : plan_.buckets()) {
     const auto make = [&](ValueId id) {
-      const Value& value = plan_.program().values[static_cast<std::size_t>(id)];
+      const Value& value = plan_.program().values[id];
       const auto options = at::TensorOptions(to_torch(value.dtype)).device(device_.where());
       values_.adopt(id, 0, at::zeros({num_elements(value.dims)}, options));
       return values_.tensor(id, 0);
     };
     at::Tensor weights = make(bucket.parameter);
-    at::Tensor master = bucket.master >= 0 ? make(bucket.master) : at::Tensor{};
+    at::Tensor master = bucket.master != kNoIndex ? make(bucket.master) : at::Tensor{};
     for (const ValueId state : {bucket.first_moment, bucket.second_moment}) {
-      if (state >= 0) make(state);
+      if (state != kNoIndex) make(state);
     }
     for (const WeightPiece& piece : bucket.pieces) {
       const PhiloxKey key = philox_key("weight", piece.weight, study.training.seed);
@@ -163,9 +163,8 @@ void RankExecutor::initialise(const Study& study) {
 std::int64_t RankExecutor::first_sample(const OpPlan& plan, const IssuedOp& issued) const {
   const Microbatch mb = issued.mb[plan.slot];
   if (mb < 0) return 0;
-  const std::int64_t replica = plan_.at()[static_cast<std::size_t>(Axis::kDp)];
-  return state_.step * global_batch_ + replica * samples_per_replica_ +
-         samples_before_[static_cast<std::size_t>(mb)];
+  const std::int64_t replica = plan_.at()[Axis::kDp];
+  return state_.step * global_batch_ + replica * samples_per_replica_ + samples_before_[mb];
 }
 
 void RankExecutor::begin(const StepState& state, const StepState* before, bool records) {
@@ -238,7 +237,7 @@ void RankExecutor::settle_rows() {
 void RankExecutor::issue(const IssuedOp& issued) {
   const OpPlan& plan = plan_of(issued);
   const ProgramOp& op = *plan.op;
-  whereabouts_.segment = issued.segment;
+  whereabouts_.segment = issued.segment.number();
   whereabouts_.op = static_cast<std::int32_t>(issued.op);
   const bool runs =
       !left_out(plan);  // else it still stands between what it waits for and who waits for it
@@ -299,7 +298,7 @@ void RankExecutor::watch() {
     if (issued.event < 0 || device_.happened(issued.event)) continue;
     const auto after = std::upper_bound(order.first_op.begin(), order.first_op.end(), watched_);
     whereabouts_.call = static_cast<std::int32_t>(after - order.first_op.begin() - 1);
-    whereabouts_.segment = issued.segment;
+    whereabouts_.segment = issued.segment.number();
     whereabouts_.op = static_cast<std::int32_t>(issued.op);
     return;
   }
@@ -380,10 +379,9 @@ void RankExecutor::run(const OpPlan& plan, const IssuedOp& issued) {
   if (op.kind == OpKind::kSlice) {
     if (k.writes[0].defined()) return;
     const int dim = plan.attrs->dim;
-    const std::int64_t extent = plan.write_shapes[0][static_cast<std::size_t>(dim)];
+    const std::int64_t extent = plan.write_shapes[0].begin()[dim];
     // Also where the part lies in one piece: it outlives the whole, whose memory is given back.
-    k.out(0).copy_(
-        k.reads[0].narrow(dim, plan.write_places[0].start[static_cast<std::size_t>(dim)], extent));
+    k.out(0).copy_(k.reads[0].narrow(dim, plan.write_places[0].start[dim], extent));
     return;
   }
   StepState state = plan.corrects ? *before_ : state_;
@@ -402,7 +400,7 @@ void RankExecutor::run(const OpPlan& plan, const IssuedOp& issued) {
     recorded_.back().guard.copy_(guard_holds(k.guard), /*non_blocking=*/true);
   }
   if (plan.bucket >= 0 && !plan.corrects && hooks_.gradient) {
-    hooks_.gradient(plan_.buckets()[static_cast<std::size_t>(plan.bucket)], k.reads.back());
+    hooks_.gradient(plan_.buckets()[plan.bucket], k.reads.back());
   }
   run_kernel(plan, k);
   k.guard.reset();
@@ -412,7 +410,7 @@ void RankExecutor::run_kernel(const OpPlan& plan, KernelCall& call) const {
   try {
     plan.kernel(call);
   } catch (const c10::Error& error) {
-    const std::string& module = plan_.program().modules[static_cast<std::size_t>(plan.op->module)];
+    const std::string& module = plan_.program().modules[plan.op->module];
     throw BackendError(
         "step " + std::to_string(state_.step + 1) + ": " + op_name(plan.op->kind, plan.op->part) +
         (module.empty() ? "" : " of " + module) + ": LibTorch: " + error.what_without_backtrace());

@@ -106,7 +106,7 @@ class RankExecutor {
   Device& device_;
   LoadInput load_;
   std::int64_t global_batch_, samples_per_replica_;
-  std::vector<std::int64_t> samples_before_;  // [microbatch]: of the replica, in the step
+  Numbered<std::int64_t> samples_before_;  // [microbatch]: of the replica, in the step
   RankValues values_;
   at::Tensor loss_, norm_sq_, norm_of_all_;  // on the host
   bool has_loss_ = false, has_norm_ = false;

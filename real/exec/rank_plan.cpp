@@ -16,8 +16,8 @@ std::size_t find_list(const Program& program, const RankCoordinates& at) {
   for (std::size_t i = 0; i < program.body.size(); ++i) {
     const auto& wanted = program.body[i].ranks.at;
     bool matches = true;
-    for (std::size_t k = 0; k < wanted.size(); ++k)
-      matches = matches && (wanted[k] < 0 || wanted[k] == at[k]);
+    for (const Axis axis : kAllAxes)
+      matches = matches && (wanted[axis] < 0 || wanted[axis] == at[axis]);
     if (matches) return i;
   }
   bug("every rank has a list");
@@ -35,7 +35,7 @@ RankPlan::RankPlan(const Program& program, const Graph& model, const Study& stud
       at_(coordinates_of(program, rank)),
       list_(find_list(program, at_)),
       order_(issue_order(program, program.body[list_])) {
-  buckets_ = bucket_states(program, model, at_);
+  buckets_ = Numbered<BucketState>(bucket_states(program, model, at_));
   find_validation();
   segments_.resize(program.segments.size());
   // Making a group's communicator waits for its other members. All ranks communicate in an order
@@ -43,7 +43,7 @@ RankPlan::RankPlan(const Program& program, const Graph& model, const Study& stud
   // circle.
   for (const IssuedOp& issued : order_.ops) {
     plan_segment(issued.segment, study, divisors);
-    OpPlan& plan = segments_[static_cast<std::size_t>(issued.segment)][issued.op];
+    OpPlan& plan = segments_[issued.segment][issued.op];
     const bool communicates = is_communication(plan.op->kind) && !plan.has_no_peers;
     if (communicates && plan.communicator == nullptr) plan_communication(plan, transport);
   }
@@ -51,8 +51,7 @@ RankPlan::RankPlan(const Program& program, const Graph& model, const Study& stud
 
 void RankPlan::find_validation() {
   for (const IssuedOp& issued : order_.ops) {
-    const ProgramOp& op =
-        program_.segments[static_cast<std::size_t>(issued.segment)].ops[issued.op];
+    const ProgramOp& op = program_.segments[issued.segment].ops[issued.op];
     if (op.kind == OpKind::kBeyondClip) norm_of_all_ = op.reads[0].value;
   }
   const auto handles_norm = [&](const ProgramOp& op) {
@@ -60,7 +59,7 @@ void RankPlan::find_validation() {
            (op.writes.empty() ? op.reads : op.writes)[0].value == norm_of_all_;
   };
   for (const Call& call : calls()) {
-    const Segment& segment = program_.segments[static_cast<std::size_t>(call.segment)];
+    const Segment& segment = program_.segments[call.segment];
     validation_.push_back(segment.phase == Phase::kCorrect ||
                           std::any_of(segment.ops.begin(), segment.ops.end(), handles_norm));
   }
@@ -75,14 +74,14 @@ void RankPlan::abort_communication() const {
 }
 
 void RankPlan::plan_segment(SegmentId id, const Study& study, const LossDivisors& divisors) {
-  const Segment& segment = program_.segments[static_cast<std::size_t>(id)];
-  std::vector<OpPlan>& ops = segments_[static_cast<std::size_t>(id)];
+  const Segment& segment = program_.segments[id];
+  std::vector<OpPlan>& ops = segments_[id];
   if (!ops.empty()) return;
   for (const ProgramOp& op : segment.ops) ops.push_back(plan_op(segment, op, study, divisors));
 }
 
 ShardPlace RankPlan::place_of(ValueId id) const {
-  const Value& value = program_.values[static_cast<std::size_t>(id)];
+  const Value& value = program_.values[id];
   ShardPlace place;
   for (std::size_t d = 0; d < value.dims.size(); ++d) {
     const std::int64_t extent = value.dims[d].expected;
@@ -96,7 +95,7 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
                          const LossDivisors& divisors) {
   OpPlan plan;
   plan.op = &op;
-  plan.attrs = &program_.attrs[static_cast<std::size_t>(op.attrs)];
+  plan.attrs = &program_.attrs[op.attrs];
   plan.passed_by = passes_by(program_, op, rank_);
   plan.has_no_peers = has_no_peers(program_, op);
   plan.corrects = segment.phase == Phase::kCorrect;
@@ -110,16 +109,16 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
     plan.write_places.push_back(place_of(operand.value));
   }
   for (const Operand& operand : op.writes) {
-    const Value& value = program_.values[static_cast<std::size_t>(operand.value)];
+    const Value& value = program_.values[operand.value];
     plan.write_types.push_back(to_torch(value.dtype));
     plan.write_shapes.push_back(shape_of(value));
   }
   note_loss(op);
   guards_update_ = guards_update_ || op.guard.has_value();
-  const std::string& module = program_.modules[static_cast<std::size_t>(op.module)];
+  const std::string& module = program_.modules[op.module];
   switch (op.kind) {
     case OpKind::kLoad:
-      plan.input = input_name(program_.values[static_cast<std::size_t>(op.writes[0].value)].name);
+      plan.input = input_name(program_.values[op.writes[0].value].name);
       return plan;
     case OpKind::kFree:
     case OpKind::kSplit:
@@ -157,8 +156,7 @@ void RankPlan::note_loss(const ProgramOp& op) {
   if (op.part != OpPart::kForward || op.accumulates.empty()) return;
   if (op.kind != OpKind::kCrossEntropy && op.kind != OpKind::kAdd) return;
   const ValueId root = storage_root(program_, op.accumulates[0].value);
-  if (program_.values[static_cast<std::size_t>(root)].memory == MemoryClass::kActivation)
-    loss_ = root;
+  if (program_.values[root].memory == MemoryClass::kActivation) loss_ = root;
 }
 
 void RankPlan::plan_communication(OpPlan& plan, Transport& transport) {
@@ -168,17 +166,16 @@ void RankPlan::plan_communication(OpPlan& plan, Transport& transport) {
   std::int64_t peer = -1;
   if (is_transfer(op.kind)) {
     // Members are the sender and the receiver alone: each of the two uses it on one stream.
-    peer = peer_of(program_, program_.transfers[static_cast<std::size_t>(op.transfer)], at_);
+    peer = peer_of(program_, program_.transfers[op.transfer], at_);
     ranks = op.kind == OpKind::kSend ? std::vector{rank_, peer} : std::vector{peer, rank_};
     name = "transfer." + std::to_string(static_cast<int>(transfer_stream(op.stream))) + "." +
            std::to_string(ranks[0]) + "." + std::to_string(ranks[1]);
   } else {
-    const Group& group = program_.groups[static_cast<std::size_t>(op.group)];
+    const Group& group = program_.groups[op.group];
     ranks = members_of(program_, group, at_);
     name = group.name + "." + std::to_string(static_cast<int>(op.stream));
     if (const std::int32_t root = owner_of(program_, op); root >= 0) {
-      constexpr auto kDp = static_cast<std::size_t>(Axis::kDp);
-      peer = rank_ + (root - at_[kDp]) * program_.placement.stride[kDp];
+      peer = rank_ + (root - at_[Axis::kDp]) * program_.placement.stride[Axis::kDp];
     }
   }
   const auto place = [&](std::int64_t rank) {

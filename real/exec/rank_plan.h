@@ -61,16 +61,14 @@ class RankPlan {
   const std::vector<Call>& calls() const { return program_.body[list_].calls; }
   const IssueOrder& order() const { return order_; }
   std::size_t list() const { return list_; }
-  const std::vector<OpPlan>& segment(SegmentId id) const {
-    return segments_[static_cast<std::size_t>(id)];
-  }
-  const std::vector<BucketState>& buckets() const { return buckets_; }
+  const std::vector<OpPlan>& segment(SegmentId id) const { return segments_[id]; }
+  const Numbered<BucketState>& buckets() const { return buckets_; }
   ValueId loss() const {
     return loss_;
   }  // storage root of the accumulated loss; -1: on other ranks
-  ValueId norm() const { return norm_; }  // of the squared gradient norm; -1: none is taken
+  ValueId norm() const { return norm_; }  // of the squared gradient norm; none: none is taken
   /// Whether a step is validated in the next one (engine/passes/post_validation.h).
-  bool validates_late() const { return norm_of_all_ >= 0; }
+  bool validates_late() const { return norm_of_all_ != kNoIndex; }
   /// [call]: whether it is one of that validation, or corrects what it finds.
   const std::vector<bool>& validation() const { return validation_; }
   /// Whether the update looks at the norm and is left out where it is not finite.
@@ -95,11 +93,11 @@ class RankPlan {
   RankCoordinates at_;
   std::size_t list_ = 0;
   IssueOrder order_;
-  std::vector<std::vector<OpPlan>> segments_;  // empty where this rank does not run them
-  std::vector<BucketState> buckets_;
+  Indexed<SegmentId, std::vector<OpPlan>> segments_;  // empty where this rank does not run them
+  Numbered<BucketState> buckets_;
   std::map<std::string, std::unique_ptr<Communicator>> communicators_;
-  ValueId loss_ = -1, norm_ = -1;
-  ValueId norm_of_all_ = -1;  // of the step before, squared
+  ValueId loss_ = kNoIndex, norm_ = kNoIndex;
+  ValueId norm_of_all_ = kNoIndex;  // of the step before, squared
   std::vector<bool> validation_;
   bool guards_update_ = false;
 };

@@ -21,56 +21,52 @@ RankValues::RankValues(const Program& program, const RankCoordinates& at, at::De
       instances_(program.values.size()),
       pools_(program.pools.size()),
       slot_bytes_(program.pools.size(), 0) {
-  for (std::size_t v = 0; v < program.values.size(); ++v) {
-    const auto id = static_cast<ValueId>(v);
+  for (const ValueId id : program.values.keys()) {
     roots_.push_back(storage_root(program, id));
-    if (roots_.back() != id) lies_in_[static_cast<std::size_t>(roots_.back())].push_back(id);
-    const Value& value = program.values[v];
-    if (value.pool >= 0) {
-      std::int64_t& bytes = slot_bytes_[static_cast<std::size_t>(value.pool)];
+    if (roots_.back() != id) lies_in_[roots_.back()].push_back(id);
+    const Value& value = program.values[id];
+    if (value.pool != kNoIndex) {
+      std::int64_t& bytes = slot_bytes_[value.pool];
       bytes = std::max(bytes, size_in_bytes(value));
     }
   }
 }
 
 RankValues::Instance& RankValues::instance(ValueId value, Microbatch mb) {
-  std::vector<Instance>& all = instances_[static_cast<std::size_t>(value)];
-  const bool each = program_.values[static_cast<std::size_t>(value)].scope == Scope::kMicrobatch;
-  if (all.empty()) all.resize(each ? static_cast<std::size_t>(program_.num_microbatches) : 1);
-  return all[each ? static_cast<std::size_t>(mb) : 0];
+  Numbered<Instance>& all = instances_[value];
+  const bool each = program_.values[value].scope == Scope::kMicrobatch;
+  if (all.empty()) all.resize(each ? program_.num_microbatches : 1);
+  return all[each ? mb : 0];
 }
 
 at::Tensor& RankValues::tensor(ValueId value, Microbatch mb) {
   Instance& one = instance(value, mb);
-  if (!one.tensor.defined() && program_.values[static_cast<std::size_t>(value)].alias) {
+  if (!one.tensor.defined() && program_.values[value].alias) {
     one.tensor = view_of(value, mb);
   }
   if (!one.tensor.defined()) {
-    bug("value " + program_.values[static_cast<std::size_t>(value)].name +
-        " is read before it is written");
+    bug("value " + program_.values[value].name + " is read before it is written");
   }
   return one.tensor;
 }
 
 at::Tensor RankValues::prepare(ValueId id, Microbatch mb) {
-  const Value& value = program_.values[static_cast<std::size_t>(id)];
+  const Value& value = program_.values[id];
   Instance& one = instance(id, mb);
   if (one.tensor.defined()) return one.tensor;
   if (value.alias) {
-    const ValueId root = roots_[static_cast<std::size_t>(id)];
+    const ValueId root = roots_[id];
     if (!instance(root, mb).tensor.defined()) allocate(root, mb);
     one.tensor = view_of(id, mb);
     return one.tensor;
   }
-  if (value.pool >= 0) return allocate(id, mb);
+  if (value.pool != kNoIndex) return allocate(id, mb);
   return {};
 }
 
 void RankValues::make_pool_of(ValueId id) {
-  const PoolId pool =
-      program_.values[static_cast<std::size_t>(roots_[static_cast<std::size_t>(id)])].pool;
-  if (pool < 0) return;
-  const auto p = static_cast<std::size_t>(pool);
+  const PoolId p = program_.values[roots_[id]].pool;
+  if (p == kNoIndex) return;
   PoolStorage& storage = pools_[p];
   if (!storage.slots.empty()) return;
   const bool on_host = program_.pools[p].space == Space::kHost;
@@ -88,21 +84,20 @@ void RankValues::make_pool_of(ValueId id) {
 }
 
 at::Tensor RankValues::allocate(ValueId id, Microbatch mb) {
-  const Value& value = program_.values[static_cast<std::size_t>(id)];
+  const Value& value = program_.values[id];
   Instance& one = instance(id, mb);
-  if (value.pool < 0) {
+  if (value.pool == kNoIndex) {
     one.tensor = at::empty(shape_of(value), options(to_torch(value.dtype)));
     live_bytes_ += size_in_bytes(value);
     return one.tensor;
   }
-  const auto p = static_cast<std::size_t>(value.pool);
-  PoolStorage& pool = pools_[p];
+  PoolStorage& pool = pools_[value.pool];
   check(!pool.free.empty(), "a pool has a free slot when the Program takes one");
   // The one that was given back first, as issue_order() has it: its last user has had the most time
   // to end.
   one.slot = pool.free.front();
   pool.free.pop_front();
-  one.tensor = pool.slots[static_cast<std::size_t>(one.slot)]
+  one.tensor = pool.slots[one.slot]
                    .narrow(0, 0, size_in_bytes(value))
                    .view(to_torch(value.dtype))
                    .view(shape_of(value));
@@ -110,27 +105,27 @@ at::Tensor RankValues::allocate(ValueId id, Microbatch mb) {
 }
 
 at::Tensor RankValues::view_of(ValueId id, Microbatch mb) {
-  const Value& value = program_.values[static_cast<std::size_t>(id)];
+  const Value& value = program_.values[id];
   const Alias& alias = *value.alias;
   const at::Tensor& whole = tensor(alias.in, mb);
   const std::vector<std::int64_t> shape = shape_of(value);
   const std::int64_t elements = num_elements(value.dims);
   if (elements == whole.numel()) return whole.view(shape);
-  if (whole.dim() > 1 && shape.size() == static_cast<std::size_t>(whole.dim())) {
+  if (whole.dim() > 1 && std::ssize(shape) == whole.dim()) {
     if (shape.back() == whole.size(-1)) {  // half a batch
       return whole.narrow(0, alias.offset / (elements / shape.front()), shape.front());
     }
     return whole.narrow(-1, alias.offset, shape.back());  // of a packed tensor, along its last dim
   }
   std::int64_t offset = alias.offset;
-  if (alias.own_shard) offset += at_[static_cast<std::size_t>(*alias.own_shard)] * elements;
+  if (alias.own_shard) offset += at_[*alias.own_shard] * elements;
   // A slice of an activation: which part is this rank's, its sharding says.
   if (whole.dim() > 1) offset += shard_start(value.spec, 0, elements, program_.mesh, at_);
   return whole.view({-1}).narrow(0, offset, elements).view(shape);
 }
 
 void RankValues::adopt(ValueId id, Microbatch mb, at::Tensor tensor) {
-  const Value& value = program_.values[static_cast<std::size_t>(id)];
+  const Value& value = program_.values[id];
   Instance& one = instance(id, mb);
   check(one.tensor.defined() || !value.alias, "an alias is prepared before it is written");
   if (one.tensor.defined()) return;  // written into the storage that was prepared
@@ -139,25 +134,25 @@ void RankValues::adopt(ValueId id, Microbatch mb, at::Tensor tensor) {
 }
 
 void RankValues::free(ValueId id, Microbatch mb) {
-  const ValueId root = roots_[static_cast<std::size_t>(id)];
-  const Value& value = program_.values[static_cast<std::size_t>(root)];
+  const ValueId root = roots_[id];
+  const Value& value = program_.values[root];
   Instance& one = instance(root, mb);
   check(one.tensor.defined(), "what is freed is alive");
   if (one.slot >= 0) {
-    pools_[static_cast<std::size_t>(value.pool)].free.push_back(one.slot);
+    pools_[value.pool].free.push_back(one.slot);
     one.slot = -1;
   } else {
     live_bytes_ -= size_in_bytes(value);
   }
   one.tensor.reset();
-  for (const ValueId inner : lies_in_[static_cast<std::size_t>(root)]) {
+  for (const ValueId inner : lies_in_[root]) {
     // A microbatch's view into storage of the whole step would be freed with all its microbatches.
-    std::vector<Instance>& all = instances_[static_cast<std::size_t>(inner)];
+    Numbered<Instance>& all = instances_[inner];
     if (all.empty()) continue;
-    const bool each = program_.values[static_cast<std::size_t>(inner)].scope == Scope::kMicrobatch;
+    const bool each = program_.values[inner].scope == Scope::kMicrobatch;
     const bool of_root = value.scope == Scope::kMicrobatch;
     if (each && of_root) {
-      all[static_cast<std::size_t>(mb)].tensor.reset();
+      all[mb].tensor.reset();
     } else {
       for (Instance& view : all) view.tensor.reset();
     }

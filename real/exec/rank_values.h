@@ -32,7 +32,7 @@ class RankValues {
   /// Gives back the storage of the value and of all that lie in it.
   void free(ValueId value, Microbatch mb);
 
-  ValueId root(ValueId value) const { return roots_[static_cast<std::size_t>(value)]; }
+  ValueId root(ValueId value) const { return roots_[value]; }
   /// Bytes of live values, as the Program counts them: storage roots, and pools whole. Of a GPU
   /// those in its own memory; of a CPU all.
   std::int64_t live_bytes() const { return live_bytes_; }
@@ -54,7 +54,7 @@ class RankValues {
   at::Tensor view_of(ValueId value, Microbatch mb);
 
   struct PoolStorage {
-    std::vector<at::Tensor> slots;
+    Numbered<at::Tensor> slots;
     at::Tensor rest;       // of a persistent buffer: what its slots leave
     std::deque<int> free;  // in the order in which they were given back
   };
@@ -62,11 +62,11 @@ class RankValues {
   const Program& program_;
   RankCoordinates at_;
   at::Device device_;
-  std::vector<ValueId> roots_;
-  std::vector<std::vector<ValueId>> lies_in_;  // [root]: values whose storage it is
-  std::vector<std::vector<Instance>> instances_;
-  std::vector<PoolStorage> pools_;
-  std::vector<std::int64_t> slot_bytes_;  // [pool]
+  Indexed<ValueId, ValueId> roots_;
+  Indexed<ValueId, std::vector<ValueId>> lies_in_;  // of roots: values whose storage it is
+  Indexed<ValueId, Numbered<Instance>> instances_;  // [microbatch], or one
+  Indexed<PoolId, PoolStorage> pools_;
+  Indexed<PoolId, std::int64_t> slot_bytes_;
   std::int64_t live_bytes_ = 0;
 };
 

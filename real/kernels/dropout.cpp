@@ -19,8 +19,8 @@ DropoutMask mask_of(const KernelCall& call, const at::Tensor& x) {
   const ShardPlace& place = call.write_places[0];
   for (int d = 0; d < mask.dims; ++d) {
     mask.sizes[d] = x.size(d);
-    mask.start[d] = place.start[static_cast<std::size_t>(d)];
-    mask.whole[d] = place.whole[static_cast<std::size_t>(d)];
+    mask.start[d] = place.start[d];
+    mask.whole[d] = place.whole[d];
     if (d > 0 && d + 1 < mask.dims) mask.runs_per_sample *= x.size(d);
   }
   mask.first_sample = static_cast<std::uint64_t>(call.state->first_sample);

@@ -17,8 +17,8 @@ namespace trainyard {
 /// Which part of a whole tensor an operand is: per dim its first index there and the whole extent.
 /// Dim 0 of an activation counts samples of this data-parallel rank's microbatch from 0.
 struct ShardPlace {
-  std::array<std::int64_t, 5> start{};
-  std::array<std::int64_t, 5> whole{};
+  IndexedArray<std::int64_t, std::int64_t, 5> start{};  // [dim]
+  IndexedArray<std::int64_t, std::int64_t, 5> whole{};
 };
 
 /// What changes from step to step or call to call and is not in the Program.

@@ -12,7 +12,7 @@ namespace {
 /// Columns of this shard that are classes.
 std::int64_t num_classes(const KernelCall& call, const at::Tensor& logits,
                          const ShardPlace& place) {
-  const auto last = static_cast<std::size_t>(logits.dim() - 1);
+  const std::int64_t last = logits.dim() - 1;
   return std::clamp<std::int64_t>(call.attrs->vocab - place.start[last], 0, logits.size(-1));
 }
 
@@ -34,7 +34,7 @@ struct LocalLabels {
 
 LocalLabels local_labels(const at::Tensor& labels, const at::Tensor& logits,
                          const ShardPlace& place) {
-  const auto last = static_cast<std::size_t>(logits.dim() - 1);
+  const std::int64_t last = logits.dim() - 1;
   const at::Tensor flat = labels.reshape({-1});
   at::Tensor column = flat - place.start[last];
   const at::Tensor here =

@@ -212,20 +212,20 @@ int64_t of_backward(OpKind kind, OpPart part, const OpSizes& s) {
 std::int64_t workspace_bytes(const Program& program, const ProgramOp& op, int threads) {
   check(!moves_data(op.kind), "workspace is declared for the main stream");
   if (op.kind == OpKind::kFree) return 0;
-  OpSizes sizes{op, program.attrs[static_cast<std::size_t>(op.attrs)], threads, {}, {}, {}};
+  OpSizes sizes{op, program.attrs[op.attrs], threads, {}, {}, {}};
   const auto collect = [&](const Operands& operands, std::vector<OperandSize>& out) {
     for (const Operand& operand : operands) {
-      const Value& value = program.values[static_cast<std::size_t>(operand.value)];
+      const Value& value = program.values[operand.value];
       OperandSize size;
       for (const Dim& dim : value.dims) size.shape.push_back(dim.bound);
-      for (std::size_t a = 0; a < value.spec.axes.size(); ++a) {
-        const AxisPlacement& placement = value.spec.axes[a];
+      for (const Axis axis : kAllAxes) {
+        const AxisPlacement& placement = value.spec[axis];
         if (placement.kind != AxisPlacement::Kind::kShard) continue;
-        if (placement.dim == 0) size.row_shards *= program.mesh.size[a];
-        if (placement.dim + 1U == value.dims.size()) size.column_shards *= program.mesh.size[a];
+        if (placement.dim == 0) size.row_shards *= program.mesh[axis];
+        if (placement.dim + 1U == value.dims.size()) size.column_shards *= program.mesh[axis];
       }
       size.type = value.dtype;
-      size.given = value.alias.has_value() || value.pool >= 0;
+      size.given = value.alias.has_value() || value.pool != kNoIndex;
       out.push_back(std::move(size));
     }
   };

@@ -78,17 +78,17 @@ void PeerWatch::look() {
 }
 
 std::string describe(const Program& program, const RankPlan& plan, const Whereabouts& whereabouts) {
-  const std::int32_t call = whereabouts.call, segment_id = whereabouts.segment,
-                     index = whereabouts.op;
+  const std::int32_t call = whereabouts.call, index = whereabouts.op;
+  const SegmentId segment_id(whereabouts.segment.load());
   std::string text = "step " + std::to_string(whereabouts.step + 1);
-  if (segment_id < 0 || call < 0) return text + ", before its first op";
-  const Segment& segment = program.segments[static_cast<std::size_t>(segment_id)];
-  const Microbatch mb = plan.calls()[static_cast<std::size_t>(call)].mb[0];
+  if (segment_id == kNoIndex || call < 0) return text + ", before its first op";
+  const Segment& segment = program.segments[segment_id];
+  const Microbatch mb = plan.calls().begin()[call].mb[0];
   text += ", " + segment.name + (segment.slots == 0 || mb < 0 ? "" : std::to_string(mb));
-  if (index < 0 || static_cast<std::size_t>(index) >= segment.ops.size()) return text;
-  const ProgramOp& op = segment.ops[static_cast<std::size_t>(index)];
+  if (index < 0 || index >= std::ssize(segment.ops)) return text;
+  const ProgramOp& op = segment.ops.begin()[index];
   text += " op " + std::to_string(index) + " " + op_name(op.kind, op.part);
-  const std::string& module = program.modules[static_cast<std::size_t>(op.module)];
+  const std::string& module = program.modules[op.module];
   return module.empty() ? text : text + " of " + module;
 }
 

@@ -38,9 +38,7 @@ std::string name_culprit(const std::vector<Heartbeat>& heartbeats);
 /// Whose heartbeats stop while this rank waits for them.
 class PeerWatch {
  public:
-  PeerWatch(Rendezvous& rendezvous, std::int64_t ranks)
-      : rendezvous_(rendezvous),
-        peers_(static_cast<std::size_t>(ranks)) {}
+  PeerWatch(Rendezvous& rendezvous, std::int64_t ranks) : rendezvous_(rendezvous), peers_(ranks) {}
   /// Reads all heartbeats. Throws PeerLost for a rank whose heartbeat has stayed the same for
   /// kSilence. Looks further apart than that begin anew: nobody watched between them.
   void look();
@@ -51,7 +49,7 @@ class PeerWatch {
     std::chrono::steady_clock::time_point changed;
   };
   Rendezvous& rendezvous_;
-  std::vector<Peer> peers_;
+  Numbered<Peer> peers_;
   std::chrono::steady_clock::time_point looked_{};
 };
 

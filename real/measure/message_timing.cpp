@@ -6,6 +6,7 @@
 
 #include "calibrate/measure/timing_summary.h"
 #include "engine/base/error.h"
+#include "engine/base/indexed.h"
 
 namespace trainyard {
 
@@ -30,7 +31,7 @@ MessageTimer::MessageTimer(Device& device, Transport& transport, std::int64_t ra
     : device_(device),
       rank_(rank),
       ranks_(ranks) {
-  std::vector<std::int64_t> members(static_cast<std::size_t>(ranks));
+  Numbered<std::int64_t> members(ranks);
   std::iota(members.begin(), members.end(), 0);
   all_ = transport.make("calibrate.all", members, static_cast<int>(rank));
   if (rank < 2) pair_ = transport.make("calibrate.pair", {0, 1}, static_cast<int>(rank));

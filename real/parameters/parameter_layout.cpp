@@ -19,17 +19,16 @@ class BucketReader {
       : program_(program),
         model_(model),
         at_(at) {
-    for (std::size_t i = 0; i < model.parameters.size(); ++i)
-      by_name_[model.parameters[i].name] = i;
+    for (const ParameterId i : model.parameters.keys()) by_name_[model.parameters[i].name] = i;
   }
 
   std::vector<BucketState> run() {
     find_used();
     std::vector<BucketState> out;
-    for (std::size_t v = 0; v < program_.values.size(); ++v) {
+    for (const ValueId v : program_.values.keys()) {
       const Value& value = program_.values[v];
       const bool root = value.memory == MemoryClass::kParameter && !value.alias;
-      if (root && used_[v]) out.push_back(read(static_cast<ValueId>(v)));
+      if (root && used_[v]) out.push_back(read(v));
     }
     return out;
   }
@@ -38,30 +37,30 @@ class BucketReader {
   /// Values that this rank's calls touch, and all that lie in the same storage.
   void find_used() {
     used_.assign(program_.values.size(), false);
-    std::vector<bool> roots(program_.values.size(), false);
+    Indexed<ValueId, bool> roots(program_.values.size(), false);
     const auto touch = [&](const Operands& operands) {
       for (const Operand& operand : operands) {
-        roots[static_cast<std::size_t>(storage_root(program_, operand.value))] = true;
+        roots[storage_root(program_, operand.value)] = true;
       }
     };
     const auto visit = [&](SegmentId id) {
-      for (const ProgramOp& op : program_.segments[static_cast<std::size_t>(id)].ops) {
+      for (const ProgramOp& op : program_.segments[id].ops) {
         touch(op.reads), touch(op.writes), touch(op.accumulates);
         note_optimizer(op);
       }
     };
-    const std::int32_t pp = at_[static_cast<std::size_t>(Axis::kPp)];
+    const std::int32_t pp = at_[Axis::kPp];
     for (const RankClass& list : program_.body) {
-      const std::int32_t only = list.ranks.at[static_cast<std::size_t>(Axis::kPp)];
+      const std::int32_t only = list.ranks.at[Axis::kPp];
       if (only >= 0 && only != pp) continue;
       for (const Call& call : list.calls) {
         visit(call.segment);
         for (const auto& [place, segment] : call.inside) visit(segment);
       }
     }
-    for (std::size_t v = 0; v < used_.size(); ++v) {
-      const auto id = static_cast<ValueId>(v);
-      used_[v] = roots[static_cast<std::size_t>(storage_root(program_, id))];
+    for (const ValueId v : used_.keys()) {
+      const auto id = v;
+      used_[v] = roots[storage_root(program_, id)];
       if (used_[v] && program_.values[v].alias) views_[storage_root(program_, id)].push_back(id);
     }
   }
@@ -76,7 +75,7 @@ class BucketReader {
     std::vector<ValueId> states;
     for (const Operand& operand : changed) {
       const ValueId root = storage_root(program_, operand.value);
-      const Value& value = program_.values[static_cast<std::size_t>(root)];
+      const Value& value = program_.values[root];
       if (value.memory == MemoryClass::kParameter) {
         state.parameter = root;
       } else {
@@ -96,24 +95,24 @@ class BucketReader {
     const auto known = optimizer_.find(root);
     check(known != optimizer_.end(), "every bucket of weights is updated");
     BucketState state = known->second;
-    state.elements = num_elements(program_.values[static_cast<std::size_t>(root)].dims);
+    state.elements = num_elements(program_.values[root].dims);
     state.own_end = state.elements;
     for (const ValueId view : views_[root]) {
-      const Value& value = program_.values[static_cast<std::size_t>(view)];
+      const Value& value = program_.values[view];
       if (value.owner >= 0) {
         state.owner = value.owner;
       } else if (value.alias->own_shard) {
         const std::int64_t shard = num_elements(value.dims);
-        state.own_begin = at_[static_cast<std::size_t>(*value.alias->own_shard)] * shard;
+        state.own_begin = at_[*value.alias->own_shard] * shard;
         state.own_end = state.own_begin + shard;
       } else if (const auto found = by_name_.find(without_stage(value.name));
                  found != by_name_.end()) {
         add_pieces(state, value, model_.parameters[found->second]);
       }
     }
-    if (state.owner >= 0 && state.owner != at_[static_cast<std::size_t>(Axis::kDp)]) {
+    if (state.owner >= 0 && state.owner != at_[Axis::kDp]) {
       state.own_end = 0;
-      state.master = state.first_moment = state.second_moment = -1;
+      state.master = state.first_moment = state.second_moment = kNoIndex;
     }
     std::sort(state.pieces.begin(), state.pieces.end(),
               [](const WeightPiece& a, const WeightPiece& b) { return a.offset < b.offset; });
@@ -137,7 +136,7 @@ class BucketReader {
       piece.shape = {real};
       if (parameter.shape.size() > 1) piece.shape.push_back(parameter.shape[1]);
       piece.global_columns = parameter.shape.size() > 1 ? parameter.shape[1] : 1;
-      piece.first_row = by_row ? at_[static_cast<std::size_t>(Axis::kTp)] * rows : 0;
+      piece.first_row = by_row ? at_[Axis::kTp] * rows : 0;
       piece.first_column =
           value.dims.size() > 1 ? shard_start(value.spec, 1, columns, program_.mesh, at_) : 0;
       piece.rows = std::clamp<std::int64_t>(real - piece.first_row, 0, rows);
@@ -146,7 +145,7 @@ class BucketReader {
       piece.init = parameter.init;
       piece.deviation = part.deviation;
       piece.decay = parameter.decay;
-      const bool first_of_group = at_[static_cast<std::size_t>(Axis::kTp)] == 0;
+      const bool first_of_group = at_[Axis::kTp] == 0;
       const bool split = value.spec[Axis::kTp].kind == AxisPlacement::Kind::kShard;
       piece.owned = value.name.find('@') == std::string::npos && (split || first_of_group);
       offset += rows * columns;
@@ -158,8 +157,8 @@ class BucketReader {
   const Program& program_;
   const Graph& model_;
   const RankCoordinates& at_;
-  std::unordered_map<std::string, std::size_t> by_name_;
-  std::vector<bool> used_;
+  std::unordered_map<std::string, ParameterId> by_name_;
+  Indexed<ValueId, bool> used_;
   std::map<ValueId, std::vector<ValueId>> views_;  // by storage root
   std::map<ValueId, BucketState> optimizer_;       // by parameter buffer
 };

@@ -33,10 +33,10 @@ struct WeightPiece {
   bool owned = true;  // false: a rank of another stage or tensor coordinate stores it
 };
 
-/// The values of one bucket on a rank; -1: does not exist in this Program.
+/// The values of one bucket on a rank; none: does not exist in this Program.
 struct BucketState {
-  ValueId parameter = -1, gradient = -1;
-  ValueId master = -1, first_moment = -1, second_moment = -1;
+  ValueId parameter = kNoIndex, gradient = kNoIndex;
+  ValueId master = kNoIndex, first_moment = kNoIndex, second_moment = kNoIndex;
   std::int64_t elements = 0;
   std::int64_t own_begin = 0,
                own_end = 0;  // what this rank's optimizer updates; all without ZeRO-1

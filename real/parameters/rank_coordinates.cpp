@@ -9,11 +9,9 @@ namespace trainyard {
 RankCoordinates coordinates_of(const Program& program, std::int64_t rank) {
   RankCoordinates at{};
   for (Axis axis : kAllAxes) {
-    const auto i = static_cast<std::size_t>(axis);
-    const std::int64_t stride = program.placement.stride[i];
-    at[i] = program.mesh.size[i] == 1
-                ? 0
-                : static_cast<std::int32_t>(rank / stride % program.mesh.size[i]);
+    const std::int64_t stride = program.placement.stride[axis];
+    const std::int32_t size = program.mesh[axis];
+    at[axis] = size == 1 ? 0 : static_cast<std::int32_t>(rank / stride % size);
   }
   check(rank_at(program, at) == rank, "the placement is a bijection");
   return at;
@@ -21,7 +19,7 @@ RankCoordinates coordinates_of(const Program& program, std::int64_t rank) {
 
 std::int64_t rank_at(const Program& program, const RankCoordinates& at) {
   std::int64_t rank = 0;
-  for (std::size_t i = 0; i < at.size(); ++i) rank += at[i] * program.placement.stride[i];
+  for (Axis axis : kAllAxes) rank += at[axis] * program.placement.stride[axis];
   return rank;
 }
 
@@ -31,19 +29,17 @@ std::vector<std::int64_t> members_of(const Program& program, const Group& group,
     return group.members.empty() ||
            std::find(group.members.begin(), group.members.end(), stage) != group.members.end();
   };
-  const auto pp = static_cast<std::size_t>(Axis::kPp);
   const bool along_pp =
       std::find(group.axes.begin(), group.axes.end(), Axis::kPp) != group.axes.end();
-  if (along_pp && !listed(at[pp])) return {};
+  if (along_pp && !listed(at[Axis::kPp])) return {};
   std::vector<RankCoordinates> all = {at};
   for (Axis axis : group.axes) {
-    const auto i = static_cast<std::size_t>(axis);
     std::vector<RankCoordinates> next;
     for (const RankCoordinates& one : all) {
-      for (std::int32_t k = 0; k < program.mesh.size[i]; ++k) {
+      for (std::int32_t k = 0; k < program.mesh[axis]; ++k) {
         if (axis == Axis::kPp && !listed(k)) continue;
         next.push_back(one);
-        next.back()[i] = k;
+        next.back()[axis] = k;
       }
     }
     all = std::move(next);
@@ -55,9 +51,8 @@ std::vector<std::int64_t> members_of(const Program& program, const Group& group,
 
 std::int64_t peer_of(const Program& program, const Transfer& transfer, const RankCoordinates& at) {
   RankCoordinates peer = at;
-  const auto i = static_cast<std::size_t>(transfer.axis);
-  const std::int32_t size = program.mesh.size[i];
-  peer[i] = ((at[i] + transfer.offset) % size + size) % size;
+  const std::int32_t size = program.mesh[transfer.axis];
+  peer[transfer.axis] = ((at[transfer.axis] + transfer.offset) % size + size) % size;
   return rank_at(program, peer);
 }
 
@@ -66,7 +61,7 @@ std::int64_t shard_start(const ShardingSpec& spec, int dim, std::int64_t extent,
   // Several axes on one dim: the first listed varies slowest.
   std::int64_t index = 0;
   for (Axis axis : kAllAxes) {
-    if (spec[axis] == shard(dim)) index = index * mesh[axis] + at[static_cast<std::size_t>(axis)];
+    if (spec[axis] == shard(dim)) index = index * mesh[axis] + at[axis];
   }
   return index * extent;
 }

@@ -9,7 +9,7 @@
 
 namespace trainyard {
 
-using RankCoordinates = std::array<std::int32_t, kNumAxes>;
+using RankCoordinates = IndexedArray<Axis, std::int32_t, kNumAxes>;
 
 /// The coordinates of `rank` in [0, num_ranks) under the Program's placement.
 RankCoordinates coordinates_of(const Program& program, std::int64_t rank);

@@ -133,7 +133,7 @@ void RankTrainer::find_bad_op() {
   executor_.hooks().result = [&](const ProgramOp& op, Microbatch mb, const at::Tensor& result) {
     if (!at::isFloatingType(result.scalar_type()) || at::isfinite(result).all().item<bool>())
       return;
-    const std::string& module = program.modules[static_cast<std::size_t>(op.module)];
+    const std::string& module = program.modules[op.module];
     throw BackendError("step " + std::to_string(steps_done_) + ": " + op_name(op.kind, op.part) +
                        (module.empty() ? "" : " of " + module) +
                        (mb < 0 ? "" : ", microbatch " + std::to_string(mb)) +

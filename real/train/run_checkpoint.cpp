@@ -29,11 +29,11 @@ struct BucketPart {
 std::vector<BucketPart> parts_of(RankExecutor& executor, const BucketState& bucket) {
   std::vector<BucketPart> parts;
   const auto add = [&](const char* prefix, ValueId value) {
-    if (value < 0) return;
+    if (value == kNoIndex) return;
     const at::Tensor tensor = executor.values().tensor(value, 0);
     parts.push_back({prefix, tensor, tensor.numel() == bucket.elements ? 0 : bucket.own_begin});
   };
-  add("", bucket.master >= 0 ? bucket.master : bucket.parameter);
+  add("", bucket.master != kNoIndex ? bucket.master : bucket.parameter);
   add("exp_avg.", bucket.first_moment);
   add("exp_avg_sq.", bucket.second_moment);
   return parts;
@@ -70,7 +70,7 @@ struct Written {
 /// What this rank writes: of replicas the first, each element once over all ranks.
 std::vector<Written> pieces_to_write(RankTrainer& trainer) {
   RankExecutor& executor = trainer.executor();
-  const std::int32_t replica = executor.plan().at()[static_cast<std::size_t>(Axis::kDp)];
+  const std::int32_t replica = executor.plan().at()[Axis::kDp];
   std::vector<Written> out;
   for (const BucketState& bucket : executor.plan().buckets()) {
     const bool sharded = bucket.own_end - bucket.own_begin < bucket.elements;
@@ -156,7 +156,7 @@ void load_weights(const ReadPiece& read, RankTrainer& trainer) {
   RankExecutor& executor = trainer.executor();
   for (const BucketState& bucket : executor.plan().buckets()) {
     fill({"", executor.values().tensor(bucket.parameter, 0), 0}, bucket, read);
-    if (bucket.master >= 0) {
+    if (bucket.master != kNoIndex) {
       fill({"", executor.values().tensor(bucket.master, 0), bucket.own_begin}, bucket, read);
     }
   }

@@ -73,8 +73,7 @@ void save_steps(const std::string& folder, const Program& program, std::int64_t 
     for (std::int64_t other = 0; other < ranks; ++other) {
       RankTrace one;
       one.rank = other;
-      one.list = static_cast<std::size_t>(
-          coordinates_of(program, other)[static_cast<std::size_t>(Axis::kPp)]);
+      one.list = static_cast<std::size_t>(coordinates_of(program, other)[Axis::kPp]);
       one.rows = unpacked(rendezvous.get(key_of(step.step, other)));
       all.ranks.push_back(std::move(one));
     }

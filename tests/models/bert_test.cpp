@@ -55,7 +55,7 @@ TEST_CASE("BERT's head activates as its layers do, RoBERTa's by exact gelu") {
     config.activation = activation;
     const Graph graph = build_model(config, {});
     const auto op = std::find_if(graph.ops.begin(), graph.ops.end(), [&](const Op& it) {
-      return graph.modules[static_cast<std::size_t>(it.module)] == "mlm_head";
+      return graph.modules[it.module] == "mlm_head";
     });
     REQUIRE(op != graph.ops.end());
     return std::pair(op->kind, op->attrs.tanh_gelu);

@@ -9,9 +9,7 @@
 
 namespace trainyard {
 
-inline const Tensor& tensor_of(const Graph& graph, TensorId id) {
-  return graph.tensors[static_cast<std::size_t>(id)];
-}
+inline const Tensor& tensor_of(const Graph& graph, TensorId id) { return graph.tensors[id]; }
 
 /// "norm_1.layer_norm <- x, norm_1.weight, norm_1.bias\n...", names without the leading `prefix`.
 inline std::string layer_text(const Graph& graph, std::int32_t layer, std::string_view prefix) {
@@ -33,8 +31,8 @@ inline std::string layer_text(const Graph& graph, std::int32_t layer, std::strin
 
 /// The tensor called `name`; fails the test's precondition loudly when there is none.
 inline TensorId find_tensor(const Graph& graph, std::string_view name) {
-  for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
-    if (graph.tensors[i].name == name) return static_cast<TensorId>(i);
+  for (const TensorId i : graph.tensors.keys()) {
+    if (graph.tensors[i].name == name) return i;
   }
   throw std::runtime_error("no tensor called " + std::string(name));
 }

@@ -61,7 +61,7 @@ TEST_CASE("grouped-query attention narrows qkv to N + 2 Nkv heads") {
   CHECK(weight.shape == Shape{(32 + 2 * 8) * 128, 4096});
   const OpId id =
       tensor_of(graph, find_tensor(graph, "decoder.layers.0.attention.attention")).producer;
-  const OpAttrs& attrs = graph.ops[static_cast<std::size_t>(id)].attrs;
+  const OpAttrs& attrs = graph.ops[id].attrs;
   CHECK(attrs.heads == 32);
   CHECK(attrs.kv_heads == 8);
   CHECK((attrs.packed && attrs.causal));

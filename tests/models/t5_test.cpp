@@ -83,7 +83,7 @@ TEST_CASE("T5's layers run from the encoder's through the decoder's, ends includ
   CHECK(graph.num_layers == 12);
   const auto layer_of = [&](std::string_view tensor) {
     const OpId producer = tensor_of(graph, find_tensor(graph, tensor)).producer;
-    return graph.ops[static_cast<std::size_t>(producer)].layer;
+    return graph.ops[producer].layer;
   };
   CHECK(layer_of("embedding.tokens.embedding") == -1);
   CHECK(layer_of("encoder.final_norm.rms_norm") == 5);
@@ -95,7 +95,7 @@ TEST_CASE("T5's shared table embeds both sides and is the LM head, scaled by 1/s
   const Graph graph = build("t5-small");
   CHECK(num_readers(graph, find_tensor(graph, "embedding.tokens.weight")) == 3);
   const OpId head = tensor_of(graph, find_tensor(graph, "lm_head.linear")).producer;
-  CHECK(graph.ops[static_cast<std::size_t>(head)].attrs.scale == Approx(1 / std::sqrt(512.0)));
+  CHECK(graph.ops[head].attrs.scale == Approx(1 / std::sqrt(512.0)));
 }
 
 TEST_CASE("T5 1.1 has a gated MLP and an LM head of its own") {

@@ -43,8 +43,7 @@ std::vector<DropoutSeen> dropouts_of(const std::string& yaml, const std::vector<
       const Program& program = executor.plan().program();
       const at::Tensor kept = result.ne(0).contiguous().view({-1});
       const bool* data = kept.const_data_ptr<bool>();
-      out.push_back({program.modules[static_cast<std::size_t>(op.module)],
-                     program.attrs[static_cast<std::size_t>(op.attrs)].heads > 0,
+      out.push_back({program.modules[op.module], program.attrs[op.attrs].heads > 0,
                      op.part != OpPart::kForward, executor.whereabouts().step, mb,
                      std::vector<bool>(data, data + kept.numel())});
     };

@@ -70,7 +70,7 @@ void add_noise(RankExecutor& executor, float deviation, std::int64_t seed) {
         const at::Tensor sum = at::from_blob(row.data(), {piece.columns}, at::kFloat);
         const std::int64_t begin = piece.offset + i * piece.columns;
         weights.narrow(0, begin, piece.columns).copy_(sum);
-        if (bucket.master < 0) continue;
+        if (bucket.master == kNoIndex) continue;
         const std::int64_t first = std::max(begin, bucket.own_begin),
                            last = std::min(begin + piece.columns, bucket.own_end);
         if (first >= last) continue;
@@ -206,7 +206,7 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
         const std::lock_guard lock(mutex);
         run.repeated.push_back(trainer.repeated());
         for (BucketState bucket : executor.plan().buckets()) {
-          if (bucket.master >= 0)
+          if (bucket.master != kNoIndex)
             collect(bucket, executor.values().tensor(bucket.master, 0), 1.0, run.masters);
           bucket.own_begin = 0;
           bucket.own_end = bucket.elements;

@@ -62,7 +62,7 @@ Timeline long_timeline(std::int32_t ranks, std::int32_t microbatches, int ops, b
   std::uint64_t state = 1;
   for (std::int32_t r = 0; r < ranks; ++r) {
     TimelineRank& rank = timeline.ranks.emplace_back();
-    rank.rank = rank.pipeline_rank = rank.at[0] = r;
+    rank.rank = rank.pipeline_rank = rank.at[Axis::kPp] = r;
     const auto first = static_cast<std::uint32_t>(timeline.segments.size());
     for (const char* name : {"F", "B", "SEND_F", "RECV_F", "SEND_B", "RECV_B"}) {
       timeline.segments.push_back(

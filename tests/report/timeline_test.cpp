@@ -32,7 +32,7 @@ Timeline small_timeline() {
   const auto segment = [&](const std::string& name) {
     const auto found = std::find_if(program.segments.begin(), program.segments.end(),
                                     [&](const Segment& s) { return s.name == name; });
-    return static_cast<SegmentId>(found - program.segments.begin());
+    return SegmentId(found - program.segments.begin());
   };
   Trace trace;
   RankTrace& rank = trace.ranks.emplace_back();

@@ -125,7 +125,7 @@ TEST_CASE("a straggler sets the pace of a pipeline") {
   if (factor != 1) c.costs.cluster.speed = {{1, factor}};
   c.costs.ops[factor] = c.costs.ops[1.0];
   for (auto& [speed, segments] : c.costs.ops) {
-    for (std::size_t s = 0; s < segments.size(); ++s) {
+    for (const SegmentId s : segments.keys()) {
       if (program.segments[s].phase == Phase::kForward) segments[s][0].kernel = 1 / speed;
     }
   }

@@ -40,7 +40,7 @@ Costs costs_on(const Program& program, const Cluster& cluster) {
   Costs costs = zero_costs(program, cluster);
   costs.host_link.bandwidth = 2;
   costs.host_link.latency = 5;
-  for (std::size_t s = 0; s < program.segments.size(); ++s) {
+  for (const SegmentId s : program.segments.keys()) {
     for (std::size_t k = 0; k < program.segments[s].ops.size(); ++k) {
       if (program.segments[s].ops[k].kind == OpKind::kDeviceCopy) costs.ops[1.0][s][k].kernel = 3;
     }

@@ -65,7 +65,7 @@ TEST_CASE("any order that can run makes a Program that runs") {
   const auto draw = [&](int least, int most) {
     return std::uniform_int_distribution<int>(least, most)(random);
   };
-  std::vector<ActionDurations> of_stage(4);
+  Numbered<ActionDurations> of_stage(4);
   for (ActionDurations& durations : of_stage)
     durations = {static_cast<double>(draw(1, 9)), static_cast<double>(draw(1, 9)), 1, 1, 1};
   const CsvFile file(schedule_csv(opportunistic(of_stage, 0, 8, draw(1, 8))));

@@ -37,7 +37,7 @@ Graph sharded_graph(const Prepared& prepared) {
                                  study.parallel.tensor, study.parallel.sequence_parallel));
 }
 
-std::vector<StageForm> forms_of(const Prepared& prepared) {
+Numbered<StageForm> forms_of(const Prepared& prepared) {
   const Study& study = prepared.study;
   return stage_forms(value_of(schedule_by_name(study.schedule.method, study.parallel.pipeline,
                                                study.parallel.virtual_stages,

@@ -21,7 +21,7 @@ Prepared prepare_text(const std::string& yaml, const std::vector<std::string>& s
 /// The graph of one tensor-parallel rank: kernels selected, sharded. These throw std::runtime_error
 /// where a pass answers Infeasible.
 Graph sharded_graph(const Prepared& prepared);
-std::vector<StageForm> forms_of(const Prepared& prepared);  // [stage]
+Numbered<StageForm> forms_of(const Prepared& prepared);  // [stage]
 StagedGraph staged_graph(const Prepared& prepared);
 TrainingGraph training_graph(const Prepared& prepared);  // differentiated, recompute in
 Program compiled_program(const Prepared& prepared);

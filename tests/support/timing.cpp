@@ -42,8 +42,8 @@ Costs zero_costs(const Program& program, const Cluster& cluster) {
 }
 
 OpCost& cost_of(Costs& costs, const Program& program, const std::string& segment, std::size_t op) {
-  for (std::size_t s = 0; s < program.segments.size(); ++s) {
-    if (program.segments[s].name == segment) return costs.ops.at(1.0).at(s).at(op);
+  for (const SegmentId s : program.segments.keys()) {
+    if (program.segments[s].name == segment) return costs.ops.at(1.0)[s].at(op);
   }
   throw std::logic_error("no segment " + segment);
 }

@@ -254,8 +254,7 @@ TEST_CASE("where the host computes, a step is the sum of its kernels and launche
   Seconds sum = 0;
   for (const Call& call : simulation.program.body.front().calls) {
     REQUIRE(call.inside.empty());  // one rank reduces nothing
-    for (const OpCost& op : costs.ops.at(1.0)[static_cast<std::size_t>(call.segment)])
-      sum += op.kernel + op.launch;
+    for (const OpCost& op : costs.ops.at(1.0)[call.segment]) sum += op.kernel + op.launch;
   }
   CHECK(simulation.summary.iteration_time == Approx(sum).epsilon(1e-9));
 }

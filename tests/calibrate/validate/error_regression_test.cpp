@@ -13,9 +13,9 @@ namespace {
 RegressionRow row(double missing, double products, double tensor, double host) {
   RegressionRow out;
   out.missing = missing;
-  out.share[static_cast<std::size_t>(Ingredient::kProducts)] = products;
-  out.share[static_cast<std::size_t>(Ingredient::kTensor)] = tensor;
-  out.share[static_cast<std::size_t>(Ingredient::kHost)] = host;
+  out.share[Ingredient::kProducts] = products;
+  out.share[Ingredient::kTensor] = tensor;
+  out.share[Ingredient::kHost] = host;
   return out;
 }
 

@@ -50,7 +50,7 @@ RunMeasurement as_measured(const Program& program, const Costs& costs) {
           row.start = row.ready = timed.ready;
           row.end = timed.end;
         }
-        const ProgramOp& op = program.segments[static_cast<std::size_t>(row.segment)].ops[row.op];
+        const ProgramOp& op = program.segments[row.segment].ops[row.op];
         if (row.end == 0) row.start = row.ready = row.end = main;  // a free: no time
         row.issued = main;  // the thread that computes issues what it comes to
         if (op.stream == StreamId::kMain) main = std::max(main, row.end);
@@ -173,9 +173,9 @@ TEST_CASE("a collective's time counts from when its last member is ready") {
   Costs real = predicted;
   const Lanes lanes = find_lanes(program);
   real.messages.resize(lanes.messages.size());
-  SegmentId forward = 0;
-  while (program.segments[static_cast<std::size_t>(forward)].name != "0F") ++forward;
-  real.messages[static_cast<std::size_t>(lanes.of_op[static_cast<std::size_t>(forward)][4])] = 0.25;
+  SegmentId forward = SegmentId(0);
+  while (program.segments[forward].name != "0F") ++forward;
+  real.messages[lanes.of_op[forward][4]] = 0.25;
   // The second stage waits for the first: what its ranks wait together is in no collective's time.
   const RunComparison comparison = compare(program, predicted, as_measured(program, real));
   // all_reduce:tp of one size: 0F and 1F and 1B, two microbatches: stage 0 has 2 of them, stage 1
@@ -198,7 +198,7 @@ TEST_CASE("time between instructions and frees are the host's, waiting is not") 
   const auto add = [&](const std::string& name, std::uint32_t op, Seconds issued, Seconds start,
                        Seconds end) {
     TraceRow row;
-    while (program.segments[static_cast<std::size_t>(++row.segment)].name != name) {
+    while (program.segments[++row.segment].name != name) {
     }
     row.op = op;
     row.issued = issued;
@@ -291,8 +291,8 @@ TEST_CASE(
   const auto at = [&](MeasuredCosts& costs, const std::string& name,
                       std::size_t op) -> std::optional<Seconds>& {
     std::size_t s = 0;
-    while (program.segments[s].name != name) ++s;
-    return costs.kernel[s][op];
+    while (program.segments[SegmentId(s)].name != name) ++s;
+    return costs.kernel[SegmentId(s)][op];
   };
   at(measured, "0F", 1) = 3;  // linear of [16,4] by [8,4]
   at(measured, "0F", 2) = 5;  // gelu of [16,8]

@@ -175,8 +175,7 @@ TEST_CASE("an instruction that did nothing has no row, in files of earlier versi
     row.end = row.start + 1e-6;
   }
   const auto nothing = [&](const TraceRow& row) {
-    return does_nothing(alone, alone.segments[static_cast<std::size_t>(row.segment)].ops[row.op],
-                        0);
+    return does_nothing(alone, alone.segments[row.segment].ops[row.op], 0);
   };
   REQUIRE(std::count_if(all.rows.begin(), all.rows.end(), nothing) == 1);
   old.steps = {{1, false, {all}}};
@@ -244,9 +243,9 @@ TEST_CASE("instructions stand in the order of issue, those inside a call where t
   Program program = verified(kExampleProgram);
   RankClass list;
   Call call;
-  for (std::size_t s = 0; s < program.segments.size(); ++s) {
-    if (program.segments[s].name == "0B") call.segment = static_cast<SegmentId>(s);
-    if (program.segments[s].name == "0NORM") call.inside = {{2, static_cast<SegmentId>(s)}};
+  for (const SegmentId s : program.segments.keys()) {
+    if (program.segments[s].name == "0B") call.segment = s;
+    if (program.segments[s].name == "0NORM") call.inside = {{2, s}};
   }
   call.mb = {1, -1};
   list.calls = {call};

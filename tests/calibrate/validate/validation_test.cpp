@@ -35,7 +35,7 @@ CaseOutcome outcome(const Made& made) {
   p.device = made.device;
   p.num_gpus = made.gpus;
   p.iteration_time = made.predicted;
-  p.time[0] = made.predicted;
+  p.time[Ingredient::kProducts] = made.predicted;
   p.peak_memory_gib = made.predicted_memory.value_or(1);
   return out;
 }

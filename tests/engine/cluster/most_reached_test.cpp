@@ -45,14 +45,14 @@ TEST_CASE("a link carries its nominal bandwidth, or what measured messages reach
   cluster.intra.point_to_point.efficiency = 0.5;
   {
     const Network network(cluster);
-    CHECK(network.nominal(0) == 100e9);
-    CHECK(network.reached(0) == 50e9);
-    CHECK(network.capacity(0) == 100e9);
+    CHECK(network.nominal(LinkId(0)) == 100e9);
+    CHECK(network.reached(LinkId(0)) == 50e9);
+    CHECK(network.capacity(LinkId(0)) == 100e9);
   }
   cluster.intra.point_to_point.by_ranks = {{2, {0, 1.16, {}}}};
   const Network network(cluster);
-  CHECK(network.reached(0) == Approx(116e9));
-  CHECK(network.capacity(0) == Approx(116e9));
+  CHECK(network.reached(LinkId(0)) == Approx(116e9));
+  CHECK(network.capacity(LinkId(0)) == Approx(116e9));
 }
 
 }  // namespace trainyard

@@ -17,17 +17,16 @@ namespace {
 
 /// The first segment of the stage and phase.
 SegmentId segment_of(const Program& program, int stage, Phase phase) {
-  for (std::size_t i = 0; i < program.segments.size(); ++i) {
-    if (program.segments[i].stage == stage && program.segments[i].phase == phase)
-      return static_cast<SegmentId>(i);
+  for (const SegmentId i : program.segments.keys()) {
+    if (program.segments[i].stage == stage && program.segments[i].phase == phase) return i;
   }
-  return -1;
+  return kNoIndex;
 }
 
 SegmentId segment_named(const Program& program, const std::string& name) {
-  for (std::size_t i = 0; i < program.segments.size(); ++i)
-    if (program.segments[i].name == name) return static_cast<SegmentId>(i);
-  return -1;
+  for (const SegmentId i : program.segments.keys())
+    if (program.segments[i].name == name) return i;
+  return kNoIndex;
 }
 
 /// Two stages of two layers.
@@ -70,9 +69,9 @@ TEST_CASE(
   const SegmentId forward = segment_of(program, 0, Phase::kForward);
   const SegmentId backward = segment_of(program, 1, Phase::kBackward);
   const SegmentId send = segment_named(program, "0SEND_F");
-  REQUIRE(forward >= 0);
-  REQUIRE(backward >= 0);
-  REQUIRE(send >= 0);
+  REQUIRE(forward != kNoIndex);
+  REQUIRE(backward != kNoIndex);
+  REQUIRE(send != kNoIndex);
   // F of microbatch 0: 1 to 4 although idle within; of 1: 10 to 12. B: 5 to 9. Sends of 2 and of
   // 0.5.
   const std::vector<TraceRow> rows = {row(forward, 0, 0, 1, 2),   row(forward, 0, 1, 3, 4),
@@ -102,8 +101,8 @@ TEST_CASE("what an action waits for its transfer is no part of it") {
   const Program program = two_stages("recompute: full\n");
   const SegmentId backward = segment_of(program, 0, Phase::kBackward);
   const SegmentId receive = segment_named(program, "0RECV_B");
-  REQUIRE(backward >= 0);
-  REQUIRE(receive >= 0);
+  REQUIRE(backward != kNoIndex);
+  REQUIRE(receive != kNoIndex);
   // Computes from 1 to 3, has the gradient at 10, computes again from 10 to 14 with a gap of 1 that
   // is its own: 2 + 4. Microbatch 1 has it before it begins: 20 to 25.
   const std::vector<TraceRow> rows = {row(backward, 0, 0, 1, 3),   row(receive, 0, 0, 8, 10),
@@ -191,8 +190,8 @@ TEST_CASE("waits between the copies and the send of a transfer are no part of it
   const Program program = two_nodes("");
   const SegmentId send = segment_named(program, "0SEND_F.host"),
                   receive = segment_named(program, "1RECV_F.host");
-  REQUIRE(send >= 0);
-  REQUIRE(receive >= 0);
+  REQUIRE(send != kNoIndex);
+  REQUIRE(receive != kNoIndex);
   // To the host from 1 to 3, to the other one from 8 to 12, to the device from 20 to 21: 2 + 4 + 1,
   // on two ranks.
   ActionTimes times(2), receiver(2);
@@ -212,8 +211,8 @@ TEST_CASE("what an action waits for a host-staged transfer is no part of it") {
   const Program program = two_nodes("recompute: full\n");
   const SegmentId backward = segment_of(program, 0, Phase::kBackward);
   const SegmentId receive = segment_named(program, "0RECV_B.host");
-  REQUIRE(backward >= 0);
-  REQUIRE(receive >= 0);
+  REQUIRE(backward != kNoIndex);
+  REQUIRE(receive != kNoIndex);
   // Computes from 1 to 3, has the gradient on the host at 8, on the device at 10, computes again
   // from 10 to 14: 2 + 4.
   const std::vector<TraceRow> rows = {row(backward, 0, 0, 1, 3), row(receive, 0, 0, 6, 8),

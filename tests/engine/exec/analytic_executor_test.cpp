@@ -120,7 +120,7 @@ TEST_CASE("a transfer starts when both ends are ready, over the link between the
   }
   SECTION("between nodes: 10 s and 3 bytes at one device's share, 1 of 2 bytes/s") {
     Program apart = program;
-    apart.mesh.size[1] = 2;  // a second replica beside each stage: DPT with pp apart
+    apart.mesh.size[Axis::kDp] = 2;  // a second replica beside each stage: DPT with pp apart
     apart.placement = make_placement(apart.mesh, "PDT");
     CHECK(run(apart, zero_costs(apart, slow_links(4)), one_step).period == exactly(13));
   }
@@ -434,7 +434,7 @@ TEST_CASE("a trace's rows say when each op was issued, ready, started and ended"
   const Trace trace = run(program, costs, options);
   REQUIRE(trace.ranks[1].rows.size() == 2);
   const TraceRow& receive = trace.ranks[1].rows[0];
-  CHECK(program.segments[static_cast<std::size_t>(receive.segment)].name == "1RECV");
+  CHECK(program.segments[receive.segment].name == "1RECV");
   CHECK(receive.mb == 0);
   CHECK(receive.issued == exactly(2));
   CHECK(receive.ready == exactly(2));

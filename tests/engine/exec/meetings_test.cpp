@@ -13,11 +13,11 @@ namespace trainyard {
 namespace {
 
 SegmentId segment(const Program& program, const std::string& name) {
-  for (std::size_t s = 0; s < program.segments.size(); ++s) {
-    if (program.segments[s].name == name) return static_cast<SegmentId>(s);
+  for (const SegmentId s : program.segments.keys()) {
+    if (program.segments[s].name == name) return s;
   }
   FAIL("no segment " << name);
-  return -1;
+  return kNoIndex;
 }
 
 /// As a device records it: `start` is the own one.

@@ -24,7 +24,7 @@ Program pipeline(const std::string& schedule, int p, int v, int m) {
 /// Every F call takes `forward` seconds and every B call `backward`; all else takes none.
 Costs flat_costs(const Program& program, Seconds forward, Seconds backward) {
   Costs costs = zero_costs(program, free_links(program.mesh.num_ranks()));
-  for (std::size_t s = 0; s < program.segments.size(); ++s) {
+  for (const SegmentId s : program.segments.keys()) {
     const Segment& segment = program.segments[s];
     if (segment.phase != Phase::kForward && segment.phase != Phase::kBackward) continue;
     CHECK(segment.ops[0].stream == StreamId::kMain);
@@ -90,7 +90,7 @@ TEST_CASE("a slow stage sets the pace of 1F1B") {
   CAPTURE(slow);
   const Program program = pipeline("1f1b", p, 1, m);
   Costs costs = flat_costs(program, 1, 2);
-  for (std::size_t s = 0; s < program.segments.size(); ++s) {
+  for (const SegmentId s : program.segments.keys()) {
     const Segment& segment = program.segments[s];
     if (segment.stage == slow && segment.phase == Phase::kForward) costs.ops[1.0][s][0].kernel = 3;
     if (segment.stage == slow && segment.phase == Phase::kBackward) costs.ops[1.0][s][0].kernel = 6;

@@ -27,7 +27,7 @@ Slices check_slices(const Program& program) {
   for (const Segment& segment : program.segments) {
     for (const ProgramOp& op : segment.ops) {
       if (op.kind != OpKind::kSlice) continue;
-      const Value& part = program.values[static_cast<std::size_t>(op.writes[0].value)];
+      const Value& part = program.values[op.writes[0].value];
       const KernelWork work = work_of(op);
       const bool view = part.alias.has_value();
       (view ? out.views : out.copies) += 1;
@@ -55,12 +55,9 @@ TEST_CASE("what a slice costs is the copy of its own part, and a view costs noth
   int timed = 0;
   for (const RankTrace& rank : simulated.result.trace.ranks) {
     for (const TraceRow& row : rank.rows) {
-      const ProgramOp& op =
-          simulated.result.program.segments[static_cast<std::size_t>(row.segment)].ops[row.op];
+      const ProgramOp& op = simulated.result.program.segments[row.segment].ops[row.op];
       if (op.kind != OpKind::kSlice) continue;
-      const bool view =
-          simulated.result.program.values[static_cast<std::size_t>(op.writes[0].value)]
-              .alias.has_value();
+      const bool view = simulated.result.program.values[op.writes[0].value].alias.has_value();
       CHECK((row.end > row.start) == !view);
       timed += view ? 0 : 1;
     }

@@ -40,8 +40,7 @@ Compiled pipeline(const std::string& schedule, int p, int v, int m,
 Seconds duration(const Program& program, const Segment& segment, const ActionDurations& of) {
   const bool recomputes =
       std::any_of(segment.ops.begin(), segment.ops.end(), [&](const ProgramOp& op) {
-        return !op.writes.empty() &&
-               program.values[static_cast<std::size_t>(op.writes[0].value)].name.ends_with("'");
+        return !op.writes.empty() && program.values[op.writes[0].value].name.ends_with("'");
       });
   const Seconds inside = recomputes ? of.recompute : 0;
   switch (segment.phase) {
@@ -56,7 +55,7 @@ Seconds duration(const Program& program, const Segment& segment, const ActionDur
 
 Seconds makespan(const Program& program, const ActionDurations& durations) {
   Costs costs = zero_costs(program, free_links(program.mesh.num_ranks()));
-  for (std::size_t s = 0; s < program.segments.size(); ++s) {
+  for (const SegmentId s : program.segments.keys()) {
     const Seconds time = duration(program, program.segments[s], durations);
     if (time == 0) continue;
     CHECK(program.segments[s].ops[0].stream == StreamId::kMain);

@@ -41,7 +41,7 @@ Times times_of(const Program& program, double compute, double all_reduce) {
   Costs costs = zero_costs(program, free_links(2));
   for (const Segment& s : program.segments) {
     for (std::size_t k = 0; k < s.ops.size(); ++k) {
-      const std::string& module = program.modules[static_cast<std::size_t>(s.ops[k].module)];
+      const std::string& module = program.modules[s.ops[k].module];
       const bool out = module.ends_with(".proj") || module.ends_with(".fc2");
       const bool in = module.ends_with(".qkv") || module.ends_with(".fc1");
       if (s.ops[k].kind != OpKind::kLinear) continue;
@@ -62,7 +62,7 @@ Times times_of(const Program& program, double compute, double all_reduce) {
   const Trace trace = run(program, costs, options);
   Times times;
   for (const TraceRow& row : trace.ranks.at(0).rows) {
-    const Segment& s = program.segments[static_cast<std::size_t>(row.segment)];
+    const Segment& s = program.segments[row.segment];
     (s.phase == Phase::kForward ? times.forward : times.backward) =
         std::max(s.phase == Phase::kForward ? times.forward : times.backward, row.end);
   }
@@ -79,8 +79,7 @@ TEST_CASE("a half has two all-reduces per block, each behind its part of the blo
       std::string order;  // of the halves' collectives: attention or MLP, and the half
       for (const ProgramOp& op : segment(program, name).ops) {
         if (op.kind != OpKind::kAllReduce) continue;
-        const std::string& value =
-            program.values[static_cast<std::size_t>(op.reads.at(0).value)].name;
+        const std::string& value = program.values[op.reads.at(0).value].name;
         if (!value.ends_with("/1") && !value.ends_with("/2")) continue;
         const bool attention =
             value.find("attention") != value.npos || value.find("norm_1") != value.npos;

@@ -130,7 +130,7 @@ TEST_CASE("drawn costs are those of the entries, and nothing else") {
   REQUIRE(uncertainty.num_entries() == 1);
   const std::vector<double> draws = {-2};
   const Costs drawn = uncertainty.drawn(products.costs, draws);
-  for (std::size_t s = 0; s < products.program.segments.size(); ++s) {
+  for (const SegmentId s : products.program.segments.keys()) {
     for (std::size_t k = 0; k < products.program.segments[s].ops.size(); ++k) {
       const bool product = products.program.segments[s].ops[k].kind == OpKind::kLinear;
       const double factor = product ? std::exp(-2 * 0.3 / kSigmas) : 1;
@@ -169,8 +169,8 @@ TEST_CASE("calls are counted per rank") {
   // Two microbatches: each forward and backward segment of the one stage runs twice, the update
   // once.
   const Case one([](HardwareProfile&) {});
-  const std::vector<double> calls = calls_per_rank(one.program);
-  for (std::size_t s = 0; s < calls.size(); ++s) {
+  const Indexed<SegmentId, double> calls = calls_per_rank(one.program);
+  for (const SegmentId s : calls.keys()) {
     const Phase phase = one.program.segments[s].phase;
     if (phase == Phase::kForward || phase == Phase::kBackward) CHECK(calls[s] == 2);
     if (phase == Phase::kUpdate) CHECK(calls[s] == 1);

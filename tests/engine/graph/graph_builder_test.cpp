@@ -30,9 +30,7 @@ Graph small_graph() {
   return s.builder.finish(s.builder.cross_entropy("loss", logits, labels));
 }
 
-const Tensor& tensor(const Graph& graph, TensorId id) {
-  return graph.tensors[static_cast<std::size_t>(id)];
-}
+const Tensor& tensor(const Graph& graph, TensorId id) { return graph.tensors[id]; }
 
 }  // namespace
 
@@ -42,7 +40,7 @@ TEST_CASE("activations are named after module and kind, numbered from the second
   const TensorId y = s.builder.add("block", x, s.rows);
   const TensorId z = s.builder.dropout("block", y, 0.5);
   s.builder.linear("block.out", z, 1, false, SplitHint::kNone);
-  const Graph graph = s.builder.finish(-1);
+  const Graph graph = s.builder.finish(kNoIndex);
   CHECK(tensor(graph, x).name == "block.add");
   CHECK(tensor(graph, y).name == "block.add:1");
   CHECK(tensor(graph, z).name == "block.dropout");
@@ -60,7 +58,7 @@ TEST_CASE("data needs no gradient; parameters and what depends on them do") {
 
 TEST_CASE("a linear creates its parameters; split by row its bias stays whole") {
   const Graph graph = small_graph();
-  const auto parameter = [&](std::size_t i) { return graph.parameters[i]; };
+  const auto parameter = [&](std::size_t i) { return graph.parameters[ParameterId(i)]; };
   CHECK(parameter(1).name == "a.weight");
   CHECK(parameter(1).shape == Shape{8, 4});
   CHECK(parameter(1).split == SplitHint::kColumn);
@@ -79,17 +77,17 @@ TEST_CASE("the FLOP of products count 2 per multiply-add and the vocabulary with
 
 TEST_CASE("the LM head has logits as wide as the padded table") {
   const Graph graph = small_graph();
-  CHECK(graph.parameters[0].shape == Shape{10, 4});
-  CHECK(graph.parameters[0].padded == Shape{16, 4});
-  CHECK(tensor(graph, graph.ops[3].outputs[0]).shape == Shape{2, 3, 16});
+  CHECK(graph.parameters[ParameterId(0)].shape == Shape{10, 4});
+  CHECK(graph.parameters[ParameterId(0)].padded == Shape{16, 4});
+  CHECK(tensor(graph, graph.ops[OpId(3)].outputs[0]).shape == Shape{2, 3, 16});
 }
 
 TEST_CASE("norms also produce the statistics that their backward reads") {
   Small s;
   s.builder.layer_norm("ln", s.rows);
   s.builder.rms_norm("rms", s.rows);
-  const Graph graph = s.builder.finish(-1);
-  const Op& layer_norm = graph.ops[1];
+  const Graph graph = s.builder.finish(kNoIndex);
+  const Op& layer_norm = graph.ops[OpId(1)];
   REQUIRE(layer_norm.outputs.size() == 2);
   CHECK(layer_norm.inputs.size() == 3);
   CHECK(tensor(graph, layer_norm.outputs[0]).name == "ln.layer_norm");
@@ -98,8 +96,9 @@ TEST_CASE("norms also produce the statistics that their backward reads") {
   CHECK(statistics.shape == Shape{2, 3, 2});  // mean, 1 / deviation
   CHECK(statistics.dtype == DType::kFp32);
   CHECK_FALSE(statistics.needs_gradient);
-  CHECK(graph.ops[2].inputs.size() == 2);
-  CHECK(tensor(graph, graph.ops[2].outputs[1]).shape == Shape{2, 3, 1});  // 1 / root mean square
+  CHECK(graph.ops[OpId(2)].inputs.size() == 2);
+  CHECK(tensor(graph, graph.ops[OpId(2)].outputs[1]).shape ==
+        Shape{2, 3, 1});  // 1 / root mean square
 }
 
 TEST_CASE("self-attention takes packed qkv, then mask, then bias") {
@@ -113,7 +112,7 @@ TEST_CASE("self-attention takes packed qkv, then mask, then bias") {
   const TensorId y = builder.attention(
       "core", qkv, {.heads = 4, .kv_heads = 2, .head_dim = 8, .causal = true, .dropout = 0.25},
       mask, bias);
-  const Graph graph = builder.finish(-1);
+  const Graph graph = builder.finish(kNoIndex);
   const Op& op = graph.ops.back();
   CHECK(op.inputs == decltype(op.inputs){qkv, mask, bias});
   CHECK(tensor(graph, y).shape == Shape{2, 5, 32});
@@ -131,7 +130,7 @@ TEST_CASE("cross-attention takes q and kv apart, over a length of their own") {
   const TensorId kv = builder.input("kv", {2, 7, 64}, DType::kBf16);
   const TensorId y = builder.cross_attention(
       "core", q, kv, {.heads = 4, .kv_heads = 4, .head_dim = 8, .scaled = false});
-  const Graph graph = builder.finish(-1);
+  const Graph graph = builder.finish(kNoIndex);
   CHECK(tensor(graph, y).shape == Shape{2, 5, 32});
   CHECK_FALSE(graph.ops.back().attrs.packed);
   CHECK(graph.ops.back().attrs.scale == 1);
@@ -141,7 +140,7 @@ TEST_CASE("cross-attention takes q and kv apart, over a length of their own") {
 TEST_CASE("dropout at rate 0 is no op") {
   Small s;
   CHECK(s.builder.dropout("d", s.rows, 0) == s.rows);
-  CHECK(s.builder.finish(-1).ops.size() == 1);
+  CHECK(s.builder.finish(kNoIndex).ops.size() == 1);
 }
 
 TEST_CASE("gated activations halve the last dim, the first token drops the second") {
@@ -168,7 +167,7 @@ TEST_CASE("heads and unused parameters are counted apart") {
   s.builder.unused_parameter("pooler", {5, 5});
   s.builder.set_head(true);
   s.builder.linear("head", s.rows, 3, false, SplitHint::kNone);
-  const ParameterCount count = count_parameters(s.builder.finish(-1));
+  const ParameterCount count = count_parameters(s.builder.finish(kNoIndex));
   CHECK(count.base == 10 * 4 + 5 * 5);
   CHECK(count.with_head == 10 * 4 + 3 * 4);
 }
@@ -185,46 +184,46 @@ TEST_CASE("a well-formed graph has no violation, a broken one names the op or te
   REQUIRE(graph.num_layers == 2);
 
   SECTION("order") {
-    std::swap(graph.ops[1].inputs[0], graph.ops[2].inputs[0]);
+    std::swap(graph.ops[OpId(1)].inputs[0], graph.ops[OpId(2)].inputs[0]);
     CHECK(find_violation(graph) == "op 1 linear (a): reads 'a.linear' before it is produced");
   }
   SECTION("two producers") {
-    graph.ops[2].outputs[0] = graph.ops[1].outputs[0];
+    graph.ops[OpId(2)].outputs[0] = graph.ops[OpId(1)].outputs[0];
     CHECK(find_violation(graph) == "op 2 linear (b): writes 'a.linear', which another op produces");
   }
   SECTION("an index out of range") {
-    graph.ops[2].inputs[0] = 99;
+    graph.ops[OpId(2)].inputs[0] = TensorId(99);
     CHECK(find_violation(graph) == "op 2 linear (b): reads no tensor");
   }
   SECTION("layers out of order") {
-    graph.ops[2].layer = 7;
+    graph.ops[OpId(2)].layer = 7;
     CHECK(find_violation(graph) == "op 2 linear (b): layer 7 after layer 0");
   }
   SECTION("a layer after the head") {
-    graph.ops[1].layer = -1;
-    graph.ops[0].layer = 0;
+    graph.ops[OpId(1)].layer = -1;
+    graph.ops[OpId(0)].layer = 0;
     CHECK(find_violation(graph) == "op 2 linear (b): layer 1 after the head");
   }
   SECTION("an unread activation") {
-    graph.ops[2].inputs[0] = graph.ops[0].outputs[0];
+    graph.ops[OpId(2)].inputs[0] = graph.ops[OpId(0)].outputs[0];
     CHECK(find_violation(graph) == "tensor 5 'a.linear': needs a gradient, but nothing reads it");
   }
   SECTION("no loss") {
-    graph.loss = -1;
+    graph.loss = kNoIndex;
     CHECK(find_violation(graph) == "the graph has no loss");
   }
   SECTION("a loss that is not a scalar") {
-    graph.loss = graph.ops[3].outputs[0];
+    graph.loss = graph.ops[OpId(3)].outputs[0];
     CHECK(find_violation(graph) ==
           "loss 'head.linear' is not a scalar that depends on a parameter");
   }
   SECTION("a shape without elements") {
-    graph.tensors[2].shape[1] = 0;
+    graph.tensors[TensorId(2)].shape[1] = 0;
     CHECK(find_violation(graph) ==
           "tensor 2 'embedding.embedding': shape [2, 0, 4] has no elements");
   }
   SECTION("shapes that do not match") {
-    graph.tensors[5].shape = {2, 3, 9};
+    graph.tensors[TensorId(5)].shape = {2, 3, 9};
     CHECK(find_violation(graph) ==
           "op 1 linear (a): weight [8, 4] does not take [2, 3, 4] to [2, 3, 9]");
   }

@@ -40,7 +40,7 @@ Flop flop_of_products(const TrainingGraph& training) {
   const auto shapes = [&](const auto& ids) {
     std::vector<OperandShape> out;
     for (const TensorId id : ids) {
-      const Tensor& t = training.graph.tensors[static_cast<std::size_t>(id)];
+      const Tensor& t = training.graph.tensors[id];
       out.push_back({&t.shape, t.dtype});
     }
     return out;
@@ -56,8 +56,8 @@ Flop flop_of_products(const TrainingGraph& training) {
 }
 
 TensorId storage_root(const TrainingGraph& training, TensorId id) {
-  while (training.graph.tensors[static_cast<std::size_t>(id)].alias >= 0) {
-    id = training.graph.tensors[static_cast<std::size_t>(id)].alias;
+  while (training.graph.tensors[id].alias != kNoIndex) {
+    id = training.graph.tensors[id].alias;
   }
   return id;
 }
@@ -76,7 +76,7 @@ SavedBytes saved_by_layer(const TrainingGraph& training, std::int32_t layer) {
     for (const TensorId id : op.writes) written.insert(storage_root(training, id));
   }
   // The second norm of a GPT layer ends its attention part and begins its MLP part.
-  OpId second_norm = -1;
+  OpId second_norm = kNoIndex;
   for (const Instruction& op : training.forward) {
     if (op.layer == layer && op.kind == OpKind::kLayerNorm) second_norm = op.origin;
   }
@@ -87,7 +87,7 @@ SavedBytes saved_by_layer(const TrainingGraph& training, std::int32_t layer) {
     for (const TensorId id : op.reads) {
       const TensorId root = storage_root(training, id);
       if (!written.contains(root) || !seen.insert(root).second) continue;
-      const Tensor& t = training.graph.tensors[static_cast<std::size_t>(root)];
+      const Tensor& t = training.graph.tensors[root];
       const Bytes bytes = num_elements(t.shape) * size_in_bytes(t.dtype);
       if (t.dtype == DType::kFp32) {
         saved.statistics += bytes;
@@ -270,7 +270,7 @@ TEST_CASE("what a layer saves is saved for that layer alone") {
     }
   }
   for (const auto& [root, readers] : layers) {
-    CAPTURE(training.graph.tensors[static_cast<std::size_t>(root)].name);
+    CAPTURE(training.graph.tensors[root].name);
     CHECK(readers.size() == 1);
   }
 }

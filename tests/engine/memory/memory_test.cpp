@@ -26,10 +26,10 @@ struct TinyProgram {
     v.scope = scope;
     v.memory = memory;
     program.values.push_back(v);
-    return static_cast<ValueId>(program.values.size() - 1);
+    return ValueId(program.values.size() - 1);
   }
   ValueId view(const std::string& name, ValueId of, std::int64_t bytes) {
-    const ValueId id = add(name, bytes, program.values[static_cast<std::size_t>(of)].scope);
+    const ValueId id = add(name, bytes, program.values[of].scope);
     program.values.back().alias = Alias{of, 0, std::nullopt};
     return id;
   }
@@ -38,7 +38,7 @@ struct TinyProgram {
     s.name = name;
     s.ops = std::move(ops);
     program.segments.push_back(std::move(s));
-    return static_cast<SegmentId>(program.segments.size() - 1);
+    return SegmentId(program.segments.size() - 1);
   }
   void list(const std::vector<std::pair<SegmentId, Microbatch>>& calls) {
     RankClass& rank = program.body.emplace_back();
@@ -148,8 +148,8 @@ TEST_CASE("persistent values and all slots of the pools stand all the time") {
   const ValueId large = tiny.add("large", 8, Scope::kMicrobatch);
   const ValueId other_rank =
       tiny.add("other rank's", 1000, Scope::kPersistent, MemoryClass::kParameter);
-  tiny.program.values[static_cast<std::size_t>(small)].pool = 0;
-  tiny.program.values[static_cast<std::size_t>(large)].pool = 0;
+  tiny.program.values[small].pool = PoolId(0);
+  tiny.program.values[large].pool = PoolId(0);
   tiny.list({{tiny.segment("0F", {op({weight, view}, {small, large}), op({moment}, {})}), 0}});
   tiny.list({{tiny.segment("1F", {op({other_rank}, {})}), 0}});
   const auto peak = memory_peaks(tiny.program, {.buffers = 9, .gradients_per_parameter = 2});

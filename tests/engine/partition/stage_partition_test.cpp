@@ -40,10 +40,8 @@ PartitionConfig cuts(const std::vector<std::int64_t>& first_layers) {
 /// The ops that connect stages: "1: send x@1 <- x" (stage, kind, what it writes, what it reads).
 std::string connections(const StagedGraph& staged) {
   std::string text;
-  const auto name = [&](TensorId id) {
-    return staged.graph.tensors[static_cast<std::size_t>(id)].name;
-  };
-  for (std::size_t i = 0; i < staged.graph.ops.size(); ++i) {
+  const auto name = [&](TensorId id) { return staged.graph.tensors[id].name; };
+  for (const OpId i : staged.graph.ops.keys()) {
     const Op& op = staged.graph.ops[i];
     const bool flat = op.attrs.dim < 0;
     const bool connects = op.kind == OpKind::kLoad || op.kind == OpKind::kSend ||
@@ -111,7 +109,7 @@ TEST_CASE("every op of a layer is on the layer's stage, the ends on the first an
   const Ranges first = ranges(8, pipeline, prepared.study.partition);
   bool in_layers = false;
   int checked = 0;
-  for (std::size_t i = 0; i < staged.graph.ops.size(); ++i) {
+  for (const OpId i : staged.graph.ops.keys()) {
     const Op& op = staged.graph.ops[i];
     if (op.kind == OpKind::kSend) continue;  // on the receiving stage
     const std::int32_t stage = staged.stage[i];
@@ -150,7 +148,7 @@ TEST_CASE("under tensor parallelism a slice travels and is gathered where it is 
     // 1 x 8 x 16 elements in two flat halves; the slice is a view, not a copy.
     if (t.name == "decoder.layers.0.add:1.slice") {
       CHECK(t.shape == Shape{64});
-      CHECK(t.alias >= 0);
+      CHECK(t.alias != kNoIndex);
     }
     if (t.name == "decoder.layers.0.add:1.slice@1") CHECK(t.shape == Shape{64});
     if (t.name == "decoder.layers.0.add:1@1") CHECK(t.shape == Shape{1, 8, 16});

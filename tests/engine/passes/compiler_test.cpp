@@ -33,9 +33,9 @@ bool same_costs(const Costs& a, const Costs& b) {
     const auto& others = b.ops.at(speed);
     if (segments.size() != others.size()) return false;
     for (std::size_t s = 0; s < segments.size(); ++s) {
-      if (segments[s].size() != others[s].size()) return false;
-      for (std::size_t k = 0; k < segments[s].size(); ++k) {
-        const OpCost &x = segments[s][k], &y = others[s][k];
+      if (segments[SegmentId(s)].size() != others[SegmentId(s)].size()) return false;
+      for (std::size_t k = 0; k < segments[SegmentId(s)].size(); ++k) {
+        const OpCost &x = segments[SegmentId(s)][k], &y = others[SegmentId(s)][k];
         if (x.kernel != y.kernel || x.launch != y.launch || x.flop != y.flop || x.bytes != y.bytes)
           return false;
       }
@@ -216,7 +216,7 @@ TEST_CASE("a Program that shares segments with a verified one is verified for th
   calls.erase(calls.end() - 1);  // no update: gradients are never freed
   std::swap(broken[1].body[1].calls[1],
             broken[1].body[1].calls[3]);  // a forward before its input has come
-  broken[2].pools[0].slots = 0;
+  broken[2].pools[PoolId(0)].slots = 0;
   broken[3].body.pop_back();
   for (Value& value : broken[4].values) {
     if (value.name == "b0.param") value.dims[0].bound = value.dims[0].expected = 1;

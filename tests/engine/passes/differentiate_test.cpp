@@ -46,9 +46,7 @@ TrainingGraph training(const std::string& model, const std::vector<std::string>&
   return training_graph(prepare_text(kModels.at(model) + kRest, sets));
 }
 
-const Tensor& at(const TrainingGraph& t, TensorId id) {
-  return t.graph.tensors[static_cast<std::size_t>(id)];
-}
+const Tensor& at(const TrainingGraph& t, TensorId id) { return t.graph.tensors[id]; }
 
 std::string text(const TrainingGraph& t, const Instruction& op) {
   std::string line = op_name(op.kind, op.part);
@@ -63,7 +61,7 @@ std::string text(const TrainingGraph& t, const Instruction& op) {
 std::string backward_text(const TrainingGraph& t, std::int32_t layer, const std::string& module) {
   std::string out;
   for (const Instruction& op : t.backward) {
-    const std::string& path = t.graph.modules[static_cast<std::size_t>(op.module)];
+    const std::string& path = t.graph.modules[op.module];
     if (op.layer == layer && path == module) out += text(t, op) + "\n";
   }
   return out;
@@ -107,7 +105,7 @@ std::string find_misplaced(const TrainingGraph& t) {
 
 /// Forward reads of each parameter, and instructions that add to its gradient.
 void check_parameter_gradients(const TrainingGraph& t) {
-  std::map<std::int32_t, int> uses, additions;
+  std::map<ParameterId, int> uses, additions;
   for (const Instruction& op : t.forward) {
     for (const TensorId id : op.reads) {
       if (at(t, id).role == TensorRole::kParameter) ++uses[at(t, id).parameter];
@@ -116,13 +114,12 @@ void check_parameter_gradients(const TrainingGraph& t) {
   for (const Instruction& op : t.backward) {
     for (const TensorId id : op.accumulates) ++additions[at(t, id).parameter];
   }
-  for (std::size_t p = 0; p < t.graph.parameters.size(); ++p) {
-    const auto index = static_cast<std::int32_t>(p);
+  for (const ParameterId p : t.graph.parameters.keys()) {
     CAPTURE(t.graph.parameters[p].name);
-    const bool trained = t.graph.parameters[p].tensor >= 0;
-    CHECK((uses[index] > 0) == trained);
-    CHECK(additions[index] == uses[index]);
-    REQUIRE((t.parameter_gradient[p] >= 0) == trained);
+    const bool trained = t.graph.parameters[p].tensor != kNoIndex;
+    CHECK((uses[p] > 0) == trained);
+    CHECK(additions[p] == uses[p]);
+    REQUIRE((t.parameter_gradient[p] != kNoIndex) == trained);
     if (!trained) continue;
     const Tensor& gradient = at(t, t.parameter_gradient[p]);
     CHECK(gradient.shape == at(t, t.graph.parameters[p].tensor).shape);
@@ -242,7 +239,7 @@ TEST_CASE("a framework that does not overlap computes the weight gradient before
       training("gpt", {"parallel.tensor=2", "framework={name: megatron-lm, version: 2021}"});
   std::vector<std::string> kinds;
   for (const Instruction& op : t.backward) {
-    const std::string& path = t.graph.modules[static_cast<std::size_t>(op.module)];
+    const std::string& path = t.graph.modules[op.module];
     if (op.layer == 3 && path == "decoder.layers.3.mlp.fc1")
       kinds.push_back(op_name(op.kind, op.part));
   }
@@ -300,8 +297,8 @@ TEST_CASE("tied embeddings take a gradient from the look-up and from the LM head
 
 TEST_CASE("BERT's pooler is trained only with the next-sentence head") {
   const auto trained = [](const TrainingGraph& t, const std::string& name) {
-    for (std::size_t p = 0; p < t.graph.parameters.size(); ++p) {
-      if (t.graph.parameters[p].name == name) return t.parameter_gradient[p] >= 0;
+    for (const ParameterId p : t.graph.parameters.keys()) {
+      if (t.graph.parameters[p].name == name) return t.parameter_gradient[p] != kNoIndex;
     }
     throw std::runtime_error("no parameter " + name);
   };

@@ -109,7 +109,7 @@ TEST_CASE("every rank issues its transfers in one global order, each send met by
   for (const RankClass& list : p.body) {
     auto& out = lists.emplace_back();
     for (const Call& call : list.calls) {
-      const Segment& segment = p.segments[static_cast<std::size_t>(call.segment)];
+      const Segment& segment = p.segments[call.segment];
       const bool sends = segment.name.find("SEND_") != std::string::npos;
       if (!sends && segment.name.find("RECV_") == std::string::npos) continue;
       const char way = segment.name.back();
@@ -155,10 +155,9 @@ TEST_CASE("buckets are reduced inside the last backward, each right behind its l
   int checked = 0;
   for (const RankClass& list : p.body) {
     for (const Call& call : list.calls) {
-      const auto& ops = p.segments[static_cast<std::size_t>(call.segment)].ops;
+      const auto& ops = p.segments[call.segment].ops;
       for (const auto& [place, inner] : call.inside) {
-        const ValueId bucket =
-            storage_root(p, p.segments[static_cast<std::size_t>(inner)].ops[0].reads[0].value);
+        const ValueId bucket = storage_root(p, p.segments[inner].ops[0].reads[0].value);
         std::size_t last = 0;
         for (std::size_t k = 0; k < ops.size(); ++k) {
           for (const Operand& operand : ops[k].accumulates) {
@@ -257,9 +256,8 @@ TEST_CASE("the norm counts replicated gradients by their share and tied ones onc
   for (const char* name : {"0NORM", "1NORM"}) {
     for (const ProgramOp& op : find_segment(p, name).ops) {
       if (op.kind != OpKind::kSumSquares) continue;
-      const Value& gradient = p.values[static_cast<std::size_t>(op.reads[0].value)];
-      elements += 2.0 * p.attrs[static_cast<std::size_t>(op.attrs)].share *
-                  static_cast<double>(num_elements(gradient.dims));
+      const Value& gradient = p.values[op.reads[0].value];
+      elements += 2.0 * p.attrs[op.attrs].share * static_cast<double>(num_elements(gradient.dims));
     }
   }
   // V h + s h + 2 (12 h^2 + 13 h) + 2 h

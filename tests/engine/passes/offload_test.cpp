@@ -29,7 +29,7 @@ std::string study(const std::string& pipeline, const std::string& schedule, cons
 /// "linear_dx", "h2d layers.2": ops of a segment, copies with the layer that wrote what they copy.
 std::string name_of(const Program& program, const ProgramOp& op) {
   if (op.kind != OpKind::kCopy) return op_name(op.kind, op.part);
-  const std::string& from = program.values[static_cast<std::size_t>(op.reads[0].value)].name;
+  const std::string& from = program.values[op.reads[0].value].name;
   return (op.stream == StreamId::kD2h ? "d2h " : "h2d ") + from;
 }
 
@@ -58,7 +58,7 @@ std::string layers_between_copies(const Program& program, const std::string& seg
       last.clear();
       continue;
     }
-    const std::string& module = program.modules[static_cast<std::size_t>(op.module)];
+    const std::string& module = program.modules[op.module];
     const auto at = module.find("layers.");
     if (op.kind == OpKind::kFree || at == std::string::npos) continue;
     const std::string layer = module.substr(at + 7, module.find('.', at + 7) - at - 7);
@@ -72,7 +72,7 @@ std::string layers_between_copies(const Program& program, const std::string& seg
 std::vector<std::string> calls_of(const Program& program, std::size_t rank) {
   std::vector<std::string> out;
   for (const Call& call : program.body[rank].calls) {
-    out.push_back(program.segments[static_cast<std::size_t>(call.segment)].name +
+    out.push_back(program.segments[call.segment].name +
                   (call.mb[0] >= 0 ? std::to_string(call.mb[0]) : ""));
   }
   return out;
@@ -185,14 +185,11 @@ TEST_CASE("every schedule copies back what it has copied away, whatever the mode
           for (const RankClass& list : program.body) {
             std::multiset<std::pair<std::string, Microbatch>> away, back;
             for (const Call& call : list.calls) {
-              for (const ProgramOp& op :
-                   program.segments[static_cast<std::size_t>(call.segment)].ops) {
+              for (const ProgramOp& op : program.segments[call.segment].ops) {
                 if (op.kind != OpKind::kCopy) continue;
                 const bool out = op.stream == StreamId::kD2h;
                 const Operand& host = out ? op.writes[0] : op.reads[0];
-                (out ? away : back)
-                    .emplace(program.values[static_cast<std::size_t>(host.value)].name,
-                             call.mb[host.slot]);
+                (out ? away : back).emplace(program.values[host.value].name, call.mb[host.slot]);
               }
             }
             CHECK(away == back);

@@ -49,7 +49,7 @@ std::string text_of(const Program& program, const ProgramOp& op) {
   for (const auto* operands : {&op.reads, &op.writes, &op.accumulates}) {
     text += " |";
     for (const Operand& operand : *operands) {
-      text += " " + program.values[static_cast<std::size_t>(operand.value)].name;
+      text += " " + program.values[operand.value].name;
     }
   }
   return text;
@@ -75,7 +75,7 @@ std::vector<Seconds> spans(const Program& program, const Costs& costs, const std
   std::map<std::pair<std::int64_t, Microbatch>, std::pair<Seconds, Seconds>> calls;
   for (const RankTrace& rank : run(program, costs, options).ranks) {
     for (const TraceRow& row : rank.rows) {
-      if (program.segments[static_cast<std::size_t>(row.segment)].name != name) continue;
+      if (program.segments[row.segment].name != name) continue;
       const auto [it, fresh] = calls.try_emplace({rank.rank, row.mb}, row.start, row.end);
       it->second.first = std::min(it->second.first, row.start);
       it->second.second = std::max(it->second.second, row.end);
@@ -90,10 +90,10 @@ std::vector<Seconds> spans(const Program& program, const Costs& costs, const std
 /// all-reduce; those take `all_reduce`, all else nothing.
 Costs costs_of(const Program& program, Seconds all_reduce) {
   Costs costs = zero_costs(program, free_links(program.mesh.num_ranks()));
-  for (std::size_t s = 0; s < program.segments.size(); ++s) {
+  for (const SegmentId s : program.segments.keys()) {
     for (std::size_t k = 0; k < program.segments[s].ops.size(); ++k) {
       const ProgramOp& op = program.segments[s].ops[k];
-      const std::string& module = program.modules[static_cast<std::size_t>(op.module)];
+      const std::string& module = program.modules[op.module];
       const bool out = module.ends_with(".proj") || module.ends_with(".fc2");
       const bool in = module.ends_with(".qkv") || module.ends_with(".fc1");
       if (op.kind != OpKind::kLinear) continue;
@@ -117,7 +117,7 @@ TEST_CASE(
     std::set<std::string> called;
     for (const RankClass& list : program.body) {
       for (const Call& call : list.calls) {
-        const Segment& pair = program.segments[static_cast<std::size_t>(call.segment)];
+        const Segment& pair = program.segments[call.segment];
         if (pair.slots != 2) continue;
         called.insert(pair.name);
         CHECK(call.mb[0] > call.mb[1]);  // a forward meets a backward that began before it
@@ -151,7 +151,7 @@ TEST_CASE("each op of a pair says which of the two it is of") {
   }
   const Program program = program_of("tensor: 2");
   const auto id = [&](const std::string& name) {
-    return static_cast<SegmentId>(&segment(program, name) - program.segments.data());
+    return SegmentId(&segment(program, name) - program.segments.data());
   };
   const Segment& pair = segment(program, "1F+2B");
   const auto first_backward =
@@ -206,7 +206,7 @@ TEST_CASE("a pair that touches a microbatch wrongly is found") {
   Program bad = good;
   for (RankClass& list : bad.body) {
     for (Call& c : list.calls) {
-      if (bad.segments[static_cast<std::size_t>(c.segment)].name == "1F+2B") c.mb[1] = c.mb[0];
+      if (bad.segments[c.segment].name == "1F+2B") c.mb[1] = c.mb[0];
     }
   }
   CHECK(find_violation(bad).value_or("").find("twice") != std::string::npos);
@@ -216,7 +216,7 @@ TEST_CASE("a pair that touches a microbatch wrongly is found") {
     for (ProgramOp& op : s.ops) {
       for (auto* operands : {&op.reads, &op.writes, &op.accumulates}) {
         for (Operand& operand : *operands) {
-          const Scope scope = bad.values[static_cast<std::size_t>(operand.value)].scope;
+          const Scope scope = bad.values[operand.value].scope;
           if (scope == Scope::kMicrobatch) operand.slot = 1 - operand.slot;
         }
       }

@@ -156,7 +156,7 @@ TEST_CASE("a graph in stages is checked as a graph, and every op has a stage of 
   StagedGraph staged = staged_graph(prepare_text(kStudies[1]));
   CHECK(find_staged_violation(staged) == "");
   const std::size_t last = staged.stage.size() - 1;
-  staged.stage[last] = 4;
+  staged.stage[OpId(last)] = 4;
   CHECK(find_staged_violation(staged) == "op " + std::to_string(last) + " is on stage 4 of 4");
   staged.stage.pop_back();
   CHECK(find_staged_violation(staged) ==
@@ -187,10 +187,11 @@ TEST_CASE("a training graph writes each tensor once, before it is read, and wait
                for (Instruction& op : t.backward) op.weight_half = &op != &t.backward.back();
              }),
              Catch::Contains("which the half that nobody waits for writes"));
-  CHECK_THAT(broken([](auto& t) { t.forward[3].reads[0] = 1 << 30; }),
+  CHECK_THAT(broken([](auto& t) { t.forward[3].reads[0] = TensorId(1 << 30); }),
              Catch::StartsWith("forward instruction 3 ") && Catch::EndsWith("reads no tensor"));
   CHECK_THAT(broken([](auto& t) { t.backward[3].stage = 4; }), Catch::EndsWith("no stage 4"));
-  CHECK_THAT(broken([](auto& t) { t.backward[3].module = -1; }), Catch::EndsWith("no module"));
+  CHECK_THAT(broken([](auto& t) { t.backward[3].module = kNoIndex; }),
+             Catch::EndsWith("no module"));
   CHECK_THAT(broken([](auto& t) { t.backward[3].accumulates = {t.backward[3].reads[0]}; }),
              Catch::EndsWith("adds to what is no parameter's gradient"));
   CHECK(broken([](auto& t) { t.parameter_gradient.pop_back(); }) ==
@@ -222,12 +223,11 @@ TEST_CASE(
   CHECK_THAT(broken([&](Program&, auto& ops) { ops.push_back(free_of(ops)); }),
              Catch::StartsWith("segment 0F: frees ") && Catch::EndsWith(" twice"));
   CHECK_THAT(broken([&](Program& program, auto& ops) {
-               program.values[static_cast<std::size_t>(free_of(ops).reads[0].value)].scope =
-                   Scope::kPersistent;
+               program.values[free_of(ops).reads[0].value].scope = Scope::kPersistent;
              }),
              Catch::Contains("persistent"));
   CHECK_THAT(broken([](Program& program, auto& ops) {
-               ops.front().writes.push_back({static_cast<ValueId>(program.values.size()), 0});
+               ops.front().writes.push_back({ValueId(program.values.size()), 0});
              }),
              Catch::Contains("no value "));
   CHECK_THAT(broken([](Program& program, auto&) {  // a bucket that its views do not fit into

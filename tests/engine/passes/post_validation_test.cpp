@@ -77,7 +77,7 @@ std::string lines_of(const std::string& text, const std::string& head) {
 /// Actions take a unit each (F, I, W, R; B two, of a pair three), all else nothing.
 Costs unit_costs(const Program& program) {
   Costs costs = zero_costs(program, free_links(program.mesh.num_ranks()));
-  for (std::size_t s = 0; s < program.segments.size(); ++s) {
+  for (const SegmentId s : program.segments.keys()) {
     const Segment& segment = program.segments[s];
     if (segment.phase > Phase::kRecompute || segment.ops.empty()) continue;
     const bool whole = segment.phase == Phase::kBackward;
@@ -217,7 +217,7 @@ TEST_CASE("corrections take no time in a simulation, whatever they would cost") 
   const Program late = program(study("zb-2p", 3, 6), "zb-2p", true);
   Costs costs = unit_costs(late);
   const Seconds without = period(late, costs);
-  for (std::size_t s = 0; s < late.segments.size(); ++s) {
+  for (const SegmentId s : late.segments.keys()) {
     if (late.segments[s].phase != Phase::kCorrect) continue;
     for (OpCost& cost : costs.ops[1.0][s]) cost.kernel = cost.launch = 1000;
   }
@@ -232,12 +232,12 @@ TEST_CASE("a gradient that outlives its step is still not added to behind its re
   std::vector<Call>& calls = broken.body[0].calls;
   const auto named = [&](const std::string& name) {
     return std::find_if(calls.begin(), calls.end(), [&](const Call& call) {
-      return broken.segments[static_cast<std::size_t>(call.segment)].name.starts_with(name);
+      return broken.segments[call.segment].name.starts_with(name);
     });
   };
   Call reduction;
-  for (std::size_t s = 0; s < broken.segments.size(); ++s) {
-    if (broken.segments[s].name == "0REDUCE_GRAD.0") reduction.segment = static_cast<SegmentId>(s);
+  for (const SegmentId s : broken.segments.keys()) {
+    if (broken.segments[s].name == "0REDUCE_GRAD.0") reduction.segment = s;
   }
   calls.insert(named("0B") + 1, reduction);
   const auto violation = find_violation(broken);

@@ -23,7 +23,7 @@ const std::string kGpt =
 /// A forward op among the backward instructions is a clone: its results are marked ' or ^.
 bool is_clone(const TrainingGraph& t, const Instruction& op) {
   return !op.writes.empty() && [&] {
-    const std::string& name = t.graph.tensors[static_cast<std::size_t>(op.writes[0])].name;
+    const std::string& name = t.graph.tensors[op.writes[0]].name;
     return name.back() == '\'' || name.back() == '^';
   }();
 }
@@ -137,7 +137,7 @@ TEST_CASE("what is summed over ranks in place is summed once for each time it is
   for (const Instruction& op : t.backward) {
     if (op.kind != OpKind::kAllReduce || !is_clone(t, op)) continue;
     ++sums;
-    const std::string& read = t.graph.tensors[static_cast<std::size_t>(op.reads[0])].name;
+    const std::string& read = t.graph.tensors[op.reads[0]].name;
     CAPTURE(read);
     CHECK(read.back() == '\'');
   }
@@ -180,8 +180,7 @@ TEST_CASE("a gather for the weight gradient stands before the input gradient, to
   const TrainingGraph t = training({"parallel.tensor=2", "parallel.sequence_parallel=true"});
   std::string text;
   for (const Instruction& op : t.backward) {
-    if (t.graph.modules[static_cast<std::size_t>(op.module)] != "decoder.layers.1.mlp.fc1")
-      continue;
+    if (t.graph.modules[op.module] != "decoder.layers.1.mlp.fc1") continue;
     text += (text.empty() ? "" : " ") + op_name(op.kind, op.part);
   }
   CHECK(text == "all_gather linear_dx reduce_scatter linear_dw");

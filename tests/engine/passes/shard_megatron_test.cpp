@@ -31,9 +31,7 @@ std::string layer_text(const Graph& graph, std::int32_t layer, const std::string
   const auto name = [&](const Tensor& t) {
     return t.name.starts_with(prefix) ? t.name.substr(prefix.size()) : t.name;
   };
-  const auto at = [&](TensorId id) -> const Tensor& {
-    return graph.tensors[static_cast<std::size_t>(id)];
-  };
+  const auto at = [&](TensorId id) -> const Tensor& { return graph.tensors[id]; };
   std::string text;
   for (const Op& op : graph.ops) {
     if (op.layer != layer) continue;
@@ -51,7 +49,7 @@ std::string parameter_text(const Graph& graph) {
   std::string text;
   for (const Parameter& p : graph.parameters) {
     if (p.name.find("layers.0") != std::string::npos) continue;
-    const Tensor& t = graph.tensors[static_cast<std::size_t>(p.tensor)];
+    const Tensor& t = graph.tensors[p.tensor];
     text += p.name + shape_text(t.shape) + " " + to_string(t.spec) +
             (p.partial_gradient ? " partial" : "") + "\n";
   }

@@ -40,9 +40,8 @@ std::string calls_of(const Program& program, std::size_t rank) {
   std::string out;
   for (const Call& call : program.body[rank].calls) {
     if (call.mb[0] < 0) continue;
-    out += (out.empty() ? "" : " ") +
-           program.segments[static_cast<std::size_t>(call.segment)].name +
-           std::to_string(call.mb[0]);
+    out +=
+        (out.empty() ? "" : " ") + program.segments[call.segment].name + std::to_string(call.mb[0]);
   }
   return out;
 }

@@ -58,7 +58,7 @@ TEST_CASE(
     const Prepared found = prepare_text(kGpt, sets);
     REQUIRE(found.study.recompute.first.has_value());
     const int stages = found.study.parallel.pipeline * found.study.parallel.virtual_stages;
-    std::vector<int> layers(static_cast<std::size_t>(stages), 48 / stages);
+    Numbered<int> layers(static_cast<std::size_t>(stages), 48 / stages);
     if (!found.study.partition.cuts.empty()) layers = {4, 6, 6, 6, 6, 6, 6, 8};
     if (found.study.recompute.unit == RecomputeConfig::Unit::kSublayer)
       for (int& units : layers) units *= 2;
@@ -101,7 +101,7 @@ TEST_CASE("the resolved study says the share, and why it is no larger") {
 // largest that fits is 5/8. Shares at which another stage keeps a layer more lie between them: the
 // choice is the largest f <= 0.625 of first_share_steps().
 TEST_CASE("the largest share that fits is found by bisection, for any way to evaluate") {
-  const std::vector<int> units(4, 8);
+  const Numbered<int> units(4, 8);
   int evaluations = 0;
   const auto evaluate = [&](double first) -> std::optional<EvaluatedShare> {
     ++evaluations;

@@ -63,7 +63,7 @@ TEST_CASE("every size has its own segments, and the list names them in the order
       compiled_program(prepare_text(study("[2, 3, 3]", 8, "pipeline: 2, data: 1", "1f1b")));
   std::vector<std::string> forwards;
   for (const Call& call : program.body[0].calls) {
-    const Segment& segment = program.segments[static_cast<std::size_t>(call.segment)];
+    const Segment& segment = program.segments[call.segment];
     if (segment.phase == Phase::kForward)
       forwards.push_back(segment.name + "#" + std::to_string(call.mb[0]));
   }
@@ -74,7 +74,7 @@ TEST_CASE("every size has its own segments, and the list names them in the order
     for (const ProgramOp& op : segment.ops) {
       if (op.kind != OpKind::kSend) continue;
       // A layer's output: sequences x tokens x hidden.
-      const Value& sent = program.values[static_cast<std::size_t>(op.reads[0].value)];
+      const Value& sent = program.values[op.reads[0].value];
       CHECK(num_elements(sent.dims) == (of_two ? 2 : 3) * 16 * 64);
     }
   }

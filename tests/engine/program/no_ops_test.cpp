@@ -36,11 +36,10 @@ Found find(const std::vector<std::string>& sets) {
   const auto answer = simulate(prepared, options);
   for (const RankTrace& rank : std::get<Simulation>(answer).trace.ranks) {
     const auto op_at = [&](SegmentId segment, std::uint32_t op) -> const ProgramOp& {
-      return program.segments[static_cast<std::size_t>(segment)].ops[op];
+      return program.segments[segment].ops[op];
     };
     for (const Call& call : program.body[rank.list].calls) {
-      for (std::uint32_t k = 0;
-           k < program.segments[static_cast<std::size_t>(call.segment)].ops.size(); ++k) {
+      for (std::uint32_t k = 0; k < program.segments[call.segment].ops.size(); ++k) {
         const ProgramOp& op = op_at(call.segment, k);
         if (!does_nothing(program, op, rank.rank)) continue;
         ++out.nothing;

@@ -95,7 +95,7 @@ TEST_CASE("weights that two stages share have one owner on both") {
   std::vector<std::int32_t> owners;
   for (const Segment& segment : program.segments) {
     if (segment.name.find("REDUCE_TIED") == std::string::npos) continue;
-    owners.push_back(program.values[static_cast<std::size_t>(segment.ops[0].reads[0].value)].owner);
+    owners.push_back(program.values[segment.ops[0].reads[0].value].owner);
   }
   REQUIRE(owners.size() == 2);
   CHECK(owners[0] == owners[1]);
@@ -159,11 +159,11 @@ TEST_CASE("the update of a rank takes the time of what it owns") {
       make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, log);
   std::vector<double> expected(2, 0);
   for (const Call& call : program.body[0].calls) {
-    const Segment& segment = program.segments[static_cast<std::size_t>(call.segment)];
+    const Segment& segment = program.segments[call.segment];
     if (segment.phase != Phase::kUpdate) continue;
     for (std::size_t k = 0; k < segment.ops.size(); ++k) {
       const std::int32_t owner = owner_of(program, segment.ops[k]);
-      const double time = costs.ops.at(1.0)[static_cast<std::size_t>(call.segment)][k].kernel;
+      const double time = costs.ops.at(1.0)[call.segment][k].kernel;
       for (std::int32_t replica = 0; replica < 2; ++replica) {
         if (owner < 0 || owner == replica) expected[static_cast<std::size_t>(replica)] += time;
       }

@@ -27,8 +27,7 @@ Mesh mesh(int pp, int dp, int tp) {
 }
 
 int coordinate(const Mesh& mesh, const Placement& placement, std::int64_t rank, Axis axis) {
-  const auto a = static_cast<std::size_t>(axis);
-  return static_cast<int>(rank / placement.stride[a] % mesh.size[a]);
+  return static_cast<int>(rank / placement.stride[axis] % mesh.size[axis]);
 }
 
 /// Ranks that differ only along `axis`, each group ascending, groups by their first rank.

@@ -69,28 +69,28 @@ TEST_CASE("the worked example reads, can run, and prints as it was written") {
   CHECK(program.mesh.size == std::array<std::int32_t, 5>{2, 1, 1, 1, 2});
   CHECK(program.placement == make_placement(program.mesh, "DPT"));
   REQUIRE(program.groups.size() == 2);
-  CHECK(program.groups[1] == Group{"all", {Axis::kPp, Axis::kTp}, {}});
+  CHECK(program.groups[GroupId(1)] == Group{"all", {Axis::kPp, Axis::kTp}, {}});
   CHECK(program.transfers == std::vector<Transfer>{{Axis::kPp, 1}, {Axis::kPp, -1}});
-  CHECK(program.pools[1] == Pool{"rb", 1, Space::kDevice});
-  const Value& y0 = program.values[17];
+  CHECK(program.pools[PoolId(1)] == Pool{"rb", 1, Space::kDevice});
+  const Value& y0 = program.values[ValueId(17)];
   CHECK(y0.name == "y0");
   CHECK(y0.dims == Dims{{16, 16, -1}, {4, 4, -1}});
-  CHECK(y0.alias == Alias{16, 0, std::nullopt});
+  CHECK(y0.alias == Alias{ValueId(16), 0, std::nullopt});
   CHECK(y0.scope == Scope::kMicrobatch);
-  CHECK(program.values[0].spec[Axis::kTp] == shard(0));
-  const Segment& forward = program.segments[2];
+  CHECK(program.values[ValueId(0)].spec[Axis::kTp] == shard(0));
+  const Segment& forward = program.segments[SegmentId(2)];
   CHECK(forward.name == "0F");
   CHECK(forward.slots == 1);
   REQUIRE(forward.ops.size() == 5);
   ProgramOp reduce;
   reduce.kind = OpKind::kAllReduce;
   reduce.stream = StreamId::kTp;
-  reduce.group = 0;
-  reduce.reads = {{16, 0}};
-  reduce.writes = {{17, 0}};
+  reduce.group = GroupId(0);
+  reduce.reads = {{ValueId(16), 0}};
+  reduce.writes = {{ValueId(17), 0}};
   CHECK(forward.ops[4] == reduce);
   REQUIRE(program.body[0].calls.size() == 13);
-  CHECK(program.body[0].calls[3].segment == 2);
+  CHECK(program.body[0].calls[3].segment == SegmentId(2));
   CHECK(program.body[0].calls[3].mb == std::array<Microbatch, 2>{1, -1});
 }
 
@@ -122,10 +122,10 @@ TEST_CASE("everything that a Program can say survives the text") {
   routed.spec[Axis::kEp] = partial();
   routed.scope = Scope::kMicrobatch;
   routed.space = Space::kHost;
-  routed.pool = 0;
+  routed.pool = PoolId(0);
   Value own = routed;
   own.name = "own";
-  own.alias = Alias{0, 12345678901, Axis::kDp};
+  own.alias = Alias{ValueId(0), 12345678901, Axis::kDp};
   Value flag;
   flag.name = "flag";
   flag.memory = MemoryClass::kOptimizerState;
@@ -134,33 +134,33 @@ TEST_CASE("everything that a Program can say survives the text") {
   op.kind = OpKind::kAttention;
   op.part = OpPart::kWeightGrad;
   op.stream = StreamId::kNorm;
-  op.attrs = 1;
-  op.module = 1;
-  op.reads = {{0, 1}, {2, 0}};
-  op.accumulates = {{1, 0}};
-  op.guard = Operand{2, 0};
+  op.attrs = AttrId(1);
+  op.module = PathId(1);
+  op.reads = {{ValueId(0), 1}, {ValueId(2), 0}};
+  op.accumulates = {{ValueId(1), 0}};
+  op.guard = Operand{ValueId(2), 0};
   op.host_sync = true;
   ProgramOp plain;  // back to no module, and no operand at all
-  plain.attrs = 2;
+  plain.attrs = AttrId(2);
   ProgramOp later = plain;
-  later.module = 2;
+  later.module = PathId(2);
   later.after = {0, 1};
-  later.writes = {{2, 0}};
+  later.writes = {{ValueId(2), 0}};
   ProgramOp free;
   free.kind = OpKind::kFree;
-  free.reads = {{2, 0}};
+  free.reads = {{ValueId(2), 0}};
   p.segments = {{"0F+7B", 0, Phase::kRecompute, 2, {op, plain, free, later}},
                 {"7X.10", 7, Phase::kCommunicate, 0, {}},
                 {"1W", 1, Phase::kBackwardWeight, 1, {}}};
   Call pair;
-  pair.segment = 0;
+  pair.segment = SegmentId(0);
   pair.mb = {3, 10};
   pair.dims = {{3, 96}, {0, 1}};
   Call second;
-  second.segment = 2;
+  second.segment = SegmentId(2);
   second.mb = {7, -1};
   second.after = {{0}, {0}};
-  second.inside = {{0, 1}, {4, 1}};
+  second.inside = {{0, SegmentId(1)}, {4, SegmentId(1)}};
   p.body = {{RankSet{{0, -1, -1, 1, -1}}, {pair, second}}, {RankSet{}, {}}};
 
   const Program read = parse_program(to_text(p), "p.txt");
@@ -201,13 +201,13 @@ TEST_CASE("the text keeps up with a Program of tens of thousands of ops") {
 TEST_CASE("tables are numbered by first use, so that order and leftovers in them do not matter") {
   const Program program = compiled(compiled_studies()[0]);
   Program shuffled = program;
-  const auto attrs = static_cast<AttrId>(program.attrs.size());
+  const auto attrs = AttrId(program.attrs.size());
   std::reverse(shuffled.attrs.begin(), shuffled.attrs.end());
   shuffled.modules.insert(shuffled.modules.begin(), "not used");
   for (Segment& segment : shuffled.segments) {
     for (ProgramOp& op : segment.ops) {
-      op.attrs = attrs - 1 - op.attrs;
-      op.module += 1;
+      op.attrs = AttrId(attrs - 1 - op.attrs.number());
+      ++op.module;
     }
   }
   CHECK_FALSE(shuffled == program);

@@ -50,11 +50,9 @@ const Segment* find_segment(const Program& program, const std::string& name) {
 using Ops = std::map<std::string, std::int64_t>;
 
 std::string key_of(const Program& program, const ProgramOp& op) {
-  std::string text = op_name(op.kind, op.part) + " of " +
-                     program.modules[static_cast<std::size_t>(op.module)] + ":";
+  std::string text = op_name(op.kind, op.part) + " of " + program.modules[op.module] + ":";
   for (const auto* list : {&op.reads, &op.writes, &op.accumulates}) {
-    for (const Operand& operand : *list)
-      text += " " + program.values[static_cast<std::size_t>(operand.value)].name;
+    for (const Operand& operand : *list) text += " " + program.values[operand.value].name;
     text += " |";
   }
   return text;
@@ -94,15 +92,14 @@ Ops work_of(const Program& program) {
   Ops out;
   for (const RankClass& list : program.body) {
     for (const Call& call : list.calls) {
-      const Segment& segment = program.segments[static_cast<std::size_t>(call.segment)];
+      const Segment& segment = program.segments[call.segment];
       for (const ProgramOp& op : segment.ops) {
         const bool connects =
             is_transfer(op.kind) || op.kind == OpKind::kSlice || op.kind == OpKind::kFree;
         const bool once = segment.phase == Phase::kPrepare || segment.phase == Phase::kUpdate;
         if (connects || once || segment.phase == Phase::kCommunicate) continue;
         if (op.stream == StreamId::kMain || op.stream == StreamId::kTp) {
-          ++out[op_name(op.kind, op.part) + " of " +
-                program.modules[static_cast<std::size_t>(op.module)]];
+          ++out[op_name(op.kind, op.part) + " of " + program.modules[op.module]];
         }
       }
     }
@@ -125,8 +122,8 @@ std::map<std::string, int> most_alive(const Program& program, const RankClass& l
   const auto see = [&](const Segment& segment) {
     for (const ProgramOp& op : segment.ops) {
       for (const Operand& o : op.kind == OpKind::kFree ? op.reads : op.writes) {
-        const Value& value = program.values[static_cast<std::size_t>(o.value)];
-        if (value.scope != Scope::kMicrobatch || value.alias || value.pool >= 0) continue;
+        const Value& value = program.values[o.value];
+        if (value.scope != Scope::kMicrobatch || value.alias || value.pool != kNoIndex) continue;
         auto& [written, freed] = ends.try_emplace(o.value, '?', '?').first->second;
         // The first microbatch of a pair is its forward's.
         const char phase = segment.slots == 2 && o.slot == 0 ? 'F' : letter(segment.phase);
@@ -134,11 +131,11 @@ std::map<std::string, int> most_alive(const Program& program, const RankClass& l
       }
     }
   };
-  for (const Call& call : list.calls) see(program.segments[static_cast<std::size_t>(call.segment)]);
+  for (const Call& call : list.calls) see(program.segments[call.segment]);
   std::map<ValueId, int> alive;
   std::map<std::string, int> most;
   for (const Call& call : list.calls) {
-    for (const ProgramOp& op : program.segments[static_cast<std::size_t>(call.segment)].ops) {
+    for (const ProgramOp& op : program.segments[call.segment].ops) {
       for (const Operand& o : op.kind == OpKind::kFree ? op.reads : op.writes) {
         const auto it = ends.find(o.value);
         if (it == ends.end()) continue;
@@ -257,7 +254,7 @@ TEST_CASE(
   for (std::size_t rank = 0; rank < 4; ++rank) {
     std::map<Microbatch, std::string> order;
     for (const Call& call : scp.program.body[rank].calls) {
-      const Segment& segment = scp.program.segments[static_cast<std::size_t>(call.segment)];
+      const Segment& segment = scp.program.segments[call.segment];
       if (segment.phase <= Phase::kRecompute) order[call.mb[0]] += segment.name.substr(1) + " ";
     }
     for (const auto& [mb, calls] : order) {
@@ -366,7 +363,7 @@ TEST_CASE("buckets are reduced inside the last call that adds to them") {
     // Counted from the end: the first op found to add to a storage is the last that does.
     std::map<ValueId, std::pair<std::size_t, std::size_t>> last_add;
     for (std::size_t i = list.calls.size(); i-- > 0;) {
-      const auto& ops = p.segments[static_cast<std::size_t>(list.calls[i].segment)].ops;
+      const auto& ops = p.segments[list.calls[i].segment].ops;
       for (std::size_t k = ops.size(); k-- > 0;) {
         if (ops[k].kind == OpKind::kSumSquares || ops[k].kind == OpKind::kAdamW) continue;
         for (const Operand& o : ops[k].accumulates)
@@ -375,8 +372,7 @@ TEST_CASE("buckets are reduced inside the last call that adds to them") {
     }
     for (std::size_t i = 0; i < list.calls.size(); ++i) {
       for (const auto& [at, inner] : list.calls[i].inside) {
-        const ValueId bucket =
-            storage_root(p, p.segments[static_cast<std::size_t>(inner)].ops[0].reads[0].value);
+        const ValueId bucket = storage_root(p, p.segments[inner].ops[0].reads[0].value);
         CHECK(last_add.at(bucket) == std::pair(i, static_cast<std::size_t>(at) - 1));
         ++reduced;
       }

@@ -189,8 +189,7 @@ TEST_CASE("nothing is added to a gradient that has been reduced") {
   CHECK(find_violation(program).value_or("none") == "none");
   std::vector<Call*> backwards;
   for (Call& call : program.body[0].calls) {
-    if (program.segments[static_cast<std::size_t>(call.segment)].name == "0B")
-      backwards.push_back(&call);
+    if (program.segments[call.segment].name == "0B") backwards.push_back(&call);
   }
   REQUIRE(backwards.size() == 2);
   REQUIRE(backwards[1]->inside.size() == 1);
@@ -256,13 +255,13 @@ TEST_CASE("calls name segments that can be called so") {
   CHECK(violation("0B0 ", "0B0{@3:0NORM;@2:0NORM} ") ==
         "class pp:0 call 6: 0B: calls inside that are not in order");
   CHECK(violation("0B0 ", "0B0{@3:0F} ") == "class pp:0 call 6: 0B: no segment to call inside");
-  CHECK(violation_after([](Program& p) { p.segments[2].slots = 2; }) ==
+  CHECK(violation_after([](Program& p) { p.segments[SegmentId(2)].slots = 2; }) ==
         "class pp:0 call 1: 0F called with microbatch -1");
   const auto pair = [](Microbatch second) {
     return [second](Program& p) {
-      p.segments[2].slots = 2;
+      p.segments[SegmentId(2)].slots = 2;
       for (Call& call : p.body[0].calls) {
-        if (call.segment == 2) call.mb[1] = second;
+        if (call.segment == SegmentId(2)) call.mb[1] = second;
       }
     };
   };
@@ -280,32 +279,37 @@ TEST_CASE("every pipeline rank has its class, every rank its number") {
 }
 
 TEST_CASE("ids that name nothing are found before anything is looked up by them") {
-  const auto op = [](Program& p) -> ProgramOp& { return p.segments[2].ops[2]; };  // gelu of 0F
-  CHECK(violation_after([&](Program& p) { op(p).reads[0].value = 99; }) ==
+  const auto op = [](Program& p) -> ProgramOp& {
+    return p.segments[SegmentId(2)].ops[2];
+  };  // gelu of 0F
+  CHECK(violation_after([&](Program& p) { op(p).reads[0].value = ValueId(99); }) ==
         "segment 0F op 2: gelu: no value 99");
   CHECK(violation_after([&](Program& p) {
-          op(p).guard = Operand{-1, 0};
+          op(p).guard = Operand{kNoIndex, 0};
         }) == "segment 0F op 2: gelu: no value -1");
-  CHECK(violation_after([&](Program& p) { op(p).attrs = 5; }) ==
+  CHECK(violation_after([&](Program& p) { op(p).attrs = AttrId(5); }) ==
         "segment 0F op 2: gelu: no attributes 5");
-  CHECK(violation_after([&](Program& p) { op(p).module = -2; }) ==
+  CHECK(violation_after([&](Program& p) { op(p).module = PathId(-2); }) ==
         "segment 0F op 2: gelu: no module -2");
-  CHECK(violation_after([&](Program& p) { op(p).group = 0; }) ==
+  CHECK(violation_after([&](Program& p) { op(p).group = GroupId(0); }) ==
         "segment 0F op 2: gelu: has a group");
-  CHECK(violation_after([&](Program& p) { op(p).transfer = 0; }) ==
+  CHECK(violation_after([&](Program& p) { op(p).transfer = TransferId(0); }) ==
         "segment 0F op 2: gelu: has a peer");
-  CHECK(violation_after([](Program& p) { p.segments[2].ops[4].group = 2; }) ==
+  CHECK(violation_after([](Program& p) { p.segments[SegmentId(2)].ops[4].group = GroupId(2); }) ==
         "segment 0F op 4: all_reduce: has no group");
-  CHECK(violation_after([](Program& p) { p.values[0].pool = 2; }) == "value w1: no such pool");
+  CHECK(violation_after([](Program& p) { p.values[ValueId(0)].pool = PoolId(2); }) ==
+        "value w1: no such pool");
   CHECK(violation("pool rf:2", "pool rf:2 host") == "value x1: is in another space than its pool");
   CHECK(violation_after([](Program& p) {
-          p.values[0].alias = Alias{0, 0, {}};
+          p.values[ValueId(0)].alias = Alias{ValueId(0), 0, {}};
         }) == "value w1: its storage leads nowhere");
-  CHECK(violation_after([](Program& p) { p.values[0].dims[0].bound = 7; }) ==
+  CHECK(violation_after([](Program& p) { p.values[ValueId(0)].dims[0].bound = 7; }) ==
         "value w1: bad extent");
-  CHECK(violation_after([](Program& p) { p.groups[1].members = {2}; }) == "group all: bad members");
-  CHECK(violation_after([](Program& p) { p.mesh.size[3] = 0; }) == "the mesh has no rank along ep");
-  CHECK(violation_after([](Program& p) { p.body[0].calls[1].segment = 50; }) ==
+  CHECK(violation_after([](Program& p) { p.groups[GroupId(1)].members = {2}; }) ==
+        "group all: bad members");
+  CHECK(violation_after([](Program& p) { p.mesh.size[Axis::kEp] = 0; }) ==
+        "the mesh has no rank along ep");
+  CHECK(violation_after([](Program& p) { p.body[0].calls[1].segment = SegmentId(50); }) ==
         "class pp:0 call 1: no segment 50");
   CHECK(violation_after([](Program& p) { p.body[0].calls[1].mb[0] = 2; }) ==
         "class pp:0 call 1: 0F called with microbatch 2");

@@ -20,7 +20,7 @@ PipelineSchedule searched(const std::string& name, int ranks, int microbatches,
 }
 
 ScheduleTiming timing(const PipelineSchedule& schedule, const ScheduleSettings& settings) {
-  std::vector<ActionDurations> of_stage = settings.of_stage;
+  Numbered<ActionDurations> of_stage = settings.of_stage;
   if (of_stage.empty()) of_stage.resize(static_cast<std::size_t>(schedule.num_stages));
   const auto timed = time_schedule(schedule, of_stage, settings.transfer);
   if (const auto* reason = std::get_if<Infeasible>(&timed)) FAIL(reason->reason);

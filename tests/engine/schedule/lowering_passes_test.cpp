@@ -65,7 +65,7 @@ TEST_CASE("sends and receives stand where PyTorch expects them, and run in as ma
   const auto golden = golden_json("pytorch_lowering_vectors.json");
   std::vector<std::int64_t> steps;
   for (const auto& vector : golden["send_recv"]) {
-    const StagePlacement placement{vector["stage_to_rank"].get<std::vector<int>>()};
+    const StagePlacement placement{Numbered<int>(vector["stage_to_rank"].get<std::vector<int>>())};
     const auto rows = with_sends(rows_of(vector["compute"].get<std::vector<Words>>()), placement);
     check_rows(rows, vector["expected"].get<std::vector<Words>>());
     steps.push_back(steps_of(rows, placement));

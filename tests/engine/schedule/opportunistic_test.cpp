@@ -18,7 +18,7 @@ using Words = std::vector<std::string>;
 class ReadyTimes {
  public:
   ReadyTimes(const PipelineSchedule& schedule, const ScheduleTiming& timed,
-             const std::vector<ActionDurations>& of_stage, double transfer, int active)
+             const Numbered<ActionDurations>& of_stage, double transfer, int active)
       : transfer_(transfer),
         active_(active),
         last_(schedule.num_stages - 1) {
@@ -55,7 +55,7 @@ class ReadyTimes {
 TEST_CASE("two ranks run what is ready, a backward first") {
   // F 1, B 2. Rank 0: F0 0-1, F1 1-2, F2 2-3, then B0 comes at 4. Rank 1: F0 1-2; at 2 both F1 and
   // B0 are ready: B0 2-4; at 4 F1 4-5, B1 5-7, F2 7-8, B2 8-10.
-  const std::vector<ActionDurations> of_stage(2);
+  const Numbered<ActionDurations> of_stage(2);
   const auto schedule = opportunistic(of_stage, 0, 3, 4);
   CHECK(to_text(schedule.actions[0]) == Words{"0F0", "0F1", "0F2", "0B0", "0B1", "0B2"});
   CHECK(to_text(schedule.actions[1]) == Words{"1F0", "1B0", "1F1", "1B1", "1F2", "1B2"});
@@ -70,7 +70,7 @@ TEST_CASE("two ranks run what is ready, a backward first") {
 
 TEST_CASE("a slow stage makes the ones before it run ahead, as far as active microbatches allow") {
   // Rank 1 takes 10 for a forward: rank 0 runs all 4 that may be active before its first backward.
-  const std::vector<ActionDurations> of_stage = {{1, 2, 1, 1, 1}, {10, 20, 1, 1, 1}};
+  const Numbered<ActionDurations> of_stage = {{1, 2, 1, 1, 1}, {10, 20, 1, 1, 1}};
   const auto schedule = opportunistic(of_stage, 0, 6, 4);
   CHECK(to_text(schedule.actions[0]) ==
         Words{"0F0", "0F1", "0F2", "0F3", "0B0", "0F4", "0B1", "0F5", "0B2", "0B3", "0B4", "0B5"});
@@ -100,7 +100,7 @@ TEST_CASE("no rank waits while it could run, and none runs a forward while a bac
   const int m = draw(1, 12);
   const int active = draw(1, p + 3);
   const double transfer = draw(0, 8) / 8.0;
-  std::vector<ActionDurations> of_stage(static_cast<std::size_t>(p));
+  Numbered<ActionDurations> of_stage(static_cast<std::size_t>(p));
   for (ActionDurations& durations : of_stage)
     durations = {draw(1, 24) / 8.0, draw(1, 48) / 8.0, 1, 1, 1};  // eighths: sums are exact
   const auto schedule = opportunistic(of_stage, transfer, m, active);

@@ -118,7 +118,7 @@ TEST_CASE("a pair starts when both may, and ends after both") {
 TEST_CASE("transfers are between ranks, and durations are of stages") {
   // 1F1B of 2 stages, F 1 and 2, B 3 and 4, transfers of 0.5. 0F0 0-1, 1F0 1.5-3.5, 1B0 3.5-7.5,
   // 0B0 8-11.
-  const std::vector<ActionDurations> of_stage = {{1, 3, 1, 1}, {2, 4, 1, 1}};
+  const Numbered<ActionDurations> of_stage = {{1, 3, 1, 1}, {2, 4, 1, 1}};
   const auto timed = std::get<ScheduleTiming>(time_schedule(one_f_one_b(2, 1), of_stage, 0.5));
   CHECK(timed.starts[0] == std::vector<double>{0, 8});
   CHECK(timed.starts[1] == std::vector<double>{1.5, 3.5});
@@ -126,7 +126,7 @@ TEST_CASE("transfers are between ranks, and durations are of stages") {
   CHECK(timed.idle == std::vector<double>{7, 5});
   CHECK(timed.span_idle == std::vector<double>{7, 0});  // rank 1 is busy from 1.5 to 7.5
   // In a V stages 1 and 2 of 2 ranks are on one rank: no transfer there. F 0-1, 2-3, 3-4, 5-6.
-  const std::vector<ActionDurations> unit(4, ActionDurations{1, 2, 1, 1});
+  const Numbered<ActionDurations> unit(4, ActionDurations{1, 2, 1, 1});
   const auto v = std::get<ScheduleTiming>(time_schedule(zb_v(2, 1), unit, 1));
   CHECK(v.starts[1][0] == 2);
   CHECK(v.starts[1][1] == 3);

@@ -172,7 +172,7 @@ TEST_CASE("every weight of every preset has a name") {
     const Graph graph = build_model(preset.config, {});
     std::int64_t expected = 0;
     for (const Parameter& parameter : graph.parameters) {
-      if (parameter.tensor >= 0) expected += num_elements(parameter.shape);
+      if (parameter.tensor != kNoIndex) expected += num_elements(parameter.shape);
     }
     CHECK(elements == expected);  // the untied BERT, which keeps one twice, is no preset
   }

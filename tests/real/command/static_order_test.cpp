@@ -38,7 +38,7 @@ class Orders {
 /// As measured on a machine where every call of a stage takes another time.
 ActionTimes uneven_times(int number) {
   ActionTimes times(4);
-  for (std::size_t stage = 0; stage < 4; ++stage) {
+  for (std::int32_t stage = 0; stage < 4; ++stage) {
     for (int call = 1; call <= 4; ++call) {
       times.of_stage[stage][Phase::kForward].push_back(
           call * call * (1.0 + static_cast<double>(stage)) + number);

@@ -38,7 +38,7 @@ Ways ways(const Program& program) {
   Ways out;
   for (const RankClass& list : program.body) {
     for (const Call& call : list.calls) {
-      for (const ProgramOp& op : program.segments[static_cast<std::size_t>(call.segment)].ops) {
+      for (const ProgramOp& op : program.segments[call.segment].ops) {
         if (op.kind != OpKind::kRecv) continue;
         ++(moved_value(program, op).space == Space::kHost ? out.by_host : out.direct);
       }

@@ -64,7 +64,7 @@ ProgramOp& op_of(Segment& segment, OpKind kind, OpPart part) {
 std::vector<Call>::iterator find_call(const Program& program, std::vector<Call>& calls,
                                       const std::string& prefix) {
   return std::find_if(calls.begin(), calls.end(), [&](const Call& call) {
-    return program.segments[static_cast<std::size_t>(call.segment)].name.starts_with(prefix);
+    return program.segments[call.segment].name.starts_with(prefix);
   });
 }
 
@@ -78,10 +78,10 @@ TEST_CASE("a layout without a bug is within the tolerance") {
 TEST_CASE("a gradient that is scaled is noticed") {
   CHECK(with_bug({}, [](Program& program) {
           ProgramOp& op = op_of(segment(program, "0B"), OpKind::kLinear, OpPart::kWeightGrad);
-          OpAttrs attrs = program.attrs[static_cast<std::size_t>(op.attrs)];
+          OpAttrs attrs = program.attrs[op.attrs];
           attrs.scale *= 2;
           program.attrs.push_back(attrs);
-          op.attrs = static_cast<AttrId>(program.attrs.size() - 1);
+          op.attrs = AttrId(program.attrs.size() - 1);
         }) > 1000);
 }
 
@@ -102,9 +102,8 @@ TEST_CASE("a microbatch that is dropped is noticed") {
                         [](const ProgramOp& op) { return op.part == OpPart::kWeightGrad; });
           program.segments.push_back(silent);
           for (Call& call : program.body[0].calls) {
-            if (program.segments[static_cast<std::size_t>(call.segment)].name == "0B" &&
-                call.mb[0] == 3) {
-              call.segment = static_cast<SegmentId>(program.segments.size() - 1);
+            if (program.segments[call.segment].name == "0B" && call.mb[0] == 3) {
+              call.segment = SegmentId(program.segments.size() - 1);
             }
           }
         }) > 1000);
@@ -125,7 +124,7 @@ TEST_CASE("a bucket that is reduced too early is noticed") {
           Call* last = nullptr;
           Call* before = nullptr;
           for (Call& call : program.body[0].calls) {
-            if (program.segments[static_cast<std::size_t>(call.segment)].name != "0B") continue;
+            if (program.segments[call.segment].name != "0B") continue;
             before = last;
             last = &call;
           }

@@ -56,11 +56,11 @@ std::vector<Issued> issued_ops(const Program& program, const RankClass& list) {
   std::vector<Issued> out;
   for (std::size_t c = 0; c < list.calls.size(); ++c) {
     const Call& call = list.calls[c];
-    const auto& ops = program.segments[static_cast<std::size_t>(call.segment)].ops;
+    const auto& ops = program.segments[call.segment].ops;
     for (std::size_t i = 0; i <= ops.size(); ++i) {
       for (const auto& [place, segment] : call.inside) {
         if (place != i) continue;
-        const auto& inner = program.segments[static_cast<std::size_t>(segment)].ops;
+        const auto& inner = program.segments[segment].ops;
         for (std::size_t k = 0; k < inner.size(); ++k) out.push_back({&inner[k], {-1, -1}, c, k});
       }
       if (i < ops.size()) out.push_back({&ops[i], call.mb, c, i});
@@ -84,7 +84,7 @@ std::vector<Ended> demanded_order(const Program& program, const RankClass& list)
   std::array<std::size_t, kNumStreams> count{};
   const auto storage = [&](const Operand& operand, const Issued& at) -> Key {
     const ValueId root = storage_root(program, operand.value);
-    const bool each = program.values[static_cast<std::size_t>(root)].scope == Scope::kMicrobatch;
+    const bool each = program.values[root].scope == Scope::kMicrobatch;
     return {root, each ? at.mb[operand.slot] : 0};
   };
   for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -121,13 +121,12 @@ std::vector<Ended> demanded_order(const Program& program, const RankClass& list)
     };
     const auto take = [&](const Operand& operand) {
       const Key key = storage(operand, at);
-      const Value& value = program.values[static_cast<std::size_t>(key.first)];
+      const Value& value = program.values[key.first];
       if (!uses[key].empty() || value.scope == Scope::kPersistent) return;
-      if (value.pool >= 0) {
+      if (value.pool != kNoIndex) {
         // The k-th taker gets the slot of the (k - slots)-th that was given back.
         auto& takers = taken[value.pool];
-        const auto slots =
-            static_cast<std::size_t>(program.pools[static_cast<std::size_t>(value.pool)].slots);
+        const auto slots = static_cast<std::size_t>(program.pools[value.pool].slots);
         if (takers.size() >= slots) after(given[value.pool].at(takers.size() - slots));
         takers.push_back(i);
       } else if (op.stream != StreamId::kMain) {
@@ -147,8 +146,8 @@ std::vector<Ended> demanded_order(const Program& program, const RankClass& list)
       for (const Operand& operand : op.reads) {
         const Key key = storage(operand, at);
         uses[key].clear();
-        const PoolId pool = program.values[static_cast<std::size_t>(key.first)].pool;
-        if (pool >= 0) {
+        const PoolId pool = program.values[key.first].pool;
+        if (pool != kNoIndex) {
           given[pool].push_back(i);
         } else {
           freed.push_back(i);
@@ -176,13 +175,13 @@ std::map<std::string, std::vector<TransportCall>> expected_calls(const Program& 
     std::vector<std::int64_t> ranks;
     std::string key;
     if (is_transfer(op.kind)) {
-      call.peer = peer_of(program, program.transfers[static_cast<std::size_t>(op.transfer)], at);
+      call.peer = peer_of(program, program.transfers[op.transfer], at);
       const bool sends = op.kind == OpKind::kSend;
       ranks = {sends ? rank : call.peer, sends ? call.peer : rank};
       key = "transfer." + std::to_string(static_cast<int>(transfer_stream(op.stream))) + "." +
             std::to_string(ranks[0]) + "." + std::to_string(ranks[1]);
     } else {
-      const Group& group = program.groups[static_cast<std::size_t>(op.group)];
+      const Group& group = program.groups[op.group];
       ranks = members_of(program, group, at);
       key = group.name + "." + std::to_string(static_cast<int>(op.stream));
       if (ranks.size() == 1) continue;  // with itself a rank does not communicate
@@ -197,7 +196,7 @@ const RankClass& list_of(const Program& program, std::int64_t rank) {
   const RankCoordinates at = coordinates_of(program, rank);
   const auto it =
       std::find_if(program.body.begin(), program.body.end(), [&](const RankClass& list) {
-        for (std::size_t axis = 0; axis < at.size(); ++axis) {
+        for (const Axis axis : kAllAxes) {
           if (list.ranks.at[axis] >= 0 && list.ranks.at[axis] != at[axis]) return false;
         }
         return true;

@@ -26,7 +26,7 @@ ByStream instructions(const Program& program, std::vector<TraceRow> rows) {
                    [](const TraceRow& a, const TraceRow& b) { return a.issued < b.issued; });
   ByStream out;
   for (const TraceRow& row : rows) {
-    const ProgramOp& op = program.segments[static_cast<std::size_t>(row.segment)].ops[row.op];
+    const ProgramOp& op = program.segments[row.segment].ops[row.op];
     if (op.kind == OpKind::kFree) continue;  // takes no time; simulated traces leave it out
     out[static_cast<int>(op.stream)].emplace_back(row.segment, row.mb, row.op);
   }
@@ -37,15 +37,13 @@ ByStream instructions(const Program& program, std::vector<TraceRow> rows) {
 std::ptrdiff_t num_idle(const Program& program, std::int64_t rank,
                         const std::vector<TraceRow>& rows) {
   return std::count_if(rows.begin(), rows.end(), [&](const TraceRow& row) {
-    return does_nothing(program,
-                        program.segments[static_cast<std::size_t>(row.segment)].ops[row.op], rank);
+    return does_nothing(program, program.segments[row.segment].ops[row.op], rank);
   });
 }
 
 std::ptrdiff_t num_updates(const LoopbackRun& run) {
   return std::count_if(run.rows[0].begin(), run.rows[0].end(), [&](const TraceRow& row) {
-    return run.program.segments[static_cast<std::size_t>(row.segment)].ops[row.op].kind ==
-           OpKind::kAdamW;
+    return run.program.segments[row.segment].ops[row.op].kind == OpKind::kAdamW;
   });
 }
 
@@ -149,9 +147,7 @@ TEST_CASE("each op of a pair is of its own half in a real trace as in a simulate
     one.rank = static_cast<std::int64_t>(rank);
     one.list = rank;
     for (TraceRow row : real.rows[rank]) {
-      if (real.program.segments[static_cast<std::size_t>(row.segment)].ops[row.op].kind ==
-          OpKind::kFree)
-        continue;
+      if (real.program.segments[row.segment].ops[row.op].kind == OpKind::kFree) continue;
       row.end = row.start + 1e-6;  // a timeline leaves out what takes no time
       one.rows.push_back(row);
     }

@@ -41,7 +41,7 @@ Uses uses_of(const std::string& model, const std::string& training,
   options.watch_ops = [&](const Program& program, const ProgramOp& op, std::int64_t seen) {
     const std::int64_t declared = workspace_bytes(program, op, threads);
     const std::string name = op_name(op.kind, op.part);
-    CAPTURE(name, program.modules[static_cast<std::size_t>(op.module)]);
+    CAPTURE(name, program.modules[op.module]);
     CHECK(seen <= declared);
     Use& use = uses[name];
     use.seen = std::max(use.seen, seen);
