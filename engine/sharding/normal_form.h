@@ -11,7 +11,7 @@
 
 namespace trainyard {
 
-/// Of a spec without spec_problem(). Dims that are bound late keep their list as it is.
+/// Takes a spec without spec_problem(). Dims that are bound late keep their list as it is.
 TensorSpec normal_form(const TensorSpec& spec, const Extents& extents, const DeviceMesh& mesh);
 
 DimSplit normal_dim(const DimSplit& dim, std::int64_t extent, const DeviceMesh& mesh);
