@@ -91,6 +91,9 @@ std::variant<TensorSpec, Infeasible> after_move(const TensorSpec& spec, const Mo
   if ((from_split && (move.from_dim < 0 || move.from_dim >= dims)) ||
       (to_split && (move.to_dim < 0 || move.to_dim >= dims)))
     return Infeasible{"no such dim"};
+  if (move.to == AxisState::kHeld &&
+      (move.axes.size() > 1 || move.coordinate < 0 || move.coordinate >= mesh.size(move.axes[0])))
+    return Infeasible{"one coordinate of one axis holds a tensor"};
   if (from_split && to_split && move.from_dim == move.to_dim) {
     if (!reorder(out.dims[static_cast<std::size_t>(move.from_dim)], move.axes))
       return Infeasible{names + " is no other order of the dim's axes"};

@@ -22,6 +22,7 @@ struct PathRank {
 
 struct Node {
   PathRank rank;
+  std::int64_t least = -1;  // ticks to the goal
   SearchState before;
   Move move;
   bool done = false;
@@ -91,26 +92,43 @@ std::variant<Redistribution, Infeasible> redistribute(const TensorSpec& stored,
 
   std::unordered_map<SearchState, Node, SearchStateHash> nodes;
   nodes.reserve(1024);
-  using Waiting = std::pair<PathRank, SearchState>;
+  using Waiting = std::pair<PathRank, SearchState>;  // with the least cost of the rest
   std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>> waiting;
   nodes[start] = {};
   waiting.push({{}, start});
+  std::vector<SearchState> ahead;
+  const Node* reached = nullptr;  // the goal, once some path leads there
   while (!waiting.empty()) {
-    const auto [rank, state] = waiting.top();
+    const SearchState state = waiting.top().second;
     waiting.pop();
     if (state == goal) break;
     Node& node = nodes[state];
     if (node.done) continue;
     node.done = true;
+    const PathRank rank = node.rank;
     for (const SearchEdge& edge : edges.out_of(state)) {
       const AxisId lowest = *std::min_element(edge.move.axes.begin(), edge.move.axes.end());
       const PathRank there{rank.ticks + std::llround(edge.cost / tick), rank.moves + 1,
                            rank.axes << 4 | static_cast<std::uint64_t>(lowest)};
+      if (reached != nullptr && there >= reached->rank) continue;
       const auto [at, made] = nodes.try_emplace(edge.next);
-      if (at->second.done || (!made && at->second.rank <= there)) continue;
-      at->second = {there, state, edge.move, false};
-      waiting.push({there, edge.next});
+      Node& next = at->second;
+      if (next.done || (!made && next.rank <= there)) continue;
+      const std::int64_t least = next.least;
+      next = {there, least, state, edge.move, false};
+      if (edge.next == goal) reached = &next;
+      ahead.push_back(edge.next);
     }
+    for (const SearchState& one : ahead) {
+      Node& next = nodes[one];
+      // A little less than the bound, which is rounded.
+      if (next.least < 0)
+        next.least = static_cast<std::int64_t>(edges.least_cost(one) / tick * (1 - 1e-9));
+      PathRank estimate = next.rank;
+      estimate.ticks += next.least;
+      if (reached == nullptr || estimate <= reached->rank) waiting.push({estimate, one});
+    }
+    ahead.clear();
   }
   if (!nodes.contains(goal)) return Infeasible{"no moves lead from one spec to the other"};
 

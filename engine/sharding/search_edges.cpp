@@ -45,8 +45,23 @@ SearchEdges::SearchEdges(const TensorSpec& from, const TensorSpec& to, const Ext
       to_(to),
       codec_(from, to, extents, mesh),
       own_moves_(costs.model == MoveCostModel::kColossal),
+      bounded_(!own_moves_ && !codec_.any_packed() && from.held.empty() && to.held.empty()),
       lists_(extents.size()),
-      most_(extents.size()) {}
+      most_(extents.size()) {
+  fastest_ = costs.links.empty() ? AxisLink{} : costs.links.front();
+  Coordinate last;
+  for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
+    const AxisLink& link = costs.links[static_cast<std::size_t>(axis)];
+    fastest_ = {std::min(fastest_.alpha, link.alpha), std::min(fastest_.beta, link.beta)};
+    last.push_back(mesh.size(axis) - 1);
+  }
+  corners_ = {Coordinate(last.size(), 0), last};
+  for (const Coordinate& corner : corners_) {
+    auto& ranges = wanted_.emplace_back();
+    for (std::size_t d = 0; bounded_ && d < extents.size(); ++d)
+      ranges.push_back(cut_pieces(extents[d], to.dims[d].parts.front().axes, mesh, corner));
+  }
+}
 
 double SearchEdges::most_of_edge() const {
   AxisLink link{0, 0};
@@ -77,6 +92,15 @@ double SearchEdges::dim_most(int dim, const SearchState& state) {
 void SearchEdges::enter(const SearchState& state) {
   state_ = state;
   edges_.clear();
+  read_lists(state);
+  local_ = 1;
+  for (std::size_t d = 0; d < extents_.size(); ++d) {
+    most_[d] = dim_most(static_cast<int>(d), state);
+    local_ *= most_[d];
+  }
+}
+
+void SearchEdges::read_lists(const SearchState& state) {
   for (Axes& list : lists_) list.clear();
   for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
     const std::uint8_t code = state.axes[static_cast<std::size_t>(axis)];
@@ -86,11 +110,44 @@ void SearchEdges::enter(const SearchState& state) {
     if (list.size() <= place) list.resize(place + 1);
     list[place] = axis;
   }
-  local_ = 1;
-  for (std::size_t d = 0; d < extents_.size(); ++d) {
-    most_[d] = dim_most(static_cast<int>(d), state);
-    local_ *= most_[d];
+}
+
+/// Elements that the rank holds at the end of the way and not at its beginning; of a sum that it
+/// had one summand of, all.
+double SearchEdges::lacking(const SearchState& state, const std::vector<IndexRange>& wanted,
+                            const Coordinate& coordinate, bool backward) const {
+  bool summed = false;
+  for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
+    const std::uint8_t code = state.axes[static_cast<std::size_t>(axis)];
+    const AxisState there = is_split_code(code) ? AxisState::kSplit : state_of_code(code);
+    const bool to_summands = has(backward ? to_.entered : to_.partial, axis);
+    const bool summands = there == (backward ? AxisState::kEntered : AxisState::kPartial);
+    // The value's summands are the forward's beginning; the gradient's are `to`'s, its beginning.
+    if (backward ? summands : to_summands) return 0;
+    summed = summed || (mesh_.size(axis) > 1 && (backward ? to_summands : summands));
   }
+  double has = 1, common = 1;
+  for (std::size_t d = 0; d < extents_.size(); ++d) {
+    const IndexRange held = cut_pieces(extents_[d], lists_[d], mesh_, coordinate);
+    const std::int64_t both =
+        std::min(held.end, wanted[d].end) - std::max(held.begin, wanted[d].begin);
+    common *= static_cast<double>(std::max<std::int64_t>(0, both));
+    has *= static_cast<double>(backward ? held.size() : wanted[d].size());
+  }
+  return summed ? has : has - common;
+}
+
+double SearchEdges::least_cost(const SearchState& state) {
+  if (!bounded_) return 0;
+  read_lists(state);
+  double forward = 0, backward = 0;
+  for (std::size_t corner = 0; corner < corners_.size(); ++corner) {
+    forward = std::max(forward, lacking(state, wanted_[corner], corners_[corner], false));
+    if (costs_.gradient)
+      backward = std::max(backward, lacking(state, wanted_[corner], corners_[corner], true));
+  }
+  const double bytes = (forward + backward) * costs_.element_bytes;
+  return fastest_.beta * bytes + fastest_.alpha * ((forward > 0 ? 1 : 0) + (backward > 0 ? 1 : 0));
 }
 
 const std::vector<SearchEdge>& SearchEdges::out_of(const SearchState& state) {

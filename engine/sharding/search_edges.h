@@ -6,6 +6,7 @@
 
 #include "engine/sharding/move_cost.h"
 #include "engine/sharding/search_state.h"
+#include "engine/sharding/spec_boxes.h"
 
 namespace trainyard {
 
@@ -23,11 +24,17 @@ class SearchEdges {
   const StateCodec& codec() const { return codec_; }
   /// No edge costs more.
   double most_of_edge() const;
+  /// No path from `state` to `to` costs less: what two ranks, the first and the last, lack in
+  /// forward and in backward, over the fastest link. Consistent: h(u) <= cost(u, v) + h(v).
+  double least_cost(const SearchState& state);
   /// All edges out of `state`; the reference stands until the next call.
   const std::vector<SearchEdge>& out_of(const SearchState& state);
 
  private:
   void enter(const SearchState& state);
+  double lacking(const SearchState& state, const std::vector<IndexRange>& wanted,
+                 const Coordinate& coordinate, bool backward) const;
+  void read_lists(const SearchState& state);
   void change_states();
   void split_axes();
   void shorten_lists();
@@ -58,6 +65,11 @@ class SearchEdges {
   bool own_moves_;  // of Colossal-AI alone
   std::map<std::tuple<int, int, AxisSet>, double> packed_most_;
   std::map<std::tuple<int, Axes, Axes>, double> permuted_;
+
+  AxisLink fastest_;
+  std::vector<Coordinate> corners_;              // two ranks
+  std::vector<std::vector<IndexRange>> wanted_;  // of `to`, by corner and dim
+  bool bounded_;                                 // plain dims alone, none held
 
   // The node at hand.
   SearchState state_;

@@ -94,7 +94,7 @@ TEST_CASE("uneven pieces count with what they are") {
   const MoveCost cost = move_cost(gather, spec_of("[a, R]", mesh), spec_of("[R, R]", mesh), {7, 2},
                                   mesh, unit_costs(mesh));
   CHECK(cost.forward_bytes == 10);
-  // Of a packed weight's gradient [q over a|k] P(a) only k is reduced: 2 x 2/3 of 3 rows of 2.
+  // In a packed weight's gradient [q over a|k] P(a) only k is reduced: 2 x 2/3 of 3 rows of 2.
   const Move reduce{kPartial, kReplicated, {0}, -1, -1, 0};
   const MoveCost packed =
       move_cost(reduce, spec_of("[4x1:a|3x1:R, R] P(a)", mesh), spec_of("[4x1:a|3x1:R, R]", mesh),
