@@ -35,6 +35,30 @@ void for_each_arrangement(const Axes& from, bool singles, Axes& chosen, Visit& v
   }
 }
 
+/// An all-to-all of `axes` from a dim with `whole` elements to one with `there`: of the two dims,
+/// what the busiest rank receives in forward and in backward.
+struct Exchanged {
+  double forward = 0;
+  double backward = 0;
+};
+
+/// `f` and `g` elements of the two are left when axes before `at` have cut. Of an axis' ranks,
+/// those with as many elements of both are alike.
+void exchange_elements(std::int64_t whole, std::int64_t there, std::int64_t f, std::int64_t g,
+                       const Axes& axes, std::size_t at, const DeviceMesh& mesh, Exchanged& most) {
+  if (at == axes.size()) {
+    most.forward = std::max(most.forward, static_cast<double>((whole - f) * g));
+    most.backward = std::max(most.backward, static_cast<double>((there - g) * f));
+    return;
+  }
+  const std::int64_t ranks = mesh.size(axes[at]);
+  for (const std::int64_t first : {std::int64_t{0}, f % ranks, g % ranks}) {
+    exchange_elements(whole, there, f / ranks + (first < f % ranks ? 1 : 0),
+                      g / ranks + (first < g % ranks ? 1 : 0), axes, at + 1, mesh, most);
+    if (f % ranks == 0 && g % ranks == 0) return;
+  }
+}
+
 }  // namespace
 
 SearchEdges::SearchEdges(const TensorSpec& from, const TensorSpec& to, const Extents& extents,
@@ -311,27 +335,6 @@ void SearchEdges::shorten_lists() {
   }
 }
 
-/// Elements, of the two dims, that the busiest rank receives when `axes` move from one to the
-/// other.
-double SearchEdges::exchanged_part(int dim, std::size_t left, int to_dim, const Axes& axes) const {
-  const auto d = static_cast<std::size_t>(dim);
-  const auto g = static_cast<std::size_t>(to_dim);
-  const auto whole = static_cast<std::int64_t>(
-      most_after(static_cast<double>(extents_[d]), lists_[d], 0, left, mesh_));
-  const auto there = static_cast<std::int64_t>(most_[g]);
-  const std::int64_t ranks = group_size(mesh_, axes);
-  if (whole % ranks == 0 && there % ranks == 0)
-    return static_cast<double>((whole - whole / ranks) * (there / ranks));
-  double most = 0;
-  for (const std::int64_t rank : group_of(mesh_, axes, 0)) {
-    const Coordinate coordinate = coordinate_of(mesh_, rank);
-    const std::int64_t had = cut_pieces(whole, axes, mesh_, coordinate).size();
-    const std::int64_t gets = cut_pieces(there, axes, mesh_, coordinate).size();
-    most = std::max(most, static_cast<double>((whole - had) * gets));
-  }
-  return most;
-}
-
 void SearchEdges::exchange(int dim, const Axes& suffix) {
   const auto d = static_cast<std::size_t>(dim);
   const std::size_t left = lists_[d].size() - suffix.size();
@@ -359,36 +362,40 @@ void SearchEdges::exchange(int dim, const Axes& suffix) {
     for (const AxisId axis : suffix)
       next.axes[static_cast<std::size_t>(axis)] = split_code(to_dim, static_cast<int>(place++));
     const double others = local_ / most_[d] / most_[g];
-    const double forward = exchanged_part(dim, left, to_dim, suffix) * others;
-    // Backward the same the other way: what was cut there is whole, what was whole is cut.
     const auto whole = static_cast<std::int64_t>(
         most_after(static_cast<double>(extents_[d]), lists_[d], 0, left, mesh_));
     const auto there = static_cast<std::int64_t>(most_[g]);
-    double backward = forward;
-    const std::int64_t ranks = group_size(mesh_, suffix);
-    if (whole % ranks != 0 || there % ranks != 0) {
-      backward = 0;
-      for (const std::int64_t rank : group_of(mesh_, suffix, 0)) {
-        const Coordinate coordinate = coordinate_of(mesh_, rank);
-        const std::int64_t had = cut_pieces(there, suffix, mesh_, coordinate).size();
-        const std::int64_t gets = cut_pieces(whole, suffix, mesh_, coordinate).size();
-        backward = std::max(backward, static_cast<double>((there - had) * gets) * others);
-      }
-    }
+    Exchanged most;
+    exchange_elements(whole, there, whole, there, suffix, 0, mesh_, most);
     const double after =
         static_cast<double>(whole) * most_after(most_[g], suffix, 0, suffix.size(), mesh_) * others;
-    add_plain(next, move, forward, backward, after);
+    add_plain(next, move, most.forward * others, most.backward * others, after);
   }
 }
 
+/// Elements, of the dim, that the busiest rank receives where its list takes another order.
 double SearchEdges::permuted_part(int dim, const Axes& order) {
   const auto d = static_cast<std::size_t>(dim);
+  const std::int64_t ranks = group_size(mesh_, order);
+  // Equal pieces: some rank has another one.
+  if (extents_[d] % ranks == 0) return static_cast<double>(extents_[d] / ranks);
   const auto [at, made] = permuted_.try_emplace({dim, lists_[d], order}, 0);
   if (!made) return at->second;
-  TensorSpec before, after;
-  before.dims = {split_over(lists_[d])};
-  after.dims = {split_over(order)};
-  return at->second = lacking_elements(before, after, {extents_[d]}, mesh_);
+  Coordinate coordinate(static_cast<std::size_t>(mesh_.num_axes()), 0);
+  for (std::int64_t member = 0; member < ranks; ++member) {
+    std::int64_t rest = member;
+    for (const AxisId axis : order) {
+      coordinate[static_cast<std::size_t>(axis)] =
+          static_cast<std::int32_t>(rest % mesh_.size(axis));
+      rest /= mesh_.size(axis);
+    }
+    const IndexRange had = cut_pieces(extents_[d], lists_[d], mesh_, coordinate);
+    const IndexRange gets = cut_pieces(extents_[d], order, mesh_, coordinate);
+    const std::int64_t both = std::min(had.end, gets.end) - std::max(had.begin, gets.begin);
+    at->second =
+        std::max(at->second, static_cast<double>(gets.size() - std::max<std::int64_t>(0, both)));
+  }
+  return at->second;
 }
 
 void SearchEdges::reorder_lists() {

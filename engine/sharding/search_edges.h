@@ -54,7 +54,6 @@ class SearchEdges {
   bool may_append(int dim, const Axes& axes) const;
   double dim_most(int dim, const SearchState& state);
   double gathered_part(int dim, std::size_t left, const Axes& axes) const;
-  double exchanged_part(int dim, std::size_t left, int to_dim, const Axes& axes) const;
   double permuted_part(int dim, const Axes& order);
 
   const DeviceMesh& mesh_;
