@@ -95,8 +95,9 @@ void SearchEdges::permute_packed(int dim) {
   const DimSplit& had = codec_.pattern(dim, 0);
   const DimSplit& wanted = codec_.pattern(dim, 1);
   const AxisSet axes = axes_in(had);
+  // An element that is split in one and whole in the other is no matter of sends alone.
   if (axes == 0 || codec_.axes_in(state_, dim, 0) != axes || axes_in(wanted) != axes ||
-      axes_of_all_parts(had) != axes_of_all_parts(wanted))
+      axes_of_all_parts(had) != axes || axes_of_all_parts(wanted) != axes)
     return;
   SearchState next = state_;
   for (const AxisId axis : axes_of(axes)) {
