@@ -115,7 +115,43 @@ const std::vector<SolveProblem>& solve_problems() {
        "problem: checkpoint-groups\nstrategy: group_3\n"
        "modules: [{name: a, stage: 0}, {name: b, stage: 0}, {name: c, stage: 1}, {name: d, stage: "
        "1}, {name: e, stage: 1}]\n",
-       solve_checkpoint_groups}};
+       solve_checkpoint_groups},
+      {"reshard", "", "the cheapest moves of a tensor from one sharding to another",
+       "mesh           sizes of the axes, [4, 4], which are then called 0 and 1; or {tp0: 2, tp1: "
+       "4}\n"
+       "shape          of the tensor\n"
+       "from, to       \"S01,R\", \"R,S1 P0\" (axes by number), or \"[tp0 tp1, R] P(dp)\" (by "
+       "name; parts too)\n"
+       "element_bytes  default 1\n"
+       "alpha, beta    of a message and of a byte, any unit: a number, or one per axis; default 1\n"
+       "search         optimal (default), or greedy: Colossal-AI's, on meshes of two axes\n"
+       "cost_model     exact (default: bytes that the busiest rank receives), or colossal\n",
+       "problem: reshard\nmesh: [4, 4]\nshape: [64, 32]\nalpha: 1\nbeta: 1\nfrom: \"S0,R\"\nto: "
+       "\"R,S0\"\n",
+       solve_reshard},
+      {"op-strategies", "", "every way to split an op over a mesh",
+       "op            linear, bmm, conv, batch_norm, pooling, where, embedding, layer_norm, "
+       "binary; "
+       "scores, rope, ...\n"
+       "shapes        of the operands, in order\n"
+       "mesh          as of reshard, at most 3 axes\n"
+       "extents       of indices that shapes do not say: {g: 8, r: 4}, key-value heads and query "
+       "heads of each\n"
+       "rules         exact (default): all of them; colossal: those of Colossal-AI, by its names\n"
+       "shard_option  of Colossal-AI: standard (default), shard, full-shard, shard-last-axis\n",
+       "problem: op-strategies\nop: linear\nshapes: [[4, 16], [32, 16]]\nmesh: [2, 2]\nrules: "
+       "colossal\n",
+       solve_op_strategies},
+      {"propagate", "", "a sharding through an op that only carries elements",
+       "op       permute (dims: [0, 2, 1, 3]), view (to: [32, 4, 64]), split (size, dim) or sum "
+       "(dims, keepdim)\n"
+       "mesh     as of reshard, at most 3 axes\n"
+       "shape    of the input\n"
+       "input    its spec, as of reshard\n"
+       "rules    exact (default), or colossal\n",
+       "problem: propagate\nop: permute\ndims: [0, 2, 1, 3]\nmesh: [2, 2]\nshape: [8, 16, 64, "
+       "64]\ninput: \"R,S0,R,S1\"\n",
+       solve_propagate}};
   return kProblems;
 }
 

@@ -34,7 +34,8 @@ std::string solve_help(const std::string& name);
 /// The answer as lines: one per key, and per element of lists of lists.
 std::string solve_text(const nlohmann::ordered_json& answer);
 
-// Solvers, of solve_schedule.cpp, solve_lower.cpp, solve_sub_pipelined.cpp and solve_division.cpp.
+// Solvers, of solve_schedule.cpp, solve_lower.cpp, solve_sub_pipelined.cpp, solve_division.cpp,
+// solve_reshard.cpp and solve_strategies.cpp.
 nlohmann::ordered_json solve_schedule(const YamlNode& problem);
 nlohmann::ordered_json solve_lower(const YamlNode& problem);
 nlohmann::ordered_json solve_sub_pipelined(const YamlNode& problem);
@@ -43,5 +44,8 @@ nlohmann::ordered_json solve_segment(const YamlNode& problem);
 nlohmann::ordered_json solve_batch_split(const YamlNode& problem);
 nlohmann::ordered_json solve_stage_recompute(const YamlNode& problem);
 nlohmann::ordered_json solve_checkpoint_groups(const YamlNode& problem);
+nlohmann::ordered_json solve_reshard(const YamlNode& problem);
+nlohmann::ordered_json solve_op_strategies(const YamlNode& problem);
+nlohmann::ordered_json solve_propagate(const YamlNode& problem);
 
 }  // namespace trainyard

@@ -164,7 +164,8 @@ TEST_CASE("modules are grouped within their stage") {
 TEST_CASE("what is wrong with a problem is said at its place") {
   CHECK(problem_of("{problem: zigzag}") ==
         "p.yaml:1:11: problem: no problem is called 'zigzag'; this version has schedule, lower, "
-        "subpipelined-tp, d-hondt, segment, batch-split, stage-recompute and checkpoint-groups");
+        "subpipelined-tp, d-hondt, segment, batch-split, stage-recompute, checkpoint-groups, "
+        "reshard, op-strategies and propagate");
   CHECK(problem_of("{ranks: 2}") == "p.yaml:1:1: missing required key 'problem'");
   CHECK(problem_of("{problem: d-hondt, devices: 2, costs: [1, -1]}") ==
         "p.yaml:1:43: costs[1]: expected at least 0, got -1");

@@ -1,0 +1,70 @@
+// The ranks of a set of stages, arranged on named, ordered axes.
+//
+// An axis is an atom: tp, dp, ep or cp may be names of ordered lists of atoms (tp = tp0 tp1, ep =
+// dp1 tp0), so hybrid sharding, folded experts and two tensor axes need nothing of their own.
+// Today's passes know five fixed axes instead (axis.h); README.md says how the two relate.
+#pragma once
+
+#include <boost/container/static_vector.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace trainyard {
+
+inline constexpr int kMostAxes = 16;
+inline constexpr std::int64_t kMostMeshRanks = 1 << 24;
+
+using AxisId = std::int8_t;     // index into DeviceMesh::axes
+using AxisSet = std::uint16_t;  // bit i: axis i
+using Axes =
+    boost::container::static_vector<AxisId, kMostAxes>;  // ordered, the first cuts coarsest
+using Coordinate = boost::container::static_vector<std::int32_t, kMostAxes>;  // one per axis
+
+constexpr AxisSet bit(AxisId axis) { return static_cast<AxisSet>(1U << axis); }
+constexpr bool has(AxisSet set, AxisId axis) { return (set & bit(axis)) != 0; }
+AxisSet set_of(const Axes& axes);
+Axes axes_of(AxisSet set);  // ascending
+
+struct MeshAxis {
+  std::string name;
+  std::int32_t size = 1;
+  bool stages = false;  // tells pipeline stages apart: no spec names it
+  friend bool operator==(const MeshAxis&, const MeshAxis&) = default;
+};
+
+struct DeviceMesh {
+  std::string name;
+  std::vector<MeshAxis> axes;                       // the last one's ranks lie closest
+  std::vector<std::pair<std::string, Axes>> names;  // "tp" -> tp0 tp1
+
+  int num_axes() const { return static_cast<int>(axes.size()); }
+  std::int32_t size(AxisId axis) const { return axes[static_cast<std::size_t>(axis)].size; }
+  const std::string& axis_name(AxisId axis) const {
+    return axes[static_cast<std::size_t>(axis)].name;
+  }
+  std::int64_t num_ranks() const;
+  friend bool operator==(const DeviceMesh&, const DeviceMesh&) = default;
+};
+
+/// What is wrong with a mesh: a name twice or misspelt, a size below 1, too many ranks.
+std::optional<std::string> mesh_problem(const DeviceMesh& mesh);
+
+/// The axes that a name of the mesh stands for: an axis, or a list of them; nullopt: none.
+std::optional<Axes> find_axes(const DeviceMesh& mesh, std::string_view name);
+
+/// Ranks of a group over these axes: the product of their sizes.
+std::int64_t group_size(const DeviceMesh& mesh, const Axes& axes);
+
+/// Where the mesh's rank `rank` (0 to num_ranks() - 1) lies; the last axis is the fastest.
+Coordinate coordinate_of(const DeviceMesh& mesh, std::int64_t rank);
+std::int64_t rank_at(const DeviceMesh& mesh, const Coordinate& coordinate);
+
+/// The ranks that differ from `rank` along `axes` alone, itself among them, in the order of the
+/// axis list: the first axis is the slowest. Every backend orders a group's members so.
+std::vector<std::int64_t> group_of(const DeviceMesh& mesh, const Axes& axes, std::int64_t rank);
+
+}  // namespace trainyard
