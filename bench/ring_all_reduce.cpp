@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <string>
 
-#include "engine/exec/contention.h"
+#include "engine/exec/channels/contention.h"
 #include "engine/program/program_text.h"
 #include "sim/message_network.h"
 

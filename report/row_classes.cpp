@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/exec/time_classes.h"
+#include "engine/exec/times/time_classes.h"
 
 namespace trainyard {
 

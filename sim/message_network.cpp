@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/exec/shape_edges.h"
+#include "engine/exec/channels/shape_edges.h"
 
 namespace trainyard {
 

@@ -16,8 +16,8 @@
 #include <tuple>
 #include <vector>
 
-#include "engine/exec/contention.h"
-#include "engine/exec/program_run.h"
+#include "engine/exec/channels/contention.h"
+#include "engine/exec/loop/program_run.h"
 #include "sim/flow_network.h"
 
 namespace trainyard {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
-#include "engine/exec/contention.h"
-#include "engine/exec/link_loads.h"
+#include "engine/exec/channels/contention.h"
+#include "engine/exec/channels/link_loads.h"
 #include "sim/message_network.h"
 
 namespace trainyard {

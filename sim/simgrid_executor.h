@@ -1,6 +1,6 @@
 // The executors with contention: messages that can meet others share links max-min fairly
 // (SimGrid), all else is the closed form of the analytic executor, whose loop this is
-// (engine/exec/program_run.h).
+// (engine/exec/loop/program_run.h).
 #pragma once
 
 #include "engine/exec/executor.h"

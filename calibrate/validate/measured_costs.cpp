@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "engine/exec/timed_program.h"
+#include "engine/exec/lists/timed_program.h"
 
 namespace trainyard {
 

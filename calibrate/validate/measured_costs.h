@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "calibrate/validate/run_measurement.h"
+#include "engine/exec/channels/lanes.h"
 #include "engine/exec/costs.h"
-#include "engine/exec/lanes.h"
-#include "engine/exec/meetings.h"
+#include "engine/exec/times/meetings.h"
 
 namespace trainyard {
 

@@ -1,7 +1,7 @@
 #include "engine/exec/analytic_executor.h"
 
 #include "engine/base/error.h"
-#include "engine/exec/program_run.h"
+#include "engine/exec/loop/program_run.h"
 
 namespace trainyard {
 

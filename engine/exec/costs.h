@@ -9,7 +9,7 @@
 
 #include "engine/cluster/cluster.h"
 #include "engine/cost/cost_model.h"
-#include "engine/exec/lanes.h"
+#include "engine/exec/channels/lanes.h"
 #include "engine/exec/op_work.h"
 #include "engine/program/program.h"
 #include "engine/program/shared_segments.h"

@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "engine/base/error.h"
-#include "engine/exec/action_times.h"
+#include "engine/exec/times/action_times.h"
 #include "engine/plan/plan.h"
 #include "engine/schedule/schedule_names.h"
 

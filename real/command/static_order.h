@@ -6,7 +6,7 @@
 #include <string>
 
 #include "engine/base/units.h"
-#include "engine/exec/action_times.h"
+#include "engine/exec/times/action_times.h"
 #include "real/command/training_plan.h"
 
 namespace trainyard {

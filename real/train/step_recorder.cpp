@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/exec/meetings.h"
+#include "engine/exec/times/meetings.h"
 #include "real/comm/clock_offset.h"
 #include "real/parameters/rank_coordinates.h"
 #include "report/trace_json.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "app/simulation.h"
-#include "engine/exec/lanes.h"
+#include "engine/exec/channels/lanes.h"
 #include "sim/simgrid_executor.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/studies.h"

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "engine/exec/lanes.h"
+#include "engine/exec/channels/lanes.h"
 #include "engine/schedule/sub_pipelined.h"
 #include "tests/support/golden.h"
 #include "tests/support/studies.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/exec/lanes.h"
+#include "engine/exec/channels/lanes.h"
 #include "engine/memory/memory.h"
 #include "engine/program/pair_members.h"
 #include "engine/program/program_text.h"

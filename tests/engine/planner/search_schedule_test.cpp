@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "app/resolve_by_cost.h"
-#include "engine/exec/action_times.h"
 #include "engine/exec/analytic_executor.h"
+#include "engine/exec/times/action_times.h"
 #include "engine/schedule/pipeline_schedule.h"
 #include "engine/schedule/schedule_csv.h"
 #include "tests/support/random_plan.h"

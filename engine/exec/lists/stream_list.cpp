@@ -1,0 +1,460 @@
+#include "engine/exec/lists/stream_list.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/exec/bodies/body_cache.h"
+#include "engine/exec/bodies/body_limits.h"
+#include "engine/exec/lists/stream_marks.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::uint32_t kEnd = StreamPoint::kEnd;
+
+struct PoolTurns {
+  std::vector<StreamPoint> given;
+  std::size_t taken = 0;
+};
+
+/// What several tries at one list have in common.
+struct ListContext {
+  TimedRank timed;
+  BodyLimits limits;
+  std::unordered_map<SegmentId, std::vector<std::uint32_t>> body_ends;
+};
+
+class StreamListBuilder {
+ public:
+  StreamListBuilder(const Program& program, const Lanes& lanes, std::size_t list,
+                    const StreamListOptions& options, ListContext& context, StreamList& out)
+      : program_(program),
+        lanes_(lanes),
+        calls_(program.body[list].calls),
+        options_(options),
+        context_(context),
+        timed_(context.timed),
+        out_(out),
+        bodies_(context.timed, state_) {
+    state_.slots.resize(timed_.num_slots);
+    find_segments();
+    pools_.resize(timed_.pool_slots.size());
+    awaited_calls_.assign(calls_.size(), false);
+    for (const Call& call : calls_) {
+      for (const CallRef& before : call.after) awaited_calls_[before.call] = true;
+    }
+    call_ends_.resize(calls_.size());
+    out.concurrent.assign(lanes.lanes.size(), 0);
+  }
+
+  /// The list is the body of a loop: a first pass finds what a step leaves behind, the second one
+  /// makes the items of a step that comes after another. False: the second one had to end some
+  /// bodies earlier, and noted so in the limits; both have to be done again.
+  bool run() {
+    walk();
+    const ItemNumber per_pass = state_.next;
+    recording_ = true;
+    host_ = 0;
+    out_.items.reserve(per_pass);
+    state_.clocks.reserve(2 * std::int64_t{per_pass});
+    marks_.begin(per_pass);
+    walk();
+    if (!context_.limits.settle()) return false;
+    check(state_.next == 2 * per_pass, "both passes see the same items");
+    out_.launch = host_;
+    marks_.settle(out_);
+    return true;
+  }
+
+ private:
+  bool skipped(const Segment& segment) const {
+    if (segment.phase == Phase::kCorrect) return true;  // validations succeed
+    if (!options_.compute_only) return false;
+    if (segment.phase == Phase::kPrepare || segment.phase == Phase::kUpdate) return true;
+    return segment.phase == Phase::kCommunicate && segment.slots == 0;
+  }
+  const Segment& segment(SegmentId id) const { return program_.segments[id]; }
+
+  /// Looked up once per segment, then per call by its number in here.
+  void find_segments() {
+    std::unordered_map<SegmentId, std::uint32_t> known;
+    segment_of_.reserve(calls_.size());
+    for (const Call& call : calls_) {
+      const auto [it, fresh] =
+          known.try_emplace(call.segment, static_cast<std::uint32_t>(segments_.size()));
+      segment_of_.push_back(it->second);
+      if (!fresh) continue;
+      CalledSegment called;
+      called.skipped = skipped(segment(call.segment));
+      if (!called.skipped) {
+        called.timed = &timed_.segments.at(call.segment);
+        check(called.timed->ops.size() < StreamPoint::kEnd,
+              "a segment has fewer ops than can be numbered");
+        if (options_.whole_runs && options_.bodies != 0)
+          called.ends = &body_ends(call.segment, *called.timed);
+      }
+      segments_.push_back(called);
+    }
+  }
+
+  void walk() {
+    context_.limits.begin_walk();
+    for (std::size_t c = 0; c < calls_.size(); ++c) {
+      const Call& call = calls_[c];
+      const CalledSegment& called = segments_[segment_of_[c]];
+      if (called.skipped) continue;
+      call_ = c;
+      const TimedSegment& timed = *called.timed;
+      const bool whole_runs = options_.whole_runs && call.inside.empty();
+      const std::vector<std::uint32_t>* ends = whole_runs ? called.ends : nullptr;
+      std::size_t inner = 0;
+      for (std::size_t k = 0; k <= timed.ops.size();) {
+        for (; inner < call.inside.size() && call.inside[inner].first <= k; ++inner)
+          inside(call.inside[inner].second);
+        if (k == timed.ops.size()) break;
+        const TimedOp& op = timed.ops[k];
+        if (ends != nullptr && (*ends)[k] > 0) {
+          const std::size_t limit = context_.limits.end(c, k, (*ends)[k]);
+          const std::uint32_t taken =
+              limit > k ? add_body(call.segment, call.mb, k, timed.ops, limit) : 0;
+          context_.limits.note(c, k, taken);
+          if (taken > 0) {
+            k += taken;
+            continue;
+          }
+        }
+        if (whole_runs && op.run >= 0) {
+          const TimedKernels& run = timed.runs[op.run];
+          add_run(call.segment, call.mb, k, op, run);
+          k += run.num_ops;
+        } else {
+          add(call.segment, call.mb, k, op);
+          ++k;
+        }
+      }
+      // What is inside behind the last op.
+      for (; inner < call.inside.size(); ++inner) inside(call.inside[inner].second);
+    }
+  }
+
+  void inside(SegmentId id) {
+    if (skipped(segment(id))) return;
+    const auto& ops = timed_.segments.at(id).ops;
+    for (std::size_t k = 0; k < ops.size(); ++k) add(id, {-1, -1}, k, ops[k]);
+  }
+
+  SlotAccesses& slot(const Dependency& d, const Microbatches& mb) {
+    return state_.slots[IssueState::slot(d, mb)];
+  }
+
+  void need(const StreamPoint& point) {
+    if (point.at() < 0 || point.stream() == stream_) return;
+    StreamPoint& known = needed_[point.stream()];
+    if (known.before(point)) known = point;
+  }
+  void need(const StreamAccesses& accesses) {
+    for (const StreamPoint& point : accesses.latest) need(point);
+  }
+
+  void begin(StreamId stream) {
+    stream_ = stream;
+    needed_.fill(StreamPoint{});
+    for (const CallRef& before : calls_[call_].after) {
+      for (const StreamId s : kAllStreams) need(call_ends_[before.call][s]);
+    }
+    need(state_.host_sync);
+  }
+
+  void need_streams(unsigned waits) {
+    for (const StreamId s : kAllStreams) {
+      if ((waits & stream_bit(s)) != 0) need(state_.end_of(s));
+    }
+  }
+
+  const std::vector<std::uint32_t>& body_ends(SegmentId id, const TimedSegment& timed) {
+    const auto [it, fresh] = context_.body_ends.try_emplace(id);
+    if (fresh) it->second = find_body_ends(timed, lanes_, options_.bodies);
+    return it->second;
+  }
+
+  /// What an op needs but for its slot of a pool; leaves it in needed_.
+  void need_of(const TimedOp& op, const Microbatches& mb) {
+    begin(op.stream);
+    const Dependency* d = timed_.dependencies.data() + op.first_dependency;
+    for (std::size_t i = 0; i < op.num_dependencies; ++i) {
+      if (!d[i].waits) continue;
+      const SlotAccesses& accesses = slot(d[i], mb);
+      need(accesses.written);
+      if (d[i].writes) need(accesses.read);
+    }
+    need_streams(op.waits);
+    if (op.takes_arena) need(state_.last_free);
+  }
+
+  /// A body at op k of the segment, which ends before op `limit`: how many ops it took; 0: none can
+  /// be made.
+  std::uint32_t add_body(SegmentId id, const Microbatches& mb, std::size_t k,
+                         const std::vector<TimedOp>& ops, std::size_t limit) {
+    const TimedOp& first = ops[k];
+    if (!calls_[call_].after.empty() || first.pool_taken >= 0) return 0;
+    need_of(first, mb);
+    FoundBody* found = bodies_.find(id, ops, mb, k, limit, needed_);
+    if (found == nullptr) return 0;
+    place_body(id, mb, k, first, *found);
+    return found->body.num_ops;
+  }
+
+  void place_body(SegmentId id, const Microbatches& mb, std::size_t k, const TimedOp& first,
+                  FoundBody& found) {
+    const TimedBody& body = found.body;
+    const BodyCache::Entry& entry = bodies_.entry();
+    const StreamId other = body.stream;
+    // The item is on main, but waits as its first collective would, and for that one's stream.
+    stream_ = StreamId::kMain;
+    needed_ = entry.needs;
+    needed_[other] = state_.end_of(other);
+    StreamItem& item = place(id, mb, k, first, ItemKind::kBody, &state_.clock[other]);
+    item.after_main = entry.after_main;
+    host_ += found.launch;
+    if (recording_) {
+      if (found.number < 0) found.number = body_number(body, first);
+      item.body = found.number;
+    }
+    const ItemNumber number = state_.next - 1;
+    StreamClock& clock = state_.clock[StreamId::kMain];
+    for (const StreamId u : kAllStreams) {
+      if (u != StreamId::kMain) clock[u] = std::max(clock[u], entry.known[u]);
+    }
+    state_.clocks.back() = entry.known;
+    find_concurrent(first, body.stream);
+    stream_ = other;
+    needed_.fill(StreamPoint{});
+    needed_[StreamId::kMain] = {number, body.last_collective, StreamId::kMain};
+    place(id, mb, k, first, ItemKind::kFollow);
+    sent_[other].back().first = state_.next - 1;
+    if (body.main_knows_last) clock[other] = state_.next - 1;
+  }
+
+  std::int32_t body_number(const TimedBody& body, const TimedOp& first) {
+    auto& known = out_.bodies;
+    const auto it = std::find(known.begin(), known.end(), body);
+    if (it != known.end()) return static_cast<std::int32_t>(it - known.begin());
+    auto& messages = out_.body_messages.emplace_back();
+    for (std::uint32_t j = 0; j < body.num_ops; ++j) {
+      const MessageId message = (&first)[j].message;
+      if (message == kNoIndex) continue;
+      const auto same = std::find_if(messages.begin(), messages.end(),
+                                     [&](const auto& m) { return m.first == message; });
+      if (same != messages.end())
+        ++same->second;
+      else
+        messages.emplace_back(message, 1);
+    }
+    out_.body_lanes |= lane_bit(lanes_.messages[first.message].lane);
+    return known.add(body);
+  }
+
+  /// Turns `needed_` into waits and advances this stream's clock. `as`: of bodies, the clock of the
+  /// first op's stream, which says what that op need not wait for; but for the end of that stream
+  /// it does.
+  StreamItem& place(SegmentId id, const Microbatches& mb, std::size_t k, const TimedOp& op,
+                    ItemKind kind, const StreamClock* as = nullptr) {
+    const StreamId s = stream_;
+    StreamClock& clock = state_.clock[s];
+    StreamItem& item = recording_ ? out_.items.emplace_back() : scratch_;
+    if (!recording_) item = StreamItem{};
+    item.kind = kind;
+    item.stream = stream_;
+    item.mb = mb[0];
+    item.segment = id;
+    item.op_index = static_cast<std::uint32_t>(k);
+    item.op = &op;
+    item.issued = host_;
+    item.first_wait = static_cast<std::uint32_t>(out_.waits.size());
+    for (const StreamId t : kAllStreams) {
+      const StreamPoint& point = needed_[t];
+      if (point.at() < 0) continue;
+      const bool whole = point.op() == kEnd;
+      const bool own = as == nullptr || t == op.stream;
+      if ((own ? clock : *as)[t] >= point.at()) continue;
+      const StreamClock& behind = state_.clocks[point.at()];
+      for (const StreamId u : kAllStreams) clock[u] = std::max(clock[u], behind[u]);
+      if (whole) clock[t] = point.at();
+      if (recording_) {
+        out_.waits.push_back(marks_.mark(point));
+        ++item.num_waits;
+      }
+    }
+    if (recording_ && state_.host_sync.at() >= 0) {
+      item.host = static_cast<std::int32_t>(2 * host_mark_) +
+                  (marks_.is_of_step_before(state_.host_sync) ? 1 : 0);
+    }
+    check(state_.next < std::numeric_limits<ItemNumber>::max(),
+          "a list has fewer items than can be numbered");
+    state_.clocks.push_back(clock);
+    clock[s] = state_.last[s] = state_.next++;
+    if (awaited_calls_[call_]) call_ends_[call_][s] = state_.end_of(s);
+    if (recording_) out_.streams[s].push_back(static_cast<std::uint32_t>(out_.items.size() - 1));
+    return item;
+  }
+
+  void add_run(SegmentId id, const Microbatches& mb, std::size_t k, const TimedOp& op,
+               const TimedKernels& run) {
+    begin(StreamId::kMain);
+    need_streams(op.waits);
+    const Seconds before = host_;
+    host_ += run.first_launch;
+    place(id, mb, k, op, ItemKind::kRun).run = &run;
+    host_ = before + run.launch;
+    const ItemNumber at = state_.next - 1;
+    const auto point = [&](std::uint32_t of) { return StreamPoint{at, of, stream_}; };
+    if (run.last_free >= 0) state_.last_free = point(static_cast<std::uint32_t>(run.last_free));
+    const RunNote* note = timed_.notes.data() + run.first_note;
+    for (std::size_t i = 0; i < run.num_notes; ++i) {
+      const Dependency& d = note[i].dependency;
+      SlotAccesses& accesses = slot(d, mb);
+      if (d.reads) accesses.read.see(point(note[i].op));
+      if (d.writes) accesses.written.see(point(note[i].op));
+    }
+  }
+
+  void add(SegmentId id, const Microbatches& mb, std::size_t k, const TimedOp& op) {
+    if (op.kind == TimedKind::kFree) {
+      add_free(id, mb, k, op);
+      return;
+    }
+    const Dependency* d = timed_.dependencies.data() + op.first_dependency;
+    need_of(op, mb);
+    if (op.pool_taken >= 0) {
+      PoolTurns& pool = pools_[op.pool_taken];
+      const std::size_t slots = position(std::max(1, timed_.pool_slots[op.pool_taken]));
+      if (pool.taken >= slots && pool.taken - slots < pool.given.size())
+        need(pool.given[pool.taken - slots]);
+      ++pool.taken;
+    }
+    host_ += op.launch;
+    StreamItem& item = place(id, mb, k, op, kind_of(op));
+    const StreamPoint point = state_.end_of(stream_);
+    for (std::size_t i = 0; i < op.num_dependencies; ++i) {
+      SlotAccesses& accesses = slot(d[i], mb);
+      if (d[i].reads) accesses.read.see(point);
+      if (d[i].writes) accesses.written.see(point);
+    }
+    if (op.message != kNoIndex) find_concurrent(op, op.stream);
+    if (op.host_sync) {
+      state_.host_sync = point;
+      if (recording_) {
+        host_mark_ = static_cast<std::uint32_t>(out_.issued_at_wait.size());
+        item.gives_host = static_cast<std::int32_t>(host_mark_);
+        out_.issued_at_wait.push_back(host_);
+      } else {
+        host_mark_ = num_syncs_++;
+      }
+    }
+  }
+
+  static ItemKind kind_of(const TimedOp& op) {
+    switch (op.kind) {
+      case TimedKind::kCollective: return ItemKind::kCollective;
+      case TimedKind::kSend: return ItemKind::kSend;
+      case TimedKind::kReceive: return ItemKind::kReceive;
+      default: return ItemKind::kKernel;
+    }
+  }
+
+  /// A free that waits for nothing takes no time and no place in the queue.
+  void add_free(SegmentId id, const Microbatches& mb, std::size_t k, const TimedOp& op) {
+    begin(StreamId::kMain);
+    need_streams(op.waits);
+    const Dependency* d = timed_.dependencies.data() + op.first_dependency;
+    for (std::size_t i = 0; i < op.num_dependencies; ++i) {
+      const SlotAccesses& accesses = slot(d[i], mb);
+      need(accesses.written);
+      need(accesses.read);
+    }
+    const bool waits = op.waits != 0 || op.num_dependencies > 0 || !calls_[call_].after.empty();
+    if (waits) place(id, mb, k, op, ItemKind::kFree);
+    const StreamPoint point = state_.end_of(StreamId::kMain);
+    state_.last_free = point;
+    if (awaited_calls_[call_]) call_ends_[call_][StreamId::kMain] = point;
+    for (std::size_t i = 0; i < op.num_dependencies; ++i) {
+      if (d[i].writes) slot(d[i], mb).written.see(point);
+    }
+    for (std::size_t i = 0; i < op.num_pools_given; ++i) {
+      pools_[timed_.pools_given[op.first_pool_given + i]].given.push_back(point);
+    }
+  }
+
+  /// Messages that this one does not wait for, on other lanes of the rank. The latest of each
+  /// stream is enough: what comes before it on its stream has ended before it.
+  void find_concurrent(const TimedOp& op, StreamId stream) {
+    const LaneId lane = lanes_.messages[op.message].lane;
+    const StreamClock& known = state_.clocks.back();
+    for (const StreamId t : kAllStreams) {
+      if (t == stream) continue;
+      for (auto it = sent_[t].rbegin(); it != sent_[t].rend() && it->first > known[t]; ++it) {
+        if ((sent_over_[t] & ~out_.concurrent[lane]) == 0) break;
+        out_.concurrent[lane] |= lane_bit(it->second);
+        out_.concurrent[it->second] |= lane_bit(lane);
+      }
+    }
+    sent_[stream].emplace_back(state_.next - 1, lane);
+    sent_over_[stream] |= lane_bit(lane);
+  }
+
+  const Program& program_;
+  const Lanes& lanes_;
+  const std::vector<Call>& calls_;
+  const StreamListOptions& options_;
+  ListContext& context_;
+  const TimedRank& timed_;
+  StreamList& out_;
+  IssueState state_;
+  struct CalledSegment {
+    bool skipped = false;
+    const TimedSegment* timed = nullptr;
+    const std::vector<std::uint32_t>* ends = nullptr;  // where bodies may end; null: none are made
+  };
+  std::vector<CalledSegment> segments_;
+  std::vector<std::uint32_t> segment_of_;  // [call]: index into segments_
+  BodyCache bodies_;
+  bool recording_ = false;
+  StreamMarks marks_;
+  Seconds host_ = 0;
+  std::size_t call_ = 0;
+  StreamId stream_ = StreamId::kMain;
+  StreamNeeds needed_{};  // of the item being made
+  StreamItem scratch_;
+  Indexed<std::int32_t, PoolTurns> pools_;
+  std::uint32_t host_mark_ = 0;
+  std::uint32_t num_syncs_ = 0;  // of the first pass
+  std::vector<bool> awaited_calls_;
+  std::vector<StreamNeeds> call_ends_;
+  IndexedArray<StreamId, std::vector<std::pair<ItemNumber, LaneId>>, kNumStreams>
+      sent_;                                                        // item, lane
+  IndexedArray<StreamId, std::uint64_t, kNumStreams> sent_over_{};  // lanes of each stream so far
+};
+
+}  // namespace
+
+StreamList make_stream_list(const Program& program, const Lanes& lanes, std::size_t list,
+                            TimedRank timed, const StreamListOptions& options) {
+  check(lanes.lanes.size() <= 64, "more kinds of communication than lanes are told apart");
+  StreamListOptions how = options;
+  ListContext context;
+  context.timed = std::move(timed);
+  constexpr int kMostTries = 8;
+  for (int tries = 1;; ++tries) {
+    StreamList out;
+    if (tries == kMostTries) how.bodies = 0;
+    if (!StreamListBuilder(program, lanes, list, how, context, out).run()) continue;
+    out.timed = std::move(context.timed);  // items point into it, wherever it is
+    return out;
+  }
+}
+
+}  // namespace trainyard

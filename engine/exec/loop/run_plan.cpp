@@ -1,0 +1,94 @@
+#include "engine/exec/loop/run_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace trainyard {
+
+namespace {
+
+/// Unfolded: the first rank of each list, and those asked for.
+Indexed<FoldClassId, bool> recorded(const Folds& folds, const RunOptions& options) {
+  Indexed<FoldClassId, bool> out(folds.classes.size(), options.record_rows);
+  if (options.fold || !options.record_rows) return out;
+  std::vector<std::size_t> seen;
+  for (const FoldClassId r : out.keys()) {
+    const FoldClass& c = folds.classes[r];
+    const bool first = std::find(seen.begin(), seen.end(), c.list) == seen.end();
+    if (first) seen.push_back(c.list);
+    out[r] = first || std::find(options.trace_ranks.begin(), options.trace_ranks.end(), c.rank) !=
+                          options.trace_ranks.end();
+  }
+  return out;
+}
+
+/// Lanes of a rank whose collectives may be in bodies: a group that nobody else gets in the way of.
+Indexed<FoldClassId, std::uint64_t> reusable_lanes(const RunPlan& plan, bool reuse) {
+  Indexed<FoldClassId, std::uint64_t> out(plan.folds.classes.size(), 0);
+  if (!reuse || plan.slowdown.any()) return out;
+  Indexed<ChannelId, bool> refused = plan.contends;
+  refused.resize(plan.folds.channels.size(), false);
+  for (const FoldClassId r : out.keys()) {
+    const auto& channels = plan.folds.classes[r].channel;
+    for (const LaneId l : channels.keys()) {
+      const bool group = plan.lanes.lanes[l].group != kNoIndex;
+      if (group && channels[l] != kNoIndex && !refused[channels[l]]) out[r] |= lane_bit(l);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
+  const Indexed<FoldClassId, std::uint64_t> lanes = reusable_lanes(plan, options.reuse);
+  std::deque<StreamList> before = std::exchange(plan.lists, {});
+  std::vector<RunPlan::ListKey> keys_before = std::exchange(plan.list_keys, {});
+  plan.list_of.clear();
+  std::optional<TimedRanks> timed;
+  // A list that was made with more lanes allowed serves if it made nothing of the others.
+  const auto make = [&](const RunPlan::ListKey& key) {
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const RunPlan::ListKey& known = keys_before[i];
+      if (known.list != key.list || known.speed != key.speed || known.replica != key.replica)
+        continue;
+      if ((key.lanes & ~known.lanes) != 0 || (before[i].body_lanes & ~key.lanes) != 0) continue;
+      StreamList found = std::move(before[i]);
+      before.erase(before.begin() + static_cast<std::ptrdiff_t>(i));
+      keys_before.erase(keys_before.begin() + static_cast<std::ptrdiff_t>(i));
+      return found;
+    }
+    const StreamListOptions how{options.reuse && !plan.slowdown.any(), options.compute_only,
+                                key.lanes};
+    if (!timed) timed.emplace(*plan.program, costs, plan.lanes);
+    return make_stream_list(*plan.program, plan.lanes, key.list,
+                            timed->make(key.list, key.speed, key.replica), how);
+  };
+  std::map<RunPlan::ListKey, std::size_t> known;
+  for (const FoldClassId r : plan.folds.classes.keys()) {
+    const FoldClass& c = plan.folds.classes[r];
+    const RunPlan::ListKey key{c.list, c.speed, c.replica, lanes[r]};
+    const auto [it, fresh] = known.emplace(key, plan.lists.size());
+    if (fresh) {
+      plan.lists.push_back(make(key));
+      plan.list_keys.push_back(key);
+    }
+    plan.list_of.push_back(it->second);
+  }
+}
+
+RunPlan make_run_plan(const Program& program, const Costs& costs, const RunOptions& options,
+                      const Network* network) {
+  Lanes lanes = find_lanes(program);
+  Folds folds = fold_ranks(program, lanes, costs.cluster, network, options.fold);
+  MessageTimes times(lanes, folds, costs);
+  RunPlan out{&program, std::move(lanes), std::move(folds), std::move(times), {}, {}, {}, {},
+              {},       costs.slowdown};
+  out.records = recorded(out.folds, options);
+  make_lists(out, costs, options);
+  return out;
+}
+
+}  // namespace trainyard

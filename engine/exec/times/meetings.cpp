@@ -1,0 +1,88 @@
+#include "engine/exec/times/meetings.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+
+namespace trainyard {
+
+namespace {
+
+std::int64_t coordinate(const Program& program, std::int64_t rank, Axis axis) {
+  const std::int64_t size = program.mesh[axis];
+  return size == 1 ? 0 : rank / program.placement.stride[axis] % size;
+}
+
+/// A rank that all members of the op's communication agree on: the sender, or the one at coordinate
+/// 0 of the group's axes.
+std::int64_t channel_of(const Program& program, const Lane& lane, bool receives,
+                        std::int64_t rank) {
+  const auto move = [&](Axis axis, std::int64_t to) {
+    return (to - coordinate(program, rank, axis)) * program.placement.stride[axis];
+  };
+  if (lane.group == kNoIndex) {
+    if (!receives) return rank;
+    const std::int64_t size = program.mesh[lane.axis];
+    return rank +
+           move(lane.axis, (coordinate(program, rank, lane.axis) + size - lane.offset) % size);
+  }
+  std::int64_t first = rank;
+  for (const Axis axis : program.groups[lane.group].axes) first += move(axis, 0);
+  return first;
+}
+
+}  // namespace
+
+std::vector<Meeting> find_meetings(const Program& program, const Lanes& lanes,
+                                   const std::vector<RankTrace>& ranks) {
+  std::vector<Meeting> out;
+  // (lane, channel, how many before it) -> index into out
+  std::map<std::tuple<LaneId, std::int64_t, std::size_t>, std::size_t> known;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    std::map<std::tuple<LaneId, std::int64_t, bool>, std::size_t> seen;
+    for (std::size_t i = 0; i < ranks[r].rows.size(); ++i) {
+      const TraceRow& row = ranks[r].rows[i];
+      const MessageId message = lanes.of_op[row.segment][row.op];
+      if (message == kNoIndex) continue;
+      const LaneId lane = lanes.messages[message].lane;
+      const ProgramOp& op = program.segments[row.segment].ops[row.op];
+      const bool receives = op.kind == OpKind::kRecv;
+      const std::int64_t channel = channel_of(program, lanes.lanes[lane], receives, ranks[r].rank);
+      const std::size_t turn = seen[{lane, channel, receives}]++;
+      const auto [it, fresh] = known.try_emplace({lane, channel, turn}, out.size());
+      if (fresh) out.push_back({message, {}});
+      out[it->second].members.push_back({r, i});
+    }
+  }
+  return out;
+}
+
+Seconds joint_start(const Meeting& meeting, const std::vector<RankTrace>& ranks) {
+  Seconds latest = -std::numeric_limits<double>::infinity();
+  for (const RowRef& member : meeting.members) {
+    latest = std::max(latest, ranks[member.rank].rows[member.row].start);
+  }
+  return latest;
+}
+
+Seconds duration(const Meeting& meeting, const std::vector<RankTrace>& ranks) {
+  Seconds end = -std::numeric_limits<double>::infinity();
+  for (const RowRef& member : meeting.members) {
+    end = std::max(end, ranks[member.rank].rows[member.row].end);
+  }
+  return std::max(0.0, end - joint_start(meeting, ranks));
+}
+
+void join_communication(const Program& program, std::vector<RankTrace>& ranks) {
+  for (const Meeting& meeting : find_meetings(program, find_lanes(program), ranks)) {
+    const Seconds start = joint_start(meeting, ranks);
+    for (const RowRef& member : meeting.members) {
+      TraceRow& row = ranks[member.rank].rows[member.row];
+      row.ready = row.start;
+      row.start = std::clamp(start, row.start, std::max(row.start, row.end));
+    }
+  }
+}
+
+}  // namespace trainyard
