@@ -26,6 +26,9 @@ std::optional<std::string> list_problem(const Axes& axes, const DeviceMesh& mesh
 
 std::optional<std::string> dim_problem(const DimSplit& dim, std::int64_t extent,
                                        const DeviceMesh& mesh) {
+  constexpr std::size_t kMostParts = 16;
+  if (dim.parts.size() > kMostParts)
+    return "has more than " + std::to_string(kMostParts) + " parts";
   std::int64_t sum = 0;
   for (const DimPart& part : dim.parts) {
     if (auto problem = list_problem(part.axes, mesh)) return problem;
