@@ -65,6 +65,8 @@ ACCEPTED: list[Accepted] = [
     Accepted("words/.*", "after", r"\bkeys, ", "", "the same, where topics are named"),
     Accepted("words/.*", "after", r"(?m)^  completion .*\n", "", "a command more, completion"),
     Accepted("words/.*", "after", r"\bcompletion, ", "", "the same, where commands are named"),
+    Accepted(".*", "both", r"(?<=, stage-recompute)(, checkpoint-groups, reshard, op-strategies and propagate| and checkpoint-groups)", "", "problems more of solve"),
+    Accepted("words/.*", "after", r"(?m)^  (reshard|op-strategies|propagate) +.*\n", "", "the same, where they are listed"),
 ]
 
 # (where, pattern, replacement): what differs between two runs of one program.

@@ -27,6 +27,11 @@ DeviceMesh read_mesh(const YamlNode& problem) {
   }
   if (mesh.axes.empty()) node.fail("expected the size of each axis");
   if (const auto wrong = mesh_problem(mesh)) node.fail(*wrong);
+  constexpr std::int64_t kMostRanks = 4096;
+  if (mesh.num_ranks() > kMostRanks) {
+    node.fail("expected at most " + std::to_string(kMostRanks) + " ranks, got " +
+              std::to_string(mesh.num_ranks()));
+  }
   return mesh;
 }
 

@@ -150,7 +150,7 @@ OpParameters read_parameters(const YamlNode& problem, const std::string& op,
     parameters.dim = static_cast<int>(problem.at("dim").as_integer(0, last));
     const std::int64_t extent = extents[static_cast<std::size_t>(parameters.dim)];
     const std::int64_t size = problem.at("size").as_integer(1, extent);
-    constexpr std::int64_t kMostParts = 4096;
+    constexpr std::int64_t kMostParts = 256;
     if (extent / size > kMostParts)
       problem.at("size").fail("more than " + std::to_string(kMostParts) + " parts");
     for (std::int64_t at = 0; at < extent; at += size)

@@ -88,7 +88,9 @@ std::variant<Redistribution, Infeasible> redistribute(const TensorSpec& stored,
   SearchEdges edges(from, to, extents, mesh, used);
   const SearchState start = edges.codec().encode(from, 0);
   const SearchState goal = edges.codec().encode(to, 1);
-  const double tick = edges.most_of_edge() / kTicksOfEdge;
+  // A power of two: costs that are whole numbers, or halves of them, are counted exactly.
+  const double most = edges.most_of_edge();
+  const double tick = std::exp2(std::floor(std::log2(most / kTicksOfEdge)));
 
   std::unordered_map<SearchState, Node, SearchStateHash> nodes;
   nodes.reserve(1024);

@@ -59,6 +59,20 @@ void exchange_elements(std::int64_t whole, std::int64_t there, std::int64_t f, s
   }
 }
 
+/// What a dim of `whole` elements brings the holder in a gather, and the busiest of the others in a
+/// scatter.
+struct HolderMoves {
+  double gather;
+  double scatter;
+};
+HolderMoves holder_moves(double whole, std::int64_t ranks, std::int32_t k) {
+  const auto elements = static_cast<std::int64_t>(whole);
+  const auto piece = [&](std::int64_t c) {
+    return static_cast<double>(elements / ranks + (c < elements % ranks ? 1 : 0));
+  };
+  return {whole - piece(k), piece(k == 0 ? 1 : 0)};
+}
+
 }  // namespace
 
 SearchEdges::SearchEdges(const TensorSpec& from, const TensorSpec& to, const Extents& extents,
@@ -66,10 +80,11 @@ SearchEdges::SearchEdges(const TensorSpec& from, const TensorSpec& to, const Ext
     : mesh_(mesh),
       extents_(extents),
       costs_(costs),
+      from_(from),
       to_(to),
       codec_(from, to, extents, mesh),
       own_moves_(costs.model == MoveCostModel::kColossal),
-      bounded_(!own_moves_ && !codec_.any_packed() && from.held.empty() && to.held.empty()),
+      bounded_(!own_moves_ && !codec_.any_packed()),
       lists_(extents.size()),
       most_(extents.size()) {
   fastest_ = costs.links.empty() ? AxisLink{} : costs.links.front();
@@ -80,6 +95,12 @@ SearchEdges::SearchEdges(const TensorSpec& from, const TensorSpec& to, const Ext
     last.push_back(mesh.size(axis) - 1);
   }
   corners_ = {Coordinate(last.size(), 0), last};
+  for (const TensorSpec* spec : {&from, &to}) {
+    if (spec->held.empty()) continue;
+    corners_.push_back(last);  // who holds it, and is last else
+    for (const Held& held : spec->held)
+      corners_.back()[static_cast<std::size_t>(held.axis)] = held.coordinate;
+  }
   for (const Coordinate& corner : corners_) {
     auto& ranges = wanted_.emplace_back();
     for (std::size_t d = 0; bounded_ && d < extents.size(); ++d)
@@ -134,44 +155,6 @@ void SearchEdges::read_lists(const SearchState& state) {
     if (list.size() <= place) list.resize(place + 1);
     list[place] = axis;
   }
-}
-
-/// Elements that the rank holds at the end of the way and not at its beginning; of a sum that it
-/// had one summand of, all.
-double SearchEdges::lacking(const SearchState& state, const std::vector<IndexRange>& wanted,
-                            const Coordinate& coordinate, bool backward) const {
-  bool summed = false;
-  for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
-    const std::uint8_t code = state.axes[static_cast<std::size_t>(axis)];
-    const AxisState there = is_split_code(code) ? AxisState::kSplit : state_of_code(code);
-    const bool to_summands = has(backward ? to_.entered : to_.partial, axis);
-    const bool summands = there == (backward ? AxisState::kEntered : AxisState::kPartial);
-    // The value's summands are the forward's beginning; the gradient's are `to`'s, its beginning.
-    if (backward ? summands : to_summands) return 0;
-    summed = summed || (mesh_.size(axis) > 1 && (backward ? to_summands : summands));
-  }
-  double has = 1, common = 1;
-  for (std::size_t d = 0; d < extents_.size(); ++d) {
-    const IndexRange held = cut_pieces(extents_[d], lists_[d], mesh_, coordinate);
-    const std::int64_t both =
-        std::min(held.end, wanted[d].end) - std::max(held.begin, wanted[d].begin);
-    common *= static_cast<double>(std::max<std::int64_t>(0, both));
-    has *= static_cast<double>(backward ? held.size() : wanted[d].size());
-  }
-  return summed ? has : has - common;
-}
-
-double SearchEdges::least_cost(const SearchState& state) {
-  if (!bounded_) return 0;
-  read_lists(state);
-  double forward = 0, backward = 0;
-  for (std::size_t corner = 0; corner < corners_.size(); ++corner) {
-    forward = std::max(forward, lacking(state, wanted_[corner], corners_[corner], false));
-    if (costs_.gradient)
-      backward = std::max(backward, lacking(state, wanted_[corner], corners_[corner], true));
-  }
-  const double bytes = (forward + backward) * costs_.element_bytes;
-  return fastest_.beta * bytes + fastest_.alpha * ((forward > 0 ? 1 : 0) + (backward > 0 ? 1 : 0));
 }
 
 const std::vector<SearchEdge>& SearchEdges::out_of(const SearchState& state) {
@@ -284,8 +267,15 @@ void SearchEdges::split_axes() {
         std::size_t place = lists_[d].size();
         for (const AxisId axis : chosen)
           next.axes[static_cast<std::size_t>(axis)] = split_code(dim, static_cast<int>(place++));
-        if (held) return add_packed(next, move);
         const double others = local_ / most_[d];
+        if (held) {
+          const HolderMoves parts =
+              holder_moves(most_[d], mesh_.size(chosen[0]),
+                           *holder(code == kCodeFromHolder ? from_ : to_, chosen[0]));
+          const double piece = most_after(most_[d], chosen, 0, 1, mesh_);
+          return add_plain(next, move, parts.scatter * others, parts.gather * others,
+                           piece * others);
+        }
         const double whole = gathered_part(dim, lists_[d].size(), chosen) * others;
         const double after = most_after(most_[d], chosen, 0, chosen.size(), mesh_) * others;
         const bool scatters = from == AxisState::kPartial;  // forward; else backward may gather
@@ -324,7 +314,8 @@ void SearchEdges::shorten_lists() {
         SearchState next = state_;
         for (const AxisId axis : suffix) next.axes[static_cast<std::size_t>(axis)] = code_of(to);
         if (held) {
-          add_packed(next, move);
+          const HolderMoves parts = holder_moves(whole, mesh_.size(suffix[0]), move.coordinate);
+          add_plain(next, move, parts.gather * others, parts.scatter * others, whole * others);
           continue;
         }
         add_plain(next, move, communicates(forward_kind(move)) ? part : 0,
@@ -370,60 +361,6 @@ void SearchEdges::exchange(int dim, const Axes& suffix) {
     const double after =
         static_cast<double>(whole) * most_after(most_[g], suffix, 0, suffix.size(), mesh_) * others;
     add_plain(next, move, most.forward * others, most.backward * others, after);
-  }
-}
-
-/// Elements, of the dim, that the busiest rank receives where its list takes another order.
-double SearchEdges::permuted_part(int dim, const Axes& order) {
-  const auto d = static_cast<std::size_t>(dim);
-  const std::int64_t ranks = group_size(mesh_, order);
-  // Equal pieces: some rank has another one.
-  if (extents_[d] % ranks == 0) return static_cast<double>(extents_[d] / ranks);
-  const auto [at, made] = permuted_.try_emplace({dim, lists_[d], order}, 0);
-  if (!made) return at->second;
-  Coordinate coordinate(static_cast<std::size_t>(mesh_.num_axes()), 0);
-  for (std::int64_t member = 0; member < ranks; ++member) {
-    std::int64_t rest = member;
-    for (const AxisId axis : order) {
-      coordinate[static_cast<std::size_t>(axis)] =
-          static_cast<std::int32_t>(rest % mesh_.size(axis));
-      rest /= mesh_.size(axis);
-    }
-    const IndexRange had = cut_pieces(extents_[d], lists_[d], mesh_, coordinate);
-    const IndexRange gets = cut_pieces(extents_[d], order, mesh_, coordinate);
-    const std::int64_t both = std::min(had.end, gets.end) - std::max(had.begin, gets.begin);
-    at->second =
-        std::max(at->second, static_cast<double>(gets.size() - std::max<std::int64_t>(0, both)));
-  }
-  return at->second;
-}
-
-void SearchEdges::reorder_lists() {
-  for (int dim = 0; dim < static_cast<int>(extents_.size()); ++dim) {
-    const auto d = static_cast<std::size_t>(dim);
-    if (codec_.packed(dim) || lists_[d].size() < 2) continue;
-    const Axes list = lists_[d];
-    Axes order = list;
-    std::sort(order.begin(), order.end());
-    do {
-      if (order == list) continue;
-      Move move{AxisState::kSplit,
-                AxisState::kSplit,
-                order,
-                static_cast<std::int8_t>(dim),
-                static_cast<std::int8_t>(dim),
-                0};
-      SearchState next = state_;
-      for (std::size_t place = 0; place < order.size(); ++place)
-        next.axes[static_cast<std::size_t>(order[place])] =
-            split_code(dim, static_cast<int>(place));
-      const double others = local_ / most_[d];
-      const double forward = permuted_part(dim, order) * others;
-      lists_[d] = order;
-      const double backward = permuted_part(dim, list) * others;
-      lists_[d] = list;
-      add_plain(next, move, forward, backward, local_);
-    } while (std::next_permutation(order.begin(), order.end()));
   }
 }
 

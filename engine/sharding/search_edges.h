@@ -32,6 +32,7 @@ class SearchEdges {
 
  private:
   void enter(const SearchState& state);
+  bool holds(const SearchState& state, const Coordinate& coordinate) const;
   double lacking(const SearchState& state, const std::vector<IndexRange>& wanted,
                  const Coordinate& coordinate, bool backward) const;
   void read_lists(const SearchState& state);
@@ -59,7 +60,7 @@ class SearchEdges {
   const DeviceMesh& mesh_;
   const Extents& extents_;
   const MoveCosts& costs_;
-  TensorSpec to_;
+  TensorSpec from_, to_;
   StateCodec codec_;
   bool own_moves_;  // of Colossal-AI alone
   std::map<std::tuple<int, int, AxisSet>, double> packed_most_;
@@ -68,7 +69,7 @@ class SearchEdges {
   AxisLink fastest_;
   std::vector<Coordinate> corners_;              // two ranks
   std::vector<std::vector<IndexRange>> wanted_;  // of `to`, by corner and dim
-  bool bounded_;                                 // plain dims alone, none held
+  bool bounded_;                                 // plain dims alone
 
   // The node at hand.
   SearchState state_;

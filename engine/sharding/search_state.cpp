@@ -42,6 +42,7 @@ StateCodec::StateCodec(const TensorSpec& from, const TensorSpec& to, const Exten
     packed_.push_back(packed);
     any_packed_ = any_packed_ || packed;
     frozen_.push_back(packed && from.dims[d] == to.dims[d]);
+    if (!packed && extents[d] < mesh.num_ranks()) short_.push_back(static_cast<int>(d));
   }
 }
 
@@ -92,12 +93,32 @@ DimSplit StateCodec::restricted(int dim, int which, AxisSet axes) const {
   return out;
 }
 
+void StateCodec::sort_behind_single(SearchState& state, int dim) const {
+  Axes list(static_cast<std::size_t>(mesh_.num_axes()), -1);
+  std::size_t length = 0;
+  for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
+    const std::uint8_t code = state.axes[static_cast<std::size_t>(axis)];
+    if (!is_split_code(code) || dim_of_code(code) != dim) continue;
+    list[static_cast<std::size_t>(place_of_code(code))] = axis;
+    ++length;
+  }
+  std::int64_t pieces = extents_[static_cast<std::size_t>(dim)];
+  std::size_t place = 0;
+  for (; place < length && pieces > 1; ++place)
+    pieces = (pieces + mesh_.size(list[place]) - 1) / mesh_.size(list[place]);
+  std::sort(list.begin() + static_cast<std::ptrdiff_t>(place),
+            list.begin() + static_cast<std::ptrdiff_t>(length));
+  for (; place < length; ++place)
+    state.axes[static_cast<std::size_t>(list[place])] = split_code(dim, static_cast<int>(place));
+}
+
 SearchState StateCodec::normal(SearchState state) const {
   for (const Held& held : to_.held) {
     std::uint8_t& code = state.axes[static_cast<std::size_t>(held.axis)];
     if (code == kCodeToHolder && holder(from_, held.axis) == held.coordinate)
       code = kCodeFromHolder;
   }
+  for (const int dim : short_) sort_behind_single(state, dim);
   for (int dim = 0; any_packed_ && dim < static_cast<int>(packed_.size()); ++dim) {
     if (!packed(dim) || frozen(dim)) continue;
     const AxisSet left = axes_in(state, dim, 0);

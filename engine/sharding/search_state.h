@@ -81,7 +81,8 @@ class StateCodec {
   const DimSplit& pattern(int dim, int which) const {
     return (which == 0 ? from_ : to_).dims[static_cast<std::size_t>(dim)];
   }
-  /// The same state where what is left of a dim's old pattern is the beginning of the new one.
+  /// The one of equal states that stands for all: what is left of a dim's old pattern is of the new
+  /// one where it is its beginning; axes behind single pieces ascend.
   SearchState normal(SearchState state) const;
   /// Axes that state `state` has in packed dim `dim`, by pattern.
   AxisSet axes_in(const SearchState& state, int dim, int which) const;
@@ -92,7 +93,10 @@ class StateCodec {
   TensorSpec from_, to_;
   Extents extents_;
   const DeviceMesh& mesh_;
+  void sort_behind_single(SearchState& state, int dim) const;
+
   std::vector<bool> packed_, frozen_;
+  std::vector<int> short_;  // plain dims that axes may cut into single elements
   bool any_packed_ = false;
 };
 

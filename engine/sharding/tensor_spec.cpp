@@ -26,6 +26,9 @@ std::optional<std::string> list_problem(const Axes& axes, const DeviceMesh& mesh
 
 std::optional<std::string> dim_problem(const DimSplit& dim, std::int64_t extent,
                                        const DeviceMesh& mesh) {
+  constexpr std::size_t kMostParts = 16;
+  if (dim.parts.size() > kMostParts)
+    return "has more than " + std::to_string(kMostParts) + " parts";
   std::int64_t sum = 0;
   for (const DimPart& part : dim.parts) {
     if (auto problem = list_problem(part.axes, mesh)) return problem;
@@ -38,6 +41,9 @@ std::optional<std::string> dim_problem(const DimSplit& dim, std::int64_t extent,
   if (auto problem = list_problem(dim.after, mesh)) return problem;
   for (const DimPart& part : dim.parts) {
     if ((set_of(part.axes) & set_of(dim.after)) != 0) return "is cut twice by one axis";
+    // Else ranks along an axis that leaves a part whole would have other chunks of it.
+    if (!dim.after.empty() && set_of(part.axes) != set_of(dim.parts.front().axes))
+      return "is cut behind parts that not all of its axes cut";
   }
   if (extent == kLateExtent) {
     if (is_packed(dim) || dim.parts.front().count != 0)

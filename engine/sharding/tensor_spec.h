@@ -46,7 +46,9 @@ struct DimPart {
 
 struct DimSplit {
   boost::container::small_vector<DimPart, 1> parts{DimPart{}};  // at least one
-  Axes after;  // cut the local dim as its parts leave it, axis by axis in chunks of ceil(n / k)
+  /// Cut the local dim as its parts leave it, axis by axis in chunks of ceil(n / k). All parts have
+  /// the same axes then.
+  Axes after;
   friend bool operator==(const DimSplit&, const DimSplit&) = default;
 };
 

@@ -27,7 +27,7 @@ DimSplit random_parts(Random& random, std::int64_t extent, const Axes& axes) {
     part.count = size / part.unit;
     part.reversed = draw(random, 0, 3) == 0;
     for (const AxisId axis : in_parts) {
-      if (draw(random, 0, 3) != 0) part.axes.push_back(axis);
+      if (!dim.after.empty() || draw(random, 0, 3) != 0) part.axes.push_back(axis);
     }
     left -= size;
     dim.parts.push_back(part);

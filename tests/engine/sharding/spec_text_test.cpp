@@ -99,6 +99,8 @@ TEST_CASE("what a spec cannot mean for a tensor is said") {
   CHECK(wrong("[dp] P(dp)", {4}) == "dp splits a dim and has a state beside it");
   CHECK(wrong("[dp] H@2(tp0)", {4}) == "H@2 of tp0, which has 2 ranks");
   CHECK(wrong("[dp after dp]", {4}) == "dim 0 is cut twice by one axis");
+  CHECK(wrong("[4x1:tp0|2x1:R after dp]", {6}) ==
+        "dim 0 is cut behind parts that not all of its axes cut");
   CHECK(wrong("[dp] Pmax(tp0) E(tp1)", {4}) ==
         "a maximum is partial, and has no gradient to be entered for");
   CHECK(wrong("[2x1:tp1|4x2:R] P(tp1)", {10}) == "none");

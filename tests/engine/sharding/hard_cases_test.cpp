@@ -1,0 +1,155 @@
+// Designs of the papers as specs in, moves out: what the calculus alone decides.
+#include <catch2/catch.hpp>
+
+#include "engine/sharding/normal_form.h"
+#include "engine/sharding/op_index_table.h"
+#include "engine/sharding/redistribution.h"
+#include "engine/sharding/spec_text.h"
+#include "engine/sharding/strategy.h"
+
+namespace trainyard {
+
+namespace {
+
+/// Data, two tensor axes, and one more of data ranks; all links alike.
+DeviceMesh transformer_mesh() {
+  DeviceMesh mesh;
+  mesh.axes = {{"dp", 2, false}, {"t", 2, false}, {"tp0", 2, false}, {"tp1", 2, false}};
+  mesh.names = {{"tp", {2, 3}}};
+  return mesh;
+}
+
+/// The forward and backward of each move, where starting a collective costs more than its bytes:
+/// else ranks that have the same value share the work of moving it, too.
+std::string moves(const std::string& from, const std::string& to, const Extents& extents) {
+  const DeviceMesh mesh = transformer_mesh();
+  const auto spec = [&](const std::string& text) {
+    const auto parsed = parse_spec(text, mesh);
+    REQUIRE(std::holds_alternative<TensorSpec>(parsed));
+    REQUIRE_FALSE(spec_problem(std::get<TensorSpec>(parsed), extents, mesh));
+    return normal_form(std::get<TensorSpec>(parsed), extents, mesh);
+  };
+  const MoveCosts costs{MoveCostModel::kExact, std::vector<AxisLink>(4, AxisLink{1000, 1}), 2,
+                        true};
+  const auto path = redistribute(spec(from), spec(to), extents, mesh, costs);
+  REQUIRE(std::holds_alternative<Redistribution>(path));
+  std::string text;
+  for (const RedistributionStep& step : std::get<Redistribution>(path).steps)
+    text += (text.empty() ? "" : "; ") + to_text(step.move, mesh);
+  return text;
+}
+
+/// Operands and results where axes split the named indices.
+std::string split(const std::string& op, const std::vector<Extents>& operands,
+                  const std::vector<std::pair<std::string, Axes>>& by,
+                  const OpParameters& parameters = {}) {
+  const DeviceMesh mesh = transformer_mesh();
+  const auto made = index_space(op, operands, parameters);
+  REQUIRE(std::holds_alternative<IndexSpace>(made));
+  const auto& space = std::get<IndexSpace>(made);
+  Strategy strategy;
+  for (std::size_t i = 0; i < space.indices.size(); ++i) {
+    for (const auto& [name, axes] : by) {
+      if (space.indices[i].name == name) strategy.split.push_back({static_cast<int>(i), axes});
+    }
+  }
+  const auto specs = apply(space, strategy, mesh);
+  if (const auto* reason = std::get_if<Infeasible>(&specs)) return reason->reason;
+  std::string text;
+  for (const TensorSpec& spec : std::get<OperandSpecs>(specs).operands)
+    text += (text.empty() ? "" : " , ") + to_text(spec, mesh);
+  text += " ->";
+  for (const TensorSpec& spec : std::get<OperandSpecs>(specs).results)
+    text += " " + to_text(spec, mesh);
+  return text;
+}
+
+constexpr AxisId kDp = 0, kT = 1, kTp0 = 2, kTp1 = 3;
+
+}  // namespace
+
+TEST_CASE("Megatron: one reduction behind each pair of products, in forward and in backward") {
+  CHECK(moves("[dp, R, R]", "[dp, R, R] E(tp)", {4, 8, 16}) ==
+        "nothing over tp0 tp1, backward all_reduce");
+  CHECK(split("linear", {{4, 8, 16}, {64, 16}}, {{"o", {kTp0, kTp1}}}) ==
+        "[R, R, R] E(tp0 tp1) , [tp0 tp1, R] -> [R, R, tp0 tp1]");
+  CHECK(split("linear", {{4, 8, 64}, {16, 64}}, {{"i", {kTp0, kTp1}}}) ==
+        "[R, R, tp0 tp1] , [R, tp0 tp1] -> [R, R, R] P(tp0 tp1)");
+  CHECK(moves("[dp, R, R] P(tp)", "[dp, R, R]", {4, 8, 16}) ==
+        "all_reduce over tp0 tp1, backward nothing");
+  // Sequence parallelism.
+  CHECK(moves("[dp, tp, R]", "[dp, R, R] E(tp)", {4, 8, 16}) ==
+        "all_gather dim 1 over tp0 tp1, backward reduce_scatter");
+  CHECK(moves("[dp, R, R] P(tp)", "[dp, tp, R]", {4, 8, 16}) ==
+        "reduce_scatter dim 1 over tp0 tp1, backward all_gather");
+}
+
+TEST_CASE("ATP: the residual split over one tensor axis, the heads over both") {
+  CHECK(split("linear", {{4, 8, 16}, {64, 16}}, {{"d0", {kDp}}, {"i", {kTp1}}, {"o", {kTp0}}}) ==
+        "[dp, R, tp1] E(tp0) , [tp0, tp1] E(dp) -> [dp, R, tp0] P(tp1)");
+  CHECK(moves("[dp, R, tp0] P(tp1)", "[dp, R, tp0]", {4, 8, 64}) ==
+        "all_reduce over tp1, backward nothing");
+  CHECK(moves("[dp, R, tp0] P(tp1)", "[dp, R, tp0 tp1]", {4, 8, 64}) ==
+        "reduce_scatter dim 2 over tp1, backward all_gather");
+  CHECK(moves("[dp, R, tp0 tp1]", "[dp, R, tp0] E(tp1)", {4, 8, 64}) ==
+        "all_gather dim 2 over tp1, backward reduce_scatter");
+}
+
+TEST_CASE("SageMaker: features over data ranks") {
+  // speed: rows gathered once, a slice at the end. linear: an all-to-all from rows to features.
+  CHECK(moves("[dp t, R, R]", "[dp, R, R] E(t)", {8, 8, 16}) ==
+        "all_gather dim 0 over t, backward reduce_scatter");
+  CHECK(moves("[dp t, R, R]", "[dp, R, t]", {8, 8, 16}) ==
+        "all_to_all dim 0 to 2 over t, backward all_to_all");
+  CHECK(moves("[dp, R, R] P(t)", "[dp t, R, R]", {8, 8, 16}) ==
+        "reduce_scatter dim 0 over t, backward all_gather");
+}
+
+TEST_CASE("SUMMA: both operands stored on two axes, gathered where they are used") {
+  CHECK(split("linear", {{8, 16}, {32, 16}}, {{"d0", {kTp0}}, {"o", {kTp1}}}) ==
+        "[tp0, R] E(tp1) , [tp1, R] E(tp0) -> [tp0, tp1]");
+  CHECK(moves("[tp0, tp1]", "[tp0, R] E(tp1)", {8, 16}) ==
+        "all_gather dim 1 over tp1, backward reduce_scatter");
+  CHECK(moves("[R, R] H@1(tp1)", "[R, R] E(tp1)", {8, 16}) ==
+        "broadcast over tp1, backward reduce");
+}
+
+TEST_CASE("T5's relative bias: heads over tensor ranks, its gradient summed over the data ranks") {
+  // scores are split by samples over dp; the bias, which has none, is entered there.
+  CHECK(split("add_attention_bias", {{4, 8, 16, 16}, {8, 16, 16}}, {{"b", {kDp}}, {"n", {kTp0}}}) ==
+        "[dp, tp0, R, R] , [tp0, R, R] E(dp) -> [dp, tp0, R, R]");
+  CHECK(to_text(dual(std::get<TensorSpec>(parse_spec("[tp0, R, R] E(dp)", transformer_mesh()))),
+                transformer_mesh()) == "[tp0, R, R] P(dp)");
+}
+
+TEST_CASE("data parallelism, ZeRO and FSDP2: one parameter, its gather and its gradient") {
+  // dual(stored) is where the gradient goes: R all-reduces, S reduce-scatters, H reduces.
+  CHECK(moves("[tp0, R]", "[tp0, R] E(dp)", {16, 8}) == "nothing over dp, backward all_reduce");
+  CHECK(moves("[16x1:tp0 after dp, R]", "[tp0, R] E(dp)", {16, 8}) ==
+        "all_gather dim 0 over dp, backward reduce_scatter");
+  CHECK(moves("[tp0, R] H@1(dp)", "[tp0, R] E(dp)", {16, 8}) ==
+        "broadcast over dp, backward reduce");
+  CHECK(moves("[8x1:tp0|4x1:tp0 after dp, R]", "[8x1:tp0|4x1:tp0, R] E(dp)", {12, 8}) ==
+        "all_gather dim 0 over dp, backward reduce_scatter");
+  // Hybrid: sharded over t, replicated over dp. Where starting costs most, one reduction over both.
+  CHECK(moves("[t, R]", "[R, R] E(dp t)", {16, 8}) ==
+        "all_gather dim 0 over t, backward slice; nothing over dp t, backward all_reduce");
+}
+
+TEST_CASE("grouped queries over more ranks than key-value heads") {
+  const OpParameters heads{{}, {}, {}, 0, false, {{"g", 2}, {"r", 4}}};
+  CHECK(split("scores", {{4, 8, 64}, {4, 8, 16}}, {{"g", {kTp0}}, {"r", {kTp1}}}, heads) ==
+        "[R, R, tp0 tp1] , [R, R, tp0] E(tp1) -> [R, tp0 tp1, R, R]");
+  // q alone over both axes is refused where g is not single.
+  CHECK(split("scores", {{4, 8, 64}, {4, 8, 16}}, {{"r", {kTp0, kTp1}}}, heads) ==
+        "index r lies inside g, which 1 ranks do not cut into 2 single ones");
+}
+
+TEST_CASE("zig-zag context parallelism: two parts, the second backwards") {
+  CHECK(moves("[R, 8x1:t|8x1:t~]", "[R, t]", {4, 16}) ==
+        "permutation dim 1 over t, backward permutation");
+  CHECK(moves("[R, 8x1:t|8x1:t~]", "[R, R] E(t)", {4, 16}) ==
+        "all_gather dim 1 over t, backward reduce_scatter");
+}
+
+}  // namespace trainyard
