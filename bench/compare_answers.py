@@ -53,18 +53,6 @@ class Accepted:
 
 # Each difference that is meant. Never a time or another number of a plan that both sides answer, unless a defect is mended.
 ACCEPTED: list[Accepted] = [
-    Accepted(".*", "both", r" \(did you mean [^)]*\?\)", "", "an unknown name or key is answered with near ones"),
-    Accepted(".*", "after", r":\d+:\d+: [a-z_.]+(?=: the plan cannot run: )", "", "a plan without a Program is refused at the key to blame"),
-    Accepted(".*: stdout", "after", r'(: the plan cannot run: .*\n *"where": "[^"]*):\d+:\d+"', r'\1"', "the same, as `where` of --json"),
-    Accepted(".*compile.*: stdout", "after", r"(?m)^  host_waits +WALL\n", "", "host waits are a pass, with a time"),
-    Accepted("words/compile --help/.*", "after", r"(?m)^  --verify .*\n", "", "compile takes --verify"),
-    Accepted(".*", "after", r"(?<=this map takes: )(.*\bpcie, )price, ", r"\1", "a cluster takes a key more, price"),
-    Accepted(r".*report\.html", "after", r"(?ms)^  if \(summary\.cost\)\n.*?hour each\"\);\n", "", "the page shows a cost where a study has a price"),
-    Accepted("words/solve --help schedule/.*", "both", r"(?m)^schedule +.*\n +.*\n(?=ranks)", "", "the names of schedules come from their table, in its order"),
-    Accepted("words/list/.*", "after", r"(?ms)^keys\n.*?(?=^schedules\n)", "", "list has a topic more, keys"),
-    Accepted("words/.*", "after", r"\bkeys, ", "", "the same, where topics are named"),
-    Accepted("words/.*", "after", r"(?m)^  completion .*\n", "", "a command more, completion"),
-    Accepted("words/.*", "after", r"\bcompletion, ", "", "the same, where commands are named"),
     Accepted(".*", "both", r"(?<=, stage-recompute)(, checkpoint-groups, reshard, op-strategies and propagate| and checkpoint-groups)", "", "problems more of solve"),
     Accepted("words/.*", "after", r"(?m)^  (reshard|op-strategies|propagate) +.*\n", "", "the same, where they are listed"),
 ]
