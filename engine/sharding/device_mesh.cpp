@@ -89,7 +89,7 @@ std::int64_t group_size(const DeviceMesh& mesh, const Axes& axes) {
 }
 
 Coordinate coordinate_of(const DeviceMesh& mesh, std::int64_t rank) {
-  Coordinate coordinate(static_cast<std::size_t>(mesh.num_axes()), 0);
+  Coordinate coordinate = mesh.origin();
   for (std::size_t axis = coordinate.size(); axis-- > 0;) {
     const std::int32_t size = mesh.axes[axis].size;
     coordinate[axis] = static_cast<std::int32_t>(rank % size);

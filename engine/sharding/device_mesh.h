@@ -46,6 +46,8 @@ struct DeviceMesh {
   const std::string& axis_name(AxisId axis) const {
     return axes[static_cast<std::size_t>(axis)].name;
   }
+  bool tells_stages(AxisId axis) const { return axes[static_cast<std::size_t>(axis)].stages; }
+  Coordinate origin() const { return Coordinate(axes.size(), 0); }
   std::int64_t num_ranks() const;
   friend bool operator==(const DeviceMesh&, const DeviceMesh&) = default;
 };

@@ -44,7 +44,7 @@ void SearchEdges::gain(int dim, const SearchState& without, Move move) {
   const bool whole = has(axes_of_all_parts(wanted), axis);
   if (!whole && (move.from == AxisState::kSplit || move.from == AxisState::kHeld)) return;
   SearchState next = without;
-  std::uint8_t& code = next.axes[static_cast<std::size_t>(axis)];
+  std::uint8_t& code = next.axes[axis];
   code = split_code(dim, 4 + (whole ? int{kCodeR} : int{code}));
   add_packed(next, move);
 }
@@ -52,11 +52,10 @@ void SearchEdges::gain(int dim, const SearchState& without, Move move) {
 void SearchEdges::shed(int dim, int which, AxisSet present, AxisId axis) {
   if (!is_last(codec_.restricted(dim, which, present), axis)) return;
   const bool whole = has(axes_of_all_parts(codec_.pattern(dim, which)), axis);
-  const auto a = static_cast<std::size_t>(axis);
   for (const AxisState to :
        {AxisState::kReplicated, AxisState::kEntered, AxisState::kPartial, AxisState::kHeld}) {
     const bool held = to == AxisState::kHeld;
-    if (whole ? !may_become(to, axis) : to != beside(state_.axes[a])) continue;
+    if (whole ? !may_become(to, axis) : to != beside(state_.axes[axis])) continue;
     Move move{AxisState::kSplit,
               to,
               {axis},
@@ -64,10 +63,10 @@ void SearchEdges::shed(int dim, int which, AxisSet present, AxisId axis) {
               -1,
               held ? *holder(to_, axis) : 0};
     SearchState next = state_;
-    next.axes[a] = to == AxisState::kEntered   ? kCodeE
-                   : to == AxisState::kPartial ? kCodeP
-                   : held                      ? kCodeToHolder
-                                               : kCodeR;
+    next.axes[axis] = to == AxisState::kEntered   ? kCodeE
+                      : to == AxisState::kPartial ? kCodeP
+                      : held                      ? kCodeToHolder
+                                                  : kCodeR;
     add_packed(next, move);
   }
   for (int to_dim = 0; whole && to_dim < static_cast<int>(extents_.size()); ++to_dim) {
@@ -79,12 +78,12 @@ void SearchEdges::shed(int dim, int which, AxisSet present, AxisId axis) {
               static_cast<std::int8_t>(to_dim),
               0};
     SearchState next = state_;
-    next.axes[a] = kCodeR;
+    next.axes[axis] = kCodeR;
     if (codec_.packed(to_dim)) {
       if (!codec_.frozen(to_dim)) gain(to_dim, next, move);
       continue;
     }
-    next.axes[a] =
+    next.axes[axis] =
         split_code(to_dim, static_cast<int>(lists_[static_cast<std::size_t>(to_dim)].size()));
     add_packed(next, move);
   }
@@ -101,7 +100,7 @@ void SearchEdges::permute_packed(int dim) {
     return;
   SearchState next = state_;
   for (const AxisId axis : axes_of(axes)) {
-    std::uint8_t& code = next.axes[static_cast<std::size_t>(axis)];
+    std::uint8_t& code = next.axes[axis];
     code = split_code(dim, 4 + beside_code(code));
   }
   const auto d = static_cast<std::int8_t>(dim);
@@ -113,15 +112,14 @@ void SearchEdges::gain_all(int dim) {
   const DimSplit& wanted = codec_.pattern(dim, 1);
   const Axes axes = axes_of(axes_in(wanted));
   if (axes.size() < 2) return;
-  const std::uint8_t from = state_.axes[static_cast<std::size_t>(axes.front())];
+  const std::uint8_t from = state_.axes[axes.front()];
   if (from != kCodeR && from != kCodeE && from != kCodeP) return;
   if (codec_.axes_in(state_, dim, 0) != 0) return;
   SearchState next = state_;
   for (const AxisId axis : axes) {
-    if (state_.axes[static_cast<std::size_t>(axis)] != from) return;
+    if (state_.axes[axis] != from) return;
     const bool whole = has(axes_of_all_parts(wanted), axis);
-    next.axes[static_cast<std::size_t>(axis)] =
-        split_code(dim, 4 + (whole ? int{kCodeR} : int{from}));
+    next.axes[axis] = split_code(dim, 4 + (whole ? int{kCodeR} : int{from}));
   }
   add_packed(next,
              {state_of_code(from), AxisState::kSplit, axes, -1, static_cast<std::int8_t>(dim), 0});
@@ -136,7 +134,7 @@ void SearchEdges::shed_all(int dim, int which) {
     SearchState next = state_;
     bool one_state = true;
     for (const AxisId axis : axes) {
-      std::uint8_t& code = next.axes[static_cast<std::size_t>(axis)];
+      std::uint8_t& code = next.axes[axis];
       const bool whole = has(axes_of_all_parts(had), axis);
       one_state =
           one_state && (whole ? may_become(state_of_code(to), axis) : beside_code(code) == to);
@@ -151,11 +149,11 @@ void SearchEdges::shed_all(int dim, int which) {
 /// The state beside an axis that splits some parts alone.
 void SearchEdges::change_beside(int dim, int which, AxisId axis) {
   if (has(axes_of_all_parts(codec_.pattern(dim, which)), axis)) return;
-  const std::uint8_t code = state_.axes[static_cast<std::size_t>(axis)];
+  const std::uint8_t code = state_.axes[axis];
   for (const std::uint8_t to : {kCodeR, kCodeE, kCodeP}) {
     if (to == beside_code(code) || !may_become(state_of_code(to), axis)) continue;
     SearchState next = state_;
-    next.axes[static_cast<std::size_t>(axis)] = split_code(dim, which * 4 + to);
+    next.axes[axis] = split_code(dim, which * 4 + to);
     add_packed(next, {beside(code), state_of_code(to), {axis}, -1, -1, 0});
   }
 }

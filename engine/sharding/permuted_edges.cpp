@@ -13,7 +13,7 @@ double SearchEdges::permuted_part(int dim, const Axes& order) {
   if (extents_[d] % ranks == 0) return static_cast<double>(extents_[d] / ranks);
   const auto [at, made] = permuted_.try_emplace({dim, lists_[d], order}, 0);
   if (!made) return at->second;
-  Coordinate coordinate(static_cast<std::size_t>(mesh_.num_axes()), 0);
+  Coordinate coordinate = mesh_.origin();
   for (std::int64_t member = 0; member < ranks; ++member) {
     std::int64_t rest = member;
     for (const AxisId axis : order) {
@@ -47,8 +47,7 @@ void SearchEdges::reorder_lists() {
                 0};
       SearchState next = state_;
       for (std::size_t place = 0; place < order.size(); ++place)
-        next.axes[static_cast<std::size_t>(order[place])] =
-            split_code(dim, static_cast<int>(place));
+        next.axes[order[place]] = split_code(dim, static_cast<int>(place));
       const double others = local_ / most_[d];
       const double forward = permuted_part(dim, order) * others;
       lists_[d] = order;

@@ -148,7 +148,7 @@ void SearchEdges::enter(const SearchState& state) {
 void SearchEdges::read_lists(const SearchState& state) {
   for (Axes& list : lists_) list.clear();
   for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
-    const std::uint8_t code = state.axes[static_cast<std::size_t>(axis)];
+    const std::uint8_t code = state.axes[axis];
     if (!is_split_code(code) || codec_.packed(dim_of_code(code))) continue;
     Axes& list = lists_[static_cast<std::size_t>(dim_of_code(code))];
     const auto place = static_cast<std::size_t>(place_of_code(code));
@@ -201,8 +201,8 @@ void SearchEdges::change_states() {
        {AxisState::kReplicated, AxisState::kEntered, AxisState::kPartial, AxisState::kHeld}) {
     AxisSet all = 0;
     for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
-      const std::uint8_t code = state_.axes[static_cast<std::size_t>(axis)];
-      const bool idle = mesh_.size(axis) == 1 || mesh_.axes[static_cast<std::size_t>(axis)].stages;
+      const std::uint8_t code = state_.axes[axis];
+      const bool idle = mesh_.size(axis) == 1 || mesh_.tells_stages(axis);
       if (!idle && !is_split_code(code) && state_of_code(code) == from)
         all = static_cast<AxisSet>(all | bit(axis));
     }
@@ -216,7 +216,7 @@ void SearchEdges::change_states() {
         if (from == to || (held && !single) || !may_become(to, axes[0])) continue;
         Move move{from, to, axes, -1, -1, held ? *holder(to_, axes[0]) : 0};
         SearchState next = state_;
-        for (const AxisId axis : axes) next.axes[static_cast<std::size_t>(axis)] = code_of(to);
+        for (const AxisId axis : axes) next.axes[axis] = code_of(to);
         const auto received = [&](MoveKind kind) {
           const auto ranks = static_cast<double>(group_size(mesh_, axes));
           if (kind == MoveKind::kAllReduce) return 2 * (ranks - 1) / ranks * local_;
@@ -248,8 +248,7 @@ void SearchEdges::split_axes() {
   for (const std::uint8_t code : {kCodeR, kCodeE, kCodeP, kCodeFromHolder, kCodeToHolder}) {
     Axes axes;
     for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
-      if (state_.axes[static_cast<std::size_t>(axis)] == code && mesh_.size(axis) > 1 &&
-          !mesh_.axes[static_cast<std::size_t>(axis)].stages)
+      if (state_.axes[axis] == code && mesh_.size(axis) > 1 && !mesh_.tells_stages(axis))
         axes.push_back(axis);
     }
     const AxisState from = state_of_code(code);
@@ -266,7 +265,7 @@ void SearchEdges::split_axes() {
         SearchState next = state_;
         std::size_t place = lists_[d].size();
         for (const AxisId axis : chosen)
-          next.axes[static_cast<std::size_t>(axis)] = split_code(dim, static_cast<int>(place++));
+          next.axes[axis] = split_code(dim, static_cast<int>(place++));
         const double others = local_ / most_[d];
         if (held) {
           const HolderMoves parts =
@@ -312,7 +311,7 @@ void SearchEdges::shorten_lists() {
                   -1,
                   held ? *holder(to_, suffix[0]) : 0};
         SearchState next = state_;
-        for (const AxisId axis : suffix) next.axes[static_cast<std::size_t>(axis)] = code_of(to);
+        for (const AxisId axis : suffix) next.axes[axis] = code_of(to);
         if (held) {
           const HolderMoves parts = holder_moves(whole, mesh_.size(suffix[0]), move.coordinate);
           add_plain(next, move, parts.gather * others, parts.scatter * others, whole * others);
@@ -341,7 +340,7 @@ void SearchEdges::exchange(int dim, const Axes& suffix) {
               static_cast<std::int8_t>(to_dim),
               0};
     SearchState next = state_;
-    for (const AxisId axis : suffix) next.axes[static_cast<std::size_t>(axis)] = kCodeR;
+    for (const AxisId axis : suffix) next.axes[axis] = kCodeR;
     if (codec_.packed(to_dim)) {
       if (suffix.size() == 1 && !codec_.frozen(to_dim)) gain(to_dim, next, move);
       continue;
@@ -351,7 +350,7 @@ void SearchEdges::exchange(int dim, const Axes& suffix) {
       continue;
     std::size_t place = lists_[g].size();
     for (const AxisId axis : suffix)
-      next.axes[static_cast<std::size_t>(axis)] = split_code(to_dim, static_cast<int>(place++));
+      next.axes[axis] = split_code(to_dim, static_cast<int>(place++));
     const double others = local_ / most_[d] / most_[g];
     const auto whole = static_cast<std::int64_t>(
         most_after(static_cast<double>(extents_[d]), lists_[d], 0, left, mesh_));

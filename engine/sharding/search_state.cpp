@@ -49,7 +49,7 @@ StateCodec::StateCodec(const TensorSpec& from, const TensorSpec& to, const Exten
 SearchState StateCodec::encode(const TensorSpec& spec, int pattern) const {
   SearchState state;
   for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
-    std::uint8_t& code = state.axes[static_cast<std::size_t>(axis)];
+    std::uint8_t& code = state.axes[axis];
     switch (state_beside(spec, axis)) {
       case AxisState::kEntered: code = kCodeE; break;
       case AxisState::kPartial: code = kCodeP; break;
@@ -74,7 +74,7 @@ SearchState StateCodec::encode(const TensorSpec& spec, int pattern) const {
 AxisSet StateCodec::axes_in(const SearchState& state, int dim, int which) const {
   AxisSet set = 0;
   for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
-    const std::uint8_t code = state.axes[static_cast<std::size_t>(axis)];
+    const std::uint8_t code = state.axes[axis];
     if (is_split_code(code) && dim_of_code(code) == dim && pattern_of_code(code) == which)
       set = static_cast<AxisSet>(set | bit(axis));
   }
@@ -97,7 +97,7 @@ void StateCodec::sort_behind_single(SearchState& state, int dim) const {
   Axes list(static_cast<std::size_t>(mesh_.num_axes()), -1);
   std::size_t length = 0;
   for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
-    const std::uint8_t code = state.axes[static_cast<std::size_t>(axis)];
+    const std::uint8_t code = state.axes[axis];
     if (!is_split_code(code) || dim_of_code(code) != dim) continue;
     list[static_cast<std::size_t>(place_of_code(code))] = axis;
     ++length;
@@ -109,12 +109,12 @@ void StateCodec::sort_behind_single(SearchState& state, int dim) const {
   std::sort(list.begin() + static_cast<std::ptrdiff_t>(place),
             list.begin() + static_cast<std::ptrdiff_t>(length));
   for (; place < length; ++place)
-    state.axes[static_cast<std::size_t>(list[place])] = split_code(dim, static_cast<int>(place));
+    state.axes[list[place]] = split_code(dim, static_cast<int>(place));
 }
 
 SearchState StateCodec::normal(SearchState state) const {
   for (const Held& held : to_.held) {
-    std::uint8_t& code = state.axes[static_cast<std::size_t>(held.axis)];
+    std::uint8_t& code = state.axes[held.axis];
     if (code == kCodeToHolder && holder(from_, held.axis) == held.coordinate)
       code = kCodeFromHolder;
   }
@@ -129,7 +129,7 @@ SearchState StateCodec::normal(SearchState state) const {
                       mesh_))
       continue;
     for (const AxisId axis : axes_of(left)) {
-      std::uint8_t& code = state.axes[static_cast<std::size_t>(axis)];
+      std::uint8_t& code = state.axes[axis];
       code = split_code(dim, 4 + beside_code(code));
     }
   }
@@ -152,13 +152,13 @@ TensorSpec StateCodec::decode(const SearchState& state) const {
     for (int place = 0; place < mesh_.num_axes(); ++place) {
       const std::uint8_t wanted = split_code(dim, place);
       for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
-        if (state.axes[static_cast<std::size_t>(axis)] == wanted) list.push_back(axis);
+        if (state.axes[axis] == wanted) list.push_back(axis);
       }
     }
     split = split_over(list);
   }
   for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
-    std::uint8_t code = state.axes[static_cast<std::size_t>(axis)];
+    std::uint8_t code = state.axes[axis];
     if (is_split_code(code)) {
       if (!packed(dim_of_code(code))) continue;
       code = beside_code(code);

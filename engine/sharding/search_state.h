@@ -5,16 +5,16 @@
 // and only a packed dim's own pattern gives their order.
 #pragma once
 
-#include <array>
 #include <cstring>
 #include <vector>
 
+#include "engine/base/indexed.h"
 #include "engine/sharding/tensor_spec.h"
 
 namespace trainyard {
 
 struct SearchState {
-  std::array<std::uint8_t, kMostAxes> axes{};
+  IndexedArray<AxisId, std::uint8_t, kMostAxes> axes{};
   friend bool operator==(const SearchState&, const SearchState&) = default;
   friend auto operator<=>(const SearchState&, const SearchState&) = default;
 };

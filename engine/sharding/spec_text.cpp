@@ -225,8 +225,8 @@ std::string to_text(const TensorSpec& spec, const DeviceMesh& mesh, NamedAxes na
   if (named == NamedAxes::kNeeded) return text;
   Axes replicated;
   for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
-    if (mesh.size(axis) > 1 && !mesh.axes[static_cast<std::size_t>(axis)].stages &&
-        !splits_everything(spec, axis) && state_beside(spec, axis) == AxisState::kReplicated)
+    if (mesh.size(axis) > 1 && !mesh.tells_stages(axis) && !splits_everything(spec, axis) &&
+        state_beside(spec, axis) == AxisState::kReplicated)
       replicated.push_back(axis);
   }
   add("R", replicated);
