@@ -18,8 +18,7 @@ std::string read_profile_file(const Study& study, const YamlNode& node,
   const std::filesystem::path path = node.set_by().empty() ? path_from_study(study, said) : said;
   // study.resolved.yaml lies elsewhere, and means the same file.
   std::error_code error_code;
-  std::string absolute =
-      std::filesystem::absolute(path, error_code).lexically_normal().string();
+  std::string absolute = std::filesystem::absolute(path, error_code).lexically_normal().string();
   if (error_code) node.fail("the working directory cannot be found: " + error_code.message());
   try {
     resolvers.hardware(absolute);
