@@ -34,15 +34,19 @@ class IndexReader {
   }
 
   template <class T>
-  T at(std::int64_t behind_header) const {
-    return load_unaligned<T>(bytes_.data() + kMegatronHeaderBytes + behind_header);
+  T at(std::int64_t offset) const {
+    return load_unaligned<T>(bytes_.data() + offset);
   }
-  std::int64_t length(std::int64_t i) const { return at<std::int32_t>(i * 4); }
+  template <class T>
+  T behind_header(std::int64_t offset) const {
+    return load_unaligned<T>(bytes_.data() + kMegatronHeaderBytes + offset);
+  }
+  std::int64_t length(std::int64_t i) const { return behind_header<std::int32_t>(i * 4); }
   std::int64_t pointer(std::int64_t i) const {
-    return at<std::int64_t>(index_.num_sequences * 4 + i * 8);
+    return behind_header<std::int64_t>(index_.num_sequences * 4 + i * 8);
   }
   std::int64_t document(std::int64_t i) const {
-    return at<std::int64_t>(index_.num_sequences * 12 + i * 8);
+    return behind_header<std::int64_t>(index_.num_sequences * 12 + i * 8);
   }
 
   TokenType type_of(std::uint8_t code) const {
