@@ -148,7 +148,7 @@ OpParameters read_parameters(const YamlNode& problem, const std::string& op,
   if (op == "split") {
     const auto last = static_cast<std::int64_t>(extents.size()) - 1;
     parameters.dim = static_cast<int>(problem.at("dim").as_integer(0, last));
-    const std::int64_t extent = extents[static_cast<std::size_t>(parameters.dim)];
+    const std::int64_t extent = extents[parameters.dim];
     const std::int64_t size = problem.at("size").as_integer(1, extent);
     constexpr std::int64_t kMostParts = 256;
     if (extent / size > kMostParts)

@@ -10,12 +10,12 @@ namespace trainyard {
 
 namespace {
 
-std::string dim_name(std::size_t dim) { return "d" + std::to_string(dim); }
+std::string dim_name(std::int64_t dim) { return "d" + std::to_string(dim); }
 
 /// The dims' names with `there` in place of dim `dim`.
-std::string with_dim(std::size_t dims, std::size_t dim, const std::string& there) {
+std::string with_dim(std::int64_t dims, std::int64_t dim, const std::string& there) {
   std::string text;
-  for (std::size_t d = 0; d < dims; ++d)
+  for (std::int64_t d = 0; d < dims; ++d)
     text += (d == 0 ? "" : " ") + (d == dim ? there : dim_name(d));
   return text;
 }
@@ -23,7 +23,7 @@ std::string with_dim(std::size_t dims, std::size_t dim, const std::string& there
 /// Why `dim` is none of the first operand's; nullopt: it is.
 std::optional<Infeasible> dim_problem(const std::vector<Extents>& operands, int dim) {
   if (operands.empty()) return Infeasible{"an op without operands"};
-  if (dim >= 0 && static_cast<std::size_t>(dim) < operands[0].size()) return std::nullopt;
+  if (operands[0].has(dim)) return std::nullopt;
   return Infeasible{"dim " + std::to_string(dim) + " of a tensor of " +
                     std::to_string(operands[0].size()) + " dims"};
 }
@@ -38,7 +38,7 @@ std::variant<std::string, Infeasible> permute_space(const std::vector<Extents>& 
       (dims > 0 && (*distinct.begin() != 0 || *distinct.rbegin() != static_cast<int>(dims) - 1)))
     return Infeasible{"the order of " + std::to_string(dims) + " dims names each of them once"};
   std::string text = with_dim(dims, dims, "") + " ->";
-  for (const int dim : parameters.dims) text += " " + dim_name(static_cast<std::size_t>(dim));
+  for (const int dim : parameters.dims) text += " " + dim_name(dim);
   return text;
 }
 
@@ -121,7 +121,7 @@ std::variant<std::string, Infeasible> view_space(const std::vector<Extents>& ope
 std::variant<std::string, Infeasible> split_space(const std::vector<Extents>& operands,
                                                   const OpParameters& parameters) {
   if (auto problem = dim_problem(operands, parameters.dim)) return *problem;
-  const auto dim = static_cast<std::size_t>(parameters.dim);
+  const int dim = parameters.dim;
   std::string parts, results;
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < parameters.sizes.size(); ++i) {
@@ -141,7 +141,7 @@ std::variant<std::string, Infeasible> split_space(const std::vector<Extents>& op
 std::variant<std::string, Infeasible> concat_space(const std::vector<Extents>& operands,
                                                    const OpParameters& parameters) {
   if (auto problem = dim_problem(operands, parameters.dim)) return *problem;
-  const auto dim = static_cast<std::size_t>(parameters.dim);
+  const int dim = parameters.dim;
   std::string parts, text;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const std::string part = "p" + std::to_string(i);
@@ -154,7 +154,7 @@ std::variant<std::string, Infeasible> concat_space(const std::vector<Extents>& o
 std::variant<std::string, Infeasible> narrow_space(const std::vector<Extents>& operands,
                                                    const OpParameters& parameters) {
   if (auto problem = dim_problem(operands, parameters.dim)) return *problem;
-  const auto dim = static_cast<std::size_t>(parameters.dim);
+  const int dim = parameters.dim;
   return with_dim(operands[0].size(), dim, "whole!") + " -> " +
          with_dim(operands[0].size(), dim, "left!");
 }
@@ -180,7 +180,7 @@ std::variant<std::string, Infeasible> sum_space(const std::vector<Extents>& oper
 std::variant<std::string, Infeasible> pieces_space(const std::vector<Extents>& operands,
                                                    const OpParameters& parameters) {
   if (auto problem = dim_problem(operands, parameters.dim)) return *problem;
-  const auto dim = static_cast<std::size_t>(parameters.dim);
+  const int dim = parameters.dim;
   return with_dim(operands[0].size(), dim, "(c rest)") + " -> " +
          with_dim(operands[0].size(), dim, "c rest");
 }
@@ -188,7 +188,7 @@ std::variant<std::string, Infeasible> pieces_space(const std::vector<Extents>& o
 std::variant<std::string, Infeasible> roll_space(const std::vector<Extents>& operands,
                                                  const OpParameters& parameters) {
   if (auto problem = dim_problem(operands, parameters.dim)) return *problem;
-  const auto dim = static_cast<std::size_t>(parameters.dim);
+  const int dim = parameters.dim;
   const std::string dims = with_dim(operands[0].size(), dim, "c*");
   return dims + " -> " + dims;
 }

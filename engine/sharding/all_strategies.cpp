@@ -29,7 +29,7 @@ using MayUse = std::function<bool(AxisId axis, int use)>;
 /// Tries each use of the axes from `axis` on that `may` allows; `visit` returns false to end.
 bool for_each_use(const IndexSpace& space, const DeviceMesh& mesh, AxisId axis, Strategy& strategy,
                   const MayUse& may, const std::function<bool(const Strategy&)>& visit) {
-  while (axis < mesh.num_axes() && (mesh.size(axis) == 1 || mesh.tells_stages(axis))) ++axis;
+  while (axis < mesh.num_axes() && (mesh.size(axis) == 1 || mesh.axes[axis].stages)) ++axis;
   if (axis == mesh.num_axes()) return visit(strategy);
   const auto next = static_cast<AxisId>(axis + 1);
   if (may(axis, kWhole) && !for_each_use(space, mesh, next, strategy, may, visit)) return false;
@@ -83,7 +83,7 @@ std::optional<Strategy> strategy_reading(const IndexSpace& space, int operand,
       });
     };
     const auto& dims = space.operands[which].dims;
-    if (dim) return has_index(dims[static_cast<std::size_t>(*dim)]);
+    if (dim) return has_index(dims.begin()[*dim]);
     return beside != AxisState::kReplicated && std::none_of(dims.begin(), dims.end(), has_index);
   };
   std::optional<Strategy> found;

@@ -105,8 +105,7 @@ std::string batched_letters(const Uses& uses, const IndexSpace& space, const cha
   for (const char* name = names; *name != '\0'; ++name) {
     std::string axes;
     for (std::size_t a = 0; a < uses.index.size(); ++a) {
-      if (uses.index[a] >= 0 &&
-          space.indices[static_cast<std::size_t>(uses.index[a])].name == std::string(1, *name))
+      if (uses.index[a] >= 0 && space.indices[uses.index[a]].name == std::string(1, *name))
         axes += std::to_string(a);
     }
     if (!axes.empty()) text += std::string("S") + *name + axes;
@@ -239,13 +238,12 @@ std::optional<TensorSpec> colossal_propagation(std::string_view kind, const Tens
   if (kind == "view") return colossal_view(input, extents, parameters.to);
   TensorSpec out;
   if (kind == "permute") {
-    for (const int dim : parameters.dims)
-      out.dims.push_back(input.dims[static_cast<std::size_t>(dim)]);
+    for (const int dim : parameters.dims) out.dims.push_back(input.dims.begin()[dim]);
     return out;
   }
   out = input;
   if (kind == "split") {
-    out.dims[static_cast<std::size_t>(parameters.dim)] = {};
+    out.dims.begin()[parameters.dim] = {};
     return out;
   }
   if (kind != "sum") return std::nullopt;

@@ -89,7 +89,7 @@ std::int64_t group_size(const DeviceMesh& mesh, const Axes& axes) {
 }
 
 Coordinate coordinate_of(const DeviceMesh& mesh, std::int64_t rank) {
-  Coordinate coordinate = mesh.origin();
+  Coordinate coordinate(static_cast<std::size_t>(mesh.num_axes()), 0);
   for (std::size_t axis = coordinate.size(); axis-- > 0;) {
     const std::int32_t size = mesh.axes[axis].size;
     coordinate[axis] = static_cast<std::int32_t>(rank % size);
@@ -112,8 +112,7 @@ std::vector<std::int64_t> group_of(const DeviceMesh& mesh, const Axes& axes, std
   for (std::int64_t member = 0; member < size; ++member) {
     std::int64_t rest = member;
     for (std::size_t i = axes.size(); i-- > 0;) {
-      coordinate[static_cast<std::size_t>(axes[i])] =
-          static_cast<std::int32_t>(rest % mesh.size(axes[i]));
+      coordinate.begin()[axes[i]] = static_cast<std::int32_t>(rest % mesh.size(axes[i]));
       rest /= mesh.size(axes[i]);
     }
     ranks.push_back(rank_at(mesh, coordinate));

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/indexed.h"
+
 namespace trainyard {
 
 inline constexpr int kMostAxes = 16;
@@ -38,16 +40,12 @@ struct MeshAxis {
 
 struct DeviceMesh {
   std::string name;
-  std::vector<MeshAxis> axes;                       // the last one's ranks lie closest
+  Numbered<MeshAxis> axes;                          // the last one's ranks lie closest
   std::vector<std::pair<std::string, Axes>> names;  // "tp" -> tp0 tp1
 
   int num_axes() const { return static_cast<int>(axes.size()); }
-  std::int32_t size(AxisId axis) const { return axes[static_cast<std::size_t>(axis)].size; }
-  const std::string& axis_name(AxisId axis) const {
-    return axes[static_cast<std::size_t>(axis)].name;
-  }
-  bool tells_stages(AxisId axis) const { return axes[static_cast<std::size_t>(axis)].stages; }
-  Coordinate origin() const { return Coordinate(axes.size(), 0); }
+  std::int32_t size(AxisId axis) const { return axes[axis].size; }
+  const std::string& axis_name(AxisId axis) const { return axes[axis].name; }
   std::int64_t num_ranks() const;
   friend bool operator==(const DeviceMesh&, const DeviceMesh&) = default;
 };

@@ -195,7 +195,7 @@ class SpaceReader {
       IndexGroup& group = made.dims[d].front();
       const bool single = made.dims[d].size() == 1 && group.indices.size() == 1;
       if (!single) continue;
-      OpIndex& index = space_.indices[static_cast<std::size_t>(group.indices.front())];
+      OpIndex& index = space_.indices[group.indices.front()];
       const bool broadcast = index.name.front() == 'd' && leading;
       if (index.extent == 0 || (broadcast && index.extent == 1)) index.extent = extents[d];
     }
@@ -236,7 +236,7 @@ class SpaceReader {
       std::int64_t product = 1;
       int missing = -1;
       for (const int index : group.indices) {
-        const std::int64_t one = space_.indices[static_cast<std::size_t>(index)].extent;
+        const std::int64_t one = space_.indices[index].extent;
         if (one != 0) {
           product *= one;
         } else if (missing < 0) {
@@ -255,7 +255,7 @@ class SpaceReader {
       }
     }
     if (unknown >= 0 && extent > 0 && extent % factor == 0)
-      space_.indices[static_cast<std::size_t>(unknown)].extent = extent / factor;
+      space_.indices[unknown].extent = extent / factor;
   }
 
   const IndexExtents& known_;
@@ -267,7 +267,7 @@ class SpaceReader {
 
 std::int64_t IndexSpace::extent_of(const IndexGroup& group) const {
   std::int64_t extent = 1;
-  for (const int index : group.indices) extent *= indices[static_cast<std::size_t>(index)].extent;
+  for (const int index : group.indices) extent *= indices[index].extent;
   return extent;
 }
 

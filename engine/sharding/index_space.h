@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/indexed.h"
 #include "engine/sharding/tensor_spec.h"
 
 namespace trainyard {
@@ -51,7 +52,7 @@ using IndexExtents = std::map<std::string, std::int64_t>;
 
 /// An op kind's index space for operands of given extents.
 struct IndexSpace {
-  std::vector<OpIndex> indices;
+  Numbered<OpIndex> indices;
   std::vector<IndexedTensor> operands;
   std::vector<IndexedTensor> results;
   bool linear = false;   // in each factor by itself: summands may pass

@@ -95,12 +95,12 @@ std::variant<TensorSpec, Infeasible> after_move(const TensorSpec& spec, const Mo
       (move.axes.size() > 1 || move.coordinate < 0 || move.coordinate >= mesh.size(move.axes[0])))
     return Infeasible{"one coordinate of one axis holds a tensor"};
   if (from_split && to_split && move.from_dim == move.to_dim) {
-    if (!reorder(out.dims[static_cast<std::size_t>(move.from_dim)], move.axes))
+    if (!reorder(out.dims.begin()[move.from_dim], move.axes))
       return Infeasible{names + " is no other order of the dim's axes"};
     return out;
   }
   if (from_split) {
-    if (!take_off(out.dims[static_cast<std::size_t>(move.from_dim)], move.axes))
+    if (!take_off(out.dims.begin()[move.from_dim], move.axes))
       return Infeasible{names + " is no suffix of the dim's axes"};
   } else {
     for (const AxisId axis : move.axes) {
@@ -114,7 +114,7 @@ std::variant<TensorSpec, Infeasible> after_move(const TensorSpec& spec, const Mo
     set_state(out, axis, to_split ? AxisState::kReplicated : move.to, move.coordinate);
   }
   out.maximum = out.partial != 0 && spec.maximum;
-  if (to_split) put_on(out.dims[static_cast<std::size_t>(move.to_dim)], move.axes);
+  if (to_split) put_on(out.dims.begin()[move.to_dim], move.axes);
   return out;
 }
 

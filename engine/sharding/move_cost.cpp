@@ -53,7 +53,7 @@ Axes axes_that_matter(const TensorSpec& a, const TensorSpec& b) {
 template <typename Count>
 double on_busiest(const Axes& axes, const DeviceMesh& mesh, Count count) {
   double most = 0;
-  const Coordinate zero = mesh.origin();
+  const Coordinate zero(static_cast<std::size_t>(mesh.num_axes()), 0);
   for (const std::int64_t rank : group_of(mesh, axes, rank_at(mesh, zero)))
     most = std::max(most, count(coordinate_of(mesh, rank)));
   return most;
@@ -101,7 +101,7 @@ double colossal_cost(MoveKind kind, double bytes, double n, const AxisLink& link
 AxisLink link_of(const MoveCosts& costs, const Axes& axes) {
   AxisLink link{0, 0};
   for (const AxisId axis : axes) {
-    const AxisLink& one = costs.links[static_cast<std::size_t>(axis)];
+    const AxisLink& one = costs.links[axis];
     link = {std::max(link.alpha, one.alpha), std::max(link.beta, one.beta)};
   }
   return link;

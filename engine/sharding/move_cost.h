@@ -12,6 +12,7 @@
 
 #include <optional>
 
+#include "engine/base/indexed.h"
 #include "engine/sharding/move.h"
 
 namespace trainyard {
@@ -25,7 +26,7 @@ struct AxisLink {
 
 struct MoveCosts {
   MoveCostModel model = MoveCostModel::kExact;
-  std::vector<AxisLink> links;  // one per axis of the mesh
+  Numbered<AxisLink> links;  // one per axis of the mesh
   double element_bytes = 1;
   bool gradient = true;  // false: forward alone, of values that have none
 };

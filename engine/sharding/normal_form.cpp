@@ -22,12 +22,11 @@ std::int64_t elements(const DimPart& part) { return part.count * part.unit; }
 /// Calls `visit` with each coordinate along `axes`; the others are 0.
 template <typename Visit>
 void for_each_coordinate(const Axes& axes, const DeviceMesh& mesh, Visit visit) {
-  Coordinate coordinate = mesh.origin();
+  Coordinate coordinate(static_cast<std::size_t>(mesh.num_axes()), 0);
   for (std::int64_t member = group_size(mesh, axes); member-- > 0;) {
     std::int64_t rest = member;
     for (const AxisId axis : axes) {
-      coordinate[static_cast<std::size_t>(axis)] =
-          static_cast<std::int32_t>(rest % mesh.size(axis));
+      coordinate.begin()[axis] = static_cast<std::int32_t>(rest % mesh.size(axis));
       rest /= mesh.size(axis);
     }
     if (!visit(coordinate)) return;

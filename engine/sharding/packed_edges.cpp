@@ -83,8 +83,7 @@ void SearchEdges::shed(int dim, int which, AxisSet present, AxisId axis) {
       if (!codec_.frozen(to_dim)) gain(to_dim, next, move);
       continue;
     }
-    next.axes[axis] =
-        split_code(to_dim, static_cast<int>(lists_[static_cast<std::size_t>(to_dim)].size()));
+    next.axes[axis] = split_code(to_dim, static_cast<int>(lists_[to_dim].size()));
     add_packed(next, move);
   }
 }

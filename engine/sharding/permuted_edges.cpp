@@ -7,22 +7,20 @@ namespace trainyard {
 
 /// Elements, of the dim, that the busiest rank receives where its list takes another order.
 double SearchEdges::permuted_part(int dim, const Axes& order) {
-  const auto d = static_cast<std::size_t>(dim);
   const std::int64_t ranks = group_size(mesh_, order);
   // Equal pieces: some rank has another one.
-  if (extents_[d] % ranks == 0) return static_cast<double>(extents_[d] / ranks);
-  const auto [at, made] = permuted_.try_emplace({dim, lists_[d], order}, 0);
+  if (extents_[dim] % ranks == 0) return static_cast<double>(extents_[dim] / ranks);
+  const auto [at, made] = permuted_.try_emplace({dim, lists_[dim], order}, 0);
   if (!made) return at->second;
-  Coordinate coordinate = mesh_.origin();
+  Coordinate coordinate(static_cast<std::size_t>(mesh_.num_axes()), 0);
   for (std::int64_t member = 0; member < ranks; ++member) {
     std::int64_t rest = member;
     for (const AxisId axis : order) {
-      coordinate[static_cast<std::size_t>(axis)] =
-          static_cast<std::int32_t>(rest % mesh_.size(axis));
+      coordinate.begin()[axis] = static_cast<std::int32_t>(rest % mesh_.size(axis));
       rest /= mesh_.size(axis);
     }
-    const IndexRange had = cut_pieces(extents_[d], lists_[d], mesh_, coordinate);
-    const IndexRange gets = cut_pieces(extents_[d], order, mesh_, coordinate);
+    const IndexRange had = cut_pieces(extents_[dim], lists_[dim], mesh_, coordinate);
+    const IndexRange gets = cut_pieces(extents_[dim], order, mesh_, coordinate);
     const std::int64_t both = std::min(had.end, gets.end) - std::max(had.begin, gets.begin);
     at->second =
         std::max(at->second, static_cast<double>(gets.size() - std::max<std::int64_t>(0, both)));
@@ -32,9 +30,8 @@ double SearchEdges::permuted_part(int dim, const Axes& order) {
 
 void SearchEdges::reorder_lists() {
   for (int dim = 0; dim < static_cast<int>(extents_.size()); ++dim) {
-    const auto d = static_cast<std::size_t>(dim);
-    if (codec_.packed(dim) || lists_[d].size() < 2) continue;
-    const Axes list = lists_[d];
+    if (codec_.packed(dim) || lists_[dim].size() < 2) continue;
+    const Axes list = lists_[dim];
     Axes order = list;
     std::sort(order.begin(), order.end());
     do {
@@ -48,11 +45,11 @@ void SearchEdges::reorder_lists() {
       SearchState next = state_;
       for (std::size_t place = 0; place < order.size(); ++place)
         next.axes[order[place]] = split_code(dim, static_cast<int>(place));
-      const double others = local_ / most_[d];
+      const double others = local_ / most_[dim];
       const double forward = permuted_part(dim, order) * others;
-      lists_[d] = order;
+      lists_[dim] = order;
       const double backward = permuted_part(dim, list) * others;
-      lists_[d] = list;
+      lists_[dim] = list;
       add_plain(next, move, forward, backward, local_);
     } while (std::next_permutation(order.begin(), order.end()));
   }

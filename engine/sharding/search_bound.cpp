@@ -10,8 +10,7 @@ bool SearchEdges::holds(const SearchState& state, const Coordinate& coordinate) 
   for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
     const std::uint8_t code = state.axes[axis];
     if (code != kCodeFromHolder && code != kCodeToHolder) continue;
-    if (holder(code == kCodeFromHolder ? from_ : to_, axis) !=
-        coordinate[static_cast<std::size_t>(axis)])
+    if (holder(code == kCodeFromHolder ? from_ : to_, axis) != coordinate.begin()[axis])
       return false;
   }
   return true;
@@ -34,7 +33,7 @@ double SearchEdges::lacking(const SearchState& state, const std::vector<IndexRan
   const bool held_here = holds(state, coordinate);
   bool wanted_here = true;
   for (const Held& held : to_.held)
-    wanted_here = wanted_here && coordinate[static_cast<std::size_t>(held.axis)] == held.coordinate;
+    wanted_here = wanted_here && coordinate.begin()[held.axis] == held.coordinate;
   if (!(backward ? held_here : wanted_here)) return 0;
   double has = 1, common = held_here && wanted_here ? 1 : 0;
   for (std::size_t d = 0; d < extents_.size(); ++d) {

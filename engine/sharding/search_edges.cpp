@@ -90,7 +90,7 @@ SearchEdges::SearchEdges(const TensorSpec& from, const TensorSpec& to, const Ext
   fastest_ = costs.links.empty() ? AxisLink{} : costs.links.front();
   Coordinate last;
   for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
-    const AxisLink& link = costs.links[static_cast<std::size_t>(axis)];
+    const AxisLink& link = costs.links[axis];
     fastest_ = {std::min(fastest_.alpha, link.alpha), std::min(fastest_.beta, link.beta)};
     last.push_back(mesh.size(axis) - 1);
   }
@@ -98,8 +98,7 @@ SearchEdges::SearchEdges(const TensorSpec& from, const TensorSpec& to, const Ext
   for (const TensorSpec* spec : {&from, &to}) {
     if (spec->held.empty()) continue;
     corners_.push_back(last);  // who holds it, and is last else
-    for (const Held& held : spec->held)
-      corners_.back()[static_cast<std::size_t>(held.axis)] = held.coordinate;
+    for (const Held& held : spec->held) corners_.back().begin()[held.axis] = held.coordinate;
   }
   for (const Coordinate& corner : corners_) {
     auto& ranges = wanted_.emplace_back();
@@ -118,9 +117,9 @@ double SearchEdges::most_of_edge() const {
 }
 
 double SearchEdges::dim_most(int dim, const SearchState& state) {
-  const auto d = static_cast<std::size_t>(dim);
   if (!codec_.packed(dim))
-    return most_after(static_cast<double>(extents_[d]), lists_[d], 0, lists_[d].size(), mesh_);
+    return most_after(static_cast<double>(extents_[dim]), lists_[dim], 0, lists_[dim].size(),
+                      mesh_);
   const int which = codec_.axes_in(state, dim, 0) != 0 ? 0 : 1;
   const AxisSet axes = codec_.axes_in(state, dim, which);
   const auto [at, made] = packed_most_.try_emplace({dim, which, axes}, 0);
@@ -128,8 +127,9 @@ double SearchEdges::dim_most(int dim, const SearchState& state) {
   TensorSpec one;
   one.dims = {axes == 0 ? DimSplit{} : codec_.restricted(dim, which, axes)};
   for (const std::int64_t rank : group_of(mesh_, axes_of(axes), 0)) {
-    at->second = std::max(at->second, static_cast<double>(local_elements(
-                                          one, {extents_[d]}, mesh_, coordinate_of(mesh_, rank))));
+    at->second =
+        std::max(at->second, static_cast<double>(local_elements(one, {extents_[dim]}, mesh_,
+                                                                coordinate_of(mesh_, rank))));
   }
   return at->second;
 }
@@ -150,7 +150,7 @@ void SearchEdges::read_lists(const SearchState& state) {
   for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
     const std::uint8_t code = state.axes[axis];
     if (!is_split_code(code) || codec_.packed(dim_of_code(code))) continue;
-    Axes& list = lists_[static_cast<std::size_t>(dim_of_code(code))];
+    Axes& list = lists_[dim_of_code(code)];
     const auto place = static_cast<std::size_t>(place_of_code(code));
     if (list.size() <= place) list.resize(place + 1);
     list[place] = axis;
@@ -202,7 +202,7 @@ void SearchEdges::change_states() {
     AxisSet all = 0;
     for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
       const std::uint8_t code = state_.axes[axis];
-      const bool idle = mesh_.size(axis) == 1 || mesh_.tells_stages(axis);
+      const bool idle = mesh_.size(axis) == 1 || mesh_.axes[axis].stages;
       if (!idle && !is_split_code(code) && state_of_code(code) == from)
         all = static_cast<AxisSet>(all | bit(axis));
     }
@@ -229,15 +229,14 @@ void SearchEdges::change_states() {
 }
 
 bool SearchEdges::may_append(int dim, const Axes& axes) const {
-  const Axes& list = lists_[static_cast<std::size_t>(dim)];
+  const Axes& list = lists_[dim];
   return !own_moves_ || list.empty() || list.back() < axes.front();
 }
 
 /// What a gather of `axes`, which stand behind `left` others in the dim's list, brings the busiest
 /// rank, of the dim.
 double SearchEdges::gathered_part(int dim, std::size_t left, const Axes& axes) const {
-  const auto d = static_cast<std::size_t>(dim);
-  const double whole = most_after(static_cast<double>(extents_[d]), lists_[d], 0, left, mesh_);
+  const double whole = most_after(static_cast<double>(extents_[dim]), lists_[dim], 0, left, mesh_);
   auto least = static_cast<std::int64_t>(whole);
   for (const AxisId axis : axes) least /= mesh_.size(axis);
   return whole - static_cast<double>(least);
@@ -248,13 +247,12 @@ void SearchEdges::split_axes() {
   for (const std::uint8_t code : {kCodeR, kCodeE, kCodeP, kCodeFromHolder, kCodeToHolder}) {
     Axes axes;
     for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
-      if (state_.axes[axis] == code && mesh_.size(axis) > 1 && !mesh_.tells_stages(axis))
+      if (state_.axes[axis] == code && mesh_.size(axis) > 1 && !mesh_.axes[axis].stages)
         axes.push_back(axis);
     }
     const AxisState from = state_of_code(code);
     const bool held = from == AxisState::kHeld;
     for (int dim = 0; dim < static_cast<int>(extents_.size()); ++dim) {
-      const auto d = static_cast<std::size_t>(dim);
       const auto visit = [&](const Axes& chosen) {
         Move move{from, AxisState::kSplit, chosen, -1, static_cast<std::int8_t>(dim), 0};
         if (codec_.packed(dim)) {
@@ -263,20 +261,20 @@ void SearchEdges::split_axes() {
         }
         if (!may_append(dim, chosen)) return;
         SearchState next = state_;
-        std::size_t place = lists_[d].size();
+        std::size_t place = lists_[dim].size();
         for (const AxisId axis : chosen)
           next.axes[axis] = split_code(dim, static_cast<int>(place++));
-        const double others = local_ / most_[d];
+        const double others = local_ / most_[dim];
         if (held) {
           const HolderMoves parts =
-              holder_moves(most_[d], mesh_.size(chosen[0]),
+              holder_moves(most_[dim], mesh_.size(chosen[0]),
                            *holder(code == kCodeFromHolder ? from_ : to_, chosen[0]));
-          const double piece = most_after(most_[d], chosen, 0, 1, mesh_);
+          const double piece = most_after(most_[dim], chosen, 0, 1, mesh_);
           return add_plain(next, move, parts.scatter * others, parts.gather * others,
                            piece * others);
         }
-        const double whole = gathered_part(dim, lists_[d].size(), chosen) * others;
-        const double after = most_after(most_[d], chosen, 0, chosen.size(), mesh_) * others;
+        const double whole = gathered_part(dim, lists_[dim].size(), chosen) * others;
+        const double after = most_after(most_[dim], chosen, 0, chosen.size(), mesh_) * others;
         const bool scatters = from == AxisState::kPartial;  // forward; else backward may gather
         const bool gathers = communicates(backward_kind(move));
         add_plain(next, move, scatters ? whole : 0, gathers ? whole : 0, after);
@@ -290,15 +288,14 @@ void SearchEdges::split_axes() {
 /// From S, of the last axes of a plain dim's list.
 void SearchEdges::shorten_lists() {
   for (int dim = 0; dim < static_cast<int>(extents_.size()); ++dim) {
-    const Axes& list = lists_[static_cast<std::size_t>(dim)];
+    const Axes& list = lists_[dim];
     if (codec_.packed(dim)) continue;
     for (std::size_t length = 1;
          length <= (own_moves_ ? std::min<std::size_t>(1, list.size()) : list.size()); ++length) {
       const std::size_t left = list.size() - length;
       const Axes suffix(list.begin() + static_cast<std::ptrdiff_t>(left), list.end());
-      const double others = local_ / most_[static_cast<std::size_t>(dim)];
-      const double whole = most_after(static_cast<double>(extents_[static_cast<std::size_t>(dim)]),
-                                      list, 0, left, mesh_);
+      const double others = local_ / most_[dim];
+      const double whole = most_after(static_cast<double>(extents_[dim]), list, 0, left, mesh_);
       const double part = gathered_part(dim, left, suffix) * others;
       for (const AxisState to :
            {AxisState::kReplicated, AxisState::kEntered, AxisState::kPartial, AxisState::kHeld}) {
@@ -326,12 +323,10 @@ void SearchEdges::shorten_lists() {
 }
 
 void SearchEdges::exchange(int dim, const Axes& suffix) {
-  const auto d = static_cast<std::size_t>(dim);
-  const std::size_t left = lists_[d].size() - suffix.size();
+  const std::size_t left = lists_[dim].size() - suffix.size();
   // Colossal-AI: not from a dim of two axes, and between two split dims towards the first alone.
   if (own_moves_ && left > 0) return;
   for (int to_dim = 0; to_dim < static_cast<int>(extents_.size()); ++to_dim) {
-    const auto g = static_cast<std::size_t>(to_dim);
     if (to_dim == dim) continue;
     Move move{AxisState::kSplit,
               AxisState::kSplit,
@@ -345,20 +340,20 @@ void SearchEdges::exchange(int dim, const Axes& suffix) {
       if (suffix.size() == 1 && !codec_.frozen(to_dim)) gain(to_dim, next, move);
       continue;
     }
-    if (own_moves_ && !lists_[g].empty() &&
-        (to_dim > dim || lists_[g].size() > 1 || !may_append(to_dim, suffix)))
+    if (own_moves_ && !lists_[to_dim].empty() &&
+        (to_dim > dim || lists_[to_dim].size() > 1 || !may_append(to_dim, suffix)))
       continue;
-    std::size_t place = lists_[g].size();
+    std::size_t place = lists_[to_dim].size();
     for (const AxisId axis : suffix)
       next.axes[axis] = split_code(to_dim, static_cast<int>(place++));
-    const double others = local_ / most_[d] / most_[g];
+    const double others = local_ / most_[dim] / most_[to_dim];
     const auto whole = static_cast<std::int64_t>(
-        most_after(static_cast<double>(extents_[d]), lists_[d], 0, left, mesh_));
-    const auto there = static_cast<std::int64_t>(most_[g]);
+        most_after(static_cast<double>(extents_[dim]), lists_[dim], 0, left, mesh_));
+    const auto there = static_cast<std::int64_t>(most_[to_dim]);
     Exchanged most;
     exchange_elements(whole, there, whole, there, suffix, 0, mesh_, most);
-    const double after =
-        static_cast<double>(whole) * most_after(most_[g], suffix, 0, suffix.size(), mesh_) * others;
+    const double after = static_cast<double>(whole) *
+                         most_after(most_[to_dim], suffix, 0, suffix.size(), mesh_) * others;
     add_plain(next, move, most.forward * others, most.backward * others, after);
   }
 }

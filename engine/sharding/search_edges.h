@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "engine/base/indexed.h"
 #include "engine/sharding/move_cost.h"
 #include "engine/sharding/search_state.h"
 #include "engine/sharding/spec_boxes.h"
@@ -73,9 +74,9 @@ class SearchEdges {
 
   // The node at hand.
   SearchState state_;
-  std::vector<Axes> lists_;   // of plain dims
-  std::vector<double> most_;  // elements of each dim on the busiest rank
-  double local_ = 1;          // their product
+  Numbered<Axes> lists_;   // of plain dims
+  Numbered<double> most_;  // elements of each dim on the busiest rank
+  double local_ = 1;       // their product
   std::vector<SearchEdge> edges_;
 };
 

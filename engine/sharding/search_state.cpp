@@ -58,7 +58,7 @@ SearchState StateCodec::encode(const TensorSpec& spec, int pattern) const {
     }
     const auto dim = dim_of(spec, axis);
     if (!dim) continue;
-    const DimSplit& split = spec.dims[static_cast<std::size_t>(*dim)];
+    const DimSplit& split = spec.dims.begin()[*dim];
     if (packed(*dim)) {
       const int beside = splits_everything(spec, axis) ? 0 : code;
       code = split_code(*dim, (frozen(*dim) ? 0 : pattern) * 4 + beside);
@@ -99,10 +99,10 @@ void StateCodec::sort_behind_single(SearchState& state, int dim) const {
   for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
     const std::uint8_t code = state.axes[axis];
     if (!is_split_code(code) || dim_of_code(code) != dim) continue;
-    list[static_cast<std::size_t>(place_of_code(code))] = axis;
+    list.begin()[place_of_code(code)] = axis;
     ++length;
   }
-  std::int64_t pieces = extents_[static_cast<std::size_t>(dim)];
+  std::int64_t pieces = extents_[dim];
   std::size_t place = 0;
   for (; place < length && pieces > 1; ++place)
     pieces = (pieces + mesh_.size(list[place]) - 1) / mesh_.size(list[place]);
@@ -125,8 +125,7 @@ SearchState StateCodec::normal(SearchState state) const {
     if (left == 0) continue;
     const DimSplit now = restricted(dim, 0, left);
     if (!begins(now, pattern(dim, 1)) ||
-        !equal_ranges(now, restricted(dim, 1, left), extents_[static_cast<std::size_t>(dim)],
-                      mesh_))
+        !equal_ranges(now, restricted(dim, 1, left), extents_[dim], mesh_))
       continue;
     for (const AxisId axis : axes_of(left)) {
       std::uint8_t& code = state.axes[axis];
@@ -139,13 +138,11 @@ SearchState StateCodec::normal(SearchState state) const {
 TensorSpec StateCodec::decode(const SearchState& state) const {
   TensorSpec spec = replicated_spec(extents_.size());
   for (int dim = 0; dim < static_cast<int>(packed_.size()); ++dim) {
-    DimSplit& split = spec.dims[static_cast<std::size_t>(dim)];
+    DimSplit& split = spec.dims.begin()[dim];
     if (packed(dim)) {
       const int which = axes_in(state, dim, 0) != 0 ? 0 : 1;
       const AxisSet axes = axes_in(state, dim, which);
-      if (axes != 0)
-        split = normal_dim(restricted(dim, which, axes), extents_[static_cast<std::size_t>(dim)],
-                           mesh_);
+      if (axes != 0) split = normal_dim(restricted(dim, which, axes), extents_[dim], mesh_);
       continue;
     }
     Axes list;

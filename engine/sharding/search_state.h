@@ -5,6 +5,7 @@
 // and only a packed dim's own pattern gives their order.
 #pragma once
 
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -14,7 +15,7 @@
 namespace trainyard {
 
 struct SearchState {
-  IndexedArray<AxisId, std::uint8_t, kMostAxes> axes{};
+  IndexedArray<std::int64_t, std::uint8_t, kMostAxes> axes{};
   friend bool operator==(const SearchState&, const SearchState&) = default;
   friend auto operator<=>(const SearchState&, const SearchState&) = default;
 };
@@ -74,12 +75,12 @@ class StateCodec {
   SearchState encode(const TensorSpec& spec, int pattern) const;
   TensorSpec decode(const SearchState& state) const;
 
-  bool packed(int dim) const { return packed_[static_cast<std::size_t>(dim)]; }
+  bool packed(int dim) const { return packed_[dim]; }
   bool any_packed() const { return any_packed_; }
   /// Packed dims that both have alike: never touched.
-  bool frozen(int dim) const { return frozen_[static_cast<std::size_t>(dim)]; }
+  bool frozen(int dim) const { return frozen_[dim]; }
   const DimSplit& pattern(int dim, int which) const {
-    return (which == 0 ? from_ : to_).dims[static_cast<std::size_t>(dim)];
+    return (which == 0 ? from_ : to_).dims.begin()[dim];
   }
   /// The one of equal states that stands for all: what is left of a dim's old pattern is of the new
   /// one where it is its beginning; axes behind single pieces ascend.
@@ -95,7 +96,7 @@ class StateCodec {
   const DeviceMesh& mesh_;
   void sort_behind_single(SearchState& state, int dim) const;
 
-  std::vector<bool> packed_, frozen_;
+  Numbered<bool> packed_, frozen_;
   std::vector<int> short_;  // plain dims that axes may cut into single elements
   bool any_packed_ = false;
 };

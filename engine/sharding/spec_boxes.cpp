@@ -36,7 +36,7 @@ IndexRanges cut_after(IndexRanges ranges, const Axes& after, const DeviceMesh& m
     std::int64_t extent = 0;
     for (const IndexRange& range : ranges) extent += range.size();
     const std::int64_t chunk = (extent + mesh.size(axis) - 1) / mesh.size(axis);
-    const std::int64_t begin = chunk * coordinate[static_cast<std::size_t>(axis)];
+    const std::int64_t begin = chunk * coordinate.begin()[axis];
     ranges = window(ranges, {std::min(begin, extent), std::min(begin + chunk, extent)});
   }
   return ranges;
@@ -49,7 +49,7 @@ IndexRange cut_pieces(std::int64_t count, const Axes& axes, const DeviceMesh& me
   std::int64_t begin = 0;
   for (const AxisId axis : axes) {
     const std::int64_t ranks = mesh.size(axis);
-    const std::int64_t c = coordinate[static_cast<std::size_t>(axis)];
+    const std::int64_t c = coordinate.begin()[axis];
     const std::int64_t least = count / ranks;
     const std::int64_t more = count % ranks;  // ranks with one more
     begin += c * least + std::min(c, more);
@@ -63,7 +63,7 @@ IndexRanges dim_ranges(const DimSplit& dim, std::int64_t extent, const DeviceMes
   check(extent >= 0, "boxes of a dim whose extent is not bound yet");
   Coordinate mirrored = coordinate;
   for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
-    auto& c = mirrored[static_cast<std::size_t>(axis)];
+    auto& c = mirrored.begin()[axis];
     c = mesh.size(axis) - 1 - c;
   }
   IndexRanges ranges;
@@ -86,7 +86,7 @@ std::optional<std::vector<IndexRanges>> local_ranges(const TensorSpec& spec, con
                                                      const Coordinate& coordinate) {
   AxisSet without = 0;  // not the holder, where the axis splits some parts
   for (const Held& held : spec.held) {
-    if (coordinate[static_cast<std::size_t>(held.axis)] == held.coordinate) continue;
+    if (coordinate.begin()[held.axis] == held.coordinate) continue;
     if (!dim_of(spec, held.axis)) return std::nullopt;
     without = static_cast<AxisSet>(without | bit(held.axis));
   }

@@ -225,7 +225,7 @@ std::string to_text(const TensorSpec& spec, const DeviceMesh& mesh, NamedAxes na
   if (named == NamedAxes::kNeeded) return text;
   Axes replicated;
   for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
-    if (mesh.size(axis) > 1 && !mesh.tells_stages(axis) && !splits_everything(spec, axis) &&
+    if (mesh.size(axis) > 1 && !mesh.axes[axis].stages && !splits_everything(spec, axis) &&
         state_beside(spec, axis) == AxisState::kReplicated)
       replicated.push_back(axis);
   }

@@ -54,7 +54,7 @@ class StrategyReader {
   void refuse(const std::string& reason) {
     if (!reason_) reason_ = reason;
   }
-  const OpIndex& index(int i) const { return space_.indices[static_cast<std::size_t>(i)]; }
+  const OpIndex& index(int i) const { return space_.indices[i]; }
 
   void check_strategy() {
     AxisSet seen = 0;
@@ -138,7 +138,7 @@ class StrategyReader {
     for (const IndexedTensor& operand : space_.operands) {
       if (part >= 0 && operand.part >= 0 && operand.part != part) continue;
       if (!part_has_index(operand, part, i)) continue;
-      summed[static_cast<std::size_t>(operand.term)] = true;
+      summed[operand.term] = true;
       any = true;
     }
     return any ? AxisState::kPartial : AxisState::kEntered;
@@ -151,7 +151,7 @@ class StrategyReader {
     for (std::size_t r = 0; r < out.results.size(); ++r) {
       const IndexedTensor& result = space_.results[r];
       parts_ = result.part >= 0 ? static_cast<int>(space_.results.size()) : packed_parts(result);
-      std::vector<bool> summed(space_.operands.size(), false);
+      Numbered<bool> summed(space_.operands.size(), false);
       std::optional<AxisState> beside;
       for (int part = result.part >= 0 ? result.part : parts_ > 1 ? 0 : -1;; ++part) {
         const AxisState state = state_of_part(result, part, i, summed);
@@ -237,7 +237,7 @@ std::string to_text(const Strategy& strategy, const IndexSpace& space, const Dev
     return list;
   };
   for (const IndexSplit& split : strategy.split)
-    add(space.indices[static_cast<std::size_t>(split.index)].name + ":" + names(split.axes));
+    add(space.indices[split.index].name + ":" + names(split.axes));
   if (strategy.entered != 0) add("E(" + names(axes_of(strategy.entered)) + ")");
   if (strategy.passed != 0) add("P(" + names(axes_of(strategy.passed)) + ")");
   return text.empty() ? "whole" : text;

@@ -16,7 +16,7 @@ std::optional<std::string> list_problem(const Axes& axes, const DeviceMesh& mesh
   AxisSet seen = 0;
   for (const AxisId axis : axes) {
     if (axis < 0 || axis >= mesh.num_axes()) return "names an axis that the mesh does not have";
-    if (mesh.tells_stages(axis))
+    if (mesh.axes[axis].stages)
       return "names " + mesh.axis_name(axis) + ", which tells stages apart";
     if (has(seen, axis)) return "names " + mesh.axis_name(axis) + " twice";
     seen = united(seen, bit(axis));

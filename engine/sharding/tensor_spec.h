@@ -17,11 +17,12 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/indexed.h"
 #include "engine/sharding/device_mesh.h"
 
 namespace trainyard {
 
-using Extents = std::vector<std::int64_t>;  // of a tensor's dims, in elements
+using Extents = Numbered<std::int64_t>;  // of a tensor's dims, in elements
 inline constexpr std::int64_t kMostExtent = std::int64_t{1} << 40;
 inline constexpr std::int64_t kLateExtent = -1;  // B, the rows of a microbatch: bound late
 

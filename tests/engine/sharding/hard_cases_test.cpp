@@ -29,8 +29,7 @@ std::string moves(const std::string& from, const std::string& to, const Extents&
     REQUIRE_FALSE(spec_problem(std::get<TensorSpec>(parsed), extents, mesh));
     return normal_form(std::get<TensorSpec>(parsed), extents, mesh);
   };
-  const MoveCosts costs{MoveCostModel::kExact, std::vector<AxisLink>(4, AxisLink{1000, 1}), 2,
-                        true};
+  const MoveCosts costs{MoveCostModel::kExact, Numbered<AxisLink>(4, AxisLink{1000, 1}), 2, true};
   const auto path = redistribute(spec(from), spec(to), extents, mesh, costs);
   REQUIRE(std::holds_alternative<Redistribution>(path));
   std::string text;

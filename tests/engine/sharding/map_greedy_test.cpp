@@ -18,8 +18,7 @@ TensorSpec spec_of(const std::string& text, const DeviceMesh& mesh) {
 }
 
 MoveCosts colossal_costs(const DeviceMesh& mesh) {
-  return {MoveCostModel::kColossal, std::vector<AxisLink>(mesh.axes.size(), AxisLink{1, 1}), 1,
-          true};
+  return {MoveCostModel::kColossal, Numbered<AxisLink>(mesh.axes.size(), AxisLink{1, 1}), 1, true};
 }
 
 std::string path_text(const Redistribution& path) {

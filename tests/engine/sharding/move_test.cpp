@@ -28,7 +28,7 @@ TensorSpec spec_of(const std::string& text, const DeviceMesh& mesh) {
 }
 
 MoveCosts unit_costs(const DeviceMesh& mesh) {
-  return {MoveCostModel::kExact, std::vector<AxisLink>(mesh.axes.size(), AxisLink{0, 1}), 1, true};
+  return {MoveCostModel::kExact, Numbered<AxisLink>(mesh.axes.size(), AxisLink{0, 1}), 1, true};
 }
 
 /// "forward bytes, backward bytes" of a move between two specs of 12 x 12 elements over a of 2 and
