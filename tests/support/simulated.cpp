@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "engine/exec/analytic_executor.h"
 #include "tests/support/studies.h"
 
 namespace trainyard {
@@ -47,5 +48,19 @@ const std::vector<std::string> kReportStudies = {
     "model: {family: gpt, layers: 2, hidden: 64, heads: 4, vocab: 64, seq_len: 16}\n"
     "cluster: {preset: local, ranks: 1}\ntraining: {global_batch: 2, precision: fp32}\n",
     kPairsStudy};
+
+ActionTimes simulated_actions(const Prepared& prepared) {
+  const Program program = compiled_program(prepared);
+  SourceLog sources;
+  const Costs costs =
+      make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, sources);
+  RunOptions options;
+  options.record_rows = true;
+  const std::vector<Job> jobs = {Job{&program, 0}};
+  ActionTimes times(prepared.study.parallel.pipeline);
+  for (const RankTrace& rank : AnalyticExecutor().run(jobs, costs, options).ranks)
+    times.add(program, rank.rows);
+  return times;
+}
 
 }  // namespace trainyard

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "app/simulation.h"
+#include "engine/exec/times/action_times.h"
 #include "report/timeline.h"
 
 namespace trainyard {
@@ -25,5 +26,8 @@ extern const std::string kPairsStudy;
 /// 1F1B with tensor parallelism on two replicas; interleaved with ZeRO-1 and recompute; a
 /// straggler; one rank; pairs.
 extern const std::vector<std::string> kReportStudies;
+
+/// How long the actions of each stage take in a step with closed forms.
+ActionTimes simulated_actions(const Prepared& prepared);
 
 }  // namespace trainyard

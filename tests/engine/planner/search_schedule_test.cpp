@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "app/resolve_by_cost.h"
-#include "engine/exec/analytic_executor.h"
 #include "engine/exec/times/action_times.h"
 #include "engine/schedule/pipeline_schedule.h"
 #include "engine/schedule/schedule_csv.h"
 #include "tests/support/random_plan.h"
+#include "tests/support/simulated.h"
 #include "tests/support/studies.h"
 
 namespace trainyard {
@@ -68,18 +68,8 @@ std::string by_host(int stages, int num_microbatches, const std::string& bandwid
 /// Durations of the study's actions and transfers, in steps simulated as the search does.
 ScheduleSettings durations(const std::string& yaml, const std::vector<std::string>& methods) {
   ActionTimes times(prepare_text(yaml).study.parallel.pipeline);
-  for (const std::string& method : methods) {
-    const Prepared prepared = prepare_text(yaml, {"schedule=" + method});
-    const Program program = compiled_program(prepared);
-    SourceLog sources;
-    const Costs costs =
-        make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, sources);
-    RunOptions options;
-    options.record_rows = true;
-    const std::vector<Job> jobs = {Job{&program, 0}};
-    for (const RankTrace& rank : AnalyticExecutor().run(jobs, costs, options).ranks)
-      times.add(program, rank.rows);
-  }
+  for (const std::string& method : methods)
+    times.add(simulated_actions(prepare_text(yaml, {"schedule=" + method})));
   return durations_of(times, mean_time);
 }
 

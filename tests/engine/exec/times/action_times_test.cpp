@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/exec/analytic_executor.h"
+#include "tests/support/simulated.h"
 #include "tests/support/studies.h"
 #include "tests/support/timing.h"
 
@@ -140,14 +140,7 @@ TEST_CASE("after a step of whole backwards halves are no cheaper than them") {
       "model: {family: gpt, layers: 8, hidden: 64, heads: 4, vocab: 64, seq_len: 32}\n"
       "cluster: {preset: dgx-a100-80g, nodes: 1}\nschedule: 1f1b\n"
       "parallel: {data: 1, pipeline: 4}\ntraining: {global_batch: 8, microbatch: 1}\n");
-  const Program program = compiled_program(prepared);
-  SourceLog sources;
-  const Costs costs =
-      make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, sources);
-  RunOptions options;
-  options.record_rows = true;
-  ActionTimes times(4);
-  for (const RankTrace& rank : run(program, costs, options).ranks) times.add(program, rank.rows);
+  const ActionTimes times = simulated_actions(prepared);
   for (const ActionDurations& stage : durations_of(times, mean_time).of_stage) {
     CHECK(stage.backward > 0);
     CHECK(stage.input == stage.weight);
@@ -229,16 +222,7 @@ TEST_CASE("orders are searched for the same durations whether the stages wait or
       "model: {family: gpt, layers: 8, hidden: 64, heads: 4, vocab: 64, seq_len: 32}\n"
       "cluster: {preset: dgx-a100-80g, nodes: 1}\nrecompute: full\n"
       "parallel: {data: 1, pipeline: 4}\ntraining: {global_batch: 8, microbatch: 1}\n");
-  const Program program = compiled_program(prepared);
-  SourceLog sources;
-  const Costs costs =
-      make_costs(program, prepared.hardware, prepared.software, prepared.study.cluster, sources);
-  RunOptions options;
-  options.record_rows = true;
-  ActionTimes times(4);
-  for (const RankTrace& rank :
-       AnalyticExecutor().run(std::vector<Job>{Job{&program, 0}}, costs, options).ranks)
-    times.add(program, rank.rows);
+  const ActionTimes times = simulated_actions(prepared);
   const ScheduleSettings mean = durations_of(times, mean_time);
   CHECK(mean.of_stage[1].backward == Approx(mean.of_stage[2].backward).epsilon(0.02));
   // Stage 0's has the embedding's gradient besides, a few kernels of some thirty.
