@@ -133,7 +133,7 @@ const MessageNetwork::StepEdges& MessageNetwork::step_edges(ChannelId channel,
       const auto uses = network_.uses(group, std::span(&ends, 1), striped && group.size() > 2);
       auto& edge = edges.emplace_back(StepEdges::Edge{ends, {}, uses.unit});
       for (const LinkUse& use : uses.links) {
-        const LinkClassId link = plan_.folds.link_class[use.link];
+        const LinkClassId link = plan_.folds.link_class[plan_.folds.passed.find(use.link)];
         edge.uses.push_back({link, use.times, use.times, 1});
       }
       of_member[ends.from].push_back(static_cast<std::int32_t>(e));

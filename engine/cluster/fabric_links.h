@@ -39,7 +39,6 @@ class FabricLinks {
 
   explicit FabricLinks(const Cluster& cluster);
 
-  std::int64_t num_links() const { return num_links_; }
   BytesPerSecond capacity(std::int64_t link) const;
   std::string name(std::int64_t link) const;  // "leaf 2 trunk up", "node 5 torus z +"
 

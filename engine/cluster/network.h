@@ -50,7 +50,6 @@ class Network {
  public:
   explicit Network(const Cluster& cluster);
 
-  std::int32_t num_links() const { return (first_fabric_ + fabric_.num_links()).number(); }
   BytesPerSecond nominal(LinkId link) const;  // one direction
   /// What all messages on it together reach at most, by their curves (most_reached.h).
   BytesPerSecond reached(LinkId link) const;

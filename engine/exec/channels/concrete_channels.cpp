@@ -328,7 +328,7 @@ class ChannelBuilder {
   void add_use(std::uint32_t channel, std::int16_t shape, std::int64_t unit,
                const std::vector<LinkUse>& links) {
     const auto first = static_cast<std::uint32_t>(out_.passed.size());
-    out_.passed.insert(out_.passed.end(), links.begin(), links.end());
+    for (const LinkUse& use : links) out_.passed.push_back({out_.links.add(use.link), use.times});
     out_.uses.push_back(
         {channel, shape, unit, first, static_cast<std::uint32_t>(out_.passed.size())});
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/cluster/network.h"
+#include "engine/cluster/passed_links.h"
 #include "engine/cost/collective_time.h"
 #include "engine/cost/route_load.h"
 #include "engine/cost/transfer_time.h"
@@ -30,6 +31,12 @@ struct LaneChannels {
   std::size_t size() const { return first.size(); }
 };
 
+/// A LinkUse by the number that the link has among those passed.
+struct PassedUse {
+  PassedLinkId link;
+  std::int64_t times = 1;
+};
+
 /// What the edges of one shape of one channel pass.
 struct ConcreteUse {
   std::uint32_t channel;     // over all lanes
@@ -47,7 +54,8 @@ struct ConcreteChannels {
   Indexed<std::int32_t, std::vector<ShapeLoad>> routes;  // by GroupLayout::routes; no two are equal
   // Only with a network:
   std::vector<ConcreteUse> uses;  // ascending channel
-  std::vector<LinkUse> passed;
+  std::vector<PassedUse> passed;
+  PassedLinks links;
   /// Shapes of the edges that messages on a lane take in a group that lies so.
   std::map<std::pair<LaneId, GroupLayout>, Indexed<std::int16_t, Shape>> shapes;
 

@@ -63,13 +63,13 @@ class Folder {
       colour_[rank] = fold_ ? c : mix(c, static_cast<std::uint64_t>(rank));
     }
     if (network_ == nullptr) return;
-    link_colour_.assign(network_->num_links(), 0);
     std::map<double, std::uint64_t> capacities;
-    for (const LinkUse& use : channels_.passed) {
-      Colour& c = link_colour_[use.link];
-      if (c != 0) continue;
-      c = mix(3, capacities.emplace(network_->capacity(use.link), capacities.size()).first->second);
-      if (!fold_) c = mix(c, static_cast<std::uint64_t>(use.link.number()));
+    for (const PassedLinkId id : channels_.links.keys()) {
+      const LinkId link = channels_.links[id];
+      Colour c =
+          mix(3, capacities.emplace(network_->capacity(link), capacities.size()).first->second);
+      if (!fold_) c = mix(c, static_cast<std::uint64_t>(link.number()));
+      link_colour_.push_back(c);
     }
   }
 
@@ -143,7 +143,7 @@ class Folder {
         }
       }
       colour_ = std::move(next);
-      Indexed<LinkId, Colour> links = link_colour_;
+      Indexed<PassedLinkId, Colour> links = link_colour_;
       for (const ConcreteUse& use : channels_.uses) {
         const Colour by =
             mix(mix(17, static_cast<std::uint64_t>(use.shape)), channel_colour_[use.channel]);
@@ -152,7 +152,7 @@ class Folder {
               mix(by, static_cast<std::uint64_t>(channels_.passed[i].times));
         }
       }
-      for (Colour& colour : links) colour = colour == 0 ? 0 : mix(19, colour);
+      for (Colour& colour : links) colour = mix(19, colour);
       link_colour_ = std::move(links);
       const std::size_t finer = count(colour_) + count(channel_colour_) + count(link_colour_);
       if (finer == classes) return;
@@ -255,15 +255,15 @@ class Folder {
     }
   }
 
-  void number_links(Folds& out) const {
+  void number_links(Folds& out) {
     std::unordered_map<Colour, LinkClassId> ids;
+    out.passed = std::move(channels_.links);
     out.link_class.resize(link_colour_.size());
-    for (const LinkId link : link_colour_.keys()) {
-      if (link_colour_[link] == 0) continue;
+    for (const PassedLinkId link : out.passed.ascending()) {
       const LinkClassId id = number(ids, link_colour_[link]);
       out.link_class[link] = id;
       if (id == out.links.next()) {
-        out.links.push_back({link, 0});
+        out.links.push_back({out.passed[link], 0});
       }
       ++out.links[id].multiplicity;
     }
@@ -277,9 +277,9 @@ class Folder {
     Loads loads;
     for (const ConcreteUse& use : channels_.uses) {
       for (std::uint32_t i = use.first; i < use.end; ++i) {
-        const LinkUse& passed = channels_.passed[i];
+        const PassedUse& passed = channels_.passed[i];
         const LinkClassId k = out.link_class[passed.link];
-        if (out.links[k].link != passed.link) continue;
+        if (out.links[k].link != out.passed[passed.link]) continue;
         loads[{channel_class_[use.channel], use.shape, k}] += passed.times;
       }
     }
@@ -301,7 +301,7 @@ class Folder {
       }
       edges.unit = use.unit;
       for (std::uint32_t i = use.first; i < use.end; ++i) {
-        const LinkUse& passed = channels_.passed[i];
+        const PassedUse& passed = channels_.passed[i];
         const LinkClassId link = out.link_class[passed.link];
         if (fold_) {
           const auto same = std::find_if(edges.uses.begin(), edges.uses.end(),
@@ -327,9 +327,9 @@ class Folder {
   std::int64_t num_ranks_;
   Indexed<std::int64_t, Coordinates> coordinates_;  // [rank]
   ConcreteChannels channels_;
-  Indexed<std::int64_t, Colour> colour_;              // [rank]
-  std::vector<Colour> channel_colour_;                // [channel over all lanes]
-  Indexed<LinkId, Colour> link_colour_;               // 0: nothing passes it
+  Indexed<std::int64_t, Colour> colour_;  // [rank]
+  std::vector<Colour> channel_colour_;    // [channel over all lanes]
+  Indexed<PassedLinkId, Colour> link_colour_;
   std::vector<ChannelId> channel_class_;              // [channel over all lanes]
   Indexed<ChannelId, std::uint32_t> first_of_class_;  // a concrete channel
 };

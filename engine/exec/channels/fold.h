@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/cluster/network.h"
+#include "engine/cluster/passed_links.h"
 #include "engine/cost/collective_time.h"
 #include "engine/cost/route_load.h"
 #include "engine/cost/transfer_time.h"
@@ -78,7 +79,8 @@ struct Folds {
   Indexed<ChannelId, std::vector<ChannelEdges>>
       edges;  // one entry per shape that its messages take
   Indexed<LinkClassId, FoldedLink> links;
-  Indexed<LinkId, LinkClassId> link_class;  // kNoIndex: nothing passes it
+  PassedLinks passed;  // by all channels together
+  Indexed<PassedLinkId, LinkClassId> link_class;
 };
 
 /// `fold` false: every rank is its own class. `network`: distinguish what shares links unlike.
