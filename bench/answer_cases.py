@@ -135,7 +135,8 @@ def sweeps(inputs, args):
                {"sweep.yaml": SWEEP})
 
 
-PROBLEMS = ["schedule", "lower", "subpipelined-tp", "d-hondt", "segment", "batch-split", "stage-recompute", "checkpoint-groups"]
+PROBLEMS = ["schedule", "lower", "subpipelined-tp", "d-hondt", "segment", "batch-split", "stage-recompute", "checkpoint-groups",
+            "reshard", "op-strategies", "propagate"]
 
 
 def solve(inputs, args):
