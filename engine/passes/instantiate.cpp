@@ -71,14 +71,10 @@ class Instantiator {
     draft_.num_stages = training_.num_stages;
     draft_.forms = forms_;
     Program& p = program();
-    p.mesh = mesh_of(parallel_);
+    lay_out(p, parallel_);
+    if (owns_parameters(parallel_)) p.owners = kDataGroup;
     p.modules.insert(p.modules.end(), training_.graph.modules.begin(),
                      training_.graph.modules.end());
-    for (const char* family : {"tp", "dp"})  // kTensorGroup, kDataGroup
-      p.groups.push_back({family, find_axes(p.mesh, family).value_or(Axes{}), {}});
-    if (owns_parameters(parallel_)) p.owners = kDataGroup;
-    if (const AxisId stages = stage_axis(p.mesh); stages != kNoAxis)
-      p.transfers = {{stages, 1}, {stages, -1}};  // kToNext, kToPrevious
     p.values.reserve(training_.graph.tensors.size());
   }
 

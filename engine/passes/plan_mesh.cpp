@@ -29,6 +29,14 @@ DeviceMesh mesh_of(const ParallelConfig& parallel) {
   return mesh;
 }
 
+void lay_out(Program& program, const ParallelConfig& parallel) {
+  program.mesh = mesh_of(parallel);
+  for (const char* family : {"tp", "dp"})  // kTensorGroup, kDataGroup
+    program.groups.push_back({family, find_axes(program.mesh, family).value_or(Axes{}), {}});
+  if (const AxisId stages = stage_axis(program.mesh); stages != kNoAxis)
+    program.transfers = {{stages, 1}, {stages, -1}};  // kToNext, kToPrevious
+}
+
 Placement make_placement(const DeviceMesh& mesh, std::string_view letters) {
   // Missing letters stand just left of T (of the end, where T is missing too).
   std::string order(letters);

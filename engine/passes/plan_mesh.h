@@ -17,7 +17,9 @@ DeviceMesh mesh_of(const ParallelConfig& parallel);
 /// pp, cp, ep, tp, all in their order; missing ones stand left of T.
 Placement make_placement(const DeviceMesh& mesh, std::string_view letters);
 
-/// Ids of the groups and transfers that instantiate() creates first, in this order.
+/// Gives a new Program its mesh, and the groups and transfers that all its passes know, in this
+/// order; without several pipeline ranks there are no transfers.
+void lay_out(Program& program, const ParallelConfig& parallel);
 inline constexpr GroupId kTensorGroup = GroupId(0);
 inline constexpr GroupId kDataGroup = GroupId(1);
 inline constexpr TransferId kToNext = TransferId(0);
