@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/exec/costs.h"
 #include "engine/program/program_text.h"
+#include "engine/program/rank_places.h"
 #include "engine/program/verify.h"
 #include "report/report.h"
 #include "report/sweep_reader.h"
@@ -65,8 +66,7 @@ RunMeasurement made_up_run(const Program& program) {
     for (std::int64_t r = 0; r < program.mesh.num_ranks(); ++r) {
       RankTrace& rank = step.ranks.emplace_back();
       rank.rank = r;
-      rank.list = static_cast<std::size_t>(r / program.placement.stride[Axis::kPp] %
-                                           program.mesh[Axis::kPp]);
+      rank.list = position(pipeline_rank(program, r));
       rank.rows = issued_rows(program, program.body[rank.list]);
       for (std::size_t k = 0; k < rank.rows.size(); ++k) {
         TraceRow& row = rank.rows[k];

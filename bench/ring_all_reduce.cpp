@@ -18,12 +18,12 @@ int main(int argc, char** argv) {
   const bool all = argc > 3 && std::string(argv[3]) == "all";
   const std::string bytes = "1000000000";
   const Program program =
-      parse_program("program 1\nmesh pp:1 dp:1 cp:1 ep:1 tp:" + std::to_string(ranks) +
+      parse_program("program 2\nmesh tp=" + std::to_string(ranks) +
                         "\nmicrobatches 1\ngroup tp[tp]\nvalue x uint8[" + bytes +
                         "] step activation\nvalue y uint8[" + bytes +
                         "] step activation\nsegment 0STEP() stage:0 C\n  main zero -> x\n" +
-                        "  tp all_reduce:tp x -> y\n  main free x y\nclass pp:0\n  "
-                        "0STEP\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n",
+                        "  tp all_reduce:tp x -> y\n  main free x y\nclass\n  "
+                        "0STEP\nplacement tp:1\n",
                     "ring");
   Costs costs;
   Cluster& cluster = costs.cluster;

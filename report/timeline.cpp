@@ -13,6 +13,7 @@
 #include "engine/exec/op_work.h"
 #include "engine/program/pair_members.h"
 #include "engine/program/program_words.h"
+#include "engine/program/rank_places.h"
 #include "report/name_table.h"
 
 namespace trainyard {
@@ -36,9 +37,9 @@ std::unordered_map<std::uint64_t, Microbatch> second_microbatches(const Program&
   return out;
 }
 
-std::string axes_text(const std::vector<Axis>& axes) {
+std::string axes_text(const DeviceMesh& mesh, const Axes& axes) {
   std::string text;
-  for (const Axis axis : axes) text += (text.empty() ? "" : ",") + std::string(to_string(axis));
+  for (const AxisId axis : axes) text += (text.empty() ? "" : ",") + mesh.axis_name(axis);
   return text;
 }
 
@@ -70,6 +71,7 @@ class TimelineBuilder {
         transfer_number_(program.transfers.size(), {-1, -1}) {}
 
   Timeline make() {
+    for (const MeshAxis& axis : program_.mesh.axes) out_.axes.push_back(axis.name);
     bool any = false;
     for (const RankTrace& rank : trace_.ranks) {
       for (const TraceRow& row : rank.rows) {
@@ -134,9 +136,9 @@ class TimelineBuilder {
       group.name = program_words::kStreams[op.stream];
     } else if (collective) {
       const Group& g = program_.groups[op.group];
-      group = {g.name, axes_text(g.axes)};
+      group = {g.name, axes_text(program_.mesh, g.axes)};
     } else {
-      group.name = group.axes = to_string(program_.transfers[op.transfer].axis);
+      group.name = group.axes = program_.mesh.axis_name(program_.transfers[op.transfer].axis);
       if (by_host) group.name = "host";
     }
     // Transfers to the next and to the previous stage are of one kind.
@@ -164,8 +166,8 @@ class TimelineBuilder {
   std::int64_t peer_of(const TimelineRank& rank, const ProgramOp& op) const {
     if (op.transfer == kNoIndex) return -1;
     const Transfer& transfer = program_.transfers[op.transfer];
-    const Axis axis = transfer.axis;
-    const std::int64_t size = program_.mesh[axis];
+    const AxisId axis = transfer.axis;
+    const std::int64_t size = program_.mesh.size(axis);
     const std::int64_t other = ((rank.at[axis] + transfer.offset) % size + size) % size;
     return rank.rank + (other - rank.at[axis]) * program_.placement.stride[axis];
   }
@@ -175,11 +177,7 @@ class TimelineBuilder {
     rank.rank = from.rank;
     rank.multiplicity = from.multiplicity;
     rank.pipeline_rank = static_cast<std::int32_t>(from.list);
-    for (const Axis axis : kAllAxes) {
-      const std::int64_t size = program_.mesh[axis];
-      const std::int64_t stride = program_.placement.stride[axis];
-      rank.at[axis] = size == 1 ? 0 : static_cast<std::int32_t>(from.rank / stride % size);
-    }
+    rank.at = coordinate_of(program_, from.rank);
     // By call_key(), of each member.
     std::unordered_map<std::uint64_t, std::array<std::int32_t, 2>> calls;
     const auto second_mb = second_microbatches(program_, program_.body[from.list]);

@@ -14,7 +14,7 @@
 #include "engine/exec/trace.h"
 #include "engine/memory/memory.h"
 #include "engine/program/program.h"
-#include "engine/sharding/axis.h"
+#include "engine/sharding/device_mesh.h"
 
 namespace trainyard {
 
@@ -70,14 +70,15 @@ struct TimelineRank {
   std::int64_t rank = 0;
   std::int64_t multiplicity = 1;  // ranks that it stands for
   std::int32_t pipeline_rank = 0;
-  IndexedArray<Axis, std::int32_t, kNumAxes> at{};  // its coordinates on the mesh
-  Numbered<TimelineCall> calls;                     // by first op
-  std::vector<TimelineOp> ops;                      // in issue order
-  std::vector<MemoryPoint> memory;                  // in order of time
+  Coordinate at;                    // on Timeline::axes
+  Numbered<TimelineCall> calls;     // by first op
+  std::vector<TimelineOp> ops;      // in issue order
+  std::vector<MemoryPoint> memory;  // in order of time
   friend bool operator==(const TimelineRank&, const TimelineRank&) = default;
 };
 
 struct Timeline {
+  std::vector<std::string> axes;   // of the mesh
   std::vector<std::string> names;  // "all_gather"
   Numbered<std::string> modules;   // "decoder.layers.0.mlp"; "": none
   std::vector<TimelineSegment> segments;

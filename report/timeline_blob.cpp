@@ -45,6 +45,7 @@ class TimelineEncoder {
     out["segments"] = used_segments();
     out["groups"] = Json::array();
     for (const TimelineGroup& g : timeline_.groups) out["groups"].push_back({g.name, g.axes});
+    out["axes"] = timeline_.axes;
     out["streams"] = program_words::kStreams;
     out["patterns"] = Json::array();
     for (const TimelinePattern& pattern : patterns_.all())

@@ -10,9 +10,10 @@
 //   each slice of the step, beyond max_memory_points.
 //
 //   {unit_s: 1e-9, end: of the step in units, names: [...], modules: [...],
-//    segments: [[name, stage, phase]], groups: [[name, axes]], streams: [...],
+//    segments: [[name, stage, phase]], groups: [[name, axes]],
+//    axes: [...] of the mesh, streams: [...],
 //    patterns: [[name, stream, group, module, start, duration, wait, host, ...]],  (8 numbers an
-//    op) ranks: [{rank, stands_for, pipeline_rank, at: [pp, dp, cp, ep, tp],
+//    op) ranks: [{rank, stands_for, pipeline_rank, at: [of each axis],
 //             calls: [segment, microbatch, start, pattern, wait, ...],  (5 numbers a call)
 //             pairs: [call, call, ...],  (where calls run together: their places in `calls`)
 //             left_out: [from, to, calls],  (where its middle is)

@@ -101,7 +101,8 @@ class TraceWriter {
                        std::to_string(rank.multiplicity) + ")");
     add_integer("pipeline_rank", rank.pipeline_rank);
     add_integer("stands_for", rank.multiplicity);
-    for (const Axis axis : kAllAxes) add_integer(to_string(axis), rank.at[axis]);
+    for (std::size_t axis = 0; axis < rank.at.size(); ++axis)
+      add_integer(timeline_.axes[axis], rank.at[axis]);
     out_ += "}}";
     const auto copies = [&](StreamId stream) {
       return std::any_of(rank.ops.begin(), rank.ops.end(),

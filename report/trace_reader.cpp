@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,7 @@ class Event {
     }
     return nullptr;
   }
+  std::span<const Field> fields() const { return {fields_.data(), size_}; }
   void set_number(std::size_t index) { index_ = index; }
   std::size_t index() const { return index_; }
 
@@ -137,15 +139,26 @@ class TraceReader {
     out_.groups.push_back({name, text("args.axes")});
   }
 
+  /// A rank's coordinates are the args that nothing else is called.
+  void find_axes() {
+    for (const Field& field : event_->fields()) {
+      if (!field.key.starts_with("args.")) continue;
+      const std::string key = field.key.substr(5);
+      if (key == "name" || key == "pipeline_rank" || key == "stands_for") continue;
+      if (out_.axes.size() == kMostAxes)
+        fail("args." + key + ": more than " + std::to_string(kMostAxes) + " coordinates");
+      out_.axes.push_back(key);
+    }
+  }
+
   void take_rank() {
     TimelineRank rank;
     rank.rank = integer("pid", 0, kMaxRanks);
     rank.multiplicity = integer("args.stands_for", 1, kMaxRanks);
     rank.pipeline_rank = static_cast<std::int32_t>(integer("args.pipeline_rank", 0, kMaxRanks));
-    for (const Axis axis : kAllAxes) {
-      rank.at[axis] =
-          static_cast<std::int32_t>(integer("args." + std::string(to_string(axis)), 0, kMaxRanks));
-    }
+    if (out_.ranks.empty()) find_axes();
+    for (const std::string& axis : out_.axes)
+      rank.at.push_back(static_cast<std::int32_t>(integer("args." + axis, 0, kMaxRanks)));
     if (!ranks_.emplace(rank.rank, out_.ranks.size()).second)
       fail("rank " + std::to_string(rank.rank) + " comes twice");
     if (!out_.ranks.empty()) join_pairs();

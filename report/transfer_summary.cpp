@@ -79,7 +79,7 @@ class TransferCounter {
   }
 
   void count(const ProgramOp& op, std::int32_t rank) {
-    const std::int32_t ranks = program_.mesh[Axis::kPp];
+    const std::int32_t ranks = num_pipeline_ranks(program_.mesh);
     const std::int32_t offset = program_.transfers[op.transfer].offset;
     TransferSummary::Boundary& boundary =
         boundaries_[{((rank + offset) % ranks + ranks) % ranks, rank}];

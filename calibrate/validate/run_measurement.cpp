@@ -12,6 +12,7 @@
 #include "engine/plan/plan_limits.h"
 #include "engine/program/no_ops.h"
 #include "engine/program/program_text.h"
+#include "engine/program/rank_places.h"
 
 namespace trainyard {
 
@@ -67,12 +68,6 @@ nlohmann::json packed_times(const std::vector<TraceRow>& rows, const std::vector
   }
   check(next == rows.size(), "rows are of what the rank issues, in that order");
   return out;
-}
-
-std::size_t list_of(const Program& program, std::int64_t rank) {
-  const std::int64_t size = program.mesh[Axis::kPp];
-  return size == 1 ? 0
-                   : static_cast<std::size_t>(rank / program.placement.stride[Axis::kPp] % size);
 }
 
 constexpr bool within(std::int64_t ticks) { return -kMostTicks <= ticks && ticks <= kMostTicks; }
@@ -140,7 +135,7 @@ class Reader {
                       std::int64_t number) const {
     RankTrace rank;
     rank.rank = number;
-    rank.list = list_of(program_, number);
+    rank.list = position(pipeline_rank(program_, number));
     const std::vector<TraceRow>& all = rows_[rank.list];
     if (!times.is_array() || times.size() != 3 * all.size()) {
       file_.fail(path, "rank " + std::to_string(number) + " issues " + std::to_string(all.size()) +

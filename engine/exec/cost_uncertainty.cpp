@@ -44,10 +44,10 @@ void for_uncertain_curves(ClusterT& cluster, const Visit& visit) {
 }
 
 /// Ranks of the mesh with these coordinates.
-double num_ranks(const Mesh& mesh, const RankSet& ranks) {
+double num_ranks(const DeviceMesh& mesh, const RankSet& ranks) {
   double count = 1;
-  for (const Axis axis : kAllAxes) {
-    if (ranks.at[axis] < 0) count *= mesh[axis];
+  for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
+    if (ranks.at[axis] < 0) count *= mesh.size(axis);
   }
   return count;
 }

@@ -20,6 +20,11 @@ std::int64_t gradient_elements(const Program& program, const ProgramOp& op) {
   return elements;
 }
 
+/// Ranks that share a layer: what launching gets slower with.
+std::int64_t tensor_degree(const Program& program) {
+  return group_size(program.mesh, find_axes(program.mesh, "tp").value_or(Axes{}));
+}
+
 /// Costs the ops of one segment after another.
 class SegmentCoster {
  public:
@@ -29,7 +34,7 @@ class SegmentCoster {
         hardware_(hardware),
         software_(software),
         log_(log),
-        launch_(launch_time(hardware, software, program.mesh[Axis::kTp], log)),
+        launch_(launch_time(hardware, software, tensor_degree(program), log)),
         work_of_(program) {}
 
   std::vector<OpCost> costs(const Segment& segment, double speed) {

@@ -16,6 +16,7 @@
 #include "engine/passes/pair_segments.h"
 #include "engine/passes/pass.h"
 #include "engine/passes/pass_watch.h"
+#include "engine/passes/plan_mesh.h"
 #include "engine/passes/post_validation.h"
 #include "engine/passes/recompute.h"
 #include "engine/passes/schedule_of_plan.h"
@@ -175,10 +176,8 @@ constexpr std::tuple kDraftPasses = {
          },
          find_draft_violation},
     Pass{"post_validation", [](const PassSource& of) { return of.plan.schedule.post_validation; },
-         [](const PassSource& of) { return std::tuple(parallel_of_segments(of)); },
-         [](ProgramDraft& draft, const PassContext&, const ParallelConfig& parallel) {
-           add_post_validation(draft, parallel);
-         },
+         [](const PassSource&) { return std::tuple(); },
+         [](ProgramDraft& draft, const PassContext&) { add_post_validation(draft); },
          find_draft_violation}};
 
 /// All that the training graphs depend on: inputs of both tables, and of what is between them.
@@ -275,7 +274,7 @@ std::optional<Infeasible> Compiler::Kept::make_lists(const PassSource& source,
                                                      PassWatch& watch) {
   const ParallelConfig& parallel = source.plan.parallel;
   Program& program = draft.program;
-  program.mesh.size[Axis::kDp] = parallel.data;
+  program.mesh = mesh_of(parallel);
   program.placement = make_placement(program.mesh, parallel.placement);
   size_buckets(draft.plan, parallel, program);
   draft.size_of = size_of_microbatches(source.plan.training);

@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/graph/tensor_storage.h"
 #include "engine/passes/last_uses.h"
+#include "engine/passes/plan_mesh.h"
 #include "engine/passes/storage_touches.h"
 #include "engine/plan/microbatch_sizes.h"
 
@@ -70,11 +71,10 @@ class Instantiator {
     draft_.num_stages = training_.num_stages;
     draft_.forms = forms_;
     Program& p = program();
-    p.mesh.size = {parallel_.pipeline, parallel_.data, parallel_.context, 1, parallel_.tensor};
+    lay_out(p, parallel_);
+    if (owns_parameters(parallel_)) p.owners = kDataGroup;
     p.modules.insert(p.modules.end(), training_.graph.modules.begin(),
                      training_.graph.modules.end());
-    p.groups = {{"tp", {Axis::kTp}, {}}, {"dp", {Axis::kDp}, {}}};
-    p.transfers = {{Axis::kPp, 1}, {Axis::kPp, -1}};
     p.values.reserve(training_.graph.tensors.size());
   }
 
@@ -150,7 +150,7 @@ class Instantiator {
                                                      touched == kRecompute || touched == kWeight);
     v.scope = one_call ? Scope::kLocal : Scope::kMicrobatch;
     if (id == training_.graph.loss) v.scope = Scope::kStep;
-    if (t.alias != kNoIndex) v.alias = Alias{value(t.alias, stage), t.alias_offset, std::nullopt};
+    if (t.alias != kNoIndex) v.alias = Alias{value(t.alias, stage), t.alias_offset, kNoIndex};
     if (v.alias) v.pool = program().values[v.alias->in].pool;
     if (t.on_host) {
       v.space = Space::kHost;

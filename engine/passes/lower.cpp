@@ -48,7 +48,7 @@ class Lowering {
     program.body.clear();
     for (std::int32_t rank = 0; rank < draft_.num_ranks; ++rank) {
       RankClass& list = program.body.emplace_back();
-      list.ranks.at[Axis::kPp] = rank;
+      list.ranks = ranks_at(program.mesh, rank);
       add_calls(rank, placed[rank], list.calls);
     }
     count_slots(program);

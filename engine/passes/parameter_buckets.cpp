@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/partition/parameter_owners.h"
+#include "engine/passes/plan_mesh.h"
 
 namespace trainyard {
 
@@ -133,14 +134,14 @@ class BucketPlanner {
     Value value = program_.values[of];
     value.name = name;
     value.spec[Axis::kDp] = shard(0);
-    value.alias = Alias{of, 0, Axis::kDp};
+    value.alias = Alias{of, 0, kDataGroup};
     return add_value(std::move(value));
   }
 
   ValueId owned_view(const std::string& name, ValueId of, std::int32_t owner) {
     Value value = program_.values[of];
     value.name = name;
-    value.alias = Alias{of, 0, std::nullopt};
+    value.alias = Alias{of, 0, kNoIndex};
     value.owner = static_cast<std::int16_t>(owner);
     return add_value(std::move(value));
   }
@@ -198,7 +199,7 @@ class BucketPlanner {
     value.dims.clear();
     for (std::int64_t extent : t.shape) value.dims.push_back({extent, extent, -1});
     value.spec = t.spec;
-    value.alias = Alias{in, offset, std::nullopt};
+    value.alias = Alias{in, offset, kNoIndex};
     plan_.place(id, bucket.rank, add_value(std::move(value)));
   }
 

@@ -7,7 +7,6 @@
 
 #include "engine/base/error.h"
 #include "engine/passes/step_segments.h"
-#include "engine/sharding/axis.h"
 
 namespace trainyard {
 
@@ -15,10 +14,7 @@ namespace {
 
 class PostValidation {
  public:
-  PostValidation(ProgramDraft& draft, const ParallelConfig& parallel)
-      : draft_(draft),
-        parallel_(parallel),
-        step_(draft.step) {}
+  explicit PostValidation(ProgramDraft& draft) : draft_(draft), step_(draft.step) {}
 
   void run() {
     keep_norm_in_rank();
@@ -85,10 +81,8 @@ class PostValidation {
   void keep_norm_in_rank() {
     group_ = ops(step_.norm.front()).back().group;
     auto& axes = program().groups[group_].axes;
-    std::erase(axes, Axis::kPp);
-    several_ = std::any_of(axes.begin(), axes.end(), [&](Axis axis) {
-      return axis == Axis::kDp ? parallel_.data > 1 : parallel_.tensor > 1;
-    });
+    axes.erase(std::remove(axes.begin(), axes.end(), stage_axis(program().mesh)), axes.end());
+    several_ = group_size(program().mesh, axes) > 1;
     if (several_) return;
     check(group_ + 1 == program().groups.next(), "the norm's group is the last");
     program().groups.pop_back();
@@ -180,7 +174,7 @@ class PostValidation {
     const ValueId all = number("norm_all" + at, type);
     ProgramOp hear;
     if (is_last(rank)) {
-      program().values[all].alias = Alias{sum, 0, std::nullopt};
+      program().values[all].alias = Alias{sum, 0, kNoIndex};
       hear = largest_of_replicas(sum, all);
     } else {
       hear = transfer(OpKind::kRecv, kToNext, all);
@@ -197,7 +191,10 @@ class PostValidation {
 
   /// On the last rank, so that the sum that goes back is the same on all replicas to the last bit.
   ProgramOp largest_of_replicas(ValueId sum, ValueId all) {
-    program().groups.push_back({"replicas", {Axis::kDp, Axis::kTp}, {}});
+    Axes axes = program().groups[kDataGroup].axes;
+    const Axes& tensor = program().groups[kTensorGroup].axes;
+    axes.insert(axes.end(), tensor.begin(), tensor.end());
+    program().groups.push_back({"replicas", axes, {}});
     OpAttrs attrs;
     attrs.maximum = true;
     program().attrs.push_back(attrs);
@@ -238,7 +235,6 @@ class PostValidation {
   }
 
   ProgramDraft& draft_;
-  const ParallelConfig& parallel_;
   StepSegments& step_;
   GroupId group_ = kNoIndex;
   bool several_ = false;              // ranks of the group
@@ -279,9 +275,9 @@ RankBegins begins(const std::vector<PlannedCall>& calls, const std::vector<doubl
 
 }  // namespace
 
-void add_post_validation(ProgramDraft& draft, const ParallelConfig& parallel) {
-  if (parallel.pipeline == 1 || draft.step.norm.front() == kNoIndex) return;
-  PostValidation(draft, parallel).run();
+void add_post_validation(ProgramDraft& draft) {
+  if (draft.num_ranks == 1 || draft.step.norm.front() == kNoIndex) return;
+  PostValidation(draft).run();
 }
 
 std::vector<ValidationCall> validation_calls(const StepSegments& step,

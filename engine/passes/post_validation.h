@@ -24,14 +24,13 @@
 
 #include "engine/passes/planned_calls.h"
 #include "engine/passes/program_draft.h"
-#include "engine/plan/plan.h"
 #include "engine/schedule/schedule_timing.h"
 
 namespace trainyard {
 
 /// Changes draft.step and its segments. Nothing changes where one pipeline rank has the whole norm,
 /// or nobody takes it.
-void add_post_validation(ProgramDraft& draft, const ParallelConfig& parallel);
+void add_post_validation(ProgramDraft& draft);
 
 /// A call of the validation, or of what the norm takes, on its way into a rank's list.
 struct ValidationCall {

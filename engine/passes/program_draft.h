@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/passes/parameter_buckets.h"
+#include "engine/passes/plan_mesh.h"
 #include "engine/passes/transfer_routes.h"
 #include "engine/program/program.h"
 #include "engine/schedule/stage_form.h"
@@ -113,12 +114,6 @@ struct ProgramDraft {
   int num_ranks = 1;        // along pp
   bool host_waits = false;  // for transfers (host_waits.h)
 };
-
-/// Ids of the groups and transfers that instantiate() creates first, in this order.
-inline constexpr GroupId kTensorGroup = GroupId(0);
-inline constexpr GroupId kDataGroup = GroupId(1);
-inline constexpr TransferId kToNext = TransferId(0);
-inline constexpr TransferId kToPrevious = TransferId(1);
 
 /// Why the values and segments of `draft` are malformed, as program_form.h says; empty when they
 /// are not.

@@ -56,7 +56,7 @@ class StepBuilder {
   ValueId in_place(ValueId of, const std::string& suffix) {
     Value value = program().values[of];
     value.name += suffix;
-    value.alias = Alias{of, 0, std::nullopt};
+    value.alias = Alias{of, 0, kNoIndex};
     program().values.push_back(std::move(value));
     return ValueId(program().values.size() - 1);
   }
@@ -132,7 +132,8 @@ class StepBuilder {
   GroupId tied_group(const std::vector<std::int32_t>& members) {
     const auto known = tied_.find(members);
     if (known != tied_.end()) return known->second;
-    program().groups.push_back({"tied" + std::to_string(tied_.size()), {Axis::kPp}, members});
+    program().groups.push_back(
+        {"tied" + std::to_string(tied_.size()), {stage_axis(program().mesh)}, members});
     const auto id = GroupId(program().groups.size() - 1);
     tied_.emplace(members, id);
     return id;
@@ -173,9 +174,11 @@ class StepBuilder {
   void add_norm_group() {
     // Gradients differ along tensor and pipeline ranks, and along data ranks once each has its own
     // part.
-    std::vector<Axis> axes = {Axis::kPp};
-    if (shards_state() || owns_parameters(parallel_)) axes.push_back(Axis::kDp);
-    axes.push_back(Axis::kTp);
+    Axes axes;
+    const auto add = [&](const Axes& more) { axes.insert(axes.end(), more.begin(), more.end()); };
+    if (const AxisId stages = stage_axis(program().mesh); stages != kNoAxis) axes.push_back(stages);
+    if (shards_state() || owns_parameters(parallel_)) add(program().groups[kDataGroup].axes);
+    add(program().groups[kTensorGroup].axes);
     program().groups.push_back({"norm", axes, {}});
     norm_group_ = GroupId(program().groups.size() - 1);
   }

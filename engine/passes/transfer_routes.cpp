@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "engine/cluster/peer_access.h"
+#include "engine/passes/plan_mesh.h"
+#include "engine/program/rank_places.h"
 
 namespace trainyard {
 
@@ -33,26 +35,21 @@ void see_pair(const Cluster& cluster, std::int64_t a, std::int64_t b, PipelineLi
 
 Numbered<PipelineLink> pipeline_links(const Cluster& cluster, const ParallelConfig& parallel) {
   if (parallel.d2d_buffer == 0 || cluster.of_cpus || parallel.pipeline == 1) return {};
-  Mesh mesh;
-  mesh.size = {parallel.pipeline, parallel.data, parallel.context, 1, parallel.tensor};
+  const DeviceMesh mesh = mesh_of(parallel);
   const Placement placement = make_placement(mesh, parallel.placement);
-  const auto stride = [&](Axis axis) { return placement.stride[axis]; };
+  const AxisId stages = stage_axis(mesh);
   Numbered<PipelineLink> links(parallel.pipeline);
-  for (std::int64_t pp = 0; pp < parallel.pipeline; ++pp) {
-    PipelineLink& link = links[pp];
-    std::string no_rdma;
-    const std::int64_t next = (pp + 1) % parallel.pipeline;
-    for (std::int64_t dp = 0; dp < parallel.data; ++dp) {
-      for (std::int64_t cp = 0; cp < parallel.context; ++cp) {
-        for (std::int64_t tp = 0; tp < parallel.tensor; ++tp) {
-          const std::int64_t at =
-              dp * stride(Axis::kDp) + cp * stride(Axis::kCp) + tp * stride(Axis::kTp);
-          see_pair(cluster, at + pp * stride(Axis::kPp), at + next * stride(Axis::kPp), link,
-                   no_rdma);
-        }
-      }
-    }
-    if (link.obstacle.empty()) link.obstacle = no_rdma;
+  Numbered<std::string> no_rdma(parallel.pipeline);
+  for (std::int64_t i = 0; i < mesh.num_ranks(); ++i) {
+    const Coordinate here = coordinate_of(mesh, i);
+    const std::int32_t from = here[stages];
+    Coordinate next = here;
+    next[stages] = (from + 1) % parallel.pipeline;
+    see_pair(cluster, rank_at(placement, here), rank_at(placement, next), links[from],
+             no_rdma[from]);
+  }
+  for (const std::int64_t rank : links.keys()) {
+    if (links[rank].obstacle.empty()) links[rank].obstacle = no_rdma[rank];
   }
   return links;
 }

@@ -1,5 +1,7 @@
 #include "engine/program/no_ops.h"
 
+#include <iterator>
+
 #include "engine/program/owners.h"
 
 namespace trainyard {
@@ -7,10 +9,9 @@ namespace trainyard {
 bool has_no_peers(const Program& program, const ProgramOp& op) {
   if (!is_collective(op.kind)) return false;
   const Group& group = program.groups[op.group];
-  for (const Axis axis : group.axes) {
-    const bool listed = axis == Axis::kPp && !group.members.empty();
-    const auto size = listed ? static_cast<std::int64_t>(group.members.size()) : program.mesh[axis];
-    if (size > 1) return false;
+  for (const AxisId axis : group.axes) {
+    const bool listed = program.mesh.axes[axis].stages && !group.members.empty();
+    if ((listed ? std::ssize(group.members) : program.mesh.size(axis)) > 1) return false;
   }
   return true;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/program/rank_places.h"
+
 namespace trainyard {
 
 namespace {
@@ -28,9 +30,8 @@ std::int32_t owner_of(const Program& program, const ProgramOp& op) {
 
 bool passes_by(const Program& program, const ProgramOp& op, std::int64_t rank) {
   const std::int32_t owner = moves_data(op.kind) ? -1 : owner_of(program, op);
-  if (owner < 0 || program.mesh[Axis::kDp] == 1) return false;
-  const std::int64_t stride = program.placement.stride[Axis::kDp];
-  return rank / stride % program.mesh[Axis::kDp] != owner;
+  if (owner < 0) return false;
+  return place_in_group(program, program.groups[program.owners].axes, rank) != owner;
 }
 
 bool has_owners(const Program& program) {
@@ -41,9 +42,7 @@ bool has_owners(const Program& program) {
 const char* find_owner_problem(const Program& program, const ProgramOp& op) {
   const std::int32_t owner = owner_of(program, op);
   if (op.kind == OpKind::kReduce || (op.kind == OpKind::kBroadcast && owner >= 0)) {
-    const auto& axes = program.groups[op.group].axes;
-    return axes.size() == 1 && axes[0] == Axis::kDp && owner >= 0 ? nullptr
-                                                                  : "has no root along dp";
+    return op.group == program.owners && owner >= 0 ? nullptr : "has no root among the owners";
   }
   if (owner < 0) return nullptr;
   const auto value = [&](const Operand& operand) -> const Value& {

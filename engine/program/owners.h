@@ -1,10 +1,10 @@
-// Values that one data-parallel rank of each group holds for all: optimizer state, where parameters
-// are not cut.
+// Values that one rank of each group, Program::owners, holds for all: optimizer state, where
+// parameters are not cut.
 //
-// Lists are the same for all ranks, so an owner is a coordinate that values name. A kernel that
-// touches a value with an owner runs on its owner; the others pass it by, in its place of the
-// order: it takes no time there, but waits for what it would wait for. A reduce over dp writes a
-// value of its root, a broadcast reads one (else its root is the first member); other collectives
+// Lists are the same for all ranks, so an owner is a place in the group that values name. A kernel
+// that touches a value with an owner runs on its owner; the others pass it by, in its place of the
+// order: it takes no time there, but waits for what it would wait for. A reduce of the group writes
+// a value of its root, a broadcast reads one (else its root is the first member); other collectives
 // run on all ranks, whoever needs the result.
 #pragma once
 
@@ -14,11 +14,11 @@
 
 namespace trainyard {
 
-/// Coordinate along dp of the ranks that run a kernel, or of the root of a reduce or broadcast.
+/// Place among the owners of the ranks that run a kernel, or of the root of a reduce or broadcast.
 /// -1: all ranks run it, there is no root.
 std::int32_t owner_of(const Program& program, const ProgramOp& op);
 
-/// Whether `rank` leaves a kernel to another replica.
+/// Whether `rank` leaves a kernel to another owner.
 bool passes_by(const Program& program, const ProgramOp& op, std::int64_t rank);
 
 bool has_owners(const Program& program);

@@ -66,7 +66,9 @@ Word read_word(LineScanner& line, const std::array<std::string_view, N>& list,
                        join_words({list.begin(), list.end()}));
 }
 
-Axis read_axis(LineScanner& line);
+AxisId read_axis(LineScanner& line, const DeviceMesh& mesh);
+/// "[tp0,tp1]"; "[]": none.
+Axes read_axes(LineScanner& line, const DeviceMesh& mesh);
 
 /// A name that no other of its kind has; messages about the line say it from here on.
 template <typename Id>

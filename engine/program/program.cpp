@@ -1,7 +1,7 @@
 #include "engine/program/program.h"
 
 #include <algorithm>
-#include <string_view>
+#include <string>
 #include <unordered_map>
 #include <utility>
 
@@ -11,12 +11,6 @@
 namespace trainyard {
 
 char letter(Phase phase) { return program_words::kPhases[position(phase)]; }
-
-std::int64_t Mesh::num_ranks() const {
-  std::int64_t product = 1;
-  for (std::int32_t extent : size) product *= extent;
-  return product;
-}
 
 std::int64_t num_elements(const Dims& dims) {
   std::int64_t product = 1;
@@ -71,26 +65,19 @@ void renumber_tables(Program& program) {
   program.modules = std::move(modules);
 }
 
-Placement make_placement(const Mesh& mesh, std::string_view letters) {
-  // Missing letters stand just left of T (of the end, where T is missing too).
-  std::string order(letters);
-  for (char axis : {'D', 'P', 'C', 'E', 'T'}) {
-    if (order.find(axis) != std::string::npos) continue;
-    const std::size_t t = order.find('T');
-    order.insert(t == std::string::npos ? order.size() : t, 1, axis);
+RankSet ranks_at(const DeviceMesh& mesh, std::int32_t pipeline_rank) {
+  RankSet ranks{Coordinate(static_cast<std::size_t>(mesh.num_axes()), -1)};
+  if (const AxisId stages = stage_axis(mesh); stages != kNoAxis) ranks.at[stages] = pipeline_rank;
+  return ranks;
+}
+
+std::string class_name(const DeviceMesh& mesh, const RankSet& ranks) {
+  std::string name = "class";
+  for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
+    if (ranks.at[axis] >= 0)
+      name += " " + mesh.axis_name(axis) + ":" + std::to_string(ranks.at[axis]);
   }
-  Placement placement;
-  std::int64_t stride = 1;
-  for (auto it = order.rbegin(); it != order.rend(); ++it) {
-    const Axis axis = *it == 'D'   ? Axis::kDp
-                      : *it == 'P' ? Axis::kPp
-                      : *it == 'C' ? Axis::kCp
-                      : *it == 'E' ? Axis::kEp
-                                   : Axis::kTp;
-    placement.stride[axis] = stride;
-    stride *= mesh[axis];
-  }
-  return placement;
+  return name;
 }
 
 }  // namespace trainyard

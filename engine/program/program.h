@@ -17,7 +17,7 @@
 #include "engine/base/dtype.h"
 #include "engine/base/indexed.h"
 #include "engine/graph/graph.h"
-#include "engine/sharding/axis.h"
+#include "engine/sharding/device_mesh.h"
 #include "engine/sharding/sharding_spec.h"
 
 namespace trainyard {
@@ -84,8 +84,8 @@ using Dims = boost::container::static_vector<Dim, 5>;
 /// Storage inside another value: in place, a bucket view, a rank's shard of a bucket.
 struct Alias {
   ValueId in = kNoIndex;
-  std::int64_t offset = 0;        // elements
-  std::optional<Axis> own_shard;  // offset is this rank's coordinate on the axis times the size
+  std::int64_t offset = 0;       // elements
+  GroupId own_shard = kNoIndex;  // offset is this rank's place in the group times the size
   friend bool operator==(const Alias&, const Alias&) = default;
 };
 
@@ -98,9 +98,9 @@ struct Value {
   Space space = Space::kDevice;
   MemoryClass memory = MemoryClass::kActivation;
   std::optional<Alias> alias;
-  PoolId pool = kNoIndex;  // fixed slots; kNoIndex: arena
-  std::int16_t owner =
-      -1;  // coordinate along dp of the ranks that alone have it (owners.h); -1: all do
+  PoolId pool = kNoIndex;   // fixed slots; kNoIndex: arena
+  std::int16_t owner = -1;  // place in the group Program::owners of the ranks that alone have it
+                            // (owners.h); -1: all do
   friend bool operator==(const Value&, const Value&) = default;
 };
 
@@ -113,18 +113,18 @@ struct Pool {
   friend bool operator==(const Pool&, const Pool&) = default;
 };
 
-/// Ranks that communicate: those that differ only along `axes`. `members` keeps, along pp, only the
-/// listed coordinates (stages that share a weight).
+/// Ranks that communicate: those that differ only along `axes`, in the order of that list.
+/// `members` keeps only the listed pipeline ranks (stages that share a weight).
 struct Group {
   std::string name;
-  std::vector<Axis> axes;
+  Axes axes;
   std::vector<std::int32_t> members;
   friend bool operator==(const Group&, const Group&) = default;
 };
 
 /// A transfer's peer: the rank whose coordinate on `axis` differs by `offset`, cyclically.
 struct Transfer {
-  Axis axis = Axis::kPp;
+  AxisId axis = kNoAxis;
   std::int32_t offset = 1;
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
@@ -192,9 +192,8 @@ struct Call {
   friend bool operator==(const Call&, const Call&) = default;
 };
 
-/// Coordinates on the mesh; -1: all of that axis.
 struct RankSet {
-  IndexedArray<Axis, std::int32_t, kNumAxes> at = {-1, -1, -1, -1, -1};
+  Coordinate at;  // per axis of the mesh; -1: all of that axis
   friend bool operator==(const RankSet&, const RankSet&) = default;
 };
 
@@ -205,27 +204,22 @@ struct RankClass {
   friend bool operator==(const RankClass&, const RankClass&) = default;
 };
 
-struct Mesh {
-  IndexedArray<Axis, std::int32_t, kNumAxes> size = {1, 1, 1, 1, 1};
-  std::int64_t num_ranks() const;
-  std::int32_t operator[](Axis axis) const { return size[axis]; }
-  friend bool operator==(const Mesh&, const Mesh&) = default;
-};
-
 /// Which rank holds which coordinates: rank = sum of coordinate * stride. Not part of the digest.
+/// rank_places.h reads it.
 struct Placement {
-  IndexedArray<Axis, std::int64_t, kNumAxes> stride = {0, 0, 0, 0, 0};
+  boost::container::static_vector<std::int64_t, kMostAxes> stride;  // per axis of the mesh
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
 struct Program {
-  Mesh mesh;
+  DeviceMesh mesh;  // its stage axis tells pipeline ranks apart; without one there is one list
   Placement placement;
   Indexed<AttrId, OpAttrs> attrs = {OpAttrs{}};  // [0]: nothing said
   Indexed<PathId, std::string> modules = {""};   // paths; [0]: no module
   Indexed<ValueId, Value> values;
   Indexed<PoolId, Pool> pools;
   Indexed<GroupId, Group> groups;
+  GroupId owners = kNoIndex;  // whose members own values; kNoIndex: no value has an owner
   Indexed<TransferId, Transfer> transfers;
   Indexed<SegmentId, Segment> segments;
   std::vector<RankClass> body;  // one step; consecutive steps may overlap
@@ -243,7 +237,9 @@ ValueId storage_root(const Program& program, ValueId value);  // follows aliases
 /// that do the same are equal, and a Program equals what its text parses to.
 void renumber_tables(Program& program);
 
-/// "DPT" and the like -> strides of the axes, rightmost letter fastest. Letters: D P C E T.
-Placement make_placement(const Mesh& mesh, std::string_view letters);
+/// The ranks with this coordinate on the stage axis, whatever the others.
+RankSet ranks_at(const DeviceMesh& mesh, std::int32_t pipeline_rank);
+/// "class pp:1", the class's line and name; of a mesh without a stage axis "class".
+std::string class_name(const DeviceMesh& mesh, const RankSet& ranks);
 
 }  // namespace trainyard

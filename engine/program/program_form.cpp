@@ -15,53 +15,77 @@ namespace {
 using Problem = std::optional<std::string>;
 
 /// The strides of the axes, least first, are the products of the sizes of those before.
-bool numbers_ranks(const Mesh& mesh, const Placement& placement) {
-  std::array<Axis, kNumAxes> axes = kAllAxes;
-  const auto stride = [&](Axis axis) { return placement.stride[axis]; };
-  std::sort(axes.begin(), axes.end(), [&](Axis a, Axis b) { return stride(a) < stride(b); });
+bool numbers_ranks(const DeviceMesh& mesh, const Placement& placement) {
+  if (std::ssize(placement.stride) != mesh.num_axes()) return false;
+  Axes axes;
+  for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) axes.push_back(axis);
+  const auto stride = [&](AxisId axis) { return placement.stride[axis]; };
+  std::sort(axes.begin(), axes.end(), [&](AxisId a, AxisId b) { return stride(a) < stride(b); });
   std::int64_t next = 1;
-  for (Axis axis : axes) {
-    if (mesh[axis] == 1) continue;
+  for (const AxisId axis : axes) {
+    if (mesh.size(axis) == 1) continue;
     if (stride(axis) != next) return false;
-    next *= mesh[axis];
+    next *= mesh.size(axis);
   }
   return true;
 }
 
-Problem check_mesh(const Program& program) {
-  for (Axis axis : kAllAxes) {
-    if (program.mesh[axis] < 1) return "the mesh has no rank along " + std::string(to_string(axis));
+Problem check_group(const Program& program, const Group& group) {
+  AxisSet seen = 0;
+  for (const AxisId axis : group.axes) {
+    if (axis < 0 || axis >= program.mesh.num_axes() || has(seen, axis))
+      return "group " + group.name + ": bad axes";
+    seen = static_cast<AxisSet>(seen | bit(axis));
   }
+  const AxisId stages = stage_axis(program.mesh);
+  const bool along_stages = stages != kNoAxis && has(seen, stages);
+  for (std::size_t i = 0; i < group.members.size(); ++i) {
+    const bool ascending = i == 0 || group.members[i] > group.members[i - 1];
+    if (!along_stages || !ascending || position(group.members[i]) >= program.body.size())
+      return "group " + group.name + ": bad members";
+  }
+  return std::nullopt;
+}
+
+/// Whose members own values, or have shards of their own: a group that is everywhere whole.
+bool tells_members_apart(const Program& program, GroupId id) {
+  return program.groups.has(id) && program.groups[id].members.empty();
+}
+
+Problem check_mesh(const Program& program) {
+  if (const auto problem = mesh_problem(program.mesh)) return "the mesh: " + *problem;
   if (!numbers_ranks(program.mesh, program.placement)) {
     return "the placement does not give every rank its own number";
   }
-  const std::int32_t stages = program.mesh[Axis::kPp];
-  if (std::ssize(program.body) != stages) {
-    return std::to_string(program.body.size()) + " classes for " + std::to_string(stages) +
+  const std::int32_t ranks = num_pipeline_ranks(program.mesh);
+  if (std::ssize(program.body) != ranks) {
+    return std::to_string(program.body.size()) + " classes for " + std::to_string(ranks) +
            " pipeline ranks";
   }
-  for (std::int32_t i = 0; i < stages; ++i) {
-    RankSet expected;
-    expected.at[Axis::kPp] = i;
+  for (std::int32_t i = 0; i < ranks; ++i) {
+    const RankSet expected = ranks_at(program.mesh, i);
     if (program.body.begin()[i].ranks != expected)
-      return "class " + std::to_string(i) + " is not that of pp:" + std::to_string(i);
+      return "class " + std::to_string(i) + " is not '" + class_name(program.mesh, expected) + "'";
   }
   for (const TransferId t : program.transfers.keys()) {
-    const Transfer& transfer = program.transfers[t];
-    const std::string name = "transfer " + std::to_string(t.number());
-    if (transfer.axis != Axis::kPp)
-      return name + " leaves the pipeline; this version has none that do";
+    const AxisId axis = program.transfers[t].axis;
+    if (axis == kNoAxis || axis != stage_axis(program.mesh))
+      return "transfer " + std::to_string(t.number()) +
+             " leaves the pipeline; this version has none that do";
   }
   for (const Group& group : program.groups) {
-    const bool along_pp =
-        std::find(group.axes.begin(), group.axes.end(), Axis::kPp) != group.axes.end();
-    for (std::size_t i = 0; i < group.members.size(); ++i) {
-      const bool ascending = i == 0 || group.members[i] > group.members[i - 1];
-      if (!along_pp || !ascending || position(group.members[i]) >= program.body.size())
-        return "group " + group.name + ": bad members";
-    }
+    if (auto problem = check_group(program, group)) return problem;
   }
+  if (program.owners != kNoIndex && !tells_members_apart(program, program.owners))
+    return "the owners are no whole group";
   return std::nullopt;
+}
+
+/// Ranks that can own values.
+std::int64_t num_owners(const Program& program) {
+  return program.groups.has(program.owners)
+             ? group_size(program.mesh, program.groups[program.owners].axes)
+             : 0;
 }
 
 Problem check_value(const Program& program, ValueId id) {
@@ -74,8 +98,8 @@ Problem check_value(const Program& program, ValueId id) {
   if (value.pool != kNoIndex && program.pools[value.pool].space != value.space) {
     return problem("is in another space than its pool");
   }
-  if (value.owner < -1 || value.owner >= program.mesh[Axis::kDp])
-    return problem("its owner is no rank along dp");
+  if (value.owner < -1 || (value.owner >= 0 && value.owner >= num_owners(program)))
+    return problem("its owner is no member of the owners");
   if (!value.alias) return std::nullopt;
   if (value.alias->in == kNoIndex || value.alias->in >= id)
     return problem("its storage leads nowhere");
@@ -85,6 +109,8 @@ Problem check_value(const Program& program, ValueId id) {
       value.alias->offset * element > size_in_bytes(in) - size_in_bytes(value)) {
     return problem("reaches past the end of " + in.name);
   }
+  if (value.alias->own_shard != kNoIndex && !tells_members_apart(program, value.alias->own_shard))
+    return problem("is a shard of no whole group");
   if (value.scope != in.scope) return problem("does not live as long as " + in.name);
   return std::nullopt;
 }
@@ -124,7 +150,8 @@ Problem check_communication(const Program& program, const ProgramOp& op) {
   }
   if (is_transfer(op.kind)) {
     if (!program.transfers.has(op.transfer)) return "has no peer";
-    if (program.transfers[op.transfer].offset % program.mesh[Axis::kPp] == 0) {
+    const Transfer& transfer = program.transfers[op.transfer];
+    if (transfer.offset % program.mesh.size(transfer.axis) == 0) {
       return "is its own peer";
     }
   } else if (op.transfer != kNoIndex) {
@@ -210,8 +237,7 @@ Problem check_op(const Program& program, const Segment& segment, std::size_t k,
 Problem check_call(const Program& program, const RankClass& list, std::size_t i) {
   const Call& call = list.calls[i];
   const auto problem = [&](const std::string& text) {
-    return "class pp:" + std::to_string(list.ranks.at[Axis::kPp]) + " call " + std::to_string(i) +
-           ": " + text;
+    return class_name(program.mesh, list.ranks) + " call " + std::to_string(i) + ": " + text;
   };
   if (!program.segments.has(call.segment))
     return problem("no segment " + std::to_string(call.segment.number()));

@@ -83,10 +83,11 @@ class Parser {
     section_ = *found;
     line.set_subject(std::string(keyword));
     if (section_ == kClass) return read_class(line);
+    if (section_ == kMesh) return read_mesh(line);
+    if (section_ == kPlacement) return read_placement(line);
     line.expect(" ");
     switch (*section_) {
-      case kHeader: line.expect("1"); break;  // the version of the text form
-      case kMesh: read_mesh(line); break;
+      case kHeader: read_version(line); break;
       case kMicrobatches:
         state_.program.num_microbatches =
             static_cast<int>(line.number(0, kMaxMicrobatches, "their number"));
@@ -95,55 +96,70 @@ class Parser {
       case kTransfer: read_transfer(line); break;
       case kPool: read_pool(line); break;
       case kValue: read_value(line); break;
-      case kSegment: read_segment(line); break;
-      default: read_axes(line, 0, state_.program.placement.stride); break;
+      default: read_segment(line); break;
     }
     line.expect_end();
   }
 
-  /// "pp:2 dp:1 cp:1 ep:1 tp:2": all five, in this order.
-  template <typename Numbers>
-  static void read_axes(LineScanner& line, std::int64_t low, Numbers& numbers) {
-    for (Axis axis : kAllAxes) {
-      if (axis != kAllAxes.front()) line.expect(" ");
-      line.expect(to_string(axis));
-      line.expect(":");
-      numbers[axis] = static_cast<typename Numbers::value_type>(
-          line.number(low, kMaxRanks, "a number of ranks"));
+  static void read_version(LineScanner& line) {
+    if (line.peek() == "1")
+      line.fail(
+          "version 1 has five fixed axes, which do not say what their ranks are for; this "
+          "version reads 2: compile the study again");
+    line.expect("2");
+  }
+
+  /// " pp=2:stages dp=1 tp0=2 tp1=2 tp=[tp0,tp1]": axes, then names of lists of them.
+  void read_mesh(LineScanner& line) {
+    DeviceMesh& mesh = state_.program.mesh;
+    while (!line.at_end()) {
+      line.expect(" ");
+      const std::size_t at = line.position();
+      const std::string name(line.take("an axis", "="));
+      line.expect("=");
+      if (line.peek().starts_with("[")) {
+        mesh.names.emplace_back(name, read_axes(line, mesh));
+      } else {
+        if (!mesh.names.empty()) line.fail_at(at, "an axis behind the names of lists of them");
+        const auto size = static_cast<std::int32_t>(line.number(1, kMaxRanks, "a number of ranks"));
+        mesh.axes.push_back({name, size, line.accept(":stages")});
+        if (mesh.num_ranks() > kMaxRanks)
+          line.fail("more than " + std::to_string(kMaxRanks) + " ranks");
+      }
+      if (const auto problem = mesh_problem(mesh)) line.fail_at(at, *problem);
     }
   }
 
-  void read_mesh(LineScanner& line) {
-    auto& size = state_.program.mesh.size;
-    read_axes(line, 1, size);
-    if (product_exceeds(kMaxRanks, {size[Axis::kPp], size[Axis::kDp], size[Axis::kCp],
-                                    size[Axis::kEp], size[Axis::kTp]})) {
-      line.fail("more than " + std::to_string(kMaxRanks) + " ranks");
+  /// " pp:2 dp:4": the stride of every axis.
+  void read_placement(LineScanner& line) {
+    Program& program = state_.program;
+    for (const MeshAxis& axis : program.mesh.axes) {
+      line.expect(" ");
+      line.expect(axis.name);
+      line.expect(":");
+      program.placement.stride.push_back(line.number(0, kMaxRanks, "a stride"));
     }
+    line.expect_end();
   }
 
   void read_group(LineScanner& line) {
     Group group;
     group.name = read_new_name(line, "group", "[]{}", state_.groups);
     if (state_.program.groups.size() >= kMaxInt16) line.fail("too many groups");
-    line.expect("[");
-    do {
-      const std::size_t at = line.position();
-      const Axis axis = read_axis(line);
-      if (std::count(group.axes.begin(), group.axes.end(), axis) > 0)
-        line.fail_at(at, "an axis twice");
-      group.axes.push_back(axis);
-    } while (line.accept(","));
-    line.expect("]");
+    group.axes = read_axes(line, state_.program.mesh);
     if (line.accept("{")) {
       do {
         group.members.push_back(static_cast<std::int32_t>(
             line.number(group.members.empty() ? 0 : group.members.back() + 1,
-                        state_.program.mesh[Axis::kPp] - 1, "the next coordinate along pp")));
+                        num_pipeline_ranks(state_.program.mesh) - 1, "the next pipeline rank")));
       } while (line.accept(","));
       line.expect("}");
     }
-    state_.program.groups.push_back(std::move(group));
+    const GroupId id = state_.program.groups.add(std::move(group));
+    if (line.accept(" owners")) {
+      if (state_.program.owners != kNoIndex) line.fail("a second group of owners");
+      state_.program.owners = id;
+    }
   }
 
   void read_transfer(LineScanner& line) {
@@ -152,7 +168,7 @@ class Parser {
     line.number(next, next, "the number of this transfer");
     line.expect(" ");
     Transfer transfer;
-    transfer.axis = read_axis(line);
+    transfer.axis = read_axis(line, state_.program.mesh);
     if (!line.accept("+") && !line.peek().starts_with("-"))
       line.fail("expected an offset with its sign");
     transfer.offset = static_cast<std::int32_t>(line.number(-kMaxRanks, kMaxRanks, "the offset"));
@@ -225,7 +241,7 @@ class Parser {
     }
   }
 
-  /// [SPEC] [in:VALUE+OFFSET [own:AXIS]] [pool:NAME] [host] [owner:COORDINATE]
+  /// [SPEC] [in:VALUE+OFFSET [own:GROUP]] [pool:NAME] [host] [owner:PLACE]
   void read_value_options(LineScanner& line, Value& value) {
     const std::string_view first = line.peek();
     if (parse_axis(first.substr(0, first.find(':')))) {
@@ -240,10 +256,10 @@ class Parser {
       if (!in || *in == state_.program.values.next()) {
         line.fail_at(at, "no value above is called " + quoted(name));
       }
-      value.alias = Alias{*in, line.number(0, kMaxElements, "its offset"), std::nullopt};
+      value.alias = Alias{*in, line.number(0, kMaxElements, "its offset"), kNoIndex};
       if (!line.accept(" ")) return;
       if (line.accept("own:")) {
-        value.alias->own_shard = read_axis(line);
+        value.alias->own_shard = read_known_name(line, "group", "", state_.groups);
         if (!line.accept(" ")) return;
       }
     }
@@ -258,14 +274,19 @@ class Parser {
       line.expect("host");
     }
     line.expect("owner:");
-    value.owner = static_cast<std::int16_t>(
-        line.number(0, std::min<std::int64_t>(kMaxInt16, state_.program.mesh[Axis::kDp] - 1),
-                    "a coordinate along dp"));
+    const Program& program = state_.program;
+    if (program.owners == kNoIndex) line.fail("no group has owners");
+    const std::int64_t owners = group_size(program.mesh, program.groups[program.owners].axes);
+    value.owner = static_cast<std::int16_t>(line.number(
+        0, std::min<std::int64_t>(kMaxInt16, owners - 1), "a place in the group of owners"));
   }
 
   static void read_axis_placement(LineScanner& line, ShardingSpec& spec) {
     const std::size_t at = line.position();
-    AxisPlacement& placement = spec[read_axis(line)];
+    const std::string_view label = line.take("an axis", ":");
+    const auto axis = parse_axis(label);
+    if (!axis) line.fail_at(at, quoted(label) + " is not an axis; there are pp, dp, cp, ep, tp");
+    AxisPlacement& placement = spec[*axis];
     if (placement != replicate()) line.fail_at(at, "an axis twice");
     line.expect(":");
     if (line.accept("P")) {
@@ -301,16 +322,17 @@ class Parser {
   }
 
   void read_class(LineScanner& line) {
+    const DeviceMesh& mesh = state_.program.mesh;
     RankClass& list = state_.program.body.emplace_back();
+    list.ranks.at.resize(static_cast<std::size_t>(mesh.num_axes()), -1);
     while (!line.at_end()) {
       line.expect(" ");
       const std::size_t at = line.position();
-      const Axis axis = read_axis(line);
+      const AxisId axis = read_axis(line, mesh);
       std::int32_t& coordinate = list.ranks.at[axis];
       if (coordinate >= 0) line.fail_at(at, "an axis twice");
       line.expect(":");
-      coordinate =
-          static_cast<std::int32_t>(line.number(0, state_.program.mesh[axis] - 1, "a coordinate"));
+      coordinate = static_cast<std::int32_t>(line.number(0, mesh.size(axis) - 1, "a coordinate"));
     }
     calls_follow_ = true;
   }

@@ -32,24 +32,29 @@ class Writer {
     write_classes();
     if (placement) {
       text("placement");
-      axes(program_.placement.stride);
+      for (AxisId axis = 0; axis < program_.mesh.num_axes(); ++axis) {
+        text(" ");
+        text(program_.mesh.axis_name(axis));
+        text(":");
+        number(program_.placement.stride[axis]);
+      }
       text("\n");
     }
     flush();
   }
 
   void write_head() {
-    text("program 1\nmesh");
-    axes(program_.mesh.size);
+    text("program 2\nmesh");
+    write_mesh();
     text("\nmicrobatches ");
     number(program_.num_microbatches);
     text("\n");
-    for (const Group& group : program_.groups) write_group(group);
+    for (const GroupId g : program_.groups.keys()) write_group(g);
     for (const TransferId i : program_.transfers.keys()) {
       text("transfer ");
       number(i.number());
       text(" ");
-      text(to_string(program_.transfers[i].axis));
+      text(program_.mesh.axis_name(program_.transfers[i].axis));
       if (program_.transfers[i].offset >= 0) text("+");
       number(program_.transfers[i].offset);
       text("\n");
@@ -97,9 +102,9 @@ class Writer {
       text(program_.values[value.alias->in].name);
       text("+");
       number(value.alias->offset);
-      if (value.alias->own_shard) {
+      if (value.alias->own_shard != kNoIndex) {
         text(" own:");
-        text(to_string(*value.alias->own_shard));
+        text(program_.groups[value.alias->own_shard].name);
       }
     }
     if (value.pool != kNoIndex) {
@@ -201,30 +206,42 @@ class Writer {
     const auto [end, error] = std::to_chars(digits, digits + sizeof digits, value);
     text({digits, static_cast<std::size_t>(end - digits)});
   }
-  template <typename Numbers>
-  void axes(const Numbers& numbers) {
-    for (Axis axis : kAllAxes) {
+  void write_mesh() {
+    for (const MeshAxis& axis : program_.mesh.axes) {
       text(" ");
-      text(to_string(axis));
-      text(":");
-      number(numbers[axis]);
+      text(axis.name);
+      text("=");
+      number(axis.size);
+      if (axis.stages) text(":stages");
+    }
+    for (const auto& [name, axes] : program_.mesh.names) {
+      text(" ");
+      text(name);
+      text("=");
+      write_axes(axes);
     }
   }
 
-  void write_group(const Group& group) {
-    text("group ");
-    text(group.name);
+  void write_axes(const Axes& axes) {
     text("[");
-    for (std::size_t i = 0; i < group.axes.size(); ++i) {
+    for (std::size_t i = 0; i < axes.size(); ++i) {
       if (i > 0) text(",");
-      text(to_string(group.axes[i]));
+      text(program_.mesh.axis_name(axes[i]));
     }
     text("]");
+  }
+
+  void write_group(GroupId id) {
+    const Group& group = program_.groups[id];
+    text("group ");
+    text(group.name);
+    write_axes(group.axes);
     for (std::size_t i = 0; i < group.members.size(); ++i) {
       text(i == 0 ? "{" : ",");
       number(group.members[i]);
     }
-    text(group.members.empty() ? "\n" : "}\n");
+    if (!group.members.empty()) text("}");
+    text(id == program_.owners ? " owners\n" : "\n");
   }
 
   void write_attrs(const OpAttrs& attrs) {
@@ -255,15 +272,7 @@ class Writer {
   }
 
   void write_class(const RankClass& list) {
-    text("class");
-    for (Axis axis : kAllAxes) {
-      const std::int32_t at = list.ranks.at[axis];
-      if (at < 0) continue;
-      text(" ");
-      text(to_string(axis));
-      text(":");
-      number(at);
-    }
+    text(class_name(program_.mesh, list.ranks));
     text("\n ");
     for (const Call& call : list.calls) {
       const Segment& segment = program_.segments[call.segment];

@@ -1,15 +1,16 @@
 // The Program as text: what program.txt holds, what the digest covers, what tests compare. It
 // parses back into an equal Program.
 //
-//   program 1
-//   mesh pp:2 dp:1 cp:1 ep:1 tp:2
-//   microbatches 2
-//   group tp[tp]
-//   group tied0[pp]{0,1}                    # of pp, these coordinates only
+//   program 2
+//   mesh pp=2:stages dp=4 tp0=2 tp1=2 tp=[tp0,tp1]   # axes, one of which may tell stages apart,
+//   microbatches 2                                   # and names for lists of them
+//   group tp[tp0,tp1]
+//   group dp[dp] owners                     # values may belong to one of its members
+//   group tied0[pp]{0,1}                    # these pipeline ranks only
 //   transfer 0 pp+1
 //   pool recv.x@1:2                         # slots; then " host", if it lies there
 //   value x@1 bf16[4,1024] mb buffer dp:S0 pool:recv.x@1
-//   value b3.master fp32[96] persistent state owner:2   # dp:2 alone has it
+//   value b3.master fp32[96] persistent state owner:2   # that member alone has it
 //   value n bf16[96~128?3] local activation   # expected 96, at most 128; symbol 3
 //   value y bf16[4,1024] local activation tp:P in:x@1+0
 //   segment 1F(m) stage:1 F
@@ -19,7 +20,7 @@
 //     module nor attributes
 //   class pp:0
 //     0ZERO 0F0 0SEND_F0^1 0B0{@41:0REDUCE_GRAD.2} ...   # ^: after that call of the list
-//   placement pp:2 dp:4 cp:4 ep:4 tp:1      # strides; not covered by the digest
+//   placement pp:4 dp:8 tp0:2 tp1:1         # strides; not covered by the digest
 //
 // (Comments are not part of the form.) Lines stand in this order, values below those they lie in.
 // What is left out has its default. Names hold no spaces; those of segments none of ()[]{}^,; and,

@@ -181,7 +181,7 @@ void ValueLifetimes::check(const Program& program, const RankClass& list) {
     const Numbered<State> instances = std::exchange(instances_[token], {});
     for (std::size_t i = 0; i < instances.size(); ++i) {
       if (instances[i] != State::kWritten) continue;
-      fail("class pp:", std::to_string(list.ranks.at[Axis::kPp]), ": ",
+      fail(class_name(program.mesh, list.ranks), ": ",
            value(program, tokens_[token].representative).name,
            instances.size() > 1 ? " of microbatch " + std::to_string(i) : std::string(),
            " is never freed");
@@ -202,9 +202,8 @@ void ValueLifetimes::apply(const Program& program, const RankClass& list, Segmen
     }
     State& now = instances[per_microbatch ? mb : 0];
     const auto where = [&, of = representative] {
-      return "class pp:" + std::to_string(list.ranks.at[Axis::kPp]) + ": " +
-             program.segments[id].name + (mb >= 0 ? std::to_string(mb) : "") + ": " +
-             value(program, of).name;
+      return class_name(program.mesh, list.ranks) + ": " + program.segments[id].name +
+             (mb >= 0 ? std::to_string(mb) : "") + ": " + value(program, of).name;
     };
     if (u.needs_written && now != State::kWritten) {
       fail(where(),

@@ -16,7 +16,7 @@ namespace trainyard {
 /// Checks of one Program.
 class ProgramVerifier::Checks {
  public:
-  explicit Checks(const Program& program) : program_(&program) {}
+  explicit Checks(const Program& program) : program_(&program), stages_(stage_axis(program.mesh)) {}
 
   void run_all() {
     if (const auto problem = find_malformed(*program_)) fail(*problem);
@@ -67,9 +67,9 @@ class ProgramVerifier::Checks {
           for (const Operand& operand : *operands) {
             const Taken& taken = taken_[root(operand.value)];
             if (taken.by == kNoIndex || k < taken.from) continue;
-            fail("class pp:", std::to_string(list.ranks.at[Axis::kPp]), ": ", s.name, " op ",
-                 std::to_string(k), " uses ", value(operand.value).name, ", which ",
-                 segment(taken.by).name, " inside it has taken over");
+            fail(class_name(program_->mesh, list.ranks), ": ", s.name, " op ", std::to_string(k),
+                 " uses ", value(operand.value).name, ", which ", segment(taken.by).name,
+                 " inside it has taken over");
           }
         }
       }
@@ -94,7 +94,7 @@ class ProgramVerifier::Checks {
   Range range_of(ValueId id) const {
     Range range{0, num_elements(value(id).dims)};
     for (; value(id).alias; id = value(id).alias->in) {
-      if (value(id).alias->own_shard) {
+      if (value(id).alias->own_shard != kNoIndex) {
         range.begin = 0;
         range.end = num_elements(value(value(id).alias->in).dims);
         continue;
@@ -158,7 +158,7 @@ class ProgramVerifier::Checks {
     const Range added = range_of(operand.value);
     for (const auto& [range, by] : of->second) {
       if (added.begin >= range.end || range.begin >= added.end) continue;
-      fail("class pp:", std::to_string(list.ranks.at[Axis::kPp]), ": ", segment(id).name,
+      fail(class_name(program_->mesh, list.ranks), ": ", segment(id).name,
            mb >= 0 ? std::to_string(mb) : "", ": ", op_name(op.kind, op.part), " adds to ",
            value(operand.value).name, ", which ", segment(by).name, " has reduced");
     }
@@ -225,8 +225,8 @@ class ProgramVerifier::Checks {
           list, pool_changes_, [&](SegmentId id, Microbatch, const std::pair<PoolId, int>& change) {
             const Pool& pool = program_->pools[change.first];
             if ((alive[change.first] += change.second) <= pool.slots) return;
-            fail("class pp:", std::to_string(list.ranks.at[Axis::kPp]), ": ", segment(id).name,
-                 ": pool ", pool.name, " has ", std::to_string(pool.slots), " slots, all in use");
+            fail(class_name(program_->mesh, list.ranks), ": ", segment(id).name, ": pool ",
+                 pool.name, " has ", std::to_string(pool.slots), " slots, all in use");
           });
     }
   }
@@ -241,7 +241,7 @@ class ProgramVerifier::Checks {
     if (is_transfer(op.kind)) return true;
     if (!is_collective(op.kind)) return false;
     const Group& group = program_->groups[op.group];
-    return std::find(group.axes.begin(), group.axes.end(), Axis::kPp) != group.axes.end();
+    return std::find(group.axes.begin(), group.axes.end(), stages_) != group.axes.end();
   }
 
   using Communications = Indexed<std::int32_t, std::vector<Communication>>;  // [pipeline rank]
@@ -264,10 +264,10 @@ class ProgramVerifier::Checks {
     const Group& group = program_->groups[op.group];
     const auto& members = group.members;
     if (members.empty() ||
-        std::find(members.begin(), members.end(), list.ranks.at[Axis::kPp]) != members.end())
+        std::find(members.begin(), members.end(), list.ranks.at[stages_]) != members.end())
       return;
-    fail("class pp:", std::to_string(list.ranks.at[Axis::kPp]), ": ", segment(id).name,
-         ": is not in group ", group.name);
+    fail(class_name(program_->mesh, list.ranks), ": ", segment(id).name, ": is not in group ",
+         group.name);
   }
 
   Bytes bytes(const ProgramOp& op) const { return size_in_bytes(moved_value(*program_, op)); }
@@ -322,8 +322,8 @@ class ProgramVerifier::Checks {
       const Communication* at = head(rank);
       if (at == nullptr) continue;
       if (!stuck.empty()) stuck += "; ";
-      stuck += "class pp:" + std::to_string(rank) + " is stuck at " + segment(at->segment).name +
-               (at->mb >= 0 ? std::to_string(at->mb) : "");
+      stuck += class_name(program_->mesh, ranks_at(program_->mesh, rank)) + " is stuck at " +
+               segment(at->segment).name + (at->mb >= 0 ? std::to_string(at->mb) : "");
     }
     if (!stuck.empty()) fail("no order of communication suits every rank: ", stuck);
   }
@@ -357,6 +357,7 @@ class ProgramVerifier::Checks {
   }
 
   const Program* program_;
+  AxisId stages_;
   std::optional<ValueLifetimes> lifetimes_;
   Indexed<ValueId, ValueId> root_;
   struct Taken {

@@ -1,4 +1,5 @@
-// The named axes of the device mesh. `axis` is always the mesh's, `dim` always a tensor's.
+// Labels of the families of axes, which a ShardingSpec is kept by. Axes of the mesh are a
+// DeviceMesh's. `axis` is always the mesh's, `dim` always a tensor's.
 #pragma once
 
 #include <array>

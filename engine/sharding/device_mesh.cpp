@@ -54,6 +54,8 @@ std::optional<std::string> mesh_problem(const DeviceMesh& mesh) {
   std::int64_t ranks = 1;
   for (const MeshAxis& axis : mesh.axes) {
     if (auto problem = name_problem(axis.name, seen)) return problem;
+    if (axis.stages && &axis != &mesh.axes[stage_axis(mesh)])
+      return "axis " + axis.name + " is the second that tells stages apart";
     if (axis.size < 1)
       return "axis " + axis.name + " has " + std::to_string(axis.size) + " ranks; 1 is the least";
     ranks *= axis.size;
@@ -82,10 +84,28 @@ std::optional<Axes> find_axes(const DeviceMesh& mesh, std::string_view name) {
   return std::nullopt;
 }
 
+AxisId stage_axis(const DeviceMesh& mesh) {
+  for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
+    if (mesh.axes[axis].stages) return axis;
+  }
+  return kNoAxis;
+}
+
+std::int32_t num_pipeline_ranks(const DeviceMesh& mesh) {
+  const AxisId stages = stage_axis(mesh);
+  return stages == kNoAxis ? 1 : mesh.size(stages);
+}
+
 std::int64_t group_size(const DeviceMesh& mesh, const Axes& axes) {
   std::int64_t ranks = 1;
   for (const AxisId axis : axes) ranks *= mesh.size(axis);
   return ranks;
+}
+
+std::int64_t place_in_group(const DeviceMesh& mesh, const Axes& axes, const Coordinate& at) {
+  std::int64_t place = 0;
+  for (const AxisId axis : axes) place = place * mesh.size(axis) + at[axis];
+  return place;
 }
 
 Coordinate coordinate_of(const DeviceMesh& mesh, std::int64_t rank) {

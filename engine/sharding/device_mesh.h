@@ -2,7 +2,6 @@
 //
 // An axis is an atom: tp, dp, ep or cp may be names of ordered lists of atoms (tp = tp0 tp1, ep =
 // dp1 tp0), so hybrid sharding, folded experts and two tensor axes need nothing of their own.
-// Today's passes know five fixed axes instead (axis.h); README.md says how the two relate.
 #pragma once
 
 #include <boost/container/static_vector.hpp>
@@ -20,7 +19,8 @@ namespace trainyard {
 inline constexpr int kMostAxes = 16;
 inline constexpr std::int64_t kMostMeshRanks = 1 << 24;
 
-using AxisId = std::int8_t;     // index into DeviceMesh::axes
+using AxisId = std::int8_t;  // index into DeviceMesh::axes
+inline constexpr AxisId kNoAxis = -1;
 using AxisSet = std::uint16_t;  // bit i: axis i
 using Axes =
     boost::container::static_vector<AxisId, kMostAxes>;  // ordered, the first cuts coarsest
@@ -50,14 +50,21 @@ struct DeviceMesh {
   friend bool operator==(const DeviceMesh&, const DeviceMesh&) = default;
 };
 
-/// What is wrong with a mesh: a name twice or misspelt, a size below 1, too many ranks.
+/// What is wrong with a mesh: a name twice or misspelt, a size below 1, too many ranks, two axes
+/// that tell stages apart.
 std::optional<std::string> mesh_problem(const DeviceMesh& mesh);
 
 /// The axes that a name of the mesh stands for: an axis, or a list of them; nullopt: none.
 std::optional<Axes> find_axes(const DeviceMesh& mesh, std::string_view name);
 
+/// The axis that tells pipeline stages apart; kNoAxis: all ranks have the same stages.
+AxisId stage_axis(const DeviceMesh& mesh);
+std::int32_t num_pipeline_ranks(const DeviceMesh& mesh);  // along it; 1 without one
+
 /// Ranks of a group over these axes: the product of their sizes.
 std::int64_t group_size(const DeviceMesh& mesh, const Axes& axes);
+/// Where the rank at `at` stands in its group over these axes, the first axis the slowest.
+std::int64_t place_in_group(const DeviceMesh& mesh, const Axes& axes, const Coordinate& at);
 
 /// Where the mesh's rank `rank` (0 to num_ranks() - 1) lies; the last axis is the fastest.
 Coordinate coordinate_of(const DeviceMesh& mesh, std::int64_t rank);

@@ -16,9 +16,9 @@
 #include "engine/cost/cpu_profile.h"
 #include "engine/program/no_ops.h"
 #include "engine/program/program_text.h"
+#include "engine/program/rank_places.h"
 #include "real/cuda/cuda.h"
 #include "real/launch/rank_environment.h"
-#include "real/parameters/rank_coordinates.h"
 #include "report/trace_json.h"
 #include "study/compile_study.h"
 #include "study/profile_reader.h"
@@ -86,7 +86,7 @@ void take_peers_profile(const EmulateOptions& options, TrainingPlan& plan,
 }
 
 std::size_t list_of(const Program& program, std::int64_t rank) {
-  return static_cast<std::size_t>(coordinates_of(program, rank)[Axis::kPp]);
+  return position(pipeline_rank(program, rank));
 }
 
 void check_ranks(const EmulateOptions& options, const Program& program) {

@@ -13,6 +13,7 @@
 #include "app/report_command.h"
 #include "engine/base/error.h"
 #include "engine/base/readable.h"
+#include "engine/program/rank_places.h"
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/hugging_face_weights.h"
 #include "real/checkpoint/resume_point.h"
@@ -61,9 +62,9 @@ std::int64_t reporter(const Program& program) {
         return std::any_of(one.calls.begin(), one.calls.end(), of_last_stage);
       });
   check(list != program.body.end(), "a rank runs the last stage");
-  RankCoordinates at{};
-  at[Axis::kPp] = list->ranks.at[Axis::kPp];
-  return rank_at(program, at);
+  Coordinate first = list->ranks.at;
+  std::replace(first.begin(), first.end(), -1, 0);
+  return rank_at(program.placement, first);
 }
 
 class TrainingRank {

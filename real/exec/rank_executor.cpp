@@ -9,6 +9,7 @@
 #include "engine/plan/microbatch_sizes.h"
 #include "real/kernels/clip_factor.h"
 #include "real/parameters/initial_values.h"
+#include "real/parameters/rank_coordinates.h"
 
 namespace trainyard {
 
@@ -163,7 +164,7 @@ void RankExecutor::initialise(const Study& study) {
 std::int64_t RankExecutor::first_sample(const OpPlan& plan, const IssuedOp& issued) const {
   const Microbatch mb = issued.mb[plan.slot];
   if (mb < 0) return 0;
-  const std::int64_t replica = plan_.at()[Axis::kDp];
+  const std::int64_t replica = replica_at(plan_.program().mesh, plan_.at());
   return state_.step * global_batch_ + replica * samples_per_replica_ + samples_before_[mb];
 }
 

@@ -5,23 +5,13 @@
 #include "engine/base/error.h"
 #include "engine/program/no_ops.h"
 #include "engine/program/owners.h"
+#include "engine/program/rank_places.h"
 #include "real/exec/rank_values.h"
 #include "real/parameters/initial_values.h"
 
 namespace trainyard {
 
 namespace {
-
-std::size_t find_list(const Program& program, const RankCoordinates& at) {
-  for (std::size_t i = 0; i < program.body.size(); ++i) {
-    const auto& wanted = program.body[i].ranks.at;
-    bool matches = true;
-    for (const Axis axis : kAllAxes)
-      matches = matches && (wanted[axis] < 0 || wanted[axis] == at[axis]);
-    if (matches) return i;
-  }
-  bug("every rank has a list");
-}
 
 /// "tokens@0" -> "tokens": values carry the stage that loads them.
 std::string input_name(const std::string& value) { return value.substr(0, value.find('@')); }
@@ -32,8 +22,8 @@ RankPlan::RankPlan(const Program& program, const Graph& model, const Study& stud
                    std::int64_t rank, const LossDivisors& divisors, Transport& transport)
     : program_(program),
       rank_(rank),
-      at_(coordinates_of(program, rank)),
-      list_(find_list(program, at_)),
+      at_(coordinate_of(program, rank)),
+      list_(position(pipeline_rank(program, rank))),
       order_(issue_order(program, program.body[list_])) {
   buckets_ = Numbered<BucketState>(bucket_states(program, model, at_));
   find_validation();
@@ -174,9 +164,7 @@ void RankPlan::plan_communication(OpPlan& plan, Transport& transport) {
     const Group& group = program_.groups[op.group];
     ranks = members_of(program_, group, at_);
     name = group.name + "." + std::to_string(static_cast<int>(op.stream));
-    if (const std::int32_t root = owner_of(program_, op); root >= 0) {
-      peer = rank_ + (root - at_[Axis::kDp]) * program_.placement.stride[Axis::kDp];
-    }
+    if (const std::int32_t root = owner_of(program_, op); root >= 0) peer = ranks[position(root)];
   }
   const auto place = [&](std::int64_t rank) {
     const auto it = std::find(ranks.begin(), ranks.end(), rank);

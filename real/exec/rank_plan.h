@@ -56,7 +56,7 @@ class RankPlan {
            const LossDivisors& divisors, Transport& transport);
 
   const Program& program() const { return program_; }
-  const RankCoordinates& at() const { return at_; }
+  const Coordinate& at() const { return at_; }
   std::int64_t rank() const { return rank_; }
   const std::vector<Call>& calls() const { return program_.body[list_].calls; }
   const IssueOrder& order() const { return order_; }
@@ -90,7 +90,7 @@ class RankPlan {
 
   const Program& program_;
   std::int64_t rank_;
-  RankCoordinates at_;
+  Coordinate at_;
   std::size_t list_ = 0;
   IssueOrder order_;
   Indexed<SegmentId, std::vector<OpPlan>> segments_;  // empty where this rank does not run them

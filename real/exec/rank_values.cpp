@@ -13,7 +13,7 @@ std::vector<std::int64_t> shape_of(const Value& value) {
   return shape;
 }
 
-RankValues::RankValues(const Program& program, const RankCoordinates& at, at::Device device)
+RankValues::RankValues(const Program& program, const Coordinate& at, at::Device device)
     : program_(program),
       at_(at),
       device_(device),
@@ -118,7 +118,10 @@ at::Tensor RankValues::view_of(ValueId id, Microbatch mb) {
     return whole.narrow(-1, alias.offset, shape.back());  // of a packed tensor, along its last dim
   }
   std::int64_t offset = alias.offset;
-  if (alias.own_shard) offset += at_[*alias.own_shard] * elements;
+  if (alias.own_shard != kNoIndex) {
+    const Axes& axes = program_.groups[alias.own_shard].axes;
+    offset += place_in_group(program_.mesh, axes, at_) * elements;
+  }
   // A slice of an activation: which part is this rank's, its sharding says.
   if (whole.dim() > 1) offset += shard_start(value.spec, 0, elements, program_.mesh, at_);
   return whole.view({-1}).narrow(0, offset, elements).view(shape);

@@ -17,7 +17,7 @@ std::vector<std::int64_t> shape_of(const Value& value);
 
 class RankValues {
  public:
-  RankValues(const Program& program, const RankCoordinates& at, at::Device device);
+  RankValues(const Program& program, const Coordinate& at, at::Device device);
 
   /// Allocates the slots of the pool that `value` is given one of, if it has one and they are not
   /// there yet. Not within a step: what a slot lies in may have been freed by an op that the slot's
@@ -60,7 +60,7 @@ class RankValues {
   };
 
   const Program& program_;
-  RankCoordinates at_;
+  Coordinate at_;
   at::Device device_;
   Indexed<ValueId, ValueId> roots_;
   Indexed<ValueId, std::vector<ValueId>> lies_in_;  // of roots: values whose storage it is

@@ -6,6 +6,7 @@
 #include "real/kernels/attention_workspace.h"
 #include "real/kernels/correction.h"
 #include "real/kernels/op_sizes.h"
+#include "real/parameters/rank_coordinates.h"
 
 namespace trainyard {
 
@@ -218,12 +219,9 @@ std::int64_t workspace_bytes(const Program& program, const ProgramOp& op, int th
       const Value& value = program.values[operand.value];
       OperandSize size;
       for (const Dim& dim : value.dims) size.shape.push_back(dim.bound);
-      for (const Axis axis : kAllAxes) {
-        const AxisPlacement& placement = value.spec[axis];
-        if (placement.kind != AxisPlacement::Kind::kShard) continue;
-        if (placement.dim == 0) size.row_shards *= program.mesh[axis];
-        if (placement.dim + 1U == value.dims.size()) size.column_shards *= program.mesh[axis];
-      }
+      const int last = static_cast<int>(value.dims.size()) - 1;
+      size.row_shards = global_extent(value.spec, 0, 1, program.mesh);
+      size.column_shards = global_extent(value.spec, last, 1, program.mesh);
       size.type = value.dtype;
       size.given = value.alias.has_value() || value.pool != kNoIndex;
       out.push_back(std::move(size));

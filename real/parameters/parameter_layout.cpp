@@ -15,7 +15,7 @@ std::string without_stage(const std::string& value) { return value.substr(0, val
 
 class BucketReader {
  public:
-  BucketReader(const Program& program, const Graph& model, const RankCoordinates& at)
+  BucketReader(const Program& program, const Graph& model, const Coordinate& at)
       : program_(program),
         model_(model),
         at_(at) {
@@ -49,14 +49,11 @@ class BucketReader {
         note_optimizer(op);
       }
     };
-    const std::int32_t pp = at_[Axis::kPp];
-    for (const RankClass& list : program_.body) {
-      const std::int32_t only = list.ranks.at[Axis::kPp];
-      if (only >= 0 && only != pp) continue;
-      for (const Call& call : list.calls) {
-        visit(call.segment);
-        for (const auto& [place, segment] : call.inside) visit(segment);
-      }
+    const AxisId stages = stage_axis(program_.mesh);
+    const RankClass& list = program_.body[stages == kNoAxis ? 0 : position(at_[stages])];
+    for (const Call& call : list.calls) {
+      visit(call.segment);
+      for (const auto& [place, segment] : call.inside) visit(segment);
     }
     for (const ValueId v : used_.keys()) {
       const auto id = v;
@@ -101,16 +98,18 @@ class BucketReader {
       const Value& value = program_.values[view];
       if (value.owner >= 0) {
         state.owner = value.owner;
-      } else if (value.alias->own_shard) {
+      } else if (value.alias->own_shard != kNoIndex) {
         const std::int64_t shard = num_elements(value.dims);
-        state.own_begin = at_[*value.alias->own_shard] * shard;
+        const Group& group = program_.groups[value.alias->own_shard];
+        state.own_begin = place_in_group(program_.mesh, group.axes, at_) * shard;
         state.own_end = state.own_begin + shard;
       } else if (const auto found = by_name_.find(without_stage(value.name));
                  found != by_name_.end()) {
         add_pieces(state, value, model_.parameters[found->second]);
       }
     }
-    if (state.owner >= 0 && state.owner != at_[Axis::kDp]) {
+    if (state.owner >= 0 &&
+        state.owner != place_in_group(program_.mesh, program_.groups[program_.owners].axes, at_)) {
       state.own_end = 0;
       state.master = state.first_moment = state.second_moment = kNoIndex;
     }
@@ -122,8 +121,7 @@ class BucketReader {
   void add_pieces(BucketState& state, const Value& value, const Parameter& parameter) {
     const std::int64_t local_rows = value.dims[0].expected;
     const std::int64_t columns = value.dims.size() > 1 ? value.dims[1].expected : 1;
-    const bool by_row = value.spec[Axis::kTp] == shard(0);
-    const std::int64_t degree = by_row ? program_.mesh[Axis::kTp] : 1;
+    const std::int64_t degree = global_extent(value.spec, 0, 1, program_.mesh);
     std::vector<ParameterPart> parts(parameter.parts.begin(), parameter.parts.end());
     if (parts.empty()) parts.push_back({"", parameter.padded[0], parameter.deviation});
     std::int64_t offset = value.alias->offset;
@@ -136,7 +134,7 @@ class BucketReader {
       piece.shape = {real};
       if (parameter.shape.size() > 1) piece.shape.push_back(parameter.shape[1]);
       piece.global_columns = parameter.shape.size() > 1 ? parameter.shape[1] : 1;
-      piece.first_row = by_row ? at_[Axis::kTp] * rows : 0;
+      piece.first_row = shard_start(value.spec, 0, rows, program_.mesh, at_);
       piece.first_column =
           value.dims.size() > 1 ? shard_start(value.spec, 1, columns, program_.mesh, at_) : 0;
       piece.rows = std::clamp<std::int64_t>(real - piece.first_row, 0, rows);
@@ -145,9 +143,8 @@ class BucketReader {
       piece.init = parameter.init;
       piece.deviation = part.deviation;
       piece.decay = parameter.decay;
-      const bool first_of_group = at_[Axis::kTp] == 0;
-      const bool split = value.spec[Axis::kTp].kind == AxisPlacement::Kind::kShard;
-      piece.owned = value.name.find('@') == std::string::npos && (split || first_of_group);
+      piece.owned = value.name.find('@') == std::string::npos &&
+                    first_of_copies(value.spec, program_.mesh, at_);
       offset += rows * columns;
       if (piece.rows > 0) state.pieces.push_back(std::move(piece));
     }
@@ -156,7 +153,7 @@ class BucketReader {
 
   const Program& program_;
   const Graph& model_;
-  const RankCoordinates& at_;
+  const Coordinate& at_;
   std::unordered_map<std::string, ParameterId> by_name_;
   Indexed<ValueId, bool> used_;
   std::map<ValueId, std::vector<ValueId>> views_;  // by storage root
@@ -166,7 +163,7 @@ class BucketReader {
 }  // namespace
 
 std::vector<BucketState> bucket_states(const Program& program, const Graph& model,
-                                       const RankCoordinates& at) {
+                                       const Coordinate& at) {
   return BucketReader(program, model, at).run();
 }
 

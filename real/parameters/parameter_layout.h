@@ -47,7 +47,7 @@ struct BucketState {
 
 /// The buckets of the rank at `at`. `model`: the graph that the Program was compiled from.
 std::vector<BucketState> bucket_states(const Program& program, const Graph& model,
-                                       const RankCoordinates& at);
+                                       const Coordinate& at);
 
 /// "decoder.layers.0.attention.qkv.weight", "q" -> "decoder.layers.0.attention.q.weight".
 std::string part_name(const std::string& parameter, const std::string& part);

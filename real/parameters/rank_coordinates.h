@@ -1,7 +1,6 @@
-// Where a rank stands on the device mesh, and who its partners are.
+// Who a rank's partners are, and which part of a tensor it has.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -9,26 +8,26 @@
 
 namespace trainyard {
 
-using RankCoordinates = IndexedArray<Axis, std::int32_t, kNumAxes>;
-
-/// The coordinates of `rank` in [0, num_ranks) under the Program's placement.
-RankCoordinates coordinates_of(const Program& program, std::int64_t rank);
-std::int64_t rank_at(const Program& program, const RankCoordinates& at);
-
-/// The ranks of `group` that communicate with the one at `at`, in the order of their coordinates;
+/// The ranks of `group` that communicate with the one at `at`, in the order of the group's axes;
 /// empty when it is not a member (a weight shared by other stages).
 std::vector<std::int64_t> members_of(const Program& program, const Group& group,
-                                     const RankCoordinates& at);
+                                     const Coordinate& at);
 
 /// The rank that a send of `transfer` goes to, or that a receive comes from.
-std::int64_t peer_of(const Program& program, const Transfer& transfer, const RankCoordinates& at);
+std::int64_t peer_of(const Program& program, const Transfer& transfer, const Coordinate& at);
+
+/// Which replica the rank at `at` belongs to: those read different samples.
+std::int64_t replica_at(const DeviceMesh& mesh, const Coordinate& at);
 
 /// First index along `dim` of the part of a tensor that lies at `at`, when the local extent is
 /// `extent`.
-std::int64_t shard_start(const ShardingSpec& spec, int dim, std::int64_t extent, const Mesh& mesh,
-                         const RankCoordinates& at);
+std::int64_t shard_start(const ShardingSpec& spec, int dim, std::int64_t extent,
+                         const DeviceMesh& mesh, const Coordinate& at);
 /// The extent along `dim` of the whole tensor.
 std::int64_t global_extent(const ShardingSpec& spec, int dim, std::int64_t extent,
-                           const Mesh& mesh);
+                           const DeviceMesh& mesh);
+
+/// Whether of the ranks of a replica that have the same part of a tensor, the one at `at` is first.
+bool first_of_copies(const ShardingSpec& spec, const DeviceMesh& mesh, const Coordinate& at);
 
 }  // namespace trainyard

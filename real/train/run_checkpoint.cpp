@@ -9,6 +9,7 @@
 #include "real/checkpoint/checkpoint_folder.h"
 #include "real/checkpoint/checkpoint_writer.h"
 #include "real/checkpoint/training_state.h"
+#include "real/parameters/rank_coordinates.h"
 
 namespace trainyard {
 
@@ -70,7 +71,7 @@ struct Written {
 /// What this rank writes: of replicas the first, each element once over all ranks.
 std::vector<Written> pieces_to_write(RankTrainer& trainer) {
   RankExecutor& executor = trainer.executor();
-  const std::int32_t replica = executor.plan().at()[Axis::kDp];
+  const std::int64_t replica = replica_at(executor.plan().program().mesh, executor.plan().at());
   std::vector<Written> out;
   for (const BucketState& bucket : executor.plan().buckets()) {
     const bool sharded = bucket.own_end - bucket.own_begin < bucket.elements;

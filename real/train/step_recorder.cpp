@@ -7,8 +7,8 @@
 
 #include "engine/base/error.h"
 #include "engine/exec/times/meetings.h"
+#include "engine/program/rank_places.h"
 #include "real/comm/clock_offset.h"
-#include "real/parameters/rank_coordinates.h"
 #include "report/trace_json.h"
 #include "system/files.h"
 
@@ -73,7 +73,7 @@ void save_steps(const std::string& folder, const Program& program, std::int64_t 
     for (std::int64_t other = 0; other < ranks; ++other) {
       RankTrace one;
       one.rank = other;
-      one.list = static_cast<std::size_t>(coordinates_of(program, other)[Axis::kPp]);
+      one.list = position(pipeline_rank(program, other));
       one.rows = unpacked(rendezvous.get(key_of(step.step, other)));
       all.ranks.push_back(std::move(one));
     }

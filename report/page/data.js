@@ -88,6 +88,7 @@ function unpackTimeline(packed) {
     modules: packed.modules,
     segments,
     groups: packed.groups.map(([name, axes]) => ({name, axes: axes.split(",")})),
+    axes: packed.axes,
     streams: packed.streams,
     patterns: packed.patterns.map(unpackPattern),
     ranks: packed.ranks.map((rank) => ({...unpackRank(rank), segmentByName})),
@@ -98,4 +99,3 @@ function unpackTimeline(packed) {
 // A run against its simulation has two (beside.js).
 const timeline = run.simulated ? besideEachOther(unpackTimeline(run.timeline), unpackTimeline(run.simulated)) :
                                  unpackTimeline(run.timeline);
-const AXES = ["pp", "dp", "cp", "ep", "tp"];

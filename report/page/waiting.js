@@ -18,6 +18,15 @@ function member(rank, call, k) {
   return {rank, call, op: k, start, ready: start - waitOf(rank, call, k)};
 }
 
+// The axis whose coordinates are the pipeline ranks, if the page shows several.
+function stageAxis() {
+  if (!timeline.ranks.some((rank) => rank.pipelineRank > 0)) return undefined;
+  return timeline.axes.find((axis, i) => timeline.ranks.every((rank) => rank.at[i] === rank.pipelineRank));
+}
+
+const differOnlyAlong = (group, one, other) =>
+    timeline.axes.every((axis, i) => group.axes.includes(axis) || one.at[i] === other.at[i]);
+
 // A rank on the page stands for others too, so its peer may be there under another rank's number: then the
 // one with the same times is it.
 function otherEnd(rank, call, k, start) {
@@ -28,6 +37,7 @@ function otherEnd(rank, call, k, start) {
   const name = segment.stage + ahead + (words[1] === "SEND" ? "RECV_" : "SEND_") + words[2] + words[3];
   const other = rank.segmentByName.get(name);
   if (other === undefined) return [];
+  const group = timeline.groups[patternOf(rank, call).group[k]];
   const found = [];
   for (const candidate of timeline.ranks) {
     const at = candidate.calls.find.get(other + "," + rank.calls.microbatch[call]);
@@ -37,7 +47,7 @@ function otherEnd(rank, call, k, start) {
     const op = names.findIndex((name) => name >= 0 && isTransfer(timeline.names[name]));
     if (op < 0) continue;
     const end = member(candidate, at, op);
-    const same = AXES.every((axis, i) => axis === "pp" || candidate.at[i] === rank.at[i]);
+    const same = differOnlyAlong(group, candidate, rank);
     found.push({...end, fit: (Math.abs(end.start - start) <= CLOSE ? 2 : 0) + (same ? 1 : 0)});
   }
   found.sort((a, b) => b.fit - a.fit);
@@ -48,14 +58,14 @@ function otherMembers(rank, call, k, start) {
   const pattern = patternOf(rank, call);
   const group = timeline.groups[pattern.group[k]];
   const segment = segmentOf(rank, call);
-  const along = group.axes.includes("pp");  // then other stages have the op in segments (and buckets) of their own
+  const along = group.axes.includes(stageAxis());  // then other stages have the op in segments (and buckets) of their own
   const rest = (name) => name.replace(/^\d+/, "").replace(/\.\d+$/, "");
   const segments = along ? timeline.segments.flatMap((s, i) => (rest(s.name) === rest(segment.name) ? [i] : [])) :
                            [rank.calls.segment[call]];
   const found = [];
   for (const candidate of timeline.ranks) {
     if (candidate === rank) continue;
-    const meets = AXES.every((axis, i) => group.axes.includes(axis) || candidate.at[i] === rank.at[i]);
+    const meets = differOnlyAlong(group, candidate, rank);
     let nearest = null;
     for (const number of segments) {
       const at = candidate.calls.find.get(number + "," + rank.calls.microbatch[call]);

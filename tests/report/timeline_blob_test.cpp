@@ -58,11 +58,13 @@ Timeline long_timeline(std::int32_t ranks, std::int32_t microbatches, int ops, b
   Timeline timeline;
   timeline.names = {"linear", "send"};
   timeline.modules = {"decoder.layers.0.mlp.fc1"};
+  timeline.axes = {"pp"};
   timeline.groups = {{"pp", "pp"}};
   std::uint64_t state = 1;
   for (std::int32_t r = 0; r < ranks; ++r) {
     TimelineRank& rank = timeline.ranks.emplace_back();
-    rank.rank = rank.pipeline_rank = rank.at[Axis::kPp] = r;
+    rank.rank = rank.pipeline_rank = r;
+    rank.at = {r};
     const auto first = static_cast<std::uint32_t>(timeline.segments.size());
     for (const char* name : {"F", "B", "SEND_F", "RECV_F", "SEND_B", "RECV_B"}) {
       timeline.segments.push_back(

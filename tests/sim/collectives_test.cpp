@@ -19,12 +19,11 @@ Approx exactly(double value) { return Approx(value).epsilon(1e-9).margin(0); }
 
 /// One collective per step over n ranks; a step is nothing else.
 Program collective(const std::string& kind, int n, int bytes_in, int bytes_out) {
-  return verified(
-      "program 1\nmesh pp:1 dp:1 cp:1 ep:1 tp:" + std::to_string(n) +
-      "\nmicrobatches 1\ngroup tp[tp]\nvalue x uint8[" + std::to_string(bytes_in) +
-      "] step activation\nvalue y uint8[" + std::to_string(bytes_out) +
-      "] step activation\nsegment 0STEP() stage:0 C\n  main zero -> x\n  tp " + kind +
-      ":tp x -> y\n  main free x y\nclass pp:0\n  0STEP\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
+  return verified("program 2\nmesh pp=1:stages dp=1 tp=" + std::to_string(n) +
+                  "\nmicrobatches 1\ngroup tp[tp]\nvalue x uint8[" + std::to_string(bytes_in) +
+                  "] step activation\nvalue y uint8[" + std::to_string(bytes_out) +
+                  "] step activation\nsegment 0STEP() stage:0 C\n  main zero -> x\n  tp " + kind +
+                  ":tp x -> y\n  main free x y\nclass pp:0\n  0STEP\nplacement pp:1 dp:1 tp:1\n");
 }
 
 /// n devices: all in one node, or one on each node.
@@ -132,12 +131,12 @@ TEST_CASE("k rings share an oversubscribed trunk") {
   // carries k B / over, so each ring has B / over: 2 (alpha + S/2 over/B).
   Cluster cluster = plain_links(2 * k, false);
   cluster.fabric = {"fat-tree", k, over};
-  const Program program = verified("program 1\nmesh pp:1 dp:" + std::to_string(k) +
-                                   " cp:1 ep:1 tp:2\nmicrobatches 1\ngroup tp[tp]\n"
+  const Program program = verified("program 2\nmesh pp=1:stages dp=" + std::to_string(k) +
+                                   " tp=2\nmicrobatches 1\ngroup tp[tp]\n"
                                    "value x uint8[80] step activation\nvalue y uint8[80] step "
                                    "activation\nsegment 0STEP() stage:0 C\n  main zero -> x\n"
                                    "  tp all_reduce:tp x -> y\n  main free x y\nclass pp:0\n  "
-                                   "0STEP\nplacement pp:1 dp:1 cp:1 ep:1 tp:" +
+                                   "0STEP\nplacement pp:1 dp:1 tp:" +
                                    std::to_string(k) + "\n");
   RunOptions options;
   options.fold = fold;

@@ -7,6 +7,7 @@
 #include "app/simulation.h"
 #include "engine/exec/channels/lanes.h"
 #include "sim/simgrid_executor.h"
+#include "tests/support/example_program.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/studies.h"
 #include "tests/support/timing.h"
@@ -109,7 +110,7 @@ TEST_CASE("a straggler sets the pace of a pipeline") {
   // Stage 0 takes 1 s and stage 1 as long at full speed; three microbatches, transfers and launches
   // free: 1 + 3. On a device of half the speed stage 1 takes 2 s: 1 + 3 * 2.
   const Program program = verified(
-      "program 1\nmesh pp:2 dp:1 cp:1 ep:1 tp:1\nmicrobatches 3\ntransfer 0 pp+1\ntransfer 1 "
+      "program 2\nmesh pp=2:stages dp=1 tp=1\nmicrobatches 3\ntransfer 0 pp+1\ntransfer 1 "
       "pp-1\npool in:3\n"
       "value x uint8[3] mb activation\nvalue y uint8[3] mb buffer pool:in\nvalue z uint8[1] local "
       "activation\n"
@@ -119,7 +120,7 @@ TEST_CASE("a straggler sets the pace of a pipeline") {
       "y[m]\n"
       "segment 1F(m) stage:1 F\n  main gelu y[m] -> z\n  main free z y[m]\n"
       "class pp:0\n  0F0 0SEND0 0F1 0SEND1 0F2 0SEND2 0FREE0 0FREE1 0FREE2\n"
-      "class pp:1\n  1RECV0 1RECV1 1RECV2 1F0 1F1 1F2\nplacement pp:1 dp:2 cp:2 ep:2 tp:2\n");
+      "class pp:1\n  1RECV0 1RECV1 1RECV2 1F0 1F1 1F2\nplacement pp:1 dp:2 tp:2\n");
   const double factor = GENERATE(1.0, 0.5);
   Compiled c{program, zero_costs(program, free_links(2, 1))};
   if (factor != 1) c.costs.cluster.speed = {{1, factor}};
@@ -134,6 +135,16 @@ TEST_CASE("a straggler sets the pace of a pipeline") {
   const std::array<Job, 1> jobs = {Job{&c.program, 0}};
   for (const Fidelity fidelity : {Fidelity::kFluid, Fidelity::kStep}) {
     CHECK(SimGridExecutor(fidelity).run(jobs, c.costs, options).period == exactly(1 + 3 / factor));
+  }
+}
+
+TEST_CASE("axes may have any name, and a group over two is one over their product") {
+  const auto period = [](const std::string& text, Fidelity fidelity) {
+    const Program program = verified(text);
+    return simulate({program, zero_costs(program, slow_links(16))}, fidelity).period;
+  };
+  for (const Fidelity fidelity : {Fidelity::kFluid, Fidelity::kStep}) {
+    CHECK(period(kExampleOnFourAxes, fidelity) == period(kExampleOnThreeAxes, fidelity));
   }
 }
 

@@ -19,12 +19,11 @@ constexpr int kChunk = 48;
 Approx exactly(double value) { return Approx(value).epsilon(1e-9).margin(0); }
 
 Program collective(const std::string& kind, int n, int bytes_in, int bytes_out) {
-  return verified(
-      "program 1\nmesh pp:1 dp:1 cp:1 ep:1 tp:" + std::to_string(n) +
-      "\nmicrobatches 1\ngroup tp[tp]\nvalue x uint8[" + std::to_string(bytes_in) +
-      "] step activation\nvalue y uint8[" + std::to_string(bytes_out) +
-      "] step activation\nsegment 0STEP() stage:0 C\n  main zero -> x\n  tp " + kind +
-      ":tp x -> y\n  main free x y\nclass pp:0\n  0STEP\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
+  return verified("program 2\nmesh pp=1:stages dp=1 tp=" + std::to_string(n) +
+                  "\nmicrobatches 1\ngroup tp[tp]\nvalue x uint8[" + std::to_string(bytes_in) +
+                  "] step activation\nvalue y uint8[" + std::to_string(bytes_out) +
+                  "] step activation\nsegment 0STEP() stage:0 C\n  main zero -> x\n  tp " + kind +
+                  ":tp x -> y\n  main free x y\nclass pp:0\n  0STEP\nplacement pp:1 dp:1 tp:1\n");
 }
 
 Cluster plain_links(int n, int per_node) {

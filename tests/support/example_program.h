@@ -8,8 +8,8 @@
 namespace trainyard {
 
 inline const std::string kExampleProgram =
-    R"(program 1
-mesh pp:2 dp:1 cp:1 ep:1 tp:2
+    R"(program 2
+mesh pp=2:stages tp=2
 microbatches 2
 group tp[tp]
 group all[pp,tp]
@@ -109,7 +109,7 @@ class pp:0
   0ZERO 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0FREE_F0 0RECV_B1 0B1 0FREE_F1 0NORM 0UPDATE
 class pp:1
   1ZERO 1RECV_F0 1RECV_F1 1F0 1B0 1SEND_B0 1F1 1B1 1SEND_B1 1FREE_B0 1FREE_B1 1NORM 1UPDATE
-placement pp:2 dp:4 cp:2 ep:2 tp:1
+placement pp:2 tp:1
 )";
 
 /// `text` with `from`, which has to be there, replaced where it comes first.
@@ -118,5 +118,25 @@ inline std::string with(std::string text, const std::string& from, const std::st
   if (at == std::string::npos) throw std::logic_error("the text does not have: " + from);
   return text.replace(at, from.size(), to);
 }
+
+/// The example on another mesh: `mesh` and `placement` are those lines, `stages` the axis of its
+/// stages, `tensor` the axes of its group tp.
+inline std::string example_on(const std::string& mesh, const std::string& stages,
+                              const std::string& tensor, const std::string& placement) {
+  std::string text = with(kExampleProgram, "mesh pp=2:stages tp=2", "mesh " + mesh);
+  text = with(text, "group tp[tp]", "group tp[" + tensor + "]");
+  text = with(text, "group all[pp,tp]", "group all[" + stages + "," + tensor + "]");
+  text = with(text, "transfer 0 pp+1", "transfer 0 " + stages + "+1");
+  text = with(text, "transfer 1 pp-1", "transfer 1 " + stages + "-1");
+  text = with(text, "class pp:0", "class " + stages + ":0");
+  text = with(text, "class pp:1", "class " + stages + ":1");
+  return with(text, "placement pp:2 tp:1", "placement " + placement);
+}
+
+/// On four axes of names of its own, a and b for its tensors; and the same ranks on pp, dp and tp.
+inline const std::string kExampleOnFourAxes = example_on(
+    "stage=2:stages replica=2 a=2 b=2 ab=[a,b]", "stage", "a,b", "stage:4 replica:8 a:2 b:1");
+inline const std::string kExampleOnThreeAxes =
+    example_on("pp=2:stages dp=2 tp=4", "pp", "tp", "pp:4 dp:8 tp:1");
 
 }  // namespace trainyard

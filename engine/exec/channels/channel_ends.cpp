@@ -6,49 +6,54 @@ namespace trainyard {
 
 // One ascending sweep over the ranks: their coordinates count up like an odometer whose fastest
 // digit is the axis with the smallest stride.
-Indexed<std::int64_t, Coordinates> all_coordinates(const Program& program) {
-  std::array<Axis, kNumAxes> fastest_first = kAllAxes;
-  std::sort(fastest_first.begin(), fastest_first.end(), [&](Axis a, Axis b) {
+RankCoordinates::RankCoordinates(const Program& program)
+    : num_ranks_(program.mesh.num_ranks()),
+      num_axes_(position(program.mesh.num_axes())),
+      stages_(stage_axis(program.mesh)) {
+  Axes fastest_first;
+  for (AxisId axis = 0; axis < program.mesh.num_axes(); ++axis) fastest_first.push_back(axis);
+  std::sort(fastest_first.begin(), fastest_first.end(), [&](AxisId a, AxisId b) {
     return program.placement.stride[a] < program.placement.stride[b];
   });
-  const std::int64_t num_ranks = program.mesh.num_ranks();
-  Indexed<std::int64_t, Coordinates> out;
-  out.reserve(num_ranks);
-  Coordinates now{};
-  for (std::int64_t rank = 0; rank < num_ranks; ++rank) {
-    out.push_back(now);
-    for (const Axis a : fastest_first) {
-      if (++now[a] < program.mesh[a]) break;
-      now[a] = 0;
+  of_axes_.reserve(position(num_ranks_) * num_axes_);
+  Coordinate now(num_axes_, 0);
+  for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
+    of_axes_.insert(of_axes_.end(), now.begin(), now.end());
+    for (const AxisId axis : fastest_first) {
+      if (++now[axis] < program.mesh.size(axis)) break;
+      now[axis] = 0;
     }
   }
-  return out;
 }
 
-bool is_member(const Group& group, const Coordinates& at) {
-  return group.members.empty() || std::find(group.members.begin(), group.members.end(),
-                                            at[Axis::kPp]) != group.members.end();
-}
-
-GroupIndex::GroupIndex(const Program& program, const Group& group) {
-  for (const Axis a : kAllAxes) {
-    const bool inside = std::find(group.axes.begin(), group.axes.end(), a) != group.axes.end();
-    stride[a] = inside ? 0 : count;
-    if (!inside) count *= program.mesh[a];
+GroupIndex::GroupIndex(const Program& program, const Group& group)
+    : group_(group),
+      stages_(stage_axis(program.mesh)) {
+  const AxisSet inside = set_of(group.axes);
+  for (AxisId axis = 0; axis < program.mesh.num_axes(); ++axis) {
+    if (has(inside, axis)) continue;
+    stride_[position(axis)] = count_;
+    count_ *= program.mesh.size(axis);
   }
 }
 
-std::int64_t GroupIndex::of(const Coordinates& at) const {
+bool GroupIndex::has_member(Coordinates at) const {
+  const auto& members = group_.members;
+  return members.empty() ||
+         std::find(members.begin(), members.end(), at[position(stages_)]) != members.end();
+}
+
+std::int64_t GroupIndex::of(Coordinates at) const {
   std::int64_t index = 0;
-  for (const Axis a : kAllAxes) index += at[a] * stride[a];
+  for (std::size_t axis = 0; axis < at.size(); ++axis) index += at[axis] * stride_[axis];
   return index;
 }
 
-std::int64_t receiver(const Program& program, const Lane& lane, const Coordinates& at,
-                      std::int64_t rank) {
-  const Axis a = lane.axis;
-  const std::int32_t there = (at[a] + lane.offset) % program.mesh[a];
-  return rank + (there - at[a]) * program.placement.stride[a];
+std::int64_t receiver(const Program& program, const Lane& lane, Coordinates at, std::int64_t rank) {
+  if (lane.is_copy()) return rank;
+  const std::int32_t here = at[position(lane.axis)];
+  const std::int32_t there = (here + lane.offset) % program.mesh.size(lane.axis);
+  return rank + (there - here) * program.placement.stride[lane.axis];
 }
 
 }  // namespace trainyard

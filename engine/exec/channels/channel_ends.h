@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/exec/channels/lanes.h"
@@ -11,23 +12,45 @@
 
 namespace trainyard {
 
-using Coordinates = IndexedArray<Axis, std::int32_t, kNumAxes>;
+using Coordinates = std::span<const std::int32_t>;  // per axis of the mesh
 
-Indexed<std::int64_t, Coordinates> all_coordinates(const Program& program);
+/// The coordinates of every rank of a Program.
+class RankCoordinates {
+ public:
+  explicit RankCoordinates(const Program& program);
+  std::int64_t num_ranks() const { return num_ranks_; }
+  Coordinates operator[](std::int64_t rank) const {
+    return {of_axes_.data() + position(rank) * num_axes_, num_axes_};
+  }
+  /// Index of the rank's list in Program::body.
+  std::int32_t pipeline_rank(std::int64_t rank) const {
+    return stages_ == kNoAxis ? 0 : (*this)[rank][position(stages_)];
+  }
 
-/// Whether the group has members at this pipeline rank.
-bool is_member(const Group& group, const Coordinates& at);
+ private:
+  std::int64_t num_ranks_;
+  std::size_t num_axes_;
+  AxisId stages_;
+  std::vector<std::int32_t> of_axes_;  // rank by rank
+};
 
 /// Numbers the groups of a kind: mixed radix over the axes that a group does not span.
-struct GroupIndex {
-  IndexedArray<Axis, std::int64_t, kNumAxes> stride{};
-  std::int64_t count = 1;
+class GroupIndex {
+ public:
   GroupIndex(const Program& program, const Group& group);
-  std::int64_t of(const Coordinates& at) const;
+  /// Whether the group has members at the pipeline rank of who is at `at`.
+  bool has_member(Coordinates at) const;
+  std::int64_t of(Coordinates at) const;
+  std::int64_t count() const { return count_; }
+
+ private:
+  const Group& group_;
+  AxisId stages_;
+  std::array<std::int64_t, kMostAxes> stride_{};
+  std::int64_t count_ = 1;
 };
 
 /// The rank to which `rank`, which is at `at`, sends on a lane of transfers.
-std::int64_t receiver(const Program& program, const Lane& lane, const Coordinates& at,
-                      std::int64_t rank);
+std::int64_t receiver(const Program& program, const Lane& lane, Coordinates at, std::int64_t rank);
 
 }  // namespace trainyard

@@ -15,7 +15,7 @@ namespace {
 class ChannelBuilder {
  public:
   ChannelBuilder(const Program& program, const Lanes& lanes, const Cluster& cluster,
-                 const Network* network, const Indexed<std::int64_t, Coordinates>& coordinates)
+                 const Network* network, const RankCoordinates& coordinates)
       : program_(program),
         lanes_(lanes),
         cluster_(cluster),
@@ -82,7 +82,7 @@ class ChannelBuilder {
     }
   }
   bool takes_part(LaneId lane, std::int64_t rank, std::uint8_t how) const {
-    return (uses_lane_[lane][coordinates_[rank][Axis::kPp]] & how) != 0;
+    return (uses_lane_[lane][coordinates_.pipeline_rank(rank)] & how) != 0;
   }
 
   /// Ranks are visited in ascending order, so the nodes of each group come in runs.
@@ -99,9 +99,9 @@ class ChannelBuilder {
         fewest_nics = fewest_nics == 0 ? nics : std::min(fewest_nics, nics);
       }
     };
-    Indexed<std::int64_t, NodeRanks> runs(index.count);
+    Indexed<std::int64_t, NodeRanks> runs(index.count());
     for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
-      if (!is_member(group, coordinates_[rank]) || !takes_part(l, rank, 1)) continue;
+      if (!index.has_member(coordinates_[rank]) || !takes_part(l, rank, 1)) continue;
       NodeRanks& run = runs[index.of(coordinates_[rank])];
       if (run.channel < 0) {
         run.channel = static_cast<std::int32_t>(out.first.size());
@@ -343,8 +343,8 @@ class ChannelBuilder {
       nullptr;  // set where routes through the fabric decide how long something takes
   std::map<std::vector<ShapeLoad>, std::int32_t> number_of_loads_;
   std::int64_t num_ranks_;
-  const Indexed<std::int64_t, Coordinates>& coordinates_;  // [rank]
-  Indexed<std::int64_t, std::int32_t> node_, leaf_;        // [rank]
+  const RankCoordinates& coordinates_;               // [rank]
+  Indexed<std::int64_t, std::int32_t> node_, leaf_;  // [rank]
   Indexed<LaneId, Indexed<std::int64_t, std::uint8_t>>
       uses_lane_;  // [list]: 1 takes part or sends, 2 receives
   ConcreteChannels out_;
@@ -354,7 +354,7 @@ class ChannelBuilder {
 
 ConcreteChannels concrete_channels(const Program& program, const Lanes& lanes,
                                    const Cluster& cluster, const Network* network,
-                                   const Indexed<std::int64_t, Coordinates>& coordinates) {
+                                   const RankCoordinates& coordinates) {
   return ChannelBuilder(program, lanes, cluster, network, coordinates).run();
 }
 

@@ -67,6 +67,6 @@ struct ConcreteChannels {
 /// `coordinates`: of all ranks. `network` null: links are left out.
 ConcreteChannels concrete_channels(const Program& program, const Lanes& lanes,
                                    const Cluster& cluster, const Network* network,
-                                   const Indexed<std::int64_t, Coordinates>& coordinates);
+                                   const RankCoordinates& coordinates);
 
 }  // namespace trainyard

@@ -9,7 +9,7 @@
 
 #include "engine/base/error.h"
 #include "engine/exec/channels/concrete_channels.h"
-#include "engine/program/owners.h"
+#include "engine/program/rank_places.h"
 
 namespace trainyard {
 
@@ -32,9 +32,10 @@ class Folder {
         cluster_(cluster),
         network_(network),
         fold_(fold),
-        has_owners_(has_owners(program)),
+        owners_(program.owners == kNoIndex ? nullptr : &program.groups[program.owners].axes),
+        program_(program),
         num_ranks_(program.mesh.num_ranks()),
-        coordinates_(all_coordinates(program)),
+        coordinates_(program),
         channels_(concrete_channels(program, lanes, cluster, network, coordinates_)) {}
 
   Folds run() {
@@ -47,6 +48,9 @@ class Folder {
   }
 
  private:
+  std::int32_t owner_place(std::int64_t rank) const {
+    return static_cast<std::int32_t>(place_in_group(program_, *owners_, rank));
+  }
   double speed(std::int64_t rank) const {
     const auto it = cluster_.speed.find(rank);
     return it == cluster_.speed.end() ? 1.0 : it->second;
@@ -56,8 +60,8 @@ class Folder {
     std::map<double, std::uint64_t> speeds;
     colour_.resize(num_ranks_);
     for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
-      Colour c = mix(1, static_cast<std::uint64_t>(coordinates_[rank][Axis::kPp]));
-      if (has_owners_) c = mix(c, static_cast<std::uint64_t>(coordinates_[rank][Axis::kDp]));
+      Colour c = mix(1, static_cast<std::uint64_t>(coordinates_.pipeline_rank(rank)));
+      if (owners_ != nullptr) c = mix(c, static_cast<std::uint64_t>(owner_place(rank)));
       if (!cluster_.speed.empty())
         c = mix(c, speeds.emplace(speed(rank), speeds.size()).first->second);
       colour_[rank] = fold_ ? c : mix(c, static_cast<std::uint64_t>(rank));
@@ -190,8 +194,8 @@ class Folder {
         FoldClass& c = out.classes.emplace_back();
         c.rank = rank;
         c.speed = speed(rank);
-        c.list = position(coordinates_[rank][Axis::kPp]);
-        if (has_owners_) c.replica = coordinates_[rank][Axis::kDp];
+        c.list = position(coordinates_.pipeline_rank(rank));
+        if (owners_ != nullptr) c.owner = owner_place(rank);
         c.channel.resize(channels_.lanes.size());
         c.incoming.resize(channels_.lanes.size());
       }
@@ -323,9 +327,10 @@ class Folder {
   const Cluster& cluster_;
   const Network* network_;
   bool fold_;
-  bool has_owners_;
+  const Axes* owners_;  // along which values are owned; null: none is
+  const Program& program_;
   std::int64_t num_ranks_;
-  Indexed<std::int64_t, Coordinates> coordinates_;  // [rank]
+  RankCoordinates coordinates_;
   ConcreteChannels channels_;
   Indexed<std::int64_t, Colour> colour_;  // [rank]
   std::vector<Colour> channel_colour_;    // [channel over all lanes]
@@ -345,14 +350,14 @@ Folds fold_ranks(const Program& program, const Lanes& lanes, const Cluster& clus
 std::vector<std::int64_t> members(const Program& program, const Lanes& lanes,
                                   const Channel& channel) {
   const Lane& lane = lanes.lanes[channel.lane];
-  const auto coordinates = all_coordinates(program);
-  const Coordinates& own = coordinates[channel.rank];
+  const RankCoordinates coordinates(program);
+  const Coordinates own = coordinates[channel.rank];
   if (lane.group == kNoIndex) return {channel.rank, receiver(program, lane, own, channel.rank)};
   const Group& group = program.groups[lane.group];
   const GroupIndex index(program, group);
   std::vector<std::int64_t> out;
-  for (const std::int64_t rank : coordinates.keys()) {
-    if (is_member(group, coordinates[rank]) && index.of(coordinates[rank]) == index.of(own))
+  for (std::int64_t rank = 0; rank < coordinates.num_ranks(); ++rank) {
+    if (index.has_member(coordinates[rank]) && index.of(coordinates[rank]) == index.of(own))
       out.push_back(rank);
   }
   return out;

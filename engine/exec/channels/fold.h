@@ -62,7 +62,7 @@ struct FoldClass {
   std::int64_t multiplicity = 0;
   std::size_t list = 0;  // index into Program::body
   double speed = 1;
-  std::int32_t replica = -1;            // coordinate along dp, where values have owners; else -1
+  std::int32_t owner = -1;              // place among the Program's owners; -1: it has none
   Indexed<LaneId, ChannelId> channel;   // as a member or sender
   Indexed<LaneId, ChannelId> incoming;  // as a receiver
 };

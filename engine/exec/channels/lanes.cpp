@@ -27,7 +27,7 @@ Lanes find_lanes(const Program& program) {
       lane.stream = transfer_stream(op.stream);
       if (is_transfer(op.kind)) {
         const Transfer& transfer = program.transfers[op.transfer];
-        const std::int32_t size = program.mesh[transfer.axis];
+        const std::int32_t size = program.mesh.size(transfer.axis);
         lane.axis = transfer.axis;
         const std::int32_t to = op.kind == OpKind::kSend ? transfer.offset : -transfer.offset;
         lane.offset = (to % size + size) % size;

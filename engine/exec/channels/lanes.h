@@ -18,7 +18,7 @@ constexpr std::uint64_t lane_bit(LaneId lane) { return std::uint64_t{1} << lane.
 /// between a device and its host are transfers of offset 0, which no other has.
 struct Lane {
   GroupId group = kNoIndex;  // kNoIndex: a transfer
-  Axis axis = Axis::kPp;     // transfers: along this axis
+  AxisId axis = kNoAxis;     // transfers between ranks: along this axis
   std::int32_t offset = 0;  // transfers: to the coordinate so much higher, cyclically; in [0, size)
   StreamId stream = StreamId::kMain;
   bool by_host = false;  // transfers: from the memory of one host into that of another

@@ -43,7 +43,7 @@ class TimedRanks::Lowering {
     interrupted_.resize(segments, 0);
   }
 
-  TimedRank make(std::size_t list, double speed, std::int32_t replica) {
+  TimedRank make(std::size_t list, double speed, std::int32_t place) {
     reset();
     find_call_order(program_.body[list]);
     find_shared();
@@ -60,10 +60,10 @@ class TimedRanks::Lowering {
       const StreamWaits waits = waits_.find(segment, shared_, interrupted_[s]);
       covered_ = &waits.covered;
       for (std::size_t k = 0; k < segment.ops.size(); ++k) {
-        // What belongs to another replica is passed by.
+        // What belongs to another owner is passed by.
         const std::int32_t owner =
-            replica < 0 || messages[k] != kNoIndex ? -1 : owner_of(program_, segment.ops[k]);
-        const bool passed_by = owner >= 0 && owner != replica;
+            place < 0 || messages[k] != kNoIndex ? -1 : owner_of(program_, segment.ops[k]);
+        const bool passed_by = owner >= 0 && owner != place;
         const OpCost& cost = passed_by ? kPassedBy : costs[s][k];
         timed.ops.push_back(op(segment, segment.ops[k], cost, messages[k], out));
         timed.ops.back().has_row = !passed_by && !has_no_peers(program_, segment.ops[k]);
@@ -372,8 +372,8 @@ class TimedRanks::Lowering {
 TimedRanks::TimedRanks(const Program& program, const Costs& costs, const Lanes& lanes)
     : lowering_(std::make_unique<Lowering>(program, costs, lanes)) {}
 TimedRanks::~TimedRanks() = default;
-TimedRank TimedRanks::make(std::size_t list, double speed, std::int32_t replica) {
-  return lowering_->make(list, speed, replica);
+TimedRank TimedRanks::make(std::size_t list, double speed, std::int32_t place) {
+  return lowering_->make(list, speed, place);
 }
 
 Numbered<std::string> exposed_kinds(const Program& program, const Lanes& lanes) {
@@ -386,7 +386,7 @@ Numbered<std::string> exposed_kinds(const Program& program, const Lanes& lanes) 
       continue;
     }
     if (lane.group == kNoIndex) {
-      const std::string axis(lane.by_host ? "host" : to_string(lane.axis));
+      const std::string axis = lane.by_host ? "host" : program.mesh.axis_name(lane.axis);
       out.push_back("send:" + axis);
       out.push_back("recv:" + axis);
       continue;

@@ -104,8 +104,8 @@ class TimedRanks {
  public:
   TimedRanks(const Program& program, const Costs& costs, const Lanes& lanes);
   ~TimedRanks();
-  /// `replica`: coordinate along dp; -1: where values have no owners.
-  TimedRank make(std::size_t list, double speed, std::int32_t replica);
+  /// `place`: among the Program's owners; -1: it has none.
+  TimedRank make(std::size_t list, double speed, std::int32_t place);
 
  private:
   class Lowering;

@@ -52,8 +52,7 @@ void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
   const auto make = [&](const RunPlan::ListKey& key) {
     for (std::size_t i = 0; i < before.size(); ++i) {
       const RunPlan::ListKey& known = keys_before[i];
-      if (known.list != key.list || known.speed != key.speed || known.replica != key.replica)
-        continue;
+      if (known.list != key.list || known.speed != key.speed || known.owner != key.owner) continue;
       if ((key.lanes & ~known.lanes) != 0 || (before[i].body_lanes & ~key.lanes) != 0) continue;
       StreamList found = std::move(before[i]);
       before.erase(before.begin() + static_cast<std::ptrdiff_t>(i));
@@ -64,12 +63,12 @@ void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
                                 key.lanes};
     if (!timed) timed.emplace(*plan.program, costs, plan.lanes);
     return make_stream_list(*plan.program, plan.lanes, key.list,
-                            timed->make(key.list, key.speed, key.replica), how);
+                            timed->make(key.list, key.speed, key.owner), how);
   };
   std::map<RunPlan::ListKey, std::size_t> known;
   for (const FoldClassId r : plan.folds.classes.keys()) {
     const FoldClass& c = plan.folds.classes[r];
-    const RunPlan::ListKey key{c.list, c.speed, c.replica, lanes[r]};
+    const RunPlan::ListKey key{c.list, c.speed, c.owner, lanes[r]};
     const auto [it, fresh] = known.emplace(key, plan.lists.size());
     if (fresh) {
       plan.lists.push_back(make(key));

@@ -23,8 +23,8 @@ struct RunPlan {
   struct ListKey {
     std::size_t list = 0;  // index into Program::body
     double speed = 1;
-    std::int32_t replica = -1;  // of FoldClass
-    std::uint64_t lanes = 0;    // that bodies may be made of
+    std::int32_t owner = -1;  // of FoldClass
+    std::uint64_t lanes = 0;  // that bodies may be made of
     friend auto operator<=>(const ListKey&, const ListKey&) = default;
   };
   std::vector<ListKey> list_keys;             // [list]

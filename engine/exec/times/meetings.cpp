@@ -5,30 +5,27 @@
 #include <map>
 #include <tuple>
 
+#include "engine/program/rank_places.h"
+
 namespace trainyard {
 
 namespace {
-
-std::int64_t coordinate(const Program& program, std::int64_t rank, Axis axis) {
-  const std::int64_t size = program.mesh[axis];
-  return size == 1 ? 0 : rank / program.placement.stride[axis] % size;
-}
 
 /// A rank that all members of the op's communication agree on: the sender, or the one at coordinate
 /// 0 of the group's axes.
 std::int64_t channel_of(const Program& program, const Lane& lane, bool receives,
                         std::int64_t rank) {
-  const auto move = [&](Axis axis, std::int64_t to) {
+  const auto move = [&](AxisId axis, std::int64_t to) {
     return (to - coordinate(program, rank, axis)) * program.placement.stride[axis];
   };
   if (lane.group == kNoIndex) {
-    if (!receives) return rank;
-    const std::int64_t size = program.mesh[lane.axis];
+    if (!receives || lane.is_copy()) return rank;
+    const std::int64_t size = program.mesh.size(lane.axis);
     return rank +
            move(lane.axis, (coordinate(program, rank, lane.axis) + size - lane.offset) % size);
   }
   std::int64_t first = rank;
-  for (const Axis axis : program.groups[lane.group].axes) first += move(axis, 0);
+  for (const AxisId axis : program.groups[lane.group].axes) first += move(axis, 0);
   return first;
 }
 

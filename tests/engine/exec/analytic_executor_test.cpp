@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "engine/passes/plan_mesh.h"
 #include "tests/support/timing.h"
 
 namespace trainyard {
@@ -32,18 +33,17 @@ void check_time(const RankTrace& rank, Seconds compute, Seconds optimizer, const
 }
 
 std::string mesh_text(int pp, int dp, int tp, int microbatches) {
-  return "program 1\nmesh pp:" + std::to_string(pp) + " dp:" + std::to_string(dp) +
-         " cp:1 ep:1 tp:" + std::to_string(tp) + "\nmicrobatches " + std::to_string(microbatches) +
-         "\n";
+  return "program 2\nmesh pp=" + std::to_string(pp) + ":stages dp=" + std::to_string(dp) +
+         " tp=" + std::to_string(tp) + "\nmicrobatches " + std::to_string(microbatches) + "\n";
 }
 
 /// One collective per step, over `n` ranks along tp.
 Program collective(const std::string& kind, int n, int bytes_in, int bytes_out) {
-  return verified(
-      mesh_text(1, 1, n, 1) + "group tp[tp]\nvalue x uint8[" + std::to_string(bytes_in) +
-      "] step activation\nvalue y uint8[" + std::to_string(bytes_out) +
-      "] step activation\nsegment 0STEP() stage:0 C\n  main zero -> x\n  tp " + kind +
-      ":tp x -> y\n  main free x y\nclass pp:0\n  0STEP\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
+  return verified(mesh_text(1, 1, n, 1) + "group tp[tp]\nvalue x uint8[" +
+                  std::to_string(bytes_in) + "] step activation\nvalue y uint8[" +
+                  std::to_string(bytes_out) +
+                  "] step activation\nsegment 0STEP() stage:0 C\n  main zero -> x\n  tp " + kind +
+                  ":tp x -> y\n  main free x y\nclass pp:0\n  0STEP\nplacement pp:1 dp:1 tp:1\n");
 }
 
 Seconds collective_period(const std::string& kind, int n, int bytes_in, int bytes_out,
@@ -106,7 +106,7 @@ Program sender_and_receiver(const std::string& first, const std::string& second,
                   "segment 1RECV(m) stage:1 C\n  fwd recv:1 -> y[m]\n"
                   "segment 1F(m) stage:1 F\n  main gelu y[m] -> z\n  main free z y[m]\n"
                   "class pp:0\n  " +
-                  first + "\nclass pp:1\n  " + second + "\nplacement pp:1 dp:2 cp:2 ep:2 tp:2\n");
+                  first + "\nclass pp:1\n  " + second + "\nplacement pp:1 dp:2 tp:2\n");
 }
 
 }  // namespace
@@ -120,7 +120,7 @@ TEST_CASE("a transfer starts when both ends are ready, over the link between the
   }
   SECTION("between nodes: 10 s and 3 bytes at one device's share, 1 of 2 bytes/s") {
     Program apart = program;
-    apart.mesh.size[Axis::kDp] = 2;  // a second replica beside each stage: DPT with pp apart
+    apart.mesh.axes[1].size = 2;  // a second replica beside each stage: DPT with pp apart
     apart.placement = make_placement(apart.mesh, "PDT");
     CHECK(run(apart, zero_costs(apart, slow_links(4)), one_step).period == exactly(13));
   }
@@ -184,7 +184,7 @@ Program overlapped_reduction(int dp) {
                   "segment 0B(m) stage:0 B\n  main gelu -> g\n  main gelu -> h\n"
                   "segment 0REDUCE() stage:0 C\n  dp all_reduce:dp g -> G\n"
                   "segment 0UPDATE() stage:0 U\n  main adamw G h +> w\n  main free g h\n"
-                  "class pp:0\n  0B0{@1:0REDUCE} 0UPDATE\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
+                  "class pp:0\n  0B0{@1:0REDUCE} 0UPDATE\nplacement pp:1 dp:1 tp:1\n");
 }
 
 }  // namespace
@@ -240,7 +240,7 @@ Program two_kernels(const std::string& after_first = "") {
                   "segment 0F(m) stage:0 F\n  main gelu -> x" +
                   after_first +
                   "\n  main gelu x -> y\n  main free x y\n"
-                  "class pp:0\n  0F0\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
+                  "class pp:0\n  0F0\nplacement pp:1 dp:1 tp:1\n");
 }
 
 void set_both(Costs& costs, const Program& program, Seconds kernel, Seconds launch) {
@@ -294,7 +294,7 @@ TEST_CASE("while the host waits for a peer the device's gap is a bubble, not the
       "segment 0SEND(m) stage:0 C\n  fwd send:0 x[m]\n  main free x[m]\n"
       "segment 1RECV(m) stage:1 C\n  fwd_in recv:1 -> x@1[m] host_sync\n"
       "segment 1F(m) stage:1 F\n  main gelu x@1[m] -> y[m]\n  main free x@1[m] y[m]\n"
-      "class pp:0\n  0F0 0SEND0\nclass pp:1\n  1RECV0 1F0\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
+      "class pp:0\n  0F0 0SEND0\nclass pp:1\n  1RECV0 1F0\nplacement pp:1 dp:1 tp:1\n");
   Costs costs = zero_costs(program, slow_links(2));
   cost_of(costs, program, "0F", 0) = {.kernel = 6, .launch = 1};
   cost_of(costs, program, "1F", 0) = {.kernel = 2, .launch = 1};
@@ -317,7 +317,7 @@ TEST_CASE("a call waits for the calls that it names") {
                                      "segment 0GATHER() stage:0 C\n  dp all_gather:dp w -> W\n"
                                      "segment 0END() stage:0 C\n  main free x\n"
                                      "class pp:0\n  0F0 0END " +
-                                     gather + "\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
+                                     gather + "\nplacement pp:1 dp:1 tp:1\n");
     Costs costs = zero_costs(program, slow_links(2));
     cost_of(costs, program, "0F", 0).kernel = 4;
     RunOptions options;
@@ -345,7 +345,7 @@ TEST_CASE("an edge inside a segment orders ops of two streams") {
                  "segment 0F(m) stage:0 F\n  main gelu -> x\n  dp all_gather:dp w -> W" +
                  edge + "\n  main gelu -> y" + last +
                  "\n  main free x y\n"
-                 "class pp:0\n  0F0\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
+                 "class pp:0\n  0F0\nplacement pp:1 dp:1 tp:1\n");
     Costs costs = zero_costs(program, slow_links(2));
     cost_of(costs, program, "0F", 0).kernel = 4;
     cost_of(costs, program, "0F", 2).kernel = 3;
@@ -375,7 +375,7 @@ TEST_CASE("a step starts under the end of the one before") {
       "segment 0F(m) stage:0 F\n  main gelu -> x\n  main gelu x W -> y\n"
       "segment 0UPDATE() stage:0 U\n  main adamw y +> w\n  dp all_gather:dp w -> W\n  main free x "
       "y\n"
-      "class pp:0\n  0F0 0UPDATE\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
+      "class pp:0\n  0F0 0UPDATE\nplacement pp:1 dp:1 tp:1\n");
   Costs costs = zero_costs(program, slow_links(2));
   cost_of(costs, program, "0F", 0).kernel = 2;
   cost_of(costs, program, "0F", 1).kernel = 3;
@@ -395,7 +395,7 @@ TEST_CASE("a storage is written again only when its readers have ended") {
       "group dp[dp]\nvalue w uint8[1] persistent parameter\nvalue W uint8[2] persistent parameter\n"
       "value x uint8[1] local activation\n"
       "segment 0F(m) stage:0 F\n  main gelu W -> x\n  dp all_gather:dp w -> W\n  main free x\n"
-      "class pp:0\n  0F0\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
+      "class pp:0\n  0F0\nplacement pp:1 dp:1 tp:1\n");
   Costs costs = zero_costs(program, slow_links(2));
   cost_of(costs, program, "0F", 0).kernel = 5;
   const Trace trace = run(program, costs);
@@ -412,7 +412,7 @@ TEST_CASE("a side stream takes new storage only after the frees issued before it
         mesh_text(1, 2, 1, 1) +
         "group dp[dp]\nvalue w uint8[1] persistent parameter\nvalue x uint8[2] local activation\n"
         "value y uint8[2] local activation\nsegment 0F(m) stage:0 F\n  main gelu -> x\n" +
-        ops + "  main free y\nclass pp:0\n  0F0\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
+        ops + "  main free y\nclass pp:0\n  0F0\nplacement pp:1 dp:1 tp:1\n");
     Costs costs = zero_costs(program, slow_links(2));
     cost_of(costs, program, "0F", 0).kernel = 4;
     RunOptions options;

@@ -14,12 +14,12 @@ Approx exactly(double value) { return Approx(value).epsilon(1e-12).margin(0); }
 /// A kernel of `kernel` s beside an all-reduce of `bytes`, on both ranks of a group.
 Trace side_by_side(double kernel, int bytes, const Slowdown& slowdown) {
   const Program program = verified(
-      "program 1\nmesh pp:1 dp:1 cp:1 ep:1 tp:2\nmicrobatches 1\ngroup tp[tp]\nvalue x uint8[" +
+      "program 2\nmesh pp=1:stages dp=1 tp=2\nmicrobatches 1\ngroup tp[tp]\nvalue x uint8[" +
       std::to_string(bytes) + "] step activation\nvalue y uint8[" + std::to_string(bytes) +
       "] step activation\nvalue z uint8[1] step activation\n"
       "segment 0STEP() stage:0 C\n  main zero -> x\n  tp all_reduce:tp x -> y\n  main gelu -> z\n  "
       "main free z\n  main free x y\n"
-      "class pp:0\n  0STEP\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
+      "class pp:0\n  0STEP\nplacement pp:1 dp:1 tp:1\n");
   Costs costs = zero_costs(program, slow_links(2));
   cost_of(costs, program, "0STEP", 2).kernel = kernel;
   costs.slowdown = slowdown;
@@ -68,7 +68,7 @@ TEST_CASE(
   // Stage 0 makes x (1 s), sends it (1 + 3 s) and computes for 10 s beside; stage 1 only receives,
   // then 5 s.
   const Program program = verified(
-      "program 1\nmesh pp:2 dp:1 cp:1 ep:1 tp:1\nmicrobatches 1\ntransfer 0 pp+1\ntransfer 1 "
+      "program 2\nmesh pp=2:stages dp=1 tp=1\nmicrobatches 1\ntransfer 0 pp+1\ntransfer 1 "
       "pp-1\npool in:1\n"
       "value x uint8[3] mb activation\nvalue y uint8[3] mb buffer pool:in\nvalue z uint8[1] local "
       "activation\n"
@@ -78,8 +78,8 @@ TEST_CASE(
       "z\n  main free z\n"
       "segment 1RECV(m) stage:1 C\n  fwd recv:1 -> y[m]\nsegment 1F(m) stage:1 F\n  main gelu y[m] "
       "-> z\n  main free z y[m]\n"
-      "class pp:0\n  0F0 0SEND0 0OTHER0 0FREE0\nclass pp:1\n  1RECV0 1F0\nplacement pp:1 dp:2 cp:2 "
-      "ep:2 tp:2\n");
+      "class pp:0\n  0F0 0SEND0 0OTHER0 0FREE0\nclass pp:1\n  1RECV0 1F0\nplacement pp:1 dp:2 "
+      "tp:2\n");
   Costs costs = zero_costs(program, slow_links(2));
   cost_of(costs, program, "0F", 0).kernel = 1;
   cost_of(costs, program, "0OTHER", 0).kernel = 10;
@@ -99,13 +99,13 @@ TEST_CASE("a message that begins and ends in the midst of a kernel slows it for 
   // Two all-reduces of 2 bytes, 4 s each, the second when the first has ended, beside one kernel of
   // 20 s: 8 s slowed, 8 / 1.6 = 5 done, 15 alone.
   const Program program = verified(
-      "program 1\nmesh pp:1 dp:1 cp:1 ep:1 tp:2\nmicrobatches 1\ngroup tp[tp]\nvalue x uint8[2] "
+      "program 2\nmesh pp=1:stages dp=1 tp=2\nmicrobatches 1\ngroup tp[tp]\nvalue x uint8[2] "
       "step activation\n"
       "value y uint8[2] step activation\nvalue w uint8[2] step activation\nvalue z uint8[1] step "
       "activation\n"
       "segment 0STEP() stage:0 C\n  main zero -> x\n  tp all_reduce:tp x -> y\n  tp all_reduce:tp "
       "y -> w\n  main gelu -> z\n"
-      "  main free z\n  main free x y w\nclass pp:0\n  0STEP\nplacement pp:1 dp:1 cp:1 ep:1 "
+      "  main free z\n  main free x y w\nclass pp:0\n  0STEP\nplacement pp:1 dp:1 "
       "tp:1\n");
   Costs costs = zero_costs(program, slow_links(2));
   cost_of(costs, program, "0STEP", 3).kernel = 20;

@@ -30,7 +30,7 @@ struct TinyProgram {
   }
   ValueId view(const std::string& name, ValueId of, std::int64_t bytes) {
     const ValueId id = add(name, bytes, program.values[of].scope);
-    program.values.back().alias = Alias{of, 0, std::nullopt};
+    program.values.back().alias = Alias{of, 0, kNoIndex};
     return id;
   }
   SegmentId segment(const std::string& name, std::vector<ProgramOp> ops) {

@@ -145,8 +145,10 @@ TEST_CASE("ranks that own unlike parameters are not folded, and folding changes 
                   unfolded = simulate(prepared, program, false);
       CHECK(folded.period == Approx(unfolded.period).epsilon(1e-12));
       // Tensor ranks are alike, replicas are not.
-      CHECK(folded.ranks.size() ==
-            static_cast<std::size_t>(program.mesh[Axis::kPp] * program.mesh[Axis::kDp]));
+      CHECK(
+          folded.ranks.size() ==
+          static_cast<std::size_t>(num_pipeline_ranks(program.mesh) *
+                                   group_size(program.mesh, program.groups[program.owners].axes)));
     }
   }
 }
@@ -184,14 +186,14 @@ TEST_CASE("a Program whose owners make no sense is refused") {
   };
   Program beyond = good;
   find(beyond, ".exp_avg").owner = 2;
-  CHECK(find_violation(beyond)->find("its owner is no rank along dp") != std::string::npos);
+  CHECK(find_violation(beyond)->find("its owner is no member of the owners") != std::string::npos);
   Program two = good;
   Program same = good;
   find(two, ".exp_avg").owner = static_cast<std::int16_t>(1 - find(same, ".exp_avg").owner);
   CHECK(find_violation(two)->find("touches values of two owners") != std::string::npos);
   Program rootless = good;
   find(rootless, ".dp_sum").owner = -1;
-  CHECK(find_violation(rootless)->find("has no root along dp") != std::string::npos);
+  CHECK(find_violation(rootless)->find("has no root among the owners") != std::string::npos);
 }
 
 }  // namespace trainyard

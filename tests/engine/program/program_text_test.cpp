@@ -8,6 +8,7 @@
 #include <random>
 
 #include "engine/base/error.h"
+#include "engine/passes/plan_mesh.h"
 #include "engine/program/verify.h"
 #include "tests/support/example_program.h"
 #include "tests/support/studies.h"
@@ -66,16 +67,16 @@ TEST_CASE("the worked example reads, can run, and prints as it was written") {
   CHECK_FALSE(find_violation(program));
   CHECK(to_text(program) == kExampleProgram);
 
-  CHECK(program.mesh.size == std::array<std::int32_t, 5>{2, 1, 1, 1, 2});
+  CHECK(program.mesh == DeviceMesh{"", {{"pp", 2, true}, {"tp", 2}}, {}});
   CHECK(program.placement == make_placement(program.mesh, "DPT"));
   REQUIRE(program.groups.size() == 2);
-  CHECK(program.groups[GroupId(1)] == Group{"all", {Axis::kPp, Axis::kTp}, {}});
-  CHECK(program.transfers == std::vector<Transfer>{{Axis::kPp, 1}, {Axis::kPp, -1}});
+  CHECK(program.groups[GroupId(1)] == Group{"all", {0, 1}, {}});
+  CHECK(program.transfers == std::vector<Transfer>{{0, 1}, {0, -1}});
   CHECK(program.pools[PoolId(1)] == Pool{"rb", 1, Space::kDevice});
   const Value& y0 = program.values[ValueId(17)];
   CHECK(y0.name == "y0");
   CHECK(y0.dims == Dims{{16, 16, -1}, {4, 4, -1}});
-  CHECK(y0.alias == Alias{ValueId(16), 0, std::nullopt});
+  CHECK(y0.alias == Alias{ValueId(16), 0, kNoIndex});
   CHECK(y0.scope == Scope::kMicrobatch);
   CHECK(program.values[ValueId(0)].spec[Axis::kTp] == shard(0));
   const Segment& forward = program.segments[SegmentId(2)];
@@ -96,8 +97,8 @@ TEST_CASE("the worked example reads, can run, and prints as it was written") {
 
 TEST_CASE("everything that a Program can say survives the text") {
   Program p;
-  p.mesh.size = {3, 1, 1, 2, 1};
-  p.placement = make_placement(p.mesh, "EP");
+  p.mesh = {"", {{"stage", 3, true}, {"one", 1}, {"x0", 2}, {"x1", 2}}, {{"x", {2, 3}}}};
+  p.placement = {{4, 0, 1, 2}};
   p.num_microbatches = 11;
   OpAttrs attention;
   attention.heads = attention.kv_heads = 2147483647;
@@ -112,8 +113,9 @@ TEST_CASE("everything that a Program can say survives the text") {
   p.attrs = {OpAttrs{}, attention, other};
   p.modules = {"", "a.b", "c"};
   p.pools = {{"odd:name", 7, Space::kHost}};
-  p.groups = {{"tied", {Axis::kPp}, {0, 2}}, {"mixed", {Axis::kEp, Axis::kPp}, {}}};
-  p.transfers = {{Axis::kPp, -2}, {Axis::kEp, 1}};
+  p.groups = {{"tied", {0}, {0, 2}}, {"mixed", {3, 0}, {}}, {"x", {2, 3}, {}}, {"none", {}, {}}};
+  p.owners = GroupId(2);
+  p.transfers = {{0, -2}, {3, 1}};
   Value routed;
   routed.name = "x'+1@2:y";
   routed.dims = {{96, 128, 3}, {0, 0, -1}, {5, 9, -1}};
@@ -125,10 +127,11 @@ TEST_CASE("everything that a Program can say survives the text") {
   routed.pool = PoolId(0);
   Value own = routed;
   own.name = "own";
-  own.alias = Alias{ValueId(0), 12345678901, Axis::kDp};
+  own.alias = Alias{ValueId(0), 12345678901, GroupId(1)};
   Value flag;
   flag.name = "flag";
   flag.memory = MemoryClass::kOptimizerState;
+  flag.owner = 3;
   p.values = {routed, own, flag};
   ProgramOp op;
   op.kind = OpKind::kAttention;
@@ -161,11 +164,14 @@ TEST_CASE("everything that a Program can say survives the text") {
   second.mb = {7, -1};
   second.after = {{0}, {0}};
   second.inside = {{0, SegmentId(1)}, {4, SegmentId(1)}};
-  p.body = {{RankSet{{0, -1, -1, 1, -1}}, {pair, second}}, {RankSet{}, {}}};
+  p.body = {{RankSet{{0, -1, -1, 1}}, {pair, second}}, {RankSet{{-1, -1, -1, -1}}, {}}};
 
   const Program read = parse_program(to_text(p), "p.txt");
   CHECK(read == p);
   CHECK(to_text(read) == to_text(p));
+  CHECK_THAT(to_text(p), Catch::StartsWith("program 2\nmesh stage=3:stages one=1 x0=2 x1=2 "
+                                           "x=[x0,x1]\nmicrobatches 11\n"));
+  CHECK_THAT(to_text(p), Catch::Contains("\ngroup x[x0,x1] owners\ngroup none[]\n"));
   CHECK_THAT(to_text(p), Catch::Contains("\n  0F+7B3,10(3=96,0=1) 1W7^0^0{@0:7X.10;@4:7X.10}\n"));
   CHECK_THAT(to_text(p),
              Catch::Contains("\n  norm attention_dw{heads=2147483647 kv_heads=2147483647 packed "
@@ -243,13 +249,19 @@ TEST_CASE("a text that is not of the form is refused at its line and column") {
     const char* error;
   };
   const std::vector<Case> cases = {
-      {"program 1", "program 2", "p.txt:1:9: program: expected '1'; found '2'"},
-      {"program 1\n", "", "p.txt:1:1: expected a line that starts with 'program'"},
-      {"mesh pp:2 dp:1 cp:1", "mesh pp:2 dp:1", "p.txt:2:16: mesh: expected 'cp'; found 'ep:1'"},
-      {"mesh pp:2", "mesh pp:0",
+      {"program 2", "program 3", "p.txt:1:9: program: expected '2'; found '3'"},
+      {"program 2", "program 1",
+       "p.txt:1:9: program: version 1 has five fixed axes, which do not say what their ranks are "
+       "for; this version reads 2: compile the study again"},
+      {"program 2\n", "", "p.txt:1:1: expected a line that starts with 'program'"},
+      {"tp=2", "tp:2", "p.txt:2:18: mesh: expected '='; the line ends"},
+      {"mesh pp=2", "mesh pp=0",
        "p.txt:2:9: mesh: a number of ranks has to be from 1 to 1048576, not 0"},
-      {"dp:1 cp:1 ep:1 tp:2", "dp:1024 cp:1 ep:1 tp:1024",
-       "p.txt:2:36: mesh: more than 1048576 ranks"},
+      {"tp=2", "dp=1024 tp=1024", "p.txt:2:33: mesh: more than 1048576 ranks"},
+      {"tp=2", "tp=2:stages", "p.txt:2:18: mesh: axis tp is the second that tells stages apart"},
+      {"tp=2", "pp=2", "p.txt:2:18: mesh: 'pp' is a name twice"},
+      {"tp=2", "tp=[tp0]", "p.txt:2:22: mesh: 'tp0' is not an axis; there are pp"},
+      {"tp=2", "all=[pp] tp=2", "p.txt:2:27: mesh: an axis behind the names of lists of them"},
       {"microbatches 2", "microbatches",
        "p.txt:3:13: microbatches: expected a space; the line ends"},
       {"microbatches 2\n", "", "p.txt:3:1: expected a line that starts with 'microbatches'"},
@@ -257,14 +269,16 @@ TEST_CASE("a text that is not of the form is refused at its line and column") {
        "p.txt:3:15: microbatches: expected the line to end; found a space"},
       {"group all", "group tp", "p.txt:5:7: group: a second group called 'tp'"},
       {"all[pp,tp]", "all[pp,xp]",
-       "p.txt:5:14: group all: 'xp' is not an axis; there are pp, dp, cp, ep, tp"},
+       "p.txt:5:14: group all: 'xp' is not an axis; there are pp and tp"},
       {"all[pp,tp]", "all[pp,pp]", "p.txt:5:14: group all: an axis twice"},
       {"all[pp,tp]", "all[pp]{1,0}",
-       "p.txt:5:17: group all: the next coordinate along pp has to be from 2 to 1, not 0"},
+       "p.txt:5:17: group all: the next pipeline rank has to be from 2 to 1, not 0"},
+      {"group tp[tp]", "group tp[tp] owners\ngroup again[tp] owners",
+       "p.txt:5:23: group again: a second group of owners"},
       {"transfer 1 pp-1", "transfer 2 pp-1",
        "p.txt:7:10: transfer: the number of this transfer has to be from 1 to 1, not 2"},
       {"transfer 1 pp-1", "transfer 1 pp1",
-       "p.txt:7:12: transfer: 'pp1' is not an axis; there are pp, dp, cp, ep, tp"},
+       "p.txt:7:12: transfer: 'pp1' is not an axis; there are pp and tp"},
       {"pool rf:2", "pool rf", "p.txt:8:6: pool: expected NAME:SLOTS"},
       {"pool rf:2", "pool rf:many", "p.txt:8:9: pool: expected its number of slots; found 'many'"},
       {"value w1 fp32", "value w1 fp31", "p.txt:10:10: value w1: no type is called 'fp31'"},
@@ -278,6 +292,8 @@ TEST_CASE("a text that is not of the form is refused at its line and column") {
        "p.txt:10:20: value w1: 'forever' is not a scope; there are persistent, step, mb and local"},
       {"parameter tp:S0", "parameter tp:S5",
        "p.txt:10:45: value w1: a dim has to be from 0 to 4, not 5"},
+      {"parameter tp:S0", "parameter tp:S0 owner:0", "p.txt:10:53: value w1: no group has owners"},
+      {"in:n0+0", "in:n0+0 own:dp", "p.txt:20:47: value N0: no group is called 'dp'"},
       {"parameter tp:S0", "parameter tp:S0 tp:S1",
        "p.txt:10:47: value w1: expected 'host'; found 'tp:S1'"},
       {"value w2 fp32", "value w1 fp32", "p.txt:11:7: value: a second value called 'w1'"},
@@ -326,10 +342,9 @@ TEST_CASE("a text that is not of the form is refused at its line and column") {
       {"0B0 ", "0B0{@4:0NROM} ", "p.txt:99:51: calls: no segment is called '0NROM'"},
       {"0B0 ", "0B0^ ", "p.txt:99:48: calls: expected the number of a call; found a space"},
       {"placement pp:2", "placement pp:-2",
-       "p.txt:102:14: placement: a number of ranks has to be from 0 to 1048576, not -2"},
-      {"tp:1\n", "tp:1", "p.txt:102:35: the text breaks off: its last line has no end"},
-      {"placement pp:2 dp:4 cp:2 ep:2 tp:1\n", "",
-       "p.txt:102:1: the text breaks off before its placement"},
+       "p.txt:102:14: placement: a stride has to be from 0 to 1048576, not -2"},
+      {"tp:1\n", "tp:1", "p.txt:102:20: the text breaks off: its last line has no end"},
+      {"placement pp:2 tp:1\n", "", "p.txt:102:1: the text breaks off before its placement"},
       {"pool rf:2\n", "value v fp32[1] step buffer\npool rf:2\n",
        "p.txt:9:1: 'pool' cannot stand after 'value'"},
       {"pool rf:2\n", "pond rf:2\n", "p.txt:8:1: no line starts with 'pond'"},

@@ -272,7 +272,7 @@ TEST_CASE("calls name segments that can be called so") {
 }
 
 TEST_CASE("every pipeline rank has its class, every rank its number") {
-  CHECK(violation("class pp:1\n", "class\n") == "class 1 is not that of pp:1");
+  CHECK(violation("class pp:1\n", "class\n") == "class 1 is not 'class pp:1'");
   CHECK(violation("class pp:1\n  " + kSecondList + "\n", "") == "1 classes for 2 pipeline ranks");
   CHECK(violation("placement pp:2", "placement pp:1") ==
         "the placement does not give every rank its own number");
@@ -307,8 +307,8 @@ TEST_CASE("ids that name nothing are found before anything is looked up by them"
         "value w1: bad extent");
   CHECK(violation_after([](Program& p) { p.groups[GroupId(1)].members = {2}; }) ==
         "group all: bad members");
-  CHECK(violation_after([](Program& p) { p.mesh.size[Axis::kEp] = 0; }) ==
-        "the mesh has no rank along ep");
+  CHECK(violation_after([](Program& p) { p.mesh.axes[1].size = 0; }) ==
+        "the mesh: axis tp has 0 ranks; 1 is the least");
   CHECK(violation_after([](Program& p) { p.body[0].calls[1].segment = SegmentId(50); }) ==
         "class pp:0 call 1: no segment 50");
   CHECK(violation_after([](Program& p) { p.body[0].calls[1].mb[0] = 2; }) ==

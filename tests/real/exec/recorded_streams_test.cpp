@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/exec/costs.h"
+#include "engine/program/rank_places.h"
 #include "real/parameters/rank_coordinates.h"
 #include "tests/real/recorded_run.h"
 
@@ -164,7 +165,7 @@ std::vector<Ended> demanded_order(const Program& program, const RankClass& list)
 std::map<std::string, std::vector<TransportCall>> expected_calls(const Program& program,
                                                                  std::int64_t rank,
                                                                  const RankClass& list) {
-  const RankCoordinates at = coordinates_of(program, rank);
+  const Coordinate at = coordinate_of(program, rank);
   std::map<std::string, std::vector<TransportCall>> out;
   for (const Issued& issued : issued_ops(program, list)) {
     const ProgramOp& op = *issued.op;
@@ -193,16 +194,7 @@ std::map<std::string, std::vector<TransportCall>> expected_calls(const Program& 
 }
 
 const RankClass& list_of(const Program& program, std::int64_t rank) {
-  const RankCoordinates at = coordinates_of(program, rank);
-  const auto it =
-      std::find_if(program.body.begin(), program.body.end(), [&](const RankClass& list) {
-        for (const Axis axis : kAllAxes) {
-          if (list.ranks.at[axis] >= 0 && list.ranks.at[axis] != at[axis]) return false;
-        }
-        return true;
-      });
-  REQUIRE(it != program.body.end());
-  return *it;
+  return program.body[position(pipeline_rank(program, rank))];
 }
 
 /// Pairs of accesses to the same bytes, one of which writes, that no order keeps apart.

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/program/rank_places.h"
 #include "real/checkpoint/piece.h"
 #include "real/checkpoint/stored_weights.h"
 #include "real/parameters/initial_values.h"
@@ -34,7 +35,7 @@ const WeightPiece& find_piece(const std::vector<BucketState>& buckets, const std
 
 std::vector<BucketState> buckets_of(const Prepared& prepared, const Program& program,
                                     std::int64_t rank) {
-  return bucket_states(program, prepared.model, coordinates_of(program, rank));
+  return bucket_states(program, prepared.model, coordinate_of(program, rank));
 }
 
 }  // namespace
@@ -95,7 +96,7 @@ TEST_CASE("over all ranks every element of every weight is owned once") {
       const Program program = compiled_program(prepared);
       std::vector<Piece> pieces;
       for (std::int64_t rank = 0; rank < program.mesh.num_ranks(); ++rank) {
-        const std::int32_t replica = coordinates_of(program, rank)[Axis::kDp];
+        const std::int64_t replica = replica_at(program.mesh, coordinate_of(program, rank));
         for (const BucketState& bucket : buckets_of(prepared, program, rank)) {
           const bool sharded = bucket.own_end - bucket.own_begin < bucket.elements;
           if (bucket.owner >= 0 ? bucket.owner != replica : !sharded && replica != 0) continue;

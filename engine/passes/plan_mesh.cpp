@@ -1,0 +1,61 @@
+#include "engine/passes/plan_mesh.h"
+
+#include <string>
+
+namespace trainyard {
+
+namespace {
+
+Axes axes_of_letter(const DeviceMesh& mesh, char letter) {
+  const std::string_view family = letter == 'P'   ? "pp"
+                                  : letter == 'D' ? "dp"
+                                  : letter == 'C' ? "cp"
+                                  : letter == 'E' ? "ep"
+                                                  : "tp";
+  return find_axes(mesh, family).value_or(Axes{});
+}
+
+}  // namespace
+
+DeviceMesh mesh_of(const ParallelConfig& parallel) {
+  DeviceMesh mesh;
+  const auto add = [&](const char* name, std::int32_t size, bool stages) {
+    if (size > 1) mesh.axes.push_back({name, size, stages});
+  };
+  add("pp", parallel.pipeline, true);
+  add("dp", parallel.data, false);
+  add("cp", parallel.context, false);
+  add("tp", parallel.tensor, false);
+  return mesh;
+}
+
+void lay_out(Program& program, const ParallelConfig& parallel) {
+  program.mesh = mesh_of(parallel);
+  for (const char* family : {"tp", "dp"})  // kTensorGroup, kDataGroup
+    program.groups.push_back({family, find_axes(program.mesh, family).value_or(Axes{}), {}});
+  if (const AxisId stages = stage_axis(program.mesh); stages != kNoAxis)
+    program.transfers = {{stages, 1}, {stages, -1}};  // kToNext, kToPrevious
+}
+
+Placement make_placement(const DeviceMesh& mesh, std::string_view letters) {
+  // Missing letters stand just left of T (of the end, where T is missing too).
+  std::string order(letters);
+  for (const char letter : {'D', 'P', 'C', 'E', 'T'}) {
+    if (order.find(letter) != std::string::npos) continue;
+    const std::size_t t = order.find('T');
+    order.insert(t == std::string::npos ? order.size() : t, 1, letter);
+  }
+  Placement placement;
+  placement.stride.resize(static_cast<std::size_t>(mesh.num_axes()), 0);
+  std::int64_t stride = 1;
+  for (auto letter = order.rbegin(); letter != order.rend(); ++letter) {
+    const Axes axes = axes_of_letter(mesh, *letter);
+    for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
+      placement.stride[*axis] = stride;
+      stride *= mesh.size(*axis);
+    }
+  }
+  return placement;
+}
+
+}  // namespace trainyard

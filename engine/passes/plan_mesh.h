@@ -1,0 +1,28 @@
+// The mesh of a plan: what its degrees of parallelism are called, and which ranks they are. The one
+// place that names the axes of Programs that are made from plans.
+#pragma once
+
+#include <string_view>
+
+#include "engine/plan/plan.h"
+#include "engine/program/program.h"
+#include "engine/sharding/device_mesh.h"
+
+namespace trainyard {
+
+/// Axes pp (the stages), dp, cp and tp, of those that have more than one rank.
+DeviceMesh mesh_of(const ParallelConfig& parallel);
+
+/// "DPT" and the like -> strides, rightmost letter fastest. D, P, C, E, T stand for the axes of dp,
+/// pp, cp, ep, tp, all in their order; missing ones stand left of T.
+Placement make_placement(const DeviceMesh& mesh, std::string_view letters);
+
+/// Gives a new Program its mesh, and the groups and transfers that all its passes know, in this
+/// order; without several pipeline ranks there are no transfers.
+void lay_out(Program& program, const ParallelConfig& parallel);
+inline constexpr GroupId kTensorGroup = GroupId(0);
+inline constexpr GroupId kDataGroup = GroupId(1);
+inline constexpr TransferId kToNext = TransferId(0);
+inline constexpr TransferId kToPrevious = TransferId(1);
+
+}  // namespace trainyard
