@@ -9,6 +9,7 @@
 #include "sim/simgrid_executor.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/studies.h"
+#include "tests/support/study_outcome.h"
 #include "tests/support/timing.h"
 
 namespace trainyard {
