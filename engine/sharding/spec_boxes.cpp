@@ -98,17 +98,6 @@ std::optional<std::vector<IndexRanges>> local_ranges(const TensorSpec& spec, con
   return out;
 }
 
-Extents local_extents(const TensorSpec& spec, const Extents& extents, const DeviceMesh& mesh,
-                      const Coordinate& coordinate) {
-  Extents local(extents.size(), 0);
-  if (const auto ranges = local_ranges(spec, extents, mesh, coordinate)) {
-    for (std::size_t d = 0; d < extents.size(); ++d) {
-      for (const IndexRange& range : (*ranges)[d]) local[d] += range.size();
-    }
-  }
-  return local;
-}
-
 std::int64_t local_elements(const TensorSpec& spec, const Extents& extents, const DeviceMesh& mesh,
                             const Coordinate& coordinate) {
   const auto ranges = local_ranges(spec, extents, mesh, coordinate);
