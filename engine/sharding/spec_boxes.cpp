@@ -62,7 +62,7 @@ IndexRanges dim_ranges(const DimSplit& dim, std::int64_t extent, const DeviceMes
                        const Coordinate& coordinate, AxisSet without) {
   check(extent >= 0, "boxes of a dim whose extent is not bound yet");
   Coordinate mirrored = coordinate;
-  for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
+  for (const AxisId axis : mesh.axis_ids()) {
     auto& c = mirrored.begin()[axis];
     c = mesh.size(axis) - 1 - c;
   }

@@ -30,7 +30,7 @@ double least_bytes(const TensorSpec& from, const TensorSpec& to, const Extents& 
                    const DeviceMesh& mesh, double element_bytes) {
   double summands = 1;  // of a value
   double wanted = 1;    // ranks that want it
-  for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
+  for (const AxisId axis : mesh.axis_ids()) {
     const bool becomes = !has(to.partial, axis);
     if (has(from.partial, axis) && becomes && !dim_of(from, axis)) summands *= mesh.size(axis);
     const AxisState state = state_beside(to, axis);
@@ -66,7 +66,7 @@ Redistribution found(const TensorSpec& from, const TensorSpec& to, const Extents
 /// Every move that the table allows, whether it seems of use or not.
 std::vector<Move> all_moves(const TensorSpec& spec, const DeviceMesh& mesh) {
   std::vector<Axes> choices;
-  for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
+  for (const AxisId axis : mesh.axis_ids()) {
     if (mesh.size(axis) > 1) choices.push_back({axis});
   }
   const std::size_t singles = choices.size();
