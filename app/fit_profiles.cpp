@@ -221,6 +221,52 @@ std::vector<Bounds> bounds_of(const std::vector<FreeParameter>& parameters) {
   return bounds;
 }
 
+/// All rows but those of the family that is left out.
+std::vector<FitRow> rows_to_fit(const FitProblem& all, const std::string& leave_out) {
+  std::vector<FitRow> rows = all.rows();
+  if (leave_out.empty()) return rows;
+  std::erase_if(rows, [&](const FitRow& row) { return row.family == leave_out; });
+  if (rows.size() == all.rows().size()) {
+    std::vector<std::string> known;
+    for (const std::string& family : families_of(all.rows())) known.push_back(quoted(family));
+    throw ConfigError("--leave-out: no row is of the family " + quoted(leave_out) + "; there are " +
+                      join_words(known));
+  }
+  if (rows.empty())
+    throw ConfigError("--leave-out: every row is of this family; none is left to fit to");
+  return rows;
+}
+
+/// Predicts families from values that were fitted without them: each in turn, or the one that is
+/// left out.
+void hold_out_families(Predictor& predictor, const FitProblem& all, Optimum& optimum,
+                       const std::vector<Bounds>& bounds, const FitProfilesOptions& options,
+                       ProfileFit& fit, FitProgress& progress) {
+  std::vector<double> held_out(all.list().size(), 0);
+  std::vector<bool> counted(all.list().size(), false);
+  if (!options.leave_one_out) {
+    // What no other row determines still has the value that the profile gave it.
+    optimum.jacobian = all.jacobian(optimum.logs, optimum.residuals, bounds);
+    for (FittedParameter& parameter : fit.parameters) {
+      if (parameter.rows == 0) parameter.only_family = options.leave_out;
+    }
+  }
+  const std::size_t rounds = options.leave_one_out ? fit.families.size() : 1;
+  std::size_t round = 0;
+  for (FittedFamily& family : fit.families) {
+    if (!options.leave_one_out && family.family != options.leave_out) continue;
+    progress.leaving_out(round++, rounds, family.family);
+    const LogValues logs = options.leave_one_out ? refitted_without(family.family, predictor, all,
+                                                                    optimum, bounds, fit.parameters)
+                                                 : optimum.logs;
+    hold_out(predictor, all, optimum, logs, fit.parameters, family, held_out, counted);
+  }
+  progress.leaving_out(round, rounds, "");
+  const auto held = [&](std::size_t r) { return counted[r]; };
+  fit.held_out = stats_of(all, held_out, false, held);
+  fit.memory_held_out = stats_of(all, held_out, true, held);
+}
+
 /// What fit_profiles() does, with what it has so far in `fit` and `best` where a signal ends it.
 void fit_all(Predictor& predictor, const FitProfilesOptions& options, ProfileFit& fit,
              std::optional<FitResult>& best) {
@@ -231,19 +277,7 @@ void fit_all(Predictor& predictor, const FitProfilesOptions& options, ProfileFit
     throw ConfigError("no software profile has an entry of kind fitted: there is nothing to fit");
 
   const FitProblem all(predictor, scored_rows(predictor, fit));
-  std::vector<FitRow> fitted_rows = all.rows();
-  if (!options.leave_out.empty()) {
-    std::erase_if(fitted_rows, [&](const FitRow& row) { return row.family == options.leave_out; });
-    if (fitted_rows.size() == all.rows().size()) {
-      std::vector<std::string> known;
-      for (const std::string& family : families_of(all.rows())) known.push_back(quoted(family));
-      throw ConfigError("--leave-out: no row is of the family " + quoted(options.leave_out) +
-                        "; there are " + join_words(known));
-    }
-    if (fitted_rows.empty())
-      throw ConfigError("--leave-out: every row is of this family; none is left to fit to");
-  }
-  const FitProblem problem(predictor, fitted_rows);
+  const FitProblem problem(predictor, rows_to_fit(all, options.leave_out));
 
   LogValues start;
   for (const FreeParameter& parameter : parameters) start.push_back(std::log(parameter.value));
@@ -294,30 +328,8 @@ void fit_all(Predictor& predictor, const FitProfilesOptions& options, ProfileFit
   }
   if (!options.leave_one_out && options.leave_out.empty()) return;
 
-  std::vector<double> held_out(all.list().size(), 0);
-  std::vector<bool> counted(all.list().size(), false);
   optimum.jacobian = result.jacobian;
-  if (!options.leave_one_out) {
-    // What no other row determines still has the value that the profile gave it.
-    optimum.jacobian = all.jacobian(optimum.logs, optimum.residuals, bounds);
-    for (FittedParameter& parameter : fit.parameters) {
-      if (parameter.rows == 0) parameter.only_family = options.leave_out;
-    }
-  }
-  const std::size_t rounds = options.leave_one_out ? fit.families.size() : 1;
-  std::size_t round = 0;
-  for (FittedFamily& family : fit.families) {
-    if (!options.leave_one_out && family.family != options.leave_out) continue;
-    progress.leaving_out(round++, rounds, family.family);
-    const LogValues logs = options.leave_one_out ? refitted_without(family.family, predictor, all,
-                                                                    optimum, bounds, fit.parameters)
-                                                 : optimum.logs;
-    hold_out(predictor, all, optimum, logs, fit.parameters, family, held_out, counted);
-  }
-  progress.leaving_out(round, rounds, "");
-  const auto held = [&](std::size_t r) { return counted[r]; };
-  fit.held_out = stats_of(all, held_out, false, held);
-  fit.memory_held_out = stats_of(all, held_out, true, held);
+  hold_out_families(predictor, all, optimum, bounds, options, fit, progress);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "bench/outcome_count.h"
 #include "tests/support/laws.h"
+#include "tests/support/random_plan.h"
 
 using namespace trainyard;
 

@@ -21,8 +21,8 @@
 #include "study/study_writer.h"
 #include "study/sweep.h"
 #include "tests/support/mutated_study.h"
-#include "tests/support/random_plan.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/study_outcome.h"
 
 namespace trainyard {
 

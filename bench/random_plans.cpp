@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "bench/outcome_count.h"
+#include "tests/support/random_plan.h"
 
 namespace trainyard {
 

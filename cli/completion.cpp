@@ -1,6 +1,7 @@
 #include "cli/completion.h"
 
 #include <string_view>
+#include <vector>
 
 #include "app/commands.h"
 #include "study/key_list.h"
@@ -21,28 +22,39 @@ std::string options_of(const CLI::App& command) {
   return words;
 }
 
-/// Every key that stands at one place, and its short words: after --set.
+/// A key as --set takes it: its path, and its short words, at the top and in the key's map.
+std::vector<std::string> names_of(const std::string& path, const StudyKey& key) {
+  std::vector<std::string> names = {path};
+  const std::string map = path.substr(0, path.rfind('.') + 1);
+  for (const std::string_view alias : key.aliases) {
+    names.emplace_back(alias);
+    names.push_back(map + std::string(alias));
+  }
+  return names;
+}
+
+/// Every key: after --set.
 std::string key_words() {
   std::string words;
-  for (const KeyLine& key : list_keys()) {
-    if (key.path.front() >= 'A' && key.path.front() <= 'Z') continue;  // LINK and CURVE
-    add_word(words, key.path);
-    for (const std::string& alias : key.aliases) add_word(words, alias);
-  }
+  each_key([&](const std::string& path, const StudyKey& key) {
+    for (const std::string& name : names_of(path, key)) add_word(words, name);
+  });
   return words;
 }
 
 /// `case` lines: the words that a key takes.
 std::string value_cases() {
   std::string lines;
-  for (const KeyLine& key : list_keys()) {
-    if (key.words.empty()) continue;
-    std::string words;
-    for (const std::string& word : key.words) add_word(words, word);
-    lines += "    " + key.path;
-    for (const std::string& alias : key.aliases) lines += "|" + alias;
-    lines += ") words='" + words + "' ;;\n";
-  }
+  each_key([&](const std::string& path, const StudyKey& key) {
+    std::string words = form_of<FlagForm>(key) != nullptr ? "true false" : "";
+    if (const auto* form = form_of<WordForm>(key)) {
+      for (const std::string_view word : form->words) add_word(words, std::string(word));
+    }
+    if (words.empty()) return;
+    std::string names;
+    for (const std::string& name : names_of(path, key)) names += (names.empty() ? "" : "|") + name;
+    lines += "    " + names + ") words='" + words + "' ;;\n";
+  });
   return lines;
 }
 

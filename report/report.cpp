@@ -81,11 +81,6 @@ Json report_data(const RunFiles& files, const Timeline* timeline, const Timeline
 
 }  // namespace
 
-std::string report_json(const RunFiles& files, const Timeline* timeline,
-                        const TimelineLimits& limits) {
-  return for_script(report_data(files, timeline, limits));
-}
-
 std::string page_within_limit(const std::function<std::string(const TimelineLimits&)>& make,
                               TimelineLimits limits) {
   std::string page;

@@ -21,13 +21,10 @@ struct RunFiles {
   std::string losses;   // losses.csv, of a training run
 };
 
-/// The data: {version, kind, title, plan, device, summary, study_text, timeline, time_by_rank,
-/// losses}. `timeline` may be nullptr: of a training run that has not come to its last step. Throws
+/// The whole page, at most kMaxReportBytes: what is too much is left out, and the page says so. Its
+/// data: {version, kind, title, plan, device, summary, study_text, timeline, time_by_rank, losses}.
+/// `timeline` may be nullptr: of a training run that has not come to its last step. Throws
 /// ConfigError for what is wrong in the files.
-std::string report_json(const RunFiles& files, const Timeline* timeline,
-                        const TimelineLimits& limits = {});
-
-/// The whole page, at most kMaxReportBytes: what is too much is left out, and the page says so.
 std::string report_html(const RunFiles& files, const Timeline* timeline);
 
 inline constexpr std::size_t kMaxReportBytes = 10'000'000;

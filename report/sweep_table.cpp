@@ -106,8 +106,6 @@ std::vector<std::size_t> most_per_gpu(const SweepTable& table) {
   return ranked(table, [](const SweepPoint& point) { return -point.tokens_per_s_per_gpu(); });
 }
 
-bool orders_differ(const SweepTable& table) { return fastest(table) != most_per_gpu(table); }
-
 std::string sweep_csv(const SweepTable& table) {
   std::string text = "point,";
   for (const std::string& key : table.keys) text += csv_field(key) + ",";

@@ -59,9 +59,6 @@ struct SweepTable {
 std::vector<std::size_t> fastest(const SweepTable& table);
 std::vector<std::size_t> most_per_gpu(const SweepTable& table);
 
-/// The two orders differ where points differ in ranks, or in the tokens of a step.
-bool orders_differ(const SweepTable& table);
-
 /// Columns of sweep.csv behind the point's number and its values; where a study says a price,
 /// kPriceColumn stands behind them.
 inline constexpr std::string_view kSweepColumns =

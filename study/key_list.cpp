@@ -59,6 +59,10 @@ struct FormText {
   std::string operator()(const AnyForm&) const { return "anything"; }
 };
 
+std::string join(const std::string& outer, const StudyKey& key) {
+  return outer.empty() ? std::string(key.name) : outer + "." + std::string(key.name);
+}
+
 /// Maps that stand in several places are listed once, behind the rest.
 class KeyLister {
  public:
@@ -110,8 +114,7 @@ class KeyLister {
   }
 
   KeyLine line(const StudyKey& key, const std::string& path) const {
-    KeyLine made{path, "", std::string(key.help), default_text(key), std::string(key.matters),
-                 {},   {}};
+    KeyLine made{path, "", std::string(key.help), default_text(key), std::string(key.matters), {}};
     for (const KeyForm& form : key.forms) {
       const auto* map = std::get_if<MapForm>(&form);
       const std::string text = map != nullptr && !stands_once(*map)
@@ -119,15 +122,8 @@ class KeyLister {
                                    : std::visit(FormText{}, form);
       made.takes += (made.takes.empty() ? "" : "; or ") + text;
     }
-    if (const auto* words = form_of<WordForm>(key))
-      made.words.assign(words->words.begin(), words->words.end());
-    if (form_of<FlagForm>(key) != nullptr) made.words = {"true", "false"};
     made.aliases.assign(key.aliases.begin(), key.aliases.end());
     return made;
-  }
-
-  static std::string join(const std::string& outer, const StudyKey& key) {
-    return outer.empty() ? std::string(key.name) : outer + "." + std::string(key.name);
   }
 
   Places places_;
@@ -147,6 +143,21 @@ std::string cell(std::string text) {
 
 std::vector<KeyLine> list_keys() { return KeyLister().all(); }
 
+void each_key(const std::function<void(const std::string& path, const StudyKey& key)>& visit) {
+  std::set<std::string> known;  // forms of one map share keys
+  const std::function<void(const KeyTable&, const std::string&)> walk =
+      [&](const KeyTable& table, const std::string& outer) {
+        for (const StudyKey& key : table) {
+          const std::string path = join(outer, key);
+          if (known.insert(path).second) visit(path, key);
+          for (const KeyForm& form : key.forms) {
+            if (const auto* map = std::get_if<MapForm>(&form)) walk(map->keys(), path);
+          }
+        }
+      };
+  walk(study_keys(), "");
+}
+
 std::string keys_page() {
   std::string text =
       "# Keys of a study\n\n"
@@ -154,6 +165,8 @@ std::string keys_page() {
       "the "
       "same.\n"
       "Null is the default. LINK and CURVE are maps that stand in several places.\n"
+      "A range is what the key by itself may say; the model, the schedule and the cluster may "
+      "allow less, and say so.\n"
       "Short words, such as `tp`, stand at the top of a study or in the key's map, after `--set` "
       "and "
       "in `sweep:`.\n";

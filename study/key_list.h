@@ -1,6 +1,7 @@
 // Every key of a study, one line each, for `trainyard list keys` and docs/keys.md.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,12 @@ struct KeyLine {
   std::string fallback;  // empty: none to say
   std::string matters;   // for which families, schedules, ...; empty: for all
   std::vector<std::string> aliases;
-  std::vector<std::string> words;  // of which it takes one
 };
 
 std::vector<KeyLine> list_keys();
+
+/// Visits every key at each of its places, as --set names it.
+void each_key(const std::function<void(const std::string& path, const StudyKey& key)>& visit);
 
 /// docs/keys.md: a test keeps it so.
 std::string keys_page();

@@ -18,8 +18,6 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-void make_folder(const std::string& folder) { DraftFolder(folder).keep(); }
-
 void write_file(const std::string& path,
                 const std::function<void(const std::function<void(std::string_view)>&)>& produce) {
   DraftFile draft(path);

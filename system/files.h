@@ -7,9 +7,6 @@
 
 namespace trainyard {
 
-/// Creates the folder (and its parents). Throws BackendError with the system's message.
-void make_folder(const std::string& folder);
-
 /// The whole file. Throws ConfigError, "PATH: reason".
 std::string read_file(const std::string& path);
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "tests/support/mutated_study.h"
-#include "tests/support/random_plan.h"
+#include "tests/support/study_outcome.h"
 
 namespace trainyard {
 

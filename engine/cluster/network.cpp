@@ -210,11 +210,11 @@ struct Network::Stripes {
 
 Network::Stripes Network::stripes(std::span<const std::int64_t> devices) const {
   Stripes out;
-  out.node_of.resize(devices.size());
+  out.node_of.reserve(devices.size());
   for (std::size_t i = 0; i < devices.size(); ++i) {
     if (i == 0 || node(devices[i]) != node(devices[i - 1])) out.nodes.push_back({i, 0, {}});
     Stripes::Node& own = out.nodes.back();
-    out.node_of[i] = out.nodes.size() - 1;
+    out.node_of.push_back(out.nodes.size() - 1);
     if (own.leaving.empty() || nic(devices[own.first + own.leaving.back()]) != nic(devices[i]))
       own.leaving.push_back(own.size);
     ++own.size;

@@ -53,7 +53,6 @@ class CostUncertainty {
     float deviation = 0;  // of ln time
   };
   std::int32_t add_entry(const std::string& name);
-  void add_links(const Cluster& cluster);
 
   std::vector<std::string> entries_;
   Indexed<SegmentId, std::vector<OpUncertainty>> ops_;  // [op]

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/program/communication_order.h"
 #include "engine/program/program_form.h"
 #include "engine/program/value_lifetimes.h"
 #include "engine/program/violation.h"
@@ -199,7 +200,7 @@ class ProgramVerifier::Checks {
       for (std::size_t k = 0; k < ops.size(); ++k) {
         if (touches_gradients(ops[k])) gradient_ops_[s].emplace_back(k, k);
         if (reduces_gradient(ops[k])) has_reduction_[s] = true;
-        if (crosses_classes(ops[k])) crossing_[s].emplace_back(k, k);
+        if (crosses_ranks(*program_, ops[k])) crossing_[s].emplace_back(k, k);
         const bool frees = ops[k].kind == OpKind::kFree;
         for (const Operand& operand : frees ? ops[k].reads : ops[k].writes) {
           const Value& v = value(operand.value);
@@ -231,129 +232,15 @@ class ProgramVerifier::Checks {
     }
   }
 
-  struct Communication {
-    const ProgramOp* op;
-    SegmentId segment;
-    Microbatch mb;
-  };
-
-  bool crosses_classes(const ProgramOp& op) const {
-    if (is_transfer(op.kind)) return true;
-    if (!is_collective(op.kind)) return false;
-    const Group& group = program_->groups[op.group];
-    return std::find(group.axes.begin(), group.axes.end(), stages_) != group.axes.end();
-  }
-
-  using Communications = Indexed<std::int32_t, std::vector<Communication>>;  // [pipeline rank]
-
   void check_communication() const {
     Communications lists;
     for (const RankClass& list : program_->body) {
       auto& out = lists.emplace_back();
       in_issue_order(list, crossing_, [&](SegmentId id, Microbatch mb, std::size_t k) {
-        const ProgramOp& op = segment(id).ops[k];
-        check_membership(list, op, id);
-        out.push_back({&op, id, mb});
+        out.push_back({&segment(id).ops[k], id, mb});
       });
     }
-    run_in_order(lists);
-  }
-
-  void check_membership(const RankClass& list, const ProgramOp& op, SegmentId id) const {
-    if (!is_collective(op.kind)) return;
-    const Group& group = program_->groups[op.group];
-    const auto& members = group.members;
-    if (members.empty() ||
-        std::find(members.begin(), members.end(), list.ranks.at[stages_]) != members.end())
-      return;
-    fail(class_name(program_->mesh, list.ranks), ": ", segment(id).name, ": is not in group ",
-         group.name);
-  }
-
-  Bytes bytes(const ProgramOp& op) const { return size_in_bytes(moved_value(*program_, op)); }
-  Space space(const ProgramOp& op) const { return moved_value(*program_, op).space; }
-
-  void run_in_order(const Communications& lists) const {
-    const auto ranks = static_cast<std::int32_t>(lists.size());
-    Indexed<std::int32_t, std::size_t> next(lists.size(), 0);
-    const auto head = [&](std::int32_t rank) -> const Communication* {
-      const auto& list = lists[rank];
-      const std::size_t at = next[rank];
-      return at < list.size() ? &list[at] : nullptr;
-    };
-    // A rank is looked at once for each communication that comes to the head of its list: whoever
-    // comes last finds the others there.
-    Indexed<std::int32_t, std::size_t> num_seen(lists.size(), 0);
-    Indexed<GroupId, std::vector<std::int32_t>> waiting(program_->groups.size());
-    std::vector<std::int32_t> to_look_at;
-    for (std::int32_t rank = ranks; rank-- > 0;) to_look_at.push_back(rank);
-    const auto let_go = [&](std::int32_t rank) {
-      ++next[rank];
-      to_look_at.push_back(rank);
-    };
-    while (!to_look_at.empty()) {
-      const std::int32_t rank = to_look_at.back();
-      to_look_at.pop_back();
-      const Communication* mine = head(rank);
-      std::size_t& seen = num_seen[rank];
-      if (mine == nullptr || seen > next[rank]) continue;
-      seen = next[rank] + 1;
-      if (is_transfer(mine->op->kind)) {
-        const std::int32_t other = peer(*mine->op, rank, ranks);
-        const Communication* theirs = head(other);
-        if (theirs == nullptr || !matches(*mine, *theirs, rank, other, ranks)) continue;
-        let_go(rank);
-        if (other != rank) let_go(other);
-        continue;
-      }
-      const auto& members = program_->groups[mine->op->group].members;
-      auto& there = waiting[mine->op->group];
-      there.push_back(rank);
-      if (there.size() < (members.empty() ? lists.size() : members.size())) continue;
-      const bool alike = std::all_of(there.begin(), there.end(), [&](std::int32_t other) {
-        return matches(*mine, *head(other), rank, other, ranks);
-      });
-      if (!alike) continue;
-      const auto all = std::exchange(there, {});
-      for (const std::int32_t member : all) let_go(member);
-    }
-    std::string stuck;
-    for (std::int32_t rank = 0; rank < ranks; ++rank) {
-      const Communication* at = head(rank);
-      if (at == nullptr) continue;
-      if (!stuck.empty()) stuck += "; ";
-      stuck += class_name(program_->mesh, ranks_at(program_->mesh, rank)) + " is stuck at " +
-               segment(at->segment).name + (at->mb >= 0 ? std::to_string(at->mb) : "");
-    }
-    if (!stuck.empty()) fail("no order of communication suits every rank: ", stuck);
-  }
-
-  std::int32_t peer(const ProgramOp& op, std::int32_t rank, std::int32_t ranks) const {
-    const std::int32_t offset = program_->transfers[op.transfer].offset;
-    return (rank + offset % ranks + ranks) % ranks;
-  }
-
-  bool matches(const Communication& a, const Communication& b, std::int32_t rank,
-               std::int32_t other, std::int32_t ranks) const {
-    if (rank == other) return true;
-    if (a.mb != b.mb) return false;
-    if (is_transfer(a.op->kind)) {
-      if (transfer_stream(a.op->stream) != transfer_stream(b.op->stream)) return false;
-      const auto opposite = a.op->kind == OpKind::kSend ? OpKind::kRecv : OpKind::kSend;
-      if (b.op->kind != opposite) return false;
-      if (peer(*b.op, other, ranks) != rank) return false;
-      if (space(*a.op) != space(*b.op)) {
-        fail(segment(a.segment).name, " and ", segment(b.segment).name,
-             " do not agree on the way of their transfer");
-      }
-      if (bytes(*a.op) != bytes(*b.op)) {
-        fail(segment(a.segment).name, " and ", segment(b.segment).name,
-             " do not agree on the bytes of their transfer");
-      }
-      return true;
-    }
-    return a.op->kind == b.op->kind && a.op->group == b.op->group && a.op->stream == b.op->stream &&
-           bytes(*a.op) == bytes(*b.op);
+    check_communication_order(*program_, lists);
   }
 
   const Program* program_;

@@ -9,7 +9,7 @@
 //   slots;
 //   - there is one global order of all communication that every rank's issue order respects, so
 //     blocking, in-order communicators make progress; matching ends agree on kind, bytes and
-//     whether they lie on devices.
+//     whether they lie on devices (communication_order.h).
 //
 // Values that are touched alike by the same segments are checked as one, so the cost is
 // O(ops + calls x kinds of lifetimes), not O(ops x microbatches).

@@ -1,7 +1,8 @@
 #include "engine/schedule/pipeline_schedule.h"
 
 #include <algorithm>
-#include <charconv>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 namespace trainyard {
@@ -9,13 +10,6 @@ namespace trainyard {
 namespace {
 
 constexpr std::string_view kLetters = "FBIWRR";  // [phase]; the second R has a star behind it
-
-std::optional<std::int32_t> parse_number(std::string_view text) {
-  std::int32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 /// Why microbatches cannot go in groups of `group`; 0: of default_group().
 std::optional<Infeasible> interleaved_obstacle(int ranks, int microbatches, int group) {
@@ -50,20 +44,6 @@ std::string to_string(const Action& action) {
   return std::to_string(action.stage) + kLetters[static_cast<std::size_t>(action.phase)] +
          std::to_string(action.microbatch) +
          (action.phase == ActionPhase::kEarlyRecompute ? "*" : "");
-}
-
-std::optional<Action> parse_action(std::string_view text) {
-  const std::size_t at = text.find_first_of(kLetters);
-  if (at == std::string_view::npos || at == 0) return std::nullopt;
-  auto phase = static_cast<ActionPhase>(kLetters.find(text[at]));
-  if (phase == ActionPhase::kRecompute && text.ends_with("*")) {
-    phase = ActionPhase::kEarlyRecompute;
-    text.remove_suffix(1);
-  }
-  const auto stage = parse_number(text.substr(0, at));
-  const auto microbatch = parse_number(text.substr(at + 1));
-  if (!stage || !microbatch || *stage < 0 || *microbatch < 0) return std::nullopt;
-  return Action{*stage, phase, *microbatch};
 }
 
 std::vector<std::string> to_text(const std::vector<Action>& actions) {

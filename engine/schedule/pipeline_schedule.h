@@ -3,13 +3,11 @@
 // A schedule is a value, compute only, made by one short function. Sends, receives and buffer
 // lifetimes are added by the lowering pass (engine/passes/lower.h), so that every schedule shares
 // one notion of communication. The text form ("2F0": stage 2, forward, microbatch 0) is what logs,
-// error messages and golden tests show; parse_action() reads it back.
+// error messages and golden tests show.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -38,8 +36,7 @@ struct Action {
   friend auto operator<=>(const Action&, const Action&) = default;
 };
 
-std::string to_string(const Action& action);                // "2F0", "1R3*"
-std::optional<Action> parse_action(std::string_view text);  // nullopt: not an action
+std::string to_string(const Action& action);  // "2F0", "1R3*"
 
 /// A rank's list as text, a pair of actions that run together as one word: "(0F7;7B3)OVERLAP_F_B".
 std::vector<std::string> to_text(const std::vector<Action>& actions);

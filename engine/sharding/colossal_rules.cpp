@@ -33,7 +33,7 @@ struct Uses {
 std::optional<Uses> uses_of(const Strategy& strategy, const DeviceMesh& mesh) {
   if (strategy.entered != 0 || strategy.passed != 0) return std::nullopt;
   Uses uses;
-  for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
+  for (const AxisId axis : mesh.axis_ids()) {
     if (mesh.size(axis) == 1) continue;
     uses.axes.push_back(axis);
     uses.index.push_back(-1);

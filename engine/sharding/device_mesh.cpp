@@ -75,7 +75,7 @@ std::optional<std::string> mesh_problem(const DeviceMesh& mesh) {
 }
 
 std::optional<Axes> find_axes(const DeviceMesh& mesh, std::string_view name) {
-  for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
+  for (const AxisId axis : mesh.axis_ids()) {
     if (mesh.axis_name(axis) == name) return Axes{axis};
   }
   for (const auto& [list, axes] : mesh.names) {

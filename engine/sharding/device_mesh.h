@@ -44,6 +44,7 @@ struct DeviceMesh {
   std::vector<std::pair<std::string, Axes>> names;  // "tp" -> tp0 tp1
 
   int num_axes() const { return static_cast<int>(axes.size()); }
+  Keys<AxisId> axis_ids() const { return {AxisId{0}, static_cast<AxisId>(axes.size())}; }
   std::int32_t size(AxisId axis) const { return axes[axis].size; }
   const std::string& axis_name(AxisId axis) const { return axes[axis].name; }
   std::int64_t num_ranks() const;

@@ -56,7 +56,7 @@ void add_exchanges(const TensorSpec& spec, std::vector<RedistributionStep>& step
 void add_splits(const TensorSpec& spec, const DeviceMesh& mesh,
                 std::vector<RedistributionStep>& steps) {
   for (std::size_t d = 0; d < spec.dims.size(); ++d) {
-    for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
+    for (const AxisId axis : mesh.axis_ids()) {
       const Axes& list = list_of(spec, d);
       if (dim_of(spec, axis) || (!list.empty() && list.back() > axis)) continue;
       TensorSpec after = spec;

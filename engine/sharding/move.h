@@ -17,9 +17,7 @@
 #pragma once
 
 #include <string_view>
-#include <variant>
 
-#include "engine/base/error.h"
 #include "engine/sharding/tensor_spec.h"
 
 namespace trainyard {
@@ -60,12 +58,6 @@ struct Move {
 /// What runs in forward, and in backward.
 MoveKind forward_kind(const Move& move);
 MoveKind backward_kind(const Move& move);
-
-/// The state in which `move` leaves a spec; why it does not apply to it: the axes are in another
-/// state, or no suffix of the list. Slices cut all parts of a packed dim alike; permutations change
-/// dims of one part.
-std::variant<TensorSpec, Infeasible> after_move(const TensorSpec& spec, const Move& move,
-                                                const DeviceMesh& mesh);
 
 /// "all_gather dim 0 over a b, backward slice"
 std::string to_text(const Move& move, const DeviceMesh& mesh);

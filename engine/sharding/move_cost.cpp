@@ -165,26 +165,4 @@ MoveCost move_cost(const Move& move, const TensorSpec& before, const TensorSpec&
   return cost;
 }
 
-double least_bytes(const TensorSpec& from, const TensorSpec& to, const Extents& extents,
-                   const DeviceMesh& mesh, double element_bytes) {
-  double summands = 1;  // of a value
-  double wanted = 1;    // ranks that want it
-  for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
-    const bool becomes = !has(to.partial, axis);
-    if (has(from.partial, axis) && becomes && !dim_of(from, axis)) summands *= mesh.size(axis);
-    const AxisState state = state_beside(to, axis);
-    if (!dim_of(to, axis) && (state == AxisState::kReplicated || state == AxisState::kEntered))
-      wanted *= mesh.size(axis);
-  }
-  double all = 1;
-  for (const std::int64_t extent : extents) all *= static_cast<double>(extent);
-  double least = 0;
-  if (to.partial == 0) least = lacking_elements(from, to, extents, mesh);
-  if (summands > 1) {
-    const auto ranks = static_cast<double>(mesh.num_ranks());
-    least = std::max(least, all * (summands + wanted - 2) / ranks);
-  }
-  return least * element_bytes;
-}
-
 }  // namespace trainyard

@@ -64,10 +64,4 @@ double collective_cost(MoveKind kind, double received, double local, std::int64_
 double backward_cost(const Move& move, double received, double local, double local_after,
                      std::int64_t ranks, const AxisLink& link, const MoveCosts& costs);
 
-/// No path from `from` to `to` costs less: bytes that some rank must receive in forward. A rank
-/// must receive what it lacks. The k summands of a partial value take k - 1 messages to add up, and
-/// one more for each further rank that wants the sum; the busiest rank receives the mean at least.
-double least_bytes(const TensorSpec& from, const TensorSpec& to, const Extents& extents,
-                   const DeviceMesh& mesh, double element_bytes);
-
 }  // namespace trainyard

@@ -175,7 +175,7 @@ TensorSpec normal_form(const TensorSpec& spec, const Extents& extents, const Dev
   TensorSpec out = spec;
   for (std::size_t d = 0; d < extents.size(); ++d)
     out.dims[d] = normal_dim(spec.dims[d], extents[d], mesh);
-  for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
+  for (const AxisId axis : mesh.axis_ids()) {
     if (mesh.size(axis) == 1) set_state(out, axis, AxisState::kReplicated);
   }
   return out;

@@ -8,8 +8,8 @@ namespace trainyard {
 /// Elements, of the dim, that the busiest rank receives where its list takes another order.
 double SearchEdges::permuted_part(int dim, const Axes& order) {
   const std::int64_t ranks = group_size(mesh_, order);
-  // Equal pieces: some rank has another one.
-  if (extents_[dim] % ranks == 0) return static_cast<double>(extents_[dim] / ranks);
+  const std::int64_t piece = extents_[dim] / ranks;
+  if (piece * ranks == extents_[dim]) return static_cast<double>(piece);  // some rank has another
   const auto [at, made] = permuted_.try_emplace({dim, lists_[dim], order}, 0);
   if (!made) return at->second;
   Coordinate coordinate(static_cast<std::size_t>(mesh_.num_axes()), 0);

@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/sharding/move_cost.h"
 
 namespace trainyard {

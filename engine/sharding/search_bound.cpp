@@ -7,7 +7,7 @@ namespace trainyard {
 
 /// Whether the rank is the holder along each axis that has one.
 bool SearchEdges::holds(const SearchState& state, const Coordinate& coordinate) const {
-  for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
+  for (const AxisId axis : mesh_.axis_ids()) {
     const std::uint8_t code = state.axes[axis];
     if (code != kCodeFromHolder && code != kCodeToHolder) continue;
     if (holder(code == kCodeFromHolder ? from_ : to_, axis) != coordinate.begin()[axis])
@@ -21,7 +21,7 @@ bool SearchEdges::holds(const SearchState& state, const Coordinate& coordinate) 
 double SearchEdges::lacking(const SearchState& state, const std::vector<IndexRange>& wanted,
                             const Coordinate& coordinate, bool backward) const {
   bool summed = false;
-  for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
+  for (const AxisId axis : mesh_.axis_ids()) {
     const std::uint8_t code = state.axes[axis];
     const AxisState there = is_split_code(code) ? AxisState::kSplit : state_of_code(code);
     const bool to_summands = has(backward ? to_.entered : to_.partial, axis);

@@ -68,7 +68,8 @@ struct HolderMoves {
 HolderMoves holder_moves(double whole, std::int64_t ranks, std::int32_t k) {
   const auto elements = static_cast<std::int64_t>(whole);
   const auto piece = [&](std::int64_t c) {
-    return static_cast<double>(elements / ranks + (c < elements % ranks ? 1 : 0));
+    const std::int64_t held = elements / ranks + (c < elements % ranks ? 1 : 0);
+    return static_cast<double>(held);
   };
   return {whole - piece(k), piece(k == 0 ? 1 : 0)};
 }
@@ -89,7 +90,7 @@ SearchEdges::SearchEdges(const TensorSpec& from, const TensorSpec& to, const Ext
       most_(extents.size()) {
   fastest_ = costs.links.empty() ? AxisLink{} : costs.links.front();
   Coordinate last;
-  for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
+  for (const AxisId axis : mesh.axis_ids()) {
     const AxisLink& link = costs.links[axis];
     fastest_ = {std::min(fastest_.alpha, link.alpha), std::min(fastest_.beta, link.beta)};
     last.push_back(mesh.size(axis) - 1);
@@ -147,7 +148,7 @@ void SearchEdges::enter(const SearchState& state) {
 
 void SearchEdges::read_lists(const SearchState& state) {
   for (Axes& list : lists_) list.clear();
-  for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
+  for (const AxisId axis : mesh_.axis_ids()) {
     const std::uint8_t code = state.axes[axis];
     if (!is_split_code(code) || codec_.packed(dim_of_code(code))) continue;
     Axes& list = lists_[dim_of_code(code)];
@@ -200,7 +201,7 @@ void SearchEdges::change_states() {
   for (const AxisState from :
        {AxisState::kReplicated, AxisState::kEntered, AxisState::kPartial, AxisState::kHeld}) {
     AxisSet all = 0;
-    for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
+    for (const AxisId axis : mesh_.axis_ids()) {
       const std::uint8_t code = state_.axes[axis];
       const bool idle = mesh_.size(axis) == 1 || mesh_.axes[axis].stages;
       if (!idle && !is_split_code(code) && state_of_code(code) == from)
@@ -246,7 +247,7 @@ double SearchEdges::gathered_part(int dim, std::size_t left, const Axes& axes) c
 void SearchEdges::split_axes() {
   for (const std::uint8_t code : {kCodeR, kCodeE, kCodeP, kCodeFromHolder, kCodeToHolder}) {
     Axes axes;
-    for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
+    for (const AxisId axis : mesh_.axis_ids()) {
       if (state_.axes[axis] == code && mesh_.size(axis) > 1 && !mesh_.axes[axis].stages)
         axes.push_back(axis);
     }

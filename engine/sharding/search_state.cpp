@@ -48,7 +48,7 @@ StateCodec::StateCodec(const TensorSpec& from, const TensorSpec& to, const Exten
 
 SearchState StateCodec::encode(const TensorSpec& spec, int pattern) const {
   SearchState state;
-  for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
+  for (const AxisId axis : mesh_.axis_ids()) {
     std::uint8_t& code = state.axes[axis];
     switch (state_beside(spec, axis)) {
       case AxisState::kEntered: code = kCodeE; break;
@@ -73,7 +73,7 @@ SearchState StateCodec::encode(const TensorSpec& spec, int pattern) const {
 
 AxisSet StateCodec::axes_in(const SearchState& state, int dim, int which) const {
   AxisSet set = 0;
-  for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
+  for (const AxisId axis : mesh_.axis_ids()) {
     const std::uint8_t code = state.axes[axis];
     if (is_split_code(code) && dim_of_code(code) == dim && pattern_of_code(code) == which)
       set = static_cast<AxisSet>(set | bit(axis));
@@ -96,7 +96,7 @@ DimSplit StateCodec::restricted(int dim, int which, AxisSet axes) const {
 void StateCodec::sort_behind_single(SearchState& state, int dim) const {
   Axes list(static_cast<std::size_t>(mesh_.num_axes()), -1);
   std::size_t length = 0;
-  for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
+  for (const AxisId axis : mesh_.axis_ids()) {
     const std::uint8_t code = state.axes[axis];
     if (!is_split_code(code) || dim_of_code(code) != dim) continue;
     list.begin()[place_of_code(code)] = axis;
@@ -148,13 +148,13 @@ TensorSpec StateCodec::decode(const SearchState& state) const {
     Axes list;
     for (int place = 0; place < mesh_.num_axes(); ++place) {
       const std::uint8_t wanted = split_code(dim, place);
-      for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
+      for (const AxisId axis : mesh_.axis_ids()) {
         if (state.axes[axis] == wanted) list.push_back(axis);
       }
     }
     split = split_over(list);
   }
-  for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
+  for (const AxisId axis : mesh_.axis_ids()) {
     std::uint8_t code = state.axes[axis];
     if (is_split_code(code)) {
       if (!packed(dim_of_code(code))) continue;

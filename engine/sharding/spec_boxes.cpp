@@ -62,7 +62,7 @@ IndexRanges dim_ranges(const DimSplit& dim, std::int64_t extent, const DeviceMes
                        const Coordinate& coordinate, AxisSet without) {
   check(extent >= 0, "boxes of a dim whose extent is not bound yet");
   Coordinate mirrored = coordinate;
-  for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
+  for (const AxisId axis : mesh.axis_ids()) {
     auto& c = mirrored.begin()[axis];
     c = mesh.size(axis) - 1 - c;
   }
@@ -96,17 +96,6 @@ std::optional<std::vector<IndexRanges>> local_ranges(const TensorSpec& spec, con
     out.push_back(dim_ranges(spec.dims[d], extents[d], mesh, coordinate, here));
   }
   return out;
-}
-
-Extents local_extents(const TensorSpec& spec, const Extents& extents, const DeviceMesh& mesh,
-                      const Coordinate& coordinate) {
-  Extents local(extents.size(), 0);
-  if (const auto ranges = local_ranges(spec, extents, mesh, coordinate)) {
-    for (std::size_t d = 0; d < extents.size(); ++d) {
-      for (const IndexRange& range : (*ranges)[d]) local[d] += range.size();
-    }
-  }
-  return local;
 }
 
 std::int64_t local_elements(const TensorSpec& spec, const Extents& extents, const DeviceMesh& mesh,

@@ -35,10 +35,6 @@ std::optional<std::vector<IndexRanges>> local_ranges(const TensorSpec& spec, con
                                                      const DeviceMesh& mesh,
                                                      const Coordinate& coordinate);
 
-/// Extents of what the rank holds; of nothing: all 0.
-Extents local_extents(const TensorSpec& spec, const Extents& extents, const DeviceMesh& mesh,
-                      const Coordinate& coordinate);
-
 /// Elements that the rank holds.
 std::int64_t local_elements(const TensorSpec& spec, const Extents& extents, const DeviceMesh& mesh,
                             const Coordinate& coordinate);

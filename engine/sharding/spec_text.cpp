@@ -224,7 +224,7 @@ std::string to_text(const TensorSpec& spec, const DeviceMesh& mesh, NamedAxes na
   for (const Held& held : spec.held) add("H@" + std::to_string(held.coordinate), {held.axis});
   if (named == NamedAxes::kNeeded) return text;
   Axes replicated;
-  for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
+  for (const AxisId axis : mesh.axis_ids()) {
     if (mesh.size(axis) > 1 && !mesh.axes[axis].stages && !splits_everything(spec, axis) &&
         state_beside(spec, axis) == AxisState::kReplicated)
       replicated.push_back(axis);

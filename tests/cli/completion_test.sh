@@ -30,9 +30,15 @@ expect --no-fold trainyard simulate --no-f
 expect --leave-one-out trainyard calibrate --leave
 expect parallel.tensor= trainyard simulate study.yaml --set parallel.t
 expect tp= trainyard simulate study.yaml --set tp
+expect parallel.tp= trainyard simulate study.yaml --set parallel.t
+expect cluster.gpus= trainyard simulate study.yaml --set cluster.g
+expect cluster.intra.bandwidth= trainyard simulate study.yaml --set cluster.intra.b
+expect cluster.inter.point_to_point.latency= trainyard simulate study.yaml --set cluster.inter.po
 expect dualpipe-v trainyard simulate study.yaml --set schedule = dual
 expect selective trainyard simulate study.yaml --set recompute = s
 expect true trainyard simulate study.yaml --set parallel.sequence_parallel =
+expect true trainyard simulate study.yaml --set parallel.sp =
+expect roce trainyard simulate study.yaml --set cluster.inter.kind = r
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
 touch "$folder/study.yaml"

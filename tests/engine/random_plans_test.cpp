@@ -8,6 +8,7 @@
 
 #include "engine/program/program_text.h"
 #include "tests/support/random_plan.h"
+#include "tests/support/study_outcome.h"
 
 namespace trainyard {
 

@@ -12,7 +12,7 @@ again ("again"). Then
     weights of "ours" under our names.
 
 With --golden DIR it also writes the names and shapes that transformers saved, which
-tests/real/checkpoint/hugging_face_test.cpp compares with (DIR is tests/golden/hugging_face/names).
+tests/real/checkpoint/hugging_face_names_test.cpp compares with (DIR is tests/golden/hugging_face/names).
 """
 import argparse
 import json

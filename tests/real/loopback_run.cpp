@@ -107,6 +107,126 @@ class Meeting {
   std::optional<Rendezvous> store_;
 };
 
+/// What the threads of a run share.
+struct SharedRun {
+  const Prepared& prepared;
+  const LoopbackOptions& options;
+  const Samples& samples;
+  LoopbackRun& run;
+  Meeting& meeting;
+  std::mutex mutex;  // of all below, and of `run`
+  std::exception_ptr failure;
+};
+
+std::unique_ptr<Device> make_device(const LoopbackOptions& options, std::int64_t rank) {
+  std::unique_ptr<Device> device;
+  if (options.gpu) {
+    device = make_cuda_device(0);
+  } else if (options.deferred) {
+    device = std::make_unique<DeferredDevice>();
+  } else {
+    device = std::make_unique<HostDevice>();
+  }
+  return options.device ? options.device(rank, std::move(device)) : std::move(device);
+}
+
+void watch(SharedRun& shared, RankExecutor& executor, Device& device, std::int64_t bytes_before) {
+  const LoopbackOptions& options = shared.options;
+  if (options.watch_memory) {
+    executor.hooks().call_done = [&, bytes_before](std::size_t call) {
+      // What a transfer needs while it runs is no value of the Program.
+      for (std::size_t s = 0; s < kNumStreams; ++s) device.finish(static_cast<StreamId>(s), [] {});
+      options.watch_memory(executor.plan().calls()[call], live_cpu_bytes() - bytes_before,
+                           executor.values().live_bytes());
+    };
+  }
+  if (options.watch_ops) {
+    executor.hooks().op = [&](const OpPlan& op, bool done) {
+      if (op.op->kind == OpKind::kFree) return;
+      if (!done) return begin_thread_peak();
+      const std::lock_guard lock(shared.mutex);
+      options.watch_ops(shared.run.program, *op.op, thread_peak_over_now());
+    };
+  }
+}
+
+void note(SharedRun& shared, const std::optional<StepReport>& report) {
+  if (!report) return;
+  const std::lock_guard lock(shared.mutex);
+  LoopbackRun& run = shared.run;
+  const auto step = static_cast<std::size_t>(report->step - 1);
+  if (report->loss) run.losses[step] = *report->loss;
+  run.gradient_norms[step] = report->gradient_norm;
+  run.learning_rates[step] = report->learning_rate;
+  run.loss_scales[step] = report->loss_scale;
+}
+
+/// A rank's steps, and what it has behind them.
+void train(SharedRun& shared, RankTrainer& trainer, std::int64_t rank) {
+  const LoopbackOptions& options = shared.options;
+  LoopbackRun& run = shared.run;
+  RankExecutor& executor = trainer.executor();
+  const auto between_steps = [&] {
+    if (options.between_steps) options.between_steps(rank, trainer);
+  };
+  for (between_steps(); trainer.steps_done() < options.steps; between_steps()) {
+    if (trainer.steps_done() == 0 && !options.watch_ops) {  // what the hook allocates is no op's
+      const double unscale = 1.0 / trainer.loss_scale().value();
+      executor.hooks().gradient = [&, unscale](const BucketState& bucket, const at::Tensor& part) {
+        const std::lock_guard lock(shared.mutex);
+        collect(bucket, part, unscale, run.gradients);
+      };
+    }
+    const StepOutcome one = trainer.step();
+    executor.hooks().gradient = nullptr;
+    note(shared, one.settled);
+    const std::lock_guard lock(shared.mutex);
+    run.rows[static_cast<std::size_t>(rank)] = one.rows;
+  }
+  note(shared, trainer.settle());
+  const std::lock_guard lock(shared.mutex);
+  run.repeated.push_back(trainer.repeated());
+  for (BucketState bucket : executor.plan().buckets()) {
+    if (bucket.master != kNoIndex)
+      collect(bucket, executor.values().tensor(bucket.master, 0), 1.0, run.masters);
+    bucket.own_begin = 0;
+    bucket.own_end = bucket.elements;
+    collect(bucket, executor.values().tensor(bucket.parameter, 0), 1.0, run.weights);
+  }
+}
+
+void run_rank(SharedRun& shared, std::int64_t rank) {
+  const LoopbackOptions& options = shared.options;
+  const Prepared& prepared = shared.prepared;
+  // Of this rank: there are as many as share the machine's cores.
+  at::set_num_threads(options.threads);
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Rendezvous> store;
+  std::unique_ptr<Transport> transport;
+  // Ends after a failure has been said: then nobody waits for it.
+  std::optional<RankTrainer> started;
+  try {
+    device = make_device(options, rank);
+    store = shared.meeting.connect();
+    transport = shared.meeting.transport(store.get(), rank);
+    if (options.transport) transport = options.transport(rank, std::move(transport));
+    const std::int64_t before = live_cpu_bytes();
+    RankTrainer& trainer = started.emplace(shared.run.program, prepared.model, prepared.study,
+                                           shared.samples, rank, *device, *transport);
+    RankExecutor& executor = trainer.executor();
+    watch(shared, executor, *device, before);
+    executor.record_rows(options.record_rows);
+    if (options.ready) options.ready(rank, executor);
+    if (options.noise > 0) add_noise(executor, options.noise, prepared.study.training.seed);
+    train(shared, trainer, rank);
+  } catch (const std::exception& error) {
+    const std::lock_guard lock(shared.mutex);
+    if (!shared.failure) shared.failure = std::current_exception();
+    shared.meeting.abort(error.what());
+  }
+}
+
 }  // namespace
 
 LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>& sets,
@@ -125,102 +245,12 @@ LoopbackRun run_loopback(const std::string& yaml, const std::vector<std::string>
     of_steps->resize(steps);
   run.rows.resize(static_cast<std::size_t>(ranks));
   Meeting meeting(options.over_gloo);
-  std::mutex mutex;
-  std::exception_ptr failure;
+  SharedRun shared{prepared, options, *samples, run, meeting, {}, {}};
   std::vector<std::thread> threads;
-  for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      at::set_num_threads(
-          options.threads);  // of this rank: there are as many as share the machine's cores
-      const at::AutoDispatchBelowADInplaceOrView no_autograd;
-      std::unique_ptr<Device> device;
-      std::unique_ptr<Rendezvous> store;
-      std::unique_ptr<Transport> transport;
-      std::optional<RankTrainer>
-          started;  // ends after a failure has been said: then nobody waits for it
-      try {
-        if (options.gpu) {
-          device = make_cuda_device(0);
-        } else if (options.deferred) {
-          device = std::make_unique<DeferredDevice>();
-        } else {
-          device = std::make_unique<HostDevice>();
-        }
-        store = meeting.connect();
-        transport = meeting.transport(store.get(), rank);
-        if (options.device) device = options.device(rank, std::move(device));
-        if (options.transport) transport = options.transport(rank, std::move(transport));
-        const std::int64_t before = live_cpu_bytes();
-        RankTrainer& trainer = started.emplace(run.program, prepared.model, prepared.study,
-                                               *samples, rank, *device, *transport);
-        RankExecutor& executor = trainer.executor();
-        if (options.watch_memory) {
-          executor.hooks().call_done = [&](std::size_t call) {
-            // What a transfer needs while it runs is no value of the Program.
-            for (std::size_t s = 0; s < kNumStreams; ++s)
-              device->finish(static_cast<StreamId>(s), [] {});
-            options.watch_memory(executor.plan().calls()[call], live_cpu_bytes() - before,
-                                 executor.values().live_bytes());
-          };
-        }
-        if (options.watch_ops) {
-          executor.hooks().op = [&](const OpPlan& op, bool done) {
-            if (op.op->kind == OpKind::kFree) return;
-            if (!done) return begin_thread_peak();
-            const std::lock_guard lock(mutex);
-            options.watch_ops(run.program, *op.op, thread_peak_over_now());
-          };
-        }
-        executor.record_rows(options.record_rows);
-        if (options.ready) options.ready(rank, executor);
-        if (options.noise > 0) add_noise(executor, options.noise, prepared.study.training.seed);
-        const auto note = [&](const std::optional<StepReport>& report) {
-          if (!report) return;
-          const std::lock_guard lock(mutex);
-          const auto step = static_cast<std::size_t>(report->step - 1);
-          if (report->loss) run.losses[step] = *report->loss;
-          run.gradient_norms[step] = report->gradient_norm;
-          run.learning_rates[step] = report->learning_rate;
-          run.loss_scales[step] = report->loss_scale;
-        };
-        const auto between_steps = [&] {
-          if (options.between_steps) options.between_steps(rank, trainer);
-        };
-        for (between_steps(); trainer.steps_done() < options.steps; between_steps()) {
-          if (trainer.steps_done() == 0 &&
-              !options.watch_ops) {  // what the hook allocates is no op's
-            const double unscale = 1.0 / trainer.loss_scale().value();
-            executor.hooks().gradient = [&, unscale](const BucketState& bucket,
-                                                     const at::Tensor& part) {
-              const std::lock_guard lock(mutex);
-              collect(bucket, part, unscale, run.gradients);
-            };
-          }
-          const StepOutcome one = trainer.step();
-          executor.hooks().gradient = nullptr;
-          note(one.settled);
-          const std::lock_guard lock(mutex);
-          run.rows[static_cast<std::size_t>(rank)] = one.rows;
-        }
-        note(trainer.settle());
-        const std::lock_guard lock(mutex);
-        run.repeated.push_back(trainer.repeated());
-        for (BucketState bucket : executor.plan().buckets()) {
-          if (bucket.master != kNoIndex)
-            collect(bucket, executor.values().tensor(bucket.master, 0), 1.0, run.masters);
-          bucket.own_begin = 0;
-          bucket.own_end = bucket.elements;
-          collect(bucket, executor.values().tensor(bucket.parameter, 0), 1.0, run.weights);
-        }
-      } catch (const std::exception& error) {
-        const std::lock_guard lock(mutex);
-        if (!failure) failure = std::current_exception();
-        meeting.abort(error.what());
-      }
-    });
-  }
+  for (std::int64_t rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&shared, rank] { run_rank(shared, rank); });
   for (std::thread& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
+  if (shared.failure) std::rethrow_exception(shared.failure);
   return run;
 }
 

@@ -10,6 +10,7 @@
 #include "tests/support/example_program.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/studies.h"
+#include "tests/support/study_outcome.h"
 #include "tests/support/timing.h"
 
 namespace trainyard {

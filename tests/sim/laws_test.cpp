@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "tests/support/random_plan.h"
+#include "tests/support/study_outcome.h"
 
 namespace trainyard {
 

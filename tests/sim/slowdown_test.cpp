@@ -6,6 +6,7 @@
 
 #include "tests/support/random_plan.h"
 #include "tests/support/studies.h"
+#include "tests/support/study_outcome.h"
 
 namespace trainyard {
 

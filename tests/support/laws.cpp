@@ -8,8 +8,8 @@
 
 #include "engine/program/program_text.h"
 #include "study/study_writer.h"
-#include "tests/support/random_plan.h"
 #include "tests/support/studies.h"
+#include "tests/support/study_outcome.h"
 
 namespace trainyard {
 

@@ -71,7 +71,7 @@ TensorSpec random_spec(Random& random, const Extents& extents, const DeviceMesh&
   TensorSpec spec = replicated_spec(extents.size());
   std::vector<Axes> lists(extents.size());
   std::vector<AxisId> order;
-  for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) order.push_back(axis);
+  for (const AxisId axis : mesh.axis_ids()) order.push_back(axis);
   std::shuffle(order.begin(), order.end(), random);
   for (const AxisId axis : order) {
     if (!extents.empty() && draw(random, 0, 1) == 0)

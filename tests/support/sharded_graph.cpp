@@ -84,7 +84,7 @@ TensorSpec stored_spec(Random& random, const Extents& extents, const DeviceMesh&
 Strategy random_strategy(Random& random, const IndexSpace& space, const DeviceMesh& mesh) {
   for (int attempt = 0; attempt < 30; ++attempt) {
     Strategy strategy;
-    for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
+    for (const AxisId axis : mesh.axis_ids()) {
       const int use = draw(random, 0, static_cast<int>(space.indices.size()) + 2);
       const int index = use - 3;
       if (use == 1) strategy.entered = static_cast<AxisSet>(strategy.entered | bit(axis));

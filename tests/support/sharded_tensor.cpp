@@ -12,6 +12,18 @@ namespace trainyard {
 
 namespace {
 
+/// Extents of what the rank holds; of nothing: all 0.
+Extents local_extents(const TensorSpec& spec, const Extents& extents, const DeviceMesh& mesh,
+                      const Coordinate& coordinate) {
+  Extents local(extents.size(), 0);
+  if (const auto ranges = local_ranges(spec, extents, mesh, coordinate)) {
+    for (std::size_t d = 0; d < extents.size(); ++d) {
+      for (const IndexRange& range : (*ranges)[d]) local[d] += range.size();
+    }
+  }
+  return local;
+}
+
 using Kind = PlantedError::Kind;
 
 std::size_t product(const Extents& extents) {

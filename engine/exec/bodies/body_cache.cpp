@@ -151,11 +151,74 @@ void BodyCache::see(const Dependency& d, const Microbatches& mb, bool writes, bo
   trial_.accesses.push_back({d.slot, d.microbatch, writes, on_main, at});
 }
 
+/// Asks what op `at` of the body being tried, which is not its first, needs from outside; notes its
+/// edges. False: it cannot be in the body.
+bool BodyCache::ask_of(const TimedOp& op, const Microbatches& mb, std::uint32_t at,
+                       TrialCourse& course, bool& waits_for_other) {
+  const StreamId other = stream_;
+  auto& edges = trial_.found.body.edges;
+  const std::size_t edges_before = edges.size(), questions_before = trial_.questions.size();
+  const bool on_main = op.kind != TimedKind::kCollective;
+  const bool frees = op.kind == TimedKind::kFree;
+  const bool waits_for_main = (op.waits & stream_bit(StreamId::kMain)) != 0;
+  Question q;
+  q.on_main = on_main;
+  q.main_is_fine = !on_main && course.any_main && waits_for_main;
+  course.main_entered = course.main_entered || (on_main && waits_for_inside(op, mb));
+  q.other_is_fine = on_main && course.main_entered;
+  const Dependency* d = timed_.dependencies.data() + op.first_dependency;
+  for (std::size_t i = 0; i < op.num_dependencies; ++i) {
+    if (!d[i].waits && !frees) continue;
+    q.slot = d[i].slot;
+    q.microbatch = d[i].microbatch;
+    q.of = Question::kWritten;
+    ask(q, state_.slots[IssueState::slot(d[i], mb)].written, at, waits_for_other);
+    if (!d[i].writes && !frees) continue;
+    q.of = Question::kRead;
+    ask(q, state_.slots[IssueState::slot(d[i], mb)].read, at, waits_for_other);
+  }
+  q.slot = 0;
+  q.microbatch = 0;
+  for (const StreamId s : kAllStreams) {
+    if ((op.waits & stream_bit(s)) == 0 || s == (on_main ? StreamId::kMain : other)) continue;
+    if (s == StreamId::kMain || s == other) {
+      waits_for_other = true;
+      continue;
+    }
+    q.of = Question::kStream;
+    q.slot = static_cast<std::uint32_t>(s);
+    ask(q, state_.end_of(s));
+    q.slot = 0;
+  }
+  // Before main has begun anything, its end is what it was on entry: that is not waited for.
+  const bool too_early = !on_main && !course.any_main && waits_for_main && !entry_.after_main;
+  if (op.takes_arena) {
+    if (trial_.last_free != LastFree::kInside) {
+      q.of = trial_.last_free == LastFree::kAsBefore ? Question::kLastFree : Question::kMainBefore;
+      ask(q, state_.last_free);
+    } else if (!on_main) {
+      edges.emplace_back(at, trial_.last_free_op);
+      waits_for_other = true;
+    }
+  }
+  q.of = Question::kHostSync;
+  ask(q, state_.host_sync);
+  if (too_early || trial_.refused) {
+    edges.resize(edges_before);
+    trial_.questions.resize(questions_before);
+    if (too_early) trial_.refused.reset();
+    return false;
+  }
+  const auto fresh = edges.begin() + static_cast<std::ptrdiff_t>(edges_before);
+  std::sort(fresh, edges.end());
+  edges.erase(std::unique(fresh, edges.end()), edges.end());
+  return true;
+}
+
 /// Fills trial_ and notes its accesses in the state. The ops that could be taken; trial_ has so
 /// many, or more: then the accesses of the rest are to be taken back.
 std::uint32_t BodyCache::try_ops(SegmentId id, const Microbatches& mb, std::size_t k,
                                  const std::vector<TimedOp>& ops, std::size_t limit) {
-  const StreamId other = stream_;
   const StreamPoint before_main = state_.end_of(StreamId::kMain);
   trial_ = Known{};
   TimedBody& body = trial_.found.body;
@@ -163,71 +226,16 @@ std::uint32_t BodyCache::try_ops(SegmentId id, const Microbatches& mb, std::size
   body.first = static_cast<std::uint32_t>(k);
   body.stream = stream_;
   std::uint32_t collectives = 0, kernels = 0, good = 0;
-  bool follows = false, last_waits = false, any_main = false;
-  bool main_entered = false;  // an op of main has waited for a collective of the body
+  bool follows = false, last_waits = false;
+  TrialCourse course;
   for (std::size_t j = k; j < limit; ++j) {
     const TimedOp& op = ops[j];
     const auto at = static_cast<std::uint32_t>(j - k);
     const bool on_main = op.kind != TimedKind::kCollective;
     const bool frees = op.kind == TimedKind::kFree;
-    const Dependency* d = timed_.dependencies.data() + op.first_dependency;
     bool waits_for_other = false;
-    if (j > k) {
-      const std::size_t edges = body.edges.size(), questions = trial_.questions.size();
-      const bool waits_for_main = (op.waits & stream_bit(StreamId::kMain)) != 0;
-      Question q;
-      q.on_main = on_main;
-      q.main_is_fine = !on_main && any_main && waits_for_main;
-      main_entered = main_entered || (on_main && waits_for_inside(op, mb));
-      q.other_is_fine = on_main && main_entered;
-      for (std::size_t i = 0; i < op.num_dependencies; ++i) {
-        if (!d[i].waits && !frees) continue;
-        q.slot = d[i].slot;
-        q.microbatch = d[i].microbatch;
-        q.of = Question::kWritten;
-        ask(q, state_.slots[IssueState::slot(d[i], mb)].written, at, waits_for_other);
-        if (!d[i].writes && !frees) continue;
-        q.of = Question::kRead;
-        ask(q, state_.slots[IssueState::slot(d[i], mb)].read, at, waits_for_other);
-      }
-      q.slot = 0;
-      q.microbatch = 0;
-      for (const StreamId s : kAllStreams) {
-        if ((op.waits & stream_bit(s)) == 0 || s == (on_main ? StreamId::kMain : other)) continue;
-        if (s == StreamId::kMain || s == other) {
-          waits_for_other = true;
-          continue;
-        }
-        q.of = Question::kStream;
-        q.slot = static_cast<std::uint32_t>(s);
-        ask(q, state_.end_of(s));
-        q.slot = 0;
-      }
-      // Before main has begun anything, its end is what it was on entry: that is not waited for.
-      const bool too_early = !on_main && !any_main && waits_for_main && !entry_.after_main;
-      if (op.takes_arena) {
-        if (trial_.last_free != LastFree::kInside) {
-          q.of =
-              trial_.last_free == LastFree::kAsBefore ? Question::kLastFree : Question::kMainBefore;
-          ask(q, state_.last_free);
-        } else if (!on_main) {
-          body.edges.emplace_back(at, trial_.last_free_op);
-          waits_for_other = true;
-        }
-      }
-      q.of = Question::kHostSync;
-      ask(q, state_.host_sync);
-      if (too_early || trial_.refused) {
-        body.edges.resize(edges);
-        trial_.questions.resize(questions);
-        if (too_early) trial_.refused.reset();
-        break;
-      }
-      std::sort(body.edges.begin() + static_cast<std::ptrdiff_t>(edges), body.edges.end());
-      body.edges.erase(
-          std::unique(body.edges.begin() + static_cast<std::ptrdiff_t>(edges), body.edges.end()),
-          body.edges.end());
-    }
+    if (j > k && !ask_of(op, mb, at, course, waits_for_other)) break;
+    const Dependency* d = timed_.dependencies.data() + op.first_dependency;
     for (std::size_t i = 0; i < op.num_dependencies; ++i) {
       if (d[i].reads && !frees) see(d[i], mb, false, on_main, at);
       if (d[i].writes) see(d[i], mb, true, on_main, at);
@@ -239,14 +247,14 @@ std::uint32_t BodyCache::try_ops(SegmentId id, const Microbatches& mb, std::size
       last_waits = waits_for_other || (at == 0 && entry_.after_main);
     } else {
       if (frees) {
-        const bool inside = any_main || waits_for_other || op.num_dependencies > 0;
+        const bool inside = course.any_main || waits_for_other || op.num_dependencies > 0;
         trial_.last_free = inside ? LastFree::kInside : LastFree::kMainBefore;
         trial_.last_free_op = at;
         state_.last_free = inside ? StreamPoint{state_.next, at, StreamId::kMain} : before_main;
       } else if (kernels++ == 0) {
         body.main_follows = waits_for_other || follows;
       }
-      any_main = any_main || !frees || waits_for_other;
+      course.any_main = course.any_main || !frees || waits_for_other;
       if (waits_for_other) follows = body.main_knows_last = waits_for_last(at, op);
     }
     body.num_ops = at + 1;

@@ -81,6 +81,14 @@ class BodyCache {
     std::uint32_t last_free_op = 0;
   };
 
+  /// What main has done in the body being tried.
+  struct TrialCourse {
+    bool any_main = false;      // begun something
+    bool main_entered = false;  // waited for a collective
+  };
+
+  bool ask_of(const TimedOp& op, const Microbatches& mb, std::uint32_t at, TrialCourse& course,
+              bool& waits_for_other);
   std::uint32_t try_ops(SegmentId id, const Microbatches& mb, std::size_t k,
                         const std::vector<TimedOp>& ops, std::size_t limit);
   bool waits_for_last(std::uint32_t at, const TimedOp& op) const;

@@ -87,15 +87,42 @@ struct BodyMap {
 };
 std::vector<BodyMap> map_body(std::vector<BodyCourse> courses, std::size_t num_kinds);
 
+/// Where a rank is in a body.
+struct BodyState {
+  Seconds main, other, launched = 0;
+  bool began = false;
+};
+
+/// Runs op k, a kernel or a free, once main is there and what it waits for has ended, at `start`.
+inline void run_on_main(const TimedOp& op, std::uint32_t k, Seconds start, Seconds first_start,
+                        const BodyEntry& entry, BodyState& state, BodyCourse& course) {
+  if (op.kind == TimedKind::kKernel) {
+    state.launched += op.launch;
+    start = std::max(start, entry.host + state.launched);
+  }
+  if (start > state.main) course.events.push_back({-1, state.main, start, state.launched});
+  state.main = start;
+  if (op.kind != TimedKind::kFree) {
+    course.slack = std::max(course.slack, state.launched - (start - first_start));
+    if (!state.began) {
+      state.began = true;
+      course.first_kernel = start;
+      course.first_launch = state.launched;
+    }
+    if (entry.records) course.op_times[k] = {state.launched, start, start};
+    state.main += op.duration;
+    course.compute += op.duration;
+    course.flop += op.flop;
+    ++course.num_events;
+  }
+  course.op_end[k] = state.main;
+}
+
 template <typename Duration>
 std::vector<BodyCourse> time_body(const TimedBody& body, const std::vector<BodyEntry>& ranks,
                                   const Duration& duration) {
-  struct State {
-    Seconds main, other, launched = 0;
-    bool began = false;
-  };
   std::vector<BodyCourse> out(ranks.size());
-  std::vector<State> states;
+  std::vector<BodyState> states;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     states.push_back({ranks[i].main, ranks[i].ready});
     out[i].op_end.resize(body.num_ops);
@@ -112,7 +139,7 @@ std::vector<BodyCourse> time_body(const TimedBody& body, const std::vector<BodyE
     if (like.kind == TimedKind::kCollective) {
       Seconds start = 0;
       for (std::size_t i = 0; i < ranks.size(); ++i) {
-        State& state = states[i];
+        BodyState& state = states[i];
         const TimedOp& op = ranks[i].ops[k];
         state.launched += op.launch;
         Seconds ready = std::max(state.other, ranks[i].host + state.launched);
@@ -135,33 +162,14 @@ std::vector<BodyCourse> time_body(const TimedBody& body, const std::vector<BodyE
       continue;
     }
     for (std::size_t i = 0; i < ranks.size(); ++i) {
-      State& state = states[i];
+      BodyState& state = states[i];
       BodyCourse& course = out[i];
       const TimedOp& op = ranks[i].ops[k];
       Seconds start = state.main;
       if ((op.waits & other_bit) != 0) start = std::max(start, state.other);
       for (auto e = edge; e != body.edges.end() && e->first == k; ++e)
         start = std::max(start, course.op_end[e->second]);
-      if (op.kind == TimedKind::kKernel) {
-        state.launched += op.launch;
-        start = std::max(start, ranks[i].host + state.launched);
-      }
-      if (start > state.main) course.events.push_back({-1, state.main, start, state.launched});
-      state.main = start;
-      if (op.kind != TimedKind::kFree) {
-        course.slack = std::max(course.slack, state.launched - (start - first_start));
-        if (!state.began) {
-          state.began = true;
-          course.first_kernel = start;
-          course.first_launch = state.launched;
-        }
-        if (ranks[i].records) course.op_times[k] = {state.launched, start, start};
-        state.main += op.duration;
-        course.compute += op.duration;
-        course.flop += op.flop;
-        ++course.num_events;
-      }
-      course.op_end[k] = state.main;
+      run_on_main(op, k, start, first_start, ranks[i], state, course);
     }
   }
   for (std::size_t i = 0; i < ranks.size(); ++i) {

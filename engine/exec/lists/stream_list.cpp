@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <limits>
-#include <unordered_map>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "engine/exec/bodies/body_cache.h"
 #include "engine/exec/bodies/body_limits.h"
+#include "engine/exec/lists/called_segments.h"
+#include "engine/exec/lists/concurrent_lanes.h"
 #include "engine/exec/lists/stream_marks.h"
 
 namespace trainyard {
@@ -24,8 +25,13 @@ struct PoolTurns {
 /// What several tries at one list have in common.
 struct ListContext {
   TimedRank timed;
+  CalledSegments called;
   BodyLimits limits;
-  std::unordered_map<SegmentId, std::vector<std::uint32_t>> body_ends;
+
+  ListContext(const Program& program, const Lanes& lanes, std::size_t list, TimedRank its_timed,
+              const StreamListOptions& options)
+      : timed(std::move(its_timed)),
+        called(program, lanes, program.body[list].calls, timed, options) {}
 };
 
 class StreamListBuilder {
@@ -39,16 +45,15 @@ class StreamListBuilder {
         context_(context),
         timed_(context.timed),
         out_(out),
-        bodies_(context.timed, state_) {
+        bodies_(context.timed, state_),
+        concurrent_(lanes.lanes.size()) {
     state_.slots.resize(timed_.num_slots);
-    find_segments();
     pools_.resize(timed_.pool_slots.size());
     awaited_calls_.assign(calls_.size(), false);
     for (const Call& call : calls_) {
       for (const CallRef& before : call.after) awaited_calls_[before.call] = true;
     }
     call_ends_.resize(calls_.size());
-    out.concurrent.assign(lanes.lanes.size(), 0);
   }
 
   /// The list is the body of a loop: a first pass finds what a step leaves behind, the second one
@@ -66,59 +71,30 @@ class StreamListBuilder {
     if (!context_.limits.settle()) return false;
     check(state_.next == 2 * per_pass, "both passes see the same items");
     out_.launch = host_;
+    out_.concurrent = concurrent_.take();
     marks_.settle(out_);
     return true;
   }
 
  private:
-  bool skipped(const Segment& segment) const {
-    if (segment.phase == Phase::kCorrect) return true;  // validations succeed
-    if (!options_.compute_only) return false;
-    if (segment.phase == Phase::kPrepare || segment.phase == Phase::kUpdate) return true;
-    return segment.phase == Phase::kCommunicate && segment.slots == 0;
-  }
-  const Segment& segment(SegmentId id) const { return program_.segments[id]; }
-
-  /// Looked up once per segment, then per call by its number in here.
-  void find_segments() {
-    std::unordered_map<SegmentId, std::uint32_t> known;
-    segment_of_.reserve(calls_.size());
-    for (const Call& call : calls_) {
-      const auto [it, fresh] =
-          known.try_emplace(call.segment, static_cast<std::uint32_t>(segments_.size()));
-      segment_of_.push_back(it->second);
-      if (!fresh) continue;
-      CalledSegment called;
-      called.skipped = skipped(segment(call.segment));
-      if (!called.skipped) {
-        called.timed = &timed_.segments.at(call.segment);
-        check(called.timed->ops.size() < StreamPoint::kEnd,
-              "a segment has fewer ops than can be numbered");
-        if (options_.whole_runs && options_.bodies != 0)
-          called.ends = &body_ends(call.segment, *called.timed);
-      }
-      segments_.push_back(called);
-    }
-  }
-
   void walk() {
     context_.limits.begin_walk();
     for (std::size_t c = 0; c < calls_.size(); ++c) {
       const Call& call = calls_[c];
-      const CalledSegment& called = segments_[segment_of_[c]];
+      const CalledSegment& called = context_.called.of_call(c);
       if (called.skipped) continue;
       call_ = c;
       const TimedSegment& timed = *called.timed;
       const bool whole_runs = options_.whole_runs && call.inside.empty();
-      const std::vector<std::uint32_t>* ends = whole_runs ? called.ends : nullptr;
+      const bool bodies = whole_runs && options_.bodies != 0;
       std::size_t inner = 0;
       for (std::size_t k = 0; k <= timed.ops.size();) {
         for (; inner < call.inside.size() && call.inside[inner].first <= k; ++inner)
           inside(call.inside[inner].second);
         if (k == timed.ops.size()) break;
         const TimedOp& op = timed.ops[k];
-        if (ends != nullptr && (*ends)[k] > 0) {
-          const std::size_t limit = context_.limits.end(c, k, (*ends)[k]);
+        if (bodies && called.body_ends[k] > 0) {
+          const std::size_t limit = context_.limits.end(c, k, called.body_ends[k]);
           const std::uint32_t taken =
               limit > k ? add_body(call.segment, call.mb, k, timed.ops, limit) : 0;
           context_.limits.note(c, k, taken);
@@ -142,7 +118,7 @@ class StreamListBuilder {
   }
 
   void inside(SegmentId id) {
-    if (skipped(segment(id))) return;
+    if (is_skipped(program_.segments[id], options_)) return;
     const auto& ops = timed_.segments.at(id).ops;
     for (std::size_t k = 0; k < ops.size(); ++k) add(id, {-1, -1}, k, ops[k]);
   }
@@ -173,12 +149,6 @@ class StreamListBuilder {
     for (const StreamId s : kAllStreams) {
       if ((waits & stream_bit(s)) != 0) need(state_.end_of(s));
     }
-  }
-
-  const std::vector<std::uint32_t>& body_ends(SegmentId id, const TimedSegment& timed) {
-    const auto [it, fresh] = context_.body_ends.try_emplace(id);
-    if (fresh) it->second = find_body_ends(timed, lanes_, options_.bodies);
-    return it->second;
   }
 
   /// What an op needs but for its slot of a pool; leaves it in needed_.
@@ -221,7 +191,7 @@ class StreamListBuilder {
     item.after_main = entry.after_main;
     host_ += found.launch;
     if (recording_) {
-      if (found.number < 0) found.number = body_number(body, first);
+      if (found.number < 0) found.number = out_.bodies.number(body, &first, lanes_);
       item.body = found.number;
     }
     const ItemNumber number = state_.next - 1;
@@ -230,32 +200,12 @@ class StreamListBuilder {
       if (u != StreamId::kMain) clock[u] = std::max(clock[u], entry.known[u]);
     }
     state_.clocks.back() = entry.known;
-    find_concurrent(first, body.stream);
     stream_ = other;
     needed_.fill(StreamPoint{});
     needed_[StreamId::kMain] = {number, body.last_collective, StreamId::kMain};
     place(id, mb, k, first, ItemKind::kFollow);
-    sent_[other].back().first = state_.next - 1;
+    concurrent_.send(state_.next - 1, lane_of(first), other, entry.known);
     if (body.main_knows_last) clock[other] = state_.next - 1;
-  }
-
-  std::int32_t body_number(const TimedBody& body, const TimedOp& first) {
-    auto& known = out_.bodies;
-    const auto it = std::find(known.begin(), known.end(), body);
-    if (it != known.end()) return static_cast<std::int32_t>(it - known.begin());
-    auto& messages = out_.body_messages.emplace_back();
-    for (std::uint32_t j = 0; j < body.num_ops; ++j) {
-      const MessageId message = (&first)[j].message;
-      if (message == kNoIndex) continue;
-      const auto same = std::find_if(messages.begin(), messages.end(),
-                                     [&](const auto& m) { return m.first == message; });
-      if (same != messages.end())
-        ++same->second;
-      else
-        messages.emplace_back(message, 1);
-    }
-    out_.body_lanes |= lane_bit(lanes_.messages[first.message].lane);
-    return known.add(body);
   }
 
   /// Turns `needed_` into waits and advances this stream's clock. `as`: of bodies, the clock of the
@@ -344,7 +294,8 @@ class StreamListBuilder {
       if (d[i].reads) accesses.read.see(point);
       if (d[i].writes) accesses.written.see(point);
     }
-    if (op.message != kNoIndex) find_concurrent(op, op.stream);
+    if (op.message != kNoIndex)
+      concurrent_.send(state_.next - 1, lane_of(op), op.stream, state_.clocks.back());
     if (op.host_sync) {
       state_.host_sync = point;
       if (recording_) {
@@ -389,22 +340,7 @@ class StreamListBuilder {
     }
   }
 
-  /// Messages that this one does not wait for, on other lanes of the rank. The latest of each
-  /// stream is enough: what comes before it on its stream has ended before it.
-  void find_concurrent(const TimedOp& op, StreamId stream) {
-    const LaneId lane = lanes_.messages[op.message].lane;
-    const StreamClock& known = state_.clocks.back();
-    for (const StreamId t : kAllStreams) {
-      if (t == stream) continue;
-      for (auto it = sent_[t].rbegin(); it != sent_[t].rend() && it->first > known[t]; ++it) {
-        if ((sent_over_[t] & ~out_.concurrent[lane]) == 0) break;
-        out_.concurrent[lane] |= lane_bit(it->second);
-        out_.concurrent[it->second] |= lane_bit(lane);
-      }
-    }
-    sent_[stream].emplace_back(state_.next - 1, lane);
-    sent_over_[stream] |= lane_bit(lane);
-  }
+  LaneId lane_of(const TimedOp& op) const { return lanes_.messages[op.message].lane; }
 
   const Program& program_;
   const Lanes& lanes_;
@@ -414,13 +350,6 @@ class StreamListBuilder {
   const TimedRank& timed_;
   StreamList& out_;
   IssueState state_;
-  struct CalledSegment {
-    bool skipped = false;
-    const TimedSegment* timed = nullptr;
-    const std::vector<std::uint32_t>* ends = nullptr;  // where bodies may end; null: none are made
-  };
-  std::vector<CalledSegment> segments_;
-  std::vector<std::uint32_t> segment_of_;  // [call]: index into segments_
   BodyCache bodies_;
   bool recording_ = false;
   StreamMarks marks_;
@@ -434,9 +363,7 @@ class StreamListBuilder {
   std::uint32_t num_syncs_ = 0;  // of the first pass
   std::vector<bool> awaited_calls_;
   std::vector<StreamNeeds> call_ends_;
-  IndexedArray<StreamId, std::vector<std::pair<ItemNumber, LaneId>>, kNumStreams>
-      sent_;                                                        // item, lane
-  IndexedArray<StreamId, std::uint64_t, kNumStreams> sent_over_{};  // lanes of each stream so far
+  ConcurrentLanes concurrent_;
 };
 
 }  // namespace
@@ -445,8 +372,7 @@ StreamList make_stream_list(const Program& program, const Lanes& lanes, std::siz
                             TimedRank timed, const StreamListOptions& options) {
   check(lanes.lanes.size() <= 64, "more kinds of communication than lanes are told apart");
   StreamListOptions how = options;
-  ListContext context;
-  context.timed = std::move(timed);
+  ListContext context(program, lanes, list, std::move(timed), options);
   constexpr int kMostTries = 8;
   for (int tries = 1;; ++tries) {
     StreamList out;

@@ -11,10 +11,9 @@
 
 #include <array>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
-#include "engine/exec/bodies/timed_body.h"
+#include "engine/exec/lists/list_bodies.h"
 #include "engine/exec/lists/timed_program.h"
 
 namespace trainyard {
@@ -49,7 +48,7 @@ struct StreamItem {
   Microbatch mb = -1;
   SegmentId segment = kNoIndex;
   std::uint32_t op_index = 0;    // in its segment, of the first op
-  std::int32_t body = -1;        // kBody: index into StreamList::bodies
+  std::int32_t body = -1;        // kBody: its number in StreamList::bodies
   std::int32_t host = -1;        // MarkRef of the host's delay; -1: nothing has held it up
   std::int32_t gives_host = -1;  // the host waits for the end: number of the mark of its new delay
   std::uint32_t first_wait = 0;
@@ -66,10 +65,7 @@ struct StreamList {
   IndexedArray<StreamId, std::vector<std::uint32_t>, kNumStreams> streams;  // items of each
   std::vector<MarkRef> waits;
   std::vector<GivenMark> given;  // of each item, ascending op
-  Indexed<std::int32_t, TimedBody> bodies;
-  Indexed<std::int32_t, std::vector<std::pair<MessageId, std::int64_t>>>
-      body_messages;                    // [body]: (message, how often)
-  std::uint64_t body_lanes = 0;         // of their collectives, as a bit mask
+  ListBodies bodies;
   std::vector<Seconds> issued_at_wait;  // of each op that the host waits for: StreamItem::issued;
                                         // their marks are the last
   std::size_t num_marks = 0;

@@ -189,10 +189,10 @@ class StepLoop {
     std::sort(place.arrived.begin(), place.arrived.end(),
               [](Cursor a, Cursor b) { return a.rank < b.rank; });
     const StreamList& list = *progress_.rank(cursor.rank).list;
-    for (const auto& [message, times] : list.body_messages[item.body]) {
+    for (const auto& [message, times] : list.bodies.messages[item.body]) {
       count(channel, message, stream.step, times);
     }
-    bodies_.pass(channel, place.arrived, item.body, list.bodies[item.body]);
+    bodies_.pass(channel, place.arrived, item.body, list.bodies.all[item.body]);
     for (const Cursor member : place.arrived) progress_.runnable().push_back(member);
     place.arrived.clear();
   }

@@ -53,7 +53,7 @@ void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
     for (std::size_t i = 0; i < before.size(); ++i) {
       const RunPlan::ListKey& known = keys_before[i];
       if (known.list != key.list || known.speed != key.speed || known.owner != key.owner) continue;
-      if ((key.lanes & ~known.lanes) != 0 || (before[i].body_lanes & ~key.lanes) != 0) continue;
+      if ((key.lanes & ~known.lanes) != 0 || (before[i].bodies.lanes & ~key.lanes) != 0) continue;
       StreamList found = std::move(before[i]);
       before.erase(before.begin() + static_cast<std::ptrdiff_t>(i));
       keys_before.erase(keys_before.begin() + static_cast<std::ptrdiff_t>(i));

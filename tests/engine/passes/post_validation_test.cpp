@@ -16,6 +16,7 @@
 #include "tests/support/scratch_folder.h"
 #include "tests/support/simulated.h"
 #include "tests/support/studies.h"
+#include "tests/support/study_outcome.h"
 #include "tests/support/timing.h"
 
 namespace trainyard {

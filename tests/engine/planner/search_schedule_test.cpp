@@ -8,9 +8,9 @@
 #include "engine/exec/times/action_times.h"
 #include "engine/schedule/pipeline_schedule.h"
 #include "engine/schedule/schedule_csv.h"
-#include "tests/support/random_plan.h"
 #include "tests/support/simulated.h"
 #include "tests/support/studies.h"
+#include "tests/support/study_outcome.h"
 
 namespace trainyard {
 

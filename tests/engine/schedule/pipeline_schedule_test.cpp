@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <charconv>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "engine/schedule/schedule_names.h"
@@ -23,6 +25,30 @@ std::vector<std::string> to_rows(const PipelineSchedule& schedule) {
     for (const std::string& word : to_text(actions)) row += (row.empty() ? "" : " ") + word;
   }
   return rows;
+}
+
+constexpr std::string_view kLetters = "FBIWRR";  // [phase]
+
+std::optional<std::int32_t> parse_number(std::string_view text) {
+  std::int32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+/// "2F0" -> its action; none: not one.
+std::optional<Action> parse_action(std::string_view text) {
+  const std::size_t at = text.find_first_of(kLetters);
+  if (at == std::string_view::npos || at == 0) return std::nullopt;
+  auto phase = static_cast<ActionPhase>(kLetters.find(text[at]));
+  if (phase == ActionPhase::kRecompute && text.ends_with("*")) {
+    phase = ActionPhase::kEarlyRecompute;
+    text.remove_suffix(1);
+  }
+  const auto stage = parse_number(text.substr(0, at));
+  const auto microbatch = parse_number(text.substr(at + 1));
+  if (!stage || !microbatch || *stage < 0 || *microbatch < 0) return std::nullopt;
+  return Action{*stage, phase, *microbatch};
 }
 
 /// One row of actions per rank; `num_stages` and microbatches as the actions show them.

@@ -6,6 +6,7 @@
 #include "engine/sharding/move_cost.h"
 #include "engine/sharding/normal_form.h"
 #include "engine/sharding/spec_text.h"
+#include "tests/support/after_move.h"
 #include "tests/support/random_spec.h"
 
 namespace trainyard {

@@ -31,7 +31,7 @@ std::vector<IndexRanges> all_ranges(const DimSplit& dim, std::int64_t extent,
 std::vector<Axes> lists(const DeviceMesh& mesh) {
   std::vector<Axes> out = {{}};
   for (std::size_t i = 0; i < out.size(); ++i) {
-    for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
+    for (const AxisId axis : mesh.axis_ids()) {
       if (has(set_of(out[i]), axis)) continue;
       Axes longer = out[i];
       longer.push_back(axis);

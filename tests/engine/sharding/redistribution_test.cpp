@@ -8,6 +8,7 @@
 #include "engine/sharding/map_greedy.h"
 #include "engine/sharding/normal_form.h"
 #include "engine/sharding/spec_text.h"
+#include "tests/support/after_move.h"
 #include "tests/support/random_spec.h"
 
 namespace trainyard {
@@ -20,6 +21,31 @@ TensorSpec spec_of(const std::string& text, const DeviceMesh& mesh) {
   const auto parsed = parse_spec(text, mesh);
   REQUIRE(std::holds_alternative<TensorSpec>(parsed));
   return std::get<TensorSpec>(parsed);
+}
+
+/// No path from `from` to `to` costs less: bytes that some rank must receive in forward. A rank
+/// must receive what it lacks. The k summands of a partial value take k - 1 messages to add up, and
+/// one more for each further rank that wants the sum; the busiest rank receives the mean at least.
+double least_bytes(const TensorSpec& from, const TensorSpec& to, const Extents& extents,
+                   const DeviceMesh& mesh, double element_bytes) {
+  double summands = 1;  // of a value
+  double wanted = 1;    // ranks that want it
+  for (const AxisId axis : mesh.axis_ids()) {
+    const bool becomes = !has(to.partial, axis);
+    if (has(from.partial, axis) && becomes && !dim_of(from, axis)) summands *= mesh.size(axis);
+    const AxisState state = state_beside(to, axis);
+    if (!dim_of(to, axis) && (state == AxisState::kReplicated || state == AxisState::kEntered))
+      wanted *= mesh.size(axis);
+  }
+  double all = 1;
+  for (const std::int64_t extent : extents) all *= static_cast<double>(extent);
+  double least = 0;
+  if (to.partial == 0) least = lacking_elements(from, to, extents, mesh);
+  if (summands > 1) {
+    const auto ranks = static_cast<double>(mesh.num_ranks());
+    least = std::max(least, all * (summands + wanted - 2) / ranks);
+  }
+  return least * element_bytes;
 }
 
 MoveCosts random_costs(Random& random, const DeviceMesh& mesh) {
@@ -40,7 +66,7 @@ Redistribution found(const TensorSpec& from, const TensorSpec& to, const Extents
 /// Every move that the table allows, whether it seems of use or not.
 std::vector<Move> all_moves(const TensorSpec& spec, const DeviceMesh& mesh) {
   std::vector<Axes> choices;
-  for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
+  for (const AxisId axis : mesh.axis_ids()) {
     if (mesh.size(axis) > 1) choices.push_back({axis});
   }
   const std::size_t singles = choices.size();

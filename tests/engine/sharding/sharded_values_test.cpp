@@ -143,7 +143,7 @@ TEST_CASE("a norm counts each element once, and a replica's not again") {
     double whole = 0, counted = 0, of_all = 0;
     for (const double one : value.data) whole += one * one;
     double copies = 1;  // a gradient that is R over an axis counts 1 / its size
-    for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
+    for (const AxisId axis : mesh.axis_ids()) {
       if (!splits_everything(spec, axis) && !holder(spec, axis)) copies *= mesh.size(axis);
     }
     for (const DenseTensor& local : distribute(random, value, spec, mesh).local) {

@@ -123,7 +123,7 @@ TEST_CASE("split axes partition a tensor exactly, the others repeat it") {
       AxisSet split = 0;
       for (std::size_t d = 0; d < at.size(); ++d)
         split = static_cast<AxisSet>(split | splitting(spec.dims[d], at[d]));
-      for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
+      for (const AxisId axis : mesh.axis_ids()) {
         if (!has(split, axis) && !holder(spec, axis)) expected *= mesh.size(axis);
       }
       REQUIRE(static_cast<std::int64_t>(copies.size()) == expected);

@@ -4,9 +4,9 @@
 #include <catch2/catch.hpp>
 
 #include "engine/base/error.h"
-#include "real/data/megatron_writer.h"
 #include "tests/real/data/data_studies.h"
 #include "tests/real/data/file_bytes.h"
+#include "tests/real/data/megatron_writer.h"
 
 namespace trainyard {
 

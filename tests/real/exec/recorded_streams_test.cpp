@@ -71,95 +71,128 @@ std::vector<Issued> issued_ops(const Program& program, const RankClass& list) {
 }
 
 /// By the Program's rules alone: every op is looked at against every earlier one.
-std::vector<Ended> demanded_order(const Program& program, const RankClass& list) {
-  const std::vector<Issued> ops = issued_ops(program, list);
+class DemandedOrder {
+ public:
+  DemandedOrder(const Program& program, const RankClass& list)
+      : program_(program),
+        list_(list),
+        ops_(issued_ops(program, list)) {}
+
+  std::vector<Ended> find() {
+    std::array<std::size_t, kNumStreams> count{};
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      const ProgramOp& op = *ops_[i].op;
+      const auto s = static_cast<std::size_t>(op.stream);
+      ended_ = {};
+      for (std::size_t k = i; k-- > 0;) {
+        if (ops_[k].op->stream != op.stream) continue;
+        after(k);
+        break;
+      }
+      after_named(i);
+      after_storage(i);
+      note_uses(i);
+      if (op.kind == OpKind::kFree) give_back(i);
+      ended_[s] = ++count[s];
+      out_.push_back(ended_);
+    }
+    return std::move(out_);
+  }
+
+ private:
   using Key = std::pair<ValueId, Microbatch>;
   struct Use {
     std::size_t op;
     bool changes;
   };
-  std::map<Key, std::vector<Use>> uses;  // of storage, since it was given back last
-  std::map<PoolId, std::vector<std::size_t>> given, taken;
-  std::vector<std::size_t> freed;  // ops that freed arena storage
-  std::vector<Ended> out;
-  std::array<std::size_t, kNumStreams> count{};
-  const auto storage = [&](const Operand& operand, const Issued& at) -> Key {
-    const ValueId root = storage_root(program, operand.value);
-    const bool each = program.values[root].scope == Scope::kMicrobatch;
-    return {root, each ? at.mb[operand.slot] : 0};
-  };
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    const Issued& at = ops[i];
-    const ProgramOp& op = *at.op;
-    const auto s = static_cast<std::size_t>(op.stream);
-    const bool frees = op.kind == OpKind::kFree;
-    Ended ended{};
-    const auto after = [&](std::size_t before) { join(ended, out[before]); };
-    for (std::size_t k = i; k-- > 0;) {
-      if (ops[k].op->stream != op.stream) continue;
-      after(k);
-      break;
-    }
-    for (const std::uint32_t edge : op.after) {
+
+  void after(std::size_t before) { join(ended_, out_[before]); }
+
+  Key storage(const Operand& operand, std::size_t i) const {
+    const ValueId root = storage_root(program_, operand.value);
+    const bool each = program_.values[root].scope == Scope::kMicrobatch;
+    return {root, each ? ops_[i].mb[operand.slot] : 0};
+  }
+
+  /// The ops and calls that `after` names.
+  void after_named(std::size_t i) {
+    const Issued& at = ops_[i];
+    for (const std::uint32_t edge : at.op->after) {
       for (std::size_t k = i; k-- > 0;) {
-        const bool same_run = ops[k].call == at.call && ops[k].mb == at.mb &&
-                              ops[k].in_segment == edge &&
-                              ops[k].op == ops[i].op - (at.in_segment - edge);
+        const bool same_run = ops_[k].call == at.call && ops_[k].mb == at.mb &&
+                              ops_[k].in_segment == edge &&
+                              ops_[k].op == at.op - (at.in_segment - edge);
         if (!same_run) continue;
         after(k);
         break;
       }
     }
-    for (const CallRef& before : list.calls[at.call].after) {
+    for (const CallRef& before : list_.calls[at.call].after) {
       for (std::size_t k = 0; k < i; ++k) {
-        if (ops[k].call == before.call) after(k);
+        if (ops_[k].call == before.call) after(k);
       }
     }
+  }
+
+  void after_storage(std::size_t i) {
+    const ProgramOp& op = *ops_[i].op;
     const auto use = [&](const Operand& operand, bool changes) {
-      for (const Use& earlier : uses[storage(operand, at)]) {
+      for (const Use& earlier : uses_[storage(operand, i)]) {
         if (changes || earlier.changes) after(earlier.op);
       }
     };
-    const auto take = [&](const Operand& operand) {
-      const Key key = storage(operand, at);
-      const Value& value = program.values[key.first];
-      if (!uses[key].empty() || value.scope == Scope::kPersistent) return;
-      if (value.pool != kNoIndex) {
-        // The k-th taker gets the slot of the (k - slots)-th that was given back.
-        auto& takers = taken[value.pool];
-        const auto slots = static_cast<std::size_t>(program.pools[value.pool].slots);
-        if (takers.size() >= slots) after(given[value.pool].at(takers.size() - slots));
-        takers.push_back(i);
-      } else if (op.stream != StreamId::kMain) {
-        for (const std::size_t free : freed) after(free);
-      }
-    };
-    for (const Operand& operand : op.writes) take(operand);
-    for (const Operand& operand : op.reads) use(operand, frees);
+    for (const Operand& operand : op.writes) take(operand, i);
+    for (const Operand& operand : op.reads) use(operand, op.kind == OpKind::kFree);
     if (op.guard) use(*op.guard, false);
     for (const Operand& operand : op.writes) use(operand, true);
     for (const Operand& operand : op.accumulates) use(operand, true);
-    for (const Operand& operand : op.reads) uses[storage(operand, at)].push_back({i, false});
-    if (op.guard) uses[storage(*op.guard, at)].push_back({i, false});
-    for (const Operand& operand : op.writes) uses[storage(operand, at)].push_back({i, true});
-    for (const Operand& operand : op.accumulates) uses[storage(operand, at)].push_back({i, true});
-    if (frees) {
-      for (const Operand& operand : op.reads) {
-        const Key key = storage(operand, at);
-        uses[key].clear();
-        const PoolId pool = program.values[key.first].pool;
-        if (pool != kNoIndex) {
-          given[pool].push_back(i);
-        } else {
-          freed.push_back(i);
-        }
+  }
+
+  void take(const Operand& operand, std::size_t i) {
+    const Key key = storage(operand, i);
+    const Value& value = program_.values[key.first];
+    if (!uses_[key].empty() || value.scope == Scope::kPersistent) return;
+    if (value.pool != kNoIndex) {
+      // The k-th taker gets the slot of the (k - slots)-th that was given back.
+      auto& takers = taken_[value.pool];
+      const auto slots = static_cast<std::size_t>(program_.pools[value.pool].slots);
+      if (takers.size() >= slots) after(given_[value.pool].at(takers.size() - slots));
+      takers.push_back(i);
+    } else if (ops_[i].op->stream != StreamId::kMain) {
+      for (const std::size_t free : freed_) after(free);
+    }
+  }
+
+  void note_uses(std::size_t i) {
+    const ProgramOp& op = *ops_[i].op;
+    for (const Operand& operand : op.reads) uses_[storage(operand, i)].push_back({i, false});
+    if (op.guard) uses_[storage(*op.guard, i)].push_back({i, false});
+    for (const Operand& operand : op.writes) uses_[storage(operand, i)].push_back({i, true});
+    for (const Operand& operand : op.accumulates) uses_[storage(operand, i)].push_back({i, true});
+  }
+
+  void give_back(std::size_t i) {
+    for (const Operand& operand : ops_[i].op->reads) {
+      const Key key = storage(operand, i);
+      uses_[key].clear();
+      const PoolId pool = program_.values[key.first].pool;
+      if (pool != kNoIndex) {
+        given_[pool].push_back(i);
+      } else {
+        freed_.push_back(i);
       }
     }
-    ended[s] = ++count[s];
-    out.push_back(ended);
   }
-  return out;
-}
+
+  const Program& program_;
+  const RankClass& list_;
+  std::vector<Issued> ops_;
+  std::map<Key, std::vector<Use>> uses_;  // of storage, since it was given back last
+  std::map<PoolId, std::vector<std::size_t>> given_, taken_;
+  std::vector<std::size_t> freed_;  // ops that freed arena storage
+  Ended ended_{};                   // before the op that is looked at
+  std::vector<Ended> out_;
+};
 
 /// What a rank's communicators should have been asked, in the order of issue.
 std::map<std::string, std::vector<TransportCall>> expected_calls(const Program& program,
@@ -255,7 +288,7 @@ TEST_CASE("what a rank asks of its streams and communicators is what the Program
       for (const Issued& one : ops) issued.push_back(one.op);
       CHECK(launched == issued);
       const std::vector<Ended> order = recorded_order(rank);
-      CHECK(order == demanded_order(run.program, list));
+      CHECK(order == DemandedOrder(run.program, list).find());
       CHECK(rank.calls == expected_calls(run.program, static_cast<std::int64_t>(r), list));
       CHECK(races(rank, order, ops) == 0);
     }

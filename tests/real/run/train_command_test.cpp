@@ -1,67 +1,18 @@
-// `trainyard train` from end to end: processes over Gloo, losses.csv, checkpoints, resuming under
-// the same and another layout, and what is said when something goes wrong.
-#include <algorithm>
-#include <array>
+// `trainyard train` from end to end: processes over Gloo, losses.csv, and what is said when
+// something goes wrong. Runs that go on are resumed_training_test.cpp's.
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "real/checkpoint/checkpoint.h"
+#include "tests/real/run/same_training.h"
 #include "tests/real/run/training_folder.h"
 
 namespace trainyard {
 
-namespace {
-
 namespace fs = std::filesystem;
-
-void check_close(const std::vector<std::array<double, 2>>& a,
-                 const std::vector<std::array<double, 2>>& b) {
-  REQUIRE(a.size() == b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    // losses.csv has nine digits.
-    CHECK(b[i][0] == Approx(a[i][0]).epsilon(2e-9));
-    CHECK(b[i][1] == Approx(a[i][1]).epsilon(2e-9));
-  }
-}
-
-std::vector<double> stored(const Checkpoint& checkpoint, const std::string& name) {
-  const CheckpointTensor& tensor = checkpoint.tensors().at(name);
-  const Piece whole = whole_tensor(name, DType::kFp64, tensor.shape);
-  std::vector<double> values(static_cast<std::size_t>(num_elements(whole)));
-  checkpoint.read(whole, std::as_writable_bytes(std::span(values)));
-  return values;
-}
-
-double norm_of(const std::vector<double>& x) {
-  double sum = 0;
-  for (const double v : x) sum += v * v;
-  return std::sqrt(sum);
-}
-
-/// Weights and moments in full precision, where losses.csv has nine digits.
-void check_same_checkpoint(const std::string& a, const std::string& b) {
-  const Checkpoint one = Checkpoint::open(*latest_complete(a + "/checkpoints"), Verify::kStructure);
-  const Checkpoint many =
-      Checkpoint::open(*latest_complete(b + "/checkpoints"), Verify::kStructure);
-  REQUIRE(one.info().step == many.info().step);
-  REQUIRE(one.tensors().size() == many.tensors().size());
-  for (const auto& [name, tensor] : one.tensors()) {
-    CAPTURE(name);
-    const std::vector<double> values = stored(one, name);
-    std::vector<double> difference = stored(many, name);
-    for (std::size_t i = 0; i < values.size(); ++i) difference[i] -= values[i];
-    // Moments of key biases are rounding alone: their true gradients are zero.
-    CHECK(norm_of(difference) <= 1e-12 * norm_of(values) + 1e-15);
-  }
-}
-
-}  // namespace
 
 TEST_CASE("processes over Gloo train as one device does") {
   const TrainingFolder folder;
@@ -95,61 +46,6 @@ TEST_CASE("processes over Gloo train as one device does") {
     check_close(one, folder.losses(run));
     check_same_checkpoint(folder.path("one"), folder.path(run));
   }
-}
-
-TEST_CASE("a run that is resumed goes on as if it had not stopped") {
-  const TrainingFolder folder;
-  const std::string plan = " --ranks 2 --set parallel.tensor=2";
-  REQUIRE(folder.train("--steps 6 --out " + folder.path("whole") + plan).exit == 0);
-  // The learning rate is constant, so that the number of steps changes nothing before they are
-  // over.
-  REQUIRE(folder.train("--steps 4 --out " + folder.path("parts") + plan).exit == 0);
-  const Answer answer = folder.train("--steps 6 --resume --out " + folder.path("parts") + plan);
-  CAPTURE(answer.err);
-  REQUIRE(answer.exit == 0);
-  const auto whole = folder.losses("whole"), parts = folder.losses("parts");
-  REQUIRE(whole.size() == 6);
-  CHECK(whole == parts);  // bit for bit, as far as nine digits tell
-  // The weights are: same bytes in the files of both last checkpoints.
-  for (const char* rank : {"rank-00000.safetensors", "rank-00001.safetensors"}) {
-    const std::string file = std::string("/checkpoints/step-00000006/") + rank;
-    CHECK(read_text(folder.path("whole") + file) == read_text(folder.path("parts") + file));
-  }
-  // The last two of the checkpoints after 2, 4 and 6 steps are kept.
-  CHECK_FALSE(fs::exists(folder.path("whole") + "/checkpoints/step-00000002"));
-  CHECK(fs::exists(folder.path("whole") + "/checkpoints/step-00000004/index.json"));
-}
-
-TEST_CASE(
-    "a run that looks at its norms a step later has the losses of one that waits, resumed or not") {
-  const TrainingFolder folder;
-  const std::string plan =
-      "--ranks 4 --set parallel.pipeline=4 --set training.lr.peak=0.01 --set "
-      "schedule.method=zb-2p ";
-  REQUIRE(folder.train(plan + "--steps 6 --set training.clip_norm=0 --out " + folder.path("free"))
-              .exit == 0);
-  std::vector<double> norms;
-  for (const auto& row : folder.losses("free")) norms.push_back(row[1]);
-  std::sort(norms.begin(), norms.end());
-  const std::string clip = std::to_string((norms[2] + norms[3]) / 2);
-  const std::string clipped = plan + "--set training.clip_norm=" + clip + " ";
-  REQUIRE(folder.train(clipped + "--steps 6 --out " + folder.path("waits")).exit == 0);
-  const std::string late = clipped + "--json --set schedule.post_validation=true ";
-  const Answer whole = folder.train(late + "--steps 6 --out " + folder.path("whole"));
-  CAPTURE(whole.err);
-  REQUIRE(whole.exit == 0);
-  REQUIRE(folder.train(late + "--steps 4 --out " + folder.path("parts")).exit == 0);
-  REQUIRE(folder.train(late + "--steps 6 --resume --out " + folder.path("parts")).exit == 0);
-  check_close(folder.losses("waits"), folder.losses("whole"));
-  CHECK(folder.losses("whole") == folder.losses("parts"));
-  check_same_checkpoint(folder.path("whole"), folder.path("parts"));
-  // Steps 2, 4 and 6 are settled for their checkpoints; of the others those that were clipped make
-  // the next one void.
-  std::int64_t expected = 0;
-  const auto rows = folder.losses("whole");
-  for (const std::size_t step : {0, 2, 4}) expected += rows[step][1] > std::stod(clip) ? 1 : 0;
-  CHECK(nlohmann::json::parse(whole.out).at("repeated_steps") == expected);
-  CHECK(expected > 0);
 }
 
 TEST_CASE("losses.csv has one word for what is no number") {
@@ -203,27 +99,6 @@ TEST_CASE(
   CAPTURE(run.err);
   CHECK(run.exit == 3);
   CHECK_THAT(run.err, Catch::Contains("its result is not finite"));
-}
-
-TEST_CASE("a run goes on under another layout") {
-  const TrainingFolder folder;
-  REQUIRE(folder.train("--steps 10 --out " + folder.path("one")).exit == 0);
-  const std::string out = " --out " + folder.path("many");
-  const std::string by_parameter = " --set parallel.zero.stage=1 --set parallel.zero.by=parameter";
-  REQUIRE(
-      folder.train("--steps 2 --ranks 4 --set parallel.tensor=2 --set parallel.pipeline=2" + out)
-          .exit == 0);
-  REQUIRE(
-      folder.train("--steps 4 --resume --ranks 4 --set parallel.data=4 --set parallel.zero=1" + out)
-          .exit == 0);
-  REQUIRE(folder.train("--steps 6 --resume --ranks 4 --set parallel.data=4" + by_parameter + out)
-              .exit == 0);
-  REQUIRE(folder.train("--steps 8 --resume --ranks 2 --set parallel.data=2" + by_parameter + out)
-              .exit == 0);
-  const Answer last = folder.train("--steps 10 --resume --ranks 4 --set parallel.tensor=4" + out);
-  CAPTURE(last.err);
-  REQUIRE(last.exit == 0);
-  check_close(folder.losses("one"), folder.losses("many"));
 }
 
 TEST_CASE("a folder that holds a run is not written over") {
@@ -399,57 +274,6 @@ TEST_CASE("static mode times orders, keeps one as schedule.csv, and goes on with
     CHECK(moved.err.find("order 1: ") != std::string::npos);
     check_close(folder.losses("copy"), folder.losses("file"));
   }
-}
-
-TEST_CASE(
-    "a run whose newest checkpoint is damaged says so, and goes back to the one before where it is "
-    "told to") {
-  const TrainingFolder folder;
-  const std::string out = "--set checkpoint.keep=3 --out " + folder.path("run");
-  REQUIRE(folder.train("--steps 6 " + out).exit == 0);
-  const auto whole = folder.losses("run");
-  const std::string shard =
-      folder.path("run") + "/checkpoints/step-00000006/rank-00000.safetensors";
-  std::string bytes = read_text(shard);
-  bytes.back() = static_cast<char>(bytes.back() ^ 1);
-  write_text(shard, bytes);
-  const Answer refused = folder.train("--steps 8 --resume " + out);
-  CHECK(refused.exit == 2);
-  CHECK(refused.err.find(shard + ": changed since it was written") != std::string::npos);
-  CHECK(refused.err.find("step-00000004 before it is whole: --resume-from 4 goes on from there") !=
-        std::string::npos);
-  CHECK(folder.losses("run") == whole);
-
-  // A draft is passed over by itself.
-  std::filesystem::create_directory(folder.path("run") + "/checkpoints/.tmp-step-00000007");
-  const Answer back = folder.train("--steps 8 --resume-from 4 " + out);
-  CAPTURE(back.err);
-  REQUIRE(back.exit == 0);
-  CHECK(back.err.find("warning: checkpoint .tmp-step-00000007 was never completed; the run goes on "
-                      "from step 4") != std::string::npos);
-  CHECK(back.err.find("a later checkpoint is kept as aside-step-00000006") != std::string::npos);
-  CHECK(back.err.find("resumed after step 4") != std::string::npos);
-  const auto losses = folder.losses("run");
-  REQUIRE(losses.size() == 8);
-  CHECK(std::equal(whole.begin(), whole.end(), losses.begin()));
-  CHECK(latest_complete(folder.path("run") + "/checkpoints") ==
-        folder.path("run") + "/checkpoints/step-00000008");
-  CHECK(folder.train("--steps 9 --resume-from 5 " + out).exit == 2);
-  CHECK(folder.train("--steps 9 --resume-from 4 --overwrite " + out).exit == 2);
-}
-
-TEST_CASE("a resumed run that fails leaves what the run had in its folder") {
-  const TrainingFolder folder;
-  REQUIRE(folder.train("--out " + folder.path("run")).exit == 0);
-  const std::string plan = read_text(folder.path("run") + "/study.resolved.yaml");
-  const std::string program = read_text(folder.path("run") + "/program.txt");
-  const Answer other =
-      folder.train("--set model.hidden=64 --steps 6 --resume --json --out " + folder.path("run"));
-  CHECK(other.exit == 2);
-  // What a rank finds is in the answer, too.
-  CHECK(nlohmann::json::parse(other.out).at("error").at("exit") == 2);
-  CHECK(read_text(folder.path("run") + "/study.resolved.yaml") == plan);
-  CHECK(read_text(folder.path("run") + "/program.txt") == program);
 }
 
 }  // namespace trainyard

@@ -20,10 +20,10 @@ TEST_CASE("of a wide cluster the links that messages pass are kept, and no other
   cluster.fabric.routers_per_group = 2;
   cluster.fabric.link = cluster.fabric.global_link = 1;
   const Program program = verified(
-      "program 1\nmesh pp:1 dp:1 cp:1 ep:1 tp:4\nmicrobatches 1\ngroup tp[tp]\n"
+      "program 2\nmesh pp=1:stages tp=4\nmicrobatches 1\ngroup tp[tp]\n"
       "value x uint8[1] step activation\nvalue y uint8[4] step activation\n"
       "segment 0STEP() stage:0 C\n  main zero -> x\n  tp all_gather:tp x -> y\n  main free x y\n"
-      "class pp:0\n  0STEP\nplacement pp:1 dp:1 cp:1 ep:1 tp:1\n");
+      "class pp:0\n  0STEP\nplacement pp:1 tp:1\n");
   const Network network(cluster);
   for (const bool fold : {true, false}) {
     CAPTURE(fold);

@@ -1,80 +1,22 @@
-// Hugging Face's weights: names and shapes as transformers saves them (tests/golden, made by
-// tests/oracle/hugging_face_names.py), both directions inverse to each other, damage refused.
-#include "models/hugging_face.h"
+// Files of Hugging Face's weights: both directions inverse to each other, damage refused.
+#include "real/checkpoint/hugging_face_weights.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "models/hugging_face.h"
 #include "models/model.h"
-#include "models/presets.h"
-#include "real/checkpoint/hugging_face_names.h"
-#include "real/checkpoint/hugging_face_weights.h"
 #include "real/checkpoint/save_hugging_face.h"
 #include "real/checkpoint/stored_weights.h"
 #include "tests/real/checkpoint/checkpoint_fixture.h"
+#include "tests/real/checkpoint/tiny_model.h"
 #include "tests/support/scratch_folder.h"
 
 namespace trainyard {
 
 namespace {
-
-using Shapes = std::map<std::string, std::vector<std::int64_t>>;
-
-ModelConfig tiny(Family family) {
-  ModelConfig c;
-  c.family = family;
-  c.layers = 2;
-  c.hidden = 6;
-  c.heads = 2;
-  c.kv_heads = 2;
-  c.head_dim = 3;
-  c.ffn = 10;
-  c.vocab = 11;
-  c.seq_len = 8;
-  if (family == Family::kGpt || family == Family::kBert) c.max_positions = 8;
-  if (family == Family::kBert) c.token_types = 2;
-  if (family == Family::kLlama) {
-    c.kv_heads = 1;
-    c.head_dim = 4;
-    c.tied_embeddings = false;
-  }
-  if (family == Family::kT5) {
-    c.decoder_layers = 1;
-    c.decoder_seq_len = 8;
-    c.relative_buckets = 4;
-  }
-  if (family == Family::kT5 || family == Family::kLlama) {
-    c.activation = Activation::kSwiglu;
-    c.linear_bias = false;
-    c.qkv_bias = false;
-  }
-  return c;
-}
-
-std::vector<HuggingFaceWeight> weights_of(const ModelConfig& config) {
-  return hugging_face_weights(hugging_face_type(config), build_model(config, {}));
-}
-
-Shapes their_shapes(const ModelConfig& config) {
-  Shapes shapes;
-  for (const HuggingFaceWeight& weight : weights_of(config)) {
-    std::vector<std::int64_t> shape = weight.shape;
-    shape.front() = weight.rows;
-    if (weight.transposed) std::swap(shape[0], shape[1]);
-    shapes[weight.theirs] = shape;
-  }
-  return shapes;
-}
-
-HuggingFaceWeight find(const ModelConfig& config, const std::string& ours) {
-  for (const HuggingFaceWeight& weight : weights_of(config)) {
-    if (weight.ours == ours) return weight;
-  }
-  FAIL(ours << " is not there");
-  return {};
-}
 
 /// Every weight of the model, each element another number that bf16 holds exactly up to a point.
 Values numbered_weights(const ModelConfig& config) {
@@ -104,35 +46,6 @@ void save_numbered(const ModelConfig& config, const ScratchFolder& scratch, DTyp
   save_hugging_face(checkpoint, config, scratch / "theirs", dtype);
 }
 
-/// What config.json can hold, in one line.
-std::string essence(const ModelConfig& c) {
-  nlohmann::json json = {to_string(c.family),
-                         c.layers,
-                         c.decoder_layers,
-                         c.hidden,
-                         c.heads,
-                         c.kv_heads,
-                         c.head_dim,
-                         c.ffn,
-                         c.vocab,
-                         c.seq_len,
-                         c.decoder_seq_len,
-                         c.max_positions,
-                         c.token_types,
-                         c.norm_eps,
-                         c.rope_base,
-                         c.relative_buckets,
-                         to_string(c.activation),
-                         c.tied_embeddings,
-                         c.linear_bias,
-                         c.qkv_bias};
-  return json.dump();
-}
-
-std::string error_of_type(ModelConfig config) {
-  return error_of([&] { hugging_face_type(config); });
-}
-
 /// Files of one tensor after another, to be changed by hand.
 void write_tensors(const std::string& path,
                    const std::map<std::string, SafetensorsTensor>& tensors) {
@@ -145,106 +58,6 @@ void write_tensors(const std::string& path,
 }
 
 }  // namespace
-
-TEST_CASE("names and shapes are those that transformers saves") {
-  const auto folder =
-      std::filesystem::path(TRAINYARD_SOURCE_DIR) / "tests/golden/hugging_face/names";
-  int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    CAPTURE(entry.path().filename().string());
-    const auto golden = nlohmann::json::parse(read_text(entry.path().string()));
-    const auto& json = golden.at("config");
-    ModelConfig config = parse_hugging_face_config(json.dump(), "config.json").config;
-    config.next_sentence = json.at("architectures")[0] == "BertForPreTraining";
-    CHECK(their_shapes(config) == golden.at("tensors").get<Shapes>());
-    ++files;
-  }
-  CHECK(files == 13);
-}
-
-TEST_CASE("every weight of every preset has a name") {
-  for (const ModelPreset& preset : model_presets()) {
-    CAPTURE(preset.name);
-    std::int64_t elements = 0;
-    for (const HuggingFaceWeight& weight : weights_of(preset.config)) {
-      elements += product(weight.shape);
-    }
-    const Graph graph = build_model(preset.config, {});
-    std::int64_t expected = 0;
-    for (const Parameter& parameter : graph.parameters) {
-      if (parameter.tensor != kNoIndex) expected += num_elements(parameter.shape);
-    }
-    CHECK(elements == expected);  // the untied BERT, which keeps one twice, is no preset
-  }
-}
-
-TEST_CASE("GPT-2 stacks q, k and v and transposes them; Llama does neither") {
-  const HuggingFaceWeight k = find(tiny(Family::kGpt), "decoder.layers.1.attention.k.weight");
-  CHECK(k.theirs == "transformer.h.1.attn.c_attn.weight");
-  CHECK((k.transposed && k.first_row == 6 && k.rows == 18));
-  const HuggingFaceWeight bias = find(tiny(Family::kGpt), "decoder.layers.1.attention.v.bias");
-  CHECK(bias.theirs == "transformer.h.1.attn.c_attn.bias");
-  CHECK((!bias.transposed && bias.first_row == 12 && bias.rows == 18));
-  const HuggingFaceWeight gate = find(tiny(Family::kLlama), "decoder.layers.0.mlp.gate.weight");
-  CHECK(gate.theirs == "model.layers.0.mlp.gate_proj.weight");
-  CHECK((!gate.transposed && gate.first_row == 0 && gate.rows == 10));
-}
-
-TEST_CASE("a written config.json reads back as the same model") {
-  for (const ModelPreset& preset : model_presets()) {
-    CAPTURE(preset.name);
-    const std::string text = hugging_face_config(preset.config, DType::kBf16);
-    CHECK(essence(parse_hugging_face_config(text, "c.json").config) == essence(preset.config));
-  }
-  for (const Family family : {Family::kGpt, Family::kBert, Family::kT5, Family::kLlama}) {
-    ModelConfig config = tiny(family);
-    config.tied_embeddings = !config.tied_embeddings;
-    config.norm_eps = 3e-4;
-    if (family == Family::kLlama) config.rope_base = 12345;
-    if (family == Family::kLlama) config.linear_bias = config.qkv_bias = true;
-    if (family == Family::kGpt) config.activation = Activation::kRelu;
-    const std::string text = hugging_face_config(config, DType::kFp32);
-    CHECK(essence(parse_hugging_face_config(text, "c.json").config) == essence(config));
-  }
-  const auto json = nlohmann::json::parse(hugging_face_config(tiny(Family::kGpt), DType::kBf16));
-  CHECK(json.at("architectures") == nlohmann::json{"GPT2LMHeadModel"});
-  CHECK(json.at("torch_dtype") == "bfloat16");
-  CHECK(json.at("eos_token_id").is_null());
-}
-
-TEST_CASE("models that transformers does not have are refused") {
-  const auto with = [](Family family, auto change) {
-    ModelConfig config = tiny(family);
-    change(config);
-    return error_of_type(config);
-  };
-  CHECK(with(Family::kGpt, [](ModelConfig& c) { c.activation = Activation::kSwiglu; }) ==
-        "model.activation: Hugging Face's GPT-2 has no swiglu; expected gelu, gelu-tanh or relu");
-  CHECK(with(Family::kGpt, [](ModelConfig& c) { c.qkv_bias = false; }) ==
-        "model.linear_bias: Hugging Face's GPT-2 has all biases; expected true");
-  CHECK(with(Family::kBert, [](ModelConfig& c) { c.kv_heads = 1; }) ==
-        "model.kv_heads: Hugging Face's BERT has as many as heads, 2, got 1");
-  CHECK(with(Family::kGpt, [](ModelConfig& c) { c.head_dim = 4; }) ==
-        "model.head_dim: Hugging Face's GPT-2 has hidden / heads, got 4");
-  CHECK(with(Family::kBert,
-             [](ModelConfig& c) {
-               c.token_types = 1;
-               c.next_sentence = true;
-             }) ==
-        "model.next_sentence: Hugging Face's RoBERTa, BERT with one token type, has no "
-        "next-sentence head; expected false");
-  CHECK(
-      with(Family::kT5, [](ModelConfig& c) { c.activation = Activation::kGeluTanh; }) ==
-      "model.activation: Hugging Face's T5 has no gelu-tanh; expected relu, gelu, geglu or swiglu");
-  CHECK(with(Family::kT5, [](ModelConfig& c) { c.linear_bias = true; }) ==
-        "model.linear_bias: Hugging Face's T5 has no biases; expected false");
-  CHECK(with(Family::kLlama, [](ModelConfig& c) { c.activation = Activation::kGelu; }) ==
-        "model.activation: Hugging Face's Llama has swiglu, got gelu");
-  CHECK(
-      with(Family::kLlama, [](ModelConfig& c) { c.linear_bias = true; }) ==
-      "model.qkv_bias: Hugging Face's Llama has biases everywhere or nowhere, Qwen2 on query, key "
-      "and value only; expected true");
-}
 
 TEST_CASE("what is saved for transformers is read back, piece by piece") {
   const Family family = GENERATE(Family::kGpt, Family::kBert, Family::kT5, Family::kLlama);

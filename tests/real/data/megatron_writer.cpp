@@ -1,4 +1,4 @@
-#include "real/data/megatron_writer.h"
+#include "tests/real/data/megatron_writer.h"
 
 #include <limits>
 

@@ -1,0 +1,65 @@
+#include "real/exec/move_tensors.h"
+
+#include "engine/base/error.h"
+
+namespace trainyard {
+
+namespace {
+
+/// [.., dim, ..] of `parts` members as they lie in a flat gather, one behind the other -> joined
+/// along `dim`; -1: flat already.
+void join(const at::Tensor& gathered, at::Tensor& whole, int dim, std::int64_t parts) {
+  if (dim < 0) return;
+  std::vector<std::int64_t> shape = whole.sizes().vec();
+  shape.begin()[dim] /= parts;
+  shape.insert(shape.begin(), parts);
+  std::vector<at::Tensor> pieces = gathered.view(shape).unbind(0);
+  at::cat_out(whole, pieces, dim);
+}
+
+/// The reverse: one behind the other, as a scatter takes them.
+at::Tensor part(const at::Tensor& whole, int dim, std::int64_t parts) {
+  if (dim <= 0) return whole.contiguous();
+  return at::cat(whole.chunk(parts, dim), 0).contiguous();
+}
+
+}  // namespace
+
+void move_tensors(const OpPlan& plan, const std::vector<at::Tensor>& reads,
+                  std::vector<at::Tensor>& writes, std::int64_t parts) {
+  if (plan.op->kind == OpKind::kCopy) {
+    writes[0].copy_(reads[0], /*non_blocking=*/true);
+    return;
+  }
+  if (plan.has_no_peers) {
+    if (!writes[0].is_alias_of(reads[0])) writes[0].view({-1}).copy_(reads[0].reshape({-1}));
+    return;
+  }
+  Communicator& communicator = *plan.communicator;
+  const int dim = plan.attrs->dim;
+  switch (plan.op->kind) {
+    case OpKind::kAllReduce:
+      if (!writes[0].is_alias_of(reads[0])) writes[0].copy_(reads[0]);
+      return communicator.all_reduce(writes[0], plan.attrs->maximum);
+    case OpKind::kAllGather: {
+      if (dim <= 0) return communicator.all_gather(reads[0].contiguous(), writes[0]);
+      at::Tensor flat = at::empty({writes[0].numel()}, writes[0].options());
+      communicator.all_gather(reads[0].contiguous(), flat);
+      return join(flat, writes[0], dim, parts);
+    }
+    case OpKind::kReduceScatter:
+      return communicator.reduce_scatter(part(reads[0], dim, parts), writes[0]);
+    case OpKind::kAllToAll: return communicator.all_to_all(reads[0].contiguous(), writes[0]);
+    case OpKind::kReduce:
+      if (!writes[0].is_alias_of(reads[0])) writes[0].copy_(reads[0]);
+      return communicator.reduce(writes[0], plan.peer);
+    case OpKind::kBroadcast:
+      if (!writes[0].is_alias_of(reads[0])) writes[0].copy_(reads[0]);
+      return communicator.broadcast(writes[0], plan.peer);
+    case OpKind::kSend: return communicator.send(reads[0].contiguous(), plan.peer);
+    case OpKind::kRecv: return communicator.receive(writes[0], plan.peer);
+    default: bug("no such communication");
+  }
+}
+
+}  // namespace trainyard
