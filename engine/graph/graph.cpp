@@ -218,6 +218,7 @@ Graph without_ops(const Graph& graph) {
   copy.tensors = graph.tensors;
   copy.parameters = graph.parameters;
   copy.modules = graph.modules;
+  copy.specs = graph.specs;
   copy.loss = graph.loss;
   copy.num_layers = graph.num_layers;
   copy.model_flop_per_microbatch = graph.model_flop_per_microbatch;

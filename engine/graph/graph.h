@@ -15,7 +15,7 @@
 #include "engine/base/indexed.h"
 #include "engine/base/units.h"
 #include "engine/graph/op_kind.h"
-#include "engine/sharding/sharding_spec.h"
+#include "engine/sharding/spec_table.h"
 
 namespace trainyard {
 
@@ -81,7 +81,7 @@ struct Tensor {
       0;  // of a view: first element, along the last dim; of half a batch: of all
   bool needs_gradient = false;
   bool on_host = false;  // in the memory of the device's host
-  ShardingSpec spec;
+  SpecId spec;  // in Graph::specs; kNoIndex before sharding
 };
 
 /// One of several weights that a parameter holds one behind the other along dim 0: q, k, v; gate,
@@ -107,8 +107,7 @@ struct Parameter {
   Init init = Init::kNormal;
   float deviation = 0.02F;                                 // kNormal, where there are no parts
   boost::container::small_vector<ParameterPart, 3> parts;  // empty: one weight
-  bool partial_gradient =
-      false;  // set by sharding: each tp rank holds a partial sum of its gradient
+  SpecId used;  // set by sharding: what its ops read; its gradient has the dual
 };
 
 struct Op {
@@ -130,6 +129,7 @@ struct Graph {
   Indexed<OpId, Op> ops;  // in execution order: an op's inputs are produced before it
   Indexed<ParameterId, Parameter> parameters;
   Indexed<PathId, std::string> modules;  // paths: "decoder.layers.3.mlp.fc1"
+  SpecTable specs;                       // of tensors, once sharded
   TensorId loss = kNoIndex;
   std::int32_t num_layers = 0;         // 1 + largest Op::layer
   Flop model_flop_per_microbatch = 0;  // forward, GEMMs of the unsharded, unpadded model

@@ -12,10 +12,10 @@ namespace {
 /// Copies a graph op by op, with a stage for each, and inserts what connects the stages.
 class StageCutter {
  public:
-  StageCutter(const Graph& in, int num_stages, int tensor, bool scatter, std::int32_t turning_stage)
+  StageCutter(const Graph& in, int num_stages, const ScatterGather& scatter,
+              std::int32_t turning_stage)
       : in_(in),
-        tensor_(tensor),
-        scatter_(scatter && tensor > 1),
+        scatter_(scatter),
         turn_(turning_stage) {
     out_.num_stages = num_stages;
     Graph& graph = out_.graph;
@@ -88,8 +88,20 @@ class StageCutter {
   }
 
   bool sends_slices(TensorId id) {
-    return scatter_ && tensor(id).spec[Axis::kTp].kind == AxisPlacement::Kind::kReplicate &&
-           num_elements(tensor(id).shape) % tensor_ == 0;
+    if (scatter_.ranks == 1 || num_elements(tensor(id).shape) % scatter_.ranks != 0) return false;
+    const TensorSpec& spec = out_.graph.specs[tensor(id).spec];
+    return std::all_of(scatter_.axes.begin(), scatter_.axes.end(), [&](AxisId axis) {
+      return !dim_of(spec, axis) && state_beside(spec, axis) == AxisState::kReplicated;
+    });
+  }
+
+  /// Viewed as one dim, whose first axes are those of the first dim, and cut over the group.
+  SpecId sliced(SpecId whole) {
+    TensorSpec spec = out_.graph.specs[whole];
+    spec.dims.resize(1);
+    Axes& axes = spec.dims.front().parts.front().axes;
+    axes.insert(axes.end(), scatter_.axes.begin(), scatter_.axes.end());
+    return out_.graph.specs.add(spec);
   }
 
   TensorId receive(TensorId id, std::int32_t stage, const Op& reader) {
@@ -109,9 +121,8 @@ class StageCutter {
       } else {
         sent = copy_of(id, ".slice", home);
         tensor(sent).alias = id;
-        tensor(sent).shape = {num_elements(tensor(id).shape) / tensor_};
-        tensor(sent).spec = {};
-        tensor(sent).spec[Axis::kTp] = shard(0);
+        tensor(sent).shape = {num_elements(tensor(id).shape) / scatter_.ranks};
+        tensor(sent).spec = sliced(tensor(id).spec);
         emit(connecting(OpKind::kSlice, reader, id, sent), home);
         slice_.emplace(id, sent);
       }
@@ -147,8 +158,7 @@ class StageCutter {
 
   const Graph& in_;
   StagedGraph out_;
-  int tensor_;
-  bool scatter_;
+  const ScatterGather& scatter_;
   std::int32_t turn_;
   Indexed<TensorId, std::int32_t>
       home_;         // [tensor]: stage that produces it; -1: parameter or input
@@ -208,8 +218,8 @@ std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t nu
 }
 
 std::variant<StagedGraph, Infeasible> partition_stages(const Graph& graph, int num_stages,
-                                                       const PartitionConfig& partition, int tensor,
-                                                       bool scatter_gather,
+                                                       const PartitionConfig& partition,
+                                                       const ScatterGather& scatter,
                                                        std::int32_t turning_stage) {
   auto ranges = layer_ranges(graph.num_layers, num_stages, partition);
   if (auto* reason = std::get_if<Infeasible>(&ranges)) return *reason;
@@ -228,7 +238,7 @@ std::variant<StagedGraph, Infeasible> partition_stages(const Graph& graph, int n
       stage_of_op[i] = static_cast<std::int32_t>(after - first.begin()) - 1;
     }
   }
-  return StageCutter(graph, num_stages, tensor, scatter_gather, turning_stage).run(stage_of_op);
+  return StageCutter(graph, num_stages, scatter, turning_stage).run(stage_of_op);
 }
 
 }  // namespace trainyard

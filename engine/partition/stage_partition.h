@@ -2,8 +2,8 @@
 //
 // A value that a later stage reads crosses every cut on its way (relayed, so that transfers connect
 // neighbours only, and its gradients add up on the way back). Data inputs are loaded where they are
-// read. Under tensor parallelism a replicated value is sent as one slice per rank and gathered
-// where it is read (`scatter_gather`).
+// read. A value that the ranks of a group hold alike may be sent as one slice per rank and gathered
+// where it is read (ScatterGather).
 #pragma once
 
 #include <cstdint>
@@ -36,11 +36,18 @@ std::variant<std::vector<std::int64_t>, Infeasible> layer_ranges(std::int64_t nu
                                                                  int num_stages,
                                                                  const PartitionConfig& partition);
 
+/// The ranks among which what is sent is cut, where they hold it alike; one: nothing is cut.
+struct ScatterGather {
+  Axes axes;
+  std::int64_t ranks = 1;
+  friend bool operator==(const ScatterGather&, const ScatterGather&) = default;
+};
+
 /// `turning_stage`: lives on the rank of the stage before it, so that no transfer is between the
 /// two (turning_stage() in engine/schedule/stage_form.h); -1: none does.
 std::variant<StagedGraph, Infeasible> partition_stages(const Graph& graph, int num_stages,
-                                                       const PartitionConfig& partition, int tensor,
-                                                       bool scatter_gather,
+                                                       const PartitionConfig& partition,
+                                                       const ScatterGather& scatter,
                                                        std::int32_t turning_stage = -1);
 
 }  // namespace trainyard

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/partition/stage_partition.h"
+#include "engine/passes/apply_sharding.h"
 #include "engine/passes/buffer_transfers.h"
 #include "engine/passes/differentiate.h"
 #include "engine/passes/half_order.h"
@@ -17,11 +18,11 @@
 #include "engine/passes/pass.h"
 #include "engine/passes/pass_watch.h"
 #include "engine/passes/plan_mesh.h"
+#include "engine/passes/plan_megatron.h"
 #include "engine/passes/post_validation.h"
 #include "engine/passes/recompute.h"
 #include "engine/passes/schedule_of_plan.h"
 #include "engine/passes/select_kernels.h"
-#include "engine/passes/shard_megatron.h"
 #include "engine/passes/split_backward.h"
 #include "engine/passes/split_batch.h"
 #include "engine/passes/step_segments.h"
@@ -52,11 +53,13 @@ constexpr std::tuple kGraphPasses = {
            bool flash) { staged.graph = select_kernels(with.model, with.software, flash); },
         find_staged_violation},
     Pass{"shard", always,
-         [](const PassSource& of) {
-           return std::tuple(of.plan.parallel.tensor, of.plan.parallel.sequence_parallel);
-         },
-         [](StagedGraph& staged, const PassContext&, int tensor, bool sequence_parallel) {
-           return put(shard_megatron(staged.graph, tensor, sequence_parallel), staged.graph);
+         [](const PassSource& of) { return std::tuple(megatron_plan(of.plan.parallel)); },
+         [](StagedGraph& staged, const PassContext&,
+            const MegatronPlan& plan) -> std::optional<Infeasible> {
+           auto planned = plan_megatron(std::move(staged.graph), plan);
+           if (auto* reason = std::get_if<Infeasible>(&planned)) return std::move(*reason);
+           auto& [graph, sharding] = std::get<PlannedGraph>(planned);
+           return put(apply_sharding(std::move(graph), std::move(sharding)), staged.graph);
          },
          find_staged_violation},
     Pass{"halves", overlaps_tensor,
@@ -73,14 +76,13 @@ constexpr std::tuple kGraphPasses = {
          find_staged_violation},
     Pass{"partition", always,
          [](const PassSource& of) {
-           return std::tuple(num_stages(of), of.plan.partition, of.plan.parallel.tensor,
-                             of.plan.parallel.scatter_gather, turning_stage(of.forms));
+           return std::tuple(num_stages(of), of.plan.partition, scatter_gather_of(of.plan.parallel),
+                             turning_stage(of.forms));
          },
          [](StagedGraph& staged, const PassContext&, int num_stages,
-            const PartitionConfig& partition, int tensor, bool scatter_gather,
+            const PartitionConfig& partition, const ScatterGather& scatter,
             std::int32_t turning_stage) {
-           return put(partition_stages(staged.graph, num_stages, partition, tensor, scatter_gather,
-                                       turning_stage),
+           return put(partition_stages(staged.graph, num_stages, partition, scatter, turning_stage),
                       staged);
          },
          find_staged_violation},

@@ -53,6 +53,7 @@ class Differentiator {
     t.name = "grad." + t.name;
     t.dtype = dtype;
     t.role = TensorRole::kParameterGradient;
+    t.spec = dual_of(parameter.used);
     out_.graph.tensors.push_back(std::move(t));
     return TensorId(out_.graph.tensors.size() - 1);
   }
@@ -65,8 +66,14 @@ class Differentiator {
     t.alias = kNoIndex;
     t.alias_offset = 0;
     t.producer = kNoIndex;
+    t.spec = dual_of(t.spec);
     out_.graph.tensors.push_back(std::move(t));
     return TensorId(out_.graph.tensors.size() - 1);
+  }
+
+  /// Of a graph that is not sharded tensors have none.
+  SpecId dual_of(SpecId spec) {
+    return spec == kNoIndex ? spec : out_.graph.specs.dual_of(spec);
   }
 
   Instruction instruction(OpId id, OpPart part) const {
@@ -198,6 +205,7 @@ class Differentiator {
                         const boost::container::small_vector<TensorId, 4>& parameters) {
     for (TensorId parameter : parameters) {
       const TensorId fresh = new_gradient(parameter, ".fresh");
+      tensor(fresh).spec = tensor(gradient_tensor(parameter)).spec;
       dw.writes.push_back(fresh);
     }
     const auto fresh = dw.writes;

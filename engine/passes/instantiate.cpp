@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -143,7 +144,7 @@ class Instantiator {
     v.name = t.name + (id == training_.graph.loss ? "" : suffix_);
     for (std::int64_t extent : t.shape) v.dims.push_back({extent, extent, -1});
     v.dtype = t.dtype;
-    v.spec = t.spec;
+    v.spec = program_spec(t.spec);
     const Touches& touches = touched_[root(id)];
     const TouchSet touched = touches.all();
     const bool one_call = !touches.handed_over() && (touched == kForward || touched == kBackward ||
@@ -163,6 +164,14 @@ class Instantiator {
     known = program().values.add(std::move(v));
     if (id == training_.graph.loss) draft_.loss = known;
     return known;
+  }
+
+  SpecId program_spec(SpecId of_graph) {
+    if (of_graph == kNoIndex) return kNoIndex;
+    if (!spec_of_.has(of_graph)) spec_of_.resize(training_.graph.specs.size());
+    std::optional<SpecId>& known = spec_of_[of_graph];
+    if (!known) known = add_spec(program(), training_.graph.specs[of_graph]);
+    return *known;
   }
 
   /// Microbatches of all sizes share pools, whose slots are as large as the largest needs.
@@ -369,6 +378,7 @@ class Instantiator {
   ProgramDraft& draft_;
   std::size_t size_;
   std::string suffix_;
+  Indexed<SpecId, std::optional<SpecId>> spec_of_;  // [of the graph]: the Program's
   Indexed<TensorId, ValueId> value_of_;
   Indexed<TensorId, Touches> touched_;  // of storage roots
   LastUses last_uses_;                  // of the segment being made

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/partition/parameter_owners.h"
+#include "engine/base/error.h"
 #include "engine/passes/plan_mesh.h"
 
 namespace trainyard {
@@ -25,7 +26,9 @@ class BucketPlanner {
         parallel_(parallel),
         config_(config),
         grad_dtype_(grad_dtype),
-        program_(program) {}
+        program_(program),
+        tensor_axes_(find_axes(program.mesh, "tp").value_or(Axes{})),
+        data_axes_(find_axes(program.mesh, "dp").value_or(Axes{})) {}
 
   BucketPlan run() {
     find_users();
@@ -93,10 +96,10 @@ class BucketPlanner {
       const Parameter& p = parameter(*it);
       const auto& ranks = ranks_[*it];
       const std::vector<std::int32_t> tied = ranks.size() > 1 ? ranks : std::vector<std::int32_t>{};
-      const bool replicated = parallel_.tensor > 1 && tensor(p.tensor).spec[Axis::kTp].kind ==
-                                                          AxisPlacement::Kind::kReplicate;
+      const bool replicated = parallel_.tensor > 1 && !splits_any(tensor(p.tensor).spec);
+      const bool partial = enters_any(p.used);
       const std::int32_t owner = owner_.empty() ? -1 : owner_[*it];
-      const Key key{tied, replicated, p.partial_gradient, owner};
+      const Key key{tied, replicated, partial, owner};
       const std::int64_t elements = num_elements(tensor(p.tensor).shape);
       const auto known = open.find(key);
       if (known == open.end() ||
@@ -105,7 +108,7 @@ class BucketPlanner {
         bucket.stage = stage;
         bucket.rank = rank_of(stage);
         bucket.replicated = replicated;
-        bucket.partial = p.partial_gradient;
+        bucket.partial = partial;
         bucket.tied = tied;
         bucket.owner = owner;
         open[key] = plan_.buckets.size();
@@ -119,30 +122,60 @@ class BucketPlanner {
 
   ValueId add_value(Value value) { return program_.values.add(std::move(value)); }
 
+  const TensorSpec& spec(SpecId id) const { return training_.graph.specs[id]; }
+  bool splits_any(SpecId stored) const {
+    return std::any_of(tensor_axes_.begin(), tensor_axes_.end(),
+                       [&](AxisId axis) { return dim_of(spec(stored), axis).has_value(); });
+  }
+  bool enters_any(SpecId used) const { return (spec(used).entered & set_of(tensor_axes_)) != 0; }
+
+  /// A buffer's one dim, of which a rank has the parameters that it holds, or its shard of them.
+  TensorSpec flat_spec(const Bucket& bucket, bool sharded) const {
+    TensorSpec out = replicated_spec(1);
+    Axes& axes = out.dims[0].parts[0].axes;
+    if (!bucket.replicated) axes = tensor_axes_;
+    if (sharded) axes.insert(axes.end(), data_axes_.begin(), data_axes_.end());
+    return out;
+  }
+  TensorSpec gradient_spec(const Bucket& bucket) const {
+    TensorSpec out = flat_spec(bucket, false);
+    out.partial = set_of(data_axes_);
+    if (bucket.partial) out.partial = static_cast<AxisSet>(out.partial | set_of(tensor_axes_));
+    return out;
+  }
+  /// What only the owner has.
+  TensorSpec owned_spec(const Bucket& bucket) const {
+    TensorSpec out = flat_spec(bucket, false);
+    check(data_axes_.size() == 1, "owners are told apart by one axis");
+    out.held.push_back({data_axes_.front(), bucket.owner});
+    return out;
+  }
+
   ValueId buffer(const std::string& name, DType dtype, Scope scope, MemoryClass memory,
-                 bool sharded) {
+                 const TensorSpec& spec) {
     Value value;
     value.name = name;
     value.dtype = dtype;
     value.scope = scope;
     value.memory = memory;
-    if (sharded) value.spec[Axis::kDp] = shard(0);
+    value.spec = add_spec(program_, spec);
     return add_value(std::move(value));
   }
 
-  ValueId own_shard(const std::string& name, ValueId of) {
+  ValueId own_shard(const std::string& name, ValueId of, const Bucket& bucket) {
     Value value = program_.values[of];
     value.name = name;
-    value.spec[Axis::kDp] = shard(0);
+    value.spec = add_spec(program_, flat_spec(bucket, true));
     value.alias = Alias{of, 0, kDataGroup};
     return add_value(std::move(value));
   }
 
-  ValueId owned_view(const std::string& name, ValueId of, std::int32_t owner) {
+  ValueId owned_view(const std::string& name, ValueId of, const Bucket& bucket) {
     Value value = program_.values[of];
     value.name = name;
+    value.spec = add_spec(program_, owned_spec(bucket));
     value.alias = Alias{of, 0, kNoIndex};
-    value.owner = static_cast<std::int16_t>(owner);
+    value.owner = static_cast<std::int16_t>(bucket.owner);
     return add_value(std::move(value));
   }
 
@@ -154,22 +187,23 @@ class BucketPlanner {
     const DType state = config_.precision == DType::kFp64 ? DType::kFp64 : DType::kFp32;
 
     bucket.parameter = buffer(name + ".param", config_.precision, Scope::kPersistent,
-                              MemoryClass::kParameter, false);
-    bucket.gradient =
-        buffer(name + ".grad", grad_dtype_, Scope::kStep, MemoryClass::kGradient, false);
+                              MemoryClass::kParameter, flat_spec(bucket, false));
+    bucket.gradient = buffer(name + ".grad", grad_dtype_, Scope::kStep, MemoryClass::kGradient,
+                             gradient_spec(bucket));
     bucket.whole = {bucket.parameter, bucket.gradient};
     if (zero) {
-      bucket.parameter_shard = own_shard(name + ".param_shard", bucket.parameter);
-      bucket.gradient_shard = own_shard(name + ".grad_shard", bucket.gradient);
+      bucket.parameter_shard = own_shard(name + ".param_shard", bucket.parameter, bucket);
+      bucket.gradient_shard = own_shard(name + ".grad_shard", bucket.gradient, bucket);
       bucket.shards = {bucket.parameter_shard, bucket.gradient_shard};
     }
     if (bucket.owner >= 0) {
-      bucket.parameter_shard = owned_view(name + ".param_own", bucket.parameter, bucket.owner);
+      bucket.parameter_shard = owned_view(name + ".param_own", bucket.parameter, bucket);
       bucket.whole.push_back(bucket.parameter_shard);
     }
     const auto state_buffer = [&](const std::string& suffix) {
       const ValueId id =
-          buffer(name + suffix, state, Scope::kPersistent, MemoryClass::kOptimizerState, zero);
+          buffer(name + suffix, state, Scope::kPersistent, MemoryClass::kOptimizerState,
+                 bucket.owner >= 0 ? owned_spec(bucket) : flat_spec(bucket, zero));
       program_.values[id].owner = static_cast<std::int16_t>(bucket.owner);
       (zero ? bucket.shards : bucket.whole).push_back(id);
       return id;
@@ -198,7 +232,7 @@ class BucketPlanner {
     value.name = t.name + suffix;
     value.dims.clear();
     for (std::int64_t extent : t.shape) value.dims.push_back({extent, extent, -1});
-    value.spec = t.spec;
+    value.spec = add_spec(program_, spec(t.spec));
     value.alias = Alias{in, offset, kNoIndex};
     plan_.place(id, bucket.rank, add_value(std::move(value)));
   }
@@ -209,6 +243,7 @@ class BucketPlanner {
   const TrainingConfig& config_;
   DType grad_dtype_;
   Program& program_;
+  Axes tensor_axes_, data_axes_;
   BucketPlan plan_;
   Indexed<std::int32_t, std::vector<ParameterId>> by_stage_;  // parameters that the stage keeps
   Indexed<ParameterId, std::vector<std::int32_t>> ranks_;     // pipeline ranks that use it

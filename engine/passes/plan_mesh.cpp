@@ -1,6 +1,9 @@
 #include "engine/passes/plan_mesh.h"
 
+#include <algorithm>
 #include <string>
+
+#include "engine/passes/sharding.h"
 
 namespace trainyard {
 
@@ -35,6 +38,20 @@ void lay_out(Program& program, const ParallelConfig& parallel) {
     program.groups.push_back({family, find_axes(program.mesh, family).value_or(Axes{}), {}});
   if (const AxisId stages = stage_axis(program.mesh); stages != kNoAxis)
     program.transfers = {{stages, 1}, {stages, -1}};  // kToNext, kToPrevious
+}
+
+DeviceMesh graph_mesh_of(const ParallelConfig& parallel) {
+  ParallelConfig few = parallel;
+  few.pipeline = std::min<int>(few.pipeline, kLateRanks);
+  few.data = std::min<int>(few.data, kLateRanks);
+  return mesh_of(few);
+}
+
+ScatterGather scatter_gather_of(const ParallelConfig& parallel) {
+  if (!parallel.scatter_gather) return {};
+  const DeviceMesh mesh = graph_mesh_of(parallel);
+  const Axes axes = find_axes(mesh, "tp").value_or(Axes{});
+  return {axes, group_size(mesh, axes)};
 }
 
 Placement make_placement(const DeviceMesh& mesh, std::string_view letters) {

@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "engine/partition/stage_partition.h"
 #include "engine/plan/plan.h"
 #include "engine/program/program.h"
 #include "engine/sharding/device_mesh.h"
@@ -12,6 +13,13 @@ namespace trainyard {
 
 /// Axes pp (the stages), dp, cp and tp, of those that have more than one rank.
 DeviceMesh mesh_of(const ParallelConfig& parallel);
+
+/// The same as graphs see it: their specs depend on which axes there are, not on how many ranks the
+/// late ones and the stages have.
+DeviceMesh graph_mesh_of(const ParallelConfig& parallel);
+
+/// Over which ranks transfers between stages are cut.
+ScatterGather scatter_gather_of(const ParallelConfig& parallel);
 
 /// "DPT" and the like -> strides, rightmost letter fastest. D, P, C, E, T stand for the axes of dp,
 /// pp, cp, ep, tp, all in their order; missing ones stand left of T.

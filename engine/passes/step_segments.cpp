@@ -52,25 +52,36 @@ class StepBuilder {
     return op;
   }
 
-  /// A value in the storage of `of`: what an in-place collective leaves there.
-  ValueId in_place(ValueId of, const std::string& suffix) {
+  /// A value in the storage of `of`: what an in-place collective over `group` leaves there, where
+  /// `of` has summands along its axes.
+  ValueId in_place(ValueId of, const std::string& suffix, GroupId group) {
     Value value = program().values[of];
     value.name += suffix;
+    TensorSpec spec = spec_of(program(), value);
+    spec.partial = static_cast<AxisSet>(spec.partial & ~set_of(program().groups[group].axes));
+    value.spec = add_spec(program(), spec);
     value.alias = Alias{of, 0, kNoIndex};
     program().values.push_back(std::move(value));
     return ValueId(program().values.size() - 1);
   }
 
   /// The same in a bucket's gradient, or in the rank's shard of it.
-  ValueId in_bucket(Bucket& bucket, ValueId of, const std::string& suffix, bool sharded) {
-    const ValueId id = in_place(of, suffix);
+  ValueId in_bucket(Bucket& bucket, ValueId of, const std::string& suffix, GroupId group,
+                    bool sharded) {
+    const ValueId id = in_place(of, suffix, group);
     (sharded ? bucket.shards : bucket.whole).push_back(id);
     return id;
   }
 
-  ValueId scalar(const std::string& name) {
+  /// Of one element; each rank of `group` has a summand.
+  ValueId summand(const std::string& name, GroupId group) {
     Value value;
     value.name = name;
+    TensorSpec spec = replicated_spec(1);
+    for (const AxisId axis : program().groups[group].axes) {
+      if (axis != stage_axis(program().mesh)) set_state(spec, axis, AxisState::kPartial);
+    }
+    value.spec = add_spec(program(), spec);
     value.dims = {Dim{1, 1, -1}};
     value.dtype = config_.precision == DType::kFp64 ? DType::kFp64 : DType::kFp32;
     value.scope = Scope::kStep;
@@ -101,7 +112,7 @@ class StepBuilder {
     const std::string suffix = "." + std::to_string(index);
     ValueId gradient = bucket.gradient;
     if (bucket.partial) {
-      const ValueId sum = in_bucket(bucket, gradient, ".tp_sum", false);
+      const ValueId sum = in_bucket(bucket, gradient, ".tp_sum", kTensorGroup, false);
       segments.reduce_tensor =
           add_segment(bucket.stage, "REDUCE_TP" + suffix, Phase::kCommunicate,
                       {collective(OpKind::kAllReduce, kTensorGroup, StreamId::kTp, gradient, sum)});
@@ -109,9 +120,12 @@ class StepBuilder {
     }
     if (parallel_.data > 1) {
       const bool scatter = shards_state();
-      const ValueId sum =
-          in_bucket(bucket, scatter ? bucket.gradient_shard : gradient, ".dp_sum", scatter);
-      if (bucket.owner >= 0) program().values[sum].owner = static_cast<std::int16_t>(bucket.owner);
+      const ValueId sum = in_bucket(bucket, scatter ? bucket.gradient_shard : gradient, ".dp_sum",
+                                    kDataGroup, scatter);
+      if (bucket.owner >= 0) {
+        program().values[sum].owner = static_cast<std::int16_t>(bucket.owner);
+        program().values[sum].spec = program().values[bucket.parameter_shard].spec;
+      }
       const OpKind kind = scatter             ? OpKind::kReduceScatter
                           : bucket.owner >= 0 ? OpKind::kReduce
                                               : OpKind::kAllReduce;
@@ -120,10 +134,11 @@ class StepBuilder {
       gradient = sum;
     }
     if (!bucket.tied.empty()) {
-      const ValueId sum = in_bucket(bucket, gradient, ".tied_sum", shards_state());
-      segments.reduce_tied = add_segment(bucket.stage, "REDUCE_TIED" + suffix, Phase::kCommunicate,
-                                         {collective(OpKind::kAllReduce, tied_group(bucket.tied),
-                                                     StreamId::kNorm, gradient, sum)});
+      const GroupId group = tied_group(bucket.tied);
+      const ValueId sum = in_bucket(bucket, gradient, ".tied_sum", group, shards_state());
+      segments.reduce_tied =
+          add_segment(bucket.stage, "REDUCE_TIED" + suffix, Phase::kCommunicate,
+                      {collective(OpKind::kAllReduce, group, StreamId::kNorm, gradient, sum)});
       gradient = sum;
     }
     reduced_.push_back(gradient);
@@ -187,7 +202,7 @@ class StepBuilder {
     if (!last_rank(rank) || draft_.loss == kNoIndex) return kNoIndex;
     std::vector<ProgramOp> ops;
     if (parallel_.data > 1) {
-      const ValueId sum = in_place(draft_.loss, ".dp_sum");
+      const ValueId sum = in_place(draft_.loss, ".dp_sum", kDataGroup);
       ops.push_back(collective(OpKind::kAllReduce, kDataGroup, StreamId::kNorm, draft_.loss, sum));
     }
     ProgramOp free;
@@ -200,8 +215,8 @@ class StepBuilder {
   SegmentId add_norm(std::int32_t rank) {
     norm_.push_back(kNoIndex);
     if (!takes_norm()) return kNoIndex;
-    const ValueId sum = scalar("norm_sq@" + std::to_string(rank));
-    const ValueId total = in_place(sum, ".all");
+    const ValueId sum = summand("norm_sq@" + std::to_string(rank), norm_group_);
+    const ValueId total = in_place(sum, ".all", norm_group_);
     norm_.back() = total;
     std::vector<ProgramOp> ops(1);
     ops[0].kind = OpKind::kZero;

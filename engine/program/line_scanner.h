@@ -21,6 +21,7 @@ class LineScanner {
   std::size_t position() const { return at_; }
   /// The text up to the next space, which may be empty; nothing is stepped over.
   std::string_view peek() const { return line_.substr(at_, line_.find(' ', at_) - at_); }
+  std::string_view rest() const { return line_.substr(at_); }
   void move_to(std::size_t position) { at_ = position; }
 
   /// Steps over `literal` if it comes next.

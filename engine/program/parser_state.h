@@ -40,6 +40,7 @@ struct ParserState {
   Names<GroupId> groups;
   Names<PoolId> pools;
   Names<ValueId> values;
+  std::unordered_map<std::string, SpecId> specs;  // by their text
   Names<SegmentId> segments;
   Names<PathId> modules;
   std::string_view module;                                     // of the ops that follow

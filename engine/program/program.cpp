@@ -36,7 +36,32 @@ const Value& moved_value(const Program& program, const ProgramOp& op) {
   return program.values[operands[0].value];
 }
 
+TensorSpec spec_of(const Program& program, const Value& value) {
+  return value.spec == kNoIndex ? replicated_spec(value.dims.size()) : program.specs[value.spec];
+}
+
+SpecId add_spec(Program& program, const TensorSpec& spec) {
+  return spec == replicated_spec(spec.dims.size()) ? SpecId(kNoIndex) : program.specs.add(spec);
+}
+
+namespace {
+
+void renumber_specs(Program& program) {
+  SpecTable specs;
+  Indexed<SpecId, SpecId> renumbered(program.specs.size(), kNoIndex);
+  for (Value& value : program.values) {
+    if (value.spec == kNoIndex) continue;
+    SpecId& known = renumbered[value.spec];
+    if (known == kNoIndex) known = specs.add(program.specs[value.spec]);
+    value.spec = known;
+  }
+  program.specs = std::move(specs);
+}
+
+}  // namespace
+
 void renumber_tables(Program& program) {
+  renumber_specs(program);
   Indexed<AttrId, OpAttrs> attrs = {OpAttrs{}};
   Indexed<AttrId, AttrId> new_attrs(program.attrs.size(), kNoIndex);
   Indexed<PathId, std::string> modules = {""};

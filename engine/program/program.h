@@ -18,7 +18,7 @@
 #include "engine/base/indexed.h"
 #include "engine/graph/graph.h"
 #include "engine/sharding/device_mesh.h"
-#include "engine/sharding/sharding_spec.h"
+#include "engine/sharding/spec_table.h"
 
 namespace trainyard {
 
@@ -93,7 +93,7 @@ struct Value {
   std::string name;
   Dims dims;  // local shape
   DType dtype = DType::kBf16;
-  ShardingSpec spec;
+  SpecId spec;  // in Program::specs; kNoIndex: whole on every rank
   Scope scope = Scope::kLocal;
   Space space = Space::kDevice;
   MemoryClass memory = MemoryClass::kActivation;
@@ -216,6 +216,7 @@ struct Program {
   Placement placement;
   Indexed<AttrId, OpAttrs> attrs = {OpAttrs{}};  // [0]: nothing said
   Indexed<PathId, std::string> modules = {""};   // paths; [0]: no module
+  SpecTable specs;                               // of values; none is whole on every rank
   Indexed<ValueId, Value> values;
   Indexed<PoolId, Pool> pools;
   Indexed<GroupId, Group> groups;
@@ -233,7 +234,11 @@ const Value& moved_value(const Program& program,
                          const ProgramOp& op);                // that a transfer sends or receives
 ValueId storage_root(const Program& program, ValueId value);  // follows aliases
 
-/// Drops attributes and modules that no op uses and sorts the rest by first use: then two Programs
+/// The spec of `value`, and the number of another one that a value is to have.
+TensorSpec spec_of(const Program& program, const Value& value);
+SpecId add_spec(Program& program, const TensorSpec& spec);
+
+/// Drops attributes, modules and specs that nothing uses and sorts the rest by first use: then two Programs
 /// that do the same are equal, and a Program equals what its text parses to.
 void renumber_tables(Program& program);
 

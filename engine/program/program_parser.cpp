@@ -3,6 +3,7 @@
 // business.
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <limits>
 #include <optional>
 #include <span>
@@ -15,6 +16,7 @@
 #include "engine/program/parse_ops.h"
 #include "engine/program/program_text.h"
 #include "engine/program/program_words.h"
+#include "engine/sharding/spec_text.h"
 
 namespace trainyard {
 
@@ -243,10 +245,8 @@ class Parser {
 
   /// [SPEC] [in:VALUE+OFFSET [own:GROUP]] [pool:NAME] [host] [owner:PLACE]
   void read_value_options(LineScanner& line, Value& value) {
-    const std::string_view first = line.peek();
-    if (parse_axis(first.substr(0, first.find(':')))) {
-      do read_axis_placement(line, value.spec);
-      while (line.accept(","));
+    if (line.peek().starts_with("[")) {
+      value.spec = read_spec(line, value.dims.size());
       if (!line.accept(" ")) return;
     }
     if (line.accept("in:")) {
@@ -281,20 +281,46 @@ class Parser {
         0, std::min<std::int64_t>(kMaxInt16, owners - 1), "a place in the group of owners"));
   }
 
-  static void read_axis_placement(LineScanner& line, ShardingSpec& spec) {
+  /// "[dp, R, 4x64:tp|2x64:tp] P(dp)", strict, and for a tensor of as many dims.
+  SpecId read_spec(LineScanner& line, std::size_t num_dims) {
     const std::size_t at = line.position();
-    const std::string_view label = line.take("an axis", ":");
-    const auto axis = parse_axis(label);
-    if (!axis) line.fail_at(at, quoted(label) + " is not an axis; there are pp, dp, cp, ep, tp");
-    AxisPlacement& placement = spec[*axis];
-    if (placement != replicate()) line.fail_at(at, "an axis twice");
-    line.expect(":");
-    if (line.accept("P")) {
-      placement = partial();
-    } else {
-      line.expect("S");
-      placement = shard(static_cast<int>(line.number(0, Dims::static_capacity - 1, "a dim")));
+    const std::string_view text = spec_at(line);
+    const auto [known, fresh] = state_.specs.try_emplace(std::string(text), kNoIndex);
+    if (fresh) {
+      auto spec = parse_spec(text, state_.program.mesh);
+      if (const auto* problem = std::get_if<SpecTextError>(&spec))
+        line.fail_at(at + position(problem->column - 1), problem->problem);
+      known->second = add_spec(state_.program, std::get<TensorSpec>(spec));
     }
+    const TensorSpec spec =
+        known->second == kNoIndex ? replicated_spec(num_dims) : state_.program.specs[known->second];
+    if (spec.dims.size() != num_dims) {
+      line.fail_at(at, "a spec of " + std::to_string(spec.dims.size()) + " dims, of a value of " +
+                           std::to_string(num_dims));
+    }
+    Extents extents;  // as the spec has them: a dim of one part has no count
+    for (const DimSplit& dim : spec.dims) {
+      std::int64_t extent = 0;
+      for (const DimPart& part : dim.parts) extent += part.count * part.unit;
+      extents.push_back(extent == 0 ? kLateExtent : extent);
+    }
+    if (const auto problem = spec_problem(spec, extents, state_.program.mesh))
+      line.fail_at(at, "the spec " + *problem);
+    return known->second;
+  }
+
+  /// The dims in brackets, and the states behind them, which begin with a capital; steps over them.
+  static std::string_view spec_at(LineScanner& line) {
+    const std::size_t begin = line.position();
+    const std::string_view rest = line.rest();
+    std::size_t end = rest.find(']');
+    const auto state_follows = [&] {
+      return end + 2 < rest.size() && rest[end + 1] == ' ' && std::isupper(rest[end + 2]) != 0;
+    };
+    while (end != std::string_view::npos && state_follows()) end = rest.find(')', end + 1);
+    if (end == std::string_view::npos) line.fail_at(begin, "the spec has no end");
+    line.move_to(begin + end + 1);
+    return rest.substr(0, end + 1);
   }
 
   void read_segment(LineScanner& line) {

@@ -8,6 +8,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/program/program_words.h"
+#include "engine/sharding/spec_text.h"
 
 namespace trainyard {
 
@@ -93,9 +94,9 @@ class Writer {
     text(words::kScopes[value.scope]);
     text(" ");
     text(words::kMemory[value.memory]);
-    if (value.spec != ShardingSpec{}) {
+    if (value.spec != kNoIndex) {
       text(" ");
-      text(to_string(value.spec));
+      text(spec_text(value.spec));
     }
     if (value.alias) {
       text(" in:");
@@ -222,6 +223,14 @@ class Writer {
     }
   }
 
+  const std::string& spec_text(SpecId spec) {
+    if (spec_texts_.empty()) {
+      for (const SpecId id : program_.specs.keys())
+        spec_texts_.push_back(to_text(program_.specs[id], program_.mesh));
+    }
+    return spec_texts_[spec];
+  }
+
   void write_axes(const Axes& axes) {
     text("[");
     for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -307,6 +316,7 @@ class Writer {
   }
 
   const Program& program_;
+  Indexed<SpecId, std::string> spec_texts_;  // once one is printed
   std::function<void(std::string_view)> sink_;
   std::vector<char> buffer_ = std::vector<char>(kFlushAt + 4096);
   std::size_t used_ = 0;  // of the buffer

@@ -11,6 +11,7 @@ namespace {
 /// A tensor as its text has it: words of dims, not yet of an operand.
 struct TensorText {
   std::vector<std::vector<std::vector<std::string>>> dims;  // dim, part, words
+  std::vector<std::string> alike;
   bool optional = false;
   int term = 0;
   int part = -1;
@@ -44,8 +45,12 @@ TensorText read_tensor(std::string_view text) {
   std::string word;
   const auto end_word = [&] {
     if (word.empty()) return;
-    if (!in_dim) out.dims.push_back({{}});
-    out.dims.back().back().push_back(word);
+    if (word.front() == '=') {
+      out.alike.push_back(word.substr(1));
+    } else {
+      if (!in_dim) out.dims.push_back({{}});
+      out.dims.back().back().push_back(word);
+    }
     word.clear();
   };
   for (const char c : text) {
@@ -160,6 +165,7 @@ class SpaceReader {
     IndexedTensor out;
     out.term = tensor.term;
     out.part = tensor.part;
+    for (const std::string& name : tensor.alike) out.alike.push_back(index_of(name));
     for (const auto& dim : tensor.dims) {
       if (dim[0] == std::vector<std::string>{"..."}) {
         for (std::size_t i = leading_ - leading; i < leading_; ++i)

@@ -12,6 +12,7 @@
 // says an extent. Whole indices of results alone, of which nobody says the extent, have 1: specs do
 // not depend on it. An index is free; whole (i!): never split; or exchanged (i*): split only by an
 // expansion that the kind brings along. `~` in front of a part: its first index runs backwards.
+// `=v` behind a result: all ranks compute it alike, though v, which it lacks, is split.
 #pragma once
 
 #include <map>
@@ -43,8 +44,9 @@ using IndexedDim = std::vector<IndexGroup>;  // its parts
 
 struct IndexedTensor {
   std::vector<IndexedDim> dims;
-  int term = 0;   // operands: of which term they are a factor
-  int part = -1;  // the part of the others' packed dim that it is, or all
+  int term = 0;            // operands: of which term they are a factor
+  int part = -1;           // the part of the others' packed dim that it is, or all
+  std::vector<int> alike;  // results: indices that they do not sum over
 };
 
 /// Extents of indices that shapes alone do not say: heads, parts.

@@ -134,6 +134,7 @@ class StrategyReader {
   /// The state of one part of a result beside an axis that splits index i; S where it has it.
   AxisState state_of_part(const IndexedTensor& result, int part, int i, std::vector<bool>& summed) {
     if (part_has_index(result, part, i)) return AxisState::kSplit;
+    if (std::count(result.alike.begin(), result.alike.end(), i) > 0) return AxisState::kReplicated;
     bool any = false;
     for (const IndexedTensor& operand : space_.operands) {
       if (part >= 0 && operand.part >= 0 && operand.part != part) continue;

@@ -72,11 +72,12 @@ void RankPlan::plan_segment(SegmentId id, const Study& study, const LossDivisors
 
 ShardPlace RankPlan::place_of(ValueId id) const {
   const Value& value = program_.values[id];
+  const TensorSpec spec = spec_of(program_, value);
   ShardPlace place;
   for (std::size_t d = 0; d < value.dims.size(); ++d) {
     const std::int64_t extent = value.dims[d].expected;
-    place.start[d] = shard_start(value.spec, static_cast<int>(d), extent, program_.mesh, at_);
-    place.whole[d] = global_extent(value.spec, static_cast<int>(d), extent, program_.mesh);
+    place.start[d] = shard_start(spec, static_cast<int>(d), extent, program_.mesh, at_);
+    place.whole[d] = global_extent(spec, static_cast<int>(d), extent, program_.mesh);
   }
   return place;
 }

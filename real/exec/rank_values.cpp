@@ -123,7 +123,10 @@ at::Tensor RankValues::view_of(ValueId id, Microbatch mb) {
     offset += place_in_group(program_.mesh, axes, at_) * elements;
   }
   // A slice of an activation: which part is this rank's, its sharding says.
-  if (whole.dim() > 1) offset += shard_start(value.spec, 0, elements, program_.mesh, at_);
+  if (whole.dim() > 1) {
+    offset += slice_start(spec_of(program_, value), spec_of(program_, program_.values[alias.in]),
+                          elements, program_.mesh, at_);
+  }
   return whole.view({-1}).narrow(0, offset, elements).view(shape);
 }
 

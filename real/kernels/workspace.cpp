@@ -220,8 +220,9 @@ std::int64_t workspace_bytes(const Program& program, const ProgramOp& op, int th
       OperandSize size;
       for (const Dim& dim : value.dims) size.shape.push_back(dim.bound);
       const int last = static_cast<int>(value.dims.size()) - 1;
-      size.row_shards = global_extent(value.spec, 0, 1, program.mesh);
-      size.column_shards = global_extent(value.spec, last, 1, program.mesh);
+      const TensorSpec spec = spec_of(program, value);
+      size.row_shards = global_extent(spec, 0, 1, program.mesh);
+      size.column_shards = global_extent(spec, last, 1, program.mesh);
       size.type = value.dtype;
       size.given = value.alias.has_value() || value.pool != kNoIndex;
       out.push_back(std::move(size));

@@ -121,7 +121,8 @@ class BucketReader {
   void add_pieces(BucketState& state, const Value& value, const Parameter& parameter) {
     const std::int64_t local_rows = value.dims[0].expected;
     const std::int64_t columns = value.dims.size() > 1 ? value.dims[1].expected : 1;
-    const std::int64_t degree = global_extent(value.spec, 0, 1, program_.mesh);
+    const TensorSpec spec = spec_of(program_, value);
+    const std::int64_t degree = global_extent(spec, 0, 1, program_.mesh);
     std::vector<ParameterPart> parts(parameter.parts.begin(), parameter.parts.end());
     if (parts.empty()) parts.push_back({"", parameter.padded[0], parameter.deviation});
     std::int64_t offset = value.alias->offset;
@@ -134,9 +135,9 @@ class BucketReader {
       piece.shape = {real};
       if (parameter.shape.size() > 1) piece.shape.push_back(parameter.shape[1]);
       piece.global_columns = parameter.shape.size() > 1 ? parameter.shape[1] : 1;
-      piece.first_row = shard_start(value.spec, 0, rows, program_.mesh, at_);
+      piece.first_row = shard_start(spec, 0, rows, program_.mesh, at_);
       piece.first_column =
-          value.dims.size() > 1 ? shard_start(value.spec, 1, columns, program_.mesh, at_) : 0;
+          value.dims.size() > 1 ? shard_start(spec, 1, columns, program_.mesh, at_) : 0;
       piece.rows = std::clamp<std::int64_t>(real - piece.first_row, 0, rows);
       piece.columns = columns;
       piece.offset = offset;
@@ -144,7 +145,7 @@ class BucketReader {
       piece.deviation = part.deviation;
       piece.decay = parameter.decay;
       piece.owned = value.name.find('@') == std::string::npos &&
-                    first_of_copies(value.spec, program_.mesh, at_);
+                    first_of_copies(spec, program_.mesh, at_);
       offset += rows * columns;
       if (piece.rows > 0) state.pieces.push_back(std::move(piece));
     }

@@ -2,28 +2,21 @@
 
 #include <algorithm>
 
+#include "engine/base/error.h"
 #include "engine/program/rank_places.h"
 
 namespace trainyard {
 
 namespace {
 
-/// What a spec's label stands for on the mesh.
-Axes axes_of(const DeviceMesh& mesh, Axis label) {
-  return find_axes(mesh, to_string(label)).value_or(Axes{});
-}
+Axes replica_axes(const DeviceMesh& mesh) { return find_axes(mesh, "dp").value_or(Axes{}); }
 
-Axes replica_axes(const DeviceMesh& mesh) { return axes_of(mesh, Axis::kDp); }
-
-/// Axes that split a dim, coarsest first.
-Axes splitting(const ShardingSpec& spec, int dim, const DeviceMesh& mesh) {
-  Axes axes;
-  for (const Axis label : kAllAxes) {
-    if (spec[label] != shard(dim)) continue;
-    const Axes of_label = axes_of(mesh, label);
-    axes.insert(axes.end(), of_label.begin(), of_label.end());
-  }
-  return axes;
+/// Axes that split a dim, all its parts alike, coarsest first.
+const Axes& splitting(const TensorSpec& spec, int dim) {
+  const DimSplit& split = spec.dims.begin()[dim];
+  for (const DimPart& part : split.parts)
+    check(part.axes == split.parts.front().axes && split.after.empty(), "parts are cut alike");
+  return split.parts.front().axes;
 }
 
 }  // namespace
@@ -64,24 +57,30 @@ std::int64_t replica_at(const DeviceMesh& mesh, const Coordinate& at) {
   return place_in_group(mesh, replica_axes(mesh), at);
 }
 
-std::int64_t shard_start(const ShardingSpec& spec, int dim, std::int64_t extent,
+std::int64_t shard_start(const TensorSpec& spec, int dim, std::int64_t extent,
                          const DeviceMesh& mesh, const Coordinate& at) {
-  return place_in_group(mesh, splitting(spec, dim, mesh), at) * extent;
+  return place_in_group(mesh, splitting(spec, dim), at) * extent;
 }
 
-std::int64_t global_extent(const ShardingSpec& spec, int dim, std::int64_t extent,
+std::int64_t global_extent(const TensorSpec& spec, int dim, std::int64_t extent,
                            const DeviceMesh& mesh) {
-  return group_size(mesh, splitting(spec, dim, mesh)) * extent;
+  return group_size(mesh, splitting(spec, dim)) * extent;
 }
 
-bool first_of_copies(const ShardingSpec& spec, const DeviceMesh& mesh, const Coordinate& at) {
+std::int64_t slice_start(const TensorSpec& slice, const TensorSpec& whole, std::int64_t elements,
+                         const DeviceMesh& mesh, const Coordinate& at) {
+  Axes cutting;
+  for (const AxisId axis : splitting(slice, 0)) {
+    if (!dim_of(whole, axis)) cutting.push_back(axis);
+  }
+  return place_in_group(mesh, cutting, at) * elements;
+}
+
+bool first_of_copies(const TensorSpec& spec, const DeviceMesh& mesh, const Coordinate& at) {
   AxisSet apart = set_of(replica_axes(mesh));
   if (const AxisId stages = stage_axis(mesh); stages != kNoAxis)
     apart = static_cast<AxisSet>(apart | bit(stages));
-  for (const Axis label : kAllAxes) {
-    if (spec[label].kind == AxisPlacement::Kind::kShard)
-      apart = static_cast<AxisSet>(apart | set_of(axes_of(mesh, label)));
-  }
+  for (const DimSplit& dim : spec.dims) apart = static_cast<AxisSet>(apart | axes_in(dim));
   for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
     if (!has(apart, axis) && at[axis] != 0) return false;
   }

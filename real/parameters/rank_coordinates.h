@@ -21,13 +21,17 @@ std::int64_t replica_at(const DeviceMesh& mesh, const Coordinate& at);
 
 /// First index along `dim` of the part of a tensor that lies at `at`, when the local extent is
 /// `extent`.
-std::int64_t shard_start(const ShardingSpec& spec, int dim, std::int64_t extent,
+std::int64_t shard_start(const TensorSpec& spec, int dim, std::int64_t extent,
                          const DeviceMesh& mesh, const Coordinate& at);
 /// The extent along `dim` of the whole tensor.
-std::int64_t global_extent(const ShardingSpec& spec, int dim, std::int64_t extent,
+std::int64_t global_extent(const TensorSpec& spec, int dim, std::int64_t extent,
                            const DeviceMesh& mesh);
 
+/// First element of `whole`, viewed as one dim, that lies in its slice of `elements` at `at`.
+std::int64_t slice_start(const TensorSpec& slice, const TensorSpec& whole, std::int64_t elements,
+                         const DeviceMesh& mesh, const Coordinate& at);
+
 /// Whether of the ranks of a replica that have the same part of a tensor, the one at `at` is first.
-bool first_of_copies(const ShardingSpec& spec, const DeviceMesh& mesh, const Coordinate& at);
+bool first_of_copies(const TensorSpec& spec, const DeviceMesh& mesh, const Coordinate& at);
 
 }  // namespace trainyard

@@ -17,35 +17,35 @@ transfer 0 pp+1
 transfer 1 pp-1
 pool rf:2
 pool rb:1
-value w1 fp32[8,4] persistent parameter tp:S0
-value w2 fp32[4,8] persistent parameter tp:S1
-value v1 fp32[8,4] persistent parameter tp:S0
-value v2 fp32[4,8] persistent parameter tp:S1
-value gw1 fp32[8,4] step gradient tp:S0
-value gw2 fp32[4,8] step gradient tp:S1
-value gv1 fp32[8,4] step gradient tp:S0
-value gv2 fp32[4,8] step gradient tp:S1
+value w1 fp32[8,4] persistent parameter [tp, R]
+value w2 fp32[4,8] persistent parameter [R, tp]
+value v1 fp32[8,4] persistent parameter [tp, R]
+value v2 fp32[4,8] persistent parameter [R, tp]
+value gw1 fp32[8,4] step gradient [tp, R]
+value gw2 fp32[4,8] step gradient [R, tp]
+value gv1 fp32[8,4] step gradient [tp, R]
+value gv2 fp32[4,8] step gradient [R, tp]
 value loss fp32[1] step activation
-value n0 fp32[1] step gradient pp:P,tp:P
+value n0 fp32[1] step gradient [R] P(tp)
 value N0 fp32[1] step gradient in:n0+0
-value n1 fp32[1] step gradient pp:P,tp:P
+value n1 fp32[1] step gradient [R] P(tp)
 value N1 fp32[1] step gradient in:n1+0
 value x0 fp32[16,4] mb activation
-value h0 fp32[16,8] mb activation tp:S1
-value a0 fp32[16,8] mb activation tp:S1
-value p0 fp32[16,4] mb activation tp:P
+value h0 fp32[16,8] mb activation [R, tp]
+value a0 fp32[16,8] mb activation [R, tp]
+value p0 fp32[16,4] mb activation [R, R] P(tp)
 value y0 fp32[16,4] mb activation in:p0+0
 value dy0 fp32[16,4] mb buffer pool:rb
 value x1 fp32[16,4] mb buffer pool:rf
-value h1 fp32[16,8] mb activation tp:S1
-value a1 fp32[16,8] mb activation tp:S1
-value p1 fp32[16,4] mb activation tp:P
+value h1 fp32[16,8] mb activation [R, tp]
+value a1 fp32[16,8] mb activation [R, tp]
+value p1 fp32[16,4] mb activation [R, R] P(tp)
 value y1 fp32[16,4] mb activation in:p1+0
 value dy1 fp32[16,4] mb activation
-value q1 fp32[16,4] mb activation tp:P
+value q1 fp32[16,4] mb activation [R, R] P(tp)
 value dx1 fp32[16,4] mb activation in:q1+0
-value da fp32[16,8] local activation tp:S1
-value dh fp32[16,8] local activation tp:S1
+value da fp32[16,8] local activation [R, tp]
+value dh fp32[16,8] local activation [R, tp]
 segment 0ZERO() stage:0 P
   main zero -> gw1 gw2
 segment 1ZERO() stage:1 P

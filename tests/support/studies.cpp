@@ -4,9 +4,11 @@
 #include <utility>
 #include <variant>
 
+#include "engine/passes/apply_sharding.h"
 #include "engine/passes/recompute.h"
 #include "engine/passes/select_kernels.h"
-#include "engine/passes/shard_megatron.h"
+#include "engine/passes/plan_megatron.h"
+#include "engine/passes/plan_mesh.h"
 #include "engine/passes/split_backward.h"
 #include "engine/schedule/schedule_names.h"
 
@@ -33,8 +35,10 @@ Prepared prepare_text(const std::string& yaml, const std::vector<std::string>& s
 Graph sharded_graph(const Prepared& prepared) {
   const Study& study = prepared.study;
   const bool flash = study.training.flash_attention == FlashAttention::kOn;
-  return value_of(shard_megatron(select_kernels(prepared.model, prepared.software, flash),
-                                 study.parallel.tensor, study.parallel.sequence_parallel));
+  PlannedGraph planned =
+      value_of(plan_megatron(select_kernels(prepared.model, prepared.software, flash),
+                             megatron_plan(study.parallel)));
+  return value_of(apply_sharding(std::move(planned.graph), std::move(planned.sharding)));
 }
 
 Numbered<StageForm> forms_of(const Prepared& prepared) {
@@ -48,7 +52,7 @@ StagedGraph staged_graph(const Prepared& prepared) {
   const Study& study = prepared.study;
   return value_of(partition_stages(
       sharded_graph(prepared), study.parallel.pipeline * study.parallel.virtual_stages,
-      study.partition, study.parallel.tensor, study.parallel.scatter_gather,
+      study.partition, scatter_gather_of(study.parallel),
       turning_stage(forms_of(prepared))));
 }
 

@@ -315,7 +315,7 @@ TEST_CASE(
   const auto partial = [](const TrainingGraph& t) {
     std::set<std::string> names;
     for (const Parameter& p : t.graph.parameters) {
-      if (p.partial_gradient && (p.name.find("layers.") == std::string::npos ||
+      if (p.used != kNoIndex && t.graph.specs[p.used].entered != 0 && (p.name.find("layers.") == std::string::npos ||
                                  p.name.find("layers.3.") != std::string::npos)) {
         names.insert(p.name);
       }

@@ -8,6 +8,7 @@
 
 #include "engine/passes/plan_mesh.h"
 #include "engine/program/verify.h"
+#include "engine/sharding/spec_text.h"
 #include "tests/support/example_program.h"
 #include "tests/support/studies.h"
 
@@ -66,7 +67,7 @@ TEST_CASE("the worked example reads, can run, and prints as it was written") {
   CHECK(y0.dims == Dims{{16, 16, -1}, {4, 4, -1}});
   CHECK(y0.alias == Alias{ValueId(16), 0, kNoIndex});
   CHECK(y0.scope == Scope::kMicrobatch);
-  CHECK(program.values[ValueId(0)].spec[Axis::kTp] == shard(0));
+  CHECK(to_text(spec_of(program, program.values[ValueId(0)]), program.mesh) == "[tp, R]");
   const Segment& forward = program.segments[SegmentId(2)];
   CHECK(forward.name == "0F");
   CHECK(forward.slots == 1);
@@ -108,8 +109,12 @@ TEST_CASE("everything that a Program can say survives the text") {
   routed.name = "x'+1@2:y";
   routed.dims = {{96, 128, 3}, {0, 0, -1}, {5, 9, -1}};
   routed.dtype = DType::kFp8;
-  routed.spec[Axis::kDp] = shard(1);
-  routed.spec[Axis::kEp] = partial();
+  TensorSpec split = replicated_spec(3);
+  split.dims[1].parts = {{2, 32, {2}, false}, {1, 64, {2}, true}};
+  split.dims[2].after = {0};
+  split.partial = bit(3);
+  split.maximum = true;
+  routed.spec = add_spec(p, split);
   routed.scope = Scope::kMicrobatch;
   routed.space = Space::kHost;
   routed.pool = PoolId(0);

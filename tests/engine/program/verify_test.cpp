@@ -203,9 +203,9 @@ TEST_CASE("a bucket may be added to beside the part of it that has been reduced"
   // One storage g: gw1, gw2, and 32 more elements that nobody adds to.
   std::string text = with(
       kExampleProgram,
-      "value gw1 fp32[8,4] step gradient tp:S0\nvalue gw2 fp32[4,8] step gradient tp:S1\n",
-      "value g fp32[96] step gradient\nvalue gw1 fp32[8,4] step gradient tp:S0 in:g+0\n"
-      "value gw2 fp32[4,8] step gradient tp:S1 in:g+32\nvalue r fp32[32] step gradient in:g+64\n"
+      "value gw1 fp32[8,4] step gradient [tp, R]\nvalue gw2 fp32[4,8] step gradient [R, tp]\n",
+      "value g fp32[96] step gradient\nvalue gw1 fp32[8,4] step gradient [tp, R] in:g+0\n"
+      "value gw2 fp32[4,8] step gradient [R, tp] in:g+32\nvalue r fp32[32] step gradient in:g+64\n"
       "value R fp32[32] step gradient in:g+64\n");
   text = with(with(text, "zero -> gw1 gw2", "zero -> g"), "free gw1 gw2 n0", "free g n0");
   text = with(text, "0B1 ", "0REDUCE 0B1 ");

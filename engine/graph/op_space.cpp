@@ -1,0 +1,108 @@
+#include "engine/graph/op_space.h"
+
+#include <numeric>
+#include <string>
+
+#include "engine/sharding/op_index_table.h"
+
+namespace trainyard {
+
+namespace {
+
+// g r e: key-value heads, query heads of one, elements of a head.
+constexpr std::string_view kPackedHeads = "[g r e! | g e! | g e!]";
+constexpr std::string_view kKeyValueHeads = "[g e! | g e!]";
+
+/// Parts of a parameter's rows, cut alike: o in common, and what of each lies inside one o.
+/// "[o u0=2 | o | o]" of 8, 4 and 4 rows; nothing to tell apart: "o".
+std::string rows_text(const Graph& graph, TensorId weight) {
+  const ParameterId id = graph.tensors[weight].parameter;
+  if (id == kNoIndex || graph.parameters[id].parts.size() < 2) return "o";
+  std::int64_t common = 0;
+  for (const ParameterPart& part : graph.parameters[id].parts) common = std::gcd(common, part.rows);
+  std::string text;
+  int number = 0;
+  for (const ParameterPart& part : graph.parameters[id].parts) {
+    text += text.empty() ? "[o" : " | o";
+    if (part.rows > common)
+      text += " u" + std::to_string(number++) + "=" + std::to_string(part.rows / common) + "!";
+  }
+  return text + "]";
+}
+
+std::string linear_text(const Graph& graph, const Op& op) {
+  const std::string rows = rows_text(graph, op.inputs[1]);
+  return "... i, " + rows + " i" + (op.attrs.has_bias ? " + " + rows : "") + " -> ... " + rows;
+}
+
+std::string flash_attention_text(const OpAttrs& attrs) {
+  std::string text = attrs.packed ? "b s* " + std::string(kPackedHeads)
+                                  : "b s* (g r e!), b t* " + std::string(kKeyValueHeads);
+  if (attrs.has_mask) text += attrs.packed ? ", b s*" : ", b t*";
+  return text + " -> b s* (g r e!) ; b (g r) s*";
+}
+
+/// q, k and v of packed heads; halves of a batch have no index space.
+std::string split_text(const OpAttrs& attrs) {
+  return attrs.packed ? "b s [g r e | g e | g e] -> b s (g r e) | b s (g e) | b s (g e)"
+                      : "b s [g e | g e] -> b s (g e) | b s (g e)";
+}
+
+/// Ops of attention that work element by element know their heads all the same: of [B, N, Sq, Sk].
+std::string text_by_head(const Op& op) {
+  switch (op.kind) {
+    case OpKind::kSplit: return split_text(op.attrs);
+    case OpKind::kAddAttentionBias: return "b (g r) s t + (g r) s t -> b (g r) s t";
+    case OpKind::kSoftmax:
+      return op.inputs.size() > 1 ? "b (g r) s t*, b t* -> b (g r) s t*"
+                                  : "b (g r) s t* -> b (g r) s t*";
+    case OpKind::kDropout: return "b (g r) s t -> b (g r) s t ; b (g r) s t";
+    case OpKind::kTranspose: return "b s (g r e) -> b s (g r e)";
+    default: return "";
+  }
+}
+
+/// "": as the table of kinds has it.
+std::string text_of(const Graph& graph, const Op& op) {
+  switch (op.kind) {
+    case OpKind::kLinear: return linear_text(graph, op);
+    case OpKind::kFlashAttention: return flash_attention_text(op.attrs);
+    case OpKind::kCrossEntropy:
+      return op.inputs.size() > 2 ? "... v, ..., ..., w! ... -> _ =v ; ... v" : "";
+    default: return op.attrs.heads > 0 ? text_by_head(op) : "";
+  }
+}
+
+IndexExtents known_extents(const Op& op) {
+  IndexExtents known;
+  if (op.kind == OpKind::kLinear || op.attrs.heads == 0 || op.attrs.head_dim == 0) return known;
+  known["g"] = op.attrs.kv_heads;
+  known["r"] = op.attrs.heads / op.attrs.kv_heads;
+  known["e"] = op.attrs.head_dim;
+  return known;
+}
+
+}  // namespace
+
+bool has_op_space(OpKind kind) {
+  const OpIndexEntry* entry = find_op(to_string(kind));
+  return entry != nullptr && entry->role == OpRole::kCompute;
+}
+
+std::variant<IndexSpace, Infeasible> op_space(const Graph& graph, const Op& op,
+                                              const std::vector<Extents>& operands) {
+  const OpIndexEntry* entry = find_op(to_string(op.kind));
+  check(entry != nullptr && entry->role == OpRole::kCompute, "an op without an index space");
+  std::string text = text_of(graph, op);
+  if (text.empty()) text = entry->text;
+  auto space = read_index_space(text, operands, known_extents(op));
+  if (auto* found = std::get_if<IndexSpace>(&space)) {
+    found->linear = entry->linear;
+    found->maximum = entry->maximum;
+    check(found->results.size() >= op.outputs.size(), "an op with more results than its kind has");
+    found->results.resize(op.outputs.size());
+  }
+  return space;
+}
+
+}  // namespace trainyard

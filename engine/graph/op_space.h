@@ -1,0 +1,22 @@
+// The index space of an op of a graph: which forms of its kind it has (masks, packed operands,
+// parts of its parameter) decides beside the kind.
+#pragma once
+
+#include <variant>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/graph/graph.h"
+#include "engine/sharding/index_space.h"
+
+namespace trainyard {
+
+/// Whether the kind computes: has an index space. Moves, transfers, views of halves have none.
+bool has_op_space(OpKind kind);
+
+/// `operands`: extents of the op's inputs, of the unsharded tensors; `op.attrs` likewise. As many
+/// results as the op has outputs.
+std::variant<IndexSpace, Infeasible> op_space(const Graph& graph, const Op& op,
+                                              const std::vector<Extents>& operands);
+
+}  // namespace trainyard

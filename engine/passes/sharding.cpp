@@ -1,0 +1,76 @@
+#include "engine/passes/sharding.h"
+
+#include <string>
+
+namespace trainyard {
+
+namespace {
+
+/// Pieces per rank of a part over axes that are not late; 0: not the same for all.
+std::int64_t local_elements_of(const DimPart& part, std::int64_t extent, const Axes& early,
+                               const DeviceMesh& mesh) {
+  const std::int64_t count = part.count == 0 ? extent : part.count;
+  const std::int64_t ranks = group_size(mesh, early);
+  return count % ranks == 0 ? count / ranks * part.unit : 0;
+}
+
+}  // namespace
+
+std::variant<SplitOp, Infeasible> split_op(const Graph& graph, const Op& op,
+                                           const IndexSpace& space, const Strategy& strategy,
+                                           Sharding& sharding) {
+  auto applied = apply(space, strategy, sharding.mesh);
+  if (auto* reason = std::get_if<Infeasible>(&applied)) return std::move(*reason);
+  auto& specs = std::get<OperandSpecs>(applied);
+  SplitOp out{strategy, {}, {}, op.attrs.heads, op.attrs.kv_heads};
+  const auto add = [&](TensorId id, TensorSpec& spec, auto& to) {
+    if (!graph.tensors[id].needs_gradient) spec.entered = 0;
+    to.push_back(sharding.specs.add(spec));
+  };
+  for (std::size_t i = 0; i < op.inputs.size(); ++i)
+    add(op.inputs[i], specs.operands[i], out.operands);
+  for (std::size_t i = 0; i < op.outputs.size(); ++i)
+    add(op.outputs[i], specs.results[i], out.results);
+  for (const IndexSplit& split : strategy.split) {
+    // g: key-value heads, r: the query heads of one (op_space.cpp).
+    const std::string& index = space.indices[split.index].name;
+    const auto ranks = static_cast<std::int32_t>(group_size(sharding.mesh, split.axes));
+    if (index == "g" || index == "r") out.heads /= ranks;
+    if (index == "g") out.kv_heads /= ranks;
+  }
+  return out;
+}
+
+Extents global_extents(const Shape& shape, const TensorSpec& spec, const Sharding& sharding) {
+  Extents extents(shape.begin(), shape.end());
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const auto late = static_cast<AxisSet>(axes_in(spec.dims[d]) & sharding.late);
+    extents[d] *= group_size(sharding.mesh, axes_of(late));
+  }
+  return extents;
+}
+
+std::variant<Shape, Infeasible> local_shape(const std::string& name, const Shape& shape,
+                                            const TensorSpec& spec, const Sharding& sharding) {
+  Shape out;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    out.push_back(0);
+    for (const DimPart& part : spec.dims[d].parts) {
+      Axes early;
+      for (const AxisId axis : part.axes) {
+        if (!has(sharding.late, axis)) early.push_back(axis);
+      }
+      const std::int64_t extent = local_elements_of(part, shape[d], early, sharding.mesh);
+      if (extent == 0) {
+        return Infeasible{name + ": tensor parallelism over " +
+                          std::to_string(group_size(sharding.mesh, early)) +
+                          " ranks does not divide its dim " + std::to_string(d) + " of " +
+                          std::to_string(shape[d])};
+      }
+      out.back() += extent;
+    }
+  }
+  return out;
+}
+
+}  // namespace trainyard
