@@ -22,6 +22,7 @@
 #include "engine/recompute/stage_aware.h"
 #include "engine/schedule/schedule_csv.h"
 #include "engine/schedule/schedule_grid.h"
+#include "report/layer_sharding.h"
 #include "report/summary.h"
 #include "report/transfer_summary.h"
 #include "study/compile_study.h"
@@ -103,13 +104,17 @@ std::string passes_text(const PassLog& log) {
   return text;
 }
 
+constexpr std::size_t kLayerLines = 36;  // all tensors of most layers
+
 /// Sections of a text whose first line is a title: the middle of each is left out, but not its last
 /// `notes` lines.
 class Brief {
  public:
+  static constexpr std::size_t kSectionLines = 14;
+
   explicit Brief(bool full) : full_(full) {}
 
-  void add(const std::string& section, std::size_t notes = 0) {
+  void add(const std::string& section, std::size_t notes = 0, std::size_t most = kSectionLines) {
     if (full_) {
       text_ += section + "\n";
       return;
@@ -117,7 +122,7 @@ class Brief {
     std::vector<std::string> lines = lines_of(section);
     const auto begin = lines.begin() + 1, end = lines.end() - static_cast<std::ptrdiff_t>(notes);
     std::vector<std::string> out =
-        cut_middle(std::vector<std::string>(begin, end), kSectionLines, "  ", kHint);
+        cut_middle(std::vector<std::string>(begin, end), most, "  ", kHint);
     out.insert(out.begin(), lines.front());
     out.insert(out.end(), end, lines.end());
     text_ += joined(out) + "\n";
@@ -130,7 +135,6 @@ class Brief {
   const std::string& text() const { return text_; }
 
  private:
-  static constexpr std::size_t kSectionLines = 14;
   static constexpr std::size_t kColumns = 160;
   static constexpr const char* kHint = "; --full prints all";
   bool full_;
@@ -175,6 +179,7 @@ int run_compile(const StudyOptions& options) {
     }
     out["peak_memory_bytes"] = nlohmann::ordered_json::array();
     for (const MemoryPeak& peak : peaks) out["peak_memory_bytes"].push_back(peak.total);
+    out["layer_sharding"] = layer_sharding_json(layer_sharding(program, prepared.model));
     if (transfers) out["pipeline_transfers"] = transfers_json(*transfers);
     print_answer(out.dump(2) + "\n");
     return kDone;
@@ -184,6 +189,7 @@ int run_compile(const StudyOptions& options) {
   answer.add(schedule_text(log, prepared.study, options.full), kGridNotes);
   answer.add(memory_text(peaks, prepared.study));
   if (transfers) answer.add(transfers_text(*transfers));
+  answer.add(layer_sharding_text(layer_sharding(program, prepared.model)), 0, kLayerLines);
   answer.add(passes_text(log));
   answer.add("digest " + digest + "\n");
   answer.add_program(program);

@@ -1,0 +1,143 @@
+#include "report/layer_sharding.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "engine/base/format.h"
+#include "engine/base/readable.h"
+#include "engine/sharding/spec_text.h"
+
+namespace trainyard {
+
+namespace {
+
+class LayerReader {
+ public:
+  LayerReader(const Program& program, const Graph& model) : program_(program) {
+    for (const Op& op : model.ops) {
+      if (op.layer == out_.layer) modules_.insert(model.modules[op.module]);
+    }
+    if (modules_.empty()) return;
+    // "decoder.layers.0.": what all of its modules begin with.
+    const std::string &first = *modules_.begin(), &last = *modules_.rbegin();
+    const auto differ = std::mismatch(first.begin(), first.end(), last.begin(), last.end()).first;
+    const std::string common(first.begin(), differ);
+    out_.path = common == first ? first + "." : common.substr(0, common.rfind('.') + 1);
+  }
+
+  LayerSharding run() {
+    for (const Segment& segment : program_.segments) {
+      if (segment.phase != Phase::kForward || segment.slots != 1) continue;
+      for (std::size_t k = 0; k < segment.ops.size(); ++k) {
+        if (is_of_layer(segment.ops[k])) add(segment, k);
+      }
+      if (!out_.rows.empty()) break;
+    }
+    return std::move(out_);
+  }
+
+ private:
+  const Value& value(const Operand& operand) const { return program_.values[operand.value]; }
+
+  bool is_of_layer(const ProgramOp& op) const {
+    return op.kind != OpKind::kFree && modules_.contains(program_.modules[op.module]);
+  }
+
+  std::string short_name(const std::string& name) const {
+    return name.starts_with(out_.path) ? name.substr(out_.path.size()) : name;
+  }
+
+  void add_row(std::string op, const Value& of, std::string group, std::string why) {
+    out_.rows.push_back({std::move(op), short_name(of.name),
+                         to_text(spec_of(program_, of), program_.mesh), size_in_bytes(of),
+                         std::move(group), std::move(why)});
+  }
+
+  void add(const Segment& segment, std::size_t k) {
+    const ProgramOp& op = segment.ops[k];
+    for (const Operand& read : op.reads) {
+      const bool parameter = value(read).memory == MemoryClass::kParameter;
+      if (parameter && seen_.insert(value(read).name).second)
+        add_row("parameter", value(read), "", "");
+    }
+    const bool moves = is_collective(op.kind) || op.kind == OpKind::kEnterTensor;
+    for (const Operand& written : op.writes) {
+      add_row(op_name(op.kind, op.part), value(written),
+              is_collective(op.kind) ? program_.groups[op.group].name : "",
+              moves ? why(segment, k) : "");
+    }
+  }
+
+  /// Summands are added up for whoever reads them next; all else is moved for its reader.
+  std::string why(const Segment& segment, std::size_t k) const {
+    const ProgramOp& op = segment.ops[k];
+    if (spec_of(program_, value(op.reads[0])).partial != 0)
+      return "adds up the summands of " + short_name(program_.modules[op.module]);
+    const std::string reader = reader_of(segment, k);
+    if (op.kind == OpKind::kEnterTensor)
+      return reader + " is split: each rank has a summand of the gradient";
+    return reader + " reads all of it";
+  }
+
+  std::string reader_of(const Segment& segment, std::size_t k) const {
+    const ValueId made = segment.ops[k].writes[0].value;
+    for (std::size_t i = k + 1; i < segment.ops.size(); ++i) {
+      const ProgramOp& op = segment.ops[i];
+      const bool reads = std::any_of(op.reads.begin(), op.reads.end(),
+                                     [&](const Operand& read) { return read.value == made; });
+      if (reads && op.kind != OpKind::kFree) return short_name(program_.modules[op.module]);
+    }
+    return "a later op";
+  }
+
+  const Program& program_;
+  std::set<std::string> modules_;
+  std::set<std::string> seen_;  // parameters
+  LayerSharding out_;
+};
+
+std::size_t widest(const LayerSharding& layer, std::string LayerSharding::Row::*column) {
+  std::size_t width = 0;
+  for (const auto& row : layer.rows) width = std::max(width, (row.*column).size());
+  return width;
+}
+
+}  // namespace
+
+LayerSharding layer_sharding(const Program& program, const Graph& model) {
+  return LayerReader(program, model).run();
+}
+
+std::string layer_sharding_text(const LayerSharding& layer) {
+  using Row = LayerSharding::Row;
+  std::string text = "layer " + std::to_string(layer.layer) + " (" + layer.path +
+                     "), forward: what a rank holds of each tensor\n";
+  const auto width = [&](std::string Row::*column) {
+    return static_cast<int>(widest(layer, column));
+  };
+  for (const Row& row : layer.rows) {
+    text += format("  %-*s  %-*s  %-*s  %10s", width(&Row::op), row.op.c_str(), width(&Row::tensor),
+                   row.tensor.c_str(), width(&Row::spec), row.spec.c_str(),
+                   bytes_text(row.bytes).c_str());
+    if (!row.group.empty()) text += " over " + row.group;
+    if (!row.why.empty()) text += (row.group.empty() ? "  " : ": ") + row.why;
+    text += '\n';
+  }
+  return text;
+}
+
+nlohmann::ordered_json layer_sharding_json(const LayerSharding& layer) {
+  nlohmann::ordered_json out = {{"layer", layer.layer}, {"path", layer.path}};
+  out["tensors"] = nlohmann::ordered_json::array();
+  for (const auto& row : layer.rows) {
+    nlohmann::ordered_json one = {
+        {"op", row.op}, {"tensor", row.tensor}, {"spec", row.spec}, {"bytes", row.bytes}};
+    if (!row.group.empty()) one["group"] = row.group;
+    if (!row.why.empty()) one["why"] = row.why;
+    out["tensors"].push_back(std::move(one));
+  }
+  return out;
+}
+
+}  // namespace trainyard
