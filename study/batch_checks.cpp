@@ -71,14 +71,16 @@ void check_batch(const Study& study) {
 }
 
 /// Ranks that have to talk need links: inside a node, and between nodes.
-void check_links(const Study& study) {
-  const Cluster& cluster = study.cluster;
-  const std::int64_t ranks = study.parallel.num_ranks();
+void check_links(StudyDraft& draft) {
+  const Cluster& cluster = draft.cluster;
+  const std::int64_t ranks = draft.parallel.num_ranks();
   const auto need = [&](const char* key, const LinkClass& link, const std::string& where) {
     if (link.bandwidth > 0) return;
-    fail_at(study, is_said(study, key) ? key : "cluster",
-            "the plan's " + text(ranks) + " ranks talk " + where + ", but the links there are '" +
-                link.kind + "'; name links with a bandwidth");
+    draft.attempt([&] {
+      fail_at(draft, is_said(draft, key) ? key : "cluster",
+              "the plan's " + text(ranks) + " ranks talk " + where + ", but the links there are '" +
+                  link.kind + "'; name links with a bandwidth");
+    });
   };
   if (std::min(ranks, cluster.devices_per_node) > 1)
     need("cluster.intra", cluster.intra, "inside a node");

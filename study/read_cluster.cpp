@@ -63,7 +63,14 @@ void read_counts(Section& section, Cluster& cluster) {
   const auto nodes = section.given("nodes");
   const auto devices = section.given("devices");
   const std::int64_t per_node = cluster.devices_per_node;
-  if (nodes) cluster.num_nodes = section.integer_of(*nodes, "nodes");
+  StudyDraft& draft = section.draft();
+  const bool nodes_read = draft.attempt([&] {
+    if (nodes) cluster.num_nodes = section.integer_of(*nodes, "nodes");
+  });
+  const bool devices_read = draft.attempt([&] {
+    if (devices) cluster.num_devices = section.integer_of(*devices, "devices");
+  });
+  if (!nodes_read || !devices_read) return;
   if (product_exceeds(kMaxRanks, {cluster.num_nodes, per_node})) {
     section.node()->fail(std::to_string(cluster.num_nodes) + " nodes of " +
                          std::to_string(per_node) + " devices are more than 2^20 devices");
@@ -73,7 +80,6 @@ void read_counts(Section& section, Cluster& cluster) {
     section.study().origins["cluster.devices"] = derived_origin("nodes x devices_per_node");
     return;
   }
-  cluster.num_devices = section.integer_of(*devices, "devices");
   if (!nodes) {
     cluster.num_nodes = divide_up(cluster.num_devices, per_node);
     section.study().origins["cluster.nodes"] = derived_origin("devices / devices_per_node");
@@ -125,16 +131,24 @@ void read_local_counts(Section& section, Cluster& cluster, const StudyResolvers&
 
 /// Reads both sorts, by their kind or in numbers.
 void read_links(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
+  StudyDraft& draft = section.draft();
   std::int64_t nics = cluster.num_nics();
   BytesPerSecond of_nics = 0;
-  if (const auto node = section.given("nics"); node && node->is_scalar())
-    nics = section.integer_of(*node, "nics");
-  else if (node)
-    of_nics = nics_bandwidth(section);
-  if (!read_link_by_kind(section, "intra", cluster.intra, cluster.device, 0, 0, resolvers))
-    read_link(section, "intra", cluster.intra);
-  if (!read_link_by_kind(section, "inter", cluster.inter, cluster.device, nics, of_nics, resolvers))
-    read_link(section, "inter", cluster.inter);
+  section.read_given("nics", [&](const YamlNode& node) {
+    if (node.is_scalar())
+      nics = section.integer_of(node, "nics");
+    else
+      of_nics = nics_bandwidth(section);
+  });
+  draft.attempt([&] {
+    if (!read_link_by_kind(section, "intra", cluster.intra, cluster.device, 0, 0, resolvers))
+      read_link(section, "intra", cluster.intra);
+  });
+  draft.rule({section.key_path("nics")}, [&] {
+    if (!read_link_by_kind(section, "inter", cluster.inter, cluster.device, nics, of_nics,
+                           resolvers))
+      read_link(section, "inter", cluster.inter);
+  });
 }
 
 void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
@@ -152,8 +166,10 @@ void read_preset(Section& section, Cluster& cluster, const StudyResolvers& resol
   if (!local) read_counts(section, cluster);
   read_links(section, cluster, resolvers);
   if (local) return;
-  require_network(cluster, section.node()->find("nodes").value_or(*section.node()),
-                  "say inter, or take one node");
+  section.draft().rule({section.key_path("inter"), section.key_path("nodes")}, [&] {
+    require_network(cluster, section.node()->find("nodes").value_or(*section.node()),
+                    "say inter, or take one node");
+  });
 }
 
 void read_written_out(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
@@ -170,8 +186,12 @@ void read_written_out(Section& section, Cluster& cluster, const StudyResolvers& 
   cluster.num_devices = per_node;
   read_counts(section, cluster);
   cluster.intra.kind = cluster.inter.kind = "none";
-  if (per_node > 1) section.required("intra");
-  if (cluster.num_nodes > 1) section.required("inter");
+  section.draft().attempt([&] {
+    if (per_node > 1) section.required("intra");
+  });
+  section.draft().attempt([&] {
+    if (cluster.num_nodes > 1) section.required("inter");
+  });
   read_links(section, cluster, resolvers);
 }
 
@@ -199,8 +219,7 @@ void read_speed(Section& cluster_section, Cluster& cluster) {
   const auto node = cluster_section.given("speed");
   if (!node) return;
   cluster.speed.clear();
-  for (const std::string& key : node->keys()) {
-    const YamlNode value = node->at(key);
+  node->each_entry([&](const std::string& key, const YamlNode& value) {
     const std::optional<double> index = parse_number(key);
     const bool whole =
         index && std::trunc(*index) == *index && key.find_first_of(".eE+-") == std::string::npos;
@@ -217,7 +236,7 @@ void read_speed(Section& cluster_section, Cluster& cluster) {
     if (!cluster.speed.emplace(device, factor).second) {
       value.fail("device " + std::to_string(device) + " appears twice");
     }
-  }
+  });
 }
 
 /// A curve whose messages are faster than their links says more than a datasheet does.
@@ -298,17 +317,19 @@ void read_cluster(Section& root, const StudyResolvers& resolvers) {
   for (const char* key : {"nodes", "devices", "devices_per_node", "gpus", "gpus_per_node"}) {
     if (draft.has_mistake_in(section.key_path(key))) return;
   }
-  draft.attempt([&] { read_node_paths(section, cluster); });
+  const bool links_read = !draft.has_mistake_in(section.key_path("intra")) &&
+                          !draft.has_mistake_in(section.key_path("inter"));
+  if (links_read) draft.attempt([&] { read_node_paths(section, cluster); });
   take_host_curves(section, cluster, resolvers);
   if (flat || written) take_default_fabric(section, cluster);
   draft.attempt([&] { read_fabric(section, cluster.fabric); });
-  if (cluster.name != kLocalCluster && !flat) {
+  if (cluster.name != kLocalCluster && !flat && links_read) {
     if (const auto domain = section.given("nvlink_domain"))
       widen_to_nvlink_domain(*domain, cluster);
   }
   draft.rule({"cluster.fabric"}, [&] { check_fabric(section, cluster); });
   draft.attempt([&] { read_speed(section, cluster); });
-  draft.attempt([&] { read_collectives(section, cluster); });
+  if (links_read) draft.attempt([&] { read_collectives(section, cluster); });
   section.finish();
   warn_of_fast_links(draft);
 }

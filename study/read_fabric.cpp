@@ -39,18 +39,18 @@ void refuse_keys_of_others(const Section& section, const std::string& kind) {
 }
 
 void read_bandwidth(Section& section, std::string_view key, BytesPerSecond& value) {
-  if (const auto node = section.given(key)) {
-    value = node->as_bandwidth();
-    if (!(value > 0)) node->fail("expected more than 0");
-  }
+  section.read_given(key, [&](const YamlNode& node) {
+    value = node.as_bandwidth();
+    if (!(value > 0)) node.fail("expected more than 0");
+  });
 }
 
 void read_dimensions(Section& section, Fabric& fabric) {
   const auto node = section.given("dimensions");
   if (!node) return;
   fabric.dimensions.clear();
-  for (const YamlNode& size : node->items())
-    fabric.dimensions.push_back(size.as_integer(1, kMaxRanks));
+  node->each_item(
+      [&](const YamlNode& size) { fabric.dimensions.push_back(size.as_integer(1, kMaxRanks)); });
   if (fabric.dimensions.size() < 2 || fabric.dimensions.size() > 3) {
     node->fail("expected the nodes along 2 or 3 dimensions, such as [4, 4, 2]");
   }
@@ -59,6 +59,7 @@ void read_dimensions(Section& section, Fabric& fabric) {
 
 /// Refuses a fabric that lacks what its kind needs.
 void require(Section& section, const Fabric& fabric) {
+  if (fabric.pod_oversubscription > 1 && fabric.leaves_per_pod == 0) section.required("pod");
   if (fabric.kind == "torus" && fabric.dimensions.empty()) section.required("dimensions");
   if (fabric.kind == "torus" && !(fabric.link > 0)) section.required("link");
   if (fabric.kind != "dragonfly") return;
@@ -151,21 +152,22 @@ void read_fabric(Section& cluster_section, Fabric& fabric) {
   if (section.draft().has_mistake_in(section.key_path("kind"))) return;
   section.word("kind", fabric.kind);
   refuse_keys_of_others(section, fabric.kind);
-  if (const auto leaf = section.given("leaf")) {
-    fabric.nodes_per_leaf = leaf->as_num_nodes();
-    if (fabric.nodes_per_leaf < 1) leaf->fail("expected at least 1 node");
-  }
-  section.number("oversubscription", fabric.oversubscription);
-  if (const auto pod = section.given("pod"))
-    fabric.leaves_per_pod = section.integer_of(*pod, "pod");
-  section.number("pod_oversubscription", fabric.pod_oversubscription);
-  if (fabric.pod_oversubscription > 1 && fabric.leaves_per_pod == 0) section.required("pod");
-  if (const auto group = section.given("group"))
-    fabric.routers_per_group = section.integer_of(*group, "group");
-  read_dimensions(section, fabric);
+  StudyDraft& draft = section.draft();
+  section.read_given("leaf", [&](const YamlNode& leaf) {
+    fabric.nodes_per_leaf = leaf.as_num_nodes();
+    if (fabric.nodes_per_leaf < 1) leaf.fail("expected at least 1 node");
+  });
+  draft.attempt([&] { section.number("oversubscription", fabric.oversubscription); });
+  section.read_given(
+      "pod", [&](const YamlNode& pod) { fabric.leaves_per_pod = section.integer_of(pod, "pod"); });
+  draft.attempt([&] { section.number("pod_oversubscription", fabric.pod_oversubscription); });
+  section.read_given("group", [&](const YamlNode& group) {
+    fabric.routers_per_group = section.integer_of(group, "group");
+  });
+  draft.attempt([&] { read_dimensions(section, fabric); });
   read_bandwidth(section, "link", fabric.link);
   read_bandwidth(section, "global_link", fabric.global_link);
-  require(section, fabric);
+  draft.rule({cluster_section.key_path("fabric")}, [&] { require(section, fabric); });
   section.finish();
 }
 

@@ -102,12 +102,21 @@ void read_flat_inter(Section& section, LinkClass& inter, const StudyResolvers& r
 }  // namespace
 
 void read_flat(Section& section, Cluster& cluster, const StudyResolvers& resolvers) {
-  cluster.device = read_device(section.study(), section.required("gpu"), resolvers);
-  require_profile(section.study(), "cluster.gpu", resolvers);
-  cluster.num_devices = section.integer_of(section.required("gpus"), "gpus");
-  cluster.devices_per_node = section.integer_of(section.required("gpus_per_node"), "gpus_per_node");
-  read_flat_intra(section, cluster.intra, resolvers);
-  read_flat_inter(section, cluster.inter, resolvers);
+  StudyDraft& draft = section.draft();
+  draft.attempt([&] {
+    cluster.device = read_device(draft, section.required("gpu"), resolvers);
+    require_profile(draft, "cluster.gpu", resolvers);
+  });
+  const auto read_count = [&](std::string_view key, std::int64_t& count) {
+    draft.attempt([&] { count = section.integer_of(section.required(key), key); });
+  };
+  read_count("gpus", cluster.num_devices);
+  read_count("gpus_per_node", cluster.devices_per_node);
+  // Links are between such devices.
+  if (draft.has_mistake_in("cluster")) return;
+  draft.attempt([&] { read_flat_intra(section, cluster.intra, resolvers); });
+  draft.attempt([&] { read_flat_inter(section, cluster.inter, resolvers); });
+  if (draft.has_mistake_in("cluster")) return;
   if (const auto domain = section.given("nvlink_domain")) widen_to_nvlink_domain(*domain, cluster);
   cluster.num_nodes = divide_up(cluster.num_devices, cluster.devices_per_node);
   require_network(cluster, section.node()->find("inter").value_or(*section.node()),

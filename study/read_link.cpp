@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/base/mistakes.h"
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
 #include "study/profile_reader.h"
@@ -50,43 +51,47 @@ double read_efficiency(const YamlNode& node, double most) {
 }
 
 void read_curve(Section& section, LinkCurve& curve) {
-  if (const auto node = section.given("startup")) curve.startup = node->as_duration();
-  if (const auto node = section.given("latency")) curve.latency = node->as_duration();
-  if (const auto node = section.given("rank_latency")) curve.rank_latency = node->as_duration();
-  if (const auto node = section.given("half_size")) curve.half_size = node->as_bytes();
-  if (const auto node = section.given("efficiency")) {
-    curve.efficiency = read_efficiency(*node, 1);
+  const auto duration = [&](std::string_view key, Seconds& value) {
+    section.read_given(key, [&](const YamlNode& node) { value = node.as_duration(); });
+  };
+  duration("startup", curve.startup);
+  duration("latency", curve.latency);
+  duration("rank_latency", curve.rank_latency);
+  section.read_given("half_size", [&](const YamlNode& node) { curve.half_size = node.as_bytes(); });
+  section.read_given("efficiency", [&](const YamlNode& node) {
+    curve.efficiency = read_efficiency(node, 1);
     curve.efficiency_by_ranks.clear();  // one figure for all groups and sizes
     curve.efficiency_beyond.clear();
     curve.by_ranks.clear();
-  }
+  });
 }
 
 void read_maps(Section& section, LinkCurve& curve) {
-  if (const auto node = section.given("efficiency_by_ranks")) {
-    curve.efficiency_by_ranks = read_efficiency_by_ranks(*node);
+  section.read_given("efficiency_by_ranks", [&](const YamlNode& node) {
+    curve.efficiency_by_ranks = read_efficiency_by_ranks(node);
     curve.by_ranks.clear();
-  }
-  if (const auto node = section.given("efficiency_beyond"))
-    curve.efficiency_beyond = read_efficiency_beyond(*node);
-  if (const auto node = section.given("by_ranks")) curve.by_ranks = read_groups(*node);
+  });
+  section.read_given("efficiency_beyond", [&](const YamlNode& node) {
+    curve.efficiency_beyond = read_efficiency_beyond(node);
+  });
+  section.read_given("by_ranks", [&](const YamlNode& node) { curve.by_ranks = read_groups(node); });
 }
 
 /// Where a curve comes from, if it does not come from where its link does.
 void read_sources(Section& section, const LinkClass& link, LinkCurve& curve) {
-  const auto source = section.given("source"), kind = section.given("provenance");
-  if ((source || kind) && curve.provenance.note.empty()) {
+  if ((section.given("source") || section.given("provenance")) && curve.provenance.note.empty()) {
     curve.provenance.kind = link.provenance;
     curve.provenance.note = link.source;
   }
-  if (source) curve.provenance.note = source->as_text();
-  if (source && curve.provenance.note.empty()) source->fail("expected how the figures were found");
-  if (kind)
-    curve.provenance.kind = kProvenanceWords[read_word(*kind, "kind of source", kProvenanceWords)];
-  if (const auto interval = section.given("interval")) {
+  section.read_given("source", [&](const YamlNode& node) {
+    curve.provenance.note = node.as_text();
+    if (curve.provenance.note.empty()) node.fail("expected how the figures were found");
+  });
+  section.draft().attempt([&] { section.word("provenance", curve.provenance.kind); });
+  section.read_given("interval", [&](const YamlNode&) {
     curve.provenance.interval = read_factor(*section.node(), "interval", 0, kMostInterval);
-  }
-  if (const auto measured = section.given("measured")) read_measured_range(*measured, curve);
+  });
+  section.read_given("measured", [&](const YamlNode& node) { read_measured_range(node, curve); });
 }
 
 void read_map(Section section, const LinkClass& link, LinkCurve& curve) {
@@ -100,7 +105,7 @@ void read_own_curve(Section& link_section, std::string_view key, const LinkClass
                     LinkCurve& curve) {
   read_curve(link_section, curve);
   read_maps(link_section, curve);
-  read_map(link_section.child(key), link, curve);
+  link_section.draft().attempt([&] { read_map(link_section.child(key), link, curve); });
 }
 
 void read_in_switch(Section& link_section, LinkClass& link) {
@@ -115,11 +120,22 @@ void read_by_kind(Section& link_section, LinkClass& link) {
   Section kinds = link_section.child("by_kind");
   if (!kinds.node()) return;
   for (const std::string_view kind : kCollectives) {
-    Section section = kinds.child(kind);
-    if (!section.node()) continue;
-    read_map(std::move(section), link, link.by_kind[std::string(kind)]);
+    link_section.draft().attempt([&] {
+      Section section = kinds.child(kind);
+      if (section.node()) read_map(std::move(section), link, link.by_kind[std::string(kind)]);
+    });
   }
   kinds.finish();
+}
+
+/// `fresh`: of links of which nothing is known yet.
+void read_kind(Section& section, bool fresh, LinkClass& link) {
+  if (fresh) section.required("kind");
+  const std::string kind_before = link.kind;
+  section.word("kind", link.kind);
+  if (fresh || link.kind == kind_before) return;
+  section.required("kind").fail("the preset's links are " + kind_before +
+                                ", and so are their curves; write the cluster out to have others");
 }
 
 /// A number of ranks as a key.
@@ -149,8 +165,10 @@ void record_link(Section& parent, std::string_view key, const Origin& origin) {
 }
 
 void read_measured_range(const YamlNode& node, LinkCurve& curve) {
-  curve.measured_from = node.at("from").as_bytes();
-  curve.measured_to = node.at("to").as_bytes();
+  Mistakes mistakes;
+  mistakes.attempt([&] { curve.measured_from = node.at("from").as_bytes(); });
+  mistakes.attempt([&] { curve.measured_to = node.at("to").as_bytes(); });
+  mistakes.settle();
   if (curve.measured_from < 0 || curve.measured_to < curve.measured_from)
     node.fail("expected from at most to");
   node.finish();
@@ -158,40 +176,44 @@ void read_measured_range(const YamlNode& node, LinkCurve& curve) {
 
 std::map<std::int64_t, double> read_efficiency_by_ranks(const YamlNode& node) {
   std::map<std::int64_t, double> efficiencies;
-  for (const std::string& ranks : node.keys()) {
-    const YamlNode entry = node.at(ranks);
+  node.each_entry([&](const std::string& ranks, const YamlNode& entry) {
     const std::int64_t number = read_ranks(ranks, entry);
     efficiencies[number] = read_efficiency(entry, 1);
-  }
+  });
   return efficiencies;
 }
 
 std::map<Bytes, double> read_efficiency_beyond(const YamlNode& node) {
   std::map<Bytes, double> efficiencies;
-  for (const std::string& size : node.keys()) {
-    const YamlNode entry = node.at(size);
+  node.each_entry([&](const std::string& size, const YamlNode& entry) {
     const Quantity bytes = parse_quantity(size, Dimension::kBytes);
     if (!bytes.problem.empty() || !(bytes.value > 0))
       entry.fail("expected a size as the key, such as 16 MiB");
     efficiencies[static_cast<Bytes>(bytes.value)] = read_efficiency(entry, kMostEfficiencyBeyond);
-  }
+  });
   return efficiencies;
 }
 
 std::map<std::int64_t, LinkCurve::Group> read_groups(const YamlNode& node) {
   std::map<std::int64_t, LinkCurve::Group> groups;
-  for (const std::string& ranks : node.keys()) {
-    const YamlNode entry = node.at(ranks);
+  node.each_entry([&](const std::string& ranks, const YamlNode& entry) {
     LinkCurve::Group& group = groups[read_ranks(ranks, entry)];
-    if (const auto startup = entry.find("startup")) {
+    Mistakes mistakes;
+    mistakes.attempt([&] {
+      const auto startup = entry.find("startup");
+      if (!startup) return;
       group.startup = startup->as_duration();
       if (group.startup < 0) startup->fail("expected a duration of at least 0");
-    }
-    group.efficiency = read_efficiency(entry.at("efficiency"), kMostEfficiencyBeyond);
-    if (const auto beyond = entry.find("efficiency_beyond"))
-      group.efficiency_beyond = read_efficiency_beyond(*beyond);
-    entry.finish();
-  }
+    });
+    mistakes.attempt(
+        [&] { group.efficiency = read_efficiency(entry.at("efficiency"), kMostEfficiencyBeyond); });
+    mistakes.attempt([&] {
+      if (const auto beyond = entry.find("efficiency_beyond"))
+        group.efficiency_beyond = read_efficiency_beyond(*beyond);
+    });
+    mistakes.attempt([&] { entry.finish(); });
+    mistakes.settle();
+  });
   return groups;
 }
 
@@ -232,33 +254,29 @@ bool read_link_by_kind(Section& parent, std::string_view key, LinkClass& link,
 void read_link(Section& parent, std::string_view key, LinkClass& link) {
   Section section = parent.child(key);
   if (!section.node()) return;
+  StudyDraft& draft = parent.draft();
   const bool fresh = link.kind.empty() || link.kind == "none";
   if (fresh) {
     record_link(parent, key, default_origin());
-    section.required("kind");
+    link.source = "written in the study";
+    link.provenance = "derived";
   }
-  const std::string kind_before = link.kind;
-  section.word("kind", link.kind);
-  if (!fresh && link.kind != kind_before) {
-    section.required("kind").fail(
-        "the preset's links are " + kind_before +
-        ", and so are their curves; write the cluster out to have others");
-  }
-  if (fresh && link.kind != "none") section.required("bandwidth");
-  if (const auto node = section.given("bandwidth")) {
-    link.bandwidth = node->as_bandwidth();
-    if (!(link.bandwidth > 0) && link.kind != "none") node->fail("expected more than 0");
-  }
-  if (fresh) link.source = "written in the study";
-  if (fresh) link.provenance = "derived";
-  section.text("name", link.name);
-  section.text("source", link.source);
-  section.word("provenance", link.provenance);
+  draft.attempt([&] { read_kind(section, fresh, link); });
+  draft.rule({section.key_path("kind")}, [&] {
+    if (fresh && link.kind != "none") section.required("bandwidth");
+  });
+  section.read_given("bandwidth", [&](const YamlNode& node) {
+    link.bandwidth = node.as_bandwidth();
+    if (!(link.bandwidth > 0) && link.kind != "none") node.fail("expected more than 0");
+  });
+  draft.attempt([&] { section.text("name", link.name); });
+  draft.attempt([&] { section.text("source", link.source); });
+  draft.attempt([&] { section.word("provenance", link.provenance); });
   record_shared_keys(section);
   read_own_curve(section, kCurves[0], link, link.collective);
   read_own_curve(section, kCurves[1], link, link.point_to_point);
-  read_in_switch(section, link);
-  read_by_kind(section, link);
+  draft.attempt([&] { read_in_switch(section, link); });
+  draft.attempt([&] { read_by_kind(section, link); });
   section.finish();
 }
 

@@ -39,7 +39,7 @@ void read_zero(Section& parallel, ZeroConfig& zero) {
     return read_zero_stage(*node, zero);
   }
   Section section = parallel.child("zero");
-  read_zero_stage(section.required("stage"), zero);
+  parallel.draft().attempt([&] { read_zero_stage(section.required("stage"), zero); });
   if (const auto by = section.given("by")) {
     zero.by = static_cast<ZeroConfig::By>(read_word(*by, "way to divide", kZeroByWords));
     if (zero.stage == 0)

@@ -1,6 +1,7 @@
 // `partition` and `schedule`, each a word or a map with its details; and `offload`.
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "engine/base/user_text.h"
 #include "engine/plan/plan_limits.h"
@@ -17,10 +18,13 @@ namespace {
 /// First layer of stage 1, 2, ...
 void read_cuts(const YamlNode& node, PartitionConfig& partition) {
   partition.method = "cuts";
-  for (const YamlNode& item : node.items()) {
-    const std::int64_t least = partition.cuts.empty() ? 1 : partition.cuts.back() + 1;
-    partition.cuts.push_back(item.as_integer(least, 2 * kMaxLayers));
-  }
+  constexpr std::int64_t kMost = 2 * kMaxLayers;
+  std::int64_t least = 1;  // of the next one: each is held against the one before, wrong or not
+  node.each_item([&](const YamlNode& item) {
+    const std::int64_t cut = item.as_integer();
+    partition.cuts.push_back(
+        item.as_integer(std::exchange(least, std::min(cut, kMost) + 1), kMost));
+  });
 }
 
 /// `ends: layers` or `ends: true`: embedding and head count as layers.

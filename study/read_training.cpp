@@ -16,11 +16,13 @@ namespace {
 void read_microbatch(Section& section, TrainingConfig& training) {
   const auto node = section.given("microbatch");
   if (!node || !node->is_sequence()) return section.integer("microbatch", training.microbatch);
-  for (const YamlNode& item : node->items())
-    training.microbatches.push_back(item.as_integer(1, kMaxMicrobatch));
-  if (training.microbatches.empty()) node->fail("expected at least one microbatch");
-  if (std::ssize(training.microbatches) > kMaxMicrobatches)
+  const std::vector<YamlNode> items = node->items();
+  if (items.empty()) node->fail("expected at least one microbatch");
+  if (std::ssize(items) > kMaxMicrobatches)
     node->fail("lists more than " + std::to_string(kMaxMicrobatches) + " microbatches");
+  node->each_item([&](const YamlNode& item) {
+    training.microbatches.push_back(item.as_integer(1, kMaxMicrobatch));
+  });
   training.microbatch =
       *std::max_element(training.microbatches.begin(), training.microbatches.end());
 }
@@ -50,13 +52,14 @@ void read_learning_rate(Section& training, LearningRate& lr) {
 void read_betas(Section& section, std::array<double, 2>& betas) {
   const auto node = section.given("betas");
   if (!node) return;
-  const std::vector<YamlNode> items = node->items();
-  if (items.size() != betas.size()) node->fail("expected two numbers, such as [0.9, 0.95]");
-  for (std::size_t i = 0; i < betas.size(); ++i) {
-    betas[i] = items[i].as_number();
-    if (betas[i] < 0 || betas[i] >= 1)
-      items[i].fail("expected at least 0 and less than 1, got " + number_text(betas[i]));
-  }
+  if (node->items().size() != betas.size()) node->fail("expected two numbers, such as [0.9, 0.95]");
+  auto next = betas.begin();
+  node->each_item([&](const YamlNode& item) {
+    double& beta = *next++;
+    beta = item.as_number();
+    if (beta < 0 || beta >= 1)
+      item.fail("expected at least 0 and less than 1, got " + number_text(beta));
+  });
 }
 
 /// `dynamic`, or a number.

@@ -39,16 +39,11 @@ void check_least_ranks(const Study& study) {
               "; with 1, schedule: " + std::string(entry.on_one_rank) + " is the same");
 }
 
-void check_interleaved(const Study& study) {
-  const ParallelConfig& parallel = study.parallel;
-  const std::string& method = study.schedule.method;
-  const std::string same(schedule_of(study)->on_one_rank);
-  if (parallel.virtual_stages < 2) {
-    fail_at(study, "parallel.virtual_stages",
-            method + " needs at least 2 stages per rank, got 1; with 1, schedule: " + same +
-                " is the same");
-  }
-  check_least_ranks(study);
+void check_several_stages(const Study& study) {
+  if (study.parallel.virtual_stages >= 2) return;
+  fail_at(study, "parallel.virtual_stages",
+          study.schedule.method + " needs at least 2 stages per rank, got 1; with 1, schedule: " +
+              std::string(schedule_of(study)->on_one_rank) + " is the same");
 }
 
 void check_recomputes(const Study& study) {
@@ -110,14 +105,17 @@ void resolve_virtual_stages(Study& study) {
       derived_origin(study.schedule.method + " has 2 stages per rank");
 }
 
-void check_schedule(const Study& study) {
-  const ScheduleName* const entry = schedule_of(study);
-  if (entry == nullptr) return check_one_stage(study);
-  if (entry->stages == StagesPerRank::kTwo) return check_two_stages(study);
-  if (entry->stages == StagesPerRank::kSeveral) return check_interleaved(study);
-  check_one_stage(study);
-  if (entry->says_recompute) check_recomputes(study);
-  check_least_ranks(study);
+void check_schedule(StudyDraft& draft) {
+  const ScheduleName* const entry = schedule_of(draft);
+  if (entry == nullptr) return check_one_stage(draft);
+  if (entry->stages == StagesPerRank::kTwo) return check_two_stages(draft);
+  draft.attempt([&] {
+    entry->stages == StagesPerRank::kSeveral ? check_several_stages(draft) : check_one_stage(draft);
+  });
+  draft.attempt([&] {
+    if (entry->says_recompute) check_recomputes(draft);
+  });
+  check_least_ranks(draft);
 }
 
 void check_schedule_microbatches(const Study& study) {

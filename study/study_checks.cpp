@@ -165,7 +165,7 @@ void warn_of_post_validation(Study& study, const StudyResolvers& resolvers) {
 }
 
 /// What is copied to the host is what recomputation keeps.
-void check_offload(const Study& study, const StudyResolvers& resolvers) {
+void check_offload(const Study& study) {
   if (!study.offload.activations) return;
   const char* const key = "offload.activations";
   if (study.recompute.method == RecomputeConfig::Method::kNone) {
@@ -179,9 +179,13 @@ void check_offload(const Study& study, const StudyResolvers& resolvers) {
             "attention; "
             "write recompute: full");
   }
+}
+
+void check_host_link(const Study& study, const StudyResolvers& resolvers) {
+  if (!study.offload.activations) return;
   const std::optional<HardwareProfile> hardware = resolvers.hardware(study.cluster.device);
   if (hardware && hardware->host_link.bandwidth <= 0) {
-    fail_at(study, key,
+    fail_at(study, "offload.activations",
             "the profile of " + study.cluster.device +
                 " has no host_link, the rate of copies to the host");
   }
@@ -268,20 +272,23 @@ void check_tensor_sizes(const Study& study) {
   }
 }
 
-void check_model(const Study& study, const StudyResolvers& resolvers) {
+void check_positions(const Study& study) {
   const ModelConfig& model = study.model;
-  if (model.max_positions > 0 && model.seq_len > model.max_positions) {
-    fail_at(study, "model.seq_len",
-            text(model.seq_len) + " is longer than the " + text(model.max_positions) +
-                " positions of the model; say model.max_positions: " + text(model.seq_len) +
-                " to enlarge their table");
-  }
-  if (model.family == Family::kLlama && study.training.dropout != 0) {
-    fail_at(study, "training.dropout",
-            "family llama has no dropout; write 0, or leave the key out");
-  }
+  if (model.max_positions == 0 || model.seq_len <= model.max_positions) return;
+  fail_at(study, "model.seq_len",
+          text(model.seq_len) + " is longer than the " + text(model.max_positions) +
+              " positions of the model; say model.max_positions: " + text(model.seq_len) +
+              " to enlarge their table");
+}
+
+void check_dropout(const Study& study) {
+  if (study.model.family != Family::kLlama || study.training.dropout == 0) return;
+  fail_at(study, "training.dropout", "family llama has no dropout; write 0, or leave the key out");
+}
+
+void check_model(const Study& study, const StudyResolvers& resolvers) {
   if (!resolvers.model_problem) return;
-  if (const auto problem = resolvers.model_problem(model)) {
+  if (const auto problem = resolvers.model_problem(study.model)) {
     fail_at(study, "model." + problem->key, problem->text);
   }
 }
@@ -312,8 +319,13 @@ void check_gradients(const Study& study) {
 
 /// The model on these devices, divided by tensor and pipeline. Defaults are known.
 void check_model_fits(StudyDraft& draft, const StudyResolvers& resolvers) {
+  const bool model_read = !draft.has_mistake_in("model");
   draft.rule({"model", "training.microbatch"}, [&] { check_tensor_sizes(draft); });
-  draft.rule({"model", "training.dropout"}, [&] { check_model(draft, resolvers); });
+  if (model_read) {
+    draft.attempt([&] { check_positions(draft); });
+    draft.attempt([&] { check_model(draft, resolvers); });
+  }
+  draft.rule({"model.family", "training.dropout"}, [&] { check_dropout(draft); });
   draft.rule({"cluster", "training.precision"}, [&] { check_precision(draft, resolvers); });
   draft.rule({"training.precision", "training.grad_dtype", "training.optimizer"},
              [&] { check_gradients(draft); });
@@ -328,8 +340,10 @@ void check_model_fits(StudyDraft& draft, const StudyResolvers& resolvers) {
              [&] { check_partition(draft); });
   warn_of_recompute(draft);
   warn_of_post_validation(draft, resolvers);
-  draft.rule({"offload", "recompute", "training.flash_attention", "cluster"},
-             [&] { check_offload(draft, resolvers); });
+  if (!draft.has_mistake_in("offload")) {
+    draft.rule({"recompute", "training.flash_attention"}, [&] { check_offload(draft); });
+    draft.rule({"cluster"}, [&] { check_host_link(draft, resolvers); });
+  }
   draft.rule({"parallel.d2d_buffer", "parallel.pipeline", "cluster"},
              [&] { check_d2d_buffer(draft, resolvers); });
 }

@@ -38,7 +38,7 @@ void check_batch_fits(StudyDraft& draft, bool resolved);
 void resolve_virtual_stages(Study& study);
 
 /// Whether the schedule suits the pipeline; behind resolve_data_parallel(), the microbatches.
-void check_schedule(const Study& study);
+void check_schedule(StudyDraft& draft);
 void check_schedule_microbatches(const Study& study);
 
 /// Whether recomputation that differs by stage suits the pipeline and the schedule.

@@ -1,6 +1,7 @@
 #include "study/study_reader.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -33,11 +34,9 @@ void skip_sweep(const Section& root) {
 /// Each once: several rules may find the same.
 std::vector<ConfigError> distinct(const std::vector<ConfigError>& mistakes) {
   std::vector<ConfigError> once;
+  std::set<std::string_view> said;
   for (const ConfigError& mistake : mistakes) {
-    const bool known = std::any_of(once.begin(), once.end(), [&](const ConfigError& other) {
-      return std::string_view(other.what()) == mistake.what();
-    });
-    if (!known) once.push_back(mistake);
+    if (said.insert(mistake.what()).second) once.push_back(mistake);
   }
   return once;
 }

@@ -121,6 +121,13 @@ Section Section::child(std::string_view key, std::initializer_list<std::string_v
   return section;
 }
 
+void Section::read_given(std::string_view key,
+                         const std::function<void(const YamlNode& node)>& read) {
+  draft_.attempt([&] {
+    if (const auto node = given(key)) read(*node);
+  });
+}
+
 void Section::record_default(std::string_view key) {
   draft_.origins.emplace(key_path(key), default_origin());
 }

@@ -58,6 +58,9 @@ class Section {
   /// but for those that the caller refuses.
   Section child(std::string_view key, std::initializer_list<std::string_view> refused = {});
 
+  /// Reads the value of a key, where it is given: what is wrong with it hides nothing else.
+  void read_given(std::string_view key, const std::function<void(const YamlNode& node)>& read);
+
   // Each leaves `value` alone, and records "default", where the key is absent. The range is that of
   // the key's entry.
   void integer(std::string_view key, std::int64_t& value);

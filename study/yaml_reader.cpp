@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "engine/base/mistakes.h"
 #include "engine/base/near_names.h"
 #include "engine/base/quantity.h"
 #include "engine/base/user_text.h"
@@ -180,7 +181,7 @@ std::vector<ConfigError> YamlNode::unknown_keys(const std::vector<std::string>& 
 void YamlNode::finish() const {
   const std::vector<ConfigError> unknown =
       unknown_keys({state_->asked.begin(), state_->asked.end()});
-  if (!unknown.empty()) throw unknown.front();
+  if (!unknown.empty()) throw ConfigError(unknown);
 }
 
 std::vector<YamlNode> YamlNode::items() const {
@@ -188,6 +189,19 @@ std::vector<YamlNode> YamlNode::items() const {
   std::vector<YamlNode> nodes;
   for (const std::shared_ptr<State>& item : state_->items) nodes.push_back(YamlNode(item));
   return nodes;
+}
+
+void YamlNode::each_item(const std::function<void(const YamlNode& item)>& read) const {
+  Mistakes mistakes;
+  for (const YamlNode& item : items()) mistakes.attempt([&] { read(item); });
+  mistakes.settle();
+}
+
+void YamlNode::each_entry(
+    const std::function<void(const std::string& key, const YamlNode& value)>& read) const {
+  Mistakes mistakes;
+  for (const std::string& key : keys()) mistakes.attempt([&] { read(key, at(key)); });
+  mistakes.settle();
 }
 
 std::string YamlNode::as_string() const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -45,6 +46,11 @@ class YamlNode {
                                         std::span<const std::string_view> refused = {}) const;
 
   std::vector<YamlNode> items() const;  // sequences
+
+  // Every item, or every entry of a map: what is wrong with several is thrown together.
+  void each_item(const std::function<void(const YamlNode& item)>& read) const;
+  void each_entry(
+      const std::function<void(const std::string& key, const YamlNode& value)>& read) const;
 
   // Scalars. Out of range or of another type: ConfigError.
   std::string as_string() const;  // as written: 3 is "3"

@@ -37,7 +37,9 @@ ConfigError::ConfigError(const SourcePos& pos, const std::string& key_path,
 
 ConfigError::ConfigError(const std::vector<ConfigError>& mistakes) : ConfigError(mistakes.front()) {
   for (const ConfigError& mistake : mistakes) {
-    if (&mistake != &mistakes.front()) others_.push_back({mistake.what(), mistake.where()});
+    if (&mistake == &mistakes.front()) continue;
+    others_.push_back({mistake.what(), mistake.where()});
+    others_.insert(others_.end(), mistake.others_.begin(), mistake.others_.end());
   }
 }
 
