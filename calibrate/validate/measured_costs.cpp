@@ -168,7 +168,7 @@ MeasuredCosts spread_to_like_ops(const Program& program, MeasuredCosts measured,
 std::string cost_kind(const Program& program, const Lanes& lanes,
                       const Numbered<std::string>& exposed, SegmentId segment, std::uint32_t op) {
   const MessageId message = lanes.of_op[segment][op];
-  if (message != kNoIndex) return exposed[2 * message.number()];
+  if (message != kNoIndex) return exposed[std::int64_t{2} * message.number()];
   const ProgramOp& of = program.segments[segment].ops[op];
   if (of.kind == OpKind::kFree) return std::string(kHostKind);
   return op_name(of.kind, of.part);
@@ -196,7 +196,7 @@ Costs replace_costs(Costs costs, const Program& program, const MeasuredCosts& me
   }
   costs.messages.resize(lanes.messages.size());
   for (const MessageId m : measured.message.keys()) {
-    if (measured.message[m] && chosen(exposed[2 * m.number()]))
+    if (measured.message[m] && chosen(exposed[std::int64_t{2} * m.number()]))
       costs.messages[m] = measured.message[m];
   }
   return costs;
