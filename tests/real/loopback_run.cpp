@@ -198,7 +198,7 @@ void train(SharedRun& shared, RankTrainer& trainer, std::int64_t rank) {
 void run_rank(SharedRun& shared, std::int64_t rank) {
   const LoopbackOptions& options = shared.options;
   const Prepared& prepared = shared.prepared;
-  // Of this rank: there are as many as share the machine's cores.
+  // This rank's own: there are as many as share the machine's cores.
   at::set_num_threads(options.threads);
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   std::unique_ptr<Device> device;

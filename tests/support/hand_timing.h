@@ -9,7 +9,7 @@
 
 namespace trainyard {
 
-/// Of sums of a few whole numbers of seconds.
+/// Equal but for rounding: times here are sums of a few whole numbers of seconds.
 inline Approx exactly(double value) { return Approx(value).epsilon(1e-9).margin(1e-12); }
 
 using Exposed = std::map<std::string, Seconds>;

@@ -17,7 +17,7 @@ struct CalledSegment {
 /// Whether the simulated step passes the segment by.
 bool is_skipped(const Segment& segment, const StreamListOptions& options);
 
-/// Of one list; `timed` outlives it.
+/// All segments that one list calls; `timed` outlives it.
 class CalledSegments {
  public:
   CalledSegments(const Program& program, const Lanes& lanes, const std::vector<Call>& calls,
