@@ -305,7 +305,7 @@ class Parser {
       extents.push_back(extent == 0 ? kLateExtent : extent);
     }
     if (const auto problem = spec_problem(spec, extents, state_.program.mesh))
-      line.fail_at(at, "the spec " + *problem);
+      line.fail_at(at, "the spec: " + *problem);
     return known->second;
   }
 

@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::int64_t kSamples = 3;
 
-using Extents = std::vector<std::int64_t>;
+using Sizes = std::vector<std::int64_t>;
 
 /// Numbers in [-1, 1] without a pattern.
-at::Tensor numbers(const Extents& shape, double step) {
+at::Tensor numbers(const Sizes& shape, double step) {
   const at::Tensor out = at::empty(shape, at::TensorOptions(at::kDouble));
   double* data = out.mutable_data_ptr<double>();
   for (std::int64_t i = 0; i < out.numel(); ++i)
@@ -51,7 +51,7 @@ class Operands {
   }
 
   std::vector<at::Tensor> run(Kernel kernel, std::vector<at::Tensor> reads,
-                              std::vector<Extents> shapes) const {
+                              std::vector<Sizes> shapes) const {
     const StepState state;
     KernelCall call;
     call.attrs = &attrs;
@@ -87,14 +87,14 @@ Attention attend_by_flash(const AttentionTrial& trial) {
   const std::vector<at::Tensor> projections = trial.packed
                                                   ? std::vector{at::cat({in.q, in.k, in.v}, -1)}
                                                   : std::vector{in.q, at::cat({in.k, in.v}, -1)};
-  const Extents q = in.q.sizes().vec();
+  const Sizes q = in.q.sizes().vec();
   const std::vector<at::Tensor> saved = in.run(flash_attention, in.with_mask(projections),
                                                {q, {kSamples, trial.heads, trial.queries}});
   std::vector<at::Tensor> reads = {in.grad};
   reads.insert(reads.end(), projections.begin(), projections.end());
   reads = in.with_mask(std::move(reads));
   reads.insert(reads.end(), saved.begin(), saved.end());
-  std::vector<Extents> shapes;
+  std::vector<Sizes> shapes;
   for (const at::Tensor& projection : projections) shapes.push_back(projection.sizes().vec());
   const std::vector<at::Tensor> gradients =
       in.run(flash_attention_dx, std::move(reads), std::move(shapes));
@@ -108,8 +108,8 @@ Attention attend_by_flash(const AttentionTrial& trial) {
 Attention attend_by_scores(const AttentionTrial& trial) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   const Operands in(trial);
-  const Extents q = in.q.sizes().vec(), k = in.k.sizes().vec();
-  const Extents whole = {kSamples, trial.heads, trial.queries, trial.keys};
+  const Sizes q = in.q.sizes().vec(), k = in.k.sizes().vec();
+  const Sizes whole = {kSamples, trial.heads, trial.queries, trial.keys};
   const at::Tensor s = in.run(scores, {in.q, in.k}, {whole})[0];
   const at::Tensor p = in.run(softmax, in.with_mask({s}), {whole})[0];
   const at::Tensor out = in.run(context, {p, in.v}, {q})[0];

@@ -2,8 +2,10 @@
 // 1F1B, one two-layer perceptron per stage. It runs; tests break one thing at a time.
 #pragma once
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace trainyard {
 
@@ -130,6 +132,14 @@ inline std::string example_on(const std::string& mesh, const std::string& stages
   text = with(text, "transfer 1 pp-1", "transfer 1 " + stages + "-1");
   text = with(text, "class pp:0", "class " + stages + ":0");
   text = with(text, "class pp:1", "class " + stages + ":1");
+  // In specs the axes of a list stand apart by spaces.
+  std::string list = tensor;
+  std::replace(list.begin(), list.end(), ',', ' ');
+  for (const auto& [from, to] :
+       {std::pair{"[tp, R]", "[" + list + ", R]"}, std::pair{"[R, tp]", "[R, " + list + "]"},
+        std::pair{"P(tp)", "P(" + list + ")"}}) {
+    while (text.find(from) != std::string::npos) text = with(text, from, to);
+  }
   return with(text, "placement pp:2 tp:1", "placement " + placement);
 }
 

@@ -58,8 +58,8 @@ std::string parameter_text(const Graph& graph) {
   for (const Parameter& p : graph.parameters) {
     if (p.name.find("layers.0") != std::string::npos) continue;
     const Tensor& t = graph.tensors[p.tensor];
-    text += p.name + shape_text(t.shape) + " " + spec_text(graph, t) +
-            " used " + to_text(graph.specs[p.used], kMesh) + "\n";
+    text += p.name + shape_text(t.shape) + " " + spec_text(graph, t) + " used " +
+            to_text(graph.specs[p.used], kMesh) + "\n";
   }
   return text;
 }
@@ -69,79 +69,82 @@ std::string parameter_text(const Graph& graph) {
 TEST_CASE("tensor parallelism splits a GPT layer by columns, then by rows, and sums twice") {
   const Graph graph = sharded_graph(prepare_text(kGpt));
   CHECK(layer_text(graph, 1, "decoder.layers.1.") ==
-        "layer_norm decoder.layers.0.add:1 -> norm_1.layer_norm[1,8,16] dp:S0 -> "
-        "norm_1.statistics[1,8,2] dp:S0\n"
-        "enter_tensor norm_1.layer_norm -> norm_1.layer_norm.entered[1,8,16] dp:S0\n"
-        "linear norm_1.layer_norm.entered -> attention.qkv.linear[1,8,24] dp:S0,tp:S2\n"
-        "split attention.qkv.linear -> attention.q[1,8,8] dp:S0,tp:S2 -> attention.k[1,8,8] "
-        "dp:S0,tp:S2"
-        " -> attention.v[1,8,8] dp:S0,tp:S2\n"
-        "scores attention.q -> attention.scores[1,2,8,8] dp:S0,tp:S1\n"
-        "softmax attention.scores -> attention.probabilities[1,2,8,8] dp:S0,tp:S1\n"
-        "context attention.probabilities -> attention.attention[1,8,8] dp:S0,tp:S2\n"
-        "linear attention.attention -> attention.proj.linear.partial[1,8,16] dp:S0,tp:P\n"
-        "all_reduce attention.proj.linear.partial -> attention.proj.linear.sum[1,8,16] dp:S0\n"
-        "add_bias attention.proj.linear.sum -> attention.proj.linear[1,8,16] dp:S0\n"
-        "add decoder.layers.0.add:1 -> add[1,8,16] dp:S0\n"
-        "layer_norm add -> norm_2.layer_norm[1,8,16] dp:S0 -> norm_2.statistics[1,8,2] dp:S0\n"
-        "enter_tensor norm_2.layer_norm -> norm_2.layer_norm.entered[1,8,16] dp:S0\n"
-        "linear norm_2.layer_norm.entered -> mlp.fc1.linear[1,8,32] dp:S0,tp:S2\n"
-        "gelu mlp.fc1.linear -> mlp.gelu[1,8,32] dp:S0,tp:S2\n"
-        "linear mlp.gelu -> mlp.fc2.linear.partial[1,8,16] dp:S0,tp:P\n"
-        "all_reduce mlp.fc2.linear.partial -> mlp.fc2.linear.sum[1,8,16] dp:S0\n"
-        "add_bias mlp.fc2.linear.sum -> mlp.fc2.linear[1,8,16] dp:S0\n"
-        "add add -> add:1[1,8,16] dp:S0\n");
+        "layer_norm decoder.layers.0.add:1 -> norm_1.layer_norm[1,8,16] [dp, R, R] -> "
+        "norm_1.statistics[1,8,2] [dp, R, R]\n"
+        "enter_tensor norm_1.layer_norm -> norm_1.layer_norm.entered[1,8,16] [dp, R, R] E(tp)\n"
+        "linear norm_1.layer_norm.entered -> attention.qkv.linear[1,8,24] [dp, R, "
+        "2x8:tp|2x8:tp|2x8:tp]\n"
+        "split attention.qkv.linear -> attention.q[1,8,8] [dp, R, tp] -> attention.k[1,8,8] [dp, "
+        "R, tp] -> attention.v[1,8,8] [dp, R, tp]\n"
+        "scores attention.q -> attention.scores[1,2,8,8] [dp, tp, R, R]\n"
+        "softmax attention.scores -> attention.probabilities[1,2,8,8] [dp, tp, R, R]\n"
+        "context attention.probabilities -> attention.attention[1,8,8] [dp, R, tp]\n"
+        "linear attention.attention -> attention.proj.linear.partial[1,8,16] [dp, R, R] P(tp)\n"
+        "all_reduce attention.proj.linear.partial -> attention.proj.linear.sum[1,8,16] [dp, R, R]\n"
+        "add_bias attention.proj.linear.sum -> attention.proj.linear[1,8,16] [dp, R, R]\n"
+        "add decoder.layers.0.add:1 -> add[1,8,16] [dp, R, R]\n"
+        "layer_norm add -> norm_2.layer_norm[1,8,16] [dp, R, R] -> norm_2.statistics[1,8,2] [dp, "
+        "R, R]\n"
+        "enter_tensor norm_2.layer_norm -> norm_2.layer_norm.entered[1,8,16] [dp, R, R] E(tp)\n"
+        "linear norm_2.layer_norm.entered -> mlp.fc1.linear[1,8,32] [dp, R, tp]\n"
+        "gelu mlp.fc1.linear -> mlp.gelu[1,8,32] [dp, R, tp]\n"
+        "linear mlp.gelu -> mlp.fc2.linear.partial[1,8,16] [dp, R, R] P(tp)\n"
+        "all_reduce mlp.fc2.linear.partial -> mlp.fc2.linear.sum[1,8,16] [dp, R, R]\n"
+        "add_bias mlp.fc2.linear.sum -> mlp.fc2.linear[1,8,16] [dp, R, R]\n"
+        "add add -> add:1[1,8,16] [dp, R, R]\n");
 }
 
 TEST_CASE("sequence parallelism keeps what lies between the products split by position") {
   const Graph graph = sharded_graph(prepare_text(kGpt, {"parallel.sequence_parallel=true"}));
   CHECK(layer_text(graph, 1, "decoder.layers.1.") ==
-        "layer_norm decoder.layers.0.add:1 -> norm_1.layer_norm[1,4,16] dp:S0,tp:S1"
-        " -> norm_1.statistics[1,4,2] dp:S0,tp:S1\n"
-        "all_gather norm_1.layer_norm -> norm_1.layer_norm.gathered[1,8,16] dp:S0\n"
-        "linear norm_1.layer_norm.gathered -> attention.qkv.linear[1,8,24] dp:S0,tp:S2\n"
-        "split attention.qkv.linear -> attention.q[1,8,8] dp:S0,tp:S2 -> attention.k[1,8,8] "
-        "dp:S0,tp:S2"
-        " -> attention.v[1,8,8] dp:S0,tp:S2\n"
-        "scores attention.q -> attention.scores[1,2,8,8] dp:S0,tp:S1\n"
-        "softmax attention.scores -> attention.probabilities[1,2,8,8] dp:S0,tp:S1\n"
-        "context attention.probabilities -> attention.attention[1,8,8] dp:S0,tp:S2\n"
-        "linear attention.attention -> attention.proj.linear.partial[1,8,16] dp:S0,tp:P\n"
-        "reduce_scatter attention.proj.linear.partial -> attention.proj.linear.sum[1,4,16] "
-        "dp:S0,tp:S1\n"
-        "add_bias attention.proj.linear.sum -> attention.proj.linear[1,4,16] dp:S0,tp:S1\n"
-        "add decoder.layers.0.add:1 -> add[1,4,16] dp:S0,tp:S1\n"
-        "layer_norm add -> norm_2.layer_norm[1,4,16] dp:S0,tp:S1 -> norm_2.statistics[1,4,2] "
-        "dp:S0,tp:S1\n"
-        "all_gather norm_2.layer_norm -> norm_2.layer_norm.gathered[1,8,16] dp:S0\n"
-        "linear norm_2.layer_norm.gathered -> mlp.fc1.linear[1,8,32] dp:S0,tp:S2\n"
-        "gelu mlp.fc1.linear -> mlp.gelu[1,8,32] dp:S0,tp:S2\n"
-        "linear mlp.gelu -> mlp.fc2.linear.partial[1,8,16] dp:S0,tp:P\n"
-        "reduce_scatter mlp.fc2.linear.partial -> mlp.fc2.linear.sum[1,4,16] dp:S0,tp:S1\n"
-        "add_bias mlp.fc2.linear.sum -> mlp.fc2.linear[1,4,16] dp:S0,tp:S1\n"
-        "add add -> add:1[1,4,16] dp:S0,tp:S1\n");
+        "layer_norm decoder.layers.0.add:1 -> norm_1.layer_norm[1,4,16] [dp, tp, R] -> "
+        "norm_1.statistics[1,4,2] [dp, tp, R]\n"
+        "all_gather norm_1.layer_norm -> norm_1.layer_norm.gathered[1,8,16] [dp, R, R] E(tp)\n"
+        "linear norm_1.layer_norm.gathered -> attention.qkv.linear[1,8,24] [dp, R, "
+        "2x8:tp|2x8:tp|2x8:tp]\n"
+        "split attention.qkv.linear -> attention.q[1,8,8] [dp, R, tp] -> attention.k[1,8,8] [dp, "
+        "R, tp] -> attention.v[1,8,8] [dp, R, tp]\n"
+        "scores attention.q -> attention.scores[1,2,8,8] [dp, tp, R, R]\n"
+        "softmax attention.scores -> attention.probabilities[1,2,8,8] [dp, tp, R, R]\n"
+        "context attention.probabilities -> attention.attention[1,8,8] [dp, R, tp]\n"
+        "linear attention.attention -> attention.proj.linear.partial[1,8,16] [dp, R, R] P(tp)\n"
+        "reduce_scatter attention.proj.linear.partial -> attention.proj.linear.sum[1,4,16] [dp, "
+        "tp, R]\n"
+        "add_bias attention.proj.linear.sum -> attention.proj.linear[1,4,16] [dp, tp, R]\n"
+        "add decoder.layers.0.add:1 -> add[1,4,16] [dp, tp, R]\n"
+        "layer_norm add -> norm_2.layer_norm[1,4,16] [dp, tp, R] -> norm_2.statistics[1,4,2] [dp, "
+        "tp, R]\n"
+        "all_gather norm_2.layer_norm -> norm_2.layer_norm.gathered[1,8,16] [dp, R, R] E(tp)\n"
+        "linear norm_2.layer_norm.gathered -> mlp.fc1.linear[1,8,32] [dp, R, tp]\n"
+        "gelu mlp.fc1.linear -> mlp.gelu[1,8,32] [dp, R, tp]\n"
+        "linear mlp.gelu -> mlp.fc2.linear.partial[1,8,16] [dp, R, R] P(tp)\n"
+        "reduce_scatter mlp.fc2.linear.partial -> mlp.fc2.linear.sum[1,4,16] [dp, tp, R]\n"
+        "add_bias mlp.fc2.linear.sum -> mlp.fc2.linear[1,4,16] [dp, tp, R]\n"
+        "add add -> add:1[1,4,16] [dp, tp, R]\n");
 }
 
 TEST_CASE(
     "column weights are split by rows of the matrix, row weights by columns, norms not at all") {
   const Graph graph = sharded_graph(prepare_text(kGpt, {"parallel.sequence_parallel=true"}));
   CHECK(parameter_text(graph) ==
-        "embedding.tokens.weight[20,16] tp:S0\n"
-        "embedding.positions.weight[8,16] R partial\n"
-        "decoder.layers.1.norm_1.weight[16] R partial\n"
-        "decoder.layers.1.norm_1.bias[16] R partial\n"
-        "decoder.layers.1.attention.qkv.weight[24,16] tp:S0\n"
-        "decoder.layers.1.attention.qkv.bias[24] tp:S0\n"
-        "decoder.layers.1.attention.proj.weight[16,8] tp:S1\n"
-        "decoder.layers.1.attention.proj.bias[16] R partial\n"
-        "decoder.layers.1.norm_2.weight[16] R partial\n"
-        "decoder.layers.1.norm_2.bias[16] R partial\n"
-        "decoder.layers.1.mlp.fc1.weight[32,16] tp:S0\n"
-        "decoder.layers.1.mlp.fc1.bias[32] tp:S0\n"
-        "decoder.layers.1.mlp.fc2.weight[16,32] tp:S1\n"
-        "decoder.layers.1.mlp.fc2.bias[16] R partial\n"
-        "decoder.final_norm.weight[16] R partial\n"
-        "decoder.final_norm.bias[16] R partial\n");
+        "embedding.tokens.weight[20,16] [tp, R] used [tp, R] E(dp)\n"
+        "embedding.positions.weight[8,16] [R, R] used [R, R] E(dp tp)\n"
+        "decoder.layers.1.norm_1.weight[16] [R] used [R] E(dp tp)\n"
+        "decoder.layers.1.norm_1.bias[16] [R] used [R] E(dp tp)\n"
+        "decoder.layers.1.attention.qkv.weight[24,16] [2x8:tp|2x8:tp|2x8:tp, R] used "
+        "[2x8:tp|2x8:tp|2x8:tp, R] E(dp)\n"
+        "decoder.layers.1.attention.qkv.bias[24] [2x8:tp|2x8:tp|2x8:tp] used "
+        "[2x8:tp|2x8:tp|2x8:tp] E(dp)\n"
+        "decoder.layers.1.attention.proj.weight[16,8] [R, tp] used [R, tp] E(dp)\n"
+        "decoder.layers.1.attention.proj.bias[16] [R] used [R] E(dp tp)\n"
+        "decoder.layers.1.norm_2.weight[16] [R] used [R] E(dp tp)\n"
+        "decoder.layers.1.norm_2.bias[16] [R] used [R] E(dp tp)\n"
+        "decoder.layers.1.mlp.fc1.weight[32,16] [tp, R] used [tp, R] E(dp)\n"
+        "decoder.layers.1.mlp.fc1.bias[32] [tp] used [tp] E(dp)\n"
+        "decoder.layers.1.mlp.fc2.weight[16,32] [R, tp] used [R, tp] E(dp)\n"
+        "decoder.layers.1.mlp.fc2.bias[16] [R] used [R] E(dp tp)\n"
+        "decoder.final_norm.weight[16] [R] used [R] E(dp tp)\n"
+        "decoder.final_norm.bias[16] [R] used [R] E(dp tp)\n");
 }
 
 TEST_CASE(
@@ -150,17 +153,17 @@ TEST_CASE(
   std::string text = layer_text(graph, -1, "");
   text = text.substr(text.find("layer_norm"));  // behind the embedding
   CHECK(text ==
-        "layer_norm decoder.layers.1.add:1 -> decoder.final_norm.layer_norm[1,8,16] dp:S0"
-        " -> decoder.final_norm.statistics[1,8,2] dp:S0\n"
+        "layer_norm decoder.layers.1.add:1 -> decoder.final_norm.layer_norm[1,8,16] [dp, R, R] -> "
+        "decoder.final_norm.statistics[1,8,2] [dp, R, R]\n"
         "enter_tensor decoder.final_norm.layer_norm -> "
-        "decoder.final_norm.layer_norm.entered[1,8,16] dp:S0\n"
-        "linear decoder.final_norm.layer_norm.entered -> lm_head.linear[1,8,20] dp:S0,tp:S2\n"
-        "cross_entropy_max lm_head.linear -> lm_head.linear.max[1,8] dp:S0,tp:P\n"
-        "all_reduce lm_head.linear.max -> lm_head.linear.max.all[1,8] dp:S0\n"
-        "cross_entropy_sum lm_head.linear -> lm_head.linear.sums[2,1,8] dp:S1,tp:P\n"
-        "all_reduce lm_head.linear.sums -> lm_head.linear.sums.all[2,1,8] dp:S1\n"
-        "cross_entropy lm_head.linear -> loss.cross_entropy[1] R -> loss.log_probabilities[1,8,20] "
-        "dp:S0,tp:S2\n");
+        "decoder.final_norm.layer_norm.entered[1,8,16] [dp, R, R] E(tp)\n"
+        "linear decoder.final_norm.layer_norm.entered -> lm_head.linear[1,8,20] [dp, R, tp]\n"
+        "cross_entropy_max lm_head.linear -> lm_head.linear.max[1,8] [dp, R] Pmax(tp)\n"
+        "all_reduce lm_head.linear.max -> lm_head.linear.max.all[1,8] [dp, R]\n"
+        "cross_entropy_sum lm_head.linear -> lm_head.linear.sums[2,1,8] [R, dp, R] P(tp)\n"
+        "all_reduce lm_head.linear.sums -> lm_head.linear.sums.all[2,1,8] [R, dp, R]\n"
+        "cross_entropy lm_head.linear -> loss.cross_entropy[1] [R] P(dp) -> "
+        "loss.log_probabilities[1,8,20] [dp, R, tp]\n");
 }
 
 TEST_CASE("on one tensor-parallel rank nothing is inserted") {

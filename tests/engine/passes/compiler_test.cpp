@@ -71,9 +71,9 @@ TEST_CASE(
       {{three, gpipe}, false, false},
       {{three, "training.global_batch=48"}, false, false},
       {{two, "cluster.nodes=1"}, false, false},
-      {{one}, false, true},        // nothing to reduce
+      {{one}, true, true},         // nothing to reduce, and nothing is split over replicas
       {{one, zero}, false, true},  // a study key, though one rank shards nothing
-      {{two, zero}, false, true},
+      {{two, zero}, true, true},
       {{three, zero}, false, false},  // buckets padded to a multiple of 3
       {{zero, "parallel.placement=TPD"}, false, false},
       {{zero, "cluster.speed={3: 0.5}"}, false, false},  // other costs

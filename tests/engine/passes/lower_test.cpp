@@ -36,7 +36,7 @@ std::string calls(const Program& program) {
   bool next = false;
   for (std::string line; std::getline(text, line);) {
     if (next) out += std::regex_replace(line.substr(2), std::regex("@[0-9]+:"), "") + "\n";
-    next = line.starts_with("class ");
+    next = line.starts_with("class");
   }
   return out;
 }

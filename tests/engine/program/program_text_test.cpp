@@ -111,7 +111,7 @@ TEST_CASE("everything that a Program can say survives the text") {
   routed.dtype = DType::kFp8;
   TensorSpec split = replicated_spec(3);
   split.dims[1].parts = {{2, 32, {2}, false}, {1, 64, {2}, true}};
-  split.dims[2].after = {0};
+  split.dims[2].after = {1};
   split.partial = bit(3);
   split.maximum = true;
   routed.spec = add_spec(p, split);

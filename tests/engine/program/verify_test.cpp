@@ -195,7 +195,7 @@ TEST_CASE("nothing is added to a gradient that has been reduced") {
   REQUIRE(backwards[1]->inside.size() == 1);
   backwards[0]->inside.swap(backwards[1]->inside);
   CHECK(find_violation(program).value_or("none") ==
-        "class pp:0: 0B1: linear_dw adds to grad.embedding.tokens.weight, which 0REDUCE_GRAD.0 has "
+        "class: 0B1: linear_dw adds to grad.embedding.tokens.weight, which 0REDUCE_GRAD.0 has "
         "reduced");
 }
 
