@@ -132,13 +132,15 @@ inline std::string example_on(const std::string& mesh, const std::string& stages
   text = with(text, "transfer 1 pp-1", "transfer 1 " + stages + "-1");
   text = with(text, "class pp:0", "class " + stages + ":0");
   text = with(text, "class pp:1", "class " + stages + ":1");
-  // In specs the axes of a list stand apart by spaces.
+  // In specs, where the axes of a list stand apart by spaces.
   std::string list = tensor;
   std::replace(list.begin(), list.end(), ',', ' ');
-  for (const auto& [from, to] :
-       {std::pair{"[tp, R]", "[" + list + ", R]"}, std::pair{"[R, tp]", "[R, " + list + "]"},
-        std::pair{"P(tp)", "P(" + list + ")"}}) {
-    while (text.find(from) != std::string::npos) text = with(text, from, to);
+  for (const std::string before : {"[", "[R, ", "P("}) {
+    for (std::size_t at = 0; (at = text.find(before + "tp", at)) != std::string::npos; ++at) {
+      const std::size_t name = at + before.size();
+      if (text[name + 2] == ',' || text[name + 2] == ']' || text[name + 2] == ')')
+        text.replace(name, 2, list);
+    }
   }
   return with(text, "placement pp:2 tp:1", "placement " + placement);
 }
