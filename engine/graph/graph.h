@@ -81,7 +81,7 @@ struct Tensor {
       0;  // of a view: first element, along the last dim; of half a batch: of all
   bool needs_gradient = false;
   bool on_host = false;  // in the memory of the device's host
-  SpecId spec;  // in Graph::specs; kNoIndex before sharding
+  SpecId spec;           // in Graph::specs; kNoIndex before sharding
 };
 
 /// One of several weights that a parameter holds one behind the other along dim 0: q, k, v; gate,

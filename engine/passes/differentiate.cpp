@@ -71,10 +71,8 @@ class Differentiator {
     return TensorId(out_.graph.tensors.size() - 1);
   }
 
-  /// Of a graph that is not sharded tensors have none.
-  SpecId dual_of(SpecId spec) {
-    return spec == kNoIndex ? spec : out_.graph.specs.dual_of(spec);
-  }
+  /// Tensors of a graph that is not sharded have none.
+  SpecId dual_of(SpecId spec) { return spec == kNoIndex ? spec : out_.graph.specs.dual_of(spec); }
 
   Instruction instruction(OpId id, OpPart part) const {
     const Op& op = op_at(id);

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <utility>
 
-#include "engine/partition/parameter_owners.h"
 #include "engine/base/error.h"
+#include "engine/partition/parameter_owners.h"
 #include "engine/passes/plan_mesh.h"
 
 namespace trainyard {

@@ -73,7 +73,7 @@ class StepBuilder {
     return id;
   }
 
-  /// Of one element; each rank of `group` has a summand.
+  /// A value of one element, of which each rank of `group` has a summand.
   ValueId summand(const std::string& name, GroupId group) {
     Value value;
     value.name = name;

@@ -238,8 +238,8 @@ ValueId storage_root(const Program& program, ValueId value);  // follows aliases
 TensorSpec spec_of(const Program& program, const Value& value);
 SpecId add_spec(Program& program, const TensorSpec& spec);
 
-/// Drops attributes, modules and specs that nothing uses and sorts the rest by first use: then two Programs
-/// that do the same are equal, and a Program equals what its text parses to.
+/// Drops attributes, modules and specs that nothing uses and sorts the rest by first use: then two
+/// Programs that do the same are equal, and a Program equals what its text parses to.
 void renumber_tables(Program& program);
 
 /// The ranks with this coordinate on the stage axis, whatever the others.

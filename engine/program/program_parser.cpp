@@ -302,7 +302,7 @@ class Parser {
     for (const DimSplit& dim : spec.dims) {
       std::int64_t extent = 0;
       for (const DimPart& part : dim.parts) extent += part.count * part.unit;
-      extents.push_back(extent == 0 ? kLateExtent : extent);
+      extents.push_back(std::max<std::int64_t>(extent, 1));
     }
     if (const auto problem = spec_problem(spec, extents, state_.program.mesh))
       line.fail_at(at, "the spec: " + *problem);

@@ -144,8 +144,8 @@ class BucketReader {
       piece.init = parameter.init;
       piece.deviation = part.deviation;
       piece.decay = parameter.decay;
-      piece.owned = value.name.find('@') == std::string::npos &&
-                    first_of_copies(spec, program_.mesh, at_);
+      piece.owned =
+          value.name.find('@') == std::string::npos && first_of_copies(spec, program_.mesh, at_);
       offset += rows * columns;
       if (piece.rows > 0) state.pieces.push_back(std::move(piece));
     }

@@ -5,10 +5,10 @@
 #include <variant>
 
 #include "engine/passes/apply_sharding.h"
-#include "engine/passes/recompute.h"
-#include "engine/passes/select_kernels.h"
 #include "engine/passes/plan_megatron.h"
 #include "engine/passes/plan_mesh.h"
+#include "engine/passes/recompute.h"
+#include "engine/passes/select_kernels.h"
 #include "engine/passes/split_backward.h"
 #include "engine/schedule/schedule_names.h"
 
@@ -35,9 +35,8 @@ Prepared prepare_text(const std::string& yaml, const std::vector<std::string>& s
 Graph sharded_graph(const Prepared& prepared) {
   const Study& study = prepared.study;
   const bool flash = study.training.flash_attention == FlashAttention::kOn;
-  PlannedGraph planned =
-      value_of(plan_megatron(select_kernels(prepared.model, prepared.software, flash),
-                             megatron_plan(study.parallel)));
+  PlannedGraph planned = value_of(plan_megatron(
+      select_kernels(prepared.model, prepared.software, flash), megatron_plan(study.parallel)));
   return value_of(apply_sharding(std::move(planned.graph), std::move(planned.sharding)));
 }
 
@@ -52,8 +51,7 @@ StagedGraph staged_graph(const Prepared& prepared) {
   const Study& study = prepared.study;
   return value_of(partition_stages(
       sharded_graph(prepared), study.parallel.pipeline * study.parallel.virtual_stages,
-      study.partition, scatter_gather_of(study.parallel),
-      turning_stage(forms_of(prepared))));
+      study.partition, scatter_gather_of(study.parallel), turning_stage(forms_of(prepared))));
 }
 
 TrainingGraph training_graph(const Prepared& prepared) {

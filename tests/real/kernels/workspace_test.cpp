@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "system/this_cpu.h"
 #include "tests/real/loopback_run.h"
 
 namespace trainyard {
@@ -55,9 +56,18 @@ Uses uses_of(const std::string& model, const std::string& training,
   return uses;
 }
 
-void check_tight(const std::string& name, const Use& use, int threads) {
+/// Whether oneDNN multiplies bf16, for which it needs AVX-512; else LibTorch does, without scratch.
+bool has_avx512() {
+  const std::vector<std::string> flags = cpu_flags();
+  return std::find(flags.begin(), flags.end(), "avx512f") != flags.end();
+}
+
+void check_tight(const std::string& precision, const std::string& name, const Use& use,
+                 int threads) {
   // The staging of inputs is of the host's heap, which LibTorch's allocator does not see.
-  if (name != "load") CHECK(use.declared <= 2 * use.seen + threads * 65536);
+  if (name == "load") return;
+  if (precision == "bf16" && name.starts_with("linear") && !has_avx512()) return;
+  CHECK(use.declared <= 2 * use.seen + threads * 65536);
 }
 
 }  // namespace
@@ -76,7 +86,7 @@ TEST_CASE(
                uses_of(model, "precision: " + precision + more, {}, threads)) {
             CAPTURE(name);
             kinds.insert(name);
-            check_tight(name, use, threads);
+            check_tight(precision, name, use, threads);
           }
         }
       }
@@ -145,7 +155,7 @@ TEST_CASE("nor does an op of a shard") {
                      1)) {
           CAPTURE(name);
           kinds.insert(name);
-          check_tight(name, use, 1);
+          check_tight(precision, name, use, 1);
         }
       }
     }
@@ -180,7 +190,7 @@ TEST_CASE("nor does the correction of an update that was made before the norm wa
            {"correct_" + optimizer, std::string("within_clip"), std::string("beyond_clip")}) {
         CAPTURE(precision, name);
         REQUIRE(uses.contains(name));
-        check_tight(name, uses.at(name), 1);
+        check_tight(precision, name, uses.at(name), 1);
       }
     }
   }
