@@ -121,7 +121,7 @@ class BucketReader {
 
   void add_pieces(BucketState& state, const Value& value, const Parameter& parameter) {
     const std::int64_t local_rows = value.dims[0].expected;
-    const std::int64_t columns = value.dims.size() > 1 ? value.dims[1].expected : 1;
+    const std::int64_t columns = num_elements(value.dims) / local_rows;
     const bool by_row = value.spec[Axis::kTp] == shard(0);
     const std::int64_t degree = by_row ? program_.mesh[Axis::kTp] : 1;
     std::vector<ParameterPart> parts(parameter.parts.begin(), parameter.parts.end());
@@ -134,8 +134,8 @@ class BucketReader {
       const std::int64_t rows = part.rows / degree;  // with padding
       const std::int64_t real = parameter.parts.empty() ? parameter.shape[0] : part.rows;
       piece.shape = {real};
-      if (parameter.shape.size() > 1) piece.shape.push_back(parameter.shape[1]);
-      piece.global_columns = parameter.shape.size() > 1 ? parameter.shape[1] : 1;
+      piece.global_columns = num_elements(parameter.shape) / parameter.shape[0];
+      if (parameter.shape.size() > 1) piece.shape.push_back(piece.global_columns);
       piece.first_row = by_row ? at_[Axis::kTp] * rows : 0;
       piece.first_column =
           value.dims.size() > 1 ? shard_start(value.spec, 1, columns, program_.mesh, at_) : 0;

@@ -108,7 +108,9 @@ TEST_CASE("everything that a Program can say survives the text") {
   other.head_dim = 1;
   other.share = 1.0F / 3;
   other.dim = 4;
-  other.partial_gradient = other.tanh_gelu = true;
+  other.dims = {3, 0, 7};
+  other.begin = 12345678901;
+  other.partial_gradient = other.tanh_gelu = other.copies = true;
   p.attrs = {OpAttrs{}, attention, other};
   p.modules = {"", "a.b", "c"};
   p.pools = {{"odd:name", 7, Space::kHost}};
@@ -129,6 +131,7 @@ TEST_CASE("everything that a Program can say survives the text") {
   Value flag;
   flag.name = "flag";
   flag.memory = MemoryClass::kOptimizerState;
+  flag.dims.assign(kMostDims, Dim{1, 2, -1});
   p.values = {routed, own, flag};
   ProgramOp op;
   op.kind = OpKind::kAttention;
@@ -171,6 +174,8 @@ TEST_CASE("everything that a Program can say survives the text") {
              Catch::Contains("\n  norm attention_dw{heads=2147483647 kv_heads=2147483647 packed "
                              "causal mask bias rate=0.1 scale=0.3} x'+1@2:y[n] flag +> own[m] "
                              "guard flag host_sync\n"));
+  CHECK_THAT(to_text(p), Catch::Contains("add{head_dim=1 tanh share=0.33333334 dim=4 partial "
+                                         "dims=3,0,7 begin=12345678901 copies}\n"));
 }
 
 TEST_CASE("a compiled study's Program equals what its text parses to") {
@@ -268,8 +273,8 @@ TEST_CASE("a text that is not of the form is refused at its line and column") {
       {"pool rf:2", "pool rf", "p.txt:8:6: pool: expected NAME:SLOTS"},
       {"pool rf:2", "pool rf:many", "p.txt:8:9: pool: expected its number of slots; found 'many'"},
       {"value w1 fp32", "value w1 fp31", "p.txt:10:10: value w1: no type is called 'fp31'"},
-      {"value w1 fp32[8,4]", "value w1 fp32[8,4,1,1,1,1]",
-       "p.txt:10:25: value w1: more than 5 dims"},
+      {"value w1 fp32[8,4]", "value w1 fp32[8,4,1,1,1,1,1,1,1]",
+       "p.txt:10:31: value w1: more than 8 dims"},
       {"value w1 fp32[8,4]", "value w1 fp32[99999999,99999999]",
        "p.txt:10:33: value w1: more than 2^50 elements"},
       {"value w1 fp32[8,4]", "value w1 fp32[8~7?0,4]",
