@@ -1,15 +1,12 @@
 #include "engine/exec/op_work.h"
 
-#include <utility>
-
 namespace trainyard {
 
 OpWork::OpWork(const Program& program) : program_(program) {
   shapes_.reserve(program.values.size());
   for (const Value& value : program.values) {
-    Shape shape;
+    Shape& shape = shapes_.emplace_back();
     for (const Dim& dim : value.dims) shape.push_back(dim.expected);
-    shapes_.push_back(std::move(shape));
   }
 }
 

@@ -4,18 +4,12 @@
 #include <array>
 #include <limits>
 
+#include "engine/graph/general_shapes.h"
+#include "engine/graph/op_table.h"
+
 namespace trainyard {
 
 namespace {
-
-std::string to_text(const Shape& shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (i > 0) text += ", ";
-    text += std::to_string(shape[i]);
-  }
-  return text + "]";
-}
 
 std::string describe(const Graph& graph, OpId op) {
   const Op& it = graph.ops[op];
@@ -120,14 +114,46 @@ std::string find_use_violation(const Graph& graph) {
     for (const TensorId output : op.outputs) exists[output] = true;
   }
   if (!exists[graph.loss]) return "no op produces the loss";
+  const auto unread = [&](TensorId id) { return graph.tensors[id].needs_gradient && !is_read[id]; };
+  const auto fail = [&](TensorId id) {
+    return "tensor " + std::to_string(id.number()) + " '" + graph.tensors[id].name +
+           "': needs a gradient, but nothing reads it";
+  };
   for (const TensorId id : graph.tensors.keys()) {
-    const Tensor& tensor = graph.tensors[id];
-    const bool matters = exists[id] || tensor.role == TensorRole::kParameter;
-    if (matters && tensor.needs_gradient && !is_read[id]) {
-      return "tensor " + std::to_string(id.number()) + " '" + tensor.name +
-             "': needs a gradient, but nothing reads it";
+    if (graph.tensors[id].role == TensorRole::kParameter && unread(id)) return fail(id);
+  }
+  for (const Op& op : graph.ops) {  // of several results some may be left alone
+    const auto is_used = [&](TensorId id) {
+      return graph.tensors[id].needs_gradient && is_read[id];
+    };
+    const auto first = std::find_if(op.outputs.begin(), op.outputs.end(), unread);
+    if (first != op.outputs.end() && std::none_of(op.outputs.begin(), op.outputs.end(), is_used))
+      return fail(*first);
+  }
+  return {};
+}
+
+/// The gradient of a loss is 1: losses are added to each other, and nothing else is done with them.
+std::string find_loss_violation(const Graph& graph) {
+  Indexed<TensorId, bool> is_loss(graph.tensors.size(), false);
+  for (const OpId id : graph.ops.keys()) {
+    const Op& op = graph.ops[id];
+    const auto of_loss = [&](TensorId input) { return is_loss[input]; };
+    const auto first = std::find_if(op.inputs.begin(), op.inputs.end(), of_loss);
+    if (first != op.inputs.end()) {
+      const bool adds =
+          op.kind == OpKind::kAdd && std::all_of(op.inputs.begin(), op.inputs.end(), of_loss);
+      if (!adds && !is_communication(op.kind)) {
+        return describe(graph, id) + ": reads loss '" + graph.tensors[*first].name +
+               "', to which only other losses can be added";
+      }
+      is_loss[op.outputs[0]] = true;
+    } else if (op_info(op.kind).backward != BackwardForm::kNone && !op_info(op.kind).gradient_in) {
+      is_loss[op.outputs[0]] = true;
     }
   }
+  if (!is_loss[graph.loss])
+    return "loss '" + graph.tensors[graph.loss].name + "' is no loss, nor a sum of losses";
   return {};
 }
 
@@ -166,12 +192,6 @@ std::string find_shape_problem(const Graph& graph, const Op& op) {
       if (!has_inputs(1)) return "too few inputs";
       if (y != input(0)) return "takes " + to_text(input(0)) + " to " + to_text(y);
       return {};
-    case OpKind::kAdd:
-      if (!has_inputs(2)) return "too few inputs";
-      if (input(0) != input(1) || y != input(0)) {
-        return "adds " + to_text(input(0)) + " and " + to_text(input(1)) + " to " + to_text(y);
-      }
-      return {};
     case OpKind::kSwiglu:
     case OpKind::kGeglu:
       if (!has_inputs(1)) return "too few inputs";
@@ -188,7 +208,7 @@ std::string find_shape_problem(const Graph& graph, const Op& op) {
       if (!fits || y.back() != q) return "heads do not match " + to_text(input(0));
       return {};
     }
-    default: return {};
+    default: return is_general(op.kind) ? find_general_shape_problem(graph, op) : std::string();
   }
 }
 
@@ -238,7 +258,7 @@ ParameterCount count_parameters(const Graph& graph) {
 std::string find_violation(const Graph& graph) {
   // Each check relies on those before it: past the second, every index can be followed.
   for (const auto find : {find_tensor_violation, find_order_violation, find_layer_violation,
-                          find_use_violation, find_shape_violation}) {
+                          find_use_violation, find_shape_violation, find_loss_violation}) {
     if (std::string violation = find(graph); !violation.empty()) return violation;
   }
   return {};

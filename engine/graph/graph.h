@@ -5,9 +5,10 @@
 // V = vocabulary, N = heads, H = head dim.
 #pragma once
 
+#include <array>
 #include <boost/container/small_vector.hpp>
-#include <boost/container/static_vector.hpp>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,31 @@ using TensorId = Index<struct Tensor>;        // of Graph::tensors
 using OpId = Index<struct Op>;                // of Graph::ops
 using ParameterId = Index<struct Parameter>;  // of Graph::parameters
 using PathId = Index<struct ModulePath>;      // of the modules of a Graph, or of a Program
-using Shape = boost::container::static_vector<std::int64_t, 5>;
+using Shape = boost::container::small_vector<std::int64_t, 4>;
+inline constexpr int kMostDims = 8;
 
 std::int64_t num_elements(const Shape& shape);  // saturates instead of overflowing
+
+/// Dims of a tensor in an order. Every op has a list, and few of them anything in it.
+class DimList {
+ public:
+  constexpr DimList() = default;
+  constexpr DimList(std::initializer_list<int> dims) {
+    for (const int dim : dims) push_back(dim);
+  }
+  /// `dim`: from 0 to below kMostDims; no more of them than that.
+  constexpr void push_back(int dim) { dims_[size_++] = static_cast<std::int8_t>(dim); }
+  constexpr std::size_t size() const { return size_; }
+  constexpr bool empty() const { return size_ == 0; }
+  constexpr const std::int8_t* begin() const { return dims_.data(); }
+  constexpr const std::int8_t* end() const { return dims_.data() + size_; }
+  constexpr int operator[](std::size_t i) const { return dims_[i]; }
+  friend constexpr bool operator==(const DimList&, const DimList&) = default;
+
+ private:
+  std::array<std::int8_t, kMostDims> dims_{};
+  std::uint8_t size_ = 0;
+};
 
 /// What an op needs to know beside its operands. Unused fields keep their defaults, so that two ops
 /// that do the same compare equal.
@@ -39,8 +62,12 @@ struct OpAttrs {
   bool has_bias = false;  // linear, bias_dropout_add: a bias; attention: a trained score bias
   float rate = 0;         // dropout probability
   float share = 1;        // sum_squares: 1/n for gradients that n ranks of the norm hold alike
-  std::int8_t dim = -1;   // all_gather, reduce_scatter, slice: the tensor dim concerned; -1: flat
-  bool maximum = false;   // all_reduce: the largest, not the sum
+  std::int8_t dim = -1;   // all_gather, reduce_scatter, slice: the tensor dim concerned; -1: flat.
+                          // pieces, roll, narrow, concat, split by sizes: the dim
+  DimList dims;          // permute: which dim of the operand each of the result's is; sum: which go
+  bool copies = false;   // view, pieces, narrow, split by sizes: into storage of its own, where the
+                         // others are views of their operand
+  bool maximum = false;  // all_reduce: the largest, not the sum
   bool partial_gradient =
       false;               // all_gather: its gradient arrives as partial sums (column linear)
   float scale = 1;         // attention: of q k^T (T5: 1); linear: of x w^T (T5's tied LM head)
@@ -49,6 +76,7 @@ struct OpAttrs {
   float rope_base = 0;     // rope: angle of pair i is position * base^(-2i / head_dim)
   std::int32_t first_sample = 0;  // dropouts: of the microbatch; half of it for its second half
   std::int32_t vocab = 0;  // cross_entropy and its parts: classes; further columns are padding
+  std::int64_t begin = 0;  // narrow: the first index of the range
   friend bool operator==(const OpAttrs&, const OpAttrs&) = default;
 };
 

@@ -204,11 +204,6 @@ TensorId GraphBuilder::dropout(std::string_view module, TensorId x, double rate)
   return add_op(module, OpKind::kDropout, attrs, {x}, shape(x), compute_);
 }
 
-TensorId GraphBuilder::add(std::string_view module, TensorId a, TensorId b) {
-  const DType dtype = graph_.tensors[a].dtype;  // fp32 for losses
-  return add_op(module, OpKind::kAdd, {}, {a, b}, shape(a), dtype);
-}
-
 TensorId GraphBuilder::activation(std::string_view module, OpKind kind, TensorId x,
                                   bool tanh_gelu) {
   const bool is_gated = kind == OpKind::kSwiglu || kind == OpKind::kGeglu;
@@ -239,17 +234,13 @@ Graph GraphBuilder::finish(TensorId loss) {
 }
 
 TensorId GraphBuilder::add_op(std::string_view module, OpKind kind, const OpAttrs& attrs,
-                              std::initializer_list<TensorId> inputs, const Shape& output,
-                              DType dtype) {
+                              std::span<const TensorId> inputs, const Shape& output, DType dtype) {
   Op op;
   op.kind = kind;
   op.attrs = attrs;
-  op.module = module_index(module);
-  op.layer = layer_;
-  op.sublayer = sublayer_;
 
   Tensor tensor;
-  tensor.name = activation_name(op.module, kind);
+  tensor.name = activation_name(module_index(module), kind);
   tensor.shape = output;
   tensor.dtype = dtype;
   tensor.producer = graph_.ops.next();
@@ -260,9 +251,16 @@ TensorId GraphBuilder::add_op(std::string_view module, OpKind kind, const OpAttr
   }
   const TensorId id = add_tensor(std::move(tensor));
   op.outputs.push_back(id);
+  append(module, std::move(op));
+  return id;
+}
+
+void GraphBuilder::append(std::string_view module, Op op) {
+  op.module = module_index(module);
+  op.layer = layer_;
+  op.sublayer = sublayer_;
   graph_.ops.push_back(std::move(op));
   if (layer_ >= graph_.num_layers) graph_.num_layers = layer_ + 1;
-  return id;
 }
 
 TensorId GraphBuilder::add_tensor(Tensor tensor) { return graph_.tensors.add(std::move(tensor)); }

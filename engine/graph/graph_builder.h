@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "engine/graph/graph.h"
 
@@ -77,7 +79,7 @@ class GraphBuilder {
                          std::int64_t key_length, bool causal);
   TensorId rope(std::string_view module, TensorId qkv, const AttentionShape& attention);
   TensorId dropout(std::string_view module, TensorId x, double rate);  // rate 0: returns x
-  TensorId add(std::string_view module, TensorId a, TensorId b);
+  TensorId add(std::string_view module, TensorId a, TensorId b);  // dims of 1 element are repeated
   /// gelu, relu, tanh (same shape); swiglu, geglu ([.., 2F] -> [.., F]).
   TensorId activation(std::string_view module, OpKind kind, TensorId x, bool tanh_gelu = false);
   TensorId select_first(std::string_view module, TensorId x);  // [B,S,D] -> [B,D]
@@ -85,6 +87,25 @@ class GraphBuilder {
   /// logits the first `vocab` are classes (0: all), the rest padding.
   TensorId cross_entropy(std::string_view module, TensorId logits, TensorId labels,
                          std::int64_t vocab = 0);
+
+  // General ops (general_ops.cpp). They throw ConfigError where shapes do not fit; dims count from
+  // 0.
+  TensorId view(std::string_view module, TensorId x, const Shape& shape);
+  /// Dim `dim` as (count, rest).
+  TensorId pieces(std::string_view module, TensorId x, int dim, std::int64_t count);
+  /// The result's dim i is x's dim dims[i].
+  TensorId permute(std::string_view module, TensorId x, const DimList& dims);
+  TensorId roll(std::string_view module, TensorId x, int dim);  // index i -> i + 1, the last -> 0
+  std::vector<TensorId> split(std::string_view module, TensorId x, int dim,
+                              std::span<const std::int64_t> sizes);
+  TensorId narrow(std::string_view module, TensorId x, int dim, std::int64_t begin,
+                  std::int64_t length);
+  TensorId concat(std::string_view module, std::span<const TensorId> parts, int dim);
+  TensorId mul(std::string_view module, TensorId a, TensorId b);  // dims of 1 element are repeated
+  TensorId sum(std::string_view module, TensorId x, const DimList& dims, bool keepdim = false);
+  TensorId bmm(std::string_view module, TensorId a, TensorId b);  // [B,M,K], [B,K,N] -> [B,M,N]
+  /// Mean of the squares of x - target over the elements of the step.
+  TensorId mse(std::string_view module, TensorId x, TensorId target);
 
   const Shape& shape(TensorId tensor) const;
 
@@ -101,7 +122,17 @@ class GraphBuilder {
 
   /// Appends an op with one output; inputs of -1 are left out.
   TensorId add_op(std::string_view module, OpKind kind, const OpAttrs& attrs,
-                  std::initializer_list<TensorId> inputs, const Shape& output, DType dtype);
+                  std::initializer_list<TensorId> inputs, const Shape& output, DType dtype) {
+    return add_op(module, kind, attrs, {inputs.begin(), inputs.size()}, output, dtype);
+  }
+  TensorId add_op(std::string_view module, OpKind kind, const OpAttrs& attrs,
+                  std::span<const TensorId> inputs, const Shape& output, DType dtype);
+  void append(std::string_view module, Op op);  // with its inputs and outputs
+  /// The same of a general op, whose result has the type of its first input.
+  TensorId add_general(std::string_view module, OpKind kind, const OpAttrs& attrs,
+                       std::span<const TensorId> inputs, const Shape& output);
+  TensorId broadcast_op(std::string_view module, OpKind kind, TensorId a, TensorId b);
+  void refuse_misfit(const Op& op) const;
   TensorId norm(std::string_view module, OpKind kind, TensorId x, std::int64_t num_statistics);
   TensorId attention_op(std::string_view module, TensorId q, TensorId kv,
                         const AttentionShape& attention, TensorId mask, TensorId bias);

@@ -20,17 +20,21 @@ OpInfo make_info(OpKind kind) {
   using K = KernelClass;
   switch (kind) {
     case kLoad: return {};
-    case kEmbedding: return {.backward = F::kApart, .dw_saved_inputs = bits({0})};
+    case kEmbedding:
+      return {.backward = F::kApart, .dw_saved_inputs = bits({0}), .weights = bits({1})};
     case kLinear:
       return {.backward = F::kApart,
               .kernel = K::kMatmul,
               .dx_saved_inputs = bits({1}),
-              .dw_saved_inputs = bits({0})};
-    case kAddBias: return {.backward = F::kApart, .alias_input = 0};
+              .dw_saved_inputs = bits({0}),
+              .weights = bits({1, 2})};
+    case kAddBias: return {.backward = F::kApart, .weights = bits({1}), .alias_input = 0};
     case kLayerNorm:
     case kRmsNorm:
-      return {
-          .backward = F::kFused, .dx_saved_inputs = bits({0, 1}), .dx_saved_outputs = bits({1})};
+      return {.backward = F::kFused,
+              .dx_saved_inputs = bits({0, 1}),
+              .dx_saved_outputs = bits({1}),
+              .weights = bits({1, 2})};
     case kFlashAttention:
       return {.backward = F::kApart,
               .kernel = K::kFlashAttention,
@@ -43,19 +47,42 @@ OpInfo make_info(OpKind kind) {
     case kSoftmax: return {.backward = F::kApart, .dx_saved_outputs = bits({0})};
     case kContext:
       return {.backward = F::kApart, .kernel = K::kBatchedMatmul, .dx_saved_inputs = bits({0, 1})};
-    case kRelativeBias: return {.backward = F::kApart};
+    case kRelativeBias: return {.backward = F::kApart, .weights = bits({0})};
     case kRope: return {.backward = F::kApart};
     case kDropout: return {.backward = F::kApart, .dx_saved_outputs = bits({1})};
     case kAdd: return {.backward = F::kAlias};
     case kBiasDropoutAdd:  // x[, bias], residual: the last input is the residual
-      return {.backward = F::kFused, .dx_saved_outputs = bits({1}), .alias_input = 2};
+      return {.backward = F::kFused,
+              .dx_saved_outputs = bits({1}),
+              .weights = bits({1}),
+              .alias_input = 2};
     case kGelu:
     case kSwiglu:
     case kGeglu: return {.backward = F::kApart, .dx_saved_inputs = bits({0})};
-    case kBiasGelu: return {.backward = F::kFused, .dx_saved_inputs = bits({0, 1})};
+    case kBiasGelu:
+      return {.backward = F::kFused, .dx_saved_inputs = bits({0, 1}), .weights = bits({1})};
     case kRelu:
     case kTanh: return {.backward = F::kApart, .dx_saved_outputs = bits({0})};
     case kSelectFirst: return {.backward = F::kApart};
+    case kPermute:
+    case kRoll:
+    case kNarrow:
+    case kSum: return {.backward = F::kApart, .weights = bits({0})};
+    case kView:
+    case kPieces:
+    case kConcat: return {.backward = F::kSpecial};
+    case kMul:
+      return {.backward = F::kFactors, .dx_saved_inputs = bits({1}), .dw_saved_inputs = bits({0})};
+    case kBmm:
+      return {.backward = F::kFactors,
+              .kernel = K::kBatchedMatmul,
+              .dx_saved_inputs = bits({1}),
+              .dw_saved_inputs = bits({0})};
+    case kMse:
+      return {.backward = F::kFactors,
+              .gradient_in = false,
+              .dx_saved_inputs = bits({0, 1}),
+              .dw_saved_inputs = bits({0, 1})};
     case kCrossEntropyMax:
     case kCrossEntropySum: return {};
     case kCrossEntropy:
@@ -63,9 +90,9 @@ OpInfo make_info(OpKind kind) {
               .gradient_in = false,
               .dx_saved_inputs = bits({1}),
               .dx_saved_outputs = bits({1})};
+    case kSplit: return {.backward = F::kSpecial};
     case kEnterTensor:
     case kJoin:
-    case kSplit: return {.backward = F::kSpecial, .kernel = K::kNone};
     case kSlice: return {.backward = F::kSpecial, .kernel = K::kNone};
     case kAllReduce:
     case kAllGather:
@@ -146,6 +173,31 @@ void set_attention(KernelWork& work, OpKind kind, OpPart part, const OpAttrs& at
   work.flop = 2.0 * static_cast<double>(num_elements(*square)) * head_dim * (forward ? 1.0 : 2.0);
 }
 
+void set_batched_product(KernelWork& work, OpPart part, std::span<const OperandShape> reads) {
+  // forward: a [B,M,K], b [B,K,N]; dx: dy [B,M,N], b; dw: dy, a.
+  const Shape& first = *reads[0].shape;
+  const Shape& second = *reads[1].shape;
+  work.batch = first[0];
+  switch (part) {
+    case OpPart::kForward: work.m = first[1], work.n = second[2], work.k = first[2]; break;
+    case OpPart::kInputGrad: work.m = first[1], work.n = second[1], work.k = first[2]; break;
+    default: work.m = second[2], work.n = first[2], work.k = first[1]; break;
+  }
+  work.flop = 2.0 * static_cast<double>(work.batch) * static_cast<double>(work.m) *
+              static_cast<double>(work.n) * static_cast<double>(work.k);
+}
+
+/// Only the range is touched of the whole tensor; its gradient is cleared first where it is new.
+void set_narrow(KernelWork& work, OpPart part, std::span<const OperandShape> reads,
+                std::span<const OperandShape> writes) {
+  switch (part) {
+    case OpPart::kForward: work.bytes = 2 * size(writes[0]); break;
+    case OpPart::kInputGrad: work.bytes = 2 * size(reads[0]) + size(writes[0]); break;
+    default: work.bytes = 3 * size(reads[0]); return;
+  }
+  work.m = rows(*writes[0].shape), work.n = last(*writes[0].shape);
+}
+
 KernelForm form_of(OpKind kind, OpPart part, const OpAttrs& attrs,
                    std::span<const OperandShape> reads, std::span<const OperandShape> writes,
                    std::span<const OperandShape> accumulates) {
@@ -181,6 +233,38 @@ void set_largest(KernelWork& work, std::span<const OperandShape> operands) {
 
 }  // namespace
 
+bool is_general(OpKind kind) {
+  using enum OpKind;
+  switch (kind) {
+    case kView:
+    case kPieces:
+    case kPermute:
+    case kRoll:
+    case kSplit:
+    case kNarrow:
+    case kConcat:
+    case kAdd:
+    case kMul:
+    case kSum:
+    case kBmm:
+    case kMse: return true;
+    default: return false;
+  }
+}
+
+bool makes_views(OpKind kind, OpPart part, const OpAttrs& attrs) {
+  const bool back = part != OpPart::kForward;
+  switch (kind) {
+    case OpKind::kEnterTensor:
+    case OpKind::kJoin: return true;
+    case OpKind::kView:
+    case OpKind::kPieces: return part != OpPart::kWeightGrad && !attrs.copies;
+    case OpKind::kSplit: return attrs.dim < 0 || !attrs.copies;
+    case OpKind::kNarrow: return !back && !attrs.copies;
+    default: return false;
+  }
+}
+
 const OpInfo& op_info(OpKind kind) {
   static const auto kTable = [] {
     IndexedArray<OpKind, OpInfo, kNumOpKinds> table;
@@ -197,6 +281,7 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
   work.cls = op_info(kind).kernel;
   if (kind == OpKind::kSlice && attrs.dim >= 0)
     work.cls = KernelClass::kMemoryBound;  // else a view
+  if (makes_views(kind, part, attrs)) work.cls = KernelClass::kNone;
   work.kind = kind;
   work.part = part;
   if (work.cls == KernelClass::kNone) return work;
@@ -208,6 +293,8 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
   for (const auto operands : {reads, writes, accumulates}) set_largest(work, operands);
   switch (kind) {
     case OpKind::kLinear: set_linear(work, part, reads); break;
+    case OpKind::kBmm: set_batched_product(work, part, reads); break;
+    case OpKind::kNarrow: set_narrow(work, part, reads, writes); break;
     case OpKind::kEmbedding:
       // Only the rows looked up are touched, not the whole table: tokens, rows in, rows out.
       if (part == OpPart::kForward) {

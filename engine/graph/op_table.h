@@ -16,8 +16,10 @@ namespace trainyard {
 
 enum class BackwardForm : std::uint8_t {
   kNone,     // no gradient flows (integer inputs, statistics)
-  kAlias,    // the gradient of the output is the gradient of every input: no instruction
+  kAlias,    // the gradient of the output is that of every input: no instruction. Where dims were
+             // repeated, _dx and _dw sum over them
   kApart,    // _dx for the inputs and _dw for the parameters: each only where needed
+  kFactors,  // of two operands: _dx for the first, _dw for the second, whatever they are
   kFused,    // _b: both halves in one kernel
   kSpecial,  // collectives, views, transfers: differentiate.cpp says how
 };
@@ -29,10 +31,18 @@ struct OpInfo {
   std::uint8_t dx_saved_inputs = 0;  // bit i: _dx (or _b) reads input i
   std::uint8_t dx_saved_outputs = 0;  // bit i: _dx (or _b) reads output i
   std::uint8_t dw_saved_inputs = 0;   // bit i: _dw reads input i
+  std::uint8_t weights = 0;           // kApart, kFused: bit i: _dw (or _b) adds to the gradient of
+                                      // input i, a parameter
   std::int8_t alias_input = -1;  // kApart, kFused: this input's gradient is the output's itself
 };
 
 const OpInfo& op_info(OpKind kind);
+
+/// Kinds whose operands may be of any shape.
+bool is_general(OpKind kind);
+
+/// Whether what the instruction writes lies in what it reads, or the other way round: no kernel.
+bool makes_views(OpKind kind, OpPart part, const OpAttrs& attrs);
 
 /// Operands of an instruction as the cost of its kernel depends on them.
 struct OperandShape {
@@ -43,6 +53,7 @@ struct OperandShape {
 /// Work of one kernel. `reads`, `writes` and `accumulates` are the instruction's operands in order.
 ///   linear         [M,K] x [K,N]: 2MNK FLOP, in all three parts
 ///   scores, context  2 B N Sq Sk H forward, twice that backward
+///   bmm            [B,M,K] x [B,K,N]: 2BMNK FLOP, in all three parts
 ///   flash_attention  4 B N Sq Sk H forward, 2.5 x that backward; halved where causal
 ///   everything else is memory-bound: bytes read + written, accumulators counted twice
 KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,

@@ -1,6 +1,8 @@
 #include "engine/passes/parameter_buckets.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <set>
 #include <string>
 #include <tuple>
@@ -65,6 +67,22 @@ class BucketPlanner {
       }
     }
     for (auto& ranks : ranks_) std::sort(ranks.begin(), ranks.end());
+    for (auto& users : by_stage_) order_tied(users);
+  }
+
+  /// Ranks that share several parameters reduce them as they lie: in the order in which the first
+  /// of the stages uses them.
+  void order_tied(std::vector<ParameterId>& users) {
+    std::vector<ParameterId> tied;
+    const auto is_tied = [&](ParameterId index) { return ranks_[index].size() > 1; };
+    std::copy_if(users.begin(), users.end(), std::back_inserter(tied), is_tied);
+    for (const ParameterId index : tied) first_use_.try_emplace(index, first_use_.size());
+    std::sort(tied.begin(), tied.end(),
+              [&](ParameterId a, ParameterId b) { return first_use_.at(a) < first_use_.at(b); });
+    auto next = tied.begin();
+    for (ParameterId& index : users) {
+      if (is_tied(index)) index = *next++;
+    }
   }
 
   void find_owners() {
@@ -247,7 +265,8 @@ class BucketPlanner {
   BucketPlan plan_;
   Indexed<std::int32_t, std::vector<ParameterId>> by_stage_;  // parameters that the stage keeps
   Indexed<ParameterId, std::vector<std::int32_t>> ranks_;     // pipeline ranks that use it
-  Indexed<ParameterId, std::int32_t> owner_;                  // empty: they have none
+  std::map<ParameterId, std::size_t> first_use_;  // of tied ones: a place in their order
+  Indexed<ParameterId, std::int32_t> owner_;      // empty: they have none
 };
 
 }  // namespace

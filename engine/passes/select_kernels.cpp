@@ -209,11 +209,14 @@ class KernelSelector {
     const Op& add = drops ? ops[i + 2] : next;
     const TensorId x = drops ? next.outputs[0] : linear.outputs[0];
     if (add.kind != OpKind::kAdd || !only_use(x, add)) return 0;
+    const TensorId residual = add.inputs[0] == x ? add.inputs[1] : add.inputs[0];
+    const bool alike = tensor(residual).shape == tensor(x).shape &&
+                       tensor(residual).role != TensorRole::kParameter;
+    if (!alike) return 0;
     emit_without_bias(linear);
     Op op = derived(add, OpKind::kBiasDropoutAdd);
     op.attrs.has_bias = true;
     op.attrs.rate = drops ? next.attrs.rate : 0;
-    const TensorId residual = add.inputs[0] == x ? add.inputs[1] : add.inputs[0];
     op.inputs = {linear.outputs[0], linear.inputs[2], residual};
     op.outputs = {add.outputs[0]};
     if (software_.saves_dropout_mask && drops) op.outputs.push_back(mask_of(add.outputs[0]));

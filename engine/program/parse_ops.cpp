@@ -43,6 +43,14 @@ void read_peer(LineScanner& line, const ParserState& state, ProgramOp& op) {
   }
 }
 
+void read_attribute(LineScanner& line, DimList& dims) {
+  line.expect("=");
+  do {
+    if (dims.size() == kMostDims) line.fail("more than " + std::to_string(kMostDims) + " dims");
+    dims.push_back(static_cast<int>(line.number(0, kMostDims - 1, "a dim")));
+  } while (line.accept(","));
+}
+
 template <typename Number>
 void read_attribute(LineScanner& line, Number& value) {
   if constexpr (std::is_same_v<Number, bool>) {

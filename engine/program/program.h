@@ -8,7 +8,6 @@
 
 #include <array>
 #include <boost/container/small_vector.hpp>
-#include <boost/container/static_vector.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -79,7 +78,7 @@ struct Dim {
   std::int16_t symbol = -1;
   friend bool operator==(const Dim&, const Dim&) = default;
 };
-using Dims = boost::container::static_vector<Dim, 5>;
+using Dims = boost::container::small_vector<Dim, 4>;  // at most kMostDims
 
 /// Storage inside another value: in place, a bucket view, a rank's shard of a bucket.
 struct Alias {

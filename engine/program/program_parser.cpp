@@ -222,7 +222,7 @@ class Parser {
   }
 
   static void read_dims(LineScanner& line, Dims& dims) {
-    std::array<std::int64_t, Dims::static_capacity> bounds{};
+    std::array<std::int64_t, kMostDims> bounds{};
     line.expect("[");
     while (!line.accept("]")) {
       if (!dims.empty()) line.expect(",");

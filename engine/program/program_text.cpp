@@ -263,10 +263,21 @@ class Writer {
       text(name);
       if constexpr (!std::is_same_v<decltype(value), const bool>) {
         text("=");
-        number(value);
+        write_attribute(value);
       }
     });
     if (!first) text("}");
+  }
+
+  template <typename Number>
+  void write_attribute(Number value) {
+    number(value);
+  }
+  void write_attribute(const DimList& dims) {
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+      if (i > 0) text(",");
+      number(dims[i]);
+    }
   }
 
   void operands(std::string_view before, const Operands& list) {

@@ -42,6 +42,9 @@ void for_attributes(const Visit& visit) {
   visit("dim", &OpAttrs::dim);
   visit("maximum", &OpAttrs::maximum);
   visit("partial", &OpAttrs::partial_gradient);
+  visit("dims", &OpAttrs::dims);
+  visit("begin", &OpAttrs::begin);
+  visit("copies", &OpAttrs::copies);
 }
 
 /// Parts of an op's line after its name, in order; all but the first start with a keyword.

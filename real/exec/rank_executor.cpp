@@ -284,8 +284,7 @@ void RankExecutor::move_data(const OpPlan& plan, const IssuedOp& issued) {
 void RankExecutor::compute(const OpPlan& plan, const IssuedOp& issued) {
   const ProgramOp& op = *plan.op;
   if (op.kind == OpKind::kFree) return release(plan, issued);
-  if (op.kind == OpKind::kSplit || op.kind == OpKind::kJoin || op.kind == OpKind::kEnterTensor) {
-    // Views: what they write lies in what is there.
+  if (plan.makes_views) {  // what they write lies in what is there
     for (const Operand& operand : op.writes)
       values_.prepare(operand.value, microbatch_of(operand, issued));
     return;

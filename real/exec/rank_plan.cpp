@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "engine/graph/op_table.h"
 #include "engine/program/no_ops.h"
 #include "engine/program/owners.h"
 #include "engine/program/rank_places.h"
@@ -27,6 +28,7 @@ RankPlan::RankPlan(const Program& program, const Graph& model, const Study& stud
       order_(issue_order(program, program.body[list_])) {
   buckets_ = Numbered<BucketState>(bucket_states(program, model, at_));
   find_validation();
+  count_squares();
   segments_.resize(program.segments.size());
   // Making a group's communicator waits for its other members. All ranks communicate in an order
   // that fits one order of the whole Program, so making them at their first use cannot end in a
@@ -52,6 +54,20 @@ void RankPlan::find_validation() {
     const Segment& segment = program_.segments[call.segment];
     validation_.push_back(segment.phase == Phase::kCorrect ||
                           std::any_of(segment.ops.begin(), segment.ops.end(), handles_norm));
+  }
+}
+
+void RankPlan::count_squares() {
+  for (const IssuedOp& issued : order_.ops) {
+    const ProgramOp& op = program_.segments[issued.segment].ops[issued.op];
+    if (op.kind != OpKind::kMse || op.part != OpPart::kForward) continue;
+    const Value& x = program_.values[op.reads[0].value];
+    double elements = program_.mesh[Axis::kDp];
+    for (std::size_t d = 0; d < x.dims.size(); ++d) {
+      elements *= static_cast<double>(
+          global_extent(x.spec, static_cast<int>(d), x.dims[d].expected, program_.mesh));
+    }
+    squares_[program_.modules[op.module]] += elements;
   }
 }
 
@@ -112,10 +128,8 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
       plan.input = input_name(program_.values[op.writes[0].value].name);
       return plan;
     case OpKind::kFree:
-    case OpKind::kSplit:
-    case OpKind::kJoin:
-    case OpKind::kEnterTensor:
     case OpKind::kSlice: return plan;  // the executor's own: no kernel
+    case OpKind::kMse: plan.loss_divisor = squares_[module]; break;
     case OpKind::kDropout: {
       // Dropout of an attention's probabilities or of its output: heads tell them apart.
       const std::string what = plan.attrs->heads > 0 ? "attention_dropout" : "dropout";
@@ -134,7 +148,8 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
     case OpKind::kCorrectSgd: plan_optimizer(plan); break;
     default: break;
   }
-  if (moves_data(op.kind)) return plan;
+  plan.makes_views = makes_views(op.kind, op.part, *plan.attrs);
+  if (moves_data(op.kind) || plan.makes_views) return plan;
   plan.kernel = find_kernel(op.kind, op.part);
   if (plan.kernel == nullptr) {
     throw ConfigError("segment " + segment.name + ": " + op_name(op.kind, op.part) +
@@ -145,7 +160,9 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
 
 void RankPlan::note_loss(const ProgramOp& op) {
   if (op.part != OpPart::kForward || op.accumulates.empty()) return;
-  if (op.kind != OpKind::kCrossEntropy && op.kind != OpKind::kAdd) return;
+  const bool sums =
+      op.kind == OpKind::kCrossEntropy || op.kind == OpKind::kMse || op.kind == OpKind::kAdd;
+  if (!sums) return;
   const ValueId root = storage_root(program_, op.accumulates[0].value);
   if (program_.values[root].memory == MemoryClass::kActivation) loss_ = root;
 }

@@ -29,6 +29,7 @@ struct OpPlan {
       0;  // transfers: the peer's place in the communicator's group; rooted collectives: the root's
   bool passed_by = false;       // another replica runs it (engine/program/owners.h)
   bool has_no_peers = false;    // of a group of one: it copies, and communicates with nobody
+  bool makes_views = false;     // what it writes lies in what is there: no kernel
   bool corrects = false;        // of phase V: runs only where the step before was invalid
   bool tells_validity = false;  // its result is the squared norm of all ranks of the step before
   std::vector<ShardPlace> read_places;
@@ -86,6 +87,7 @@ class RankPlan {
   void plan_optimizer(OpPlan& plan);
   void note_loss(const ProgramOp& op);
   void find_validation();
+  void count_squares();
   ShardPlace place_of(ValueId value) const;
 
   const Program& program_;
@@ -99,6 +101,7 @@ class RankPlan {
   ValueId loss_ = kNoIndex, norm_ = kNoIndex;
   ValueId norm_of_all_ = kNoIndex;  // of the step before, squared
   std::vector<bool> validation_;
+  std::map<std::string, double> squares_;  // by module: what its mse takes the mean of in a step
   bool guards_update_ = false;
 };
 

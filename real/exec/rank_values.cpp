@@ -112,10 +112,12 @@ at::Tensor RankValues::view_of(ValueId id, Microbatch mb) {
   const std::int64_t elements = num_elements(value.dims);
   if (elements == whole.numel()) return whole.view(shape);
   if (whole.dim() > 1 && std::ssize(shape) == whole.dim()) {
-    if (shape.back() == whole.size(-1)) {  // half a batch
+    if (shape.front() != whole.size(0) && shape.back() == whole.size(-1)) {  // half a batch
       return whole.narrow(0, alias.offset / (elements / shape.front()), shape.front());
     }
-    return whole.narrow(-1, alias.offset, shape.back());  // of a packed tensor, along its last dim
+    if (shape.back() != whole.size(-1))  // of a packed tensor, along its last dim
+      return whole.narrow(-1, alias.offset, shape.back());
+    return whole.view({-1}).narrow(0, alias.offset, elements).view(shape);
   }
   std::int64_t offset = alias.offset;
   if (alias.own_shard != kNoIndex) {

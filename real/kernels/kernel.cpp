@@ -18,6 +18,14 @@ void KernelCall::set(std::size_t i, at::Tensor result) {
                                                                   : result.view(write_shapes[i]);
 }
 
+void KernelCall::give(const at::Tensor& gradient) {
+  if (accumulates.empty()) {
+    out(0).copy_(gradient);
+  } else {
+    accumulates[0].add_(gradient);
+  }
+}
+
 at::Tensor KernelCall::out(std::size_t i) {
   if (!writes[i].defined()) {
     writes[i] = at::empty(write_shapes[i], at::TensorOptions(write_types[i]).device(device));
@@ -62,13 +70,25 @@ Kernel find_kernel(OpKind kind, OpPart part) {
       case kRelativeBias: return {.forward = relative_bias, .weight_grad = relative_bias_dw};
       case kRope: return {.forward = rope, .input_grad = rope_dx};
       case kDropout: return {.forward = dropout, .input_grad = dropout_dx};
-      case kAdd: return {.forward = add};
+      case kAdd: return {.forward = add, .input_grad = add_backward, .weight_grad = add_backward};
       case kGelu: return {.forward = gelu, .input_grad = gelu_dx};
       case kRelu: return {.forward = relu, .input_grad = relu_dx};
       case kTanh: return {.forward = tanh, .input_grad = tanh_dx};
       case kSwiglu: return {.forward = swiglu, .input_grad = swiglu_dx};
       case kGeglu: return {.forward = geglu, .input_grad = geglu_dx};
       case kSelectFirst: return {.forward = select_first, .input_grad = select_first_dx};
+      case kView:
+      case kPieces: return {.forward = view, .input_grad = view, .weight_grad = view};
+      case kPermute:
+        return {.forward = permute, .input_grad = permute_dx, .weight_grad = permute_dx};
+      case kRoll: return {.forward = roll, .input_grad = roll_dx, .weight_grad = roll_dx};
+      case kSplit: return {.forward = split};
+      case kNarrow: return {.forward = narrow, .input_grad = narrow_dx, .weight_grad = narrow_dw};
+      case kConcat: return {.forward = concat};
+      case kMul: return {.forward = mul, .input_grad = mul_backward, .weight_grad = mul_backward};
+      case kSum: return {.forward = sum, .input_grad = sum_dx, .weight_grad = sum_dx};
+      case kBmm: return {.forward = bmm, .input_grad = bmm_dx, .weight_grad = bmm_dw};
+      case kMse: return {.forward = mse, .input_grad = mse_dx, .weight_grad = mse_dw};
       case kCrossEntropyMax: return {.forward = cross_entropy_max};
       case kCrossEntropySum: return {.forward = cross_entropy_sum};
       case kCrossEntropy: return {.forward = cross_entropy, .input_grad = cross_entropy_dx};

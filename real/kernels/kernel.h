@@ -17,8 +17,8 @@ namespace trainyard {
 /// Which part of a whole tensor an operand is: per dim its first index there and the whole extent.
 /// Dim 0 of an activation counts samples of this data-parallel rank's microbatch from 0.
 struct ShardPlace {
-  IndexedArray<std::int64_t, std::int64_t, 5> start{};  // [dim]
-  IndexedArray<std::int64_t, std::int64_t, 5> whole{};
+  IndexedArray<std::int64_t, std::int64_t, kMostDims> start{};  // [dim]
+  IndexedArray<std::int64_t, std::int64_t, kMostDims> whole{};
 };
 
 /// What changes from step to step or call to call and is not in the Program.
@@ -49,7 +49,7 @@ struct KernelCall {
   const ShardPlace* read_places = nullptr;   // [read]
   const ShardPlace* write_places = nullptr;  // [write]
   PhiloxKey mask_key{};     // dropout: of (seed, module, kind); the step is in the counter
-  double loss_divisor = 1;  // cross_entropy: predicted tokens of the global batch
+  double loss_divisor = 1;  // losses: what the mean of the whole step is taken of
   const std::vector<DecayRange>* decay = nullptr;  // optimizers
   bool has_norm = false;  // optimizers, reads[0]: squared norm of all gradients
   at::Tensor
@@ -60,6 +60,9 @@ struct KernelCall {
   const at::Tensor& read(std::size_t i) const { return reads[i]; }
   /// Hands over the i-th result: adopted where no storage was given, copied there otherwise.
   void set(std::size_t i, at::Tensor result);
+  /// Hands over the gradient of an operand, in its extents: the only result of an activation's,
+  /// added to what is accumulated of a parameter's.
+  void give(const at::Tensor& gradient);
   /// An uninitialised tensor for the i-th result, in its storage where one was given.
   at::Tensor out(std::size_t i);
 };

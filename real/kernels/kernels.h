@@ -58,6 +58,30 @@ void zero(KernelCall& call);
 void cast(KernelCall& call);
 void transpose(KernelCall& call);
 
+// carried.cpp
+void view(KernelCall& call);
+void permute(KernelCall& call);
+void permute_dx(KernelCall& call);
+void roll(KernelCall& call);
+void roll_dx(KernelCall& call);
+void split(KernelCall& call);
+void narrow(KernelCall& call);
+void narrow_dx(KernelCall& call);
+void narrow_dw(KernelCall& call);
+void concat(KernelCall& call);
+
+// broadcast.cpp
+void add_backward(KernelCall& call);
+void mul(KernelCall& call);
+void mul_backward(KernelCall& call);
+void sum(KernelCall& call);
+void sum_dx(KernelCall& call);
+
+// bmm.cpp
+void bmm(KernelCall& call);
+void bmm_dx(KernelCall& call);
+void bmm_dw(KernelCall& call);
+
 // dropout.cpp
 void dropout(KernelCall& call);
 void dropout_dx(KernelCall& call);
@@ -67,6 +91,11 @@ void cross_entropy_max(KernelCall& call);
 void cross_entropy_sum(KernelCall& call);
 void cross_entropy(KernelCall& call);
 void cross_entropy_dx(KernelCall& call);
+
+// mse.cpp
+void mse(KernelCall& call);
+void mse_dx(KernelCall& call);
+void mse_dw(KernelCall& call);
 
 // optimizer.cpp
 void sum_squares(KernelCall& call);

@@ -102,6 +102,35 @@ int64_t rms_norm_b(const OpSizes& s) {
          2 * width + s.copied_results();
 }
 
+/// dy times the other factor, where that is not the result itself, and its sum.
+int64_t mul_backward(const OpSizes& s) {
+  const OperandSize& to = s.writes.empty() ? s.accumulates[0] : s.writes[0];
+  const int64_t elements = std::max(s.reads[0].elements(), s.reads[1].elements());
+  return elements * size_in_bytes(s.reads[0].type) + to.bytes();
+}
+
+/// dy summed over what the operand was repeated along.
+int64_t add_backward(const OpSizes& s) {
+  return (s.writes.empty() ? s.accumulates[0] : s.writes[0]).bytes();
+}
+
+int64_t bmm(const OpSizes& s) {  // of a 16-bit type one matrix after the other
+  const OperandSize& a = s.reads[0];
+  const OperandSize& b = s.reads[1];
+  const OperandSize& to = s.writes.empty() ? s.accumulates[0] : s.writes[0];
+  const bool apart = s.writes.empty() && to.type != a.type;
+  const std::int64_t m = to.shape[1], n = to.last();
+  const std::int64_t k = a.elements() / std::max<std::int64_t>(1, a.shape[0] * m);
+  return (apart ? to.elements() * size_in_bytes(a.type) : 0) +
+         product_scratch(a.type, m, n, std::max({k, a.last(), b.last()}), true, s.threads);
+}
+
+int64_t mse(const OpSizes& s) {  // the difference, in the loss's type too, and its square
+  const OperandSize& x = s.reads[0];
+  const DType type = s.writes.empty() ? s.accumulates[0].type : s.writes[0].type;
+  return (x.type == type ? 2 : 3) * x.elements() * size_in_bytes(type);
+}
+
 int64_t gated_dx(const OpSizes& s) {  // dy up, and the two halves before they are packed
   return 3 * s.reads[0].bytes();
 }
@@ -174,7 +203,10 @@ int64_t of_forward(OpKind kind, const OpSizes& s) {
     case kRope: return rope_workspace(s);
     case kSwiglu:
     case kGeglu: return s.copied_results();
-    case kSelectFirst: return s.copied_results();
+    case kSelectFirst:
+    case kSum: return s.copied_results();
+    case kBmm: return bmm(s);
+    case kMse: return mse(s);
     case kCrossEntropyMax: return cross_entropy_max(s);
     case kCrossEntropySum: return cross_entropy_sum(s);
     case kCrossEntropy: return cross_entropy(s);
@@ -204,6 +236,10 @@ int64_t of_backward(OpKind kind, OpPart part, const OpSizes& s) {
     case kSwiglu:
     case kGeglu: return gated_dx(s);
     case kCrossEntropy: return cross_entropy_dx(s);
+    case kAdd: return add_backward(s);
+    case kMul: return mul_backward(s);
+    case kBmm: return bmm(s);
+    case kMse: return 2 * s.reads[0].elements() * accumulation_bytes(s.reads[0].type);
     default: return 0;
   }
 }

@@ -120,7 +120,7 @@ class BucketReader {
 
   void add_pieces(BucketState& state, const Value& value, const Parameter& parameter) {
     const std::int64_t local_rows = value.dims[0].expected;
-    const std::int64_t columns = value.dims.size() > 1 ? value.dims[1].expected : 1;
+    const std::int64_t columns = num_elements(value.dims) / local_rows;
     const TensorSpec spec = spec_of(program_, value);
     const std::int64_t degree = global_extent(spec, 0, 1, program_.mesh);
     std::vector<ParameterPart> parts(parameter.parts.begin(), parameter.parts.end());
@@ -133,8 +133,8 @@ class BucketReader {
       const std::int64_t rows = part.rows / degree;  // with padding
       const std::int64_t real = parameter.parts.empty() ? parameter.shape[0] : part.rows;
       piece.shape = {real};
-      if (parameter.shape.size() > 1) piece.shape.push_back(parameter.shape[1]);
-      piece.global_columns = parameter.shape.size() > 1 ? parameter.shape[1] : 1;
+      piece.global_columns = num_elements(parameter.shape) / parameter.shape[0];
+      if (parameter.shape.size() > 1) piece.shape.push_back(piece.global_columns);
       piece.first_row = shard_start(spec, 0, rows, program_.mesh, at_);
       piece.first_column =
           value.dims.size() > 1 ? shard_start(spec, 1, columns, program_.mesh, at_) : 0;

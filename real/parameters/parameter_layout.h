@@ -20,7 +20,7 @@ namespace trainyard {
 /// A rectangle of one weight as it lies in a bucket: `rows` runs of `columns` elements.
 struct WeightPiece {
   std::string weight;               // "decoder.layers.0.attention.q.weight"
-  std::vector<std::int64_t> shape;  // global, unpadded, unfused; one or two dims
+  std::vector<std::int64_t> shape;  // global, unpadded, unfused; dims behind the first as one
   std::int64_t first_row = 0;       // global; a vector is one column of rows
   std::int64_t first_column = 0;
   std::int64_t rows = 0;  // held here, without padding

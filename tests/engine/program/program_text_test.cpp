@@ -98,7 +98,9 @@ TEST_CASE("everything that a Program can say survives the text") {
   other.head_dim = 1;
   other.share = 1.0F / 3;
   other.dim = 4;
-  other.partial_gradient = other.tanh_gelu = true;
+  other.dims = {3, 0, 7};
+  other.begin = 12345678901;
+  other.partial_gradient = other.tanh_gelu = other.copies = true;
   p.attrs = {OpAttrs{}, attention, other};
   p.modules = {"", "a.b", "c"};
   p.pools = {{"odd:name", 7, Space::kHost}};
@@ -125,6 +127,7 @@ TEST_CASE("everything that a Program can say survives the text") {
   flag.name = "flag";
   flag.memory = MemoryClass::kOptimizerState;
   flag.owner = 3;
+  flag.dims.assign(kMostDims, Dim{1, 2, -1});
   p.values = {routed, own, flag};
   ProgramOp op;
   op.kind = OpKind::kAttention;
@@ -170,6 +173,8 @@ TEST_CASE("everything that a Program can say survives the text") {
              Catch::Contains("\n  norm attention_dw{heads=2147483647 kv_heads=2147483647 packed "
                              "causal mask bias rate=0.1 scale=0.3} x'+1@2:y[n] flag +> own[m] "
                              "guard flag host_sync\n"));
+  CHECK_THAT(to_text(p), Catch::Contains("add{head_dim=1 tanh share=0.33333334 dim=4 partial "
+                                         "dims=3,0,7 begin=12345678901 copies}\n"));
 }
 
 TEST_CASE("a compiled study's Program equals what its text parses to") {

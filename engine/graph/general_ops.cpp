@@ -1,0 +1,154 @@
+// Ops of any dims: views, ranges, sums and products.
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "engine/graph/general_shapes.h"
+#include "engine/graph/graph_builder.h"
+
+namespace trainyard {
+
+namespace {
+
+OpAttrs along(int dim, std::int64_t begin = 0) {
+  OpAttrs attrs;
+  attrs.dim = static_cast<std::int8_t>(std::clamp(dim, -1, kMostDims));
+  attrs.begin = begin;
+  return attrs;
+}
+
+OpAttrs with_dims(const DimList& dims) {
+  OpAttrs attrs;
+  attrs.dims = dims;
+  return attrs;
+}
+
+bool has(const Shape& shape, int dim) { return dim >= 0 && dim < std::ssize(shape); }
+
+/// What does not have the dim stays as it is: the op is refused for that.
+Shape with_dim(Shape shape, int dim, std::int64_t extent) {
+  if (has(shape, dim)) shape.begin()[dim] = extent;
+  return shape;
+}
+
+}  // namespace
+
+TensorId GraphBuilder::view(std::string_view module, TensorId x, const Shape& to) {
+  return add_general(module, OpKind::kView, {}, {&x, 1}, to);
+}
+
+TensorId GraphBuilder::pieces(std::string_view module, TensorId x, int dim, std::int64_t count) {
+  Shape to = shape(x);
+  if (has(to, dim) && count > 0) {
+    to = with_dim(to, dim, to.begin()[dim] / count);
+    to.insert(to.begin() + dim, count);
+  }
+  return add_general(module, OpKind::kPieces, along(dim), {&x, 1}, to);
+}
+
+TensorId GraphBuilder::permute(std::string_view module, TensorId x, const DimList& dims) {
+  Shape to;
+  for (const int dim : dims) to.push_back(has(shape(x), dim) ? shape(x).begin()[dim] : 0);
+  return add_general(module, OpKind::kPermute, with_dims(dims), {&x, 1}, to);
+}
+
+TensorId GraphBuilder::roll(std::string_view module, TensorId x, int dim) {
+  return add_general(module, OpKind::kRoll, along(dim), {&x, 1}, shape(x));
+}
+
+std::vector<TensorId> GraphBuilder::split(std::string_view module, TensorId x, int dim,
+                                          std::span<const std::int64_t> sizes) {
+  if (dim < 0 || sizes.empty())
+    throw ConfigError(std::string(module) + ": split: no dim, or no parts");
+  const Shape whole = shape(x);
+  std::vector<TensorId> parts;
+  for (const std::int64_t size : sizes) {
+    Tensor part;
+    part.shape = with_dim(whole, dim, size);
+    part.dtype = graph_.tensors[x].dtype;
+    part.needs_gradient = graph_.tensors[x].needs_gradient;
+    part.producer = graph_.ops.next();
+    part.name = activation_name(module_index(module), OpKind::kSplit);
+    parts.push_back(add_tensor(std::move(part)));
+  }
+  Op op;
+  op.kind = OpKind::kSplit;
+  op.attrs = along(dim);
+  op.inputs = {x};
+  op.outputs.assign(parts.begin(), parts.end());
+  append(module, std::move(op));
+  refuse_misfit(graph_.ops.back());
+  return parts;
+}
+
+TensorId GraphBuilder::narrow(std::string_view module, TensorId x, int dim, std::int64_t begin,
+                              std::int64_t length) {
+  return add_general(module, OpKind::kNarrow, along(dim, begin), {&x, 1},
+                     with_dim(shape(x), dim, length));
+}
+
+TensorId GraphBuilder::concat(std::string_view module, std::span<const TensorId> parts, int dim) {
+  if (parts.empty()) throw ConfigError(std::string(module) + ": concat: no parts");
+  std::int64_t extent = 0;
+  for (const TensorId part : parts) {
+    if (has(shape(part), dim)) extent += shape(part).begin()[dim];
+  }
+  return add_general(module, OpKind::kConcat, along(dim), parts,
+                     with_dim(shape(parts[0]), dim, extent));
+}
+
+TensorId GraphBuilder::add(std::string_view module, TensorId a, TensorId b) {
+  return broadcast_op(module, OpKind::kAdd, a, b);
+}
+
+TensorId GraphBuilder::mul(std::string_view module, TensorId a, TensorId b) {
+  return broadcast_op(module, OpKind::kMul, a, b);
+}
+
+TensorId GraphBuilder::broadcast_op(std::string_view module, OpKind kind, TensorId a, TensorId b) {
+  const TensorId inputs[] = {a, b};
+  return add_general(module, kind, {}, inputs,
+                     broadcast_shape(shape(a), shape(b)).value_or(shape(a)));
+}
+
+TensorId GraphBuilder::sum(std::string_view module, TensorId x, const DimList& dims, bool keepdim) {
+  return add_general(module, OpKind::kSum, with_dims(dims), {&x, 1},
+                     sum_shape(shape(x), dims, keepdim));
+}
+
+TensorId GraphBuilder::bmm(std::string_view module, TensorId a, TensorId b) {
+  const TensorId inputs[] = {a, b};
+  Shape to = shape(a);
+  if (!to.empty() && !shape(b).empty()) to.back() = shape(b).back();
+  const TensorId y = add_general(module, OpKind::kBmm, {}, inputs, to);
+  count_product(a, shape(b).back());
+  return y;
+}
+
+TensorId GraphBuilder::mse(std::string_view module, TensorId x, TensorId target) {
+  const TensorId inputs[] = {x, target};
+  const TensorId loss =
+      add_op(module, OpKind::kMse, {}, inputs, {1}, accumulation_type(graph_.tensors[x].dtype));
+  refuse_misfit(graph_.ops.back());
+  return loss;
+}
+
+TensorId GraphBuilder::add_general(std::string_view module, OpKind kind, const OpAttrs& attrs,
+                                   std::span<const TensorId> inputs, const Shape& output) {
+  const TensorId y =
+      add_op(module, kind, attrs, inputs, output, graph_.tensors[inputs.front()].dtype);
+  refuse_misfit(graph_.ops.back());
+  return y;
+}
+
+void GraphBuilder::refuse_misfit(const Op& op) const {
+  std::string problem = find_general_shape_problem(graph_, op);
+  const DType type = graph_.tensors[op.inputs.front()].dtype;
+  for (const TensorId input : op.inputs) {
+    if (graph_.tensors[input].dtype != type) problem = "operands of several types";
+  }
+  if (problem.empty()) return;
+  throw ConfigError(graph_.modules[op.module] + ": " + std::string(to_string(op.kind)) + " " +
+                    problem);
+}
+
+}  // namespace trainyard

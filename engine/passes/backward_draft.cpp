@@ -1,0 +1,99 @@
+#include "engine/passes/backward_draft.h"
+
+namespace trainyard {
+
+BackwardDraft::BackwardDraft(const StagedGraph& staged, DType grad_dtype) : staged_(staged) {
+  out_.graph = staged.graph;
+  out_.num_stages = staged.num_stages;
+  out_.forward.reserve(staged.graph.ops.size());
+  out_.backward.reserve(staged.graph.ops.size() * 2);
+  out_.graph.tensors.reserve(staged.graph.tensors.size() * 2);
+  gradient_.assign(staged.graph.tensors.size(), kNoIndex);
+  for (const Parameter& parameter : staged.graph.parameters) {
+    out_.parameter_gradient.push_back(
+        parameter.tensor == kNoIndex ? kNoIndex : parameter_gradient(parameter, grad_dtype));
+  }
+}
+
+TensorId BackwardDraft::root(TensorId id) {
+  while (tensor(id).alias != kNoIndex) id = tensor(id).alias;
+  return id;
+}
+
+TensorId BackwardDraft::parameter_gradient(const Parameter& parameter, DType dtype) {
+  Tensor t = tensor(parameter.tensor);
+  t.name = "grad." + t.name;
+  t.dtype = dtype;
+  t.role = TensorRole::kParameterGradient;
+  t.spec = dual_of(parameter.used);
+  out_.graph.tensors.push_back(std::move(t));
+  return TensorId(out_.graph.tensors.size() - 1);
+}
+
+TensorId BackwardDraft::new_gradient(TensorId of, std::string_view suffix) {
+  Tensor t = tensor(of);
+  t.name = "d." + t.name + std::string(suffix);
+  if (const int copies = ++copies_[t.name]; copies > 1) t.name += "~" + std::to_string(copies);
+  t.role = TensorRole::kActivation;
+  t.alias = kNoIndex;
+  t.alias_offset = 0;
+  t.producer = kNoIndex;
+  t.spec = dual_of(t.spec);
+  out_.graph.tensors.push_back(std::move(t));
+  return TensorId(out_.graph.tensors.size() - 1);
+}
+
+SpecId BackwardDraft::dual_of(SpecId spec) {
+  return spec == kNoIndex ? spec : out_.graph.specs.dual_of(spec);
+}
+
+Instruction BackwardDraft::instruction(OpId id, OpPart part) const {
+  const Op& of = op(id);
+  Instruction result;
+  result.kind = of.kind;
+  result.part = part;
+  result.attrs = of.attrs;
+  result.module = of.module;
+  result.layer = of.layer;
+  result.sublayer = of.sublayer;
+  result.half = of.half;
+  result.stage = stage(id);
+  result.origin = id;
+  return result;
+}
+
+Instruction BackwardDraft::instruction(OpId id, OpKind kind) const {
+  Instruction result = instruction(id, OpPart::kForward);
+  result.kind = kind;
+  result.attrs = {};
+  return result;
+}
+
+void BackwardDraft::contribute(OpId user, TensorId id, TensorId part) {
+  TensorId& sum = gradient_[id];
+  if (sum == kNoIndex) {
+    sum = part;
+    return;
+  }
+  Instruction add = instruction(user, OpKind::kAdd);
+  // A transfer's gradient arrives on the stage that sent the value.
+  if (op(user).kind == OpKind::kSend) add.stage = stage(user) - 1;
+  add.reads = {sum, part};
+  const TensorId total = new_gradient(id, ".sum");
+  add.writes = {total};
+  sum = total;
+  emit(std::move(add));
+}
+
+void BackwardDraft::give(OpId user, TensorId id, TensorId part) {
+  if (!is_parameter(id)) {
+    if (wants_gradient(id)) contribute(user, id, part);
+    return;
+  }
+  Instruction add = instruction(user, OpKind::kAdd);
+  add.reads = {part};
+  add.accumulates = {accumulated_gradient(id)};
+  emit(std::move(add));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,63 @@
+// The backward of a staged graph while it is written: the gradients that there are so far, and how
+// an instruction adds to them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "engine/partition/stage_partition.h"
+#include "engine/passes/training_graph.h"
+
+namespace trainyard {
+
+class BackwardDraft {
+ public:
+  /// `staged` must outlive it.
+  BackwardDraft(const StagedGraph& staged, DType grad_dtype);
+
+  const Op& op(OpId id) const { return staged_.graph.ops[id]; }
+  std::int32_t stage(OpId id) const { return staged_.stage[id]; }
+  Tensor& tensor(TensorId id) { return out_.graph.tensors[id]; }
+  TensorId root(TensorId id);
+  bool is_parameter(TensorId id) { return tensor(id).role == TensorRole::kParameter; }
+  /// Whether an activation needs one; a parameter's is wanted wherever it is read.
+  bool wants_gradient(TensorId id) {
+    return tensor(id).needs_gradient && tensor(id).role == TensorRole::kActivation;
+  }
+
+  /// The sum of the contributions to an activation's gradient so far; kNoIndex: none yet.
+  TensorId gradient_of(TensorId id) const { return gradient_[id]; }
+  TensorId accumulated_gradient(TensorId parameter) {
+    return out_.parameter_gradient[tensor(parameter).parameter];
+  }
+  TensorId new_gradient(TensorId of, std::string_view suffix = "");
+
+  /// An instruction of the op, without operands.
+  Instruction instruction(OpId id, OpPart part) const;
+  /// The same of another kind, which the op's backward needs.
+  Instruction instruction(OpId id, OpKind kind) const;
+  void emit(Instruction instruction) { out_.backward.push_back(std::move(instruction)); }
+
+  /// Adds `part` to the gradient of an activation: the first is it, later ones are summed as they
+  /// come.
+  void contribute(OpId user, TensorId id, TensorId part);
+  /// Adds `part` to the gradient of an operand of `user`: of a parameter to what is accumulated, of
+  /// an activation where that is wanted.
+  void give(OpId user, TensorId id, TensorId part);
+
+  TrainingGraph& training() { return out_; }
+
+ private:
+  TensorId parameter_gradient(const Parameter& parameter, DType dtype);
+  /// Tensors of a graph that is not sharded have none.
+  SpecId dual_of(SpecId spec);
+
+  const StagedGraph& staged_;
+  TrainingGraph out_;
+  Indexed<TensorId, TensorId> gradient_;  // [forward tensor]
+  std::unordered_map<std::string, int> copies_;
+};
+
+}  // namespace trainyard
