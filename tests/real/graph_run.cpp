@@ -11,10 +11,12 @@
 #include <variant>
 
 #include "engine/passes/compile.h"
+#include "real/exec/counting_allocator.h"
 #include "real/exec/host_device.h"
 #include "real/exec/loopback.h"
 #include "real/exec/rank_executor.h"
 #include "real/exec/rank_plan.h"
+#include "real/kernels/workspace.h"
 #include "tests/real/torch_ops.h"
 
 namespace trainyard {
@@ -80,6 +82,16 @@ void run_rank(const Program& program, const Graph& graph, const Study& study, st
     const std::string& name = program.values[op.writes[0].value].name;
     run.results[name + " " + std::to_string(mb)] = vector_of(result);
   };
+  executor.hooks().op = [&](const OpPlan& op, bool done) {
+    if (op.op->kind == OpKind::kFree) return;
+    if (!done) return begin_thread_peak();
+    const std::int64_t declared = workspace_bytes(program, *op.op, /*threads=*/1);
+    const std::int64_t seen = thread_peak_over_now();
+    if (seen <= declared) return;
+    const std::lock_guard lock(mutex);
+    run.greedy.push_back(op_name(op.op->kind, op.op->part) + ": " + std::to_string(seen) +
+                         " bytes, not " + std::to_string(declared));
+  };
   StepState state;
   const StepResult step = executor.run_step(state);
   const std::lock_guard lock(mutex);
@@ -107,6 +119,7 @@ GraphRun run_graph(const Graph& graph, const Plan& plan) {
   if (const auto* reason = std::get_if<Infeasible>(&compiled))
     throw std::runtime_error(reason->reason);
   const auto& program = std::get<Program>(compiled);
+  count_cpu_allocations();
   GraphRun run;
   LoopbackHub hub;
   std::mutex mutex;

@@ -16,6 +16,8 @@ struct GraphRun {
   std::map<std::string, std::vector<double>> gradients;  // by parameter
   /// By result and microbatch: "m3.mul 1". Of a Program those that a kernel made.
   std::map<std::string, std::vector<double>> results;
+  /// Ops that allocated more beside their results than they declare (real/kernels/workspace.h).
+  std::vector<std::string> greedy;
 };
 
 /// On one rank, two microbatches in fp64.
