@@ -5,10 +5,12 @@
 // V = vocabulary, N = heads, H = head dim.
 #pragma once
 
-#include <array>
+#include <bit>
 #include <boost/container/small_vector.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -29,25 +31,52 @@ inline constexpr int kMostDims = 8;
 
 std::int64_t num_elements(const Shape& shape);  // saturates instead of overflowing
 
-/// Dims of a tensor in an order. Every op has a list, and few of them anything in it.
+/// Dims of a tensor in an order. Every op has a list, and few of them anything in it: of each dim
+/// four bits, which hold one more than it.
 class DimList {
  public:
+  class Iterator {
+   public:
+    using iterator_category = std::forward_iterator_tag;
+    using value_type = int;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const int*;
+    using reference = int;
+    constexpr Iterator() = default;
+    constexpr explicit Iterator(std::uint32_t rest) : rest_(rest) {}
+    constexpr int operator*() const { return static_cast<int>(rest_ & 15U) - 1; }
+    constexpr Iterator& operator++() {
+      rest_ >>= 4U;
+      return *this;
+    }
+    constexpr Iterator operator++(int) {
+      const Iterator before = *this;
+      ++*this;
+      return before;
+    }
+    friend constexpr bool operator==(Iterator, Iterator) = default;
+
+   private:
+    std::uint32_t rest_ = 0;
+  };
+
   constexpr DimList() = default;
   constexpr DimList(std::initializer_list<int> dims) {
     for (const int dim : dims) push_back(dim);
   }
   /// `dim`: from 0 to below kMostDims; no more of them than that.
-  constexpr void push_back(int dim) { dims_[size_++] = static_cast<std::int8_t>(dim); }
-  constexpr std::size_t size() const { return size_; }
-  constexpr bool empty() const { return size_ == 0; }
-  constexpr const std::int8_t* begin() const { return dims_.data(); }
-  constexpr const std::int8_t* end() const { return dims_.data() + size_; }
-  constexpr int operator[](std::size_t i) const { return dims_[i]; }
+  constexpr void push_back(int dim) {
+    bits_ |= static_cast<std::uint32_t>(dim + 1) << (4 * size());
+  }
+  constexpr std::size_t size() const { return (std::bit_width(bits_) + 3) / 4; }
+  constexpr bool empty() const { return bits_ == 0; }
+  constexpr Iterator begin() const { return Iterator(bits_); }
+  constexpr Iterator end() const { return {}; }
+  constexpr int operator[](std::size_t i) const { return *Iterator(bits_ >> (4 * i)); }
   friend constexpr bool operator==(const DimList&, const DimList&) = default;
 
  private:
-  std::array<std::int8_t, kMostDims> dims_{};
-  std::uint8_t size_ = 0;
+  std::uint32_t bits_ = 0;
 };
 
 /// What an op needs to know beside its operands. Unused fields keep their defaults, so that two ops
@@ -64,16 +93,16 @@ struct OpAttrs {
   float share = 1;        // sum_squares: 1/n for gradients that n ranks of the norm hold alike
   std::int8_t dim = -1;   // all_gather, reduce_scatter, slice: the tensor dim concerned; -1: flat.
                           // pieces, roll, narrow, concat, split by sizes: the dim
-  DimList dims;          // permute: which dim of the operand each of the result's is; sum: which go
   bool copies = false;   // view, pieces, narrow, split by sizes: into storage of its own, where the
                          // others are views of their operand
   bool maximum = false;  // all_reduce: the largest, not the sum
   bool partial_gradient =
-      false;               // all_gather: its gradient arrives as partial sums (column linear)
-  float scale = 1;         // attention: of q k^T (T5: 1); linear: of x w^T (T5's tied LM head)
-  bool tanh_gelu = false;  // gelu, bias_gelu, geglu: the tanh approximation (GPT-2, T5 1.1)
-  float eps = 0;           // layer_norm, rms_norm: added to the variance
-  float rope_base = 0;     // rope: angle of pair i is position * base^(-2i / head_dim)
+      false;        // all_gather: its gradient arrives as partial sums (column linear)
+  DimList dims;     // permute: which dim of the operand each of the result's is; sum: which go
+  float scale = 1;  // attention: of q k^T (T5: 1); linear: of x w^T (T5's tied LM head)
+  bool tanh_gelu = false;         // gelu, bias_gelu, geglu: the tanh approximation (GPT-2, T5 1.1)
+  float eps = 0;                  // layer_norm, rms_norm: added to the variance
+  float rope_base = 0;            // rope: angle of pair i is position * base^(-2i / head_dim)
   std::int32_t first_sample = 0;  // dropouts: of the microbatch; half of it for its second half
   std::int32_t vocab = 0;  // cross_entropy and its parts: classes; further columns are padding
   std::int64_t begin = 0;  // narrow: the first index of the range
