@@ -14,6 +14,42 @@ constexpr std::uint8_t bits(std::initializer_list<int> positions) {
   return mask;
 }
 
+/// Facts about the kinds for operands of any dims: those that compute, and communication.
+OpInfo general_info(OpKind kind) {
+  using enum OpKind;
+  using F = BackwardForm;
+  switch (kind) {
+    case kPermute:
+    case kRoll:
+    case kNarrow:
+    case kSum: return {.backward = F::kApart, .weights = bits({0})};
+    case kView:
+    case kPieces:
+    case kConcat: return {.backward = F::kSpecial};
+    case kMul:
+      return {.backward = F::kFactors, .dx_saved_inputs = bits({1}), .dw_saved_inputs = bits({0})};
+    case kBmm:
+      return {.backward = F::kFactors,
+              .kernel = KernelClass::kBatchedMatmul,
+              .dx_saved_inputs = bits({1}),
+              .dw_saved_inputs = bits({0})};
+    case kMse:
+      return {.backward = F::kFactors,
+              .gradient_in = false,
+              .dx_saved_inputs = bits({0, 1}),
+              .dw_saved_inputs = bits({0, 1})};
+    case kAllReduce:
+    case kAllGather:
+    case kReduceScatter:
+    case kAllToAll:
+    case kBroadcast:
+    case kReduce:
+    case kSend:
+    case kRecv: return {.backward = F::kSpecial, .kernel = KernelClass::kNone};
+    default: bug("op kind without an entry in the op table");
+  }
+}
+
 OpInfo make_info(OpKind kind) {
   using enum OpKind;
   using F = BackwardForm;
@@ -64,25 +100,6 @@ OpInfo make_info(OpKind kind) {
     case kRelu:
     case kTanh: return {.backward = F::kApart, .dx_saved_outputs = bits({0})};
     case kSelectFirst: return {.backward = F::kApart};
-    case kPermute:
-    case kRoll:
-    case kNarrow:
-    case kSum: return {.backward = F::kApart, .weights = bits({0})};
-    case kView:
-    case kPieces:
-    case kConcat: return {.backward = F::kSpecial};
-    case kMul:
-      return {.backward = F::kFactors, .dx_saved_inputs = bits({1}), .dw_saved_inputs = bits({0})};
-    case kBmm:
-      return {.backward = F::kFactors,
-              .kernel = K::kBatchedMatmul,
-              .dx_saved_inputs = bits({1}),
-              .dw_saved_inputs = bits({0})};
-    case kMse:
-      return {.backward = F::kFactors,
-              .gradient_in = false,
-              .dx_saved_inputs = bits({0, 1}),
-              .dw_saved_inputs = bits({0, 1})};
     case kCrossEntropyMax:
     case kCrossEntropySum: return {};
     case kCrossEntropy:
@@ -94,14 +111,6 @@ OpInfo make_info(OpKind kind) {
     case kEnterTensor:
     case kJoin:
     case kSlice: return {.backward = F::kSpecial, .kernel = K::kNone};
-    case kAllReduce:
-    case kAllGather:
-    case kReduceScatter:
-    case kAllToAll:
-    case kBroadcast:
-    case kReduce:
-    case kSend:
-    case kRecv: return {.backward = F::kSpecial, .kernel = K::kNone};
     case kZero:
     case kCast:
     case kDeviceCopy:
@@ -115,8 +124,8 @@ OpInfo make_info(OpKind kind) {
     case kSgd:
     case kCorrectAdamW:
     case kCorrectSgd: return {.kernel = K::kOptimizer};
+    default: return general_info(kind);
   }
-  bug("op kind without an entry in the op table");
 }
 
 std::int64_t last(const Shape& shape) { return shape.back(); }
