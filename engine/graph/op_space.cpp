@@ -30,9 +30,9 @@ std::string rows_text(const Graph& graph, TensorId weight) {
   return text + "]";
 }
 
-std::string linear_text(const Graph& graph, const Op& op) {
-  const std::string rows = rows_text(graph, op.inputs[1]);
-  return "... i, " + rows + " i" + (op.attrs.has_bias ? " + " + rows : "") + " -> ... " + rows;
+std::string linear_text(const OpForm& form) {
+  const std::string rows(form.rows);
+  return "... i, " + rows + " i" + (form.attrs.has_bias ? " + " + rows : "") + " -> ... " + rows;
 }
 
 std::string flash_attention_text(const OpAttrs& attrs) {
@@ -49,13 +49,13 @@ std::string split_text(const OpAttrs& attrs) {
 }
 
 /// Ops of attention that work element by element know their heads all the same: of [B, N, Sq, Sk].
-std::string text_by_head(const Op& op) {
+std::string text_by_head(const OpForm& op) {
   switch (op.kind) {
     case OpKind::kSplit: return split_text(op.attrs);
     case OpKind::kAddAttentionBias: return "b (g r) s t + (g r) s t -> b (g r) s t";
     case OpKind::kSoftmax:
-      return op.inputs.size() > 1 ? "b (g r) s t*, b t* -> b (g r) s t*"
-                                  : "b (g r) s t* -> b (g r) s t*";
+      return op.num_operands > 1 ? "b (g r) s t*, b t* -> b (g r) s t*"
+                                 : "b (g r) s t* -> b (g r) s t*";
     case OpKind::kDropout: return "b (g r) s t -> b (g r) s t ; b (g r) s t";
     case OpKind::kTranspose: return "b s (g r e) -> b s (g r e)";
     default: return "";
@@ -63,17 +63,17 @@ std::string text_by_head(const Op& op) {
 }
 
 /// "": as the table of kinds has it.
-std::string text_of(const Graph& graph, const Op& op) {
+std::string text_of(const OpForm& op) {
   switch (op.kind) {
-    case OpKind::kLinear: return linear_text(graph, op);
+    case OpKind::kLinear: return linear_text(op);
     case OpKind::kFlashAttention: return flash_attention_text(op.attrs);
     case OpKind::kCrossEntropy:
-      return op.inputs.size() > 2 ? "... v, ..., ..., w! ... -> _ =v ; ... v" : "";
+      return op.num_operands > 2 ? "... v, ..., ..., w! ... -> _ =v ; ... v" : "";
     default: return op.attrs.heads > 0 ? text_by_head(op) : "";
   }
 }
 
-IndexExtents known_extents(const Op& op) {
+IndexExtents known_extents(const OpForm& op) {
   IndexExtents known;
   if (op.kind == OpKind::kLinear || op.attrs.heads == 0 || op.attrs.head_dim == 0) return known;
   known["g"] = op.attrs.kv_heads;
@@ -89,20 +89,27 @@ bool has_op_space(OpKind kind) {
   return entry != nullptr && entry->role == OpRole::kCompute;
 }
 
-std::variant<IndexSpace, Infeasible> op_space(const Graph& graph, const Op& op,
+std::variant<IndexSpace, Infeasible> op_space(const OpForm& form,
                                               const std::vector<Extents>& operands) {
-  const OpIndexEntry* entry = find_op(to_string(op.kind));
+  const OpIndexEntry* entry = find_op(to_string(form.kind));
   check(entry != nullptr && entry->role == OpRole::kCompute, "an op without an index space");
-  std::string text = text_of(graph, op);
+  std::string text = text_of(form);
   if (text.empty()) text = entry->text;
-  auto space = read_index_space(text, operands, known_extents(op));
+  auto space = read_index_space(text, operands, known_extents(form));
   if (auto* found = std::get_if<IndexSpace>(&space)) {
     found->linear = entry->linear;
     found->maximum = entry->maximum;
-    check(found->results.size() >= op.outputs.size(), "an op with more results than its kind has");
-    found->results.resize(op.outputs.size());
+    if (found->results.size() < form.num_results)
+      return Infeasible{"the op has more results than its kind"};
+    found->results.resize(form.num_results);
   }
   return space;
+}
+
+std::variant<IndexSpace, Infeasible> op_space(const Graph& graph, const Op& op,
+                                              const std::vector<Extents>& operands) {
+  const std::string rows = op.kind == OpKind::kLinear ? rows_text(graph, op.inputs[1]) : "";
+  return op_space(OpForm{op.kind, op.attrs, op.inputs.size(), op.outputs.size(), rows}, operands);
 }
 
 }  // namespace trainyard

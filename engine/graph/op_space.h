@@ -2,6 +2,7 @@
 // parts of its parameter) decides beside the kind.
 #pragma once
 
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -10,6 +11,17 @@
 #include "engine/sharding/index_space.h"
 
 namespace trainyard {
+
+/// All that the index space of an op depends on beside the extents of its operands.
+struct OpForm {
+  OpKind kind;
+  const OpAttrs& attrs;
+  std::size_t num_operands;
+  std::size_t num_results;
+  std::string_view rows = "o";  // linear: how the rows of its weight lie in parts
+};
+std::variant<IndexSpace, Infeasible> op_space(const OpForm& form,
+                                              const std::vector<Extents>& operands);
 
 /// Whether the kind computes: has an index space. Moves, transfers, views of halves have none.
 bool has_op_space(OpKind kind);

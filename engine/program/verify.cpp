@@ -10,6 +10,7 @@
 #include "engine/program/communication_order.h"
 #include "engine/program/program_form.h"
 #include "engine/program/value_lifetimes.h"
+#include "engine/program/verify_specs.h"
 #include "engine/program/violation.h"
 
 namespace trainyard {
@@ -21,6 +22,7 @@ class ProgramVerifier::Checks {
 
   void run_all() {
     if (const auto problem = find_malformed(*program_)) fail(*problem);
+    check_specs(*program_);
     lifetimes_.emplace(*program_);
     for (const ValueId id : program_->values.keys()) {
       root_.push_back(storage_root(*program_, id));

@@ -1,0 +1,87 @@
+#include "engine/program/dim_cuts.h"
+
+namespace trainyard {
+
+namespace {
+
+Axes axes_of_part(const DimSplit& dim, const DimPart& part) {
+  Axes axes = part.axes;
+  axes.insert(axes.end(), dim.after.begin(), dim.after.end());
+  return axes;
+}
+
+/// Elements that a rank has of a part; 0: not the same number on all, or bound late.
+std::int64_t local_elements(const DimPart& part, const Axes& axes, const DeviceMesh& mesh) {
+  const std::int64_t ranks = group_size(mesh, axes);
+  const std::int64_t elements = part.count * part.unit;
+  return elements % ranks == 0 ? elements / ranks : 0;
+}
+
+/// The cuts of the groups of one dim; false: its parts are not the op's.
+bool cut_groups(const IndexSpace& space, const IndexedDim& dim, const DimSplit& split,
+                const DeviceMesh& mesh, std::vector<Axes>& out) {
+  std::size_t group = 0;
+  for (const DimPart& part : split.parts) {
+    const Axes axes = axes_of_part(split, part);
+    std::int64_t left = local_elements(part, axes, mesh);
+    const bool known = left > 0;
+    const bool last = &part == &split.parts.back();
+    // Neighbours that nothing cuts are one part.
+    for (std::size_t taken = 0; group < dim.size() && (taken == 0 || left > 0 || last); ++taken) {
+      if (taken > 0 && !axes.empty()) return false;
+      left -= space.extent_of(dim[group]);
+      out.push_back(axes);
+      ++group;
+      if (known && left < 0) return false;
+    }
+    if (known && left != 0) return false;
+  }
+  return group == dim.size();
+}
+
+}  // namespace
+
+std::optional<std::string> find_cuts(const IndexSpace& space, const IndexedTensor& indexed,
+                                     const TensorSpec& spec, const Extents& local,
+                                     const DeviceMesh& mesh, DimCuts& cuts) {
+  cuts.clear();
+  if (indexed.dims.size() != spec.dims.size() || local.size() != spec.dims.size())
+    return "has " + std::to_string(spec.dims.size()) + " dims, not " +
+           std::to_string(indexed.dims.size());
+  for (std::size_t d = 0; d < spec.dims.size(); ++d) {
+    const DimSplit& split = spec.dims[d];
+    const IndexedDim& dim = indexed.dims[d];
+    std::vector<Axes>& groups = cuts.emplace_back();
+    if (dim.size() == 1) {
+      // Element by element parts are no matter, so long as all lie alike (cut_alike()).
+      groups.push_back(axes_of_part(split, split.parts.front()));
+      for (const DimPart& part : split.parts) {
+        if (part.axes != split.parts.front().axes)
+          return "has parts in dim " + std::to_string(d) + " that are cut by unlike axes";
+      }
+    } else if (!cut_groups(space, dim, split, mesh, groups)) {
+      return "has other parts in dim " + std::to_string(d) + " than the op";
+    }
+  }
+  return std::nullopt;
+}
+
+bool cut_alike(const DimSplit& a, const DimSplit& b) {
+  if (!is_split(a) && !is_split(b)) return true;
+  if (a.parts.size() != b.parts.size() || a.after != b.after) return false;
+  std::int64_t all_a = 0, all_b = 0;
+  for (std::size_t p = 0; p < a.parts.size(); ++p) {
+    all_a += a.parts[p].count * a.parts[p].unit;
+    all_b += b.parts[p].count * b.parts[p].unit;
+  }
+  if ((all_a == 0) != (all_b == 0)) return false;
+  for (std::size_t p = 0; p < a.parts.size(); ++p) {
+    const DimPart& x = a.parts[p];
+    const DimPart& y = b.parts[p];
+    if (x.axes != y.axes || x.reversed != y.reversed) return false;
+    if (x.count * x.unit * all_b != y.count * y.unit * all_a) return false;
+  }
+  return true;
+}
+
+}  // namespace trainyard

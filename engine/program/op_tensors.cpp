@@ -1,0 +1,191 @@
+#include "engine/program/op_tensors.h"
+
+#include "engine/graph/op_table.h"
+
+namespace trainyard {
+
+namespace {
+
+bool is_integer(DType type) {
+  return type == DType::kInt64 || type == DType::kInt32 || type == DType::kUint8;
+}
+
+bool is_parameter(OpKind kind, std::size_t operand) {
+  switch (kind) {
+    case OpKind::kRelativeBias: return operand == 0;
+    case OpKind::kEmbedding:
+    case OpKind::kLinear:
+    case OpKind::kAddBias:
+    case OpKind::kBiasGelu:
+    case OpKind::kLayerNorm:
+    case OpKind::kRmsNorm: return operand >= 1;
+    default: return false;
+  }
+}
+/// A bias_dropout_add without a bias has its residual there.
+bool is_parameter(const ProgramOp& op, const OpAttrs& attrs, std::size_t operand) {
+  if (op.kind == OpKind::kBiasDropoutAdd) return attrs.has_bias && operand == 1;
+  return is_parameter(op.kind, operand);
+}
+
+/// Operands of the forward op.
+std::size_t num_operands(OpKind kind, const OpAttrs& attrs) {
+  switch (kind) {
+    case OpKind::kLinear:
+    case OpKind::kBiasDropoutAdd: return attrs.has_bias ? 3 : 2;
+    case OpKind::kLayerNorm: return 3;
+    case OpKind::kFlashAttention: return (attrs.packed ? 1U : 2U) + (attrs.has_mask ? 1U : 0U);
+    case OpKind::kCrossEntropy: return 4;  // as it is with a split vocabulary
+    case OpKind::kEmbedding:
+    case OpKind::kAddBias:
+    case OpKind::kRmsNorm:
+    case OpKind::kBiasGelu:
+    case OpKind::kScores:
+    case OpKind::kContext:
+    case OpKind::kAddAttentionBias: return 2;
+    default: return 1;  // softmax: its mask is not read again
+  }
+}
+
+/// Results of the forward op; behind the first they are statistics and masks.
+std::size_t num_results(OpKind kind) {
+  switch (kind) {
+    case OpKind::kLayerNorm:
+    case OpKind::kRmsNorm:
+    case OpKind::kFlashAttention:
+    case OpKind::kDropout:
+    case OpKind::kBiasDropoutAdd:
+    case OpKind::kCrossEntropy: return 2;
+    default: return 1;
+  }
+}
+
+/// No gradient flows to ids, masks, labels, maxima and sums.
+bool has_gradient(OpKind kind, const OpAttrs& attrs, std::size_t operand) {
+  switch (kind) {
+    case OpKind::kEmbedding: return operand == 1;
+    case OpKind::kFlashAttention: return operand < (attrs.packed ? 1U : 2U);
+    case OpKind::kSoftmax:
+    case OpKind::kCrossEntropy: return operand == 0;
+    case OpKind::kCrossEntropyMax:
+    case OpKind::kCrossEntropySum: return false;
+    default: return true;
+  }
+}
+
+/// Finds them for one instruction.
+class TensorFinder {
+ public:
+  TensorFinder(const Program& program, const ProgramOp& op)
+      : program_(program),
+        op_(op),
+        attrs_(program.attrs[op.attrs]) {}
+
+  OpTensors run() {
+    if (op_.kind == OpKind::kSplit && op_.part != OpPart::kForward) {
+      read_split();
+    } else if (op_.part == OpPart::kForward) {
+      read_forward();
+    } else {
+      read_backward();
+    }
+    mark_differentiable();
+    return std::move(out_);
+  }
+
+ private:
+  const Value* value(const Operand& operand) const { return &program_.values[operand.value]; }
+  std::vector<OpTensor>& operands() { return out_.operands; }
+  std::vector<OpTensor>& results() { return out_.results; }
+
+  void read_forward() {
+    for (const Operand& read : op_.reads) operands().push_back({value(read), nullptr});
+    // The loss, a first result, is accumulated.
+    for (const auto* written : {&op_.accumulates, &op_.writes}) {
+      for (const Operand& one : *written) results().push_back({value(one), nullptr});
+    }
+    for (std::size_t i = 0; i < operands().size(); ++i) {
+      OpTensor& one = operands()[i];
+      one.stored = is_parameter(op_, attrs_, i) && one.value->scope == Scope::kPersistent;
+    }
+  }
+
+  /// Gradients of the parts are written into that of what holds them.
+  void read_split() {
+    if (op_.writes.size() != 1) {
+      out_.problem = "has not one packed gradient";
+      return;
+    }
+    operands().push_back({nullptr, value(op_.writes[0])});
+    for (const Operand& read : op_.reads) results().push_back({nullptr, value(read)});
+  }
+
+  void read_backward() {
+    const OpInfo& info = op_info(op_.kind);
+    operands().resize(num_operands(op_.kind, attrs_));
+    results().resize(num_results(op_.kind));
+    const bool weights = op_.part == OpPart::kWeightGrad;
+    std::size_t next = 0;
+    if (info.gradient_in && next < op_.reads.size())
+      results()[0].gradient = value(op_.reads[next++]);
+    const unsigned saved = weights ? info.dw_saved_inputs : info.dx_saved_inputs;
+    for (std::size_t i = 0; i < operands().size(); ++i) {
+      if ((saved >> i & 1U) == 0 || next >= op_.reads.size()) continue;
+      operands()[i].value = value(op_.reads[next++]);
+      operands()[i].stored =
+          is_parameter(op_, attrs_, i) && operands()[i].value->scope == Scope::kPersistent;
+    }
+    for (std::size_t i = 0; i < results().size() && !weights; ++i) {
+      if ((info.dx_saved_outputs >> i & 1U) == 0 || next >= op_.reads.size()) continue;
+      results()[i].value = value(op_.reads[next++]);
+    }
+    if (next != op_.reads.size()) out_.problem = "reads more than its backward needs";
+    const Operands& of_parameters =
+        weights && op_.accumulates.empty() ? op_.writes : op_.accumulates;
+    if (!weights) give_gradients(op_.writes, false);
+    if (weights || op_.part == OpPart::kBackward) give_gradients(of_parameters, true);
+  }
+
+  /// The written gradients, in the order of the operands that they are of.
+  void give_gradients(const Operands& written, bool parameters) {
+    if (written.empty()) return;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < operands().size(); ++i) {
+      if (is_parameter(op_, attrs_, i) != parameters || !has_gradient(op_.kind, attrs_, i))
+        continue;
+      if (static_cast<int>(i) == op_info(op_.kind).alias_input) continue;
+      if (next >= written.size()) {
+        out_.problem = "writes fewer gradients than it has operands";
+        return;
+      }
+      operands()[i].gradient = value(written[next++]);
+    }
+    if (next != written.size()) out_.problem = "writes more gradients than it has operands";
+  }
+
+  void mark_differentiable() {
+    const auto integer = [](const OpTensor& one) {
+      return one.any() != nullptr && is_integer(one.any()->dtype);
+    };
+    for (std::size_t i = 0; i < operands().size(); ++i)
+      operands()[i].differentiable = has_gradient(op_.kind, attrs_, i) && !integer(operands()[i]);
+    const bool statistics =
+        op_.kind == OpKind::kCrossEntropyMax || op_.kind == OpKind::kCrossEntropySum;
+    const std::size_t values = op_.kind == OpKind::kSplit ? results().size() : 1;
+    for (std::size_t i = 0; i < results().size(); ++i)
+      results()[i].differentiable = !statistics && i < values && !integer(results()[i]);
+  }
+
+  const Program& program_;
+  const ProgramOp& op_;
+  const OpAttrs& attrs_;
+  OpTensors out_;
+};
+
+}  // namespace
+
+OpTensors find_op_tensors(const Program& program, const ProgramOp& op) {
+  return TensorFinder(program, op).run();
+}
+
+}  // namespace trainyard

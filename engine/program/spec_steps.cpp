@@ -1,0 +1,91 @@
+#include "engine/program/spec_steps.h"
+
+#include <cmath>
+
+namespace trainyard {
+
+namespace {
+
+using Problem = std::optional<std::string>;
+
+const Value& value_of(const Program& program, const Operand& operand) {
+  return program.values[operand.value];
+}
+
+Problem whole_problem(const Program& program, const Operand& operand) {
+  const Value& value = value_of(program, operand);
+  if (value.spec == kNoIndex) return std::nullopt;
+  const TensorSpec& spec = program.specs[value.spec];
+  if (spec.partial == 0 && spec.held.empty()) return std::nullopt;
+  return value.name + " is not whole on every rank";
+}
+
+/// Norms that stand before the gradients.
+std::size_t num_norms(const ProgramOp& op) {
+  if (op.kind == OpKind::kCorrectAdamW || op.kind == OpKind::kCorrectSgd) return 2;
+  return op.reads.size() > 1 ? 1 : 0;
+}
+
+}  // namespace
+
+Problem find_unlike(const Program& program, const ProgramOp& op) {
+  const Value* first = nullptr;
+  for (const auto* operands : {&op.reads, &op.accumulates, &op.writes}) {
+    for (const Operand& operand : *operands) {
+      const Value& value = value_of(program, operand);
+      if (first == nullptr) first = &value;
+      if (value.spec != first->spec) return value.name + " is not as " + first->name;
+    }
+  }
+  return std::nullopt;
+}
+
+Problem find_norm_problem(const Program& program, const ProgramOp& op) {
+  const Operands& sums = op.accumulates.empty() ? op.writes : op.accumulates;
+  if (sums.size() != 1) return "has not one sum";
+  const Value& sum = value_of(program, sums[0]);
+  const TensorSpec of_sum = spec_of(program, sum);
+  for (const Operand& read : op.reads) {
+    const Value& gradient = value_of(program, read);
+    const TensorSpec spec = spec_of(program, gradient);
+    if (spec.partial != 0) return gradient.name + " is summands";
+    double share = 1;
+    for (AxisId axis = 0; axis < program.mesh.num_axes(); ++axis) {
+      const bool apart = dim_of(spec, axis) || holder(spec, axis);
+      const bool added = has(of_sum.partial, axis);
+      const std::string& name = program.mesh.axis_name(axis);
+      if (apart && !added)
+        return sum.name + " is not P along " + name + ", as " + gradient.name + " asks";
+      if (added && !apart) share /= program.mesh.size(axis);
+    }
+    if (std::abs(program.attrs[op.attrs].share / share - 1) > 1e-6)
+      return gradient.name + " counts a share of " + std::to_string(program.attrs[op.attrs].share) +
+             ", not " + std::to_string(share);
+  }
+  return std::nullopt;
+}
+
+/// Where one kernel updates several parameters the i-th gradient is the i-th weights'.
+Problem find_update_problem(const Program& program, const ProgramOp& op) {
+  const std::size_t norms = num_norms(op);
+  for (std::size_t i = 0; i < norms; ++i) {
+    if (auto problem = whole_problem(program, op.reads[i])) return problem;
+  }
+  const std::size_t gradients = op.reads.size() - norms;
+  if (op.reads.size() <= norms) return "reads no gradient";
+  for (std::size_t i = norms; i < op.reads.size(); ++i) {
+    const Value& gradient = value_of(program, op.reads[i]);
+    if (spec_of(program, gradient).partial != 0) return gradient.name + " is summands";
+  }
+  std::size_t at = 0;
+  for (const auto* operands : {&op.accumulates, &op.writes}) {
+    for (const Operand& operand : *operands) {
+      const Value& gradient = value_of(program, op.reads[norms + at++ % gradients]);
+      const Value& value = value_of(program, operand);
+      if (value.spec != gradient.spec) return value.name + " is not as " + gradient.name;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace trainyard

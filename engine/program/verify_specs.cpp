@@ -1,0 +1,281 @@
+#include "engine/program/verify_specs.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "engine/graph/op_space.h"
+#include "engine/program/op_tensors.h"
+#include "engine/program/spec_moves.h"
+#include "engine/program/spec_steps.h"
+#include "engine/program/spec_uses.h"
+#include "engine/program/violation.h"
+#include "engine/sharding/spec_boxes.h"
+
+namespace trainyard {
+
+namespace {
+
+using Problem = std::optional<std::string>;
+
+Extents local_extents_of(const Value& value) {
+  Extents out;
+  for (const Dim& dim : value.dims) out.push_back(dim.expected);
+  return out;
+}
+
+/// Extents of an operand that a backward instruction does not touch; empty: there is none such.
+Extents unseen_extents(OpKind kind, std::size_t operand, const OpTensors& tensors) {
+  const auto of = [](const OpTensor& one) {
+    return one.any() == nullptr ? Extents{} : local_extents_of(*one.any());
+  };
+  if (kind != OpKind::kCrossEntropy) return of(tensors.results[0]);
+  Extents rows = of(tensors.operands[1]);
+  if (operand == 3) rows.insert(rows.begin(), 2);  // both sums
+  return rows;
+}
+
+/// The parts of a weight's rows, which are cut alike: how linear's index space writes them.
+std::string rows_of(const TensorSpec& weight, const DeviceMesh& mesh) {
+  const DimSplit& rows = weight.dims[0];
+  if (rows.parts.size() < 2) return "o";
+  const auto fewest = std::min_element(
+      rows.parts.begin(), rows.parts.end(),
+      [](const DimPart& a, const DimPart& b) { return a.axes.size() < b.axes.size(); });
+  std::string text;
+  for (std::size_t p = 0; p < rows.parts.size(); ++p) {
+    // Of the index that all have a rank sees one, and what of the part lies in it.
+    const DimPart& part = rows.parts[p];
+    const std::int64_t local = part.count * part.unit / group_size(mesh, part.axes);
+    text += (p == 0 ? "[o=1 u" : " | o u") + std::to_string(p) + "=" + std::to_string(local);
+    if (part.axes.size() == fewest->axes.size()) text += "!";
+  }
+  return text + "]";
+}
+
+class SpecChecks {
+ public:
+  explicit SpecChecks(const Program& program)
+      : program_(program),
+        whole_(Dims::static_capacity + 1) {
+    for (std::size_t dims = 0; dims < whole_.size(); ++dims) whole_[dims] = replicated_spec(dims);
+  }
+
+  void run() {
+    find_forms();
+    check_views();
+    for (const Segment& segment : program_.segments) {
+      for (std::size_t k = 0; k < segment.ops.size(); ++k) {
+        const ProgramOp& op = segment.ops[k];
+        if (op.kind == OpKind::kFree || op.kind == OpKind::kZero || is_transfer(op.kind)) continue;
+        if (!first_time(op)) continue;
+        if (const Problem problem = problem_of(op))
+          fail("segment ", segment.name, " op ", std::to_string(k), ": ", op_name(op.kind, op.part),
+               op.module == PathId(0) ? "" : " (" + program_.modules[op.module] + ")", ": ",
+               *problem);
+      }
+    }
+  }
+
+ private:
+  const TensorSpec& spec(const Value& value) const {
+    return value.spec == kNoIndex ? whole_[value.dims.size()] : program_.specs[value.spec];
+  }
+
+  // --- what repeats is looked at once ---
+
+  static void add(std::string& key, std::int64_t number) {
+    key.append(reinterpret_cast<const char*>(&number), sizeof number);
+  }
+
+  /// All of a value that the checks of an op depend on, as a number.
+  void find_forms() {
+    std::unordered_map<std::string, std::int32_t> known;
+    std::string key;
+    form_.reserve(program_.values.size());
+    for (const Value& value : program_.values) {
+      key.clear();
+      add(key, value.spec.number());
+      add(key, position(value.dtype) << 1 | (value.scope == Scope::kPersistent ? 1 : 0));
+      for (const Dim& dim : value.dims) add(key, dim.expected);
+      const auto [it, fresh] = known.try_emplace(key, static_cast<std::int32_t>(known.size()));
+      if (fresh) check_local(value);
+      form_.push_back(it->second);
+    }
+  }
+
+  bool first_time(const ProgramOp& op) {
+    key_.clear();
+    add(key_, static_cast<std::int64_t>(op.kind) << 8 | static_cast<std::int64_t>(op.part));
+    add(key_, op.attrs.number());
+    add(key_, op.group.number());
+    for (const auto* operands : {&op.reads, &op.writes, &op.accumulates}) {
+      add(key_, -1);
+      for (const Operand& operand : *operands) add(key_, form_[operand.value]);
+    }
+    if (seen_.contains(key_)) return false;
+    seen_.insert(key_);
+    return true;
+  }
+
+  // --- values ---
+
+  /// Dims whose extent the spec says have as much of it as some rank has.
+  void check_local(const Value& value) const {
+    if (value.spec == kNoIndex) return;
+    const TensorSpec& of = program_.specs[value.spec];
+    if (of.dims.size() != value.dims.size())
+      fail("value ", value.name, ": its spec has ", std::to_string(of.dims.size()), " dims");
+    for (std::size_t d = 0; d < of.dims.size(); ++d) {
+      const DimSplit& split = of.dims[d];
+      if (split.parts.front().count == 0) continue;
+      std::int64_t extent = 0;
+      for (const DimPart& part : split.parts) extent += part.count * part.unit;
+      if (!some_rank_has(split, extent, value.dims[d].expected))
+        fail("value ", value.name, ": no rank has ", std::to_string(value.dims[d].expected),
+             " elements of its dim ", std::to_string(d));
+    }
+  }
+
+  bool some_rank_has(const DimSplit& split, std::int64_t extent, std::int64_t local) const {
+    const Axes axes = axes_of(axes_in(split));
+    Coordinate at(static_cast<std::size_t>(program_.mesh.num_axes()), 0);
+    const std::int64_t ranks = group_size(program_.mesh, axes);
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      std::int64_t left = rank;
+      for (const AxisId axis : axes) {
+        at.begin()[axis] = static_cast<std::int32_t>(left % program_.mesh.size(axis));
+        left /= program_.mesh.size(axis);
+      }
+      std::int64_t here = 0;
+      for (const IndexRange& range : dim_ranges(split, extent, program_.mesh, at))
+        here += range.size();
+      if (here == local) return true;
+    }
+    return false;
+  }
+
+  /// A view that no op writes has what its storage has: parameters and their gradients in buckets.
+  void check_views() const {
+    Indexed<ValueId, bool> written(program_.values.size(), false);
+    for (const Segment& segment : program_.segments) {
+      for (const ProgramOp& op : segment.ops) {
+        for (const Operand& operand : op.writes) written[operand.value] = true;
+      }
+    }
+    for (const ValueId id : program_.values.keys()) {
+      const Value& value = program_.values[id];
+      const bool shard = value.alias && (value.alias->own_shard != kNoIndex || value.owner >= 0);
+      if (!value.alias || written[id] || shard) continue;
+      const Value& in = program_.values[value.alias->in];
+      const TensorSpec &of = spec(value), &of_storage = spec(in);
+      if (value.spec == in.spec) continue;
+      const bool alike = of.partial == of_storage.partial && of.entered == of_storage.entered &&
+                         of.held == of_storage.held && split_axes(of) == split_axes(of_storage);
+      if (!alike) fail("value ", value.name, ": is not as ", in.name, ", in which it lies");
+    }
+  }
+  static AxisSet split_axes(const TensorSpec& of) {
+    AxisSet axes = 0;
+    for (const DimSplit& dim : of.dims) axes = static_cast<AxisSet>(axes | axes_in(dim));
+    return axes;
+  }
+
+  // --- ops ---
+
+  Problem problem_of(const ProgramOp& op) const {
+    switch (op.kind) {
+      case OpKind::kSumSquares: return find_norm_problem(program_, op);
+      case OpKind::kAdamW:
+      case OpKind::kSgd:
+      case OpKind::kCorrectAdamW:
+      case OpKind::kCorrectSgd: return find_update_problem(program_, op);
+      case OpKind::kCast:
+      case OpKind::kCopy:
+      case OpKind::kDeviceCopy:
+      case OpKind::kJoin:
+      case OpKind::kWithinClip:
+      case OpKind::kBeyondClip: return find_unlike(program_, op);
+      case OpKind::kLoad: return load_problem(op);
+      case OpKind::kSplit:
+        if (program_.attrs[op.attrs].heads == 0) return find_unlike(program_, op);
+        break;
+      case OpKind::kAdd:
+        if (op.reads.size() < 2) return find_unlike(program_, op);
+        break;
+      default: break;
+    }
+    return is_spec_move(op.kind) ? move_problem(op) : use_problem(op);
+  }
+
+  Problem load_problem(const ProgramOp& op) const {
+    for (const Operand& operand : op.writes) {
+      const Value& value = program_.values[operand.value];
+      if (spec(value).partial != 0) return value.name + " is summands";
+    }
+    return std::nullopt;
+  }
+
+  Problem move_problem(const ProgramOp& op) const {
+    if (op.reads.size() != 1 || op.writes.size() != 1) return "reads 1 and writes 1 value";
+    const Value& from = program_.values[op.reads[0].value];
+    const Value& to = program_.values[op.writes[0].value];
+    const OpAttrs& attrs = program_.attrs[op.attrs];
+    const Axes group = op.group == kNoIndex ? Axes{} : program_.groups[op.group].axes;
+    const SpecMove move{op.kind, spec(from), spec(to), group, attrs.dim, attrs.maximum};
+    const Problem problem = find_move_problem(move, program_.mesh);
+    if (!problem) return std::nullopt;
+    return from.name + " -> " + to.name + ": " + *problem;
+  }
+
+  Problem use_problem(const ProgramOp& op) const {
+    const OpTensors tensors = find_op_tensors(program_, op);
+    if (!tensors.problem.empty()) return tensors.problem;
+    UsedTensors used;
+    std::vector<Extents> operands;
+    for (std::size_t i = 0; i < tensors.operands.size(); ++i) {
+      UsedTensor& one = used.operands.emplace_back(used_tensor(tensors.operands[i]));
+      if (tensors.operands[i].any() == nullptr) one.local = unseen_extents(op.kind, i, tensors);
+      operands.push_back(one.local);
+    }
+    for (const OpTensor& result : tensors.results) used.results.push_back(used_tensor(result));
+    std::string rows = "o";
+    if (op.kind == OpKind::kLinear) {
+      if (used.operands.size() < 2 || used.operands[1].local.size() != 2) return "has no weight";
+      const Value& weight = *tensors.operands[1].any();
+      rows = rows_of(spec(weight), program_.mesh);
+    }
+    const auto space = op_space(
+        OpForm{op.kind, program_.attrs[op.attrs], operands.size(), used.results.size(), rows},
+        operands);
+    if (const auto* reason = std::get_if<Infeasible>(&space)) return reason->reason;
+    return find_use_problem(std::get<IndexSpace>(space), used, program_.mesh);
+  }
+
+  UsedTensor used_tensor(const OpTensor& of) const {
+    UsedTensor out;
+    out.differentiable = of.differentiable;
+    out.stored = of.stored;
+    if (of.any() == nullptr) return out;
+    out.name = of.any()->name;
+    out.local = local_extents_of(*of.any());
+    if (of.value != nullptr) out.value = &spec(*of.value);
+    if (of.gradient != nullptr) out.gradient = &spec(*of.gradient);
+    return out;
+  }
+
+  const Program& program_;
+  std::vector<TensorSpec> whole_;  // [number of dims]
+  Indexed<ValueId, std::int32_t> form_;
+  std::unordered_set<std::string> seen_;
+  std::string key_;
+};
+
+}  // namespace
+
+void check_specs(const Program& program) {
+  if (program.specs.size() > 0) SpecChecks(program).run();
+}
+
+}  // namespace trainyard
