@@ -53,6 +53,8 @@ namespace trainyard {
   X(kMse, "mse")                             /* x, target -> mean square of x - target */ \
   X(kEnterTensor, "enter_tensor")            /* identity; its gradient is reduced */      \
   X(kSlice, "slice")                         /* own shard of a replicated tensor */       \
+  X(kPad, "pad")                             /* own shard, zeros around it */             \
+  X(kKeepOnOne, "keep_on_one")               /* x on one rank, zeros on the others */     \
   X(kAllReduce, "all_reduce")                                                             \
   X(kAllGather, "all_gather")                                                             \
   X(kReduceScatter, "reduce_scatter")                                                     \

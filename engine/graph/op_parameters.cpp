@@ -2,21 +2,26 @@
 
 namespace trainyard {
 
-OpParameters op_parameters(const Graph& graph, const Op& op) {
-  const Shape& x = graph.tensors[op.inputs[0]].shape;
-  const Shape& y = graph.tensors[op.outputs[0]].shape;
+OpParameters op_parameters(OpKind kind, const OpAttrs& attrs, const std::vector<Extents>& operands,
+                           const std::vector<Extents>& results) {
   OpParameters out;
-  out.dims.assign(op.attrs.dims.begin(), op.attrs.dims.end());
-  out.dim = op.attrs.dim;
-  switch (op.kind) {
-    case OpKind::kView: out.to = Extents(y.begin(), y.end()); break;
-    case OpKind::kPieces: out.extents["c"] = y.begin()[op.attrs.dim]; break;
-    case OpKind::kNarrow: out.extents["left"] = y.begin()[op.attrs.dim]; break;
-    case OpKind::kSplit:
-      for (const TensorId part : op.outputs)
-        out.sizes.push_back(graph.tensors[part].shape.begin()[op.attrs.dim]);
+  out.dims.assign(attrs.dims.begin(), attrs.dims.end());
+  out.dim = attrs.dim;
+  if (results.empty() || operands.empty()) return out;
+  const Extents& y = results[0];
+  switch (kind) {
+    case OpKind::kView: out.to = y; break;
+    case OpKind::kPieces:
+      if (y.has(attrs.dim)) out.extents["c"] = y[attrs.dim];
       break;
-    case OpKind::kSum: out.keepdim = x.size() == y.size(); break;
+    case OpKind::kSplit:
+      for (const Extents& part : results)
+        out.sizes.push_back(part.has(attrs.dim) ? part[attrs.dim] : 0);
+      break;
+    case OpKind::kNarrow:
+      if (y.has(attrs.dim)) out.extents["left"] = y[attrs.dim];
+      break;
+    case OpKind::kSum: out.keepdim = operands[0].size() == y.size(); break;
     default: break;
   }
   return out;

@@ -3,7 +3,7 @@
 #include <numeric>
 #include <string>
 
-#include "engine/sharding/op_index_table.h"
+#include "engine/graph/op_parameters.h"
 
 namespace trainyard {
 
@@ -82,7 +82,25 @@ IndexExtents known_extents(const OpForm& op) {
   return known;
 }
 
+/// A view's extents in the graph, `to`, made those of all ranks, as its operand's are: the dim that
+/// begins where one of the operand does that is longer than in the graph is as many times as long.
+void scale(const Shape& in_graph, const Extents& operand, Extents& to) {
+  std::int64_t before = 1;
+  for (std::size_t d = 0; d < operand.size(); ++d) {
+    const std::int64_t times = operand[d] / in_graph[d];
+    std::int64_t begin = 1;
+    for (std::size_t e = 0; e < to.size() && times > 1; begin *= to[e++]) {
+      if (begin * to[e] <= before) continue;
+      to[e] *= times;
+      break;
+    }
+    before *= in_graph[d];
+  }
+}
+
 }  // namespace
+
+const OpParameters OpForm::kNoParameters;
 
 bool has_op_space(OpKind kind) {
   const OpIndexEntry* entry = find_op(to_string(kind));
@@ -93,9 +111,9 @@ std::variant<IndexSpace, Infeasible> op_space(const OpForm& form,
                                               const std::vector<Extents>& operands) {
   const OpIndexEntry* entry = find_op(to_string(form.kind));
   check(entry != nullptr && entry->role == OpRole::kCompute, "an op without an index space");
-  std::string text = text_of(form);
-  if (text.empty()) text = entry->text;
-  auto space = read_index_space(text, operands, known_extents(form));
+  const std::string text = text_of(form);
+  auto space = text.empty() ? index_space(to_string(form.kind), operands, form.parameters)
+                            : read_index_space(text, operands, known_extents(form));
   if (auto* found = std::get_if<IndexSpace>(&space)) {
     found->linear = entry->linear;
     found->maximum = entry->maximum;
@@ -109,7 +127,15 @@ std::variant<IndexSpace, Infeasible> op_space(const OpForm& form,
 std::variant<IndexSpace, Infeasible> op_space(const Graph& graph, const Op& op,
                                               const std::vector<Extents>& operands) {
   const std::string rows = op.kind == OpKind::kLinear ? rows_text(graph, op.inputs[1]) : "";
-  return op_space(OpForm{op.kind, op.attrs, op.inputs.size(), op.outputs.size(), rows}, operands);
+  std::vector<Extents> results;
+  for (const TensorId id : op.outputs) {
+    const Shape& shape = graph.tensors[id].shape;
+    results.emplace_back(shape.begin(), shape.end());
+  }
+  if (op.kind == OpKind::kView) scale(graph.tensors[op.inputs[0]].shape, operands[0], results[0]);
+  const OpParameters parameters = op_parameters(op.kind, op.attrs, operands, results);
+  return op_space(OpForm{op.kind, op.attrs, op.inputs.size(), op.outputs.size(), rows, parameters},
+                  operands);
 }
 
 }  // namespace trainyard

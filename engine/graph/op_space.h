@@ -8,7 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/graph/graph.h"
-#include "engine/sharding/index_space.h"
+#include "engine/sharding/op_index_table.h"
 
 namespace trainyard {
 
@@ -19,6 +19,9 @@ struct OpForm {
   std::size_t num_operands;
   std::size_t num_results;
   std::string_view rows = "o";  // linear: how the rows of its weight lie in parts
+  const OpParameters& parameters = kNoParameters;
+
+  static const OpParameters kNoParameters;
 };
 std::variant<IndexSpace, Infeasible> op_space(const OpForm& form,
                                               const std::vector<Extents>& operands);

@@ -38,6 +38,8 @@ OpInfo general_info(OpKind kind) {
               .gradient_in = false,
               .dx_saved_inputs = bits({0, 1}),
               .dw_saved_inputs = bits({0, 1})};
+    case kPad:
+    case kKeepOnOne: return {.backward = F::kSpecial};
     case kAllReduce:
     case kAllGather:
     case kReduceScatter:

@@ -38,6 +38,15 @@ bool always(const PassSource&) { return true; }
 bool overlaps_tensor(const PassSource& of) { return of.plan.parallel.tensor_overlap != "none"; }
 int num_stages(const PassSource& of) { return static_cast<int>(of.forms.size()); }
 
+std::variant<PlannedGraph, Infeasible> plan_by_option(Graph graph, const MegatronPlan& plan,
+                                                      const CompileOptions& options) {
+  PlannedGraph planned{std::move(graph), {}};
+  planned.sharding.mesh = plan.mesh;
+  planned.sharding.late = set_of(plan.data);
+  options.plan_sharding(planned.graph, planned.sharding);
+  return planned;
+}
+
 // The whole compilation: three tables of passes, and make(), which walks them.
 
 /// The model of one device -> that of a tensor-parallel rank, in stages.
@@ -54,9 +63,11 @@ constexpr std::tuple kGraphPasses = {
         find_staged_violation},
     Pass{"shard", always,
          [](const PassSource& of) { return std::tuple(megatron_plan(of.plan.parallel)); },
-         [](StagedGraph& staged, const PassContext&,
+         [](StagedGraph& staged, const PassContext& with,
             const MegatronPlan& plan) -> std::optional<Infeasible> {
-           auto planned = plan_megatron(std::move(staged.graph), plan);
+           auto planned = with.options.plan_sharding
+                              ? plan_by_option(std::move(staged.graph), plan, with.options)
+                              : plan_megatron(std::move(staged.graph), plan);
            if (auto* reason = std::get_if<Infeasible>(&planned)) return std::move(*reason);
            auto& [graph, sharding] = std::get<PlannedGraph>(planned);
            return put(apply_sharding(std::move(graph), std::move(sharding)), staged.graph);
@@ -219,9 +230,9 @@ struct Compiler::Kept {
                                  const SoftwareProfile& software, PassLog& log,
                                  const CompileOptions& options);
   std::optional<Infeasible> make_trainings(const Graph& model, const PassSource& source,
-                                           PassWatch& watch);
+                                           const CompileOptions& options, PassWatch& watch);
   std::optional<Infeasible> make_segments(const Graph& model, const PassSource& source,
-                                          PassWatch& watch);
+                                          const CompileOptions& options, PassWatch& watch);
   std::optional<Infeasible> make_lists(const PassSource& source, const PipelineSchedule& schedule,
                                        PassWatch& watch);
   void verify(PassWatch& watch);
@@ -229,6 +240,7 @@ struct Compiler::Kept {
 
 std::optional<Infeasible> Compiler::Kept::make_trainings(const Graph& model,
                                                          const PassSource& source,
+                                                         const CompileOptions& options,
                                                          PassWatch& watch) {
   TrainingInputs wanted{inputs_of(kGraphPasses, source), differentiate_inputs(source),
                         inputs_of(kTrainingPasses, source)};
@@ -239,7 +251,7 @@ std::optional<Infeasible> Compiler::Kept::make_trainings(const Graph& model,
   const std::size_t num_sizes = microbatch_sizes(source.plan.training).size();
   for (std::size_t size = 0; size < num_sizes; ++size) {
     const PassContext context{size == 0 ? model : model.smaller[size - 1], source.software,
-                              trainings};
+                              trainings, options};
     StagedGraph staged;
     if (auto reason = walk(kGraphPasses, wanted.graph, staged, context, watch)) return reason;
     TrainingGraph training;
@@ -256,13 +268,14 @@ std::optional<Infeasible> Compiler::Kept::make_trainings(const Graph& model,
 
 std::optional<Infeasible> Compiler::Kept::make_segments(const Graph& model,
                                                         const PassSource& source,
+                                                        const CompileOptions& options,
                                                         PassWatch& watch) {
   DraftInputs wanted = inputs_of(kDraftPasses, source);
   if (draft_inputs == wanted) return std::nullopt;
   draft_inputs.reset();
   draft = ProgramDraft{};
   verified = false;
-  const PassContext context{model, source.software, trainings};
+  const PassContext context{model, source.software, trainings, options};
   if (auto reason = walk(kDraftPasses, wanted, draft, context, watch)) return reason;
   renumber_tables(draft.program);
   ++shared.number;
@@ -306,14 +319,14 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Program
       kept_shares(plan.recompute, plan.schedule.method == "scp", recomputing_stages(source.forms));
   source.pairs = stage_pairs(log.schedule, size_of_microbatches(plan.training));
 
-  if (auto reason = make_trainings(model, source, watch)) return reason;
+  if (auto reason = make_trainings(model, source, options, watch)) return reason;
   log.kept = source.kept;
   if (plan.recompute.method >= RecomputeConfig::Method::kStageAware)
     log.units = num_units(trainings.front(), plan.recompute.unit);
   log.first_layer = std::get<std::vector<std::int64_t>>(
       layer_ranges(model.num_layers, trainings.front().num_stages, plan.partition));
 
-  if (auto reason = make_segments(model, source, watch)) return reason;
+  if (auto reason = make_segments(model, source, options, watch)) return reason;
   if (auto reason = make_lists(source, log.schedule, watch)) return reason;
   verify(watch);
   return std::nullopt;

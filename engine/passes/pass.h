@@ -19,6 +19,7 @@
 #include "engine/base/error.h"
 #include "engine/cost/software_profile.h"
 #include "engine/passes/pair_segments.h"
+#include "engine/passes/pass_log.h"
 #include "engine/passes/training_graph.h"
 #include "engine/passes/transfer_routes.h"
 #include "engine/plan/plan.h"
@@ -43,6 +44,7 @@ struct PassContext {
   const Graph& model;
   const SoftwareProfile& software;
   const std::vector<TrainingGraph>& trainings;  // one for each size of microbatch
+  const CompileOptions& options;
 };
 
 /// An entry. `inputs` makes a tuple, as coarse as may be; `run` takes the State, the context and

@@ -12,6 +12,8 @@
 
 namespace trainyard {
 
+struct Graph;
+struct Sharding;
 struct StagedGraph;
 struct TrainingGraph;
 struct ProgramDraft;
@@ -23,6 +25,9 @@ struct CompileOptions {
   /// The full verifier behind every pass, as far as it can look at what is there, beside the pass's
   /// own check; else at the end alone.
   bool verify = false;
+  /// Plans how the graph is split in place of the plan's method, from the sharding's mesh and late
+  /// axes: a sharding that no plan says. For one compile() at a time.
+  std::function<void(Graph& graph, Sharding& sharding)> plan_sharding = {};
   /// Called behind every pass, before its result is checked: what a test of the checks breaks
   /// results with.
   std::function<void(const std::string& pass, PassResult result)> behind_pass = {};

@@ -27,11 +27,6 @@ struct MegatronPlan {
 };
 MegatronPlan megatron_plan(const ParallelConfig& parallel);
 
-struct PlannedGraph {
-  Graph graph;  // the same, but for ops that are expanded to be split (cross entropy)
-  Sharding sharding;
-};
-
 /// Infeasible where a dimension does not divide (the study's checks catch the usual ones first, at
 /// the line that says them).
 std::variant<PlannedGraph, Infeasible> plan_megatron(Graph graph, const MegatronPlan& plan);

@@ -28,7 +28,17 @@ DeviceMesh mesh_of(const ParallelConfig& parallel) {
   add("pp", parallel.pipeline, true);
   add("dp", parallel.data, false);
   add("cp", parallel.context, false);
-  add("tp", parallel.tensor, false);
+  if (parallel.tensor_axes.empty()) {
+    add("tp", parallel.tensor, false);
+    return mesh;
+  }
+  Axes tensor;
+  for (std::size_t i = 0; i < parallel.tensor_axes.size(); ++i) {
+    if (parallel.tensor_axes[i] == 1) continue;
+    tensor.push_back(static_cast<AxisId>(mesh.num_axes()));
+    add(("tp" + std::to_string(i)).c_str(), parallel.tensor_axes[i], false);
+  }
+  if (!tensor.empty()) mesh.names.emplace_back("tp", tensor);
   return mesh;
 }
 

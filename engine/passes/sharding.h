@@ -37,6 +37,12 @@ struct Sharding {
   Indexed<TensorId, SpecId> stored;  // kNoIndex: no op touches it
 };
 
+/// A graph and how it is split.
+struct PlannedGraph {
+  Graph graph;  // that of one device, but for ops that are expanded to be split (cross entropy)
+  Sharding sharding;
+};
+
 /// The strategy carried out on specs. Operands and results of which no gradient flows are never
 /// entered: replicated. Infeasible as apply().
 std::variant<SplitOp, Infeasible> split_op(const Graph& graph, const Op& op,

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/dtype.h"
@@ -24,6 +25,8 @@ struct ZeroConfig {
 
 struct ParallelConfig {
   int tensor = 1;
+  std::vector<int>
+      tensor_axes;  // tp0, tp1, ..., the last fastest; product `tensor`. Empty: one, tp
   int pipeline = 1;
   int data = 1;            // default: devices / (tensor x pipeline x context)
   int virtual_stages = 1;  // stages per pipeline rank; zb-v, dualpipe-v: 2
@@ -132,9 +135,21 @@ struct FrameworkConfig {
   friend bool operator==(const FrameworkConfig&, const FrameworkConfig&) = default;
 };
 
+/// What a study says of the sharding of some modules' tensors and ops.
+struct GivenSharding {
+  std::string modules;  // a pattern: * stands for any characters
+  /// Of a parameter, "input", "input.N" or "output": a spec as `compile` prints it. Axes that it
+  /// does not name stay as parallel.tensor_method has them.
+  std::vector<std::pair<std::string, std::string>> specs;
+  /// How ops use axes: of an index of the op (o), "entered" or "passed" the axes.
+  std::vector<std::pair<std::string, std::string>> strategy;
+  friend bool operator==(const GivenSharding&, const GivenSharding&) = default;
+};
+
 struct Plan {
   ModelConfig model;  // the graph made of it is given beside the plan
   ParallelConfig parallel;
+  std::vector<GivenSharding> sharding;  // in the order of the study
   TrainingConfig training;
   PartitionConfig partition;
   ScheduleConfig schedule;

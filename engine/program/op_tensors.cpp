@@ -22,8 +22,10 @@ bool is_parameter(OpKind kind, std::size_t operand) {
     default: return false;
   }
 }
-/// A bias_dropout_add without a bias has its residual there.
-bool is_parameter(const ProgramOp& op, const OpAttrs& attrs, std::size_t operand) {
+/// A bias_dropout_add without a bias has its residual there. Operands of general kinds may be
+/// either.
+bool may_be_parameter(const ProgramOp& op, const OpAttrs& attrs, std::size_t operand) {
+  if (is_general(op.kind)) return true;
   if (op.kind == OpKind::kBiasDropoutAdd) return attrs.has_bias && operand == 1;
   return is_parameter(op.kind, operand);
 }
@@ -42,7 +44,11 @@ std::size_t num_operands(OpKind kind, const OpAttrs& attrs) {
     case OpKind::kBiasGelu:
     case OpKind::kScores:
     case OpKind::kContext:
-    case OpKind::kAddAttentionBias: return 2;
+    case OpKind::kAddAttentionBias:
+    case OpKind::kAdd:
+    case OpKind::kMul:
+    case OpKind::kBmm:
+    case OpKind::kMse: return 2;
     default: return 1;  // softmax: its mask is not read again
   }
 }
@@ -106,7 +112,7 @@ class TensorFinder {
     }
     for (std::size_t i = 0; i < operands().size(); ++i) {
       OpTensor& one = operands()[i];
-      one.stored = is_parameter(op_, attrs_, i) && one.value->scope == Scope::kPersistent;
+      one.stored = may_be_parameter(op_, attrs_, i) && one.value->scope == Scope::kPersistent;
     }
   }
 
@@ -133,17 +139,29 @@ class TensorFinder {
       if ((saved >> i & 1U) == 0 || next >= op_.reads.size()) continue;
       operands()[i].value = value(op_.reads[next++]);
       operands()[i].stored =
-          is_parameter(op_, attrs_, i) && operands()[i].value->scope == Scope::kPersistent;
+          may_be_parameter(op_, attrs_, i) && operands()[i].value->scope == Scope::kPersistent;
     }
     for (std::size_t i = 0; i < results().size() && !weights; ++i) {
       if ((info.dx_saved_outputs >> i & 1U) == 0 || next >= op_.reads.size()) continue;
       results()[i].value = value(op_.reads[next++]);
     }
     if (next != op_.reads.size()) out_.problem = "reads more than its backward needs";
+    if (is_general(op_.kind)) return give_general_gradient();
     const Operands& of_parameters =
         weights && op_.accumulates.empty() ? op_.writes : op_.accumulates;
     if (!weights) give_gradients(op_.writes, false);
     if (weights || op_.part == OpPart::kBackward) give_gradients(of_parameters, true);
+  }
+
+  /// _dx is of the first operand, _dw of the last: a parameter's is accumulated.
+  void give_general_gradient() {
+    const Operands& given = op_.writes.empty() ? op_.accumulates : op_.writes;
+    if (given.size() != 1) {
+      out_.problem = "makes " + std::to_string(given.size()) + " gradients, not one";
+      return;
+    }
+    OpTensor& of = op_.part == OpPart::kWeightGrad ? operands().back() : operands().front();
+    of.gradient = value(given[0]);
   }
 
   /// The written gradients, in the order of the operands that they are of.
@@ -151,7 +169,7 @@ class TensorFinder {
     if (written.empty()) return;
     std::size_t next = 0;
     for (std::size_t i = 0; i < operands().size(); ++i) {
-      if (is_parameter(op_, attrs_, i) != parameters || !has_gradient(op_.kind, attrs_, i))
+      if (may_be_parameter(op_, attrs_, i) != parameters || !has_gradient(op_.kind, attrs_, i))
         continue;
       if (static_cast<int>(i) == op_info(op_.kind).alias_input) continue;
       if (next >= written.size()) {

@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "engine/graph/op_parameters.h"
 #include "engine/graph/op_space.h"
 #include "engine/program/op_tensors.h"
 #include "engine/program/spec_moves.h"
@@ -25,11 +26,25 @@ Extents local_extents_of(const Value& value) {
   return out;
 }
 
+bool is_bias(OpKind kind, std::size_t operand, std::size_t operands) {
+  switch (kind) {
+    case OpKind::kLinear: return operand == 2;
+    case OpKind::kAddBias:
+    case OpKind::kBiasGelu: return operand == 1;
+    case OpKind::kBiasDropoutAdd: return operand == 1 && operands > 2;
+    default: return false;
+  }
+}
+
 /// Extents of an operand that a backward instruction does not touch; empty: there is none such.
 Extents unseen_extents(OpKind kind, std::size_t operand, const OpTensors& tensors) {
   const auto of = [](const OpTensor& one) {
     return one.any() == nullptr ? Extents{} : local_extents_of(*one.any());
   };
+  if (is_bias(kind, operand, tensors.operands.size())) {
+    const Extents y = of(tensors.results[0]);
+    return y.empty() ? y : Extents{y.back()};
+  }
   if (kind != OpKind::kCrossEntropy) return of(tensors.results[0]);
   Extents rows = of(tensors.operands[1]);
   if (operand == 3) rows.insert(rows.begin(), 2);  // both sums
@@ -246,9 +261,12 @@ class SpecChecks {
       const Value& weight = *tensors.operands[1].any();
       rows = rows_of(spec(weight), program_.mesh);
     }
+    std::vector<Extents> results;
+    for (const UsedTensor& result : used.results) results.push_back(result.local);
+    const OpAttrs& attrs = program_.attrs[op.attrs];
+    const OpParameters parameters = op_parameters(op.kind, attrs, operands, results);
     const auto space = op_space(
-        OpForm{op.kind, program_.attrs[op.attrs], operands.size(), used.results.size(), rows},
-        operands);
+        OpForm{op.kind, attrs, operands.size(), used.results.size(), rows, parameters}, operands);
     if (const auto* reason = std::get_if<Infeasible>(&space)) return reason->reason;
     return find_use_problem(std::get<IndexSpace>(space), used, program_.mesh);
   }

@@ -172,6 +172,7 @@ std::variant<std::string, Infeasible> sum_space(const std::vector<Extents>& oper
     if (!summed) results += " " + dim_name(d);
     if (summed && parameters.keepdim) results += " _";
   }
+  if (results.empty()) results = " _";  // one element, as tensors have one dim at least
   return with_dim(operands[0].size(), operands[0].size(), "") + " ->" + results;
 }
 

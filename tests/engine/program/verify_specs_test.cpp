@@ -32,14 +32,6 @@ Program compiled(const std::string& family, const std::string& parallel,
 
 std::string violation(const Program& program) { return find_violation(program).value_or("none"); }
 
-ValueId value_named(const Program& program, const std::string& name) {
-  for (const ValueId id : program.values.keys()) {
-    if (program.values[id].name == name) return id;
-  }
-  FAIL("no value " << name);
-  return kNoIndex;
-}
-
 /// Does `edit` to the first op of that kind and part that it takes.
 template <typename Edit>
 ProgramOp& edit_op(Program& program, OpKind kind, OpPart part, const Edit& edit) {
