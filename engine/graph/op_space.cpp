@@ -112,8 +112,10 @@ std::variant<IndexSpace, Infeasible> op_space(const OpForm& form,
   const OpIndexEntry* entry = find_op(to_string(form.kind));
   check(entry != nullptr && entry->role == OpRole::kCompute, "an op without an index space");
   const std::string text = text_of(form);
-  auto space = text.empty() ? index_space(to_string(form.kind), operands, form.parameters)
-                            : read_index_space(text, operands, known_extents(form));
+  OpParameters parameters = form.parameters;
+  parameters.extents.merge(known_extents(form));
+  auto space = text.empty() ? index_space(to_string(form.kind), operands, parameters)
+                            : read_index_space(text, operands, parameters.extents);
   if (auto* found = std::get_if<IndexSpace>(&space)) {
     found->linear = entry->linear;
     found->maximum = entry->maximum;

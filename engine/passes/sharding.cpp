@@ -52,7 +52,8 @@ Extents global_extents(const Shape& shape, const TensorSpec& spec, const Shardin
 
 std::variant<Shape, Infeasible> local_shape(const std::string& name, const Shape& shape,
                                             const TensorSpec& spec, const Sharding& sharding) {
-  Shape out;
+  std::variant<Shape, Infeasible> result;
+  Shape& out = std::get<Shape>(result);
   for (std::size_t d = 0; d < shape.size(); ++d) {
     out.push_back(0);
     for (const DimPart& part : spec.dims[d].parts) {
@@ -70,7 +71,7 @@ std::variant<Shape, Infeasible> local_shape(const std::string& name, const Shape
       out.back() += extent;
     }
   }
-  return out;
+  return result;
 }
 
 }  // namespace trainyard

@@ -62,10 +62,11 @@ void RankPlan::count_squares() {
     const ProgramOp& op = program_.segments[issued.segment].ops[issued.op];
     if (op.kind != OpKind::kMse || op.part != OpPart::kForward) continue;
     const Value& x = program_.values[op.reads[0].value];
-    double elements = program_.mesh[Axis::kDp];
+    const TensorSpec spec = spec_of(program_, x);
+    auto elements = static_cast<double>(replicas_alike(spec, program_.mesh));
     for (std::size_t d = 0; d < x.dims.size(); ++d) {
       elements *= static_cast<double>(
-          global_extent(x.spec, static_cast<int>(d), x.dims[d].expected, program_.mesh));
+          global_extent(spec, static_cast<int>(d), x.dims[d].expected, program_.mesh));
     }
     squares_[program_.modules[op.module]] += elements;
   }

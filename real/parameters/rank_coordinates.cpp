@@ -57,6 +57,14 @@ std::int64_t replica_at(const DeviceMesh& mesh, const Coordinate& at) {
   return place_in_group(mesh, replica_axes(mesh), at);
 }
 
+std::int64_t replicas_alike(const TensorSpec& spec, const DeviceMesh& mesh) {
+  std::int64_t alike = 1;
+  for (const AxisId axis : replica_axes(mesh)) {
+    if (!dim_of(spec, axis)) alike *= mesh.size(axis);
+  }
+  return alike;
+}
+
 std::int64_t shard_start(const TensorSpec& spec, int dim, std::int64_t extent,
                          const DeviceMesh& mesh, const Coordinate& at) {
   return place_in_group(mesh, splitting(spec, dim), at) * extent;

@@ -19,6 +19,9 @@ std::int64_t peer_of(const Program& program, const Transfer& transfer, const Coo
 /// Which replica the rank at `at` belongs to: those read different samples.
 std::int64_t replica_at(const DeviceMesh& mesh, const Coordinate& at);
 
+/// How many replicas have each element of a tensor: 1 where all have samples of their own.
+std::int64_t replicas_alike(const TensorSpec& spec, const DeviceMesh& mesh);
+
 /// First index along `dim` of the part of a tensor that lies at `at`, when the local extent is
 /// `extent`.
 std::int64_t shard_start(const TensorSpec& spec, int dim, std::int64_t extent,

@@ -32,13 +32,13 @@ value n0 fp32[1] step gradient [R] P(tp)
 value N0 fp32[1] step gradient in:n0+0
 value n1 fp32[1] step gradient [R] P(tp)
 value N1 fp32[1] step gradient in:n1+0
-value x0 fp32[16,4] mb activation
+value x0 fp32[16,4] mb activation [R, R] E(tp)
 value h0 fp32[16,8] mb activation [R, tp]
 value a0 fp32[16,8] mb activation [R, tp]
 value p0 fp32[16,4] mb activation [R, R] P(tp)
 value y0 fp32[16,4] mb activation in:p0+0
 value dy0 fp32[16,4] mb buffer pool:rb
-value x1 fp32[16,4] mb buffer pool:rf
+value x1 fp32[16,4] mb buffer [R, R] E(tp) pool:rf
 value h1 fp32[16,8] mb activation [R, tp]
 value a1 fp32[16,8] mb activation [R, tp]
 value p1 fp32[16,4] mb activation [R, R] P(tp)
@@ -135,7 +135,7 @@ inline std::string example_on(const std::string& mesh, const std::string& stages
   // In specs, where the axes of a list stand apart by spaces.
   std::string list = tensor;
   std::replace(list.begin(), list.end(), ',', ' ');
-  for (const std::string before : {"[", "[R, ", "P("}) {
+  for (const std::string before : {"[", "[R, ", "P(", "E("}) {
     for (std::size_t at = 0; (at = text.find(before + "tp", at)) != std::string::npos; ++at) {
       const std::size_t name = at + before.size();
       if (text[name + 2] == ',' || text[name + 2] == ']' || text[name + 2] == ')')
