@@ -87,6 +87,7 @@ std::variant<Simulation, Infeasible> simulate(const Prepared& prepared, const Ru
   TimedStep timed = StepTimer().time(prepared, program, SharedSegments{}, options);
   timed.summary.interval = time_interval(prepared, program, timed.trace, options);
   warn_of_wide_interval(timed.summary);
+  timed.summary.layer = layer_sharding(program, prepared.model);
   return Simulation{std::move(program), std::move(timed.trace), std::move(timed.summary)};
 }
 

@@ -16,6 +16,7 @@ using Json = nlohmann::ordered_json;
 /// Links come by the thousand in large clusters; the page names the busiest.
 constexpr std::size_t kMaxLinks = 200;
 constexpr std::size_t kMaxBoundaries = 200;
+constexpr std::size_t kMaxLayerRows = 200;
 constexpr std::size_t kMaxSources = 2000;
 constexpr std::size_t kMaxPipelineRanks = 256;
 
@@ -134,6 +135,26 @@ void take_transfers(const JsonFields& summary, Json& out) {
   }
 }
 
+/// The rows of one layer: of other models than this version's a layer may have any number.
+void take_layer(const JsonFields& summary, Json& out) {
+  const std::string key = "layer_sharding";
+  if (!summary.has(key)) return;
+  const JsonFields layer = summary.object(key);
+  Json& shown = out[key];
+  take_numbers(layer, {"layer"}, shown);
+  take_texts(layer, {"path"}, shown);
+  shown["num_tensors"] = layer.list("tensors").size();
+  shown["tensors"] = Json::array();
+  for (const JsonFields& row : items(layer, "tensors")) {
+    if (shown["tensors"].size() == kMaxLayerRows) break;
+    Json& one = shown["tensors"].emplace_back();
+    take_texts(row, {"op", "tensor", "spec"}, one);
+    take_numbers(row, {"bytes"}, one);
+    for (const char* optional : {"group", "why"})
+      if (row.has(optional)) take_texts(row, {optional}, one);
+  }
+}
+
 /// Evenly spaced pipeline ranks of a long pipeline, and the one that needs most memory.
 std::vector<std::size_t> shown_ranks(const std::vector<JsonFields>& peaks) {
   std::vector<std::size_t> shown;
@@ -207,6 +228,7 @@ Json simulated(const JsonFields& summary) {
   take_interval(summary, out);
   take_links(summary, out);
   take_transfers(summary, out);
+  take_layer(summary, out);
   return out;
 }
 

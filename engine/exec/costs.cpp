@@ -20,9 +20,18 @@ std::int64_t gradient_elements(const Program& program, const ProgramOp& op) {
   return elements;
 }
 
-/// Ranks that share a layer: what launching gets slower with.
-std::int64_t tensor_degree(const Program& program) {
-  return group_size(program.mesh, find_axes(program.mesh, "tp").value_or(Axes{}));
+/// Ranks that share a layer, those of the largest collective of a forward: launching gets slower
+/// with them.
+std::int64_t ranks_of_layer(const Program& program) {
+  std::int64_t most = 1;
+  for (const Segment& segment : program.segments) {
+    if (segment.phase != Phase::kForward) continue;
+    for (const ProgramOp& op : segment.ops) {
+      if (is_collective(op.kind) && op.group != kNoIndex)
+        most = std::max(most, group_size(program.mesh, program.groups[op.group].axes));
+    }
+  }
+  return most;
 }
 
 /// Costs the ops of one segment after another.
@@ -34,7 +43,7 @@ class SegmentCoster {
         hardware_(hardware),
         software_(software),
         log_(log),
-        launch_(launch_time(hardware, software, tensor_degree(program), log)),
+        launch_(launch_time(hardware, software, ranks_of_layer(program), log)),
         work_of_(program) {}
 
   std::vector<OpCost> costs(const Segment& segment, double speed) {

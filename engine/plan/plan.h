@@ -138,10 +138,10 @@ struct FrameworkConfig {
 /// What a study says of the sharding of some modules' tensors and ops.
 struct GivenSharding {
   std::string modules;  // a pattern: * stands for any characters
-  /// Of a parameter, "input", "input.N" or "output": a spec as `compile` prints it. Axes that it
-  /// does not name stay as parallel.tensor_method has them.
+  /// By a parameter's name, "input", "input.N" or "output": a spec as `compile` prints it. Axes
+  /// that it does not name stay as parallel.tensor_method has them.
   std::vector<std::pair<std::string, std::string>> specs;
-  /// How ops use axes: of an index of the op (o), "entered" or "passed" the axes.
+  /// How ops use axes: by an index of the op (o), "entered" or "passed" the axes.
   std::vector<std::pair<std::string, std::string>> strategy;
   friend bool operator==(const GivenSharding&, const GivenSharding&) = default;
 };

@@ -91,7 +91,7 @@ void renumber_tables(Program& program) {
 }
 
 RankSet ranks_at(const DeviceMesh& mesh, std::int32_t pipeline_rank) {
-  RankSet ranks{Coordinate(static_cast<std::size_t>(mesh.num_axes()), -1)};
+  RankSet ranks{uniform_coordinate(mesh, -1)};
   if (const AxisId stages = stage_axis(mesh); stages != kNoAxis) ranks.at[stages] = pipeline_rank;
   return ranks;
 }

@@ -350,7 +350,7 @@ class Parser {
   void read_class(LineScanner& line) {
     const DeviceMesh& mesh = state_.program.mesh;
     RankClass& list = state_.program.body.emplace_back();
-    list.ranks.at.resize(static_cast<std::size_t>(mesh.num_axes()), -1);
+    list.ranks.at = uniform_coordinate(mesh, -1);
     while (!line.at_end()) {
       line.expect(" ");
       const std::size_t at = line.position();

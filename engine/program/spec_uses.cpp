@@ -110,7 +110,7 @@ class UseChecker {
 
   std::vector<std::string> mismatches(const AxisUse& use, AxisId axis) {
     std::vector<std::string> wrong;
-    std::vector<bool> partial_terms(space_.operands.size(), false);
+    Numbered<bool> partial_terms(space_.operands.size(), false);
     for (const Side& side : sides_) {
       if (auto reason = wrong_cut(side, use, axis)) wrong.push_back(*reason);
     }
@@ -146,7 +146,7 @@ class UseChecker {
 
   /// Beside what the axis splits; marks the terms that sum over it. nullopt: parts differ.
   std::optional<AxisState> result_state(const IndexedTensor& result, const AxisUse& use,
-                                        std::vector<bool>& partial_terms) const {
+                                        Numbered<bool>& partial_terms) const {
     if (use.use == Use::kWhole) return AxisState::kReplicated;
     if (use.use == Use::kEntered) return AxisState::kEntered;
     if (use.use == Use::kPassed) return AxisState::kPartial;
@@ -178,21 +178,21 @@ class UseChecker {
   }
 
   AxisState state_of_part(const IndexedTensor& result, int part, std::size_t parts, int index,
-                          std::vector<bool>& partial_terms) const {
+                          Numbered<bool>& partial_terms) const {
     if (std::count(result.alike.begin(), result.alike.end(), index) > 0)
       return AxisState::kReplicated;
     AxisState state = AxisState::kEntered;
     for (const IndexedTensor& operand : space_.operands) {
       if (part >= 0 && operand.part >= 0 && operand.part != part) continue;
       if (!part_has_index(operand, part, parts, index)) continue;
-      partial_terms[static_cast<std::size_t>(operand.term)] = true;
+      partial_terms[operand.term] = true;
       state = AxisState::kPartial;
     }
     return state;
   }
 
   /// Terms that sum into results that the instruction does not touch.
-  void mark_unseen_results(const AxisUse& use, std::vector<bool>& partial_terms) const {
+  void mark_unseen_results(const AxisUse& use, Numbered<bool>& partial_terms) const {
     if (use.use != Use::kSplit) return;
     for (std::size_t r = 0; r < space_.results.size(); ++r) {
       const UsedTensor& seen = tensors_.results[r];
@@ -204,8 +204,8 @@ class UseChecker {
   /// Operands are E beside a split, and where summands are passed all but one factor of each term;
   /// likewise of a term that is added to summands and does not sum itself.
   void add_operand_states(std::size_t operand, const AxisUse& use, AxisId axis,
-                          const std::vector<bool>& summed, std::vector<std::string>& wrong) {
-    const auto term = static_cast<std::size_t>(space_.operands[operand].term);
+                          const Numbered<bool>& summed, std::vector<std::string>& wrong) {
+    const int term = space_.operands[operand].term;
     const bool any_summed = std::count(summed.begin(), summed.end(), true) > 0;
     const bool passes = use.use == Use::kPassed || (any_summed && !summed[term]);
     AxisState expected = use.use == Use::kWhole ? AxisState::kReplicated : AxisState::kEntered;
@@ -290,7 +290,7 @@ class UseChecker {
         if (mesh_.size(axes[at]) > 1) own.push_back(axes[at]);
         ++at;
       }
-      auto& known = order_[static_cast<std::size_t>(index)];
+      auto& known = order_[index];
       if (!known) known = own;
       if (*known != own) return refuse(side.name() + order_text(index));
       if (!own.empty() && !outer_single)
@@ -321,7 +321,7 @@ class UseChecker {
   const DeviceMesh& mesh_;
   std::vector<Side> sides_;
   std::vector<std::pair<AxisId, AxisUse>> uses_;
-  std::vector<std::optional<Axes>> order_;              // [index]
+  Numbered<std::optional<Axes>> order_;                 // [index]
   std::vector<std::pair<int, const DimSplit*>> alike_;  // by index
   std::optional<std::string> problem_;
 };

@@ -155,7 +155,7 @@ class SpecChecks {
 
   bool some_rank_has(const DimSplit& split, std::int64_t extent, std::int64_t local) const {
     const Axes axes = axes_of(axes_in(split));
-    Coordinate at(static_cast<std::size_t>(program_.mesh.num_axes()), 0);
+    Coordinate at = uniform_coordinate(program_.mesh, 0);
     const std::int64_t ranks = group_size(program_.mesh, axes);
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
       std::int64_t left = rank;

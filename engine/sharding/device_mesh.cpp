@@ -108,8 +108,12 @@ std::int64_t place_in_group(const DeviceMesh& mesh, const Axes& axes, const Coor
   return place;
 }
 
+Coordinate uniform_coordinate(const DeviceMesh& mesh, std::int32_t number) {
+  return Coordinate(static_cast<std::size_t>(mesh.num_axes()), number);
+}
+
 Coordinate coordinate_of(const DeviceMesh& mesh, std::int64_t rank) {
-  Coordinate coordinate(static_cast<std::size_t>(mesh.num_axes()), 0);
+  Coordinate coordinate = uniform_coordinate(mesh, 0);
   for (std::size_t axis = coordinate.size(); axis-- > 0;) {
     const std::int32_t size = mesh.axes[axis].size;
     coordinate[axis] = static_cast<std::int32_t>(rank % size);

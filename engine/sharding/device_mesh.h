@@ -67,6 +67,9 @@ std::int64_t group_size(const DeviceMesh& mesh, const Axes& axes);
 /// Where the rank at `at` stands in its group over these axes, the first axis the slowest.
 std::int64_t place_in_group(const DeviceMesh& mesh, const Axes& axes, const Coordinate& at);
 
+/// The same number along every axis.
+Coordinate uniform_coordinate(const DeviceMesh& mesh, std::int32_t number);
+
 /// Where the mesh's rank `rank` (0 to num_ranks() - 1) lies; the last axis is the fastest.
 Coordinate coordinate_of(const DeviceMesh& mesh, std::int64_t rank);
 std::int64_t rank_at(const DeviceMesh& mesh, const Coordinate& coordinate);

@@ -53,7 +53,7 @@ Axes axes_that_matter(const TensorSpec& a, const TensorSpec& b) {
 template <typename Count>
 double on_busiest(const Axes& axes, const DeviceMesh& mesh, Count count) {
   double most = 0;
-  const Coordinate zero(static_cast<std::size_t>(mesh.num_axes()), 0);
+  const Coordinate zero = uniform_coordinate(mesh, 0);
   for (const std::int64_t rank : group_of(mesh, axes, rank_at(mesh, zero)))
     most = std::max(most, count(coordinate_of(mesh, rank)));
   return most;

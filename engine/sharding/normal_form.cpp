@@ -22,7 +22,7 @@ std::int64_t elements(const DimPart& part) { return part.count * part.unit; }
 /// Calls `visit` with each coordinate along `axes`; the others are 0.
 template <typename Visit>
 void for_each_coordinate(const Axes& axes, const DeviceMesh& mesh, Visit visit) {
-  Coordinate coordinate(static_cast<std::size_t>(mesh.num_axes()), 0);
+  Coordinate coordinate = uniform_coordinate(mesh, 0);
   for (std::int64_t member = group_size(mesh, axes); member-- > 0;) {
     std::int64_t rest = member;
     for (const AxisId axis : axes) {

@@ -12,7 +12,7 @@ double SearchEdges::permuted_part(int dim, const Axes& order) {
   if (piece * ranks == extents_[dim]) return static_cast<double>(piece);  // some rank has another
   const auto [at, made] = permuted_.try_emplace({dim, lists_[dim], order}, 0);
   if (!made) return at->second;
-  Coordinate coordinate(static_cast<std::size_t>(mesh_.num_axes()), 0);
+  Coordinate coordinate = uniform_coordinate(mesh_, 0);
   for (std::int64_t member = 0; member < ranks; ++member) {
     std::int64_t rest = member;
     for (const AxisId axis : order) {

@@ -8,6 +8,7 @@ drawIdle();
 drawMemory();
 drawLinks();
 drawTransfers();
+drawLayer();
 drawSources();
 for (const redraw of redraws) redraw();
 document.documentElement.dataset.drawn = "yes";

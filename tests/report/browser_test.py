@@ -306,6 +306,18 @@ def test_sweep_page(browser, out, width):
     check(f"no errors, no requests at {width} pixels", not browser.problems(), browser.problems())
 
 
+def test_layer(browser, out):
+    with open(os.path.join(out, "summary.json")) as file:
+        rows = json.load(file)["layer_sharding"]["tensors"]
+    shown = table(browser, "#layer-table")
+    check("every tensor of the layer has its row", [row[:2] for row in shown] == [[r["op"], r["tensor"]] for r in rows], shown[:2])
+    moved = sum("group" in row for row in rows)
+    check("what collectives make is marked", moved > 0 and browser.evaluate("document.querySelectorAll('#layer-table .moved').length") == moved)
+    cells = "[...document.querySelectorAll('#layer-table tbody tr')].map((row) => row.querySelectorAll('.dim').length)"
+    # A spec "[a, b] P(tp)" has as many dims as it has commas inside its brackets, and one.
+    check("a cell per dim", browser.evaluate(cells) == [row["spec"][:row["spec"].index("]")].count(",") + 1 for row in rows])
+
+
 def test_widths(browser, out, width):
     wide = browser.evaluate("document.documentElement.scrollWidth")
     check(f"nothing is wider than {width} pixels", wide <= width, wide)
@@ -327,6 +339,7 @@ def main():
                 test_figures(browser, out)
                 check("no transfers where no buffer is", browser.evaluate("document.getElementById('transfers').hidden"))
                 test_widths(browser, out, width)
+                test_layer(browser, out)
                 if not dark:
                     test_keyboard(browser)
                     test_critical_path(browser, out)
@@ -373,6 +386,7 @@ def main():
             "boundaries": [{"from": n, "to": n + 1, "direct": 3, "by_host": 5 if n == 14 else 0,
                             "reason": EVIL if n == 14 else ""} for n in range(15)],
             "buffers": [{"rank": 1, "use": "receive", "bytes": 6 << 20, "slots": 3, "slot_bytes": 2 << 20, "used": 2}]}
+        summary["layer_sharding"]["tensors"][0] |= {"tensor": EVIL, "spec": EVIL, "why": EVIL}
         with open(os.path.join(out, "summary.json"), "w") as file:
             json.dump(summary, file)
         done = subprocess.run([trainyard, "report", out], capture_output=True, text=True)
@@ -386,6 +400,7 @@ def main():
                   table(browser, "#transfers-table")[0] == ["14 to 15", "3", "5", EVIL],
                   table(browser, "#transfers-table")[:1])
             check("all transfers are counted", "50 tensors" in browser.text("transfers-lead"), browser.text("transfers-lead"))
+            check("a hostile tensor's name stays text", EVIL in browser.text("layer-table"))
             check("buffers are shown", "rank 1, receives" in browser.text("transfers-table"))
             check("no element was made of it", browser.evaluate("document.querySelectorAll('img').length") == 0)
             check("no errors beside hostile text", not browser.problems(), browser.problems())
