@@ -95,7 +95,7 @@ class ShardingReader {
       if (!names_.axes[axis].stages) known.push_back(names_.axis_name(axis));
     }
     for (const auto& [name, axes] : names_.names) known.push_back(name);
-    return ", which has " + join_words(known) +
+    return "; there are " + join_words(known) +
            (names_.names.empty() ? "; parallel.tensor: {tp0: 2, tp1: 4} makes several" : "");
   }
 

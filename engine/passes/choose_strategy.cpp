@@ -118,6 +118,9 @@ std::optional<StrategyChooser::Rated> StrategyChooser::rate(const OpQuestion& qu
     if (!graph_.tensors[op.outputs[i]].needs_gradient) made.entered = 0;
     const TensorSpec stored = stored_result(question.results[i], made);
     if (!add_move(op.outputs[i], made, stored, rated)) return std::nullopt;
+    for (const TensorSpec& wanted : question.results[i].wanted) {
+      if (!add_move(op.outputs[i], stored, wanted, rated)) return std::nullopt;
+    }
     rated.choice.results.push_back(stored);
   }
   // A bias is no summand of what is added up at once: it is added behind (apply_sharding.h).
@@ -183,10 +186,12 @@ TensorSpec StrategyChooser::stored_result(const StoredResult& result,
                                           const TensorSpec& made) const {
   if (result.spec) return *result.spec;
   if ((made.partial & ~sharding_.late) == 0) return made;
-  TensorSpec stored = result.wanted.value_or(made);
-  if ((stored.partial & ~sharding_.late) != 0) stored = made;
+  TensorSpec stored = made;
+  if (result.wanted.size() == 1 && (result.wanted[0].partial & ~sharding_.late) == 0) {
+    stored = result.wanted[0];
+    stored.entered = static_cast<AxisSet>(stored.entered & sharding_.late);
+  }
   stored.partial = static_cast<AxisSet>(stored.partial & sharding_.late);
-  if (result.wanted) stored.entered = static_cast<AxisSet>(stored.entered & sharding_.late);
   stored.maximum = stored.maximum && stored.partial != 0;
   return stored;
 }

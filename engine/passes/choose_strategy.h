@@ -17,8 +17,8 @@ struct StoredOperand {
 };
 
 struct StoredResult {
-  std::optional<TensorSpec> spec;    // nullopt: as it is made, or where that is summands
-  std::optional<TensorSpec> wanted;  // as this; else they are added up
+  std::optional<TensorSpec> spec;  // nullopt: as it is made; summands as it is wanted, or added up
+  std::vector<TensorSpec> wanted;  // by readers whose strategies stand, each once
 };
 
 struct OpQuestion {

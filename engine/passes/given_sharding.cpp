@@ -4,6 +4,7 @@
 #include <charconv>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "engine/base/user_text.h"
@@ -156,7 +157,7 @@ class ShardingFinder {
       uses.push_back({name, std::get<TensorSpec>(parsed).dims.front().parts.front().axes});
     }
     bool any = false;
-    std::string there;  // indices of ops that lack one of those named
+    std::set<std::string> there;  // indices of ops that lack one of those named
     for (const Module* module : modules) {
       source.path = module->path;
       for (const OpId id : module->own) {
@@ -164,8 +165,7 @@ class ShardingFinder {
         const auto space = base_space(base_, op);
         if (!space) continue;
         if (!has_all(*space, uses)) {
-          if (there.size() < 100)
-            there += " " + std::string(to_string(op.kind)) + indices_of(*space);
+          there.insert(std::string(to_string(op.kind)) + indices_of(*space));
           continue;
         }
         any = true;
@@ -179,8 +179,10 @@ class ShardingFinder {
       }
     }
     if (!any) {
-      fail(source.key, "no op of a module that the pattern matches has all of these indices; " +
-                           (there.empty() ? "there is none with indices" : "there are" + there));
+      fail(source.key,
+           "no op of a module that the pattern matches has all of these indices; " +
+               (there.empty() ? "there is none with indices"
+                              : "there are " + join_words({there.begin(), there.end()})));
     }
   }
 

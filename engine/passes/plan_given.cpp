@@ -88,17 +88,16 @@ class GivenPlanner {
     bug("nothing is given about a completed op");
   }
 
-  /// What the readers that keep the method's strategy want of a result, where they agree.
-  SpecId wanted(TensorId result) const {
-    SpecId out = kNoIndex;
+  /// What the readers that keep the method's strategy want of a result, each spec once.
+  std::vector<SpecId> wanted(TensorId result) const {
+    std::vector<SpecId> out;
     for (const OpId reader : modules_.readers(result)) {
       if (is_completed(reader)) continue;
       const Op& op = graph_.ops[reader];
       for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         if (op.inputs[i] != result) continue;
         const SpecId want = sharding_.splits[sharding_.ops[reader]].operands[i];
-        if (out != kNoIndex && out != want) return kNoIndex;
-        out = want;
+        if (std::find(out.begin(), out.end(), want) == out.end()) out.push_back(want);
       }
     }
     return out;
@@ -163,7 +162,8 @@ class GivenPlanner {
     for (const TensorId t : op.outputs) {
       add_tensor(t, false);
       add(given_[t] != nullptr ? sharding_.stored[t].number() : -1);
-      add(given_[t] != nullptr ? -1 : wanted(t).number());
+      for (const SpecId want : wanted(t)) add(want.number());
+      add(-1);
     }
     if (fixed_[id] == nullptr) return key;
     for (const IndexSplit& split : fixed_[id]->strategy.split) {
@@ -192,8 +192,7 @@ class GivenPlanner {
     for (const TensorId t : op.outputs) {
       StoredResult result;
       if (given_[t] != nullptr) result.spec = stored(t);
-      const SpecId want = given_[t] != nullptr ? SpecId(kNoIndex) : wanted(t);
-      if (want != kNoIndex) result.wanted = sharding_.specs[want];
+      for (const SpecId want : wanted(t)) result.wanted.push_back(sharding_.specs[want]);
       question.results.push_back(std::move(result));
     }
     auto chosen = chooser_.choose(question, *space);

@@ -4,11 +4,12 @@
 // tensor, or whose strategy is given, are completed anew, in their order:
 //
 //   an op        takes the strategy of least redistribution: operands from their stored specs,
-//                results to theirs, forward and backward, on links of unit cost; ties go to the one
-//                that splits more of the op's work, then to fewer collectives, then to the first
+//                results to theirs, and on to what readers want that keep the method's strategy;
+//                forward and backward, on links of unit cost. Ties go to the one that splits more
+//                of the op's work, then to fewer collectives, then to the first
 //   a parameter  that is not given is stored as its first reader uses it; a given one is used so
-//   a result     that is not given is stored as it is made; summands go at once to what the readers
-//                that keep the method's strategy want, where they agree, else they are added up
+//   a result     that is not given is stored as it is made; summands go at once to what those
+//                readers want, where they agree, else they are added up
 //
 // The expansion of cross entropy over a split vocabulary stays the method's.
 #pragma once
