@@ -40,7 +40,7 @@ class StrategyChooser {
   /// Both live as long as it does, and their axes stay.
   StrategyChooser(const Graph& graph, const Sharding& sharding);
 
-  /// Of all strategies over the early axes: the cheapest, forward and backward, on links of unit
+  /// The cheapest of all strategies over the early axes, forward and backward, on links of unit
   /// cost; then the one that splits more of the work; then fewer collectives; then the first.
   std::variant<OpChoice, Infeasible> choose(const OpQuestion& question, const IndexSpace& space);
 
@@ -65,7 +65,7 @@ class StrategyChooser {
   const Sharding& sharding_;
   DeviceMesh early_mesh_;
   RedistributionCache moves_;
-  // Of the op at hand: how a parameter that is used as it is stored might have been.
+  // How a parameter of the op at hand that is used as it is stored might have been.
   TensorId unsuited_;
   std::vector<TensorSpec> suited_;
   std::string refused_;

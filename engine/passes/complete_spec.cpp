@@ -95,7 +95,7 @@ class SpecCompleter {
       bool alike = dim == dim_of(base_, axis) &&
                    (dim || state_beside(spec, axis) == state_beside(base_, axis));
       if (dim && alike) {
-        for (const DimPart& part : spec.dims[static_cast<std::size_t>(*dim)].parts)
+        for (const DimPart& part : spec.dims.begin()[*dim].parts)
           alike = alike && !part.axes.empty() && part.axes.front() == axis;
       }
       if (alike) continue;

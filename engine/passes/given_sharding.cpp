@@ -32,9 +32,9 @@ struct Claim {
   Source source;
 };
 
-class ShardingFinder {
+class GivenReader {
  public:
-  ShardingFinder(const PlannedGraph& base, const std::vector<GivenSharding>& given)
+  GivenReader(const PlannedGraph& base, const std::vector<GivenSharding>& given)
       : base_(base),
         given_(given),
         mesh_(base.sharding.mesh),
@@ -71,8 +71,7 @@ class ShardingFinder {
       return;
     }
     Source source{which, 0, "", ""};
-    source.literals = given.modules.size() - static_cast<std::size_t>(std::count(
-                                                 given.modules.begin(), given.modules.end(), '*'));
+    for (const char c : given.modules) source.literals += c == '*' ? 0 : 1;
     for (std::size_t i = 0; i < given.specs.size(); ++i) {
       source.key = key + "." + given.specs[i].first;
       read_spec(source, i, modules);
@@ -124,7 +123,7 @@ class ShardingFinder {
     if (same) whole_[source.given].specs[entry].second = to_text(*all, mesh_, NamedAxes::kAll);
   }
 
-  /// Of equal patterns two that mean the same are a contradiction, or would become one.
+  /// Two equal patterns that mean the same are a contradiction, or would become one.
   template <typename Id, typename What>
   void claim(std::map<Id, Claim<What>>& claims, Id id, const What& what, const Source& source) {
     const auto [it, fresh] = claims.try_emplace(id, Claim<What>{what, source});
@@ -257,7 +256,7 @@ class ShardingFinder {
 
 std::variant<FoundSharding, std::vector<GivenMistake>> find_given(
     const PlannedGraph& base, const std::vector<GivenSharding>& given) {
-  return ShardingFinder(base, given).run();
+  return GivenReader(base, given).run();
 }
 
 }  // namespace trainyard
