@@ -161,6 +161,7 @@ Json SchemaWriter::operator()(const ShardingForm&) const {
                       {{{"type", "array"}, {"items", axes}},
                        {{"type", "string"}, {"examples", {"[R, R, tp0] P(tp1)"}}}}}};
   Json entries = map("^(?!strategy$).+$", spec);
+  entries["minProperties"] = 1;
   entries["properties"] = {{"strategy", map("^.+$", axes)}};
   return map("^.+$", entries);
 }

@@ -96,25 +96,25 @@ TEST_CASE("the pattern with the most literal characters wins, entry by entry") {
 
 TEST_CASE("what does not fit the model is said at its place") {
   CHECK(error_of_sharding("{\"*.fc9\": {weight: [tp]}}") ==
-        "study.yaml:5:22: sharding.*.fc9: matches no module; of the first layer and the ends there "
+        "study.yaml:5:21: sharding.*.fc9: matches no module; of the first layer and the ends there "
         "are decoder.final_norm, decoder.layers.0, decoder.layers.0.attention, "
         "decoder.layers.0.attention.proj, decoder.layers.0.attention.qkv, decoder.layers.0.mlp, "
         "decoder.layers.0.mlp.fc1, decoder.layers.0.mlp.fc2, decoder.layers.0.norm_1, "
         "decoder.layers.0.norm_2, embedding, embedding.positions, embedding.tokens, lm_head and "
         "loss");
   CHECK(error_of_sharding("{\"*.mlp.fc1\": {wait: [tp]}}") ==
-        "study.yaml:5:33: sharding.*.mlp.fc1.wait: no module that the pattern matches has 'wait'; "
+        "study.yaml:5:32: sharding.*.mlp.fc1.wait: no module that the pattern matches has 'wait'; "
         "decoder.layers.0.mlp.fc1 has bias, weight, input and output");
   CHECK_THAT(error_of_sharding("{\"*.mlp.fc1\": {input.1: [tp]}}"),
              Catch::Contains("no module that the pattern matches has 'input.1'"));
   CHECK(error_of_sharding("{\"*.mlp.fc1\": {output: [R, tp]}}") ==
-        "study.yaml:5:35: sharding.*.mlp.fc1.output: decoder.layers.0.mlp.fc1.linear has 3 dims, "
+        "study.yaml:5:34: sharding.*.mlp.fc1.output: decoder.layers.0.mlp.fc1.linear has 3 dims, "
         "and 2 are given");
   CHECK(error_of_sharding("{\"*.mlp.fc1\": {weight: '[R, R] P(tp)'}}") ==
-        "study.yaml:5:35: sharding.*.mlp.fc1.weight: decoder.layers.0.mlp.fc1.weight is a "
+        "study.yaml:5:34: sharding.*.mlp.fc1.weight: decoder.layers.0.mlp.fc1.weight is a "
         "parameter, which no rank has a summand of");
   CHECK(error_of_sharding("{\"*.mlp.fc1\": {weight: [dp, R]}}") ==
-        "study.yaml:5:35: sharding.*.mlp.fc1.weight: decoder.layers.0.mlp.fc1.weight stays as the "
+        "study.yaml:5:34: sharding.*.mlp.fc1.weight: decoder.layers.0.mlp.fc1.weight stays as the "
         "method has it along dp, [tp0 tp1, R] R(dp); leave this axis out, and the batch is split "
         "over it");
   CHECK_THAT(error_of_sharding("{\"*.mlp.fc1\": {output: '[R, R, R] R(dp)'}}"),
@@ -122,13 +122,16 @@ TEST_CASE("what does not fit the model is said at its place") {
   CHECK_THAT(error_of_sharding("{\"*.mlp.fc1\": {output: [[tp0, dp], R, R]}}"),
              Catch::Contains("stays as the method has it along dp"));
   CHECK(error_of_sharding("{\"*.mlp.fc1\": {strategy: {z: tp0}}}") ==
-        "study.yaml:5:37: sharding.*.mlp.fc1.strategy: no op of a module that the pattern matches "
+        "study.yaml:5:36: sharding.*.mlp.fc1.strategy: no op of a module that the pattern matches "
         "has all of these indices; there are linear (d0 d1 i o)");
   CHECK(error_of_sharding("{\"*.mlp.fc1\": {strategy: {o: dp}}}") ==
-        "study.yaml:5:37: sharding.*.mlp.fc1.strategy: the batch stays split over dp as the method "
+        "study.yaml:5:36: sharding.*.mlp.fc1.strategy: the batch stays split over dp as the method "
         "has it; leave dp out");
-  CHECK(error_of_sharding("{\"*.mlp.fc1\": {weight: [tp, R]}, \"*mlp.fc1*\": {weight: [tp, R]}}") ==
-        "study.yaml:5:59: sharding.*mlp.fc1*.weight: matches no module");
+  CHECK(
+      error_of_sharding("{\"*.mlp.fc1\": {weight: [tp, R]}, \"*.mlp.fc1*\": {weight: [tp, R]}}") ==
+      "study.yaml:5:67: sharding.*.mlp.fc1*.weight: says of decoder.layers.0.mlp.fc1 what "
+      "'sharding.*.mlp.fc1.weight' says, too, and neither pattern is more specific: both have 8 "
+      "literal characters");
 }
 
 }  // namespace trainyard

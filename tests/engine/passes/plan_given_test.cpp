@@ -109,7 +109,7 @@ TEST_CASE("rows first: a weight split by its inputs makes summands, which go whe
   // strategy and wants [dp, R, tp], so they are scattered there; the bias is added behind, as it
   // lies.
   CHECK(op_text(plan, "mlp.fc1.linear") ==
-        "linear [dp, R, R] as [dp, R, tp], [R, tp] as [R, tp] E(dp), [tp] as [R] E(dp) P(tp) -> "
+        "linear [dp, R, R] as [dp, R, tp], [R, tp] as [R, tp] E(dp), [tp] as [R] P(tp) E(dp) -> "
         "[dp, R, R] P(tp) to [dp, R, tp]");
   CHECK(op_text(plan, "mlp.gelu") == "gelu [dp, R, tp] -> [dp, R, tp]");
   // Only o:tp uses [tp, R]: x is gathered, its gradient are summands; the result stays split.
@@ -126,12 +126,12 @@ TEST_CASE("weights split both ways on two axes") {
   // o:tp0 i:tp1. What the gelu wants is Megatron's: split over both.
   CHECK(op_text(plan, "mlp.fc1.linear") ==
         "linear [dp, R, R] as [dp, R, tp1] E(tp0), [tp0, tp1] as [tp0, tp1] E(dp), [tp0 tp1] as "
-        "[tp0] E(dp) P(tp1) -> [dp, R, tp0] P(tp1) to [dp, R, tp0 tp1]");
+        "[tp0] P(tp1) E(dp) -> [dp, R, tp0] P(tp1) to [dp, R, tp0 tp1]");
   CHECK(op_text(plan, "mlp.gelu") == "gelu [dp, R, tp0 tp1] -> [dp, R, tp0 tp1]");
   // o:tp1 i:tp0: tp1 is gathered, tp0 summed; the add wants all of it, so it goes there at once.
   CHECK(op_text(plan, "mlp.fc2.linear") ==
         "linear [dp, R, tp0 tp1] as [dp, R, tp0] E(tp1), [tp1, tp0] as [tp1, tp0] E(dp), [R] as "
-        "[tp1] E(dp) P(tp0) -> [dp, R, tp1] P(tp0) to [dp, R, R]");
+        "[tp1] P(tp0) E(dp) -> [dp, R, tp1] P(tp0) to [dp, R, R]");
 }
 
 TEST_CASE("ATP: what one axis splits the other sums up") {
@@ -143,12 +143,12 @@ TEST_CASE("ATP: what one axis splits the other sums up") {
       {kTwoAxes});
   CHECK(op_text(plan, "mlp.fc1.linear") ==
         "linear [dp, R, tp1] as [dp, R, tp1] E(tp0), [tp0, tp1] as [tp0, tp1] E(dp), [tp0] as "
-        "[tp0] E(dp) P(tp1) -> [dp, R, tp0] P(tp1) to [dp, R, tp0]");
+        "[tp0] P(tp1) E(dp) -> [dp, R, tp0] P(tp1) to [dp, R, tp0]");
   // To cut it over tp1, too, would gather its gradient.
   CHECK(op_text(plan, "mlp.gelu") == "gelu [dp, R, tp0] -> [dp, R, tp0]");
   CHECK(op_text(plan, "mlp.fc2.linear") ==
         "linear [dp, R, tp0] as [dp, R, tp0] E(tp1), [tp1, tp0] as [tp1, tp0] E(dp), [tp1] as "
-        "[tp1] E(dp) P(tp0) -> [dp, R, tp1] P(tp0) to [dp, R, tp1]");
+        "[tp1] P(tp0) E(dp) -> [dp, R, tp1] P(tp0) to [dp, R, tp1]");
   // One gather here; cut, it would take one of the gradient of the other term, and one behind it.
   CHECK(op_text(plan, "add:1") == "add [dp, R, R], [dp, R, tp1] as [dp, R, R] -> [dp, R, R]");
 }
