@@ -103,9 +103,12 @@ class GivenPlanner {
     return out;
   }
 
-  /// A parameter that is not given is stored as its first reader uses it.
+  /// A parameter that is not given is stored as its first reader uses it, unless another one keeps
+  /// the method's strategy.
   bool is_stored_here(TensorId input) const {
-    return is_parameter(input) && given_[input] == nullptr && !read_[input];
+    if (!is_parameter(input) || given_[input] != nullptr || read_[input]) return false;
+    const std::vector<OpId>& readers = modules_.readers(input);
+    return std::all_of(readers.begin(), readers.end(), [&](OpId id) { return is_completed(id); });
   }
 
   struct KnownOp {
@@ -186,7 +189,7 @@ class GivenPlanner {
     for (const TensorId t : op.inputs) {
       StoredOperand operand;
       if (!is_stored_here(t)) operand.spec = stored(t);
-      operand.as_stored = is_parameter(t) && given_[t] != nullptr;
+      operand.as_stored = is_parameter(t) && !is_stored_here(t);
       question.operands.push_back(std::move(operand));
     }
     for (const TensorId t : op.outputs) {
@@ -196,6 +199,13 @@ class GivenPlanner {
       question.results.push_back(std::move(result));
     }
     auto chosen = chooser_.choose(question, *space);
+    if (std::holds_alternative<Infeasible>(chosen)) {
+      // A tied parameter is moved where no strategy uses it as another op does.
+      for (std::size_t i = 0; i < op.inputs.size(); ++i)
+        question.operands[i].as_stored =
+            question.operands[i].as_stored && given_[op.inputs[i]] != nullptr;
+      chosen = chooser_.choose(question, *space);
+    }
     if (const auto* reason = std::get_if<Infeasible>(&chosen)) {
       refuse(reason->reason, key_of(id));
       return {};

@@ -7,7 +7,8 @@
 //                results to theirs, and on to what readers want that keep the method's strategy;
 //                forward and backward, on links of unit cost. Ties go to the one that splits more
 //                of the op's work, then to fewer collectives, then to the first
-//   a parameter  that is not given is stored as its first reader uses it; a given one is used so
+//   a parameter  that is not given is stored as its first reader uses it, unless another reader
+//                keeps the method's strategy; a given or a tied one is used as it is stored
 //   a result     that is not given is stored as it is made; summands go at once to what those
 //                readers want, where they agree, else they are added up
 //
