@@ -48,7 +48,11 @@ class Generator {
 
   int draw(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
   bool chance(double p) { return std::bernoulli_distribution(p)(random_); }
-  std::string module() { return "m" + std::to_string(modules_++); }
+  static std::string numbered(char letter, int number) {
+    std::string name(1, letter);
+    return name.append(std::to_string(number));
+  }
+  std::string module() { return numbered('m', modules_++); }
   const Shape& shape(TensorId id) const { return builder_.shape(id); }
   int random_dim(TensorId id) { return draw(0, static_cast<int>(shape(id).size()) - 1); }
 
@@ -67,7 +71,7 @@ class Generator {
     return add(builder_.input("input" + std::to_string(sources_++), extents, DType::kFp64), -1);
   }
   TensorId new_parameter(const Shape& extents) {
-    return add(builder_.parameter("w" + std::to_string(sources_++), extents), -2);
+    return add(builder_.parameter(numbered('w', sources_++), extents), -2);
   }
   TensorId new_source(const Shape& extents) {
     return chance(0.6) ? new_parameter(extents) : new_input(extents);
