@@ -14,6 +14,7 @@
 #include "study/cluster_preset.h"
 #include "study/preset_names.h"
 #include "study/profile_reader.h"
+#include "study/resolve_sharding.h"
 #include "system/data_root.h"
 #include "system/this_cpu.h"
 
@@ -100,6 +101,7 @@ Prepared prepare_study(Study study, const StudyResolvers& resolvers) {
   };
   out.model = build(0);
   for (std::size_t i = 1; i < source.sizes.size(); ++i) out.model.smaller.push_back(build(i));
+  resolve_sharding(study, out.model, out.software);
   out.study = std::move(study);
   resolve_by_cost(out);
   return out;

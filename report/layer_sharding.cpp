@@ -61,23 +61,39 @@ class LayerReader {
       if (parameter && seen_.insert(value(read).name).second)
         add_row("parameter", value(read), "", "");
     }
-    const bool moves = is_collective(op.kind) || op.kind == OpKind::kEnterTensor;
     for (const Operand& written : op.writes) {
       add_row(op_name(op.kind, op.part), value(written),
-              is_collective(op.kind) ? program_.groups[op.group].name : "",
-              moves ? why(segment, k) : "");
+              is_collective(op.kind) ? program_.groups[op.group].name : "", why(segment, k));
     }
   }
 
-  /// Summands are added up for whoever reads them next; all else is moved for its reader.
+  /// What a move is for, "" of other ops: summands are added up for whoever reads them next; all
+  /// else is moved for its reader.
   std::string why(const Segment& segment, std::size_t k) const {
     const ProgramOp& op = segment.ops[k];
-    if (spec_of(program_, value(op.reads[0])).partial != 0)
-      return "adds up the summands of " + short_name(program_.modules[op.module]);
-    const std::string reader = reader_of(segment, k);
-    if (op.kind == OpKind::kEnterTensor)
-      return reader + " is split: each rank has a summand of the gradient";
-    return reader + " reads all of it";
+    switch (op.kind) {
+      case OpKind::kAllReduce:
+      case OpKind::kReduceScatter:
+      case OpKind::kReduce:
+        return "adds up the summands of " + short_name(program_.modules[op.module]);
+      case OpKind::kEnterTensor:
+        return reader_of(segment, k) + " is split: each rank has a summand of the gradient";
+      case OpKind::kAllGather:
+        return reader_of(segment, k) +
+               (is_whole(op) ? " reads all of it" : " reads what the group has of it");
+      case OpKind::kSlice: return reader_of(segment, k) + " reads its part of it";
+      case OpKind::kAllToAll: return reader_of(segment, k) + " reads it split otherwise";
+      case OpKind::kPad:
+      case OpKind::kKeepOnOne: return reader_of(segment, k) + " takes it as a summand";
+      case OpKind::kBroadcast: return reader_of(segment, k) + " reads what one rank has";
+      default: return "";
+    }
+  }
+
+  /// Whether nothing splits any more the dim that is gathered.
+  bool is_whole(const ProgramOp& op) const {
+    const int dim = program_.attrs[op.attrs].dim;
+    return dim < 0 || !is_split(spec_of(program_, value(op.writes[0])).dims.begin()[dim]);
   }
 
   std::string reader_of(const Segment& segment, std::size_t k) const {
@@ -86,7 +102,11 @@ class LayerReader {
       const ProgramOp& op = segment.ops[i];
       const bool reads = std::any_of(op.reads.begin(), op.reads.end(),
                                      [&](const Operand& read) { return read.value == made; });
-      if (reads && op.kind != OpKind::kFree) return short_name(program_.modules[op.module]);
+      if (!reads || op.kind == OpKind::kFree) continue;
+      // Ops of the layer itself add up what its modules make.
+      const std::string& module = program_.modules[op.module];
+      return module + "." == out_.path ? std::string(op_name(op.kind, op.part))
+                                       : short_name(module);
     }
     return "a later op";
   }

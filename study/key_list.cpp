@@ -56,6 +56,10 @@ struct FormText {
   std::string operator()(const SweepForm&) const {
     return "a map from key paths to lists or ranges";
   }
+  std::string operator()(const ShardingForm&) const {
+    return "a map from module patterns to specs by parameter, input, input.N or output, and a "
+           "strategy";
+  }
   std::string operator()(const AnyForm&) const { return "anything"; }
 };
 

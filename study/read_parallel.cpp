@@ -23,6 +23,35 @@ void read_only_one(Section& section, std::string_view key, int& value) {
               "data parallelism; write 1");
 }
 
+/// `tensor: 8`, or `tensor: {tp0: 2, tp1: 4}`.
+void read_tensor(Section& section, ParallelConfig& parallel) {
+  const auto node = section.given("tensor");
+  if (!node) return;
+  if (!node->is_map()) {
+    parallel.tensor = static_cast<int>(section.integer_of(*node, "tensor"));
+    return;
+  }
+  const std::vector<std::string> names = node->keys();
+  if (names.empty() || names.size() > kMaxTensorAxes) {
+    node->fail("expected 1 to " + std::to_string(kMaxTensorAxes) +
+               " axes, such as {tp0: 2, tp1: 4}, got " + std::to_string(names.size()));
+  }
+  std::int64_t ranks = 1;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string name = "tp" + std::to_string(i);
+    if (names[i] != name) {
+      throw ConfigError(node->key_pos(names[i]), node->key_path() + "." + printable(names[i]),
+                        "axis " + std::to_string(i + 1) + " of parallel.tensor is called " + name +
+                            ": axes are tp0, tp1, ... in their order, the last fastest");
+    }
+    const std::int64_t size = section.integer_of(node->at(name), "tensor");
+    parallel.tensor_axes.push_back(static_cast<int>(size));
+    ranks *= size;
+    if (ranks > kMaxRanks) node->fail("more than " + std::to_string(kMaxRanks) + " ranks");
+  }
+  parallel.tensor = static_cast<int>(ranks);
+}
+
 void read_zero_stage(const YamlNode& node, ZeroConfig& zero) {
   zero.stage = static_cast<int>(node.as_integer(0, 3));
   if (zero.stage > 1) {
@@ -92,7 +121,8 @@ void read_parallel(Section& root) {
   Section section = root.child("parallel", {"tensor_modules"});
   parallel.data = 0;  // resolve_defaults() divides the devices
   parallel.placement.clear();
-  section.read_all({{"data",
+  section.read_all({{"tensor", [&] { read_tensor(section, parallel); }},
+                    {"data",
                      [&] {
                        if (const auto node = section.given("data"))
                          parallel.data = static_cast<int>(section.integer_of(*node, "data"));

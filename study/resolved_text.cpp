@@ -48,7 +48,8 @@ ResolvedText::ResolvedText(const Study& study) : study_(study) {
 
 void ResolvedText::open(const std::string& key) {
   indent();
-  text_ += key + ":\n";
+  const bool pattern = key.find_first_of("*\"'{}[],:#&!|>%@` ") != std::string::npos;
+  text_ += (pattern ? yaml_text(key) : key) + ":\n";
   path_.push_back(key);
 }
 

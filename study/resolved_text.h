@@ -20,7 +20,7 @@ class ResolvedText {
  public:
   explicit ResolvedText(const Study& study);
 
-  void open(const std::string& key);  // a map
+  void open(const std::string& key);  // a map; a key that is a pattern is quoted
   void close();
 
   /// `yaml` is written as it is.

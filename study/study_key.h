@@ -85,15 +85,16 @@ struct MapForm {
 struct EntriesForm {
   std::string_view key;      // "ranks", "size"
   std::string_view pattern;  // of a key, for editors
-  std::variant<NumberForm, MapForm> values;
+  std::variant<NumberForm, IntegerForm, MapForm> values;
   std::string_view defined;
 };
 
-struct SweepForm {};  // lists and ranges of values by key path
-struct AnyForm {};    // nothing reads it
+struct SweepForm {};     // lists and ranges of values by key path
+struct ShardingForm {};  // specs and strategies by module pattern (study/read_sharding.cpp)
+struct AnyForm {};       // nothing reads it
 
 using KeyForm = std::variant<IntegerForm, NumberForm, FlagForm, TextForm, WordForm, QuantityForm,
-                             ListForm, MapForm, EntriesForm, SweepForm, AnyForm>;
+                             ListForm, MapForm, EntriesForm, SweepForm, ShardingForm, AnyForm>;
 
 /// The value of a key of one form: of a WordForm the word.
 using KeyValue = std::variant<std::int64_t, double, bool, std::string>;

@@ -13,6 +13,7 @@ namespace trainyard {
 void read_model(Section& root, const StudyResolvers& resolvers);
 void read_cluster(Section& root, const StudyResolvers& resolvers);
 void read_parallel(Section& root);
+void read_sharding(Section& root);  // behind parallel: its axes are what specs name
 void read_training(Section& root);
 void read_plan(Section& root);  // partition, schedule, recompute, offload
 void read_recompute(Section& root);

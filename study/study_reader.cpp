@@ -82,6 +82,7 @@ Study read_study_node(YamlNode document, const std::vector<std::string>& sets,
   draft.attempt([&] { read_model(root, resolvers); });
   draft.attempt([&] { read_cluster(root, resolvers); });
   draft.attempt([&] { read_parallel(root); });
+  draft.attempt([&] { read_sharding(root); });
   draft.attempt([&] { read_training(root); });
   read_plan(root);
   read_run(root);

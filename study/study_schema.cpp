@@ -65,6 +65,7 @@ class SchemaWriter {
   Json operator()(const MapForm& form);
   Json operator()(const EntriesForm& form);
   Json operator()(const SweepForm&) const;
+  Json operator()(const ShardingForm&) const;
   Json operator()(const AnyForm&) const { return Json::object(); }
 
   template <typename Form>
@@ -146,6 +147,23 @@ Json SchemaWriter::operator()(const SweepForm&) const {
           {"patternProperties", {{"^(?!together$|sweep$|sweep[.]).+$", values}}},
           {"additionalProperties", false},
           {"minProperties", 1}};
+}
+
+Json SchemaWriter::operator()(const ShardingForm&) const {
+  const auto map = [](const char* pattern, const Json& values) {
+    return Json{{"type", "object"},
+                {"patternProperties", {{pattern, values}}},
+                {"additionalProperties", false}};
+  };
+  const Json text = {{"type", "string"}};
+  const Json axes = {{"anyOf", {text, {{"type", "array"}, {"items", text}}}}};
+  const Json spec = {{"anyOf",
+                      {{{"type", "array"}, {"items", axes}},
+                       {{"type", "string"}, {"examples", {"[R, R, tp0] P(tp1)"}}}}}};
+  Json entries = map("^(?!strategy$).+$", spec);
+  entries["minProperties"] = 1;
+  entries["properties"] = {{"strategy", map("^.+$", axes)}};
+  return map("^.+$", entries);
 }
 
 Json SchemaWriter::key(const StudyKey& key, bool required) {

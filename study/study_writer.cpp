@@ -3,6 +3,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "engine/base/format.h"
 #include "engine/base/quantity.h"
 #include "engine/recompute/checkpoint_groups.h"
 #include "study/resolved_text.h"
@@ -13,9 +14,26 @@ namespace trainyard {
 
 namespace {
 
+/// "tp0 tp1" as the items of a list.
+std::string comma_separated(std::string words) {
+  for (std::size_t at = 0; (at = words.find(' ', at)) != std::string::npos; at += 2)
+    words.insert(at, ",");
+  return words;
+}
+
+/// A degree, or its axes.
+void write_tensor(ResolvedText& out, const ParallelConfig& parallel) {
+  if (parallel.tensor_axes.empty()) return out.integer("tensor", parallel.tensor);
+  std::string axes;
+  for (std::size_t i = 0; i < parallel.tensor_axes.size(); ++i)
+    axes += format("%stp%zu: %d", i == 0 ? "{" : ", ", i, parallel.tensor_axes[i]);
+  out.line("tensor", axes + "}");
+}
+
 void write_parallel(ResolvedText& out, const ParallelConfig& parallel) {
   out.map("parallel", parallel_keys(),
-          {{"zero",
+          {{"tensor", [&] { write_tensor(out, parallel); }},
+           {"zero",
             [&] {
               out.open("zero");
               out.integer("stage", parallel.zero.stage);
@@ -26,6 +44,23 @@ void write_parallel(ResolvedText& out, const ParallelConfig& parallel) {
               if (parallel.d2d_buffer > 0)
                 out.line("d2d_buffer", std::to_string(parallel.d2d_buffer) + " B");
             }}});
+}
+
+void write_sharding(ResolvedText& out, const std::vector<GivenSharding>& sharding) {
+  if (sharding.empty()) return;
+  out.open("sharding");
+  for (const GivenSharding& given : sharding) {
+    out.open(given.modules);
+    for (const auto& [name, spec] : given.specs) out.text(name, spec);
+    if (!given.strategy.empty()) {
+      std::string uses;
+      for (const auto& [index, axes] : given.strategy)
+        uses += (uses.empty() ? "" : ", ") + index + ": [" + comma_separated(axes) + "]";
+      out.line("strategy", "{" + uses + "}");
+    }
+    out.close();
+  }
+  out.close();
 }
 
 void write_microbatch(ResolvedText& out, const TrainingConfig& training) {
@@ -116,6 +151,7 @@ std::string resolved_study_text(const Study& study) {
   out.map("model", model_keys());
   write_cluster(out, study);
   write_parallel(out, study.parallel);
+  write_sharding(out, study.sharding);
   write_training(out, study.training);
   write_partition(out, study.partition);
   write_schedule(out, study.schedule);

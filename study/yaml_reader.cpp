@@ -58,12 +58,11 @@ double read_quantity(const YamlNode::State& node, Dimension dimension) {
 }
 
 /// A scalar as YAML reads it back inside brackets.
-std::string flow_scalar(const YamlNode::State& node) {
-  const std::string& text = node.text;
+std::string flow_word(const std::string& text, bool in_quotes) {
   const bool plain =
       !text.empty() && text.find_first_of(",[]{}#:&*!|>'\"%@`\n\t") == std::string::npos &&
       text.front() != ' ' && text.back() != ' ' && text.front() != '-' && text.front() != '?';
-  if (!node.quoted && (plain || parse_number(text))) return text;
+  if (!in_quotes && (plain || parse_number(text))) return text;
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("''") : std::string(1, c);
   return out + "'";
@@ -73,13 +72,14 @@ std::string flow_text_of(const YamlNode::State& node) {
   std::string out;
   switch (node.kind) {
     case Kind::kNull: return "null";
-    case Kind::kScalar: return flow_scalar(node);
+    case Kind::kScalar: return flow_word(node.text, node.quoted);
     case Kind::kSequence:
       for (const auto& item : node.items) out += (out.empty() ? "" : ", ") + flow_text_of(*item);
       return "[" + out + "]";
     case Kind::kMap:
       for (const YamlNode::State::Entry& entry : node.entries) {
-        out += (out.empty() ? "" : ", ") + entry.key + ": " + flow_text_of(*entry.value);
+        out += (out.empty() ? "" : ", ") + flow_word(entry.key, false) + ": " +
+               flow_text_of(*entry.value);
       }
       return "{" + out + "}";
   }

@@ -17,6 +17,7 @@
 #include "engine/passes/pair_segments.h"
 #include "engine/passes/pass.h"
 #include "engine/passes/pass_watch.h"
+#include "engine/passes/plan_given.h"
 #include "engine/passes/plan_megatron.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/passes/post_validation.h"
@@ -37,6 +38,14 @@ namespace {
 bool always(const PassSource&) { return true; }
 bool overlaps_tensor(const PassSource& of) { return of.plan.parallel.tensor_overlap != "none"; }
 int num_stages(const PassSource& of) { return static_cast<int>(of.forms.size()); }
+
+/// What is given goes over the method's sharding; what nothing could be moved to is its matter.
+std::variant<PlannedGraph, Infeasible> plan_by_method(Graph graph, const MegatronPlan& plan,
+                                                      const std::vector<GivenSharding>& given) {
+  auto base = plan_megatron(std::move(graph), plan);
+  if (given.empty() || std::holds_alternative<Infeasible>(base)) return base;
+  return plan_given(std::get<PlannedGraph>(std::move(base)), given);
+}
 
 std::variant<PlannedGraph, Infeasible> plan_by_option(Graph graph, const MegatronPlan& plan,
                                                       const CompileOptions& options) {
@@ -62,15 +71,19 @@ constexpr std::tuple kGraphPasses = {
            bool flash) { staged.graph = select_kernels(with.model, with.software, flash); },
         find_staged_violation},
     Pass{"shard", always,
-         [](const PassSource& of) { return std::tuple(megatron_plan(of.plan.parallel)); },
-         [](StagedGraph& staged, const PassContext& with,
-            const MegatronPlan& plan) -> std::optional<Infeasible> {
+         [](const PassSource& of) {
+           return std::tuple(megatron_plan(of.plan.parallel), of.plan.sharding);
+         },
+         [](StagedGraph& staged, const PassContext& with, const MegatronPlan& plan,
+            const std::vector<GivenSharding>& given) -> std::optional<Infeasible> {
            auto planned = with.options.plan_sharding
                               ? plan_by_option(std::move(staged.graph), plan, with.options)
-                              : plan_megatron(std::move(staged.graph), plan);
+                              : plan_by_method(std::move(staged.graph), plan, given);
            if (auto* reason = std::get_if<Infeasible>(&planned)) return std::move(*reason);
            auto& [graph, sharding] = std::get<PlannedGraph>(planned);
-           return put(apply_sharding(std::move(graph), std::move(sharding)), staged.graph);
+           auto problem = put(apply_sharding(std::move(graph), std::move(sharding)), staged.graph);
+           if (problem && problem->key.empty() && !given.empty()) problem->key = "sharding";
+           return problem;
          },
          find_staged_violation},
     Pass{"halves", overlaps_tensor,

@@ -1,6 +1,7 @@
 // The contract's limits on a study, so that no product of its numbers overflows further on.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -17,6 +18,7 @@ inline constexpr std::int64_t kMaxBatch = std::int64_t{1} << 40;              //
 inline constexpr std::int64_t kMaxMicrobatch = (std::int64_t{1} << 31) - 1;   // sequences
 
 // Not the contract's: beyond them a number is a slip of the hand. "Below": exclusive.
+inline constexpr std::size_t kMaxTensorAxes = 4;  // parallel.tensor: {tp0: 2, tp1: 4}
 inline constexpr std::int64_t kMaxSteps = std::int64_t{1} << 40;
 inline constexpr std::int64_t kMaxNodesPerLeaf = 1'000'000'000;
 inline constexpr std::int64_t kMaxBufferBytes = std::int64_t{1} << 50;  // parallel.d2d_buffer

@@ -1,5 +1,6 @@
 #include "engine/sharding/spec_text.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "engine/base/user_text.h"
@@ -231,6 +232,21 @@ std::string to_text(const TensorSpec& spec, const DeviceMesh& mesh, NamedAxes na
   }
   add("R", replicated);
   return text;
+}
+
+AxisSet named_axes(std::string_view text, const DeviceMesh& mesh) {
+  const auto in_name = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  AxisSet named = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    std::size_t end = begin;
+    while (end < text.size() && in_name(text[end])) ++end;
+    const auto axes = find_axes(mesh, text.substr(begin, end - begin));
+    if (axes) named = static_cast<AxisSet>(named | set_of(*axes));
+    begin = std::max(end, begin + 1);
+  }
+  return named;
 }
 
 std::variant<TensorSpec, SpecTextError> parse_spec(std::string_view text, const DeviceMesh& mesh) {

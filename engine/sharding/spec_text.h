@@ -31,6 +31,9 @@ std::string to_text(const TensorSpec& spec, const DeviceMesh& mesh,
 /// spec_problem() to say.
 std::variant<TensorSpec, SpecTextError> parse_spec(std::string_view text, const DeviceMesh& mesh);
 
+/// The axes that a text names, `R(...)` among them, which a spec does not keep.
+AxisSet named_axes(std::string_view text, const DeviceMesh& mesh);
+
 /// "S01,R,R P2": axes by number, a dim each; S, R, and behind a space P, E of single axes.
 std::string to_numbered_text(const TensorSpec& spec);
 std::variant<TensorSpec, SpecTextError> parse_numbered_spec(std::string_view text,

@@ -33,8 +33,8 @@ const KeyTable& zero_keys() {
 const KeyTable& parallel_keys() {
   static const KeyTable keys = {
       {.name = "tensor",
-       .forms = {kDegree},
-       .help = "ranks that share each layer",
+       .forms = {kDegree, EntriesForm{"axis", "^tp[0-3]$", kDegree, "tensor_axes"}},
+       .help = "ranks that share each layer; {tp0: 2, tp1: 4}: on several axes, the last fastest",
        .field = of_parallel<&P::tensor>(),
        .aliases = {"tp"}},
       {.name = "pipeline",

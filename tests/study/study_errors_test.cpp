@@ -35,7 +35,7 @@ TEST_CASE("what is missing or unknown is named") {
         "study.yaml:5:1: modle: unknown key (did you mean model?); this map takes: checkpoint, "
         "cluster, confidence, data, "
         "era, fidelity, framework, id, measured, model, note, offload, parallel, partition, "
-        "recompute, schedule, source, suspect, sweep, training");
+        "recompute, schedule, sharding, source, suspect, sweep, training");
   CHECK(set("parallel.tensr=2") ==
         "--set parallel.tensr=2: parallel.tensr: unknown key (did you mean tensor?); this map "
         "takes: context, d2d_buffer, "

@@ -210,6 +210,8 @@ TEST_CASE("the resolved study reads back as the same study") {
       {"model={preset: gpt-tiny, name: '3e5'}", "framework={name: megatron-lm, version: 2021}"},
       {"model={preset: gpt-tiny, name: 'true'}"},
       {"partition=[1, 2, 3]", "cluster.speed={3: 0.85, 1: 2}"},
+      {"parallel={tensor: {tp0: 2, tp1: 2}}",
+       "sharding={\"*.mlp.fc1\": {weight: [tp0, R]}, '*': {output: '[R, R, tp] R(dp)'}}"},
       {"cluster.nics=2", "cluster.pcie={switches: 2, uplink: 25 GB/s}",
        "cluster.collectives={all_reduce: tree}", "fidelity=step"},
       {"cluster.fabric={kind: torus, dimensions: [3, 2], link: 12.5 GB/s}"},
