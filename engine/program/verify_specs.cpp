@@ -26,6 +26,11 @@ Extents local_extents_of(const Value& value) {
   return out;
 }
 
+bool is_backward(Phase phase) {
+  return phase == Phase::kBackward || phase == Phase::kBackwardInput ||
+         phase == Phase::kBackwardWeight;
+}
+
 bool is_bias(OpKind kind, std::size_t operand, std::size_t operands) {
   switch (kind) {
     case OpKind::kLinear: return operand == 2;
@@ -78,14 +83,18 @@ class SpecChecks {
   }
 
   void run() {
+    find_constants();
     find_forms();
     check_views();
     for (const Segment& segment : program_.segments) {
       for (std::size_t k = 0; k < segment.ops.size(); ++k) {
         const ProgramOp& op = segment.ops[k];
         if (op.kind == OpKind::kFree || op.kind == OpKind::kZero || is_transfer(op.kind)) continue;
-        if (!first_time(op)) continue;
-        if (const Problem problem = problem_of(op))
+        // What backward adds up, joins or takes apart are gradients, of which E and R are one; what it
+        // does again of the forward has been looked at there.
+        const bool of_gradients = op.part == OpPart::kForward && is_backward(segment.phase);
+        if (!first_time(op, of_gradients)) continue;
+        if (const Problem problem = problem_of(op, of_gradients))
           fail("segment ", segment.name, " op ", std::to_string(k), ": ", op_name(op.kind, op.part),
                op.module == PathId(0) ? "" : " (" + program_.modules[op.module] + ")", ": ",
                *problem);
@@ -104,6 +113,42 @@ class SpecChecks {
     key.append(reinterpret_cast<const char*>(&number), sizeof number);
   }
 
+  /// What is loaded, and what is made of nothing else: no gradient flows to it. A value that arrives
+  /// from another stage is named after the one that was sent.
+  void find_constants() {
+    constant_.assign(program_.values.size(), false);
+    std::unordered_set<std::string> names;
+    const auto note = [&](ValueId id) {
+      const std::string& name = program_.values[id].name;
+      constant_[id] = true;
+      names.insert(name);
+    };
+    // Transfers stand behind what reads them: once more for each stage that passes something on.
+    std::size_t before = 0;
+    do {
+      before = names.size();
+      find_constants_once(names, note);
+    } while (names.size() != before);
+  }
+
+  template <typename Note>
+  void find_constants_once(const std::unordered_set<std::string>& names, const Note& note) const {
+    for (const Segment& segment : program_.segments) {
+      for (const ProgramOp& op : segment.ops) {
+        const bool of_constants =
+            !op.reads.empty() && op.accumulates.empty() &&
+            std::all_of(op.reads.begin(), op.reads.end(),
+                        [&](const Operand& read) { return constant_[read.value]; });
+        for (const Operand& written : op.writes) {
+          const std::string& name = program_.values[written.value].name;
+          const bool arrives =
+              op.kind == OpKind::kRecv && names.contains(name.substr(0, name.rfind('@')));
+          if (op.kind == OpKind::kLoad || of_constants || arrives) note(written.value);
+        }
+      }
+    }
+  }
+
   /// All of a value that the checks of an op depend on, as a number.
   void find_forms() {
     std::unordered_map<std::string, std::int32_t> known;
@@ -112,7 +157,8 @@ class SpecChecks {
     for (const Value& value : program_.values) {
       key.clear();
       add(key, value.spec.number());
-      add(key, position(value.dtype) << 1 | (value.scope == Scope::kPersistent ? 1 : 0));
+      add(key, position(value.dtype) << 2 | (value.scope == Scope::kPersistent ? 2 : 0) |
+                   (constant_[ValueId(form_.size())] ? 1 : 0));
       for (const Dim& dim : value.dims) add(key, dim.expected);
       const auto [it, fresh] = known.try_emplace(key, static_cast<std::int32_t>(known.size()));
       if (fresh) check_local(value);
@@ -120,8 +166,9 @@ class SpecChecks {
     }
   }
 
-  bool first_time(const ProgramOp& op) {
+  bool first_time(const ProgramOp& op, bool of_gradients) {
     key_.clear();
+    add(key_, of_gradients);
     add(key_, static_cast<std::int64_t>(op.kind) << 8 | static_cast<std::int64_t>(op.part));
     add(key_, op.attrs.number());
     add(key_, op.group.number());
@@ -199,7 +246,7 @@ class SpecChecks {
 
   // --- ops ---
 
-  Problem problem_of(const ProgramOp& op) const {
+  Problem problem_of(const ProgramOp& op, bool of_gradients) const {
     switch (op.kind) {
       case OpKind::kSumSquares: return find_norm_problem(program_, op);
       case OpKind::kAdamW:
@@ -213,15 +260,19 @@ class SpecChecks {
       case OpKind::kWithinClip:
       case OpKind::kBeyondClip: return find_unlike(program_, op);
       case OpKind::kLoad: return load_problem(op);
+      case OpKind::kNarrow:
+        if (takes_part(program_, op)) return find_part_problem(program_, op);
+        break;
       case OpKind::kSplit:
-        if (program_.attrs[op.attrs].heads == 0) return find_unlike(program_, op);
+        if (program_.attrs[op.attrs].heads == 0 && program_.attrs[op.attrs].dim < 0)
+          return find_unlike(program_, op);
         break;
       case OpKind::kAdd:
-        if (op.reads.size() < 2) return find_unlike(program_, op);
+        if (op.part == OpPart::kForward && op.reads.size() < 2) return find_unlike(program_, op);
         break;
       default: break;
     }
-    return is_spec_move(op.kind) ? move_problem(op) : use_problem(op);
+    return is_spec_move(op.kind) ? move_problem(op) : use_problem(op, of_gradients);
   }
 
   Problem load_problem(const ProgramOp& op) const {
@@ -244,7 +295,7 @@ class SpecChecks {
     return from.name + " -> " + to.name + ": " + *problem;
   }
 
-  Problem use_problem(const ProgramOp& op) const {
+  Problem use_problem(const ProgramOp& op, bool of_gradients) const {
     const OpTensors tensors = find_op_tensors(program_, op);
     if (!tensors.problem.empty()) return tensors.problem;
     UsedTensors used;
@@ -255,6 +306,9 @@ class SpecChecks {
       operands.push_back(one.local);
     }
     for (const OpTensor& result : tensors.results) used.results.push_back(used_tensor(result));
+    for (auto* of : {&used.operands, &used.results}) {
+      for (UsedTensor& one : *of) one.differentiable = one.differentiable && !of_gradients;
+    }
     std::string rows = "o";
     if (op.kind == OpKind::kLinear) {
       if (used.operands.size() < 2 || used.operands[1].local.size() != 2) return "has no weight";
@@ -276,6 +330,8 @@ class SpecChecks {
     out.differentiable = of.differentiable;
     out.stored = of.stored;
     if (of.any() == nullptr) return out;
+    if (of.value != nullptr && constant_[ValueId(of.value - &program_.values[ValueId(0)])])
+      out.differentiable = false;
     out.name = of.any()->name;
     out.local = local_extents_of(*of.any());
     if (of.value != nullptr) out.value = &spec(*of.value);
@@ -285,6 +341,7 @@ class SpecChecks {
 
   const Program& program_;
   std::vector<TensorSpec> whole_;  // [number of dims]
+  Indexed<ValueId, bool> constant_;
   Indexed<ValueId, std::int32_t> form_;
   std::unordered_set<std::string> seen_;
   std::string key_;
