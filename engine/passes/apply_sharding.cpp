@@ -318,7 +318,7 @@ class ShardingApplier {
   /// A bias is no summand of a linear whose summands are added up at once.
   bool adds_bias_behind(const Op& origin, const SplitOp& split) {
     return origin.kind == OpKind::kLinear && origin.attrs.has_bias &&
-           spec(split.results[0]).partial != spec(tensor(origin.outputs[0]).spec).partial;
+           (spec(split.results[0]).partial & ~spec(tensor(origin.outputs[0]).spec).partial) != 0;
   }
 
   /// From what is made to what is stored.

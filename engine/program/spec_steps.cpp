@@ -1,5 +1,6 @@
 #include "engine/program/spec_steps.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/program/dim_cuts.h"
@@ -40,6 +41,15 @@ Problem find_unlike(const Program& program, const ProgramOp& op) {
     }
   }
   return std::nullopt;
+}
+
+bool adds_alike(const Program& program, const ProgramOp& op) {
+  if (op.reads.size() != 2 || op.writes.size() != 1) return false;
+  const TensorSpec sum = spec_of(program, value_of(program, op.writes[0]));
+  return std::all_of(op.reads.begin(), op.reads.end(), [&](const Operand& read) {
+    const TensorSpec one = spec_of(program, value_of(program, read));
+    return one.dims == sum.dims && one.partial == sum.partial && one.held == sum.held;
+  });
 }
 
 bool takes_part(const Program& program, const ProgramOp& op) {

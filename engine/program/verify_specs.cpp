@@ -7,12 +7,15 @@
 
 #include "engine/graph/op_parameters.h"
 #include "engine/graph/op_space.h"
+#include "engine/graph/op_table.h"
+#include "engine/program/dim_cuts.h"
 #include "engine/program/op_tensors.h"
 #include "engine/program/spec_moves.h"
 #include "engine/program/spec_steps.h"
 #include "engine/program/spec_uses.h"
 #include "engine/program/violation.h"
 #include "engine/sharding/spec_boxes.h"
+#include "engine/sharding/spec_text.h"
 
 namespace trainyard {
 
@@ -268,11 +271,14 @@ class SpecChecks {
           return find_unlike(program_, op);
         break;
       case OpKind::kAdd:
+        if (of_gradients && adds_alike(program_, op)) return std::nullopt;
         if (op.part == OpPart::kForward && op.reads.size() < 2) return find_unlike(program_, op);
         break;
       default: break;
     }
-    return is_spec_move(op.kind) ? move_problem(op) : use_problem(op, of_gradients);
+    if (is_spec_move(op.kind)) return move_problem(op);
+    if (of_gradients && op.kind == OpKind::kConcat && !joined_problem(op)) return std::nullopt;
+    return use_problem(op, of_gradients);
   }
 
   Problem load_problem(const ProgramOp& op) const {
@@ -292,18 +298,17 @@ class SpecChecks {
     const SpecMove move{op.kind, spec(from), spec(to), group, attrs.dim, attrs.maximum};
     const Problem problem = find_move_problem(move, program_.mesh);
     if (!problem) return std::nullopt;
-    return from.name + " -> " + to.name + ": " + *problem;
+    return from.name + " " + to_text(move.from, program_.mesh) + " -> " + to.name + " " +
+           to_text(move.to, program_.mesh) + ": " + *problem;
   }
 
   Problem use_problem(const ProgramOp& op, bool of_gradients) const {
     const OpTensors tensors = find_op_tensors(program_, op);
     if (!tensors.problem.empty()) return tensors.problem;
     UsedTensors used;
-    std::vector<Extents> operands;
     for (std::size_t i = 0; i < tensors.operands.size(); ++i) {
       UsedTensor& one = used.operands.emplace_back(used_tensor(tensors.operands[i]));
       if (tensors.operands[i].any() == nullptr) one.local = unseen_extents(op.kind, i, tensors);
-      operands.push_back(one.local);
     }
     for (const OpTensor& result : tensors.results) used.results.push_back(used_tensor(result));
     for (auto* of : {&used.operands, &used.results}) {
@@ -315,14 +320,50 @@ class SpecChecks {
       const Value& weight = *tensors.operands[1].any();
       rows = rows_of(spec(weight), program_.mesh);
     }
-    std::vector<Extents> results;
-    for (const UsedTensor& result : used.results) results.push_back(result.local);
-    const OpAttrs& attrs = program_.attrs[op.attrs];
-    const OpParameters parameters = op_parameters(op.kind, attrs, operands, results);
-    const auto space = op_space(
-        OpForm{op.kind, attrs, operands.size(), used.results.size(), rows, parameters}, operands);
-    if (const auto* reason = std::get_if<Infeasible>(&space)) return reason->reason;
-    return find_use_problem(std::get<IndexSpace>(space), used, program_.mesh);
+    return space_problem(op.kind, program_.attrs[op.attrs], rows, used);
+  }
+
+  /// General kinds have dims of any meaning, of which local extents alone do not tell which are
+  /// broadcast or regrouped: their index space is that of the whole tensors, cut as these are.
+  Problem space_problem(OpKind kind, const OpAttrs& attrs, const std::string& rows,
+                        const UsedTensors& used) const {
+    const bool whole = is_general(kind);
+    std::vector<Extents> operands, results;
+    const auto extents_of = [&](const UsedTensor& tensor) {
+      const TensorSpec* of = tensor.value != nullptr ? tensor.value : tensor.gradient;
+      return whole && of != nullptr ? whole_extents(*of, tensor.local, program_.mesh)
+                                    : tensor.local;
+    };
+    for (const UsedTensor& result : used.results) results.push_back(extents_of(result));
+    for (const UsedTensor& operand : used.operands) {
+      const bool unseen = operand.value == nullptr && operand.gradient == nullptr;
+      operands.push_back(whole && unseen ? results[0] : extents_of(operand));
+    }
+    const OpParameters parameters = op_parameters(kind, attrs, operands, results);
+    const auto found = op_space(
+        OpForm{kind, attrs, operands.size(), used.results.size(), rows, parameters}, operands);
+    if (const auto* reason = std::get_if<Infeasible>(&found)) return reason->reason;
+    auto space = std::get<IndexSpace>(found);
+    const auto cut = [&](const UsedTensor& tensor, const IndexedTensor& indexed) {
+      const TensorSpec* of = tensor.value != nullptr ? tensor.value : tensor.gradient;
+      if (whole && of != nullptr)
+        cut_indices(std::get<IndexSpace>(found), indexed, *of, program_.mesh, space);
+    };
+    for (std::size_t i = 0; i < used.operands.size(); ++i) cut(used.operands[i], space.operands[i]);
+    for (std::size_t i = 0; i < used.results.size(); ++i) cut(used.results[i], space.results[i]);
+    return find_use_problem(space, used, program_.mesh);
+  }
+
+  /// The gradients of a split's parts, joined: of them E and P are what they are of gradients.
+  Problem joined_problem(const ProgramOp& op) const {
+    if (op.writes.size() + op.accumulates.size() != 1) return "joins several tensors";
+    const auto gradient = [&](const Operand& operand) {
+      return used_tensor({nullptr, &program_.values[operand.value]});
+    };
+    UsedTensors used;
+    used.operands.push_back(gradient(op.writes.empty() ? op.accumulates[0] : op.writes[0]));
+    for (const Operand& read : op.reads) used.results.push_back(gradient(read));
+    return space_problem(OpKind::kSplit, program_.attrs[op.attrs], "o", used);
   }
 
   UsedTensor used_tensor(const OpTensor& of) const {

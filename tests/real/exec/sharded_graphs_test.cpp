@@ -94,7 +94,9 @@ ShardedRun run_sharded(std::uint64_t seed, const Plan& plan) {
     ours = run_graph(graph, plan, options);
   } catch (const std::runtime_error& error) {
     const std::string what = error.what();
-    const bool refused = what.find("no strategy") == 0 || what.find("does not divide") != std::string::npos;
+    // Moves may lead over pieces of unlike size, or parts that axes split unlike.
+    const bool refused = what == "no strategy" || what.find("does not divide") != what.npos ||
+                         what.find("split unlike") != what.npos;
     return {refused ? "" : what, false};
   }
   if (!ours.greedy.empty()) return {ours.greedy.front(), true};
