@@ -217,8 +217,7 @@ class ShardingApplier {
       op.inputs = {x};
       op.outputs = {y};
       // Who does nothing lies in the value, whoever reads it; who overwrites it has it alone.
-      const bool in_place =
-          step.form.in_place && (own || step.form.kind == OpKind::kEnterTensor);
+      const bool in_place = step.form.in_place && (own || step.form.kind == OpKind::kEnterTensor);
       if (in_place) tensor(y).alias = x;
       own = own || !in_place;
       emit(std::move(op));
@@ -271,7 +270,8 @@ class ShardingApplier {
   void check_loss(const Op& origin, TensorId made, TensorId result) {
     const bool starts = origin.kind == OpKind::kMse || origin.kind == OpKind::kCrossEntropy;
     if (starts && result == origin.outputs[0] && spec(tensor(made).spec).entered != 0)
-      fail(tensor(result).name + " is a loss that ranks have alike, of which each would take a "
+      fail(tensor(result).name +
+           " is a loss that ranks have alike, of which each would take a "
            "gradient of its own: let them do the same, not enter it");
     if (made != result && result == out_.loss)
       fail(tensor(result).name + " is stored otherwise than it is made; the loss is as its op " +
@@ -308,6 +308,12 @@ class ShardingApplier {
       return fail(parameter.name + " is used in two ways, which no executor has");
     TensorSpec stored = spec(want);
     stored.entered = 0;
+    for (const DimSplit& dim : stored.dims) {
+      if (axes_in(dim) != axes_of_all_parts(dim))
+        return fail(parameter.name +
+                    " has parts that an axis splits, and parts that it does not, " +
+                    "which no executor's buckets have");
+    }
     if ((sharding_.late & ~spec(want).entered) != 0)
       return fail(parameter.name + " is used alike by replicas, whose gradients would be added up");
     if (stored != spec(tensor(parameter.tensor).spec))

@@ -394,7 +394,7 @@ class Instantiator {
   std::size_t size_;
   std::string suffix_;
   std::map<std::pair<SpecId, SpecId>, GroupId> groups_;  // of moves, by their two specs
-  Indexed<SpecId, std::optional<SpecId>> spec_of_;  // [of the graph]: the Program's
+  Indexed<SpecId, std::optional<SpecId>> spec_of_;       // [of the graph]: the Program's
   Indexed<TensorId, ValueId> value_of_;
   Indexed<TensorId, Touches> touched_;  // of storage roots
   LastUses last_uses_;                  // of the segment being made

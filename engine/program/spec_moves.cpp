@@ -95,7 +95,8 @@ class MoveChecker {
       const AxisState was = state_beside(move_.from, axis), is = state_beside(move_.to, axis);
       const bool alike = was == is && holder(move_.from, axis) == holder(move_.to, axis);
       // Of gradients E and R are one.
-      if (!alike && !(is_whole(was) && is_whole(is))) return "changes its state along " + name(axis);
+      if (!alike && !(is_whole(was) && is_whole(is)))
+        return "changes its state along " + name(axis);
     }
     if (move_.to.maximum && !move_.from.maximum)
       return "makes candidates for a maximum of summands";
@@ -198,7 +199,8 @@ class MoveChecker {
       }
     }
     const bool permutes = given == 0 && taken == 0 && ordered == 1;
-    if (!permutes && (given != 1 || taken != 1 || ordered > 0)) return "moves no split from one dim to another";
+    if (!permutes && (given != 1 || taken != 1 || ordered > 0))
+      return "moves no split from one dim to another";
     return other_states();
   }
 

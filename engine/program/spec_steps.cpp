@@ -44,8 +44,9 @@ Problem find_unlike(const Program& program, const ProgramOp& op) {
 }
 
 bool adds_alike(const Program& program, const ProgramOp& op) {
-  if (op.reads.size() != 2 || op.writes.size() != 1) return false;
-  const TensorSpec sum = spec_of(program, value_of(program, op.writes[0]));
+  if (op.writes.size() + op.accumulates.size() != 1) return false;
+  const Operand& added = op.writes.empty() ? op.accumulates[0] : op.writes[0];
+  const TensorSpec sum = spec_of(program, value_of(program, added));
   return std::all_of(op.reads.begin(), op.reads.end(), [&](const Operand& read) {
     const TensorSpec one = spec_of(program, value_of(program, read));
     return one.dims == sum.dims && one.partial == sum.partial && one.held == sum.held;

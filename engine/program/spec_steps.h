@@ -16,8 +16,8 @@ std::optional<std::string> find_unlike(const Program& program, const ProgramOp& 
 /// Whether gradients are added that all lie alike, in dims of whichever parts.
 bool adds_alike(const Program& program, const ProgramOp& op);
 
-/// Whether a narrow takes one of several parts of a dim that are cut by unlike axes: the gradient of
-/// an operand of a concat. The part is cut, and ranks have its summands, as in the whole.
+/// Whether a narrow takes one of several parts of a dim that are cut by unlike axes: the gradient
+/// of an operand of a concat. The part is cut, and ranks have its summands, as in the whole.
 bool takes_part(const Program& program, const ProgramOp& op);
 std::optional<std::string> find_part_problem(const Program& program, const ProgramOp& op);
 

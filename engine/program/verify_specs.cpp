@@ -79,9 +79,7 @@ std::string rows_of(const TensorSpec& weight, const DeviceMesh& mesh) {
 
 class SpecChecks {
  public:
-  explicit SpecChecks(const Program& program)
-      : program_(program),
-        whole_(Dims::static_capacity + 1) {
+  explicit SpecChecks(const Program& program) : program_(program), whole_(kMostDims + 1) {
     for (std::size_t dims = 0; dims < whole_.size(); ++dims) whole_[dims] = replicated_spec(dims);
   }
 
@@ -93,8 +91,8 @@ class SpecChecks {
       for (std::size_t k = 0; k < segment.ops.size(); ++k) {
         const ProgramOp& op = segment.ops[k];
         if (op.kind == OpKind::kFree || op.kind == OpKind::kZero || is_transfer(op.kind)) continue;
-        // What backward adds up, joins or takes apart are gradients, of which E and R are one; what it
-        // does again of the forward has been looked at there.
+        // What backward adds up, joins or takes apart are gradients, of which E and R are one; what
+        // it does again of the forward has been looked at there.
         const bool of_gradients = op.part == OpPart::kForward && is_backward(segment.phase);
         if (!first_time(op, of_gradients)) continue;
         if (const Problem problem = problem_of(op, of_gradients))
@@ -116,8 +114,8 @@ class SpecChecks {
     key.append(reinterpret_cast<const char*>(&number), sizeof number);
   }
 
-  /// What is loaded, and what is made of nothing else: no gradient flows to it. A value that arrives
-  /// from another stage is named after the one that was sent.
+  /// What is loaded, and what is made of nothing else: no gradient flows to it. A value that
+  /// arrives from another stage is named after the one that was sent.
   void find_constants() {
     constant_.assign(program_.values.size(), false);
     std::unordered_set<std::string> names;

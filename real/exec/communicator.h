@@ -26,8 +26,7 @@ class Communicator {
   virtual void all_gather(const at::Tensor& part, at::Tensor& whole) = 0;  // whole: parts by member
   virtual void reduce_scatter(const at::Tensor& whole,
                               at::Tensor& part) = 0;  // sum of the own part
-  virtual void all_to_all(const at::Tensor& from, at::Tensor& to,
-                          const AllToAllCounts& counts) = 0;
+  virtual void all_to_all(const at::Tensor& from, at::Tensor& to, const AllToAllCounts& counts) = 0;
   virtual void broadcast(at::Tensor& tensor, int root) = 0;  // from the root's
   virtual void reduce(at::Tensor& tensor,
                       int root) = 0;  // the sum in the root's; nothing of use in the others'

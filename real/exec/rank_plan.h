@@ -43,7 +43,7 @@ struct OpPlan {
   std::vector<DecayRange> decay;  // optimizers
   std::ptrdiff_t bucket = -1;     // optimizers: index into RankPlan::buckets()
   bool has_norm = false;
-  std::string input;  // load: name of the model's input
+  std::string input;               // load: name of the model's input
   std::optional<TensorMove> move;  // from one spec to another of as many dims
 };
 

@@ -24,8 +24,9 @@ IndexRanges both(const IndexRanges& a, const IndexRanges& b) {
       const IndexRange overlap{std::max(x.begin, y.begin), std::min(x.end, y.end)};
       if (overlap.begin < overlap.end) here.push_back(overlap);
     }
-    std::sort(here.begin(), here.end(),
-              [](const IndexRange& one, const IndexRange& other) { return one.begin < other.begin; });
+    std::sort(here.begin(), here.end(), [](const IndexRange& one, const IndexRange& other) {
+      return one.begin < other.begin;
+    });
     out.insert(out.end(), here.begin(), here.end());
   }
   return out;
@@ -45,8 +46,9 @@ IndexRanges without(const IndexRanges& a, const IndexRanges& b) {
 }
 
 std::int64_t size_of(const IndexRanges& ranges) {
-  return std::accumulate(ranges.begin(), ranges.end(), std::int64_t{0},
-                         [](std::int64_t sum, const IndexRange& range) { return sum + range.size(); });
+  return std::accumulate(
+      ranges.begin(), ranges.end(), std::int64_t{0},
+      [](std::int64_t sum, const IndexRange& range) { return sum + range.size(); });
 }
 
 /// Where those of `only` that both lists have stand in each.
@@ -157,9 +159,7 @@ class MovePlanner {
   /// What the axes split is one rank's already.
   void plan_keep() {
     const Ranges& other = from_[behind(own_)];
-    keep(own_ == 0                ? from_[own_]
-         : from_[own_] == other   ? none()
-                                  : exclusive(from_[own_], other));
+    keep(own_ == 0 ? from_[own_] : from_[own_] == other ? none() : exclusive(from_[own_], other));
   }
 
   void plan_all_reduce() {
@@ -187,8 +187,8 @@ class MovePlanner {
     for (std::size_t m = 0; m < to_.size(); ++m) {
       const Ranges only = exclusive(to_[m], to_[behind(m)]);
       move_.sent.push_back(block_of(from_[own_], only, only));
-      move_.plain = move_.plain && only == to_[m] &&
-                    is_run(move_.sent[m], dim_, begin_of(m, to_[m]), true);
+      move_.plain =
+          move_.plain && only == to_[m] && is_run(move_.sent[m], dim_, begin_of(m, to_[m]), true);
       if (m == own_) move_.received.push_back(block_of(only, to_[own_], only));
     }
     const Ranges summands = shared(to_[own_], to_[behind(own_)]);
@@ -218,8 +218,8 @@ class MovePlanner {
     std::int64_t wanted = 1;
     for (const IndexRanges& dim : to_[own_]) wanted *= size_of(dim);
     if (made == wanted) return;
-    throw BackendError(op_name(op_.kind, op_.part) + " finds " + std::to_string(made) +
-                       " of the " + std::to_string(wanted) + " elements that it makes");
+    throw BackendError(op_name(op_.kind, op_.part) + " finds " + std::to_string(made) + " of the " +
+                       std::to_string(wanted) + " elements that it makes");
   }
 
   const ProgramOp& op_;

@@ -123,8 +123,7 @@ class BucketReader {
   void add_pieces(BucketState& state, const Value& value, const Parameter& parameter) {
     const TensorSpec spec = spec_of(program_, value);
     const Extents whole = global_extents(spec, value.dims, program_.mesh);
-    const std::vector<IndexRanges> held =
-        local_ranges(spec, whole, program_.mesh, at_).value();
+    const std::vector<IndexRanges> held = local_ranges(spec, whole, program_.mesh, at_).value();
     const std::vector<Run> columns = column_runs(whole, held);
     const std::int64_t width = num_elements(value.dims) / value.dims[0].expected;
     std::vector<ParameterPart> parts(parameter.parts.begin(), parameter.parts.end());

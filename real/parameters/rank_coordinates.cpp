@@ -53,10 +53,9 @@ std::int64_t peer_of(const Program& program, const Transfer& transfer, const Coo
 }
 
 bool is_cut_alike(const DimSplit& dim) {
-  return dim.after.empty() && std::all_of(dim.parts.begin(), dim.parts.end(),
-                                          [&](const DimPart& part) {
-                                            return part.axes == dim.parts.front().axes;
-                                          });
+  return dim.after.empty() &&
+         std::all_of(dim.parts.begin(), dim.parts.end(),
+                     [&](const DimPart& part) { return part.axes == dim.parts.front().axes; });
 }
 
 std::int64_t replica_at(const DeviceMesh& mesh, const Coordinate& at) {

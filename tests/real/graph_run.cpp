@@ -81,8 +81,8 @@ void put_part(at::Tensor whole, const at::Tensor& local, const HeldPart& part, s
   const auto dim = static_cast<std::int64_t>(d);
   std::int64_t at = 0;
   for (const IndexRange& range : part.ranges[d]) {
-    put_part(whole.narrow(dim, range.begin, range.size()), local.narrow(dim, at, range.size()), part,
-             d + 1);
+    put_part(whole.narrow(dim, range.begin, range.size()), local.narrow(dim, at, range.size()),
+             part, d + 1);
     at += range.size();
   }
 }
@@ -163,9 +163,8 @@ std::string parameter_of(const Value& view) { return view.name.substr(0, view.na
 
 /// Axes that split some parts of a dim, and not others.
 bool splits_some_parts(const TensorSpec& spec) {
-  return std::any_of(spec.dims.begin(), spec.dims.end(), [](const DimSplit& dim) {
-    return axes_in(dim) != axes_of_all_parts(dim);
-  });
+  return std::any_of(spec.dims.begin(), spec.dims.end(),
+                     [](const DimSplit& dim) { return axes_in(dim) != axes_of_all_parts(dim); });
 }
 
 void set_weights(RankExecutor& executor) {

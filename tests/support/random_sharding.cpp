@@ -37,9 +37,7 @@ class RandomPlanner {
  private:
   int draw(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
   bool chance(double p) { return std::bernoulli_distribution(p)(random_); }
-  bool is_parameter(TensorId id) const {
-    return graph_.tensors[id].role == TensorRole::kParameter;
-  }
+  bool is_parameter(TensorId id) const { return graph_.tensors[id].role == TensorRole::kParameter; }
   const TensorSpec& spec(SpecId id) const { return sharding_.specs[id]; }
   Extents extents_of(TensorId id) const {
     const Shape& shape = graph_.tensors[id].shape;
@@ -47,8 +45,7 @@ class RandomPlanner {
   }
 
   void store(TensorId id, const TensorSpec& spec) {
-    sharding_.stored[id] =
-        sharding_.specs.add(normal_form(spec, extents_of(id), sharding_.mesh));
+    sharding_.stored[id] = sharding_.specs.add(normal_form(spec, extents_of(id), sharding_.mesh));
   }
   bool divides(TensorId id, const TensorSpec& spec) const {
     const Tensor& t = graph_.tensors[id];
@@ -82,6 +79,9 @@ class RandomPlanner {
       if (!divides(id, wanted)) return false;
       if (!is_parameter(id)) continue;
       if (wanted.partial != 0) return false;
+      for (const DimSplit& dim : wanted.dims) {  // buckets are reduced as one
+        if (axes_in(dim) != axes_of_all_parts(dim)) return false;
+      }
       for (const auto& [parameter, used] : used_) {
         if (parameter == id && used != split.operands[i]) return false;
       }

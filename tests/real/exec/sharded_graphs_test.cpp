@@ -120,8 +120,7 @@ TEST_CASE("random graphs that are sharded at random train as autograd says") {
   check_seeds(0, 100);
 }
 
-TEST_CASE("a thousand random graphs that are sharded at random train as autograd says",
-          "[.long]") {
+TEST_CASE("a thousand random graphs that are sharded at random train as autograd says", "[.long]") {
   check_seeds(1000, 1000);
 }
 
