@@ -52,9 +52,11 @@ class Offloader {
     last_write_.assign(training_.graph.tensors.size(), std::nullopt);
     in_forward_.assign(training_.graph.tensors.size(), false);
     for (std::size_t i = 0; i < training_.forward.size(); ++i) {
-      for (const TensorId write : training_.forward[i].writes) {
+      const Instruction& op = training_.forward[i];
+      for (const TensorId write : op.writes) {
         last_write_[root(write)] = i;
         in_forward_[write] = true;
+        if (op.kind == OpKind::kAllReduce) content_[root(write)] = write;
       }
     }
   }
@@ -77,6 +79,12 @@ class Offloader {
     return out;
   }
 
+  /// What a storage holds behind its last write: the sum, where summands are added up in place.
+  TensorId content_of(TensorId storage) const {
+    const auto found = content_.find(storage);
+    return found == content_.end() ? storage : found->second;
+  }
+
   TensorId add_tensor(Tensor t, const char* suffix, TensorId alias, bool on_host) {
     t.name += suffix;
     t.alias = alias;
@@ -87,8 +95,10 @@ class Offloader {
 
   void offload(const Checkpoint& checkpoint) {
     const Instruction reader = training_.backward[checkpoint.first_reader];
+    const TensorId content = content_of(checkpoint.storage);
     const TensorId host = add_tensor(tensor(checkpoint.storage), ".host", kNoIndex, true);
     const TensorId load = add_tensor(tensor(checkpoint.storage), ".load", kNoIndex, false);
+    tensor(host).spec = tensor(load).spec = tensor(content).spec;
     loaded_.emplace(checkpoint.storage, load);
     Instruction copy;
     copy.kind = OpKind::kCopy;
@@ -96,7 +106,7 @@ class Offloader {
     copy.layer = reader.layer;
     copy.stage = checkpoint.stage;
     copy.origin = reader.origin;
-    copy.reads = {checkpoint.storage};
+    copy.reads = {content};
     copy.writes = {host};
     copies_.emplace(place_of(checkpoint), copy);
     copy.reads = {host};
@@ -153,7 +163,8 @@ class Offloader {
 
   TrainingGraph& training_;
   Indexed<TensorId, std::optional<std::size_t>> last_write_;  // of storages: by the forward
-  Indexed<TensorId, bool> in_forward_;                        // the forward writes it
+  std::unordered_map<TensorId, TensorId> content_;  // of storages in which summands are added up
+  Indexed<TensorId, bool> in_forward_;              // the forward writes it
   std::unordered_map<TensorId, TensorId> loaded_;   // what the forward wrote -> what stands for it
   std::multimap<std::size_t, Instruction> copies_;  // before the forward instruction
 };

@@ -79,10 +79,10 @@ bool has_gradient(OpKind kind, const OpAttrs& attrs, std::size_t operand) {
   }
 }
 
-/// Finds them for one instruction.
-class TensorFinder {
+/// One instruction, read by the op table.
+class OpReader {
  public:
-  TensorFinder(const Program& program, const ProgramOp& op)
+  OpReader(const Program& program, const ProgramOp& op)
       : program_(program),
         op_(op),
         attrs_(program.attrs[op.attrs]) {}
@@ -202,7 +202,7 @@ class TensorFinder {
 }  // namespace
 
 OpTensors find_op_tensors(const Program& program, const ProgramOp& op) {
-  return TensorFinder(program, op).run();
+  return OpReader(program, op).run();
 }
 
 }  // namespace trainyard

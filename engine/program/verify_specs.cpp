@@ -68,7 +68,7 @@ std::string rows_of(const TensorSpec& weight, const DeviceMesh& mesh) {
       [](const DimPart& a, const DimPart& b) { return a.axes.size() < b.axes.size(); });
   std::string text;
   for (std::size_t p = 0; p < rows.parts.size(); ++p) {
-    // Of the index that all have a rank sees one, and what of the part lies in it.
+    // A rank sees one of the index that all parts have, and what of the part lies in it.
     const DimPart& part = rows.parts[p];
     const std::int64_t local = part.count * part.unit / group_size(mesh, part.axes);
     text += (p == 0 ? "[o=1 u" : " | o u") + std::to_string(p) + "=" + std::to_string(local);

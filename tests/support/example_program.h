@@ -48,6 +48,7 @@ value q1 fp32[16,4] mb activation [R, R] P(tp)
 value dx1 fp32[16,4] mb activation in:q1+0
 value da fp32[16,8] local activation [R, tp]
 value dh fp32[16,8] local activation [R, tp]
+value t1 int64[16] mb activation
 segment 0ZERO() stage:0 P
   main zero -> gw1 gw2
 segment 1ZERO() stage:1 P
@@ -60,28 +61,29 @@ segment 0F(m) stage:0 F
   tp all_reduce:tp p0[m] -> y0[m]
 segment 0B(m) stage:0 B
   main linear_dx dy0[m] w2 -> da
-  main linear_dw a0[m] dy0[m] +> gw2
+  main linear_dw dy0[m] a0[m] +> gw2
   main free a0[m] dy0[m]
   main gelu_dx da h0[m] -> dh
   main free da h0[m]
-  main linear_dw x0[m] dh +> gw1
+  main linear_dw dh x0[m] +> gw1
   main free x0[m] dh
 segment 1F(m) stage:1 F
   main linear x1[m] v1 -> h1[m]
   main gelu h1[m] -> a1[m]
   main linear a1[m] v2 -> p1[m]
   tp all_reduce:tp p1[m] -> y1[m]
-  main cross_entropy y1[m] -> dy1[m] +> loss
-  main free p1[m]
+  main load -> t1[m]
+  main cross_entropy y1[m] t1[m] -> dy1[m] +> loss
+  main free p1[m] t1[m]
 segment 1B(m) stage:1 B
   main linear_dx dy1[m] v2 -> da
-  main linear_dw a1[m] dy1[m] +> gv2
+  main linear_dw dy1[m] a1[m] +> gv2
   main free a1[m] dy1[m]
   main gelu_dx da h1[m] -> dh
   main free da h1[m]
   main linear_dx dh v1 -> q1[m]
   tp all_reduce:tp q1[m] -> dx1[m]
-  main linear_dw x1[m] dh +> gv1
+  main linear_dw dh x1[m] +> gv1
   main free x1[m] dh
 segment 0SEND_F(m) stage:0 C
   fwd send:0 y0[m]

@@ -95,6 +95,7 @@ void for_each_carried(const GraphOp& op, const Extents& operand, const Extents& 
       for (std::size_t d = 0; d < index.size(); ++d) {
         if (static_cast<int>(d) != op.parameters.dims[0]) to.push_back(index[d]);
       }
+      if (to.empty()) to.push_back(0);
     }
     visit(from, op.kind == "view" ? from : at_index(result, to));
   });

@@ -66,8 +66,8 @@ TEST_CASE("an instance is written once") {
 }
 
 TEST_CASE("a value is not used after it is freed, nor freed twice") {
-  CHECK(violation("  main free p1[m]\n",
-                  "  main free p1[m]\n  main gelu y1[m] -> dh\n  main free dh\n") ==
+  CHECK(violation("  main free p1[m] t1[m]\n",
+                  "  main free p1[m] t1[m]\n  main gelu y1[m] -> dx1[m]\n") ==
         "segment 1F: gelu reads y1 after it was freed");
   CHECK(violation("  main free x0[m] dh\n", "  main free x0[m] dh\n  main free dh\n") ==
         "segment 0B: frees dh twice");
@@ -131,12 +131,12 @@ TEST_CASE(
           "class pp:1 is stuck at 1RECV_F1");
   }
   SECTION("different bytes") {
-    CHECK(violation("value x1 fp32[16,4]", "value x1 fp32[16,2]") ==
+    CHECK(violation("value x1 fp32[16,4]", "value x1 bf16[16,4]") ==
           "0SEND_F and 1RECV_F do not agree on the bytes of their transfer");
   }
   SECTION("one end on a device, the other on a host") {
-    std::string text = with(kExampleProgram, "value x1 fp32[16,4] mb buffer pool:rf",
-                            "value x1 fp32[16,4] mb buffer pool:rf host");
+    std::string text = with(kExampleProgram, "value x1 fp32[16,4] mb buffer [R, R] E(tp) pool:rf",
+                            "value x1 fp32[16,4] mb buffer [R, R] E(tp) pool:rf host");
     text = with(text, "pool rf:2", "pool rf:2 host");
     CHECK(violation(text) == "0SEND_F and 1RECV_F do not agree on the way of their transfer");
   }
@@ -160,7 +160,9 @@ TEST_CASE("a collective of several pipeline ranks has all its members, in one or
       "no order of communication suits every rank: class pp:0 is stuck at 0NORM; "
       "class pp:1 is stuck at 1NORM";
   CHECK(violation("value n1 fp32[1]", "value n1 fp32[2]") == different);
-  CHECK(violation("norm all_reduce:all n1", "norm reduce_scatter:all n1") == different);
+  CHECK(violation(with(with(kExampleProgram, "value N1 fp32[1] step gradient",
+                            "value N1 fp32[1] step gradient [tp]"),
+                       "norm all_reduce:all n1", "norm reduce_scatter:all n1")) == different);
   CHECK(violation("norm all_reduce:all n1", "dp all_reduce:all n1") == different);
   CHECK(violation(with(with(kExampleProgram, "norm all_reduce:all n0", "fwd all_reduce:all n0"),
                        "norm all_reduce:all n1", "fwd_in all_reduce:all n1")) == different);
@@ -173,7 +175,8 @@ TEST_CASE("what is issued inside a call leaves alone what the call still uses") 
   const std::string list = with(kFirstList, "0B1 0FREE_F1 0NORM", "0B1{@7:0NORM} 0FREE_F1");
   CHECK(violation(kFirstList, list) == "none");
   std::string reduce = with(kExampleProgram, kFirstList, list);
-  reduce = with(reduce, "main sum_squares gw1 gw2 -> n0", "main sum_squares gw1 -> n0 +> gw2");
+  reduce = with(reduce, "main sum_squares gw1 gw2 -> n0",
+                "main sum_squares gw1 gw2 -> n0\n  main add gw2 +> gw2");
   CHECK(violation(reduce) == "none");
   CHECK(violation(with(reduce, "@7:0NORM", "@1:0NORM")) ==
         "class pp:0: 0B op 1 uses gw2, which 0NORM inside it has taken over");
@@ -201,22 +204,26 @@ TEST_CASE("nothing is added to a gradient that has been reduced") {
 
 TEST_CASE("a bucket may be added to beside the part of it that has been reduced") {
   // One storage g: gw1, gw2, and 32 more elements that nobody adds to.
-  std::string text = with(
-      kExampleProgram,
-      "value gw1 fp32[8,4] step gradient [tp, R]\nvalue gw2 fp32[4,8] step gradient [R, tp]\n",
-      "value g fp32[96] step gradient\nvalue gw1 fp32[8,4] step gradient [tp, R] in:g+0\n"
-      "value gw2 fp32[4,8] step gradient [R, tp] in:g+32\nvalue r fp32[32] step gradient in:g+64\n"
-      "value R fp32[32] step gradient in:g+64\n");
+  std::string text =
+      with(kExampleProgram,
+           "value gw1 fp32[8,4] step gradient [tp, R]\nvalue gw2 fp32[4,8] step gradient [R, tp]\n",
+           "value g fp32[96] step gradient [tp]\nvalue gw1 fp32[8,4] step gradient [tp, R] in:g+0\n"
+           "value gw2 fp32[4,8] step gradient [R, tp] in:g+32\n"
+           "value r fp32[32] step gradient [tp] in:g+64\n");
+  text = with(text, "group all", "group one[pp]{0}\ngroup all");
   text = with(with(text, "zero -> gw1 gw2", "zero -> g"), "free gw1 gw2 n0", "free g n0");
   text = with(text, "0B1 ", "0REDUCE 0B1 ");
-  const auto reducing = [&](const std::string& part) {
-    return violation(
-        with(text, "segment 0NORM()",
-             "segment 0REDUCE() stage:0 C\n  tp all_reduce:tp " + part + " -> R\nsegment 0NORM()"));
+  const auto reducing = [&](const std::string& part, const std::string& sum) {
+    const std::string values = with(text, "value loss", "value R " + sum + "\nvalue loss");
+    return violation(with(
+        values, "segment 0NORM()",
+        "segment 0REDUCE() stage:0 C\n  tp all_reduce:one " + part + " -> R\nsegment 0NORM()"));
   };
-  CHECK(reducing("r") == "none");
-  CHECK(reducing("gw2") == "class pp:0: 0B1: linear_dw adds to gw2, which 0REDUCE has reduced");
-  CHECK(reducing("g") == "class pp:0: 0B1: linear_dw adds to gw2, which 0REDUCE has reduced");
+  CHECK(reducing("r", "fp32[32] step gradient [tp] in:g+64") == "none");
+  CHECK(reducing("gw2", "fp32[4,8] step gradient [R, tp] in:g+32") ==
+        "class pp:0: 0B1: linear_dw adds to gw2, which 0REDUCE has reduced");
+  CHECK(reducing("g", "fp32[96] step gradient [tp] in:g+0") ==
+        "class pp:0: 0B1: linear_dw adds to gw2, which 0REDUCE has reduced");
 }
 
 TEST_CASE("a view lies inside its storage and lives as long") {
@@ -236,7 +243,7 @@ TEST_CASE("ops have the operands that their kind takes") {
   CHECK(violation("fwd recv:1 -> x1[m]", "fwd recv:1 x1[m]") ==
         "segment 1RECV_F op 0: recv: reads 0 and writes 1 value");
   CHECK(violation("main free p1[m]", "tp free p1[m]") ==
-        "segment 1F op 5: free: is not on the main stream");
+        "segment 1F op 6: free: is not on the main stream");
   CHECK(violation("main gelu h0[m] -> a0[m]", "main gelu h0[m] -> a0[m] after:2") ==
         "segment 0F op 2: gelu: waits for a later op");
   CHECK(violation("main gelu h0[m] -> a0[m]", "main gelu h0[n] -> a0[m]") ==

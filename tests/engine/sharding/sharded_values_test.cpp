@@ -87,7 +87,7 @@ TEST_CASE("each planted mistake gives other values or gradients") {
         Kind::kAxesSwapped, Kind::kPartsIgnored, Kind::kCountsSwapped, Kind::kOneOfTwoAxes}) {
     Random random(10);
     int made = 0, seen = 0;
-    for (int round = 0; round < 3000 && made < 10; ++round) {
+    for (int round = 0; round < 6000 && made < 20; ++round) {
       const DeviceMesh mesh = random_mesh(random, 3, 8);
       const OpGraph graph = random_graph(random);
       PlantedError planted{kind, false};
@@ -98,8 +98,8 @@ TEST_CASE("each planted mistake gives other values or gradients") {
       seen += !(off < 1e-10) || !problem.empty() ? 1 : 0;
     }
     CAPTURE(static_cast<int>(kind), made, seen);
-    CHECK(made == 10);
-    CHECK(seen >= 9);  // what is lost may be a part that later ops leave out
+    CHECK(made == 20);
+    CHECK(seen >= 17);  // what is lost may be a part that later ops leave out
   }
 }
 
