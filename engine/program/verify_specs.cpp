@@ -321,11 +321,12 @@ class SpecChecks {
     return space_problem(op.kind, program_.attrs[op.attrs], rows, used);
   }
 
-  /// General kinds have dims of any meaning, of which local extents alone do not tell which are
-  /// broadcast or regrouped: their index space is that of the whole tensors, cut as these are.
+  /// General kinds have dims of any meaning (but of heads), of which local extents alone do not
+  /// tell which are broadcast or regrouped: their index space is that of the whole tensors, cut as
+  /// these are.
   Problem space_problem(OpKind kind, const OpAttrs& attrs, const std::string& rows,
                         const UsedTensors& used) const {
-    const bool whole = is_general(kind);
+    const bool whole = is_general(kind) && attrs.heads == 0;
     std::vector<Extents> operands, results;
     const auto extents_of = [&](const UsedTensor& tensor) {
       const TensorSpec* of = tensor.value != nullptr ? tensor.value : tensor.gradient;
