@@ -222,6 +222,7 @@ void run_rank(const Program& program, const Graph& graph, const Study& study, st
   const StepResult step = executor.run_step(state);
   const std::lock_guard lock(shared.mutex);
   if (step.loss) shared.run.loss = *step.loss;
+  if (step.norm_sq) shared.run.norm_sq = *step.norm_sq;
   for (const auto& [bucket, gradient] : reduced_gradients) {
     for (const ValueId id : views_in(program, bucket)) {
       const Value& view = program.values[id];
@@ -232,11 +233,21 @@ void run_rank(const Program& program, const Graph& graph, const Study& study, st
       shared.gradients.add(program, view, plan.at(), parameter_of(view), local);
     }
   }
+  // What several stages slice, or one of them and a move, has one name: all but the first are told
+  // apart by their numbers.
+  std::map<std::string, const Value*> first_named;
+  for (const Value& value : program.values) first_named.try_emplace(value.name, &value);
+  const auto name_of = [&](const Value& value) {
+    const auto number = &value - &program.values[ValueId(0)];
+    std::string name = value.name;
+    if (first_named.at(value.name) != &value) name.append(1, '@').append(std::to_string(number));
+    return name;
+  };
   for (const MadeResult& one : made) {
     const Value& value = *one.value;
     if (value.spec != kNoIndex && splits_some_parts(program.specs[value.spec])) continue;
     const std::vector<std::int64_t> shape = shape_of(value);
-    shared.results.add(program, value, plan.at(), value.name + " " + std::to_string(one.mb),
+    shared.results.add(program, value, plan.at(), name_of(value) + " " + std::to_string(one.mb),
                        tensor_of(one.numbers, Shape(shape.begin(), shape.end())));
   }
 }
@@ -321,6 +332,7 @@ GraphRun differentiate_by_torch(const Graph& graph) {
   for (const auto& [name, weight] : weights) {
     run.gradients[name] =
         vector_of(weight.grad().defined() ? weight.grad() : at::zeros_like(weight));
+    for (const double one : run.gradients[name]) run.norm_sq += one * one;
   }
   return run;
 }

@@ -14,7 +14,8 @@
 namespace trainyard {
 
 struct GraphRun {
-  double loss = 0;                                       // of the step
+  double loss = 0;     // of the step
+  double norm_sq = 0;  // of all gradients; of a Program where the plan clips
   std::map<std::string, std::vector<double>> gradients;  // by parameter
   /// By result and microbatch: "m3.mul 1". Of a Program those that a kernel made, with the names
   /// that moves give them.

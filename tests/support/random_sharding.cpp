@@ -57,6 +57,7 @@ class RandomPlanner {
     for (;;) {
       TensorSpec out = replicated_spec(t.shape.size());
       for (const AxisId axis : sharding_.mesh.axis_ids()) {
+        if (sharding_.mesh.axes[axis].stages) continue;
         const int use = draw(-4, static_cast<int>(t.shape.size()) * 2 - 1);
         if (use >= 0) {
           Axes& axes = out.dims.begin()[use / 2].parts.front().axes;

@@ -17,6 +17,7 @@ namespace trainyard {
 namespace {
 
 constexpr double kTolerance = 1e-10;
+constexpr double kShareTolerance = 1e-7;  // shares of gradients in the norm are in fp32
 
 double norm_of(const std::vector<double>& x) {
   double sum = 0;
@@ -32,7 +33,7 @@ bool are_alike(std::vector<double> ours, const std::vector<double>& theirs) {
 
 /// The tensor whose value a move leaves as it is: "m3.mul.partial" -> "m3.mul".
 std::string moved_tensor(const std::string& result, const std::map<std::string, Shape>& tensors) {
-  std::string name = result;
+  std::string name = result.substr(0, result.find('@'));  // of a stage
   while (!tensors.contains(name)) {
     const std::size_t dot = name.rfind('.');
     if (dot == std::string::npos) return "";
@@ -45,6 +46,9 @@ std::string moved_tensor(const std::string& result, const std::map<std::string, 
 std::string find_difference(const Graph& graph, const GraphRun& ours, const GraphRun& theirs) {
   if (!(std::abs(ours.loss - theirs.loss) <= kTolerance * std::max(1.0, std::abs(theirs.loss))))
     return "loss " + std::to_string(ours.loss) + ", not " + std::to_string(theirs.loss);
+  const double norm = std::sqrt(theirs.norm_sq);
+  if (!(std::abs(std::sqrt(ours.norm_sq) - norm) <= kShareTolerance * std::max(1.0, norm)))
+    return "norm " + std::to_string(std::sqrt(ours.norm_sq)) + ", not " + std::to_string(norm);
   std::map<std::string, Shape> tensors;
   for (const Tensor& tensor : graph.tensors) tensors[tensor.name] = tensor.shape;
   for (const auto& [name, value] : ours.results) {
@@ -62,16 +66,21 @@ std::string find_difference(const Graph& graph, const GraphRun& ours, const Grap
   return "";
 }
 
-/// Up to eight ranks on one to three tensor axes.
+/// Up to eight ranks on one to three tensor axes; some in two stages, some with their forward
+/// again, some by half backwards. All take the norm, and clip nothing.
 Plan random_tensor_plan(std::uint64_t seed) {
   const std::vector<std::vector<std::int32_t>> meshes = {{2}, {4}, {2, 2}, {3}, {2, 2, 2}, {2, 3}};
   Plan plan = plan_of_graph();
+  plan.training.clip_norm = 1e9;
   const auto& sizes = meshes[seed % meshes.size()];
   plan.parallel.tensor = 1;
   for (const std::int32_t size : sizes) {
     plan.parallel.tensor_axes.push_back(size);
     plan.parallel.tensor *= size;
   }
+  if (plan.parallel.tensor <= 4 && seed % 5 == 1) plan.parallel.pipeline = 2;
+  if (seed % 5 == 2) plan.recompute.method = RecomputeConfig::Method::kFull;
+  if (plan.parallel.pipeline > 1 && seed % 2 == 1) plan.schedule.method = "zb-h1";
   return plan;
 }
 
@@ -81,8 +90,10 @@ struct ShardedRun {
 };
 
 ShardedRun run_sharded(std::uint64_t seed, const Plan& plan) {
-  const Graph graph =
-      random_graph(seed, {.ops = 1 + static_cast<int>(seed % 9), .only = {}, .even = true});
+  const Graph graph = random_graph(seed, {.ops = 2 + static_cast<int>(seed % 9),
+                                          .layers = plan.parallel.pipeline,
+                                          .only = {},
+                                          .even = true});
   bool planned = true;
   CompileOptions options;
   options.plan_sharding = [&](Graph& sharded, Sharding& sharding) {
