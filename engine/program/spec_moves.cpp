@@ -56,13 +56,21 @@ class MoveChecker {
 
   Problem run() {
     const auto move = move_between(move_.from, move_.to);
-    if (is_collective(move_.kind) && move && move->axes != axes_)
-      return "is over " + names(axes_) + ", where " + to_text(*move, mesh_) + " is needed";
-    const bool flat = move_.from.dims.size() != move_.to.dims.size();
     if (!is_collective(move_.kind)) {
+      const bool flat = move_.from.dims.size() != move_.to.dims.size();
       if (!move && !flat) return "moves nothing";
       axes_ = flat ? cut_of_flat() : move->axes;
     }
+    if (auto problem = problem_of_kind()) return problem;
+    // The order of a group matters where it says who has which piece.
+    const bool ordered = move && (move->from_dim >= 0 || move->to_dim >= 0);
+    if (move && (ordered ? move->axes != axes_ : set_of(move->axes) != set_of(axes_)))
+      return "is over " + names(axes_) + ", where " + to_text(*move, mesh_) + " is needed";
+    return std::nullopt;
+  }
+
+ private:
+  Problem problem_of_kind() const {
     switch (move_.kind) {
       case OpKind::kEnterTensor: return enter();
       case OpKind::kPad: return gathered(move_.from, move_.to, AxisState::kPartial);
@@ -77,7 +85,6 @@ class MoveChecker {
     }
   }
 
- private:
   std::string name(AxisId axis) const { return mesh_.axis_name(axis); }
   std::string names(const Axes& axes) const {
     std::string text;

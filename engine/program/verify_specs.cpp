@@ -15,7 +15,6 @@
 #include "engine/program/spec_uses.h"
 #include "engine/program/violation.h"
 #include "engine/sharding/spec_boxes.h"
-#include "engine/sharding/spec_text.h"
 
 namespace trainyard {
 
@@ -296,8 +295,7 @@ class SpecChecks {
     const SpecMove move{op.kind, spec(from), spec(to), group, attrs.dim, attrs.maximum};
     const Problem problem = find_move_problem(move, program_.mesh);
     if (!problem) return std::nullopt;
-    return from.name + " " + to_text(move.from, program_.mesh) + " -> " + to.name + " " +
-           to_text(move.to, program_.mesh) + ": " + *problem;
+    return from.name + " -> " + to.name + ": " + *problem;
   }
 
   Problem use_problem(const ProgramOp& op, bool of_gradients) const {
