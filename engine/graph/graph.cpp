@@ -133,6 +133,12 @@ std::string find_use_violation(const Graph& graph) {
   return {};
 }
 
+/// Whether the op leaves a tensor's value as it is, however it lies on ranks.
+bool is_move(OpKind kind) {
+  return is_communication(kind) || kind == OpKind::kEnterTensor || kind == OpKind::kSlice ||
+         kind == OpKind::kPad || kind == OpKind::kKeepOnOne;
+}
+
 /// The gradient of a loss is 1: losses are added to each other, and nothing else is done with them.
 std::string find_loss_violation(const Graph& graph) {
   Indexed<TensorId, bool> is_loss(graph.tensors.size(), false);
@@ -143,7 +149,7 @@ std::string find_loss_violation(const Graph& graph) {
     if (first != op.inputs.end()) {
       const bool adds =
           op.kind == OpKind::kAdd && std::all_of(op.inputs.begin(), op.inputs.end(), of_loss);
-      if (!adds && !is_communication(op.kind)) {
+      if (!adds && !is_move(op.kind)) {
         return describe(graph, id) + ": reads loss '" + graph.tensors[*first].name +
                "', to which only other losses can be added";
       }

@@ -333,6 +333,8 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
       work.m = rows(*writes[0].shape), work.n = last(*writes[0].shape);
       work.plain_copy = true;
       break;
+    case OpKind::kPad:
+    case OpKind::kKeepOnOne: work.plain_copy = true; break;
     default: break;
   }
   return work;

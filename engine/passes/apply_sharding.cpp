@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/graph/op_space.h"
+#include "engine/graph/op_table.h"
 #include "engine/sharding/redistribution.h"
 #include "engine/sharding/spec_text.h"
 
@@ -27,6 +28,11 @@ class ShardingApplier {
     out_.ops.reserve(in_.size() + in_.size() / 2);
     whole_.reserve(out_.tensors.size());
     for (const Tensor& tensor : out_.tensors) whole_.push_back(tensor.shape);
+    is_read_.assign(out_.tensors.size(), false);
+    for (const Op& op : in_) {
+      for (const TensorId input : op.inputs) is_read_[input] = true;
+    }
+    is_read_[out_.loss] = true;
   }
 
   std::variant<Graph, Infeasible> run() {
@@ -101,33 +107,52 @@ class ShardingApplier {
     OpKind kind;
     std::string_view suffix;  // of what it makes
     int dim = -1;
-    bool in_place = false;
+    bool in_place = false;  // all-reduce: where nothing else reads what it overwrites
     bool partial_gradient = false;
   };
 
-  /// nullopt: no op at all.
-  std::optional<MoveForm> form_of(const Move& move) {
+  /// nullopt: no executor has it (problem_).
+  std::optional<MoveForm> form_of(const Move& move, const TensorSpec& after) {
     const bool to_entered = move.to == AxisState::kEntered;
-    switch (forward_kind(move)) {
-      case MoveKind::kNothing:
-        if (move.from == AxisState::kReplicated && to_entered)
-          return MoveForm{OpKind::kEnterTensor, "entered", -1, true};
-        if (move.from == AxisState::kEntered) return std::nullopt;
-        break;
-      case MoveKind::kAllGather:
-        return MoveForm{OpKind::kAllGather, to_entered ? "gathered" : "whole", move.from_dim, false,
-                        to_entered};
-      case MoveKind::kSlice:
-        if (move.from != AxisState::kReplicated) break;
-        return MoveForm{OpKind::kSlice, "slice", move.to_dim};
-      case MoveKind::kAllReduce:
-        if (to_entered) break;
-        return MoveForm{OpKind::kAllReduce, "all", -1, true};
-      case MoveKind::kReduceScatter: return MoveForm{OpKind::kReduceScatter, "shard", move.to_dim};
-      default: break;
+    const bool held = move.from == AxisState::kHeld || move.to == AxisState::kHeld;
+    // Gaps are filled with zeros, which are no candidates.
+    const bool fills = move.to == AxisState::kPartial && after.maximum;
+    const MoveKind kind = forward_kind(move);
+    if (!held && !fills) {
+      switch (kind) {
+        case MoveKind::kNothing:
+          return MoveForm{OpKind::kEnterTensor, to_entered ? "entered" : "left", -1, true};
+        case MoveKind::kAllGather:
+          return MoveForm{OpKind::kAllGather, to_entered ? "gathered" : "whole", move.from_dim,
+                          false, to_entered};
+        case MoveKind::kSlice: return MoveForm{OpKind::kSlice, "slice", move.to_dim};
+        case MoveKind::kPad: return MoveForm{OpKind::kPad, "padded", move.from_dim};
+        case MoveKind::kKeepOnOne: return MoveForm{OpKind::kKeepOnOne, "kept"};
+        case MoveKind::kAllReduce: return MoveForm{OpKind::kAllReduce, "all", -1, true};
+        case MoveKind::kReduceScatter:
+          return MoveForm{OpKind::kReduceScatter, "shard", move.to_dim};
+        case MoveKind::kAllToAll:
+        case MoveKind::kPermutation: return MoveForm{OpKind::kAllToAll, "moved", move.to_dim};
+        default: break;
+      }
     }
-    fail("a tensor needs " + to_text(move, sharding_.mesh) + ", which no executor has");
+    fail("a tensor needs " + to_text(move, sharding_.mesh) +
+         (held    ? ", and no executor has values that one rank holds"
+          : fills ? ", and no executor has candidates for a maximum that are none"
+                  : ", which no executor has"));
     return std::nullopt;
+  }
+
+  /// Parts of a dim move by themselves: one collective has all that change over the same axes.
+  bool parts_move_as_one(const Move& move, const TensorSpec& before, const TensorSpec& after) {
+    if (move.axes.size() < 2) return true;
+    for (const TensorSpec* spec : {&before, &after}) {
+      for (const DimSplit& dim : spec->dims) {
+        const AxisSet cut = static_cast<AxisSet>(axes_in(dim) & set_of(move.axes));
+        if ((cut & ~axes_of_all_parts(dim)) != 0) return false;
+      }
+    }
+    return true;
   }
 
   struct Step {
@@ -164,13 +189,20 @@ class ShardingApplier {
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const bool last = i + 1 == steps.size();
       const SpecId after = last ? key.to : sharding_.specs.add(steps[i].after);
-      if (const auto form = form_of(steps[i].move)) it->second.push_back({*form, after});
+      const TensorSpec& before = i == 0 ? spec(key.from) : steps[i - 1].after;
+      if (!parts_move_as_one(steps[i].move, before, steps[i].after))
+        fail(tensor(x).name + " needs " + to_text(steps[i].move, sharding_.mesh) +
+             ", of parts that the axes split unlike, which no executor has");
+      if (const auto form = form_of(steps[i].move, steps[i].after))
+        it->second.push_back({*form, after});
     }
     return it->second;
   }
 
   /// Moves `x`, a part of `whole`, to spec `to`; the last op makes `target` where there is one.
-  TensorId move(const Op& origin, TensorId whole, TensorId x, SpecId to, TensorId target) {
+  /// `own`: nothing else reads `x`, nor what lies in it.
+  TensorId move(const Op& origin, TensorId whole, TensorId x, SpecId to, TensorId target,
+                bool own) {
     const Path& steps = path(x, {tensor(x).spec, to, whole_[whole]});
     const std::string name = tensor(x).name;
     for (const Step& step : steps) {
@@ -184,7 +216,10 @@ class ShardingApplier {
       op.attrs.maximum = step.form.kind == OpKind::kAllReduce && spec(tensor(x).spec).maximum;
       op.inputs = {x};
       op.outputs = {y};
-      if (step.form.in_place) tensor(y).alias = x;
+      // Who does nothing lies in the value, whoever reads it; who overwrites it has it alone.
+      const bool in_place = step.form.in_place && (own || step.form.kind == OpKind::kEnterTensor);
+      if (in_place) tensor(y).alias = x;
+      own = own || !in_place;
       emit(std::move(op));
       x = y;
     }
@@ -215,14 +250,40 @@ class ShardingApplier {
       op.inputs[i] = wanted(origin, op.inputs[i], split.operands[i]);
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       if (split.results[i] == tensor(op.outputs[i]).spec) continue;
+      if (!is_read_[op.outputs[i]]) {  // left as it is made
+        place(op.outputs[i], split.results[i], whole_[op.outputs[i]]);
+        continue;
+      }
       op.outputs[i] =
           like(op.outputs[i], name_of_made(tensor(op.outputs[i]).name), split.results[i]);
     }
     const auto made = op.outputs;
     emit(std::move(op));
     for (std::size_t i = 0; i < made.size(); ++i) {
-      if (made[i] != origin.outputs[i]) finish(origin, made[i], origin.outputs[i], bias);
+      check_loss(origin, made[i], origin.outputs[i]);
+      if (made[i] != origin.outputs[i]) finish(origin, i, made[i], bias);
     }
+  }
+
+  /// Backward starts with a gradient of 1 on every rank, and microbatches add up the loss as it is
+  /// made: the step reduces it.
+  void check_loss(const Op& origin, TensorId made, TensorId result) {
+    const bool starts = origin.kind == OpKind::kMse || origin.kind == OpKind::kCrossEntropy;
+    if (starts && result == origin.outputs[0] && spec(tensor(made).spec).entered != 0)
+      fail(tensor(result).name +
+           " is a loss that ranks have alike, of which each would take a "
+           "gradient of its own: let them do the same, not enter it");
+    if (made != result && result == out_.loss)
+      fail(tensor(result).name + " is stored otherwise than it is made; the loss is as its op " +
+           "makes it until the step's end");
+  }
+
+  /// Whether nothing but the next op reads what an op makes: no view lies in another tensor, and no
+  /// backward reads it.
+  static bool made_for_itself(const Op& op, std::size_t output) {
+    const OpInfo& info = op_info(op.kind);
+    const bool saved = (info.dx_saved_outputs >> output & 1U) != 0;
+    return !saved && !makes_views(op.kind, OpPart::kForward, op.attrs);
   }
 
   /// Results that summands are added up to: "x.partial"; statistics are named for the sum: "x.all".
@@ -237,7 +298,7 @@ class ShardingApplier {
       use(out_.parameters[tensor(x).parameter], want);
       return x;
     }
-    return tensor(x).spec == want ? x : move(reader, x, x, want, kNoIndex);
+    return tensor(x).spec == want ? x : move(reader, x, x, want, kNoIndex, false);
   }
 
   /// Entering a parameter moves nothing: its gradient is reduced once per step.
@@ -247,6 +308,14 @@ class ShardingApplier {
       return fail(parameter.name + " is used in two ways, which no executor has");
     TensorSpec stored = spec(want);
     stored.entered = 0;
+    for (const DimSplit& dim : stored.dims) {
+      if (axes_in(dim) != axes_of_all_parts(dim))
+        return fail(parameter.name +
+                    " has parts that an axis splits, and parts that it does not, " +
+                    "which no executor's buckets have");
+    }
+    if ((sharding_.late & ~spec(want).entered) != 0)
+      return fail(parameter.name + " is used alike by replicas, whose gradients would be added up");
     if (stored != spec(tensor(parameter.tensor).spec))
       return fail(parameter.name + " is stored otherwise than it is used, which no executor has");
     parameter.used = want;
@@ -255,18 +324,20 @@ class ShardingApplier {
   /// A bias is no summand of a linear whose summands are added up at once.
   bool adds_bias_behind(const Op& origin, const SplitOp& split) {
     return origin.kind == OpKind::kLinear && origin.attrs.has_bias &&
-           spec(split.results[0]).partial != spec(tensor(origin.outputs[0]).spec).partial;
+           (spec(split.results[0]).partial & ~spec(tensor(origin.outputs[0]).spec).partial) != 0;
   }
 
   /// From what is made to what is stored.
-  void finish(const Op& origin, TensorId made, TensorId result, TensorId bias) {
+  void finish(const Op& origin, std::size_t output, TensorId made, TensorId bias) {
+    const TensorId result = origin.outputs[output];
     const SpecId stored = tensor(result).spec;
+    const bool own = made_for_itself(origin, output);
     if (bias == kNoIndex) {
-      move(origin, result, made, stored, result);
+      move(origin, result, made, stored, result, own);
       return;
     }
     const TensorId sum = like(result, tensor(result).name + ".sum", stored);
-    move(origin, result, made, stored, sum);
+    move(origin, result, made, stored, sum, own);
     Op op = beside(origin, OpKind::kAddBias);
     op.inputs = {sum, bias};
     op.outputs = {result};
@@ -296,6 +367,7 @@ class ShardingApplier {
   MoveCosts costs_;
   Graph out_;
   Indexed<TensorId, Shape> whole_;                                // of the graph that came
+  Indexed<TensorId, bool> is_read_;                               // by another op
   Indexed<SpecId, std::vector<std::pair<Shape, Shape>>> shapes_;  // whole, of a rank
   std::unordered_map<PathKey, Path, PathHash> known_paths_;
   std::map<SpecId, SpecId> wanted_biases_;       // by the spec of the sum

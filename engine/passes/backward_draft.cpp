@@ -38,9 +38,14 @@ TensorId BackwardDraft::new_gradient(TensorId of, std::string_view suffix) {
   t.alias = kNoIndex;
   t.alias_offset = 0;
   t.producer = kNoIndex;
-  t.spec = dual_of(t.spec);
+  t.spec = dual_of(read_as(of));
   out_.graph.tensors.push_back(std::move(t));
   return TensorId(out_.graph.tensors.size() - 1);
+}
+
+SpecId BackwardDraft::read_as(TensorId id) {
+  const Tensor& t = tensor(id);
+  return t.role == TensorRole::kParameter ? out_.graph.parameters[t.parameter].used : t.spec;
 }
 
 SpecId BackwardDraft::dual_of(SpecId spec) {
@@ -69,8 +74,38 @@ Instruction BackwardDraft::instruction(OpId id, OpKind kind) const {
   return result;
 }
 
+void BackwardDraft::emit(Instruction instruction) {
+  for (const TensorId read : instruction.reads) note_use(read);
+  out_.backward.push_back(std::move(instruction));
+}
+
+void BackwardDraft::note_use(TensorId id) {
+  const TensorId storage = root(id);
+  if (!uses_.has(storage)) uses_.resize(out_.graph.tensors.size() * 2, 0);
+  ++uses_[storage];
+}
+
+bool BackwardDraft::lie_alike(TensorId input, TensorId output) {
+  const SpecId a = read_as(input), b = read_as(output);
+  if (a == b || a == kNoIndex || b == kNoIndex) return true;
+  const TensorSpec &of_input = out_.graph.specs[a], &of_output = out_.graph.specs[b];
+  return of_input.dims == of_output.dims && of_input.entered == of_output.entered;
+}
+
+bool BackwardDraft::is_alone(TensorId gradient) {
+  const TensorId storage = root(gradient);
+  return uses_.has(storage) && uses_[storage] == 1;  // its own
+}
+
+void BackwardDraft::lie_in(TensorId part, TensorId whole, std::int64_t offset) {
+  note_use(whole);
+  tensor(part).alias = whole;
+  tensor(part).alias_offset = offset;
+}
+
 void BackwardDraft::contribute(OpId user, TensorId id, TensorId part) {
   TensorId& sum = gradient_[id];
+  note_use(part);
   if (sum == kNoIndex) {
     sum = part;
     return;
@@ -82,6 +117,7 @@ void BackwardDraft::contribute(OpId user, TensorId id, TensorId part) {
   const TensorId total = new_gradient(id, ".sum");
   add.writes = {total};
   sum = total;
+  note_use(total);
   emit(std::move(add));
 }
 

@@ -38,7 +38,16 @@ class BackwardDraft {
   Instruction instruction(OpId id, OpPart part) const;
   /// The same of another kind, which the op's backward needs.
   Instruction instruction(OpId id, OpKind kind) const;
-  void emit(Instruction instruction) { out_.backward.push_back(std::move(instruction)); }
+  void emit(Instruction instruction);
+
+  /// Whether the gradient of `output` is one of `input` as it is: their ranks have the same pieces,
+  /// and summands of it along the same axes.
+  bool lie_alike(TensorId input, TensorId output);
+  /// Whether nothing has read the gradient of an activation, and no other tensor's gradient lies in
+  /// its storage: what may be overwritten.
+  bool is_alone(TensorId gradient);
+  /// `part` lies in `whole` from now on.
+  void lie_in(TensorId part, TensorId whole, std::int64_t offset);
 
   /// Adds `part` to the gradient of an activation: the first is it, later ones are summed as they
   /// come.
@@ -51,12 +60,17 @@ class BackwardDraft {
 
  private:
   TensorId parameter_gradient(const Parameter& parameter, DType dtype);
+  /// The spec with which ops read a tensor: a parameter's is that of its use.
+  SpecId read_as(TensorId id);
   /// Tensors of a graph that is not sharded have none.
   SpecId dual_of(SpecId spec);
 
   const StagedGraph& staged_;
   TrainingGraph out_;
+  void note_use(TensorId id);
+
   Indexed<TensorId, TensorId> gradient_;  // [forward tensor]
+  Indexed<TensorId, int> uses_;  // of storages: reads, gradients that they are, views in them
   std::unordered_map<std::string, int> copies_;
 };
 

@@ -9,6 +9,7 @@
 #include "engine/passes/backward_draft.h"
 #include "engine/passes/general_gradients.h"
 #include "engine/passes/half_order.h"
+#include "engine/sharding/moved_axes.h"
 
 namespace trainyard {
 
@@ -118,7 +119,6 @@ class Differentiator {
   void accumulate_apart(OpId id, Instruction dw, const Parameters& parameters) {
     for (TensorId parameter : parameters) {
       const TensorId fresh = draft_.new_gradient(parameter, ".fresh");
-      tensor(fresh).spec = tensor(draft_.accumulated_gradient(parameter)).spec;
       dw.writes.push_back(fresh);
     }
     const auto fresh = dw.writes;
@@ -127,11 +127,12 @@ class Differentiator {
   }
 
   /// One instruction `kind` that turns the gradient of the output into that of the first input.
-  void communicate(OpId id, OpKind kind, TensorId dy, bool in_place) {
+  void communicate(OpId id, OpKind kind, TensorId dy, int dim, bool in_place = false) {
     const Op& op = op_at(id);
     if (!draft_.wants_gradient(op.inputs[0])) return;
     Instruction comm = draft_.instruction(id, OpPart::kForward);
     comm.kind = kind;
+    comm.attrs.dim = static_cast<std::int8_t>(dim);
     comm.attrs.partial_gradient = false;
     const TensorId dx = draft_.new_gradient(op.inputs[0]);
     if (in_place) tensor(dx).alias = dy;
@@ -139,6 +140,36 @@ class Differentiator {
     comm.writes = {dx};
     draft_.emit(std::move(comm));
     draft_.contribute(id, op.inputs[0], dx);
+  }
+
+  /// The backward of a move is that of the dual specs, the other way round (sharding/move.h).
+  void move_back(OpId id, TensorId dy) {
+    const Op& op = op_at(id);
+    const TensorId x = op.inputs[0], y = op.outputs[0];
+    // Between stages tensors are viewed as one dim: a slice of it, and what is gathered.
+    if (op.kind == OpKind::kSlice && op.attrs.dim < 0)
+      return communicate(id, OpKind::kAllGather, dy, -1, false);
+    if (op.kind == OpKind::kAllGather && op.attrs.dim < 0)
+      return communicate(id, OpKind::kSlice, dy, -1, true);
+    const auto& specs = staged_.graph.specs;
+    const auto move = move_between(specs[tensor(x).spec], specs[tensor(y).spec]);
+    check(move.has_value(), "a move changes the states of its axes");
+    switch (backward_kind(*move)) {
+      case MoveKind::kNothing:
+        if (draft_.wants_gradient(x)) draft_.contribute(id, x, dy);
+        return;
+      case MoveKind::kAllGather: return communicate(id, OpKind::kAllGather, dy, move->to_dim);
+      case MoveKind::kReduceScatter:
+        return communicate(id, OpKind::kReduceScatter, dy, move->from_dim);
+      case MoveKind::kSlice: return communicate(id, OpKind::kSlice, dy, move->from_dim);
+      case MoveKind::kPad: return communicate(id, OpKind::kPad, dy, move->to_dim);
+      case MoveKind::kAllToAll:
+      case MoveKind::kPermutation: return communicate(id, OpKind::kAllToAll, dy, move->from_dim);
+      case MoveKind::kKeepOnOne: return communicate(id, OpKind::kKeepOnOne, dy, -1);
+      case MoveKind::kAllReduce:
+        return communicate(id, OpKind::kAllReduce, dy, -1, draft_.is_alone(dy));
+      default: bug("a move whose backward no executor has");
+    }
   }
 
   void backward_special(OpId id) {
@@ -158,15 +189,14 @@ class Differentiator {
     if (dy == kNoIndex) return;
     if (op.kind == OpKind::kJoin) return backward_join(id, dy);
     switch (op.kind) {
-      case OpKind::kEnterTensor: return communicate(id, OpKind::kAllReduce, dy, true);
+      case OpKind::kEnterTensor:
+      case OpKind::kSlice:
+      case OpKind::kPad:
+      case OpKind::kKeepOnOne:
       case OpKind::kAllReduce:
-        if (draft_.wants_gradient(op.inputs[0])) draft_.contribute(id, op.inputs[0], dy);
-        return;
-      case OpKind::kReduceScatter: return communicate(id, OpKind::kAllGather, dy, false);
-      case OpKind::kSlice: return communicate(id, OpKind::kAllGather, dy, false);
       case OpKind::kAllGather:
-        return op.attrs.partial_gradient ? communicate(id, OpKind::kReduceScatter, dy, false)
-                                         : communicate(id, OpKind::kSlice, dy, op.attrs.dim < 0);
+      case OpKind::kReduceScatter:
+      case OpKind::kAllToAll: return move_back(id, dy);
       case OpKind::kSend: {
         if (!draft_.wants_gradient(op.inputs[0])) return;
         Instruction send = draft_.instruction(id, OpPart::kInputGrad);

@@ -34,11 +34,6 @@ bool holds_views(BackwardDraft& draft, TensorId id, std::int32_t stage) {
   }
 }
 
-void lie_in(BackwardDraft& draft, TensorId part, TensorId whole, std::int64_t offset) {
-  draft.tensor(part).alias = whole;
-  draft.tensor(part).alias_offset = offset;
-}
-
 TensorId zeros(BackwardDraft& draft, OpId id, TensorId of) {
   Instruction zero = draft.instruction(id, OpKind::kZero);
   zero.writes = {draft.new_gradient(of, ".zero")};
@@ -68,7 +63,7 @@ void write_into_whole(BackwardDraft& draft, OpId id) {
   Instruction join = draft.instruction(id, OpPart::kInputGrad);
   for (const TensorId output : op.outputs) {
     const TensorId part = draft.gradient_of(output);
-    lie_in(draft, draft.root(part), packed, draft.tensor(output).alias_offset);
+    draft.lie_in(draft.root(part), packed, draft.tensor(output).alias_offset);
     join.reads.push_back(part);
   }
   join.writes = {packed};
@@ -90,7 +85,7 @@ void lay_views(BackwardDraft& draft, OpId id, Instruction& forward) {
   if (forward.attrs.copies) return;
   std::int64_t offset = range ? op.attrs.begin * stride_of(whole, op.attrs.dim) : 0;
   for (const TensorId output : op.outputs) {
-    lie_in(draft, output, x, offset);
+    draft.lie_in(output, x, offset);
     offset += num_elements(draft.tensor(output).shape);
   }
 }
@@ -109,7 +104,7 @@ void view_backward(BackwardDraft& draft, OpId id) {
   }
   const TensorId dx = draft.new_gradient(x);
   back.attrs.copies = !holds_views(draft, dy, back.stage);
-  if (!back.attrs.copies) lie_in(draft, dx, dy, 0);
+  if (!back.attrs.copies) draft.lie_in(dx, dy, 0);
   back.writes = {dx};
   draft.emit(std::move(back));
   draft.contribute(id, x, dx);
@@ -152,7 +147,7 @@ void concat_backward(BackwardDraft& draft, OpId id) {
       narrow.attrs.begin = begin;
       narrow.attrs.copies = !is_one_run(whole, dim) || !holds_views(draft, dy, narrow.stage);
       const TensorId dx = draft.new_gradient(input);
-      if (!narrow.attrs.copies) lie_in(draft, dx, dy, begin * stride_of(whole, dim));
+      if (!narrow.attrs.copies) draft.lie_in(dx, dy, begin * stride_of(whole, dim));
       narrow.reads = {dy};
       narrow.writes = {dx};
       draft.emit(std::move(narrow));
@@ -172,7 +167,8 @@ void factors_backward(BackwardDraft& draft, OpId id) {
     const bool parameter = draft.is_parameter(input);
     if (!parameter && !draft.wants_gradient(input)) continue;
     const bool passes_on = info.backward == BackwardForm::kAlias &&
-                           draft.tensor(input).shape == draft.tensor(op.outputs[0]).shape;
+                           draft.tensor(input).shape == draft.tensor(op.outputs[0]).shape &&
+                           draft.lie_alike(input, op.outputs[0]);
     if (passes_on) {
       draft.give(id, input, dy);
       continue;

@@ -13,6 +13,7 @@
 #include "engine/passes/plan_mesh.h"
 #include "engine/passes/storage_touches.h"
 #include "engine/plan/microbatch_sizes.h"
+#include "engine/sharding/moved_axes.h"
 
 namespace trainyard {
 
@@ -223,12 +224,26 @@ class Instantiator {
     for (TensorId id : source.accumulates) op.accumulates.push_back({value(id, stage), 0});
     if (is_collective(op.kind)) {
       op.stream = StreamId::kTp;
-      op.group = kTensorGroup;
+      op.group = group_of(source);
     }
     if (op.kind == OpKind::kCopy) {
       op.stream = tensor(source.writes[0]).on_host ? StreamId::kD2h : StreamId::kH2d;
     }
     return op;
+  }
+
+  /// The axes that its two specs say it is along. Between stages tensors are viewed as one dim, and
+  /// cut over all tensor axes.
+  GroupId group_of(const Instruction& source) {
+    const SpecId from = tensor(source.reads[0]).spec, to = tensor(source.writes[0]).spec;
+    if (from == kNoIndex || to == kNoIndex) return kTensorGroup;
+    const SpecTable& specs = training_.graph.specs;
+    if (specs[from].dims.size() != specs[to].dims.size()) return kTensorGroup;
+    GroupId& known = groups_[{from, to}];
+    if (known != kNoIndex) return known;
+    const auto move = move_between(specs[from], specs[to]);
+    // The largest of equal values is that value: such an all-reduce moves nothing.
+    return known = move ? group_over(program(), move->axes) : kTensorGroup;
   }
 
   /// -1 where it would do nothing.
@@ -378,7 +393,8 @@ class Instantiator {
   ProgramDraft& draft_;
   std::size_t size_;
   std::string suffix_;
-  Indexed<SpecId, std::optional<SpecId>> spec_of_;  // [of the graph]: the Program's
+  std::map<std::pair<SpecId, SpecId>, GroupId> groups_;  // of moves, by their two specs
+  Indexed<SpecId, std::optional<SpecId>> spec_of_;       // [of the graph]: the Program's
   Indexed<TensorId, ValueId> value_of_;
   Indexed<TensorId, Touches> touched_;  // of storage roots
   LastUses last_uses_;                  // of the segment being made

@@ -143,7 +143,7 @@ class Lowering {
   }
 
   bool overlaps(const Bucket& bucket) const {
-    return software_.overlap_data_parallel && !bucket.partial;
+    return software_.overlap_data_parallel && bucket.partial == 0;
   }
 
   /// What is called inside the call of an action: [action] -> (op, reduction of a bucket),

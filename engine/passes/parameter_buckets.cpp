@@ -107,15 +107,15 @@ class BucketPlanner {
 
   void fill_stage(std::int32_t stage) {
     // Parameters that are treated alike share buckets; the latest in the forward comes first.
-    using Key = std::tuple<std::vector<std::int32_t>, bool, bool, std::int32_t>;
+    using Key = std::tuple<std::vector<std::int32_t>, AxisSet, AxisSet, std::int32_t>;
     std::map<Key, std::size_t> open;
     auto& users = by_stage_[stage];
     for (auto it = users.rbegin(); it != users.rend(); ++it) {
       const Parameter& p = parameter(*it);
       const auto& ranks = ranks_[*it];
       const std::vector<std::int32_t> tied = ranks.size() > 1 ? ranks : std::vector<std::int32_t>{};
-      const bool replicated = parallel_.tensor > 1 && !splits_any(tensor(p.tensor).spec);
-      const bool partial = enters_any(p.used);
+      const AxisSet replicated = replicated_over(tensor(p.tensor).spec);
+      const auto partial = static_cast<AxisSet>(spec(p.used).entered & set_of(tensor_axes_));
       const std::int32_t owner = owner_.empty() ? -1 : owner_[*it];
       const Key key{tied, replicated, partial, owner};
       const std::int64_t elements = num_elements(tensor(p.tensor).shape);
@@ -141,24 +141,25 @@ class BucketPlanner {
   ValueId add_value(Value value) { return program_.values.add(std::move(value)); }
 
   const TensorSpec& spec(SpecId id) const { return training_.graph.specs[id]; }
-  bool splits_any(SpecId stored) const {
-    return std::any_of(tensor_axes_.begin(), tensor_axes_.end(),
-                       [&](AxisId axis) { return dim_of(spec(stored), axis).has_value(); });
+  AxisSet replicated_over(SpecId stored) const {
+    AxisSet axes = set_of(tensor_axes_);
+    for (const DimSplit& dim : spec(stored).dims) axes = static_cast<AxisSet>(axes & ~axes_in(dim));
+    return axes;
   }
-  bool enters_any(SpecId used) const { return (spec(used).entered & set_of(tensor_axes_)) != 0; }
 
   /// A buffer's one dim, of which a rank has the parameters that it holds, or its shard of them.
   TensorSpec flat_spec(const Bucket& bucket, bool sharded) const {
     TensorSpec out = replicated_spec(1);
     Axes& axes = out.dims[0].parts[0].axes;
-    if (!bucket.replicated) axes = tensor_axes_;
+    for (const AxisId axis : tensor_axes_) {
+      if (!has(bucket.replicated, axis)) axes.push_back(axis);
+    }
     if (sharded) axes.insert(axes.end(), data_axes_.begin(), data_axes_.end());
     return out;
   }
   TensorSpec gradient_spec(const Bucket& bucket) const {
     TensorSpec out = flat_spec(bucket, false);
-    out.partial = set_of(data_axes_);
-    if (bucket.partial) out.partial = static_cast<AxisSet>(out.partial | set_of(tensor_axes_));
+    out.partial = static_cast<AxisSet>(set_of(data_axes_) | bucket.partial);
     return out;
   }
   /// What only the owner has.

@@ -26,8 +26,8 @@ struct Bucket {
   std::int64_t filled = 0;              // elements of the parameters
   std::int64_t elements =
       0;  // the same, padded to a multiple of the data-parallel degree under ZeRO-1
-  bool replicated = false;         // held alike by all tensor-parallel ranks
-  bool partial = false;            // gradient is a partial sum on each tensor-parallel rank
+  AxisSet replicated = 0;  // tensor axes along which all ranks hold it alike
+  AxisSet partial = 0;     // tensor axes along which each rank has a summand of the gradient
   std::vector<std::int32_t> tied;  // pipeline ranks that share these weights; empty: only this one
   std::int32_t owner =
       -1;  // along dp: who has the state of all of it (ZeRO-1 by parameter); -1: nobody

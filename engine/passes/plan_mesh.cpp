@@ -50,6 +50,21 @@ void lay_out(Program& program, const ParallelConfig& parallel) {
     program.transfers = {{stages, 1}, {stages, -1}};  // kToNext, kToPrevious
 }
 
+GroupId group_over(Program& program, const Axes& axes) {
+  const auto& groups = program.groups;
+  const auto known = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
+    return group.axes == axes && group.members.empty();
+  });
+  if (known != groups.end()) return GroupId(known - groups.begin());
+  std::string name;
+  for (const auto& [list, of] : program.mesh.names) {
+    if (of == axes) name = list;
+  }
+  for (const AxisId axis : name.empty() ? axes : Axes{})
+    name += (name.empty() ? "" : ".") + program.mesh.axis_name(axis);
+  return program.groups.add({name, axes, {}});
+}
+
 DeviceMesh graph_mesh_of(const ParallelConfig& parallel) {
   ParallelConfig few = parallel;
   few.pipeline = std::min<int>(few.pipeline, kLateRanks);

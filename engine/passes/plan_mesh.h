@@ -30,6 +30,9 @@ Placement make_placement(const DeviceMesh& mesh, std::string_view letters);
 void lay_out(Program& program, const ParallelConfig& parallel);
 inline constexpr GroupId kTensorGroup = GroupId(0);
 inline constexpr GroupId kDataGroup = GroupId(1);
+/// The group over these axes, made where there is none yet; named as the mesh names the list
+/// ("tp"), else by its axes ("tp1.tp0").
+GroupId group_over(Program& program, const Axes& axes);
 inline constexpr TransferId kToNext = TransferId(0);
 inline constexpr TransferId kToPrevious = TransferId(1);
 

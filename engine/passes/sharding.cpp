@@ -55,7 +55,10 @@ std::variant<Shape, Infeasible> local_shape(const std::string& name, const Shape
   std::variant<Shape, Infeasible> result;
   Shape& out = std::get<Shape>(result);
   for (std::size_t d = 0; d < shape.size(); ++d) {
-    out.push_back(0);
+    if (!spec.dims[d].after.empty())
+      return Infeasible{name + ": its dim " + std::to_string(d) +
+                        " is cut behind its parts, which no executor has"};
+    std::int64_t local = 0;
     for (const DimPart& part : spec.dims[d].parts) {
       Axes early;
       for (const AxisId axis : part.axes) {
@@ -68,8 +71,9 @@ std::variant<Shape, Infeasible> local_shape(const std::string& name, const Shape
                           " ranks does not divide its dim " + std::to_string(d) + " of " +
                           std::to_string(shape[d])};
       }
-      out.back() += extent;
+      local += extent;
     }
+    out.push_back(local);
   }
   return result;
 }

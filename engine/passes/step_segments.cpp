@@ -111,11 +111,12 @@ class StepBuilder {
     BucketSegments& segments = out_.buckets[index];
     const std::string suffix = "." + std::to_string(index);
     ValueId gradient = bucket.gradient;
-    if (bucket.partial) {
-      const ValueId sum = in_bucket(bucket, gradient, ".tp_sum", kTensorGroup, false);
+    if (bucket.partial != 0) {
+      const GroupId group = group_over(program(), axes_of(bucket.partial));
+      const ValueId sum = in_bucket(bucket, gradient, ".tp_sum", group, false);
       segments.reduce_tensor =
           add_segment(bucket.stage, "REDUCE_TP" + suffix, Phase::kCommunicate,
-                      {collective(OpKind::kAllReduce, kTensorGroup, StreamId::kTp, gradient, sum)});
+                      {collective(OpKind::kAllReduce, group, StreamId::kTp, gradient, sum)});
       gradient = sum;
     }
     if (parallel_.data > 1) {
@@ -201,9 +202,18 @@ class StepBuilder {
   SegmentId add_loss(std::int32_t rank) {
     if (!last_rank(rank) || draft_.loss == kNoIndex) return kNoIndex;
     std::vector<ProgramOp> ops;
+    ValueId loss = draft_.loss;
+    const Axes& tensor = program().groups[kTensorGroup].axes;
+    const AxisSet partial = spec_of(program(), program().values[loss]).partial;
+    if (const Axes axes = axes_of(static_cast<AxisSet>(partial & set_of(tensor))); !axes.empty()) {
+      const GroupId group = group_over(program(), axes);
+      const ValueId sum = in_place(loss, ".tp_sum", group);
+      ops.push_back(collective(OpKind::kAllReduce, group, StreamId::kNorm, loss, sum));
+      loss = sum;
+    }
     if (parallel_.data > 1) {
-      const ValueId sum = in_place(draft_.loss, ".dp_sum", kDataGroup);
-      ops.push_back(collective(OpKind::kAllReduce, kDataGroup, StreamId::kNorm, draft_.loss, sum));
+      const ValueId sum = in_place(loss, ".dp_sum", kDataGroup);
+      ops.push_back(collective(OpKind::kAllReduce, kDataGroup, StreamId::kNorm, loss, sum));
     }
     ProgramOp free;
     free.kind = OpKind::kFree;
@@ -228,7 +238,8 @@ class StepBuilder {
       ProgramOp op;
       op.kind = OpKind::kSumSquares;
       OpAttrs attrs;
-      attrs.share = bucket.replicated ? 1.0F / static_cast<float>(parallel_.tensor) : 1.0F;
+      const std::int64_t alike = group_size(program().mesh, axes_of(bucket.replicated));
+      attrs.share = 1.0F / static_cast<float>(alike);
       op.attrs = intern(attrs);
       op.reads.push_back({reduced_[i], 0});
       op.accumulates.push_back({sum, 0});

@@ -66,8 +66,67 @@ std::optional<std::string> find_cuts(const IndexSpace& space, const IndexedTenso
   return std::nullopt;
 }
 
+Extents whole_extents(const TensorSpec& spec, const Extents& local, const DeviceMesh& mesh) {
+  Extents out = local;
+  for (std::size_t d = 0; d < local.size() && d < spec.dims.size(); ++d) {
+    std::int64_t counted = 0;
+    for (const DimPart& part : spec.dims[d].parts) counted += part.count * part.unit;
+    out[d] = counted > 0 ? counted : local[d] * group_size(mesh, axes_of(axes_in(spec.dims[d])));
+  }
+  return out;
+}
+
+void cut_indices(const IndexSpace& whole, const IndexedTensor& indexed, const TensorSpec& spec,
+                 const DeviceMesh& mesh, IndexSpace& space) {
+  for (std::size_t d = 0; d < indexed.dims.size() && d < spec.dims.size(); ++d) {
+    const auto& parts = spec.dims[d].parts;
+    std::size_t part = 0;
+    std::int64_t left = parts.front().count * parts.front().unit;
+    for (const IndexGroup& group : indexed.dims[d]) {
+      const std::int64_t extent = whole.extent_of(group);
+      if (indexed.dims[d].size() > 1 && left < extent && part + 1 < parts.size()) {
+        ++part;
+        left = parts[part].count * parts[part].unit;
+      }
+      left -= extent;
+      Axes axes(parts[part].axes.rbegin(), parts[part].axes.rend());
+      for (const int index : group.indices) {
+        std::int64_t local = whole.indices[index].extent;
+        for (; !axes.empty() && local % mesh.size(axes.back()) == 0; axes.pop_back())
+          local /= mesh.size(axes.back());
+        space.indices[index].extent = local;
+      }
+    }
+  }
+}
+
+namespace {
+
+/// Neighbours that nothing cuts as one part.
+DimSplit with_whole_parts_joined(const DimSplit& dim) {
+  DimSplit out = dim;
+  out.parts.clear();
+  for (const DimPart& part : dim.parts) {
+    const bool joins = !out.parts.empty() && part.axes.empty() && out.parts.back().axes.empty();
+    if (!joins) {
+      out.parts.push_back(part);
+      continue;
+    }
+    DimPart& before = out.parts.back();
+    before.count = before.count * before.unit + part.count * part.unit;
+    before.unit = 1;
+  }
+  return out;
+}
+
+}  // namespace
+
 bool cut_alike(const DimSplit& a, const DimSplit& b) {
   if (!is_split(a) && !is_split(b)) return true;
+  if (a.parts.size() != b.parts.size()) {
+    const DimSplit x = with_whole_parts_joined(a), y = with_whole_parts_joined(b);
+    return x.parts.size() == y.parts.size() && cut_alike(x, y);
+  }
   if (a.parts.size() != b.parts.size() || a.after != b.after) return false;
   std::int64_t all_a = 0, all_b = 0;
   for (std::size_t p = 0; p < a.parts.size(); ++p) {

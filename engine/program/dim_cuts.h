@@ -18,6 +18,14 @@ std::optional<std::string> find_cuts(const IndexSpace& space, const IndexedTenso
                                      const TensorSpec& spec, const Extents& local,
                                      const DeviceMesh& mesh, DimCuts& cuts);
 
+/// The extents of the whole tensor of which a rank has `local`.
+Extents whole_extents(const TensorSpec& spec, const Extents& local, const DeviceMesh& mesh);
+
+/// Gives the indices of a tensor in `space` the extents that a rank has of those in `whole`: the
+/// axes of a group cut its outermost index until a rank has a single one, then the next.
+void cut_indices(const IndexSpace& whole, const IndexedTensor& indexed, const TensorSpec& spec,
+                 const DeviceMesh& mesh, IndexSpace& space);
+
 /// Whether two dims over one index give each rank the same pieces of it.
 bool cut_alike(const DimSplit& a, const DimSplit& b);
 

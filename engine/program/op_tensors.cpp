@@ -112,7 +112,7 @@ class OpReader {
     }
     for (std::size_t i = 0; i < operands().size(); ++i) {
       OpTensor& one = operands()[i];
-      one.stored = may_be_parameter(op_, attrs_, i) && one.value->scope == Scope::kPersistent;
+      one.stored = one.value->scope == Scope::kPersistent;
     }
   }
 
@@ -138,8 +138,7 @@ class OpReader {
     for (std::size_t i = 0; i < operands().size(); ++i) {
       if ((saved >> i & 1U) == 0 || next >= op_.reads.size()) continue;
       operands()[i].value = value(op_.reads[next++]);
-      operands()[i].stored =
-          may_be_parameter(op_, attrs_, i) && operands()[i].value->scope == Scope::kPersistent;
+      operands()[i].stored = operands()[i].value->scope == Scope::kPersistent;
     }
     for (std::size_t i = 0; i < results().size() && !weights; ++i) {
       if ((info.dx_saved_outputs >> i & 1U) == 0 || next >= op_.reads.size()) continue;

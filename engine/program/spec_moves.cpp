@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/program/dim_cuts.h"
+#include "engine/sharding/moved_axes.h"
 
 namespace trainyard {
 
@@ -22,13 +23,27 @@ bool take_suffix(Axes& list, const Axes& axes) {
   return true;
 }
 
-/// The split without the axes that cut it last; nullopt: they do not, or its parts would have to
-/// move one by one.
+/// The split without the axes that cut it last, or those of its parts that they cut; nullopt: they
+/// do not.
 std::optional<DimSplit> without_suffix(DimSplit split, const Axes& axes) {
   if (!split.after.empty())
     return take_suffix(split.after, axes) ? std::optional(split) : std::nullopt;
-  if (split.parts.size() > 1 && !axes.empty()) return std::nullopt;
-  return take_suffix(split.parts.front().axes, axes) ? std::optional(split) : std::nullopt;
+  bool took = axes.empty();
+  for (DimPart& part : split.parts) {
+    if ((set_of(part.axes) & set_of(axes)) == 0) continue;
+    if (!take_suffix(part.axes, axes)) return std::nullopt;
+    took = true;
+  }
+  return took ? std::optional(split) : std::nullopt;
+}
+
+/// The same, in whichever order they stand.
+std::optional<DimSplit> without_last(const DimSplit& split, AxisSet axes) {
+  const Axes& list = split.after.empty() ? split.parts.front().axes : split.after;
+  const auto count = static_cast<std::size_t>(axes_of(axes).size());
+  if (list.size() < count) return std::nullopt;
+  Axes last(list.end() - static_cast<std::ptrdiff_t>(count), list.end());
+  return set_of(last) == axes ? without_suffix(split, last) : std::nullopt;
 }
 
 class MoveChecker {
@@ -40,20 +55,42 @@ class MoveChecker {
   }
 
   Problem run() {
+    const auto move = move_between(move_.from, move_.to);
+    if (!is_collective(move_.kind)) {
+      const bool flat = move_.from.dims.size() != move_.to.dims.size();
+      if (!move && !flat) return "moves nothing";
+      axes_ = flat ? cut_of_flat() : move->axes;
+    }
+    if (auto problem = problem_of_kind()) return problem;
+    // The order of a group matters where it says who has which piece.
+    const bool ordered = move && (move->from_dim >= 0 || move->to_dim >= 0);
+    if (move && (ordered ? move->axes != axes_ : set_of(move->axes) != set_of(axes_)))
+      return "is over " + names(axes_) + ", where " + to_text(*move, mesh_) + " is needed";
+    return std::nullopt;
+  }
+
+ private:
+  Problem problem_of_kind() const {
     switch (move_.kind) {
       case OpKind::kEnterTensor: return enter();
+      case OpKind::kPad: return gathered(move_.from, move_.to, AxisState::kPartial);
+      case OpKind::kKeepOnOne: return keep();
       case OpKind::kAllReduce: return all_reduce();
       case OpKind::kBroadcast: return unsplit(AxisState::kHeld, AxisState::kReplicated);
       case OpKind::kReduce: return unsplit(AxisState::kPartial, AxisState::kHeld);
       case OpKind::kAllGather: return gathered(move_.from, move_.to, AxisState::kReplicated);
       case OpKind::kReduceScatter: return gathered(move_.to, move_.from, AxisState::kPartial);
-      case OpKind::kSlice: return slice();
+      case OpKind::kSlice: return gathered(move_.to, move_.from, AxisState::kReplicated);
       default: return exchange();
     }
   }
 
- private:
   std::string name(AxisId axis) const { return mesh_.axis_name(axis); }
+  std::string names(const Axes& axes) const {
+    std::string text;
+    for (const AxisId axis : axes) text += (text.empty() ? "" : " ") + name(axis);
+    return text.empty() ? "no axis" : text;
+  }
   static bool is_whole(AxisState state) {
     return state == AxisState::kReplicated || state == AxisState::kEntered;
   }
@@ -62,22 +99,28 @@ class MoveChecker {
   Problem other_states() const {
     for (AxisId axis = 0; axis < mesh_.num_axes(); ++axis) {
       if (std::count(axes_.begin(), axes_.end(), axis) > 0) continue;
-      const bool alike = state_beside(move_.from, axis) == state_beside(move_.to, axis) &&
-                         holder(move_.from, axis) == holder(move_.to, axis);
-      if (!alike) return "changes its state along " + name(axis);
+      const AxisState was = state_beside(move_.from, axis), is = state_beside(move_.to, axis);
+      const bool alike = was == is && holder(move_.from, axis) == holder(move_.to, axis);
+      // Of gradients E and R are one.
+      if (!alike && !(is_whole(was) && is_whole(is)))
+        return "changes its state along " + name(axis);
     }
     if (move_.to.maximum && !move_.from.maximum)
       return "makes candidates for a maximum of summands";
     return std::nullopt;
   }
 
+  /// R stands for E too: what the backward makes of it, its own instruction's specs say.
+  static bool fits(AxisState is, AxisState wanted) {
+    return wanted == AxisState::kReplicated ? is_whole(is) : is == wanted;
+  }
+
+  /// Of elements that the axes do not split.
   Problem states(AxisState from, AxisState to) const {
     for (const AxisId axis : axes_) {
-      const AxisState was = state_beside(move_.from, axis), is = state_beside(move_.to, axis);
-      if (was != from || dim_of(move_.from, axis))
+      if (!fits(state_beside(move_.from, axis), from) || splits_everything(move_.from, axis))
         return "its operand is not " + std::string(1, letter(from)) + " along " + name(axis);
-      const bool fits = to == AxisState::kReplicated ? is_whole(is) : is == to;
-      if (!fits || dim_of(move_.to, axis))
+      if (!fits(state_beside(move_.to, axis), to) || splits_everything(move_.to, axis))
         return "its result is not " + std::string(1, letter(to)) + " along " + name(axis);
     }
     return other_states();
@@ -99,24 +142,25 @@ class MoveChecker {
     return unsplit(AxisState::kPartial, AxisState::kReplicated);
   }
 
-  Problem enter() {
+  /// R -> E, or back.
+  Problem enter() const {
     if (!same_dims(move_.from, move_.to)) return "changes how its dims are split";
-    for (const AxisId axis : axes_of(move_.to.entered)) {
-      if (!has(move_.from.entered, axis)) axes_.push_back(axis);
-    }
-    if (axes_.empty()) return "enters no axis";
-    return states(AxisState::kReplicated, AxisState::kEntered);
+    return states(AxisState::kReplicated, AxisState::kReplicated);
   }
 
-  /// The axes by which the result is split and the operand is not.
-  Problem slice() {
-    for (std::size_t d = 0; d < move_.to.dims.size() && axes_.empty(); ++d) {
-      for (const AxisId axis : move_.to.dims[d].parts.front().axes) {
-        if (!dim_of(move_.from, axis)) axes_.push_back(axis);
-      }
+  /// The axes that cut a tensor viewed as one dim, and do not cut the tensor.
+  Axes cut_of_flat() const {
+    Axes axes;
+    if (move_.to.dims.size() != 1) return axes;
+    for (const AxisId axis : move_.to.dims.front().parts.front().axes) {
+      if (!dim_of(move_.from, axis)) axes.push_back(axis);
     }
-    if (axes_.empty()) return "splits nothing";
-    return gathered(move_.to, move_.from, AxisState::kReplicated);
+    return axes;
+  }
+
+  Problem keep() const {
+    if (!same_dims(move_.from, move_.to)) return "changes how its dims are split";
+    return states(AxisState::kReplicated, AxisState::kPartial);
   }
 
   /// `split`: the end that is split along the axes; the other is whole there, or has summands.
@@ -133,23 +177,26 @@ class MoveChecker {
         return "changes how dim " + std::to_string(d) + " is split";
     }
     for (const AxisId axis : axes_) {
-      const AxisState is = state_beside(other, axis);
-      const bool fits = state == AxisState::kReplicated ? is_whole(is) : is == state;
-      if (!fits || dim_of(other, axis))
+      if (!fits(state_beside(other, axis), state) || splits_everything(other, axis))
         return "is not " + std::string(1, letter(state)) + " along " + name(axis) +
                (&other == &move_.from ? " before" : " behind") + " it";
     }
     return other_states();
   }
 
-  /// All-to-all: from the end of one dim's list to the end of another's.
+  /// All-to-all: from the end of one dim's list to the end of another's, or one dim's list into
+  /// another order.
   Problem exchange() const {
     if (move_.from.dims.size() != move_.to.dims.size()) return "changes the number of dims";
-    int given = 0, taken = 0;
+    int given = 0, taken = 0, ordered = 0;
     for (std::size_t d = 0; d < move_.from.dims.size(); ++d) {
       const DimSplit &from = move_.from.dims[d], &to = move_.to.dims[d];
       if (cut_alike(from, to)) continue;
-      const auto gave = without_suffix(from, axes_), took = without_suffix(to, axes_);
+      if (axes_in(from) == axes_in(to) && (axes_in(from) & set_of(axes_)) == set_of(axes_)) {
+        ++ordered;
+        continue;
+      }
+      const auto gave = without_suffix(from, axes_), took = without_last(to, set_of(axes_));
       if (gave && cut_alike(*gave, to)) {
         ++given;
       } else if (took && cut_alike(from, *took)) {
@@ -158,7 +205,9 @@ class MoveChecker {
         return "changes how dim " + std::to_string(d) + " is split";
       }
     }
-    if (given != 1 || taken != 1) return "moves no split from one dim to another";
+    const bool permutes = given == 0 && taken == 0 && ordered == 1;
+    if (!permutes && (given != 1 || taken != 1 || ordered > 0))
+      return "moves no split from one dim to another";
     return other_states();
   }
 
@@ -170,7 +219,8 @@ class MoveChecker {
 }  // namespace
 
 bool is_spec_move(OpKind kind) {
-  return is_collective(kind) || kind == OpKind::kEnterTensor || kind == OpKind::kSlice;
+  return is_collective(kind) || kind == OpKind::kEnterTensor || kind == OpKind::kSlice ||
+         kind == OpKind::kPad || kind == OpKind::kKeepOnOne;
 }
 
 std::optional<std::string> find_move_problem(const SpecMove& move, const DeviceMesh& mesh) {

@@ -1,6 +1,9 @@
 #include "engine/program/spec_steps.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "engine/program/dim_cuts.h"
 
 namespace trainyard {
 
@@ -36,6 +39,56 @@ Problem find_unlike(const Program& program, const ProgramOp& op) {
       if (first == nullptr) first = &value;
       if (value.spec != first->spec) return value.name + " is not as " + first->name;
     }
+  }
+  return std::nullopt;
+}
+
+bool adds_alike(const Program& program, const ProgramOp& op) {
+  if (op.writes.size() + op.accumulates.size() != 1) return false;
+  const Operand& added = op.writes.empty() ? op.accumulates[0] : op.writes[0];
+  const TensorSpec sum = spec_of(program, value_of(program, added));
+  return std::all_of(op.reads.begin(), op.reads.end(), [&](const Operand& read) {
+    const TensorSpec one = spec_of(program, value_of(program, read));
+    return one.dims == sum.dims && one.partial == sum.partial && one.held == sum.held;
+  });
+}
+
+bool takes_part(const Program& program, const ProgramOp& op) {
+  if (op.part != OpPart::kForward || op.reads.size() != 1 || op.writes.size() != 1) return false;
+  const TensorSpec from = spec_of(program, value_of(program, op.reads[0]));
+  const int dim = program.attrs[op.attrs].dim;
+  return dim >= 0 && dim < static_cast<int>(from.dims.size()) &&
+         from.dims.begin()[dim].parts.size() > 1;
+}
+
+Problem find_part_problem(const Program& program, const ProgramOp& op) {
+  const Value &whole = value_of(program, op.reads[0]), &taken = value_of(program, op.writes[0]);
+  const TensorSpec from = spec_of(program, whole), to = spec_of(program, taken);
+  const OpAttrs& attrs = program.attrs[op.attrs];
+  const auto dim = static_cast<std::size_t>(attrs.dim);
+  if (to.dims.size() != from.dims.size()) return taken.name + " has another number of dims";
+  Axes cut;  // of the parts that it lies in, which neighbours nothing cuts may be
+  std::int64_t begin = 0;
+  const std::int64_t end = attrs.begin + taken.dims[dim].expected;
+  for (const DimPart& part : from.dims[dim].parts) {
+    const std::int64_t local = part.count * part.unit / group_size(program.mesh, part.axes);
+    const bool inside = begin < end && attrs.begin < begin + local;
+    const bool all = attrs.begin <= begin && begin + local <= end;
+    if (inside && !part.axes.empty() && !all) return "takes some of a part that is cut";
+    if (inside && all && !part.axes.empty()) cut = part.axes;
+    begin += local;
+  }
+  for (std::size_t d = 0; d < to.dims.size(); ++d) {
+    const DimSplit expected = d == dim ? split_over(cut) : from.dims[d];
+    if (!cut_alike(to.dims[d], expected))
+      return taken.name + " is split otherwise in dim " + std::to_string(d);
+  }
+  for (AxisId axis = 0; axis < program.mesh.num_axes(); ++axis) {
+    if (dim_of(to, axis)) continue;
+    const AxisState was = state_beside(from, axis), is = state_beside(to, axis);
+    const bool summands = (was == AxisState::kPartial) != (is == AxisState::kPartial);
+    if (summands || holder(from, axis) != holder(to, axis))
+      return taken.name + " is not as " + whole.name + " along " + program.mesh.axis_name(axis);
   }
   return std::nullopt;
 }

@@ -1,5 +1,5 @@
-// What the specs of a step's ops that are not a microbatch's must be: copies, sums of squares, the
-// optimizer.
+// What the specs of ops must be that have no index space for it: copies, parts of a dim, sums of
+// squares, the optimizer.
 #pragma once
 
 #include <optional>
@@ -12,6 +12,14 @@ namespace trainyard {
 /// All operands and results alike: copies, casts, halves and their join, an addition into what is
 /// accumulated.
 std::optional<std::string> find_unlike(const Program& program, const ProgramOp& op);
+
+/// Whether gradients are added that all lie alike, in dims of whichever parts.
+bool adds_alike(const Program& program, const ProgramOp& op);
+
+/// Whether a narrow takes one of several parts of a dim that are cut by unlike axes: the gradient
+/// of an operand of a concat. The part is cut, and ranks have its summands, as in the whole.
+bool takes_part(const Program& program, const ProgramOp& op);
+std::optional<std::string> find_part_problem(const Program& program, const ProgramOp& op);
 
 /// Each gradient counts once: the sum is P along an axis where ranks have other elements, and where
 /// they have the same each counts a share.

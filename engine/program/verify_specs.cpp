@@ -7,6 +7,8 @@
 
 #include "engine/graph/op_parameters.h"
 #include "engine/graph/op_space.h"
+#include "engine/graph/op_table.h"
+#include "engine/program/dim_cuts.h"
 #include "engine/program/op_tensors.h"
 #include "engine/program/spec_moves.h"
 #include "engine/program/spec_steps.h"
@@ -24,6 +26,11 @@ Extents local_extents_of(const Value& value) {
   Extents out;
   for (const Dim& dim : value.dims) out.push_back(dim.expected);
   return out;
+}
+
+bool is_backward(Phase phase) {
+  return phase == Phase::kBackward || phase == Phase::kBackwardInput ||
+         phase == Phase::kBackwardWeight;
 }
 
 bool is_bias(OpKind kind, std::size_t operand, std::size_t operands) {
@@ -71,21 +78,23 @@ std::string rows_of(const TensorSpec& weight, const DeviceMesh& mesh) {
 
 class SpecChecks {
  public:
-  explicit SpecChecks(const Program& program)
-      : program_(program),
-        whole_(Dims::static_capacity + 1) {
+  explicit SpecChecks(const Program& program) : program_(program), whole_(kMostDims + 1) {
     for (std::size_t dims = 0; dims < whole_.size(); ++dims) whole_[dims] = replicated_spec(dims);
   }
 
   void run() {
+    find_constants();
     find_forms();
     check_views();
     for (const Segment& segment : program_.segments) {
       for (std::size_t k = 0; k < segment.ops.size(); ++k) {
         const ProgramOp& op = segment.ops[k];
         if (op.kind == OpKind::kFree || op.kind == OpKind::kZero || is_transfer(op.kind)) continue;
-        if (!first_time(op)) continue;
-        if (const Problem problem = problem_of(op))
+        // What backward adds up, joins or takes apart are gradients, of which E and R are one; what
+        // it does again of the forward has been looked at there.
+        const bool of_gradients = op.part == OpPart::kForward && is_backward(segment.phase);
+        if (!first_time(op, of_gradients)) continue;
+        if (const Problem problem = problem_of(op, of_gradients))
           fail("segment ", segment.name, " op ", std::to_string(k), ": ", op_name(op.kind, op.part),
                op.module == PathId(0) ? "" : " (" + program_.modules[op.module] + ")", ": ",
                *problem);
@@ -104,6 +113,42 @@ class SpecChecks {
     key.append(reinterpret_cast<const char*>(&number), sizeof number);
   }
 
+  /// What is loaded, and what is made of nothing else: no gradient flows to it. A value that
+  /// arrives from another stage is named after the one that was sent.
+  void find_constants() {
+    constant_.assign(program_.values.size(), false);
+    std::unordered_set<std::string> names;
+    const auto note = [&](ValueId id) {
+      const std::string& name = program_.values[id].name;
+      constant_[id] = true;
+      names.insert(name);
+    };
+    // Transfers stand behind what reads them: once more for each stage that passes something on.
+    std::size_t before = 0;
+    do {
+      before = names.size();
+      find_constants_once(names, note);
+    } while (names.size() != before);
+  }
+
+  template <typename Note>
+  void find_constants_once(const std::unordered_set<std::string>& names, const Note& note) const {
+    for (const Segment& segment : program_.segments) {
+      for (const ProgramOp& op : segment.ops) {
+        const bool of_constants =
+            !op.reads.empty() && op.accumulates.empty() &&
+            std::all_of(op.reads.begin(), op.reads.end(),
+                        [&](const Operand& read) { return constant_[read.value]; });
+        for (const Operand& written : op.writes) {
+          const std::string& name = program_.values[written.value].name;
+          const bool arrives =
+              op.kind == OpKind::kRecv && names.contains(name.substr(0, name.rfind('@')));
+          if (op.kind == OpKind::kLoad || of_constants || arrives) note(written.value);
+        }
+      }
+    }
+  }
+
   /// All of a value that the checks of an op depend on, as a number.
   void find_forms() {
     std::unordered_map<std::string, std::int32_t> known;
@@ -112,7 +157,8 @@ class SpecChecks {
     for (const Value& value : program_.values) {
       key.clear();
       add(key, value.spec.number());
-      add(key, position(value.dtype) << 1 | (value.scope == Scope::kPersistent ? 1 : 0));
+      add(key, position(value.dtype) << 2 | (value.scope == Scope::kPersistent ? 2 : 0) |
+                   (constant_[ValueId(form_.size())] ? 1 : 0));
       for (const Dim& dim : value.dims) add(key, dim.expected);
       const auto [it, fresh] = known.try_emplace(key, static_cast<std::int32_t>(known.size()));
       if (fresh) check_local(value);
@@ -120,8 +166,9 @@ class SpecChecks {
     }
   }
 
-  bool first_time(const ProgramOp& op) {
+  bool first_time(const ProgramOp& op, bool of_gradients) {
     key_.clear();
+    add(key_, of_gradients);
     add(key_, static_cast<std::int64_t>(op.kind) << 8 | static_cast<std::int64_t>(op.part));
     add(key_, op.attrs.number());
     add(key_, op.group.number());
@@ -199,7 +246,7 @@ class SpecChecks {
 
   // --- ops ---
 
-  Problem problem_of(const ProgramOp& op) const {
+  Problem problem_of(const ProgramOp& op, bool of_gradients) const {
     switch (op.kind) {
       case OpKind::kSumSquares: return find_norm_problem(program_, op);
       case OpKind::kAdamW:
@@ -213,15 +260,22 @@ class SpecChecks {
       case OpKind::kWithinClip:
       case OpKind::kBeyondClip: return find_unlike(program_, op);
       case OpKind::kLoad: return load_problem(op);
+      case OpKind::kNarrow:
+        if (takes_part(program_, op)) return find_part_problem(program_, op);
+        break;
       case OpKind::kSplit:
-        if (program_.attrs[op.attrs].heads == 0) return find_unlike(program_, op);
+        if (program_.attrs[op.attrs].heads == 0 && program_.attrs[op.attrs].dim < 0)
+          return find_unlike(program_, op);
         break;
       case OpKind::kAdd:
-        if (op.reads.size() < 2) return find_unlike(program_, op);
+        if (of_gradients && adds_alike(program_, op)) return std::nullopt;
+        if (op.part == OpPart::kForward && op.reads.size() < 2) return find_unlike(program_, op);
         break;
       default: break;
     }
-    return is_spec_move(op.kind) ? move_problem(op) : use_problem(op);
+    if (is_spec_move(op.kind)) return move_problem(op);
+    if (of_gradients && op.kind == OpKind::kConcat && !joined_problem(op)) return std::nullopt;
+    return use_problem(op, of_gradients);
   }
 
   Problem load_problem(const ProgramOp& op) const {
@@ -244,31 +298,69 @@ class SpecChecks {
     return from.name + " -> " + to.name + ": " + *problem;
   }
 
-  Problem use_problem(const ProgramOp& op) const {
+  Problem use_problem(const ProgramOp& op, bool of_gradients) const {
     const OpTensors tensors = find_op_tensors(program_, op);
     if (!tensors.problem.empty()) return tensors.problem;
     UsedTensors used;
-    std::vector<Extents> operands;
     for (std::size_t i = 0; i < tensors.operands.size(); ++i) {
       UsedTensor& one = used.operands.emplace_back(used_tensor(tensors.operands[i]));
       if (tensors.operands[i].any() == nullptr) one.local = unseen_extents(op.kind, i, tensors);
-      operands.push_back(one.local);
     }
     for (const OpTensor& result : tensors.results) used.results.push_back(used_tensor(result));
+    for (auto* of : {&used.operands, &used.results}) {
+      for (UsedTensor& one : *of) one.differentiable = one.differentiable && !of_gradients;
+    }
     std::string rows = "o";
     if (op.kind == OpKind::kLinear) {
       if (used.operands.size() < 2 || used.operands[1].local.size() != 2) return "has no weight";
       const Value& weight = *tensors.operands[1].any();
       rows = rows_of(spec(weight), program_.mesh);
     }
-    std::vector<Extents> results;
-    for (const UsedTensor& result : used.results) results.push_back(result.local);
-    const OpAttrs& attrs = program_.attrs[op.attrs];
-    const OpParameters parameters = op_parameters(op.kind, attrs, operands, results);
-    const auto space = op_space(
-        OpForm{op.kind, attrs, operands.size(), used.results.size(), rows, parameters}, operands);
-    if (const auto* reason = std::get_if<Infeasible>(&space)) return reason->reason;
-    return find_use_problem(std::get<IndexSpace>(space), used, program_.mesh);
+    return space_problem(op.kind, program_.attrs[op.attrs], rows, used);
+  }
+
+  /// General kinds have dims of any meaning (but of heads), of which local extents alone do not
+  /// tell which are broadcast or regrouped: their index space is that of the whole tensors, cut as
+  /// these are.
+  Problem space_problem(OpKind kind, const OpAttrs& attrs, const std::string& rows,
+                        const UsedTensors& used) const {
+    const bool whole = is_general(kind) && attrs.heads == 0;
+    std::vector<Extents> operands, results;
+    const auto extents_of = [&](const UsedTensor& tensor) {
+      const TensorSpec* of = tensor.value != nullptr ? tensor.value : tensor.gradient;
+      return whole && of != nullptr ? whole_extents(*of, tensor.local, program_.mesh)
+                                    : tensor.local;
+    };
+    for (const UsedTensor& result : used.results) results.push_back(extents_of(result));
+    for (const UsedTensor& operand : used.operands) {
+      const bool unseen = operand.value == nullptr && operand.gradient == nullptr;
+      operands.push_back(whole && unseen ? results[0] : extents_of(operand));
+    }
+    const OpParameters parameters = op_parameters(kind, attrs, operands, results);
+    const auto found = op_space(
+        OpForm{kind, attrs, operands.size(), used.results.size(), rows, parameters}, operands);
+    if (const auto* reason = std::get_if<Infeasible>(&found)) return reason->reason;
+    auto space = std::get<IndexSpace>(found);
+    const auto cut = [&](const UsedTensor& tensor, const IndexedTensor& indexed) {
+      const TensorSpec* of = tensor.value != nullptr ? tensor.value : tensor.gradient;
+      if (whole && of != nullptr)
+        cut_indices(std::get<IndexSpace>(found), indexed, *of, program_.mesh, space);
+    };
+    for (std::size_t i = 0; i < used.operands.size(); ++i) cut(used.operands[i], space.operands[i]);
+    for (std::size_t i = 0; i < used.results.size(); ++i) cut(used.results[i], space.results[i]);
+    return find_use_problem(space, used, program_.mesh);
+  }
+
+  /// The gradients of a split's parts, joined: of them E and P are what they are of gradients.
+  Problem joined_problem(const ProgramOp& op) const {
+    if (op.writes.size() + op.accumulates.size() != 1) return "joins several tensors";
+    const auto gradient = [&](const Operand& operand) {
+      return used_tensor({nullptr, &program_.values[operand.value]});
+    };
+    UsedTensors used;
+    used.operands.push_back(gradient(op.writes.empty() ? op.accumulates[0] : op.writes[0]));
+    for (const Operand& read : op.reads) used.results.push_back(gradient(read));
+    return space_problem(OpKind::kSplit, program_.attrs[op.attrs], "o", used);
   }
 
   UsedTensor used_tensor(const OpTensor& of) const {
@@ -276,6 +368,8 @@ class SpecChecks {
     out.differentiable = of.differentiable;
     out.stored = of.stored;
     if (of.any() == nullptr) return out;
+    if (of.value != nullptr && constant_[ValueId(of.value - &program_.values[ValueId(0)])])
+      out.differentiable = false;
     out.name = of.any()->name;
     out.local = local_extents_of(*of.any());
     if (of.value != nullptr) out.value = &spec(*of.value);
@@ -285,6 +379,7 @@ class SpecChecks {
 
   const Program& program_;
   std::vector<TensorSpec> whole_;  // [number of dims]
+  Indexed<ValueId, bool> constant_;
   Indexed<ValueId, std::int32_t> form_;
   std::unordered_set<std::string> seen_;
   std::string key_;

@@ -42,11 +42,11 @@ class GlooCommunicator final : public Communicator {
       return group_->_reduce_scatter_base(out, in);
     });
   }
-  void all_to_all(const at::Tensor& from, at::Tensor& to) override {
+  void all_to_all(const at::Tensor& from, at::Tensor& to, const AllToAllCounts& counts) override {
     run("all_to_all", [&] {
       at::Tensor in = from.view({-1}), out = to.view({-1});
-      std::vector<std::int64_t> equal;
-      return group_->alltoall_base(out, in, equal, equal);
+      std::vector<std::int64_t> received = counts.received, sent = counts.sent;
+      return group_->alltoall_base(out, in, received, sent);
     });
   }
   void broadcast(at::Tensor& tensor, int root) override {

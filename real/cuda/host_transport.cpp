@@ -24,7 +24,7 @@ class HostCommunicator final : public Communicator {
   void all_reduce(at::Tensor&, bool) override { refuse(); }
   void all_gather(const at::Tensor&, at::Tensor&) override { refuse(); }
   void reduce_scatter(const at::Tensor&, at::Tensor&) override { refuse(); }
-  void all_to_all(const at::Tensor&, at::Tensor&) override { refuse(); }
+  void all_to_all(const at::Tensor&, at::Tensor&, const AllToAllCounts&) override { refuse(); }
   void broadcast(at::Tensor&, int) override { refuse(); }
   void reduce(at::Tensor&, int) override { refuse(); }
   void check() override { inner_->check(); }

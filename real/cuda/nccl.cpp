@@ -69,18 +69,20 @@ class NcclCommunicator final : public Communicator {
                                to_nccl(part.scalar_type()), ncclSum, comm_, stream());
     });
   }
-  void all_to_all(const at::Tensor& from, at::Tensor& to) override {
-    const std::size_t members = ranks_.size();
-    const std::size_t each = count(from) / members;
-    const std::size_t bytes = static_cast<std::size_t>(from.nbytes()) / members;
+  void all_to_all(const at::Tensor& from, at::Tensor& to, const AllToAllCounts& counts) override {
+    const auto size = static_cast<std::size_t>(from.element_size());
     const auto* source = static_cast<const std::byte*>(from.const_data_ptr());
     auto* target = static_cast<std::byte*>(to.mutable_data_ptr());
     const ncclDataType_t type = to_nccl(from.scalar_type());
     run("all_to_all", [&] {
       ncclGroupStart();
-      for (std::size_t m = 0; m < members; ++m) {
-        ncclSend(source + m * bytes, each, type, static_cast<int>(m), comm_, stream());
-        ncclRecv(target + m * bytes, each, type, static_cast<int>(m), comm_, stream());
+      for (std::size_t m = 0; m < ranks_.size(); ++m) {
+        const auto sent = static_cast<std::size_t>(counts.sent[m]);
+        const auto received = static_cast<std::size_t>(counts.received[m]);
+        if (sent > 0) ncclSend(source, sent, type, static_cast<int>(m), comm_, stream());
+        if (received > 0) ncclRecv(target, received, type, static_cast<int>(m), comm_, stream());
+        source += sent * size;
+        target += received * size;
       }
       return ncclGroupEnd();
     });

@@ -11,6 +11,11 @@
 
 namespace trainyard {
 
+/// Elements that go to each member of an all-to-all, and that come from it, one behind the other.
+struct AllToAllCounts {
+  std::vector<std::int64_t> sent, received;
+};
+
 /// On a CPU calls block until the local tensors may be used again; on a GPU they enqueue on the
 /// current stream. All tensors are contiguous. Failures are BackendErrors with the library's own
 /// message.
@@ -20,9 +25,9 @@ class Communicator {
   virtual void all_reduce(at::Tensor& tensor, bool maximum) = 0;           // in place
   virtual void all_gather(const at::Tensor& part, at::Tensor& whole) = 0;  // whole: parts by member
   virtual void reduce_scatter(const at::Tensor& whole,
-                              at::Tensor& part) = 0;                    // sum of the own part
-  virtual void all_to_all(const at::Tensor& from, at::Tensor& to) = 0;  // equal parts
-  virtual void broadcast(at::Tensor& tensor, int root) = 0;             // from the root's
+                              at::Tensor& part) = 0;  // sum of the own part
+  virtual void all_to_all(const at::Tensor& from, at::Tensor& to, const AllToAllCounts& counts) = 0;
+  virtual void broadcast(at::Tensor& tensor, int root) = 0;  // from the root's
   virtual void reduce(at::Tensor& tensor,
                       int root) = 0;  // the sum in the root's; nothing of use in the others'
   virtual void send(const at::Tensor& tensor, int member) = 0;

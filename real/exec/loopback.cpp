@@ -160,13 +160,25 @@ class LoopbackCommunicator final : public Communicator {
     part.view({-1}).copy_(result);
   }
 
-  void all_to_all(const at::Tensor& from, at::Tensor& to) override {
+  void all_to_all(const at::Tensor& from, at::Tensor& to, const AllToAllCounts& counts) override {
+    // Where each member's part for this one begins, it alone knows.
+    std::vector<std::int64_t> begins;
+    std::int64_t begin = 0;
+    for (const std::int64_t count : counts.sent) {
+      begins.push_back(begin);
+      begin += count;
+    }
+    std::vector<std::int64_t> begin_of_own;
+    group_->meet("all_to_all", member_, at::tensor(begins, at::kLong),
+                 [&](const Numbered<at::Tensor>& all) {
+                   for (const at::Tensor& one : all)
+                     begin_of_own.push_back(one.const_data_ptr<std::int64_t>()[member_]);
+                 });
     at::Tensor result;
     group_->meet("all_to_all", member_, from, [&](const Numbered<at::Tensor>& all) {
-      const std::int64_t size = from.numel() / static_cast<std::int64_t>(all.size());
       std::vector<at::Tensor> mine;
-      for (const at::Tensor& one : all)
-        mine.push_back(one.reshape({-1}).narrow(0, member_ * size, size));
+      for (std::size_t m = 0; m < all.size(); ++m)
+        mine.push_back(all.begin()[m].reshape({-1}).narrow(0, begin_of_own[m], counts.received[m]));
       result = at::cat(mine);
     });
     to.view({-1}).copy_(result);

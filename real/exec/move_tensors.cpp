@@ -37,6 +37,8 @@ void move_tensors(const OpPlan& plan, const std::vector<at::Tensor>& reads,
   }
   Communicator& communicator = *plan.communicator;
   const int dim = plan.attrs->dim;
+  if (plan.move && !plan.move->plain)
+    return move_by_blocks(*plan.move, plan.op->kind, communicator, reads[0], writes[0]);
   switch (plan.op->kind) {
     case OpKind::kAllReduce:
       if (!writes[0].is_alias_of(reads[0])) writes[0].copy_(reads[0]);
@@ -49,7 +51,6 @@ void move_tensors(const OpPlan& plan, const std::vector<at::Tensor>& reads,
     }
     case OpKind::kReduceScatter:
       return communicator.reduce_scatter(part(reads[0], dim, parts), writes[0]);
-    case OpKind::kAllToAll: return communicator.all_to_all(reads[0].contiguous(), writes[0]);
     case OpKind::kReduce:
       if (!writes[0].is_alias_of(reads[0])) writes[0].copy_(reads[0]);
       return communicator.reduce(writes[0], plan.peer);

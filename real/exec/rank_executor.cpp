@@ -323,12 +323,15 @@ void RankExecutor::run(const OpPlan& plan, const IssuedOp& issued) {
     load_(plan.input, first_sample(plan, issued), input);
     return;
   }
+  if (plan.move) {
+    // A slice is a copy also where it lies in one piece: it outlives the whole, whose memory is
+    // given back.
+    at::Tensor out = k.out(0);
+    move_locally(*plan.move, k.reads[0], out);
+    return;
+  }
   if (op.kind == OpKind::kSlice) {
-    if (k.writes[0].defined()) return;
-    const int dim = plan.attrs->dim;
-    const std::int64_t extent = plan.write_shapes[0].begin()[dim];
-    // Also where the part lies in one piece: it outlives the whole, whose memory is given back.
-    k.out(0).copy_(k.reads[0].narrow(dim, plan.write_places[0].start[dim], extent));
+    check(k.writes[0].defined(), "what is viewed as one dim is sliced where it lies");
     return;
   }
   StepState state = plan.corrects ? *before_ : state_;

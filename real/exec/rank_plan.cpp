@@ -64,10 +64,8 @@ void RankPlan::count_squares() {
     const Value& x = program_.values[op.reads[0].value];
     const TensorSpec spec = spec_of(program_, x);
     auto elements = static_cast<double>(replicas_alike(spec, program_.mesh));
-    for (std::size_t d = 0; d < x.dims.size(); ++d) {
-      elements *= static_cast<double>(
-          global_extent(spec, static_cast<int>(d), x.dims[d].expected, program_.mesh));
-    }
+    for (const std::int64_t extent : global_extents(spec, x.dims, program_.mesh))
+      elements *= static_cast<double>(extent);
     squares_[program_.modules[op.module]] += elements;
   }
 }
@@ -93,6 +91,10 @@ ShardPlace RankPlan::place_of(ValueId id) const {
   ShardPlace place;
   for (std::size_t d = 0; d < value.dims.size(); ++d) {
     const std::int64_t extent = value.dims[d].expected;
+    if (!is_cut_alike(spec.dims[d])) {  // no kernel that looks takes such a dim
+      place.start[d] = place.whole[d] = -1;
+      continue;
+    }
     place.start[d] = shard_start(spec, static_cast<int>(d), extent, program_.mesh, at_);
     place.whole[d] = global_extent(spec, static_cast<int>(d), extent, program_.mesh);
   }
@@ -121,6 +123,7 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
     plan.write_types.push_back(to_torch(value.dtype));
     plan.write_shapes.push_back(shape_of(value));
   }
+  if (is_tensor_move(op) && !plan.has_no_peers) plan.move = plan_tensor_move(program_, op, at_);
   note_loss(op);
   guards_update_ = guards_update_ || op.guard.has_value();
   const std::string& module = program_.modules[op.module];
@@ -129,7 +132,9 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
       plan.input = input_name(program_.values[op.writes[0].value].name);
       return plan;
     case OpKind::kFree:
-    case OpKind::kSlice: return plan;  // the executor's own: no kernel
+    case OpKind::kSlice:
+    case OpKind::kPad:
+    case OpKind::kKeepOnOne: return plan;  // the executor's own: no kernel
     case OpKind::kMse: plan.loss_divisor = squares_[module]; break;
     case OpKind::kDropout: {
       // Dropout of an attention's probabilities or of its output: heads tell them apart.
@@ -157,6 +162,29 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
                       " has no kernel in this version's real backend");
   }
   return plan;
+}
+
+/// Buckets and norms, and what is viewed as one dim between stages, move as they lie.
+bool RankPlan::is_tensor_move(const ProgramOp& op) const {
+  const int dim = program_.attrs[op.attrs].dim;
+  switch (op.kind) {
+    case OpKind::kSlice:
+    case OpKind::kAllGather:
+    case OpKind::kReduceScatter: return dim >= 0;
+    case OpKind::kPad:
+    case OpKind::kKeepOnOne:
+    case OpKind::kAllToAll: return true;
+    case OpKind::kAllReduce: return reduces_some_parts(op);
+    default: return false;
+  }
+}
+
+/// Summands of some parts of a dim, of which other parts are split over the same axes.
+bool RankPlan::reduces_some_parts(const ProgramOp& op) const {
+  const TensorSpec spec = spec_of(program_, program_.values[op.reads[0].value]);
+  const AxisSet axes = set_of(program_.groups[op.group].axes);
+  return std::any_of(spec.dims.begin(), spec.dims.end(),
+                     [&](const DimSplit& dim) { return (axes_in(dim) & axes) != 0; });
 }
 
 void RankPlan::note_loss(const ProgramOp& op) {

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/program/program.h"
 #include "real/exec/communicator.h"
 #include "real/exec/issue_order.h"
+#include "real/exec/tensor_move.h"
 #include "real/kernels/kernel.h"
 #include "real/parameters/parameter_layout.h"
 #include "real/parameters/rank_coordinates.h"
@@ -41,7 +43,8 @@ struct OpPlan {
   std::vector<DecayRange> decay;  // optimizers
   std::ptrdiff_t bucket = -1;     // optimizers: index into RankPlan::buckets()
   bool has_norm = false;
-  std::string input;  // load: name of the model's input
+  std::string input;               // load: name of the model's input
+  std::optional<TensorMove> move;  // from one spec to another of as many dims
 };
 
 /// What the Program does not say about the run: the divisor of each loss.
@@ -88,6 +91,8 @@ class RankPlan {
   void note_loss(const ProgramOp& op);
   void find_validation();
   void count_squares();
+  bool is_tensor_move(const ProgramOp& op) const;
+  bool reduces_some_parts(const ProgramOp& op) const;
   ShardPlace place_of(ValueId value) const;
 
   const Program& program_;

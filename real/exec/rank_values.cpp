@@ -125,9 +125,11 @@ at::Tensor RankValues::view_of(ValueId id, Microbatch mb) {
     offset += place_in_group(program_.mesh, axes, at_) * elements;
   }
   // A slice of an activation: which part is this rank's, its sharding says.
-  if (whole.dim() > 1) {
-    offset += slice_start(spec_of(program_, value), spec_of(program_, program_.values[alias.in]),
-                          elements, program_.mesh, at_);
+  const MemoryClass memory = program_.values[roots_[id]].memory;
+  if (memory == MemoryClass::kActivation || memory == MemoryClass::kBuffer) {
+    const TensorSpec of = spec_of(program_, value),
+                     in = spec_of(program_, program_.values[alias.in]);
+    if (is_cut_alike(of.dims[0])) offset += slice_start(of, in, elements, program_.mesh, at_);
   }
   return whole.view({-1}).narrow(0, offset, elements).view(shape);
 }

@@ -257,8 +257,13 @@ std::int64_t workspace_bytes(const Program& program, const ProgramOp& op, int th
       for (const Dim& dim : value.dims) size.shape.push_back(dim.bound);
       const int last = static_cast<int>(value.dims.size()) - 1;
       const TensorSpec spec = spec_of(program, value);
-      size.row_shards = global_extent(spec, 0, 1, program.mesh);
-      size.column_shards = global_extent(spec, last, 1, program.mesh);
+      // Of tables and logits, whose dims are cut as one.
+      const auto shards = [&](int dim) {
+        const bool alike = is_cut_alike(spec.dims.begin()[dim]);
+        return alike ? global_extent(spec, dim, 1, program.mesh) : 1;
+      };
+      size.row_shards = shards(0);
+      size.column_shards = shards(last);
       size.type = value.dtype;
       size.given = value.alias.has_value() || value.pool != kNoIndex;
       out.push_back(std::move(size));

@@ -67,6 +67,8 @@ MessagePoint MessageTimer::time(const std::string& kind, Bytes bytes, int repeat
   at::Tensor whole = at::zeros({part * ranks_}, options),
              other = at::zeros({part * ranks_}, options);
   at::Tensor own = at::zeros({part}, options);
+  const std::vector<std::int64_t> equal(static_cast<std::size_t>(ranks_), part);
+  const AllToAllCounts counts{equal, equal};
   std::function<void()> call;
   if (kind == "all_reduce")
     call = [&] { all_->all_reduce(whole, false); };
@@ -75,7 +77,7 @@ MessagePoint MessageTimer::time(const std::string& kind, Bytes bytes, int repeat
   else if (kind == "reduce_scatter")
     call = [&] { all_->reduce_scatter(whole, own); };
   else if (kind == "all_to_all")
-    call = [&] { all_->all_to_all(whole, other); };
+    call = [&] { all_->all_to_all(whole, other, counts); };
   else if (kind == "send")
     call = [&] {
       if (rank_ == 0)

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <utility>
 
 #include "engine/base/error.h"
+#include "engine/sharding/spec_boxes.h"
 
 namespace trainyard {
 
@@ -119,37 +121,89 @@ class BucketReader {
   }
 
   void add_pieces(BucketState& state, const Value& value, const Parameter& parameter) {
-    const std::int64_t local_rows = value.dims[0].expected;
-    const std::int64_t columns = num_elements(value.dims) / local_rows;
     const TensorSpec spec = spec_of(program_, value);
-    const std::int64_t degree = global_extent(spec, 0, 1, program_.mesh);
+    const Extents whole = global_extents(spec, value.dims, program_.mesh);
+    const std::vector<IndexRanges> held = local_ranges(spec, whole, program_.mesh, at_).value();
+    const std::vector<Run> columns = column_runs(whole, held);
+    const std::int64_t width = num_elements(value.dims) / value.dims[0].expected;
     std::vector<ParameterPart> parts(parameter.parts.begin(), parameter.parts.end());
-    if (parts.empty()) parts.push_back({"", parameter.padded[0], parameter.deviation});
-    std::int64_t offset = value.alias->offset;
+    if (parts.empty()) parts.push_back({"", whole[0], parameter.deviation});
+    WeightPiece piece;
+    piece.global_columns = num_elements(parameter.shape) / parameter.shape[0];
+    piece.init = parameter.init;
+    piece.decay = parameter.decay;
+    piece.owned =
+        value.name.find('@') == std::string::npos && first_of_copies(spec, program_.mesh, at_);
+    std::int64_t begin = 0;  // of the part
     for (const ParameterPart& part : parts) {
-      WeightPiece piece;
       piece.weight =
           parameter.parts.empty() ? parameter.name : part_name(parameter.name, part.name);
-      const std::int64_t rows = part.rows / degree;  // with padding
       const std::int64_t real = parameter.parts.empty() ? parameter.shape[0] : part.rows;
       piece.shape = {real};
-      piece.global_columns = num_elements(parameter.shape) / parameter.shape[0];
       if (parameter.shape.size() > 1) piece.shape.push_back(piece.global_columns);
-      piece.first_row = shard_start(spec, 0, rows, program_.mesh, at_);
-      piece.first_column =
-          value.dims.size() > 1 ? shard_start(spec, 1, columns, program_.mesh, at_) : 0;
-      piece.rows = std::clamp<std::int64_t>(real - piece.first_row, 0, rows);
-      piece.columns = columns;
-      piece.offset = offset;
-      piece.init = parameter.init;
       piece.deviation = part.deviation;
-      piece.decay = parameter.decay;
-      piece.owned =
-          value.name.find('@') == std::string::npos && first_of_copies(spec, program_.mesh, at_);
-      offset += rows * columns;
-      if (piece.rows > 0) state.pieces.push_back(std::move(piece));
+      std::int64_t row = 0;  // of those held
+      for (const IndexRange& range : held[0]) {
+        const std::int64_t first = std::max(range.begin, begin);
+        const std::int64_t last = std::min(range.end, begin + part.rows);
+        piece.first_row = first - begin;
+        piece.rows = std::min(last, begin + real) - first;  // without padding
+        piece.offset = value.alias->offset + (row + first - range.begin) * width;
+        if (piece.rows > 0) add_columns(state, piece, columns, width);
+        row += range.size();
+      }
+      begin += part.rows;
     }
-    check(offset - value.alias->offset == local_rows * columns, "the parts fill the parameter");
+    check(begin == whole[0], "the parts fill the parameter");
+  }
+
+  /// Neighbouring columns, dims behind the first as one, that a rank holds one behind the other.
+  struct Run {
+    std::int64_t whole = 0;  // the first of them in the whole tensor
+    std::int64_t held = 0;   // and in what is held
+    std::int64_t size = 1;
+  };
+
+  static std::vector<Run> column_runs(const Extents& whole, const std::vector<IndexRanges>& held) {
+    std::vector<Run> runs = {Run{}};
+    std::int64_t all = 1, own = 1;  // columns of the dims so far
+    for (std::size_t d = whole.size(); d-- > 1;) {
+      std::vector<Run> longer;
+      std::int64_t at = 0;
+      for (const IndexRange& range : held[d]) {
+        if (own == all) {
+          longer.push_back({range.begin * all, at * own, range.size() * all});
+        } else {
+          for (std::int64_t i = 0; i < range.size(); ++i) {
+            for (const Run& run : runs)
+              longer.push_back(
+                  {(range.begin + i) * all + run.whole, (at + i) * own + run.held, run.size});
+          }
+        }
+        at += range.size();
+      }
+      runs = std::move(longer);
+      all *= whole[d];
+      own *= at;
+    }
+    return runs;
+  }
+
+  /// Rows whose columns lie one behind the other are one piece.
+  static void add_columns(BucketState& state, WeightPiece piece, const std::vector<Run>& columns,
+                          std::int64_t width) {
+    const bool one_run = columns.size() == 1;
+    const std::int64_t first_row = piece.first_row, offset = piece.offset;
+    const std::int64_t rows = std::exchange(piece.rows, one_run ? piece.rows : 1);
+    for (std::int64_t r = 0; r < rows; r += piece.rows) {
+      for (const Run& run : columns) {
+        piece.first_row = first_row + r;
+        piece.first_column = run.whole;
+        piece.columns = run.size;
+        piece.offset = offset + r * width + run.held;
+        state.pieces.push_back(piece);
+      }
+    }
   }
 
   const Program& program_;

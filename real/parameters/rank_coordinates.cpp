@@ -14,8 +14,7 @@ Axes replica_axes(const DeviceMesh& mesh) { return find_axes(mesh, "dp").value_o
 /// Axes that split a dim, all its parts alike, coarsest first.
 const Axes& splitting(const TensorSpec& spec, int dim) {
   const DimSplit& split = spec.dims.begin()[dim];
-  for (const DimPart& part : split.parts)
-    check(part.axes == split.parts.front().axes && split.after.empty(), "parts are cut alike");
+  check(is_cut_alike(split), "parts are cut alike");
   return split.parts.front().axes;
 }
 
@@ -53,6 +52,12 @@ std::int64_t peer_of(const Program& program, const Transfer& transfer, const Coo
   return rank_at(program.placement, peer);
 }
 
+bool is_cut_alike(const DimSplit& dim) {
+  return dim.after.empty() &&
+         std::all_of(dim.parts.begin(), dim.parts.end(),
+                     [&](const DimPart& part) { return part.axes == dim.parts.front().axes; });
+}
+
 std::int64_t replica_at(const DeviceMesh& mesh, const Coordinate& at) {
   return place_in_group(mesh, replica_axes(mesh), at);
 }
@@ -73,6 +78,17 @@ std::int64_t shard_start(const TensorSpec& spec, int dim, std::int64_t extent,
 std::int64_t global_extent(const TensorSpec& spec, int dim, std::int64_t extent,
                            const DeviceMesh& mesh) {
   return group_size(mesh, splitting(spec, dim)) * extent;
+}
+
+Extents global_extents(const TensorSpec& spec, const Dims& local, const DeviceMesh& mesh) {
+  Extents out;
+  for (std::size_t d = 0; d < local.size(); ++d) {
+    std::int64_t counted = 0;
+    for (const DimPart& part : spec.dims[d].parts) counted += part.count * part.unit;
+    const Axes& axes = spec.dims[d].parts.front().axes;
+    out.push_back(counted > 0 ? counted : local[d].expected * group_size(mesh, axes));
+  }
+  return out;
 }
 
 std::int64_t slice_start(const TensorSpec& slice, const TensorSpec& whole, std::int64_t elements,

@@ -30,6 +30,12 @@ std::int64_t shard_start(const TensorSpec& spec, int dim, std::int64_t extent,
 std::int64_t global_extent(const TensorSpec& spec, int dim, std::int64_t extent,
                            const DeviceMesh& mesh);
 
+/// Whether all parts of a dim are cut alike, so that a rank has one place in it.
+bool is_cut_alike(const DimSplit& dim);
+
+/// The extents of the whole tensor of which a rank has `local`: parts may be cut unlike.
+Extents global_extents(const TensorSpec& spec, const Dims& local, const DeviceMesh& mesh);
+
 /// First element of `whole`, viewed as one dim, that lies in its slice of `elements` at `at`.
 std::int64_t slice_start(const TensorSpec& slice, const TensorSpec& whole, std::int64_t elements,
                          const DeviceMesh& mesh, const Coordinate& at);

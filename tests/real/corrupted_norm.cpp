@@ -24,7 +24,9 @@ class Corrupted final : public Communicator {
   void reduce_scatter(const at::Tensor& whole, at::Tensor& part) override {
     inner_->reduce_scatter(whole, part);
   }
-  void all_to_all(const at::Tensor& from, at::Tensor& to) override { inner_->all_to_all(from, to); }
+  void all_to_all(const at::Tensor& from, at::Tensor& to, const AllToAllCounts& counts) override {
+    inner_->all_to_all(from, to, counts);
+  }
   void broadcast(at::Tensor& tensor, int root) override { inner_->broadcast(tensor, root); }
   void reduce(at::Tensor& tensor, int root) override { inner_->reduce(tensor, root); }
   void send(const at::Tensor& tensor, int member) override { inner_->send(tensor, member); }

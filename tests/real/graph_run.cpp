@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <cmath>
 #include <exception>
 #include <memory>
@@ -11,12 +12,15 @@
 #include <variant>
 
 #include "engine/passes/compile.h"
+#include "engine/sharding/spec_boxes.h"
 #include "real/exec/counting_allocator.h"
 #include "real/exec/host_device.h"
 #include "real/exec/loopback.h"
 #include "real/exec/rank_executor.h"
 #include "real/exec/rank_plan.h"
+#include "real/exec/rank_values.h"
 #include "real/kernels/workspace.h"
+#include "real/parameters/rank_coordinates.h"
 #include "tests/real/torch_ops.h"
 
 namespace trainyard {
@@ -45,57 +49,207 @@ std::vector<double> vector_of(const at::Tensor& tensor) {
   return {all.const_data_ptr<double>(), all.const_data_ptr<double>() + all.numel()};
 }
 
+/// The ranges of the whole tensor that a rank holds, one dim after the other.
+struct HeldPart {
+  std::vector<IndexRanges> ranges;
+  std::vector<std::int64_t> whole;
+};
+
+HeldPart held_part(const Program& program, const Value& value, const Coordinate& at) {
+  const TensorSpec spec = spec_of(program, value);
+  const Extents extents = global_extents(spec, value.dims, program.mesh);
+  return {local_ranges(spec, extents, program.mesh, at).value(),
+          std::vector<std::int64_t>(extents.begin(), extents.end())};
+}
+
+at::Tensor part_of(at::Tensor whole, const HeldPart& part) {
+  for (std::size_t d = 0; d < part.whole.size(); ++d) {
+    const auto dim = static_cast<std::int64_t>(d);
+    std::vector<at::Tensor> pieces;
+    for (const IndexRange& range : part.ranges[d])
+      pieces.push_back(whole.narrow(dim, range.begin, range.size()));
+    whole = at::cat(pieces, dim);
+  }
+  return whole;
+}
+
+void put_part(at::Tensor whole, const at::Tensor& local, const HeldPart& part, std::size_t d) {
+  if (d == part.whole.size()) {
+    whole.copy_(local);
+    return;
+  }
+  const auto dim = static_cast<std::int64_t>(d);
+  std::int64_t at = 0;
+  for (const IndexRange& range : part.ranges[d]) {
+    put_part(whole.narrow(dim, range.begin, range.size()), local.narrow(dim, at, range.size()),
+             part, d + 1);
+    at += range.size();
+  }
+}
+
+/// Puts tensors together from what ranks have: pieces beside each other, summands added. Ranks that
+/// have the same are told apart, and compared at the end.
+class Gathering {
+ public:
+  void add(const Program& program, const Value& value, const Coordinate& at,
+           const std::string& name, const at::Tensor& local) {
+    const TensorSpec spec = spec_of(program, value);
+    Coordinate copy = at;
+    for (AxisId axis = 0; axis < program.mesh.num_axes(); ++axis) {
+      if (has(spec.partial, axis) || dim_of(spec, axis)) copy[axis] = 0;
+    }
+    const HeldPart part = held_part(program, value, at);
+    at::Tensor& whole = copies_[name][copy];
+    if (!whole.defined()) whole = at::zeros(part.whole, at::kDouble);
+    at::Tensor own = at::zeros(part.whole, at::kDouble);
+    put_part(own, local, part, 0);
+    whole.add_(own);
+  }
+
+  std::map<std::string, std::vector<double>> finish() const {
+    std::map<std::string, std::vector<double>> out;
+    for (const auto& [name, copies] : copies_) {
+      const at::Tensor& first = copies.begin()->second;
+      for (const auto& [copy, whole] : copies) {
+        const double apart = (whole - first).abs().max().item<double>();
+        if (!(apart <= 1e-10 * std::max(1.0, first.abs().max().item<double>())))
+          throw std::runtime_error("ranks that hold " + name + " alike differ");
+      }
+      out[name] = vector_of(first);
+    }
+    return out;
+  }
+
+ private:
+  std::map<std::string, std::map<Coordinate, at::Tensor>> copies_;
+};
+
+struct MadeResult {
+  const Value* value;
+  Microbatch mb;
+  std::vector<double> numbers;
+};
+
+struct Shared {
+  std::mutex mutex;
+  Gathering results, gradients;
+  GraphRun run;
+};
+
+/// Each value that an op loads, by the name of the model's input.
+std::map<std::string, const Value*> loaded_values(const Program& program) {
+  std::map<std::string, const Value*> out;
+  for (const Segment& segment : program.segments) {
+    for (const ProgramOp& op : segment.ops) {
+      if (op.kind != OpKind::kLoad) continue;
+      const Value& value = program.values[op.writes[0].value];
+      out[value.name.substr(0, value.name.find('@'))] = &value;
+    }
+  }
+  return out;
+}
+
+/// The views in a bucket of parameters.
+std::vector<ValueId> views_in(const Program& program, ValueId bucket) {
+  std::vector<ValueId> out;
+  for (const ValueId id : program.values.keys()) {
+    const auto& alias = program.values[id].alias;
+    if (alias && alias->in == bucket && alias->own_shard == kNoIndex) out.push_back(id);
+  }
+  return out;
+}
+
+std::string parameter_of(const Value& view) { return view.name.substr(0, view.name.find('@')); }
+
+/// Axes that split some parts of a dim, and not others.
+bool splits_some_parts(const TensorSpec& spec) {
+  return std::any_of(spec.dims.begin(), spec.dims.end(),
+                     [](const DimSplit& dim) { return axes_in(dim) != axes_of_all_parts(dim); });
+}
+
 void set_weights(RankExecutor& executor) {
+  const Program& program = executor.plan().program();
   for (const BucketState& bucket : executor.plan().buckets()) {
-    at::Tensor& weights = executor.values().tensor(bucket.parameter, 0);
-    for (const WeightPiece& piece : bucket.pieces) {
-      const std::int64_t size = piece.rows * piece.columns;
-      weights.narrow(0, piece.offset, size)
-          .copy_(tensor_of(numbers(piece.weight, 0, size), {size}));
+    for (const ValueId id : views_in(program, bucket.parameter)) {
+      const Value& view = program.values[id];
+      const HeldPart part = held_part(program, view, executor.plan().at());
+      const Shape whole(part.whole.begin(), part.whole.end());
+      const at::Tensor all = tensor_of(numbers(parameter_of(view), 0, num_elements(whole)), whole);
+      executor.values().tensor(id, 0).copy_(part_of(all, part));
     }
   }
 }
 
-/// One rank's step, which adds what it has to `run`.
+/// One rank's step, which adds what it has to `shared`.
 void run_rank(const Program& program, const Graph& graph, const Study& study, std::int64_t rank,
-              Transport& transport, std::mutex& mutex, GraphRun& run) {
+              Transport& transport, Shared& shared) {
   at::set_num_threads(1);
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   HostDevice device;
   const RankPlan plan(program, graph, study, rank, {}, transport);
+  const auto loaded = loaded_values(program);
   RankExecutor executor(plan, device, study,
-                        [](const std::string& name, std::int64_t first, at::Tensor& out) {
-                          const Shape shape(out.sizes().begin(), out.sizes().end());
-                          out.copy_(tensor_of(numbers(name, first, out.numel()), shape));
+                        [&](const std::string& name, std::int64_t first, at::Tensor& out) {
+                          const HeldPart part = held_part(program, *loaded.at(name), plan.at());
+                          const Shape whole(part.whole.begin(), part.whole.end());
+                          const auto all = numbers(name, first, num_elements(whole));
+                          out.copy_(part_of(tensor_of(all, whole), part));
                         });
   executor.initialise(study);
   set_weights(executor);
-  executor.hooks().gradient = [&](const BucketState& bucket, const at::Tensor& part) {
-    const std::lock_guard lock(mutex);
-    for (const WeightPiece& piece : bucket.pieces)
-      run.gradients[piece.weight] =
-          vector_of(part.narrow(0, piece.offset, piece.rows * piece.columns));
+  // Put together behind the step: no tensor is made while an op's allocations are counted.
+  std::vector<MadeResult> made;
+  std::vector<std::pair<ValueId, std::vector<double>>> reduced_gradients;  // by bucket
+  executor.hooks().gradient = [&](const BucketState& bucket, const at::Tensor& reduced) {
+    reduced_gradients.emplace_back(bucket.parameter, vector_of(reduced));
   };
   executor.hooks().result = [&](const ProgramOp& op, Microbatch mb, const at::Tensor& result) {
     if (op.part != OpPart::kForward || op.writes.size() != 1 || mb < 0) return;
-    const std::lock_guard lock(mutex);
-    const std::string& name = program.values[op.writes[0].value].name;
-    run.results[name + " " + std::to_string(mb)] = vector_of(result);
+    made.push_back({&program.values[op.writes[0].value], mb, vector_of(result)});
   };
   executor.hooks().op = [&](const OpPlan& op, bool done) {
-    if (op.op->kind == OpKind::kFree) return;
+    // What a load takes is the test's own.
+    if (op.op->kind == OpKind::kFree || op.op->kind == OpKind::kLoad) return;
     if (!done) return begin_thread_peak();
     const std::int64_t declared = workspace_bytes(program, *op.op, /*threads=*/1);
     const std::int64_t seen = thread_peak_over_now();
     if (seen <= declared) return;
-    const std::lock_guard lock(mutex);
-    run.greedy.push_back(op_name(op.op->kind, op.op->part) + ": " + std::to_string(seen) +
-                         " bytes, not " + std::to_string(declared));
+    const std::lock_guard lock(shared.mutex);
+    shared.run.greedy.push_back(op_name(op.op->kind, op.op->part) + ": " + std::to_string(seen) +
+                                " bytes, not " + std::to_string(declared));
   };
   StepState state;
   const StepResult step = executor.run_step(state);
-  const std::lock_guard lock(mutex);
-  if (step.loss) run.loss = *step.loss;
+  const std::lock_guard lock(shared.mutex);
+  if (step.loss) shared.run.loss = *step.loss;
+  if (step.norm_sq) shared.run.norm_sq = *step.norm_sq;
+  for (const auto& [bucket, gradient] : reduced_gradients) {
+    for (const ValueId id : views_in(program, bucket)) {
+      const Value& view = program.values[id];
+      const std::vector<std::int64_t> shape = shape_of(view);
+      const at::Tensor local = at::from_blob(const_cast<double*>(gradient.data()) +  // NOLINT: read
+                                                 view.alias->offset,
+                                             shape, at::kDouble);
+      shared.gradients.add(program, view, plan.at(), parameter_of(view), local);
+    }
+  }
+  // What several stages slice, or one of them and a move, has one name: all but the first are told
+  // apart by their numbers.
+  std::map<std::string, const Value*> first_named;
+  for (const Value& value : program.values) first_named.try_emplace(value.name, &value);
+  const auto name_of = [&](const Value& value) {
+    const auto number = &value - &program.values[ValueId(0)];
+    std::string name = value.name;
+    if (first_named.at(value.name) != &value) name.append(1, '@').append(std::to_string(number));
+    return name;
+  };
+  for (const MadeResult& one : made) {
+    const Value& value = *one.value;
+    if (value.spec != kNoIndex && splits_some_parts(program.specs[value.spec])) continue;
+    const std::vector<std::int64_t> shape = shape_of(value);
+    shared.results.add(program, value, plan.at(), name_of(value) + " " + std::to_string(one.mb),
+                       tensor_of(one.numbers, Shape(shape.begin(), shape.end())));
+  }
 }
 
 }  // namespace
@@ -111,27 +265,29 @@ Plan plan_of_graph() {
   return plan;
 }
 
-GraphRun run_graph(const Graph& graph, const Plan& plan) {
-  Study study;
-  static_cast<Plan&>(study) = plan;
+Program compile_graph(const Graph& graph, const Plan& plan, const CompileOptions& options) {
   PassLog log;
-  auto compiled = compile(graph, ProgramInputs{plan, {}}, SoftwareProfile{}, log, {.verify = true});
+  auto compiled = compile(graph, ProgramInputs{plan, {}}, SoftwareProfile{}, log, options);
   if (const auto* reason = std::get_if<Infeasible>(&compiled))
     throw std::runtime_error(reason->reason);
-  const auto& program = std::get<Program>(compiled);
+  return std::get<Program>(std::move(compiled));
+}
+
+GraphRun run_program(const Program& program, const Graph& graph, const Plan& plan) {
+  Study study;
+  static_cast<Plan&>(study) = plan;
   count_cpu_allocations();
-  GraphRun run;
+  Shared shared;
   LoopbackHub hub;
-  std::mutex mutex;
   std::exception_ptr failure;
   std::vector<std::thread> threads;
   for (std::int64_t rank = 0; rank < program.mesh.num_ranks(); ++rank) {
     threads.emplace_back([&, rank] {
       try {
         const auto transport = hub.transport();
-        run_rank(program, graph, study, rank, *transport, mutex, run);
+        run_rank(program, graph, study, rank, *transport, shared);
       } catch (const std::exception& error) {
-        const std::lock_guard lock(mutex);
+        const std::lock_guard lock(shared.mutex);
         if (!failure) failure = std::current_exception();
         hub.abort(error.what());
       }
@@ -139,7 +295,15 @@ GraphRun run_graph(const Graph& graph, const Plan& plan) {
   }
   for (std::thread& thread : threads) thread.join();
   if (failure) std::rethrow_exception(failure);
-  return run;
+  shared.run.results = shared.results.finish();
+  shared.run.gradients = shared.gradients.finish();
+  return std::move(shared.run);
+}
+
+GraphRun run_graph(const Graph& graph, const Plan& plan, const CompileOptions& options) {
+  CompileOptions verified = options;
+  verified.verify = true;
+  return run_program(compile_graph(graph, plan, verified), graph, plan);
 }
 
 GraphRun differentiate_by_torch(const Graph& graph) {
@@ -168,6 +332,7 @@ GraphRun differentiate_by_torch(const Graph& graph) {
   for (const auto& [name, weight] : weights) {
     run.gradients[name] =
         vector_of(weight.grad().defined() ? weight.grad() : at::zeros_like(weight));
+    for (const double one : run.gradients[name]) run.norm_sq += one * one;
   }
   return run;
 }

@@ -7,14 +7,18 @@
 #include <vector>
 
 #include "engine/graph/graph.h"
+#include "engine/passes/pass_log.h"
 #include "engine/plan/plan.h"
+#include "engine/program/program.h"
 
 namespace trainyard {
 
 struct GraphRun {
-  double loss = 0;                                       // of the step
+  double loss = 0;     // of the step
+  double norm_sq = 0;  // of all gradients; of a Program where the plan clips
   std::map<std::string, std::vector<double>> gradients;  // by parameter
-  /// By result and microbatch: "m3.mul 1". Of a Program those that a kernel made.
+  /// By result and microbatch: "m3.mul 1". Of a Program those that a kernel made, with the names
+  /// that moves give them.
   std::map<std::string, std::vector<double>> results;
   /// Ops that allocated more beside their results than they declare (real/kernels/workspace.h).
   std::vector<std::string> greedy;
@@ -24,7 +28,12 @@ struct GraphRun {
 Plan plan_of_graph();
 
 /// Weights and inputs are numbers between -1 and 1 without a pattern; every microbatch has others.
-GraphRun run_graph(const Graph& graph, const Plan& plan);
+/// Results and gradients are the whole tensors, put together from what ranks hold; throws
+/// std::runtime_error where ranks hold alike what is not alike.
+GraphRun run_graph(const Graph& graph, const Plan& plan, const CompileOptions& options = {});
+GraphRun run_program(const Program& program, const Graph& graph, const Plan& plan);
+/// What compile() makes of it; throws std::runtime_error with the reason where it is impossible.
+Program compile_graph(const Graph& graph, const Plan& plan, const CompileOptions& options = {});
 GraphRun differentiate_by_torch(const Graph& graph);
 
 }  // namespace trainyard

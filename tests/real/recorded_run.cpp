@@ -99,9 +99,9 @@ class RecordingCommunicator final : public Communicator {
     note(OpKind::kReduceScatter, whole);
     inner_->reduce_scatter(whole, part);
   }
-  void all_to_all(const at::Tensor& from, at::Tensor& to) override {
+  void all_to_all(const at::Tensor& from, at::Tensor& to, const AllToAllCounts& counts) override {
     note(OpKind::kAllToAll, from);
-    inner_->all_to_all(from, to);
+    inner_->all_to_all(from, to, counts);
   }
   void broadcast(at::Tensor& tensor, int root) override {
     note(OpKind::kBroadcast, tensor);

@@ -13,7 +13,7 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::int64_t kMostElements = 192;
+constexpr std::int64_t kMostElements = 192, kMostEvenElements = 4096;
 constexpr std::size_t kMostRank = 6;
 
 class Generator {
@@ -59,9 +59,15 @@ class Generator {
   Shape random_shape() {
     Shape out;
     const int rank = draw(1, 4);
-    for (int d = 0; d < rank; ++d) out.push_back(draw(1, 4));
+    for (int d = 0; d < rank; ++d) out.push_back(random_extent(4));
     return out;
   }
+  /// Up to `most`; an even one up to three times as large.
+  int random_extent(int most) {
+    constexpr std::array kEven = {2, 4, 6, 8, 12};
+    return options_.even ? kEven[static_cast<std::size_t>(draw(0, most))] : draw(1, most);
+  }
+  std::int64_t most_elements() const { return options_.even ? kMostEvenElements : kMostElements; }
 
   TensorId add(TensorId id, int op) {
     pool_.push_back({id, op});
@@ -121,7 +127,7 @@ class Generator {
   void add_op(OpKind kind) {
     const int op = num_ops_++;
     TensorId x = pick();
-    if (shape(x).size() >= kMostRank || num_elements(shape(x)) > kMostElements) {
+    if (shape(x).size() >= kMostRank || num_elements(shape(x)) > most_elements()) {
       kind = OpKind::kNarrow;
     }
     switch (kind) {
@@ -145,10 +151,15 @@ class Generator {
       case OpKind::kSum: add_sum(x, op); break;
       case OpKind::kBmm: add_bmm(x, op); break;
       case OpKind::kLinear:
-        add(builder_.linear(module(), x, draw(1, 4), chance(0.5), SplitHint::kNone), op);
+        add(builder_.linear(module(), x, random_extent(4), chance(0.5), SplitHint::kNone), op);
         break;
       default: add(builder_.activation(module(), kind, x), op); break;
     }
+  }
+
+  /// Some of a dim's indices: an even number of them where that is asked for, and they are even.
+  int random_part(int extent) {
+    return options_.even && extent % 2 == 0 ? 2 * draw(1, extent / 2) : draw(1, extent);
   }
 
   DimList random_order(TensorId x) {
@@ -164,15 +175,15 @@ class Generator {
     const int dim = random_dim(x);
     std::vector<std::int64_t> sizes;
     for (std::int64_t left = shape(x).begin()[dim]; left > 0; left -= sizes.back())
-      sizes.push_back(draw(1, static_cast<int>(left)));
+      sizes.push_back(random_part(static_cast<int>(left)));
     for (const TensorId part : builder_.split(module(), x, dim, sizes)) add(part, op);
   }
 
   void add_narrow(TensorId x, int op) {
     const int dim = random_dim(x);
     const auto extent = static_cast<int>(shape(x).begin()[dim]);
-    const int begin = draw(0, extent - 1);
-    add(builder_.narrow(module(), x, dim, begin, draw(1, extent - begin)), op);
+    const int begin = extent - random_part(extent);
+    add(builder_.narrow(module(), x, dim, begin, random_part(extent - begin)), op);
   }
 
   void add_concat(TensorId x, int op) {
@@ -186,7 +197,7 @@ class Generator {
         return there == shape(x);
       });
       Shape like = shape(x);
-      like.begin()[dim] = draw(1, 3);
+      like.begin()[dim] = random_extent(3);
       parts.push_back(other != kNoIndex ? other : use(new_source(like)));
     }
     std::shuffle(parts.begin(), parts.end(), random_);
@@ -196,12 +207,12 @@ class Generator {
   void add_broadcast(OpKind kind, TensorId x, int op) {
     TensorId other = find([&](TensorId id) {
       const auto both = broadcast_shape(shape(x), shape(id));
-      return both && num_elements(*both) <= kMostElements;
+      return both && num_elements(*both) <= most_elements();
     });
     if (other == kNoIndex) {
       Shape like = shape(x);
       for (std::int64_t& extent : like) {
-        if (chance(0.4)) extent = extent == 1 ? draw(1, 3) : 1;
+        if (chance(0.4)) extent = extent == 1 ? random_extent(3) : 1;
       }
       while (like.size() > 1 && chance(0.3)) like.erase(like.begin());
       other = use(new_source(like));
@@ -228,7 +239,7 @@ class Generator {
       const Shape& b = shape(id);
       return b.size() == 3 && b[0] == a[0] && b[1] == a[2];
     });
-    if (other == kNoIndex) other = use(new_source({a[0], a[2], draw(1, 3)}));
+    if (other == kNoIndex) other = use(new_source({a[0], a[2], random_extent(3)}));
     add(builder_.bmm(module(), x, other), op);
   }
 

@@ -13,6 +13,7 @@ struct RandomGraph {
   int ops = 6;                      // beside losses, and views that make operands fit
   int layers = 1;                   // the ops are spread over them, in order; losses behind
   std::optional<OpKind> only = {};  // of this kind alone
+  bool even = false;                // extents that two ranks divide, and often more
 };
 
 /// In fp64. Results are read several times, or never where their op has others; of what is left

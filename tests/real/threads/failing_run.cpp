@@ -91,7 +91,9 @@ class BusyCommunicator final : public Communicator {
   void all_reduce(at::Tensor&, bool) override { scene_.be_busy(); }
   void all_gather(const at::Tensor&, at::Tensor&) override { scene_.be_busy(); }
   void reduce_scatter(const at::Tensor&, at::Tensor&) override { scene_.be_busy(); }
-  void all_to_all(const at::Tensor&, at::Tensor&) override { scene_.be_busy(); }
+  void all_to_all(const at::Tensor&, at::Tensor&, const AllToAllCounts&) override {
+    scene_.be_busy();
+  }
   void broadcast(at::Tensor&, int) override { scene_.be_busy(); }
   void reduce(at::Tensor&, int) override { scene_.be_busy(); }
   void send(const at::Tensor&, int) override { scene_.be_busy(); }
