@@ -74,8 +74,9 @@ KeyTable make_study_keys() {
       {"parallel", {MapForm{parallel_keys}}, "degrees and placement"},
       {.name = "sharding",
        .forms = {ShardingForm{}},
-       .help = "how tensors of modules are split, such as {\"*.mlp.fc1\": {weight: [tp, R], output: "
-               "[R, R, tp]}}",
+       .help =
+           "how tensors of modules are split, such as {\"*.mlp.fc1\": {weight: [tp, R], output: "
+           "[R, R, tp]}}",
        .fallback = "as parallel.tensor_method has it"},
       {.name = "training",
        .forms = {MapForm{training_keys, "", {"global_batch"}}},
