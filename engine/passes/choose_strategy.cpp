@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -78,6 +79,7 @@ std::variant<OpChoice, Infeasible> StrategyChooser::choose(const OpQuestion& que
   suited_.clear();
   refused_.clear();
   std::optional<Rated> best;
+  most_ = std::numeric_limits<double>::infinity();
   const auto consider = [&](const Strategy& strategy) {
     auto rated = rate(question, space, strategy);
     if (!rated) return;
@@ -85,7 +87,9 @@ std::variant<OpChoice, Infeasible> StrategyChooser::choose(const OpQuestion& que
                         (!less(best->cost, rated->cost) &&
                          (rated->ranks > best->ranks ||
                           (rated->ranks == best->ranks && rated->collectives < best->collectives)));
-    if (better) best = std::move(rated);
+    if (!better) return;
+    best = std::move(rated);
+    most_ = best->cost;
   };
   if (question.given != nullptr) {
     consider(*question.given);
@@ -164,6 +168,7 @@ bool StrategyChooser::add_move(TensorId tensor, const TensorSpec& from, const Te
                                Rated& rated) {
   if (!divides(tensor, from) || !divides(tensor, to)) return false;
   if (from == to) return true;
+  if (less(most_, rated.cost)) return false;
   const Tensor& t = graph_.tensors[tensor];
   const Extents extents = global_extents(t.shape, from, sharding_);
   const auto& found = moves_.find(from, to, extents);

@@ -65,6 +65,7 @@ class StrategyChooser {
   const Sharding& sharding_;
   DeviceMesh early_mesh_;
   RedistributionCache moves_;
+  double most_ = 0;  // cost of the best strategy so far: what costs more need not be known
   // How a parameter of the op at hand that is used as it is stored might have been.
   TensorId unsuited_;
   std::vector<TensorSpec> suited_;
