@@ -15,12 +15,12 @@
 #include "engine/sharding/spec_boxes.h"
 #include "real/exec/counting_allocator.h"
 #include "real/exec/host_device.h"
-#include "real/exec/loopback.h"
 #include "real/exec/rank_executor.h"
 #include "real/exec/rank_plan.h"
 #include "real/exec/rank_values.h"
 #include "real/kernels/workspace.h"
 #include "real/parameters/rank_coordinates.h"
+#include "tests/real/meeting.h"
 #include "tests/real/torch_ops.h"
 
 namespace trainyard {
@@ -273,23 +273,24 @@ Program compile_graph(const Graph& graph, const Plan& plan, const CompileOptions
   return std::get<Program>(std::move(compiled));
 }
 
-GraphRun run_program(const Program& program, const Graph& graph, const Plan& plan) {
+GraphRun run_program(const Program& program, const Graph& graph, const Plan& plan, bool over_gloo) {
   Study study;
   static_cast<Plan&>(study) = plan;
   count_cpu_allocations();
   Shared shared;
-  LoopbackHub hub;
+  Meeting meeting(over_gloo);
   std::exception_ptr failure;
   std::vector<std::thread> threads;
   for (std::int64_t rank = 0; rank < program.mesh.num_ranks(); ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        const auto transport = hub.transport();
+        const auto store = meeting.connect();
+        const auto transport = meeting.transport(store.get(), rank);
         run_rank(program, graph, study, rank, *transport, shared);
       } catch (const std::exception& error) {
         const std::lock_guard lock(shared.mutex);
         if (!failure) failure = std::current_exception();
-        hub.abort(error.what());
+        meeting.abort(error.what());
       }
     });
   }

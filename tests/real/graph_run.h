@@ -31,7 +31,8 @@ Plan plan_of_graph();
 /// Results and gradients are the whole tensors, put together from what ranks hold; throws
 /// std::runtime_error where ranks hold alike what is not alike.
 GraphRun run_graph(const Graph& graph, const Plan& plan, const CompileOptions& options = {});
-GraphRun run_program(const Program& program, const Graph& graph, const Plan& plan);
+GraphRun run_program(const Program& program, const Graph& graph, const Plan& plan,
+                     bool over_gloo = false);
 /// What compile() makes of it; throws std::runtime_error with the reason where it is impossible.
 Program compile_graph(const Graph& graph, const Plan& plan, const CompileOptions& options = {});
 GraphRun differentiate_by_torch(const Graph& graph);

@@ -10,13 +10,12 @@
 #include <thread>
 
 #include "engine/base/error.h"
-#include "real/comm/gloo.h"
 #include "real/cuda/cuda_device.h"
 #include "real/exec/counting_allocator.h"
 #include "real/exec/host_device.h"
-#include "real/exec/loopback.h"
 #include "real/parameters/initial_values.h"
 #include "real/train/rank_trainer.h"
+#include "tests/real/meeting.h"
 
 namespace trainyard {
 
@@ -82,30 +81,6 @@ void add_noise(RankExecutor& executor, float deviation, std::int64_t seed) {
     }
   }
 }
-
-constexpr auto kGlooTimeout = std::chrono::seconds(50);
-
-/// Where the ranks meet: in memory, or at a store.
-class Meeting {
- public:
-  explicit Meeting(bool over_gloo) {
-    if (over_gloo) store_.emplace(RendezvousAddress{.server = true}, kGlooTimeout);
-  }
-  /// What one rank joins through. Outlives its transport.
-  std::unique_ptr<Rendezvous> connect() const {
-    if (!store_) return nullptr;
-    return std::make_unique<Rendezvous>(RendezvousAddress{.port = store_->port()}, kGlooTimeout);
-  }
-  std::unique_ptr<Transport> transport(Rendezvous* store, std::int64_t rank) {
-    return store == nullptr ? hub_.transport()
-                            : make_gloo_transport(*store, rank, "127.0.0.1", kGlooTimeout);
-  }
-  void abort(const std::string& why) { hub_.abort(why); }
-
- private:
-  LoopbackHub hub_;
-  std::optional<Rendezvous> store_;
-};
 
 /// What the threads of a run share.
 struct SharedRun {

@@ -6,8 +6,13 @@
 // All in fp64: sums in another order differ by 1.1e-16 per addition, of at most some 10^4 elements.
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <random>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
+#include "engine/program/verify.h"
 #include "tests/real/graph_run.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_sharding.h"
@@ -89,27 +94,37 @@ struct ShardedRun {
   bool ran = false;     // the sharding was one that executors have
 };
 
-ShardedRun run_sharded(std::uint64_t seed, const Plan& plan) {
-  const Graph graph = random_graph(seed, {.ops = 2 + static_cast<int>(seed % 9),
-                                          .layers = plan.parallel.pipeline,
-                                          .only = {},
-                                          .even = true});
-  bool planned = true;
+Graph graph_of(std::uint64_t seed, const Plan& plan) {
+  return random_graph(seed, {.ops = 2 + static_cast<int>(seed % 9),
+                             .layers = plan.parallel.pipeline,
+                             .only = {},
+                             .even = true});
+}
+
+/// Nothing: a sharding that executors do not have. Moves may lead over pieces of unlike size, or
+/// parts that axes split unlike.
+std::optional<Program> sharded_program(std::uint64_t seed, const Graph& graph, const Plan& plan) {
   CompileOptions options;
+  options.verify = true;
   options.plan_sharding = [&](Graph& sharded, Sharding& sharding) {
-    planned = plan_random_sharding(seed, {}, sharded, sharding);
-    if (!planned) throw std::runtime_error("no strategy");
+    if (!plan_random_sharding(seed, {}, sharded, sharding)) throw std::runtime_error("no strategy");
   };
-  GraphRun ours;
   try {
-    ours = run_graph(graph, plan, options);
+    return compile_graph(graph, plan, options);
   } catch (const std::runtime_error& error) {
     const std::string what = error.what();
-    // Moves may lead over pieces of unlike size, or parts that axes split unlike.
     const bool refused = what == "no strategy" || what.find("does not divide") != what.npos ||
                          what.find("split unlike") != what.npos;
-    return {refused ? "" : what, false};
+    if (!refused) throw;
+    return std::nullopt;
   }
+}
+
+ShardedRun run_sharded(std::uint64_t seed, const Plan& plan, bool over_gloo = false) {
+  const Graph graph = graph_of(seed, plan);
+  const auto program = sharded_program(seed, graph, plan);
+  if (!program) return {};
+  const GraphRun ours = run_program(*program, graph, plan, over_gloo);
   if (!ours.greedy.empty()) return {ours.greedy.front(), true};
   return {find_difference(graph, ours, differentiate_by_torch(graph)), true};
 }
@@ -125,7 +140,152 @@ void check_seeds(std::uint64_t first, std::uint64_t count) {
   CHECK(ran > count / 2);
 }
 
+// --- planted mistakes ---
+
+/// Damages the Program's first op that `suits`; false: it has none.
+template <typename Suits, typename Damage>
+bool damage_first(Program& program, const Suits& suits, const Damage& damage) {
+  for (Segment& segment : program.segments) {
+    for (std::size_t k = 0; k < segment.ops.size(); ++k) {
+      if (!suits(segment, segment.ops[k])) continue;
+      damage(segment, k);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool is_whole_collective(const Program& program, const Segment& segment, const ProgramOp& op,
+                         OpKind kind) {
+  return op.kind == kind && segment.phase != Phase::kUpdate &&
+         group_size(program.mesh, program.groups[op.group].axes) > 1;
+}
+
+GroupId group_of_axes(Program& program, const std::string& name, const Axes& axes) {
+  return program.groups.add({name, axes, {}});
+}
+
+/// A sum over the group is left out.
+bool leave_out_sum(Program& program) {
+  return damage_first(
+      program,
+      [&](const Segment& segment, const ProgramOp& op) {
+        return is_whole_collective(program, segment, op, OpKind::kAllReduce);
+      },
+      [&](Segment& segment, std::size_t k) {
+        segment.ops[k].group = group_of_axes(program, "alone", {});
+      });
+}
+
+/// A sum is added up once more.
+bool sum_twice(Program& program) {
+  return damage_first(
+      program,
+      [&](const Segment& segment, const ProgramOp& op) {
+        return is_whole_collective(program, segment, op, OpKind::kAllReduce);
+      },
+      [&](Segment& segment, std::size_t k) {
+        ProgramOp again = segment.ops[k];
+        again.reads = again.writes;
+        segment.ops.insert(segment.ops.begin() + static_cast<std::ptrdiff_t>(k) + 1, again);
+      });
+}
+
+/// Parameters' gradients are reduced over the first of several axes.
+bool reduce_over_one_axis(Program& program) {
+  return damage_first(
+      program,
+      [&](const Segment& segment, const ProgramOp& op) {
+        return segment.name.find("REDUCE_TP") != segment.name.npos &&
+               program.groups[op.group].axes.size() > 1;
+      },
+      [&](Segment& segment, std::size_t k) {
+        const Axes axes = program.groups[segment.ops[k].group].axes;
+        segment.ops[k].group = group_of_axes(program, "first", {axes.front()});
+      });
+}
+
+/// What is cut by a, then b, is gathered as if it were cut by b, then a.
+bool swap_axes(Program& program) {
+  const auto gathers = [&](const Segment&, const ProgramOp& op) {
+    const int dim = program.attrs[op.attrs].dim;
+    return op.kind == OpKind::kAllGather && dim >= 0 && program.groups[op.group].axes.size() > 1;
+  };
+  return damage_first(program, gathers, [&](Segment& segment, std::size_t k) {
+    const ProgramOp& op = segment.ops[k];
+    Value& read = program.values[op.reads[0].value];
+    TensorSpec spec = spec_of(program, read);
+    Axes& axes = spec.dims.begin()[program.attrs[op.attrs].dim].parts.front().axes;
+    std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
+    read.spec = add_spec(program, spec);
+  });
+}
+
+/// Every rank keeps what one was to keep.
+bool keep_on_all(Program& program) {
+  return damage_first(
+      program, [](const Segment&, const ProgramOp& op) { return op.kind == OpKind::kKeepOnOne; },
+      [&](Segment& segment, std::size_t k) { segment.ops[k].kind = OpKind::kPad; });
+}
+
+struct Planted {
+  int tried = 0;
+  int seen_in_values = 0;
+  int seen_by_verify = 0;
+};
+
+Planted plant(bool (*damage)(Program&), int enough) {
+  Planted out;
+  for (std::uint64_t seed = 5000; seed < 5400 && out.tried < enough; ++seed) {
+    const Plan plan = random_tensor_plan(seed);
+    const Graph graph = graph_of(seed, plan);
+    auto program = sharded_program(seed, graph, plan);
+    if (!program || !damage(*program)) continue;
+    const GraphRun theirs = differentiate_by_torch(graph);
+    if (theirs.norm_sq < 1e-6) continue;  // a tensor's distance from itself: nothing to be wrong
+    ++out.tried;
+    out.seen_by_verify += find_violation(*program).has_value() ? 1 : 0;
+    std::string problem;
+    try {
+      problem = find_difference(graph, run_program(*program, graph, plan), theirs);
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+    out.seen_in_values += problem.empty() ? 0 : 1;
+  }
+  return out;
+}
+
 }  // namespace
+
+TEST_CASE("mistakes in sharded Programs change values, and are found in their specs") {
+  struct Planting {
+    const char* name;
+    bool (*damage)(Program&);
+  };
+  for (const Planting& mistake :
+       {Planting{"a sum is left out", leave_out_sum}, Planting{"a sum is taken twice", sum_twice},
+        Planting{"a gradient is reduced over one of two axes", reduce_over_one_axis},
+        Planting{"pieces are gathered in another order", swap_axes},
+        Planting{"all ranks keep what one was to", keep_on_all}}) {
+    CAPTURE(mistake.name);
+    const Planted planted = plant(mistake.damage, 5);
+    CHECK(planted.tried == 5);
+    // Some are of values that make no difference: what is gathered is never told apart, or is zero.
+    CHECK(planted.seen_in_values > planted.tried / 2);
+    CHECK(planted.seen_by_verify == planted.tried);
+  }
+}
+
+TEST_CASE("random graphs that are sharded at random train over Gloo as over loopback") {
+  int ran = 0;
+  for (std::uint64_t seed = 200; ran < 10; ++seed) {
+    CAPTURE(seed);
+    const ShardedRun run = run_sharded(seed, random_tensor_plan(seed), true);
+    CHECK(run.problem == "");
+    ran += run.ran ? 1 : 0;
+  }
+}
 
 TEST_CASE("random graphs that are sharded at random train as autograd says") {
   check_seeds(0, 100);
