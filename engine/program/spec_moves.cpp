@@ -101,7 +101,7 @@ class MoveChecker {
       if (std::count(axes_.begin(), axes_.end(), axis) > 0) continue;
       const AxisState was = state_beside(move_.from, axis), is = state_beside(move_.to, axis);
       const bool alike = was == is && holder(move_.from, axis) == holder(move_.to, axis);
-      // Of gradients E and R are one.
+      // E and R of gradients are one.
       if (!alike && !(is_whole(was) && is_whole(is)))
         return "changes its state along " + name(axis);
     }
@@ -115,7 +115,7 @@ class MoveChecker {
     return wanted == AxisState::kReplicated ? is_whole(is) : is == wanted;
   }
 
-  /// Of elements that the axes do not split.
+  /// Looks at the elements that the axes do not split.
   Problem states(AxisState from, AxisState to) const {
     for (const AxisId axis : axes_) {
       if (!fits(state_beside(move_.from, axis), from) || splits_everything(move_.from, axis))

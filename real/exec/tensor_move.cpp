@@ -52,14 +52,14 @@ std::int64_t size_of(const IndexRanges& ranges) {
 }
 
 /// Where those of `only` that both lists have stand in each.
-DimRuns runs_between(const IndexRanges& from, const IndexRanges& to, const IndexRanges& only) {
-  DimRuns out;
+IndexSpans runs_between(const IndexRanges& from, const IndexRanges& to, const IndexRanges& only) {
+  IndexSpans out;
   std::int64_t at_from = 0;
   for (const IndexRange& x : from) {
     std::int64_t at_to = 0;
     for (const IndexRange& y : to) {
       for (const IndexRange& z : both(both({x}, {y}), only)) {
-        const DimRun run{at_from + z.begin - x.begin, at_to + z.begin - y.begin, z.size()};
+        const IndexSpan run{at_from + z.begin - x.begin, at_to + z.begin - y.begin, z.size()};
         const bool joins = !out.empty() && out.back().from + out.back().size == run.from &&
                            out.back().to + out.back().size == run.to;
         if (joins) {
@@ -100,7 +100,7 @@ bool is_run(const MovedBlock& block, int dim, std::int64_t begin, bool of_sender
   for (std::size_t d = 0; d < block.dims.size(); ++d) {
     const std::int64_t at = static_cast<int>(d) == dim ? begin : 0;
     if (block.dims[d].size() != 1) return false;
-    const DimRun& run = block.dims[d][0];
+    const IndexSpan& run = block.dims[d][0];
     if ((of_sender ? run.from : run.to) != at || (of_sender ? run.to : run.from) != 0) return false;
   }
   return true;
@@ -235,7 +235,7 @@ void copy_runs(const MovedBlock& block, std::size_t dim, const at::Tensor& from,
     return;
   }
   const auto d = static_cast<std::int64_t>(dim);
-  for (const DimRun& run : block.dims[dim])
+  for (const IndexSpan& run : block.dims[dim])
     copy_runs(block, dim + 1, from.narrow(d, run.from, run.size), to.narrow(d, run.to, run.size));
 }
 

@@ -12,16 +12,16 @@
 namespace trainyard {
 
 /// Neighbouring indices of a dim that stay neighbours.
-struct DimRun {
+struct IndexSpan {
   std::int64_t from = 0;  // first index in the one tensor
   std::int64_t to = 0;    // and in the other
   std::int64_t size = 0;
 };
-using DimRuns = std::vector<DimRun>;
+using IndexSpans = std::vector<IndexSpan>;
 
 /// Elements of one tensor that lie in another, as a product of runs of each dim.
 struct MovedBlock {
-  std::vector<DimRuns> dims;
+  std::vector<IndexSpans> dims;
   std::vector<std::int64_t> shape;  // of the elements that move
   std::int64_t elements() const;
 };

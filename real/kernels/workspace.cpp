@@ -257,7 +257,7 @@ std::int64_t workspace_bytes(const Program& program, const ProgramOp& op, int th
       for (const Dim& dim : value.dims) size.shape.push_back(dim.bound);
       const int last = static_cast<int>(value.dims.size()) - 1;
       const TensorSpec spec = spec_of(program, value);
-      // Of tables and logits, whose dims are cut as one.
+      // Tables and logits are cut as one.
       const auto shards = [&](int dim) {
         const bool alike = is_cut_alike(spec.dims.begin()[dim]);
         return alike ? global_extent(spec, dim, 1, program.mesh) : 1;

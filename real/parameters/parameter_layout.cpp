@@ -124,7 +124,7 @@ class BucketReader {
     const TensorSpec spec = spec_of(program_, value);
     const Extents whole = global_extents(spec, value.dims, program_.mesh);
     const std::vector<IndexRanges> held = local_ranges(spec, whole, program_.mesh, at_).value();
-    const std::vector<Run> columns = column_runs(whole, held);
+    const std::vector<ColumnSpan> columns = column_spans(whole, held);
     const std::int64_t width = num_elements(value.dims) / value.dims[0].expected;
     std::vector<ParameterPart> parts(parameter.parts.begin(), parameter.parts.end());
     if (parts.empty()) parts.push_back({"", whole[0], parameter.deviation});
@@ -132,8 +132,7 @@ class BucketReader {
     piece.global_columns = num_elements(parameter.shape) / parameter.shape[0];
     piece.init = parameter.init;
     piece.decay = parameter.decay;
-    piece.owned =
-        value.name.find('@') == std::string::npos && first_of_copies(spec, program_.mesh, at_);
+    piece.owned = value.name.find('@') == std::string::npos && first_of_copies(spec, program_, at_);
     std::int64_t begin = 0;  // of the part
     for (const ParameterPart& part : parts) {
       piece.weight =
@@ -158,24 +157,25 @@ class BucketReader {
   }
 
   /// Neighbouring columns, dims behind the first as one, that a rank holds one behind the other.
-  struct Run {
+  struct ColumnSpan {
     std::int64_t whole = 0;  // the first of them in the whole tensor
     std::int64_t held = 0;   // and in what is held
     std::int64_t size = 1;
   };
 
-  static std::vector<Run> column_runs(const Extents& whole, const std::vector<IndexRanges>& held) {
-    std::vector<Run> runs = {Run{}};
+  static std::vector<ColumnSpan> column_spans(const Extents& whole,
+                                              const std::vector<IndexRanges>& held) {
+    std::vector<ColumnSpan> runs = {ColumnSpan{}};
     std::int64_t all = 1, own = 1;  // columns of the dims so far
     for (std::size_t d = whole.size(); d-- > 1;) {
-      std::vector<Run> longer;
+      std::vector<ColumnSpan> longer;
       std::int64_t at = 0;
       for (const IndexRange& range : held[d]) {
         if (own == all) {
           longer.push_back({range.begin * all, at * own, range.size() * all});
         } else {
           for (std::int64_t i = 0; i < range.size(); ++i) {
-            for (const Run& run : runs)
+            for (const ColumnSpan& run : runs)
               longer.push_back(
                   {(range.begin + i) * all + run.whole, (at + i) * own + run.held, run.size});
           }
@@ -190,13 +190,13 @@ class BucketReader {
   }
 
   /// Rows whose columns lie one behind the other are one piece.
-  static void add_columns(BucketState& state, WeightPiece piece, const std::vector<Run>& columns,
-                          std::int64_t width) {
+  static void add_columns(BucketState& state, WeightPiece piece,
+                          const std::vector<ColumnSpan>& columns, std::int64_t width) {
     const bool one_run = columns.size() == 1;
     const std::int64_t first_row = piece.first_row, offset = piece.offset;
     const std::int64_t rows = std::exchange(piece.rows, one_run ? piece.rows : 1);
     for (std::int64_t r = 0; r < rows; r += piece.rows) {
-      for (const Run& run : columns) {
+      for (const ColumnSpan& run : columns) {
         piece.first_row = first_row + r;
         piece.first_column = run.whole;
         piece.columns = run.size;

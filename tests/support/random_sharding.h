@@ -12,8 +12,8 @@ struct RandomSharding {
   bool summands = true;  // tensors may be stored as summands, or entered
 };
 
-/// Of a graph as its ops are; `sharding` has a mesh. False: some op reads a parameter that another
-/// has split otherwise, and can read it in no such way.
+/// Splits a graph as its ops are; `sharding` has a mesh. False: some op reads a parameter that
+/// another has split otherwise, and can read it in no such way.
 bool plan_random_sharding(std::uint64_t seed, const RandomSharding& options, const Graph& graph,
                           Sharding& sharding);
 
