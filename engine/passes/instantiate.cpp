@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "engine/graph/tensor_storage.h"
+#include "engine/passes/carried_specs.h"
 #include "engine/passes/last_uses.h"
 #include "engine/passes/plan_mesh.h"
 #include "engine/passes/storage_touches.h"
 #include "engine/plan/microbatch_sizes.h"
-#include "engine/sharding/moved_axes.h"
 
 namespace trainyard {
 
@@ -37,6 +36,7 @@ class Instantiator {
         draft_(draft),
         size_(size),
         suffix_(std::move(suffix)),
+        specs_(training.graph, draft.program),
         value_of_(training.graph.tensors.size(), kNoIndex),
         touched_(find_touches(training, forms)),
         last_uses_(training.graph) {}
@@ -51,12 +51,10 @@ class Instantiator {
     draft_.stages.emplace_back(training_.num_stages);
     split_by_stage();
     for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) add_compute_segments(stage);
-    for (const Instruction& op : training_.forward) {
+    for (const Instruction& op : training_.forward)
       if (op.kind == OpKind::kSend) add_transfer(op, op.stage - 1, op.stage, true);
-    }
-    for (const Instruction& op : training_.backward) {
+    for (const Instruction& op : training_.backward)
       if (op.kind == OpKind::kSend) add_transfer(op, op.stage, op.stage - 1, false);
-    }
     for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) add_late_frees(stage);
     if (turning_stage_ >= 0) add_turn_frees();
   }
@@ -145,7 +143,7 @@ class Instantiator {
     v.name = t.name + (id == training_.graph.loss ? "" : suffix_);
     for (std::int64_t extent : t.shape) v.dims.push_back({extent, extent, -1});
     v.dtype = t.dtype;
-    v.spec = program_spec(t.spec);
+    v.spec = specs_.spec(t.spec);
     const Touches& touches = touched_[root(id)];
     const TouchSet touched = touches.all();
     const bool one_call = !touches.handed_over() && (touched == kForward || touched == kBackward ||
@@ -165,14 +163,6 @@ class Instantiator {
     known = program().values.add(std::move(v));
     if (id == training_.graph.loss) draft_.loss = known;
     return known;
-  }
-
-  SpecId program_spec(SpecId of_graph) {
-    if (of_graph == kNoIndex) return kNoIndex;
-    if (!spec_of_.has(of_graph)) spec_of_.resize(training_.graph.specs.size());
-    std::optional<SpecId>& known = spec_of_[of_graph];
-    if (!known) known = add_spec(program(), training_.graph.specs[of_graph]);
-    return *known;
   }
 
   /// Microbatches of all sizes share pools, whose slots are as large as the largest needs.
@@ -224,26 +214,12 @@ class Instantiator {
     for (TensorId id : source.accumulates) op.accumulates.push_back({value(id, stage), 0});
     if (is_collective(op.kind)) {
       op.stream = StreamId::kTp;
-      op.group = group_of(source);
+      op.group = specs_.group(source);
     }
     if (op.kind == OpKind::kCopy) {
       op.stream = tensor(source.writes[0]).on_host ? StreamId::kD2h : StreamId::kH2d;
     }
     return op;
-  }
-
-  /// The axes that its two specs say it is along. Between stages tensors are viewed as one dim, and
-  /// cut over all tensor axes.
-  GroupId group_of(const Instruction& source) {
-    const SpecId from = tensor(source.reads[0]).spec, to = tensor(source.writes[0]).spec;
-    if (from == kNoIndex || to == kNoIndex) return kTensorGroup;
-    const SpecTable& specs = training_.graph.specs;
-    if (specs[from].dims.size() != specs[to].dims.size()) return kTensorGroup;
-    GroupId& known = groups_[{from, to}];
-    if (known != kNoIndex) return known;
-    const auto move = move_between(specs[from], specs[to]);
-    // The largest of equal values is that value: such an all-reduce moves nothing.
-    return known = move ? group_over(program(), move->axes) : kTensorGroup;
   }
 
   /// -1 where it would do nothing.
@@ -393,8 +369,7 @@ class Instantiator {
   ProgramDraft& draft_;
   std::size_t size_;
   std::string suffix_;
-  std::map<std::pair<SpecId, SpecId>, GroupId> groups_;  // of moves, by their two specs
-  Indexed<SpecId, std::optional<SpecId>> spec_of_;       // [of the graph]: the Program's
+  CarriedSpecs specs_;
   Indexed<TensorId, ValueId> value_of_;
   Indexed<TensorId, Touches> touched_;  // of storage roots
   LastUses last_uses_;                  // of the segment being made

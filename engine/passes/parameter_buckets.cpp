@@ -29,8 +29,8 @@ class BucketPlanner {
         config_(config),
         grad_dtype_(grad_dtype),
         program_(program),
-        tensor_axes_(find_axes(program.mesh, "tp").value_or(Axes{})),
-        data_axes_(find_axes(program.mesh, "dp").value_or(Axes{})) {}
+        tensor_axes_(program.groups[kTensorGroup].axes),
+        data_axes_(program.groups[kDataGroup].axes) {}
 
   BucketPlan run() {
     find_users();

@@ -30,7 +30,8 @@ ncclDataType_t to_nccl(at::ScalarType type) {
   }
 }
 
-std::size_t count(const at::Tensor& tensor) { return static_cast<std::size_t>(tensor.numel()); }
+std::size_t count(std::int64_t elements) { return static_cast<std::size_t>(elements); }
+std::size_t count(const at::Tensor& tensor) { return count(tensor.numel()); }
 
 class NcclCommunicator final : public Communicator {
  public:
@@ -70,15 +71,15 @@ class NcclCommunicator final : public Communicator {
     });
   }
   void all_to_all(const at::Tensor& from, at::Tensor& to, const AllToAllCounts& counts) override {
-    const auto size = static_cast<std::size_t>(from.element_size());
+    const auto size = count(from.element_size());
     const auto* source = static_cast<const std::byte*>(from.const_data_ptr());
     auto* target = static_cast<std::byte*>(to.mutable_data_ptr());
     const ncclDataType_t type = to_nccl(from.scalar_type());
     run("all_to_all", [&] {
       ncclGroupStart();
       for (std::size_t m = 0; m < ranks_.size(); ++m) {
-        const auto sent = static_cast<std::size_t>(counts.sent[m]);
-        const auto received = static_cast<std::size_t>(counts.received[m]);
+        const auto sent = count(counts.sent[m]);
+        const auto received = count(counts.received[m]);
         if (sent > 0) ncclSend(source, sent, type, static_cast<int>(m), comm_, stream());
         if (received > 0) ncclRecv(target, received, type, static_cast<int>(m), comm_, stream());
         source += sent * size;

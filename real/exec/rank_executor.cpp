@@ -111,7 +111,7 @@ void RankExecutor::initialise(const Study& study) {
 std::int64_t RankExecutor::first_sample(const OpPlan& plan, const IssuedOp& issued) const {
   const Microbatch mb = issued.mb[plan.slot];
   if (mb < 0) return 0;
-  const std::int64_t replica = replica_at(plan_.program().mesh, plan_.at());
+  const std::int64_t replica = replica_at(plan_.program(), plan_.at());
   return state_.step * global_batch_ + replica * samples_per_replica_ + samples_before_[mb];
 }
 

@@ -63,7 +63,7 @@ void RankPlan::count_squares() {
     if (op.kind != OpKind::kMse || op.part != OpPart::kForward) continue;
     const Value& x = program_.values[op.reads[0].value];
     const TensorSpec spec = spec_of(program_, x);
-    auto elements = static_cast<double>(replicas_alike(spec, program_.mesh));
+    auto elements = static_cast<double>(replicas_alike(spec, program_));
     for (const std::int64_t extent : global_extents(spec, x.dims, program_.mesh))
       elements *= static_cast<double>(extent);
     squares_[program_.modules[op.module]] += elements;

@@ -132,8 +132,7 @@ class BucketReader {
     piece.global_columns = num_elements(parameter.shape) / parameter.shape[0];
     piece.init = parameter.init;
     piece.decay = parameter.decay;
-    piece.owned =
-        value.name.find('@') == std::string::npos && first_of_copies(spec, program_.mesh, at_);
+    piece.owned = value.name.find('@') == std::string::npos && first_of_copies(spec, program_, at_);
     std::int64_t begin = 0;  // of the part
     for (const ParameterPart& part : parts) {
       piece.weight =

@@ -3,13 +3,14 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "engine/passes/plan_mesh.h"
 #include "engine/program/rank_places.h"
 
 namespace trainyard {
 
 namespace {
 
-Axes replica_axes(const DeviceMesh& mesh) { return find_axes(mesh, "dp").value_or(Axes{}); }
+const Axes& replica_axes(const Program& program) { return program.groups[kDataGroup].axes; }
 
 /// Axes that split a dim, all its parts alike, coarsest first.
 const Axes& splitting(const TensorSpec& spec, int dim) {
@@ -58,14 +59,14 @@ bool is_cut_alike(const DimSplit& dim) {
                      [&](const DimPart& part) { return part.axes == dim.parts.front().axes; });
 }
 
-std::int64_t replica_at(const DeviceMesh& mesh, const Coordinate& at) {
-  return place_in_group(mesh, replica_axes(mesh), at);
+std::int64_t replica_at(const Program& program, const Coordinate& at) {
+  return place_in_group(program.mesh, replica_axes(program), at);
 }
 
-std::int64_t replicas_alike(const TensorSpec& spec, const DeviceMesh& mesh) {
+std::int64_t replicas_alike(const TensorSpec& spec, const Program& program) {
   std::int64_t alike = 1;
-  for (const AxisId axis : replica_axes(mesh)) {
-    if (!dim_of(spec, axis)) alike *= mesh.size(axis);
+  for (const AxisId axis : replica_axes(program)) {
+    if (!dim_of(spec, axis)) alike *= program.mesh.size(axis);
   }
   return alike;
 }
@@ -100,8 +101,9 @@ std::int64_t slice_start(const TensorSpec& slice, const TensorSpec& whole, std::
   return place_in_group(mesh, cutting, at) * elements;
 }
 
-bool first_of_copies(const TensorSpec& spec, const DeviceMesh& mesh, const Coordinate& at) {
-  AxisSet apart = set_of(replica_axes(mesh));
+bool first_of_copies(const TensorSpec& spec, const Program& program, const Coordinate& at) {
+  const DeviceMesh& mesh = program.mesh;
+  AxisSet apart = set_of(replica_axes(program));
   if (const AxisId stages = stage_axis(mesh); stages != kNoAxis)
     apart = static_cast<AxisSet>(apart | bit(stages));
   for (const DimSplit& dim : spec.dims) apart = static_cast<AxisSet>(apart | axes_in(dim));

@@ -17,10 +17,10 @@ std::vector<std::int64_t> members_of(const Program& program, const Group& group,
 std::int64_t peer_of(const Program& program, const Transfer& transfer, const Coordinate& at);
 
 /// Which replica the rank at `at` belongs to: those read different samples.
-std::int64_t replica_at(const DeviceMesh& mesh, const Coordinate& at);
+std::int64_t replica_at(const Program& program, const Coordinate& at);
 
 /// How many replicas have each element of a tensor: 1 where all have samples of their own.
-std::int64_t replicas_alike(const TensorSpec& spec, const DeviceMesh& mesh);
+std::int64_t replicas_alike(const TensorSpec& spec, const Program& program);
 
 /// First index along `dim` of the part of a tensor that lies at `at`, when the local extent is
 /// `extent`.
@@ -41,6 +41,6 @@ std::int64_t slice_start(const TensorSpec& slice, const TensorSpec& whole, std::
                          const DeviceMesh& mesh, const Coordinate& at);
 
 /// Whether of the ranks of a replica that have the same part of a tensor, the one at `at` is first.
-bool first_of_copies(const TensorSpec& spec, const DeviceMesh& mesh, const Coordinate& at);
+bool first_of_copies(const TensorSpec& spec, const Program& program, const Coordinate& at);
 
 }  // namespace trainyard

@@ -71,7 +71,7 @@ struct Written {
 /// What this rank writes: of replicas the first, each element once over all ranks.
 std::vector<Written> pieces_to_write(RankTrainer& trainer) {
   RankExecutor& executor = trainer.executor();
-  const std::int64_t replica = replica_at(executor.plan().program().mesh, executor.plan().at());
+  const std::int64_t replica = replica_at(executor.plan().program(), executor.plan().at());
   std::vector<Written> out;
   for (const BucketState& bucket : executor.plan().buckets()) {
     const bool sharded = bucket.own_end - bucket.own_begin < bucket.elements;

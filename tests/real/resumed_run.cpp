@@ -20,6 +20,12 @@ constexpr auto kTimeout = std::chrono::seconds(60);
 
 LoopbackRun run_resumed(const std::string& yaml, const std::vector<std::string>& sets,
                         const std::string& folder, int done, int lost, int steps) {
+  return run_resumed(yaml, sets, sets, folder, done, lost, steps);
+}
+
+LoopbackRun run_resumed(const std::string& yaml, const std::vector<std::string>& sets,
+                        const std::vector<std::string>& then, const std::string& folder, int done,
+                        int lost, int steps) {
   Rendezvous server(RendezvousAddress{.server = true}, kTimeout);
   LoopbackOptions first;
   first.steps = done;
@@ -36,7 +42,7 @@ LoopbackRun run_resumed(const std::string& yaml, const std::vector<std::string>&
     if (trainer.steps_done() > 0) return;
     load_checkpoint(Checkpoint::open(*latest_complete(folder), Verify::kChecksums), trainer);
   };
-  return run_loopback(yaml, sets, second);
+  return run_loopback(yaml, then, second);
 }
 
 std::string resumed_losses(const std::string& path, int written, int kept, int steps) {

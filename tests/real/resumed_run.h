@@ -14,6 +14,11 @@ namespace trainyard {
 LoopbackRun run_resumed(const std::string& yaml, const std::vector<std::string>& sets,
                         const std::string& folder, int done, int lost, int steps);
 
+/// The same, but it goes on under the layout `then`.
+LoopbackRun run_resumed(const std::string& yaml, const std::vector<std::string>& sets,
+                        const std::vector<std::string>& then, const std::string& folder, int done,
+                        int lost, int steps);
+
 /// The lines of a losses.csv of `written` steps, after a run that was resumed behind step `kept`
 /// has added its own up to `steps`. The loss of step n is n.
 std::string resumed_losses(const std::string& path, int written, int kept, int steps);

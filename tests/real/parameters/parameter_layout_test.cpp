@@ -96,7 +96,7 @@ TEST_CASE("over all ranks every element of every weight is owned once") {
       const Program program = compiled_program(prepared);
       std::vector<Piece> pieces;
       for (std::int64_t rank = 0; rank < program.mesh.num_ranks(); ++rank) {
-        const std::int64_t replica = replica_at(program.mesh, coordinate_of(program, rank));
+        const std::int64_t replica = replica_at(program, coordinate_of(program, rank));
         for (const BucketState& bucket : buckets_of(prepared, program, rank)) {
           const bool sharded = bucket.own_end - bucket.own_begin < bucket.elements;
           if (bucket.owner >= 0 ? bucket.owner != replica : !sharded && replica != 0) continue;

@@ -1,0 +1,81 @@
+// A sharding of the user's own over two tensor axes trains as one device does, beside every feature
+// that it may be combined with, and its checkpoints are read by other layouts and the other way
+// round.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/real/layouts.h"
+#include "tests/real/parity.h"
+#include "tests/real/resumed_run.h"
+#include "tests/support/scratch_folder.h"
+
+namespace trainyard {
+
+namespace {
+
+const std::string kAxes = "parallel.tensor={tp0: 2, tp1: 2}";
+// MLPs as ATP splits them: what one axis splits the other sums up.
+const std::string kOwn =
+    "sharding={'*.mlp.fc1': {weight: [tp0, tp1], output: '[R, R, tp0] R(tp1)'}, "
+    "'*.mlp.fc2': {weight: [tp1, tp0], output: '[R, R, tp1] R(tp0)'}}";
+const std::string kTraining = "precision: fp64, dropout: 0.1, clip_norm: 0.01, lr: {peak: 0.01}";
+
+}  // namespace
+
+TEST_CASE("a sharding of the user's own trains as one device does, beside other features") {
+  const std::vector<Sets> features = {
+      {},
+      {"recompute=full"},
+      {"recompute=selective", "parallel.sequence_parallel=true"},
+      {"recompute=full", "offload={activations: true, horizon: 1}"},
+      {"training.microbatch=2", "parallel.tensor_overlap=block"},
+      {"training.microbatch=2", "parallel.tensor_overlap=across-blocks"},
+      {"training.microbatch=[2, 1, 1, 3, 1]"},
+      {"cluster.ranks=8", "parallel.data=2", "parallel.zero=1"},
+      {"cluster.ranks=8", "parallel.data=2", "parallel.zero={stage: 1, by: parameter}"},
+      {"cluster.ranks=8", "parallel.pipeline=2", "schedule=1f1b"},
+      {"cluster.ranks=8", "parallel.pipeline=2", "schedule=zb-h1"},
+      {"cluster.ranks=8", "parallel.pipeline=2", "parallel.virtual_stages=2",
+       "schedule=interleaved"},
+      {"cluster.ranks=8", "parallel.pipeline=2", "schedule=zb-v"},
+      {"cluster.ranks=8", "parallel.pipeline=2", "schedule=dualpipe-v"},
+      {"cluster.ranks=8", "parallel.pipeline=2", "recompute={method: stage-aware, first: 0.5}"}};
+  for (const std::string family : {"gpt", "bert"}) {
+    const std::string text = parity_study(family, kTraining);
+    const LoopbackRun one = run_loopback(text, {}, {.steps = 2});
+    for (const Sets& feature : features) {
+      CAPTURE(family, feature);
+      const Sets sets = joined({"cluster.ranks=4", kAxes, kOwn}, feature);
+      check_same(one, run_loopback(text, sets, {.steps = 2}), kFp64);
+    }
+  }
+}
+
+TEST_CASE("a run under a sharding of the user's own goes on from other layouts, and they from it") {
+  const Sets own = {"cluster.ranks=4", kAxes, kOwn};
+  const std::vector<Sets> layouts = {
+      {},
+      own,
+      {"cluster.ranks=4", "parallel.tensor=4", "parallel.sequence_parallel=true"},
+      {"cluster.ranks=4", "parallel.tensor=2", "parallel.pipeline=2"},
+      {"cluster.ranks=4", "parallel.data=4", "parallel.zero=1"},
+      {"cluster.ranks=4", "parallel.data=4", "parallel.zero={stage: 1, by: parameter}"},
+      joined(own, {"cluster.ranks=8", "parallel.data=2", "parallel.zero=1"})};
+  const std::string text = parity_study("gpt", kTraining);
+  const LoopbackRun whole = run_loopback(text, {}, {.steps = 4});
+  for (const Sets& layout : layouts) {
+    for (const bool from_own : {true, false}) {
+      CAPTURE(layout, from_own);
+      const ScratchFolder folder;
+      const LoopbackRun resumed = run_resumed(text, from_own ? own : layout,
+                                              from_own ? layout : own, folder.path(), 2, 0, 4);
+      for (std::size_t step = 2; step < 4; ++step) {
+        CHECK(resumed.losses[step] == Approx(whole.losses[step]).epsilon(1e-10));
+        CHECK(resumed.gradient_norms[step] == Approx(whole.gradient_norms[step]).epsilon(1e-9));
+      }
+    }
+  }
+}
+
+}  // namespace trainyard
