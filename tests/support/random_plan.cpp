@@ -15,8 +15,10 @@ class RandomPlan {
       : random_(seed),
         extra_(seed),
         transfers_(seed),
+        axes_(seed),
         extras_(seed % 4 == 0),
-        buffers_(seed % 4 == 2) {}
+        buffers_(seed % 4 == 2),
+        splits_(seed % 8 == 3) {}
 
   std::string make() {
     choose_model();
@@ -50,6 +52,29 @@ class RandomPlan {
     const std::int64_t bytes = message * (1 + transfers_below(9)) / (1 + transfers_below(3));
     return transfers_below(4) == 0 ? "1 GiB"
                                    : std::to_string(std::max<std::int64_t>(1, bytes)) + " B";
+  }
+
+  // Two tensor axes, and a sharding that tells them apart, on every eighth seed.
+  bool axes_chance(int percent) { return static_cast<int>(axes_() % 100) < percent; }
+
+  std::string tensor_text() {
+    if (!splits_ || tensor_ % 2 != 0) return std::to_string(tensor_);
+    const std::string half = std::to_string(tensor_ / 2);
+    return axes_chance(50) ? "{tp0: 2, tp1: " + half + "}" : "{tp0: " + half + ", tp1: 2}";
+  }
+
+  /// MLPs split over one axis by their outputs and over the other by their inputs.
+  std::string sharding_text() {
+    if (!splits_ || tensor_ % 4 != 0 || axes_chance(30)) return "";
+    const bool llama = family_ == "llama";
+    const std::string first = axes_chance(50) ? "tp0" : "tp1",
+                      second = first == "tp0" ? "tp1" : "tp0";
+    std::string text = "sharding: {'*.mlp." + std::string(llama ? "gate_up" : "fc1") +
+                       "': {weight: [" + first + ", " + second + "]";
+    if (axes_chance(50)) text += ", output: '[R, R, " + first + "] R(" + second + ")'";
+    text += "}, '*.mlp." + std::string(llama ? "down" : "fc2") + "': {weight: [" + second + ", " +
+            first + "]}}\n";
+    return text;
   }
 
   template <typename T>
@@ -229,7 +254,7 @@ class RandomPlan {
   }
 
   std::string parallel_text() {
-    std::string text = "parallel: {tensor: " + std::to_string(tensor_) +
+    std::string text = "parallel: {tensor: " + tensor_text() +
                        ", pipeline: " + std::to_string(pipeline_) +
                        ", data: " + std::to_string(data_);
     if (virtual_stages_ > 1) text += ", virtual_stages: " + std::to_string(virtual_stages_);
@@ -297,11 +322,11 @@ class RandomPlan {
                 "{name: megatron-lm, version: 2022}", "{name: megatron-lm, version: current}"}) +
           "\n";
     }
-    return text;
+    return text + sharding_text();
   }
 
-  std::mt19937_64 random_, extra_, transfers_;
-  bool extras_, buffers_;
+  std::mt19937_64 random_, extra_, transfers_, axes_;
+  bool extras_, buffers_, splits_;
   std::string family_, schedule_, partition_;
   std::int64_t heads_ = 1, head_dim_ = 8, layers_ = 1, sequence_ = 8, vocab_ = 50;
   std::int64_t tensor_ = 1, pipeline_ = 1, virtual_stages_ = 1, data_ = 1;

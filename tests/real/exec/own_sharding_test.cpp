@@ -19,11 +19,22 @@ const std::string kAxes = "parallel.tensor={tp0: 2, tp1: 2}";
 const std::string kOwn =
     "sharding={'*.mlp.fc1': {weight: [tp0, tp1], output: '[R, R, tp0] R(tp1)'}, "
     "'*.mlp.fc2': {weight: [tp1, tp0], output: '[R, R, tp1] R(tp0)'}}";
+/// Whether microbatches move something over that axis alone.
+bool moves_over(const Program& program, const std::string& axis) {
+  for (const Segment& segment : program.segments) {
+    for (const ProgramOp& op : segment.ops) {
+      const bool here = op.group != kNoIndex && program.groups[op.group].name == axis;
+      if (here && segment.slots > 0) return true;
+    }
+  }
+  return false;
+}
+
 const std::string kTraining = "precision: fp64, dropout: 0.1, clip_norm: 0.01, lr: {peak: 0.01}";
 
 }  // namespace
 
-TEST_CASE("a sharding of the user's own trains as one device does, beside other features") {
+TEST_CASE("several tensor axes, and a sharding over them, train as one device does") {
   const std::vector<Sets> features = {
       {},
       {"recompute=full"},
@@ -34,20 +45,30 @@ TEST_CASE("a sharding of the user's own trains as one device does, beside other 
       {"training.microbatch=[2, 1, 1, 3, 1]"},
       {"cluster.ranks=8", "parallel.data=2", "parallel.zero=1"},
       {"cluster.ranks=8", "parallel.data=2", "parallel.zero={stage: 1, by: parameter}"},
-      {"cluster.ranks=8", "parallel.pipeline=2", "schedule=1f1b"},
+      {"cluster.ranks=8", "parallel.pipeline=2", "schedule=gpipe"},
+      {"cluster.ranks=8", "parallel.pipeline=2", "schedule=1f1b", "recompute=group"},
+      {"cluster.ranks=8", "parallel.pipeline=2", "schedule={method: zb-h1, post_validation: true}"},
       {"cluster.ranks=8", "parallel.pipeline=2", "schedule=zb-h1"},
       {"cluster.ranks=8", "parallel.pipeline=2", "parallel.virtual_stages=2",
        "schedule=interleaved"},
       {"cluster.ranks=8", "parallel.pipeline=2", "schedule=zb-v"},
       {"cluster.ranks=8", "parallel.pipeline=2", "schedule=dualpipe-v"},
       {"cluster.ranks=8", "parallel.pipeline=2", "recompute={method: stage-aware, first: 0.5}"}};
-  for (const std::string family : {"gpt", "bert"}) {
-    const std::string text = parity_study(family, kTraining);
+  struct Trial {
+    std::string family;
+    bool own;
+  };
+  for (const Trial& trial : {Trial{"gpt", true}, Trial{"gpt", false}, Trial{"bert", true}}) {
+    const std::string text = parity_study(trial.family, kTraining);
     const LoopbackRun one = run_loopback(text, {}, {.steps = 2});
     for (const Sets& feature : features) {
-      CAPTURE(family, feature);
-      const Sets sets = joined({"cluster.ranks=4", kAxes, kOwn}, feature);
-      check_same(one, run_loopback(text, sets, {.steps = 2}), kFp64);
+      CAPTURE(trial.family, trial.own, feature);
+      Sets sets = joined({"cluster.ranks=4", kAxes}, feature);
+      if (trial.own) sets.push_back(kOwn);
+      const LoopbackRun many = run_loopback(text, sets, {.steps = 2});
+      CHECK(moves_over(many.program, "tp0") == trial.own);
+      CHECK(moves_over(many.program, "tp1") == trial.own);
+      check_same(one, many, kFp64);
     }
   }
 }
