@@ -84,8 +84,9 @@ class TraceReader {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& problem) const {
-    const JsonPath path = {std::string(trace_words::kEvents), event_->index()};
+  [[noreturn]] void fail(const std::string& problem) const { fail(event_->index(), problem); }
+  [[noreturn]] void fail(std::size_t event, const std::string& problem) const {
+    const JsonPath path = {std::string(trace_words::kEvents), event};
     throw ConfigError(json_place(text_, path_, path), to_string(path), problem);
   }
   const Field& field(std::string_view key) const {
@@ -170,14 +171,14 @@ class TraceReader {
   /// Once the last rank's calls are all known: they name each other.
   void join_pairs() {
     TimelineRank& rank = out_.ranks.back();
-    for (const auto& [call, name] : with_) {
-      const auto other = calls_.find(name);
+    for (const auto& [call, pair] : with_) {
+      const auto other = calls_.find(pair.name);
       const auto named = other == calls_.end() ? with_.end() : with_.find(other->second);
-      const auto back = named == with_.end() ? calls_.end() : calls_.find(named->second);
+      const auto back = named == with_.end() ? calls_.end() : calls_.find(named->second.name);
       if (back == calls_.end() || back->second != call || other->second == call) {
-        throw ConfigError(
-            path_ + ": rank " + std::to_string(rank.rank) + ": args.with: '" + name +
-            "' does not run with a call that names it; the file is damaged, so run it again");
+        fail(pair.event,
+             "args.with: '" + pair.name +
+                 "' does not run with a call that names it; the file is damaged, so run it again");
       }
       rank.calls[call].with = static_cast<std::int32_t>(other->second);
     }
@@ -210,7 +211,8 @@ class TraceReader {
     const auto number = static_cast<std::uint32_t>(rank.calls.size());
     rank.calls.push_back(call);
     calls_.emplace(name, number);
-    if (event_->find("args.with") != nullptr) with_.emplace(number, text("args.with"));
+    if (event_->find("args.with") != nullptr)
+      with_.emplace(number, Pair{text("args.with"), event_->index()});
     return number;
   }
 
@@ -267,7 +269,11 @@ class TraceReader {
   std::map<std::string, std::int16_t, std::less<>> groups_;
   std::map<std::int64_t, std::size_t> ranks_;
   std::map<std::string, std::uint32_t, std::less<>> calls_;  // of the latest rank
-  std::map<std::uint32_t, std::string> with_;  // its pairs: call -> the other one's name
+  struct Pair {
+    std::string name;  // of the other call
+    std::size_t event;
+  };
+  std::map<std::uint32_t, Pair> with_;  // its pairs, by call
 };
 
 /// Hands the objects in the array "traceEvents" to a TraceReader; the rest of the file is skipped.

@@ -233,8 +233,8 @@ class SpecChecks {
       const Value& in = program_.values[value.alias->in];
       const TensorSpec &of = spec(value), &of_storage = spec(in);
       if (value.spec == in.spec) continue;
-      const bool alike = of.partial == of_storage.partial && of.entered == of_storage.entered &&
-                         of.held == of_storage.held && split_axes(of) == split_axes(of_storage);
+      const bool alike = of.partial == of_storage.partial && of.held == of_storage.held &&
+                         split_axes(of) == split_axes(of_storage);
       if (!alike) fail("value ", value.name, ": is not as ", in.name, ", in which it lies");
     }
   }
