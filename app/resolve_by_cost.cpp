@@ -34,7 +34,7 @@ std::optional<EvaluatedStep> evaluate_schedule(const Prepared& prepared,
   options.record_rows = with_times;
   const std::array<Job, 1> jobs = {Job{program, 0}};
   const Trace trace = AnalyticExecutor().run(jobs, costs, options);
-  EvaluatedStep step{trace.period, ActionTimes(study.parallel.pipeline)};
+  EvaluatedStep step{trace.period, ActionTimes(study.num_stages())};
   if (with_times) {
     for (const RankTrace& rank : trace.ranks) step.times.add(*program, rank.rows);
   }

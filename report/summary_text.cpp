@@ -29,6 +29,10 @@ std::string headline(const Summary& summary, const Study& study) {
                      plain_text(study.cluster.device) + ": tensor " + std::to_string(p.tensor) +
                      ", pipeline " + std::to_string(p.pipeline);
   if (p.virtual_stages > 1) text += " x " + std::to_string(p.virtual_stages) + " stages each";
+  if (!study.partition.on.empty()) {
+    text += ", stages on ranks";
+    for (const std::int32_t rank : study.partition.on) text += " " + std::to_string(rank);
+  }
   text += ", data " + std::to_string(p.data) + "; " + study.schedule.method + ", " +
           plural(study.num_microbatches(), "microbatch", "microbatches") + " of ";
   const std::vector<std::int64_t> sizes = microbatch_sizes(study.training);

@@ -27,6 +27,16 @@ void read_cuts(const YamlNode& node, PartitionConfig& partition) {
   });
 }
 
+/// The pipeline rank of each stage.
+void read_on(Section& section, PartitionConfig& partition) {
+  const auto node = section.given("on");
+  if (!node) return;
+  node->each_item([&](const YamlNode& item) {
+    partition.on.push_back(static_cast<std::int32_t>(item.as_integer(0, kMaxRanks - 1)));
+  });
+  if (partition.on.empty()) node->fail("expected the pipeline rank of each stage, got nothing");
+}
+
 /// `ends: layers` or `ends: true`: embedding and head count as layers.
 void read_ends(Section& section, PartitionConfig& partition) {
   if (const auto node = section.given("ends")) {
@@ -41,13 +51,19 @@ void read_partition(Section& root) {
   if (node->is_sequence()) return read_cuts(*node, partition);
   if (node->is_scalar()) return root.word("partition", partition.method);
   Section section = root.child("partition");
-  section.read_all({{"method",
+  section.read_all({{"ends", [&] { read_ends(section, partition); }},
+                    {"cuts",
                      [&] {
-                       section.required("method");
-                       section.word("method", partition.method);
+                       if (const auto cuts = section.given("cuts")) read_cuts(*cuts, partition);
                      }},
-                    {"ends", [&] { read_ends(section, partition); }}});
+                    {"on", [&] { read_on(section, partition); }}});
   section.finish();
+  if (partition.method != "cuts") return;
+  for (const char* key : {"method", "ends", "uneven"}) {
+    if (!is_said(root.study(), std::string("partition.") + key)) continue;
+    fail_at(root.study(), std::string("partition.") + key,
+            "says how layers are divided, and cuts does, too; leave one of them out");
+  }
 }
 
 void read_schedule_word(Section& section, std::string_view key, std::string& method) {
@@ -76,7 +92,7 @@ void read_found_rows(Section& section, ScheduleConfig& schedule) {
                join_words(schedules_that(&ScheduleName::searched)) +
                "; an order of your own goes into a file: {file: rows.csv}");
   }
-  schedule.rows = read_schedule_rows(*node);
+  schedule.rows = read_schedule_rows(*node, section.study().partition.on);
 }
 
 /// "schedule interleaved", "schedules zb-1p and zb-2p".

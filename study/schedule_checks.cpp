@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "engine/base/user_text.h"
 #include "engine/schedule/schedule_names.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
@@ -95,6 +96,39 @@ std::string step_of_microbatches(const Study& study, std::int64_t microbatches) 
              : "a list of " + text_of_step(study, microbatches) + " in training.microbatch";
 }
 
+void resolve_stage_ranks(Study& study) {
+  const StageRanks& on = study.partition.on;
+  if (on.empty()) return;
+  const std::string key = "partition.on";
+  const std::int32_t last = *std::max_element(on.begin(), on.end());
+  for (std::int32_t rank = 0; rank < last; ++rank) {
+    if (std::find(on.begin(), on.end(), rank) == on.end())
+      fail_at(study, key,
+              "puts no stage on pipeline rank " + text(rank) + ", but one on " + text(last) +
+                  "; ranks count from 0 without a gap");
+  }
+  for (std::size_t stage = 1; stage < on.size(); ++stage) {
+    const auto at = static_cast<std::int64_t>(stage);
+    if (on[at] != on[at - 1]) continue;
+    fail_at(study, key,
+            "puts stages " + text(at - 1) + " and " + text(at) + " on pipeline rank " +
+                text(on[at]) + ", one behind the other; make one stage of them");
+  }
+  if (is_said(study, "parallel.virtual_stages")) {
+    fail_at(study, "parallel.virtual_stages",
+            "partition.on says which stages each pipeline rank has; leave this key out");
+  }
+  int& pipeline = study.parallel.pipeline;
+  if (is_said(study, "parallel.pipeline") && pipeline != last + 1) {
+    fail_at(study, key,
+            "names pipeline ranks 0 to " + text(last) + ", but parallel.pipeline is " +
+                text(pipeline) + "; leave that key out");
+  }
+  if (is_said(study, "parallel.pipeline")) return;
+  pipeline = last + 1;
+  study.origins["parallel.pipeline"] = derived_origin("the ranks of partition.on");
+}
+
 void resolve_virtual_stages(Study& study) {
   const ScheduleName* const entry = schedule_of(study);
   if (entry == nullptr || entry->stages != StagesPerRank::kTwo ||
@@ -107,6 +141,12 @@ void resolve_virtual_stages(Study& study) {
 
 void check_schedule(StudyDraft& draft) {
   const ScheduleName* const entry = schedule_of(draft);
+  if (!draft.partition.on.empty() && entry != nullptr && !entry->takes_stage_ranks) {
+    fail_at(draft, "partition.on",
+            draft.schedule.method + " places stages itself; " +
+                join_words(schedules_that(&ScheduleName::takes_stage_ranks)) +
+                " and schedule: {file: rows.csv} take them where they lie");
+  }
   if (entry == nullptr) return check_one_stage(draft);
   if (entry->stages == StagesPerRank::kTwo) return check_two_stages(draft);
   draft.attempt([&] {

@@ -14,13 +14,17 @@ namespace {
 
 std::string text(std::int64_t value) { return std::to_string(value); }
 
+PipelineSchedule rows_of(const Study& study) {
+  return parse_schedule_csv(study.schedule.rows, study.schedule.file, study.partition.on);
+}
+
 }  // namespace
 
-std::string read_schedule_rows(const YamlNode& node) {
+std::string read_schedule_rows(const YamlNode& node, const StageRanks& on) {
   std::string rows;
   for (const YamlNode& row : node.items()) rows += row.as_text() + "\n";
   try {
-    return schedule_csv(parse_schedule_csv(rows, "rows"));
+    return schedule_csv(parse_schedule_csv(rows, "rows", on));
   } catch (const ConfigError& error) {
     node.fail(error.what());
   }
@@ -38,12 +42,14 @@ void read_schedule_file(Section& section) {
   study.schedule.method = "file";
   study.schedule.file = unavailable ? path : absolute;
   // With what it held beside it, the file itself may have gone.
-  study.schedule.rows = rows ? read_schedule_rows(*rows)
-                             : schedule_csv(read_named_file(study, node, load_schedule_csv));
+  const StageRanks& on = study.partition.on;
+  const auto load = [&](const std::string& from) { return load_schedule_csv(from, on); };
+  study.schedule.rows =
+      rows ? read_schedule_rows(*rows, on) : schedule_csv(read_named_file(study, node, load));
 }
 
 void check_schedule_rows(const Study& study) {
-  const PipelineSchedule rows = parse_schedule_csv(study.schedule.rows, study.schedule.file);
+  const PipelineSchedule rows = rows_of(study);
   const std::string key = study.schedule.file.empty() ? "schedule.rows" : "schedule.file";
   const int ranks = study.parallel.pipeline;
   if (rows.num_ranks() != ranks) {
@@ -61,8 +67,13 @@ void check_schedule_rows(const Study& study) {
   if (recomputes && study.recompute.method == RecomputeConfig::Method::kNone)
     fail_at(study, key,
             "recomputes (R), but the study keeps all activations; recompute: full does not");
+  if (rows.num_stages == study.num_stages()) return;
+  if (!study.partition.on.empty()) {
+    fail_at(study, key,
+            "has " + text(rows.num_stages) + " stages, but partition.on says where " +
+                text(study.num_stages()) + " lie");
+  }
   const int each = study.parallel.virtual_stages;
-  if (rows.num_stages == ranks * each) return;
   const bool divides = rows.num_stages % ranks == 0;
   fail_at(study, key,
           "has " + text(rows.num_stages) + " stages, but " + text(ranks) +
@@ -72,7 +83,7 @@ void check_schedule_rows(const Study& study) {
 }
 
 void check_schedule_row_microbatches(const Study& study) {
-  const PipelineSchedule rows = parse_schedule_csv(study.schedule.rows, study.schedule.file);
+  const PipelineSchedule rows = rows_of(study);
   const std::string key = study.schedule.file.empty() ? "schedule.rows" : "schedule.file";
   if (rows.num_microbatches == study.num_microbatches()) return;
   fail_at(study, key,

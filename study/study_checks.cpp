@@ -82,9 +82,11 @@ void check_cuts(const Study& study, std::int64_t layers, std::int64_t stages) {
     const std::string remedy = stages == 1   ? "write partition: uniform"
                                : stages == 2 ? "write 1 cut"
                                              : "write " + text(stages - 1) + " cuts";
+    const std::string said =
+        study.partition.on.empty() ? "pipeline x virtual_stages = " : "partition.on says where ";
     fail_at(study, "partition",
-            made + text(num_cuts + 1) + (num_cuts == 0 ? " stage" : " stages") +
-                ", but pipeline x virtual_stages = " + text(stages) + "; " + remedy);
+            made + text(num_cuts + 1) + (num_cuts == 0 ? " stage" : " stages") + ", but " + said +
+                text(stages) + (study.partition.on.empty() ? "; " : " lie; ") + remedy);
   }
   if (!cuts.empty() && cuts.back() >= layers) {
     fail_at(study, "partition",
@@ -98,6 +100,11 @@ void check_cuts(const Study& study, std::int64_t layers, std::int64_t stages) {
   const std::int64_t v = study.parallel.virtual_stages;
   const std::string layers_text =
       text(layers) + " layers" + (study.partition.ends ? ", embedding and head counted" : "");
+  if (!study.partition.on.empty()) {
+    fail_at(study, "partition.on",
+            text(study.num_stages()) + " stages do not divide " + layers_text +
+                "; cuts or uneven: true allow it");
+  }
   const std::string remedy =
       nearest_that_do(pipeline, std::min<std::int64_t>(layers / v, kMaxRanks),
                       [&](std::int64_t degree) { return layers % (degree * v) == 0; });
@@ -113,7 +120,7 @@ void check_cuts(const Study& study, std::int64_t layers, std::int64_t stages) {
 }
 
 void check_partition(const Study& study) {
-  const std::int64_t stages = std::int64_t{study.parallel.pipeline} * study.parallel.virtual_stages;
+  const std::int64_t stages = study.num_stages();
   const std::int64_t own_layers = study.model.layers + study.model.decoder_layers;
   const std::int64_t layers = own_layers + (study.partition.ends ? 2 : 0);
   if (study.partition.method == "cuts") return check_cuts(study, own_layers, stages);
@@ -191,6 +198,17 @@ void check_host_link(const Study& study, const StudyResolvers& resolvers) {
   }
 }
 
+/// Whether stages that follow each other lie on neighbouring pipeline ranks, the last and the first
+/// among them.
+bool joins_neighbours(const Study& study) {
+  const StageRanks& on = study.partition.on;
+  for (std::int64_t stage = 1; stage < std::ssize(on); ++stage) {
+    const std::int32_t apart = std::abs(on[stage] - on[stage - 1]);
+    if (apart != 1 && apart != study.parallel.pipeline - 1) return false;
+  }
+  return true;
+}
+
 /// What transfers have a buffer for: tensors of GPUs on their way between pipeline ranks.
 void check_d2d_buffer(Study& study, const StudyResolvers& resolvers) {
   const std::optional<HardwareProfile> hardware = resolvers.hardware(study.cluster.device);
@@ -203,6 +221,10 @@ void check_d2d_buffer(Study& study, const StudyResolvers& resolvers) {
     study.warnings.push_back("parallel.d2d_buffer is not used: the devices (" +
                              study.cluster.device +
                              ") are CPUs, whose tensors go from host to host as they are");
+  } else if (!joins_neighbours(study)) {
+    fail_at(study, "parallel.d2d_buffer",
+            "is for transfers between neighbouring pipeline ranks, and partition.on sends further; "
+            "leave one of them out");
   } else if (hardware && hardware->host_link.bandwidth <= 0) {
     fail_at(study, "parallel.d2d_buffer",
             "what finds no place in it goes by the host, and the profile of " +
@@ -351,6 +373,9 @@ void check_model_fits(StudyDraft& draft, const StudyResolvers& resolvers) {
 }  // namespace
 
 void check_rules(StudyDraft& draft, const StudyResolvers& resolvers) {
+  if (!draft.rule({"partition", "parallel.pipeline", "parallel.virtual_stages"},
+                  [&] { resolve_stage_ranks(draft); }))
+    return;
   const bool resolved = draft.rule(
       {"model", "cluster", "framework", "recompute", "schedule", "partition", "parallel.tensor",
        "parallel.pipeline", "parallel.virtual_stages", "parallel.sequence_parallel",

@@ -18,8 +18,8 @@ void read_training(Section& root);
 void read_plan(Section& root);  // partition, schedule, recompute, offload
 void read_recompute(Section& root);
 void read_schedule_file(Section& section);  // the map `schedule: {file: ...}`
-std::string read_schedule_rows(
-    const YamlNode& node);     // a list of a CSV's lines, as schedule_csv() writes them
+/// A list of a CSV's lines, as schedule_csv() writes them; `on`: where stages lie.
+std::string read_schedule_rows(const YamlNode& node, const StageRanks& on);
 void read_run(Section& root);  // framework, data, checkpoint, fidelity
 
 /// Fills what depends on several parts: framework.version, parallel.placement, training.kernels,
@@ -34,6 +34,9 @@ void check_rules(StudyDraft& draft, const StudyResolvers& resolvers);
 /// The devices divided by the degrees, and the global batch by data, microbatch and the rounds of
 /// the schedule. `resolved`: defaults are known.
 void check_batch_fits(StudyDraft& draft, bool resolved);
+
+/// parallel.pipeline of a study whose stages say where they lie, and whether that is so.
+void resolve_stage_ranks(Study& study);
 
 /// parallel.virtual_stages of schedules that have a number of their own.
 void resolve_virtual_stages(Study& study);

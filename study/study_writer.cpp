@@ -85,17 +85,22 @@ void write_training(ResolvedText& out, const TrainingConfig& training) {
            {"loss_scale", [&] { out.line("loss_scale", training.loss_scale); }}});
 }
 
+template <typename Numbers>
+std::string list_text(const Numbers& numbers) {
+  std::string text;
+  for (const auto number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return "[" + text + "]";
+}
+
 void write_partition(ResolvedText& out, const PartitionConfig& partition) {
-  if (partition.method == "cuts") {
-    std::string cuts;
-    for (const std::int64_t cut : partition.cuts) {
-      cuts += (cuts.empty() ? "" : ", ") + std::to_string(cut);
-    }
-    out.line("partition", "[" + cuts + "]");
+  const std::string on = partition.on.empty() ? "" : ", on: " + list_text(partition.on);
+  if (partition.method != "cuts") {
+    out.line("partition", "{method: " + partition.method + ", ends: " + bool_text(partition.ends) +
+                              ", uneven: " + bool_text(partition.uneven) + on + "}");
     return;
   }
-  out.line("partition", "{method: " + partition.method + ", ends: " + bool_text(partition.ends) +
-                            ", uneven: " + bool_text(partition.uneven) + "}");
+  const std::string cuts = list_text(partition.cuts);
+  out.line("partition", on.empty() ? cuts : "{cuts: " + cuts + on + "}");
 }
 
 /// A line of a CSV each, as a list of texts.

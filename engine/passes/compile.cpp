@@ -186,8 +186,9 @@ constexpr std::tuple kDraftPasses = {
     Pass{"host_waits",
          [](const PassSource& of) {
            const ParallelConfig& parallel = of.plan.parallel;
-           return parallel.pipeline > 1 && of.software.host_waits_for_transfers(
-                                               any_splits(of.forms), parallel.virtual_stages > 1);
+           return parallel.pipeline > 1 &&
+                  of.software.host_waits_for_transfers(any_splits(of.forms),
+                                                       of.plan.num_stages() > parallel.pipeline);
          },
          [](const PassSource&) { return std::tuple(); },
          [](ProgramDraft& draft, const PassContext&) { add_host_waits(draft); },

@@ -283,20 +283,22 @@ class Instantiator {
   }
 
   void add_transfer(const Instruction& source, std::int32_t from, std::int32_t to, bool forward) {
-    // A V runs back along the ranks behind its turn. Streams go with the peer, so that what passes
-    // between two ranks waits for nothing that others do.
-    const bool to_next = rank_of(to) == (rank_of(from) + 1) % parallel_.pipeline &&
-                         (forward || rank_of(from) != (rank_of(to) + 1) % parallel_.pipeline);
+    // A V runs back along the ranks behind its turn. Streams go with the peer, the nearer way
+    // around, so that what passes between two ranks waits for nothing that others do.
+    const std::int32_t ranks = parallel_.pipeline;
+    const std::int32_t up = (rank_of(to) - rank_of(from) + ranks) % ranks;
+    const bool to_later = 2 * up < ranks || (2 * up == ranks && forward);
+    const std::int32_t offset = to_later ? up : up - ranks;
     ProgramOp op;
     op.module = source.module + 1;  // 0: none
-    op.stream = to_next ? StreamId::kFwd : StreamId::kBwd;
+    op.stream = to_later ? StreamId::kFwd : StreamId::kBwd;
     ProgramOp receive = op;
     op.kind = OpKind::kSend;
-    op.transfer = to_next ? kToNext : kToPrevious;
+    op.transfer = transfer_by(program(), offset);
     op.reads.push_back({value(source.reads[0], from), 0});
     receive.kind = OpKind::kRecv;
-    receive.stream = to_next ? StreamId::kFwdIn : StreamId::kBwdIn;
-    receive.transfer = to_next ? kToPrevious : kToNext;
+    receive.stream = to_later ? StreamId::kFwdIn : StreamId::kBwdIn;
+    receive.transfer = transfer_by(program(), -offset);
     receive.writes.push_back({value(source.writes[0], to), 0});
     auto& sends = forward ? segments_of(from).sends_forward : segments_of(from).sends_backward;
     sends.resize(1);

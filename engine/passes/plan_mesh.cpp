@@ -65,6 +65,13 @@ GroupId group_over(Program& program, const Axes& axes) {
   return program.groups.add({name, axes, {}});
 }
 
+TransferId transfer_by(Program& program, std::int32_t offset) {
+  const Transfer wanted{stage_axis(program.mesh), offset};
+  auto& transfers = program.transfers;
+  const auto known = std::find(transfers.begin(), transfers.end(), wanted);
+  return known != transfers.end() ? TransferId(known - transfers.begin()) : transfers.add(wanted);
+}
+
 DeviceMesh graph_mesh_of(const ParallelConfig& parallel) {
   ParallelConfig few = parallel;
   few.pipeline = std::min<int>(few.pipeline, kLateRanks);

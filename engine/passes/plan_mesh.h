@@ -35,5 +35,7 @@ inline constexpr GroupId kDataGroup = GroupId(1);
 GroupId group_over(Program& program, const Axes& axes);
 inline constexpr TransferId kToNext = TransferId(0);
 inline constexpr TransferId kToPrevious = TransferId(1);
+/// To the pipeline rank so much higher, made where there is none yet.
+TransferId transfer_by(Program& program, std::int32_t offset);
 
 }  // namespace trainyard

@@ -12,7 +12,7 @@ std::variant<PipelineSchedule, Infeasible> schedule_of_plan(const Plan& plan) {
   // Lists of calls are explicit, so their length is what a Program costs.
   constexpr std::int64_t kMostActions = std::int64_t{1} << 23U;
   const ParallelConfig& parallel = plan.parallel;
-  const std::int64_t num_stages = std::int64_t{parallel.pipeline} * parallel.virtual_stages;
+  const std::int64_t num_stages = plan.num_stages();
   const std::int64_t actions = 2 * num_stages * plan.num_microbatches();
   if (actions > kMostActions) {
     return Infeasible{
@@ -22,9 +22,10 @@ std::variant<PipelineSchedule, Infeasible> schedule_of_plan(const Plan& plan) {
         "training.global_batch"};
   }
   if (!plan.schedule.rows.empty())
-    return parse_schedule_csv(plan.schedule.rows, plan.schedule.method);
+    return parse_schedule_csv(plan.schedule.rows, plan.schedule.method, plan.partition.on);
   ScheduleSettings settings;
   settings.microbatch_group = plan.schedule.microbatch_group;
+  settings.on = plan.partition.on;
   return schedule_by_name(plan.schedule.method, parallel.pipeline, parallel.virtual_stages,
                           static_cast<int>(plan.num_microbatches()), false, settings);
 }

@@ -14,6 +14,7 @@
 #include "engine/base/dtype.h"
 #include "engine/base/units.h"
 #include "engine/plan/model_config.h"
+#include "engine/schedule/pipeline_schedule.h"
 
 namespace trainyard {
 
@@ -88,6 +89,7 @@ struct PartitionConfig {
   bool ends = false;               // embedding and head count as layers
   bool uneven = false;             // ceil(L / stages) layers each, the rest on the last
   std::vector<std::int64_t> cuts;  // first layer of stage 1, 2, ...; empty unless given
+  StageRanks on;                   // pipeline rank of each stage; empty: where the schedule has it
   friend bool operator==(const PartitionConfig&, const PartitionConfig&) = default;
 };
 
@@ -157,6 +159,10 @@ struct Plan {
   OffloadConfig offload;
   FrameworkConfig framework;
 
+  std::int64_t num_stages() const {
+    return partition.on.empty() ? std::int64_t{parallel.pipeline} * parallel.virtual_stages
+                                : std::ssize(partition.on);
+  }
   std::int64_t num_microbatches() const {
     if (!training.microbatches.empty())
       return static_cast<std::int64_t>(training.microbatches.size());

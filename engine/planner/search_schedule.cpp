@@ -30,7 +30,8 @@ struct Candidate {
 };
 
 /// Throws Unserved.
-std::string rows_of(const Plan& plan, const std::string& method, const ScheduleSettings& settings) {
+std::string rows_of(const Plan& plan, const std::string& method, ScheduleSettings settings) {
+  settings.on = plan.partition.on;
   const auto made = schedule_by_name(method, plan.parallel.pipeline, 1,
                                      static_cast<int>(plan.num_microbatches()), false, settings);
   if (const auto* reason = std::get_if<Infeasible>(&made))

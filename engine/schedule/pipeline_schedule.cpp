@@ -59,6 +59,19 @@ std::vector<std::string> to_text(const std::vector<Action>& actions) {
   return words;
 }
 
+StageRanks one_each(int num_ranks) {
+  StageRanks on;
+  for (int rank = 0; rank < num_ranks; ++rank) on.push_back(rank);
+  return on;
+}
+
+StageRanks in_a_v(int num_ranks) {
+  StageRanks on;
+  for (int stage = 0; stage < 2 * num_ranks; ++stage)
+    on.push_back(std::min(stage, 2 * num_ranks - 1 - stage));
+  return on;
+}
+
 PipelineSchedule gpipe(int num_stages, int num_microbatches) {
   PipelineSchedule schedule{num_stages, num_microbatches, {}};
   for (int stage = 0; stage < num_stages; ++stage) {

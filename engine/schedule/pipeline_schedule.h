@@ -41,18 +41,22 @@ std::string to_string(const Action& action);  // "2F0", "1R3*"
 /// A rank's list as text, a pair of actions that run together as one word: "(0F7;7B3)OVERLAP_F_B".
 std::vector<std::string> to_text(const std::vector<Action>& actions);
 
+using StageRanks = Numbered<std::int32_t>;  // [stage]: its pipeline rank
+
 struct PipelineSchedule {
   int num_stages = 0;                     // all stages of the pipeline, virtual ones included
   int num_microbatches = 0;               // per optimizer step and data-parallel replica
   Numbered<std::vector<Action>> actions;  // [pipeline rank][issue order]
-  bool v_shaped =
-      false;  // rank r runs stages r and 2 ranks - 1 - r, else r, r + ranks, r + 2 ranks, ...
+  StageRanks on = {};  // of each stage; empty: rank r runs stages r, r + ranks, r + 2 ranks, ...
 
   int num_ranks() const { return static_cast<int>(actions.size()); }
-  int rank_of(int stage) const {
-    return v_shaped && stage >= num_ranks() ? 2 * num_ranks() - 1 - stage : stage % num_ranks();
-  }
+  int rank_of(int stage) const { return on.empty() ? stage % num_ranks() : on[stage]; }
 };
+
+/// One stage per rank.
+StageRanks one_each(int num_ranks);
+/// Two stages per rank in a V: rank r runs stages r and 2 ranks - 1 - r.
+StageRanks in_a_v(int num_ranks);
 
 /// GPipe: all forwards, then all backwards. In flight at the peak: every microbatch.
 /// Huang et al. 2019 (arXiv:1811.06965). bubble_fraction = (p-1)/(m+p-1), p stages, m microbatches.

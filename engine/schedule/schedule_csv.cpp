@@ -143,22 +143,27 @@ bool goes_in_a_v(const Table& table, const PipelineSchedule& schedule) {
 
 }  // namespace
 
-PipelineSchedule parse_schedule_csv(std::string_view text, const std::string& file) {
+PipelineSchedule parse_schedule_csv(std::string_view text, const std::string& file,
+                                    const StageRanks& on) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // as spreadsheets write it
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   const Table table = read_table(text, file);
   PipelineSchedule schedule{0, 0, table.actions};
   count(table, schedule);
-  schedule.v_shaped = goes_in_a_v(table, schedule);
+  if (std::ssize(on) == schedule.num_stages) {
+    schedule.on = on;
+  } else if (goes_in_a_v(table, schedule)) {
+    schedule.on = in_a_v(schedule.num_ranks());
+  }
   if (const auto fault = find_fault(schedule))
     table.fail(fault->rank, fault->position, fault->reason);
   return schedule;
 }
 
-PipelineSchedule load_schedule_csv(const std::string& path) {
+PipelineSchedule load_schedule_csv(const std::string& path, const StageRanks& on) {
   const MappedFile file(path);
   const std::span<const std::byte> bytes = file.bytes();
-  return parse_schedule_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+  return parse_schedule_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, on);
 }
 
 std::string schedule_csv(const PipelineSchedule& schedule) {

@@ -8,6 +8,7 @@
 #include "engine/schedule/automatic_zero_bubble.h"
 #include "engine/schedule/early_recompute.h"
 #include "engine/schedule/opportunistic.h"
+#include "engine/schedule/place_stages.h"
 #include "engine/schedule/zero_bubble.h"
 
 namespace trainyard {
@@ -48,18 +49,20 @@ std::optional<Infeasible> obstacle(const ScheduleName& entry, const ScheduleSize
 /// What is wrong where a setting is given that the schedule does not take.
 std::optional<Infeasible> idle_setting(const ScheduleName& entry,
                                        const ScheduleSettings& settings) {
-  const auto idle = [&](const std::string& setting, int value,
-                        bool ScheduleName::*takes) -> std::optional<Infeasible> {
-    if (value == 0 || entry.*takes) return std::nullopt;
+  const auto idle = [&](const std::string& setting, bool given, bool ScheduleName::*takes,
+                        const std::string& section = "schedule") -> std::optional<Infeasible> {
+    if (!given || entry.*takes) return std::nullopt;
     return Infeasible{setting + " is for " + join_words(schedules_that(takes)) + ", not for " +
                           std::string(entry.name),
-                      "schedule." + setting};
+                      section + "." + setting};
   };
   for (const auto& problem :
-       {idle("microbatch_group", settings.microbatch_group, &ScheduleName::takes_microbatch_group),
-        idle("memory_limit", settings.memory_limit, &ScheduleName::takes_memory_limit),
-        idle("active_microbatches", settings.active_microbatches,
-             &ScheduleName::takes_active_microbatches)}) {
+       {idle("microbatch_group", settings.microbatch_group != 0,
+             &ScheduleName::takes_microbatch_group),
+        idle("memory_limit", settings.memory_limit != 0, &ScheduleName::takes_memory_limit),
+        idle("active_microbatches", settings.active_microbatches != 0,
+             &ScheduleName::takes_active_microbatches),
+        idle("on", !settings.on.empty(), &ScheduleName::takes_stage_ranks, "partition")}) {
     if (problem) return problem;
   }
   return std::nullopt;
@@ -76,8 +79,9 @@ std::string groups_obstacle(const ScheduleSize& size) {
 Numbered<ActionDurations> durations_of_stages(const ScheduleSize& size,
                                               const ScheduleSettings& settings) {
   Numbered<ActionDurations> of_stage = settings.of_stage;
-  if (of_stage.empty()) of_stage.resize(size.ranks);
-  check(std::ssize(of_stage) == size.ranks, "durations of every stage");
+  const auto stages = settings.on.empty() ? position(size.ranks) : settings.on.size();
+  if (of_stage.empty()) of_stage.resize(stages);
+  check(of_stage.size() == stages, "durations of every stage");
   return of_stage;
 }
 
@@ -87,8 +91,14 @@ using Size = ScheduleSize;
 using Settings = ScheduleSettings;
 
 MadeSchedule make_plain(const char* name, const Size& size, const Settings& settings) {
-  return make_schedule(name, size.ranks, size.stages_per_rank, size.microbatches,
-                       settings.microbatch_group);
+  if (settings.on.empty()) {
+    return make_schedule(name, size.ranks, size.stages_per_rank, size.microbatches,
+                         settings.microbatch_group);
+  }
+  MadeSchedule each =
+      make_schedule(name, static_cast<int>(settings.on.size()), 1, size.microbatches);
+  if (std::holds_alternative<Infeasible>(each)) return each;
+  return place_stages(std::get<PipelineSchedule>(each), settings.on);
 }
 
 MadeSchedule make_zero_bubble(const Size& size, const Settings& settings, int memory_limit) {
@@ -99,7 +109,7 @@ MadeSchedule make_zero_bubble(const Size& size, const Settings& settings, int me
 
 MadeSchedule make_opportunistic(const Size& size, const Settings& settings) {
   return opportunistic(durations_of_stages(size, settings), settings.transfer, size.microbatches,
-                       given_or(settings.active_microbatches, size.ranks + 2));
+                       given_or(settings.active_microbatches, size.ranks + 2), settings.on);
 }
 
 /// A maker that asks for ranks and microbatches alone.
@@ -131,11 +141,13 @@ const std::vector<ScheduleName>& schedule_names() {
       {.name = "gpipe",
        .other_name = "simple",
        .description = "all forwards, then all backwards",
+       .takes_stage_ranks = true,
        .plain = true,
        .make = [](const Size& size,
                   const Settings& set) { return make_plain("gpipe", size, set); }},
       {.name = "1f1b",
        .description = "one forward, one backward: activations of at most p microbatches",
+       .takes_stage_ranks = true,
        .plain = true,
        .make = [](const Size& size, const Settings& set) { return make_plain("1f1b", size, set); }},
       {.name = "interleaved",
@@ -173,6 +185,7 @@ const std::vector<ScheduleName>& schedule_names() {
        .on_one_rank = "1f1b",
        .searched = true,
        .takes_active_microbatches = true,
+       .takes_stage_ranks = true,
        .make = make_opportunistic},
       {.name = "interleaved-zb1p",
        .description = "zb-h1 over several stages per rank",

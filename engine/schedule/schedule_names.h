@@ -41,6 +41,7 @@ struct ScheduleName {
   bool takes_microbatch_group = false;
   bool takes_memory_limit = false;
   bool takes_active_microbatches = false;
+  bool takes_stage_ranks = false;  // stages may lie on any ranks
   /// Its own rules are make_schedule()'s, and every stage may recompute inside its backward.
   bool plain = false;
   /// Why it cannot serve this number of microbatches, beyond the least; "": it can.
@@ -67,6 +68,7 @@ struct ScheduleSettings {
   int active_microbatches = 0;  // opportunistic: in the pipeline; ranks + 2
   Numbered<ActionDurations> of_stage;  // [stage], of those that are made for durations; 1, B 2
   double transfer = 0;
+  StageRanks on;  // [stage], of those that take it; as the schedule places them
   bool steps_overlap =
       false;  // zb-1p, zb-2p: a step may begin where another ends (post-validation)
 };

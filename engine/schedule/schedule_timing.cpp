@@ -43,6 +43,11 @@ class ScheduleProgress {
     timing_.span_idle.assign(ranks, 0);
     free_.assign(ranks, 0);
     next_.assign(ranks, 0);
+    neighbours_.resize(ranks);
+    for (int stage = 1; stage < schedule.num_stages; ++stage) {
+      add_neighbour(schedule.rank_of(stage - 1), schedule.rank_of(stage));
+      add_neighbour(schedule.rank_of(stage), schedule.rank_of(stage - 1));
+    }
   }
 
   std::variant<ScheduleTiming, ScheduleFault> run() {
@@ -57,10 +62,10 @@ class ScheduleProgress {
       to_run.pop_back();
       listed[r] = false;
       if (!advance(r)) continue;
-      for (const std::size_t neighbour : {(r + 1) % ranks, (r + ranks - 1) % ranks}) {
-        if (listed[neighbour]) continue;
-        listed[neighbour] = true;
-        to_run.push_back(neighbour);
+      for (const std::int64_t neighbour : neighbours_[r]) {
+        if (listed[position(neighbour)]) continue;
+        listed[position(neighbour)] = true;
+        to_run.push_back(position(neighbour));
       }
     }
     if (auto stuck = who_is_stuck()) return *stuck;
@@ -69,6 +74,12 @@ class ScheduleProgress {
   }
 
  private:
+  void add_neighbour(std::int64_t rank, std::int64_t other) {
+    auto& known = neighbours_[rank];
+    if (other != rank && std::find(known.begin(), known.end(), other) == known.end())
+      known.push_back(other);
+  }
+
   /// Whether rank `r` came any further.
   bool advance(std::size_t r) {
     const auto& actions = schedule_.actions[r];
@@ -159,8 +170,9 @@ class ScheduleProgress {
   double transfer_;
   EndTimes ends_;
   ScheduleTiming timing_;
-  Numbered<double> free_;       // [rank]: end of its last action
-  Numbered<std::size_t> next_;  // [rank]: position
+  Numbered<double> free_;                           // [rank]: end of its last action
+  Numbered<std::size_t> next_;                      // [rank]: position
+  Numbered<std::vector<std::int64_t>> neighbours_;  // [rank]: those of stages beside its own
 };
 
 /// What is wrong with the action at `i` of `rank`, of which `seen` has all that are before it.

@@ -172,7 +172,7 @@ PipelineSchedule zb_h1(int num_stages, int num_microbatches) {
 }
 
 PipelineSchedule zb_v(int num_ranks, int num_microbatches) {
-  PipelineSchedule schedule{2 * num_ranks, num_microbatches, {}, true};
+  PipelineSchedule schedule{2 * num_ranks, num_microbatches, {}, in_a_v(num_ranks)};
   for (int rank = 0; rank < num_ranks; ++rank) {
     schedule.actions.push_back(zb_v_rank(rank, num_ranks, num_microbatches));
   }
@@ -180,7 +180,7 @@ PipelineSchedule zb_v(int num_ranks, int num_microbatches) {
 }
 
 PipelineSchedule dualpipe_v(int num_ranks, int num_microbatches) {
-  PipelineSchedule schedule{2 * num_ranks, num_microbatches, {}, true};
+  PipelineSchedule schedule{2 * num_ranks, num_microbatches, {}, in_a_v(num_ranks)};
   for (int rank = 0; rank < num_ranks; ++rank) {
     schedule.actions.push_back(dualpipe_v_rank(rank, num_ranks, num_microbatches));
   }

@@ -46,7 +46,7 @@ TrainingPlan fastest_order(const TrainingPlan& first, const TryOrder& run) {
   const Study& study = first.prepared.study;
   std::mt19937_64 random(static_cast<std::uint64_t>(study.training.seed));
   std::set<std::string> tried;
-  ActionTimes times(study.parallel.pipeline);
+  ActionTimes times(study.num_stages());
   std::string fastest;
   Seconds step = 0;
   for (std::string rows = study.schedule.rows; !rows.empty();) {
@@ -69,6 +69,7 @@ std::string order_of_run(const std::string& folder, const Study& study) {
     schedule.rows = study.schedule.rows;
     const bool same = schedule == study.schedule &&
                       run.parallel.pipeline == study.parallel.pipeline &&
+                      run.partition.on == study.partition.on &&
                       run.num_microbatches() == study.num_microbatches();
     return same ? run.schedule.rows : "";
   } catch (const ConfigError&) {

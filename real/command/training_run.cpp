@@ -209,7 +209,7 @@ class TrainingRank {
     const auto named = prefixed(transport, name + ".");
     RankTrainer trainer(plan.program, plan.prepared.model, plan.prepared.study, samples, rank(),
                         device, *named);
-    OrderTrial own{0, ActionTimes(study_.parallel.pipeline)};
+    OrderTrial own{0, ActionTimes(study_.num_stages())};
     watch_.watched(plan.program, trainer, name, [&] {
       trainer.step();
       trainer.executor().record_rows(true);
@@ -218,7 +218,7 @@ class TrainingRank {
       own.step = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() /
                  kTimedSteps;
     });
-    OrderTrial all{0, ActionTimes(study_.parallel.pipeline)};
+    OrderTrial all{0, ActionTimes(study_.num_stages())};
     for (const std::string& text :
          rendezvous_.all_gather(name + "/times", rank(), ranks(), to_text(own))) {
       const OrderTrial one = order_trial_from(text);

@@ -28,7 +28,7 @@ const KeyTable& partition_keys() {
                                  .forms = {WordForm{kPartitionWords, kPlannedPartitions}},
                                  .help = "method",
                                  .field = field<&Study::partition, &PartitionConfig::method>(),
-                                 .fallback = "required"},
+                                 .fallback = "uniform; cuts say it themselves"},
                                 {.name = "ends",
                                  .forms = {FlagForm{}, WordForm{kLayersWords}},
                                  .help = "layers, or true: embedding and head count as layers",
@@ -36,7 +36,16 @@ const KeyTable& partition_keys() {
                                 {.name = "uneven",
                                  .forms = {FlagForm{}},
                                  .help = "the last stage takes what is left",
-                                 .field = field<&Study::partition, &PartitionConfig::uneven>()}};
+                                 .field = field<&Study::partition, &PartitionConfig::uneven>()},
+                                {.name = "cuts",
+                                 .forms = {ListForm{IntegerForm{1, 2 * kMaxLayers}, 0}},
+                                 .help = "the first layer of stage 1, 2, ...",
+                                 .fallback = "none"},
+                                {.name = "on",
+                                 .forms = {ListForm{IntegerForm{0, kMaxRanks - 1}}},
+                                 .help = "pipeline rank of each stage, such as [0, 1, 0]",
+                                 .fallback = "as the schedule places them",
+                                 .matters = "gpipe, 1f1b, opportunistic, a file"}};
   return keys;
 }
 

@@ -23,7 +23,7 @@ namespace trainyard {
 namespace {
 
 using Json = nlohmann::json;
-using Keys = std::set<std::string>;
+using KeyNames = std::set<std::string>;
 
 /// What a reference of the form #/$defs/NAME stands for.
 Json definition(const Json& reference) {
@@ -36,8 +36,8 @@ bool is_short_word(const Json& property) {
   return property.value("description", "").starts_with("short for ");
 }
 
-/// Keys of the map at `path` ("", "parallel", "cluster.intra") of the schema.
-Keys schema_keys(const std::string& path) {
+/// KeyNames of the map at `path` ("", "parallel", "cluster.intra") of the schema.
+KeyNames schema_keys(const std::string& path) {
   Json node = Json::parse(study_schema_text());
   const auto object_of = [](const Json& schema) {
     if (schema.contains("$ref")) return definition(schema["$ref"]);
@@ -51,7 +51,7 @@ Keys schema_keys(const std::string& path) {
   std::istringstream parts(path);
   std::string part;
   while (std::getline(parts, part, '.')) node = Json(object_of(node)["properties"][part]);
-  Keys keys;
+  KeyNames keys;
   const Json properties = object_of(node)["properties"];
   for (const auto& [key, value] : properties.items()) {
     if (!is_short_word(value)) keys.insert(key);
@@ -59,8 +59,8 @@ Keys schema_keys(const std::string& path) {
   return keys;
 }
 
-/// Keys that the reader says the map at `path` takes, when an option puts an unknown one there.
-Keys reader_keys(const std::string& path, const std::vector<std::string>& sets) {
+/// KeyNames that the reader says the map at `path` takes, when an option puts an unknown one there.
+KeyNames reader_keys(const std::string& path, const std::vector<std::string>& sets) {
   std::vector<std::string> all = sets;
   all.push_back((path.empty() ? "" : path + ".") + "zzz=1");
   std::string message = error_of(kSmallStudy, all);
@@ -68,7 +68,7 @@ Keys reader_keys(const std::string& path, const std::vector<std::string>& sets) 
   const std::string marker = "this map takes: ";
   REQUIRE(message.find(marker) != std::string::npos);
   std::istringstream list(message.substr(message.find(marker) + marker.size()));
-  Keys keys;
+  KeyNames keys;
   std::string key;
   while (list >> key) keys.insert(key.back() == ',' ? key.substr(0, key.size() - 1) : key);
   return keys;
@@ -222,7 +222,7 @@ TEST_CASE("each form of a cluster has the schema's keys") {
   REQUIRE(forms.size() == blocks.size() + 1);  // and a name
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     CAPTURE(blocks[i]);
-    Keys keys;
+    KeyNames keys;
     for (const auto& [key, value] : forms[i + 1]["properties"].items()) {
       if (!is_short_word(value)) keys.insert(key);
     }

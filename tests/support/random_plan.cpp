@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -16,13 +17,16 @@ class RandomPlan {
         extra_(seed),
         transfers_(seed),
         axes_(seed),
+        places_(seed),
         extras_(seed % 4 == 0),
         buffers_(seed % 4 == 2),
-        splits_(seed % 8 == 3) {}
+        splits_(seed % 8 == 3),
+        places_stages_(seed % 8 == 5) {}
 
   std::string make() {
     choose_model();
     choose_degrees();
+    place_stages();
     if (chance(12)) spoil();
     return model_text() + cluster_text() + parallel_text() + training_text() + plan_text();
   }
@@ -149,6 +153,38 @@ class RandomPlan {
       ++pipeline_;
     }
     if (!partition_.empty()) partition_ += "]";
+  }
+
+  // Stages on any ranks, some of them with several, on another eighth of the seeds.
+  std::int64_t places_below(std::int64_t bound) {
+    return static_cast<std::int64_t>(places_() % static_cast<std::uint64_t>(bound));
+  }
+
+  void place_stages() {
+    const bool takes_them = schedule_ == "1f1b" || schedule_ == "gpipe";
+    if (!places_stages_ || !takes_them || pipeline_ < 2 || virtual_stages_ > 1) return;
+    std::vector<std::int64_t> on(static_cast<std::size_t>(pipeline_));
+    std::iota(on.begin(), on.end(), 0);
+    for (std::size_t i = on.size(); i-- > 1;)
+      std::swap(on[i],
+                on[static_cast<std::size_t>(places_below(static_cast<std::int64_t>(i) + 1))]);
+    for (std::int64_t more = places_below(4); more > 0; --more) {
+      const std::int64_t apart = 1 + places_below(pipeline_ - 1);
+      on.push_back((on.back() + apart) % pipeline_);
+    }
+    const auto stages = static_cast<std::int64_t>(on.size());
+    if (stages > all_layers()) return;
+    partition_ = "{cuts: [";
+    std::int64_t cut = 0;
+    for (std::int64_t left = stages - 1; left > 0; --left) {
+      cut += 1 + places_below(all_layers() - cut - left);
+      partition_ += (left == stages - 1 ? "" : ", ") + std::to_string(cut);
+    }
+    partition_ += "], on: [";
+    for (std::size_t i = 0; i < on.size(); ++i)
+      partition_ += (i == 0 ? "" : ", ") + std::to_string(on[i]);
+    partition_ += "]}";
+    buffers_ = false;
   }
 
   /// Makes the study impossible, or so large that it may not fit.
@@ -325,8 +361,8 @@ class RandomPlan {
     return text + sharding_text();
   }
 
-  std::mt19937_64 random_, extra_, transfers_, axes_;
-  bool extras_, buffers_, splits_;
+  std::mt19937_64 random_, extra_, transfers_, axes_, places_;
+  bool extras_, buffers_, splits_, places_stages_;
   std::string family_, schedule_, partition_;
   std::int64_t heads_ = 1, head_dim_ = 8, layers_ = 1, sequence_ = 8, vocab_ = 50;
   std::int64_t tensor_ = 1, pipeline_ = 1, virtual_stages_ = 1, data_ = 1;

@@ -23,7 +23,7 @@ struct ActionTimes {
   std::vector<Seconds> sends_by_host;     // each send's and the copy's before it
   std::vector<Seconds> copies_from_host;  // each copy's behind a receive
 
-  explicit ActionTimes(int num_stages) : of_stage(num_stages) {}
+  explicit ActionTimes(std::int64_t num_stages) : of_stage(num_stages) {}
   /// One rank's step.
   void add(const Program& program, std::span<const TraceRow> rows);
   void add(const ActionTimes& other);

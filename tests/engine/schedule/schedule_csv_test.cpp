@@ -26,7 +26,7 @@ TEST_CASE("PyTorch's table is read, idle slots and all") {
                                           "/tests/golden/pytorch_zb1p_2rank_2stagep_compute.csv");
   CHECK(schedule.num_stages == 4);
   CHECK(schedule.num_microbatches == 8);
-  CHECK_FALSE(schedule.v_shaped);
+  CHECK(schedule.on.empty());
   CHECK(schedule.actions == interleaved_zb1p(2, 2, 8).actions);
 }
 
