@@ -25,6 +25,15 @@ class Facts {
     }
     return node && node->is_scalar() ? node->as_string() : "";
   }
+  /// The items of a list, a space between them; "": there is none.
+  std::string list(std::string_view section, std::string_view key) const {
+    std::optional<YamlNode> node = root_.find(section);
+    node = node && node->is_map() ? node->find(key) : std::nullopt;
+    std::string items;
+    if (!node || !node->is_sequence()) return items;
+    for (const YamlNode& item : node->items()) items += (items.empty() ? "" : " ") + item.as_text();
+    return items;
+  }
   std::int64_t integer(std::string_view section, std::string_view key) const {
     const std::string value = text(section, key);
     return value.empty() ? 0 : root_.at(section).at(key).as_integer();
@@ -86,7 +95,9 @@ std::vector<PlanFact> plan_facts(const std::string& yaml, const std::string& pat
       !stages.empty() && stages != "1") {
     parallel += " x " + stages + " stages each";
   }
+  append(parallel, "stages on ranks ", facts.list("partition", "on"));
   append(parallel, "data ", facts.text("parallel", "data"));
+  append(parallel, "replicas ", facts.list("partition", "replicas"));
   if (facts.text("parallel", "sequence_parallel") == "true")
     append(parallel, "", "sequence parallel");
   append(parallel, "ZeRO ", facts.text("parallel", "zero"));
@@ -95,8 +106,10 @@ std::vector<PlanFact> plan_facts(const std::string& yaml, const std::string& pat
 
   std::string schedule = facts.text("schedule");
   const std::int64_t batch = facts.integer("training", "global_batch");
+  const bool of_all =
+      facts.text("parallel", "data").empty();  // a microbatch, of partition.replicas
   const std::int64_t per_round =
-      facts.integer("training", "microbatch") * facts.integer("parallel", "data");
+      facts.integer("training", "microbatch") * (of_all ? 1 : facts.integer("parallel", "data"));
   if (batch > 0 && per_round > 0) {
     append(schedule, "",
            counted(batch / per_round, "microbatch", "es") + " of " +

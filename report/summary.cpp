@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "engine/plan/microbatch_sizes.h"
+
 namespace trainyard {
 
 namespace {
@@ -26,11 +28,12 @@ std::string misfit_of(const Summary& summary, std::size_t rank) {
 }  // namespace
 
 Flop model_flop_per_step(const Study& study, const Graph& model) {
-  if (study.training.microbatches.empty()) {
+  if (study.training.microbatches.empty() && study.parallel.replicas.empty()) {
     return 3.0 * model.model_flop_per_microbatch * static_cast<double>(study.num_microbatches()) *
            study.parallel.data;
   }
-  return 3.0 * model.model_flop_per_microbatch / static_cast<double>(study.training.microbatch) *
+  return 3.0 * model.model_flop_per_microbatch /
+         static_cast<double>(local_sizes(study.training, study.parallel).front()) *
          static_cast<double>(study.training.global_batch);
 }
 
@@ -66,27 +69,35 @@ Summary summarise(const SummaryInputs& in) {
   out.mfu = model_flop_utilisation(study, in.model, in.hardware, out.iteration_time);
 
   Flop executed = 0;
-  out.time_by_pipeline_rank.resize(in.program.body.size());
-  std::vector<double> ranks_of_list(in.program.body.size(), 0);
+  const auto pipeline_rank = [&](std::size_t list) {
+    return position(pipeline_rank_of(in.program.body[list].ranks, in.program.mesh));
+  };
+  out.time_by_pipeline_rank.resize(position(num_pipeline_ranks(in.program.mesh)));
+  std::vector<double> ranks_there(out.time_by_pipeline_rank.size(), 0);
   for (const RankTrace& rank : in.trace.ranks) {
     const auto weight = static_cast<double>(rank.multiplicity);
     executed += weight * rank.executed_flop;
     add_scaled(out.time, rank.time, weight / static_cast<double>(out.num_ranks));
-    add_scaled(out.time_by_pipeline_rank[rank.list], rank.time, weight);
-    ranks_of_list[rank.list] += weight;
+    add_scaled(out.time_by_pipeline_rank[pipeline_rank(rank.list)], rank.time, weight);
+    ranks_there[pipeline_rank(rank.list)] += weight;
   }
-  for (std::size_t list = 0; list < ranks_of_list.size(); ++list) {
+  for (std::size_t p = 0; p < ranks_there.size(); ++p) {
     TimeClasses mean;
-    add_scaled(mean, out.time_by_pipeline_rank[list], 1.0 / std::max(1.0, ranks_of_list[list]));
-    out.time_by_pipeline_rank[list] = mean;
+    add_scaled(mean, out.time_by_pipeline_rank[p], 1.0 / std::max(1.0, ranks_there[p]));
+    out.time_by_pipeline_rank[p] = mean;
   }
   out.hardware_tflops_per_gpu = executed / rank_seconds / 1e12;
   out.bubble_fraction = out.time.bubble / out.iteration_time;
   out.exposed_communication_fraction = out.time.exposed_total() / out.iteration_time;
 
-  out.peak_memory = in.memory;
+  // Of the lists of a pipeline rank the fullest.
+  for (std::size_t list = 0; list < in.memory.size(); ++list) {
+    if (pipeline_rank(list) == out.peak_memory.size()) out.peak_memory.push_back(in.memory[list]);
+    MemoryPeak& fullest = out.peak_memory.back();
+    if (in.memory[list].total > fullest.total) fullest = in.memory[list];
+  }
   out.memory_capacity = in.hardware.memory_capacity - in.hardware.memory_reserved;
-  for (const MemoryPeak& peak_memory : in.memory) {
+  for (const MemoryPeak& peak_memory : out.peak_memory) {
     out.memory_headroom.push_back(out.memory_capacity - peak_memory.total);
     out.fits = out.fits && out.memory_headroom.back() >= 0;
   }

@@ -33,7 +33,9 @@ std::string headline(const Summary& summary, const Study& study) {
     text += ", stages on ranks";
     for (const std::int32_t rank : study.partition.on) text += " " + std::to_string(rank);
   }
-  text += ", data " + std::to_string(p.data) + "; " + study.schedule.method + ", " +
+  text += p.replicas.empty() ? ", data " + std::to_string(p.data) : ", replicas";
+  for (const int replicas : p.replicas) text += " " + std::to_string(replicas);
+  text += "; " + study.schedule.method + ", " +
           plural(study.num_microbatches(), "microbatch", "microbatches") + " of ";
   const std::vector<std::int64_t> sizes = microbatch_sizes(study.training);
   if (sizes.size() > 1) text += std::to_string(sizes.back()) + " to ";

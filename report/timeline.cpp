@@ -165,18 +165,15 @@ class TimelineBuilder {
 
   std::int64_t peer_of(const TimelineRank& rank, const ProgramOp& op) const {
     if (op.transfer == kNoIndex) return -1;
-    const Transfer& transfer = program_.transfers[op.transfer];
-    const AxisId axis = transfer.axis;
-    const std::int64_t size = program_.mesh.size(axis);
-    const std::int64_t other = ((rank.at[axis] + transfer.offset) % size + size) % size;
-    return rank.rank + (other - rank.at[axis]) * program_.placement.stride[axis];
+    const auto peer = peer_at(program_, program_.transfers[op.transfer], rank.at);
+    return peer ? rank_at(program_, *peer) : -1;
   }
 
   void add_rank(const RankTrace& from) {
     TimelineRank& rank = out_.ranks.emplace_back();
     rank.rank = from.rank;
     rank.multiplicity = from.multiplicity;
-    rank.pipeline_rank = static_cast<std::int32_t>(from.list);
+    rank.pipeline_rank = pipeline_rank_of(program_.body[from.list].ranks, program_.mesh);
     rank.at = coordinate_of(program_, from.rank);
     // By call_key(), of each member.
     std::unordered_map<std::uint64_t, std::array<std::int32_t, 2>> calls;

@@ -25,7 +25,7 @@ void check_tensor_overlap(const Study& study) {
     fail_at(study, key,
             overlap + " hides the all-reduces of tensor parallelism, and tensor is 1; write none");
   }
-  for (const std::int64_t batch : microbatch_sizes(study.training)) {
+  for (const std::int64_t batch : local_sizes(study.training, study.parallel)) {
     if (batch % 2 == 0) continue;
     fail_at(study, key,
             overlap + " halves every microbatch, and microbatch(" + text(batch) + ") is odd; " +
@@ -38,8 +38,13 @@ void check_tensor_overlap(const Study& study) {
 void check_listed_batch(const Study& study) {
   const std::vector<std::int64_t>& sizes = study.training.microbatches;
   const std::int64_t each = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
-  const std::int64_t batch = study.training.global_batch, data = study.parallel.data;
+  const std::int64_t batch = study.training.global_batch, data = study.batch_replicas();
   if (each * data == batch) return;
+  if (!study.partition.replicas.empty()) {
+    fail_at(study, "training.microbatch",
+            "lists " + text(each) + " sequences, not training.global_batch " + text(batch) +
+                "; with partition.replicas a microbatch is of all of them");
+  }
   fail_at(study, "training.microbatch",
           "lists " + text(each) + " sequences, and data(" + text(data) + ") replicas of them are " +
               text(each * data) + ", not training.global_batch " + text(batch) +
@@ -51,8 +56,9 @@ void check_batch(const Study& study) {
   const TrainingConfig& training = study.training;
   if (!training.microbatches.empty()) return check_listed_batch(study);
   const std::string degrees =
-      "data(" + text(study.parallel.data) + ") * microbatch(" + text(training.microbatch) + ")";
-  const std::int64_t samples = training.microbatch * study.parallel.data;
+      (study.partition.replicas.empty() ? "data(" + text(study.parallel.data) + ") * " : "") +
+      "microbatch(" + text(training.microbatch) + ")";
+  const std::int64_t samples = training.microbatch * study.batch_replicas();
   const std::int64_t batch = training.global_batch;
   if (batch % samples != 0) {
     const std::int64_t above = (batch / samples + 1) * samples;

@@ -92,6 +92,7 @@ std::string normalise_placement(const YamlNode& node) {
   std::string letters = node.as_string();
   if (letters == "cluster") letters = "DPT";
   if (letters == "spread") letters = "TPD";
+  if (letters == "stages" || letters == "flat") return letters;  // as partition.replicas has it
   const bool known = letters.find_first_not_of("DPCET") == std::string::npos;
   bool repeated = false;
   for (std::size_t i = 0; i < letters.size(); ++i) {
@@ -99,8 +100,8 @@ std::string normalise_placement(const YamlNode& node) {
   }
   if (letters.empty() || !known || repeated) {
     node.fail(
-        "expected letters of D, P, C, E, T, each at most once, such as DPT, or cluster or "
-        "spread, got " +
+        "expected letters of D, P, C, E, T, each at most once, such as DPT, or cluster, spread, "
+        "stages or flat, got " +
         quoted(node.as_string()));
   }
   return full_placement(letters);

@@ -37,6 +37,16 @@ void read_on(Section& section, PartitionConfig& partition) {
   if (partition.on.empty()) node->fail("expected the pipeline rank of each stage, got nothing");
 }
 
+void read_replicas(Section& section, PartitionConfig& partition) {
+  const auto node = section.given("replicas");
+  if (!node) return;
+  node->each_item([&](const YamlNode& item) {
+    partition.replicas.push_back(static_cast<int>(item.as_integer(1, kMaxRanks)));
+  });
+  if (partition.replicas.empty())
+    node->fail("expected the number of replicas of each pipeline rank, got nothing");
+}
+
 /// `ends: layers` or `ends: true`: embedding and head count as layers.
 void read_ends(Section& section, PartitionConfig& partition) {
   if (const auto node = section.given("ends")) {
@@ -56,6 +66,7 @@ void read_partition(Section& root) {
                      [&] {
                        if (const auto cuts = section.given("cuts")) read_cuts(*cuts, partition);
                      }},
+                    {"replicas", [&] { read_replicas(section, partition); }},
                     {"on", [&] { read_on(section, partition); }}});
   section.finish();
   if (partition.method != "cuts") return;

@@ -54,10 +54,32 @@ void check_recomputes(const Study& study) {
               " says when to recompute, but recompute is none; write recompute: full");
 }
 
+void check_stage_ranks(const Study& study) {
+  const StageRanks& on = study.partition.on;
+  const std::string key = "partition.on";
+  const std::int32_t last = *std::max_element(on.begin(), on.end());
+  for (std::int32_t rank = 0; rank < last; ++rank) {
+    if (std::find(on.begin(), on.end(), rank) == on.end())
+      fail_at(study, key,
+              "puts no stage on pipeline rank " + text(rank) + ", but one on " + text(last) +
+                  "; ranks count from 0 without a gap");
+  }
+  for (std::int64_t stage = 1; stage < std::ssize(on); ++stage) {
+    if (on[stage] != on[stage - 1]) continue;
+    fail_at(study, key,
+            "puts stages " + text(stage - 1) + " and " + text(stage) + " on pipeline rank " +
+                text(on[stage]) + ", one behind the other; make one stage of them");
+  }
+  if (study.parallel.virtual_stages != 1) {
+    fail_at(study, "parallel.virtual_stages",
+            "partition.on says which stages each pipeline rank has; leave this key out");
+  }
+}
+
 /// The number alone, where step_of_microbatches() has said what of.
 std::string text_of_step(const Study& study, std::int64_t microbatches) {
   if (!study.training.microbatches.empty()) return text(microbatches);
-  return text(microbatches * study.training.microbatch * study.parallel.data);
+  return text(microbatches * study.training.microbatch * study.batch_replicas());
 }
 
 /// Megatron's and PyTorch's interleaved schedules go in rounds of about one microbatch per rank:
@@ -96,37 +118,66 @@ std::string step_of_microbatches(const Study& study, std::int64_t microbatches) 
              : "a list of " + text_of_step(study, microbatches) + " in training.microbatch";
 }
 
-void resolve_stage_ranks(Study& study) {
-  const StageRanks& on = study.partition.on;
-  if (on.empty()) return;
-  const std::string key = "partition.on";
-  const std::int32_t last = *std::max_element(on.begin(), on.end());
-  for (std::int32_t rank = 0; rank < last; ++rank) {
-    if (std::find(on.begin(), on.end(), rank) == on.end())
-      fail_at(study, key,
-              "puts no stage on pipeline rank " + text(rank) + ", but one on " + text(last) +
-                  "; ranks count from 0 without a gap");
-  }
-  for (std::size_t stage = 1; stage < on.size(); ++stage) {
-    const auto at = static_cast<std::int64_t>(stage);
-    if (on[at] != on[at - 1]) continue;
-    fail_at(study, key,
-            "puts stages " + text(at - 1) + " and " + text(at) + " on pipeline rank " +
-                text(on[at]) + ", one behind the other; make one stage of them");
-  }
-  if (is_said(study, "parallel.virtual_stages")) {
-    fail_at(study, "parallel.virtual_stages",
-            "partition.on says which stages each pipeline rank has; leave this key out");
+void resolve_pipeline_ranks(Study& study) {
+  const auto& [method, ends, uneven, cuts, on, replicas] = study.partition;
+  if (!on.empty()) check_stage_ranks(study);
+  if (on.empty() && replicas.empty()) return;
+  const std::string key = on.empty() ? "partition.replicas" : "partition.on";
+  const std::int64_t ranks =
+      on.empty() ? std::ssize(replicas) : *std::max_element(on.begin(), on.end()) + 1;
+  if (!replicas.empty() && std::ssize(replicas) != ranks) {
+    fail_at(study, "partition.replicas",
+            "has " + text(std::ssize(replicas)) + " numbers, but partition.on names " +
+                text(ranks) + " pipeline ranks");
   }
   int& pipeline = study.parallel.pipeline;
-  if (is_said(study, "parallel.pipeline") && pipeline != last + 1) {
+  if (is_said(study, "parallel.pipeline") && pipeline != ranks) {
     fail_at(study, key,
-            "names pipeline ranks 0 to " + text(last) + ", but parallel.pipeline is " +
-                text(pipeline) + "; leave that key out");
+            "is of " + text(ranks) + " pipeline ranks, but parallel.pipeline is " + text(pipeline) +
+                "; leave that key out");
   }
   if (is_said(study, "parallel.pipeline")) return;
-  pipeline = last + 1;
-  study.origins["parallel.pipeline"] = derived_origin("the ranks of partition.on");
+  pipeline = static_cast<int>(ranks);
+  study.origins["parallel.pipeline"] = derived_origin("the ranks of " + key);
+}
+
+void resolve_replicas(Study& study) {
+  const std::vector<int>& replicas = study.partition.replicas;
+  ParallelConfig& parallel = study.parallel;
+  const std::string& placement = parallel.placement;
+  const bool by_stage = placement == "stages" || placement == "flat";
+  if (replicas.empty()) return;
+  const auto refuse = [&](bool wrong, const std::string& key, const std::string& problem) {
+    if (wrong) fail_at(study, key, problem);
+  };
+  const std::string own = "partition.replicas: replicas of each pipeline rank";
+  refuse(is_said(study, "parallel.data"), "parallel.data",
+         "partition.replicas says how many each pipeline rank has; leave this key out");
+  refuse(!placement.empty() && !by_stage, "parallel.placement",
+         "is stages or flat with partition.replicas, whose numbers of ranks letters cannot place");
+  refuse(parallel.zero.stage > 0 && parallel.zero.by == ZeroConfig::By::kParameter,
+         "parallel.zero.by", "parameter does not go with " + own + "; write shard");
+  refuse(parallel.d2d_buffer > 0, "parallel.d2d_buffer",
+         "does not go with " + own + "; leave one of them out");
+  refuse(study.schedule.post_validation, "schedule.post_validation",
+         "does not go with " + own + "; leave one of them out");
+  refuse(
+      is_said(study, "parallel.scatter_gather") && parallel.scatter_gather && parallel.tensor > 1,
+      "parallel.scatter_gather",
+      "cuts what is sent over the tensor group, and partition.replicas over the replicas; write "
+      "false");
+  parallel.data = *std::max_element(replicas.begin(), replicas.end());
+  study.origins["parallel.data"] = derived_origin("the most of partition.replicas");
+  parallel.replicas = parallel.data > 1 ? replicas : std::vector<int>{};
+  if (parallel.scatter_gather) {
+    parallel.scatter_gather = false;
+    study.origins["parallel.scatter_gather"] =
+        derived_origin("partition.replicas cuts what is sent over the replicas");
+  }
+  if (placement.empty()) {
+    parallel.placement = "stages";
+    study.origins["parallel.placement"] = default_origin("with partition.replicas");
+  }
 }
 
 void resolve_virtual_stages(Study& study) {

@@ -374,7 +374,8 @@ void check_model_fits(StudyDraft& draft, const StudyResolvers& resolvers) {
 
 void check_rules(StudyDraft& draft, const StudyResolvers& resolvers) {
   if (!draft.rule({"partition", "parallel.pipeline", "parallel.virtual_stages"},
-                  [&] { resolve_stage_ranks(draft); }))
+                  [&] { resolve_pipeline_ranks(draft); }) ||
+      !draft.rule({"parallel", "schedule"}, [&] { resolve_replicas(draft); }))
     return;
   const bool resolved = draft.rule(
       {"model", "cluster", "framework", "recompute", "schedule", "partition", "parallel.tensor",

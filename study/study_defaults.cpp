@@ -152,11 +152,27 @@ void resolve_case_partition(Study& study) {
   }
 }
 
+void check_replica_devices(Study& study) {
+  const ParallelConfig& parallel = study.parallel;
+  const std::int64_t ranks = parallel.num_ranks(), devices = study.cluster.num_devices;
+  std::string words = "replicas(";
+  for (const int replicas : parallel.replicas)
+    words += (words.back() == '(' ? "" : " + ") + std::to_string(replicas);
+  words += ") * tp(" + std::to_string(parallel.tensor) + ")";
+  if (ranks > devices) fail_too_many_ranks(study, "partition.replicas", words, ranks);
+  if (ranks < devices) {
+    study.warnings.push_back(words + " = " + std::to_string(ranks) + " ranks leave " +
+                             std::to_string(devices - ranks) + " of " + std::to_string(devices) +
+                             " devices idle");
+  }
+}
+
 }  // namespace
 
 void resolve_data_parallel(Study& study) {
   ParallelConfig& parallel = study.parallel;
   const std::int64_t num_devices = study.cluster.num_devices;
+  if (!parallel.replicas.empty()) return check_replica_devices(study);
   const std::int64_t data = std::max(parallel.data, 1);
   const bool given = parallel.data > 0;
   if (product_exceeds(kMaxRanks, {parallel.tensor, parallel.pipeline, data})) {

@@ -35,8 +35,12 @@ void check_rules(StudyDraft& draft, const StudyResolvers& resolvers);
 /// the schedule. `resolved`: defaults are known.
 void check_batch_fits(StudyDraft& draft, bool resolved);
 
-/// parallel.pipeline of a study whose stages say where they lie, and whether that is so.
-void resolve_stage_ranks(Study& study);
+/// parallel.pipeline of a study that says where its stages lie, or how many replicas each pipeline
+/// rank has.
+void resolve_pipeline_ranks(Study& study);
+
+/// What follows from partition.replicas, and whether it goes with the rest.
+void resolve_replicas(Study& study);
 
 /// parallel.virtual_stages of schedules that have a number of their own.
 void resolve_virtual_stages(Study& study);

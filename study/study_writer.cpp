@@ -30,9 +30,14 @@ void write_tensor(ResolvedText& out, const ParallelConfig& parallel) {
   out.line("tensor", axes + "}");
 }
 
-void write_parallel(ResolvedText& out, const ParallelConfig& parallel) {
+void write_parallel(ResolvedText& out, const Study& study) {
+  const ParallelConfig& parallel = study.parallel;
   out.map("parallel", parallel_keys(),
           {{"tensor", [&] { write_tensor(out, parallel); }},
+           {"data",
+            [&] {
+              if (study.partition.replicas.empty()) out.integer("data", parallel.data);
+            }},
            {"zero",
             [&] {
               out.open("zero");
@@ -93,14 +98,16 @@ std::string list_text(const Numbers& numbers) {
 }
 
 void write_partition(ResolvedText& out, const PartitionConfig& partition) {
-  const std::string on = partition.on.empty() ? "" : ", on: " + list_text(partition.on);
+  std::string more;
+  if (!partition.replicas.empty()) more += ", replicas: " + list_text(partition.replicas);
+  if (!partition.on.empty()) more += ", on: " + list_text(partition.on);
   if (partition.method != "cuts") {
     out.line("partition", "{method: " + partition.method + ", ends: " + bool_text(partition.ends) +
-                              ", uneven: " + bool_text(partition.uneven) + on + "}");
+                              ", uneven: " + bool_text(partition.uneven) + more + "}");
     return;
   }
   const std::string cuts = list_text(partition.cuts);
-  out.line("partition", on.empty() ? cuts : "{cuts: " + cuts + on + "}");
+  out.line("partition", more.empty() ? cuts : "{cuts: " + cuts + more + "}");
 }
 
 /// A line of a CSV each, as a list of texts.
@@ -155,7 +162,7 @@ std::string resolved_study_text(const Study& study) {
   ResolvedText out(study);
   out.map("model", model_keys());
   write_cluster(out, study);
-  write_parallel(out, study.parallel);
+  write_parallel(out, study);
   write_sharding(out, study.sharding);
   write_training(out, study.training);
   write_partition(out, study.partition);

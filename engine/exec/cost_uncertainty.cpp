@@ -43,15 +43,6 @@ void for_uncertain_curves(ClusterT& cluster, const Visit& visit) {
   }
 }
 
-/// Ranks of the mesh with these coordinates.
-double num_ranks(const DeviceMesh& mesh, const RankSet& ranks) {
-  double count = 1;
-  for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
-    if (ranks.at[axis] < 0) count *= mesh.size(axis);
-  }
-  return count;
-}
-
 const OpCosts& at_full_speed(const Costs& costs) { return costs.ops.at(1.0); }
 
 }  // namespace
@@ -60,7 +51,7 @@ Indexed<SegmentId, double> calls_per_rank(const Program& program) {
   Indexed<SegmentId, double> calls(program.segments.size(), 0);
   const double all = static_cast<double>(program.mesh.num_ranks());
   for (const RankClass& list : program.body) {
-    const double share = num_ranks(program.mesh, list.ranks) / all;
+    const double share = static_cast<double>(num_ranks(list.ranks, program.mesh)) / all;
     for (const Call& call : list.calls) {
       calls[call.segment] += share;
       for (const auto& [at, inner] : call.inside) calls[inner] += share;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "engine/program/no_ops.h"
+#include "engine/program/rank_places.h"
 
 namespace trainyard {
 
@@ -44,9 +45,11 @@ class SegmentCoster {
         software_(software),
         log_(log),
         launch_(launch_time(hardware, software, ranks_of_layer(program), log)),
-        work_of_(program) {}
+        work_of_(program),
+        pipeline_ranks_(pipeline_ranks_of_segments(program)) {}
 
-  std::vector<OpCost> costs(const Segment& segment, double speed) {
+  std::vector<OpCost> costs(SegmentId id, double speed) {
+    const Segment& segment = program_.segments[id];
     std::vector<OpCost> out;
     out.reserve(segment.ops.size());
     for (const ProgramOp& op : segment.ops) {
@@ -54,7 +57,7 @@ class SegmentCoster {
       const KernelWork work = work_of_(op);
       cost.flop = work.flop;
       cost.bytes = work.bytes;
-      if (has_no_peers(program_, op)) continue;
+      if (has_no_peers(program_, op, pipeline_ranks_[id])) continue;
       if (moves_data(op.kind)) {
         cost.launch = launch_;
       } else if (work.cls != KernelClass::kNone) {
@@ -74,6 +77,7 @@ class SegmentCoster {
   SourceLog& log_;
   Seconds launch_;
   OpWork work_of_;
+  Indexed<SegmentId, std::int32_t> pipeline_ranks_;
 };
 
 }  // namespace
@@ -90,7 +94,7 @@ const Costs& CostCache::make(const Program& program, const SharedSegments& share
   if (again) {
     for (auto& [speed, segments] : costs_.ops) {
       for (const SegmentId s : segments.keys()) {
-        if (sized_segments_[s]) segments[s] = coster.costs(program.segments[s], speed);
+        if (sized_segments_[s]) segments[s] = coster.costs(s, speed);
       }
     }
     log.use(sources_);
@@ -107,8 +111,7 @@ const Costs& CostCache::make(const Program& program, const SharedSegments& share
     costs_.ops.clear();
     for (const double speed : speeds) {
       auto& segments = costs_.ops[speed];
-      for (const Segment& segment : program.segments)
-        segments.push_back(coster.costs(segment, speed));
+      for (const SegmentId s : program.segments.keys()) segments.push_back(coster.costs(s, speed));
     }
     sources_ = log.entries();
     sized_segments_.clear();

@@ -26,8 +26,8 @@ ActionPlaces::ActionPlaces(const ProgramDraft& draft, const PipelineSchedule& sc
   }
 }
 
-SegmentId ActionPlaces::segment_of(const Action& action) const {
-  const StageSegments& stage = draft_.segments(action.stage, action.microbatch);
+SegmentId ActionPlaces::segment_of(std::int32_t of_class, const Action& action) const {
+  const StageSegments& stage = draft_.segments(of_class, action.stage, action.microbatch);
   // A stage whose R would do nothing has none to call, and its backwards are alike.
   const bool behind = (*this)(action.stage, Part::kRecompute, action.microbatch) >= 0;
   switch (action.phase) {
@@ -41,9 +41,9 @@ SegmentId ActionPlaces::segment_of(const Action& action) const {
   return kNoIndex;
 }
 
-SegmentId ActionPlaces::segment_of(const PlannedCall& call) const {
-  const SegmentId first = segment_of(call.action);
-  return call.with ? draft_.pairs.at({first, segment_of(*call.with)}) : first;
+SegmentId ActionPlaces::segment_of(std::int32_t of_class, const PlannedCall& call) const {
+  const SegmentId first = segment_of(of_class, call.action);
+  return call.with ? draft_.pairs.at({first, segment_of(of_class, *call.with)}) : first;
 }
 
 }  // namespace trainyard

@@ -29,8 +29,10 @@ class ActionPlaces {
     return position_.of(stage, part, mb);
   }
 
-  SegmentId segment_of(const Action& action) const;
-  SegmentId segment_of(const PlannedCall& call) const;  // of a pair that both share
+  /// What ranks of a class of the draft call for it.
+  SegmentId segment_of(std::int32_t of_class, const Action& action) const;
+  SegmentId segment_of(std::int32_t of_class,
+                       const PlannedCall& call) const;  // of a pair that both share
 
  private:
   const ProgramDraft& draft_;

@@ -26,6 +26,7 @@
 #include "engine/passes/select_kernels.h"
 #include "engine/passes/split_backward.h"
 #include "engine/passes/split_batch.h"
+#include "engine/passes/split_transfers.h"
 #include "engine/passes/step_segments.h"
 #include "engine/plan/graph_source.h"
 #include "engine/plan/microbatch_sizes.h"
@@ -172,6 +173,16 @@ constexpr std::tuple kDraftPasses = {
                instantiate(with.trainings, forms, parallel, training, training.grad_dtype, horizon);
          },
          find_draft_violation},
+    Pass{"replicas", [](const PassSource& of) { return !of.plan.parallel.replicas.empty(); },
+         [](const PassSource& of) {
+           return std::tuple(of.plan.parallel.replicas, microbatch_sizes(of.plan.training));
+         },
+         [](ProgramDraft& draft, const PassContext&, const std::vector<int>& replicas,
+            const std::vector<std::int64_t>& sizes) {
+           split_transfers(draft, replica_classes(replicas, draft.forms, sizes),
+                           local_sizes(sizes, replicas));
+         },
+         find_draft_violation},
     Pass{"buffers", [](const PassSource& of) { return !of.links.empty(); },
          [](const PassSource& of) { return std::tuple(of.links, of.plan.parallel.d2d_buffer); },
          [](ProgramDraft& draft, const PassContext&, const Numbered<PipelineLink>& links,
@@ -229,6 +240,49 @@ Indexed<ValueId, bool> sized_values(const ProgramDraft& draft) {
 
 }  // namespace
 
+/// Why a microbatch cannot be split among the replicas of every pipeline rank; nullopt: it can.
+std::optional<Infeasible> replica_obstacle(const Plan& plan, bool pairs) {
+  const std::vector<int>& replicas = plan.parallel.replicas;
+  if (replicas.empty()) return std::nullopt;
+  if (pairs) {
+    return Infeasible{"actions that run together do not go with replicas of each pipeline rank",
+                      "partition.replicas"};
+  }
+  const std::int64_t fewest = microbatch_sizes(plan.training).back();
+  for (std::size_t rank = 0; rank < replicas.size(); ++rank) {
+    if (replicas[rank] <= fewest) continue;
+    return Infeasible{"a microbatch of " + std::to_string(fewest) + " sequences leaves none for " +
+                          std::to_string(replicas[rank] - fewest) + " of the " +
+                          std::to_string(replicas[rank]) + " replicas of pipeline rank " +
+                          std::to_string(rank),
+                      "training.microbatch"};
+  }
+  return std::nullopt;
+}
+
+/// The same of what stages send: its sequences are its first dim, cut by no other axis, or all
+/// replicas have all of it.
+std::optional<Infeasible> transfer_obstacle(const Plan& plan,
+                                            const std::vector<TrainingGraph>& trainings) {
+  if (plan.parallel.replicas.empty()) return std::nullopt;
+  const Graph& graph = trainings.front().graph;
+  const Axes data = find_axes(graph_mesh_of(plan.parallel), "dp").value_or(Axes{});
+  for (const Instruction& op : trainings.front().forward) {
+    if (op.kind != OpKind::kSend) continue;
+    const Tensor& sent = graph.tensors[op.reads[0]];
+    const TensorSpec& spec = graph.specs[sent.spec];
+    AxisSet cut = 0;
+    for (const DimSplit& dim : spec.dims) cut = static_cast<AxisSet>(cut | axes_in(dim));
+    const bool by_sequences = !spec.dims.empty() && spec.dims[0].parts[0].axes == data;
+    if (by_sequences || (cut & set_of(data)) == 0) continue;
+    return Infeasible{sent.name + " goes from stage " + std::to_string(op.stage - 1) +
+                          " to stage " + std::to_string(op.stage) +
+                          ", and is split by other axes than the replicas in its first dim",
+                      "partition.replicas"};
+  }
+  return std::nullopt;
+}
+
 struct Compiler::Kept {
   std::optional<ProgramInputs> program_inputs;  // of draft.program as it is, or of infeasible
   std::optional<Infeasible> infeasible;
@@ -262,7 +316,7 @@ std::optional<Infeasible> Compiler::Kept::make_trainings(const Graph& model,
   training_inputs.reset();
   draft_inputs.reset();
   trainings.clear();
-  const std::size_t num_sizes = microbatch_sizes(source.plan.training).size();
+  const std::size_t num_sizes = local_sizes(source.plan.training, source.plan.parallel).size();
   for (std::size_t size = 0; size < num_sizes; ++size) {
     const PassContext context{size == 0 ? model : model.smaller[size - 1], source.software,
                               trainings, options};
@@ -304,7 +358,7 @@ std::optional<Infeasible> Compiler::Kept::make_lists(const PassSource& source,
   const ParallelConfig& parallel = source.plan.parallel;
   Program& program = draft.program;
   program.mesh = mesh_of(parallel);
-  program.placement = make_placement(program.mesh, parallel.placement);
+  place(program, parallel);
   size_buckets(draft.plan, parallel, program);
   draft.size_of = size_of_microbatches(source.plan.training);
   // verify() follows, and looks at all that a check of drafts would.
@@ -333,7 +387,9 @@ std::optional<Infeasible> Compiler::Kept::make(const Graph& model, const Program
       kept_shares(plan.recompute, plan.schedule.method == "scp", recomputing_stages(source.forms));
   source.pairs = stage_pairs(log.schedule, size_of_microbatches(plan.training));
 
+  if (auto reason = replica_obstacle(plan, !source.pairs.empty())) return reason;
   if (auto reason = make_trainings(model, source, options, watch)) return reason;
+  if (auto reason = transfer_obstacle(plan, trainings)) return reason;
   log.kept = source.kept;
   if (plan.recompute.method >= RecomputeConfig::Method::kStageAware)
     log.units = num_units(trainings.front(), plan.recompute.unit);

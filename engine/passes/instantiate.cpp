@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -23,9 +24,11 @@ using Instructions = std::vector<const Instruction*>;
 class Instantiator {
  public:
   /// Adds to `draft` what microbatches of one size need; `size`: which, `suffix`: of its names.
+  /// `is_needed`: [stage], whether any of its ranks has microbatches of this size.
   Instantiator(const TrainingGraph& training, const Numbered<StageForm>& forms,
                const ParallelConfig& parallel, const TrainingConfig& config, DType grad_dtype,
-               int horizon, ProgramDraft& draft, std::size_t size, std::string suffix)
+               int horizon, ProgramDraft& draft, std::size_t size, std::string suffix,
+               Numbered<bool> is_needed)
       : training_(training),
         forms_(forms),
         turning_stage_(trainyard::turning_stage(forms)),
@@ -36,6 +39,7 @@ class Instantiator {
         draft_(draft),
         size_(size),
         suffix_(std::move(suffix)),
+        is_needed_(std::move(is_needed)),
         specs_(training.graph, draft.program),
         value_of_(training.graph.tensors.size(), kNoIndex),
         touched_(find_touches(training, forms)),
@@ -50,7 +54,9 @@ class Instantiator {
     }
     draft_.stages.emplace_back(training_.num_stages);
     split_by_stage();
-    for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) add_compute_segments(stage);
+    for (std::int32_t stage = 0; stage < training_.num_stages; ++stage) {
+      if (is_needed_[stage]) add_compute_segments(stage);
+    }
     for (const Instruction& op : training_.forward)
       if (op.kind == OpKind::kSend) add_transfer(op, op.stage - 1, op.stage, true);
     for (const Instruction& op : training_.backward)
@@ -295,17 +301,21 @@ class Instantiator {
     ProgramOp receive = op;
     op.kind = OpKind::kSend;
     op.transfer = transfer_by(program(), offset);
-    op.reads.push_back({value(source.reads[0], from), 0});
     receive.kind = OpKind::kRecv;
     receive.stream = to_later ? StreamId::kFwdIn : StreamId::kBwdIn;
     receive.transfer = transfer_by(program(), -offset);
-    receive.writes.push_back({value(source.writes[0], to), 0});
     auto& sends = forward ? segments_of(from).sends_forward : segments_of(from).sends_backward;
     sends.resize(1);
     WaySegments& way = sends.front().direct;
-    way.send = one_op_segment(way.send, from, forward ? "SEND_F" : "SEND_B", std::move(op));
-    way.receive =
-        one_op_segment(way.receive, to, forward ? "RECV_F" : "RECV_B", std::move(receive));
+    if (is_needed_[from]) {
+      op.reads.push_back({value(source.reads[0], from), 0});
+      way.send = one_op_segment(way.send, from, forward ? "SEND_F" : "SEND_B", std::move(op));
+    }
+    if (is_needed_[to]) {
+      receive.writes.push_back({value(source.writes[0], to), 0});
+      way.receive =
+          one_op_segment(way.receive, to, forward ? "RECV_F" : "RECV_B", std::move(receive));
+    }
   }
 
   /// Sent values whose last use is the send: freed by the compute stream, later (see lower.h).
@@ -321,6 +331,7 @@ class Instantiator {
   }
 
   SegmentId late_free(std::int32_t stage, SegmentId send, const std::string& name, int used_later) {
+    if (send == kNoIndex) return kNoIndex;
     ProgramOp free;
     free.kind = OpKind::kFree;
     for (const ProgramOp& op : program().segments[send].ops) {
@@ -371,6 +382,7 @@ class Instantiator {
   ProgramDraft& draft_;
   std::size_t size_;
   std::string suffix_;
+  Numbered<bool> is_needed_;
   CarriedSpecs specs_;
   Indexed<TensorId, ValueId> value_of_;
   Indexed<TensorId, Touches> touched_;  // of storage roots
@@ -380,19 +392,41 @@ class Instantiator {
   std::map<std::pair<std::int32_t, Bytes>, PoolId> host_pools_;  // by stage and size
 };
 
+/// [stage]: whether a replica of its rank has so many sequences of a microbatch.
+Numbered<bool> stages_with(std::int64_t sequences, const Numbered<StageForm>& forms,
+                           const ParallelConfig& parallel, const TrainingConfig& config) {
+  Numbered<bool> out(forms.size(), parallel.replicas.empty());
+  for (const std::int64_t stage :
+       parallel.replicas.empty() ? Keys<std::int64_t>(0, 0) : out.keys()) {
+    const int replicas = parallel.replicas_at(forms[stage].rank);
+    for (const std::int64_t size : microbatch_sizes(config)) {
+      const std::int64_t most = sequences_of_replica(size, replicas, 0).size();
+      const std::int64_t fewest = sequences_of_replica(size, replicas, replicas - 1).size();
+      if (sequences == most || sequences == fewest) out[stage] = true;
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 ProgramDraft instantiate(const std::vector<TrainingGraph>& trainings,
                          const Numbered<StageForm>& forms, const ParallelConfig& parallel,
                          const TrainingConfig& config, DType grad_dtype, int horizon) {
-  const std::vector<std::int64_t> sizes = microbatch_sizes(config);
+  const std::vector<std::int64_t> sizes = local_sizes(config, parallel);
   check(sizes.size() == trainings.size(), "a graph for each size of microbatch");
   ProgramDraft draft;
+  for (std::int32_t rank = 0; rank < parallel.pipeline; ++rank) {
+    std::vector<std::size_t> variants(sizes.size());
+    std::iota(variants.begin(), variants.end(), 0);
+    draft.classes.push_back({rank, {}, variants, variants});
+  }
   for (std::size_t size = 0; size < sizes.size(); ++size) {
     check(trainings[size].graph.tensors.size() == trainings.front().graph.tensors.size(),
           "sizes of microbatches change nothing but extents");
     const std::string suffix = sizes.size() > 1 ? "@" + std::to_string(sizes[size]) + "seq" : "";
-    Instantiator(trainings[size], forms, parallel, config, grad_dtype, horizon, draft, size, suffix)
+    Instantiator(trainings[size], forms, parallel, config, grad_dtype, horizon, draft, size, suffix,
+                 stages_with(sizes[size], forms, parallel, config))
         .run();
   }
   return draft;

@@ -46,10 +46,11 @@ class Lowering {
     Program& program = draft_.program;
     program.num_microbatches = schedule_.num_microbatches;
     program.body.clear();
-    for (std::int32_t rank = 0; rank < draft_.num_ranks; ++rank) {
+    for (const std::int32_t c : draft_.classes.keys()) {
       RankClass& list = program.body.emplace_back();
-      list.ranks = ranks_at(program.mesh, rank);
-      add_calls(rank, placed[rank], list.calls);
+      list.ranks = ranks_at(program.mesh, draft_.classes[c].rank);
+      list.ranks.replicas = draft_.classes[c].replicas;
+      add_calls(c, placed[c], list.calls);
     }
     count_slots(program);
     return std::nullopt;
@@ -77,8 +78,9 @@ class Lowering {
     return out;
   }
 
-  void add_calls(std::int32_t rank, const std::vector<PlacedTransfer>& transfers,
+  void add_calls(std::int32_t of_class, const std::vector<PlacedTransfer>& transfers,
                  std::vector<Call>& calls) {
+    const std::int32_t rank = draft_.classes[of_class].rank;
     const auto& actions = calls_[rank];
     const auto add = [&](SegmentId segment, Microbatch mb, Microbatch second = -1) {
       if (segment == kNoIndex) return false;
@@ -91,9 +93,9 @@ class Lowering {
     for (std::int32_t stage = 0; stage < draft_.num_stages; ++stage) {
       if (schedule_.rank_of(stage) == rank) add(step_.zero[stage], -1);
     }
-    const BucketCalls bucket_calls = find_bucket_calls(rank);
-    const CallsAt turn_frees = find_turn_frees(rank, transfers);
-    const CallsAt loads = find_loads(actions);
+    const BucketCalls bucket_calls = find_bucket_calls(of_class);
+    const CallsAt turn_frees = find_turn_frees(of_class, transfers);
+    const CallsAt loads = find_loads(of_class);
     const AroundCalls around = around_actions(transfers);
     const auto add_at = [&](const CallsAt& what, std::size_t at) {
       const auto [first, last] = what.equal_range(at);
@@ -116,7 +118,7 @@ class Lowering {
       } else {
         add_at(loads, i);
         add_at(around.before, i);
-        add(places_.segment_of(actions[i]), actions[i].action.microbatch,
+        add(places_.segment_of(of_class, actions[i]), actions[i].action.microbatch,
             actions[i].with ? actions[i].with->microbatch : -1);
         if (const auto found = bucket_calls.find(i); found != bucket_calls.end()) {
           calls.back().inside.assign(found->second.begin(), found->second.end());
@@ -152,7 +154,8 @@ class Lowering {
 
   /// Each bucket of the rank is reduced inside the last call that adds to it, behind the last op
   /// that does.
-  BucketCalls find_bucket_calls(std::int32_t rank) {
+  BucketCalls find_bucket_calls(std::int32_t of_class) {
+    const std::int32_t rank = draft_.classes[of_class].rank;
     std::map<SegmentId, std::vector<std::pair<std::uint32_t, std::size_t>>> adds;  // (op, bucket)
     std::size_t left = 0;
     for (const std::size_t i : draft_.plan.of_rank[rank]) {
@@ -165,7 +168,7 @@ class Lowering {
     std::vector<bool> found(step_.buckets.size(), false);
     const auto& actions = calls_[rank];
     for (std::size_t i = actions.size(); i-- > 0 && left > 0;) {
-      const auto of_segment = adds.find(places_.segment_of(actions[i]));
+      const auto of_segment = adds.find(places_.segment_of(of_class, actions[i]));
       if (of_segment == adds.end()) continue;
       for (const auto& [op, bucket] : of_segment->second) {
         if (found[bucket]) continue;
@@ -184,11 +187,12 @@ class Lowering {
 
   /// What an action needs back from the host at its begin is copied beside the action before,
   /// unless that is the forward that sends it there.
-  CallsAt find_loads(const std::vector<PlannedCall>& calls) {
+  CallsAt find_loads(std::int32_t of_class) {
+    const std::vector<PlannedCall>& calls = calls_[draft_.classes[of_class].rank];
     CallsAt out;
     for (std::size_t i = 0; i < calls.size() && !draft_.loads_ahead.empty(); ++i) {
       for (const Action* action : actions_of(calls[i])) {
-        const auto load = draft_.loads_ahead.find(places_.segment_of(*action));
+        const auto load = draft_.loads_ahead.find(places_.segment_of(of_class, *action));
         if (load == draft_.loads_ahead.end()) continue;
         const auto forward =
             static_cast<std::size_t>(places_(action->stage, Part::kForward, action->microbatch));
@@ -204,7 +208,8 @@ class Lowering {
 
   /// Behind the last action of both stages at the turn that touches it, and the one behind its
   /// sends.
-  CallsAt find_turn_frees(std::int32_t rank, const std::vector<PlacedTransfer>& transfers) {
+  CallsAt find_turn_frees(std::int32_t of_class, const std::vector<PlacedTransfer>& transfers) {
+    const std::int32_t rank = draft_.classes[of_class].rank;
     CallsAt out;
     for (const HandedOver& handed : draft_.handed_over) {
       if (schedule_.rank_of(handed.turning_stage) != rank) continue;
@@ -223,7 +228,7 @@ class Lowering {
         }
         for (const PlacedTransfer& call : transfers) {
           if (call.transfer == nullptr) continue;
-          const StageSegments& of_stage = draft_.segments(stage, call.mb);
+          const StageSegments& of_stage = draft_.segments(of_class, stage, call.mb);
           const bool sends =
               call.sends &&
               (((touches & kSendF) != 0 && is_in(of_stage.sends_forward, call.transfer)) ||
@@ -234,7 +239,8 @@ class Lowering {
       see_stage(handed.turning_stage, handed.by_turning);
       see_stage(handed.turning_stage - 1, handed.by_before);
       for (Microbatch mb = 0; mb < schedule_.num_microbatches; ++mb) {
-        if (!draft_.size_of.empty() && draft_.size_of[mb] != handed.size) continue;
+        const std::size_t size = draft_.size_of.empty() ? 0 : draft_.size_of[mb];
+        if (draft_.classes[of_class].local[size] != handed.size) continue;
         out.emplace(last[mb], std::pair(handed.free, mb));
       }
     }

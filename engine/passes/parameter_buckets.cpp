@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <tuple>
@@ -304,9 +305,13 @@ BucketPlan plan_buckets(const TrainingGraph& training, const Numbered<StageForm>
 }
 
 void size_buckets(BucketPlan& plan, const ParallelConfig& parallel, Program& program) {
-  const std::int64_t parts = shards_state(parallel) ? parallel.data : 1;
   for (Bucket& bucket : plan.buckets) {
-    bucket.elements = (bucket.filled + parts - 1) / parts * parts;
+    const std::int64_t parts = shards_state(parallel) ? parallel.replicas_at(bucket.rank) : 1;
+    // Ranks that share weights reduce buckets of one length, whatever their replicas.
+    std::int64_t whole = parts;
+    for (const std::int32_t rank : bucket.tied)
+      whole = shards_state(parallel) ? std::lcm(whole, parallel.replicas_at(rank)) : 1;
+    bucket.elements = (bucket.filled + whole - 1) / whole * whole;
     const auto resize = [&](ValueId id, std::int64_t extent) {
       program.values[id].dims = one_dim(extent);
     };

@@ -69,8 +69,9 @@ BucketPlan plan_buckets(const TrainingGraph& training, const Numbered<StageForm>
                         const ParallelConfig& parallel, const TrainingConfig& config,
                         DType grad_dtype, Program& program);
 
-/// Pads every bucket for `parallel.data` ranks, and gives the values in `whole` and `shards` their
-/// lengths. All that the data-parallel degree decides about a plan, once it is known to be above 1.
+/// Pads every bucket for the replicas of its pipeline rank, and gives the values in `whole` and
+/// `shards` their lengths. All that the data-parallel degree decides about a plan, once it is known
+/// to be above 1.
 void size_buckets(BucketPlan& plan, const ParallelConfig& parallel, Program& program);
 
 }  // namespace trainyard

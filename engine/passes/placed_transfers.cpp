@@ -20,18 +20,29 @@ struct TransferEvent {
   std::int32_t from_stage = 0;
   std::int32_t to_stage = 0;
   Microbatch mb = 0;
-  const StageTransfer* transfer = nullptr;
-  // Indices into what is placed on either rank:
+  std::size_t transfer = 0;  // of those that the stage sends so
+  // Where all of a pipeline rank are one class, indices into what is placed on either:
   std::size_t send = 0, receive = 0;
 };
 
-using PlacedOfRanks = Numbered<std::vector<PlacedTransfer>>;
+using PlacedOfClasses = Indexed<std::int32_t, std::vector<PlacedTransfer>>;
+
+/// What a class has of the event's transfer.
+const StageTransfer& transfer_of(const ProgramDraft& draft, std::int32_t of_class,
+                                 const TransferEvent& event) {
+  const StageSegments& stage = draft.segments(of_class, event.from_stage, event.mb);
+  return (event.backward ? stage.sends_backward : stage.sends_forward)[event.transfer];
+}
 
 std::vector<TransferEvent> transfer_events(const ProgramDraft& draft,
                                            const Numbered<std::vector<PlannedCall>>& calls,
                                            const ScheduleTiming& timing) {
   std::vector<TransferEvent> events;
   const ActionDurations durations;
+  Numbered<std::int32_t> class_of;  // [pipeline rank]: one of its classes
+  for (const std::int32_t c : draft.classes.keys()) {
+    if (draft.classes[c].rank == std::ssize(class_of)) class_of.push_back(c);
+  }
   for (std::size_t rank = 0; rank < calls.size(); ++rank) {
     std::size_t i = 0;  // of the call's first action
     for (const PlannedCall& call : calls[rank]) {
@@ -40,10 +51,12 @@ std::vector<TransferEvent> transfer_events(const ProgramDraft& draft,
       for (const Action* action : actions_of(call)) {
         const bool forward = action->phase == ActionPhase::kForward;
         if (!forward && part_of(action->phase) != Part::kBackward) continue;
-        const StageSegments& stage = draft.segments(action->stage, action->microbatch);
-        for (const StageTransfer& transfer : forward ? stage.sends_forward : stage.sends_backward) {
+        const StageSegments& stage =
+            draft.segments(class_of[rank], action->stage, action->microbatch);
+        const auto& transfers = forward ? stage.sends_forward : stage.sends_backward;
+        for (std::size_t t = 0; t < transfers.size(); ++t) {
           events.push_back({end, !forward, action->stage, action->stage + (forward ? 1 : -1),
-                            action->microbatch, &transfer});
+                            action->microbatch, t});
         }
       }
     }
@@ -58,7 +71,7 @@ std::vector<TransferEvent> transfer_events(const ProgramDraft& draft,
 }
 
 /// A place in its rank's list for each, in order, no later than what stands behind it may be.
-void settle_places(PlacedOfRanks& placed) {
+void settle_places(PlacedOfClasses& placed) {
   for (auto& calls : placed) {
     std::int64_t cap = std::numeric_limits<std::int64_t>::max();
     for (auto it = calls.rbegin(); it != calls.rend(); ++it)
@@ -83,15 +96,21 @@ BufferSlots* slots_of(const Program& program, SegmentId segment,
 /// Chooses each transfer's way, in the global order of communication: direct where both ends have a
 /// slot free, in the order in which they issue.
 void choose_ways(const ProgramDraft& draft, const PipelineSchedule& schedule,
-                 const std::vector<TransferEvent>& events, PlacedOfRanks& placed) {
-  std::map<PoolId, BufferSlots> slots;
-  if (!draft.links.empty()) {
-    for (const auto& [pool, fit] : buffer_slots(draft.program)) slots.emplace(pool, fit);
+                 const std::vector<TransferEvent>& events, PlacedOfClasses& placed) {
+  if (draft.links.empty()) {
+    for (auto& calls : placed) {
+      for (PlacedTransfer& call : calls) {
+        if (call.transfer != nullptr) call.way = &call.transfer->direct;
+      }
+    }
+    return;
   }
+  std::map<PoolId, BufferSlots> slots;
+  for (const auto& [pool, fit] : buffer_slots(draft.program)) slots.emplace(pool, fit);
   for (const TransferEvent& event : events) {
     PlacedTransfer& send = placed[schedule.rank_of(event.from_stage)][event.send];
     PlacedTransfer& receive = placed[schedule.rank_of(event.to_stage)][event.receive];
-    const StageTransfer& transfer = *event.transfer;
+    const StageTransfer& transfer = *send.transfer;
     send.way = receive.way = &transfer.by_host;
     if (transfer.direct.send == kNoIndex) continue;
     BufferSlots* const out = slots_of(draft.program, transfer.direct.put, slots);
@@ -109,13 +128,15 @@ void choose_ways(const ProgramDraft& draft, const PipelineSchedule& schedule,
 
 }  // namespace
 
-Numbered<std::vector<PlacedTransfer>> place_transfers(
+Indexed<std::int32_t, std::vector<PlacedTransfer>> place_transfers(
     const ProgramDraft& draft, const PipelineSchedule& schedule,
     const Numbered<std::vector<PlannedCall>>& calls, const ActionPlaces& places,
     const ScheduleTiming& timing, const std::vector<ValidationCall>& validation,
     bool receives_ahead) {
   std::vector<TransferEvent> events = transfer_events(draft, calls, timing);
-  PlacedOfRanks placed(draft.num_ranks);
+  PlacedOfClasses placed(draft.classes.size());
+  Numbered<std::vector<std::int32_t>> classes_of(draft.num_ranks);
+  for (const std::int32_t c : draft.classes.keys()) classes_of[draft.classes[c].rank].push_back(c);
   constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
   std::size_t next = 0;  // of `validation`
   const auto validate_until = [&](double time) {
@@ -130,14 +151,17 @@ Numbered<std::vector<PlacedTransfer>> place_transfers(
     const Part part = event.backward ? Part::kBackward : Part::kForward;
     const std::int64_t producer = places(event.from_stage, part, event.mb);
     const std::int64_t consumer = places(event.to_stage, part, event.mb);
-    auto& of_sender = placed[schedule.rank_of(event.from_stage)];
-    event.send = of_sender.size();
-    of_sender.push_back({event.transfer, true, event.mb, producer + 1, producer + 1, kNever});
-    auto& of_receiver = placed[schedule.rank_of(event.to_stage)];
-    event.receive = of_receiver.size();
-    of_receiver.push_back({event.transfer, false, event.mb, 0,
-                           std::max<std::int64_t>(0, consumer - (receives_ahead ? 1 : 0)), consumer,
-                           consumer});
+    for (const std::int32_t sender : classes_of[schedule.rank_of(event.from_stage)]) {
+      event.send = placed[sender].size();
+      placed[sender].push_back(
+          {&transfer_of(draft, sender, event), true, event.mb, producer + 1, producer + 1, kNever});
+    }
+    for (const std::int32_t receiver : classes_of[schedule.rank_of(event.to_stage)]) {
+      event.receive = placed[receiver].size();
+      placed[receiver].push_back({&transfer_of(draft, receiver, event), false, event.mb, 0,
+                                  std::max<std::int64_t>(0, consumer - (receives_ahead ? 1 : 0)),
+                                  consumer, consumer});
+    }
   }
   validate_until(std::numeric_limits<double>::infinity());
   settle_places(placed);

@@ -28,10 +28,10 @@ struct PlacedTransfer {
   SegmentId validation = kNoIndex;   // none: a send or receive
 };
 
-/// [rank], each in the global order of communication (lower.h). `calls`: [rank], of the schedule
-/// that `timing` is of; `validation` in that order, too. `receives_ahead`: a receive is posted one
-/// action ahead of its consumer, not right before it.
-Numbered<std::vector<PlacedTransfer>> place_transfers(
+/// [class of the draft], each in the global order of communication (lower.h). `calls`: [pipeline
+/// rank], of the schedule that `timing` is of; `validation` in that order, too. `receives_ahead`: a
+/// receive is posted one action ahead of its consumer, not right before it.
+Indexed<std::int32_t, std::vector<PlacedTransfer>> place_transfers(
     const ProgramDraft& draft, const PipelineSchedule& schedule,
     const Numbered<std::vector<PlannedCall>>& calls, const ActionPlaces& places,
     const ScheduleTiming& timing, const std::vector<ValidationCall>& validation,

@@ -1,9 +1,12 @@
 #include "engine/passes/plan_mesh.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
+#include "engine/base/error.h"
 #include "engine/passes/sharding.h"
+#include "engine/program/rank_places.h"
 
 namespace trainyard {
 
@@ -27,6 +30,8 @@ DeviceMesh mesh_of(const ParallelConfig& parallel) {
   };
   add("pp", parallel.pipeline, true);
   add("dp", parallel.data, false);
+  if (!parallel.replicas.empty())
+    mesh.axes.back().sizes.assign(parallel.replicas.begin(), parallel.replicas.end());
   add("cp", parallel.context, false);
   if (parallel.tensor_axes.empty()) {
     add("tp", parallel.tensor, false);
@@ -46,7 +51,8 @@ void lay_out(Program& program, const ParallelConfig& parallel) {
   program.mesh = mesh_of(parallel);
   for (const char* family : {"tp", "dp"})  // kTensorGroup, kDataGroup
     program.groups.push_back({family, find_axes(program.mesh, family).value_or(Axes{}), {}});
-  if (const AxisId stages = stage_axis(program.mesh); stages != kNoAxis)
+  const bool alike = unlike_axis(program.mesh) == kNoAxis;
+  if (const AxisId stages = stage_axis(program.mesh); stages != kNoAxis && alike)
     program.transfers = {{stages, 1}, {stages, -1}};  // kToNext, kToPrevious
 }
 
@@ -65,8 +71,8 @@ GroupId group_over(Program& program, const Axes& axes) {
   return program.groups.add({name, axes, {}});
 }
 
-TransferId transfer_by(Program& program, std::int32_t offset) {
-  const Transfer wanted{stage_axis(program.mesh), offset};
+TransferId transfer_by(Program& program, std::int32_t offset, const ReplicaPairs& pairs) {
+  const Transfer wanted{stage_axis(program.mesh), offset, pairs};
   auto& transfers = program.transfers;
   const auto known = std::find(transfers.begin(), transfers.end(), wanted);
   return known != transfers.end() ? TransferId(known - transfers.begin()) : transfers.add(wanted);
@@ -76,6 +82,7 @@ DeviceMesh graph_mesh_of(const ParallelConfig& parallel) {
   ParallelConfig few = parallel;
   few.pipeline = std::min<int>(few.pipeline, kLateRanks);
   few.data = std::min<int>(few.data, kLateRanks);
+  few.replicas.clear();
   return mesh_of(few);
 }
 
@@ -86,9 +93,39 @@ ScatterGather scatter_gather_of(const ParallelConfig& parallel) {
   return {axes, group_size(mesh, axes)};
 }
 
+std::vector<std::int64_t> place_replicas(const DeviceMesh& mesh, std::string_view placement) {
+  const AxisId unlike = unlike_axis(mesh), stages = stage_axis(mesh);
+  std::int32_t rounds = 0;
+  for (const std::int32_t replicas : mesh.axes[unlike].sizes) rounds = std::gcd(rounds, replicas);
+  if (placement == "stages") rounds = 1;
+  std::vector<std::int64_t> in_order;  // ranks of the mesh, in the order of their numbers
+  const std::int64_t ranks = mesh.num_ranks();
+  for (std::int32_t round = 0; round < rounds; ++round) {
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      const Coordinate at = coordinate_of(mesh, rank);
+      const std::int32_t each = mesh.size(unlike, at[stages]) / rounds;
+      if (at[unlike] / each == round) in_order.push_back(rank);
+    }
+  }
+  std::vector<std::int64_t> out(position(ranks));
+  for (std::size_t number = 0; number < in_order.size(); ++number)
+    out[position(in_order[number])] = static_cast<std::int64_t>(number);
+  return out;
+}
+
+void place(Program& program, const ParallelConfig& parallel) {
+  program.placement = {};
+  if (unlike_axis(program.mesh) == kNoAxis) {
+    program.placement = make_placement(program.mesh, parallel.placement);
+    return;
+  }
+  const auto problem = place_ranks(program, place_replicas(program.mesh, parallel.placement));
+  check(!problem, "a placement of every rank");
+}
+
 Placement make_placement(const DeviceMesh& mesh, std::string_view letters) {
   // Missing letters stand just left of T (of the end, where T is missing too).
-  std::string order(letters);
+  std::string order(letters == "stages" ? "PDT" : letters == "flat" ? "DPT" : letters);
   for (const char letter : {'D', 'P', 'C', 'E', 'T'}) {
     if (order.find(letter) != std::string::npos) continue;
     const std::size_t t = order.find('T');

@@ -2,7 +2,10 @@
 // place that names the axes of Programs that are made from plans.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "engine/partition/stage_partition.h"
 #include "engine/plan/plan.h"
@@ -22,11 +25,22 @@ DeviceMesh graph_mesh_of(const ParallelConfig& parallel);
 ScatterGather scatter_gather_of(const ParallelConfig& parallel);
 
 /// "DPT" and the like -> strides, rightmost letter fastest. D, P, C, E, T stand for the axes of dp,
-/// pp, cp, ep, tp, all in their order; missing ones stand left of T.
+/// pp, cp, ep, tp, all in their order; missing ones stand left of T. "stages" is PDT and "flat"
+/// DPT, as place_replicas() has them where all pipeline ranks have as many.
 Placement make_placement(const DeviceMesh& mesh, std::string_view letters);
 
+/// The ranks of each rank of a mesh with replicas of their own number, in the mesh's order.
+///   stages  one pipeline rank behind the other
+///   flat    RaNNC's: with g the greatest common divisor of the numbers of replicas, g rounds of
+///           replicas / g of each pipeline rank: [4, 4] on ranks 0 2 4 6 and 1 3 5 7
+std::vector<std::int64_t> place_replicas(const DeviceMesh& mesh, std::string_view placement);
+
+/// Gives a Program the placement that a plan asks for.
+void place(Program& program, const ParallelConfig& parallel);
+
 /// Gives a new Program its mesh, and the groups and transfers that all its passes know, in this
-/// order; without several pipeline ranks there are no transfers.
+/// order; there are no transfers without several pipeline ranks, and between those with replicas of
+/// their own number only what transfer_by() makes.
 void lay_out(Program& program, const ParallelConfig& parallel);
 inline constexpr GroupId kTensorGroup = GroupId(0);
 inline constexpr GroupId kDataGroup = GroupId(1);
@@ -35,7 +49,8 @@ inline constexpr GroupId kDataGroup = GroupId(1);
 GroupId group_over(Program& program, const Axes& axes);
 inline constexpr TransferId kToNext = TransferId(0);
 inline constexpr TransferId kToPrevious = TransferId(1);
-/// To the pipeline rank so much higher, made where there is none yet.
-TransferId transfer_by(Program& program, std::int32_t offset);
+/// To the pipeline rank so much higher, made where there is none yet. `pairs`: Transfer::pairs.
+using ReplicaPairs = std::vector<std::pair<std::int32_t, std::int32_t>>;
+TransferId transfer_by(Program& program, std::int32_t offset, const ReplicaPairs& pairs = {});
 
 }  // namespace trainyard

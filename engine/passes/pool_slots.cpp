@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/program/pool_uses.h"
+
 namespace trainyard {
 
 namespace {
@@ -15,10 +17,11 @@ void find_changes(const Program& program, OfSegment& takes, OfSegment& gives) {
   takes.resize(program.segments.size());
   gives.resize(program.segments.size());
   for (const SegmentId s : program.segments.keys()) {
-    for (const ProgramOp& op : program.segments[s].ops) {
-      const bool fills =
-          op.kind == OpKind::kRecv || op.kind == OpKind::kCopy || op.kind == OpKind::kDeviceCopy;
-      if (fills && pool_of(op.writes[0]) != kNoIndex) takes[s].push_back(pool_of(op.writes[0]));
+    const auto& ops = program.segments[s].ops;
+    for (std::size_t k = 0; k < ops.size(); ++k) {
+      const ProgramOp& op = ops[k];
+      if (const ValueId filled = slot_taken(program, ops, k); filled != kNoIndex)
+        takes[s].push_back(program.values[filled].pool);
       if (op.kind != OpKind::kFree) continue;
       for (const Operand& read : op.reads) {
         if (pool_of(read) != kNoIndex) gives[s].push_back(pool_of(read));

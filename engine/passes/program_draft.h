@@ -63,7 +63,7 @@ enum Touch : TouchSet {
 struct HandedOver {
   SegmentId free = kNoIndex;
   std::int32_t turning_stage = 0;
-  std::size_t size = 0;  // of microbatch: ProgramDraft::size_of
+  std::size_t size = 0;  // of microbatch: DraftClass::local
   TouchSet by_turning = 0, by_before = 0;
 };
 
@@ -91,6 +91,14 @@ struct StepSegments {
   Numbered<std::vector<SegmentId>> zero_of_rank;  // of gradients; `zero` has the loss alone
 };
 
+/// Ranks that run one list: a rank class of the Program to be.
+struct DraftClass {
+  std::int32_t rank = 0;               // along pp
+  std::vector<std::int32_t> replicas;  // RankSet::replicas
+  std::vector<std::size_t> variants;   // [size of microbatch]: index into ProgramDraft::stages
+  std::vector<std::size_t> local;      // the same: which of the sizes instantiate() was given
+};
+
 /// A Program in the making, with what the passes after this one need to know about it.
 struct ProgramDraft {
   Program program;
@@ -98,10 +106,12 @@ struct ProgramDraft {
   StepSegments step;          // of step_segments.h; empty before
   Numbered<StageForm> forms;  // [stage]
   int num_stages = 0;
-  std::vector<Numbered<StageSegments>> stages;  // [size of microbatch][stage]
+  Indexed<std::int32_t, DraftClass> classes;    // ascending pipeline rank
+  std::vector<Numbered<StageSegments>> stages;  // [variant][stage]
   Numbered<std::size_t> size_of;  // [microbatch]: which of the sizes it has; empty: there is one
-  const StageSegments& segments(std::int32_t stage, Microbatch mb) const {
-    return stages[size_of.empty() ? 0 : size_of[mb]][stage];
+  /// Those of a stage that ranks of a class run, or communicate with.
+  const StageSegments& segments(std::int32_t of_class, std::int32_t stage, Microbatch mb) const {
+    return stages[classes[of_class].variants[size_of.empty() ? 0 : size_of[mb]]][stage];
   }
   std::vector<HandedOver> handed_over;
   Numbered<PipelineLink>

@@ -119,6 +119,7 @@ class StepBuilder {
                       {collective(OpKind::kAllReduce, group, StreamId::kTp, gradient, sum)});
       gradient = sum;
     }
+    if (!bucket.tied.empty() && unlike()) return reduce_unlike_tied(index, gradient);
     if (parallel_.data > 1) {
       const bool scatter = shards_state();
       const ValueId sum = in_bucket(bucket, scatter ? bucket.gradient_shard : gradient, ".dp_sum",
@@ -145,11 +146,37 @@ class StepBuilder {
     reduced_.push_back(gradient);
   }
 
+  bool unlike() const { return !parallel_.replicas.empty(); }
+
+  /// Replicas of unlike numbers have no partner each at the other pipeline ranks: all that share
+  /// the weights add up what each has, and with ZeRO-1 each takes its shard.
+  void reduce_unlike_tied(std::size_t index, ValueId gradient) {
+    Bucket& bucket = draft_.plan.buckets[index];
+    const GroupId group = tied_group(bucket.tied);
+    const ValueId sum = in_bucket(bucket, gradient, ".tied_sum", group, false);
+    out_.buckets[index].reduce_tied =
+        add_segment(bucket.stage, "REDUCE_TIED." + std::to_string(index), Phase::kCommunicate,
+                    {collective(OpKind::kAllReduce, group, StreamId::kNorm, gradient, sum)});
+    if (!shards_state()) {
+      reduced_.push_back(sum);
+      return;
+    }
+    Value shard = program().values[bucket.gradient_shard];
+    shard.name = program().values[sum].name + "_shard";
+    shard.alias = Alias{sum, 0, kDataGroup};
+    bucket.shards.push_back(program().values.add(std::move(shard)));
+    reduced_.push_back(bucket.shards.back());
+  }
+
   GroupId tied_group(const std::vector<std::int32_t>& members) {
     const auto known = tied_.find(members);
     if (known != tied_.end()) return known->second;
-    program().groups.push_back(
-        {"tied" + std::to_string(tied_.size()), {stage_axis(program().mesh)}, members});
+    Axes axes = {stage_axis(program().mesh)};
+    if (unlike()) {
+      const Axes& data = program().groups[kDataGroup].axes;
+      axes.insert(axes.end(), data.begin(), data.end());
+    }
+    program().groups.push_back({"tied" + std::to_string(tied_.size()), axes, members});
     const auto id = GroupId(program().groups.size() - 1);
     tied_.emplace(members, id);
     return id;
@@ -168,6 +195,8 @@ class StepBuilder {
                                      stage.input[1], stage.weight});
     }
     for (const auto& [parts, pair] : draft_.pairs) adding.push_back(pair);
+    std::sort(adding.begin(), adding.end());
+    adding.erase(std::unique(adding.begin(), adding.end()), adding.end());
     for (const SegmentId id : adding) {
       if (id == kNoIndex) continue;
       const auto& ops = program().segments[id].ops;
@@ -189,11 +218,12 @@ class StepBuilder {
 
   void add_norm_group() {
     // Gradients differ along tensor and pipeline ranks, and along data ranks once each has its own
-    // part.
+    // part; replicas of unlike numbers are all in it, or the sum would not reach each.
     Axes axes;
     const auto add = [&](const Axes& more) { axes.insert(axes.end(), more.begin(), more.end()); };
     if (const AxisId stages = stage_axis(program().mesh); stages != kNoAxis) axes.push_back(stages);
-    if (shards_state() || owns_parameters(parallel_)) add(program().groups[kDataGroup].axes);
+    if (shards_state() || owns_parameters(parallel_) || unlike())
+      add(program().groups[kDataGroup].axes);
     add(program().groups[kTensorGroup].axes);
     program().groups.push_back({"norm", axes, {}});
     norm_group_ = GroupId(program().groups.size() - 1);
@@ -238,7 +268,8 @@ class StepBuilder {
       ProgramOp op;
       op.kind = OpKind::kSumSquares;
       OpAttrs attrs;
-      const std::int64_t alike = group_size(program().mesh, axes_of(bucket.replicated));
+      std::int64_t alike = group_size(program().mesh, axes_of(bucket.replicated));
+      if (unlike() && !shards_state()) alike *= parallel_.replicas_at(rank);
       attrs.share = 1.0F / static_cast<float>(alike);
       op.attrs = intern(attrs);
       op.reads.push_back({reduced_[i], 0});

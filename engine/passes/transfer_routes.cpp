@@ -45,7 +45,7 @@ Numbered<PipelineLink> pipeline_links(const Cluster& cluster, const ParallelConf
     const std::int32_t from = here[stages];
     Coordinate next = here;
     next[stages] = (from + 1) % parallel.pipeline;
-    see_pair(cluster, rank_at(placement, here), rank_at(placement, next), links[from],
+    see_pair(cluster, rank_at(placement, mesh, here), rank_at(placement, mesh, next), links[from],
              no_rdma[from]);
   }
   for (const std::int64_t rank : links.keys()) {

@@ -5,7 +5,7 @@
 namespace trainyard {
 
 GraphSource graph_source(const Plan& plan) {
-  return {plan.model, microbatch_sizes(plan.training), plan.training.precision,
+  return {plan.model, local_sizes(plan.training, plan.parallel), plan.training.precision,
           plan.training.dropout};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 namespace trainyard {
 
@@ -22,6 +23,33 @@ Numbered<std::size_t> size_of_microbatches(const TrainingConfig& training) {
         static_cast<std::size_t>(std::find(sizes.begin(), sizes.end(), size) - sizes.begin()));
   }
   return out;
+}
+
+SequenceRange sequences_of_replica(std::int64_t sequences, std::int64_t replicas,
+                                   std::int64_t replica) {
+  const std::int64_t each = sequences / replicas, more = sequences % replicas;
+  const auto begin = [&](std::int64_t r) { return r * each + std::min(r, more); };
+  return {begin(replica), begin(replica + 1)};
+}
+
+std::vector<std::int64_t> local_sizes(const std::vector<std::int64_t>& sizes,
+                                      const std::vector<int>& replicas) {
+  if (replicas.empty()) return sizes;
+  std::set<std::int64_t, std::greater<>> local;
+  for (const std::int64_t sequences : sizes) {
+    for (const int of : replicas) {
+      // The first has the most, the last the fewest, and they differ by one at most.
+      for (const int replica : {0, of - 1})
+        local.insert(sequences_of_replica(sequences, of, replica).size());
+    }
+  }
+  local.erase(0);  // of too many replicas: compile() has no plan
+  return {local.begin(), local.end()};
+}
+
+std::vector<std::int64_t> local_sizes(const TrainingConfig& training,
+                                      const ParallelConfig& parallel) {
+  return local_sizes(microbatch_sizes(training), parallel.replicas);
 }
 
 std::vector<std::int64_t> samples_before(const TrainingConfig& training, int num_microbatches) {

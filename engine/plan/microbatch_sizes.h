@@ -1,4 +1,5 @@
-// Sizes of microbatches that are not alike (training.microbatch: [2, 3, 3]).
+// Sizes of microbatches that are not alike (training.microbatch: [2, 3, 3]), and which of a
+// microbatch's sequences each replica has where pipeline ranks have replicas of their own number.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +11,31 @@
 
 namespace trainyard {
 
-/// Sequences per microbatch and replica: every size once, the largest first.
+/// Sequences per microbatch, and replica but with ParallelConfig::replicas: every size once, the
+/// largest first.
 std::vector<std::int64_t> microbatch_sizes(const TrainingConfig& training);
 
 /// [microbatch]: index of its size among those; empty where all have one.
 Numbered<std::size_t> size_of_microbatches(const TrainingConfig& training);
 
-/// [microbatch]: sequences of the replica that come before it in the step.
+/// [microbatch]: sequences that come before it in the step, of the same kind.
 std::vector<std::int64_t> samples_before(const TrainingConfig& training, int num_microbatches);
+
+/// Sequences of a microbatch of `sequences` that the replica computes, of `replicas`: as even as
+/// can be, the first ones have one more. 7 on 3: 0 to 3, 3 to 5, 5 to 7.
+struct SequenceRange {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t size() const { return end - begin; }
+  friend bool operator==(const SequenceRange&, const SequenceRange&) = default;
+};
+SequenceRange sequences_of_replica(std::int64_t sequences, std::int64_t replicas,
+                                   std::int64_t replica);
+
+/// Sequences that a rank computes of microbatches of these sizes: every number once, the largest
+/// first. A model's graph is made for each. `replicas`: ParallelConfig::replicas.
+std::vector<std::int64_t> local_sizes(const std::vector<std::int64_t>& sizes,
+                                      const std::vector<int>& replicas);
+std::vector<std::int64_t> local_sizes(const TrainingConfig& training,
+                                      const ParallelConfig& parallel);
 
 }  // namespace trainyard

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -29,8 +30,9 @@ struct ParallelConfig {
   std::vector<int>
       tensor_axes;  // tp0, tp1, ..., the last fastest; product `tensor`. Empty: one, tp
   int pipeline = 1;
-  int data = 1;            // default: devices / (tensor x pipeline x context)
-  int virtual_stages = 1;  // stages per pipeline rank; zb-v, dualpipe-v: 2
+  int data = 1;               // default: devices / (tensor x pipeline x context)
+  std::vector<int> replicas;  // of each pipeline rank, `data` the most; empty: all have `data`
+  int virtual_stages = 1;     // stages per pipeline rank; zb-v, dualpipe-v: 2
   int context = 1;
   int expert = 1;
   bool sequence_parallel = false;
@@ -41,7 +43,15 @@ struct ParallelConfig {
   std::string tensor_overlap = "none";
   Bytes d2d_buffer =
       0;  // of a rank, for pipeline transfers between devices (passes/transfer_routes.h); 0: none
-  std::int64_t num_ranks() const { return std::int64_t{tensor} * pipeline * data * context; }
+  int replicas_at(std::int32_t pipeline_rank) const {
+    return replicas.empty() ? data : replicas[position(pipeline_rank)];
+  }
+  std::int64_t num_ranks() const {
+    const std::int64_t of_all = replicas.empty()
+                                    ? std::int64_t{pipeline} * data
+                                    : std::accumulate(replicas.begin(), replicas.end(), 0LL);
+    return std::int64_t{tensor} * of_all * context;
+  }
   friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
 };
 
@@ -58,8 +68,9 @@ struct LearningRate {
 
 struct TrainingConfig {
   std::int64_t global_batch = 0;  // sequences per optimizer step
-  std::int64_t microbatch =
-      1;  // sequences per microbatch and data-parallel replica; of unequal ones the largest
+  /// Sequences per microbatch and data-parallel replica; of unequal ones the largest. With replicas
+  /// of each pipeline rank (ParallelConfig::replicas), of a microbatch over all of them.
+  std::int64_t microbatch = 1;
   std::vector<std::int64_t> microbatches =
       {};  // of each, where the study lists them (microbatch_sizes.h); else empty
   DType precision = DType::kBf16;
@@ -90,6 +101,7 @@ struct PartitionConfig {
   bool uneven = false;             // ceil(L / stages) layers each, the rest on the last
   std::vector<std::int64_t> cuts;  // first layer of stage 1, 2, ...; empty unless given
   StageRanks on;                   // pipeline rank of each stage; empty: where the schedule has it
+  std::vector<int> replicas;       // of each pipeline rank; empty: parallel.data of all
   friend bool operator==(const PartitionConfig&, const PartitionConfig&) = default;
 };
 
@@ -163,10 +175,12 @@ struct Plan {
     return partition.on.empty() ? std::int64_t{parallel.pipeline} * parallel.virtual_stages
                                 : std::ssize(partition.on);
   }
+  /// Replicas for each of which a microbatch has its sequences.
+  std::int64_t batch_replicas() const { return partition.replicas.empty() ? parallel.data : 1; }
   std::int64_t num_microbatches() const {
     if (!training.microbatches.empty())
       return static_cast<std::int64_t>(training.microbatches.size());
-    return training.global_batch / (training.microbatch * parallel.data);
+    return training.global_batch / (training.microbatch * batch_replicas());
   }
   friend bool operator==(const Plan&, const Plan&) = default;
 };

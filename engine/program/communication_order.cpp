@@ -1,42 +1,60 @@
 #include "engine/program/communication_order.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "engine/program/rank_places.h"
 #include "engine/program/violation.h"
 
 namespace trainyard {
 
 namespace {
 
-void check_membership(const Program& program, std::int32_t rank,
+void check_membership(const Program& program, const RankSet& ranks,
                       const std::vector<Communication>& list) {
   for (const Communication& communication : list) {
     if (!is_collective(communication.op->kind)) continue;
     const Group& group = program.groups[communication.op->group];
     const auto& members = group.members;
+    const std::int32_t rank = pipeline_rank_of(ranks, program.mesh);
     if (members.empty() || std::find(members.begin(), members.end(), rank) != members.end())
       continue;
-    fail(class_name(program.mesh, ranks_at(program.mesh, rank)), ": ",
-         program.segments[communication.segment].name, ": is not in group ", group.name);
+    fail(class_name(program.mesh, ranks), ": ", program.segments[communication.segment].name,
+         ": is not in group ", group.name);
   }
 }
 
+/// The axes along which ranks run lists of their own: the stages, and the unlike one.
+DeviceMesh outline_of(const DeviceMesh& mesh) {
+  DeviceMesh outline;
+  for (const AxisId axis : {stage_axis(mesh), unlike_axis(mesh)}) {
+    if (axis != kNoAxis) outline.axes.push_back(mesh.axes[axis]);
+  }
+  return outline;
+}
+
 /// Lets every rank go on for as long as those with whom it communicates next have come there, too.
+/// Ranks that differ along other axes than the outline's do the same: one stands for them.
 class CommunicationOrder {
  public:
   CommunicationOrder(const Program& program, const Communications& lists)
       : program_(program),
         lists_(lists),
-        ranks_(static_cast<std::int32_t>(lists.size())),
-        next_(lists.size(), 0),
-        waiting_(program.groups.size()) {}
+        outline_(outline_of(program.mesh)),
+        unlike_(unlike_axis(program.mesh)),
+        ranks_(static_cast<std::int32_t>(outline_.num_ranks())),
+        next_(ranks_, 0),
+        waiting_(program.groups.size()) {
+    for (std::int32_t rank = 0; rank < ranks_; ++rank) list_.push_back(find_list(rank));
+  }
 
   void run() {
     // A rank is looked at once for each communication that comes to the head of its list: whoever
     // comes last finds the others there.
-    Indexed<std::int32_t, std::size_t> num_seen(lists_.size(), 0);
+    Indexed<std::int32_t, std::size_t> num_seen(ranks_, 0);
     for (std::int32_t rank = ranks_; rank-- > 0;) to_look_at_.push_back(rank);
     while (!to_look_at_.empty()) {
       const std::int32_t rank = to_look_at_.back();
@@ -54,8 +72,30 @@ class CommunicationOrder {
   }
 
  private:
+  /// Where `rank` of the outline lies on the mesh, first on the axes that the outline has not.
+  Coordinate place(std::int32_t rank) const {
+    Coordinate at = uniform_coordinate(program_.mesh, 0);
+    const Coordinate within = coordinate_of(outline_, rank);
+    if (!within.empty()) at[stage_axis(program_.mesh)] = within[0];
+    if (unlike_ != kNoAxis) at[unlike_] = within[1];
+    return at;
+  }
+  std::int32_t rank_of(const Coordinate& at) const {
+    Coordinate within;
+    for (const AxisId axis : {stage_axis(program_.mesh), unlike_}) {
+      if (axis != kNoAxis) within.push_back(at[axis]);
+    }
+    return static_cast<std::int32_t>(rank_at(outline_, within));
+  }
+  std::int32_t find_list(std::int32_t rank) const {
+    return static_cast<std::int32_t>(list_at(program_, place(rank)));
+  }
+  std::string name(std::int32_t rank) const {
+    return class_name(program_.mesh, program_.body[position(list_[rank])].ranks);
+  }
+
   const Communication* head(std::int32_t rank) const {
-    const auto& list = lists_[rank];
+    const auto& list = lists_[list_[rank]];
     const std::size_t at = next_[rank];
     return at < list.size() ? &list[at] : nullptr;
   }
@@ -66,18 +106,38 @@ class CommunicationOrder {
   }
 
   void look_at_transfer(std::int32_t rank, const Communication& mine) {
-    const std::int32_t other = peer(*mine.op, rank);
-    const Communication* theirs = head(other);
-    if (theirs == nullptr || !matches(mine, *theirs, rank, other)) return;
+    const std::optional<std::int32_t> other = peer(*mine.op, rank);
+    if (!other) {
+      fail(name(rank), ": ", program_.segments[mine.segment].name, ": transfer ",
+           std::to_string(mine.op->transfer.number()), " has no peer for one of these ranks");
+    }
+    const Communication* theirs = head(*other);
+    if (theirs == nullptr || !matches(mine, *theirs, rank, *other)) return;
     let_go(rank);
-    if (other != rank) let_go(other);
+    if (*other != rank) let_go(*other);
+  }
+
+  /// How many ranks of the outline meet in a collective of `rank`.
+  std::size_t num_members(const Group& group, std::int32_t pipeline_rank) const {
+    const AxisId stages = stage_axis(program_.mesh);
+    const bool of_all = has(set_of(group.axes), stages);
+    const auto at = [&](std::int32_t p) {
+      return unlike_ == kNoAxis ? std::size_t{1} : position(program_.mesh.size(unlike_, p));
+    };
+    if (!of_all) return at(pipeline_rank);
+    std::size_t count = 0;
+    for (const std::int32_t p : group.members) count += at(p);
+    return group.members.empty() ? position(ranks_) : count;
   }
 
   void look_at_collective(std::int32_t rank, const Communication& mine) {
-    const auto& members = program_.groups[mine.op->group].members;
-    auto& there = waiting_[mine.op->group];
+    const Group& group = program_.groups[mine.op->group];
+    const AxisId stages = stage_axis(program_.mesh);
+    const bool of_all = stages != kNoAxis && has(set_of(group.axes), stages);
+    const std::int32_t pipeline_rank = stages == kNoAxis ? 0 : place(rank)[stages];
+    auto& there = waiting_[mine.op->group][of_all ? -1 : pipeline_rank];
     there.push_back(rank);
-    if (there.size() < (members.empty() ? lists_.size() : members.size())) return;
+    if (there.size() < num_members(group, pipeline_rank)) return;
     const bool alike = std::all_of(there.begin(), there.end(), [&](std::int32_t other) {
       return matches(mine, *head(other), rank, other);
     });
@@ -86,9 +146,14 @@ class CommunicationOrder {
     for (const std::int32_t member : all) let_go(member);
   }
 
-  std::int32_t peer(const ProgramOp& op, std::int32_t rank) const {
-    const std::int32_t offset = program_.transfers[op.transfer].offset;
-    return (rank + offset % ranks_ + ranks_) % ranks_;
+  std::optional<std::int32_t> peer(const ProgramOp& op, std::int32_t rank) const {
+    const Transfer& transfer = program_.transfers[op.transfer];
+    if (transfer.pairs.empty() && unlike_ == kNoAxis)
+      return (rank + transfer.offset % ranks_ + ranks_) % ranks_;
+    const auto at = peer_at(program_, transfer, place(rank));
+    if (!at || (*at)[unlike_] >= program_.mesh.size(unlike_, (*at)[transfer.axis]))
+      return std::nullopt;
+    return rank_of(*at);
   }
 
   Bytes bytes(const ProgramOp& op) const { return size_in_bytes(moved_value(program_, op)); }
@@ -105,7 +170,7 @@ class CommunicationOrder {
     if (transfer_stream(a.op->stream) != transfer_stream(b.op->stream)) return false;
     const auto opposite = a.op->kind == OpKind::kSend ? OpKind::kRecv : OpKind::kSend;
     if (b.op->kind != opposite) return false;
-    if (peer(*b.op, other) != rank) return false;
+    if (peer(*b.op, other) != std::optional(rank)) return false;
     if (space(*a.op) != space(*b.op)) fail_to_agree(a, b, "way");
     if (bytes(*a.op) != bytes(*b.op)) fail_to_agree(a, b, "bytes");
     return true;
@@ -123,17 +188,21 @@ class CommunicationOrder {
       const Communication* at = head(rank);
       if (at == nullptr) continue;
       if (!stuck.empty()) stuck += "; ";
-      stuck += class_name(program_.mesh, ranks_at(program_.mesh, rank)) + " is stuck at " +
-               program_.segments[at->segment].name + (at->mb >= 0 ? std::to_string(at->mb) : "");
+      stuck += name(rank) + " is stuck at " + program_.segments[at->segment].name +
+               (at->mb >= 0 ? std::to_string(at->mb) : "");
     }
     if (!stuck.empty()) fail("no order of communication suits every rank: ", stuck);
   }
 
   const Program& program_;
   const Communications& lists_;
-  std::int32_t ranks_;
-  Indexed<std::int32_t, std::size_t> next_;  // [pipeline rank]: index into its list
-  Indexed<GroupId, std::vector<std::int32_t>> waiting_;
+  DeviceMesh outline_;
+  AxisId unlike_;
+  std::int32_t ranks_;                        // of the outline
+  Indexed<std::int32_t, std::int32_t> list_;  // [rank]
+  Indexed<std::int32_t, std::size_t> next_;   // [rank]: index into its list
+  /// Those that have come, by pipeline rank, -1: of a group that joins them.
+  Indexed<GroupId, std::map<std::int32_t, std::vector<std::int32_t>>> waiting_;
   std::vector<std::int32_t> to_look_at_;
 };
 
@@ -142,13 +211,14 @@ class CommunicationOrder {
 bool crosses_ranks(const Program& program, const ProgramOp& op) {
   if (is_transfer(op.kind)) return true;
   if (!is_collective(op.kind)) return false;
-  const Group& group = program.groups[op.group];
-  return std::find(group.axes.begin(), group.axes.end(), stage_axis(program.mesh)) !=
-         group.axes.end();
+  const AxisSet axes = set_of(program.groups[op.group].axes);
+  const auto along = [&](AxisId axis) { return axis != kNoAxis && has(axes, axis); };
+  return along(stage_axis(program.mesh)) || along(unlike_axis(program.mesh));
 }
 
 void check_communication_order(const Program& program, const Communications& lists) {
-  for (const std::int32_t rank : lists.keys()) check_membership(program, rank, lists[rank]);
+  for (const std::int32_t list : lists.keys())
+    check_membership(program, program.body[position(list)].ranks, lists[list]);
   CommunicationOrder(program, lists).run();
 }
 

@@ -10,17 +10,18 @@
 
 namespace trainyard {
 
-/// An op that connects pipeline ranks, where a list issues it.
+/// An op that connects ranks with lists of their own, where a list issues it.
 struct Communication {
   const ProgramOp* op;
   SegmentId segment;
   Microbatch mb;
 };
 
-/// [pipeline rank][issue order]
+/// [list of Program::body][issue order]
 using Communications = Indexed<std::int32_t, std::vector<Communication>>;
 
-/// Whether the op connects pipeline ranks.
+/// Whether the op connects ranks that may run other lists: at other pipeline ranks, or other
+/// replicas where their numbers are unlike.
 bool crosses_ranks(const Program& program, const ProgramOp& op);
 
 /// Throws a Violation where a rank is not in the group of its collective, where ends that meet

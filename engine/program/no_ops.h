@@ -12,8 +12,9 @@
 
 namespace trainyard {
 
-/// A collective in a group of one: its result is what it reads.
-bool has_no_peers(const Program& program, const ProgramOp& op);
+/// A collective in a group of one, where a rank at this pipeline rank runs it: its result is what
+/// it reads.
+bool has_no_peers(const Program& program, const ProgramOp& op, std::int32_t pipeline_rank);
 
 /// Also a kernel that `rank` leaves to another replica (owners.h).
 bool does_nothing(const Program& program, const ProgramOp& op, std::int64_t rank);

@@ -96,11 +96,51 @@ RankSet ranks_at(const DeviceMesh& mesh, std::int32_t pipeline_rank) {
   return ranks;
 }
 
+bool is_in(const RankSet& ranks, const DeviceMesh& mesh, const Coordinate& at) {
+  for (const AxisId axis : mesh.axis_ids()) {
+    if (ranks.at[axis] >= 0 && ranks.at[axis] != at[axis]) return false;
+  }
+  return ranks.replicas.empty() ||
+         std::binary_search(ranks.replicas.begin(), ranks.replicas.end(), at[unlike_axis(mesh)]);
+}
+
+std::int32_t pipeline_rank_of(const RankSet& ranks, const DeviceMesh& mesh) {
+  const AxisId stages = stage_axis(mesh);
+  return stages == kNoAxis ? 0 : ranks.at[stages];
+}
+
+std::int64_t num_ranks(const RankSet& ranks, const DeviceMesh& mesh) {
+  std::int64_t count = 1;
+  const AxisId unlike = unlike_axis(mesh);
+  for (const AxisId axis : mesh.axis_ids()) {
+    if (axis == unlike && !ranks.replicas.empty())
+      count *= std::ssize(ranks.replicas);
+    else if (ranks.at[axis] < 0)
+      count *= mesh.size(axis, pipeline_rank_of(ranks, mesh));
+  }
+  return count;
+}
+
+std::string runs_text(const std::vector<std::int64_t>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    text += (text.empty() ? "" : ",") + std::to_string(numbers[i]);
+    if (last > i) text += "-" + std::to_string(numbers[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
 std::string class_name(const DeviceMesh& mesh, const RankSet& ranks) {
   std::string name = "class";
-  for (AxisId axis = 0; axis < mesh.num_axes(); ++axis) {
+  for (const AxisId axis : mesh.axis_ids()) {
     if (ranks.at[axis] >= 0)
       name += " " + mesh.axis_name(axis) + ":" + std::to_string(ranks.at[axis]);
+    else if (axis == unlike_axis(mesh) && !ranks.replicas.empty())
+      name += " " + mesh.axis_name(axis) + ":" +
+              runs_text({ranks.replicas.begin(), ranks.replicas.end()});
   }
   return name;
 }

@@ -121,10 +121,13 @@ struct Group {
   friend bool operator==(const Group&, const Group&) = default;
 };
 
-/// A transfer's peer: the rank whose coordinate on `axis` differs by `offset`, cyclically.
+/// A transfer's peer: the rank whose coordinate on `axis` differs by `offset`, cyclically. Between
+/// pipeline ranks with unlike numbers of replicas, `pairs` says which replica meets which: (own,
+/// peer's), ascending, each of them once; only these transfer.
 struct Transfer {
   AxisId axis = kNoAxis;
   std::int32_t offset = 1;
+  std::vector<std::pair<std::int32_t, std::int32_t>> pairs = {};
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 
@@ -192,7 +195,9 @@ struct Call {
 };
 
 struct RankSet {
-  Coordinate at;  // per axis of the mesh; -1: all of that axis
+  Coordinate at;  // per axis of the mesh; -1: all of that axis, or `replicas` of the unlike one
+  std::vector<std::int32_t> replicas =
+      {};  // coordinates on it, ascending; empty: the mesh has none
   friend bool operator==(const RankSet&, const RankSet&) = default;
 };
 
@@ -203,10 +208,12 @@ struct RankClass {
   friend bool operator==(const RankClass&, const RankClass&) = default;
 };
 
-/// Which rank holds which coordinates: rank = sum of coordinate * stride. Not part of the digest.
-/// rank_places.h reads it.
+/// Which rank holds which coordinates: rank = sum of coordinate * stride; of a mesh with an unlike
+/// axis, a table. Not part of the digest. rank_places.h reads it.
 struct Placement {
   boost::container::static_vector<std::int64_t, kMostAxes> stride;  // per axis of the mesh
+  std::vector<std::int64_t> ranks = {};   // of each rank of the mesh, in its order; empty: strides
+  std::vector<std::int64_t> places = {};  // and the other way round: rank -> rank of the mesh
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
@@ -243,7 +250,16 @@ void renumber_tables(Program& program);
 
 /// The ranks with this coordinate on the stage axis, whatever the others.
 RankSet ranks_at(const DeviceMesh& mesh, std::int32_t pipeline_rank);
-/// "class pp:1", the class's line and name; of a mesh without a stage axis "class".
+/// Those of `ranks` that are in it.
+bool is_in(const RankSet& ranks, const DeviceMesh& mesh, const Coordinate& at);
+std::int32_t pipeline_rank_of(const RankSet& ranks, const DeviceMesh& mesh);
+/// How many ranks are in it.
+std::int64_t num_ranks(const RankSet& ranks, const DeviceMesh& mesh);
+/// "class pp:1", "class pp:1 dp:0-2,4", the class's line and name; of a mesh without a stage axis
+/// "class".
 std::string class_name(const DeviceMesh& mesh, const RankSet& ranks);
+
+/// Ascending numbers as runs: "0-2,4".
+std::string runs_text(const std::vector<std::int64_t>& numbers);
 
 }  // namespace trainyard

@@ -16,6 +16,7 @@
 #include "engine/program/parse_ops.h"
 #include "engine/program/program_text.h"
 #include "engine/program/program_words.h"
+#include "engine/program/rank_places.h"
 #include "engine/sharding/spec_text.h"
 
 namespace trainyard {
@@ -123,8 +124,16 @@ class Parser {
         mesh.names.emplace_back(name, read_axes(line, mesh));
       } else {
         if (!mesh.names.empty()) line.fail_at(at, "an axis behind the names of lists of them");
-        const auto size = static_cast<std::int32_t>(line.number(1, kMaxRanks, "a number of ranks"));
-        mesh.axes.push_back({name, size, line.accept(":stages")});
+        MeshAxis axis{name};
+        do {
+          axis.sizes.push_back(
+              static_cast<std::int32_t>(line.number(1, kMaxRanks, "a number of ranks")));
+        } while (line.accept(","));
+        axis.size = *std::max_element(axis.sizes.begin(), axis.sizes.end());
+        if (axis.sizes.size() == 1) axis.sizes.clear();
+        axis.stages = line.accept(":stages");
+        mesh.axes.push_back(std::move(axis));
+        if (const auto problem = mesh_problem(mesh)) line.fail_at(at, *problem);
         if (mesh.num_ranks() > kMaxRanks)
           line.fail("more than " + std::to_string(kMaxRanks) + " ranks");
       }
@@ -132,9 +141,28 @@ class Parser {
     }
   }
 
-  /// " pp:2 dp:4": the stride of every axis.
+  /// "0-2,4": what is left of the line, or up to the next space.
+  static std::vector<std::int64_t> read_runs(LineScanner& line, std::string_view what) {
+    std::vector<std::int64_t> numbers;
+    do {
+      const std::int64_t first = line.number(0, kMaxRanks, what);
+      const std::int64_t last = line.accept("-") ? line.number(first, kMaxRanks, what) : first;
+      for (std::int64_t number = first; number <= last; ++number) numbers.push_back(number);
+      if (numbers.size() > kMaxRanks) line.fail("too many of them");
+    } while (line.accept(","));
+    return numbers;
+  }
+
+  /// " pp:2 dp:4": the stride of every axis; with an unlike axis " 0-3,5,4", each rank.
   void read_placement(LineScanner& line) {
     Program& program = state_.program;
+    if (unlike_axis(program.mesh) != kNoAxis) {
+      line.expect(" ");
+      const std::size_t at = line.position();
+      const auto problem = place_ranks(program, read_runs(line, "a rank"));
+      if (problem) line.fail_at(at, *problem);
+      return line.expect_end();
+    }
     for (const MeshAxis& axis : program.mesh.axes) {
       line.expect(" ");
       line.expect(axis.name);
@@ -174,7 +202,13 @@ class Parser {
     if (!line.accept("+") && !line.peek().starts_with("-"))
       line.fail("expected an offset with its sign");
     transfer.offset = static_cast<std::int32_t>(line.number(-kMaxRanks, kMaxRanks, "the offset"));
-    state_.program.transfers.push_back(transfer);
+    while (line.accept(" ")) {
+      const auto own = static_cast<std::int32_t>(line.number(0, kMaxRanks, "a replica"));
+      line.expect(">");
+      transfer.pairs.emplace_back(own,
+                                  static_cast<std::int32_t>(line.number(0, kMaxRanks, "its peer")));
+    }
+    state_.program.transfers.push_back(std::move(transfer));
   }
 
   void read_pool(LineScanner& line) {
@@ -351,13 +385,20 @@ class Parser {
     const DeviceMesh& mesh = state_.program.mesh;
     RankClass& list = state_.program.body.emplace_back();
     list.ranks.at = uniform_coordinate(mesh, -1);
+    const AxisId unlike = unlike_axis(mesh);
     while (!line.at_end()) {
       line.expect(" ");
       const std::size_t at = line.position();
       const AxisId axis = read_axis(line, mesh);
       std::int32_t& coordinate = list.ranks.at[axis];
-      if (coordinate >= 0) line.fail_at(at, "an axis twice");
+      if (coordinate >= 0 || (axis == unlike && !list.ranks.replicas.empty()))
+        line.fail_at(at, "an axis twice");
       line.expect(":");
+      if (axis == unlike) {
+        for (const std::int64_t replica : read_runs(line, "a replica"))
+          list.ranks.replicas.push_back(static_cast<std::int32_t>(replica));
+        continue;
+      }
       coordinate = static_cast<std::int32_t>(line.number(0, mesh.size(axis) - 1, "a coordinate"));
     }
     calls_follow_ = true;

@@ -33,7 +33,9 @@ class Writer {
     write_classes();
     if (placement) {
       text("placement");
-      for (AxisId axis = 0; axis < program_.mesh.num_axes(); ++axis) {
+      if (!program_.placement.ranks.empty()) text(" " + runs_text(program_.placement.ranks));
+      const bool strides = program_.placement.ranks.empty();
+      for (AxisId axis = 0; strides && axis < program_.mesh.num_axes(); ++axis) {
         text(" ");
         text(program_.mesh.axis_name(axis));
         text(":");
@@ -58,6 +60,12 @@ class Writer {
       text(program_.mesh.axis_name(program_.transfers[i].axis));
       if (program_.transfers[i].offset >= 0) text("+");
       number(program_.transfers[i].offset);
+      for (const auto& [own, peer] : program_.transfers[i].pairs) {
+        text(" ");
+        number(own);
+        text(">");
+        number(peer);
+      }
       text("\n");
     }
     for (const Pool& pool : program_.pools) {
@@ -212,7 +220,11 @@ class Writer {
       text(" ");
       text(axis.name);
       text("=");
-      number(axis.size);
+      if (axis.sizes.empty()) number(axis.size);
+      for (std::size_t i = 0; i < axis.sizes.size(); ++i) {
+        if (i > 0) text(",");
+        number(axis.sizes[i]);
+      }
       if (axis.stages) text(":stages");
     }
     for (const auto& [name, axes] : program_.mesh.names) {

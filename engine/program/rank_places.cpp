@@ -1,20 +1,50 @@
 #include "engine/program/rank_places.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/error.h"
+
 namespace trainyard {
 
+std::optional<std::string> place_ranks(Program& program, std::vector<std::int64_t> ranks) {
+  const std::int64_t all = program.mesh.num_ranks();
+  if (std::ssize(ranks) != all)
+    return std::to_string(ranks.size()) + " places for " + std::to_string(all) + " ranks";
+  std::vector<std::int64_t> places(ranks.size(), -1);
+  for (std::size_t place = 0; place < ranks.size(); ++place) {
+    const std::int64_t rank = ranks[place];
+    if (rank < 0 || rank >= all) return "there is no rank " + std::to_string(rank);
+    if (places[position(rank)] >= 0) return "rank " + std::to_string(rank) + " stands twice";
+    places[position(rank)] = static_cast<std::int64_t>(place);
+  }
+  program.placement.ranks = std::move(ranks);
+  program.placement.places = std::move(places);
+  return std::nullopt;
+}
+
 std::int32_t coordinate(const Program& program, std::int64_t rank, AxisId axis) {
+  if (!program.placement.places.empty()) return coordinate_of(program, rank)[axis];
   const std::int32_t size = program.mesh.size(axis);
   return size == 1 ? 0 : static_cast<std::int32_t>(rank / program.placement.stride[axis] % size);
 }
 
 Coordinate coordinate_of(const Program& program, std::int64_t rank) {
+  const Placement& placement = program.placement;
+  if (!placement.places.empty())
+    return coordinate_of(program.mesh, placement.places[position(rank)]);
   Coordinate at;
   for (AxisId axis = 0; axis < program.mesh.num_axes(); ++axis)
     at.push_back(coordinate(program, rank, axis));
   return at;
 }
 
-std::int64_t rank_at(const Placement& placement, const Coordinate& at) {
+std::int64_t rank_at(const Program& program, const Coordinate& at) {
+  return rank_at(program.placement, program.mesh, at);
+}
+
+std::int64_t rank_at(const Placement& placement, const DeviceMesh& mesh, const Coordinate& at) {
+  if (!placement.ranks.empty()) return placement.ranks[position(rank_at(mesh, at))];
   std::int64_t rank = 0;
   for (std::size_t axis = 0; axis < at.size(); ++axis) rank += at[axis] * placement.stride[axis];
   return rank;
@@ -25,11 +55,69 @@ std::int32_t pipeline_rank(const Program& program, std::int64_t rank) {
   return stages == kNoAxis ? 0 : coordinate(program, rank, stages);
 }
 
+Indexed<SegmentId, std::int32_t> pipeline_ranks_of_segments(const Program& program) {
+  Indexed<SegmentId, std::int32_t> out(program.segments.size(), 0);
+  if (unlike_axis(program.mesh) == kNoAxis) return out;
+  for (const RankClass& list : program.body) {
+    const std::int32_t here = pipeline_rank_of(list.ranks, program.mesh);
+    for (const Call& call : list.calls) {
+      out[call.segment] = here;
+      for (const auto& [at, inner] : call.inside) out[inner] = here;
+    }
+  }
+  return out;
+}
+
+std::size_t list_at(const Program& program, const Coordinate& at) {
+  const AxisId stages = stage_axis(program.mesh);
+  if (unlike_axis(program.mesh) == kNoAxis) return stages == kNoAxis ? 0 : position(at[stages]);
+  const auto found =
+      std::find_if(program.body.begin(), program.body.end(),
+                   [&](const RankClass& list) { return is_in(list.ranks, program.mesh, at); });
+  check(found != program.body.end(), "every rank has a list");
+  return static_cast<std::size_t>(found - program.body.begin());
+}
+
+std::size_t list_of(const Program& program, std::int64_t rank) {
+  return list_at(program, coordinate_of(program, rank));
+}
+
 std::int64_t place_in_group(const Program& program, const Axes& axes, std::int64_t rank) {
-  std::int64_t place = 0;
-  for (const AxisId axis : axes)
-    place = place * program.mesh.size(axis) + coordinate(program, rank, axis);
-  return place;
+  return place_in_group(program.mesh, axes, coordinate_of(program, rank));
+}
+
+std::optional<Coordinate> peer_at(const Program& program, const Transfer& transfer,
+                                  const Coordinate& at) {
+  Coordinate peer = at;
+  const std::int32_t size = program.mesh.size(transfer.axis);
+  peer[transfer.axis] = ((at[transfer.axis] + transfer.offset) % size + size) % size;
+  if (transfer.pairs.empty()) return peer;
+  std::int32_t& replica = peer[unlike_axis(program.mesh)];
+  const auto pair = std::find_if(transfer.pairs.begin(), transfer.pairs.end(),
+                                 [&](const auto& one) { return one.first == replica; });
+  if (pair == transfer.pairs.end()) return std::nullopt;
+  replica = pair->second;
+  return peer;
+}
+
+Transfer reversed(const Transfer& transfer) {
+  Transfer out{transfer.axis, -transfer.offset, {}};
+  for (const auto& [own, peer] : transfer.pairs) out.pairs.emplace_back(peer, own);
+  std::sort(out.pairs.begin(), out.pairs.end());
+  return out;
+}
+
+std::vector<Coordinate> members_at(const Program& program, const Group& group,
+                                   const Coordinate& at) {
+  const AxisId stages = stage_axis(program.mesh);
+  const auto listed = [&](const Coordinate& one) {
+    return group.members.empty() || std::find(group.members.begin(), group.members.end(),
+                                              one[stages]) != group.members.end();
+  };
+  if (!listed(at)) return {};
+  std::vector<Coordinate> members = group_at(program.mesh, group.axes, at);
+  std::erase_if(members, [&](const Coordinate& one) { return !listed(one); });
+  return members;
 }
 
 }  // namespace trainyard

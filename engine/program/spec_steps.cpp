@@ -93,7 +93,7 @@ Problem find_part_problem(const Program& program, const ProgramOp& op) {
   return std::nullopt;
 }
 
-Problem find_norm_problem(const Program& program, const ProgramOp& op) {
+Problem find_norm_problem(const Program& program, const ProgramOp& op, std::int32_t pipeline_rank) {
   const Operands& sums = op.accumulates.empty() ? op.writes : op.accumulates;
   if (sums.size() != 1) return "has not one sum";
   const Value& sum = value_of(program, sums[0]);
@@ -109,7 +109,7 @@ Problem find_norm_problem(const Program& program, const ProgramOp& op) {
       const std::string& name = program.mesh.axis_name(axis);
       if (apart && !added)
         return sum.name + " is not P along " + name + ", as " + gradient.name + " asks";
-      if (added && !apart) share /= program.mesh.size(axis);
+      if (added && !apart) share /= program.mesh.size(axis, pipeline_rank);
     }
     if (std::abs(program.attrs[op.attrs].share / share - 1) > 1e-6)
       return gradient.name + " counts a share of " + std::to_string(program.attrs[op.attrs].share) +

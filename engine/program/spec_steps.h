@@ -23,7 +23,8 @@ std::optional<std::string> find_part_problem(const Program& program, const Progr
 
 /// Each gradient counts once: the sum is P along an axis where ranks have other elements, and where
 /// they have the same each counts a share.
-std::optional<std::string> find_norm_problem(const Program& program, const ProgramOp& op);
+std::optional<std::string> find_norm_problem(const Program& program, const ProgramOp& op,
+                                             std::int32_t pipeline_rank);
 
 /// Gradient, state and weights lie alike and are no summands; what else is read is whole.
 std::optional<std::string> find_update_problem(const Program& program, const ProgramOp& op);

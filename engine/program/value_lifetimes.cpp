@@ -108,7 +108,9 @@ class ValueLifetimes::SegmentWalk {
       Use& u = use(of);
       State& now = state(of);
       if (now == State::kFreed) fail("segment ", segment_.name, ": frees ", name(root), " twice");
-      if (now == State::kUnwritten && outlives_call(member)) u.needs_written = true;
+      // A join has read its parts; which there are, may differ by list.
+      if (now == State::kUnwritten && outlives_call(member) && !of_.joined_[member])
+        u.needs_written = true;
       now = State::kFreed;
       u.frees = true;
     }
@@ -132,9 +134,12 @@ ValueLifetimes::ValueLifetimes(const Program& program) {
 void ValueLifetimes::find_anchors(const Program& program) {
   const std::size_t num_values = program.values.size();
   Indexed<ValueId, bool> written(num_values, false);
+  joined_.assign(num_values, false);
   for (const Segment& s : program.segments) {
     for (const ProgramOp& op : s.ops) {
       for (const Operand& operand : op.writes) written[operand.value] = true;
+      if (op.kind != OpKind::kJoin) continue;
+      for (const Operand& part : op.reads) joined_[part.value] = true;
     }
   }
   anchor_.resize(num_values);

@@ -58,6 +58,7 @@ class ValueLifetimes {
              const std::array<Microbatch, 2>& mbs);
 
   Indexed<ValueId, ValueId> anchor_;
+  Indexed<ValueId, bool> joined_;  // parts of what a join makes in place
   Indexed<ValueId, boost::container::small_vector<ValueId, 2>>
       family_;                                    // [storage root] -> anchors in it
   std::array<Indexed<ValueId, State>, 2> state_;  // [slot], within one segment

@@ -8,6 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/program/communication_order.h"
+#include "engine/program/pool_uses.h"
 #include "engine/program/program_form.h"
 #include "engine/program/value_lifetimes.h"
 #include "engine/program/verify_specs.h"
@@ -203,11 +204,12 @@ class ProgramVerifier::Checks {
         if (touches_gradients(ops[k])) gradient_ops_[s].emplace_back(k, k);
         if (reduces_gradient(ops[k])) has_reduction_[s] = true;
         if (crosses_ranks(*program_, ops[k])) crossing_[s].emplace_back(k, k);
-        const bool frees = ops[k].kind == OpKind::kFree;
-        for (const Operand& operand : frees ? ops[k].reads : ops[k].writes) {
+        if (const ValueId filled = slot_taken(*program_, ops, k); filled != kNoIndex)
+          pool_changes_[s].emplace_back(k, std::pair(value(filled).pool, 1));
+        for (const Operand& operand : ops[k].kind == OpKind::kFree ? ops[k].reads : Operands{}) {
           const Value& v = value(operand.value);
           if (v.pool != kNoIndex && !v.alias)
-            pool_changes_[s].emplace_back(k, std::pair(v.pool, frees ? -1 : 1));
+            pool_changes_[s].emplace_back(k, std::pair(v.pool, -1));
         }
       }
     }

@@ -10,6 +10,7 @@
 #include "engine/graph/op_table.h"
 #include "engine/program/dim_cuts.h"
 #include "engine/program/op_tensors.h"
+#include "engine/program/rank_places.h"
 #include "engine/program/spec_moves.h"
 #include "engine/program/spec_steps.h"
 #include "engine/program/spec_uses.h"
@@ -86,7 +87,10 @@ class SpecChecks {
     find_constants();
     find_forms();
     check_views();
-    for (const Segment& segment : program_.segments) {
+    const auto pipeline_ranks = pipeline_ranks_of_segments(program_);
+    for (const SegmentId id : program_.segments.keys()) {
+      const Segment& segment = program_.segments[id];
+      pipeline_rank_ = pipeline_ranks[id];
       for (std::size_t k = 0; k < segment.ops.size(); ++k) {
         const ProgramOp& op = segment.ops[k];
         if (op.kind == OpKind::kFree || op.kind == OpKind::kZero || is_transfer(op.kind)) continue;
@@ -169,6 +173,7 @@ class SpecChecks {
   bool first_time(const ProgramOp& op, bool of_gradients) {
     key_.clear();
     add(key_, of_gradients);
+    add(key_, pipeline_rank_);
     add(key_, static_cast<std::int64_t>(op.kind) << 8 | static_cast<std::int64_t>(op.part));
     add(key_, op.attrs.number());
     add(key_, op.group.number());
@@ -248,7 +253,7 @@ class SpecChecks {
 
   Problem problem_of(const ProgramOp& op, bool of_gradients) const {
     switch (op.kind) {
-      case OpKind::kSumSquares: return find_norm_problem(program_, op);
+      case OpKind::kSumSquares: return find_norm_problem(program_, op, pipeline_rank_);
       case OpKind::kAdamW:
       case OpKind::kSgd:
       case OpKind::kCorrectAdamW:
@@ -383,6 +388,7 @@ class SpecChecks {
   Indexed<ValueId, std::int32_t> form_;
   std::unordered_set<std::string> seen_;
   std::string key_;
+  std::int32_t pipeline_rank_ = 0;  // of the segment looked at
 };
 
 }  // namespace

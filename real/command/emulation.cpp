@@ -85,10 +85,6 @@ void take_peers_profile(const EmulateOptions& options, TrainingPlan& plan,
   hardware = *other;
 }
 
-std::size_t list_of(const Program& program, std::int64_t rank) {
-  return position(pipeline_rank(program, rank));
-}
-
 void check_ranks(const EmulateOptions& options, const Program& program) {
   const std::int64_t ranks = program.mesh.num_ranks();
   for (const std::int64_t rank : options.ranks) {
@@ -206,8 +202,10 @@ void run_ranks(const EmulateOptions& options, const TrainingPlan& plan, const Su
     answer.run = emulate_rank(plan, rank, options.steps);
     answer.predicted = predicted_time(plan.program, costs, rank, answer.run.list);
     take_measured(plan.program, answer);
-    answer.study_peak = study.peak_memory[answer.run.list];
-    answer.study_headroom = study.memory_headroom[answer.run.list];
+    const auto there =
+        position(pipeline_rank_of(plan.program.body[answer.run.list].ranks, plan.program.mesh));
+    answer.study_peak = study.peak_memory[there];
+    answer.study_headroom = study.memory_headroom[there];
   }
   const std::unique_ptr<Executor> executor = make_executor(prepared.study.fidelity);
   const std::array<Job, 1> jobs = {Job{&plan.program, 0}};

@@ -64,7 +64,9 @@ std::int64_t reporter(const Program& program) {
   check(list != program.body.end(), "a rank runs the last stage");
   Coordinate first = list->ranks.at;
   std::replace(first.begin(), first.end(), -1, 0);
-  return rank_at(program.placement, first);
+  if (!list->ranks.replicas.empty())
+    first[unlike_axis(program.mesh)] = list->ranks.replicas.front();
+  return rank_at(program, first);
 }
 
 class TrainingRank {

@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/plan/microbatch_sizes.h"
+#include "engine/program/rank_places.h"
 #include "real/exec/move_tensors.h"
 #include "real/kernels/clip_factor.h"
 #include "real/parameters/initial_values.h"
@@ -24,6 +25,27 @@ Microbatch microbatch_of(const Operand& operand, const IssuedOp& issued) {
   return issued.mb[operand.slot];
 }
 
+/// [microbatch]: samples of the step that come before the rank's: those of the replicas before it
+/// and of its own microbatches; or, where a microbatch is split among unlike numbers of replicas,
+/// all of the microbatches before, and of this one what the replicas before have.
+std::vector<std::int64_t> samples_before_of(const RankPlan& plan, const Study& study) {
+  const Program& program = plan.program();
+  std::vector<std::int64_t> out = samples_before(study.training, program.num_microbatches);
+  const std::int64_t replica = replica_at(program, plan.at());
+  const ParallelConfig& parallel = study.parallel;
+  for (std::size_t mb = 0; mb < out.size(); ++mb) {
+    if (parallel.replicas.empty()) {
+      out[mb] += replica * (study.training.global_batch / parallel.data);
+      continue;
+    }
+    const std::int64_t all = study.training.microbatches.empty() ? study.training.microbatch
+                                                                 : study.training.microbatches[mb];
+    const std::int32_t here = pipeline_rank(program, rank_at(program, plan.at()));
+    out[mb] += sequences_of_replica(all, parallel.replicas_at(here), replica).begin;
+  }
+  return out;
+}
+
 }  // namespace
 
 RankExecutor::RankExecutor(const RankPlan& plan, Device& device, const Study& study, LoadInput load)
@@ -31,8 +53,7 @@ RankExecutor::RankExecutor(const RankPlan& plan, Device& device, const Study& st
       device_(device),
       load_(std::move(load)),
       global_batch_(study.training.global_batch),
-      samples_per_replica_(study.training.global_batch / study.parallel.data),
-      samples_before_(samples_before(study.training, plan.program().num_microbatches)),
+      samples_before_(samples_before_of(plan, study)),
       values_(plan.program(), plan.at(), device.where()),
       loss_(device.host_number()),
       norm_sq_(device.host_number()),
@@ -111,8 +132,7 @@ void RankExecutor::initialise(const Study& study) {
 std::int64_t RankExecutor::first_sample(const OpPlan& plan, const IssuedOp& issued) const {
   const Microbatch mb = issued.mb[plan.slot];
   if (mb < 0) return 0;
-  const std::int64_t replica = replica_at(plan_.program(), plan_.at());
-  return state_.step * global_batch_ + replica * samples_per_replica_ + samples_before_[mb];
+  return state_.step * global_batch_ + samples_before_[mb];
 }
 
 void RankExecutor::begin(const StepState& state, const StepState* before, bool records) {

@@ -105,7 +105,7 @@ class RankExecutor {
   const RankPlan& plan_;
   Device& device_;
   LoadInput load_;
-  std::int64_t global_batch_, samples_per_replica_;
+  std::int64_t global_batch_;
   Numbered<std::int64_t> samples_before_;  // [microbatch]: of the replica, in the step
   RankValues values_;
   at::Tensor loss_, norm_sq_, norm_of_all_;  // on the host

@@ -24,7 +24,7 @@ RankPlan::RankPlan(const Program& program, const Graph& model, const Study& stud
     : program_(program),
       rank_(rank),
       at_(coordinate_of(program, rank)),
-      list_(position(pipeline_rank(program, rank))),
+      list_(list_of(program, rank)),
       order_(issue_order(program, program.body[list_])) {
   buckets_ = Numbered<BucketState>(bucket_states(program, model, at_));
   find_validation();
@@ -107,7 +107,8 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
   plan.op = &op;
   plan.attrs = &program_.attrs[op.attrs];
   plan.passed_by = passes_by(program_, op, rank_);
-  plan.has_no_peers = has_no_peers(program_, op);
+  plan.has_no_peers =
+      has_no_peers(program_, op, pipeline_rank_of(program_.body[list_].ranks, program_.mesh));
   plan.corrects = segment.phase == Phase::kCorrect;
   plan.tells_validity =
       moves_data(op.kind) && !op.writes.empty() && op.writes[0].value == norm_of_all_;

@@ -14,6 +14,11 @@ namespace trainyard {
 
 namespace {
 
+/// 1/n of what n ranks hold alike, in full precision: the attribute has that of the n.
+double share_of(const OpAttrs& attrs) {
+  return 1.0 / std::round(1.0 / static_cast<double>(attrs.share));
+}
+
 constexpr std::int64_t kBlock = 4096;  // summed apart, so that rounding does not grow with the size
 
 /// Sum of squares of one block, in lanes that the compiler turns into vector instructions.
@@ -92,7 +97,7 @@ void sum_squares(KernelCall& call) {
       if (blocks.numel() == 0) return;
       const at::Tensor norms =
           at::linalg_vector_norm(blocks, 2, at::IntArrayRef{1}).to(at::kDouble);
-      call.accumulates[0].add_(norms.square().sum(), double{call.attrs->share});
+      call.accumulates[0].add_(norms.square().sum(), share_of(*call.attrs));
     };
     add_blocks(x.view({-1}).narrow(0, 0, whole).view({-1, kBlock}));
     add_blocks(x.view({1, x.numel()}).narrow(1, whole, x.numel() - whole));
@@ -101,7 +106,7 @@ void sum_squares(KernelCall& call) {
   double sum = 0;
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, x.scalar_type(), "sum_squares",
                                   [&] { sum = square_sum<scalar_t>(x); });
-  call.accumulates[0].add_(sum * double{call.attrs->share});
+  call.accumulates[0].add_(sum * share_of(*call.attrs));
 }
 
 void adamw(KernelCall& call) {

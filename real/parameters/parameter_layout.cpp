@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/program/rank_places.h"
 #include "engine/sharding/spec_boxes.h"
 
 namespace trainyard {
@@ -51,8 +52,7 @@ class BucketReader {
         note_optimizer(op);
       }
     };
-    const AxisId stages = stage_axis(program_.mesh);
-    const RankClass& list = program_.body[stages == kNoAxis ? 0 : position(at_[stages])];
+    const RankClass& list = program_.body[list_at(program_, at_)];
     for (const Call& call : list.calls) {
       visit(call.segment);
       for (const auto& [place, segment] : call.inside) visit(segment);

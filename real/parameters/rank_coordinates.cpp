@@ -23,34 +23,16 @@ const Axes& splitting(const TensorSpec& spec, int dim) {
 
 std::vector<std::int64_t> members_of(const Program& program, const Group& group,
                                      const Coordinate& at) {
-  const AxisId stages = stage_axis(program.mesh);
-  const auto listed = [&](std::int32_t stage) {
-    return group.members.empty() ||
-           std::find(group.members.begin(), group.members.end(), stage) != group.members.end();
-  };
-  if (!group.members.empty() && !listed(at[stages])) return {};
-  std::vector<Coordinate> all = {at};
-  for (const AxisId axis : group.axes) {
-    std::vector<Coordinate> next;
-    for (const Coordinate& one : all) {
-      for (std::int32_t k = 0; k < program.mesh.size(axis); ++k) {
-        if (axis == stages && !listed(k)) continue;
-        next.push_back(one);
-        next.back()[axis] = k;
-      }
-    }
-    all = std::move(next);
-  }
   std::vector<std::int64_t> ranks;
-  for (const Coordinate& one : all) ranks.push_back(rank_at(program.placement, one));
+  for (const Coordinate& one : members_at(program, group, at))
+    ranks.push_back(rank_at(program, one));
   return ranks;
 }
 
 std::int64_t peer_of(const Program& program, const Transfer& transfer, const Coordinate& at) {
-  Coordinate peer = at;
-  const std::int32_t size = program.mesh.size(transfer.axis);
-  peer[transfer.axis] = ((at[transfer.axis] + transfer.offset) % size + size) % size;
-  return rank_at(program.placement, peer);
+  const auto peer = peer_at(program, transfer, at);
+  check(peer.has_value(), "who sends or receives has a peer");
+  return rank_at(program, *peer);
 }
 
 bool is_cut_alike(const DimSplit& dim) {

@@ -73,7 +73,7 @@ void save_steps(const std::string& folder, const Program& program, std::int64_t 
     for (std::int64_t other = 0; other < ranks; ++other) {
       RankTrace one;
       one.rank = other;
-      one.list = position(pipeline_rank(program, other));
+      one.list = list_of(program, other);
       one.rows = unpacked(rendezvous.get(key_of(step.step, other)));
       all.ranks.push_back(std::move(one));
     }

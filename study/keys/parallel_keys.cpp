@@ -75,9 +75,9 @@ const KeyTable& parallel_keys() {
        .help = "stage of ZeRO",
        .fallback = "0"},
       {.name = "placement",
-       .forms = {TextForm{R"(^(cluster|spread|(?!.*(.).*\2)[DPCET]+)$)"}},
+       .forms = {TextForm{R"(^(cluster|spread|stages|flat|(?!.*(.).*\2)[DPCET]+)$)"}},
        .help = "letters D, P, C, E, T, rightmost fastest, such as DPT; or cluster (DPT), spread "
-               "(TPD)",
+               "(TPD), stages (PDT), flat (DPT); with partition.replicas stages or flat",
        .field = of_parallel<&P::placement>(),
        .fallback = "the framework's"},
       {.name = "scatter_gather",

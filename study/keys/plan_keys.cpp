@@ -41,6 +41,11 @@ const KeyTable& partition_keys() {
                                  .forms = {ListForm{IntegerForm{1, 2 * kMaxLayers}, 0}},
                                  .help = "the first layer of stage 1, 2, ...",
                                  .fallback = "none"},
+                                {.name = "replicas",
+                                 .forms = {ListForm{IntegerForm{1, kMaxRanks}}},
+                                 .help = "of each pipeline rank, such as [1, 3]; a microbatch is "
+                                         "split among all of a rank",
+                                 .fallback = "parallel.data of all"},
                                 {.name = "on",
                                  .forms = {ListForm{IntegerForm{0, kMaxRanks - 1}}},
                                  .help = "pipeline rank of each stage, such as [0, 1, 0]",

@@ -40,7 +40,8 @@ TEST_CASE("stages lie where partition.on says") {
   CHECK(study.parallel.data == 2);      // of 4 devices
   CHECK(study.origins.at("parallel.pipeline").note == "the ranks of partition.on");
   // Without cuts the layers are divided evenly.
-  CHECK(prepare_text(study_with("{on: [1, 0, 2, 0]}")).study.parallel.pipeline == 3);
+  CHECK(prepare_text(study_with("{on: [1, 0, 2, 0]}", "parallel: {data: 1}\n"))
+            .study.parallel.pipeline == 3);
   for (const std::string text : {"{cuts: [2, 9], on: [0, 1, 0]}", "{on: [0, 1, 0]}"}) {
     const Study read = prepare_text(study_with(text)).study;
     CHECK(prepare_text(resolved_study_text(read)).study.partition == read.partition);
@@ -71,9 +72,8 @@ TEST_CASE("a placement that cannot be is refused with what could") {
   CHECK(fault(study_with("{on: []}")) ==
         at + "17: partition.on: expected the pipeline rank of each stage, got nothing");
   CHECK(fault(study_with("{on: [0, 1]}", "parallel: {pipeline: 4}\n")) ==
-        at +
-            "17: partition.on: names pipeline ranks 0 to 1, but parallel.pipeline is 4; leave that "
-            "key out");
+        at + "17: partition.on: is of 2 pipeline ranks, but parallel.pipeline is 4; leave that "
+             "key out");
   CHECK(fault(study_with("{on: [0, 1]}", "parallel: {virtual_stages: 2}\n")) ==
         "study.yaml:5:28: parallel.virtual_stages: partition.on says which stages each pipeline "
         "rank has; leave this key out");

@@ -462,7 +462,7 @@ TEST_CASE("numbers of the training block are in range") {
       "got 0");
   CHECK(set("parallel.placement=DPX") ==
         "--set parallel.placement=DPX: parallel.placement: expected letters of D, P, C, E, T, each "
-        "at most once, such as DPT, or cluster or spread, got 'DPX'");
+        "at most once, such as DPT, or cluster, spread, stages or flat, got 'DPX'");
   CHECK(set("training.clip_norm=-1") ==
         "--set training.clip_norm=-1: training.clip_norm: expected at least 0, got -1");
 }

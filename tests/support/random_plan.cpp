@@ -21,12 +21,14 @@ class RandomPlan {
         extras_(seed % 4 == 0),
         buffers_(seed % 4 == 2),
         splits_(seed % 8 == 3),
-        places_stages_(seed % 8 == 5) {}
+        places_stages_(seed % 8 == 5),
+        replicates_(seed % 8 == 1) {}
 
   std::string make() {
     choose_model();
     choose_degrees();
     place_stages();
+    choose_replicas();
     if (chance(12)) spoil();
     return model_text() + cluster_text() + parallel_text() + training_text() + plan_text();
   }
@@ -187,6 +189,30 @@ class RandomPlan {
     buffers_ = false;
   }
 
+  // Replicas of each pipeline rank, on another eighth of the seeds.
+  void choose_replicas() {
+    if (!replicates_ || pipeline_ < 2 || schedule_ == "dualpipe-v") return;
+    std::string list;
+    std::int64_t most = 1;
+    all_replicas_ = 0;
+    for (std::int64_t rank = 0; rank < pipeline_; ++rank) {
+      const std::int64_t replicas = 1 + places_below(4);
+      list += (rank == 0 ? "" : ", ") + std::to_string(replicas);
+      all_replicas_ += replicas;
+      most = std::max(most, replicas);
+    }
+    microbatch_ = most + places_below(4);
+    batch_ = microbatches_ * microbatch_;
+    data_ = 1;
+    const std::string said = "replicas: [" + list + "]}";
+    if (partition_.starts_with("["))
+      partition_ = "{cuts: " + partition_ + ", " + said;
+    else if (partition_.empty())
+      partition_ = "{" + said;
+    else
+      partition_ = partition_.substr(0, partition_.size() - 1) + ", " + said;
+  }
+
   /// Makes the study impossible, or so large that it may not fit.
   void spoil() {
     switch (below(10)) {
@@ -224,7 +250,8 @@ class RandomPlan {
   }
 
   std::string cluster_text() {
-    const std::int64_t ranks = std::max<std::int64_t>(1, tensor_ * pipeline_ * data_);
+    const std::int64_t ranks = std::max<std::int64_t>(
+        1, tensor_ * (all_replicas_ > 0 ? all_replicas_ : pipeline_ * data_));
     const std::int64_t devices =
         std::max<std::int64_t>(1, ranks + spare_devices_ + (chance(20) ? below(5) : 0));
     std::string text = "cluster: {";
@@ -290,18 +317,22 @@ class RandomPlan {
   }
 
   std::string parallel_text() {
-    std::string text = "parallel: {tensor: " + tensor_text() +
-                       ", pipeline: " + std::to_string(pipeline_) +
-                       ", data: " + std::to_string(data_);
+    std::string text =
+        "parallel: {tensor: " + tensor_text() + ", pipeline: " + std::to_string(pipeline_);
+    if (all_replicas_ == 0) text += ", data: " + std::to_string(data_);
     if (virtual_stages_ > 1) text += ", virtual_stages: " + std::to_string(virtual_stages_);
     if (tensor_ > 1 && sequence_ % tensor_ == 0 && chance(50)) text += ", sequence_parallel: true";
     if (chance(40)) {
       const std::string zero = word({"0", "1", "{stage: 1, by: shard}"});
       text += ", zero: " + (extra_chance(50) ? "{stage: 1, by: parameter}" : zero);
     }
-    if (chance(40))
-      text +=
-          ", placement: " + word({"DPT", "PDT", "TPD", "DTP", "PTD", "TDP", "cluster", "spread"});
+    if (chance(40)) {
+      const std::string letters =
+          word({"DPT", "PDT", "TPD", "DTP", "PTD", "TDP", "cluster", "spread"});
+      text += ", placement: " + (all_replicas_ == 0         ? letters
+                                 : letters.starts_with("D") ? "flat"
+                                                            : "stages");
+    }
     if (chance(20)) text += ", scatter_gather: false";
     if (buffers_) text += ", d2d_buffer: " + buffer_text();
     return text + "}\n";
@@ -362,11 +393,12 @@ class RandomPlan {
   }
 
   std::mt19937_64 random_, extra_, transfers_, axes_, places_;
-  bool extras_, buffers_, splits_, places_stages_;
+  bool extras_, buffers_, splits_, places_stages_, replicates_;
   std::string family_, schedule_, partition_;
   std::int64_t heads_ = 1, head_dim_ = 8, layers_ = 1, sequence_ = 8, vocab_ = 50;
   std::int64_t tensor_ = 1, pipeline_ = 1, virtual_stages_ = 1, data_ = 1;
   std::int64_t microbatches_ = 1, microbatch_ = 1, batch_ = 1, spare_devices_ = 0;
+  std::int64_t all_replicas_ = 0;  // of all pipeline ranks; 0: parallel.data of each
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace trainyard {
 
 std::vector<std::uint32_t> find_body_ends(const TimedSegment& segment, const Lanes& lanes,
-                                          std::uint64_t allowed) {
+                                          const LaneSet& allowed) {
   const auto& ops = segment.ops;
   std::vector<std::uint32_t> out(ops.size(), 0);
   const auto lane_of = [&](const TimedOp& op) { return lanes.messages[op.message].lane; };
@@ -26,7 +26,7 @@ std::vector<std::uint32_t> find_body_ends(const TimedSegment& segment, const Lan
       if (next < barrier)
         end =
             ops[next].stream == op.stream && lane_of(ops[next]) == lane_of(op) ? end_of_next : next;
-      if (op.stream != StreamId::kMain && (allowed & lane_bit(lane_of(op))) != 0) out[k] = end;
+      if (op.stream != StreamId::kMain && allowed.test(position(lane_of(op)))) out[k] = end;
       if (!never) {
         next = k;
         end_of_next = end;

@@ -33,9 +33,9 @@ struct TimedBody {
 };
 
 /// Where a body that begins with op k of the segment could end at most; 0: none begins there.
-/// `allowed`: lanes whose collectives may be in one, as a bit mask.
+/// `allowed`: lanes whose collectives may be in one.
 std::vector<std::uint32_t> find_body_ends(const TimedSegment& segment, const Lanes& lanes,
-                                          std::uint64_t allowed);
+                                          const LaneSet& allowed);
 
 /// One rank's entry into a body.
 struct BodyEntry {

@@ -22,19 +22,24 @@ class RankCoordinates {
   Coordinates operator[](std::int64_t rank) const {
     return {of_axes_.data() + position(rank) * num_axes_, num_axes_};
   }
-  /// Index of the rank's list in Program::body.
   std::int32_t pipeline_rank(std::int64_t rank) const {
     return stages_ == kNoAxis ? 0 : (*this)[rank][position(stages_)];
+  }
+  /// Index of the rank's list in Program::body.
+  std::int32_t list(std::int64_t rank) const {
+    return lists_.empty() ? pipeline_rank(rank) : lists_[rank];
   }
 
  private:
   std::int64_t num_ranks_;
   std::size_t num_axes_;
   AxisId stages_;
-  std::vector<std::int32_t> of_axes_;  // rank by rank
+  std::vector<std::int32_t> of_axes_;          // rank by rank
+  Indexed<std::int64_t, std::int32_t> lists_;  // [rank], of a mesh with an unlike axis
 };
 
-/// Numbers the groups of a kind: mixed radix over the axes that a group does not span.
+/// Numbers the groups of a kind: mixed radix over the axes that a group does not span. Over the
+/// unlike axis it leaves gaps.
 class GroupIndex {
  public:
   GroupIndex(const Program& program, const Group& group);

@@ -82,7 +82,7 @@ class ChannelBuilder {
     }
   }
   bool takes_part(LaneId lane, std::int64_t rank, std::uint8_t how) const {
-    return (uses_lane_[lane][coordinates_.pipeline_rank(rank)] & how) != 0;
+    return (uses_lane_[lane][coordinates_.list(rank)] & how) != 0;
   }
 
   /// Ranks are visited in ascending order, so the nodes of each group come in runs.

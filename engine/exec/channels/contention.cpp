@@ -9,9 +9,9 @@ namespace {
 
 /// What passes one class of links, seen on one of them.
 struct LinkUsers {
-  std::uint64_t lanes = 0;  // bit mask
-  bool twice = false;       // two messages of one lane
-  double demand = 0;        // bytes/s that all of them could send together
+  LaneSet lanes;
+  bool twice = false;  // two messages of one lane
+  double demand = 0;   // bytes/s that all of them could send together
 };
 
 }  // namespace
@@ -20,7 +20,7 @@ Contention find_contention(const RunPlan& plan, const Network& network) {
   const Folds& folds = plan.folds;
   Indexed<LinkClassId, LinkUsers> users(folds.links.size());
   for (const ChannelId c : folds.channels.keys()) {
-    const std::uint64_t lane = lane_bit(folds.channels[c].lane);
+    const LaneSet lane = lane_bit(folds.channels[c].lane);
     Numbered<double> demand;
     std::vector<LinkClassId> passed;
     for (const ChannelEdges& edges : folds.edges[c]) {
@@ -46,7 +46,7 @@ Contention find_contention(const RunPlan& plan, const Network& network) {
           demand.push_back(wanted);
         }
         of.demand += wanted;
-        if ((of.lanes & lane) != 0 || use.load > use.times) of.twice = true;
+        if ((of.lanes & lane).any() || use.load > use.times) of.twice = true;
         of.lanes |= lane;
       }
     }
@@ -57,14 +57,14 @@ Contention find_contention(const RunPlan& plan, const Network& network) {
     const std::int64_t owner = network.owner(folds.links[k].link);
     const LinkUsers& of = users[k];
     if (of.twice || owner < 0) {
-      const bool several = of.twice || (of.lanes & (of.lanes - 1)) != 0;
+      const bool several = of.twice || of.lanes.count() > 1;
       out.link[k] = several && of.demand > network.reached(folds.links[k].link) * (1 + 1e-9);
       continue;
     }
     const StreamList& list = plan.lists[plan.list_of[folds.class_of[owner]]];
     for (const LaneId lane : list.concurrent.keys()) {
-      if ((of.lanes & lane_bit(lane)) != 0 &&
-          (list.concurrent[lane] & of.lanes & ~lane_bit(lane)) != 0)
+      if (of.lanes.test(position(lane)) &&
+          (list.concurrent[lane] & of.lanes & ~lane_bit(lane)).any())
         out.link[k] = true;
     }
   }

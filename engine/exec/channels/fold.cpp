@@ -60,7 +60,7 @@ class Folder {
     std::map<double, std::uint64_t> speeds;
     colour_.resize(num_ranks_);
     for (std::int64_t rank = 0; rank < num_ranks_; ++rank) {
-      Colour c = mix(1, static_cast<std::uint64_t>(coordinates_.pipeline_rank(rank)));
+      Colour c = mix(1, static_cast<std::uint64_t>(coordinates_.list(rank)));
       if (owners_ != nullptr) c = mix(c, static_cast<std::uint64_t>(owner_place(rank)));
       if (!cluster_.speed.empty())
         c = mix(c, speeds.emplace(speed(rank), speeds.size()).first->second);
@@ -194,7 +194,7 @@ class Folder {
         FoldClass& c = out.classes.emplace_back();
         c.rank = rank;
         c.speed = speed(rank);
-        c.list = position(coordinates_.pipeline_rank(rank));
+        c.list = position(coordinates_.list(rank));
         if (owners_ != nullptr) c.owner = owner_place(rank);
         c.channel.resize(channels_.lanes.size());
         c.incoming.resize(channels_.lanes.size());

@@ -1,7 +1,10 @@
 // What a Program communicates, apart from who and where: its lanes, and the messages on each.
 #pragma once
 
+#include <bitset>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "engine/program/program.h"
@@ -11,8 +14,10 @@ namespace trainyard {
 using LaneId = Index<struct Lane, std::int16_t>;
 using MessageId = Index<struct Message>;
 
-/// Sets of at most 64 lanes, as bit masks.
-constexpr std::uint64_t lane_bit(LaneId lane) { return std::uint64_t{1} << lane.number(); }
+/// Sets of lanes.
+inline constexpr std::size_t kMostLanes = 256;
+using LaneSet = std::bitset<kMostLanes>;
+inline LaneSet lane_bit(LaneId lane) { return LaneSet().set(position(lane)); }
 
 /// A kind of communication: one Group, or one Transfer as its sender sees it, on one stream. Copies
 /// between a device and its host are transfers of offset 0, which no other has.
@@ -20,6 +25,7 @@ struct Lane {
   GroupId group = kNoIndex;  // kNoIndex: a transfer
   AxisId axis = kNoAxis;     // transfers between ranks: along this axis
   std::int32_t offset = 0;  // transfers: to the coordinate so much higher, cyclically; in [0, size)
+  std::vector<std::pair<std::int32_t, std::int32_t>> pairs = {};  // Transfer::pairs of the sender
   StreamId stream = StreamId::kMain;
   bool by_host = false;  // transfers: from the memory of one host into that of another
   bool is_copy() const { return stream == StreamId::kD2h || stream == StreamId::kH2d; }

@@ -9,7 +9,7 @@ void ConcurrentLanes::send(ItemNumber item, LaneId lane, StreamId stream,
   for (const StreamId t : kAllStreams) {
     if (t == stream) continue;
     for (auto it = sent_[t].rbegin(); it != sent_[t].rend() && it->first > known[t]; ++it) {
-      if ((sent_over_[t] & ~with_[lane]) == 0) break;
+      if ((sent_over_[t] & ~with_[lane]).none()) break;
       with_[lane] |= lane_bit(it->second);
       with_[it->second] |= lane_bit(lane);
     }

@@ -12,8 +12,8 @@ namespace trainyard {
 struct ListBodies {
   Indexed<std::int32_t, TimedBody> all;
   Indexed<std::int32_t, std::vector<std::pair<MessageId, std::int64_t>>>
-      messages;             // [body]: (message, how often)
-  std::uint64_t lanes = 0;  // of their collectives, as a bit mask
+      messages;   // [body]: (message, how often)
+  LaneSet lanes;  // of their collectives
 
   /// The number of `body`, whose ops are those from `first` on.
   std::int32_t number(const TimedBody& body, const TimedOp* first, const Lanes& all_lanes);

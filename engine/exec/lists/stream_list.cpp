@@ -370,7 +370,7 @@ class StreamListBuilder {
 
 StreamList make_stream_list(const Program& program, const Lanes& lanes, std::size_t list,
                             TimedRank timed, const StreamListOptions& options) {
-  check(lanes.lanes.size() <= 64, "more kinds of communication than lanes are told apart");
+  check(lanes.lanes.size() <= kMostLanes, "more kinds of communication than lanes are told apart");
   StreamListOptions how = options;
   ListContext context(program, lanes, list, std::move(timed), options);
   constexpr int kMostTries = 8;

@@ -70,17 +70,17 @@ struct StreamList {
                                         // their marks are the last
   std::size_t num_marks = 0;
   Seconds launch = 0;  // of a step
-  /// Lanes on which a message may be under way at the same time on this rank, as a bit mask.
-  Indexed<LaneId, std::uint64_t> concurrent;
+  /// Lanes on which a message may be under way at the same time on this rank.
+  Indexed<LaneId, LaneSet> concurrent;
 };
 
 struct StreamListOptions {
   bool whole_runs = true;     // false: every op is an item
   bool compute_only = false;  // as RunOptions
-  std::uint64_t bodies = 0;   // lanes whose collectives may be in bodies, as a bit mask
+  LaneSet bodies;             // lanes whose collectives may be in bodies
 };
 
-/// `list`: index into Program::body; `timed`: its timing form. At most 64 lanes.
+/// `list`: index into Program::body; `timed`: its timing form. At most kMostLanes.
 StreamList make_stream_list(const Program& program, const Lanes& lanes, std::size_t list,
                             TimedRank timed, const StreamListOptions& options);
 

@@ -7,6 +7,7 @@
 #include "engine/exec/lists/stream_waits.h"
 #include "engine/program/no_ops.h"
 #include "engine/program/owners.h"
+#include "engine/program/pool_uses.h"
 
 namespace trainyard {
 
@@ -50,6 +51,7 @@ class TimedRanks::Lowering {
     find_zeroed();
     TimedRank out;
     const auto& costs = costs_.ops.at(speed);
+    const std::int32_t pipeline_rank = pipeline_rank_of(program_.body[list].ranks, program_.mesh);
     out.segments.reserve(called_.size());
     for (SegmentId s : called_) {
       const Segment& segment = program_.segments[s];
@@ -65,8 +67,9 @@ class TimedRanks::Lowering {
             place < 0 || messages[k] != kNoIndex ? -1 : owner_of(program_, segment.ops[k]);
         const bool passed_by = owner >= 0 && owner != place;
         const OpCost& cost = passed_by ? kPassedBy : costs[s][k];
-        timed.ops.push_back(op(segment, segment.ops[k], cost, messages[k], out));
-        timed.ops.back().has_row = !passed_by && !has_no_peers(program_, segment.ops[k]);
+        timed.ops.push_back(op(segment, k, cost, messages[k], out));
+        timed.ops.back().has_row =
+            !passed_by && !has_no_peers(program_, segment.ops[k], pipeline_rank);
         timed.ops.back().waits = waits.of_op[k];
         depend_on_ops(segment, k, timed.ops.back(), out);
       }
@@ -291,8 +294,9 @@ class TimedRanks::Lowering {
     }
   }
 
-  TimedOp op(const Segment& segment, const ProgramOp& source, const OpCost& cost, MessageId message,
+  TimedOp op(const Segment& segment, std::size_t k, const OpCost& cost, MessageId message,
              TimedRank& out) {
+    const ProgramOp& source = segment.ops[k];
     TimedOp op;
     op.duration = cost.kernel;
     op.launch = cost.launch;
@@ -320,13 +324,12 @@ class TimedRanks::Lowering {
     depend(source.writes, false, true, op, out, adds);
     depend(source.accumulates, true, true, op, out, adds);
     if (message != kNoIndex) communication(source, message, op);
+    if (const ValueId filled = slot_taken(program_, segment.ops, k); filled != kNoIndex)
+      op.pool_taken = pool_of_rank(value(filled).pool, out);
     for (const Operand& operand : source.writes) {
       const Value& v = value(operand.value);
-      if (v.alias || v.scope == Scope::kPersistent) continue;
-      if (v.pool != kNoIndex)
-        op.pool_taken = pool_of_rank(v.pool, out);
-      else if (source.stream != StreamId::kMain)
-        op.takes_arena = true;
+      if (v.alias || v.scope == Scope::kPersistent || v.pool != kNoIndex) continue;
+      if (source.stream != StreamId::kMain) op.takes_arena = true;
     }
     return op;
   }

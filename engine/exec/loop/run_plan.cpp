@@ -1,8 +1,8 @@
 #include "engine/exec/loop/run_plan.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 namespace trainyard {
@@ -25,8 +25,8 @@ Indexed<FoldClassId, bool> recorded(const Folds& folds, const RunOptions& option
 }
 
 /// Lanes of a rank whose collectives may be in bodies: a group that nobody else gets in the way of.
-Indexed<FoldClassId, std::uint64_t> reusable_lanes(const RunPlan& plan, bool reuse) {
-  Indexed<FoldClassId, std::uint64_t> out(plan.folds.classes.size(), 0);
+Indexed<FoldClassId, LaneSet> reusable_lanes(const RunPlan& plan, bool reuse) {
+  Indexed<FoldClassId, LaneSet> out(plan.folds.classes.size());
   if (!reuse || plan.slowdown.any()) return out;
   Indexed<ChannelId, bool> refused = plan.contends;
   refused.resize(plan.folds.channels.size(), false);
@@ -40,10 +40,17 @@ Indexed<FoldClassId, std::uint64_t> reusable_lanes(const RunPlan& plan, bool reu
   return out;
 }
 
+struct HashOfKey {
+  std::size_t operator()(const RunPlan::ListKey& key) const {
+    return key.list + 31 * std::hash<double>()(key.speed) + 131 * position(key.owner) +
+           std::hash<LaneSet>()(key.lanes);
+  }
+};
+
 }  // namespace
 
 void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
-  const Indexed<FoldClassId, std::uint64_t> lanes = reusable_lanes(plan, options.reuse);
+  const Indexed<FoldClassId, LaneSet> lanes = reusable_lanes(plan, options.reuse);
   std::deque<StreamList> before = std::exchange(plan.lists, {});
   std::vector<RunPlan::ListKey> keys_before = std::exchange(plan.list_keys, {});
   plan.list_of.clear();
@@ -53,7 +60,7 @@ void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
     for (std::size_t i = 0; i < before.size(); ++i) {
       const RunPlan::ListKey& known = keys_before[i];
       if (known.list != key.list || known.speed != key.speed || known.owner != key.owner) continue;
-      if ((key.lanes & ~known.lanes) != 0 || (before[i].bodies.lanes & ~key.lanes) != 0) continue;
+      if ((key.lanes & ~known.lanes).any() || (before[i].bodies.lanes & ~key.lanes).any()) continue;
       StreamList found = std::move(before[i]);
       before.erase(before.begin() + static_cast<std::ptrdiff_t>(i));
       keys_before.erase(keys_before.begin() + static_cast<std::ptrdiff_t>(i));
@@ -65,7 +72,7 @@ void make_lists(RunPlan& plan, const Costs& costs, const RunOptions& options) {
     return make_stream_list(*plan.program, plan.lanes, key.list,
                             timed->make(key.list, key.speed, key.owner), how);
   };
-  std::map<RunPlan::ListKey, std::size_t> known;
+  std::unordered_map<RunPlan::ListKey, std::size_t, HashOfKey> known;
   for (const FoldClassId r : plan.folds.classes.keys()) {
     const FoldClass& c = plan.folds.classes[r];
     const RunPlan::ListKey key{c.list, c.speed, c.owner, lanes[r]};

@@ -24,8 +24,8 @@ struct RunPlan {
     std::size_t list = 0;  // index into Program::body
     double speed = 1;
     std::int32_t owner = -1;  // of FoldClass
-    std::uint64_t lanes = 0;  // that bodies may be made of
-    friend auto operator<=>(const ListKey&, const ListKey&) = default;
+    LaneSet lanes;            // that bodies may be made of
+    friend bool operator==(const ListKey&, const ListKey&) = default;
   };
   std::vector<ListKey> list_keys;             // [list]
   Indexed<FoldClassId, std::size_t> list_of;  // index into lists

@@ -5,28 +5,28 @@
 #include <map>
 #include <tuple>
 
+#include "engine/base/error.h"
 #include "engine/program/rank_places.h"
 
 namespace trainyard {
 
 namespace {
 
-/// A rank that all members of the op's communication agree on: the sender, or the one at coordinate
-/// 0 of the group's axes.
+/// A rank that all members of the op's communication agree on: the sender, or the first of the
+/// group.
 std::int64_t channel_of(const Program& program, const Lane& lane, bool receives,
                         std::int64_t rank) {
-  const auto move = [&](AxisId axis, std::int64_t to) {
-    return (to - coordinate(program, rank, axis)) * program.placement.stride[axis];
-  };
-  if (lane.group == kNoIndex) {
-    if (!receives || lane.is_copy()) return rank;
-    const std::int64_t size = program.mesh.size(lane.axis);
-    return rank +
-           move(lane.axis, (coordinate(program, rank, lane.axis) + size - lane.offset) % size);
+  Coordinate at = coordinate_of(program, rank);
+  if (lane.group != kNoIndex) {
+    const auto& [name, axes, members] = program.groups[lane.group];
+    for (const AxisId axis : axes)
+      at[axis] = program.mesh.axes[axis].stages && !members.empty() ? members.front() : 0;
+    return rank_at(program, at);
   }
-  std::int64_t first = rank;
-  for (const AxisId axis : program.groups[lane.group].axes) first += move(axis, 0);
-  return first;
+  if (!receives || lane.is_copy()) return rank;
+  const auto sender = peer_at(program, reversed({lane.axis, lane.offset, lane.pairs}), at);
+  check(sender.has_value(), "who receives has a peer");
+  return rank_at(program, *sender);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ TEST_CASE("a Program on axes of any name reads, prints as it was written, and ca
   CHECK(stage_axis(program.mesh) == 0);
   // Rank 13 = 8 + 4 + 1: replica 1, stage 1, a 0, b 1.
   CHECK(coordinate_of(program, 13) == Coordinate{1, 1, 0, 1});
-  CHECK(rank_at(program.placement, {1, 1, 0, 1}) == 13);
+  CHECK(rank_at(program, {1, 1, 0, 1}) == 13);
   CHECK(pipeline_rank(program, 13) == 1);
   CHECK(place_in_group(program, {3, 2}, 13) == 2);
   CHECK(program_digest(program) != program_digest(parse_program(kExampleOnThreeAxes, "p.txt")));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/simulation.h"
+#include "engine/program/rank_places.h"
 #include "tests/support/studies.h"
 
 namespace trainyard {
@@ -43,7 +44,7 @@ Found find(const std::vector<std::string>& sets) {
         const ProgramOp& op = op_at(call.segment, k);
         if (!does_nothing(program, op, rank.rank)) continue;
         ++out.nothing;
-        if (has_no_peers(program, op)) ++out.collectives;
+        if (has_no_peers(program, op, pipeline_rank(program, rank.rank))) ++out.collectives;
       }
     }
     for (const TraceRow& row : rank.rows) {

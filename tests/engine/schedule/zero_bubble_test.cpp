@@ -97,7 +97,7 @@ TEST_CASE("a pair starts when both may, and ends after both") {
                               {0, ActionPhase::kBackward, 0},
                               {1, ActionPhase::kBackward, 1},
                               {0, ActionPhase::kBackward, 1}}},
-                            true};
+                            in_a_v(1)};
   CHECK(to_text(schedule.actions[0])[2] == "(0F1;1B0)OVERLAP_F_B");
   const ScheduleTiming timed = timing(schedule, {1, 2, 1, 1});
   CHECK(timed.starts[0] == std::vector<double>{0, 1, 2, 2, 5, 6, 8, 10});

@@ -37,6 +37,7 @@ TEST_CASE("stages on ranks as listed train as one device does") {
              {"cluster.ranks=4", "parallel.data=2", "parallel.zero={stage: 1, by: parameter}"}),
       joined(kBack, {"cluster.ranks=4", "parallel.tensor=2", "parallel.sequence_parallel=true"}),
       joined(kBack, {"cluster.ranks=4", "parallel.tensor=2", "parallel.scatter_gather=false"}),
+      joined(kBack, {"cluster.ranks=8", "parallel.tensor={tp0: 2, tp1: 2}"}),
       joined(kBack, {"cluster.ranks=4", "parallel.tensor=2", "training.microbatch=2",
                      "parallel.tensor_overlap=block"})};
   for (const std::string family : {"gpt", "t5", "bert-next"}) {
@@ -47,6 +48,18 @@ TEST_CASE("stages on ranks as listed train as one device does") {
       check_same(one, run_loopback(text, feature, {.steps = 2}), kFp64);
     }
   }
+}
+
+TEST_CASE("stages on ranks as listed take a sharding of the user's own") {
+  const std::string text = parity_study("gpt", kTraining);
+  check_same(run_loopback(text, {}, {.steps = 2}),
+             run_loopback(text,
+                          joined(kBack, {"cluster.ranks=8", "parallel.tensor={tp0: 2, tp1: 2}",
+                                         "sharding={'*.mlp.fc1': {weight: [tp0, tp1], output: '[R, "
+                                         "R, tp0] R(tp1)'}, '*.mlp.fc2': {weight: [tp1, tp0], "
+                                         "output: '[R, R, tp1] R(tp0)'}}"}),
+                          {.steps = 2}),
+             kFp64);
 }
 
 TEST_CASE("a run with stages on ranks as listed goes on from other layouts, and they from it") {

@@ -1,0 +1,129 @@
+// Unlike numbers of replicas train as one device does, beside every feature that they may be
+// combined with, and their checkpoints are read by other layouts and the other way round.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/real/layouts.h"
+#include "tests/real/parity.h"
+#include "tests/real/resumed_run.h"
+#include "tests/support/scratch_folder.h"
+
+namespace trainyard {
+
+namespace {
+
+const std::string kTraining = "precision: fp64, dropout: 0.1, clip_norm: 0.01, lr: {peak: 0.01}";
+
+Sets on(int ranks, const std::string& partition, int microbatch = 4) {
+  return {"cluster.ranks=" + std::to_string(ranks), "partition={" + partition + "}",
+          "training.microbatch=" + std::to_string(microbatch)};
+}
+const Sets kOneAndThree = on(4, "replicas: [1, 3]");
+
+}  // namespace
+
+TEST_CASE("unlike numbers of replicas train as one device does") {
+  const std::vector<Sets> features = {
+      kOneAndThree,
+      on(4, "replicas: [3, 1]", 8),
+      on(4, "replicas: [2, 2]"),
+      on(8, "replicas: [3, 5]", 8),
+      on(8, "replicas: [2, 6]", 8),
+      on(7, "replicas: [1, 2, 3, 1]"),
+      on(2, "replicas: [1, 1]"),
+      joined(on(4, "replicas: [1, 3]"), {"parallel.placement=flat"}),
+      joined(kOneAndThree, {"training.microbatch=[5, 3]"}),
+      joined(kOneAndThree, {"schedule=gpipe", "recompute=selective"}),
+      joined(kOneAndThree, {"schedule=zb-h1"}),
+      joined(on(4, "replicas: [1, 3]"), {"parallel.virtual_stages=2", "schedule=interleaved"}),
+      joined(on(4, "replicas: [1, 3]"), {"schedule=zb-v"}),
+      joined(kOneAndThree, {"recompute=full"}),
+      joined(kOneAndThree, {"recompute=full", "offload={activations: true, horizon: 1}"}),
+      joined(kOneAndThree, {"recompute={method: stage-aware, first: 0.5}"}),
+      joined(kOneAndThree, {"parallel.zero=1"}),
+      joined(on(8, "replicas: [3, 5]", 8), {"parallel.zero=1"}),
+      joined(on(8, "replicas: [1, 3]"),
+             {"parallel.tensor=2", "parallel.sequence_parallel=true", "parallel.zero=1"}),
+      joined(on(8, "replicas: [1, 3]"),
+             {"parallel.tensor={tp0: 2}", "sharding={'*.mlp.fc1': {weight: [tp, R]}}"}),
+      joined(on(6, "replicas: [1, 2]", 8), {"parallel.tensor=2", "parallel.tensor_overlap=block"}),
+      joined(on(12, "replicas: [1, 2]"),
+             {"parallel.tensor={tp0: 2, tp1: 2}",
+              "sharding={'*.mlp.fc1': {weight: [tp0, tp1], output: '[R, R, tp0] R(tp1)'}, "
+              "'*.mlp.fc2': {weight: [tp1, tp0], output: '[R, R, tp1] R(tp0)'}}"}),
+      on(4, "cuts: [1, 3], replicas: [1, 3], on: [0, 1, 0]"),
+      joined(on(6, "cuts: [1, 3], replicas: [2, 4], on: [1, 0, 1]"),
+             {"parallel.zero=1", "recompute=full"})};
+  // Llama's MLP has other modules: its layers are split as the method does.
+  for (const std::string family : {"gpt", "bert-next", "llama"}) {
+    const std::string text = parity_study(
+        family,
+        family == "llama" ? "precision: fp64, clip_norm: 0.01, lr: {peak: 0.01}" : kTraining);
+    const LoopbackRun one = run_loopback(text, {}, {.steps = 2});
+    for (const Sets& feature : features) {
+      const bool of_mlp = feature.back().starts_with("sharding=");
+      if (of_mlp && family == "llama") continue;
+      CAPTURE(family, feature);
+      check_same(one, run_loopback(text, feature, {.steps = 2}), kFp64);
+    }
+  }
+}
+
+TEST_CASE("what all replicas have alike goes to each, and its gradients come back once") {
+  // T5's relative biases go whole from stage to stage: one replica leads three, or none.
+  const std::string text = parity_study("t5", kTraining);
+  const LoopbackRun one = run_loopback(text, {}, {.steps = 2});
+  for (const Sets& feature :
+       {on(4, "cuts: [1], replicas: [1, 3]"), on(4, "cuts: [3], replicas: [3, 1]"),
+        on(7, "replicas: [1, 2, 3, 1]"), on(8, "cuts: [1], replicas: [3, 5]", 8),
+        on(8, "cuts: [3], replicas: [5, 3]", 8),
+        joined(on(4, "cuts: [1, 3], replicas: [1, 3], on: [0, 1, 0]"), {"recompute=full"}),
+        joined(on(8, "cuts: [1], replicas: [3, 1]"),
+               {"parallel.tensor=2", "parallel.sequence_parallel=true", "parallel.zero=1"})}) {
+    CAPTURE(feature);
+    check_same(one, run_loopback(text, feature, {.steps = 2}), kFp64);
+  }
+}
+
+TEST_CASE("an overflow on one of unlike replicas skips the step on all") {
+  // Weights so large that scaled gradients overflow fp16: the scale is halved until they do not.
+  const std::string text = parity_study("gpt", "precision: fp16, clip_norm: 1.0, lr: {peak: 0.01}");
+  const LoopbackRun one = run_loopback(text, {}, {.steps = 4, .noise = 1});
+  const LoopbackRun many = run_loopback(text, kOneAndThree, {.steps = 4, .noise = 1});
+  CHECK(many.loss_scales == one.loss_scales);
+  CHECK(many.loss_scales.back() < many.loss_scales.front());
+}
+
+TEST_CASE("a run of unlike replicas goes on from other layouts, and they from it") {
+  const std::vector<Sets> layouts = {
+      {},
+      on(8, "replicas: [3, 5]", 8),
+      on(4, "cuts: [1, 3], replicas: [1, 3], on: [0, 1, 0]"),
+      joined(on(8, "replicas: [3, 5]", 8), {"parallel.zero=1"}),
+      {"cluster.ranks=2", "partition={cuts: [1, 3], on: [0, 1, 0]}"},
+      {"cluster.ranks=2", "parallel.tensor=2", "parallel.sequence_parallel=true"},
+      {"cluster.ranks=4", "parallel.pipeline=4"},
+      {"cluster.ranks=4", "parallel.tensor={tp0: 2, tp1: 2}",
+       "sharding={'*.mlp.fc1': {weight: [tp0, tp1], output: '[R, R, tp0] R(tp1)'}, "
+       "'*.mlp.fc2': {weight: [tp1, tp0], output: '[R, R, tp1] R(tp0)'}}"},
+      {"cluster.ranks=4", "parallel.data=4", "parallel.zero=1"},
+      {"cluster.ranks=4", "parallel.data=4", "parallel.zero={stage: 1, by: parameter}"}};
+  const std::string text = parity_study("gpt", kTraining);
+  const LoopbackRun whole = run_loopback(text, {}, {.steps = 4});
+  for (const Sets& layout : layouts) {
+    for (const bool from_unlike : {true, false}) {
+      CAPTURE(layout, from_unlike);
+      const ScratchFolder folder;
+      const LoopbackRun resumed =
+          run_resumed(text, from_unlike ? kOneAndThree : layout,
+                      from_unlike ? layout : kOneAndThree, folder.path(), 2, 0, 4);
+      for (std::size_t step = 2; step < 4; ++step) {
+        CHECK(resumed.losses[step] == Approx(whole.losses[step]).epsilon(1e-10));
+        CHECK(resumed.gradient_norms[step] == Approx(whole.gradient_norms[step]).epsilon(1e-9));
+      }
+    }
+  }
+}
+
+}  // namespace trainyard
