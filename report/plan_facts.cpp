@@ -31,7 +31,8 @@ class Facts {
     node = node && node->is_map() ? node->find(key) : std::nullopt;
     std::string items;
     if (!node || !node->is_sequence()) return items;
-    for (const YamlNode& item : node->items()) items += (items.empty() ? "" : " ") + item.as_text();
+    for (const YamlNode& item : node->items())
+      items += (items.empty() ? "" : " ") + std::to_string(item.as_integer());
     return items;
   }
   std::int64_t integer(std::string_view section, std::string_view key) const {

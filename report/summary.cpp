@@ -70,9 +70,9 @@ Summary summarise(const SummaryInputs& in) {
 
   Flop executed = 0;
   const auto pipeline_rank = [&](std::size_t list) {
-    return position(pipeline_rank_of(in.program.body[list].ranks, in.program.mesh));
+    return pipeline_rank_of(in.program.body[list].ranks, in.program.mesh);
   };
-  out.time_by_pipeline_rank.resize(position(num_pipeline_ranks(in.program.mesh)));
+  out.time_by_pipeline_rank.resize(num_pipeline_ranks(in.program.mesh));
   std::vector<double> ranks_there(out.time_by_pipeline_rank.size(), 0);
   for (const RankTrace& rank : in.trace.ranks) {
     const auto weight = static_cast<double>(rank.multiplicity);
@@ -90,9 +90,10 @@ Summary summarise(const SummaryInputs& in) {
   out.bubble_fraction = out.time.bubble / out.iteration_time;
   out.exposed_communication_fraction = out.time.exposed_total() / out.iteration_time;
 
-  // Of the lists of a pipeline rank the fullest.
+  // The fullest of the lists of a pipeline rank.
   for (std::size_t list = 0; list < in.memory.size(); ++list) {
-    if (pipeline_rank(list) == out.peak_memory.size()) out.peak_memory.push_back(in.memory[list]);
+    if (pipeline_rank(list) == std::ssize(out.peak_memory))
+      out.peak_memory.push_back(in.memory[list]);
     MemoryPeak& fullest = out.peak_memory.back();
     if (in.memory[list].total > fullest.total) fullest = in.memory[list];
   }

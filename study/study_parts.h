@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "engine/schedule/pipeline_schedule.h"
 #include "study/study_reader.h"
 #include "study/study_section.h"
 

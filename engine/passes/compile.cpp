@@ -179,8 +179,8 @@ constexpr std::tuple kDraftPasses = {
          },
          [](ProgramDraft& draft, const PassContext&, const std::vector<int>& replicas,
             const std::vector<std::int64_t>& sizes) {
-           split_transfers(draft, replica_classes(replicas, draft.forms, sizes),
-                           local_sizes(sizes, replicas));
+           return split_transfers(draft, replica_classes(replicas, draft.forms, sizes),
+                                  local_sizes(sizes, replicas));
          },
          find_draft_violation},
     Pass{"buffers", [](const PassSource& of) { return !of.links.empty(); },
@@ -266,7 +266,7 @@ std::optional<Infeasible> transfer_obstacle(const Plan& plan,
                                             const std::vector<TrainingGraph>& trainings) {
   if (plan.parallel.replicas.empty()) return std::nullopt;
   const Graph& graph = trainings.front().graph;
-  const Axes data = find_axes(graph_mesh_of(plan.parallel), "dp").value_or(Axes{});
+  const Axes data = data_axes(graph_mesh_of(plan.parallel));
   for (const Instruction& op : trainings.front().forward) {
     if (op.kind != OpKind::kSend) continue;
     const Tensor& sent = graph.tensors[op.reads[0]];

@@ -86,6 +86,8 @@ DeviceMesh graph_mesh_of(const ParallelConfig& parallel) {
   return mesh_of(few);
 }
 
+Axes data_axes(const DeviceMesh& mesh) { return find_axes(mesh, "dp").value_or(Axes{}); }
+
 ScatterGather scatter_gather_of(const ParallelConfig& parallel) {
   if (!parallel.scatter_gather) return {};
   const DeviceMesh mesh = graph_mesh_of(parallel);
@@ -107,9 +109,9 @@ std::vector<std::int64_t> place_replicas(const DeviceMesh& mesh, std::string_vie
       if (at[unlike] / each == round) in_order.push_back(rank);
     }
   }
-  std::vector<std::int64_t> out(position(ranks));
+  std::vector<std::int64_t> out(ranks);
   for (std::size_t number = 0; number < in_order.size(); ++number)
-    out[position(in_order[number])] = static_cast<std::int64_t>(number);
+    out[in_order[number]] = static_cast<std::int64_t>(number);
   return out;
 }
 

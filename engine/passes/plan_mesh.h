@@ -21,6 +21,9 @@ DeviceMesh mesh_of(const ParallelConfig& parallel);
 /// late ones and the stages have.
 DeviceMesh graph_mesh_of(const ParallelConfig& parallel);
 
+/// The axes of a plan's mesh along which replicas differ.
+Axes data_axes(const DeviceMesh& mesh);
+
 /// Over which ranks transfers between stages are cut.
 ScatterGather scatter_gather_of(const ParallelConfig& parallel);
 

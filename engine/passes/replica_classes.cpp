@@ -17,12 +17,12 @@ struct Piece {
 /// Ascending, each in the first turn in which neither of its replicas has another one.
 std::vector<Piece> boundary_pieces(std::int64_t sequences, int from, int to) {
   std::vector<Piece> out;
-  std::vector<std::vector<bool>> busy_from(position(from)), busy_to(position(to));
+  std::vector<std::vector<bool>> busy_from(from), busy_to(to);
   for (std::int32_t i = 0, j = 0; i < from && j < to;) {
     const SequenceRange a = sequences_of_replica(sequences, from, i);
     const SequenceRange b = sequences_of_replica(sequences, to, j);
     Piece piece{i, j, {std::max(a.begin, b.begin), std::min(a.end, b.end)}, 0, a.begin <= b.begin};
-    auto &of_from = busy_from[position(i)], &of_to = busy_to[position(j)];
+    auto &of_from = busy_from[i], &of_to = busy_to[j];
     const auto busy = [&](const std::vector<bool>& turns) {
       return piece.turn < turns.size() && turns[piece.turn];
     };
@@ -70,14 +70,14 @@ ReplicaClasses replica_classes(const std::vector<int>& replicas, const Numbered<
   for (std::size_t b = 0; b < boundaries; ++b) {
     const auto stage = static_cast<std::int64_t>(b);
     for (const std::int64_t size : sizes) {
-      pieces[b].push_back(boundary_pieces(size, replicas[position(forms[stage].rank)],
-                                          replicas[position(forms[stage + 1].rank)]));
+      pieces[b].push_back(
+          boundary_pieces(size, replicas[forms[stage].rank], replicas[forms[stage + 1].rank]));
       out.turns[b].push_back(turns_of(pieces[b].back()));
     }
   }
   for (std::int32_t rank = 0; rank < std::ssize(replicas); ++rank) {
     const std::size_t first_class = out.classes.size();
-    const int here = replicas[position(rank)];
+    const int here = replicas[rank];
     for (std::int32_t replica = 0; replica < here; ++replica) {
       ReplicaClass one;
       one.rank = rank;

@@ -55,7 +55,7 @@ class TransferSplitter {
   void split(WaySegments& way, std::int64_t from, std::int64_t to, const ReplicaClass& one,
              std::size_t size) {
     const WaySegments whole = std::exchange(way, {});
-    const auto boundary = position(std::min(from, to));
+    const std::int64_t boundary = std::min(from, to);
     const auto& pieces = one.pieces[boundary];
     if (draft_.forms[from].rank == one.rank) {
       way.free = whole.free;
@@ -64,7 +64,7 @@ class TransferSplitter {
         for (const ReplicaPiece& piece : pieces[size]) {
           if (!rows && !piece.leads) continue;
           ProgramOp& part = out.emplace_back(op);
-          if (rows) part.reads[0].value = view(op.reads[0].value, piece.within);
+          if (rows) part.reads[0].value = view(op.reads[0].value, piece.within, ".rows");
           part.transfer = transfer(op, pairs(boundary, size, piece.turn, from < to));
         }
       });
@@ -78,7 +78,7 @@ class TransferSplitter {
         if (!rows && !piece.leads) continue;
         ProgramOp& part = out.emplace_back(op);
         part.transfer = transfer(op, pairs(boundary, size, piece.turn, from > to));
-        if (rows) part.writes[0].value = view(op.writes[0].value, piece.within);
+        if (rows) part.writes[0].value = view(op.writes[0].value, piece.within, ".received");
         received.push_back(part.writes[0].value);
       }
       if (rows) {
@@ -149,7 +149,8 @@ class TransferSplitter {
 
   /// Who meets whom in a turn, the ranks of this end first; `earlier`: this is the end of the
   /// earlier stage.
-  ReplicaPairs pairs(std::size_t boundary, std::size_t size, std::size_t turn, bool earlier) const {
+  ReplicaPairs pairs(std::int64_t boundary, std::size_t size, std::size_t turn,
+                     bool earlier) const {
     ReplicaPairs out = replicas_.turns[boundary][size][turn];
     if (earlier) return out;
     for (auto& [own, peer] : out) std::swap(own, peer);
@@ -185,13 +186,14 @@ class TransferSplitter {
     return text;
   }
 
-  /// Some of a value's sequences, which are its first dim.
-  ValueId view(ValueId whole, const SequenceRange& sequences) {
+  /// Some of a value's sequences, which are its first dim. What is received and sent on may be cut
+  /// otherwise behind than before, so what is written is another view than what is read.
+  ValueId view(ValueId whole, const SequenceRange& sequences, const char* how) {
     const auto [known, fresh] =
-        views_.try_emplace({whole, sequences.begin, sequences.end}, kNoIndex);
+        views_.try_emplace({whole, how, sequences.begin, sequences.end}, kNoIndex);
     if (!fresh) return known->second;
     Value part = program_.values[whole];
-    part.name += ".rows" + std::to_string(sequences.begin) + "-" + std::to_string(sequences.end);
+    part.name += how + std::to_string(sequences.begin) + "-" + std::to_string(sequences.end);
     const std::int64_t each = num_elements(part.dims) / part.dims[0].expected;
     part.dims[0] = {sequences.size(), sequences.size(), -1};
     part.alias = Alias{whole, sequences.begin * each, kNoIndex};
@@ -210,7 +212,7 @@ class TransferSplitter {
   const std::vector<Numbered<StageSegments>> of_size_;  // [number of sequences]
   const Indexed<TransferId, std::int32_t> offsets_ = offsets_of(program_);
   std::map<SegmentId, Whole> whole_;  // segments of whole tensors
-  std::map<std::tuple<ValueId, std::int64_t, std::int64_t>, ValueId> views_;
+  std::map<std::tuple<ValueId, std::string, std::int64_t, std::int64_t>, ValueId> views_;
   std::map<std::pair<ValueId, std::size_t>, ValueId> summands_;
 
   static Indexed<TransferId, std::int32_t> offsets_of(const Program& program) {
@@ -222,9 +224,23 @@ class TransferSplitter {
 
 }  // namespace
 
-void split_transfers(ProgramDraft& draft, const ReplicaClasses& replicas,
-                     const std::vector<std::int64_t>& sizes) {
+std::optional<Infeasible> split_transfers(ProgramDraft& draft, const ReplicaClasses& replicas,
+                                          const std::vector<std::int64_t>& sizes) {
+  std::size_t most = 0;  // turns of a boundary
+  for (const auto& boundary : replicas.turns) {
+    for (const BoundaryTurns& turns : boundary) most = std::max(most, turns.size());
+  }
+  const auto refused = [&](std::size_t transfers) {
+    return Infeasible{"replicas send to up to " + std::to_string(most) +
+                          " others each, one behind the other: " + std::to_string(transfers) +
+                          " kinds of transfers, of which this version has at most " +
+                          std::to_string(kMostTransfers),
+                      "partition.replicas"};
+  };
+  if (2 * most > kMostTransfers) return refused(2 * most);
   TransferSplitter(draft, replicas).run(sizes);
+  if (const auto made = draft.program.transfers.size(); made > kMostTransfers) return refused(made);
+  return std::nullopt;
 }
 
 }  // namespace trainyard

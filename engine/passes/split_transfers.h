@@ -12,13 +12,20 @@
 // came in.
 #pragma once
 
+#include <optional>
+#include <vector>
+
+#include "engine/base/error.h"
 #include "engine/passes/program_draft.h"
 #include "engine/passes/replica_classes.h"
 
 namespace trainyard {
 
 /// `sizes`: [variant], sequences of a replica for which `draft` has segments (local_sizes()).
-void split_transfers(ProgramDraft& draft, const ReplicaClasses& replicas,
-                     const std::vector<std::int64_t>& sizes);
+/// Infeasible: more than kMostTransfers, for executors tell few kinds of communication apart
+/// (exec/channels/lanes.h).
+inline constexpr std::size_t kMostTransfers = 200;
+std::optional<Infeasible> split_transfers(ProgramDraft& draft, const ReplicaClasses& replicas,
+                                          const std::vector<std::int64_t>& sizes);
 
 }  // namespace trainyard

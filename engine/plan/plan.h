@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "engine/base/dtype.h"
+#include "engine/base/indexed.h"
 #include "engine/base/units.h"
 #include "engine/plan/model_config.h"
-#include "engine/schedule/pipeline_schedule.h"
 
 namespace trainyard {
 
@@ -44,7 +44,7 @@ struct ParallelConfig {
   Bytes d2d_buffer =
       0;  // of a rank, for pipeline transfers between devices (passes/transfer_routes.h); 0: none
   int replicas_at(std::int32_t pipeline_rank) const {
-    return replicas.empty() ? data : replicas[position(pipeline_rank)];
+    return replicas.empty() ? data : replicas[pipeline_rank];
   }
   std::int64_t num_ranks() const {
     const std::int64_t of_all = replicas.empty()
@@ -100,7 +100,7 @@ struct PartitionConfig {
   bool ends = false;               // embedding and head count as layers
   bool uneven = false;             // ceil(L / stages) layers each, the rest on the last
   std::vector<std::int64_t> cuts;  // first layer of stage 1, 2, ...; empty unless given
-  StageRanks on;                   // pipeline rank of each stage; empty: where the schedule has it
+  Numbered<std::int32_t> on;       // pipeline rank of each stage; empty: where the schedule has it
   std::vector<int> replicas;       // of each pipeline rank; empty: parallel.data of all
   friend bool operator==(const PartitionConfig&, const PartitionConfig&) = default;
 };

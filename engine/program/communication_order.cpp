@@ -91,7 +91,7 @@ class CommunicationOrder {
     return static_cast<std::int32_t>(list_at(program_, place(rank)));
   }
   std::string name(std::int32_t rank) const {
-    return class_name(program_.mesh, program_.body[position(list_[rank])].ranks);
+    return class_name(program_.mesh, program_.body[list_[rank]].ranks);
   }
 
   const Communication* head(std::int32_t rank) const {
@@ -118,16 +118,16 @@ class CommunicationOrder {
   }
 
   /// How many ranks of the outline meet in a collective of `rank`.
-  std::size_t num_members(const Group& group, std::int32_t pipeline_rank) const {
+  std::int32_t num_members(const Group& group, std::int32_t pipeline_rank) const {
     const AxisId stages = stage_axis(program_.mesh);
     const bool of_all = has(set_of(group.axes), stages);
     const auto at = [&](std::int32_t p) {
-      return unlike_ == kNoAxis ? std::size_t{1} : position(program_.mesh.size(unlike_, p));
+      return unlike_ == kNoAxis ? 1 : program_.mesh.size(unlike_, p);
     };
     if (!of_all) return at(pipeline_rank);
-    std::size_t count = 0;
+    std::int32_t count = 0;
     for (const std::int32_t p : group.members) count += at(p);
-    return group.members.empty() ? position(ranks_) : count;
+    return group.members.empty() ? ranks_ : count;
   }
 
   void look_at_collective(std::int32_t rank, const Communication& mine) {
@@ -137,7 +137,7 @@ class CommunicationOrder {
     const std::int32_t pipeline_rank = stages == kNoAxis ? 0 : place(rank)[stages];
     auto& there = waiting_[mine.op->group][of_all ? -1 : pipeline_rank];
     there.push_back(rank);
-    if (there.size() < num_members(group, pipeline_rank)) return;
+    if (std::ssize(there) < num_members(group, pipeline_rank)) return;
     const bool alike = std::all_of(there.begin(), there.end(), [&](std::int32_t other) {
       return matches(mine, *head(other), rank, other);
     });
@@ -218,7 +218,7 @@ bool crosses_ranks(const Program& program, const ProgramOp& op) {
 
 void check_communication_order(const Program& program, const Communications& lists) {
   for (const std::int32_t list : lists.keys())
-    check_membership(program, program.body[position(list)].ranks, lists[list]);
+    check_membership(program, program.body[list].ranks, lists[list]);
   CommunicationOrder(program, lists).run();
 }
 

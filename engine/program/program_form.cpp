@@ -66,7 +66,7 @@ Problem check_unlike_classes(const Program& program) {
   const AxisId unlike = unlike_axis(mesh), stages = stage_axis(mesh);
   std::vector<std::vector<bool>> seen;
   for (std::int32_t p = 0; p < num_pipeline_ranks(mesh); ++p)
-    seen.emplace_back(position(mesh.size(unlike, p)), false);
+    seen.emplace_back(mesh.size(unlike, p), false);
   std::int32_t before = 0;
   for (const RankClass& list : program.body) {
     const auto problem = [&](const char* text) {
@@ -81,10 +81,10 @@ Problem check_unlike_classes(const Program& program) {
     before = p;
     if (list.ranks.replicas.empty()) return problem("is of no replica");
     for (const std::int32_t replica : list.ranks.replicas) {
-      auto& of_rank = seen[position(p)];
-      if (replica < 0 || position(replica) >= of_rank.size() || of_rank[position(replica)])
+      auto& of_rank = seen[p];
+      if (replica < 0 || replica >= std::ssize(of_rank) || of_rank[replica])
         return problem("has a replica that is none, or in another class");
-      of_rank[position(replica)] = true;
+      of_rank[replica] = true;
     }
     if (!std::is_sorted(list.ranks.replicas.begin(), list.ranks.replicas.end()))
       return problem("has replicas that do not ascend");

@@ -15,8 +15,8 @@ std::optional<std::string> place_ranks(Program& program, std::vector<std::int64_
   for (std::size_t place = 0; place < ranks.size(); ++place) {
     const std::int64_t rank = ranks[place];
     if (rank < 0 || rank >= all) return "there is no rank " + std::to_string(rank);
-    if (places[position(rank)] >= 0) return "rank " + std::to_string(rank) + " stands twice";
-    places[position(rank)] = static_cast<std::int64_t>(place);
+    if (places[rank] >= 0) return "rank " + std::to_string(rank) + " stands twice";
+    places[rank] = static_cast<std::int64_t>(place);
   }
   program.placement.ranks = std::move(ranks);
   program.placement.places = std::move(places);
@@ -31,8 +31,7 @@ std::int32_t coordinate(const Program& program, std::int64_t rank, AxisId axis) 
 
 Coordinate coordinate_of(const Program& program, std::int64_t rank) {
   const Placement& placement = program.placement;
-  if (!placement.places.empty())
-    return coordinate_of(program.mesh, placement.places[position(rank)]);
+  if (!placement.places.empty()) return coordinate_of(program.mesh, placement.places[rank]);
   Coordinate at;
   for (AxisId axis = 0; axis < program.mesh.num_axes(); ++axis)
     at.push_back(coordinate(program, rank, axis));
@@ -44,7 +43,7 @@ std::int64_t rank_at(const Program& program, const Coordinate& at) {
 }
 
 std::int64_t rank_at(const Placement& placement, const DeviceMesh& mesh, const Coordinate& at) {
-  if (!placement.ranks.empty()) return placement.ranks[position(rank_at(mesh, at))];
+  if (!placement.ranks.empty()) return placement.ranks[rank_at(mesh, at)];
   std::int64_t rank = 0;
   for (std::size_t axis = 0; axis < at.size(); ++axis) rank += at[axis] * placement.stride[axis];
   return rank;
@@ -71,11 +70,10 @@ Indexed<SegmentId, std::int32_t> pipeline_ranks_of_segments(const Program& progr
 std::size_t list_at(const Program& program, const Coordinate& at) {
   const AxisId stages = stage_axis(program.mesh);
   if (unlike_axis(program.mesh) == kNoAxis) return stages == kNoAxis ? 0 : position(at[stages]);
-  const auto found =
-      std::find_if(program.body.begin(), program.body.end(),
-                   [&](const RankClass& list) { return is_in(list.ranks, program.mesh, at); });
-  check(found != program.body.end(), "every rank has a list");
-  return static_cast<std::size_t>(found - program.body.begin());
+  std::size_t list = 0;
+  while (list < program.body.size() && !is_in(program.body[list].ranks, program.mesh, at)) ++list;
+  check(list < program.body.size(), "every rank has a list");
+  return list;
 }
 
 std::size_t list_of(const Program& program, std::int64_t rank) {

@@ -46,7 +46,7 @@ double ListScheduling::arrival(double end, std::int32_t from, std::int32_t to) c
 
 double ListScheduling::input_ready(std::int32_t s) const {
   const std::size_t mb = stages_[s].forward_ends.size();
-  if (mb == position(num_microbatches())) return kNever;
+  if (std::ssize(stages_[s].forward_ends) == num_microbatches()) return kNever;
   if (s == 0) return 0;
   const std::vector<double>& before = stages_[s - 1].forward_ends;
   return mb < before.size() ? arrival(before[mb], s - 1, s) : kNever;

@@ -14,18 +14,18 @@ class Opportunistic : public ListScheduling {
   Opportunistic(const Numbered<ActionDurations>& of_stage, double transfer, int num_microbatches,
                 int active_microbatches, const StageRanks& on)
       : ListScheduling(of_stage, transfer, num_microbatches, on),
-        active_(position(active_microbatches)) {}
+        active_(active_microbatches) {}
 
  private:
   double forward_ready(std::int32_t s) const override {
     const double ready = input_ready(s);
-    const std::size_t mb = stage(s).forward_ends.size();
+    const auto mb = std::ssize(stage(s).forward_ends);
     if (s > 0 || mb < active_) return ready;
     const std::vector<double>& ended = stage(0).backward_ends;
-    return mb - active_ < ended.size() ? std::max(ready, ended[mb - active_]) : kNever;
+    return mb - active_ < std::ssize(ended) ? std::max(ready, ended[mb - active_]) : kNever;
   }
 
-  std::size_t active_;
+  int active_;
 };
 
 }  // namespace

@@ -63,9 +63,9 @@ class ScheduleProgress {
       listed[r] = false;
       if (!advance(r)) continue;
       for (const std::int64_t neighbour : neighbours_[r]) {
-        if (listed[position(neighbour)]) continue;
-        listed[position(neighbour)] = true;
-        to_run.push_back(position(neighbour));
+        if (listed[neighbour]) continue;
+        listed[neighbour] = true;
+        to_run.push_back(neighbour);
       }
     }
     if (auto stuck = who_is_stuck()) return *stuck;

@@ -22,7 +22,7 @@ AxisSet all_axes(const DeviceMesh& mesh) {
   return set;
 }
 
-/// Of a group over these axes at one pipeline rank.
+/// Ranks of a group over these axes at one pipeline rank.
 std::int64_t ranks_at(const DeviceMesh& mesh, const Axes& axes, std::int32_t pipeline_rank) {
   std::int64_t ranks = 1;
   for (const AxisId axis : axes)

@@ -52,7 +52,7 @@ struct DeviceMesh {
   std::int32_t size(AxisId axis) const { return axes[axis].size; }
   std::int32_t size(AxisId axis, std::int32_t pipeline_rank) const {
     const MeshAxis& of = axes[axis];
-    return of.sizes.empty() ? of.size : of.sizes[position(pipeline_rank)];
+    return of.sizes.empty() ? of.size : of.sizes[pipeline_rank];
   }
   const std::string& axis_name(AxisId axis) const { return axes[axis].name; }
   std::int64_t num_ranks() const;

@@ -202,8 +202,8 @@ void run_ranks(const EmulateOptions& options, const TrainingPlan& plan, const Su
     answer.run = emulate_rank(plan, rank, options.steps);
     answer.predicted = predicted_time(plan.program, costs, rank, answer.run.list);
     take_measured(plan.program, answer);
-    const auto there =
-        position(pipeline_rank_of(plan.program.body[answer.run.list].ranks, plan.program.mesh));
+    const std::int32_t there =
+        pipeline_rank_of(plan.program.body[answer.run.list].ranks, plan.program.mesh);
     answer.study_peak = study.peak_memory[there];
     answer.study_headroom = study.memory_headroom[there];
   }

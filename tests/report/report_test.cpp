@@ -248,6 +248,15 @@ TEST_CASE("a plan is told in a few lines, without what the study does not say") 
         "Schedule: interleaved, 8 microbatches of 1, partition uniform, recompute full\n"
         "Training: global batch 16, bf16, adamw, framework trainyard, fidelity fluid\n");
   CHECK(plan_facts("model: {layers: 2}", "s")[0].value == "2 layers");
+  // Where pipeline ranks have replicas of their own number, a microbatch is of all of them.
+  const auto facts = plan_facts(
+      "parallel: {tensor: 1, pipeline: 2}\npartition: {cuts: [1, 2], replicas: [1, 3], on: [0, 1, "
+      "0]}\ntraining: {global_batch: 24, microbatch: 8}\n",
+      "s");
+  std::string found;
+  for (const PlanFact& fact : facts) found += fact.name + ": " + fact.value + "\n";
+  CHECK(found.find("pipeline 2, stages on ranks 0 1 0, replicas 1 3") != std::string::npos);
+  CHECK(found.find("3 microbatches of 8") != std::string::npos);
 }
 
 }  // namespace trainyard

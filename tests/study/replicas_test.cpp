@@ -11,7 +11,7 @@ namespace trainyard {
 
 namespace {
 
-/// Of twelve layers on eight devices.
+/// Twelve layers on eight devices.
 std::string study_with(const std::string& partition, const std::string& rest = "",
                        int microbatch = 4) {
   return "model: {family: gpt, layers: 12, hidden: 64, heads: 4, vocab: 64, seq_len: 16}\n"

@@ -14,7 +14,7 @@ namespace trainyard {
 
 namespace {
 
-/// Of twelve layers.
+/// Twelve layers on four devices.
 std::string study_with(const std::string& partition, const std::string& rest = "") {
   return "model: {family: gpt, layers: 12, hidden: 64, heads: 4, vocab: 64, seq_len: 16}\n"
          "cluster: {preset: dgx-a100-80g, devices: 4}\n"

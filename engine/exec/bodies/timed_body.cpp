@@ -26,7 +26,7 @@ std::vector<std::uint32_t> find_body_ends(const TimedSegment& segment, const Lan
       if (next < barrier)
         end =
             ops[next].stream == op.stream && lane_of(ops[next]) == lane_of(op) ? end_of_next : next;
-      if (op.stream != StreamId::kMain && allowed.test(position(lane_of(op)))) out[k] = end;
+      if (op.stream != StreamId::kMain && allowed.test(lane_of(op).number())) out[k] = end;
       if (!never) {
         next = k;
         end_of_next = end;

@@ -63,7 +63,7 @@ Contention find_contention(const RunPlan& plan, const Network& network) {
     }
     const StreamList& list = plan.lists[plan.list_of[folds.class_of[owner]]];
     for (const LaneId lane : list.concurrent.keys()) {
-      if (of.lanes.test(position(lane)) &&
+      if (of.lanes.test(lane.number()) &&
           (list.concurrent[lane] & of.lanes & ~lane_bit(lane)).any())
         out.link[k] = true;
     }

@@ -17,7 +17,7 @@ using MessageId = Index<struct Message>;
 /// Sets of lanes.
 inline constexpr std::size_t kMostLanes = 256;
 using LaneSet = std::bitset<kMostLanes>;
-inline LaneSet lane_bit(LaneId lane) { return LaneSet().set(position(lane)); }
+inline LaneSet lane_bit(LaneId lane) { return LaneSet().set(lane.number()); }
 
 /// A kind of communication: one Group, or one Transfer as its sender sees it, on one stream. Copies
 /// between a device and its host are transfers of offset 0, which no other has.

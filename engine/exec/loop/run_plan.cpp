@@ -42,7 +42,7 @@ Indexed<FoldClassId, LaneSet> reusable_lanes(const RunPlan& plan, bool reuse) {
 
 struct HashOfKey {
   std::size_t operator()(const RunPlan::ListKey& key) const {
-    return key.list + 31 * std::hash<double>()(key.speed) + 131 * position(key.owner) +
+    return key.list + 31 * std::hash<double>()(key.speed) + std::hash<std::int32_t>()(key.owner) +
            std::hash<LaneSet>()(key.lanes);
   }
 };
