@@ -26,7 +26,9 @@ Axes axes_of_letter(const DeviceMesh& mesh, char letter) {
 DeviceMesh mesh_of(const ParallelConfig& parallel) {
   DeviceMesh mesh;
   const auto add = [&](const char* name, std::int32_t size, bool stages) {
-    if (size > 1) mesh.axes.push_back({name, size, stages});
+    // Axes with a size for each pipeline rank stand behind one that tells these apart.
+    if (size > 1 || (stages && !parallel.replicas.empty()))
+      mesh.axes.push_back({name, size, stages});
   };
   add("pp", parallel.pipeline, true);
   add("dp", parallel.data, false);

@@ -50,6 +50,18 @@ TEST_CASE("one replica sends each of three its part, in a turn of its own") {
   CHECK(found.classes[3].pieces[0][0] == std::vector<ReplicaPiece>{{2, {0, 2}, true}});
 }
 
+TEST_CASE("seven sequences go from three replicas to five in two turns") {
+  // 0-3 3-5 5-7 against 0-2 2-4 4-5 5-6 6-7: the overlaps are 0-2 2-3 | 3-4 4-5 | 5-6 6-7.
+  const ReplicaClasses found = replica_classes({3, 5}, stages_on({0, 1}), {7});
+  CHECK(found.turns[0][0] == BoundaryTurns{{{0, 0}, {1, 1}, {2, 3}}, {{0, 1}, {1, 2}, {2, 4}}});
+  // Both replicas with two sequences send one each time, but only the last leads both of its peers.
+  REQUIRE(found.classes.size() == 3 + 5);
+  CHECK(found.classes[1].pieces[0][0] ==
+        std::vector<ReplicaPiece>{{0, {0, 1}, false}, {1, {1, 2}, true}});
+  CHECK(found.classes[2].pieces[0][0] ==
+        std::vector<ReplicaPiece>{{0, {0, 1}, true}, {1, {1, 2}, true}});
+}
+
 TEST_CASE("replicas that do alike are one class") {
   // 2,500 sequences on 1,000 replicas: 500 have three, 500 two; every one sends to its own.
   const ReplicaClasses alike = replica_classes({1000, 1000}, stages_on({0, 1}), {2500});

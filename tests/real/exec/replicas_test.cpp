@@ -32,6 +32,8 @@ TEST_CASE("unlike numbers of replicas train as one device does") {
       on(8, "replicas: [2, 6]", 8),
       on(7, "replicas: [1, 2, 3, 1]"),
       on(2, "replicas: [1, 1]"),
+      on(3, "replicas: [3]"),
+      joined(on(3, "replicas: [3]", 8), {"parallel.zero=1"}),
       joined(on(4, "replicas: [1, 3]"), {"parallel.placement=flat"}),
       joined(kOneAndThree, {"training.microbatch=[5, 3]"}),
       joined(kOneAndThree, {"schedule=gpipe", "recompute=selective"}),
