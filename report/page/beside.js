@@ -16,7 +16,8 @@ function besideEachOther(measured, simulated) {
     calls.segment = moved(calls.segment, first.segments);
     calls.pattern = moved(calls.pattern, first.patterns);
     calls.find = new Map(Array.from(calls.segment, (segment, i) => [segment + "," + calls.microbatch[i], i]));
-    rank.segmentByName = new Map(Array.from(rank.segmentByName, ([name, i]) => [name, i + first.segments]));
+    rank.segmentsByName =
+        new Map(Array.from(rank.segmentsByName, ([name, all]) => [name, all.map((i) => i + first.segments)]));
     rank.side = "simulated";
   }
   for (const rank of measured.ranks) rank.side = "measured";

@@ -77,10 +77,18 @@ function unpackRank(packed) {
   };
 }
 
+// The name of a segment but for how many sequences its rank has of a microbatch, and whom it meets: those of
+// replicas of unlike numbers differ in both ("1RECV_F@2seq.b").
+const withoutSize = (name) => name.replace(/@\d+seq(\.[a-z]+)?$/, "");
+
 function unpackTimeline(packed) {
   if (!packed) return null;
   const segments = packed.segments.map(([name, stage, phase]) => ({name, stage, phase}));
-  const segmentByName = new Map(segments.map((s, i) => [s.name, i]));
+  const segmentsByName = new Map();
+  segments.forEach(({name}, i) => {
+    const key = withoutSize(name);
+    segmentsByName.set(key, [...(segmentsByName.get(key) || []), i]);
+  });
   return {
     unit: packed.unit_s,
     end: Math.max(1, packed.end),
@@ -91,7 +99,7 @@ function unpackTimeline(packed) {
     axes: packed.axes,
     streams: packed.streams,
     patterns: packed.patterns.map(unpackPattern),
-    ranks: packed.ranks.map((rank) => ({...unpackRank(rank), segmentByName})),
+    ranks: packed.ranks.map((rank) => ({...unpackRank(rank), segmentsByName})),
     leftOut: packed.left_out,
   };
 }

@@ -31,24 +31,24 @@ const differOnlyAlong = (group, one, other) =>
 // one with the same times is it.
 function otherEnd(rank, call, k, start) {
   const segment = segmentOf(rank, call);
-  const words = segment.name.match(/^\d+(SEND|RECV)_([FB])(.*)$/);
+  const words = withoutSize(segment.name).match(/^\d+(SEND|RECV)_([FB])(.*)$/);
   if (!words) return [];
   const ahead = (words[1] === "SEND") === (words[2] === "F") ? 1 : -1;
   const name = segment.stage + ahead + (words[1] === "SEND" ? "RECV_" : "SEND_") + words[2] + words[3];
-  const other = rank.segmentByName.get(name);
-  if (other === undefined) return [];
   const group = timeline.groups[patternOf(rank, call).group[k]];
   const found = [];
-  for (const candidate of timeline.ranks) {
-    const at = candidate.calls.find.get(other + "," + rank.calls.microbatch[call]);
-    if (at === undefined) continue;
-    // Host-staged, a copy stands in front of the message.
-    const names = patternOf(candidate, at).name;
-    const op = names.findIndex((name) => name >= 0 && isTransfer(timeline.names[name]));
-    if (op < 0) continue;
-    const end = member(candidate, at, op);
-    const same = differOnlyAlong(group, candidate, rank);
-    found.push({...end, fit: (Math.abs(end.start - start) <= CLOSE ? 2 : 0) + (same ? 1 : 0)});
+  for (const other of rank.segmentsByName.get(name) || []) {
+    for (const candidate of timeline.ranks) {
+      const at = candidate.calls.find.get(other + "," + rank.calls.microbatch[call]);
+      if (at === undefined) continue;
+      const same = differOnlyAlong(group, candidate, rank);
+      // Host-staged, a copy stands in front of the message; a replica may have one for each peer.
+      patternOf(candidate, at).name.forEach((op, i) => {
+        if (op < 0 || !isTransfer(timeline.names[op])) return;
+        const end = member(candidate, at, i);
+        found.push({...end, fit: (Math.abs(end.start - start) <= CLOSE ? 2 : 0) + (same ? 1 : 0)});
+      });
+    }
   }
   found.sort((a, b) => b.fit - a.fit);
   return found.length && (found[0].fit > 0 || found.length === 1) ? [found[0]] : [];
