@@ -84,8 +84,9 @@ DeviceMesh graph_mesh_of(const ParallelConfig& parallel) {
   ParallelConfig few = parallel;
   few.pipeline = std::min<int>(few.pipeline, kLateRanks);
   few.data = std::min<int>(few.data, kLateRanks);
-  few.replicas.clear();
-  return mesh_of(few);
+  DeviceMesh mesh = mesh_of(few);
+  for (MeshAxis& axis : mesh.axes) axis.sizes.clear();
+  return mesh;
 }
 
 Axes data_axes(const DeviceMesh& mesh) { return find_axes(mesh, "dp").value_or(Axes{}); }
