@@ -34,6 +34,13 @@ parallel: {pipeline: 4, data: 2}
 training: {global_batch: 16, microbatch: 2, precision: bf16}
 schedule: {method: zb-h1, post_validation: true}
 """
+# One replica sends to three, which lie in segments of other names; the second pipeline rank holds up the first.
+UNLIKE = """
+model: {family: gpt, layers: 8, hidden: 1024, heads: 16, vocab: 1024, seq_len: 512}
+cluster: {preset: dgx-a100-80g, devices: 4}
+partition: {cuts: [1], replicas: [1, 3]}
+training: {global_batch: 32, microbatch: 8, precision: bf16}
+"""
 # Forwards and backwards in pairs: stages 0 and 3 on one rank, 1 and 2 on the other.
 PAIRS = """
 model: {family: gpt, layers: 8, hidden: 1024, heads: 16, vocab: 32000, seq_len: 1024}
@@ -162,6 +169,14 @@ def test_late_norm(browser):
     check("a rank waits for the norm", any(w.startswith("gradient norm of the stages before: ") for w in words), words)
     sends = [i for i, w in enumerate(words) if w.startswith("sending")]
     check("what is called sending is short", sends == [] or sends[0] > words.index("gradient norm of the stages before: others not ready"), words)
+
+
+def test_unlike(browser):
+    """A message is followed to the replica that sent it."""
+    rows = {row[0]: milliseconds(row[1]) for row in table(browser, "#critical-table")}
+    lost = rows.get("host, or what is not recorded", 0)
+    check("the critical path is recorded", lost < 0.02 * sum(rows.values()), rows)
+    check("and goes from rank to rank", "from one rank to another 0 times" not in browser.text("critical-lead"))
 
 
 def test_pairs(browser, out):
@@ -358,6 +373,10 @@ def main():
         with Browser(chromium, 1280, 900) as browser:
             browser.open(os.path.join(late_norm, "report.html"))
             test_late_norm(browser)
+        unlike = simulate(trainyard, folder, "unlike.yaml", UNLIKE)
+        with Browser(chromium, 1280, 900) as browser:
+            browser.open(os.path.join(unlike, "report.html"))
+            test_unlike(browser)
         pairs = simulate(trainyard, folder, "pairs.yaml", PAIRS)
         for width, height in ((1280, 900), (390, 844)):
             with Browser(chromium, width, height) as browser:
