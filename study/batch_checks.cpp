@@ -16,6 +16,20 @@ namespace {
 
 std::string text(std::int64_t value) { return std::to_string(value); }
 
+/// Every replica has as many sequences of a microbatch as the others, and an even number.
+void check_halves_of_replicas(const Study& study) {
+  std::int64_t halves = 2;
+  for (const int replicas : study.parallel.replicas)
+    halves = std::lcm<std::int64_t>(halves, 2 * std::int64_t{replicas});
+  for (const std::int64_t sequences : microbatch_sizes(study.training)) {
+    if (sequences % halves == 0) continue;
+    fail_at(study, "parallel.tensor_overlap",
+            study.parallel.tensor_overlap + " halves what each replica has of a microbatch, and " +
+                text(sequences) + " sequences are no even number for each; multiples of " +
+                text(halves) + " are");
+  }
+}
+
 /// Half of a microbatch's sequences compute while what the others have computed is reduced.
 void check_tensor_overlap(const Study& study) {
   const std::string& overlap = study.parallel.tensor_overlap;
@@ -25,7 +39,8 @@ void check_tensor_overlap(const Study& study) {
     fail_at(study, key,
             overlap + " hides the all-reduces of tensor parallelism, and tensor is 1; write none");
   }
-  for (const std::int64_t batch : local_sizes(study.training, study.parallel)) {
+  if (!study.parallel.replicas.empty()) return check_halves_of_replicas(study);
+  for (const std::int64_t batch : microbatch_sizes(study.training)) {
     if (batch % 2 == 0) continue;
     fail_at(study, key,
             overlap + " halves every microbatch, and microbatch(" + text(batch) + ") is odd; " +

@@ -82,8 +82,10 @@ void check_cuts(const Study& study, std::int64_t layers, std::int64_t stages) {
     const std::string remedy = stages == 1   ? "write partition: uniform"
                                : stages == 2 ? "write 1 cut"
                                              : "write " + text(stages - 1) + " cuts";
-    const std::string said =
-        study.partition.on.empty() ? "pipeline x virtual_stages = " : "partition.on says where ";
+    const std::string said = !study.partition.on.empty() ? "partition.on says where "
+                             : study.partition.replicas.empty()
+                                 ? "pipeline x virtual_stages = "
+                                 : "the pipeline ranks of partition.replicas x virtual_stages = ";
     fail_at(study, "partition",
             made + text(num_cuts + 1) + (num_cuts == 0 ? " stage" : " stages") + ", but " + said +
                 text(stages) + (study.partition.on.empty() ? "; " : " lie; ") + remedy);
@@ -95,13 +97,19 @@ void check_cuts(const Study& study, std::int64_t layers, std::int64_t stages) {
   }
 }
 
+/// What parallel.pipeline follows from; empty: it stands for itself.
+std::string pipeline_key(const Study& study) {
+  if (!study.partition.on.empty()) return "partition.on";
+  return study.partition.replicas.empty() ? "" : "partition.replicas";
+}
+
 [[noreturn]] void fail_uneven_stages(const Study& study, std::int64_t layers) {
   const std::int64_t pipeline = study.parallel.pipeline;
   const std::int64_t v = study.parallel.virtual_stages;
   const std::string layers_text =
       text(layers) + " layers" + (study.partition.ends ? ", embedding and head counted" : "");
-  if (!study.partition.on.empty()) {
-    fail_at(study, "partition.on",
+  if (const std::string key = pipeline_key(study); !key.empty()) {
+    fail_at(study, key,
             text(study.num_stages()) + " stages do not divide " + layers_text +
                 "; cuts or uneven: true allow it");
   }
@@ -130,9 +138,12 @@ void check_partition(const Study& study) {
   }
   const std::int64_t each = (layers + stages - 1) / stages;
   if ((stages - 1) * each < layers) return;
-  fail_at(study, "parallel.pipeline",
+  const std::string key = pipeline_key(study);
+  fail_at(study, key.empty() ? "parallel.pipeline" : key,
           text(stages) + " stages of " + text(each) + " layers leave none of " + text(layers) +
-              " for the last; " + text((layers + each - 1) / each) + " stages would fill");
+              " for the last; " +
+              (key.empty() ? text((layers + each - 1) / each) + " stages would fill"
+                           : "cuts say how many each has"));
 }
 
 void warn_of_recompute(Study& study) {
