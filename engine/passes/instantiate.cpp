@@ -12,6 +12,7 @@
 #include "engine/passes/carried_specs.h"
 #include "engine/passes/last_uses.h"
 #include "engine/passes/plan_mesh.h"
+#include "engine/passes/replica_classes.h"
 #include "engine/passes/storage_touches.h"
 #include "engine/plan/microbatch_sizes.h"
 
@@ -392,22 +393,6 @@ class Instantiator {
   std::map<std::pair<std::int32_t, Bytes>, PoolId> host_pools_;  // by stage and size
 };
 
-/// [stage]: whether a replica of its rank has so many sequences of a microbatch.
-Numbered<bool> stages_with(std::int64_t sequences, const Numbered<StageForm>& forms,
-                           const ParallelConfig& parallel, const TrainingConfig& config) {
-  Numbered<bool> out(forms.size(), parallel.replicas.empty());
-  for (const std::int64_t stage :
-       parallel.replicas.empty() ? Keys<std::int64_t>(0, 0) : out.keys()) {
-    const int replicas = parallel.replicas_at(forms[stage].rank);
-    for (const std::int64_t size : microbatch_sizes(config)) {
-      const std::int64_t most = sequences_of_replica(size, replicas, 0).size();
-      const std::int64_t fewest = sequences_of_replica(size, replicas, replicas - 1).size();
-      if (sequences == most || sequences == fewest) out[stage] = true;
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
 ProgramDraft instantiate(const std::vector<TrainingGraph>& trainings,
@@ -426,7 +411,7 @@ ProgramDraft instantiate(const std::vector<TrainingGraph>& trainings,
           "sizes of microbatches change nothing but extents");
     const std::string suffix = sizes.size() > 1 ? "@" + std::to_string(sizes[size]) + "seq" : "";
     Instantiator(trainings[size], forms, parallel, config, grad_dtype, horizon, draft, size, suffix,
-                 stages_with(sizes[size], forms, parallel, config))
+                 stages_with(sizes[size], forms, parallel.replicas, microbatch_sizes(config)))
         .run();
   }
   return draft;

@@ -109,4 +109,16 @@ ReplicaClasses replica_classes(const std::vector<int>& replicas, const Numbered<
   return out;
 }
 
+Numbered<bool> stages_with(std::int64_t sequences, const Numbered<StageForm>& forms,
+                           const std::vector<int>& replicas,
+                           const std::vector<std::int64_t>& sizes) {
+  Numbered<bool> out;
+  for (const StageForm& form : forms) {
+    const std::vector<std::int64_t> here =
+        replicas.empty() ? sizes : local_sizes(sizes, {replicas[form.rank]});
+    out.push_back(std::find(here.begin(), here.end(), sequences) != here.end());
+  }
+  return out;
+}
+
 }  // namespace trainyard

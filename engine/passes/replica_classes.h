@@ -49,4 +49,10 @@ struct ReplicaClasses {
 ReplicaClasses replica_classes(const std::vector<int>& replicas, const Numbered<StageForm>& forms,
                                const std::vector<std::int64_t>& sizes);
 
+/// [stage]: whether a replica of its rank has so many sequences of a microbatch; without `replicas`
+/// all do.
+Numbered<bool> stages_with(std::int64_t sequences, const Numbered<StageForm>& forms,
+                           const std::vector<int>& replicas,
+                           const std::vector<std::int64_t>& sizes);
+
 }  // namespace trainyard
