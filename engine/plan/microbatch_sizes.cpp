@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <tuple>
 
 namespace trainyard {
 
@@ -52,13 +53,20 @@ std::vector<std::int64_t> local_sizes(const TrainingConfig& training,
   return local_sizes(microbatch_sizes(training), parallel.replicas);
 }
 
-std::vector<std::int64_t> samples_before(const TrainingConfig& training, int num_microbatches) {
+std::vector<std::int64_t> samples_before(const Plan& plan, std::int32_t pipeline_rank,
+                                         std::int64_t replica) {
+  const auto& [training, parallel] = std::tie(plan.training, plan.parallel);
   std::vector<std::int64_t> out;
-  std::int64_t before = 0;
-  for (int mb = 0; mb < num_microbatches; ++mb) {
-    out.push_back(before);
-    before +=
-        training.microbatches.empty() ? training.microbatch : training.microbatches.begin()[mb];
+  std::int64_t before = 0;  // of the microbatches before, as the study has their sizes
+  for (std::int64_t mb = 0; mb < plan.num_microbatches(); ++mb) {
+    const std::int64_t size =
+        training.microbatches.empty() ? training.microbatch : training.microbatches[mb];
+    out.push_back(
+        before +
+        (parallel.replicas.empty()
+             ? replica * (training.global_batch / parallel.data)
+             : sequences_of_replica(size, parallel.replicas_at(pipeline_rank), replica).begin));
+    before += size;
   }
   return out;
 }

@@ -25,27 +25,6 @@ Microbatch microbatch_of(const Operand& operand, const IssuedOp& issued) {
   return issued.mb[operand.slot];
 }
 
-/// [microbatch]: samples of the step that come before the rank's: those of the replicas before it
-/// and of its own microbatches; or, where a microbatch is split among unlike numbers of replicas,
-/// all of the microbatches before, and of this one what the replicas before have.
-std::vector<std::int64_t> samples_before_of(const RankPlan& plan, const Study& study) {
-  const Program& program = plan.program();
-  std::vector<std::int64_t> out = samples_before(study.training, program.num_microbatches);
-  const std::int64_t replica = replica_at(program, plan.at());
-  const ParallelConfig& parallel = study.parallel;
-  for (std::size_t mb = 0; mb < out.size(); ++mb) {
-    if (parallel.replicas.empty()) {
-      out[mb] += replica * (study.training.global_batch / parallel.data);
-      continue;
-    }
-    const std::int64_t all = study.training.microbatches.empty() ? study.training.microbatch
-                                                                 : study.training.microbatches[mb];
-    const std::int32_t here = pipeline_rank(program, rank_at(program, plan.at()));
-    out[mb] += sequences_of_replica(all, parallel.replicas_at(here), replica).begin;
-  }
-  return out;
-}
-
 }  // namespace
 
 RankExecutor::RankExecutor(const RankPlan& plan, Device& device, const Study& study, LoadInput load)
@@ -53,7 +32,8 @@ RankExecutor::RankExecutor(const RankPlan& plan, Device& device, const Study& st
       device_(device),
       load_(std::move(load)),
       global_batch_(study.training.global_batch),
-      samples_before_(samples_before_of(plan, study)),
+      samples_before_(samples_before(study, pipeline_rank(plan.program(), plan.rank()),
+                                     replica_at(plan.program(), plan.at()))),
       values_(plan.program(), plan.at(), device.where()),
       loss_(device.host_number()),
       norm_sq_(device.host_number()),

@@ -46,16 +46,29 @@ Bytes activations(const std::string& microbatch, int batch) {
 }  // namespace
 
 TEST_CASE("sizes are named once, the largest first, and samples are counted by microbatch") {
-  TrainingConfig training;
+  Plan plan;
+  TrainingConfig& training = plan.training;
   training.microbatches = {2, 3, 1, 3};
+  training.global_batch = 18;  // two replicas of 9
+  plan.parallel.data = 2;
   CHECK(microbatch_sizes(training) == std::vector<std::int64_t>{3, 2, 1});
   CHECK(size_of_microbatches(training) == std::vector<std::size_t>{1, 0, 2, 0});
-  CHECK(samples_before(training, 4) == std::vector<std::int64_t>{0, 2, 5, 6});
+  CHECK(samples_before(plan, 0, 0) == std::vector<std::int64_t>{0, 2, 5, 6});
+  CHECK(samples_before(plan, 0, 1) == std::vector<std::int64_t>{9, 11, 14, 15});
   training.microbatches.clear();
   training.microbatch = 4;
   CHECK(microbatch_sizes(training) == std::vector<std::int64_t>{4});
   CHECK(size_of_microbatches(training).empty());
-  CHECK(samples_before(training, 3) == std::vector<std::int64_t>{0, 4, 8});
+  training.global_batch = 24;
+  CHECK(samples_before(plan, 0, 0) == std::vector<std::int64_t>{0, 4, 8});
+  // Three microbatches of eight sequences, split among all replicas: 0-3 3-6 6-8 on the second
+  // rank.
+  training.microbatch = 8;
+  plan.parallel.pipeline = 2;
+  plan.parallel.data = 3;
+  plan.partition.replicas = plan.parallel.replicas = {1, 3};
+  CHECK(samples_before(plan, 0, 0) == std::vector<std::int64_t>{0, 8, 16});
+  CHECK(samples_before(plan, 1, 2) == std::vector<std::int64_t>{6, 14, 22});
 }
 
 TEST_CASE("every size has its own segments, and the list names them in the order of the study") {
