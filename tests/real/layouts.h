@@ -16,6 +16,10 @@ struct Layout {
   bool dropout;
 };
 
+/// A sharding of the user's own over two tensor axes, as --set: MLPs as ATP splits them, so that
+/// what one axis splits the other sums up.
+extern const std::string kAtpSharding;
+
 /// Options as --set takes them.
 using Sets = std::vector<std::string>;
 Sets joined(Sets a, const Sets& b);

@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/real/resumed_run.h"
+#include "tests/support/scratch_folder.h"
+
 namespace trainyard {
 
 namespace {
@@ -37,6 +40,22 @@ void check_same(const LoopbackRun& one, const LoopbackRun& many, const Tolerance
     CHECK(many.gradient_norms[step] ==
           Approx(one.gradient_norms[step])
               .epsilon(step == 0 ? tolerance.norm : 100 * tolerance.norm));
+  }
+}
+
+void check_goes_on(const std::string& yaml, const Sets& layout, const std::vector<Sets>& layouts) {
+  const LoopbackRun whole = run_loopback(yaml, {}, {.steps = 4});
+  for (const Sets& other : layouts) {
+    for (const bool from_other : {true, false}) {
+      CAPTURE(other, from_other);
+      const ScratchFolder folder;
+      const LoopbackRun resumed = run_resumed(yaml, from_other ? other : layout,
+                                              from_other ? layout : other, folder.path(), 2, 0, 4);
+      for (std::size_t step = 2; step < 4; ++step) {
+        CHECK(resumed.losses[step] == Approx(whole.losses[step]).epsilon(1e-10));
+        CHECK(resumed.gradient_norms[step] == Approx(whole.gradient_norms[step]).epsilon(1e-9));
+      }
+    }
   }
 }
 

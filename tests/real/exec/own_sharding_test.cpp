@@ -7,18 +7,12 @@
 
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
-#include "tests/real/resumed_run.h"
-#include "tests/support/scratch_folder.h"
 
 namespace trainyard {
 
 namespace {
 
 const std::string kAxes = "parallel.tensor={tp0: 2, tp1: 2}";
-// MLPs as ATP splits them: what one axis splits the other sums up.
-const std::string kOwn =
-    "sharding={'*.mlp.fc1': {weight: [tp0, tp1], output: '[R, R, tp0] R(tp1)'}, "
-    "'*.mlp.fc2': {weight: [tp1, tp0], output: '[R, R, tp1] R(tp0)'}}";
 /// Whether microbatches move something over that axis alone.
 bool moves_over(const Program& program, const std::string& axis) {
   for (const Segment& segment : program.segments) {
@@ -64,7 +58,7 @@ TEST_CASE("several tensor axes, and a sharding over them, train as one device do
     for (const Sets& feature : features) {
       CAPTURE(trial.family, trial.own, feature);
       Sets sets = joined({"cluster.ranks=4", kAxes}, feature);
-      if (trial.own) sets.push_back(kOwn);
+      if (trial.own) sets.push_back(kAtpSharding);
       const LoopbackRun many = run_loopback(text, sets, {.steps = 2});
       CHECK(moves_over(many.program, "tp0") == trial.own);
       CHECK(moves_over(many.program, "tp1") == trial.own);
@@ -74,7 +68,7 @@ TEST_CASE("several tensor axes, and a sharding over them, train as one device do
 }
 
 TEST_CASE("a run under a sharding of the user's own goes on from other layouts, and they from it") {
-  const Sets own = {"cluster.ranks=4", kAxes, kOwn};
+  const Sets own = {"cluster.ranks=4", kAxes, kAtpSharding};
   const std::vector<Sets> layouts = {
       {},
       own,
@@ -83,20 +77,7 @@ TEST_CASE("a run under a sharding of the user's own goes on from other layouts, 
       {"cluster.ranks=4", "parallel.data=4", "parallel.zero=1"},
       {"cluster.ranks=4", "parallel.data=4", "parallel.zero={stage: 1, by: parameter}"},
       joined(own, {"cluster.ranks=8", "parallel.data=2", "parallel.zero=1"})};
-  const std::string text = parity_study("gpt", kTraining);
-  const LoopbackRun whole = run_loopback(text, {}, {.steps = 4});
-  for (const Sets& layout : layouts) {
-    for (const bool from_own : {true, false}) {
-      CAPTURE(layout, from_own);
-      const ScratchFolder folder;
-      const LoopbackRun resumed = run_resumed(text, from_own ? own : layout,
-                                              from_own ? layout : own, folder.path(), 2, 0, 4);
-      for (std::size_t step = 2; step < 4; ++step) {
-        CHECK(resumed.losses[step] == Approx(whole.losses[step]).epsilon(1e-10));
-        CHECK(resumed.gradient_norms[step] == Approx(whole.gradient_norms[step]).epsilon(1e-9));
-      }
-    }
-  }
+  check_goes_on(parity_study("gpt", kTraining), own, layouts);
 }
 
 }  // namespace trainyard

@@ -6,8 +6,6 @@
 
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
-#include "tests/real/resumed_run.h"
-#include "tests/support/scratch_folder.h"
 
 namespace trainyard {
 
@@ -50,10 +48,7 @@ TEST_CASE("unlike numbers of replicas train as one device does") {
       joined(on(8, "replicas: [1, 3]"),
              {"parallel.tensor={tp0: 2}", "sharding={'*.mlp.fc1': {weight: [tp, R]}}"}),
       joined(on(6, "replicas: [1, 2]", 8), {"parallel.tensor=2", "parallel.tensor_overlap=block"}),
-      joined(on(12, "replicas: [1, 2]"),
-             {"parallel.tensor={tp0: 2, tp1: 2}",
-              "sharding={'*.mlp.fc1': {weight: [tp0, tp1], output: '[R, R, tp0] R(tp1)'}, "
-              "'*.mlp.fc2': {weight: [tp1, tp0], output: '[R, R, tp1] R(tp0)'}}"}),
+      joined(on(12, "replicas: [1, 2]"), {"parallel.tensor={tp0: 2, tp1: 2}", kAtpSharding}),
       on(4, "cuts: [1, 3], replicas: [1, 3], on: [0, 1, 0]"),
       joined(on(6, "cuts: [1, 3], replicas: [2, 4], on: [1, 0, 1]"),
              {"parallel.zero=1", "recompute=full"})};
@@ -106,26 +101,10 @@ TEST_CASE("a run of unlike replicas goes on from other layouts, and they from it
       {"cluster.ranks=2", "partition={cuts: [1, 3], on: [0, 1, 0]}"},
       {"cluster.ranks=2", "parallel.tensor=2", "parallel.sequence_parallel=true"},
       {"cluster.ranks=4", "parallel.pipeline=4"},
-      {"cluster.ranks=4", "parallel.tensor={tp0: 2, tp1: 2}",
-       "sharding={'*.mlp.fc1': {weight: [tp0, tp1], output: '[R, R, tp0] R(tp1)'}, "
-       "'*.mlp.fc2': {weight: [tp1, tp0], output: '[R, R, tp1] R(tp0)'}}"},
+      {"cluster.ranks=4", "parallel.tensor={tp0: 2, tp1: 2}", kAtpSharding},
       {"cluster.ranks=4", "parallel.data=4", "parallel.zero=1"},
       {"cluster.ranks=4", "parallel.data=4", "parallel.zero={stage: 1, by: parameter}"}};
-  const std::string text = parity_study("gpt", kTraining);
-  const LoopbackRun whole = run_loopback(text, {}, {.steps = 4});
-  for (const Sets& layout : layouts) {
-    for (const bool from_unlike : {true, false}) {
-      CAPTURE(layout, from_unlike);
-      const ScratchFolder folder;
-      const LoopbackRun resumed =
-          run_resumed(text, from_unlike ? kOneAndThree : layout,
-                      from_unlike ? layout : kOneAndThree, folder.path(), 2, 0, 4);
-      for (std::size_t step = 2; step < 4; ++step) {
-        CHECK(resumed.losses[step] == Approx(whole.losses[step]).epsilon(1e-10));
-        CHECK(resumed.gradient_norms[step] == Approx(whole.gradient_norms[step]).epsilon(1e-9));
-      }
-    }
-  }
+  check_goes_on(parity_study("gpt", kTraining), kOneAndThree, layouts);
 }
 
 }  // namespace trainyard

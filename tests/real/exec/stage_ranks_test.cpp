@@ -6,8 +6,6 @@
 
 #include "tests/real/layouts.h"
 #include "tests/real/parity.h"
-#include "tests/real/resumed_run.h"
-#include "tests/support/scratch_folder.h"
 
 namespace trainyard {
 
@@ -55,9 +53,7 @@ TEST_CASE("stages on ranks as listed take a sharding of the user's own") {
   check_same(run_loopback(text, {}, {.steps = 2}),
              run_loopback(text,
                           joined(kBack, {"cluster.ranks=8", "parallel.tensor={tp0: 2, tp1: 2}",
-                                         "sharding={'*.mlp.fc1': {weight: [tp0, tp1], output: '[R, "
-                                         "R, tp0] R(tp1)'}, '*.mlp.fc2': {weight: [tp1, tp0], "
-                                         "output: '[R, R, tp1] R(tp0)'}}"}),
+                                         kAtpSharding}),
                           {.steps = 2}),
              kFp64);
 }
@@ -70,20 +66,7 @@ TEST_CASE("a run with stages on ranks as listed goes on from other layouts, and 
       {"cluster.ranks=4", "parallel.pipeline=4"},
       {"cluster.ranks=4", "parallel.data=4", "parallel.zero=1"},
       {"cluster.ranks=4", "parallel.data=4", "parallel.zero={stage: 1, by: parameter}"}};
-  const std::string text = parity_study("gpt", kTraining);
-  const LoopbackRun whole = run_loopback(text, {}, {.steps = 4});
-  for (const Sets& layout : layouts) {
-    for (const bool from_back : {true, false}) {
-      CAPTURE(layout, from_back);
-      const ScratchFolder folder;
-      const LoopbackRun resumed = run_resumed(text, from_back ? kBack : layout,
-                                              from_back ? layout : kBack, folder.path(), 2, 0, 4);
-      for (std::size_t step = 2; step < 4; ++step) {
-        CHECK(resumed.losses[step] == Approx(whole.losses[step]).epsilon(1e-10));
-        CHECK(resumed.gradient_norms[step] == Approx(whole.gradient_norms[step]).epsilon(1e-9));
-      }
-    }
-  }
+  check_goes_on(parity_study("gpt", kTraining), kBack, layouts);
 }
 
 }  // namespace trainyard
