@@ -87,9 +87,7 @@ Axes axes_of(AxisSet set) {
 }
 
 std::int64_t DeviceMesh::num_ranks() const {
-  const AxisId unlike = unlike_axis(*this);
-  if (unlike == kNoAxis) return group_size(*this, axes_of(all_axes(*this)));
-  return ranks_before(*this, axes_of(all_axes(*this)), num_pipeline_ranks(*this));
+  return group_size(*this, axes_of(all_axes(*this)), 0);
 }
 
 std::optional<std::string> mesh_problem(const DeviceMesh& mesh) {
