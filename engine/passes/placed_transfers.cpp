@@ -27,6 +27,8 @@ struct TransferEvent {
 
 using PlacedOfClasses = Indexed<std::int32_t, std::vector<PlacedTransfer>>;
 
+using ClassesOfRanks = Numbered<std::vector<std::int32_t>>;  // [pipeline rank]
+
 /// What a class has of the event's transfer.
 const StageTransfer& transfer_of(const ProgramDraft& draft, std::int32_t of_class,
                                  const TransferEvent& event) {
@@ -35,14 +37,11 @@ const StageTransfer& transfer_of(const ProgramDraft& draft, std::int32_t of_clas
 }
 
 std::vector<TransferEvent> transfer_events(const ProgramDraft& draft,
+                                           const ClassesOfRanks& classes_of,
                                            const Numbered<std::vector<PlannedCall>>& calls,
                                            const ScheduleTiming& timing) {
   std::vector<TransferEvent> events;
   const ActionDurations durations;
-  Numbered<std::int32_t> class_of;  // [pipeline rank]: one of its classes
-  for (const std::int32_t c : draft.classes.keys()) {
-    if (draft.classes[c].rank == std::ssize(class_of)) class_of.push_back(c);
-  }
   for (std::size_t rank = 0; rank < calls.size(); ++rank) {
     std::size_t i = 0;  // of the call's first action
     for (const PlannedCall& call : calls[rank]) {
@@ -52,7 +51,7 @@ std::vector<TransferEvent> transfer_events(const ProgramDraft& draft,
         const bool forward = action->phase == ActionPhase::kForward;
         if (!forward && part_of(action->phase) != Part::kBackward) continue;
         const StageSegments& stage =
-            draft.segments(class_of[rank], action->stage, action->microbatch);
+            draft.segments(classes_of[rank].front(), action->stage, action->microbatch);
         const auto& transfers = forward ? stage.sends_forward : stage.sends_backward;
         for (std::size_t t = 0; t < transfers.size(); ++t) {
           events.push_back({end, !forward, action->stage, action->stage + (forward ? 1 : -1),
@@ -133,10 +132,10 @@ Indexed<std::int32_t, std::vector<PlacedTransfer>> place_transfers(
     const Numbered<std::vector<PlannedCall>>& calls, const ActionPlaces& places,
     const ScheduleTiming& timing, const std::vector<ValidationCall>& validation,
     bool receives_ahead) {
-  std::vector<TransferEvent> events = transfer_events(draft, calls, timing);
-  PlacedOfClasses placed(draft.classes.size());
-  Numbered<std::vector<std::int32_t>> classes_of(draft.num_ranks);
+  ClassesOfRanks classes_of(draft.num_ranks);
   for (const std::int32_t c : draft.classes.keys()) classes_of[draft.classes[c].rank].push_back(c);
+  std::vector<TransferEvent> events = transfer_events(draft, classes_of, calls, timing);
+  PlacedOfClasses placed(draft.classes.size());
   constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
   std::size_t next = 0;  // of `validation`
   const auto validate_until = [&](double time) {
