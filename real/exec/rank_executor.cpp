@@ -57,17 +57,19 @@ void RankExecutor::initialise(const Study& study) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   constexpr std::int64_t kStagedElements = 1 << 20;  // drawn on the host, then copied at once
   std::vector<float> staged;
+  std::vector<ValueId> written;
   for (const IssuedOp& issued : plan_.order().ops) {
-    for (const Operand& operand : plan_of(issued).op->writes) {
-      values_.make_pool_of(operand.value);
-      // Gradients that a step leaves to the next one.
-      const ValueId root = values_.root(operand.value);
-      const Value& value = plan_.program().values[root];
-      if (value.scope != Scope::kPersistent || value.memory != MemoryClass::kGradient) continue;
-      values_.adopt(root, 0,
-                    at::zeros(shape_of(value),
-                              at::TensorOptions(to_torch(value.dtype)).device(device_.where())));
-    }
+    for (const Operand& operand : plan_of(issued).op->writes) written.push_back(operand.value);
+  }
+  values_.make_pools(written);
+  for (const ValueId id : written) {
+    // Gradients that a step leaves to the next one.
+    const ValueId root = values_.root(id);
+    const Value& value = plan_.program().values[root];
+    if (value.scope != Scope::kPersistent || value.memory != MemoryClass::kGradient) continue;
+    values_.adopt(root, 0,
+                  at::zeros(shape_of(value),
+                            at::TensorOptions(to_torch(value.dtype)).device(device_.where())));
   }
   for (const BucketState& bucket : plan_.buckets()) {
     const auto make = [&](ValueId id) {

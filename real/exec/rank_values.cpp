@@ -19,16 +19,10 @@ RankValues::RankValues(const Program& program, const Coordinate& at, at::Device 
       device_(device),
       lies_in_(program.values.size()),
       instances_(program.values.size()),
-      pools_(program.pools.size()),
-      slot_bytes_(program.pools.size(), 0) {
+      pools_(program.pools.size()) {
   for (const ValueId id : program.values.keys()) {
     roots_.push_back(storage_root(program, id));
     if (roots_.back() != id) lies_in_[roots_.back()].push_back(id);
-    const Value& value = program.values[id];
-    if (value.pool != kNoIndex) {
-      std::int64_t& bytes = slot_bytes_[value.pool];
-      bytes = std::max(bytes, size_in_bytes(value));
-    }
   }
 }
 
@@ -64,22 +58,29 @@ at::Tensor RankValues::prepare(ValueId id, Microbatch mb) {
   return {};
 }
 
-void RankValues::make_pool_of(ValueId id) {
-  const PoolId p = program_.values[roots_[id]].pool;
-  if (p == kNoIndex) return;
-  PoolStorage& storage = pools_[p];
-  if (!storage.slots.empty()) return;
-  const bool on_host = program_.pools[p].space == Space::kHost;
-  if (const Bytes rest = program_.pools[p].buffer - program_.pools[p].slots * slot_bytes_[p];
-      program_.pools[p].buffer > 0) {
-    storage.rest = at::empty({rest}, options(at::kByte));
-    live_bytes_ += rest;
+void RankValues::make_pools(const std::vector<ValueId>& written) {
+  Indexed<PoolId, Bytes> slot_bytes(pools_.size(), 0);
+  for (const ValueId id : written) {
+    const Value& value = program_.values[roots_[id]];
+    if (value.pool == kNoIndex) continue;
+    slot_bytes[value.pool] = std::max(slot_bytes[value.pool], size_in_bytes(value));
   }
-  for (int i = 0; i < program_.pools[p].slots; ++i) {
-    storage.slots.push_back(
-        at::empty({slot_bytes_[p]}, on_host ? host_options(at::kByte) : options(at::kByte)));
-    storage.free.push_back(i);
-    if (!on_host || device_.is_cpu()) live_bytes_ += slot_bytes_[p];
+  for (const PoolId p : pools_.keys()) {
+    const Pool& pool = program_.pools[p];
+    if (slot_bytes[p] == 0) continue;
+    const bool on_host = pool.space == Space::kHost;
+    PoolStorage& storage = pools_[p];
+    if (pool.buffer > 0) {
+      const Bytes rest = pool.buffer - pool.slots * slot_bytes[p];
+      storage.rest = at::empty({rest}, options(at::kByte));
+      live_bytes_ += rest;
+    }
+    for (int i = 0; i < pool.slots; ++i) {
+      storage.slots.push_back(
+          at::empty({slot_bytes[p]}, on_host ? host_options(at::kByte) : options(at::kByte)));
+      storage.free.push_back(i);
+      if (!on_host || device_.is_cpu()) live_bytes_ += slot_bytes[p];
+    }
   }
 }
 

@@ -19,10 +19,10 @@ class RankValues {
  public:
   RankValues(const Program& program, const Coordinate& at, at::Device device);
 
-  /// Allocates the slots of the pool that `value` is given one of, if it has one and they are not
-  /// there yet. Not within a step: what a slot lies in may have been freed by an op that the slot's
-  /// first user does not wait for.
-  void make_pool_of(ValueId value);
+  /// Allocates the pools that any of `written`, what the rank's list writes, is given a slot of; a
+  /// slot is as large as the largest of them. Not within a step: what a slot lies in may have been
+  /// freed by an op that the slot's first user does not wait for.
+  void make_pools(const std::vector<ValueId>& written);
   /// The tensor of a value that has been written; `mb` where it is of a microbatch.
   at::Tensor& tensor(ValueId value, Microbatch mb);
   /// The storage that `value` is about to be written into, undefined where the kernel brings its
@@ -66,7 +66,6 @@ class RankValues {
   Indexed<ValueId, std::vector<ValueId>> lies_in_;  // of roots: values whose storage it is
   Indexed<ValueId, Numbered<Instance>> instances_;  // [microbatch], or one
   Indexed<PoolId, PoolStorage> pools_;
-  Indexed<PoolId, std::int64_t> slot_bytes_;
   std::int64_t live_bytes_ = 0;
 };
 

@@ -35,6 +35,13 @@ TEST_CASE("every rank of a plan runs alone in the memory that the Program says")
       "schedule=interleaved --set recompute=full",
       "--set cluster.ranks=2 --set parallel.pipeline=2 --set schedule.method=zb-h1 --set "
       "schedule.post_validation=true",
+      "--set cluster.ranks=4 --set 'parallel.tensor={tp0: 2, tp1: 2}'",
+      "--set cluster.ranks=4 --set parallel.tensor=4 --set "
+      "'sharding={\"*.mlp.fc1\": {weight: [tp, R], output: [R, R, tp]}}'",
+      "--set cluster.ranks=2 --set parallel.pipeline=2 --set schedule=1f1b --set "
+      "'partition={cuts: [1, 3], on: [0, 1, 0]}'",
+      "--set cluster.ranks=4 --set parallel.pipeline=2 --set schedule=1f1b --set "
+      "training.microbatch=4 --set 'partition={replicas: [1, 3]}'",
   };
   for (const std::string& layout : layouts) {
     CAPTURE(layout);
