@@ -10,15 +10,6 @@ namespace {
 
 constexpr double kColossalSplit = 100;  // MAP's fixed cost of a local split
 
-std::int64_t overlap(const IndexRanges& a, const IndexRanges& b) {
-  std::int64_t elements = 0;
-  for (const IndexRange& x : a) {
-    for (const IndexRange& y : b)
-      elements += std::max<std::int64_t>(0, std::min(x.end, y.end) - std::max(x.begin, y.begin));
-  }
-  return elements;
-}
-
 double elements_of(const std::optional<std::vector<IndexRanges>>& ranges) {
   if (!ranges) return 0;
   double elements = 1;

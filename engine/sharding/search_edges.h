@@ -3,6 +3,7 @@
 
 #include <map>
 #include <tuple>
+#include <unordered_map>
 
 #include "engine/base/indexed.h"
 #include "engine/sharding/move_cost.h"
@@ -34,8 +35,12 @@ class SearchEdges {
  private:
   void enter(const SearchState& state);
   bool holds(const SearchState& state, const Coordinate& coordinate) const;
-  double lacking(const SearchState& state, const std::vector<IndexRange>& wanted,
-                 const Coordinate& coordinate, bool backward) const;
+  struct HeldPart {
+    double has, common;  // elements of a dim: those a rank has at the way's end, at both ends
+  };
+  double lacking(const SearchState& state, std::size_t corner, bool backward);
+  HeldPart plain_part(int dim, std::size_t corner, bool backward) const;
+  HeldPart packed_part(int dim, const SearchState& state, std::size_t corner, bool backward);
   void read_lists(const SearchState& state);
   void change_states();
   void split_axes();
@@ -53,6 +58,7 @@ class SearchEdges {
   void add_plain(const SearchState& next, const Move& move, double forward, double backward,
                  double local_after);
   void add_packed(const SearchState& next, const Move& move);
+  SearchState only_touched(const SearchState& state, const Move& move, std::uint32_t dims) const;
   bool may_append(int dim, const Axes& axes) const;
   double dim_most(int dim, const SearchState& state);
   double gathered_part(int dim, std::size_t left, const Axes& axes) const;
@@ -66,11 +72,21 @@ class SearchEdges {
   bool own_moves_;  // of Colossal-AI alone
   std::map<std::tuple<int, int, AxisSet>, double> packed_most_;
   std::map<std::tuple<int, Axes, Axes>, double> permuted_;
+  /// Parts of packed dims, by dim, pattern, its axes, those with sums beside, corner, backward.
+  std::map<std::tuple<int, int, AxisSet, AxisSet, std::size_t, bool>, HeldPart> packed_parts_;
+  struct Received {
+    double forward, backward;  // elements of the dims that a move touches, on the busiest rank
+  };
+  struct MoveHash {
+    std::size_t operator()(const std::pair<SearchState, SearchState>& move) const {
+      return SearchStateHash{}(move.first) * 31 + SearchStateHash{}(move.second);
+    }
+  };
+  std::unordered_map<std::pair<SearchState, SearchState>, Received, MoveHash> packed_moves_;
 
   AxisLink fastest_;
   std::vector<Coordinate> corners_;              // two ranks
-  std::vector<std::vector<IndexRange>> wanted_;  // of `to`, by corner and dim
-  bool bounded_;                                 // plain dims alone
+  std::vector<std::vector<IndexRange>> wanted_;  // of `to`, by corner and plain dim
 
   // The node at hand.
   SearchState state_;

@@ -112,6 +112,17 @@ void StateCodec::sort_behind_single(SearchState& state, int dim) const {
     state.axes[list[place]] = split_code(dim, static_cast<int>(place));
 }
 
+/// Whether what is left of a dim's old pattern is the beginning of the wanted one.
+bool StateCodec::begins_wanted(int dim, AxisSet left) const {
+  const auto [at, made] = begins_wanted_.try_emplace({dim, left}, false);
+  if (made) {
+    const DimSplit now = restricted(dim, 0, left);
+    at->second = begins(now, pattern(dim, 1)) &&
+                 equal_ranges(now, restricted(dim, 1, left), extents_[dim], mesh_);
+  }
+  return at->second;
+}
+
 SearchState StateCodec::normal(SearchState state) const {
   for (const Held& held : to_.held) {
     std::uint8_t& code = state.axes[held.axis];
@@ -123,10 +134,7 @@ SearchState StateCodec::normal(SearchState state) const {
     if (!packed(dim) || frozen(dim)) continue;
     const AxisSet left = axes_in(state, dim, 0);
     if (left == 0) continue;
-    const DimSplit now = restricted(dim, 0, left);
-    if (!begins(now, pattern(dim, 1)) ||
-        !equal_ranges(now, restricted(dim, 1, left), extents_[dim], mesh_))
-      continue;
+    if (!begins_wanted(dim, left)) continue;
     for (const AxisId axis : axes_of(left)) {
       std::uint8_t& code = state.axes[axis];
       code = split_code(dim, 4 + beside_code(code));

@@ -7,6 +7,8 @@
 
 #include <array>
 #include <cstring>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "engine/base/indexed.h"
@@ -91,6 +93,7 @@ class StateCodec {
   DimSplit restricted(int dim, int which, AxisSet axes) const;
 
  private:
+  bool begins_wanted(int dim, AxisSet left) const;
   TensorSpec from_, to_;
   Extents extents_;
   const DeviceMesh& mesh_;
@@ -99,6 +102,7 @@ class StateCodec {
   Numbered<bool> packed_, frozen_;
   std::vector<int> short_;  // plain dims that axes may cut into single elements
   bool any_packed_ = false;
+  mutable std::map<std::pair<int, AxisSet>, bool> begins_wanted_;  // what was asked
 };
 
 }  // namespace trainyard

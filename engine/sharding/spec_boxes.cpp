@@ -81,6 +81,15 @@ IndexRanges dim_ranges(const DimSplit& dim, std::int64_t extent, const DeviceMes
   return cut_after(std::move(ranges), dim.after, mesh, coordinate);
 }
 
+std::int64_t overlap(const IndexRanges& a, const IndexRanges& b) {
+  std::int64_t elements = 0;
+  for (const IndexRange& x : a) {
+    for (const IndexRange& y : b)
+      elements += std::max<std::int64_t>(0, std::min(x.end, y.end) - std::max(x.begin, y.begin));
+  }
+  return elements;
+}
+
 std::optional<std::vector<IndexRanges>> local_ranges(const TensorSpec& spec, const Extents& extents,
                                                      const DeviceMesh& mesh,
                                                      const Coordinate& coordinate) {

@@ -30,6 +30,9 @@ IndexRange cut_pieces(std::int64_t count, const Axes& axes, const DeviceMesh& me
 IndexRanges dim_ranges(const DimSplit& dim, std::int64_t extent, const DeviceMesh& mesh,
                        const Coordinate& coordinate, AxisSet without = 0);
 
+/// Elements that both have.
+std::int64_t overlap(const IndexRanges& a, const IndexRanges& b);
+
 /// Per dim what the rank holds; nullopt: nothing, since another holds it (H@k).
 std::optional<std::vector<IndexRanges>> local_ranges(const TensorSpec& spec, const Extents& extents,
                                                      const DeviceMesh& mesh,

@@ -4,6 +4,7 @@
 #include "engine/sharding/normal_form.h"
 #include "engine/sharding/op_index_table.h"
 #include "engine/sharding/redistribution.h"
+#include "engine/sharding/spec_boxes.h"
 #include "engine/sharding/spec_text.h"
 #include "engine/sharding/strategy.h"
 
@@ -149,6 +150,55 @@ TEST_CASE("zig-zag context parallelism: two parts, the second backwards") {
         "permutation dim 1 over t, backward permutation");
   CHECK(moves("[R, 8x1:t|8x1:t~]", "[R, R] E(t)", {4, 16}) ==
         "all_gather dim 1 over t, backward reduce_scatter");
+}
+
+TEST_CASE("experts folded over data and tensor ranks") {
+  // ep: t tp0. Rows of an expert's capacity are ordered by the rank that they come from, so that
+  // dispatch is an all-to-all from rows to experts, and combine its way back.
+  CHECK(moves("[R, dp t tp0, R]", "[t tp0, dp, R]", {8, 64, 16}) ==
+        "all_to_all dim 1 to 0 over t tp0, backward all_to_all");
+  CHECK(moves("[R, t tp0, R]", "[t tp0, R, R]", {8, 64, 16}) ==
+        "all_to_all dim 1 to 0 over t tp0, backward all_to_all");
+  // An expert's weights are one on its rank of ep, and summed over the axis of tokens that is not
+  // in it.
+  CHECK(split("bmm", {{8, 64, 16}, {8, 16, 32}}, {{"b", {kT, kTp0}}, {"i", {kDp}}}) ==
+        "[t tp0, dp, R] , [t tp0, R, R] E(dp) -> [t tp0, dp, R]");
+}
+
+TEST_CASE("a vocabulary that ranks do not divide") {
+  const DeviceMesh mesh = transformer_mesh();
+  // Ten words over four ranks: first over tp0 5 and 5, then over tp1 3 and 2 of each.
+  const TensorSpec table = std::get<TensorSpec>(parse_spec("[tp, R]", mesh));
+  std::vector<std::int64_t> rows;
+  for (std::int64_t rank = 0; rank < 4; ++rank)
+    rows.push_back(local_elements(table, {10, 1}, mesh, coordinate_of(mesh, rank)));
+  CHECK(rows == std::vector<std::int64_t>{3, 2, 3, 2});
+  CHECK(split("linear", {{4, 8, 16}, {10, 16}}, {{"o", {kTp0, kTp1}}}) ==
+        "[R, R, R] E(tp0 tp1) , [tp0 tp1, R] -> [R, R, tp0 tp1]");
+  // Three words: one rank has none, and what it gives to the maximum and the sums is neutral.
+  CHECK(local_elements(table, {3, 1}, mesh, coordinate_of(mesh, 3)) == 0);
+  CHECK(moves("[tp, R]", "[R, R] E(tp)", {3, 16}) ==
+        "all_gather dim 0 over tp0 tp1, backward reduce_scatter");
+  const MoveCosts costs{MoveCostModel::kExact, Numbered<AxisLink>(4, AxisLink{0, 1}), 1, false};
+  const TensorSpec whole = std::get<TensorSpec>(parse_spec("[R, R]", mesh));
+  // The rank that has no row receives all three, of 16 elements each.
+  const Move gather{AxisState::kSplit, AxisState::kReplicated, {kTp0, kTp1}, 0, -1, 0};
+  CHECK(move_cost(gather, table, whole, {3, 16}, mesh, costs).forward_bytes == 48);
+}
+
+TEST_CASE("an uneven batch between three and five replicas") {
+  // 7 rows: 3 2 2 against 2 2 1 1 1; who holds what is the same cut of the same rows.
+  const auto rows = [](std::int32_t replicas) {
+    DeviceMesh mesh;
+    mesh.axes = {{"dp", replicas, false}};
+    const TensorSpec split = std::get<TensorSpec>(parse_spec("[dp]", mesh));
+    std::vector<std::int64_t> counts;
+    for (std::int64_t rank = 0; rank < replicas; ++rank)
+      counts.push_back(local_elements(split, {7}, mesh, coordinate_of(mesh, rank)));
+    return counts;
+  };
+  CHECK(rows(3) == std::vector<std::int64_t>{3, 2, 2});
+  CHECK(rows(5) == std::vector<std::int64_t>{2, 2, 1, 1, 1});
 }
 
 }  // namespace trainyard
