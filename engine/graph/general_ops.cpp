@@ -146,6 +146,10 @@ void GraphBuilder::refuse_misfit(const Op& op) const {
   for (const TensorId input : op.inputs) {
     if (graph_.tensors[input].dtype != type) problem = "operands of several types";
   }
+  refuse(op, problem);
+}
+
+void GraphBuilder::refuse(const Op& op, const std::string& problem) const {
   if (problem.empty()) return;
   throw ConfigError(graph_.modules[op.module] + ": " + std::string(to_string(op.kind)) + " " +
                     problem);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "engine/graph/general_shapes.h"
+#include "engine/graph/image_shapes.h"
 #include "engine/graph/op_table.h"
 
 namespace trainyard {
@@ -214,6 +215,11 @@ std::string find_shape_problem(const Graph& graph, const Op& op) {
       if (!fits || y.back() != q) return "heads do not match " + to_text(input(0));
       return {};
     }
+    case OpKind::kConv2d:
+    case OpKind::kMaxPool2d:
+    case OpKind::kAvgPool2d:
+    case OpKind::kBatchMoments:
+    case OpKind::kBatchNormalize: return find_image_shape_problem(graph, op);
     default: return is_general(op.kind) ? find_general_shape_problem(graph, op) : std::string();
   }
 }

@@ -79,6 +79,12 @@ class DimList {
   std::uint32_t bits_ = 0;
 };
 
+/// A number for each of the two dims of an image.
+struct HeightWidth {
+  std::int32_t height = 0, width = 0;
+  friend constexpr bool operator==(const HeightWidth&, const HeightWidth&) = default;
+};
+
 /// What an op needs to know beside its operands. Unused fields keep their defaults, so that two ops
 /// that do the same compare equal.
 struct OpAttrs {
@@ -104,8 +110,15 @@ struct OpAttrs {
   float eps = 0;                  // layer_norm, rms_norm: added to the variance
   float rope_base = 0;            // rope: angle of pair i is position * base^(-2i / head_dim)
   std::int32_t first_sample = 0;  // dropouts: of the microbatch; half of it for its second half
-  std::int32_t vocab = 0;  // cross_entropy and its parts: classes; further columns are padding
-  std::int64_t begin = 0;  // narrow: the first index of the range
+  std::int32_t vocab = 0;      // cross_entropy and its parts: classes; further columns are padding
+  std::int64_t begin = 0;      // narrow: the first index of the range
+  HeightWidth window;          // pools: elements of a window; of a conv2d its weight says it
+  HeightWidth stride{1, 1};    // conv2d, pools: from one window to the next
+  HeightWidth padding;         // conv2d, pools: around the image, on each side
+  HeightWidth dilation{1, 1};  // conv2d: from one element of a window to the next
+  std::int32_t groups = 1;     // conv2d: of channels, each a convolution of its own; of all ranks
+  std::int32_t samples = 0;    // batch_moments, batch_normalize: that are normalised together; 0:
+                               // all of the microbatch, on whatever ranks
   friend bool operator==(const OpAttrs&, const OpAttrs&) = default;
 };
 

@@ -27,6 +27,16 @@ struct AttentionShape {
   double divisor = 1;  // of the scores, beside sqrt(head_dim)
 };
 
+struct ConvolutionShape {
+  HeightWidth window, stride{1, 1}, padding, dilation{1, 1};
+  std::int64_t groups = 1;
+  bool bias = false;
+};
+
+struct PoolShape {
+  HeightWidth window, stride, padding;
+};
+
 /// How a parameter starts, and what it consists of.
 struct ParameterForm {
   Init init = Init::kNormal;
@@ -107,6 +117,16 @@ class GraphBuilder {
   /// Mean of the squares of x - target over the elements of the step.
   TensorId mse(std::string_view module, TensorId x, TensorId target);
 
+  // Ops of images [N, C, H, W] (image_ops.cpp); they throw ConfigError where a window does not fit.
+  /// Creates module.weight [out, C / groups, window] and, with bias, module.bias [out].
+  TensorId conv2d(std::string_view module, TensorId x, std::int64_t out,
+                  const ConvolutionShape& convolution, const ParameterForm& form = {});
+  TensorId max_pool2d(std::string_view module, TensorId x, const PoolShape& pool);
+  TensorId avg_pool2d(std::string_view module, TensorId x, const PoolShape& pool);
+  /// Each channel to mean 0 and deviation 1 over `samples` samples (0: all of the microbatch, on
+  /// whatever ranks), times module.weight plus module.bias, [C] each.
+  TensorId batch_norm(std::string_view module, TensorId x, std::int64_t samples);
+
   const Shape& shape(TensorId tensor) const;
 
   /// Ends the graph. `loss` is a scalar (several losses: add() them).
@@ -133,6 +153,11 @@ class GraphBuilder {
                        std::span<const TensorId> inputs, const Shape& output);
   TensorId broadcast_op(std::string_view module, OpKind kind, TensorId a, TensorId b);
   void refuse_misfit(const Op& op) const;
+  /// Throws ConfigError with the op's module and kind where there is a problem.
+  void refuse(const Op& op, const std::string& problem) const;
+  /// The same of an op of images.
+  TensorId add_image_op(std::string_view module, OpKind kind, const OpAttrs& attrs,
+                        std::initializer_list<TensorId> inputs, const Shape& output, DType dtype);
   TensorId norm(std::string_view module, OpKind kind, TensorId x, std::int64_t num_statistics);
   TensorId attention_op(std::string_view module, TensorId q, TensorId kv,
                         const AttentionShape& attention, TensorId mask, TensorId bias);

@@ -47,6 +47,11 @@ namespace trainyard {
   X(kMul, "mul")                             /* a, b -> a b, element by element */        \
   X(kSum, "sum")                             /* x -> summed over dims */                  \
   X(kBmm, "bmm")                             /* a [B,M,K], b [B,K,N] -> a b */            \
+  X(kConv2d, "conv2d")                       /* images, w[, b] -> images */               \
+  X(kMaxPool2d, "max_pool2d")                /* images -> largest of windows, where */    \
+  X(kAvgPool2d, "avg_pool2d")                /* images -> means of windows */             \
+  X(kBatchMoments, "batch_moments")          /* images -> sums, squares, count */         \
+  X(kBatchNormalize, "batch_normalize")      /* images, moments, w, b -> images */        \
   X(kCrossEntropyMax, "cross_entropy_max")   /* logits shard -> row maxima */             \
   X(kCrossEntropySum, "cross_entropy_sum")   /* logits, max, labels -> sums */            \
   X(kCrossEntropy, "cross_entropy")          /* logits, labels[, max, sums] -> loss */    \

@@ -33,6 +33,17 @@ OpInfo general_info(OpKind kind) {
               .kernel = KernelClass::kBatchedMatmul,
               .dx_saved_inputs = bits({1}),
               .dw_saved_inputs = bits({0})};
+    case kConv2d:
+      return {.backward = F::kApart,
+              .kernel = KernelClass::kMatmul,
+              .dx_saved_inputs = bits({1}),
+              .dw_saved_inputs = bits({0}),
+              .weights = bits({1, 2})};
+    case kMaxPool2d: return {.backward = F::kApart, .dx_saved_outputs = bits({1})};
+    case kAvgPool2d: return {.backward = F::kApart};
+    case kBatchMoments: return {.backward = F::kApart, .dx_saved_inputs = bits({0})};
+    case kBatchNormalize:
+      return {.backward = F::kFused, .dx_saved_inputs = bits({0, 1, 2}), .weights = bits({2, 3})};
     case kMse:
       return {.backward = F::kFactors,
               .gradient_in = false,
@@ -198,6 +209,34 @@ void set_batched_product(KernelWork& work, OpPart part, std::span<const OperandS
               static_cast<double>(work.n) * static_cast<double>(work.k);
 }
 
+/// As a product of matrices, one per group: [N u z, c x y] x [c x y, o] of windows. Of one channel
+/// in and out there is nothing to multiply with: each element is read and written.
+void set_convolution(KernelWork& work, OpPart part, std::span<const OperandShape> reads,
+                     std::span<const OperandShape> writes,
+                     std::span<const OperandShape> accumulates) {
+  // forward: x, w -> y; dx: dy, w; dw: dy, x.
+  const Shape& y = part == OpPart::kForward ? *writes[0].shape : *reads[0].shape;
+  const Shape& w = part == OpPart::kWeightGrad
+                       ? *(accumulates.empty() ? writes : accumulates)[0].shape
+                       : *reads[1].shape;
+  const std::int64_t windows = y[0] * y[2] * y[3];
+  const Shape& x = part == OpPart::kInputGrad ? *writes[0].shape
+                   : part == OpPart::kForward ? *reads[0].shape
+                                              : *reads[1].shape;
+  work.batch = x[1] / w[1];  // groups of this rank
+  const std::int64_t channels = w[0] / work.batch, window = w[1] * w[2] * w[3];
+  work.dtype = reads[1].dtype;
+  switch (part) {
+    case OpPart::kForward: work.m = windows, work.n = channels, work.k = window; break;
+    case OpPart::kInputGrad: work.m = windows, work.n = window, work.k = channels; break;
+    default: work.m = channels, work.n = window, work.k = windows; break;
+  }
+  work.flop = 2.0 * static_cast<double>(work.batch) * static_cast<double>(work.m) *
+              static_cast<double>(work.n) * static_cast<double>(work.k);
+  if (work.batch == 1) return;
+  work.cls = channels == 1 && w[1] == 1 ? KernelClass::kMemoryBound : KernelClass::kBatchedMatmul;
+}
+
 /// Only the range is touched of the whole tensor; its gradient is cleared first where it is new.
 void set_narrow(KernelWork& work, OpPart part, std::span<const OperandShape> reads,
                 std::span<const OperandShape> writes) {
@@ -305,6 +344,7 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
   switch (kind) {
     case OpKind::kLinear: set_linear(work, part, reads); break;
     case OpKind::kBmm: set_batched_product(work, part, reads); break;
+    case OpKind::kConv2d: set_convolution(work, part, reads, writes, accumulates); break;
     case OpKind::kNarrow: set_narrow(work, part, reads, writes); break;
     case OpKind::kEmbedding:
       // Only the rows looked up are touched, not the whole table: tokens, rows in, rows out.

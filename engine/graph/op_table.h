@@ -54,6 +54,7 @@ struct OperandShape {
 ///   linear         [M,K] x [K,N]: 2MNK FLOP, in all three parts
 ///   scores, context  2 B N Sq Sk H forward, twice that backward
 ///   bmm            [B,M,K] x [B,K,N]: 2BMNK FLOP, in all three parts
+///   conv2d         2 N u z o c x y FLOP, in all three parts
 ///   flash_attention  4 B N Sq Sk H forward, 2.5 x that backward; halved where causal
 ///   everything else is memory-bound: bytes read + written, accumulators counted twice
 KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,

@@ -152,7 +152,8 @@ class GivenPlanner {
          {std::int64_t{op.attrs.heads}, std::int64_t{op.attrs.kv_heads},
           std::int64_t{op.attrs.head_dim}, std::int64_t{op.attrs.packed},
           std::int64_t{op.attrs.has_mask}, std::int64_t{op.attrs.has_bias},
-          std::int64_t{op.attrs.dim}, op.attrs.begin})
+          std::int64_t{op.attrs.groups}, std::int64_t{op.attrs.samples}, std::int64_t{op.attrs.dim},
+          op.attrs.begin})
       add(number);
     for (const int dim : op.attrs.dims) add(dim);
     add(-1);

@@ -175,7 +175,8 @@ class MegatronPlanner {
     for (const std::int64_t number :
          {static_cast<std::int64_t>(op.kind), std::int64_t{attrs.heads},
           std::int64_t{attrs.kv_heads}, std::int64_t{attrs.head_dim}, std::int64_t{attrs.packed},
-          std::int64_t{attrs.has_mask}, std::int64_t{attrs.has_bias}})
+          std::int64_t{attrs.has_mask}, std::int64_t{attrs.has_bias}, std::int64_t{attrs.groups},
+          std::int64_t{attrs.samples}})
       add_number(number);
     for (const TensorId id : op.inputs) {
       add_number(is_parameter(id));

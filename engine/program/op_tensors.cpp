@@ -13,6 +13,8 @@ bool is_integer(DType type) {
 bool is_parameter(OpKind kind, std::size_t operand) {
   switch (kind) {
     case OpKind::kRelativeBias: return operand == 0;
+    case OpKind::kBatchNormalize: return operand >= 2;
+    case OpKind::kConv2d:
     case OpKind::kEmbedding:
     case OpKind::kLinear:
     case OpKind::kAddBias:
@@ -34,7 +36,9 @@ bool may_be_parameter(const ProgramOp& op, const OpAttrs& attrs, std::size_t ope
 std::size_t num_operands(OpKind kind, const OpAttrs& attrs) {
   switch (kind) {
     case OpKind::kLinear:
+    case OpKind::kConv2d:
     case OpKind::kBiasDropoutAdd: return attrs.has_bias ? 3 : 2;
+    case OpKind::kBatchNormalize: return 4;
     case OpKind::kLayerNorm: return 3;
     case OpKind::kFlashAttention: return (attrs.packed ? 1U : 2U) + (attrs.has_mask ? 1U : 0U);
     case OpKind::kCrossEntropy: return 4;  // as it is with a split vocabulary
@@ -60,6 +64,7 @@ std::size_t num_results(OpKind kind) {
     case OpKind::kRmsNorm:
     case OpKind::kFlashAttention:
     case OpKind::kDropout:
+    case OpKind::kMaxPool2d:
     case OpKind::kBiasDropoutAdd:
     case OpKind::kCrossEntropy: return 2;
     default: return 1;

@@ -51,6 +51,13 @@ void read_attribute(LineScanner& line, DimList& dims) {
   } while (line.accept(","));
 }
 
+void read_attribute(LineScanner& line, HeightWidth& both) {
+  line.expect("=");
+  both.height = static_cast<std::int32_t>(line.number(0, kMaxInt32, "a height"));
+  line.expect("x");
+  both.width = static_cast<std::int32_t>(line.number(0, kMaxInt32, "a width"));
+}
+
 template <typename Number>
 void read_attribute(LineScanner& line, Number& value) {
   if constexpr (std::is_same_v<Number, bool>) {

@@ -285,6 +285,11 @@ class Writer {
   void write_attribute(Number value) {
     number(value);
   }
+  void write_attribute(const HeightWidth& both) {
+    number(both.height);
+    text("x");
+    number(both.width);
+  }
   void write_attribute(const DimList& dims) {
     for (std::size_t i = 0; i < dims.size(); ++i) {
       if (i > 0) text(",");

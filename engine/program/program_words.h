@@ -45,6 +45,12 @@ void for_attributes(const Visit& visit) {
   visit("dims", &OpAttrs::dims);
   visit("begin", &OpAttrs::begin);
   visit("copies", &OpAttrs::copies);
+  visit("window", &OpAttrs::window);
+  visit("stride", &OpAttrs::stride);
+  visit("padding", &OpAttrs::padding);
+  visit("dilation", &OpAttrs::dilation);
+  visit("groups", &OpAttrs::groups);
+  visit("samples", &OpAttrs::samples);
 }
 
 /// Parts of an op's line after its name, in order; all but the first start with a keyword.

@@ -36,7 +36,8 @@ bool is_backward(Phase phase) {
 
 bool is_bias(OpKind kind, std::size_t operand, std::size_t operands) {
   switch (kind) {
-    case OpKind::kLinear: return operand == 2;
+    case OpKind::kLinear:
+    case OpKind::kConv2d: return operand == 2;
     case OpKind::kAddBias:
     case OpKind::kBiasGelu: return operand == 1;
     case OpKind::kBiasDropoutAdd: return operand == 1 && operands > 2;
@@ -57,6 +58,11 @@ Extents unseen_extents(OpKind kind, std::size_t operand, const OpTensors& tensor
   Extents rows = of(tensors.operands[1]);
   if (operand == 3) rows.insert(rows.begin(), 2);  // both sums
   return rows;
+}
+
+/// The same of the whole operand of a kind that is looked at as a whole.
+Extents unseen_whole(OpKind kind, const Extents& result) {
+  return kind == OpKind::kConv2d ? Extents{result[1]} : result;  // a bias
 }
 
 /// The parts of a weight's rows, which are cut alike: how linear's index space writes them.
@@ -326,10 +332,10 @@ class SpecChecks {
 
   /// General kinds have dims of any meaning (but of heads), of which local extents alone do not
   /// tell which are broadcast or regrouped: their index space is that of the whole tensors, cut as
-  /// these are.
+  /// these are. So is a convolution's, whose groups are those of all ranks.
   Problem space_problem(OpKind kind, const OpAttrs& attrs, const std::string& rows,
                         const UsedTensors& used) const {
-    const bool whole = is_general(kind) && attrs.heads == 0;
+    const bool whole = (is_general(kind) && attrs.heads == 0) || kind == OpKind::kConv2d;
     std::vector<Extents> operands, results;
     const auto extents_of = [&](const UsedTensor& tensor) {
       const TensorSpec* of = tensor.value != nullptr ? tensor.value : tensor.gradient;
@@ -339,7 +345,7 @@ class SpecChecks {
     for (const UsedTensor& result : used.results) results.push_back(extents_of(result));
     for (const UsedTensor& operand : used.operands) {
       const bool unseen = operand.value == nullptr && operand.gradient == nullptr;
-      operands.push_back(whole && unseen ? results[0] : extents_of(operand));
+      operands.push_back(whole && unseen ? unseen_whole(kind, results[0]) : extents_of(operand));
     }
     const OpParameters parameters = op_parameters(kind, attrs, operands, results);
     const auto found = op_space(

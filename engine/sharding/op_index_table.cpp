@@ -87,8 +87,12 @@ constexpr OpIndexEntry kTable[] = {
     other("beyond_clip", " -> "),
     other("correct_adamw", ", , ..., ..., ..., ... -> ... ; ... ; ... ; ..."),
     other("correct_sgd", ", , ..., ... -> ..."),
-    // Kinds that no graph has yet.
     linear("conv2d", "n c h! w!, o c x! y! + o? -> n o u! z!"),
+    other("max_pool2d", "n c h! w! -> n c u! z! ; n c u! z!"),
+    linear("avg_pool2d", "n c h! w! -> n c u! z!"),
+    other("batch_moments", "n c h! w! -> _ k! c"),
+    other("batch_normalize", "n c h! w!, _ k! c, c, c -> n c h! w!"),
+    // Kinds that no graph has: whole batch norms and pools as Colossal-AI's rules know them.
     other("batch_norm", "n* c h* w*, c, c -> n* c h* w*"),
     other("pooling", "n c h! w! -> n c u! z!"),
     other("where", "..., ..., ... -> ..."),

@@ -88,6 +88,11 @@ Kernel find_kernel(OpKind kind, OpPart part) {
       case kMul: return {.forward = mul, .input_grad = mul_backward, .weight_grad = mul_backward};
       case kSum: return {.forward = sum, .input_grad = sum_dx, .weight_grad = sum_dx};
       case kBmm: return {.forward = bmm, .input_grad = bmm_dx, .weight_grad = bmm_dw};
+      case kConv2d: return {.forward = conv2d, .input_grad = conv2d_dx, .weight_grad = conv2d_dw};
+      case kMaxPool2d: return {.forward = max_pool2d, .input_grad = max_pool2d_dx};
+      case kAvgPool2d: return {.forward = avg_pool2d, .input_grad = avg_pool2d_dx};
+      case kBatchMoments: return {.forward = batch_moments, .input_grad = batch_moments_dx};
+      case kBatchNormalize: return {.forward = batch_normalize, .backward = batch_normalize_b};
       case kMse: return {.forward = mse, .input_grad = mse_dx, .weight_grad = mse_dw};
       case kCrossEntropyMax: return {.forward = cross_entropy_max};
       case kCrossEntropySum: return {.forward = cross_entropy_sum};

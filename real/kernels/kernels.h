@@ -82,6 +82,23 @@ void bmm(KernelCall& call);
 void bmm_dx(KernelCall& call);
 void bmm_dw(KernelCall& call);
 
+// conv2d.cpp
+void conv2d(KernelCall& call);
+void conv2d_dx(KernelCall& call);
+void conv2d_dw(KernelCall& call);
+
+// pool.cpp
+void max_pool2d(KernelCall& call);
+void max_pool2d_dx(KernelCall& call);
+void avg_pool2d(KernelCall& call);
+void avg_pool2d_dx(KernelCall& call);
+
+// batch_norm.cpp
+void batch_moments(KernelCall& call);
+void batch_moments_dx(KernelCall& call);
+void batch_normalize(KernelCall& call);
+void batch_normalize_b(KernelCall& call);
+
 // dropout.cpp
 void dropout(KernelCall& call);
 void dropout_dx(KernelCall& call);

@@ -125,6 +125,38 @@ int64_t bmm(const OpSizes& s) {  // of a 16-bit type one matrix after the other
          product_scratch(a.type, m, n, std::max({k, a.last(), b.last()}), true, s.threads);
 }
 
+/// A convolution's windows as columns of a matrix, [C / groups, window] x [N, u, z], which the
+/// backends of LibTorch that multiply matrices write out for the whole batch; and what those that
+/// take groups one by one, or tensors in blocks of channels, copy of operands and results.
+int64_t convolution(const OpSizes& s, const OperandSize& x, const OperandSize& w,
+                    const OperandSize& y) {
+  const int64_t windows = y.shape[0] * y.shape[2] * y.shape[3];
+  const int64_t columns = windows * (w.elements() / w.shape[0]) * size_in_bytes(x.type);
+  const int64_t copies = x.bytes() + w.bytes() + y.bytes();
+  return columns + 2 * copies + s.threads * 65536;
+}
+
+/// Sums by group and channel, of which no more than a dozen stand at a time.
+int64_t moments_scratch(const OperandSize& moments) { return 12 * moments.bytes() / 3; }
+
+int64_t batch_normalize(const OpSizes& s) {  // y in the moments' type, then in its own
+  const int64_t wide = s.reads[0].elements() * size_in_bytes(s.reads[1].type);
+  const int64_t cast = s.reads[0].type == s.reads[1].type ? 0 : s.writes[0].bytes();
+  return wide + cast + moments_scratch(s.reads[1]);
+}
+
+int64_t batch_normalize_b(const OpSizes& s) {  // dy in the moments' type, its product with x
+  const int64_t wide = s.reads[0].elements() * size_in_bytes(s.reads[2].type);
+  const bool casts = s.reads[0].type != s.reads[2].type;
+  return (casts ? 2 : 1) * wide + s.copied_results() + moments_scratch(s.reads[2]);
+}
+
+int64_t batch_moments_dx(const OpSizes& s) {
+  const int64_t wide = s.reads[1].elements() * size_in_bytes(s.reads[0].type);
+  const int64_t cast = s.reads[1].type == s.reads[0].type ? 0 : s.writes[0].bytes();
+  return wide + cast + moments_scratch(s.reads[0]);
+}
+
 int64_t mse(const OpSizes& s) {  // the difference, in the loss's type too, and its square
   const OperandSize& x = s.reads[0];
   const DType type = s.writes.empty() ? s.accumulates[0].type : s.writes[0].type;
@@ -206,6 +238,10 @@ int64_t of_forward(OpKind kind, const OpSizes& s) {
     case kSelectFirst:
     case kSum: return s.copied_results();
     case kBmm: return bmm(s);
+    case kConv2d: return convolution(s, s.reads[0], s.reads[1], s.writes[0]);
+    case kMaxPool2d: return s.copied_results();
+    case kBatchMoments: return moments_scratch(s.writes[0]);
+    case kBatchNormalize: return batch_normalize(s);
     case kMse: return mse(s);
     case kCrossEntropyMax: return cross_entropy_max(s);
     case kCrossEntropySum: return cross_entropy_sum(s);
@@ -239,6 +275,11 @@ int64_t of_backward(OpKind kind, OpPart part, const OpSizes& s) {
     case kAdd: return add_backward(s);
     case kMul: return mul_backward(s);
     case kBmm: return bmm(s);
+    case kConv2d:
+      return weight ? convolution(s, s.reads[1], s.accumulates[0], s.reads[0])
+                    : convolution(s, s.writes[0], s.reads[1], s.reads[0]);
+    case kBatchMoments: return batch_moments_dx(s);
+    case kBatchNormalize: return batch_normalize_b(s);
     case kMse: return 2 * s.reads[0].elements() * accumulation_bytes(s.reads[0].type);
     default: return 0;
   }

@@ -45,7 +45,7 @@ at::Tensor tensor_of(const std::vector<double>& values, const Shape& shape) {
 }
 
 std::vector<double> vector_of(const at::Tensor& tensor) {
-  const at::Tensor all = tensor.detach().contiguous();
+  const at::Tensor all = tensor.detach().to(at::kDouble).contiguous();
   return {all.const_data_ptr<double>(), all.const_data_ptr<double>() + all.numel()};
 }
 

@@ -1,5 +1,8 @@
 #include "tests/real/torch_ops.h"
 
+#include <array>
+#include <tuple>
+
 #include "engine/base/error.h"
 
 namespace trainyard {
@@ -7,6 +10,26 @@ namespace trainyard {
 namespace {
 
 std::vector<std::int64_t> extents(const Shape& shape) { return {shape.begin(), shape.end()}; }
+
+std::array<std::int64_t, 2> pair(HeightWidth both) { return {both.height, both.width}; }
+
+/// Sums, sums of squares and counts of each group of samples, by channel.
+at::Tensor moments(const at::Tensor& x, const Shape& to) {
+  const at::Tensor by_group =
+      x.reshape({to[0], x.size(0) / to[0], x.size(1), x.size(2) * x.size(3)});
+  const at::Tensor sum = by_group.sum({1, 3}), squares = (by_group * by_group).sum({1, 3});
+  return at::stack({sum, squares, at::ones_like(sum) * (by_group.size(1) * by_group.size(3))}, 1);
+}
+
+/// By LibTorch's own batch norm of each group, whatever the moments say.
+at::Tensor normalize(const OpAttrs& attrs, const std::vector<at::Tensor>& in) {
+  const std::int64_t samples = attrs.samples == 0 ? in[0].size(0) : attrs.samples;
+  std::vector<at::Tensor> groups;
+  for (std::int64_t first = 0; first < in[0].size(0); first += samples)
+    groups.push_back(at::batch_norm(in[0].narrow(0, first, samples), in[2], in[3], {}, {},
+                                    /*training=*/true, 0, attrs.eps, /*cudnn_enabled=*/false));
+  return at::cat(groups, 0);
+}
 
 at::Tensor one_result(const Op& op, const std::vector<at::Tensor>& in, const Shape& to,
                       int microbatches) {
@@ -26,6 +49,13 @@ at::Tensor one_result(const Op& op, const std::vector<at::Tensor>& in, const Sha
     case OpKind::kTanh: return at::tanh(in[0]);
     case OpKind::kGelu: return at::gelu(in[0]);
     case OpKind::kLinear: return at::linear(in[0], in[1], in.size() > 2 ? in[2] : at::Tensor{});
+    case OpKind::kConv2d:
+      return at::conv2d(in[0], in[1], in.size() > 2 ? in[2] : at::Tensor{}, pair(attrs.stride),
+                        pair(attrs.padding), pair(attrs.dilation), attrs.groups);
+    case OpKind::kAvgPool2d:
+      return at::avg_pool2d(in[0], pair(attrs.window), pair(attrs.stride), pair(attrs.padding));
+    case OpKind::kBatchMoments: return moments(in[0], to);
+    case OpKind::kBatchNormalize: return normalize(attrs, in);
     case OpKind::kMse:
       return (in[0] - in[1]).square().mean().reshape({1}) / static_cast<double>(microbatches);
     default: bug("an op that no general graph has");
@@ -38,6 +68,11 @@ void run_by_torch(const Graph& graph, const Op& op, int microbatches,
                   Indexed<TensorId, at::Tensor>& values) {
   std::vector<at::Tensor> in;
   for (const TensorId input : op.inputs) in.push_back(values[input]);
+  if (op.kind == OpKind::kMaxPool2d) {
+    std::tie(values[op.outputs[0]], values[op.outputs[1]]) = at::max_pool2d_with_indices(
+        in[0], pair(op.attrs.window), pair(op.attrs.stride), pair(op.attrs.padding));
+    return;
+  }
   if (op.kind != OpKind::kSplit) {
     const TensorId y = op.outputs[0];
     values[y] = one_result(op, in, graph.tensors[y].shape, microbatches);

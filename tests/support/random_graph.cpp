@@ -18,7 +18,10 @@ constexpr std::size_t kMostRank = 6;
 
 class Generator {
  public:
-  Generator(std::uint64_t seed, const RandomGraph& options) : random_(seed), options_(options) {}
+  Generator(std::uint64_t seed, const RandomGraph& options) : random_(seed), options_(options) {
+    // Not so small that the variance of a few numbers that are nearly equal is all noise.
+    builder_.set_norm_eps(0.1);
+  }
 
   Graph run() {
     const int sources = draw(1, 3);
@@ -27,8 +30,8 @@ class Generator {
     if (chance(0.5)) new_parameter(random_shape());
     for (int i = 0; i < options_.ops; ++i) {
       builder_.set_layer(i * options_.layers / options_.ops);
-      add_op(options_.only.value_or(
-          kKinds[static_cast<std::size_t>(draw(0, static_cast<int>(kKinds.size()) - 1))]));
+      add_op(options_.only.value_or(options_.images && chance(0.5) ? one_of(kImageKinds)
+                                                                   : one_of(kKinds)));
     }
     builder_.set_layer(-1);
     return finish();
@@ -39,6 +42,13 @@ class Generator {
       OpKind::kView,   OpKind::kPieces, OpKind::kPermute, OpKind::kRoll,  OpKind::kSplit,
       OpKind::kNarrow, OpKind::kConcat, OpKind::kAdd,     OpKind::kMul,   OpKind::kSum,
       OpKind::kBmm,    OpKind::kTanh,   OpKind::kGelu,    OpKind::kLinear};
+
+  static constexpr std::array kImageKinds = {OpKind::kConv2d, OpKind::kMaxPool2d,
+                                             OpKind::kAvgPool2d, OpKind::kBatchNormalize};
+  template <typename Kinds>
+  OpKind one_of(const Kinds& kinds) {
+    return kinds[static_cast<std::size_t>(draw(0, static_cast<int>(kinds.size()) - 1))];
+  }
 
   struct Source {
     TensorId id;
@@ -150,6 +160,11 @@ class Generator {
       case OpKind::kMul: add_broadcast(kind, x, op); break;
       case OpKind::kSum: add_sum(x, op); break;
       case OpKind::kBmm: add_bmm(x, op); break;
+      case OpKind::kConv2d:
+      case OpKind::kMaxPool2d:
+      case OpKind::kAvgPool2d:
+      case OpKind::kBatchMoments:
+      case OpKind::kBatchNormalize: add_image_op(kind, image_of(x), op); break;
       case OpKind::kLinear:
         add(builder_.linear(module(), x, random_extent(4), chance(0.5), SplitHint::kNone), op);
         break;
@@ -241,6 +256,40 @@ class Generator {
     });
     if (other == kNoIndex) other = use(new_source({a[0], a[2], random_extent(3)}));
     add(builder_.bmm(module(), x, other), op);
+  }
+
+  TensorId image_of(TensorId x) {
+    if (shape(x).size() == 4) return x;
+    const Shape to = random_extents(num_elements(shape(x)), 4);
+    return builder_.view(module(), x, to);
+  }
+
+  void add_image_op(OpKind kind, TensorId x, int op) {
+    const Shape image = shape(x);
+    const auto size = [&](int dim, std::int32_t padding) {
+      const auto most = static_cast<int>(image.begin()[dim]) + 2 * padding;
+      return draw(std::min(most, std::max(1, 2 * padding)), std::min(most, 3));
+    };
+    const HeightWidth stride{draw(1, 2), draw(1, 2)}, padding{draw(0, 1), draw(0, 1)};
+    const HeightWidth window{size(2, padding.height), size(3, padding.width)};
+    if (kind == OpKind::kConv2d) {
+      ConvolutionShape convolution{window, stride, padding, {}, 1, chance(0.5)};
+      const auto covers = [&](int dim, std::int32_t extent, std::int32_t pad) {
+        return 2 * (extent - 1) + 1 <= image.begin()[dim] + 2 * pad ? draw(1, 2) : 1;
+      };
+      convolution.dilation = {covers(2, window.height, padding.height),
+                              covers(3, window.width, padding.width)};
+      convolution.groups = chance(0.3) ? random_divisor(image[1]) : 1;
+      const std::int64_t out = convolution.groups * random_extent(3);
+      add(builder_.conv2d(module(), x, out, convolution), op);
+    } else if (kind == OpKind::kMaxPool2d) {
+      add(builder_.max_pool2d(module(), x, {window, stride, padding}), op);
+    } else if (kind == OpKind::kAvgPool2d) {
+      add(builder_.avg_pool2d(module(), x, {window, stride, padding}), op);
+    } else {
+      const std::int64_t samples = chance(0.5) ? 0 : random_divisor(image[0]);
+      add(builder_.batch_norm(module(), x, samples), op);
+    }
   }
 
   /// Whether nothing reads what its op has made, or the parameter.

@@ -1,5 +1,5 @@
-// Graphs of general ops over small tensors, for tests that compare what is made of them with what
-// they mean.
+// Graphs of general ops, and of ops of images, over small tensors, for tests that compare what is
+// made of them with what they mean.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@ struct RandomGraph {
   int layers = 1;                   // the ops are spread over them, in order; losses behind
   std::optional<OpKind> only = {};  // of this kind alone
   bool even = false;                // extents that two ranks divide, and often more
+  bool images = false;              // convolutions, pools and batch norms, too
 };
 
 /// In fp64. Results are read several times, or never where their op has others; of what is left

@@ -47,6 +47,14 @@ TEST_CASE("random graphs of general ops train as autograd says") {
   }
 }
 
+TEST_CASE("random graphs of convolutions, pools and batch norms train as autograd says") {
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    CAPTURE(seed);
+    check_run(random_graph(seed, {.ops = 1 + static_cast<int>(seed % 8), .images = true}),
+              plan_of_graph());
+  }
+}
+
 TEST_CASE("random graphs train the same in stages, with their forward again, by half backwards") {
   Plan plan = plan_of_graph();
   plan.parallel.pipeline = 2;

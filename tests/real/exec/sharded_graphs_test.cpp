@@ -94,11 +94,12 @@ struct ShardedRun {
   bool ran = false;     // the sharding was one that executors have
 };
 
-Graph graph_of(std::uint64_t seed, const Plan& plan) {
+Graph graph_of(std::uint64_t seed, const Plan& plan, bool images = false) {
   return random_graph(seed, {.ops = 2 + static_cast<int>(seed % 9),
                              .layers = plan.parallel.pipeline,
                              .only = {},
-                             .even = true});
+                             .even = true,
+                             .images = images});
 }
 
 /// Nothing: a sharding that executors do not have. Moves may lead over pieces of unlike size, or
@@ -120,8 +121,9 @@ std::optional<Program> sharded_program(std::uint64_t seed, const Graph& graph, c
   }
 }
 
-ShardedRun run_sharded(std::uint64_t seed, const Plan& plan, bool over_gloo = false) {
-  const Graph graph = graph_of(seed, plan);
+ShardedRun run_sharded(std::uint64_t seed, const Plan& plan, bool images = false,
+                       bool over_gloo = false) {
+  const Graph graph = graph_of(seed, plan, images);
   const auto program = sharded_program(seed, graph, plan);
   if (!program) return {};
   const GraphRun ours = run_program(*program, graph, plan, over_gloo);
@@ -129,11 +131,11 @@ ShardedRun run_sharded(std::uint64_t seed, const Plan& plan, bool over_gloo = fa
   return {find_difference(graph, ours, differentiate_by_torch(graph)), true};
 }
 
-void check_seeds(std::uint64_t first, std::uint64_t count) {
+void check_seeds(std::uint64_t first, std::uint64_t count, bool images = false) {
   std::uint64_t ran = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     CAPTURE(seed);
-    const ShardedRun run = run_sharded(seed, random_tensor_plan(seed));
+    const ShardedRun run = run_sharded(seed, random_tensor_plan(seed), images);
     CHECK(run.problem == "");
     ran += run.ran ? 1 : 0;
   }
@@ -281,7 +283,7 @@ TEST_CASE("random graphs that are sharded at random train over Gloo as over loop
   int ran = 0;
   for (std::uint64_t seed = 200; ran < 10; ++seed) {
     CAPTURE(seed);
-    const ShardedRun run = run_sharded(seed, random_tensor_plan(seed), true);
+    const ShardedRun run = run_sharded(seed, random_tensor_plan(seed), false, true);
     CHECK(run.problem == "");
     ran += run.ran ? 1 : 0;
   }
@@ -289,6 +291,15 @@ TEST_CASE("random graphs that are sharded at random train over Gloo as over loop
 
 TEST_CASE("random graphs that are sharded at random train as autograd says") {
   check_seeds(0, 100);
+}
+
+TEST_CASE("random graphs of images that are sharded at random train as autograd says") {
+  check_seeds(0, 100, true);
+}
+
+TEST_CASE("a thousand random graphs of images that are sharded at random train as autograd says",
+          "[.long]") {
+  check_seeds(1000, 1000, true);
 }
 
 TEST_CASE("a thousand random graphs that are sharded at random train as autograd says", "[.long]") {

@@ -1,0 +1,107 @@
+// Ops of images [N, C, H, W]: convolutions, pools, batch norms.
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "engine/graph/graph_builder.h"
+#include "engine/graph/image_shapes.h"
+
+namespace trainyard {
+
+namespace {
+
+/// Of what is no image, or has no room for a window, an image all the same: the op is refused.
+Shape image_of(const Shape& x, std::int64_t channels, HeightWidth made) {
+  if (x.size() != 4) return x;
+  return {x[0], channels, std::max(1, made.height), std::max(1, made.width)};
+}
+
+HeightWidth windows_of(const Shape& x, HeightWidth window, const OpAttrs& attrs) {
+  return x.size() == 4 ? count_windows(x, window, attrs) : HeightWidth{};
+}
+
+OpAttrs pool_attrs(const PoolShape& pool) {
+  OpAttrs attrs;
+  attrs.window = pool.window;
+  attrs.stride = pool.stride;
+  attrs.padding = pool.padding;
+  return attrs;
+}
+
+}  // namespace
+
+TensorId GraphBuilder::conv2d(std::string_view module, TensorId x, std::int64_t out,
+                              const ConvolutionShape& convolution, const ParameterForm& form) {
+  const std::string name(module);
+  const HeightWidth window = convolution.window;
+  const std::int64_t channels = shape(x).size() == 4 ? shape(x)[1] / convolution.groups : 1;
+  const TensorId w = parameter(
+      name + ".weight", {out, std::max<std::int64_t>(1, channels), window.height, window.width},
+      SplitHint::kNone, /*decay=*/true, 0, form);
+  TensorId b = kNoIndex;
+  if (convolution.bias)
+    b = parameter(name + ".bias", {out}, SplitHint::kNone, /*decay=*/false, 0,
+                  {.init = Init::kZeros});
+  OpAttrs attrs;
+  attrs.has_bias = convolution.bias;
+  attrs.stride = convolution.stride;
+  attrs.padding = convolution.padding;
+  attrs.dilation = convolution.dilation;
+  attrs.groups = static_cast<std::int32_t>(convolution.groups);
+  const TensorId y = add_op(module, OpKind::kConv2d, attrs, {x, w, b},
+                            image_of(shape(x), out, windows_of(shape(x), window, attrs)), compute_);
+  refuse(graph_.ops.back(), find_image_shape_problem(graph_, graph_.ops.back()));
+  graph_.model_flop_per_microbatch += 2.0 * static_cast<double>(num_elements(shape(y))) *
+                                      static_cast<double>(num_elements(shape(w)) / out);
+  return y;
+}
+
+TensorId GraphBuilder::max_pool2d(std::string_view module, TensorId x, const PoolShape& pool) {
+  const OpAttrs attrs = pool_attrs(pool);
+  const Shape to = image_of(shape(x), shape(x).size() > 1 ? shape(x)[1] : 1,
+                            windows_of(shape(x), pool.window, attrs));
+  const TensorId y = add_op(module, OpKind::kMaxPool2d, attrs, {x}, to, graph_.tensors[x].dtype);
+  Tensor where;  // of each window, in its image
+  where.name = std::string(module) + ".where";
+  where.shape = to;
+  where.dtype = DType::kInt64;
+  where.producer = OpId(graph_.ops.size() - 1);
+  graph_.ops.back().outputs.push_back(add_tensor(std::move(where)));
+  refuse(graph_.ops.back(), find_image_shape_problem(graph_, graph_.ops.back()));
+  return y;
+}
+
+TensorId GraphBuilder::avg_pool2d(std::string_view module, TensorId x, const PoolShape& pool) {
+  const OpAttrs attrs = pool_attrs(pool);
+  const Shape to = image_of(shape(x), shape(x).size() > 1 ? shape(x)[1] : 1,
+                            windows_of(shape(x), pool.window, attrs));
+  return add_image_op(module, OpKind::kAvgPool2d, attrs, {x}, to, graph_.tensors[x].dtype);
+}
+
+TensorId GraphBuilder::batch_norm(std::string_view module, TensorId x, std::int64_t samples) {
+  const std::string name(module);
+  const Shape image = shape(x);
+  if (image.size() != 4) throw ConfigError(name + ": batch norm of what is no image");
+  const Shape channels = {image[1]};
+  const Shape moments = {samples == 0 ? 1 : std::max<std::int64_t>(1, image[0] / samples), 3,
+                         image[1]};
+  const TensorId w = parameter(name + ".weight", channels, SplitHint::kNone, /*decay=*/false, 0,
+                               {.init = Init::kOnes});
+  const TensorId b = parameter(name + ".bias", channels, SplitHint::kNone, /*decay=*/false, 0,
+                               {.init = Init::kZeros});
+  OpAttrs attrs;
+  attrs.samples = static_cast<std::int32_t>(samples);
+  const TensorId sums = add_image_op(module, OpKind::kBatchMoments, attrs, {x}, moments,
+                                     accumulation_type(graph_.tensors[x].dtype));
+  attrs.eps = static_cast<float>(norm_eps_);
+  return add_image_op(module, OpKind::kBatchNormalize, attrs, {x, sums, w, b}, shape(x), compute_);
+}
+
+TensorId GraphBuilder::add_image_op(std::string_view module, OpKind kind, const OpAttrs& attrs,
+                                    std::initializer_list<TensorId> inputs, const Shape& output,
+                                    DType dtype) {
+  const TensorId y = add_op(module, kind, attrs, inputs, output, dtype);
+  refuse(graph_.ops.back(), find_image_shape_problem(graph_, graph_.ops.back()));
+  return y;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,87 @@
+// Batch norm of images in two steps, between which moments may be added up over ranks.
+//
+// Moments [groups, 3, C]: of each group of samples and each channel the sum, the sum of squares,
+// and how many elements these are of. With n of them, mean m = sum / n, variance v = squares / n -
+// m^2, and r = 1 / sqrt(v + eps): y = (x - m) r w + b.
+#include "real/kernels/kernels.h"
+
+namespace trainyard {
+
+namespace {
+
+/// Images [N, C, H, W] as [groups, samples, C, H W].
+at::Tensor by_group(const at::Tensor& x, std::int64_t groups) {
+  return x.view({groups, x.size(0) / groups, x.size(1), x.size(2) * x.size(3)});
+}
+
+/// [groups, C] as it is multiplied with those.
+at::Tensor beside(const at::Tensor& of_channels) { return of_channels.unsqueeze(1).unsqueeze(-1); }
+
+struct Moments {
+  at::Tensor count, mean, rstd;  // [groups, C]
+};
+
+Moments moments_of(const at::Tensor& sums, double eps) {
+  const at::Tensor count = sums.select(1, 2);
+  const at::Tensor mean = at::div(sums.select(1, 0), count);
+  const at::Tensor variance = at::div(sums.select(1, 1), count).sub_(at::square(mean));
+  // Rounding may leave a little less than 0 of a channel that is constant.
+  return {count, mean, at::clamp_min(variance, 0).add_(eps).rsqrt_()};
+}
+
+}  // namespace
+
+void batch_moments(KernelCall& call) {
+  const at::ScalarType type = call.write_types[0];
+  at::Tensor out = call.out(0);
+  const at::Tensor x = by_group(call.read(0), out.size(0));
+  out.select(1, 0).copy_(at::sum(x, {1, 3}, /*keepdim=*/false, type));
+  out.select(1, 1).copy_(
+      at::linalg_vector_norm(x, 2, at::IntArrayRef{1, 3}, /*keepdim=*/false, type).square_());
+  out.select(1, 2).fill_(static_cast<double>(x.size(1) * x.size(3)));
+}
+
+void batch_moments_dx(KernelCall& call) {  // reads dmoments, x: dx = dsum + 2 x dsquares
+  const at::Tensor& d = call.read(0);
+  const at::Tensor x = by_group(call.read(1), d.size(0));
+  at::Tensor dx = at::mul(x, beside(d.select(1, 1)).mul(2)).add_(beside(d.select(1, 0)));
+  call.set(0, dx.to(call.write_types[0]).view(call.write_shapes[0]));
+}
+
+void batch_normalize(KernelCall& call) {  // reads x, moments, w, b
+  const at::Tensor& sums = call.read(1);
+  const at::ScalarType type = sums.scalar_type();
+  const at::Tensor x = by_group(call.read(0), sums.size(0));
+  const Moments of = moments_of(sums, call.attrs->eps);
+  const at::Tensor scale = at::mul(of.rstd, call.read(2).to(type));
+  const at::Tensor shift = at::sub(call.read(3).to(type), at::mul(of.mean, scale));
+  at::Tensor y = at::mul(x, beside(scale)).add_(beside(shift));
+  call.set(0, y.to(call.write_types[0]).view(call.write_shapes[0]));
+}
+
+/// Reads dy, x, moments, w; makes dx without what flows through the moments, and their gradient.
+///   db = sum dy; dw = sum dy (x - m) r; dv = -1/2 w r^2 dw; dm = -w r db - 2 m dv
+void batch_normalize_b(KernelCall& call) {
+  const at::Tensor& sums = call.read(2);
+  const at::ScalarType type = sums.scalar_type();
+  const std::int64_t groups = sums.size(0);
+  const at::Tensor dy = by_group(call.read(0), groups);
+  const Moments of = moments_of(sums, call.attrs->eps);
+  const at::Tensor w = call.read(3).to(type);
+  const at::Tensor db = at::sum(dy, {1, 3}, /*keepdim=*/false, type);
+  const at::Tensor dyx = at::sum(at::mul(dy.to(type), by_group(call.read(1), groups)), {1, 3});
+  const at::Tensor dw = at::sub(dyx, at::mul(of.mean, db)).mul_(of.rstd);
+  call.accumulates[0].add_(dw.sum(0));
+  call.accumulates[1].add_(db.sum(0));
+  if (call.writes.empty()) return;
+  const at::Tensor scale = at::mul(of.rstd, w);
+  call.set(0, at::mul(dy, beside(scale)).to(call.write_types[0]).view(call.write_shapes[0]));
+  if (call.writes.size() < 2) return;
+  const at::Tensor dv = at::mul(dw, scale).mul_(of.rstd).mul_(-0.5).div_(of.count);
+  at::Tensor d = call.out(1);
+  d.select(1, 0).copy_(at::mul(scale, db).neg_().div_(of.count).sub_(at::mul(of.mean, dv).mul_(2)));
+  d.select(1, 1).copy_(dv);
+  d.select(1, 2).zero_();
+}
+
+}  // namespace trainyard
