@@ -91,8 +91,8 @@ std::optional<Move> move_between(const TensorSpec& from, const TensorSpec& to) {
     move = change;
   }
   if (!move) {
-    if (auto entered = entering(from, to)) return entered;
-    return permutation(from, to);
+    if (auto permuted = permutation(from, to)) return permuted;
+    return entering(from, to);
   }
   move->axes = move->from_dim >= 0 ? in_order(from.dims.begin()[move->from_dim], changed)
                : move->to_dim >= 0 ? in_order(to.dims.begin()[move->to_dim], changed)

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "engine/sharding/move_cost.h"
+#include "engine/sharding/moved_axes.h"
 #include "engine/sharding/normal_form.h"
 #include "engine/sharding/spec_text.h"
 #include "tests/support/after_move.h"
@@ -143,6 +144,20 @@ TEST_CASE("a move acts on the spec, and its backward on the dual") {
     ++applied;
   }
   CHECK(applied > 2000);
+}
+
+TEST_CASE("which move leads from one spec to another") {
+  const DeviceMesh mesh = mesh_of({2, 2, 2});
+  const auto between = [&](const std::string& from, const std::string& to) {
+    const auto move = move_between(spec_of(from, mesh), spec_of(to, mesh));
+    return move ? to_text(*move, mesh) : "none";
+  };
+  CHECK(between("[a, R]", "[a, R]") == "none");
+  CHECK(between("[R, R]", "[R, R] E(c)") == "nothing over c, backward all_reduce");
+  CHECK(between("[a b, R]", "[b a, R]") == "permutation dim 0 over a b, backward permutation");
+  // The gradient of what was a sum beside: R and E are told apart where nothing else differs.
+  CHECK(between("[a b, R]", "[b a, R] E(c)") == "permutation dim 0 over a b, backward permutation");
+  CHECK(between("[a b, R]", "[a, b] E(c)") == "all_to_all dim 0 to 1 over b, backward all_to_all");
 }
 
 TEST_CASE("moves that do not apply say why") {
