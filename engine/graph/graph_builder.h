@@ -28,13 +28,13 @@ struct AttentionShape {
 };
 
 struct ConvolutionShape {
-  HeightWidth window, stride{1, 1}, padding, dilation{1, 1};
+  HeightWidth window{}, stride{1, 1}, padding{}, dilation{1, 1};
   std::int64_t groups = 1;
   bool bias = false;
 };
 
 struct PoolShape {
-  HeightWidth window, stride, padding;
+  HeightWidth window{}, stride{}, padding{};
 };
 
 /// How a parameter starts, and what it consists of.

@@ -110,7 +110,9 @@ void scale(const Shape& in_graph, const Extents& operand, Extents& to) {
     const std::int64_t times = operand[d] / in_graph[d];
     std::int64_t begin = 1;
     for (std::size_t e = 0; e < to.size() && times > 1; begin *= to[e++]) {
-      if (begin * to[e] <= before) continue;
+      // One sample of a rank: of dims that end where they begin the first is meant.
+      const bool single = in_graph[d] == 1 && to[e] == 1 && begin == before;
+      if (begin * to[e] <= before && !single) continue;
       to[e] *= times;
       break;
     }

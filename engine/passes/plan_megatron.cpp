@@ -96,8 +96,10 @@ class MegatronPlanner {
     }
     if (op.kind == OpKind::kEmbedding) {
       if (hint(op.inputs[1]) == SplitHint::kVocabulary) return index_named(space, "v");
-      // Look up only the own positions: the token ids are sliced, not the rows.
-      if (sequence_ && tensor(op.outputs[0]).shape.size() == 3)
+      // Look up only the own positions: the token ids are sliced, not the rows. A class token, of
+      // which a sequence has one, is every rank's.
+      const Shape& rows = tensor(op.outputs[0]).shape;
+      if (sequence_ && rows.size() == 3 && rows[kSequenceDim] > 1)
         return index_of_dim(space.operands[0], kSequenceDim);
       return std::nullopt;
     }
