@@ -9,5 +9,9 @@ Graph build_gpt(const ModelConfig& config, const BuildOptions& options);
 Graph build_bert(const ModelConfig& config, const BuildOptions& options);
 Graph build_t5(const ModelConfig& config, const BuildOptions& options);
 Graph build_llama(const ModelConfig& config, const BuildOptions& options);
+Graph build_vit(const ModelConfig& config, const BuildOptions& options);
+Graph build_resnet(const ModelConfig& config, const BuildOptions& options);
+Graph build_vgg(const ModelConfig& config, const BuildOptions& options);
+Graph build_densenet(const ModelConfig& config, const BuildOptions& options);
 
 }  // namespace trainyard

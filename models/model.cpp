@@ -11,6 +11,7 @@ namespace trainyard {
 
 namespace {
 
+constexpr std::int64_t kMaxWidthFactor = 64;
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 30;  // products of two sizes fit in 63 bits
 
 using Problem = std::optional<ModelProblem>;
@@ -29,25 +30,34 @@ std::string in_range_problem(std::int64_t value, std::int64_t least, std::int64_
 Problem find_size_problem(const ModelConfig& config) {
   const bool is_t5 = config.family == Family::kT5;
   const bool has_positions = config.family == Family::kGpt || config.family == Family::kBert;
+  const std::int64_t attends = is_convolutional(config.family) ? 0 : 1;
+  const std::int64_t of_images = is_of_images(config.family) ? 1 : 0;
+  const std::int64_t of_text = 1 - of_images;
   const struct {
     const char* key;
     std::int64_t value;
     std::int64_t least;
   } kSizes[] = {
-      {"layers", config.layers, 1},
+      {"layers", config.layers, attends},
       {"decoder_layers", config.decoder_layers, is_t5 ? 1 : 0},
-      {"hidden", config.hidden, 1},
-      {"heads", config.heads, 1},
-      {"kv_heads", config.kv_heads, 1},
-      {"head_dim", config.head_dim, 1},
-      {"ffn", config.ffn, 1},
-      {"vocab", config.vocab, 1},
-      {"seq_len", config.seq_len, 1},
+      {"hidden", config.hidden, attends},
+      {"heads", config.heads, attends},
+      {"kv_heads", config.kv_heads, attends},
+      {"head_dim", config.head_dim, attends},
+      {"ffn", config.ffn, attends},
+      {"vocab", config.vocab, of_text},
+      {"seq_len", config.seq_len, of_text},
       {"decoder_seq_len", config.decoder_seq_len, is_t5 ? 1 : 0},
       {"max_positions", config.max_positions, has_positions ? 1 : 0},
       {"token_types", config.token_types, config.family == Family::kBert ? 1 : 0},
       {"relative_buckets", config.relative_buckets, is_t5 ? 1 : 0},
       {"pad_vocab_to", config.pad_vocab_to, 0},
+      {"image_size", config.image_size, of_images},
+      {"patch_size", config.patch_size, config.family == Family::kVit ? 1 : 0},
+      {"channels", config.channels, of_images},
+      {"classes", config.classes, of_images},
+      {"depth", config.depth, is_convolutional(config.family) ? 1 : 0},
+      {"width_factor", config.width_factor, config.family == Family::kResnet ? 1 : 0},
   };
   for (const auto& size : kSizes) {
     const std::string problem = in_range_problem(size.value, size.least, kMaxSize);
@@ -60,10 +70,39 @@ Problem find_size_problem(const ModelConfig& config) {
   return std::nullopt;
 }
 
+/// Images of at most 2^15 x 2^15 elements: how many windows they have fits in 31 bits.
+constexpr std::int64_t kMaxImageSize = std::int64_t{1} << 15;
+
+Problem find_image_problem(const ModelConfig& config) {
+  if (!is_of_images(config.family)) return std::nullopt;
+  const std::string size = std::to_string(config.image_size);
+  if (config.image_size > kMaxImageSize)
+    return ModelProblem{"image_size", in_range_problem(config.image_size, 1, kMaxImageSize)};
+  if (config.family == Family::kVit && config.image_size % config.patch_size != 0)
+    return ModelProblem{"patch_size",
+                        std::to_string(config.patch_size) + " does not divide image_size, " + size};
+  if (!is_convolutional(config.family)) return std::nullopt;
+  if (blocks_by_stage(config.family, config.depth).empty()) {
+    std::string known;
+    for (const std::int64_t depth : depths_of(config.family))
+      known += (known.empty() ? "" : ", ") + std::to_string(depth);
+    return ModelProblem{"depth", "no " + std::string(to_string(config.family)) +
+                                     " has a depth of " + std::to_string(config.depth) +
+                                     "; expected one of: " + known};
+  }
+  // Each of five stages halves the image.
+  if (config.image_size < 32)
+    return ModelProblem{"image_size",
+                        "expected at least 32, which is halved five times, got " + size};
+  if (config.width_factor > kMaxWidthFactor)
+    return ModelProblem{"width_factor", in_range_problem(config.width_factor, 1, kMaxWidthFactor)};
+  return std::nullopt;
+}
+
 /// Sizes that depend on each other agree.
 Problem find_relation_problem(const ModelConfig& config) {
   const std::string seq_len = std::to_string(config.seq_len);
-  if (config.heads % config.kv_heads != 0) {
+  if (config.kv_heads > 0 && config.heads % config.kv_heads != 0) {
     return ModelProblem{"kv_heads", std::to_string(config.kv_heads) + " does not divide heads, " +
                                         std::to_string(config.heads)};
   }
@@ -128,9 +167,10 @@ void check_options(const ModelConfig& config, const BuildOptions& options) {
     throw ConfigError({}, "training.dropout",
                       "expected at least 0 and below 1, got " + std::to_string(options.dropout));
   }
-  if (config.family == Family::kLlama && options.dropout > 0) {
+  if (!has_dropout(config.family) && options.dropout > 0) {
     throw ConfigError({}, "training.dropout",
-                      "llama has no dropout; expected 0, got " + std::to_string(options.dropout));
+                      std::string(to_string(config.family)) + " has no dropout; expected 0, got " +
+                          std::to_string(options.dropout));
   }
 }
 
@@ -140,6 +180,10 @@ Graph build_family(const ModelConfig& config, const BuildOptions& options) {
     case Family::kBert: return build_bert(config, options);
     case Family::kT5: return build_t5(config, options);
     case Family::kLlama: return build_llama(config, options);
+    case Family::kVit: return build_vit(config, options);
+    case Family::kResnet: return build_resnet(config, options);
+    case Family::kVgg: return build_vgg(config, options);
+    case Family::kDensenet: return build_densenet(config, options);
   }
   bug("a family without a builder");
 }
@@ -149,6 +193,7 @@ Graph build_family(const ModelConfig& config, const BuildOptions& options) {
 std::optional<ModelProblem> find_problem(const ModelConfig& config) {
   if (Problem problem = find_size_problem(config)) return problem;
   if (Problem problem = find_number_problem(config)) return problem;
+  if (Problem problem = find_image_problem(config)) return problem;
   if (Problem problem = find_relation_problem(config)) return problem;
   return find_attention_problem(config);
 }

@@ -10,7 +10,7 @@ namespace {
 ModelPreset preset(const char* name, const char* description, ModelConfig config) {
   config.name = name;
   if (config.kv_heads == 0) config.kv_heads = config.heads;
-  if (config.head_dim == 0) config.head_dim = config.hidden / config.heads;
+  if (config.head_dim == 0 && config.heads > 0) config.head_dim = config.hidden / config.heads;
   return {name, description, config};
 }
 
@@ -117,6 +117,42 @@ ModelConfig qwen2(ModelConfig c) {
   return c;
 }
 
+/// Of ImageNet: 1,000 classes of images of 224 x 224.
+ModelConfig images(Family family) {
+  ModelConfig c;
+  c.family = family;
+  c.image_size = 224;
+  c.channels = 3;
+  c.classes = 1000;
+  c.tied_embeddings = false;
+  return c;
+}
+
+ModelConfig network(Family family, std::int64_t depth, std::int64_t width_factor = 0) {
+  ModelConfig c = images(family);
+  c.depth = depth;
+  c.width_factor = width_factor;
+  set_image_numbers(c);
+  return c;
+}
+
+ModelConfig resnet(std::int64_t depth, std::int64_t width_factor = 1) {
+  return network(Family::kResnet, depth, width_factor);
+}
+
+/// torchvision's, whose norms add 1e-6.
+ModelConfig vit(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t patch) {
+  ModelConfig c = images(Family::kVit);
+  c.layers = layers;
+  c.hidden = hidden;
+  c.heads = heads;
+  c.ffn = 4 * hidden;
+  c.patch_size = patch;
+  c.norm_eps = 1e-6;
+  set_image_numbers(c);
+  return c;
+}
+
 std::vector<ModelPreset> make_presets() {
   return {
       preset("gpt2", "GPT-2 small, 124 M parameters", gpt2(12, 768, 12)),
@@ -181,6 +217,26 @@ std::vector<ModelPreset> make_presets() {
              qwen2(llama(28, 3584, 28, 4, 18944, 152064, 32768))),
       preset("qwen2-72b", "Qwen2, 72.7 B parameters",
              qwen2(llama(80, 8192, 64, 8, 29568, 152064, 32768))),
+
+      preset("vit-b-16", "Vision transformer, 86.6 M parameters", vit(12, 768, 12, 16)),
+      preset("vit-b-32", "Vision transformer, 88.2 M parameters", vit(12, 768, 12, 32)),
+      preset("vit-l-16", "Vision transformer, 304 M parameters", vit(24, 1024, 16, 16)),
+      preset("vit-h-14", "Vision transformer, 632 M parameters", vit(32, 1280, 16, 14)),
+
+      preset("resnet18", "ResNet, 11.7 M parameters", resnet(18)),
+      preset("resnet34", "ResNet, 21.8 M parameters", resnet(34)),
+      preset("resnet50", "ResNet, 25.6 M parameters", resnet(50)),
+      preset("resnet101", "ResNet, 44.5 M parameters", resnet(101)),
+      preset("resnet152", "ResNet, 60.2 M parameters", resnet(152)),
+      preset("resnet152x8", "ResNet of 8 times the channels, 3.8 B parameters", resnet(152, 8)),
+
+      preset("vgg11", "VGG without batch norm, 133 M parameters", network(Family::kVgg, 11)),
+      preset("vgg16", "VGG without batch norm, 138 M parameters", network(Family::kVgg, 16)),
+      preset("vgg19", "VGG without batch norm, 144 M parameters", network(Family::kVgg, 19)),
+
+      preset("densenet121", "DenseNet, 8.0 M parameters", network(Family::kDensenet, 121)),
+      preset("densenet169", "DenseNet, 14.1 M parameters", network(Family::kDensenet, 169)),
+      preset("densenet201", "DenseNet, 20.0 M parameters", network(Family::kDensenet, 201)),
   };
 }
 

@@ -79,6 +79,9 @@ std::vector<PlanFact> plan_facts(const std::string& yaml, const std::string& pat
   append(model, "", facts.text("model", "heads"), " heads");
   append(model, "vocabulary ", facts.text("model", "vocab"));
   append(model, "sequences of ", facts.text("model", "seq_len"), " tokens");
+  append(model, "depth ", facts.text("model", "depth"));
+  append(model, "images of ", facts.text("model", "image_size"),
+         " x " + facts.text("model", "image_size"));
   out.push_back({"Model", model});
 
   std::string cluster = facts.text("cluster", "name");

@@ -16,8 +16,9 @@ namespace {
 /// By its name; where it has none, by its size.
 std::string model_words(const ModelConfig& model) {
   if (model.name != ModelConfig{}.name) return model.name;
-  return std::string(to_string(model.family)) + " of " +
-         plural(model.layers + model.decoder_layers, "layer") + ", hidden " +
+  const std::string family(to_string(model.family));
+  if (is_convolutional(model.family)) return family + " " + std::to_string(model.depth);
+  return family + " of " + plural(model.layers + model.decoder_layers, "layer") + ", hidden " +
          std::to_string(model.hidden);
 }
 
@@ -209,9 +210,11 @@ const char* device_word(KernelSet kernels) { return kernels == KernelSet::kCpu ?
 std::string summary_text(const Summary& summary, const Study& study, Seconds wall) {
   std::string text = headline(summary, study);
   text +=
-      format("  step time        %s   %s samples/s, %s tokens/s\n",
-             duration_text(summary.iteration_time).c_str(),
-             count_text(summary.samples_per_s).c_str(), count_text(summary.tokens_per_s).c_str());
+      format("  step time        %s   %s samples/s", duration_text(summary.iteration_time).c_str(),
+             count_text(summary.samples_per_s).c_str());
+  if (!is_convolutional(study.model.family))
+    text += ", " + count_text(summary.tokens_per_s) + " tokens/s";
+  text += "\n";
   if (summary.interval) text += interval_line(*summary.interval);
   text += speed_lines(summary, study);
   if (summary.cost) text += cost_line(*summary.cost, study);

@@ -37,6 +37,10 @@ ModelConfig load_model(const Study& study, const YamlNode& node, const StudyReso
   return read_named_file(study, node, resolvers.model_file);
 }
 
+bool is_of_family(const ModelConfig& model, std::string_view key) {
+  return belongs_to(*find_key(model_keys(), key), model.family);
+}
+
 /// A number of the model that follows from others unless said. nullopt: it does not follow.
 struct DependentNumber {
   std::string key;
@@ -90,6 +94,7 @@ const std::vector<DependentNumber>& dependent_numbers() {
 /// Numbers that the user replaced in a preset carry those along that followed from them there.
 void read_dependent_number(Section& section, ModelConfig& model, const ModelConfig& base,
                            bool has_base, const DependentNumber& number) {
+  if (!is_of_family(model, number.key)) return;
   if (const auto node = section.given(number.key)) {
     model.*number.field = section.integer_of(*node, number.key);
     return;
@@ -125,8 +130,22 @@ FamilyHabits habits(Family family) {
       return {Activation::kGelu, true, true, family == Family::kGpt ? 1e-5 : 1e-12};
     case Family::kT5: return {Activation::kRelu, true, false, 1e-6};
     case Family::kLlama: return {Activation::kSwiglu, false, false, 1e-5};
+    case Family::kVit: return {Activation::kGelu, false, true, 1e-6};
+    case Family::kResnet:
+    case Family::kVgg:
+    case Family::kDensenet: return {Activation::kRelu, false, true, 1e-5};
   }
   return {};
+}
+
+/// ImageNet's images.
+void take_image_habits(ModelConfig& model) {
+  if (!is_of_images(model.family)) return;
+  model.image_size = 224;
+  model.channels = 3;
+  model.classes = 1000;
+  if (model.family == Family::kVit) model.patch_size = 16;
+  if (model.family == Family::kResnet) model.width_factor = 1;
 }
 
 void take_habits(ModelConfig& model) {
@@ -135,6 +154,7 @@ void take_habits(ModelConfig& model) {
   model.tied_embeddings = usual.tied_embeddings;
   model.linear_bias = usual.linear_bias;
   model.norm_eps = usual.norm_eps;
+  take_image_habits(model);
 }
 
 void read_activation(Section& section, ModelConfig& model) {
@@ -175,6 +195,15 @@ void record_preset(Study& study, const YamlNode& node) {
 /// Numbers that mean nothing to the family must not seem to mean something.
 void check_family_numbers(StudyDraft& draft, const YamlNode& node) {
   const ModelConfig& model = draft.model;
+  for (const StudyKey& key : model_keys()) {
+    const std::string name(key.name);
+    if (belongs_to(key, model.family) || !node.has(name)) continue;
+    draft.attempt([&] {
+      node.at(name).fail("means nothing to family " + std::string(to_string(model.family)) +
+                         "; leave this key out");
+    });
+  }
+  if (is_of_images(model.family)) return;
   const bool t5 = model.family == Family::kT5;
   const bool bert = model.family == Family::kBert;
   struct FamilyNumber {
@@ -222,9 +251,10 @@ void read_numbers(Section& section, ModelConfig& model, bool has_base) {
   for (const auto& [key, field] :
        {Required{"layers", &ModelConfig::layers}, Required{"hidden", &ModelConfig::hidden},
         Required{"heads", &ModelConfig::heads}, Required{"vocab", &ModelConfig::vocab},
-        Required{"seq_len", &ModelConfig::seq_len}}) {
-    rules.emplace_back(
-        key, [&, key = key, field = field] { read_required_number(section, key, model.*field); });
+        Required{"seq_len", &ModelConfig::seq_len}, Required{"depth", &ModelConfig::depth}}) {
+    rules.emplace_back(key, [&, key = key, field = field] {
+      if (is_of_family(model, key)) read_required_number(section, key, model.*field);
+    });
   }
   for (const DependentNumber& number : dependent_numbers()) {
     rules.emplace_back(number.key,
@@ -275,7 +305,10 @@ void read_model(Section& root, const StudyResolvers& resolvers) {
   read_numbers(section, model, preset.has_value());
   section.finish();
   root.draft().rule({"model.family"}, [&] { check_family_numbers(root.draft(), node); });
-  root.draft().rule({"model"}, [&] { name_by_numbers(study, resolvers); });
+  root.draft().rule({"model"}, [&] {
+    set_image_numbers(model);
+    name_by_numbers(study, resolvers);
+  });
 }
 
 }  // namespace trainyard

@@ -56,6 +56,12 @@ std::vector<std::pair<std::string, std::int64_t>> divided_by_tensor(const Study&
 
 void check_tensor(const Study& study) {
   const std::int64_t tensor = study.parallel.tensor;
+  const Family family = study.model.family;
+  if (tensor > 1 && has_batch_norm(family) && study.sharding.empty()) {
+    fail_at(study, "parallel.tensor",
+            "tensor parallelism splits no operator of family " + std::string(to_string(family)) +
+                ": all ranks would do the same; write 1, or say a sharding");
+  }
   std::int64_t common = 0;
   for (const auto& [key, number] : divided_by_tensor(study)) common = std::gcd(common, number);
   for (const auto& [key, number] : divided_by_tensor(study)) {
@@ -315,8 +321,10 @@ void check_positions(const Study& study) {
 }
 
 void check_dropout(const Study& study) {
-  if (study.model.family != Family::kLlama || study.training.dropout == 0) return;
-  fail_at(study, "training.dropout", "family llama has no dropout; write 0, or leave the key out");
+  if (has_dropout(study.model.family) || study.training.dropout == 0) return;
+  fail_at(study, "training.dropout",
+          "family " + std::string(to_string(study.model.family)) +
+              " has no dropout; write 0, or leave the key out");
 }
 
 void check_model(const Study& study, const StudyResolvers& resolvers) {

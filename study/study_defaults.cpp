@@ -47,6 +47,11 @@ SoftwareProfile find_software(Study& study, const StudyResolvers& resolvers) {
   return *software;
 }
 
+double usual_dropout(Family family) {
+  if (family == Family::kVgg) return 0.5;
+  return has_dropout(family) && !is_of_images(family) ? 0.1 : 0;
+}
+
 void resolve_training(Study& study, const HardwareProfile& hardware,
                       const SoftwareProfile& software) {
   TrainingConfig& training = study.training;
@@ -55,8 +60,9 @@ void resolve_training(Study& study, const HardwareProfile& hardware,
     study.origins["training.kernels"] = derived_origin("the cluster's devices");
   }
   if (!is_said(study, "training.dropout")) {
-    training.dropout = study.model.family == Family::kLlama ? 0 : 0.1;
-    study.origins["training.dropout"] = default_origin("0.1 for gpt, bert, t5; 0 for llama");
+    training.dropout = usual_dropout(study.model.family);
+    study.origins["training.dropout"] =
+        default_origin("0.1 for gpt, bert, t5; 0.5 for vgg; else 0");
   }
   if (is_said(study, "training.grad_dtype")) return;
   const std::optional<DType> of_framework = gradient_dtype(software, training.precision);
@@ -246,7 +252,7 @@ void resolve_defaults(Study& study, const StudyResolvers& resolvers) {
   warn_of_schedule(study, software);
   resolve_virtual_stages(study);
   resolve_case_partition(study);
-  if (study.model.pad_vocab_to == 0) {
+  if (study.model.pad_vocab_to == 0 && !is_of_images(study.model.family)) {
     const std::int64_t tensor = study.parallel.tensor;
     study.model.pad_vocab_to = (study.model.vocab + tensor - 1) / tensor * tensor;
     study.origins["model.pad_vocab_to"] = default_origin("vocab, up to a multiple of tensor");

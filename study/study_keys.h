@@ -9,6 +9,8 @@ namespace trainyard {
 const KeyTable& study_keys();  // of the root; those of the other maps are within its forms
 
 const KeyTable& model_keys();
+/// Whether a key of `model:` says something of models of the family.
+bool belongs_to(const StudyKey& key, Family family);
 
 // The forms of `cluster:`, and the maps that all of them have.
 const KeyTable& preset_cluster_keys();

@@ -12,7 +12,9 @@
 namespace trainyard {
 
 // In the order of the enumerators that they name.
-inline constexpr std::array<std::string_view, 4> kFamilyWords = {"gpt", "bert", "t5", "llama"};
+inline constexpr std::array<std::string_view, 8> kFamilyWords = {
+    "gpt", "bert", "t5", "llama", "vit", "resnet", "vgg", "densenet"};
+inline constexpr std::array<std::string_view, 2> kBatchNormWords = {"replica", "synchronised"};
 inline constexpr std::array<std::string_view, 5> kActivationWords = {"gelu", "gelu-tanh", "relu",
                                                                      "swiglu", "geglu"};
 inline constexpr std::array<std::string_view, 2> kKernelWords = {"cpu", "cuda"};

@@ -21,6 +21,15 @@ std::string comma_separated(std::string words) {
   return words;
 }
 
+/// The keys that say something of the family.
+void write_model(ResolvedText& out, Family family) {
+  ResolvedText::Rules left_out;
+  for (const StudyKey& key : model_keys()) {
+    if (!belongs_to(key, family)) left_out.emplace_back(key.name, [] {});
+  }
+  out.map("model", model_keys(), left_out);
+}
+
 /// A degree, or its axes.
 void write_tensor(ResolvedText& out, const ParallelConfig& parallel) {
   if (parallel.tensor_axes.empty()) return out.integer("tensor", parallel.tensor);
@@ -160,7 +169,7 @@ void write_recompute(ResolvedText& out, const RecomputeConfig& recompute) {
 
 std::string resolved_study_text(const Study& study) {
   ResolvedText out(study);
-  out.map("model", model_keys());
+  write_model(out, study.model.family);
   write_cluster(out, study);
   write_parallel(out, study);
   write_sharding(out, study.sharding);

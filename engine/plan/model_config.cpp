@@ -1,6 +1,73 @@
 #include "engine/plan/model_config.h"
 
+#include <map>
+#include <numeric>
+
 namespace trainyard {
+
+namespace {
+
+using Depths = std::map<std::int64_t, std::vector<std::int64_t>>;
+
+const Depths& networks(Family family) {
+  static const Depths kNone;
+  static const Depths kResnet = {{18, {2, 2, 2, 2}},
+                                 {34, {3, 4, 6, 3}},
+                                 {50, {3, 4, 6, 3}},
+                                 {101, {3, 4, 23, 3}},
+                                 {152, {3, 8, 36, 3}}};
+  static const Depths kVgg = {
+      {11, {1, 1, 2, 2, 2}}, {13, {2, 2, 2, 2, 2}}, {16, {2, 2, 3, 3, 3}}, {19, {2, 2, 4, 4, 4}}};
+  static const Depths kDensenet = {
+      {121, {6, 12, 24, 16}}, {169, {6, 12, 32, 32}}, {201, {6, 12, 48, 32}}};
+  switch (family) {
+    case Family::kResnet: return kResnet;
+    case Family::kVgg: return kVgg;
+    case Family::kDensenet: return kDensenet;
+    default: return kNone;
+  }
+}
+
+}  // namespace
+
+bool is_convolutional(Family family) { return !networks(family).empty(); }
+
+bool is_of_images(Family family) { return family == Family::kVit || is_convolutional(family); }
+
+bool has_dropout(Family family) {
+  return family != Family::kLlama && family != Family::kResnet && family != Family::kDensenet;
+}
+
+bool has_batch_norm(Family family) {
+  return family == Family::kResnet || family == Family::kDensenet;
+}
+
+std::string_view speed_unit(Family family) {
+  return is_convolutional(family) ? "samples/s" : "tokens/s";
+}
+
+std::vector<std::int64_t> blocks_by_stage(Family family, std::int64_t depth) {
+  const Depths& known = networks(family);
+  const auto found = known.find(depth);
+  return found == known.end() ? std::vector<std::int64_t>() : found->second;
+}
+
+std::vector<std::int64_t> depths_of(Family family) {
+  std::vector<std::int64_t> out;
+  for (const auto& [depth, blocks] : networks(family)) out.push_back(depth);
+  return out;
+}
+
+void set_image_numbers(ModelConfig& config) {
+  if (is_convolutional(config.family)) {
+    const std::vector<std::int64_t> blocks = blocks_by_stage(config.family, config.depth);
+    config.layers = std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0});
+    config.seq_len = 1;
+  } else if (config.family == Family::kVit && config.patch_size > 0) {
+    const std::int64_t patches = config.image_size / config.patch_size;
+    config.seq_len = patches * patches + 1;  // and the class token
+  }
+}
 
 std::string_view to_string(Family family) {
   switch (family) {
@@ -8,6 +75,10 @@ std::string_view to_string(Family family) {
     case Family::kBert: return "bert";
     case Family::kT5: return "t5";
     case Family::kLlama: return "llama";
+    case Family::kVit: return "vit";
+    case Family::kResnet: return "resnet";
+    case Family::kVgg: return "vgg";
+    case Family::kDensenet: return "densenet";
   }
   return "?";
 }

@@ -5,10 +5,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace trainyard {
 
-enum class Family : std::uint8_t { kGpt, kBert, kT5, kLlama };
+enum class Family : std::uint8_t { kGpt, kBert, kT5, kLlama, kVit, kResnet, kVgg, kDensenet };
 enum class Activation : std::uint8_t {
   kGelu,      // f(x W1) W2
   kGeluTanh,  // the same with the tanh approximation (GPT-2's gelu_new)
@@ -17,8 +18,26 @@ enum class Activation : std::uint8_t {
   kGeglu,     // (gelu(x Wg) * x Wu) Wd: T5 1.1
 };
 
-std::string_view to_string(Family family);          // gpt, bert, t5, llama
+std::string_view to_string(Family family);          // gpt, bert, t5, llama, vit, ...
 std::string_view to_string(Activation activation);  // gelu, gelu-tanh, relu, swiglu, geglu
+
+/// Families that classify images; the others read and predict tokens.
+bool is_of_images(Family family);
+/// Those of them that are made of convolutions alone: nothing in them attends.
+bool is_convolutional(Family family);
+/// Whether the family drops anything out.
+bool has_dropout(Family family);
+/// Whether the family normalises over samples.
+bool has_batch_norm(Family family);
+
+/// What a model's speed is counted in: "tokens/s", or, where a sample is no sequence, "samples/s".
+std::string_view speed_unit(Family family);
+
+/// Over which samples batch norms take mean and variance.
+enum class BatchNorm : std::uint8_t {
+  kReplica,      // those of a microbatch that one replica has: PyTorch's DistributedDataParallel
+  kSynchronised  // the whole microbatch, whatever replicas have of it
+};
 
 struct ModelConfig {
   std::string name = "custom";  // preset or file it came from
@@ -48,7 +67,28 @@ struct ModelConfig {
   bool layer_scaled_attention = false;  // GPT: over the layer's number too, the first being 1
   std::int64_t attention_window =
       0;  // tokens that a token attends to, itself among them; 0: all before it
+  // Families of images.
+  std::int64_t image_size = 0;  // height and width
+  std::int64_t patch_size = 0;  // vit: height and width of a patch
+  std::int64_t channels = 0;    // of an image: 3
+  std::int64_t classes = 0;
+  std::int64_t depth = 0;         // the number in a network's name: resnet 50
+  std::int64_t width_factor = 0;  // resnet: times the channels of all layers
+  BatchNorm batch_norm = BatchNorm::kReplica;
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
+
+/// Blocks of each of a convolutional network's stages of equal image size, by its depth; empty: no
+/// network of the family has that depth.
+///   resnet    He et al. 2015 (arXiv:1512.03385), table 1
+///   vgg       Simonyan and Zisserman 2014 (arXiv:1409.1556), table 1: convolutions
+///   densenet  Huang et al. 2016 (arXiv:1608.06993), table 1: dense layers
+std::vector<std::int64_t> blocks_by_stage(Family family, std::int64_t depth);
+/// The depths that the family's networks have, ascending.
+std::vector<std::int64_t> depths_of(Family family);
+
+/// Sets what follows from the size of images, patches and depth: layers, and how many tokens a
+/// sample is (a convolutional network's is one).
+void set_image_numbers(ModelConfig& config);
 
 }  // namespace trainyard

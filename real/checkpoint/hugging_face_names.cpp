@@ -243,6 +243,12 @@ HuggingFaceType hugging_face_type(const ModelConfig& config) {
       check_llama(config);
       return config.qkv_bias && !config.linear_bias ? HuggingFaceType::kQwen2
                                                     : HuggingFaceType::kLlama;
+    case Family::kVit:
+    case Family::kResnet:
+    case Family::kVgg:
+    case Family::kDensenet:
+      refuse_model("family", "weights of " + std::string(to_string(config.family)) +
+                                 " have no Hugging Face form in this version");
   }
   bug("a family without a model type");
 }

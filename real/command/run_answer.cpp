@@ -48,10 +48,11 @@ nlohmann::ordered_json answer_json(const TrainingPlan& plan, const RankTrainer& 
 std::string answer_text(const TrainingPlan& plan, const RankTrainer& trainer,
                         const RunTotals& totals, const nlohmann::ordered_json& json) {
   std::string text =
-      format("%s in %s: loss %s, %.0f tokens/s\n", plural(trainer.steps_done(), "step").c_str(),
+      format("%s in %s: loss %s, %.0f %s\n", plural(trainer.steps_done(), "step").c_str(),
              plain_text(plan.out).c_str(),
              totals.loss ? std::to_string(*totals.loss).c_str() : "not trained further",
-             json["tokens_per_s"].get<double>());
+             json["tokens_per_s"].get<double>(),
+             std::string(speed_unit(plan.prepared.study.model.family)).c_str());
   if (totals.steps > 0) {
     text +=
         format("%s of the model per rank, MFU %.1f %% of the peak in profile %s\n",

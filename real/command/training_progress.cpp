@@ -16,7 +16,8 @@ void say_what_runs(const TrainingPlan& plan, const RankEnvironment& environment,
                plural(environment.world_size, "rank").c_str(), environment.launcher.c_str(),
                plan.digest.c_str());
   if (const auto best = samples.best_loss()) {
-    std::fprintf(stderr, "the best possible loss on this data is %.4f nats a token\n", *best);
+    std::fprintf(stderr, "the best possible loss on this data is %.4f nats a %s\n", *best,
+                 is_of_images(plan.prepared.study.model.family) ? "sample" : "token");
   }
   if (steps_done > 0)
     std::fprintf(stderr, "resumed after step %lld\n", static_cast<long long>(steps_done));
@@ -27,11 +28,11 @@ void TrainingProgress::show(const Study& study, const StepReport& report) {
   const bool last = report.step == study.training.steps;
   if (!last && report.step > 1 && now - shown_ < std::chrono::seconds(1)) return;
   shown_ = now;
-  std::fprintf(stderr, "step %lld/%lld  loss %.4f  %.0f tokens/s  norm %.3f  lr %.3g%s\n",
+  std::fprintf(stderr, "step %lld/%lld  loss %.4f  %.0f %s  norm %.3f  lr %.3g%s\n",
                static_cast<long long>(report.step), static_cast<long long>(study.training.steps),
                report.loss.value_or(NAN), tokens_per_step(study) / report.seconds,
-               report.gradient_norm, report.learning_rate,
-               report.updated ? "" : "  (overflow: no update)");
+               std::string(speed_unit(study.model.family)).c_str(), report.gradient_norm,
+               report.learning_rate, report.updated ? "" : "  (overflow: no update)");
 }
 
 }  // namespace trainyard

@@ -19,6 +19,9 @@ enum class DrawPurpose : std::uint32_t {
   kMasking,
   kSpans,
   kNextSentence,
+  kPatterns,  // the generated images' patterns; their seed is a constant
+  kImages,
+  kClasses,
 };
 
 inline PhiloxKey philox_key(std::int64_t seed) {

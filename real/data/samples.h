@@ -32,6 +32,9 @@ class Samples {
   virtual void fill(std::string_view name, std::int64_t index,
                     std::span<std::int64_t> out) const = 0;
 
+  /// The same of an input of real numbers.
+  virtual void fill_numbers(std::string_view name, std::int64_t index, std::span<float> out) const;
+
   /// Labels other than kNotPredicted, as many in every sample: the divisor of the loss is this
   /// times global_batch. The loss of BERT's next-sentence head has a divisor of its own, 1 per
   /// sample.

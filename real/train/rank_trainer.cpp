@@ -38,29 +38,39 @@ RankTrainer::RankTrainer(const Program& program, const Graph& model, const Study
   executor_.initialise(study);
 }
 
-void RankTrainer::load(const std::string& name, std::int64_t first, at::Tensor& out) {
+template <typename Number, typename Fill>
+void RankTrainer::load_as(at::Tensor& out, const Fill& fill) {
   const std::int64_t samples = out.size(0);
   const std::int64_t each = out.numel() / samples;
-  const auto fill = [&](std::span<std::int64_t> values) {
-    for (std::int64_t i = 0; i < samples; ++i) {
-      samples_.fill(
-          name, first + i,
-          values.subspan(static_cast<std::size_t>(i * each), static_cast<std::size_t>(each)));
-    }
+  const auto fill_all = [&](std::span<Number> values) {
+    for (std::int64_t i = 0; i < samples; ++i)
+      fill(i, values.subspan(static_cast<std::size_t>(i * each), static_cast<std::size_t>(each)));
   };
+  const auto type = at::TensorOptions(c10::CppTypeToScalarType<Number>::value);
   const auto size = static_cast<std::size_t>(out.numel());
   if (out.is_cpu()) {
-    std::vector<std::int64_t> values(size);
-    fill(values);
-    out.copy_(at::from_blob(values.data(), out.sizes(), at::TensorOptions(at::kLong)));
+    std::vector<Number> values(size);
+    fill_all(values);
+    out.copy_(at::from_blob(values.data(), out.sizes(), type));
     return;
   }
   // Memory that a GPU reads by itself: the host goes on, and LibTorch keeps it until it has been
   // read.
-  const at::Tensor values =
-      at::empty(out.sizes(), at::TensorOptions(at::kLong).pinned_memory(true));
-  fill({values.mutable_data_ptr<std::int64_t>(), size});
+  const at::Tensor values = at::empty(out.sizes(), type.pinned_memory(true));
+  fill_all({values.mutable_data_ptr<Number>(), size});
   out.copy_(values, /*non_blocking=*/true);
+}
+
+void RankTrainer::load(const std::string& name, std::int64_t first, at::Tensor& out) {
+  if (out.is_floating_point()) {
+    load_as<float>(out, [&](std::int64_t i, std::span<float> sample) {
+      samples_.fill_numbers(name, first + i, sample);
+    });
+  } else {
+    load_as<std::int64_t>(out, [&](std::int64_t i, std::span<std::int64_t> sample) {
+      samples_.fill(name, first + i, sample);
+    });
+  }
 }
 
 StepState RankTrainer::state() const {

@@ -65,6 +65,9 @@ class RankTrainer {
   const Study& study() const { return study_; }
 
  private:
+  /// Fills `out` sample by sample: fill(i, numbers of sample i).
+  template <typename Number, typename Fill>
+  void load_as(at::Tensor& out, const Fill& fill);
   void load(const std::string& name, std::int64_t first, at::Tensor& out);
   StepState state() const;
   StepReport judged(double norm_sq);

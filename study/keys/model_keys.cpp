@@ -1,5 +1,7 @@
 // The keys of `model:`, in the order of study.resolved.yaml. Where a preset is named its numbers
 // hold instead of the defaults.
+#include <algorithm>
+
 #include "engine/plan/plan_limits.h"
 #include "study/study_keys.h"
 #include "study/study_words.h"
@@ -18,7 +20,29 @@ constexpr KeyField of_model() {
 constexpr IntegerForm kSize{1, kMaxModelNumber};
 constexpr IntegerForm kSizeOrNone{0, kMaxModelNumber};
 
+constexpr std::string_view kText = "gpt, bert, t5, llama";
+constexpr std::string_view kAttends = "gpt, bert, t5, llama, vit";
+constexpr std::string_view kImages = "vit, resnet, vgg, densenet";
+
+/// Whether the comma-separated list names the family.
+bool names(std::string_view list, Family family) {
+  const std::string_view word = to_string(family);
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t end = std::min(list.find(", ", at), list.size());
+    if (list.substr(at, end - at) == word) return true;
+    at = end + 2;
+  }
+  return false;
+}
+
 }  // namespace
+
+bool belongs_to(const StudyKey& key, Family family) {
+  if (key.matters.empty() || names(key.matters, family)) return true;
+  // What matters to some families of text is of no effect in the others.
+  return !is_of_images(family) && !key.matters.starts_with(to_string(Family::kVit)) &&
+         !names(key.matters, Family::kResnet) && !names(key.matters, Family::kVgg);
+}
 
 const KeyTable& model_keys() {
   static const KeyTable keys = {
@@ -39,7 +63,8 @@ const KeyTable& model_keys() {
        .forms = {IntegerForm{1, kMaxLayers}},
        .help = "transformer layers; t5: of the encoder",
        .field = of_model<&M::layers>(),
-       .fallback = "required without a preset"},
+       .fallback = "required without a preset",
+       .matters = kAttends},
       {.name = "decoder_layers",
        .forms = {IntegerForm{0, kMaxLayers}},
        .help = "layers of the decoder",
@@ -50,42 +75,50 @@ const KeyTable& model_keys() {
        .forms = {kSize},
        .help = "width of the residual stream",
        .field = of_model<&M::hidden>(),
-       .fallback = "required without a preset"},
+       .fallback = "required without a preset",
+       .matters = kAttends},
       {.name = "heads",
        .forms = {kSize},
        .help = "attention heads",
        .field = of_model<&M::heads>(),
-       .fallback = "required without a preset"},
+       .fallback = "required without a preset",
+       .matters = kAttends},
       {.name = "kv_heads",
        .forms = {kSize},
        .help = "key and value heads",
        .field = of_model<&M::kv_heads>(),
-       .fallback = "heads"},
+       .fallback = "heads",
+       .matters = kAttends},
       {.name = "head_dim",
        .forms = {kSize},
        .help = "width of a head",
        .field = of_model<&M::head_dim>(),
-       .fallback = "hidden / heads"},
+       .fallback = "hidden / heads",
+       .matters = kAttends},
       {.name = "ffn",
        .forms = {kSize},
        .help = "width of the MLP's hidden layer",
        .field = of_model<&M::ffn>(),
-       .fallback = "4 x hidden; llama 8/3 x hidden, up to a multiple of 256"},
+       .fallback = "4 x hidden; llama 8/3 x hidden, up to a multiple of 256",
+       .matters = kAttends},
       {.name = "vocab",
        .forms = {IntegerForm{1, kMaxVocab}},
        .help = "vocabulary size",
        .field = of_model<&M::vocab>(),
-       .fallback = "required without a preset"},
+       .fallback = "required without a preset",
+       .matters = kText},
       {.name = "pad_vocab_to",
        .forms = {kSize},
        .help = "vocabulary with padding",
        .field = of_model<&M::pad_vocab_to>(),
-       .fallback = "vocab, up to a multiple of parallel.tensor"},
+       .fallback = "vocab, up to a multiple of parallel.tensor",
+       .matters = kText},
       {.name = "seq_len",
        .forms = {kSize},
        .help = "tokens per sequence",
        .field = of_model<&M::seq_len>(),
-       .fallback = "required without a preset"},
+       .fallback = "required without a preset",
+       .matters = kText},
       {.name = "decoder_seq_len",
        .forms = {kSizeOrNone},
        .help = "tokens of the decoder",
@@ -114,22 +147,26 @@ const KeyTable& model_keys() {
        .forms = {WordForm{kActivationWords}},
        .help = "of the MLP",
        .field = of_model<&M::activation>(),
-       .fallback = "gpt, bert gelu; t5 relu; llama swiglu"},
+       .fallback = "gpt, bert, vit gelu; t5 relu; llama swiglu",
+       .matters = kAttends},
       {.name = "tied_embeddings",
        .forms = {FlagForm{}},
        .help = "the LM head shares the token embedding",
        .field = of_model<&M::tied_embeddings>(),
-       .fallback = "true; llama false"},
+       .fallback = "true; llama false",
+       .matters = kText},
       {.name = "linear_bias",
        .forms = {FlagForm{}},
        .help = "projections and MLP have biases",
        .field = of_model<&M::linear_bias>(),
-       .fallback = "gpt, bert true; t5, llama false"},
+       .fallback = "gpt, bert, vit true; t5, llama false",
+       .matters = kAttends},
       {.name = "qkv_bias",
        .forms = {FlagForm{}},
        .help = "query, key and value have biases",
        .field = of_model<&M::qkv_bias>(),
-       .fallback = "linear_bias"},
+       .fallback = "linear_bias",
+       .matters = kAttends},
       {.name = "next_sentence",
        .forms = {FlagForm{}},
        .help = "train the next-sentence head, too",
@@ -139,7 +176,7 @@ const KeyTable& model_keys() {
        .forms = {NumberForm{0, kNormEpsBelow}},
        .help = "added to the variance by the norms",
        .field = of_model<&M::norm_eps>(),
-       .fallback = "gpt, llama 1e-05; bert 1e-12; t5 1e-06"},
+       .fallback = "bert 1e-12; t5, vit 1e-06; else 1e-05"},
       {.name = "rope_base",
        .forms = {NumberForm{kLeastRotaryBase, kRotaryBaseBelow}},
        .help = "base of the rotary angles",
@@ -148,7 +185,8 @@ const KeyTable& model_keys() {
       {.name = "scaled_attention",
        .forms = {FlagForm{}},
        .help = "scores are divided by sqrt(head_dim); false: gpt only",
-       .field = of_model<&M::scaled_attention>()},
+       .field = of_model<&M::scaled_attention>(),
+       .matters = kText},
       {.name = "layer_scaled_attention",
        .forms = {FlagForm{}},
        .help = "scores are divided by the layer's number, too",
@@ -157,7 +195,51 @@ const KeyTable& model_keys() {
       {.name = "attention_window",
        .forms = {kSizeOrNone},
        .help = "tokens that a token attends to; 0: all. Below seq_len not in this version",
-       .field = of_model<&M::attention_window>()},
+       .field = of_model<&M::attention_window>(),
+       .matters = kText},
+      {.name = "image_size",
+       .forms = {kSize},
+       .help = "height and width of images",
+       .field = of_model<&M::image_size>(),
+       .fallback = "224",
+       .matters = kImages},
+      {.name = "patch_size",
+       .forms = {kSize},
+       .help = "height and width of patches, each of which is a token",
+       .field = of_model<&M::patch_size>(),
+       .fallback = "16",
+       .matters = "vit"},
+      {.name = "channels",
+       .forms = {kSize},
+       .help = "channels of images",
+       .field = of_model<&M::channels>(),
+       .fallback = "3",
+       .matters = kImages},
+      {.name = "classes",
+       .forms = {kSize},
+       .help = "classes that images are told apart by",
+       .field = of_model<&M::classes>(),
+       .fallback = "1000",
+       .matters = kImages},
+      {.name = "depth",
+       .forms = {kSize},
+       .help = "the number in the network's name: resnet 18, 34, 50, 101, 152; vgg 11, 13, 16, 19; "
+               "densenet 121, 169, 201",
+       .field = of_model<&M::depth>(),
+       .fallback = "required without a preset",
+       .matters = "resnet, vgg, densenet"},
+      {.name = "width_factor",
+       .forms = {kSize},
+       .help = "times the channels of every layer",
+       .field = of_model<&M::width_factor>(),
+       .fallback = "1",
+       .matters = "resnet"},
+      {.name = "batch_norm",
+       .forms = {WordForm{kBatchNormWords}},
+       .help = "over which samples batch norms take mean and variance: those of a microbatch on "
+               "one replica, or on all",
+       .field = of_model<&M::batch_norm>(),
+       .matters = "resnet, densenet"},
   };
   return keys;
 }

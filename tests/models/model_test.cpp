@@ -14,7 +14,7 @@ namespace trainyard {
 
 namespace {
 
-double dropout_of(Family family) { return family == Family::kLlama ? 0 : 0.1; }
+double dropout_of(Family family) { return has_dropout(family) ? 0.1 : 0; }
 
 std::string problem_after(const std::string& preset,
                           const std::function<void(ModelConfig&)>& change) {

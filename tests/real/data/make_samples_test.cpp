@@ -25,8 +25,7 @@ std::vector<Input> inputs(Family family) {
     case Family::kBert:
       return {{"tokens", 32}, {"labels", 32}, {"token_types", 32}, {"next_sentence_labels", 1}};
     case Family::kT5: return {{"tokens", 32}, {"mask", 32}, {"decoder_tokens", 32}, {"labels", 32}};
-    case Family::kGpt:
-    case Family::kLlama: break;
+    default: break;
   }
   return {{"tokens", 32}, {"labels", 32}};
 }

@@ -1,0 +1,104 @@
+// Families of images hold the parameters and do the multiplications of torchvision's models.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "models/model.h"
+#include "models/presets.h"
+
+namespace trainyard {
+
+namespace {
+
+struct Published {
+  const char* preset;
+  std::int64_t parameters;
+  double gmacs;  // multiply-adds of one image
+};
+
+std::string problem_after(const std::string& preset, void (*change)(ModelConfig&)) {
+  ModelConfig config = find_model_preset(preset)->config;
+  change(config);
+  const auto problem = find_problem(config);
+  return problem ? problem->key + ": " + problem->problem : "none";
+}
+
+}  // namespace
+
+TEST_CASE("models of images have torchvision's parameters and multiply-adds") {
+  // Columns Params and GFLOPS of torchvision's table of classification weights (of images of
+  // 224 x 224; it counts a multiply-add once). ResNet-152x8 by the same rule as ResNet-152: all
+  // channels but the image's 8 times, so every convolution but the first 64 times.
+  const auto [preset, parameters, gmacs] = GENERATE(table<const char*, std::int64_t, double>({
+      {"resnet18", 11'689'512, 1.81},
+      {"resnet34", 21'797'672, 3.66},
+      {"resnet50", 25'557'032, 4.09},
+      {"resnet101", 44'549'160, 7.80},
+      {"resnet152", 60'192'808, 11.51},
+      {"vgg11", 132'863'336, 7.61},
+      {"vgg16", 138'357'544, 15.47},
+      {"vgg19", 143'667'240, 19.63},
+      {"densenet121", 7'978'856, 2.83},
+      {"densenet169", 14'149'480, 3.36},
+      {"densenet201", 20'013'928, 4.29},
+      {"vit-b-16", 86'567'656, 17.56},
+      {"vit-b-32", 88'224'232, 4.41},
+      {"vit-l-16", 304'326'632, 61.55},
+      {"vit-h-14", 632'045'800, 167.29},
+  }));
+  CAPTURE(preset);
+  const Graph graph = build_model(find_model_preset(preset)->config, {.microbatch = 2});
+  CHECK(count_parameters(graph).with_head == parameters);
+  CHECK(graph.model_flop_per_microbatch / 2 / 2e9 == Approx(gmacs).margin(0.006));
+}
+
+TEST_CASE("a width factor multiplies the channels of every layer") {
+  const auto parameters = [](const char* preset) {
+    return count_parameters(build_model(find_model_preset(preset)->config, {}));
+  };
+  // Of ResNet-152: 9,408 in the first convolution, whose input stays 3 wide; 1,000 biases; 2 x
+  // 75,712 in batch norms, counted from its layers below; the rest between layers that both widen.
+  const std::int64_t stem = 7 * 7 * 3 * 64, biases = 1000, head = 2048 * 1000;
+  std::int64_t norms = 2 * 64;
+  const std::int64_t blocks[] = {3, 8, 36, 3};
+  for (std::int64_t stage = 0; stage < 4; ++stage) {
+    const std::int64_t width = 64 << stage;
+    norms += 2 * (blocks[stage] * (width + width + 4 * width) + 4 * width);  // and the shortcut's
+  }
+  const std::int64_t between = parameters("resnet152").with_head - stem - biases - head - norms;
+  CHECK(parameters("resnet152x8").with_head ==
+        8 * stem + biases + 8 * head + 8 * norms + 64 * between);
+}
+
+TEST_CASE("images that a family cannot read are refused") {
+  CHECK(problem_after("vit-b-16", [](ModelConfig& c) { c.patch_size = 15; }) ==
+        "patch_size: 15 does not divide image_size, 224");
+  CHECK(problem_after("resnet50", [](ModelConfig& c) { c.depth = 51; }) ==
+        "depth: no resnet has a depth of 51; expected one of: 18, 34, 50, 101, 152");
+  CHECK(problem_after("vgg16", [](ModelConfig& c) { c.image_size = 31; }) ==
+        "image_size: expected at least 32, which is halved five times, got 31");
+  CHECK(problem_after("resnet50", [](ModelConfig& c) { c.width_factor = 65; }) ==
+        "width_factor: expected at most 64, got 65");
+  CHECK(problem_after("densenet121", [](ModelConfig& c) { c.classes = 0; }) ==
+        "classes: expected at least 1, got 0");
+  CHECK(problem_after("vit-b-16", [](ModelConfig& c) { c.image_size = 1 << 16; }) ==
+        "image_size: expected at most 32768, got 65536");
+}
+
+TEST_CASE("every depth and many sizes of images build well-formed graphs") {
+  for (const char* preset : {"resnet50", "vgg16", "densenet121"}) {
+    ModelConfig config = find_model_preset(preset)->config;
+    for (const std::int64_t depth : depths_of(config.family)) {
+      for (const std::int64_t size : {32, 33, 63, 100, 225}) {
+        CAPTURE(preset, depth, size);
+        config.depth = depth;
+        config.image_size = size;
+        set_image_numbers(config);
+        const Graph graph = build_model(config, {});
+        CHECK(find_violation(graph) == "");
+        CHECK(graph.num_layers == config.layers);
+      }
+    }
+  }
+}
+
+}  // namespace trainyard
