@@ -117,7 +117,7 @@ ModelConfig qwen2(ModelConfig c) {
   return c;
 }
 
-/// Of ImageNet: 1,000 classes of images of 224 x 224.
+/// ImageNet: 1,000 classes of images of 224 x 224.
 ModelConfig images(Family family) {
   ModelConfig c;
   c.family = family;

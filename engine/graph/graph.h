@@ -117,8 +117,7 @@ struct OpAttrs {
   HeightWidth padding;         // conv2d, pools: around the image, on each side
   HeightWidth dilation{1, 1};  // conv2d: from one element of a window to the next
   std::int32_t groups = 1;     // conv2d: of channels, each a convolution of its own; of all ranks
-  std::int32_t samples = 0;    // batch_moments, batch_normalize: that are normalised together; 0:
-                               // all of the microbatch, on whatever ranks
+  std::int32_t samples = 0;    // batch_norm: that are normalised together
   friend bool operator==(const OpAttrs&, const OpAttrs&) = default;
 };
 

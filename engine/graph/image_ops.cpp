@@ -9,7 +9,8 @@ namespace trainyard {
 
 namespace {
 
-/// Of what is no image, or has no room for a window, an image all the same: the op is refused.
+/// Extents of the result; of what is no image, or has no room for a window, some all the same: the
+/// op is refused.
 Shape image_of(const Shape& x, std::int64_t channels, HeightWidth made) {
   if (x.size() != 4) return x;
   return {x[0], channels, std::max(1, made.height), std::max(1, made.width)};
@@ -81,19 +82,31 @@ TensorId GraphBuilder::batch_norm(std::string_view module, TensorId x, std::int6
   const std::string name(module);
   const Shape image = shape(x);
   if (image.size() != 4) throw ConfigError(name + ": batch norm of what is no image");
-  const Shape channels = {image[1]};
-  const Shape moments = {samples == 0 ? 1 : std::max<std::int64_t>(1, image[0] / samples), 3,
-                         image[1]};
-  const TensorId w = parameter(name + ".weight", channels, SplitHint::kNone, /*decay=*/false, 0,
+  const std::int64_t channels = image[1];
+  const DType wide = accumulation_type(graph_.tensors[x].dtype);
+  const TensorId w = parameter(name + ".weight", {channels}, SplitHint::kNone, /*decay=*/false, 0,
                                {.init = Init::kOnes});
-  const TensorId b = parameter(name + ".bias", channels, SplitHint::kNone, /*decay=*/false, 0,
+  const TensorId b = parameter(name + ".bias", {channels}, SplitHint::kNone, /*decay=*/false, 0,
                                {.init = Init::kZeros});
   OpAttrs attrs;
-  attrs.samples = static_cast<std::int32_t>(samples);
-  const TensorId sums = add_image_op(module, OpKind::kBatchMoments, attrs, {x}, moments,
-                                     accumulation_type(graph_.tensors[x].dtype));
   attrs.eps = static_cast<float>(norm_eps_);
-  return add_image_op(module, OpKind::kBatchNormalize, attrs, {x, sums, w, b}, shape(x), compute_);
+  if (samples == 0) {
+    const TensorId moments =
+        add_image_op(module, OpKind::kBatchMoments, {}, {x}, {1, 3, channels}, wide);
+    return add_image_op(module, OpKind::kBatchNormalize, attrs, {x, moments, w, b}, image,
+                        compute_);
+  }
+  attrs.samples = static_cast<std::int32_t>(samples);
+  const TensorId y = add_op(module, OpKind::kBatchNorm, attrs, {x, w, b}, image, compute_);
+  Tensor statistics;  // mean and 1 / deviation, saved for the backward
+  statistics.name = name + ".statistics";
+  statistics.shape = {std::max<std::int64_t>(1, image[0] / std::max<std::int64_t>(1, samples)), 2,
+                      channels};
+  statistics.dtype = wide;
+  statistics.producer = OpId(graph_.ops.size() - 1);
+  graph_.ops.back().outputs.push_back(add_tensor(std::move(statistics)));
+  refuse(graph_.ops.back(), find_image_shape_problem(graph_, graph_.ops.back()));
+  return y;
 }
 
 TensorId GraphBuilder::add_image_op(std::string_view module, OpKind kind, const OpAttrs& attrs,

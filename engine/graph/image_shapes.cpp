@@ -27,6 +27,7 @@ class ImageShapeCheck {
       case OpKind::kConv2d: return convolution();
       case OpKind::kMaxPool2d: return pool(2);
       case OpKind::kAvgPool2d: return pool(1);
+      case OpKind::kBatchNorm: return batch_norm();
       case OpKind::kBatchMoments: return moments();
       default: return normalize();
     }
@@ -81,23 +82,19 @@ class ImageShapeCheck {
     return windows(attrs.window, x()[1]);
   }
 
-  /// Groups of samples that are normalised together; 0: they do not divide the batch.
-  std::int64_t groups() const {
+  std::string batch_norm() const {
     const std::int64_t samples = op_.attrs.samples;
-    if (samples == 0) return 1;
-    return samples > 0 && x()[0] % samples == 0 ? x()[0] / samples : 0;
+    if (!has(3, 2) || y() != x() || x(1) != Shape{x()[1]} || x(2) != x(1)) return misfit();
+    if (samples < 1 || x()[0] % samples != 0)
+      return "of " + std::to_string(samples) + " samples each does not divide " +
+             std::to_string(x()[0]);
+    return shape(op_.outputs[1]) == Shape{x()[0] / samples, 2, x()[1]} ? "" : misfit();
   }
 
-  std::string moments() const {
-    if (!has(1, 1)) return misfit();
-    if (groups() == 0)
-      return "of " + std::to_string(op_.attrs.samples) + " samples each does not divide " +
-             std::to_string(x()[0]);
-    return y() == Shape{groups(), 3, x()[1]} ? "" : misfit();
-  }
+  std::string moments() const { return has(1, 1) && y() == Shape{1, 3, x()[1]} ? "" : misfit(); }
 
   std::string normalize() const {
-    if (!has(4, 1) || y() != x() || x(1) != Shape{groups(), 3, x()[1]}) return misfit();
+    if (!has(4, 1) || y() != x() || x(1) != Shape{1, 3, x()[1]}) return misfit();
     return x(2) == Shape{x()[1]} && x(3) == x(2) ? "" : misfit();
   }
 

@@ -50,6 +50,7 @@ namespace trainyard {
   X(kConv2d, "conv2d")                       /* images, w[, b] -> images */               \
   X(kMaxPool2d, "max_pool2d")                /* images -> largest of windows, where */    \
   X(kAvgPool2d, "avg_pool2d")                /* images -> means of windows */             \
+  X(kBatchNorm, "batch_norm")                /* images, w, b -> images, statistics */     \
   X(kBatchMoments, "batch_moments")          /* images -> sums, squares, count */         \
   X(kBatchNormalize, "batch_normalize")      /* images, moments, w, b -> images */        \
   X(kCrossEntropyMax, "cross_entropy_max")   /* logits shard -> row maxima */             \

@@ -67,21 +67,12 @@ std::string grouped_convolution_text(const OpAttrs& attrs) {
          " -> n (q o) u! z!";
 }
 
-/// t: samples that are normalised together, n times.
-std::string moments_text(const OpAttrs& attrs) {
-  return attrs.samples == 0 ? "n c h! w! -> _ k! c" : "(n t!) c h! w! -> n k! c";
-}
-std::string normalize_text(const OpAttrs& attrs) {
-  return attrs.samples == 0 ? "n c h! w!, _ k! c, c, c -> n c h! w!"
-                            : "(n t!) c h! w!, n k! c, c, c -> (n t!) c h! w!";
-}
-
 /// "": as the table of kinds has it.
 std::string text_of(const OpForm& op) {
   switch (op.kind) {
     case OpKind::kConv2d: return op.attrs.groups > 1 ? grouped_convolution_text(op.attrs) : "";
-    case OpKind::kBatchMoments: return moments_text(op.attrs);
-    case OpKind::kBatchNormalize: return normalize_text(op.attrs);
+    // t: samples that are normalised together, n times.
+    case OpKind::kBatchNorm: return "(n t!) c h! w!, c, c -> (n t!) c h! w! ; n k! c";
     case OpKind::kLinear: return linear_text(op);
     case OpKind::kFlashAttention: return flash_attention_text(op.attrs);
     case OpKind::kCrossEntropy:
@@ -93,8 +84,7 @@ std::string text_of(const OpForm& op) {
 IndexExtents known_extents(const OpForm& op) {
   IndexExtents known;
   if (op.kind == OpKind::kConv2d) known["q"] = op.attrs.groups;
-  if (op.kind == OpKind::kBatchMoments || op.kind == OpKind::kBatchNormalize)
-    known["t"] = op.attrs.samples;
+  if (op.kind == OpKind::kBatchNorm) known["t"] = op.attrs.samples;
   if (op.kind == OpKind::kLinear || op.attrs.heads == 0 || op.attrs.head_dim == 0) return known;
   known["g"] = op.attrs.kv_heads;
   known["r"] = op.attrs.heads / op.attrs.kv_heads;

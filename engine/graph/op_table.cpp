@@ -41,6 +41,11 @@ OpInfo general_info(OpKind kind) {
               .weights = bits({1, 2})};
     case kMaxPool2d: return {.backward = F::kApart, .dx_saved_outputs = bits({1})};
     case kAvgPool2d: return {.backward = F::kApart};
+    case kBatchNorm:
+      return {.backward = F::kFused,
+              .dx_saved_inputs = bits({0, 1}),
+              .dx_saved_outputs = bits({1}),
+              .weights = bits({1, 2})};
     case kBatchMoments: return {.backward = F::kApart, .dx_saved_inputs = bits({0})};
     case kBatchNormalize:
       return {.backward = F::kFused, .dx_saved_inputs = bits({0, 1, 2}), .weights = bits({2, 3})};
@@ -344,6 +349,10 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
   switch (kind) {
     case OpKind::kLinear: set_linear(work, part, reads); break;
     case OpKind::kBmm: set_batched_product(work, part, reads); break;
+    case OpKind::kBatchNorm:
+      // Read once for the sums, and again when they are known.
+      work.bytes += size(reads[0]) + (part == OpPart::kForward ? 0 : size(reads[1]));
+      break;
     case OpKind::kConv2d: set_convolution(work, part, reads, writes, accumulates); break;
     case OpKind::kNarrow: set_narrow(work, part, reads, writes); break;
     case OpKind::kEmbedding:

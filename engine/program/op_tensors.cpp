@@ -14,6 +14,7 @@ bool is_parameter(OpKind kind, std::size_t operand) {
   switch (kind) {
     case OpKind::kRelativeBias: return operand == 0;
     case OpKind::kBatchNormalize: return operand >= 2;
+    case OpKind::kBatchNorm:
     case OpKind::kConv2d:
     case OpKind::kEmbedding:
     case OpKind::kLinear:
@@ -39,6 +40,7 @@ std::size_t num_operands(OpKind kind, const OpAttrs& attrs) {
     case OpKind::kConv2d:
     case OpKind::kBiasDropoutAdd: return attrs.has_bias ? 3 : 2;
     case OpKind::kBatchNormalize: return 4;
+    case OpKind::kBatchNorm:
     case OpKind::kLayerNorm: return 3;
     case OpKind::kFlashAttention: return (attrs.packed ? 1U : 2U) + (attrs.has_mask ? 1U : 0U);
     case OpKind::kCrossEntropy: return 4;  // as it is with a split vocabulary
@@ -65,6 +67,7 @@ std::size_t num_results(OpKind kind) {
     case OpKind::kFlashAttention:
     case OpKind::kDropout:
     case OpKind::kMaxPool2d:
+    case OpKind::kBatchNorm:
     case OpKind::kBiasDropoutAdd:
     case OpKind::kCrossEntropy: return 2;
     default: return 1;

@@ -92,7 +92,7 @@ constexpr OpIndexEntry kTable[] = {
     linear("avg_pool2d", "n c h! w! -> n c u! z!"),
     other("batch_moments", "n c h! w! -> _ k! c"),
     other("batch_normalize", "n c h! w!, _ k! c, c, c -> n c h! w!"),
-    // Kinds that no graph has: whole batch norms and pools as Colossal-AI's rules know them.
+    // As Colossal-AI's rules know them; of a graph's batch norm op_space.cpp says more.
     other("batch_norm", "n* c h* w*, c, c -> n* c h* w*"),
     other("pooling", "n c h! w! -> n c u! z!"),
     other("where", "..., ..., ... -> ..."),

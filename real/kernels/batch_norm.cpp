@@ -1,8 +1,9 @@
-// Batch norm of images in two steps, between which moments may be added up over ranks.
+// Batch norm of images: at once over groups of samples, whose statistics [groups, 2, C] are mean
+// and 1 / deviation; or in two steps, between which moments may be added up over ranks.
 //
-// Moments [groups, 3, C]: of each group of samples and each channel the sum, the sum of squares,
-// and how many elements these are of. With n of them, mean m = sum / n, variance v = squares / n -
-// m^2, and r = 1 / sqrt(v + eps): y = (x - m) r w + b.
+// Moments [1, 3, C]: of each channel the sum, the sum of squares, and how many elements these are
+// of. With n of them, mean m = sum / n, variance v = squares / n - m^2, and r = 1 / sqrt(v + eps):
+// y = (x - m) r w + b.
 #include "real/kernels/kernels.h"
 
 namespace trainyard {
@@ -30,6 +31,43 @@ Moments moments_of(const at::Tensor& sums, double eps) {
 }
 
 }  // namespace
+
+void batch_norm(KernelCall& call) {  // reads x, w, b
+  const at::Tensor& x = call.read(0);
+  at::Tensor y = call.out(0);
+  at::Tensor statistics = call.out(1);
+  const std::int64_t groups = statistics.size(0), samples = x.size(0) / groups;
+  const at::ScalarType type = statistics.scalar_type();
+  const at::Tensor w = call.read(1).to(type), b = call.read(2).to(type);
+  for (std::int64_t group = 0; group < groups; ++group) {
+    auto [normal, mean, rstd] =
+        at::native_batch_norm(x.narrow(0, group * samples, samples), w, b, {}, {},
+                              /*training=*/true, 0, call.attrs->eps);
+    y.narrow(0, group * samples, samples).copy_(normal);
+    statistics[group].select(0, 0).copy_(mean);
+    statistics[group].select(0, 1).copy_(rstd);
+  }
+}
+
+void batch_norm_b(KernelCall& call) {  // reads dy, x, w, statistics
+  const at::Tensor& dy = call.read(0);
+  const at::Tensor& x = call.read(1);
+  const at::Tensor& statistics = call.read(3);
+  const std::int64_t groups = statistics.size(0), samples = x.size(0) / groups;
+  const at::Tensor w = call.read(2).to(statistics.scalar_type());
+  const bool wants_dx = !call.writes.empty();
+  at::Tensor dx = wants_dx ? call.out(0) : at::Tensor{};
+  for (std::int64_t group = 0; group < groups; ++group) {
+    const std::int64_t first = group * samples;
+    const auto [of_x, dw, db] = at::native_batch_norm_backward(
+        dy.narrow(0, first, samples), x.narrow(0, first, samples), w, {}, {},
+        statistics[group].select(0, 0), statistics[group].select(0, 1), /*train=*/true,
+        call.attrs->eps, {wants_dx, true, true});
+    if (wants_dx) dx.narrow(0, first, samples).copy_(of_x);
+    call.accumulates[0].add_(dw);
+    call.accumulates[1].add_(db);
+  }
+}
 
 void batch_moments(KernelCall& call) {
   const at::ScalarType type = call.write_types[0];

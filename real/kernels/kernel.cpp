@@ -91,6 +91,7 @@ Kernel find_kernel(OpKind kind, OpPart part) {
       case kConv2d: return {.forward = conv2d, .input_grad = conv2d_dx, .weight_grad = conv2d_dw};
       case kMaxPool2d: return {.forward = max_pool2d, .input_grad = max_pool2d_dx};
       case kAvgPool2d: return {.forward = avg_pool2d, .input_grad = avg_pool2d_dx};
+      case kBatchNorm: return {.forward = batch_norm, .backward = batch_norm_b};
       case kBatchMoments: return {.forward = batch_moments, .input_grad = batch_moments_dx};
       case kBatchNormalize: return {.forward = batch_normalize, .backward = batch_normalize_b};
       case kMse: return {.forward = mse, .input_grad = mse_dx, .weight_grad = mse_dw};

@@ -94,6 +94,8 @@ void avg_pool2d(KernelCall& call);
 void avg_pool2d_dx(KernelCall& call);
 
 // batch_norm.cpp
+void batch_norm(KernelCall& call);
+void batch_norm_b(KernelCall& call);
 void batch_moments(KernelCall& call);
 void batch_moments_dx(KernelCall& call);
 void batch_normalize(KernelCall& call);

@@ -127,17 +127,29 @@ int64_t bmm(const OpSizes& s) {  // of a 16-bit type one matrix after the other
 
 /// A convolution's windows as columns of a matrix, [C / groups, window] x [N, u, z], which the
 /// backends of LibTorch that multiply matrices write out for the whole batch; and what those that
-/// take groups one by one, or tensors in blocks of channels, copy of operands and results.
+/// take groups one by one, or tensors in blocks of channels, copy of operands and results; each
+/// thread may have sums of the weight's gradient of its own.
 int64_t convolution(const OpSizes& s, const OperandSize& x, const OperandSize& w,
                     const OperandSize& y) {
   const int64_t windows = y.shape[0] * y.shape[2] * y.shape[3];
   const int64_t columns = windows * (w.elements() / w.shape[0]) * size_in_bytes(x.type);
   const int64_t copies = x.bytes() + w.bytes() + y.bytes();
-  return columns + 2 * copies + s.threads * 65536;
+  return columns + 3 * copies + s.threads * (w.elements() * 4 + 65536);
+}
+
+/// A group's results, its statistics in the type that LibTorch keeps them in, weights in that too.
+int64_t batch_norm(const OperandSize& x, const OperandSize& statistics) {
+  return 2 * x.bytes() / statistics.shape[0] + 8 * x.shape[1] * 8;
 }
 
 /// Sums by group and channel, of which no more than a dozen stand at a time.
 int64_t moments_scratch(const OperandSize& moments) { return 12 * moments.bytes() / 3; }
+
+int64_t batch_moments(const OpSizes& s) {  // x in the sums' type
+  const OperandSize& sums = s.writes[0];
+  const int64_t cast = s.reads[0].type == sums.type ? 0 : s.reads[0].elements();
+  return cast * size_in_bytes(sums.type) + moments_scratch(sums);
+}
 
 int64_t batch_normalize(const OpSizes& s) {  // y in the moments' type, then in its own
   const int64_t wide = s.reads[0].elements() * size_in_bytes(s.reads[1].type);
@@ -148,7 +160,7 @@ int64_t batch_normalize(const OpSizes& s) {  // y in the moments' type, then in 
 int64_t batch_normalize_b(const OpSizes& s) {  // dy in the moments' type, its product with x
   const int64_t wide = s.reads[0].elements() * size_in_bytes(s.reads[2].type);
   const bool casts = s.reads[0].type != s.reads[2].type;
-  return (casts ? 2 : 1) * wide + s.copied_results() + moments_scratch(s.reads[2]);
+  return (casts ? 3 : 1) * wide + s.copied_results() + moments_scratch(s.reads[2]);
 }
 
 int64_t batch_moments_dx(const OpSizes& s) {
@@ -240,7 +252,8 @@ int64_t of_forward(OpKind kind, const OpSizes& s) {
     case kBmm: return bmm(s);
     case kConv2d: return convolution(s, s.reads[0], s.reads[1], s.writes[0]);
     case kMaxPool2d: return s.copied_results();
-    case kBatchMoments: return moments_scratch(s.writes[0]);
+    case kBatchNorm: return batch_norm(s.reads[0], s.writes[1]);
+    case kBatchMoments: return batch_moments(s);
     case kBatchNormalize: return batch_normalize(s);
     case kMse: return mse(s);
     case kCrossEntropyMax: return cross_entropy_max(s);
@@ -278,6 +291,7 @@ int64_t of_backward(OpKind kind, OpPart part, const OpSizes& s) {
     case kConv2d:
       return weight ? convolution(s, s.reads[1], s.accumulates[0], s.reads[0])
                     : convolution(s, s.writes[0], s.reads[1], s.reads[0]);
+    case kBatchNorm: return batch_norm(s.reads[1], s.reads[3]);
     case kBatchMoments: return batch_moments_dx(s);
     case kBatchNormalize: return batch_normalize_b(s);
     case kMse: return 2 * s.reads[0].elements() * accumulation_bytes(s.reads[0].type);

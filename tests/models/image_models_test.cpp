@@ -55,8 +55,8 @@ TEST_CASE("a width factor multiplies the channels of every layer") {
   const auto parameters = [](const char* preset) {
     return count_parameters(build_model(find_model_preset(preset)->config, {}));
   };
-  // Of ResNet-152: 9,408 in the first convolution, whose input stays 3 wide; 1,000 biases; 2 x
-  // 75,712 in batch norms, counted from its layers below; the rest between layers that both widen.
+  // Weights between layers that both widen are 64 times as many; those of the stem, whose input
+  // stays 3 wide, of the norms and of the head 8 times; the classes' biases stay.
   const std::int64_t stem = 7 * 7 * 3 * 64, biases = 1000, head = 2048 * 1000;
   std::int64_t norms = 2 * 64;
   const std::int64_t blocks[] = {3, 8, 36, 3};

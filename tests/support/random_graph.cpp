@@ -163,7 +163,6 @@ class Generator {
       case OpKind::kConv2d:
       case OpKind::kMaxPool2d:
       case OpKind::kAvgPool2d:
-      case OpKind::kBatchMoments:
       case OpKind::kBatchNormalize: add_image_op(kind, image_of(x), op); break;
       case OpKind::kLinear:
         add(builder_.linear(module(), x, random_extent(4), chance(0.5), SplitHint::kNone), op);

@@ -142,6 +142,31 @@ TEST_CASE(
   CHECK(kinds == all);
 }
 
+TEST_CASE("no op of a model of images allocates more than its declared workspace") {
+  std::set<std::string> kinds;
+  for (const std::string precision : {"fp32", "bf16", "fp64"}) {
+    for (const int threads : {1, 2}) {
+      for (const std::string model :
+           {"{family: vit, layers: 1, hidden: 192, heads: 4, image_size: 48, patch_size: 8}",
+            "{family: resnet, depth: 50, image_size: 64}",
+            "{family: resnet, depth: 18, image_size: 64, batch_norm: synchronised}",
+            "{family: densenet, depth: 121, image_size: 32}"}) {
+        CAPTURE(precision, threads, model);
+        for (const auto& [name, use] :
+             uses_of(model, "precision: " + precision + ", optimizer: sgd", {}, threads))
+          kinds.insert(name);
+      }
+    }
+  }
+  for (const std::string name :
+       {"conv2d", "conv2d_dx", "conv2d_dw", "max_pool2d", "max_pool2d_dx", "avg_pool2d",
+        "avg_pool2d_dx", "batch_norm", "batch_norm_b", "batch_moments", "batch_moments_dx",
+        "batch_normalize", "batch_normalize_b", "concat"}) {
+    CAPTURE(name);
+    CHECK(kinds.contains(name));
+  }
+}
+
 TEST_CASE("nor does an op of a shard") {
   std::set<std::string> kinds;
   for (const std::string precision : {"fp32", "bf16"}) {
