@@ -154,9 +154,9 @@ class TimelineBuilder {
     if (!of.empty()) return of;
     for (const ProgramOp& op : program_.segments[id].ops) {
       const KernelWork work = work_of_(op);
-      const bool multiplies = work.cls == KernelClass::kMatmul ||
-                              work.cls == KernelClass::kBatchedMatmul ||
-                              work.cls == KernelClass::kFlashAttention;
+      const bool multiplies =
+          work.cls == KernelClass::kMatmul || work.cls == KernelClass::kConvolution ||
+          work.cls == KernelClass::kBatchedMatmul || work.cls == KernelClass::kFlashAttention;
       of.push_back(multiplies ? Amount{std::llround(work.flop), 0}
                               : Amount{0, static_cast<std::int64_t>(work.bytes)});
     }

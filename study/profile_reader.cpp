@@ -45,6 +45,7 @@ MatmulCurve read_matmul(const YamlNode& node) {
   curve.flop_efficiency = read_factor(node, "flop_efficiency", 1, 1);
   curve.byte_efficiency = read_factor(node, "byte_efficiency", 1, kMostByteEfficiency);
   curve.weight_gradient_factor = read_factor(node, "weight_gradient_factor", 1, 10);
+  curve.winograd = read_factor(node, "winograd", 1, 10);
   curve.provenance = read_provenance(node);
   node.finish();
   return curve;
@@ -137,10 +138,19 @@ void read_memory_bound(const YamlNode& node, HardwareProfile& profile) {
   }
 }
 
+/// Where a profile says nothing of convolutions.
+MatmulCurve as_products(MatmulCurve curve) {
+  curve.provenance.kind = "derived";
+  curve.provenance.note = "as linear layers, of which: " + curve.provenance.note;
+  return curve;
+}
+
 /// Takes the curves of another device, marked as such.
 void take_curves(const HardwareProfile& other, const std::string& why, HardwareProfile& profile) {
   profile.matmul = other.matmul;
   profile.batched_matmul = other.batched_matmul;
+  profile.convolution = other.convolution;
+  profile.plain_convolution = other.plain_convolution;
   profile.flash_attention = other.flash_attention;
   profile.other_flash_attention = other.other_flash_attention;
   profile.memory_bound = other.memory_bound;
@@ -151,6 +161,8 @@ void take_curves(const HardwareProfile& other, const std::string& why, HardwareP
   };
   mark(profile.matmul.provenance);
   mark(profile.batched_matmul.provenance);
+  mark(profile.convolution.provenance);
+  mark(profile.plain_convolution.provenance);
   mark(profile.flash_attention.provenance);
   for (auto& [name, curve] : profile.other_flash_attention) mark(curve.provenance);
   for (auto& [name, curve] : profile.memory_bound) mark(curve.provenance);
@@ -277,6 +289,10 @@ HardwareProfile read_hardware_profile(const std::string& root, const std::string
   };
   if (const auto entry = curve("matmul")) profile.matmul = read_matmul(*entry);
   if (const auto entry = curve("batched_matmul")) profile.batched_matmul = read_matmul(*entry);
+  if (!like) profile.convolution = profile.plain_convolution = as_products(profile.matmul);
+  if (const auto entry = node.find("convolution")) profile.convolution = read_matmul(*entry);
+  if (const auto entry = node.find("plain_convolution"))
+    profile.plain_convolution = read_matmul(*entry);
   if (const auto entry = curve("flash_attention")) profile.flash_attention = read_attention(*entry);
   if (const auto entry = node.find("other_flash_attention")) {
     for (const std::string& kernel : entry->keys()) {
@@ -330,6 +346,7 @@ SoftwareProfile read_software_profile(const YamlNode& node) {
   flag("fused_bias_dropout_add", profile.fused_bias_dropout_add);
   flag("saves_dropout_mask", profile.saves_dropout_mask);
   flag("attention_transposes", profile.attention_transposes);
+  flag("image_copies", profile.image_copies);
   flag("flash_attention", profile.flash_attention);
   flag("recompute_runs_all_ops", profile.recompute_runs_all_ops);
   flag("fused_gradient_accumulation", profile.fused_gradient_accumulation);

@@ -25,6 +25,8 @@ DEVICES = {
     "a40": (149.7e12, 696e9),
     "b200": (2250e12, 8000e9),
 }
+V100_PEAKS = {"fp16": 125e12, "fp32": 15.7e12}
+V100_BANDWIDTH = 900e9
 
 
 def read(name):
@@ -129,6 +131,38 @@ def products():
                     / bandwidth * 1e6) for r in apart)
             print(f"   weight_gradient_factor: median {ratios[len(ratios) // 2]:.3f} over "
                   f"{len(ratios)} shapes, from {ratios[0]:.2f} to {ratios[-1]:.2f}")
+
+
+def convolutions():
+    print("# convolution: startup + flop / (winograd flop_efficiency peak) + bytes / (byte_efficiency bandwidth)")
+    table = read("convolutions.csv")
+    for precision, peak in V100_PEAKS.items():
+        size = {"fp16": 2, "fp32": 4}[precision]
+        mine = []
+        for r in table:
+            windows = 1
+            for extent, window, pad, stride in (("h", "r", "pad_h", "stride_h"), ("w", "s", "pad_w", "stride_w")):
+                windows *= (r[extent] + 2 * r[pad] - r[window]) // r[stride] + 1
+            flop = 2 * r["n"] * r["k"] * windows * r["c"] * r["r"] * r["s"]
+            moved = size * (r["n"] * r["c"] * r["h"] * r["w"] + r["k"] * r["c"] * r["r"] * r["s"] +
+                            r["n"] * r["k"] * windows)
+            # As networks of images have them: the others are of speech, or too small to fill the device.
+            if r["precision"] == precision and flop >= 2e9 and r["r"] <= 7 and r["s"] <= 7:
+                saved = r["r"] == r["s"] == 3 and r["stride_h"] == r["stride_w"] == 1
+                mine.append((flop, moved, saved, r["us"]))
+        times = [us for _, _, _, us in mine]
+        best = None
+        for winograd in [1.0] if precision == "fp16" else [1 + 0.05 * i for i in range(61)]:
+            x = [(1.0, flop / (winograd if saved else 1) / peak * 1e6, moved / V100_BANDWIDTH * 1e6)
+                 for flop, moved, saved, _ in mine]
+            c, error = fit_linear(x, times)
+            if best is None or error[0] < best[2][0]:
+                best = (winograd, c, error, x)
+        winograd, c, error, x = best
+        each = sorted(abs(sum(a * b for a, b in zip(row, c)) / us - 1) for row, us in zip(x, times))
+        print(f"v100 {precision}: startup {c[0]:.1f} us, flop_efficiency {1 / c[1]:.3f}, byte_efficiency "
+              f"{1 / c[2]:.2f}, winograd {winograd:.2f}; {len(mine)} times, median "
+              f"{100 * each[len(each) // 2]:.0f} %, {percent(error)}; left out: {percent(held_out(x, times))}")
 
 
 def memory_bound():
@@ -307,6 +341,7 @@ def links():
 
 if __name__ == "__main__":
     products()
+    convolutions()
     memory_bound()
     attention()
     links()

@@ -3,8 +3,8 @@
 
     python3 calibrate/fit/reduce.py RAW_FOLDER
 
-RAW_FOLDER holds gemm/ and network/ as downloaded (calibrate/measured/README.md has the addresses).
-Writes calibrate/measured/{products,memory_bound,attention,links}.csv. Needed again only when a raw
+RAW_FOLDER holds gemm/, conv/ and network/ as downloaded (calibrate/measured/README.md has the addresses).
+Writes calibrate/measured/{products,convolutions,memory_bound,attention,links}.csv. Needed again only when a raw
 table is added; standard library only.
 """
 import csv
@@ -21,6 +21,8 @@ MODELS = {  # heads, kv heads, hidden, width of the gated MLP
     "Llama-2-7b-hf": (32, 32, 4096, 11008),
     "Llama-2-70b-hf": (64, 8, 8192, 28672),
 }
+
+SHAPE_OF_CONVOLUTION = ("n", "c", "h", "w", "k", "r", "s", "pad_h", "pad_w", "stride_h", "stride_w")
 
 
 def write(name, header, rows):
@@ -94,6 +96,20 @@ def simumax_products(raw, device, name, peak):
                 attention.append((device, "flash-attention-2", part, b, s, heads, kv, d_v, 1,
                                   round(full / efficiency / (peak * 1e6), 1)))
     return products, attention
+
+
+def deepbench_convolutions(raw):
+    """V100, fp16 with fp32 sums and fp32: N x C x H x W, K windows of R x S; ms to us."""
+    rows = []
+    with open(raw / "conv/deepbench_v100.csv") as file:
+        for row in csv.DictReader(line for line in file if not line.startswith("#")):
+            shape = tuple(int(row[key]) for key in SHAPE_OF_CONVOLUTION)
+            for part, key in (("forward", "forward_ms"), ("input_grad", "input_gradient_ms"),
+                              ("weight_grad", "weight_gradient_ms")):
+                if row[key]:
+                    rows.append(("v100", row["precision"]) + shape +
+                                (part, round(1000 * float(row[key]), 1)))
+    return rows
 
 
 def flash3_charts():
@@ -186,6 +202,8 @@ def main():
     more_products, attention = simumax_products(raw, "a100-pcie", "a100_pcie", 312)
     b200_products, b200_attention = simumax_products(raw, "b200", "b200", 2250)
     write("products.csv", ("device", "m", "k", "n", "part", "us"), products + more_products + b200_products)
+    write("convolutions.csv", ("device", "precision") + SHAPE_OF_CONVOLUTION + ("part", "us"),
+          deepbench_convolutions(raw))
     write("memory_bound.csv", ("device", "op", "bytes", "us"), kernels)
     write("attention.csv", ("device", "kernel", "part", "batch", "seq_len", "heads", "kv_heads",
                             "head_dim", "causal", "us"), attention + b200_attention + flash3_charts())

@@ -16,7 +16,8 @@ constexpr IndexedArray<Ingredient, std::string_view, kNumIngredients> kNames = {
 
 Ingredient ingredient_of(KernelClass kernel) {
   switch (kernel) {
-    case KernelClass::kMatmul: return Ingredient::kProducts;
+    case KernelClass::kMatmul:
+    case KernelClass::kConvolution: return Ingredient::kProducts;
     case KernelClass::kBatchedMatmul:
     case KernelClass::kFlashAttention: return Ingredient::kAttention;
     case KernelClass::kOptimizer: return Ingredient::kOptimizer;

@@ -34,10 +34,23 @@ Seconds memory_time(double bytes, const MemoryCurve& curve, const HardwareProfil
                   curve.startup + bytes / (curve.efficiency * hardware.memory_bandwidth));
 }
 
+/// Whether tensor cores multiply the type, of a device that has them.
+bool on_tensor_cores(DType type) {
+  return type == DType::kFp16 || type == DType::kBf16 || type == DType::kTf32;
+}
+
+const MatmulCurve& convolution_curve(const HardwareProfile& hardware, DType type) {
+  return on_tensor_cores(type) ? hardware.convolution : hardware.plain_convolution;
+}
+std::string_view convolution_entry(DType type) {
+  return on_tensor_cores(type) ? "convolution" : "plain_convolution";
+}
+
 Seconds matmul_time(const KernelWork& work, const MatmulCurve& curve,
                     const HardwareProfile& hardware, double speed) {
   const double factor = work.part == OpPart::kWeightGrad ? curve.weight_gradient_factor : 1;
-  const double compute = work.flop / (curve.flop_efficiency * peak_rate(hardware, work.dtype));
+  const double flop = work.winograd ? work.flop / curve.winograd : work.flop;
+  const double compute = flop / (curve.flop_efficiency * peak_rate(hardware, work.dtype));
   const double memory =
       static_cast<double>(work.bytes) / (curve.byte_efficiency * hardware.memory_bandwidth);
   return curve.startup + factor * (compute / speed + memory);
@@ -137,6 +150,18 @@ std::vector<SourceEntry> SourceLog::entries() const {
 
 namespace {
 
+/// Tensor cores want channels last: images that are not so are copied there and back, each read and
+/// written once more.
+Seconds image_copy_time(const KernelWork& work, const HardwareProfile& hardware,
+                        const SoftwareProfile& software, SourceLog& log) {
+  if (!software.image_copies || !on_tensor_cores(work.dtype)) return 0;
+  use_number("image_copies", "convolutions", software, log);
+  std::string_view entry;
+  const MemoryCurve& curve = memory_curve(hardware, OpKind::kTranspose, entry);
+  log.use(curve.provenance, hardware.name, entry, "memory-bound kernels");
+  return memory_time(2 * static_cast<double>(work.images), curve, hardware);
+}
+
 /// Time by the curve that the kernel follows.
 Seconds curve_time(const KernelWork& work, const HardwareProfile& hardware,
                    const SoftwareProfile& software, double speed, SourceLog& log) {
@@ -153,6 +178,14 @@ Seconds curve_time(const KernelWork& work, const HardwareProfile& hardware,
       log.use(hardware.matmul.provenance, device, "matmul", "linear layers");
       use_number("product_factor", "linear layers", software, log);
       return software.product_factor * matmul_time(work, hardware.matmul, hardware, speed);
+    case KernelClass::kConvolution: {
+      use_rates("products");
+      const MatmulCurve& curve = convolution_curve(hardware, work.dtype);
+      log.use(curve.provenance, device, convolution_entry(work.dtype), "convolutions");
+      use_number("product_factor", "linear layers", software, log);
+      return software.product_factor * matmul_time(work, curve, hardware, speed) +
+             image_copy_time(work, hardware, software, log);
+    }
     case KernelClass::kBatchedMatmul:
       use_rates("products");
       log.use(hardware.batched_matmul.provenance, device, "batched_matmul", "unfused attention");
@@ -194,6 +227,7 @@ Seconds curve_time(const KernelWork& work, const HardwareProfile& hardware,
 double framework_factor(const KernelWork& work, const SoftwareProfile& software, SourceLog& log) {
   switch (work.cls) {
     case KernelClass::kMatmul:
+    case KernelClass::kConvolution:
       use_number("product_factor", "linear layers", software, log);
       return software.product_factor;
     case KernelClass::kBatchedMatmul:
@@ -245,6 +279,9 @@ KernelUncertainty kernel_uncertainty(const KernelWork& work, const HardwareProfi
   switch (work.cls) {
     case KernelClass::kNone: return {};
     case KernelClass::kMatmul: return {device + "matmul", hardware.matmul.provenance.interval};
+    case KernelClass::kConvolution:
+      return {device + std::string(convolution_entry(work.dtype)),
+              convolution_curve(hardware, work.dtype).provenance.interval};
     case KernelClass::kBatchedMatmul:
       return {device + "batched_matmul", hardware.batched_matmul.provenance.interval};
     case KernelClass::kFlashAttention: {

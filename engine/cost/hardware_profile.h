@@ -17,17 +17,20 @@
 
 namespace trainyard {
 
-/// Time of a GEMM:
+/// Time of a GEMM, or of a convolution:
 ///
 ///   startup + flop / (flop_efficiency * peak) + bytes / (byte_efficiency * memory bandwidth)
 ///
-/// byte_efficiency may exceed 1: part of the operands comes from cache.
+/// byte_efficiency may exceed 1: part of the operands comes from cache. Of a convolution that
+/// Winograd's algorithm takes, flop are over `winograd` (Lavin and Gray 2015, arXiv:1509.09308:
+/// 2.25 for tiles of 2 x 2).
 struct MatmulCurve {
   Seconds startup = 0;
   double flop_efficiency = 1;
   double byte_efficiency = 1;
   double weight_gradient_factor = 1;  // >= 1: the layout that accumulates into a gradient
   Provenance provenance;
+  double winograd = 1;  // >= 1: multiplications that it saves
 };
 
 /// Time of one flash-attention kernel:
@@ -100,9 +103,11 @@ struct HardwareProfile {
   Provenance memory_provenance;
   BytesPerSecond memory_bandwidth = 0;  // nominal
   Provenance bandwidth_provenance;
-  MatmulCurve matmul;                                            // dense linear layers
-  MatmulCurve batched_matmul;                                    // GEMMs inside unfused attention
-  AttentionCurve flash_attention;                                // the device's best kernel
+  MatmulCurve matmul;              // dense linear layers
+  MatmulCurve batched_matmul;      // GEMMs inside unfused attention
+  MatmulCurve convolution;         // on tensor cores; of a device without such all
+  MatmulCurve plain_convolution;   // of fp32 and fp64 where there are tensor cores
+  AttentionCurve flash_attention;  // the device's best kernel
   std::map<std::string, AttentionCurve> other_flash_attention;   // by SoftwareProfile::flash_kernel
   std::map<std::string, MemoryCurve, std::less<>> memory_bound;  // by op kind, or "default"
   MemoryCurve optimizer;

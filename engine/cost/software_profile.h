@@ -27,6 +27,8 @@ struct SoftwareProfile {
   bool fused_bias_dropout_add = false;  // bias, dropout and residual in one kernel
   bool saves_dropout_mask = false;      // one byte per element; else the mask is drawn again
   bool attention_transposes = false;    // unfused attention copies q, k, v and its output
+  bool image_copies = false;            // tensor cores' convolutions copy images to channels last
+                                        // and back; false: images are so already
   bool flash_attention = true;          // false: the framework has none
   std::string flash_kernel;             // "flash-attention-2"; empty or unknown: the device's best
 

@@ -14,6 +14,7 @@ namespace trainyard {
 enum class KernelClass : std::uint8_t {
   kNone,            // takes no time on the device (free, enter_tensor, views)
   kMatmul,          // linear layers: [m,k] x [k,n]
+  kConvolution,     // of images, as a product: [windows, window] x [window, channels]
   kBatchedMatmul,   // GEMMs inside unfused attention: `batch` GEMMs of [m,k] x [k,n]
   kFlashAttention,  // the whole attention core in one kernel
   kMemoryBound,     // elementwise, norms, softmax, embedding, loss, casts, zero
@@ -35,6 +36,8 @@ struct KernelWork {
   bool of_gradients = false;  // memory-bound, on gradients of parameters alone: adds or clears them
   bool plain_copy =
       false;  // memory-bound, whatever the framework's kernels: of what is sent, of an own shard
+  Bytes images = 0;       // convolutions: of the images read and written, without the weight
+  bool winograd = false;  // convolutions: windows of 3 x 3, one apart
   KernelForm form;
 };
 

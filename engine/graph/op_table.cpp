@@ -35,7 +35,7 @@ OpInfo general_info(OpKind kind) {
               .dw_saved_inputs = bits({0})};
     case kConv2d:
       return {.backward = F::kApart,
-              .kernel = KernelClass::kMatmul,
+              .kernel = KernelClass::kConvolution,
               .dx_saved_inputs = bits({1}),
               .dw_saved_inputs = bits({0}),
               .weights = bits({1, 2})};
@@ -216,8 +216,8 @@ void set_batched_product(KernelWork& work, OpPart part, std::span<const OperandS
 
 /// As a product of matrices, one per group: [N u z, c x y] x [c x y, o] of windows. Of one channel
 /// in and out there is nothing to multiply with: each element is read and written.
-void set_convolution(KernelWork& work, OpPart part, std::span<const OperandShape> reads,
-                     std::span<const OperandShape> writes,
+void set_convolution(KernelWork& work, OpPart part, const OpAttrs& attrs,
+                     std::span<const OperandShape> reads, std::span<const OperandShape> writes,
                      std::span<const OperandShape> accumulates) {
   // forward: x, w -> y; dx: dy, w; dw: dy, x.
   const Shape& y = part == OpPart::kForward ? *writes[0].shape : *reads[0].shape;
@@ -238,8 +238,10 @@ void set_convolution(KernelWork& work, OpPart part, std::span<const OperandShape
   }
   work.flop = 2.0 * static_cast<double>(work.batch) * static_cast<double>(work.m) *
               static_cast<double>(work.n) * static_cast<double>(work.k);
-  if (work.batch == 1) return;
-  work.cls = channels == 1 && w[1] == 1 ? KernelClass::kMemoryBound : KernelClass::kBatchedMatmul;
+  work.images = (num_elements(x) + num_elements(y)) * size_in_bytes(work.dtype);
+  const HeightWidth one{1, 1};
+  work.winograd = w[2] == 3 && w[3] == 3 && attrs.stride == one && attrs.dilation == one;
+  if (work.batch > 1 && channels == 1 && w[1] == 1) work.cls = KernelClass::kMemoryBound;
 }
 
 /// Only the range is touched of the whole tensor; its gradient is cleared first where it is new.
@@ -353,7 +355,7 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
       // Read once for the sums, and again when they are known.
       work.bytes += size(reads[0]) + (part == OpPart::kForward ? 0 : size(reads[1]));
       break;
-    case OpKind::kConv2d: set_convolution(work, part, reads, writes, accumulates); break;
+    case OpKind::kConv2d: set_convolution(work, part, attrs, reads, writes, accumulates); break;
     case OpKind::kNarrow: set_narrow(work, part, reads, writes); break;
     case OpKind::kEmbedding:
       // Only the rows looked up are touched, not the whole table: tokens, rows in, rows out.
