@@ -26,7 +26,9 @@ inline constexpr IndexedArray<RecomputeConfig::Unit, std::string_view, 2> kRecom
 inline constexpr IndexedArray<RecomputeConfig::Method, std::string_view, 5> kRecomputeWords = {
     "none", "selective", "full", "stage-aware", "group"};
 
-inline constexpr std::array<std::string_view, 4> kPrecisionWords = {"fp32", "fp16", "bf16", "fp64"};
+inline constexpr std::array<std::string_view, 5> kPrecisionWords = {"fp32", "tf32", "fp16", "bf16",
+                                                                    "fp64"};
+inline constexpr std::array<std::string_view, 4> kGradientWords = {"fp32", "fp16", "bf16", "fp64"};
 inline constexpr std::array<std::string_view, 3> kScheduleModeWords = {"dynamic", "static", "fast"};
 /// Names and short names of schedule_names(), whose rows say the rest.
 std::span<const std::string_view> schedule_words();

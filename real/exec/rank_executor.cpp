@@ -37,7 +37,12 @@ RankExecutor::RankExecutor(const RankPlan& plan, Device& device, const Study& st
       values_(plan.program(), plan.at(), device.where()),
       loss_(device.host_number()),
       norm_sq_(device.host_number()),
-      norm_of_all_(device.host_number()) {}
+      norm_of_all_(device.host_number()) {
+  // LibTorch's own default is TF32 for convolutions and not for products.
+  const bool tf32 = study.training.precision == DType::kTf32;
+  at::globalContext().setAllowTF32CuBLAS(tf32);
+  at::globalContext().setAllowTF32CuDNN(tf32);
+}
 
 RankExecutor::~RankExecutor() {
   if (in_step_) plan_.abort_communication();
