@@ -41,6 +41,9 @@ bool is_of_family(const ModelConfig& model, std::string_view key) {
   return belongs_to(*find_key(model_keys(), key), model.family);
 }
 
+/// Looks at a key that means nothing to the family; check_family_numbers() refuses it.
+void leave_out(Section& section, std::string_view key) { section.given(key); }
+
 /// A number of the model that follows from others unless said. nullopt: it does not follow.
 struct DependentNumber {
   std::string key;
@@ -94,7 +97,7 @@ const std::vector<DependentNumber>& dependent_numbers() {
 /// Numbers that the user replaced in a preset carry those along that followed from them there.
 void read_dependent_number(Section& section, ModelConfig& model, const ModelConfig& base,
                            bool has_base, const DependentNumber& number) {
-  if (!is_of_family(model, number.key)) return;
+  if (!is_of_family(model, number.key)) return leave_out(section, number.key);
   if (const auto node = section.given(number.key)) {
     model.*number.field = section.integer_of(*node, number.key);
     return;
@@ -253,7 +256,8 @@ void read_numbers(Section& section, ModelConfig& model, bool has_base) {
         Required{"heads", &ModelConfig::heads}, Required{"vocab", &ModelConfig::vocab},
         Required{"seq_len", &ModelConfig::seq_len}, Required{"depth", &ModelConfig::depth}}) {
     rules.emplace_back(key, [&, key = key, field = field] {
-      if (is_of_family(model, key)) read_required_number(section, key, model.*field);
+      if (!is_of_family(model, key)) return leave_out(section, key);
+      read_required_number(section, key, model.*field);
     });
   }
   for (const DependentNumber& number : dependent_numbers()) {

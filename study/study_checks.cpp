@@ -284,6 +284,14 @@ std::vector<TensorSize> largest_tensors(const Study& study) {
       {"query, key and value", {query_key_value, batch, length, heads, head_dim}},
       {"the MLP's inner tensor", {projections, batch, length, ffn}},
       {"the logits", {batch, length, vocab}}};
+  if (is_of_images(m.family)) {
+    const Factor size{"model.image_size", m.image_size};
+    tensors.push_back({"the images", {batch, {"model.channels", m.channels}, size, size}});
+    // No map of a network is larger than 64 channels of the whole image, times its width.
+    const Factor width{"model.width_factor", std::max<std::int64_t>(1, m.width_factor)};
+    if (is_convolutional(m.family))
+      tensors.push_back({"a map of features", {batch, {"", 64}, width, size, size}});
+  }
   if (study.training.flash_attention == FlashAttention::kOff) {
     tensors.push_back({"the attention scores", {batch, heads, length, length}});
   }

@@ -74,7 +74,7 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
       "this version has none, block and across-blocks");
   CHECK(set("training.precision=fp8") ==
         "--set training.precision=fp8: training.precision: precision 'fp8' is not in this version, "
-        "which has fp32, fp16, bf16 and fp64");
+        "which has fp32, tf32, fp16, bf16 and fp64");
   CHECK(
       set("training.cpu_offload=true") ==
       "--set training.cpu_offload=true: training.cpu_offload: offloading to the CPU is not in this "
@@ -302,6 +302,18 @@ TEST_CASE("a key that another one leaves without effect is refused") {
               "leave it out");
     CHECK(with("schedule: {method: zb-1p, mode: " + mode + "}\n") == "no error");
   }
+}
+
+TEST_CASE("keys of text and of images are told apart") {
+  CHECK(with_model("{preset: gpt-tiny, depth: 2}") ==
+        "study.yaml:3:34: model.depth: means nothing to family gpt; leave this key out");
+  CHECK(with_model("{family: resnet, depth: 50, heads: 4}") ==
+        "study.yaml:3:43: model.heads: means nothing to family resnet; leave this key out");
+  CHECK(with_model("{family: vit, layers: 2, hidden: 64, heads: 2, seq_len: 5}") ==
+        "study.yaml:3:64: model.seq_len: means nothing to family vit; leave this key out");
+  CHECK(with_model("{family: vit, layers: 2, hidden: 64, heads: 2, batch_norm: replica}") ==
+        "study.yaml:3:67: model.batch_norm: means nothing to family vit; leave this key out");
+  CHECK(with_model("{family: densenet}") == "study.yaml:3:8: model: missing required key 'depth'");
 }
 
 TEST_CASE("a model's numbers go together") {

@@ -91,6 +91,22 @@ TEST_CASE("a case's link comes from the links of its kind") {
                                    "      startup: 20 us  # preset links of nvswitch\n"));
 }
 
+TEST_CASE("a model of images is written with the keys that it has, and read back") {
+  for (const std::string model :
+       {"{family: resnet, depth: 50, width_factor: 2, batch_norm: synchronised}",
+        "{family: vit, layers: 2, hidden: 64, heads: 2, image_size: 32, patch_size: 8}",
+        "{family: vgg, depth: 16, classes: 10}", "{family: densenet, depth: 121, channels: 1}"}) {
+    CAPTURE(model);
+    const Study study = read("model: " + model +
+                             "\ncluster: {preset: box, nodes: 1}\ntraining: {global_batch: 64}\n");
+    const std::string text = resolved_study_text(study);
+    CHECK(text.find("vocab") == text.npos);
+    CHECK(text.find("image_size") != text.npos);
+    CHECK((text.find("hidden") != text.npos) == (study.model.family == Family::kVit));
+    CHECK(read(text).model == study.model);
+  }
+}
+
 TEST_CASE("ZeRO's way to divide and an even cluster are defaults unless said") {
   const auto text = [](const std::vector<std::string>& sets) {
     return resolved_study_text(read(kSmallStudy, sets));
