@@ -47,12 +47,13 @@ std::string headline(const Summary& summary, const Study& study) {
 /// Two counts of one step: neither bounds the other, so each says what it counts.
 std::string speed_lines(const Summary& summary, const Study& study) {
   const std::string per = format("per %s", device_word(study.training.kernels));
-  std::string text =
-      format("  %-16s %s of the model (attention as the full square), MFU %.1f %%\n", per.c_str(),
-             flop_rate_text(summary.tflops_per_gpu * 1e12).c_str(), summary.mfu * 100);
-  return text +
-         format("  %-16s %s executed (recomputation in, without what flash attention masks)\n", "",
-                flop_rate_text(summary.hardware_tflops_per_gpu * 1e12).c_str());
+  const bool attends = !is_convolutional(study.model.family);
+  return format("  %-16s %s of the model%s, MFU %.1f %%\n", per.c_str(),
+                flop_rate_text(summary.tflops_per_gpu * 1e12).c_str(),
+                attends ? " (attention as the full square)" : "", summary.mfu * 100) +
+         format("  %-16s %s executed (recomputation in%s)\n", "",
+                flop_rate_text(summary.hardware_tflops_per_gpu * 1e12).c_str(),
+                attends ? ", without what flash attention masks" : "");
 }
 
 std::string cost_line(const StepCost& cost, const Study& study) {
