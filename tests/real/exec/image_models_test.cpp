@@ -86,4 +86,20 @@ TEST_CASE("a dense network and a stack of convolutions train as one device does"
             {pipeline(2, "1f1b"), replicas(2, 2), {"cluster.ranks=2", "parallel.tensor=2"}});
 }
 
+TEST_CASE("a run of a model of images goes on from other layouts, and they from it") {
+  const std::string training = "precision: fp64, clip_norm: 0.01, lr: {peak: 0.01}";
+  const auto study = [&](const std::string& model) {
+    return "model: " + model +
+           "\ncluster: {preset: local, ranks: 1}\ntraining: {global_batch: 8, microbatch: 8, " +
+           training + "}\ndata: {path: synthetic}\n";
+  };
+  check_goes_on(study("{family: vit, layers: 4, hidden: 32, heads: 4, image_size: 12, patch_size: "
+                      "4, classes: 5}"),
+                {"cluster.ranks=2", "parallel.tensor=2"},
+                {pipeline(2, "1f1b"), joined(replicas(4, 2), {"parallel.zero=1"})});
+  check_goes_on(study("{family: resnet, depth: 18, image_size: 32, classes: 5, batch_norm: "
+                      "synchronised}"),
+                pipeline(2, "1f1b"), {joined(replicas(2, 4), {"parallel.zero=1"})});
+}
+
 }  // namespace trainyard
