@@ -228,7 +228,7 @@ std::vector<ModelPreset> make_presets() {
       preset("resnet50", "ResNet, 25.6 M parameters", resnet(50)),
       preset("resnet101", "ResNet, 44.5 M parameters", resnet(101)),
       preset("resnet152", "ResNet, 60.2 M parameters", resnet(152)),
-      preset("resnet152x8", "ResNet of 8 times the channels, 3.8 B parameters", resnet(152, 8)),
+      preset("resnet152x8", "ResNet of 8 times the channels, 3.7 B parameters", resnet(152, 8)),
 
       preset("vgg11", "VGG without batch norm, 133 M parameters", network(Family::kVgg, 11)),
       preset("vgg16", "VGG without batch norm, 138 M parameters", network(Family::kVgg, 16)),

@@ -1,9 +1,11 @@
 #include "report/plan_facts.h"
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 
 #include "report/summary.h"
+#include "study/study_words.h"
 #include "study/yaml_reader.h"
 
 namespace trainyard {
@@ -63,6 +65,15 @@ std::string device_word_of(const std::string& yaml, const std::string& path) {
   if (!root.is_map()) root.fail("expected a study");
   return device_word(Facts(root).text("training", "kernels") == "cpu" ? KernelSet::kCpu
                                                                       : KernelSet::kCuda);
+}
+
+std::string speed_unit_of(const std::string& yaml, const std::string& path) {
+  const YamlNode root = YamlNode::parse(yaml, path);
+  if (!root.is_map()) root.fail("expected a study");
+  const std::string name = Facts(root).text("model", "family");
+  const auto found = std::find(kFamilyWords.begin(), kFamilyWords.end(), name);
+  const bool known = found != kFamilyWords.end();
+  return std::string(speed_unit(known ? Family(found - kFamilyWords.begin()) : Family::kGpt));
 }
 
 std::vector<PlanFact> plan_facts(const std::string& yaml, const std::string& path) {

@@ -18,4 +18,7 @@ std::vector<PlanFact> plan_facts(const std::string& yaml, const std::string& pat
 /// device_word() of the study in `yaml`.
 std::string device_word_of(const std::string& yaml, const std::string& path);
 
+/// speed_unit() of its model's family; of a family that is not known that of text.
+std::string speed_unit_of(const std::string& yaml, const std::string& path);
+
 }  // namespace trainyard

@@ -40,8 +40,10 @@ function simulatedFigures(summary, figure) {
       "Step time", withUnit(formatSeconds(summary.iteration_time_s)),
       "one optimizer step, steady state" +
           (interval ? "; 90 %: " + formatSeconds(interval[0]) + " to " + formatSeconds(interval[1]) : ""));
+  const ofTokens = run.speed_unit === "tokens/s";
   figure(
-      "Throughput", [formatCount(summary.tokens_per_s), "tokens/s"], formatCount(summary.samples_per_s) + " samples/s");
+      "Throughput", [formatCount(summary.tokens_per_s), run.speed_unit],
+      ofTokens ? formatCount(summary.samples_per_s) + " samples/s" : "over all ranks");
   if (summary.cost)
     figure(
         "Cost per million tokens", [summary.cost.per_million_tokens.toPrecision(4), ""],
@@ -50,8 +52,9 @@ function simulatedFigures(summary, figure) {
   figure(
       "MFU", withUnit(formatShare(summary.mfu)),
       "per " + run.device + " " + formatFlopRate(summary.tflops_per_gpu * 1e12) +
-          " of the model, attention as the full square; " + formatFlopRate(summary.hardware_tflops_per_gpu * 1e12) +
-          " executed, recomputation in, without what flash attention masks");
+          (ofTokens ? " of the model, attention as the full square; " : " of the model; ") +
+          formatFlopRate(summary.hardware_tflops_per_gpu * 1e12) + " executed, recomputation in" +
+          (ofTokens ? ", without what flash attention masks" : ""));
   const fullest = summary.pipeline.reduce((a, b) => (b.peak.total > a.peak.total ? b : a), summary.pipeline[0]);
   const capacity = summary.memory_capacity_bytes;
   if (fullest) {
@@ -88,7 +91,7 @@ function trainedFigures(summary, figure) {
         last === null);
   }
   if (summary.tokens_per_s)
-    figure("Throughput", [formatCount(summary.tokens_per_s), "tokens/s"], "over all steps of the latest start");
+    figure("Throughput", [formatCount(summary.tokens_per_s), run.speed_unit], "over all steps of the latest start");
   if (summary.iteration_time_s)
     figure("Step time", withUnit(formatSeconds(summary.iteration_time_s)), "mean, measured");
   if (losses)

@@ -16,11 +16,11 @@ function drawLosses() {
             curveChart(
                 {title: "Loss", values: losses.loss, height: 240, best, words: (value) => "loss " + trimmed(value, 6)}),
             curveChart({
-              title: "Tokens per second",
+              title: run.speed_unit === "tokens/s" ? "Tokens per second" : "Samples per second",
               values: losses.tokens_per_s,
               height: 120,
               fromZero: true,
-              words: (value) => formatCount(value) + " tokens/s"
+              words: (value) => formatCount(value) + " " + run.speed_unit
             }),
             curveChart({
               title: "Gradient norm",
