@@ -15,7 +15,8 @@ offered() {
 expect() {
   local word=$1
   shift
-  if ! offered "$@" | grep -qxF -- "$word"; then
+  # Read to its end: a writer that is cut off fails the pipe.
+  if ! offered "$@" | grep -xF -- "$word" > /dev/null; then
     echo "expected $word for: $*; got: $(offered "$@" | tr '\n' ' ')" >&2
     exit 1
   fi
