@@ -59,11 +59,14 @@ TEST_CASE("a vision transformer trains as one device does") {
 TEST_CASE("a residual network trains as one device does") {
   const std::string model =
       "{family: resnet, depth: 18, image_size: 48, classes: 5, batch_norm: synchronised}";
-  check_all(study_of(model, 8, 2),
-            {pipeline(2, "1f1b"),
-             pipeline(4, "gpipe"),
-             joined(pipeline(2, "zb-h1"), {"recompute=full"}),
-             {"cluster.ranks=2", "partition={cuts: [2, 5], on: [0, 1, 0]}"}});
+  check_all(study_of(model, 8, 2), {pipeline(2, "1f1b"),
+                                    pipeline(4, "gpipe"),
+                                    joined(pipeline(2, "zb-h1"), {"recompute=full"}),
+                                    {"cluster.ranks=2", "partition={cuts: [2, 5], on: [0, 1, 0]}"},
+                                    {"cluster.ranks=2", "parallel.tensor=2",
+                                     "sharding={'layers.*.conv_1': {weight: [tp, R, R, R]}}"},
+                                    {"cluster.ranks=2", "parallel.tensor=2",
+                                     "sharding={'layers.*.conv_2': {weight: [R, tp, R, R]}}"}});
   check_all(study_of(model, 8, 8),
             {replicas(2, 4),
              joined(replicas(4, 2), {"parallel.zero=1"}),
