@@ -32,6 +32,9 @@ void resolve_defaults(Study& study, const StudyResolvers& resolvers);
 /// bounded before anything multiplies them.
 void check_rules(StudyDraft& draft, const StudyResolvers& resolvers);
 
+/// Refuses tensors of more than 2^40 elements, at the largest number that the user said.
+void check_tensor_sizes(const Study& study);
+
 /// The devices divided by the degrees, and the global batch by data, microbatch and the rounds of
 /// the schedule. `resolved`: defaults are known.
 void check_batch_fits(StudyDraft& draft, bool resolved);
