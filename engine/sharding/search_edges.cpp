@@ -182,55 +182,6 @@ void SearchEdges::add_plain(const SearchState& next, const Move& move, double fo
   edges_.push_back({codec_.normal(next), move, cost});
 }
 
-/// `state` with the axes alone that are moved or split one of `dims`.
-SearchState SearchEdges::only_touched(const SearchState& state, const Move& move,
-                                      std::uint32_t dims) const {
-  SearchState out = state;
-  const AxisSet moved = set_of(move.axes);
-  for (const AxisId axis : mesh_.axis_ids()) {
-    const std::uint8_t code = state.axes[axis];
-    const bool splits = is_split_code(code) && (dims >> dim_of_code(code) & 1U) != 0;
-    if (!has(moved, axis) && !splits) out.axes[axis] = kCodeR;
-  }
-  return out;
-}
-
-/// Dims share no axis: what the busiest rank receives is a product, of the dims that the move
-/// touches, counted by boxes, and of those that it leaves alone.
-void SearchEdges::add_packed(const SearchState& next, const Move& move) {
-  const SearchState normal = codec_.normal(next);
-  std::uint32_t dims = 0;
-  for (const AxisId axis : move.axes) {
-    for (const std::uint8_t code : {state_.axes[axis], normal.axes[axis]}) {
-      if (is_split_code(code)) dims |= std::uint32_t{1} << dim_of_code(code);
-    }
-  }
-  Extents touched = extents_;
-  double others = 1;
-  for (std::size_t d = 0; d < extents_.size(); ++d) {
-    if ((dims >> d & 1U) != 0) continue;
-    touched[d] = 1;
-    others *= most_[d];
-  }
-  const auto [at, made] = packed_moves_.try_emplace(
-      {only_touched(state_, move, dims), only_touched(normal, move, dims)}, Received{});
-  const MoveKind forward = forward_kind(move);
-  const MoveKind backward = backward_kind(move);
-  if (made) {
-    const TensorSpec before = codec_.decode(at->first.first);
-    const TensorSpec after = codec_.decode(at->first.second);
-    at->second = {received_elements(forward, move.axes, before, after, touched, mesh_),
-                  received_elements(backward, move.axes, after, before, touched, mesh_)};
-  }
-  const AxisLink link = link_of(costs_, move.axes);
-  const std::int64_t ranks = group_size(mesh_, move.axes);
-  // Colossal-AI, which counts local bytes, knows no packed dims.
-  const double cost =
-      collective_cost(forward, at->second.forward * others, 0, ranks, link, costs_) +
-      backward_cost(move, at->second.backward * others, 0, 0, ranks, link, costs_);
-  edges_.push_back({normal, move, cost});
-}
-
 /// Whether the search looks at an axis in such a state at all.
 bool SearchEdges::may_become(AxisState state, AxisId axis) const {
   if (state == AxisState::kHeld) return holder(to_, axis).has_value();
