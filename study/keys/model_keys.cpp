@@ -40,8 +40,10 @@ bool names(std::string_view list, Family family) {
 bool belongs_to(const StudyKey& key, Family family) {
   if (key.matters.empty() || names(key.matters, family)) return true;
   // What matters to some families of text is of no effect in the others.
-  return !is_of_images(family) && !key.matters.starts_with(to_string(Family::kVit)) &&
-         !names(key.matters, Family::kResnet) && !names(key.matters, Family::kVgg);
+  const auto is_named = [&](Family text) { return names(key.matters, text); };
+  constexpr Family kFamiliesOfText[] = {Family::kGpt, Family::kBert, Family::kT5, Family::kLlama};
+  return !is_of_images(family) &&
+         std::any_of(std::begin(kFamiliesOfText), std::end(kFamiliesOfText), is_named);
 }
 
 const KeyTable& model_keys() {
