@@ -1,11 +1,10 @@
 // Convolutions of images [N, C, H, W] with weights [O, C / groups, window].
 #include "real/kernels/kernels.h"
+#include "real/kernels/windows.h"
 
 namespace trainyard {
 
 namespace {
-
-std::array<std::int64_t, 2> pair(HeightWidth both) { return {both.height, both.width}; }
 
 /// Groups of channels that this rank has.
 std::int64_t groups(std::int64_t image, std::int64_t weight) { return image / weight; }
@@ -23,8 +22,8 @@ void conv2d(KernelCall& call) {  // reads x, w[, b]
   const at::Tensor bias = attrs.has_bias ? call.read(2) : at::Tensor{};
   const at::Tensor& x = call.read(0);
   const at::Tensor& w = call.read(1);
-  call.set(0, at::conv2d(x, w, bias, pair(attrs.stride), pair(attrs.padding), pair(attrs.dilation),
-                         groups(x.size(1), w.size(1))));
+  call.set(0, at::conv2d(x, w, bias, pair_of(attrs.stride), pair_of(attrs.padding),
+                         pair_of(attrs.dilation), groups(x.size(1), w.size(1))));
 }
 
 void conv2d_dx(KernelCall& call) {  // reads dy, w
@@ -37,8 +36,8 @@ void conv2d_dx(KernelCall& call) {  // reads dy, w
                 attrs.dilation.height),
       left_over(image[3], dy.size(3), w.size(3), attrs.stride.width, attrs.padding.width,
                 attrs.dilation.width)};
-  call.set(0, at::conv_transpose2d(dy, w, {}, pair(attrs.stride), pair(attrs.padding), behind,
-                                   groups(image[1], w.size(1)), pair(attrs.dilation)));
+  call.set(0, at::conv_transpose2d(dy, w, {}, pair_of(attrs.stride), pair_of(attrs.padding), behind,
+                                   groups(image[1], w.size(1)), pair_of(attrs.dilation)));
 }
 
 void conv2d_dw(KernelCall& call) {  // reads dy, x
@@ -49,7 +48,7 @@ void conv2d_dw(KernelCall& call) {  // reads dy, x
   const at::Tensor like = at::empty(call.accumulates[0].sizes(), x.options());  // for its extents
   const std::array<std::int64_t, 1> channels = {dy.size(1)};
   const auto [dx, dw, db] = at::convolution_backward(
-      dy, x, like, channels, pair(attrs.stride), pair(attrs.padding), pair(attrs.dilation),
+      dy, x, like, channels, pair_of(attrs.stride), pair_of(attrs.padding), pair_of(attrs.dilation),
       /*transposed=*/false, {0, 0}, groups(x.size(1), like.size(1)), {false, true, bias});
   call.accumulates[0].add_(dw);
   if (bias) call.accumulates[1].add_(db);

@@ -1,17 +1,15 @@
 #include "tests/real/torch_ops.h"
 
-#include <array>
 #include <tuple>
 
 #include "engine/base/error.h"
+#include "real/kernels/windows.h"
 
 namespace trainyard {
 
 namespace {
 
 std::vector<std::int64_t> extents(const Shape& shape) { return {shape.begin(), shape.end()}; }
-
-std::array<std::int64_t, 2> pair(HeightWidth both) { return {both.height, both.width}; }
 
 /// Sums, sums of squares and counts of each group of samples, by channel.
 at::Tensor moments(const at::Tensor& x, const Shape& to) {
@@ -52,10 +50,11 @@ at::Tensor one_result(const Op& op, const std::vector<at::Tensor>& in, const Sha
     case OpKind::kGelu: return at::gelu(in[0]);
     case OpKind::kLinear: return at::linear(in[0], in[1], in.size() > 2 ? in[2] : at::Tensor{});
     case OpKind::kConv2d:
-      return at::conv2d(in[0], in[1], in.size() > 2 ? in[2] : at::Tensor{}, pair(attrs.stride),
-                        pair(attrs.padding), pair(attrs.dilation), attrs.groups);
+      return at::conv2d(in[0], in[1], in.size() > 2 ? in[2] : at::Tensor{}, pair_of(attrs.stride),
+                        pair_of(attrs.padding), pair_of(attrs.dilation), attrs.groups);
     case OpKind::kAvgPool2d:
-      return at::avg_pool2d(in[0], pair(attrs.window), pair(attrs.stride), pair(attrs.padding));
+      return at::avg_pool2d(in[0], pair_of(attrs.window), pair_of(attrs.stride),
+                            pair_of(attrs.padding));
     case OpKind::kBatchMoments: return moments(in[0], to);
     case OpKind::kBatchNormalize: return normalize(attrs, in);
     case OpKind::kMse:
@@ -72,7 +71,7 @@ void run_by_torch(const Graph& graph, const Op& op, int microbatches,
   for (const TensorId input : op.inputs) in.push_back(values[input]);
   if (op.kind == OpKind::kMaxPool2d) {
     std::tie(values[op.outputs[0]], values[op.outputs[1]]) = at::max_pool2d_with_indices(
-        in[0], pair(op.attrs.window), pair(op.attrs.stride), pair(op.attrs.padding));
+        in[0], pair_of(op.attrs.window), pair_of(op.attrs.stride), pair_of(op.attrs.padding));
     return;
   }
   if (op.kind == OpKind::kBatchNorm) {  // its statistics are nothing that a graph reads
