@@ -60,20 +60,17 @@ std::string counted(std::int64_t number, const std::string& one, const std::stri
 
 }  // namespace
 
-std::string device_word_of(const std::string& yaml, const std::string& path) {
+PlanWords plan_words(const std::string& yaml, const std::string& path) {
   const YamlNode root = YamlNode::parse(yaml, path);
   if (!root.is_map()) root.fail("expected a study");
-  return device_word(Facts(root).text("training", "kernels") == "cpu" ? KernelSet::kCpu
-                                                                      : KernelSet::kCuda);
-}
-
-std::string speed_unit_of(const std::string& yaml, const std::string& path) {
-  const YamlNode root = YamlNode::parse(yaml, path);
-  if (!root.is_map()) root.fail("expected a study");
-  const std::string name = Facts(root).text("model", "family");
+  const Facts facts(root);
+  const bool of_cpus = facts.text("training", "kernels") == "cpu";
+  const std::string name = facts.text("model", "family");
   const auto found = std::find(kFamilyWords.begin(), kFamilyWords.end(), name);
   const bool known = found != kFamilyWords.end();
-  return std::string(speed_unit(known ? Family(found - kFamilyWords.begin()) : Family::kGpt));
+  const Family family = known ? Family(found - kFamilyWords.begin()) : Family::kGpt;
+  return {device_word(of_cpus ? KernelSet::kCpu : KernelSet::kCuda),
+          std::string(speed_unit(family))};
 }
 
 std::vector<PlanFact> plan_facts(const std::string& yaml, const std::string& path) {

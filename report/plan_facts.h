@@ -15,10 +15,11 @@ struct PlanFact {
 /// it does not have is left out.
 std::vector<PlanFact> plan_facts(const std::string& yaml, const std::string& path);
 
-/// device_word() of the study in `yaml`.
-std::string device_word_of(const std::string& yaml, const std::string& path);
-
-/// speed_unit() of its model's family; of a family that is not known that of text.
-std::string speed_unit_of(const std::string& yaml, const std::string& path);
+/// Words that a page says of the study in `yaml`.
+struct PlanWords {
+  std::string device;      // device_word()
+  std::string speed_unit;  // speed_unit() of its model's family; not known: that of text
+};
+PlanWords plan_words(const std::string& yaml, const std::string& path);
 
 }  // namespace trainyard

@@ -66,8 +66,9 @@ Json report_data(const RunFiles& files, const Timeline* timeline, const Timeline
   for (const PlanFact& fact : plan_facts(files.study, files.folder + "/study.resolved.yaml")) {
     out["plan"].push_back({fact.name, fact.value});
   }
-  out["device"] = device_word_of(files.study, files.folder + "/study.resolved.yaml");
-  out["speed_unit"] = speed_unit_of(files.study, files.folder + "/study.resolved.yaml");
+  const PlanWords words = plan_words(files.study, files.folder + "/study.resolved.yaml");
+  out["device"] = words.device;
+  out["speed_unit"] = words.speed_unit;
   out["summary"] = summary;
   out["study_text"] = files.study.substr(0, kMaxStudyText);
   if (files.study.size() > kMaxStudyText) out["study_text_cut"] = files.study.size();
