@@ -116,27 +116,36 @@ TensorId GraphBuilder::rms_norm(std::string_view module, TensorId x) {
   return norm(module, OpKind::kRmsNorm, x, /*num_statistics=*/1);  // 1 / root mean square
 }
 
+TensorId GraphBuilder::norm_weight(const std::string& module, std::int64_t features) {
+  return parameter(module + ".weight", {features}, SplitHint::kNone, /*decay=*/false, 0,
+                   {.init = Init::kOnes});
+}
+
+TensorId GraphBuilder::zero_bias(const std::string& module, std::int64_t features) {
+  return parameter(module + ".bias", {features}, SplitHint::kNone, /*decay=*/false, 0,
+                   {.init = Init::kZeros});
+}
+
+void GraphBuilder::add_saved_result(std::string name, const Shape& shape, DType dtype) {
+  Tensor saved;
+  saved.name = std::move(name);
+  saved.shape = shape;
+  saved.dtype = dtype;
+  saved.producer = OpId(graph_.ops.size() - 1);
+  graph_.ops.back().outputs.push_back(add_tensor(std::move(saved)));
+}
+
 TensorId GraphBuilder::norm(std::string_view module, OpKind kind, TensorId x,
                             std::int64_t num_statistics) {
   const std::string name(module);
-  const Shape features = {shape(x).back()};
-  const TensorId w = parameter(name + ".weight", features, SplitHint::kNone, /*decay=*/false, 0,
-                               {.init = Init::kOnes});
-  TensorId b = kNoIndex;
-  if (kind == OpKind::kLayerNorm) {
-    b = parameter(name + ".bias", features, SplitHint::kNone, /*decay=*/false, 0,
-                  {.init = Init::kZeros});
-  }
+  const std::int64_t features = shape(x).back();
+  const TensorId w = norm_weight(name, features);
+  const TensorId b = kind == OpKind::kLayerNorm ? zero_bias(name, features) : TensorId(kNoIndex);
   OpAttrs attrs;
   attrs.eps = static_cast<float>(norm_eps_);
   const TensorId y = add_op(module, kind, attrs, {x, w, b}, shape(x), compute_);
-
-  Tensor statistics;  // saved for the backward, which has no gradient for them
-  statistics.name = name + ".statistics";
-  statistics.shape = with_last(shape(x), num_statistics);
-  statistics.dtype = accumulation_type(compute_);
-  statistics.producer = OpId(graph_.ops.size() - 1);
-  graph_.ops.back().outputs.push_back(add_tensor(std::move(statistics)));
+  add_saved_result(name + ".statistics", with_last(shape(x), num_statistics),
+                   accumulation_type(compute_));
   return y;
 }
 

@@ -155,6 +155,11 @@ class GraphBuilder {
   void refuse_misfit(const Op& op) const;
   /// Throws ConfigError with the op's module and kind where there is a problem.
   void refuse(const Op& op, const std::string& problem) const;
+  void refuse_image_misfit() const;  // of the latest op
+  /// Another result of the latest op: saved for its backward, which has no gradient for it.
+  void add_saved_result(std::string name, const Shape& shape, DType dtype);
+  TensorId norm_weight(const std::string& module, std::int64_t features);  // starts with 1
+  TensorId zero_bias(const std::string& module, std::int64_t features);
   /// The same of an op of images.
   TensorId add_image_op(std::string_view module, OpKind kind, const OpAttrs& attrs,
                         std::initializer_list<TensorId> inputs, const Shape& output, DType dtype);

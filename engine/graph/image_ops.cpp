@@ -20,6 +20,10 @@ HeightWidth windows_of(const Shape& x, HeightWidth window, const OpAttrs& attrs)
   return x.size() == 4 ? count_windows(x, window, attrs) : HeightWidth{};
 }
 
+Shape pooled(const Shape& x, const OpAttrs& attrs) {
+  return image_of(x, x.size() == 4 ? x[1] : 1, windows_of(x, attrs.window, attrs));
+}
+
 OpAttrs pool_attrs(const PoolShape& pool) {
   OpAttrs attrs;
   attrs.window = pool.window;
@@ -38,10 +42,7 @@ TensorId GraphBuilder::conv2d(std::string_view module, TensorId x, std::int64_t 
   const TensorId w = parameter(
       name + ".weight", {out, std::max<std::int64_t>(1, channels), window.height, window.width},
       SplitHint::kNone, /*decay=*/true, 0, form);
-  TensorId b = kNoIndex;
-  if (convolution.bias)
-    b = parameter(name + ".bias", {out}, SplitHint::kNone, /*decay=*/false, 0,
-                  {.init = Init::kZeros});
+  const TensorId b = convolution.bias ? zero_bias(name, out) : TensorId(kNoIndex);
   OpAttrs attrs;
   attrs.has_bias = convolution.bias;
   attrs.stride = convolution.stride;
@@ -50,7 +51,7 @@ TensorId GraphBuilder::conv2d(std::string_view module, TensorId x, std::int64_t 
   attrs.groups = static_cast<std::int32_t>(convolution.groups);
   const TensorId y = add_op(module, OpKind::kConv2d, attrs, {x, w, b},
                             image_of(shape(x), out, windows_of(shape(x), window, attrs)), compute_);
-  refuse(graph_.ops.back(), find_image_shape_problem(graph_, graph_.ops.back()));
+  refuse_image_misfit();
   graph_.model_flop_per_microbatch += 2.0 * static_cast<double>(num_elements(shape(y))) *
                                       static_cast<double>(num_elements(shape(w)) / out);
   return y;
@@ -58,24 +59,17 @@ TensorId GraphBuilder::conv2d(std::string_view module, TensorId x, std::int64_t 
 
 TensorId GraphBuilder::max_pool2d(std::string_view module, TensorId x, const PoolShape& pool) {
   const OpAttrs attrs = pool_attrs(pool);
-  const Shape to = image_of(shape(x), shape(x).size() > 1 ? shape(x)[1] : 1,
-                            windows_of(shape(x), pool.window, attrs));
+  const Shape to = pooled(shape(x), attrs);
   const TensorId y = add_op(module, OpKind::kMaxPool2d, attrs, {x}, to, graph_.tensors[x].dtype);
-  Tensor where;  // of each window, in its image
-  where.name = std::string(module) + ".where";
-  where.shape = to;
-  where.dtype = DType::kInt64;
-  where.producer = OpId(graph_.ops.size() - 1);
-  graph_.ops.back().outputs.push_back(add_tensor(std::move(where)));
-  refuse(graph_.ops.back(), find_image_shape_problem(graph_, graph_.ops.back()));
+  add_saved_result(std::string(module) + ".where", to, DType::kInt64);  // in its image
+  refuse_image_misfit();
   return y;
 }
 
 TensorId GraphBuilder::avg_pool2d(std::string_view module, TensorId x, const PoolShape& pool) {
   const OpAttrs attrs = pool_attrs(pool);
-  const Shape to = image_of(shape(x), shape(x).size() > 1 ? shape(x)[1] : 1,
-                            windows_of(shape(x), pool.window, attrs));
-  return add_image_op(module, OpKind::kAvgPool2d, attrs, {x}, to, graph_.tensors[x].dtype);
+  return add_image_op(module, OpKind::kAvgPool2d, attrs, {x}, pooled(shape(x), attrs),
+                      graph_.tensors[x].dtype);
 }
 
 TensorId GraphBuilder::batch_norm(std::string_view module, TensorId x, std::int64_t samples) {
@@ -84,10 +78,8 @@ TensorId GraphBuilder::batch_norm(std::string_view module, TensorId x, std::int6
   if (image.size() != 4) throw ConfigError(name + ": batch norm of what is no image");
   const std::int64_t channels = image[1];
   const DType wide = accumulation_type(graph_.tensors[x].dtype);
-  const TensorId w = parameter(name + ".weight", {channels}, SplitHint::kNone, /*decay=*/false, 0,
-                               {.init = Init::kOnes});
-  const TensorId b = parameter(name + ".bias", {channels}, SplitHint::kNone, /*decay=*/false, 0,
-                               {.init = Init::kZeros});
+  const TensorId w = norm_weight(name, channels);
+  const TensorId b = zero_bias(name, channels);
   OpAttrs attrs;
   attrs.eps = static_cast<float>(norm_eps_);
   if (samples == 0) {
@@ -98,22 +90,22 @@ TensorId GraphBuilder::batch_norm(std::string_view module, TensorId x, std::int6
   }
   attrs.samples = static_cast<std::int32_t>(samples);
   const TensorId y = add_op(module, OpKind::kBatchNorm, attrs, {x, w, b}, image, compute_);
-  Tensor statistics;  // mean and 1 / deviation, saved for the backward
-  statistics.name = name + ".statistics";
-  statistics.shape = {std::max<std::int64_t>(1, image[0] / std::max<std::int64_t>(1, samples)), 2,
-                      channels};
-  statistics.dtype = wide;
-  statistics.producer = OpId(graph_.ops.size() - 1);
-  graph_.ops.back().outputs.push_back(add_tensor(std::move(statistics)));
-  refuse(graph_.ops.back(), find_image_shape_problem(graph_, graph_.ops.back()));
+  const std::int64_t groups = image[0] / std::max<std::int64_t>(1, samples);
+  // Mean and 1 / deviation.
+  add_saved_result(name + ".statistics", {std::max<std::int64_t>(1, groups), 2, channels}, wide);
+  refuse_image_misfit();
   return y;
+}
+
+void GraphBuilder::refuse_image_misfit() const {
+  refuse(graph_.ops.back(), find_image_shape_problem(graph_, graph_.ops.back()));
 }
 
 TensorId GraphBuilder::add_image_op(std::string_view module, OpKind kind, const OpAttrs& attrs,
                                     std::initializer_list<TensorId> inputs, const Shape& output,
                                     DType dtype) {
   const TensorId y = add_op(module, kind, attrs, inputs, output, dtype);
-  refuse(graph_.ops.back(), find_image_shape_problem(graph_, graph_.ops.back()));
+  refuse_image_misfit();
   return y;
 }
 
