@@ -51,8 +51,11 @@ TensorId GraphBuilder::permute(std::string_view module, TensorId x, const DimLis
   return add_general(module, OpKind::kPermute, with_dims(dims), {&x, 1}, to);
 }
 
-TensorId GraphBuilder::roll(std::string_view module, TensorId x, int dim) {
-  return add_general(module, OpKind::kRoll, along(dim), {&x, 1}, shape(x));
+TensorId GraphBuilder::roll(std::string_view module, TensorId x, int dim, std::int64_t by) {
+  OpAttrs attrs = along(dim);
+  const std::int64_t extent = has(shape(x), dim) ? shape(x).begin()[dim] : 1;
+  attrs.by = static_cast<std::int32_t>((by % extent + extent) % extent);
+  return add_general(module, OpKind::kRoll, attrs, {&x, 1}, shape(x));
 }
 
 std::vector<TensorId> GraphBuilder::split(std::string_view module, TensorId x, int dim,
@@ -110,6 +113,61 @@ TensorId GraphBuilder::broadcast_op(std::string_view module, OpKind kind, Tensor
                      broadcast_shape(shape(a), shape(b)).value_or(shape(a)));
 }
 
+TensorId GraphBuilder::sub(std::string_view module, TensorId a, TensorId b) {
+  return broadcast_op(module, OpKind::kSub, a, b);
+}
+
+TensorId GraphBuilder::div(std::string_view module, TensorId a, TensorId b) {
+  return broadcast_op(module, OpKind::kDiv, a, b);
+}
+
+TensorId GraphBuilder::where(std::string_view module, TensorId condition, TensorId a, TensorId b) {
+  const TensorId inputs[] = {condition, a, b};
+  const auto both = broadcast_shape(shape(a), shape(b));
+  const auto all = both ? broadcast_shape(shape(condition), *both) : std::nullopt;
+  const TensorId y =
+      add_op(module, OpKind::kWhere, {}, inputs, all.value_or(shape(a)), graph_.tensors[a].dtype);
+  refuse_misfit(graph_.ops.back());
+  return y;
+}
+
+TensorId GraphBuilder::affine(std::string_view module, TensorId x, double scale, double shift) {
+  OpAttrs attrs;
+  attrs.scale = static_cast<float>(scale);
+  attrs.shift = static_cast<float>(shift);
+  return add_general(module, OpKind::kAffine, attrs, {&x, 1}, shape(x));
+}
+
+TensorId GraphBuilder::power(std::string_view module, TensorId x, double exponent) {
+  OpAttrs attrs;
+  attrs.exponent = static_cast<float>(exponent);
+  return add_general(module, OpKind::kPower, attrs, {&x, 1}, shape(x));
+}
+
+TensorId GraphBuilder::clamp(std::string_view module, TensorId x, double low, double high) {
+  OpAttrs attrs;
+  attrs.low = static_cast<float>(low);
+  attrs.high = static_cast<float>(high);
+  return add_general(module, OpKind::kClamp, attrs, {&x, 1}, shape(x));
+}
+
+TensorId GraphBuilder::cumsum(std::string_view module, TensorId x, int dim) {
+  return add_general(module, OpKind::kCumsum, along(dim), {&x, 1}, shape(x));
+}
+
+TensorId GraphBuilder::zero_pad(std::string_view module, TensorId x, int dim, std::int64_t before,
+                                std::int64_t behind) {
+  OpAttrs attrs = along(dim, before);
+  attrs.end = behind;
+  const std::int64_t extent = has(shape(x), dim) ? shape(x).begin()[dim] : 1;
+  return add_general(module, OpKind::kZeroPad, attrs, {&x, 1},
+                     with_dim(shape(x), dim, extent + before + behind));
+}
+
+TensorId GraphBuilder::softmax(std::string_view module, TensorId x) {
+  return add_op(module, OpKind::kSoftmax, {}, {x}, shape(x), graph_.tensors[x].dtype);
+}
+
 TensorId GraphBuilder::sum(std::string_view module, TensorId x, const DimList& dims, bool keepdim) {
   return add_general(module, OpKind::kSum, with_dims(dims), {&x, 1},
                      sum_shape(shape(x), dims, keepdim));
@@ -125,9 +183,18 @@ TensorId GraphBuilder::bmm(std::string_view module, TensorId a, TensorId b) {
 }
 
 TensorId GraphBuilder::mse(std::string_view module, TensorId x, TensorId target) {
+  return mean_loss(module, OpKind::kMse, x, target);
+}
+
+TensorId GraphBuilder::bce(std::string_view module, TensorId x, TensorId target) {
+  return mean_loss(module, OpKind::kBce, x, target);
+}
+
+TensorId GraphBuilder::mean_loss(std::string_view module, OpKind kind, TensorId x,
+                                 TensorId target) {
   const TensorId inputs[] = {x, target};
   const TensorId loss =
-      add_op(module, OpKind::kMse, {}, inputs, {1}, accumulation_type(graph_.tensors[x].dtype));
+      add_op(module, kind, {}, inputs, {1}, accumulation_type(graph_.tensors[x].dtype));
   refuse_misfit(graph_.ops.back());
   return loss;
 }
@@ -142,9 +209,11 @@ TensorId GraphBuilder::add_general(std::string_view module, OpKind kind, const O
 
 void GraphBuilder::refuse_misfit(const Op& op) const {
   std::string problem = find_general_shape_problem(graph_, op);
-  const DType type = graph_.tensors[op.inputs.front()].dtype;
+  const DType type = graph_.tensors[op.inputs.back()].dtype;
   for (const TensorId input : op.inputs) {
-    if (graph_.tensors[input].dtype != type) problem = "operands of several types";
+    const bool condition = op.kind == OpKind::kWhere && input == op.inputs[0];
+    if (graph_.tensors[input].dtype != (condition ? DType::kUint8 : type))
+      problem = condition ? "has a condition that is not of uint8" : "operands of several types";
   }
   refuse(op, problem);
 }

@@ -24,12 +24,26 @@ class ShapeCheck {
       case OpKind::kView: return view();
       case OpKind::kPieces: return pieces();
       case OpKind::kPermute: return permute();
-      case OpKind::kRoll: return has_dim() && y() == x() ? "" : misfit();
+      case OpKind::kRoll:
+      case OpKind::kCumsum: return has_dim() && y() == x() ? "" : misfit();
+      case OpKind::kAffine:
+      case OpKind::kPower:
+      case OpKind::kExp:
+      case OpKind::kLog:
+      case OpKind::kErf:
+      case OpKind::kSigmoid:
+      case OpKind::kSilu:
+      case OpKind::kSoftplus:
+      case OpKind::kClamp: return one_to_one() && y() == x() ? "" : misfit();
+      case OpKind::kZeroPad: return zero_pad();
+      case OpKind::kWhere: return where();
       case OpKind::kSplit: return op_.attrs.dim < 0 ? "" : parts(op_.inputs[0], op_.outputs);
       case OpKind::kConcat:
         return op_.outputs.size() == 1 ? parts(op_.outputs[0], op_.inputs) : misfit();
       case OpKind::kNarrow: return narrow();
       case OpKind::kAdd:
+      case OpKind::kSub:
+      case OpKind::kDiv:
       case OpKind::kMul: return broadcast();
       case OpKind::kSum: return sum();
       case OpKind::kBmm: return bmm();
@@ -105,6 +119,21 @@ class ShapeCheck {
     if (begin >= 0 && begin <= x().begin()[dim] - length) return {};
     return "elements " + std::to_string(begin) + " to " + std::to_string(begin + length) +
            " of dim " + std::to_string(dim) + " of " + to_text(x());
+  }
+
+  std::string zero_pad() const {
+    if (!has_dim() || y().size() != x().size()) return misfit();
+    const std::int64_t before = op_.attrs.begin, behind = op_.attrs.end;
+    const int dim = op_.attrs.dim;
+    const std::int64_t all = x().begin()[dim] + before + behind;
+    if (before < 0 || behind < 0) return "pads with fewer than no zeros";
+    return y() == with_dim(x(), dim, all) ? "" : misfit();
+  }
+
+  std::string where() const {
+    if (op_.inputs.size() != 3 || op_.outputs.size() != 1) return misfit();
+    const auto both = broadcast_shape(x(1), x(2));
+    return both && broadcast_shape(x(0), *both) == y() ? "" : misfit();
   }
 
   std::string broadcast() const {

@@ -220,6 +220,9 @@ std::string find_shape_problem(const Graph& graph, const Op& op) {
     case OpKind::kAvgPool2d:
     case OpKind::kBatchNorm:
     case OpKind::kBatchMoments:
+    case OpKind::kConvTranspose2d:
+    case OpKind::kInterpolate2d:
+    case OpKind::kGroupNorm:
     case OpKind::kBatchNormalize: return find_image_shape_problem(graph, op);
     default: return is_general(op.kind) ? find_general_shape_problem(graph, op) : std::string();
   }

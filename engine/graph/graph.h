@@ -85,6 +85,15 @@ struct HeightWidth {
   friend constexpr bool operator==(const HeightWidth&, const HeightWidth&) = default;
 };
 
+/// Rotary frequencies of Llama 3.1: those that turn less than `low` times in `original` positions
+/// are `factor` times slower, those that turn more than `high` times as they are, between them
+/// mixed linearly. factor 1: all as they are.
+struct RopeScaling {
+  float factor = 1, low = 1, high = 4;
+  std::int32_t original = 0;  // positions
+  friend constexpr bool operator==(const RopeScaling&, const RopeScaling&) = default;
+};
+
 /// What an op needs to know beside its operands. Unused fields keep their defaults, so that two ops
 /// that do the same compare equal.
 struct OpAttrs {
@@ -118,6 +127,18 @@ struct OpAttrs {
   HeightWidth dilation{1, 1};  // conv2d: from one element of a window to the next
   std::int32_t groups = 1;     // conv2d: of channels, each a convolution of its own; of all ranks
   std::int32_t samples = 0;    // batch_norm: that are normalised together
+  HeightWidth extra;           // conv_transpose2d: rows and columns more, at the end
+  bool bilinear = false;       // interpolate2d: between the four nearest, not the nearest one
+  std::int64_t end = 0;        // zero_pad: zeros behind the dim; `begin` of them before it
+  std::int32_t by = 1;         // roll: from index i to i + by, around the end
+  float shift = 0;             // affine: added to scale x
+  float exponent = 1;          // power
+  float low = 0, high = 0;     // clamp
+  std::int32_t attended = 0;   // attention: positions that a query sees, itself among them; 0: all
+  float softcap = 0;           // attention: scores s become c tanh(s / c); 0: as they are
+  bool alibi = false;          // attention: less a slope per head times the distance
+  std::int32_t rotary = 0;     // rope: features of a head that turn; 0: all
+  RopeScaling rope_scaling{};  // rope
   friend bool operator==(const OpAttrs&, const OpAttrs&) = default;
 };
 
@@ -150,7 +171,9 @@ struct Tensor {
       0;  // of a view: first element, along the last dim; of half a batch: of all
   bool needs_gradient = false;
   bool on_host = false;  // in the memory of the device's host
-  SpecId spec;           // in Graph::specs; kNoIndex before sharding
+  bool constant =
+      false;    // kInput: the same for all samples, as the model has it; no dim counts them
+  SpecId spec;  // in Graph::specs; kNoIndex before sharding
 };
 
 /// One of several weights that a parameter holds one behind the other along dim 0: q, k, v; gate,

@@ -29,7 +29,17 @@ void GraphBuilder::set_layer(std::int32_t layer) {
 }
 
 TensorId GraphBuilder::input(std::string_view name, const Shape& shape, DType dtype) {
+  return input_tensor(name, shape, dtype, false);
+}
+
+TensorId GraphBuilder::constant(std::string_view name, const Shape& shape, DType dtype) {
+  return input_tensor(name, shape, dtype, true);
+}
+
+TensorId GraphBuilder::input_tensor(std::string_view name, const Shape& shape, DType dtype,
+                                    bool constant) {
   Tensor tensor;
+  tensor.constant = constant;
   tensor.name = name;
   tensor.shape = shape;
   tensor.dtype = dtype;
@@ -109,11 +119,19 @@ TensorId GraphBuilder::lm_head(std::string_view module, TensorId x, TensorId tab
 }
 
 TensorId GraphBuilder::layer_norm(std::string_view module, TensorId x) {
-  return norm(module, OpKind::kLayerNorm, x, /*num_statistics=*/2);  // mean, 1 / deviation
+  const std::string name(module);
+  const std::int64_t features = shape(x).back();
+  const TensorId w = norm_weight(name, features);
+  return layer_norm(module, x, {w, zero_bias(name, features)});
+}
+
+TensorId GraphBuilder::layer_norm(std::string_view module, TensorId x, const WeightAndBias& given) {
+  return norm(module, OpKind::kLayerNorm, x, given, /*num_statistics=*/2);  // mean, 1 / deviation
 }
 
 TensorId GraphBuilder::rms_norm(std::string_view module, TensorId x) {
-  return norm(module, OpKind::kRmsNorm, x, /*num_statistics=*/1);  // 1 / root mean square
+  const WeightAndBias given{norm_weight(std::string(module), shape(x).back())};
+  return norm(module, OpKind::kRmsNorm, x, given, /*num_statistics=*/1);  // 1 / root mean square
 }
 
 TensorId GraphBuilder::norm_weight(const std::string& module, std::int64_t features) {
@@ -136,15 +154,11 @@ void GraphBuilder::add_saved_result(std::string name, const Shape& shape, DType 
 }
 
 TensorId GraphBuilder::norm(std::string_view module, OpKind kind, TensorId x,
-                            std::int64_t num_statistics) {
-  const std::string name(module);
-  const std::int64_t features = shape(x).back();
-  const TensorId w = norm_weight(name, features);
-  const TensorId b = kind == OpKind::kLayerNorm ? zero_bias(name, features) : TensorId(kNoIndex);
+                            const WeightAndBias& given, std::int64_t num_statistics) {
   OpAttrs attrs;
   attrs.eps = static_cast<float>(norm_eps_);
-  const TensorId y = add_op(module, kind, attrs, {x, w, b}, shape(x), compute_);
-  add_saved_result(name + ".statistics", with_last(shape(x), num_statistics),
+  const TensorId y = add_op(module, kind, attrs, {x, given.weight, given.bias}, shape(x), compute_);
+  add_saved_result(std::string(module) + ".statistics", with_last(shape(x), num_statistics),
                    accumulation_type(compute_));
   return y;
 }

@@ -37,6 +37,11 @@ struct PoolShape {
   HeightWidth window{}, stride{}, padding{};
 };
 
+/// Parameters of an op that are there already.
+struct WeightAndBias {
+  TensorId weight, bias = kNoIndex;
+};
+
 /// How a parameter starts, and what it consists of.
 struct ParameterForm {
   Init init = Init::kNormal;
@@ -60,6 +65,8 @@ class GraphBuilder {
   void set_norm_eps(double eps) { norm_eps_ = eps; }
 
   TensorId input(std::string_view name, const Shape& shape, DType dtype);  // data, no gradient
+  /// The same numbers for all samples, part of the model: a mask, a table of angles. No gradient.
+  TensorId constant(std::string_view name, const Shape& shape, DType dtype);
 
   /// Registers a parameter. `padded_rows` > shape[0] pads dim 0 (vocabulary).
   TensorId parameter(std::string_view name, const Shape& shape, SplitHint split = SplitHint::kNone,
@@ -76,6 +83,7 @@ class GraphBuilder {
   TensorId lm_head(std::string_view module, TensorId x, TensorId table, TensorId bias = kNoIndex,
                    double scale = 1);
   TensorId layer_norm(std::string_view module, TensorId x);
+  TensorId layer_norm(std::string_view module, TensorId x, const WeightAndBias& given);
   TensorId rms_norm(std::string_view module, TensorId x);
   /// Self-attention over packed qkv [B,S,(N+2Nkv)H] -> [B,S,NH]. mask [B,S], bias [N,S,S]: -1 none.
   TensorId attention(std::string_view module, TensorId qkv, const AttentionShape& attention,
@@ -90,7 +98,8 @@ class GraphBuilder {
   TensorId rope(std::string_view module, TensorId qkv, const AttentionShape& attention);
   TensorId dropout(std::string_view module, TensorId x, double rate);  // rate 0: returns x
   TensorId add(std::string_view module, TensorId a, TensorId b);  // dims of 1 element are repeated
-  /// gelu, relu, tanh (same shape); swiglu, geglu ([.., 2F] -> [.., F]).
+  /// gelu, relu, tanh, exp, log, erf, sigmoid, silu, softplus (same shape); swiglu, geglu ([.., 2F]
+  /// -> [.., F]).
   TensorId activation(std::string_view module, OpKind kind, TensorId x, bool tanh_gelu = false);
   TensorId select_first(std::string_view module, TensorId x);  // [B,S,D] -> [B,D]
   /// Mean over predicted tokens of the negative log-likelihood: logits [.., V], labels [..]. Of the
@@ -105,27 +114,59 @@ class GraphBuilder {
   TensorId pieces(std::string_view module, TensorId x, int dim, std::int64_t count);
   /// The result's dim i is x's dim dims[i].
   TensorId permute(std::string_view module, TensorId x, const DimList& dims);
-  TensorId roll(std::string_view module, TensorId x, int dim);  // index i -> i + 1, the last -> 0
+  /// Index i -> i + by, around the end.
+  TensorId roll(std::string_view module, TensorId x, int dim, std::int64_t by = 1);
   std::vector<TensorId> split(std::string_view module, TensorId x, int dim,
                               std::span<const std::int64_t> sizes);
   TensorId narrow(std::string_view module, TensorId x, int dim, std::int64_t begin,
                   std::int64_t length);
   TensorId concat(std::string_view module, std::span<const TensorId> parts, int dim);
   TensorId mul(std::string_view module, TensorId a, TensorId b);  // dims of 1 element are repeated
+  TensorId sub(std::string_view module, TensorId a, TensorId b);
+  TensorId div(std::string_view module, TensorId a, TensorId b);
+  /// a where `condition` (uint8) is not 0, else b.
+  TensorId where(std::string_view module, TensorId condition, TensorId a, TensorId b);
+  TensorId affine(std::string_view module, TensorId x, double scale, double shift = 0);
+  TensorId power(std::string_view module, TensorId x, double exponent);
+  TensorId clamp(std::string_view module, TensorId x, double low, double high);
+  TensorId cumsum(std::string_view module, TensorId x, int dim);
+  TensorId zero_pad(std::string_view module, TensorId x, int dim, std::int64_t before,
+                    std::int64_t behind);
+  TensorId softmax(std::string_view module, TensorId x);  // over the last dim
   TensorId sum(std::string_view module, TensorId x, const DimList& dims, bool keepdim = false);
   TensorId bmm(std::string_view module, TensorId a, TensorId b);  // [B,M,K], [B,K,N] -> [B,M,N]
   /// Mean of the squares of x - target over the elements of the step.
   TensorId mse(std::string_view module, TensorId x, TensorId target);
+  /// Mean binary cross entropy of logits x over the elements of the step; targets lie in 0 to 1.
+  TensorId bce(std::string_view module, TensorId x, TensorId target);
 
   // Ops of images [N, C, H, W] (image_ops.cpp); they throw ConfigError where a window does not fit.
   /// Creates module.weight [out, C / groups, window] and, with bias, module.bias [out].
   TensorId conv2d(std::string_view module, TensorId x, std::int64_t out,
                   const ConvolutionShape& convolution, const ParameterForm& form = {});
+  TensorId conv2d(std::string_view module, TensorId x, const WeightAndBias& given,
+                  const ConvolutionShape& convolution);
+  /// What a convolution of the same windows would take to x. Creates module.weight
+  /// [C, out / groups, window] and, with bias, module.bias [out].
+  TensorId conv_transpose2d(std::string_view module, TensorId x, std::int64_t out,
+                            const ConvolutionShape& convolution, HeightWidth extra = {},
+                            const ParameterForm& form = {});
+  TensorId conv_transpose2d(std::string_view module, TensorId x, const WeightAndBias& given,
+                            const ConvolutionShape& convolution, HeightWidth extra = {});
+  /// To `size`, whose elements lie evenly over the image.
+  TensorId interpolate2d(std::string_view module, TensorId x, HeightWidth size, bool bilinear);
+  /// Each sample's groups of channels to mean 0 and deviation 1, times module.weight plus
+  /// module.bias.
+  TensorId group_norm(std::string_view module, TensorId x, std::int64_t groups);
+  TensorId group_norm(std::string_view module, TensorId x, std::int64_t groups,
+                      const WeightAndBias& given);
   TensorId max_pool2d(std::string_view module, TensorId x, const PoolShape& pool);
   TensorId avg_pool2d(std::string_view module, TensorId x, const PoolShape& pool);
   /// Each channel to mean 0 and deviation 1 over `samples` samples (0: all of the microbatch, on
   /// whatever ranks), times module.weight plus module.bias, [C] each.
   TensorId batch_norm(std::string_view module, TensorId x, std::int64_t samples);
+  TensorId batch_norm(std::string_view module, TensorId x, std::int64_t samples,
+                      const WeightAndBias& given);
 
   const Shape& shape(TensorId tensor) const;
 
@@ -163,7 +204,10 @@ class GraphBuilder {
   /// The same of an op of images.
   TensorId add_image_op(std::string_view module, OpKind kind, const OpAttrs& attrs,
                         std::initializer_list<TensorId> inputs, const Shape& output, DType dtype);
-  TensorId norm(std::string_view module, OpKind kind, TensorId x, std::int64_t num_statistics);
+  TensorId norm(std::string_view module, OpKind kind, TensorId x, const WeightAndBias& given,
+                std::int64_t num_statistics);
+  TensorId mean_loss(std::string_view module, OpKind kind, TensorId x, TensorId target);
+  TensorId input_tensor(std::string_view name, const Shape& shape, DType dtype, bool constant);
   TensorId attention_op(std::string_view module, TensorId q, TensorId kv,
                         const AttentionShape& attention, TensorId mask, TensorId bias);
   TensorId add_tensor(Tensor tensor);

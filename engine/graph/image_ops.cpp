@@ -24,6 +24,16 @@ Shape pooled(const Shape& x, const OpAttrs& attrs) {
   return image_of(x, x.size() == 4 ? x[1] : 1, windows_of(x, attrs.window, attrs));
 }
 
+OpAttrs convolution_attrs(const ConvolutionShape& convolution, const WeightAndBias& given) {
+  OpAttrs attrs;
+  attrs.has_bias = given.bias != kNoIndex;
+  attrs.stride = convolution.stride;
+  attrs.padding = convolution.padding;
+  attrs.dilation = convolution.dilation;
+  attrs.groups = static_cast<std::int32_t>(convolution.groups);
+  return attrs;
+}
+
 OpAttrs pool_attrs(const PoolShape& pool) {
   OpAttrs attrs;
   attrs.window = pool.window;
@@ -42,18 +52,82 @@ TensorId GraphBuilder::conv2d(std::string_view module, TensorId x, std::int64_t 
   const TensorId w = parameter(
       name + ".weight", {out, std::max<std::int64_t>(1, channels), window.height, window.width},
       SplitHint::kNone, /*decay=*/true, 0, form);
-  const TensorId b = convolution.bias ? zero_bias(name, out) : TensorId(kNoIndex);
-  OpAttrs attrs;
-  attrs.has_bias = convolution.bias;
-  attrs.stride = convolution.stride;
-  attrs.padding = convolution.padding;
-  attrs.dilation = convolution.dilation;
-  attrs.groups = static_cast<std::int32_t>(convolution.groups);
-  const TensorId y = add_op(module, OpKind::kConv2d, attrs, {x, w, b},
-                            image_of(shape(x), out, windows_of(shape(x), window, attrs)), compute_);
+  return conv2d(module, x, {w, convolution.bias ? zero_bias(name, out) : TensorId(kNoIndex)},
+                convolution);
+}
+
+TensorId GraphBuilder::conv2d(std::string_view module, TensorId x, const WeightAndBias& given,
+                              const ConvolutionShape& convolution) {
+  const TensorId w = given.weight;
+  const std::int64_t out = shape(w).front();
+  const OpAttrs attrs = convolution_attrs(convolution, given);
+  const TensorId y =
+      add_op(module, OpKind::kConv2d, attrs, {x, w, given.bias},
+             image_of(shape(x), out, windows_of(shape(x), convolution.window, attrs)), compute_);
   refuse_image_misfit();
   graph_.model_flop_per_microbatch += 2.0 * static_cast<double>(num_elements(shape(y))) *
                                       static_cast<double>(num_elements(shape(w)) / out);
+  return y;
+}
+
+TensorId GraphBuilder::conv_transpose2d(std::string_view module, TensorId x, std::int64_t out,
+                                        const ConvolutionShape& convolution, HeightWidth extra,
+                                        const ParameterForm& form) {
+  const std::string name(module);
+  const HeightWidth window = convolution.window;
+  const std::int64_t channels = shape(x).size() == 4 ? shape(x)[1] : 1;
+  const std::int64_t each = std::max<std::int64_t>(1, out / convolution.groups);
+  const TensorId w = parameter(name + ".weight", {channels, each, window.height, window.width},
+                               SplitHint::kNone, /*decay=*/true, 0, form);
+  const TensorId b = convolution.bias ? zero_bias(name, out) : TensorId(kNoIndex);
+  return conv_transpose2d(module, x, {w, b}, convolution, extra);
+}
+
+TensorId GraphBuilder::conv_transpose2d(std::string_view module, TensorId x,
+                                        const WeightAndBias& given,
+                                        const ConvolutionShape& convolution, HeightWidth extra) {
+  OpAttrs attrs = convolution_attrs(convolution, given);
+  attrs.extra = extra;
+  const Shape w = shape(given.weight), image = shape(x);
+  const std::int64_t out = w.size() == 4 ? w[1] * convolution.groups : 1;
+  const HeightWidth made =
+      image.size() == 4 ? transposed_size(image, convolution.window, attrs) : HeightWidth{};
+  const TensorId y = add_op(module, OpKind::kConvTranspose2d, attrs, {x, given.weight, given.bias},
+                            image_of(image, out, made), compute_);
+  refuse_image_misfit();
+  graph_.model_flop_per_microbatch += 2.0 * static_cast<double>(num_elements(image)) *
+                                      static_cast<double>(num_elements(w) / w.front());
+  return y;
+}
+
+TensorId GraphBuilder::interpolate2d(std::string_view module, TensorId x, HeightWidth size,
+                                     bool bilinear) {
+  OpAttrs attrs;
+  attrs.bilinear = bilinear;
+  const std::int64_t channels = shape(x).size() == 4 ? shape(x)[1] : 1;
+  return add_image_op(module, OpKind::kInterpolate2d, attrs, {x},
+                      image_of(shape(x), channels, size), graph_.tensors[x].dtype);
+}
+
+TensorId GraphBuilder::group_norm(std::string_view module, TensorId x, std::int64_t groups) {
+  const std::string name(module);
+  const std::int64_t channels = shape(x).size() == 4 ? shape(x)[1] : 1;
+  const TensorId w = norm_weight(name, channels);
+  return group_norm(module, x, groups, {w, zero_bias(name, channels)});
+}
+
+TensorId GraphBuilder::group_norm(std::string_view module, TensorId x, std::int64_t groups,
+                                  const WeightAndBias& given) {
+  OpAttrs attrs;
+  attrs.eps = static_cast<float>(norm_eps_);
+  attrs.groups = static_cast<std::int32_t>(std::clamp<std::int64_t>(groups, 0, 1 << 30));
+  const TensorId y =
+      add_op(module, OpKind::kGroupNorm, attrs, {x, given.weight, given.bias}, shape(x), compute_);
+  // Mean and 1 / deviation.
+  add_saved_result(std::string(module) + ".statistics",
+                   {shape(x).front(), 2, std::max<std::int64_t>(1, groups)},
+                   accumulation_type(graph_.tensors[x].dtype));
+  refuse_image_misfit();
   return y;
 }
 
@@ -74,12 +148,19 @@ TensorId GraphBuilder::avg_pool2d(std::string_view module, TensorId x, const Poo
 
 TensorId GraphBuilder::batch_norm(std::string_view module, TensorId x, std::int64_t samples) {
   const std::string name(module);
+  const std::int64_t channels = shape(x).size() == 4 ? shape(x)[1] : 1;
+  const TensorId w = norm_weight(name, channels);
+  return batch_norm(module, x, samples, {w, zero_bias(name, channels)});
+}
+
+TensorId GraphBuilder::batch_norm(std::string_view module, TensorId x, std::int64_t samples,
+                                  const WeightAndBias& given) {
+  const std::string name(module);
   const Shape image = shape(x);
   if (image.size() != 4) throw ConfigError(name + ": batch norm of what is no image");
   const std::int64_t channels = image[1];
   const DType wide = accumulation_type(graph_.tensors[x].dtype);
-  const TensorId w = norm_weight(name, channels);
-  const TensorId b = zero_bias(name, channels);
+  const auto [w, b] = given;
   OpAttrs attrs;
   attrs.eps = static_cast<float>(norm_eps_);
   if (samples == 0) {

@@ -29,6 +29,9 @@ class ImageShapeCheck {
       case OpKind::kAvgPool2d: return pool(1);
       case OpKind::kBatchNorm: return batch_norm();
       case OpKind::kBatchMoments: return moments();
+      case OpKind::kConvTranspose2d: return transposed();
+      case OpKind::kInterpolate2d: return interpolation();
+      case OpKind::kGroupNorm: return group_norm();
       default: return normalize();
     }
   }
@@ -63,6 +66,37 @@ class ImageShapeCheck {
     if (op_.attrs.has_bias && x(2) != Shape{w[0]}) return misfit();
     const HeightWidth window{static_cast<std::int32_t>(w[2]), static_cast<std::int32_t>(w[3])};
     return windows(window, w[0]);
+  }
+
+  /// The other way round: its result is what a convolution would take to its operand.
+  std::string transposed() const {
+    if (!has(op_.attrs.has_bias ? 3 : 2, 1) || x(1).size() != kImageDims) return misfit();
+    const Shape& w = x(1);
+    const std::int64_t groups = op_.attrs.groups;
+    if (groups < 1 || w[0] != x()[1] || x()[1] % groups != 0)
+      return "of " + std::to_string(groups) + " groups: weight " + to_text(w) + " does not take " +
+             to_text(x());
+    const std::int64_t out = y().size() == kImageDims ? y()[1] : 0;
+    if (out % w[1] != 0 || (op_.attrs.has_bias && x(2) != Shape{out})) return misfit();
+    const HeightWidth window{static_cast<std::int32_t>(w[2]), static_cast<std::int32_t>(w[3])};
+    const HeightWidth made = transposed_size(x(), window, op_.attrs);
+    return y() == Shape{x()[0], out, made.height, made.width} ? "" : misfit();
+  }
+
+  std::string interpolation() const {
+    const bool fits = has(1, 1) && y().size() == kImageDims && y()[0] == x()[0] && y()[1] == x()[1];
+    return fits ? "" : misfit();
+  }
+
+  std::string group_norm() const {
+    if (!has(3, 2) || y() != x() || x(1) != Shape{x()[1]} || x(2) != x(1)) return misfit();
+    const Shape& statistics = shape(op_.outputs[1]);
+    const std::int64_t groups = op_.attrs.groups;  // of all ranks
+    const bool fits = statistics.size() == 3 && statistics[0] == x()[0] && statistics[1] == 2 &&
+                      groups % statistics[2] == 0 && x()[1] % statistics[2] == 0;
+    if (groups < 1 || x()[1] % groups != 0)
+      return "of " + std::to_string(groups) + " groups does not divide " + to_text(x());
+    return fits ? "" : misfit();
   }
 
   std::string windows(HeightWidth window, std::int64_t channels) const {
@@ -109,6 +143,19 @@ HeightWidth count_windows(const Shape& image, HeightWidth window, const OpAttrs&
       count(image[2], window.height, attrs.stride.height, attrs.padding.height,
             attrs.dilation.height),
       count(image[3], window.width, attrs.stride.width, attrs.padding.width, attrs.dilation.width)};
+}
+
+HeightWidth transposed_size(const Shape& image, HeightWidth window, const OpAttrs& attrs) {
+  const auto size = [](std::int64_t extent, std::int32_t of, std::int32_t stride,
+                       std::int32_t padding, std::int32_t dilation, std::int32_t extra) {
+    const std::int64_t all = (extent - 1) * stride - 2 * std::int64_t{padding} +
+                             std::int64_t{dilation} * (of - 1) + extra + 1;
+    return static_cast<std::int32_t>(std::max<std::int64_t>(0, all));
+  };
+  return {size(image[2], window.height, attrs.stride.height, attrs.padding.height,
+               attrs.dilation.height, attrs.extra.height),
+          size(image[3], window.width, attrs.stride.width, attrs.padding.width,
+               attrs.dilation.width, attrs.extra.width)};
 }
 
 std::string find_image_shape_problem(const Graph& graph, const Op& op) {

@@ -18,6 +18,7 @@ OpParameters op_parameters(OpKind kind, const OpAttrs& attrs, const std::vector<
       for (const Extents& part : results)
         out.sizes.push_back(part.has(attrs.dim) ? part[attrs.dim] : 0);
       break;
+    case OpKind::kZeroPad:
     case OpKind::kNarrow:
       if (y.has(attrs.dim)) out.extents["left"] = y[attrs.dim];
       break;

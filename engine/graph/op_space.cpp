@@ -62,15 +62,17 @@ std::string text_by_head(const OpForm& op) {
   }
 }
 
-std::string grouped_convolution_text(const OpAttrs& attrs) {
-  return std::string("n (q c) h! w!, (q o) c x! y!") + (attrs.has_bias ? " + (q o)" : "") +
-         " -> n (q o) u! z!";
+std::string grouped_convolution_text(const OpForm& op) {
+  const bool transposed = op.kind == OpKind::kConvTranspose2d;
+  return std::string("n (q c) h! w!, ") + (transposed ? "(q c) o" : "(q o) c") + " x! y!" +
+         (op.attrs.has_bias ? " + (q o)" : "") + " -> n (q o) u! z!";
 }
 
 /// "": as the table of kinds has it.
 std::string text_of(const OpForm& op) {
   switch (op.kind) {
-    case OpKind::kConv2d: return op.attrs.groups > 1 ? grouped_convolution_text(op.attrs) : "";
+    case OpKind::kConv2d:
+    case OpKind::kConvTranspose2d: return op.attrs.groups > 1 ? grouped_convolution_text(op) : "";
     // t: samples that are normalised together, n times.
     case OpKind::kBatchNorm: return "(n t!) c h! w!, c, c -> (n t!) c h! w! ; n k! c";
     case OpKind::kLinear: return linear_text(op);
@@ -81,9 +83,13 @@ std::string text_of(const OpForm& op) {
   }
 }
 
+bool has_groups(OpKind kind) {
+  return kind == OpKind::kConv2d || kind == OpKind::kConvTranspose2d || kind == OpKind::kGroupNorm;
+}
+
 IndexExtents known_extents(const OpForm& op) {
   IndexExtents known;
-  if (op.kind == OpKind::kConv2d) known["q"] = op.attrs.groups;
+  if (has_groups(op.kind)) known["q"] = op.attrs.groups;
   if (op.kind == OpKind::kBatchNorm) known["t"] = op.attrs.samples;
   if (op.kind == OpKind::kLinear || op.attrs.heads == 0 || op.attrs.head_dim == 0) return known;
   known["g"] = op.attrs.kv_heads;
@@ -129,7 +135,7 @@ std::variant<IndexSpace, Infeasible> op_space(const OpForm& form,
   auto space = text.empty() ? index_space(to_string(form.kind), operands, parameters)
                             : read_index_space(text, operands, parameters.extents);
   if (auto* found = std::get_if<IndexSpace>(&space)) {
-    found->linear = entry->linear;
+    found->linear = entry->linear && form.attrs.shift == 0;
     found->maximum = entry->maximum;
     if (found->results.size() < form.num_results)
       return Infeasible{"the op has more results than its kind"};

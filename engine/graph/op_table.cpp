@@ -28,6 +28,23 @@ OpInfo general_info(OpKind kind) {
     case kConcat: return {.backward = F::kSpecial};
     case kMul:
       return {.backward = F::kFactors, .dx_saved_inputs = bits({1}), .dw_saved_inputs = bits({0})};
+    case kSub: return {.backward = F::kFactors, .alias_input = 0};
+    case kDiv:
+      return {
+          .backward = F::kFactors, .dx_saved_inputs = bits({1}), .dw_saved_inputs = bits({0, 1})};
+    case kWhere:
+      return {.backward = F::kFactors, .dx_saved_inputs = bits({0}), .dw_saved_inputs = bits({0})};
+    case kAffine:
+    case kCumsum:
+    case kZeroPad: return {.backward = F::kApart};
+    case kPower:
+    case kExp:
+    case kLog:
+    case kErf:
+    case kSigmoid:
+    case kSilu:
+    case kSoftplus:
+    case kClamp: return {.backward = F::kApart, .dx_saved_inputs = bits({0})};
     case kBmm:
       return {.backward = F::kFactors,
               .kernel = KernelClass::kBatchedMatmul,
@@ -39,6 +56,13 @@ OpInfo general_info(OpKind kind) {
               .dx_saved_inputs = bits({1}),
               .dw_saved_inputs = bits({0}),
               .weights = bits({1, 2})};
+    case kConvTranspose2d: return general_info(kConv2d);
+    case kInterpolate2d: return {.backward = F::kApart};
+    case kGroupNorm:
+      return {.backward = F::kFused,
+              .dx_saved_inputs = bits({0, 1}),
+              .dx_saved_outputs = bits({1}),
+              .weights = bits({1, 2})};
     case kMaxPool2d: return {.backward = F::kApart, .dx_saved_outputs = bits({1})};
     case kAvgPool2d: return {.backward = F::kApart};
     case kBatchNorm:
@@ -49,6 +73,7 @@ OpInfo general_info(OpKind kind) {
     case kBatchMoments: return {.backward = F::kApart, .dx_saved_inputs = bits({0})};
     case kBatchNormalize:
       return {.backward = F::kFused, .dx_saved_inputs = bits({0, 1, 2}), .weights = bits({2, 3})};
+    case kBce:
     case kMse:
       return {.backward = F::kFactors,
               .gradient_in = false,
@@ -103,6 +128,11 @@ OpInfo make_info(OpKind kind) {
       return {.backward = F::kApart, .kernel = K::kBatchedMatmul, .dx_saved_inputs = bits({0, 1})};
     case kRelativeBias: return {.backward = F::kApart, .weights = bits({0})};
     case kRope: return {.backward = F::kApart};
+    case kHeadNorm:
+      return {.backward = F::kFused,
+              .dx_saved_inputs = bits({0, 1, 2}),
+              .dx_saved_outputs = bits({1}),
+              .weights = bits({1, 2})};
     case kDropout: return {.backward = F::kApart, .dx_saved_outputs = bits({1})};
     case kAdd: return {.backward = F::kAlias};
     case kBiasDropoutAdd:  // x[, bias], residual: the last input is the residual
@@ -244,6 +274,24 @@ void set_convolution(KernelWork& work, OpPart part, const OpAttrs& attrs,
   if (work.batch > 1 && channels == 1 && w[1] == 1) work.cls = KernelClass::kMemoryBound;
 }
 
+/// A convolution's gradient of its images as forward, and the other way round: the same products.
+void set_transposed(KernelWork& work, OpPart part, const OpAttrs& attrs,
+                    std::span<const OperandShape> reads, std::span<const OperandShape> writes,
+                    std::span<const OperandShape> accumulates) {
+  switch (part) {
+    case OpPart::kForward:
+      set_convolution(work, OpPart::kInputGrad, attrs, reads.first(2), writes, {});
+      break;
+    case OpPart::kInputGrad:
+      set_convolution(work, OpPart::kForward, attrs, reads, writes, {});
+      break;
+    default: {
+      const OperandShape swapped[] = {reads[1], reads[0]};
+      set_convolution(work, OpPart::kWeightGrad, attrs, swapped, writes, accumulates);
+    }
+  }
+}
+
 /// Only the range is touched of the whole tensor; its gradient is cleared first where it is new.
 void set_narrow(KernelWork& work, OpPart part, std::span<const OperandShape> reads,
                 std::span<const OperandShape> writes) {
@@ -302,8 +350,23 @@ bool is_general(OpKind kind) {
     case kConcat:
     case kAdd:
     case kMul:
+    case kSub:
+    case kDiv:
+    case kWhere:
+    case kAffine:
+    case kPower:
+    case kExp:
+    case kLog:
+    case kErf:
+    case kSigmoid:
+    case kSilu:
+    case kSoftplus:
+    case kClamp:
+    case kCumsum:
+    case kZeroPad:
     case kSum:
     case kBmm:
+    case kBce:
     case kMse: return true;
     default: return false;
   }
@@ -356,6 +419,9 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
       work.bytes += size(reads[0]) + (part == OpPart::kForward ? 0 : size(reads[1]));
       break;
     case OpKind::kConv2d: set_convolution(work, part, attrs, reads, writes, accumulates); break;
+    case OpKind::kConvTranspose2d:
+      set_transposed(work, part, attrs, reads, writes, accumulates);
+      break;
     case OpKind::kNarrow: set_narrow(work, part, reads, writes); break;
     case OpKind::kEmbedding:
       // Only the rows looked up are touched, not the whole table: tokens, rows in, rows out.

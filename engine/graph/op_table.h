@@ -19,7 +19,7 @@ enum class BackwardForm : std::uint8_t {
   kAlias,    // the gradient of the output is that of every input: no instruction. Where dims were
              // repeated, _dx and _dw sum over them
   kApart,    // _dx for the inputs and _dw for the parameters: each only where needed
-  kFactors,  // of two operands: _dx for the first, _dw for the second, whatever they are
+  kFactors,  // of two operands, the last: _dx for the first, _dw for the second, whatever they are
   kFused,    // _b: both halves in one kernel
   kSpecial,  // collectives, views, transfers: differentiate.cpp says how
 };
@@ -33,7 +33,8 @@ struct OpInfo {
   std::uint8_t dw_saved_inputs = 0;   // bit i: _dw reads input i
   std::uint8_t weights = 0;           // kApart, kFused: bit i: _dw (or _b) adds to the gradient of
                                       // input i, a parameter
-  std::int8_t alias_input = -1;  // kApart, kFused: this input's gradient is the output's itself
+  std::int8_t alias_input = -1;  // this input's gradient is the output's itself; kFactors: where
+                                 // nothing of it was repeated
 };
 
 const OpInfo& op_info(OpKind kind);
@@ -54,7 +55,7 @@ struct OperandShape {
 ///   linear         [M,K] x [K,N]: 2MNK FLOP, in all three parts
 ///   scores, context  2 B N Sq Sk H forward, twice that backward
 ///   bmm            [B,M,K] x [B,K,N]: 2BMNK FLOP, in all three parts
-///   conv2d         2 N u z o c x y FLOP, in all three parts
+///   conv2d         2 N u z o c x y FLOP, in all three parts; conv_transpose2d 2 N h w o c x y
 ///   flash_attention  4 B N Sq Sk H forward, 2.5 x that backward; halved where causal
 ///   everything else is memory-bound: bytes read + written, accumulators counted twice
 KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,

@@ -162,20 +162,23 @@ void factors_backward(BackwardDraft& draft, OpId id) {
   const OpInfo& info = op_info(op.kind);
   const TensorId dy = info.gradient_in ? draft.gradient_of(op.outputs[0]) : kNoIndex;
   if (info.gradient_in && dy == kNoIndex) return;
-  for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+  const std::size_t first = op.kind == OpKind::kWhere ? 1 : 0;  // that has a gradient
+  for (std::size_t i = first; i < op.inputs.size(); ++i) {
     const TensorId input = op.inputs[i];
     const bool parameter = draft.is_parameter(input);
     if (!parameter && !draft.wants_gradient(input)) continue;
-    const bool passes_on = info.backward == BackwardForm::kAlias &&
-                           draft.tensor(input).shape == draft.tensor(op.outputs[0]).shape &&
-                           draft.lie_alike(input, op.outputs[0]);
+    const bool passes_on =
+        (info.backward == BackwardForm::kAlias || info.alias_input == static_cast<int>(i)) &&
+        draft.tensor(input).shape == draft.tensor(op.outputs[0]).shape &&
+        draft.lie_alike(input, op.outputs[0]);
     if (passes_on) {
       draft.give(id, input, dy);
       continue;
     }
-    Instruction back = draft.instruction(id, i == 0 ? OpPart::kInputGrad : OpPart::kWeightGrad);
+    const bool dx = i == first;
+    Instruction back = draft.instruction(id, dx ? OpPart::kInputGrad : OpPart::kWeightGrad);
     if (dy != kNoIndex) back.reads.push_back(dy);
-    const unsigned saved = i == 0 ? info.dx_saved_inputs : info.dw_saved_inputs;
+    const unsigned saved = dx ? info.dx_saved_inputs : info.dw_saved_inputs;
     for (std::size_t k = 0; k < op.inputs.size(); ++k) {
       if ((saved >> k & 1U) != 0) back.reads.push_back(op.inputs[k]);
     }
@@ -184,10 +187,10 @@ void factors_backward(BackwardDraft& draft, OpId id) {
       draft.emit(std::move(back));
       continue;
     }
-    const TensorId dx = draft.new_gradient(input);
-    back.writes = {dx};
+    const TensorId given = draft.new_gradient(input);
+    back.writes = {given};
     draft.emit(std::move(back));
-    draft.contribute(id, input, dx);
+    draft.contribute(id, input, given);
   }
 }
 

@@ -55,7 +55,7 @@ class MegatronPlanner {
 
   TensorSpec batch_spec(TensorId id) {
     TensorSpec out = replicated_spec(tensor(id).shape.size());
-    out.dims[0] = split_over(plan_.data);
+    if (!tensor(id).constant) out.dims[0] = split_over(plan_.data);
     return normal_form(out, tensor(id).shape);
   }
   TensorSpec normal_form(const TensorSpec& spec, const Shape& shape) const {

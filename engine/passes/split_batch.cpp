@@ -18,7 +18,7 @@ namespace {
 Indexed<TensorId, bool> batched_tensors(const Graph& graph) {
   Indexed<TensorId, bool> batched(graph.tensors.size(), false);
   for (const TensorId i : batched.keys()) {
-    batched[i] = graph.tensors[i].role == TensorRole::kInput;
+    batched[i] = graph.tensors[i].role == TensorRole::kInput && !graph.tensors[i].constant;
   }
   for (const Op& op : graph.ops) {
     const bool any = std::any_of(op.inputs.begin(), op.inputs.end(),

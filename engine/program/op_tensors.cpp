@@ -14,8 +14,11 @@ bool is_parameter(OpKind kind, std::size_t operand) {
   switch (kind) {
     case OpKind::kRelativeBias: return operand == 0;
     case OpKind::kBatchNormalize: return operand >= 2;
+    case OpKind::kHeadNorm:
+    case OpKind::kGroupNorm:
     case OpKind::kBatchNorm:
     case OpKind::kConv2d:
+    case OpKind::kConvTranspose2d:
     case OpKind::kEmbedding:
     case OpKind::kLinear:
     case OpKind::kAddBias:
@@ -38,8 +41,12 @@ std::size_t num_operands(OpKind kind, const OpAttrs& attrs) {
   switch (kind) {
     case OpKind::kLinear:
     case OpKind::kConv2d:
+    case OpKind::kConvTranspose2d:
     case OpKind::kBiasDropoutAdd: return attrs.has_bias ? 3 : 2;
     case OpKind::kBatchNormalize: return 4;
+    case OpKind::kHeadNorm:
+    case OpKind::kGroupNorm:
+    case OpKind::kWhere:
     case OpKind::kBatchNorm:
     case OpKind::kLayerNorm: return 3;
     case OpKind::kFlashAttention: return (attrs.packed ? 1U : 2U) + (attrs.has_mask ? 1U : 0U);
@@ -53,7 +60,10 @@ std::size_t num_operands(OpKind kind, const OpAttrs& attrs) {
     case OpKind::kAddAttentionBias:
     case OpKind::kAdd:
     case OpKind::kMul:
+    case OpKind::kSub:
+    case OpKind::kDiv:
     case OpKind::kBmm:
+    case OpKind::kBce:
     case OpKind::kMse: return 2;
     default: return 1;  // softmax: its mask is not read again
   }
@@ -67,6 +77,8 @@ std::size_t num_results(OpKind kind) {
     case OpKind::kFlashAttention:
     case OpKind::kDropout:
     case OpKind::kMaxPool2d:
+    case OpKind::kHeadNorm:
+    case OpKind::kGroupNorm:
     case OpKind::kBatchNorm:
     case OpKind::kBiasDropoutAdd:
     case OpKind::kCrossEntropy: return 2;
@@ -78,6 +90,7 @@ std::size_t num_results(OpKind kind) {
 bool has_gradient(OpKind kind, const OpAttrs& attrs, std::size_t operand) {
   switch (kind) {
     case OpKind::kEmbedding: return operand == 1;
+    case OpKind::kWhere: return operand >= 1;
     case OpKind::kFlashAttention: return operand < (attrs.packed ? 1U : 2U);
     case OpKind::kSoftmax:
     case OpKind::kCrossEntropy: return operand == 0;
@@ -160,14 +173,15 @@ class OpReader {
     if (weights || op_.part == OpPart::kBackward) give_gradients(of_parameters, true);
   }
 
-  /// _dx is of the first operand, _dw of the last: a parameter's is accumulated.
+  /// _dx is of the first operand that has one, _dw of the last: a parameter's is accumulated.
   void give_general_gradient() {
     const Operands& given = op_.writes.empty() ? op_.accumulates : op_.writes;
     if (given.size() != 1) {
       out_.problem = "makes " + std::to_string(given.size()) + " gradients, not one";
       return;
     }
-    OpTensor& of = op_.part == OpPart::kWeightGrad ? operands().back() : operands().front();
+    OpTensor& of = op_.part == OpPart::kWeightGrad ? operands().back()
+                                                   : operands()[op_.kind == OpKind::kWhere ? 1 : 0];
     of.gradient = value(given[0]);
   }
 

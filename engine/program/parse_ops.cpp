@@ -58,6 +58,15 @@ void read_attribute(LineScanner& line, HeightWidth& both) {
   both.width = static_cast<std::int32_t>(line.number(0, kMaxInt32, "a width"));
 }
 
+void read_attribute(LineScanner& line, RopeScaling& scaling) {
+  line.expect("=");
+  for (float* part : {&scaling.factor, &scaling.low, &scaling.high}) {
+    *part = line.real("a number");
+    line.expect("/");
+  }
+  scaling.original = static_cast<std::int32_t>(line.number(0, kMaxInt32, "a number of positions"));
+}
+
 template <typename Number>
 void read_attribute(LineScanner& line, Number& value) {
   if constexpr (std::is_same_v<Number, bool>) {

@@ -290,6 +290,13 @@ class Writer {
     text("x");
     number(both.width);
   }
+  void write_attribute(const RopeScaling& scaling) {
+    for (const float part : {scaling.factor, scaling.low, scaling.high}) {
+      number(part);
+      text("/");
+    }
+    number(scaling.original);
+  }
   void write_attribute(const DimList& dims) {
     for (std::size_t i = 0; i < dims.size(); ++i) {
       if (i > 0) text(",");

@@ -51,6 +51,19 @@ void for_attributes(const Visit& visit) {
   visit("dilation", &OpAttrs::dilation);
   visit("groups", &OpAttrs::groups);
   visit("samples", &OpAttrs::samples);
+  visit("extra", &OpAttrs::extra);
+  visit("bilinear", &OpAttrs::bilinear);
+  visit("end", &OpAttrs::end);
+  visit("by", &OpAttrs::by);
+  visit("shift", &OpAttrs::shift);
+  visit("exponent", &OpAttrs::exponent);
+  visit("low", &OpAttrs::low);
+  visit("high", &OpAttrs::high);
+  visit("attended", &OpAttrs::attended);
+  visit("softcap", &OpAttrs::softcap);
+  visit("alibi", &OpAttrs::alibi);
+  visit("rotary", &OpAttrs::rotary);
+  visit("scaling", &OpAttrs::rope_scaling);
 }
 
 /// Parts of an op's line after its name, in order; all but the first start with a keyword.

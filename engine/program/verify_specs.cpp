@@ -335,7 +335,8 @@ class SpecChecks {
   /// these are. So is a convolution's, whose groups are those of all ranks.
   Problem space_problem(OpKind kind, const OpAttrs& attrs, const std::string& rows,
                         const UsedTensors& used) const {
-    const bool whole = (is_general(kind) && attrs.heads == 0) || kind == OpKind::kConv2d;
+    const bool whole = (is_general(kind) && attrs.heads == 0) || attrs.groups > 1 ||
+                       kind == OpKind::kConv2d || kind == OpKind::kConvTranspose2d;
     std::vector<Extents> operands, results;
     const auto extents_of = [&](const UsedTensor& tensor) {
       const TensorSpec* of = tensor.value != nullptr ? tensor.value : tensor.gradient;
