@@ -11,12 +11,14 @@
 #include <cstdint>
 #include <initializer_list>
 #include <iterator>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "engine/base/dtype.h"
 #include "engine/base/indexed.h"
 #include "engine/base/units.h"
+#include "engine/graph/constant.h"
 #include "engine/graph/op_kind.h"
 #include "engine/sharding/spec_table.h"
 
@@ -223,8 +225,9 @@ struct Graph {
   Indexed<PathId, std::string> modules;  // paths: "decoder.layers.3.mlp.fc1"
   SpecTable specs;                       // of tensors, once sharded
   TensorId loss = kNoIndex;
-  std::int32_t num_layers = 0;         // 1 + largest Op::layer
-  Flop model_flop_per_microbatch = 0;  // forward, GEMMs of the unsharded, unpadded model
+  std::int32_t num_layers = 0;                // 1 + largest Op::layer
+  std::map<std::string, Constant> constants;  // by the tensor's name, where the content is known
+  Flop model_flop_per_microbatch = 0;         // forward, GEMMs of the unsharded, unpadded model
   std::vector<Graph> smaller =
       {};  // where microbatches differ in size: the same model for the others, largest first
 };

@@ -32,7 +32,9 @@ TensorId GraphBuilder::input(std::string_view name, const Shape& shape, DType dt
   return input_tensor(name, shape, dtype, false);
 }
 
-TensorId GraphBuilder::constant(std::string_view name, const Shape& shape, DType dtype) {
+TensorId GraphBuilder::constant(std::string_view name, const Shape& shape, DType dtype,
+                                Constant content) {
+  if (content) graph_.constants.emplace(name, std::move(content));
   return input_tensor(name, shape, dtype, true);
 }
 
@@ -130,7 +132,10 @@ TensorId GraphBuilder::layer_norm(std::string_view module, TensorId x, const Wei
 }
 
 TensorId GraphBuilder::rms_norm(std::string_view module, TensorId x) {
-  const WeightAndBias given{norm_weight(std::string(module), shape(x).back())};
+  return rms_norm(module, x, {norm_weight(std::string(module), shape(x).back())});
+}
+
+TensorId GraphBuilder::rms_norm(std::string_view module, TensorId x, const WeightAndBias& given) {
   return norm(module, OpKind::kRmsNorm, x, given, /*num_statistics=*/1);  // 1 / root mean square
 }
 

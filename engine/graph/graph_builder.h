@@ -66,7 +66,7 @@ class GraphBuilder {
 
   TensorId input(std::string_view name, const Shape& shape, DType dtype);  // data, no gradient
   /// The same numbers for all samples, part of the model: a mask, a table of angles. No gradient.
-  TensorId constant(std::string_view name, const Shape& shape, DType dtype);
+  TensorId constant(std::string_view name, const Shape& shape, DType dtype, Constant content = {});
 
   /// Registers a parameter. `padded_rows` > shape[0] pads dim 0 (vocabulary).
   TensorId parameter(std::string_view name, const Shape& shape, SplitHint split = SplitHint::kNone,
@@ -85,6 +85,7 @@ class GraphBuilder {
   TensorId layer_norm(std::string_view module, TensorId x);
   TensorId layer_norm(std::string_view module, TensorId x, const WeightAndBias& given);
   TensorId rms_norm(std::string_view module, TensorId x);
+  TensorId rms_norm(std::string_view module, TensorId x, const WeightAndBias& given);
   /// Self-attention over packed qkv [B,S,(N+2Nkv)H] -> [B,S,NH]. mask [B,S], bias [N,S,S]: -1 none.
   TensorId attention(std::string_view module, TensorId qkv, const AttentionShape& attention,
                      TensorId mask = kNoIndex, TensorId bias = kNoIndex);
@@ -134,7 +135,7 @@ class GraphBuilder {
                     std::int64_t behind);
   TensorId softmax(std::string_view module, TensorId x);  // over the last dim
   TensorId sum(std::string_view module, TensorId x, const DimList& dims, bool keepdim = false);
-  TensorId bmm(std::string_view module, TensorId a, TensorId b);  // [B,M,K], [B,K,N] -> [B,M,N]
+  TensorId bmm(std::string_view module, TensorId a, TensorId b);  // [..,M,K], [..,K,N] -> [..,M,N]
   /// Mean of the squares of x - target over the elements of the step.
   TensorId mse(std::string_view module, TensorId x, TensorId target);
   /// Mean binary cross entropy of logits x over the elements of the step; targets lie in 0 to 1.
@@ -169,6 +170,7 @@ class GraphBuilder {
                       const WeightAndBias& given);
 
   const Shape& shape(TensorId tensor) const;
+  DType type(TensorId tensor) const { return graph_.tensors[tensor].dtype; }
 
   /// Ends the graph. `loss` is a scalar (several losses: add() them).
   Graph finish(TensorId loss);

@@ -29,6 +29,7 @@ RankTrainer::RankTrainer(const Program& program, const Graph& model, const Study
                          Transport& transport)
     : study_(study),
       samples_(samples),
+      contents_(model.constants),
       plan_(program, model, study, rank, divisors(study, samples), transport),
       executor_(plan_, device, study,
                 [this](const std::string& name, std::int64_t first, at::Tensor& out) {
@@ -61,7 +62,27 @@ void RankTrainer::load_as(at::Tensor& out, const Fill& fill) {
   out.copy_(values, /*non_blocking=*/true);
 }
 
+const at::Tensor* RankTrainer::constant(const std::string& name, const at::Tensor& like) {
+  if (const auto known = constants_.find(name); known != constants_.end()) return &known->second;
+  const auto content = contents_.find(name);
+  if (content == contents_.end()) return nullptr;
+  at::Tensor numbers;
+  const auto make = [&]<typename Number>(Number) {
+    std::vector<Number> values(static_cast<std::size_t>(like.numel()));
+    content->second->fill(std::span<Number>(values));
+    numbers = at::from_blob(values.data(), like.sizes(),
+                            at::TensorOptions(c10::CppTypeToScalarType<Number>::value))
+                  .to(like.options(), /*non_blocking=*/false, /*copy=*/true);
+  };
+  like.is_floating_point() ? make(double{}) : make(std::int64_t{});
+  return &constants_.emplace(name, std::move(numbers)).first->second;
+}
+
 void RankTrainer::load(const std::string& name, std::int64_t first, at::Tensor& out) {
+  if (const at::Tensor* numbers = constant(name, out)) {
+    out.copy_(*numbers);
+    return;
+  }
   if (out.is_floating_point()) {
     load_as<float>(out, [&](std::int64_t i, std::span<float> sample) {
       samples_.fill_numbers(name, first + i, sample);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -69,6 +70,8 @@ class RankTrainer {
   template <typename Number, typename Fill>
   void load_as(at::Tensor& out, const Fill& fill);
   void load(const std::string& name, std::int64_t first, at::Tensor& out);
+  /// A constant's numbers as they lie on this rank, in the type of `like`; nullptr: it is data.
+  const at::Tensor* constant(const std::string& name, const at::Tensor& like);
   StepState state() const;
   StepReport judged(double norm_sq);
 
@@ -81,6 +84,8 @@ class RankTrainer {
 
   const Study& study_;
   const Samples& samples_;
+  std::map<std::string, Constant> contents_;     // of the model's constants
+  std::map<std::string, at::Tensor> constants_;  // made at their first use
   RankPlan plan_;
   RankExecutor executor_;
   LossScale loss_scale_;
