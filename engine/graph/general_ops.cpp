@@ -24,12 +24,6 @@ OpAttrs with_dims(const DimList& dims) {
 
 bool has(const Shape& shape, int dim) { return dim >= 0 && dim < std::ssize(shape); }
 
-/// What does not have the dim stays as it is: the op is refused for that.
-Shape with_dim(Shape shape, int dim, std::int64_t extent) {
-  if (has(shape, dim)) shape.begin()[dim] = extent;
-  return shape;
-}
-
 }  // namespace
 
 TensorId GraphBuilder::view(std::string_view module, TensorId x, const Shape& to) {

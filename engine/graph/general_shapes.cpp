@@ -9,11 +9,6 @@ namespace trainyard {
 
 namespace {
 
-Shape with_dim(Shape shape, int dim, std::int64_t extent) {
-  shape.begin()[dim] = extent;
-  return shape;
-}
-
 /// One op's shapes, and what is wrong with them.
 class ShapeCheck {
  public:
@@ -154,10 +149,11 @@ class ShapeCheck {
   }
 
   std::string bmm() const {
-    if (!two_to_one() || x(0).size() != 3 || x(1).size() != 3) return misfit();
-    const bool fits =
-        x(0)[0] == x(1)[0] && x(0)[2] == x(1)[1] && y() == Shape{x(0)[0], x(0)[1], x(1)[2]};
-    return fits ? "" : misfit();
+    if (!two_to_one() || x(0).size() < 3 || x(1).size() != x(0).size()) return misfit();
+    const int last = static_cast<int>(x(0).size()) - 1;  // M, K and N are the last two dims
+    Shape b = with_dim(x(1), last, x(0).back()), made = with_dim(x(0), last, x(1).back());
+    b = with_dim(b, last - 1, x(0).begin()[last - 1]);
+    return b == x(0) && x(1).begin()[last - 1] == x(0).back() && y() == made ? "" : misfit();
   }
 
   std::string mse() const {
@@ -177,6 +173,11 @@ std::string to_text(const Shape& shape) {
     text += std::to_string(shape[i]);
   }
   return text + "]";
+}
+
+Shape with_dim(Shape shape, int dim, std::int64_t extent) {
+  if (dim >= 0 && dim < std::ssize(shape)) shape.begin()[dim] = extent;
+  return shape;
 }
 
 std::optional<Shape> broadcast_shape(const Shape& a, const Shape& b) {

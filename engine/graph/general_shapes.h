@@ -11,6 +11,9 @@ namespace trainyard {
 
 std::string to_text(const Shape& shape);  // "[2, 3]"
 
+/// What does not have the dim stays as it is.
+Shape with_dim(Shape shape, int dim, std::int64_t extent);
+
 /// The shape of a and b as one: dims are aligned at the last, and one of 1 element, or that is not
 /// there, stands for any. nullopt: they do not fit.
 std::optional<Shape> broadcast_shape(const Shape& a, const Shape& b);

@@ -76,7 +76,11 @@ TensorId GraphBuilder::conv_transpose2d(std::string_view module, TensorId x, std
   const std::string name(module);
   const HeightWidth window = convolution.window;
   const std::int64_t channels = shape(x).size() == 4 ? shape(x)[1] : 1;
-  const std::int64_t each = std::max<std::int64_t>(1, out / convolution.groups);
+  const std::int64_t groups = convolution.groups;
+  if (groups < 1 || out < groups || out % groups != 0)
+    throw ConfigError(name + ": " + std::to_string(groups) + " groups do not divide " +
+                      std::to_string(out) + " channels");
+  const std::int64_t each = out / groups;
   const TensorId w = parameter(name + ".weight", {channels, each, window.height, window.width},
                                SplitHint::kNone, /*decay=*/true, 0, form);
   const TensorId b = convolution.bias ? zero_bias(name, out) : TensorId(kNoIndex);

@@ -72,14 +72,20 @@ class ImageShapeCheck {
   std::string transposed() const {
     if (!has(op_.attrs.has_bias ? 3 : 2, 1) || x(1).size() != kImageDims) return misfit();
     const Shape& w = x(1);
-    const std::int64_t groups = op_.attrs.groups;
-    if (groups < 1 || w[0] != x()[1] || x()[1] % groups != 0)
+    const std::int64_t groups = op_.attrs.groups;  // of all ranks
+    const std::int64_t out = y().size() == kImageDims ? y()[1] : 0;
+    const std::int64_t here = out / w[1];
+    if (groups < 1 || w[0] != x()[1] || here == 0 || groups % here != 0 || w[0] % here != 0)
       return "of " + std::to_string(groups) + " groups: weight " + to_text(w) + " does not take " +
              to_text(x());
-    const std::int64_t out = y().size() == kImageDims ? y()[1] : 0;
     if (out % w[1] != 0 || (op_.attrs.has_bias && x(2) != Shape{out})) return misfit();
     const HeightWidth window{static_cast<std::int32_t>(w[2]), static_cast<std::int32_t>(w[3])};
     const HeightWidth made = transposed_size(x(), window, op_.attrs);
+    const OpAttrs& a = op_.attrs;
+    if (a.extra.height >= std::max(a.stride.height, a.dilation.height) ||
+        a.extra.width >= std::max(a.stride.width, a.dilation.width))
+      return "adds as many rows or columns as a stride has, or more";
+    if (made.height < 1 || made.width < 1) return window_misfit(window);
     return y() == Shape{x()[0], out, made.height, made.width} ? "" : misfit();
   }
 
@@ -91,12 +97,11 @@ class ImageShapeCheck {
   std::string group_norm() const {
     if (!has(3, 2) || y() != x() || x(1) != Shape{x()[1]} || x(2) != x(1)) return misfit();
     const Shape& statistics = shape(op_.outputs[1]);
+    if (statistics.size() != 3 || statistics[0] != x()[0] || statistics[1] != 2) return misfit();
     const std::int64_t groups = op_.attrs.groups;  // of all ranks
-    const bool fits = statistics.size() == 3 && statistics[0] == x()[0] && statistics[1] == 2 &&
-                      groups % statistics[2] == 0 && x()[1] % statistics[2] == 0;
-    if (groups < 1 || x()[1] % groups != 0)
-      return "of " + std::to_string(groups) + " groups does not divide " + to_text(x());
-    return fits ? "" : misfit();
+    const std::int64_t here = statistics[2];
+    const bool fits = groups > 0 && groups % here == 0 && x()[1] % here == 0;
+    return fits ? "" : "of " + std::to_string(groups) + " groups does not divide " + to_text(x());
   }
 
   std::string windows(HeightWidth window, std::int64_t channels) const {

@@ -129,7 +129,8 @@ std::variant<IndexSpace, Infeasible> op_space(const OpForm& form,
                                               const std::vector<Extents>& operands) {
   const OpIndexEntry* entry = find_op(to_string(form.kind));
   check(entry != nullptr && entry->role == OpRole::kCompute, "an op without an index space");
-  const std::string text = text_of(form);
+  std::string text = text_of(form);
+  if (form.kind == OpKind::kBmm && operands[0].size() > 3) text = "... i k, ... k j -> ... i j";
   OpParameters parameters = form.parameters;
   parameters.extents.merge(known_extents(form));
   auto space = text.empty() ? index_space(to_string(form.kind), operands, parameters)

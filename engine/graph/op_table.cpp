@@ -231,14 +231,19 @@ void set_attention(KernelWork& work, OpKind kind, OpPart part, const OpAttrs& at
 }
 
 void set_batched_product(KernelWork& work, OpPart part, std::span<const OperandShape> reads) {
-  // forward: a [B,M,K], b [B,K,N]; dx: dy [B,M,N], b; dw: dy, a.
+  // forward: a [..,M,K], b [..,K,N]; dx: dy [..,M,N], b; dw: dy, a.
   const Shape& first = *reads[0].shape;
   const Shape& second = *reads[1].shape;
-  work.batch = first[0];
+  const auto row_count = [](const Shape& shape) { return shape.end()[-2]; };
+  work.batch = rows(first) / row_count(first);
   switch (part) {
-    case OpPart::kForward: work.m = first[1], work.n = second[2], work.k = first[2]; break;
-    case OpPart::kInputGrad: work.m = first[1], work.n = second[1], work.k = first[2]; break;
-    default: work.m = second[2], work.n = first[2], work.k = first[1]; break;
+    case OpPart::kForward:
+      work.m = row_count(first), work.n = second.back(), work.k = first.back();
+      break;
+    case OpPart::kInputGrad:
+      work.m = row_count(first), work.n = row_count(second), work.k = first.back();
+      break;
+    default: work.m = second.back(), work.n = first.back(), work.k = row_count(first); break;
   }
   work.flop = 2.0 * static_cast<double>(work.batch) * static_cast<double>(work.m) *
               static_cast<double>(work.n) * static_cast<double>(work.k);
@@ -414,6 +419,7 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
   switch (kind) {
     case OpKind::kLinear: set_linear(work, part, reads); break;
     case OpKind::kBmm: set_batched_product(work, part, reads); break;
+    case OpKind::kGroupNorm:
     case OpKind::kBatchNorm:
       // Read once for the sums, and again when they are known.
       work.bytes += size(reads[0]) + (part == OpPart::kForward ? 0 : size(reads[1]));
@@ -423,6 +429,9 @@ KernelWork kernel_work(OpKind kind, OpPart part, const OpAttrs& attrs,
       set_transposed(work, part, attrs, reads, writes, accumulates);
       break;
     case OpKind::kNarrow: set_narrow(work, part, reads, writes); break;
+    case OpKind::kZeroPad:
+      if (part == OpPart::kInputGrad) work.bytes = 2 * size(writes[0]);  // not the zeros' gradient
+      break;
     case OpKind::kEmbedding:
       // Only the rows looked up are touched, not the whole table: tokens, rows in, rows out.
       if (part == OpPart::kForward) {

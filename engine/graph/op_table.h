@@ -42,6 +42,9 @@ const OpInfo& op_info(OpKind kind);
 /// Kinds whose operands may be of any shape.
 bool is_general(OpKind kind);
 
+/// Losses that are the mean of something over all elements of their operands in a step.
+inline bool is_mean_loss(OpKind kind) { return kind == OpKind::kMse || kind == OpKind::kBce; }
+
 /// Whether what the instruction writes lies in what it reads, or the other way round: no kernel.
 bool makes_views(OpKind kind, OpPart part, const OpAttrs& attrs);
 
@@ -54,7 +57,7 @@ struct OperandShape {
 /// Work of one kernel. `reads`, `writes` and `accumulates` are the instruction's operands in order.
 ///   linear         [M,K] x [K,N]: 2MNK FLOP, in all three parts
 ///   scores, context  2 B N Sq Sk H forward, twice that backward
-///   bmm            [B,M,K] x [B,K,N]: 2BMNK FLOP, in all three parts
+///   bmm            [..,M,K] x [..,K,N]: 2MNK FLOP for each pair, in all three parts
 ///   conv2d         2 N u z o c x y FLOP, in all three parts; conv_transpose2d 2 N h w o c x y
 ///   flash_attention  4 B N Sq Sk H forward, 2.5 x that backward; halved where causal
 ///   everything else is memory-bound: bytes read + written, accumulators counted twice

@@ -268,7 +268,7 @@ class ShardingApplier {
   /// Backward starts with a gradient of 1 on every rank, and microbatches add up the loss as it is
   /// made: the step reduces it.
   void check_loss(const Op& origin, TensorId made, TensorId result) {
-    const bool starts = origin.kind == OpKind::kMse || origin.kind == OpKind::kCrossEntropy;
+    const bool starts = is_mean_loss(origin.kind) || origin.kind == OpKind::kCrossEntropy;
     if (starts && result == origin.outputs[0] && spec(tensor(made).spec).entered != 0)
       fail(tensor(result).name +
            " is a loss that ranks have alike, of which each would take a "

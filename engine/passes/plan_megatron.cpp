@@ -178,8 +178,10 @@ class MegatronPlanner {
          {static_cast<std::int64_t>(op.kind), std::int64_t{attrs.heads},
           std::int64_t{attrs.kv_heads}, std::int64_t{attrs.head_dim}, std::int64_t{attrs.packed},
           std::int64_t{attrs.has_mask}, std::int64_t{attrs.has_bias}, std::int64_t{attrs.groups},
-          std::int64_t{attrs.samples}})
+          std::int64_t{attrs.samples}, std::int64_t{attrs.dim},
+          static_cast<std::int64_t>(attrs.dims.size()), std::int64_t{attrs.shift == 0}})
       add_number(number);
+    for (const int dim : attrs.dims) add_number(dim);
     for (const TensorId id : op.inputs) {
       add_number(is_parameter(id));
       add_number(out_.sharding.stored[id].number());

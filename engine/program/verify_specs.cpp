@@ -62,7 +62,8 @@ Extents unseen_extents(OpKind kind, std::size_t operand, const OpTensors& tensor
 
 /// The same of the whole operand of a kind that is looked at as a whole.
 Extents unseen_whole(OpKind kind, const Extents& result) {
-  return kind == OpKind::kConv2d ? Extents{result[1]} : result;  // a bias
+  const bool bias = kind == OpKind::kConv2d || kind == OpKind::kConvTranspose2d;
+  return bias ? Extents{result[1]} : result;
 }
 
 /// The parts of a weight's rows, which are cut alike: how linear's index space writes them.

@@ -37,9 +37,9 @@ void add_attention_bias_dx(KernelCall& call) { call.set(0, at::sum(call.read(0),
 
 void softmax(KernelCall& call) {
   at::Tensor x = call.read(0);
-  const std::int64_t queries = x.size(2), keys = x.size(3);
   const bool masked = call.attrs->causal || call.attrs->has_mask;
-  if (masked) {
+  if (masked) {  // then of scores [B, N, Sq, Sk]
+    const std::int64_t queries = x.size(2), keys = x.size(3);
     at::Tensor hidden;
     if (call.attrs->causal) {
       hidden = at::ones({queries, keys}, x.options().dtype(at::kBool))

@@ -1,5 +1,5 @@
-// Sums, and ops of operands whose dims of one element stand for any: the gradient of such an
-// operand is summed over what it was repeated along, in the type in which it is accumulated.
+// Sums, and ops of several operands whose dims of one element stand for any: the gradient of such
+// an operand is summed over what it was repeated along, in the type in which it is accumulated.
 #include <algorithm>
 
 #include "real/kernels/kernels.h"
@@ -55,9 +55,53 @@ void mul_backward(KernelCall& call) {  // reads dy, the other factor
   give_summed(call, at::mul(call.read(0), call.read(1)));
 }
 
+void sub(KernelCall& call) {
+  at::Tensor y = call.out(0);
+  at::sub_out(y, call.read(0), call.read(1));
+}
+
+void sub_dw(KernelCall& call) { give_summed(call, at::neg(call.read(0))); }
+
+void div(KernelCall& call) {
+  at::Tensor y = call.out(0);
+  at::div_out(y, call.read(0), call.read(1));
+}
+
+void div_dx(KernelCall& call) {  // reads dy, b
+  give_summed(call, at::div(call.read(0), call.read(1)));
+}
+
+void div_dw(KernelCall& call) {  // reads dy, a, b: -dy a / b^2
+  const at::Tensor& b = call.read(2);
+  give_summed(call, at::mul(call.read(0), call.read(1)).div_(b).div_(b).neg_());
+}
+
+void where(KernelCall& call) {  // reads the condition, a, b
+  at::Tensor y = call.out(0);
+  at::where_out(y, call.read(0).to(at::kBool), call.read(1), call.read(2));
+}
+
+void where_dx(KernelCall& call) {  // reads dy, the condition
+  give_summed(call, at::masked_fill(call.read(0), at::eq(call.read(1), 0), 0));
+}
+
+void where_dw(KernelCall& call) {
+  give_summed(call, at::masked_fill(call.read(0), call.read(1).to(at::kBool), 0));
+}
+
 void sum(KernelCall& call) {
   const std::vector<std::int64_t> dims(call.attrs->dims.begin(), call.attrs->dims.end());
   call.set(0, at::sum(call.read(0), dims));
+}
+
+void cumsum(KernelCall& call) {
+  at::Tensor y = call.out(0);
+  at::cumsum_out(y, call.read(0), call.attrs->dim);
+}
+
+void cumsum_dx(KernelCall& call) {  // sums from each index on
+  const std::int64_t dim = call.attrs->dim;
+  call.set(0, at::flip(at::cumsum(at::flip(call.read(0), {dim}), dim), {dim}));
 }
 
 void sum_dx(KernelCall& call) {

@@ -11,14 +11,15 @@ std::vector<std::int64_t> order(const OpAttrs& attrs) {
   return {attrs.dims.begin(), attrs.dims.end()};
 }
 
-/// x with index i of the op's dim at i + by.
+/// x with index i of the op's dim at i + by, or back.
 void give_rolled(KernelCall& call, bool onward) {
   const at::Tensor& x = call.read(0);
   const int dim = call.attrs->dim;
-  const std::int64_t last = x.size(dim) - 1, cut = onward ? 1 : last;
+  const std::int64_t all = x.size(dim), by = call.attrs->by % all;
+  const std::int64_t cut = onward ? by : all - by;
   const auto carry = [&](at::Tensor to, auto put) {
-    put(to.narrow(dim, 0, cut), x.narrow(dim, last + 1 - cut, cut));
-    put(to.narrow(dim, cut, last + 1 - cut), x.narrow(dim, 0, last + 1 - cut));
+    put(to.narrow(dim, 0, cut), x.narrow(dim, all - cut, cut));
+    put(to.narrow(dim, cut, all - cut), x.narrow(dim, 0, all - cut));
   };
   if (call.accumulates.empty()) {
     carry(call.out(0), [](at::Tensor to, const at::Tensor& from) { to.copy_(from); });
@@ -71,6 +72,22 @@ void narrow_dx(KernelCall& call) {
 void narrow_dw(KernelCall& call) {
   const at::Tensor& dy = call.read(0);
   call.accumulates[0].narrow(call.attrs->dim, call.attrs->begin, dy.size(call.attrs->dim)).add_(dy);
+}
+
+void zero_pad(KernelCall& call) {
+  const at::Tensor& x = call.read(0);
+  const int dim = call.attrs->dim;
+  at::Tensor y = call.out(0);
+  const std::int64_t begin = call.attrs->begin, end = begin + x.size(dim);
+  y.narrow(dim, 0, begin).zero_();
+  y.narrow(dim, begin, x.size(dim)).copy_(x);
+  y.narrow(dim, end, y.size(dim) - end).zero_();
+}
+
+void zero_pad_dx(KernelCall& call) {
+  at::Tensor dx = call.out(0);
+  const int dim = call.attrs->dim;
+  dx.copy_(call.read(0).narrow(dim, call.attrs->begin, dx.size(dim)));
 }
 
 void concat(KernelCall& call) {

@@ -86,15 +86,36 @@ Kernel find_kernel(OpKind kind, OpPart part) {
       case kNarrow: return {.forward = narrow, .input_grad = narrow_dx, .weight_grad = narrow_dw};
       case kConcat: return {.forward = concat};
       case kMul: return {.forward = mul, .input_grad = mul_backward, .weight_grad = mul_backward};
+      case kSub: return {.forward = sub, .input_grad = add_backward, .weight_grad = sub_dw};
+      case kDiv: return {.forward = div, .input_grad = div_dx, .weight_grad = div_dw};
+      case kWhere: return {.forward = where, .input_grad = where_dx, .weight_grad = where_dw};
+      case kAffine: return {.forward = affine, .input_grad = affine_dx};
+      case kPower: return {.forward = power, .input_grad = power_dx};
+      case kExp: return {.forward = exp, .input_grad = exp_dx};
+      case kLog: return {.forward = log, .input_grad = log_dx};
+      case kErf: return {.forward = erf, .input_grad = erf_dx};
+      case kSigmoid: return {.forward = sigmoid, .input_grad = sigmoid_dx};
+      case kSilu: return {.forward = silu, .input_grad = silu_dx};
+      case kSoftplus: return {.forward = softplus, .input_grad = softplus_dx};
+      case kClamp: return {.forward = clamp, .input_grad = clamp_dx};
+      case kCumsum: return {.forward = cumsum, .input_grad = cumsum_dx};
+      case kZeroPad: return {.forward = zero_pad, .input_grad = zero_pad_dx};
       case kSum: return {.forward = sum, .input_grad = sum_dx, .weight_grad = sum_dx};
       case kBmm: return {.forward = bmm, .input_grad = bmm_dx, .weight_grad = bmm_dw};
       case kConv2d: return {.forward = conv2d, .input_grad = conv2d_dx, .weight_grad = conv2d_dw};
+      case kConvTranspose2d:
+        return {.forward = conv_transpose2d,
+                .input_grad = conv_transpose2d_dx,
+                .weight_grad = conv_transpose2d_dw};
+      case kInterpolate2d: return {.forward = interpolate2d, .input_grad = interpolate2d_dx};
+      case kGroupNorm: return {.forward = group_norm, .backward = group_norm_b};
       case kMaxPool2d: return {.forward = max_pool2d, .input_grad = max_pool2d_dx};
       case kAvgPool2d: return {.forward = avg_pool2d, .input_grad = avg_pool2d_dx};
       case kBatchNorm: return {.forward = batch_norm, .backward = batch_norm_b};
       case kBatchMoments: return {.forward = batch_moments, .input_grad = batch_moments_dx};
       case kBatchNormalize: return {.forward = batch_normalize, .backward = batch_normalize_b};
       case kMse: return {.forward = mse, .input_grad = mse_dx, .weight_grad = mse_dw};
+      case kBce: return {.forward = bce, .input_grad = bce_dx, .weight_grad = bce_dw};
       case kCrossEntropyMax: return {.forward = cross_entropy_max};
       case kCrossEntropySum: return {.forward = cross_entropy_sum};
       case kCrossEntropy: return {.forward = cross_entropy, .input_grad = cross_entropy_dx};

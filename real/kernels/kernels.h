@@ -58,6 +58,26 @@ void zero(KernelCall& call);
 void cast(KernelCall& call);
 void transpose(KernelCall& call);
 
+// pointwise.cpp
+void affine(KernelCall& call);
+void affine_dx(KernelCall& call);
+void power(KernelCall& call);
+void power_dx(KernelCall& call);
+void exp(KernelCall& call);
+void exp_dx(KernelCall& call);
+void log(KernelCall& call);
+void log_dx(KernelCall& call);
+void erf(KernelCall& call);
+void erf_dx(KernelCall& call);
+void sigmoid(KernelCall& call);
+void sigmoid_dx(KernelCall& call);
+void silu(KernelCall& call);
+void silu_dx(KernelCall& call);
+void softplus(KernelCall& call);
+void softplus_dx(KernelCall& call);
+void clamp(KernelCall& call);
+void clamp_dx(KernelCall& call);
+
 // carried.cpp
 void view(KernelCall& call);
 void permute(KernelCall& call);
@@ -68,14 +88,26 @@ void split(KernelCall& call);
 void narrow(KernelCall& call);
 void narrow_dx(KernelCall& call);
 void narrow_dw(KernelCall& call);
+void zero_pad(KernelCall& call);
+void zero_pad_dx(KernelCall& call);
 void concat(KernelCall& call);
 
 // broadcast.cpp
 void add_backward(KernelCall& call);
 void mul(KernelCall& call);
 void mul_backward(KernelCall& call);
+void sub(KernelCall& call);
+void sub_dw(KernelCall& call);
+void div(KernelCall& call);
+void div_dx(KernelCall& call);
+void div_dw(KernelCall& call);
+void where(KernelCall& call);
+void where_dx(KernelCall& call);
+void where_dw(KernelCall& call);
 void sum(KernelCall& call);
 void sum_dx(KernelCall& call);
+void cumsum(KernelCall& call);
+void cumsum_dx(KernelCall& call);
 
 // bmm.cpp
 void bmm(KernelCall& call);
@@ -86,6 +118,15 @@ void bmm_dw(KernelCall& call);
 void conv2d(KernelCall& call);
 void conv2d_dx(KernelCall& call);
 void conv2d_dw(KernelCall& call);
+
+// conv_transpose2d.cpp
+void conv_transpose2d(KernelCall& call);
+void conv_transpose2d_dx(KernelCall& call);
+void conv_transpose2d_dw(KernelCall& call);
+
+// interpolate2d.cpp
+void interpolate2d(KernelCall& call);
+void interpolate2d_dx(KernelCall& call);
 
 // pool.cpp
 void max_pool2d(KernelCall& call);
@@ -101,6 +142,10 @@ void batch_moments_dx(KernelCall& call);
 void batch_normalize(KernelCall& call);
 void batch_normalize_b(KernelCall& call);
 
+// group_norm.cpp
+void group_norm(KernelCall& call);
+void group_norm_b(KernelCall& call);
+
 // dropout.cpp
 void dropout(KernelCall& call);
 void dropout_dx(KernelCall& call);
@@ -115,6 +160,11 @@ void cross_entropy_dx(KernelCall& call);
 void mse(KernelCall& call);
 void mse_dx(KernelCall& call);
 void mse_dw(KernelCall& call);
+
+// bce.cpp
+void bce(KernelCall& call);
+void bce_dx(KernelCall& call);
+void bce_dw(KernelCall& call);
 
 // optimizer.cpp
 void sum_squares(KernelCall& call);

@@ -5,6 +5,7 @@
 #include "engine/base/error.h"
 #include "real/kernels/attention_workspace.h"
 #include "real/kernels/correction.h"
+#include "real/kernels/general_workspace.h"
 #include "real/kernels/op_sizes.h"
 #include "real/parameters/rank_coordinates.h"
 
@@ -102,39 +103,15 @@ int64_t rms_norm_b(const OpSizes& s) {
          2 * width + s.copied_results();
 }
 
-/// dy times the other factor, where that is not the result itself, and its sum.
-int64_t mul_backward(const OpSizes& s) {
-  const OperandSize& to = s.writes.empty() ? s.accumulates[0] : s.writes[0];
-  const int64_t elements = std::max(s.reads[0].elements(), s.reads[1].elements());
-  return elements * size_in_bytes(s.reads[0].type) + to.bytes();
-}
-
-/// dy summed over what the operand was repeated along.
-int64_t add_backward(const OpSizes& s) {
-  return (s.writes.empty() ? s.accumulates[0] : s.writes[0]).bytes();
-}
-
 int64_t bmm(const OpSizes& s) {  // of a 16-bit type one matrix after the other
   const OperandSize& a = s.reads[0];
   const OperandSize& b = s.reads[1];
   const OperandSize& to = s.writes.empty() ? s.accumulates[0] : s.writes[0];
   const bool apart = s.writes.empty() && to.type != a.type;
-  const std::int64_t m = to.shape[1], n = to.last();
-  const std::int64_t k = a.elements() / std::max<std::int64_t>(1, a.shape[0] * m);
+  const std::int64_t m = *(to.shape.end() - 2), n = to.last();
+  const std::int64_t k = a.elements() * n / std::max<std::int64_t>(1, to.elements());
   return (apart ? to.elements() * size_in_bytes(a.type) : 0) +
          product_scratch(a.type, m, n, std::max({k, a.last(), b.last()}), true, s.threads);
-}
-
-/// A convolution's windows as columns of a matrix, [C / groups, window] x [N, u, z], which the
-/// backends of LibTorch that multiply matrices write out for the whole batch; and what those that
-/// take groups one by one, or tensors in blocks of channels, copy of operands and results; each
-/// thread may have sums of the weight's gradient of its own.
-int64_t convolution(const OpSizes& s, const OperandSize& x, const OperandSize& w,
-                    const OperandSize& y) {
-  const int64_t windows = y.shape[0] * y.shape[2] * y.shape[3];
-  const int64_t columns = windows * (w.elements() / w.shape[0]) * size_in_bytes(x.type);
-  const int64_t copies = x.bytes() + w.bytes() + y.bytes();
-  return columns + 3 * copies + s.threads * (w.elements() * 4 + 65536);
 }
 
 /// A group's results, its statistics in the type that LibTorch keeps them in, weights in that too.
@@ -250,7 +227,6 @@ int64_t of_forward(OpKind kind, const OpSizes& s) {
     case kSelectFirst:
     case kSum: return s.copied_results();
     case kBmm: return bmm(s);
-    case kConv2d: return convolution(s, s.reads[0], s.reads[1], s.writes[0]);
     case kMaxPool2d: return s.copied_results();
     case kBatchNorm: return batch_norm(s.reads[0], s.writes[1]);
     case kBatchMoments: return batch_moments(s);
@@ -285,12 +261,7 @@ int64_t of_backward(OpKind kind, OpPart part, const OpSizes& s) {
     case kSwiglu:
     case kGeglu: return gated_dx(s);
     case kCrossEntropy: return cross_entropy_dx(s);
-    case kAdd: return add_backward(s);
-    case kMul: return mul_backward(s);
     case kBmm: return bmm(s);
-    case kConv2d:
-      return weight ? convolution(s, s.reads[1], s.accumulates[0], s.reads[0])
-                    : convolution(s, s.writes[0], s.reads[1], s.reads[0]);
     case kBatchNorm: return batch_norm(s.reads[1], s.reads[3]);
     case kBatchMoments: return batch_moments_dx(s);
     case kBatchNormalize: return batch_normalize_b(s);
@@ -327,6 +298,7 @@ std::int64_t workspace_bytes(const Program& program, const ProgramOp& op, int th
   collect(op.reads, sizes.reads);
   collect(op.writes, sizes.writes);
   collect(op.accumulates, sizes.accumulates);
+  if (const auto general = general_workspace(op.kind, op.part, sizes)) return kScalars + *general;
   return kScalars + (op.part == OpPart::kForward ? of_forward(op.kind, sizes)
                                                  : of_backward(op.kind, op.part, sizes));
 }

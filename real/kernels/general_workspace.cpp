@@ -1,0 +1,114 @@
+#include "real/kernels/general_workspace.h"
+
+#include <algorithm>
+
+namespace trainyard {
+
+namespace {
+
+using std::int64_t;
+
+const OperandSize& gradient_of(const OpSizes& s) {
+  return s.writes.empty() ? s.accumulates[0] : s.writes[0];
+}
+
+/// dy summed over what the operand was repeated along.
+int64_t summed(const OpSizes& s) { return gradient_of(s).bytes(); }
+
+/// dy times or over the other operand, where that is not the result itself, and its sum.
+int64_t factor_gradient(const OpSizes& s) {
+  int64_t elements = 0;
+  for (const OperandSize& read : s.reads) elements = std::max(elements, read.elements());
+  return elements * size_in_bytes(s.reads[0].type) + summed(s);
+}
+
+int64_t where(const OpSizes& s, bool back) {  // the condition as what it is of, once more of any
+  const OperandSize& condition = s.reads[back ? 1 : 0];
+  return condition.elements() + (back ? factor_gradient(s) : 0);
+}
+
+int64_t erf_dx(const OpSizes& s) {  // 16-bit types: x and the result in fp32
+  const OperandSize& x = s.reads[1];
+  return (is_16_bit(x.type) ? 2 * x.elements() * 4 : 0) + s.copied_results();
+}
+
+int64_t cumsum_dx(const OpSizes& s) {  // the other way round, and its sums
+  return 2 * s.reads[0].bytes() + s.copied_results();
+}
+
+int64_t bce(const OpSizes& s) {  // x in the loss's type; a sum for each element, and a term of it
+  const OperandSize& x = s.reads[0];
+  const DType type = s.writes.empty() ? s.accumulates[0].type : s.writes[0].type;
+  return (x.type == type ? 2 : 3) * x.elements() * size_in_bytes(type);
+}
+
+int64_t bce_gradient(const OpSizes& s) {
+  return 2 * s.reads[0].elements() * accumulation_bytes(s.reads[0].type);
+}
+
+/// LibTorch's interpolation of 16-bit types adds up gradients in fp32.
+int64_t interpolation(const OpSizes& s) {
+  const OperandSize& of = s.writes[0];
+  return is_16_bit(of.type) ? of.elements() * 4 + s.reads[0].elements() * 4 : 0;
+}
+
+/// Statistics apart, the weights in their type.
+int64_t group_norm(const OpSizes& s) {
+  const OperandSize& statistics = s.writes[1];
+  const int64_t casts = s.reads[1].type == statistics.type ? 0 : 2 * s.reads[1].elements();
+  // A sample's scales and shifts by channel.
+  const int64_t channels = 2 * s.reads[0].shape[0] * s.reads[0].shape[1];
+  return statistics.bytes() + (casts + channels) * size_in_bytes(statistics.type) +
+         s.copied_results();
+}
+
+/// Sums of dy and dy x by sample and channel; the statistics apart; the weights and their
+/// gradients.
+int64_t group_norm_b(const OpSizes& s) {
+  const OperandSize& x = s.reads[1];
+  const OperandSize& statistics = s.reads[3];
+  const int64_t channels = x.shape[1], sums = 2 * x.shape[0] * channels;
+  return statistics.bytes() +
+         (sums + 3 * channels + 2 * s.threads * channels) * size_in_bytes(statistics.type) +
+         s.copied_results();
+}
+
+}  // namespace
+
+std::int64_t convolution_workspace(const OpSizes& s, const OperandSize& x, const OperandSize& w,
+                                   const OperandSize& y) {
+  const int64_t windows = y.shape[0] * y.shape[2] * y.shape[3];
+  const int64_t columns = windows * (w.elements() / w.shape[0]) * size_in_bytes(x.type);
+  const int64_t copies = x.bytes() + w.bytes() + y.bytes();
+  return columns + 3 * copies + s.threads * (w.elements() * 4 + 65536);
+}
+
+std::optional<std::int64_t> general_workspace(OpKind kind, OpPart part, const OpSizes& s) {
+  using enum OpKind;
+  const bool back = part != OpPart::kForward, weight = part == OpPart::kWeightGrad;
+  switch (kind) {
+    case kAdd: return back ? summed(s) : 0;
+    case kSub: return !back ? 0 : weight ? factor_gradient(s) : summed(s);
+    case kMul:
+    case kDiv: return back ? factor_gradient(s) : 0;
+    case kWhere: return where(s, back);
+    case kErf: return back ? erf_dx(s) : 0;
+    case kSigmoid: return back ? s.reads[1].bytes() : 0;
+    case kClamp: return back ? 3 * s.reads[1].elements() : 0;
+    case kCumsum: return back ? cumsum_dx(s) : 0;
+    case kBce: return back ? bce_gradient(s) : bce(s);
+    case kInterpolate2d: return interpolation(s);
+    case kGroupNorm: return back ? group_norm_b(s) : group_norm(s);
+    case kConv2d:
+      if (!back) return convolution_workspace(s, s.reads[0], s.reads[1], s.writes[0]);
+      return weight ? convolution_workspace(s, s.reads[1], s.accumulates[0], s.reads[0])
+                    : convolution_workspace(s, s.writes[0], s.reads[1], s.reads[0]);
+    case kConvTranspose2d:  // the other way round: y as the images of which x is what windows make
+      if (!back) return convolution_workspace(s, s.writes[0], s.reads[1], s.reads[0]);
+      return weight ? convolution_workspace(s, s.reads[0], s.accumulates[0], s.reads[1])
+                    : convolution_workspace(s, s.reads[0], s.reads[1], s.writes[0]);
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace trainyard
