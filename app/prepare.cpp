@@ -1,6 +1,7 @@
 #include "app/prepare.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <type_traits>
@@ -10,11 +11,13 @@
 #include "engine/plan/graph_source.h"
 #include "models/hugging_face.h"
 #include "models/model.h"
+#include "models/onnx/onnx_graph.h"
 #include "models/presets.h"
 #include "study/cluster_preset.h"
 #include "study/preset_names.h"
 #include "study/profile_reader.h"
 #include "study/resolve_sharding.h"
+#include "study/study_origin.h"
 #include "system/data_root.h"
 #include "system/this_cpu.h"
 
@@ -50,6 +53,21 @@ StudyResolvers make_resolvers(const std::string& root, std::vector<std::string>&
     HuggingFaceModel imported = read_hugging_face_config(path);
     warnings.insert(warnings.end(), imported.warnings.begin(), imported.warnings.end());
     return imported.config;
+  };
+  const auto read_model =
+      remembered([](const std::string& path, const std::string&) { return read_onnx(path); });
+  resolvers.onnx_file = [read_model](const std::string& path,
+                                     const std::map<std::string, std::int64_t>& axes) {
+    ModelConfig config;
+    config.family = Family::kOnnx;
+    config.name = std::filesystem::path(path).stem().string();
+    // Resolved studies lie elsewhere.
+    config.onnx_file = std::filesystem::absolute(path).lexically_normal().string();
+    config.onnx = read_model(path, "");
+    config.axes = axes;
+    config.norm_eps = 1e-5;
+    set_onnx_numbers(config);
+    return config;
   };
   const auto preset = remembered([root](const std::string& name, const std::string&) {
     return find_cluster_preset(root, name);
@@ -97,7 +115,13 @@ Prepared prepare_study(Study study, const StudyResolvers& resolvers) {
   out.memory_error = resolvers.memory_error();
   const GraphSource source = graph_source(study);
   const auto build = [&](std::size_t size) {
-    return build_model(source.model, {source.sizes[size], source.precision, source.dropout});
+    try {
+      return build_model(source.model, {source.sizes[size], source.precision, source.dropout});
+    } catch (const ConfigError& error) {
+      // A key that only the graph shows to be wrong.
+      if (error.key_path().empty()) throw;
+      throw error_at(study, error.key_path(), error.problem());
+    }
   };
   out.model = build(0);
   for (std::size_t i = 1; i < source.sizes.size(); ++i) out.model.smaller.push_back(build(i));

@@ -6,6 +6,7 @@
 #include "engine/base/quantity.h"
 #include "engine/plan/plan_limits.h"
 #include "models/families.h"
+#include "models/onnx/onnx_graph.h"
 
 namespace trainyard {
 
@@ -28,6 +29,7 @@ std::string in_range_problem(std::int64_t value, std::int64_t least, std::int64_
 
 /// Every size lies in its range; which sizes a family needs (at least 1) depends on the family.
 Problem find_size_problem(const ModelConfig& config) {
+  if (config.family == Family::kOnnx) return std::nullopt;  // what does not fit is a node's problem
   const bool is_t5 = config.family == Family::kT5;
   const bool has_positions = config.family == Family::kGpt || config.family == Family::kBert;
   const std::int64_t attends = is_convolutional(config.family) ? 0 : 1;
@@ -184,6 +186,7 @@ Graph build_family(const ModelConfig& config, const BuildOptions& options) {
     case Family::kResnet: return build_resnet(config, options);
     case Family::kVgg: return build_vgg(config, options);
     case Family::kDensenet: return build_densenet(config, options);
+    case Family::kOnnx: return build_onnx_graph(config, options).graph;
   }
   bug("a family without a builder");
 }

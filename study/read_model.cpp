@@ -8,6 +8,7 @@
 
 #include "engine/base/near_names.h"
 #include "engine/base/user_text.h"
+#include "engine/plan/plan_limits.h"
 #include "study/study_keys.h"
 #include "study/study_origin.h"
 #include "study/study_parts.h"
@@ -20,7 +21,7 @@ namespace {
 ModelConfig load_model(const Study& study, const YamlNode& node, const StudyResolvers& resolvers) {
   const std::string name = node.as_text();
   if (!is_path(name)) {
-    refuse_path(node, "of a model is a Hugging Face config.json");
+    refuse_path(node, "of a model is a Hugging Face config.json or an .onnx file");
     std::optional<ModelConfig> model = resolvers.model_preset(name);
     if (!model)
       model = resolvers.model_preset(known_name(name, resolvers, StudyResolvers::Names::kModels));
@@ -28,12 +29,12 @@ ModelConfig load_model(const Study& study, const YamlNode& node, const StudyReso
     return *model;
   }
   if (name.ends_with(".onnx")) {
-    node.fail(
-        "ONNX models are not in this version; it reads a Hugging Face config.json, a preset, "
-        "or {family: ..., layers: ...}");
+    return read_named_file(study, node,
+                           [&](const std::string& path) { return resolvers.onnx_file(path, {}); });
   }
   if (!name.ends_with(".json"))
-    node.fail("a file of a model is a Hugging Face config.json, got " + quoted(name));
+    node.fail("a file of a model is a Hugging Face config.json or an .onnx file, got " +
+              quoted(name));
   return read_named_file(study, node, resolvers.model_file);
 }
 
@@ -136,7 +137,8 @@ FamilyHabits habits(Family family) {
     case Family::kVit: return {Activation::kGelu, false, true, 1e-6};
     case Family::kResnet:
     case Family::kVgg:
-    case Family::kDensenet: return {Activation::kRelu, false, true, 1e-5};
+    case Family::kDensenet:
+    case Family::kOnnx: return {Activation::kRelu, false, true, 1e-5};
   }
   return {};
 }
@@ -183,6 +185,8 @@ void read_family(Section& section, ModelConfig& model, bool has_base) {
                "; leave this key out");
   }
   model.family = family;
+  if (family == Family::kOnnx && model.onnx == nullptr)
+    node->fail("say model.onnx: the file of the model");
 }
 
 void record_preset(Study& study, const YamlNode& node) {
@@ -206,7 +210,7 @@ void check_family_numbers(StudyDraft& draft, const YamlNode& node) {
                          "; leave this key out");
     });
   }
-  if (is_of_images(model.family)) return;
+  if (!is_of_text(model.family)) return;
   const bool t5 = model.family == Family::kT5;
   const bool bert = model.family == Family::kBert;
   struct FamilyNumber {
@@ -229,6 +233,39 @@ void check_family_numbers(StudyDraft& draft, const YamlNode& node) {
     draft.attempt(
         [&] { node.at(number.key).fail(std::string(number.why) + "; leave this key out"); });
   }
+}
+
+/// A model of an ONNX file, and what the study says of it.
+void read_onnx_model(Section& section, const YamlNode& file, const StudyResolvers& resolvers) {
+  Study& study = section.study();
+  std::map<std::string, std::int64_t> axes;
+  section.read_given("axes", [&](const YamlNode& node) {
+    for (const std::string& axis : node.keys()) {
+      axes[axis] = node.at(axis).as_integer(1, kMaxModelNumber);
+      study.origins["model.axes." + axis] = origin_of(node.at(axis));
+    }
+  });
+  try {
+    study.model = resolvers.onnx_file(path_from_study(study, file.as_string()), axes);
+  } catch (const ConfigError& error) {
+    const std::string path = "model.axes.";
+    if (!error.key_path().starts_with(path)) file.fail(error.what());
+    section.node()->at("axes").at(error.key_path().substr(path.size())).fail(error.problem());
+  }
+  study.origins["model.onnx"] = {Origin::Kind::kFile, file.pos(), file.as_string()};
+  Section::Rules rules = {
+      {"onnx", [] {}},
+      {"axes", [] {}},
+      {"family", [&] {
+         const auto node = section.given("family");
+         if (node && read_word(*node, "family", kFamilyWords) != static_cast<int>(Family::kOnnx))
+           node->fail("a model with model.onnx is of family onnx; leave this key out");
+       }}};
+  for (const StudyKey& key : model_keys()) {
+    if (!belongs_to(key, Family::kOnnx))
+      rules.emplace_back(key.name, [&section, &key] { section.given(key.name); });
+  }
+  section.read_all(rules);
 }
 
 /// All but the preset, over what it says.
@@ -301,6 +338,12 @@ void read_model(Section& root, const StudyResolvers& resolvers) {
 
   Section section(root.draft(), "model", node, model_keys());
   section.refuse_unknown();
+  if (const auto file = section.given("onnx")) {
+    read_onnx_model(section, *file, resolvers);
+    section.finish();
+    root.draft().rule({"model.family"}, [&] { check_family_numbers(root.draft(), node); });
+    return;
+  }
   const std::optional<YamlNode> preset = section.given("preset");
   if (preset) {
     model = load_model(study, *preset, resolvers);

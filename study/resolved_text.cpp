@@ -8,10 +8,6 @@
 
 namespace trainyard {
 
-namespace {
-
-/// Text as YAML reads it back: bare where it is plainly a word, else in double quotes.
-/// Text that a key may also say as a number goes through ResolvedText::line().
 std::string yaml_text(std::string_view text) {
   const std::string_view plain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./";
@@ -36,8 +32,6 @@ std::string yaml_text(std::string_view text) {
   }
   return shown + "\"";
 }
-
-}  // namespace
 
 std::string bool_text(bool value) { return value ? "true" : "false"; }
 

@@ -16,6 +16,10 @@ namespace trainyard {
 
 std::string bool_text(bool value);
 
+/// Text as YAML reads it back: bare where it is plainly a word, else in double quotes. Text that a
+/// key may also say as a number goes through ResolvedText::line().
+std::string yaml_text(std::string_view text);
+
 class ResolvedText {
  public:
   explicit ResolvedText(const Study& study);

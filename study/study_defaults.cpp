@@ -49,7 +49,7 @@ SoftwareProfile find_software(Study& study, const StudyResolvers& resolvers) {
 
 double usual_dropout(Family family) {
   if (family == Family::kVgg) return 0.5;
-  return has_dropout(family) && !is_of_images(family) ? 0.1 : 0;
+  return has_dropout(family) && is_of_text(family) ? 0.1 : 0;
 }
 
 void resolve_training(Study& study, const HardwareProfile& hardware,
@@ -252,7 +252,7 @@ void resolve_defaults(Study& study, const StudyResolvers& resolvers) {
   warn_of_schedule(study, software);
   resolve_virtual_stages(study);
   resolve_case_partition(study);
-  if (study.model.pad_vocab_to == 0 && !is_of_images(study.model.family)) {
+  if (study.model.pad_vocab_to == 0 && is_of_text(study.model.family)) {
     const std::int64_t tensor = study.parallel.tensor;
     study.model.pad_vocab_to = (study.model.vocab + tensor - 1) / tensor * tensor;
     study.origins["model.pad_vocab_to"] = default_origin("vocab, up to a multiple of tensor");

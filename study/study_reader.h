@@ -33,6 +33,10 @@ struct StudyResolvers {
   std::function<std::optional<ModelConfig>(const std::string& name)> model_preset;
   std::function<ModelConfig(const std::string& path)> model_file;  // a Hugging Face config.json
 
+  /// The ONNX file with its axes bound; throws ConfigError where they are not.
+  std::function<ModelConfig(const std::string& path, const std::map<std::string, std::int64_t>& axes)>
+      onnx_file;
+
   /// One node (num_nodes 1): devices_per_node, device, both link classes; `nodes: N` scales it.
   std::function<std::optional<Cluster>(const std::string& name)> cluster_preset;
   std::function<Cluster(const std::string& path)> cluster_file;  // a file of topologies/

@@ -22,10 +22,18 @@ std::string comma_separated(std::string words) {
 }
 
 /// The keys that say something of the family.
-void write_model(ResolvedText& out, Family family) {
+void write_model(ResolvedText& out, const ModelConfig& model) {
   ResolvedText::Rules left_out;
+  const Family family = model.family;
+  left_out.emplace_back("axes", [&] {
+    if (family != Family::kOnnx) return;
+    if (model.axes.empty()) return;
+    out.open("axes");
+    for (const auto& [name, size] : model.axes) out.integer(yaml_text(name), size);
+    out.close();
+  });
   for (const StudyKey& key : model_keys()) {
-    if (!belongs_to(key, family)) left_out.emplace_back(key.name, [] {});
+    if (!belongs_to(key, family) && key.name != "axes") left_out.emplace_back(key.name, [] {});
   }
   out.map("model", model_keys(), left_out);
 }
@@ -169,7 +177,7 @@ void write_recompute(ResolvedText& out, const RecomputeConfig& recompute) {
 
 std::string resolved_study_text(const Study& study) {
   ResolvedText out(study);
-  write_model(out, study.model.family);
+  write_model(out, study.model);
   write_cluster(out, study);
   write_parallel(out, study);
   write_sharding(out, study.sharding);

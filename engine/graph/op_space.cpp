@@ -98,6 +98,19 @@ IndexExtents known_extents(const OpForm& op) {
   return known;
 }
 
+/// Whether the dims from e on are a dim of 1 and several factors of `extent`: what a rank has of a dim
+/// that a product of several others was, of which the first is then meant.
+bool splits_off_one(const Extents& to, std::size_t e, std::int64_t extent) {
+  if (to[e] != 1 || extent == 1) return false;
+  std::int64_t elements = 1;
+  int factors = 0;
+  for (std::size_t d = e + 1; d < to.size() && elements < extent; ++d) {
+    elements *= to[d];
+    if (to[d] > 1) ++factors;
+  }
+  return factors > 1 && elements == extent;
+}
+
 /// A view's extents in the graph, `to`, made those of all ranks, as its operand's are: the dim that
 /// begins where one of the operand does that is longer than in the graph is as many times as long.
 void scale(const Shape& in_graph, const Extents& operand, Extents& to) {
@@ -108,7 +121,8 @@ void scale(const Shape& in_graph, const Extents& operand, Extents& to) {
     for (std::size_t e = 0; e < to.size() && times > 1; begin *= to[e++]) {
       // One sample of a rank: of dims that end where they begin the first is meant.
       const bool single = in_graph[d] == 1 && to[e] == 1 && begin == before;
-      if (begin * to[e] <= before && !single) continue;
+      const bool first = begin == before && splits_off_one(to, e, in_graph[d]);
+      if (begin * to[e] <= before && !single && !first) continue;
       to[e] *= times;
       break;
     }

@@ -201,6 +201,12 @@ class MegatronPlanner {
     return problem_ ? nullptr : &it->second;
   }
 
+  Infeasible at(const Op& op, Infeasible reason) const {
+    reason.reason = out_.graph.modules[op.module] + " (" + std::string(to_string(op.kind)) +
+                    "): " + reason.reason;
+    return reason;
+  }
+
   KnownOp split_anew(const Op& op) {
     std::vector<Extents> operands;
     for (const TensorId input : op.inputs) {
@@ -209,10 +215,10 @@ class MegatronPlanner {
                                              : global_extents(shape, spec(input), out_.sharding));
     }
     auto space = op_space(out_.graph, op, operands);
-    if (auto* reason = std::get_if<Infeasible>(&space)) return refuse(*reason);
+    if (auto* reason = std::get_if<Infeasible>(&space)) return refuse(at(op, *reason));
     const Strategy strategy = strategy_of(op, std::get<IndexSpace>(space));
     auto split = split_op(out_.graph, op, std::get<IndexSpace>(space), strategy, out_.sharding);
-    if (auto* reason = std::get_if<Infeasible>(&split)) return refuse(*reason);
+    if (auto* reason = std::get_if<Infeasible>(&split)) return refuse(at(op, *reason));
     KnownOp known{out_.sharding.splits.add(std::get<SplitOp>(std::move(split))), {}, {}};
     const SplitOp& made = out_.sharding.splits[known.split];
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {

@@ -32,6 +32,8 @@ const Depths& networks(Family family) {
 
 bool is_convolutional(Family family) { return !networks(family).empty(); }
 
+bool is_of_text(Family family) { return family != Family::kOnnx && !is_of_images(family); }
+
 bool is_of_images(Family family) { return family == Family::kVit || is_convolutional(family); }
 
 bool has_dropout(Family family) {
@@ -39,11 +41,11 @@ bool has_dropout(Family family) {
 }
 
 bool has_batch_norm(Family family) {
-  return family == Family::kResnet || family == Family::kDensenet;
+  return family == Family::kOnnx || family == Family::kResnet || family == Family::kDensenet;
 }
 
 std::string_view speed_unit(Family family) {
-  return is_convolutional(family) ? "samples/s" : "tokens/s";
+  return is_convolutional(family) || family == Family::kOnnx ? "samples/s" : "tokens/s";
 }
 
 std::vector<std::int64_t> blocks_by_stage(Family family, std::int64_t depth) {
@@ -79,6 +81,7 @@ std::string_view to_string(Family family) {
     case Family::kResnet: return "resnet";
     case Family::kVgg: return "vgg";
     case Family::kDensenet: return "densenet";
+    case Family::kOnnx: return "onnx";
   }
   return "?";
 }

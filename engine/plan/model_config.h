@@ -3,13 +3,17 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace trainyard {
 
-enum class Family : std::uint8_t { kGpt, kBert, kT5, kLlama, kVit, kResnet, kVgg, kDensenet };
+enum class Family : std::uint8_t { kGpt, kBert, kT5, kLlama, kVit, kResnet, kVgg, kDensenet, kOnnx };
+struct OnnxModel;  // models/onnx/onnx_model.h
+
 enum class Activation : std::uint8_t {
   kGelu,      // f(x W1) W2
   kGeluTanh,  // the same with the tanh approximation (GPT-2's gelu_new)
@@ -21,6 +25,8 @@ enum class Activation : std::uint8_t {
 std::string_view to_string(Family family);          // gpt, bert, t5, llama, vit, ...
 std::string_view to_string(Activation activation);  // gelu, gelu-tanh, relu, swiglu, geglu
 
+/// Families that read and predict tokens.
+bool is_of_text(Family family);
 /// Families that classify images; the others read and predict tokens.
 bool is_of_images(Family family);
 /// Those of them that are made of convolutions alone: nothing in them attends.
@@ -37,6 +43,13 @@ std::string_view speed_unit(Family family);
 enum class BatchNorm : std::uint8_t {
   kReplica,      // those of a microbatch that one replica has: PyTorch's DistributedDataParallel
   kSynchronised  // the whole microbatch, whatever replicas have of it
+};
+
+/// The loss on the first output of an imported model.
+enum class ImportedLoss : std::uint8_t {
+  kCrossEntropy,        // classes are the last dim; of images the channels
+  kMeanSquare,          // of each element and a target
+  kBinaryCrossEntropy,  // of each element, a logit, and a target in 0 to 1
 };
 
 struct ModelConfig {
@@ -75,6 +88,13 @@ struct ModelConfig {
   std::int64_t depth = 0;         // the number in a network's name: resnet 50
   std::int64_t width_factor = 0;  // resnet: times the channels of all layers
   BatchNorm batch_norm = BatchNorm::kReplica;
+  // Family onnx.
+  std::string onnx_file;                     // its path
+  std::shared_ptr<const OnnxModel> onnx;     // as it was read; else nullptr
+  std::map<std::string, std::int64_t> axes;  // dims that the file names
+  ImportedLoss loss = ImportedLoss::kCrossEntropy;
+  bool load_weights = false;  // training starts with those of the file
+  std::string layer_pattern;  // which modules are layers (models/layer_groups.h); "": by their size
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 

@@ -6,9 +6,11 @@
 #include <variant>
 
 #include "engine/base/error.h"
+#include "engine/plan/microbatch_sizes.h"
 #include "engine/program/program_text.h"
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/hugging_face_weights.h"
+#include "real/checkpoint/onnx_weights.h"
 #include "real/cuda/cuda.h"
 #include "real/data/samples.h"
 #include "study/compile_study.h"
@@ -103,12 +105,15 @@ void check_devices(const TrainingPlan& plan) {
 }
 
 void check_inputs(const TrainingPlan& plan, const TrainOptions& options) {
-  make_samples(plan.prepared.study);
+  const Study& study = plan.prepared.study;
+  make_samples(study);
+  if (study.model.load_weights)
+    OnnxWeights(study.model, local_sizes(study.training, study.parallel)[0]);
   if (options.weights.empty() || options.resume) return;
   if (fs::exists(options.weights + "/index.json")) {
     Checkpoint::open(options.weights, Verify::kStructure);
   } else {
-    HuggingFaceWeights::open(options.weights, plan.prepared.study.model);
+    HuggingFaceWeights::open(options.weights, study.model);
   }
 }
 

@@ -13,9 +13,11 @@
 #include "app/report_command.h"
 #include "engine/base/error.h"
 #include "engine/base/readable.h"
+#include "engine/plan/microbatch_sizes.h"
 #include "engine/program/rank_places.h"
 #include "real/checkpoint/checkpoint.h"
 #include "real/checkpoint/hugging_face_weights.h"
+#include "real/checkpoint/onnx_weights.h"
 #include "real/checkpoint/resume_point.h"
 #include "real/comm/gloo.h"
 #include "real/comm/rendezvous.h"
@@ -94,6 +96,10 @@ class TrainingRank {
       resume(trainer);
     } else if (!options_.weights.empty()) {
       start_from(options_.weights, trainer);
+    } else if (study_.model.load_weights) {
+      OnnxWeights weights(study_.model, local_sizes(study_.training, study_.parallel)[0]);
+      load_weights([&](const Piece& piece, std::span<std::byte> out) { weights.read(piece, out); },
+                   trainer);
     }
     std::optional<LossFile> losses;  // of the rank that hears the loss
     reporter_ = reporter(plan_.program);

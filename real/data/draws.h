@@ -22,6 +22,7 @@ enum class DrawPurpose : std::uint32_t {
   kPatterns,  // the generated images' patterns; their seed is a constant
   kImages,
   kClasses,
+  kLabels,
 };
 
 inline PhiloxKey philox_key(std::int64_t seed) {

@@ -1,6 +1,7 @@
 #include "engine/base/error.h"
 #include "real/data/causal_samples.h"
 #include "real/data/image_samples.h"
+#include "real/data/imported_samples.h"
 #include "real/data/masked_samples.h"
 #include "real/data/samples.h"
 #include "real/data/span_samples.h"
@@ -21,6 +22,7 @@ std::unique_ptr<Samples> make_samples(const Study& study) {
     case Family::kResnet:
     case Family::kVgg:
     case Family::kDensenet: return std::make_unique<ImageSamples>(study);
+    case Family::kOnnx: return std::make_unique<ImportedSamples>(study);
   }
   bug("a family without samples");
 }

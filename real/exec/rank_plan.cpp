@@ -60,7 +60,7 @@ void RankPlan::find_validation() {
 void RankPlan::count_squares() {
   for (const IssuedOp& issued : order_.ops) {
     const ProgramOp& op = program_.segments[issued.segment].ops[issued.op];
-    if (op.kind != OpKind::kMse || op.part != OpPart::kForward) continue;
+    if (!is_mean_loss(op.kind) || op.part != OpPart::kForward) continue;
     const Value& x = program_.values[op.reads[0].value];
     const TensorSpec spec = spec_of(program_, x);
     auto elements = static_cast<double>(replicas_alike(spec, program_));
@@ -136,7 +136,8 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
     case OpKind::kSlice:
     case OpKind::kPad:
     case OpKind::kKeepOnOne: return plan;  // the executor's own: no kernel
-    case OpKind::kMse: plan.loss_divisor = squares_[module]; break;
+    case OpKind::kMse:
+    case OpKind::kBce: plan.loss_divisor = squares_[module]; break;
     case OpKind::kDropout: {
       // Dropout of an attention's probabilities or of its output: heads tell them apart.
       const std::string what = plan.attrs->heads > 0 ? "attention_dropout" : "dropout";
@@ -191,7 +192,7 @@ bool RankPlan::reduces_some_parts(const ProgramOp& op) const {
 void RankPlan::note_loss(const ProgramOp& op) {
   if (op.part != OpPart::kForward || op.accumulates.empty()) return;
   const bool sums =
-      op.kind == OpKind::kCrossEntropy || op.kind == OpKind::kMse || op.kind == OpKind::kAdd;
+      op.kind == OpKind::kCrossEntropy || is_mean_loss(op.kind) || op.kind == OpKind::kAdd;
   if (!sums) return;
   const ValueId root = storage_root(program_, op.accumulates[0].value);
   if (program_.values[root].memory == MemoryClass::kActivation) loss_ = root;

@@ -42,7 +42,7 @@ bool belongs_to(const StudyKey& key, Family family) {
   // What matters to some families of text is of no effect in the others.
   const auto is_named = [&](Family text) { return names(key.matters, text); };
   constexpr Family kFamiliesOfText[] = {Family::kGpt, Family::kBert, Family::kT5, Family::kLlama};
-  return !is_of_images(family) &&
+  return is_of_text(family) &&
          std::any_of(std::begin(kFamiliesOfText), std::end(kFamiliesOfText), is_named);
 }
 
@@ -241,7 +241,36 @@ const KeyTable& model_keys() {
        .help = "over which samples batch norms take mean and variance: those of a microbatch on "
                "one replica, or on all",
        .field = of_model<&M::batch_norm>(),
-       .matters = "resnet, densenet"},
+       .matters = "resnet, densenet, onnx"},
+      {.name = "onnx",
+       .forms = {TextForm{}},
+       .help = "a file of a model that torch.onnx.export wrote; the first dim of its inputs is the "
+               "batch",
+       .field = of_model<&M::onnx_file>(),
+       .fallback = "required for family onnx",
+       .matters = "onnx"},
+      {.name = "axes",
+       .forms = {EntriesForm{"axis", "^.+$", kSize, "model_axes"}},
+       .help = "sizes of the dims that the file leaves open, by their names there; the batch is "
+               "training.microbatch",
+       .fallback = "none",
+       .matters = "onnx"},
+      {.name = "loss",
+       .forms = {WordForm{kImportedLossWords}},
+       .help = "of the file's first output",
+       .field = of_model<&M::loss>(),
+       .matters = "onnx"},
+      {.name = "weights",
+       .forms = {FlagForm{}},
+       .help = "training starts with the weights in the file",
+       .field = of_model<&M::load_weights>(),
+       .matters = "onnx"},
+      {.name = "layer_pattern",
+       .forms = {TextForm{}},
+       .help = "modules that are layers, * for each number in their paths: encoder.layers.*",
+       .field = of_model<&M::layer_pattern>(),
+       .fallback = "the numbered modules that hold most parameters",
+       .matters = "onnx"},
   };
   return keys;
 }

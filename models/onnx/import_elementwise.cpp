@@ -1,0 +1,211 @@
+// Nodes that compute element by element, and sums.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "models/onnx/importer.h"
+#include "models/onnx/slice_range.h"
+
+namespace trainyard {
+
+namespace {
+
+std::optional<OpKind> unary_kind(std::string_view op) {
+  static const std::unordered_map<std::string_view, OpKind> known = {
+      {"Relu", OpKind::kRelu},        {"Tanh", OpKind::kTanh}, {"Exp", OpKind::kExp},
+      {"Log", OpKind::kLog},          {"Erf", OpKind::kErf},   {"Sigmoid", OpKind::kSigmoid},
+      {"Softplus", OpKind::kSoftplus}};
+  const auto it = known.find(op);
+  return it == known.end() ? std::nullopt : std::optional(it->second);
+}
+
+}  // namespace
+
+/// x op number, or number op x where the number comes first.
+void OnnxImporter::with_scalar(const OnnxNode& node, int x, double number, bool first) {
+  const std::string& op = node.op;
+  const std::string where = module(node);
+  TensorId y = tensor(x);
+  if (op == "Add") {
+    y = graph_.affine(where, y, 1, number);
+  } else if (op == "Mul") {
+    y = graph_.affine(where, y, number);
+  } else if (op == "Sub") {
+    y = graph_.affine(where, y, first ? -1 : 1, first ? number : -number);
+  } else if (op == "Div" && !first) {
+    if (number == 0) throw FoldError("divides by 0");
+    y = graph_.affine(where, y, 1 / number);
+  } else if (op == "Div") {
+    y = graph_.affine(where, graph_.power(where, y, -1), number);
+  } else if (op == "Pow" && !first) {
+    y = graph_.power(where, y, number);
+  } else {
+    throw FoldError("takes a number to the power of data, which is not modelled");
+  }
+  const int other = node.inputs[first ? 0 : 1];
+  set(node, y, broadcast_dims(dims_of(x), dims_of(other)));
+}
+
+void OnnxImporter::binary(const OnnxNode& node) {
+  const int a = in(node, 0), b = in(node, 1);
+  const auto of_a = scalar(a), of_b = scalar(b);
+  // The exact numbers of a sum or product with nothing are not worth a kernel.
+  const bool nothing = of_b && ((*of_b == 0 && (node.op == "Add" || node.op == "Sub")) ||
+                                (*of_b == 1 && (node.op == "Mul" || node.op == "Div")));
+  const auto dims = broadcast_dims(dims_of(a), dims_of(b));
+  if (nothing && dims == dims_of(a)) return pass_on(node);
+  if (of_b && std::isfinite(*of_b)) return with_scalar(node, a, *of_b, false);
+  if (of_a && std::isfinite(*of_a)) return with_scalar(node, b, *of_a, true);
+  const std::string where = module(node);
+  TensorId x = tensor(a), y = tensor(b);
+  if (node.op == "Add") {
+    x = graph_.add(where, x, y);
+  } else if (node.op == "Sub") {
+    x = graph_.sub(where, x, y);
+  } else if (node.op == "Mul") {
+    x = x == y ? graph_.power(where, x, 2) : graph_.mul(where, x, y);
+  } else if (node.op == "Div") {
+    x = graph_.div(where, x, y);
+  } else {
+    throw FoldError("has an exponent that is not one number");
+  }
+  set(node, x, dims);
+}
+
+void OnnxImporter::unary(const OnnxNode& node) {
+  const int id = in(node, 0);
+  const std::string where = module(node);
+  const TensorId x = tensor(id);
+  if (const auto kind = unary_kind(node.op))
+    return set(node, graph_.activation(where, *kind, x), dims_of(id));
+  if (node.op == "Sqrt") return set(node, graph_.power(where, x, 0.5), dims_of(id));
+  if (node.op == "Reciprocal") return set(node, graph_.power(where, x, -1), dims_of(id));
+  set(node, graph_.affine(where, x, -1), dims_of(id));  // Neg
+}
+
+void OnnxImporter::gelu(const OnnxNode& node) {
+  const int id = in(node, 0);
+  const bool tanh = node.text("approximate", "none") == "tanh";
+  set(node, graph_.activation(module(node), OpKind::kGelu, tensor(id), tanh), dims_of(id));
+}
+
+void OnnxImporter::clip(const OnnxNode& node) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  const auto bound = [&](std::size_t i, double none) {
+    if (!has_input(node, i)) return none;
+    const auto number = scalar(node.inputs[i]);
+    if (!number) throw FoldError("has bounds that are not one number each");
+    return std::clamp(*number, -kMost, kMost);
+  };
+  const int id = in(node, 0);
+  set(node, graph_.clamp(module(node), tensor(id), bound(1, -kMost), bound(2, kMost)), dims_of(id));
+}
+
+void OnnxImporter::where(const OnnxNode& node) {
+  const int condition = in(node, 0), a = in(node, 1), b = in(node, 2);
+  const auto dims = broadcast_dims(dims_of(condition), broadcast_dims(dims_of(a), dims_of(b)));
+  if (const auto always = scalar(condition)) {
+    const int taken = *always != 0 ? a : b;
+    Value result = value(taken);
+    if (result.kind == Value::Kind::kTensor) result.tensor = tensor(taken);
+    result.dims = dims;
+    if (result.kind == Value::Kind::kTensor) return set(node, result.tensor, dims);
+  }
+  constant_in(node, 0);
+  set(node, graph_.where(module(node), tensor(condition), tensor(a), tensor(b)), dims);
+}
+
+OnnxType OnnxImporter::type_of(DType type) {
+  if (type == DType::kInt64) return OnnxType::kInt64;
+  return type == DType::kUint8 ? OnnxType::kBool : OnnxType::kFloat;
+}
+
+OnnxType OnnxImporter::type_of(int id) {
+  const Value& v = value(id);
+  if (v.kind == Value::Kind::kInitializer) return initializer(v).type;
+  if (v.kind == Value::Kind::kConstant) return v.constant->type;
+  return v.type;
+}
+
+void OnnxImporter::cast(const OnnxNode& node) {
+  const int id = in(node, 0);
+  const OnnxType to = node.op == "CastLike" ? type_of(in(node, 1)) : cast_type(node);
+  if (const ConstantRef constant = constant_of(id)) {  // like what is data
+    OnnxConstant as = *constant;
+    as.type = to;
+    Value& v = value(node.outputs[0]);
+    v.kind = Value::Kind::kConstant;
+    v.dims = as.dims;
+    v.constant = done(std::move(as));
+    return;
+  }
+  const TensorId x = tensor(id);
+  const bool integer = graph_.type(x) == DType::kInt64 || graph_.type(x) == DType::kUint8;
+  if (integer == is_floating(to))
+    throw FoldError("turns integers that are data into numbers, or back");
+  pass_on(node);
+}
+
+void OnnxImporter::dropout(const OnnxNode& node) {
+  const int id = in(node, 0);
+  set(node, graph_.dropout(module(node), tensor(id), options_.dropout), dims_of(id));
+}
+
+void OnnxImporter::reduce(const OnnxNode& node) {
+  const int id = in(node, 0);
+  const TensorId x = full_tensor(id);
+  const Dims& dims = dims_of(id);
+  Dims axes = axes_in(node, 1);
+  if (axes.empty()) {
+    if (node.integer("noop_with_empty_axes", 0) != 0) return pass_on(node);
+    for (std::size_t d = 0; d < dims.size(); ++d) axes.push_back(static_cast<std::int64_t>(d));
+  }
+  DimList gone;
+  Dims kept = dims, removed;
+  double elements = 1;
+  for (const std::int64_t axis : axes) {
+    const std::size_t at = axis_of(axis, dims.size());
+    if (kept[at] != 1) elements *= static_cast<double>(kept[at]);
+    kept[at] = 1;
+    gone.push_back(static_cast<int>(at));
+    removed.push_back(static_cast<std::int64_t>(at));
+  }
+  if (node.op == "ReduceMean" && removed.front() == 0 && options_.microbatch > 1)
+    throw FoldError("takes a mean over the batch, which is not modelled");
+  const std::string where = module(node);
+  TensorId y = graph_.sum(where, x, gone, /*keepdim=*/true);
+  if (node.op == "ReduceMean") y = graph_.affine(where, y, 1 / elements);
+  if (node.integer("keepdims", 1) == 0) {
+    kept = squeezed_dims(kept, removed);
+    y = viewed(node, y, kept);
+  }
+  set(node, y, kept);
+}
+
+void OnnxImporter::softmax(const OnnxNode& node) {
+  const int id = in(node, 0);
+  const Dims dims = dims_of(id);
+  const std::size_t axis = axis_of(node.integer("axis", -1), dims.size());
+  TensorId x = full_tensor(id);
+  const std::string where = module(node);
+  const bool last = axis + 1 == dims.size();
+  DimList order;  // swaps the axis and the last dim, there and back
+  for (std::size_t d = 0; d < dims.size(); ++d)
+    order.push_back(static_cast<int>(d == axis              ? dims.size() - 1
+                                     : d + 1 == dims.size() ? axis
+                                                            : d));
+  if (!last) x = graph_.permute(where, x, order);
+  x = graph_.softmax(where, x);
+  if (!last) x = graph_.permute(where, x, order);
+  set(node, x, dims);
+}
+
+void OnnxImporter::cumsum(const OnnxNode& node) {
+  const int id = in(node, 0);
+  if (node.integer("exclusive", 0) != 0 || node.integer("reverse", 0) != 0)
+    throw FoldError("sums up exclusively or backwards, which is not modelled");
+  const auto axis = static_cast<int>(axis_of(constant_in(node, 1).integer(0), dims_of(id).size()));
+  set(node, graph_.cumsum(module(node), full_tensor(id), axis), dims_of(id));
+}
+
+}  // namespace trainyard

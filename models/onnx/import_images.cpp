@@ -1,0 +1,261 @@
+// Nodes of images: convolutions, pools, norms, other sizes.
+#include <algorithm>
+#include <cmath>
+
+#include "models/onnx/importer.h"
+
+namespace trainyard {
+
+namespace {
+
+using Dims = std::vector<std::int64_t>;
+
+HeightWidth pair_of(const Dims& numbers, std::size_t at, std::int32_t fallback) {
+  // One dim is an image of height 1.
+  const auto number = [](std::int64_t n) {
+    if (n < 0 || n > 1 << 30)
+      throw FoldError("has a window, stride or padding of " + std::to_string(n));
+    return static_cast<std::int32_t>(n);
+  };
+  if (numbers.size() < at + 2) return {fallback, fallback};
+  return {number(numbers[at]), number(numbers[at + 1])};
+}
+
+/// What convolutions and pools say alike. Padding that differs at both ends is no part of it.
+struct Windows {
+  HeightWidth window, stride, dilation, before, behind;
+  bool even() const { return before == behind; }
+};
+
+/// Numbers of one spatial dim as those of two, the first of which nothing happens in.
+Dims widened(Dims numbers, std::int64_t neutral) {
+  if (numbers.size() == 1) numbers.insert(numbers.begin(), neutral);
+  return numbers;
+}
+
+Windows windows_of(const OnnxNode& node, std::size_t spatial) {
+  if (spatial != 1 && spatial != 2)
+    throw FoldError("is of " + std::to_string(spatial) + " dims, of which 1 and 2 are modelled");
+  const std::string automatic = node.text("auto_pad", "NOTSET");
+  if (automatic != "NOTSET" && automatic != "VALID")
+    throw FoldError("pads by itself (" + automatic + "), which is not modelled");
+  Windows out;
+  Dims pads = node.integers("pads");
+  if (pads.empty()) pads.assign(2 * spatial, 0);
+  if (pads.size() != 2 * spatial) throw FoldError("has padding of other dims");
+  if (spatial == 1) pads = {0, pads[0], 0, pads[1]};
+  out.window = pair_of(widened(node.integers("kernel_shape"), 1), 0, 0);
+  out.stride = pair_of(widened(node.integers("strides"), 1), 0, 1);
+  out.dilation = pair_of(widened(node.integers("dilations"), 1), 0, 1);
+  out.before = pair_of(pads, 0, 0);
+  out.behind = pair_of(pads, 2, 0);
+  return out;
+}
+
+HeightWidth window_of(const Dims& weight) {
+  return pair_of(widened({weight.begin() + 2, weight.end()}, 1), 0, 0);
+}
+
+}  // namespace
+
+/// Exporters write zeros where there is none.
+TensorId OnnxImporter::convolution_bias(const OnnxNode& node) {
+  if (!has_input(node, 2)) return kNoIndex;
+  const auto number = scalar(node.inputs[2]);
+  return number && *number == 0 ? TensorId(kNoIndex) : full_tensor(node.inputs[2]);
+}
+
+void OnnxImporter::convolution(const OnnxNode& node) {
+  const int id = in(node, 0), weight = in(node, 1);
+  const Dims dims = dims_of(id), w = dims_of(weight);
+  if (dims.size() < 3 || w.size() != dims.size())
+    throw FoldError("is of other dims than its weight");
+  const std::size_t spatial = dims.size() - 2;
+  const Windows how = windows_of(node, spatial);
+  const std::string where = module(node);
+  TensorId x = full_tensor(id), kernel = tensor(weight);
+  if (spatial == 1) {
+    x = graph_.view(where, x, {dims[0], dims[1], 1, dims[2]});
+    kernel = graph_.view(where, kernel, {w[0], w[1], 1, w[2]});
+  }
+  HeightWidth padding = how.before;
+  if (!how.even()) {  // zeros of their own
+    padding = {};
+    x = graph_.zero_pad(where, x, 2, how.before.height, how.behind.height);
+    x = graph_.zero_pad(where, x, 3, how.before.width, how.behind.width);
+  }
+  const TensorId bias = convolution_bias(node);
+  const ConvolutionShape shape{
+      window_of(w), how.stride, padding, how.dilation, node.integer("group", 1), bias != kNoIndex};
+  x = graph_.conv2d(where, x, {kernel, bias}, shape);
+  Dims to = shape_dims(x);
+  if (spatial == 1) {
+    to.erase(to.begin() + 2);
+    x = viewed(node, x, to);
+  }
+  set(node, x, to);
+}
+
+void OnnxImporter::transposed_convolution(const OnnxNode& node) {
+  const int id = in(node, 0), weight = in(node, 1);
+  const Dims dims = dims_of(id), w = dims_of(weight);
+  if (dims.size() != 4 || w.size() != 4) throw FoldError("is of no images, which is not modelled");
+  const Windows how = windows_of(node, 2);
+  if (!how.even()) throw FoldError("has padding that differs at both ends, which is not modelled");
+  if (!node.integers("output_shape").empty())
+    throw FoldError("names its result's dims, which is not modelled");
+  const TensorId bias = convolution_bias(node);
+  const ConvolutionShape shape{
+      window_of(w),    how.stride, how.before, how.dilation, node.integer("group", 1),
+      bias != kNoIndex};
+  set(node, graph_.conv_transpose2d(module(node), full_tensor(id), {tensor(weight), bias}, shape,
+                                    pair_of(node.integers("output_padding"), 0, 0)));
+}
+
+void OnnxImporter::pool(const OnnxNode& node) {
+  const int id = in(node, 0);
+  const Dims& dims = dims_of(id);
+  if (dims.size() != 4) throw FoldError("is of no images, which is not modelled");
+  const Windows how = windows_of(node, 2);
+  const HeightWidth one{1, 1}, none{};
+  if (node.integer("ceil_mode", 0) != 0) {
+    // The same where windows fill the image.
+    const auto rest = [&](std::size_t d, std::int32_t window, std::int32_t stride,
+                          std::int32_t pad) {
+      return (dims[d] + 2 * std::int64_t{pad} - window) % std::max(1, stride);
+    };
+    if (rest(2, how.window.height, how.stride.height, how.before.height) != 0 ||
+        rest(3, how.window.width, how.stride.width, how.before.width) != 0)
+      throw FoldError("has windows beyond the image (ceil_mode), which is not modelled");
+  }
+  if (how.dilation != one) throw FoldError("has windows with gaps, which is not modelled");
+  if (!how.even()) throw FoldError("has padding that differs at both ends, which is not modelled");
+  const PoolShape shape{how.window, how.stride, how.before};
+  if (node.op == "MaxPool")
+    return set(node, graph_.max_pool2d(module(node), full_tensor(id), shape));
+  if (how.before != none && node.integer("count_include_pad", 0) == 0)
+    throw FoldError("leaves padding out of its means, which is not modelled");
+  set(node, graph_.avg_pool2d(module(node), full_tensor(id), shape));
+}
+
+void OnnxImporter::global_pool(const OnnxNode& node) {
+  const int id = in(node, 0);
+  const Dims& dims = dims_of(id);
+  if (dims.size() != 4) throw FoldError("is of no images, which is not modelled");
+  const HeightWidth all = pair_of(dims, 2, 0);
+  const PoolShape shape{all, all, {}};
+  const TensorId x = full_tensor(id);
+  set(node, node.op == "GlobalMaxPool" ? graph_.max_pool2d(module(node), x, shape)
+                                       : graph_.avg_pool2d(module(node), x, shape));
+}
+
+void OnnxImporter::batch_norm(const OnnxNode& node) {
+  const int id = in(node, 0);
+  graph_.set_norm_eps(node.number("epsilon", 1e-5));
+  const bool all = config_.batch_norm == BatchNorm::kSynchronised;
+  set(node, graph_.batch_norm(module(node), full_tensor(id), all ? 0 : options_.microbatch,
+                              {tensor(in(node, 1)), tensor(in(node, 2))}));
+}
+
+/// In steps, each a sum or element by element: x [N, C, ...] of mean 0 and variance 1 for each of N
+/// and C.
+void OnnxImporter::instance_norm(const OnnxNode& node) {
+  const int id = in(node, 0);
+  const Dims dims = dims_of(id);
+  if (dims.size() < 3) throw FoldError("norms over no dim");
+  const std::string where = module(node);
+  DimList behind;
+  double elements = 1;
+  for (std::size_t d = 2; d < dims.size(); ++d) {
+    behind.push_back(static_cast<int>(d));
+    elements *= static_cast<double>(dims[d]);
+  }
+  const TensorId x = full_tensor(id);
+  const auto mean = [&](TensorId of) {
+    return graph_.affine(where, graph_.sum(where, of, behind, true), 1 / elements);
+  };
+  const TensorId centred = graph_.sub(where, x, mean(x));
+  const TensorId variance = mean(graph_.power(where, centred, 2));
+  TensorId y = graph_.mul(
+      where, centred,
+      graph_.power(where, graph_.affine(where, variance, 1, node.number("epsilon", 1e-5)), -0.5));
+  for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+    const auto same = scalar(in(node, i));
+    if (same && *same == (i == 1 ? 1 : 0)) continue;
+    TensorId by = tensor(node.inputs[i]);
+    Shape shape(dims.size() - 1, 1);
+    shape[0] = dims[1];
+    by = graph_.view(where, by, shape);
+    y = i == 1 ? graph_.mul(where, y, by) : graph_.add(where, y, by);
+  }
+  set(node, y, dims);
+}
+
+void OnnxImporter::group_norm(const OnnxNode& node) {
+  const int id = in(node, 0);
+  if (dims_of(id).size() != 4) throw FoldError("is of no images, which is not modelled");
+  graph_.set_norm_eps(node.number("epsilon", 1e-5));
+  set(node, graph_.group_norm(module(node), full_tensor(id), node.integer("num_groups", 1),
+                              {tensor(in(node, 1)), tensor(in(node, 2))}));
+}
+
+void OnnxImporter::resize(const OnnxNode& node) {
+  const int id = in(node, 0);
+  const Dims dims = dims_of(id);
+  if (dims.size() != 4) throw FoldError("is of no images, which is not modelled");
+  const std::string mode = node.text("mode", "nearest");
+  const std::string places = node.text("coordinate_transformation_mode", "half_pixel");
+  const bool linear =
+      mode == "linear" && (places == "half_pixel" || places == "pytorch_half_pixel");
+  const bool nearest = mode == "nearest" && places == "asymmetric" &&
+                       node.text("nearest_mode", "round_prefer_floor") == "floor";
+  if (!linear && !nearest)
+    throw FoldError("resizes by " + mode + ", " + places + ", which is not modelled");
+  Dims to = dims;
+  if (has_input(node, 3)) {
+    to = constant_in(node, 3).integers();
+  } else {
+    const OnnxConstant& scales = constant_in(node, 2);
+    if (scales.numbers.size() != dims.size()) throw FoldError("has scales of other dims");
+    for (std::size_t d = 0; d < dims.size(); ++d)
+      to[d] =
+          static_cast<std::int64_t>(std::floor(static_cast<double>(dims[d]) * scales.numbers[d]));
+  }
+  if (to.size() != 4 || to[0] != dims[0] || to[1] != dims[1])
+    throw FoldError("resizes samples or channels");
+  set(node, graph_.interpolate2d(module(node), full_tensor(id), pair_of(to, 2, 0), linear));
+}
+
+void OnnxImporter::pad(const OnnxNode& node) {
+  const int id = in(node, 0);
+  const Dims dims = dims_of(id);
+  const Dims pads = constant_in(node, 1).integers();
+  Dims axes;
+  if (has_input(node, 3)) {
+    axes = constant_in(node, 3).integers();
+  } else {
+    for (std::size_t d = 0; d < dims.size(); ++d) axes.push_back(static_cast<std::int64_t>(d));
+  }
+  if (pads.size() != 2 * axes.size()) throw FoldError("has padding of other dims");
+  if (std::all_of(pads.begin(), pads.end(), [](std::int64_t n) { return n == 0; }))
+    return pass_on(node);
+  const double fill = has_input(node, 2) ? scalar(node.inputs[2]).value_or(1) : 0;
+  if (node.text("mode", "constant") != "constant" || fill != 0)
+    throw FoldError("pads with other than zeros, which is not modelled");
+  TensorId x = full_tensor(id);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::int64_t before = pads[i], behind = pads[i + axes.size()];
+    const auto dim = static_cast<int>(axis_of(axes[i], dims.size()));
+    if (before < 0 || behind < 0) {
+      const std::int64_t cut = std::max<std::int64_t>(0, -before);
+      x = graph_.narrow(module(node), x, dim, cut,
+                        graph_.shape(x).begin()[dim] - cut - std::max<std::int64_t>(0, -behind));
+    }
+    if (before > 0 || behind > 0)
+      x = graph_.zero_pad(module(node), x, dim, std::max<std::int64_t>(0, before),
+                          std::max<std::int64_t>(0, behind));
+  }
+  set(node, x);
+}
+
+}  // namespace trainyard

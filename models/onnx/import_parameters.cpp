@@ -1,0 +1,184 @@
+// Which initializers of an ONNX model are parameters, and how they start.
+#include <algorithm>
+#include <cmath>
+
+#include "models/onnx/importer.h"
+
+namespace trainyard {
+
+namespace {
+
+/// Buffers of PyTorch's and transformers' modules, by the ends of their names.
+constexpr std::string_view kBuffers[] = {"running_mean", "running_var", "num_batches_tracked",
+                                         "inv_freq",     "attn_mask",   "causal_mask"};
+
+/// Made by an exporter, not by whoever wrote the model.
+bool is_generated(std::string_view name) {
+  return name.starts_with("onnx::") || name.starts_with("val_") || name.starts_with("_val_") ||
+         name.starts_with("/") || name.find("_output_") != std::string_view::npos;
+}
+
+}  // namespace
+
+void OnnxImporter::find_dependent() {
+  for (const OnnxInput& input : model_.inputs)
+    of_data_[static_cast<std::size_t>(input.value)] = true;
+  for (const OnnxNode& node : model_.nodes) {
+    if (node.op == "Shape" || node.op == "Size") continue;
+    const bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                 [&](int id) { return id != kNoOnnxValue && is_of_data(id); });
+    for (const int id : node.outputs) {
+      if (id != kNoOnnxValue) of_data_[static_cast<std::size_t>(id)] = any;
+    }
+  }
+}
+
+/// Exporters turn a weight around that a product shares with a table: the copy is that table.
+void OnnxImporter::find_tied() {
+  for (std::size_t i = 0; i < uses_.size(); ++i) {
+    const OnnxTensor& copy = model_.initializers[i];
+    if (!uses_[i].as_weight || uses_[i].looks_up || copy.dims.size() != 2 ||
+        !is_generated(copy.name) || !copy.has_content())
+      continue;
+    for (std::size_t t = 0; t < uses_.size(); ++t) {
+      const OnnxTensor& table = model_.initializers[t];
+      if (!uses_[t].looks_up || table.type != copy.type || !table.has_content() ||
+          table.dims != Dims{copy.dims[1], copy.dims[0]})
+        continue;
+      const auto rows = static_cast<std::size_t>(table.dims[0]);
+      const auto columns = static_cast<std::size_t>(table.dims[1]);
+      const std::vector<double> a = read_numbers(table, model_.file);
+      const std::vector<double> b = read_numbers(copy, model_.file);
+      bool same = true;
+      for (std::size_t r = 0; r < rows && same; ++r) {
+        for (std::size_t k = 0; k < columns && same; ++k)
+          same = a[r * columns + k] == b[k * rows + r];
+      }
+      if (!same) continue;
+      Value& v = value(model_.initialized[i]);
+      v.initializer = static_cast<int>(t);
+      v.transposed = true;
+      break;
+    }
+  }
+}
+
+void OnnxImporter::find_uses() {
+  for (std::size_t n = 0; n < model_.nodes.size(); ++n) {
+    if (!needed_[n]) continue;
+    const OnnxNode& node = model_.nodes[n];
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const int id = node.inputs[i];
+      if (id != kNoOnnxValue && value(id).kind == Value::Kind::kInitializer)
+        note_use(node, i, uses_[static_cast<std::size_t>(value(id).initializer)]);
+    }
+  }
+}
+
+void OnnxImporter::note_use(const OnnxNode& node, std::size_t input, Use& use) {
+  if (use.module.empty()) use.module = node.module;
+  use.several |= use.module != node.module;
+  const std::string& op = node.op;
+  const Dims& dims = value(node.inputs[input]).dims;
+  const bool product = op == "MatMul" || op == "Gemm";
+  // Times what depends on no data it is a constant itself: the frequencies of rotary angles.
+  const int other = product && node.inputs.size() > 1
+                        ? node.inputs[1 - std::min<std::size_t>(input, 1)]
+                        : kNoOnnxValue;
+  use.fixed |= other != kNoOnnxValue && input < 2 && !is_of_data(other) &&
+               value(other).kind != Value::Kind::kInitializer;
+  const bool convolution = op == "Conv" || op == "ConvTranspose";
+  const bool norm = op.ends_with("Normalization");
+  use.as_weight |= (product || convolution || norm) || (op.starts_with("Gather") && input == 0) ||
+                   op == "Transpose";
+  use.scales |= norm && input == 1;
+  use.adds |= (norm && input == 2) || ((op == "Gemm" || convolution) && input == 2) ||
+              (op == "Add" && dims.size() == 1);
+  use.looks_up |= op == "Gather";
+  use.fixed |= (op == "BatchNormalization" && input > 2) || op == "Resize" || op == "Upsample" ||
+               op == "Clip" || (op == "Pow" && input == 1) || op == "Pad" || op == "Cast";
+  const bool turned = (op == "MatMul" && input == 1 && dims.size() == 2) ||
+                      (op == "Gemm" && input == 1 && node.integer("transB", 0) == 0);
+  if (!turned) use.as_is = true;
+  if (product && dims.size() == 2) use.fan_in = turned ? dims[0] : dims[1];
+  if (op == "Transpose" && dims.size() == 2) use.fan_in = dims[1];
+  if (convolution && dims.size() > 1) {
+    use.fan_in = 1;
+    for (std::size_t d = 1; d < dims.size(); ++d) use.fan_in *= dims[d];
+  }
+}
+
+bool OnnxImporter::is_parameter(int index) const {
+  const OnnxTensor& tensor = model_.initializers[static_cast<std::size_t>(index)];
+  const Use& use = uses_[static_cast<std::size_t>(index)];
+  if (!is_floating(tensor.type) || use.fixed || tensor.num_elements() == 0) return false;
+  for (const std::string_view end : kBuffers) {
+    if (tensor.name.ends_with(end)) return false;
+  }
+  if (use.as_weight) return true;
+  return !is_generated(tensor.name) && tensor.num_elements() > 1;
+}
+
+std::string OnnxImporter::parameter_name(int index) {
+  const OnnxTensor& tensor = model_.initializers[static_cast<std::size_t>(index)];
+  const Use& use = uses_[static_cast<std::size_t>(index)];
+  std::string name = tensor.name;
+  const std::string of = is_merged(index) ? module_now() : use.module;
+  const bool of_another = is_merged(index) && !name.starts_with(of + ".");
+  if ((is_generated(name) || of_another) && !of.empty())
+    name = of + (use.adds && !use.scales ? ".bias" : ".weight");
+  const std::string base = name;
+  for (int i = 1; !names_.insert(name).second; ++i) name = base + "_" + std::to_string(i);
+  return name;
+}
+
+/// Exporters make one of initializers that are equal, as norms and biases of a model that was never
+/// trained are: ones, or zeros, that modules of their own read are parameters of their own.
+bool OnnxImporter::is_merged(int index) {
+  Use& use = uses_[static_cast<std::size_t>(index)];
+  if (!use.several || !(use.scales || use.adds)) return false;
+  if (!use.merged) {
+    const OnnxTensor& tensor = model_.initializers[static_cast<std::size_t>(index)];
+    use.merged = false;
+    if (tensor.has_content() && tensor.dims.size() == 1) {
+      const std::vector<double> numbers = read_numbers(tensor, model_.file);
+      use.merged = std::all_of(numbers.begin(), numbers.end(),
+                               [&](double number) { return number == numbers[0]; });
+    }
+  }
+  return *use.merged;
+}
+
+/// Nodes of no module count as modules of their own.
+std::string OnnxImporter::module_now() const {
+  if (now_ == model_.nodes.size()) return reader();
+  const OnnxNode& node = model_.nodes[now_];
+  return node.module.empty() ? node.name : node.module;
+}
+
+std::string OnnxImporter::reader() const {
+  return now_ == model_.nodes.size() ? "loss" : module(model_.nodes[now_]);
+}
+
+TensorId OnnxImporter::parameter(int index, bool transposed) {
+  const std::pair key(index, is_merged(index) ? module_now() : std::string());
+  const auto found = parameters_.find(key);
+  if (found != parameters_.end()) return found->second;
+  const OnnxTensor& tensor = model_.initializers[static_cast<std::size_t>(index)];
+  const Use& use = uses_[static_cast<std::size_t>(index)];
+  Shape shape = graph_shape(tensor.dims);
+  if (transposed) std::reverse(shape.begin(), shape.end());
+  ParameterForm form;
+  if (use.scales) form.init = Init::kOnes;
+  if (use.adds && !use.scales) form.init = Init::kZeros;
+  // As PyTorch's modules start, but for tables, which are as transformers' are.
+  if (use.fan_in > 0) form.deviation = 1 / std::sqrt(3 * static_cast<double>(use.fan_in));
+  const bool decay = shape.size() > 1 && !use.scales && !use.adds;
+  const std::string name = parameter_name(index);
+  const TensorId id = graph_.parameter(name, shape, SplitHint::kNone, decay, 0, form);
+  weights_.push_back({name, &tensor, transposed});
+  parameters_.emplace(key, id);
+  return id;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,143 @@
+// Nodes that multiply matrices, and norms over features.
+#include <algorithm>
+
+#include "models/onnx/importer.h"
+
+namespace trainyard {
+
+/// Where only an Add of a bias reads the product, the bias, and the Add.
+std::pair<TensorId, const OnnxNode*> OnnxImporter::bias_behind(const OnnxNode& node,
+                                                               std::int64_t features) {
+  const auto& readers = readers_[static_cast<std::size_t>(node.outputs[0])];
+  const bool is_output = node.outputs[0] == model_.outputs.front();
+  if (readers.size() != 1 || is_output) return {kNoIndex, nullptr};
+  const OnnxNode& next = model_.nodes[static_cast<std::size_t>(readers[0])];
+  if (next.op != "Add" || next.inputs.size() != 2) return {kNoIndex, nullptr};
+  const int other = next.inputs[next.inputs[0] == node.outputs[0] ? 1 : 0];
+  if (other == kNoOnnxValue) return {kNoIndex, nullptr};
+  const Value& v = value(other);
+  const bool fits = v.kind == Value::Kind::kInitializer && !v.transposed &&
+                    v.dims == Dims{features} && is_parameter(v.initializer);
+  if (!fits) return {kNoIndex, nullptr};
+  merged_[static_cast<std::size_t>(readers[0])] = true;
+  operands_[now_].push_back(node.outputs[0]);
+  return {parameter(v.initializer, false), &next};
+}
+
+void OnnxImporter::linear(const OnnxNode& node, TensorId x, int index, bool transposed, Dims dims) {
+  const bool turned = !uses_[static_cast<std::size_t>(index)].as_is;
+  const TensorId w = parameter(index, turned);
+  const std::string where = module(node);
+  if (turned != transposed) {  // other nodes read it as it is: multiplied as data is
+    const Dims has = shape_dims(x);
+    std::int64_t rows = 1;
+    for (std::size_t d = 0; d + 1 < has.size(); ++d) rows *= has[d];
+    const TensorId a = graph_.view(where, x, {1, rows, has.back()});
+    const TensorId b = graph_.view(where, w, {1, has.back(), dims.back()});
+    return set(node, viewed(node, graph_.bmm(where, a, b), dims), dims);
+  }
+  const auto [bias, add] = bias_behind(node, dims.back());
+  const TensorId y = graph_.lm_head(where, x, w, bias);
+  set_finer(node, y, dims);
+  if (add != nullptr) set_finer(*add, y, dims);
+}
+
+void OnnxImporter::matmul(const OnnxNode& node) {
+  const int a = in(node, 0), b = in(node, 1);
+  const Dims& x = dims_of(a);
+  const Dims& w = dims_of(b);
+  if (x.size() < 2 || w.size() < 2) throw FoldError("multiplies vectors, which is not modelled");
+  if (x.back() != w[w.size() - 2])
+    throw FoldError("multiplies " + std::to_string(x.back()) + " columns by " +
+                    std::to_string(w[w.size() - 2]) + " rows");
+  const Value& right = value(b);
+  const bool weight = right.kind == Value::Kind::kInitializer && right.dims.size() == 2 &&
+                      is_parameter(right.initializer);
+  if (!weight) return batched(node);
+  Dims dims = x;
+  dims.back() = w.back();
+  linear(node, rows(a), right.initializer, !right.transposed, dims);
+}
+
+/// Products of matrices in all but the last two dims.
+void OnnxImporter::batched(const OnnxNode& node) {
+  const int a = in(node, 0), b = in(node, 1);
+  const bool several = std::max(dims_of(a).size(), dims_of(b).size()) > 2;
+  TensorId x = several && is_of_data(b) ? beside_data(a) : full_tensor(a);
+  TensorId y = several && is_of_data(a) ? beside_data(b) : full_tensor(b);
+  const Dims of_x = dims_of(a), of_y = dims_of(b);
+  const Dims outer = broadcast_dims({of_x.begin(), of_x.end() - 2}, {of_y.begin(), of_y.end() - 2});
+  const auto with = [&](const Dims& dims) {
+    Dims all = outer;
+    all.insert(all.end(), dims.end() - 2, dims.end());
+    return all;
+  };
+  if (with(of_x) != shape_dims(x)) x = repeated(x, with(of_x));
+  if (with(of_y) != shape_dims(y)) y = repeated(y, with(of_y));
+  Dims dims = outer;
+  dims.insert(dims.end(), {of_x[of_x.size() - 2], of_y.back()});
+  const std::string where = module(node);
+  if (!outer.empty()) return set(node, graph_.bmm(where, x, y), dims);
+  x = graph_.view(where, x, {1, of_x[0], of_x[1]});
+  y = graph_.view(where, y, {1, of_y[0], of_y[1]});
+  set(node, viewed(node, graph_.bmm(where, x, y), dims), dims);
+}
+
+void OnnxImporter::gemm(const OnnxNode& node) {
+  const int a = in(node, 0), b = in(node, 1);
+  const bool turn_a = node.integer("transA", 0) != 0, turn_b = node.integer("transB", 0) != 0;
+  if (node.number("alpha", 1) != 1 || (has_input(node, 2) && node.number("beta", 1) != 1))
+    throw FoldError("has an alpha or beta other than 1, which is not modelled");
+  const std::string where = module(node);
+  const Dims& of_a = dims_of(a);
+  const std::int64_t rows_of_a = of_a.size() == 2 ? of_a[turn_a ? 1 : 0] : 0;
+  TensorId x = turn_a ? graph_.permute(where, full_tensor(a), {1, 0}) : rows(a);
+  const Value& right = value(b);
+  if (right.kind != Value::Kind::kInitializer || right.dims.size() != 2 || right.transposed ||
+      !is_parameter(right.initializer))
+    throw FoldError("multiplies by what is no weight, which is not modelled");
+  const std::int64_t out = right.dims[turn_b ? 0 : 1];
+  if (rows_of_a == 0 || graph_.shape(x).back() != right.dims[turn_b ? 1 : 0])
+    throw FoldError("multiplies matrices that do not fit");
+  const Dims dims{rows_of_a, out};
+  const Value* c = has_input(node, 2) ? &value(node.inputs[2]) : nullptr;
+  const bool own_bias = c != nullptr && c->kind == Value::Kind::kInitializer &&
+                        c->dims == Dims{out} && is_parameter(c->initializer);
+  const bool turned = !uses_[static_cast<std::size_t>(right.initializer)].as_is;
+  if (turned == turn_b) {
+    linear(node, x, right.initializer, !turn_b, dims);
+    if (c != nullptr) {
+      const TensorId y = rows(node.outputs[0]);
+      set_finer(node, graph_.add(where, y, tensor(node.inputs[2])), dims);
+    }
+    return;
+  }
+  const TensorId w = parameter(right.initializer, turned);
+  TensorId bias = own_bias ? parameter(c->initializer, false) : TensorId(kNoIndex);
+  TensorId y = graph_.lm_head(where, x, w, bias);
+  if (c != nullptr && !own_bias) y = graph_.add(where, y, tensor(node.inputs[2]));
+  set_finer(node, y, dims);
+}
+
+void OnnxImporter::layer_norm(const OnnxNode& node) {
+  const int id = in(node, 0);
+  const Dims dims = dims_of(id);
+  if (axis_of(node.integer("axis", -1), dims.size()) + 1 != dims.size())
+    throw FoldError("norms over several dims, which is not modelled");
+  if (!has_input(node, 2)) throw FoldError("has no bias, which is not modelled");
+  graph_.set_norm_eps(node.number("epsilon", 1e-5));
+  set(node,
+      graph_.layer_norm(module(node), full_tensor(id), {tensor(in(node, 1)), tensor(in(node, 2))}),
+      dims);
+}
+
+void OnnxImporter::rms_norm(const OnnxNode& node) {
+  const int id = in(node, 0);
+  const Dims dims = dims_of(id);
+  if (axis_of(node.integer("axis", -1), dims.size()) + 1 != dims.size())
+    throw FoldError("norms over several dims, which is not modelled");
+  graph_.set_norm_eps(node.number("epsilon", 1e-5));
+  set(node, graph_.rms_norm(module(node), full_tensor(id), {tensor(in(node, 1))}), dims);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,163 @@
+// Values of an ONNX model as tensors of the graph.
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "models/onnx/dim_groups.h"
+#include "models/onnx/importer.h"
+
+namespace trainyard {
+
+const OnnxImporter::Dims& OnnxImporter::dims_of(int id) { return value(id).dims; }
+
+OnnxImporter::Dims OnnxImporter::shape_dims(TensorId tensor) const {
+  const Shape& shape = graph_.shape(tensor);
+  return {shape.begin(), shape.end()};
+}
+
+TensorId OnnxImporter::constant_tensor(const OnnxConstant& constant) {
+  const DType type = is_floating(constant.type)         ? options_.compute
+                     : constant.type == OnnxType::kBool ? DType::kUint8
+                                                        : DType::kInt64;
+  const auto numbers = std::make_shared<const std::vector<double>>(constant.numbers);
+  const auto write = [numbers](auto out) {
+    std::copy(numbers->begin(), numbers->end(), out.begin());
+  };
+  return graph_.constant(
+      "constants." + std::to_string(constants_++), graph_shape(constant.dims), type,
+      is_floating(constant.type) ? real_constant(write) : integer_constant(write));
+}
+
+/// With one element of each dim along which nothing changes: of the batch it must not say how large
+/// it is.
+TensorId OnnxImporter::shrunk_constant(const OnnxConstant& constant) {
+  OnnxConstant out = constant;
+  for (std::size_t d = 0; d < out.dims.size(); ++d) {
+    const std::int64_t extent = out.dims[d];
+    if (extent <= 1) continue;
+    const std::int64_t stride = strides_of(out.dims)[d];
+    const auto at = [&](std::size_t i) { return static_cast<std::int64_t>(i) / stride % extent; };
+    bool same = true;
+    for (std::size_t i = 0; i < out.numbers.size() && same; ++i) {
+      if (at(i) > 0) same = out.numbers[i] == out.numbers[i - static_cast<std::size_t>(stride)];
+    }
+    if (!same) continue;
+    std::vector<double> kept;
+    for (std::size_t i = 0; i < out.numbers.size(); ++i) {
+      if (at(i) == 0) kept.push_back(out.numbers[i]);
+    }
+    out.numbers = std::move(kept);
+    out.dims[d] = 1;
+  }
+  return constant_tensor(out);
+}
+
+TensorId OnnxImporter::tensor(int id) {
+  Value& v = value(id);
+  operands_[now_].push_back(id);
+  if (const ConstantRef constant = constant_of(id)) {
+    if (constant->numbers.empty()) throw FoldError("reads a tensor without elements");
+    if (v.tensor == kNoIndex) v.tensor = shrunk_constant(*constant);
+  } else if (v.kind == Value::Kind::kInitializer) {
+    const bool turned = !uses_[static_cast<std::size_t>(v.initializer)].as_is;
+    TensorId given = parameter(v.initializer, turned);
+    if (turned != v.transposed) given = graph_.permute("turned", given, {1, 0});
+    return given;
+  } else if (v.finer != kNoIndex && v.tensor == kNoIndex) {
+    v.tensor = graph_.view(reader(), v.finer, graph_shape(v.dims));
+  } else if (v.tensor == kNoIndex) {
+    for (const OnnxInput& input : model_.inputs) {
+      if (input.value == id) make_input(input);
+    }
+  }
+  check(v.tensor != kNoIndex, "a value that is read is made");
+  return v.tensor;
+}
+
+TensorId OnnxImporter::ones_of_batch(std::size_t dims) {
+  if (ones_ == kNoIndex) ones_ = graph_.input("ones", {options_.microbatch, 1}, options_.compute);
+  Shape shape(dims, 1);
+  shape[0] = options_.microbatch;
+  return graph_.view("ones", ones_, shape);
+}
+
+/// Times ones, of which the batch's are data, as all that has a row for every sample.
+TensorId OnnxImporter::repeated(TensorId x, const Dims& dims) {
+  const Dims has = shape_dims(x);
+  const std::size_t missing = dims.size() - has.size();
+  OnnxConstant ones;
+  ones.dims.assign(dims.size(), 1);
+  bool batch = false, others = false;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    const std::int64_t there = d < missing ? 1 : has[d - missing];
+    if (there == dims[d]) continue;
+    if (d == 0 && dims[0] == options_.microbatch) {
+      batch = true;
+    } else {
+      ones.dims[d] = dims[d];
+      others = true;
+    }
+  }
+  if (others) {
+    ones.numbers.assign(static_cast<std::size_t>(count_elements(ones.dims)), 1);
+    x = graph_.mul("repeated", x, constant_tensor(ones));
+  }
+  if (batch) x = graph_.mul("repeated", x, ones_of_batch(dims.size()));
+  return x;
+}
+
+TensorId OnnxImporter::full_tensor(int id) {
+  const TensorId x = tensor(id);
+  const Dims& dims = dims_of(id);
+  if (graph_.shape(x) == graph_shape(dims)) return x;
+  const ConstantRef constant = constant_of(id);
+  const bool of_batch = !dims.empty() && dims[0] == options_.microbatch && dims[0] > 1;
+  if (constant != nullptr && !of_batch) return constant_tensor(*constant);
+  if (graph_.shape(x).size() < dims.size() || shape_dims(x) != dims) {
+    const TensorId all = repeated(x, dims);
+    if (constant == nullptr && value(id).kind == Value::Kind::kTensor) value(id).tensor = all;
+    return all;
+  }
+  return x;
+}
+
+/// Of a batch of one sample, what has one row for all looks like what has one for each: beside data
+/// it is the latter.
+TensorId OnnxImporter::beside_data(int id) {
+  const TensorId x = full_tensor(id);
+  const Dims& dims = dims_of(id);
+  const bool repeats = options_.microbatch == 1 && dims.size() > 1 && dims[0] == 1 &&
+                       !is_of_data(id) && graph_.shape(x)[0] == 1;
+  return repeats ? graph_.mul("repeated", x, ones_of_batch(dims.size())) : x;
+}
+
+TensorId OnnxImporter::finer_tensor(int id) {
+  const Value& v = value(id);
+  if (v.kind != Value::Kind::kTensor || v.finer == kNoIndex) return full_tensor(id);
+  operands_[now_].push_back(id);
+  return v.finer;
+}
+
+TensorId OnnxImporter::rows(int id) {
+  Value& v = value(id);
+  if (v.kind == Value::Kind::kTensor && v.finer != kNoIndex && v.groups.back() > 1) {
+    Dims dims = shape_dims(v.finer);
+    dims.resize(dims.size() - v.groups.back());
+    dims.push_back(v.dims.back());
+    v.finer = graph_.view(reader(), v.finer, graph_shape(dims));
+    v.groups.back() = 1;
+  }
+  return finer_tensor(id);
+}
+
+void OnnxImporter::set_finer(const OnnxNode& node, TensorId finer, Dims dims) {
+  const Dims has = shape_dims(finer);
+  if (has == dims) return set(node, finer, std::move(dims));
+  if (refined_dims(has, dims) != has) throw FoldError("makes other dims than its operands say");
+  set(node, kNoIndex, dims);
+  Value& v = value(node.outputs[0]);
+  v.type = type_of(graph_.type(finer));
+  v.finer = finer;
+  v.groups = dim_groups(has, dims);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,336 @@
+#include "models/onnx/importer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/base/error.h"
+#include "engine/base/user_text.h"
+#include "models/layer_groups.h"
+#include "models/onnx/slice_range.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::size_t kMostMistakes = 20;
+
+}  // namespace
+
+Shape graph_shape(const std::vector<std::int64_t>& dims) {
+  return dims.empty() ? Shape{1} : Shape(dims.begin(), dims.end());
+}
+
+OnnxImporter::OnnxImporter(const ModelConfig& config, const BuildOptions& options,
+                           const Reads* known)
+    : config_(config),
+      options_(options),
+      model_(*config.onnx),
+      graph_(config.name, options.compute),
+      values_(model_.values.size()),
+      uses_(model_.initializers.size()),
+      of_data_(model_.values.size(), false),
+      needed_(model_.nodes.size(), false),
+      readers_(model_.values.size()),
+      merged_(model_.nodes.size(), false),
+      known_(known),
+      operands_(model_.nodes.size() + 1) {}
+
+OnnxGraph OnnxImporter::run() {
+  for (std::size_t i = 0; i < model_.initializers.size(); ++i) {
+    Value& v = value(model_.initialized[i]);
+    v.kind = Value::Kind::kInitializer;
+    v.initializer = static_cast<int>(i);
+    v.dims = model_.initializers[i].dims;
+  }
+  bind_inputs();
+  mark_needed();
+  find_dependent();
+  find_uses();
+  find_tied();
+  std::vector<ConfigError> mistakes;
+  for (std::size_t i = 0; i < model_.nodes.size(); ++i) {
+    const OnnxNode& node = model_.nodes[i];
+    now_ = i;
+    if (!needed_[i] || merged_[i] || is_unread(node)) continue;
+    // What depends on a node that failed says nothing new.
+    const auto unknown = [&](int id) {
+      return id != kNoOnnxValue && value(id).kind == Value::Kind::kUnknown;
+    };
+    if (std::any_of(node.inputs.begin(), node.inputs.end(), unknown)) continue;
+    const auto note = [&](const std::string& problem) {
+      if (mistakes.size() < kMostMistakes)
+        mistakes.emplace_back(
+            SourcePos{model_.file}, "",
+            "node " + quoted(node.name) + " (" + printable(node.op, 60) + "): " + problem);
+    };
+    try {
+      run_node(node);
+    } catch (const FoldError& error) {
+      note(error.what());
+    } catch (const ConfigError& error) {
+      note(error.problem());
+    }
+  }
+  if (!mistakes.empty()) throw ConfigError(mistakes);
+  now_ = model_.nodes.size();
+  OnnxGraph out;
+  out.graph = graph_.finish(finish_loss());
+  out.weights = std::move(weights_);
+  group_into_layers(out.graph, config_.layer_pattern);
+  return out;
+}
+
+// --- what is read ---
+
+bool OnnxImporter::Reads::all_are_read() const {
+  for (std::size_t id = 0; id < made.size(); ++id) {
+    if (made[id] && !read[id]) return false;
+  }
+  return true;
+}
+
+OnnxImporter::Reads OnnxImporter::reads() const {
+  Reads out;
+  out.made.assign(values_.size(), false);
+  out.read.assign(values_.size(), false);
+  for (const Value& v : values_) {
+    out.dims.push_back(v.dims);
+    out.types.push_back(v.type);
+  }
+  for (const auto& [id, node] : made_by_) out.made[static_cast<std::size_t>(id)] = true;
+  std::vector<std::size_t> nodes{model_.nodes.size()};
+  std::vector<bool> seen(operands_.size(), false);
+  while (!nodes.empty()) {
+    const std::size_t node = nodes.back();
+    nodes.pop_back();
+    if (seen[node]) continue;
+    seen[node] = true;
+    for (const int id : operands_[node]) {
+      out.read[static_cast<std::size_t>(id)] = true;
+      if (const auto maker = made_by_.find(id); maker != made_by_.end())
+        nodes.push_back(maker->second);
+    }
+  }
+  return out;
+}
+
+bool OnnxImporter::is_unread(int id) const {
+  const auto at = static_cast<std::size_t>(id);
+  return known_ != nullptr && known_->made[at] && !known_->read[at];
+}
+
+/// Whether its ops would make what only its dims are asked of, which are known.
+bool OnnxImporter::is_unread(const OnnxNode& node) {
+  bool any = false;
+  for (const int id : node.outputs) {
+    if (id == kNoOnnxValue || known_ == nullptr || !known_->made[static_cast<std::size_t>(id)])
+      continue;
+    if (!is_unread(id)) return false;
+    any = true;
+  }
+  if (!any) return false;
+  for (const int id : node.outputs) {
+    if (id == kNoOnnxValue) continue;
+    value(id).kind = Value::Kind::kTensor;
+    value(id).dims = known_->dims[static_cast<std::size_t>(id)];
+    value(id).type = known_->types[static_cast<std::size_t>(id)];
+  }
+  return true;
+}
+
+// --- inputs and initializers ---
+
+void OnnxImporter::bind_inputs() {
+  for (const OnnxInput& input : model_.inputs) {
+    Value& v = value(input.value);
+    v.kind = Value::Kind::kTensor;
+    v.type = input.type;
+    v.dims = onnx_input_dims(config_, input, options_.microbatch);
+  }
+}
+
+void OnnxImporter::make_input(const OnnxInput& input) {
+  Value& v = value(input.value);
+  const DType type = is_floating(input.type)         ? options_.compute
+                     : input.type == OnnxType::kBool ? DType::kUint8
+                                                     : DType::kInt64;
+  v.tensor =
+      graph_.input(model_.values[static_cast<std::size_t>(input.value)], graph_shape(v.dims), type);
+}
+
+void OnnxImporter::mark_needed() {
+  std::vector<bool> read(model_.values.size(), false);
+  read[static_cast<std::size_t>(model_.outputs.front())] = true;
+  for (std::size_t i = model_.nodes.size(); i-- > 0;) {
+    const OnnxNode& node = model_.nodes[i];
+    needed_[i] = std::any_of(node.outputs.begin(), node.outputs.end(), [&](int id) {
+      return id != kNoOnnxValue && read[static_cast<std::size_t>(id)];
+    });
+    if (!needed_[i]) continue;
+    for (const int id : node.inputs) {
+      if (id == kNoOnnxValue) continue;
+      read[static_cast<std::size_t>(id)] = true;
+      readers_[static_cast<std::size_t>(id)].push_back(static_cast<int>(i));
+    }
+  }
+}
+
+ConstantRef OnnxImporter::constant_of(int id) {
+  Value& v = value(id);
+  if (v.kind != Value::Kind::kInitializer) return v.constant;
+  if (is_parameter(v.initializer)) return nullptr;
+  if (v.constant == nullptr) {
+    const OnnxTensor& tensor = initializer(v);
+    OnnxConstant constant;
+    count_elements(tensor.dims);
+    constant.type = tensor.type;
+    constant.dims = tensor.dims;
+    constant.numbers = read_numbers(tensor, model_.file);
+    v.constant = done(std::move(constant));
+  }
+  return v.constant;
+}
+
+bool OnnxImporter::try_fold(const OnnxNode& node) {
+  FoldInputs inputs;
+  for (const int id : node.inputs) {
+    inputs.push_back(id == kNoOnnxValue ? nullptr : constant_of(id));
+    if (id != kNoOnnxValue && inputs.back() == nullptr) return false;
+  }
+  const auto made = fold(node, inputs);
+  if (!made) return false;
+  for (std::size_t i = 0; i < made->size() && i < node.outputs.size(); ++i) {
+    if (node.outputs[i] == kNoOnnxValue) continue;
+    Value& v = value(node.outputs[i]);
+    v.kind = Value::Kind::kConstant;
+    v.constant = (*made)[i];
+    v.dims = v.constant->dims;
+  }
+  return true;
+}
+
+void OnnxImporter::set(const OnnxNode& node, TensorId tensor, Dims dims, std::size_t output) {
+  if (output >= node.outputs.size() || node.outputs[output] == kNoOnnxValue) return;
+  Value& v = value(node.outputs[output]);
+  made_by_[node.outputs[output]] = now_;
+  v.kind = Value::Kind::kTensor;
+  v.tensor = tensor;
+  if (tensor != kNoIndex) v.type = type_of(graph_.type(tensor));
+  v.finer = kNoIndex;
+  v.dims = std::move(dims);
+}
+
+void OnnxImporter::pass_on(const OnnxNode& node, std::size_t input) {
+  const int from = in(node, input);
+  if (value(from).kind == Value::Kind::kTensor) {
+    value(from).finer == kNoIndex ? tensor(from) : finer_tensor(from);
+    made_by_[node.outputs[0]] = now_;
+  }
+  value(node.outputs[0]) = value(from);
+}
+
+int OnnxImporter::in(const OnnxNode& node, std::size_t i) const {
+  if (!has_input(node, i)) throw FoldError("lacks its operand " + std::to_string(i));
+  return node.inputs[i];
+}
+
+const OnnxConstant& OnnxImporter::constant_in(const OnnxNode& node, std::size_t i) {
+  const ConstantRef constant = constant_of(in(node, i));
+  if (constant == nullptr)
+    throw FoldError("operand " + std::to_string(i) +
+                    " depends on data, where a constant is expected");
+  return *constant;
+}
+
+FoldInputs OnnxImporter::constants_behind(const OnnxNode& node, std::size_t first) {
+  FoldInputs out(first);
+  for (std::size_t i = first; i < node.inputs.size(); ++i) {
+    if (has_input(node, i)) constant_in(node, i);
+    out.push_back(has_input(node, i) ? constant_of(node.inputs[i]) : nullptr);
+  }
+  return out;
+}
+
+OnnxImporter::Dims OnnxImporter::axes_in(const OnnxNode& node, std::size_t i) {
+  return has_input(node, i) ? constant_in(node, i).integers() : node.integers("axes");
+}
+
+std::optional<double> OnnxImporter::scalar(int id) {
+  const ConstantRef constant = constant_of(id);
+  if (constant == nullptr || constant->numbers.empty()) return std::nullopt;
+  const double first = constant->numbers[0];
+  const bool same = std::all_of(constant->numbers.begin(), constant->numbers.end(),
+                                [&](double x) { return x == first; });
+  return same ? std::optional(first) : std::nullopt;
+}
+
+std::string OnnxImporter::module(const OnnxNode& node) const {
+  return node.module.empty() ? "model" : node.module;
+}
+
+void OnnxImporter::give_shape(const OnnxNode& node) {
+  const Dims& dims = dims_of(in(node, 0));
+  OnnxConstant out;
+  out.type = OnnxType::kInt64;
+  if (node.op == "Size") {
+    double all = 1;
+    for (const std::int64_t dim : dims) all *= static_cast<double>(dim);
+    out.numbers = {all};
+  } else {
+    const auto count = static_cast<std::int64_t>(dims.size());
+    const auto bound = [&](std::int64_t at) {
+      return std::clamp<std::int64_t>(at < 0 ? at + count : at, 0, count);
+    };
+    const std::int64_t end = bound(node.integer("end", count));
+    for (std::int64_t d = bound(node.integer("start", 0)); d < end; ++d)
+      out.numbers.push_back(static_cast<double>(dims[static_cast<std::size_t>(d)]));
+    out.dims = {static_cast<std::int64_t>(out.numbers.size())};
+  }
+  Value& v = value(node.outputs[0]);
+  v.kind = Value::Kind::kConstant;
+  v.dims = out.dims;
+  v.constant = done(std::move(out));
+}
+
+void OnnxImporter::run_node(const OnnxNode& node) {
+  if (node.op == "Shape" || node.op == "Size") return give_shape(node);
+  if (try_fold(node)) return;
+  const auto handler = handlers().find(node.op);
+  if (handler == handlers().end()) throw FoldError("no op of this version does that with data");
+  (this->*handler->second)(node);
+}
+
+TensorId OnnxImporter::finish_loss() {
+  const int output = model_.outputs.front();
+  if (value(output).kind != Value::Kind::kTensor)
+    throw ConfigError(SourcePos{model_.file}, "", "its output depends on no data");
+  TensorId logits = full_tensor(output);
+  Shape labels = graph_.shape(logits);
+  if (config_.loss != ImportedLoss::kCrossEntropy) {
+    const bool binary = config_.loss == ImportedLoss::kBinaryCrossEntropy;
+    const TensorId targets = graph_.input("labels", labels, options_.compute);
+    return binary ? graph_.bce("loss", logits, targets) : graph_.mse("loss", logits, targets);
+  }
+  if (labels.size() > 3) {  // of images: classes are channels
+    DimList order{0};
+    for (int d = 2; d < static_cast<int>(labels.size()); ++d) order.push_back(d);
+    order.push_back(1);
+    logits = graph_.permute("loss", logits, order);
+    labels = graph_.shape(logits);
+  }
+  if (labels.size() > 1) labels.pop_back();
+  return graph_.cross_entropy("loss", logits, graph_.input("labels", labels, DType::kInt64));
+}
+
+OnnxGraph build_onnx_graph(const ModelConfig& config, const BuildOptions& options) {
+  OnnxImporter importer(config, options);
+  OnnxGraph graph = importer.run();
+  const OnnxImporter::Reads reads = importer.reads();
+  if (!reads.all_are_read()) graph = OnnxImporter(config, options, &reads).run();
+  // Dims of weights that no node's own rule looks at.
+  if (const std::string violation = find_violation(graph.graph); !violation.empty())
+    throw ConfigError(SourcePos{config.onnx->file}, "", violation);
+  return graph;
+}
+
+}  // namespace trainyard

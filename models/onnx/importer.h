@@ -1,0 +1,202 @@
+// One ONNX model on its way into a GraphBuilder: what is known of each value, and a function per
+// kind of node.
+//
+// A value is a constant, an initializer that nothing has asked for yet, or a tensor of the graph. A
+// tensor's `dims` are those that ONNX gives it; dims that it only repeats may have one element in
+// the graph until somebody needs them all.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "engine/graph/graph_builder.h"
+#include "models/onnx/onnx_constant.h"
+#include "models/onnx/onnx_graph.h"
+
+namespace trainyard {
+
+class OnnxImporter {
+ public:
+  using Dims = std::vector<std::int64_t>;
+
+  /// What a first run has found out: a value of which only the dims are asked for needs no op.
+  struct Reads {
+    std::vector<Dims> dims;       // [value]
+    std::vector<OnnxType> types;  // [value]
+    std::vector<bool> made;       // [value]: by ops
+    std::vector<bool> read;       // [value]: by what leads to the loss
+    bool all_are_read() const;
+  };
+
+  /// `known`: nothing is made that it says nobody reads; nullptr: of a first run.
+  OnnxImporter(const ModelConfig& config, const BuildOptions& options,
+               const Reads* known = nullptr);
+
+  OnnxGraph run();
+  Reads reads() const;  // of the run before
+
+ private:
+  struct Value {
+    enum class Kind : std::uint8_t { kUnknown, kConstant, kInitializer, kTensor };
+    Kind kind = Kind::kUnknown;
+    ConstantRef constant;
+    int initializer = -1;
+    OnnxType type = OnnxType::kFloat;  // kTensor
+    TensorId tensor = kNoIndex;
+    TensorId finer = kNoIndex;        // has the same elements; `groups` of its dims are one here
+    std::vector<std::size_t> groups;  // [dim]
+    Dims dims;                        // as ONNX has them
+    bool transposed = false;          // kInitializer: of two dims, the other way round
+  };
+
+  /// How an initializer is used, as far as it decides what becomes of it.
+  struct Use {
+    bool as_weight = false;  // a product, convolution, norm or table reads it
+    bool as_is = false;      // not only as the right factor of a MatMul
+    bool fixed = false;      // something reads it that no gradient flows to
+    bool scales = false;     // the scale of a norm
+    bool adds = false;       // a bias
+    bool looks_up = false;   // a table
+    std::int64_t fan_in = 0;
+    std::string module;    // of the first node that reads it
+    bool several = false;  // modules read it
+    std::optional<bool> merged;
+  };
+
+  struct Fold;  // constants of a node's inputs
+
+  // importer.cpp, import_parameters.cpp, import_values.cpp
+  Value& value(int id) { return values_[static_cast<std::size_t>(id)]; }
+  const OnnxTensor& initializer(const Value& v) const {
+    return model_.initializers[static_cast<std::size_t>(v.initializer)];
+  }
+  void find_dependent();
+  void find_uses();
+  void find_tied();
+  bool is_of_data(int id) const { return of_data_[static_cast<std::size_t>(id)]; }
+  void note_use(const OnnxNode& node, std::size_t input, Use& use);
+  void mark_needed();
+  void bind_inputs();
+  void make_input(const OnnxInput& input);
+  bool is_parameter(int initializer) const;
+  bool try_fold(const OnnxNode& node);
+  ConstantRef constant_of(int id);  // nullptr: it depends on data or parameters
+  std::string parameter_name(int initializer);
+  TensorId parameter(int initializer, bool transposed);
+  bool is_merged(int initializer);
+  std::string module_now() const;
+  std::string reader() const;  // the module of the node that runs
+  TensorId constant_tensor(const OnnxConstant& constant);
+  TensorId shrunk_constant(const OnnxConstant& constant);
+  const Dims& dims_of(int id);
+  TensorId tensor(int id);        // as it is: dims that are repeated may have one element
+  TensorId full_tensor(int id);   // of all its dims
+  TensorId beside_data(int id);   // with a row for every sample
+  TensorId finer_tensor(int id);  // in dims of which its own are products
+  TensorId rows(int id);          // the same, but for the last dim
+  void set_finer(const OnnxNode& node, TensorId finer, Dims dims);
+  TensorId repeated(TensorId x, const Dims& dims);
+  TensorId ones_of_batch(std::size_t dims);
+  void set(const OnnxNode& node, TensorId tensor, Dims dims, std::size_t output = 0);
+  void set(const OnnxNode& node, TensorId tensor) { set(node, tensor, shape_dims(tensor)); }
+  void pass_on(const OnnxNode& node, std::size_t input = 0);
+  Dims shape_dims(TensorId tensor) const;
+  bool has_input(const OnnxNode& node, std::size_t i) const {
+    return i < node.inputs.size() && node.inputs[i] != kNoOnnxValue;
+  }
+  int in(const OnnxNode& node, std::size_t i) const;
+  const OnnxConstant& constant_in(const OnnxNode& node, std::size_t i);
+  FoldInputs constants_behind(const OnnxNode& node, std::size_t first);
+  Dims axes_in(const OnnxNode& node, std::size_t i);
+  std::optional<double> scalar(int id);  // a constant of one value
+  std::string module(const OnnxNode& node) const;
+  TensorId finish_loss();
+
+  using Handler = void (OnnxImporter::*)(const OnnxNode& node);
+  static const std::unordered_map<std::string_view, Handler>& handlers();
+  void run_node(const OnnxNode& node);
+  bool is_unread(const OnnxNode& node);
+  bool is_unread(int id) const;
+  void give_shape(const OnnxNode& node);
+  void pass_input(const OnnxNode& node) { pass_on(node); }
+
+  // import_elementwise.cpp
+  void binary(const OnnxNode& node);
+  void with_scalar(const OnnxNode& node, int x, double number, bool first);
+  void unary(const OnnxNode& node);
+  void gelu(const OnnxNode& node);
+  void clip(const OnnxNode& node);
+  void where(const OnnxNode& node);
+  void cast(const OnnxNode& node);
+  OnnxType type_of(int id);
+  static OnnxType type_of(DType type);
+  void dropout(const OnnxNode& node);
+  void reduce(const OnnxNode& node);
+  void softmax(const OnnxNode& node);
+  void cumsum(const OnnxNode& node);
+
+  // import_products.cpp
+  void matmul(const OnnxNode& node);
+  void gemm(const OnnxNode& node);
+  void batched(const OnnxNode& node);
+  void layer_norm(const OnnxNode& node);
+  void rms_norm(const OnnxNode& node);
+  void linear(const OnnxNode& node, TensorId x, int initializer, bool transposed, Dims dims);
+  std::pair<TensorId, const OnnxNode*> bias_behind(const OnnxNode& node, std::int64_t features);
+
+  // import_images.cpp
+  TensorId convolution_bias(const OnnxNode& node);
+  void convolution(const OnnxNode& node);
+  void transposed_convolution(const OnnxNode& node);
+  void pool(const OnnxNode& node);
+  void global_pool(const OnnxNode& node);
+  void batch_norm(const OnnxNode& node);
+  void instance_norm(const OnnxNode& node);
+  void group_norm(const OnnxNode& node);
+  void resize(const OnnxNode& node);
+  void pad(const OnnxNode& node);
+
+  // import_movement.cpp
+  void reshape(const OnnxNode& node);
+  void transpose(const OnnxNode& node);
+  void transpose_groups(const OnnxNode& node, const Dims& order, const Dims& to);
+  void concat(const OnnxNode& node);
+  void split(const OnnxNode& node);
+  void slice(const OnnxNode& node);
+  void gather(const OnnxNode& node);
+  void gather_rows(const OnnxNode& node);
+  void expand(const OnnxNode& node);
+  TensorId viewed(const OnnxNode& node, TensorId x, const Dims& dims);
+  TensorId stepped(const OnnxNode& node, TensorId x, int dim, std::int64_t begin,
+                   std::int64_t count, std::int64_t step);
+
+  const ModelConfig& config_;
+  const BuildOptions& options_;
+  const OnnxModel& model_;
+  GraphBuilder graph_;
+  std::vector<Value> values_;              // [value]
+  std::vector<Use> uses_;                  // [initializer]
+  std::vector<bool> of_data_;              // [value]: depends on what inputs hold
+  std::vector<bool> needed_;               // [node]: the output depends on it
+  std::vector<std::vector<int>> readers_;  // [value]: nodes
+  std::vector<bool> merged_;               // [node]: done with one before it
+  const Reads* known_;
+  std::size_t now_ = 0;                           // the node that runs; behind the last the loss
+  std::vector<std::vector<int>> operands_;        // [node]: values that its ops read
+  std::unordered_map<int, std::size_t> made_by_;  // [value]: the node whose ops make it
+  std::map<std::pair<int, std::string>, TensorId>
+      parameters_;  // by initializer, of merged and module
+  std::vector<OnnxWeight> weights_;
+  std::set<std::string> names_;
+  TensorId ones_ = kNoIndex;
+  int constants_ = 0;
+};
+
+/// Dims as the graph has them: at least one.
+Shape graph_shape(const std::vector<std::int64_t>& dims);
+
+}  // namespace trainyard

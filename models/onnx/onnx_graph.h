@@ -1,0 +1,38 @@
+// From an ONNX model to the graph of one training microbatch, with a loss on its first output.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/model.h"
+#include "models/onnx/onnx_model.h"
+
+namespace trainyard {
+
+/// Which initializer a parameter starts with.
+struct OnnxWeight {
+  std::string parameter;
+  const OnnxTensor* tensor = nullptr;
+  bool transposed = false;  // the parameter's dims are the tensor's, the other way round
+};
+
+struct OnnxGraph {
+  Graph graph;
+  std::vector<OnnxWeight> weights;  // [parameter]
+};
+
+/// Reads config.onnx with the first dim of every input bound to the microbatch, and other symbolic
+/// dims as config.axes says. All nodes that this version has no op for are named at once. Throws
+/// ConfigError, at the file.
+OnnxGraph build_onnx_graph(const ModelConfig& config, const BuildOptions& options);
+
+/// Dims of an input: the first is the batch, of `batch` samples. Throws ConfigError where it is
+/// written otherwise, or an axis is not bound.
+std::vector<std::int64_t> onnx_input_dims(const ModelConfig& config, const OnnxInput& input,
+                                          std::int64_t batch);
+
+/// Sets what follows from the file and the axes: vocab, seq_len, classes, image_size, channels,
+/// where inputs and output have them. Throws ConfigError where an axis is not bound.
+void set_onnx_numbers(ModelConfig& config);
+
+}  // namespace trainyard

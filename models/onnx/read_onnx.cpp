@@ -1,0 +1,307 @@
+// From the bytes of an ONNX file, a protocol buffer, to an OnnxModel.
+#define ONNX_ML 1
+#define ONNX_NAMESPACE onnx
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/stubs/logging.h>
+#include <google/protobuf/unknown_field_set.h>
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <unordered_map>
+
+#include "engine/base/error.h"
+#include "engine/base/user_text.h"
+#include "models/onnx/module_path.h"
+#include "models/onnx/onnx_model.h"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::int64_t kFirstOpset = 13, kLastOpset = 23;
+constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
+constexpr std::size_t kMostDims = 64;
+constexpr int kMetadataField = 9;  // of NodeProto, since IR version 10
+
+std::optional<OnnxType> type_of(int type) {
+  using T = onnx::TensorProto;
+  switch (type) {
+    case T::FLOAT: return OnnxType::kFloat;
+    case T::DOUBLE: return OnnxType::kDouble;
+    case T::FLOAT16: return OnnxType::kFloat16;
+    case T::BFLOAT16: return OnnxType::kBfloat16;
+    case T::INT64: return OnnxType::kInt64;
+    case T::INT32: return OnnxType::kInt32;
+    case T::INT16: return OnnxType::kInt16;
+    case T::INT8: return OnnxType::kInt8;
+    case T::UINT8: return OnnxType::kUint8;
+    case T::BOOL: return OnnxType::kBool;
+    default: return std::nullopt;
+  }
+}
+
+template <typename Number, typename List>
+std::string bytes_of(const List& list) {
+  std::string bytes;
+  bytes.reserve(static_cast<std::size_t>(list.size()) * sizeof(Number));
+  for (const auto one : list) {
+    const auto value = static_cast<Number>(one);
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  return bytes;
+}
+
+/// What stands in a field of numbers instead of raw bytes.
+std::string bytes_of_fields(const onnx::TensorProto& proto, OnnxType type) {
+  switch (type) {
+    case OnnxType::kFloat: return bytes_of<float>(proto.float_data());
+    case OnnxType::kDouble: return bytes_of<double>(proto.double_data());
+    case OnnxType::kInt64: return bytes_of<std::int64_t>(proto.int64_data());
+    case OnnxType::kInt32: return bytes_of<std::int32_t>(proto.int32_data());
+    case OnnxType::kFloat16:
+    case OnnxType::kBfloat16:
+    case OnnxType::kInt16: return bytes_of<std::uint16_t>(proto.int32_data());
+    default: return bytes_of<std::uint8_t>(proto.int32_data());
+  }
+}
+
+class Reader {
+ public:
+  Reader(onnx::ModelProto& proto, std::string file) : proto_(proto) { out_.file = std::move(file); }
+
+  OnnxModel run() {
+    read_opset();
+    onnx::GraphProto& graph = *proto_.mutable_graph();
+    if (graph.sparse_initializer_size() > 0)
+      fail("has sparse initializers, which are not modelled");
+    for (onnx::TensorProto& tensor : *graph.mutable_initializer()) add_initializer(tensor);
+    for (const onnx::ValueInfoProto& input : graph.input()) add_input(input);
+    for (const onnx::NodeProto& node : graph.node()) add_node(node);
+    for (const onnx::ValueInfoProto& output : graph.output()) {
+      const int value = value_named(output.name());
+      if (!known_[static_cast<std::size_t>(value)])
+        fail("output " + quoted(output.name()) + ": nothing makes it");
+      out_.outputs.push_back(value);
+    }
+    if (out_.outputs.empty()) fail("has no output");
+    return std::move(out_);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw ConfigError(SourcePos{out_.file}, "", problem);
+  }
+
+  void read_opset() {
+    for (const onnx::OperatorSetIdProto& set : proto_.opset_import()) {
+      if (set.domain().empty() || set.domain() == "ai.onnx") out_.opset = set.version();
+    }
+    if (out_.opset < kFirstOpset || out_.opset > kLastOpset)
+      fail("is of operator set " + std::to_string(out_.opset) + "; expected " +
+           std::to_string(kFirstOpset) + " to " + std::to_string(kLastOpset) +
+           " (torch.onnx.export: opset_version)");
+    if (proto_.functions_size() > 0)
+      fail("has functions of its own, such as " + quoted(proto_.functions(0).name()) +
+           ", which are not modelled; export it with them inlined");
+  }
+
+  int value_named(const std::string& name) {
+    const auto [at, is_new] = values_.emplace(name, static_cast<int>(out_.values.size()));
+    if (is_new) {
+      out_.values.push_back(name);
+      known_.push_back(false);
+    }
+    return at->second;
+  }
+
+  int define(const std::string& name, const std::string& by) {
+    const int value = value_named(name);
+    if (known_[static_cast<std::size_t>(value)])
+      fail(by + ": " + quoted(name) + " is there already");
+    known_[static_cast<std::size_t>(value)] = true;
+    return value;
+  }
+
+  OnnxTensor tensor_of(onnx::TensorProto& proto, const std::string& what) const {
+    OnnxTensor out;
+    out.name = what;
+    const auto type = type_of(proto.data_type());
+    if (!type)
+      fail("tensor " + quoted(what) + ": elements of type " + std::to_string(proto.data_type()) +
+           " are not modelled");
+    out.type = *type;
+    if (static_cast<std::size_t>(proto.dims_size()) > kMostDims)
+      fail("tensor " + quoted(what) + ": more than " + std::to_string(kMostDims) + " dims");
+    std::int64_t elements = 1;
+    for (const std::int64_t dim : proto.dims()) {
+      if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements) || elements > kMostElements)
+        fail("tensor " + quoted(what) + ": dims that are negative, or too large");
+      out.dims.push_back(dim);
+    }
+    if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
+      read_external(proto, what, out);
+      return out;
+    }
+    out.bytes =
+        proto.has_raw_data() ? std::move(*proto.mutable_raw_data()) : bytes_of_fields(proto, *type);
+    const std::int64_t size = elements * size_in_bytes(*type);
+    if (!out.bytes.empty() && static_cast<std::int64_t>(out.bytes.size()) != size)
+      fail("tensor " + quoted(what) + ": " + std::to_string(out.bytes.size()) +
+           " bytes instead of " + std::to_string(size));
+    return out;
+  }
+
+  void read_external(const onnx::TensorProto& proto, const std::string& what,
+                     OnnxTensor& out) const {
+    for (const auto& entry : proto.external_data()) {
+      if (entry.key() == "location") out.data_file = entry.value();
+      if (entry.key() == "offset") {
+        std::istringstream text(entry.value());
+        if (!(text >> out.offset) || out.offset < 0)
+          fail("tensor " + quoted(what) + ": offset " + quoted(entry.value()));
+      }
+    }
+    // A file beside the model, or below it: nothing else of this machine.
+    const std::string& at = out.data_file;
+    if (at.empty() || at.front() == '/' || at.find("..") != std::string::npos ||
+        at.find('\0') != std::string::npos)
+      fail("tensor " + quoted(what) + ": external data in " + quoted(at) +
+           ", which is no file beside the model");
+  }
+
+  void add_initializer(onnx::TensorProto& proto) {
+    const std::string name = proto.name();
+    out_.initialized.push_back(define(name, "initializer"));
+    out_.initializers.push_back(tensor_of(proto, name));
+  }
+
+  void add_input(const onnx::ValueInfoProto& proto) {
+    const auto filled = values_.find(proto.name());
+    // Before IR version 4 initializers were inputs, too.
+    if (filled != values_.end() && known_[static_cast<std::size_t>(filled->second)]) return;
+    OnnxInput input;
+    input.value = define(proto.name(), "input");
+    const auto& type = proto.type();
+    const auto element =
+        type.has_tensor_type() ? type_of(type.tensor_type().elem_type()) : std::nullopt;
+    if (!element)
+      fail("input " + quoted(proto.name()) + " is no tensor of a type that is modelled");
+    input.type = *element;
+    for (const auto& dim : type.tensor_type().shape().dim()) {
+      OnnxDim one;
+      if (dim.has_dim_value()) one.size = dim.dim_value();
+      if (dim.has_dim_param()) one.symbol = dim.dim_param();
+      if (one.size < 0 || one.size > kMostElements)
+        fail("input " + quoted(proto.name()) + ": a dim of " + std::to_string(one.size));
+      input.dims.push_back(std::move(one));
+    }
+    if (input.dims.size() > kMostDims) fail("input " + quoted(proto.name()) + " has too many dims");
+    out_.inputs.push_back(std::move(input));
+  }
+
+  void add_node(const onnx::NodeProto& proto) {
+    OnnxNode node;
+    const bool standard = proto.domain().empty() || proto.domain() == "ai.onnx";
+    node.op = standard ? proto.op_type() : proto.domain() + "." + proto.op_type();
+    node.name = proto.name().empty() && proto.output_size() > 0 ? proto.output(0) : proto.name();
+    const std::string who = "node " + quoted(node.name) + " (" + printable(node.op, 60) + ")";
+    for (const std::string& input : proto.input()) {
+      if (input.empty()) {
+        node.inputs.push_back(kNoOnnxValue);
+        continue;
+      }
+      const int value = value_named(input);
+      if (!known_[static_cast<std::size_t>(value)])
+        fail(who + ": nothing before it makes " + quoted(input));
+      node.inputs.push_back(value);
+    }
+    for (const std::string& output : proto.output())
+      node.outputs.push_back(output.empty() ? kNoOnnxValue : define(output, who));
+    if (node.outputs.empty()) fail(who + ": has no output");
+    node.module = module_path(proto.name(), metadata(proto));
+    for (const onnx::AttributeProto& attribute : proto.attribute())
+      node.attributes.push_back(attribute_of(attribute, who));
+    out_.nodes.push_back(std::move(node));
+  }
+
+  /// The exporter's "namespace" of a node; "": it says none.
+  static std::string metadata(const onnx::NodeProto& proto) {
+    const auto& fields = onnx::NodeProto::GetReflection()->GetUnknownFields(proto);
+    for (int i = 0; i < fields.field_count(); ++i) {
+      const auto& field = fields.field(i);
+      const bool is_entry = field.number() == kMetadataField &&
+                            field.type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED;
+      onnx::StringStringEntryProto entry;
+      if (is_entry && entry.ParseFromString(field.length_delimited()) && entry.key() == "namespace")
+        return entry.value();
+    }
+    return {};
+  }
+
+  OnnxAttribute attribute_of(const onnx::AttributeProto& proto, const std::string& who) const {
+    OnnxAttribute out;
+    out.name = proto.name();
+    using T = onnx::AttributeProto;
+    switch (proto.type()) {
+      case T::FLOAT: out.number = proto.f(); break;
+      case T::INT: out.number = static_cast<double>(proto.i()); break;
+      case T::STRING: out.text = proto.s(); break;
+      case T::FLOATS: out.numbers.assign(proto.floats().begin(), proto.floats().end()); break;
+      case T::INTS: out.numbers.assign(proto.ints().begin(), proto.ints().end()); break;
+      case T::TENSOR: {
+        onnx::TensorProto copy = proto.t();
+        out.tensor = std::make_shared<OnnxTensor>(tensor_of(copy, who));
+        break;
+      }
+      case T::GRAPH:
+      case T::GRAPHS: out.is_graph = true; break;
+      default: break;  // texts, sparse tensors, types: no op that is modelled has them
+    }
+    return out;
+  }
+
+  onnx::ModelProto& proto_;
+  OnnxModel out_;
+  std::unordered_map<std::string, int> values_;
+  std::vector<bool> known_;  // [value]: something makes it
+};
+
+/// Without protobuf's own lines on stderr.
+bool parse(onnx::ModelProto& proto, const std::string& bytes) {
+  google::protobuf::LogSilencer quiet;
+  google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
+  google::protobuf::io::CodedInputStream coded(&stream);
+  return proto.ParseFromCodedStream(&coded) && coded.ConsumedEntireMessage();
+}
+
+}  // namespace
+
+std::shared_ptr<const OnnxModel> parse_onnx(const std::string& bytes, const std::string& file) {
+  onnx::ModelProto proto;
+  if (bytes.size() > 0x7fffffff)
+    throw ConfigError(SourcePos{file}, "", "is larger than 2 GiB; keep weights in external data");
+  if (!parse(proto, bytes) || !proto.has_graph())
+    throw ConfigError(SourcePos{file}, "", "is no ONNX model, or is damaged");
+  return std::make_shared<const OnnxModel>(Reader(proto, file).run());
+}
+
+std::shared_ptr<const OnnxModel> read_onnx(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary | std::ios::ate);
+  if (!stream) throw ConfigError(SourcePos{file}, "", "cannot be read");
+  const std::streamoff size = stream.tellg();
+  if (size < 0 || size > 0x7fffffff)
+    throw ConfigError(
+        SourcePos{file}, "",
+        size < 0 ? "cannot be read" : "is larger than 2 GiB; keep weights in external data");
+  std::string bytes(static_cast<std::size_t>(size), '\0');
+  stream.seekg(0);
+  stream.read(bytes.data(), size);
+  if (!stream) throw ConfigError(SourcePos{file}, "", "cannot be read");
+  return parse_onnx(bytes, file);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,73 @@
+// Samples of an imported model (family onnx): whatever its graph reads, and labels for its loss.
+//
+// A model that reads tokens of one length and has a row of logits for each of them predicts the
+// next token: its text is that of data.path, as for GPT. Any other reads a generated set of our own
+// making, in which every input of a sample shows the same class of K:
+//   real numbers  the class's pattern of 1 and -1 over at most 48 cells of equal length, every
+//                 element off by at most a half, uniformly: signs alone tell the pattern
+//   indices       ids that are the class modulo K, uniformly, where a table has that many rows
+//   masks         ones;  positions: 0, 1, ...;  token types: zeros
+// K is the number of logits, or 8 where the loss has no classes. Labels, and what a perfect model
+// then reaches, e = 0.1:
+//   cross_entropy         each the class, with probability e another one, uniformly:
+//                         -(1 - e) ln(1 - e) - e ln(e / (K - 1)) nats
+//   binary_cross_entropy  another pattern of the class, of 0 and 1, each flipped with
+//                         probability e: -(1 - e) ln(1 - e) - e ln(e) nats
+//   mean_square           another pattern of 1 and -1, each off by at most a half: 1/12
+// `synthetic`: inputs and labels by chance, of the same ranges.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/graph/graph.h"
+#include "real/data/samples.h"
+#include "real/data/token_windows.h"
+
+namespace trainyard {
+
+class ImportedSamples final : public Samples {
+ public:
+  /// Throws ConfigError where data.path is a file and the model does not predict tokens, or inputs
+  /// are too small to tell the classes apart.
+  explicit ImportedSamples(const Study& study);
+
+  void fill(std::string_view name, std::int64_t index, std::span<std::int64_t> out) const override;
+  void fill_numbers(std::string_view name, std::int64_t index, std::span<float> out) const override;
+  std::int64_t predicted_per_sample() const override { return labels_; }
+  std::optional<double> best_loss() const override;
+  std::string description() const override;
+
+ private:
+  struct Input {
+    enum class Kind : std::uint8_t { kNumbers, kIds, kOnes, kPositions, kZeros };
+    Kind kind = Kind::kNumbers;
+    std::int64_t rows = 0;      // kIds: of the smallest table that it is looked up in
+    std::uint32_t number = 0;   // tells inputs apart where they are drawn
+    std::int64_t elements = 0;  // of one sample
+  };
+
+  void read_graph(const Study& study, const Graph& graph);
+  Input input_of(const Study& study, const Graph& graph, TensorId tensor) const;
+  void find_text(const Study& study, const Shape& logits);
+  void check_classes(const Study& study) const;
+  std::int64_t shown(std::int64_t index) const;
+  bool is_up(std::uint32_t number, std::int64_t of_class, std::int64_t cell) const;
+  const Input& input(std::string_view name) const;
+  void fill_tokens(const Input& input, std::int64_t index, std::span<std::int64_t> out) const;
+  void fill_labels(std::int64_t index, std::span<std::int64_t> out) const;
+
+  std::int64_t seed_;
+  bool learnable_;  // generated, not synthetic
+  ImportedLoss loss_;
+  std::int64_t classes_ = 0;
+  std::int64_t labels_ = 0;  // of one sample
+  std::map<std::string, Input, std::less<>> inputs_;
+  std::unique_ptr<TokenWindows> windows_;  // where it predicts tokens
+  std::string text_;                       // the name of their input then
+};
+
+}  // namespace trainyard
