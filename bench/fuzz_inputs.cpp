@@ -53,6 +53,7 @@ std::string make_input(const FuzzTarget& target, std::uint64_t seed) {
     mutate_json(json, seed);
     return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
+  if (target.mutate != nullptr && seed / size % 2 == 0) return target.mutate(example, seed);
   return mutate_text(example, target.examples[(seed / 3) % size], seed);
 }
 

@@ -16,10 +16,12 @@
 #include "engine/schedule/schedule_csv.h"
 #include "models/hugging_face.h"
 #include "models/model.h"
+#include "models/onnx/onnx_graph.h"
 #include "study/cluster_preset.h"
 #include "study/profile_reader.h"
 #include "study/study_writer.h"
 #include "study/sweep.h"
+#include "tests/support/mutated_onnx.h"
 #include "tests/support/mutated_study.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/study_outcome.h"
@@ -99,6 +101,27 @@ FuzzTarget config_target() {
       build_model(small, {});
     } catch (const ConfigError&) {  // a tensor of more than 2^40 elements
     }
+  };
+  return target;
+}
+
+FuzzTarget onnx_target() {
+  FuzzTarget target{.name = "onnx", .file = "", .lines = false, .mutate = mutate_onnx};
+  for (const std::string& text : texts_in("tests/golden/onnx", ".onnx")) {
+    if (text.size() < 250'000) target.examples.push_back(text);
+  }
+  target.read = [](const std::string& text) {
+    ModelConfig config;
+    config.family = Family::kOnnx;
+    config.norm_eps = 1e-5;
+    config.onnx = parse_onnx(text, "model.onnx");
+    for (const OnnxInput& model_input : config.onnx->inputs) {
+      for (std::size_t d = 1; d < model_input.dims.size(); ++d) {
+        if (!model_input.dims[d].symbol.empty()) config.axes[model_input.dims[d].symbol] = 12;
+      }
+    }
+    set_onnx_numbers(config);
+    build_model(config, {.microbatch = 2});
   };
   return target;
 }
@@ -245,7 +268,7 @@ const std::vector<std::pair<std::string, Make>>& targets() {
       {"software", software_target}, {"cluster", cluster_target}, {"trace", trace_target},
       {"summary", summary_target},   {"losses", losses_target},   {"sweep", sweep_target},
       {"measured", measured_target}, {"program", program_target}, {"index", index_target},
-      {"shard", shard_target},       {"weights", weights_target}};
+      {"shard", shard_target},       {"weights", weights_target}, {"onnx", onnx_target}};
   return all;
 }
 

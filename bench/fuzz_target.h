@@ -2,6 +2,7 @@
 // through our code that one such file takes.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -22,6 +23,8 @@ struct FuzzTarget {
   bool lines = true;      // refusals say line and column, too
   bool json = false;      // half of the inputs stay JSON
   std::vector<std::string> examples = {};
+  /// Half of the inputs are an example that this changed; empty: text is changed.
+  std::string (*mutate)(const std::string& example, std::uint64_t seed) = nullptr;
   std::function<void(const std::string& text)> read =
       {};  // throws ConfigError, PlanError or Finding
 };

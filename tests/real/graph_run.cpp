@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <stdexcept>
 #include <thread>
 #include <variant>
@@ -60,6 +61,17 @@ HeldPart held_part(const Program& program, const Value& value, const Coordinate&
   const Extents extents = global_extents(spec, value.dims, program.mesh);
   return {local_ranges(spec, extents, program.mesh, at).value(),
           std::vector<std::int64_t>(extents.begin(), extents.end())};
+}
+
+std::vector<double> content_of(const ConstantContent& content, const Shape& shape, bool real) {
+  std::vector<double> out(static_cast<std::size_t>(num_elements(shape)));
+  if (real) {
+    content.fill(std::span(out));
+    return out;
+  }
+  std::vector<std::int64_t> integers(out.size());
+  content.fill(std::span(integers));
+  return {integers.begin(), integers.end()};
 }
 
 at::Tensor part_of(at::Tensor whole, const HeldPart& part) {
@@ -167,14 +179,14 @@ bool splits_some_parts(const TensorSpec& spec) {
                      [](const DimSplit& dim) { return axes_in(dim) != axes_of_all_parts(dim); });
 }
 
-void set_weights(RankExecutor& executor) {
+void set_weights(RankExecutor& executor, const GraphNumbers& numbers_of) {
   const Program& program = executor.plan().program();
   for (const BucketState& bucket : executor.plan().buckets()) {
     for (const ValueId id : views_in(program, bucket.parameter)) {
       const Value& view = program.values[id];
       const HeldPart part = held_part(program, view, executor.plan().at());
       const Shape whole(part.whole.begin(), part.whole.end());
-      const at::Tensor all = tensor_of(numbers(parameter_of(view), 0, num_elements(whole)), whole);
+      const at::Tensor all = tensor_of(numbers_of(parameter_of(view), whole, 0), whole);
       executor.values().tensor(id, 0).copy_(part_of(all, part));
     }
   }
@@ -182,21 +194,24 @@ void set_weights(RankExecutor& executor) {
 
 /// One rank's step, which adds what it has to `shared`.
 void run_rank(const Program& program, const Graph& graph, const Study& study, std::int64_t rank,
-              Transport& transport, Shared& shared) {
+              Transport& transport, const GraphNumbers& numbers_of, Shared& shared) {
   at::set_num_threads(1);
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   HostDevice device;
   const RankPlan plan(program, graph, study, rank, {}, transport);
   const auto loaded = loaded_values(program);
-  RankExecutor executor(plan, device, study,
-                        [&](const std::string& name, std::int64_t first, at::Tensor& out) {
-                          const HeldPart part = held_part(program, *loaded.at(name), plan.at());
-                          const Shape whole(part.whole.begin(), part.whole.end());
-                          const auto all = numbers(name, first, num_elements(whole));
-                          out.copy_(part_of(tensor_of(all, whole), part));
-                        });
+  RankExecutor executor(
+      plan, device, study, [&](const std::string& name, std::int64_t first, at::Tensor& out) {
+        const HeldPart part = held_part(program, *loaded.at(name), plan.at());
+        const Shape whole(part.whole.begin(), part.whole.end());
+        const auto known = graph.constants.find(name);
+        const auto all = known == graph.constants.end()
+                             ? numbers_of(name, whole, first)
+                             : content_of(*known->second, whole, out.is_floating_point());
+        out.copy_(part_of(tensor_of(all, whole), part));
+      });
   executor.initialise(study);
-  set_weights(executor);
+  set_weights(executor, numbers_of);
   // Put together behind the step: no tensor is made while an op's allocations are counted.
   std::vector<MadeResult> made;
   std::vector<std::pair<ValueId, std::vector<double>>> reduced_gradients;  // by bucket
@@ -205,7 +220,9 @@ void run_rank(const Program& program, const Graph& graph, const Study& study, st
   };
   executor.hooks().result = [&](const ProgramOp& op, Microbatch mb, const at::Tensor& result) {
     if (op.part != OpPart::kForward || op.writes.size() != 1 || mb < 0) return;
-    made.push_back({&program.values[op.writes[0].value], mb, vector_of(result)});
+    const Value& value = program.values[op.writes[0].value];
+    if (result.numel() != num_elements(value.dims)) return;  // a loss that is added up
+    made.push_back({&value, mb, vector_of(result)});
   };
   executor.hooks().op = [&](const OpPlan& op, bool done) {
     // What a load takes is the test's own.
@@ -274,6 +291,14 @@ Program compile_graph(const Graph& graph, const Plan& plan, const CompileOptions
 }
 
 GraphRun run_program(const Program& program, const Graph& graph, const Plan& plan, bool over_gloo) {
+  const auto of_name = [](const std::string& name, const Shape& shape, std::int64_t sample) {
+    return numbers(name, sample, num_elements(shape));
+  };
+  return run_program(program, graph, plan, of_name, over_gloo);
+}
+
+GraphRun run_program(const Program& program, const Graph& graph, const Plan& plan,
+                     const GraphNumbers& numbers_of, bool over_gloo) {
   Study study;
   static_cast<Plan&>(study) = plan;
   count_cpu_allocations();
@@ -286,7 +311,7 @@ GraphRun run_program(const Program& program, const Graph& graph, const Plan& pla
       try {
         const auto store = meeting.connect();
         const auto transport = meeting.transport(store.get(), rank);
-        run_rank(program, graph, study, rank, *transport, shared);
+        run_rank(program, graph, study, rank, *transport, numbers_of, shared);
       } catch (const std::exception& error) {
         const std::lock_guard lock(shared.mutex);
         if (!failure) failure = std::current_exception();

@@ -2,6 +2,8 @@
 // same by LibTorch's autograd.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -24,6 +26,11 @@ struct GraphRun {
   std::vector<std::string> greedy;
 };
 
+/// All elements of a weight or an input, by its name, its whole shape and, of an input, the number
+/// of its first sample.
+using GraphNumbers =
+    std::function<std::vector<double>(const std::string& name, const Shape& shape, std::int64_t)>;
+
 /// On one rank, two microbatches in fp64.
 Plan plan_of_graph();
 
@@ -33,6 +40,9 @@ Plan plan_of_graph();
 GraphRun run_graph(const Graph& graph, const Plan& plan, const CompileOptions& options = {});
 GraphRun run_program(const Program& program, const Graph& graph, const Plan& plan,
                      bool over_gloo = false);
+/// The same of weights and inputs that `numbers` makes.
+GraphRun run_program(const Program& program, const Graph& graph, const Plan& plan,
+                     const GraphNumbers& numbers, bool over_gloo = false);
 /// What compile() makes of it; throws std::runtime_error with the reason where it is impossible.
 Program compile_graph(const Graph& graph, const Plan& plan, const CompileOptions& options = {});
 GraphRun differentiate_by_torch(const Graph& graph);

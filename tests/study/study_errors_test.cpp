@@ -79,9 +79,6 @@ TEST_CASE("the contract's features that this version lacks are refused at their 
       set("training.cpu_offload=true") ==
       "--set training.cpu_offload=true: training.cpu_offload: offloading to the CPU is not in this "
       "version; write false");
-  CHECK(with_model("model.onnx") ==
-        "study.yaml:3:8: model: ONNX models are not in this version; it reads a Hugging Face "
-        "config.json, a preset, or {family: ..., layers: ...}");
 }
 
 TEST_CASE("a pipeline that does not divide the layers names the nearest that do") {
@@ -452,11 +449,11 @@ TEST_CASE("where a preset is named, a file is one of its kind") {
   CHECK(with_cluster("{preset: model.onnx}") ==
         "study.yaml:3:19: cluster.preset: a file of a cluster ends in .yaml, got 'model.onnx'");
   CHECK(with_model("dir/cluster.yaml") ==
-        "study.yaml:3:8: model: a file of a model is a Hugging Face config.json, got "
-        "'dir/cluster.yaml'");
+        "study.yaml:3:8: model: a file of a model is a Hugging Face config.json or an .onnx "
+        "file, got 'dir/cluster.yaml'");
   CHECK(with_model("{preset: cluster.yml, layers: 4}") ==
-        "study.yaml:3:17: model.preset: a file of a model is a Hugging Face config.json, got "
-        "'cluster.yml'");
+        "study.yaml:3:17: model.preset: a file of a model is a Hugging Face config.json or an "
+        ".onnx file, got 'cluster.yml'");
 }
 
 TEST_CASE("numbers of the training block are in range") {

@@ -1,0 +1,254 @@
+// What an ONNX file becomes, and what is said of one that does not become a graph.
+// tests/real/exec/onnx_models_test.cpp holds whole models to PyTorch.
+#include "models/onnx/onnx_graph.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "engine/base/error.h"
+#include "tests/support/onnx_file.h"
+#include "tests/support/scratch_folder.h"
+
+namespace trainyard {
+
+namespace {
+
+ModelConfig model_of(const OnnxFile& file, const std::map<std::string, std::int64_t>& axes = {},
+                     const std::string& path = "m.onnx") {
+  ModelConfig config;
+  config.family = Family::kOnnx;
+  config.onnx = parse_onnx(file.bytes(), path);
+  config.axes = axes;
+  set_onnx_numbers(config);
+  return config;
+}
+
+OnnxGraph graph_of(const OnnxFile& file, std::int64_t batch = 2) {
+  return build_onnx_graph(model_of(file), {.microbatch = batch, .compute = DType::kFp32});
+}
+
+/// All messages, one a line.
+template <typename Work>
+std::string problems_of(const Work& work) {
+  try {
+    work();
+  } catch (const ConfigError& error) {
+    std::string all = error.what();
+    for (const Mistake& other : error.others()) all.append("\n").append(other.what);
+    return all;
+  }
+  return "none";
+}
+
+/// x [N, 4] -> x W + b: [N, 3]
+OnnxFile classifier(const OnnxFile::Dims& dims = {"N", std::int64_t{4}}) {
+  OnnxFile file;
+  file.input("x", dims).weight("fc.weight", {3, 4}).weight("fc.bias", {3});
+  file.node("Gemm", {"x", "fc.weight", "fc.bias"}, {"y"}).set("transB", 1).output("y");
+  return file;
+}
+
+std::vector<std::string> kinds(const Graph& graph) {
+  std::vector<std::string> out;
+  for (const Op& op : graph.ops) out.emplace_back(to_string(op.kind));
+  return out;
+}
+
+std::vector<std::string> parameters(const Graph& graph) {
+  std::vector<std::string> out;
+  for (const Parameter& parameter : graph.parameters) out.push_back(parameter.name);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a product and its bias are one linear with the file's parameters") {
+  const OnnxGraph made = graph_of(classifier());
+  CHECK(kinds(made.graph) == std::vector<std::string>{"linear", "cross_entropy"});
+  CHECK(parameters(made.graph) == std::vector<std::string>{"fc.weight", "fc.bias"});
+  CHECK(made.graph.model_flop_per_microbatch == 2.0 * 2 * 4 * 3);
+  CHECK(made.weights.size() == 2);
+  CHECK_FALSE(made.weights[0].transposed);
+
+  OnnxFile turned;  // as PyTorch's TorchScript exporter writes a linear of 3 dims
+  turned.input("x", {"N", std::int64_t{5}, std::int64_t{4}}).weight("onnx::MatMul_7", {4, 3});
+  turned.weight("fc.bias", {3}).node("MatMul", {"x", "onnx::MatMul_7"}, {"h"});
+  turned.named("/fc/MatMul").node("Add", {"fc.bias", "h"}, {"y"}).output("y");
+  const OnnxGraph other = graph_of(turned);
+  CHECK(kinds(other.graph) == std::vector<std::string>{"linear", "cross_entropy"});
+  CHECK(parameters(other.graph) == std::vector<std::string>{"fc.weight", "fc.bias"});
+  CHECK(other.graph.parameters[ParameterId(0)].shape == Shape{3, 4});
+  CHECK(other.weights[0].transposed);
+}
+
+TEST_CASE("all nodes without an op are named at once") {
+  OnnxFile file = classifier();
+  file.node("NonZero", {"y"}, {"where"}).node("Einsum", {"x", "x"}, {"e"});
+  file.node("Hardmax", {"where"}, {"z"}).node("Add", {"z", "e"}, {"sum"});
+  file.proto().mutable_graph()->mutable_output(0)->set_name("sum");
+  CHECK(problems_of([&] { graph_of(file); }) ==
+        "m.onnx: node 'where' (NonZero): no op of this version does that with data\n"
+        "m.onnx: node 'e' (Einsum): no op of this version does that with data");
+}
+
+TEST_CASE("the batch is the microbatch, and other axes are the study's") {
+  CHECK(problems_of([&] {
+          graph_of(classifier({std::int64_t{8}, std::int64_t{4}}));
+        }) ==
+        "m.onnx: input 'x' has a batch of 8, and microbatches here are of 2 samples; export it "
+        "with a dynamic first axis");
+  CHECK(problems_of([&] { graph_of(classifier({std::int64_t{2}, std::int64_t{4}})); }) == "none");
+  CHECK(problems_of([&] {
+          build_onnx_graph(model_of(classifier(), {{"N", 3}}), {.microbatch = 2});
+        }) ==
+        "m.onnx: input 'x' has a batch of 3 in model.axes, and microbatches here are of 2 samples; "
+        "leave the axis out, training.microbatch binds it");
+  const OnnxFile::Dims open{"N", "width"};
+  CHECK(problems_of([&] { model_of(classifier(open)); }) ==
+        "m.onnx: input 'x': dim 1 is 'width'; say model.axes: {width: ...}");
+  CHECK(problems_of([&] {
+          model_of(classifier(open), {{"width", 4}, {"height", 4}});
+        }) == "model.axes.height: no input has an axis of this name");
+  CHECK(problems_of([&] { model_of(classifier(open), {{"width", 4}}); }) == "none");
+  CHECK(problems_of([&] {
+          build_onnx_graph(model_of(classifier(open), {{"width", 5}}), {.microbatch = 2});
+        }) == "m.onnx: node 'y' (Gemm): multiplies matrices that do not fit");
+}
+
+TEST_CASE("what is no model of this format is refused") {
+  const auto refused = [](const std::string& bytes) {
+    return problems_of([&] { parse_onnx(bytes, "m.onnx"); });
+  };
+  CHECK(refused("") == "m.onnx: is no ONNX model, or is damaged");
+  CHECK(refused("weights") == "m.onnx: is no ONNX model, or is damaged");
+  const std::string good = classifier().bytes();
+  CHECK(refused(good) == "none");
+  CHECK(refused(good.substr(0, good.size() - 9)) == "m.onnx: is no ONNX model, or is damaged");
+  OnnxFile old = classifier();
+  old.proto().mutable_opset_import(0)->set_version(12);
+  CHECK(refused(old.bytes()) ==
+        "m.onnx: is of operator set 12; expected 13 to 23 (torch.onnx.export: opset_version)");
+  OnnxFile function = classifier();
+  function.proto().add_functions()->set_name("block");
+  CHECK(refused(function.bytes()) ==
+        "m.onnx: has functions of its own, such as 'block', which are "
+        "not modelled; export it with them inlined");
+  OnnxFile twice = classifier();
+  twice.node("Relu", {"x"}, {"y"});
+  CHECK(refused(twice.bytes()) == "m.onnx: node 'y' (Relu): 'y' is there already");
+  OnnxFile late = classifier();
+  late.node("Relu", {"z"}, {"w"}).node("Relu", {"y"}, {"z"});
+  CHECK(refused(late.bytes()) == "m.onnx: node 'w' (Relu): nothing before it makes 'z'");
+  OnnxFile wrong = classifier();
+  wrong.weight("v", {2, 2}, {1, 2, 3});
+  CHECK(refused(wrong.bytes()) == "m.onnx: tensor 'v': 12 bytes instead of 16");
+}
+
+TEST_CASE("external data is read beside the model, and nowhere else") {
+  const ScratchFolder folder;
+  const auto with = [&](const std::string& location, const std::string& offset) {
+    OnnxFile file = classifier();
+    auto* tensor = file.proto().mutable_graph()->mutable_initializer(1);
+    tensor->set_data_location(onnx::TensorProto::EXTERNAL);
+    const auto say = [&](const char* key, const std::string& value) {
+      auto* entry = tensor->add_external_data();
+      entry->set_key(key);
+      entry->set_value(value);
+    };
+    say("location", location);
+    say("offset", offset);
+    return file;
+  };
+  const std::string path = folder.path() + "/m.onnx";
+  std::ofstream(folder.path() + "/w.bin", std::ios::binary)
+      .write("\0\0\0\0\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40", 16);  // 0, 1, 2, 3
+  const auto bias = [&](const OnnxFile& file) {
+    const auto model = parse_onnx(file.bytes(), path);
+    return read_numbers(model->initializers[1], path);
+  };
+  CHECK(bias(with("w.bin", "4")) == std::vector<double>{1, 2, 3});
+  CHECK(problems_of([&] { bias(with("w.bin", "8")); }).find("w.bin") != std::string::npos);
+  CHECK(problems_of([&] { bias(with("none.bin", "0")); }).find("none.bin") != std::string::npos);
+  CHECK(problems_of([&] { bias(with("../w.bin", "0")); }) ==
+        path +
+            ": tensor 'fc.bias': external data in '../w.bin', which is no file beside the model");
+  CHECK(problems_of([&] { bias(with("/etc/passwd", "0")); }).find("no file beside the model") !=
+        std::string::npos);
+}
+
+TEST_CASE("shapes that the model computes are constants, and need no op") {
+  // View x [N, 4, 6] as [N, -1], by way of its own shape; the relu's shape alone is asked for.
+  OnnxFile file;
+  file.input("x", {"N", std::int64_t{4}, std::int64_t{6}}).integers("first", {0});
+  file.integers("rest", {-1}).node("Relu", {"x"}, {"r"}).node("Shape", {"r"}, {"shape"});
+  file.node("Gather", {"shape", "first"}, {"n"}).set("axis", 0);
+  file.node("Concat", {"n", "rest"}, {"to"}).set("axis", 0);
+  file.node("Reshape", {"x", "to"}, {"y"}).output("y");
+  const Graph graph = graph_of(file).graph;
+  CHECK(kinds(graph) == std::vector<std::string>{"view", "cross_entropy"});
+  CHECK(graph.tensors[graph.ops[OpId(0)].outputs[0]].shape == Shape{2, 24});
+  CHECK(graph.constants.empty());
+}
+
+TEST_CASE("a table that an exporter copied for a product is one parameter") {
+  const std::vector<float> table{1, 2, 3, 4, 5, 6}, turned{1, 3, 5, 2, 4, 6};
+  const auto parameters_with = [&](const std::vector<float>& head) {
+    OnnxFile file;
+    file.input("ids", {"N", std::int64_t{5}}, onnx::TensorProto::INT64);
+    file.weight("wte.weight", {3, 2}, table).weight("val_9", {2, 3}, head);
+    file.node("Gather", {"wte.weight", "ids"}, {"h"}).set("axis", 0);
+    file.node("MatMul", {"h", "val_9"}, {"y"}).output("y");
+    return count_parameters(graph_of(file).graph).with_head;
+  };
+  CHECK(parameters_with(turned) == 6);
+  CHECK(parameters_with(table) == 12);
+}
+
+TEST_CASE("norms whose equal weights an exporter merged have their own") {
+  const auto norms = [](const std::vector<float>& scale) {
+    OnnxFile file;
+    file.input("x", {"N", std::int64_t{2}}).weight("a.weight", {2}, scale);
+    file.weight("a.bias", {2}, {0, 0});
+    file.node("LayerNormalization", {"x", "a.weight", "a.bias"}, {"h"}).named("/a/LayerNorm");
+    file.node("LayerNormalization", {"h", "a.weight", "a.bias"}, {"y"}).named("/b/LayerNorm");
+    return parameters(graph_of(file.output("y")).graph);
+  };
+  CHECK(norms({1, 1}) == std::vector<std::string>{"a.weight", "a.bias", "b.weight", "b.bias"});
+  CHECK(norms({1, 2}) == std::vector<std::string>{"a.weight", "a.bias", "b.bias"});
+}
+
+TEST_CASE("layers are the numbered modules that hold most parameters, or those of the pattern") {
+  OnnxFile file;
+  file.input("x", {"N", std::int64_t{4}});
+  std::string x = "x";
+  for (const std::string path :
+       {"stem", "blocks.0.a", "blocks.0.b", "blocks.1.a", "blocks.1.b", "head"}) {
+    file.weight(path + ".weight", {4, 4});
+    const std::string y = path + "_out";
+    std::string name = "/" + path + "/MatMul";
+    std::replace(name.begin() + 1, name.end(), '.', '/');
+    file.node("MatMul", {x, path + ".weight"}, {y}).named(name);
+    x = y;
+  }
+  ModelConfig config = model_of(file.output(x));
+  const auto layers = [&] {
+    std::vector<int> out;
+    for (const Op& op : build_onnx_graph(config, {.microbatch = 2}).graph.ops)
+      out.push_back(op.layer);
+    return out;
+  };
+  CHECK(layers() == std::vector<int>{-1, 0, 0, 1, 1, -1, -1});
+  config.layer_pattern = "blocks.3";
+  CHECK(problems_of(layers) ==
+        "model.layer_pattern: no module is called 'blocks.3'; expected one of: blocks.*");
+}
+
+TEST_CASE("an output that no input reaches is no model") {
+  OnnxFile file;
+  file.input("x", {"N", std::int64_t{4}}).integers("two", {2, 2});
+  file.node("ConstantOfShape", {"two"}, {"y"}).output("y");
+  CHECK(problems_of([&] { graph_of(file); }) == "m.onnx: its output depends on no data");
+}
+
+}  // namespace trainyard

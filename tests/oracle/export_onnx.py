@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Exports small models of PyTorch, transformers and torchvision to ONNX, with what they compute.
+
+    export_onnx.py OUT [NAME ...]
+
+writes OUT/NAME-script.onnx (TorchScript exporter, opset 17) and OUT/NAME-dynamo.onnx (opset 18), and
+OUT/NAME.json: parameters, FLOP of forward (torch.utils.flop_counter, attention unfused), the loss of one
+batch in fp64, and the sum of squares of every parameter's gradient, ascending. Inputs are formulas: element i
+of an input of real numbers is sin(0.7 i + 1), of ids (7 i + 3) % modulus (modulus 0: ones), of labels
+(5 i + 1) % classes. NAME.json says the moduli. Dropout is 0; cross entropies are sums over labels.
+
+Made with torch 2.11.0, torchvision 0.26.0 and transformers 4.46.3, the last whose text models TorchScript takes;
+the JSON files hold the versions.
+"""
+import json
+import pathlib
+import sys
+import warnings
+
+import onnx
+import timm
+import torch
+import torchvision
+import transformers
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+warnings.filterwarnings("ignore")
+
+
+class First(nn.Module):
+    """A model whose answer is one tensor."""
+
+    def __init__(self, model, names):
+        super().__init__()
+        self.model = model
+        self.names = names
+
+    def forward(self, *inputs):
+        out = self.model(**dict(zip(self.names, inputs)))
+        return out.logits if hasattr(out, "logits") else out[0]
+
+
+class UNet(nn.Module):
+    """Two levels, batch norm, transposed convolutions, a class for each pixel."""
+
+    def __init__(self, base=8, classes=3):
+        super().__init__()
+
+        def block(i, o):
+            return nn.Sequential(nn.Conv2d(i, o, 3, padding=1), nn.BatchNorm2d(o), nn.ReLU(),
+                                 nn.Conv2d(o, o, 3, padding=1), nn.GroupNorm(2, o), nn.SiLU())
+
+        self.down1, self.down2, self.middle = block(3, base), block(base, 2 * base), block(2 * base, 4 * base)
+        self.pool = nn.MaxPool2d(2)
+        self.up2, self.up1 = nn.ConvTranspose2d(4 * base, 2 * base, 2, 2), nn.ConvTranspose2d(2 * base, base, 2, 2)
+        self.join2, self.join1 = block(4 * base, 2 * base), block(2 * base, base)
+        self.head = nn.Conv2d(base, classes, 1)
+
+    def forward(self, x):
+        a = self.down1(x)
+        b = self.down2(self.pool(a))
+        c = self.middle(self.pool(b))
+        c = self.join2(torch.cat([b, self.up2(c)], 1))
+        c = self.join1(torch.cat([a, self.up1(c)], 1))
+        return self.head(c)
+
+
+class Recommender(nn.Module):
+    """Neural collaborative filtering: tables of users and items, a product and an MLP."""
+
+    def __init__(self, users=20, items=30, width=8):
+        super().__init__()
+        self.user, self.item = nn.Embedding(users, width), nn.Embedding(items, width)
+        self.user_mlp, self.item_mlp = nn.Embedding(users, width), nn.Embedding(items, width)
+        self.mlp = nn.Sequential(nn.Linear(2 * width, 16), nn.ReLU(), nn.Linear(16, width), nn.ReLU())
+        self.head = nn.Linear(2 * width, 1)
+
+    def forward(self, user, item):
+        product = self.user(user) * self.item(item)
+        mlp = self.mlp(torch.cat([self.user_mlp(user), self.item_mlp(item)], -1))
+        return self.head(torch.cat([product, mlp], -1))[:, 0]
+
+
+def text(kind):
+    small = dict(vocab_size=64, attn_implementation="eager")
+    if kind == "gpt2":
+        config = transformers.GPT2Config(n_layer=2, n_embd=32, n_head=4, n_positions=16, resid_pdrop=0, embd_pdrop=0,
+                                         attn_pdrop=0, use_cache=False, **small)
+        return First(transformers.GPT2LMHeadModel(config), ["input_ids"]), {"input_ids": 64}
+    if kind == "bert":
+        config = transformers.BertConfig(num_hidden_layers=2, hidden_size=32, num_attention_heads=4,
+                                         intermediate_size=64, max_position_embeddings=16, hidden_dropout_prob=0,
+                                         attention_probs_dropout_prob=0, **small)
+        return First(transformers.BertForMaskedLM(config), ["input_ids"]), {"input_ids": 64}
+    config = transformers.LlamaConfig(num_hidden_layers=2, hidden_size=32, num_attention_heads=4,
+                                      num_key_value_heads=2, intermediate_size=48, max_position_embeddings=16,
+                                      use_cache=False, **small)
+    return First(transformers.LlamaForCausalLM(config), ["input_ids"]), {"input_ids": 64}
+
+
+def image(kind):
+    if kind == "resnet":
+        return timm.models.resnet.ResNet(timm.models.resnet.BasicBlock, [1, 1, 1, 1], num_classes=10,
+                                         channels=(8, 16, 24, 32), stem_width=8)
+    if kind == "vit":
+        return torchvision.models.VisionTransformer(image_size=32, patch_size=8, num_layers=2, num_heads=2,
+                                                    hidden_dim=32, mlp_dim=64, num_classes=10)
+    if kind == "swin":
+        return torchvision.models.SwinTransformer(patch_size=[2, 2], embed_dim=16, depths=[2, 2], num_heads=[2, 4],
+                                                  window_size=[4, 4], num_classes=10, stochastic_depth_prob=0)
+    if kind == "densenet":
+        return torchvision.models.DenseNet(growth_rate=4, block_config=(2, 2), num_init_features=8, num_classes=10)
+    return UNet()
+
+
+TEXT, IMAGES = ["gpt2", "bert", "llama"], ["resnet", "vit", "swin", "densenet", "unet"]
+# The optimisation that dynamo's exports have folds batch norms into convolutions, and tables into biases.
+AS_IT_IS = ["resnet", "densenet", "unet", "swin"]
+BATCH, SEQ = 2, 12
+
+
+def real(shape, shift=0):
+    count = torch.Size(shape).numel()
+    return torch.sin(0.7 * torch.arange(count, dtype=torch.float64) + 1 + shift).reshape(shape)
+
+
+def ids(shape, modulus, a=7, b=3):
+    count = torch.Size(shape).numel()
+    return ((a * torch.arange(count) + b) % modulus).reshape(shape)
+
+
+def build(name):
+    torch.manual_seed(0)
+    if name in TEXT:
+        model, moduli = text(name)
+        inputs = {"input_ids": ids((BATCH, SEQ), 64)}
+        return model, inputs, moduli, {"input_ids": {0: "batch", 1: "seq"}}, "cross_entropy"
+    if name == "recommender":
+        inputs = {"user": ids((BATCH,), 20), "item": ids((BATCH,), 30)}
+        return Recommender(), inputs, {"user": 20, "item": 30}, {n: {0: "batch"} for n in inputs}, "binary_cross_entropy"
+    return image(name), {"images": real((BATCH, 3, 32, 32))}, {}, {"images": {0: "batch"}}, "cross_entropy"
+
+
+def loss_of(logits, kind):
+    if kind == "binary_cross_entropy":
+        return nn.functional.binary_cross_entropy_with_logits(logits, ids(logits.shape, 2, 5, 1).to(logits.dtype))
+    classes = logits.shape[1] if logits.dim() == 4 else logits.shape[-1]
+    if logits.dim() == 4:
+        logits = logits.permute(0, 2, 3, 1)
+    flat = logits.reshape(-1, classes)
+    return nn.functional.cross_entropy(flat, ids((flat.shape[0],), classes, 5, 1), reduction="sum")
+
+
+def as_fp32(value):
+    return value.float() if value.is_floating_point() else value
+
+
+def without_traces(path):
+    """The exporters' notes on source lines are most of a small file: what remains are module paths."""
+    model = onnx.load(path)
+    for node in model.graph.node:
+        node.doc_string = ""
+        kept = [p for p in node.metadata_props if p.key == "namespace"]
+        del node.metadata_props[:]
+        node.metadata_props.extend(kept)
+    del model.graph.value_info[:]
+    del model.graph.metadata_props[:]
+    del model.metadata_props[:]
+    for info in list(model.graph.input) + list(model.graph.output) + list(model.graph.initializer):
+        del info.metadata_props[:]
+        info.doc_string = ""
+    onnx.save(model, path)
+
+
+def export(name, out):
+    model, inputs, moduli, axes, kind = build(name)
+    for i, (path, parameter) in enumerate(model.named_parameters()):
+        if ".ln_" not in path:  # of gpt2: as they start; elsewhere zeros and ones would hide mistakes
+            with torch.no_grad():
+                parameter.add_(0.02 * real(parameter.shape, i).to(parameter.dtype))
+    names, values = list(inputs), tuple(as_fp32(v) for v in inputs.values())
+    script = out / f"{name}-script.onnx"
+    torch.onnx.export(model.train(), values, str(script), dynamo=False, opset_version=17, input_names=names,
+                      output_names=["logits"], dynamic_axes=axes, do_constant_folding=False,
+                      training=torch.onnx.TrainingMode.TRAINING)
+    dynamo = out / f"{name}-dynamo.onnx"
+    shapes = tuple({d: torch.export.Dim(axis) for d, axis in axes[n].items()} for n in names)
+    if isinstance(model, First):
+        shapes = (shapes,)
+    torch.onnx.export(model.train(), values, str(dynamo), dynamo=True, opset_version=18, input_names=names,
+                      output_names=["logits"], dynamic_shapes=shapes, external_data=False,
+                      optimize=name not in AS_IT_IS)
+    without_traces(script)
+    without_traces(dynamo)
+    model = model.double()
+    counter = FlopCounterMode(display=False)
+    with counter, sdpa_kernel(SDPBackend.MATH):
+        logits = model(*inputs.values())
+    angles = sum(sum(flop.values()) for path, flop in counter.get_flop_counts().items()
+                 if path.endswith("rotary_emb"))  # of constants: computed when the file is read
+    loss = loss_of(logits, kind)
+    loss.backward()
+    parameters = {id(p): p for p in model.parameters()}.values()
+    golden = {
+        "torch": torch.__version__, "torchvision": torchvision.__version__, "transformers": transformers.__version__,
+        "timm": timm.__version__, "batch": BATCH, "axes": {"seq": SEQ} if name in TEXT else {}, "moduli": moduli,
+        "loss_kind": kind, "loss": loss.item(), "parameters": sum(p.numel() for p in parameters),
+        "flop": counter.get_total_flops() - angles,
+        "gradients": sorted(float((p.grad ** 2).sum()) for p in parameters if p.grad is not None)}
+    (out / f"{name}.json").write_text(json.dumps(golden, indent=1) + "\n")
+
+
+def main():
+    out = pathlib.Path(sys.argv[1])
+    out.mkdir(parents=True, exist_ok=True)
+    for name in sys.argv[2:] or TEXT + IMAGES + ["recommender"]:
+        export(name, out)
+
+
+if __name__ == "__main__":
+    main()
