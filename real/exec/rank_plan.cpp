@@ -28,7 +28,7 @@ RankPlan::RankPlan(const Program& program, const Graph& model, const Study& stud
       order_(issue_order(program, program.body[list_])) {
   buckets_ = Numbered<BucketState>(bucket_states(program, model, at_));
   find_validation();
-  count_squares();
+  count_averaged();
   segments_.resize(program.segments.size());
   // Making a group's communicator waits for its other members. All ranks communicate in an order
   // that fits one order of the whole Program, so making them at their first use cannot end in a
@@ -57,7 +57,7 @@ void RankPlan::find_validation() {
   }
 }
 
-void RankPlan::count_squares() {
+void RankPlan::count_averaged() {
   for (const IssuedOp& issued : order_.ops) {
     const ProgramOp& op = program_.segments[issued.segment].ops[issued.op];
     if (!is_mean_loss(op.kind) || op.part != OpPart::kForward) continue;
@@ -66,7 +66,7 @@ void RankPlan::count_squares() {
     auto elements = static_cast<double>(replicas_alike(spec, program_));
     for (const std::int64_t extent : global_extents(spec, x.dims, program_.mesh))
       elements *= static_cast<double>(extent);
-    squares_[program_.modules[op.module]] += elements;
+    averaged_[program_.modules[op.module]] += elements;
   }
 }
 
@@ -136,8 +136,8 @@ OpPlan RankPlan::plan_op(const Segment& segment, const ProgramOp& op, const Stud
     case OpKind::kSlice:
     case OpKind::kPad:
     case OpKind::kKeepOnOne: return plan;  // the executor's own: no kernel
-    case OpKind::kMse:
-    case OpKind::kBce: plan.loss_divisor = squares_[module]; break;
+    case OpKind::kBce:
+    case OpKind::kMse: plan.loss_divisor = averaged_[module]; break;
     case OpKind::kDropout: {
       // Dropout of an attention's probabilities or of its output: heads tell them apart.
       const std::string what = plan.attrs->heads > 0 ? "attention_dropout" : "dropout";

@@ -90,7 +90,7 @@ class RankPlan {
   void plan_optimizer(OpPlan& plan);
   void note_loss(const ProgramOp& op);
   void find_validation();
-  void count_squares();
+  void count_averaged();
   bool is_tensor_move(const ProgramOp& op) const;
   bool reduces_some_parts(const ProgramOp& op) const;
   ShardPlace place_of(ValueId value) const;
@@ -106,7 +106,7 @@ class RankPlan {
   ValueId loss_ = kNoIndex, norm_ = kNoIndex;
   ValueId norm_of_all_ = kNoIndex;  // of the step before, squared
   std::vector<bool> validation_;
-  std::map<std::string, double> squares_;  // by module: what its mse takes the mean of in a step
+  std::map<std::string, double> averaged_;  // by module: what its loss is the mean of in a step
   bool guards_update_ = false;
 };
 
