@@ -12,14 +12,25 @@ const OperandSize& gradient_of(const OpSizes& s) {
   return s.writes.empty() ? s.accumulates[0] : s.writes[0];
 }
 
+/// What is added to, or summed up in, another type is copied into that.
+int64_t cast(const OpSizes& s, int64_t elements) {
+  const DType type = gradient_of(s).type;
+  return s.reads[0].type == type ? 0 : elements * size_in_bytes(type);
+}
+
+/// A gradient of the operand's elements that is added to what is there.
+int64_t added(const OpSizes& s, int64_t elements) {
+  return s.accumulates.empty() ? 0 : cast(s, elements);
+}
+
 /// dy summed over what the operand was repeated along.
-int64_t summed(const OpSizes& s) { return gradient_of(s).bytes(); }
+int64_t summed(const OpSizes& s) { return cast(s, s.reads[0].elements()) + gradient_of(s).bytes(); }
 
 /// dy times or over the other operand, where that is not the result itself, and its sum.
 int64_t factor_gradient(const OpSizes& s) {
   int64_t elements = 0;
   for (const OperandSize& read : s.reads) elements = std::max(elements, read.elements());
-  return elements * size_in_bytes(s.reads[0].type) + summed(s);
+  return elements * size_in_bytes(s.reads[0].type) + cast(s, elements) + gradient_of(s).bytes();
 }
 
 int64_t where(const OpSizes& s, bool back) {  // the condition as what it is of, once more of any
@@ -36,20 +47,30 @@ int64_t cumsum_dx(const OpSizes& s) {  // the other way round, and its sums
   return 2 * s.reads[0].bytes() + s.copied_results();
 }
 
-int64_t bce(const OpSizes& s) {  // x in the loss's type; a sum for each element, and a term of it
+/// A sum for each element, and a term of it; operands of another type in the loss's.
+int64_t bce(const OpSizes& s) {
   const OperandSize& x = s.reads[0];
   const DType type = s.writes.empty() ? s.accumulates[0].type : s.writes[0].type;
-  return (x.type == type ? 2 : 3) * x.elements() * size_in_bytes(type);
+  return (x.type == type ? 2 : 4) * x.elements() * size_in_bytes(type);
 }
 
-int64_t bce_gradient(const OpSizes& s) {
-  return 2 * s.reads[0].elements() * accumulation_bytes(s.reads[0].type);
+/// The gradient of each element in the loss's type, and one more; 16-bit operands in that, too.
+int64_t mean_loss_gradient(const OpSizes& s) {
+  const OperandSize& x = s.reads[0];
+  return (is_16_bit(x.type) ? 3 : 2) * x.elements() * accumulation_bytes(x.type);
 }
 
-/// LibTorch's interpolation of 16-bit types adds up gradients in fp32.
-int64_t interpolation(const OpSizes& s) {
-  const OperandSize& of = s.writes[0];
-  return is_16_bit(of.type) ? of.elements() * 4 + s.reads[0].elements() * 4 : 0;
+/// Which elements a row and a column lie between, and their shares. LibTorch interpolates where the
+/// channels of an element lie together, and copies images there and back; gradients only where they
+/// lie so already, in images of one element. Of 16-bit types it adds them up in fp32.
+int64_t interpolation(const OpSizes& s, bool back) {
+  const OperandSize& from = s.reads[0];
+  const OperandSize& to = s.writes[0];
+  const int64_t copies = !back                                ? from.bytes() + to.bytes()
+                         : from.shape[2] * from.shape[3] == 1 ? to.bytes()
+                                                              : 0;
+  return 4 * 8 * (to.shape[2] + to.shape[3]) + copies +
+         (is_16_bit(to.type) ? (to.elements() + from.elements()) * 4 : 0);
 }
 
 /// Statistics apart, the weights in their type.
@@ -87,7 +108,15 @@ std::optional<std::int64_t> general_workspace(OpKind kind, OpPart part, const Op
   using enum OpKind;
   const bool back = part != OpPart::kForward, weight = part == OpPart::kWeightGrad;
   switch (kind) {
-    case kAdd: return back ? summed(s) : 0;
+    case kView:
+    case kPieces:
+    case kPermute:
+    case kRoll:
+    case kNarrow: return added(s, s.reads[0].elements());
+    case kSum:
+      if (!back) return std::nullopt;
+      return s.accumulates.empty() ? 0 : added(s, s.accumulates[0].elements());
+    case kAdd: return back ? summed(s) : added(s, s.reads[0].elements());
     case kSub: return !back ? 0 : weight ? factor_gradient(s) : summed(s);
     case kMul:
     case kDiv: return back ? factor_gradient(s) : 0;
@@ -96,8 +125,11 @@ std::optional<std::int64_t> general_workspace(OpKind kind, OpPart part, const Op
     case kSigmoid: return back ? s.reads[1].bytes() : 0;
     case kClamp: return back ? 3 * s.reads[1].elements() : 0;
     case kCumsum: return back ? cumsum_dx(s) : 0;
-    case kBce: return back ? bce_gradient(s) : bce(s);
-    case kInterpolate2d: return interpolation(s);
+    case kMse:
+      if (!back) return std::nullopt;
+      return mean_loss_gradient(s);
+    case kBce: return back ? mean_loss_gradient(s) : bce(s);
+    case kInterpolate2d: return interpolation(s, back);
     case kGroupNorm: return back ? group_norm_b(s) : group_norm(s);
     case kConv2d:
       if (!back) return convolution_workspace(s, s.reads[0], s.reads[1], s.writes[0]);

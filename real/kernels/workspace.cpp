@@ -110,7 +110,7 @@ int64_t bmm(const OpSizes& s) {  // of a 16-bit type one matrix after the other
   const bool apart = s.writes.empty() && to.type != a.type;
   const std::int64_t m = *(to.shape.end() - 2), n = to.last();
   const std::int64_t k = a.elements() * n / std::max<std::int64_t>(1, to.elements());
-  return (apart ? to.elements() * size_in_bytes(a.type) : 0) +
+  return (apart ? to.elements() * (size_in_bytes(a.type) + size_in_bytes(to.type)) : 0) +
          product_scratch(a.type, m, n, std::max({k, a.last(), b.last()}), true, s.threads);
 }
 
@@ -265,7 +265,6 @@ int64_t of_backward(OpKind kind, OpPart part, const OpSizes& s) {
     case kBatchNorm: return batch_norm(s.reads[1], s.reads[3]);
     case kBatchMoments: return batch_moments_dx(s);
     case kBatchNormalize: return batch_normalize_b(s);
-    case kMse: return 2 * s.reads[0].elements() * accumulation_bytes(s.reads[0].type);
     default: return 0;
   }
 }
