@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <thread>
@@ -45,9 +46,31 @@ at::Tensor tensor_of(const std::vector<double>& values, const Shape& shape) {
       .clone();
 }
 
+/// An input of a microbatch; of a condition where the numbers are not negative.
+at::Tensor input_of(const std::string& name, std::int64_t sample, const Shape& shape,
+                    bool condition) {
+  const at::Tensor all = tensor_of(numbers(name, sample, num_elements(shape)), shape);
+  return condition ? all.ge(0).to(at::kDouble) : all;
+}
+
+template <typename Number>
+std::vector<double> elements_of(const at::Tensor& tensor) {
+  const auto* data = tensor.const_data_ptr<Number>();
+  std::vector<double> out;
+  for (std::int64_t i = 0; i < tensor.numel(); ++i) out.push_back(static_cast<double>(data[i]));
+  return out;
+}
+
+/// Makes no tensor, where an op's allocations may be counted, of what is contiguous.
 std::vector<double> vector_of(const at::Tensor& tensor) {
-  const at::Tensor all = tensor.detach().to(at::kDouble).contiguous();
-  return {all.const_data_ptr<double>(), all.const_data_ptr<double>() + all.numel()};
+  const at::Tensor all = tensor.detach().contiguous();
+  switch (all.scalar_type()) {
+    case at::kDouble: return elements_of<double>(all);
+    case at::kFloat: return elements_of<float>(all);
+    case at::kBFloat16: return elements_of<at::BFloat16>(all);
+    case at::kByte: return elements_of<std::uint8_t>(all);
+    default: return elements_of<double>(all.to(at::kDouble));
+  }
 }
 
 /// The ranges of the whole tensor that a rank holds, one dim after the other.
@@ -291,8 +314,17 @@ Program compile_graph(const Graph& graph, const Plan& plan, const CompileOptions
 }
 
 GraphRun run_program(const Program& program, const Graph& graph, const Plan& plan, bool over_gloo) {
-  const auto of_name = [](const std::string& name, const Shape& shape, std::int64_t sample) {
-    return numbers(name, sample, num_elements(shape));
+  std::set<std::string> conditions;
+  for (const Tensor& tensor : graph.tensors) {
+    if (tensor.role == TensorRole::kInput && tensor.dtype == DType::kUint8)
+      conditions.insert(tensor.name);
+  }
+  const auto of_name = [&](const std::string& name, const Shape& shape, std::int64_t sample) {
+    std::vector<double> all = numbers(name, sample, num_elements(shape));
+    if (conditions.contains(name)) {
+      for (double& number : all) number = number >= 0 ? 1 : 0;
+    }
+    return all;
   };
   return run_program(program, graph, plan, of_name, over_gloo);
 }
@@ -345,7 +377,7 @@ GraphRun differentiate_by_torch(const Graph& graph) {
       const Tensor& t = graph.tensors[id];
       if (t.role == TensorRole::kParameter) values[id] = weights[t.name];
       if (t.role == TensorRole::kInput)
-        values[id] = tensor_of(numbers(t.name, mb, num_elements(t.shape)), t.shape);
+        values[id] = input_of(t.name, mb, t.shape, t.dtype == DType::kUint8);
     }
     for (const Op& op : graph.ops) run_by_torch(graph, op, kMicrobatches, values);
     for (const TensorId id : graph.tensors.keys()) {

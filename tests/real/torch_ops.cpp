@@ -1,5 +1,6 @@
 #include "tests/real/torch_ops.h"
 
+#include <array>
 #include <tuple>
 
 #include "engine/base/error.h"
@@ -31,6 +32,45 @@ at::Tensor normalize(const OpAttrs& attrs, const std::vector<at::Tensor>& in) {
   return at::cat(groups, 0);
 }
 
+at::Tensor zero_pad(const OpAttrs& attrs, const at::Tensor& x) {
+  std::vector<std::int64_t> pads;  // of the last dim first
+  for (std::int64_t dim = x.dim() - 1; dim > attrs.dim; --dim) pads.insert(pads.end(), {0, 0});
+  pads.insert(pads.end(), {attrs.begin, attrs.end});
+  return at::constant_pad_nd(x, pads);
+}
+
+at::Tensor interpolate(const OpAttrs& attrs, const at::Tensor& x, const Shape& to) {
+  const std::array<std::int64_t, 2> size = {to[2], to[3]};
+  return attrs.bilinear ? at::upsample_bilinear2d(x, size, /*align_corners=*/false)
+                        : at::upsample_nearest2d(x, size);
+}
+
+/// Mean and 1 / deviation of each group of channels of a sample.
+at::Tensor group_statistics(const OpAttrs& attrs, const at::Tensor& x) {
+  const at::Tensor groups = x.reshape({x.size(0), attrs.groups, -1});
+  const at::Tensor variance = groups.var(2, /*unbiased=*/false);
+  return at::stack({groups.mean(2), (variance + double{attrs.eps}).rsqrt()}, 1);
+}
+
+/// Ops of one operand, element by element.
+at::Tensor pointwise(const Op& op, const at::Tensor& x) {
+  const OpAttrs& attrs = op.attrs;
+  switch (op.kind) {
+    case OpKind::kTanh: return at::tanh(x);
+    case OpKind::kGelu: return at::gelu(x);
+    case OpKind::kAffine: return x * double{attrs.scale} + double{attrs.shift};
+    case OpKind::kPower: return at::pow(x, double{attrs.exponent});
+    case OpKind::kExp: return at::exp(x);
+    case OpKind::kLog: return at::log(x);
+    case OpKind::kErf: return at::erf(x);
+    case OpKind::kSigmoid: return at::sigmoid(x);
+    case OpKind::kSilu: return at::silu(x);
+    case OpKind::kSoftplus: return at::softplus(x);
+    case OpKind::kClamp: return at::clamp(x, double{attrs.low}, double{attrs.high});
+    default: bug("an op that no general graph has");
+  }
+}
+
 at::Tensor one_result(const Op& op, const std::vector<at::Tensor>& in, const Shape& to,
                       int microbatches) {
   const OpAttrs& attrs = op.attrs;
@@ -39,19 +79,28 @@ at::Tensor one_result(const Op& op, const std::vector<at::Tensor>& in, const Sha
     case OpKind::kView:
     case OpKind::kPieces: return in[0].reshape(extents(to));
     case OpKind::kPermute: return in[0].permute(dims);
-    case OpKind::kRoll: return at::roll(in[0], 1, attrs.dim);
+    case OpKind::kRoll: return at::roll(in[0], attrs.by, attrs.dim);
     case OpKind::kNarrow: return in[0].narrow(attrs.dim, attrs.begin, to.begin()[attrs.dim]);
     case OpKind::kConcat: return at::cat(in, attrs.dim);
     case OpKind::kAdd: return in[0] + in[1];
     case OpKind::kMul: return in[0] * in[1];
+    case OpKind::kSub: return in[0] - in[1];
+    case OpKind::kDiv: return in[0] / in[1];
+    case OpKind::kWhere: return at::where(in[0].ne(0), in[1], in[2]);
     case OpKind::kSum: return in[0].sum(dims).reshape(extents(to));
-    case OpKind::kBmm: return at::bmm(in[0], in[1]);
-    case OpKind::kTanh: return at::tanh(in[0]);
-    case OpKind::kGelu: return at::gelu(in[0]);
+    case OpKind::kCumsum: return at::cumsum(in[0], attrs.dim);
+    case OpKind::kZeroPad: return zero_pad(attrs, in[0]);
+    case OpKind::kSoftmax: return at::softmax(in[0], -1);
+    case OpKind::kBmm: return at::matmul(in[0], in[1]);
     case OpKind::kLinear: return at::linear(in[0], in[1], in.size() > 2 ? in[2] : at::Tensor{});
     case OpKind::kConv2d:
       return at::conv2d(in[0], in[1], in.size() > 2 ? in[2] : at::Tensor{}, pair_of(attrs.stride),
                         pair_of(attrs.padding), pair_of(attrs.dilation), attrs.groups);
+    case OpKind::kConvTranspose2d:
+      return at::conv_transpose2d(in[0], in[1], in.size() > 2 ? in[2] : at::Tensor{},
+                                  pair_of(attrs.stride), pair_of(attrs.padding),
+                                  pair_of(attrs.extra), attrs.groups, pair_of(attrs.dilation));
+    case OpKind::kInterpolate2d: return interpolate(attrs, in[0], to);
     case OpKind::kAvgPool2d:
       return at::avg_pool2d(in[0], pair_of(attrs.window), pair_of(attrs.stride),
                             pair_of(attrs.padding));
@@ -59,7 +108,10 @@ at::Tensor one_result(const Op& op, const std::vector<at::Tensor>& in, const Sha
     case OpKind::kBatchNormalize: return normalize(attrs, in);
     case OpKind::kMse:
       return (in[0] - in[1]).square().mean().reshape({1}) / static_cast<double>(microbatches);
-    default: bug("an op that no general graph has");
+    case OpKind::kBce:
+      return at::binary_cross_entropy_with_logits(in[0], in[1]).reshape({1}) /
+             static_cast<double>(microbatches);
+    default: return pointwise(op, in[0]);
   }
 }
 
@@ -77,6 +129,11 @@ void run_by_torch(const Graph& graph, const Op& op, int microbatches,
   if (op.kind == OpKind::kBatchNorm) {  // its statistics are nothing that a graph reads
     values[op.outputs[0]] = normalize(op.attrs, in);
     values[op.outputs[1]] = at::zeros({1}, at::kDouble);
+    return;
+  }
+  if (op.kind == OpKind::kGroupNorm) {
+    values[op.outputs[0]] = at::group_norm(in[0], op.attrs.groups, in[1], in[2], op.attrs.eps);
+    values[op.outputs[1]] = group_statistics(op.attrs, in[0]);
     return;
   }
   if (op.kind != OpKind::kSplit) {

@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// Sets the op's results. A mean square is of as many microbatches as are said.
+/// Sets the op's results. A mean loss is of as many microbatches as are said.
 void run_by_torch(const Graph& graph, const Op& op, int microbatches,
                   Indexed<TensorId, at::Tensor>& values);
 

@@ -2,23 +2,21 @@
 
 #include <algorithm>
 #include <array>
-#include <random>
-#include <string>
 #include <vector>
 
 #include "engine/graph/general_shapes.h"
-#include "engine/graph/graph_builder.h"
+#include "engine/graph/op_table.h"
+#include "tests/support/random_tensors.h"
 
 namespace trainyard {
 
 namespace {
 
-constexpr std::int64_t kMostElements = 192, kMostEvenElements = 4096;
 constexpr std::size_t kMostRank = 6;
 
-class Generator {
+class Generator : RandomTensors {
  public:
-  Generator(std::uint64_t seed, const RandomGraph& options) : random_(seed), options_(options) {
+  Generator(std::uint64_t seed, const RandomGraph& options) : RandomTensors(seed, options) {
     // Not so small that the variance of a few numbers that are nearly equal is all noise.
     builder_.set_norm_eps(0.1);
   }
@@ -30,8 +28,8 @@ class Generator {
     if (chance(0.5)) new_parameter(random_shape());
     for (int i = 0; i < options_.ops; ++i) {
       builder_.set_layer(i * options_.layers / options_.ops);
-      add_op(options_.only.value_or(options_.images && chance(0.5) ? one_of(kImageKinds)
-                                                                   : one_of(kKinds)));
+      const OpKind kind = options_.images && chance(0.5) ? one_of(kImageKinds) : one_of(kKinds);
+      add_op(options_.only && !is_mean_loss(*options_.only) ? *options_.only : kind);
     }
     builder_.set_layer(-1);
     return finish();
@@ -39,99 +37,19 @@ class Generator {
 
  private:
   static constexpr std::array kKinds = {
-      OpKind::kView,   OpKind::kPieces, OpKind::kPermute, OpKind::kRoll,  OpKind::kSplit,
-      OpKind::kNarrow, OpKind::kConcat, OpKind::kAdd,     OpKind::kMul,   OpKind::kSum,
-      OpKind::kBmm,    OpKind::kTanh,   OpKind::kGelu,    OpKind::kLinear};
+      OpKind::kView,   OpKind::kPieces, OpKind::kPermute, OpKind::kRoll,   OpKind::kSplit,
+      OpKind::kNarrow, OpKind::kConcat, OpKind::kAdd,     OpKind::kMul,    OpKind::kSum,
+      OpKind::kBmm,    OpKind::kTanh,   OpKind::kGelu,    OpKind::kLinear, OpKind::kSub,
+      OpKind::kDiv,    OpKind::kWhere,  OpKind::kAffine,  OpKind::kPower,  OpKind::kExp,
+      OpKind::kLog,    OpKind::kErf,    OpKind::kSigmoid, OpKind::kSilu,   OpKind::kSoftplus,
+      OpKind::kClamp,  OpKind::kCumsum, OpKind::kZeroPad, OpKind::kSoftmax};
 
-  static constexpr std::array kImageKinds = {OpKind::kConv2d, OpKind::kMaxPool2d,
-                                             OpKind::kAvgPool2d, OpKind::kBatchNormalize};
+  static constexpr std::array kImageKinds = {
+      OpKind::kConv2d,          OpKind::kMaxPool2d,     OpKind::kAvgPool2d, OpKind::kBatchNormalize,
+      OpKind::kConvTranspose2d, OpKind::kInterpolate2d, OpKind::kGroupNorm};
   template <typename Kinds>
   OpKind one_of(const Kinds& kinds) {
     return kinds[static_cast<std::size_t>(draw(0, static_cast<int>(kinds.size()) - 1))];
-  }
-
-  struct Source {
-    TensorId id;
-    int op;  // which made it; -1: an input, -2: a parameter
-    bool read = false;
-  };
-
-  int draw(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
-  bool chance(double p) { return std::bernoulli_distribution(p)(random_); }
-  static std::string numbered(char letter, int number) {
-    std::string name(1, letter);
-    return name.append(std::to_string(number));
-  }
-  std::string module() { return numbered('m', modules_++); }
-  const Shape& shape(TensorId id) const { return builder_.shape(id); }
-  int random_dim(TensorId id) { return draw(0, static_cast<int>(shape(id).size()) - 1); }
-
-  Shape random_shape() {
-    Shape out;
-    const int rank = draw(1, 4);
-    for (int d = 0; d < rank; ++d) out.push_back(random_extent(4));
-    return out;
-  }
-  /// Up to `most`; an even one up to three times as large.
-  int random_extent(int most) {
-    constexpr std::array kEven = {2, 4, 6, 8, 12};
-    return options_.even ? kEven[static_cast<std::size_t>(draw(0, most))] : draw(1, most);
-  }
-  std::int64_t most_elements() const { return options_.even ? kMostEvenElements : kMostElements; }
-
-  TensorId add(TensorId id, int op) {
-    pool_.push_back({id, op});
-    return id;
-  }
-  TensorId new_input(const Shape& extents) {
-    return add(builder_.input("input" + std::to_string(sources_++), extents, DType::kFp64), -1);
-  }
-  TensorId new_parameter(const Shape& extents) {
-    return add(builder_.parameter(numbered('w', sources_++), extents), -2);
-  }
-  TensorId new_source(const Shape& extents) {
-    return chance(0.6) ? new_parameter(extents) : new_input(extents);
-  }
-
-  TensorId use(TensorId id) {
-    for (Source& source : pool_) {
-      if (source.id == id) source.read = true;
-    }
-    return id;
-  }
-  /// Half of the time one of the latest.
-  TensorId pick() {
-    const int last = static_cast<int>(pool_.size()) - 1;
-    const int at = chance(0.5) ? draw(std::max(0, last - 2), last) : draw(0, last);
-    return use(pool_[static_cast<std::size_t>(at)].id);
-  }
-  /// One of those that `suits` takes; kNoIndex: none is there, or this time another is wanted.
-  template <typename Suits>
-  TensorId find(const Suits& suits) {
-    std::vector<TensorId> found;
-    for (const Source& source : pool_) {
-      if (suits(source.id)) found.push_back(source.id);
-    }
-    if (found.empty() || chance(0.3)) return kNoIndex;
-    return use(found[static_cast<std::size_t>(draw(0, static_cast<int>(found.size()) - 1))]);
-  }
-
-  std::int64_t random_divisor(std::int64_t n) {
-    std::vector<std::int64_t> divisors;
-    for (std::int64_t d = 1; d <= n; ++d) {
-      if (n % d == 0) divisors.push_back(d);
-    }
-    return divisors[static_cast<std::size_t>(draw(0, static_cast<int>(divisors.size()) - 1))];
-  }
-  /// Extents of `rank` dims with so many elements.
-  Shape random_extents(std::int64_t elements, int rank) {
-    Shape out;
-    for (int d = 1; d < rank; ++d) {
-      out.push_back(random_divisor(elements));
-      elements /= out.back();
-    }
-    out.push_back(elements);
-    return out;
   }
 
   void add_op(OpKind kind) {
@@ -152,37 +70,65 @@ class Generator {
         break;
       }
       case OpKind::kPermute: add(builder_.permute(module(), x, random_order(x)), op); break;
-      case OpKind::kRoll: add(builder_.roll(module(), x, random_dim(x)), op); break;
+      case OpKind::kRoll: {
+        const int dim = random_dim(x), extent = static_cast<int>(shape(x).begin()[dim]);
+        add(builder_.roll(module(), x, dim, draw(-extent, 2 * extent)), op);
+        break;
+      }
       case OpKind::kSplit: add_split(x, op); break;
       case OpKind::kNarrow: add_narrow(x, op); break;
+      case OpKind::kZeroPad: add_zero_pad(x, op); break;
       case OpKind::kConcat: add_concat(x, op); break;
       case OpKind::kAdd:
-      case OpKind::kMul: add_broadcast(kind, x, op); break;
+      case OpKind::kMul:
+      case OpKind::kSub:
+      case OpKind::kDiv: add_broadcast(kind, x, op); break;
+      case OpKind::kWhere: add_where(x, op); break;
       case OpKind::kSum: add_sum(x, op); break;
+      case OpKind::kCumsum: add(builder_.cumsum(module(), x, random_dim(x)), op); break;
+      case OpKind::kSoftmax: add(builder_.softmax(module(), x), op); break;
       case OpKind::kBmm: add_bmm(x, op); break;
-      case OpKind::kConv2d:
+      case OpKind::kConv2d: add_convolution(image_of(x), op); break;
+      case OpKind::kConvTranspose2d: add_transposed(image_of(x), op); break;
       case OpKind::kMaxPool2d:
-      case OpKind::kAvgPool2d:
-      case OpKind::kBatchNormalize: add_image_op(kind, image_of(x), op); break;
+      case OpKind::kAvgPool2d: add_pool(kind, image_of(x), op); break;
+      case OpKind::kBatchNormalize:
+      case OpKind::kInterpolate2d:
+      case OpKind::kGroupNorm: add_image_op(kind, image_of(x), op); break;
       case OpKind::kLinear:
         add(builder_.linear(module(), x, random_extent(4), chance(0.5), SplitHint::kNone), op);
         break;
-      default: add(builder_.activation(module(), kind, x), op); break;
+      default: add_pointwise(kind, x, op); break;
     }
   }
 
-  /// Some of a dim's indices: an even number of them where that is asked for, and they are even.
-  int random_part(int extent) {
-    return options_.even && extent % 2 == 0 ? 2 * draw(1, extent / 2) : draw(1, extent);
-  }
+  /// Between -1 and 1, so that what grows with x fast stays small.
+  TensorId small(TensorId x) { return builder_.activation(module(), OpKind::kTanh, x); }
+  /// Between 1/2 and 5/2: what is divided by, and has a logarithm.
+  TensorId positive(TensorId x) { return builder_.affine(module(), small(x), 1, 1.5); }
 
-  DimList random_order(TensorId x) {
-    std::vector<int> dims;
-    for (int d = 0; d < std::ssize(shape(x)); ++d) dims.push_back(d);
-    std::shuffle(dims.begin(), dims.end(), random_);
-    DimList out;
-    for (const int dim : dims) out.push_back(dim);
-    return out;
+  void add_pointwise(OpKind kind, TensorId x, int op) {
+    switch (kind) {
+      case OpKind::kAffine: {
+        const float shift = chance(0.5) ? 0 : number(-1, 1);
+        add(builder_.affine(module(), x, number(-2, 2), shift), op);
+        break;
+      }
+      case OpKind::kPower: {
+        constexpr std::array kExponents = {-1.0, 0.0, 0.5, 1.0, 1.7, 2.0, 3.0};
+        const double exponent = kExponents[static_cast<std::size_t>(draw(0, 6))];
+        add(builder_.power(module(), positive(x), exponent), op);
+        break;
+      }
+      case OpKind::kClamp: {
+        const float low = number(-1, 0.5F);
+        add(builder_.clamp(module(), x, low, low + number(0, 1)), op);
+        break;
+      }
+      case OpKind::kLog: add(builder_.activation(module(), kind, positive(x)), op); break;
+      case OpKind::kExp: add(builder_.activation(module(), kind, small(x)), op); break;
+      default: add(builder_.activation(module(), kind, x), op); break;
+    }
   }
 
   void add_split(TensorId x, int op) {
@@ -198,6 +144,12 @@ class Generator {
     const auto extent = static_cast<int>(shape(x).begin()[dim]);
     const int begin = extent - random_part(extent);
     add(builder_.narrow(module(), x, dim, begin, random_part(extent - begin)), op);
+  }
+
+  void add_zero_pad(TensorId x, int op) {
+    const int dim = random_dim(x), each = options_.even ? 2 : 1;
+    const int before = each * draw(0, 2), behind = each * draw(0, 2);
+    add(builder_.zero_pad(module(), x, dim, before, behind), op);
   }
 
   void add_concat(TensorId x, int op) {
@@ -218,22 +170,43 @@ class Generator {
     add(builder_.concat(module(), parts, dim), op);
   }
 
-  void add_broadcast(OpKind kind, TensorId x, int op) {
-    TensorId other = find([&](TensorId id) {
+  /// What of these extents, or fewer of one element each, goes with x.
+  TensorId broadcast_partner(TensorId x) {
+    const TensorId found = find([&](TensorId id) {
       const auto both = broadcast_shape(shape(x), shape(id));
       return both && num_elements(*both) <= most_elements();
     });
-    if (other == kNoIndex) {
-      Shape like = shape(x);
-      for (std::int64_t& extent : like) {
-        if (chance(0.4)) extent = extent == 1 ? random_extent(3) : 1;
-      }
-      while (like.size() > 1 && chance(0.3)) like.erase(like.begin());
-      other = use(new_source(like));
+    return found != kNoIndex ? found : use(new_source(broadcast_extents(x)));
+  }
+  Shape broadcast_extents(TensorId x) {
+    Shape like = shape(x);
+    for (std::int64_t& extent : like) {
+      if (chance(0.4)) extent = extent == 1 ? random_extent(3) : 1;
     }
+    while (like.size() > 1 && chance(0.3)) like.erase(like.begin());
+    return like;
+  }
+
+  void add_broadcast(OpKind kind, TensorId x, int op) {
+    TensorId other = broadcast_partner(x);
     if (chance(0.5)) std::swap(x, other);
-    add(kind == OpKind::kAdd ? builder_.add(module(), x, other) : builder_.mul(module(), x, other),
-        op);
+    switch (kind) {
+      case OpKind::kAdd: add(builder_.add(module(), x, other), op); break;
+      case OpKind::kSub: add(builder_.sub(module(), x, other), op); break;
+      case OpKind::kDiv: add(builder_.div(module(), x, positive(other)), op); break;
+      default: add(builder_.mul(module(), x, other), op); break;
+    }
+  }
+
+  void add_where(TensorId x, int op) {
+    TensorId other = broadcast_partner(x);
+    if (chance(0.5)) std::swap(x, other);
+    Shape all = broadcast_shape(shape(x), shape(other)).value();
+    for (std::int64_t& extent : all) {
+      if (chance(0.3)) extent = 1;
+    }
+    const TensorId condition = builder_.input(numbered('c', sources_++), all, DType::kUint8);
+    add(builder_.where(module(), condition, x, other), op);
   }
 
   void add_sum(TensorId x, int op) {
@@ -244,16 +217,23 @@ class Generator {
   }
 
   void add_bmm(TensorId x, int op) {
-    if (shape(x).size() != 3) {
+    if (shape(x).size() < 3) {
       const Shape to = random_extents(num_elements(shape(x)), 3);
       x = builder_.view(module(), x, to);
     }
     const Shape a = shape(x);
+    const auto batch_dims = static_cast<std::ptrdiff_t>(a.size()) - 2;
     TensorId other = find([&](TensorId id) {
       const Shape& b = shape(id);
-      return b.size() == 3 && b[0] == a[0] && b[1] == a[2];
+      return b.size() == a.size() && std::equal(a.begin(), a.begin() + batch_dims, b.begin()) &&
+             b.end()[-2] == a.back();
     });
-    if (other == kNoIndex) other = use(new_source({a[0], a[2], random_extent(3)}));
+    if (other == kNoIndex) {
+      Shape like(a.begin(), a.begin() + batch_dims);
+      like.push_back(a.back());
+      like.push_back(random_extent(3));
+      other = use(new_source(like));
+    }
     add(builder_.bmm(module(), x, other), op);
   }
 
@@ -263,40 +243,68 @@ class Generator {
     return builder_.view(module(), x, to);
   }
 
+  struct Windows {
+    HeightWidth window, stride, padding;
+  };
+  Windows random_windows(const Shape& image) {
+    const HeightWidth stride{draw(1, 2), draw(1, 2)}, padding{draw(0, 1), draw(0, 1)};
+    const auto size = [&](int dim, std::int32_t pad) {
+      const auto most = static_cast<int>(image.begin()[dim]) + 2 * pad;
+      return draw(std::min(most, std::max(1, 2 * pad)), std::min(most, 3));
+    };
+    return {{size(2, padding.height), size(3, padding.width)}, stride, padding};
+  }
+
+  void add_convolution(TensorId x, int op) {
+    const Shape image = shape(x);
+    const auto [window, stride, padding] = random_windows(image);
+    ConvolutionShape convolution{window, stride, padding, {}, 1, chance(0.5)};
+    const auto covers = [&](int dim, std::int32_t extent, std::int32_t pad) {
+      return 2 * (extent - 1) + 1 <= image.begin()[dim] + 2 * pad ? draw(1, 2) : 1;
+    };
+    convolution.dilation = {covers(2, window.height, padding.height),
+                            covers(3, window.width, padding.width)};
+    convolution.groups = chance(0.3) ? random_divisor(image[1]) : 1;
+    const std::int64_t out = convolution.groups * random_extent(3);
+    add(builder_.conv2d(module(), x, out, convolution), op);
+  }
+
+  void add_transposed(TensorId x, int op) {
+    ConvolutionShape convolution{.window = {draw(1, 3), draw(1, 3)},
+                                 .stride = {draw(1, 2), draw(1, 2)},
+                                 .dilation = {draw(1, 2), draw(1, 2)},
+                                 .bias = chance(0.5)};
+    const auto [window, stride, padding, dilation, groups, bias] = convolution;
+    // No more padding than what a window of one element would be left of.
+    convolution.padding = {draw(0, std::min(1, dilation.height * (window.height - 1) / 2)),
+                           draw(0, std::min(1, dilation.width * (window.width - 1) / 2))};
+    const HeightWidth extra{draw(0, std::max(stride.height, dilation.height) - 1),
+                            draw(0, std::max(stride.width, dilation.width) - 1)};
+    convolution.groups = chance(0.3) ? random_divisor(shape(x)[1]) : 1;
+    const std::int64_t out = convolution.groups * random_extent(3);
+    add(builder_.conv_transpose2d(module(), x, out, convolution, extra), op);
+  }
+
+  void add_pool(OpKind kind, TensorId x, int op) {
+    const auto [window, stride, padding] = random_windows(shape(x));
+    const PoolShape pool{window, stride, padding};
+    const bool largest = kind == OpKind::kMaxPool2d;
+    add(largest ? builder_.max_pool2d(module(), x, pool) : builder_.avg_pool2d(module(), x, pool),
+        op);
+  }
+
   void add_image_op(OpKind kind, TensorId x, int op) {
     const Shape image = shape(x);
-    const auto size = [&](int dim, std::int32_t padding) {
-      const auto most = static_cast<int>(image.begin()[dim]) + 2 * padding;
-      return draw(std::min(most, std::max(1, 2 * padding)), std::min(most, 3));
-    };
-    const HeightWidth stride{draw(1, 2), draw(1, 2)}, padding{draw(0, 1), draw(0, 1)};
-    const HeightWidth window{size(2, padding.height), size(3, padding.width)};
-    if (kind == OpKind::kConv2d) {
-      ConvolutionShape convolution{window, stride, padding, {}, 1, chance(0.5)};
-      const auto covers = [&](int dim, std::int32_t extent, std::int32_t pad) {
-        return 2 * (extent - 1) + 1 <= image.begin()[dim] + 2 * pad ? draw(1, 2) : 1;
-      };
-      convolution.dilation = {covers(2, window.height, padding.height),
-                              covers(3, window.width, padding.width)};
-      convolution.groups = chance(0.3) ? random_divisor(image[1]) : 1;
-      const std::int64_t out = convolution.groups * random_extent(3);
-      add(builder_.conv2d(module(), x, out, convolution), op);
-    } else if (kind == OpKind::kMaxPool2d) {
-      add(builder_.max_pool2d(module(), x, {window, stride, padding}), op);
-    } else if (kind == OpKind::kAvgPool2d) {
-      add(builder_.avg_pool2d(module(), x, {window, stride, padding}), op);
+    if (kind == OpKind::kInterpolate2d) {
+      const auto size = [&](std::int64_t extent) { return draw(1, 2 * static_cast<int>(extent)); };
+      const HeightWidth to{size(image[2]), size(image[3])};
+      add(builder_.interpolate2d(module(), x, to, chance(0.5)), op);
+    } else if (kind == OpKind::kGroupNorm) {
+      add(builder_.group_norm(module(), x, random_divisor(image[1])), op);
     } else {
       const std::int64_t samples = chance(0.5) ? 0 : random_divisor(image[0]);
       add(builder_.batch_norm(module(), x, samples), op);
     }
-  }
-
-  /// Whether nothing reads what its op has made, or the parameter.
-  bool is_left_over(const Source& source) const {
-    if (source.op == -1) return false;
-    if (source.op == -2) return !source.read;
-    return std::none_of(pool_.begin(), pool_.end(),
-                        [&](const Source& other) { return other.op == source.op && other.read; });
   }
 
   Graph finish() {
@@ -308,17 +316,16 @@ class Generator {
       const TensorId x = use(pool_[i].id);
       TensorId target = find([&](TensorId id) { return shape(id) == shape(x); });
       if (target == kNoIndex) target = use(new_source(shape(x)));
-      const TensorId one = builder_.mse(module(), x, target);
+      const OpKind kind = chance(0.3) ? OpKind::kBce : OpKind::kMse;
+      const bool bce = options_.only.value_or(kind) == OpKind::kBce;
+      const TensorId one =
+          bce ? builder_.bce(module(), x, target) : builder_.mse(module(), x, target);
       loss = loss == kNoIndex ? one : builder_.add(module(), loss, one);
     }
     return builder_.finish(loss);
   }
 
-  std::mt19937_64 random_;
-  RandomGraph options_;
-  GraphBuilder builder_{"random", DType::kFp64};
-  std::vector<Source> pool_;
-  int modules_ = 0, sources_ = 0, num_ops_ = 0;
+  int num_ops_ = 0;
 };
 
 }  // namespace

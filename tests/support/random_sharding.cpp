@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/graph/op_space.h"
+#include "engine/graph/op_table.h"
 #include "engine/sharding/normal_form.h"
 
 namespace trainyard {
@@ -94,7 +95,7 @@ class RandomPlanner {
       const TensorSpec& made = spec(split.results[i]);
       if (!divides(op.outputs[i], made)) return false;
       // A loss that ranks have alike starts a gradient once.
-      if (op.kind == OpKind::kMse && made.entered != 0) return false;
+      if (is_mean_loss(op.kind) && made.entered != 0) return false;
     }
     return true;
   }

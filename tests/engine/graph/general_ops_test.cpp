@@ -69,6 +69,14 @@ TEST_CASE("general ops have the extents that their operands and attributes say")
   const std::vector<TensorId> parts = b.split("m", s.x, 1, sizes);
   CHECK(b.shape(parts[2]) == Shape{4, 3, 10});
   CHECK(b.shape(b.concat("m", parts, 1)) == Shape{4, 6, 10});
+  CHECK(b.shape(b.zero_pad("m", s.x, 1, 2, 3)) == Shape{4, 11, 10});
+  CHECK(b.shape(b.cumsum("m", s.x, 2)) == Shape{4, 6, 10});
+  CHECK(b.shape(b.clamp("m", b.affine("m", s.x, 2, 1), 0, 1)) == Shape{4, 6, 10});
+  const TensorId which = b.input("c", {4, 1, 1}, DType::kUint8);
+  CHECK(b.shape(b.where("m", which, s.w, b.view("m", s.w, {1, 6, 10}))) == Shape{4, 6, 10});
+  CHECK(b.shape(b.div("m", s.w, b.sub("m", s.x, s.w))) == Shape{4, 6, 10});
+  const TensorId more = b.view("m", s.x, {2, 2, 6, 10});
+  CHECK(b.shape(b.bmm("m", more, b.view("m", s.x, {2, 2, 10, 6}))) == Shape{2, 2, 6, 6});
   const TensorId loss = b.mse("loss", s.x, b.add("m", s.x, s.w));
   CHECK(b.shape(loss) == Shape{1});
 }
@@ -107,8 +115,53 @@ TEST_CASE("the builder refuses what does not fit, with the extents") {
   CHECK(refusal([](Small& s) {
           s.b.view("m", s.x, {1, 1, 1, 1, 1, 1, 1, 1, 240});
         }) == "m: view makes a tensor of more than 8 dims");
+  CHECK(refusal([](Small& s) { s.b.zero_pad("m", s.x, 1, -1, 0); }) ==
+        "m: zero_pad pads with fewer than no zeros");
+  CHECK(refusal([](Small& s) { s.b.cumsum("m", s.x, 3); }) ==
+        "m: cumsum does not take [4, 6, 10] to [4, 6, 10]");
+  CHECK(refusal([](Small& s) { s.b.where("m", s.x, s.x, s.x); }) ==
+        "m: where has a condition that is not of uint8");
+  CHECK(refusal([](Small& s) { s.b.bce("m", s.x, s.w); }) ==
+        "m: bce does not take [4, 6, 10] [6, 10] to [1]");
   CHECK(refusal([](Small& s) { s.b.mul("m", s.x, s.b.input("i", {10}, DType::kInt64)); }) ==
         "m: mul operands of several types");
+}
+
+TEST_CASE("a roll counts its steps around the dim's end") {
+  const auto steps = [](std::int64_t by) {
+    Small s;
+    const TensorId rolled = s.b.roll("m", s.x, 1, by);  // of 6 indices
+    const Graph graph = s.b.finish(s.b.mse("loss", rolled, s.x));
+    return graph.ops[OpId(0)].attrs.by;
+  };
+  CHECK(steps(1) == 1);
+  CHECK(steps(-1) == 5);
+  CHECK(steps(6) == 0);
+  CHECK(steps(-13) == 5);
+}
+
+TEST_CASE("images of transposed convolutions are as large as a convolution would read") {
+  const auto made = [](const ConvolutionShape& windows, HeightWidth extra = {}) {
+    GraphBuilder b{"small", DType::kBf16};
+    const TensorId x = b.input("x", {2, 6, 5, 7}, DType::kBf16);
+    return b.shape(b.conv_transpose2d("m", x, 4, windows, extra));
+  };
+  // (5 - 1) stride - 2 padding + dilation (window - 1) + 1, and the same of 7, and the extra ones.
+  CHECK(made({.window = {2, 2}, .stride = {2, 2}}) == Shape{2, 4, 10, 14});
+  CHECK(made({.window = {3, 3}, .stride = {2, 1}, .padding = {1, 1}}, {1, 0}) ==
+        Shape{2, 4, 10, 7});
+  CHECK(made({.window = {2, 3}, .dilation = {3, 2}, .groups = 2}) == Shape{2, 4, 8, 11});
+  const auto refused = [&](const ConvolutionShape& windows, HeightWidth extra) {
+    try {
+      made(windows, extra);
+      return std::string();
+    } catch (const ConfigError& error) {
+      return error.problem();
+    }
+  };
+  CHECK(refused({.window = {2, 2}, .stride = {2, 2}}, {2, 0}) ==
+        "m: conv_transpose2d adds as many rows or columns as a stride has, or more");
+  CHECK(refused({.window = {2, 2}, .groups = 3}, {}) == "m: 3 groups do not divide 4 channels");
 }
 
 TEST_CASE("of several results some may be left alone, and losses are only added") {

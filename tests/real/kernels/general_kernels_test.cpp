@@ -7,9 +7,11 @@
 namespace trainyard {
 
 TEST_CASE("kernels of general ops give what autograd gives") {
-  const auto kind = GENERATE(OpKind::kView, OpKind::kPieces, OpKind::kPermute, OpKind::kRoll,
-                             OpKind::kSplit, OpKind::kNarrow, OpKind::kConcat, OpKind::kAdd,
-                             OpKind::kMul, OpKind::kSum, OpKind::kBmm, OpKind::kMse);
+  using enum OpKind;
+  const auto kind = GENERATE(kView, kPieces, kPermute, kRoll, kSplit, kNarrow, kConcat, kAdd, kMul,
+                             kSub, kDiv, kWhere, kAffine, kPower, kExp, kLog, kErf, kSigmoid, kSilu,
+                             kSoftplus, kClamp, kCumsum, kZeroPad, kSum, kBmm, kConvTranspose2d,
+                             kInterpolate2d, kGroupNorm, kMse, kBce);
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(to_string(kind), seed);
     CHECK(distance_from_torch(kind, seed) < 1e-12);

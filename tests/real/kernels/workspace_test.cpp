@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "system/this_cpu.h"
+#include "tests/real/graph_run.h"
 #include "tests/real/loopback_run.h"
+#include "tests/support/random_graph.h"
 
 namespace trainyard {
 
@@ -164,6 +166,24 @@ TEST_CASE("no op of a model of images allocates more than its declared workspace
         "batch_normalize", "batch_normalize_b", "concat"}) {
     CAPTURE(name);
     CHECK(kinds.contains(name));
+  }
+}
+
+TEST_CASE("nor does an op that no family has") {
+  using enum OpKind;
+  const auto kind = GENERATE(kSub, kDiv, kWhere, kAffine, kPower, kExp, kLog, kErf, kSigmoid, kSilu,
+                             kSoftplus, kClamp, kCumsum, kZeroPad, kRoll, kSoftmax, kBmm, kBce,
+                             kConvTranspose2d, kInterpolate2d, kGroupNorm);
+  for (const DType type : {DType::kFp32, DType::kBf16}) {
+    Plan plan = plan_of_graph();
+    plan.training.precision = type;
+    plan.training.grad_dtype = DType::kFp32;
+    for (std::uint64_t seed = 0; seed < 12; ++seed) {
+      const bool even = seed % 2 == 0;  // and larger
+      const Graph graph = random_graph(seed, {.ops = 2, .only = kind, .even = even, .type = type});
+      CAPTURE(to_string(kind), to_string(type), seed);
+      CHECK(run_graph(graph, plan).greedy == std::vector<std::string>());
+    }
   }
 }
 
