@@ -13,5 +13,6 @@ Graph build_vit(const ModelConfig& config, const BuildOptions& options);
 Graph build_resnet(const ModelConfig& config, const BuildOptions& options);
 Graph build_vgg(const ModelConfig& config, const BuildOptions& options);
 Graph build_densenet(const ModelConfig& config, const BuildOptions& options);
+Graph build_swin(const ModelConfig& config, const BuildOptions& options);
 
 }  // namespace trainyard

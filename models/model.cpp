@@ -32,7 +32,9 @@ Problem find_size_problem(const ModelConfig& config) {
   if (config.family == Family::kOnnx) return std::nullopt;  // what does not fit is a node's problem
   const bool is_t5 = config.family == Family::kT5;
   const bool has_positions = config.family == Family::kGpt || config.family == Family::kBert;
+  const bool is_swin = config.family == Family::kSwin;
   const std::int64_t attends = is_convolutional(config.family) ? 0 : 1;
+  const std::int64_t alike = is_swin ? 0 : attends;  // layers of one width
   const std::int64_t of_images = is_of_images(config.family) ? 1 : 0;
   const std::int64_t of_text = 1 - of_images;
   const struct {
@@ -44,9 +46,9 @@ Problem find_size_problem(const ModelConfig& config) {
       {"decoder_layers", config.decoder_layers, is_t5 ? 1 : 0},
       {"hidden", config.hidden, attends},
       {"heads", config.heads, attends},
-      {"kv_heads", config.kv_heads, attends},
-      {"head_dim", config.head_dim, attends},
-      {"ffn", config.ffn, attends},
+      {"kv_heads", config.kv_heads, alike},
+      {"head_dim", config.head_dim, alike},
+      {"ffn", config.ffn, alike},
       {"vocab", config.vocab, of_text},
       {"seq_len", config.seq_len, of_text},
       {"decoder_seq_len", config.decoder_seq_len, is_t5 ? 1 : 0},
@@ -55,7 +57,8 @@ Problem find_size_problem(const ModelConfig& config) {
       {"relative_buckets", config.relative_buckets, is_t5 ? 1 : 0},
       {"pad_vocab_to", config.pad_vocab_to, 0},
       {"image_size", config.image_size, of_images},
-      {"patch_size", config.patch_size, config.family == Family::kVit ? 1 : 0},
+      {"patch_size", config.patch_size, is_swin || config.family == Family::kVit ? 1 : 0},
+      {"window_size", config.window_size, is_swin ? 1 : 0},
       {"channels", config.channels, of_images},
       {"classes", config.classes, of_images},
       {"depth", config.depth, is_convolutional(config.family) ? 1 : 0},
@@ -75,14 +78,34 @@ Problem find_size_problem(const ModelConfig& config) {
 /// Images of at most 2^15 x 2^15 elements: how many windows they have fits in 31 bits.
 constexpr std::int64_t kMaxImageSize = std::int64_t{1} << 15;
 
+/// Its four stages halve the grid of patches three times, and windows fill each grid.
+Problem find_swin_problem(const ModelConfig& config) {
+  if (config.layers < kLeastSwinLayers)
+    return ModelProblem{"layers", "swin has 2, 2, layers - 6 and 2 blocks; expected at least " +
+                                      std::to_string(kLeastSwinLayers) + ", got " +
+                                      std::to_string(config.layers)};
+  if (config.hidden % config.heads != 0)
+    return ModelProblem{"heads", std::to_string(config.heads) + " does not divide hidden, " +
+                                     std::to_string(config.hidden)};
+  const std::int64_t grid = config.image_size / config.patch_size;
+  if (config.window_size <= grid / 8 && grid % (8 * config.window_size) == 0) return std::nullopt;
+  return ModelProblem{"image_size",
+                      std::to_string(config.image_size) + " is " + std::to_string(grid) +
+                          " patches along each dim, which windows of " +
+                          std::to_string(config.window_size) +
+                          " do not fill in each of four stages, halved three times; multiples of " +
+                          std::to_string(8 * config.window_size) + " patches they do"};
+}
+
 Problem find_image_problem(const ModelConfig& config) {
   if (!is_of_images(config.family)) return std::nullopt;
   const std::string size = std::to_string(config.image_size);
   if (config.image_size > kMaxImageSize)
     return ModelProblem{"image_size", in_range_problem(config.image_size, 1, kMaxImageSize)};
-  if (config.family == Family::kVit && config.image_size % config.patch_size != 0)
+  if (config.patch_size > 0 && config.image_size % config.patch_size != 0)
     return ModelProblem{"patch_size",
                         std::to_string(config.patch_size) + " does not divide image_size, " + size};
+  if (config.family == Family::kSwin) return find_swin_problem(config);
   if (!is_convolutional(config.family)) return std::nullopt;
   if (blocks_by_stage(config.family, config.depth).empty()) {
     std::string known;
@@ -186,6 +209,7 @@ Graph build_family(const ModelConfig& config, const BuildOptions& options) {
     case Family::kResnet: return build_resnet(config, options);
     case Family::kVgg: return build_vgg(config, options);
     case Family::kDensenet: return build_densenet(config, options);
+    case Family::kSwin: return build_swin(config, options);
     case Family::kOnnx: return build_onnx_graph(config, options).graph;
   }
   bug("a family without a builder");

@@ -9,8 +9,10 @@ namespace {
 
 ModelPreset preset(const char* name, const char* description, ModelConfig config) {
   config.name = name;
-  if (config.kv_heads == 0) config.kv_heads = config.heads;
-  if (config.head_dim == 0 && config.heads > 0) config.head_dim = config.hidden / config.heads;
+  if (config.family != Family::kSwin) {  // whose stages differ in them
+    if (config.kv_heads == 0) config.kv_heads = config.heads;
+    if (config.head_dim == 0 && config.heads > 0) config.head_dim = config.hidden / config.heads;
+  }
   return {name, description, config};
 }
 
@@ -153,6 +155,17 @@ ModelConfig vit(std::int64_t layers, std::int64_t hidden, std::int64_t heads, st
   return c;
 }
 
+ModelConfig swin(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
+  ModelConfig c = images(Family::kSwin);
+  c.layers = layers;
+  c.hidden = hidden;
+  c.heads = heads;
+  c.patch_size = 4;
+  c.window_size = 7;
+  set_image_numbers(c);
+  return c;
+}
+
 std::vector<ModelPreset> make_presets() {
   return {
       preset("gpt2", "GPT-2 small, 124 M parameters", gpt2(12, 768, 12)),
@@ -222,6 +235,10 @@ std::vector<ModelPreset> make_presets() {
       preset("vit-b-32", "Vision transformer, 88.2 M parameters", vit(12, 768, 12, 32)),
       preset("vit-l-16", "Vision transformer, 304 M parameters", vit(24, 1024, 16, 16)),
       preset("vit-h-14", "Vision transformer, 632 M parameters", vit(32, 1280, 16, 14)),
+
+      preset("swin-t", "Swin Transformer, 28.3 M parameters", swin(12, 96, 3)),
+      preset("swin-s", "Swin Transformer, 49.6 M parameters", swin(24, 96, 3)),
+      preset("swin-b", "Swin Transformer, 87.8 M parameters", swin(24, 128, 4)),
 
       preset("resnet18", "ResNet, 11.7 M parameters", resnet(18)),
       preset("resnet34", "ResNet, 21.8 M parameters", resnet(34)),

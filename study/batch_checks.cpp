@@ -39,6 +39,10 @@ void check_tensor_overlap(const Study& study) {
     fail_at(study, key,
             overlap + " hides the all-reduces of tensor parallelism, and tensor is 1; write none");
   }
+  if (study.model.family == Family::kSwin)
+    fail_at(study, key,
+            overlap + " halves samples, which are the first dim of a tensor; in family swin they " +
+                "are not everywhere: write none");
   if (!study.parallel.replicas.empty()) return check_halves_of_replicas(study);
   for (const std::int64_t batch : microbatch_sizes(study.training)) {
     if (batch % 2 == 0) continue;

@@ -135,6 +135,7 @@ FamilyHabits habits(Family family) {
     case Family::kT5: return {Activation::kRelu, true, false, 1e-6};
     case Family::kLlama: return {Activation::kSwiglu, false, false, 1e-5};
     case Family::kVit: return {Activation::kGelu, false, true, 1e-6};
+    case Family::kSwin: return {Activation::kGelu, false, true, 1e-5};
     case Family::kResnet:
     case Family::kVgg:
     case Family::kDensenet:
@@ -150,6 +151,7 @@ void take_image_habits(ModelConfig& model) {
   model.channels = 3;
   model.classes = 1000;
   if (model.family == Family::kVit) model.patch_size = 16;
+  if (model.family == Family::kSwin) model.patch_size = 4, model.window_size = 7;
   if (model.family == Family::kResnet) model.width_factor = 1;
 }
 

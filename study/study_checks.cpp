@@ -62,6 +62,11 @@ void check_tensor(const Study& study) {
             "tensor parallelism splits no operator of family " + std::string(to_string(family)) +
                 ": all ranks would do the same; write 1, or say a sharding");
   }
+  if (study.parallel.sequence_parallel && family == Family::kSwin) {
+    fail_at(study, "parallel.sequence_parallel",
+            "between blocks of family swin lie images, of which windows are cut, no sequences; "
+            "write false");
+  }
   std::int64_t common = 0;
   for (const auto& [key, number] : divided_by_tensor(study)) common = std::gcd(common, number);
   for (const auto& [key, number] : divided_by_tensor(study)) {

@@ -57,7 +57,10 @@ std::vector<TensorSize> largest_tensors(const Study& study) {
     if (is_convolutional(m.family))
       tensors.push_back({"a map of features", {batch, {"", 64}, width, size, size}});
   }
-  if (study.training.flash_attention == FlashAttention::kOff) {
+  const Factor window{"model.window_size", m.window_size};
+  if (m.family == Family::kSwin) {
+    tensors.push_back({"the attention scores", {batch, heads, length, window, window}});
+  } else if (study.training.flash_attention == FlashAttention::kOff) {
     tensors.push_back({"the attention scores", {batch, heads, length, length}});
   }
   return tensors;

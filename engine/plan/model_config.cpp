@@ -34,7 +34,9 @@ bool is_convolutional(Family family) { return !networks(family).empty(); }
 
 bool is_of_text(Family family) { return family != Family::kOnnx && !is_of_images(family); }
 
-bool is_of_images(Family family) { return family == Family::kVit || is_convolutional(family); }
+bool is_of_images(Family family) {
+  return family == Family::kVit || family == Family::kSwin || is_convolutional(family);
+}
 
 bool has_dropout(Family family) {
   return family != Family::kLlama && family != Family::kResnet && family != Family::kDensenet;
@@ -60,6 +62,8 @@ std::vector<std::int64_t> depths_of(Family family) {
   return out;
 }
 
+std::vector<std::int64_t> swin_stages(std::int64_t layers) { return {2, 2, layers - 6, 2}; }
+
 void set_image_numbers(ModelConfig& config) {
   if (is_convolutional(config.family)) {
     const std::vector<std::int64_t> blocks = blocks_by_stage(config.family, config.depth);
@@ -68,6 +72,9 @@ void set_image_numbers(ModelConfig& config) {
   } else if (config.family == Family::kVit && config.patch_size > 0) {
     const std::int64_t patches = config.image_size / config.patch_size;
     config.seq_len = patches * patches + 1;  // and the class token
+  } else if (config.family == Family::kSwin && config.patch_size > 0) {
+    const std::int64_t patches = config.image_size / config.patch_size;
+    config.seq_len = patches * patches;
   }
 }
 
@@ -81,6 +88,7 @@ std::string_view to_string(Family family) {
     case Family::kResnet: return "resnet";
     case Family::kVgg: return "vgg";
     case Family::kDensenet: return "densenet";
+    case Family::kSwin: return "swin";
     case Family::kOnnx: return "onnx";
   }
   return "?";

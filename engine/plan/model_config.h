@@ -11,7 +11,18 @@
 
 namespace trainyard {
 
-enum class Family : std::uint8_t { kGpt, kBert, kT5, kLlama, kVit, kResnet, kVgg, kDensenet, kOnnx };
+enum class Family : std::uint8_t {
+  kGpt,
+  kBert,
+  kT5,
+  kLlama,
+  kVit,
+  kResnet,
+  kVgg,
+  kDensenet,
+  kSwin,
+  kOnnx
+};
 struct OnnxModel;  // models/onnx/onnx_model.h
 
 enum class Activation : std::uint8_t {
@@ -27,7 +38,7 @@ std::string_view to_string(Activation activation);  // gelu, gelu-tanh, relu, sw
 
 /// Families that read and predict tokens.
 bool is_of_text(Family family);
-/// Families that classify images; the others read and predict tokens.
+/// Families that classify images.
 bool is_of_images(Family family);
 /// Those of them that are made of convolutions alone: nothing in them attends.
 bool is_convolutional(Family family);
@@ -57,11 +68,11 @@ struct ModelConfig {
   Family family = Family::kGpt;
   std::int64_t layers = 0;          // T5: of the encoder
   std::int64_t decoder_layers = 0;  // T5 only, else 0
-  std::int64_t hidden = 0;
-  std::int64_t heads = 0;
-  std::int64_t kv_heads = 0;  // = heads without grouped-query attention
-  std::int64_t head_dim = 0;  // hidden / heads unless said (T5: d_kv)
-  std::int64_t ffn = 0;       // width of the hidden layer of the MLP
+  std::int64_t hidden = 0;          // swin: of the first stage
+  std::int64_t heads = 0;           // swin: of the first stage
+  std::int64_t kv_heads = 0;        // = heads without grouped-query attention
+  std::int64_t head_dim = 0;        // hidden / heads unless said (T5: d_kv)
+  std::int64_t ffn = 0;             // width of the hidden layer of the MLP
   std::int64_t vocab = 0;
   std::int64_t seq_len = 0;
   std::int64_t decoder_seq_len = 0;   // T5 only, else 0
@@ -82,11 +93,12 @@ struct ModelConfig {
       0;  // tokens that a token attends to, itself among them; 0: all before it
   // Families of images.
   std::int64_t image_size = 0;  // height and width
-  std::int64_t patch_size = 0;  // vit: height and width of a patch
+  std::int64_t patch_size = 0;  // vit, swin: height and width of a patch
   std::int64_t channels = 0;    // of an image: 3
   std::int64_t classes = 0;
   std::int64_t depth = 0;         // the number in a network's name: resnet 50
   std::int64_t width_factor = 0;  // resnet: times the channels of all layers
+  std::int64_t window_size = 0;   // swin: patches that attend to each other, along each dim
   BatchNorm batch_norm = BatchNorm::kReplica;
   // Family onnx.
   std::string onnx_file;                     // its path
@@ -106,6 +118,11 @@ struct ModelConfig {
 std::vector<std::int64_t> blocks_by_stage(Family family, std::int64_t depth);
 /// The depths that the family's networks have, ascending.
 std::vector<std::int64_t> depths_of(Family family);
+
+/// Blocks of each of a Swin Transformer's four stages, each of half the image's size (Liu et al.
+/// 2021, arXiv:2103.14030, table 7).
+std::vector<std::int64_t> swin_stages(std::int64_t layers);
+inline constexpr std::int64_t kLeastSwinLayers = 7;
 
 /// Sets what follows from the size of images, patches and depth: layers, and how many tokens a
 /// sample is (a convolutional network's is one).

@@ -21,7 +21,8 @@ std::unique_ptr<Samples> make_samples(const Study& study) {
     case Family::kVit:
     case Family::kResnet:
     case Family::kVgg:
-    case Family::kDensenet: return std::make_unique<ImageSamples>(study);
+    case Family::kDensenet:
+    case Family::kSwin: return std::make_unique<ImageSamples>(study);
     case Family::kOnnx: return std::make_unique<ImportedSamples>(study);
   }
   bug("a family without samples");

@@ -22,7 +22,8 @@ constexpr IntegerForm kSizeOrNone{0, kMaxModelNumber};
 
 constexpr std::string_view kText = "gpt, bert, t5, llama";
 constexpr std::string_view kAttends = "gpt, bert, t5, llama, vit";
-constexpr std::string_view kImages = "vit, resnet, vgg, densenet";
+constexpr std::string_view kHasLayers = "gpt, bert, t5, llama, vit, swin";
+constexpr std::string_view kImages = "vit, resnet, vgg, densenet, swin";
 
 /// Whether the comma-separated list names the family.
 bool names(std::string_view list, Family family) {
@@ -63,10 +64,11 @@ const KeyTable& model_keys() {
        .fallback = "required without a preset"},
       {.name = "layers",
        .forms = {IntegerForm{1, kMaxLayers}},
-       .help = "transformer layers; t5: of the encoder",
+       .help = "transformer layers; t5: of the encoder; swin: blocks of all stages, 2, 2, layers - "
+               "6 and 2",
        .field = of_model<&M::layers>(),
        .fallback = "required without a preset",
-       .matters = kAttends},
+       .matters = kHasLayers},
       {.name = "decoder_layers",
        .forms = {IntegerForm{0, kMaxLayers}},
        .help = "layers of the decoder",
@@ -75,16 +77,16 @@ const KeyTable& model_keys() {
        .matters = "t5"},
       {.name = "hidden",
        .forms = {kSize},
-       .help = "width of the residual stream",
+       .help = "width of the residual stream; swin: of the first stage",
        .field = of_model<&M::hidden>(),
        .fallback = "required without a preset",
-       .matters = kAttends},
+       .matters = kHasLayers},
       {.name = "heads",
        .forms = {kSize},
-       .help = "attention heads",
+       .help = "attention heads; swin: of the first stage",
        .field = of_model<&M::heads>(),
        .fallback = "required without a preset",
-       .matters = kAttends},
+       .matters = kHasLayers},
       {.name = "kv_heads",
        .forms = {kSize},
        .help = "key and value heads",
@@ -209,8 +211,14 @@ const KeyTable& model_keys() {
        .forms = {kSize},
        .help = "height and width of patches, each of which is a token",
        .field = of_model<&M::patch_size>(),
-       .fallback = "16",
-       .matters = "vit"},
+       .fallback = "16; swin 4",
+       .matters = "vit, swin"},
+      {.name = "window_size",
+       .forms = {kSize},
+       .help = "height and width, in patches, of the windows within which patches attend",
+       .field = of_model<&M::window_size>(),
+       .fallback = "7",
+       .matters = "swin"},
       {.name = "channels",
        .forms = {kSize},
        .help = "channels of images",

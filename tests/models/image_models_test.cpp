@@ -1,6 +1,9 @@
 // Families of images hold the parameters and do the multiplications of torchvision's models.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "models/model.h"
 #include "models/presets.h"
@@ -44,6 +47,9 @@ TEST_CASE("models of images have torchvision's parameters and multiply-adds") {
       {"vit-b-32", 88'224'232, 4.41},
       {"vit-l-16", 304'326'632, 61.55},
       {"vit-h-14", 632'045'800, 167.29},
+      {"swin-t", 28'288'354, 4.49},
+      {"swin-s", 49'606'258, 8.74},
+      {"swin-b", 87'768'224, 15.43},
   }));
   CAPTURE(preset);
   const Graph graph = build_model(find_model_preset(preset)->config, {.microbatch = 2});
@@ -69,6 +75,50 @@ TEST_CASE("a width factor multiplies the channels of every layer") {
         8 * stem + biases + 8 * head + 8 * norms + 64 * between);
 }
 
+TEST_CASE("every second block of a Swin Transformer moves its windows, until one is the image") {
+  const Graph graph = build_model(find_model_preset("swin-t")->config, {.microbatch = 2});
+  std::map<std::int32_t, int> rolls;  // by layer
+  for (const Op& op : graph.ops) {
+    if (op.kind != OpKind::kRoll) continue;
+    ++rolls[op.layer];
+    CHECK(op.attrs.by % (graph.tensors[op.inputs[0]].shape[1]) != 0);
+  }
+  // Down and across, there and back. The last two of 12 blocks have grids of 7 x 7.
+  const std::map<std::int32_t, int> expected = {{1, 4}, {3, 4}, {5, 4}, {7, 4}, {9, 4}};
+  CHECK(rolls == expected);
+}
+
+TEST_CASE("constants of a Swin Transformer say which patches attend, and how far they are apart") {
+  // A grid of 4 x 4 patches in windows of 2 x 2, moved by 1: the last window of a dim holds index 3
+  // and, around the end, index 0.
+  ModelConfig config;
+  config.family = Family::kSwin;
+  config.layers = 8, config.hidden = 8, config.heads = 2, config.classes = 5;
+  config.channels = 1, config.image_size = 16, config.patch_size = 1, config.window_size = 2;
+  set_image_numbers(config);
+  const Graph graph = build_model(config, {});
+  // Distances -1 to 1 down, each of 3 across. Patches of a window are 0 1 over 2 3.
+  std::vector<std::int64_t> rows(16);
+  graph.constants.at("positions.2")->fill(rows);
+  CHECK(rows == std::vector<std::int64_t>{4, 3, 1,
+                                          0,  // of patch 0 to 0, 1 right of it, below, both
+                                          5, 4, 2, 1,  //
+                                          7, 6, 4, 3,  //
+                                          8, 7, 5, 4});
+  std::vector<double> mask(4 * 16);
+  graph.constants.at("mask.4")->fill(mask);
+  const auto rows_of = [&](int window) {
+    std::string text;
+    for (int pair = 0; pair < 16; ++pair) text += mask.begin()[16 * window + pair] == 0 ? '+' : '-';
+    return text;
+  };
+  CHECK(rows_of(0) == "++++++++++++++++");
+  CHECK(rows_of(1) == "+-+--+-++-+--+-+");  // the right ones of each pair came around
+  CHECK(rows_of(2) == "++--++----++--++");  // the lower ones
+  CHECK(rows_of(3) == "+----+----+----+");
+  CHECK(*std::min_element(mask.begin(), mask.end()) == -100);
+}
+
 TEST_CASE("images that a family cannot read are refused") {
   CHECK(problem_after("vit-b-16", [](ModelConfig& c) { c.patch_size = 15; }) ==
         "patch_size: 15 does not divide image_size, 224");
@@ -82,6 +132,13 @@ TEST_CASE("images that a family cannot read are refused") {
         "classes: expected at least 1, got 0");
   CHECK(problem_after("vit-b-16", [](ModelConfig& c) { c.image_size = 1 << 16; }) ==
         "image_size: expected at most 32768, got 65536");
+  CHECK(problem_after("swin-t", [](ModelConfig& c) { c.image_size = 256; }) ==
+        "image_size: 256 is 64 patches along each dim, which windows of 7 do not fill in each of "
+        "four stages, halved three times; multiples of 56 patches they do");
+  CHECK(problem_after("swin-t", [](ModelConfig& c) { c.layers = 6; }) ==
+        "layers: swin has 2, 2, layers - 6 and 2 blocks; expected at least 7, got 6");
+  CHECK(problem_after("swin-t", [](ModelConfig& c) { c.heads = 5; }) ==
+        "heads: 5 does not divide hidden, 96");
 }
 
 TEST_CASE("every depth and many sizes of images build well-formed graphs") {

@@ -310,7 +310,24 @@ TEST_CASE("keys of text and of images are told apart") {
         "study.yaml:3:64: model.seq_len: means nothing to family vit; leave this key out");
   CHECK(with_model("{family: vit, layers: 2, hidden: 64, heads: 2, batch_norm: replica}") ==
         "study.yaml:3:67: model.batch_norm: means nothing to family vit; leave this key out");
+  CHECK(with_model("{family: swin, layers: 8, hidden: 64, heads: 2, ffn: 128}") ==
+        "study.yaml:3:61: model.ffn: means nothing to family swin; leave this key out");
   CHECK(with_model("{family: densenet}") == "study.yaml:3:8: model: missing required key 'depth'");
+}
+
+TEST_CASE("what a family of images does not split is refused") {
+  const auto split = [](const std::string& model, const std::string& parallel) {
+    return error_of("model: " + model + "\ncluster: {preset: box, nodes: 1}\nparallel: {" +
+                    parallel + "}\ntraining: {global_batch: 64, microbatch: 2}\n");
+  };
+  const std::string swin = "{family: swin, layers: 8, hidden: 64, heads: 2}";
+  CHECK(split(swin, "tensor: 2") == "no error");
+  CHECK(split(swin, "tensor: 2, sequence_parallel: true") ==
+        "study.yaml:3:42: parallel.sequence_parallel: between blocks of family swin lie images, of "
+        "which windows are cut, no sequences; write false");
+  CHECK(split(swin, "tensor: 2, tensor_overlap: block") ==
+        "study.yaml:3:39: parallel.tensor_overlap: block halves samples, which are the first dim "
+        "of a tensor; in family swin they are not everywhere: write none");
 }
 
 TEST_CASE("a model's numbers go together") {

@@ -89,6 +89,25 @@ TEST_CASE("a dense network and a stack of convolutions train as one device does"
             {pipeline(2, "1f1b"), replicas(2, 2), {"cluster.ranks=2", "parallel.tensor=2"}});
 }
 
+TEST_CASE("a Swin Transformer trains as one device does") {
+  // Grids of 16, 8, 4 and 2 patches in windows of 2: all but the last move them.
+  const std::string study = study_of(
+      "{family: swin, layers: 8, hidden: 16, heads: 2, image_size: 32, patch_size: 2, window_size: "
+      "2, classes: 5}",
+      8, 2);
+  check_all(
+      study,
+      {replicas(2, 2),
+       replicas(4, 2),
+       {"cluster.ranks=4", "parallel.data=4", "parallel.zero=1", "training.microbatch=1"},
+       {"cluster.ranks=2", "parallel.tensor=2"},
+       pipeline(4, "1f1b"),
+       joined(pipeline(2, "zb-h1"), {"recompute=full"}),
+       {"cluster.ranks=4", "parallel.pipeline=2", "parallel.data=2", "partition=[3]"},
+       {"cluster.ranks=4", "training.microbatch=4", "partition={cuts: [3], replicas: [1, 3]}"}},
+      2);
+}
+
 TEST_CASE("a run of a model of images goes on from other layouts, and they from it") {
   const std::string training = "precision: fp64, clip_norm: 0.01, lr: {peak: 0.01}";
   const auto study = [&](const std::string& model) {

@@ -152,7 +152,9 @@ TEST_CASE("no op of a model of images allocates more than its declared workspace
            {"{family: vit, layers: 1, hidden: 192, heads: 4, image_size: 48, patch_size: 8}",
             "{family: resnet, depth: 50, image_size: 64}",
             "{family: resnet, depth: 18, image_size: 64, batch_norm: synchronised}",
-            "{family: densenet, depth: 121, image_size: 32}"}) {
+            "{family: densenet, depth: 121, image_size: 32}",
+            "{family: swin, layers: 8, hidden: 96, heads: 3, image_size: 64, patch_size: 2, "
+            "window_size: 4}"}) {
         CAPTURE(precision, threads, model);
         for (const auto& [name, use] :
              uses_of(model, "precision: " + precision + ", optimizer: sgd", {}, threads))
@@ -160,10 +162,27 @@ TEST_CASE("no op of a model of images allocates more than its declared workspace
       }
     }
   }
-  for (const std::string name :
-       {"conv2d", "conv2d_dx", "conv2d_dw", "max_pool2d", "max_pool2d_dx", "avg_pool2d",
-        "avg_pool2d_dx", "batch_norm", "batch_norm_b", "batch_moments", "batch_moments_dx",
-        "batch_normalize", "batch_normalize_b", "concat"}) {
+  for (const std::string name : {"conv2d",
+                                 "conv2d_dx",
+                                 "conv2d_dw",
+                                 "max_pool2d",
+                                 "max_pool2d_dx",
+                                 "avg_pool2d",
+                                 "avg_pool2d_dx",
+                                 "batch_norm",
+                                 "batch_norm_b",
+                                 "batch_moments",
+                                 "batch_moments_dx",
+                                 "batch_normalize",
+                                 "batch_normalize_b",
+                                 "concat",
+                                 "roll",
+                                 "roll_dx",
+                                 "bmm",
+                                 "bmm_dx",
+                                 "bmm_dw",
+                                 "embedding",
+                                 "embedding_dw"}) {
     CAPTURE(name);
     CHECK(kinds.contains(name));
   }
