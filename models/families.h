@@ -14,5 +14,9 @@ Graph build_resnet(const ModelConfig& config, const BuildOptions& options);
 Graph build_vgg(const ModelConfig& config, const BuildOptions& options);
 Graph build_densenet(const ModelConfig& config, const BuildOptions& options);
 Graph build_swin(const ModelConfig& config, const BuildOptions& options);
+Graph build_unet(const ModelConfig& config, const BuildOptions& options);
+
+/// Groups of channels of unet's norms.
+inline constexpr std::int64_t kUnetGroups = 8;
 
 }  // namespace trainyard

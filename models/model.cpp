@@ -44,7 +44,7 @@ Problem find_size_problem(const ModelConfig& config) {
   } kSizes[] = {
       {"layers", config.layers, attends},
       {"decoder_layers", config.decoder_layers, is_t5 ? 1 : 0},
-      {"hidden", config.hidden, attends},
+      {"hidden", config.hidden, config.family == Family::kUnet ? 1 : attends},
       {"heads", config.heads, attends},
       {"kv_heads", config.kv_heads, alike},
       {"head_dim", config.head_dim, alike},
@@ -97,6 +97,25 @@ Problem find_swin_problem(const ModelConfig& config) {
                           std::to_string(8 * config.window_size) + " patches they do"};
 }
 
+constexpr std::int64_t kMostLevels = 10;
+
+/// Every level but the lowest halves the image and doubles the channels.
+Problem find_unet_problem(const ModelConfig& config) {
+  if (config.depth > kMostLevels)
+    return ModelProblem{"depth", in_range_problem(config.depth, 1, kMostLevels)};
+  const std::int64_t times = std::int64_t{1} << config.depth;
+  if (config.image_size % times != 0)
+    return ModelProblem{"image_size", std::to_string(config.image_size) + " is not halved " +
+                                          std::to_string(config.depth) +
+                                          " times, as depth says; multiples of " +
+                                          std::to_string(times) + " are"};
+  if (config.hidden % kUnetGroups != 0)
+    return ModelProblem{"hidden", "norms are over " + std::to_string(kUnetGroups) +
+                                      " groups of channels, of which " +
+                                      std::to_string(config.hidden) + " is no multiple"};
+  return std::nullopt;
+}
+
 Problem find_image_problem(const ModelConfig& config) {
   if (!is_of_images(config.family)) return std::nullopt;
   const std::string size = std::to_string(config.image_size);
@@ -106,6 +125,7 @@ Problem find_image_problem(const ModelConfig& config) {
     return ModelProblem{"patch_size",
                         std::to_string(config.patch_size) + " does not divide image_size, " + size};
   if (config.family == Family::kSwin) return find_swin_problem(config);
+  if (config.family == Family::kUnet) return find_unet_problem(config);
   if (!is_convolutional(config.family)) return std::nullopt;
   if (blocks_by_stage(config.family, config.depth).empty()) {
     std::string known;
@@ -210,6 +230,7 @@ Graph build_family(const ModelConfig& config, const BuildOptions& options) {
     case Family::kVgg: return build_vgg(config, options);
     case Family::kDensenet: return build_densenet(config, options);
     case Family::kSwin: return build_swin(config, options);
+    case Family::kUnet: return build_unet(config, options);
     case Family::kOnnx: return build_onnx_graph(config, options).graph;
   }
   bug("a family without a builder");

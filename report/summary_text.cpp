@@ -17,7 +17,7 @@ namespace {
 std::string model_words(const ModelConfig& model) {
   if (model.name != ModelConfig{}.name) return model.name;
   const std::string family(to_string(model.family));
-  if (is_convolutional(model.family)) return family + " " + std::to_string(model.depth);
+  if (has_named_depths(model.family)) return family + " " + std::to_string(model.depth);
   return family + " of " + plural(model.layers + model.decoder_layers, "layer") + ", hidden " +
          std::to_string(model.hidden);
 }

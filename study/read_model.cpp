@@ -139,6 +139,7 @@ FamilyHabits habits(Family family) {
     case Family::kResnet:
     case Family::kVgg:
     case Family::kDensenet:
+    case Family::kUnet:
     case Family::kOnnx: return {Activation::kRelu, false, true, 1e-5};
   }
   return {};
@@ -152,6 +153,7 @@ void take_image_habits(ModelConfig& model) {
   model.classes = 1000;
   if (model.family == Family::kVit) model.patch_size = 16;
   if (model.family == Family::kSwin) model.patch_size = 4, model.window_size = 7;
+  if (model.family == Family::kUnet) model.classes = 2;
   if (model.family == Family::kResnet) model.width_factor = 1;
 }
 

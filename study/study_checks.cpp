@@ -57,7 +57,8 @@ std::vector<std::pair<std::string, std::int64_t>> divided_by_tensor(const Study&
 void check_tensor(const Study& study) {
   const std::int64_t tensor = study.parallel.tensor;
   const Family family = study.model.family;
-  if (tensor > 1 && has_batch_norm(family) && study.sharding.empty()) {
+  const bool splits_none = has_batch_norm(family) || family == Family::kUnet;
+  if (tensor > 1 && splits_none && study.sharding.empty()) {
     fail_at(study, "parallel.tensor",
             "tensor parallelism splits no operator of family " + std::string(to_string(family)) +
                 ": all ranks would do the same; write 1, or say a sharding");

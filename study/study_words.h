@@ -12,8 +12,8 @@
 namespace trainyard {
 
 // In the order of the enumerators that they name.
-inline constexpr std::array<std::string_view, 10> kFamilyWords = {
-    "gpt", "bert", "t5", "llama", "vit", "resnet", "vgg", "densenet", "swin", "onnx"};
+inline constexpr std::array<std::string_view, 11> kFamilyWords = {
+    "gpt", "bert", "t5", "llama", "vit", "resnet", "vgg", "densenet", "swin", "unet", "onnx"};
 inline constexpr std::array<std::string_view, 3> kImportedLossWords = {
     "cross_entropy", "mean_square", "binary_cross_entropy"};
 inline constexpr std::array<std::string_view, 2> kBatchNormWords = {"replica", "synchronised"};

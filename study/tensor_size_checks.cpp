@@ -54,8 +54,10 @@ std::vector<TensorSize> largest_tensors(const Study& study) {
     tensors.push_back({"the images", {batch, {"model.channels", m.channels}, size, size}});
     // No map of a network is larger than 64 channels of the whole image, times its width.
     const Factor width{"model.width_factor", std::max<std::int64_t>(1, m.width_factor)};
-    if (is_convolutional(m.family))
+    if (has_named_depths(m.family))
       tensors.push_back({"a map of features", {batch, {"", 64}, width, size, size}});
+    if (m.family == Family::kUnet)  // what comes up beside what has gone down
+      tensors.push_back({"a map of features", {batch, {"", 2}, hidden, size, size}});
   }
   const Factor window{"model.window_size", m.window_size};
   if (m.family == Family::kSwin) {

@@ -30,7 +30,9 @@ const Depths& networks(Family family) {
 
 }  // namespace
 
-bool is_convolutional(Family family) { return !networks(family).empty(); }
+bool has_named_depths(Family family) { return !networks(family).empty(); }
+
+bool is_convolutional(Family family) { return has_named_depths(family) || family == Family::kUnet; }
 
 bool is_of_text(Family family) { return family != Family::kOnnx && !is_of_images(family); }
 
@@ -39,7 +41,13 @@ bool is_of_images(Family family) {
 }
 
 bool has_dropout(Family family) {
-  return family != Family::kLlama && family != Family::kResnet && family != Family::kDensenet;
+  switch (family) {
+    case Family::kLlama:
+    case Family::kResnet:
+    case Family::kDensenet:
+    case Family::kUnet: return false;
+    default: return true;
+  }
 }
 
 bool has_batch_norm(Family family) {
@@ -65,7 +73,10 @@ std::vector<std::int64_t> depths_of(Family family) {
 std::vector<std::int64_t> swin_stages(std::int64_t layers) { return {2, 2, layers - 6, 2}; }
 
 void set_image_numbers(ModelConfig& config) {
-  if (is_convolutional(config.family)) {
+  if (config.family == Family::kUnet) {
+    config.layers = 2 * config.depth + 1;  // levels down, the lowest, levels up
+    config.seq_len = 1;
+  } else if (is_convolutional(config.family)) {
     const std::vector<std::int64_t> blocks = blocks_by_stage(config.family, config.depth);
     config.layers = std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0});
     config.seq_len = 1;
@@ -89,6 +100,7 @@ std::string_view to_string(Family family) {
     case Family::kVgg: return "vgg";
     case Family::kDensenet: return "densenet";
     case Family::kSwin: return "swin";
+    case Family::kUnet: return "unet";
     case Family::kOnnx: return "onnx";
   }
   return "?";

@@ -21,6 +21,7 @@ enum class Family : std::uint8_t {
   kVgg,
   kDensenet,
   kSwin,
+  kUnet,
   kOnnx
 };
 struct OnnxModel;  // models/onnx/onnx_model.h
@@ -38,10 +39,12 @@ std::string_view to_string(Activation activation);  // gelu, gelu-tanh, relu, sw
 
 /// Families that read and predict tokens.
 bool is_of_text(Family family);
-/// Families that classify images.
+/// Families that classify images, or each pixel of them.
 bool is_of_images(Family family);
 /// Those of them that are made of convolutions alone: nothing in them attends.
 bool is_convolutional(Family family);
+/// Those of them that come in depths, each with stages of its own.
+bool has_named_depths(Family family);
 /// Whether the family drops anything out.
 bool has_dropout(Family family);
 /// Whether the family normalises over samples.
@@ -68,7 +71,7 @@ struct ModelConfig {
   Family family = Family::kGpt;
   std::int64_t layers = 0;          // T5: of the encoder
   std::int64_t decoder_layers = 0;  // T5 only, else 0
-  std::int64_t hidden = 0;          // swin: of the first stage
+  std::int64_t hidden = 0;          // swin: of the first stage; unet: channels of the first level
   std::int64_t heads = 0;           // swin: of the first stage
   std::int64_t kv_heads = 0;        // = heads without grouped-query attention
   std::int64_t head_dim = 0;        // hidden / heads unless said (T5: d_kv)
@@ -96,7 +99,7 @@ struct ModelConfig {
   std::int64_t patch_size = 0;  // vit, swin: height and width of a patch
   std::int64_t channels = 0;    // of an image: 3
   std::int64_t classes = 0;
-  std::int64_t depth = 0;         // the number in a network's name: resnet 50
+  std::int64_t depth = 0;         // the number in a network's name: resnet 50; unet: levels
   std::int64_t width_factor = 0;  // resnet: times the channels of all layers
   std::int64_t window_size = 0;   // swin: patches that attend to each other, along each dim
   BatchNorm batch_norm = BatchNorm::kReplica;

@@ -249,6 +249,7 @@ HuggingFaceType hugging_face_type(const ModelConfig& config) {
     case Family::kDensenet:
     case Family::kOnnx:
     case Family::kSwin:
+    case Family::kUnet:
       refuse_model("family", "weights of " + std::string(to_string(config.family)) +
                                  " have no Hugging Face form in this version");
   }

@@ -23,6 +23,7 @@ enum class DrawPurpose : std::uint32_t {
   kImages,
   kClasses,
   kLabels,
+  kPixels,
 };
 
 inline PhiloxKey philox_key(std::int64_t seed) {

@@ -3,6 +3,7 @@
 #include "real/data/image_samples.h"
 #include "real/data/imported_samples.h"
 #include "real/data/masked_samples.h"
+#include "real/data/pixel_samples.h"
 #include "real/data/samples.h"
 #include "real/data/span_samples.h"
 
@@ -23,6 +24,7 @@ std::unique_ptr<Samples> make_samples(const Study& study) {
     case Family::kVgg:
     case Family::kDensenet:
     case Family::kSwin: return std::make_unique<ImageSamples>(study);
+    case Family::kUnet: return std::make_unique<PixelSamples>(study);
     case Family::kOnnx: return std::make_unique<ImportedSamples>(study);
   }
   bug("a family without samples");

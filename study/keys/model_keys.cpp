@@ -23,7 +23,7 @@ constexpr IntegerForm kSizeOrNone{0, kMaxModelNumber};
 constexpr std::string_view kText = "gpt, bert, t5, llama";
 constexpr std::string_view kAttends = "gpt, bert, t5, llama, vit";
 constexpr std::string_view kHasLayers = "gpt, bert, t5, llama, vit, swin";
-constexpr std::string_view kImages = "vit, resnet, vgg, densenet, swin";
+constexpr std::string_view kImages = "vit, resnet, vgg, densenet, swin, unet";
 
 /// Whether the comma-separated list names the family.
 bool names(std::string_view list, Family family) {
@@ -77,10 +77,11 @@ const KeyTable& model_keys() {
        .matters = "t5"},
       {.name = "hidden",
        .forms = {kSize},
-       .help = "width of the residual stream; swin: of the first stage",
+       .help = "width of the residual stream; swin: of the first stage; unet: channels of the "
+               "first level, a multiple of 8",
        .field = of_model<&M::hidden>(),
        .fallback = "required without a preset",
-       .matters = kHasLayers},
+       .matters = "gpt, bert, t5, llama, vit, swin, unet"},
       {.name = "heads",
        .forms = {kSize},
        .help = "attention heads; swin: of the first stage",
@@ -227,17 +228,17 @@ const KeyTable& model_keys() {
        .matters = kImages},
       {.name = "classes",
        .forms = {kSize},
-       .help = "classes that images are told apart by",
+       .help = "classes that images are told apart by; unet: their pixels",
        .field = of_model<&M::classes>(),
-       .fallback = "1000",
+       .fallback = "1000; unet 2",
        .matters = kImages},
       {.name = "depth",
        .forms = {kSize},
        .help = "the number in the network's name: resnet 18, 34, 50, 101, 152; vgg 11, 13, 16, 19; "
-               "densenet 121, 169, 201",
+               "densenet 121, 169, 201; unet: how often images are halved",
        .field = of_model<&M::depth>(),
        .fallback = "required without a preset",
-       .matters = "resnet, vgg, densenet"},
+       .matters = "resnet, vgg, densenet, unet"},
       {.name = "width_factor",
        .forms = {kSize},
        .help = "times the channels of every layer",

@@ -119,6 +119,29 @@ TEST_CASE("constants of a Swin Transformer say which patches attend, and how far
   CHECK(*std::min_element(mask.begin(), mask.end()) == -100);
 }
 
+TEST_CASE("a U-Net has the parameters that its levels say") {
+  // A double convolution from a to b channels has 9 a b + 9 b b weights and 2 b of each norm. Level
+  // i of d has w 2^i channels, the lowest w 2^d; on the way up a window of 2 x 2 halves channels
+  // (a / 2 biases) and what is read beside it doubles them again. The head: w weights and 1 bias
+  // for each class.
+  const auto [size, depth, width, channels, classes] = GENERATE(
+      table<int, int, int, int, int>({{32, 1, 8, 1, 2}, {64, 4, 64, 3, 21}, {8, 3, 16, 2, 4}}));
+  ModelConfig config;
+  config.family = Family::kUnet;
+  config.image_size = size, config.depth = depth, config.hidden = width;
+  config.channels = channels, config.classes = classes;
+  set_image_numbers(config);
+  const auto twice = [](std::int64_t a, std::int64_t b) { return 9 * a * b + 9 * b * b + 4 * b; };
+  std::int64_t expected = classes * width + classes, from = channels, at = width;
+  for (int level = 0; level < depth; ++level, from = at, at *= 2) expected += twice(from, at);
+  expected += twice(from, at);
+  for (; at > width; at /= 2) expected += 4 * at * at / 2 + at / 2 + twice(at, at / 2);
+  CAPTURE(size, depth, width);
+  const Graph graph = build_model(config, {.microbatch = 2});
+  CHECK(count_parameters(graph).with_head == expected);
+  CHECK(graph.num_layers == 2 * depth + 1);
+}
+
 TEST_CASE("images that a family cannot read are refused") {
   CHECK(problem_after("vit-b-16", [](ModelConfig& c) { c.patch_size = 15; }) ==
         "patch_size: 15 does not divide image_size, 224");
@@ -139,6 +162,15 @@ TEST_CASE("images that a family cannot read are refused") {
         "layers: swin has 2, 2, layers - 6 and 2 blocks; expected at least 7, got 6");
   CHECK(problem_after("swin-t", [](ModelConfig& c) { c.heads = 5; }) ==
         "heads: 5 does not divide hidden, 96");
+  const auto unet = [](ModelConfig& c) { c.family = Family::kUnet, c.hidden = 16, c.depth = 3; };
+  CHECK(problem_after("resnet50", unet) == "none");
+  static const auto kUnet = unet;
+  CHECK(problem_after("resnet50", [](ModelConfig& c) { kUnet(c), c.image_size = 60; }) ==
+        "image_size: 60 is not halved 3 times, as depth says; multiples of 8 are");
+  CHECK(problem_after("resnet50", [](ModelConfig& c) { kUnet(c), c.hidden = 12; }) ==
+        "hidden: norms are over 8 groups of channels, of which 12 is no multiple");
+  CHECK(problem_after("resnet50", [](ModelConfig& c) { kUnet(c), c.depth = 11; }) ==
+        "depth: expected at most 10, got 11");
 }
 
 TEST_CASE("every depth and many sizes of images build well-formed graphs") {

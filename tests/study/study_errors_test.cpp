@@ -312,6 +312,8 @@ TEST_CASE("keys of text and of images are told apart") {
         "study.yaml:3:67: model.batch_norm: means nothing to family vit; leave this key out");
   CHECK(with_model("{family: swin, layers: 8, hidden: 64, heads: 2, ffn: 128}") ==
         "study.yaml:3:61: model.ffn: means nothing to family swin; leave this key out");
+  CHECK(with_model("{family: unet, depth: 2, hidden: 16, layers: 5}") ==
+        "study.yaml:3:53: model.layers: means nothing to family unet; leave this key out");
   CHECK(with_model("{family: densenet}") == "study.yaml:3:8: model: missing required key 'depth'");
 }
 
@@ -328,6 +330,9 @@ TEST_CASE("what a family of images does not split is refused") {
   CHECK(split(swin, "tensor: 2, tensor_overlap: block") ==
         "study.yaml:3:39: parallel.tensor_overlap: block halves samples, which are the first dim "
         "of a tensor; in family swin they are not everywhere: write none");
+  CHECK(split("{family: unet, depth: 2, hidden: 16}", "tensor: 2") ==
+        "study.yaml:3:20: parallel.tensor: tensor parallelism splits no operator of family unet: "
+        "all ranks would do the same; write 1, or say a sharding");
 }
 
 TEST_CASE("a model's numbers go together") {

@@ -97,14 +97,15 @@ TEST_CASE("a model of images is written with the keys that it has, and read back
         "{family: vit, layers: 2, hidden: 64, heads: 2, image_size: 32, patch_size: 8}",
         "{family: vgg, depth: 16, classes: 10}", "{family: densenet, depth: 121, channels: 1}",
         "{family: swin, layers: 8, hidden: 32, heads: 4, image_size: 64, patch_size: 2, "
-        "window_size: 4}"}) {
+        "window_size: 4}",
+        "{family: unet, depth: 3, hidden: 16, image_size: 64, classes: 4}"}) {
     CAPTURE(model);
     const Study study = read("model: " + model +
                              "\ncluster: {preset: box, nodes: 1}\ntraining: {global_batch: 64}\n");
     const std::string text = resolved_study_text(study);
     CHECK(text.find("vocab") == text.npos);
     CHECK(text.find("image_size") != text.npos);
-    CHECK((text.find("hidden") != text.npos) == !is_convolutional(study.model.family));
+    CHECK((text.find("hidden") != text.npos) == !has_named_depths(study.model.family));
     CHECK((text.find("kv_heads") != text.npos) == (study.model.family == Family::kVit));
     CHECK((text.find("window_size") != text.npos) == (study.model.family == Family::kSwin));
     CHECK(read(text).model == study.model);

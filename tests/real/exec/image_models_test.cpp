@@ -108,6 +108,24 @@ TEST_CASE("a Swin Transformer trains as one device does") {
       2);
 }
 
+TEST_CASE("a U-Net trains as one device does") {
+  const std::string study = study_of(
+      "{family: unet, depth: 2, hidden: 8, image_size: 16, channels: 3, classes: 5}", 8, 2);
+  check_all(
+      study,
+      {replicas(2, 2),
+       joined(replicas(4, 2), {"parallel.zero=1"}),
+       pipeline(2, "1f1b"),
+       pipeline(3, "gpipe"),
+       joined(pipeline(2, "zb-h1"), {"recompute=full"}),
+       {"cluster.ranks=4", "parallel.pipeline=2", "parallel.data=2", "partition=[2]"},
+       {"cluster.ranks=2", "partition={cuts: [1, 4], on: [0, 1, 0]}"},
+       {"cluster.ranks=2", "parallel.tensor=2",
+        "sharding={'layers.*.conv_1': {weight: [tp, R, R, R]}}"},
+       {"cluster.ranks=4", "training.microbatch=4", "partition={cuts: [2], replicas: [1, 3]}"}},
+      2);
+}
+
 TEST_CASE("a run of a model of images goes on from other layouts, and they from it") {
   const std::string training = "precision: fp64, clip_norm: 0.01, lr: {peak: 0.01}";
   const auto study = [&](const std::string& model) {
