@@ -10,11 +10,13 @@ namespace trainyard {
 
 namespace {
 
-std::string study_of(const std::string& model, int batch, int microbatch) {
+std::string study_of(const std::string& model, int batch, int microbatch,
+                     const std::string& more = "") {
   return "model: " + model +
          "\ncluster: {preset: local, ranks: 1}\ntraining: {global_batch: " + std::to_string(batch) +
          ", microbatch: " + std::to_string(microbatch) +
-         ", precision: fp64, clip_norm: 0.01, lr: {peak: 0.01}}\ndata: {path: generated}\n";
+         ", precision: fp64, clip_norm: 0.01, lr: {peak: 0.01}" + more +
+         "}\ndata: {path: generated}\n";
 }
 
 void check_all(const std::string& study, const std::vector<Sets>& layouts, int steps = 1) {
@@ -91,12 +93,13 @@ TEST_CASE("a dense network and a stack of convolutions train as one device does"
 
 TEST_CASE("a Swin Transformer trains as one device does") {
   // Grids of 16, 8, 4 and 2 patches in windows of 2: all but the last move them.
-  const std::string study = study_of(
+  const std::string model =
       "{family: swin, layers: 8, hidden: 16, heads: 2, image_size: 32, patch_size: 2, window_size: "
-      "2, classes: 5}",
-      8, 2);
+      "2, classes: 5}";
+  check_all(study_of(model, 4, 2, ", dropout: 0.2"),
+            {replicas(2, 2), {"cluster.ranks=2", "parallel.tensor=2"}, pipeline(2, "1f1b")});
   check_all(
-      study,
+      study_of(model, 8, 2),
       {replicas(2, 2),
        replicas(4, 2),
        {"cluster.ranks=4", "parallel.data=4", "parallel.zero=1", "training.microbatch=1"},
@@ -137,6 +140,11 @@ TEST_CASE("a run of a model of images goes on from other layouts, and they from 
                       "4, classes: 5}"),
                 {"cluster.ranks=2", "parallel.tensor=2"},
                 {pipeline(2, "1f1b"), joined(replicas(4, 2), {"parallel.zero=1"})});
+  check_goes_on(study("{family: swin, layers: 8, hidden: 16, heads: 2, image_size: 32, patch_size: "
+                      "2, window_size: 2, classes: 5}"),
+                {"cluster.ranks=2", "parallel.tensor=2"}, {pipeline(2, "1f1b")});
+  check_goes_on(study("{family: unet, depth: 2, hidden: 8, image_size: 16, classes: 5}"),
+                pipeline(2, "1f1b"), {joined(replicas(4, 2), {"parallel.zero=1"})});
   check_goes_on(study("{family: resnet, depth: 18, image_size: 32, classes: 5, batch_norm: "
                       "synchronised}"),
                 pipeline(2, "1f1b"), {joined(replicas(2, 4), {"parallel.zero=1"})});
