@@ -185,7 +185,8 @@ std::string find_shape_problem(const Graph& graph, const Op& op) {
     }
     case OpKind::kLayerNorm:
     case OpKind::kRmsNorm:
-      if (!has_inputs(op.kind == OpKind::kLayerNorm ? 3 : 2)) return "too few inputs";
+      if (!has_inputs(op.kind == OpKind::kLayerNorm && !op.attrs.unbiased ? 3 : 2))
+        return "too few inputs";
       if (op.outputs.size() != 2) return "a norm has two outputs, y and its statistics";
       if (input(1) != Shape{input(0).back()}) {
         return "weight " + to_text(input(1)) + " does not match " + to_text(input(0));
@@ -199,6 +200,17 @@ std::string find_shape_problem(const Graph& graph, const Op& op) {
       if (!has_inputs(1)) return "too few inputs";
       if (y != input(0)) return "takes " + to_text(input(0)) + " to " + to_text(y);
       return {};
+    case OpKind::kHeadNorm: {
+      if (!has_inputs(3)) return "too few inputs";
+      if (op.outputs.size() != 2) return "a norm has two outputs, y and its statistics";
+      const OpAttrs& attrs = op.attrs;
+      const std::int64_t heads = std::int64_t{attrs.heads} + 2 * std::int64_t{attrs.kv_heads};
+      if (y != input(0) || y.back() != heads * attrs.head_dim)
+        return "heads do not match " + to_text(input(0));
+      const Shape of_head = {attrs.head_dim};
+      if (input(1) != of_head || input(2) != of_head) return "weights do not match a head";
+      return {};
+    }
     case OpKind::kSwiglu:
     case OpKind::kGeglu:
       if (!has_inputs(1)) return "too few inputs";

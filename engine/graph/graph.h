@@ -89,7 +89,7 @@ struct HeightWidth {
 
 /// Rotary frequencies of Llama 3.1: those that turn less than `low` times in `original` positions
 /// are `factor` times slower, those that turn more than `high` times as they are, between them
-/// mixed linearly. factor 1: all as they are.
+/// mixed linearly. original 0: all are slower. factor 1: all as they are.
 struct RopeScaling {
   float factor = 1, low = 1, high = 4;
   std::int32_t original = 0;  // positions
@@ -133,14 +133,15 @@ struct OpAttrs {
   bool bilinear = false;       // interpolate2d: between the four nearest, not the nearest one
   std::int64_t end = 0;        // zero_pad: zeros behind the dim; `begin` of them before it
   std::int32_t by = 1;         // roll: from index i to i + by, around the end
-  float shift = 0;             // affine: added to scale x
+  float shift = 0;             // affine: added to scale x; rms_norm, head_norm: to the weight
   float exponent = 1;          // power
   float low = 0, high = 0;     // clamp
   std::int32_t attended = 0;   // attention: positions that a query sees, itself among them; 0: all
   float softcap = 0;           // attention: scores s become c tanh(s / c); 0: as they are
-  bool alibi = false;          // attention: less a slope per head times the distance
+  float alibi = 0;             // attention: less so many times ALiBi's slope times the distance
   std::int32_t rotary = 0;     // rope: features of a head that turn; 0: all
   RopeScaling rope_scaling{};  // rope
+  bool unbiased = false;       // layer_norm: adds no bias
   friend bool operator==(const OpAttrs&, const OpAttrs&) = default;
 };
 

@@ -127,21 +127,25 @@ TensorId GraphBuilder::layer_norm(std::string_view module, TensorId x) {
   return layer_norm(module, x, {w, zero_bias(name, features)});
 }
 
+TensorId GraphBuilder::layer_norm_without_bias(std::string_view module, TensorId x) {
+  return layer_norm(module, x, {norm_weight(std::string(module), shape(x).back())});
+}
+
 TensorId GraphBuilder::layer_norm(std::string_view module, TensorId x, const WeightAndBias& given) {
   return norm(module, OpKind::kLayerNorm, x, given, /*num_statistics=*/2);  // mean, 1 / deviation
 }
 
 TensorId GraphBuilder::rms_norm(std::string_view module, TensorId x) {
-  return rms_norm(module, x, {norm_weight(std::string(module), shape(x).back())});
+  return rms_norm(module, x, {norm_weight(std::string(module), shape(x).back(), norm_shift_)});
 }
 
 TensorId GraphBuilder::rms_norm(std::string_view module, TensorId x, const WeightAndBias& given) {
   return norm(module, OpKind::kRmsNorm, x, given, /*num_statistics=*/1);  // 1 / root mean square
 }
 
-TensorId GraphBuilder::norm_weight(const std::string& module, std::int64_t features) {
+TensorId GraphBuilder::norm_weight(const std::string& module, std::int64_t features, double shift) {
   return parameter(module + ".weight", {features}, SplitHint::kNone, /*decay=*/false, 0,
-                   {.init = Init::kOnes});
+                   {.init = shift == 0 ? Init::kOnes : Init::kZeros});
 }
 
 TensorId GraphBuilder::zero_bias(const std::string& module, std::int64_t features) {
@@ -162,6 +166,8 @@ TensorId GraphBuilder::norm(std::string_view module, OpKind kind, TensorId x,
                             const WeightAndBias& given, std::int64_t num_statistics) {
   OpAttrs attrs;
   attrs.eps = static_cast<float>(norm_eps_);
+  if (kind == OpKind::kRmsNorm) attrs.shift = static_cast<float>(norm_shift_);
+  attrs.unbiased = kind == OpKind::kLayerNorm && given.bias == kNoIndex;
   const TensorId y = add_op(module, kind, attrs, {x, given.weight, given.bias}, shape(x), compute_);
   add_saved_result(std::string(module) + ".statistics", with_last(shape(x), num_statistics),
                    accumulation_type(compute_));
@@ -192,11 +198,16 @@ TensorId GraphBuilder::attention_op(std::string_view module, TensorId q, TensorI
   attrs.rate = static_cast<float>(attention.dropout);
   const double root = attention.scaled ? std::sqrt(attention.head_dim) : 1;
   attrs.scale = static_cast<float>(1.0 / (root * attention.divisor));
+  // A window as long as the keys hides none of them.
+  const std::int64_t key_length = shape(kv == kNoIndex ? q : kv)[1];
+  if (attention.attended < key_length)
+    attrs.attended = static_cast<std::int32_t>(attention.attended);
+  attrs.softcap = static_cast<float>(attention.softcap);
+  attrs.alibi = static_cast<float>(attention.alibi);
 
   // Scores q k^T and context p v: each a GEMM [Sq, H] x [H, Sk] per head, in the full square.
   const Shape& queries = shape(q);
   const std::int64_t width = std::int64_t{attention.heads} * attention.head_dim;
-  const std::int64_t key_length = shape(kv == kNoIndex ? q : kv)[1];
   graph_.model_flop_per_microbatch += 2 * 2.0 * static_cast<double>(queries[0]) *
                                       static_cast<double>(queries[1]) *
                                       static_cast<double>(key_length) * static_cast<double>(width);
@@ -222,7 +233,29 @@ TensorId GraphBuilder::rope(std::string_view module, TensorId qkv,
   attrs.head_dim = attention.head_dim;
   attrs.packed = true;
   attrs.rope_base = static_cast<float>(attention.rope_base);
+  if (attention.rotary < attention.head_dim)
+    attrs.rotary = static_cast<std::int32_t>(attention.rotary);
+  attrs.rope_scaling = attention.rope_scaling;
   return add_op(module, OpKind::kRope, attrs, {qkv}, shape(qkv), compute_);
+}
+
+TensorId GraphBuilder::head_norm(std::string_view module, TensorId qkv,
+                                 const AttentionShape& attention) {
+  OpAttrs attrs;
+  attrs.heads = attention.heads;
+  attrs.kv_heads = attention.kv_heads;
+  attrs.head_dim = attention.head_dim;
+  attrs.packed = true;
+  attrs.eps = static_cast<float>(norm_eps_);
+  attrs.shift = static_cast<float>(norm_shift_);
+  const std::string name(module);
+  const TensorId q = norm_weight(name + ".q_norm", attention.head_dim, norm_shift_);
+  const TensorId k = norm_weight(name + ".k_norm", attention.head_dim, norm_shift_);
+  const TensorId y = add_op(module, OpKind::kHeadNorm, attrs, {qkv, q, k}, shape(qkv), compute_);
+  const std::int64_t heads = std::int64_t{attention.heads} + attention.kv_heads;
+  add_saved_result(name + ".head_norm.statistics", with_last(shape(qkv), heads),
+                   accumulation_type(compute_));
+  return y;
 }
 
 TensorId GraphBuilder::dropout(std::string_view module, TensorId x, double rate) {

@@ -24,7 +24,12 @@ struct AttentionShape {
   double dropout = 0;  // of the probabilities
   bool scaled = true;  // scores over sqrt(head_dim); T5 folds this into its initialisation
   double rope_base = 10000;
-  double divisor = 1;  // of the scores, beside sqrt(head_dim)
+  double divisor = 1;         // of the scores, beside sqrt(head_dim)
+  std::int64_t attended = 0;  // tokens that a token sees, itself among them; 0: all
+  double softcap = 0;         // scores s become c tanh(s / c); 0: as they are
+  double alibi = 0;           // scores less so many times ALiBi's slope times the distance
+  std::int64_t rotary = 0;    // features of a head that turn; 0: all
+  RopeScaling rope_scaling{};
 };
 
 struct ConvolutionShape {
@@ -63,6 +68,8 @@ class GraphBuilder {
   void set_head(bool head) { head_ = head; }
   /// Added to the variance by the norms built from now on.
   void set_norm_eps(double eps) { norm_eps_ = eps; }
+  /// Added to the weights of the RMS norms built from now on, which then start with as much less.
+  void set_norm_shift(double shift) { norm_shift_ = shift; }
 
   TensorId input(std::string_view name, const Shape& shape, DType dtype);  // data, no gradient
   /// The same numbers for all samples, part of the model: a mask, a table of angles. No gradient.
@@ -83,7 +90,9 @@ class GraphBuilder {
   TensorId lm_head(std::string_view module, TensorId x, TensorId table, TensorId bias = kNoIndex,
                    double scale = 1);
   TensorId layer_norm(std::string_view module, TensorId x);
+  /// Without a bias where none is given.
   TensorId layer_norm(std::string_view module, TensorId x, const WeightAndBias& given);
+  TensorId layer_norm_without_bias(std::string_view module, TensorId x);
   TensorId rms_norm(std::string_view module, TensorId x);
   TensorId rms_norm(std::string_view module, TensorId x, const WeightAndBias& given);
   /// Self-attention over packed qkv [B,S,(N+2Nkv)H] -> [B,S,NH]. mask [B,S], bias [N,S,S]: -1 none.
@@ -97,6 +106,8 @@ class GraphBuilder {
   TensorId relative_bias(std::string_view module, TensorId table, std::int64_t query_length,
                          std::int64_t key_length, bool causal);
   TensorId rope(std::string_view module, TensorId qkv, const AttentionShape& attention);
+  /// RMS norm of each head of q and of k, with the weights q_norm and k_norm of the module.
+  TensorId head_norm(std::string_view module, TensorId qkv, const AttentionShape& attention);
   TensorId dropout(std::string_view module, TensorId x, double rate);  // rate 0: returns x
   TensorId add(std::string_view module, TensorId a, TensorId b);  // dims of 1 element are repeated
   /// gelu, relu, tanh, exp, log, erf, sigmoid, silu, softplus (same shape); swiglu, geglu ([.., 2F]
@@ -201,7 +212,8 @@ class GraphBuilder {
   void refuse_image_misfit() const;  // of the latest op
   /// Another result of the latest op: saved for its backward, which has no gradient for it.
   void add_saved_result(std::string name, const Shape& shape, DType dtype);
-  TensorId norm_weight(const std::string& module, std::int64_t features);  // starts with 1
+  TensorId norm_weight(const std::string& module, std::int64_t features,
+                       double shift = 0);  // starts with 1 - shift, which is 1 or 0
   TensorId zero_bias(const std::string& module, std::int64_t features);
   /// The same of an op of images.
   TensorId add_image_op(std::string_view module, OpKind kind, const OpAttrs& attrs,
@@ -223,6 +235,7 @@ class GraphBuilder {
   std::int8_t sublayer_ = 0;
   bool head_ = false;
   double norm_eps_ = 1e-5;
+  double norm_shift_ = 0;
   // Kept for the current layer only, so that they stay small where models have 10^5 layers.
   std::unordered_map<std::string, PathId, StringHash, std::equal_to<>> module_indices_;
   std::unordered_map<std::uint64_t, int> num_uses_;  // of a name, by (module, kind)

@@ -10,8 +10,8 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::array<std::string_view, kNumFormFlags> kFlags = {"causal",  "mask",   "packed",
-                                                                "grouped", "scaled", "tanh"};
+constexpr std::array<std::string_view, kNumFormFlags> kFlags = {
+    "causal", "mask", "packed", "grouped", "scaled", "tanh", "window", "alibi"};
 
 constexpr std::size_t kNumTypes = static_cast<std::size_t>(DType::kUint8) + 1;
 

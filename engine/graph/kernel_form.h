@@ -22,9 +22,11 @@ enum class FormFlag : std::uint8_t {
   kPacked,   // q, k and v in one input
   kGrouped,  // fewer heads of keys and values than of queries
   kScaled,   // results are multiplied by a factor
-  kTanh      // the tanh approximation of gelu
+  kTanh,     // the tanh approximation of gelu
+  kWindow,   // attention to the latest keys alone
+  kAlibi     // scores less what grows with the distance
 };
-inline constexpr int kNumFormFlags = 6;
+inline constexpr int kNumFormFlags = 8;
 
 struct KernelForm {
   static constexpr std::size_t kMostOperands = 10;  // what comes behind is not told apart

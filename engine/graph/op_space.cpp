@@ -56,6 +56,8 @@ std::string text_by_head(const OpForm& op) {
     case OpKind::kSoftmax:
       return op.num_operands > 1 ? "b (g r) s t*, b t* -> b (g r) s t*"
                                  : "b (g r) s t* -> b (g r) s t*";
+    case OpKind::kTanh:
+    case OpKind::kAffine: return "b (g r) s t -> b (g r) s t";
     case OpKind::kDropout: return "b (g r) s t -> b (g r) s t ; b (g r) s t";
     case OpKind::kTranspose: return "b s (g r e) -> b s (g r e)";
     default: return "";
@@ -76,6 +78,7 @@ std::string text_of(const OpForm& op) {
     // t: samples that are normalised together, n times.
     case OpKind::kBatchNorm: return "(n t!) c h! w!, c, c -> (n t!) c h! w! ; n k! c";
     case OpKind::kLinear: return linear_text(op);
+    case OpKind::kLayerNorm: return op.attrs.unbiased ? "... h*, h* -> ... h* ; ... w!" : "";
     case OpKind::kFlashAttention: return flash_attention_text(op.attrs);
     case OpKind::kCrossEntropy:
       return op.num_operands > 2 ? "... v, ..., ..., w! ... -> _ =v ; ... v" : "";

@@ -1,5 +1,6 @@
 #include "engine/graph/op_table.h"
 
+#include <algorithm>
 #include <array>
 
 #include "engine/base/error.h"
@@ -199,6 +200,15 @@ void set_linear(KernelWork& work, OpPart part, std::span<const OperandShape> rea
       2.0 * static_cast<double>(work.m) * static_cast<double>(work.n) * static_cast<double>(work.k);
 }
 
+/// The share of the square of queries and keys that is computed. A window of w of n keys leaves w n
+/// - w (w - 1) / 2 pairs, counting those that the first queries lack.
+double attended_share(const OpAttrs& attrs, std::int64_t queries) {
+  if (attrs.attended == 0) return attrs.causal ? 0.5 : 1.0;
+  const auto n = static_cast<double>(queries);
+  const double w = attrs.attended;
+  return std::min(attrs.causal ? 0.5 : 1.0, (w * n - w * (w - 1) / 2) / (n * n));
+}
+
 void set_attention(KernelWork& work, OpKind kind, OpPart part, const OpAttrs& attrs,
                    std::span<const OperandShape> reads, std::span<const OperandShape> writes) {
   work.head_dim = attrs.head_dim;
@@ -214,7 +224,7 @@ void set_attention(KernelWork& work, OpKind kind, OpPart part, const OpAttrs& at
     work.m = q[1], work.n = kv[1], work.k = attrs.head_dim;
     const double square = static_cast<double>(q[0]) * heads * static_cast<double>(q[1]) *
                           static_cast<double>(kv[1]) * head_dim;
-    work.flop = (forward ? 4.0 : 10.0) * square * (attrs.causal ? 0.5 : 1.0);
+    work.flop = (forward ? 4.0 : 10.0) * square * attended_share(attrs, q[1]);
     return;
   }
   // The [B, N, Sq, Sk] operand: what scores writes (reads first in its backward), what context
@@ -330,6 +340,8 @@ KernelForm form_of(OpKind kind, OpPart part, const OpAttrs& attrs,
   if (attrs.kv_heads != attrs.heads) form.set(FormFlag::kGrouped);
   if (attrs.scale != 1) form.set(FormFlag::kScaled);
   if (attrs.tanh_gelu) form.set(FormFlag::kTanh);
+  if (attrs.attended > 0) form.set(FormFlag::kWindow);
+  if (attrs.alibi != 0) form.set(FormFlag::kAlibi);
   return form;
 }
 

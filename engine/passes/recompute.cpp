@@ -180,7 +180,8 @@ std::vector<Region> attention_cores(const TrainingGraph& training) {
   for (std::size_t i = 0; i < training.forward.size(); ++i) {
     const Instruction& op = training.forward[i];
     const bool core = op.attrs.heads > 0 && op.kind != OpKind::kRope &&
-                      op.kind != OpKind::kRelativeBias && op.kind != OpKind::kFlashAttention;
+                      op.kind != OpKind::kHeadNorm && op.kind != OpKind::kRelativeBias &&
+                      op.kind != OpKind::kFlashAttention;
     if (core) by_module[{op.layer, op.module, op.half}].push_back(i);
   }
   std::vector<Region> regions;

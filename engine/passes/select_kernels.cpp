@@ -26,7 +26,7 @@ class KernelSelector {
     for (OpId i{0}; model_.ops.has(i); ++i) {
       const Op& op = model_.ops[i];
       if (op.kind == OpKind::kAttention) {
-        flash_ && !op.attrs.has_bias ? flash_attention(op) : unfused_attention(op);
+        flash_&& fits_flash(op.attrs) ? flash_attention(op) : unfused_attention(op);
       } else if (op.kind == OpKind::kDropout) {
         dropout(op);
       } else if (op.kind == OpKind::kCrossEntropy) {
@@ -66,6 +66,11 @@ class KernelSelector {
     op.layer = origin.layer;
     op.sublayer = origin.sublayer;
     return op;
+  }
+
+  /// Windows do: what is hidden is hidden before the kernel's softmax.
+  static bool fits_flash(const OpAttrs& attrs) {
+    return !attrs.has_bias && attrs.softcap == 0 && attrs.alibi == 0;
   }
 
   void flash_attention(const Op& origin) {
@@ -111,6 +116,20 @@ class KernelSelector {
     emit(std::move(op));
   }
 
+  /// c tanh(s / c) of scores that are over c already.
+  TensorId capped(const Op& origin, TensorId x) {
+    for (const OpKind kind : {OpKind::kTanh, OpKind::kAffine}) {
+      Op op = derived(origin, kind);
+      op.attrs.scale = kind == OpKind::kTanh ? 1 : origin.attrs.softcap;
+      op.inputs = {x};
+      x = new_tensor(origin, kind == OpKind::kTanh ? "bounded_scores" : "capped_scores",
+                     tensor(x).shape, tensor(x).dtype);
+      op.outputs = {x};
+      emit(std::move(op));
+    }
+    return x;
+  }
+
   void unfused_attention(const Op& origin) {
     const OpAttrs& attrs = origin.attrs;
     const TensorId packed = origin.inputs[attrs.packed ? 0 : 1];
@@ -142,10 +161,12 @@ class KernelSelector {
 
     const Shape square = {batch, attrs.heads, queries, keys};
     Op scores = derived(origin, OpKind::kScores);
+    if (attrs.softcap > 0) scores.attrs.scale /= attrs.softcap;
     scores.inputs = {q, k};
     TensorId x = new_tensor(origin, "scores", square, dtype);
     scores.outputs = {x};
     emit(std::move(scores));
+    if (attrs.softcap > 0) x = capped(origin, x);
 
     const TensorId mask = attrs.has_mask ? origin.inputs[attrs.packed ? 1 : 2] : kNoIndex;
     if (attrs.has_bias) {

@@ -47,8 +47,8 @@ std::size_t num_operands(OpKind kind, const OpAttrs& attrs) {
     case OpKind::kHeadNorm:
     case OpKind::kGroupNorm:
     case OpKind::kWhere:
-    case OpKind::kBatchNorm:
-    case OpKind::kLayerNorm: return 3;
+    case OpKind::kBatchNorm: return 3;
+    case OpKind::kLayerNorm: return attrs.unbiased ? 2 : 3;
     case OpKind::kFlashAttention: return (attrs.packed ? 1U : 2U) + (attrs.has_mask ? 1U : 0U);
     case OpKind::kCrossEntropy: return 4;  // as it is with a split vocabulary
     case OpKind::kEmbedding:

@@ -64,6 +64,7 @@ void for_attributes(const Visit& visit) {
   visit("alibi", &OpAttrs::alibi);
   visit("rotary", &OpAttrs::rotary);
   visit("scaling", &OpAttrs::rope_scaling);
+  visit("unbiased", &OpAttrs::unbiased);
 }
 
 /// Parts of an op's line after its name, in order; all but the first start with a keyword.

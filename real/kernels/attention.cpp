@@ -4,6 +4,7 @@
 
 #include "real/kernels/heads.h"
 #include "real/kernels/kernels.h"
+#include "real/kernels/score_places.h"
 
 namespace trainyard {
 
@@ -36,23 +37,28 @@ void add_attention_bias(KernelCall& call) {
 void add_attention_bias_dx(KernelCall& call) { call.set(0, at::sum(call.read(0), {0})); }
 
 void softmax(KernelCall& call) {
+  const OpAttrs& attrs = *call.attrs;
   at::Tensor x = call.read(0);
-  const bool masked = call.attrs->causal || call.attrs->has_mask;
-  if (masked) {  // then of scores [B, N, Sq, Sk]
+  const auto type = x.scalar_type();
+  if (attrs.alibi != 0) {  // in a type that tells far keys from their neighbours
+    const auto wide = type == at::kDouble ? at::kDouble : at::kFloat;
+    x = x.to(wide, /*non_blocking=*/false, /*copy=*/true);
+    const ShardPlace& place = call.read_places[0];
+    subtract_distances(x, attrs.alibi, place.start[1], place.whole[1]);
+  }
+  if (attrs.causal || attrs.attended > 0 || attrs.has_mask) {  // scores [B, N, Sq, Sk]
     const std::int64_t queries = x.size(2), keys = x.size(3);
     at::Tensor hidden;
-    if (call.attrs->causal) {
-      hidden = at::ones({queries, keys}, x.options().dtype(at::kBool))
-                   .triu_(1)
-                   .view({1, 1, queries, keys});
-    }
-    if (call.attrs->has_mask) {
+    if (attrs.causal || attrs.attended > 0)
+      hidden = hidden_keys(attrs, queries, keys, x.device()).view({1, 1, queries, keys});
+    if (attrs.has_mask) {
       const at::Tensor padding = (call.read(1) == 0).view({x.size(0), 1, 1, keys});
       hidden = hidden.defined() ? at::logical_or(hidden, padding) : padding;
     }
-    x = x.masked_fill(hidden, -std::numeric_limits<double>::infinity());
+    constexpr double kHidden = -std::numeric_limits<double>::infinity();
+    x = attrs.alibi != 0 ? x.masked_fill_(hidden, kHidden) : x.masked_fill(hidden, kHidden);
   }
-  call.set(0, at::_softmax(x, -1, /*half_to_float=*/false));
+  call.set(0, at::_softmax(x, -1, /*half_to_float=*/false).to(type));
 }
 
 void softmax_dx(KernelCall& call) {  // reads dp, p
@@ -134,41 +140,5 @@ void relative_bias_dw(KernelCall& call) {  // reads d bias [N, Sq, Sk]
     table.index_add_(0, index, rows);
   }
 }
-
-namespace {
-
-/// Turns q and k of [q k v] by `sign` times their positions' angles: features i and i + H/2 of a
-/// head are a pair, at angle position * base^(-2i/H) (Su et al. 2021, in Hugging Face's order of
-/// features).
-void rotate(KernelCall& call, double sign) {
-  const OpAttrs& attrs = *call.attrs;
-  const at::Tensor& x = call.read(0);
-  const std::int64_t half = attrs.head_dim / 2;
-  const std::int64_t turned = std::int64_t{attrs.heads} + attrs.kv_heads;
-  const auto type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const auto options = at::TensorOptions(at::kDouble).device(x.device());
-  const at::Tensor frequency = at::pow(
-      double{attrs.rope_base}, at::arange(0, half, options).mul_(-1.0 / static_cast<double>(half)));
-  const at::Tensor angle = at::outer(at::arange(0, x.size(1), options), frequency);
-  const at::Tensor cos = angle.cos().to(type).unsqueeze(1);  // [S, 1, H/2]
-  const at::Tensor sin = angle.sin().mul_(sign).to(type).unsqueeze(1);
-  at::Tensor y = call.out(0);
-  const std::int64_t width = turned * attrs.head_dim;
-  const auto pairs = [&](const at::Tensor& t) {
-    return t.narrow(-1, 0, width).view({t.size(0), t.size(1), turned, 2, half});
-  };
-  const at::Tensor from = pairs(x).to(type);
-  const at::Tensor a = from.select(3, 0), b = from.select(3, 1);
-  const at::Tensor to = pairs(y);
-  to.select(3, 0).copy_(at::mul(a, cos).sub_(at::mul(b, sin)));
-  to.select(3, 1).copy_(at::mul(b, cos).add_(at::mul(a, sin)));
-  const std::int64_t rest = x.size(-1) - width;
-  y.narrow(-1, width, rest).copy_(x.narrow(-1, width, rest));
-}
-
-}  // namespace
-
-void rope(KernelCall& call) { rotate(call, 1); }
-void rope_dx(KernelCall& call) { rotate(call, -1); }
 
 }  // namespace trainyard

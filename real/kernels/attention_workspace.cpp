@@ -10,10 +10,18 @@ namespace {
 
 using std::int64_t;
 
-/// A padding mask [B, Sk] as what is added to the scores.
-int64_t additive_mask(const OpSizes& s, std::size_t i) {
-  if (!s.attrs.has_mask) return 0;
-  return s.reads[i].elements() * (size_in_bytes(s.reads[0].type) + 1);
+constexpr int64_t kAlignment = 64;  // of what is allocated, in bytes
+
+/// A padding mask [B, Sk], operand `i`, and a window as what is added to the scores, in rows of 16
+/// elements.
+int64_t additive_mask(const OpSizes& s, std::size_t i, int64_t keys) {
+  const int64_t queries = s.reads[0].shape[1], size = size_in_bytes(s.reads[0].type);
+  const int64_t row = (keys + 15) / 16 * 16 * size;
+  const bool window = s.attrs.attended > 0;
+  const int64_t of_window = window ? queries * (row + keys) : 0;
+  if (!s.attrs.has_mask) return of_window;
+  const OperandSize& mask = s.reads[i];
+  return of_window + mask.shape[0] * (window ? queries : 1) * row + mask.elements();
 }
 
 /// Block of LibTorch's flash kernel for CPUs: what a thread works on, queries and 512 keys.
@@ -64,7 +72,7 @@ std::int64_t flash_attention_workspace(const OpSizes& s) {
   const int64_t each =
       block.queries * ((block.keys + 2 + s.attrs.head_dim) * accumulation_bytes(q.type) + scores);
   return s.threads * each + packed_keys_and_values(s, q, keys, block) +
-         additive_mask(s, s.attrs.packed ? 1 : 2) + s.copied_results();
+         additive_mask(s, s.attrs.packed ? 1 : 2, keys) + s.copied_results();
 }
 
 std::int64_t flash_attention_dx_workspace(const OpSizes& s) {
@@ -80,7 +88,7 @@ std::int64_t flash_attention_dx_workspace(const OpSizes& s) {
       product_scratch(dy.type, block.keys, s.attrs.head_dim, block.queries, true, 1);
   int64_t apart = 0;
   for (const OperandSize& write : s.writes) apart += write.bytes();
-  return std::max(s.threads * each, apart) + additive_mask(s, s.attrs.packed ? 2 : 3);
+  return std::max(s.threads * each, apart) + additive_mask(s, s.attrs.packed ? 2 : 3, keys);
 }
 
 std::int64_t scores_workspace(const OpSizes& s) {  // q and k by head
@@ -116,10 +124,16 @@ std::int64_t context_dx_workspace(const OpSizes& s) {
                          s.reads[0].shape[1], true, s.threads);
 }
 
-std::int64_t softmax_workspace(
-    const OpSizes& s) {  // the scores with -inf where nothing is attended to
-  const bool masked = s.attrs.causal || s.attrs.has_mask;
-  return (masked ? s.reads[0].bytes() : 0) + s.copied_results();
+std::int64_t softmax_workspace(const OpSizes& s) {
+  // The scores with -inf where nothing is attended to; with distances in accumulation type, which a
+  // result of another type is made in, too.
+  const OperandSize& x = s.reads[0];
+  const bool masked = s.attrs.causal || s.attrs.attended > 0 || s.attrs.has_mask;
+  if (s.attrs.alibi == 0) return (masked ? x.bytes() : 0) + s.copied_results();
+  // The square of distances is not larger than the result, which is not made yet.
+  const int64_t of_places = 8 * (x.shape[2] + x.shape[3]), of_slopes = 3 * 8 * x.shape[1];
+  return (is_16_bit(x.type) ? 2 : 1) * x.elements() * accumulation_bytes(x.type) + of_places +
+         of_slopes + 4 * kAlignment + s.copied_results();
 }
 
 std::int64_t relative_bias_workspace(
@@ -136,15 +150,43 @@ std::int64_t relative_bias_dw_workspace(const OpSizes& s) {
 }
 
 std::int64_t rope_workspace(const OpSizes& s) {
-  // Angles in fp64 with their cosines and sines; two products of half the turned features each;
-  // 16-bit types also the turned features in fp32.
+  // Angles in fp64 with their cosines and sines, and what scales the frequencies; two products of
+  // half the turned features each; 16-bit types also the turned features in fp32.
   const OperandSize& x = s.reads[0];
-  const int64_t half = s.attrs.head_dim / 2;
+  const int64_t half = (s.attrs.rotary > 0 ? s.attrs.rotary : s.attrs.head_dim) / 2;
   const int64_t turned =
       x.shape[0] * x.shape[1] * (int64_t{s.attrs.heads} + s.attrs.kv_heads) * half;
   const int64_t size = accumulation_bytes(x.type);
-  const int64_t angles = half * 8 + x.shape[1] * half * (2 * 8 + 2 * size);
+  const int64_t angles = half * 8 * 4 + x.shape[1] * half * (2 * 8 + 2 * size);
   return angles + 2 * turned * size + (is_16_bit(x.type) ? 2 * turned * size : 0);
+}
+
+namespace {
+
+/// What has a number for each feature of the queries, of which there are no fewer than of others,
+/// for each head of them, and for each feature of a head, in accumulation type.
+struct HeadNormSizes {
+  int64_t all, heads, width;
+};
+HeadNormSizes head_norm_sizes(const OpSizes& s, const OperandSize& x) {
+  const int64_t size = accumulation_bytes(x.type);
+  const int64_t heads = x.shape[0] * x.shape[1] * s.attrs.heads * size;
+  return {heads * s.attrs.head_dim, heads, s.attrs.head_dim * size};
+}
+
+}  // namespace
+
+std::int64_t head_norm_workspace(const OpSizes& s) {
+  // Squares, then x / rms; 16-bit types also x in fp32.
+  const auto [all, heads, width] = head_norm_sizes(s, s.reads[0]);
+  return (is_16_bit(s.reads[0].type) ? 2 : 1) * all + 2 * heads + 2 * width;
+}
+
+std::int64_t head_norm_b_workspace(const OpSizes& s) {
+  // n, dy n, and with a dx the two terms of it; 16-bit types also dy in fp32.
+  const auto [all, heads, width] = head_norm_sizes(s, s.reads[1]);
+  const int64_t terms = s.writes.empty() ? 2 : 4;
+  return (terms + (is_16_bit(s.reads[1].type) ? 1 : 0)) * all + 2 * heads + 3 * width;
 }
 
 }  // namespace trainyard

@@ -18,5 +18,7 @@ std::int64_t softmax_workspace(const OpSizes& s);
 std::int64_t relative_bias_workspace(const OpSizes& s);
 std::int64_t relative_bias_dw_workspace(const OpSizes& s);
 std::int64_t rope_workspace(const OpSizes& s);
+std::int64_t head_norm_workspace(const OpSizes& s);
+std::int64_t head_norm_b_workspace(const OpSizes& s);
 
 }  // namespace trainyard

@@ -11,6 +11,7 @@
 #include "real/cuda/cuda.h"
 #include "real/kernels/heads.h"
 #include "real/kernels/kernels.h"
+#include "real/kernels/score_places.h"
 
 namespace trainyard {
 
@@ -50,17 +51,30 @@ Method method_for(const at::Tensor& q, bool has_mask, bool immediate) {
   return Method::kCudaEfficient;
 }
 
-/// Padding mask [B, Sk], 1: attend, as what is added to scores [B, 1, Sq, Sk].
-std::optional<at::Tensor> additive_mask(const KernelCall& call, std::size_t i,
-                                        const at::Tensor& q) {
-  if (!call.attrs->has_mask) return std::nullopt;
-  const at::Tensor& mask = call.read(i);
-  const std::int64_t keys = mask.size(1);
+/// What is added to scores [B, 1, Sq, Sk]: of a padding mask [B, Sk], 1: attend, and of a window.
+std::optional<at::Tensor> additive_mask(const KernelCall& call, std::size_t i, const at::Tensor& q,
+                                        const at::Tensor& k) {
+  const OpAttrs& attrs = *call.attrs;
+  if (!attrs.has_mask && attrs.attended == 0) return std::nullopt;
+  const std::int64_t queries = q.size(2), keys = k.size(2);
   // Rows of 16 elements: the efficient kernel loads them in blocks.
-  at::Tensor out =
-      at::zeros({mask.size(0), 1, 1, (keys + 15) / 16 * 16}, q.options()).narrow(-1, 0, keys);
-  out.masked_fill_((mask == 0).view(out.sizes()), -std::numeric_limits<double>::infinity());
-  return out.expand({mask.size(0), 1, q.size(2), keys});
+  const auto zeros = [&](std::int64_t batch, std::int64_t rows) {
+    return at::zeros({batch, 1, rows, (keys + 15) / 16 * 16}, q.options()).narrow(-1, 0, keys);
+  };
+  constexpr double kHidden = -std::numeric_limits<double>::infinity();
+  at::Tensor out;
+  if (attrs.attended > 0) {
+    out = zeros(1, queries);
+    out.masked_fill_(hidden_keys(attrs, queries, keys, q.device()).view({1, 1, queries, keys}),
+                     kHidden);
+  }
+  if (attrs.has_mask) {
+    const at::Tensor& mask = call.read(i);
+    at::Tensor padding = zeros(mask.size(0), out.defined() ? queries : 1);
+    padding.masked_fill_((mask == 0).view({mask.size(0), 1, 1, keys}), kHidden);
+    out = out.defined() ? padding.add_(out) : padding;
+  }
+  return out.expand({q.size(0), 1, queries, keys});
 }
 
 std::optional<at::Tensor> for_all_heads(const std::optional<at::Tensor>& mask, std::int64_t heads) {
@@ -182,7 +196,8 @@ Gradients attend_backward(Method method, const at::Tensor& grad, const Projectio
 
 void flash_attention(KernelCall& call) {
   const Projections in = projections(call, 0);
-  const std::optional<at::Tensor> mask = additive_mask(call, call.attrs->packed ? 1 : 2, in.q);
+  const std::optional<at::Tensor> mask =
+      additive_mask(call, call.attrs->packed ? 1 : 2, in.q, in.k);
   const Method method = method_for(in.q, mask.has_value(), call.immediate);
   const Attended attended = attend(method, in, mask, *call.attrs, call.write_types[1]);
   call.set(0, by_token(attended.out));
@@ -194,8 +209,8 @@ void flash_attention_dx(KernelCall& call) {
   const OpAttrs& attrs = *call.attrs;
   const Projections in = projections(call, 1);
   std::size_t next = attrs.packed ? 2 : 3;
-  const std::optional<at::Tensor> mask = additive_mask(call, next, in.q);
-  if (mask) ++next;
+  const std::optional<at::Tensor> mask = additive_mask(call, next, in.q, in.k);
+  if (attrs.has_mask) ++next;
   const Attended saved = {by_head(call.read(next), attrs.heads), call.read(next + 1)};
   const Method method = method_for(in.q, mask.has_value(), call.immediate);
   const Gradients gradients =

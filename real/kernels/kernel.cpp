@@ -60,6 +60,7 @@ Kernel find_kernel(OpKind kind, OpPart part) {
       case kAddBias: return {.forward = add_bias, .weight_grad = add_bias_dw};
       case kLayerNorm: return {.forward = layer_norm, .backward = layer_norm_b};
       case kRmsNorm: return {.forward = rms_norm, .backward = rms_norm_b};
+      case kHeadNorm: return {.forward = head_norm, .backward = head_norm_b};
       case kFlashAttention: return {.forward = flash_attention, .input_grad = flash_attention_dx};
       case kTranspose: return {.forward = transpose, .input_grad = transpose};
       case kScores: return {.forward = scores, .input_grad = scores_dx};

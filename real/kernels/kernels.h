@@ -26,6 +26,10 @@ void layer_norm_b(KernelCall& call);
 void rms_norm(KernelCall& call);
 void rms_norm_b(KernelCall& call);
 
+// head_norm.cpp
+void head_norm(KernelCall& call);
+void head_norm_b(KernelCall& call);
+
 // attention.cpp
 void flash_attention(KernelCall& call);
 void flash_attention_dx(KernelCall& call);
@@ -39,6 +43,8 @@ void context(KernelCall& call);
 void context_dx(KernelCall& call);
 void relative_bias(KernelCall& call);
 void relative_bias_dw(KernelCall& call);
+
+// rope.cpp
 void rope(KernelCall& call);
 void rope_dx(KernelCall& call);
 

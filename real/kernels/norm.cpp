@@ -1,5 +1,7 @@
 // Normalisation over the last dim. Statistics are saved in accumulation type: mean and 1 /
 // deviation of each row [.., 2], or 1 / root mean square [.., 1].
+#include <optional>
+
 #include "real/kernels/kernels.h"
 
 namespace trainyard {
@@ -12,13 +14,18 @@ at::ScalarType weight_type(const at::Tensor& x, at::ScalarType statistics) {
   return x.is_cpu() ? statistics : x.scalar_type();
 }
 
+std::optional<at::Tensor> bias_of(const KernelCall& call, at::ScalarType type) {
+  if (call.attrs->unbiased) return std::nullopt;
+  return call.read(2).to(type);
+}
+
 }  // namespace
 
 void layer_norm(KernelCall& call) {
   const at::Tensor& x = call.read(0);
   const auto type = weight_type(x, call.write_types[1]);
   auto [y, mean, rstd] = at::native_layer_norm(x, {x.size(-1)}, call.read(1).to(type),
-                                               call.read(2).to(type), call.attrs->eps);
+                                               bias_of(call, type), call.attrs->eps);
   call.set(0, std::move(y));
   at::Tensor statistics = call.out(1);
   statistics.select(-1, 0).copy_(mean.squeeze(-1));
@@ -33,20 +40,31 @@ void layer_norm_b(KernelCall& call) {
   const at::Tensor mean = statistics.select(-1, 0).unsqueeze(-1).contiguous();
   const at::Tensor rstd = statistics.select(-1, 1).unsqueeze(-1).contiguous();
   const bool wants_dx = !call.writes.empty();
+  const bool biased = !call.attrs->unbiased;
   auto [dx, dw, db] =
       at::native_layer_norm_backward(call.read(0).contiguous(), x, {x.size(-1)}, mean, rstd, w,
-                                     at::zeros_like(w), {wants_dx, true, true});
+                                     at::zeros_like(w), {wants_dx, true, biased});
   if (wants_dx) call.set(0, std::move(dx));
   call.accumulates[0].add_(dw);
-  call.accumulates[1].add_(db);
+  if (biased) call.accumulates[1].add_(db);
 }
+
+namespace {
+
+/// The factor of each feature of an RMS norm.
+at::Tensor factor(const at::Tensor& weight, const OpAttrs& attrs, at::ScalarType type) {
+  return attrs.shift == 0 ? weight.to(type) : weight.to(type).add(attrs.shift);
+}
+
+}  // namespace
 
 void rms_norm(KernelCall& call) {
   const auto type = call.write_types[1];
   const at::Tensor x = call.read(0).to(type);
   const at::Tensor rstd =
       at::mean(at::square(x), {-1}, /*keepdim=*/true).add_(call.attrs->eps).rsqrt_();
-  call.set(0, at::mul(x, rstd).mul_(call.read(1).to(type)).to(call.write_types[0]));
+  const at::Tensor w = factor(call.read(1), *call.attrs, type);
+  call.set(0, at::mul(x, rstd).mul_(w).to(call.write_types[0]));
   call.set(1, rstd);
 }
 
@@ -59,7 +77,7 @@ void rms_norm_b(KernelCall& call) {
   const at::Tensor dyn = at::mul(dy, n);
   call.accumulates[0].add_(at::sum(dyn.view({-1, dyn.size(-1)}), {0}));
   if (call.writes.empty()) return;
-  const at::Tensor w = call.read(2).to(type);
+  const at::Tensor w = factor(call.read(2), *call.attrs, type);
   const at::Tensor mean = at::mean(at::mul(dyn, w), {-1}, /*keepdim=*/true);
   call.set(0, at::mul(dy, w).sub_(at::mul(n, mean)).mul_(rstd).to(call.write_types[0]));
 }

@@ -84,11 +84,13 @@ int64_t layer_norm_b(const OpSizes& s) {
 }
 
 int64_t rms_norm(const OpSizes& s) {
-  // In the statistics' type: x and x / rms where they are not so already, and the weight.
+  // In the statistics' type: x and x / rms where they are not so already, and the weight, and that
+  // with what is added to it.
   const DType type = s.writes[1].type;
-  if (s.reads[0].type == type) return s.copied_results();
-  const int64_t size = size_in_bytes(type);
-  return 2 * s.reads[0].elements() * size + s.reads[1].elements() * size + s.copied_results();
+  const int64_t size = size_in_bytes(type), width = s.reads[1].elements() * size;
+  const int64_t shifted = s.attrs.shift == 0 ? 0 : width;
+  if (s.reads[0].type == type) return shifted + s.copied_results();
+  return 2 * s.reads[0].elements() * size + width + shifted + s.copied_results();
 }
 
 int64_t rms_norm_b(const OpSizes& s) {
@@ -100,7 +102,7 @@ int64_t rms_norm_b(const OpSizes& s) {
   const bool casts = s.reads[0].type != type;
   const int64_t width = s.reads[2].elements() * size_in_bytes(type);
   return (2 + (wants_dx ? 1 : 0) + (casts ? (wants_dx ? 2 : 1) : 0)) * all + s.reads[3].bytes() +
-         2 * width + s.copied_results();
+         (s.attrs.shift == 0 ? 2 : 3) * width + s.copied_results();
 }
 
 int64_t bmm(const OpSizes& s) {  // of a 16-bit type one matrix after the other
@@ -221,6 +223,7 @@ int64_t of_forward(OpKind kind, const OpSizes& s) {
     case kSoftmax: return softmax_workspace(s);
     case kContext: return context_workspace(s);
     case kRelativeBias: return relative_bias_workspace(s);
+    case kHeadNorm: return head_norm_workspace(s);
     case kRope: return rope_workspace(s);
     case kSwiglu:
     case kGeglu: return s.copied_results();
@@ -257,6 +260,7 @@ int64_t of_backward(OpKind kind, OpPart part, const OpSizes& s) {
     case kSoftmax: return s.copied_results();
     case kContext: return context_dx_workspace(s);
     case kRelativeBias: return relative_bias_dw_workspace(s);
+    case kHeadNorm: return head_norm_b_workspace(s);
     case kRope: return rope_workspace(s);
     case kSwiglu:
     case kGeglu: return gated_dx(s);

@@ -48,6 +48,7 @@ class Operands {
     attrs.packed = trial.packed;
     attrs.causal = trial.causal;
     attrs.has_mask = trial.padded;
+    attrs.attended = trial.attended;
   }
 
   std::vector<at::Tensor> run(Kernel kernel, std::vector<at::Tensor> reads,

@@ -11,8 +11,9 @@ struct AttentionTrial {
   std::int64_t queries = 9, keys = 9;
   bool packed = true;  // q, k and v in one tensor: of as many queries as keys
   bool causal = false;
-  bool padded = false;    // samples end with padding, each with another number of tokens
-  bool deferred = false;  // kernels that may not look at numbers
+  bool padded = false;        // samples end with padding, each with another number of tokens
+  bool deferred = false;      // kernels that may not look at numbers
+  std::int32_t attended = 0;  // keys that a query sees, the latest; 0: all
 };
 
 struct Attention {

@@ -5,6 +5,7 @@
 
 #include "engine/base/error.h"
 #include "real/kernels/windows.h"
+#include "tests/real/torch_attention.h"
 
 namespace trainyard {
 
@@ -104,6 +105,9 @@ at::Tensor one_result(const Op& op, const std::vector<at::Tensor>& in, const Sha
     case OpKind::kAvgPool2d:
       return at::avg_pool2d(in[0], pair_of(attrs.window), pair_of(attrs.stride),
                             pair_of(attrs.padding));
+    case OpKind::kAffine: return in[0] * attrs.scale + attrs.shift;
+    case OpKind::kRope: return turned_by_torch(attrs, in[0]);
+    case OpKind::kAttention: return attended_by_torch(attrs, in[0]);
     case OpKind::kBatchMoments: return moments(in[0], to);
     case OpKind::kBatchNormalize: return normalize(attrs, in);
     case OpKind::kMse:
@@ -112,6 +116,18 @@ at::Tensor one_result(const Op& op, const std::vector<at::Tensor>& in, const Sha
       return at::binary_cross_entropy_with_logits(in[0], in[1]).reshape({1}) /
              static_cast<double>(microbatches);
     default: return pointwise(op, in[0]);
+  }
+}
+
+at::Tensor normalized(const Op& op, const std::vector<at::Tensor>& in) {
+  switch (op.kind) {
+    case OpKind::kBatchNorm: return normalize(op.attrs, in);
+    case OpKind::kLayerNorm:
+      return at::layer_norm(in[0], {in[0].size(-1)}, in[1], in.size() > 2 ? in[2] : at::Tensor{},
+                            op.attrs.eps);
+    case OpKind::kRmsNorm: return rms_norm_by_torch(op.attrs, in[0], in[1]);
+    case OpKind::kHeadNorm: return heads_normalized_by_torch(op.attrs, in[0], in[1], in[2]);
+    default: bug("a norm that no general graph has");
   }
 }
 
@@ -126,9 +142,9 @@ void run_by_torch(const Graph& graph, const Op& op, int microbatches,
         in[0], pair_of(op.attrs.window), pair_of(op.attrs.stride), pair_of(op.attrs.padding));
     return;
   }
-  if (op.kind == OpKind::kBatchNorm) {  // its statistics are nothing that a graph reads
-    values[op.outputs[0]] = normalize(op.attrs, in);
-    values[op.outputs[1]] = at::zeros({1}, at::kDouble);
+  if (op.outputs.size() == 2 && op.kind != OpKind::kSplit) {
+    values[op.outputs[0]] = normalized(op, in);
+    values[op.outputs[1]] = at::zeros({1}, at::kDouble);  // nothing that a graph reads
     return;
   }
   if (op.kind == OpKind::kGroupNorm) {

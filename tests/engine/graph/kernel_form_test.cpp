@@ -18,9 +18,10 @@ KernelWork gelu_work(const OpAttrs& attrs, DType type) {
 }  // namespace
 
 TEST_CASE("a form prints and parses back") {
-  for (const char* text : {"linear bf16 bf16 fp32 -> bf16", "linear_dw bf16 bf16 +> fp32 fp32",
-                           "softmax fp32 -> fp32 causal mask", "zero -> fp32",
-                           "sum_squares fp32 +> fp64", "gelu_dx bf16 bf16 -> bf16 tanh"}) {
+  for (const char* text :
+       {"linear bf16 bf16 fp32 -> bf16", "linear_dw bf16 bf16 +> fp32 fp32",
+        "softmax fp32 -> fp32 causal mask", "softmax fp32 -> fp32 causal window alibi",
+        "zero -> fp32", "sum_squares fp32 +> fp64", "gelu_dx bf16 bf16 -> bf16 tanh"}) {
     CAPTURE(text);
     const auto form = parse_kernel_form(text);
     REQUIRE(form.has_value());
@@ -46,6 +47,25 @@ TEST_CASE("the op table gives every kernel its form and its shape") {
   attrs.tanh_gelu = true;
   CHECK(to_string(gelu_work(attrs, DType::kBf16).form) == "gelu bf16 -> bf16 tanh");
   CHECK(gelu_work(attrs, DType::kFp32).form != plain.form);
+}
+
+TEST_CASE("flash attention computes what its window leaves of the square") {
+  // 2 samples of 8 tokens, 3 heads of 4 features: 4 x 2 x 3 x 8 x 8 x 4 FLOP of the square, of
+  // which causal leaves half. A window of 3 leaves each query 3 of 8 keys, the first two less:
+  // 3 x 8 - 3 = 21 of 64 pairs; one of 8, 36 of 64, is counted as causal is.
+  const Shape qkv = {2, 8, 36}, out = {2, 8, 12};
+  const OperandShape in{&qkv, DType::kBf16}, to{&out, DType::kBf16};
+  OpAttrs attrs;
+  attrs.heads = attrs.kv_heads = 3, attrs.head_dim = 4, attrs.packed = true, attrs.causal = true;
+  const auto flop = [&](int attended) {
+    attrs.attended = attended;
+    return kernel_work(OpKind::kFlashAttention, OpPart::kForward, attrs, {&in, 1}, {&to, 1}, {})
+        .flop;
+  };
+  constexpr double kSquare = 4 * 2 * 3 * 8 * 8 * 4;
+  CHECK(flop(0) == kSquare / 2);
+  CHECK(flop(3) == Approx(kSquare * 21 / 64));
+  CHECK(flop(8) == kSquare / 2);
 }
 
 TEST_CASE("an embedding's shape is tokens, width and rows of the table") {

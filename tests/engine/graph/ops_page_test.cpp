@@ -80,6 +80,7 @@ const std::vector<Sample>& all_samples() {
       {kRelativeBias, "T5's bias by distance", {{32, 8}}},
       {kHeadNorm, "norm of each query and key", {{4, 32, 256}, {16}, {16}}, 2, heads()},
       {kRope, "rotary positions", {{4, 32, 256}}, 1, heads()},
+      {kHeadNorm, "norm of each head of q and k", {{4, 32, 256}, {16}, {16}}, 2, heads()},
       {kDropout, "element by element", {{4, 32, 64}}},
       {kAdd, "element by element", {{4, 32, 64}, {4, 32, 64}}},
       {kMul, "element by element", {{4, 32, 64}, {4, 32, 64}}},

@@ -1,0 +1,67 @@
+// Rotary positions of [q k v].
+#include <cmath>
+#include <numbers>
+
+#include "real/kernels/kernels.h"
+
+namespace trainyard {
+
+namespace {
+
+/// Slower where a scaling says so: of a frequency that turns t times in the original positions a
+/// share m = (t - low) / (high - low), from 0 to 1, stays as it is.
+at::Tensor scaled(at::Tensor frequency, const RopeScaling& by) {
+  if (by.factor == 1) return frequency;
+  if (by.original == 0) return frequency.div_(by.factor);
+  const double turns = by.original / (2 * std::numbers::pi);
+  const at::Tensor kept = at::mul(frequency, at::scalar_tensor(turns, frequency.options()))
+                              .sub_(by.low)
+                              .div_(double{by.high} - double{by.low})
+                              .clamp_(0, 1);
+  const double slower = 1 / double{by.factor};
+  return frequency.mul_(at::mul(kept, at::scalar_tensor(1 - slower, kept.options())).add_(slower));
+}
+
+/// Turns q and k of [q k v] by `sign` times their positions' angles: features i and i + R/2 of the
+/// first R of a head are a pair, at angle position * base^(-2i/R) (Su et al. 2021, in Hugging
+/// Face's order of features).
+void rotate(KernelCall& call, double sign) {
+  const OpAttrs& attrs = *call.attrs;
+  const at::Tensor& x = call.read(0);
+  const std::int64_t features = attrs.rotary > 0 ? attrs.rotary : attrs.head_dim;
+  const std::int64_t half = features / 2;
+  const std::int64_t turned = std::int64_t{attrs.heads} + attrs.kv_heads;
+  const auto type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto options = at::TensorOptions(at::kDouble).device(x.device());
+  const at::Tensor frequency =
+      scaled(at::pow(double{attrs.rope_base},
+                     at::arange(0, half, options).mul_(-1.0 / static_cast<double>(half))),
+             attrs.rope_scaling);
+  const at::Tensor angle = at::outer(at::arange(0, x.size(1), options), frequency);
+  const at::Tensor cos = angle.cos().to(type).unsqueeze(1);  // [S, 1, R/2]
+  const at::Tensor sin = angle.sin().mul_(sign).to(type).unsqueeze(1);
+  at::Tensor y = call.out(0);
+  const std::int64_t width = turned * attrs.head_dim;
+  const auto heads = [&](const at::Tensor& t) {
+    return t.narrow(-1, 0, width).view({t.size(0), t.size(1), turned, attrs.head_dim});
+  };
+  const auto pairs = [&](const at::Tensor& t) {
+    return heads(t).narrow(-1, 0, features).view({t.size(0), t.size(1), turned, 2, half});
+  };
+  const at::Tensor from = pairs(x).to(type);
+  const at::Tensor a = from.select(3, 0), b = from.select(3, 1);
+  const at::Tensor to = pairs(y);
+  to.select(3, 0).copy_(at::mul(a, cos).sub_(at::mul(b, sin)));
+  to.select(3, 1).copy_(at::mul(b, cos).add_(at::mul(a, sin)));
+  if (const std::int64_t still = attrs.head_dim - features; still > 0)
+    heads(y).narrow(-1, features, still).copy_(heads(x).narrow(-1, features, still));
+  const std::int64_t rest = x.size(-1) - width;
+  y.narrow(-1, width, rest).copy_(x.narrow(-1, width, rest));
+}
+
+}  // namespace
+
+void rope(KernelCall& call) { rotate(call, 1); }
+void rope_dx(KernelCall& call) { rotate(call, -1); }
+
+}  // namespace trainyard
