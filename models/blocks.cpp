@@ -18,7 +18,7 @@ ActivationOp activation_op(Activation activation) {
     case Activation::kGeluTanh: return {OpKind::kGelu, true, false};
     case Activation::kRelu: return {OpKind::kRelu, false, false};
     case Activation::kSwiglu: return {OpKind::kSwiglu, false, true};
-    case Activation::kGeglu: return {OpKind::kGeglu, true, true};  // T5 1.1 gates with gelu_new
+    case Activation::kGeglu: return {OpKind::kGeglu, true, true};  // T5 1.1's gelu_new, Gemma's
   }
   return {OpKind::kGelu, false, false};
 }
@@ -65,20 +65,54 @@ TensorId small_embedding(ModelBuilder& m, std::string_view module, TensorId ids,
 }
 
 AttentionShape attention_shape(const ModelBuilder& m, bool causal, bool scaled) {
-  return {.heads = static_cast<std::int32_t>(m.config.heads),
-          .kv_heads = static_cast<std::int32_t>(m.config.kv_heads),
-          .head_dim = static_cast<std::int32_t>(m.config.head_dim),
+  const ModelConfig& c = m.config;
+  RopeScaling scaling;
+  if (c.rope_factor != 1) {
+    scaling = {.factor = static_cast<float>(c.rope_factor),
+               .low = static_cast<float>(c.rope_low),
+               .high = static_cast<float>(c.rope_high),
+               .original = static_cast<std::int32_t>(c.rope_original)};
+  }
+  return {.heads = static_cast<std::int32_t>(c.heads),
+          .kv_heads = static_cast<std::int32_t>(c.kv_heads),
+          .head_dim = static_cast<std::int32_t>(c.head_dim),
           .causal = causal,
           .dropout = m.options.dropout,
           .scaled = scaled,
-          .rope_base = m.config.rope_base};
+          .rope_base = c.rope_base,
+          .softcap = c.score_cap,
+          .rotary = c.rotary_dim,
+          .rope_scaling = scaling};
 }
+
+namespace {
+
+/// How often ALiBi's slopes count.
+double alibi_factor(const ModelConfig& config) {
+  if (config.positions == Positions::kAlibi) return 1;
+  if (config.positions != Positions::kScaledAlibi) return 0;
+  return 1 / std::sqrt(static_cast<double>(config.head_dim));
+}
+
+AttentionShape shape_of(const ModelBuilder& m, const SelfAttention& how) {
+  const ModelConfig& config = m.config;
+  AttentionShape shape = attention_shape(m, how.causal, how.scaled);
+  shape.divisor = how.divisor;
+  if (config.query_scalar > 0) {
+    shape.scaled = false;
+    shape.divisor *= std::sqrt(config.query_scalar);
+  }
+  shape.alibi = alibi_factor(config);
+  if (how.layer >= 0 && has_window(config, how.layer)) shape.attended = config.attention_window;
+  return shape;
+}
+
+}  // namespace
 
 TensorId self_attention(ModelBuilder& m, const std::string& module, TensorId x,
                         const SelfAttention& how) {
   const ModelConfig& config = m.config;
-  AttentionShape shape = attention_shape(m, how.causal, how.scaled);
-  shape.divisor = how.divisor;
+  const AttentionShape shape = shape_of(m, how);
   const std::int64_t qkv_width = (config.heads + 2 * config.kv_heads) * config.head_dim;
   const std::int64_t kv_width = config.kv_heads * config.head_dim;
   const auto [q, k, v] = query_key_value_deviation(config);
@@ -86,7 +120,8 @@ TensorId self_attention(ModelBuilder& m, const std::string& module, TensorId x,
       module + ".qkv", x, qkv_width, config.qkv_bias, SplitHint::kColumn,
       {.parts = {
            {"q", config.heads * config.head_dim, q}, {"k", kv_width, k}, {"v", kv_width, v}}});
-  if (how.rope) qkv = m.graph.rope(module, qkv, shape);
+  if (config.head_norm) qkv = m.graph.head_norm(module, qkv, shape);
+  if (is_rotary(config)) qkv = m.graph.rope(module, qkv, shape);
   const TensorId context = m.graph.attention(module, qkv, shape, how.mask, how.bias);
   return m.graph.linear(module + ".proj", context, config.hidden, config.linear_bias,
                         SplitHint::kRow,
@@ -125,7 +160,13 @@ TensorId output_table(ModelBuilder& m, std::string_view name, TensorId tokens) {
 
 TensorId language_model_loss(ModelBuilder& m, TensorId x, TensorId tokens, double scale) {
   const TensorId table = output_table(m, "lm_head.weight", tokens);
-  const TensorId logits = m.graph.lm_head("lm_head", x, table, /*bias=*/kNoIndex, scale);
+  const double cap = m.config.logit_cap;
+  if (cap > 0) scale /= cap;
+  TensorId logits = m.graph.lm_head("lm_head", x, table, /*bias=*/kNoIndex, scale);
+  if (cap > 0) {
+    logits = m.graph.activation("lm_head", OpKind::kTanh, logits);
+    logits = m.graph.affine("lm_head", logits, cap);
+  }
   const TensorId labels = token_input(m, "labels", m.graph.shape(x)[1]);
   return m.graph.cross_entropy("loss", logits, labels, m.config.vocab);
 }

@@ -20,6 +20,7 @@ struct ModelBuilder {
         config(c),
         options(o) {
     graph.set_norm_eps(c.norm_eps);
+    graph.set_norm_shift(c.offset_norms ? 1 : 0);
   }
 
   GraphBuilder graph;
@@ -46,7 +47,7 @@ TensorId small_embedding(ModelBuilder& m, std::string_view module, TensorId ids,
 
 struct SelfAttention {
   bool causal = false;
-  bool rope = false;         // rotary positions on q and k
+  std::int32_t layer = -1;   // of a decoder, whose number decides on a window; -1: none has one
   bool scaled = true;        // scores over sqrt(H)
   double divisor = 1;        // of the scores, beside it
   TensorId mask = kNoIndex;  // padding mask [B, S]; -1: none
@@ -54,7 +55,8 @@ struct SelfAttention {
 };
 AttentionShape attention_shape(const ModelBuilder& m, bool causal, bool scaled);
 
-/// x [B,S,D] -> fused qkv projection -> attention -> output projection -> [B,S,D].
+/// x [B,S,D] -> fused qkv projection -> attention -> output projection -> [B,S,D]. q and k are
+/// normalised by head and turned where the model's are.
 TensorId self_attention(ModelBuilder& m, const std::string& module, TensorId x,
                         const SelfAttention& how);
 

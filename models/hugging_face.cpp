@@ -8,6 +8,8 @@
 #include "engine/base/user_text.h"
 #include "engine/plan/plan_limits.h"
 #include "models/hugging_face_keys.h"
+#include "models/hugging_face_parts.h"
+#include "models/hugging_face_readers.h"
 #include "models/json_object.h"
 #include "models/model.h"
 
@@ -57,54 +59,6 @@ void check_keys(const JsonObject& json, const std::string& type, HuggingFaceMode
   model.warnings.push_back(to_string(json.where(first)) + ": left out, since " + type +
                            " has no such keys in " + "transformers " + kTransformersVersion + ": " +
                            join_words(unknown));
-}
-
-double norm_eps(const JsonObject& json, const char* key, double otherwise) {
-  return json.number(key, otherwise, 0, kNormEpsBelow);
-}
-
-double rope_theta(const JsonObject& json, double otherwise) {
-  return json.number("rope_theta", otherwise, kLeastRotaryBase, kRotaryBaseBelow);
-}
-
-std::int64_t share(const JsonObject& json, const char* total_key, std::int64_t total,
-                   const char* parts_key, std::int64_t parts) {
-  if (total % parts != 0) {
-    json.fail(parts_key, std::to_string(parts) + " does not divide " + total_key + ", " +
-                             std::to_string(total));
-  }
-  return total / parts;
-}
-
-Activation gelu_or_relu(const JsonObject& json, const char* key, const char* otherwise) {
-  const std::string name = json.text(key, otherwise);
-  if (name == "gelu") return Activation::kGelu;
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") {
-    return Activation::kGeluTanh;
-  }
-  if (name == "relu") return Activation::kRelu;
-  json.fail(key, "unknown activation '" + name +
-                     "'; expected gelu, gelu_new, gelu_pytorch_tanh, gelu_fast or relu");
-}
-
-ModelConfig read_gpt2(const JsonObject& json) {
-  ModelConfig c;
-  c.family = Family::kGpt;
-  c.layers = json.integer("n_layer", 12);
-  c.hidden = json.integer("n_embd", 768);
-  c.heads = json.integer("n_head", 12);
-  c.kv_heads = c.heads;
-  c.head_dim = share(json, "n_embd", c.hidden, "n_head", c.heads);
-  c.ffn = json.integer("n_inner", 4 * c.hidden);
-  c.vocab = json.integer("vocab_size", 50257);
-  c.max_positions = json.integer("n_positions", 1024);
-  c.seq_len = c.max_positions;
-  c.activation = gelu_or_relu(json, "activation_function", "gelu_new");
-  c.tied_embeddings = json.boolean("tie_word_embeddings", true);
-  c.norm_eps = norm_eps(json, "layer_norm_epsilon", 1e-5);
-  c.scaled_attention = json.boolean("scale_attn_weights", true);
-  c.layer_scaled_attention = json.boolean("scale_attn_by_inverse_layer_idx", false);
-  return c;
 }
 
 ModelConfig read_bert(const JsonObject& json) {
@@ -209,129 +163,72 @@ ModelConfig read_t5(const JsonObject& json) {
   return c;
 }
 
-/// Refuses angles that are anything but position * base^(-2i/H).
-void expect_plain_rope(const JsonObject& rope) {
-  for (const std::string key : {"full_attention", "sliding_attention"}) {
-    if (rope.is_set(key))
-      rope.fail(key, "rotary embeddings that differ from layer to layer are not modelled");
-  }
-  const std::string type = rope.text("rope_type", rope.text("type", "default"));
-  if (type != "default") {
-    rope.fail(rope.is_set("rope_type") ? "rope_type" : "type",
-              "'" + type + "' is not modelled; expected default");
-  }
-  if (rope.number("partial_rotary_factor", 1, 0, 2) != 1) {
-    rope.fail("partial_rotary_factor",
-              "rotary embeddings of a part of a head are not modelled; expected 1");
-  }
-}
-
-/// The base of the rotary angles: transformers 5 keeps it in rope_parameters, earlier versions at
-/// the top.
-double rope_base(const JsonObject& json) {
-  if (const auto scaling = json.object("rope_scaling")) expect_plain_rope(*scaling);
-  const double base = rope_theta(json, 10000);
-  const auto rope = json.object("rope_parameters");
-  if (!rope) return base;
-  expect_plain_rope(*rope);
-  return rope_theta(*rope, base);
-}
-
-struct LlamaDefaults {
-  std::int64_t vocab;
-  std::int64_t ffn;
-  std::int64_t kv_heads;  // 0: as many as heads
-  std::int64_t max_positions;
+struct Reader {
+  const char* type;
+  ModelConfig (*read)(const JsonObject& json);
 };
 
-/// What Llama, Mistral and Qwen2 have in common; biases are left to each.
-ModelConfig read_llama_like(const JsonObject& json, const LlamaDefaults& defaults) {
-  ModelConfig c;
-  c.family = Family::kLlama;
-  c.layers = json.integer("num_hidden_layers", 32);
-  c.hidden = json.integer("hidden_size", 4096);
-  c.heads = json.integer("num_attention_heads", 32);
-  // Where the key is there, null means ungrouped whatever the default.
-  const bool grouped_by_default = defaults.kv_heads > 0 && !json.is_null("num_key_value_heads");
-  c.kv_heads =
-      json.integer("num_key_value_heads", grouped_by_default ? defaults.kv_heads : c.heads);
-  share(json, "num_attention_heads", c.heads, "num_key_value_heads", c.kv_heads);
-  c.head_dim = json.is_set("head_dim")
-                   ? json.integer("head_dim", 0)
-                   : share(json, "hidden_size", c.hidden, "num_attention_heads", c.heads);
-  c.ffn = json.integer("intermediate_size", defaults.ffn);
-  c.vocab = json.integer("vocab_size", defaults.vocab);
-  c.seq_len = json.integer("max_position_embeddings", defaults.max_positions);
-  const std::string activation = json.text("hidden_act", "silu");
-  if (activation != "silu" && activation != "swish") {
-    json.fail("hidden_act", "'" + activation + "' is not modelled; expected silu");
+constexpr Reader kReaders[] = {
+    {"gpt2", read_gpt2},     {"bert", read_bert},   {"roberta", read_roberta},
+    {"t5", read_t5},         {"llama", read_llama}, {"mistral", read_mistral},
+    {"qwen2", read_qwen2},   {"qwen3", read_qwen3}, {"gemma", read_gemma},
+    {"gemma2", read_gemma2}, {"phi3", read_phi3},   {"gpt_neox", read_gpt_neox},
+    {"falcon", read_falcon}, {"opt", read_opt},     {"mpt", read_mpt},
+};
+
+/// Types of decoders that are known to lack something here.
+struct UnmodelledType {
+  std::string_view type, lacks;
+};
+
+constexpr std::string_view kExperts = "experts, MLPs among which a router chooses";
+constexpr UnmodelledType kUnmodelled[] = {
+    {"mixtral", kExperts},
+    {"qwen2_moe", kExperts},
+    {"qwen3_moe", kExperts},
+    {"olmoe", kExperts},
+    {"phimoe", kExperts},
+    {"dbrx", kExperts},
+    {"gpt_oss", "experts, MLPs among which a router chooses, and sinks of attention"},
+    {"llama4", kExperts},
+    {"deepseek_v2", "experts, MLPs among which a router chooses, and latent attention"},
+    {"deepseek_v3", "experts, MLPs among which a router chooses, and latent attention"},
+    {"gemma3", "rotary angles that differ from layer to layer"},
+    {"gemma3_text", "rotary angles that differ from layer to layer"},
+    {"bloom", "a norm of the embeddings"},
+    {"gptj", "rotary angles of neighbouring features"},
+    {"gpt_neo", "windows of every other layer with scores that are not scaled"},
+    {"phi", "biases of a head of its own"},
+    {"cohere", "rotary angles of neighbouring features"},
+    {"mamba", "state spaces"},
+    {"mamba2", "state spaces"},
+    {"falcon_mamba", "state spaces"},
+    {"jamba", "state spaces, and experts"},
+    {"rwkv", "recurrent layers"},
+};
+
+[[noreturn]] void refuse_type(const JsonObject& json, const std::string& type) {
+  std::vector<std::string> known;
+  for (const Reader& reader : kReaders) known.emplace_back(reader.type);
+  std::string problem = type.empty() ? "missing" : "unknown model type " + trainyard::quoted(type);
+  for (const UnmodelledType& one : kUnmodelled) {
+    if (one.type == type)
+      problem = trainyard::quoted(type) + " is not modelled: it has " + std::string(one.lacks);
   }
-  c.activation = Activation::kSwiglu;
-  c.tied_embeddings = json.boolean("tie_word_embeddings", false);
-  c.linear_bias = false;
-  c.qkv_bias = false;
-  c.norm_eps = norm_eps(json, "rms_norm_eps", 1e-6);
-  c.rope_base = rope_base(json);
-  return c;
-}
-
-ModelConfig read_llama(const JsonObject& json) {
-  ModelConfig c =
-      read_llama_like(json, {.vocab = 32000, .ffn = 11008, .kv_heads = 0, .max_positions = 2048});
-  c.linear_bias = json.boolean("attention_bias", false);
-  c.qkv_bias = c.linear_bias;
-  if (json.boolean("mlp_bias", false) != c.linear_bias) {
-    json.fail(c.linear_bias ? "attention_bias" : "mlp_bias",
-              "biases in only one of attention and MLP are not modelled; expected attention_bias "
-              "and mlp_bias to be equal");
-  }
-  return c;
-}
-
-/// Qwen2's later layers have the window, or those that layer_types names.
-bool has_windows(const JsonObject& json, std::int64_t layers) {
-  if (!json.boolean("use_sliding_window", false)) return false;
-  if (!json.is_set("layer_types")) return json.integer("max_window_layers", 28, 0) < layers;
-  const JsonFile::Json& types = json.json().at("layer_types");
-  if (!types.is_array()) json.fail("layer_types", "expected a list, got " + shorten(types));
-  return std::any_of(types.begin(), types.end(),
-                     [](const JsonFile::Json& type) { return type != "full_attention"; });
-}
-
-/// 0: none. Null, unlike absent, says so.
-std::int64_t sliding_window(const JsonObject& json) {
-  return json.is_null("sliding_window") ? 0 : json.integer("sliding_window", 4096);
+  const std::string last = known.back();
+  known.pop_back();
+  std::string list;
+  for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
+  json.fail("model_type", problem + "; expected " + list + " or " + last);
 }
 
 HuggingFaceModel read_model(const JsonObject& json) {
   const std::string type = json.text("model_type", "");
+  const auto* const reader = std::find_if(std::begin(kReaders), std::end(kReaders),
+                                          [&](const Reader& one) { return type == one.type; });
+  if (reader == std::end(kReaders)) refuse_type(json, type);
   HuggingFaceModel model;
-  if (type == "gpt2") {
-    model.config = read_gpt2(json);
-  } else if (type == "bert") {
-    model.config = read_bert(json);
-  } else if (type == "roberta") {
-    model.config = read_roberta(json);
-  } else if (type == "t5") {
-    model.config = read_t5(json);
-  } else if (type == "llama") {
-    model.config = read_llama(json);
-  } else if (type == "mistral") {
-    model.config = read_llama_like(
-        json, {.vocab = 32000, .ffn = 14336, .kv_heads = 8, .max_positions = 131072});
-    model.config.attention_window = sliding_window(json);
-  } else if (type == "qwen2") {
-    model.config = read_llama_like(
-        json, {.vocab = 151936, .ffn = 22016, .kv_heads = 32, .max_positions = 32768});
-    model.config.qkv_bias = true;
-    if (has_windows(json, model.config.layers))
-      model.config.attention_window = sliding_window(json);
-  } else {
-    json.fail("model_type",
-              (type.empty() ? "missing" : "unknown model type " + trainyard::quoted(type)) +
-                  std::string("; expected gpt2, bert, roberta, t5, llama, mistral "
-                              "or qwen2"));
-  }
+  model.config = reader->read(json);
   check_keys(json, type, model);
   return model;
 }
@@ -342,9 +239,7 @@ HuggingFaceModel parse_hugging_face_config(const std::string& text, const std::s
   const JsonObject json(text, file_name);
   HuggingFaceModel model = read_model(json);
   model.config.name = file_name;
-  ModelConfig without_window = model.config;
-  without_window.attention_window = 0;  // a study may say a shorter seq_len
-  if (const std::optional<ModelProblem> problem = find_problem(without_window)) {
+  if (const std::optional<ModelProblem> problem = find_problem(model.config)) {
     json.fail(problem->key, problem->problem);
   }
   return model;

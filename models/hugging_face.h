@@ -14,7 +14,8 @@ struct HuggingFaceModel {
   std::vector<std::string> warnings;  // what the file asks for and the graph leaves out
 };
 
-/// model_type is gpt2, bert, roberta, t5, llama, mistral or qwen2. Anything that cannot be read or
+/// model_type is gpt2, bert, roberta, t5, llama, mistral, qwen2, qwen3, gemma, gemma2, phi3,
+/// gpt_neox, falcon, opt or mpt. Anything that cannot be read or
 /// built throws ConfigError with the file, the place and the key.
 HuggingFaceModel read_hugging_face_config(const std::string& path);
 HuggingFaceModel parse_hugging_face_config(const std::string& text, const std::string& file_name);

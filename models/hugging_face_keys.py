@@ -13,7 +13,9 @@ import sys
 import transformers as tf
 
 CONFIGS = {"gpt2": tf.GPT2Config, "bert": tf.BertConfig, "roberta": tf.RobertaConfig, "t5": tf.T5Config,
-           "llama": tf.LlamaConfig, "mistral": tf.MistralConfig, "qwen2": tf.Qwen2Config}
+           "llama": tf.LlamaConfig, "mistral": tf.MistralConfig, "qwen2": tf.Qwen2Config,
+           "qwen3": tf.Qwen3Config, "gemma": tf.GemmaConfig, "gemma2": tf.Gemma2Config, "phi3": tf.Phi3Config,
+           "gpt_neox": tf.GPTNeoXConfig, "falcon": tf.FalconConfig, "opt": tf.OPTConfig, "mpt": tf.MptConfig}
 
 # hugging_face.cpp reads these.
 USED = {
@@ -34,6 +36,29 @@ USED = {
     "qwen2": """num_hidden_layers hidden_size num_attention_heads num_key_value_heads intermediate_size vocab_size
                 max_position_embeddings hidden_act tie_word_embeddings rms_norm_eps rope_parameters use_sliding_window
                 sliding_window max_window_layers layer_types""",
+    "qwen3": """num_hidden_layers hidden_size num_attention_heads num_key_value_heads head_dim intermediate_size
+                vocab_size max_position_embeddings hidden_act tie_word_embeddings rms_norm_eps rope_parameters
+                attention_bias use_sliding_window sliding_window max_window_layers layer_types""",
+    "gemma": """num_hidden_layers hidden_size num_attention_heads num_key_value_heads head_dim intermediate_size
+                vocab_size max_position_embeddings hidden_act tie_word_embeddings rms_norm_eps rope_parameters
+                attention_bias use_bidirectional_attention""",
+    "gemma2": """num_hidden_layers hidden_size num_attention_heads num_key_value_heads head_dim intermediate_size
+                 vocab_size max_position_embeddings hidden_activation tie_word_embeddings rms_norm_eps rope_parameters
+                 attention_bias use_bidirectional_attention attn_logit_softcapping final_logit_softcapping
+                 query_pre_attn_scalar sliding_window layer_types""",
+    "phi3": """num_hidden_layers hidden_size num_attention_heads num_key_value_heads intermediate_size vocab_size
+               max_position_embeddings hidden_act tie_word_embeddings rms_norm_eps rope_parameters sliding_window""",
+    "gpt_neox": """num_hidden_layers hidden_size num_attention_heads intermediate_size vocab_size
+                   max_position_embeddings hidden_act tie_word_embeddings layer_norm_eps rope_parameters
+                   use_parallel_residual attention_bias""",
+    "falcon": """num_hidden_layers hidden_size num_attention_heads num_kv_heads ffn_hidden_size vocab_size
+                 max_position_embeddings activation tie_word_embeddings layer_norm_epsilon rope_parameters alibi bias
+                 multi_query new_decoder_architecture num_ln_in_parallel_attn parallel_attn""",
+    "opt": """num_hidden_layers hidden_size num_attention_heads ffn_dim vocab_size max_position_embeddings
+              activation_function tie_word_embeddings do_layer_norm_before enable_bias _remove_final_layer_norm
+              layer_norm_elementwise_affine word_embed_proj_dim""",
+    "mpt": """n_layers d_model n_heads expansion_ratio vocab_size max_seq_len tie_word_embeddings layer_norm_epsilon
+              no_bias attn_config""",
 }
 # Keys of earlier versions, with their defaults.
 USED_BEFORE = {
@@ -43,9 +68,16 @@ USED_BEFORE = {
     "llama": {"rope_theta": 10000.0, "rope_scaling": None},
     "mistral": {"rope_theta": 10000.0, "rope_scaling": None},
     "qwen2": {"rope_theta": 10000.0, "rope_scaling": None, "head_dim": None},
+    "qwen3": {"rope_theta": 10000.0, "rope_scaling": None},
+    "gemma": {"rope_theta": 10000.0, "rope_scaling": None, "hidden_activation": None},
+    "gemma2": {"rope_theta": 10000.0, "rope_scaling": None},
+    "phi3": {"rope_theta": 10000.0, "rope_scaling": None, "partial_rotary_factor": 1.0},
+    "gpt_neox": {"rotary_emb_base": 10000, "rotary_pct": 0.25, "rope_scaling": None},
+    "falcon": {"rope_theta": 10000.0, "rope_scaling": None, "n_embed": None},
 }
 # Other values would make another model, which no family here has.
-REFUSED = {"is_encoder_decoder", "is_decoder", "add_cross_attention", "relative_attention_max_distance"}
+REFUSED = {"is_encoder_decoder", "is_decoder", "add_cross_attention", "relative_attention_max_distance", "layerdrop",
+           "logit_scale"}
 REFUSED_BEFORE = {"tie_encoder_decoder": False, "pruned_heads": {}, "quantization_config": None,
                   "cross_attention_hidden_size": None}
 # What the study says itself (dropout, precision), how weights begin, tokens by number, heads of other tasks, output,
@@ -55,7 +87,8 @@ HARMLESS = set("""
     problem_type _name_or_path model_type output_attentions use_cache initializer_range initializer_factor
     bos_token_id eos_token_id pad_token_id classifier_dropout resid_pdrop embd_pdrop attn_pdrop hidden_dropout_prob
     attention_probs_dropout_prob dropout_rate attention_dropout summary_type summary_use_proj summary_activation
-    summary_proj_to_labels summary_first_dropout reorder_and_upcast_attn pretraining_tp
+    summary_proj_to_labels summary_first_dropout reorder_and_upcast_attn pretraining_tp hidden_dropout dropout init_std
+    original_max_position_embeddings init_device learned_pos_emb embedding_fraction norm_type resid_pdrop emb_pdrop
     """.split())
 HARMLESS_BEFORE = """
     torch_dtype task_specific_params gradient_checkpointing attn_implementation _attn_implementation

@@ -1,10 +1,9 @@
 #include "models/model.h"
 
-#include <algorithm>
-
 #include "engine/base/error.h"
 #include "engine/base/quantity.h"
 #include "engine/plan/plan_limits.h"
+#include "models/decoder_problem.h"
 #include "models/families.h"
 #include "models/onnx/onnx_graph.h"
 
@@ -31,7 +30,9 @@ std::string in_range_problem(std::int64_t value, std::int64_t least, std::int64_
 Problem find_size_problem(const ModelConfig& config) {
   if (config.family == Family::kOnnx) return std::nullopt;  // what does not fit is a node's problem
   const bool is_t5 = config.family == Family::kT5;
-  const bool has_positions = config.family == Family::kGpt || config.family == Family::kBert;
+  const bool has_positions =
+      config.family == Family::kBert ||
+      (config.family == Family::kGpt && config.positions == Positions::kLearned);
   const bool is_swin = config.family == Family::kSwin;
   const std::int64_t attends = is_convolutional(config.family) ? 0 : 1;
   const std::int64_t alike = is_swin ? 0 : attends;  // layers of one width
@@ -155,10 +156,6 @@ Problem find_relation_problem(const ModelConfig& config) {
     return ModelProblem{"kv_heads", "t5 has as many as heads, " + std::to_string(config.heads) +
                                         ", got " + std::to_string(config.kv_heads)};
   }
-  if (config.family == Family::kLlama && config.head_dim % 2 != 0) {
-    return ModelProblem{"head_dim", "rotary positions turn pairs; expected an even number, got " +
-                                        std::to_string(config.head_dim)};
-  }
   if (config.max_positions > 0 && config.seq_len > config.max_positions) {
     return ModelProblem{"seq_len", "expected at most max_positions, " +
                                        std::to_string(config.max_positions) + ", got " + seq_len};
@@ -178,14 +175,6 @@ Problem find_attention_problem(const ModelConfig& config) {
       (!config.scaled_attention || config.layer_scaled_attention)) {
     return ModelProblem{config.scaled_attention ? "layer_scaled_attention" : "scaled_attention",
                         "only gpt chooses how scores are scaled; leave this key out"};
-  }
-  const std::int64_t longest = std::max(config.seq_len, config.decoder_seq_len);
-  if (config.attention_window > 0 && config.attention_window < longest) {
-    return ModelProblem{"attention_window",
-                        "a window of " + std::to_string(config.attention_window) +
-                            " tokens is shorter than the " + std::to_string(longest) +
-                            " of a sequence, which is not in this version; say a seq_len of " +
-                            "at most " + std::to_string(config.attention_window)};
   }
   return std::nullopt;
 }
@@ -243,7 +232,8 @@ std::optional<ModelProblem> find_problem(const ModelConfig& config) {
   if (Problem problem = find_number_problem(config)) return problem;
   if (Problem problem = find_image_problem(config)) return problem;
   if (Problem problem = find_relation_problem(config)) return problem;
-  return find_attention_problem(config);
+  if (Problem problem = find_attention_problem(config)) return problem;
+  return find_decoder_problem(config);
 }
 
 Graph build_model(const ModelConfig& config, const BuildOptions& options) {

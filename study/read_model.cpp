@@ -66,7 +66,8 @@ std::optional<std::int64_t> usual_ffn(const ModelConfig& m) {
 }
 
 std::optional<std::int64_t> usual_positions(const ModelConfig& m) {
-  if (m.family == Family::kGpt) return m.seq_len;
+  if (m.family == Family::kGpt)
+    return m.positions == Positions::kLearned ? m.seq_len + m.position_offset : 0;
   if (m.family == Family::kBert) return std::max<std::int64_t>(512, m.seq_len);
   return 0;
 }
@@ -84,7 +85,8 @@ const std::vector<DependentNumber>& dependent_numbers() {
        [](const M& m) { return std::optional(m.family == Family::kT5 ? m.seq_len : 0); },
        "seq_len for t5, else 0"},
       {"max_positions", &M::max_positions, usual_positions,
-       "seq_len for gpt; the larger of 512 and seq_len for bert; else 0"},
+       "seq_len + position_offset for gpt with learned positions; the larger of 512 and seq_len "
+       "for bert; else 0"},
       {"token_types", &M::token_types,
        [](const M& m) { return std::optional<std::int64_t>(m.family == Family::kBert ? 2 : 0); },
        "2 for bert, else 0"},

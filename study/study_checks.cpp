@@ -257,10 +257,13 @@ void check_d2d_buffer(Study& study, const StudyResolvers& resolvers) {
 
 void check_positions(const Study& study) {
   const ModelConfig& model = study.model;
-  if (model.max_positions == 0 || model.seq_len <= model.max_positions) return;
+  const std::int64_t used = model.seq_len + model.position_offset;
+  if (model.max_positions == 0 || used <= model.max_positions) return;
+  const std::string offset =
+      model.position_offset > 0 ? " from " + text(model.position_offset) + " on" : "";
   fail_at(study, "model.seq_len",
-          text(model.seq_len) + " is longer than the " + text(model.max_positions) +
-              " positions of the model; say model.max_positions: " + text(model.seq_len) +
+          text(model.seq_len) + offset + " is longer than the " + text(model.max_positions) +
+              " positions of the model; say model.max_positions: " + text(used) +
               " to enlarge their table");
 }
 

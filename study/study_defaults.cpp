@@ -78,6 +78,10 @@ void resolve_training(Study& study, const HardwareProfile& hardware,
 /// Why no flash kernel computes this study's attention; empty: one does.
 std::string flash_obstacle(const Study& study) {
   if (study.model.relative_buckets > 0) return "no flash kernel takes a trained attention bias";
+  const Positions positions = study.model.positions;
+  if (positions == Positions::kAlibi || positions == Positions::kScaledAlibi)
+    return "no flash kernel of this version takes ALiBi's distances";
+  if (study.model.score_cap > 0) return "no flash kernel of this version caps scores";
   if (study.training.kernels == KernelSet::kCuda && study.training.precision == DType::kFp64) {
     return "no flash kernel of the cuda set takes fp64";
   }

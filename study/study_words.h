@@ -16,6 +16,10 @@ inline constexpr std::array<std::string_view, 11> kFamilyWords = {
     "gpt", "bert", "t5", "llama", "vit", "resnet", "vgg", "densenet", "swin", "unet", "onnx"};
 inline constexpr std::array<std::string_view, 3> kImportedLossWords = {
     "cross_entropy", "mean_square", "binary_cross_entropy"};
+inline constexpr std::array<std::string_view, 4> kPositionsWords = {"learned", "rotary", "alibi",
+                                                                    "scaled-alibi"};
+inline constexpr std::array<std::string_view, 3> kResidualWords = {"sequential", "parallel",
+                                                                   "parallel-one-norm"};
 inline constexpr std::array<std::string_view, 2> kBatchNormWords = {"replica", "synchronised"};
 inline constexpr std::array<std::string_view, 5> kActivationWords = {"gelu", "gelu-tanh", "relu",
                                                                      "swiglu", "geglu"};

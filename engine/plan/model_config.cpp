@@ -58,6 +58,16 @@ std::string_view speed_unit(Family family) {
   return is_convolutional(family) || family == Family::kOnnx ? "samples/s" : "tokens/s";
 }
 
+bool is_rotary(const ModelConfig& config) {
+  return config.family == Family::kLlama ||
+         (config.family == Family::kGpt && config.positions == Positions::kRotary);
+}
+
+bool has_window(const ModelConfig& config, std::int64_t layer) {
+  if (config.attention_window == 0 || layer < config.window_from) return false;
+  return config.window_cycle == 0 || (layer + 1) % config.window_cycle != 0;
+}
+
 std::vector<std::int64_t> blocks_by_stage(Family family, std::int64_t depth) {
   const Depths& known = networks(family);
   const auto found = known.find(depth);

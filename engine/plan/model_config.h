@@ -34,6 +34,21 @@ enum class Activation : std::uint8_t {
   kGeglu,     // (gelu(x Wg) * x Wu) Wd: T5 1.1
 };
 
+/// How a gpt knows where a token stands. llama's are rotary; bert and t5 have their own.
+enum class Positions : std::uint8_t {
+  kLearned,     // a table, added to the embedding
+  kRotary,      // turns q and k (Su et al. 2021)
+  kAlibi,       // scores less a slope per head times the distance (Press et al. 2021)
+  kScaledAlibi  // the same before scores are divided by sqrt(head_dim): Falcon's
+};
+
+/// What a gpt's MLP reads.
+enum class Residual : std::uint8_t {
+  kSequential,      // the sum that attention was added to
+  kParallel,        // what attention reads, by a norm of its own: GPT-NeoX
+  kParallelOneNorm  // the same by the same norm: Falcon 7B
+};
+
 std::string_view to_string(Family family);          // gpt, bert, t5, llama, vit, ...
 std::string_view to_string(Activation activation);  // gelu, gelu-tanh, relu, swiglu, geglu
 
@@ -89,11 +104,29 @@ struct ModelConfig {
   bool qkv_bias = true;          // biases of query, key, value (Qwen2: true with linear_bias false)
   bool next_sentence = false;    // BERT: train the pooler and the next-sentence head too
   double norm_eps = 1e-5;        // added to the variance by layer norm and RMS norm
-  double rope_base = 10000;      // Llama: base of the rotary angles; no meaning elsewhere
+  double rope_base = 10000;      // base of rotary angles; no meaning elsewhere
   bool scaled_attention = true;  // scores over sqrt(head_dim); false: GPT only (T5's never are)
   bool layer_scaled_attention = false;  // GPT: over the layer's number too, the first being 1
   std::int64_t attention_window =
       0;  // tokens that a token attends to, itself among them; 0: all before it
+  // Decoders: gpt and llama, or the one that is named.
+  std::int64_t window_from = 0;   // the first layer that has the window
+  std::int64_t window_cycle = 0;  // the last of so many layers attends to all; 0: none does
+  double query_scalar = 0;        // llama: scores are over its root; 0: over that of head_dim
+  double score_cap = 0;           // scores s become c tanh(s / c); 0: as they are
+  double logit_cap = 0;           // the same of logits
+  Positions positions = Positions::kLearned;  // gpt
+  std::int64_t position_offset = 0;           // gpt: the table's row of the first token (OPT: 2)
+  std::int64_t rotary_dim = 0;                // features of a head that turn; 0: all
+  double rope_factor = 1;              // rotary angles are so many times smaller; Llama 3.1: of
+  double rope_low = 1, rope_high = 4;  // frequencies that turn less than low times, and in part of
+  std::int64_t rope_original = 0;      // less than high, in so many positions; 0: of all
+  Residual residual = Residual::kSequential;  // gpt
+  bool norm_bias = true;                      // gpt: layer norms add a bias
+  bool head_norm = false;                     // llama: RMS norm of each head of q and of k (Qwen 3)
+  bool offset_norms = false;                  // llama: norms multiply by 1 + weight (Gemma)
+  bool branch_norms = false;      // llama: norms behind attention and MLP, too (Gemma 2)
+  bool scaled_embedding = false;  // llama: embeddings times sqrt(hidden) (Gemma)
   // Families of images.
   std::int64_t image_size = 0;  // height and width
   std::int64_t patch_size = 0;  // vit, swin: height and width of a patch
@@ -126,6 +159,10 @@ std::vector<std::int64_t> depths_of(Family family);
 /// 2021, arXiv:2103.14030, table 7).
 std::vector<std::int64_t> swin_stages(std::int64_t layers);
 inline constexpr std::int64_t kLeastSwinLayers = 7;
+/// Whether q and k are turned.
+bool is_rotary(const ModelConfig& config);
+/// Whether `layer` has the attention window, where there is one.
+bool has_window(const ModelConfig& config, std::int64_t layer);
 
 /// Sets what follows from the size of images, patches and depth: layers, and how many tokens a
 /// sample is (a convolutional network's is one).

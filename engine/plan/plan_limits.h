@@ -29,6 +29,7 @@ inline constexpr double kRateBelow = 1e6;  // lr, weight_decay
 inline constexpr double kNormEpsBelow = 1;
 inline constexpr double kLeastRotaryBase = 1;
 inline constexpr double kRotaryBaseBelow = 1e12;
+inline constexpr double kDecoderNumberBelow = 1e6;  // caps, query_scalar, rope_factor, ...
 inline constexpr double kMinTimeoutSeconds = 1e-3;
 inline constexpr double kTimeoutBelowSeconds = 1e9;
 

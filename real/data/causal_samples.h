@@ -25,7 +25,8 @@ class CausalSamples final : public Samples {
   std::string description() const override { return windows_->description(); }
 
  private:
-  std::int64_t seq_len_;  // S
+  std::int64_t seq_len_;         // S
+  std::int64_t first_position_;  // of its table
   std::unique_ptr<TokenWindows> windows_;
 };
 

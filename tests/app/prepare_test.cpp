@@ -31,7 +31,7 @@ TEST_CASE("a file that a study names and that is not there is missed at the stud
           Catch::Contains(": cluster: " + source_root() + "/configs/none.yaml: cannot "));
 }
 
-TEST_CASE("a config.json's attention window is refused where a study's sequences are longer") {
+TEST_CASE("a config.json's attention window is the study's, and may be shorter than a sequence") {
   const ScratchFolder folder;
   write_text(
       folder / "config.json",
@@ -41,19 +41,36 @@ TEST_CASE("a config.json's attention window is refused where a study's sequences
                "cluster: {preset: local, ranks: 1}\ntraining: {global_batch: 1}\nmodel: " + model);
     return folder / "study.yaml";
   };
-  CHECK_THROWS_WITH(
-      prepare(study("config.json"), {}),
-      folder /
-          "study.yaml:3:8: model.attention_window: a window of 4096 tokens is shorter than the "
-          "32768 "
-          "of a sequence, which is not in this version; say a seq_len of at most 4096");
-  const Study taken = prepare(study("{preset: ./config.json, seq_len: 4096}"), {}).study;
+  const Study taken = prepare(study("config.json"), {}).study;
   CHECK(taken.model.attention_window == 4096);
-  // The resolved study refuses what the file does.
+  CHECK(taken.model.seq_len == 32768);
   write_text(folder / "resolved.yaml", resolved_study_text(taken));
-  CHECK_THROWS_WITH(
-      prepare(folder / "resolved.yaml", {"model.seq_len=8192"}),
-      Catch::Contains("model.attention_window: a window of 4096 tokens is shorter than the 8192"));
+  CHECK(prepare(folder / "resolved.yaml", {}).study.model == taken.model);
+}
+
+TEST_CASE("all numbers of decoders stay in the resolved study") {
+  const ScratchFolder folder;
+  const std::string kConfigs[] = {
+      R"({"model_type": "gemma2", "num_hidden_layers": 4, "sliding_window": 64,
+          "query_pre_attn_scalar": 144})",
+      R"({"model_type": "qwen3", "num_hidden_layers": 2, "rope_scaling":
+          {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 3,
+           "original_max_position_embeddings": 512}})",
+      R"({"model_type": "gpt_neox", "num_hidden_layers": 2})",
+      R"({"model_type": "falcon", "num_hidden_layers": 2, "alibi": true})",
+      R"({"model_type": "opt", "num_hidden_layers": 2})",
+      R"({"model_type": "mpt", "n_layers": 2})",
+  };
+  for (const std::string& config : kConfigs) {
+    CAPTURE(config);
+    write_text(folder / "config.json", config);
+    write_text(folder / "study.yaml",
+               "cluster: {preset: local, ranks: 1}\ntraining: {global_batch: 1, dropout: 0}\n"
+               "model: config.json\n");
+    const Study study = prepare(folder / "study.yaml", {}).study;
+    write_text(folder / "resolved.yaml", resolved_study_text(study));
+    CHECK(prepare(folder / "resolved.yaml", {}).study.model == study.model);
+  }
 }
 
 TEST_CASE("how GPT-2's config.json scales its scores stays in the resolved study") {

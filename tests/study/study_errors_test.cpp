@@ -349,6 +349,10 @@ TEST_CASE("a model's numbers go together") {
   CHECK(with_model("{preset: gpt-tiny, seq_len: 512, max_positions: 256}") ==
         "study.yaml:3:36: model.seq_len: 512 is longer than the 256 positions of the model; say "
         "model.max_positions: 512 to enlarge their table");
+  CHECK(with_model("{preset: gpt-tiny, position_offset: 2}") == "no error");  // a table of 258
+  CHECK(with_model("{preset: gpt-tiny, position_offset: 2, max_positions: 256}") ==
+        "study.yaml:3:17: model.seq_len: 256 from 2 on is longer than the 256 positions of the "
+        "model; say model.max_positions: 258 to enlarge their table");
   CHECK(with_model("{family: gpt, layers: 100001, hidden: 64, heads: 1, vocab: 9, seq_len: 8}") ==
         "study.yaml:3:30: model.layers: expected at most 100000, got 100001");
   CHECK(with_model("{preset: gpt-tiny, hidden: 2e9, head_dim: 64}") ==
@@ -449,6 +453,17 @@ TEST_CASE("devices, links and kernels exist") {
                "training: {global_batch: 8, precision: fp32, flash_attention: true}\n") ==
       "study.yaml:3:63: training.flash_attention: the CPU's flash kernel has no attention dropout; "
       "write auto or false");
+  const auto with_flash = [&](const std::string& keys) {
+    return error_of("model: {preset: gpt-tiny, " + keys + "}\ncluster: box\n" +
+                    "training: {global_batch: 8, dropout: 0, flash_attention: true}\n");
+  };
+  CHECK(with_flash("attention_window: 64") == "no error");
+  CHECK(with_flash("score_cap: 50") ==
+        "study.yaml:3:58: training.flash_attention: no flash kernel of this version caps scores; "
+        "write auto or false");
+  CHECK(with_flash("positions: alibi") ==
+        "study.yaml:3:58: training.flash_attention: no flash kernel of this version takes ALiBi's "
+        "distances; write auto or false");
 }
 
 TEST_CASE("a file that a study names and that cannot be read is wrong at the study's line") {

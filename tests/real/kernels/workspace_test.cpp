@@ -28,6 +28,16 @@ const std::vector<std::string> kModels = {
     "{family: gpt, layers: 1, hidden: 192, heads: 4, vocab: 1000, seq_len: 96}",
     "{family: llama, layers: 1, hidden: 192, heads: 4, kv_heads: 2, ffn: 400, vocab: 1000, "
     "seq_len: 96}",
+    // Qwen 3's norms, a part of each head turned, and Gemma 2's caps, windows and norms.
+    "{family: llama, layers: 1, hidden: 192, heads: 4, kv_heads: 2, ffn: 400, vocab: 1000, "
+    "seq_len: 96, head_norm: true, rotary_dim: 24, rope_factor: 4, rope_original: 32}",
+    "{family: llama, layers: 1, hidden: 192, heads: 4, kv_heads: 2, ffn: 400, vocab: 1000, "
+    "seq_len: 96, activation: geglu, offset_norms: true, branch_norms: true, "
+    "scaled_embedding: true, attention_window: 40, score_cap: 5, logit_cap: 3}",
+    "{family: llama, layers: 1, hidden: 192, heads: 4, kv_heads: 2, ffn: 400, vocab: 1000, "
+    "seq_len: 96, attention_window: 40}",
+    "{family: gpt, layers: 1, hidden: 192, heads: 4, vocab: 1000, seq_len: 96, positions: alibi, "
+    "norm_bias: false}",
     "{family: bert, layers: 1, hidden: 192, heads: 4, vocab: 1000, seq_len: 96, next_sentence: "
     "true}",
     "{family: t5, layers: 1, hidden: 192, heads: 4, head_dim: 48, ffn: 400, activation: geglu, "
@@ -98,6 +108,8 @@ TEST_CASE(
                                      "add",
                                      "add_attention_bias",
                                      "add_attention_bias_dx",
+                                     "affine",
+                                     "affine_dx",
                                      "context",
                                      "context_dx",
                                      "cross_entropy",
@@ -112,6 +124,8 @@ TEST_CASE(
                                      "geglu_dx",
                                      "gelu",
                                      "gelu_dx",
+                                     "head_norm",
+                                     "head_norm_b",
                                      "layer_norm",
                                      "layer_norm_b",
                                      "linear",
