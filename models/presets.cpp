@@ -119,6 +119,90 @@ ModelConfig qwen2(ModelConfig c) {
   return c;
 }
 
+ModelConfig qwen3(ModelConfig c) {
+  c.head_dim = 128;
+  c.head_norm = true;
+  c.norm_eps = 1e-6;
+  c.rope_base = 1'000'000;
+  return c;
+}
+
+ModelConfig gemma(ModelConfig c) {
+  c.head_dim = 256;
+  c.activation = Activation::kGeglu;
+  c.tied_embeddings = true;
+  c.offset_norms = true;
+  c.scaled_embedding = true;
+  c.norm_eps = 1e-6;
+  return c;
+}
+
+ModelConfig gemma2(ModelConfig c) {
+  c = gemma(c);
+  c.branch_norms = true;
+  c.score_cap = 50;
+  c.logit_cap = 30;
+  c.query_scalar = 256;
+  c.attention_window = 4096;
+  c.window_cycle = 2;
+  return c;
+}
+
+ModelConfig llama3_1(ModelConfig c) {
+  c = llama3(c);
+  c.rope_factor = 8;
+  c.rope_original = 8192;
+  return c;
+}
+
+ModelConfig with_window(ModelConfig c, std::int64_t window) {
+  c.attention_window = window;
+  return c;
+}
+
+/// Rotary positions in place of the table, in a model whose layers are parallel.
+ModelConfig parallel(ModelConfig c, Residual residual, std::int64_t vocab) {
+  c.vocab = vocab;
+  c.positions = Positions::kRotary;
+  c.max_positions = 0;
+  c.residual = residual;
+  return c;
+}
+
+ModelConfig gpt_neox(ModelConfig c) {
+  c = parallel(c, Residual::kParallel, 50432);
+  c.activation = Activation::kGeluTanh;
+  c.tied_embeddings = false;
+  c.rotary_dim = c.hidden / c.heads / 4;
+  return c;
+}
+
+ModelConfig falcon(ModelConfig c, Residual residual, std::int64_t kv_heads) {
+  c = parallel(c, residual, 65024);
+  c.kv_heads = kv_heads;
+  c.linear_bias = false;
+  c.qkv_bias = false;
+  return c;
+}
+
+ModelConfig opt(ModelConfig c) {
+  c.vocab = 50272;
+  c.activation = Activation::kRelu;
+  c.position_offset = 2;
+  c.max_positions = c.seq_len + c.position_offset;
+  return c;
+}
+
+ModelConfig mpt(ModelConfig c) {
+  c.vocab = 50432;
+  c.positions = Positions::kAlibi;
+  c.max_positions = 0;
+  c.linear_bias = false;
+  c.qkv_bias = false;
+  c.norm_bias = false;
+  return c;
+}
+
 /// ImageNet: 1,000 classes of images of 224 x 224.
 ModelConfig images(Family family) {
   ModelConfig c;
@@ -199,6 +283,15 @@ std::vector<ModelPreset> make_presets() {
       preset("gpt-530b", "Megatron-LM, SC'21 table 1, 529.6 B parameters", gpt(105, 20480, 128)),
       preset("gpt-1t", "Megatron-LM, SC'21 table 1, 1008 B parameters", gpt(128, 25600, 160)),
 
+      preset("gpt-neox-20b", "GPT-NeoX, 20.6 B parameters, parallel layers",
+             gpt_neox(gpt(44, 6144, 64))),
+      preset("falcon-7b", "Falcon, 6.9 B parameters, parallel layers, one key-value head",
+             falcon(gpt(32, 4544, 71), Residual::kParallelOneNorm, 1)),
+      preset("falcon-40b", "Falcon, 41.3 B parameters, parallel layers, 8 key-value heads",
+             falcon(gpt(60, 8192, 128), Residual::kParallel, 8)),
+      preset("opt-6.7b", "OPT, 6.7 B parameters", opt(gpt(32, 4096, 32))),
+      preset("mpt-7b", "MPT, 6.6 B parameters, ALiBi", mpt(gpt(32, 4096, 32))),
+
       preset("bert-base", "BERT base uncased, 109 M parameters", bert(12, 768, 12)),
       preset("bert-large", "BERT large uncased, 335 M parameters", bert(24, 1024, 16)),
       preset("roberta-base", "RoBERTa base, 125 M parameters", roberta(12, 768, 12)),
@@ -222,14 +315,24 @@ std::vector<ModelPreset> make_presets() {
              llama3(llama(80, 8192, 64, 8, 28672, 128256, 8192))),
       preset("llama3-405b", "Llama 3.1, 406 B parameters",
              llama3(llama(126, 16384, 128, 8, 53248, 128256, 8192))),
-      preset("mistral-7b", "Mistral 0.1, 7.2 B parameters, attention window not modelled",
-             llama(32, 4096, 32, 8, 14336, 32000, 8192)),
+      preset("llama3.1-8b", "Llama 3.1, 8.0 B parameters, rotary angles for 131072 tokens",
+             llama3_1(llama(32, 4096, 32, 8, 14336, 128256, 8192))),
+      preset("mistral-7b", "Mistral 0.1, 7.2 B parameters, attention window of 4096",
+             with_window(llama(32, 4096, 32, 8, 14336, 32000, 8192), 4096)),
       preset("qwen2-0.5b", "Qwen2, 494 M parameters, tied embeddings",
              tied(qwen2(llama(24, 896, 14, 2, 4864, 151936, 32768)))),
       preset("qwen2-7b", "Qwen2, 7.6 B parameters",
              qwen2(llama(28, 3584, 28, 4, 18944, 152064, 32768))),
       preset("qwen2-72b", "Qwen2, 72.7 B parameters",
              qwen2(llama(80, 8192, 64, 8, 29568, 152064, 32768))),
+      preset("qwen3-8b", "Qwen3, 8.2 B parameters, norms of queries and keys",
+             qwen3(llama(36, 4096, 32, 8, 12288, 151936, 40960))),
+      preset("gemma-7b", "Gemma, 8.5 B parameters",
+             gemma(llama(28, 3072, 16, 16, 24576, 256000, 8192))),
+      preset("gemma2-9b", "Gemma 2, 9.2 B parameters, a window of 4096 in every other layer",
+             gemma2(llama(42, 3584, 16, 8, 14336, 256000, 8192))),
+      preset("phi3-mini", "Phi-3-mini-4k, 3.8 B parameters, attention window of 2047",
+             with_window(llama(32, 3072, 32, 32, 8192, 32064, 4096), 2047)),
 
       preset("vit-b-16", "Vision transformer, 86.6 M parameters", vit(12, 768, 12, 16)),
       preset("vit-b-32", "Vision transformer, 88.2 M parameters", vit(12, 768, 12, 32)),

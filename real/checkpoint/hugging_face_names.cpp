@@ -19,7 +19,13 @@ struct Row {
   std::string_view theirs;
   bool transposed = false;  // of weights; their biases are vectors
   bool untied = false;
+  bool grouped = false;  // theirs has what belongs to each key-value head together
 };
+
+/// A part of a weight that theirs holds by groups.
+constexpr Row by_group(std::string_view ours, std::string_view theirs) {
+  return {ours, theirs, false, false, true};
+}
 
 constexpr Row kGpt2[] = {
     {"embedding.tokens", "transformer.wte"},
@@ -118,7 +124,7 @@ constexpr Row kT5[] = {
 };
 
 constexpr Row kLlama[] = {
-    // and Mistral, Qwen2
+    // and Mistral, Qwen2, Gemma
     {"embedding.tokens", "model.embed_tokens"},
     {"decoder.layers.*.norm_1", "model.layers.*.input_layernorm"},
     {"decoder.layers.*.attention.q", "model.layers.*.self_attn.q_proj"},
@@ -133,14 +139,107 @@ constexpr Row kLlama[] = {
     {"lm_head", "lm_head"},
 };
 
-std::span<const Row> table(HuggingFaceType type) {
+constexpr Row kQwen3[] = {
+    {"decoder.layers.*.attention.q_norm", "model.layers.*.self_attn.q_norm"},
+    {"decoder.layers.*.attention.k_norm", "model.layers.*.self_attn.k_norm"},
+};
+
+constexpr Row kGemma2[] = {
+    {"decoder.layers.*.post_norm_1", "model.layers.*.post_attention_layernorm"},
+    {"decoder.layers.*.norm_2", "model.layers.*.pre_feedforward_layernorm"},
+    {"decoder.layers.*.post_norm_2", "model.layers.*.post_feedforward_layernorm"},
+};
+
+constexpr Row kPhi3[] = {
+    {"decoder.layers.*.attention.q", "model.layers.*.self_attn.qkv_proj"},
+    {"decoder.layers.*.attention.k", "model.layers.*.self_attn.qkv_proj"},
+    {"decoder.layers.*.attention.v", "model.layers.*.self_attn.qkv_proj"},
+    {"decoder.layers.*.mlp.gate", "model.layers.*.mlp.gate_up_proj"},
+    {"decoder.layers.*.mlp.up", "model.layers.*.mlp.gate_up_proj"},
+};
+
+constexpr Row kGptNeox[] = {
+    {"embedding.tokens", "gpt_neox.embed_in"},
+    {"decoder.layers.*.norm_1", "gpt_neox.layers.*.input_layernorm"},
+    by_group("decoder.layers.*.attention.q", "gpt_neox.layers.*.attention.query_key_value"),
+    by_group("decoder.layers.*.attention.k", "gpt_neox.layers.*.attention.query_key_value"),
+    by_group("decoder.layers.*.attention.v", "gpt_neox.layers.*.attention.query_key_value"),
+    {"decoder.layers.*.attention.proj", "gpt_neox.layers.*.attention.dense"},
+    {"decoder.layers.*.norm_2", "gpt_neox.layers.*.post_attention_layernorm"},
+    {"decoder.layers.*.mlp.fc1", "gpt_neox.layers.*.mlp.dense_h_to_4h"},
+    {"decoder.layers.*.mlp.fc2", "gpt_neox.layers.*.mlp.dense_4h_to_h"},
+    {"decoder.final_norm", "gpt_neox.final_layer_norm"},
+    {"lm_head", "embed_out"},
+};
+
+constexpr Row kFalcon[] = {
+    {"embedding.tokens", "transformer.word_embeddings"},
+    {"decoder.layers.*.norm_1", "transformer.h.*.input_layernorm"},
+    by_group("decoder.layers.*.attention.q", "transformer.h.*.self_attention.query_key_value"),
+    by_group("decoder.layers.*.attention.k", "transformer.h.*.self_attention.query_key_value"),
+    by_group("decoder.layers.*.attention.v", "transformer.h.*.self_attention.query_key_value"),
+    {"decoder.layers.*.attention.proj", "transformer.h.*.self_attention.dense"},
+    {"decoder.layers.*.norm_2", "transformer.h.*.post_attention_layernorm"},
+    {"decoder.layers.*.mlp.fc1", "transformer.h.*.mlp.dense_h_to_4h"},
+    {"decoder.layers.*.mlp.fc2", "transformer.h.*.mlp.dense_4h_to_h"},
+    {"decoder.final_norm", "transformer.ln_f"},
+    {"lm_head", "lm_head"},
+};
+
+constexpr Row kFalconTwoNorms[] = {
+    {"decoder.layers.*.norm_1", "transformer.h.*.ln_attn"},
+    {"decoder.layers.*.norm_2", "transformer.h.*.ln_mlp"},
+};
+
+constexpr Row kOpt[] = {
+    {"embedding.tokens", "model.decoder.embed_tokens"},
+    {"embedding.positions", "model.decoder.embed_positions"},
+    {"decoder.layers.*.norm_1", "model.decoder.layers.*.self_attn_layer_norm"},
+    {"decoder.layers.*.attention.q", "model.decoder.layers.*.self_attn.q_proj"},
+    {"decoder.layers.*.attention.k", "model.decoder.layers.*.self_attn.k_proj"},
+    {"decoder.layers.*.attention.v", "model.decoder.layers.*.self_attn.v_proj"},
+    {"decoder.layers.*.attention.proj", "model.decoder.layers.*.self_attn.out_proj"},
+    {"decoder.layers.*.norm_2", "model.decoder.layers.*.final_layer_norm"},
+    {"decoder.layers.*.mlp.fc1", "model.decoder.layers.*.fc1"},
+    {"decoder.layers.*.mlp.fc2", "model.decoder.layers.*.fc2"},
+    {"decoder.final_norm", "model.decoder.final_layer_norm"},
+    {"lm_head", "lm_head"},
+};
+
+constexpr Row kMpt[] = {
+    {"embedding.tokens", "transformer.wte"},
+    {"decoder.layers.*.norm_1", "transformer.blocks.*.norm_1"},
+    {"decoder.layers.*.attention.q", "transformer.blocks.*.attn.Wqkv"},
+    {"decoder.layers.*.attention.k", "transformer.blocks.*.attn.Wqkv"},
+    {"decoder.layers.*.attention.v", "transformer.blocks.*.attn.Wqkv"},
+    {"decoder.layers.*.attention.proj", "transformer.blocks.*.attn.out_proj"},
+    {"decoder.layers.*.norm_2", "transformer.blocks.*.norm_2"},
+    {"decoder.layers.*.mlp.fc1", "transformer.blocks.*.ffn.up_proj"},
+    {"decoder.layers.*.mlp.fc2", "transformer.blocks.*.ffn.down_proj"},
+    {"decoder.final_norm", "transformer.norm_f"},
+    {"lm_head", "lm_head"},
+};
+
+using Tables = std::vector<std::span<const Row>>;  // what the first ones say holds
+
+Tables tables(HuggingFaceType type) {
   switch (type) {
-    case HuggingFaceType::kGpt2: return kGpt2;
-    case HuggingFaceType::kBert: return kBert;
-    case HuggingFaceType::kRoberta: return kRoberta;
-    case HuggingFaceType::kT5: return kT5;
+    case HuggingFaceType::kGpt2: return {kGpt2};
+    case HuggingFaceType::kBert: return {kBert};
+    case HuggingFaceType::kRoberta: return {kRoberta};
+    case HuggingFaceType::kT5: return {kT5};
     case HuggingFaceType::kLlama:
-    case HuggingFaceType::kQwen2: return kLlama;
+    case HuggingFaceType::kMistral:
+    case HuggingFaceType::kQwen2:
+    case HuggingFaceType::kGemma: return {kLlama};
+    case HuggingFaceType::kQwen3: return {kQwen3, kLlama};
+    case HuggingFaceType::kGemma2: return {kGemma2, kLlama};
+    case HuggingFaceType::kPhi3: return {kPhi3, kLlama};
+    case HuggingFaceType::kGptNeox: return {kGptNeox};
+    case HuggingFaceType::kFalcon: return {kFalcon};
+    case HuggingFaceType::kFalconTwoNorms: return {kFalconTwoNorms, kFalcon};
+    case HuggingFaceType::kOpt: return {kOpt};
+    case HuggingFaceType::kMpt: return {kMpt};
   }
   bug("a model type without names");
 }
@@ -177,120 +276,83 @@ std::optional<std::string> rename(const Row& row, const std::string& ours) {
   return std::nullopt;
 }
 
-[[noreturn]] void refuse_model(const std::string& key, const std::string& problem) {
-  throw ConfigError({}, "model." + key, problem);
+/// Those of the model's attention; 1 where it has none.
+std::int64_t kv_heads_of(const Graph& graph) {
+  for (const Op& op : graph.ops) {
+    if (op.attrs.kv_heads > 0) return op.attrs.kv_heads;
+  }
+  return 1;
 }
 
-void check_gpt2_or_bert(const ModelConfig& c) {
-  const std::string name = c.family == Family::kGpt ? "GPT-2" : "BERT";
-  if (c.activation != Activation::kGelu && c.activation != Activation::kGeluTanh &&
-      c.activation != Activation::kRelu) {
-    refuse_model("activation", "Hugging Face's " + name + " has no " +
-                                   std::string(to_string(c.activation)) +
-                                   "; expected gelu, gelu-tanh or relu");
-  }
-  if (!c.linear_bias || !c.qkv_bias) {
-    refuse_model("linear_bias", "Hugging Face's " + name + " has all biases; expected true");
-  }
-  if (c.kv_heads != c.heads) {
-    refuse_model("kv_heads", "Hugging Face's " + name + " has as many as heads, " +
-                                 std::to_string(c.heads) + ", got " + std::to_string(c.kv_heads));
-  }
-  if (c.head_dim * c.heads != c.hidden) {
-    refuse_model("head_dim", "Hugging Face's " + name + " has hidden / heads, got " +
-                                 std::to_string(c.head_dim));
-  }
-}
-
-void check_t5(const ModelConfig& c) {
-  if (c.activation == Activation::kGeluTanh) {
-    refuse_model("activation",
-                 "Hugging Face's T5 has no gelu-tanh; expected relu, gelu, geglu or swiglu");
-  }
-  if (c.linear_bias || c.qkv_bias) {
-    refuse_model("linear_bias", "Hugging Face's T5 has no biases; expected false");
-  }
-}
-
-void check_llama(const ModelConfig& c) {
-  if (c.activation != Activation::kSwiglu) {
-    refuse_model("activation",
-                 "Hugging Face's Llama has swiglu, got " + std::string(to_string(c.activation)));
-  }
-  if (c.linear_bias && !c.qkv_bias) {
-    refuse_model("qkv_bias",
-                 "Hugging Face's Llama has biases everywhere or nowhere, Qwen2 on "
-                 "query, key and value only; expected true");
-  }
-}
-
-}  // namespace
-
-HuggingFaceType hugging_face_type(const ModelConfig& config) {
-  switch (config.family) {
-    case Family::kGpt: check_gpt2_or_bert(config); return HuggingFaceType::kGpt2;
-    case Family::kBert:
-      check_gpt2_or_bert(config);
-      if (config.token_types != 1) return HuggingFaceType::kBert;
-      if (config.next_sentence) {
-        refuse_model("next_sentence",
-                     "Hugging Face's RoBERTa, BERT with one token type, has no "
-                     "next-sentence head; expected false");
-      }
-      return HuggingFaceType::kRoberta;
-    case Family::kT5: check_t5(config); return HuggingFaceType::kT5;
-    case Family::kLlama:
-      check_llama(config);
-      return config.qkv_bias && !config.linear_bias ? HuggingFaceType::kQwen2
-                                                    : HuggingFaceType::kLlama;
-    case Family::kVit:
-    case Family::kResnet:
-    case Family::kVgg:
-    case Family::kDensenet:
-    case Family::kOnnx:
-    case Family::kSwin:
-    case Family::kUnet:
-      refuse_model("family", "weights of " + std::string(to_string(config.family)) +
-                                 " have no Hugging Face form in this version");
-  }
-  bug("a family without a model type");
-}
-
-std::vector<HuggingFaceWeight> hugging_face_weights(HuggingFaceType type, const Graph& graph) {
-  std::vector<HuggingFaceWeight> weights;
-  bool is_untied = false;
-  const std::vector<StoredWeight> stored = stored_weights(graph);
-  for (const StoredWeight& weight : stored) is_untied |= weight.name == "mlm_head.weight";
-  for (const StoredWeight& weight : stored) {
-    bool is_found = false;
-    for (const Row& row : table(type)) {
-      if (row.untied ? !is_untied : is_found) continue;
-      const auto theirs = rename(row, weight.name);
-      if (!theirs) continue;
-      is_found |= !row.untied;
-      weights.push_back(
-          {weight.name, weight.shape, *theirs, row.transposed && weight.shape.size() == 2, 0, 0});
-    }
-    if (!is_found) bug("no name in Hugging Face's models for " + weight.name);
-  }
+/// What stacked weights have in common, once all are known: how many rows there are, and of those
+/// that lie by groups, where a group's are.
+void place_rows(std::vector<HuggingFaceWeight>& weights, std::int64_t groups) {
   std::map<std::string, std::int64_t> rows;  // of each tensor of theirs, so far
   for (HuggingFaceWeight& weight : weights) {
     std::int64_t& stacked = rows[weight.theirs];
     weight.first_row = stacked;
     stacked += weight.shape.front();
   }
-  for (HuggingFaceWeight& weight : weights) weight.rows = rows[weight.theirs];
+  for (HuggingFaceWeight& weight : weights) {
+    weight.rows = rows[weight.theirs];
+    if (weight.run == 0) continue;
+    weight.first_row /= groups;
+    weight.run = weight.shape.front() / groups;
+    weight.stride = weight.rows / groups;
+  }
+}
+
+}  // namespace
+
+std::vector<HuggingFaceWeight> hugging_face_weights(HuggingFaceType type, const Graph& graph) {
+  std::vector<HuggingFaceWeight> weights;
+  bool is_untied = false;
+  const std::vector<StoredWeight> stored = stored_weights(graph);
+  for (const StoredWeight& weight : stored) is_untied |= weight.name == "mlm_head.weight";
+  const Tables all = tables(type);
+  for (const StoredWeight& weight : stored) {
+    bool is_found = false;
+    for (const std::span<const Row> table : all) {
+      for (const Row& row : table) {
+        if (row.untied ? !is_untied : is_found) continue;
+        const auto theirs = rename(row, weight.name);
+        if (!theirs) continue;
+        is_found |= !row.untied;
+        HuggingFaceWeight& one = weights.emplace_back();
+        one.ours = weight.name, one.shape = weight.shape, one.theirs = *theirs;
+        one.transposed = row.transposed && weight.shape.size() == 2;
+        one.run = row.grouped ? 1 : 0;  // until all rows are known
+      }
+    }
+    if (!is_found) bug("no name in Hugging Face's models for " + weight.name);
+  }
+  place_rows(weights, kv_heads_of(graph));
   return weights;
+}
+
+std::int64_t their_row(const HuggingFaceWeight& weight, std::int64_t row) {
+  if (weight.run == 0) return weight.first_row + row;
+  return weight.first_row + row / weight.run * weight.stride + row % weight.run;
 }
 
 std::string_view base_prefix(HuggingFaceType type) {
   switch (type) {
-    case HuggingFaceType::kGpt2: return "transformer.";
+    case HuggingFaceType::kGpt2:
+    case HuggingFaceType::kFalcon:
+    case HuggingFaceType::kFalconTwoNorms:
+    case HuggingFaceType::kMpt: return "transformer.";
     case HuggingFaceType::kBert: return "bert.";
     case HuggingFaceType::kRoberta: return "roberta.";
     case HuggingFaceType::kT5: return "";
+    case HuggingFaceType::kGptNeox: return "gpt_neox.";
     case HuggingFaceType::kLlama:
-    case HuggingFaceType::kQwen2: return "model.";
+    case HuggingFaceType::kMistral:
+    case HuggingFaceType::kQwen2:
+    case HuggingFaceType::kQwen3:
+    case HuggingFaceType::kGemma:
+    case HuggingFaceType::kGemma2:
+    case HuggingFaceType::kPhi3:
+    case HuggingFaceType::kOpt: return "model.";
   }
   bug("a model type without a prefix");
 }

@@ -7,17 +7,9 @@
 #include <vector>
 
 #include "engine/graph/graph.h"
-#include "engine/plan/model_config.h"
+#include "real/checkpoint/hugging_face_types.h"
 
 namespace trainyard {
-
-enum class HuggingFaceType : std::uint8_t { kGpt2, kBert, kRoberta, kT5, kLlama, kQwen2 };
-
-/// The class that holds what we train: GPT2LMHeadModel, BertForPreTraining with a next-sentence
-/// head and BertForMaskedLM without, RobertaForMaskedLM, T5ForConditionalGeneration,
-/// LlamaForCausalLM (Mistral's is the same but for its window), Qwen2ForCausalLM. RoBERTa is what
-/// has one token type. Throws ConfigError on what no such class can be: a GPT without biases, say.
-HuggingFaceType hugging_face_type(const ModelConfig& config);
 
 /// One weight of ours in one tensor of theirs.
 struct HuggingFaceWeight {
@@ -27,7 +19,12 @@ struct HuggingFaceWeight {
   bool transposed = false;          // theirs is [in, out] where ours is [out, in]
   std::int64_t first_row = 0;  // of ours among the rows that theirs stacks (before transposing)
   std::int64_t rows = 0;       // that theirs stacks
+  std::int64_t run = 0;        // rows of ours that lie together there; 0: all
+  std::int64_t stride = 0;     // from one run to the next
 };
+
+/// Which row of theirs (before transposing) holds a row of ours.
+std::int64_t their_row(const HuggingFaceWeight& weight, std::int64_t row);
 
 /// Every weight of `graph`, a graph of build_model(), at least once; what transformers keeps twice
 /// is there twice, first where it is computed with. Weights stacked in one tensor follow each

@@ -105,15 +105,20 @@ struct Source {
   const SafetensorsTensor* tensor = nullptr;
 };
 
-/// Theirs is ours with other rows around it.
+/// Theirs is ours with other rows around it, or between runs of its rows.
 void read_rows(const Source& source, const Piece& wanted, std::span<std::byte> out) {
-  Piece theirs = wanted;
-  theirs.shape.front() = source.weight.rows;
-  theirs.start.front() += source.weight.first_row;
+  const HuggingFaceWeight& weight = source.weight;
+  const std::int64_t width = product(wanted.shape) / wanted.shape.front();
+  const std::int64_t run_rows = weight.run > 0 ? weight.run : wanted.shape.front();
   const DType dtype = *source.tensor->dtype;
-  for (RunCursor run(theirs); !run.done(); run.advance(run.length())) {
-    convert(dtype, source.tensor->data.data() + run.global() * size_in_bytes(dtype), wanted.dtype,
-            out.data() + run.local() * size_in_bytes(wanted.dtype), run.length());
+  for (RunCursor run(wanted); !run.done();) {
+    const std::int64_t row = run.global() / width, column = run.global() % width;
+    const std::int64_t together = (run_rows - row % run_rows) * width - column;
+    const std::int64_t count = std::min(run.length(), together);
+    const std::int64_t at = their_row(weight, row) * width + column;
+    convert(dtype, source.tensor->data.data() + at * size_in_bytes(dtype), wanted.dtype,
+            out.data() + run.local() * size_in_bytes(wanted.dtype), count);
+    run.advance(count);
   }
 }
 
@@ -160,19 +165,25 @@ HuggingFaceWeights HuggingFaceWeights::open(const std::string& path, const Model
       theirs[name] = {&tensor, parts->files.back()->path()};
     }
   }
-  const HuggingFaceType type = hugging_face_type(config);
-  const std::vector<HuggingFaceWeight> weights =
-      hugging_face_weights(type, build_model(config, {}));
-  for (const HuggingFaceWeight& weight : weights) {
-    if (parts->sources.contains(weight.ours)) continue;  // the copy of what they keep twice
-    const SafetensorsTensor* tensor = find_tensor(theirs, weight, base_prefix(type));
-    if (tensor != nullptr) parts->sources[weight.ours] = {weight, tensor};
+  const Graph graph = build_model(config, {});
+  std::string problem;
+  for (const HuggingFaceType type : hugging_face_types(config)) {
+    const HuggingFaceWeight* missing = nullptr;
+    const std::vector<HuggingFaceWeight> weights = hugging_face_weights(type, graph);
+    parts->sources.clear();
+    for (const HuggingFaceWeight& weight : weights) {
+      if (parts->sources.contains(weight.ours)) continue;  // the copy of what they keep twice
+      const SafetensorsTensor* tensor = find_tensor(theirs, weight, base_prefix(type));
+      if (tensor != nullptr) parts->sources[weight.ours] = {weight, tensor};
+    }
+    for (const HuggingFaceWeight& weight : weights) {
+      if (missing == nullptr && !parts->sources.contains(weight.ours)) missing = &weight;
+    }
+    if (missing == nullptr) return HuggingFaceWeights(std::move(parts));
+    if (problem.empty())  // of the usual class
+      problem = "has no " + missing->theirs + ", which " + missing->ours + " is read from";
   }
-  for (const HuggingFaceWeight& weight : weights) {
-    if (parts->sources.contains(weight.ours)) continue;
-    refuse(path, "has no " + weight.theirs + ", which " + weight.ours + " is read from");
-  }
-  return HuggingFaceWeights(std::move(parts));
+  refuse(path, problem);
 }
 
 void HuggingFaceWeights::read(const Piece& wanted, std::span<std::byte> out) const {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <system_error>
 #include <vector>
 
@@ -21,97 +20,6 @@ using Weights = std::vector<HuggingFaceWeight>;
 
 constexpr std::int64_t kBufferElements = std::int64_t{1} << 24U;
 
-const char* torch_name(DType dtype) {
-  switch (dtype) {
-    case DType::kFp64: return "float64";
-    case DType::kFp32: return "float32";
-    case DType::kFp16: return "float16";
-    case DType::kBf16: return "bfloat16";
-    default: bug("weights are of a floating-point type");
-  }
-}
-
-const char* activation_name(Activation activation) {
-  switch (activation) {
-    case Activation::kGelu: return "gelu";
-    case Activation::kGeluTanh: return "gelu_new";
-    case Activation::kRelu: return "relu";
-    case Activation::kSwiglu: return "gated-silu";
-    case Activation::kGeglu: return "gated-gelu";
-  }
-  bug("an activation without a name");
-}
-
-void describe_gpt2(const ModelConfig& c, nlohmann::json& json) {
-  json.update({{"architectures", {"GPT2LMHeadModel"}},
-               {"model_type", "gpt2"},
-               {"n_layer", c.layers},
-               {"n_embd", c.hidden},
-               {"n_head", c.heads},
-               {"n_inner", c.ffn},
-               {"n_positions", c.max_positions},
-               {"activation_function", activation_name(c.activation)},
-               {"layer_norm_epsilon", c.norm_eps},
-               {"scale_attn_weights", c.scaled_attention},
-               {"scale_attn_by_inverse_layer_idx", c.layer_scaled_attention}});
-  if (c.vocab <= 50256) {  // the default, which has to be one of the tokens
-    json["bos_token_id"] = nullptr;
-    json["eos_token_id"] = nullptr;
-  }
-}
-
-void describe_bert(const ModelConfig& c, bool is_roberta, nlohmann::json& json) {
-  const char* architecture = is_roberta        ? "RobertaForMaskedLM"
-                             : c.next_sentence ? "BertForPreTraining"
-                                               : "BertForMaskedLM";
-  json.update({{"architectures", {architecture}},
-               {"model_type", is_roberta ? "roberta" : "bert"},
-               {"num_hidden_layers", c.layers},
-               {"hidden_size", c.hidden},
-               {"num_attention_heads", c.heads},
-               {"intermediate_size", c.ffn},
-               {"max_position_embeddings", c.max_positions},
-               {"type_vocab_size", c.token_types},
-               {"hidden_act", activation_name(c.activation)},
-               {"layer_norm_eps", c.norm_eps},
-               {"pad_token_id", is_roberta ? 1 : 0}});
-}
-
-void describe_t5(const ModelConfig& c, nlohmann::json& json) {
-  json.update({{"architectures", {"T5ForConditionalGeneration"}},
-               {"model_type", "t5"},
-               {"num_layers", c.layers},
-               {"num_decoder_layers", c.decoder_layers},
-               {"d_model", c.hidden},
-               {"num_heads", c.heads},
-               {"d_kv", c.head_dim},
-               {"d_ff", c.ffn},
-               {"n_positions", std::max(c.seq_len, c.decoder_seq_len)},
-               {"relative_attention_num_buckets", c.relative_buckets},
-               {"feed_forward_proj", activation_name(c.activation)},
-               {"layer_norm_epsilon", c.norm_eps},
-               {"is_encoder_decoder", true},
-               {"decoder_start_token_id", 0}});
-}
-
-void describe_llama(const ModelConfig& c, bool is_qwen2, nlohmann::json& json) {
-  json.update({{"architectures", {is_qwen2 ? "Qwen2ForCausalLM" : "LlamaForCausalLM"}},
-               {"model_type", is_qwen2 ? "qwen2" : "llama"},
-               {"num_hidden_layers", c.layers},
-               {"hidden_size", c.hidden},
-               {"num_attention_heads", c.heads},
-               {"num_key_value_heads", c.kv_heads},
-               {"head_dim", c.head_dim},
-               {"intermediate_size", c.ffn},
-               {"max_position_embeddings", c.seq_len},
-               {"hidden_act", "silu"},
-               {"rms_norm_eps", c.norm_eps},
-               {"rope_theta", c.rope_base}});
-  if (is_qwen2) return;
-  json["attention_bias"] = c.linear_bias;
-  json["mlp_bias"] = c.linear_bias;
-}
-
 std::vector<std::byte> read_rectangle(const Checkpoint& checkpoint, const HuggingFaceWeight& weight,
                                       DType dtype, std::size_t dim, std::int64_t begin,
                                       std::int64_t count) {
@@ -125,15 +33,20 @@ std::vector<std::byte> read_rectangle(const Checkpoint& checkpoint, const Huggin
   return bytes;
 }
 
-/// The weights that one tensor of theirs stacks, one behind the other.
+/// The weights that one tensor of theirs stacks, one behind the other, or a run of each in turn.
 void write_rows(const Checkpoint& checkpoint, std::span<const HuggingFaceWeight> stack, DType dtype,
                 SafetensorsWriter& writer) {
-  for (const HuggingFaceWeight& weight : stack) {
-    const std::int64_t rows = weight.shape.front();
-    const std::int64_t width = product(weight.shape) / rows;
-    const std::int64_t at_once = std::max<std::int64_t>(1, kBufferElements / width);
-    for (std::int64_t r = 0; r < rows; r += at_once) {
-      writer.append(read_rectangle(checkpoint, weight, dtype, 0, r, std::min(at_once, rows - r)));
+  const auto run_of = [](const HuggingFaceWeight& weight) {
+    return weight.run > 0 ? weight.run : weight.shape.front();
+  };
+  const std::int64_t turns = stack.front().shape.front() / run_of(stack.front());
+  for (std::int64_t turn = 0; turn < turns; ++turn) {
+    for (const HuggingFaceWeight& weight : stack) {
+      const std::int64_t width = product(weight.shape) / weight.shape.front();
+      const std::int64_t at_once = std::max<std::int64_t>(1, kBufferElements / width);
+      const std::int64_t begin = turn * run_of(weight), end = begin + run_of(weight);
+      for (std::int64_t r = begin; r < end; r += at_once)
+        writer.append(read_rectangle(checkpoint, weight, dtype, 0, r, std::min(at_once, end - r)));
     }
   }
 }
@@ -190,26 +103,6 @@ void write_weights(const Checkpoint& checkpoint, const Weights& weights, DType d
 }
 
 }  // namespace
-
-std::string hugging_face_config(const ModelConfig& config, DType dtype) {
-  nlohmann::json json = {{"vocab_size", config.vocab},
-                         {"tie_word_embeddings", config.tied_embeddings},
-                         {"torch_dtype", torch_name(dtype)}};
-  const HuggingFaceType type = hugging_face_type(config);
-  switch (type) {
-    case HuggingFaceType::kGpt2: describe_gpt2(config, json); break;
-    case HuggingFaceType::kBert:
-    case HuggingFaceType::kRoberta:
-      describe_bert(config, type == HuggingFaceType::kRoberta, json);
-      break;
-    case HuggingFaceType::kT5: describe_t5(config, json); break;
-    case HuggingFaceType::kLlama:
-    case HuggingFaceType::kQwen2:
-      describe_llama(config, type == HuggingFaceType::kQwen2, json);
-      break;
-  }
-  return json.dump(2) + "\n";
-}
 
 void save_hugging_face(const Checkpoint& checkpoint, const ModelConfig& config,
                        const std::string& folder, DType dtype, const std::string& written_by) {

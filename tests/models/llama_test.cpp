@@ -31,6 +31,12 @@ TEST_CASE("the Llama family has the published number of parameters, LM head incl
       {"qwen2-0.5b", 494'032'768},
       {"qwen2-7b", 7'615'616'512},
       {"qwen2-72b", 72'706'203'648},
+      {"llama3.1-8b", 8'030'261'248},
+      // 2 H of weights for norms of heads, and two more norms of h where they are behind branches.
+      {"qwen3-8b", 8'190'735'360},
+      {"gemma-7b", 8'537'680'896},
+      {"gemma2-9b", 9'241'705'984},
+      {"phi3-mini", 3'821'079'552},
   }));
   CAPTURE(preset);
   const ModelConfig& config = find_model_preset(preset)->config;

@@ -37,7 +37,30 @@ def tiny_models():
               vocab_size=V, relative_attention_num_buckets=8)
     gpt2 = dict(n_layer=2, n_embd=D, n_head=N, n_inner=F, vocab_size=V, n_positions=16,
                 bos_token_id=None, eos_token_id=None)
+    qwen3 = dict(llama, layer_types=None)
+    gemma2 = dict(llama, sliding_window=4, query_pre_attn_scalar=9, attn_logit_softcapping=5.0,
+                  final_logit_softcapping=3.0)
+    neox = dict(num_hidden_layers=2, hidden_size=D, num_attention_heads=N, intermediate_size=F,
+                vocab_size=V, max_position_embeddings=16, rotary_pct=0.5)
+    falcon = dict(num_hidden_layers=2, hidden_size=D, num_attention_heads=N, ffn_hidden_size=F,
+                  vocab_size=V, max_position_embeddings=16)
+    opt = dict(num_hidden_layers=2, hidden_size=D, num_attention_heads=N, ffn_dim=F, vocab_size=V,
+               max_position_embeddings=16, word_embed_proj_dim=D)
+    mpt = dict(n_layers=2, d_model=D, n_heads=N, vocab_size=V, max_seq_len=16)
+    phi3 = dict(bert, num_key_value_heads=N, pad_token_id=None, eos_token_id=None)
     return {
+        "qwen3": tf.Qwen3ForCausalLM(tf.Qwen3Config(**qwen3)),
+        "gemma": tf.GemmaForCausalLM(tf.GemmaConfig(**llama)),
+        "gemma2": tf.Gemma2ForCausalLM(tf.Gemma2Config(**gemma2)),
+        "phi3": tf.Phi3ForCausalLM(tf.Phi3Config(**phi3, partial_rotary_factor=0.5)),
+        "gpt_neox": tf.GPTNeoXForCausalLM(tf.GPTNeoXConfig(**neox)),
+        "falcon-7b": tf.FalconForCausalLM(tf.FalconConfig(**falcon)),
+        "falcon-40b": tf.FalconForCausalLM(tf.FalconConfig(
+            **falcon, new_decoder_architecture=True, num_kv_heads=N)),
+        "falcon-rw": tf.FalconForCausalLM(tf.FalconConfig(
+            **falcon, alibi=True, multi_query=False, bias=True, parallel_attn=False)),
+        "opt": tf.OPTForCausalLM(tf.OPTConfig(**opt)),
+        "mpt": tf.MptForCausalLM(tf.MptConfig(**mpt)),
         "gpt2": tf.GPT2LMHeadModel(tf.GPT2Config(**gpt2)),
         "gpt2-untied": tf.GPT2LMHeadModel(tf.GPT2Config(**gpt2, tie_word_embeddings=False)),
         "llama": tf.LlamaForCausalLM(tf.LlamaConfig(**llama)),
@@ -233,6 +256,10 @@ def check(name, folder):
         if key in dead:
             continue
         assert torch.equal(state[key], value), (name, key)
+    # What these compute is compared in training (train.py); here they are but read and written.
+    if model.config.model_type not in FORWARD:
+        print(f"{name:18} {type(model).__name__:28} all weights are the same")
+        return
     weights = {k: v.astype(np.float64) for k, v in
                load_file(f"{folder}/ours/step-00000001/rank-00000.safetensors").items()}
     ids = np.random.default_rng(1).integers(3, V, S)

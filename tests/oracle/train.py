@@ -10,9 +10,9 @@ autograd the gradients, torch.optim and clip_grad_norm_ the update; the loss is 
 Nothing of ours takes part but the names: which rows of which of their tensors a weight of ours is.
 
 What is written is trained in double precision, so that all rounding is that of whoever is compared
-with it. Two things transformers computes in float32 whatever the type of the model, RMS norms and
-rotary angles; they are replaced by the same formulas in double, and all is trained in float32 with
-the library as it is, too: the script stops where the two differ by more than float32 rounds (and an
+with it. Some things transformers computes in float32 whatever the type of the model: RMS norms,
+rotary angles, the softmax of some models. They are replaced by the same formulas in double, and all
+is trained in float32 with the library as it is, too: the script stops where the two differ by more than float32 rounds (and an
 input of a ReLU within rounding of 0, see pytorch_test.cpp, moves a loss).
 """
 import argparse
@@ -36,31 +36,65 @@ NOT_PREDICTED = -100
 
 
 def rms_norm(self, x):
-    return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))
+    eps = self.eps if hasattr(self, "eps") else self.variance_epsilon
+    weight = 1 + self.weight if type(self).__name__.startswith("Gemma") else self.weight
+    return weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps))
+
+
+def frequencies(rope, dim, dtype):
+    """Those of default, linear and llama3 angles; modeling_rope_utils.py."""
+    frequency = rope["rope_theta"] ** (-torch.arange(0, dim, 2, dtype=dtype) / dim)
+    if rope["rope_type"] == "linear":
+        return frequency / rope["factor"]
+    if rope["rope_type"] != "llama3":
+        return frequency
+    turns = rope["original_max_position_embeddings"] * frequency / (2 * np.pi)
+    low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+    kept = ((turns - low) / (high - low)).clamp(0, 1)
+    return frequency * (kept + (1 - kept) / rope["factor"])
 
 
 def rotary_angles(self, x, position_ids):
-    base = self.config.rope_parameters["rope_theta"]
-    dim = self.inv_freq.numel() * 2
-    angle = position_ids[..., None] * base ** (-torch.arange(0, dim, 2, dtype=x.dtype) / dim)
+    frequency = frequencies(self.config.rope_parameters, self.inv_freq.numel() * 2, x.dtype)
+    angle = position_ids[..., None] * frequency
     angle = torch.cat((angle, angle), dim=-1)
     return angle.cos(), angle.sin()
 
 
+def softmax(x, dim=-1, dtype=None, **_):
+    """That of torch.nn.functional, of a double in double whatever is asked for."""
+    return torch.softmax(x, dim, dtype=None if x.dtype == torch.float64 else dtype)
+
+
+def to_float(x, *_, **__):
+    """Tensor.float(), but for a double."""
+    return x if x.dtype == torch.float64 else x.to(torch.float32)
+
+
 def compute_in_double(model):
+    torch.nn.functional.softmax = softmax
+    torch.Tensor.float = to_float
     for module in model.modules():
         kind = type(module).__name__
-        if kind in ("T5LayerNorm", "LlamaRMSNorm", "Qwen2RMSNorm"):
+        if kind.endswith("RMSNorm") or kind == "T5LayerNorm":
             module.forward = types.MethodType(rms_norm, module)
-        if kind in ("LlamaRotaryEmbedding", "Qwen2RotaryEmbedding"):
+        if kind.endswith("RotaryEmbedding"):
             module.forward = types.MethodType(rotary_angles, module)
+
+
+def name_in_memory(name):
+    """GPT-NeoX's head has another name in files."""
+    return name.replace("embed_out.", "lm_head.")
 
 
 def load_model(folder, dtype):
     config = json.load(open(f"{folder}/config.json"))
     weights = load_file(f"{folder}/model.safetensors")
+    weights = {name_in_memory(name): weight for name, weight in weights.items()}
+    # LibTorch's fused attention has no caps of scores, and MPT none of it.
+    eager = config["model_type"] in ("gemma2", "mpt")
     model = getattr(tf, config["architectures"][0]).from_pretrained(
-        folder, dtype=dtype, attn_implementation="sdpa")
+        folder, dtype=dtype, attn_implementation="eager" if eager else "sdpa")
     # T5's config of this version calls every table tied; what was saved apart is apart.
     if "lm_head.weight" in weights:
         model.lm_head.weight = torch.nn.Parameter(weights["lm_head.weight"].to(dtype))
@@ -135,9 +169,11 @@ def gradients(model, names):
         # which is named first.
         if name["ours"] in result:
             continue
-        grad = theirs[name["theirs"]].grad
+        grad = theirs[name_in_memory(name["theirs"])].grad
         grad = grad.T if name["transposed"] else grad
-        grad = grad[name["first_row"]:name["first_row"] + name["rows"]]
+        run = name["run"] or name["rows"]
+        rows = [name["first_row"] + r // run * name["stride"] + r % run for r in range(name["rows"])]
+        grad = grad[rows]
         values = grad.to(torch.float64).contiguous().numpy().reshape(-1)
         result[name["ours"]] = [float(np.sqrt(values @ values)), projection(values)]
     return result

@@ -63,7 +63,7 @@ TEST_CASE("names and shapes are those that transformers saves") {
     CHECK(their_shapes(config) == golden.at("tensors").get<Shapes>());
     ++files;
   }
-  CHECK(files == 13);
+  CHECK(files == 23);
 }
 
 TEST_CASE("every weight of every preset has a name") {
@@ -101,6 +101,11 @@ TEST_CASE("a written config.json reads back as the same model") {
     if (is_of_images(preset.config.family)) continue;
     const std::string text = hugging_face_config(preset.config, DType::kBf16);
     CHECK(essence(parse_hugging_face_config(text, "c.json").config) == essence(preset.config));
+  }
+  for (ModelConfig config : tiny_decoders()) {
+    CAPTURE(config.name);
+    const std::string text = hugging_face_config(config, DType::kBf16);
+    CHECK(essence(parse_hugging_face_config(text, "c.json").config) == essence(config));
   }
   for (const Family family : {Family::kGpt, Family::kBert, Family::kT5, Family::kLlama}) {
     ModelConfig config = tiny(family);

@@ -49,7 +49,9 @@ nlohmann::json to_json(const std::vector<HuggingFaceWeight>& names) {
                    {"theirs", weight.theirs},
                    {"transposed", weight.transposed},
                    {"first_row", weight.first_row},
-                   {"rows", weight.shape.front()}});
+                   {"rows", weight.shape.front()},
+                   {"run", weight.run},
+                   {"stride", weight.stride}});
   }
   return out;
 }

@@ -42,6 +42,49 @@ const std::vector<OracleStudy>& oracle_studies() {
       study("qwen2",
             "family: llama, layers: 2, hidden: 32, heads: 4, kv_heads: 2, ffn: 64, vocab: 70, "
             "seq_len: 24, qkv_bias: true, norm_eps: 1e-6, rope_base: 1e6"),
+      study("llama3.1",
+            "family: llama, layers: 2, hidden: 32, heads: 4, kv_heads: 2, ffn: 64, vocab: 70, "
+            "seq_len: 32, rope_base: 50, rope_factor: 8, rope_low: 0.5, rope_high: 2, "
+            "rope_original: 16"),
+      study("mistral",
+            "family: llama, layers: 2, hidden: 32, heads: 4, kv_heads: 2, ffn: 64, vocab: 70, "
+            "seq_len: 32, attention_window: 5"),
+      study("qwen3",
+            "family: llama, layers: 2, hidden: 32, heads: 4, kv_heads: 2, head_dim: 12, ffn: 64, "
+            "vocab: 70, seq_len: 24, head_norm: true, norm_eps: 0.01"),
+      study("gemma",
+            "family: llama, layers: 2, hidden: 32, heads: 4, kv_heads: 2, head_dim: 12, ffn: 64, "
+            "vocab: 70, seq_len: 24, activation: geglu, tied_embeddings: true, "
+            "offset_norms: true, scaled_embedding: true, norm_eps: 0.01"),
+      // Caps so low that they bend scores and logits, which are small here.
+      study("gemma2",
+            "family: llama, layers: 2, hidden: 32, heads: 4, kv_heads: 2, head_dim: 12, ffn: 64, "
+            "vocab: 70, seq_len: 32, activation: geglu, tied_embeddings: true, "
+            "offset_norms: true, scaled_embedding: true, branch_norms: true, score_cap: 2, "
+            "logit_cap: 3, query_scalar: 7, attention_window: 5, window_cycle: 2"),
+      study("phi3",
+            "family: llama, layers: 2, hidden: 32, heads: 4, kv_heads: 2, ffn: 64, vocab: 70, "
+            "seq_len: 32, rotary_dim: 6, attention_window: 7"),
+      study("gpt-neox",
+            "family: gpt, layers: 2, hidden: 32, heads: 4, vocab: 70, seq_len: 24, "
+            "positions: rotary, rotary_dim: 2, residual: parallel, tied_embeddings: false, "
+            "norm_eps: 0.01"),
+      study("falcon-one-norm",
+            "family: gpt, layers: 2, hidden: 32, heads: 4, kv_heads: 2, vocab: 70, seq_len: 24, "
+            "positions: rotary, residual: parallel-one-norm, linear_bias: false"),
+      study("falcon-two-norms",
+            "family: gpt, layers: 2, hidden: 32, heads: 4, kv_heads: 2, vocab: 70, seq_len: 24, "
+            "positions: rotary, residual: parallel, linear_bias: false, norm_eps: 0.01"),
+      // Slopes of 4 heads are exact in bf16, which transformers rounds them to.
+      study("falcon-rw",
+            "family: gpt, layers: 2, hidden: 32, heads: 4, vocab: 70, seq_len: 24, "
+            "positions: scaled-alibi"),
+      study("opt",
+            "family: gpt, layers: 2, hidden: 32, heads: 4, vocab: 70, seq_len: 24, "
+            "position_offset: 2, activation: relu"),
+      study("mpt",
+            "family: gpt, layers: 2, hidden: 48, heads: 6, vocab: 70, seq_len: 24, "
+            "positions: alibi, linear_bias: false, norm_bias: false"),
       study("bert-masked", "family: bert, layers: 2, hidden: 48, heads: 4, vocab: 90, seq_len: 32"),
       study("bert-next-sentence",
             "family: bert, layers: 2, hidden: 32, heads: 4, vocab: 70, seq_len: 32, "

@@ -30,6 +30,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/real/loopback_run.h"
 #include "tests/real/oracle/oracle_studies.h"
@@ -135,6 +136,16 @@ void train_and_compare(const OracleStudy& study, const std::vector<std::string>&
 
 TEST_CASE("one device trains as PyTorch does") {
   for (const OracleStudy& study : oracle_studies()) train_and_compare(study, {});
+}
+
+TEST_CASE("decoders train as PyTorch does with their sequences split and layers computed again") {
+  const std::set<std::string> kDecoders = {"gemma2", "qwen3", "phi3", "falcon-one-norm", "mpt"};
+  for (const OracleStudy& study : oracle_studies()) {
+    if (!kDecoders.contains(study.name)) continue;
+    train_and_compare(study,
+                      {"cluster.ranks=2", "parallel.tensor=2", "parallel.sequence_parallel=true",
+                       "recompute.method=full", "recompute.unit=sublayer"});
+  }
 }
 
 TEST_CASE("tensor and pipeline parallel ranks train as PyTorch does") {
