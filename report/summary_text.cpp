@@ -213,7 +213,7 @@ std::string summary_text(const Summary& summary, const Study& study, Seconds wal
   text +=
       format("  step time        %s   %s samples/s", duration_text(summary.iteration_time).c_str(),
              count_text(summary.samples_per_s).c_str());
-  if (!is_convolutional(study.model.family))
+  if (speed_unit(study.model.family) == "tokens/s" || study.model.seq_len > 1)
     text += ", " + count_text(summary.tokens_per_s) + " tokens/s";
   text += "\n";
   if (summary.interval) text += interval_line(*summary.interval);

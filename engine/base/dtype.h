@@ -24,6 +24,11 @@ constexpr int size_in_bytes(DType type) {
   return 0;
 }
 
+/// Of indices, counts and truths; the others are of real numbers.
+constexpr bool is_integer(DType type) {
+  return type == DType::kInt64 || type == DType::kInt32 || type == DType::kUint8;
+}
+
 /// Type of sums over elements of `type`: statistics, losses, probabilities.
 constexpr DType accumulation_type(DType type) {
   return type == DType::kFp64 ? DType::kFp64 : DType::kFp32;

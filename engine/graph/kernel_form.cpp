@@ -32,8 +32,7 @@ KernelFamily family_of(const KernelForm& form) {
   KernelFamily family{form.kind, form.part, 0};
   for (std::size_t i = 0; i < form.num_operands(); ++i) {
     const DType type = form.types[i];
-    const bool counts = type != DType::kInt64 && type != DType::kInt32 && type != DType::kUint8;
-    if (counts) family.types |= 1U << static_cast<unsigned>(type);
+    if (!is_integer(type)) family.types |= 1U << static_cast<unsigned>(type);
   }
   return family;
 }

@@ -6,10 +6,6 @@ namespace trainyard {
 
 namespace {
 
-bool is_integer(DType type) {
-  return type == DType::kInt64 || type == DType::kInt32 || type == DType::kUint8;
-}
-
 bool is_parameter(OpKind kind, std::size_t operand) {
   switch (kind) {
     case OpKind::kRelativeBias: return operand == 0;

@@ -140,7 +140,7 @@ void OnnxImporter::cast(const OnnxNode& node) {
     return;
   }
   const TensorId x = tensor(id);
-  const bool integer = graph_.type(x) == DType::kInt64 || graph_.type(x) == DType::kUint8;
+  const bool integer = is_integer(graph_.type(x));
   if (integer == is_floating(to))
     throw FoldError("turns integers that are data into numbers, or back");
   pass_on(node);

@@ -25,12 +25,6 @@ std::int64_t per_sample(const Shape& shape) {
   return num_elements(shape) / std::max<std::int64_t>(1, shape[0]);
 }
 
-/// Real ones, not indices or truths.
-bool holds_numbers(const Tensor& tensor) {
-  return tensor.dtype != DType::kInt64 && tensor.dtype != DType::kInt32 &&
-         tensor.dtype != DType::kUint8;
-}
-
 /// Rows of the smallest table that the tensor, or a view of it, is looked up in; 0: of none.
 std::int64_t rows_looked_up(const Graph& graph, TensorId input) {
   std::set<TensorId> same{input};
@@ -45,7 +39,7 @@ std::int64_t rows_looked_up(const Graph& graph, TensorId input) {
         if (table.role != TensorRole::kParameter) continue;
         rows = rows == 0 ? table.shape[0] : std::min(rows, table.shape[0]);
       }
-    } else if (!holds_numbers(graph.tensors[op.outputs[0]])) {
+    } else if (is_integer(graph.tensors[op.outputs[0]].dtype)) {
       same.insert(op.outputs[0]);
     }
   }
@@ -98,7 +92,7 @@ ImportedSamples::Input ImportedSamples::input_of(const Study& study, const Graph
   input.elements = per_sample(tensor.shape);
   if (tensor.name == "ones" || has_word(tensor.name, "mask")) {
     input.kind = Input::Kind::kOnes;
-  } else if (holds_numbers(tensor)) {
+  } else if (!is_integer(tensor.dtype)) {
     input.kind = Input::Kind::kNumbers;
   } else if (has_word(tensor.name, "position")) {
     input.kind = Input::Kind::kPositions;
