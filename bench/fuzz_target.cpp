@@ -94,7 +94,6 @@ FuzzTarget config_target() {
     if (model.config.layers + model.config.decoder_layers > 200 || model.config.vocab > 1'000'000)
       return;
     ModelConfig small = model.config;
-    small.attention_window = 0;
     small.seq_len = std::min<std::int64_t>(small.seq_len, 64);
     small.decoder_seq_len = std::min<std::int64_t>(small.decoder_seq_len, 64);
     try {

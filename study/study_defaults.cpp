@@ -47,9 +47,11 @@ SoftwareProfile find_software(Study& study, const StudyResolvers& resolvers) {
   return *software;
 }
 
-double usual_dropout(Family family) {
-  if (family == Family::kVgg) return 0.5;
-  return has_dropout(family) && is_of_text(family) ? 0.1 : 0;
+double usual_dropout(const ModelConfig& model) {
+  if (model.family == Family::kVgg) return 0.5;
+  // GPT-NeoX, Falcon and MPT were trained without.
+  if (model.family == Family::kGpt && model.positions != Positions::kLearned) return 0;
+  return has_dropout(model.family) && is_of_text(model.family) ? 0.1 : 0;
 }
 
 void resolve_training(Study& study, const HardwareProfile& hardware,
@@ -60,9 +62,9 @@ void resolve_training(Study& study, const HardwareProfile& hardware,
     study.origins["training.kernels"] = derived_origin("the cluster's devices");
   }
   if (!is_said(study, "training.dropout")) {
-    training.dropout = usual_dropout(study.model.family);
+    training.dropout = usual_dropout(study.model);
     study.origins["training.dropout"] =
-        default_origin("0.1 for gpt, bert, t5; 0.5 for vgg; else 0");
+        default_origin("0.1 for gpt with learned positions, bert, t5; 0.5 for vgg; else 0");
   }
   if (is_said(study, "training.grad_dtype")) return;
   const std::optional<DType> of_framework = gradient_dtype(software, training.precision);

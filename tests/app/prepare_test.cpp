@@ -73,6 +73,22 @@ TEST_CASE("all numbers of decoders stay in the resolved study") {
   }
 }
 
+TEST_CASE("a gpt without a table of positions has no dropout unless it is said") {
+  const auto dropout = [](const std::string& keys) {
+    return prepare_text(
+               "cluster: {preset: local, ranks: 1}\ntraining: {global_batch: 1}\n"
+               "model: {family: gpt, layers: 1, hidden: 8, heads: 2, vocab: 9, "
+               "seq_len: 8" +
+                   keys + "}\n",
+               {})
+        .study.training.dropout;
+  };
+  CHECK(dropout("") == 0.1);
+  CHECK(dropout(", position_offset: 2") == 0.1);
+  CHECK(dropout(", positions: rotary") == 0);
+  CHECK(dropout(", positions: alibi") == 0);
+}
+
 TEST_CASE("how GPT-2's config.json scales its scores stays in the resolved study") {
   const ScratchFolder folder;
   write_text(
