@@ -124,11 +124,10 @@ void OnnxImporter::layer_norm(const OnnxNode& node) {
   const Dims dims = dims_of(id);
   if (axis_of(node.integer("axis", -1), dims.size()) + 1 != dims.size())
     throw FoldError("norms over several dims, which is not modelled");
-  if (!has_input(node, 2)) throw FoldError("has no bias, which is not modelled");
   graph_.set_norm_eps(node.number("epsilon", 1e-5));
-  set(node,
-      graph_.layer_norm(module(node), full_tensor(id), {tensor(in(node, 1)), tensor(in(node, 2))}),
-      dims);
+  const TensorId weight = tensor(in(node, 1));
+  const TensorId bias = has_input(node, 2) ? tensor(node.inputs[2]) : TensorId(kNoIndex);
+  set(node, graph_.layer_norm(module(node), full_tensor(id), {weight, bias}), dims);
 }
 
 void OnnxImporter::rms_norm(const OnnxNode& node) {

@@ -11,6 +11,7 @@
 #include "real/checkpoint/host_file.h"
 #include "real/checkpoint/hugging_face_names.h"
 #include "real/checkpoint/safetensors.h"
+#include "real/checkpoint/stored_weights.h"
 
 namespace trainyard {
 
@@ -102,20 +103,36 @@ void write_weights(const Checkpoint& checkpoint, const Weights& weights, DType d
   writer.finish();
 }
 
+std::filesystem::path made_folder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw BackendError(folder + ": cannot create: " + error.message());
+  return folder;
+}
+
 }  // namespace
 
 void save_hugging_face(const Checkpoint& checkpoint, const ModelConfig& config,
                        const std::string& folder, DType dtype, const std::string& written_by) {
   const std::string text = hugging_face_config(config, dtype);
   const Weights weights = hugging_face_weights(hugging_face_type(config), build_model(config, {}));
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw BackendError(folder + ": cannot create: " + error.message());
-  const std::filesystem::path path = folder;
+  const std::filesystem::path path = made_folder(folder);
   write_weights(checkpoint, weights, dtype, (path / "model.safetensors").string(), written_by);
   OutputFile file((path / "config.json").string());
   file.append(std::as_bytes(std::span(text)));
   file.finish();
+}
+
+void save_own_weights(const Checkpoint& checkpoint, const Graph& graph, const std::string& folder,
+                      DType dtype, const std::string& written_by) {
+  Weights weights;
+  for (const StoredWeight& stored : stored_weights(graph)) {
+    HuggingFaceWeight weight{stored.name, stored.shape, stored.name};
+    weight.rows = stored.shape.front();
+    weights.push_back(std::move(weight));
+  }
+  const std::filesystem::path path = made_folder(folder);
+  write_weights(checkpoint, weights, dtype, (path / "model.safetensors").string(), written_by);
 }
 
 }  // namespace trainyard

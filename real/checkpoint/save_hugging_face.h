@@ -4,6 +4,7 @@
 #include <string>
 
 #include "engine/base/dtype.h"
+#include "engine/graph/graph.h"
 #include "engine/plan/model_config.h"
 #include "real/checkpoint/checkpoint.h"
 
@@ -15,6 +16,11 @@ namespace trainyard {
 /// as Checkpoint::read().
 void save_hugging_face(const Checkpoint& checkpoint, const ModelConfig& config,
                        const std::string& folder, DType dtype, const std::string& written_by = "");
+
+/// Writes model.safetensors alone: the weights of `graph`, which the checkpoint is of, under their
+/// own names. Those of an ONNX file are PyTorch's, where the file has them.
+void save_own_weights(const Checkpoint& checkpoint, const Graph& graph, const std::string& folder,
+                      DType dtype, const std::string& written_by = "");
 
 /// config.json for `config`. read_hugging_face_config() gives back the same, but for what that file
 /// cannot hold: name, pad_vocab_to, next_sentence, and lengths below the longest possible.

@@ -1,5 +1,5 @@
 // `trainyard export`: the last checkpoint of a run as a model that Hugging Face's transformers
-// loads.
+// loads; of models that it has no class for as their weights alone.
 #include <filesystem>
 
 #include "app/commands.h"
@@ -24,9 +24,16 @@ int run_export(const ExportOptions& options) {
   if (!latest) throw ConfigError(folder + ": no complete checkpoint");
   const Prepared prepared = prepare(options.run + "/study.resolved.yaml", {});
   const Checkpoint checkpoint = Checkpoint::open(*latest, Verify::kChecksums);
-  save_hugging_face(checkpoint, prepared.study.model, options.out, *precision, out.mark());
+  const bool has_class = is_of_text(prepared.study.model.family);
+  if (has_class) {
+    save_hugging_face(checkpoint, prepared.study.model, options.out, *precision, out.mark());
+  } else {
+    save_own_weights(checkpoint, prepared.model, options.out, *precision, out.mark());
+  }
   out.commit(files_of("export"));
-  print_text(options.out + ": config.json and model.safetensors of step " +
+  print_text(options.out +
+             (has_class ? ": config.json and model.safetensors of step "
+                        : ": model.safetensors of step ") +
              std::to_string(checkpoint.info().step) + "\n");
   return kDone;
 }

@@ -109,6 +109,26 @@ TEST_CASE("decoders of every type that are saved for transformers are read back"
   }
 }
 
+TEST_CASE("weights that transformers has no class for are saved under their own names") {
+  ModelConfig config = tiny(Family::kGpt);
+  const Graph graph = build_model(config, {});
+  const ScratchFolder scratch;
+  write_checkpoint(scratch / "ours", at_step(1), {whole_weights(config)}, numbered_weights(config));
+  const Checkpoint checkpoint =
+      Checkpoint::open(latest_complete(scratch / "ours").value(), Verify::kChecksums);
+  save_own_weights(checkpoint, graph, scratch / "own", DType::kFp32);
+  const SafetensorsFile file(scratch / "own/model.safetensors");
+  const Values values = numbered_weights(config);
+  CHECK(file.tensors().size() == values.size());
+  for (const Piece& whole : whole_weights(config)) {
+    CAPTURE(whole.tensor);
+    const SafetensorsTensor& tensor = file.tensors().at(whole.tensor);
+    CHECK(tensor.shape == whole.shape);
+    const std::vector<std::byte> bytes = cut(whole, values.at(whole.tensor));
+    CHECK(std::equal(bytes.begin(), bytes.end(), tensor.data.begin(), tensor.data.end()));
+  }
+}
+
 TEST_CASE("of Falcon's groups each has its queries, its key and its value together") {
   // 2 groups of 2 queries of 4 features: rows 0 .. 7 of theirs are queries 0 and 1, then key 0.
   for (const ModelConfig& config : tiny_decoders()) {

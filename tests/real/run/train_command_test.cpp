@@ -176,6 +176,32 @@ TEST_CASE("weights leave in Hugging Face's form and come back") {
       2);
 }
 
+TEST_CASE("a model from an ONNX file starts with the file's weights under any plan") {
+  const TrainingFolder folder;
+  const auto train = [&](const std::string& name, const std::string& plan) {
+    return folder.shell(std::string(TRAINYARD_REAL) +
+                        " train " TRAINYARD_SOURCE_DIR
+                        "/configs/tiny-vit-onnx-cpu.yaml --steps 2 " +
+                        plan + " --out " + folder.path(name));
+  };
+  const Answer stages = train("stages", "");
+  CAPTURE(stages.err);
+  REQUIRE(stages.exit == 0);
+  REQUIRE(train("replicas", "--set parallel={data: 2} --set training.microbatch=8").exit == 0);
+  REQUIRE(train("drawn", "--set model.weights=false").exit == 0);
+  const auto losses = folder.losses("stages");
+  for (std::size_t step = 0; step < 2; ++step)
+    CHECK(losses[step][0] == Approx(folder.losses("replicas")[step][0]).epsilon(1e-5));
+  CHECK(losses[0][0] != Approx(folder.losses("drawn")[0][0]).epsilon(1e-3));
+
+  const std::string out = folder.path("out");
+  REQUIRE(
+      folder.shell(std::string(TRAINYARD) + " export " + folder.path("stages") + " --out " + out)
+          .exit == 0);
+  CHECK(fs::file_size(out + "/model.safetensors") > 24'234 * 4);  // parameters of fp32
+  CHECK_FALSE(fs::exists(out + "/config.json"));
+}
+
 TEST_CASE("studies that cannot be trained are refused") {
   const TrainingFolder folder;
   const std::string out = " --out " + folder.path("run");
