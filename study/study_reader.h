@@ -34,7 +34,8 @@ struct StudyResolvers {
   std::function<ModelConfig(const std::string& path)> model_file;  // a Hugging Face config.json
 
   /// The ONNX file with its axes bound; throws ConfigError where they are not.
-  std::function<ModelConfig(const std::string& path, const std::map<std::string, std::int64_t>& axes)>
+  std::function<ModelConfig(const std::string& path,
+                            const std::map<std::string, std::int64_t>& axes)>
       onnx_file;
 
   /// One node (num_nodes 1): devices_per_node, device, both link classes; `nodes: N` scales it.

@@ -24,7 +24,7 @@ constexpr int size_in_bytes(DType type) {
   return 0;
 }
 
-/// Of indices, counts and truths; the others are of real numbers.
+/// Whether it holds indices, counts or truths; the others hold real numbers.
 constexpr bool is_integer(DType type) {
   return type == DType::kInt64 || type == DType::kInt32 || type == DType::kUint8;
 }

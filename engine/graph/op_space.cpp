@@ -101,8 +101,8 @@ IndexExtents known_extents(const OpForm& op) {
   return known;
 }
 
-/// Whether the dims from e on are a dim of 1 and several factors of `extent`: what a rank has of a dim
-/// that a product of several others was, of which the first is then meant.
+/// Whether the dims from e on are a dim of 1 and several factors of `extent`: what a rank has of a
+/// dim that a product of several others was, of which the first is then meant.
 bool splits_off_one(const Extents& to, std::size_t e, std::int64_t extent) {
   if (to[e] != 1 || extent == 1) return false;
   std::int64_t elements = 1;

@@ -31,9 +31,9 @@ std::optional<std::vector<std::int64_t>> refined_dims(const std::vector<std::int
   return out;
 }
 
-std::vector<std::size_t> dim_groups(const std::vector<std::int64_t>& finer,
-                                    const std::vector<std::int64_t>& dims) {
-  std::vector<std::size_t> groups;
+Numbered<std::size_t> dim_groups(const std::vector<std::int64_t>& finer,
+                                 const std::vector<std::int64_t>& dims) {
+  Numbered<std::size_t> groups;
   std::size_t at = 0;
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const std::size_t begin = at;

@@ -6,6 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "engine/base/indexed.h"
+
 namespace trainyard {
 
 /// The coarsest dims of which both a's and b's are products of neighbours; dims of 1 of either
@@ -16,7 +18,7 @@ std::optional<std::vector<std::int64_t>> refined_dims(const std::vector<std::int
 /// [dim of `dims`]: how many of `finer` it is the product of, at least one. Dims of 1 in between go
 /// with the dim behind them, as the batch in front of heads does, but for the last, which is of
 /// features. `finer` is refined_dims() of it and another.
-std::vector<std::size_t> dim_groups(const std::vector<std::int64_t>& finer,
-                                    const std::vector<std::int64_t>& dims);
+Numbered<std::size_t> dim_groups(const std::vector<std::int64_t>& finer,
+                                 const std::vector<std::int64_t>& dims);
 
 }  // namespace trainyard

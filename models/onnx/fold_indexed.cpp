@@ -42,8 +42,7 @@ ConstantRef gather(const OnnxNode& node, const FoldInputs& inputs) {
   for (std::int64_t outer = 0; outer < product(before); ++outer) {
     for (std::size_t i = 0; i < index.numbers.size(); ++i) {
       const std::int64_t from = (outer * extent + within(index.integer(i), extent)) * run;
-      for (std::int64_t k = 0; k < run; ++k)
-        out.numbers[next++] = x.numbers[static_cast<std::size_t>(from + k)];
+      for (std::int64_t k = 0; k < run; ++k) out.numbers[next++] = x.numbers[from + k];
     }
   }
   return done(std::move(out));
@@ -63,7 +62,7 @@ ConstantRef gather_elements(const OnnxNode& node, const FoldInputs& inputs) {
     std::int64_t from = 0;
     for (std::size_t d = 0; d < at.size(); ++d)
       from += strides[d] * (d == axis ? within(index.integer(i), x.dims[axis]) : at[d]);
-    out.numbers[i] = x.numbers[static_cast<std::size_t>(from)];
+    out.numbers[i] = x.numbers[from];
     for (std::size_t d = at.size(); d-- > 0 && ++at[d] == index.dims[d];) at[d] = 0;
   }
   return done(std::move(out));
@@ -103,8 +102,7 @@ ConstantRef gather_nd(const OnnxNode& node, const FoldInputs& inputs) {
   OnnxConstant out = empty_constant(x.type, joined(at.outer, at.inner));
   std::size_t next = 0;
   for (const std::int64_t begin : at.begins) {
-    for (std::int64_t k = 0; k < at.run; ++k)
-      out.numbers[next++] = x.numbers[static_cast<std::size_t>(begin + k)];
+    for (std::int64_t k = 0; k < at.run; ++k) out.numbers[next++] = x.numbers[begin + k];
   }
   return done(std::move(out));
 }
@@ -117,8 +115,7 @@ ConstantRef scatter_nd(const OnnxNode& node, const FoldInputs& inputs) {
   if (updates.dims != joined(at.outer, at.inner)) throw FoldError("has updates that do not fit");
   std::size_t next = 0;
   for (const std::int64_t begin : at.begins) {
-    for (std::int64_t k = 0; k < at.run; ++k)
-      out.numbers[static_cast<std::size_t>(begin + k)] = updates.numbers[next++];
+    for (std::int64_t k = 0; k < at.run; ++k) out.numbers[begin + k] = updates.numbers[next++];
   }
   return done(std::move(out));
 }
@@ -168,7 +165,7 @@ ConstantRef constant(const OnnxNode& node) {
     const std::string_view form(name);
     out.type = form.starts_with("value_int") ? OnnxType::kInt64 : OnnxType::kFloat;
     if (form.ends_with("s")) {
-      out.numbers = value->numbers;
+      out.numbers = Numbered<double>(value->numbers);
       out.dims = {static_cast<std::int64_t>(out.numbers.size())};
     } else {
       out.numbers = {value->number};

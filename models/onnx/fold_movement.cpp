@@ -40,7 +40,7 @@ OnnxConstant strided(const OnnxConstant& from, const Dims& dims, const Dims& ste
   Dims at(dims.size(), 0);
   std::int64_t source = begin;
   for (double& number : out.numbers) {
-    number = from.numbers[static_cast<std::size_t>(source)];
+    number = from.numbers[source];
     for (std::size_t d = dims.size(); d-- > 0;) {
       source += steps[d];
       if (++at[d] < dims[d]) break;
@@ -57,8 +57,8 @@ ConstantRef transpose(const OnnxNode& node, const FoldInputs& inputs) {
   const Dims strides = strides_of(x.dims);
   Dims dims, steps;
   for (const std::int64_t d : order) {
-    dims.push_back(x.dims[static_cast<std::size_t>(d)]);
-    steps.push_back(strides[static_cast<std::size_t>(d)]);
+    dims.push_back(x.dims.begin()[d]);
+    steps.push_back(strides.begin()[d]);
   }
   return done(strided(x, dims, steps, 0));
 }
@@ -98,7 +98,7 @@ ConstantRef concat(const OnnxNode& node, const FoldInputs& inputs) {
     const std::int64_t run = part.dims[axis] * behind;
     for (std::size_t k = 0; k < part.numbers.size(); ++k) {
       const auto at = static_cast<std::int64_t>(k);
-      out.numbers[static_cast<std::size_t>(at / run * whole + begin + at % run)] = part.numbers[k];
+      out.numbers[at / run * whole + begin + at % run] = part.numbers[k];
     }
     begin += run;
   }

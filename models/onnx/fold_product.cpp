@@ -36,9 +36,9 @@ std::optional<ConstantRef> fold_product(const OnnxNode& node, const FoldInputs& 
     const std::int64_t matrix = i / (m * n), row = i / n % m, column = i % n;
     double sum = 0;
     for (std::int64_t j = 0; j < k; ++j)
-      sum += left.numbers[static_cast<std::size_t>((matrix * m + row) * k + j)] *
-             right.numbers[static_cast<std::size_t>((matrix * k + j) * n + column)];
-    out.numbers[static_cast<std::size_t>(i)] = sum;
+      sum +=
+          left.numbers[(matrix * m + row) * k + j] * right.numbers[(matrix * k + j) * n + column];
+    out.numbers[i] = sum;
   }
   return done(std::move(out));
 }

@@ -50,7 +50,7 @@ ConstantRef reduce(const OnnxNode& node, const FoldInputs& inputs, const Reducti
   for (const double number : x.numbers) {
     std::int64_t to = 0;
     for (std::size_t d = 0; d < at.size(); ++d) to += gone[d] ? 0 : at[d] * strides[d];
-    double& sum = out.numbers[static_cast<std::size_t>(to)];
+    double& sum = out.numbers[to];
     sum = how.add(sum, number);
     for (std::size_t d = at.size(); d-- > 0 && ++at[d] == x.dims[d];) at[d] = 0;
   }
@@ -71,7 +71,7 @@ ConstantRef sum_up(const OnnxNode& node, const FoldInputs& inputs) {
   const std::int64_t stride = strides_of(out.dims)[axis], extent = out.dims[axis];
   for (std::size_t i = 0; i < out.numbers.size(); ++i) {
     if (static_cast<std::int64_t>(i) / stride % extent > 0)
-      out.numbers[i] += out.numbers[i - static_cast<std::size_t>(stride)];
+      out.numbers[i] += out.numbers[i - stride];
   }
   return done(std::move(out));
 }

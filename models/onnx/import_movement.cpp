@@ -42,19 +42,18 @@ void OnnxImporter::reshape(const OnnxNode& node) {
 /// Dims that a view made one move together.
 void OnnxImporter::transpose_groups(const OnnxNode& node, const Dims& order, const Dims& to) {
   const int id = in(node, 0);
-  const std::vector<std::size_t> groups = value(id).groups;
-  std::vector<int> begins;
+  const Numbered<std::size_t> groups = value(id).groups;
+  Numbered<int> begins;
   int begin = 0;
   for (const std::size_t group : groups) {
     begins.push_back(begin);
     begin += static_cast<int>(group);
   }
   DimList dims;
-  std::vector<std::size_t> moved;
+  Numbered<std::size_t> moved;
   for (const std::int64_t d : order) {
-    const auto at = static_cast<std::size_t>(d);
-    moved.push_back(groups[at]);
-    for (std::size_t i = 0; i < groups[at]; ++i) dims.push_back(begins[at] + static_cast<int>(i));
+    moved.push_back(groups[d]);
+    for (std::size_t i = 0; i < groups[d]; ++i) dims.push_back(begins[d] + static_cast<int>(i));
   }
   set_finer(node, graph_.permute(module(node), finer_tensor(id), dims), to);
   value(node.outputs[0]).groups = moved;
@@ -66,7 +65,7 @@ void OnnxImporter::transpose(const OnnxNode& node) {
   Dims to;
   DimList dims;
   for (const std::int64_t d : order) {
-    to.push_back(dims_of(id)[static_cast<std::size_t>(d)]);
+    to.push_back(dims_of(id).begin()[d]);
     dims.push_back(static_cast<int>(d));
   }
   if (std::is_sorted(order.begin(), order.end())) return pass_on(node);
@@ -127,23 +126,22 @@ TensorId OnnxImporter::stepped(const OnnxNode& node, TensorId x, int dim, std::i
                                std::int64_t count, std::int64_t step) {
   const std::string where = module(node);
   Dims dims = shape_dims(x);
-  const auto at = static_cast<std::size_t>(dim);
   // As many whole groups of `step` as there are elements taken, the last of which may lack its end.
   if (step < 0) throw FoldError("goes backwards, which is not modelled");
   const std::int64_t room = count * step, first = begin / step * step;
-  if (first + room > dims[at])
-    throw FoldError("takes every " + std::to_string(step) + "th of " + std::to_string(dims[at]) +
-                    ", which is not modelled");
-  if (first != 0 || room != dims[at]) {
+  if (first + room > dims.begin()[dim])
+    throw FoldError("takes every " + std::to_string(step) + "th of " +
+                    std::to_string(dims.begin()[dim]) + ", which is not modelled");
+  if (first != 0 || room != dims.begin()[dim]) {
     x = graph_.narrow(where, x, dim, first, room);
-    dims[at] = room;
+    dims.begin()[dim] = room;
   }
   Dims apart = dims;
-  apart[at] = count;
+  apart.begin()[dim] = count;
   apart.insert(apart.begin() + dim + 1, step);
   x = graph_.view(where, x, graph_shape(apart));
   x = graph_.narrow(where, x, dim + 1, begin - first, 1);
-  dims[at] = count;
+  dims.begin()[dim] = count;
   return graph_.view(where, x, graph_shape(dims));
 }
 

@@ -21,14 +21,13 @@ bool is_generated(std::string_view name) {
 }  // namespace
 
 void OnnxImporter::find_dependent() {
-  for (const OnnxInput& input : model_.inputs)
-    of_data_[static_cast<std::size_t>(input.value)] = true;
+  for (const OnnxInput& input : model_.inputs) of_data_[input.value] = true;
   for (const OnnxNode& node : model_.nodes) {
     if (node.op == "Shape" || node.op == "Size") continue;
     const bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
                                  [&](int id) { return id != kNoOnnxValue && is_of_data(id); });
     for (const int id : node.outputs) {
-      if (id != kNoOnnxValue) of_data_[static_cast<std::size_t>(id)] = any;
+      if (id != kNoOnnxValue) of_data_[id] = any;
     }
   }
 }
@@ -45,13 +44,12 @@ void OnnxImporter::find_tied() {
       if (!uses_[t].looks_up || table.type != copy.type || !table.has_content() ||
           table.dims != Dims{copy.dims[1], copy.dims[0]})
         continue;
-      const auto rows = static_cast<std::size_t>(table.dims[0]);
-      const auto columns = static_cast<std::size_t>(table.dims[1]);
-      const std::vector<double> a = read_numbers(table, model_.file);
-      const std::vector<double> b = read_numbers(copy, model_.file);
+      const std::int64_t rows = table.dims[0], columns = table.dims[1];
+      const Numbered<double> a = read_numbers(table, model_.file);
+      const Numbered<double> b = read_numbers(copy, model_.file);
       bool same = true;
-      for (std::size_t r = 0; r < rows && same; ++r) {
-        for (std::size_t k = 0; k < columns && same; ++k)
+      for (std::int64_t r = 0; r < rows && same; ++r) {
+        for (std::int64_t k = 0; k < columns && same; ++k)
           same = a[r * columns + k] == b[k * rows + r];
       }
       if (!same) continue;
@@ -70,7 +68,7 @@ void OnnxImporter::find_uses() {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const int id = node.inputs[i];
       if (id != kNoOnnxValue && value(id).kind == Value::Kind::kInitializer)
-        note_use(node, i, uses_[static_cast<std::size_t>(value(id).initializer)]);
+        note_use(node, i, uses_[value(id).initializer]);
     }
   }
 }
@@ -109,8 +107,8 @@ void OnnxImporter::note_use(const OnnxNode& node, std::size_t input, Use& use) {
 }
 
 bool OnnxImporter::is_parameter(int index) const {
-  const OnnxTensor& tensor = model_.initializers[static_cast<std::size_t>(index)];
-  const Use& use = uses_[static_cast<std::size_t>(index)];
+  const OnnxTensor& tensor = model_.initializers[index];
+  const Use& use = uses_[index];
   if (!is_floating(tensor.type) || use.fixed || tensor.num_elements() == 0) return false;
   for (const std::string_view end : kBuffers) {
     if (tensor.name.ends_with(end)) return false;
@@ -120,8 +118,8 @@ bool OnnxImporter::is_parameter(int index) const {
 }
 
 std::string OnnxImporter::parameter_name(int index) {
-  const OnnxTensor& tensor = model_.initializers[static_cast<std::size_t>(index)];
-  const Use& use = uses_[static_cast<std::size_t>(index)];
+  const OnnxTensor& tensor = model_.initializers[index];
+  const Use& use = uses_[index];
   std::string name = tensor.name;
   const std::string of = is_merged(index) ? module_now() : use.module;
   const bool of_another = is_merged(index) && !name.starts_with(of + ".");
@@ -135,13 +133,13 @@ std::string OnnxImporter::parameter_name(int index) {
 /// Exporters make one of initializers that are equal, as norms and biases of a model that was never
 /// trained are: ones, or zeros, that modules of their own read are parameters of their own.
 bool OnnxImporter::is_merged(int index) {
-  Use& use = uses_[static_cast<std::size_t>(index)];
+  Use& use = uses_[index];
   if (!use.several || !(use.scales || use.adds)) return false;
   if (!use.merged) {
-    const OnnxTensor& tensor = model_.initializers[static_cast<std::size_t>(index)];
+    const OnnxTensor& tensor = model_.initializers[index];
     use.merged = false;
     if (tensor.has_content() && tensor.dims.size() == 1) {
-      const std::vector<double> numbers = read_numbers(tensor, model_.file);
+      const Numbered<double> numbers = read_numbers(tensor, model_.file);
       use.merged = std::all_of(numbers.begin(), numbers.end(),
                                [&](double number) { return number == numbers[0]; });
     }
@@ -164,8 +162,8 @@ TensorId OnnxImporter::parameter(int index, bool transposed) {
   const std::pair key(index, is_merged(index) ? module_now() : std::string());
   const auto found = parameters_.find(key);
   if (found != parameters_.end()) return found->second;
-  const OnnxTensor& tensor = model_.initializers[static_cast<std::size_t>(index)];
-  const Use& use = uses_[static_cast<std::size_t>(index)];
+  const OnnxTensor& tensor = model_.initializers[index];
+  const Use& use = uses_[index];
   Shape shape = graph_shape(tensor.dims);
   if (transposed) std::reverse(shape.begin(), shape.end());
   ParameterForm form;

@@ -8,10 +8,10 @@ namespace trainyard {
 /// Where only an Add of a bias reads the product, the bias, and the Add.
 std::pair<TensorId, const OnnxNode*> OnnxImporter::bias_behind(const OnnxNode& node,
                                                                std::int64_t features) {
-  const auto& readers = readers_[static_cast<std::size_t>(node.outputs[0])];
+  const auto& readers = readers_[node.outputs[0]];
   const bool is_output = node.outputs[0] == model_.outputs.front();
   if (readers.size() != 1 || is_output) return {kNoIndex, nullptr};
-  const OnnxNode& next = model_.nodes[static_cast<std::size_t>(readers[0])];
+  const OnnxNode& next = model_.nodes[readers[0]];
   if (next.op != "Add" || next.inputs.size() != 2) return {kNoIndex, nullptr};
   const int other = next.inputs[next.inputs[0] == node.outputs[0] ? 1 : 0];
   if (other == kNoOnnxValue) return {kNoIndex, nullptr};
@@ -19,13 +19,13 @@ std::pair<TensorId, const OnnxNode*> OnnxImporter::bias_behind(const OnnxNode& n
   const bool fits = v.kind == Value::Kind::kInitializer && !v.transposed &&
                     v.dims == Dims{features} && is_parameter(v.initializer);
   if (!fits) return {kNoIndex, nullptr};
-  merged_[static_cast<std::size_t>(readers[0])] = true;
+  merged_[readers[0]] = true;
   operands_[now_].push_back(node.outputs[0]);
   return {parameter(v.initializer, false), &next};
 }
 
 void OnnxImporter::linear(const OnnxNode& node, TensorId x, int index, bool transposed, Dims dims) {
-  const bool turned = !uses_[static_cast<std::size_t>(index)].as_is;
+  const bool turned = !uses_[index].as_is;
   const TensorId w = parameter(index, turned);
   const std::string where = module(node);
   if (turned != transposed) {  // other nodes read it as it is: multiplied as data is
@@ -103,7 +103,7 @@ void OnnxImporter::gemm(const OnnxNode& node) {
   const Value* c = has_input(node, 2) ? &value(node.inputs[2]) : nullptr;
   const bool own_bias = c != nullptr && c->kind == Value::Kind::kInitializer &&
                         c->dims == Dims{out} && is_parameter(c->initializer);
-  const bool turned = !uses_[static_cast<std::size_t>(right.initializer)].as_is;
+  const bool turned = !uses_[right.initializer].as_is;
   if (turned == turn_b) {
     linear(node, x, right.initializer, !turn_b, dims);
     if (c != nullptr) {

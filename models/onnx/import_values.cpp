@@ -38,10 +38,10 @@ TensorId OnnxImporter::shrunk_constant(const OnnxConstant& constant) {
     const auto at = [&](std::size_t i) { return static_cast<std::int64_t>(i) / stride % extent; };
     bool same = true;
     for (std::size_t i = 0; i < out.numbers.size() && same; ++i) {
-      if (at(i) > 0) same = out.numbers[i] == out.numbers[i - static_cast<std::size_t>(stride)];
+      if (at(i) > 0) same = out.numbers[i] == out.numbers[i - stride];
     }
     if (!same) continue;
-    std::vector<double> kept;
+    Numbered<double> kept;
     for (std::size_t i = 0; i < out.numbers.size(); ++i) {
       if (at(i) == 0) kept.push_back(out.numbers[i]);
     }
@@ -58,7 +58,7 @@ TensorId OnnxImporter::tensor(int id) {
     if (constant->numbers.empty()) throw FoldError("reads a tensor without elements");
     if (v.tensor == kNoIndex) v.tensor = shrunk_constant(*constant);
   } else if (v.kind == Value::Kind::kInitializer) {
-    const bool turned = !uses_[static_cast<std::size_t>(v.initializer)].as_is;
+    const bool turned = !uses_[v.initializer].as_is;
     TensorId given = parameter(v.initializer, turned);
     if (turned != v.transposed) given = graph_.permute("turned", given, {1, 0});
     return given;
@@ -98,7 +98,7 @@ TensorId OnnxImporter::repeated(TensorId x, const Dims& dims) {
     }
   }
   if (others) {
-    ones.numbers.assign(static_cast<std::size_t>(count_elements(ones.dims)), 1);
+    ones.numbers.assign(count_elements(ones.dims), 1);
     x = graph_.mul("repeated", x, constant_tensor(ones));
   }
   if (batch) x = graph_.mul("repeated", x, ones_of_batch(dims.size()));
@@ -120,7 +120,7 @@ TensorId OnnxImporter::full_tensor(int id) {
   return x;
 }
 
-/// Of a batch of one sample, what has one row for all looks like what has one for each: beside data
+/// In a batch of one sample, what has one row for all looks like what has one for each: beside data
 /// it is the latter.
 TensorId OnnxImporter::beside_data(int id) {
   const TensorId x = full_tensor(id);

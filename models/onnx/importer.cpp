@@ -97,7 +97,7 @@ OnnxImporter::Reads OnnxImporter::reads() const {
     out.dims.push_back(v.dims);
     out.types.push_back(v.type);
   }
-  for (const auto& [id, node] : made_by_) out.made[static_cast<std::size_t>(id)] = true;
+  for (const auto& [id, node] : made_by_) out.made[id] = true;
   std::vector<std::size_t> nodes{model_.nodes.size()};
   std::vector<bool> seen(operands_.size(), false);
   while (!nodes.empty()) {
@@ -106,7 +106,7 @@ OnnxImporter::Reads OnnxImporter::reads() const {
     if (seen[node]) continue;
     seen[node] = true;
     for (const int id : operands_[node]) {
-      out.read[static_cast<std::size_t>(id)] = true;
+      out.read[id] = true;
       if (const auto maker = made_by_.find(id); maker != made_by_.end())
         nodes.push_back(maker->second);
     }
@@ -115,16 +115,14 @@ OnnxImporter::Reads OnnxImporter::reads() const {
 }
 
 bool OnnxImporter::is_unread(int id) const {
-  const auto at = static_cast<std::size_t>(id);
-  return known_ != nullptr && known_->made[at] && !known_->read[at];
+  return known_ != nullptr && known_->made[id] && !known_->read[id];
 }
 
 /// Whether its ops would make what only its dims are asked of, which are known.
 bool OnnxImporter::is_unread(const OnnxNode& node) {
   bool any = false;
   for (const int id : node.outputs) {
-    if (id == kNoOnnxValue || known_ == nullptr || !known_->made[static_cast<std::size_t>(id)])
-      continue;
+    if (id == kNoOnnxValue || known_ == nullptr || !known_->made[id]) continue;
     if (!is_unread(id)) return false;
     any = true;
   }
@@ -132,8 +130,8 @@ bool OnnxImporter::is_unread(const OnnxNode& node) {
   for (const int id : node.outputs) {
     if (id == kNoOnnxValue) continue;
     value(id).kind = Value::Kind::kTensor;
-    value(id).dims = known_->dims[static_cast<std::size_t>(id)];
-    value(id).type = known_->types[static_cast<std::size_t>(id)];
+    value(id).dims = known_->dims[id];
+    value(id).type = known_->types[id];
   }
   return true;
 }
@@ -154,23 +152,21 @@ void OnnxImporter::make_input(const OnnxInput& input) {
   const DType type = is_floating(input.type)         ? options_.compute
                      : input.type == OnnxType::kBool ? DType::kUint8
                                                      : DType::kInt64;
-  v.tensor =
-      graph_.input(model_.values[static_cast<std::size_t>(input.value)], graph_shape(v.dims), type);
+  v.tensor = graph_.input(model_.values[input.value], graph_shape(v.dims), type);
 }
 
 void OnnxImporter::mark_needed() {
-  std::vector<bool> read(model_.values.size(), false);
-  read[static_cast<std::size_t>(model_.outputs.front())] = true;
+  Numbered<bool> read(model_.values.size(), false);
+  read[model_.outputs.front()] = true;
   for (std::size_t i = model_.nodes.size(); i-- > 0;) {
     const OnnxNode& node = model_.nodes[i];
-    needed_[i] = std::any_of(node.outputs.begin(), node.outputs.end(), [&](int id) {
-      return id != kNoOnnxValue && read[static_cast<std::size_t>(id)];
-    });
+    needed_[i] = std::any_of(node.outputs.begin(), node.outputs.end(),
+                             [&](int id) { return id != kNoOnnxValue && read[id]; });
     if (!needed_[i]) continue;
     for (const int id : node.inputs) {
       if (id == kNoOnnxValue) continue;
-      read[static_cast<std::size_t>(id)] = true;
-      readers_[static_cast<std::size_t>(id)].push_back(static_cast<int>(i));
+      read[id] = true;
+      readers_[id].push_back(static_cast<int>(i));
     }
   }
 }
@@ -283,7 +279,7 @@ void OnnxImporter::give_shape(const OnnxNode& node) {
     };
     const std::int64_t end = bound(node.integer("end", count));
     for (std::int64_t d = bound(node.integer("start", 0)); d < end; ++d)
-      out.numbers.push_back(static_cast<double>(dims[static_cast<std::size_t>(d)]));
+      out.numbers.push_back(static_cast<double>(dims.begin()[d]));
     out.dims = {static_cast<std::int64_t>(out.numbers.size())};
   }
   Value& v = value(node.outputs[0]);

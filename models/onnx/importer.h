@@ -25,10 +25,10 @@ class OnnxImporter {
 
   /// What a first run has found out: a value of which only the dims are asked for needs no op.
   struct Reads {
-    std::vector<Dims> dims;       // [value]
-    std::vector<OnnxType> types;  // [value]
-    std::vector<bool> made;       // [value]: by ops
-    std::vector<bool> read;       // [value]: by what leads to the loss
+    Numbered<Dims> dims;       // [value]
+    Numbered<OnnxType> types;  // [value]
+    Numbered<bool> made;       // [value]: by ops
+    Numbered<bool> read;       // [value]: by what leads to the loss
     bool all_are_read() const;
   };
 
@@ -47,10 +47,10 @@ class OnnxImporter {
     int initializer = -1;
     OnnxType type = OnnxType::kFloat;  // kTensor
     TensorId tensor = kNoIndex;
-    TensorId finer = kNoIndex;        // has the same elements; `groups` of its dims are one here
-    std::vector<std::size_t> groups;  // [dim]
-    Dims dims;                        // as ONNX has them
-    bool transposed = false;          // kInitializer: of two dims, the other way round
+    TensorId finer = kNoIndex;     // has the same elements; `groups` of its dims are one here
+    Numbered<std::size_t> groups;  // [dim]
+    Dims dims;                     // as ONNX has them
+    bool transposed = false;       // kInitializer: of two dims, the other way round
   };
 
   /// How an initializer is used, as far as it decides what becomes of it.
@@ -70,14 +70,12 @@ class OnnxImporter {
   struct Fold;  // constants of a node's inputs
 
   // importer.cpp, import_parameters.cpp, import_values.cpp
-  Value& value(int id) { return values_[static_cast<std::size_t>(id)]; }
-  const OnnxTensor& initializer(const Value& v) const {
-    return model_.initializers[static_cast<std::size_t>(v.initializer)];
-  }
+  Value& value(int id) { return values_[id]; }
+  const OnnxTensor& initializer(const Value& v) const { return model_.initializers[v.initializer]; }
   void find_dependent();
   void find_uses();
   void find_tied();
-  bool is_of_data(int id) const { return of_data_[static_cast<std::size_t>(id)]; }
+  bool is_of_data(int id) const { return of_data_[id]; }
   void note_use(const OnnxNode& node, std::size_t input, Use& use);
   void mark_needed();
   void bind_inputs();
@@ -178,15 +176,15 @@ class OnnxImporter {
   const BuildOptions& options_;
   const OnnxModel& model_;
   GraphBuilder graph_;
-  std::vector<Value> values_;              // [value]
-  std::vector<Use> uses_;                  // [initializer]
-  std::vector<bool> of_data_;              // [value]: depends on what inputs hold
-  std::vector<bool> needed_;               // [node]: the output depends on it
-  std::vector<std::vector<int>> readers_;  // [value]: nodes
-  std::vector<bool> merged_;               // [node]: done with one before it
+  Numbered<Value> values_;              // [value]
+  Numbered<Use> uses_;                  // [initializer]
+  Numbered<bool> of_data_;              // [value]: depends on what inputs hold
+  Numbered<bool> needed_;               // [node]: the output depends on it
+  Numbered<std::vector<int>> readers_;  // [value]: nodes
+  Numbered<bool> merged_;               // [node]: done with one before it
   const Reads* known_;
   std::size_t now_ = 0;                           // the node that runs; behind the last the loss
-  std::vector<std::vector<int>> operands_;        // [node]: values that its ops read
+  Numbered<std::vector<int>> operands_;           // [node]: values that its ops read
   std::unordered_map<int, std::size_t> made_by_;  // [value]: the node whose ops make it
   std::map<std::pair<int, std::string>, TensorId>
       parameters_;  // by initializer, of merged and module

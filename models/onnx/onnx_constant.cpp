@@ -49,7 +49,7 @@ std::int64_t count_elements(const std::vector<std::int64_t>& dims) {
 OnnxConstant empty_constant(OnnxType type, std::vector<std::int64_t> dims) {
   OnnxConstant out;
   out.type = type;
-  out.numbers.resize(static_cast<std::size_t>(count_elements(dims)));
+  out.numbers.resize(count_elements(dims));
   out.dims = std::move(dims);
   return out;
 }
@@ -98,7 +98,7 @@ OnnxConstant expanded(const OnnxConstant& from, const std::vector<std::int64_t>&
     step[d] = from.dims[d - missing] == 1 ? 0 : strides[d - missing];
   std::int64_t source = 0;
   for (double& number : out.numbers) {
-    number = from.numbers[static_cast<std::size_t>(source)];
+    number = from.numbers[source];
     for (std::size_t d = dims.size(); d-- > 0;) {
       source += step[d];
       if (++at[d] < dims[d]) break;

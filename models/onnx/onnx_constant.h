@@ -16,7 +16,7 @@ namespace trainyard {
 struct OnnxConstant {
   OnnxType type = OnnxType::kFloat;
   std::vector<std::int64_t> dims;
-  std::vector<double> numbers;  // in row-major order, rounded as the type is
+  Numbered<double> numbers;  // in row-major order, rounded as the type is
 
   std::int64_t integer(std::size_t i) const;  // within -2^62 and 2^62
   std::vector<std::int64_t> integers() const;

@@ -74,7 +74,7 @@ std::string content(const OnnxTensor& tensor, const std::string& model_file) {
   if (file.tellg() - std::streamoff{tensor.offset} < size)
     fail("lies in " + path + ", which ends before it");
   file.seekg(tensor.offset);
-  bytes.resize(static_cast<std::size_t>(size));
+  bytes.resize(size);
   file.read(bytes.data(), size);
   if (!file) fail("lies in " + path + ", which cannot be read");
   return bytes;
@@ -103,9 +103,9 @@ std::int64_t OnnxTensor::num_elements() const {
   return count;
 }
 
-std::vector<double> read_numbers(const OnnxTensor& tensor, const std::string& model_file) {
+Numbered<double> read_numbers(const OnnxTensor& tensor, const std::string& model_file) {
   const std::string bytes = content(tensor, model_file);
-  std::vector<double> out(static_cast<std::size_t>(tensor.num_elements()));
+  Numbered<double> out(tensor.num_elements());
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = element(tensor.type, bytes.data(), i);
   return out;
 }

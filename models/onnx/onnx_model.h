@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/indexed.h"
+
 namespace trainyard {
 
 /// Element types of ONNX that models are made of (TensorProto.DataType).
@@ -42,7 +44,7 @@ struct OnnxTensor {
 
 /// The elements as numbers, which hold all integers up to 2^53 exactly. Throws ConfigError where a
 /// file of external data is missing or too short.
-std::vector<double> read_numbers(const OnnxTensor& tensor, const std::string& model_file);
+Numbered<double> read_numbers(const OnnxTensor& tensor, const std::string& model_file);
 
 /// Without its fraction, and within -2^62 and 2^62: numbers in files may be anything.
 std::int64_t to_integer(double number);
@@ -87,12 +89,12 @@ struct OnnxInput {
 struct OnnxModel {
   std::string file;
   std::int64_t opset = 0;
-  std::vector<std::string> values;  // names
-  std::vector<OnnxInput> inputs;    // those that no initializer fills
+  Numbered<std::string> values;   // names
+  std::vector<OnnxInput> inputs;  // those that no initializer fills
   std::vector<int> outputs;
-  std::vector<OnnxTensor> initializers;
-  std::vector<int> initialized;  // [initializer]: its value
-  std::vector<OnnxNode> nodes;   // in an order that they can run in
+  Numbered<OnnxTensor> initializers;
+  Numbered<int> initialized;  // [initializer]: its value
+  Numbered<OnnxNode> nodes;   // in an order that they can run in
 };
 
 /// Reads and checks the file. Throws ConfigError, `file: problem`, where it is no model that this

@@ -17,8 +17,7 @@ namespace {
 
 std::vector<std::int64_t> onnx_input_dims(const ModelConfig& config, const OnnxInput& input,
                                           std::int64_t batch) {
-  const std::string name =
-      "input " + quoted(config.onnx->values[static_cast<std::size_t>(input.value)]);
+  const std::string name = "input " + quoted(config.onnx->values[input.value]);
   if (input.dims.empty()) fail(config, name + " has no dims; the first is the batch");
   std::vector<std::int64_t> dims;
   for (std::size_t d = 0; d < input.dims.size(); ++d) {

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::int64_t kFirstOpset = 13, kLastOpset = 23;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
-constexpr std::size_t kMostDims = 64;
+constexpr int kMostDims = 64;
 constexpr int kMetadataField = 9;  // of NodeProto, since IR version 10
 
 std::optional<OnnxType> type_of(int type) {
@@ -47,7 +47,6 @@ std::optional<OnnxType> type_of(int type) {
 template <typename Number, typename List>
 std::string bytes_of(const List& list) {
   std::string bytes;
-  bytes.reserve(static_cast<std::size_t>(list.size()) * sizeof(Number));
   for (const auto one : list) {
     const auto value = static_cast<Number>(one);
     bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
@@ -83,8 +82,7 @@ class Reader {
     for (const onnx::NodeProto& node : graph.node()) add_node(node);
     for (const onnx::ValueInfoProto& output : graph.output()) {
       const int value = value_named(output.name());
-      if (!known_[static_cast<std::size_t>(value)])
-        fail("output " + quoted(output.name()) + ": nothing makes it");
+      if (!known_[value]) fail("output " + quoted(output.name()) + ": nothing makes it");
       out_.outputs.push_back(value);
     }
     if (out_.outputs.empty()) fail("has no output");
@@ -120,9 +118,8 @@ class Reader {
 
   int define(const std::string& name, const std::string& by) {
     const int value = value_named(name);
-    if (known_[static_cast<std::size_t>(value)])
-      fail(by + ": " + quoted(name) + " is there already");
-    known_[static_cast<std::size_t>(value)] = true;
+    if (known_[value]) fail(by + ": " + quoted(name) + " is there already");
+    known_[value] = true;
     return value;
   }
 
@@ -134,7 +131,7 @@ class Reader {
       fail("tensor " + quoted(what) + ": elements of type " + std::to_string(proto.data_type()) +
            " are not modelled");
     out.type = *type;
-    if (static_cast<std::size_t>(proto.dims_size()) > kMostDims)
+    if (proto.dims_size() > kMostDims)
       fail("tensor " + quoted(what) + ": more than " + std::to_string(kMostDims) + " dims");
     std::int64_t elements = 1;
     for (const std::int64_t dim : proto.dims()) {
@@ -182,7 +179,7 @@ class Reader {
   void add_input(const onnx::ValueInfoProto& proto) {
     const auto filled = values_.find(proto.name());
     // Before IR version 4 initializers were inputs, too.
-    if (filled != values_.end() && known_[static_cast<std::size_t>(filled->second)]) return;
+    if (filled != values_.end() && known_[filled->second]) return;
     OnnxInput input;
     input.value = define(proto.name(), "input");
     const auto& type = proto.type();
@@ -199,7 +196,8 @@ class Reader {
         fail("input " + quoted(proto.name()) + ": a dim of " + std::to_string(one.size));
       input.dims.push_back(std::move(one));
     }
-    if (input.dims.size() > kMostDims) fail("input " + quoted(proto.name()) + " has too many dims");
+    if (std::ssize(input.dims) > kMostDims)
+      fail("input " + quoted(proto.name()) + " has too many dims");
     out_.inputs.push_back(std::move(input));
   }
 
@@ -215,8 +213,7 @@ class Reader {
         continue;
       }
       const int value = value_named(input);
-      if (!known_[static_cast<std::size_t>(value)])
-        fail(who + ": nothing before it makes " + quoted(input));
+      if (!known_[value]) fail(who + ": nothing before it makes " + quoted(input));
       node.inputs.push_back(value);
     }
     for (const std::string& output : proto.output())
@@ -267,7 +264,7 @@ class Reader {
   onnx::ModelProto& proto_;
   OnnxModel out_;
   std::unordered_map<std::string, int> values_;
-  std::vector<bool> known_;  // [value]: something makes it
+  Numbered<bool> known_;  // [value]: something makes it
 };
 
 /// Without protobuf's own lines on stderr.
@@ -297,7 +294,7 @@ std::shared_ptr<const OnnxModel> read_onnx(const std::string& file) {
     throw ConfigError(
         SourcePos{file}, "",
         size < 0 ? "cannot be read" : "is larger than 2 GiB; keep weights in external data");
-  std::string bytes(static_cast<std::size_t>(size), '\0');
+  std::string bytes(size, '\0');
   stream.seekg(0);
   stream.read(bytes.data(), size);
   if (!stream) throw ConfigError(SourcePos{file}, "", "cannot be read");

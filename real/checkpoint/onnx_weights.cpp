@@ -23,11 +23,10 @@ void OnnxWeights::read(const Piece& wanted, std::span<std::byte> out) {
     const OnnxWeight& weight = found->second;
     numbers_ = read_numbers(*weight.tensor, config_.onnx->file);
     if (weight.transposed) {
-      const auto rows = static_cast<std::size_t>(weight.tensor->dims[0]);
-      const auto columns = static_cast<std::size_t>(weight.tensor->dims[1]);
-      std::vector<double> turned(numbers_.size());
-      for (std::size_t r = 0; r < rows; ++r) {
-        for (std::size_t c = 0; c < columns; ++c) turned[c * rows + r] = numbers_[r * columns + c];
+      const std::int64_t rows = weight.tensor->dims[0], columns = weight.tensor->dims[1];
+      Numbered<double> turned(numbers_.size());
+      for (std::int64_t r = 0; r < rows; ++r) {
+        for (std::int64_t c = 0; c < columns; ++c) turned[c * rows + r] = numbers_[r * columns + c];
       }
       numbers_ = std::move(turned);
     }

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/base/indexed.h"
 #include "engine/plan/model_config.h"
 #include "models/onnx/onnx_graph.h"
 #include "real/checkpoint/piece.h"
@@ -26,7 +27,7 @@ class OnnxWeights {
   ModelConfig config_;                                   // which holds what weights_ points into
   std::unordered_map<std::string, OnnxWeight> weights_;  // by parameter
   std::string kept_;
-  std::vector<double> numbers_;  // of kept_, row by row as the parameter has them
+  Numbered<double> numbers_;  // of kept_, row by row as the parameter has them
 };
 
 }  // namespace trainyard

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "engine/base/error.h"
+#include "engine/base/indexed.h"
 #include "engine/base/user_text.h"
 #include "engine/plan/microbatch_sizes.h"
 #include "models/model.h"
@@ -16,7 +17,7 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::int64_t kMostCells = 48;        // of a pattern
+constexpr std::int64_t kMostCells = 48;         // of a pattern
 constexpr std::int64_t kUnlabelledClasses = 8;  // where the loss has none
 constexpr double kOtherLabel = 0.1;             // e
 constexpr std::uint32_t kTargets = 0;           // their patterns' number; inputs count from 1
@@ -211,19 +212,19 @@ void ImportedSamples::fill_numbers(std::string_view name, std::int64_t index,
   const std::int64_t of_class = shown(index);
   const auto size = static_cast<std::int64_t>(out.size());
   const std::int64_t cells = std::min(size, kMostCells);
-  std::vector<bool> pattern;
+  Numbered<bool> pattern;
   for (std::int64_t cell = 0; cell < cells; ++cell)
     pattern.push_back(is_up(number, of_class, cell));
   const bool binary = targets && loss_ == ImportedLoss::kBinaryCrossEntropy;
+  auto element = out.begin();
   for (std::int64_t i = 0; i < size; ++i) {
-    const bool up = pattern[static_cast<std::size_t>(i * cells / size)];
+    const bool up = pattern[i * cells / size];
     if (binary) {
       const bool other = learnable_ ? draws.uniform() < kOtherLabel : draws.below(2) == 1;
-      out[static_cast<std::size_t>(i)] = up != other ? 1.0F : 0.0F;
+      *element++ = up != other ? 1.0F : 0.0F;
     } else {
       const double off = draws.uniform() - 0.5;
-      out[static_cast<std::size_t>(i)] =
-          static_cast<float>(learnable_ ? (up ? 1 : -1) + off : 2 * off);
+      *element++ = static_cast<float>(learnable_ ? (up ? 1 : -1) + off : 2 * off);
     }
   }
 }

@@ -42,9 +42,9 @@ PixelSamples::PixelSamples(const Study& study)
                 std::to_string(most) + " classes apart, got " + std::to_string(classes_));
 }
 
-std::vector<std::int64_t> PixelSamples::cells(std::int64_t index) const {
+Numbered<std::int64_t> PixelSamples::cells(std::int64_t index) const {
   Draws draws(seed_, DrawPurpose::kClasses, index);
-  std::vector<std::int64_t> out(static_cast<std::size_t>(along_ * along_));
+  Numbered<std::int64_t> out(along_ * along_);
   for (std::int64_t& of_class : out) of_class = draws.below(classes_);
   return out;
 }
@@ -53,7 +53,7 @@ void PixelSamples::fill(std::string_view name, std::int64_t index,
                         std::span<std::int64_t> out) const {
   if (name != "labels") bug("a model of pixels has no input " + std::string(name));
   Draws draws(seed_, DrawPurpose::kPixels, index);
-  const std::vector<std::int64_t> shown = cells(index);
+  const Numbered<std::int64_t> shown = cells(index);
   auto label = out.begin();
   for (std::int64_t row = 0; row < image_size_; ++row) {
     for (std::int64_t column = 0; column < image_size_; ++column) {
@@ -68,7 +68,7 @@ void PixelSamples::fill_numbers(std::string_view name, std::int64_t index,
                                 std::span<float> out) const {
   if (name != "images") bug("a model of pixels has no input " + std::string(name));
   Draws draws(seed_, DrawPurpose::kImages, index);
-  const std::vector<std::int64_t> shown = cells(index);
+  const Numbered<std::int64_t> shown = cells(index);
   auto element = out.begin();
   for (std::int64_t channel = 0; channel < channels_; ++channel) {
     for (std::int64_t row = 0; row < image_size_; ++row) {

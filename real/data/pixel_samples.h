@@ -9,8 +9,7 @@
 // `synthetic`: noise, and labels by chance: the best loss is ln K.
 #pragma once
 
-#include <vector>
-
+#include "engine/base/indexed.h"
 #include "real/data/samples.h"
 
 namespace trainyard {
@@ -28,10 +27,9 @@ class PixelSamples final : public Samples {
 
  private:
   /// The class of each cell of image `index`, row by row.
-  std::vector<std::int64_t> cells(std::int64_t index) const;
-  std::size_t cell_of(std::int64_t row, std::int64_t column) const {
-    return static_cast<std::size_t>(row * along_ / image_size_ * along_ +
-                                    column * along_ / image_size_);
+  Numbered<std::int64_t> cells(std::int64_t index) const;
+  std::int64_t cell_of(std::int64_t row, std::int64_t column) const {
+    return row * along_ / image_size_ * along_ + column * along_ / image_size_;
   }
 
   std::int64_t seed_;

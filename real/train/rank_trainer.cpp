@@ -68,7 +68,7 @@ const at::Tensor* RankTrainer::constant(const std::string& name, const at::Tenso
   if (content == contents_.end()) return nullptr;
   at::Tensor numbers;
   const auto make = [&]<typename Number>(Number) {
-    std::vector<Number> values(static_cast<std::size_t>(like.numel()));
+    Numbered<Number> values(like.numel());
     content->second->fill(std::span<Number>(values));
     numbers = at::from_blob(values.data(), like.sizes(),
                             at::TensorOptions(c10::CppTypeToScalarType<Number>::value))

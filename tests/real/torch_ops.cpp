@@ -142,14 +142,14 @@ void run_by_torch(const Graph& graph, const Op& op, int microbatches,
         in[0], pair_of(op.attrs.window), pair_of(op.attrs.stride), pair_of(op.attrs.padding));
     return;
   }
-  if (op.outputs.size() == 2 && op.kind != OpKind::kSplit) {
-    values[op.outputs[0]] = normalized(op, in);
-    values[op.outputs[1]] = at::zeros({1}, at::kDouble);  // nothing that a graph reads
-    return;
-  }
   if (op.kind == OpKind::kGroupNorm) {
     values[op.outputs[0]] = at::group_norm(in[0], op.attrs.groups, in[1], in[2], op.attrs.eps);
     values[op.outputs[1]] = group_statistics(op.attrs, in[0]);
+    return;
+  }
+  if (op.outputs.size() == 2 && op.kind != OpKind::kSplit) {
+    values[op.outputs[0]] = normalized(op, in);
+    values[op.outputs[1]] = at::zeros({1}, at::kDouble);  // nothing that a graph reads
     return;
   }
   if (op.kind != OpKind::kSplit) {

@@ -184,9 +184,10 @@ TEST_CASE("shapes that the model computes are constants, and need no op") {
   file.integers("rest", {-1}).node("Relu", {"x"}, {"r"}).node("Shape", {"r"}, {"shape"});
   file.node("Gather", {"shape", "first"}, {"n"}).set("axis", 0);
   file.node("Concat", {"n", "rest"}, {"to"}).set("axis", 0);
-  file.node("Reshape", {"x", "to"}, {"y"}).output("y");
+  file.weight("w", {24, 3}).node("Reshape", {"x", "to"}, {"v"});
+  file.node("MatMul", {"v", "w"}, {"y"}).output("y");
   const Graph graph = graph_of(file).graph;
-  CHECK(kinds(graph) == std::vector<std::string>{"view", "cross_entropy"});
+  CHECK(kinds(graph) == std::vector<std::string>{"view", "linear", "cross_entropy"});
   CHECK(graph.tensors[graph.ops[OpId(0)].outputs[0]].shape == Shape{2, 24});
   CHECK(graph.constants.empty());
 }
