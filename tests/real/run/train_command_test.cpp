@@ -181,13 +181,13 @@ TEST_CASE("a model from an ONNX file starts with the file's weights under any pl
   const auto train = [&](const std::string& name, const std::string& plan) {
     return folder.shell(std::string(TRAINYARD_REAL) +
                         " train " TRAINYARD_SOURCE_DIR
-                        "/configs/tiny-vit-onnx-cpu.yaml --steps 2 " +
+                        "/configs/tiny-vit-onnx-cpu.yaml --steps 2 --set checkpoint.every=2 " +
                         plan + " --out " + folder.path(name));
   };
   const Answer stages = train("stages", "");
   CAPTURE(stages.err);
   REQUIRE(stages.exit == 0);
-  REQUIRE(train("replicas", "--set parallel={data: 2} --set training.microbatch=8").exit == 0);
+  REQUIRE(train("replicas", "--set parallel.pipeline=1 --set training.microbatch=8").exit == 0);
   REQUIRE(train("drawn", "--set model.weights=false").exit == 0);
   const auto losses = folder.losses("stages");
   for (std::size_t step = 0; step < 2; ++step)
@@ -199,6 +199,7 @@ TEST_CASE("a model from an ONNX file starts with the file's weights under any pl
       folder.shell(std::string(TRAINYARD) + " export " + folder.path("stages") + " --out " + out)
           .exit == 0);
   CHECK(fs::file_size(out + "/model.safetensors") > 24'234 * 4);  // parameters of fp32
+  CHECK(read_text(out + "/model.safetensors").find("[32,3,8,8]") != std::string::npos);
   CHECK_FALSE(fs::exists(out + "/config.json"));
 }
 
