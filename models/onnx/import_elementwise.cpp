@@ -165,12 +165,15 @@ void OnnxImporter::reduce(const OnnxNode& node) {
   double elements = 1;
   for (const std::int64_t axis : axes) {
     const std::size_t at = axis_of(axis, dims.size());
+    const auto of_axis = static_cast<std::int64_t>(at);
+    if (std::count(removed.begin(), removed.end(), of_axis) > 0)
+      throw FoldError("names axis " + std::to_string(axis) + " twice");
     if (kept[at] != 1) elements *= static_cast<double>(kept[at]);
     kept[at] = 1;
     gone.push_back(static_cast<int>(at));
-    removed.push_back(static_cast<std::int64_t>(at));
+    removed.push_back(of_axis);
   }
-  if (node.op == "ReduceMean" && removed.front() == 0 && options_.microbatch > 1)
+  if (node.op == "ReduceMean" && kept[0] != dims[0])
     throw FoldError("takes a mean over the batch, which is not modelled");
   const std::string where = module(node);
   TensorId y = graph_.sum(where, x, gone, /*keepdim=*/true);

@@ -35,7 +35,9 @@ void OnnxImporter::reshape(const OnnxNode& node) {
   if (to == dims) return pass_on(node);
   TensorId x = finer_tensor(id);
   const auto finer = refined_dims(shape_dims(x), to);
-  if (!finer || to.empty()) return set(node, viewed(node, full_tensor(id), to), to);
+  check_dims(to);
+  if (!finer || finer->size() > kMostDims || to.empty())
+    return set(node, viewed(node, full_tensor(id), to), to);
   set_finer(node, viewed(node, x, *finer), to);
 }
 

@@ -207,6 +207,7 @@ bool OnnxImporter::try_fold(const OnnxNode& node) {
 
 void OnnxImporter::set(const OnnxNode& node, TensorId tensor, Dims dims, std::size_t output) {
   if (output >= node.outputs.size() || node.outputs[output] == kNoOnnxValue) return;
+  check_dims(dims);
   Value& v = value(node.outputs[output]);
   made_by_[node.outputs[output]] = now_;
   v.kind = Value::Kind::kTensor;
@@ -225,8 +226,16 @@ void OnnxImporter::pass_on(const OnnxNode& node, std::size_t input) {
   value(node.outputs[0]) = value(from);
 }
 
+void OnnxImporter::check_dims(const Dims& dims) {
+  if (dims.size() > kMostDims)
+    throw FoldError("has " + std::to_string(dims.size()) + " dims, of which at most " +
+                    std::to_string(kMostDims) + " are modelled");
+}
+
 int OnnxImporter::in(const OnnxNode& node, std::size_t i) const {
   if (!has_input(node, i)) throw FoldError("lacks its operand " + std::to_string(i));
+  const Value& v = values_[node.inputs[i]];
+  if (v.kind != Value::Kind::kConstant) check_dims(v.dims);
   return node.inputs[i];
 }
 

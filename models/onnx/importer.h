@@ -107,6 +107,7 @@ class OnnxImporter {
     return i < node.inputs.size() && node.inputs[i] != kNoOnnxValue;
   }
   int in(const OnnxNode& node, std::size_t i) const;
+  static void check_dims(const Dims& dims);  // throws where a graph has not so many
   const OnnxConstant& constant_in(const OnnxNode& node, std::size_t i);
   FoldInputs constants_behind(const OnnxNode& node, std::size_t first);
   Dims axes_in(const OnnxNode& node, std::size_t i);

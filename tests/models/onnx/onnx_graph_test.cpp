@@ -245,6 +245,15 @@ TEST_CASE("layers are the numbered modules that hold most parameters, or those o
         "model.layer_pattern: no module is called 'blocks.3'; expected one of: blocks.*");
 }
 
+TEST_CASE("tensors of more dims than graphs have are refused by node") {
+  OnnxFile file;
+  file.input("x", {"N", std::int64_t{4}}).integers("nine", {2, 1, 1, 1, 1, 1, 1, 1, 4});
+  file.weight("w", {4, 3}).node("Reshape", {"x", "nine"}, {"v"}).node("Transpose", {"v"}, {"t"});
+  file.node("MatMul", {"t", "w"}, {"y"}).output("y");
+  CHECK(problems_of([&] { graph_of(file); }) ==
+        "m.onnx: node 'v' (Reshape): has 9 dims, of which at most 8 are modelled");
+}
+
 TEST_CASE("an output that no input reaches is no model") {
   OnnxFile file;
   file.input("x", {"N", std::int64_t{4}}).integers("two", {2, 2});
