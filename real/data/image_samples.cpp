@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/base/user_text.h"
 #include "real/data/draws.h"
+#include "real/data/noisy_labels.h"
 #include "study/study_origin.h"
 
 namespace trainyard {
@@ -15,7 +16,6 @@ namespace trainyard {
 namespace {
 
 constexpr std::int64_t kMostCells = 4;    // of a pattern, along each dim
-constexpr double kOtherLabel = 0.1;       // e
 constexpr std::int64_t kPatternSeed = 0;  // patterns belong to the classes, not to the run
 
 }  // namespace
@@ -61,8 +61,7 @@ void ImageSamples::fill(std::string_view name, std::int64_t index,
   if (name != "labels") bug("a model of images has no input " + std::string(name));
   Draws draws(seed_, DrawPurpose::kClasses, index);
   const std::int64_t shown = draws.below(classes_);
-  const bool other = learnable_ && draws.uniform() < kOtherLabel;
-  out[0] = other ? (shown + 1 + draws.below(classes_ - 1)) % classes_ : shown;
+  out[0] = learnable_ ? noisy_label(shown, classes_, draws) : shown;
 }
 
 void ImageSamples::fill_numbers(std::string_view name, std::int64_t index,
@@ -89,10 +88,7 @@ void ImageSamples::fill_numbers(std::string_view name, std::int64_t index,
 }
 
 std::optional<double> ImageSamples::best_loss() const {
-  const auto classes = static_cast<double>(classes_);
-  if (!learnable_) return std::log(classes);
-  return -(1 - kOtherLabel) * std::log(1 - kOtherLabel) -
-         kOtherLabel * std::log(kOtherLabel / (classes - 1));
+  return learnable_ ? least_noisy_loss(classes_) : std::log(static_cast<double>(classes_));
 }
 
 std::string ImageSamples::description() const {

@@ -11,6 +11,7 @@
 #include "engine/plan/microbatch_sizes.h"
 #include "models/model.h"
 #include "real/data/draws.h"
+#include "real/data/noisy_labels.h"
 #include "study/study_origin.h"
 
 namespace trainyard {
@@ -19,7 +20,6 @@ namespace {
 
 constexpr std::int64_t kMostCells = 48;         // of a pattern
 constexpr std::int64_t kUnlabelledClasses = 8;  // where the loss has none
-constexpr double kOtherLabel = 0.1;             // e
 constexpr std::uint32_t kTargets = 0;           // their patterns' number; inputs count from 1
 
 std::int64_t per_sample(const Shape& shape) {
@@ -181,9 +181,7 @@ void ImportedSamples::fill_labels(std::int64_t index, std::span<std::int64_t> ou
   }
   Draws draws(seed_, DrawPurpose::kLabels, index);
   for (std::int64_t& label : out) {
-    const bool other = learnable_ && draws.uniform() < kOtherLabel;
-    label = learnable_ ? shown(index) : draws.below(classes_);
-    if (other) label = (label + 1 + draws.below(classes_ - 1)) % classes_;
+    label = learnable_ ? noisy_label(shown(index), classes_, draws) : draws.below(classes_);
   }
 }
 
@@ -231,15 +229,10 @@ void ImportedSamples::fill_numbers(std::string_view name, std::int64_t index,
 
 std::optional<double> ImportedSamples::best_loss() const {
   if (windows_ != nullptr) return windows_->best_causal_loss(labels_);
-  const double e = kOtherLabel;
   switch (loss_) {
-    case ImportedLoss::kCrossEntropy: {
-      const auto classes = static_cast<double>(classes_);
-      if (!learnable_) return std::log(classes);
-      return -(1 - e) * std::log(1 - e) - e * std::log(e / (classes - 1));
-    }
-    case ImportedLoss::kBinaryCrossEntropy:
-      return learnable_ ? -(1 - e) * std::log(1 - e) - e * std::log(e) : std::log(2.0);
+    case ImportedLoss::kCrossEntropy:
+      return learnable_ ? least_noisy_loss(classes_) : std::log(static_cast<double>(classes_));
+    case ImportedLoss::kBinaryCrossEntropy: return learnable_ ? least_noisy_loss(2) : std::log(2.0);
     case ImportedLoss::kMeanSquare: return learnable_ ? 1.0 / 12 : 1.0 / 3;
   }
   bug("a loss without a least value");

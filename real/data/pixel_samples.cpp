@@ -6,6 +6,7 @@
 #include "engine/base/error.h"
 #include "engine/base/user_text.h"
 #include "real/data/draws.h"
+#include "real/data/noisy_labels.h"
 #include "study/study_origin.h"
 
 namespace trainyard {
@@ -13,7 +14,6 @@ namespace trainyard {
 namespace {
 
 constexpr std::int64_t kMostCells = 4;  // of an image, along each dim
-constexpr double kOtherLabel = 0.1;     // e
 
 /// Whether the pattern of a class is 1 in a channel: the class as a number of so many bits.
 bool is_up(std::int64_t of_class, std::int64_t channel) {
@@ -57,9 +57,8 @@ void PixelSamples::fill(std::string_view name, std::int64_t index,
   auto label = out.begin();
   for (std::int64_t row = 0; row < image_size_; ++row) {
     for (std::int64_t column = 0; column < image_size_; ++column) {
-      const std::int64_t of_cell = learnable_ ? shown[cell_of(row, column)] : draws.below(classes_);
-      const bool other = learnable_ && draws.uniform() < kOtherLabel;
-      *label++ = other ? (of_cell + 1 + draws.below(classes_ - 1)) % classes_ : of_cell;
+      *label++ = learnable_ ? noisy_label(shown[cell_of(row, column)], classes_, draws)
+                            : draws.below(classes_);
     }
   }
 }
@@ -82,10 +81,7 @@ void PixelSamples::fill_numbers(std::string_view name, std::int64_t index,
 }
 
 std::optional<double> PixelSamples::best_loss() const {
-  const auto classes = static_cast<double>(classes_);
-  if (!learnable_) return std::log(classes);
-  return -(1 - kOtherLabel) * std::log(1 - kOtherLabel) -
-         kOtherLabel * std::log(kOtherLabel / (classes - 1));
+  return learnable_ ? least_noisy_loss(classes_) : std::log(static_cast<double>(classes_));
 }
 
 std::string PixelSamples::description() const {
