@@ -7,7 +7,7 @@
 #include <random>
 
 #include "engine/graph/graph_builder.h"
-#include "tests/real/graph_run.h"
+#include "tests/real/exec/against_autograd.h"
 
 namespace trainyard {
 
@@ -74,44 +74,15 @@ class RandomAttention {
   bool plain_;
 };
 
-double distance(const std::vector<double>& a, const std::vector<double>& b) {
-  if (a.size() != b.size()) return INFINITY;
-  double apart = 0, size = 1;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    apart = std::max(apart, std::abs(a[i] - b[i]));
-    size = std::max(size, std::abs(b[i]));
-  }
-  return apart / size;
-}
-
-void check_run(const Graph& graph, const Plan& plan) {
-  const GraphRun theirs = differentiate_by_torch(graph), ours = run_graph(graph, plan);
-  CHECK(ours.greedy == std::vector<std::string>());
-  CHECK(ours.loss == Approx(theirs.loss).epsilon(1e-12));
-  CHECK(ours.gradients.size() == theirs.gradients.size());
-  for (const auto& [name, gradient] : theirs.gradients) {
-    CAPTURE(name);
-    REQUIRE(ours.gradients.contains(name));
-    CHECK(distance(ours.gradients.at(name), gradient) < 1e-10);
-  }
-  int compared = 0;
-  for (const auto& [name, value] : ours.results) {
-    if (!theirs.results.contains(name)) continue;  // made by a kernel, not by the graph
-    CAPTURE(name);
-    CHECK(distance(value, theirs.results.at(name)) < 1e-10);
-    ++compared;
-  }
-  CHECK(compared > 0);
-}
-
 constexpr std::uint64_t kSeeds = 60;
+constexpr double kWithin = 1e-10;
 
 }  // namespace
 
 TEST_CASE("attention of decoders trains as autograd says") {
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     CAPTURE(seed);
-    check_run(RandomAttention(seed, false).run(), plan_of_graph());
+    check_against_autograd(RandomAttention(seed, false).run(), plan_of_graph(), kWithin);
   }
 }
 
@@ -120,7 +91,7 @@ TEST_CASE("attention of decoders trains as autograd says in one kernel, windows 
   plan.training.flash_attention = FlashAttention::kOn;
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     CAPTURE(seed);
-    check_run(RandomAttention(seed, seed % 2 == 0).run(), plan);
+    check_against_autograd(RandomAttention(seed, seed % 2 == 0).run(), plan, kWithin);
   }
 }
 
@@ -131,7 +102,7 @@ TEST_CASE("attention of decoders trains as autograd says with heads split over r
   if (flash) plan.training.flash_attention = FlashAttention::kOn;
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     CAPTURE(seed, flash);
-    check_run(RandomAttention(seed, false).run(), plan);
+    check_against_autograd(RandomAttention(seed, false).run(), plan, kWithin);
   }
 }
 
@@ -141,7 +112,7 @@ TEST_CASE("attention of decoders trains as autograd says when it is computed aga
       GENERATE(RecomputeConfig::Method::kSelective, RecomputeConfig::Method::kFull);
   for (std::uint64_t seed = 0; seed < kSeeds / 2; ++seed) {
     CAPTURE(seed);
-    check_run(RandomAttention(seed, false).run(), plan);
+    check_against_autograd(RandomAttention(seed, false).run(), plan, kWithin);
   }
 }
 
