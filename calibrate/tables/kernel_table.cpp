@@ -9,7 +9,7 @@
 #include "calibrate/tables/text_table.h"
 #include "engine/base/format.h"
 #include "engine/base/user_text.h"
-#include "engine/graph/op_table.h"
+#include "engine/graph/count_work.h"
 #include "study/measured_reader.h"
 
 namespace trainyard {

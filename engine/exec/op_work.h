@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "engine/graph/count_work.h"
 #include "engine/graph/kernel_work.h"
-#include "engine/graph/op_table.h"
 #include "engine/program/program.h"
 
 namespace trainyard {

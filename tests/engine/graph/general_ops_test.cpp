@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/graph/count_work.h"
 #include "engine/graph/general_shapes.h"
 #include "engine/graph/graph_builder.h"
 #include "engine/graph/op_space.h"

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "engine/graph/op_table.h"
+#include "engine/graph/count_work.h"
 
 namespace trainyard {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/graph/op_table.h"
+#include "engine/graph/count_work.h"
 #include "tests/support/studies.h"
 
 namespace trainyard {
