@@ -9,6 +9,16 @@ namespace trainyard {
 
 namespace {
 
+/// Attributes of an op on q, k and v in one tensor.
+OpAttrs packed_heads(const AttentionShape& attention) {
+  OpAttrs attrs;
+  attrs.heads = attention.heads;
+  attrs.kv_heads = attention.kv_heads;
+  attrs.head_dim = attention.head_dim;
+  attrs.packed = true;
+  return attrs;
+}
+
 Shape with_last(Shape shape, std::int64_t size) {
   shape.back() = size;
   return shape;
@@ -227,11 +237,7 @@ TensorId GraphBuilder::relative_bias(std::string_view module, TensorId table,
 
 TensorId GraphBuilder::rope(std::string_view module, TensorId qkv,
                             const AttentionShape& attention) {
-  OpAttrs attrs;
-  attrs.heads = attention.heads;
-  attrs.kv_heads = attention.kv_heads;
-  attrs.head_dim = attention.head_dim;
-  attrs.packed = true;
+  OpAttrs attrs = packed_heads(attention);
   attrs.rope_base = static_cast<float>(attention.rope_base);
   if (attention.rotary < attention.head_dim)
     attrs.rotary = static_cast<std::int32_t>(attention.rotary);
@@ -241,11 +247,7 @@ TensorId GraphBuilder::rope(std::string_view module, TensorId qkv,
 
 TensorId GraphBuilder::head_norm(std::string_view module, TensorId qkv,
                                  const AttentionShape& attention) {
-  OpAttrs attrs;
-  attrs.heads = attention.heads;
-  attrs.kv_heads = attention.kv_heads;
-  attrs.head_dim = attention.head_dim;
-  attrs.packed = true;
+  OpAttrs attrs = packed_heads(attention);
   attrs.eps = static_cast<float>(norm_eps_);
   attrs.shift = static_cast<float>(norm_shift_);
   const std::string name(module);
